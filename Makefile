@@ -1,0 +1,53 @@
+# nccl-join: join semantics for unmodified NCCL programs.
+#
+#   make            the preload object, the launcher, the loopback stand-ins
+#   make check      everything that needs no GPU: builds, installs what is missing, tests
+#   make demo       the main job, shown
+#   make help       all targets
+#
+# Each folder describes its own targets in a rules.mk, read below. Paths of the CUDA and NCCL headers come from
+# .deps/paths.mk, which tools/deps writes (and for which it installs what the machine lacks).
+
+CC = gcc
+BUILD ?= build
+PREFIX ?= /usr/local
+VERSION = 0.1.0
+
+# SAN=address,undefined or SAN=thread makes the same targets in a build folder of their own.
+SAN ?=
+ifneq ($(SAN),)
+override BUILD := $(BUILD)-$(firstword $(subst $(comma), ,$(SAN)))
+SANFLAGS = -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
+endif
+comma := ,
+
+WARNINGS = -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+           -Wwrite-strings -Wvla
+CFLAGS ?= -O2 -g
+ALL_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) $(SANFLAGS) -fPIC -fvisibility=hidden \
+             -ftls-model=initial-exec -pthread -I. -MMD -MP -DNCCL_JOIN_VERSION='"$(VERSION)"'
+
+# V=1 prints whole commands; otherwise one line a file.
+Q = $(if $(V),,@)
+say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
+
+.DEFAULT_GOAL = all
+.PHONY: all check demo lint bench install clean help deps
+.SECONDARY:
+.DELETE_ON_ERROR:
+
+include .deps/paths.mk
+.deps/paths.mk: tools/deps
+	tools/deps
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) $($(firstword $(subst /, ,$*))_CFLAGS) -c -o $@ $<
+
+include $(wildcard core/rules.mk hooks/rules.mk interpose/rules.mk tests/rules.mk tests/*/rules.mk tools/rules.mk)
+
+clean:
+	rm -rf build build-*
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
