@@ -1,0 +1,56 @@
+/* The winner rule (settle.h), written as one comparison so that its order can be read off. */
+#include "core/settle.h"
+
+static uint32_t claimants(const struct claim *claims, uint32_t nranks, uint64_t hash) {
+  uint32_t count = 0;
+  for (uint32_t rank = 0; rank < nranks; rank++)
+    count += claims[rank].hash == hash;
+  return count;
+}
+
+/* The most recent reals among those who claim the same unit: one rank still in the loop is enough. */
+static uint32_t most_recent(const struct claim *claims, uint32_t nranks, uint64_t hash) {
+  uint32_t most = 0;
+  for (uint32_t rank = 0; rank < nranks; rank++)
+    if (claims[rank].hash == hash && claims[rank].recent > most)
+      most = claims[rank].recent;
+  return most;
+}
+
+static int order(uint64_t a, uint64_t b) {
+  return (a > b) - (a < b);
+}
+
+/* Above 0 if a's claim goes before b's. */
+static int compare(const struct claim *claims, uint32_t nranks, uint32_t a, uint32_t b) {
+  const struct claim *x = &claims[a], *y = &claims[b];
+  int by;
+  if ((by = order(x->hash != 0, y->hash != 0)) != 0)
+    return by;
+  if (x->hash == y->hash)
+    return 0;
+  if ((by = order(most_recent(claims, nranks, x->hash), most_recent(claims, nranks, y->hash))) != 0)
+    return by;
+  if ((by = order(x->expected, y->expected)) != 0)
+    return by;
+  if ((by = order(x->seen, y->seen)) != 0)
+    return by;
+  if ((by = order(x->bytes, y->bytes)) != 0)
+    return by;
+  return order(claimants(claims, nranks, x->hash), claimants(claims, nranks, y->hash));
+}
+
+uint32_t settle_winner(const struct claim *claims, uint32_t nranks) {
+  uint32_t winner = 0;
+  for (uint32_t rank = 1; rank < nranks; rank++)
+    if (compare(claims, nranks, rank, winner) > 0)
+      winner = rank;
+  return winner;
+}
+
+bool settle_is_unanimous(const struct claim *claims, uint32_t nranks) {
+  for (uint32_t rank = 1; rank < nranks; rank++)
+    if (claims[rank].hash != claims[0].hash)
+      return false;
+  return true;
+}

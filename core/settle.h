@@ -1,0 +1,36 @@
+/* The winner rule: which unit an index gets when all ranks of a team have claimed it and do not agree.
+ *
+ * A pure function of what all ranks have published, so every rank comes to the same answer by itself.
+ */
+#ifndef NCCL_JOIN_CORE_SETTLE_H
+#define NCCL_JOIN_CORE_SETTLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What one rank claims, in the order of ranks. */
+struct claim {
+  uint64_t hash;   /* unit_hash of the unit; 0: LEAVE */
+  uint64_t bytes;  /* what the unit moves: the sum of its members' sizes */
+  uint32_t recent; /* units issued for real since the last index that all ranks issued for real */
+  bool expected;   /* it is what the learner expects here */
+  bool seen;       /* it has been in the agreed sequence before */
+  uint32_t text;   /* where its members are written; not part of the rule */
+  uint32_t flags;  /* enum claim_flag; not part of the rule */
+};
+
+/* The rank whose claim wins. The rule, the first difference deciding:
+ *   1. any unit before LEAVE;
+ *   2. the most real units since all ranks last met (who is still in the loop has done more than who left it);
+ *   3. what the learner expects;
+ *   4. a unit seen before;
+ *   5. the larger unit (gradients before a metric: a guess, for the first index of a program whose ranks begin
+ *      differently, where nothing better is known);
+ *   6. the most claimants;
+ *   7. the lowest rank. */
+uint32_t settle_winner(const struct claim *claims, uint32_t nranks);
+
+/* Whether all claim the same. */
+bool settle_is_unanimous(const struct claim *claims, uint32_t nranks);
+
+#endif

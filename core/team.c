@@ -1,0 +1,591 @@
+/* The agreed sequence as one rank keeps it (team.h): publishing, claiming, following.
+ *
+ * Everything another rank may read is in the plane's logs; everything in struct team is private. What other
+ * ranks published is never trusted further than its hash: a text is copied out, measured and hashed before it is used.
+ */
+#include "core/team.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "core/settle.h"
+
+#define TEXT_WORDS (PLANE_TEXT / 8)
+#define TEXT_HEADER 2u /* words before the members */
+#define MEMBER_WORDS (sizeof(struct member) / 8)
+
+#define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
+#define STORE(object, value) atomic_store_explicit(&(object), (value), memory_order_relaxed)
+
+static void fail(struct team *team, enum team_failure failure, uint32_t rank, uint64_t index) {
+  if (team->failure != FAILURE_NONE)
+    return;
+  team->failure = failure;
+  team->failure_rank = rank;
+  team->failure_index = index;
+}
+
+/* ---- creation ---------------------------------------------------------------------------------- */
+
+struct team *team_create(struct plane *plane) {
+  struct team *team = calloc(1, sizeof(*team));
+  if (team == NULL)
+    return NULL;
+  team->plane = plane;
+  team->own = plane->logs[plane->rank];
+  team->shared = plane->team;
+  team->learner = learner_create();
+  team->table = unit_table_create();
+  team->claims = calloc(plane->nranks, sizeof(*team->claims));
+  team->lossy_seen = calloc(plane->nranks, sizeof(*team->lossy_seen));
+  team->members_claimed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
+  team->members_followed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
+  if (team->learner == NULL || team->table == NULL || team->claims == NULL ||
+      team->lossy_seen == NULL || team->members_claimed == NULL || team->members_followed == NULL) {
+    team_destroy(team);
+    return NULL;
+  }
+  team->limit = PLANE_RUN_AHEAD;
+  atomic_store(&team->own->state, RANK_PRESENT);
+  return team;
+}
+
+void team_destroy(struct team *team) {
+  if (team == NULL)
+    return;
+  learner_destroy(team->learner);
+  unit_table_destroy(team->table);
+  free(team->claims);
+  free(team->lossy_seen);
+  free(team->members_claimed);
+  free(team->members_followed);
+  free(team);
+}
+
+/* ---- texts: the members of a unit in a log ------------------------------------------------------- */
+
+/* What the team learns and shows of a unit too big to be written out: one member that stands for its hash. */
+static struct unit stand_in(struct unit unit, struct member *member) {
+  if (unit.nmembers <= UNIT_MEMBERS_MAX)
+    return unit;
+  *member = (struct member){.count = unit_hash(unit), .root = ROOT_NONE, .kind = 0xff};
+  return (struct unit){member, 1};
+}
+
+static uint64_t slowest(const struct team *team) {
+  uint64_t head = team->head;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    uint64_t other = atomic_load_explicit(&team->plane->logs[rank]->head, memory_order_acquire);
+    if (other < head)
+      head = other;
+  }
+  return head;
+}
+
+/* Whether the entry ring has room for one more entry. Moves the limit on. */
+static bool has_room(struct team *team) {
+  if (team->head < team->limit)
+    return true;
+  team->limit = slowest(team) + PLANE_RUN_AHEAD;
+  return team->head < team->limit;
+}
+
+bool team_commit_slowly(struct team *team) {
+  return has_room(team);
+}
+
+/* Writes the claim's text; false while the slowest rank may still need what it would overwrite. */
+static bool write_text(struct team *team) {
+  struct unit unit = team->claim;
+  uint32_t nmembers = unit.nmembers <= UNIT_MEMBERS_MAX ? unit.nmembers : 0;
+  uint64_t size = 8 * (TEXT_HEADER + MEMBER_WORDS * nmembers);
+  uint64_t begin = team->text_end;
+  if (begin % PLANE_TEXT + size > PLANE_TEXT)
+    begin += PLANE_TEXT - begin % PLANE_TEXT;
+  uint64_t from = slowest(team);
+  uint64_t needed = from < team->head ? team->text_at[from % PLANE_RING] : team->text_end;
+  if (begin + size - needed > PLANE_TEXT)
+    return false;
+  _Atomic uint64_t *text = team->own->text;
+  uint64_t word = begin / 8 % TEXT_WORDS;
+  STORE(text[word], unit.nmembers);
+  STORE(text[word + 1], team->claim_hash);
+  for (uint64_t i = 0; i < MEMBER_WORDS * nmembers; i++) {
+    uint64_t value;
+    memcpy(&value, (const char *)unit.members + 8 * i, sizeof(value));
+    STORE(text[word + TEXT_HEADER + i], value);
+  }
+  team->claim_text = (uint32_t)(begin / 8);
+  team->text_end = begin + size;
+  return true;
+}
+
+enum read_result { READ_UNIT, READ_TOO_BIG, READ_CORRUPT };
+
+/* Copies a unit out of a rank's log into members_followed. */
+static enum read_result read_text(struct team *team, const struct plane_log *log, uint32_t position,
+                                  uint64_t *hash, struct unit *unit) {
+  const _Atomic uint64_t *text = log->text;
+  uint64_t word = position % TEXT_WORDS;
+  if (word + TEXT_HEADER > TEXT_WORDS)
+    return READ_CORRUPT;
+  uint64_t nmembers = LOAD(text[word]);
+  *hash = LOAD(text[word + 1]);
+  if (nmembers > UNIT_MEMBERS_MAX)
+    return READ_TOO_BIG;
+  if (nmembers == 0 || word + TEXT_HEADER + MEMBER_WORDS * nmembers > TEXT_WORDS)
+    return READ_CORRUPT;
+  for (uint64_t i = 0; i < MEMBER_WORDS * nmembers; i++) {
+    uint64_t value = LOAD(text[word + TEXT_HEADER + i]);
+    memcpy((char *)team->members_followed + 8 * i, &value, sizeof(value));
+  }
+  *unit = (struct unit){team->members_followed, (uint32_t)nmembers};
+  return unit_hash(*unit) == *hash ? READ_UNIT : READ_CORRUPT;
+}
+
+/* ---- publishing ----------------------------------------------------------------------------------- */
+
+/* A unit that all claimed although some rank had been waiting for it is where ranks meet at the end of a loop. It must not be
+ * committed later just because epochs were of equal length for a while. Its place is known by the unit before it: a barrier and
+ * a loss may well have the same signature. */
+static uint64_t meeting_bit(symbol_t before, symbol_t unit) {
+  uint64_t mixed = (((uint64_t)before << 32) | unit) * UINT64_C(0x9e3779b97f4a7c15);
+  return mixed >> 52; /* 4096 bits */
+}
+
+static bool is_meeting(const struct team *team, symbol_t before, symbol_t unit) {
+  uint64_t bit = meeting_bit(before, unit);
+  return (team->meetings[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+void team_expect(struct team *team) {
+  symbol_t symbol = learner_expected(team->learner);
+  team->symbol_expected = symbol;
+  team->expected.nmembers = 0;
+  if (symbol == SYMBOL_NONE || !learner_is_firm(team->learner) ||
+      is_meeting(team, team->symbol_last, symbol))
+    return;
+  if (unit_table_get(team->table, symbol, &team->expected))
+    team->expected_hash = (uint32_t)unit_hash(team->expected);
+}
+
+static void learn(struct team *team, struct unit unit, uint32_t flags) {
+  struct member member;
+  symbol_t symbol = unit_table_intern(team->table, stand_in(unit, &member));
+  if (flags & ENTRY_MEETING) {
+    uint64_t bit = meeting_bit(team->symbol_last, symbol);
+    team->meetings[bit / 64] |= UINT64_C(1) << bit % 64;
+  }
+  if (symbol != SYMBOL_NONE)
+    learner_step(team->learner, symbol, unit_table_coarse(team->table, symbol));
+  team->symbol_last = symbol;
+  team_expect(team);
+}
+
+void team_published(struct team *team) {
+  uint64_t attention = atomic_load_explicit(&team->shared->attention, memory_order_relaxed);
+  if (attention % PLANE_EVENT != 0)
+    team->plane->ring(team->plane);
+  if (attention / PLANE_EVENT != team->calm / PLANE_EVENT) {
+    team->attend = true;
+    team->calm = attention / PLANE_EVENT * PLANE_EVENT;
+  }
+}
+
+/* Passes an index. */
+static void publish(struct team *team, struct unit unit, uint32_t hash, uint32_t flags, uint32_t text) {
+  struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
+  bool real = (flags & ENTRY_REAL) != 0;
+  if (real != team->run_real || team->head == 0) {
+    team->run_real = real;
+    team->run_start = (uint32_t)team->head;
+  }
+  team->shadows = real ? 0 : team->shadows + 1;
+  team->shadows_total += !real;
+  team->reals += real;
+  STORE(entry->hash, hash);
+  STORE(entry->reals, team->reals);
+  STORE(entry->run_start, team->run_start);
+  STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
+  team->text_at[team->head % PLANE_RING] = team->text_end;
+  atomic_exchange(&team->own->head, ++team->head);
+  if (!(flags & ENTRY_LEAVE))
+    learn(team, unit, flags);
+  team_published(team);
+  assert(team_is_valid(team));
+}
+
+/* ---- claiming -------------------------------------------------------------------------------------- */
+
+/* ncclDataType_t in NCCL's order (nccl.h): int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, and two
+ * of 8 bits. */
+static uint64_t unit_bytes(struct unit unit) {
+  static const uint8_t size[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < unit.nmembers; i++) {
+    uint8_t datatype = unit.members[i].datatype;
+    bytes += unit.members[i].count * (datatype < sizeof(size) ? size[datatype] : 1);
+  }
+  return bytes;
+}
+
+/* Shows the claim at the present index. A reader that looked before sees another index afterwards, and looks again. */
+static void show_claim(struct team *team) {
+  struct plane_log *own = team->own;
+  if (!team->claim_written) {
+    if (team->claim.nmembers != 0 && !write_text(team))
+      return;
+    atomic_store_explicit(&own->claim, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    STORE(own->claim_hash, team->claim_hash);
+    STORE(own->claim_bytes, unit_bytes(team->claim));
+    STORE(own->claim_text, team->claim_text);
+    STORE(own->claim_flags, team->claim_flags);
+    team->claim_written = true;
+  }
+  /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
+  if (atomic_load_explicit(&own->claim, memory_order_relaxed) != team->head + 1)
+    atomic_exchange(&own->claim, team->head + 1);
+}
+
+void team_claim(struct team *team, struct unit unit, uint32_t flags) {
+  assert(!team->claimed);
+  team->claim = unit;
+  if (unit.nmembers != 0 && unit.nmembers <= UNIT_MEMBERS_MAX) {
+    memcpy(team->members_claimed, unit.members, unit.nmembers * sizeof(*unit.members));
+    team->claim.members = team->members_claimed;
+  }
+  team->claim_hash = unit.nmembers == 0 ? 0 : unit_hash(unit);
+  team->claim_flags = flags;
+  team->claim_text = 0;
+  team->claimed = true;
+  team->claim_written = false;
+  show_claim(team);
+}
+
+void team_claim_leave(struct team *team) {
+  team_claim(team, (struct unit){NULL, 0}, 0);
+}
+
+static void close_claim(struct team *team) {
+  team->claimed = false;
+}
+
+void team_give_up(struct team *team) {
+  close_claim(team);
+  atomic_store(&team->own->claim, 0);
+}
+
+/* ---- following: some rank has passed our index -------------------------------------------------------- */
+
+/* Passes the present index as the unit (or LEAVE) that G has there, by `flags` of the rank that knew. */
+static enum team_verdict pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
+  bool mine = team->claimed && team->claim_hash == hash;
+  uint32_t common = flags & (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED);
+  if (mine) {
+    struct unit claim = team->claim;
+    close_claim(team);
+    publish(team, claim, (uint32_t)hash, common | ENTRY_REAL, team->claim_text);
+    if (flags & ENTRY_LEAVE)
+      return TEAM_LEFT;
+    return flags & ENTRY_REFUSED ? TEAM_REFUSED : TEAM_REAL;
+  }
+  publish(team, unit, (uint32_t)hash, common, 0);
+  return flags & ENTRY_REFUSED ? TEAM_PARKED : TEAM_SHADOW;
+}
+
+/* Reads G[head] from a rank that issued it for real. */
+static enum team_verdict follow(struct team *team, uint32_t rank, const struct plane_entry *entry,
+                                struct unit *unit) {
+  uint32_t flags = LOAD(entry->flags), low = LOAD(entry->hash);
+  uint64_t hash = 0;
+  if (flags & ENTRY_LEAVE)
+    return team->claimed && team->claim.nmembers == 0 ? pass(team, *unit, 0, flags)
+                                                      : (fail(team, FAILURE_CORRUPT, rank, team->head), TEAM_FAILED);
+  enum read_result read = READ_UNIT;
+  if (flags & ENTRY_EXPECTED) {
+    if (!unit_table_get(team->table, team->symbol_expected, unit))
+      read = READ_CORRUPT;
+    else
+      hash = unit_hash(*unit);
+  } else {
+    read = read_text(team, team->plane->logs[rank], flags >> ENTRY_FLAG_BITS, &hash, unit);
+  }
+  if (read == READ_TOO_BIG && team->claimed && team->claim_hash == hash)
+    read = READ_UNIT;
+  if (read != READ_UNIT || low != (uint32_t)hash) {
+    fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, rank, team->head);
+    return TEAM_FAILED;
+  }
+  return pass(team, *unit, hash, flags);
+}
+
+/* Whether some rank has passed our index for real, and which. A shadow alone does not tell the unit: the ranks that issued it for
+ * real have settled it too, and will publish it. */
+static bool somebody_passed(const struct team *team, uint32_t *rank_out, const struct plane_entry **out) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head)
+      continue;
+    const struct plane_entry *entry = &log->entries[team->head % PLANE_RING];
+    if (!(LOAD(entry->flags) & ENTRY_REAL))
+      continue;
+    *rank_out = rank;
+    *out = entry;
+    return true;
+  }
+  return false;
+}
+
+/* ---- settling: all have claimed our index --------------------------------------------------------------- */
+
+/* An index published with 32 bits, not after `near` and less than 2^32 before it. */
+static uint64_t unwrap(uint32_t low, uint64_t near) {
+  return near - (uint32_t)((uint32_t)near - low);
+}
+
+/* The index after the last one that all ranks issued for real, looking back as far as the logs go. All ranks stand at our index. */
+static uint64_t last_together(const struct team *team) {
+  uint64_t floor = team->head >= PLANE_RUN_AHEAD ? team->head - PLANE_RUN_AHEAD + 1 : 0;
+  uint64_t end = team->head;
+  while (end > floor) {
+    uint64_t back = end;
+    for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+      const struct plane_entry *entry = &team->plane->logs[rank]->entries[(end - 1) % PLANE_RING];
+      if (LOAD(entry->flags) & ENTRY_REAL)
+        continue;
+      uint64_t start = unwrap(LOAD(entry->run_start), end - 1);
+      if (start < back)
+        back = start;
+    }
+    if (back == end)
+      return end;
+    end = back;
+  }
+  return floor;
+}
+
+static uint32_t reals_before(const struct plane_log *log, uint64_t index) {
+  return index == 0 ? 0 : LOAD(log->entries[(index - 1) % PLANE_RING].reals);
+}
+
+/* All claims at our index; false while one is missing or is just being changed. */
+static bool gather_claims(struct team *team) {
+  uint64_t at = team->head + 1;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    struct plane_log *log = team->plane->logs[rank];
+    if (atomic_load(&log->claim) != at)
+      return false;
+    struct claim *claim = &team->claims[rank];
+    claim->hash = LOAD(log->claim_hash);
+    claim->bytes = LOAD(log->claim_bytes);
+    claim->flags = LOAD(log->claim_flags);
+    claim->text = LOAD(log->claim_text);
+    atomic_thread_fence(memory_order_acquire);
+    if (LOAD(log->claim) != at)
+      return false;
+  }
+  return true;
+}
+
+/* What the winner rule needs beyond what is published as such. */
+static bool weigh_claims(struct team *team) {
+  uint64_t together = last_together(team);
+  uint64_t expected = 0;
+  struct unit unit;
+  if (unit_table_get(team->table, team->symbol_expected, &unit))
+    expected = unit_hash(unit);
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    struct claim *claim = &team->claims[rank];
+    claim->recent = reals_before(log, team->head) - reals_before(log, together);
+    claim->expected = claim->hash != 0 && claim->hash == expected;
+    claim->seen = false;
+    if (claim->hash == 0)
+      continue;
+    uint64_t hash;
+    switch (read_text(team, log, claim->text, &hash, &unit)) {
+    case READ_UNIT:
+      claim->seen = unit_table_find(team->table, unit) != SYMBOL_NONE;
+      break;
+    case READ_TOO_BIG:
+      break;
+    case READ_CORRUPT:
+      fail(team, FAILURE_CORRUPT, rank, team->head);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Whether a rank was waiting at the index before: it issued that as a shadow. */
+static bool somebody_waited(const struct team *team) {
+  if (team->head == 0)
+    return false;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_entry *entry = &team->plane->logs[rank]->entries[(team->head - 1) % PLANE_RING];
+    if (!(LOAD(entry->flags) & ENTRY_REAL))
+      return true;
+  }
+  return false;
+}
+
+static enum team_verdict settle(struct team *team, struct unit *unit) {
+  uint32_t nranks = team->plane->nranks;
+  bool unanimous = settle_is_unanimous(team->claims, nranks);
+  if (!unanimous && !weigh_claims(team))
+    return TEAM_FAILED;
+  uint32_t winner = unanimous ? team->plane->rank : settle_winner(team->claims, nranks);
+  const struct claim *claim = &team->claims[winner];
+  uint32_t flags = 0;
+  if (claim->hash == 0)
+    flags |= ENTRY_LEAVE;
+  else if (unanimous && team->symbol_expected == SYMBOL_NONE && somebody_waited(team))
+    flags |= ENTRY_MEETING;
+  if (!unanimous && (claim->flags & CLAIM_STRICT))
+    flags |= ENTRY_REFUSED;
+  if (claim->hash == team->claim_hash)
+    return pass(team, team->claim, claim->hash, flags);
+  uint64_t hash;
+  switch (read_text(team, team->plane->logs[winner], claim->text, &hash, unit)) {
+  case READ_UNIT:
+    return pass(team, *unit, hash, flags);
+  case READ_TOO_BIG:
+    fail(team, FAILURE_TOO_BIG, winner, team->head);
+    return TEAM_FAILED;
+  case READ_CORRUPT:
+    break;
+  }
+  fail(team, FAILURE_CORRUPT, winner, team->head);
+  return TEAM_FAILED;
+}
+
+/* ---- polling ------------------------------------------------------------------------------------------------ */
+
+static bool look_for_failures(struct team *team, bool ended_too) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    uint32_t state = atomic_load_explicit(&log->state, memory_order_acquire);
+    if (state == RANK_FAILED)
+      fail(team, FAILURE_RANK, rank, LOAD(log->failed_index));
+    else if (state == RANK_DONE && ended_too && rank != team->plane->rank)
+      fail(team, FAILURE_ENDED, rank, atomic_load(&log->head));
+  }
+  return team->failure != FAILURE_NONE;
+}
+
+enum team_verdict team_poll(struct team *team, struct unit *unit) {
+  for (;;) {
+    if (look_for_failures(team, false))
+      return TEAM_FAILED;
+    if (team->claimed)
+      show_claim(team);
+    /* Without room the slowest rank is on its way to our index: nothing can settle here before. */
+    if (!has_room(team) || (team->claimed && !team->claim_written))
+      return TEAM_PARKED;
+    uint64_t before = team->head;
+    uint32_t rank;
+    const struct plane_entry *entry;
+    enum team_verdict verdict = TEAM_PARKED;
+    if (somebody_passed(team, &rank, &entry)) {
+      verdict = follow(team, rank, entry, unit);
+    } else if (team->claimed) {
+      if (gather_claims(team))
+        verdict = settle(team, unit);
+      else if (look_for_failures(team, true) && !somebody_passed(team, &rank, &entry))
+        return TEAM_FAILED;
+    }
+    if (team->claimed && team->head != before)
+      show_claim(team);
+    /* A refused unit is passed without anything to issue: look on. */
+    if (verdict != TEAM_PARKED || team->head == before)
+      return verdict;
+  }
+}
+
+enum team_verdict team_wait(struct team *team, struct unit *unit, unsigned milliseconds) {
+  uint32_t bell = plane_bell(team->plane);
+  atomic_fetch_add(&team->shared->attention, PLANE_WAITER);
+  enum team_verdict verdict = team_poll(team, unit);
+  if (verdict == TEAM_PARKED)
+    team->plane->wait(team->plane, bell, milliseconds);
+  atomic_fetch_sub(&team->shared->attention, PLANE_WAITER);
+  return verdict;
+}
+
+/* ---- membership, events, the end --------------------------------------------------------------------------------- */
+
+enum team_verdict team_is_active(struct team *team, uint64_t index, uint32_t rank, bool *active) {
+  const struct plane_log *log = team->plane->logs[rank];
+  assert(index < team->head && team->head - index <= PLANE_RUN_AHEAD);
+  if (atomic_load_explicit(&log->head, memory_order_acquire) <= index)
+    return look_for_failures(team, false) ? TEAM_FAILED : TEAM_PARKED;
+  *active = (LOAD(log->entries[index % PLANE_RING].flags) & ENTRY_REAL) != 0;
+  return TEAM_REAL;
+}
+
+enum team_verdict team_active(struct team *team, uint64_t index, bool *active) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    enum team_verdict verdict = team_is_active(team, index, rank, &active[rank]);
+    if (verdict != TEAM_REAL)
+      return verdict;
+  }
+  return TEAM_REAL;
+}
+
+void team_report_lossy(struct team *team) {
+  atomic_store(&team->own->lossy_index, team_index(team));
+  atomic_fetch_add(&team->own->lossy_count, 1);
+  team->calm += PLANE_EVENT;
+  atomic_fetch_add(&team->shared->attention, PLANE_EVENT);
+}
+
+bool team_events(struct team *team, uint32_t *rank_out, uint64_t *index) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    struct plane_log *log = team->plane->logs[rank];
+    uint32_t count = atomic_load(&log->lossy_count);
+    if (count == team->lossy_seen[rank])
+      continue;
+    team->lossy_seen[rank] = count;
+    if (rank == team->plane->rank)
+      continue;
+    *rank_out = rank;
+    *index = atomic_load(&log->lossy_index);
+    return true;
+  }
+  team->attend = false;
+  return false;
+}
+
+void team_look_for_the_dead(struct team *team) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    struct plane_log *log = team->plane->logs[rank];
+    if (rank == team->plane->rank || team->plane->alive(team->plane, rank))
+      continue;
+    uint32_t state = atomic_load(&log->state);
+    if (state == RANK_DONE || state == RANK_FAILED)
+      continue;
+    STORE(log->failed_index, atomic_load(&log->head));
+    atomic_compare_exchange_strong(&log->state, &state, RANK_FAILED);
+  }
+}
+
+void team_end(struct team *team, enum rank_state state) {
+  STORE(team->own->failed_index, team->head);
+  atomic_store(&team->own->state, state);
+  atomic_fetch_add(&team->shared->attention, PLANE_EVENT);
+  team->plane->ring(team->plane);
+}
+
+bool team_is_between_iterations(const struct team *team) {
+  return learner_is_between_iterations(team->learner);
+}
+
+bool team_is_valid(const struct team *team) {
+  const struct plane *plane = team->plane;
+  return team->own == plane->logs[plane->rank] && team->head == atomic_load(&team->own->head) &&
+         team->head <= team->limit && team->text_end - team->text_at[team->head % PLANE_RING] <= team->text_end &&
+         (uint32_t)team->head - team->run_start <= (uint32_t)team->head &&
+         (team->expected.nmembers == 0 || team->symbol_expected != SYMBOL_NONE) &&
+         (!team->claimed || team->claim.nmembers == 0 || team->claim_hash != 0);
+}

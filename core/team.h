@@ -1,0 +1,176 @@
+/* One rank's end of a team's agreed sequence G: G[i] is the unit that all ranks of the team issue at index i,
+ * each for real or as a shadow. No mismatched collective ever reaches NCCL: that is the invariant, and this file is
+ * where it is kept.
+ *
+ * How a rank gets its next unit X into G at index i:
+ *   - team_commit: X is what every rank's learner expects at i. It is published and issued at once.
+ *   - team_claim, then team_poll until it settles: anything else. If some rank has passed i, G[i] is what that rank
+ *     issued; if all have claimed i, the winner rule (settle.h) decides. Meanwhile every unit that settles to
+ *     something else is a shadow to be issued.
+ *   - team_claim_leave: the same for the special unit LEAVE, which loses to every other claim. It settles when all ranks of
+ *     the team claim it.
+ * A rank that has claimed does not commit until its claim has settled, even if its unit comes to be expected: it has
+ * left its peers' loop, and they may be about to issue another round of it.
+ *
+ * No function here blocks, allocates (team_create apart) or makes a system call (ringing the bell apart): the caller polls,
+ * and waits with team_wait in between. One thread at a time per team, which the caller sees to.
+ */
+#ifndef NCCL_JOIN_CORE_TEAM_H
+#define NCCL_JOIN_CORE_TEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "core/learner.h"
+#include "core/plane.h"
+#include "core/unit.h"
+
+enum team_verdict {
+  TEAM_PARKED,  /* not settled yet: wait, then poll again */
+  TEAM_REAL,    /* the claim has settled: issue it for real */
+  TEAM_SHADOW,  /* issue the unit as a shadow, then poll again */
+  TEAM_REFUSED, /* the claim has settled, and all ranks know that it must not be issued */
+  TEAM_LEFT,    /* all ranks of the team have left */
+  TEAM_FAILED,  /* see team_failure: nothing more will settle */
+};
+
+enum team_failure {
+  FAILURE_NONE,
+  FAILURE_RANK,    /* a rank was killed, ended with an error, or aborted inside its loop */
+  FAILURE_ENDED,   /* a rank has ended although this one goes on */
+  FAILURE_TOO_BIG, /* a unit of more than UNIT_MEMBERS_MAX members would have to be shadowed */
+  FAILURE_CORRUPT, /* what a peer published cannot be right: another version, or memory overwritten */
+};
+
+struct team {
+  /* What a commit touches. */
+  struct plane_log *own;
+  struct plane_team *shared;
+  uint64_t head;          /* index of the next unit */
+  uint64_t limit;         /* indices below it need not ask how far the slowest rank is */
+  uint64_t calm;          /* the attention word when there is nothing to do for this rank */
+  struct unit expected;   /* may be committed; nmembers 0: nothing */
+  uint32_t expected_hash; /* low half of its unit_hash */
+  uint32_t reals;         /* units issued for real; wraps */
+  uint32_t run_start;     /* index where the present run of reals, or of shadows, began; wraps */
+  bool run_real;
+  bool attend; /* an event wants team_events to be called */
+
+  struct plane *plane;
+  struct learner *learner;
+  struct unit_table *table;
+  symbol_t symbol_expected; /* the learner's, whether it may be committed or not */
+  symbol_t symbol_last;     /* of the last unit in G */
+  uint64_t shadows;         /* shadows since the last unit issued for real */
+  uint64_t shadows_total;
+
+  /* The claim. */
+  bool claimed, claim_written;
+  struct unit claim; /* nmembers 0: LEAVE */
+  uint64_t claim_hash;
+  uint32_t claim_flags;
+  uint32_t claim_text;
+
+  enum team_failure failure;
+  uint32_t failure_rank;
+  uint64_t failure_index;
+
+  uint64_t text_end;               /* bytes of text written so far */
+  uint64_t text_at[PLANE_RING];    /* text_end before each entry: what the slowest reader still needs */
+  uint64_t meetings[64];           /* bit set over (unit before, unit): where ranks wait for each other */
+  struct claim *claims;            /* nranks, for settling */
+  uint32_t *lossy_seen;            /* nranks */
+  struct member *members_claimed;  /* UNIT_MEMBERS_MAX, the claim's own copy */
+  struct member *members_followed; /* UNIT_MEMBERS_MAX, what team_poll hands out */
+};
+
+/* NULL if there is no memory. The plane stays the caller's and must outlive the team. */
+struct team *team_create(struct plane *plane);
+void team_destroy(struct team *team);
+
+/* The slow half of team_commit: room in the log, ringing. */
+bool team_commit_slowly(struct team *team);
+void team_published(struct team *team);
+void team_expect(struct team *team);
+
+/* If the unit is what every rank expects now, publishes it as issued for real and returns true: issue it. Otherwise
+ * changes nothing. Never waits. */
+static inline bool team_commit(struct team *team, struct unit unit) {
+  if (unit.nmembers != team->expected.nmembers || unit.nmembers == 0)
+    return false;
+  if (memcmp(unit.members, team->expected.members, sizeof(*unit.members) * unit.nmembers) != 0)
+    return false;
+  if (team->head >= team->limit && !team_commit_slowly(team))
+    return false;
+  struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
+  if (!team->run_real) {
+    team->run_real = true;
+    team->run_start = (uint32_t)team->head;
+    team->shadows = 0;
+  }
+  atomic_store_explicit(&entry->hash, team->expected_hash, memory_order_relaxed);
+  atomic_store_explicit(&entry->reals, ++team->reals, memory_order_relaxed);
+  atomic_store_explicit(&entry->run_start, team->run_start, memory_order_relaxed);
+  atomic_store_explicit(&entry->flags, ENTRY_REAL | ENTRY_EXPECTED, memory_order_relaxed);
+  team->text_at[team->head % PLANE_RING] = team->text_end;
+  /* Sequentially consistent, as is a waiter's count: either it sees the entry, or we see it waiting. */
+  atomic_exchange(&team->own->head, ++team->head);
+  team->symbol_last = team->symbol_expected;
+  learner_step_expected(team->learner);
+  team_expect(team);
+  if (atomic_load_explicit(&team->shared->attention, memory_order_relaxed) != team->calm)
+    team_published(team);
+  return true;
+}
+
+/* Parks on a unit, or on LEAVE. No claim may be open. `flags`: enum claim_flag. The members are copied; a unit of more than
+ * UNIT_MEMBERS_MAX members is not, and must stay until it has settled. */
+void team_claim(struct team *team, struct unit unit, uint32_t flags);
+void team_claim_leave(struct team *team);
+
+/* Withdraws an open claim that cannot settle any more (the caller gives up). The team has failed for this rank. */
+void team_give_up(struct team *team);
+
+/* One look at the other ranks. With a claim open, any verdict. Without one (this rank is parked in another team, and
+ * answers here), TEAM_PARKED, TEAM_SHADOW, or TEAM_FAILED. For TEAM_SHADOW, *unit is the unit to issue, valid until the
+ * next call; it is already published as issued. After TEAM_REAL, TEAM_REFUSED and TEAM_LEFT the claim is closed. */
+enum team_verdict team_poll(struct team *team, struct unit *unit);
+
+/* Waits until another rank may have done something, at most some milliseconds: polls once more between announcing the
+ * wait and sleeping, and hands the verdict out if it is not TEAM_PARKED. */
+enum team_verdict team_wait(struct team *team, struct unit *unit, unsigned milliseconds);
+
+/* Index of the unit that the last verdict, or commit, was about. */
+static inline uint64_t team_index(const struct team *team) {
+  return team->head - 1;
+}
+
+/* Which ranks issued G[index] for real, once all ranks have passed it: active[rank]. TEAM_PARKED until then, TEAM_FAILED if it
+ * will not be known. index: one of the last PLANE_RUN_AHEAD passed by this rank. */
+enum team_verdict team_active(struct team *team, uint64_t index, bool *active);
+
+/* The same for one rank only. */
+enum team_verdict team_is_active(struct team *team, uint64_t index, uint32_t rank, bool *active);
+
+/* Says that this rank has just shadowed a unit whose result is thereby wrong on the active ranks, though it should be an
+ * error: their next call learns it from team_events. */
+void team_report_lossy(struct team *team);
+
+/* What has happened since the last call that active ranks must know: true and the joined rank and index of a lossy shadow, false
+ * if nothing (more). Call until false when team->attend is set. */
+bool team_events(struct team *team, uint32_t *rank, uint64_t *index);
+
+/* Marks ranks whose process is gone as failed. Costs system calls: for waits that last. */
+void team_look_for_the_dead(struct team *team);
+
+/* This rank ends: cleanly after TEAM_LEFT or where nobody can need it, or with a failure that frees all who wait. */
+void team_end(struct team *team, enum rank_state state);
+
+/* Whether the program stands between two iterations as far as the learner can tell. */
+bool team_is_between_iterations(const struct team *team);
+
+/* The invariants; asserted in debug builds. */
+bool team_is_valid(const struct team *team);
+
+#endif

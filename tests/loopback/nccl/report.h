@@ -1,0 +1,27 @@
+/* Everything the loopback NCCL says: the last error, lines on stderr, the log of units, and stopping a wrong run.
+ *
+ * Each line leaves in one write, so lines of several processes do not mix. Any thread may call any of these.
+ */
+#ifndef LOOPBACK_NCCL_REPORT_H
+#define LOOPBACK_NCCL_REPORT_H
+
+/* Exit status of a run that was stopped: ranks did not agree, a buffer lies outside device memory, a setting is wrong.
+ * A status and not abort(): no core files, and a test can tell it from a crash. */
+#define REPORT_STOP_STATUS 86
+
+/* Becomes the text of ncclGetLastError; printed too if NCCL_DEBUG is WARN, INFO or TRACE. */
+void report_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The text of the last report_error, "" before the first. Valid until the next one. */
+const char *report_last_error(void);
+
+/* One line on stderr, "loopback NCCL: ...". */
+void report_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same, then the process ends at once with REPORT_STOP_STATUS; no exit handler runs. */
+_Noreturn void report_stop(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* One line in the file of LOOPBACK_LOG; nothing without that setting. */
+void report_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,48 @@
+/* The table of settings, and reading it. */
+#include "settings.h"
+
+#include "report.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int hang_seconds_default = 10;
+
+static struct settings settings;
+static pthread_once_t settings_once = PTHREAD_ONCE_INIT;
+
+/* Index of the variable's value among choices (the first is the default). */
+static int setting_choice(const char *name, const char *first, const char *second) {
+  const char *value = getenv(name);
+  if (value == NULL || *value == '\0' || strcmp(value, first) == 0)
+    return 0;
+  if (strcmp(value, second) == 0)
+    return 1;
+  report_stop("%s=%s is not a value I know: %s or %s", name, value, first, second);
+}
+
+static int setting_seconds(const char *name, int standard) {
+  const char *value = getenv(name);
+  if (value == NULL || *value == '\0')
+    return standard;
+  char *end;
+  long seconds = strtol(value, &end, 10);
+  if (*end != '\0' || seconds < 0 || seconds > 1000000)
+    report_stop("%s=%s is not a number of seconds", name, value);
+  return (int)seconds;
+}
+
+static void settings_read(void) {
+  settings.connect = setting_choice("LOOPBACK_CONNECT", "1", "0") == 0;
+  settings.duplicate_gpu_error = setting_choice("LOOPBACK_DUPLICATE_GPU", "allow", "error") == 1;
+  settings.hang_seconds = setting_seconds("LOOPBACK_HANG_S", hang_seconds_default);
+  settings.death_is_error = setting_choice("LOOPBACK_DEATH", "error", "hang") == 0;
+  const char *log = getenv("LOOPBACK_LOG");
+  settings.log = log != NULL && *log != '\0' ? strdup(log) : NULL;
+}
+
+const struct settings *settings_get(void) {
+  pthread_once(&settings_once, settings_read);
+  return &settings;
+}
