@@ -39,16 +39,19 @@ enum entry_flag {
 };
 #define ENTRY_FLAG_BITS 8
 
-/* One unit passed. 16 bytes; fields are atomic only so that a reader may look while the ring is reused. */
+/* One unit passed. 24 bytes; fields are atomic only so that a reader may look while the ring is reused. */
 struct plane_entry {
-  _Atomic uint32_t hash;      /* low half of unit_hash: readers check what they follow against it */
+  _Atomic uint64_t hash;      /* unit_hash; readers check what they follow against it. 0: LEAVE */
   _Atomic uint32_t reals;     /* units this rank has issued for real, this one included; wraps */
   _Atomic uint32_t run_start; /* index where the present run of reals, or of shadows, began; wraps */
-  _Atomic uint32_t flags;     /* low 8 bits entry_flag, above them the text's position in 8 bytes; wraps */
+  /* Low 8 bits entry_flag. Above them, for a real entry, the position of its text in 8 bytes (wraps); for a shadow, the rank
+   * whose unit it was. */
+  _Atomic uint32_t flags;
+  uint32_t unused;
 };
 
 enum claim_flag {
-  CLAIM_STRICT = 1u << 0, /* to be refused on all ranks if any rank would have to shadow it */
+  CLAIM_STRICT = 1u << 0, /* to be refused on all ranks if a rank that has to shadow it would spoil its result */
 };
 
 enum rank_state {

@@ -166,7 +166,7 @@ void team_expect(struct team *team) {
       is_meeting(team, team->symbol_last, symbol))
     return;
   if (unit_table_get(team->table, symbol, &team->expected))
-    team->expected_hash = (uint32_t)unit_hash(team->expected);
+    team->expected_hash = unit_hash(team->expected);
 }
 
 static void learn(struct team *team, struct unit unit, uint32_t flags) {
@@ -193,7 +193,7 @@ void team_published(struct team *team) {
 }
 
 /* Passes an index. */
-static void publish(struct team *team, struct unit unit, uint32_t hash, uint32_t flags, uint32_t text) {
+static void publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags, uint32_t text) {
   struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
   bool real = (flags & ENTRY_REAL) != 0;
   if (real != team->run_real || team->head == 0) {
@@ -278,60 +278,78 @@ void team_give_up(struct team *team) {
 
 /* ---- following: some rank has passed our index -------------------------------------------------------- */
 
-/* Passes the present index as the unit (or LEAVE) that G has there, by `flags` of the rank that knew. */
-static enum team_verdict pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
+/* Passes the present index as the unit (or LEAVE) that G has there: the unit of rank `source`, with the flags of the rank
+ * that knew. */
+static enum team_verdict pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                              uint32_t source) {
   bool mine = team->claimed && team->claim_hash == hash;
   uint32_t common = flags & (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED);
   if (mine) {
     struct unit claim = team->claim;
     close_claim(team);
-    publish(team, claim, (uint32_t)hash, common | ENTRY_REAL, team->claim_text);
+    publish(team, claim, hash, common | ENTRY_REAL, team->claim_text);
     if (flags & ENTRY_LEAVE)
       return TEAM_LEFT;
     return flags & ENTRY_REFUSED ? TEAM_REFUSED : TEAM_REAL;
   }
-  publish(team, unit, (uint32_t)hash, common, 0);
+  publish(team, unit, hash, common, source);
   return flags & ENTRY_REFUSED ? TEAM_PARKED : TEAM_SHADOW;
 }
 
-/* Reads G[head] from a rank that issued it for real. */
-static enum team_verdict follow(struct team *team, uint32_t rank, const struct plane_entry *entry,
-                                struct unit *unit) {
-  uint32_t flags = LOAD(entry->flags), low = LOAD(entry->hash);
-  uint64_t hash = 0;
-  if (flags & ENTRY_LEAVE)
-    return team->claimed && team->claim.nmembers == 0 ? pass(team, *unit, 0, flags)
-                                                      : (fail(team, FAILURE_CORRUPT, rank, team->head), TEAM_FAILED);
-  enum read_result read = READ_UNIT;
-  if (flags & ENTRY_EXPECTED) {
-    if (!unit_table_get(team->table, team->symbol_expected, unit))
-      read = READ_CORRUPT;
-    else
-      hash = unit_hash(*unit);
-  } else {
-    read = read_text(team, team->plane->logs[rank], flags >> ENTRY_FLAG_BITS, &hash, unit);
+/* Where the members of G[head] are written, given the entry of a rank that has passed it: in that rank's log, or, where it only
+ * shadowed the unit, in the log of the rank it had it from (which may not have passed the index itself yet, and then
+ * still claims it). */
+static bool find_text(const struct team *team, uint32_t *rank, uint32_t flags, uint32_t *position) {
+  if (flags & ENTRY_REAL) {
+    *position = flags >> ENTRY_FLAG_BITS;
+    return true;
   }
-  if (read == READ_TOO_BIG && team->claimed && team->claim_hash == hash)
-    read = READ_UNIT;
-  if (read != READ_UNIT || low != (uint32_t)hash) {
-    fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, rank, team->head);
-    return TEAM_FAILED;
-  }
-  return pass(team, *unit, hash, flags);
+  *rank = flags >> ENTRY_FLAG_BITS;
+  if (*rank >= team->plane->nranks)
+    return false;
+  const struct plane_log *log = team->plane->logs[*rank];
+  *position = LOAD(log->claim_text);
+  atomic_thread_fence(memory_order_acquire);
+  if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head)
+    return atomic_load(&log->claim) == team->head + 1;
+  flags = LOAD(log->entries[team->head % PLANE_RING].flags);
+  *position = flags >> ENTRY_FLAG_BITS;
+  return (flags & ENTRY_REAL) != 0;
 }
 
-/* Whether some rank has passed our index for real, and which. A shadow alone does not tell the unit: the ranks that issued it for
- * real have settled it too, and will publish it. */
+/* Takes G[head] over from a rank that has passed it. */
+static enum team_verdict follow(struct team *team, uint32_t rank, const struct plane_entry *entry,
+                                struct unit *unit) {
+  uint32_t flags = LOAD(entry->flags), position;
+  uint64_t expected = LOAD(entry->hash), hash = 0;
+  enum read_result read = READ_UNIT;
+  if (flags & ENTRY_LEAVE) {
+    if (team->claimed && team->claim.nmembers == 0)
+      return pass(team, *unit, 0, flags, rank);
+    read = READ_CORRUPT;
+  } else if (team->claimed && team->claim.nmembers != 0 && team->claim_hash == expected) {
+    hash = team->claim_hash;
+  } else if (flags & ENTRY_EXPECTED) {
+    read = unit_table_get(team->table, team->symbol_expected, unit) ? READ_UNIT : READ_CORRUPT;
+    hash = read == READ_UNIT ? unit_hash(*unit) : 0;
+  } else if (find_text(team, &rank, flags, &position)) {
+    read = read_text(team, team->plane->logs[rank], position, &hash, unit);
+  } else {
+    read = READ_CORRUPT;
+  }
+  if (read == READ_UNIT && expected == hash)
+    return pass(team, *unit, hash, flags, rank);
+  fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, rank, team->head);
+  return TEAM_FAILED;
+}
+
 static bool somebody_passed(const struct team *team, uint32_t *rank_out, const struct plane_entry **out) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     const struct plane_log *log = team->plane->logs[rank];
     if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head)
       continue;
-    const struct plane_entry *entry = &log->entries[team->head % PLANE_RING];
-    if (!(LOAD(entry->flags) & ENTRY_REAL))
-      continue;
     *rank_out = rank;
-    *out = entry;
+    *out = &log->entries[team->head % PLANE_RING];
     return true;
   }
   return false;
@@ -430,34 +448,43 @@ static bool somebody_waited(const struct team *team) {
   return false;
 }
 
-static enum team_verdict settle(struct team *team, struct unit *unit) {
-  uint32_t nranks = team->plane->nranks;
-  bool unanimous = settle_is_unanimous(team->claims, nranks);
-  if (!unanimous && !weigh_claims(team))
-    return TEAM_FAILED;
-  uint32_t winner = unanimous ? team->plane->rank : settle_winner(team->claims, nranks);
-  const struct claim *claim = &team->claims[winner];
+/* Whether one of the ranks that would have to shadow the winner's unit would spoil it. */
+static bool is_refused(const struct team *team, const struct claim *winner, struct unit unit) {
+  if (!(winner->flags & CLAIM_STRICT) || team->is_lossy == NULL)
+    return false;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (team->claims[rank].hash != winner->hash && team->is_lossy(team->is_lossy_context, unit, rank))
+      return true;
+  return false;
+}
+
+static enum team_verdict settle_unanimous(struct team *team) {
   uint32_t flags = 0;
-  if (claim->hash == 0)
-    flags |= ENTRY_LEAVE;
-  else if (unanimous && team->symbol_expected == SYMBOL_NONE && somebody_waited(team))
-    flags |= ENTRY_MEETING;
-  if (!unanimous && (claim->flags & CLAIM_STRICT))
-    flags |= ENTRY_REFUSED;
-  if (claim->hash == team->claim_hash)
-    return pass(team, team->claim, claim->hash, flags);
-  uint64_t hash;
-  switch (read_text(team, team->plane->logs[winner], claim->text, &hash, unit)) {
-  case READ_UNIT:
-    return pass(team, *unit, hash, flags);
-  case READ_TOO_BIG:
-    fail(team, FAILURE_TOO_BIG, winner, team->head);
+  if (team->claim_hash == 0)
+    flags = ENTRY_LEAVE;
+  else if (team->symbol_expected == SYMBOL_NONE && somebody_waited(team))
+    flags = ENTRY_MEETING;
+  return pass(team, team->claim, team->claim_hash, flags, team->plane->rank);
+}
+
+static enum team_verdict settle(struct team *team, struct unit *unit) {
+  if (settle_is_unanimous(team->claims, team->plane->nranks))
+    return settle_unanimous(team);
+  if (!weigh_claims(team))
     return TEAM_FAILED;
-  case READ_CORRUPT:
-    break;
+  uint32_t winner = settle_winner(team->claims, team->plane->nranks);
+  const struct claim *claim = &team->claims[winner];
+  uint64_t hash = claim->hash;
+  enum read_result read = READ_UNIT;
+  if (hash == team->claim_hash)
+    *unit = team->claim;
+  else
+    read = read_text(team, team->plane->logs[winner], claim->text, &hash, unit);
+  if (read != READ_UNIT) {
+    fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, winner, team->head);
+    return TEAM_FAILED;
   }
-  fail(team, FAILURE_CORRUPT, winner, team->head);
-  return TEAM_FAILED;
+  return pass(team, *unit, hash, is_refused(team, claim, *unit) ? ENTRY_REFUSED : 0, winner);
 }
 
 /* ---- polling ------------------------------------------------------------------------------------------------ */

@@ -51,7 +51,7 @@ struct team {
   uint64_t limit;         /* indices below it need not ask how far the slowest rank is */
   uint64_t calm;          /* the attention word when there is nothing to do for this rank */
   struct unit expected;   /* may be committed; nmembers 0: nothing */
-  uint32_t expected_hash; /* low half of its unit_hash */
+  uint64_t expected_hash; /* its unit_hash */
   uint32_t reals;         /* units issued for real; wraps */
   uint32_t run_start;     /* index where the present run of reals, or of shadows, began; wraps */
   bool run_real;
@@ -79,6 +79,10 @@ struct team {
   uint64_t text_end;               /* bytes of text written so far */
   uint64_t text_at[PLANE_RING];    /* text_end before each entry: what the slowest reader still needs */
   uint64_t meetings[64];           /* bit set over (unit before, unit): where ranks wait for each other */
+  /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team; NULL: never). Must be the same
+   * function of the unit and the rank on all ranks. */
+  bool (*is_lossy)(void *context, struct unit unit, uint32_t rank);
+  void *is_lossy_context;
   struct claim *claims;            /* nranks, for settling */
   uint32_t *lossy_seen;            /* nranks */
   struct member *members_claimed;  /* UNIT_MEMBERS_MAX, the claim's own copy */

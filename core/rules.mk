@@ -1,0 +1,3 @@
+# core/: pure C, libc only.
+CORE_SOURCES = $(wildcard core/*.c)
+CORE_OBJECTS = $(CORE_SOURCES:%.c=$(BUILD)/%.o)
