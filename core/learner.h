@@ -1,12 +1,13 @@
 /* The learner: which unit comes next in a stream of units.
  *
- * It finds the loop body of a training program as a cyclic word of symbols (unit.h). It is online and
- * deterministic: integers only, no clock, no address, no randomness. Two learners fed the same sequence are in
- * the same state; that is what lets all ranks of a team expect the same unit without asking (stream.h).
+ * It finds the loop body of a training program as a cyclic word of symbols (unit.h). It is online
+ * and deterministic: integers only, no clock, no address, no randomness. Two learners fed the same
+ * sequence are in the same state; that is what lets all ranks of a team expect the same unit
+ * without asking (team.h).
  *
- * Units that come in between now and then (a log line's all-reduce, an evaluation) are inserts: they leave the cursor
- * where it is and are never expected. A longer body that explains the stream better takes over. A new
- * phase with a body of its own is learnt in turn.
+ * Units that come in between now and then (a log line's all-reduce, an evaluation) are inserts:
+ * they leave the cursor where it is and are never expected. A longer body that explains the stream
+ * better takes over. A new phase with a body of its own is learnt in turn.
  *
  * One learner belongs to one thread at a time.
  */
@@ -27,31 +28,52 @@
 
 struct learner;
 
+/* What a struct learner begins with, so that asking costs a load and no call. */
+struct learner_next {
+  symbol_t expected;
+  bool firm;
+};
+
 /* Allocates at most 1 MiB; NULL if there is no memory. Owned by the caller. */
 struct learner *learner_create(void);
 void learner_destroy(struct learner *learner);
 
-/* Feeds the next unit of the stream: its symbol (not SYMBOL_NONE) and its coarse symbol (equal for units that
- * differ in counts only). O(1) amortised, no allocation. */
+/* Feeds the next unit of the stream: its symbol (not SYMBOL_NONE) and its coarse symbol (equal for
+ * units that differ in counts only, and a function of the symbol). O(1) amortised, no allocation.
+ */
 void learner_step(struct learner *learner, symbol_t symbol, uint32_t coarse);
 
-/* The unit expected next, or SYMBOL_NONE when no body is believed. */
-symbol_t learner_expected(const struct learner *learner);
+/* The same for the unit that is expected, which must not be SYMBOL_NONE: the hot path. Nearly
+ * always one store to the history and a step of the cursor; what else there is to do is put off. */
+void learner_step_expected(struct learner *learner);
 
-/* Whether the expected unit may be issued without asking the other ranks. False where the body as learnt says that
- * a long run of repeats of something shorter ends here: that is where a rank with less data would leave its loop,
- * so the ranks had better meet. Runs of at least LEARNER_RUN_MIN units count as long. */
+/* Does now what was put off. Optional, for moments with nothing else to do: changes nothing that
+ * can be seen. */
+void learner_settle(struct learner *learner);
+
+/* The unit expected next, or SYMBOL_NONE when no body is believed. */
+static inline symbol_t learner_expected(const struct learner *learner) {
+  return ((const struct learner_next *)(const void *)learner)->expected;
+}
+
+/* Whether the expected unit may be issued without asking the other ranks. False where the body as
+ * learnt says that a long run of repeats of something shorter ends here: that is where a rank with
+ * less data would leave its loop, so the ranks had better meet. Runs of at least LEARNER_RUN_MIN
+ * units and four repeats count as long. False when nothing is expected. */
 #define LEARNER_RUN_MIN 64
-bool learner_is_firm(const struct learner *learner);
+static inline bool learner_is_firm(const struct learner *learner) {
+  return ((const struct learner_next *)(const void *)learner)->firm;
+}
 
 /* Length in units of the body believed now, 0 if none. */
 uint32_t learner_body_length(const struct learner *learner);
 
-/* The body's symbol at a position 0 to length - 1; position 0 is where the body was first seen to begin. */
+/* The body's symbol at a position 0 to length - 1; position 0 is where the body was first seen to
+ * begin. */
 symbol_t learner_body_symbol(const struct learner *learner, uint32_t position);
 
-/* Whether the program may stand between two iterations: no body is believed, or the cursor is at the position
- * where the repetition began, or at one where inserts have been seen. */
+/* Whether the program may stand between two iterations: no body is believed, or the cursor is at
+ * the position where the repetition began, or at one where inserts have been seen. */
 bool learner_is_between_iterations(const struct learner *learner);
 
 /* The invariants of the structure; asserted in debug builds, checked in tests. */

@@ -1,7 +1,9 @@
-/* Hypotheses about the stream's period: proposing, checking and forgetting them. See learner_lags.h.
+/* Hypotheses about the stream's period: proposing, checking and forgetting them. See
+ * learner_lags.h.
  *
- * A hypothesis is a set of positions, not of counters, so that events which agree with it cost nothing
- * but the comparison, and checking many events at once gives the same as checking them one by one.
+ * A hypothesis is a set of positions, not of counters, so that events which agree with it cost
+ * nothing but the comparison, and checking many events at once gives the same as checking them one
+ * by one.
  */
 #include "core/learner_lags.h"
 
@@ -12,12 +14,8 @@ static const uint32_t context_length[LAGS_CONTEXTS] = {1, 4, 16, LAGS_CONTEXT_MA
 /* Odd, and far from a power of two: the multiplier of the rolling hash, and of its mixing. */
 #define HASH_BASE 0x9e3779b97f4a7c15u
 
-/* Steps into the past that one event pays for, and how many may be saved up. */
-#define CREDIT_PER_EVENT 32
-#define CREDIT_MAX (4 * (uint64_t)HISTORY_SIZE)
-
-/* Trouble saturates at a multiple of the lag: a loop that was foreign to the lag is forgotten within a few
- * rounds of one that is not. */
+/* Trouble saturates at a multiple of the lag: a loop that was foreign to the lag is forgotten
+ * within a few rounds of one that is not. */
 #define TROUBLE_PER_LAG 6
 #define TROUBLE_PER_VARIATION 3
 
@@ -56,24 +54,13 @@ void lags_check(struct lags *lags) {
   lags->checked = lags->position;
 }
 
-static void lags_earn(struct lags *lags) {
-  lags->credit += (lags->position - lags->credit_at) * CREDIT_PER_EVENT;
-  if (lags->credit > CREDIT_MAX)
-    lags->credit = CREDIT_MAX;
-  lags->credit_at = lags->position;
-}
+/* A hypothesis that varies is followed into the past for this many rounds: enough to be believed.
+ */
+#define VARYING_ROUNDS 3
 
-bool lags_spend(struct lags *lags, uint64_t steps) {
-  lags_earn(lags);
-  if (lags->credit < steps)
-    return false;
-  lags->credit -= steps;
-  return true;
-}
-
-/* How much a hypothesis explains. What has been exact since long ago explains most; one that varies in
- * few places counts for two rounds at most, because in a stream of units that differ in counts alone
- * every lag has "varied" since the beginning. */
+/* How much a hypothesis explains. What has been exact since long ago explains most; one that varies
+ * in few places counts for two rounds at most, because in a stream of units that differ in counts
+ * alone every lag has "varied" since the beginning. */
 static uint64_t lag_strength(const struct lag *lag, uint64_t position) {
   uint64_t strength = position - lag->exact_since, run = position - lag->since;
   if (lag_trouble(lag, position) <= lag->lag / 2)
@@ -86,14 +73,15 @@ static uint64_t lag_strength(const struct lag *lag, uint64_t position) {
 static struct lag lag_from_past(struct lags *lags, uint32_t distance) {
   uint64_t position = lags->position;
   struct lag lag = {distance, 0, position, position, position};
-  lags_earn(lags);
+  uint64_t steps = credit_earn(&lags->credit, position);
   uint64_t lowest = position > LAG_MAX ? position - LAG_MAX : 0;
   if (lowest < distance)
     lowest = distance;
-  if (position > lags->credit && lowest < position - lags->credit)
-    lowest = position - lags->credit;
+  if (position > steps && lowest < position - steps)
+    lowest = position - steps;
   uint64_t at = position, repeats = 0, varied = 0;
-  while (at > lowest && varied <= 8 + repeats / 2) {
+  uint64_t enough = (uint64_t)VARYING_ROUNDS * distance + LAGS_CONTEXT_MAX;
+  while (at > lowest && varied <= 8 + repeats / 2 && (!varied || position - at < enough)) {
     const struct event *now = lags_event(lags, at - 1), *then = lags_event(lags, at - 1 - distance);
     if (event_equal(now, then)) {
       at--;
@@ -108,7 +96,7 @@ static struct lag lag_from_past(struct lags *lags, uint32_t distance) {
       break;
     }
   }
-  lags->credit -= position - at;
+  lags->credit.steps -= position - at;
   if (TROUBLE_PER_VARIATION * varied > repeats)
     lag.trouble = (uint32_t)(TROUBLE_PER_VARIATION * varied - repeats);
   if (lag.trouble > TROUBLE_PER_LAG * distance)
@@ -141,7 +129,8 @@ static bool lags_propose(struct lags *lags, uint32_t distance) {
   return true;
 }
 
-/* Powers of HASH_BASE at the context lengths, to take the event that leaves a context out of its hash. */
+/* Powers of HASH_BASE at the context lengths, to take the event that leaves a context out of its
+ * hash. */
 static inline uint64_t context_power(int context) {
   uint64_t power = HASH_BASE;
   for (uint32_t length = 1; length < context_length[context]; length *= 2)
@@ -214,7 +203,7 @@ static bool lag_is_valid(const struct lags *lags, const struct lag *lag) {
 bool lags_is_valid(const struct lags *lags) {
   if (lags->checked > lags->position || lags->hashed > lags->position)
     return false;
-  if (lags->position - lags->checked > LAGS_UNCHECKED_MAX || lags->credit > CREDIT_MAX)
+  if (lags->position - lags->checked > LAGS_UNCHECKED_MAX || lags->credit.steps > CREDIT_MAX)
     return false;
   for (int i = 0; i < LAGS_HYPOTHESES; i++) {
     if (lags->lag[i].lag && !lag_is_valid(lags, &lags->lag[i]))

@@ -1,9 +1,9 @@
 /* The stream's history and the lags at which it may repeat itself.
  *
- * The learner's raw material, used by learner.c alone. `struct lags` keeps the last HISTORY_SIZE events and a
- * few hypotheses "from here on every event equals the one `lag` events before". Hypotheses are
- * proposed by hashes of recent context and then checked event by event: a hash collision costs time,
- * never truth.
+ * The learner's raw material, used by learner.c alone. `struct lags` keeps the last HISTORY_SIZE
+ * events and a few hypotheses "from here on every event equals the one `lag` events before".
+ * Hypotheses are proposed by hashes of recent context and then checked event by event: a hash
+ * collision costs time, never truth.
  *
  * Positions count the events of the stream from 0 and never wrap.
  */
@@ -24,7 +24,8 @@
 
 #define LAGS_HYPOTHESES 12
 
-/* Contexts: the last 1, 4, 16 and 64 events. Short ones propose inner loops, long ones outer loops. */
+/* Contexts: the last 1, 4, 16 and 64 events. Short ones propose inner loops, long ones outer loops.
+ */
 #define LAGS_CONTEXTS 4
 #define LAGS_CONTEXT_MAX 64
 #define LAGS_TABLE_BITS 13
@@ -34,20 +35,36 @@ struct event {
   uint32_t coarse;
 };
 
-/* One hypothesis. An event "varies" if only its coarse symbol equals that of `lag` events before. */
+/* One hypothesis. An event "varies" if only its coarse symbol equals that of `lag` events before.
+ */
 struct lag {
-  uint32_t lag;         /* 0: unused */
-  uint32_t trouble;     /* rises by 3 with an event that varies, falls by 1 with one that does not */
-  uint64_t trouble_at;  /* the position at which `trouble` was that high */
-  uint64_t since;       /* every event from here on repeats or varies */
+  uint32_t lag;        /* 0: unused */
+  uint32_t trouble;    /* rises by 3 with an event that varies, falls by 1 with one that does not */
+  uint64_t trouble_at; /* the position at which `trouble` was that high */
+  uint64_t since;      /* every event from here on repeats or varies */
   uint64_t exact_since; /* every event from here on repeats */
 };
 
+/* Work that is not bounded by a constant for each event is paid for with steps that every event of
+ * the stream earns, so that it is bounded over any number of events. */
+struct credit {
+  uint64_t at, steps;
+};
+#define CREDIT_PER_EVENT 16
+#define CREDIT_MAX (4 * (uint64_t)HISTORY_SIZE)
+
+/* The steps that may be spent at a position. */
+static inline uint64_t credit_earn(struct credit *credit, uint64_t position) {
+  uint64_t steps = credit->steps + (position - credit->at) * CREDIT_PER_EVENT;
+  credit->at = position;
+  return credit->steps = steps < CREDIT_MAX ? steps : CREDIT_MAX;
+}
+
 struct lags {
-  uint64_t position;          /* of the next event */
-  uint64_t checked;           /* hypotheses have been checked up to here */
-  uint64_t hashed;            /* `hash` covers the events before this position */
-  uint64_t credit_at, credit; /* pays for walks into the past, see lags_propose */
+  uint64_t position; /* of the next event */
+  uint64_t checked;  /* hypotheses have been checked up to here */
+  uint64_t hashed;   /* `hash` covers the events before this position */
+  struct credit credit;
   uint64_t hash[LAGS_CONTEXTS];
   struct lag lag[LAGS_HYPOTHESES];
   uint32_t table[LAGS_CONTEXTS][1u << LAGS_TABLE_BITS]; /* 1 + position of a context's last event */
@@ -66,12 +83,10 @@ static inline void lags_append(struct lags *lags, struct event event) {
 /* Brings all hypotheses up to the present. */
 void lags_check(struct lags *lags);
 
-/* Looks whether the context that ends in the newest event has been seen before, and takes the distance as
- * a hypothesis. Returns whether the hypotheses have changed (they have been checked then). */
+/* Looks whether the context that ends in the newest event has been seen before, and takes the
+ * distance as a hypothesis. Returns whether the hypotheses have changed (they have been checked
+ * then). */
 bool lags_look(struct lags *lags);
-
-/* Buys work in the past: false if more than a constant number of steps per event would be spent. */
-bool lags_spend(struct lags *lags, uint64_t steps);
 
 /* The trouble left at a position. */
 static inline uint64_t lag_trouble(const struct lag *lag, uint64_t position) {

@@ -560,14 +560,26 @@ enum team_verdict team_active(struct team *team, uint64_t index, bool *active) {
   return TEAM_REAL;
 }
 
-void team_report_lossy(struct team *team) {
+void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds) {
+  uint32_t bell = plane_bell(team->plane);
+  atomic_fetch_add(&team->shared->attention, PLANE_WAITER);
+  bool late = false;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    late |= atomic_load(&team->plane->logs[rank]->head) <= index;
+  if (late)
+    team->plane->wait(team->plane, bell, milliseconds);
+  atomic_fetch_sub(&team->shared->attention, PLANE_WAITER);
+}
+
+void team_report_lossy(struct team *team, uint8_t kind) {
+  atomic_store(&team->own->lossy_kind, kind);
   atomic_store(&team->own->lossy_index, team_index(team));
   atomic_fetch_add(&team->own->lossy_count, 1);
   team->calm += PLANE_EVENT;
   atomic_fetch_add(&team->shared->attention, PLANE_EVENT);
 }
 
-bool team_events(struct team *team, uint32_t *rank_out, uint64_t *index) {
+bool team_events(struct team *team, struct lossy_event *event) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     struct plane_log *log = team->plane->logs[rank];
     uint32_t count = atomic_load(&log->lossy_count);
@@ -576,8 +588,8 @@ bool team_events(struct team *team, uint32_t *rank_out, uint64_t *index) {
     team->lossy_seen[rank] = count;
     if (rank == team->plane->rank)
       continue;
-    *rank_out = rank;
-    *index = atomic_load(&log->lossy_index);
+    *event = (struct lossy_event){rank, atomic_load(&log->lossy_index),
+                                  (uint8_t)atomic_load(&log->lossy_kind)};
     return true;
   }
   team->attend = false;

@@ -157,13 +157,23 @@ enum team_verdict team_active(struct team *team, uint64_t index, bool *active);
 /* The same for one rank only. */
 enum team_verdict team_is_active(struct team *team, uint64_t index, uint32_t rank, bool *active);
 
-/* Says that this rank has just shadowed a unit whose result is thereby wrong on the active ranks, though it should be an
- * error: their next call learns it from team_events. */
-void team_report_lossy(struct team *team);
+/* As team_wait, for the two above: waits at most some milliseconds until another rank may have done something. */
+void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds);
 
-/* What has happened since the last call that active ranks must know: true and the joined rank and index of a lossy shadow, false
- * if nothing (more). Call until false when team->attend is set. */
-bool team_events(struct team *team, uint32_t *rank, uint64_t *index);
+/* Says that this rank has just shadowed a unit whose result is thereby wrong on the active ranks, though it should be an
+ * error: their next call learns it from team_events. kind: enum member_kind. */
+void team_report_lossy(struct team *team, uint8_t kind);
+
+/* A lossy shadow of another rank. */
+struct lossy_event {
+  uint32_t rank;
+  uint64_t index;
+  uint8_t kind;
+};
+
+/* What has happened since the last call that active ranks must know; false if nothing (more). Call until false when
+ * team->attend is set. */
+bool team_events(struct team *team, struct lossy_event *event);
 
 /* Marks ranks whose process is gone as failed. Costs system calls: for waits that last. */
 void team_look_for_the_dead(struct team *team);

@@ -1,7 +1,7 @@
 /* Units: comparing, hashing and describing them. See unit.h.
  *
- * The hash has to be the same on all ranks and in all versions that may meet on one machine, so it is
- * written out here and depends on nothing but the members' values.
+ * The hash has to be the same on all ranks and in all versions that may meet on one machine, so it
+ * is written out here and depends on nothing but the members' values.
  */
 #include "core/unit.h"
 
@@ -58,10 +58,14 @@ uint64_t unit_coarse_hash(struct unit unit) {
 
 /* Names as NCCL's documentation spells them, in the order of nccl.h. */
 static const char *const kind_names[] = {
-    [MEMBER_ALLREDUCE] = "allreduce",         [MEMBER_BROADCAST] = "broadcast",
-    [MEMBER_REDUCE] = "reduce",               [MEMBER_ALLGATHER] = "allgather",
-    [MEMBER_REDUCESCATTER] = "reducescatter", [MEMBER_ALLTOALL] = "alltoall",
-    [MEMBER_GATHER] = "gather",               [MEMBER_SCATTER] = "scatter",
+    [MEMBER_ALLREDUCE] = "allreduce",
+    [MEMBER_BROADCAST] = "broadcast",
+    [MEMBER_REDUCE] = "reduce",
+    [MEMBER_ALLGATHER] = "allgather",
+    [MEMBER_REDUCESCATTER] = "reducescatter",
+    [MEMBER_ALLTOALL] = "alltoall",
+    [MEMBER_GATHER] = "gather",
+    [MEMBER_SCATTER] = "scatter",
 };
 static const char *const reduction_names[] = {"sum", "prod", "max", "min", "avg"};
 static const char *const datatype_names[] = {
@@ -69,7 +73,8 @@ static const char *const datatype_names[] = {
     "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2",
 };
 
-/* A text that grows in a buffer of fixed size and stays terminated; what does not fit is dropped. */
+/* A text that grows in a buffer of fixed size and stays terminated; what does not fit is dropped.
+ */
 struct text {
   char *at;
   size_t left;

@@ -1,11 +1,11 @@
 /* Units: what NCCL launches as one, described by what must be equal on all ranks.
  *
  * A unit is one ungrouped collective, or everything between an outermost ncclGroupStart and its
- * ncclGroupEnd. Its signature is the ordered list of its members. Pointers and streams are never part of it:
- * NCCL compares neither. A member with count 0 is not part of a unit: NCCL drops such a collective on that
- * rank alone (enqueue.cc, collectives with count 0).
+ * ncclGroupEnd. Its signature is the ordered list of its members. Pointers and streams are never
+ * part of it: NCCL compares neither. A member with count 0 is not part of a unit: NCCL drops such a
+ * collective on that rank alone (enqueue.cc, collectives with count 0).
  *
- * Used by the agreed stream (stream.h), the logs (plane.h) and the contributions (hooks/).
+ * Used by the agreed stream (team.h), the logs (plane.h) and the contributions (hooks/).
  * Everything here is pure; no function allocates unless it says so.
  */
 #ifndef NCCL_JOIN_CORE_UNIT_H
@@ -26,8 +26,9 @@ enum member_kind {
   MEMBER_SCATTER,
 };
 
-/* Any operator made by ncclRedOpCreatePreMulSum: its handle is a number local to one rank, so only that it
- * is one can be part of a signature. Built-in operators carry NCCL's own number (0 to 4). */
+/* Any operator made by ncclRedOpCreatePreMulSum: its handle is a number local to one rank, so only
+ * that it is one can be part of a signature. Built-in operators carry NCCL's own number (0 to 4).
+ */
 #define REDUCTION_PREMULSUM 0xffff
 #define REDUCTION_NONE 0xfffe /* kinds that do not reduce */
 
@@ -45,8 +46,8 @@ struct member {
 };
 _Static_assert(sizeof(struct member) == 24, "no padding: members are compared as bytes");
 
-/* More members than this cannot be described to a joined rank (logs are of fixed size). A unit beyond it still
- * takes part in the agreed stream, by its hash alone; shadowing it is refused. */
+/* More members than this cannot be described to a joined rank (logs are of fixed size). A unit
+ * beyond it still takes part in the agreed stream, by its hash alone; shadowing it is refused. */
 #define UNIT_MEMBERS_MAX 1024
 
 /* A unit by reference: the members belong to somebody else. */
@@ -55,30 +56,35 @@ struct unit {
   uint32_t nmembers; /* 0: the special unit LEAVE */
 };
 
-static inline bool unit_is_leave(struct unit unit) { return unit.nmembers == 0; }
+static inline bool unit_is_leave(struct unit unit) {
+  return unit.nmembers == 0;
+}
 bool unit_equal(struct unit a, struct unit b);
 uint64_t unit_hash(struct unit unit); /* never 0 */
 
 /* The same, without counts: units that differ in counts only have equal coarse hashes. Never 0. */
 uint64_t unit_coarse_hash(struct unit unit);
 
-/* Writes "allreduce(sum, float32, 1024)" or "group{...}" for messages; always terminated; returns text. */
+/* Writes "allreduce(sum, float32, 1024)" or "group{...}" for messages; always terminated; returns
+ * text. */
 const char *unit_describe(struct unit unit, char *text, size_t size);
 
 /* Units by small number, so that the learner compares symbols instead of members. A symbol is
- * deterministic: ranks that intern the same sequence of units get the same symbols. The table forgets the units not seen
- * for longest (second chance); a forgotten unit gets a new symbol when it comes back, and a symbol never comes to
- * mean another unit. */
+ * deterministic: ranks that intern the same sequence of units get the same symbols. The table
+ * forgets the units not seen for longest (second chance); a forgotten unit gets a new symbol when
+ * it comes back, and a symbol never comes to mean another unit. */
 typedef uint32_t symbol_t;
 #define SYMBOL_NONE 0u
 
 struct unit_table;
 
-/* Allocates (about 100 KiB); NULL if there is no memory. Owned by the caller. One thread at a time. */
+/* Allocates (about 100 KiB); NULL if there is no memory. Owned by the caller. One thread at a time.
+ */
 struct unit_table *unit_table_create(void);
 void unit_table_destroy(struct unit_table *table);
 
-/* The unit's symbol, adding it if it is new. Copies the members. SYMBOL_NONE only if there is no memory. */
+/* The unit's symbol, adding it if it is new. Copies the members. SYMBOL_NONE only if there is no
+ * memory. */
 symbol_t unit_table_intern(struct unit_table *table, struct unit unit);
 
 /* The unit's symbol if it is known, else SYMBOL_NONE. Changes nothing. */
@@ -87,7 +93,13 @@ symbol_t unit_table_find(const struct unit_table *table, struct unit unit);
 /* The unit behind a symbol, valid until the next intern; false if the table has forgotten it. */
 bool unit_table_get(const struct unit_table *table, symbol_t symbol, struct unit *unit);
 
-/* Symbol without counts (units that differ in counts only share it), for the learner. 0 if forgotten. */
+/* The same, and counts as a use, as interning does. For the unit expected next: a rank that issues
+ * it as expected does not intern it, and what is expected must not be forgotten, nor sooner on one
+ * rank than on another. */
+bool unit_table_use(struct unit_table *table, symbol_t symbol, struct unit *unit);
+
+/* Symbol without counts (units that differ in counts only share it), for the learner. 0 if
+ * forgotten. */
 uint32_t unit_table_coarse(const struct unit_table *table, symbol_t symbol);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * A fixed array of slots, found through an open-addressing index. A symbol is a slot and the slot's
  * generation, which grows each time the slot is given to another unit: an old symbol names nothing.
- * When all slots are taken, a hand goes round them and takes the first one that has not been used since it
- * passed (the second-chance algorithm of page replacement).
+ * When all slots are taken, a hand goes round them and takes the first one that has not been used
+ * since it passed (the second-chance algorithm of page replacement).
  */
 #include "core/unit.h"
 
@@ -17,7 +17,8 @@
 #define GENERATION_MAX (UINT32_MAX >> SLOT_BITS)
 
 struct slot {
-  struct member single; /* the member, if there is exactly one: most units need no memory of their own */
+  struct member
+      single; /* the member, if there is exactly one: most units need no memory of their own */
   struct member *members; /* otherwise: allocated, owned by the slot */
   uint64_t hash;
   symbol_t symbol; /* SYMBOL_NONE while the slot is free */
@@ -93,7 +94,8 @@ static void index_remove(struct unit_table *table, uint32_t i) {
 }
 
 /* A free slot; frees one by second chance if need be. A slot whose generations are used up is
- * passed over for ever, so that no symbol comes twice: four thousand million forgotten units away. */
+ * passed over for ever, so that no symbol comes twice: four thousand million forgotten units away.
+ */
 static uint32_t table_claim_slot(struct unit_table *table) {
   if (table->nslots < SLOTS)
     return table->nslots++;
@@ -115,6 +117,8 @@ static uint32_t table_claim_slot(struct unit_table *table) {
   return SLOTS;
 }
 
+/* A unit that is new has not been used yet: one that never comes again must not outlive one that
+ * does. */
 static symbol_t table_add(struct unit_table *table, struct unit unit, uint64_t hash) {
   struct member *members = NULL;
   if (unit.nmembers > 1) {
@@ -137,7 +141,6 @@ static symbol_t table_add(struct unit_table *table, struct unit unit, uint64_t h
   uint32_t coarse = (uint32_t)(unit_coarse_hash(unit) >> 32);
   slot->coarse = coarse ? coarse : 1;
   slot->symbol = ++table->generation[i] << SLOT_BITS | i;
-  slot->used = true;
   index_add(table, i);
   return slot->symbol;
 }
@@ -156,19 +159,18 @@ symbol_t unit_table_find(const struct unit_table *table, struct unit unit) {
   return i == SLOTS ? SYMBOL_NONE : table->slots[i].symbol;
 }
 
-bool unit_table_match(struct unit_table *table, symbol_t symbol, struct unit unit) {
-  struct slot *slot = &table->slots[symbol % SLOTS];
-  if (slot->symbol != symbol || symbol == SYMBOL_NONE || !unit_equal(slot_unit(slot), unit))
-    return false;
-  slot->used = true;
-  return true;
-}
-
 bool unit_table_get(const struct unit_table *table, symbol_t symbol, struct unit *unit) {
   const struct slot *slot = table_slot(table, symbol);
   if (!slot)
     return false;
   *unit = slot_unit(slot);
+  return true;
+}
+
+bool unit_table_use(struct unit_table *table, symbol_t symbol, struct unit *unit) {
+  if (!unit_table_get(table, symbol, unit))
+    return false;
+  table->slots[symbol % SLOTS].used = true;
   return true;
 }
 

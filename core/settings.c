@@ -1,0 +1,371 @@
+/* Settings: the table, and what is made from it. See settings.h.
+ *
+ * A setting of the design that no code acts on yet is not in the table, so that setting it is an
+ * error instead of a promise. It comes with its feature: a row here and a field in struct settings.
+ */
+#include "core/settings.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <string.h>
+#include <strings.h>
+
+enum setting_type {
+  TYPE_WORD,   /* one of words; stored as its value in an int-sized field */
+  TYPE_SWITCH, /* the same, stored in a bool */
+  TYPE_NUMBER, /* least to most, stored in a uint64_t */
+  TYPE_PATH,   /* a path, stored in a char[SETTINGS_PATH_SIZE] */
+  TYPE_FORMAT, /* a path in which %h, %p, %r and %% are replaced */
+};
+
+struct word {
+  const char *name; /* NULL: end of the list */
+  int value;
+};
+
+struct setting {
+  const char *name;
+  enum setting_type type;
+  size_t offset;            /* of its field in struct settings */
+  const char *initial;      /* the default, as one would write it; "" for an unset path */
+  const struct word *words; /* TYPE_WORD and TYPE_SWITCH */
+  uint64_t least, most;     /* TYPE_NUMBER */
+  const char *unit;         /* TYPE_NUMBER */
+  const char *meaning;
+};
+
+static const struct word switch_words[] = {{"1", true}, {"0", false}, {NULL, 0}};
+static const struct word lossy_words[] = {{"error", LOSSY_ERROR}, {"zero", LOSSY_ZERO}, {NULL, 0}};
+static const struct word level_words[] = {{"WARN", LOG_LEVEL_WARN},
+                                          {"INFO", LOG_LEVEL_INFO},
+                                          {"TRACE", LOG_LEVEL_TRACE},
+                                          {"ERROR", LOG_LEVEL_ERROR},
+                                          {NULL, 0}};
+
+#define FIELD(name) offsetof(struct settings, name)
+
+/* 1800 s and 1000 iterations are PyTorch's numbers (the time-out of a process group; the iterations
+ * of a joined rank after which Join warns); a year is as good as for ever, and still bounded. */
+static const struct setting table[] = {
+    {"NCCL_JOIN", TYPE_SWITCH, FIELD(enabled), "1", switch_words, 0, 0, NULL,
+     "0: every call goes straight to NCCL"},
+    {"NCCL_JOIN_LOSSY", TYPE_WORD, FIELD(lossy), "error", lossy_words, 0, 0, NULL,
+     "what a joined rank does in a collective that needs its data, such as AllGather: an error on "
+     "every rank, "
+     "or zeros"},
+    {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, FIELD(skew_warn), "1000", NULL, 0, 1000000000,
+     "shadow iterations", "warn once when a rank has joined for longer than this; 0: never"},
+    {"NCCL_JOIN_TIMEOUT", TYPE_NUMBER, FIELD(timeout_s), "1800", NULL, 1, 31536000, "seconds",
+     "how long a rank waits for the others before it gives up"},
+    {"NCCL_JOIN_DEBUG", TYPE_WORD, FIELD(log_level), "WARN", level_words, 0, 0, NULL,
+     "what is logged, in the format of NCCL's log"},
+    {"NCCL_JOIN_DEBUG_FILE", TYPE_FORMAT, FIELD(log_file), "", NULL, 0, 0, NULL,
+     "where the log goes instead of stderr"},
+    {"NCCL_JOIN_TRACE", TYPE_PATH, FIELD(trace_folder), "", NULL, 0, 0, NULL,
+     "folder for one trace file (JSON lines) per rank"},
+};
+
+#define NSETTINGS (sizeof(table) / sizeof(table[0]))
+#define FOR_EACH_SETTING(s) for (const struct setting *s = table; s < table + NSETTINGS; s++)
+
+#define PREFIX "NCCL_JOIN_"
+
+/* --- text of bounded size
+ * ------------------------------------------------------------------------------ */
+
+struct text {
+  char *bytes;
+  size_t size, used; /* used < size unless size is 0 */
+};
+
+static void __attribute__((format(printf, 2, 3)))
+text_add(struct text *text, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  size_t room = text->size - text->used;
+  int length = room ? vsnprintf(text->bytes + text->used, room, format, arguments) : 0;
+  va_end(arguments);
+  if (length > 0)
+    text->used += (size_t)length < room ? (size_t)length : room - 1;
+}
+
+/* "1, 0", "0 to 1000000000 shadow iterations", "path": for messages and tables. */
+static void add_accepted(struct text *text, const struct setting *setting) {
+  switch (setting->type) {
+  case TYPE_WORD:
+  case TYPE_SWITCH:
+    for (const struct word *word = setting->words; word->name; word++)
+      text_add(text, "%s%s", word == setting->words ? "" : ", ", word->name);
+    return;
+  case TYPE_NUMBER:
+    text_add(text, "%llu to %llu %s", (unsigned long long)setting->least,
+             (unsigned long long)setting->most, setting->unit);
+    return;
+  case TYPE_PATH:
+    text_add(text, "a path");
+    return;
+  case TYPE_FORMAT:
+    text_add(text, "a path; %%h host, %%p process, %%r rank");
+    return;
+  }
+}
+
+/* --- did you mean
+ * ---------------------------------------------------------------------------------------- */
+
+#define WORD_MAX 32 /* longer words are not near anything */
+
+static size_t least_of(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+/* Levenshtein's distance, cases equal, and swapped neighbours one step; WORD_MAX if either is long.
+ */
+static size_t distance(const char *a, const char *b) {
+  size_t na = strlen(a), nb = strlen(b);
+  if (na > WORD_MAX || nb > WORD_MAX)
+    return WORD_MAX;
+  size_t rows[3][WORD_MAX + 1];
+  size_t *before = rows[0], *above = rows[1], *row = rows[2];
+  for (size_t j = 0; j <= nb; j++)
+    above[j] = before[j] = j;
+  for (size_t i = 1; i <= na; i++) {
+    row[0] = i;
+    for (size_t j = 1; j <= nb; j++) {
+      bool same = toupper((unsigned char)a[i - 1]) == toupper((unsigned char)b[j - 1]);
+      row[j] = least_of(above[j - 1] + !same, least_of(above[j], row[j - 1]) + 1);
+      bool swapped = i > 1 && j > 1 &&
+                     toupper((unsigned char)a[i - 1]) == toupper((unsigned char)b[j - 2]) &&
+                     toupper((unsigned char)a[i - 2]) == toupper((unsigned char)b[j - 1]);
+      if (swapped)
+        row[j] = least_of(row[j], before[j - 2] + 1);
+    }
+    size_t *free_row = before;
+    before = above;
+    above = row;
+    row = free_row;
+  }
+  return above[nb];
+}
+
+/* Two slips, or one in a short word. */
+static bool is_near(const char *a, const char *b) {
+  return distance(a, b) <= (strlen(b) > 4 ? 2 : 1);
+}
+
+static void add_nearest_name(struct text *text, const char *name) {
+  const struct setting *nearest = NULL;
+  FOR_EACH_SETTING(setting) {
+    if (is_near(name, setting->name) &&
+        (!nearest || distance(name, setting->name) < distance(name, nearest->name)))
+      nearest = setting;
+  }
+  if (nearest)
+    text_add(text, " Did you mean %s?", nearest->name);
+  text_add(text, " Known: ");
+  FOR_EACH_SETTING(setting)
+  text_add(text, "%s%s", setting == table ? "" : ", ", setting->name);
+}
+
+static void add_nearest_word(struct text *text, const struct setting *setting, const char *value) {
+  if (setting->type != TYPE_WORD)
+    return;
+  for (const struct word *word = setting->words; word->name; word++) {
+    if (is_near(value, word->name)) {
+      text_add(text, " Did you mean %s?", word->name);
+      return;
+    }
+  }
+}
+
+/* --- one setting
+ * ------------------------------------------------------------------------------------------ */
+
+/* The value of name in the environment, or NULL if it is not there. */
+static const char *environment_value(char *const *environment, const char *name) {
+  size_t length = strlen(name);
+  for (; environment && *environment; environment++) {
+    if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
+      return *environment + length + 1;
+  }
+  return NULL;
+}
+
+static bool store_word(const struct setting *setting, void *field, const char *value) {
+  for (const struct word *word = setting->words; word->name; word++) {
+    if (strcasecmp(value, word->name) != 0)
+      continue;
+    if (setting->type == TYPE_SWITCH)
+      *(bool *)field = word->value;
+    else
+      *(int *)field = word->value;
+    return true;
+  }
+  return false;
+}
+
+static bool store_number(const struct setting *setting, void *field, const char *value) {
+  uint64_t number = 0;
+  for (const char *digit = value; *digit; digit++) {
+    if (*digit < '0' || *digit > '9' || number > setting->most)
+      return false;
+    number = number * 10 + (uint64_t)(*digit - '0');
+  }
+  if (number < setting->least || number > setting->most)
+    return false;
+  *(uint64_t *)field = number;
+  return true;
+}
+
+static bool store_path(const struct setting *setting, void *field, const char *value) {
+  size_t length = strlen(value);
+  if (length >= SETTINGS_PATH_SIZE)
+    return false;
+  for (const char *c = value; setting->type == TYPE_FORMAT && *c; c++) {
+    if (*c == '%' && !memchr("hpr%", *++c, 4))
+      return false;
+  }
+  memcpy(field, value, length + 1);
+  return true;
+}
+
+/* Stores value in the setting's field; false, with nothing changed, if it is not an accepted one.
+ */
+static bool store(const struct setting *setting, struct settings *settings, const char *value) {
+  void *field = (char *)settings + setting->offset;
+  switch (setting->type) {
+  case TYPE_WORD:
+  case TYPE_SWITCH:
+    return store_word(setting, field, value);
+  case TYPE_NUMBER:
+    return store_number(setting, field, value);
+  case TYPE_PATH:
+  case TYPE_FORMAT:
+    return store_path(setting, field, value);
+  }
+  return false;
+}
+
+/* --- the interface
+ * ---------------------------------------------------------------------------------------- */
+
+_Static_assert(sizeof(enum lossy_policy) == sizeof(int) && sizeof(enum log_level) == sizeof(int),
+               "store_word stores an int");
+
+void settings_defaults(struct settings *settings) {
+  memset(settings, 0, sizeof(*settings));
+  FOR_EACH_SETTING(setting)
+  store(setting, settings, setting->initial);
+}
+
+/* Starts a new line for an error, or takes the last one back if it did not fit. */
+static void end_line(struct text *text, size_t start) {
+  if (text->size && text->used + 1 >= text->size && start > 0)
+    text->used = start;
+  if (text->size)
+    text->bytes[text->used] = '\0';
+}
+
+static void add_wrong_value(struct text *text, const struct setting *setting, const char *value) {
+  size_t start = text->used;
+  text_add(text, "%s%s=%.80s%s is not accepted.", start ? "\n" : "", setting->name, value,
+           strlen(value) > 80 ? "..." : "");
+  add_nearest_word(text, setting, value);
+  text_add(text, " Accepted: ");
+  add_accepted(text, setting);
+  if (setting->type == TYPE_PATH || setting->type == TYPE_FORMAT)
+    text_add(text, "; shorter than %d bytes", SETTINGS_PATH_SIZE);
+  end_line(text, start);
+}
+
+static bool is_known(const char *entry, size_t length) {
+  FOR_EACH_SETTING(setting) {
+    if (strlen(setting->name) == length && strncmp(entry, setting->name, length) == 0)
+      return true;
+  }
+  return false;
+}
+
+static void add_unknown_name(struct text *text, const char *entry, size_t length) {
+  char name[2 * WORD_MAX];
+  snprintf(name, sizeof(name), "%.*s", (int)length, entry);
+  size_t start = text->used;
+  text_add(text, "%s%s is not known to this version of nccl-join.", start ? "\n" : "", name);
+  add_nearest_name(text, name);
+  end_line(text, start);
+}
+
+bool settings_read(struct settings *settings, char *const *environment, char *error, size_t size) {
+  struct text text = {error, size, 0};
+  bool good = true;
+  if (size)
+    error[0] = '\0';
+  settings_defaults(settings);
+  FOR_EACH_SETTING(setting) {
+    const char *value = environment_value(environment, setting->name);
+    if (value && *value && !store(setting, settings, value)) {
+      add_wrong_value(&text, setting, value);
+      good = false;
+    }
+  }
+  for (char *const *entry = environment; entry && *entry; entry++) {
+    size_t length = strcspn(*entry, "=");
+    if (strncmp(*entry, PREFIX, strlen(PREFIX)) == 0 && !is_known(*entry, length)) {
+      add_unknown_name(&text, *entry, length);
+      good = false;
+    }
+  }
+  return good;
+}
+
+/* --- tables
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static const char *or_none(const char *value) {
+  return *value ? value : "(none)";
+}
+
+/* The accepted values in a buffer of the caller's. */
+static const char *accepted(const struct setting *setting, char *bytes, size_t size) {
+  struct text text = {bytes, size, 0};
+  bytes[0] = '\0';
+  add_accepted(&text, setting);
+  return bytes;
+}
+
+void settings_print(FILE *out, char *const *environment) {
+  static const char *const columns = "%-20s  %-10s  %-11s  %-7s  %-39s  %s\n";
+  fprintf(out, columns, "SETTING", "VALUE", "FROM", "DEFAULT", "ACCEPTED", "MEANING");
+  FOR_EACH_SETTING(setting) {
+    struct settings scratch;
+    const char *value = environment_value(environment, setting->name);
+    const char *from = "default";
+    if (value && *value)
+      from = store(setting, &scratch, value) ? "environment" : "WRONG";
+    else
+      value = setting->initial;
+    char text[128];
+    fprintf(out, columns, setting->name, or_none(value), from, or_none(setting->initial),
+            accepted(setting, text, sizeof(text)), setting->meaning);
+  }
+}
+
+static void print_markdown_words(FILE *out, const struct setting *setting) {
+  for (const struct word *word = setting->words; word->name; word++)
+    fprintf(out, "%s`%s`", word == setting->words ? "" : ", ", word->name);
+}
+
+void settings_print_markdown(FILE *out) {
+  fprintf(out, "| setting | default | accepted | meaning |\n|---|---|---|---|\n");
+  FOR_EACH_SETTING(setting) {
+    const char *quote = *setting->initial ? "`" : "";
+    fprintf(out, "| `%s` | %s%s%s | ", setting->name, quote, or_none(setting->initial), quote);
+    char text[128];
+    if (setting->words)
+      print_markdown_words(out, setting);
+    else
+      fputs(accepted(setting, text, sizeof(text)), out);
+    fprintf(out, " | %s |\n", setting->meaning);
+  }
+}

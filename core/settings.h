@@ -1,0 +1,63 @@
+/* Settings: everything a user can set, read from the environment.
+ *
+ * One table (settings.c) holds the name, type, default, accepted values and meaning of every
+ * setting; reading, error texts, `nccl-join env` and the README's table are made from it. Read once
+ * per process, before the first communicator; a wrong value or an unknown NCCL_JOIN_ name is an
+ * error there, because a typo must not become a hang hours later (design section 5).
+ *
+ * Pure: the environment is passed in, nothing is printed, nothing is allocated, no file is touched.
+ */
+#ifndef NCCL_JOIN_CORE_SETTINGS_H
+#define NCCL_JOIN_CORE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* What a joined rank does in a collective that needs its data (AllGather, AlltoAll, ...). */
+enum lossy_policy {
+  LOSSY_ERROR, /* every rank gets ncclInvalidUsage */
+  LOSSY_ZERO,  /* it contributes zeros */
+};
+
+/* Each level includes those before it. */
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_TRACE };
+
+/* Longest path in a setting, with its terminating zero. */
+#define SETTINGS_PATH_SIZE 1024
+
+/* A wide enough buffer for the text of several errors. */
+#define SETTINGS_ERROR_SIZE 2048
+
+/* Values, copied: programs may overwrite their environment (setproctitle does). */
+struct settings {
+  bool enabled;                      /* NCCL_JOIN */
+  enum lossy_policy lossy;           /* NCCL_JOIN_LOSSY */
+  uint64_t skew_warn;                /* NCCL_JOIN_SKEW_WARN: shadow iterations; 0: never */
+  uint64_t timeout_s;                /* NCCL_JOIN_TIMEOUT: seconds, at least 1 */
+  enum log_level log_level;          /* NCCL_JOIN_DEBUG */
+  char log_file[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_DEBUG_FILE, %h %p %r not expanded; "": stderr */
+  char trace_folder[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_TRACE; "": no trace */
+};
+
+/* The values that hold when nothing is set. */
+void settings_defaults(struct settings *settings);
+
+/* Reads the settings from an environ-like array ("NAME=value" strings, ended by NULL). What is not
+ * set, or is set to nothing, keeps its default; of two entries with one name the first counts, as
+ * for getenv(3). Words may be in any case, numbers are decimal.
+ *
+ * True if all is well. Otherwise false, with one line for each error in error (no newline after the
+ * last; always terminated; lines that do not fit are left out), and those settings at their
+ * defaults: the caller decides whether to go on. error may be NULL if size is 0. Any thread. */
+bool settings_read(struct settings *settings, char *const *environment, char *error, size_t size);
+
+/* `nccl-join env`: one aligned line for each setting, with its value in this environment and where
+ * that is from. */
+void settings_print(FILE *out, char *const *environment);
+
+/* The table of the README: Markdown, without the markers around it. */
+void settings_print_markdown(FILE *out);
+
+#endif

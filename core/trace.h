@@ -1,0 +1,65 @@
+/* The trace: what the agreed stream did on one rank, for people and for the reports of tools/.
+ *
+ * One file per rank in the folder NCCL_JOIN_TRACE, named rank-<rank>.<host>.<pid>.jsonl; if that
+ * exists (a second team of the process, or an older run), rank-<rank>.<host>.<pid>-2.jsonl and so
+ * on. Each line is a JSON object. Version 1:
+ *
+ *   first line
+ * {"format":"nccl-join-trace","version":1,"rank":2,"ranks":4,"team":"00c0ffee00c0ffee",
+ *                 "host":"node7","pid":4711,"start_ns":81723000000,"start_unix_ns":1760000000000000000}
+ *   every other  {"t_ns":81723004711,"event":"shadow","index":17,"unit":"allreduce(sum, float32,
+ * 1024)","peer":0}
+ *
+ * t_ns and start_ns are CLOCK_MONOTONIC, so files of one host compare; start_unix_ns relates hosts
+ * as well as their clocks agree. index counts the units of the team's agreed sequence. unit and
+ * peer are left out where there are none. A version changes when a field changes its meaning or
+ * goes away, not when one is added: readers ignore those they do not know.
+ *
+ * Records are kept in memory and written when TRACE_BUFFER_SIZE is reached, at join, leave, done
+ * and fail, and at trace_flush and trace_close. The file is not held open in between, so a program
+ * that closes descriptors does no harm. If it cannot be written, one WARN says so and the trace
+ * ends with its last whole line; the program goes on.
+ *
+ * Every function accepts NULL for a trace that is off. A trace may be used by several threads. In a
+ * forked child (log_disable) nothing is written. errno is kept.
+ */
+#ifndef NCCL_JOIN_CORE_TRACE_H
+#define NCCL_JOIN_CORE_TRACE_H
+
+#include <stdint.h>
+
+#define TRACE_VERSION 1
+#define TRACE_BUFFER_SIZE (64 * 1024)
+
+enum trace_event {
+  TRACE_COMMIT, /* issued at once, as the learner expected */
+  TRACE_CLAIM,  /* a deviation: asked for this index */
+  TRACE_PARK,   /* waits until the index is settled */
+  TRACE_SHADOW, /* issued to match others; peer: the rank that was followed */
+  TRACE_SETTLE, /* the index is decided; peer: the rank whose unit won */
+  TRACE_JOIN,   /* first shadow after a real unit: this rank has joined */
+  TRACE_LEAVE,  /* claims LEAVE */
+  TRACE_DONE,   /* all ranks have joined or left: goes on */
+  TRACE_FAIL,   /* a rank failed; peer: which */
+};
+
+struct trace;
+
+/* Opens the trace of one rank of a team and writes its header. The folder is made if it is missing
+ * (its parents are not). NULL if folder is "" (no trace), in a disabled process, without memory, or
+ * if the file cannot be made (one WARN). The caller closes it. */
+struct trace *trace_open(const char *folder, int rank, int ranks, uint64_t team);
+
+/* Adds a record. unit: as from unit_describe, or NULL; cut off after TRACE_UNIT_MAX bytes. peer: a
+ * rank, or -1. */
+#define TRACE_UNIT_MAX 4096
+void trace_event(struct trace *trace, enum trace_event event, uint64_t index, const char *unit,
+                 int peer);
+
+/* Writes what is in memory: for exit paths that may not come back. */
+void trace_flush(struct trace *trace);
+
+/* Flushes and frees. */
+void trace_close(struct trace *trace);
+
+#endif

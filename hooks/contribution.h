@@ -1,0 +1,82 @@
+/* What a joined rank contributes to one member of a unit: pure rules, no CUDA, no NCCL headers.
+ *
+ * The table is that of docs/design: reductions get the element that changes nothing, everything
+ * else zeros. Identities hold for all values but these two, which IEEE 754 sums and NCCL's max and
+ * min treat in their own way:
+ *   - a sum over active ranks that is -0 comes out as +0 (the fill is +0, so that one zeroed buffer
+ * serves all types);
+ *   - max and min of a single active rank's NaN may come out as the fill: NCCL takes the number
+ * where one side is NaN (reduce_kernel.h, FuncMinMax), with or without us as soon as two ranks take
+ * part.
+ */
+#ifndef NCCL_JOIN_HOOKS_CONTRIBUTION_H
+#define NCCL_JOIN_HOOKS_CONTRIBUTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/unit.h"
+
+/* ncclDataType_t's numbers, which NCCL's ABI fixes (nccl.h; shadow.c asserts that they agree).
+ * Repeated so that the rules need no CUDA headers and know types that an older nccl.h lacks: the
+ * float8 types came with NCCL 2.24. */
+enum datatype {
+  DATATYPE_INT8 = 0,
+  DATATYPE_UINT8 = 1, /* bool travels as this, with max as "or" */
+  DATATYPE_INT32 = 2,
+  DATATYPE_UINT32 = 3,
+  DATATYPE_INT64 = 4,
+  DATATYPE_UINT64 = 5,
+  DATATYPE_FLOAT16 = 6,
+  DATATYPE_FLOAT32 = 7,
+  DATATYPE_FLOAT64 = 8,
+  DATATYPE_BFLOAT16 = 9,
+  DATATYPE_FLOAT8E4M3 = 10, /* OCP E4M3: no infinity, largest 448 */
+  DATATYPE_FLOAT8E5M2 = 11,
+  DATATYPES = 12,
+};
+
+/* ncclRedOp_t's numbers, in the same way. member.reduction also knows REDUCTION_PREMULSUM and
+ * REDUCTION_NONE. */
+enum builtin_reduction {
+  REDUCTION_SUM = 0,
+  REDUCTION_PROD = 1,
+  REDUCTION_MAX = 2,
+  REDUCTION_MIN = 3,
+  REDUCTION_AVG = 4,
+  REDUCTIONS = 5,
+};
+
+/* One element, to be repeated over a whole send buffer. */
+struct fill {
+  uint8_t size;  /* bytes of the element: 1, 2, 4 or 8; 0 for a datatype or reduction that is not
+                    known */
+  uint64_t bits; /* its value in the low bytes, the rest 0 */
+};
+
+/* The element that a joined rank sends: sum, avg and PreMulSum 0; prod 1; max the lowest; min the
+ * highest value (infinities where the format has them); kinds that do not reduce 0. */
+struct fill contribution_fill(const struct member *member);
+
+/* 1 in the datatype: prod's fill, and the scalar of a shadow's PreMulSum operator. size 0 if it is
+ * not known. */
+struct fill contribution_one(uint8_t datatype);
+
+/* The element repeated to 8 bytes: fills of different sizes that look the same in memory have the
+ * same pattern. */
+uint64_t contribution_pattern(struct fill fill);
+
+/* Elements that NCCL reads from the send buffer, and may write to the receive buffer, of the given
+ * rank of the communicator (nccl.h's comments, 2.28: count is per peer in AllGather, ReduceScatter,
+ * AlltoAll, Gather and Scatter). 0: that buffer is not used on that rank. UINT64_MAX if the product
+ * does not fit. rank 0 to nranks - 1; a root is member->root. */
+uint64_t contribution_send_count(const struct member *member, uint32_t rank, uint32_t nranks);
+uint64_t contribution_recv_count(const struct member *member, uint32_t rank, uint32_t nranks);
+
+/* Whether the active ranks get something else than the result over the active ranks when `rank` is
+ * joined: AllGather and AlltoAll always, Gather unless the rank is the root (then the result lands
+ * where nobody reads it), Scatter only if it is the root. Never the reductions, and never
+ * Broadcast, which is re-rooted when its root has joined. */
+bool contribution_is_lossy(const struct member *member, uint32_t rank);
+
+#endif

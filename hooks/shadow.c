@@ -1,0 +1,436 @@
+/* Issues shadow units: everything that can fail (memory, operators, missing functions) first, then
+ * the calls in the real unit's form. A group that has been opened is closed whatever happens in
+ * between.
+ */
+#include "hooks/shadow.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "hooks/contribution.h"
+#include "hooks/shadow_device.h"
+
+#define SAME(ours, nccl) _Static_assert((int)(ours) == (int)(nccl), "numbers of NCCL's ABI")
+SAME(DATATYPE_INT8, ncclInt8);
+SAME(DATATYPE_UINT8, ncclUint8);
+SAME(DATATYPE_INT32, ncclInt32);
+SAME(DATATYPE_UINT32, ncclUint32);
+SAME(DATATYPE_INT64, ncclInt64);
+SAME(DATATYPE_UINT64, ncclUint64);
+SAME(DATATYPE_FLOAT16, ncclFloat16);
+SAME(DATATYPE_FLOAT32, ncclFloat32);
+SAME(DATATYPE_FLOAT64, ncclFloat64);
+SAME(DATATYPE_BFLOAT16, ncclBfloat16);
+SAME(REDUCTION_SUM, ncclSum);
+SAME(REDUCTION_PROD, ncclProd);
+SAME(REDUCTION_MAX, ncclMax);
+SAME(REDUCTION_MIN, ncclMin);
+SAME(REDUCTION_AVG, ncclAvg);
+#if NCCL_VERSION_CODE >= 22400
+SAME(DATATYPE_FLOAT8E4M3, ncclFloat8e4m3);
+SAME(DATATYPE_FLOAT8E5M2, ncclFloat8e5m2);
+#endif
+
+/* Of a member's description within a sentence. */
+#define UNIT_TEXT 160
+
+#define EXPLAIN(reason, ...)                                                                       \
+  do {                                                                                             \
+    if ((reason) != NULL)                                                                          \
+      (void)snprintf(reason, REASON_SIZE, __VA_ARGS__);                                            \
+  } while (0)
+
+/* What one member reads and writes on this rank. */
+struct extent {
+  uint64_t pattern;
+  size_t send_bytes, receive_bytes; /* 0: not used on this rank */
+};
+
+static const char *result_name(ncclResult_t result) {
+  static const char *const names[] = {
+      "ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
+      "ncclInvalidArgument", "ncclInvalidUsage",       "ncclRemoteError", "ncclInProgress",
+  };
+  return (size_t)result < sizeof names / sizeof *names ? names[result] : "unknown ncclResult_t";
+}
+
+static struct member rooted(const struct member *member, const struct shadow_member *here) {
+  struct member copy = *member;
+  if (copy.root != ROOT_NONE)
+    copy.root = here->root;
+  return copy;
+}
+
+static size_t bytes_of(uint64_t count, uint8_t size) {
+  size_t bytes = 0;
+  return __builtin_mul_overflow(count, (uint64_t)size, &bytes) ? SIZE_MAX : bytes;
+}
+
+static struct extent extent_of(const struct member *member, const struct shadow_member *here) {
+  struct member real = rooted(member, here);
+  struct fill fill = contribution_fill(&real);
+  uint32_t rank = (uint32_t)here->rank;
+  uint32_t nranks = (uint32_t)here->nranks;
+  return (struct extent){
+      .pattern = contribution_pattern(fill),
+      .send_bytes = bytes_of(contribution_send_count(&real, rank, nranks), fill.size),
+      .receive_bytes = bytes_of(contribution_recv_count(&real, rank, nranks), fill.size),
+  };
+}
+
+/* --- one member's call
+ * ---------------------------------------------------------------- */
+
+static bool is_available(const struct nccl_calls *nccl, uint8_t kind, const char **name) {
+  switch ((enum member_kind)kind) {
+  case MEMBER_ALLREDUCE:
+    *name = "ncclAllReduce";
+    return nccl->AllReduce != NULL;
+  case MEMBER_BROADCAST:
+    *name = "ncclBroadcast";
+    return nccl->Broadcast != NULL;
+  case MEMBER_REDUCE:
+    *name = "ncclReduce";
+    return nccl->Reduce != NULL;
+  case MEMBER_ALLGATHER:
+    *name = "ncclAllGather";
+    return nccl->AllGather != NULL;
+  case MEMBER_REDUCESCATTER:
+    *name = "ncclReduceScatter";
+    return nccl->ReduceScatter != NULL;
+  case MEMBER_ALLTOALL:
+    *name = "ncclAlltoAll";
+    return nccl->AlltoAll != NULL;
+  case MEMBER_GATHER:
+    *name = "ncclGather";
+    return nccl->Gather != NULL;
+  case MEMBER_SCATTER:
+    *name = "ncclScatter";
+    return nccl->Scatter != NULL;
+  }
+  *name = "collective of a kind unknown here";
+  return false;
+}
+
+static ncclResult_t call(const struct nccl_calls *nccl, const struct member *member,
+                         const struct shadow_member *here, ncclRedOp_t reduction) {
+  struct extent extent = extent_of(member, here);
+  struct shadow *device = here->shadow;
+  void *recv = extent.receive_bytes != 0 ? device_receive(device, extent.receive_bytes) : NULL;
+  /* What a rank does not send need only be a valid address: NCCL_CHECK_POINTERS looks at it. */
+  const void *send = recv;
+  if (here->send != NULL)
+    send = here->send;
+  else if (extent.send_bytes != 0)
+    send = device_send(device, extent.pattern);
+  if (recv == NULL && member->kind == MEMBER_GATHER)
+    recv = (void *)(uintptr_t)send;
+
+  size_t count = member->count;
+  ncclDataType_t datatype = (ncclDataType_t)member->datatype;
+  cudaStream_t stream = (cudaStream_t)device->stream;
+  switch ((enum member_kind)member->kind) {
+  case MEMBER_ALLREDUCE:
+    return nccl->AllReduce(send, recv, count, datatype, reduction, here->comm, stream);
+  case MEMBER_BROADCAST:
+    return nccl->Broadcast(send, recv, count, datatype, here->root, here->comm, stream);
+  case MEMBER_REDUCE:
+    return nccl->Reduce(send, recv, count, datatype, reduction, here->root, here->comm, stream);
+  case MEMBER_ALLGATHER:
+    return nccl->AllGather(send, recv, count, datatype, here->comm, stream);
+  case MEMBER_REDUCESCATTER:
+    return nccl->ReduceScatter(send, recv, count, datatype, reduction, here->comm, stream);
+  case MEMBER_ALLTOALL:
+    return nccl->AlltoAll(send, recv, count, datatype, here->comm, stream);
+  case MEMBER_GATHER:
+    return nccl->Gather(send, recv, count, datatype, here->root, here->comm, stream);
+  case MEMBER_SCATTER:
+    return nccl->Scatter(send, recv, count, datatype, here->root, here->comm, stream);
+  }
+  return ncclInternalError;
+}
+
+/* --- non-blocking communicators
+ * ------------------------------------------------------- */
+
+/* What has become of a call that returned ncclInProgress. */
+static ncclResult_t settle(const struct nccl_calls *nccl, ncclComm_t comm,
+                           const struct shadow_limit *limit) {
+  ncclResult_t state = ncclInProgress;
+  uint64_t pause_ns = 0;
+  do {
+    ncclResult_t result = nccl->CommGetAsyncError(comm, &state);
+    if (result != ncclSuccess)
+      return result;
+  } while (state == ncclInProgress && limit_pause(limit, &pause_ns));
+  return state;
+}
+
+static ncclResult_t settle_all(const struct nccl_calls *nccl, struct unit unit,
+                               const struct shadow_member *members,
+                               const struct shadow_limit *limit) {
+  for (uint32_t i = 0; i < unit.nmembers; i++) {
+    ncclResult_t result = settle(nccl, members[i].comm, limit);
+    if (result != ncclSuccess)
+      return result;
+  }
+  return ncclSuccess;
+}
+
+/* --- PreMulSum
+ * ------------------------------------------------------------------------ */
+
+/* A shadow's own operators, one for each PreMulSum member in their order: handles are local to a
+ * rank, and only that it is a PreMulSum of the same datatype must match the peers (enqueue.cc,
+ * ncclRedOpCreatePreMulSum). */
+struct operators {
+  ncclRedOp_t *handles;
+  uint32_t created;
+};
+
+static void operators_destroy(const struct nccl_calls *nccl, struct unit unit,
+                              const struct shadow_member *members, struct operators *operators) {
+  uint32_t next = 0;
+  for (uint32_t i = 0; i < unit.nmembers && next < operators->created; i++)
+    if (unit.members[i].reduction == REDUCTION_PREMULSUM)
+      (void)nccl->RedOpDestroy(operators->handles[next++], members[i].comm);
+  free(operators->handles);
+}
+
+static ncclResult_t operators_create(const struct nccl_calls *nccl, struct unit unit,
+                                     const struct shadow_member *members,
+                                     struct operators *operators) {
+  uint32_t needed = 0;
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    needed += unit.members[i].reduction == REDUCTION_PREMULSUM;
+  *operators = (struct operators){NULL, 0};
+  if (needed == 0)
+    return ncclSuccess;
+  operators->handles = calloc(needed, sizeof *operators->handles);
+  if (operators->handles == NULL)
+    return ncclSystemError;
+  for (uint32_t i = 0; i < unit.nmembers; i++) {
+    const struct member *member = &unit.members[i];
+    if (member->reduction != REDUCTION_PREMULSUM)
+      continue;
+    uint64_t one =
+        contribution_one(member->datatype).bits; /* little-endian, as all hosts of CUDA */
+    ncclResult_t result = nccl->RedOpCreatePreMulSum(&operators->handles[operators->created], &one,
+                                                     (ncclDataType_t)member->datatype,
+                                                     ncclScalarHostImmediate, members[i].comm);
+    if (result != ncclSuccess)
+      return result;
+    operators->created++;
+  }
+  return ncclSuccess;
+}
+
+/* --- a unit
+ * --------------------------------------------------------------------------- */
+
+static ncclResult_t check(const struct nccl_calls *nccl, struct unit unit, char *reason) {
+  if (unit_is_leave(unit)) {
+    EXPLAIN(reason, "LEAVE cannot be shadowed");
+    return ncclInvalidUsage;
+  }
+  for (uint32_t i = 0; i < unit.nmembers; i++) {
+    const struct member *member = &unit.members[i];
+    const char *name = NULL;
+    if (!is_available(nccl, member->kind, &name)) {
+      EXPLAIN(
+          reason,
+          "cannot shadow member %u of a unit: this rank's NCCL has no %s; use the same NCCL on all "
+          "ranks",
+          i, name);
+      return ncclInvalidUsage;
+    }
+    if (contribution_fill(member).size == 0) {
+      EXPLAIN(reason,
+              "cannot shadow member %u of a unit: nothing is known of %s with datatype %u and "
+              "reduction %u, so nothing neutral can be sent",
+              i, name, member->datatype, member->reduction);
+      return ncclInvalidUsage;
+    }
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t shadow_prepare(struct unit unit, const struct shadow_member *members,
+                            const struct shadow_limit *limit, char *reason) {
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    device_needs_begin(members[i].shadow);
+  for (uint32_t i = 0; i < unit.nmembers; i++) {
+    struct extent extent = extent_of(&unit.members[i], &members[i]);
+    if (extent.send_bytes != 0 && members[i].send == NULL)
+      device_needs_send(members[i].shadow, extent.pattern, extent.send_bytes);
+    if (extent.receive_bytes != 0)
+      device_needs_receive(members[i].shadow, extent.receive_bytes);
+  }
+  for (uint32_t i = 0; i < unit.nmembers; i++) {
+    struct device_failure failure = {0};
+    const struct shadow *device = members[i].shadow;
+    if (device_allocate(members[i].shadow, limit, &failure))
+      continue;
+    char text[UNIT_TEXT];
+    char number[CUDA_ERROR_TEXT];
+    const char *error = cuda_driver_error(device->cuda, failure.error, number);
+    (void)unit_describe(unit, text, sizeof text);
+    if (failure.bytes != 0)
+      EXPLAIN(reason, "cannot allocate %zu bytes on CUDA device %d for the shadow of %s: %s%s",
+              failure.bytes, device->number, text, error,
+              failure.stuck ? ", and earlier shadows, whose memory could be used, do not end" : "");
+    else
+      EXPLAIN(reason, "cannot prepare the shadow of %s on CUDA device %d: %s", text, device->number,
+              error);
+    return ncclUnhandledCudaError;
+  }
+  return ncclSuccess;
+}
+
+/* The calls themselves. *where: the function that failed. */
+static ncclResult_t enqueue(const struct nccl_calls *nccl, struct unit unit,
+                            const struct shadow_member *members, const struct operators *operators,
+                            const char **where) {
+  bool group = unit.nmembers > 1;
+  ncclResult_t result = ncclSuccess;
+  if (group && (result = nccl->GroupStart()) != ncclSuccess) {
+    *where = "ncclGroupStart";
+    return result;
+  }
+  uint32_t next = 0;
+  bool failed = false;
+  for (uint32_t i = 0; i < unit.nmembers && !failed; i++) {
+    const struct member *member = &unit.members[i];
+    ncclRedOp_t reduction = (ncclRedOp_t)member->reduction;
+    if (member->reduction == REDUCTION_PREMULSUM)
+      reduction = operators->handles[next++];
+    (void)is_available(nccl, member->kind, where);
+    result = call(nccl, member, &members[i], reduction);
+    failed = result != ncclSuccess && result != ncclInProgress;
+  }
+  if (!group)
+    return result;
+  /* NCCL launches nothing of a group in which a call has failed (group.cc, ncclGroupError). */
+  ncclResult_t end = nccl->GroupEnd();
+  if (failed)
+    return result;
+  *where = "ncclGroupEnd";
+  return end;
+}
+
+static void explain_call(struct unit unit, const struct shadow_member *members, const char *where,
+                         ncclResult_t result, bool issued, char *reason) {
+  char text[UNIT_TEXT];
+  (void)unit_describe(unit, text, sizeof text);
+  int number = members[0].shadow->number;
+  if (result == ncclInProgress)
+    EXPLAIN(reason,
+            "gave up waiting for a communicator in ncclInProgress: the shadow of %s on CUDA device "
+            "%d is %s",
+            text, number, issued ? "issued but not enqueued" : "not issued");
+  else
+    EXPLAIN(reason, "%s returned %s (%d) for the shadow of %s on CUDA device %d", where,
+            result_name(result), (int)result, text, number);
+}
+
+ncclResult_t shadow_issue(const struct nccl_calls *nccl, struct unit unit,
+                          const struct shadow_member *members, const struct shadow_limit *limit,
+                          char *reason) {
+  ncclResult_t result = check(nccl, unit, reason);
+  if (result == ncclSuccess)
+    result = shadow_prepare(unit, members, limit, reason);
+  if (result != ncclSuccess)
+    return result;
+
+  const struct shadow *device = members[0].shadow;
+  struct device_entry entry;
+  CUresult entered = device_enter(device, &entry);
+  if (entered != CUDA_SUCCESS) {
+    char number[CUDA_ERROR_TEXT];
+    EXPLAIN(reason, "cannot use CUDA device %d for a shadow: %s", device->number,
+            cuda_driver_error(device->cuda, entered, number));
+    return ncclUnhandledCudaError;
+  }
+  /* A communicator that is still ncclInProgress would refuse every call (init.cc,
+   * ncclCommEnsureReady). */
+  const char *where = "ncclCommGetAsyncError";
+  bool issued = false;
+  struct operators operators = {NULL, 0};
+  result = settle_all(nccl, unit, members, limit);
+  if (result == ncclSuccess) {
+    where = "ncclRedOpCreatePreMulSum";
+    result = operators_create(nccl, unit, members, &operators);
+  }
+  if (result == ncclSuccess) {
+    result = enqueue(nccl, unit, members, &operators, &where);
+    issued = result == ncclSuccess || result == ncclInProgress;
+    if (result == ncclInProgress)
+      result = settle_all(nccl, unit, members, limit);
+  }
+  if (result != ncclSuccess)
+    explain_call(unit, members, where, result, issued, reason);
+  operators_destroy(nccl, unit, members, &operators);
+  device_leave(device, &entry);
+  return result;
+}
+
+/* --- life
+ * ----------------------------------------------------------------------------- */
+
+struct shadow *shadow_create(const struct cuda_driver *cuda, int device, char *reason) {
+  struct shadow *shadow = calloc(1, sizeof *shadow);
+  if (shadow == NULL) {
+    EXPLAIN(reason, "no memory for the shadows of CUDA device %d", device);
+    return NULL;
+  }
+  shadow->cuda = cuda;
+  shadow->number = device;
+  CUresult failure = CUDA_SUCCESS;
+  if (!device_open(shadow, &failure)) {
+    char number[CUDA_ERROR_TEXT];
+    EXPLAIN(reason, "cannot make a stream for shadows on CUDA device %d: %s", device,
+            cuda_driver_error(cuda, failure, number));
+    free(shadow);
+    return NULL;
+  }
+  return shadow;
+}
+
+ncclResult_t shadow_wait(struct shadow *shadow, const struct shadow_limit *limit, char *reason) {
+  CUresult result = device_wait(shadow, limit);
+  if (result == CUDA_SUCCESS)
+    return ncclSuccess;
+  if (result == CUDA_ERROR_NOT_READY) {
+    EXPLAIN(reason, "shadows on CUDA device %d are not done yet; given up", shadow->number);
+    return ncclInProgress;
+  }
+  char number[CUDA_ERROR_TEXT];
+  EXPLAIN(reason, "cannot wait for the shadows on CUDA device %d: %s", shadow->number,
+          cuda_driver_error(shadow->cuda, result, number));
+  return ncclUnhandledCudaError;
+}
+
+ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *limit, char *reason) {
+  ncclResult_t result = shadow_wait(shadow, limit, reason);
+  if (result == ncclSuccess)
+    device_free(shadow);
+  return result;
+}
+
+void shadow_destroy(struct shadow *shadow, const struct shadow_limit *limit) {
+  if (shadow == NULL)
+    return;
+  bool done = shadow_release(shadow, limit, NULL) == ncclSuccess;
+  device_close(shadow, done);
+  free(shadow);
+}
+
+size_t shadow_bytes(const struct shadow *shadow) {
+  size_t bytes = shadow->receive.bytes;
+  for (unsigned i = 0; i < shadow->nsends; i++)
+    bytes += shadow->sends[i].buffer.bytes;
+  for (unsigned i = 0; i < shadow->nretired; i++)
+    bytes += shadow->retired[i].bytes;
+  return bytes;
+}

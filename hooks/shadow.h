@@ -1,0 +1,138 @@
+/* Issuing shadows: collectives that a joined rank makes only to match its peers.
+ *
+ * A shadow unit has the real one's form (the same members in the same order in one group, since
+ * NCCL sorts and fuses a group's members), but sends contribution.h's fills and receives into
+ * memory that nobody looks at. It runs on a stream of ours, from device memory of ours. Nothing of
+ * that exists before the first shadow of a device.
+ *
+ * Memory of one device:
+ *   - send buffers, one for each fill pattern in use, filled once and then only ever read: all
+ * members and units share them;
+ *   - a receive area, cut into one piece for each member of a unit and used again by the next unit
+ * (the stream keeps them apart). Members of one unit must not share a piece although nobody reads
+ * the results: NCCL itself does. The root of a tree all-reduce passes on what it has written to its
+ * receive buffer (device/all_reduce.h, runTreeUpDown: directSendFromOutput), what is received
+ * directly is passed on from there (device/prims_simple.h), and the members of a group run side by
+ * side in one kernel;
+ *   - buffers that have become too small. They are kept until shadow_release, because enqueued work
+ * may use them, and waiting for it while peers wait for us might be for ever. Since buffers at
+ * least double they add up to no more than those in use. Only when the device is out of memory are
+ * they given back earlier, after the stream has passed.
+ *
+ * Threads: one at a time for each struct shadow, serialised with all other NCCL calls on that
+ * device (NCCL forbids two threads launching on one device). No NCCL group may be open on the
+ * calling thread. NCCL calls itself through the PLT, so whoever stands in front of NCCL marks the
+ * thread as inside NCCL first. The functions leave the calling thread's CUDA context and capture
+ * mode as they were.
+ */
+#ifndef NCCL_JOIN_HOOKS_SHADOW_H
+#define NCCL_JOIN_HOOKS_SHADOW_H
+
+#include <nccl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/unit.h"
+#include "hooks/cuda_driver.h"
+
+/* NCCL's own functions, of the library that the communicators belong to. Filled by whoever resolves
+ * symbols. Declared here, not taken from nccl.h, so that an nccl.h without the newer ones will do.
+ */
+struct nccl_calls {
+  ncclResult_t (*AllReduce)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                            ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream);
+  ncclResult_t (*Broadcast)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                            int root, ncclComm_t comm, cudaStream_t stream);
+  ncclResult_t (*Reduce)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                         ncclRedOp_t reduction, int root, ncclComm_t comm, cudaStream_t stream);
+  ncclResult_t (*AllGather)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                            ncclComm_t comm, cudaStream_t stream);
+  ncclResult_t (*ReduceScatter)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                                ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream);
+  /* NCCL 2.28 and later; NULL before. */
+  ncclResult_t (*AlltoAll)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                           ncclComm_t comm, cudaStream_t stream);
+  ncclResult_t (*Gather)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                         int root, ncclComm_t comm, cudaStream_t stream);
+  ncclResult_t (*Scatter)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                          int root, ncclComm_t comm, cudaStream_t stream);
+  ncclResult_t (*GroupStart)(void);
+  ncclResult_t (*GroupEnd)(void);
+  ncclResult_t (*RedOpCreatePreMulSum)(ncclRedOp_t *reduction, void *scalar,
+                                       ncclDataType_t datatype, ncclScalarResidence_t residence,
+                                       ncclComm_t comm);
+  ncclResult_t (*RedOpDestroy)(ncclRedOp_t reduction, ncclComm_t comm);
+  ncclResult_t (*CommGetAsyncError)(ncclComm_t comm, ncclResult_t *error);
+};
+
+/* How long a wait may last. Waits end at whichever comes first. */
+struct shadow_limit {
+  uint64_t until_ns;              /* on CLOCK_MONOTONIC; UINT64_MAX: no deadline */
+  bool (*give_up)(void *context); /* asked every millisecond or more often, from the waiting thread;
+                                     NULL: never */
+  void *context;
+};
+
+struct shadow;
+
+/* One member of a unit as seen from this rank. */
+struct shadow_member {
+  struct shadow
+      *shadow; /* of the device that comm is on; one thread with several devices has several */
+  ncclComm_t comm;
+  int rank, nranks; /* in comm */
+  int root; /* to use in place of member.root: a Broadcast's may have been re-elected. Ignored for
+               kinds without */
+  const void *send; /* NULL: the fill. Else device memory to send instead, large enough
+                     * (NCCL_JOIN_LOSSY=last); the caller keeps it until the shadow is done */
+};
+
+/* The shadows of one device: retains its primary context and makes a non-blocking stream with the
+ * highest priority, because active ranks wait for what runs there. No device memory yet. device:
+ * CUDA's number (ncclCommCuDevice). Call at the first shadow, not before. cuda must outlive it.
+ * NULL with a reason. */
+struct shadow *shadow_create(const struct cuda_driver *cuda, int device, char *reason);
+
+/* Allocates and fills what the unit needs, which shadow_issue does by itself; call it ahead of
+ * need. It may wait (for the stream, at most limit) only if the device is out of memory. */
+ncclResult_t shadow_prepare(struct unit unit, const struct shadow_member *members,
+                            const struct shadow_limit *limit, char *reason);
+
+/* Issues a unit as a shadow: members[i] belongs to unit.members[i]. A unit of one member is issued
+ * without a group, which NCCL launches just like a group of one (it wraps each call in a group of
+ * its own: enqueue.cc, ncclEnqueueCheck). A thread that is several ranks (one for each of its
+ * devices) passes all their members as one unit of nranks times the members, and so gets the one
+ * group that NCCL demands of it.
+ *
+ * Waits for communicators that are still ncclInProgress, before and after (only non-blocking ones
+ * ever are), at most limit. Returns when the collectives are enqueued. ncclSuccess ncclInProgress
+ * the limit came first; the reason says whether the unit is issued ncclInvalidUsage        the
+ * library has no such collective, the datatype or reduction is not known, or the unit is LEAVE:
+ * nothing has been issued ncclUnhandledCudaError  no memory (the reason names bytes, device and
+ * unit) or another CUDA error: nothing has been issued any other               NCCL's own, from the
+ * function that the reason names Whatever happens, operators are destroyed, the group is closed and
+ * the context restored. */
+ncclResult_t shadow_issue(const struct nccl_calls *nccl, struct unit unit,
+                          const struct shadow_member *members, const struct shadow_limit *limit,
+                          char *reason);
+
+/* Waits until all that was issued here is done on the device: ncclSuccess; ncclInProgress if the
+ * limit came first; ncclUnhandledCudaError with a reason. A driver that is shutting down (the
+ * process ends) counts as done. */
+ncclResult_t shadow_wait(struct shadow *shadow, const struct shadow_limit *limit, char *reason);
+
+/* The rank goes on: waits as shadow_wait does, then gives all device memory back. Keeps stream and
+ * context for the next time. On any result but ncclSuccess the memory is kept (work may still use
+ * it): call again. */
+ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *limit, char *reason);
+
+/* Ends it: as shadow_release, then stream and context too. If the stream does not get done within
+ * the limit, device memory and stream are left to the driver: freeing them would wait for the
+ * device. The shadow is gone in any case. NULL is fine. */
+void shadow_destroy(struct shadow *shadow, const struct shadow_limit *limit);
+
+/* Bytes of device memory held now, for messages. */
+size_t shadow_bytes(const struct shadow *shadow);
+
+#endif

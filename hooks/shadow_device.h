@@ -1,0 +1,105 @@
+/* What the shadows of one device own: its context, a stream, and device memory. Used by shadow.c
+ * alone; its header says what the memory is for and why buffers are kept.
+ *
+ * How memory is asked for: device_needs_begin, device_needs_send and device_needs_receive for each
+ * member of the next unit, then device_allocate. After that the addresses hold until the next
+ * device_needs_begin.
+ */
+#ifndef NCCL_JOIN_HOOKS_SHADOW_DEVICE_H
+#define NCCL_JOIN_HOOKS_SHADOW_DEVICE_H
+
+#include "hooks/shadow.h"
+
+/* A send buffer for every pattern that the table of contribution.c can give: zero, and one, lowest
+ * and highest of each datatype as far as they differ in memory (test_contribution counts them). */
+#define DEVICE_PATTERNS 32
+
+/* Buffers that have become too small and may still be in use. Each is at most half of its
+ * successor, unless memory is short; if there is no place for another, the stream is waited for. */
+#define DEVICE_RETIRED 256
+
+/* Every address is a multiple of this: NCCL's kernels move 16 bytes at a time where they can,
+ * memory 256. */
+#define DEVICE_ALIGNMENT 256
+
+/* Buffers are multiples of this, so that a run of slightly growing small units does not allocate
+ * for each. */
+#define DEVICE_GRANULE ((size_t)64 << 10)
+
+struct buffer {
+  CUdeviceptr address; /* 0: none */
+  size_t bytes;        /* a multiple of DEVICE_GRANULE */
+  size_t needed;       /* by the unit being prepared */
+};
+
+struct send_buffer {
+  uint64_t pattern; /* repeated over all its bytes */
+  struct buffer buffer;
+};
+
+struct shadow {
+  const struct cuda_driver *cuda;
+  int number; /* of the device */
+  CUdevice device;
+  CUcontext context; /* the primary context, retained */
+  CUstream stream;
+
+  struct send_buffer sends[DEVICE_PATTERNS];
+  unsigned nsends;
+  struct buffer receive;
+  size_t received; /* bytes of the receive area handed to members of the unit being issued */
+
+  struct buffer retired[DEVICE_RETIRED];
+  unsigned nretired;
+};
+
+/* What a thread had before device_enter. */
+struct device_entry {
+  CUstreamCaptureMode mode;
+};
+
+/* A failed driver call. bytes: what was to be allocated, 0 if it was another call. */
+struct device_failure {
+  CUresult error;
+  size_t bytes;
+  bool stuck; /* memory could have been given back, but the stream did not pass within the limit */
+};
+
+/* Makes the device's context current, and calls allowed that a capture on another thread would
+ * forbid. On success device_leave must follow on the same thread. */
+CUresult device_enter(const struct shadow *device, struct device_entry *entry);
+void device_leave(const struct shadow *device, struct device_entry *entry);
+
+/* Context and stream; *failure on failure, then nothing is held. */
+bool device_open(struct shadow *device, CUresult *failure);
+
+/* The reverse; device_free comes before. done false: the stream has not passed, and stays. */
+void device_close(struct shadow *device, bool done);
+
+void device_needs_begin(struct shadow *device);
+void device_needs_send(struct shadow *device, uint64_t pattern, size_t bytes);
+void device_needs_receive(struct shadow *device, size_t bytes);
+
+/* Makes all buffers as large as needed, and fills those that are new. Nothing is called if they
+ * are. */
+bool device_allocate(struct shadow *device, const struct shadow_limit *limit,
+                     struct device_failure *failure);
+
+/* Memory with the pattern, for as many bytes as were needed. */
+const void *device_send(const struct shadow *device, uint64_t pattern);
+
+/* The next piece of the receive area; pieces are handed out in the order of the needs. */
+void *device_receive(struct shadow *device, size_t bytes);
+
+/* CUDA_SUCCESS once the stream has passed (also if the driver is gone), CUDA_ERROR_NOT_READY if the
+ * limit came first. */
+CUresult device_wait(const struct shadow *device, const struct shadow_limit *limit);
+
+/* Gives all memory back. Only when the stream has passed. */
+void device_free(struct shadow *device);
+
+/* One pause of a polling loop: false if the limit has come. *pause_ns begins at 0 and grows up to a
+ * millisecond. */
+bool limit_pause(const struct shadow_limit *limit, uint64_t *pause_ns);
+
+#endif

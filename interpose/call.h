@@ -1,0 +1,37 @@
+/* One call of the program that moves data, as recorded: what to compare with other ranks, and what to issue.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_CALL_H
+#define NCCL_JOIN_INTERPOSE_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <nccl.h>
+
+#include "core/unit.h"
+#include "interpose/communicator.h"
+
+/* Kinds beyond those that can be part of a unit: point to point is outside the agreed sequence, and ncclRedOpDestroy must stay
+ * behind the calls that use the operator. */
+enum { CALL_SEND = 100, CALL_RECV, CALL_DESTROY_OPERATOR };
+
+struct call {
+  const void *send;
+  void *receive;
+  size_t count;
+  ncclComm_t handle;
+  cudaStream_t stream;
+  ncclDataType_t datatype;
+  ncclRedOp_t reduction;
+  int root; /* or the peer of Send and Recv; ROOT_NONE without */
+  int kind; /* enum member_kind, or one of the above */
+};
+
+/* The call as part of a unit of its communicator; false if it is none: point to point, count 0 (NCCL drops it on this rank alone), or
+ * arguments that NCCL will refuse on this rank alone. */
+bool call_member(const struct call *call, const struct communicator *comm, struct member *member);
+
+/* Calls the real function. */
+ncclResult_t call_issue(const struct call *call);
+
+#endif

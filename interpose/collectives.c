@@ -1,0 +1,122 @@
+/* The program's collectives and point to point calls: from NCCL's signatures to struct call, and the hot path.
+ */
+#include "interpose/answer.h"
+#include "interpose/call.h"
+#include "interpose/group.h"
+#include "interpose/handlers.h"
+#include "interpose/real.h"
+
+/* Everything but a commit with nothing to see to. */
+static ncclResult_t issue_slowly(struct call call, struct communicator *comm, const struct member *member) {
+  struct wish wish = {.end = comm->end, .unit = {member, 1}};
+  answer(&wish, 1);
+  if (wish.result != ncclSuccess)
+    return wish.result;
+  if (call.kind == MEMBER_BROADCAST && !answer_broadcast(&call, wish.index))
+    return ncclRemoteError;
+  ncclResult_t result = call_issue(&call);
+  return wish.notice != ncclSuccess ? wish.notice : result;
+}
+
+static inline ncclResult_t issue(const struct call *call) {
+  if (group_is_open())
+    return call->handle == NULL && group_open_real() == ncclSuccess ? call_issue(call) : group_hold(call);
+  struct communicator *comm = communicator_find(call->handle);
+  struct member member;
+  if (comm == NULL || !call_member(call, comm, &member))
+    return call_issue(call);
+  struct endpoint *end = comm->end;
+  bool plain = call->kind != MEMBER_BROADCAST && end->trace == NULL && !end->failed;
+  if (plain && !end->team->attend && team_commit(end->team, (struct unit){&member, 1}))
+    return call_issue(call);
+  return issue_slowly(*call, comm, &member);
+}
+
+ncclResult_t join_AllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_ALLREDUCE, .send = sendbuff, .receive = recvbuff,
+                              .count = count, .datatype = datatype, .reduction = op, .handle = comm,
+                              .root = ROOT_NONE, .stream = stream});
+}
+
+ncclResult_t join_Broadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                            int root, ncclComm_t comm, cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_BROADCAST, .send = sendbuff, .receive = recvbuff,
+                              .count = count, .datatype = datatype, .root = root, .handle = comm,
+                              .stream = stream});
+}
+
+/* The same collective, in place. */
+ncclResult_t join_Bcast(void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+                        cudaStream_t stream) {
+  return join_Broadcast(buff, buff, count, datatype, root, comm, stream);
+}
+
+ncclResult_t join_Reduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_REDUCE, .send = sendbuff, .receive = recvbuff,
+                              .count = count, .datatype = datatype, .reduction = op, .root = root,
+                              .handle = comm, .stream = stream});
+}
+
+ncclResult_t join_AllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
+                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_ALLGATHER, .send = sendbuff, .receive = recvbuff,
+                              .count = sendcount, .datatype = datatype, .handle = comm,
+                              .root = ROOT_NONE, .stream = stream});
+}
+
+ncclResult_t join_ReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_REDUCESCATTER, .send = sendbuff, .receive = recvbuff,
+                              .count = recvcount, .datatype = datatype, .reduction = op,
+                              .handle = comm, .root = ROOT_NONE, .stream = stream});
+}
+
+ncclResult_t join_AlltoAll(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_ALLTOALL, .send = sendbuff, .receive = recvbuff,
+                              .count = count, .datatype = datatype, .handle = comm,
+                              .root = ROOT_NONE, .stream = stream});
+}
+
+ncclResult_t join_Gather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                         int root, ncclComm_t comm, cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_GATHER, .send = sendbuff, .receive = recvbuff,
+                              .count = count, .datatype = datatype, .root = root, .handle = comm,
+                              .stream = stream});
+}
+
+ncclResult_t join_Scatter(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                          int root, ncclComm_t comm, cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_SCATTER, .send = sendbuff, .receive = recvbuff,
+                              .count = count, .datatype = datatype, .root = root, .handle = comm,
+                              .stream = stream});
+}
+
+ncclResult_t join_Send(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
+                       ncclComm_t comm, cudaStream_t stream) {
+  return issue(&(struct call){.kind = CALL_SEND, .send = sendbuff, .count = count,
+                              .datatype = datatype, .root = peer, .handle = comm, .stream = stream});
+}
+
+ncclResult_t join_Recv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                       cudaStream_t stream) {
+  return issue(&(struct call){.kind = CALL_RECV, .receive = recvbuff, .count = count,
+                              .datatype = datatype, .root = peer, .handle = comm, .stream = stream});
+}
+
+/* A handle's number says that it is an operator of the user's: call_member needs no more. */
+ncclResult_t join_RedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
+                                       ncclScalarResidence_t residence, ncclComm_t comm) {
+  return real.RedOpCreatePreMulSum(op, scalar, datatype, residence, comm);
+}
+
+/* NCCL copies an operator at the call that uses it, so a program may destroy it before its group ends: held-back calls go first. */
+ncclResult_t join_RedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  if (group_is_open())
+    return group_hold(
+        &(struct call){.kind = CALL_DESTROY_OPERATOR, .reduction = op, .handle = comm, .root = ROOT_NONE});
+  return real.RedOpDestroy(op, comm);
+}

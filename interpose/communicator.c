@@ -1,0 +1,274 @@
+/* The process's communicators: a table by handle for the hot path, a list in order of creation for everything else
+ * (communicator.h). What makes a team out of marks is in endpoint.c.
+ */
+#include "interpose/communicator.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "hooks/cuda_driver.h"
+#include "interpose/endpoint.h"
+#include "interpose/process.h"
+#include "interpose/real.h"
+
+/* Guards the lists, and all writes to the table. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct communicator *first, **last = &first;
+static struct endpoint *endpoints;
+static uint64_t process_identity;
+static uint64_t created;
+static _Atomic uint64_t drivers;
+
+/* ---- the table ------------------------------------------------------------------------------------- */
+
+/* Open addressing. Slots are never reused, so that a reader needs no lock; a new table replaces a full one, and the old one stays for
+ * readers that are still in it. */
+struct table {
+  uint64_t mask, used;
+  struct table *older;
+  _Atomic(struct communicator *) slots[];
+};
+static _Atomic(struct table *) table;
+static struct communicator removed; /* marks the slot of one that is gone */
+
+static uint64_t slot_of_handle(ncclComm_t handle, uint64_t mask) {
+  return ((uintptr_t)handle >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & mask;
+}
+
+static _Atomic(struct communicator *) *table_slot(struct table *in, ncclComm_t handle) {
+  uint64_t at = slot_of_handle(handle, in->mask);
+  for (;; at = (at + 1) & in->mask) {
+    struct communicator *comm = atomic_load_explicit(&in->slots[at], memory_order_acquire);
+    if (comm == NULL || (comm != &removed && comm->handle == handle))
+      return &in->slots[at];
+  }
+}
+
+struct communicator *communicator_known(ncclComm_t handle) {
+  struct table *in = atomic_load_explicit(&table, memory_order_acquire);
+  return in == NULL ? NULL : atomic_load_explicit(table_slot(in, handle), memory_order_acquire);
+}
+
+static bool grow_table(void) {
+  struct table *old = atomic_load(&table);
+  uint64_t size = 64, live = 0;
+  for (struct communicator *comm = first; comm != NULL; comm = comm->next)
+    live++;
+  while (size < 4 * live)
+    size *= 2;
+  struct table *new = calloc(1, sizeof(*new) + size * sizeof(new->slots[0]));
+  if (new == NULL)
+    return false;
+  new->mask = size - 1;
+  new->older = old;
+  for (struct communicator *comm = first; comm != NULL; comm = comm->next, new->used++)
+    atomic_store(table_slot(new, comm->handle), comm);
+  atomic_store_explicit(&table, new, memory_order_release);
+  return true;
+}
+
+static bool table_add(struct communicator *comm) {
+  struct table *in = atomic_load(&table);
+  if ((in == NULL || 2 * (in->used + 1) > in->mask) && !grow_table())
+    return false;
+  in = atomic_load(&table);
+  _Atomic(struct communicator *) *slot = table_slot(in, comm->handle);
+  in->used += atomic_load(slot) == NULL;
+  atomic_store_explicit(slot, comm, memory_order_release);
+  return true;
+}
+
+static void table_remove(struct communicator *comm) {
+  atomic_store_explicit(table_slot(atomic_load(&table), comm->handle), &removed, memory_order_release);
+}
+
+/* ---- names -------------------------------------------------------------------------------------------- */
+
+/* Two independent 64-bit hashes of the seed. The seed holds NCCL's own random number, so nobody can guess the name. */
+static uint64_t hash_bytes(const void *bytes, size_t size, uint64_t hash) {
+  const unsigned char *byte = bytes;
+  for (size_t i = 0; i < size; i++) {
+    hash = (hash ^ byte[i]) * UINT64_C(0xff51afd7ed558ccd);
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+static void name_of(char name[SEGMENT_NAME_SIZE], const void *seed, size_t size) {
+  uint64_t a = hash_bytes(seed, size, UINT64_C(0x243f6a8885a308d3));
+  uint64_t b = hash_bytes(seed, size, UINT64_C(0x13198a2e03707344));
+  static const char digits[] = "0123456789abcdef";
+  for (int i = 0; i < 16; i++) {
+    name[i] = digits[a >> 4 * i & 15];
+    name[16 + i] = digits[b >> 4 * i & 15];
+  }
+  name[32] = '\0';
+}
+
+static uint32_t tag_of(const char *name) {
+  uint32_t tag = (uint32_t)hash_bytes(name, SEGMENT_NAME_SIZE - 1, 0);
+  return tag == 0 ? 1 : tag;
+}
+
+/* ---- settings -------------------------------------------------------------------------------------------- */
+
+static struct settings settings;
+static bool settings_right;
+
+static void read_settings(void) {
+  char error[SETTINGS_ERROR_SIZE];
+  settings_right = settings_read(&settings, environ, error, sizeof(error));
+  if (settings_right)
+    return;
+  for (char *line = error, *rest; line != NULL; line = rest) {
+    rest = strchr(line, '\n');
+    if (rest != NULL)
+      *rest++ = '\0';
+    log_line(LOG_LEVEL_ERROR, "%s", line);
+  }
+}
+
+const struct settings *join_settings(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, read_settings);
+  return settings_right ? &settings : NULL;
+}
+
+/* ---- arriving ----------------------------------------------------------------------------------------------- */
+
+int communicator_current_device(void) {
+  const struct cuda_driver *cuda = cuda_driver_get(NULL);
+  CUdevice device;
+  return cuda != NULL && cuda->CtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
+}
+
+uint64_t communicator_new_driver(void) {
+  return atomic_fetch_add(&drivers, 1) + 1;
+}
+
+static uint64_t identity_of(int device) {
+  while (process_identity == 0)
+    if (getrandom(&process_identity, sizeof(process_identity), 0) != sizeof(process_identity))
+      process_identity = hash_bytes(&(uint64_t){(uint64_t)getpid()}, 8, (uintptr_t)&lock);
+  return hash_bytes(&device, sizeof(device), process_identity);
+}
+
+static void list_communicators(struct attachment *me) {
+  uint32_t count = 0, skip;
+  for (struct communicator *comm = first; comm != NULL; comm = comm->next)
+    count++;
+  skip = count > SEGMENT_COMMS_MAX ? count - SEGMENT_COMMS_MAX : 0;
+  for (struct communicator *comm = first; comm != NULL; comm = comm->next)
+    if (skip > 0)
+      skip--;
+    else
+      me->comms[me->ncomms++] = comm->tag;
+}
+
+void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
+                         uint32_t slot, uint32_t expected, int key, int device) {
+  process_watch_fork();
+  *arrival = (struct arrival){.slot = slot, .slots = slots, .device = device};
+  name_of(arrival->name, seed, size);
+  if (slots < 2 || slots > PLANE_RANKS_MAX || slot >= slots)
+    return;
+  struct attachment me = {.key = key};
+  pthread_mutex_lock(&lock);
+  me.identity = identity_of(device);
+  list_communicators(&me);
+  pthread_mutex_unlock(&lock);
+  char reason[SEGMENT_REASON_SIZE];
+  arrival->segment = segment_attach(arrival->name, slots, slot, expected, &me, reason);
+  if (arrival->segment == NULL)
+    log_line(LOG_LEVEL_WARN, "join is off for a communicator of %u ranks: %s", slots, reason);
+}
+
+void communicator_depart(struct arrival *arrival) {
+  if (arrival->segment == NULL)
+    return;
+  segment_unlink(arrival->segment);
+  segment_detach(arrival->segment);
+  arrival->segment = NULL;
+}
+
+void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t driver) {
+  struct communicator *comm = calloc(1, sizeof(*comm));
+  if (comm == NULL || handle == NULL) {
+    free(comm);
+    return;
+  }
+  comm->handle = handle;
+  memcpy(comm->name, arrival->name, sizeof(comm->name));
+  comm->tag = tag_of(comm->name);
+  comm->device = arrival->device;
+  comm->state = arrival->segment == NULL ? COMM_OFF : COMM_PENDING;
+  comm->segment = arrival->segment;
+  comm->slot = arrival->slot;
+  comm->slots = arrival->slots;
+  comm->driver = driver;
+  pthread_mutex_lock(&lock);
+  comm->order = created++;
+  if (table_add(comm)) {
+    *last = comm;
+    last = &comm->next;
+  } else {
+    free(comm);
+  }
+  pthread_mutex_unlock(&lock);
+  process_watch_exit();
+}
+
+/* ---- in use ---------------------------------------------------------------------------------------------------- */
+
+/* In order of creation, which is the same on all ranks for communicators of the same ranks: so all put them into the same teams. */
+static void activate_all(void) {
+  pthread_mutex_lock(&lock);
+  for (struct communicator *comm = first; comm != NULL; comm = comm->next)
+    if (comm->state == COMM_PENDING)
+      endpoint_activate(comm, first, &endpoints);
+  pthread_mutex_unlock(&lock);
+}
+
+struct communicator *communicator_find(ncclComm_t handle) {
+  struct communicator *comm = communicator_known(handle);
+  if (comm == NULL || comm->state == COMM_JOINED)
+    return comm;
+  if (comm->state == COMM_PENDING)
+    activate_all();
+  return comm->state == COMM_JOINED ? comm : NULL;
+}
+
+struct endpoint *communicator_endpoints(void) {
+  activate_all();
+  return endpoints;
+}
+
+struct communicator *communicator_first(void) {
+  return first;
+}
+
+void communicator_turn_off(struct communicator *comm, const char *reason) {
+  log_line(LOG_LEVEL_WARN, "join is off for communicator %08x from here on: %s", comm->tag, reason);
+  pthread_mutex_lock(&lock);
+  endpoint_drop(comm, &endpoints, RANK_DONE);
+  comm->state = COMM_OFF;
+  pthread_mutex_unlock(&lock);
+}
+
+void communicator_remove(struct communicator *comm, enum rank_state how) {
+  pthread_mutex_lock(&lock);
+  table_remove(comm);
+  struct communicator **link = &first;
+  while (*link != comm)
+    link = &(*link)->next;
+  *link = comm->next;
+  if (comm->next == NULL)
+    last = link;
+  endpoint_drop(comm, &endpoints, how);
+  pthread_mutex_unlock(&lock);
+  free(comm);
+}

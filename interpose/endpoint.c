@@ -1,0 +1,273 @@
+/* Teams out of marks (endpoint.h). Everything here must come out alike on all ranks: it uses only what all ranks see, the marks that
+ * were complete before any rank left its ncclCommInit….
+ */
+#include "interpose/endpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/log.h"
+#include "hooks/contribution.h"
+#include "interpose/real.h"
+
+/* ---- who is there ------------------------------------------------------------------------------------ */
+
+/* The marks of a communicator's ranks, by rank. */
+struct roster {
+  uint32_t nranks;
+  uint32_t *slot_of;
+  struct attachment *marks;
+};
+
+static void roster_free(struct roster *roster) {
+  free(roster->slot_of);
+  free(roster->marks);
+}
+
+/* ncclCommSplit orders ranks by key, then by rank in the parent. Elsewhere keys are 0 and slots are ranks. */
+static int by_key_then_slot(const void *a, const void *b, void *context) {
+  const uint32_t *x = a, *y = b;
+  const struct roster *roster = context;
+  int32_t kx = roster->marks[*x].key, ky = roster->marks[*y].key;
+  if (kx != ky)
+    return kx < ky ? -1 : 1;
+  return (*x > *y) - (*x < *y);
+}
+
+/* Reads all marks. missing: slots without one. */
+static bool roster_read(struct roster *roster, const struct communicator *comm) {
+  struct attachment *by_slot = calloc(comm->slots, sizeof(*by_slot));
+  *roster = (struct roster){.slot_of = calloc(comm->slots, sizeof(uint32_t)), .marks = by_slot};
+  if (by_slot == NULL || roster->slot_of == NULL)
+    return false;
+  for (uint32_t slot = 0; slot < comm->slots; slot++)
+    if (segment_attachment(comm->segment, slot, &by_slot[slot]))
+      roster->slot_of[roster->nranks++] = slot;
+  qsort_r(roster->slot_of, roster->nranks, sizeof(uint32_t), by_key_then_slot, roster);
+  struct attachment *by_rank = calloc(comm->slots, sizeof(*by_rank));
+  if (by_rank == NULL)
+    return false;
+  for (uint32_t rank = 0; rank < roster->nranks; rank++)
+    by_rank[rank] = by_slot[roster->slot_of[rank]];
+  roster->marks = by_rank;
+  free(by_slot);
+  return true;
+}
+
+static bool lists(const struct attachment *mark, uint32_t tag) {
+  for (uint32_t i = 0; i < mark->ncomms; i++)
+    if (mark->comms[i] == tag)
+      return true;
+  return false;
+}
+
+static int rank_of_identity(const struct roster *roster, uint64_t identity) {
+  int found = -1;
+  for (uint32_t rank = 0; rank < roster->nranks; rank++) {
+    if (roster->marks[rank].identity != identity)
+      continue;
+    if (found >= 0)
+      return -1; /* two ranks on one device of one process: they cannot be told apart */
+    found = (int)rank;
+  }
+  return found;
+}
+
+/* ---- teams --------------------------------------------------------------------------------------------- */
+
+static struct endpoint *same_team(const struct communicator *comm, const struct roster *roster,
+                                  struct communicator *first) {
+  uint64_t mine = roster->marks[comm->rank].identity;
+  for (struct communicator *other = first; other != comm; other = other->next) {
+    if (other->state != COMM_JOINED || other->end->identity != mine || other->end->failed ||
+        other->nranks != comm->nranks)
+      continue;
+    bool same = true;
+    for (int rank = 0; rank < comm->nranks && same; rank++)
+      same = lists(&roster->marks[rank], other->tag) &&
+             rank_of_identity(roster, other->end->identities[rank]) >= 0;
+    if (same)
+      return other->end;
+  }
+  return NULL;
+}
+
+static bool is_lossy_for(void *context, struct unit unit, uint32_t team_rank) {
+  const struct endpoint *end = context;
+  for (uint32_t i = 0; i < unit.nmembers; i++) {
+    const struct communicator *comm = endpoint_communicator(end, unit.members[i].comm);
+    for (int rank = 0; comm != NULL && rank < comm->nranks; rank++)
+      if (comm->team_rank_of[rank] == team_rank &&
+          contribution_is_lossy(&unit.members[i], (uint32_t)rank))
+        return true;
+  }
+  return false;
+}
+
+static void endpoint_free(struct endpoint *end) {
+  if (end->team != NULL)
+    team_destroy(end->team);
+  if (end->trace != NULL)
+    trace_close(end->trace);
+  free(end->identities);
+  free(end);
+}
+
+static struct endpoint *new_team(struct communicator *comm, const struct roster *roster) {
+  struct endpoint *end = calloc(1, sizeof(*end));
+  if (end == NULL)
+    return NULL;
+  *end = (struct endpoint){.segment = comm->segment, .tag = comm->tag, .device = comm->device};
+  end->identity = roster->marks[comm->rank].identity;
+  end->identities = calloc(roster->nranks, sizeof(uint64_t));
+  struct plane *plane =
+      segment_plane(comm->segment, (uint32_t)comm->rank, roster->nranks, roster->slot_of);
+  if (plane != NULL)
+    end->team = team_create(plane);
+  if (end->identities == NULL || end->team == NULL) {
+    endpoint_free(end);
+    return NULL;
+  }
+  for (uint32_t rank = 0; rank < roster->nranks; rank++)
+    end->identities[rank] = roster->marks[rank].identity;
+  end->team->is_lossy = is_lossy_for;
+  end->team->is_lossy_context = end;
+  const struct settings *settings = join_settings();
+  if (settings->trace_folder[0] != '\0')
+    end->trace = trace_open(settings->trace_folder, comm->rank, comm->nranks, comm->tag);
+  return end;
+}
+
+static bool enter_team(struct communicator *comm, const struct roster *roster,
+                       struct communicator *first, struct endpoint **endpoints) {
+  comm->team_rank_of = calloc(roster->nranks, sizeof(uint32_t));
+  if (comm->team_rank_of == NULL)
+    return false;
+  struct endpoint *end = same_team(comm, roster, first);
+  bool shared = end != NULL;
+  if (!shared && (end = new_team(comm, roster)) == NULL)
+    return false;
+  for (uint32_t team_rank = 0; team_rank < roster->nranks; team_rank++)
+    comm->team_rank_of[shared ? (uint32_t)rank_of_identity(roster, end->identities[team_rank])
+                              : team_rank] = team_rank;
+  if (shared) {
+    segment_detach(comm->segment);
+    comm->segment = NULL;
+  } else {
+    end->next = *endpoints;
+    *endpoints = end;
+  }
+  comm->end = end;
+  comm->next_in_team = end->comms;
+  end->comms = comm;
+  comm->state = COMM_JOINED;
+  log_line(LOG_LEVEL_INFO, "communicator %08x, rank %d of %d on device %d: join is on%s", comm->tag,
+           comm->rank, comm->nranks, comm->device, shared ? ", in the team of an earlier one" : "");
+  return true;
+}
+
+/* ---- activation -------------------------------------------------------------------------------------------- */
+
+/* A communicator that does not block may still be in creation. */
+static bool wait_until_created(const struct communicator *comm) {
+  uint64_t left_ms = join_settings()->timeout_s * 1000;
+  ncclResult_t state;
+  while (real.CommGetAsyncError(comm->handle, &state) == ncclSuccess && state == ncclInProgress) {
+    if (left_ms-- == 0)
+      return false;
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+  return state == ncclSuccess;
+}
+
+/* One rank says it for all: the first that is there. */
+static void say_who_is_missing(const struct communicator *comm, const struct roster *roster) {
+  char missing[128] = "";
+  size_t used = 0;
+  for (int rank = 0, here = 0; rank < comm->nranks; rank++) {
+    if ((uint32_t)here < roster->nranks && roster->slot_of[here] == (uint32_t)rank) {
+      here++;
+      continue;
+    }
+    int wrote = snprintf(missing + used, sizeof(missing) - used, "%s%d", used ? ", " : "", rank);
+    if (wrote < 0 || (size_t)wrote >= sizeof(missing) - used - 4) {
+      memcpy(missing + used, "...", 4);
+      break;
+    }
+    used += (size_t)wrote;
+  }
+  bool speaker = roster->nranks > 0 && roster->slot_of[0] == comm->slot;
+  log_line(speaker ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
+           "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, or on another "
+           "machine",
+           comm->tag, missing, comm->nranks);
+}
+
+static bool try_to_join(struct communicator *comm, struct communicator *first,
+                        struct endpoint **endpoints) {
+  if (!wait_until_created(comm) ||
+      real.CommCount(comm->handle, &comm->nranks) != ncclSuccess ||
+      real.CommUserRank(comm->handle, &comm->rank) != ncclSuccess || comm->nranks < 2)
+    return false;
+  if (real.CommCuDevice(comm->handle, &comm->device) != ncclSuccess)
+    return false;
+  struct roster roster;
+  bool joined = false;
+  if (!roster_read(&roster, comm))
+    log_line(LOG_LEVEL_WARN, "join is off for communicator %08x: out of memory", comm->tag);
+  else if (roster.nranks != (uint32_t)comm->nranks || roster.slot_of[comm->rank] != comm->slot)
+    say_who_is_missing(comm, &roster);
+  else if (!(joined = enter_team(comm, &roster, first, endpoints)))
+    log_line(LOG_LEVEL_WARN, "join is off for communicator %08x: out of memory", comm->tag);
+  roster_free(&roster);
+  return joined;
+}
+
+void endpoint_activate(struct communicator *comm, struct communicator *first, struct endpoint **endpoints) {
+  bool joined = try_to_join(comm, first, endpoints);
+  if (comm->segment != NULL)
+    segment_unlink(comm->segment);
+  if (joined)
+    return;
+  comm->state = COMM_OFF;
+  free(comm->team_rank_of);
+  comm->team_rank_of = NULL;
+  segment_detach(comm->segment);
+  comm->segment = NULL;
+}
+
+void endpoint_drop(struct communicator *comm, struct endpoint **endpoints, enum rank_state how) {
+  struct endpoint *end = comm->end;
+  comm->end = NULL;
+  free(comm->team_rank_of);
+  comm->team_rank_of = NULL;
+  if (end == NULL) {
+    if (comm->segment != NULL)
+      segment_detach(comm->segment);
+    comm->segment = NULL;
+    return;
+  }
+  struct communicator **link = &end->comms;
+  while (*link != comm)
+    link = &(*link)->next_in_team;
+  *link = comm->next_in_team;
+  if (end->comms != NULL)
+    return;
+  struct endpoint **at = endpoints;
+  while (*at != end)
+    at = &(*at)->next;
+  *at = end->next;
+  team_end(end->team, end->failed ? RANK_FAILED : how);
+  shadow_destroy(end->shadow, &(struct shadow_limit){0});
+  segment_detach(end->segment);
+  endpoint_free(end);
+}
+
+struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag) {
+  for (struct communicator *comm = end->comms; comm != NULL; comm = comm->next_in_team)
+    if (comm->tag == tag)
+      return comm;
+  return NULL;
+}

@@ -1,0 +1,24 @@
+/* The guard's state (guard.h), and the one decision behind it. */
+#include "interpose/guard.h"
+
+#include <stddef.h>
+#include <unistd.h>
+
+#include "core/settings.h"
+
+_Thread_local int guard_depth;
+_Atomic(enum guard_mode) guard_mode;
+
+__attribute__((cold)) bool guard_decide(void) {
+  struct settings settings;
+  /* What is wrong with the other settings is said where communicators are made. */
+  settings_read(&settings, environ, NULL, 0);
+  /* Another thread, or fork, may have decided meanwhile. */
+  enum guard_mode undecided = GUARD_UNDECIDED;
+  atomic_compare_exchange_strong(&guard_mode, &undecided, settings.enabled ? GUARD_ON : GUARD_OFF);
+  return atomic_load(&guard_mode) == GUARD_ON;
+}
+
+void guard_turn_off(void) {
+  atomic_store(&guard_mode, GUARD_OFF);
+}

@@ -1,0 +1,62 @@
+/* Whether a call of an NCCL function is the program's own, for the wrappers to act on, or one to be
+ * passed through.
+ *
+ * Passed through are:
+ *   - calls made inside another one: libnccl calls itself by its exported names (ncclBcast calls
+ *     ncclBroadcast), and so do handlers, hooks and plug-ins. Wrappers raise the depth around their
+ *     handler, process.c around leave_process: whatever those call, by real.X or by ncclX, reaches
+ *     NCCL and nothing else;
+ *   - all calls of a process that is off: NCCL_JOIN=0, or forked from one that had a communicator.
+ *
+ * The depth belongs to a thread and lives in initial-exec TLS: no call, no allocation. A thread
+ * that longjmps out of an NCCL call stays raised and is passed through from then on.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_GUARD_H
+#define NCCL_JOIN_INTERPOSE_GUARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum guard_mode {
+  GUARD_UNDECIDED = 0, /* before the first call: the environment has not been read */
+  GUARD_ON,
+  GUARD_OFF, /* for the rest of the process's life */
+};
+
+/* Hidden by name, because the declaration decides whether it is reached through the GOT. */
+#define GUARD_STATE extern __attribute__((visibility("hidden")))
+
+/* Wrappers entered by this thread; 0 in the program's own code. */
+GUARD_STATE _Thread_local int guard_depth;
+
+/* Relaxed is enough: nothing is published with it, and every thread decides the same. */
+GUARD_STATE _Atomic(enum guard_mode) guard_mode;
+
+/* Reads NCCL_JOIN if the mode is undecided; returns whether it is GUARD_ON. Any thread. */
+bool guard_decide(void);
+
+/* GUARD_OFF for good. Async-signal-safe. */
+void guard_turn_off(void);
+
+/* Whether a call made now is passed through. The whole cost of a call that is. */
+static inline bool guard_passes(void) {
+  return guard_depth > 0 || atomic_load_explicit(&guard_mode, memory_order_relaxed) == GUARD_OFF;
+}
+
+/* Between these two all calls of this thread pass through. They nest. */
+static inline void guard_raise(void) {
+  guard_depth++;
+}
+static inline void guard_lower(void) {
+  guard_depth--;
+}
+
+/* Raises the guard for a call that is to be acted on; false if the process is off. */
+static inline bool guard_enter(void) {
+  if (atomic_load_explicit(&guard_mode, memory_order_relaxed) != GUARD_ON && !guard_decide())
+    return false;
+  guard_raise();
+  return true;
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* The last thing a process does for its peers. Called by process.c; implemented with the handlers.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_LEAVE_H
+#define NCCL_JOIN_INTERPOSE_LEAVE_H
+
+/* The process is about to end with this status; may block until all ranks are done, not for ever.
+ *
+ * Called at most once in a process, on the thread that ends it, with the guard raised and the
+ * thread safe from being cancelled. It comes before any exit handler where the end can be seen
+ * coming (return from main, exit, quick_exit), else among them, before CUDA's own. Never in a
+ * forked child, never before process_watch_exit, never while this thread is inside a wrapper (a
+ * signal handler that interrupted an NCCL call and ends the process: a failure, which the lock
+ * tells the others). NCCL calls of other threads may be under way, or be made while it runs. Must
+ * not call exit. */
+void leave_process(int status);
+
+#endif

@@ -1,0 +1,168 @@
+/* Leaving (leaving.h), and the last thing a process does (leave.h).
+ */
+#include "interpose/leaving.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/log.h"
+#include "interpose/answer.h"
+#include "interpose/leave.h"
+#include "interpose/real.h"
+
+/* The communicator that stands for its driver and team in a wish. */
+struct departure {
+  struct wish *wishes;
+  uint32_t nwishes;
+};
+
+static void log_departure(const struct endpoint *end) {
+  const struct team *team = end->team;
+  log_line(LOG_LEVEL_INFO, "rank %u has left after %llu collectives; it answers for the others until all have",
+           team->plane->rank, (unsigned long long)team->head);
+}
+
+/* All that was issued in the rank's name must be done before what it runs on goes away. All ranks have issued their part. */
+static void finish_shadows(struct endpoint *end) {
+  if (end->shadow == NULL)
+    return;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  struct shadow_limit limit = {
+      .until_ns = (uint64_t)now.tv_sec * 1000000000 + join_settings()->timeout_s * 1000000000};
+  char reason[REASON_SIZE] = "";
+  ncclResult_t result = shadow_release(end->shadow, &limit, reason);
+  if (result != ncclSuccess)
+    log_line(LOG_LEVEL_WARN, "shadows of rank %u are not done: %s", end->team->plane->rank,
+             result == ncclInProgress ? "NCCL_JOIN_TIMEOUT" : reason);
+}
+
+static void depart(struct departure *departure) {
+  for (uint32_t i = 0; i < departure->nwishes; i++)
+    log_departure(departure->wishes[i].end);
+  answer(departure->wishes, departure->nwishes);
+  for (uint32_t i = 0; i < departure->nwishes; i++) {
+    struct endpoint *end = departure->wishes[i].end;
+    if (!end->failed)
+      finish_shadows(end);
+    log_line(LOG_LEVEL_INFO, "rank %u goes on: %llu collectives, %llu of them as shadows",
+             end->team->plane->rank, (unsigned long long)end->team->head,
+             (unsigned long long)end->team->shadows_total);
+    if (end->trace != NULL)
+      trace_flush(end->trace);
+  }
+}
+
+static void add_wish(struct departure *departure, struct endpoint *end) {
+  for (uint32_t i = 0; i < departure->nwishes; i++)
+    if (departure->wishes[i].end == end)
+      return;
+  departure->wishes[departure->nwishes++] = (struct wish){.end = end};
+}
+
+static uint32_t count_communicators(void) {
+  uint32_t count = 0;
+  for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next)
+    count++;
+  return count;
+}
+
+static bool leaves_with(const struct communicator *comm, const struct communicator *other) {
+  return other->state == COMM_JOINED && !other->left && other->driver == comm->driver &&
+         other->tag == comm->tag;
+}
+
+void leave_communicator(struct communicator *comm) {
+  if (communicator_find(comm->handle) == NULL || comm->left)
+    return;
+  struct departure departure = {.wishes = calloc(count_communicators(), sizeof(struct wish))};
+  if (departure.wishes == NULL)
+    return;
+  for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
+    if (leaves_with(comm, other))
+      add_wish(&departure, other->end);
+  depart(&departure);
+  for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
+    if (leaves_with(comm, other) && other != comm)
+      other->left = true;
+  comm->left = true;
+  free(departure.wishes);
+}
+
+void leave_failed(struct communicator *comm) {
+  if (comm->state != COMM_JOINED)
+    return;
+  struct endpoint *end = comm->end;
+  end->failed = true;
+  atomic_store(&end->broken, true);
+  team_end(end->team, RANK_FAILED);
+}
+
+static bool has_error(const struct communicator *comm) {
+  ncclResult_t error;
+  return real.CommGetAsyncError(comm->handle, &error) != ncclSuccess ||
+         (error != ncclSuccess && error != ncclInProgress);
+}
+
+enum rank_state leave_by_abort(struct communicator *comm) {
+  if (communicator_find(comm->handle) == NULL || comm->left)
+    return RANK_DONE;
+  struct endpoint *end = comm->end;
+  if (atomic_load(&end->inside) == 0 && !end->failed && !has_error(comm) &&
+      team_is_between_iterations(end->team)) {
+    leave_communicator(comm);
+    return RANK_DONE;
+  }
+  log_line(LOG_LEVEL_WARN,
+           "rank %u aborts its communicator inside an iteration or after an error, after %llu collectives: the "
+           "others are not to wait for it",
+           end->team->plane->rank, (unsigned long long)end->team->head);
+  leave_failed(comm);
+  /* A parked thread returns to the program before its team goes. */
+  for (int ms = 0; atomic_load(&end->inside) > 0 && ms < 10000; ms++)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  return RANK_FAILED;
+}
+
+/* ---- the end of the process --------------------------------------------------------------------------------- */
+
+static void end_all(enum rank_state how) {
+  for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next) {
+    if (comm->state == COMM_JOINED)
+      team_end(comm->end->team, comm->end->failed ? RANK_FAILED : how);
+    /* Handlers that run after us may still use it. */
+    comm->state = COMM_OFF;
+  }
+}
+
+static void fail_all(int status) {
+  for (struct endpoint *end = communicator_endpoints(); end != NULL; end = end->next)
+    if (!end->failed)
+      log_line(LOG_LEVEL_WARN, "rank %u ends with status %d after %llu collectives: a failure, not a join",
+               end->team->plane->rank, status, (unsigned long long)end->team->head);
+  end_all(RANK_FAILED);
+}
+
+void leave_process(int status) {
+  if (join_settings() == NULL)
+    return;
+  if (status != 0) {
+    fail_all(status);
+    return;
+  }
+  communicator_endpoints();
+  struct departure departure = {.wishes = calloc(count_communicators() + 1, sizeof(struct wish))};
+  if (departure.wishes == NULL)
+    return;
+  for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next) {
+    if (comm->state != COMM_JOINED || comm->left)
+      continue;
+    if (atomic_load(&comm->end->inside) > 0)
+      leave_failed(comm); /* another thread is parked there: it will never come back to its program */
+    else
+      add_wish(&departure, comm->end);
+  }
+  depart(&departure);
+  free(departure.wishes);
+  end_all(RANK_DONE);
+}

@@ -1,0 +1,19 @@
+/* The ways in which a rank leaves its team: cleanly, with a failure, or both at once.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_LEAVING_H
+#define NCCL_JOIN_INTERPOSE_LEAVING_H
+
+#include "interpose/communicator.h"
+
+/* The rank is done with the communicator: claims LEAVE in its team, and answers the others until all have left. Communicators that the
+ * same thread drives (ncclCommInitAll, one group) leave together. Nothing if it has left already or never joined. Bounded. */
+void leave_communicator(struct communicator *comm);
+
+/* ncclCommAbort: a clean departure (between two iterations, no error on the communicator, no other thread parked in the team) is
+ * a leave; anything else is a failure, and goes through at once. Returns what the rank is to the others now. */
+enum rank_state leave_by_abort(struct communicator *comm);
+
+/* The rank gives up: frees all who are parked in its team, its own threads among them. */
+void leave_failed(struct communicator *comm);
+
+#endif

@@ -1,0 +1,235 @@
+/* Communicators made and ended by the program.
+ *
+ * Before a real creation the rank marks itself for its peers; afterwards the communicator is listed. Before a real end the rank
+ * leaves its team, which is where it stays parked until all ranks have left.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "core/log.h"
+#include "interpose/answer.h"
+#include "interpose/communicator.h"
+#include "interpose/group.h"
+#include "interpose/handlers.h"
+#include "interpose/leaving.h"
+#include "interpose/real.h"
+
+/* ---- creation ------------------------------------------------------------------------------------------ */
+
+ncclResult_t join_GetUniqueId(ncclUniqueId *uniqueId) {
+  return real.GetUniqueId(uniqueId);
+}
+
+/* Wrong settings stop here: a typo must not become a hang hours later. */
+static bool may_begin(int rank) {
+  const struct settings *settings = join_settings();
+  if (settings != NULL)
+    log_open(settings, rank);
+  return settings != NULL;
+}
+
+/* Where a communicator made inside a group is concerned, the real group must be open for it. */
+static ncclResult_t enter(void) {
+  return group_is_open() ? group_open_real() : ncclSuccess;
+}
+
+/* After the real function: the communicator exists, is being made, or failed. */
+static ncclResult_t made(struct arrival *arrival, ncclComm_t *handle, ncclResult_t result) {
+  if (result != ncclSuccess && result != ncclInProgress)
+    communicator_depart(arrival);
+  else if (group_is_open())
+    group_expect(arrival, handle);
+  else
+    communicator_add(arrival, *handle, communicator_new_driver());
+  return result;
+}
+
+static void arrive_by_ids(struct arrival *arrival, const ncclUniqueId *ids, int nids, int nranks, int rank) {
+  size_t size = (size_t)nids * sizeof(*ids) + sizeof(nranks);
+  unsigned char *seed = malloc(size);
+  *arrival = (struct arrival){0};
+  if (seed == NULL)
+    return;
+  memcpy(seed, ids, (size_t)nids * sizeof(*ids));
+  memcpy(seed + (size_t)nids * sizeof(*ids), &nranks, sizeof(nranks));
+  communicator_arrive(arrival, seed, size, (uint32_t)nranks, (uint32_t)rank, (uint32_t)nranks, 0,
+                      communicator_current_device());
+  free(seed);
+}
+
+/* Arguments that NCCL will refuse need no mark. */
+static bool is_sane(const void *comm, int nranks, int rank) {
+  return comm != NULL && nranks >= 1 && rank >= 0 && rank < nranks;
+}
+
+ncclResult_t join_CommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank) {
+  if (!may_begin(rank))
+    return ncclInvalidUsage;
+  ncclResult_t result = enter();
+  if (result != ncclSuccess || !is_sane(comm, nranks, rank))
+    return result != ncclSuccess ? result : real.CommInitRank(comm, nranks, commId, rank);
+  struct arrival arrival;
+  arrive_by_ids(&arrival, &commId, 1, nranks, rank);
+  return made(&arrival, comm, real.CommInitRank(comm, nranks, commId, rank));
+}
+
+ncclResult_t join_CommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
+                                     ncclConfig_t *config) {
+  if (!may_begin(rank))
+    return ncclInvalidUsage;
+  ncclResult_t result = enter();
+  if (result != ncclSuccess || !is_sane(comm, nranks, rank))
+    return result != ncclSuccess ? result : real.CommInitRankConfig(comm, nranks, commId, rank, config);
+  struct arrival arrival;
+  arrive_by_ids(&arrival, &commId, 1, nranks, rank);
+  return made(&arrival, comm, real.CommInitRankConfig(comm, nranks, commId, rank, config));
+}
+
+ncclResult_t join_CommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId,
+                                       ncclUniqueId *commIds, ncclConfig_t *config) {
+  if (!may_begin(myrank))
+    return ncclInvalidUsage;
+  ncclResult_t result = enter();
+  if (result != ncclSuccess)
+    return result;
+  if (!is_sane(newcomm, nranks, myrank) || nId < 1 || commIds == NULL)
+    return real.CommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config);
+  struct arrival arrival;
+  arrive_by_ids(&arrival, commIds, nId, nranks, myrank);
+  return made(&arrival, newcomm,
+              real.CommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config));
+}
+
+/* All ranks are in this process: nobody else needs to know the name. */
+ncclResult_t join_CommInitAll(ncclComm_t *comm, int ndev, const int *devlist) {
+  if (!may_begin(0))
+    return ncclInvalidUsage;
+  ncclResult_t result = enter();
+  if (result != ncclSuccess)
+    return result;
+  uint64_t seed[2];
+  struct arrival *arrivals = comm != NULL && ndev > 1 ? calloc((size_t)ndev, sizeof(*arrivals)) : NULL;
+  if (arrivals == NULL || getrandom(seed, sizeof(seed), 0) != sizeof(seed)) {
+    free(arrivals);
+    return real.CommInitAll(comm, ndev, devlist);
+  }
+  for (int rank = 0; rank < ndev; rank++)
+    communicator_arrive(&arrivals[rank], seed, sizeof(seed), (uint32_t)ndev, (uint32_t)rank,
+                        (uint32_t)ndev, 0, devlist == NULL ? rank : devlist[rank]);
+  result = real.CommInitAll(comm, ndev, devlist);
+  uint64_t driver = communicator_new_driver();
+  for (int rank = 0; rank < ndev; rank++)
+    if (result == ncclSuccess || result == ncclInProgress)
+      communicator_add(&arrivals[rank], comm[rank], driver);
+    else
+      communicator_depart(&arrivals[rank]);
+  free(arrivals);
+  return result;
+}
+
+/* A child of a communicator: which ranks will be in it, only NCCL knows. `part`: what keeps children of one parent apart. */
+static void arrive_from_parent(struct arrival *arrival, struct communicator *parent, const char *how,
+                               int part, int key) {
+  struct {
+    char name[SEGMENT_NAME_SIZE];
+    char how[8];
+    uint32_t child;
+    int32_t part;
+  } seed = {.child = parent->children, .part = part};
+  memcpy(seed.name, parent->name, sizeof(seed.name));
+  strncpy(seed.how, how, sizeof(seed.how) - 1);
+  communicator_arrive(arrival, &seed, sizeof(seed), (uint32_t)parent->nranks, (uint32_t)parent->rank, 0,
+                      key, parent->device);
+}
+
+ncclResult_t join_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config) {
+  ncclResult_t result = enter();
+  struct communicator *parent = result == ncclSuccess ? communicator_find(comm) : NULL;
+  if (result != ncclSuccess || parent == NULL || newcomm == NULL)
+    return result != ncclSuccess ? result : real.CommSplit(comm, color, key, newcomm, config);
+  parent->children++;
+  if (color < 0)
+    return real.CommSplit(comm, color, key, newcomm, config);
+  struct arrival arrival;
+  arrive_from_parent(&arrival, parent, "split", color, key);
+  return made(&arrival, newcomm, real.CommSplit(comm, color, key, newcomm, config));
+}
+
+ncclResult_t join_CommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
+                             ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags) {
+  ncclResult_t result = enter();
+  struct communicator *parent = result == ncclSuccess ? communicator_find(comm) : NULL;
+  if (result != ncclSuccess)
+    return result;
+  if (parent == NULL || newcomm == NULL)
+    return real.CommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
+  struct arrival arrival;
+  parent->children++;
+  arrive_from_parent(&arrival, parent, "shrink", excludeRanksCount, 0);
+  return made(&arrival, newcomm,
+              real.CommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags));
+}
+
+/* New ranks know nothing of the old ones' team, nor do they have a name in common: the new communicator is passed through. */
+ncclResult_t join_CommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
+                           ncclComm_t *newcomm, ncclConfig_t *config) {
+  ncclResult_t result = enter();
+  if (result != ncclSuccess)
+    return result;
+  log_once(LOG_LEVEL_WARN, "join is off for communicators made by ncclCommGrow");
+  return real.CommGrow(comm, nRanks, uniqueId, rank, newcomm, config);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------------------- */
+
+ncclResult_t join_CommFinalize(ncclComm_t handle) {
+  ncclResult_t result = enter();
+  struct communicator *comm = communicator_known(handle);
+  if (result == ncclSuccess && comm != NULL)
+    leave_communicator(comm);
+  return result != ncclSuccess ? result : real.CommFinalize(handle);
+}
+
+ncclResult_t join_CommDestroy(ncclComm_t handle) {
+  ncclResult_t result = enter();
+  struct communicator *comm = communicator_known(handle);
+  if (result == ncclSuccess && comm != NULL) {
+    leave_communicator(comm);
+    communicator_remove(comm, RANK_DONE);
+  }
+  return result != ncclSuccess ? result : real.CommDestroy(handle);
+}
+
+ncclResult_t join_CommAbort(ncclComm_t handle) {
+  ncclResult_t result = enter();
+  struct communicator *comm = communicator_known(handle);
+  if (result == ncclSuccess && comm != NULL)
+    communicator_remove(comm, leave_by_abort(comm));
+  return result != ncclSuccess ? result : real.CommAbort(handle);
+}
+
+/* What is in flight is given up: nobody can be shadowed for it. The communicator itself stays, for Split, Shrink and Destroy. */
+ncclResult_t join_CommRevoke(ncclComm_t handle, int revokeFlags) {
+  ncclResult_t result = enter();
+  struct communicator *comm = communicator_known(handle);
+  if (result == ncclSuccess && comm != NULL)
+    leave_failed(comm);
+  return result != ncclSuccess ? result : real.CommRevoke(handle, revokeFlags);
+}
+
+/* ---- what cannot be shadowed --------------------------------------------------------------------------------- */
+
+void join_unfit(ncclComm_t handle, const char *function) {
+  struct communicator *comm = communicator_find(handle);
+  if (comm != NULL)
+    communicator_turn_off(comm, function);
+  if (group_is_open())
+    group_release();
+}
+
+void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t handle, ncclResult_t *asyncError) {
+  (void)handle;
+  (void)asyncError;
+  (void)result;
+}

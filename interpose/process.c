@@ -1,0 +1,138 @@
+/* The doors through which a process ends, and what a fork leaves behind (process.h). */
+#include "interpose/process.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/plane_shm.h"
+#include "interpose/guard.h"
+#include "interpose/leave.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+/* ---- leaving, once ---- */
+
+enum stage {
+  STAGE_NOT_DUE, /* no communicator was made, or this is a forked child */
+  STAGE_DUE,
+  STAGE_LEAVING, /* leave_process runs */
+  STAGE_LEFT,
+};
+
+static _Atomic uint32_t stage; /* futex word */
+static _Atomic pid_t owner;    /* the process that is to leave; set before STAGE_DUE */
+
+/* The backstop. Nothing is left to do where the end was seen coming. */
+static void at_exit(int status, void *unused) {
+  (void)unused;
+  process_leave(status);
+}
+
+void process_watch_exit(void) {
+  if (atomic_load(&stage) != STAGE_NOT_DUE)
+    return;
+  atomic_store(&owner, getpid());
+  uint32_t not_due = STAGE_NOT_DUE;
+  if (atomic_compare_exchange_strong(&stage, &not_due, STAGE_DUE)) {
+    on_exit(at_exit, NULL); /* can fail for lack of memory: then only ends inside libc go unseen */
+  }
+}
+
+static void leave(int status) {
+  int cancel_state;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+  guard_raise();
+  leave_process(status);
+  guard_lower();
+  atomic_store(&stage, STAGE_LEFT);
+  syscall(SYS_futex, &stage, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+  pthread_setcancelstate(cancel_state, NULL);
+}
+
+void process_leave(int status) {
+  /* The guard is raised in here already: exit inside leave_process, a hook or a signal handler over
+   * an NCCL call. */
+  if (guard_depth > 0 || atomic_load(&stage) == STAGE_NOT_DUE)
+    return;
+  if (atomic_load(&owner) != getpid()) { /* a child that ran no fork handler */
+    return;
+  }
+  uint32_t due = STAGE_DUE;
+  if (atomic_compare_exchange_strong(&stage, &due, STAGE_LEAVING)) {
+    leave(status);
+    return;
+  }
+  while (status == 0 && atomic_load(&stage) == STAGE_LEAVING)
+    syscall(SYS_futex, &stage, FUTEX_WAIT_PRIVATE, STAGE_LEAVING, NULL, NULL, 0);
+}
+
+/* ---- forking ---- */
+
+static void in_forked_child(void) {
+  guard_turn_off();
+  atomic_store(&stage, STAGE_NOT_DUE);
+  segment_forget_all();
+  log_disable();
+}
+
+void process_watch_fork(void) {
+  static _Atomic bool watched;
+  if (!atomic_exchange(&watched, true))
+    pthread_atfork(NULL, NULL, in_forked_child);
+}
+
+/* ---- the doors ---- */
+
+/* Asked for at each call, each of which happens once: nothing to keep. */
+static uintptr_t libc_function(const char *name) {
+  return (uintptr_t)dlsym(RTLD_NEXT, name);
+}
+
+static _Noreturn void end(const char *name, int status) {
+  process_leave(status);
+  void (*libc_end)(int) = (void (*)(int))libc_function(name);
+  if (libc_end != NULL)
+    libc_end(status);
+  _exit(status); /* not reached: libc has these functions */
+}
+
+EXPORTED void exit(int status) {
+  end("exit", status);
+}
+EXPORTED void quick_exit(int status) {
+  end("quick_exit", status);
+}
+
+typedef int main_function(int argc, char **argv, char **envp);
+typedef int start_function(main_function *main, int argc, char **argv, void (*init)(void),
+                           void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
+
+static main_function *program_main;
+
+/* The program's main as libc sees it. libc goes on to exit by itself, without the exit above. */
+static int main_and_leave(int argc, char **argv, char **envp) {
+  int status = program_main(argc, argv, envp);
+  process_leave(status);
+  return status;
+}
+
+EXPORTED start_function __libc_start_main;
+
+/* glibc calls it by two versions of the name; both are the same function, and both come here. */
+int __libc_start_main(main_function *main, int argc, char **argv, void (*init)(void),
+                      void (*fini)(void), void (*rtld_fini)(void), void *stack_end) {
+  start_function *start = (start_function *)libc_function("__libc_start_main");
+  if (start == NULL)
+    abort();
+  program_main = main;
+  return start(main_and_leave, argc, argv, init, fini, rtld_fini, stack_end);
+}

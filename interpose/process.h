@@ -1,0 +1,35 @@
+/* How the process ends, and how it forks.
+ *
+ * Ends seen before any exit handler runs, by functions of ours in front of libc's: return from main
+ * (__libc_start_main), exit, quick_exit. Ends that libc makes without them (errx, pthread_exit of
+ * the last thread) are seen by an exit handler, the backstop. _exit, _Exit, abort and signals are
+ * not seen: such a process vanishes, and its peers notice by its lock.
+ *
+ * exit called in a signal handler looks like any other exit: there is no way to tell. Only where
+ * the signal interrupted an NCCL call of the same thread does the process end without leaving,
+ * because the state of that call is half changed.
+ *
+ * Nothing here runs in a constructor, and a process that never makes a communicator (a shell, a
+ * compiler, a data loader's worker) gets nothing but one more frame under main.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_PROCESS_H
+#define NCCL_JOIN_INTERPOSE_PROCESS_H
+
+/* From now on a forked child is off: its calls go straight to NCCL, it holds no segment and writes
+ * no line. To be called before the first segment is attached. Any thread, any number of times. A
+ * child made by vfork, posix_spawn or a bare clone runs no fork handler: it must exec, as
+ * everywhere. */
+void process_watch_fork(void);
+
+/* From now on leave_process is called when the process ends. To be called after the first
+ * communicator has been made: exit handlers run in reverse order, and CUDA's, registered by then,
+ * must find us done. Any thread, any number of times. */
+void process_watch_exit(void);
+
+/* Calls leave_process unless that is not due (see leave.h). Of several threads that end the process
+ * at once one does; the others wait for it if they come with status 0, and go on if theirs is a
+ * failure. A thread that comes here again from inside leave_process goes on. For the doors above.
+ */
+void process_leave(int status);
+
+#endif

@@ -1,0 +1,212 @@
+/* Finding the real NCCL (real.h).
+ *
+ * No lock is held while the dynamic linker is asked, because it has locks of its own and a
+ * library's constructor, which runs under them, may call NCCL. Threads that come at the same time
+ * search each for itself, find the same, and store the same.
+ */
+#include "interpose/real.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/log.h"
+
+/* The version in text, from NCCL_VERSION_CODE: 2.8 and earlier counted in hundreds. */
+#define VERSION_MAJOR(code) ((code) / 10000)
+#define VERSION_MINOR(code) ((code) / 100 % 100)
+#define VERSION_PATCH(code) ((code) % 100)
+
+/* NCCL itself has these; a tool that wraps some of its functions has no reason to wrap a question.
+ */
+#define TELLING_HANDLED false
+#define TELLING_UNFIT false
+#define TELLING_OBSERVED false
+#define TELLING_CALLED true
+
+static const struct {
+  const char *profiled; /* "pncclX"; without its first letter "ncclX" */
+  int since;
+  bool telling;
+} functions[REAL_FUNCTIONS] = {
+#define FUNCTION(since, name, parameters, arguments, handling)                                     \
+  {"pnccl" #name, since, TELLING_##handling},
+    NCCL_API(FUNCTION)
+#undef FUNCTION
+};
+
+/* ---- where to look ---- */
+
+struct findings {
+  void *address[REAL_FUNCTIONS]; /* NULL: not found yet */
+  unsigned step;                 /* that found NCCL */
+};
+
+static bool is_ours(const void *address) {
+  Dl_info ours;
+  Dl_info theirs;
+  return dladdr(&real, &ours) != 0 && dladdr(address, &theirs) != 0 &&
+         ours.dli_fbase == theirs.dli_fbase;
+}
+
+/* Adds what a handle leads to and was not found before; true if it leads to NCCL. */
+static bool look_in(void *handle, struct findings *findings) {
+  bool nccl = true;
+  for (unsigned i = 0; i < REAL_FUNCTIONS; i++) {
+    void *address = dlsym(handle, functions[i].profiled + 1);
+    if (address == NULL || is_ours(address))
+      address = dlsym(handle, functions[i].profiled);
+    if (address == NULL) {
+      nccl = nccl && !functions[i].telling;
+    } else if (findings->address[i] == NULL) {
+      findings->address[i] = address;
+    }
+  }
+  return nccl;
+}
+
+static bool look_next(struct findings *findings) {
+  return look_in(RTLD_NEXT, findings);
+}
+
+/* The handle is kept: the functions must stay, whoever closes his own. */
+static bool look_in_loaded(const char *file, struct findings *findings) {
+  void *handle = dlopen(file, RTLD_NOLOAD | RTLD_LAZY);
+  if (handle == NULL)
+    return false;
+  struct findings more = *findings;
+  if (look_in(handle, &more)) {
+    *findings = more;
+    return true;
+  }
+  dlclose(handle);
+  return false;
+}
+
+static bool look_in_library(struct findings *findings) {
+  return look_in_loaded("libnccl.so.2", findings);
+}
+
+struct nth_object {
+  unsigned skip;
+  char file[PATH_MAX];
+};
+
+static int copy_nth(struct dl_phdr_info *object, size_t size, void *argument) {
+  (void)size;
+  struct nth_object *nth = argument;
+  if (nth->skip-- > 0)
+    return 0;
+  nth->file[0] = '\0';
+  strncat(nth->file, object->dlpi_name, sizeof nth->file - 1);
+  return 1;
+}
+
+/* One at a time: dl_iterate_phdr holds a lock under which dlopen must not be called. */
+static bool look_in_objects(struct findings *findings) {
+  struct nth_object nth;
+  for (unsigned i = 0; nth.skip = i, dl_iterate_phdr(copy_nth, &nth) == 1; i++) {
+    if (nth.file[0] == '/' && look_in_loaded(nth.file, findings))
+      return true;
+  }
+  return false;
+}
+
+static const struct step {
+  const char *name;
+  bool (*look)(struct findings *findings); /* true: NCCL is here, the search ends */
+} steps[] = {
+    {"search order", look_next},
+    {"name libnccl.so.2", look_in_library},
+    {"loaded objects", look_in_objects},
+};
+#define STEPS (sizeof steps / sizeof steps[0])
+
+/* ---- before, and instead of, the real functions ---- */
+
+/* Number of the step that found NCCL, plus one; 0 before. Set after the functions are stored. */
+static _Atomic unsigned found_by;
+static _Atomic bool present[REAL_FUNCTIONS];
+
+static ncclResult_t no_library(void) {
+  log_once(LOG_LEVEL_WARN,
+           "an NCCL function was called, but no NCCL is loaded in this process: link the program "
+           "to libnccl.so.2, or load it before; until then calls return ncclSystemError");
+  return ncclSystemError;
+}
+
+static ncclResult_t no_function(enum real_function function) {
+  char found[LOG_LINE_SIZE];
+  log_once(LOG_LEVEL_WARN,
+           "%s was called, which came with NCCL %d.%d, but this is %s: it returns ncclInvalidUsage",
+           functions[function].profiled + 1, VERSION_MAJOR(functions[function].since),
+           VERSION_MINOR(functions[function].since), real_describe(found, sizeof found));
+  return ncclInvalidUsage;
+}
+
+#define STAND_INS(since, name, parameters, arguments, handling)                                    \
+  static ncclResult_t first_##name parameters {                                                    \
+    return real_resolve() ? real.name arguments : no_library();                                    \
+  }                                                                                                \
+  static ncclResult_t missing_##name parameters {                                                  \
+    return no_function(REAL_##name);                                                               \
+  }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+NCCL_API(STAND_INS)
+#pragma GCC diagnostic pop
+
+struct real_functions real = {
+#define FIRST(since, name, parameters, arguments, handling) .name = first_##name,
+    NCCL_API(FIRST)
+#undef FIRST
+};
+
+/* ---- the table ---- */
+
+static void install(const struct findings *findings) {
+#define INSTALL(since, name, parameters, arguments, handling)                                      \
+  atomic_store(&present[REAL_##name], findings->address[REAL_##name] != NULL);                     \
+  atomic_store(&real.name,                                                                         \
+               findings->address[REAL_##name] == NULL                                              \
+                   ? missing_##name                                                                \
+                   : (ncclResult_t(*) parameters)(uintptr_t)findings->address[REAL_##name]);
+  NCCL_API(INSTALL)
+#undef INSTALL
+  atomic_store(&found_by, findings->step + 1);
+}
+
+bool real_resolve(void) {
+  if (atomic_load(&found_by) > 0)
+    return true;
+  struct findings findings = {0};
+  for (findings.step = 0; findings.step < STEPS; findings.step++) {
+    if (steps[findings.step].look(&findings)) {
+      install(&findings);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool real_has(enum real_function function) {
+  return real_resolve() && atomic_load(&present[function]);
+}
+
+const char *real_describe(char *text, size_t size) {
+  int version = 0;
+  Dl_info object;
+  if (!real_resolve() || real.GetVersion(&version) != ncclSuccess ||
+      dladdr((void *)(uintptr_t)real.GetVersion, &object) == 0) {
+    snprintf(text, size, "no NCCL");
+    return text;
+  }
+  snprintf(text, size, "NCCL %d.%d.%d in %s (found by %s)", VERSION_MAJOR(version),
+           VERSION_MINOR(version), VERSION_PATCH(version), object.dli_fname,
+           steps[atomic_load(&found_by) - 1].name);
+  return text;
+}

@@ -1,0 +1,26 @@
+# interpose/: the preload object, build/lib/libnccl-join.so.
+
+# As system headers: nccl.h does not pass our warnings.
+interpose_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
+
+JOIN_LIBRARY = $(BUILD)/lib/libnccl-join.so
+JOIN_EXPORTS = $(BUILD)/interpose/exports.map
+# The transport in memory is for tests.
+JOIN_SOURCES = $(filter-out core/plane_memory.c,$(wildcard interpose/*.c hooks/*.c core/*.c))
+
+# Every process of a job loads it: nothing needed but libc, nothing resolved late, never unloaded, only the list exported.
+JOIN_LDFLAGS = -shared -Wl,-soname,libnccl-join.so -Wl,--version-script=$(JOIN_EXPORTS) \
+               -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,--no-undefined -Wl,--exclude-libs,ALL \
+               -Wl,--fatal-warnings
+
+all: $(JOIN_LIBRARY)
+
+$(JOIN_EXPORTS): interpose/exports.map.in interpose/api.h
+	@mkdir -p $(@D)
+	$(call say,MAP,$@)
+	$(Q)$(CC) -E -P -x c -I. -o $@ $<
+
+$(JOIN_LIBRARY): $(JOIN_SOURCES:%.c=$(BUILD)/%.o) $(JOIN_EXPORTS)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread $(JOIN_LDFLAGS) -o $@ $(filter %.o,$^)

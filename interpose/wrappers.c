@@ -1,0 +1,49 @@
+/* The functions that the program reaches instead of NCCL's, made from the table in api.h. Each
+ * decides only whether the call is one to act on (guard.h) and goes on to its handler or to the
+ * real function.
+ *
+ * Acting is a function of its own so that the wrapper, entered by every call of NCCL to itself too,
+ * needs no frame: it is two loads, two branches and a jump.
+ */
+#include "interpose/api.h"
+#include "interpose/guard.h"
+#include "interpose/handlers.h"
+#include "interpose/nccl_compat.h"
+#include "interpose/real.h"
+
+#define UNPACK(...) __VA_ARGS__
+
+/* What is done with a call that is acted on; sets result. */
+#define ACT_HANDLED(name, arguments) result = join_##name arguments;
+#define ACT_UNFIT(name, arguments)                                                                 \
+  join_unfit(comm, "nccl" #name);                                                                  \
+  result = real.name arguments;
+#define ACT_OBSERVED(name, arguments)                                                              \
+  result = real.name arguments;                                                                    \
+  saw_##name(result, UNPACK arguments);
+
+/* The declaration comes first because the installed nccl.h may be older than the function. */
+#define WRAPPER(name, parameters, arguments, act)                                                  \
+  static __attribute__((noinline)) ncclResult_t act_on_##name parameters {                         \
+    if (!guard_enter())                                                                            \
+      return real.name arguments;                                                                  \
+    ncclResult_t result;                                                                           \
+    act(name, arguments);                                                                          \
+    guard_lower();                                                                                 \
+    return result;                                                                                 \
+  }                                                                                                \
+  __attribute__((visibility("default"))) ncclResult_t nccl##name parameters;                       \
+  ncclResult_t nccl##name parameters {                                                             \
+    return guard_passes() ? real.name arguments : act_on_##name arguments;                         \
+  }
+
+#define WRAPPER_HANDLED(name, parameters, arguments)                                               \
+  WRAPPER(name, parameters, arguments, ACT_HANDLED)
+#define WRAPPER_UNFIT(name, parameters, arguments) WRAPPER(name, parameters, arguments, ACT_UNFIT)
+#define WRAPPER_OBSERVED(name, parameters, arguments)                                              \
+  WRAPPER(name, parameters, arguments, ACT_OBSERVED)
+#define WRAPPER_CALLED(name, parameters, arguments)
+
+#define API_WRAPPER(since, name, parameters, arguments, handling)                                  \
+  WRAPPER_##handling(name, parameters, arguments)
+NCCL_API(API_WRAPPER)

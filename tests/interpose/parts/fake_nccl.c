@@ -1,0 +1,59 @@
+/* An NCCL that only says which of its functions were called, each in one line "real ncclX" (PART changes the first
+ * word). As awkward as the real one: ncclX is a weak alias of pncclX, and some functions call others by their exported
+ * names, ncclGroupStart and ncclGroupEnd as up to 2.23.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/api.h"
+#include "interpose/nccl_compat.h"
+#include "tests/interpose/parts/say.h"
+
+#ifndef PART
+#define PART "real"
+#endif
+#ifndef VERSION
+#define VERSION 22809
+#endif
+
+#define EXPORTED __attribute__((visibility("default")))
+
+#define FAKE_DECLARATION(since, name, parameters, arguments, handling)                             \
+  EXPORTED ncclResult_t pnccl##name parameters;                                                    \
+  EXPORTED ncclResult_t nccl##name parameters __attribute__((weak, alias("pnccl" #name)));
+NCCL_API(FAKE_DECLARATION)
+
+static void call_myself(const char *name) {
+  if (strcmp(name, "Bcast") == 0)
+    ncclBroadcast(NULL, NULL, 0, ncclFloat, 0, NULL, NULL);
+  if (strcmp(name, "CommInitAll") == 0) {
+    ncclUniqueId id;
+    ncclGetUniqueId(&id);
+    ncclGroupStart();
+    ncclGroupEnd();
+  }
+}
+
+#define FAKE_BODY(since, name, parameters, arguments, handling) FAKE_##handling(name, parameters)
+#define FAKE_HANDLED(name, parameters)                                                             \
+  ncclResult_t pnccl##name parameters {                                                            \
+    say(PART " nccl" #name);                                                                       \
+    call_myself(#name);                                                                            \
+    return ncclSuccess;                                                                            \
+  }
+#define FAKE_UNFIT FAKE_HANDLED
+#define FAKE_OBSERVED FAKE_HANDLED
+#define FAKE_CALLED(name, parameters)
+NCCL_API(FAKE_BODY)
+
+static ncclResult_t answer(int *out, int value) {
+  *out = value;
+  return ncclSuccess;
+}
+
+ncclResult_t pncclGetVersion(int *version) { return answer(version, VERSION); }
+ncclResult_t pncclCommCount(const ncclComm_t comm, int *count) { return answer(count, comm ? 2 : 1); }
+ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank) { return answer(rank, comm ? 1 : 0); }
+ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *device) {
+  return answer(device, comm ? 1 : 0);
+}

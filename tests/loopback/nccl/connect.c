@@ -1,0 +1,82 @@
+/* Blocking on the host at first use. */
+#include "connect.h"
+
+#include "communicator.h"
+#include "meeting.h"
+#include "settings.h"
+
+#include <stdio.h>
+
+static struct segment_channel *channel_of(const struct ncclComm *comm, const struct operation *operation) {
+  return operation->kind == OPERATION_SEND
+             ? segment_channel(&comm->segment, comm->rank, operation->root)
+             : segment_channel(&comm->segment, operation->root, comm->rank);
+}
+
+void connect_announce(const struct unit *unit) {
+  struct ncclComm *comm = unit->comm;
+  if (unit->collective)
+    atomic_store(&segment_rank(&comm->segment, comm->rank)->connected, 1);
+  for (size_t i = 0; i < unit->noperations; i++) {
+    const struct operation *operation = &unit->operations[i];
+    if (operation->kind == OPERATION_SEND)
+      atomic_store(&channel_of(comm, operation)->sender_connected, 1);
+    else if (operation->kind == OPERATION_RECV)
+      atomic_store(&channel_of(comm, operation)->receiver_connected, 1);
+  }
+  meeting_ring(&comm->segment);
+}
+
+static bool is_missing(void *subject, int rank) {
+  const struct unit *unit = subject;
+  const struct ncclComm *comm = unit->comm;
+  if (unit->collective && !comm->connected &&
+      !atomic_load(&segment_rank(&comm->segment, rank)->connected))
+    return true;
+  for (size_t i = 0; i < unit->noperations; i++) {
+    const struct operation *operation = &unit->operations[i];
+    if (operation_is_collective(operation) || operation->root != rank)
+      continue;
+    struct segment_channel *channel = channel_of(comm, operation);
+    if (!atomic_load(operation->kind == OPERATION_SEND ? &channel->receiver_connected
+                                                       : &channel->sender_connected))
+      return true;
+  }
+  return false;
+}
+
+static bool nobody_is_missing(void *subject) {
+  const struct unit *unit = subject;
+  for (int rank = 0; rank < unit->comm->nranks; rank++)
+    if (is_missing(subject, rank))
+      return false;
+  return true;
+}
+
+static bool is_cancelled(void *subject) {
+  const struct unit *unit = subject;
+  return atomic_load(&unit->comm->epoch) != unit->epoch;
+}
+
+static void describe(void *subject, char *text, size_t size) {
+  const struct unit *unit = subject;
+  snprintf(text, size, "the first use of communicator %016llx, %s", (unsigned long long)unit->comm->hash,
+           unit->log);
+}
+
+ncclResult_t connect_await(const struct unit *unit) {
+  if (!settings_get()->connect)
+    return ncclSuccess;
+  struct vigil vigil = {(void *)(uintptr_t)unit, nobody_is_missing, is_missing, is_cancelled, describe};
+  switch (meeting_await(&unit->comm->segment, &vigil)) {
+  case MEETING_REACHED:
+    unit->comm->connected |= unit->collective;
+    return ncclSuccess;
+  case MEETING_CANCELLED:
+    return ncclInternalError;
+  case MEETING_LOST:
+    communicator_fail(unit->comm, ncclRemoteError);
+    return ncclRemoteError;
+  }
+  return ncclInternalError;
+}

@@ -1,0 +1,31 @@
+/* Exchanges: all ranks of a communicator stage something, meet, and read what the others staged.
+ *
+ * Staging buffers and descriptors exist twice, by the parity of the step (of the unit), so one meeting per exchange is enough:
+ * a rank writes for step s+2 only after the meeting of s+1, and nobody arrives there before it has read step s.
+ */
+#ifndef LOOPBACK_NCCL_EXCHANGE_H
+#define LOOPBACK_NCCL_EXCHANGE_H
+
+#include "communicator.h"
+#include "meeting.h"
+#include "unit.h"
+
+struct exchange {
+  struct ncclComm *comm;
+  const struct unit *unit;
+  bool compared; /* the oracle has agreed to this unit */
+};
+
+/* Begins a collective unit: publishes its descriptor. On the worker, like all of these. */
+struct exchange exchange_begin(struct ncclComm *comm, const struct unit *unit);
+
+/* Where this rank puts what the next meeting is about. stage_bytes of the segment. */
+void *exchange_own_stage(const struct exchange *exchange);
+
+/* Arrives and waits for all ranks. Returns only if they mean the same unit, or if the wait was broken. */
+enum meeting_result exchange_meet(struct exchange *exchange);
+
+/* What rank staged for the last meeting. Valid until the next one. */
+const void *exchange_stage_of(const struct exchange *exchange, int rank);
+
+#endif

@@ -1,0 +1,159 @@
+/* Units: growing, describing, hashing. */
+#include "unit.h"
+
+#include "communicator.h"
+#include "datatype.h"
+#include "hash.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+  const char *name;  /* NCCL's */
+  const char *short_name; /* in descriptions */
+} kinds[] = {
+    [OPERATION_ALLREDUCE] = {"AllReduce", "allreduce"},
+    [OPERATION_BROADCAST] = {"Broadcast", "broadcast"},
+    [OPERATION_REDUCE] = {"Reduce", "reduce"},
+    [OPERATION_ALLGATHER] = {"AllGather", "allgather"},
+    [OPERATION_REDUCESCATTER] = {"ReduceScatter", "reducescatter"},
+    [OPERATION_ALLTOALL] = {"AlltoAll", "alltoall"},
+    [OPERATION_GATHER] = {"Gather", "gather"},
+    [OPERATION_SCATTER] = {"Scatter", "scatter"},
+    [OPERATION_SEND] = {"Send", "send"},
+    [OPERATION_RECV] = {"Recv", "recv"},
+};
+
+const char *operation_name(enum operation_kind kind) {
+  return kinds[kind].name;
+}
+
+void operation_describe(const struct operation *operation, char *text, size_t size) {
+  char reduction[32] = "", root[32] = "";
+  if (operation->reduction != REDUCTION_NONE)
+    snprintf(reduction, sizeof reduction, "%s, ", reduction_name(operation->reduction));
+  if (operation->root != ROOT_NONE)
+    snprintf(root, sizeof root, ", %s %d",
+             operation->kind == OPERATION_SEND   ? "to"
+             : operation->kind == OPERATION_RECV ? "from"
+                                                 : "root",
+             operation->root);
+  snprintf(text, size, "%s(%s%s, %zu%s)", kinds[operation->kind].short_name, reduction,
+           datatype_name(operation->datatype), operation->count, root);
+}
+
+struct unit *unit_create(struct ncclComm *comm) {
+  struct unit *unit = calloc(1, sizeof *unit);
+  if (unit == NULL)
+    return NULL;
+  unit->comm = comm;
+  communicator_hold(comm);
+  atomic_init(&unit->holders, 1);
+  return unit;
+}
+
+void unit_hold(struct unit *unit) {
+  atomic_fetch_add(&unit->holders, 1);
+}
+
+void unit_release(struct unit *unit) {
+  if (atomic_fetch_sub(&unit->holders, 1) > 1)
+    return;
+  communicator_release(unit->comm);
+  free(unit->operations);
+  free(unit->text);
+  free(unit->log);
+  free(unit);
+}
+
+bool unit_append(struct unit *unit, const struct operation *operation) {
+  if (unit->noperations == unit->capacity) {
+    size_t capacity = unit->capacity == 0 ? 4 : 2 * unit->capacity;
+    struct operation *grown = realloc(unit->operations, capacity * sizeof *grown);
+    if (grown == NULL)
+      return false;
+    unit->operations = grown;
+    unit->capacity = capacity;
+  }
+  unit->operations[unit->noperations++] = *operation;
+  return true;
+}
+
+static uint64_t hash_add_operation(uint64_t hash, const struct operation *operation) {
+  hash = hash_add_number(hash, operation->kind);
+  hash = hash_add_number(hash, operation->count);
+  hash = hash_add_number(hash, operation->datatype);
+  hash = hash_add_number(hash, operation->reduction);
+  return hash_add_number(hash, (uint64_t)(int64_t)operation->root);
+}
+
+/* Describes operations of one unit, "a; b", only collectives or all. Counts those described. */
+static size_t describe_operations(const struct unit *unit, bool all, FILE *file) {
+  size_t described = 0;
+  char text[128];
+  for (size_t i = 0; i < unit->noperations; i++) {
+    if (!all && !operation_is_collective(&unit->operations[i]))
+      continue;
+    operation_describe(&unit->operations[i], text, sizeof text);
+    fprintf(file, "%s%s", described > 0 ? "; " : "", text);
+    described++;
+  }
+  return described;
+}
+
+static bool describe_for_log(struct unit *unit) {
+  size_t size;
+  FILE *file = open_memstream(&unit->log, &size);
+  if (file == NULL)
+    return false;
+  if (unit->noperations > 1)
+    fprintf(file, "group{");
+  describe_operations(unit, true, file);
+  if (unit->noperations > 1)
+    fprintf(file, "}");
+  return fclose(file) == 0;
+}
+
+static bool has_collective(const struct unit *unit) {
+  for (size_t i = 0; i < unit->noperations; i++)
+    if (operation_is_collective(&unit->operations[i]))
+      return true;
+  return false;
+}
+
+bool unit_describe(struct unit *unit, struct unit *const *related, size_t nrelated) {
+  unit->collective = has_collective(unit);
+  if (!describe_for_log(unit))
+    return false;
+  size_t size, communicators = 0, described = 0;
+  FILE *file = open_memstream(&unit->text, &size);
+  if (file == NULL)
+    return false;
+  uint64_t hash = HASH_START;
+  for (size_t i = 0; i < nrelated && unit->collective; i++) {
+    const struct unit *member = related[i];
+    if (!has_collective(member))
+      continue;
+    fprintf(file, "%s", communicators++ > 0 ? "; " : "");
+    if (member != unit)
+      fprintf(file, "on %016llx: ", (unsigned long long)member->comm->hash);
+    described += describe_operations(member, false, file);
+    hash = hash_add_number(hash, member->comm->hash);
+    for (size_t j = 0; j < member->noperations; j++)
+      if (operation_is_collective(&member->operations[j]))
+        hash = hash_add_operation(hash, &member->operations[j]);
+  }
+  unit->hash = hash_finish(hash_add_number(hash, described));
+  if (fclose(file) != 0)
+    return false;
+  if (described > 1) {
+    char *grouped;
+    if (asprintf(&grouped, "group of %zu {%s}", described, unit->text) < 0)
+      return false;
+    free(unit->text);
+    unit->text = grouped;
+  }
+  return true;
+}

@@ -1,0 +1,494 @@
+/* The learner: what it finds in the streams of training programs, against naive finders on random
+ * streams, and that putting work off decides nothing.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/learner.h"
+#include "tests/unit/traces.h"
+
+static void feed(struct learner *learner, symbol_t symbol) {
+  learner_step(learner, symbol, symbol);
+}
+
+/* Feeds a word of letters; a capital and its small letter are the same operation with other counts.
+ */
+static void feed_word(struct learner *learner, const char *word, int times) {
+  while (times-- > 0)
+    for (const char *at = word; *at; at++)
+      learner_step(learner, (symbol_t)*at, (uint32_t)*at & ~0x20u);
+}
+
+static void feed_letter(struct learner *learner, char letter) {
+  learner_step(learner, (symbol_t)letter, (uint32_t)letter & ~0x20u);
+}
+
+/* Feeds a word and counts its units that were not expected. */
+static int misses(struct learner *learner, const char *word, int times) {
+  int missed = 0;
+  while (times-- > 0)
+    for (const char *at = word; *at; at++) {
+      missed += learner_expected(learner) != (symbol_t)*at;
+      learner_step(learner, (symbol_t)*at, (uint32_t)*at & ~0x20u);
+    }
+  return missed;
+}
+
+static struct learner *learner;
+static void setup(void) {
+  learner = learner_create();
+  cr_assert(learner);
+}
+static void teardown(void) {
+  cr_expect(learner_is_valid(learner));
+  learner_destroy(learner);
+}
+TestSuite(learner, .init = setup, .fini = teardown);
+
+Test(learner, believes_nothing_at_first) {
+  cr_expect_eq(learner_expected(learner), SYMBOL_NONE);
+  cr_expect_not(learner_is_firm(learner));
+  cr_expect_eq(learner_body_length(learner), 0);
+  cr_expect(learner_is_between_iterations(learner));
+}
+
+Test(learner, believes_a_body_after_three_repeats_and_not_before) {
+  feed_word(learner, "pqabcd", 1);
+  for (int i = 4; i < 12; i++) {
+    cr_expect_eq(learner_expected(learner), SYMBOL_NONE, "unit %d", i);
+    feed_letter(learner, "abcd"[i % 4]);
+  }
+  cr_expect_eq(learner_body_length(learner), 4);
+  cr_expect_eq(learner_expected(learner), (symbol_t)'a');
+}
+
+Test(learner, believes_a_single_unit_after_three) {
+  feed_word(learner, "a", 2);
+  cr_expect_eq(learner_expected(learner), SYMBOL_NONE);
+  feed_word(learner, "a", 1);
+  cr_expect_eq(learner_expected(learner), (symbol_t)'a');
+}
+
+Test(learner, position_0_is_where_the_repeats_began) {
+  feed_word(learner, "xyz", 1);
+  feed_word(learner, "abcde", 3);
+  for (uint32_t i = 0; i < 5; i++)
+    cr_expect_eq(learner_body_symbol(learner, i), (symbol_t) "abcde"[i]);
+  for (int i = 0; i < 10; i++) {
+    cr_expect_eq(learner_is_between_iterations(learner), i % 5 == 0);
+    feed_letter(learner, "abcde"[i % 5]);
+  }
+}
+
+Test(learner, a_longer_body_takes_over_three_equal_buckets_and_a_fourth) {
+  feed_word(learner, "aaab", 3);
+  cr_expect_eq(learner_body_length(learner), 4);
+  cr_expect_eq(misses(learner, "aaab", 100), 0);
+}
+
+Test(learner, a_longer_body_of_the_same_operation_takes_over) {
+  feed_word(learner, "aaaA", 3);
+  cr_expect_eq(learner_body_length(learner), 4);
+  cr_expect_eq(misses(learner, "aaaA", 100), 0);
+}
+
+Test(learner, an_insert_costs_one_miss_and_leaves_the_cursor) {
+  feed_word(learner, "abcd", 5);
+  cr_expect_eq(misses(learner, "abxcd", 1), 1);
+  cr_expect_eq(misses(learner, "abcd", 3), 0);
+  cr_expect_eq(learner_body_length(learner), 4);
+}
+
+Test(learner, an_insert_is_never_expected) {
+  feed_word(learner, "abcdefgh", 5);
+  for (int i = 1; i < 40; i++) {
+    feed_word(learner, "abcdefgh", i % 7 + 1);
+    cr_expect_neq(learner_expected(learner), (symbol_t)'x');
+    feed_word(learner, i % 2 ? "x" : "xyz", 1);
+    cr_expect_eq(learner_expected(learner), (symbol_t)'a');
+  }
+}
+
+Test(learner, an_insert_of_the_same_operation_leaves_the_cursor) {
+  feed_word(learner, "abaca", 5);
+  cr_expect_eq(misses(learner, "abAaca", 1), 1);
+  cr_expect_eq(misses(learner, "abaca", 3), 0);
+}
+
+Test(learner, the_program_may_stand_between_iterations_where_inserts_have_been) {
+  feed_word(learner, "abcd", 5);
+  feed_word(learner, "ab", 1);
+  cr_expect_not(learner_is_between_iterations(learner));
+  feed_word(learner, "x", 1);
+  cr_expect(learner_is_between_iterations(learner));
+  feed_word(learner, "cdab", 1);
+  cr_expect(learner_is_between_iterations(learner));
+  feed_word(learner, "c", 1);
+  cr_expect_not(learner_is_between_iterations(learner));
+}
+
+Test(learner, a_unit_left_out_costs_two_misses) {
+  feed_word(learner, "abcdefgh", 5);
+  cr_expect_eq(misses(learner, "abdefgh", 1), 2);
+  cr_expect_eq(misses(learner, "abcdefgh", 3), 0);
+}
+
+Test(learner, a_unit_with_another_count_is_expected_with_its_last_count) {
+  feed_word(learner, "abcdef", 5);
+  cr_expect_leq(misses(learner, "abCdef", 1), 2);
+  cr_expect_eq(misses(learner, "abCdef", 3), 0);
+  cr_expect_eq(misses(learner, "abcdef", 1), 1, "from now on only the new count is a surprise");
+  cr_expect_eq(learner_body_length(learner), 6);
+}
+
+Test(learner, a_varying_unit_may_be_dropped) {
+  feed_word(learner, "abcdefabCdefabCdefabcdefabcdefabcdefabCdef", 1);
+  cr_assert_eq(learner_body_length(learner), 6);
+  cr_expect_eq(misses(learner, "abdef", 1), 1);
+  cr_expect_leq(misses(learner, "abcdef", 1), 1);
+}
+
+Test(learner, a_new_phase_is_learnt) {
+  feed_word(learner, "abcdefghij", 100);
+  feed_word(learner, "uvw", 8);
+  cr_expect_eq(learner_body_length(learner), 3);
+  cr_expect_eq(misses(learner, "uvw", 100), 0);
+}
+
+Test(learner, a_new_phase_of_the_same_operation_is_learnt) {
+  feed_word(learner, "aAaAAaaAAA", 100);
+  feed_word(learner, "AAAaaaa", 8);
+  cr_expect_eq(misses(learner, "AAAaaaa", 100), 0);
+}
+
+Test(learner, an_earlier_phase_is_resumed_after_two_units) {
+  feed_word(learner, "abcdefghij", 100);
+  feed_word(learner, "uvw", 20);
+  cr_expect_eq(learner_body_length(learner), 3);
+  cr_expect_eq(misses(learner, "abcdefghij", 10), 2);
+  cr_expect_eq(misses(learner, "uvw", 10), 2);
+  feed_word(learner, "abcde", 1);
+  cr_expect_eq(misses(learner, "uvw", 10), 2, "left in the middle of its body");
+  cr_expect_eq(misses(learner, "fghijabcde", 10), 2, "goes on where it was left");
+}
+
+Test(learner, a_body_is_given_up_when_nothing_matches) {
+  uint64_t state = 1;
+  feed_word(learner, "abcd", 10);
+  for (uint32_t i = 0; i < 200; i++)
+    feed(learner, 1000 + 200 * trace_random(&state, 1000) + i);
+  cr_expect_eq(learner_expected(learner), SYMBOL_NONE);
+  feed_word(learner, "abcd", 3);
+  cr_expect_eq(learner_expected(learner), (symbol_t)'a');
+}
+
+/* ---- firmness ---- */
+
+Test(learner, the_end_of_a_long_run_is_not_firm) {
+  for (int round = 0; round < 3; round++) {
+    feed_word(learner, "a", 500);
+    feed_word(learner, "v", 1);
+  }
+  cr_assert_eq(learner_body_length(learner), 501);
+  for (int i = 0; i < 501; i++) {
+    cr_expect_eq(learner_is_firm(learner), i != 500, "unit %d", i);
+    feed(learner, learner_expected(learner));
+  }
+}
+
+Test(learner, the_end_of_a_short_run_is_firm) {
+  feed_word(learner, "aaaaaaaab", 4);
+  for (int i = 0; i < 9; i++) {
+    cr_expect(learner_is_firm(learner));
+    feed(learner, learner_expected(learner));
+  }
+}
+
+Test(learner, an_op_after_fifty_iterations_is_not_firm) {
+  for (int round = 0; round < 3; round++) {
+    feed_word(learner, "abcdefghij", 50);
+    feed_word(learner, "v", 1);
+  }
+  cr_assert_eq(learner_body_length(learner), 501);
+  for (int i = 0; i < 501; i++) {
+    cr_expect_eq(learner_is_firm(learner), i != 500, "unit %d", i);
+    feed(learner, learner_expected(learner));
+  }
+}
+
+/* By the definition: a run of length >= LEARNER_RUN_MIN and of four periods ends before this place.
+ */
+static bool naive_run_ends(const symbol_t *body, uint32_t length, uint32_t place) {
+  for (uint32_t period = 1; 3 * period < length; period++) {
+    uint32_t repeats = 0;
+    if (body[place] == body[(place + length - period) % length])
+      continue;
+    for (uint32_t i = 1; i < length; i++, repeats++)
+      if (body[(place + length - i) % length] != body[(place + 2 * length - i - period) % length])
+        break;
+    if (repeats >= 3 * period && repeats + period >= LEARNER_RUN_MIN)
+      return true;
+  }
+  return false;
+}
+
+/* A body of nested repeats, as long as fits. */
+static uint32_t nested_body(uint64_t *state, symbol_t *body, uint32_t most) {
+  uint32_t length = 0;
+  while (length < most / 2) {
+    uint32_t period = 1 + trace_random(state, 12), times = 1 + trace_random(state, 40);
+    uint32_t from = length > period && trace_random(state, 2) ? length - period : length;
+    if (from == length)
+      for (uint32_t i = 0; i < period && length < most; i++)
+        body[length++] = 1 + trace_random(state, 3);
+    for (uint32_t i = 0; i < period * times && length < most; i++, length++)
+      body[length] = body[length - period];
+    if (trace_random(state, 2) && length < most)
+      body[length++] = 10 + trace_random(state, 3);
+  }
+  return length;
+}
+
+Test(learner, firmness_is_what_a_naive_search_finds) {
+  uint64_t state = 17;
+  int ends = 0;
+  for (int round = 0; round < 300; round++) {
+    symbol_t body[800];
+    uint32_t length = nested_body(&state, body, 800);
+    struct learner *other = learner_create();
+    for (uint32_t i = 0; i < 4 * length; i++)
+      feed(other, body[i % length]);
+    if (learner_body_length(other) == length) {
+      for (uint32_t i = 0; i < length; i++) {
+        bool naive = naive_run_ends(body, length, i);
+        ends += naive;
+        cr_assert_eq(learner_expected(other), body[i]);
+        cr_assert_eq(learner_is_firm(other), !naive, "round %d, place %u of %u", round, i, length);
+        feed(other, body[i]);
+      }
+    }
+    learner_destroy(other);
+  }
+  cr_expect_gt(ends, 100, "the test tests something");
+}
+
+/* ---- traces ---- */
+
+struct outcome {
+  uint32_t body;
+  size_t body_since, missed, missed_coarse, half;
+};
+
+static struct outcome run_trace(const struct trace *trace) {
+  struct outcome outcome = {.half = trace->nunits - trace->nunits / 2};
+  struct learner *other = learner_create();
+  symbol_t expected_coarse = 0;
+  for (size_t i = 0; i < trace->nunits; i++) {
+    const struct trace_unit *unit = &trace->units[i];
+    symbol_t expected = learner_expected(other);
+    expected_coarse = expected >> 20;
+    if (i >= trace->nunits / 2) {
+      outcome.missed += expected != unit->symbol;
+      outcome.missed_coarse += expected_coarse != unit->coarse;
+    }
+    learner_step(other, unit->symbol, unit->coarse);
+    if (learner_body_length(other) != outcome.body) {
+      outcome.body = learner_body_length(other);
+      outcome.body_since = i + 1;
+    }
+  }
+  cr_expect(learner_is_valid(other), "%s", trace->name);
+  learner_destroy(other);
+  return outcome;
+}
+
+Test(learner, finds_the_bodies_of_training_programs) {
+  for (size_t i = 0; i < trace_kind_count; i++) {
+    const struct trace_kind *kind = &trace_kinds[i];
+    struct trace trace = trace_generate(kind);
+    struct outcome outcome = run_trace(&trace);
+    if (kind->body)
+      cr_expect_eq(outcome.body, kind->body, "%s: body %u", kind->name, outcome.body);
+    if (kind->locked_at)
+      cr_expect_leq(outcome.body_since, kind->locked_at, "%s: at %zu", kind->name,
+                    outcome.body_since);
+    cr_expect_leq(10000 * outcome.missed, kind->misses * outcome.half, "%s: %zu of %zu missed",
+                  kind->name, outcome.missed, outcome.half);
+    if (i < TRACES_OF_THE_SURVEY)
+      cr_expect_eq(outcome.missed_coarse, 0, "%s", kind->name);
+    trace_free(&trace);
+  }
+}
+
+/* ---- random streams ---- */
+
+/* The smallest period of the last `length` units. */
+static uint32_t naive_period(const symbol_t *end, uint32_t length) {
+  for (uint32_t period = 1; period < length; period++) {
+    uint32_t i = 1;
+    while (i + period <= length && end[-(ptrdiff_t)i] == end[-(ptrdiff_t)(i + period)])
+      i++;
+    if (i + period > length)
+      return period;
+  }
+  return length;
+}
+
+Test(learner, finds_the_period_of_random_loops_after_random_preambles) {
+  uint64_t state = 99;
+  for (int round = 0; round < 1000; round++) {
+    symbol_t stream[100 + 5 * 150], body[150];
+    uint32_t length = 1 + trace_random(&state, 150), letters = 2 + trace_random(&state, 20);
+    uint32_t preamble = trace_random(&state, 100), nunits = 0;
+    for (uint32_t i = 0; i < length; i++)
+      body[i] = 1 + trace_random(&state, letters);
+    while (nunits < preamble)
+      stream[nunits++] = 1 + trace_random(&state, letters);
+    for (uint32_t i = 0; i < 5 * length; i++)
+      stream[nunits++] = body[i % length];
+    uint32_t period = naive_period(stream + nunits, 5 * length);
+    struct learner *other = learner_create();
+    for (uint32_t i = 0; i < nunits; i++) {
+      if (i >= preamble + LEARNER_REPEATS * period)
+        cr_assert_eq(learner_expected(other), stream[i], "round %d, unit %u", round, i);
+      feed(other, stream[i]);
+    }
+    cr_assert_eq(learner_body_length(other), period, "round %d", round);
+    cr_assert(learner_is_valid(other));
+    learner_destroy(other);
+  }
+}
+
+Test(learner, random_inserts_cost_one_miss_each) {
+  uint64_t state = 5;
+  for (int round = 0; round < 200; round++) {
+    symbol_t body[60];
+    uint32_t length = 2 + trace_random(&state, 58), wrong = 0, inserts = 0;
+    for (uint32_t i = 0; i < length; i++)
+      body[i] = 1 + i; /* all different, so that an insert is an insert beyond doubt */
+    struct learner *other = learner_create();
+    for (uint32_t i = 0; i < 100 * length; i++) {
+      if (i >= 4 * length && trace_random(&state, 5 * length) == 0) {
+        symbol_t insert = 1000 + trace_random(&state, 1000000);
+        cr_assert_neq(learner_expected(other), insert);
+        feed(other, insert);
+        inserts++;
+      }
+      if (i >= LEARNER_REPEATS * length)
+        wrong += learner_expected(other) != body[i % length];
+      feed(other, body[i % length]);
+    }
+    cr_assert_eq(wrong, 0, "round %d: %u wrong beside %u inserts", round, wrong, inserts);
+    cr_assert_eq(learner_body_length(other), length);
+    learner_destroy(other);
+  }
+}
+
+/* ---- putting off work ---- */
+
+static void assert_same(const struct learner *a, const struct learner *b, size_t unit) {
+  cr_assert_eq(learner_expected(a), learner_expected(b), "unit %zu", unit);
+  cr_assert_eq(learner_is_firm(a), learner_is_firm(b), "unit %zu", unit);
+  cr_assert_eq(learner_body_length(a), learner_body_length(b), "unit %zu", unit);
+  cr_assert_eq(learner_is_between_iterations(a), learner_is_between_iterations(b), "unit %zu",
+               unit);
+}
+
+static void assert_same_bodies(const struct learner *a, const struct learner *b) {
+  for (uint32_t i = 0; i < learner_body_length(a); i++)
+    cr_assert_eq(learner_body_symbol(a, i), learner_body_symbol(b, i));
+}
+
+/* One learner takes every step in full and settles after each, one is fed by the fast path where
+ * that is possible, one settles at random. */
+static void compare_paths(const struct trace *trace) {
+  uint64_t state = 77;
+  struct learner *eager = learner_create(), *fast = learner_create(), *mixed = learner_create();
+  for (size_t i = 0; i < trace->nunits; i++) {
+    const struct trace_unit *unit = &trace->units[i];
+    learner_step(eager, unit->symbol, unit->coarse);
+    learner_settle(eager);
+    if (learner_expected(fast) == unit->symbol)
+      learner_step_expected(fast);
+    else
+      learner_step(fast, unit->symbol, unit->coarse);
+    if (learner_expected(mixed) == unit->symbol && trace_random(&state, 2))
+      learner_step_expected(mixed);
+    else
+      learner_step(mixed, unit->symbol, unit->coarse);
+    if (trace_random(&state, 100) == 0)
+      learner_settle(mixed);
+    assert_same(eager, fast, i);
+    assert_same(eager, mixed, i);
+  }
+  assert_same_bodies(eager, fast);
+  assert_same_bodies(eager, mixed);
+  cr_assert(learner_is_valid(eager));
+  cr_assert(learner_is_valid(fast));
+  cr_assert(learner_is_valid(mixed));
+  learner_destroy(eager);
+  learner_destroy(fast);
+  learner_destroy(mixed);
+}
+
+Test(learner, putting_work_off_decides_nothing) {
+  for (size_t i = 0; i < trace_kind_count; i++) {
+    struct trace trace = trace_generate(&trace_kinds[i]);
+    compare_paths(&trace);
+    trace_free(&trace);
+  }
+}
+
+/* Loops of random length and contents, random numbers of times, with inserts, gaps and other
+ * counts. */
+static void random_phases(struct trace *trace, uint64_t *state) {
+  uint32_t body[3][40], length[3];
+  for (int i = 0; i < 3; i++) {
+    length[i] = 1 + trace_random(state, 40);
+    for (uint32_t j = 0; j < length[i]; j++)
+      body[i][j] = trace_random(state, 6);
+  }
+  while (trace->nunits < 20000) {
+    uint32_t which = trace_random(state, 3);
+    for (uint32_t n = trace_random(state, 60) * length[which], j = 0; j < n; j++) {
+      uint32_t operation = 1 + body[which][j % length[which]];
+      uint32_t chance = trace_random(state, 200);
+      if (chance == 0)
+        trace_add(trace, 1 + trace_random(state, 8), trace_random(state, 3));
+      if (chance != 1)
+        trace_add(trace, operation, chance == 2 ? 5 : 0);
+    }
+  }
+}
+
+Test(learner, putting_work_off_decides_nothing_in_random_streams) {
+  uint64_t state = 1234;
+  for (int round = 0; round < 30; round++) {
+    struct trace trace = {.name = "random phases"};
+    random_phases(&trace, &state);
+    compare_paths(&trace);
+    trace_free(&trace);
+  }
+}
+
+/* ---- whatever comes ---- */
+
+Test(learner, stays_valid_whatever_comes) {
+  uint64_t state = 4321;
+  for (int round = 0; round < 60; round++) {
+    struct learner *other = learner_create();
+    uint32_t letters = 1 + trace_random(&state, round % 3 ? 4 : 1000);
+    for (uint32_t i = 0; i < 5000; i++) {
+      symbol_t symbol = 1 + trace_random(&state, letters);
+      if (trace_random(&state, 3) && learner_expected(other))
+        symbol = learner_expected(other);
+      learner_step(other, symbol, 1 + symbol % 3);
+      cr_assert(learner_expected(other) != SYMBOL_NONE || !learner_is_firm(other));
+      if (i % 500 == 0)
+        cr_assert(learner_is_valid(other), "round %d, unit %u", round, i);
+    }
+    cr_assert(learner_is_valid(other));
+    learner_destroy(other);
+  }
+}

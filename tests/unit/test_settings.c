@@ -1,0 +1,236 @@
+/* The settings: what is accepted, what errors say, and the tables made from the one table. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "core/settings.h"
+
+static struct settings settings;
+static char error[SETTINGS_ERROR_SIZE];
+
+/* Reads the given entries; the array ends with NULL. */
+#define READ(...) settings_read(&settings, (char *[]){__VA_ARGS__, NULL}, error, sizeof(error))
+
+static bool mentions(const char *text) {
+  return strstr(error, text) != NULL;
+}
+
+#define expect_mentions(text) cr_expect(mentions(text), "no '%s' in: %s", text, error)
+
+Test(settings, nothing_set_gives_the_documented_defaults) {
+  cr_expect(READ("HOME=/root", "NCCL_DEBUG=INFO"));
+  cr_expect(settings.enabled);
+  cr_expect_eq(settings.lossy, LOSSY_ERROR);
+  cr_expect_eq(settings.skew_warn, 1000);
+  cr_expect_eq(settings.timeout_s, 1800);
+  cr_expect_eq(settings.log_level, LOG_LEVEL_WARN);
+  cr_expect_str_empty(settings.log_file);
+  cr_expect_str_empty(settings.trace_folder);
+  cr_expect_str_empty(error);
+}
+
+Test(settings, no_environment_at_all_is_the_defaults) {
+  cr_expect(settings_read(&settings, NULL, NULL, 0));
+  cr_expect_eq(settings.timeout_s, 1800);
+}
+
+Test(settings, every_setting_is_read) {
+  cr_expect(READ("NCCL_JOIN=0", "NCCL_JOIN_LOSSY=zero", "NCCL_JOIN_SKEW_WARN=0",
+                 "NCCL_JOIN_TIMEOUT=31536000", "NCCL_JOIN_DEBUG=TRACE",
+                 "NCCL_JOIN_DEBUG_FILE=/tmp/%h.%p.%r.%%", "NCCL_JOIN_TRACE=traces"));
+  cr_expect_not(settings.enabled);
+  cr_expect_eq(settings.lossy, LOSSY_ZERO);
+  cr_expect_eq(settings.skew_warn, 0);
+  cr_expect_eq(settings.timeout_s, 31536000);
+  cr_expect_eq(settings.log_level, LOG_LEVEL_TRACE);
+  cr_expect_str_eq(settings.log_file, "/tmp/%h.%p.%r.%%");
+  cr_expect_str_eq(settings.trace_folder, "traces");
+}
+
+Test(settings, words_may_be_in_any_case) {
+  cr_expect(READ("NCCL_JOIN_DEBUG=info", "NCCL_JOIN_LOSSY=Zero"));
+  cr_expect_eq(settings.log_level, LOG_LEVEL_INFO);
+  cr_expect_eq(settings.lossy, LOSSY_ZERO);
+}
+
+Test(settings, set_to_nothing_is_not_set) {
+  cr_expect(READ("NCCL_JOIN=", "NCCL_JOIN_TIMEOUT=", "NCCL_JOIN_TRACE="));
+  cr_expect(settings.enabled);
+  cr_expect_eq(settings.timeout_s, 1800);
+}
+
+Test(settings, of_two_entries_the_first_counts_as_for_getenv) {
+  cr_expect(READ("NCCL_JOIN_TIMEOUT=5", "NCCL_JOIN_TIMEOUT=6"));
+  cr_expect_eq(settings.timeout_s, 5);
+}
+
+Test(settings, a_wrong_word_is_an_error_that_names_setting_value_and_accepted) {
+  cr_expect_not(READ("NCCL_JOIN_LOSSY=last"));
+  cr_expect_str_eq(error, "NCCL_JOIN_LOSSY=last is not accepted. Accepted: error, zero");
+  cr_expect_eq(settings.lossy, LOSSY_ERROR);
+}
+
+Test(settings, a_near_word_is_suggested) {
+  cr_expect_not(READ("NCCL_JOIN_DEBUG=WRAN"));
+  expect_mentions("Did you mean WARN?");
+  cr_expect_not(READ("NCCL_JOIN_LOSSY=eror"));
+  expect_mentions("Did you mean error?");
+}
+
+Test(settings, only_plain_numbers_in_range_are_numbers) {
+  static const char *const wrong[] = {"0",
+                                      "-1",
+                                      "+5",
+                                      "5s",
+                                      "0x10",
+                                      " 5",
+                                      "1e3",
+                                      "31536001",
+                                      "1.5",
+                                      "ten",
+                                      "18446744073709551617",
+                                      "99999999999999999999999999"};
+  for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+    char entry[64];
+    snprintf(entry, sizeof(entry), "NCCL_JOIN_TIMEOUT=%s", wrong[i]);
+    cr_expect_not(READ(entry), "accepted %s", entry);
+    expect_mentions(entry);
+    expect_mentions("1 to 31536000 seconds");
+    cr_expect_eq(settings.timeout_s, 1800);
+  }
+}
+
+Test(settings, an_unknown_name_is_an_error_that_lists_the_known_ones) {
+  cr_expect_not(READ("NCCL_JOIN_COLOUR=red"));
+  cr_expect_str_eq(error,
+                   "NCCL_JOIN_COLOUR is not known to this version of nccl-join. Known: NCCL_JOIN, "
+                   "NCCL_JOIN_LOSSY, NCCL_JOIN_SKEW_WARN, NCCL_JOIN_TIMEOUT, NCCL_JOIN_DEBUG, "
+                   "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE");
+}
+
+Test(settings, a_mistyped_name_is_suggested) {
+  cr_expect_not(READ("NCCL_JOIN_TIEMOUT=5"));
+  expect_mentions("Did you mean NCCL_JOIN_TIMEOUT?");
+  cr_expect_not(READ("NCCL_JOIN_DEBUGFILE=x"));
+  expect_mentions("Did you mean NCCL_JOIN_DEBUG_FILE?");
+  cr_expect_not(READ("NCCL_JOIN_SKEWWARN=x"));
+  expect_mentions("Did you mean NCCL_JOIN_SKEW_WARN?");
+}
+
+Test(settings, settings_of_later_versions_are_not_accepted_silently) {
+  static char *const later[] = {"NCCL_JOIN_EARLY_EXIT=throw", "NCCL_JOIN_DIVISOR=active",
+                                "NCCL_JOIN_RESYNC=broadcasts", "NCCL_JOIN_HOOK=/x.so",
+                                "NCCL_JOIN_EXIT_ON=f"};
+  for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+    cr_expect_not(READ(later[i]), "accepted %s", later[i]);
+    expect_mentions("is not known to this version");
+    cr_expect_not(mentions("Did you mean"), "%s", error);
+  }
+}
+
+Test(settings, other_programs_names_are_left_alone) {
+  cr_expect(READ("NCCL_JOINT=1", "MY_NCCL_JOIN_X=1", "NCCL_JOIN_", "NCCLJOIN_X=1") ||
+            mentions("NCCL_JOIN_ is not known"));
+  cr_expect(READ("NCCL_JOINT=1", "MY_NCCL_JOIN_X=1", "NCCLJOIN_X=1"), "%s", error);
+}
+
+Test(settings, several_errors_are_a_line_each_and_the_rest_is_read) {
+  cr_expect_not(
+      READ("NCCL_JOIN_NO=1", "NCCL_JOIN=yes", "NCCL_JOIN_TIMEOUT=7", "NCCL_JOIN_LOSSY=x"));
+  size_t lines = 1;
+  for (const char *c = error; *c; c++)
+    lines += *c == '\n';
+  cr_expect_eq(lines, 3, "%s", error);
+  expect_mentions("NCCL_JOIN=yes is not accepted. Accepted: 1, 0");
+  cr_expect_eq(settings.timeout_s, 7);
+}
+
+Test(settings, a_path_that_does_not_fit_is_an_error) {
+  char entry[SETTINGS_PATH_SIZE + 64] = "NCCL_JOIN_TRACE=";
+  size_t prefix = strlen(entry);
+  memset(entry + prefix, 'x', SETTINGS_PATH_SIZE);
+  cr_expect_not(READ(entry));
+  expect_mentions("shorter than 1024 bytes");
+  entry[prefix + SETTINGS_PATH_SIZE - 1] = '\0';
+  cr_expect(READ(entry));
+  cr_expect_eq(strlen(settings.trace_folder), SETTINGS_PATH_SIZE - 1);
+}
+
+Test(settings, only_known_percent_signs_in_the_file_name) {
+  cr_expect_not(READ("NCCL_JOIN_DEBUG_FILE=/tmp/%d.log"));
+  expect_mentions("%h host, %p process, %r rank");
+  cr_expect_not(READ("NCCL_JOIN_DEBUG_FILE=log%"));
+  cr_expect(READ("NCCL_JOIN_TRACE=/tmp/100%"));
+}
+
+Test(settings, error_text_never_leaves_its_buffer_and_is_whole_lines_after_the_first) {
+  char *const environment[] = {
+      "NCCL_JOIN_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=1", "NCCL_JOIN_LOSSY=x",
+      "NCCL_JOIN=x", "NCCL_JOIN_TIMEOUT=x", NULL};
+  char whole[SETTINGS_ERROR_SIZE];
+  settings_read(&settings, environment, whole, sizeof(whole));
+  for (size_t size = 1; size < sizeof(whole); size++) {
+    char text[SETTINGS_ERROR_SIZE + 1];
+    memset(text, 'z', sizeof(text));
+    cr_assert_not(settings_read(&settings, environment, text, size));
+    size_t length = strlen(text);
+    cr_assert_lt(length, size);
+    cr_assert_eq(text[size], 'z');
+    cr_assert_eq(strncmp(text, whole, length), 0);
+    cr_assert(!strchr(text, '\n') || whole[length] == '\n' || whole[length] == '\0', "%s", text);
+  }
+}
+
+/* What a function prints, in a buffer that the next call overwrites. */
+static const char *printed(void (*print)(FILE *)) {
+  static char text[16384];
+  FILE *out = fmemopen(text, sizeof(text), "w");
+  print(out);
+  fclose(out);
+  return text;
+}
+
+static void print_some(FILE *out) {
+  settings_print(out, (char *[]){"NCCL_JOIN_TIMEOUT=60", "NCCL_JOIN_LOSSY=nix", NULL});
+}
+
+Test(settings, the_table_for_people_shows_values_and_where_they_are_from) {
+  const char *text = printed(print_some);
+  cr_expect(strstr(text, "NCCL_JOIN_TIMEOUT     60          environment  1800 "), "%s", text);
+  cr_expect(strstr(text, "NCCL_JOIN_SKEW_WARN   1000        default      1000 "), "%s", text);
+  cr_expect(strstr(text, "NCCL_JOIN_LOSSY       nix         WRONG        error "), "%s", text);
+  cr_expect(strstr(text, "NCCL_JOIN_TRACE       (none)      default      (none) "), "%s", text);
+  const char *accepted = strstr(text, "ACCEPTED"), *line = strchr(text, '\n') + 1;
+  cr_expect_eq(strstr(line, "1, 0") - line, accepted - text, "columns are not aligned:\n%s", text);
+}
+
+Test(settings, the_table_for_the_readme_is_markdown) {
+  const char *text = printed(settings_print_markdown);
+  cr_expect(strstr(text, "| `NCCL_JOIN_LOSSY` | `error` | `error`, `zero` | what a joined"), "%s",
+            text);
+  for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
+    size_t bars = 0;
+    for (const char *c = line; *c != '\n'; c++)
+      bars += *c == '|';
+    cr_expect_eq(bars, 5, "not four columns: %s", line);
+  }
+}
+
+/* The README has the table between two markers, once it has one. Run from the checkout. */
+Test(settings, the_readme_has_the_table_of_the_code) {
+  FILE *readme = fopen("README.md", "r");
+  if (!readme)
+    cr_skip_test("no README.md here");
+  char text[256 * 1024];
+  size_t size = fread(text, 1, sizeof(text) - 1, readme);
+  text[size] = '\0';
+  fclose(readme);
+  char *start = strstr(text, "<!-- settings -->\n");
+  if (!start)
+    cr_skip_test("README.md has no settings table");
+  start += strlen("<!-- settings -->\n");
+  const char *table = printed(settings_print_markdown);
+  while (*start == '\n')
+    start++;
+  cr_expect_eq(strncmp(start, table, strlen(table)), 0,
+               "README.md differs; put this behind its marker:\n%s", table);
+}

@@ -1,0 +1,233 @@
+/* Units and the unit table: equality, hashes, texts; symbols that never lie. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/unit.h"
+#include "tests/unit/traces.h"
+
+static struct member allreduce(uint64_t count) {
+  return (struct member){
+      .count = count, .root = ROOT_NONE, .reduction = 0, .kind = MEMBER_ALLREDUCE, .datatype = 7};
+}
+
+static struct unit single(const struct member *member) {
+  return (struct unit){member, 1};
+}
+
+Test(unit, every_field_tells_units_apart) {
+  struct member a = allreduce(1024), b[7];
+  for (int i = 0; i < 7; i++)
+    b[i] = a;
+  b[1].count = 1025;
+  b[2].comm = 1;
+  b[3].root = 0;
+  b[4].reduction = 1;
+  b[5].kind = MEMBER_REDUCE;
+  b[6].datatype = 8;
+  cr_expect(unit_equal(single(&a), single(&b[0])));
+  cr_expect_eq(unit_hash(single(&a)), unit_hash(single(&b[0])));
+  for (int i = 1; i < 7; i++) {
+    cr_expect_not(unit_equal(single(&a), single(&b[i])), "field %d", i);
+    cr_expect_neq(unit_hash(single(&a)), unit_hash(single(&b[i])), "field %d", i);
+    bool same = unit_coarse_hash(single(&a)) == unit_coarse_hash(single(&b[i]));
+    cr_expect_eq(same, i == 1, "field %d", i);
+  }
+}
+
+Test(unit, order_and_number_of_members_tell_units_apart) {
+  struct member ab[3] = {allreduce(1), allreduce(2), allreduce(3)};
+  struct member ba[3] = {allreduce(2), allreduce(1), allreduce(3)};
+  cr_expect_not(unit_equal((struct unit){ab, 3}, (struct unit){ba, 3}));
+  cr_expect_neq(unit_hash((struct unit){ab, 3}), unit_hash((struct unit){ba, 3}));
+  cr_expect_not(unit_equal((struct unit){ab, 3}, (struct unit){ab, 2}));
+  cr_expect_neq(unit_hash((struct unit){ab, 3}), unit_hash((struct unit){ab, 2}));
+  cr_expect_neq(unit_coarse_hash((struct unit){ab, 3}), unit_coarse_hash((struct unit){ab, 2}));
+}
+
+Test(unit, leave_is_a_unit_without_members) {
+  struct unit leave = {NULL, 0};
+  struct member member = allreduce(0);
+  cr_expect(unit_is_leave(leave));
+  cr_expect(unit_equal(leave, leave));
+  cr_expect_not(unit_equal(leave, single(&member)));
+  cr_expect_neq(unit_hash(leave), 0);
+  cr_expect_neq(unit_coarse_hash(leave), 0);
+}
+
+/* Ranks of one job may run on different machines: the hash is part of what they exchange. */
+Test(unit, hashes_do_not_change) {
+  struct member member = allreduce(1024);
+  cr_expect_eq(unit_hash(single(&member)), 0x385838eb34f6accu);
+  cr_expect_eq(unit_coarse_hash(single(&member)), 0x12e399c4b73f4fa8u);
+}
+
+Test(unit, describes_units_in_nccl_s_names) {
+  char text[200];
+  struct member member = allreduce(1024);
+  cr_expect_str_eq(unit_describe(single(&member), text, sizeof text),
+                   "allreduce(sum, float32, 1024)");
+  member.reduction = REDUCTION_PREMULSUM;
+  member.comm = 0xbeef;
+  cr_expect_str_eq(unit_describe(single(&member), text, sizeof text),
+                   "allreduce(premulsum, float32, 1024) on comm 0000beef");
+  member = (struct member){
+      .count = 8, .root = 0, .reduction = REDUCTION_NONE, .kind = MEMBER_BROADCAST, .datatype = 1};
+  cr_expect_str_eq(unit_describe(single(&member), text, sizeof text),
+                   "broadcast(root 0, uint8, 8)");
+  member.kind = MEMBER_REDUCE;
+  member.reduction = 2;
+  cr_expect_str_eq(unit_describe(single(&member), text, sizeof text),
+                   "reduce(max, root 0, uint8, 8)");
+  cr_expect_str_eq(unit_describe((struct unit){NULL, 0}, text, sizeof text), "leave");
+  member =
+      (struct member){.count = 3, .root = ROOT_NONE, .reduction = 77, .kind = 99, .datatype = 88};
+  cr_expect_str_eq(unit_describe(single(&member), text, sizeof text),
+                   "kind 99(reduction 77, datatype 88, 3)");
+}
+
+Test(unit, describes_groups_and_says_what_it_leaves_out) {
+  struct member members[UNIT_MEMBERS_MAX];
+  char text[300], whole[64];
+  for (uint32_t i = 0; i < UNIT_MEMBERS_MAX; i++)
+    members[i] = allreduce(i + 1);
+  cr_expect_str_eq(unit_describe((struct unit){members, 2}, text, sizeof text),
+                   "group{allreduce(sum, float32, 1); allreduce(sum, float32, 2)}");
+  cr_expect_str_eq(unit_describe((struct unit){members, 1024}, text, 100),
+                   "group{allreduce(sum, float32, 1); allreduce(sum, float32, 2); ... +1022 more}");
+  cr_expect_str_eq(unit_describe((struct unit){members, 2}, text, sizeof whole - 3),
+                   "group{allreduce(sum, float32, 1); ... +1 more}");
+  for (size_t size = 1; size <= sizeof text; size++) {
+    memset(text, 'x', sizeof text);
+    cr_assert_eq(unit_describe((struct unit){members, 1024}, text, size), text);
+    cr_assert_lt(strlen(text), size);
+    if (size < sizeof text)
+      cr_assert_eq(text[size], 'x', "wrote beyond %zu", size);
+  }
+}
+
+/* ---- the table ---- */
+
+static struct unit_table *table;
+static void setup(void) {
+  table = unit_table_create();
+  cr_assert(table);
+}
+static void teardown(void) {
+  unit_table_destroy(table);
+}
+TestSuite(unit_table, .init = setup, .fini = teardown);
+
+static symbol_t intern(uint64_t count) {
+  struct member member = allreduce(count);
+  return unit_table_intern(table, single(&member));
+}
+
+static symbol_t find(uint64_t count) {
+  struct member member = allreduce(count);
+  return unit_table_find(table, single(&member));
+}
+
+Test(unit_table, equal_units_have_one_symbol) {
+  struct member group[3] = {allreduce(1), allreduce(2), allreduce(3)};
+  symbol_t one = intern(1), leave = unit_table_intern(table, (struct unit){NULL, 0});
+  symbol_t three = unit_table_intern(table, (struct unit){group, 3});
+  cr_expect_neq(one, SYMBOL_NONE);
+  cr_expect(one != three && one != leave && three != leave);
+  cr_expect_eq(intern(1), one);
+  cr_expect_eq(unit_table_intern(table, (struct unit){group, 3}), three);
+  cr_expect_eq(unit_table_find(table, (struct unit){NULL, 0}), leave);
+  cr_expect_eq(find(2), SYMBOL_NONE);
+}
+
+Test(unit_table, members_are_copied) {
+  struct member group[2] = {allreduce(1), allreduce(2)};
+  symbol_t symbol = unit_table_intern(table, (struct unit){group, 2});
+  struct unit unit;
+  group[0].count = group[1].count = 9;
+  cr_assert(unit_table_get(table, symbol, &unit));
+  cr_expect_eq(unit.nmembers, 2);
+  cr_expect_eq(unit.members[0].count, 1);
+  cr_expect_eq(unit.members[1].count, 2);
+}
+
+Test(unit_table, units_that_differ_in_counts_share_a_coarse_symbol) {
+  struct member other = allreduce(1);
+  other.reduction = 2;
+  symbol_t symbol = unit_table_intern(table, single(&other));
+  cr_expect_neq(unit_table_coarse(table, intern(1)), 0);
+  cr_expect_eq(unit_table_coarse(table, intern(1)), unit_table_coarse(table, intern(2)));
+  cr_expect_neq(unit_table_coarse(table, intern(1)), unit_table_coarse(table, symbol));
+  cr_expect_eq(unit_table_coarse(table, SYMBOL_NONE), 0);
+}
+
+Test(unit_table, holds_a_thousand_units) {
+  symbol_t symbols[1024];
+  for (uint64_t i = 0; i < 1024; i++)
+    symbols[i] = intern(i + 1);
+  for (uint64_t i = 0; i < 1024; i++)
+    cr_expect_eq(find(i + 1), symbols[i]);
+}
+
+Test(unit_table, forgets_what_has_not_been_used_for_longest) {
+  for (uint64_t i = 1; i <= 20000; i++) {
+    intern(i);
+    cr_assert_neq(find(1), SYMBOL_NONE, "used all the time, at %zu", (size_t)i);
+    struct unit unit;
+    if (i % 2)
+      intern(1);
+    else
+      cr_assert(unit_table_use(table, find(1), &unit) && unit.members[0].count == 1);
+  }
+  struct unit unit;
+  cr_expect_not(unit_table_use(table, SYMBOL_NONE, &unit));
+  cr_expect_eq(find(2), SYMBOL_NONE);
+  cr_expect_neq(find(20000), SYMBOL_NONE);
+}
+
+Test(unit_table, a_symbol_never_comes_to_mean_another_unit) {
+  symbol_t old = intern(1);
+  for (uint64_t i = 2; i < 5000; i++) {
+    symbol_t symbol = intern(i);
+    struct unit unit;
+    cr_assert_neq(symbol, old);
+    cr_assert(unit_table_get(table, symbol, &unit));
+    cr_assert_eq(unit.members[0].count, i);
+    if (unit_table_get(table, old, &unit))
+      cr_assert_eq(unit.members[0].count, 1);
+  }
+  struct unit unit;
+  cr_expect_not(unit_table_get(table, old, &unit));
+  cr_expect_eq(unit_table_coarse(table, old), 0);
+  cr_expect_neq(intern(1), old, "it comes back under a new symbol");
+}
+
+/* Against a plain array of what each symbol meant, with units of several members among them. */
+Test(unit_table, keeps_its_index_through_random_use) {
+  uint64_t state = 8;
+  static symbol_t last[4000];
+  for (int step = 0; step < 100000; step++) {
+    uint32_t n = trace_random(&state, 4000);
+    struct member members[3] = {allreduce(n + 1), allreduce(n), allreduce(7)};
+    struct unit unit = {members, 1 + n % 3}, got;
+    symbol_t found = unit_table_find(table, unit);
+    cr_assert(found == SYMBOL_NONE || found == last[n]);
+    if (last[n] && unit_table_get(table, last[n], &got))
+      cr_assert(unit_equal(got, unit) && found == last[n]);
+    if (trace_random(&state, 3) == 0)
+      last[n] = unit_table_intern(table, unit);
+  }
+}
+
+Test(unit_table, the_same_sequence_gives_the_same_symbols) {
+  struct unit_table *other = unit_table_create();
+  uint64_t state = 21;
+  for (int i = 0; i < 20000; i++) {
+    struct member member = allreduce(trace_random(&state, 3000));
+    cr_assert_eq(unit_table_intern(table, single(&member)),
+                 unit_table_intern(other, single(&member)));
+    struct member probe = allreduce(trace_random(&state, 3000));
+    (void)unit_table_find(table, single(&probe)); /* looking changes nothing */
+  }
+  unit_table_destroy(other);
+}
