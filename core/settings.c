@@ -334,19 +334,30 @@ static const char *accepted(const struct setting *setting, char *bytes, size_t s
   return bytes;
 }
 
+struct shown {
+  const char *value, *from;
+};
+
+static struct shown shown_value(const struct setting *setting, char *const *environment) {
+  const char *value = environment_value(environment, setting->name);
+  if (!value || !*value)
+    return (struct shown){or_none(setting->initial), "default"};
+  struct settings scratch;
+  return (struct shown){value, store(setting, &scratch, value) ? "environment" : "WRONG"};
+}
+
 void settings_print(FILE *out, char *const *environment) {
-  static const char *const columns = "%-20s  %-10s  %-11s  %-7s  %-39s  %s\n";
-  fprintf(out, columns, "SETTING", "VALUE", "FROM", "DEFAULT", "ACCEPTED", "MEANING");
+  static const char *const columns = "%-20s  %-*s  %-11s  %-7s  %-36s  %s\n";
+  int width = 7; /* of the column VALUE: paths can be long */
   FOR_EACH_SETTING(setting) {
-    struct settings scratch;
-    const char *value = environment_value(environment, setting->name);
-    const char *from = "default";
-    if (value && *value)
-      from = store(setting, &scratch, value) ? "environment" : "WRONG";
-    else
-      value = setting->initial;
+    int length = (int)strlen(shown_value(setting, environment).value);
+    width = length > width ? length : width;
+  }
+  fprintf(out, columns, "SETTING", width, "VALUE", "FROM", "DEFAULT", "ACCEPTED", "MEANING");
+  FOR_EACH_SETTING(setting) {
+    struct shown shown = shown_value(setting, environment);
     char text[128];
-    fprintf(out, columns, setting->name, or_none(value), from, or_none(setting->initial),
+    fprintf(out, columns, setting->name, width, shown.value, shown.from, or_none(setting->initial),
             accepted(setting, text, sizeof(text)), setting->meaning);
   }
 }

@@ -360,9 +360,10 @@ static void look_after(struct stay *stay) {
     struct wish *wish = &stay->wishes[i];
     if (wish->settled)
       continue;
-    if (atomic_load(&wish->end->broken)) {
+    int broken = atomic_load(&wish->end->broken);
+    if (broken != ncclSuccess) {
       fail_endpoint(wish->end);
-      settle_wish(wish, ncclInvalidUsage);
+      settle_wish(wish, (ncclResult_t)broken);
     } else if (now >= stay->deadline_ms) {
       wish_timed_out(wish);
     }

@@ -38,7 +38,7 @@ struct endpoint {
   bool failed;                /* nothing settles any more */
   bool skew_warned;
   _Atomic int inside;   /* threads parked here */
-  _Atomic bool broken;  /* another thread has aborted: do not stay parked */
+  _Atomic int broken;    /* an ncclResult_t: another thread has broken this off, return that; 0: no */
   struct endpoint *next; /* of this process */
 };
 

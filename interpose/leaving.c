@@ -94,7 +94,7 @@ void leave_failed(struct communicator *comm) {
     return;
   struct endpoint *end = comm->end;
   end->failed = true;
-  atomic_store(&end->broken, true);
+  atomic_store(&end->broken, ncclInvalidUsage);
   team_end(end->team, RANK_FAILED);
 }
 

@@ -228,8 +228,12 @@ void join_unfit(ncclComm_t handle, const char *function) {
     group_release();
 }
 
+/* Frees a thread that is parked on the communicator: what it waits for will not come. */
 void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t handle, ncclResult_t *asyncError) {
-  (void)handle;
-  (void)asyncError;
-  (void)result;
+  if (result != ncclSuccess || asyncError == NULL || *asyncError == ncclSuccess ||
+      *asyncError == ncclInProgress)
+    return;
+  struct communicator *comm = communicator_known(handle);
+  if (comm != NULL && comm->state == COMM_JOINED)
+    atomic_store(&comm->end->broken, *asyncError);
 }

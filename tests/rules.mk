@@ -8,7 +8,7 @@
 #   tests/loopback    the stand-ins themselves
 
 
-tests_CFLAGS = -I$(NCCL_INCLUDE) -I$(CUDA13_INCLUDE) -Wno-missing-prototypes -Wno-overlength-strings
+tests_CFLAGS = -I$(NCCL_INCLUDE) -I$(CUDA13_INCLUDE) -Wno-missing-prototypes -Wno-overlength-strings -Wno-write-strings
 CRITERION_LIBS ?= -lcriterion
 
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)/*.c))

@@ -195,10 +195,10 @@ static void print_some(FILE *out) {
 
 Test(settings, the_table_for_people_shows_values_and_where_they_are_from) {
   const char *text = printed(print_some);
-  cr_expect(strstr(text, "NCCL_JOIN_TIMEOUT     60          environment  1800 "), "%s", text);
-  cr_expect(strstr(text, "NCCL_JOIN_SKEW_WARN   1000        default      1000 "), "%s", text);
-  cr_expect(strstr(text, "NCCL_JOIN_LOSSY       nix         WRONG        error "), "%s", text);
-  cr_expect(strstr(text, "NCCL_JOIN_TRACE       (none)      default      (none) "), "%s", text);
+  cr_expect(strstr(text, "NCCL_JOIN_TIMEOUT     60       environment  1800 "), "%s", text);
+  cr_expect(strstr(text, "NCCL_JOIN_SKEW_WARN   1000     default      1000 "), "%s", text);
+  cr_expect(strstr(text, "NCCL_JOIN_LOSSY       nix      WRONG        error "), "%s", text);
+  cr_expect(strstr(text, "NCCL_JOIN_TRACE       (none)   default      (none) "), "%s", text);
   const char *accepted = strstr(text, "ACCEPTED"), *line = strchr(text, '\n') + 1;
   cr_expect_eq(strstr(line, "1, 0") - line, accepted - text, "columns are not aligned:\n%s", text);
 }

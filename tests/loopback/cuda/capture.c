@@ -9,14 +9,14 @@
 #include "tests/loopback/cuda/graph.h"
 #include "tests/loopback/cuda/process.h"
 
-/* Members are found through their stream->capture; a capture ends with its origin. */
+/* A capture ends with its origin: the stream where it began. */
 struct capture {
   uint64_t id;
   CUgraph graph; /* NULL once invalidated */
   CUstream origin;
   CUstreamCaptureMode mode;
   pthread_t thread; /* that began it */
-  size_t members;
+  CUstream members; /* linked by next_member, the origin included */
   struct capture *next;
 };
 
@@ -25,7 +25,26 @@ static uint64_t last_id;
 
 static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-static void free_capture(struct capture *capture) {
+static void enter(CUstream stream, struct capture *capture) {
+  stream->capture = capture;
+  stream->next_member = capture->members;
+  capture->members = stream;
+}
+
+static void leave(CUstream stream) {
+  CUstream *link = &stream->capture->members;
+  while (*link != stream)
+    link = &(*link)->next_member;
+  *link = stream->next_member;
+  free(stream->tips);
+  stream->tips = NULL;
+  stream->ntips = 0;
+  stream->capture = NULL;
+}
+
+static void end(struct capture *capture) {
+  while (capture->members)
+    leave(capture->members);
   struct capture **link = &captures;
   while (*link != capture)
     link = &(*link)->next;
@@ -33,29 +52,11 @@ static void free_capture(struct capture *capture) {
   free(capture);
 }
 
-static void leave(CUstream stream) {
-  struct capture *capture = stream->capture;
-  free(stream->tips);
-  stream->tips = NULL;
-  stream->ntips = 0;
-  stream->capture = NULL;
-  if (--capture->members == 0)
-    free_capture(capture);
-}
-
-static void drop_graph(CUgraph graph) {
-  if (!graph)
-    return;
-  stream_unlock();
-  graph_destroy(graph);
-  stream_lock();
-}
-
 /* The members stay in the capture, as CUDA has it, until its end is asked for. */
 static CUresult invalidate(struct capture *capture, CUresult result) {
-  CUgraph graph = capture->graph;
+  if (capture->graph)
+    graph_discard(capture->graph);
   capture->graph = NULL;
-  drop_graph(graph);
   return result;
 }
 
@@ -90,10 +91,9 @@ CUresult capture_begin(CUstream handle, CUstreamCaptureMode mode) {
                                 .origin = stream,
                                 .mode = mode,
                                 .thread = pthread_self(),
-                                .members = 1,
                                 .next = captures};
     captures = capture;
-    stream->capture = capture;
+    enter(stream, capture);
   }
   stream_unlock();
   if (result != CUDA_SUCCESS) {
@@ -101,27 +101,6 @@ CUresult capture_begin(CUstream handle, CUstreamCaptureMode mode) {
     graph_destroy(graph);
   }
   return result;
-}
-
-/* Members other than the origin leave; those whose work does not lead to it have not been joined. */
-static void leave_all(struct capture *capture, CUcontext context) {
-  CUstream origin = capture->origin;
-  for (CUstream stream = context->streams; stream; stream = stream->next)
-    if (stream->capture == capture && stream != origin)
-      leave(stream);
-}
-
-/* Streams of other contexts may be members as well. */
-static void end(struct capture *capture) {
-  CUstream origin = capture->origin;
-  for (int i = 0; capture->members > 1; i++) {
-    struct device *device = device_get(i);
-    if (!device)
-      break;
-    leave_all(capture, device->primary);
-  }
-  leave_all(capture, origin->context);
-  leave(origin);
 }
 
 CUresult capture_end(CUstream handle, CUgraph *graph) {
@@ -146,8 +125,8 @@ CUresult capture_end(CUstream handle, CUgraph *graph) {
     end(capture);
     if (result == CUDA_SUCCESS)
       *graph = made;
-    else
-      drop_graph(made);
+    else if (made)
+      graph_discard(made);
   }
   stream_unlock();
   return result;
@@ -166,8 +145,8 @@ CUresult capture_get_info(CUstream handle, struct capture_info *info) {
                                                            : CU_STREAM_CAPTURE_STATUS_INVALIDATED,
                                   .id = capture->id,
                                   .graph = capture->graph,
-                                  .tips = stream->tips,
-                                  .ntips = stream->ntips};
+                                  .tips = capture->graph ? stream->tips : NULL,
+                                  .ntips = capture->graph ? stream->ntips : 0};
   }
   stream_unlock();
   return result;
@@ -298,10 +277,8 @@ CUresult capture_wait(CUstream stream, CUevent event, unsigned flags) {
     invalidate(stream->capture, CUDA_SUCCESS);
     return invalidate(theirs, CUDA_ERROR_STREAM_CAPTURE_MERGE);
   }
-  if (!stream->capture) {
-    stream->capture = theirs;
-    theirs->members++;
-  }
+  if (!stream->capture)
+    enter(stream, theirs);
   return join_tips(stream, event);
 }
 
@@ -320,7 +297,6 @@ void capture_abandon(CUstream stream) {
     leave(stream);
     return;
   }
-  CUgraph graph = capture->graph;
+  invalidate(capture, CUDA_SUCCESS);
   end(capture);
-  drop_graph(graph);
 }

@@ -24,20 +24,23 @@ CUresult graph_create(CUgraph *made) {
   return CUDA_SUCCESS;
 }
 
-CUresult graph_destroy(CUgraph graph) {
-  stream_lock();
-  bool live = handle_is_live(&graphs, graph);
+void graph_discard(CUgraph graph) {
   handle_remove(&graphs, graph);
-  stream_unlock();
-  if (!live)
-    return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < graph->count; i++) {
     free(graph->nodes[i]->dependencies);
     free(graph->nodes[i]);
   }
   free(graph->nodes);
   free(graph);
-  return CUDA_SUCCESS;
+}
+
+CUresult graph_destroy(CUgraph graph) {
+  stream_lock();
+  bool live = handle_is_live(&graphs, graph);
+  if (live)
+    graph_discard(graph);
+  stream_unlock();
+  return live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult graph_check(CUgraph graph) {

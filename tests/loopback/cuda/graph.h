@@ -43,6 +43,9 @@ CUresult graph_create(CUgraph *graph);
 CUresult graph_destroy(CUgraph graph);
 CUresult graph_check(CUgraph graph);
 
+/* The same for a graph that no program has seen yet. stream_lock held. */
+void graph_discard(CUgraph graph);
+
 /* Appends a node; NULL if there is no memory. */
 CUgraphNode graph_add(CUgraph graph, const struct work *work, const CUgraphNode *dependencies, size_t count);
 

@@ -45,6 +45,7 @@ struct CUstream_st {
   pthread_cond_t wake;     /* the worker waits: work has come, or the end */
   pthread_cond_t progress; /* anyone waits: completed has grown */
   struct capture *capture; /* capture.h */
+  CUstream next_member;    /* of the capture */
   CUgraphNode *tips;       /* nodes that the next captured one depends on; owned */
   size_t ntips;
   CUstream next; /* in the context's list */

@@ -1,0 +1,44 @@
+/* Where the tests of interpose/ get their programs: built by the compiler from parts/ once per run, into a folder of
+ * their own below the build folder, and run by the shell.
+ *
+ * Environment: NCCL_JOIN_BUILD (the build folder, "build" if unset), NCCL_LIBRARY (a real libnccl.so.2; tests that want
+ * one are skipped without), CC. The tests run in the root of the repository.
+ *
+ * What is built:
+ *   double.so      the preload object with double.c in the place of the handlers
+ *   fake/          libnccl.so.2 that has every function, fake_nccl.c
+ *   old/           the same as NCCL 2.18: without what is newer
+ *   other/         another NCCL under another name, libother.so
+ *   profiler.so    a preloaded tool that wraps ncclAllReduce and calls the next
+ *   linked, now    host.c linked to NCCL, by name, resolved lazily and at once
+ *   host           host.c alone
+ *   plugin.so      client.c linked to NCCL, for host to open; other_plugin.so linked to libother.so
+ *   doors, arguments
+ */
+#ifndef TESTS_INTERPOSE_WORKSHOP_H
+#define TESTS_INTERPOSE_WORKSHOP_H
+
+#include <stdbool.h>
+
+#define WORKSHOP_OUTPUT 16384
+
+struct outcome {
+  int status;                   /* exit status as the shell tells it: 128 + signal if killed */
+  char output[WORKSHOP_OUTPUT]; /* stdout and stderr together, cut if longer */
+};
+
+/* The build folder, and the real NCCL or NULL. */
+const char *workshop_build(void);
+const char *workshop_nccl(void);
+
+/* Whether the build folder has the preload object itself. */
+bool workshop_has_product(void);
+
+/* Runs a shell command, in which $W is the workshop, $B the build folder, $J the environment assignment that preloads
+ * the double, $P the one that preloads the product, $N the real NCCL and $L the folder it is in. At most 30 seconds. */
+struct outcome workshop_run(const char *command);
+
+/* Runs it and asserts both what it says and how it ends. */
+void workshop_expect(const char *command, int status, const char *output);
+
+#endif
