@@ -1,59 +1,49 @@
-/* The file, slots and locks of a segment (plane_shm.h, segment.h). Called where communicators begin
- * and end, never on the hot path.
+/* Attaching to segments and leaving them (plane_shm.h, segment.h): who creates one, who finds it,
+ * and who removes it. Called where communicators begin and end, never on the hot path.
  *
  * Why all ranks of a communicator meet in one segment, although any of them may create it, die, or
  * find a dead job's file:
  *   - Whoever wants to take a slot, or to remove the name, does so between taking and releasing the
- * gate of the file that he has opened, and only after he has seen, with the gate, that the name
- * still is this file's.
+ *     gate of the file that it has opened, and only after it has seen, with the gate, that the name
+ *     still is this file's.
  *   - So while a process has the gate of the file that has the name, the name stays: only a holder
- * of that gate removes it, and nothing replaces a name without removing it first. A file that has
- * lost the name never gets it back.
- *   - A file is taken for dead, and its name removed, by a holder of the gate who sees that nobody
- * holds a slot. Suppose that a living rank A is in file 1 and a rank B takes a slot of file 2 under
- * the same name. Then somebody removed the name from file 1. Before A took its slot? Then A, with
- * the gate, did not see the name as file 1's, and tried again. After? Then A's lock showed, and
- * file 1 was not taken for dead. What is left is that all expected slots were taken, or that
- * segment_unlink was called: nobody else was to come.
- *   - A file is empty until a holder of the gate lays it out, and he holds a slot when he releases
- * the gate. If he dies in between, nobody holds a slot, and the file is dead.
+ *     of that gate removes it, and nothing replaces a name that has not been removed. A file that
+ *     has lost the name never gets it back.
+ *   - A file is taken for dead, and loses its name, when a holder of the gate sees that nobody
+ *     holds a slot. Suppose that a living rank A is in file 1, and a rank B takes a slot of file 2
+ *     under the same name. Then somebody has removed the name from file 1. Before A took its slot?
+ *     Then A, with the gate, did not see the name as file 1's, and tried again. After? Then A's
+ *     lock showed, and file 1 was not taken for dead. So all expected slots had been taken, or
+ *     segment_unlink had been called: nobody else was to come.
+ *   - A file is empty until a holder of the gate lays it out, and it holds a slot when it
+ *     releases the gate. If it dies in between, nobody holds a slot, and the file is dead.
  *
  * A process drops all its locks on a file when it closes any descriptor of it. Hence the register:
- * one descriptor for each file. An opened file is never one of the register's: those that have
- * their names are found there first, and a name does not come back.
+ * one descriptor for each file. A file that is opened by its name is never one of the register's:
+ * those that have their names are found there first, and a name does not come back.
  */
 #include "core/segment.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-/* How long a rank tries to attach. Others hold the gate for microseconds, unless they are stopped
- * in a debugger. */
-#define ATTACH_SECONDS 30
-#define GATE_POLL_NANOSECONDS 100000
 
 /* Atomic because segment_forget_all walks the register without its lock. */
 static struct segment_map *_Atomic registry;
-static struct segment_map *forgotten; /* handles may still point to them */
+static struct segment_map *forgotten; /* in a forked child: handles may still point to them */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 
 bool segment_map_is_valid(const struct segment_map *map) {
   uint32_t own = 0;
   for (uint32_t slot = 0; slot < map->slots; slot++)
     own += atomic_load(&map->own[slot]);
-  return map->fd >= 0 && map->slots >= 1 && map->slots <= PLANE_RANKS_MAX && own == map->handles &&
-         map->bytes == segment_bytes(map->slots);
+  return map->fd >= 0 && map->base != NULL && map->slots >= 1 && map->slots <= PLANE_RANKS_MAX &&
+         own == map->handles && map->bytes == segment_bytes(map->slots);
 }
 
 /* ---- The register; with its lock ---- */
@@ -79,36 +69,16 @@ static void registry_add(struct segment_map *map) {
 
 static void registry_remove(struct segment_map *wanted) {
   struct segment_map *_Atomic *link = &registry;
-  for (struct segment_map *map; (map = atomic_load(link)) != NULL; link = &map->next)
-    if (map == wanted) {
-      atomic_store(link, atomic_load(&map->next));
-      return;
-    }
+  while (atomic_load(link) != wanted)
+    link = &atomic_load(link)->next;
+  atomic_store(link, atomic_load(&wanted->next));
 }
 
-static void map_close(struct segment_map *map) {
-  registry_remove(map);
-  if (map->base != NULL)
-    munmap(map->base, map->bytes);
-  close(map->fd);
-  free(map->own);
-  free(map);
-}
-
-/* Without a handle of this process left: closes, and removes the name of a segment that nobody is
- * left in. */
-static void map_release(struct segment_map *map, bool gated) {
-  if (map->handles > 0)
-    return;
-  if (!map->unlinked && (gated || segment_set_lock(map->fd, F_WRLCK, SEGMENT_GATE)) &&
-      !segment_is_locked(map->fd, 0, 0))
-    segment_remove_name(map);
-  map_close(map);
-}
+/* ---- Coming to a segment; with the register's lock ---- */
 
 enum entry {
-  ENTERED, /* the map is registered, and its gate is taken */
-  AGAIN,   /* the name has gone to another file */
+  ENTERED, /* in the register, with the gate */
+  AGAIN,   /* the name is another file's by now, or nobody's */
   REFUSED, /* reason says why */
 };
 
@@ -116,16 +86,14 @@ static enum entry enter_known(struct segment_map *map, uint32_t slots, int64_t d
                               char *reason) {
   if (!segment_gate_enter(map, deadline, reason))
     return REFUSED;
-  if (!segment_has_name(map)) {
-    map->unlinked = true;
-    segment_gate_leave(map);
-    return AGAIN;
-  }
-  if (map->slots == slots)
+  if (segment_has_name(map) && map->slots == slots)
     return ENTERED;
-  segment_explain(reason, "%s has %u slots, but this rank wants %u: do all ranks use one communicator?",
-          map->path, map->slots, slots);
+  map->unlinked = !segment_has_name(map);
   segment_gate_leave(map);
+  if (map->unlinked)
+    return AGAIN;
+  segment_explain(reason, "%s has %u slots, this rank wants %u: do the ranks agree on nranks?",
+                  map->path, map->slots, slots);
   return REFUSED;
 }
 
@@ -135,17 +103,13 @@ static enum entry enter_opened(struct segment_map *map, int64_t deadline, char *
     return REFUSED;
   if (!segment_has_name(map))
     return AGAIN;
-  if (fstat(map->fd, &status) != 0) {
-    segment_explain_errno(reason, errno, map->path, map->slots);
-    return REFUSED;
-  }
-  if (segment_is_locked(map->fd, 0, 0)) {
-    if (!segment_check_layout(map, reason) || !segment_map_memory(map, reason))
+  if (segment_is_held_by_others(map)) {
+    if (!segment_map_join(map, reason))
       return REFUSED;
-  } else if (status.st_size != 0) {
+  } else if (fstat(map->fd, &status) != 0 || status.st_size != 0) {
     segment_remove_name(map); /* a dead job's */
     return AGAIN;
-  } else if (!segment_lay_out(map, reason)) {
+  } else if (!segment_map_create(map, reason)) {
     segment_remove_name(map);
     return REFUSED;
   }
@@ -153,31 +117,35 @@ static enum entry enter_opened(struct segment_map *map, int64_t deadline, char *
   return ENTERED;
 }
 
-/* The segment of that name, with its gate. */
 static struct segment_map *map_enter(const char *name, uint32_t slots, char *reason) {
-  int64_t deadline = segment_now() + ATTACH_SECONDS * INT64_C(1000000000);
-  enum entry entry = AGAIN;
-  while (entry == AGAIN && segment_now() < deadline) {
+  int64_t deadline = segment_now() + SEGMENT_ATTACH_SECONDS * INT64_C(1000000000);
+  do {
     struct segment_map *map = registry_find(name);
-    if (map != NULL) {
-      entry = enter_known(map, slots, deadline, reason);
-    } else if ((map = segment_map_open(name, slots, reason)) != NULL) {
-      entry = enter_opened(map, deadline, reason);
-      if (entry != ENTERED)
-        map_close(map); /* the gate goes with it */
-    } else {
+    bool known = map != NULL;
+    if (!known && (map = segment_map_open(name, slots, reason)) == NULL)
       return NULL;
-    }
+    enum entry entry =
+        known ? enter_known(map, slots, deadline, reason) : enter_opened(map, deadline, reason);
     if (entry == ENTERED)
       return map;
-  }
-  if (entry == AGAIN)
-    segment_explain(reason, "%s/nccl-join-%u-%s keeps disappearing: does something clean that folder?",
-            segment_folder, (unsigned)geteuid(), name);
+    if (!known)
+      segment_map_close(map); /* the gate goes with it */
+    if (entry == REFUSED)
+      return NULL;
+  } while (segment_now() < deadline);
+  segment_explain(reason, "segment %s in %s keeps disappearing: what cleans that folder?", name,
+                  segment_folder);
   return NULL;
 }
 
-/* ---- Slots ---- */
+/* After this process's last handle, with the gate if it could be had: closes, and does not leave a
+ * name behind that nobody needs. */
+static void map_leave(struct segment_map *map, bool gated) {
+  if (gated && !segment_is_held_by_others(map))
+    segment_remove_name(map);
+  registry_remove(map);
+  segment_map_close(map);
+}
 
 static uint32_t count_ready(const struct segment_map *map) {
   uint32_t count = 0;
@@ -186,32 +154,32 @@ static uint32_t count_ready(const struct segment_map *map) {
   return count;
 }
 
-/* With the gate. */
+/* With the gate: one rank only sees the last slot taken. */
 static bool take_slot(struct segment_map *map, uint32_t slot, uint32_t expected,
                       const struct attachment *me, char *reason) {
-  if (atomic_load(&map->own[slot]) || !segment_set_lock(map->fd, F_WRLCK, slot)) {
-    segment_explain(reason, "slot %u of %s is taken already: do two ranks have the same number?", slot,
-            map->path);
-    return false;
-  }
   struct segment_slot *taken = segment_slot(map, slot);
-  if (atomic_load(&taken->ready) != 0) {
-    segment_explain(reason, "slot %u of %s was taken by a process that has ended or left", slot, map->path);
-    segment_set_lock(map->fd, F_UNLCK, slot);
+  if (atomic_load(&map->own[slot]) || !segment_lock_slot(map, slot)) {
+    segment_explain(reason, "slot %u of %s is taken: do two ranks have the same number?", slot,
+                    map->path);
     return false;
   }
-  if (!segment_allocate(map, segment_log_offset(map->slots, slot), sizeof(struct plane_log), reason)) {
-    segment_set_lock(map->fd, F_UNLCK, slot);
-    return false;
+  if (atomic_load(&taken->ready) != 0)
+    segment_explain(reason, "slot %u of %s was taken by a rank that has ended or left", slot,
+                    map->path);
+  else if (segment_allocate_log(map, slot, reason)) {
+    taken->attachment = *me;
+    atomic_store_explicit(&taken->ready, 1, memory_order_release);
+    atomic_store(&map->own[slot], true);
+    map->handles++;
+    if (expected != 0 && count_ready(map) >= expected)
+      segment_remove_name(map);
+    return true;
   }
-  taken->attachment = *me;
-  atomic_store_explicit(&taken->ready, 1, memory_order_release);
-  atomic_store(&map->own[slot], true);
-  map->handles++;
-  if (expected != 0 && count_ready(map) >= expected)
-    segment_remove_name(map);
-  return true;
+  segment_unlock_slot(map, slot);
+  return false;
 }
+
+/* ---- plane_shm.h ---- */
 
 static bool is_name(const char *name) {
   return strlen(name) == SEGMENT_NAME_SIZE - 1 &&
@@ -223,33 +191,31 @@ struct segment *segment_attach(const char *name, uint32_t slots, uint32_t slot, 
   reason[0] = '\0';
   if (!is_name(name) || slots == 0 || slots > PLANE_RANKS_MAX || slot >= slots ||
       expected > slots || me->ncomms > SEGMENT_COMMS_MAX) {
-    segment_explain(reason,
-            "slot %u of %u, %u expected, %u communicators: not a segment (at most %u ranks)", slot,
-            slots, expected, me->ncomms, PLANE_RANKS_MAX);
+    segment_explain(reason, "cannot attach rank %u of %u (%u on this machine): at most %u ranks",
+                    slot, slots, expected, PLANE_RANKS_MAX);
     return NULL;
   }
   struct segment *segment = calloc(1, sizeof(*segment));
   if (segment == NULL) {
-    segment_explain(reason, "no memory");
+    segment_explain(reason, "no memory for a segment's handle");
     return NULL;
   }
   pthread_mutex_lock(&registry_lock);
   struct segment_map *map = map_enter(name, slots, reason);
   bool taken = map != NULL && take_slot(map, slot, expected, me, reason);
-  if (taken) {
-    *segment = (struct segment){.map = map, .slot = slot};
+  if (map != NULL && map->handles == 0) {
+    map_leave(map, true);
+  } else if (map != NULL) {
     segment_gate_leave(map);
     assert(segment_map_is_valid(map));
-  } else if (map != NULL) {
-    if (map->handles > 0)
-      segment_gate_leave(map);
-    map_release(map, true);
   }
   pthread_mutex_unlock(&registry_lock);
-  if (taken)
-    return segment;
-  free(segment);
-  return NULL;
+  if (!taken) {
+    free(segment);
+    return NULL;
+  }
+  *segment = (struct segment){.map = map, .slot = slot};
+  return segment;
 }
 
 uint32_t segment_attached(const struct segment *segment) {
@@ -268,10 +234,10 @@ bool segment_attachment(const struct segment *segment, uint32_t slot,
 
 void segment_unlink(struct segment *segment) {
   struct segment_map *map = segment->map;
+  int64_t deadline = segment_now() + SEGMENT_UNLINK_SECONDS * INT64_C(1000000000);
   char reason[SEGMENT_REASON_SIZE];
   pthread_mutex_lock(&registry_lock);
-  if (registry_has(map) && !map->unlinked &&
-      segment_gate_enter(map, segment_now() + INT64_C(1000000000), reason)) {
+  if (registry_has(map) && !map->unlinked && segment_gate_enter(map, deadline, reason)) {
     segment_remove_name(map);
     segment_gate_leave(map);
   }
@@ -283,13 +249,13 @@ void segment_detach(struct segment *segment) {
     return;
   struct segment_map *map = segment->map;
   pthread_mutex_lock(&registry_lock);
-  if (registry_has(map)) { /* not in a forked child */
+  if (registry_has(map)) { /* not so in a forked child */
     atomic_store(&map->own[segment->slot], false);
     map->handles--;
     if (map->handles > 0)
-      segment_set_lock(map->fd, F_UNLCK, segment->slot);
+      segment_unlock_slot(map, segment->slot);
     else
-      map_release(map, false);
+      map_leave(map, !map->unlinked && segment_gate_try(map));
   }
   pthread_mutex_unlock(&registry_lock);
   plane_shm_destroy(segment->plane);
@@ -302,8 +268,8 @@ void segment_forget_all(void) {
   for (struct segment_map *map = first; map != NULL; map = atomic_load(&map->next)) {
     close(map->fd);
     map->fd = -1;
-    /* Private zeros in the place of the team's memory: a handle that the child still uses neither
-     * crashes nor writes there. */
+    /* Private zeros in the place of the team's memory: what the child still does with a handle
+     * neither crashes nor reaches the others. */
     mmap(map->base, map->bytes, PROT_READ | PROT_WRITE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     last = map;
@@ -312,7 +278,7 @@ void segment_forget_all(void) {
     atomic_store(&last->next, forgotten);
     forgotten = first;
   }
-  /* Another thread of the parent may have held it: that thread does not exist here. */
+  /* Another thread of the parent may have held it, and does not exist here. */
   registry_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
   errno = error;
 }

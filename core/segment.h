@@ -1,10 +1,10 @@
-/* Inside of a segment of plane_shm.h: the file, its layout, and this process's register of open
- * segments. Known to segment.c, plane_shm.c and their tests only.
+/* Inside of a segment of plane_shm.h: its file (segment_file.c) and this process's register of open
+ * segments (segment.c). Known to those two, plane_shm.c and their tests only.
  *
  * The file: one page of header, then a segment_slot per slot, the plane_team, and a plane_log per
- * slot, each 64-byte aligned. Header, slots and team get their memory when the file is made, a log
- * when its slot is taken: a communicator of a thousand ranks costs a machine only the logs of its
- * own. Nobody touches a log before its slot is ready. New memory is zero, which is the initial
+ * slot, each 64-byte aligned. Header, slots and team get their memory when the file is laid out, a
+ * log when its slot is taken: a communicator of a thousand ranks costs a machine only the logs of
+ * its own. Nobody touches a log before its slot is ready. New memory is zero, which is the initial
  * state of all of it.
  *
  * Locks are POSIX record locks on bytes of the file, which need not exist in it: byte n for slot n,
@@ -29,7 +29,12 @@
 #define SEGMENT_GATE PLANE_RANKS_MAX
 #define SEGMENT_PATH_SIZE 256
 
-/* Written under the gate before the first slot is taken, never changed. */
+/* How long a rank tries to attach, and how long it tries to remove a name. Others hold the gate for
+ * milliseconds at most, unless they are stopped, as in a debugger. */
+#define SEGMENT_ATTACH_SECONDS 30
+#define SEGMENT_UNLINK_SECONDS 1
+
+/* Written with the gate before the first slot is taken, never changed. */
 struct segment_header {
   uint64_t magic;   /* SEGMENT_MAGIC */
   uint32_t version; /* PLANE_VERSION */
@@ -42,7 +47,8 @@ struct segment_slot {
   _Atomic uint32_t ready; /* 1 once the attachment is complete (release) */
 };
 
-/* One open segment. Changed under the register's lock; what others read is constant or atomic. */
+/* One open segment. Changed with the register's lock; what is read without it is constant or
+ * atomic. */
 struct segment_map {
   struct segment_map *_Atomic next;
   _Atomic int fd; /* the only descriptor of the file in this process; -1 in a forked child */
@@ -83,8 +89,41 @@ static inline bool segment_slot_is_ready(const struct segment_map *map, uint32_t
   return atomic_load_explicit(&segment_slot(map, slot)->ready, memory_order_acquire) == 1;
 }
 
-/* Whether a living process holds the slot. True if that cannot be found out. */
+/* The file. Where there is a reason (SEGMENT_REASON_SIZE bytes), it is written on failure. */
+
+__attribute__((format(printf, 2, 3))) void segment_explain(char *reason, const char *format, ...);
+
+/* CLOCK_MONOTONIC in nanoseconds, for deadlines. */
+int64_t segment_now(void);
+
+/* Opens the file of that name, or creates it empty, and checks whose it is. Not mapped yet. */
+struct segment_map *segment_map_open(const char *name, uint32_t slots, char *reason);
+void segment_map_close(struct segment_map *map);
+
+/* With the gate: lays out and maps an empty file; or maps one whose layout is as it should be. */
+bool segment_map_create(struct segment_map *map, char *reason);
+bool segment_map_join(struct segment_map *map, char *reason);
+
+/* With the gate: memory for a slot's log. */
+bool segment_allocate_log(struct segment_map *map, uint32_t slot, char *reason);
+
+/* Takes the gate before the deadline, or at once. */
+bool segment_gate_enter(struct segment_map *map, int64_t deadline, char *reason);
+bool segment_gate_try(struct segment_map *map);
+void segment_gate_leave(struct segment_map *map);
+
+/* With the gate: whether the name still is this file's; and makes sure that it no longer is. */
+bool segment_has_name(const struct segment_map *map);
+void segment_remove_name(struct segment_map *map);
+
+/* False if another process has it. */
+bool segment_lock_slot(struct segment_map *map, uint32_t slot);
+void segment_unlock_slot(struct segment_map *map, uint32_t slot);
+
+/* Whether a living process holds the slot; whether another process holds any lock. True if that
+ * cannot be found out. */
 bool segment_slot_is_held(const struct segment_map *map, uint32_t slot);
+bool segment_is_held_by_others(const struct segment_map *map);
 
 /* In plane_shm.c; NULL is allowed. */
 void plane_shm_destroy(struct plane_shm *plane);

@@ -162,11 +162,13 @@ void team_expect(struct team *team) {
   symbol_t symbol = learner_expected(team->learner);
   team->symbol_expected = symbol;
   team->expected.nmembers = 0;
-  if (symbol == SYMBOL_NONE || !learner_is_firm(team->learner) ||
-      is_meeting(team, team->symbol_last, symbol))
+  /* Counts as a use on every rank alike: one will commit the unit without interning it, another follow it and intern it. */
+  if (symbol == SYMBOL_NONE || !unit_table_use(team->table, symbol, &team->expected))
     return;
-  if (unit_table_get(team->table, symbol, &team->expected))
+  if (learner_is_firm(team->learner) && !is_meeting(team, team->symbol_last, symbol))
     team->expected_hash = unit_hash(team->expected);
+  else
+    team->expected.nmembers = 0;
 }
 
 static void learn(struct team *team, struct unit unit, uint32_t flags) {

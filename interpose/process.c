@@ -22,7 +22,7 @@
 /* ---- leaving, once ---- */
 
 enum stage {
-  STAGE_NOT_DUE, /* no communicator was made, or this is a forked child */
+  STAGE_NOT_DUE, /* no communicator was made */
   STAGE_DUE,
   STAGE_LEAVING, /* leave_process runs */
   STAGE_LEFT,
@@ -48,14 +48,14 @@ void process_watch_exit(void) {
 }
 
 static void leave(int status) {
-  int cancel_state;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+  /* For good: this thread ends the process. Cancelled now, it would hold up all that wait for it.
+   */
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   guard_raise();
   leave_process(status);
   guard_lower();
   atomic_store(&stage, STAGE_LEFT);
   syscall(SYS_futex, &stage, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-  pthread_setcancelstate(cancel_state, NULL);
 }
 
 void process_leave(int status) {
@@ -63,9 +63,8 @@ void process_leave(int status) {
    * an NCCL call. */
   if (guard_depth > 0 || atomic_load(&stage) == STAGE_NOT_DUE)
     return;
-  if (atomic_load(&owner) != getpid()) { /* a child that ran no fork handler */
+  if (atomic_load(&owner) != getpid()) /* a forked child */
     return;
-  }
   uint32_t due = STAGE_DUE;
   if (atomic_compare_exchange_strong(&stage, &due, STAGE_LEAVING)) {
     leave(status);
@@ -79,7 +78,6 @@ void process_leave(int status) {
 
 static void in_forked_child(void) {
   guard_turn_off();
-  atomic_store(&stage, STAGE_NOT_DUE);
   segment_forget_all();
   log_disable();
 }

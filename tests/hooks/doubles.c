@@ -2,6 +2,7 @@
 #include "tests/hooks/doubles.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

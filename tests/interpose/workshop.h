@@ -1,19 +1,22 @@
-/* Where the tests of interpose/ get their programs: built by the compiler from parts/ once per run, into a folder of
- * their own below the build folder, and run by the shell.
+/* Where the tests of interpose/ get their programs: built by the compiler from parts/ once per run,
+ * in a folder of their own below the build folder, and run by the shell.
  *
- * Environment: NCCL_JOIN_BUILD (the build folder, "build" if unset), NCCL_LIBRARY (a real libnccl.so.2; tests that want
- * one are skipped without), CC. The tests run in the root of the repository.
+ * Environment: NCCL_JOIN_BUILD (the build folder, "build" if unset), NCCL_LIBRARY (a real
+ * libnccl.so.2; tests that want one are skipped without), CC. The tests run in the root of the
+ * repository.
  *
- * What is built:
- *   double.so      the preload object with double.c in the place of the handlers
- *   fake/          libnccl.so.2 that has every function, fake_nccl.c
- *   old/           the same as NCCL 2.18: without what is newer
- *   other/         another NCCL under another name, libother.so
- *   profiler.so    a preloaded tool that wraps ncclAllReduce and calls the next
- *   linked, now    host.c linked to NCCL, by name, resolved lazily and at once
- *   host           host.c alone
- *   plugin.so      client.c linked to NCCL, for host to open; other_plugin.so linked to libother.so
- *   doors, arguments
+ * What parts/build.sh builds:
+ *   double.so       the preload object with double.c in the place of the handlers
+ *   fake/           libnccl.so.2 that has every function of the table: fake_nccl.c
+ *   old/            the same without what came after 2.18
+ *   other/          the same under another name, libother.so: it says "other" for "real"
+ *   profiler.so     a preloaded tool that wraps ncclAllReduce and calls the next
+ *   linked, now     host.c and client.c linked to NCCL, resolved lazily and at once
+ *   host            host.c alone
+ *   plugin.so       client.c linked to NCCL, for host to open; other_plugin.so: to libother.so
+ *   orphan.so       client.c linked to no NCCL; entangled.so: to the double, then to libother.so
+ *   doors           doors.c linked to NCCL
+ *   arguments       arguments.c; arguments_fixed: the same, not position-independent
  */
 #ifndef TESTS_INTERPOSE_WORKSHOP_H
 #define TESTS_INTERPOSE_WORKSHOP_H
@@ -27,15 +30,15 @@ struct outcome {
   char output[WORKSHOP_OUTPUT]; /* stdout and stderr together, cut if longer */
 };
 
-/* The build folder, and the real NCCL or NULL. */
-const char *workshop_build(void);
-const char *workshop_nccl(void);
+/* Whether there is a real NCCL. */
+bool workshop_has_nccl(void);
 
 /* Whether the build folder has the preload object itself. */
 bool workshop_has_product(void);
 
-/* Runs a shell command, in which $W is the workshop, $B the build folder, $J the environment assignment that preloads
- * the double, $P the one that preloads the product, $N the real NCCL and $L the folder it is in. At most 30 seconds. */
+/* Runs a shell command, in which $W is the workshop, $B the build folder, $J the assignment that
+ * preloads the double, $P the one that preloads the product, $N the real NCCL and $L its folder.
+ * Killed after 30 seconds. */
 struct outcome workshop_run(const char *command);
 
 /* Runs it and asserts both what it says and how it ends. */

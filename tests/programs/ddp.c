@@ -1,25 +1,29 @@
-/* The collectives of PyTorch's DistributedDataParallel, in its order, with what users put around them.
+/* The collectives of PyTorch's DistributedDataParallel, in its order, with what users put around
+ * them.
  *
- * One iteration: buffers are broadcast from rank 0; gradients are all-reduced in place, bucket by bucket; now and then a
- * metric is all-reduced. The first iteration has other buckets than all after it, and two broadcasts of the new layout
- * with a wait between come before the second, as DDP rebuilds its buckets once. After an epoch come a barrier (one element, and a
- * wait) or an evaluation.
+ * One iteration: buffers are broadcast from rank 0; gradients are all-reduced in place, bucket by
+ * bucket; now and then a metric is all-reduced. The first iteration has other buckets than all
+ * after it, and two broadcasts of the new layout with a wait between come before the second, as DDP
+ * rebuilds its buckets once. After an epoch come a barrier (one element, and a wait) or an
+ * evaluation.
  *
- * Results: "bucket <epoch> <iteration> <bucket>" and "metric <epoch> <iteration>" with the mask of the ranks that took part
- * and the sum of their epoch * 1000 + iteration + 1; "buffer <epoch> <iteration> <type>" with (rank + 1) * 100 of the rank whose
- * buffers came, and its iterations so far; "layout <half>" the same; "barrier <epoch>" the mask of ranks; "evaluation <epoch> <batch>".
+ * Results: "bucket <epoch> <iteration> <bucket>" and "metric <epoch> <iteration>" with the mask of
+ * the ranks that took part and the sum of their epoch * 1000 + iteration + 1; "buffer <epoch>
+ * <iteration> <type>" with (rank + 1) * 100 of the rank whose buffers came, and its iterations so
+ * far; "layout <half>" the same; "barrier <epoch>" the mask of ranks; "evaluation <epoch> <batch>".
  */
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"
 #include "tests/programs/tape.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 enum { FIRST_BUCKETS = 3, BUCKETS = 4 };
 
-/* Elements in a bucket, for the first iteration and the rest: the same number of parameters, laid out anew. Two buckets
- * are alike, as in real models. */
+/* Elements in a bucket, for the first iteration and the rest: the same number of parameters, laid
+ * out anew. Two buckets are alike, as in real models. */
 static const size_t first_buckets[FIRST_BUCKETS] = {256, 1024, 520};
 static const size_t buckets[BUCKETS] = {264, 512, 512, 512};
 
@@ -44,12 +48,12 @@ struct model {
   ncclComm_t comm;
   struct tape *tape;
   float *gradients, *metric, *one;
-  float *running;      /* buffers: running statistics */
-  int64_t *tracked;    /* buffers: batches tracked */
-  int32_t *layout;     /* which parameter is in which bucket */
+  float *running;   /* buffers: running statistics */
+  int64_t *tracked; /* buffers: batches tracked */
+  int32_t *layout;  /* which parameter is in which bucket */
   double *evaluation;
-  int synced;          /* iterations in which gradients were summed */
-  int seen;            /* iterations in all */
+  int synced; /* iterations in which gradients were summed */
+  int seen;   /* iterations in all */
 };
 
 enum { RUNNING = 128, TRACKED = 16, LAYOUT = 64, METRIC = 3, EVALUATION = 2, GRADIENTS = 2048 };
@@ -127,8 +131,8 @@ static void iterate(struct model *model, int epoch, int i) {
 /* As torch.distributed.barrier on NCCL, but with a contribution that shows who was there. */
 static void barrier(struct model *model, int epoch) {
   tape_fill(model->tape, ncclFloat, model->one, 1, 1 << model->ranks.rank, 0);
-  CHECK_NCCL(
-      ncclAllReduce(model->one, model->one, 1, ncclFloat, ncclSum, model->comm, model->ranks.stream));
+  CHECK_NCCL(ncclAllReduce(model->one, model->one, 1, ncclFloat, ncclSum, model->comm,
+                           model->ranks.stream));
   tape_read(model->tape, ncclFloat, model->one, 1, 1, "barrier %d", epoch);
   tape_play(model->tape);
 }

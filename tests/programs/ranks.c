@@ -1,4 +1,5 @@
-/* Start and end of the test programs: environment, exchange of bytes, communicators, checks, leaving. */
+/* Start and end of the test programs: environment, exchange of bytes, communicators, checks,
+ * leaving. */
 #include "tests/programs/ranks.h"
 
 #include <errno.h>
@@ -28,9 +29,9 @@ static double now_s(void) {
 }
 
 static void sleep_ms(long milliseconds) {
-  nanosleep(&(struct timespec){.tv_sec = milliseconds / 1000,
-                               .tv_nsec = milliseconds % 1000 * 1000000},
-            NULL);
+  nanosleep(
+      &(struct timespec){.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000},
+      NULL);
 }
 
 __attribute__((format(printf, 1, 2))) static _Noreturn void fail(const char *format, ...) {
@@ -54,8 +55,7 @@ void ranks_check_nccl(ncclResult_t result, const char *call, const char *file, i
   const struct ranks me = {.rank = this_rank};
   ranks_time(&me, "error");
   ranks_result(&me, "error %d %.*s", (int)result, (int)strcspn(call, "("), call);
-  fail("%s:%d: %s: %s (%s)", file, line, call, ncclGetErrorString(result),
-       ncclGetLastError(NULL));
+  fail("%s:%d: %s: %s (%s)", file, line, call, ncclGetErrorString(result), ncclGetLastError(NULL));
 }
 
 static int environment_number(const char *name) {
@@ -80,7 +80,8 @@ void ranks_begin(struct ranks *ranks) {
   CHECK_CUDA(cudaStreamCreateWithFlags(&ranks->stream, cudaStreamNonBlocking));
 }
 
-/* --- rank 0's bytes for everybody ----------------------------------------------------------------------------- */
+/* --- rank 0's bytes for everybody
+ * ----------------------------------------------------------------------------- */
 
 static void transfer(int socket, void *bytes, size_t size, bool sending) {
   char *at = bytes;
@@ -167,7 +168,8 @@ void ranks_share(const struct ranks *ranks, void *bytes, size_t size) {
     transfer(sockets[rank], bytes, size, true);
 }
 
-/* --- communicators ---------------------------------------------------------------------------------------------- */
+/* --- communicators
+ * ---------------------------------------------------------------------------------------------- */
 
 ncclComm_t ranks_communicator(struct ranks *ranks) {
   if (ranks->ncomms == RANKS_COMMS_MAX)
@@ -203,7 +205,9 @@ void ranks_synchronise(struct ranks *ranks) {
   }
 }
 
-/* --- leaving ---------------------------------------------------------------------------------------------------- */
+/* --- leaving
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 enum ending ending_named(const char *name) {
   static const char *const names[] = {"finalize", "destroy", "abort", "return",
@@ -243,7 +247,9 @@ int ranks_leave(struct ranks *ranks, enum ending ending) {
   return 0;
 }
 
-/* --- output ----------------------------------------------------------------------------------------------------- */
+/* --- output
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 void ranks_result(const struct ranks *ranks, const char *format, ...) {
   char text[1024];

@@ -1,7 +1,8 @@
-/* The smallest program with a loop: every iteration all-reduces one buffer, or several, out of place.
+/* The smallest program with a loop: every iteration all-reduces one buffer, or several, out of
+ * place.
  *
- * Results: "sum <epoch> <iteration> <collective>" with the sum of the contributions and of epoch * 1000 + iteration + 1, and
- * "total" with the sum over all of the first.
+ * Results: "sum <epoch> <iteration> <collective>" with the sum of the contributions and of epoch *
+ * 1000 + iteration + 1, and "total" with the sum over all of the first.
  */
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"
@@ -42,8 +43,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < schedule_iterations(iterations, epoch, ranks.rank); i++) {
       for (int k = 0; k < collectives; k++) {
         tape_fill(tape, ncclFloat, send, (size_t)count, mine, 1000 * epoch + i + 1);
-        CHECK_NCCL(
-            ncclAllReduce(send, receive, (size_t)count, ncclFloat, op, comm, ranks.stream));
+        CHECK_NCCL(ncclAllReduce(send, receive, (size_t)count, ncclFloat, op, comm, ranks.stream));
         tape_read(tape, ncclFloat, receive, 1, (size_t)count, "sum %d %d %d", epoch, i, k);
       }
       if (strcmp(synchronise, "iteration") == 0)

@@ -66,8 +66,7 @@ void tape_read(struct tape *tape, ncclDataType_t datatype, const void *device, s
     host = tape_take(tape, size);
   }
   struct reading *reading = &tape->readings[tape->nreadings++];
-  *reading = (struct reading){
-      .host = host, .datatype = datatype, .blocks = blocks, .count = count};
+  *reading = (struct reading){.host = host, .datatype = datatype, .blocks = blocks, .count = count};
   va_list values;
   va_start(values, format);
   vsnprintf(reading->name, sizeof reading->name, format, values);
@@ -75,7 +74,8 @@ void tape_read(struct tape *tape, ncclDataType_t datatype, const void *device, s
   CHECK_CUDA(cudaMemcpyAsync(host, device, size, cudaMemcpyDeviceToHost, tape->ranks->stream));
 }
 
-/* Appends " even odd" of one block, or " mixed(...)" with the first element that breaks the alternation. */
+/* Appends " even odd" of one block, or " mixed(...)" with the first element that breaks the
+ * alternation. */
 static void describe_block(const struct reading *reading, size_t block, char *text, size_t size) {
   size_t first = block * reading->count;
   double pair[2] = {0, 0};
@@ -110,4 +110,6 @@ void tape_play(struct tape *tape) {
   tape->used = 0;
 }
 
-double tape_total(const struct tape *tape) { return tape->total; }
+double tape_total(const struct tape *tape) {
+  return tape->total;
+}

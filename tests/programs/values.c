@@ -1,4 +1,5 @@
-/* Datatypes in one table; floating-point formats that C lacks are described by the bits of their parts. */
+/* Datatypes in one table; floating-point formats that C lacks are described by the bits of their
+ * parts. */
 #include "tests/programs/values.h"
 
 #include <math.h>
@@ -30,9 +31,13 @@ static const struct datatype {
 #endif
 };
 
-const char *datatype_name(ncclDataType_t datatype) { return datatypes[datatype].name; }
+const char *datatype_name(ncclDataType_t datatype) {
+  return datatypes[datatype].name;
+}
 
-size_t datatype_size(ncclDataType_t datatype) { return datatypes[datatype].size; }
+size_t datatype_size(ncclDataType_t datatype) {
+  return datatypes[datatype].size;
+}
 
 bool datatype_is_signed(ncclDataType_t datatype) {
   return datatypes[datatype].form != FORM_UNSIGNED;
@@ -72,7 +77,8 @@ static double float_value(const struct datatype *type, uint64_t bits) {
 void value_store(ncclDataType_t datatype, void *buffer, size_t index, double value) {
   const struct datatype *type = &datatypes[datatype];
   uint64_t bits = type->form == FORM_FLOAT ? float_bits(type, value) : (uint64_t)(int64_t)value;
-  memcpy((char *)buffer + index * type->size, &bits, type->size); /* little-endian, as NCCL's hosts are */
+  memcpy((char *)buffer + index * type->size, &bits,
+         type->size); /* little-endian, as NCCL's hosts are */
 }
 
 double value_load(ncclDataType_t datatype, const void *buffer, size_t index) {

@@ -1,6 +1,8 @@
-/* NCCL's datatypes on the host: names, sizes, and numbers in and out of buffers, one element at a time.
+/* NCCL's datatypes on the host: names, sizes, and numbers in and out of buffers, one element at a
+ * time.
  *
- * Exact for numbers that the datatype can hold; nothing is rounded well. The tests use small integers and their halves.
+ * Exact for numbers that the datatype can hold; nothing is rounded well. The tests use small
+ * integers and their halves.
  */
 #ifndef PROGRAMS_VALUES_H
 #define PROGRAMS_VALUES_H

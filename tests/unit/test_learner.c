@@ -173,6 +173,61 @@ Test(learner, an_earlier_phase_is_resumed_after_two_units) {
   cr_expect_eq(misses(learner, "fghijabcde", 10), 2, "goes on where it was left");
 }
 
+Test(learner, a_count_may_change_soon_after_an_insert) {
+  feed_word(learner, "abcdefghij", 5);
+  feed_word(learner, "abcdexfghij", 1);
+  cr_expect_leq(misses(learner, "abCdefghij", 1), 2);
+  cr_expect_eq(misses(learner, "abCdefghij", 3), 0);
+}
+
+/* The place of 100 varies; once it had the count that comes after it. That was no gap. */
+Test(learner, a_count_like_the_next_one_is_still_a_count) {
+  static const uint32_t body[] = {1, 100, 5, 2, 3, 4, 6, 7};
+  for (uint32_t round = 0; round < 12; round++)
+    for (int i = 0; i < 8; i++)
+      learner_step(learner, i == 1 ? 100 + round : body[i], i == 1 || i == 2 ? 9 : body[i] + 20);
+  cr_assert_eq(learner_body_length(learner), 8);
+  static const uint32_t again[] = {1, 5, 5, 2, 3, 2, 4, 6, 7, 1};
+  for (int i = 0; i < 10; i++) {
+    bool expected = learner_expected(learner) == again[i];
+    cr_expect_eq(expected, i != 1 && i != 5, "unit %d", i);
+    learner_step(learner, again[i], i == 1 || i == 2 ? 9 : again[i] + 20);
+  }
+}
+
+Test(learner, a_new_phase_after_a_long_body_is_learnt_soon) {
+  for (uint32_t i = 0; i < 6000; i++)
+    feed(learner, 1000 + i % 1500);
+  feed_word(learner, "uvw", 8);
+  cr_expect_eq(learner_body_length(learner), 3);
+  feed(learner, 1000);
+  feed(learner, 1001);
+  cr_expect_eq(learner_body_length(learner), 1500);
+  cr_expect_eq(learner_expected(learner), 1002);
+}
+
+Test(learner, the_oldest_of_five_phases_is_still_known) {
+  static const char *const phase[] = {"abcd", "efgh", "ijkl", "mnop", "qrst"};
+  for (int i = 0; i < 5; i++)
+    feed_word(learner, phase[i], 20);
+  cr_expect_eq(misses(learner, phase[0], 20), 2);
+  cr_expect_eq(misses(learner, phase[4], 20), 2);
+}
+
+/* The third round ends long after the last surprise, while units go the short way. */
+Test(learner, a_longer_body_takes_over_when_it_is_due) {
+  feed_word(learner, "a", 50);
+  for (int round = 0; round < 2; round++) {
+    feed_word(learner, "v", 1);
+    feed_word(learner, "a", 200);
+  }
+  feed_word(learner, "v", 1);
+  feed_word(learner, "a", 149);
+  cr_expect_eq(learner_body_length(learner), 1);
+  feed_word(learner, "a", 1);
+  cr_expect_eq(learner_body_length(learner), 201);
+}
+
 Test(learner, a_body_is_given_up_when_nothing_matches) {
   uint64_t state = 1;
   feed_word(learner, "abcd", 10);
@@ -237,7 +292,8 @@ static bool naive_run_ends(const symbol_t *body, uint32_t length, uint32_t place
 static uint32_t nested_body(uint64_t *state, symbol_t *body, uint32_t most) {
   uint32_t length = 0;
   while (length < most / 2) {
-    uint32_t period = 1 + trace_random(state, 12), times = 1 + trace_random(state, 40);
+    uint32_t period = 1 + trace_random(state, trace_random(state, 2) ? 6 : 40),
+             times = 1 + trace_random(state, period > 12 ? 6 : 40);
     uint32_t from = length > period && trace_random(state, 2) ? length - period : length;
     if (from == length)
       for (uint32_t i = 0; i < period && length < most; i++)
@@ -357,6 +413,25 @@ Test(learner, finds_the_period_of_random_loops_after_random_preambles) {
     cr_assert_eq(learner_body_length(other), period, "round %d", round);
     cr_assert(learner_is_valid(other));
     learner_destroy(other);
+  }
+}
+
+Test(learner, finds_long_loops_of_few_different_units) {
+  uint64_t state = 31;
+  for (int round = 0; round < 20; round++) {
+    uint32_t length = 1000 + trace_random(&state, 5000), letters = 2 + trace_random(&state, 4);
+    symbol_t *body = malloc(length * sizeof *body);
+    struct learner *other = learner_create();
+    for (uint32_t i = 0; i < length; i++)
+      body[i] = 1 + trace_random(&state, letters);
+    for (uint32_t i = 0; i < 5 * length; i++) {
+      if (i >= LEARNER_REPEATS * length)
+        cr_assert_eq(learner_expected(other), body[i % length], "round %d, unit %u", round, i);
+      feed(other, body[i % length]);
+    }
+    cr_assert_eq(learner_body_length(other), length);
+    learner_destroy(other);
+    free(body);
   }
 }
 

@@ -1,4 +1,5 @@
-/* The winner rule, one level at a time: each test makes only the levels below differ the other way round. */
+/* The winner rule, one level at a time: each test makes only the levels below differ the other way
+ * round. */
 #include <criterion/criterion.h>
 
 #include "core/settle.h"
@@ -17,7 +18,8 @@ Test(settle, who_has_done_more_since_all_met_is_still_in_the_loop) {
 }
 
 Test(settle, the_most_recent_claimant_of_a_unit_counts) {
-  struct claim claims[] = {{.hash = A, .recent = 1}, {.hash = B, .recent = 4}, {.hash = A, .recent = 5}};
+  struct claim claims[] = {
+      {.hash = A, .recent = 1}, {.hash = B, .recent = 4}, {.hash = A, .recent = 5}};
   cr_assert_eq(claims[settle_winner(claims, 3)].hash, A);
 }
 
@@ -32,7 +34,8 @@ Test(settle, then_a_unit_seen_before) {
 }
 
 Test(settle, then_the_larger_unit) {
-  struct claim claims[] = {{.hash = A, .bytes = 4}, {.hash = A, .bytes = 4}, {.hash = B, .bytes = 400}};
+  struct claim claims[] = {
+      {.hash = A, .bytes = 4}, {.hash = A, .bytes = 4}, {.hash = B, .bytes = 400}};
   cr_assert_eq(settle_winner(claims, 3), 2);
 }
 

@@ -25,7 +25,8 @@ static void stop(void) {
 TestSuite(team, .init = start, .fini = stop);
 
 static struct member member(uint64_t count) {
-  return (struct member){.count = count, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 7};
+  return (struct member){
+      .count = count, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 7};
 }
 
 static struct unit unit(const struct member *of) {
@@ -314,7 +315,8 @@ Test(team, nobody_runs_further_ahead_than_the_logs_reach) {
   cr_assert_eq(team_poll(teams[0], &got), TEAM_REAL);
 }
 
-/* Large groups, one deviation after the other, so that the text ring goes round many times under a slow reader. */
+/* Large groups, one deviation after the other, so that the text ring goes round many times under a
+ * slow reader. */
 Test(team, texts_are_kept_as_long_as_the_slowest_needs_them) {
   static struct member group[700];
   struct unit got;

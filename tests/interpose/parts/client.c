@@ -1,8 +1,9 @@
-/* A program's use of NCCL: its arguments name functions, each of which is called with nothing in its parameters.
- * Results are said if they are errors, or all of them if TELL is set. Linked into a program (host.c), or into a
- * plug-in that host.c opens.
+/* A program's use of NCCL: its arguments name functions, each of which is called with nothing in
+ * its parameters. Results are said if they are errors, or all of them if TELL is set. Linked into a
+ * program (host.c), or into a plug-in that host.c opens.
  */
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@
 #include "tests/interpose/parts/say.h"
 
 /* The installed nccl.h may be older than some functions. */
-#define DECLARATION(since, name, parameters, arguments, handling) ncclResult_t nccl##name parameters;
+#define DECLARATION(since, name, parameters, arguments, handling)                                  \
+  ncclResult_t nccl##name parameters;
 NCCL_API(DECLARATION)
 
 static ncclUniqueId id;
@@ -66,7 +68,9 @@ static int number;
   CALL(CommCount, (NULL, &number))
 
 #define FUNCTION(name, arguments)                                                                  \
-  static ncclResult_t call_##name(void) { return nccl##name arguments; }
+  static ncclResult_t call_##name(void) {                                                          \
+    return nccl##name arguments;                                                                   \
+  }
 CALLS(FUNCTION)
 
 static const struct {
@@ -74,8 +78,7 @@ static const struct {
   ncclResult_t (*call)(void);
 } calls[] = {
 #define ENTRY(name, arguments) {#name, call_##name},
-    CALLS(ENTRY)
-};
+    CALLS(ENTRY)};
 
 static void tell(const char *name, ncclResult_t result) {
   /* Not in the table, and a fake has no such function. */

@@ -1,5 +1,5 @@
-/* A program that makes a communicator and then ends in the way its first argument names, with the status that its
- * second argument names. "none" as third argument: makes no communicator.
+/* A program that makes a communicator and then ends in the way its first argument names, with the
+ * status that its second argument names. "none" as third argument: makes no communicator.
  */
 #include <err.h>
 #include <pthread.h>
@@ -13,12 +13,24 @@
 #include "interpose/nccl_compat.h"
 #include "tests/interpose/parts/say.h"
 
+/* Came with 2.28: the installed nccl.h may be older. */
+ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
+                          ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
+
 static int status;
 
-static void at_exit(void) { say("atexit"); }
-static void at_quick_exit_too(void) { say("at_quick_exit"); }
-__attribute__((destructor)) static void destructor(void) { say("destructor"); }
-static void exit_at_exit(void) { exit(status); }
+static void at_exit(void) {
+  say("atexit");
+}
+static void at_quick_exit_too(void) {
+  say("at_quick_exit");
+}
+__attribute__((destructor)) static void destructor(void) {
+  say("destructor");
+}
+static void exit_at_exit(void) {
+  exit(status);
+}
 static void exit_in_handler(int number) {
   (void)number;
   exit(status);
@@ -34,14 +46,30 @@ static void *end_thread_well(void *unused) {
   return unused;
 }
 
-static int by_return(void) { return status; }
-static int by_exit(void) { exit(status); }
-static int by_quick_exit(void) { quick_exit(status); }
-static int by_errx(void) { errx(status, "the end"); }
-static int by_underscore_exit(void) { _exit(status); }
-static int by_Exit(void) { _Exit(status); }
-static int by_abort(void) { abort(); }
-static int by_kill(void) { return raise(SIGKILL); }
+static int by_return(void) {
+  return status;
+}
+static int by_exit(void) {
+  exit(status);
+}
+static int by_quick_exit(void) {
+  quick_exit(status);
+}
+static int by_errx(void) {
+  errx(status, "the end");
+}
+static int by_underscore_exit(void) {
+  _exit(status);
+}
+static int by_Exit(void) {
+  _Exit(status);
+}
+static int by_abort(void) {
+  abort();
+}
+static int by_kill(void) {
+  return raise(SIGKILL);
+}
 
 static int by_exit_at_exit(void) {
   atexit(exit_at_exit);
@@ -55,7 +83,9 @@ static int by_thread(void) {
   return 97;
 }
 
-static int by_pthread_exit(void) { pthread_exit(NULL); }
+static int by_pthread_exit(void) {
+  pthread_exit(NULL);
+}
 
 /* The second one comes while the first is leaving. */
 static int by_two_threads(void) {
@@ -101,6 +131,7 @@ static int by_fork(void) {
   pid_t child = fork();
   if (child == 0) {
     ncclGroupStart();
+    ncclAlltoAll(NULL, NULL, 1, ncclFloat, NULL, NULL);
     exit(5);
   }
   return wait_for(child);
@@ -147,18 +178,19 @@ static int by_fork_before(void) {
 }
 
 #define WAYS(WAY)                                                                                  \
-  WAY(return) WAY(exit) WAY(quick_exit) WAY(errx) WAY(underscore_exit) WAY(Exit) WAY(abort)        \
-  WAY(kill) WAY(exit_at_exit) WAY(thread) WAY(pthread_exit) WAY(two_threads)                       \
-  WAY(cancelled_thread) WAY(signal) WAY(signal_in_call) WAY(fork) WAY(fork_return)                 \
-  WAY(bare_fork) WAY(vfork) WAY(spawn) WAY(fork_before)
+  WAY(return )                                                                                     \
+  WAY(exit)                                                                                        \
+  WAY(quick_exit)                                                                                  \
+  WAY(errx) WAY(underscore_exit) WAY(Exit) WAY(abort) WAY(kill) WAY(exit_at_exit) WAY(thread)      \
+      WAY(pthread_exit) WAY(two_threads) WAY(cancelled_thread) WAY(signal) WAY(signal_in_call)     \
+          WAY(fork) WAY(fork_return) WAY(bare_fork) WAY(vfork) WAY(spawn) WAY(fork_before)
 
 static const struct {
   const char *name;
   int (*end)(void);
 } ways[] = {
 #define WAY(name) {#name, by_##name},
-    WAYS(WAY)
-};
+    WAYS(WAY)};
 
 int main(int argc, char **argv) {
   if (argc < 3)

@@ -1,6 +1,8 @@
-/* In the place of the handlers: each says "join ncclX" and calls the real function. With QUIET set they only call.
+/* In the place of the handlers: each says "join ncclX" and calls the real function. With QUIET set
+ * they only call.
  *
- * leave_process says "leave STATUS", then does what LEAVE asks for: "sleep" (and says "left"), or "exit".
+ * leave_process says "leave STATUS", then does what LEAVE asks for: "sleep" (and says "left"), or
+ * "exit".
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -26,12 +28,7 @@ static void note(const char *word, const char *function) {
 
 /* What some functions do besides, to test the frame around them. */
 static void act(const char *name) {
-  if (strncmp(name, "CommInit", 8) == 0) {
-    process_watch_fork();
-    process_watch_fork();
-    process_watch_exit();
-    process_watch_exit();
-  } else if (strcmp(name, "Reduce") == 0) {
+  if (strcmp(name, "Reduce") == 0) {
     ncclAllReduce(NULL, NULL, 0, ncclFloat, ncclSum, NULL, NULL);
   } else if (strcmp(name, "GroupEnd") == 0 && getenv("RAISE") != NULL) {
     raise(SIGUSR1);
@@ -43,13 +40,24 @@ static void act(const char *name) {
   }
 }
 
+/* A communicator was made: as the handlers do, and twice, as for a second one. */
+static ncclResult_t watch(const char *name, ncclResult_t result) {
+  if (strncmp(name, "CommInit", 8) == 0 && result == ncclSuccess) {
+    process_watch_fork();
+    process_watch_fork();
+    process_watch_exit();
+    process_watch_exit();
+  }
+  return result;
+}
+
 #define DOUBLE(since, name, parameters, arguments, handling)                                       \
   DOUBLE_##handling(name, parameters, arguments)
 #define DOUBLE_HANDLED(name, parameters, arguments)                                                \
   ncclResult_t join_##name parameters {                                                            \
     note("join", "nccl" #name);                                                                    \
     act(#name);                                                                                    \
-    return real.name arguments;                                                                    \
+    return watch(#name, real.name arguments);                                                      \
   }
 #define DOUBLE_UNFIT(name, parameters, arguments)
 #define DOUBLE_OBSERVED(name, parameters, arguments)
@@ -77,4 +85,6 @@ void leave_process(int status) {
   }
 }
 
-void segment_forget_all(void) { note("forget", "segments"); }
+void segment_forget_all(void) {
+  note("forget", "segments");
+}

@@ -1,6 +1,6 @@
-/* An NCCL that only says which of its functions were called, each in one line "real ncclX" (PART changes the first
- * word). As awkward as the real one: ncclX is a weak alias of pncclX, and some functions call others by their exported
- * names, ncclGroupStart and ncclGroupEnd as up to 2.23.
+/* An NCCL that only says which of its functions were called, each in one line "real ncclX" (PART
+ * changes the first word). As awkward as the real one: ncclX is a weak alias of pncclX, and some
+ * functions call others by their exported names, ncclGroupStart and ncclGroupEnd as up to 2.23.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,9 +51,15 @@ static ncclResult_t answer(int *out, int value) {
   return ncclSuccess;
 }
 
-ncclResult_t pncclGetVersion(int *version) { return answer(version, VERSION); }
-ncclResult_t pncclCommCount(const ncclComm_t comm, int *count) { return answer(count, comm ? 2 : 1); }
-ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank) { return answer(rank, comm ? 1 : 0); }
+ncclResult_t pncclGetVersion(int *version) {
+  return answer(version, VERSION);
+}
+ncclResult_t pncclCommCount(const ncclComm_t comm, int *count) {
+  return answer(count, comm ? 2 : 1);
+}
+ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank) {
+  return answer(rank, comm ? 1 : 0);
+}
 ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *device) {
   return answer(device, comm ? 1 : 0);
 }

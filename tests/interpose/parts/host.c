@@ -1,5 +1,9 @@
-/* A program around client.c: linked to it, or, if its first arguments are --open FILE, opening it as Python opens an
- * extension module; --load FILE first opens another library alone, as ctypes does.
+/* A program around client.c, which it is linked to or opens. Its arguments are taken one after the
+ * other:
+ *   --open FILE, --now FILE   opens the plug-in as Python opens an extension module, resolved
+ * lazily or at once
+ *   --load FILE               opens a library alone, as ctypes does
+ *   NAME                      calls the function
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -11,16 +15,20 @@
 
 int main(int argc, char **argv) {
   int (*run)(int, char **) = client;
-  int i = 1;
-  for (; i + 1 < argc && strncmp(argv[i], "--", 2) == 0; i += 2) {
-    int now = strcmp(argv[i], "--now") == 0 || strcmp(argv[i], "--load") == 0;
-    void *handle = dlopen(argv[i + 1], (now ? RTLD_NOW : RTLD_LAZY) | RTLD_LOCAL);
+  int answer = 0;
+  for (int i = 1; i < argc; i++) {
+    if (strncmp(argv[i], "--", 2) != 0) {
+      answer = run(1, argv + i);
+      continue;
+    }
+    const char *how = argv[i++];
+    void *handle = dlopen(argv[i], (strcmp(how, "--now") == 0 ? RTLD_NOW : RTLD_LAZY) | RTLD_LOCAL);
     if (handle == NULL) {
       puts(dlerror());
       return 98;
     }
-    if (strcmp(argv[i], "--load") != 0)
+    if (strcmp(how, "--load") != 0)
       *(void **)&run = dlsym(handle, "client");
   }
-  return run(argc - i, argv + i);
+  return answer;
 }

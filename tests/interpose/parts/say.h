@@ -1,4 +1,5 @@
-/* One line on stdout in one write: lines of several processes and of dying ones do not mix or get lost. */
+/* One line on stdout in one write: lines of several processes and of dying ones do not mix or get
+ * lost. */
 #ifndef TESTS_INTERPOSE_PARTS_SAY_H
 #define TESTS_INTERPOSE_PARTS_SAY_H
 

@@ -117,7 +117,7 @@ static CUresult copy_rows(const CUDA_MEMCPY2D *copy, CUstream stream, bool synch
                      copy->srcXInBytes,   copy->srcY,    copy->srcPitch};
   struct end to = {copy->dstMemoryType, copy->dstHost, copy->dstDevice,
                    copy->dstXInBytes,   copy->dstY,    copy->dstPitch};
-  const char *first, *target;
+  const char *first = NULL, *target = NULL;
   DRIVER_TRY(resolve(from, copy->WidthInBytes, copy->Height, &first, &work.copy.from_places,
                      &work.copy.from_pitch));
   DRIVER_TRY(resolve(to, copy->WidthInBytes, copy->Height, &target, &work.copy.to_places,

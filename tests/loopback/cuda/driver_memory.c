@@ -30,8 +30,18 @@ static CUresult release(void *address, unsigned kinds) {
   return memory_free(address, kinds);
 }
 
+static CUresult allocate_device(enum memory_kind kind, size_t size, unsigned flags,
+                                CUdeviceptr *address) {
+  void *allocated;
+  if (!address)
+    return CUDA_ERROR_INVALID_VALUE;
+  DRIVER_TRY(allocate(kind, size, flags, &allocated));
+  *address = (CUdeviceptr)allocated;
+  return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr *address, size_t size) {
-  return allocate(MEMORY_DEVICE, size, 0, (void **)address);
+  return allocate_device(MEMORY_DEVICE, size, 0, address);
 }
 
 CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr *address, size_t *pitch, size_t width, size_t rows,
@@ -45,7 +55,7 @@ CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr *address, size_t *pitch, size_t wid
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned flags) {
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)
     return CUDA_ERROR_INVALID_VALUE;
-  return allocate(MEMORY_MANAGED, size, flags, (void **)address);
+  return allocate_device(MEMORY_MANAGED, size, flags, address);
 }
 
 CUresult CUDAAPI cuMemFree(CUdeviceptr address) {

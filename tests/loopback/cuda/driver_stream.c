@@ -119,19 +119,23 @@ static CUresult refuse_capture(CUstream stream, const char *what) {
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-/* The memory is there at once; real memory is promised from this point of the stream on only. When the device is full, what this stream is about to
- * free is waited for, as a pool would. */
+/* The memory is there at once; a GPU promises it only from this point of the stream on. When the device is full, what
+ * this stream is about to free is waited for, as a pool would. */
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream) {
   CUcontext context;
+  void *allocated;
   DRIVER_TRY(driver_enter(&context));
   if (!address || !size)
     return CUDA_ERROR_INVALID_VALUE;
   DRIVER_TRY(refuse_capture(driver_stream(stream), "cuMemAllocAsync in a capture"));
-  CUresult result = memory_allocate(context, MEMORY_DEVICE, size, 0, (void **)address);
-  if (result != CUDA_ERROR_OUT_OF_MEMORY)
-    return result;
-  DRIVER_TRY(stream_synchronise(driver_stream(stream)));
-  return memory_allocate(context, MEMORY_DEVICE, size, 0, (void **)address);
+  CUresult result = memory_allocate(context, MEMORY_DEVICE, size, 0, &allocated);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    DRIVER_TRY(stream_synchronise(driver_stream(stream)));
+    result = memory_allocate(context, MEMORY_DEVICE, size, 0, &allocated);
+  }
+  if (result == CUDA_SUCCESS)
+    *address = (CUdeviceptr)allocated;
+  return result;
 }
 
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream stream) {

@@ -1,0 +1,57 @@
+#!/bin/sh
+# Builds the programs of tests/interpose into the folder $1; ../workshop.h says what each is. Run in the root of the
+# repository. CC: the compiler.
+set -eu
+out=$1
+parts=tests/interpose/parts
+include() { sed -n "s/^$1 = //p" .deps/paths.mk; }
+
+compile() {
+  ${CC:-gcc} -std=c17 -D_GNU_SOURCE -Wall -Wextra -O2 -g -fPIC -pthread -I. \
+    -isystem "$(include NCCL_INCLUDE)" -isystem "$(include CUDA13_INCLUDE)" "$@"
+}
+library() { compile -shared -fvisibility=hidden -ftls-model=initial-exec "$@"; }
+fake() { library $parts/fake_nccl.c -Wno-unused-parameter -Wl,-soname,libnccl.so.2 "$@"; }
+
+# What came after 2.18.
+newer='AlltoAll Gather Scatter GroupSimulateEnd CommInitRankScalable CommShrink CommGrow CommRevoke CommRegister
+  CommWindowRegister CommSuspend CommResume DevCommCreate PutSignal Signal WaitSignal'
+
+rm -rf "$out"
+mkdir -p "$out/fake" "$out/old" "$out/other"
+
+compile -E -P -x c -o "$out/exports.map" interpose/exports.map.in
+library -o "$out/double.so" -Wl,--version-script="$out/exports.map" -Wl,-z,now,-z,nodelete $parts/double.c \
+  interpose/wrappers.c interpose/guard.c interpose/real.c interpose/process.c core/settings.c core/log.c &
+
+{
+  echo '{ global: nccl*; pnccl*; local: *;'
+  for name in $newer; do echo "nccl$name; pnccl$name;"; done
+  echo '};'
+} >"$out/old.map"
+fake -o "$out/old/libnccl.so.2" -DVERSION=21805 -Wl,--version-script="$out/old.map" &
+library -o "$out/other/libother.so" -DPART='"other"' -DVERSION=22304 -Wno-unused-parameter \
+  $parts/fake_nccl.c -Wl,-soname,libother.so &
+library -o "$out/profiler.so" $parts/profiler.c &
+fake -o "$out/fake/libnccl.so.2" &
+wait
+
+nccl="-L$out/fake -l:libnccl.so.2 -Wl,--enable-new-dtags,-rpath,$out/fake"
+other="-L$out/other -l:libother.so -Wl,-rpath,$out/other"
+# Word splitting is meant for these two.
+compile -o "$out/linked" $parts/host.c $parts/client.c $nccl -Wl,-z,lazy &
+compile -o "$out/now" $parts/host.c $parts/client.c $nccl -Wl,-z,now &
+compile -o "$out/host" $parts/host.c -Wl,-z,lazy &
+library -o "$out/plugin.so" $parts/client.c $nccl -Wl,-z,lazy &
+library -o "$out/entangled.so" $parts/client.c -Wl,--no-as-needed "$out/double.so" $other -Wl,-z,lazy &
+library -o "$out/orphan.so" $parts/client.c -Wl,-z,lazy &
+library -o "$out/other_plugin.so" $parts/client.c $other -Wl,-z,lazy &
+compile -o "$out/doors" $parts/doors.c $nccl -Wl,-z,lazy &
+compile -o "$out/arguments" $parts/arguments.c -rdynamic &
+compile -o "$out/arguments_fixed" $parts/arguments.c -rdynamic -no-pie -fno-pie &
+wait
+
+for name in double.so old/libnccl.so.2 other/libother.so profiler.so fake/libnccl.so.2 linked now host plugin.so \
+  other_plugin.so orphan.so entangled.so doors arguments arguments_fixed; do
+  test -e "$out/$name"
+done

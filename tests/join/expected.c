@@ -1,0 +1,226 @@
+/* Expected lines: the arithmetic of the programs sum and ddp, and the comparison. */
+#include "tests/join/expected.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of each pair of numbers: contributions, and (iteration + 1) of the epoch. As in programs/ddp.c.
+ */
+enum { DDP_FIRST_BUCKETS = 3, DDP_BUCKETS = 4, EPOCH = 1000 };
+
+/* --- schedules
+ * --------------------------------------------------------------------------------------------------
+ */
+
+const char *schedule_text(const struct schedule *schedule) {
+  static char text[1024];
+  size_t length = 0;
+  for (int epoch = 0; epoch < schedule->epochs; epoch++)
+    for (int rank = 0; rank < schedule->nranks; rank++)
+      length += (size_t)snprintf(text + length, sizeof text - length, "%s%d",
+                                 rank > 0    ? ","
+                                 : epoch > 0 ? "/"
+                                             : "",
+                                 schedule->n[epoch][rank]);
+  return text;
+}
+
+unsigned schedule_active(const struct schedule *schedule, int epoch, int i) {
+  unsigned active = 0;
+  for (int rank = 0; rank < schedule->nranks; rank++)
+    if (schedule->n[epoch][rank] > i)
+      active |= 1u << rank;
+  return active;
+}
+
+int bits(unsigned ranks) {
+  return __builtin_popcount(ranks);
+}
+
+int lowest(unsigned ranks) {
+  return __builtin_ctz(ranks);
+}
+
+unsigned all_ranks(int nranks) {
+  return (1u << nranks) - 1;
+}
+
+/* --- lines
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+struct lines {
+  char **texts;
+  size_t n, room;
+};
+
+struct lines *lines_create(void) {
+  return calloc(1, sizeof(struct lines));
+}
+
+void lines_free(struct lines *lines) {
+  for (size_t i = 0; i < lines->n; i++)
+    free(lines->texts[i]);
+  free(lines->texts);
+  free(lines);
+}
+
+static void lines_append(struct lines *lines, const char *text) {
+  if (lines->n == lines->room) {
+    lines->room = lines->room * 2 + 64;
+    lines->texts = realloc(lines->texts, lines->room * sizeof *lines->texts);
+  }
+  lines->texts[lines->n++] = strdup(text);
+}
+
+void lines_add(struct lines *lines, int rank, const char *format, ...) {
+  char text[512];
+  int length = snprintf(text, sizeof text, "RESULT %d ", rank);
+  va_list values;
+  va_start(values, format);
+  vsnprintf(text + length, sizeof text - (size_t)length, format, values);
+  va_end(values);
+  lines_append(lines, text);
+}
+
+void lines_add_left(struct lines *lines, int nranks) {
+  for (int rank = 0; rank < nranks; rank++)
+    lines_add(lines, rank, "left");
+}
+
+void lines_add_sum(struct lines *lines, const struct schedule *schedule, int collectives) {
+  for (int rank = 0; rank < schedule->nranks; rank++) {
+    double total = 0;
+    for (int epoch = 0; epoch < schedule->epochs; epoch++)
+      for (int i = 0; i < schedule->n[epoch][rank]; i++)
+        for (int k = 0; k < collectives; k++) {
+          unsigned active = schedule_active(schedule, epoch, i);
+          lines_add(lines, rank, "sum %d %d %d %u %d", epoch, i, k, active,
+                    bits(active) * (EPOCH * epoch + i + 1));
+          total += active;
+        }
+    lines_add(lines, rank, "total %.9g", total);
+  }
+}
+
+/* Where a rank's run through the program ddp stands. */
+struct position {
+  const struct schedule *schedule;
+  const struct ddp *ddp;
+  int rank, synced;
+};
+
+/* Iterations that a rank has done before iteration i of an epoch. */
+static int seen(const struct schedule *schedule, int rank, int epoch, int i) {
+  for (int before = 0; before < epoch; before++)
+    i += schedule->n[before][rank];
+  return i;
+}
+
+static void add_gradients(struct lines *lines, struct position *at, int epoch, int i) {
+  unsigned active = schedule_active(at->schedule, epoch, i);
+  int marks = bits(active) * (EPOCH * epoch + i + 1);
+  if (at->synced == 1)
+    for (int half = 0; half < 2; half++)
+      lines_add(lines, at->rank, "layout %d %d 1", half, 100 * (lowest(active) + 1));
+  for (int b = 0; b < (at->synced == 0 ? DDP_FIRST_BUCKETS : DDP_BUCKETS); b++)
+    lines_add(lines, at->rank, "bucket %d %d %d %u %d", epoch, i, b, active, marks);
+  at->synced++;
+}
+
+static void add_iteration(struct lines *lines, struct position *at, int epoch, int i) {
+  unsigned active = schedule_active(at->schedule, epoch, i);
+  const struct ddp *ddp = at->ddp;
+  if (ddp->buffers) {
+    int root = lowest(active), iterations = seen(at->schedule, root, epoch, i);
+    lines_add(lines, at->rank, "buffer %d %d float32 %d %d", epoch, i, 100 * (root + 1),
+              iterations);
+    lines_add(lines, at->rank, "buffer %d %d int64 %d %d", epoch, i, 100 * (root + 1), iterations);
+  }
+  if (ddp->sync_every == 0 || (i + 1) % ddp->sync_every == 0)
+    add_gradients(lines, at, epoch, i);
+  if (ddp->metric_every != 0 && (i + 1) % ddp->metric_every == 0)
+    lines_add(lines, at->rank, "metric %d %d %u %d", epoch, i, active,
+              bits(active) * (EPOCH * epoch + i + 1));
+}
+
+void lines_add_ddp(struct lines *lines, const struct schedule *schedule, const struct ddp *ddp) {
+  unsigned all = all_ranks(schedule->nranks);
+  for (int rank = 0; rank < schedule->nranks; rank++) {
+    struct position at = {schedule, ddp, rank, 0};
+    for (int epoch = 0; epoch < schedule->epochs; epoch++) {
+      for (int i = 0; i < schedule->n[epoch][rank]; i++)
+        add_iteration(lines, &at, epoch, i);
+      for (int batch = 0; batch < ddp->batches; batch++)
+        lines_add(lines, rank, "evaluation %d %d %u %d", epoch, batch, all,
+                  schedule->nranks * (EPOCH * epoch + batch + 1));
+      if (ddp->barrier)
+        lines_add(lines, rank, "barrier %d %u", epoch, all);
+    }
+  }
+}
+
+/* --- comparison
+ * -------------------------------------------------------------------------------------------------
+ */
+
+static int compare_texts(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void lines_sort(struct lines *lines) {
+  qsort(lines->texts, lines->n, sizeof *lines->texts, compare_texts);
+}
+
+static struct lines *lines_of_run(const struct run *run) {
+  struct lines *lines = lines_create();
+  char *copy = strdup(run->output), *rest = copy;
+  for (char *line; (line = strsep(&rest, "\n")) != NULL;)
+    if (strncmp(line, "RESULT ", 7) == 0)
+      lines_append(lines, line);
+  free(copy);
+  return lines;
+}
+
+/* Appends up to a few lines that only one of two sorted sets has; returns how many there are. */
+static int describe_difference(const struct lines *wanted, const struct lines *got, char *text,
+                               size_t size) {
+  enum { SHOWN = 12 };
+  int n = 0;
+  size_t length = 0;
+  for (size_t w = 0, g = 0; w < wanted->n || g < got->n;) {
+    int order = w == wanted->n ? 1 : g == got->n ? -1 : strcmp(wanted->texts[w], got->texts[g]);
+    if (order != 0 && n++ < SHOWN && length < size)
+      length += (size_t)snprintf(
+          text + length, size - length, "%s %s\n",
+          order < 0 ? "missing: " : "too many:", order < 0 ? wanted->texts[w] : got->texts[g]);
+    w += order <= 0;
+    g += order >= 0;
+  }
+  return n;
+}
+
+static void assert_equal(struct lines *wanted, struct lines *got, const char *errors) {
+  char text[4096] = "";
+  lines_sort(wanted);
+  lines_sort(got);
+  int n = describe_difference(wanted, got, text, sizeof text);
+  cr_assert(n == 0, "%d lines differ:\n%s%s", n, text, errors);
+}
+
+void assert_results(const struct run *run, struct lines *lines) {
+  struct lines *got = lines_of_run(run);
+  assert_equal(lines, got, run->errors);
+  lines_free(got);
+}
+
+void assert_same_results(const struct run *one, const struct run *other) {
+  struct lines *wanted = lines_of_run(one), *got = lines_of_run(other);
+  cr_assert(wanted->n > 0, "no results at all\n%s", one->errors);
+  assert_equal(wanted, got, other->errors);
+  lines_free(wanted);
+  lines_free(got);
+}

@@ -1,0 +1,55 @@
+/* What a program must print, worked out from the scenario alone.
+ *
+ * Lines are compared as sets: ranks print at the same time. Only RESULT lines count.
+ */
+#ifndef TESTS_JOIN_EXPECTED_H
+#define TESTS_JOIN_EXPECTED_H
+
+#include "tests/join/run.h"
+
+#include <stdbool.h>
+
+/* Iterations by epoch and rank. */
+#define EPOCHS_MAX 6
+struct schedule {
+  int nranks, epochs;
+  int n[EPOCHS_MAX][RUN_RANKS_MAX];
+};
+
+/* As a value of --iterations; valid until the next call. */
+const char *schedule_text(const struct schedule *schedule);
+
+/* The ranks that do iteration i of an epoch, as bits; and how many, and the lowest of a set. */
+unsigned schedule_active(const struct schedule *schedule, int epoch, int i);
+int bits(unsigned ranks);
+int lowest(unsigned ranks);
+unsigned all_ranks(int nranks);
+
+struct lines;
+struct lines *lines_create(void);
+void lines_free(struct lines *lines);
+
+/* Expects "RESULT <rank> <text>". */
+void lines_add(struct lines *lines, int rank, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The ranks print that they have left. */
+void lines_add_left(struct lines *lines, int nranks);
+
+/* What programs/sum prints with --value bit and --reduction sum. */
+void lines_add_sum(struct lines *lines, const struct schedule *schedule, int collectives);
+
+/* What programs/ddp prints. */
+struct ddp {
+  int sync_every, metric_every; /* 0 for the former counts as 1 */
+  bool buffers, barrier;
+  int batches; /* of an evaluation after each epoch; 0: none */
+};
+void lines_add_ddp(struct lines *lines, const struct schedule *schedule, const struct ddp *ddp);
+
+/* Criterion assertions: the run printed these RESULT lines, each as often, and no others; two runs
+ * printed the same. */
+void assert_results(const struct run *run, struct lines *lines);
+void assert_same_results(const struct run *one, const struct run *other);
+
+#endif

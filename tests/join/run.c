@@ -1,0 +1,286 @@
+/* Starts the launcher in a process group of its own, reads what it says, and ends it at the
+ * deadline.
+ *
+ * Processes whose parent ends become this process's children (PR_SET_CHILD_SUBREAPER), so that none
+ * is missed.
+ */
+#include "tests/join/run.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double standard_limit_s = 60;
+static const double grace_s = 2; /* from asking a launcher to end to killing it */
+
+enum { WORDS_MAX = 64 };
+
+/* Words to exec, and variables to set before. */
+struct command {
+  const char *words[WORDS_MAX], *variables[WORDS_MAX];
+  int nwords, nvariables;
+  char *texts[8]; /* owned: what the above point into */
+  int ntexts;
+};
+
+static double now_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void command_keep(struct command *command, char *text) {
+  command->texts[command->ntexts++] = text;
+}
+
+/* Adds the blank-separated words of a text to one of the lists. */
+static void split(struct command *command, const char *text, const char **list, int *n) {
+  if (text == NULL)
+    return;
+  char *copy = strdup(text), *rest = copy;
+  command_keep(command, copy);
+  for (char *word; (word = strsep(&rest, " ")) != NULL;)
+    if (*word != '\0' && *n < WORDS_MAX - 1)
+      list[(*n)++] = word;
+}
+
+static void add_words(struct command *command, const char *text) {
+  split(command, text, command->words, &command->nwords);
+}
+
+__attribute__((format(printf, 2, 3))) static void add_words_printed(struct command *command,
+                                                                    const char *format, ...) {
+  char text[PATH_MAX + 256];
+  va_list values;
+  va_start(values, format);
+  vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  add_words(command, text);
+}
+
+static const char *build_folder(void) {
+  const char *folder = getenv("NCCL_JOIN_BUILD");
+  return folder != NULL && *folder != '\0' ? folder : "build";
+}
+
+/* rank: -1 for a launcher that starts all ranks, else the one rank that it shall be. */
+static void command_make(struct command *command, const struct launch *launch, int rank, int port) {
+  *command = (struct command){0};
+  add_words(command, "tools/nccl-join run --loopback --no-prefix");
+  if (rank < 0)
+    add_words_printed(command, "-n %d", launch->nranks);
+  if (rank < 0 ? launch->without != 0 : launch->without >> rank & 1)
+    add_words(command, "--no-join");
+  add_words_printed(command, "-- %s/programs/%s", build_folder(), launch->program);
+  add_words(command, launch->options);
+  split(command, launch->environment, command->variables, &command->nvariables);
+  if (rank < 0)
+    return;
+  char text[256];
+  snprintf(text, sizeof text,
+           "RANK=%d LOCAL_RANK=%d WORLD_SIZE=%d LOCAL_WORLD_SIZE=%d MASTER_ADDR=127.0.0.1 "
+           "MASTER_PORT=%d",
+           rank, rank, launch->nranks, launch->nranks, port);
+  split(command, text, command->variables, &command->nvariables);
+}
+
+static void command_free(struct command *command) {
+  for (int i = 0; i < command->ntexts; i++)
+    free(command->texts[i]);
+}
+
+static int free_port(void) {
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof address;
+  cr_assert(bind(listener, (struct sockaddr *)&address, size) == 0);
+  cr_assert(getsockname(listener, (struct sockaddr *)&address, &size) == 0);
+  close(listener);
+  return ntohs(address.sin_port);
+}
+
+/* --- processes
+ * --------------------------------------------------------------------------------------------------
+ */
+
+static pid_t start(const struct command *command, int output, int errors) {
+  pid_t pid = fork();
+  cr_assert(pid >= 0, "fork: %s", strerror(errno));
+  if (pid != 0) {
+    setpgid(pid, pid);
+    return pid;
+  }
+  setpgid(0, 0);
+  dup2(output, STDOUT_FILENO);
+  dup2(errors, STDERR_FILENO);
+  for (int i = 0; i < command->nvariables; i++) {
+    char *name = strdup(command->variables[i]), *value = name;
+    strsep(&value, "=");
+    setenv(name, value != NULL ? value : "", 1);
+  }
+  execv(command->words[0], (char *const *)(uintptr_t)command->words);
+  fprintf(stderr, "cannot run %s: %s\n", command->words[0], strerror(errno));
+  _exit(127);
+}
+
+/* Kills what is left of a run: children of this process, and theirs once they become ours. */
+static void kill_the_rest(void) {
+  for (;;) {
+    FILE *children = fopen("/proc/thread-self/children", "r");
+    int pid, n = 0;
+    while (children != NULL && fscanf(children, "%d", &pid) == 1) {
+      kill(pid, SIGKILL);
+      n++;
+    }
+    if (children != NULL)
+      fclose(children);
+    if (n == 0)
+      return;
+    while (waitpid(-1, NULL, 0) > 0)
+      ;
+  }
+}
+
+static int exit_status(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* --- reading
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+struct reader {
+  struct pollfd files[2];
+  char *texts[2];
+  size_t sizes[2];
+};
+
+static void reader_append(struct reader *reader, int i) {
+  char bytes[65536];
+  ssize_t n = read(reader->files[i].fd, bytes, sizeof bytes);
+  if (n <= 0) {
+    close(reader->files[i].fd);
+    reader->files[i].fd = -1;
+    return;
+  }
+  reader->texts[i] = realloc(reader->texts[i], reader->sizes[i] + (size_t)n + 1);
+  memcpy(reader->texts[i] + reader->sizes[i], bytes, (size_t)n);
+  reader->sizes[i] += (size_t)n;
+  reader->texts[i][reader->sizes[i]] = '\0';
+}
+
+/* Reads until all writers have closed, or until a time; true if closed. */
+static bool reader_follow(struct reader *reader, double until) {
+  while (reader->files[0].fd >= 0 || reader->files[1].fd >= 0) {
+    double left = until - now_s();
+    if (left <= 0)
+      return false;
+    poll(reader->files, 2, (int)(left * 1000) + 1);
+    for (int i = 0; i < 2; i++)
+      if (reader->files[i].fd >= 0 && reader->files[i].revents != 0)
+        reader_append(reader, i);
+  }
+  return true;
+}
+
+struct run *run(const struct launch *launch) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  struct run *result = calloc(1, sizeof *result);
+  int output[2], errors[2], nprocesses = launch->each ? launch->nranks : 1, port = free_port();
+  cr_assert(pipe2(output, O_CLOEXEC) == 0 && pipe2(errors, O_CLOEXEC) == 0);
+  double begin = now_s(), end = begin + (launch->limit_s > 0 ? launch->limit_s : standard_limit_s);
+  pid_t processes[RUN_RANKS_MAX];
+  for (int i = 0; i < nprocesses; i++) {
+    struct command command;
+    command_make(&command, launch, launch->each ? i : -1, port);
+    processes[i] = start(&command, output[1], errors[1]);
+    command_free(&command);
+  }
+  close(output[1]);
+  close(errors[1]);
+
+  struct reader reader = {.files = {{output[0], POLLIN, 0}, {errors[0], POLLIN, 0}},
+                          .texts = {calloc(1, 1), calloc(1, 1)}};
+  result->timed_out = !reader_follow(&reader, end);
+  if (result->timed_out) {
+    for (int i = 0; i < nprocesses; i++)
+      kill(-processes[i], SIGTERM);
+    reader_follow(&reader, now_s() + grace_s);
+    for (int i = 0; i < nprocesses; i++)
+      kill(-processes[i], SIGKILL);
+  }
+  for (int i = 0; i < nprocesses; i++) {
+    int status = 0;
+    waitpid(processes[i], &status, 0);
+    result->rank_status[i] = exit_status(status);
+    if (result->rank_status[i] > result->status)
+      result->status = result->rank_status[i];
+  }
+  kill_the_rest();
+  reader_follow(&reader, now_s() + grace_s);
+  result->output = reader.texts[0];
+  result->errors = reader.texts[1];
+  result->seconds = now_s() - begin;
+  return result;
+}
+
+void run_free(struct run *run) {
+  free(run->output);
+  free(run->errors);
+  free(run);
+}
+
+/* --- what it said
+ * -----------------------------------------------------------------------------------------------
+ */
+
+bool run_says(const struct run *run, const char *text) {
+  return strstr(run->errors, text) != NULL;
+}
+
+bool run_says_in_a_line(const struct run *run, ...) {
+  char *copy = strdup(run->errors), *rest = copy;
+  bool found = false;
+  for (char *line; !found && (line = strsep(&rest, "\n")) != NULL;) {
+    found = *line != '\0';
+    va_list texts;
+    va_start(texts, run);
+    for (const char *text; found && (text = va_arg(texts, const char *)) != NULL;)
+      found = strstr(line, text) != NULL;
+    va_end(texts);
+  }
+  free(copy);
+  return found;
+}
+
+bool run_is_stuck(const struct run *run) {
+  return run->timed_out || run->status == RUN_LOOPBACK_STOPPED;
+}
+
+double run_time(const struct run *run, int rank, const char *name) {
+  char key[64];
+  snprintf(key, sizeof key, "TIME %d %s ", rank, name);
+  const char *line = strstr(run->output, key);
+  return line != NULL ? strtod(line + strlen(key), NULL) : -1;
+}
+
+void assert_went_well(const struct run *run) {
+  cr_assert(!run->timed_out, "given up after %.0f s\n%s%s", run->seconds, run->output, run->errors);
+  cr_assert(run->status == 0, "status %d\n%s%s", run->status, run->output, run->errors);
+  cr_assert(!run_says(run, "loopback"), "the loopback objects:\n%s", run->errors);
+}

@@ -1,0 +1,54 @@
+/* Running a program of tests/programs on the loopback, as a user would: with the launcher, with or
+ * without the preload.
+ *
+ * Every run has a deadline; whatever has not ended by then is killed with all its processes. The
+ * build folder is NCCL_JOIN_BUILD, or "build".
+ */
+#ifndef TESTS_JOIN_RUN_H
+#define TESTS_JOIN_RUN_H
+
+#include <stdbool.h>
+
+#define RUN_RANKS_MAX 16
+#define RUN_ALL_RANKS (~0u)
+#define RUN_LOOPBACK_STOPPED 86 /* status of a run that the loopback's oracle has stopped */
+
+/* What to run. Zero is a sensible value of everything but the first two. */
+struct launch {
+  int nranks;
+  const char *program;     /* a name in the build folder's programs/ */
+  const char *options;     /* separated by blanks */
+  const char *environment; /* NAME=VALUE, separated by blanks */
+  unsigned without;        /* bit set: ranks that run without the preload */
+  bool each; /* one launcher for each rank, so that a rank that fails does not end the others */
+  double limit_s; /* 60 if 0 */
+};
+
+struct run {
+  int status; /* of the launcher; 128 + signal if one ended it. each: the largest */
+  int rank_status[RUN_RANKS_MAX]; /* each only */
+  bool timed_out;
+  char *output, *errors; /* stdout, stderr of all ranks */
+  double seconds;
+};
+
+/* Runs it to its end, or to the deadline. Never fails: what went wrong is in the result, which is
+ * the caller's. */
+struct run *run(const struct launch *launch);
+void run_free(struct run *run);
+
+/* Whether a line of stderr contains the text; and all of these texts, which end with NULL. */
+bool run_says(const struct run *run, const char *text);
+bool run_says_in_a_line(const struct run *run, ...) __attribute__((sentinel));
+
+/* Whether the program did not come through: hanging until the deadline, or stopped by the loopback
+ * because the ranks were out of step, which on NCCL is a hang or worse. */
+bool run_is_stuck(const struct run *run);
+
+/* A time that a rank printed, in seconds of one clock for all; -1 if it did not. */
+double run_time(const struct run *run, int rank, const char *name);
+
+/* Criterion assertions: it ended by itself, with status 0, and the loopback had nothing to say. */
+void assert_went_well(const struct run *run);
+
+#endif

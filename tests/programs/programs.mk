@@ -1,0 +1,57 @@
+# The test programs and what is made of them. Included by tests/rules.mk.
+#
+#   make programs    $(BUILD)/programs/*, linked to the loopback's libcudart and libnccl: by their names, so that the same
+#                    files run on the real ones
+#   make demo        the main job, shown
+#   make check-gpu   the programs on the real NCCL, where there is a GPU
+.PHONY: programs demo check-gpu gpu-programs
+
+PROGRAMS = sum ddp reductions groups lossy endings train check_sums
+PROGRAM_PARTS = ranks options values tape digits record
+PROGRAM_FILES = $(addprefix $(BUILD)/programs/,$(PROGRAMS))
+PROGRAM_PART_OBJECTS = $(PROGRAM_PARTS:%=$(BUILD)/tests/programs/%.o)
+PROGRAM_OBJECTS = $(PROGRAMS:%=$(BUILD)/tests/programs/%.o) $(PROGRAM_PART_OBJECTS)
+DIGITS = $(BUILD)/data/digits.csv
+TIMELINE = $(BUILD)/tools/nccl-join-timeline
+
+# CUDA's and NCCL's headers are not written for -Wpedantic in C.
+$(PROGRAM_OBJECTS): private ALL_CFLAGS += -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
+$(PROGRAM_OBJECTS): private tests_CFLAGS =
+
+programs: $(PROGRAM_FILES) $(DIGITS) $(TIMELINE)
+
+PROGRAM_LIBRARIES = $(BUILD)/loopback/libnccl.so.2 $(BUILD)/loopback/libcudart.so.13
+
+# --as-needed: check_sums needs neither library. The loopback's own dependencies are found where it lies.
+$(PROGRAM_FILES): $(BUILD)/programs/%: $(BUILD)/tests/programs/%.o $(PROGRAM_PART_OBJECTS) $(PROGRAM_LIBRARIES)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) -Wl,--as-needed $(PROGRAM_LIBRARIES) \
+	  -Wl,-rpath-link,$(BUILD)/loopback -lm
+
+$(DIGITS): tests/data/digits.csv.gz
+	@mkdir -p $(@D)
+	$(call say,GUNZIP,$@)
+	$(Q)gzip -dc $< > $@
+
+$(TIMELINE): $(BUILD)/tools/timeline.o
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $<
+
+demo: all programs
+	@tools/demo $(BUILD)
+
+# The same sources linked to the CUDA toolkit's libraries and whichever NCCL tools/deps --gpu has found.
+GPU_PROGRAM_FILES = $(addprefix $(BUILD)/gpu/programs/,$(PROGRAMS))
+
+gpu-programs: $(GPU_PROGRAM_FILES) $(DIGITS)
+
+$(GPU_PROGRAM_FILES): $(BUILD)/gpu/programs/%: $(BUILD)/tests/programs/%.o $(PROGRAM_PART_OBJECTS)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $(filter %.o,$^) -Wl,--as-needed $(NCCL_LIBRARY) $(CUDA_LIBRARY) \
+	  -Wl,--allow-shlib-undefined -lm
+
+check-gpu:
+	@tests/gpu/run $(BUILD)

@@ -1,0 +1,218 @@
+/* The launcher's commands: where it is found, what it puts in front, what it refuses. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/tools/sandbox.h"
+
+TestSuite(launcher, .init = sandbox_make, .fini = sandbox_remove, .timeout = 60);
+
+#define expect_in(text, part) cr_expect(strstr(text, part), "no '%s' in: %s", part, text)
+
+/* --- what is put in front
+ * ---------------------------------------------------------------------------------- */
+
+Test(launcher, the_preload_object_is_loaded_into_the_program) {
+  struct result result = run("nccl-join run grep -c /lib/libnccl-join.so /proc/self/maps");
+  cr_expect_eq(result.status, 0, "%s", result.err);
+  cr_expect_str_neq(result.out, "0\n");
+  result = run("nccl-join run -n 2 grep -c /lib/libnccl-join.so /proc/self/maps");
+  cr_expect_eq(result.status, 0, "%s", result.err);
+}
+
+Test(launcher, an_existing_preload_is_kept_behind_it) {
+  struct result result =
+      run("LD_PRELOAD=libm.so.6:libdl.so.2 nccl-join run sh -c 'echo $LD_PRELOAD'");
+  char expected[256];
+  snprintf(expected, sizeof(expected), "%s/lib/libnccl-join.so:libm.so.6:libdl.so.2\n", sandbox());
+  cr_expect_str_eq(result.out, expected);
+}
+
+Test(launcher, the_launcher_itself_runs_without_the_preload) {
+  struct result result = run("nccl-join run -n 1 sh -c 'grep -c libnccl-join.so /proc/$PPID/maps'");
+  cr_expect_str_eq(result.out, "[0] 0\n");
+}
+
+Test(launcher, no_join_leaves_the_preload_out) {
+  struct result result = run("rm -r lib; nccl-join run --no-join sh -c 'echo \"<$LD_PRELOAD>\"'");
+  cr_expect_str_eq(result.out, "<>\n");
+  cr_expect_eq(result.status, 0);
+}
+
+Test(launcher, loopback_puts_the_stand_ins_in_front) {
+  char expected[256];
+  struct result result = run("nccl-join run --loopback sh -c 'echo $LD_LIBRARY_PATH'");
+  snprintf(expected, sizeof(expected), "%s/loopback\n", sandbox());
+  cr_expect_str_eq(result.out, expected, "%s", result.err);
+  result = run("LD_LIBRARY_PATH=/a:/b nccl-join run --loopback sh -c 'echo $LD_LIBRARY_PATH'");
+  snprintf(expected, sizeof(expected), "%s/loopback:/a:/b\n", sandbox());
+  cr_expect_str_eq(result.out, expected, "%s", result.err);
+  result = run("nccl-join run sh -c 'echo \"<$LD_LIBRARY_PATH>\"'");
+  cr_expect_str_eq(result.out, "<>\n");
+}
+
+Test(launcher, without_n_it_becomes_the_program) {
+  struct result result = run("sh -c 'echo $$; exec nccl-join run sh -c \"echo \\$\\$\"'");
+  char *second = strchr(result.out, '\n') + 1;
+  cr_expect_eq(strncmp(result.out, second, strlen(second)), 0, "%s", result.out);
+  result = run("nccl-join run sh -c 'exit 5'");
+  cr_expect_eq(result.status, 5);
+}
+
+Test(launcher, arguments_arrive_unchanged) {
+  static const char *const options[] = {"", "-n 1 --no-prefix", "--loopback", "--no-join --"};
+  for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+    struct result result =
+        run("nccl-join run %s printf '<%%s>' 'a  b' '' '*' '$HOME' -n --loopback -- \"it's\"",
+            options[i]);
+    cr_expect_str_eq(result.out, "<a  b><><*><$HOME><-n><--loopback><--><it's>");
+  }
+}
+
+/* --- where it is found
+ * --------------------------------------------------------------------------------------- */
+
+Test(launcher, it_runs_from_an_installed_prefix_through_links) {
+  struct result result = run(
+      "mkdir -p prefix/bin prefix/lib/nccl-join elsewhere; mv tools/nccl-join prefix/bin/;"
+      "mv tools/* lib/* loopback prefix/lib/nccl-join/; ln -s ../prefix/bin/nccl-join elsewhere/a;"
+      "ln -s a elsewhere/b; cd /; PATH=$PATH:%s/elsewhere; b --version && b env >/dev/null &&"
+      "b run --loopback -n 1 --no-prefix sh -c 'echo $LD_PRELOAD; echo $LD_LIBRARY_PATH'",
+      sandbox());
+  cr_expect_eq(result.status, 0, "%s", result.err);
+  expect_in(result.out, "/prefix/lib/nccl-join/libnccl-join.so\n");
+  expect_in(result.out, "/prefix/lib/nccl-join/loopback\n");
+}
+
+Test(launcher, it_runs_from_the_checkout_after_make) {
+  struct result result =
+      run("mkdir -p checkout/build/tools checkout/tools; mv tools/nccl-join checkout/tools/;"
+          "mv tools/* checkout/build/tools/; mv lib loopback checkout/build/;"
+          "checkout/tools/nccl-join run sh -c 'echo $LD_PRELOAD'");
+  expect_in(result.out, "/checkout/build/lib/libnccl-join.so\n");
+}
+
+Test(launcher, what_is_missing_is_said_with_what_to_do) {
+  static const char *const missing[] = {"lib/libnccl-join.so", "tools/nccl-join-env",
+                                        "loopback/libnccl.so.2"};
+  for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++) {
+    struct result result =
+        run("mv %s away; nccl-join run --loopback echo started; s=$?; mv away %s; exit $s",
+            missing[i], missing[i]);
+    cr_expect_eq(result.status, 1);
+    expect_in(result.err, missing[i]);
+    expect_in(result.err, "run make first");
+    cr_expect_str_empty(result.out);
+  }
+}
+
+Test(launcher, a_path_that_the_dynamic_linker_would_split_is_refused) {
+  static const char *const names[] = {"with space", "with:colon"};
+  for (size_t i = 0; i < 2; i++) {
+    struct result result =
+        run("mkdir '%s'; cp -r tools lib loopback '%s'; '%s/tools/nccl-join' run echo started",
+            names[i], names[i], names[i]);
+    cr_expect_eq(result.status, 1);
+    cr_expect_str_empty(result.out);
+    expect_in(result.err, names[i]);
+    expect_in(result.err, "colon");
+    result = run("'%s/tools/nccl-join' run --no-join --loopback echo started", names[i]);
+    cr_expect_eq(result.status, 1);
+    result = run("'%s/tools/nccl-join' run --no-join echo started", names[i]);
+    cr_expect_str_eq(result.out, "started\n");
+  }
+}
+
+/* --- usage
+ * -------------------------------------------------------------------------------------------------
+ */
+
+Test(launcher, wrong_usage_is_status_2_and_says_what_is_wrong) {
+  static const struct {
+    const char *arguments, *said;
+  } wrong[] = {
+      {"", "usage: nccl-join run"},
+      {"walk ./x", "unknown command walk"},
+      {"run", "no program to run"},
+      {"run --", "no program to run"},
+      {"run -n 2", "no program to run"},
+      {"run -n", "missing after -n"},
+      {"run -n 0 true", "not 0"},
+      {"run -n -1 true", "not -1"},
+      {"run -n '' true", "-n takes a number"},
+      {"run -n 2x true", "not 2x"},
+      {"run -n 257 true", "not 257"},
+      {"run -nfoo true", "not foo"},
+      {"run --loopbak true", "unknown option --loopbak"},
+      {"env --nonsense", "env takes no argument"},
+  };
+  for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+    struct result result = run("nccl-join %s", wrong[i].arguments);
+    cr_expect_eq(result.status, 2, "'%s' has status %d", wrong[i].arguments, result.status);
+    expect_in(result.err, wrong[i].said);
+    cr_expect_str_empty(result.out);
+  }
+}
+
+Test(launcher, help_and_version_are_on_stdout) {
+  struct result result = run("nccl-join --help");
+  cr_expect_eq(result.status, 0);
+  expect_in(result.out, "usage: nccl-join run [-n N] [--loopback]");
+  result = run("nccl-join run --help");
+  expect_in(result.out, "usage: nccl-join run");
+  result = run("nccl-join --version");
+  cr_expect_eq(result.status, 0);
+  cr_expect_eq(strncmp(result.out, "nccl-join 0.", 12), 0);
+}
+
+Test(launcher, a_program_that_is_not_there_is_127_and_one_that_cannot_run_126) {
+  static const char *const options[] = {"", "-n 3"};
+  for (size_t i = 0; i < 2; i++) {
+    struct result result = run("nccl-join run %s ./not-there", options[i]);
+    cr_expect_eq(result.status, 127);
+    cr_expect_str_eq(result.err, "nccl-join: ./not-there: program not found\n");
+    result = run("nccl-join run %s not-on-path", options[i]);
+    cr_expect_eq(result.status, 127);
+    result = run("echo > text; nccl-join run %s ./text", options[i]);
+    cr_expect_eq(result.status, 126);
+    cr_expect_str_eq(result.err, "nccl-join: ./text: cannot be started: Permission denied\n");
+    result = run("nccl-join run %s ./tools", options[i]);
+    cr_expect_eq(result.status, 126);
+  }
+}
+
+/* --- settings
+ * ---------------------------------------------------------------------------------------------- */
+
+Test(launcher, env_prints_the_settings) {
+  struct result result = run("NCCL_JOIN_TIMEOUT=77 nccl-join env");
+  cr_expect_eq(result.status, 0);
+  expect_in(result.out, "NCCL_JOIN_TIMEOUT     77       environment  1800");
+  expect_in(result.out, "NCCL_JOIN_DEBUG       WARN     default      WARN");
+}
+
+Test(launcher, env_shows_wrong_settings_and_has_status_2) {
+  struct result result = run("NCCL_JOIN_TIMEOUT=x NCCL_JOIN_LOSY=zero nccl-join env");
+  cr_expect_eq(result.status, 2);
+  expect_in(result.out, "NCCL_JOIN_TIMEOUT     x        WRONG");
+  expect_in(result.err,
+            "nccl-join: NCCL_JOIN_TIMEOUT=x is not accepted. Accepted: 1 to 31536000 seconds\n");
+  expect_in(result.err, "nccl-join: NCCL_JOIN_LOSY is not known");
+}
+
+Test(launcher, a_mistyped_setting_stops_run_before_the_program_starts) {
+  static const char *const options[] = {"", "-n 4"};
+  for (size_t i = 0; i < 2; i++) {
+    struct result result = run("NCCL_JOIN_LOSY=zero nccl-join run %s echo started", options[i]);
+    cr_expect_eq(result.status, 2);
+    cr_expect_str_empty(result.out);
+    cr_expect_eq(count(result.err, "Did you mean NCCL_JOIN_LOSSY?"), 1);
+  }
+  struct result result = run("NCCL_JOIN_LOSY=zero nccl-join run --no-join echo started");
+  cr_expect_str_eq(result.out, "started\n");
+}
+
+Test(launcher, an_output_that_is_full_is_not_a_success) {
+  struct result result = run("nccl-join env >/dev/full");
+  cr_expect_neq(result.status, 0);
+}

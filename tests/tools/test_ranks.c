@@ -1,0 +1,241 @@
+/* Several ranks on this machine: their variables, their output, their end. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/tools/sandbox.h"
+
+TestSuite(ranks, .init = sandbox_make, .fini = sandbox_remove, .timeout = 60);
+
+#define expect_in(text, part) cr_expect(strstr(text, part), "no '%s' in: %s", part, text)
+
+/* --- variables
+ * --------------------------------------------------------------------------------------------- */
+
+Test(ranks, have_torchruns_variables) {
+  struct result result = run(
+      "RANK=9 MASTER_ADDR=elsewhere nccl-join run -n 3 sh -c 'echo $RANK $LOCAL_RANK $ROLE_RANK "
+      "$GROUP_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $ROLE_WORLD_SIZE $GROUP_WORLD_SIZE $MASTER_ADDR'");
+  cr_expect_eq(result.status, 0);
+  for (int rank = 0; rank < 3; rank++) {
+    char line[128];
+    snprintf(line, sizeof(line), "[%d] %d %d %d 0 3 3 3 1 127.0.0.1\n", rank, rank, rank, rank);
+    expect_in(result.out, line);
+  }
+}
+
+Test(ranks, share_a_port_that_is_free) {
+  struct result result = run("nccl-join run -n 2 --no-prefix sh -c 'echo $MASTER_PORT'");
+  int first, second;
+  cr_assert_eq(sscanf(result.out, "%d\n%d\n", &first, &second), 2);
+  cr_expect_eq(first, second);
+  cr_expect(first > 1023 && first < 65536);
+}
+
+Test(ranks, only_rank_0_reads_what_is_piped_in) {
+  struct result result = run("echo data | nccl-join run -n 3 sh -c 'echo \"<$(cat)>\"'");
+  expect_in(result.out, "[0] <data>\n");
+  expect_in(result.out, "[1] <>\n");
+  expect_in(result.out, "[2] <>\n");
+}
+
+/* --- output
+ * ------------------------------------------------------------------------------------------------
+ */
+
+Test(ranks, output_lines_are_marked_and_stay_on_their_stream) {
+  struct result result = run("nccl-join run -n 2 sh -c 'echo to out; echo to err >&2'");
+  cr_expect_eq(count(result.out, "\n"), 2);
+  cr_expect_eq(count(result.err, "\n"), 2);
+  for (int rank = 0; rank < 2; rank++) {
+    char line[32];
+    snprintf(line, sizeof(line), "[%d] to out\n", rank);
+    expect_in(result.out, line);
+    snprintf(line, sizeof(line), "[%d] to err\n", rank);
+    expect_in(result.err, line);
+  }
+}
+
+Test(ranks, lines_written_in_pieces_never_mix) {
+  struct result result =
+      run("nccl-join run -n 4 sh -c 'i=0; while [ $i -lt 500 ]; do "
+          "printf \"$RANK-\"; printf \"$RANK-\"; echo \"$i\"; i=$((i+1)); done'");
+  cr_assert_eq(count(result.out, "\n"), 2000);
+  int next[4] = {0};
+  for (const char *line = result.out; *line; line = strchr(line, '\n') + 1) {
+    int rank = line[1] - '0';
+    cr_assert(rank >= 0 && rank < 4);
+    char expected[64];
+    int size =
+        snprintf(expected, sizeof(expected), "[%d] %d-%d-%d\n", rank, rank, rank, next[rank]++);
+    cr_assert_eq(strncmp(line, expected, (size_t)size), 0, "%.40s", line);
+  }
+}
+
+Test(ranks, long_lines_stay_whole) {
+  struct result result = run("nccl-join run -n 3 sh -c 'for i in 1 2 3; do head -c 300000 "
+                             "/dev/zero | tr \"\\0\" $RANK; echo; done'");
+  cr_assert_eq(result.out_size, 9 * (300000 + 5));
+  for (const char *line = result.out; *line; line += 300005)
+    cr_assert(line[1] == line[4] && strspn(line + 4, (char[]){line[1], 0}) == 300000);
+}
+
+Test(ranks, a_line_without_end_is_passed_on_in_marked_pieces) {
+  struct result result = run("nccl-join run -n 1 sh -c 'head -c 3000000 /dev/zero | tr \"\\0\" x'");
+  size_t x = 0;
+  for (const char *c = result.out; *c; c++)
+    x += *c == 'x';
+  cr_expect_eq(x, 3000000);
+  cr_expect_eq(count(result.out, "[0] "), 3);
+  cr_expect_eq(count(result.out, "\n"), 3);
+}
+
+Test(ranks, a_missing_last_newline_is_added) {
+  struct result result = run("nccl-join run -n 1 printf 'one\\ntwo'");
+  cr_expect_str_eq(result.out, "[0] one\n[0] two\n");
+}
+
+Test(ranks, empty_lines_are_marked_and_no_output_is_none) {
+  struct result result = run("nccl-join run -n 1 printf '\\n\\nx\\n'");
+  cr_expect_str_eq(result.out, "[0] \n[0] \n[0] x\n");
+  result = run("nccl-join run -n 2 true");
+  cr_expect_eq(result.out_size + result.err_size, 0);
+}
+
+Test(ranks, bytes_are_left_as_they_are) {
+  struct result result = run("nccl-join run -n 1 printf 'a\\000b\\377\\r\\033[1m\\n'");
+  cr_expect_eq(result.out_size, 14);
+  cr_expect_eq(memcmp(result.out, "[0] a\0b\377\r\033[1m\n", 14), 0);
+}
+
+Test(ranks, no_prefix_leaves_the_output_alone) {
+  struct result result = run("nccl-join run -n 2 --no-prefix printf 'x'");
+  cr_expect_str_eq(result.out, "xx");
+  result = run("nccl-join run -n 1 --no-prefix sh -c 'readlink /proc/$PPID/fd/1 /proc/self/fd/1'");
+  const char *second = strchr(result.out, '\n') + 1;
+  cr_expect_eq(strncmp(result.out, second, strlen(second)), 0, "not the same descriptor");
+}
+
+Test(ranks, a_reader_that_goes_away_ends_the_run) {
+  struct result result = run("nccl-join run -n 2 sh -c 'echo $$ >> pids; yes' | head -n 1");
+  cr_expect_eq(count(result.out, "\n"), 1);
+  cr_expect_lt(result.seconds, 4);
+  cr_expect(all_gone("pids"));
+}
+
+/* --- status and end
+ * ---------------------------------------------------------------------------------------- */
+
+Test(ranks, that_all_end_well_are_a_success_whenever_each_ends) {
+  struct result result = run("nccl-join run -n 3 sh -c 'sleep 0.$RANK; echo done'");
+  cr_expect_eq(result.status, 0);
+  cr_expect_eq(count(result.out, "done"), 3);
+  cr_expect_str_empty(result.err);
+}
+
+Test(ranks, the_first_that_fails_gives_the_status_and_ends_the_others) {
+  struct result result =
+      run("nccl-join run -n 4 sh -c '"
+          "echo $$ >> pids; [ $RANK = 2 ] && sleep 0.3 && exit 42; exec sleep 100'");
+  cr_expect_eq(result.status, 42);
+  cr_expect_lt(result.seconds, 4);
+  cr_expect_str_eq(result.err, "nccl-join: rank 2 ended with status 42: ending the others\n");
+  cr_expect(all_gone("pids"));
+}
+
+Test(ranks, one_ended_by_a_signal_is_128_and_the_signal) {
+  struct result result =
+      run("nccl-join run -n 2 sh -c '[ $RANK = 1 ] && kill -SEGV $$; exec sleep 100'");
+  cr_expect_eq(result.status, 128 + SIGSEGV);
+  expect_in(result.err, "nccl-join: rank 1 was ended by signal 11 (Segmentation fault)");
+}
+
+Test(ranks, what_a_rank_says_while_it_is_ended_is_passed_on) {
+  struct result result = run("nccl-join run -n 2 sh -c 'trap \"echo good bye; exit 0\" TERM;"
+                             "[ $RANK = 1 ] && sleep 0.3 && exit 9; while :; do sleep 0.1; done'");
+  cr_expect_eq(result.status, 9);
+  expect_in(result.out, "[0] good bye\n");
+}
+
+Test(ranks, one_that_ignores_being_ended_is_killed_after_the_grace_time) {
+  struct result result =
+      run("nccl-join run -n 2 sh -c '"
+          "echo $$ >> pids; [ $RANK = 1 ] && sleep 0.2 && exit 4; trap \"\" TERM;"
+          "while :; do sleep 1; done'");
+  cr_expect_eq(result.status, 4);
+  cr_expect(result.seconds > 4.5 && result.seconds < 9, "%f s", result.seconds);
+  cr_expect(all_gone("pids"));
+}
+
+Test(ranks, processes_started_by_ranks_are_ended_with_them) {
+  struct result result = run("nccl-join run -n 2 sh -c 'sleep 100 & echo $! >> pids;"
+                             "[ $RANK = 1 ] && sleep 0.3 && exit 4; wait'");
+  cr_expect_eq(result.status, 4);
+  cr_expect(all_gone("pids"));
+}
+
+Test(ranks, processes_left_behind_by_ranks_that_ended_well_are_ended) {
+  struct result result = run("nccl-join run -n 2 sh -c 'sleep 100 & echo $! >> pids; echo said'");
+  cr_expect_eq(result.status, 0);
+  cr_expect_lt(result.seconds, 4);
+  cr_expect_eq(count(result.out, "said"), 2);
+  cr_expect(all_gone("pids"));
+}
+
+Test(ranks, a_flood_of_output_does_not_keep_a_failure_waiting) {
+  struct result result = run("nccl-join run -n 2 sh -c '[ $RANK = 1 ] && sleep 0.5 && exit 6; exec "
+                             "yes' | tail -n 1; exit 0");
+  cr_expect_lt(result.seconds, 4);
+  expect_in(result.err, "rank 1 ended with status 6");
+}
+
+static void check_told_to_stop(int number) {
+  pid_t launcher =
+      start("exec nccl-join run -n 3 sh -c 'echo $$ >> pids; sleep 100 & echo $! >> pids; wait'");
+  wait_for_lines("pids", 6);
+  kill(launcher, number);
+  struct result result = wait_for(launcher);
+  cr_expect_eq(result.status, 128 + number, "status %d", result.status);
+  cr_expect_lt(result.seconds, 4);
+  cr_expect(all_gone("pids"));
+}
+
+Test(ranks, interrupting_the_launcher_ends_everything) {
+  check_told_to_stop(SIGINT);
+}
+
+Test(ranks, terminating_the_launcher_ends_everything) {
+  check_told_to_stop(SIGTERM);
+}
+
+Test(ranks, interrupting_twice_does_not_wait_for_the_grace_time) {
+  pid_t launcher = start("exec nccl-join run -n 2 sh -c 'trap \"\" INT TERM; echo $$ >> pids; "
+                         "while :; do sleep 1; done'");
+  wait_for_lines("pids", 2);
+  kill(launcher, SIGINT);
+  usleep(200 * 1000);
+  kill(launcher, SIGINT);
+  struct result result = wait_for(launcher);
+  cr_expect_eq(result.status, 130);
+  cr_expect_lt(result.seconds, 4);
+  cr_expect(all_gone("pids"));
+}
+
+Test(ranks, ranks_die_with_a_launcher_that_is_killed) {
+  pid_t launcher = start("exec nccl-join run -n 3 sh -c 'echo $$ >> pids; exec sleep 100'");
+  wait_for_lines("pids", 3);
+  kill(launcher, SIGKILL);
+  cr_expect_eq(wait_for(launcher).status, 128 + SIGKILL);
+  cr_expect(all_gone("pids"));
+}
+
+Test(ranks, start_with_the_signals_of_the_launchers_caller) {
+  struct result plain = run("grep -E '^Sig(Blk|Ign)' /proc/self/status");
+  char expected[256];
+  snprintf(expected, sizeof(expected), "%s", plain.out);
+  struct result result =
+      run("nccl-join run --no-prefix -n 1 grep -E '^Sig(Blk|Ign)' /proc/self/status");
+  cr_expect_str_eq(result.out, expected);
+}

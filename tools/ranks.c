@@ -1,0 +1,445 @@
+/* nccl-join-ranks: starts one program, or N ranks of it on this machine, with the preload in front.
+ *
+ *   nccl-join-ranks [-n N] [--preload OBJECT] [--libraries FOLDER] [--no-prefix] -- PROGRAM
+ * [ARG...]
+ *
+ * The part of `nccl-join run` that a shell script cannot do; called by tools/nccl-join, not by
+ * people. Without -n it becomes the program. With -n it stays, marks the ranks' output, ends all
+ * when one fails or when it is told to, and leaves no process behind: each rank leads a process
+ * group of its own, and a rank dies with the launcher.
+ *
+ * Rank 0 reads the launcher's stdin unless that is a terminal (which a process group in the
+ * background cannot read); the others read nothing. Exit status: that of the first rank that
+ * failed, 128 + signal if a signal ended it; 0 if all ended with 0; 128 + signal if the launcher
+ * itself was told to stop; 126, 127 or 2 as a shell's.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/relay.h"
+
+#define RANKS_MAX 256      /* two pipes each fit into the usual limit of 1024 descriptors */
+#define GRACE_MS 5000      /* from SIGTERM to SIGKILL */
+#define LAST_OUTPUT_MS 200 /* for output of processes that have left their rank's group */
+#define STATUS_USAGE 2
+#define STATUS_NOT_EXECUTABLE 126
+#define STATUS_NOT_FOUND 127
+
+struct options {
+  int nranks; /* 0: become the program */
+  bool prefix;
+  const char *preload, *libraries; /* NULL: none */
+  char **program;                  /* with its arguments */
+};
+
+struct rank {
+  pid_t pid;  /* leads the process group of that number. Kept as a zombie until the end, so that the
+                 number stays its own */
+  bool ended; /* status is valid */
+  int status; /* as a shell gives it */
+  struct relay out, err;
+};
+
+struct launch {
+  struct options options;
+  int port;
+  int signals; /* signalfd */
+  struct rank *ranks;
+  sigset_t mask_before; /* what the ranks start with, as pipe_handler_before */
+  void (*pipe_handler_before)(int);
+  int status;       /* to exit with */
+  bool stopping;    /* SIGTERM has been sent */
+  long deadline_ms; /* for SIGKILL, while stopping */
+};
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...) {
+  char text[1024] = "nccl-join: ";
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text + strlen(text), sizeof(text) - strlen(text) - 1, format, arguments);
+  va_end(arguments);
+  strcat(text, "\n");
+  fputs(text, stderr); /* unbuffered: one write */
+}
+
+static long now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* --- becoming the program
+ * ------------------------------------------------------------------------------------ */
+
+/* NAME=value:what NAME was before. */
+static void prepend(const char *name, const char *value) {
+  const char *before = getenv(name);
+  char *joined = NULL;
+  if (value && before && *before && asprintf(&joined, "%s:%s", value, before) >= 0)
+    setenv(name, joined, 1);
+  else if (value)
+    setenv(name, value, 1);
+  free(joined);
+}
+
+/* Becomes the program. Returns only if it cannot, with errno. */
+static void become(const struct options *options) {
+  prepend("LD_PRELOAD", options->preload);
+  prepend("LD_LIBRARY_PATH", options->libraries);
+  execvp(options->program[0], options->program);
+}
+
+/* Says why the program did not start; returns a shell's status for it. */
+static int say_not_started(const char *program, int error) {
+  if (error == ENOENT || error == ENOTDIR) {
+    say("%s: program not found", program);
+    return STATUS_NOT_FOUND;
+  }
+  say("%s: cannot be started: %s", program, strerror(error));
+  return STATUS_NOT_EXECUTABLE;
+}
+
+/* --- starting ranks
+ * -------------------------------------------------------------------------------------------- */
+
+/* A port on 127.0.0.1 that is free now; torchrun finds its own in the same way. 0 if there is none.
+ */
+static int free_port(void) {
+  int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t length = sizeof(address);
+  bool good = descriptor >= 0 && bind(descriptor, (struct sockaddr *)&address, length) == 0 &&
+              getsockname(descriptor, (struct sockaddr *)&address, &length) == 0;
+  if (descriptor >= 0)
+    close(descriptor);
+  return good ? ntohs(address.sin_port) : 0;
+}
+
+static void set_number(const char *name, int number) {
+  char text[16];
+  snprintf(text, sizeof(text), "%d", number);
+  setenv(name, text, 1);
+}
+
+/* The variables that torchrun gives its workers
+ * (torch/distributed/elastic/agent/server/local_elastic_agent.py), without those that announce its
+ * agent. */
+static void set_rank_variables(const struct launch *launch, int rank) {
+  set_number("RANK", rank);
+  set_number("LOCAL_RANK", rank);
+  set_number("ROLE_RANK", rank);
+  set_number("GROUP_RANK", 0);
+  set_number("WORLD_SIZE", launch->options.nranks);
+  set_number("LOCAL_WORLD_SIZE", launch->options.nranks);
+  set_number("ROLE_WORLD_SIZE", launch->options.nranks);
+  set_number("GROUP_WORLD_SIZE", 1);
+  setenv("ROLE_NAME", "default", 1);
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  set_number("MASTER_PORT", launch->port);
+}
+
+/* The child's side: never returns. error_pipe takes errno if the program cannot be started. */
+static void __attribute__((noreturn))
+run_rank(const struct launch *launch, int rank, pid_t parent, int out, int err, int error_pipe) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) /* it died before the line above */
+    _exit(128 + SIGKILL);
+  if (rank > 0 || isatty(STDIN_FILENO)) {
+    int nothing = open("/dev/null", O_RDONLY);
+    dup2(nothing, STDIN_FILENO);
+    close(nothing);
+  }
+  if (launch->options.prefix) {
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+  }
+  signal(SIGPIPE, launch->pipe_handler_before);
+  sigprocmask(SIG_SETMASK, &launch->mask_before, NULL);
+  set_rank_variables(launch, rank);
+  become(&launch->options);
+  int error = errno;
+  if (write(error_pipe, &error, sizeof(error)) != sizeof(error))
+    perror("nccl-join");
+  _exit(STATUS_NOT_EXECUTABLE);
+}
+
+/* Two pipes for output and one for the error of starting, read ends first. */
+struct pipes {
+  int out[2], err[2], error[2];
+};
+
+static bool make_pipes(struct pipes *pipes, bool prefix) {
+  *pipes = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}};
+  return pipe2(pipes->error, O_CLOEXEC) == 0 &&
+         (!prefix || (pipe2(pipes->out, O_CLOEXEC) == 0 && pipe2(pipes->err, O_CLOEXEC) == 0));
+}
+
+/* Starts one rank and waits until it has become the program. Returns 0 or an errno. */
+static int start_rank(struct launch *launch, int number) {
+  struct rank *rank = &launch->ranks[number];
+  struct pipes pipes;
+  bool prefix = launch->options.prefix;
+  if (!make_pipes(&pipes, prefix))
+    return errno;
+  pid_t parent = getpid();
+  rank->pid = fork();
+  if (rank->pid == 0)
+    run_rank(launch, number, parent, pipes.out[1], pipes.err[1], pipes.error[1]);
+  if (rank->pid < 0)
+    return errno;
+  setpgid(rank->pid, rank->pid); /* both sides do: whoever is first */
+  close(pipes.error[1]);
+  if (prefix) {
+    close(pipes.out[1]);
+    close(pipes.err[1]);
+    relay_open(&rank->out, pipes.out[0], STDOUT_FILENO, number);
+    relay_open(&rank->err, pipes.err[0], STDERR_FILENO, number);
+  }
+  int error = 0;
+  if (read(pipes.error[0], &error, sizeof(error)) < 0)
+    error = errno;
+  close(pipes.error[0]);
+  return error;
+}
+
+/* --- ending ranks
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Signals every rank's process group; with only_running not those whose rank has ended, which may
+ * have left processes behind. */
+static void signal_groups(struct launch *launch, int number, bool only_running) {
+  for (int i = 0; i < launch->options.nranks; i++) {
+    struct rank *rank = &launch->ranks[i];
+    if (rank->pid > 0 && !(only_running && rank->ended)) {
+      kill(-rank->pid, number);
+      kill(-rank->pid, SIGCONT); /* a stopped process would not notice */
+    }
+  }
+}
+
+static void stop(struct launch *launch, int number) {
+  launch->stopping = true;
+  launch->deadline_ms = now_ms() + GRACE_MS;
+  signal_groups(launch, number, true);
+}
+
+static bool all_ended(const struct launch *launch) {
+  for (int i = 0; i < launch->options.nranks; i++) {
+    if (launch->ranks[i].pid > 0 && !launch->ranks[i].ended)
+      return false;
+  }
+  return true;
+}
+
+static void say_failed(const struct launch *launch, int number) {
+  const struct rank *rank = &launch->ranks[number];
+  const char *others = all_ended(launch) ? "" : ": ending the others";
+  if (rank->status > 128)
+    say("rank %d was ended by signal %d (%s)%s", number, rank->status - 128,
+        strsignal(rank->status - 128), others);
+  else
+    say("rank %d ended with status %d%s", number, rank->status, others);
+}
+
+/* Looks which ranks have ended. The first that failed gives the status and ends the others. */
+static void look_for_ended(struct launch *launch) {
+  int failed = -1;
+  for (int i = 0; i < launch->options.nranks; i++) {
+    struct rank *rank = &launch->ranks[i];
+    siginfo_t info = {0};
+    if (rank->pid <= 0 || rank->ended ||
+        waitid(P_PID, (id_t)rank->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+      continue;
+    rank->ended = true;
+    rank->status = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+    if (rank->status != 0 && failed < 0)
+      failed = i;
+  }
+  if (failed < 0 || launch->status != 0 || launch->stopping)
+    return;
+  launch->status = launch->ranks[failed].status;
+  say_failed(launch, failed);
+  stop(launch, SIGTERM);
+}
+
+/* Told to stop: passes the signal on; told again, ends all at once. */
+static void take_signal(struct launch *launch, int number) {
+  bool again = launch->stopping;
+  if (launch->status == 0)
+    launch->status = 128 + number;
+  stop(launch, again ? SIGKILL : number);
+}
+
+static void read_signals(struct launch *launch) {
+  struct signalfd_siginfo info;
+  while (read(launch->signals, &info, sizeof(info)) == sizeof(info)) {
+    if (info.ssi_signo != SIGCHLD)
+      take_signal(launch, (int)info.ssi_signo);
+  }
+  look_for_ended(launch);
+}
+
+/* --- the loop
+ * --------------------------------------------------------------------------------------------------
+ */
+
+/* Waits for signals and output, up to timeout_ms (-1: for ever), and handles what came. False if
+ * nothing did. */
+static bool turn(struct launch *launch, int timeout_ms) {
+  static struct pollfd polled[1 + 2 * RANKS_MAX];
+  int npolled = 0;
+  polled[npolled++] = (struct pollfd){.fd = launch->signals, .events = POLLIN};
+  for (int i = 0; i < launch->options.nranks; i++) {
+    polled[npolled++] = (struct pollfd){.fd = launch->ranks[i].out.source, .events = POLLIN};
+    polled[npolled++] = (struct pollfd){.fd = launch->ranks[i].err.source, .events = POLLIN};
+  }
+  if (poll(polled, (nfds_t)npolled, timeout_ms) <= 0)
+    return false;
+  for (int i = 0; i < launch->options.nranks; i++) {
+    if (polled[1 + 2 * i].revents)
+      relay_pump(&launch->ranks[i].out);
+    if (polled[2 + 2 * i].revents)
+      relay_pump(&launch->ranks[i].err);
+  }
+  if (polled[0].revents)
+    read_signals(launch);
+  return true;
+}
+
+static bool any_output_open(const struct launch *launch) {
+  for (int i = 0; i < launch->options.nranks; i++) {
+    if (relay_is_open(&launch->ranks[i].out) || relay_is_open(&launch->ranks[i].err))
+      return true;
+  }
+  return false;
+}
+
+static void run_until_all_ended(struct launch *launch) {
+  while (!all_ended(launch)) {
+    long left = launch->stopping ? launch->deadline_ms - now_ms() : -1;
+    if (launch->stopping && left <= 0) {
+      signal_groups(launch, SIGKILL, true);
+      left = GRACE_MS;
+      launch->deadline_ms = now_ms() + left;
+    }
+    turn(launch, (int)left);
+  }
+}
+
+/* Ends what the ranks have left behind, passes on the last output, and lets the ranks' numbers go.
+ */
+static void finish(struct launch *launch) {
+  signal_groups(launch, SIGKILL, false);
+  long deadline = now_ms() + LAST_OUTPUT_MS;
+  while (any_output_open(launch) && now_ms() < deadline)
+    turn(launch, LAST_OUTPUT_MS);
+  for (int i = 0; i < launch->options.nranks; i++) {
+    struct rank *rank = &launch->ranks[i];
+    relay_close(&rank->out);
+    relay_close(&rank->err);
+    if (rank->pid > 0)
+      waitpid(rank->pid, NULL, 0);
+  }
+}
+
+static int run_ranks(struct launch *launch) {
+  launch->port = free_port();
+  sigset_t handled;
+  sigemptyset(&handled);
+  static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+    sigaddset(&handled, numbers[i]);
+  sigprocmask(SIG_BLOCK, &handled, &launch->mask_before);
+  signal(SIGCHLD, SIG_DFL); /* ignored, it would let no one wait */
+  launch->pipe_handler_before = signal(SIGPIPE, SIG_IGN);
+  launch->signals = signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC);
+  for (int i = 0; i < launch->options.nranks; i++)
+    launch->ranks[i].out.source = launch->ranks[i].err.source = -1;
+  for (int i = 0; i < launch->options.nranks; i++) {
+    int error = start_rank(launch, i);
+    if (error) {
+      launch->status = say_not_started(launch->options.program[0], error);
+      stop(launch, SIGKILL);
+      break;
+    }
+  }
+  run_until_all_ended(launch);
+  finish(launch);
+  return launch->status;
+}
+
+/* --- options
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+static int usage(const char *problem, const char *argument) {
+  say("%s%s (see nccl-join --help)", problem, argument);
+  return STATUS_USAGE;
+}
+
+/* Fills options; 0 or the status to exit with. */
+static int read_options(struct options *options, char **argument) {
+  *options = (struct options){.prefix = true};
+  for (argument++; *argument && (*argument)[0] == '-'; argument++) {
+    const char *name = *argument;
+    if (strcmp(name, "--no-prefix") == 0) {
+      options->prefix = false;
+    } else if (strcmp(name, "--") == 0) {
+      argument++;
+      break;
+    } else if (!argument[1]) {
+      return usage("a value is missing after ", name);
+    } else if (strcmp(name, "-n") == 0) {
+      char *end;
+      long n = strtol(*++argument, &end, 10);
+      if (**argument < '0' || **argument > '9' || *end || n < 1 || n > RANKS_MAX)
+        return usage("-n takes a number of ranks from 1 to 256, not ", *argument);
+      options->nranks = (int)n;
+    } else if (strcmp(name, "--preload") == 0) {
+      options->preload = *++argument;
+    } else if (strcmp(name, "--libraries") == 0) {
+      options->libraries = *++argument;
+    } else {
+      return usage("unknown option ", name);
+    }
+  }
+  options->program = argument;
+  return *argument ? 0 : usage("no program to run", "");
+}
+
+int main(int argc, char **argv) {
+  (void)argc;
+  struct launch launch = {0};
+  int status = read_options(&launch.options, argv);
+  if (status)
+    return status;
+  if (launch.options.nranks == 0) {
+    become(&launch.options);
+    return say_not_started(launch.options.program[0], errno);
+  }
+  launch.ranks = calloc((size_t)launch.options.nranks, sizeof(*launch.ranks));
+  if (!launch.ranks) {
+    say("no memory");
+    return 1;
+  }
+  status = run_ranks(&launch);
+  free(launch.ranks);
+  return status;
+}

@@ -1,0 +1,30 @@
+# tools/: the launcher and its helper programs. tools/nccl-join works in place; its copy in the build folder uses
+# the files of that folder (build-address, say) instead of build/.
+
+LAUNCHER = $(BUILD)/tools/nccl-join $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env
+all: $(LAUNCHER)
+
+define link_tool
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^
+endef
+
+$(BUILD)/tools/nccl-join-ranks: $(BUILD)/tools/ranks.o $(BUILD)/tools/relay.o
+	$(link_tool)
+
+$(BUILD)/tools/nccl-join-env: $(BUILD)/tools/settings_main.o $(BUILD)/core/settings.o
+	$(link_tool)
+
+$(BUILD)/tools/nccl-join: tools/nccl-join
+	@mkdir -p $(@D)
+	$(Q)install -m 755 $< $@
+
+# PREFIX is where it will run from, DESTDIR where a package is being put together.
+INSTALLED = $(DESTDIR)$(PREFIX)/lib/nccl-join
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(INSTALLED)/loopback
+	install -m 755 tools/nccl-join $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(INSTALLED)/
+	install -m 755 $(BUILD)/lib/libnccl-join.so $(INSTALLED)/
+	cp -Pf $(BUILD)/loopback/lib*.so* $(INSTALLED)/loopback/
