@@ -23,7 +23,7 @@ comma := ,
 
 WARNINGS = -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
            -Wwrite-strings -Wvla
-CFLAGS ?= -O2 -g
+CFLAGS ?= -O2 -g $(if $(SAN),,-DNDEBUG)
 ALL_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) $(SANFLAGS) -fPIC -fvisibility=hidden \
              -ftls-model=initial-exec -pthread -I. -MMD -MP -DNCCL_JOIN_VERSION='"$(VERSION)"'
 

@@ -37,13 +37,17 @@ struct doubt {
 struct learner {
   struct learner_next next;
   uint64_t alert; /* units from this position on go the long way, even if expected */
-  uint64_t ripe;  /* the first position at which a hypothesis could be taken */
-  uint64_t
-      watchful; /* contexts are looked at before this position: something unexpected was near */
-  uint64_t wrong_at; /* 1 + position of the last unit that was not expected */
-  uint64_t
-      inserted_at;  /* 1 + position of the last insert; both as of when the body began at first */
-  uint64_t inserts; /* since the last unit of the body */
+
+  /* Positions at which there is something to do, the next alert being the first of them: */
+  uint64_t ripe;     /* a hypothesis could be taken */
+  uint64_t check_at; /* hypotheses have to be checked */
+  uint64_t watchful; /* contexts are looked at before this: something unexpected was near */
+
+  /* One more than the position of the last unit that was not expected, and of the last insert. For
+   * a body just taken: of the last unit that its hypothesis did not foresee. */
+  uint64_t wrong_at, inserted_at;
+
+  uint64_t inserts;     /* since the last unit of the body */
   struct credit credit; /* pays for copying bodies */
   struct doubt doubt;
   struct lags lags;
@@ -297,15 +301,24 @@ static void learner_decide(struct learner *learner) {
   }
 }
 
+/* After a calm stretch: drops the hypotheses that cannot be taken as long as the body holds. Should
+ * one matter after the next surprise, the context will propose it again. Then a stream that does
+ * what is expected has nothing left to check. */
+static void learner_tidy(struct learner *learner) {
+  for (int i = 0; i < LAGS_HYPOTHESES; i++)
+    if (learner_ripe_at(learner, &learner->lags.lag[i]) == NEVER)
+      learner->lags.lag[i].lag = 0;
+}
+
 /* ---- steps ---- */
 
-/* The first position whose unit needs more than a step of the cursor. */
+/* The first position whose unit needs more than a step of the cursor. Depends on the stream alone,
+ * not on when work that was put off was done. */
 static uint64_t learner_next_alert(const struct learner *learner) {
-  const struct lags *lags = &learner->lags;
-  if (learner->doubt.open || lags->position < learner->watchful)
-    return lags->position;
-  uint64_t full = lags->checked + LAGS_UNCHECKED_MAX;
-  return (learner->ripe < full ? learner->ripe : full) - 1;
+  uint64_t position = learner->lags.position;
+  if (learner->doubt.open || position < learner->watchful)
+    return position;
+  return (learner->ripe < learner->check_at ? learner->ripe : learner->check_at) - 1;
 }
 
 static void learner_step_attentively(struct learner *learner, struct event event) {
@@ -320,8 +333,12 @@ static void learner_step_attentively(struct learner *learner, struct event event
                  learner_resume(learner);
   if (resumed || new_lag || unforeseen || lags->position >= learner->ripe)
     learner_decide(learner);
-  if (lags->position - lags->checked >= LAGS_UNCHECKED_MAX)
+  if (lags->position >= learner->check_at) {
     lags_check(lags);
+    if (learner->body.length && lags->position - learner->wrong_at >= LAGS_CALM)
+      learner_tidy(learner);
+    learner->check_at = lags->position + LAGS_CALM;
+  }
   learner_show_next(learner);
   if (learner->body.length == 0)
     learner->next = (struct learner_next){SYMBOL_NONE, false};

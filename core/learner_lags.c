@@ -203,7 +203,7 @@ static bool lag_is_valid(const struct lags *lags, const struct lag *lag) {
 bool lags_is_valid(const struct lags *lags) {
   if (lags->checked > lags->position || lags->hashed > lags->position)
     return false;
-  if (lags->position - lags->checked > LAGS_UNCHECKED_MAX || lags->credit.steps > CREDIT_MAX)
+  if (lags->position - lags->checked > LAGS_CALM || lags->credit.steps > CREDIT_MAX)
     return false;
   for (int i = 0; i < LAGS_HYPOTHESES; i++) {
     if (lags->lag[i].lag && !lag_is_valid(lags, &lags->lag[i]))

@@ -19,8 +19,9 @@
 #define HISTORY_SIZE 65536u
 #define LAG_MAX (HISTORY_SIZE / 2)
 
-/* Checks may be put off, but not for longer than this many events, or history would be gone. */
-#define LAGS_UNCHECKED_MAX (HISTORY_SIZE / 4)
+/* Checks may be put off, but for no more than this many events: much less than history holds, so
+ * that catching up takes microseconds. */
+#define LAGS_CALM 1024
 
 #define LAGS_HYPOTHESES 12
 

@@ -1,8 +1,8 @@
 /* The log: formatting, the file and what happens when it fails. See log.h.
  *
- * The file is held open from log_open on. Programs that close every descriptor they do not know may
- * hand its number to a file of their own, so each line checks that the descriptor is still our file
- * before it writes.
+ * The file is held open from log_open on. Programs that close every descriptor they do not know
+ * may hand its number to a file of their own, so each line checks that the descriptor is still our
+ * file before it writes.
  */
 #include "core/log.h"
 
@@ -17,8 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HOST_SIZE 256 /* HOST_NAME_MAX is 64 on Linux, but a container's name need not keep to it  \
-                       */
+#define HOST_SIZE                                                                                  \
+  256 /* HOST_NAME_MAX is 64 on Linux, but a container's name need not keep to it                  \
+       */
 
 /* Written by log_open alone, before opened is set with release order; read after it with acquire
  * order. */
@@ -42,9 +43,7 @@ static const char *const level_names[] = {
     [LOG_LEVEL_TRACE] = "TRACE",
 };
 
-/* --- writing
- * -----------------------------------------------------------------------------------------------
- */
+/* --- writing --------------------------------------------------------------------------------- */
 
 /* Takes back a signal that this thread's own write has raised while blocked, so that nobody ever
  * sees it. */
@@ -106,9 +105,7 @@ static void write_line(const char *line, size_t size) {
   log_write(STDERR_FILENO, line, size);
 }
 
-/* --- lines
- * -------------------------------------------------------------------------------------------------
- */
+/* --- lines ----------------------------------------------------------------------------------- */
 
 void log_host(char *name, size_t size) {
   if (gethostname(name, size) != 0)
@@ -168,11 +165,10 @@ void log_line(enum log_level level, const char *format, ...) {
   errno = saved_errno;
 }
 
-/* --- the file
- * ---------------------------------------------------------------------------------------------- */
+/* --- the file -------------------------------------------------------------------------------- */
 
-/* Replaces %h, %p, %r and %% (settings.c has seen to it that there are no others). False if it does
- * not fit. */
+/* Replaces %h, %p, %r and %% (settings.c has seen to it that there are no others). False if it
+ * does not fit. */
 static bool expand_path(const char *format, int rank, char *path, size_t size) {
   size_t used = 0;
   for (const char *c = format; *c; c++) {

@@ -1,4 +1,5 @@
-/* The log: lines in the format of NCCL's own, so that both can be read, merged and filtered as one.
+/* The log: lines in the format of NCCL's own, so that both can be read, merged and filtered as
+ * one.
  *
  *   host:pid:tid [device] NCCL-JOIN WARN text
  *
@@ -57,11 +58,10 @@ bool log_is_disabled(void);
 /* Closes the file and forgets the settings, for tests: as if log_open had never been called. */
 void log_reset(void);
 
-/* --- what the trace shares with the log
- * ---------------------------------------------------------------------- */
+/* --- what the trace shares with the log ------------------------------------------------------ */
 
-/* write(2) of everything, in as few calls as the kernel allows, without SIGPIPE or SIGXFSZ. Returns
- * how many bytes were written; less than size is an error, in errno. */
+/* write(2) of everything, in as few calls as the kernel allows, without SIGPIPE or SIGXFSZ.
+ * Returns how many bytes were written; less than size is an error, in errno. */
 size_t log_write(int descriptor, const void *bytes, size_t size);
 
 /* This host's name up to its first dot, with / and % (which mean something in paths) as -. Always

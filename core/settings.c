@@ -1,7 +1,8 @@
 /* Settings: the table, and what is made from it. See settings.h.
  *
  * A setting of the design that no code acts on yet is not in the table, so that setting it is an
- * error instead of a promise. It comes with its feature: a row here and a field in struct settings.
+ * error instead of a promise. It comes with its feature: a row here and a field in struct
+ * settings.
  */
 #include "core/settings.h"
 
@@ -44,8 +45,9 @@ static const struct word level_words[] = {{"WARN", LOG_LEVEL_WARN},
 
 #define FIELD(name) offsetof(struct settings, name)
 
-/* 1800 s and 1000 iterations are PyTorch's numbers (the time-out of a process group; the iterations
- * of a joined rank after which Join warns); a year is as good as for ever, and still bounded. */
+/* 1800 s and 1000 iterations are PyTorch's numbers (the time-out of a process group; the
+ * iterations of a joined rank after which Join warns); a year is as good as for ever, and still
+ * bounded. */
 static const struct setting table[] = {
     {"NCCL_JOIN", TYPE_SWITCH, FIELD(enabled), "1", switch_words, 0, 0, NULL,
      "0: every call goes straight to NCCL"},
@@ -66,12 +68,11 @@ static const struct setting table[] = {
 };
 
 #define NSETTINGS (sizeof(table) / sizeof(table[0]))
-#define FOR_EACH_SETTING(s) for (const struct setting *s = table; s < table + NSETTINGS; s++)
+#define TABLE_END (table + NSETTINGS)
 
 #define PREFIX "NCCL_JOIN_"
 
-/* --- text of bounded size
- * ------------------------------------------------------------------------------ */
+/* --- text of bounded size -------------------------------------------------------------------- */
 
 struct text {
   char *bytes;
@@ -94,7 +95,7 @@ static void add_accepted(struct text *text, const struct setting *setting) {
   switch (setting->type) {
   case TYPE_WORD:
   case TYPE_SWITCH:
-    for (const struct word *word = setting->words; word->name; word++)
+    for (const struct word *word = setting->words; word && word->name; word++)
       text_add(text, "%s%s", word == setting->words ? "" : ", ", word->name);
     return;
   case TYPE_NUMBER:
@@ -110,8 +111,7 @@ static void add_accepted(struct text *text, const struct setting *setting) {
   }
 }
 
-/* --- did you mean
- * ---------------------------------------------------------------------------------------- */
+/* --- did you mean ---------------------------------------------------------------------------- */
 
 #define WORD_MAX 32 /* longer words are not near anything */
 
@@ -119,7 +119,8 @@ static size_t least_of(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* Levenshtein's distance, cases equal, and swapped neighbours one step; WORD_MAX if either is long.
+/* Levenshtein's distance, cases equal, and swapped neighbours one step; WORD_MAX if either is
+ * long.
  */
 static size_t distance(const char *a, const char *b) {
   size_t na = strlen(a), nb = strlen(b);
@@ -155,7 +156,7 @@ static bool is_near(const char *a, const char *b) {
 
 static void add_nearest_name(struct text *text, const char *name) {
   const struct setting *nearest = NULL;
-  FOR_EACH_SETTING(setting) {
+  for (const struct setting *setting = table; setting < TABLE_END; setting++) {
     if (is_near(name, setting->name) &&
         (!nearest || distance(name, setting->name) < distance(name, nearest->name)))
       nearest = setting;
@@ -163,8 +164,8 @@ static void add_nearest_name(struct text *text, const char *name) {
   if (nearest)
     text_add(text, " Did you mean %s?", nearest->name);
   text_add(text, " Known: ");
-  FOR_EACH_SETTING(setting)
-  text_add(text, "%s%s", setting == table ? "" : ", ", setting->name);
+  for (const struct setting *setting = table; setting < TABLE_END; setting++)
+    text_add(text, "%s%s", setting == table ? "" : ", ", setting->name);
 }
 
 static void add_nearest_word(struct text *text, const struct setting *setting, const char *value) {
@@ -178,8 +179,7 @@ static void add_nearest_word(struct text *text, const struct setting *setting, c
   }
 }
 
-/* --- one setting
- * ------------------------------------------------------------------------------------------ */
+/* --- one setting ----------------------------------------------------------------------------- */
 
 /* The value of name in the environment, or NULL if it is not there. */
 static const char *environment_value(char *const *environment, const char *name) {
@@ -222,7 +222,7 @@ static bool store_path(const struct setting *setting, void *field, const char *v
   if (length >= SETTINGS_PATH_SIZE)
     return false;
   for (const char *c = value; setting->type == TYPE_FORMAT && *c; c++) {
-    if (*c == '%' && !memchr("hpr%", *++c, 4))
+    if (*c == '%' && (!*++c || !strchr("hpr%", *c)))
       return false;
   }
   memcpy(field, value, length + 1);
@@ -246,16 +246,15 @@ static bool store(const struct setting *setting, struct settings *settings, cons
   return false;
 }
 
-/* --- the interface
- * ---------------------------------------------------------------------------------------- */
+/* --- the interface --------------------------------------------------------------------------- */
 
 _Static_assert(sizeof(enum lossy_policy) == sizeof(int) && sizeof(enum log_level) == sizeof(int),
                "store_word stores an int");
 
 void settings_defaults(struct settings *settings) {
   memset(settings, 0, sizeof(*settings));
-  FOR_EACH_SETTING(setting)
-  store(setting, settings, setting->initial);
+  for (const struct setting *setting = table; setting < TABLE_END; setting++)
+    store(setting, settings, setting->initial);
 }
 
 /* Starts a new line for an error, or takes the last one back if it did not fit. */
@@ -279,7 +278,7 @@ static void add_wrong_value(struct text *text, const struct setting *setting, co
 }
 
 static bool is_known(const char *entry, size_t length) {
-  FOR_EACH_SETTING(setting) {
+  for (const struct setting *setting = table; setting < TABLE_END; setting++) {
     if (strlen(setting->name) == length && strncmp(entry, setting->name, length) == 0)
       return true;
   }
@@ -301,7 +300,7 @@ bool settings_read(struct settings *settings, char *const *environment, char *er
   if (size)
     error[0] = '\0';
   settings_defaults(settings);
-  FOR_EACH_SETTING(setting) {
+  for (const struct setting *setting = table; setting < TABLE_END; setting++) {
     const char *value = environment_value(environment, setting->name);
     if (value && *value && !store(setting, settings, value)) {
       add_wrong_value(&text, setting, value);
@@ -318,9 +317,7 @@ bool settings_read(struct settings *settings, char *const *environment, char *er
   return good;
 }
 
-/* --- tables
- * ------------------------------------------------------------------------------------------------
- */
+/* --- tables ---------------------------------------------------------------------------------- */
 
 static const char *or_none(const char *value) {
   return *value ? value : "(none)";
@@ -349,12 +346,12 @@ static struct shown shown_value(const struct setting *setting, char *const *envi
 void settings_print(FILE *out, char *const *environment) {
   static const char *const columns = "%-20s  %-*s  %-11s  %-7s  %-36s  %s\n";
   int width = 7; /* of the column VALUE: paths can be long */
-  FOR_EACH_SETTING(setting) {
+  for (const struct setting *setting = table; setting < TABLE_END; setting++) {
     int length = (int)strlen(shown_value(setting, environment).value);
     width = length > width ? length : width;
   }
   fprintf(out, columns, "SETTING", width, "VALUE", "FROM", "DEFAULT", "ACCEPTED", "MEANING");
-  FOR_EACH_SETTING(setting) {
+  for (const struct setting *setting = table; setting < TABLE_END; setting++) {
     struct shown shown = shown_value(setting, environment);
     char text[128];
     fprintf(out, columns, setting->name, width, shown.value, shown.from, or_none(setting->initial),
@@ -369,7 +366,7 @@ static void print_markdown_words(FILE *out, const struct setting *setting) {
 
 void settings_print_markdown(FILE *out) {
   fprintf(out, "| setting | default | accepted | meaning |\n|---|---|---|---|\n");
-  FOR_EACH_SETTING(setting) {
+  for (const struct setting *setting = table; setting < TABLE_END; setting++) {
     const char *quote = *setting->initial ? "`" : "";
     fprintf(out, "| `%s` | %s%s%s | ", setting->name, quote, or_none(setting->initial), quote);
     char text[128];

@@ -1,11 +1,12 @@
 /* Settings: everything a user can set, read from the environment.
  *
  * One table (settings.c) holds the name, type, default, accepted values and meaning of every
- * setting; reading, error texts, `nccl-join env` and the README's table are made from it. Read once
- * per process, before the first communicator; a wrong value or an unknown NCCL_JOIN_ name is an
- * error there, because a typo must not become a hang hours later (design section 5).
+ * setting; reading, error texts, `nccl-join env` and the README's table are made from it. Read
+ * once per process, before the first communicator; a wrong value or an unknown NCCL_JOIN_ name is
+ * an error there, because a typo must not become a hang hours later (design section 5).
  *
- * Pure: the environment is passed in, nothing is printed, nothing is allocated, no file is touched.
+ * Pure: the environment is passed in, nothing is printed, nothing is allocated, no file is
+ * touched.
  */
 #ifndef NCCL_JOIN_CORE_SETTINGS_H
 #define NCCL_JOIN_CORE_SETTINGS_H
@@ -48,8 +49,8 @@ void settings_defaults(struct settings *settings);
  * set, or is set to nothing, keeps its default; of two entries with one name the first counts, as
  * for getenv(3). Words may be in any case, numbers are decimal.
  *
- * True if all is well. Otherwise false, with one line for each error in error (no newline after the
- * last; always terminated; lines that do not fit are left out), and those settings at their
+ * True if all is well. Otherwise false, with one line for each error in error (no newline after
+ * the last; always terminated; lines that do not fit are left out), and those settings at their
  * defaults: the caller decides whether to go on. error may be NULL if size is 0. Any thread. */
 bool settings_read(struct settings *settings, char *const *environment, char *error, size_t size);
 

@@ -4,11 +4,11 @@
  * exists (a second team of the process, or an older run), rank-<rank>.<host>.<pid>-2.jsonl and so
  * on. Each line is a JSON object. Version 1:
  *
- *   first line
- * {"format":"nccl-join-trace","version":1,"rank":2,"ranks":4,"team":"00c0ffee00c0ffee",
- *                 "host":"node7","pid":4711,"start_ns":81723000000,"start_unix_ns":1760000000000000000}
- *   every other  {"t_ns":81723004711,"event":"shadow","index":17,"unit":"allreduce(sum, float32,
- * 1024)","peer":0}
+ *   first        {"format":"nccl-join-trace","version":1,"rank":2,"ranks":4,
+ *                 "team":"00c0ffee00c0ffee","host":"node7","pid":4711,
+ *                 "start_ns":81723000000,"start_unix_ns":1760000000000000000}
+ *   every other  {"t_ns":81723004711,"event":"shadow","index":17,
+ *                 "unit":"allreduce(sum, float32, 1024)","peer":0}
  *
  * t_ns and start_ns are CLOCK_MONOTONIC, so files of one host compare; start_unix_ns relates hosts
  * as well as their clocks agree. index counts the units of the team's agreed sequence. unit and
@@ -20,8 +20,8 @@
  * that closes descriptors does no harm. If it cannot be written, one WARN says so and the trace
  * ends with its last whole line; the program goes on.
  *
- * Every function accepts NULL for a trace that is off. A trace may be used by several threads. In a
- * forked child (log_disable) nothing is written. errno is kept.
+ * Every function accepts NULL for a trace that is off. A trace may be used by several threads. In
+ * a forked child (log_disable) nothing is written. errno is kept.
  */
 #ifndef NCCL_JOIN_CORE_TRACE_H
 #define NCCL_JOIN_CORE_TRACE_H
@@ -46,8 +46,8 @@ enum trace_event {
 struct trace;
 
 /* Opens the trace of one rank of a team and writes its header. The folder is made if it is missing
- * (its parents are not). NULL if folder is "" (no trace), in a disabled process, without memory, or
- * if the file cannot be made (one WARN). The caller closes it. */
+ * (its parents are not). NULL if folder is "" (no trace), in a disabled process, without memory,
+ * or if the file cannot be made (one WARN). The caller closes it. */
 struct trace *trace_open(const char *folder, int rank, int ranks, uint64_t team);
 
 /* Adds a record. unit: as from unit_describe, or NULL; cut off after TRACE_UNIT_MAX bytes. peer: a

@@ -170,12 +170,34 @@ static void warn_of_skew(struct endpoint *end) {
            end->team->plane->rank, (unsigned long long)limit);
 }
 
+/* The first shadow: this rank has joined. */
+static void note_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
+  if (end->shadows++ == 0) {
+    end->joined_at = index;
+    trace(end, TRACE_JOIN, index, unit, -1);
+    log_line(LOG_LEVEL_INFO, "rank %u has joined: it answers for its peers from collective %llu on",
+             end->team->plane->rank, (unsigned long long)index);
+  }
+  trace(end, TRACE_SHADOW, index, unit, -1);
+  warn_of_skew(end);
+}
+
+/* The rank goes on. Its shadows' memory is given back if they are done; if not, the next time. */
+static void note_return(struct endpoint *end, uint64_t index) {
+  if (end->shadows == 0)
+    return;
+  log_line(LOG_LEVEL_INFO, "rank %u goes on at collective %llu, after %llu shadows", end->team->plane->rank,
+           (unsigned long long)index, (unsigned long long)end->shadows);
+  end->shadows = 0;
+  if (end->shadow != NULL)
+    shadow_release(end->shadow, &(struct shadow_limit){0}, NULL);
+}
+
 /* Collects a unit to be shadowed; false if it cannot be. */
 static bool collect(struct stay *stay, struct endpoint *end, struct unit unit) {
   char reason[REASON_SIZE] = "out of memory";
   uint64_t index = team_index(end->team);
-  trace(end, TRACE_SHADOW, index, unit, -1);
-  warn_of_skew(end);
+  note_shadow(end, index, unit);
   struct shadow *shadow = endpoint_shadow(end, reason);
   if (shadow == NULL || !reserve(stay, unit.nmembers)) {
     log_line(LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
@@ -270,10 +292,12 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     return;
   case TEAM_REAL:
     trace(end, TRACE_SETTLE, team_index(end->team), wish->unit, -1);
+    note_return(end, team_index(end->team));
     settle_wish(wish, ncclSuccess);
     return;
   case TEAM_LEFT:
     trace(end, TRACE_DONE, team_index(end->team), wish->unit, -1);
+    note_return(end, team_index(end->team));
     settle_wish(wish, ncclSuccess);
     return;
   case TEAM_REFUSED:

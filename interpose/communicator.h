@@ -36,6 +36,8 @@ struct endpoint {
   struct shadow *shadow;      /* NULL before the first one */
   struct trace *trace;        /* NULL if not traced */
   bool failed;                /* nothing settles any more */
+  uint64_t joined_at;         /* index of the first shadow since the last real unit */
+  uint64_t shadows;           /* since then; 0: not joined */
   bool skew_warned;
   _Atomic int inside;   /* threads parked here */
   _Atomic int broken;    /* an ncclResult_t: another thread has broken this off, return that; 0: no */

@@ -11,6 +11,8 @@
 tests_CFLAGS = -I$(NCCL_INCLUDE) -I$(CUDA13_INCLUDE) -Wno-missing-prototypes -Wno-overlength-strings -Wno-write-strings
 CRITERION_LIBS ?= -lcriterion
 
+-include tests/programs/programs.mk
+
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)/*.c))
 
 UNIT_OBJECTS = $(call objects_of,tests/unit)

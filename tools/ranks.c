@@ -1,7 +1,8 @@
-/* nccl-join-ranks: starts one program, or N ranks of it on this machine, with the preload in front.
+/* nccl-join-ranks: starts one program, or N ranks of it on this machine, with the preload in
+ * front.
  *
- *   nccl-join-ranks [-n N] [--preload OBJECT] [--libraries FOLDER] [--no-prefix] -- PROGRAM
- * [ARG...]
+ *   nccl-join-ranks [-n N] [--preload OBJECT] [--libraries FOLDER] [--no-prefix]
+ *                   -- PROGRAM [ARG...]
  *
  * The part of `nccl-join run` that a shell script cannot do; called by tools/nccl-join, not by
  * people. Without -n it becomes the program. With -n it stays, marks the ranks' output, ends all
@@ -48,8 +49,7 @@ struct options {
 };
 
 struct rank {
-  pid_t pid;  /* leads the process group of that number. Kept as a zombie until the end, so that the
-                 number stays its own */
+  pid_t pid;  /* and process group; a zombie until the end, so that the number stays its own */
   bool ended; /* status is valid */
   int status; /* as a shell gives it */
   struct relay out, err;
@@ -69,13 +69,12 @@ struct launch {
 
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *format, ...) {
-  char text[1024] = "nccl-join: ";
+  char text[1024];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text + strlen(text), sizeof(text) - strlen(text) - 1, format, arguments);
+  vsnprintf(text, sizeof(text), format, arguments);
   va_end(arguments);
-  strcat(text, "\n");
-  fputs(text, stderr); /* unbuffered: one write */
+  dprintf(STDERR_FILENO, "nccl-join: %s\n", text); /* one write */
 }
 
 static long now_ms(void) {
@@ -84,8 +83,7 @@ static long now_ms(void) {
   return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* --- becoming the program
- * ------------------------------------------------------------------------------------ */
+/* --- becoming the program -------------------------------------------------------------------- */
 
 /* NAME=value:what NAME was before. */
 static void prepend(const char *name, const char *value) {
@@ -115,10 +113,10 @@ static int say_not_started(const char *program, int error) {
   return STATUS_NOT_EXECUTABLE;
 }
 
-/* --- starting ranks
- * -------------------------------------------------------------------------------------------- */
+/* --- starting ranks -------------------------------------------------------------------------- */
 
-/* A port on 127.0.0.1 that is free now; torchrun finds its own in the same way. 0 if there is none.
+/* A port on 127.0.0.1 that is free now; torchrun finds its own in the same way. 0 if there is
+ * none.
  */
 static int free_port(void) {
   int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -219,8 +217,7 @@ static int start_rank(struct launch *launch, int number) {
   return error;
 }
 
-/* --- ending ranks
- * ---------------------------------------------------------------------------------------------- */
+/* --- ending ranks ---------------------------------------------------------------------------- */
 
 /* Signals every rank's process group; with only_running not those whose rank has ended, which may
  * have left processes behind. */
@@ -296,9 +293,7 @@ static void read_signals(struct launch *launch) {
   look_for_ended(launch);
 }
 
-/* --- the loop
- * --------------------------------------------------------------------------------------------------
- */
+/* --- the loop -------------------------------------------------------------------------------- */
 
 /* Waits for signals and output, up to timeout_ms (-1: for ever), and handles what came. False if
  * nothing did. */
@@ -385,9 +380,7 @@ static int run_ranks(struct launch *launch) {
   return launch->status;
 }
 
-/* --- options
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- options --------------------------------------------------------------------------------- */
 
 static int usage(const char *problem, const char *argument) {
   say("%s%s (see nccl-join --help)", problem, argument);

@@ -10,15 +10,16 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define FIRST_SIZE (64 * 1024) /* of the line's buffer; it doubles when a line does not fit */
+#define FIRST_SIZE                                                                                 \
+  ((size_t)64 * 1024) /* of the line's buffer; it doubles when a line does not fit */
 
 void relay_open(struct relay *relay, int source, int target, int rank) {
   *relay = (struct relay){.source = source, .target = target, .rank = rank};
   fcntl(source, F_SETFL, fcntl(source, F_GETFL) | O_NONBLOCK);
 }
 
-/* Writes all of the parts, waiting where the target is non-blocking (terminals often are). False if
- * it takes no more. */
+/* Writes all of the parts, waiting where the target is non-blocking (terminals often are). False
+ * if it takes no more. */
 static bool write_all(int target, struct iovec *parts, int nparts) {
   while (nparts > 0) {
     ssize_t n = writev(target, parts, nparts);
@@ -36,8 +37,8 @@ static bool write_all(int target, struct iovec *parts, int nparts) {
   return true;
 }
 
-/* Writes one line, given without its newline, with its mark: one write(2), so that other writers do
- * not cut in. */
+/* Writes one line, given without its newline, with its mark: one write(2), so that other writers
+ * do not cut in. */
 static bool write_line(const struct relay *relay, char *line, size_t length) {
   char mark[16];
   char newline[] = "\n";
@@ -46,8 +47,8 @@ static bool write_line(const struct relay *relay, char *line, size_t length) {
   return write_all(relay->target, parts, 3);
 }
 
-/* Passes on all whole lines of the buffer and keeps the rest. The bytes before scanned are known to
- * have no newline. */
+/* Passes on all whole lines of the buffer and keeps the rest. The bytes before scanned are known
+ * to have no newline. */
 static bool pass_lines(struct relay *relay, size_t scanned) {
   char *start = relay->line, *end = relay->line + relay->used, *newline;
   char *from = start + scanned;

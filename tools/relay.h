@@ -1,10 +1,10 @@
 /* Relay: passes the output of several processes on, every line marked with the rank that wrote it.
  *
- * One relay per rank and stream: the read end of a pipe, and the part of its last line that has not
- * ended yet. Only whole lines are passed on, so lines of several ranks never mix; bytes are left as
- * they are, zeros included. A line longer than RELAY_LINE_MAX is passed on in pieces, each ended
- * and marked as a line, because waiting for its end could take for ever. A last line without a
- * newline gets one. One thread.
+ * One relay per rank and stream: the read end of a pipe, and the part of its last line that has
+ * not ended yet. Only whole lines are passed on, so lines of several ranks never mix; bytes are
+ * left as they are, zeros included. A line longer than RELAY_LINE_MAX is passed on in pieces, each
+ * ended and marked as a line, because waiting for its end could take for ever. A last line without
+ * a newline gets one. One thread.
  */
 #ifndef NCCL_JOIN_TOOLS_RELAY_H
 #define NCCL_JOIN_TOOLS_RELAY_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define RELAY_LINE_MAX (1024 * 1024)
+#define RELAY_LINE_MAX ((size_t)1024 * 1024)
 
 struct relay {
   int source; /* read end of the rank's pipe, non-blocking; -1: ended */

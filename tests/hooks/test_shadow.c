@@ -43,7 +43,7 @@ static void end(void) {
   cr_expect_eq(doubles.streams, 0);
 }
 
-TestSuite(shadow, .init = begin, .fini = end);
+TestSuite(shadow, .init = begin, .fini = end, .timeout = 20);
 
 static struct member allreduce(uint64_t count, uint8_t datatype, uint16_t reduction) {
   return (struct member){.count = count,
@@ -209,7 +209,7 @@ Test(shadow, the_second_unit_allocates_and_fills_nothing) {
 }
 
 Test(shadow, members_with_the_same_fill_share_a_send_buffer) {
-  struct member members[] = {allreduce(5000, DATATYPE_FLOAT32, REDUCTION_SUM),
+  struct member members[] = {allreduce(100000, DATATYPE_FLOAT32, REDUCTION_SUM),
                              allreduce(3000, DATATYPE_INT8, REDUCTION_AVG),
                              allreduce(7000, DATATYPE_UINT8, REDUCTION_MAX)};
   issue(members, 3);
@@ -219,9 +219,9 @@ Test(shadow, members_with_the_same_fill_share_a_send_buffer) {
 
 /* NCCL sends on from receive buffers, and a group's members run side by side. */
 Test(shadow, members_of_a_unit_never_share_receive_memory) {
-  struct member members[] = {allreduce(1001, DATATYPE_UINT8, REDUCTION_SUM),
+  struct member members[] = {allreduce(100 * KIB + 1, DATATYPE_UINT8, REDUCTION_SUM),
                              allreduce(77, DATATYPE_UINT8, REDUCTION_SUM),
-                             allreduce(4096, DATATYPE_UINT8, REDUCTION_SUM)};
+                             allreduce(200 * KIB, DATATYPE_UINT8, REDUCTION_SUM)};
   issue(members, 3);
   for (int i = 0; i < 3; i++) {
     const char *start = doubles.calls[i].recv;
@@ -296,6 +296,8 @@ Test(shadow, a_size_beyond_all_memory_is_an_error_and_not_a_small_buffer) {
                           .kind = MEMBER_ALLGATHER,
                           .datatype = DATATYPE_FLOAT64,
                           .reduction = REDUCTION_NONE};
+  cr_expect_eq(issue_within(&member, 1, &patient), ncclUnhandledCudaError);
+  member = allreduce((UINT64_C(1) << 61) + 1, DATATYPE_FLOAT64, REDUCTION_SUM);
   cr_expect_eq(issue_within(&member, 1, &patient), ncclUnhandledCudaError);
   cr_expect_eq(doubles.ncalls, 0);
 }

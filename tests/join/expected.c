@@ -36,15 +36,15 @@ unsigned schedule_active(const struct schedule *schedule, int epoch, int i) {
   return active;
 }
 
-int bits(unsigned ranks) {
+int set_size(unsigned ranks) {
   return __builtin_popcount(ranks);
 }
 
-int lowest(unsigned ranks) {
+int set_lowest(unsigned ranks) {
   return __builtin_ctz(ranks);
 }
 
-unsigned all_ranks(int nranks) {
+unsigned set_of_all(int nranks) {
   return (1u << nranks) - 1;
 }
 
@@ -99,7 +99,7 @@ void lines_add_sum(struct lines *lines, const struct schedule *schedule, int col
         for (int k = 0; k < collectives; k++) {
           unsigned active = schedule_active(schedule, epoch, i);
           lines_add(lines, rank, "sum %d %d %d %u %d", epoch, i, k, active,
-                    bits(active) * (EPOCH * epoch + i + 1));
+                    set_size(active) * (EPOCH * epoch + i + 1));
           total += active;
         }
     lines_add(lines, rank, "total %.9g", total);
@@ -122,10 +122,10 @@ static int seen(const struct schedule *schedule, int rank, int epoch, int i) {
 
 static void add_gradients(struct lines *lines, struct position *at, int epoch, int i) {
   unsigned active = schedule_active(at->schedule, epoch, i);
-  int marks = bits(active) * (EPOCH * epoch + i + 1);
+  int marks = set_size(active) * (EPOCH * epoch + i + 1);
   if (at->synced == 1)
     for (int half = 0; half < 2; half++)
-      lines_add(lines, at->rank, "layout %d %d 1", half, 100 * (lowest(active) + 1));
+      lines_add(lines, at->rank, "layout %d %d 1", half, 100 * (set_lowest(active) + 1));
   for (int b = 0; b < (at->synced == 0 ? DDP_FIRST_BUCKETS : DDP_BUCKETS); b++)
     lines_add(lines, at->rank, "bucket %d %d %d %u %d", epoch, i, b, active, marks);
   at->synced++;
@@ -135,7 +135,7 @@ static void add_iteration(struct lines *lines, struct position *at, int epoch, i
   unsigned active = schedule_active(at->schedule, epoch, i);
   const struct ddp *ddp = at->ddp;
   if (ddp->buffers) {
-    int root = lowest(active), iterations = seen(at->schedule, root, epoch, i);
+    int root = set_lowest(active), iterations = seen(at->schedule, root, epoch, i);
     lines_add(lines, at->rank, "buffer %d %d float32 %d %d", epoch, i, 100 * (root + 1),
               iterations);
     lines_add(lines, at->rank, "buffer %d %d int64 %d %d", epoch, i, 100 * (root + 1), iterations);
@@ -144,11 +144,11 @@ static void add_iteration(struct lines *lines, struct position *at, int epoch, i
     add_gradients(lines, at, epoch, i);
   if (ddp->metric_every != 0 && (i + 1) % ddp->metric_every == 0)
     lines_add(lines, at->rank, "metric %d %d %u %d", epoch, i, active,
-              bits(active) * (EPOCH * epoch + i + 1));
+              set_size(active) * (EPOCH * epoch + i + 1));
 }
 
 void lines_add_ddp(struct lines *lines, const struct schedule *schedule, const struct ddp *ddp) {
-  unsigned all = all_ranks(schedule->nranks);
+  unsigned all = set_of_all(schedule->nranks);
   for (int rank = 0; rank < schedule->nranks; rank++) {
     struct position at = {schedule, ddp, rank, 0};
     for (int epoch = 0; epoch < schedule->epochs; epoch++) {

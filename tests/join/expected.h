@@ -21,9 +21,9 @@ const char *schedule_text(const struct schedule *schedule);
 
 /* The ranks that do iteration i of an epoch, as bits; and how many, and the lowest of a set. */
 unsigned schedule_active(const struct schedule *schedule, int epoch, int i);
-int bits(unsigned ranks);
-int lowest(unsigned ranks);
-unsigned all_ranks(int nranks);
+int set_size(unsigned ranks);
+int set_lowest(unsigned ranks);
+unsigned set_of_all(int nranks);
 
 struct lines;
 struct lines *lines_create(void);

@@ -81,7 +81,7 @@ static const char *build_folder(void) {
 /* rank: -1 for a launcher that starts all ranks, else the one rank that it shall be. */
 static void command_make(struct command *command, const struct launch *launch, int rank, int port) {
   *command = (struct command){0};
-  add_words(command, "tools/nccl-join run --loopback --no-prefix");
+  add_words_printed(command, "%s/tools/nccl-join run --loopback --no-prefix", build_folder());
   if (rank < 0)
     add_words_printed(command, "-n %d", launch->nranks);
   if (rank < 0 ? launch->without != 0 : launch->without >> rank & 1)
@@ -128,6 +128,7 @@ static pid_t start(const struct command *command, int output, int errors) {
   setpgid(0, 0);
   dup2(output, STDOUT_FILENO);
   dup2(errors, STDERR_FILENO);
+  unsetenv("NCCL_JOIN_BUILD"); /* nccl-join takes what begins like that for a setting of its own */
   for (int i = 0; i < command->nvariables; i++) {
     char *name = strdup(command->variables[i]), *value = name;
     strsep(&value, "=");

@@ -99,4 +99,21 @@ $(LOOPBACK)/libcuda.so: $(LOOPBACK)/libcuda.so.1
 $(LOOPBACK)/libcudart.so: $(LOOPBACK)/libcudart.so.13
 	$(Q)ln -sf $(<F) $@
 
+# --- tests --------------------------------------------------------------------------------------------------
+
+LOOPBACK_CUDA_TEST_OBJS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/loopback/test/cuda_*.c))
+
+$(LOOPBACK_CUDA_TEST_OBJS): $(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -isystem $(CUDA13_INCLUDE) -c -o $@ $<
+
+$(BUILD)/tests/loopback-cuda: $(LOOPBACK_CUDA_TEST_OBJS) $(LOOPBACK_CUDA_LIBS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(LOOPBACK_CUDA_TEST_OBJS) -L$(LOOPBACK) -lcudart -lcuda \
+	  $(CRITERION_LIBS)
+
+check-loopback-cuda: $(BUILD)/tests/loopback-cuda
+	LD_LIBRARY_PATH=$(LOOPBACK) $<
+
 -include $(wildcard $(LOOPBACK)/cudart1?/*.d)

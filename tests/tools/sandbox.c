@@ -24,7 +24,7 @@ static double now(void) {
 }
 
 static void pause_a_little(void) {
-  nanosleep(&(struct timespec){0, 10 * 1000 * 1000}, NULL);
+  nanosleep(&(struct timespec){0, 10000000}, NULL);
 }
 
 const char *sandbox(void) {
@@ -48,7 +48,7 @@ static void shell(const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(command, sizeof(command), format, arguments);
   va_end(arguments);
-  cr_assert_eq(system(command), 0, "%s", command);
+  cr_assert_eq(system(command), 0, "%s", command); /* NOLINT(cert-env33-c) */
 }
 
 void sandbox_make(void) {
@@ -142,7 +142,7 @@ int all_gone(const char *file) {
   size_t size;
   double limit = now() + 2;
   for (char *line = read_output(file, bytes, &size); *line; line = strchr(line, '\n') + 1) {
-    while (kill((pid_t)atoi(line), 0) == 0 || errno != ESRCH) {
+    while (kill((pid_t)strtol(line, NULL, 10), 0) == 0 || errno != ESRCH) {
       if (now() > limit)
         return false;
       pause_a_little();

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define OUTPUT_MAX (16 * 1024 * 1024)
+#define OUTPUT_MAX ((size_t)16 * 1024 * 1024)
 
 struct result {
   int status; /* as a shell gives it */

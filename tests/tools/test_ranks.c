@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,8 +12,7 @@ TestSuite(ranks, .init = sandbox_make, .fini = sandbox_remove, .timeout = 60);
 
 #define expect_in(text, part) cr_expect(strstr(text, part), "no '%s' in: %s", part, text)
 
-/* --- variables
- * --------------------------------------------------------------------------------------------- */
+/* --- variables ------------------------------------------------------------------------------- */
 
 Test(ranks, have_torchruns_variables) {
   struct result result = run(
@@ -28,8 +28,8 @@ Test(ranks, have_torchruns_variables) {
 
 Test(ranks, share_a_port_that_is_free) {
   struct result result = run("nccl-join run -n 2 --no-prefix sh -c 'echo $MASTER_PORT'");
-  int first, second;
-  cr_assert_eq(sscanf(result.out, "%d\n%d\n", &first, &second), 2);
+  char *rest;
+  long first = strtol(result.out, &rest, 10), second = strtol(rest, &rest, 10);
   cr_expect_eq(first, second);
   cr_expect(first > 1023 && first < 65536);
 }
@@ -41,9 +41,7 @@ Test(ranks, only_rank_0_reads_what_is_piped_in) {
   expect_in(result.out, "[2] <>\n");
 }
 
-/* --- output
- * ------------------------------------------------------------------------------------------------
- */
+/* --- output ---------------------------------------------------------------------------------- */
 
 Test(ranks, output_lines_are_marked_and_stay_on_their_stream) {
   struct result result = run("nccl-join run -n 2 sh -c 'echo to out; echo to err >&2'");
@@ -77,7 +75,7 @@ Test(ranks, lines_written_in_pieces_never_mix) {
 Test(ranks, long_lines_stay_whole) {
   struct result result = run("nccl-join run -n 3 sh -c 'for i in 1 2 3; do head -c 300000 "
                              "/dev/zero | tr \"\\0\" $RANK; echo; done'");
-  cr_assert_eq(result.out_size, 9 * (300000 + 5));
+  cr_assert_eq(result.out_size, (size_t)9 * (300000 + 5));
   for (const char *line = result.out; *line; line += 300005)
     cr_assert(line[1] == line[4] && strspn(line + 4, (char[]){line[1], 0}) == 300000);
 }
@@ -125,8 +123,7 @@ Test(ranks, a_reader_that_goes_away_ends_the_run) {
   cr_expect(all_gone("pids"));
 }
 
-/* --- status and end
- * ---------------------------------------------------------------------------------------- */
+/* --- status and end -------------------------------------------------------------------------- */
 
 Test(ranks, that_all_end_well_are_a_success_whenever_each_ends) {
   struct result result = run("nccl-join run -n 3 sh -c 'sleep 0.$RANK; echo done'");

@@ -32,7 +32,7 @@ static void redirect(void) {
 static void clean(void) {
   char command[128];
   snprintf(command, sizeof(command), "rm -rf %s", folder);
-  cr_assert_eq(system(command), 0);
+  cr_assert_eq(system(command), 0); /* NOLINT(cert-env33-c) */
 }
 
 TestSuite(log, .init = redirect, .fini = clean);
@@ -133,7 +133,7 @@ Test(log, a_file_is_appended_to_and_the_first_open_counts) {
 
 Test(log, a_long_line_is_cut_to_its_size) {
   char text[3000];
-  for (size_t length = 900; length < sizeof(text) - 1; length += 7) {
+  for (size_t length = 900; length < sizeof(text) - 1; length += length < 1100 ? 1 : 97) {
     cr_assert_eq(truncate(stderr_path, 0), 0);
     memset(text, 'x', length);
     text[length] = '\0';

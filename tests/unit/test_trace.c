@@ -31,13 +31,12 @@ static void redirect(void) {
 static void clean(void) {
   char command[128];
   snprintf(command, sizeof(command), "rm -rf %s", folder);
-  cr_assert_eq(system(command), 0);
+  cr_assert_eq(system(command), 0); /* NOLINT(cert-env33-c) */
 }
 
 TestSuite(trace, .init = redirect, .fini = clean);
 
-/* --- reading back
- * ------------------------------------------------------------------------------------------ */
+/* --- reading back ---------------------------------------------------------------------------- */
 
 static char file_text[4 * 1024 * 1024];
 static char *lines[100000];
@@ -139,9 +138,7 @@ static unsigned long long now_ns(void) {
   return (unsigned long long)now.tv_sec * 1000000000u + (unsigned long long)now.tv_nsec;
 }
 
-/* --- tests
- * -------------------------------------------------------------------------------------------------
- */
+/* --- tests ----------------------------------------------------------------------------------- */
 
 Test(trace, header_and_records_are_as_documented) {
   unsigned long long before = now_ns();
@@ -310,7 +307,7 @@ Test(trace, a_file_in_place_of_the_folder_is_one_warning) {
 /* A limit on the size of files fails as a full disk does: with a short write. */
 Test(trace, a_full_disk_is_one_warning_and_the_file_ends_with_a_whole_line) {
   struct trace *trace = trace_open(folder, 0, 1, 1);
-  setrlimit(RLIMIT_FSIZE, &(struct rlimit){100 * 1000, RLIM_INFINITY});
+  setrlimit(RLIMIT_FSIZE, &(struct rlimit){100000, RLIM_INFINITY});
   for (uint64_t i = 0; i < 20000; i++)
     trace_event(trace, TRACE_COMMIT, i, "allreduce(sum, float32, 1024)", -1);
   trace_event(trace, TRACE_FAIL, 0, NULL, -1);

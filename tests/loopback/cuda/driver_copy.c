@@ -1,8 +1,10 @@
 /* Driver API: copies and fills. Compiled twice, see driver.h. */
 #include "tests/loopback/cuda/driver.h"
 
+#include "tests/loopback/cuda/capture.h"
 #include "tests/loopback/cuda/copy.h"
 #include "tests/loopback/cuda/memory.h"
+#include "tests/loopback/cuda/stream.h"
 
 #define SYNCHRONOUS true
 #define ASYNCHRONOUS false
@@ -61,10 +63,16 @@ static CUresult check_peers(CUcontext to, CUcontext from) {
   return context_is_live(to) && context_is_live(from) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+/* "Serialized with respect to all pending and future asynchronous work in to the current context, srcContext, and dstContext":
+ * cuMemcpyPeer. The host waits here for both, which is more than it promises. */
 CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                               CUcontext from_context, size_t size) {
   DRIVER_TRY(check_peers(to_context, from_context));
-  return copy(to, PLACE_FOR_DEVICE, from, PLACE_FOR_DEVICE, size, DEFAULT_STREAM, SYNCHRONOUS);
+  DRIVER_TRY(capture_forbids_unsafe());
+  stream_drain_context(to_context);
+  stream_drain_context(from_context);
+  DRIVER_TRY(copy(to, PLACE_FOR_DEVICE, from, PLACE_FOR_DEVICE, size, DEFAULT_STREAM, SYNCHRONOUS));
+  return stream_synchronise(DEFAULT_STREAM);
 }
 
 CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,

@@ -115,6 +115,13 @@ cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t stream, enum cudaStream
   return runtime_result(result);
 }
 
+/* The form with edges; until 13 that is not the one behind the plain name. */
+#if CUDART_VERSION >= 13000
+#define DRIVER_CAPTURE_INFO cuStreamGetCaptureInfo
+#else
+#define DRIVER_CAPTURE_INFO cuStreamGetCaptureInfo_v3
+#endif
+
 static cudaError_t capture_info(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
                                 unsigned long long *id, cudaGraph_t *graph,
                                 const cudaGraphNode_t **dependencies,
@@ -123,8 +130,8 @@ static cudaError_t capture_info(cudaStream_t stream, enum cudaStreamCaptureStatu
   cuuint64_t seen_id;
   CUresult result = status ? runtime_enter() : CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)
-    result = cuStreamGetCaptureInfo_v3(runtime_stream(stream), &seen, &seen_id, graph, dependencies,
-                                       NULL, count);
+    result = DRIVER_CAPTURE_INFO(runtime_stream(stream), &seen, &seen_id, graph, dependencies, NULL,
+                                 count);
   if (result != CUDA_SUCCESS)
     return runtime_result(result);
   *status = (enum cudaStreamCaptureStatus)seen;

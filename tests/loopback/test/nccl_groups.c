@@ -124,8 +124,11 @@ static void two_by_two(struct rank *rank) {
     OK(ncclCommCount(halves[i], &count));
     EXPECT(count == rank->nranks);
     OK(ncclAllReduce(buffers[i], buffers[i], 1, ncclInt32, ncclSum, halves[i], streams[i]));
-    OK(ncclAllReduce(buffers[i], buffers[i], 1, ncclInt32, ncclSum, comms[i], streams[i]));
   }
+  OK(ncclGroupEnd());
+  OK(ncclGroupStart());
+  for (int i = 0; i < 2; i++)
+    OK(ncclAllReduce(buffers[i], buffers[i], 1, ncclInt32, ncclSum, comms[i], streams[i]));
   OK(ncclGroupEnd());
   for (int i = 0; i < 2; i++) {
     stream_wait(streams[i]);

@@ -1,0 +1,78 @@
+/* The demonstration: training on real digits with uneven shards, every summed gradient checked. */
+#include "tests/join/expected.h"
+#include "tests/join/run.h"
+
+#include <criterion/criterion.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *build_folder(void) {
+  const char *folder = getenv("NCCL_JOIN_BUILD");
+  return folder != NULL && *folder != '\0' ? folder : "build";
+}
+
+static int remove_entry(const char *path, const struct stat *status, int flag, struct FTW *walk) {
+  (void)status;
+  (void)flag;
+  (void)walk;
+  return remove(path);
+}
+
+/* First line of a command's output; its exit status. */
+static int run_command(const char *command, char *line, int size) {
+  FILE *output = popen(command, "r");
+  cr_assert(output != NULL);
+  char rest[512];
+  if (fgets(line, size, output) == NULL)
+    *line = '\0';
+  while (fgets(rest, sizeof rest, output) != NULL)
+    ;
+  return pclose(output);
+}
+
+static void check_training(const char *shards, int nranks, unsigned without) {
+  char folder[] = "/tmp/nccl-join-test-XXXXXX", options[PATH_MAX], command[PATH_MAX], line[512];
+  cr_assert(mkdtemp(folder) != NULL);
+  snprintf(options, sizeof options, "--data %s/data/digits.csv --shards %s --record %s",
+           build_folder(), shards, folder);
+  struct run *result = run(&(struct launch){
+      .nranks = nranks, .program = "train", .options = options, .without = without});
+  assert_went_well(result);
+
+  snprintf(command, sizeof command, "%s/programs/check_sums %s", build_folder(), folder);
+  int status = run_command(command, line, sizeof line);
+  int right = 0, sums = -1;
+  cr_assert(sscanf(line, "%d of %d sums right", &right, &sums) == 2 && right == sums && sums > 100,
+            "%s", line);
+  cr_assert(status == 0);
+  nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+
+  /* Softmax regression gets most digits right after three epochs, on every rank the same. */
+  for (int rank = 0; rank < nranks; rank++) {
+    char key[64];
+    snprintf(key, sizeof key, "RESULT %d accuracy 2 ", rank);
+    const char *accuracy = strstr(result->output, key);
+    double held_out = 0, recognised = 0;
+    cr_assert(accuracy != NULL, "rank %d: no accuracy\n%s", rank, result->output);
+    cr_assert(sscanf(accuracy + strlen(key), "%lf %lf", &recognised, &held_out) == 2);
+    cr_assert(held_out == 297 && recognised > 0.85 * held_out, "%s", accuracy);
+  }
+  run_free(result);
+}
+
+Test(demo, uneven_shards) {
+  check_training("45,30,20,5", 4, 0);
+}
+Test(demo, smallest_shard_first) {
+  check_training("5,20,30,45", 4, 0);
+}
+Test(demo, even_shards) {
+  check_training("25", 4, 0);
+}
+Test(demo, even_shards_without_the_preload) {
+  check_training("25", 4, RUN_ALL_RANKS);
+}

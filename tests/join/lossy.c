@@ -1,0 +1,153 @@
+/* Collectives to which a joined rank cannot contribute nothing: refused, or allowed by
+ * NCCL_JOIN_LOSSY=zero. */
+#include "tests/join/expected.h"
+#include "tests/join/run.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { THEN = 3 }; /* all-reduces after a refusal, in programs/lossy */
+
+static struct run *run_lossy(const struct schedule *schedule, const char *collective, int root,
+                             const char *environment) {
+  char text[256];
+  snprintf(text, sizeof text, "--iterations %s --collective %s --root %d --then %d",
+           schedule_text(schedule), collective, root, THEN);
+  struct run *result = run(&(struct launch){
+      .nranks = schedule->nranks, .program = "lossy", .options = text, .environment = environment});
+  assert_went_well(result);
+  return result;
+}
+
+static bool has_result(const struct run *run, int rank, const char *text) {
+  char line[128];
+  snprintf(line, sizeof line, "RESULT %d %s", rank, text);
+  return strstr(run->output, line) != NULL;
+}
+
+/* Rank `joined` leaves; every other rank is refused, by the next call at the latest, goes on with
+ * all-reduces, and all leave in peace. One line names the joined rank, the call and the setting. */
+static void check_refused(const struct schedule *schedule, const char *collective, int joined,
+                          int root) {
+  struct run *result = run_lossy(schedule, collective, root, "");
+  char rank_name[16];
+  snprintf(rank_name, sizeof rank_name, "rank %d", joined);
+  cr_assert(run_says_in_a_line(result, rank_name, collective, "NCCL_JOIN_LOSSY", NULL),
+            "no line names %s, %s and NCCL_JOIN_LOSSY:\n%s", rank_name, collective, result->errors);
+  for (int rank = 0; rank < schedule->nranks; rank++) {
+    cr_assert(has_result(result, rank, "left"), "rank %d\n%s", rank, result->output);
+    cr_assert(has_result(result, rank, "refused") == (rank != joined), "rank %d\n%s%s", rank,
+              result->output, result->errors);
+    for (int step = 0; step < THEN && rank != joined; step++) {
+      char text[64];
+      unsigned active = set_of_all(schedule->nranks) & ~(1u << joined);
+      snprintf(text, sizeof text, "after %d %u ", step, active);
+      cr_assert(has_result(result, rank, text), "rank %d: no \"%s\"\n%s", rank, text,
+                result->output);
+    }
+    for (int i = schedule->n[0][joined] + 1; i < schedule->n[0][rank]; i++) {
+      char text[64];
+      snprintf(text, sizeof text, "got %d ", i);
+      cr_assert(!has_result(result, rank, text), "rank %d went on in iteration %d\n%s", rank, i,
+                result->output);
+    }
+  }
+  run_free(result);
+}
+
+Test(lossy, allgather_is_refused) {
+  check_refused(&(struct schedule){3, 1, {{1, 6, 6}}}, "allgather", 0, 0);
+}
+Test(lossy, allgather_is_refused_once_learnt) {
+  check_refused(&(struct schedule){3, 1, {{12, 20, 20}}}, "allgather", 0, 0);
+}
+Test(lossy, allgather_is_refused_to_a_rank_without_iterations) {
+  check_refused(&(struct schedule){3, 1, {{5, 0, 5}}}, "allgather", 1, 0);
+}
+Test(lossy, alltoall_is_refused) {
+  check_refused(&(struct schedule){3, 1, {{6, 2, 6}}}, "alltoall", 1, 0);
+}
+Test(lossy, alltoall_is_refused_once_learnt) {
+  check_refused(&(struct schedule){2, 1, {{20, 10}}}, "alltoall", 1, 0);
+}
+Test(lossy, gather_is_refused) {
+  check_refused(&(struct schedule){3, 1, {{2, 6, 6}}}, "gather", 0, 1);
+}
+Test(lossy, scatter_is_refused) {
+  check_refused(&(struct schedule){3, 1, {{2, 6, 6}}}, "scatter", 0, 0);
+}
+Test(lossy, scatter_is_refused_once_learnt) {
+  check_refused(&(struct schedule){3, 1, {{12, 20, 20}}}, "scatter", 0, 0);
+}
+
+/* A pair of numbers for each rank, zeros for those that have joined. */
+static void describe_gathered(char *text, size_t size, unsigned active, int nranks, int i) {
+  size_t length = (size_t)snprintf(text, size, "got %d", i);
+  for (int rank = 0; rank < nranks; rank++) {
+    bool heard = active >> rank & 1;
+    length += (size_t)snprintf(text + length, size - length, " %d %d", heard ? 100 * (rank + 1) : 0,
+                               heard ? i + 1 : 0);
+  }
+}
+
+/* Zeros in the place of the joined ranks, everything else as it should be. all: each rank gets a
+ * part from every rank; otherwise the root alone does. */
+static void check_zeros(const struct schedule *schedule, const char *collective, bool all,
+                        int root) {
+  struct run *result = run_lossy(schedule, collective, root, "NCCL_JOIN_LOSSY=zero");
+  struct lines *lines = lines_create();
+  for (int rank = 0; rank < schedule->nranks; rank++)
+    for (int i = 0; i < schedule->n[0][rank]; i++) {
+      char text[256];
+      unsigned active = schedule_active(schedule, 0, i);
+      lines_add(lines, rank, "sum %d %u %d", i, active, set_size(active) * (i + 1));
+      describe_gathered(text, sizeof text, active, schedule->nranks, i);
+      if (all || rank == root)
+        lines_add(lines, rank, "%s", text);
+    }
+  lines_add_left(lines, schedule->nranks);
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}
+
+Test(lossy, allgather_with_zeros) {
+  check_zeros(&(struct schedule){3, 1, {{2, 8, 6}}}, "allgather", true, 0);
+}
+Test(lossy, allgather_with_zeros_once_learnt) {
+  check_zeros(&(struct schedule){3, 1, {{20, 12, 16}}}, "allgather", true, 0);
+}
+Test(lossy, alltoall_with_zeros) {
+  check_zeros(&(struct schedule){3, 1, {{8, 2, 6}}}, "alltoall", true, 0);
+}
+Test(lossy, gather_with_zeros) {
+  check_zeros(&(struct schedule){3, 1, {{2, 8, 8}}}, "gather", false, 1);
+}
+
+/* A scatter's root that has joined has nothing but zeros to give. */
+Test(lossy, scatter_with_zeros) {
+  const struct schedule schedule = {3, 1, {{2, 6, 6}}};
+  struct run *result = run_lossy(&schedule, "scatter", 0, "NCCL_JOIN_LOSSY=zero");
+  struct lines *lines = lines_create();
+  for (int rank = 0; rank < schedule.nranks; rank++)
+    for (int i = 0; i < schedule.n[0][rank]; i++) {
+      unsigned active = schedule_active(&schedule, 0, i);
+      lines_add(lines, rank, "sum %d %u %d", i, active, set_size(active) * (i + 1));
+      lines_add(lines, rank, "got %d %d %d", i, i < 2 ? 100 : 0, i < 2 ? i + 1 : 0);
+    }
+  lines_add_left(lines, schedule.nranks);
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}
+
+/* Even loops know no joined rank: nothing is refused. */
+Test(lossy, nothing_is_refused_while_nobody_has_joined) {
+  static const char *const collectives[] = {"allgather", "alltoall", "gather", "scatter"};
+  for (int c = 0; c < 4; c++) {
+    struct run *result = run_lossy(&(struct schedule){3, 1, {{6, 6, 6}}}, collectives[c], 0, "");
+    cr_assert(strstr(result->output, "refused") == NULL, "%s\n%s", collectives[c], result->errors);
+    run_free(result);
+  }
+}

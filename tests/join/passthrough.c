@@ -1,0 +1,145 @@
+/* When nccl-join has nothing to do it is not there; when it cannot work it says so. */
+#include "tests/join/expected.h"
+#include "tests/join/run.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct run *launch_with(int nranks, const char *program, const char *options,
+                               const char *environment, unsigned without) {
+  return run(&(struct launch){.nranks = nranks,
+                              .program = program,
+                              .options = options,
+                              .environment = environment,
+                              .without = without});
+}
+
+/* Even programs: with the preload, with NCCL_JOIN=0, and without it; the same results, and nothing
+ * said. */
+static void check_even(int nranks, const char *program, const char *options) {
+  struct run *without = launch_with(nranks, program, options, "", RUN_ALL_RANKS);
+  struct run *with = launch_with(nranks, program, options, "", 0);
+  struct run *off = launch_with(nranks, program, options, "NCCL_JOIN=0", 0);
+  assert_went_well(without);
+  assert_went_well(with);
+  assert_went_well(off);
+  assert_same_results(without, with);
+  assert_same_results(without, off);
+  cr_assert_str_eq(with->errors, without->errors);
+  cr_assert_str_eq(off->errors, without->errors);
+  run_free(without);
+  run_free(with);
+  run_free(off);
+}
+
+Test(passthrough, even_sums) {
+  check_even(4, "sum", "--iterations 6 --collectives 2");
+}
+Test(passthrough, even_averages_ahead) {
+  check_even(3, "sum", "--iterations 40 --reduction avg --sync end");
+}
+Test(passthrough, even_training) {
+  check_even(4, "ddp", "--iterations 8/8 --buffers 1 --metric-every 3 --after both");
+}
+Test(passthrough, even_reductions) {
+  check_even(2, "reductions", "--iterations 3");
+}
+Test(passthrough, even_groups) {
+  check_even(3, "groups", "--iterations 6 --mode two");
+}
+Test(passthrough, even_groups_over_communicators) {
+  check_even(3, "groups", "--iterations 6 --mode both");
+}
+Test(passthrough, even_gathers) {
+  check_even(3, "lossy", "--iterations 5 --collective allgather");
+}
+Test(passthrough, even_endings) {
+  check_even(3, "endings", "--iterations 5 --end finalize,abort,destroy");
+}
+
+/* The numbers, too. */
+Test(passthrough, off_means_plain_sums) {
+  const struct schedule schedule = {3, 1, {{3, 3, 3}}};
+  struct run *result = launch_with(3, "sum", "--iterations 3", "NCCL_JOIN=0", 0);
+  assert_went_well(result);
+  struct lines *lines = lines_create();
+  lines_add_sum(lines, &schedule, 1);
+  lines_add_left(lines, 3);
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}
+
+/* Uneven programs do not come through without it: this is what the other tests are worth. */
+static void check_stuck(const char *program, const char *options, const char *environment,
+                        unsigned without) {
+  struct run *result = run(&(struct launch){.nranks = 3,
+                                            .program = program,
+                                            .options = options,
+                                            .environment = environment,
+                                            .without = without,
+                                            .limit_s = 3});
+  cr_assert(run_is_stuck(result), "came through with status %d\n%s%s", result->status,
+            result->output, result->errors);
+  run_free(result);
+}
+
+Test(passthrough, uneven_sums_hang_without_the_preload) {
+  check_stuck("sum", "--iterations 3+1", "LOOPBACK_DEATH=hang", RUN_ALL_RANKS);
+}
+Test(passthrough, uneven_sums_hang_when_off) {
+  check_stuck("sum", "--iterations 3+1", "LOOPBACK_DEATH=hang NCCL_JOIN=0", 0);
+}
+Test(passthrough, uneven_training_does_not_come_through_without_the_preload) {
+  check_stuck("ddp", "--iterations 3,6,6 --after barrier", "LOOPBACK_DEATH=hang", RUN_ALL_RANKS);
+}
+Test(passthrough, uneven_groups_hang_without_the_preload) {
+  check_stuck("groups", "--iterations 2,4,4 --mode both", "LOOPBACK_DEATH=hang", RUN_ALL_RANKS);
+}
+
+/* One rank has no preload: join is off for all, which one line says, and an even program ends as
+ * ever. */
+Test(passthrough, rank_without_the_preload_turns_join_off) {
+  struct run *result = run(&(struct launch){.nranks = 3,
+                                            .program = "sum",
+                                            .options = "--iterations 5",
+                                            .without = 1u << 1,
+                                            .each = true});
+  assert_went_well(result);
+  const struct schedule schedule = {3, 1, {{5, 5, 5}}};
+  struct lines *lines = lines_create();
+  lines_add_sum(lines, &schedule, 1);
+  lines_add_left(lines, 3);
+  assert_results(result, lines);
+  lines_free(lines);
+  cr_assert(run_says_in_a_line(result, "NCCL JOIN", "off", NULL) ||
+                run_says_in_a_line(result, "NCCL-JOIN", "off", NULL) ||
+                run_says_in_a_line(result, "JOIN", "off", NULL),
+            "no line says that join is off:\n%s", result->errors);
+  run_free(result);
+}
+
+/* A wrong setting must not become a hang hours later: communicators are refused, and the accepted
+ * values shown. */
+static void check_wrong_setting(const char *setting, const char *name, const char *accepted) {
+  struct run *result = launch_with(2, "sum", "--iterations 3", setting, 0);
+  cr_assert(!result->timed_out && result->status == 1, "status %d\n%s", result->status,
+            result->errors);
+  cr_assert(strstr(result->output, "error 5 ncclCommInitRank") != NULL ||
+                strstr(result->output, "error 4 ncclCommInitRank") != NULL,
+            "the communicator was made\n%s%s", result->output, result->errors);
+  cr_assert(run_says_in_a_line(result, name, accepted, NULL), "no line with %s and %s:\n%s", name,
+            accepted, result->errors);
+  run_free(result);
+}
+
+Test(passthrough, wrong_value_is_an_error) {
+  check_wrong_setting("NCCL_JOIN_LOSSY=zeros", "NCCL_JOIN_LOSSY", "zero");
+}
+Test(passthrough, number_that_is_none_is_an_error) {
+  check_wrong_setting("NCCL_JOIN_TIMEOUT=soon", "NCCL_JOIN_TIMEOUT", "soon");
+}
+Test(passthrough, unknown_setting_is_an_error) {
+  check_wrong_setting("NCCL_JOIN_LOSY=zero", "NCCL_JOIN_LOSY", "NCCL_JOIN_LOSSY");
+}

@@ -1,0 +1,129 @@
+/* Training as PyTorch's DistributedDataParallel does it, with what users put around it. */
+#include "tests/join/expected.h"
+#include "tests/join/run.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+/* Runs programs/ddp and compares every number. */
+static void check_ddp(const struct schedule *schedule, const struct ddp *ddp, const char *more) {
+  char text[512];
+  bool evaluation = ddp->batches > 0;
+  snprintf(
+      text, sizeof text,
+      "--iterations %s --sync-every %d --metric-every %d --buffers %d --after %s --batches %d %s",
+      schedule_text(schedule), ddp->sync_every > 0 ? ddp->sync_every : 1, ddp->metric_every,
+      ddp->buffers,
+      evaluation && ddp->barrier ? "both"
+      : evaluation               ? "evaluation"
+      : ddp->barrier             ? "barrier"
+                                 : "none",
+      ddp->batches, more);
+  struct run *result =
+      run(&(struct launch){.nranks = schedule->nranks, .program = "ddp", .options = text});
+  assert_went_well(result);
+  struct lines *lines = lines_create();
+  lines_add_ddp(lines, schedule, ddp);
+  lines_add_left(lines, schedule->nranks);
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}
+
+/* Buckets are rebuilt after the first iteration: three become four, with two broadcasts in between.
+ */
+Test(training, buckets_change_after_the_first_iteration) {
+  check_ddp(&(struct schedule){3, 1, {{5, 8, 8}}}, &(struct ddp){0}, "");
+}
+Test(training, rank_leaves_before_the_buckets_change) {
+  check_ddp(&(struct schedule){3, 1, {{8, 1, 8}}}, &(struct ddp){0}, "");
+}
+Test(training, rank_0_leaves_before_the_buckets_change) {
+  check_ddp(&(struct schedule){3, 1, {{1, 8, 6}}}, &(struct ddp){0}, "");
+}
+Test(training, rank_0_has_no_iterations) {
+  check_ddp(&(struct schedule){4, 1, {{0, 10, 10, 10}}}, &(struct ddp){0}, "");
+}
+Test(training, last_rank_has_no_iterations) {
+  check_ddp(&(struct schedule){3, 1, {{3, 3, 0}}}, &(struct ddp){0}, "");
+}
+Test(training, rank_leaves_when_the_loop_is_well_learnt) {
+  check_ddp(&(struct schedule){4, 1, {{30, 12, 30, 20}}}, &(struct ddp){0}, "");
+}
+Test(training, hosts_that_run_ahead) {
+  check_ddp(&(struct schedule){4, 1, {{60, 25, 60, 40}}}, &(struct ddp){0}, "--sync end");
+}
+
+/* Gradients accumulate over k iterations; ranks leave in the middle of that. */
+Test(training, gradients_summed_in_every_second_iteration) {
+  check_ddp(&(struct schedule){3, 1, {{5, 12, 11}}}, &(struct ddp){.sync_every = 2}, "");
+}
+Test(training, gradients_summed_in_every_fifth_iteration) {
+  check_ddp(&(struct schedule){3, 1, {{23, 48, 40}}}, &(struct ddp){.sync_every = 5}, "");
+}
+Test(training, gradients_summed_in_every_ninth_iteration) {
+  check_ddp(&(struct schedule){2, 1, {{4, 60}}}, &(struct ddp){.sync_every = 9}, "");
+}
+
+/* Buffers come from rank 0, which leaves first: the lowest active rank's instead, and never zeros.
+ */
+Test(training, buffers_when_rank_0_leaves_first) {
+  check_ddp(&(struct schedule){3, 1, {{4, 9, 12}}}, &(struct ddp){.buffers = true}, "");
+}
+Test(training, buffers_when_ranks_leave_in_order) {
+  check_ddp(&(struct schedule){4, 1, {{3, 6, 9, 12}}}, &(struct ddp){.buffers = true}, "");
+}
+Test(training, buffers_when_rank_0_has_no_iterations) {
+  check_ddp(&(struct schedule){3, 1, {{0, 5, 5}}}, &(struct ddp){.buffers = true}, "");
+}
+Test(training, buffers_when_rank_0_stays) {
+  check_ddp(&(struct schedule){3, 1, {{12, 4, 8}}}, &(struct ddp){.buffers = true}, "");
+}
+Test(training, buffers_when_rank_0_leaves_after_long) {
+  check_ddp(&(struct schedule){2, 1, {{20, 30}}}, &(struct ddp){.buffers = true}, "--sync end");
+}
+
+/* A metric now and then is not a rank leaving. */
+Test(training, metric_in_every_third_iteration) {
+  check_ddp(&(struct schedule){3, 1, {{20, 20, 20}}}, &(struct ddp){.metric_every = 3}, "");
+}
+Test(training, metric_and_ranks_that_leave) {
+  check_ddp(&(struct schedule){4, 1, {{30, 14, 30, 22}}}, &(struct ddp){.metric_every = 4}, "");
+}
+Test(training, metric_in_every_iteration) {
+  check_ddp(&(struct schedule){3, 1, {{9, 14, 5}}}, &(struct ddp){.metric_every = 1}, "");
+}
+
+/* Joining again, epoch after epoch. */
+Test(training, several_epochs_with_a_barrier) {
+  check_ddp(&(struct schedule){3, 3, {{6, 9, 12}, {6, 9, 12}, {6, 9, 12}}},
+            &(struct ddp){.barrier = true}, "");
+}
+Test(training, another_rank_leaves_first_in_each_epoch) {
+  check_ddp(&(struct schedule){3, 4, {{4, 9, 9}, {9, 4, 7}, {8, 8, 3}, {5, 0, 9}}},
+            &(struct ddp){.barrier = true}, "");
+}
+Test(training, evaluation_after_each_epoch) {
+  check_ddp(&(struct schedule){4, 3, {{5, 9, 7, 9}, {9, 5, 9, 7}, {9, 9, 5, 9}}},
+            &(struct ddp){.batches = 3}, "");
+}
+Test(training, evaluation_longer_than_the_loop) {
+  check_ddp(&(struct schedule){2, 2, {{3, 5}, {5, 3}}}, &(struct ddp){.batches = 12}, "");
+}
+Test(training, evaluation_and_barrier_with_hosts_that_run_ahead) {
+  check_ddp(&(struct schedule){3, 2, {{20, 35, 30}, {35, 20, 30}}},
+            &(struct ddp){.batches = 4, .barrier = true}, "--sync end");
+}
+
+/* The barrier is of all ranks, whenever they come: its sum is the mask of all. */
+Test(training, barrier_after_an_uneven_loop_meets_all) {
+  check_ddp(&(struct schedule){4, 1, {{3, 6, 10, 8}}}, &(struct ddp){.barrier = true}, "");
+}
+Test(training, barrier_met_by_a_rank_without_iterations) {
+  check_ddp(&(struct schedule){3, 2, {{2, 5, 5}, {0, 6, 6}}}, &(struct ddp){.barrier = true}, "");
+}
+
+Test(training, everything_at_once) {
+  check_ddp(&(struct schedule){4, 2, {{12, 8, 16, 16}, {12, 16, 8, 16}}},
+            &(struct ddp){.buffers = true, .batches = 2, .barrier = true}, "");
+}
