@@ -205,6 +205,7 @@ static void publish(struct team *team, struct unit unit, uint64_t hash, uint32_t
   team->shadows = real ? 0 : team->shadows + 1;
   team->shadows_total += !real;
   team->reals += real;
+  team->leaves += (flags & ENTRY_LEAVE) != 0;
   STORE(entry->hash, hash);
   STORE(entry->reals, team->reals);
   STORE(entry->run_start, team->run_start);

@@ -64,6 +64,7 @@ struct team {
   symbol_t symbol_last;     /* of the last unit in G */
   uint64_t shadows;         /* shadows since the last unit issued for real */
   uint64_t shadows_total;
+  uint64_t leaves; /* how many of the indices passed were LEAVE */
 
   /* The claim. */
   bool claimed, claim_written;

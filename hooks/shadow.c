@@ -21,13 +21,14 @@ SAME(DATATYPE_UINT64, ncclUint64);
 SAME(DATATYPE_FLOAT16, ncclFloat16);
 SAME(DATATYPE_FLOAT32, ncclFloat32);
 SAME(DATATYPE_FLOAT64, ncclFloat64);
-SAME(DATATYPE_BFLOAT16, ncclBfloat16);
 SAME(REDUCTION_SUM, ncclSum);
 SAME(REDUCTION_PROD, ncclProd);
 SAME(REDUCTION_MAX, ncclMax);
 SAME(REDUCTION_MIN, ncclMin);
 SAME(REDUCTION_AVG, ncclAvg);
-#if NCCL_VERSION_CODE >= 22400
+#if NCCL_VERSION_CODE >=                                                                           \
+    22400 /* before, bfloat16 is declared for C++ only, and float8 not at all */
+SAME(DATATYPE_BFLOAT16, ncclBfloat16);
 SAME(DATATYPE_FLOAT8E4M3, ncclFloat8e4m3);
 SAME(DATATYPE_FLOAT8E5M2, ncclFloat8e5m2);
 #endif

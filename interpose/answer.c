@@ -186,8 +186,8 @@ static void note_shadow(struct endpoint *end, uint64_t index, struct unit unit) 
 static void note_return(struct endpoint *end, uint64_t index) {
   if (end->shadows == 0)
     return;
-  log_line(LOG_LEVEL_INFO, "rank %u goes on at collective %llu, after %llu shadows", end->team->plane->rank,
-           (unsigned long long)index, (unsigned long long)end->shadows);
+  log_line(LOG_LEVEL_INFO, "rank %u is active again from collective %llu on, shadows since it joined: %llu",
+           end->team->plane->rank, (unsigned long long)index, (unsigned long long)end->shadows);
   end->shadows = 0;
   if (end->shadow != NULL)
     shadow_release(end->shadow, &(struct shadow_limit){0}, NULL);
@@ -297,7 +297,7 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     return;
   case TEAM_LEFT:
     trace(end, TRACE_DONE, team_index(end->team), wish->unit, -1);
-    note_return(end, team_index(end->team));
+    end->shadows = 0;
     settle_wish(wish, ncclSuccess);
     return;
   case TEAM_REFUSED:

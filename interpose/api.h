@@ -8,14 +8,12 @@
  *
  *   since       NCCL_VERSION_CODE of the first release that has it; API_OLDEST for 2.18 and earlier
  *   name        without the prefix "nccl"
- *   parameters  as nccl.h declares them (the compiler compares them with the installed one)
- *   arguments   the same, as they are passed on
- *   handling    HANDLED   exported; the call becomes join_<name>
- *               UNFIT     exported; join_unfit(comm, ...) learns that this communicator cannot be
- *                         shadowed from now on, then the real function is called
- *               OBSERVED  exported; the real function is called, then saw_<name>(result, ...)
- * learns what it returned CALLED    not exported: only called by nccl-join, which also knows NCCL
- * by them
+ *   parameters  as nccl.h declares them, which the compiler checks; no const on what is passed by
+ * value arguments   the same, as they are passed on handling    HANDLED   exported; the call
+ * becomes join_<name> UNFIT     exported; join_unfit(comm, ...) learns that this communicator
+ * cannot be shadowed from now on, then the real function is called OBSERVED  exported; the real
+ * function is called, then saw_<name>(result, ...) learns what it returned CALLED    not exported:
+ * only called by nccl-join, which also knows NCCL by them
  *
  * Exported is what must be seen, and nothing else. A program may ask whether a function exists (a
  * weak symbol, dlsym) and take our wrapper for a yes although its NCCL is older. Whatever may stand
@@ -126,7 +124,7 @@
       (op, scalar, datatype, residence, comm), HANDLED) \
   API(API_OLDEST, RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm), (op, comm), HANDLED) \
   /* A shadow's buffers would have to be registered as the peers' are. */ \
-  API(21900, CommRegister, (const ncclComm_t comm, void *buff, size_t size, void **handle), \
+  API(21900, CommRegister, (ncclComm_t comm, void *buff, size_t size, void **handle), \
       (comm, buff, size, handle), UNFIT) \
   API(22700, CommWindowRegister, \
       (ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags), \
@@ -154,9 +152,9 @@
       (nDesc, signalDescs, comm, stream), UNFIT) \
   /* Questions that nccl-join itself asks. */ \
   API(API_OLDEST, GetVersion, (int *version), (version), CALLED) \
-  API(API_OLDEST, CommCount, (const ncclComm_t comm, int *count), (comm, count), CALLED) \
-  API(API_OLDEST, CommUserRank, (const ncclComm_t comm, int *rank), (comm, rank), CALLED) \
-  API(API_OLDEST, CommCuDevice, (const ncclComm_t comm, int *device), (comm, device), CALLED)
+  API(API_OLDEST, CommCount, (ncclComm_t comm, int *count), (comm, count), CALLED) \
+  API(API_OLDEST, CommUserRank, (ncclComm_t comm, int *rank), (comm, rank), CALLED) \
+  API(API_OLDEST, CommCuDevice, (ncclComm_t comm, int *device), (comm, device), CALLED)
 // clang-format on
 
 /* What else is exported: the ways a process begins and ends, see process.h. */

@@ -213,6 +213,7 @@ static bool try_to_join(struct communicator *comm, struct communicator *first,
     return false;
   if (real.CommCuDevice(comm->handle, &comm->device) != ncclSuccess)
     return false;
+  log_set_device(comm->device);
   struct roster roster;
   bool joined = false;
   if (!roster_read(&roster, comm))

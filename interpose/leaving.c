@@ -45,8 +45,8 @@ static void depart(struct departure *departure) {
     struct endpoint *end = departure->wishes[i].end;
     if (!end->failed)
       finish_shadows(end);
-    log_line(LOG_LEVEL_INFO, "rank %u goes on: %llu collectives, %llu of them as shadows",
-             end->team->plane->rank, (unsigned long long)end->team->head,
+    log_line(LOG_LEVEL_INFO, "all ranks have left; rank %u goes on after %llu collectives, shadows among them: %llu",
+             end->team->plane->rank, (unsigned long long)(end->team->head - end->team->leaves),
              (unsigned long long)end->team->shadows_total);
     if (end->trace != NULL)
       trace_flush(end->trace);

@@ -90,9 +90,13 @@ void process_watch_fork(void) {
 
 /* ---- the doors ---- */
 
+typedef void any_function(void);
+
 /* Asked for at each call, each of which happens once: nothing to keep. */
-static uintptr_t libc_function(const char *name) {
-  return (uintptr_t)dlsym(RTLD_NEXT, name);
+static any_function *libc_function(const char *name) {
+  any_function *function;
+  *(void **)&function = dlsym(RTLD_NEXT, name); /* as dlsym(3) says it is to be done */
+  return function;
 }
 
 static _Noreturn void end(const char *name, int status) {

@@ -10,7 +10,6 @@
 #include <link.h>
 #include <limits.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,9 +40,11 @@ static const struct {
 
 /* ---- where to look ---- */
 
+typedef void any_function(void);
+
 struct findings {
-  void *address[REAL_FUNCTIONS]; /* NULL: not found yet */
-  unsigned step;                 /* that found NCCL */
+  any_function *function[REAL_FUNCTIONS]; /* NULL: not found yet */
+  unsigned step;                          /* that found NCCL */
 };
 
 static bool is_ours(const void *address) {
@@ -60,11 +61,10 @@ static bool look_in(void *handle, struct findings *findings) {
     void *address = dlsym(handle, functions[i].profiled + 1);
     if (address == NULL || is_ours(address))
       address = dlsym(handle, functions[i].profiled);
-    if (address == NULL) {
+    if (address == NULL)
       nccl = nccl && !functions[i].telling;
-    } else if (findings->address[i] == NULL) {
-      findings->address[i] = address;
-    }
+    else if (findings->function[i] == NULL)
+      *(void **)&findings->function[i] = address; /* as dlsym(3) says it is to be done */
   }
   return nccl;
 }
@@ -155,10 +155,12 @@ static ncclResult_t no_function(enum real_function function) {
   static ncclResult_t missing_##name parameters {                                                  \
     return no_function(REAL_##name);                                                               \
   }
+// NOLINTBEGIN(misc-unused-parameters)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 NCCL_API(STAND_INS)
 #pragma GCC diagnostic pop
+// NOLINTEND(misc-unused-parameters)
 
 struct real_functions real = {
 #define FIRST(since, name, parameters, arguments, handling) .name = first_##name,
@@ -169,14 +171,16 @@ struct real_functions real = {
 /* ---- the table ---- */
 
 static void install(const struct findings *findings) {
+// NOLINTBEGIN(bugprone-macro-parentheses): a type
 #define INSTALL(since, name, parameters, arguments, handling)                                      \
-  atomic_store(&present[REAL_##name], findings->address[REAL_##name] != NULL);                     \
-  atomic_store(&real.name,                                                                         \
-               findings->address[REAL_##name] == NULL                                              \
-                   ? missing_##name                                                                \
-                   : (ncclResult_t(*) parameters)(uintptr_t)findings->address[REAL_##name]);
+  {                                                                                                \
+    any_function *found = findings->function[REAL_##name];                                         \
+    atomic_store(&present[REAL_##name], found != NULL);                                            \
+    atomic_store(&real.name, found == NULL ? missing_##name : (ncclResult_t(*) parameters)found);  \
+  }
   NCCL_API(INSTALL)
 #undef INSTALL
+  // NOLINTEND(bugprone-macro-parentheses)
   atomic_store(&found_by, findings->step + 1);
 }
 
@@ -199,14 +203,16 @@ bool real_has(enum real_function function) {
 
 const char *real_describe(char *text, size_t size) {
   int version = 0;
-  Dl_info object;
-  if (!real_resolve() || real.GetVersion(&version) != ncclSuccess ||
-      dladdr((void *)(uintptr_t)real.GetVersion, &object) == 0) {
+  if (!real_resolve() || real.GetVersion(&version) != ncclSuccess) {
     snprintf(text, size, "no NCCL");
     return text;
   }
+  ncclResult_t (*function)(int *) = real.GetVersion;
+  Dl_info object = {0};
+  dladdr(*(void **)&function, &object);
   snprintf(text, size, "NCCL %d.%d.%d in %s (found by %s)", VERSION_MAJOR(version),
-           VERSION_MINOR(version), VERSION_PATCH(version), object.dli_fname,
+           VERSION_MINOR(version), VERSION_PATCH(version),
+           object.dli_fname == NULL ? "?" : object.dli_fname,
            steps[atomic_load(&found_by) - 1].name);
   return text;
 }

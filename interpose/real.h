@@ -30,10 +30,12 @@
 
 /* Atomic because the first call in one thread fills them in while another may be calling. */
 struct real_functions {
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration
 #define REAL_MEMBER(since, name, parameters, arguments, handling)                                  \
   ncclResult_t(*_Atomic name) parameters;
   NCCL_API(REAL_MEMBER)
 #undef REAL_MEMBER
+  // NOLINTEND(bugprone-macro-parentheses)
 };
 extern __attribute__((visibility("hidden"))) struct real_functions real;
 

@@ -8,7 +8,7 @@
 #   tests/loopback    the stand-ins themselves
 
 
-tests_CFLAGS = -I$(NCCL_INCLUDE) -I$(CUDA13_INCLUDE) -Wno-missing-prototypes -Wno-overlength-strings -Wno-write-strings
+tests_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -Wno-missing-prototypes -Wno-overlength-strings -Wno-write-strings
 CRITERION_LIBS ?= -lcriterion
 
 -include tests/programs/programs.mk

@@ -33,8 +33,10 @@ static void exports_of_table(char *text) {
   }
   qsort(names, kept, sizeof names[0], by_name);
   text[0] = '\0';
-  for (size_t i = 0; i < kept; i++)
-    strcat(strcat(text, names[i]), "\n");
+  for (size_t i = 0; i < kept; i++) {
+    workshop_append(text, LENGTH, names[i]);
+    workshop_append(text, LENGTH, "\n");
+  }
 }
 
 /* Both objects are made by the same rules; the double is always there. */
@@ -97,20 +99,19 @@ Test(exports, the_product_is_bound_at_start_and_stays) {
 Test(exports, the_real_nccl_has_what_the_table_says) {
   if (!workshop_has_nccl())
     cr_skip("NCCL_LIBRARY names no real NCCL");
-  struct outcome outcome = workshop_run("strings -n 8 $N | grep -m1 -o 'NCCL version [0-9.]*'");
-  int major = 0;
-  int minor = 0;
-  cr_assert_eq(sscanf(outcome.output, "NCCL version %d.%d", &major, &minor), 2, "%s",
-               outcome.output);
-  int newest = major * 10000 + minor * 100 + 99;
+  struct outcome outcome =
+      workshop_run("env TELL=1 LD_LIBRARY_PATH=$L $W/linked GetVersion | sed -n 's/^version //p'");
+  long newest = strtol(outcome.output, NULL, 10) / 100 * 100 + 99;
+  cr_assert_gt(newest, 20000, "%s", outcome.output);
   char expected[LENGTH] = "";
 #define EXPECT(since, name, parameters, arguments, handling)                                       \
   if ((since) <= newest)                                                                           \
-    strcat(expected, "nccl" #name "\n");
+    workshop_append(expected, sizeof expected, "nccl" #name "\n");
   NCCL_API(EXPECT)
   char command[LENGTH] = "nm -D --defined-only $N | awk '{print $3}' > $W/has; for f in";
-#define ASK(since, name, parameters, arguments, handling) strcat(command, " nccl" #name);
+#define ASK(since, name, parameters, arguments, handling)                                          \
+  workshop_append(command, sizeof command, " nccl" #name);
   NCCL_API(ASK)
-  strcat(command, "; do grep -x $f $W/has || true; done");
+  workshop_append(command, sizeof command, "; do grep -x $f $W/has || true; done");
   workshop_expect(command, 0, expected);
 }

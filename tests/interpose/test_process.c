@@ -56,10 +56,10 @@ static void under(const char *sanitizer, const char *library) {
   const char door[] = "leave 3\natexit\ndestructor\n";
   char expected[1024] = "";
   for (int i = 0; i < 4; i++) {
-    strcat(expected, i == 2 ? "doors_" : "");
-    strcat(expected, i == 2 ? sanitizer : "");
-    strcat(expected, i == 2 ? ": the end\n" : "");
-    strcat(expected, door);
+    workshop_append(expected, sizeof expected, i == 2 ? "doors_" : "");
+    workshop_append(expected, sizeof expected, i == 2 ? sanitizer : "");
+    workshop_append(expected, sizeof expected, i == 2 ? ": the end\n" : "");
+    workshop_append(expected, sizeof expected, door);
   }
   cr_assert_str_eq(outcome.output, expected, "%s", outcome.output);
 }

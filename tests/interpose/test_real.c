@@ -96,6 +96,29 @@ Test(real, by_python_looking_the_name_up_in_the_program) {
                   0, "join ncclGroupStart\nreal ncclGroupStart\n");
 }
 
+Test(real, found_by_many_threads_at_once) {
+  struct outcome outcome = workshop_run("for i in 1 2 3 4 5 6 7 8 9 10; do env $J $W/crowd; done | "
+                                        "sort | uniq -c | sed 's/^ *//'");
+  cr_assert_str_eq(outcome.output, "160 join ncclAllReduce\n160 real ncclAllReduce\n", "%s",
+                   outcome.output);
+}
+
+Test(real, found_by_many_threads_without_a_race) {
+  struct outcome outcome = workshop_run(
+      "s=$(gcc -print-file-name=libtsan.so); test -e \"$s\" || exit 77;"
+      "i=$(sed -n 's/^\\(NCCL\\|CUDA13\\)_INCLUDE = /-isystem /p' .deps/paths.mk);"
+      "t='gcc -w -O1 -g -D_GNU_SOURCE -fsanitize=thread -I.';"
+      "$t $i -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -o $W/racing.so "
+      "-Wl,--version-script=$W/exports.map tests/interpose/parts/double.c interpose/wrappers.c "
+      "interpose/guard.c interpose/real.c interpose/process.c core/settings.c core/log.c &&"
+      "$t $i -o $W/racing tests/interpose/parts/crowd.c -L$W/fake -l:libnccl.so.2 "
+      "-Wl,-rpath,$W/fake || exit 77;"
+      "env QUIET=1 LD_PRELOAD=\"$s $W/racing.so\" $W/racing | grep -v '^real '");
+  if (outcome.status == 77)
+    cr_skip("no libtsan");
+  cr_assert_str_eq(outcome.output, "", "%s", outcome.output);
+}
+
 Test(real, describes_what_it_found) {
   struct outcome outcome = workshop_run("env $J DESCRIBE=1 $W/linked GetUniqueId");
   cr_assert_not_null(strstr(outcome.output, "NCCL 2.28.9 in "), "%s", outcome.output);

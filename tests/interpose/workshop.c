@@ -16,7 +16,9 @@ static const char variables[] = "B=$(readlink -f \"${NCCL_JOIN_BUILD:-build}\")\
                                 "P=LD_PRELOAD=$B/lib/libnccl-join.so\n"
                                 "N=$NCCL_LIBRARY\n"
                                 "L=$(dirname \"$N\")\n"
-                                "export B W J P N L\n";
+                                "export B W J P N L\n"
+                                /* The product would take it for a setting that it does not know. */
+                                "unset NCCL_JOIN_BUILD\n";
 
 static char *with_variables(const char *command) {
   char *script;
@@ -28,7 +30,7 @@ static char *with_variables(const char *command) {
 ReportHook(PRE_ALL)(struct criterion_test_set *tests) {
   (void)tests;
   char *script = with_variables("exec tests/interpose/parts/build.sh \"$W\"");
-  int status = system(script);
+  int status = system(script); // NOLINT(cert-env33-c): the point of it
   free(script);
   if (status != 0) {
     fputs("tests/interpose: the tests' programs could not be built, see above\n", stderr);
@@ -50,13 +52,19 @@ struct outcome workshop_run(const char *command) {
   char *script = with_variables(command);
   setenv("SCRIPT", script, 1);
   free(script);
-  FILE *pipe = popen("exec timeout -s KILL 30 sh -c \"$SCRIPT\" 2>&1", "r");
+  FILE *pipe = popen("exec timeout -s KILL 30 sh -c \"$SCRIPT\" 2>&1", "r"); // NOLINT(cert-env33-c)
   cr_assert_not_null(pipe);
   size_t length = fread(outcome.output, 1, sizeof outcome.output - 1, pipe);
   outcome.output[length] = '\0';
   int status = pclose(pipe);
   outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return outcome;
+}
+
+void workshop_append(char *text, size_t size, const char *more) {
+  size_t length = strlen(text);
+  int added = snprintf(text + length, size - length, "%s", more);
+  cr_assert_lt(length + (size_t)added, size);
 }
 
 void workshop_expect(const char *command, int status, const char *output) {

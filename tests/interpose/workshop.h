@@ -16,12 +16,14 @@
  *   plugin.so       client.c linked to NCCL, for host to open; other_plugin.so: to libother.so
  *   orphan.so       client.c linked to no NCCL; entangled.so: to the double, then to libother.so
  *   doors           doors.c linked to NCCL
+ *   crowd           crowd.c linked to NCCL
  *   arguments       arguments.c; arguments_fixed: the same, not position-independent
  */
 #ifndef TESTS_INTERPOSE_WORKSHOP_H
 #define TESTS_INTERPOSE_WORKSHOP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #define WORKSHOP_OUTPUT 16384
 
@@ -40,6 +42,9 @@ bool workshop_has_product(void);
  * preloads the double, $P the one that preloads the product, $N the real NCCL and $L its folder.
  * Killed after 30 seconds. */
 struct outcome workshop_run(const char *command);
+
+/* Adds to a text in a buffer of that size, which must be large enough. */
+void workshop_append(char *text, size_t size, const char *more);
 
 /* Runs it and asserts both what it says and how it ends. */
 void workshop_expect(const char *command, int status, const char *output);

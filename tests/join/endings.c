@@ -90,7 +90,7 @@ static void check_failure(const char *how, const char *first_ends, int status) {
   cr_assert(freed > 0 && freed < 1, "rank 0 is freed after %.3f s", freed);
 
   char bucket[64];
-  snprintf(bucket, sizeof bucket, "RESULT 2 bucket %d 1", FAILS_IN);
+  snprintf(bucket, sizeof bucket, "RESULT 2 bucket %d 1 ", FAILS_IN);
   cr_assert(strstr(result->output, bucket) == NULL, "rank 1 was shadowed\n%s", result->output);
   run_free(result);
 }

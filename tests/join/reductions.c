@@ -47,7 +47,7 @@ static double reduced(const char *reduction, unsigned active, bool negative) {
 /* root: the only rank with a result, or -1. */
 static void check_reductions(const struct schedule *schedule, const char *options, int root) {
   char text[256];
-  snprintf(text, sizeof text, "--iterations %s %s", schedule_text(schedule), options);
+  snprintf(text, sizeof text, "--iterations %s --float8 1 %s", schedule_text(schedule), options);
   struct run *result =
       run(&(struct launch){.nranks = schedule->nranks, .program = "reductions", .options = text});
   assert_went_well(result);

@@ -101,19 +101,27 @@ $(LOOPBACK)/libcudart.so: $(LOOPBACK)/libcudart.so.13
 
 # --- tests --------------------------------------------------------------------------------------------------
 
-LOOPBACK_CUDA_TEST_OBJS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/loopback/test/cuda_*.c))
+# The same tests against either release, with the headers of that release: loopback-cuda (13), loopback-cuda12.
+LOOPBACK_CUDA_TESTS = $(wildcard tests/loopback/test/cuda_*.c)
 
-$(LOOPBACK_CUDA_TEST_OBJS): $(BUILD)/%.o: %.c
-	@mkdir -p $(@D)
-	$(call say,CC,$<)
-	$(Q)$(CC) $(ALL_CFLAGS) -isystem $(CUDA13_INCLUDE) -c -o $@ $<
+# $(1): release; $(2): name of the program
+define loopback_cuda_tests
+$$(BUILD)/$(2)/%.o: tests/loopback/test/%.c
+	@mkdir -p $$(@D)
+	$$(call say,CC,'$$< (CUDA $(1))')
+	$$(Q)$$(CC) $$(ALL_CFLAGS) -isystem $$(CUDA$(1)_INCLUDE) -c -o $$@ $$<
 
-$(BUILD)/tests/loopback-cuda: $(LOOPBACK_CUDA_TEST_OBJS) $(LOOPBACK_CUDA_LIBS)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(LOOPBACK_CUDA_TEST_OBJS) -L$(LOOPBACK) -lcudart -lcuda \
-	  $(CRITERION_LIBS)
+$$(BUILD)/tests/$(2): $$(LOOPBACK_CUDA_TESTS:tests/loopback/test/%.c=$$(BUILD)/$(2)/%.o) $$(LOOPBACK_CUDA_LIBS)
+	@mkdir -p $$(@D)
+	$$(call say,LINK,$$@)
+	$$(Q)$$(CC) $$(SANFLAGS) -pthread -o $$@ $$(filter %.o,$$^) $$(LOOPBACK)/libcudart.so.$(1) \
+	  $$(LOOPBACK)/libcuda.so.1 $$(CRITERION_LIBS)
+endef
+$(eval $(call loopback_cuda_tests,13,loopback-cuda))
+$(eval $(call loopback_cuda_tests,12,loopback-cuda12))
 
-check-loopback-cuda: $(BUILD)/tests/loopback-cuda
-	LD_LIBRARY_PATH=$(LOOPBACK) $<
+check-loopback-cuda: $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-cuda12
+	LD_LIBRARY_PATH=$(LOOPBACK) $(BUILD)/tests/loopback-cuda
+	LD_LIBRARY_PATH=$(LOOPBACK) $(BUILD)/tests/loopback-cuda12
 
 -include $(wildcard $(LOOPBACK)/cudart1?/*.d)

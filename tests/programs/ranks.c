@@ -184,25 +184,28 @@ ncclComm_t ranks_communicator(struct ranks *ranks) {
   return comm;
 }
 
+/* Ends the program if a communicator has failed. */
+static void check_communicators(struct ranks *ranks) {
+  for (int i = 0; i < ranks->ncomms; i++) {
+    ncclResult_t error = ncclSuccess;
+    CHECK_NCCL(ncclCommGetAsyncError(ranks->comms[i], &error));
+    if (error == ncclSuccess || error == ncclInProgress)
+      continue;
+    ranks_time(ranks, "error");
+    ranks_result(ranks, "error %d asynchronous", (int)error);
+    ncclCommAbort(ranks->comms[i]);
+    fail("asynchronous error: %s", ncclGetErrorString(error));
+  }
+}
+
 void ranks_synchronise(struct ranks *ranks) {
-  for (;;) {
-    cudaError_t state = cudaStreamQuery(ranks->stream);
-    if (state == cudaSuccess)
-      return;
-    if (state != cudaErrorNotReady)
-      CHECK_CUDA(state);
-    for (int i = 0; i < ranks->ncomms; i++) {
-      ncclResult_t error = ncclSuccess;
-      CHECK_NCCL(ncclCommGetAsyncError(ranks->comms[i], &error));
-      if (error == ncclSuccess || error == ncclInProgress)
-        continue;
-      ranks_time(ranks, "error");
-      ranks_result(ranks, "error %d asynchronous", (int)error);
-      ncclCommAbort(ranks->comms[i]);
-      fail("asynchronous error: %s", ncclGetErrorString(error));
-    }
+  cudaError_t state;
+  while ((state = cudaStreamQuery(ranks->stream)) == cudaErrorNotReady) {
+    check_communicators(ranks);
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   }
+  CHECK_CUDA(state);
+  check_communicators(ranks); /* a collective that was given up leaves anything behind */
 }
 
 /* --- leaving

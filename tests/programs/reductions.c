@@ -17,11 +17,12 @@
 
 static const char *iterations = "3+1", *end = "finalize", *datatypes = "all",
                   *collective = "allreduce";
-static int count = 64, root = 0;
+static int count = 64, root = 0, float8 = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1"},
     {"--datatypes", &datatypes, NULL, "all, or those whose names are in this text"},
+    {"--float8", NULL, &float8, "1: eight-bit floats whatever the device says of itself"},
     {"--collective", &collective, NULL, "allreduce, reduce or reducescatter"},
     {"--root", NULL, &root, "of a reduce"},
     {"--count", NULL, &count, "elements; an even number"},
@@ -40,7 +41,7 @@ struct buffers {
 };
 
 static bool is_wanted(ncclDataType_t datatype, int capability) {
-  if (strncmp(datatype_name(datatype), "float8", 6) == 0 && capability < 9)
+  if (strncmp(datatype_name(datatype), "float8", 6) == 0 && capability < 9 && !float8)
     return false; /* NCCL reduces eight-bit floats from compute capability 9 on */
   return strcmp(datatypes, "all") == 0 || strstr(datatypes, datatype_name(datatype)) != NULL;
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -27,6 +28,7 @@
 
 #define RACERS 40
 #define EXIT_REFUSED 99 /* attach failed */
+#define EXIT_ALONE 98   /* waited for others for a minute */
 
 /* What the processes of a test share beside the segment. */
 struct stage {
@@ -67,8 +69,10 @@ static bool exists(const char *file) {
 static pid_t start(int (*body)(uint32_t), uint32_t argument) {
   pid_t pid = fork();
   cr_assert_geq(pid, 0);
-  if (pid == 0)
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* should the test fail */
     _exit(body(argument));
+  }
   return pid;
 }
 
@@ -87,9 +91,11 @@ static void nap(unsigned milliseconds) {
   nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000L}, NULL);
 }
 
+/* Ends the process if the others do not come: a test that fails leaves none behind. */
 static void await(_Atomic uint32_t *word, uint32_t value) {
-  while (atomic_load(word) < value)
-    nap(1);
+  for (int i = 0; atomic_load(word) < value; i++, nap(1))
+    if (i == 60000)
+      _exit(EXIT_ALONE);
 }
 
 static unsigned milliseconds_since(int64_t start_time) {

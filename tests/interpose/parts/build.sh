@@ -38,20 +38,24 @@ wait
 
 nccl="-L$out/fake -l:libnccl.so.2 -Wl,--enable-new-dtags,-rpath,$out/fake"
 other="-L$out/other -l:libother.so -Wl,-rpath,$out/other"
-# Word splitting is meant for these two.
-compile -o "$out/linked" $parts/host.c $parts/client.c $nccl -Wl,-z,lazy &
-compile -o "$out/now" $parts/host.c $parts/client.c $nccl -Wl,-z,now &
-compile -o "$out/host" $parts/host.c -Wl,-z,lazy &
-library -o "$out/plugin.so" $parts/client.c $nccl -Wl,-z,lazy &
-library -o "$out/entangled.so" $parts/client.c -Wl,--no-as-needed "$out/double.so" $other -Wl,-z,lazy &
-library -o "$out/orphan.so" $parts/client.c -Wl,-z,lazy &
-library -o "$out/other_plugin.so" $parts/client.c $other -Wl,-z,lazy &
-compile -o "$out/doors" $parts/doors.c $nccl -Wl,-z,lazy &
-compile -o "$out/arguments" $parts/arguments.c -rdynamic &
-compile -o "$out/arguments_fixed" $parts/arguments.c -rdynamic -no-pie -fno-pie &
-wait
+# These two are several words.
+# shellcheck disable=SC2086
+{
+  compile -o "$out/linked" $parts/host.c $parts/client.c $nccl -Wl,-z,lazy &
+  compile -o "$out/now" $parts/host.c $parts/client.c $nccl -Wl,-z,now &
+  compile -o "$out/host" $parts/host.c -Wl,-z,lazy &
+  library -o "$out/plugin.so" $parts/client.c $nccl -Wl,-z,lazy &
+  library -o "$out/entangled.so" $parts/client.c -Wl,--no-as-needed "$out/double.so" $other -Wl,-z,lazy &
+  library -o "$out/orphan.so" $parts/client.c -Wl,-z,lazy &
+  library -o "$out/other_plugin.so" $parts/client.c $other -Wl,-z,lazy &
+  compile -o "$out/doors" $parts/doors.c $nccl -Wl,-z,lazy &
+  compile -o "$out/crowd" $parts/crowd.c $nccl -Wl,-z,lazy &
+  compile -o "$out/arguments" $parts/arguments.c -rdynamic &
+  compile -o "$out/arguments_fixed" $parts/arguments.c -rdynamic -no-pie -fno-pie &
+  wait
+}
 
 for name in double.so old/libnccl.so.2 other/libother.so profiler.so fake/libnccl.so.2 linked now host plugin.so \
-  other_plugin.so orphan.so entangled.so doors arguments arguments_fixed; do
+  other_plugin.so orphan.so entangled.so doors crowd arguments arguments_fixed; do
   test -e "$out/$name"
 done

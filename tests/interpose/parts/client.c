@@ -96,6 +96,8 @@ int client(int count, char **names) {
         result = calls[j].call();
     }
     tell(names[i], result);
+    if (strcmp(names[i], "GetVersion") == 0 && getenv("TELL") != NULL)
+      say("version %d", number);
   }
-  return number % 100;
+  return 0;
 }

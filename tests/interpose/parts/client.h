@@ -2,8 +2,7 @@
 #ifndef TESTS_INTERPOSE_PARTS_CLIENT_H
 #define TESTS_INTERPOSE_PARTS_CLIENT_H
 
-/* Calls the named functions (without "nccl") one after the other. Returns the last number that NCCL
- * answered, modulo 100. */
+/* Calls the named functions (without "nccl") one after the other. Returns the exit status. */
 __attribute__((visibility("default"))) int client(int count, char **names);
 
 #endif

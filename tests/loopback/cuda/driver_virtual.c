@@ -58,13 +58,15 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
 CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
                                                         CUmemGenericAllocationHandle handle) {
   struct device *device;
+  bool exportable;
   DRIVER_TRY(process_check());
   if (!properties)
     return CUDA_ERROR_INVALID_VALUE;
-  DRIVER_TRY(virtual_device(handle, &device));
+  DRIVER_TRY(virtual_look(handle, &device, &exportable));
   memset(properties, 0, sizeof *properties);
   properties->type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties->requestedHandleTypes =
+      exportable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
   properties->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties->location.id = device->ordinal;
   return CUDA_SUCCESS;

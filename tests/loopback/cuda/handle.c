@@ -43,6 +43,8 @@ static bool rebuild(struct handle_set *set) {
 }
 
 bool handle_add(struct handle_set *set, const void *handle) {
+  if (handle_is_live(set, handle))
+    return true;
   if ((set->filled + 1) * 2 > set->capacity && !rebuild(set))
     return false;
   *find(set, handle) = handle;

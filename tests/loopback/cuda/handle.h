@@ -16,7 +16,7 @@ struct handle_set {
   size_t filled; /* live and removed slots */
 };
 
-/* False if there is no memory. */
+/* False if there is no memory. Adding twice is adding once. */
 bool handle_add(struct handle_set *set, const void *handle);
 void handle_remove(struct handle_set *set, const void *handle);
 bool handle_is_live(const struct handle_set *set, const void *handle);

@@ -212,11 +212,14 @@ CUresult virtual_import(struct device *device, int descriptor,
   return result;
 }
 
-CUresult virtual_device(CUmemGenericAllocationHandle handle, struct device **device) {
+CUresult virtual_look(CUmemGenericAllocationHandle handle, struct device **device,
+                      bool *exportable) {
   pthread_mutex_lock(&lock);
   struct physical *physical = find(handle);
-  if (physical)
+  if (physical) {
     *device = physical->device;
+    *exportable = physical->exportable;
+  }
   pthread_mutex_unlock(&lock);
   return physical ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

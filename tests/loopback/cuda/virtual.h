@@ -33,9 +33,9 @@ CUresult virtual_release(CUmemGenericAllocationHandle handle);
 CUresult virtual_export(CUmemGenericAllocationHandle handle, int *descriptor);
 CUresult virtual_import(struct device *device, int descriptor, CUmemGenericAllocationHandle *handle);
 
-/* The handle of what is mapped at an address, with a reference of its own; and the device behind a handle. */
+/* The handle of what is mapped at an address, with a reference of its own; and what a handle stands for. */
 CUresult virtual_retain(const void *address, CUmemGenericAllocationHandle *handle);
-CUresult virtual_device(CUmemGenericAllocationHandle handle, struct device **device);
+CUresult virtual_look(CUmemGenericAllocationHandle handle, struct device **device, bool *exportable);
 
 CUresult virtual_map(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle);
 CUresult virtual_unmap(CUdeviceptr address, size_t size);

@@ -81,7 +81,7 @@ ncclResult_t user_reduction_destroy(struct ncclComm *comm, ncclRedOp_t handle) {
 static ncclResult_t check_arguments(const struct ncclComm *comm, const struct operation *operation,
                                     int reduction) {
   const char *name = operation_name(operation->kind);
-  if (operation->root != ROOT_NONE && (operation->root < 0 || operation->root >= comm->nranks)) {
+  if (operation_has_root(operation->kind) && (operation->root < 0 || operation->root >= comm->nranks)) {
     report_error("%s : invalid root %d (root should be in the 0..%d range)", name, operation->root,
                  comm->nranks);
     return ncclInvalidArgument;
@@ -90,7 +90,7 @@ static ncclResult_t check_arguments(const struct ncclComm *comm, const struct op
     report_error("%s : invalid type %d", name, (int)operation->datatype);
     return ncclInvalidArgument;
   }
-  if (reduction == ENQUEUE_NO_REDUCTION)
+  if (!operation_reduces(operation->kind))
     return ncclSuccess;
   if (reduction < 0) {
     report_error("%s : invalid reduction operation %d", name, reduction);
@@ -105,7 +105,7 @@ static ncclResult_t check_arguments(const struct ncclComm *comm, const struct op
 
 /* Copied now: a user reduction may be destroyed before the group ends. */
 static ncclResult_t resolve_reduction(const struct ncclComm *comm, struct operation *operation, int handle) {
-  if (handle == ENQUEUE_NO_REDUCTION)
+  if (!operation_reduces(operation->kind))
     return ncclSuccess;
   if (handle < ncclNumOps) {
     operation->reduction = reduction_of_builtin((ncclRedOp_t)handle);

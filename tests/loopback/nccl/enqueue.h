@@ -6,7 +6,7 @@
 #include "communicator.h"
 #include "unit.h"
 
-/* ncclRedOp_t of kinds that do not reduce. */
+/* The reduction of kinds that do not reduce; not looked at. */
 #define ENQUEUE_NO_REDUCTION (-1)
 
 /* One call of the API. operation has kind, buffers, count, datatype, root and stream; the rest is filled in. reduction is the

@@ -1,19 +1,33 @@
 # The loopback NCCL: libnccl.so.2 on host memory. Included by tests/loopback/rules.mk.
+#
+#   make check-loopback-nccl   its tests
 
-LOOPBACK_NCCL_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/loopback/nccl/*.c))
-LOOPBACK_NCCL = $(BUILD)/loopback/libnccl.so.2 $(BUILD)/loopback/libnccl.so
-LOOPBACK_NCCL_TEST = $(BUILD)/tests/loopback-nccl
-LOOPBACK_NCCL_TEST_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/loopback/test/nccl_*.c))
+LOOPBACK_NCCL_LIBS = $(LOOPBACK)/libnccl.so.2 $(LOOPBACK)/libnccl.so
+LOOPBACK_LIBS += $(LOOPBACK_NCCL_LIBS)
 
-# CUDA's and NCCL's headers are not written for -Wpedantic in C.
-$(LOOPBACK_NCCL_OBJECTS) $(LOOPBACK_NCCL_TEST_OBJECTS): \
+LOOPBACK_NCCL_OBJS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/loopback/nccl/*.c))
+LOOPBACK_NCCL_TEST_OBJS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/loopback/test/nccl_*.c))
+
+$(LOOPBACK_NCCL_OBJS) $(LOOPBACK_NCCL_TEST_OBJS): \
   private ALL_CFLAGS += -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
 
-$(BUILD)/loopback/libnccl.so.2: $(LOOPBACK_NCCL_OBJECTS) tests/loopback/nccl/nccl.map $(BUILD)/loopback/libcuda.so.1
-	@mkdir -p $(@D)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=tests/loopback/nccl/nccl.map \
-	  -Wl,-z,defs -o $@ $(LOOPBACK_NCCL_OBJECTS) $(BUILD)/loopback/libcuda.so.1 -lm
+$(LOOPBACK)/libnccl.so.2: $(LOOPBACK_NCCL_OBJS) tests/loopback/nccl/nccl.map $(LOOPBACK)/libcuda.so.1
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LOOPBACK_LDFLAGS) -Wl,-soname,libnccl.so.2 -Wl,-rpath,'$$ORIGIN' \
+	  -Wl,--version-script=tests/loopback/nccl/nccl.map -o $@ $(LOOPBACK_NCCL_OBJS) $(LOOPBACK)/libcuda.so.1 -lm
 
-$(BUILD)/loopback/libnccl.so: $(BUILD)/loopback/libnccl.so.2
-	$(Q)ln -sf libnccl.so.2 $@
+# What -lnccl finds.
+$(LOOPBACK)/libnccl.so: $(LOOPBACK)/libnccl.so.2
+	$(Q)ln -sf $(<F) $@
+
+# Conversions and reductions are tested by themselves: the library does not export them.
+$(BUILD)/tests/loopback-nccl: $(LOOPBACK_NCCL_TEST_OBJS) $(LOOPBACK_NCCL_LIBS) $(LOOPBACK)/libcuda.so
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(LOOPBACK_NCCL_TEST_OBJS) \
+	  $(patsubst %,$(BUILD)/tests/loopback/nccl/%.o,datatype reduce) -L$(LOOPBACK) -lnccl -lcuda \
+	  $(CRITERION_LIBS) -lm
+
+.PHONY: check-loopback-nccl
+check-loopback-nccl: $(BUILD)/tests/loopback-nccl
+	LD_LIBRARY_PATH=$(LOOPBACK) $<

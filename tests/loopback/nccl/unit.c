@@ -11,20 +11,29 @@
 #include <string.h>
 
 static const struct {
-  const char *name;  /* NCCL's */
+  const char *name;       /* NCCL's */
   const char *short_name; /* in descriptions */
+  bool has_root, reduces;
 } kinds[] = {
-    [OPERATION_ALLREDUCE] = {"AllReduce", "allreduce"},
-    [OPERATION_BROADCAST] = {"Broadcast", "broadcast"},
-    [OPERATION_REDUCE] = {"Reduce", "reduce"},
-    [OPERATION_ALLGATHER] = {"AllGather", "allgather"},
-    [OPERATION_REDUCESCATTER] = {"ReduceScatter", "reducescatter"},
-    [OPERATION_ALLTOALL] = {"AlltoAll", "alltoall"},
-    [OPERATION_GATHER] = {"Gather", "gather"},
-    [OPERATION_SCATTER] = {"Scatter", "scatter"},
-    [OPERATION_SEND] = {"Send", "send"},
-    [OPERATION_RECV] = {"Recv", "recv"},
+    [OPERATION_ALLREDUCE] = {"AllReduce", "allreduce", false, true},
+    [OPERATION_BROADCAST] = {"Broadcast", "broadcast", true, false},
+    [OPERATION_REDUCE] = {"Reduce", "reduce", true, true},
+    [OPERATION_ALLGATHER] = {"AllGather", "allgather", false, false},
+    [OPERATION_REDUCESCATTER] = {"ReduceScatter", "reducescatter", false, true},
+    [OPERATION_ALLTOALL] = {"AlltoAll", "alltoall", false, false},
+    [OPERATION_GATHER] = {"Gather", "gather", true, false},
+    [OPERATION_SCATTER] = {"Scatter", "scatter", true, false},
+    [OPERATION_SEND] = {"Send", "send", true, false},
+    [OPERATION_RECV] = {"Recv", "recv", true, false},
 };
+
+bool operation_has_root(enum operation_kind kind) {
+  return kinds[kind].has_root;
+}
+
+bool operation_reduces(enum operation_kind kind) {
+  return kinds[kind].reduces;
+}
 
 const char *operation_name(enum operation_kind kind) {
   return kinds[kind].name;
@@ -34,7 +43,7 @@ void operation_describe(const struct operation *operation, char *text, size_t si
   char reduction[32] = "", root[32] = "";
   if (operation->reduction != REDUCTION_NONE)
     snprintf(reduction, sizeof reduction, "%s, ", reduction_name(operation->reduction));
-  if (operation->root != ROOT_NONE)
+  if (operation_has_root(operation->kind))
     snprintf(root, sizeof root, ", %s %d",
              operation->kind == OPERATION_SEND   ? "to"
              : operation->kind == OPERATION_RECV ? "from"

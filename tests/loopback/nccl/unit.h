@@ -39,7 +39,7 @@ struct operation {
   union scalar factor;       /* of a premultiplied sum, unless factor_pointer is set */
   const void *factor_pointer; /* device memory, read when the operation runs */
   bool premultiplied;        /* PREMULSUM, or AVG of floats */
-  int root;                  /* root, or the peer of SEND and RECV, or ROOT_NONE */
+  int root;                  /* root, or the peer of SEND and RECV; ROOT_NONE for kinds without */
   CUstream stream;
 };
 
@@ -59,6 +59,10 @@ struct unit {
 static inline bool operation_is_collective(const struct operation *operation) {
   return operation->kind != OPERATION_SEND && operation->kind != OPERATION_RECV;
 }
+
+/* Whether the kind has a root or peer; whether it reduces. */
+bool operation_has_root(enum operation_kind kind);
+bool operation_reduces(enum operation_kind kind);
 
 /* "AllReduce": NCCL's name, as in its messages. */
 const char *operation_name(enum operation_kind kind);

@@ -46,14 +46,15 @@ Test(nccl_api, exports_what_the_real_library_does) {
 
 /* The program's own definitions come first, as those of a library in front. */
 static int seen_broadcasts, seen_ids;
+#define IN_FRONT __attribute__((visibility("default")))
 
-ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+IN_FRONT ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
                            ncclComm_t comm, cudaStream_t stream) {
   seen_broadcasts++;
   return pncclBroadcast(sendbuff, recvbuff, count, datatype, root, comm, stream);
 }
 
-ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+IN_FRONT ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
   seen_ids++;
   return pncclGetUniqueId(id);
 }

@@ -55,10 +55,11 @@ void stream_wait(CUstream stream) {
 void *device_new(const void *contents, size_t size) {
   CUdeviceptr memory;
   CUDA(cuMemAlloc(&memory, size == 0 ? 1 : size));
+  void *device = (void *)(uintptr_t)memory;
   void *zeros = contents == NULL ? calloc(1, size == 0 ? 1 : size) : NULL;
-  CUDA(cuMemcpyHtoD(memory, contents != NULL ? contents : zeros, size));
+  device_put(device, contents != NULL ? contents : zeros, size);
   free(zeros);
-  return (void *)(uintptr_t)memory;
+  return device;
 }
 
 void device_get(const void *device, void *host, size_t size) {
@@ -67,6 +68,7 @@ void device_get(const void *device, void *host, size_t size) {
 
 void device_put(void *device, const void *host, size_t size) {
   CUDA(cuMemcpyHtoD((CUdeviceptr)(uintptr_t)device, host, size));
+  CUDA(cuStreamSynchronize(NULL)); /* from pageable memory it may return before the bytes have arrived */
 }
 
 void device_delete(void *device) {
