@@ -97,7 +97,7 @@ static void learner_begin_doubt(struct learner *learner, struct event event) {
 }
 
 /* The other explanation was right: the body goes on from there. */
-static void learner_settle_doubt(struct learner *learner) {
+static void learner_resolve_doubt(struct learner *learner) {
   struct body *body = &learner->body;
   const struct doubt *doubt = &learner->doubt;
   if (doubt->varies) {
@@ -144,7 +144,7 @@ static enum verdict learner_follow(struct learner *learner, struct event event) 
   }
   learner->wrong_at = learner->lags.position + 1;
   if (other) {
-    learner_settle_doubt(learner);
+    learner_resolve_doubt(learner);
     learner->inserts = 0;
     return UNIT_VARIED;
   }
@@ -366,7 +366,7 @@ void learner_step(struct learner *learner, symbol_t symbol, uint32_t coarse) {
     learner_step_attentively(learner, (struct event){symbol, coarse});
 }
 
-void learner_settle(struct learner *learner) {
+void learner_catch_up(struct learner *learner) {
   lags_check(&learner->lags);
 }
 

@@ -49,7 +49,7 @@ void learner_step_expected(struct learner *learner);
 
 /* Does now what was put off. Optional, for moments with nothing else to do: changes nothing that
  * can be seen. */
-void learner_settle(struct learner *learner);
+void learner_catch_up(struct learner *learner);
 
 /* The unit expected next, or SYMBOL_NONE when no body is believed. */
 static inline symbol_t learner_expected(const struct learner *learner) {

@@ -79,6 +79,7 @@ struct plane_log {
   _Atomic uint32_t lossy_count;        /* lossy units this rank has shadowed although it should be an error */
   _Atomic uint64_t lossy_index;        /* the last of them */
   _Atomic uint32_t lossy_kind;         /* and what it was: enum member_kind */
+  _Atomic uint32_t refused_for;        /* the rank that the last refused unit was refused for */
   _Atomic uint64_t failed_index;       /* units passed when it failed */
 
   _Alignas(64) struct plane_entry entries[PLANE_RING];

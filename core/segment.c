@@ -266,7 +266,7 @@ void segment_forget_all(void) {
   int error = errno;
   struct segment_map *first = atomic_exchange(&registry, NULL), *last = NULL;
   for (struct segment_map *map = first; map != NULL; map = atomic_load(&map->next)) {
-    close(map->fd);
+    (void)close(map->fd);
     map->fd = -1;
     /* Private zeros in the place of the team's memory: what the child still does with a handle
      * neither crashes nor reaches the others. */

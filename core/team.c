@@ -326,6 +326,8 @@ static enum team_verdict follow(struct team *team, uint32_t rank, const struct p
   uint32_t flags = LOAD(entry->flags), position;
   uint64_t expected = LOAD(entry->hash), hash = 0;
   enum read_result read = READ_UNIT;
+  if (flags & ENTRY_REFUSED)
+    STORE(team->own->refused_for, LOAD(team->plane->logs[rank]->refused_for));
   if (flags & ENTRY_LEAVE) {
     if (team->claimed && team->claim.nmembers == 0)
       return pass(team, *unit, 0, flags, rank);
@@ -455,10 +457,17 @@ static bool somebody_waited(const struct team *team) {
 static bool is_refused(const struct team *team, const struct claim *winner, struct unit unit) {
   if (!(winner->flags & CLAIM_STRICT) || team->is_lossy == NULL)
     return false;
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
-    if (team->claims[rank].hash != winner->hash && team->is_lossy(team->is_lossy_context, unit, rank))
-      return true;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    if (team->claims[rank].hash == winner->hash || !team->is_lossy(team->is_lossy_context, unit, rank))
+      continue;
+    STORE(team->own->refused_for, rank);
+    return true;
+  }
   return false;
+}
+
+uint32_t team_refused_for(const struct team *team) {
+  return LOAD(team->own->refused_for);
 }
 
 static enum team_verdict settle_unanimous(struct team *team) {

@@ -30,7 +30,7 @@ enum team_verdict {
   TEAM_PARKED,  /* not settled yet: wait, then poll again */
   TEAM_REAL,    /* the claim has settled: issue it for real */
   TEAM_SHADOW,  /* issue the unit as a shadow, then poll again */
-  TEAM_REFUSED, /* the claim has settled, and all ranks know that it must not be issued */
+  TEAM_REFUSED, /* the claim has settled, and all ranks know that it must not be issued: team_refused_for */
   TEAM_LEFT,    /* all ranks of the team have left */
   TEAM_FAILED,  /* see team_failure: nothing more will settle */
 };
@@ -150,6 +150,9 @@ enum team_verdict team_wait(struct team *team, struct unit *unit, unsigned milli
 static inline uint64_t team_index(const struct team *team) {
   return team->head - 1;
 }
+
+/* The joined rank for whose sake the last unit was refused. */
+uint32_t team_refused_for(const struct team *team);
 
 /* Which ranks issued G[index] for real, once all ranks have passed it: active[rank]. TEAM_PARKED until then, TEAM_FAILED if it
  * will not be known. index: one of the last PLANE_RUN_AHEAD passed by this rank. */

@@ -26,8 +26,8 @@ SAME(REDUCTION_PROD, ncclProd);
 SAME(REDUCTION_MAX, ncclMax);
 SAME(REDUCTION_MIN, ncclMin);
 SAME(REDUCTION_AVG, ncclAvg);
-#if NCCL_VERSION_CODE >=                                                                           \
-    22400 /* before, bfloat16 is declared for C++ only, and float8 not at all */
+/* Earlier headers declare bfloat16 for C++ only, and float8 not at all. */
+#if NCCL_VERSION_CODE >= 22400
 SAME(DATATYPE_BFLOAT16, ncclBfloat16);
 SAME(DATATYPE_FLOAT8E4M3, ncclFloat8e4m3);
 SAME(DATATYPE_FLOAT8E5M2, ncclFloat8e5m2);

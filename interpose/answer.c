@@ -32,7 +32,7 @@ struct stay {
 };
 
 static void fail_endpoint(struct endpoint *end) {
-  end->failed = true;
+  end->state = RANK_FAILED;
   team_give_up(end->team);
 }
 
@@ -116,15 +116,20 @@ static void wish_timed_out(struct wish *wish) {
            leave ? "it goes on" : "ncclRemoteError");
   log_who_is_where(team);
   trace(wish->end, TRACE_FAIL, team->head, wish->unit, -1);
-  fail_endpoint(wish->end);
+  /* A LEAVE stays claimed: the others can still leave with it. */
+  if (leave)
+    wish->end->state = RANK_DONE;
+  else
+    fail_endpoint(wish->end);
   settle_wish(wish, leave ? ncclSuccess : ncclRemoteError);
 }
 
 static void log_refused(const struct wish *wish) {
   char text[DESCRIPTION];
-  log_line(LOG_LEVEL_WARN, "%s needs data of a rank that has joined: ncclInvalidUsage on every rank that called it. Set "
+  log_line(LOG_LEVEL_WARN,
+           "%s needs data of rank %u, which has joined: ncclInvalidUsage on every rank that called it. Set "
            "NCCL_JOIN_LOSSY=zero to let joined ranks send zeros instead",
-           describe(wish->unit, text));
+           describe(wish->unit, text), team_refused_for(wish->end->team));
 }
 
 /* ---- shadows ------------------------------------------------------------------------------------------ */
@@ -271,7 +276,7 @@ static bool issue_shadows(struct stay *stay) {
 /* A shadow that could not be issued leaves the peers waiting in NCCL: nothing can be saved, say so to all who are parked. */
 static void shadow_failed(struct stay *stay, struct endpoint *end) {
   team_end(end->team, RANK_FAILED);
-  end->failed = true;
+  end->state = RANK_FAILED;
   for (uint32_t i = 0; i < stay->nwishes; i++) {
     struct wish *wish = &stay->wishes[i];
     if (wish->settled || wish->end != end)
@@ -334,7 +339,7 @@ static bool wants(const struct stay *stay, const struct endpoint *end) {
 }
 
 static bool is_answering(const struct stay *stay, const struct endpoint *other) {
-  if (other->failed || wants(stay, other))
+  if (other->state != RANK_PRESENT || wants(stay, other))
     return false;
   for (uint32_t i = 0; i < stay->nwishes; i++) {
     const struct wish *wish = &stay->wishes[i];
@@ -442,6 +447,9 @@ ncclResult_t answer_notice(struct endpoint *end) {
   struct lossy_event event;
   ncclResult_t result = ncclSuccess;
   while (end->team->attend && team_events(end->team, &event)) {
+    /* Issued before the program heard of the first: nothing that it could have done about it. */
+    if (event.index < end->lossy_told)
+      continue;
     char text[DESCRIPTION];
     struct member member = {.count = 0, .root = ROOT_NONE, .kind = event.kind};
     log_line(LOG_LEVEL_WARN, "rank %u has joined and could only send zeros to collective %llu, %s: ncclInvalidUsage. Set "
@@ -449,6 +457,8 @@ ncclResult_t answer_notice(struct endpoint *end) {
              event.rank, (unsigned long long)event.index, describe((struct unit){&member, 1}, text));
     result = ncclInvalidUsage;
   }
+  if (result != ncclSuccess)
+    end->lossy_told = end->team->head;
   return result;
 }
 
@@ -457,7 +467,7 @@ static void begin(struct wish *wish) {
   struct endpoint *end = wish->end;
   wish->settled = false;
   wish->notice = ncclSuccess;
-  if (end->failed) {
+  if (end->state != RANK_PRESENT) {
     settle_wish(wish, unit_is_leave(wish->unit) ? ncclSuccess : ncclRemoteError);
   } else if (unit_is_leave(wish->unit)) {
     trace(end, TRACE_LEAVE, end->team->head, wish->unit, -1);

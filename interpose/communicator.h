@@ -35,9 +35,12 @@ struct endpoint {
   struct communicator *comms; /* by `next_in_team` */
   struct shadow *shadow;      /* NULL before the first one */
   struct trace *trace;        /* NULL if not traced */
-  bool failed;                /* nothing settles any more */
+  /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited to leave for NCCL_JOIN_TIMEOUT, and
+   * went on. */
+  enum rank_state state;
   uint64_t joined_at;         /* index of the first shadow since the last real unit */
   uint64_t shadows;           /* since then; 0: not joined */
+  uint64_t lossy_told;        /* the program has heard of all lossy shadows below this index */
   bool skew_warned;
   _Atomic int inside;   /* threads parked here */
   _Atomic int broken;    /* an ncclResult_t: another thread has broken this off, return that; 0: no */

@@ -81,7 +81,7 @@ static struct endpoint *same_team(const struct communicator *comm, const struct 
                                   struct communicator *first) {
   uint64_t mine = roster->marks[comm->rank].identity;
   for (struct communicator *other = first; other != comm; other = other->next) {
-    if (other->state != COMM_JOINED || other->end->identity != mine || other->end->failed ||
+    if (other->state != COMM_JOINED || other->end->identity != mine || other->end->state != RANK_PRESENT ||
         other->nranks != comm->nranks)
       continue;
     bool same = true;
@@ -120,6 +120,7 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
   if (end == NULL)
     return NULL;
   *end = (struct endpoint){.segment = comm->segment, .tag = comm->tag, .device = comm->device};
+  end->state = RANK_PRESENT;
   end->identity = roster->marks[comm->rank].identity;
   end->identities = calloc(roster->nranks, sizeof(uint64_t));
   struct plane *plane =
@@ -260,7 +261,7 @@ void endpoint_drop(struct communicator *comm, struct endpoint **endpoints, enum 
   while (*at != end)
     at = &(*at)->next;
   *at = end->next;
-  team_end(end->team, end->failed ? RANK_FAILED : how);
+  team_end(end->team, end->state == RANK_FAILED ? RANK_FAILED : how);
   shadow_destroy(end->shadow, &(struct shadow_limit){0});
   segment_detach(end->segment);
   endpoint_free(end);

@@ -37,20 +37,25 @@ static void finish_shadows(struct endpoint *end) {
              result == ncclInProgress ? "NCCL_JOIN_TIMEOUT" : reason);
 }
 
-static void depart(struct departure *departure) {
+static ncclResult_t depart(struct departure *departure) {
+  ncclResult_t result = ncclSuccess;
   for (uint32_t i = 0; i < departure->nwishes; i++)
     log_departure(departure->wishes[i].end);
   answer(departure->wishes, departure->nwishes);
   for (uint32_t i = 0; i < departure->nwishes; i++) {
     struct endpoint *end = departure->wishes[i].end;
-    if (!end->failed)
-      finish_shadows(end);
+    if (departure->wishes[i].result != ncclSuccess)
+      result = departure->wishes[i].result;
+    if (end->state != RANK_PRESENT)
+      continue;
+    finish_shadows(end);
     log_line(LOG_LEVEL_INFO, "all ranks have left; rank %u goes on after %llu collectives, shadows among them: %llu",
              end->team->plane->rank, (unsigned long long)(end->team->head - end->team->leaves),
              (unsigned long long)end->team->shadows_total);
     if (end->trace != NULL)
       trace_flush(end->trace);
   }
+  return result;
 }
 
 static void add_wish(struct departure *departure, struct endpoint *end) {
@@ -72,28 +77,31 @@ static bool leaves_with(const struct communicator *comm, const struct communicat
          other->tag == comm->tag;
 }
 
-void leave_communicator(struct communicator *comm) {
+ncclResult_t leave_communicator(struct communicator *comm) {
   if (communicator_find(comm->handle) == NULL || comm->left)
-    return;
+    return ncclSuccess;
+  if (comm->end->state != RANK_PRESENT)
+    return comm->end->state == RANK_FAILED ? ncclRemoteError : ncclSuccess;
   struct departure departure = {.wishes = calloc(count_communicators(), sizeof(struct wish))};
   if (departure.wishes == NULL)
-    return;
+    return ncclSystemError;
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     if (leaves_with(comm, other))
       add_wish(&departure, other->end);
-  depart(&departure);
+  ncclResult_t result = depart(&departure);
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     if (leaves_with(comm, other) && other != comm)
       other->left = true;
-  comm->left = true;
+  comm->left = result == ncclSuccess;
   free(departure.wishes);
+  return result;
 }
 
 void leave_failed(struct communicator *comm) {
   if (comm->state != COMM_JOINED)
     return;
   struct endpoint *end = comm->end;
-  end->failed = true;
+  end->state = RANK_FAILED;
   atomic_store(&end->broken, ncclInvalidUsage);
   team_end(end->team, RANK_FAILED);
 }
@@ -108,7 +116,7 @@ enum rank_state leave_by_abort(struct communicator *comm) {
   if (communicator_find(comm->handle) == NULL || comm->left)
     return RANK_DONE;
   struct endpoint *end = comm->end;
-  if (atomic_load(&end->inside) == 0 && !end->failed && !has_error(comm) &&
+  if (atomic_load(&end->inside) == 0 && end->state == RANK_PRESENT && !has_error(comm) &&
       team_is_between_iterations(end->team)) {
     leave_communicator(comm);
     return RANK_DONE;
@@ -129,7 +137,7 @@ enum rank_state leave_by_abort(struct communicator *comm) {
 static void end_all(enum rank_state how) {
   for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next) {
     if (comm->state == COMM_JOINED)
-      team_end(comm->end->team, comm->end->failed ? RANK_FAILED : how);
+      team_end(comm->end->team, comm->end->state == RANK_FAILED ? RANK_FAILED : how);
     /* Handlers that run after us may still use it. */
     comm->state = COMM_OFF;
   }
@@ -137,7 +145,7 @@ static void end_all(enum rank_state how) {
 
 static void fail_all(int status) {
   for (struct endpoint *end = communicator_endpoints(); end != NULL; end = end->next)
-    if (!end->failed)
+    if (end->state == RANK_PRESENT)
       log_line(LOG_LEVEL_WARN, "rank %u ends with status %d after %llu collectives: a failure, not a join",
                end->team->plane->rank, status, (unsigned long long)end->team->head);
   end_all(RANK_FAILED);

@@ -183,22 +183,27 @@ ncclResult_t join_CommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniq
 
 /* ---- the end ---------------------------------------------------------------------------------------------- */
 
+/* After a failure nobody is left to finalize with. */
 ncclResult_t join_CommFinalize(ncclComm_t handle) {
   ncclResult_t result = enter();
   struct communicator *comm = communicator_known(handle);
   if (result == ncclSuccess && comm != NULL)
-    leave_communicator(comm);
+    result = leave_communicator(comm);
   return result != ncclSuccess ? result : real.CommFinalize(handle);
 }
 
+/* Nor to destroy with: the communicator is aborted then, as NCCL asks for after an error, and the caller told. */
 ncclResult_t join_CommDestroy(ncclComm_t handle) {
   ncclResult_t result = enter();
   struct communicator *comm = communicator_known(handle);
-  if (result == ncclSuccess && comm != NULL) {
-    leave_communicator(comm);
-    communicator_remove(comm, RANK_DONE);
-  }
-  return result != ncclSuccess ? result : real.CommDestroy(handle);
+  if (result != ncclSuccess || comm == NULL)
+    return result != ncclSuccess ? result : real.CommDestroy(handle);
+  result = leave_communicator(comm);
+  communicator_remove(comm, RANK_DONE);
+  if (result == ncclSuccess)
+    return real.CommDestroy(handle);
+  real.CommAbort(handle);
+  return result;
 }
 
 ncclResult_t join_CommAbort(ncclComm_t handle) {

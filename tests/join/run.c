@@ -73,7 +73,7 @@ __attribute__((format(printf, 2, 3))) static void add_words_printed(struct comma
   add_words(command, text);
 }
 
-static const char *build_folder(void) {
+const char *run_build_folder(void) {
   const char *folder = getenv("NCCL_JOIN_BUILD");
   return folder != NULL && *folder != '\0' ? folder : "build";
 }
@@ -81,12 +81,12 @@ static const char *build_folder(void) {
 /* rank: -1 for a launcher that starts all ranks, else the one rank that it shall be. */
 static void command_make(struct command *command, const struct launch *launch, int rank, int port) {
   *command = (struct command){0};
-  add_words_printed(command, "%s/tools/nccl-join run --loopback --no-prefix", build_folder());
+  add_words_printed(command, "%s/tools/nccl-join run --loopback --no-prefix", run_build_folder());
   if (rank < 0)
     add_words_printed(command, "-n %d", launch->nranks);
   if (rank < 0 ? launch->without != 0 : launch->without >> rank & 1)
     add_words(command, "--no-join");
-  add_words_printed(command, "-- %s/programs/%s", build_folder(), launch->program);
+  add_words_printed(command, "-- %s/programs/%s", run_build_folder(), launch->program);
   add_words(command, launch->options);
   split(command, launch->environment, command->variables, &command->nvariables);
   if (rank < 0)

@@ -13,6 +13,8 @@
 #define RUN_ALL_RANKS (~0u)
 #define RUN_LOOPBACK_STOPPED 86 /* status of a run that the loopback's oracle has stopped */
 
+const char *run_build_folder(void);
+
 /* What to run. Zero is a sensible value of everything but the first two. */
 struct launch {
   int nranks;

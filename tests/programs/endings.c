@@ -16,11 +16,12 @@
 #include <time.h>
 
 static const char *iterations = "3+1", *end = "finalize", *breaking = "none";
-static int wait_ms = 0;
+static int wait_ms = 0, barrier = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1"},
     {"--break", &breaking, NULL, "RANK:ITERATION:HOW; how is one of the endings, or fail or kill"},
+    {"--barrier", NULL, &barrier, "1: all ranks meet after the loop"},
     {"--wait", NULL, &wait_ms, "milliseconds before each iteration"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
@@ -69,6 +70,12 @@ int main(int argc, char **argv) {
     tape_play(tape);
     for (int ms = 0; ms < wait_ms; ms++)
       nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+  if (barrier) {
+    tape_fill(tape, ncclFloat, data, 1, 1 << ranks.rank, 0);
+    CHECK_NCCL(ncclAllReduce(data, data, 1, ncclFloat, ncclSum, comm, ranks.stream));
+    tape_read(tape, ncclFloat, data, 1, 1, "barrier");
+    tape_play(tape);
   }
   return ranks_leave(&ranks, ending_named(list_item(end, ranks.rank)));
 }

@@ -35,7 +35,8 @@ Test(ranks, share_a_port_that_is_free) {
 }
 
 Test(ranks, only_rank_0_reads_what_is_piped_in) {
-  struct result result = run("echo data | nccl-join run -n 3 sh -c 'echo \"<$(cat)>\"'");
+  struct result result =
+      run("echo data | nccl-join run -n 3 sh -c '[ $RANK = 0 ] && sleep 0.3; echo \"<$(cat)>\"'");
   expect_in(result.out, "[0] <data>\n");
   expect_in(result.out, "[1] <>\n");
   expect_in(result.out, "[2] <>\n");
@@ -179,6 +180,16 @@ Test(ranks, processes_left_behind_by_ranks_that_ended_well_are_ended) {
   cr_expect_lt(result.seconds, 4);
   cr_expect_eq(count(result.out, "said"), 2);
   cr_expect(all_gone("pids"));
+}
+
+Test(ranks, a_process_that_left_its_rank_is_heard_but_not_waited_for) {
+  struct result result =
+      run("nccl-join run -n 1 sh -c 'setsid sh -c \"echo \\$\\$ >> pids; sleep 0.1;"
+          "echo late; exec sleep 100\" & while [ ! -s pids ]; do sleep 0.01; done'");
+  cr_expect_eq(result.status, 0);
+  cr_expect_str_eq(result.out, "[0] late\n");
+  cr_expect_lt(result.seconds, 4);
+  run("kill $(cat pids)");
 }
 
 Test(ranks, a_flood_of_output_does_not_keep_a_failure_waiting) {

@@ -475,15 +475,15 @@ static void assert_same_bodies(const struct learner *a, const struct learner *b)
     cr_assert_eq(learner_body_symbol(a, i), learner_body_symbol(b, i));
 }
 
-/* One learner takes every step in full and settles after each, one is fed by the fast path where
- * that is possible, one settles at random. */
+/* One learner takes every step in full and catches up after each, one is fed by the fast path where
+ * that is possible, one catches up at random. */
 static void compare_paths(const struct trace *trace) {
   uint64_t state = 77;
   struct learner *eager = learner_create(), *fast = learner_create(), *mixed = learner_create();
   for (size_t i = 0; i < trace->nunits; i++) {
     const struct trace_unit *unit = &trace->units[i];
     learner_step(eager, unit->symbol, unit->coarse);
-    learner_settle(eager);
+    learner_catch_up(eager);
     if (learner_expected(fast) == unit->symbol)
       learner_step_expected(fast);
     else
@@ -493,7 +493,7 @@ static void compare_paths(const struct trace *trace) {
     else
       learner_step(mixed, unit->symbol, unit->coarse);
     if (trace_random(&state, 100) == 0)
-      learner_settle(mixed);
+      learner_catch_up(mixed);
     assert_same(eager, fast, i);
     assert_same(eager, mixed, i);
   }
@@ -526,8 +526,9 @@ static void random_phases(struct trace *trace, uint64_t *state) {
   }
   while (trace->nunits < 20000) {
     uint32_t which = trace_random(state, 3);
-    for (uint32_t n = trace_random(state, 60) * length[which], j = 0; j < n; j++) {
-      uint32_t operation = 1 + body[which][j % length[which]];
+    for (uint32_t n = trace_random(state, 60) * length[which], j = 0; n > 0; n--) {
+      uint32_t operation = 1 + body[which][j];
+      j = j + 1 == length[which] ? 0 : j + 1;
       uint32_t chance = trace_random(state, 200);
       if (chance == 0)
         trace_add(trace, 1 + trace_random(state, 8), trace_random(state, 3));

@@ -56,9 +56,13 @@ TestSuite(plane_shm, .init = set_up, .fini = tear_down, .timeout = 120);
 
 /* ---- Helpers ---- */
 
+/* The last handle, so that what a child leaves to the kernel is no leak. */
+static struct segment *latest;
+
 static struct segment *attach(uint32_t slots, uint32_t slot, uint32_t expected) {
   struct attachment me = {.identity = 100 + slot, .key = -(int32_t)slot, .ncomms = 1, .comms = {7}};
-  return segment_attach(name, slots, slot, expected, &me, reason);
+  latest = segment_attach(name, slots, slot, expected, &me, reason);
+  return latest;
 }
 
 static bool exists(const char *file) {
@@ -317,7 +321,7 @@ Test(plane_shm, forty_ranks_race_to_replace_a_dead_segment) {
 
 static void *attach_in_thread(void *argument) {
   char why[SEGMENT_REASON_SIZE];
-  uint32_t slot = (uint32_t)(uintptr_t)argument;
+  uint32_t slot = *(uint32_t *)argument;
   struct segment *segment = segment_attach(name, 8, slot, 0, &nobody, why);
   if (segment == NULL)
     return argument;
@@ -336,10 +340,13 @@ static void *attach_in_thread(void *argument) {
 
 Test(plane_shm, threads_attach_and_leave_at_the_same_time) {
   pthread_t threads[8];
+  uint32_t slots[8];
   void *result;
-  for (uintptr_t i = 0; i < 8; i++)
-    cr_assert_eq(pthread_create(&threads[i], NULL, attach_in_thread, (void *)i), 0);
-  for (uintptr_t i = 0; i < 8; i++) {
+  for (uint32_t i = 0; i < 8; i++) {
+    slots[i] = i;
+    cr_assert_eq(pthread_create(&threads[i], NULL, attach_in_thread, &slots[i]), 0);
+  }
+  for (uint32_t i = 0; i < 8; i++) {
     pthread_join(threads[i], &result);
     cr_expect_null(result);
   }

@@ -185,6 +185,16 @@ static void dropped_units(struct trace *trace) {
   }
 }
 
+static void random_count_and_op(struct trace *trace) {
+  uint64_t state = 13;
+  for (int iteration = 1; iteration <= 2000; iteration++) {
+    for (uint32_t i = 0; i < 12; i++)
+      trace_add(trace, ALLREDUCE, i == 5 ? 100 + trace_random(&state, 10000) : i);
+    if (iteration % 50 == 0)
+      trace_add(trace, METRIC, 1);
+  }
+}
+
 static void one_unit(struct trace *trace) {
   add_times(trace, ALLREDUCE, 1, 20000);
 }
@@ -219,6 +229,7 @@ const struct trace_kind trace_kinds[] = {
     {"regular epochs with evaluation", regular_epochs_with_eval, 640, 0, 1920},
     {"buckets change", new_buckets, 7, 30, 10021},
     {"units dropped for count 0", dropped_units, 10, 1100, 60},
+    {"1 op in 12 with a random count + an op every 50", random_count_and_op, 601, 834, 1803},
     {"one unit", one_unit, 1, 0, 3},
     {"the longest body", longest, LEARNER_BODY_MAX, 0, 3 * LEARNER_BODY_MAX},
     {"noise", noise, 0, 10000, 0},

@@ -95,7 +95,14 @@ ncclResult_t create_from_ids(ncclComm_t *comm, int nranks, const ncclUniqueId *i
   creation->nranks = nranks;
   creation->rank = rank;
   *comm = created;
-  return group_is_open() ? group_add_job(&creation->job) : group_run_alone(&creation->job);
+  if (!group_is_open())
+    return group_run_alone(&creation->job);
+  result = group_add_job(&creation->job);
+  if (result != ncclSuccess) {
+    communicator_leave(created, true);
+    *comm = NULL;
+  }
+  return result;
 }
 
 /* Where this rank will be in its child: by key, then by rank in the parent. */
@@ -177,6 +184,19 @@ static ncclResult_t begin_child(struct ncclComm *parent, ncclComm_t *child, stru
   return ncclSuccess;
 }
 
+/* The last step of a split or shrink; result is that of the steps before. */
+static ncclResult_t add_child(struct creation *creation, ncclResult_t result) {
+  struct ncclComm *comm = creation->comm;
+  if (result != ncclSuccess) {
+    free(creation);
+    return result;
+  }
+  result = group_add_job(&creation->job);
+  if (result != ncclSuccess && comm != NULL)
+    communicator_leave(comm, true);
+  return result;
+}
+
 static ncclResult_t check_child(const struct ncclComm *parent, const ncclComm_t *child, const char *call) {
   ncclResult_t result = communicator_check(parent, call);
   if (result == ncclSuccess && child == NULL) {
@@ -199,11 +219,7 @@ ncclResult_t create_by_split(struct ncclComm *parent, int color, int key, ncclCo
   creation->key = key;
   if (color != NCCL_SPLIT_NOCOLOR)
     result = child_allocate(creation, config);
-  if (result != ncclSuccess) {
-    free(creation);
-    return result;
-  }
-  return group_add_job(&creation->job);
+  return add_child(creation, result);
 }
 
 static int compare_ranks(const void *a, const void *b) {
@@ -246,9 +262,5 @@ ncclResult_t create_by_shrink(struct ncclComm *parent, int *excluded, int nexclu
   creation->hash =
       child_hash(creation, hash_finish(hash_add(HASH_START, excluded, (size_t)nexcluded * sizeof *excluded)));
   result = child_allocate(creation, config);
-  if (result != ncclSuccess) {
-    free(creation);
-    return result;
-  }
-  return group_add_job(&creation->job);
+  return add_child(creation, result);
 }

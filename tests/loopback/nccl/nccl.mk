@@ -11,6 +11,14 @@ LOOPBACK_NCCL_TEST_OBJS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/loopback/
 $(LOOPBACK_NCCL_OBJS) $(LOOPBACK_NCCL_TEST_OBJS): \
   private ALL_CFLAGS += -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
 
+# Criterion's runner and ThreadSanitizer want the same addresses.
+ifneq ($(findstring thread,$(SAN)),)
+$(LOOPBACK_NCCL_TEST_OBJS): private ALL_CFLAGS += -Itests/loopback/test/nccl_plain
+LOOPBACK_NCCL_TEST_LIBS =
+else
+LOOPBACK_NCCL_TEST_LIBS = $(CRITERION_LIBS)
+endif
+
 $(LOOPBACK)/libnccl.so.2: $(LOOPBACK_NCCL_OBJS) tests/loopback/nccl/nccl.map $(LOOPBACK)/libcuda.so.1
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LOOPBACK_LDFLAGS) -Wl,-soname,libnccl.so.2 -Wl,-rpath,'$$ORIGIN' \
@@ -26,7 +34,7 @@ $(BUILD)/tests/loopback-nccl: $(LOOPBACK_NCCL_TEST_OBJS) $(LOOPBACK_NCCL_LIBS) $
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(LOOPBACK_NCCL_TEST_OBJS) \
 	  $(patsubst %,$(BUILD)/tests/loopback/nccl/%.o,datatype reduce) -L$(LOOPBACK) -lnccl -lcuda \
-	  $(CRITERION_LIBS) -lm
+	  $(LOOPBACK_NCCL_TEST_LIBS) -lm
 
 .PHONY: check-loopback-nccl
 check-loopback-nccl: $(BUILD)/tests/loopback-nccl

@@ -96,6 +96,7 @@ Test(cuda_virtual, memory_lives_while_it_is_mapped) {
   succeeds(cuMemGetInfo(&left, &total));
   cr_assert(eq(sz, total - left, GRANULE));
   fails(cuMemAddressFree(address, GRANULE), CUDA_ERROR_INVALID_VALUE);
+  succeeds(cuCtxSynchronize());
   succeeds(cuMemUnmap(address, GRANULE));
   succeeds(cuMemGetInfo(&left, &total));
   cr_assert(eq(sz, total, left));

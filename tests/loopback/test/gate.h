@@ -12,24 +12,27 @@
 #include <cuda_runtime_api.h>
 
 struct gate {
-  sem_t open;
+  sem_t open, passed;
 };
 
 /* A host function; argument: a struct gate. */
 static inline void gate_wait(void *argument) {
   struct gate *gate = argument;
-  while (sem_wait(&gate->open) != 0)
-    ;
+  sem_wait(&gate->open);
+  sem_post(&gate->passed);
 }
 
 /* Puts the gate into a stream. */
 static inline void gate_close(struct gate *gate, cudaStream_t stream) {
   sem_init(&gate->open, 0, 0);
+  sem_init(&gate->passed, 0, 0);
   cr_assert(eq(int, cudaLaunchHostFunc(stream, gate_wait, gate), cudaSuccess));
 }
 
+/* Returns once the worker is through: the gate may then go out of scope. */
 static inline void gate_open(struct gate *gate) {
   sem_post(&gate->open);
+  sem_wait(&gate->passed);
 }
 
 /* A host function; argument: an int to count up. */

@@ -341,22 +341,21 @@ Test(nccl_collectives, of_one_communicator_run_in_order_on_any_stream) {
   run_both(2, many_streams);
 }
 
-static _Atomic bool released; /* of one process */
-
-static void hold(void *unused) {
-  (void)unused;
-  while (!atomic_load(&released))
+static void hold(void *argument) {
+  _Atomic bool *released = argument;
+  while (!atomic_load(released))
     ;
 }
 
 /* A call returns though the stream is busy; the collective happens when its turn comes. */
 static void is_asynchronous(struct rank *rank) {
   rank_join(rank);
+  _Atomic bool released = false;
   int one = 1, got;
   int *buffer = device_new(&one, sizeof one);
   OK(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream));
   stream_wait(rank->stream);
-  EXPECT(cuLaunchHostFunc(rank->stream, hold, NULL) == CUDA_SUCCESS);
+  EXPECT(cuLaunchHostFunc(rank->stream, hold, &released) == CUDA_SUCCESS);
   OK(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream));
   EXPECT(cuStreamQuery(rank->stream) == CUDA_ERROR_NOT_READY);
   atomic_store(&released, true);

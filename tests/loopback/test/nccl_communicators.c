@@ -235,7 +235,9 @@ static void mixed_modes(struct rank *rank) {
   OK(ncclGroupStart());
   OK(ncclCommInitRank(&blocking, 1, rank->blackboard->ids[0], 0));
   EXPECT_RESULT(ncclCommInitRankConfig(&other, 1, rank->blackboard->ids[1], 0, &config), ncclInvalidArgument);
+  EXPECT(other == NULL);
   EXPECT_RESULT(ncclGroupEnd(), ncclInvalidArgument);
+  OK(ncclCommAbort(blocking)); /* never came about, but is there */
 }
 
 Test(nccl_communicators, of_both_kinds_do_not_mix_in_a_group) {
