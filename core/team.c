@@ -621,6 +621,25 @@ void team_look_for_the_dead(struct team *team) {
   }
 }
 
+void team_find_culprit(struct team *team) {
+  team_look_for_the_dead(team);
+  bool culprit_dead = false;
+  uint64_t culprit_index = UINT64_MAX;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    if (rank == team->plane->rank || atomic_load(&log->state) != RANK_FAILED)
+      continue;
+    bool dead = !team->plane->alive(team->plane, rank);
+    uint64_t index = LOAD(log->failed_index);
+    if (dead < culprit_dead || (dead == culprit_dead && index >= culprit_index))
+      continue;
+    culprit_dead = dead;
+    culprit_index = index;
+    team->failure_rank = rank;
+    team->failure_index = index;
+  }
+}
+
 void team_end(struct team *team, enum rank_state state) {
   STORE(team->own->failed_index, team->head);
   atomic_store(&team->own->state, state);

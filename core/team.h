@@ -179,6 +179,11 @@ struct lossy_event {
  * team->attend is set. */
 bool team_events(struct team *team, struct lossy_event *event);
 
+/* After FAILURE_RANK: one failure brings others with it (an active rank aborts because a peer was killed), and they may be heard of
+ * first. Looks again, and names the rank that most likely began: one whose process is gone before one that lives, then the one that
+ * had issued least. */
+void team_find_culprit(struct team *team);
+
 /* Marks ranks whose process is gone as failed. Costs system calls: for waits that last. */
 void team_look_for_the_dead(struct team *team);
 

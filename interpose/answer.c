@@ -90,6 +90,8 @@ static void log_failure(const struct wish *wish) {
 
 /* The team has failed: everybody in it who is parked must hear of it. */
 static void wish_failed(struct wish *wish) {
+  if (wish->end->team->failure == FAILURE_RANK)
+    team_find_culprit(wish->end->team);
   log_failure(wish);
   trace(wish->end, TRACE_FAIL, wish->end->team->head, wish->unit, wish->end->team->failure_rank);
   if (wish->end->team->failure != FAILURE_RANK)

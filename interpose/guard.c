@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include "core/settings.h"
+#include "interpose/real.h"
 
 _Thread_local int guard_depth;
 _Atomic(enum guard_mode) guard_mode;
 
 __attribute__((cold)) bool guard_decide(void) {
+  if (!real_resolve())
+    return false;
   struct settings settings;
   /* What is wrong with the other settings is said where communicators are made. */
   settings_read(&settings, environ, NULL, 0);

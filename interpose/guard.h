@@ -29,10 +29,12 @@ enum guard_mode {
 /* Wrappers entered by this thread; 0 in the program's own code. */
 GUARD_STATE _Thread_local int guard_depth;
 
-/* Relaxed is enough: nothing is published with it, and every thread decides the same. */
+/* GUARD_ON is stored after the real functions have been found: who reads it in guard_enter may read
+ * those (real.h) without further ado. Elsewhere nothing is published with it. */
 GUARD_STATE _Atomic(enum guard_mode) guard_mode;
 
-/* Reads NCCL_JOIN if the mode is undecided; returns whether it is GUARD_ON. Any thread. */
+/* Reads NCCL_JOIN and finds the real functions if the mode is undecided; returns whether it is
+ * GUARD_ON. Stays undecided as long as there is no NCCL. Any thread. */
 bool guard_decide(void);
 
 /* GUARD_OFF for good. Async-signal-safe. */
@@ -51,9 +53,10 @@ static inline void guard_lower(void) {
   guard_depth--;
 }
 
-/* Raises the guard for a call that is to be acted on; false if the process is off. */
+/* Raises the guard for a call that is to be acted on; false if the process is off or has no NCCL.
+ */
 static inline bool guard_enter(void) {
-  if (atomic_load_explicit(&guard_mode, memory_order_relaxed) != GUARD_ON && !guard_decide())
+  if (atomic_load_explicit(&guard_mode, memory_order_acquire) != GUARD_ON && !guard_decide())
     return false;
   guard_raise();
   return true;

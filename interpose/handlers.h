@@ -2,8 +2,8 @@
  * with the program's own arguments, on the program's thread, with the guard raised: inside, every
  * ncclX reaches the real one, and so does real.X. What it returns is what the program gets.
  *
- * No handler is entered in a forked child, with NCCL_JOIN=0, or from inside NCCL or another
- * handler.
+ * No handler is entered in a forked child, with NCCL_JOIN=0, without an NCCL, or from inside NCCL
+ * or another handler.
  */
 #ifndef NCCL_JOIN_INTERPOSE_HANDLERS_H
 #define NCCL_JOIN_INTERPOSE_HANDLERS_H

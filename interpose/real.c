@@ -2,13 +2,14 @@
  *
  * No lock is held while the dynamic linker is asked, because it has locks of its own and a
  * library's constructor, which runs under them, may call NCCL. Threads that come at the same time
- * search each for itself, find the same, and store the same.
+ * search each for itself and find the same.
  */
 #include "interpose/real.h"
 
 #include <dlfcn.h>
 #include <link.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -188,13 +189,17 @@ bool real_resolve(void) {
   if (atomic_load(&found_by) > 0)
     return true;
   struct findings findings = {0};
-  for (findings.step = 0; findings.step < STEPS; findings.step++) {
-    if (steps[findings.step].look(&findings)) {
-      install(&findings);
-      return true;
-    }
-  }
-  return false;
+  while (findings.step < STEPS && !steps[findings.step].look(&findings))
+    findings.step++;
+  if (findings.step == STEPS)
+    return false;
+  /* One thread stores, once, so that later readers need no atomics; nothing can hold it up. */
+  static atomic_flag stored = ATOMIC_FLAG_INIT;
+  if (!atomic_flag_test_and_set(&stored))
+    install(&findings);
+  while (atomic_load(&found_by) == 0)
+    sched_yield();
+  return true;
 }
 
 bool real_has(enum real_function function) {

@@ -28,7 +28,8 @@
 #include "interpose/api.h"
 #include "interpose/nccl_compat.h"
 
-/* Atomic because the first call in one thread fills them in while another may be calling. */
+/* Stored once, by the first call, before any handler runs. Atomic for the wrappers, which may be
+ * called meanwhile; handlers and what they call just call. */
 struct real_functions {
 // NOLINTBEGIN(bugprone-macro-parentheses): a declaration
 #define REAL_MEMBER(since, name, parameters, arguments, handling)                                  \

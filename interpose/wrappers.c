@@ -5,11 +5,17 @@
  * Acting is a function of its own so that the wrapper, entered by every call of NCCL to itself too,
  * needs no frame: it is two loads, two branches and a jump.
  */
+#include <stdatomic.h>
+
 #include "interpose/api.h"
 #include "interpose/guard.h"
 #include "interpose/handlers.h"
 #include "interpose/nccl_compat.h"
 #include "interpose/real.h"
+
+/* gcc reads an atomic that is called like any other variable; here, before guard_enter, that would
+ * be a race with the first call of another thread. */
+#define PASS(name, arguments) atomic_load_explicit(&real.name, memory_order_acquire) arguments
 
 #define UNPACK(...) __VA_ARGS__
 
@@ -26,7 +32,7 @@
 #define WRAPPER(name, parameters, arguments, act)                                                  \
   static __attribute__((noinline)) ncclResult_t act_on_##name parameters {                         \
     if (!guard_enter())                                                                            \
-      return real.name arguments;                                                                  \
+      return PASS(name, arguments);                                                                \
     ncclResult_t result;                                                                           \
     act(name, arguments);                                                                          \
     guard_lower();                                                                                 \
@@ -34,7 +40,7 @@
   }                                                                                                \
   __attribute__((visibility("default"))) ncclResult_t nccl##name parameters;                       \
   ncclResult_t nccl##name parameters {                                                             \
-    return guard_passes() ? real.name arguments : act_on_##name arguments;                         \
+    return guard_passes() ? PASS(name, arguments) : act_on_##name arguments;                       \
   }
 
 #define WRAPPER_HANDLED(name, parameters, arguments)                                               \

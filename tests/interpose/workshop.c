@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <criterion/hooks.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 /* What commands may use; see workshop_run. */
 static const char variables[] = "B=$(readlink -f \"${NCCL_JOIN_BUILD:-build}\")\n"
-                                "W=$B/tests/interpose/workshop\n"
+                                "W=$WORKSHOP\n"
                                 "J=LD_PRELOAD=$W/double.so\n"
                                 "P=LD_PRELOAD=$B/lib/libnccl-join.so\n"
                                 "N=$NCCL_LIBRARY\n"
@@ -27,15 +28,30 @@ static char *with_variables(const char *command) {
   return script;
 }
 
+/* Several runs may go on at once in one build folder. The tests, in processes of their own, inherit
+ * $WORKSHOP. */
 ReportHook(PRE_ALL)(struct criterion_test_set *tests) {
   (void)tests;
-  char *script = with_variables("exec tests/interpose/parts/build.sh \"$W\"");
-  int status = system(script); // NOLINT(cert-env33-c): the point of it
-  free(script);
-  if (status != 0) {
-    fputs("tests/interpose: the tests' programs could not be built, see above\n", stderr);
-    exit(1);
+  const char *build = getenv("NCCL_JOIN_BUILD");
+  char folder[PATH_MAX];
+  char here[PATH_MAX];
+  const bool found = realpath(build == NULL ? "build" : build, here) != NULL;
+  snprintf(folder, sizeof folder, "%.*s/interpose-tests-XXXXXX", PATH_MAX - 32, here);
+  if (found && mkdtemp(folder) != NULL && setenv("WORKSHOP", folder, 1) == 0) {
+    char *script = with_variables("exec tests/interpose/parts/build.sh \"$W\"");
+    int status = system(script); // NOLINT(cert-env33-c): the point of it
+    free(script);
+    if (status == 0)
+      return;
   }
+  fputs("tests/interpose: the tests' programs could not be built, see above\n", stderr);
+  exit(1);
+}
+
+ReportHook(POST_ALL)(struct criterion_global_stats *stats) {
+  (void)stats;
+  if (system("rm -rf \"$WORKSHOP\"") != 0) // NOLINT(cert-env33-c)
+    fputs("tests/interpose: the tests' programs could not be removed\n", stderr);
 }
 
 bool workshop_has_nccl(void) {

@@ -13,7 +13,7 @@ $(LOOPBACK_NCCL_OBJS) $(LOOPBACK_NCCL_TEST_OBJS): \
 
 # Criterion's runner and ThreadSanitizer want the same addresses.
 ifneq ($(findstring thread,$(SAN)),)
-$(LOOPBACK_NCCL_TEST_OBJS): private ALL_CFLAGS += -Itests/loopback/test/nccl_plain
+$(LOOPBACK_NCCL_TEST_OBJS): private ALL_CFLAGS += -isystem tests/loopback/test/nccl_plain
 LOOPBACK_NCCL_TEST_LIBS =
 else
 LOOPBACK_NCCL_TEST_LIBS = $(CRITERION_LIBS)

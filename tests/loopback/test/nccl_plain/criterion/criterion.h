@@ -26,7 +26,7 @@ _Noreturn void plain_fail(const char *file, int line, const char *what);
   }                                                                                                \
   static void suite_##_##name_(void)
 
-#define PLAIN_TEXT(...) fprintf(stderr, "" __VA_ARGS__)
+#define PLAIN_TEXT(...) fprintf(stderr, " " __VA_ARGS__)
 #define cr_assert(condition, ...)                                                                  \
   do {                                                                                             \
     if (!(condition)) {                                                                            \
