@@ -125,7 +125,7 @@ static ncclResult_t call(const struct nccl_calls *nccl, const struct member *mem
   else if (extent.send_bytes != 0)
     send = device_send(device, extent.pattern);
   if (recv == NULL && member->kind == MEMBER_GATHER)
-    recv = (void *)(uintptr_t)send;
+    recv = (void *)send;
 
   size_t count = member->count;
   ncclDataType_t datatype = (ncclDataType_t)member->datatype;
@@ -300,8 +300,10 @@ static ncclResult_t enqueue(const struct nccl_calls *nccl, struct unit unit,
   for (uint32_t i = 0; i < unit.nmembers && !failed; i++) {
     const struct member *member = &unit.members[i];
     ncclRedOp_t reduction = (ncclRedOp_t)member->reduction;
-    if (member->reduction == REDUCTION_PREMULSUM)
+    if (member->reduction == REDUCTION_PREMULSUM) {
+      assert(next < operators->created && operators->handles != NULL);
       reduction = operators->handles[next++];
+    }
     (void)is_available(nccl, member->kind, where);
     result = call(nccl, member, &members[i], reduction);
     failed = result != ncclSuccess && result != ncclInProgress;

@@ -5,19 +5,20 @@
  * memory that nobody looks at. It runs on a stream of ours, from device memory of ours. Nothing of
  * that exists before the first shadow of a device.
  *
- * Memory of one device:
- *   - send buffers, one for each fill pattern in use, filled once and then only ever read: all
- * members and units share them;
- *   - a receive area, cut into one piece for each member of a unit and used again by the next unit
- * (the stream keeps them apart). Members of one unit must not share a piece although nobody reads
- * the results: NCCL itself does. The root of a tree all-reduce passes on what it has written to its
+ * Send buffers: one for each fill pattern in use, filled once and then only ever read. All members
+ * and units share them.
+ *
+ * Receive area: cut into one piece for each member of a unit, and used again by the next unit; the
+ * stream keeps them apart. Members of one unit must not share a piece although nobody reads the
+ * results: NCCL itself does. The root of a tree all-reduce passes on what it has written to its
  * receive buffer (device/all_reduce.h, runTreeUpDown: directSendFromOutput), what is received
  * directly is passed on from there (device/prims_simple.h), and the members of a group run side by
- * side in one kernel;
- *   - buffers that have become too small. They are kept until shadow_release, because enqueued work
- * may use them, and waiting for it while peers wait for us might be for ever. Since buffers at
- * least double they add up to no more than those in use. Only when the device is out of memory are
- * they given back earlier, after the stream has passed.
+ * side in one kernel.
+ *
+ * Growing: a buffer that has become too small is kept until shadow_release, because enqueued work
+ * may use it, and waiting for that while peers wait for us might be for ever. Since buffers at
+ * least double, those kept add up to no more than those in use. Only when the device is out of
+ * memory are they given back earlier, after the stream has passed.
  *
  * Threads: one at a time for each struct shadow, serialised with all other NCCL calls on that
  * device (NCCL forbids two threads launching on one device). No NCCL group may be open on the

@@ -40,3 +40,46 @@ $(BUILD)/check/tools: $(TOOLS_TEST_OBJECTS)
 	$(link_test)
 $(BUILD)/check/join: $(JOIN_TEST_OBJECTS)
 	$(link_test)
+
+# ---- make check -------------------------------------------------------------------------------------------------
+
+# What runs on the stand-ins finds them beside it, whatever the program's environment says.
+CHECKS = unit simulation hooks interpose tools join
+CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%) $(LOOPBACK_CHECKS)
+CHECK_ENVIRONMENT = NCCL_JOIN_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_INCLUDE=$(NCCL_INCLUDE) \
+                    CUDA_INCLUDE=$(CUDA13_INCLUDE) LD_LIBRARY_PATH=$(BUILD)/loopback
+
+.PHONY: check check-here check-build check-valgrind
+check-build: all loopback programs $(CHECK_PROGRAMS)
+
+# The tests in this build folder.
+check-here: check-build
+	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS)
+
+# What make check runs again with the address and undefined behaviour sanitizers, and what with the thread sanitizer.
+SANITIZED = unit hooks join
+check:
+	@tools/deps --check
+	@$(MAKE) --no-print-directory check-build
+	@$(MAKE) --no-print-directory SAN=address,undefined check-build
+	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) \
+	  --with NCCL_JOIN_BUILD=build-address LD_LIBRARY_PATH=build-address/loopback -- \
+	  $(patsubst %,build-address/check/%,$(SANITIZED)) $(patsubst $(BUILD)/%,build-address/%,$(LOOPBACK_CHECKS))
+
+# ---- make lint --------------------------------------------------------------------------------------------------
+
+C_FILES = $(shell git ls-files '*.c' '*.h')
+SHELL_FILES = $(shell git grep -lE '^\#!/bin/(sh|bash)|^\#!/usr/bin/env bash')
+TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -DNCCL_JOIN_VERSION='"$(VERSION)"'
+lint:
+	@tools/deps --lint
+	$(call say,FORMAT,'$(words $(C_FILES)) files')
+	$(Q)clang-format --dry-run -Werror $(C_FILES)
+	$(call say,SHELL,'$(SHELL_FILES)')
+	$(Q)shellcheck $(SHELL_FILES)
+	$(call say,CPPCHECK,)
+	$(Q)cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr --enable=warning,performance,portability \
+	  --suppress=missingIncludeSystem -D_GNU_SOURCE -I. core hooks interpose tools
+	$(call say,TIDY,)
+	$(Q)printf '%s\n' $(filter core/%.c hooks/%.c interpose/%.c tools/%.c,$(C_FILES)) | \
+	  xargs -P2 -n4 sh -c 'clang-tidy --quiet "$$@" -- $(TIDY_FLAGS) 2>/dev/null' clang-tidy

@@ -144,10 +144,11 @@ struct rank {
 };
 
 static bool fail(struct rank *rank, const char *format, ...) {
+  if (rank->failure[0] != '\0')
+    return false;
   va_list arguments;
   va_start(arguments, format);
-  if (rank->failure[0] == '\0')
-    (void)vsnprintf(rank->failure, sizeof rank->failure, format, arguments);
+  (void)vsnprintf(rank->failure, sizeof rank->failure, format, arguments);
   va_end(arguments);
   return false;
 }
@@ -221,8 +222,8 @@ static bool check_result(struct rank *rank, const struct member *member, struct 
 
 static ncclResult_t call_for_real(const struct member *member, struct buffers *buffers,
                                   ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream) {
-  const void *send = (const void *)buffers->send;
-  void *recv = (void *)buffers->recv;
+  const void *send = (const void *)buffers->send; /* NOLINT(performance-no-int-to-ptr) */
+  void *recv = (void *)buffers->recv;             /* NOLINT(performance-no-int-to-ptr) */
   ncclDataType_t datatype = (ncclDataType_t)member->datatype;
   switch ((enum member_kind)member->kind) {
   case MEMBER_ALLREDUCE:

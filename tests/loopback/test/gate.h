@@ -6,8 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __SANITIZE_THREAD__
+#include "tests/loopback/test/plain.h"
+#else
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#endif
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 

@@ -1,0 +1,204 @@
+/* The memory of shadows against recording doubles: what is in it, how large it is, when it grows
+ * and goes. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "hooks/contribution.h"
+#include "hooks/shadow_device.h"
+#include "tests/hooks/fixture.h"
+
+TestSuite(shadow_memory, .init = fixture_begin, .fini = fixture_end);
+
+Test(shadow_memory, every_fill_fills_the_whole_send_buffer) {
+  static const uint16_t reductions[] = {REDUCTION_SUM, REDUCTION_PROD, REDUCTION_MAX,
+                                        REDUCTION_MIN, REDUCTION_AVG,  REDUCTION_PREMULSUM};
+  for (int datatype = 0; datatype < DATATYPES; datatype++)
+    for (size_t r = 0; r < sizeof reductions / sizeof *reductions; r++) {
+      struct member member = allreduce(20001, (uint8_t)datatype, reductions[r]);
+      doubles.ncalls = doubles.operators_made = 0;
+      issue_one(member);
+      struct fill fill = contribution_fill(&member);
+      const struct call *call = last_call();
+      cr_expect(call->uniform, "datatype %d reduction %u", datatype, reductions[r]);
+      cr_expect_eq(memcmp(call->first, &fill.bits, fill.size), 0, "datatype %d reduction %u",
+                   datatype, reductions[r]);
+      cr_expect_eq(memcmp(call->last + 8 - fill.size, &fill.bits, fill.size), 0,
+                   "datatype %d reduction %u", datatype, reductions[r]);
+    }
+  cr_expect_leq(shadow->nsends, DEVICE_PATTERNS);
+}
+
+Test(shadow_memory, buffers_hold_what_each_kind_moves) { /* the doubles check the room */
+  for (int kind = MEMBER_ALLREDUCE; kind <= MEMBER_SCATTER; kind++)
+    for (int root = 0; root < 4; root++) {
+      struct member member = rooted((enum member_kind)kind, 100000, root, REDUCTION_SUM);
+      doubles.ncalls = 0;
+      issue_one(member);
+      shadow_release(shadow, &patient, NULL);
+    }
+}
+
+Test(shadow_memory, unused_buffers_are_null_only_where_nccl_allows_it) {
+  issue_one(rooted(MEMBER_REDUCE, 10, 0, REDUCTION_SUM));
+  cr_expect_null(last_call()->recv);
+  issue_one(rooted(MEMBER_GATHER, 10, 0, REDUCTION_NONE));
+  cr_expect_neq(double_room(last_call()->recv), 0);
+  issue_one(rooted(MEMBER_SCATTER, 10, 0, REDUCTION_NONE));
+  cr_expect_neq(double_room(last_call()->send), 0);
+  issue_one(rooted(MEMBER_BROADCAST, 10, 0, REDUCTION_NONE));
+  cr_expect_neq(double_room(last_call()->send), 0);
+}
+
+Test(shadow_memory, the_second_unit_allocates_and_fills_nothing) {
+  struct member members[] = {allreduce(5000, DATATYPE_FLOAT32, REDUCTION_SUM),
+                             allreduce(3000, DATATYPE_FLOAT64, REDUCTION_MAX)};
+  issue(members, 2);
+  int allocations = doubles.allocations;
+  int fills = doubles.fills;
+  size_t bytes = shadow_bytes(shadow);
+  for (int i = 0; i < 10; i++)
+    issue(members, 2);
+  issue_one(allreduce(10, DATATYPE_INT64, REDUCTION_AVG)); /* zeros again */
+  cr_expect_eq(doubles.allocations, allocations);
+  cr_expect_eq(doubles.fills, fills);
+  cr_expect_eq(shadow_bytes(shadow), bytes);
+  cr_expect_eq(doubles.queries, 0, "nothing is waited for");
+}
+
+Test(shadow_memory, members_with_the_same_fill_share_a_send_buffer) {
+  struct member members[] = {allreduce(100000, DATATYPE_FLOAT32, REDUCTION_SUM),
+                             allreduce(3000, DATATYPE_INT8, REDUCTION_AVG),
+                             allreduce(7000, DATATYPE_UINT8, REDUCTION_MAX)};
+  issue(members, 3);
+  cr_expect_eq(doubles.calls[0].send, doubles.calls[1].send);
+  cr_expect_eq(doubles.calls[0].send, doubles.calls[2].send);
+}
+
+/* NCCL sends on from receive buffers, and a group's members run side by side. */
+Test(shadow_memory, members_of_a_unit_never_share_receive_memory) {
+  struct member members[] = {allreduce(100 * KIB + 1, DATATYPE_UINT8, REDUCTION_SUM),
+                             allreduce(77, DATATYPE_UINT8, REDUCTION_SUM),
+                             allreduce(200 * KIB, DATATYPE_UINT8, REDUCTION_SUM)};
+  issue(members, 3);
+  for (int i = 0; i < 3; i++) {
+    const char *start = doubles.calls[i].recv;
+    cr_expect_eq((uintptr_t)start % DEVICE_ALIGNMENT, 0);
+    for (int j = 0; j < 3; j++) {
+      const char *other = doubles.calls[j].recv;
+      cr_expect(i == j || start + doubles.calls[i].count <= other ||
+                    other + doubles.calls[j].count <= start,
+                "members %d and %d", i, j);
+    }
+  }
+}
+
+Test(shadow_memory, growth_keeps_the_old_buffers_and_does_not_wait) {
+  doubles.stream_busy = -1;
+  issue_one(allreduce(64 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  cr_expect_eq(shadow_bytes(shadow), 128 * KIB);
+  issue_one(allreduce(65 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  cr_expect_eq(shadow_bytes(shadow), 128 * KIB + 256 * KIB, "doubled, the old ones kept");
+  issue_one(allreduce(1024 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  cr_expect_eq(shadow_bytes(shadow), (128 + 256 + 2048) * KIB);
+  cr_expect_eq(doubles.frees, 0);
+  cr_expect_eq(doubles.queries, 0);
+}
+
+Test(shadow_memory, out_of_memory_waits_for_the_stream_before_it_gives_anything_back) {
+  issue_one(allreduce(256 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  issue_one(allreduce(256 * KIB, DATATYPE_FLOAT32, REDUCTION_MAX)); /* 1 MiB of another pattern */
+  doubles.memory = 512 * KIB;
+  doubles.stream_busy = 3;
+  doubles.log[0] = '\0';
+  issue_one(allreduce(1280 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  cr_expect_str_eq(doubles.log, "full query query query query free free free alloc full full "
+                                "query free alloc allreduce");
+  cr_expect_eq(shadow_bytes(shadow), 2560 * KIB);
+}
+
+Test(shadow_memory, short_memory_is_used_to_the_last_before_anything_waits) {
+  issue_one(allreduce(256 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  doubles.memory = 832 * KIB; /* enough, but not for doubling twice */
+  issue_one(allreduce(320 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  cr_expect_eq(doubles.queries, 0);
+}
+
+Test(shadow_memory, out_of_memory_names_bytes_device_and_unit_and_issues_nothing) {
+  doubles.memory = 100 * KIB;
+  struct member member = allreduce(256 * KIB, DATATYPE_UINT8, REDUCTION_SUM);
+  cr_expect_eq(issue_within(&member, 1, &patient), ncclUnhandledCudaError);
+  cr_expect(strstr(reason, "262144 bytes") && strstr(reason, "device 3") &&
+                strstr(reason, "allreduce") && strstr(reason, "CUDA_ERROR_OUT_OF_MEMORY"),
+            "%s", reason);
+  cr_expect_eq(doubles.ncalls, 0);
+  doubles.memory = 1024 * KIB;
+  issue(&member, 1);
+}
+
+Test(shadow_memory,
+     out_of_memory_behind_a_stuck_stream_ends_at_the_limit_and_keeps_what_is_in_use) {
+  issue_one(allreduce(64 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  doubles.memory = 0;
+  doubles.stream_busy = -1;
+  struct member member = allreduce(256 * KIB, DATATYPE_UINT8, REDUCTION_SUM);
+  struct shadow_limit limit = {.until_ns = now_ns() + 5000000};
+  cr_expect_eq(issue_within(&member, 1, &limit), ncclUnhandledCudaError);
+  cr_expect(strstr(reason, "do not end"), "%s", reason);
+  cr_expect_eq(doubles.frees, 0);
+  issue_one(allreduce(64 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+}
+
+Test(shadow_memory, a_size_beyond_all_memory_is_an_error_and_not_a_small_buffer) {
+  struct member member = {.count = UINT64_MAX / 2,
+                          .root = ROOT_NONE,
+                          .kind = MEMBER_ALLGATHER,
+                          .datatype = DATATYPE_FLOAT64,
+                          .reduction = REDUCTION_NONE};
+  cr_expect_eq(issue_within(&member, 1, &patient), ncclUnhandledCudaError);
+  member = allreduce((UINT64_C(1) << 61) + 1, DATATYPE_FLOAT64, REDUCTION_SUM);
+  cr_expect_eq(issue_within(&member, 1, &patient), ncclUnhandledCudaError);
+  cr_expect_eq(doubles.ncalls, 0);
+}
+
+Test(shadow_memory, a_fill_that_fails_leaves_no_buffer_that_looks_filled) {
+  doubles.memset_error = CUDA_ERROR_LAUNCH_FAILED;
+  struct member member = allreduce(100, DATATYPE_FLOAT32, REDUCTION_MAX);
+  cr_expect_eq(issue_within(&member, 1, &patient), ncclUnhandledCudaError);
+  cr_expect(strstr(reason, "CUDA_ERROR_LAUNCH_FAILED"), "%s", reason);
+  cr_expect_eq(doubles.live_bytes, 0);
+  doubles.memset_error = CUDA_SUCCESS;
+  issue(&member, 1);
+  cr_expect(last_call()->uniform);
+}
+
+Test(shadow_memory, preparing_ahead_leaves_nothing_to_allocate) {
+  struct member member = allreduce(5000, DATATYPE_FLOAT32, REDUCTION_SUM);
+  struct shadow_member here = {.shadow = shadow, .comm = double_comm(0), .rank = 1, .nranks = 4};
+  cr_assert_eq(shadow_prepare((struct unit){&member, 1}, &here, &patient, reason), ncclSuccess);
+  int allocations = doubles.allocations;
+  issue(&member, 1);
+  cr_expect_eq(doubles.allocations, allocations);
+}
+
+Test(shadow_memory, what_the_program_holds_is_sent_in_place_of_the_fill) {
+  struct member member = {.count = 1000,
+                          .root = ROOT_NONE,
+                          .kind = MEMBER_ALLREDUCE,
+                          .datatype = DATATYPE_FLOAT32,
+                          .reduction = REDUCTION_SUM};
+  CUdeviceptr memory;
+  struct device_entry entry;
+  (void)device_enter(shadow, &entry);
+  (void)double_driver.MemAlloc(&memory, 64 * KIB);
+  device_leave(shadow, &entry);
+  const void *held = (const void *)memory; /* NOLINT(performance-no-int-to-ptr) */
+  struct shadow_member here = {
+      .shadow = shadow, .comm = double_comm(0), .rank = 1, .nranks = 4, .send = held};
+  cr_assert_eq(shadow_issue(&double_nccl, (struct unit){&member, 1}, &here, &patient, reason),
+               ncclSuccess);
+  cr_expect_eq(last_call()->send, held);
+  cr_expect_eq(doubles.fills, 0);
+  (void)device_enter(shadow, &entry);
+  (void)double_driver.MemFree(memory);
+  device_leave(shadow, &entry);
+}
