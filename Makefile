@@ -15,11 +15,11 @@ VERSION = 0.1.0
 
 # SAN=address,undefined or SAN=thread makes the same targets in a build folder of their own.
 SAN ?=
+comma := ,
 ifneq ($(SAN),)
 override BUILD := $(BUILD)-$(firstword $(subst $(comma), ,$(SAN)))
 SANFLAGS = -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
-comma := ,
 
 WARNINGS = -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
            -Wwrite-strings -Wvla

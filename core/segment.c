@@ -270,8 +270,8 @@ void segment_forget_all(void) {
     map->fd = -1;
     /* Private zeros in the place of the team's memory: what the child still does with a handle
      * neither crashes nor reaches the others. */
-    mmap(map->base, map->bytes, PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    (void)mmap(map->base, map->bytes, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     last = map;
   }
   if (last != NULL) {

@@ -43,28 +43,31 @@ $(BUILD)/check/join: $(JOIN_TEST_OBJECTS)
 
 # ---- make check -------------------------------------------------------------------------------------------------
 
-# What runs on the stand-ins finds them beside it, whatever the program's environment says.
-CHECKS = unit simulation hooks interpose tools join
-CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%) $(LOOPBACK_CHECKS)
-CHECK_ENVIRONMENT = NCCL_JOIN_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_INCLUDE=$(NCCL_INCLUDE) \
-                    CUDA_INCLUDE=$(CUDA13_INCLUDE) LD_LIBRARY_PATH=$(BUILD)/loopback
+CHECKS = unit simulation interpose tools join
+# These call the stand-ins themselves.
+LOOPBACK_CHECKS = $(BUILD)/check/hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
+CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)
+CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_INCLUDE=$(NCCL_INCLUDE) \
+                    CUDA_INCLUDE=$(CUDA13_INCLUDE)
 
-.PHONY: check check-here check-build check-valgrind
-check-build: all loopback programs $(CHECK_PROGRAMS)
+.PHONY: check check-here check-build
+check-build: all loopback programs $(CHECK_PROGRAMS) $(LOOPBACK_CHECKS)
 
 # The tests in this build folder.
 check-here: check-build
-	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS)
+	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) --with LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS)
 
-# What make check runs again with the address and undefined behaviour sanitizers, and what with the thread sanitizer.
-SANITIZED = unit hooks join
+# Everything, and what needs memory and processes once more with the address and undefined behaviour sanitizers.
+SANITIZED = $(CHECKS:%=build-address/check/%)
 check:
 	@tools/deps --check
 	@$(MAKE) --no-print-directory check-build
 	@$(MAKE) --no-print-directory SAN=address,undefined check-build
 	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) \
-	  --with NCCL_JOIN_BUILD=build-address LD_LIBRARY_PATH=build-address/loopback -- \
-	  $(patsubst %,build-address/check/%,$(SANITIZED)) $(patsubst $(BUILD)/%,build-address/%,$(LOOPBACK_CHECKS))
+	  --with LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
+	  --with LD_LIBRARY_PATH= JOIN_TEST_BUILD=build-address -- \
+	  $(filter-out %/simulation %/interpose %/tools,$(SANITIZED)) \
+	  --with LD_LIBRARY_PATH=build-address/loopback -- $(LOOPBACK_CHECKS:$(BUILD)/%=build-address/%)
 
 # ---- make lint --------------------------------------------------------------------------------------------------
 

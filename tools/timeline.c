@@ -40,8 +40,7 @@ struct track {
 static struct track *tracks;
 static size_t ntracks;
 
-/* --- reading
- * ----------------------------------------------------------------------------------------------------
+/* --- reading -----------------------------------------------------------------------------------
  */
 
 /* What follows "name": in a line of the trace, NULL if it is not there. */
@@ -54,7 +53,10 @@ static const char *field(const char *line, const char *name) {
 
 static bool field_number(const char *line, const char *name, uint64_t *number) {
   const char *at = field(line, name);
-  return at != NULL && sscanf(at, "%" SCNu64, number) == 1;
+  char *end = NULL;
+  if (at != NULL)
+    *number = strtoull(at, &end, 10);
+  return end != at;
 }
 
 static bool field_text(const char *line, const char *name, char *text, size_t size) {
@@ -153,8 +155,7 @@ static bool read_folder(const char *folder) {
   return ntracks > 0;
 }
 
-/* --- drawing
- * ----------------------------------------------------------------------------------------------------
+/* --- drawing -----------------------------------------------------------------------------------
  */
 
 static struct look { const char *glyphs[3], *colours[3], *plain; /* by enum part */ } look;

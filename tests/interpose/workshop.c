@@ -11,15 +11,13 @@
 #include <unistd.h>
 
 /* What commands may use; see workshop_run. */
-static const char variables[] = "B=$(readlink -f \"${NCCL_JOIN_BUILD:-build}\")\n"
+static const char variables[] = "B=$(readlink -f \"${JOIN_TEST_BUILD:-build}\")\n"
                                 "W=$WORKSHOP\n"
                                 "J=LD_PRELOAD=$W/double.so\n"
                                 "P=LD_PRELOAD=$B/lib/libnccl-join.so\n"
                                 "N=$NCCL_LIBRARY\n"
                                 "L=$(dirname \"$N\")\n"
-                                "export B W J P N L\n"
-                                /* The product would take it for a setting that it does not know. */
-                                "unset NCCL_JOIN_BUILD\n";
+                                "export B W J P N L\n";
 
 static char *with_variables(const char *command) {
   char *script;
@@ -28,11 +26,20 @@ static char *with_variables(const char *command) {
   return script;
 }
 
+/* Criterion says nothing of tests that skip themselves. */
+static void tell_what_is_skipped(void) {
+  if (!workshop_has_nccl())
+    fputs("tests/interpose: no tests with the real NCCL: NCCL_LIBRARY names none\n", stderr);
+  if (!workshop_has_product())
+    fputs("tests/interpose: only the tests' double: no libnccl-join.so in the build folder\n",
+          stderr);
+}
+
 /* Several runs may go on at once in one build folder. The tests, in processes of their own, inherit
  * $WORKSHOP. */
 ReportHook(PRE_ALL)(struct criterion_test_set *tests) {
   (void)tests;
-  const char *build = getenv("NCCL_JOIN_BUILD");
+  const char *build = getenv("JOIN_TEST_BUILD");
   char folder[PATH_MAX];
   char here[PATH_MAX];
   const bool found = realpath(build == NULL ? "build" : build, here) != NULL;
@@ -41,8 +48,10 @@ ReportHook(PRE_ALL)(struct criterion_test_set *tests) {
     char *script = with_variables("exec tests/interpose/parts/build.sh \"$W\"");
     int status = system(script); // NOLINT(cert-env33-c): the point of it
     free(script);
-    if (status == 0)
+    if (status == 0) {
+      tell_what_is_skipped();
       return;
+    }
   }
   fputs("tests/interpose: the tests' programs could not be built, see above\n", stderr);
   exit(1);

@@ -1,7 +1,7 @@
 /* Where the tests of interpose/ get their programs: built by the compiler from parts/ once per run,
  * in a folder of their own below the build folder, and run by the shell.
  *
- * Environment: NCCL_JOIN_BUILD (the build folder, "build" if unset), NCCL_LIBRARY (a real
+ * Environment: JOIN_TEST_BUILD (the build folder, "build" if unset), NCCL_LIBRARY (a real
  * libnccl.so.2; tests that want one are skipped without), CC. The tests run in the root of the
  * repository.
  *

@@ -17,20 +17,16 @@ static int remove_entry(const char *path, const struct stat *status, int flag, s
   return remove(path);
 }
 
-/* First line of a command's output; its exit status. */
-static int run_command(const char *command, char *line, int size) {
+/* A command's output; its exit status. */
+static int run_command(const char *command, char *text, size_t size) {
   FILE *output = popen(command, "r");
   cr_assert(output != NULL);
-  char rest[512];
-  if (fgets(line, size, output) == NULL)
-    *line = '\0';
-  while (fgets(rest, sizeof rest, output) != NULL)
-    ;
+  text[fread(text, 1, size - 1, output)] = '\0';
   return pclose(output);
 }
 
 static void check_training(const char *shards, int nranks, unsigned without) {
-  char folder[] = "/tmp/nccl-join-test-XXXXXX", options[PATH_MAX], command[PATH_MAX], line[512];
+  char folder[] = "/tmp/nccl-join-test-XXXXXX", options[PATH_MAX], command[PATH_MAX], line[4096];
   cr_assert(mkdtemp(folder) != NULL);
   snprintf(options, sizeof options, "--data %s/data/digits.csv --shards %s --record %s",
            run_build_folder(), shards, folder);
@@ -70,4 +66,28 @@ Test(demo, even_shards) {
 }
 Test(demo, even_shards_without_the_preload) {
   check_training("25", 4, RUN_ALL_RANKS);
+}
+
+/* The timeline of a run whose shadows can be counted: rank 0 has joined for the last 10 of 15
+ * collectives, rank 2 for 4. */
+Test(demo, timeline) {
+  char folder[] = "/tmp/nccl-join-test-XXXXXX", text[PATH_MAX], drawn[8192];
+  cr_assert(mkdtemp(folder) != NULL);
+  snprintf(text, sizeof text, "NCCL_JOIN_TRACE=%s", folder);
+  struct run *result = run(&(struct launch){
+      .nranks = 3, .program = "sum", .options = "--iterations 5,15,11", .environment = text});
+  assert_went_well(result);
+  run_free(result);
+
+  snprintf(text, sizeof text, "LC_ALL=C %s/tools/nccl-join-timeline %s", run_build_folder(),
+           folder);
+  cr_assert(run_command(text, drawn, sizeof drawn) == 0);
+  nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+  static const char *const lines[] = {
+      "  rank 0   #####..........\n",       "  rank 1   ###############\n",
+      "  rank 2   ###########....\n",       "     0        5       10   5 (10)\n",
+      "     1       15        0   never\n", "     2       11        4   11 (4)\n",
+  };
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+    cr_assert(strstr(drawn, lines[i]) != NULL, "no \"%s\" in\n%s", lines[i], drawn);
 }

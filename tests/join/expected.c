@@ -11,8 +11,7 @@
  */
 enum { DDP_FIRST_BUCKETS = 3, DDP_BUCKETS = 4, EPOCH = 1000 };
 
-/* --- schedules
- * --------------------------------------------------------------------------------------------------
+/* --- schedules ---------------------------------------------------------------------------------
  */
 
 const char *schedule_text(const struct schedule *schedule) {
@@ -48,8 +47,7 @@ unsigned set_of_all(int nranks) {
   return (1u << nranks) - 1;
 }
 
-/* --- lines
- * ------------------------------------------------------------------------------------------------------
+/* --- lines -------------------------------------------------------------------------------------
  */
 
 struct lines {
@@ -163,8 +161,7 @@ void lines_add_ddp(struct lines *lines, const struct schedule *schedule, const s
   }
 }
 
-/* --- comparison
- * -------------------------------------------------------------------------------------------------
+/* --- comparison --------------------------------------------------------------------------------
  */
 
 static int compare_texts(const void *a, const void *b) {
@@ -172,7 +169,8 @@ static int compare_texts(const void *a, const void *b) {
 }
 
 static void lines_sort(struct lines *lines) {
-  qsort(lines->texts, lines->n, sizeof *lines->texts, compare_texts);
+  if (lines->n > 0)
+    qsort(lines->texts, lines->n, sizeof *lines->texts, compare_texts);
 }
 
 static struct lines *lines_of_run(const struct run *run) {

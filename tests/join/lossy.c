@@ -26,10 +26,10 @@ static bool has_result(const struct run *run, int rank, const char *text) {
   return strstr(run->output, line) != NULL;
 }
 
-/* Rank `joined` leaves; every other rank is refused, by the next call at the latest, goes on with
- * all-reduces, and all leave in peace. One line names the joined rank, the call and the setting. */
-static void check_refused(const struct schedule *schedule, const char *collective, int joined,
-                          int root) {
+/* Rank `joined` leaves; every other rank is refused, by the next iteration at the latest, and all
+ * leave in peace. One line names the joined rank, the call and the setting. */
+static struct run *check_refused(const struct schedule *schedule, const char *collective,
+                                 int joined, int root) {
   struct run *result = run_lossy(schedule, collective, root, "");
   char rank_name[16];
   snprintf(rank_name, sizeof rank_name, "rank %d", joined);
@@ -39,13 +39,6 @@ static void check_refused(const struct schedule *schedule, const char *collectiv
     cr_assert(has_result(result, rank, "left"), "rank %d\n%s", rank, result->output);
     cr_assert(has_result(result, rank, "refused") == (rank != joined), "rank %d\n%s%s", rank,
               result->output, result->errors);
-    for (int step = 0; step < THEN && rank != joined; step++) {
-      char text[64];
-      unsigned active = set_of_all(schedule->nranks) & ~(1u << joined);
-      snprintf(text, sizeof text, "after %d %u ", step, active);
-      cr_assert(has_result(result, rank, text), "rank %d: no \"%s\"\n%s", rank, text,
-                result->output);
-    }
     for (int i = schedule->n[0][joined] + 1; i < schedule->n[0][rank]; i++) {
       char text[64];
       snprintf(text, sizeof text, "got %d ", i);
@@ -53,32 +46,54 @@ static void check_refused(const struct schedule *schedule, const char *collectiv
                 result->output);
     }
   }
+  return result;
+}
+
+/* While every unit is still asked for, all ranks are refused at the same one, and go on in step. */
+static void check_refused_at_once(const struct schedule *schedule, const char *collective,
+                                  int joined, int root) {
+  struct run *result = check_refused(schedule, collective, joined, root);
+  unsigned active = set_of_all(schedule->nranks) & ~(1u << joined);
+  for (int rank = 0; rank < schedule->nranks; rank++)
+    for (int step = 0; step < THEN && rank != joined; step++) {
+      char text[64];
+      snprintf(text, sizeof text, "after %d %u %d\n", step, active, set_size(active) * (step + 1));
+      cr_assert(has_result(result, rank, text), "rank %d: no \"%s\"\n%s", rank, text,
+                result->output);
+    }
   run_free(result);
 }
 
+/* In a loop that is learnt, a collective may be on its way before its rank can know: it is done
+ * with zeros, and the error comes with the next call. */
+static void check_refused_once_learnt(const struct schedule *schedule, const char *collective,
+                                      int joined, int root) {
+  run_free(check_refused(schedule, collective, joined, root));
+}
+
 Test(lossy, allgather_is_refused) {
-  check_refused(&(struct schedule){3, 1, {{1, 6, 6}}}, "allgather", 0, 0);
+  check_refused_at_once(&(struct schedule){3, 1, {{1, 6, 6}}}, "allgather", 0, 0);
 }
 Test(lossy, allgather_is_refused_once_learnt) {
-  check_refused(&(struct schedule){3, 1, {{12, 20, 20}}}, "allgather", 0, 0);
+  check_refused_once_learnt(&(struct schedule){3, 1, {{12, 20, 20}}}, "allgather", 0, 0);
 }
 Test(lossy, allgather_is_refused_to_a_rank_without_iterations) {
-  check_refused(&(struct schedule){3, 1, {{5, 0, 5}}}, "allgather", 1, 0);
+  check_refused_at_once(&(struct schedule){3, 1, {{5, 0, 5}}}, "allgather", 1, 0);
 }
 Test(lossy, alltoall_is_refused) {
-  check_refused(&(struct schedule){3, 1, {{6, 2, 6}}}, "alltoall", 1, 0);
+  check_refused_at_once(&(struct schedule){3, 1, {{6, 2, 6}}}, "alltoall", 1, 0);
 }
 Test(lossy, alltoall_is_refused_once_learnt) {
-  check_refused(&(struct schedule){2, 1, {{20, 10}}}, "alltoall", 1, 0);
+  check_refused_once_learnt(&(struct schedule){2, 1, {{20, 10}}}, "alltoall", 1, 0);
 }
 Test(lossy, gather_is_refused) {
-  check_refused(&(struct schedule){3, 1, {{2, 6, 6}}}, "gather", 0, 1);
+  check_refused_at_once(&(struct schedule){3, 1, {{2, 6, 6}}}, "gather", 0, 1);
 }
 Test(lossy, scatter_is_refused) {
-  check_refused(&(struct schedule){3, 1, {{2, 6, 6}}}, "scatter", 0, 0);
+  check_refused_at_once(&(struct schedule){3, 1, {{2, 6, 6}}}, "scatter", 0, 0);
 }
 Test(lossy, scatter_is_refused_once_learnt) {
-  check_refused(&(struct schedule){3, 1, {{12, 20, 20}}}, "scatter", 0, 0);
+  check_refused_once_learnt(&(struct schedule){3, 1, {{12, 20, 20}}}, "scatter", 0, 0);
 }
 
 /* A pair of numbers for each rank, zeros for those that have joined. */

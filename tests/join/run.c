@@ -32,7 +32,7 @@ enum { WORDS_MAX = 64 };
 
 /* Words to exec, and variables to set before. */
 struct command {
-  const char *words[WORDS_MAX], *variables[WORDS_MAX];
+  char *words[WORDS_MAX], *variables[WORDS_MAX];
   int nwords, nvariables;
   char *texts[8]; /* owned: what the above point into */
   int ntexts;
@@ -44,16 +44,12 @@ static double now_s(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void command_keep(struct command *command, char *text) {
-  command->texts[command->ntexts++] = text;
-}
-
 /* Adds the blank-separated words of a text to one of the lists. */
-static void split(struct command *command, const char *text, const char **list, int *n) {
+static void split(struct command *command, const char *text, char **list, int *n) {
   if (text == NULL)
     return;
-  char *copy = strdup(text), *rest = copy;
-  command_keep(command, copy);
+  char *rest = strdup(text);
+  command->texts[command->ntexts++] = rest;
   for (char *word; (word = strsep(&rest, " ")) != NULL;)
     if (*word != '\0' && *n < WORDS_MAX - 1)
       list[(*n)++] = word;
@@ -74,7 +70,7 @@ __attribute__((format(printf, 2, 3))) static void add_words_printed(struct comma
 }
 
 const char *run_build_folder(void) {
-  const char *folder = getenv("NCCL_JOIN_BUILD");
+  const char *folder = getenv("JOIN_TEST_BUILD");
   return folder != NULL && *folder != '\0' ? folder : "build";
 }
 
@@ -114,8 +110,7 @@ static int free_port(void) {
   return ntohs(address.sin_port);
 }
 
-/* --- processes
- * --------------------------------------------------------------------------------------------------
+/* --- processes ---------------------------------------------------------------------------------
  */
 
 static pid_t start(const struct command *command, int output, int errors) {
@@ -128,13 +123,12 @@ static pid_t start(const struct command *command, int output, int errors) {
   setpgid(0, 0);
   dup2(output, STDOUT_FILENO);
   dup2(errors, STDERR_FILENO);
-  unsetenv("NCCL_JOIN_BUILD"); /* nccl-join takes what begins like that for a setting of its own */
   for (int i = 0; i < command->nvariables; i++) {
     char *name = strdup(command->variables[i]), *value = name;
     strsep(&value, "=");
     setenv(name, value != NULL ? value : "", 1);
   }
-  execv(command->words[0], (char *const *)(uintptr_t)command->words);
+  execv(command->words[0], command->words);
   fprintf(stderr, "cannot run %s: %s\n", command->words[0], strerror(errno));
   _exit(127);
 }
@@ -143,15 +137,15 @@ static pid_t start(const struct command *command, int output, int errors) {
 static void kill_the_rest(void) {
   for (;;) {
     FILE *children = fopen("/proc/thread-self/children", "r");
-    int pid, n = 0;
-    while (children != NULL && fscanf(children, "%d", &pid) == 1) {
-      kill(pid, SIGKILL);
-      n++;
-    }
+    char list[4096] = "", *rest = list;
+    if (children == NULL || fgets(list, sizeof list, children) == NULL)
+      *list = '\0';
     if (children != NULL)
       fclose(children);
-    if (n == 0)
+    if (*list == '\0')
       return;
+    for (long pid; (pid = strtol(rest, &rest, 10)) > 0;)
+      kill((pid_t)pid, SIGKILL);
     while (waitpid(-1, NULL, 0) > 0)
       ;
   }
@@ -161,8 +155,7 @@ static int exit_status(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* --- reading
- * ----------------------------------------------------------------------------------------------------
+/* --- reading -----------------------------------------------------------------------------------
  */
 
 struct reader {
@@ -246,8 +239,7 @@ void run_free(struct run *run) {
   free(run);
 }
 
-/* --- what it said
- * -----------------------------------------------------------------------------------------------
+/* --- what it said ------------------------------------------------------------------------------
  */
 
 bool run_says(const struct run *run, const char *text) {

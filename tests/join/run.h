@@ -2,7 +2,7 @@
  * without the preload.
  *
  * Every run has a deadline; whatever has not ended by then is killed with all its processes. The
- * build folder is NCCL_JOIN_BUILD, or "build".
+ * build folder is JOIN_TEST_BUILD, or "build".
  */
 #ifndef TESTS_JOIN_RUN_H
 #define TESTS_JOIN_RUN_H

@@ -113,7 +113,7 @@ else
 CUDA_TEST_LIBS = $(CRITERION_LIBS)
 endif
 LOOPBACK_TEST_ENV = LD_LIBRARY_PATH=$(LOOPBACK) ASAN_OPTIONS=handle_segv=0:handle_abort=0 \
-                    TSAN_OPTIONS=handle_segv=0:handle_abort=0
+                    TSAN_OPTIONS=handle_segv=0:handle_abort=0:atexit_sleep_ms=10
 
 # $(1): release; $(2): name of the program
 define loopback_cuda_tests

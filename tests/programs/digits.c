@@ -1,18 +1,24 @@
 /* Reads the digits. */
 #include "tests/programs/digits.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One row; false at the end of the file. */
-static int read_row(FILE *file, float *pixels, int *label) {
+enum { ROW_SIZE = 512, PIXEL_MAX = 16 };
+
+/* One row; false at the end of the file, or where a row is not as it should be. */
+static bool read_row(FILE *file, float *pixels, int *label) {
+  char row[ROW_SIZE], *rest = row;
+  if (fgets(row, sizeof row, file) == NULL)
+    return false;
   for (int p = 0; p < DIGITS_PIXELS; p++) {
-    int pixel;
-    if (fscanf(file, "%d,", &pixel) != 1)
-      return 0;
-    pixels[p] = (float)pixel / 16;
+    pixels[p] = (float)strtol(rest, &rest, 10) / PIXEL_MAX;
+    if (*rest++ != ',')
+      return false;
   }
-  return fscanf(file, "%d", label) == 1 && *label >= 0 && *label < DIGITS_CLASSES;
+  *label = (int)strtol(rest, &rest, 10);
+  return *label >= 0 && *label < DIGITS_CLASSES;
 }
 
 struct digits *digits_read(const char *path) {

@@ -32,16 +32,21 @@ static const size_t counts[BUCKETS] = {256, 512, 128};
 
 struct breaking {
   int rank, iteration;
-  char how[16];
+  const char *how;
 };
 
 static struct breaking breaking_read(void) {
-  struct breaking plan = {.rank = -1};
-  if (strcmp(breaking, "none") != 0 &&
-      sscanf(breaking, "%d:%d:%15s", &plan.rank, &plan.iteration, plan.how) != 3) {
+  if (strcmp(breaking, "none") == 0)
+    return (struct breaking){.rank = -1};
+  char *rest, *how = NULL;
+  struct breaking plan = {.rank = (int)strtol(breaking, &rest, 10)};
+  if (*rest == ':')
+    plan.iteration = (int)strtol(rest + 1, &how, 10);
+  if (how == NULL || *how != ':') {
     fprintf(stderr, "--break wants RANK:ITERATION:HOW, not %s\n", breaking);
     exit(2);
   }
+  plan.how = how + 1;
   return plan;
 }
 

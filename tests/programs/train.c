@@ -62,7 +62,7 @@ struct trainer {
 static void take_shard(struct trainer *trainer) {
   int training = trainer->digits->n - HELD_OUT, first = 0, largest = -1;
   for (int rank = 0; rank < trainer->ranks.nranks; rank++) {
-    int size = training * atoi(list_item(shards, rank)) / 100;
+    int size = training * (int)strtol(list_item(shards, rank), NULL, 10) / 100;
     if (first + size > training)
       size = training - first;
     if (rank == trainer->ranks.rank) {

@@ -57,7 +57,7 @@ TestSuite(plane_shm, .init = set_up, .fini = tear_down, .timeout = 120);
 /* ---- Helpers ---- */
 
 /* The last handle, so that what a child leaves to the kernel is no leak. */
-static struct segment *latest;
+static struct segment *volatile latest;
 
 static struct segment *attach(uint32_t slots, uint32_t slot, uint32_t expected) {
   struct attachment me = {.identity = 100 + slot, .key = -(int32_t)slot, .ncomms = 1, .comms = {7}};
@@ -483,6 +483,10 @@ static void unmount_folder(void) {
   rmdir(folder);
 }
 
+static int attach_once(uint32_t slot) {
+  return attach(4, slot, 0) != NULL ? 0 : EXIT_REFUSED;
+}
+
 Test(plane_shm, a_full_file_system_is_an_error) {
   mount_folder("size=128k");
   assert_refused(attach(64, 0, 0), "MiB are needed for 64 ranks; make it larger (docker run "
@@ -501,6 +505,8 @@ Test(plane_shm, a_file_system_that_is_full_for_one_more_rank_is_an_error) {
   cr_assert_eq(segment_attached(segment), 1);
   struct plane *plane = segment_plane(segment, 0, 1, (uint32_t[]){0});
   memset(plane->logs[0], 1, sizeof(*plane->logs[0])); /* no SIGBUS: all of it is there */
+  cr_assert_eq(mount("", folder, "", MS_REMOUNT, "size=2m"), 0);
+  cr_assert_eq(finish(start(attach_once, 1)), 0, "the slot stayed locked");
   segment_detach(segment);
   unmount_folder();
 }
@@ -582,6 +588,29 @@ Test(plane_shm, a_death_while_laying_out_is_survived) {
   cr_assert_eq(segment_attached(segment), 1);
   segment_detach(segment);
   cr_assert_eq(finish(pid), -SIGKILL);
+}
+
+/* Holds the gate of a new file until somebody waits there, then removes the name. */
+static int unlink_at_the_gate(uint32_t milliseconds) {
+  int fd = open(path, O_CREAT | O_RDWR, 0600);
+  struct flock lock = {.l_type = F_WRLCK, .l_start = SEGMENT_GATE, .l_len = 1};
+  if (fcntl(fd, F_SETLK, &lock) != 0)
+    return 1;
+  atomic_fetch_add(&stage->arrived, 1);
+  nap(milliseconds);
+  return unlink(path) != 0;
+}
+
+Test(plane_shm, who_waited_at_the_gate_of_a_removed_file_goes_to_the_next) {
+  struct stat status;
+  pid_t pid = start(unlink_at_the_gate, 100);
+  await(&stage->arrived, 1);
+  struct segment *segment = attach(2, 0, 0);
+  cr_assert_not_null(segment, "%s", reason);
+  cr_assert_eq(stat(path, &status), 0);
+  cr_assert_eq(status.st_ino, segment->map->inode);
+  cr_assert_eq(finish(pid), 0);
+  segment_detach(segment);
 }
 
 /* ---- Death ---- */
@@ -711,6 +740,19 @@ Test(plane_shm, a_forked_child_forgets_without_harm) {
   cr_assert_eq(plane_bell(plane), 0);
   cr_assert(exists(path));
   cr_assert_eq(finish(start(is_slot_0_held, 2)), 1, "the child took its parent's lock along");
+  segment_detach(segment);
+}
+
+Test(plane_shm, forgetting_leaves_errno_alone) {
+  struct segment *segment = attach(2, 0, 0);
+  pid_t pid = fork();
+  if (pid == 0) {
+    close(segment->map->fd); /* so that closing fails */
+    errno = 77;
+    segment_forget_all();
+    _exit(errno == 77 ? 0 : 1);
+  }
+  cr_assert_eq(finish(pid), 0);
   segment_detach(segment);
 }
 

@@ -3,7 +3,6 @@
  * program (host.c), or into a plug-in that host.c opens.
  */
 #include <dlfcn.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,8 +81,8 @@ static const struct {
 
 static void tell(const char *name, ncclResult_t result) {
   /* Not in the table, and a fake has no such function. */
-  const char *(*last_error)(ncclComm_t) =
-      (const char *(*)(ncclComm_t))(uintptr_t)dlsym(RTLD_DEFAULT, "ncclGetLastError");
+  const char *(*last_error)(ncclComm_t);
+  *(void **)&last_error = dlsym(RTLD_DEFAULT, "ncclGetLastError");
   if (result != ncclSuccess || getenv("TELL") != NULL)
     say("nccl%s: %d %s", name, result, last_error == NULL ? "" : last_error(NULL));
 }

@@ -183,7 +183,8 @@ static int by_fork_before(void) {
   WAY(quick_exit)                                                                                  \
   WAY(errx)                                                                                        \
   WAY(underscore_exit)                                                                             \
-  WAY(Exit) WAY(abort) WAY(kill) WAY(exit_at_exit) WAY(thread) WAY(pthread_exit) WAY(two_threads)  \
+  WAY(Exit)                                                                                        \
+  WAY(abort) WAY(kill) WAY(exit_at_exit) WAY(thread) WAY(pthread_exit) WAY(two_threads)            \
       WAY(cancelled_thread) WAY(signal) WAY(signal_in_call) WAY(fork) WAY(fork_return)             \
           WAY(bare_fork) WAY(vfork) WAY(spawn) WAY(fork_before)
 

@@ -28,12 +28,14 @@ $(LOOPBACK)/libnccl.so.2: $(LOOPBACK_NCCL_OBJS) tests/loopback/nccl/nccl.map $(L
 $(LOOPBACK)/libnccl.so: $(LOOPBACK)/libnccl.so.2
 	$(Q)ln -sf $(<F) $@
 
-# Conversions and reductions are tested by themselves: the library does not export them.
+# What tests call by itself: the library does not export it.
+LOOPBACK_NCCL_TESTED_INSIDE = datatype reduce unique_id report settings
+
 $(BUILD)/tests/loopback-nccl: $(LOOPBACK_NCCL_TEST_OBJS) $(LOOPBACK_NCCL_LIBS) $(LOOPBACK)/libcuda.so
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(LOOPBACK_NCCL_TEST_OBJS) \
-	  $(patsubst %,$(BUILD)/tests/loopback/nccl/%.o,datatype reduce) -L$(LOOPBACK) -lnccl -lcuda \
+	  $(patsubst %,$(BUILD)/tests/loopback/nccl/%.o,$(LOOPBACK_NCCL_TESTED_INSIDE)) -L$(LOOPBACK) -lnccl -lcuda \
 	  $(LOOPBACK_NCCL_TEST_LIBS) -lm
 
 .PHONY: check-loopback-nccl

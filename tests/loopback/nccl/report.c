@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,8 +66,26 @@ void report_error(const char *format, ...) {
   }
 }
 
+static pthread_key_t snapshot_key;
+
+static void create_snapshot_key(void) {
+  pthread_key_create(&snapshot_key, free);
+}
+
 const char *report_last_error(void) {
-  return last_error;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, create_snapshot_key);
+  char *snapshot = pthread_getspecific(snapshot_key);
+  if (snapshot == NULL) {
+    snapshot = malloc(LAST_ERROR_BYTES);
+    if (snapshot == NULL)
+      return "no memory";
+    pthread_setspecific(snapshot_key, snapshot);
+  }
+  pthread_mutex_lock(&last_error_lock);
+  memcpy(snapshot, last_error, sizeof last_error);
+  pthread_mutex_unlock(&last_error_lock);
+  return snapshot;
 }
 
 void report_line(const char *format, ...) {
@@ -77,6 +96,9 @@ void report_line(const char *format, ...) {
 }
 
 void report_stop(const char *format, ...) {
+  static atomic_flag stopping = ATOMIC_FLAG_INIT;
+  while (atomic_flag_test_and_set(&stopping))
+    pause(); /* another thread has the word, and ends the process */
   va_list arguments;
   va_start(arguments, format);
   write_line(STDERR_FILENO, "loopback NCCL: ", format, arguments);

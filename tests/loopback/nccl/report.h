@@ -12,7 +12,7 @@
 /* Becomes the text of ncclGetLastError; printed too if NCCL_DEBUG is WARN, INFO or TRACE. */
 void report_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The text of the last report_error, "" before the first. Valid until the next one. */
+/* The text of the last report_error of any thread, "" before the first. The caller's own copy, until its next call. */
 const char *report_last_error(void);
 
 /* One line on stderr, "loopback NCCL: ...". */

@@ -244,7 +244,7 @@ static void *use_streams(void *argument) {
     succeeds(cudaMalloc((void **)&memory, 100));
     succeeds(cudaMemsetAsync(memory, i, 100, stream));
     succeeds(cudaLaunchHostFunc(stream, note_entry, done));
-    if (i % 5 == 0)
+    if (i % 10 == 0) /* a blocking stream, so in order */
       succeeds(cudaMemsetAsync(memory, i, 100, NULL));
     succeeds(cudaStreamDestroy(stream));
     succeeds(cudaFree(memory));

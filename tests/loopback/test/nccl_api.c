@@ -45,7 +45,7 @@ Test(nccl_api, exports_what_the_real_library_does) {
 }
 
 /* The program's own definitions come first, as those of a library in front. */
-static int seen_broadcasts, seen_ids;
+static _Atomic int seen_broadcasts, seen_ids;
 #define IN_FRONT __attribute__((visibility("default")))
 
 IN_FRONT ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
@@ -269,4 +269,5 @@ Test(nccl_api, refuses_settings_it_does_not_know) {
   run_processes(&run, 1, nothing);
   expect_status(&run, 1, 86);
   expect_output(&run, "LOOPBACK_DEATH=maybe");
+  unsetenv("LOOPBACK_DEATH"); /* the exit handler of this process reads settings too */
 }

@@ -1,6 +1,8 @@
 /* Ranks as processes and threads, and small helpers around the CUDA driver API. */
 #include "tests/loopback/test/nccl_fixture.h"
 
+#include "tests/loopback/nccl/unique_id.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -122,6 +124,18 @@ static struct blackboard *blackboard_create(void) {
   return blackboard;
 }
 
+/* Names by which ranks find each other, see segment.h. Others may run tests at the same time: only the own ones count. */
+static int count_names(const struct blackboard *blackboard) {
+  int names = 0;
+  for (int i = 0; i < 4; i++) {
+    char path[128];
+    snprintf(path, sizeof path, "/dev/shm/loopback-nccl-%u-%016llx", (unsigned)geteuid(),
+             (unsigned long long)unique_id_hash(&blackboard->ids[i], 1));
+    names += access(path, F_OK) == 0;
+  }
+  return names;
+}
+
 static void child_begin(int output) {
   alarm(alarm_seconds);
   dup2(output, STDOUT_FILENO);
@@ -157,6 +171,7 @@ static void run_ranks(struct run *run, int nranks, rank_body *body, bool threads
   ssize_t size = pread(output, run->output, sizeof run->output - 1, 0);
   run->output[size < 0 ? 0 : size] = '\0';
   close(output);
+  run->names_left = count_names(blackboard);
   munmap(blackboard, sizeof *blackboard);
 }
 
@@ -187,6 +202,8 @@ void run_both(int nranks, rank_body *body) {
   static struct run run;
   run_processes(&run, nranks, body);
   expect_success(&run, nranks);
+  cr_assert_eq(run.names_left, 0);
   run_threads(&run, nranks, body);
   expect_success(&run, nranks);
+  cr_assert_eq(run.names_left, 0);
 }

@@ -37,6 +37,7 @@ typedef void rank_body(struct rank *rank);
 struct run {
   int status[RANKS_MAX]; /* as from waitpid; of threads, the process's, in [0] */
   char output[OUTPUT_BYTES]; /* stdout and stderr of all, mixed */
+  int names_left; /* of the ids' communicators, in shared memory */
 };
 
 /* Runs body on nranks, each a process, or each a thread of one process, and waits. Device of a rank is its number. */
@@ -49,7 +50,7 @@ void expect_success(const struct run *run, int nranks);
 void expect_status(const struct run *run, int nranks, int status);
 void expect_output(const struct run *run, const char *text);
 
-/* Both ways, and success. */
+/* Both ways, success, and nothing left in shared memory. */
 void run_both(int nranks, rank_body *body);
 
 #define EXPECT(condition)                                                                          \

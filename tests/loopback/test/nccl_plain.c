@@ -20,6 +20,7 @@ void plain_fail(const char *file, int line, const char *what) {
 /* Runs all tests, or those whose "suite/name" contains the argument. */
 int main(int argc, char **argv) {
   int passed = 0, failed = 0;
+  setvbuf(stdout, NULL, _IONBF, 0); /* children inherit what is buffered */
   for (struct plain_test *test = tests; test != NULL; test = test->next) {
     char name[256];
     snprintf(name, sizeof name, "%s/%s", test->suite, test->name);
