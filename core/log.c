@@ -43,7 +43,7 @@ static const char *const level_names[] = {
     [LOG_LEVEL_TRACE] = "TRACE",
 };
 
-/* --- writing --------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* Takes back a signal that this thread's own write has raised while blocked, so that nobody ever
  * sees it. */
@@ -105,7 +105,7 @@ static void write_line(const char *line, size_t size) {
   log_write(STDERR_FILENO, line, size);
 }
 
-/* --- lines ----------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 void log_host(char *name, size_t size) {
   if (gethostname(name, size) != 0)
@@ -165,7 +165,7 @@ void log_line(enum log_level level, const char *format, ...) {
   errno = saved_errno;
 }
 
-/* --- the file -------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 /* Replaces %h, %p, %r and %% (settings.c has seen to it that there are no others). False if it
  * does not fit. */

@@ -58,7 +58,7 @@ bool log_is_disabled(void);
 /* Closes the file and forgets the settings, for tests: as if log_open had never been called. */
 void log_reset(void);
 
-/* --- what the trace shares with the log ------------------------------------------------------ */
+/* ---- what the trace shares with the log ---- */
 
 /* write(2) of everything, in as few calls as the kernel allows, without SIGPIPE or SIGXFSZ.
  * Returns how many bytes were written; less than size is an error, in errno. */

@@ -1,16 +1,16 @@
 /* The plane: what the ranks of a team know of each other, and how they wake each other.
  *
- * Every rank of a team owns one log. It alone writes it; all others read it. A log holds the units that the
- * rank has passed (each issued for real or as a shadow) and the claim on which it is parked. The layout below is the
- * format between processes of one machine, and what an agent will mirror between machines: fixed size, no
- * pointers, version PLANE_VERSION.
+ * Every rank of a team owns one log. It alone writes it; all others read it. A log holds the units
+ * that the rank has passed (each issued for real or as a shadow) and the claim on which it is
+ * parked. The layout below is the format between processes of one machine, and what an agent will
+ * mirror between machines: fixed size, no pointers, version PLANE_VERSION.
  *
  * Who writes what, and in which order:
  *   - an entry is complete before `head` passes it (release); readers load `head` first (acquire);
  *   - a claim is complete before `claim` names its index (release), and is 0 while it is rewritten;
  *   - a text (the members of a unit) is complete before the entry or claim that names it.
- * No rank runs more than PLANE_RUN_AHEAD units ahead of the slowest, so that the last PLANE_RUN_AHEAD entries
- * before any reader's own index are always there.
+ * No rank runs more than PLANE_RUN_AHEAD units ahead of the slowest, so that the last
+ * PLANE_RUN_AHEAD entries before any reader's own index are always there.
  *
  * Transports: plane_memory.c (tests, simulation), plane_shm.c (processes of one machine).
  */
@@ -26,7 +26,8 @@
 
 #define PLANE_VERSION 1u
 #define PLANE_RING 4096u      /* entries of a log; a power of two */
-#define PLANE_RUN_AHEAD 2048u /* a stream's launch queue holds 1024: no rank runs that far ahead */
+#define PLANE_RUN_AHEAD 2048u /* a stream's launch queue holds 1024: no rank runs that far ahead   \
+                               */
 #define PLANE_TEXT 65536u     /* bytes of a log's texts; a power of two */
 #define PLANE_RANKS_MAX 4096u /* ranks of a team */
 
@@ -34,24 +35,29 @@ enum entry_flag {
   ENTRY_REAL = 1u << 0,     /* issued for real; otherwise as a shadow */
   ENTRY_EXPECTED = 1u << 1, /* the unit is the one every rank's learner expects here: no text */
   ENTRY_LEAVE = 1u << 2,    /* not a unit: here all ranks of the team had left */
-  ENTRY_MEETING = 1u << 3,  /* all claimed this unit after a rank had waited for it: never expect it here */
-  ENTRY_REFUSED = 1u << 4,  /* agreed not to issue it: a joined rank cannot contribute (lossy) */
+  ENTRY_MEETING =
+      1u << 3, /* all claimed this unit after a rank had waited for it: never expect it here */
+  ENTRY_REFUSED = 1u << 4, /* agreed not to issue it: a joined rank cannot contribute (lossy) */
 };
 #define ENTRY_FLAG_BITS 8
 
-/* One unit passed. 24 bytes; fields are atomic only so that a reader may look while the ring is reused. */
+/* One unit passed. 24 bytes; fields are atomic only so that a reader may look while the ring is
+ * reused. */
 struct plane_entry {
-  _Atomic uint64_t hash;      /* unit_hash; readers check what they follow against it. 0: LEAVE */
-  _Atomic uint32_t reals;     /* units this rank has issued for real, this one included; wraps */
-  _Atomic uint32_t run_start; /* index where the present run of reals, or of shadows, began; wraps */
-  /* Low 8 bits entry_flag. Above them, for a real entry, the position of its text in 8 bytes (wraps); for a shadow, the rank
-   * whose unit it was. */
+  _Atomic uint64_t hash;  /* unit_hash; readers check what they follow against it. 0: LEAVE */
+  _Atomic uint32_t reals; /* units this rank has issued for real, this one included; wraps */
+  _Atomic uint32_t
+      run_start; /* index where the present run of reals, or of shadows, began; wraps */
+  /* Low 8 bits entry_flag. Above them, for a real entry, the position of its text in 8 bytes
+   * (wraps); for a shadow, the rank whose unit it was. */
   _Atomic uint32_t flags;
   uint32_t unused;
 };
 
 enum claim_flag {
-  CLAIM_STRICT = 1u << 0, /* to be refused on all ranks if a rank that has to shadow it would spoil its result */
+  CLAIM_STRICT =
+      1u
+      << 0, /* to be refused on all ranks if a rank that has to shadow it would spoil its result */
 };
 
 enum rank_state {
@@ -61,8 +67,9 @@ enum rank_state {
   RANK_FAILED, /* killed, ended with an error, or aborted inside its loop */
 };
 
-/* A text: one word with the number of members, one with unit_hash, then three words a member. A unit of more than
- * UNIT_MEMBERS_MAX members has the first two words only. A text does not wrap: what is left at the ring's end is skipped. */
+/* A text: one word with the number of members, one with unit_hash, then three words a member. A
+ * unit of more than UNIT_MEMBERS_MAX members has the first two words only. A text does not wrap:
+ * what is left at the ring's end is skipped. */
 struct plane_log {
   /* Read by everybody, written on every unit. */
   _Alignas(64) _Atomic uint64_t head; /* entries below it are published */
@@ -76,20 +83,23 @@ struct plane_log {
 
   /* Rarely written. */
   _Alignas(64) _Atomic uint32_t state; /* enum rank_state */
-  _Atomic uint32_t lossy_count;        /* lossy units this rank has shadowed although it should be an error */
-  _Atomic uint64_t lossy_index;        /* the last of them */
-  _Atomic uint32_t lossy_kind;         /* and what it was: enum member_kind */
-  _Atomic uint32_t refused_for;        /* the rank that the last refused unit was refused for */
-  _Atomic uint64_t failed_index;       /* units passed when it failed */
+  _Atomic uint32_t
+      lossy_count; /* lossy units this rank has shadowed although it should be an error */
+  _Atomic uint64_t lossy_index;  /* the last of them */
+  _Atomic uint32_t lossy_kind;   /* and what it was: enum member_kind */
+  _Atomic uint32_t refused_for;  /* the rank that the last refused unit was refused for */
+  _Atomic uint64_t failed_index; /* units passed when it failed */
 
   _Alignas(64) struct plane_entry entries[PLANE_RING];
   _Alignas(64) _Atomic uint64_t text[PLANE_TEXT / 8];
 };
 
-/* Shared by the ranks of a team; read on every unit, written only when somebody waits or must be told. */
+/* Shared by the ranks of a team; read on every unit, written only when somebody waits or must be
+ * told. */
 struct plane_team {
-  /* Low half: ranks that wait for the bell. High half: counts events that every rank must look at (a lossy
-   * shadow, a failure). One load tells a rank on its hot path that nobody needs anything. */
+  /* Low half: ranks that wait for the bell. High half: counts events that every rank must look at
+   * (a lossy shadow, a failure). One load tells a rank on its hot path that nobody needs anything.
+   */
   _Alignas(64) _Atomic uint64_t attention;
   _Atomic uint32_t bell; /* futex word: changes whenever it is rung */
 };
@@ -103,9 +113,11 @@ struct plane {
   struct plane_log **logs; /* nranks of them, by rank */
   /* Wakes every rank of the team that waits. */
   void (*ring)(struct plane *plane);
-  /* Waits until the bell is no longer `seen`, or some milliseconds have passed; may return early. */
+  /* Waits until the bell is no longer `seen`, or some milliseconds have passed; may return early.
+   */
   void (*wait)(struct plane *plane, uint32_t seen, unsigned milliseconds);
-  /* Whether a rank's process is there; false once it has died without saying so. May cost a system call. */
+  /* Whether a rank's process is there; false once it has died without saying so. May cost a system
+   * call. */
   bool (*alive)(struct plane *plane, uint32_t rank);
 };
 

@@ -11,9 +11,9 @@ struct rank_plane {
 };
 
 struct plane_memory {
-  uint32_t nranks;
-  uint64_t rings;
   struct plane_team team;
+  uint64_t rings;
+  uint32_t nranks;
   struct plane_log *storage;
   struct plane_log **logs;
   struct rank_plane *ranks;
@@ -51,7 +51,8 @@ struct plane_memory *plane_memory_create(uint32_t nranks) {
     /* Entries and texts are read only where a head or a claim says that they are written. */
     memset(log, 0, offsetof(struct plane_log, entries));
     memory->ranks[rank] = (struct rank_plane){
-        .plane = {rank, nranks, &memory->team, memory->logs, memory_ring, memory_wait, memory_alive},
+        .plane = {rank, nranks, &memory->team, memory->logs, memory_ring, memory_wait,
+                  memory_alive},
         .memory = memory,
     };
   }

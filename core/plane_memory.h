@@ -1,5 +1,5 @@
-/* The plane of ranks that live in one process and are driven by one thread: for tests and for simulating thousands of
- * ranks. Waiting returns at once.
+/* The plane of ranks that live in one process and are driven by one thread: for tests and for
+ * simulating thousands of ranks. Waiting returns at once.
  */
 #ifndef NCCL_JOIN_CORE_PLANE_MEMORY_H
 #define NCCL_JOIN_CORE_PLANE_MEMORY_H

@@ -72,7 +72,7 @@ static const struct setting table[] = {
 
 #define PREFIX "NCCL_JOIN_"
 
-/* --- text of bounded size -------------------------------------------------------------------- */
+/* ---- text of bounded size ---- */
 
 struct text {
   char *bytes;
@@ -111,7 +111,7 @@ static void add_accepted(struct text *text, const struct setting *setting) {
   }
 }
 
-/* --- did you mean ---------------------------------------------------------------------------- */
+/* ---- did you mean ---- */
 
 #define WORD_MAX 32 /* longer words are not near anything */
 
@@ -179,7 +179,7 @@ static void add_nearest_word(struct text *text, const struct setting *setting, c
   }
 }
 
-/* --- one setting ----------------------------------------------------------------------------- */
+/* ---- one setting ---- */
 
 /* The value of name in the environment, or NULL if it is not there. */
 static const char *environment_value(char *const *environment, const char *name) {
@@ -246,7 +246,7 @@ static bool store(const struct setting *setting, struct settings *settings, cons
   return false;
 }
 
-/* --- the interface --------------------------------------------------------------------------- */
+/* ---- the interface ---- */
 
 _Static_assert(sizeof(enum lossy_policy) == sizeof(int) && sizeof(enum log_level) == sizeof(int),
                "store_word stores an int");
@@ -317,7 +317,7 @@ bool settings_read(struct settings *settings, char *const *environment, char *er
   return good;
 }
 
-/* --- tables ---------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const char *or_none(const char *value) {
   return *value ? value : "(none)";

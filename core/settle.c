@@ -8,7 +8,8 @@ static uint32_t claimants(const struct claim *claims, uint32_t nranks, uint64_t 
   return count;
 }
 
-/* The most recent reals among those who claim the same unit: one rank still in the loop is enough. */
+/* The most recent reals among those who claim the same unit: one rank still in the loop is enough.
+ */
 static uint32_t most_recent(const struct claim *claims, uint32_t nranks, uint64_t hash) {
   uint32_t most = 0;
   for (uint32_t rank = 0; rank < nranks; rank++)

@@ -1,6 +1,8 @@
-/* The winner rule: which unit an index gets when all ranks of a team have claimed it and do not agree.
+/* The winner rule: which unit an index gets when all ranks of a team have claimed it and do not
+ * agree.
  *
- * A pure function of what all ranks have published, so every rank comes to the same answer by itself.
+ * A pure function of what all ranks have published, so every rank comes to the same answer by
+ * itself.
  */
 #ifndef NCCL_JOIN_CORE_SETTLE_H
 #define NCCL_JOIN_CORE_SETTLE_H
@@ -21,11 +23,12 @@ struct claim {
 
 /* The rank whose claim wins. The rule, the first difference deciding:
  *   1. any unit before LEAVE;
- *   2. the most real units since all ranks last met (who is still in the loop has done more than who left it);
+ *   2. the most real units since all ranks last met (who is still in the loop has done more than
+ * who left it);
  *   3. what the learner expects;
  *   4. a unit seen before;
- *   5. the larger unit (gradients before a metric: a guess, for the first index of a program whose ranks begin
- *      differently, where nothing better is known);
+ *   5. the larger unit (gradients before a metric: a guess, for the first index of a program whose
+ * ranks begin differently, where nothing better is known);
  *   6. the most claimants;
  *   7. the lowest rank. */
 uint32_t settle_winner(const struct claim *claims, uint32_t nranks);

@@ -1,7 +1,8 @@
 /* The agreed sequence as one rank keeps it (team.h): publishing, claiming, following.
  *
- * Everything another rank may read is in the plane's logs; everything in struct team is private. What other
- * ranks published is never trusted further than its hash: a text is copied out, measured and hashed before it is used.
+ * Everything another rank may read is in the plane's logs; everything in struct team is private.
+ * What other ranks published is never trusted further than its hash: a text is copied out, measured
+ * and hashed before it is used.
  */
 #include "core/team.h"
 
@@ -9,23 +10,9 @@
 #include <stdlib.h>
 
 #include "core/settle.h"
+#include "core/team_private.h"
 
-#define TEXT_WORDS (PLANE_TEXT / 8)
-#define TEXT_HEADER 2u /* words before the members */
-#define MEMBER_WORDS (sizeof(struct member) / 8)
-
-#define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
-#define STORE(object, value) atomic_store_explicit(&(object), (value), memory_order_relaxed)
-
-static void fail(struct team *team, enum team_failure failure, uint32_t rank, uint64_t index) {
-  if (team->failure != FAILURE_NONE)
-    return;
-  team->failure = failure;
-  team->failure_rank = rank;
-  team->failure_index = index;
-}
-
-/* ---- creation ---------------------------------------------------------------------------------- */
+/* ---- creation ---- */
 
 struct team *team_create(struct plane *plane) {
   struct team *team = calloc(1, sizeof(*team));
@@ -62,31 +49,11 @@ void team_destroy(struct team *team) {
   free(team);
 }
 
-/* ---- texts: the members of a unit in a log ------------------------------------------------------- */
-
-/* What the team learns and shows of a unit too big to be written out: one member that stands for its hash. */
-static struct unit stand_in(struct unit unit, struct member *member) {
-  if (unit.nmembers <= UNIT_MEMBERS_MAX)
-    return unit;
-  *member = (struct member){.count = unit_hash(unit), .root = ROOT_NONE, .kind = 0xff};
-  return (struct unit){member, 1};
-}
-
-static uint64_t slowest(const struct team *team) {
-  uint64_t head = team->head;
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    uint64_t other = atomic_load_explicit(&team->plane->logs[rank]->head, memory_order_acquire);
-    if (other < head)
-      head = other;
-  }
-  return head;
-}
-
 /* Whether the entry ring has room for one more entry. Moves the limit on. */
 static bool has_room(struct team *team) {
   if (team->head < team->limit)
     return true;
-  team->limit = slowest(team) + PLANE_RUN_AHEAD;
+  team->limit = team_slowest(team) + PLANE_RUN_AHEAD;
   return team->head < team->limit;
 }
 
@@ -94,60 +61,21 @@ bool team_commit_slowly(struct team *team) {
   return has_room(team);
 }
 
-/* Writes the claim's text; false while the slowest rank may still need what it would overwrite. */
-static bool write_text(struct team *team) {
-  struct unit unit = team->claim;
-  uint32_t nmembers = unit.nmembers <= UNIT_MEMBERS_MAX ? unit.nmembers : 0;
-  uint64_t size = 8 * (TEXT_HEADER + MEMBER_WORDS * nmembers);
-  uint64_t begin = team->text_end;
-  if (begin % PLANE_TEXT + size > PLANE_TEXT)
-    begin += PLANE_TEXT - begin % PLANE_TEXT;
-  uint64_t from = slowest(team);
-  uint64_t needed = from < team->head ? team->text_at[from % PLANE_RING] : team->text_end;
-  if (begin + size - needed > PLANE_TEXT)
-    return false;
-  _Atomic uint64_t *text = team->own->text;
-  uint64_t word = begin / 8 % TEXT_WORDS;
-  STORE(text[word], unit.nmembers);
-  STORE(text[word + 1], team->claim_hash);
-  for (uint64_t i = 0; i < MEMBER_WORDS * nmembers; i++) {
-    uint64_t value;
-    memcpy(&value, (const char *)unit.members + 8 * i, sizeof(value));
-    STORE(text[word + TEXT_HEADER + i], value);
-  }
-  team->claim_text = (uint32_t)(begin / 8);
-  team->text_end = begin + size;
-  return true;
+/* What the team learns and shows of a unit too big to be written out: one member that stands for
+ * its hash. */
+static struct unit stand_in(struct unit unit, struct member *member) {
+  if (unit.nmembers <= UNIT_MEMBERS_MAX)
+    return unit;
+  *member = (struct member){.count = unit_hash(unit), .root = ROOT_NONE, .kind = 0xff};
+  return (struct unit){member, 1};
 }
 
-enum read_result { READ_UNIT, READ_TOO_BIG, READ_CORRUPT };
+/* ---- publishing ---- */
 
-/* Copies a unit out of a rank's log into members_followed. */
-static enum read_result read_text(struct team *team, const struct plane_log *log, uint32_t position,
-                                  uint64_t *hash, struct unit *unit) {
-  const _Atomic uint64_t *text = log->text;
-  uint64_t word = position % TEXT_WORDS;
-  if (word + TEXT_HEADER > TEXT_WORDS)
-    return READ_CORRUPT;
-  uint64_t nmembers = LOAD(text[word]);
-  *hash = LOAD(text[word + 1]);
-  if (nmembers > UNIT_MEMBERS_MAX)
-    return READ_TOO_BIG;
-  if (nmembers == 0 || word + TEXT_HEADER + MEMBER_WORDS * nmembers > TEXT_WORDS)
-    return READ_CORRUPT;
-  for (uint64_t i = 0; i < MEMBER_WORDS * nmembers; i++) {
-    uint64_t value = LOAD(text[word + TEXT_HEADER + i]);
-    memcpy((char *)team->members_followed + 8 * i, &value, sizeof(value));
-  }
-  *unit = (struct unit){team->members_followed, (uint32_t)nmembers};
-  return unit_hash(*unit) == *hash ? READ_UNIT : READ_CORRUPT;
-}
-
-/* ---- publishing ----------------------------------------------------------------------------------- */
-
-/* A unit that all claimed although some rank had been waiting for it is where ranks meet at the end of a loop. It must not be
- * committed later just because epochs were of equal length for a while. Its place is known by the unit before it: a barrier and
- * a loss may well have the same signature. */
+/* A unit that all claimed although some rank had been waiting for it is where ranks meet at the end
+ * of a loop. It must not be committed later just because epochs were of equal length for a while.
+ * Its place is known by the unit before it: a barrier and a loss may well have the same signature.
+ */
 static uint64_t meeting_bit(symbol_t before, symbol_t unit) {
   uint64_t mixed = (((uint64_t)before << 32) | unit) * UINT64_C(0x9e3779b97f4a7c15);
   return mixed >> 52; /* 4096 bits */
@@ -162,11 +90,12 @@ void team_expect(struct team *team) {
   symbol_t symbol = learner_expected(team->learner);
   team->symbol_expected = symbol;
   team->expected.nmembers = 0;
-  /* Counts as a use on every rank alike: one will commit the unit without interning it, another follow it and intern it. */
+  /* Counts as a use on every rank alike: one will commit the unit without interning it, another
+   * follow it and intern it. */
   if (symbol == SYMBOL_NONE || !unit_table_use(team->table, symbol, &team->expected))
     return;
   if (learner_is_firm(team->learner) && !is_meeting(team, team->symbol_last, symbol))
-    team->expected_hash = unit_hash(team->expected);
+    team->expected_hash = unit_table_hash(team->table, symbol);
   else
     team->expected.nmembers = 0;
 }
@@ -195,7 +124,8 @@ void team_published(struct team *team) {
 }
 
 /* Passes an index. */
-static void publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags, uint32_t text) {
+static void publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                    uint32_t text) {
   struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
   bool real = (flags & ENTRY_REAL) != 0;
   if (real != team->run_real || team->head == 0) {
@@ -210,7 +140,7 @@ static void publish(struct team *team, struct unit unit, uint64_t hash, uint32_t
   STORE(entry->reals, team->reals);
   STORE(entry->run_start, team->run_start);
   STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
-  team->text_at[team->head % PLANE_RING] = team->text_end;
+  team->text_at[team->head % PLANE_RING] = team->text_from;
   atomic_exchange(&team->own->head, ++team->head);
   if (!(flags & ENTRY_LEAVE))
     learn(team, unit, flags);
@@ -218,10 +148,10 @@ static void publish(struct team *team, struct unit unit, uint64_t hash, uint32_t
   assert(team_is_valid(team));
 }
 
-/* ---- claiming -------------------------------------------------------------------------------------- */
+/* ---- claiming ---- */
 
-/* ncclDataType_t in NCCL's order (nccl.h): int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, and two
- * of 8 bits. */
+/* ncclDataType_t in NCCL's order (nccl.h): int8, uint8, int32, uint32, int64, uint64, half, float,
+ * double, bfloat16, and two of 8 bits. */
 static uint64_t unit_bytes(struct unit unit) {
   static const uint8_t size[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
   uint64_t bytes = 0;
@@ -232,11 +162,12 @@ static uint64_t unit_bytes(struct unit unit) {
   return bytes;
 }
 
-/* Shows the claim at the present index. A reader that looked before sees another index afterwards, and looks again. */
+/* Shows the claim at the present index. A reader that looked before sees another index afterwards,
+ * and looks again. */
 static void show_claim(struct team *team) {
   struct plane_log *own = team->own;
   if (!team->claim_written) {
-    if (team->claim.nmembers != 0 && !write_text(team))
+    if (team->claim.nmembers != 0 && !team_write_text(team))
       return;
     atomic_store_explicit(&own->claim, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
@@ -270,27 +201,24 @@ void team_claim_leave(struct team *team) {
   team_claim(team, (struct unit){NULL, 0}, 0);
 }
 
-static void close_claim(struct team *team) {
-  team->claimed = false;
-}
-
 void team_give_up(struct team *team) {
-  close_claim(team);
+  team->claimed = false;
+  team->text_from = team->text_end;
   atomic_store(&team->own->claim, 0);
 }
 
-/* ---- following: some rank has passed our index -------------------------------------------------------- */
+/* ---- following: some rank has passed our index ---- */
 
-/* Passes the present index as the unit (or LEAVE) that G has there: the unit of rank `source`, with the flags of the rank
- * that knew. */
+/* Passes the present index as the unit (or LEAVE) that G has there: the unit of rank `source`, with
+ * the flags of the rank that knew. */
 static enum team_verdict pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                               uint32_t source) {
   bool mine = team->claimed && team->claim_hash == hash;
   uint32_t common = flags & (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED);
   if (mine) {
-    struct unit claim = team->claim;
-    close_claim(team);
-    publish(team, claim, hash, common | ENTRY_REAL, team->claim_text);
+    team->claimed = false;
+    publish(team, team->claim, hash, common | ENTRY_REAL, team->claim_text);
+    team->text_from = team->text_end;
     if (flags & ENTRY_LEAVE)
       return TEAM_LEFT;
     return flags & ENTRY_REFUSED ? TEAM_REFUSED : TEAM_REAL;
@@ -299,9 +227,9 @@ static enum team_verdict pass(struct team *team, struct unit unit, uint64_t hash
   return flags & ENTRY_REFUSED ? TEAM_PARKED : TEAM_SHADOW;
 }
 
-/* Where the members of G[head] are written, given the entry of a rank that has passed it: in that rank's log, or, where it only
- * shadowed the unit, in the log of the rank it had it from (which may not have passed the index itself yet, and then
- * still claims it). */
+/* Where the members of G[head] are written, given the entry of a rank that has passed it: in that
+ * rank's log, or, where it only shadowed the unit, in the log of the rank it had it from (which may
+ * not have passed the index itself yet, and then still claims it). */
 static bool find_text(const struct team *team, uint32_t *rank, uint32_t flags, uint32_t *position) {
   if (flags & ENTRY_REAL) {
     *position = flags >> ENTRY_FLAG_BITS;
@@ -338,17 +266,18 @@ static enum team_verdict follow(struct team *team, uint32_t rank, const struct p
     read = unit_table_get(team->table, team->symbol_expected, unit) ? READ_UNIT : READ_CORRUPT;
     hash = read == READ_UNIT ? unit_hash(*unit) : 0;
   } else if (find_text(team, &rank, flags, &position)) {
-    read = read_text(team, team->plane->logs[rank], position, &hash, unit);
+    read = team_read_text(team, team->plane->logs[rank], position, &hash, unit);
   } else {
     read = READ_CORRUPT;
   }
   if (read == READ_UNIT && expected == hash)
     return pass(team, *unit, hash, flags, rank);
-  fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, rank, team->head);
+  team_fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, rank, team->head);
   return TEAM_FAILED;
 }
 
-static bool somebody_passed(const struct team *team, uint32_t *rank_out, const struct plane_entry **out) {
+static bool somebody_passed(const struct team *team, uint32_t *rank_out,
+                            const struct plane_entry **out) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     const struct plane_log *log = team->plane->logs[rank];
     if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head)
@@ -360,14 +289,15 @@ static bool somebody_passed(const struct team *team, uint32_t *rank_out, const s
   return false;
 }
 
-/* ---- settling: all have claimed our index --------------------------------------------------------------- */
+/* ---- settling: all have claimed our index ---- */
 
 /* An index published with 32 bits, not after `near` and less than 2^32 before it. */
 static uint64_t unwrap(uint32_t low, uint64_t near) {
   return near - (uint32_t)((uint32_t)near - low);
 }
 
-/* The index after the last one that all ranks issued for real, looking back as far as the logs go. All ranks stand at our index. */
+/* The index after the last one that all ranks issued for real, looking back as far as the logs go.
+ * All ranks stand at our index. */
 static uint64_t last_together(const struct team *team) {
   uint64_t floor = team->head >= PLANE_RUN_AHEAD ? team->head - PLANE_RUN_AHEAD + 1 : 0;
   uint64_t end = team->head;
@@ -427,14 +357,14 @@ static bool weigh_claims(struct team *team) {
     if (claim->hash == 0)
       continue;
     uint64_t hash;
-    switch (read_text(team, log, claim->text, &hash, &unit)) {
+    switch (team_read_text(team, log, claim->text, &hash, &unit)) {
     case READ_UNIT:
       claim->seen = unit_table_find(team->table, unit) != SYMBOL_NONE;
       break;
     case READ_TOO_BIG:
       break;
     case READ_CORRUPT:
-      fail(team, FAILURE_CORRUPT, rank, team->head);
+      team_fail(team, FAILURE_CORRUPT, rank, team->head);
       return false;
     }
   }
@@ -446,7 +376,8 @@ static bool somebody_waited(const struct team *team) {
   if (team->head == 0)
     return false;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_entry *entry = &team->plane->logs[rank]->entries[(team->head - 1) % PLANE_RING];
+    const struct plane_entry *entry =
+        &team->plane->logs[rank]->entries[(team->head - 1) % PLANE_RING];
     if (!(LOAD(entry->flags) & ENTRY_REAL))
       return true;
   }
@@ -458,7 +389,8 @@ static bool is_refused(const struct team *team, const struct claim *winner, stru
   if (!(winner->flags & CLAIM_STRICT) || team->is_lossy == NULL)
     return false;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    if (team->claims[rank].hash == winner->hash || !team->is_lossy(team->is_lossy_context, unit, rank))
+    if (team->claims[rank].hash == winner->hash ||
+        !team->is_lossy(team->is_lossy_context, unit, rank))
       continue;
     STORE(team->own->refused_for, rank);
     return true;
@@ -491,31 +423,19 @@ static enum team_verdict settle(struct team *team, struct unit *unit) {
   if (hash == team->claim_hash)
     *unit = team->claim;
   else
-    read = read_text(team, team->plane->logs[winner], claim->text, &hash, unit);
+    read = team_read_text(team, team->plane->logs[winner], claim->text, &hash, unit);
   if (read != READ_UNIT) {
-    fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, winner, team->head);
+    team_fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, winner, team->head);
     return TEAM_FAILED;
   }
   return pass(team, *unit, hash, is_refused(team, claim, *unit) ? ENTRY_REFUSED : 0, winner);
 }
 
-/* ---- polling ------------------------------------------------------------------------------------------------ */
-
-static bool look_for_failures(struct team *team, bool ended_too) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = team->plane->logs[rank];
-    uint32_t state = atomic_load_explicit(&log->state, memory_order_acquire);
-    if (state == RANK_FAILED)
-      fail(team, FAILURE_RANK, rank, LOAD(log->failed_index));
-    else if (state == RANK_DONE && ended_too && rank != team->plane->rank)
-      fail(team, FAILURE_ENDED, rank, atomic_load(&log->head));
-  }
-  return team->failure != FAILURE_NONE;
-}
+/* ---- polling ---- */
 
 enum team_verdict team_poll(struct team *team, struct unit *unit) {
   for (;;) {
-    if (look_for_failures(team, false))
+    if (team_look_for_failures(team, false))
       return TEAM_FAILED;
     if (team->claimed)
       show_claim(team);
@@ -531,7 +451,7 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
     } else if (team->claimed) {
       if (gather_claims(team))
         verdict = settle(team, unit);
-      else if (look_for_failures(team, true) && !somebody_passed(team, &rank, &entry))
+      else if (team_look_for_failures(team, true) && !somebody_passed(team, &rank, &entry))
         return TEAM_FAILED;
     }
     if (team->claimed && team->head != before)
@@ -550,112 +470,4 @@ enum team_verdict team_wait(struct team *team, struct unit *unit, unsigned milli
     team->plane->wait(team->plane, bell, milliseconds);
   atomic_fetch_sub(&team->shared->attention, PLANE_WAITER);
   return verdict;
-}
-
-/* ---- membership, events, the end --------------------------------------------------------------------------------- */
-
-enum team_verdict team_is_active(struct team *team, uint64_t index, uint32_t rank, bool *active) {
-  const struct plane_log *log = team->plane->logs[rank];
-  assert(index < team->head && team->head - index <= PLANE_RUN_AHEAD);
-  if (atomic_load_explicit(&log->head, memory_order_acquire) <= index)
-    return look_for_failures(team, false) ? TEAM_FAILED : TEAM_PARKED;
-  *active = (LOAD(log->entries[index % PLANE_RING].flags) & ENTRY_REAL) != 0;
-  return TEAM_REAL;
-}
-
-enum team_verdict team_active(struct team *team, uint64_t index, bool *active) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    enum team_verdict verdict = team_is_active(team, index, rank, &active[rank]);
-    if (verdict != TEAM_REAL)
-      return verdict;
-  }
-  return TEAM_REAL;
-}
-
-void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds) {
-  uint32_t bell = plane_bell(team->plane);
-  atomic_fetch_add(&team->shared->attention, PLANE_WAITER);
-  bool late = false;
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
-    late |= atomic_load(&team->plane->logs[rank]->head) <= index;
-  if (late)
-    team->plane->wait(team->plane, bell, milliseconds);
-  atomic_fetch_sub(&team->shared->attention, PLANE_WAITER);
-}
-
-void team_report_lossy(struct team *team, uint8_t kind) {
-  atomic_store(&team->own->lossy_kind, kind);
-  atomic_store(&team->own->lossy_index, team_index(team));
-  atomic_fetch_add(&team->own->lossy_count, 1);
-  team->calm += PLANE_EVENT;
-  atomic_fetch_add(&team->shared->attention, PLANE_EVENT);
-}
-
-bool team_events(struct team *team, struct lossy_event *event) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    struct plane_log *log = team->plane->logs[rank];
-    uint32_t count = atomic_load(&log->lossy_count);
-    if (count == team->lossy_seen[rank])
-      continue;
-    team->lossy_seen[rank] = count;
-    if (rank == team->plane->rank)
-      continue;
-    *event = (struct lossy_event){rank, atomic_load(&log->lossy_index),
-                                  (uint8_t)atomic_load(&log->lossy_kind)};
-    return true;
-  }
-  team->attend = false;
-  return false;
-}
-
-void team_look_for_the_dead(struct team *team) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    struct plane_log *log = team->plane->logs[rank];
-    if (rank == team->plane->rank || team->plane->alive(team->plane, rank))
-      continue;
-    uint32_t state = atomic_load(&log->state);
-    if (state == RANK_DONE || state == RANK_FAILED)
-      continue;
-    STORE(log->failed_index, atomic_load(&log->head));
-    atomic_compare_exchange_strong(&log->state, &state, RANK_FAILED);
-  }
-}
-
-void team_find_culprit(struct team *team) {
-  team_look_for_the_dead(team);
-  bool culprit_dead = false;
-  uint64_t culprit_index = UINT64_MAX;
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = team->plane->logs[rank];
-    if (rank == team->plane->rank || atomic_load(&log->state) != RANK_FAILED)
-      continue;
-    bool dead = !team->plane->alive(team->plane, rank);
-    uint64_t index = LOAD(log->failed_index);
-    if (dead < culprit_dead || (dead == culprit_dead && index >= culprit_index))
-      continue;
-    culprit_dead = dead;
-    culprit_index = index;
-    team->failure_rank = rank;
-    team->failure_index = index;
-  }
-}
-
-void team_end(struct team *team, enum rank_state state) {
-  STORE(team->own->failed_index, team->head);
-  atomic_store(&team->own->state, state);
-  atomic_fetch_add(&team->shared->attention, PLANE_EVENT);
-  team->plane->ring(team->plane);
-}
-
-bool team_is_between_iterations(const struct team *team) {
-  return learner_is_between_iterations(team->learner);
-}
-
-bool team_is_valid(const struct team *team) {
-  const struct plane *plane = team->plane;
-  return team->own == plane->logs[plane->rank] && team->head == atomic_load(&team->own->head) &&
-         team->head <= team->limit && team->text_end - team->text_at[team->head % PLANE_RING] <= team->text_end &&
-         (uint32_t)team->head - team->run_start <= (uint32_t)team->head &&
-         (team->expected.nmembers == 0 || team->symbol_expected != SYMBOL_NONE) &&
-         (!team->claimed || team->claim.nmembers == 0 || team->claim_hash != 0);
 }

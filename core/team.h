@@ -1,19 +1,20 @@
-/* One rank's end of a team's agreed sequence G: G[i] is the unit that all ranks of the team issue at index i,
- * each for real or as a shadow. No mismatched collective ever reaches NCCL: that is the invariant, and this file is
- * where it is kept.
+/* One rank's end of a team's agreed sequence G: G[i] is the unit that all ranks of the team issue
+ * at index i, each for real or as a shadow. No mismatched collective ever reaches NCCL: that is the
+ * invariant, and this file is where it is kept.
  *
  * How a rank gets its next unit X into G at index i:
  *   - team_commit: X is what every rank's learner expects at i. It is published and issued at once.
- *   - team_claim, then team_poll until it settles: anything else. If some rank has passed i, G[i] is what that rank
- *     issued; if all have claimed i, the winner rule (settle.h) decides. Meanwhile every unit that settles to
- *     something else is a shadow to be issued.
- *   - team_claim_leave: the same for the special unit LEAVE, which loses to every other claim. It settles when all ranks of
- *     the team claim it.
- * A rank that has claimed does not commit until its claim has settled, even if its unit comes to be expected: it has
- * left its peers' loop, and they may be about to issue another round of it.
+ *   - team_claim, then team_poll until it settles: anything else. If some rank has passed i, G[i]
+ * is what that rank issued; if all have claimed i, the winner rule (settle.h) decides. Meanwhile
+ * every unit that settles to something else is a shadow to be issued.
+ *   - team_claim_leave: the same for the special unit LEAVE, which loses to every other claim. It
+ * settles when all ranks of the team claim it. A rank that has claimed does not commit until its
+ * claim has settled, even if its unit comes to be expected: it has left its peers' loop, and they
+ * may be about to issue another round of it.
  *
- * No function here blocks, allocates (team_create apart) or makes a system call (ringing the bell apart): the caller polls,
- * and waits with team_wait in between. One thread at a time per team, which the caller sees to.
+ * No function here blocks, allocates (team_create apart) or makes a system call (ringing the bell
+ * apart): the caller polls, and waits with team_wait in between. One thread at a time per team,
+ * which the caller sees to.
  */
 #ifndef NCCL_JOIN_CORE_TEAM_H
 #define NCCL_JOIN_CORE_TEAM_H
@@ -30,7 +31,8 @@ enum team_verdict {
   TEAM_PARKED,  /* not settled yet: wait, then poll again */
   TEAM_REAL,    /* the claim has settled: issue it for real */
   TEAM_SHADOW,  /* issue the unit as a shadow, then poll again */
-  TEAM_REFUSED, /* the claim has settled, and all ranks know that it must not be issued: team_refused_for */
+  TEAM_REFUSED, /* the claim has settled, and all ranks know that it must not be issued:
+                   team_refused_for */
   TEAM_LEFT,    /* all ranks of the team have left */
   TEAM_FAILED,  /* see team_failure: nothing more will settle */
 };
@@ -40,7 +42,8 @@ enum team_failure {
   FAILURE_RANK,    /* a rank was killed, ended with an error, or aborted inside its loop */
   FAILURE_ENDED,   /* a rank has ended although this one goes on */
   FAILURE_TOO_BIG, /* a unit of more than UNIT_MEMBERS_MAX members would have to be shadowed */
-  FAILURE_CORRUPT, /* what a peer published cannot be right: another version, or memory overwritten */
+  FAILURE_CORRUPT, /* what a peer published cannot be right: another version, or memory overwritten
+                    */
 };
 
 struct team {
@@ -77,11 +80,14 @@ struct team {
   uint32_t failure_rank;
   uint64_t failure_index;
 
-  uint64_t text_end;               /* bytes of text written so far */
-  uint64_t text_at[PLANE_RING];    /* text_end before each entry: what the slowest reader still needs */
-  uint64_t meetings[64];           /* bit set over (unit before, unit): where ranks wait for each other */
-  /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team; NULL: never). Must be the same
-   * function of the unit and the rank on all ranks. */
+  /* Bytes of text written so far, and how many of them no entry from here on will need: those
+   * before the open claim's text. */
+  uint64_t text_end, text_from;
+  uint64_t text_at[PLANE_RING]; /* text_from as of each entry: what a reader that stands there still
+                                   needs */
+  uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
+  /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team;
+   * NULL: never). Must be the same function of the unit and the rank on all ranks. */
   bool (*is_lossy)(void *context, struct unit unit, uint32_t rank);
   void *is_lossy_context;
   struct claim *claims;            /* nranks, for settling */
@@ -99,8 +105,8 @@ bool team_commit_slowly(struct team *team);
 void team_published(struct team *team);
 void team_expect(struct team *team);
 
-/* If the unit is what every rank expects now, publishes it as issued for real and returns true: issue it. Otherwise
- * changes nothing. Never waits. */
+/* If the unit is what every rank expects now, publishes it as issued for real and returns true:
+ * issue it. Otherwise changes nothing. Never waits. */
 static inline bool team_commit(struct team *team, struct unit unit) {
   if (unit.nmembers != team->expected.nmembers || unit.nmembers == 0)
     return false;
@@ -118,8 +124,9 @@ static inline bool team_commit(struct team *team, struct unit unit) {
   atomic_store_explicit(&entry->reals, ++team->reals, memory_order_relaxed);
   atomic_store_explicit(&entry->run_start, team->run_start, memory_order_relaxed);
   atomic_store_explicit(&entry->flags, ENTRY_REAL | ENTRY_EXPECTED, memory_order_relaxed);
-  team->text_at[team->head % PLANE_RING] = team->text_end;
-  /* Sequentially consistent, as is a waiter's count: either it sees the entry, or we see it waiting. */
+  team->text_at[team->head % PLANE_RING] = team->text_from;
+  /* Sequentially consistent, as is a waiter's count: either it sees the entry, or we see it
+   * waiting. */
   atomic_exchange(&team->own->head, ++team->head);
   team->symbol_last = team->symbol_expected;
   learner_step_expected(team->learner);
@@ -129,21 +136,24 @@ static inline bool team_commit(struct team *team, struct unit unit) {
   return true;
 }
 
-/* Parks on a unit, or on LEAVE. No claim may be open. `flags`: enum claim_flag. The members are copied; a unit of more than
- * UNIT_MEMBERS_MAX members is not, and must stay until it has settled. */
+/* Parks on a unit, or on LEAVE. No claim may be open. `flags`: enum claim_flag. The members are
+ * copied; a unit of more than UNIT_MEMBERS_MAX members is not, and must stay until it has settled.
+ */
 void team_claim(struct team *team, struct unit unit, uint32_t flags);
 void team_claim_leave(struct team *team);
 
-/* Withdraws an open claim that cannot settle any more (the caller gives up). The team has failed for this rank. */
+/* Withdraws an open claim that cannot settle any more (the caller gives up). The team has failed
+ * for this rank. */
 void team_give_up(struct team *team);
 
-/* One look at the other ranks. With a claim open, any verdict. Without one (this rank is parked in another team, and
- * answers here), TEAM_PARKED, TEAM_SHADOW, or TEAM_FAILED. For TEAM_SHADOW, *unit is the unit to issue, valid until the
- * next call; it is already published as issued. After TEAM_REAL, TEAM_REFUSED and TEAM_LEFT the claim is closed. */
+/* One look at the other ranks. With a claim open, any verdict. Without one (this rank is parked in
+ * another team, and answers here), TEAM_PARKED, TEAM_SHADOW, or TEAM_FAILED. For TEAM_SHADOW, *unit
+ * is the unit to issue, valid until the next call; it is already published as issued. After
+ * TEAM_REAL, TEAM_REFUSED and TEAM_LEFT the claim is closed. */
 enum team_verdict team_poll(struct team *team, struct unit *unit);
 
-/* Waits until another rank may have done something, at most some milliseconds: polls once more between announcing the
- * wait and sleeping, and hands the verdict out if it is not TEAM_PARKED. */
+/* Waits until another rank may have done something, at most some milliseconds: polls once more
+ * between announcing the wait and sleeping, and hands the verdict out if it is not TEAM_PARKED. */
 enum team_verdict team_wait(struct team *team, struct unit *unit, unsigned milliseconds);
 
 /* Index of the unit that the last verdict, or commit, was about. */
@@ -154,18 +164,21 @@ static inline uint64_t team_index(const struct team *team) {
 /* The joined rank for whose sake the last unit was refused. */
 uint32_t team_refused_for(const struct team *team);
 
-/* Which ranks issued G[index] for real, once all ranks have passed it: active[rank]. TEAM_PARKED until then, TEAM_FAILED if it
- * will not be known. index: one of the last PLANE_RUN_AHEAD passed by this rank. */
+/* Which ranks issued G[index] for real, once all ranks have passed it: active[rank]. TEAM_PARKED
+ * until then, TEAM_FAILED if it will not be known. index: one of the last PLANE_RUN_AHEAD passed by
+ * this rank. */
 enum team_verdict team_active(struct team *team, uint64_t index, bool *active);
 
 /* The same for one rank only. */
 enum team_verdict team_is_active(struct team *team, uint64_t index, uint32_t rank, bool *active);
 
-/* As team_wait, for the two above: waits at most some milliseconds until another rank may have done something. */
+/* As team_wait, for the two above: waits at most some milliseconds until another rank may have done
+ * something. */
 void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds);
 
-/* Says that this rank has just shadowed a unit whose result is thereby wrong on the active ranks, though it should be an
- * error: their next call learns it from team_events. kind: enum member_kind. */
+/* Says that this rank has just shadowed a unit whose result is thereby wrong on the active ranks,
+ * though it should be an error: their next call learns it from team_events. kind: enum member_kind.
+ */
 void team_report_lossy(struct team *team, uint8_t kind);
 
 /* A lossy shadow of another rank. */
@@ -175,19 +188,20 @@ struct lossy_event {
   uint8_t kind;
 };
 
-/* What has happened since the last call that active ranks must know; false if nothing (more). Call until false when
- * team->attend is set. */
+/* What has happened since the last call that active ranks must know; false if nothing (more). Call
+ * until false when team->attend is set. */
 bool team_events(struct team *team, struct lossy_event *event);
 
-/* After FAILURE_RANK: one failure brings others with it (an active rank aborts because a peer was killed), and they may be heard of
- * first. Looks again, and names the rank that most likely began: one whose process is gone before one that lives, then the one that
- * had issued least. */
+/* After FAILURE_RANK: one failure brings others with it (an active rank aborts because a peer was
+ * killed), and they may be heard of first. Looks again, and names the rank that most likely began:
+ * one whose process is gone before one that lives, then the one that had issued least. */
 void team_find_culprit(struct team *team);
 
 /* Marks ranks whose process is gone as failed. Costs system calls: for waits that last. */
 void team_look_for_the_dead(struct team *team);
 
-/* This rank ends: cleanly after TEAM_LEFT or where nobody can need it, or with a failure that frees all who wait. */
+/* This rank ends: cleanly after TEAM_LEFT or where nobody can need it, or with a failure that frees
+ * all who wait. */
 void team_end(struct team *team, enum rank_state state);
 
 /* Whether the program stands between two iterations as far as the learner can tell. */

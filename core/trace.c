@@ -44,7 +44,7 @@ static uint64_t clock_ns(clockid_t clock) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* --- the file -------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 static void stop(struct trace *trace, int error) {
   trace->stopped = true;
@@ -103,7 +103,7 @@ static int create_file(struct trace *trace, const char *folder, int rank, const 
   return EEXIST;
 }
 
-/* --- records --------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 /* The bytes of text as the inside of a JSON string. Others than ASCII are taken for Latin-1, so
  * that the result is valid whatever they are. Always terminated; room for ESCAPED_SIZE * limit + 1
@@ -171,7 +171,7 @@ static bool is_turning_point(enum trace_event event) {
   return false;
 }
 
-/* --- the interface --------------------------------------------------------------------------- */
+/* ---- the interface ---- */
 
 struct trace *trace_open(const char *folder, int rank, int ranks, uint64_t team) {
   if (!folder[0] || log_is_disabled())

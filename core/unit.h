@@ -98,6 +98,9 @@ bool unit_table_get(const struct unit_table *table, symbol_t symbol, struct unit
  * rank than on another. */
 bool unit_table_use(struct unit_table *table, symbol_t symbol, struct unit *unit);
 
+/* unit_hash of the unit behind a symbol that the table has not forgotten. */
+uint64_t unit_table_hash(const struct unit_table *table, symbol_t symbol);
+
 /* Symbol without counts (units that differ in counts only share it), for the learner. 0 if
  * forgotten. */
 uint32_t unit_table_coarse(const struct unit_table *table, symbol_t symbol);

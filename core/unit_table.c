@@ -174,6 +174,10 @@ bool unit_table_use(struct unit_table *table, symbol_t symbol, struct unit *unit
   return true;
 }
 
+uint64_t unit_table_hash(const struct unit_table *table, symbol_t symbol) {
+  return table->slots[symbol % SLOTS].hash;
+}
+
 uint32_t unit_table_coarse(const struct unit_table *table, symbol_t symbol) {
   const struct slot *slot = table_slot(table, symbol);
   return slot ? slot->coarse : 0;

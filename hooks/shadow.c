@@ -80,7 +80,7 @@ static struct extent extent_of(const struct member *member, const struct shadow_
   };
 }
 
-/* --- one member's call --- */
+/* ---- one member's call ---- */
 
 static bool is_available(const struct nccl_calls *nccl, uint8_t kind, const char **name) {
   switch ((enum member_kind)kind) {
@@ -151,7 +151,7 @@ static ncclResult_t call(const struct nccl_calls *nccl, const struct member *mem
   return ncclInternalError;
 }
 
-/* --- non-blocking communicators --- */
+/* ---- non-blocking communicators ---- */
 
 /* What has become of a call that returned ncclInProgress. */
 static ncclResult_t settle(const struct nccl_calls *nccl, ncclComm_t comm,
@@ -177,7 +177,7 @@ static ncclResult_t settle_all(const struct nccl_calls *nccl, struct unit unit,
   return ncclSuccess;
 }
 
-/* --- PreMulSum --- */
+/* ---- PreMulSum ---- */
 
 /* A shadow's own operators, one for each PreMulSum member in their order: handles are local to a
  * rank, and only that it is a PreMulSum of the same datatype must match the peers (enqueue.cc,
@@ -224,7 +224,7 @@ static ncclResult_t operators_create(const struct nccl_calls *nccl, struct unit 
   return ncclSuccess;
 }
 
-/* --- a unit --- */
+/* ---- a unit ---- */
 
 static ncclResult_t check(const struct nccl_calls *nccl, struct unit unit, char *reason) {
   if (unit_is_leave(unit)) {
@@ -374,7 +374,7 @@ ncclResult_t shadow_issue(const struct nccl_calls *nccl, struct unit unit,
   return result;
 }
 
-/* --- life --- */
+/* ---- life ---- */
 
 struct shadow *shadow_create(const struct cuda_driver *cuda, int device, char *reason) {
   struct shadow *shadow = calloc(1, sizeof *shadow);

@@ -80,7 +80,7 @@ CUresult device_wait(const struct shadow *device, const struct shadow_limit *lim
   return is_gone(result) ? CUDA_SUCCESS : result;
 }
 
-/* --- what a unit needs --- */
+/* ---- what a unit needs ---- */
 
 static struct send_buffer *find_send(const struct shadow *device, uint64_t pattern) {
   for (unsigned i = 0; i < device->nsends; i++)
@@ -134,7 +134,7 @@ void *device_receive(struct shadow *device, size_t bytes) {
   return piece;
 }
 
-/* --- memory --- */
+/* ---- memory ---- */
 
 /* A pattern of two unlike halves is laid down once and then doubled by copies: the driver sets at
  * most 32 bits. */

@@ -1,7 +1,8 @@
 /* Waiting for a place in the agreed sequence, and answering the others meanwhile.
  *
- * This is where a rank is parked: each unit that settles to something else than its own is issued as a shadow, in every team of
- * the rank, until its own unit settles, all ranks have left, or something has failed. Bounded by NCCL_JOIN_TIMEOUT.
+ * This is where a rank is parked: each unit that settles to something else than its own is issued
+ * as a shadow, in every team of the rank, until its own unit settles, all ranks have left, or
+ * something has failed. Bounded by NCCL_JOIN_TIMEOUT.
  */
 #ifndef NCCL_JOIN_INTERPOSE_ANSWER_H
 #define NCCL_JOIN_INTERPOSE_ANSWER_H
@@ -19,23 +20,27 @@ struct wish {
   struct endpoint *end;
   struct unit unit;    /* nmembers 0: LEAVE */
   ncclResult_t result; /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */
-  ncclResult_t notice; /* out: ncclSuccess, or the error that its call must return although it is issued */
-  uint64_t index;      /* out: where in the sequence, if issued */
-  bool settled;        /* used inside */
+  ncclResult_t
+      notice; /* out: ncclSuccess, or the error that its call must return although it is issued */
+  uint64_t index; /* out: where in the sequence, if issued */
+  bool settled;   /* used inside */
 };
 
-/* Settles all wishes, at most one per endpoint. Logs what went wrong. Returns when every wish has its result. */
+/* Settles all wishes, at most one per endpoint. Logs what went wrong. Returns when every wish has
+ * its result. */
 void answer(struct wish *wishes, uint32_t nwishes);
 
-/* The root that a Broadcast at an index has: its own if that rank is active there, otherwise the lowest active rank of the
- * communicator. Waits for the root to get there; for all ranks if it has joined. Negative after a failure (logged). */
+/* The root that a Broadcast at an index has: its own if that rank is active there, otherwise the
+ * lowest active rank of the communicator. Waits for the root to get there; for all ranks if it has
+ * joined. Negative after a failure (logged). */
 int answer_root(struct endpoint *end, const struct communicator *comm, uint64_t index, int root);
 
-/* Gives a Broadcast that has its place at an index the root it must have: if that is this rank, it sends what is in its receive buffer.
- * False after a failure (logged). */
+/* Gives a Broadcast that has its place at an index the root it must have: if that is this rank, it
+ * sends what is in its receive buffer. False after a failure (logged). */
 bool answer_broadcast(struct call *call, uint64_t index);
 
-/* After a commit with team->attend set: the error that the call must return although it is issued, or ncclSuccess. */
+/* After a commit with team->attend set: the error that the call must return although it is issued,
+ * or ncclSuccess. */
 ncclResult_t answer_notice(struct endpoint *end);
 
 #endif

@@ -1,4 +1,5 @@
-/* Calls as data (call.h): the one place that knows both the members of units and NCCL's signatures. */
+/* Calls as data (call.h): the one place that knows both the members of units and NCCL's signatures.
+ */
 #include "interpose/call.h"
 
 #include "interpose/real.h"
@@ -15,8 +16,9 @@ static bool reduces(int kind) {
 bool call_member(const struct call *call, const struct communicator *comm, struct member *member) {
   if (call->count == 0 || call->kind >= CALL_SEND)
     return false;
-  /* Wrong on this rank alone: NCCL returns ncclInvalidArgument here, and the others must not take it for a unit. Datatypes
-   * are numbered without gaps; a library may know more of them than this one was built with. */
+  /* Wrong on this rank alone: NCCL returns ncclInvalidArgument here, and the others must not take
+   * it for a unit. Datatypes are numbered without gaps; a library may know more of them than this
+   * one was built with. */
   if ((unsigned)call->datatype > UINT8_MAX || (int)call->reduction < 0)
     return false;
   if (has_root(call->kind) && (call->root < 0 || call->root >= comm->nranks))
@@ -43,11 +45,13 @@ ncclResult_t call_issue(const struct call *call) {
   case MEMBER_BROADCAST:
     return real.Broadcast(c.send, c.receive, c.count, c.datatype, c.root, c.handle, c.stream);
   case MEMBER_REDUCE:
-    return real.Reduce(c.send, c.receive, c.count, c.datatype, c.reduction, c.root, c.handle, c.stream);
+    return real.Reduce(c.send, c.receive, c.count, c.datatype, c.reduction, c.root, c.handle,
+                       c.stream);
   case MEMBER_ALLGATHER:
     return real.AllGather(c.send, c.receive, c.count, c.datatype, c.handle, c.stream);
   case MEMBER_REDUCESCATTER:
-    return real.ReduceScatter(c.send, c.receive, c.count, c.datatype, c.reduction, c.handle, c.stream);
+    return real.ReduceScatter(c.send, c.receive, c.count, c.datatype, c.reduction, c.handle,
+                              c.stream);
   case MEMBER_ALLTOALL:
     return real.AlltoAll(c.send, c.receive, c.count, c.datatype, c.handle, c.stream);
   case MEMBER_GATHER:

@@ -1,4 +1,5 @@
-/* One call of the program that moves data, as recorded: what to compare with other ranks, and what to issue.
+/* One call of the program that moves data, as recorded: what to compare with other ranks, and what
+ * to issue.
  */
 #ifndef NCCL_JOIN_INTERPOSE_CALL_H
 #define NCCL_JOIN_INTERPOSE_CALL_H
@@ -11,8 +12,8 @@
 #include "core/unit.h"
 #include "interpose/communicator.h"
 
-/* Kinds beyond those that can be part of a unit: point to point is outside the agreed sequence, and ncclRedOpDestroy must stay
- * behind the calls that use the operator. */
+/* Kinds beyond those that can be part of a unit: point to point is outside the agreed sequence, and
+ * ncclRedOpDestroy must stay behind the calls that use the operator. */
 enum { CALL_SEND = 100, CALL_RECV, CALL_DESTROY_OPERATOR };
 
 struct call {
@@ -27,8 +28,8 @@ struct call {
   int kind; /* enum member_kind, or one of the above */
 };
 
-/* The call as part of a unit of its communicator; false if it is none: point to point, count 0 (NCCL drops it on this rank alone), or
- * arguments that NCCL will refuse on this rank alone. */
+/* The call as part of a unit of its communicator; false if it is none: point to point, count 0
+ * (NCCL drops it on this rank alone), or arguments that NCCL will refuse on this rank alone. */
 bool call_member(const struct call *call, const struct communicator *comm, struct member *member);
 
 /* Calls the real function. */

@@ -1,4 +1,5 @@
-/* The program's collectives and point to point calls: from NCCL's signatures to struct call, and the hot path.
+/* The program's collectives and point to point calls: from NCCL's signatures to struct call, and
+ * the hot path.
  */
 #include "interpose/answer.h"
 #include "interpose/call.h"
@@ -7,7 +8,8 @@
 #include "interpose/real.h"
 
 /* Everything but a commit with nothing to see to. */
-static ncclResult_t issue_slowly(struct call call, struct communicator *comm, const struct member *member) {
+static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
+                                 const struct member *member) {
   struct wish wish = {.end = comm->end, .unit = {member, 1}};
   answer(&wish, 1);
   if (wish.result != ncclSuccess)
@@ -20,7 +22,8 @@ static ncclResult_t issue_slowly(struct call call, struct communicator *comm, co
 
 static inline ncclResult_t issue(const struct call *call) {
   if (group_is_open())
-    return call->handle == NULL && group_open_real() == ncclSuccess ? call_issue(call) : group_hold(call);
+    return call->handle == NULL && group_open_real() == ncclSuccess ? call_issue(call)
+                                                                    : group_hold(call);
   struct communicator *comm = communicator_find(call->handle);
   struct member member;
   if (comm == NULL || !call_member(call, comm, &member))
@@ -32,79 +35,135 @@ static inline ncclResult_t issue(const struct call *call) {
   return issue_slowly(*call, comm, &member);
 }
 
-ncclResult_t join_AllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_ALLREDUCE, .send = sendbuff, .receive = recvbuff,
-                              .count = count, .datatype = datatype, .reduction = op, .handle = comm,
-                              .root = ROOT_NONE, .stream = stream});
+ncclResult_t join_AllReduce(const void *sendbuff, void *recvbuff, size_t count,
+                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                            cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_ALLREDUCE,
+                              .send = sendbuff,
+                              .receive = recvbuff,
+                              .count = count,
+                              .datatype = datatype,
+                              .reduction = op,
+                              .handle = comm,
+                              .root = ROOT_NONE,
+                              .stream = stream});
 }
 
-ncclResult_t join_Broadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-                            int root, ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_BROADCAST, .send = sendbuff, .receive = recvbuff,
-                              .count = count, .datatype = datatype, .root = root, .handle = comm,
+ncclResult_t join_Broadcast(const void *sendbuff, void *recvbuff, size_t count,
+                            ncclDataType_t datatype, int root, ncclComm_t comm,
+                            cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_BROADCAST,
+                              .send = sendbuff,
+                              .receive = recvbuff,
+                              .count = count,
+                              .datatype = datatype,
+                              .root = root,
+                              .handle = comm,
                               .stream = stream});
 }
 
 /* The same collective, in place. */
-ncclResult_t join_Bcast(void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
-                        cudaStream_t stream) {
+ncclResult_t join_Bcast(void *buff, size_t count, ncclDataType_t datatype, int root,
+                        ncclComm_t comm, cudaStream_t stream) {
   return join_Broadcast(buff, buff, count, datatype, root, comm, stream);
 }
 
-ncclResult_t join_Reduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_REDUCE, .send = sendbuff, .receive = recvbuff,
-                              .count = count, .datatype = datatype, .reduction = op, .root = root,
-                              .handle = comm, .stream = stream});
+ncclResult_t join_Reduce(const void *sendbuff, void *recvbuff, size_t count,
+                         ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+                         cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_REDUCE,
+                              .send = sendbuff,
+                              .receive = recvbuff,
+                              .count = count,
+                              .datatype = datatype,
+                              .reduction = op,
+                              .root = root,
+                              .handle = comm,
+                              .stream = stream});
 }
 
 ncclResult_t join_AllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
                             ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_ALLGATHER, .send = sendbuff, .receive = recvbuff,
-                              .count = sendcount, .datatype = datatype, .handle = comm,
-                              .root = ROOT_NONE, .stream = stream});
+  return issue(&(struct call){.kind = MEMBER_ALLGATHER,
+                              .send = sendbuff,
+                              .receive = recvbuff,
+                              .count = sendcount,
+                              .datatype = datatype,
+                              .handle = comm,
+                              .root = ROOT_NONE,
+                              .stream = stream});
 }
 
 ncclResult_t join_ReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
                                 ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                 cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_REDUCESCATTER, .send = sendbuff, .receive = recvbuff,
-                              .count = recvcount, .datatype = datatype, .reduction = op,
-                              .handle = comm, .root = ROOT_NONE, .stream = stream});
-}
-
-ncclResult_t join_AlltoAll(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-                           ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_ALLTOALL, .send = sendbuff, .receive = recvbuff,
-                              .count = count, .datatype = datatype, .handle = comm,
-                              .root = ROOT_NONE, .stream = stream});
-}
-
-ncclResult_t join_Gather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-                         int root, ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_GATHER, .send = sendbuff, .receive = recvbuff,
-                              .count = count, .datatype = datatype, .root = root, .handle = comm,
+  return issue(&(struct call){.kind = MEMBER_REDUCESCATTER,
+                              .send = sendbuff,
+                              .receive = recvbuff,
+                              .count = recvcount,
+                              .datatype = datatype,
+                              .reduction = op,
+                              .handle = comm,
+                              .root = ROOT_NONE,
                               .stream = stream});
 }
 
-ncclResult_t join_Scatter(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-                          int root, ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_SCATTER, .send = sendbuff, .receive = recvbuff,
-                              .count = count, .datatype = datatype, .root = root, .handle = comm,
+ncclResult_t join_AlltoAll(const void *sendbuff, void *recvbuff, size_t count,
+                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_ALLTOALL,
+                              .send = sendbuff,
+                              .receive = recvbuff,
+                              .count = count,
+                              .datatype = datatype,
+                              .handle = comm,
+                              .root = ROOT_NONE,
+                              .stream = stream});
+}
+
+ncclResult_t join_Gather(const void *sendbuff, void *recvbuff, size_t count,
+                         ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_GATHER,
+                              .send = sendbuff,
+                              .receive = recvbuff,
+                              .count = count,
+                              .datatype = datatype,
+                              .root = root,
+                              .handle = comm,
+                              .stream = stream});
+}
+
+ncclResult_t join_Scatter(const void *sendbuff, void *recvbuff, size_t count,
+                          ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  return issue(&(struct call){.kind = MEMBER_SCATTER,
+                              .send = sendbuff,
+                              .receive = recvbuff,
+                              .count = count,
+                              .datatype = datatype,
+                              .root = root,
+                              .handle = comm,
                               .stream = stream});
 }
 
 ncclResult_t join_Send(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
                        ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = CALL_SEND, .send = sendbuff, .count = count,
-                              .datatype = datatype, .root = peer, .handle = comm, .stream = stream});
+  return issue(&(struct call){.kind = CALL_SEND,
+                              .send = sendbuff,
+                              .count = count,
+                              .datatype = datatype,
+                              .root = peer,
+                              .handle = comm,
+                              .stream = stream});
 }
 
-ncclResult_t join_Recv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
-                       cudaStream_t stream) {
-  return issue(&(struct call){.kind = CALL_RECV, .receive = recvbuff, .count = count,
-                              .datatype = datatype, .root = peer, .handle = comm, .stream = stream});
+ncclResult_t join_Recv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
+                       ncclComm_t comm, cudaStream_t stream) {
+  return issue(&(struct call){.kind = CALL_RECV,
+                              .receive = recvbuff,
+                              .count = count,
+                              .datatype = datatype,
+                              .root = peer,
+                              .handle = comm,
+                              .stream = stream});
 }
 
 /* A handle's number says that it is an operator of the user's: call_member needs no more. */
@@ -113,10 +172,11 @@ ncclResult_t join_RedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTy
   return real.RedOpCreatePreMulSum(op, scalar, datatype, residence, comm);
 }
 
-/* NCCL copies an operator at the call that uses it, so a program may destroy it before its group ends: held-back calls go first. */
+/* NCCL copies an operator at the call that uses it, so a program may destroy it before its group
+ * ends: held-back calls go first. */
 ncclResult_t join_RedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   if (group_is_open())
-    return group_hold(
-        &(struct call){.kind = CALL_DESTROY_OPERATOR, .reduction = op, .handle = comm, .root = ROOT_NONE});
+    return group_hold(&(struct call){
+        .kind = CALL_DESTROY_OPERATOR, .reduction = op, .handle = comm, .root = ROOT_NONE});
   return real.RedOpDestroy(op, comm);
 }

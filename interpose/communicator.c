@@ -1,5 +1,5 @@
-/* The process's communicators: a table by handle for the hot path, a list in order of creation for everything else
- * (communicator.h). What makes a team out of marks is in endpoint.c.
+/* The process's communicators: a table by handle for the hot path, a list in order of creation for
+ * everything else (communicator.h). What makes a team out of marks is in endpoint.c.
  */
 #include "interpose/communicator.h"
 
@@ -23,10 +23,10 @@ static uint64_t process_identity;
 static uint64_t created;
 static _Atomic uint64_t drivers;
 
-/* ---- the table ------------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
-/* Open addressing. Slots are never reused, so that a reader needs no lock; a new table replaces a full one, and the old one stays for
- * readers that are still in it. */
+/* Open addressing. Slots are never reused, so that a reader needs no lock; a new table replaces a
+ * full one, and the old one stays for readers that are still in it. */
 struct table {
   uint64_t mask, used;
   struct table *older;
@@ -83,12 +83,14 @@ static bool table_add(struct communicator *comm) {
 }
 
 static void table_remove(struct communicator *comm) {
-  atomic_store_explicit(table_slot(atomic_load(&table), comm->handle), &removed, memory_order_release);
+  atomic_store_explicit(table_slot(atomic_load(&table), comm->handle), &removed,
+                        memory_order_release);
 }
 
-/* ---- names -------------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
-/* Two independent 64-bit hashes of the seed. The seed holds NCCL's own random number, so nobody can guess the name. */
+/* Two independent 64-bit hashes of the seed. The seed holds NCCL's own random number, so nobody can
+ * guess the name. */
 static uint64_t hash_bytes(const void *bytes, size_t size, uint64_t hash) {
   const unsigned char *byte = bytes;
   for (size_t i = 0; i < size; i++) {
@@ -114,7 +116,7 @@ static uint32_t tag_of(const char *name) {
   return tag == 0 ? 1 : tag;
 }
 
-/* ---- settings -------------------------------------------------------------------------------------------- */
+/* ---- settings ---- */
 
 static struct settings settings;
 static bool settings_right;
@@ -138,7 +140,7 @@ const struct settings *join_settings(void) {
   return settings_right ? &settings : NULL;
 }
 
-/* ---- arriving ----------------------------------------------------------------------------------------------- */
+/* ---- arriving ---- */
 
 int communicator_current_device(void) {
   const struct cuda_driver *cuda = cuda_driver_get(NULL);
@@ -222,9 +224,10 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
   process_watch_exit();
 }
 
-/* ---- in use ---------------------------------------------------------------------------------------------------- */
+/* ---- in use ---- */
 
-/* In order of creation, which is the same on all ranks for communicators of the same ranks: so all put them into the same teams. */
+/* In order of creation, which is the same on all ranks for communicators of the same ranks: so all
+ * put them into the same teams. */
 static void activate_all(void) {
   pthread_mutex_lock(&lock);
   for (struct communicator *comm = first; comm != NULL; comm = comm->next)

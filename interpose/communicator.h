@@ -1,9 +1,9 @@
 /* The communicators of this process, and the teams they belong to.
  *
- * A communicator goes through: arriving (before its real ncclCommInit…: the rank has marked itself for the others), pending (the
- * real one exists), and at its first use joined or off. Off means passed through untouched: a rank without nccl-join or on
- * another machine, no shared memory, a window registration, one rank only. All ranks decide alike, because they see the same
- * marks.
+ * A communicator goes through: arriving (before its real ncclCommInit…: the rank has marked itself
+ * for the others), pending (the real one exists), and at its first use joined or off. Off means
+ * passed through untouched: a rank without nccl-join or on another machine, no shared memory, a
+ * window registration, one rank only. All ranks decide alike, because they see the same marks.
  *
  * Communicators with exactly the same ranks share one endpoint, this process's end of their team.
  *
@@ -35,15 +35,15 @@ struct endpoint {
   struct communicator *comms; /* by `next_in_team` */
   struct shadow *shadow;      /* NULL before the first one */
   struct trace *trace;        /* NULL if not traced */
-  /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited to leave for NCCL_JOIN_TIMEOUT, and
-   * went on. */
+  /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited
+   * to leave for NCCL_JOIN_TIMEOUT, and went on. */
   enum rank_state state;
-  uint64_t joined_at;         /* index of the first shadow since the last real unit */
-  uint64_t shadows;           /* since then; 0: not joined */
-  uint64_t lossy_told;        /* the program has heard of all lossy shadows below this index */
+  uint64_t joined_at;  /* index of the first shadow since the last real unit */
+  uint64_t shadows;    /* since then; 0: not joined */
+  uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
   bool skew_warned;
-  _Atomic int inside;   /* threads parked here */
-  _Atomic int broken;    /* an ncclResult_t: another thread has broken this off, return that; 0: no */
+  _Atomic int inside; /* threads parked here */
+  _Atomic int broken; /* an ncclResult_t: another thread has broken this off, return that; 0: no */
   struct endpoint *next; /* of this process */
 };
 
@@ -55,9 +55,10 @@ struct communicator {
   uint32_t tag;                 /* of the name; not 0 */
   int rank, nranks, device;
   enum comm_state state;
-  bool left;         /* its LEAVE has settled: finalized, destroyed or about to be */
-  uint64_t driver;   /* equal for communicators made in one call or group: one thread drives them all */
-  uint32_t children; /* splits so far */
+  bool left; /* its LEAVE has settled: finalized, destroyed or about to be */
+  uint64_t
+      driver; /* equal for communicators made in one call or group: one thread drives them all */
+  uint32_t children;      /* splits so far */
   struct endpoint *end;   /* if joined */
   uint32_t *team_rank_of; /* by rank in the communicator; if joined */
   struct segment *segment;
@@ -66,16 +67,18 @@ struct communicator {
   struct communicator *next, *next_in_team;
 };
 
-/* Settings, read at first use. NULL if they are wrong: the error has been logged, and communicators must not be created. */
+/* Settings, read at first use. NULL if they are wrong: the error has been logged, and communicators
+ * must not be created. */
 const struct settings *join_settings(void);
 
-/* The communicator behind a handle, or NULL if it is not one that joins. Activates it at its first use. Lock-free but for that. */
+/* The communicator behind a handle, or NULL if it is not one that joins. Activates it at its first
+ * use. Lock-free but for that. */
 struct communicator *communicator_find(ncclComm_t handle);
 
 /* The same, without activating it and including those that are off. */
 struct communicator *communicator_known(ncclComm_t handle);
 
-/* ---- creation ------------------------------------------------------------------------------------- */
+/* ---- creation ---- */
 
 /* A rank about to enter the creation of a communicator. */
 struct arrival {
@@ -85,15 +88,17 @@ struct arrival {
   int device;
 };
 
-/* Marks this rank in the segment named after `seed` (the bytes that make the communicator unique on all ranks). slots and expected as
- * segment_attach. key: of ncclCommSplit, otherwise 0. Never fails: without a segment, join is off for the communicator. */
+/* Marks this rank in the segment named after `seed` (the bytes that make the communicator unique on
+ * all ranks). slots and expected as segment_attach. key: of ncclCommSplit, otherwise 0. Never
+ * fails: without a segment, join is off for the communicator. */
 void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
                          uint32_t slot, uint32_t expected, int key, int device);
 
 /* The creation failed. */
 void communicator_depart(struct arrival *arrival);
 
-/* The real communicator exists (its creation may still be in progress, if it does not block). driver: see above. */
+/* The real communicator exists (its creation may still be in progress, if it does not block).
+ * driver: see above. */
 void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t driver);
 
 /* A number for `driver`, new each time. */
@@ -102,7 +107,8 @@ uint64_t communicator_new_driver(void);
 /* The communicator is gone, or about to be. With the last one of a team its endpoint ends. */
 void communicator_remove(struct communicator *comm, enum rank_state how);
 
-/* Join is off for the communicator from now on (all ranks come to it by the same call): one WARN with the reason. */
+/* Join is off for the communicator from now on (all ranks come to it by the same call): one WARN
+ * with the reason. */
 void communicator_turn_off(struct communicator *comm, const char *reason);
 
 /* The device of the calling thread, or -1. */
@@ -111,7 +117,8 @@ int communicator_current_device(void);
 /* Activates all pending communicators. Returns the first endpoint of the process. */
 struct endpoint *communicator_endpoints(void);
 
-/* All communicators of the process in order of creation, by `next`. Not while another thread makes or ends one. */
+/* All communicators of the process in order of creation, by `next`. Not while another thread makes
+ * or ends one. */
 struct communicator *communicator_first(void);
 
 /* The communicator with a tag in an endpoint's team, or NULL. */

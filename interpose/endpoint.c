@@ -1,5 +1,5 @@
-/* Teams out of marks (endpoint.h). Everything here must come out alike on all ranks: it uses only what all ranks see, the marks that
- * were complete before any rank left its ncclCommInit….
+/* Teams out of marks (endpoint.h). Everything here must come out alike on all ranks: it uses only
+ * what all ranks see, the marks that were complete before any rank left its ncclCommInit….
  */
 #include "interpose/endpoint.h"
 
@@ -12,7 +12,7 @@
 #include "hooks/contribution.h"
 #include "interpose/real.h"
 
-/* ---- who is there ------------------------------------------------------------------------------------ */
+/* ---- who is there ---- */
 
 /* The marks of a communicator's ranks, by rank. */
 struct roster {
@@ -26,7 +26,8 @@ static void roster_free(struct roster *roster) {
   free(roster->marks);
 }
 
-/* ncclCommSplit orders ranks by key, then by rank in the parent. Elsewhere keys are 0 and slots are ranks. */
+/* ncclCommSplit orders ranks by key, then by rank in the parent. Elsewhere keys are 0 and slots are
+ * ranks. */
 static int by_key_then_slot(const void *a, const void *b, void *context) {
   const uint32_t *x = a, *y = b;
   const struct roster *roster = context;
@@ -75,14 +76,14 @@ static int rank_of_identity(const struct roster *roster, uint64_t identity) {
   return found;
 }
 
-/* ---- teams --------------------------------------------------------------------------------------------- */
+/* ---- teams ---- */
 
 static struct endpoint *same_team(const struct communicator *comm, const struct roster *roster,
                                   struct communicator *first) {
   uint64_t mine = roster->marks[comm->rank].identity;
   for (struct communicator *other = first; other != comm; other = other->next) {
-    if (other->state != COMM_JOINED || other->end->identity != mine || other->end->state != RANK_PRESENT ||
-        other->nranks != comm->nranks)
+    if (other->state != COMM_JOINED || other->end->identity != mine ||
+        other->end->state != RANK_PRESENT || other->nranks != comm->nranks)
       continue;
     bool same = true;
     for (int rank = 0; rank < comm->nranks && same; rank++)
@@ -169,7 +170,7 @@ static bool enter_team(struct communicator *comm, const struct roster *roster,
   return true;
 }
 
-/* ---- activation -------------------------------------------------------------------------------------------- */
+/* ---- activation ---- */
 
 /* A communicator that does not block may still be in creation. */
 static bool wait_until_created(const struct communicator *comm) {
@@ -201,33 +202,36 @@ static void say_who_is_missing(const struct communicator *comm, const struct ros
   }
   bool speaker = roster->nranks > 0 && roster->slot_of[0] == comm->slot;
   log_line(speaker ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
-           "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, or on another "
+           "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, or on "
+           "another "
            "machine",
            comm->tag, missing, comm->nranks);
 }
 
 static bool try_to_join(struct communicator *comm, struct communicator *first,
                         struct endpoint **endpoints) {
-  if (!wait_until_created(comm) ||
-      real.CommCount(comm->handle, &comm->nranks) != ncclSuccess ||
+  if (!wait_until_created(comm) || real.CommCount(comm->handle, &comm->nranks) != ncclSuccess ||
       real.CommUserRank(comm->handle, &comm->rank) != ncclSuccess || comm->nranks < 2)
     return false;
   if (real.CommCuDevice(comm->handle, &comm->device) != ncclSuccess)
     return false;
   log_set_device(comm->device);
   struct roster roster;
-  bool joined = false;
-  if (!roster_read(&roster, comm))
-    log_line(LOG_LEVEL_WARN, "join is off for communicator %08x: out of memory", comm->tag);
-  else if (roster.nranks != (uint32_t)comm->nranks || roster.slot_of[comm->rank] != comm->slot)
+  bool joined = false, read = roster_read(&roster, comm);
+  bool complete =
+      read && roster.nranks == (uint32_t)comm->nranks && roster.slot_of[comm->rank] == comm->slot;
+  if (complete)
+    joined = enter_team(comm, &roster, first, endpoints);
+  else if (read)
     say_who_is_missing(comm, &roster);
-  else if (!(joined = enter_team(comm, &roster, first, endpoints)))
+  if (!joined && read == complete)
     log_line(LOG_LEVEL_WARN, "join is off for communicator %08x: out of memory", comm->tag);
   roster_free(&roster);
   return joined;
 }
 
-void endpoint_activate(struct communicator *comm, struct communicator *first, struct endpoint **endpoints) {
+void endpoint_activate(struct communicator *comm, struct communicator *first,
+                       struct endpoint **endpoints) {
   bool joined = try_to_join(comm, first, endpoints);
   if (comm->segment != NULL)
     segment_unlink(comm->segment);

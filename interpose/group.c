@@ -84,7 +84,7 @@ uint64_t group_driver(void) {
   return group.driver;
 }
 
-/* ---- the end of a group ------------------------------------------------------------------------------- */
+/* ---- the end of a group ---- */
 
 /* Communicators first, as NCCL does. */
 static ncclResult_t end_real(void) {
@@ -150,7 +150,8 @@ static bool is_to_be_issued(const struct agreement *agreement, size_t call) {
   return wish == NO_WISH || agreement->wishes[wish].result == ncclSuccess;
 }
 
-static ncclResult_t issue_agreed(const struct agreement *agreement, struct call *calls, size_t ncalls) {
+static ncclResult_t issue_agreed(const struct agreement *agreement, struct call *calls,
+                                 size_t ncalls) {
   ncclResult_t refused = ncclSuccess;
   for (uint32_t i = 0; i < agreement->nwishes; i++)
     refused = worse(refused, worse(agreement->wishes[i].result, agreement->wishes[i].notice));
@@ -212,7 +213,8 @@ ncclResult_t join_GroupEnd(void) {
     failed = true, result = ncclSystemError;
   group.out_of_memory = false;
   if (!failed && ncalls > 0) {
-    /* The array is ours while we may be parked: a callback of the program could open a group on this thread. */
+    /* The array is ours while we may be parked: a callback of the program could open a group on
+     * this thread. */
     struct call *calls = group.calls;
     size_t room = group.room;
     group.calls = NULL;

@@ -18,18 +18,20 @@ struct departure {
 
 static void log_departure(const struct endpoint *end) {
   const struct team *team = end->team;
-  log_line(LOG_LEVEL_INFO, "rank %u has left after %llu collectives; it answers for the others until all have",
+  log_line(LOG_LEVEL_INFO,
+           "rank %u has left after %llu collectives; it answers for the others until all have",
            team->plane->rank, (unsigned long long)team->head);
 }
 
-/* All that was issued in the rank's name must be done before what it runs on goes away. All ranks have issued their part. */
+/* All that was issued in the rank's name must be done before what it runs on goes away. All ranks
+ * have issued their part. */
 static void finish_shadows(struct endpoint *end) {
   if (end->shadow == NULL)
     return;
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  struct shadow_limit limit = {
-      .until_ns = (uint64_t)now.tv_sec * 1000000000 + join_settings()->timeout_s * 1000000000};
+  struct shadow_limit limit = {.until_ns = (uint64_t)now.tv_sec * 1000000000 +
+                                           join_settings()->timeout_s * 1000000000};
   char reason[REASON_SIZE] = "";
   ncclResult_t result = shadow_release(end->shadow, &limit, reason);
   if (result != ncclSuccess)
@@ -49,9 +51,11 @@ static ncclResult_t depart(struct departure *departure) {
     if (end->state != RANK_PRESENT)
       continue;
     finish_shadows(end);
-    log_line(LOG_LEVEL_INFO, "all ranks have left; rank %u goes on after %llu collectives, shadows among them: %llu",
-             end->team->plane->rank, (unsigned long long)(end->team->head - end->team->leaves),
-             (unsigned long long)end->team->shadows_total);
+    log_line(
+        LOG_LEVEL_INFO,
+        "all ranks have left; rank %u goes on after %llu collectives, shadows among them: %llu",
+        end->team->plane->rank, (unsigned long long)(end->team->head - end->team->leaves),
+        (unsigned long long)end->team->shadows_total);
     if (end->trace != NULL)
       trace_flush(end->trace);
   }
@@ -122,7 +126,8 @@ enum rank_state leave_by_abort(struct communicator *comm) {
     return RANK_DONE;
   }
   log_line(LOG_LEVEL_WARN,
-           "rank %u aborts its communicator inside an iteration or after an error, after %llu collectives: the "
+           "rank %u aborts its communicator inside an iteration or after an error, after %llu "
+           "collectives: the "
            "others are not to wait for it",
            end->team->plane->rank, (unsigned long long)end->team->head);
   leave_failed(comm);
@@ -132,7 +137,7 @@ enum rank_state leave_by_abort(struct communicator *comm) {
   return RANK_FAILED;
 }
 
-/* ---- the end of the process --------------------------------------------------------------------------------- */
+/* ---- the end of the process ---- */
 
 static void end_all(enum rank_state how) {
   for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next) {
@@ -146,7 +151,8 @@ static void end_all(enum rank_state how) {
 static void fail_all(int status) {
   for (struct endpoint *end = communicator_endpoints(); end != NULL; end = end->next)
     if (end->state == RANK_PRESENT)
-      log_line(LOG_LEVEL_WARN, "rank %u ends with status %d after %llu collectives: a failure, not a join",
+      log_line(LOG_LEVEL_WARN,
+               "rank %u ends with status %d after %llu collectives: a failure, not a join",
                end->team->plane->rank, status, (unsigned long long)end->team->head);
   end_all(RANK_FAILED);
 }
@@ -166,7 +172,8 @@ void leave_process(int status) {
     if (comm->state != COMM_JOINED || comm->left)
       continue;
     if (atomic_load(&comm->end->inside) > 0)
-      leave_failed(comm); /* another thread is parked there: it will never come back to its program */
+      leave_failed(
+          comm); /* another thread is parked there: it will never come back to its program */
     else
       add_wish(&departure, comm->end);
   }

@@ -5,13 +5,15 @@
 
 #include "interpose/communicator.h"
 
-/* The rank is done with the communicator: claims LEAVE in its team, and answers the others until all have left. Communicators that the
- * same thread drives (ncclCommInitAll, one group) leave together. Nothing if it has left already or never joined. Bounded.
- * ncclSuccess: go on into the real call (after a timeout too); ncclRemoteError: a rank has failed (logged). */
+/* The rank is done with the communicator: claims LEAVE in its team, and answers the others until
+ * all have left. Communicators that the same thread drives (ncclCommInitAll, one group) leave
+ * together. Nothing if it has left already or never joined. Bounded. ncclSuccess: go on into the
+ * real call (after a timeout too); ncclRemoteError: a rank has failed (logged). */
 ncclResult_t leave_communicator(struct communicator *comm);
 
-/* ncclCommAbort: a clean departure (between two iterations, no error on the communicator, no other thread parked in the team) is
- * a leave; anything else is a failure, and goes through at once. Returns what the rank is to the others now. */
+/* ncclCommAbort: a clean departure (between two iterations, no error on the communicator, no other
+ * thread parked in the team) is a leave; anything else is a failure, and goes through at once.
+ * Returns what the rank is to the others now. */
 enum rank_state leave_by_abort(struct communicator *comm);
 
 /* The rank gives up: frees all who are parked in its team, its own threads among them. */

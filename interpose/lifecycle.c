@@ -1,7 +1,8 @@
 /* Communicators made and ended by the program.
  *
- * Before a real creation the rank marks itself for its peers; afterwards the communicator is listed. Before a real end the rank
- * leaves its team, which is where it stays parked until all ranks have left.
+ * Before a real creation the rank marks itself for its peers; afterwards the communicator is
+ * listed. Before a real end the rank leaves its team, which is where it stays parked until all
+ * ranks have left.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "interpose/leaving.h"
 #include "interpose/real.h"
 
-/* ---- creation ------------------------------------------------------------------------------------------ */
+/* ---- creation ---- */
 
 ncclResult_t join_GetUniqueId(ncclUniqueId *uniqueId) {
   return real.GetUniqueId(uniqueId);
@@ -45,7 +46,8 @@ static ncclResult_t made(struct arrival *arrival, ncclComm_t *handle, ncclResult
   return result;
 }
 
-static void arrive_by_ids(struct arrival *arrival, const ncclUniqueId *ids, int nids, int nranks, int rank) {
+static void arrive_by_ids(struct arrival *arrival, const ncclUniqueId *ids, int nids, int nranks,
+                          int rank) {
   size_t size = (size_t)nids * sizeof(*ids) + sizeof(nranks);
   unsigned char *seed = malloc(size);
   *arrival = (struct arrival){0};
@@ -80,7 +82,8 @@ ncclResult_t join_CommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId 
     return ncclInvalidUsage;
   ncclResult_t result = enter();
   if (result != ncclSuccess || !is_sane(comm, nranks, rank))
-    return result != ncclSuccess ? result : real.CommInitRankConfig(comm, nranks, commId, rank, config);
+    return result != ncclSuccess ? result
+                                 : real.CommInitRankConfig(comm, nranks, commId, rank, config);
   struct arrival arrival;
   arrive_by_ids(&arrival, &commId, 1, nranks, rank);
   return made(&arrival, comm, real.CommInitRankConfig(comm, nranks, commId, rank, config));
@@ -109,7 +112,8 @@ ncclResult_t join_CommInitAll(ncclComm_t *comm, int ndev, const int *devlist) {
   if (result != ncclSuccess)
     return result;
   uint64_t seed[2];
-  struct arrival *arrivals = comm != NULL && ndev > 1 ? calloc((size_t)ndev, sizeof(*arrivals)) : NULL;
+  struct arrival *arrivals =
+      comm != NULL && ndev > 1 ? calloc((size_t)ndev, sizeof(*arrivals)) : NULL;
   if (arrivals == NULL || getrandom(seed, sizeof(seed), 0) != sizeof(seed)) {
     free(arrivals);
     return real.CommInitAll(comm, ndev, devlist);
@@ -128,9 +132,10 @@ ncclResult_t join_CommInitAll(ncclComm_t *comm, int ndev, const int *devlist) {
   return result;
 }
 
-/* A child of a communicator: which ranks will be in it, only NCCL knows. `part`: what keeps children of one parent apart. */
-static void arrive_from_parent(struct arrival *arrival, struct communicator *parent, const char *how,
-                               int part, int key) {
+/* A child of a communicator: which ranks will be in it, only NCCL knows. `part`: what keeps
+ * children of one parent apart. */
+static void arrive_from_parent(struct arrival *arrival, struct communicator *parent,
+                               const char *how, int part, int key) {
   struct {
     char name[SEGMENT_NAME_SIZE];
     char how[8];
@@ -139,11 +144,12 @@ static void arrive_from_parent(struct arrival *arrival, struct communicator *par
   } seed = {.child = parent->children, .part = part};
   memcpy(seed.name, parent->name, sizeof(seed.name));
   strncpy(seed.how, how, sizeof(seed.how) - 1);
-  communicator_arrive(arrival, &seed, sizeof(seed), (uint32_t)parent->nranks, (uint32_t)parent->rank, 0,
-                      key, parent->device);
+  communicator_arrive(arrival, &seed, sizeof(seed), (uint32_t)parent->nranks,
+                      (uint32_t)parent->rank, 0, key, parent->device);
 }
 
-ncclResult_t join_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config) {
+ncclResult_t join_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
+                            ncclConfig_t *config) {
   ncclResult_t result = enter();
   struct communicator *parent = result == ncclSuccess ? communicator_find(comm) : NULL;
   if (result != ncclSuccess || parent == NULL || newcomm == NULL)
@@ -167,11 +173,13 @@ ncclResult_t join_CommShrink(ncclComm_t comm, int *excludeRanksList, int exclude
   struct arrival arrival;
   parent->children++;
   arrive_from_parent(&arrival, parent, "shrink", excludeRanksCount, 0);
-  return made(&arrival, newcomm,
-              real.CommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags));
+  return made(
+      &arrival, newcomm,
+      real.CommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags));
 }
 
-/* New ranks know nothing of the old ones' team, nor do they have a name in common: the new communicator is passed through. */
+/* New ranks know nothing of the old ones' team, nor do they have a name in common: the new
+ * communicator is passed through. */
 ncclResult_t join_CommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
                            ncclComm_t *newcomm, ncclConfig_t *config) {
   ncclResult_t result = enter();
@@ -181,7 +189,7 @@ ncclResult_t join_CommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniq
   return real.CommGrow(comm, nRanks, uniqueId, rank, newcomm, config);
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 /* After a failure nobody is left to finalize with. */
 ncclResult_t join_CommFinalize(ncclComm_t handle) {
@@ -192,7 +200,8 @@ ncclResult_t join_CommFinalize(ncclComm_t handle) {
   return result != ncclSuccess ? result : real.CommFinalize(handle);
 }
 
-/* Nor to destroy with: the communicator is aborted then, as NCCL asks for after an error, and the caller told. */
+/* Nor to destroy with: the communicator is aborted then, as NCCL asks for after an error, and the
+ * caller told. */
 ncclResult_t join_CommDestroy(ncclComm_t handle) {
   ncclResult_t result = enter();
   struct communicator *comm = communicator_known(handle);
@@ -214,7 +223,8 @@ ncclResult_t join_CommAbort(ncclComm_t handle) {
   return result != ncclSuccess ? result : real.CommAbort(handle);
 }
 
-/* What is in flight is given up: nobody can be shadowed for it. The communicator itself stays, for Split, Shrink and Destroy. */
+/* What is in flight is given up: nobody can be shadowed for it. The communicator itself stays, for
+ * Split, Shrink and Destroy. */
 ncclResult_t join_CommRevoke(ncclComm_t handle, int revokeFlags) {
   ncclResult_t result = enter();
   struct communicator *comm = communicator_known(handle);
@@ -223,7 +233,7 @@ ncclResult_t join_CommRevoke(ncclComm_t handle, int revokeFlags) {
   return result != ncclSuccess ? result : real.CommRevoke(handle, revokeFlags);
 }
 
-/* ---- what cannot be shadowed --------------------------------------------------------------------------------- */
+/* ---- what cannot be shadowed ---- */
 
 void join_unfit(ncclComm_t handle, const char *function) {
   struct communicator *comm = communicator_find(handle);

@@ -83,7 +83,7 @@ static long now_ms(void) {
   return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* --- becoming the program -------------------------------------------------------------------- */
+/* ---- becoming the program ---- */
 
 /* NAME=value:what NAME was before. */
 static void prepend(const char *name, const char *value) {
@@ -113,7 +113,7 @@ static int say_not_started(const char *program, int error) {
   return STATUS_NOT_EXECUTABLE;
 }
 
-/* --- starting ranks -------------------------------------------------------------------------- */
+/* ---- starting ranks ---- */
 
 /* A port on 127.0.0.1 that is free now; torchrun finds its own in the same way. 0 if there is
  * none.
@@ -217,7 +217,7 @@ static int start_rank(struct launch *launch, int number) {
   return error;
 }
 
-/* --- ending ranks ---------------------------------------------------------------------------- */
+/* ---- ending ranks ---- */
 
 /* Signals every rank's process group; with only_running not those whose rank has ended, which may
  * have left processes behind. */
@@ -293,7 +293,7 @@ static void read_signals(struct launch *launch) {
   look_for_ended(launch);
 }
 
-/* --- the loop -------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 /* Waits for signals and output, up to timeout_ms (-1: for ever), and handles what came. False if
  * nothing did. */
@@ -380,7 +380,7 @@ static int run_ranks(struct launch *launch) {
   return launch->status;
 }
 
-/* --- options --------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 static int usage(const char *problem, const char *argument) {
   say("%s%s (see nccl-join --help)", problem, argument);

@@ -40,8 +40,7 @@ struct track {
 static struct track *tracks;
 static size_t ntracks;
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* What follows "name": in a line of the trace, NULL if it is not there. */
 static const char *field(const char *line, const char *name) {
@@ -155,8 +154,7 @@ static bool read_folder(const char *folder) {
   return ntracks > 0;
 }
 
-/* --- drawing -----------------------------------------------------------------------------------
- */
+/* ---- drawing ---- */
 
 static struct look { const char *glyphs[3], *colours[3], *plain; /* by enum part */ } look;
 

@@ -44,7 +44,7 @@ size_t double_room(const void *address) {
   return 0;
 }
 
-/* --- the driver --- */
+/* ---- the driver ---- */
 
 static CUcontext current(void) {
   return doubles.stack[doubles.contexts - 1];
@@ -219,7 +219,7 @@ const struct cuda_driver double_driver = {
     .ThreadExchangeStreamCaptureMode = exchange_mode,
 };
 
-/* --- NCCL --- */
+/* ---- NCCL ---- */
 
 static size_t element_size(ncclDataType_t datatype) {
   static const size_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};

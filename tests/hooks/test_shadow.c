@@ -9,7 +9,7 @@
 
 TestSuite(shadow, .init = fixture_begin, .fini = fixture_end);
 
-/* --- before the first shadow --- */
+/* ---- before the first shadow ---- */
 
 Test(shadow, makes_a_nonblocking_stream_of_the_highest_priority_and_takes_no_memory) {
   cr_expect_eq(doubles.stream_flags, CU_STREAM_NON_BLOCKING);
@@ -27,7 +27,7 @@ Test(shadow, creation_that_fails_holds_nothing_and_says_why) {
   cr_expect(strstr(reason, "device 7") && strstr(reason, "CUDA_ERROR_LAUNCH_FAILED"), "%s", reason);
 }
 
-/* --- form --- */
+/* ---- form ---- */
 
 Test(shadow, a_unit_of_one_is_one_ungrouped_call) {
   issue_one(allreduce(1000, DATATYPE_FLOAT32, REDUCTION_SUM));
@@ -72,7 +72,7 @@ Test(shadow, a_reelected_root_takes_the_place_of_the_members_own) {
   cr_expect_eq(doubles.allocations, 1, "a rank that is not the root needs no send buffer");
 }
 
-/* --- PreMulSum --- */
+/* ---- PreMulSum ---- */
 
 Test(shadow, premulsum_makes_an_operator_of_scalar_one_for_each_member_and_destroys_it) {
   struct member members[] = {allreduce(10, DATATYPE_FLOAT32, REDUCTION_PREMULSUM),
@@ -100,7 +100,7 @@ Test(shadow, an_operator_that_cannot_be_made_issues_nothing_and_destroys_the_oth
   cr_expect_null(strstr(doubles.log, "start"));
 }
 
-/* --- errors --- */
+/* ---- errors ---- */
 
 Test(shadow, a_call_that_fails_closes_the_group_and_is_named) {
   struct member members[] = {allreduce(10, DATATYPE_FLOAT32, REDUCTION_PREMULSUM),
@@ -152,7 +152,7 @@ Test(shadow, no_reason_is_asked_for_and_none_is_written) {
                ncclUnhandledCudaError);
 }
 
-/* --- non-blocking communicators --- */
+/* ---- non-blocking communicators ---- */
 
 Test(shadow, a_nonblocking_communicator_is_polled_until_it_is_ready) {
   doubles.nonblocking = true;
@@ -210,7 +210,7 @@ Test(shadow, a_poll_can_be_broken_off) {
   cr_expect_eq(asked, 4);
 }
 
-/* --- the end --- */
+/* ---- the end ---- */
 
 Test(shadow, waiting_ends_when_the_stream_has_passed) {
   doubles.stream_busy = 10;
@@ -283,7 +283,7 @@ Test(shadow, destroying_with_a_stuck_stream_leaves_it_and_its_memory_to_the_driv
   doubles.streams = 1;
 }
 
-/* --- several devices on one thread --- */
+/* ---- several devices on one thread ---- */
 
 Test(shadow, members_on_several_devices_are_one_group_each_with_its_own_memory_and_stream) {
   struct shadow *other = shadow_create(&double_driver, 4, reason);
@@ -302,7 +302,7 @@ Test(shadow, members_on_several_devices_are_one_group_each_with_its_own_memory_a
   shadow_destroy(other, &patient);
 }
 
-/* --- the driver --- */
+/* ---- the driver ---- */
 
 Test(cuda_driver, an_error_without_a_name_is_a_number) {
   char text[CUDA_ERROR_TEXT];

@@ -81,7 +81,7 @@ static void open_libraries(void) {
 
 TestSuite(loopback, .init = open_libraries);
 
-/* --- numbers: small integers, exact in every datatype --- */
+/* ---- numbers: small integers, exact in every datatype ---- */
 
 static const struct {
   uint8_t size, exponent_bits, mantissa_bits; /* no exponent: an integer */
@@ -123,7 +123,7 @@ static void store(void *to, int datatype, size_t i, int number) {
   memcpy((char *)to + i * formats[datatype].size, &bits, formats[datatype].size);
 }
 
-/* --- two ranks --- */
+/* ---- two ranks ---- */
 
 /* A unit as the active rank issues it and as the joined rank learns it. Only the member's count,
  * datatype, kind, reduction and root are given; the active rank is root wherever there is one. */
@@ -387,7 +387,7 @@ static void exchange_all(const struct exchange *exchanges, size_t nexchanges, bo
     cr_expect_str_empty(ranks[i].failure, "rank %d: %s", i, ranks[i].failure);
 }
 
-/* --- the tests --- */
+/* ---- the tests ---- */
 
 static struct member make(enum member_kind kind, int datatype, uint16_t reduction, int root) {
   return (struct member){.count = COUNT,

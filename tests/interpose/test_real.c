@@ -79,6 +79,11 @@ Test(real, no_nccl_at_all_is_a_system_error_and_one_line) {
   cr_assert_not_null(strstr(line, "ncclAllReduce: 2 \n"), "%s", outcome.output);
 }
 
+Test(real, no_handler_is_entered_without_nccl) {
+  cr_assert_null(
+      strstr(workshop_run("env $J $W/host --open $W/orphan.so AllReduce").output, "join"));
+}
+
 Test(real, found_once_it_is_loaded) {
   struct outcome outcome = workshop_run(
       "env $J $W/host --open $W/orphan.so AllReduce --load $W/fake/libnccl.so.2 AllReduce");

@@ -17,29 +17,26 @@ static int remove_entry(const char *path, const struct stat *status, int flag, s
   return remove(path);
 }
 
-/* A command's output; its exit status. */
-static int run_command(const char *command, char *text, size_t size) {
-  FILE *output = popen(command, "r");
-  cr_assert(output != NULL);
-  text[fread(text, 1, size - 1, output)] = '\0';
-  return pclose(output);
+/* "258 of 258 sums right" is what check_sums must begin with. */
+static void check_sums(const char *folder) {
+  struct run *checker = run_tool("programs/check_sums", folder);
+  char *rest;
+  long right = strtol(checker->output, &rest, 10);
+  cr_assert(strncmp(rest, " of ", 4) == 0, "%s", checker->output);
+  long sums = strtol(rest + 4, &rest, 10);
+  cr_assert(checker->status == 0 && right == sums && sums > 100, "%s", checker->output);
+  run_free(checker);
 }
 
 static void check_training(const char *shards, int nranks, unsigned without) {
-  char folder[] = "/tmp/nccl-join-test-XXXXXX", options[PATH_MAX], command[PATH_MAX], line[4096];
+  char folder[] = "/tmp/nccl-join-test-XXXXXX", options[PATH_MAX];
   cr_assert(mkdtemp(folder) != NULL);
   snprintf(options, sizeof options, "--data %s/data/digits.csv --shards %s --record %s",
            run_build_folder(), shards, folder);
   struct run *result = run(&(struct launch){
       .nranks = nranks, .program = "train", .options = options, .without = without});
   assert_went_well(result);
-
-  snprintf(command, sizeof command, "%s/programs/check_sums %s", run_build_folder(), folder);
-  int status = run_command(command, line, sizeof line);
-  int right = 0, sums = -1;
-  cr_assert(sscanf(line, "%d of %d sums right", &right, &sums) == 2 && right == sums && sums > 100,
-            "%s", line);
-  cr_assert(status == 0);
+  check_sums(folder);
   nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 
   /* Softmax regression gets most digits right after three epochs, on every rank the same. */
@@ -47,9 +44,9 @@ static void check_training(const char *shards, int nranks, unsigned without) {
     char key[64];
     snprintf(key, sizeof key, "RESULT %d accuracy 2 ", rank);
     const char *accuracy = strstr(result->output, key);
-    double held_out = 0, recognised = 0;
     cr_assert(accuracy != NULL, "rank %d: no accuracy\n%s", rank, result->output);
-    cr_assert(sscanf(accuracy + strlen(key), "%lf %lf", &recognised, &held_out) == 2);
+    char *rest;
+    double recognised = strtod(accuracy + strlen(key), &rest), held_out = strtod(rest, NULL);
     cr_assert(held_out == 297 && recognised > 0.8 * held_out, "%s", accuracy);
   }
   run_free(result);
@@ -71,7 +68,7 @@ Test(demo, even_shards_without_the_preload) {
 /* The timeline of a run whose shadows can be counted: rank 0 has joined for the last 10 of 15
  * collectives, rank 2 for 4. */
 Test(demo, timeline) {
-  char folder[] = "/tmp/nccl-join-test-XXXXXX", text[PATH_MAX], drawn[8192];
+  char folder[] = "/tmp/nccl-join-test-XXXXXX", text[PATH_MAX];
   cr_assert(mkdtemp(folder) != NULL);
   snprintf(text, sizeof text, "NCCL_JOIN_TRACE=%s", folder);
   struct run *result = run(&(struct launch){
@@ -79,9 +76,8 @@ Test(demo, timeline) {
   assert_went_well(result);
   run_free(result);
 
-  snprintf(text, sizeof text, "LC_ALL=C %s/tools/nccl-join-timeline %s", run_build_folder(),
-           folder);
-  cr_assert(run_command(text, drawn, sizeof drawn) == 0);
+  struct run *timeline = run_tool("tools/nccl-join-timeline", folder);
+  assert_went_well(timeline);
   nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
   static const char *const lines[] = {
       "  rank 0   #####..........\n",       "  rank 1   ###############\n",
@@ -89,5 +85,7 @@ Test(demo, timeline) {
       "     1       15        0   never\n", "     2       11        4   11 (4)\n",
   };
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-    cr_assert(strstr(drawn, lines[i]) != NULL, "no \"%s\" in\n%s", lines[i], drawn);
+    cr_assert(strstr(timeline->output, lines[i]) != NULL, "no \"%s\" in\n%s", lines[i],
+              timeline->output);
+  run_free(timeline);
 }

@@ -11,8 +11,7 @@
  */
 enum { DDP_FIRST_BUCKETS = 3, DDP_BUCKETS = 4, EPOCH = 1000 };
 
-/* --- schedules ---------------------------------------------------------------------------------
- */
+/* ---- schedules ---- */
 
 const char *schedule_text(const struct schedule *schedule) {
   static char text[1024];
@@ -47,8 +46,7 @@ unsigned set_of_all(int nranks) {
   return (1u << nranks) - 1;
 }
 
-/* --- lines -------------------------------------------------------------------------------------
- */
+/* ---- lines ---- */
 
 struct lines {
   char **texts;
@@ -161,8 +159,7 @@ void lines_add_ddp(struct lines *lines, const struct schedule *schedule, const s
   }
 }
 
-/* --- comparison --------------------------------------------------------------------------------
- */
+/* ---- comparison ---- */
 
 static int compare_texts(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);

@@ -110,8 +110,7 @@ static int free_port(void) {
   return ntohs(address.sin_port);
 }
 
-/* --- processes ---------------------------------------------------------------------------------
- */
+/* ---- processes ---- */
 
 static pid_t start(const struct command *command, int output, int errors) {
   pid_t pid = fork();
@@ -155,21 +154,20 @@ static int exit_status(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 struct reader {
-  struct pollfd files[2];
+  int files[2]; /* -1 once closed */
   char *texts[2];
   size_t sizes[2];
 };
 
 static void reader_append(struct reader *reader, int i) {
   char bytes[65536];
-  ssize_t n = read(reader->files[i].fd, bytes, sizeof bytes);
+  ssize_t n = read(reader->files[i], bytes, sizeof bytes);
   if (n <= 0) {
-    close(reader->files[i].fd);
-    reader->files[i].fd = -1;
+    close(reader->files[i]);
+    reader->files[i] = -1;
     return;
   }
   reader->texts[i] = realloc(reader->texts[i], reader->sizes[i] + (size_t)n + 1);
@@ -180,41 +178,27 @@ static void reader_append(struct reader *reader, int i) {
 
 /* Reads until all writers have closed, or until a time; true if closed. */
 static bool reader_follow(struct reader *reader, double until) {
-  while (reader->files[0].fd >= 0 || reader->files[1].fd >= 0) {
+  while (reader->files[0] >= 0 || reader->files[1] >= 0) {
     double left = until - now_s();
     if (left <= 0)
       return false;
-    poll(reader->files, 2, (int)(left * 1000) + 1);
+    struct pollfd files[2] = {{reader->files[0], POLLIN, 0}, {reader->files[1], POLLIN, 0}};
+    poll(files, 2, (int)(left * 1000) + 1);
     for (int i = 0; i < 2; i++)
-      if (reader->files[i].fd >= 0 && reader->files[i].revents != 0)
+      if (files[i].revents != 0)
         reader_append(reader, i);
   }
   return true;
 }
 
-struct run *run(const struct launch *launch) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  struct run *result = calloc(1, sizeof *result);
-  int output[2], errors[2], nprocesses = launch->each ? launch->nranks : 1, port = free_port();
-  cr_assert(pipe2(output, O_CLOEXEC) == 0 && pipe2(errors, O_CLOEXEC) == 0);
-  double begin = now_s(), end = begin + (launch->limit_s > 0 ? launch->limit_s : standard_limit_s);
-  pid_t processes[RUN_RANKS_MAX];
-  for (int i = 0; i < nprocesses; i++) {
-    struct command command;
-    command_make(&command, launch, launch->each ? i : -1, port);
-    processes[i] = start(&command, output[1], errors[1]);
-    command_free(&command);
-  }
-  close(output[1]);
-  close(errors[1]);
-
-  struct reader reader = {.files = {{output[0], POLLIN, 0}, {errors[0], POLLIN, 0}},
-                          .texts = {calloc(1, 1), calloc(1, 1)}};
-  result->timed_out = !reader_follow(&reader, end);
+/* Lets the processes go on until a time, then ends them; fills the result. */
+static void follow(struct run *result, const pid_t *processes, int nprocesses,
+                   struct reader *reader, double until) {
+  result->timed_out = !reader_follow(reader, until);
   if (result->timed_out) {
     for (int i = 0; i < nprocesses; i++)
       kill(-processes[i], SIGTERM);
-    reader_follow(&reader, now_s() + grace_s);
+    reader_follow(reader, now_s() + grace_s);
     for (int i = 0; i < nprocesses; i++)
       kill(-processes[i], SIGKILL);
   }
@@ -226,10 +210,47 @@ struct run *run(const struct launch *launch) {
       result->status = result->rank_status[i];
   }
   kill_the_rest();
-  reader_follow(&reader, now_s() + grace_s);
+  reader_follow(reader, now_s() + grace_s);
+}
+
+static struct run *run_commands(const struct command *commands, int ncommands, double limit_s) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  struct run *result = calloc(1, sizeof *result);
+  int output[2], errors[2];
+  cr_assert(result != NULL && pipe2(output, O_CLOEXEC) == 0 && pipe2(errors, O_CLOEXEC) == 0);
+  double begin = now_s();
+  pid_t processes[RUN_RANKS_MAX];
+  for (int i = 0; i < ncommands; i++)
+    processes[i] = start(&commands[i], output[1], errors[1]);
+  close(output[1]);
+  close(errors[1]);
+
+  struct reader reader = {.files = {output[0], errors[0]}, .texts = {calloc(1, 1), calloc(1, 1)}};
+  follow(result, processes, ncommands, &reader, begin + limit_s);
   result->output = reader.texts[0];
   result->errors = reader.texts[1];
   result->seconds = now_s() - begin;
+  return result;
+}
+
+struct run *run(const struct launch *launch) {
+  struct command commands[RUN_RANKS_MAX];
+  int ncommands = launch->each ? launch->nranks : 1, port = free_port();
+  for (int i = 0; i < ncommands; i++)
+    command_make(&commands[i], launch, launch->each ? i : -1, port);
+  struct run *result =
+      run_commands(commands, ncommands, launch->limit_s > 0 ? launch->limit_s : standard_limit_s);
+  for (int i = 0; i < ncommands; i++)
+    command_free(&commands[i]);
+  return result;
+}
+
+struct run *run_tool(const char *tool, const char *arguments) {
+  struct command command = {0};
+  add_words_printed(&command, "%s/%s %s", run_build_folder(), tool, arguments);
+  split(&command, "LC_ALL=C", command.variables, &command.nvariables);
+  struct run *result = run_commands(&command, 1, standard_limit_s);
+  command_free(&command);
   return result;
 }
 
@@ -239,8 +260,7 @@ void run_free(struct run *run) {
   free(run);
 }
 
-/* --- what it said ------------------------------------------------------------------------------
- */
+/* ---- what it said ---- */
 
 bool run_says(const struct run *run, const char *text) {
   return strstr(run->errors, text) != NULL;

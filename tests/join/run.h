@@ -37,6 +37,10 @@ struct run {
 /* Runs it to its end, or to the deadline. Never fails: what went wrong is in the result, which is
  * the caller's. */
 struct run *run(const struct launch *launch);
+
+/* Runs one program of the build folder, in the C locale. */
+struct run *run_tool(const char *tool, const char *arguments);
+
 void run_free(struct run *run);
 
 /* Whether a line of stderr contains the text; and all of these texts, which end with NULL. */

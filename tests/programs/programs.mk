@@ -14,13 +14,14 @@ PROGRAM_OBJECTS = $(PROGRAMS:%=$(BUILD)/tests/programs/%.o) $(PROGRAM_PART_OBJEC
 DIGITS = $(BUILD)/data/digits.csv
 TIMELINE = $(BUILD)/tools/nccl-join-timeline
 
-# CUDA's and NCCL's headers are not written for -Wpedantic in C.
-$(PROGRAM_OBJECTS): private ALL_CFLAGS += -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
-$(PROGRAM_OBJECTS): private tests_CFLAGS =
+# Either release of CUDA will do: a machine with a GPU may have one of them only. Its headers and NCCL's are not written for
+# -Wpedantic in C.
+PROGRAM_CUDA = $(if $(CUDA13_INCLUDE),13,12)
+$(PROGRAM_OBJECTS): private tests_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE)
 
 programs: $(PROGRAM_FILES) $(DIGITS) $(TIMELINE)
 
-PROGRAM_LIBRARIES = $(BUILD)/loopback/libnccl.so.2 $(BUILD)/loopback/libcudart.so.13
+PROGRAM_LIBRARIES = $(BUILD)/loopback/libnccl.so.2 $(BUILD)/loopback/libcudart.so.$(PROGRAM_CUDA)
 
 # --as-needed: check_sums needs neither library. The loopback's own dependencies are found where it lies.
 $(PROGRAM_FILES): $(BUILD)/programs/%: $(BUILD)/tests/programs/%.o $(PROGRAM_PART_OBJECTS) $(PROGRAM_LIBRARIES)

@@ -80,8 +80,7 @@ void ranks_begin(struct ranks *ranks) {
   CHECK_CUDA(cudaStreamCreateWithFlags(&ranks->stream, cudaStreamNonBlocking));
 }
 
-/* --- rank 0's bytes for everybody --------------------------------------------------------------
- */
+/* ---- rank 0's bytes for everybody ---- */
 
 static void transfer(int socket, void *bytes, size_t size, bool sending) {
   char *at = bytes;
@@ -168,8 +167,7 @@ void ranks_share(const struct ranks *ranks, void *bytes, size_t size) {
     transfer(sockets[rank], bytes, size, true);
 }
 
-/* --- communicators -----------------------------------------------------------------------------
- */
+/* ---- communicators ---- */
 
 ncclComm_t ranks_communicator(struct ranks *ranks) {
   if (ranks->ncomms == RANKS_COMMS_MAX)
@@ -208,8 +206,7 @@ void ranks_synchronise(struct ranks *ranks) {
   check_communicators(ranks); /* a collective that was given up leaves anything behind */
 }
 
-/* --- leaving -----------------------------------------------------------------------------------
- */
+/* ---- leaving ---- */
 
 enum ending ending_named(const char *name) {
   static const char *const names[] = {"finalize", "destroy", "abort", "return",
@@ -249,8 +246,7 @@ int ranks_leave(struct ranks *ranks, enum ending ending) {
   return 0;
 }
 
-/* --- output ------------------------------------------------------------------------------------
- */
+/* ---- output ---- */
 
 void ranks_result(const struct ranks *ranks, const char *format, ...) {
   char text[1024];

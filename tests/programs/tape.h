@@ -16,7 +16,7 @@
 
 struct tape;
 
-/* The tape uses, and waits for, the stream of ranks, which must outlive it. */
+/* A program's one tape. It uses, and waits for, the stream of ranks. */
 struct tape *tape_create(struct ranks *ranks);
 
 /* Copies count elements of the two alternating values into device memory. */

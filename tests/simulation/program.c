@@ -19,17 +19,21 @@ uint32_t random_below(uint64_t *state, uint32_t bound) {
 enum { DATATYPE_INT32 = 2, DATATYPE_FLOAT32 = 7 };
 
 static struct member all_reduce(uint64_t count, uint8_t datatype) {
-  return (struct member){
-      .count = count, .root = ROOT_NONE, .reduction = 0, .kind = MEMBER_ALLREDUCE, .datatype = datatype};
+  return (struct member){.count = count,
+                         .root = ROOT_NONE,
+                         .reduction = 0,
+                         .kind = MEMBER_ALLREDUCE,
+                         .datatype = datatype};
 }
 
-/* Buckets are large; what is logged and evaluated is small, and of a signature of its own: where a unit after the loop
- * looks like one of the loop, no protocol can tell them apart. */
+/* Buckets are large; what is logged and evaluated is small, and of a signature of its own: where a
+ * unit after the loop looks like one of the loop, no protocol can tell them apart. */
 static void random_units(struct program *program, uint64_t *state) {
   program->nbuckets = 1 + random_below(state, PROGRAM_BUCKETS_MAX);
   uint32_t kinds = 1 + random_below(state, program->nbuckets);
   for (uint32_t i = 0; i < program->nbuckets; i++)
-    program->buckets[i] = all_reduce(UINT64_C(1000) << random_below(state, kinds), DATATYPE_FLOAT32);
+    program->buckets[i] =
+        all_reduce(UINT64_C(1000) << random_below(state, kinds), DATATYPE_FLOAT32);
   program->log = all_reduce(1, DATATYPE_FLOAT32);
   program->log_every = random_below(state, 2) ? 0 : 1 + random_below(state, 12);
   program->nafter = random_below(state, PROGRAM_AFTER_MAX + 1);
@@ -86,14 +90,16 @@ uint64_t program_steps(const struct program *program, uint32_t rank, struct step
   for (uint32_t epoch = 0; epoch < program->epochs; epoch++) {
     for (uint32_t i = 0; i < program->iterations[epoch][rank]; i++, iteration++) {
       for (uint32_t bucket = 0; bucket < program->nbuckets; bucket++)
-        steps[count++] = (struct step){program->buckets[bucket], point(marked, iteration, bucket), false};
+        steps[count++] =
+            (struct step){program->buckets[bucket], point(marked, iteration, bucket), false};
       if (program->log_every != 0 && iteration % program->log_every == program->log_every - 1)
         steps[count++] = (struct step){program->log, point(marked, iteration, PLACE_LOG), false};
       if (program->sync_every != 0 && iteration % program->sync_every == 0)
         steps[count - 1].synchronise = true;
     }
     for (uint32_t i = 0; i < program->nafter; i++)
-      steps[count++] = (struct step){program->after[i], point(epoch, 0, PLACE_AFTER + i), program->sync_after};
+      steps[count++] =
+          (struct step){program->after[i], point(epoch, 0, PLACE_AFTER + i), program->sync_after};
     if (program->nafter != 0) {
       iteration = 0;
       marked = epoch + 1;

@@ -1,8 +1,9 @@
 /* Random training programs for the simulation: what each rank of a team issues, in order.
  *
- * A program has a loop body of 1 to 8 buckets (signatures may repeat), run for a number of iterations that may differ
- * by rank and by epoch, an optional log unit every k iterations, and 0 to 2 units after each epoch. Without a unit after the
- * epochs nothing marks their ends, and they are one.
+ * A program has a loop body of 1 to 8 buckets (signatures may repeat), run for a number of
+ * iterations that may differ by rank and by epoch, an optional log unit every k iterations, and 0
+ * to 2 units after each epoch. Without a unit after the epochs nothing marks their ends, and they
+ * are one.
  */
 #ifndef NCCL_JOIN_TESTS_SIMULATION_PROGRAM_H
 #define NCCL_JOIN_TESTS_SIMULATION_PROGRAM_H
@@ -35,14 +36,15 @@ struct program {
 /* One unit of one rank, and where in the program it stands. */
 struct step {
   struct member member;
-  uint64_t point;   /* the same on two ranks only for the same place: epoch, iteration, place in it */
+  uint64_t point; /* the same on two ranks only for the same place: epoch, iteration, place in it */
   bool synchronise; /* afterwards the rank waits until all its units are done */
 };
 
 /* Deterministic by seed. */
 void program_random(struct program *program, uint64_t seed);
 
-/* The steps of a rank, in order; the caller frees *steps. Returns how many, or aborts without memory. */
+/* The steps of a rank, in order; the caller frees *steps. Returns how many, or aborts without
+ * memory. */
 uint64_t program_steps(const struct program *program, uint32_t rank, struct step **steps);
 
 /* xorshift64*, so that a seed means the same everywhere. */

@@ -1,5 +1,5 @@
-/* The simulation (simulate.h): a random scheduler over ranks that are small state machines. Device time is modelled by one
- * rule: a unit is done once all ranks have issued it. */
+/* The simulation (simulate.h): a random scheduler over ranks that are small state machines. Device
+ * time is modelled by one rule: a unit is done once all ranks have issued it. */
 #include "tests/simulation/simulate.h"
 
 #include <stdlib.h>

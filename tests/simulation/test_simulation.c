@@ -1,4 +1,5 @@
-/* 10,000 random programs through the agreed sequence, in memory. A program that fails is named by its seed. */
+/* 10,000 random programs through the agreed sequence, in memory. A program that fails is named by
+ * its seed. */
 #include <criterion/criterion.h>
 
 #include "tests/simulation/simulate.h"
@@ -24,11 +25,14 @@ static void run(uint64_t first) {
     }
   }
   /* Where the imbalance varies from epoch to epoch, ranks may take a log unit for another's. */
-  cr_assert(met >= indices * 97 / 100, "%lu of %lu indices met with varying imbalance", met, indices);
+  cr_assert(met >= indices * 97 / 100, "%lu of %lu indices met with varying imbalance", met,
+            indices);
 }
 
 #define PROGRAMS(n)                                                                                \
-  Test(simulation, programs_from_##n) { run(n); }
+  Test(simulation, programs_from_##n) {                                                            \
+    run(n);                                                                                        \
+  }
 PROGRAMS(0)
 PROGRAMS(1000)
 PROGRAMS(2000)

@@ -9,7 +9,7 @@ TestSuite(launcher, .init = sandbox_make, .fini = sandbox_remove, .timeout = 60)
 
 #define expect_in(text, part) cr_expect(strstr(text, part), "no '%s' in: %s", part, text)
 
-/* --- what is put in front -------------------------------------------------------------------- */
+/* ---- what is put in front ---- */
 
 Test(launcher, the_preload_object_is_loaded_into_the_program) {
   struct result result = run("nccl-join run grep -c /lib/libnccl-join.so /proc/self/maps");
@@ -69,7 +69,7 @@ Test(launcher, arguments_arrive_unchanged) {
   }
 }
 
-/* --- where it is found ----------------------------------------------------------------------- */
+/* ---- where it is found ---- */
 
 Test(launcher, it_runs_from_an_installed_prefix_through_links) {
   struct result result = run(
@@ -122,7 +122,7 @@ Test(launcher, a_path_that_the_dynamic_linker_would_split_is_refused) {
   }
 }
 
-/* --- usage ----------------------------------------------------------------------------------- */
+/* ---- usage ---- */
 
 Test(launcher, wrong_usage_is_status_2_and_says_what_is_wrong) {
   static const struct {
@@ -178,7 +178,7 @@ Test(launcher, a_program_that_is_not_there_is_127_and_one_that_cannot_run_126) {
   }
 }
 
-/* --- settings -------------------------------------------------------------------------------- */
+/* ---- settings ---- */
 
 Test(launcher, env_prints_the_settings) {
   struct result result = run("NCCL_JOIN_TIMEOUT=77 nccl-join env");

@@ -12,7 +12,7 @@ TestSuite(ranks, .init = sandbox_make, .fini = sandbox_remove, .timeout = 60);
 
 #define expect_in(text, part) cr_expect(strstr(text, part), "no '%s' in: %s", part, text)
 
-/* --- variables ------------------------------------------------------------------------------- */
+/* ---- variables ---- */
 
 Test(ranks, have_torchruns_variables) {
   struct result result = run(
@@ -42,7 +42,7 @@ Test(ranks, only_rank_0_reads_what_is_piped_in) {
   expect_in(result.out, "[2] <>\n");
 }
 
-/* --- output ---------------------------------------------------------------------------------- */
+/* ---- output ---- */
 
 Test(ranks, output_lines_are_marked_and_stay_on_their_stream) {
   struct result result = run("nccl-join run -n 2 sh -c 'echo to out; echo to err >&2'");
@@ -124,7 +124,7 @@ Test(ranks, a_reader_that_goes_away_ends_the_run) {
   cr_expect(all_gone("pids"));
 }
 
-/* --- status and end -------------------------------------------------------------------------- */
+/* ---- status and end ---- */
 
 Test(ranks, that_all_end_well_are_a_success_whenever_each_ends) {
   struct result result = run("nccl-join run -n 3 sh -c 'sleep 0.$RANK; echo done'");

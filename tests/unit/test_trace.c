@@ -36,7 +36,7 @@ static void clean(void) {
 
 TestSuite(trace, .init = redirect, .fini = clean);
 
-/* --- reading back ---------------------------------------------------------------------------- */
+/* ---- reading back ---- */
 
 static char file_text[4 * 1024 * 1024];
 static char *lines[100000];
@@ -138,7 +138,7 @@ static unsigned long long now_ns(void) {
   return (unsigned long long)now.tv_sec * 1000000000u + (unsigned long long)now.tv_nsec;
 }
 
-/* --- tests ----------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 Test(trace, header_and_records_are_as_documented) {
   unsigned long long before = now_ns();

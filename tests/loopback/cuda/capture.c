@@ -31,11 +31,12 @@ static void enter(CUstream stream, struct capture *capture) {
   capture->members = stream;
 }
 
-static void leave(CUstream stream) {
-  CUstream *link = &stream->capture->members;
-  while (*link != stream)
+static void leave(CUstream stream, struct capture *capture) {
+  CUstream *link = &capture->members;
+  while (*link && *link != stream)
     link = &(*link)->next_member;
-  *link = stream->next_member;
+  if (*link)
+    *link = stream->next_member;
   free(stream->tips);
   stream->tips = NULL;
   stream->ntips = 0;
@@ -44,11 +45,12 @@ static void leave(CUstream stream) {
 
 static void end(struct capture *capture) {
   while (capture->members)
-    leave(capture->members);
+    leave(capture->members, capture);
   struct capture **link = &captures;
-  while (*link != capture)
+  while (*link && *link != capture)
     link = &(*link)->next;
-  *link = capture->next;
+  if (*link)
+    *link = capture->next;
   free(capture);
 }
 
@@ -265,7 +267,7 @@ CUresult capture_wait(CUstream stream, CUevent event, unsigned flags) {
   struct capture *theirs = capture_of(event);
   if (stream->capture && !stream->capture->graph)
     return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  if (!event->capture)
+  if (stream->capture && !event->capture)
     return invalidate(stream->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
   if (!theirs)
     return CUDA_ERROR_CAPTURED_EVENT;
@@ -294,7 +296,7 @@ void capture_abandon(CUstream stream) {
     return;
   struct capture *capture = stream->capture;
   if (capture->origin != stream) {
-    leave(stream);
+    leave(stream, capture);
     return;
   }
   invalidate(capture, CUDA_SUCCESS);

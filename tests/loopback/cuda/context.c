@@ -47,9 +47,11 @@ CUresult context_create(CUcontext *context, unsigned flags, struct device *devic
   if (!made)
     return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = context_push(made);
-  if (result == CUDA_SUCCESS)
+  if (result != CUDA_SUCCESS)
+    made->retained = 0; /* remembered as one that is gone */
+  else
     *context = made;
-  return result;
+  return result; /* NOLINT(clang-analyzer-unix.Malloc): contexts are never freed */
 }
 
 static void empty(CUcontext context) {

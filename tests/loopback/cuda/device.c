@@ -1,4 +1,5 @@
-/* The devices and their fixed properties: a plain data-centre GPU of compute capability 8.0 with unified addressing. */
+/* The devices and their fixed properties: a plain data-centre GPU of compute capability 8.0 with
+ * unified addressing. */
 #include "tests/loopback/cuda/device.h"
 
 #include <string.h>
@@ -20,7 +21,8 @@ struct device *device_get(CUdevice ordinal) {
   return ordinal >= 0 && ordinal < settings.devices ? &devices[ordinal] : NULL;
 }
 
-/* Attributes that are not 0. Limits are those of compute capability 8.0 in the CUDA Programming Guide. */
+/* Attributes that are not 0. Limits are those of compute capability 8.0 in the CUDA Programming
+ * Guide. */
 static const struct {
   CUdevice_attribute attribute;
   int value;

@@ -16,8 +16,8 @@ static CUresult copy(CUdeviceptr to, unsigned to_places, CUdeviceptr from, unsig
   CUcontext context;
   DRIVER_TRY(driver_enter(&context));
   struct work work = {.kind = WORK_COPY,
-                      .copy = {.to = (void *)to,
-                               .from = (const void *)from,
+                      .copy = {.to = driver_address(to),
+                               .from = driver_address(from),
                                .to_places = to_places,
                                .from_places = from_places,
                                .shape = {.width = size, .rows = 1}}};
@@ -63,8 +63,9 @@ static CUresult check_peers(CUcontext to, CUcontext from) {
   return context_is_live(to) && context_is_live(from) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* "Serialized with respect to all pending and future asynchronous work in to the current context, srcContext, and dstContext":
- * cuMemcpyPeer. The host waits here for both, which is more than it promises. */
+/* "Serialized with respect to all pending and future asynchronous work in to the current context,
+ * srcContext, and dstContext": cuMemcpyPeer. The host waits here for both, which is more than it
+ * promises. */
 CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                               CUcontext from_context, size_t size) {
   DRIVER_TRY(check_peers(to_context, from_context));
@@ -101,11 +102,11 @@ static CUresult resolve(struct end end, size_t width, size_t rows, const char **
     break;
   case CU_MEMORYTYPE_DEVICE:
     *places = PLACE_FOR_DEVICE;
-    *start = (const char *)end.device;
+    *start = driver_address(end.device);
     break;
   case CU_MEMORYTYPE_UNIFIED:
     *places = PLACE_ANY;
-    *start = (const char *)end.device;
+    *start = driver_address(end.device);
     break;
   default:
     return process_unsupported("a copy to or from an array");
@@ -154,7 +155,7 @@ static CUresult fill(CUdeviceptr to, size_t pitch, uint32_t value, unsigned elem
   if (to % element || (rows > 1 && pitch < width * element))
     return CUDA_ERROR_INVALID_VALUE;
   struct work work = {.kind = WORK_FILL,
-                      .fill = {.to = (void *)to,
+                      .fill = {.to = driver_address(to),
                                .pitch = pitch,
                                .value = value,
                                .element = element,
@@ -166,7 +167,8 @@ CUresult CUDAAPI cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count) {
   return fill(to, 0, value, 1, count, 1, DEFAULT_STREAM, SYNCHRONOUS);
 }
 
-CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
+CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
+                                 CUstream stream) {
   return fill(to, 0, value, 1, count, 1, stream, ASYNCHRONOUS);
 }
 
@@ -202,8 +204,8 @@ CUresult CUDAAPI cuMemsetD2D16(CUdeviceptr to, size_t pitch, unsigned short valu
   return fill(to, pitch, value, 2, width, rows, DEFAULT_STREAM, SYNCHRONOUS);
 }
 
-CUresult CUDAAPI cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
-                                    size_t rows, CUstream stream) {
+CUresult CUDAAPI cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value,
+                                    size_t width, size_t rows, CUstream stream) {
   return fill(to, pitch, value, 2, width, rows, stream, ASYNCHRONOUS);
 }
 

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The name a header of some CUDA version gives a function: the first row whose version is not above the one asked for.
- * Functions that are not here are X_v2 if there is one, else X: those suffixes are older than any supported program. */
+/* The name a header of some CUDA version gives a function: the first row whose version is not above
+ * the one asked for. Functions that are not here are X_v2 if there is one, else X: those suffixes
+ * are older than any supported program. */
 static const struct {
   const char *name;
   int since;
@@ -58,8 +59,9 @@ static void *open_self(void) {
 
 CUresult CUDAAPI cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags,
                                   CUdriverProcAddressQueryResult *status) {
-  if (!name || !function || (flags & CU_GET_PROC_ADDRESS_LEGACY_STREAM &&
-                             flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
+  if (!name || !function ||
+      (flags & CU_GET_PROC_ADDRESS_LEGACY_STREAM &&
+       flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
     return CUDA_ERROR_INVALID_VALUE;
   void *library = open_self();
   *function = library ? look_up(library, name, version,

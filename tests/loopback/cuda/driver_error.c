@@ -1,4 +1,5 @@
-/* Driver API: names and descriptions of errors. The names are those of cuda.h, read from it when this is built. */
+/* Driver API: names and descriptions of errors. The names are those of cuda.h, read from it when
+ * this is built. */
 #include "tests/loopback/cuda/driver.h"
 
 static const struct {
@@ -24,8 +25,7 @@ static const struct {
     {CUDA_ERROR_INVALID_CONTEXT, "invalid device context"},
     {CUDA_ERROR_NO_BINARY_FOR_GPU, "no kernel image is available for execution on the device"},
     {CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"},
-    {CUDA_ERROR_ILLEGAL_STATE,
-     "the operation cannot be performed in the present state"},
+    {CUDA_ERROR_ILLEGAL_STATE, "the operation cannot be performed in the present state"},
     {CUDA_ERROR_NOT_FOUND, "named symbol not found"},
     {CUDA_ERROR_NOT_READY, "device not ready"},
     {CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled"},
@@ -37,11 +37,11 @@ static const struct {
      "pointer does not correspond to a registered memory region"},
     {CUDA_ERROR_NOT_PERMITTED, "operation not permitted"},
     {CUDA_ERROR_NOT_SUPPORTED, "operation not supported"},
-    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-     "operation not permitted when stream is capturing"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"},
     {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
      "operation failed due to a previous error during capture"},
-    {CUDA_ERROR_STREAM_CAPTURE_MERGE, "operation would result in a merge of separate capture sequences"},
+    {CUDA_ERROR_STREAM_CAPTURE_MERGE,
+     "operation would result in a merge of separate capture sequences"},
     {CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "capture was not ended in the same stream as it began"},
     {CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work"},
     {CUDA_ERROR_STREAM_CAPTURE_ISOLATION,

@@ -17,8 +17,8 @@ static CUresult allocate(enum memory_kind kind, size_t size, unsigned flags, voi
   return memory_allocate(context, kind, size, flags, address);
 }
 
-/* Freeing waits for the work of the context that the memory belongs to, as the real driver does: work that is still
- * queued would otherwise touch what is gone. */
+/* Freeing waits for the work of the context that the memory belongs to, as the real driver does:
+ * work that is still queued would otherwise touch what is gone. */
 static CUresult release(void *address, unsigned kinds) {
   struct memory memory;
   DRIVER_TRY(process_check());
@@ -61,7 +61,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned f
 CUresult CUDAAPI cuMemFree(CUdeviceptr address) {
   if (!address)
     return process_check();
-  return release((void *)address, 1u << MEMORY_DEVICE | 1u << MEMORY_MANAGED);
+  return release(driver_address(address), 1u << MEMORY_DEVICE | 1u << MEMORY_MANAGED);
 }
 
 CUresult CUDAAPI cuMemHostAlloc(void **address, size_t size, unsigned flags) {
@@ -134,7 +134,7 @@ CUresult CUDAAPI cuMemGetInfo(size_t *left, size_t *total) {
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr address) {
   struct memory memory;
   DRIVER_TRY(process_check());
-  if (!memory_find((void *)address, &memory))
+  if (!memory_find(driver_address(address), &memory))
     return CUDA_ERROR_NOT_FOUND;
   if (base)
     *base = memory.address;

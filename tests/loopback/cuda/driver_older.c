@@ -1,5 +1,7 @@
-/* Driver API: names that headers before CUDA 13 give to functions, for programs built against those.
- * __CUDA_API_VERSION_INTERNAL makes cuda.h declare them, and declare nothing by its newest name alone. */
+/* Driver API: names that headers before CUDA 13 give to functions, for programs built against
+ * those.
+ * __CUDA_API_VERSION_INTERNAL makes cuda.h declare them, and declare nothing by its newest name
+ * alone. */
 #define __CUDA_API_VERSION_INTERNAL
 #include "tests/loopback/cuda/driver.h"
 
@@ -28,6 +30,7 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v2_ptsz(CUstream stream, CUstreamCapture
                                    dependencies, count);
 }
 
-CUresult CUDAAPI cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
+CUresult CUDAAPI cuGetProcAddress(const char *name, void **function, int version,
+                                  cuuint64_t flags) {
   return cuGetProcAddress_v2(name, function, version, flags, NULL);
 }

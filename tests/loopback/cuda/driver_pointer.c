@@ -20,15 +20,13 @@ static CUresult get(const struct memory *known, CUpointer_attribute attribute, C
     *(CUcontext *)value = known ? known->context : NULL;
     return CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-    *(unsigned *)value = !known               ? 0
-                         : is_device(known) ? CU_MEMORYTYPE_DEVICE
-                                            : CU_MEMORYTYPE_HOST;
+    *(unsigned *)value = !known ? 0 : is_device(known) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
     return CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
     *(CUdeviceptr *)value = known ? address : 0;
     return CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-    *(void **)value = known && is_on_host(known) ? (void *)address : NULL;
+    *(void **)value = known && is_on_host(known) ? driver_address(address) : NULL;
     return CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     *(unsigned long long *)value = known ? known->id : 0;
@@ -73,19 +71,19 @@ CUresult CUDAAPI cuPointerGetAttribute(void *value, CUpointer_attribute attribut
                                        CUdeviceptr address) {
   struct memory memory;
   DRIVER_TRY(process_check());
-  if (!value || !memory_find((void *)address, &memory))
+  if (!value || !memory_find(driver_address(address), &memory))
     return CUDA_ERROR_INVALID_VALUE;
   return get(&memory, attribute, address, value);
 }
 
 /* Unlike the singular, succeeds for a pointer unknown to CUDA: cuPointerGetAttributes. */
-CUresult CUDAAPI cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **values,
-                                        CUdeviceptr address) {
+CUresult CUDAAPI cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes,
+                                        void **values, CUdeviceptr address) {
   struct memory memory;
   DRIVER_TRY(process_check());
   if (!count || !attributes || !values)
     return CUDA_ERROR_INVALID_VALUE;
-  bool known = memory_find((void *)address, &memory);
+  bool known = memory_find(driver_address(address), &memory);
   for (unsigned i = 0; i < count; i++)
     DRIVER_TRY(get(known ? &memory : NULL, attributes[i], address, values[i]));
   return CUDA_SUCCESS;

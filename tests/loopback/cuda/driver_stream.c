@@ -119,8 +119,8 @@ static CUresult refuse_capture(CUstream stream, const char *what) {
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-/* The memory is there at once; a GPU promises it only from this point of the stream on. When the device is full, what
- * this stream is about to free is waited for, as a pool would. */
+/* The memory is there at once; a GPU promises it only from this point of the stream on. When the
+ * device is full, what this stream is about to free is waited for, as a pool would. */
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream) {
   CUcontext context;
   void *allocated;
@@ -143,8 +143,8 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   DRIVER_TRY(refuse_capture(driver_stream(stream), "cuMemFreeAsync in a capture"));
   if (!address)
     return CUDA_SUCCESS;
-  DRIVER_TRY(memory_leave((void *)address, 1u << MEMORY_DEVICE));
-  struct work work = {.kind = WORK_FREE, .freed = (void *)address};
+  DRIVER_TRY(memory_leave(driver_address(address), 1u << MEMORY_DEVICE));
+  struct work work = {.kind = WORK_FREE, .freed = driver_address(address)};
   return capture_or_enqueue(driver_stream(stream), &work, NULL);
 }
 
@@ -205,9 +205,10 @@ CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream stream) {
   return capture_or_enqueue(driver_stream(stream), &work, NULL);
 }
 
-CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                unsigned block_x, unsigned block_y, unsigned block_z,
-                                unsigned shared, CUstream stream, void **parameters, void **extra) {
+CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                                unsigned grid_z, unsigned block_x, unsigned block_y,
+                                unsigned block_z, unsigned shared, CUstream stream,
+                                void **parameters, void **extra) {
   (void)function, (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y;
   (void)block_z, (void)shared, (void)stream, (void)parameters, (void)extra;
   DRIVER_TRY(process_check());

@@ -7,7 +7,8 @@
 #include "tests/loopback/cuda/memory.h"
 #include "tests/loopback/cuda/virtual.h"
 
-CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *properties,
+CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity,
+                                               const CUmemAllocationProp *properties,
                                                CUmemAllocationGranularity_flags which) {
   DRIVER_TRY(process_check());
   if (!granularity || !properties || which > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
@@ -83,7 +84,8 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, size_t size) {
   return virtual_unmap(address, size);
 }
 
-/* Access is one for all devices here: the loopback cannot tell which device a worker's access is for. */
+/* Access is one for all devices here: the loopback cannot tell which device a worker's access is
+ * for. */
 CUresult CUDAAPI cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
                                 size_t count) {
   DRIVER_TRY(process_check());
@@ -105,7 +107,8 @@ CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *
                                 CUdeviceptr address) {
   struct memory memory;
   DRIVER_TRY(process_check());
-  if (!flags || !location || !memory_find((void *)address, &memory) || memory.kind != MEMORY_VIRTUAL)
+  if (!flags || !location || !memory_find(driver_address(address), &memory) ||
+      memory.kind != MEMORY_VIRTUAL)
     return CUDA_ERROR_INVALID_VALUE;
   *flags = memory.writable   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
            : memory.readable ? CU_MEM_ACCESS_FLAGS_PROT_READ
@@ -123,8 +126,8 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *shareable, CUmemGenericAlloc
 }
 
 /* The device is unknown to a file descriptor; the importing context's stands in for it. */
-CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable,
-                                                CUmemAllocationHandleType type) {
+CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
+                                                void *shareable, CUmemAllocationHandleType type) {
   CUcontext context;
   DRIVER_TRY(driver_enter(&context));
   if (!handle || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)

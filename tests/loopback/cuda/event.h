@@ -9,7 +9,8 @@
 #include "tests/loopback/cuda/context.h"
 #include "tests/loopback/cuda/stream.h"
 
-/* One recording of an event. Outlives the event if work still waits for it. Guarded by stream_lock. */
+/* One recording of an event. Outlives the event if work still waits for it. Guarded by stream_lock.
+ */
 struct recording {
   unsigned references;
   struct marker marker;
@@ -29,7 +30,8 @@ struct CUevent_st {
 CUresult event_create(CUcontext context, unsigned flags, CUevent *event);
 CUresult event_destroy(CUevent event);
 
-/* flags: CU_EVENT_RECORD_DEFAULT or CU_EVENT_RECORD_EXTERNAL; the latter is not supported in a capture. */
+/* flags: CU_EVENT_RECORD_DEFAULT or CU_EVENT_RECORD_EXTERNAL; the latter is not supported in a
+ * capture. */
 CUresult event_record(CUevent event, CUstream stream, unsigned flags);
 CUresult event_query(CUevent event);
 CUresult event_synchronise(CUevent event);

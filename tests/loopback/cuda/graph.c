@@ -144,8 +144,8 @@ static CUresult bind_nodes(CUgraphExec exec, struct work *launch) {
   return CUDA_SUCCESS;
 }
 
-/* "Only one instance of hGraphExec may be executing at a time. Each launch is ordered behind both any previous work in
- * hStream and any previous launches of hGraphExec": cuGraphLaunch. */
+/* "Only one instance of hGraphExec may be executing at a time. Each launch is ordered behind both
+ * any previous work in hStream and any previous launches of hGraphExec": cuGraphLaunch. */
 static CUresult await_last_launch(CUgraphExec exec, CUstream stream) {
   if (marker_is_past(exec->last) || exec->last.stream == stream)
     return CUDA_SUCCESS;
@@ -155,7 +155,8 @@ static CUresult await_last_launch(CUgraphExec exec, CUstream stream) {
   marker_hold(exec->last);
   *recording = (struct recording){.references = 1, .marker = exec->last};
   struct work work = {.kind = WORK_AWAIT, .recording = recording};
-  return stream_enqueue(stream, &work, NULL);
+  return stream_enqueue(stream, &work,
+                        NULL); /* NOLINT(clang-analyzer-unix.Malloc): takes it over */
 }
 
 static CUresult launch(CUgraphExec exec, CUstream stream) {
@@ -179,8 +180,7 @@ static CUresult launch(CUgraphExec exec, CUstream stream) {
 CUresult graph_launch(CUgraphExec exec, CUstream handle) {
   CUstream stream;
   stream_lock();
-  CUresult result =
-      handle_is_live(&execs, exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  CUresult result = handle_is_live(&execs, exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)
     result = stream_find(handle, &stream);
   if (result == CUDA_SUCCESS)

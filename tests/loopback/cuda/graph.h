@@ -1,11 +1,12 @@
 /* Graphs: work described once, launched many times.
  *
- * Graphs come from stream capture (capture.h); there is no way to build one by hand. A launch runs the nodes one after the other on the
- * stream's worker, in the order in which they were captured, which satisfies their dependencies. A real device may run independent nodes
- * at the same time; that is never guaranteed there.
+ * Graphs come from stream capture (capture.h); there is no way to build one by hand. A launch runs
+ * the nodes one after the other on the stream's worker, in the order in which they were captured,
+ * which satisfies their dependencies. A real device may run independent nodes at the same time;
+ * that is never guaranteed there.
  *
- * A graph belongs to one thread at a time ("graph objects are not thread-safe": CUDA Programming Guide). Launches of one executable
- * graph are ordered among themselves.
+ * A graph belongs to one thread at a time ("graph objects are not thread-safe": CUDA Programming
+ * Guide). Launches of one executable graph are ordered among themselves.
  */
 #ifndef LOOPBACK_CUDA_GRAPH_H
 #define LOOPBACK_CUDA_GRAPH_H
@@ -47,7 +48,8 @@ CUresult graph_check(CUgraph graph);
 void graph_discard(CUgraph graph);
 
 /* Appends a node; NULL if there is no memory. */
-CUgraphNode graph_add(CUgraph graph, const struct work *work, const CUgraphNode *dependencies, size_t count);
+CUgraphNode graph_add(CUgraph graph, const struct work *work, const CUgraphNode *dependencies,
+                      size_t count);
 
 /* Whether every node of the graph is one of these or comes before one of them. */
 bool graph_reaches_all(CUgraph graph, const CUgraphNode *tips, size_t count);

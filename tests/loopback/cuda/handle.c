@@ -10,7 +10,8 @@
 static const char removed;
 
 static size_t slot_of(const struct handle_set *set, const void *handle) {
-  /* Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4): addresses differ in their middle bits. */
+  /* Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4): addresses differ in their
+   * middle bits. */
   uint64_t hash = (uint64_t)(uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);
   return (size_t)(hash >> 32) & (set->capacity - 1);
 }

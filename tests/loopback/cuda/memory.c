@@ -12,7 +12,7 @@
 
 /* Guards everything below and the used bytes of each device. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct memory **entries;
+static struct memory *entries;
 static size_t count, capacity;
 static uint64_t last_id;
 
@@ -21,7 +21,7 @@ static size_t after(uintptr_t address) {
   size_t low = 0, high = count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (entries[middle]->address <= address)
+    if (entries[middle].address <= address)
       low = middle + 1;
     else
       high = middle;
@@ -34,40 +34,35 @@ static struct memory *at(uintptr_t address) {
   size_t next = after(address);
   if (!next)
     return NULL;
-  struct memory *entry = entries[next - 1];
+  struct memory *entry = &entries[next - 1];
   return address - entry->address <= entry->size ? entry : NULL;
 }
 
 static bool overlaps(uintptr_t address, size_t size) {
   size_t next = after(address);
-  if (next < count && entries[next]->address - address < size)
+  if (next < count && entries[next].address - address < size)
     return true;
-  return next && address - entries[next - 1]->address < entries[next - 1]->size;
+  return next && address - entries[next - 1].address < entries[next - 1].size;
 }
 
 static bool insert(const struct memory *entry) {
   if (count == capacity) {
     size_t more = capacity ? capacity * 2 : 64;
-    struct memory **larger = realloc(entries, more * sizeof *larger);
+    struct memory *larger = realloc(entries, more * sizeof *larger);
     if (!larger)
       return false;
     entries = larger;
     capacity = more;
   }
-  struct memory *copy = malloc(sizeof *copy);
-  if (!copy)
-    return false;
-  *copy = *entry;
-  copy->id = ++last_id;
   size_t next = after(entry->address);
   memmove(entries + next + 1, entries + next, (count - next) * sizeof *entries);
-  entries[next] = copy;
+  entries[next] = *entry;
+  entries[next].id = ++last_id;
   count++;
   return true;
 }
 
 static void drop(size_t index) {
-  free(entries[index]);
   memmove(entries + index, entries + index + 1, (--count - index) * sizeof *entries);
 }
 
@@ -129,7 +124,7 @@ CUresult memory_allocate(CUcontext context, enum memory_kind kind, size_t size, 
       memory_give(context->device, charge(&entry));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  *address = (void *)entry.address;
+  *address = entry.region.shown + entry.region.offset;
   return CUDA_SUCCESS;
 }
 
@@ -144,7 +139,7 @@ static void check(const struct memory *entry) {
 
 /* Called with the lock held. */
 static void release(size_t index) {
-  struct memory *entry = entries[index];
+  struct memory *entry = &entries[index];
   check(entry);
   region_destroy(&entry->region);
   if (entry->kind == MEMORY_DEVICE)
@@ -209,17 +204,18 @@ CUresult memory_map(const struct memory *range) {
   return result;
 }
 
-/* Calls visit for each mapped range of [address, address + size) in turn, which must be whole ranges without a gap. */
+/* Calls visit for each mapped range of [address, address + size) in turn, which must be whole
+ * ranges without a gap. */
 static CUresult each_mapped(uintptr_t address, size_t size, void (*visit)(size_t index, void *),
                             void *argument) {
-  size_t first = after(address), last = first;
+  size_t first = after(address), last;
   uintptr_t next = address;
-  if (!first || entries[--first]->address != address)
+  if (!first || entries[--first].address != address)
     return CUDA_ERROR_INVALID_VALUE;
   for (last = first; last < count && next < address + size; last++) {
-    if (entries[last]->kind != MEMORY_VIRTUAL || entries[last]->address != next)
+    if (entries[last].kind != MEMORY_VIRTUAL || entries[last].address != next)
       return CUDA_ERROR_INVALID_VALUE;
-    next += entries[last]->size;
+    next += entries[last].size;
   }
   if (next != address + size)
     return CUDA_ERROR_INVALID_VALUE;
@@ -235,8 +231,8 @@ static void visit_drop(size_t index, void *argument) {
 
 static void visit_access(size_t index, void *argument) {
   const bool *access = argument;
-  entries[index]->readable = access[0];
-  entries[index]->writable = access[1];
+  entries[index].readable = access[0];
+  entries[index].writable = access[1];
 }
 
 CUresult memory_unmap(uintptr_t address, size_t size) {
@@ -278,15 +274,16 @@ static enum memory_place place_of(const struct memory *entry) {
   abort();
 }
 
-/* Whether size bytes from offset on are inside the entry at index, or go on in mapped neighbours of the same reservation. */
+/* Whether size bytes from offset on are inside the entry at index, or go on in mapped neighbours of
+ * the same reservation. */
 static bool holds(size_t index, size_t offset, size_t size, bool write) {
   for (;;) {
-    const struct memory *entry = entries[index];
+    const struct memory *entry = &entries[index];
     if (write ? !entry->writable : !entry->readable)
       return false;
     if (size <= entry->size - offset)
       return true;
-    const struct memory *next = index + 1 < count ? entries[index + 1] : NULL;
+    const struct memory *next = index + 1 < count ? &entries[index + 1] : NULL;
     if (!next || entry->kind != MEMORY_VIRTUAL || next->kind != MEMORY_VIRTUAL ||
         next->reservation != entry->reservation || next->address != entry->address + entry->size)
       return false;
@@ -325,7 +322,7 @@ void *loopback_device_memory(const void *device_pointer, size_t size) {
 void memory_free_context(CUcontext context) {
   pthread_mutex_lock(&lock);
   for (size_t i = count; i-- > 0;)
-    if (entries[i]->context == context)
+    if (entries[i].context == context)
       release(i);
   pthread_mutex_unlock(&lock);
 }
@@ -333,6 +330,6 @@ void memory_free_context(CUcontext context) {
 void memory_check_all(void) {
   pthread_mutex_lock(&lock);
   for (size_t i = 0; i < count; i++)
-    check(entries[i]);
+    check(&entries[i]);
   pthread_mutex_unlock(&lock);
 }

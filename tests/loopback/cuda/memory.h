@@ -1,7 +1,7 @@
 /* Memory that a device may use: what was allocated or registered, and where its bytes are.
  *
- * One lock guards the registry; it is taken last of all locks and never while waiting. Functions may be called from any
- * thread, workers included, unless they say otherwise.
+ * One lock guards the registry; it is taken last of all locks and never while waiting. Functions
+ * may be called from any thread, workers included, unless they say otherwise.
  */
 #ifndef LOOPBACK_CUDA_MEMORY_H
 #define LOOPBACK_CUDA_MEMORY_H
@@ -56,14 +56,16 @@ struct memory_view {
 
 /* Allocates for a context. kind: MEMORY_DEVICE, MEMORY_HOST or MEMORY_MANAGED; size > 0.
  * CUDA_ERROR_OUT_OF_MEMORY when the device's memory, or this machine's, is used up. */
-CUresult memory_allocate(CUcontext context, enum memory_kind kind, size_t size, unsigned flags, void **address);
+CUresult memory_allocate(CUcontext context, enum memory_kind kind, size_t size, unsigned flags,
+                         void **address);
 
-/* Frees what starts at address and is of one of these kinds (a mask of 1 << kind); CUDA_ERROR_INVALID_VALUE if there is none. No work that uses
- * it may be pending. Ends the process if a canary is gone. */
+/* Frees what starts at address and is of one of these kinds (a mask of 1 << kind);
+ * CUDA_ERROR_INVALID_VALUE if there is none. No work that uses it may be pending. Ends the process
+ * if a canary is gone. */
 CUresult memory_free(void *address, unsigned kinds);
 
-/* The first half of freeing, before the caller waits for pending work: checks as memory_free does, and marks the memory so that
- * nobody else frees it. */
+/* The first half of freeing, before the caller waits for pending work: checks as memory_free does,
+ * and marks the memory so that nobody else frees it. */
 CUresult memory_leave(void *address, unsigned kinds);
 
 /* CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED if any of it is known already. */
@@ -78,9 +80,10 @@ CUresult memory_set_access(uintptr_t address, size_t size, bool readable, bool w
 /* Copies the entry that contains address; false if none does. */
 bool memory_find(const void *address, struct memory *found);
 
-/* Where [address, address + size) lies. CUDA_ERROR_INVALID_VALUE if it goes outside an allocation, if it is not in
- * one of the places, or if it may not be written (read) as asked. */
-CUresult memory_view(const void *address, size_t size, unsigned places, bool write, struct memory_view *view);
+/* Where [address, address + size) lies. CUDA_ERROR_INVALID_VALUE if it goes outside an allocation,
+ * if it is not in one of the places, or if it may not be written (read) as asked. */
+CUresult memory_view(const void *address, size_t size, unsigned places, bool write,
+                     struct memory_view *view);
 
 /* Takes bytes of a device's memory, or gives them back; false if there is not so much left. */
 bool memory_take(struct device *device, size_t size);

@@ -12,7 +12,8 @@
 
 enum process_state { PROCESS_NEW, PROCESS_READY, PROCESS_FORKED, PROCESS_EXITING };
 
-/* Released by whoever changes it, acquired by process_check: a thread that sees READY sees the devices. */
+/* Released by whoever changes it, acquired by process_check: a thread that sees READY sees the
+ * devices. */
 static _Atomic enum process_state state;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local bool is_worker;
@@ -22,7 +23,8 @@ static void forget_after_fork(void) {
     atomic_store(&state, PROCESS_FORKED);
 }
 
-/* Workers may be blocked for ever and are left to end with the process: nothing here waits for them. */
+/* Workers may be blocked for ever and are left to end with the process: nothing here waits for
+ * them. */
 static void leave(void) {
   enum process_state ready = PROCESS_READY;
   if (atomic_compare_exchange_strong(&state, &ready, PROCESS_EXITING))

@@ -17,7 +17,8 @@ static size_t round_up(size_t value, size_t unit) {
 }
 
 static char *map(size_t length, int protection) {
-  void *address = mmap(NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *address =
+      mmap(NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return address == MAP_FAILED ? NULL : address;
 }
 
@@ -27,7 +28,8 @@ bool region_create(struct region *region, size_t size, bool hidden) {
     return false;
   size_t aligned = round_up(size, REGION_ALIGNMENT);
   size_t inside = round_up(aligned, page);
-  *region = (struct region){.length = inside + 2 * page, .offset = page + inside - aligned, .size = size};
+  *region =
+      (struct region){.length = inside + 2 * page, .offset = page + inside - aligned, .size = size};
   region->mapped = map(region->length, PROT_NONE);
   if (!region->mapped)
     return false;

@@ -15,14 +15,15 @@ static long number(const char *name, long lowest, long highest, long otherwise) 
   errno = 0;
   long value = strtol(text, &end, 10);
   if (errno || *end || value < lowest || value > highest) {
-    fprintf(stderr, "loopback: %s=%s: want a number from %ld to %ld\n", name, text, lowest, highest);
+    fprintf(stderr, "loopback: %s=%s: want a number from %ld to %ld\n", name, text, lowest,
+            highest);
     exit(EXIT_FAILURE);
   }
   return value;
 }
 
-/* "If one of the indices is invalid, only the devices whose index precedes the invalid index are visible": CUDA
- * Programming Guide, CUDA Environment Variables. */
+/* "If one of the indices is invalid, only the devices whose index precedes the invalid index are
+ * visible": CUDA Programming Guide, CUDA Environment Variables. */
 static void read_visible(const char *list, int devices) {
   settings.devices = 0;
   bool taken[SETTINGS_DEVICES_MAX] = {false};

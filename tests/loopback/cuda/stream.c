@@ -21,8 +21,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct handle_set streams; /* those that a program may name */
 static uint64_t last_id;
 
-/* The per-thread default stream of the context that the thread used it with last, as programs have one device a thread
- * or few: others are in the list behind it. */
+/* The per-thread default stream of the context that the thread used it with last, as programs have
+ * one device a thread or few: others are in the list behind it. */
 struct thread_stream {
   CUstream stream;
   struct thread_stream *next;
@@ -107,7 +107,7 @@ CUresult stream_destroy(CUstream handle) {
   return live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* --- the default streams ------------------------------------------------------------------------------------ */
+/* ---- the default streams ---- */
 
 static void end_thread_streams(void *first) {
   if (!process_is_alive())
@@ -117,7 +117,7 @@ static void end_thread_streams(void *first) {
     next = here->next;
     if (!here->stream->destroyed)
       destroy(here->stream);
-    unreference(here->stream);
+    unreference(here->stream); /* NOLINT(clang-analyzer-unix.Malloc): the list holds a reference */
     free(here);
   }
   stream_unlock();
@@ -165,7 +165,7 @@ CUresult stream_find(CUstream handle, CUstream *stream) {
   return *stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* --- markers ------------------------------------------------------------------------------------------------ */
+/* ---- markers ---- */
 
 bool marker_is_past(struct marker marker) {
   return !marker.stream || marker.stream->completed >= marker.sequence;
@@ -198,7 +198,7 @@ void marker_wait(struct marker marker) {
   stream_unlock();
 }
 
-/* --- the worker --------------------------------------------------------------------------------------------- */
+/* ---- the worker ---- */
 
 static void pause_before_work(void) {
   if (!settings.delay)
@@ -265,14 +265,14 @@ static bool start_worker(CUstream stream) {
   return started;
 }
 
-/* --- enqueuing ---------------------------------------------------------------------------------------------- */
+/* ---- enqueuing ---- */
 
 /* All pending work of the context's blocking streams. */
 static bool wait_for_blocking(CUstream legacy, struct entry *entry) {
   size_t most = 0;
   for (CUstream other = legacy->context->streams; other; other = other->next)
     most++;
-  entry->waits = malloc(most * sizeof *entry->waits);
+  entry->waits = malloc((most + 1) * sizeof *entry->waits);
   if (!entry->waits)
     return false;
   for (CUstream other = legacy->context->streams; other; other = other->next)
@@ -319,6 +319,7 @@ static CUresult refuse(struct work *work, CUresult result) {
 CUresult stream_enqueue(CUstream stream, struct work *work, struct marker *done) {
   if (!wait_for_room(stream))
     return refuse(work, CUDA_ERROR_INVALID_HANDLE);
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): whoever has the handle holds a reference */
   if (!stream->has_worker && !start_worker(stream))
     return refuse(work, CUDA_ERROR_OUT_OF_MEMORY);
   struct entry *entry = calloc(1, sizeof *entry);
@@ -339,7 +340,7 @@ CUresult stream_enqueue(CUstream stream, struct work *work, struct marker *done)
   return CUDA_SUCCESS;
 }
 
-/* --- waiting ------------------------------------------------------------------------------------------------ */
+/* ---- waiting ---- */
 
 /* Markers of the streams of a context that the condition holds for. stream_lock held. */
 static struct marker *mark(CUcontext context, bool (*wanted)(CUstream), size_t *count) {

@@ -1,13 +1,15 @@
 /* Streams: a queue of work and a worker thread each.
  *
- * One lock, stream_lock, guards all streams, events and captures of the process. What the lock protects is short; work runs without it.
- * Order of locks: stream_lock, then that of context.c or memory.c.
+ * One lock, stream_lock, guards all streams, events and captures of the process. What the lock
+ * protects is short; work runs without it. Order of locks: stream_lock, then that of context.c or
+ * memory.c.
  *
- * Entries of a stream have sequence numbers 1, 2, ...; "enqueued" and "completed" are the last ones. An event, a wait, a
- * synchronisation is a marker: a stream and a sequence number.
+ * Entries of a stream have sequence numbers 1, 2, ...; "enqueued" and "completed" are the last
+ * ones. An event, a wait, a synchronisation is a marker: a stream and a sequence number.
  *
- * The legacy default stream of a context is ordered with all its blocking streams both ways (CUDA Runtime API, Stream synchronization
- * behavior): an entry of it waits for all that was enqueued there before, and they for it.
+ * The legacy default stream of a context is ordered with all its blocking streams both ways (CUDA
+ * Runtime API, Stream synchronization behavior): an entry of it waits for all that was enqueued
+ * there before, and they for it.
  */
 #ifndef LOOPBACK_CUDA_STREAM_H
 #define LOOPBACK_CUDA_STREAM_H
@@ -60,15 +62,17 @@ void stream_unlock(void);
 
 CUresult stream_create(CUcontext context, unsigned flags, int priority, CUstream *stream);
 
-/* Returns at once; pending work is done. CUDA_ERROR_INVALID_HANDLE if it is not a stream made by stream_create. */
+/* Returns at once; pending work is done. CUDA_ERROR_INVALID_HANDLE if it is not a stream made by
+ * stream_create. */
 CUresult stream_destroy(CUstream handle);
 
-/* The stream behind a program's handle: one of its own, or NULL, CU_STREAM_LEGACY or CU_STREAM_PER_THREAD of
- * the current context. stream_lock held; no reference is taken. */
+/* The stream behind a program's handle: one of its own, or NULL, CU_STREAM_LEGACY or
+ * CU_STREAM_PER_THREAD of the current context. stream_lock held; no reference is taken. */
 CUresult stream_find(CUstream handle, CUstream *stream);
 
-/* Appends bound work; waits while the queue is full. Takes over what the work owns, whatever it returns. done may be NULL; else it gets a
- * marker of the entry. Not for capturing streams: see capture_or_enqueue. stream_lock held; released while waiting. */
+/* Appends bound work; waits while the queue is full. Takes over what the work owns, whatever it
+ * returns. done may be NULL; else it gets a marker of the entry. Not for capturing streams: see
+ * capture_or_enqueue. stream_lock held; released while waiting. */
 CUresult stream_enqueue(CUstream stream, struct work *work, struct marker *done);
 
 /* Whether a marker's moment is past. stream_lock held. */
@@ -82,7 +86,8 @@ struct marker marker_now(CUstream stream);
 void marker_hold(struct marker marker);    /* takes another reference; stream_lock held */
 void marker_release(struct marker marker); /* stream_lock held */
 
-/* For cuStreamSynchronize and cuStreamQuery: the legacy stream includes the blocking ones, as an entry of it would. */
+/* For cuStreamSynchronize and cuStreamQuery: the legacy stream includes the blocking ones, as an
+ * entry of it would. */
 CUresult stream_synchronise(CUstream handle);
 CUresult stream_query(CUstream handle);
 

@@ -30,7 +30,7 @@ struct mapping {
 };
 
 struct reservation {
-  uintptr_t shown;
+  char *shown; /* as the program knows it */
   char *mapped;
   size_t size;
   struct mapping *mappings;
@@ -46,7 +46,7 @@ static bool is_granular(size_t size) {
   return size && size % VIRTUAL_GRANULARITY == 0;
 }
 
-/* --- addresses ---------------------------------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 /* Reserved address space that starts at a multiple of alignment; NULL if there is none. */
 static char *reserve(size_t size, size_t alignment) {
@@ -76,8 +76,8 @@ CUresult virtual_reserve(size_t size, size_t alignment, CUdeviceptr *address) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   pthread_mutex_lock(&lock);
-  *made = (struct reservation){
-      .shown = (uintptr_t)shown, .mapped = mapped, .size = size, .next = reservations};
+  *made =
+      (struct reservation){.shown = shown, .mapped = mapped, .size = size, .next = reservations};
   reservations = made;
   pthread_mutex_unlock(&lock);
   *address = (CUdeviceptr)shown;
@@ -87,7 +87,7 @@ CUresult virtual_reserve(size_t size, size_t alignment, CUdeviceptr *address) {
 CUresult virtual_unreserve(CUdeviceptr address, size_t size) {
   pthread_mutex_lock(&lock);
   struct reservation **link = &reservations, *found;
-  while (*link && ((*link)->shown != address || (*link)->size != size))
+  while (*link && ((CUdeviceptr)(*link)->shown != address || (*link)->size != size))
     link = &(*link)->next;
   found = *link;
   bool free_now = found && !found->mappings;
@@ -97,27 +97,30 @@ CUresult virtual_unreserve(CUdeviceptr address, size_t size) {
   if (!free_now)
     return CUDA_ERROR_INVALID_VALUE;
   munmap(found->mapped, size);
-  if ((uintptr_t)found->mapped != found->shown)
-    munmap((void *)found->shown, size);
+  if (found->mapped != found->shown)
+    munmap(found->shown, size);
   free(found);
   return CUDA_SUCCESS;
 }
 
 static struct reservation *reservation_of(uintptr_t address, size_t size) {
   struct reservation *here = reservations;
-  while (here && (address < here->shown || address - here->shown > here->size ||
-                  size > here->size - (address - here->shown)))
-    here = here->next;
-  return here;
+  for (; here; here = here->next) {
+    uintptr_t offset = address - (uintptr_t)here->shown; /* wraps round for what lies before */
+    if (offset <= here->size && size <= here->size - offset)
+      return here;
+  }
+  return NULL;
 }
 
 static char *bytes_of(const struct reservation *reservation, uintptr_t address) {
-  return reservation->mapped + (address - reservation->shown);
+  return reservation->mapped + (address - (uintptr_t)reservation->shown);
 }
 
-/* --- physical memory ---------------------------------------------------------------------------------------- */
+/* ---- physical memory ---- */
 
 static struct physical *find(CUmemGenericAllocationHandle handle) {
+  /* NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's handles are integers */
   struct physical *physical = (struct physical *)(uintptr_t)handle;
   return handle_is_live(&physicals, physical) ? physical : NULL;
 }
@@ -202,11 +205,10 @@ CUresult virtual_import(struct device *device, int descriptor,
     return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   if (fstat(file, &status) == 0 && is_granular((size_t)status.st_size))
-    result = enter((struct physical){.device = device,
-                                     .file = file,
-                                     .size = (size_t)status.st_size,
-                                     .exportable = true},
-                   handle);
+    result = enter(
+        (struct physical){
+            .device = device, .file = file, .size = (size_t)status.st_size, .exportable = true},
+        handle);
   if (result != CUDA_SUCCESS)
     close(file);
   return result;
@@ -224,7 +226,7 @@ CUresult virtual_look(CUmemGenericAllocationHandle handle, struct device **devic
   return physical ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* --- mappings ----------------------------------------------------------------------------------------------- */
+/* ---- mappings ---- */
 
 static struct mapping *mapping_of(uintptr_t address) {
   struct reservation *reservation = reservation_of(address, 1);
@@ -248,7 +250,8 @@ CUresult virtual_retain(const void *address, CUmemGenericAllocationHandle *handl
 
 /* Gives a range back to its reservation. */
 static void clear(char *bytes, size_t size) {
-  mmap(bytes, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  (void)mmap(bytes, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0);
 }
 
 static CUresult map(struct reservation *reservation, struct physical *physical, uintptr_t address,
@@ -261,7 +264,7 @@ static CUresult map(struct reservation *reservation, struct physical *physical, 
                          .bytes = bytes_of(reservation, address),
                          .kind = MEMORY_VIRTUAL,
                          .device = physical->device->ordinal,
-                         .reservation = reservation->shown};
+                         .reservation = (uintptr_t)reservation->shown};
   CUresult result = memory_map(&range); /* refuses what is mapped already */
   if (result == CUDA_SUCCESS && mmap(range.bytes, size, PROT_NONE, MAP_SHARED | MAP_FIXED,
                                      physical->file, (off_t)offset) == MAP_FAILED) {
@@ -318,8 +321,8 @@ CUresult virtual_unmap(CUdeviceptr address, size_t size) {
 CUresult virtual_set_access(CUdeviceptr address, size_t size, bool readable, bool writable) {
   pthread_mutex_lock(&lock);
   struct reservation *reservation = reservation_of(address, size);
-  CUresult result = reservation ? memory_set_access(address, size, readable, writable)
-                                : CUDA_ERROR_INVALID_VALUE;
+  CUresult result =
+      reservation ? memory_set_access(address, size, readable, writable) : CUDA_ERROR_INVALID_VALUE;
   int protection = (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0);
   if (result == CUDA_SUCCESS && mprotect(bytes_of(reservation, address), size, protection) != 0)
     result = CUDA_ERROR_OUT_OF_MEMORY;

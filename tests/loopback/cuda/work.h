@@ -1,7 +1,8 @@
 /* Work: what one entry of a stream, or one node of a graph, does.
  *
- * A piece of work is first described (the program's addresses), then bound (the loopback's addresses), then run by a
- * worker. A graph keeps descriptions and binds a copy of them at each launch, since memory may have been freed in between.
+ * A piece of work is first described (the program's addresses), then bound (the loopback's
+ * addresses), then run by a worker. A graph keeps descriptions and binds a copy of them at each
+ * launch, since memory may have been freed in between.
  */
 #ifndef LOOPBACK_CUDA_WORK_H
 #define LOOPBACK_CUDA_WORK_H
@@ -73,8 +74,8 @@ struct work_places {
   unsigned to, from;
 };
 
-/* Finds the bytes behind the addresses; CUDA_ERROR_INVALID_VALUE if they are not all inside an allocation, or not where the
- * work says. places may be NULL. */
+/* Finds the bytes behind the addresses; CUDA_ERROR_INVALID_VALUE if they are not all inside an
+ * allocation, or not where the work says. places may be NULL. */
 CUresult work_bind(struct work *work, struct work_places *places);
 
 /* Runs bound work, on a worker. */
@@ -83,7 +84,8 @@ void work_run(const struct work *work);
 /* Gives up what the work owns. stream_lock must not be held. */
 void work_release(struct work *work);
 
-/* Copies a node's description: host functions, copies and fills own nothing as long as they are not bound. */
+/* Copies a node's description: host functions, copies and fills own nothing as long as they are not
+ * bound. */
 bool work_is_node(const struct work *work);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 
-
 static bool is_on_host(const void *address) {
   unsigned type, managed;
   if (cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)address) !=
@@ -93,7 +92,8 @@ static CUresult copy_async(void *to, const void *from, size_t size, enum cudaMem
   }
 }
 
-cudaError_t CUDARTAPI cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind) {
+cudaError_t CUDARTAPI cudaMemcpy(void *to, const void *from, size_t size,
+                                 enum cudaMemcpyKind kind) {
   return runtime_result(copy(to, from, size, kind));
 }
 
@@ -131,8 +131,8 @@ cudaError_t CUDARTAPI cudaMemset2D(void *to, size_t pitch, int value, size_t wid
   RUNTIME_CALL(cuMemsetD2D8((CUdeviceptr)to, pitch, (unsigned char)value, width, rows));
 }
 
-cudaError_t CUDARTAPI cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t rows,
-                                        cudaStream_t stream) {
+cudaError_t CUDARTAPI cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width,
+                                        size_t rows, cudaStream_t stream) {
   RUNTIME_CALL(cuMemsetD2D8Async((CUdeviceptr)to, pitch, (unsigned char)value, width, rows,
                                  runtime_stream(stream)));
 }

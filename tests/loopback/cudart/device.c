@@ -89,11 +89,12 @@ cudaError_t CUDARTAPI cudaGetDeviceFlags(unsigned *flags) {
 /* For questions that need no context. */
 #define READY_CALL(call)                                                                           \
   do {                                                                                             \
-    CUresult is_ready = cuInit(0);                                                                  \
+    CUresult is_ready = cuInit(0);                                                                 \
     return runtime_result(is_ready == CUDA_SUCCESS ? (call) : is_ready);                           \
   } while (0)
 
-cudaError_t CUDARTAPI cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
+cudaError_t CUDARTAPI cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute,
+                                             int device) {
   READY_CALL(cuDeviceGetAttribute(value, (CUdevice_attribute)attribute, device));
 }
 
@@ -109,8 +110,8 @@ cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int *can, int device, int peer) {
   READY_CALL(cuDeviceCanAccessPeer(can, device, peer));
 }
 
-cudaError_t CUDARTAPI cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribute, int from,
-                                                int to) {
+cudaError_t CUDARTAPI cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribute,
+                                                int from, int to) {
   READY_CALL(cuDeviceGetP2PAttribute(value, (CUdevice_P2PAttribute)attribute, from, to));
 }
 
@@ -215,8 +216,8 @@ cudaError_t CUDARTAPI cudaGetDriverEntryPoint(const char *symbol, void **functio
   return entry_point(symbol, function, CUDART_VERSION, flags, status);
 }
 
-cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
-                                                       unsigned version, unsigned long long flags,
-                                                       enum cudaDriverEntryPointQueryResult *status) {
+cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(
+    const char *symbol, void **function, unsigned version, unsigned long long flags,
+    enum cudaDriverEntryPointQueryResult *status) {
   return entry_point(symbol, function, (int)version, flags, status);
 }

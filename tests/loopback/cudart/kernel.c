@@ -1,12 +1,13 @@
-/* Runtime API: what objects made by nvcc call. They link and load; launching a kernel is refused with its name. */
+/* Runtime API: what objects made by nvcc call. They link and load; launching a kernel is refused
+ * with its name. */
 #include "tests/loopback/cudart/runtime.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Called by code that nvcc generates; the prototypes are those of its headers crt/host_runtime.h and
- * crt/device_functions.h, which are not for C. */
+/* Called by code that nvcc generates; the prototypes are those of its headers crt/host_runtime.h
+ * and crt/device_functions.h, which are not for C. */
 void **CUDARTAPI __cudaRegisterFatBinary(void *binary);
 void CUDARTAPI __cudaRegisterFatBinaryEnd(void **handle);
 void CUDARTAPI __cudaUnregisterFatBinary(void **handle);
@@ -188,7 +189,8 @@ cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 
 cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *host,
                                                                     int block_size, size_t shared) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, host, block_size, shared, 0);
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, host, block_size, shared,
+                                                                0);
 }
 
 cudaError_t CUDARTAPI cudaGetSymbolAddress(void **address, const void *symbol) {

@@ -3,7 +3,8 @@
 
 #include "tests/loopback/cudart/runtime.h"
 
-/* "If size is 0, cudaMalloc() returns" success and a null pointer in practice; the driver refuses 0. */
+/* "If size is 0, cudaMalloc() returns" success and a null pointer in practice; the driver refuses
+ * 0. */
 static CUresult allocate(void **address, size_t size, CUresult (*act)(CUdeviceptr *, size_t)) {
   CUdeviceptr allocated = 0;
   if (!address)
@@ -12,7 +13,7 @@ static CUresult allocate(void **address, size_t size, CUresult (*act)(CUdevicept
   if (result == CUDA_SUCCESS && size)
     result = act(&allocated, size);
   if (result == CUDA_SUCCESS)
-    *address = (void *)allocated;
+    *address = runtime_address(allocated);
   return result;
 }
 
@@ -26,7 +27,7 @@ cudaError_t CUDARTAPI cudaMallocManaged(void **address, size_t size, unsigned fl
   if (result == CUDA_SUCCESS)
     result = cuMemAllocManaged(&allocated, size, flags);
   if (result == CUDA_SUCCESS)
-    *address = (void *)allocated;
+    *address = runtime_address(allocated);
   return runtime_result(result);
 }
 
@@ -36,7 +37,7 @@ cudaError_t CUDARTAPI cudaMallocPitch(void **address, size_t *pitch, size_t widt
   if (result == CUDA_SUCCESS)
     result = cuMemAllocPitch(&allocated, pitch, width, rows, 4);
   if (result == CUDA_SUCCESS)
-    *address = (void *)allocated;
+    *address = runtime_address(allocated);
   return runtime_result(result);
 }
 
@@ -72,7 +73,7 @@ cudaError_t CUDARTAPI cudaHostGetDevicePointer(void **device, void *host, unsign
   if (result == CUDA_SUCCESS)
     result = cuMemHostGetDevicePointer(&address, host, flags);
   if (result == CUDA_SUCCESS)
-    *device = (void *)address;
+    *device = runtime_address(address);
   return runtime_result(result);
 }
 
@@ -90,19 +91,20 @@ cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *att
   int device = 0;
   CUdeviceptr on_device = 0;
   void *on_host = NULL;
-  CUpointer_attribute asked[] = {
-      CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-      CU_POINTER_ATTRIBUTE_HOST_POINTER};
+  CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                 CU_POINTER_ATTRIBUTE_HOST_POINTER};
   void *values[] = {&type, &managed, &device, &on_device, &on_host};
   CUresult result = attributes ? runtime_enter() : CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)
-    result = cuPointerGetAttributes(sizeof asked / sizeof *asked, asked, values, (CUdeviceptr)address);
+    result =
+        cuPointerGetAttributes(sizeof asked / sizeof *asked, asked, values, (CUdeviceptr)address);
   if (result != CUDA_SUCCESS)
     return runtime_result(result);
   memset(attributes, 0, sizeof *attributes);
   attributes->device = device;
-  attributes->devicePointer = (void *)on_device;
+  attributes->devicePointer = runtime_address(on_device);
   attributes->hostPointer = on_host;
   if (!type) {
     attributes->type = cudaMemoryTypeUnregistered;

@@ -17,8 +17,8 @@ cudaError_t CUDARTAPI cudaMemcpyPeer(void *to, int to_device, const void *from, 
   return runtime_result(result);
 }
 
-cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
-                                          size_t size, cudaStream_t stream) {
+cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void *to, int to_device, const void *from,
+                                          int from_device, size_t size, cudaStream_t stream) {
   CUcontext target, source;
   CUresult result = contexts(to_device, from_device, &target, &source);
   if (result == CUDA_SUCCESS)

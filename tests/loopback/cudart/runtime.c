@@ -54,7 +54,8 @@ CUresult runtime_primary(int device, CUcontext *context) {
   return result;
 }
 
-/* A primary context that somebody has reset is retained anew, as the real runtime does at the next use. */
+/* A primary context that somebody has reset is retained anew, as the real runtime does at the next
+ * use. */
 static CUresult revive(CUcontext current) {
   for (int device = 0; device < DEVICES_MAX; device++) {
     pthread_mutex_lock(&lock);

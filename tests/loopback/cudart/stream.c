@@ -43,7 +43,8 @@ cudaError_t CUDARTAPI cudaStreamGetDevice(cudaStream_t stream, int *device) {
 }
 #endif
 
-cudaError_t CUDARTAPI cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument) {
+cudaError_t CUDARTAPI cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
+                                         void *argument) {
   RUNTIME_CALL(cuLaunchHostFunc(runtime_stream(stream), function, argument));
 }
 
@@ -89,7 +90,7 @@ cudaError_t CUDARTAPI cudaMallocAsync(void **address, size_t size, cudaStream_t 
   if (result == CUDA_SUCCESS && size)
     result = cuMemAllocAsync(&allocated, size, runtime_stream(stream));
   if (result == CUDA_SUCCESS)
-    *address = (void *)allocated;
+    *address = runtime_address(allocated);
   return runtime_result(result);
 }
 
@@ -105,7 +106,8 @@ cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *gra
   RUNTIME_CALL(cuStreamEndCapture(runtime_stream(stream), graph));
 }
 
-cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) {
+cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t stream,
+                                            enum cudaStreamCaptureStatus *status) {
   CUstreamCaptureStatus seen;
   CUresult result = status ? runtime_enter() : CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)
@@ -155,7 +157,8 @@ cudaError_t CUDARTAPI cudaStreamGetCaptureInfo(cudaStream_t stream,
 cudaError_t CUDARTAPI cudaStreamGetCaptureInfo(cudaStream_t stream,
                                                enum cudaStreamCaptureStatus *status,
                                                unsigned long long *id, cudaGraph_t *graph,
-                                               const cudaGraphNode_t **dependencies, size_t *count) {
+                                               const cudaGraphNode_t **dependencies,
+                                               size_t *count) {
   return capture_info(stream, status, id, graph, dependencies, NULL, count);
 }
 

@@ -40,4 +40,4 @@ $(BUILD)/tests/loopback-nccl: $(LOOPBACK_NCCL_TEST_OBJS) $(LOOPBACK_NCCL_LIBS) $
 
 .PHONY: check-loopback-nccl
 check-loopback-nccl: $(BUILD)/tests/loopback-nccl
-	LD_LIBRARY_PATH=$(LOOPBACK) $<
+	LD_LIBRARY_PATH=$(LOOPBACK) TSAN_OPTIONS=atexit_sleep_ms=0 $<

@@ -82,7 +82,7 @@ Test(cuda_capture, status_and_identifier_are_told) {
   succeeds(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   cr_assert(eq(int, status_of(stream), cudaStreamCaptureStatusActive));
   succeeds(cudaLaunchHostFunc(stream, count_up, &done));
-  succeeds(cudaStreamGetCaptureInfo(stream, &status, &id, &graph, &dependencies, EDGES &count));
+  succeeds(cudaStreamGetCaptureInfo(stream, &status, &id, &graph, &dependencies, EDGES & count));
   cr_assert(eq(int, status, cudaStreamCaptureStatusActive));
   cr_assert(eq(sz, count, 1));
   end(stream);

@@ -166,12 +166,12 @@ Test(cuda_context, entry_points_are_found_by_name_and_version) {
 Test(cuda_context, the_runtime_finds_driver_entry_points) {
   enum cudaDriverEntryPointQueryResult status;
   void *function;
-  succeeds(cudaGetDriverEntryPointByVersion("cuMemFree", &function, 12000, cudaEnableDefault,
-                                            &status));
+  succeeds(
+      cudaGetDriverEntryPointByVersion("cuMemFree", &function, 12000, cudaEnableDefault, &status));
   cr_assert(eq(ptr, function, dlsym(RTLD_DEFAULT, "cuMemFree_v2")));
   cr_assert(eq(int, status, cudaDriverEntryPointSuccess));
-  succeeds(cudaGetDriverEntryPointByVersion("cuNothing", &function, 12000, cudaEnableDefault,
-                                            &status));
+  succeeds(
+      cudaGetDriverEntryPointByVersion("cuNothing", &function, 12000, cudaEnableDefault, &status));
   cr_assert(eq(int, status, cudaDriverEntryPointSymbolNotFound));
 }
 

@@ -68,6 +68,14 @@ Test(cuda_copy, a_copy_outside_an_allocation_is_an_error) {
   fails(cudaMemcpy(device, host, 1, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
 }
 
+Test(cuda_copy, what_lies_behind_registered_memory_is_not_part_of_it) {
+  static char host[2 * SIZE];
+  char *device = device_new(SIZE);
+  succeeds(cudaHostRegister(host, SIZE, cudaHostRegisterDefault));
+  succeeds(cudaMemcpy(device, host + SIZE, SIZE, cudaMemcpyHostToDevice));
+  fails(cudaMemcpy(device, host + 1, SIZE, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+}
+
 Test(cuda_copy, no_bytes_are_always_copied) {
   succeeds(cudaMemcpy(NULL, NULL, 0, cudaMemcpyHostToDevice));
   succeeds(cudaMemset(NULL, 0, 0));

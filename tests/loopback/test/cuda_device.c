@@ -18,6 +18,13 @@ Test(cuda_device, the_number_of_devices_is_a_setting) {
   fails(cudaSetDevice(3), cudaErrorInvalidDevice);
 }
 
+Test(cuda_device, a_device_seen_twice_ends_the_list) {
+  int count;
+  setenv("CUDA_VISIBLE_DEVICES", "2,2,3", 1);
+  succeeds(cudaGetDeviceCount(&count));
+  cr_assert(eq(int, count, 1));
+}
+
 Test(cuda_device, visible_devices_are_renumbered_and_keep_their_identity) {
   int count;
   char bus[16];

@@ -179,11 +179,11 @@ Test(cuda_memory, the_driver_knows_ranges) {
   cr_assert(eq(ptr, (void *)base, device));
   cr_assert(eq(sz, size, 1000));
   fails(cuMemGetAddressRange(&base, &size, (CUdeviceptr)device + 1000), CUDA_ERROR_NOT_FOUND);
-  succeeds(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                 (CUdeviceptr)device));
-  fails(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                              (CUdeviceptr)&pageable),
-        CUDA_ERROR_INVALID_VALUE);
+  succeeds(
+      cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (CUdeviceptr)device));
+  fails(
+      cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (CUdeviceptr)&pageable),
+      CUDA_ERROR_INVALID_VALUE);
 }
 
 Test(cuda_memory, freeing_waits_for_the_device) {

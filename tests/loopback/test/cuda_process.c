@@ -6,7 +6,8 @@
 
 #include "tests/loopback/test/gate.h"
 
-/* The exit status of a child that runs body; -1 if it was killed or did not end within ten seconds. */
+/* The exit status of a child that runs body; -1 if it was killed or did not end within ten seconds.
+ */
 static int status_of_child(int (*body)(void)) {
   int status;
   pid_t child = fork();

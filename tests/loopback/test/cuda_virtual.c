@@ -15,8 +15,8 @@ static CUmemGenericAllocationHandle physical_new(int device, size_t size) {
       .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
       .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
   succeeds(cudaSetDevice(device));
-  succeeds(cuMemGetAllocationGranularity(&granularity, &properties,
-                                         CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  succeeds(
+      cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   cr_assert(eq(sz, granularity, GRANULE));
   succeeds(cuMemCreate(&handle, size, &properties, 0));
   return handle;
@@ -114,9 +114,8 @@ Test(cuda_virtual, the_host_cannot_touch_it, .signal = SIGSEGV) {
 Test(cuda_virtual, what_does_not_fit_is_refused) {
   CUmemGenericAllocationHandle handle = physical_new(0, GRANULE), other;
   CUdeviceptr address = reserve(2 * GRANULE);
-  CUmemAllocationProp properties = {
-      .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+  CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
   fails(cuMemCreate(&other, GRANULE + 1, &properties, 0), CUDA_ERROR_INVALID_VALUE);
   fails(cuMemCreate(&other, GRANULE << 20, &properties, 0), CUDA_ERROR_OUT_OF_MEMORY);
   fails(cuMemMap(address, 2 * GRANULE, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
@@ -131,7 +130,8 @@ Test(cuda_virtual, memory_is_shared_through_a_descriptor) {
   int file, word = 0;
   CUmemGenericAllocationHandle imported, handle = physical_new(0, GRANULE);
   CUdeviceptr address = reserve(2 * GRANULE);
-  succeeds(cuMemExportToShareableHandle(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  succeeds(
+      cuMemExportToShareableHandle(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   succeeds(cuMemImportFromShareableHandle(&imported, (void *)(long)file,
                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
   close(file);

@@ -24,7 +24,8 @@ static int run(const struct plain_test *test) {
 
 int main(int count, char **arguments) {
   int tested = 0, failed = 0;
-  for (const struct plain_test *const *test = __start_plain_tests; test < __stop_plain_tests; test++) {
+  for (const struct plain_test *const *test = __start_plain_tests; test < __stop_plain_tests;
+       test++) {
     if (count > 1 && !strstr((*test)->name, arguments[1]))
       continue;
     tested++;

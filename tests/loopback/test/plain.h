@@ -1,5 +1,5 @@
-/* As much of Criterion as these tests use, for ThreadSanitizer: Criterion's own threads do not survive in its builds.
- * One process a test, one after the other; plain.c is the runner. */
+/* As much of Criterion as these tests use, for ThreadSanitizer: Criterion's own threads do not
+ * survive in its builds. One process a test, one after the other; plain.c is the runner. */
 #ifndef LOOPBACK_TEST_PLAIN_H
 #define LOOPBACK_TEST_PLAIN_H
 
@@ -17,7 +17,8 @@ struct plain_test {
 
 #define Test(suite, test, ...)                                                                     \
   static void suite##_##test(void);                                                                \
-  static const struct plain_test plain_##suite##_##test = {#suite "::" #test, suite##_##test, __VA_ARGS__};     \
+  static const struct plain_test plain_##suite##_##test = {#suite "::" #test, suite##_##test,      \
+                                                           __VA_ARGS__};                           \
   __attribute__((used, section("plain_tests"))) static const struct plain_test                     \
       *const plain_pointer_##suite##_##test = &plain_##suite##_##test;                             \
   static void suite##_##test(void)

@@ -1,0 +1,131 @@
+/* What a rank knows of the others beyond the sequence itself: who took part, what went wrong, who
+ * has failed, and saying the same of itself. */
+#include <assert.h>
+
+#include "core/team_private.h"
+
+void team_fail(struct team *team, enum team_failure failure, uint32_t rank, uint64_t index) {
+  if (team->failure != FAILURE_NONE)
+    return;
+  team->failure = failure;
+  team->failure_rank = rank;
+  team->failure_index = index;
+}
+
+bool team_look_for_failures(struct team *team, bool ended_too) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    uint32_t state = atomic_load_explicit(&log->state, memory_order_acquire);
+    if (state == RANK_FAILED)
+      team_fail(team, FAILURE_RANK, rank, LOAD(log->failed_index));
+    else if (state == RANK_DONE && ended_too && rank != team->plane->rank)
+      team_fail(team, FAILURE_ENDED, rank, atomic_load(&log->head));
+  }
+  return team->failure != FAILURE_NONE;
+}
+
+enum team_verdict team_is_active(struct team *team, uint64_t index, uint32_t rank, bool *active) {
+  const struct plane_log *log = team->plane->logs[rank];
+  assert(index < team->head && team->head - index <= PLANE_RUN_AHEAD);
+  if (atomic_load_explicit(&log->head, memory_order_acquire) <= index)
+    return team_look_for_failures(team, false) ? TEAM_FAILED : TEAM_PARKED;
+  *active = (LOAD(log->entries[index % PLANE_RING].flags) & ENTRY_REAL) != 0;
+  return TEAM_REAL;
+}
+
+enum team_verdict team_active(struct team *team, uint64_t index, bool *active) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    enum team_verdict verdict = team_is_active(team, index, rank, &active[rank]);
+    if (verdict != TEAM_REAL)
+      return verdict;
+  }
+  return TEAM_REAL;
+}
+
+void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds) {
+  uint32_t bell = plane_bell(team->plane);
+  atomic_fetch_add(&team->shared->attention, PLANE_WAITER);
+  bool late = false;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    late |= atomic_load(&team->plane->logs[rank]->head) <= index;
+  if (late)
+    team->plane->wait(team->plane, bell, milliseconds);
+  atomic_fetch_sub(&team->shared->attention, PLANE_WAITER);
+}
+
+void team_report_lossy(struct team *team, uint8_t kind) {
+  atomic_store(&team->own->lossy_kind, kind);
+  atomic_store(&team->own->lossy_index, team_index(team));
+  atomic_fetch_add(&team->own->lossy_count, 1);
+  team->calm += PLANE_EVENT;
+  atomic_fetch_add(&team->shared->attention, PLANE_EVENT);
+}
+
+bool team_events(struct team *team, struct lossy_event *event) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    struct plane_log *log = team->plane->logs[rank];
+    uint32_t count = atomic_load(&log->lossy_count);
+    if (count == team->lossy_seen[rank])
+      continue;
+    team->lossy_seen[rank] = count;
+    if (rank == team->plane->rank)
+      continue;
+    *event = (struct lossy_event){rank, atomic_load(&log->lossy_index),
+                                  (uint8_t)atomic_load(&log->lossy_kind)};
+    return true;
+  }
+  team->attend = false;
+  return false;
+}
+
+void team_look_for_the_dead(struct team *team) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    struct plane_log *log = team->plane->logs[rank];
+    if (rank == team->plane->rank || team->plane->alive(team->plane, rank))
+      continue;
+    uint32_t state = atomic_load(&log->state);
+    if (state == RANK_DONE || state == RANK_FAILED)
+      continue;
+    STORE(log->failed_index, atomic_load(&log->head));
+    atomic_compare_exchange_strong(&log->state, &state, RANK_FAILED);
+  }
+}
+
+void team_find_culprit(struct team *team) {
+  team_look_for_the_dead(team);
+  bool culprit_dead = false;
+  uint64_t culprit_index = UINT64_MAX;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    if (rank == team->plane->rank || atomic_load(&log->state) != RANK_FAILED)
+      continue;
+    bool dead = !team->plane->alive(team->plane, rank);
+    uint64_t index = LOAD(log->failed_index);
+    if (dead < culprit_dead || (dead == culprit_dead && index >= culprit_index))
+      continue;
+    culprit_dead = dead;
+    culprit_index = index;
+    team->failure_rank = rank;
+    team->failure_index = index;
+  }
+}
+
+void team_end(struct team *team, enum rank_state state) {
+  STORE(team->own->failed_index, team->head);
+  atomic_store(&team->own->state, state);
+  atomic_fetch_add(&team->shared->attention, PLANE_EVENT);
+  team->plane->ring(team->plane);
+}
+
+bool team_is_between_iterations(const struct team *team) {
+  return learner_is_between_iterations(team->learner);
+}
+
+bool team_is_valid(const struct team *team) {
+  const struct plane *plane = team->plane;
+  return team->own == plane->logs[plane->rank] && team->head == atomic_load(&team->own->head) &&
+         team->head <= team->limit &&
+         team->text_from <= team->text_end && team->text_end - team->text_from <= PLANE_TEXT &&
+         (team->expected.nmembers == 0 || team->symbol_expected != SYMBOL_NONE) &&
+         (!team->claimed || team->claim.nmembers == 0 || team->claim_hash != 0);
+}

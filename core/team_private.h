@@ -1,0 +1,31 @@
+/* What the files of the agreed sequence (team.h) share: team.c decides, team_text.c knows the text
+ * ring, team_others.c the other ranks. Not for anybody else. */
+#ifndef NCCL_JOIN_CORE_TEAM_PRIVATE_H
+#define NCCL_JOIN_CORE_TEAM_PRIVATE_H
+
+#include "core/team.h"
+
+#define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
+#define STORE(object, value) atomic_store_explicit(&(object), (value), memory_order_relaxed)
+
+/* The first failure counts. */
+void team_fail(struct team *team, enum team_failure failure, uint32_t rank, uint64_t index);
+
+/* Whether the team has failed; looks at what the other ranks say of themselves. ended_too: a rank
+ * that is done counts, because somebody waits for it. */
+bool team_look_for_failures(struct team *team, bool ended_too);
+
+/* The lowest index that any rank stands at. */
+uint64_t team_slowest(const struct team *team);
+
+/* Writes the claim's text; false while the slowest rank may still need what it would overwrite. */
+bool team_write_text(struct team *team);
+
+enum read_result { READ_UNIT, READ_TOO_BIG, READ_CORRUPT };
+
+/* Copies a unit out of a rank's log into members_followed, whatever is there: READ_UNIT only if it
+ * hashes to what it says. */
+enum read_result team_read_text(struct team *team, const struct plane_log *log, uint32_t position,
+                                uint64_t *hash, struct unit *unit);
+
+#endif

@@ -1,0 +1,61 @@
+/* The members of units in a log's text ring: written by its owner, read by everybody (plane.h). */
+#include "core/team_private.h"
+
+#define TEXT_WORDS (PLANE_TEXT / 8)
+#define TEXT_HEADER 2u /* words before the members */
+#define MEMBER_WORDS (sizeof(struct member) / 8)
+
+uint64_t team_slowest(const struct team *team) {
+  uint64_t head = team->head;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    uint64_t other = atomic_load_explicit(&team->plane->logs[rank]->head, memory_order_acquire);
+    if (other < head)
+      head = other;
+  }
+  return head;
+}
+
+bool team_write_text(struct team *team) {
+  struct unit unit = team->claim;
+  uint32_t nmembers = unit.nmembers <= UNIT_MEMBERS_MAX ? unit.nmembers : 0;
+  uint64_t size = 8 * (TEXT_HEADER + MEMBER_WORDS * nmembers);
+  uint64_t begin = team->text_end;
+  if (begin % PLANE_TEXT + size > PLANE_TEXT)
+    begin += PLANE_TEXT - begin % PLANE_TEXT;
+  uint64_t from = team_slowest(team);
+  uint64_t needed = from < team->head ? team->text_at[from % PLANE_RING] : team->text_end;
+  if (begin + size - needed > PLANE_TEXT)
+    return false;
+  _Atomic uint64_t *text = team->own->text;
+  uint64_t word = begin / 8 % TEXT_WORDS;
+  STORE(text[word], unit.nmembers);
+  STORE(text[word + 1], team->claim_hash);
+  for (uint64_t i = 0; i < MEMBER_WORDS * nmembers; i++) {
+    uint64_t value;
+    memcpy(&value, (const char *)unit.members + 8 * i, sizeof(value));
+    STORE(text[word + TEXT_HEADER + i], value);
+  }
+  team->claim_text = (uint32_t)(begin / 8);
+  team->text_end = begin + size;
+  return true;
+}
+
+enum read_result team_read_text(struct team *team, const struct plane_log *log, uint32_t position,
+                                uint64_t *hash, struct unit *unit) {
+  const _Atomic uint64_t *text = log->text;
+  uint64_t word = position % TEXT_WORDS;
+  if (word + TEXT_HEADER > TEXT_WORDS)
+    return READ_CORRUPT;
+  uint64_t nmembers = LOAD(text[word]);
+  *hash = LOAD(text[word + 1]);
+  if (nmembers > UNIT_MEMBERS_MAX)
+    return READ_TOO_BIG;
+  if (nmembers == 0 || word + TEXT_HEADER + MEMBER_WORDS * nmembers > TEXT_WORDS)
+    return READ_CORRUPT;
+  for (uint64_t i = 0; i < MEMBER_WORDS * nmembers; i++) {
+    uint64_t value = LOAD(text[word + TEXT_HEADER + i]);
+    memcpy((char *)team->members_followed + 8 * i, &value, sizeof(value));
+  }
+  *unit = (struct unit){team->members_followed, (uint32_t)nmembers};
+  return unit_hash(*unit) == *hash ? READ_UNIT : READ_CORRUPT;
+}

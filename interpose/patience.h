@@ -1,0 +1,23 @@
+/* How long a rank waits for the others, and how often it looks up meanwhile. */
+#ifndef NCCL_JOIN_INTERPOSE_PATIENCE_H
+#define NCCL_JOIN_INTERPOSE_PATIENCE_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* A rank that is rung wakes at once; these bound what nobody rings for. A death, which nobody rings
+ * for, is to free everybody well within a second. */
+#define WAIT_ALONE_MS 50
+#define LOOK_FOR_DEAD_MS 100
+
+/* A rank of several teams hears the bell of one of them only. */
+#define WAIT_SEVERAL_MS 1
+
+/* CLOCK_MONOTONIC. */
+static inline uint64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+#endif

@@ -1,0 +1,131 @@
+/* The lines and records of a rank's stay in a call (report.h). */
+#include "interpose/report.h"
+
+#include "core/log.h"
+
+#define DESCRIPTION 256
+
+static const char *describe(struct unit unit, char *text) {
+  return unit_describe(unit, text, DESCRIPTION);
+}
+
+void report_event(struct endpoint *end, enum trace_event event, uint64_t index, struct unit unit,
+                  int peer) {
+  if (end->trace == NULL)
+    return;
+  char text[DESCRIPTION];
+  trace_event(end->trace, event, index, describe(unit, text), peer);
+}
+
+void report_failure(const struct endpoint *end, struct unit wanted) {
+  const struct team *team = end->team;
+  char text[DESCRIPTION];
+  const char *own = describe(wanted, text);
+  uint32_t rank = team->plane->rank;
+  switch (team->failure) {
+  case FAILURE_RANK:
+    log_line(
+        LOG_LEVEL_WARN,
+        "rank %u failed after %llu collectives; rank %u, parked in %s after %llu, is released with "
+        "ncclRemoteError",
+        team->failure_rank, (unsigned long long)team->failure_index, rank, own,
+        (unsigned long long)team->head);
+    break;
+  case FAILURE_ENDED:
+    log_line(LOG_LEVEL_WARN,
+             "rank %u has ended, but rank %u still wants %s: the ranks of this program do not end "
+             "together; "
+             "ncclRemoteError",
+             team->failure_rank, rank, own);
+    break;
+  case FAILURE_TOO_BIG:
+    log_line(LOG_LEVEL_WARN,
+             "rank %u cannot stand in for a group of more than %d collectives that rank %u issued; "
+             "ncclRemoteError",
+             rank, UNIT_MEMBERS_MAX, team->failure_rank);
+    break;
+  case FAILURE_CORRUPT:
+    log_line(LOG_LEVEL_WARN,
+             "what rank %u published at index %llu cannot be right (another version of nccl-join, "
+             "or memory "
+             "overwritten); rank %u stops with ncclRemoteError",
+             team->failure_rank, (unsigned long long)team->failure_index, rank);
+    break;
+  case FAILURE_NONE:
+    break;
+  }
+}
+
+static void log_who_is_where(const struct team *team) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    uint64_t head = atomic_load(&log->head);
+    log_line(LOG_LEVEL_WARN, "  rank %u: %llu collectives issued, %s", rank,
+             (unsigned long long)head,
+             atomic_load(&log->claim) == head + 1 ? "parked" : "running its program");
+  }
+}
+
+void report_timeout(const struct endpoint *end, struct unit wanted) {
+  const struct team *team = end->team;
+  char text[DESCRIPTION];
+  log_line(LOG_LEVEL_WARN, "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; %s",
+           team->plane->rank, (unsigned long long)join_settings()->timeout_s,
+           describe(wanted, text), unit_is_leave(wanted) ? "it goes on" : "ncclRemoteError");
+  log_who_is_where(team);
+}
+
+void report_refused(const struct endpoint *end, struct unit wanted) {
+  char text[DESCRIPTION];
+  log_line(LOG_LEVEL_WARN,
+           "%s needs data of rank %u, which has joined: ncclInvalidUsage on every rank that called "
+           "it. Set "
+           "NCCL_JOIN_LOSSY=zero to let joined ranks send zeros instead",
+           describe(wanted, text), team_refused_for(end->team));
+}
+
+static void warn_of_skew(struct endpoint *end) {
+  uint32_t body = learner_body_length(end->team->learner);
+  uint64_t limit = join_settings()->skew_warn;
+  if (limit == 0 || end->skew_warned || end->team->shadows < limit * (body == 0 ? 1 : body))
+    return;
+  end->skew_warned = true;
+  log_line(LOG_LEVEL_WARN,
+           "rank %u has been joined for more than %llu iterations: the ranks' inputs are very "
+           "uneven, and its "
+           "device only stands in (NCCL_JOIN_SKEW_WARN)",
+           end->team->plane->rank, (unsigned long long)limit);
+}
+
+/* The first shadow: this rank has joined. */
+void report_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
+  if (end->shadows++ == 0) {
+    end->joined_at = index;
+    report_event(end, TRACE_JOIN, index, unit, -1);
+    log_line(LOG_LEVEL_INFO, "rank %u has joined: it answers for its peers from collective %llu on",
+             end->team->plane->rank, (unsigned long long)index);
+  }
+  report_event(end, TRACE_SHADOW, index, unit, -1);
+  warn_of_skew(end);
+}
+
+void report_return(const struct endpoint *end, uint64_t index) {
+  log_line(LOG_LEVEL_INFO,
+           "rank %u is active again from collective %llu on, shadows since it joined: %llu",
+           end->team->plane->rank, (unsigned long long)index, (unsigned long long)end->shadows);
+}
+
+void report_lossy_event(const struct lossy_event *event) {
+  char text[DESCRIPTION];
+  struct member member = {.count = 0, .root = ROOT_NONE, .kind = event->kind};
+  log_line(LOG_LEVEL_WARN,
+           "rank %u has joined and could only send zeros to collective %llu, %s: ncclInvalidUsage. "
+           "Set NCCL_JOIN_LOSSY=zero to allow that",
+           event->rank, (unsigned long long)event->index,
+           describe((struct unit){&member, 1}, text));
+}
+
+void report_shadow_failure(struct unit unit, const char *reason) {
+  char text[DESCRIPTION];
+  log_line(LOG_LEVEL_WARN, "a shadow of %s failed: %s", describe(unit, text), reason);
+}

@@ -1,0 +1,32 @@
+/* What a rank says of its stay in a call: lines of the log, records of the trace. Decides nothing.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_REPORT_H
+#define NCCL_JOIN_INTERPOSE_REPORT_H
+
+#include "interpose/communicator.h"
+
+/* A record, if the endpoint is traced. peer: a rank, or -1. */
+void report_event(struct endpoint *end, enum trace_event event, uint64_t index, struct unit unit,
+                  int peer);
+
+/* Why the rank is released although what it wanted has not settled: team->failure. */
+void report_failure(const struct endpoint *end, struct unit wanted);
+
+/* NCCL_JOIN_TIMEOUT has passed: who is where. */
+void report_timeout(const struct endpoint *end, struct unit wanted);
+
+/* All ranks agree that the unit must not be issued. */
+void report_refused(const struct endpoint *end, struct unit wanted);
+
+/* A shadow: the first one since a real unit says that the rank has joined; counts them in
+ * end->shadows. */
+void report_shadow(struct endpoint *end, uint64_t index, struct unit unit);
+void report_shadow_failure(struct unit unit, const char *reason);
+
+/* The rank is active again. */
+void report_return(const struct endpoint *end, uint64_t index);
+
+/* A joined rank has spoiled a unit of the active ones. */
+void report_lossy_event(const struct lossy_event *event);
+
+#endif

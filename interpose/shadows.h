@@ -1,0 +1,28 @@
+/* Shadows of a parked rank: the units that its teams have settled in one look around, collected and
+ * issued together. A thread that is several ranks must not issue theirs one by one.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_SHADOWS_H
+#define NCCL_JOIN_INTERPOSE_SHADOWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "interpose/communicator.h"
+
+/* All zero: empty. */
+struct shadows {
+  struct member *members;
+  struct shadow_member *targets;
+  uint32_t nmembers, room;
+};
+
+/* Adds a unit that has settled as a shadow of this endpoint, at team_index. May wait for a
+ * Broadcast's root. False if it cannot be shadowed (logged): the peers will wait for it in NCCL. */
+bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit unit);
+
+/* Issues what has been collected; false on failure (logged). Empty afterwards in any case. */
+bool shadows_issue(struct shadows *shadows, const struct shadow_limit *limit);
+
+void shadows_free(struct shadows *shadows);
+
+#endif
