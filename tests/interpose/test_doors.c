@@ -31,7 +31,7 @@ static void expect(const char *way, int status, const char *output) {
 }
 
 Test(doors, return_from_main) {
-  expect("return 3", 3, "leave 3\natexit\ndestructor\n");
+  expect("main_return 3", 3, "leave 3\natexit\ndestructor\n");
 }
 Test(doors, exit) {
   expect("exit 4", 4, "leave 4\natexit\ndestructor\n");
@@ -69,7 +69,7 @@ Test(doors, a_violent_end_does_not_leave) {
 }
 
 Test(doors, a_process_without_communicator_does_not_leave) {
-  expect("return 3 none", 3, "atexit\ndestructor\n");
+  expect("main_return 3 none", 3, "atexit\ndestructor\n");
   expect("exit 3 none", 3, "atexit\ndestructor\n");
   expect("quick_exit 3 none", 3, "at_quick_exit\n");
   expect("errx 3 none", 3, "doors: the end\natexit\ndestructor\n");

@@ -47,7 +47,7 @@ static void under(const char *sanitizer, const char *library) {
       "/p' .deps/paths.mk)"
       " -o $W/doors_%s tests/interpose/parts/doors.c -L$W/fake -l:libnccl.so.2 -Wl,-rpath,$W/fake "
       "|| exit 77;"
-      "for way in 'return 3' 'exit 3' 'errx 3' 'thread 3'; do"
+      "for way in 'main_return 3' 'exit 3' 'errx 3' 'thread 3'; do"
       " env $J QUIET=1 LD_PRELOAD=\"$s:$W/double.so\" $W/doors_%s $way | grep -v '^real '; done",
       library, sanitizer, sanitizer, sanitizer);
   struct outcome outcome = workshop_run(command);
@@ -75,7 +75,7 @@ Test(process, a_program_under_valgrind, .timeout = 60) {
   if (workshop_run("valgrind --version").status != 0)
     cr_skip("no valgrind");
   workshop_expect("env QUIET=1 valgrind -q --error-exitcode=66 --trace-children=no env true; "
-                  "for way in 'return 3' 'exit 3' 'errx 3'; do (env $J QUIET=1 valgrind -q "
+                  "for way in 'main_return 3' 'exit 3' 'errx 3'; do (env $J QUIET=1 valgrind -q "
                   "--error-exitcode=66 $W/doors $way;"
                   "echo status $?) | grep -v '^real '; done",
                   0,

@@ -135,4 +135,3 @@ check-loopback-cuda: $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-cuda12
 	$(LOOPBACK_TEST_ENV) $(BUILD)/tests/loopback-cuda
 	$(LOOPBACK_TEST_ENV) $(BUILD)/tests/loopback-cuda12
 
--include $(wildcard $(LOOPBACK)/cudart1?/*.d)

@@ -46,7 +46,7 @@ static void *end_thread_well(void *unused) {
   return unused;
 }
 
-static int by_return(void) {
+static int by_main_return(void) {
   return status;
 }
 static int by_exit(void) {
@@ -177,23 +177,20 @@ static int by_fork_before(void) {
   return wait_for(child);
 }
 
-#define WAYS(WAY)                                                                                  \
-  WAY(return )                                                                                     \
-  WAY(exit)                                                                                        \
-  WAY(quick_exit)                                                                                  \
-  WAY(errx)                                                                                        \
-  WAY(underscore_exit)                                                                             \
-  WAY(Exit)                                                                                        \
-  WAY(abort) WAY(kill) WAY(exit_at_exit) WAY(thread) WAY(pthread_exit) WAY(two_threads)            \
-      WAY(cancelled_thread) WAY(signal) WAY(signal_in_call) WAY(fork) WAY(fork_return)             \
-          WAY(bare_fork) WAY(vfork) WAY(spawn) WAY(fork_before)
+#define WAY(name)                                                                                  \
+  { #name, by_##name }
 
 static const struct {
   const char *name;
   int (*end)(void);
 } ways[] = {
-#define WAY(name) {#name, by_##name},
-    WAYS(WAY)};
+    WAY(main_return),      WAY(exit),      WAY(quick_exit),     WAY(errx),
+    WAY(underscore_exit),  WAY(Exit),      WAY(abort),          WAY(kill),
+    WAY(exit_at_exit),     WAY(thread),    WAY(pthread_exit),   WAY(two_threads),
+    WAY(cancelled_thread), WAY(signal),    WAY(signal_in_call), WAY(fork),
+    WAY(fork_return),      WAY(bare_fork), WAY(vfork),          WAY(spawn),
+    WAY(fork_before),
+};
 
 int main(int argc, char **argv) {
   if (argc < 3)

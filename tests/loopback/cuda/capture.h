@@ -1,12 +1,11 @@
 /* Stream capture: work enqueued on a capturing stream becomes nodes of a graph.
  *
- * The rules are those of the CUDA Programming Guide, "Creating a Graph Using Stream Capture": other
- * streams join by waiting for an event recorded in the capture and must be joined back before it
- * ends; the legacy stream cannot be captured, nor used while a blocking stream is; what waits for
- * captured work is an error and invalidates the capture.
+ * The rules are those of the CUDA Programming Guide, "Creating a Graph Using Stream Capture":
+ * other streams join by waiting for an event recorded in the capture and must be joined back
+ * before it ends; the legacy stream cannot be captured, nor used while a blocking stream is; what
+ * waits for captured work is an error and invalidates the capture.
  *
- * All functions want stream_lock held unless they say otherwise.
- */
+ * All functions want stream_lock held unless they say otherwise. */
 #ifndef LOOPBACK_CUDA_CAPTURE_H
 #define LOOPBACK_CUDA_CAPTURE_H
 
@@ -37,8 +36,8 @@ CUresult capture_get_info(CUstream handle, struct capture_info *info);
 CUstreamCaptureMode capture_exchange_mode(CUstreamCaptureMode mode);
 
 /* For calls that are unsafe while capturing, such as cuMemAlloc:
- * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED where a capture begun in global mode, or a thread-local one
- * of this thread, is under way and the thread's own mode does not allow them. Lock not held. */
+ * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED where a capture begun in global mode, or a thread-local
+ * one of this thread, is under way and the thread's own mode does not allow them. Lock not held. */
 CUresult capture_forbids_unsafe(void);
 
 /* Whether work may be enqueued on a stream: CUDA_ERROR_STREAM_CAPTURE_IMPLICIT for the legacy
@@ -59,8 +58,7 @@ CUresult capture_forbids_wait(CUstream stream);
 CUresult capture_record(CUstream stream, CUevent event, unsigned flags);
 CUresult capture_wait(CUstream stream, CUevent event, unsigned flags);
 
-/* The host looks at an event of a capture: CUDA_ERROR_CAPTURED_EVENT, and the capture is invalid.
- */
+/* The host looks at an event of a capture: CUDA_ERROR_CAPTURED_EVENT; the capture is invalid. */
 CUresult capture_touch_event(CUevent event);
 
 /* The stream is being destroyed. */

@@ -1,9 +1,8 @@
 /* Contexts: what streams, events and memory belong to.
  *
  * Every device has a primary context, shared by all users in the process (the runtime retains it);
- * cuCtxCreate makes others. A context structure is never freed, so that a stale pointer can be told
- * from a live one.
- */
+ * cuCtxCreate makes others. A context structure is never freed, so that a stale pointer can be
+ * told from a live one. */
 #ifndef LOOPBACK_CUDA_CONTEXT_H
 #define LOOPBACK_CUDA_CONTEXT_H
 
@@ -57,8 +56,8 @@ void context_set(CUcontext context);
 CUresult context_push(CUcontext context);
 CUresult context_pop(CUcontext *context);
 
-/* Peer access from one context to another: CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, ..._NOT_ENABLED.
- */
+/* Peer access from one context to another: CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
+ * ..._NOT_ENABLED. */
 CUresult context_enable_peer(CUcontext from, CUcontext to);
 CUresult context_disable_peer(CUcontext from, CUcontext to);
 

@@ -1,10 +1,9 @@
 /* Copies and fills: how far the host waits for them.
  *
- * The rules are "API synchronization behavior" in the CUDA Runtime API: a copy from pageable memory
- * returns once the source has been staged, one to pageable memory when it is done, one between host
- * memory when it is done, synchronous or not; a synchronous one waits, unless it stays on the
- * device.
- */
+ * The rules are "API synchronization behavior" in the CUDA Runtime API: a copy from pageable
+ * memory returns once the source has been staged, one to pageable memory when it is done, one
+ * between host memory when it is done, synchronous or not; a synchronous one waits, unless it
+ * stays on the device. */
 #ifndef LOOPBACK_CUDA_COPY_H
 #define LOOPBACK_CUDA_COPY_H
 

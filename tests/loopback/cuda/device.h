@@ -21,8 +21,8 @@ void devices_create(void);
 /* NULL if there is no such device. */
 struct device *device_get(CUdevice ordinal);
 
-/* CUDA_ERROR_INVALID_VALUE for what is not an attribute. A feature that the loopback lacks reads 0.
- */
+/* CUDA_ERROR_INVALID_VALUE for what is not an attribute. A feature that the loopback lacks reads
+ * 0. */
 CUresult device_attribute(const struct device *device, CUdevice_attribute attribute, int *value);
 
 /* The same bytes for the same physical device in every process. */

@@ -1,10 +1,9 @@
 /* What the files driver_*.c share: how each function of the driver API begins.
  *
  * Those files are the driver API and nothing else: they check arguments and call the units of this
- * folder. The contract of every function there is cuda.h. Functions that take a stream are compiled
- * twice, the second time with CUDA_API_PER_THREAD_DEFAULT_STREAM: cuda.h then gives them their
- * _ptds and _ptsz names.
- */
+ * folder. The contract of every function there is cuda.h. Functions that take a stream are
+ * compiled twice, the second time with CUDA_API_PER_THREAD_DEFAULT_STREAM: cuda.h then gives them
+ * their _ptds and _ptsz names. */
 #ifndef LOOPBACK_CUDA_DRIVER_H
 #define LOOPBACK_CUDA_DRIVER_H
 

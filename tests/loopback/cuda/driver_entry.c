@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The name a header of some CUDA version gives a function: the first row whose version is not above
- * the one asked for. Functions that are not here are X_v2 if there is one, else X: those suffixes
- * are older than any supported program. */
+/* The name a header of some CUDA version gives a function: the first row whose version is not
+ * above the one asked for. Functions that are not here are X_v2 if there is one, else X: those
+ * suffixes are older than any supported program. */
 static const struct {
   const char *name;
   int since;

@@ -71,8 +71,7 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph graph) {
   return graph_destroy(graph);
 }
 
-/* "If nodes is NULL, this function will return the number of nodes in numNodes": cuGraphGetNodes.
- */
+/* "If nodes is NULL, this function will return the number of nodes": cuGraphGetNodes. */
 CUresult CUDAAPI cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
   DRIVER_TRY(process_check());
   DRIVER_TRY(graph_check(graph));

@@ -1,7 +1,6 @@
 /* Driver API: names that headers before CUDA 13 give to functions, for programs built against
- * those.
- * __CUDA_API_VERSION_INTERNAL makes cuda.h declare them, and declare nothing by its newest name
- * alone. */
+ * those. __CUDA_API_VERSION_INTERNAL makes cuda.h declare them, and declare nothing by its newest
+ * name alone. */
 #define __CUDA_API_VERSION_INTERNAL
 #include "tests/loopback/cuda/driver.h"
 

@@ -71,8 +71,8 @@ static CUresult find(CUevent event) {
   return handle_is_live(&events, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* The recording's sequence number is the next of the stream; it is known only once the entry is in.
- */
+/* The recording's sequence number is the next of the stream; it is known only once the entry is
+ * in. */
 static CUresult record_in_stream(CUevent event, CUstream stream) {
   struct recording *recording = calloc(1, sizeof *recording);
   if (!recording)
@@ -82,11 +82,10 @@ static CUresult record_in_stream(CUevent event, CUstream stream) {
   struct marker done = {0};
   CUresult result = stream_enqueue(stream, &work, &done);
   recording->marker = done;
-  if (result != CUDA_SUCCESS) {
+  if (result != CUDA_SUCCESS) { /* stream_enqueue has given up one reference */
     unreference(recording);
-    return result;
+    return result; /* NOLINT(clang-analyzer-unix.Malloc) */
   }
-  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the entry holds the other reference */
   if (!handle_is_live(&events, event)) { /* destroyed while the queue was full */
     unreference(recording);
     return CUDA_ERROR_INVALID_HANDLE;

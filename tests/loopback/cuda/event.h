@@ -9,8 +9,8 @@
 #include "tests/loopback/cuda/context.h"
 #include "tests/loopback/cuda/stream.h"
 
-/* One recording of an event. Outlives the event if work still waits for it. Guarded by stream_lock.
- */
+/* One recording of an event. Outlives the event if work still waits for it. Guarded by
+ * stream_lock. */
 struct recording {
   unsigned references;
   struct marker marker;

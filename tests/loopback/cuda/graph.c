@@ -155,8 +155,8 @@ static CUresult await_last_launch(CUgraphExec exec, CUstream stream) {
   marker_hold(exec->last);
   *recording = (struct recording){.references = 1, .marker = exec->last};
   struct work work = {.kind = WORK_AWAIT, .recording = recording};
-  return stream_enqueue(stream, &work,
-                        NULL); /* NOLINT(clang-analyzer-unix.Malloc): takes it over */
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the entry takes it over */
+  return stream_enqueue(stream, &work, NULL);
 }
 
 static CUresult launch(CUgraphExec exec, CUstream stream) {

@@ -6,8 +6,7 @@
  * that is never guaranteed there.
  *
  * A graph belongs to one thread at a time ("graph objects are not thread-safe": CUDA Programming
- * Guide). Launches of one executable graph are ordered among themselves.
- */
+ * Guide). Launches of one executable graph are ordered among themselves. */
 #ifndef LOOPBACK_CUDA_GRAPH_H
 #define LOOPBACK_CUDA_GRAPH_H
 

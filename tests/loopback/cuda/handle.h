@@ -1,8 +1,7 @@
 /* Which handles are alive. A program's handle is looked up here before it is followed, so that a
  * destroyed or invented one is an error and not a crash.
  *
- * The caller serialises: each kind is used under the lock of the file that owns the kind.
- */
+ * The caller serialises: each kind is used under the lock of the file that owns the kind. */
 #ifndef LOOPBACK_CUDA_HANDLE_H
 #define LOOPBACK_CUDA_HANDLE_H
 

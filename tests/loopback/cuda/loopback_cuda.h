@@ -5,9 +5,8 @@
  * each); no device code runs. cuda.h and cuda_runtime_api.h are the contract of everything else;
  * settings.h names the environment variables.
  *
- * Used by the loopback NCCL, which moves data between buffers of the program as a collective kernel
- * would.
- */
+ * Used by the loopback NCCL, which moves data between buffers of the program as a collective
+ * kernel would. */
 #ifndef LOOPBACK_CUDA_H
 #define LOOPBACK_CUDA_H
 

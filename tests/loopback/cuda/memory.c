@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/loopback/cuda/loopback_cuda.h"
 #include "tests/loopback/cuda/process.h"
@@ -274,8 +275,8 @@ static enum memory_place place_of(const struct memory *entry) {
   abort();
 }
 
-/* Whether size bytes from offset on are inside the entry at index, or go on in mapped neighbours of
- * the same reservation. */
+/* Whether size bytes from offset on are inside the entry at index, or go on in mapped neighbours
+ * of the same reservation. */
 static bool holds(size_t index, size_t offset, size_t size, bool write) {
   for (;;) {
     const struct memory *entry = &entries[index];
@@ -314,6 +315,8 @@ CUresult memory_view(const void *address, size_t size, unsigned places, bool wri
 
 void *loopback_device_memory(const void *device_pointer, size_t size) {
   struct memory_view view;
+  if (process_is_forked()) /* the lock may be held by a thread that is gone */
+    return NULL;
   return memory_view(device_pointer, size, PLACE_FOR_DEVICE, false, &view) == CUDA_SUCCESS
              ? view.bytes
              : NULL;
@@ -328,7 +331,12 @@ void memory_free_context(CUcontext context) {
 }
 
 void memory_check_all(void) {
-  pthread_mutex_lock(&lock);
+  struct timespec soon;
+  clock_gettime(CLOCK_REALTIME, &soon);
+  soon.tv_sec += 1;
+  /* A process may exit from a signal handler that interrupted the holder. */
+  if (pthread_mutex_timedlock(&lock, &soon) != 0)
+    return;
   for (size_t i = 0; i < count; i++)
     check(&entries[i]);
   pthread_mutex_unlock(&lock);

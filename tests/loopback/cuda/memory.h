@@ -1,8 +1,7 @@
 /* Memory that a device may use: what was allocated or registered, and where its bytes are.
  *
  * One lock guards the registry; it is taken last of all locks and never while waiting. Functions
- * may be called from any thread, workers included, unless they say otherwise.
- */
+ * may be called from any thread, workers included, unless they say otherwise. */
 #ifndef LOOPBACK_CUDA_MEMORY_H
 #define LOOPBACK_CUDA_MEMORY_H
 
@@ -93,7 +92,8 @@ size_t memory_left(struct device *device);
 /* Frees all that belongs to a context. */
 void memory_free_context(CUcontext context);
 
-/* Checks every canary; ends the process with abort if one is gone. */
+/* Checks every canary; ends the process with abort if one is gone. Gives up after a second if
+ * the lock cannot be had. */
 void memory_check_all(void);
 
 #endif

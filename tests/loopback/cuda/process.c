@@ -64,6 +64,10 @@ bool process_is_alive(void) {
   return atomic_load_explicit(&state, memory_order_acquire) == PROCESS_READY;
 }
 
+bool process_is_forked(void) {
+  return atomic_load_explicit(&state, memory_order_acquire) == PROCESS_FORKED;
+}
+
 void process_enter_worker(void) {
   is_worker = true;
 }

@@ -1,8 +1,7 @@
 /* The driver's state in this process: before cuInit, in use, in a forked child, or while the
  * process exits.
  *
- * Every function of the driver API but the error names begins with process_check.
- */
+ * Every function of the driver API but the error names begins with process_check. */
 #ifndef LOOPBACK_CUDA_PROCESS_H
 #define LOOPBACK_CUDA_PROCESS_H
 
@@ -23,6 +22,9 @@ CUresult process_check(void);
 
 /* False in a forked child and during exit: locks may then be held by threads that are gone. */
 bool process_is_alive(void);
+
+/* Whether this is a forked child of a process that had called cuInit. */
+bool process_is_forked(void);
 
 /* Marks the calling thread as a stream's worker for good. */
 void process_enter_worker(void);

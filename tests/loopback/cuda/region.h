@@ -3,9 +3,9 @@
  *        guard | canary | bytes of the program | canary | guard
  *
  * The bytes end at the guard page, but for what their alignment leaves over; that rest, and the
- * rest of the first page, hold a canary. A hidden region has two addresses: the one a program gets,
- * where every access faults, and the one the loopback itself uses. Otherwise the two are one.
- */
+ * rest of the first page, hold a canary. A hidden region has two addresses: the one a program
+ * gets, where every access faults, and the one the loopback itself uses. Otherwise the two are
+ * one. */
 #ifndef LOOPBACK_CUDA_REGION_H
 #define LOOPBACK_CUDA_REGION_H
 
@@ -25,8 +25,8 @@ struct region {
   size_t size;   /* of the program's bytes */
 };
 
-/* False if there is no address space. Small regions are filled with a pattern: device memory starts
- * undefined. */
+/* False if there is no address space. Small regions are filled with a pattern: device memory
+ * starts undefined. */
 bool region_create(struct region *region, size_t size, bool hidden);
 void region_destroy(struct region *region);
 

@@ -9,8 +9,7 @@
  *
  * The legacy default stream of a context is ordered with all its blocking streams both ways (CUDA
  * Runtime API, Stream synchronization behavior): an entry of it waits for all that was enqueued
- * there before, and they for it.
- */
+ * there before, and they for it. */
 #ifndef LOOPBACK_CUDA_STREAM_H
 #define LOOPBACK_CUDA_STREAM_H
 

@@ -2,8 +2,7 @@
  *
  * A piece of work is first described (the program's addresses), then bound (the loopback's
  * addresses), then run by a worker. A graph keeps descriptions and binds a copy of them at each
- * launch, since memory may have been freed in between.
- */
+ * launch, since memory may have been freed in between. */
 #ifndef LOOPBACK_CUDA_WORK_H
 #define LOOPBACK_CUDA_WORK_H
 
@@ -84,8 +83,8 @@ void work_run(const struct work *work);
 /* Gives up what the work owns. stream_lock must not be held. */
 void work_release(struct work *work);
 
-/* Copies a node's description: host functions, copies and fills own nothing as long as they are not
- * bound. */
+/* Copies a node's description: host functions, copies and fills own nothing as long as they are
+ * not bound. */
 bool work_is_node(const struct work *work);
 
 #endif

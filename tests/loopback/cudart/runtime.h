@@ -5,10 +5,9 @@
  * The contract of every cuda... function is cuda_runtime_api.h. Error codes of the two interfaces
  * have been equal since CUDA 10.1, and so are the flags that are passed through.
  *
- * Functions with a default stream live in copy.c and stream.c, which are compiled twice: the second
- * time with CUDA_API_PER_THREAD_DEFAULT_STREAM, whereupon the header gives them their _ptds and
- * _ptsz names.
- */
+ * Functions with a default stream live in copy.c and stream.c, which are compiled twice: the
+ * second time with CUDA_API_PER_THREAD_DEFAULT_STREAM, whereupon the header gives them their _ptds
+ * and _ptsz names. */
 #ifndef LOOPBACK_CUDART_RUNTIME_H
 #define LOOPBACK_CUDART_RUNTIME_H
 

@@ -4,10 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/loopback/cuda/loopback_cuda.h"
 #include "tests/loopback/test/gate.h"
 
-/* The exit status of a child that runs body; -1 if it was killed or did not end within ten seconds.
- */
+/* The exit status of a child that runs body; -1 if it was killed or did not end within ten
+ * seconds. */
 static int status_of_child(int (*body)(void)) {
   int status;
   pid_t child = fork();
@@ -19,6 +20,8 @@ static int status_of_child(int (*body)(void)) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+static void *shared; /* memory of the parent */
+
 static int use_cuda(void) {
   void *memory;
   int count;
@@ -28,18 +31,19 @@ static int use_cuda(void) {
     return 2;
   if (cudaDeviceSynchronize() != cudaErrorInitializationError)
     return 3;
-  return cuCtxSynchronize() == CUDA_ERROR_NOT_INITIALIZED ? 0 : 4;
+  if (loopback_device_memory(shared, 1))
+    return 4;
+  return cuCtxSynchronize() == CUDA_ERROR_NOT_INITIALIZED ? 0 : 5;
 }
 
 Test(cuda_process, a_forked_child_has_no_cuda_but_ends) {
   struct gate gate;
-  void *memory;
-  succeeds(cudaMalloc(&memory, 100));
+  succeeds(cudaMalloc(&shared, 100));
   gate_close(&gate, NULL);
   cr_assert(eq(int, status_of_child(use_cuda), 0));
   gate_open(&gate);
   succeeds(cudaDeviceSynchronize());
-  succeeds(cudaFree(memory));
+  succeeds(cudaFree(shared));
 }
 
 static int use_cuda_first(void) {
