@@ -38,7 +38,7 @@ say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
 include .deps/paths.mk
 .deps/paths.mk: tools/deps
-	tools/deps
+	tools/deps $(if $(filter check-gpu gpu-programs,$(MAKECMDGOALS)),--gpu)
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)

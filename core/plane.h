@@ -25,8 +25,9 @@
 #include "core/unit.h"
 
 #define PLANE_VERSION 1u
-#define PLANE_RING 4096u      /* entries of a log; a power of two */
-#define PLANE_RUN_AHEAD 2048u /* a stream's launch queue holds 1024: no rank runs that far ahead   \
+#define PLANE_RING 4096u /* entries of a log; a power of two */
+#define PLANE_RUN_AHEAD                                                                            \
+  2048u                       /* a stream's launch queue holds 1024: no rank runs that far ahead   \
                                */
 #define PLANE_TEXT 65536u     /* bytes of a log's texts; a power of two */
 #define PLANE_RANKS_MAX 4096u /* ranks of a team */

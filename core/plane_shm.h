@@ -58,8 +58,8 @@ struct segment;
  * another number of slots. A slot is taken once: not again after its rank has died or detached.
  *
  * A segment left by a dead job under the same name (nobody alive holds a lock on it) is replaced.
- * Takes microseconds, or up to SEGMENT_ATTACH_SECONDS (segment.h) if another process is stopped
- * while it attaches. Thread-safe. */
+ * Takes a fraction of a millisecond, or up to SEGMENT_ATTACH_SECONDS (segment.h) if another process
+ * is stopped while it attaches. Thread-safe. */
 struct segment *segment_attach(const char *name, uint32_t slots, uint32_t slot, uint32_t expected,
                                const struct attachment *me, char *reason);
 

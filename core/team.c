@@ -117,10 +117,6 @@ void team_published(struct team *team) {
   uint64_t attention = atomic_load_explicit(&team->shared->attention, memory_order_relaxed);
   if (attention % PLANE_EVENT != 0)
     team->plane->ring(team->plane);
-  if (attention / PLANE_EVENT != team->calm / PLANE_EVENT) {
-    team->attend = true;
-    team->calm = attention / PLANE_EVENT * PLANE_EVENT;
-  }
 }
 
 /* Passes an index. */

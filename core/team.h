@@ -58,7 +58,6 @@ struct team {
   uint32_t reals;         /* units issued for real; wraps */
   uint32_t run_start;     /* index where the present run of reals, or of shadows, began; wraps */
   bool run_real;
-  bool attend; /* an event wants team_events to be called */
 
   struct plane *plane;
   struct learner *learner;
@@ -136,6 +135,13 @@ static inline bool team_commit(struct team *team, struct unit unit) {
   return true;
 }
 
+/* Whether something has happened that an active rank must hear of before it issues anything:
+ * team_events. */
+static inline bool team_must_attend(const struct team *team) {
+  uint64_t attention = atomic_load_explicit(&team->shared->attention, memory_order_relaxed);
+  return attention / PLANE_EVENT != team->calm / PLANE_EVENT;
+}
+
 /* Parks on a unit, or on LEAVE. No claim may be open. `flags`: enum claim_flag. The members are
  * copied; a unit of more than UNIT_MEMBERS_MAX members is not, and must stay until it has settled.
  */
@@ -189,7 +195,7 @@ struct lossy_event {
 };
 
 /* What has happened since the last call that active ranks must know; false if nothing (more). Call
- * until false when team->attend is set. */
+ * until false where team_must_attend. */
 bool team_events(struct team *team, struct lossy_event *event);
 
 /* After FAILURE_RANK: one failure brings others with it (an active rank aborts because a peer was

@@ -62,6 +62,8 @@ void team_report_lossy(struct team *team, uint8_t kind) {
 }
 
 bool team_events(struct team *team, struct lossy_event *event) {
+  /* Noted first: what happens while we look is looked for again. */
+  uint64_t calm = atomic_load(&team->shared->attention) / PLANE_EVENT * PLANE_EVENT;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     struct plane_log *log = team->plane->logs[rank];
     uint32_t count = atomic_load(&log->lossy_count);
@@ -74,7 +76,7 @@ bool team_events(struct team *team, struct lossy_event *event) {
                                   (uint8_t)atomic_load(&log->lossy_kind)};
     return true;
   }
-  team->attend = false;
+  team->calm = calm;
   return false;
 }
 
@@ -124,8 +126,8 @@ bool team_is_between_iterations(const struct team *team) {
 bool team_is_valid(const struct team *team) {
   const struct plane *plane = team->plane;
   return team->own == plane->logs[plane->rank] && team->head == atomic_load(&team->own->head) &&
-         team->head <= team->limit &&
-         team->text_from <= team->text_end && team->text_end - team->text_from <= PLANE_TEXT &&
+         team->head <= team->limit && team->text_from <= team->text_end &&
+         team->text_end - team->text_from <= PLANE_TEXT &&
          (team->expected.nmembers == 0 || team->symbol_expected != SYMBOL_NONE) &&
          (!team->claimed || team->claim.nmembers == 0 || team->claim_hash != 0);
 }

@@ -57,6 +57,8 @@ uint64_t unit_coarse_hash(struct unit unit) {
 }
 
 /* Names as NCCL's documentation spells them, in the order of nccl.h. */
+#define NAMES(table) (sizeof(table) / sizeof *(table))
+
 static const char *const kind_names[] = {
     [MEMBER_ALLREDUCE] = "allreduce",
     [MEMBER_BROADCAST] = "broadcast",
@@ -67,6 +69,10 @@ static const char *const kind_names[] = {
     [MEMBER_GATHER] = "gather",
     [MEMBER_SCATTER] = "scatter",
 };
+
+const char *member_kind_name(uint8_t kind) {
+  return kind < NAMES(kind_names) && kind_names[kind] ? kind_names[kind] : "unknown";
+}
 static const char *const reduction_names[] = {"sum", "prod", "max", "min", "avg"};
 static const char *const datatype_names[] = {
     "int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
@@ -92,8 +98,6 @@ __attribute__((format(printf, 2, 3))) static void text_add(struct text *text, co
   text->at += added;
   text->left -= added;
 }
-
-#define NAMES(table) (sizeof(table) / sizeof *(table))
 
 static void describe_member(const struct member *member, struct text *text) {
   if (member->kind < NAMES(kind_names) && kind_names[member->kind])

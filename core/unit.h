@@ -65,6 +65,9 @@ uint64_t unit_hash(struct unit unit); /* never 0 */
 /* The same, without counts: units that differ in counts only have equal coarse hashes. Never 0. */
 uint64_t unit_coarse_hash(struct unit unit);
 
+/* "allreduce": NCCL's name of a member_kind, or "unknown". */
+const char *member_kind_name(uint8_t kind);
+
 /* Writes "allreduce(sum, float32, 1024)" or "group{...}" for messages; always terminated; returns
  * text. */
 const char *unit_describe(struct unit unit, char *text, size_t size);

@@ -252,18 +252,19 @@ static bool is_strict(struct unit unit) {
 }
 
 /* What has happened on joined ranks that this rank's program must hear of. */
-ncclResult_t answer_notice(struct endpoint *end) {
+static ncclResult_t notice(struct endpoint *end) {
   struct lossy_event event;
   ncclResult_t result = ncclSuccess;
-  while (end->team->attend && team_events(end->team, &event)) {
+  while (team_must_attend(end->team) && team_events(end->team, &event)) {
     /* Issued before the program heard of the first: nothing that it could have done about it. */
     if (event.index < end->lossy_told)
       continue;
     report_lossy_event(&event);
     result = ncclInvalidUsage;
   }
+  /* What this call is about to issue, the program can do nothing about either. */
   if (result != ncclSuccess)
-    end->lossy_told = end->team->head;
+    end->lossy_told = end->team->head + 1;
   return result;
 }
 
@@ -271,7 +272,9 @@ ncclResult_t answer_notice(struct endpoint *end) {
 static void begin(struct wish *wish) {
   struct endpoint *end = wish->end;
   wish->settled = false;
-  wish->notice = ncclSuccess;
+  /* Before anything new is issued: all ranks that wait for the device in between hear of it in the
+   * same call. */
+  wish->notice = unit_is_leave(wish->unit) ? ncclSuccess : notice(end);
   if (end->state != RANK_PRESENT) {
     settle_wish(wish, unit_is_leave(wish->unit) ? ncclSuccess : ncclRemoteError);
   } else if (unit_is_leave(wish->unit)) {
@@ -306,7 +309,4 @@ void answer(struct wish *wishes, uint32_t nwishes) {
       atomic_fetch_sub(&wishes[i].end->inside, 1);
     shadows_free(&stay.shadows);
   }
-  for (uint32_t i = 0; i < nwishes; i++)
-    if (!unit_is_leave(wishes[i].unit))
-      wishes[i].notice = answer_notice(wishes[i].end);
 }

@@ -39,8 +39,4 @@ int answer_root(struct endpoint *end, const struct communicator *comm, uint64_t 
  * sends what is in its receive buffer. False after a failure (logged). */
 bool answer_broadcast(struct call *call, uint64_t index);
 
-/* After a commit with team->attend set: the error that the call must return although it is issued,
- * or ncclSuccess. */
-ncclResult_t answer_notice(struct endpoint *end);
-
 #endif

@@ -30,7 +30,7 @@ static inline ncclResult_t issue(const struct call *call) {
     return call_issue(call);
   struct endpoint *end = comm->end;
   bool plain = call->kind != MEMBER_BROADCAST && end->trace == NULL && end->state == RANK_PRESENT;
-  if (plain && !end->team->attend && team_commit(end->team, (struct unit){&member, 1}))
+  if (plain && !team_must_attend(end->team) && team_commit(end->team, (struct unit){&member, 1}))
     return call_issue(call);
   return issue_slowly(*call, comm, &member);
 }

@@ -116,13 +116,11 @@ void report_return(const struct endpoint *end, uint64_t index) {
 }
 
 void report_lossy_event(const struct lossy_event *event) {
-  char text[DESCRIPTION];
-  struct member member = {.count = 0, .root = ROOT_NONE, .kind = event->kind};
-  log_line(LOG_LEVEL_WARN,
-           "rank %u has joined and could only send zeros to collective %llu, %s: ncclInvalidUsage. "
-           "Set NCCL_JOIN_LOSSY=zero to allow that",
-           event->rank, (unsigned long long)event->index,
-           describe((struct unit){&member, 1}, text));
+  log_line(
+      LOG_LEVEL_WARN,
+      "rank %u has joined and could only send zeros to collective %llu, an %s: ncclInvalidUsage. "
+      "Set NCCL_JOIN_LOSSY=zero to allow that",
+      event->rank, (unsigned long long)event->index, member_kind_name(event->kind));
 }
 
 void report_shadow_failure(struct unit unit, const char *reason) {

@@ -285,17 +285,17 @@ Test(team, a_lossy_shadow_reaches_active_ranks_with_their_next_unit) {
   struct lossy_event event;
   team_claim_leave(teams[2]);
   cr_assert(team_commit(teams[0], unit(&A)));
-  cr_assert_not(teams[0]->attend);
+  cr_assert_not(team_must_attend(teams[0]));
   cr_assert_eq(team_poll(teams[2], &got), TEAM_SHADOW);
   team_report_lossy(teams[2], MEMBER_ALLGATHER);
-  cr_assert(team_commit(teams[0], unit(&A)));
-  cr_assert(teams[0]->attend);
+  cr_assert(team_must_attend(teams[0]));
+  cr_assert_not(team_must_attend(teams[2]), "it knows");
   cr_assert(team_events(teams[0], &event));
   cr_assert_eq(event.rank, 2);
   cr_assert_eq(event.index, 8);
   cr_assert_eq(event.kind, MEMBER_ALLGATHER);
   cr_assert_not(team_events(teams[0], &event));
-  cr_assert_not(teams[0]->attend);
+  cr_assert_not(team_must_attend(teams[0]));
 }
 
 Test(team, nobody_runs_further_ahead_than_the_logs_reach) {
@@ -373,4 +373,16 @@ Test(team, nobody_is_woken_when_nobody_waits) {
   atomic_fetch_add(&teams[1]->shared->attention, PLANE_WAITER);
   cr_assert(team_commit(teams[0], unit(&A)));
   cr_assert_eq(plane_memory_rings(memory), rings + 1);
+}
+
+Test(team, the_rank_that_began_a_failure_is_named) {
+  learn_loop();
+  struct unit got;
+  team_claim(teams[0], unit(&C), 0);
+  team_end(teams[2], RANK_FAILED); /* it aborted because rank 1 was killed */
+  plane_memory_kill(memory, 1);
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
+  cr_assert_eq(teams[0]->failure_rank, 2);
+  team_find_culprit(teams[0]);
+  cr_assert_eq(teams[0]->failure_rank, 1);
 }

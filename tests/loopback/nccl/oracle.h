@@ -16,7 +16,8 @@ void oracle_publish(struct ncclComm *comm, const struct unit *unit);
 /* After that exchange. Returns only if all ranks published the same descriptor. */
 void oracle_compare(struct ncclComm *comm, const struct unit *unit);
 
-/* Ends the run over two descriptions that differ: "MISMATCH on communicator H, WHERE" and a line for each. */
+/* Ends the run over two descriptions that differ: "MISMATCH on communicator H, WHERE" and a line for each. With
+ * LOOPBACK_MISMATCH=hang says so, and never returns. */
 _Noreturn void oracle_mismatch(struct ncclComm *comm, const char *where, int rank_a, const char *a, int rank_b,
                                const char *b);
 

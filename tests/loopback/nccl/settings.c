@@ -38,6 +38,7 @@ static void settings_read(void) {
   settings.duplicate_gpu_error = setting_choice("LOOPBACK_DUPLICATE_GPU", "allow", "error") == 1;
   settings.hang_seconds = setting_seconds("LOOPBACK_HANG_S", hang_seconds_default);
   settings.death_is_error = setting_choice("LOOPBACK_DEATH", "error", "hang") == 0;
+  settings.mismatch_hangs = setting_choice("LOOPBACK_MISMATCH", "stop", "hang") == 1;
   const char *log = getenv("LOOPBACK_LOG");
   settings.log = log != NULL && *log != '\0' ? strdup(log) : NULL;
 }
