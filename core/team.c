@@ -165,12 +165,12 @@ static void show_claim(struct team *team) {
   if (!team->claim_written) {
     if (team->claim.nmembers != 0 && !team_write_text(team))
       return;
-    atomic_store_explicit(&own->claim, 0, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    STORE(own->claim_hash, team->claim_hash);
-    STORE(own->claim_bytes, unit_bytes(team->claim));
-    STORE(own->claim_text, team->claim_text);
-    STORE(own->claim_flags, team->claim_flags);
+    /* Releases: whoever sees a new field sees that the old claim is gone, and that our head had passed it before. */
+    atomic_store_explicit(&own->claim, 0, memory_order_release);
+    atomic_store_explicit(&own->claim_hash, team->claim_hash, memory_order_release);
+    atomic_store_explicit(&own->claim_bytes, unit_bytes(team->claim), memory_order_release);
+    atomic_store_explicit(&own->claim_text, team->claim_text, memory_order_release);
+    atomic_store_explicit(&own->claim_flags, team->claim_flags, memory_order_release);
     team->claim_written = true;
   }
   /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
@@ -235,10 +235,14 @@ static bool find_text(const struct team *team, uint32_t *rank, uint32_t flags, u
   if (*rank >= team->plane->nranks)
     return false;
   const struct plane_log *log = team->plane->logs[*rank];
-  *position = LOAD(log->claim_text);
-  atomic_thread_fence(memory_order_acquire);
-  if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head)
-    return atomic_load(&log->claim) == team->head + 1;
+  if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head) {
+    *position = atomic_load_explicit(&log->claim_text, memory_order_acquire);
+    if (atomic_load_explicit(&log->claim, memory_order_acquire) == team->head + 1)
+      return true;
+    /* It has passed the index in this moment, and claims another already. */
+    if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head)
+      return false;
+  }
   flags = LOAD(log->entries[team->head % PLANE_RING].flags);
   *position = flags >> ENTRY_FLAG_BITS;
   return (flags & ENTRY_REAL) != 0;
@@ -326,12 +330,11 @@ static bool gather_claims(struct team *team) {
     if (atomic_load(&log->claim) != at)
       return false;
     struct claim *claim = &team->claims[rank];
-    claim->hash = LOAD(log->claim_hash);
-    claim->bytes = LOAD(log->claim_bytes);
-    claim->flags = LOAD(log->claim_flags);
-    claim->text = LOAD(log->claim_text);
-    atomic_thread_fence(memory_order_acquire);
-    if (LOAD(log->claim) != at)
+    claim->hash = atomic_load_explicit(&log->claim_hash, memory_order_acquire);
+    claim->bytes = atomic_load_explicit(&log->claim_bytes, memory_order_acquire);
+    claim->flags = atomic_load_explicit(&log->claim_flags, memory_order_acquire);
+    claim->text = atomic_load_explicit(&log->claim_text, memory_order_acquire);
+    if (atomic_load_explicit(&log->claim, memory_order_acquire) != at)
       return false;
   }
   return true;
