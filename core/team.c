@@ -165,7 +165,8 @@ static void show_claim(struct team *team) {
   if (!team->claim_written) {
     if (team->claim.nmembers != 0 && !team_write_text(team))
       return;
-    /* Releases: whoever sees a new field sees that the old claim is gone, and that our head had passed it before. */
+    /* Releases: whoever sees a new field sees that the old claim is gone, and that our head had
+     * passed it before. */
     atomic_store_explicit(&own->claim, 0, memory_order_release);
     atomic_store_explicit(&own->claim_hash, team->claim_hash, memory_order_release);
     atomic_store_explicit(&own->claim_bytes, unit_bytes(team->claim), memory_order_release);

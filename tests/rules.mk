@@ -43,6 +43,11 @@ $(BUILD)/check/join: $(JOIN_TEST_OBJECTS)
 
 # ---- make check -------------------------------------------------------------------------------------------------
 
+# Part of the product: nccl-join run --loopback. A GPU machine may lack the headers of one release of CUDA.
+ifneq ($(CUDA12_INCLUDE),)
+all: loopback
+endif
+
 CHECKS = unit simulation interpose tools join
 # These call the stand-ins themselves.
 LOOPBACK_CHECKS = $(BUILD)/check/hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
@@ -82,7 +87,15 @@ lint:
 	$(Q)shellcheck $(SHELL_FILES)
 	$(call say,CPPCHECK,)
 	$(Q)cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr --enable=warning,performance,portability \
-	  --suppress=missingIncludeSystem -D_GNU_SOURCE -I. core hooks interpose tools
+	  --suppress=missingIncludeSystem -D_GNU_SOURCE -DNCCL_VERSION_CODE=22809 -I. core hooks interpose tools
 	$(call say,TIDY,)
 	$(Q)printf '%s\n' $(filter core/%.c hooks/%.c interpose/%.c tools/%.c,$(C_FILES)) | \
 	  xargs -P2 -n4 sh -c 'clang-tidy --quiet "$$@" -- $(TIDY_FLAGS) 2>/dev/null' clang-tidy
+
+help:
+	@sed -n '3,6s/^#  *//p' Makefile
+	@echo 'make lint         formatting, shellcheck, cppcheck, clang-tidy'
+	@echo 'make install      to PREFIX=$(PREFIX)'
+	@echo 'make check-gpu    the test programs on real NCCL, where there is a GPU'
+	@echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'
+	@echo 'make clean'

@@ -92,8 +92,8 @@ size_t memory_left(struct device *device);
 /* Frees all that belongs to a context. */
 void memory_free_context(CUcontext context);
 
-/* Checks every canary; ends the process with abort if one is gone. Gives up after a second if
- * the lock cannot be had. */
+/* Checks every canary; ends the process with abort if one is gone. Gives up after a second if the
+ * lock cannot be had. */
 void memory_check_all(void);
 
 #endif

@@ -99,7 +99,7 @@ cudaError_t CUDARTAPI cudaMemcpy(void *to, const void *from, size_t size,
 
 cudaError_t CUDARTAPI cudaMemcpyAsync(void *to, const void *from, size_t size,
                                       enum cudaMemcpyKind kind, cudaStream_t stream) {
-  return runtime_result(copy_async(to, from, size, kind, runtime_stream(stream)));
+  return runtime_result(copy_async(to, from, size, kind, stream));
 }
 
 cudaError_t CUDARTAPI cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
@@ -114,8 +114,7 @@ cudaError_t CUDARTAPI cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *f
                                         enum cudaMemcpyKind kind, cudaStream_t stream) {
   CUDA_MEMCPY2D described;
   CUresult result = describe(&described, to, to_pitch, from, from_pitch, width, rows, kind);
-  return runtime_result(result == CUDA_SUCCESS ? cuMemcpy2DAsync(&described, runtime_stream(stream))
-                                               : result);
+  return runtime_result(result == CUDA_SUCCESS ? cuMemcpy2DAsync(&described, stream) : result);
 }
 
 cudaError_t CUDARTAPI cudaMemset(void *to, int value, size_t size) {
@@ -123,8 +122,7 @@ cudaError_t CUDARTAPI cudaMemset(void *to, int value, size_t size) {
 }
 
 cudaError_t CUDARTAPI cudaMemsetAsync(void *to, int value, size_t size, cudaStream_t stream) {
-  RUNTIME_CALL(
-      cuMemsetD8Async((CUdeviceptr)to, (unsigned char)value, size, runtime_stream(stream)));
+  RUNTIME_CALL(cuMemsetD8Async((CUdeviceptr)to, (unsigned char)value, size, stream));
 }
 
 cudaError_t CUDARTAPI cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t rows) {
@@ -133,6 +131,6 @@ cudaError_t CUDARTAPI cudaMemset2D(void *to, size_t pitch, int value, size_t wid
 
 cudaError_t CUDARTAPI cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width,
                                         size_t rows, cudaStream_t stream) {
-  RUNTIME_CALL(cuMemsetD2D8Async((CUdeviceptr)to, pitch, (unsigned char)value, width, rows,
-                                 runtime_stream(stream)));
+  RUNTIME_CALL(
+      cuMemsetD2D8Async((CUdeviceptr)to, pitch, (unsigned char)value, width, rows, stream));
 }

@@ -6,8 +6,8 @@
  * have been equal since CUDA 10.1, and so are the flags that are passed through.
  *
  * Functions with a default stream live in copy.c and stream.c, which are compiled twice: the
- * second time with CUDA_API_PER_THREAD_DEFAULT_STREAM, whereupon the header gives them their _ptds
- * and _ptsz names. */
+ * second time with CUDA_API_PER_THREAD_DEFAULT_STREAM, whereupon the headers give these and the driver
+ * functions that they call their _ptds and _ptsz names. */
 #ifndef LOOPBACK_CUDART_RUNTIME_H
 #define LOOPBACK_CUDART_RUNTIME_H
 
@@ -46,15 +46,6 @@ cudaError_t runtime_unsupported(const char *what);
 /* The driver's device addresses are integers. */
 static inline void *runtime_address(CUdeviceptr address) {
   return (void *)address; /* NOLINT(performance-no-int-to-ptr) */
-}
-
-/* The stream that a handle means to the caller of this compilation's names. */
-static inline CUstream runtime_stream(cudaStream_t stream) {
-#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-  return stream ? stream : CU_STREAM_PER_THREAD;
-#else
-  return stream;
-#endif
 }
 
 #endif

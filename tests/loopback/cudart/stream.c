@@ -4,27 +4,27 @@
 #include <stdlib.h>
 
 cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t stream) {
-  RUNTIME_CALL(cuStreamSynchronize(runtime_stream(stream)));
+  RUNTIME_CALL(cuStreamSynchronize(stream));
 }
 
 cudaError_t CUDARTAPI cudaStreamQuery(cudaStream_t stream) {
-  RUNTIME_CALL(cuStreamQuery(runtime_stream(stream)));
+  RUNTIME_CALL(cuStreamQuery(stream));
 }
 
 cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
-  RUNTIME_CALL(cuStreamWaitEvent(runtime_stream(stream), event, flags));
+  RUNTIME_CALL(cuStreamWaitEvent(stream, event, flags));
 }
 
 cudaError_t CUDARTAPI cudaStreamGetFlags(cudaStream_t stream, unsigned *flags) {
-  RUNTIME_CALL(cuStreamGetFlags(runtime_stream(stream), flags));
+  RUNTIME_CALL(cuStreamGetFlags(stream, flags));
 }
 
 cudaError_t CUDARTAPI cudaStreamGetPriority(cudaStream_t stream, int *priority) {
-  RUNTIME_CALL(cuStreamGetPriority(runtime_stream(stream), priority));
+  RUNTIME_CALL(cuStreamGetPriority(stream, priority));
 }
 
 cudaError_t CUDARTAPI cudaStreamGetId(cudaStream_t stream, unsigned long long *id) {
-  RUNTIME_CALL(cuStreamGetId(runtime_stream(stream), id));
+  RUNTIME_CALL(cuStreamGetId(stream, id));
 }
 
 #if CUDART_VERSION >= 12080
@@ -32,7 +32,7 @@ cudaError_t CUDARTAPI cudaStreamGetDevice(cudaStream_t stream, int *device) {
   CUcontext context;
   CUresult result = device ? runtime_enter() : CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)
-    result = cuStreamGetCtx(runtime_stream(stream), &context);
+    result = cuStreamGetCtx(stream, &context);
   if (result == CUDA_SUCCESS)
     result = cuCtxPushCurrent(context);
   if (result == CUDA_SUCCESS) {
@@ -45,7 +45,7 @@ cudaError_t CUDARTAPI cudaStreamGetDevice(cudaStream_t stream, int *device) {
 
 cudaError_t CUDARTAPI cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
                                          void *argument) {
-  RUNTIME_CALL(cuLaunchHostFunc(runtime_stream(stream), function, argument));
+  RUNTIME_CALL(cuLaunchHostFunc(stream, function, argument));
 }
 
 /* The two interfaces name the status by different types. */
@@ -69,41 +69,41 @@ cudaError_t CUDARTAPI cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallb
   if (!callback)
     return runtime_result(CUDA_ERROR_OUT_OF_MEMORY);
   *callback = (struct callback){function, argument};
-  result = cuStreamAddCallback(runtime_stream(stream), call_back, callback, flags);
+  result = cuStreamAddCallback(stream, call_back, callback, flags);
   if (result != CUDA_SUCCESS)
     free(callback);
   return runtime_result(result);
 }
 
 cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  RUNTIME_CALL(cuEventRecord(event, runtime_stream(stream)));
+  RUNTIME_CALL(cuEventRecord(event, stream));
 }
 
 cudaError_t CUDARTAPI cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
                                                unsigned flags) {
-  RUNTIME_CALL(cuEventRecordWithFlags(event, runtime_stream(stream), flags));
+  RUNTIME_CALL(cuEventRecordWithFlags(event, stream, flags));
 }
 
 cudaError_t CUDARTAPI cudaMallocAsync(void **address, size_t size, cudaStream_t stream) {
   CUdeviceptr allocated = 0;
   CUresult result = address ? runtime_enter() : CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS && size)
-    result = cuMemAllocAsync(&allocated, size, runtime_stream(stream));
+    result = cuMemAllocAsync(&allocated, size, stream);
   if (result == CUDA_SUCCESS)
     *address = runtime_address(allocated);
   return runtime_result(result);
 }
 
 cudaError_t CUDARTAPI cudaFreeAsync(void *address, cudaStream_t stream) {
-  RUNTIME_CALL(cuMemFreeAsync((CUdeviceptr)address, runtime_stream(stream)));
+  RUNTIME_CALL(cuMemFreeAsync((CUdeviceptr)address, stream));
 }
 
 cudaError_t CUDARTAPI cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
-  RUNTIME_CALL(cuStreamBeginCapture(runtime_stream(stream), (CUstreamCaptureMode)mode));
+  RUNTIME_CALL(cuStreamBeginCapture(stream, (CUstreamCaptureMode)mode));
 }
 
 cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
-  RUNTIME_CALL(cuStreamEndCapture(runtime_stream(stream), graph));
+  RUNTIME_CALL(cuStreamEndCapture(stream, graph));
 }
 
 cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t stream,
@@ -111,7 +111,7 @@ cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t stream,
   CUstreamCaptureStatus seen;
   CUresult result = status ? runtime_enter() : CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)
-    result = cuStreamIsCapturing(runtime_stream(stream), &seen);
+    result = cuStreamIsCapturing(stream, &seen);
   if (result == CUDA_SUCCESS)
     *status = (enum cudaStreamCaptureStatus)seen;
   return runtime_result(result);
@@ -132,8 +132,7 @@ static cudaError_t capture_info(cudaStream_t stream, enum cudaStreamCaptureStatu
   cuuint64_t seen_id;
   CUresult result = status ? runtime_enter() : CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)
-    result = DRIVER_CAPTURE_INFO(runtime_stream(stream), &seen, &seen_id, graph, dependencies, NULL,
-                                 count);
+    result = DRIVER_CAPTURE_INFO(stream, &seen, &seen_id, graph, dependencies, NULL, count);
   if (result != CUDA_SUCCESS)
     return runtime_result(result);
   *status = (enum cudaStreamCaptureStatus)seen;
@@ -172,9 +171,9 @@ cudaError_t CUDARTAPI cudaStreamGetCaptureInfo_v3(cudaStream_t stream,
 #endif
 
 cudaError_t CUDARTAPI cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  RUNTIME_CALL(cuGraphLaunch(exec, runtime_stream(stream)));
+  RUNTIME_CALL(cuGraphLaunch(exec, stream));
 }
 
 cudaError_t CUDARTAPI cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
-  RUNTIME_CALL(cuGraphUpload(exec, runtime_stream(stream)));
+  RUNTIME_CALL(cuGraphUpload(exec, stream));
 }

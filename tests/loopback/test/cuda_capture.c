@@ -4,6 +4,8 @@
 
 #include "tests/loopback/test/gate.h"
 
+TestSuite(cuda_capture, .timeout = TIMEOUT);
+
 static cudaStream_t stream_new(unsigned flags) {
   cudaStream_t stream;
   succeeds(cudaStreamCreateWithFlags(&stream, flags));

@@ -3,6 +3,8 @@
 
 #include "tests/loopback/test/gate.h"
 
+TestSuite(cuda_context, .timeout = TIMEOUT);
+
 static CUcontext retain(CUdevice device) {
   CUcontext context;
   succeeds(cuInit(0));

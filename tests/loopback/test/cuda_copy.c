@@ -3,6 +3,8 @@
 
 #include "tests/loopback/test/gate.h"
 
+TestSuite(cuda_copy, .timeout = TIMEOUT);
+
 #define SIZE ((size_t)1000)
 
 static char *device_new(size_t size) {
@@ -118,8 +120,8 @@ Test(cuda_copy, the_host_waits_for_pageable_targets_and_large_sources) {
   static char host[LARGE];
   cudaStream_t stream;
   int done = 0;
-  char *device = device_new(LARGE);
   setenv("LOOPBACK_DELAY_US", "20000", 1);
+  char *device = device_new(LARGE);
   succeeds(cudaStreamCreate(&stream));
   succeeds(cudaLaunchHostFunc(stream, count_up, &done));
   succeeds(cudaMemcpyAsync(device, host, LARGE, cudaMemcpyHostToDevice, stream));

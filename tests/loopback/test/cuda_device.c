@@ -4,6 +4,8 @@
 
 #include "tests/loopback/test/gate.h"
 
+TestSuite(cuda_device, .timeout = TIMEOUT);
+
 Test(cuda_device, eight_devices_by_default) {
   int count;
   succeeds(cudaGetDeviceCount(&count));

@@ -4,6 +4,8 @@
 
 #include "tests/loopback/test/gate.h"
 
+TestSuite(cuda_event, .timeout = TIMEOUT);
+
 static cudaStream_t stream_new(void) {
   cudaStream_t stream;
   succeeds(cudaStreamCreate(&stream));
@@ -146,10 +148,11 @@ Test(cuda_event, an_event_without_timing_has_no_time) {
 
 Test(cuda_event, delay_makes_asynchrony_visible) {
   cudaStream_t stream;
-  setenv("LOOPBACK_DELAY_US", "50000", 1);
+  setenv("LOOPBACK_DELAY_US", "500000", 1);
   succeeds(cudaStreamCreate(&stream));
   cudaEvent_t event = event_new(cudaEventDefault);
   succeeds(cudaEventRecord(event, stream));
+  usleep(100 * 1000);
   fails(cudaEventQuery(event), cudaErrorNotReady);
   succeeds(cudaEventSynchronize(event));
 }

@@ -6,6 +6,8 @@
 #include "tests/loopback/cuda/loopback_cuda.h"
 #include "tests/loopback/test/gate.h"
 
+TestSuite(cuda_memory, .timeout = TIMEOUT);
+
 #define MIB ((size_t)1 << 20)
 
 Test(cuda_memory, device_memory_is_limited_and_counted) {

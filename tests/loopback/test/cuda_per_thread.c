@@ -4,6 +4,8 @@
 
 #include "tests/loopback/test/gate.h"
 
+TestSuite(cuda_per_thread, .timeout = TIMEOUT);
+
 static void *query_default_stream(void *argument) {
   int *results = argument;
   results[0] = cudaStreamQuery(NULL);

@@ -5,6 +5,8 @@
 
 #include "tests/loopback/test/gate.h"
 
+TestSuite(cuda_stream, .timeout = TIMEOUT);
+
 static cudaStream_t stream_new(unsigned flags) {
   cudaStream_t stream;
   succeeds(cudaStreamCreateWithFlags(&stream, flags));
@@ -104,6 +106,7 @@ Test(cuda_stream, the_default_stream_waits_for_blocking_streams) {
   succeeds(cudaLaunchHostFunc(blocking, note, (void *)1));
   succeeds(cudaLaunchHostFunc(NULL, note, (void *)2));
   fails(cudaStreamQuery(NULL), cudaErrorNotReady);
+  usleep(50 * 1000); /* time to go wrong */
   gate_open(&gate);
   succeeds(cudaStreamSynchronize(NULL));
   cr_assert(eq(int, ordered, 2));
@@ -134,6 +137,7 @@ Test(cuda_stream, non_blocking_streams_and_the_default_stream_are_apart) {
   gate_open(&gate);
   succeeds(cudaStreamSynchronize(NULL));
   gate_close(&other, apart);
+  succeeds(cudaLaunchHostFunc(NULL, note_entry, &done));
   succeeds(cudaStreamSynchronize(NULL));
   succeeds(cudaStreamQuery(NULL));
   gate_open(&other);
@@ -176,6 +180,14 @@ Test(cuda_stream, the_per_thread_stream_belongs_to_the_thread) {
   fails(cudaStreamQuery(NULL), cudaErrorNotReady); /* it is a blocking stream */
   gate_open(&gate);
   succeeds(cudaStreamSynchronize(cudaStreamPerThread));
+}
+
+Test(cuda_stream, a_thread_has_such_a_stream_on_each_device) {
+  struct gate gate;
+  gate_close(&gate, cudaStreamPerThread);
+  succeeds(cudaSetDevice(1));
+  succeeds(cudaStreamQuery(cudaStreamPerThread));
+  gate_open(&gate);
 }
 
 static int status_seen = -1;

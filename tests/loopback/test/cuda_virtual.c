@@ -5,6 +5,8 @@
 #include "tests/loopback/cuda/loopback_cuda.h"
 #include "tests/loopback/test/gate.h"
 
+TestSuite(cuda_virtual, .timeout = TIMEOUT);
+
 #define GRANULE ((size_t)2 << 20)
 
 static CUmemGenericAllocationHandle physical_new(int device, size_t size) {
@@ -67,6 +69,19 @@ Test(cuda_virtual, neighbours_are_one_range) {
   succeeds(allow(address, 2 * GRANULE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
   succeeds(cuMemsetD8(address + 1, 1, 2 * GRANULE - 1));
   cr_assert(ne(ptr, loopback_device_memory((void *)address, 2 * GRANULE), NULL));
+}
+
+Test(cuda_virtual, an_offset_is_into_the_physical_memory) {
+  int word = 0;
+  CUmemGenericAllocationHandle handle = physical_new(0, 2 * GRANULE);
+  CUdeviceptr address = reserve(3 * GRANULE);
+  succeeds(cuMemMap(address, 2 * GRANULE, 0, handle, 0));
+  succeeds(cuMemMap(address + 2 * GRANULE, GRANULE, GRANULE, handle, 0));
+  succeeds(allow(address, 3 * GRANULE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+  succeeds(cuMemsetD32(address, 1, 1));
+  succeeds(cuMemsetD32(address + GRANULE, 2, 1));
+  succeeds(cuMemcpyDtoH(&word, address + 2 * GRANULE, 4));
+  cr_assert(eq(int, word, 2));
 }
 
 Test(cuda_virtual, read_only_memory_is_not_written) {

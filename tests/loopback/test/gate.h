@@ -15,6 +15,9 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+/* Seconds that a test may take, sanitizers included: what waits for ever is broken. */
+#define TIMEOUT 120
+
 struct gate {
   sem_t open, passed;
 };
