@@ -89,3 +89,31 @@ Test(demo, timeline) {
               timeline->output);
   run_free(timeline);
 }
+
+/* Processes whose command line has the text. */
+static int count_processes(const char *text) {
+  char command[PATH_MAX + 128];
+  snprintf(command, sizeof command, "grep -lz -e %s /proc/[0-9]*/cmdline 2>/dev/null | wc -l",
+           text);
+  FILE *pipe = popen(command, "r");
+  int count = -1;
+  cr_assert(pipe != NULL && fscanf(pipe, "%d", &count) == 1);
+  pclose(pipe);
+  return count;
+}
+
+/* The whole demonstration: what a newcomer sees, and nothing is left running of the run that hangs.
+ */
+Test(demo, shows_the_hang_then_the_run_and_leaves_nothing) {
+  char folder[] = "/tmp/nccl-join-demo-XXXXXX", command[3 * PATH_MAX];
+  cr_assert(mkdtemp(folder) != NULL);
+  snprintf(command, sizeof command, "TMPDIR=%s tools/demo %s 2>&1", folder, run_build_folder());
+  FILE *pipe = popen(command, "r");
+  static char text[1 << 16];
+  text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
+  cr_assert_eq(pclose(pipe), 0, "%s", text);
+  cr_assert(strstr(text, "Given up after 4 seconds.") != NULL, "%s", text);
+  cr_assert(strstr(text, "258 of 258 sums right") != NULL, "%s", text);
+  cr_assert_eq(count_processes(folder + strlen("/tmp/")), 0, "ranks are left");
+  nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
