@@ -114,6 +114,7 @@ Test(demo, shows_the_hang_then_the_run_and_leaves_nothing) {
   cr_assert_eq(pclose(pipe), 0, "%s", text);
   cr_assert(strstr(text, "Given up after 4 seconds.") != NULL, "%s", text);
   cr_assert(strstr(text, "258 of 258 sums right") != NULL, "%s", text);
-  cr_assert_eq(count_processes(folder + strlen("/tmp/")), 0, "ranks are left");
+  int left = count_processes(folder + strlen("/tmp/"));
+  cr_assert_eq(left, 0, "%d processes are left", left);
   nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }

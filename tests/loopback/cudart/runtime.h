@@ -6,8 +6,8 @@
  * have been equal since CUDA 10.1, and so are the flags that are passed through.
  *
  * Functions with a default stream live in copy.c and stream.c, which are compiled twice: the
- * second time with CUDA_API_PER_THREAD_DEFAULT_STREAM, whereupon the headers give these and the driver
- * functions that they call their _ptds and _ptsz names. */
+ * second time with CUDA_API_PER_THREAD_DEFAULT_STREAM, whereupon the headers give them, and the
+ * driver functions they call, their _ptds and _ptsz names. */
 #ifndef LOOPBACK_CUDART_RUNTIME_H
 #define LOOPBACK_CUDART_RUNTIME_H
 

@@ -1,6 +1,8 @@
 /* Stream capture and graphs. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/loopback/test/gate.h"
 
@@ -244,18 +246,27 @@ Test(cuda_capture, a_launch_looks_at_memory_again) {
   fails(cudaGraphLaunch(exec, stream), cudaErrorInvalidValue);
 }
 
+static atomic_int entered;
+
+static void enter(void *argument) {
+  (void)argument;
+  atomic_fetch_add(&entered, 1);
+}
+
 Test(cuda_capture, launches_of_one_graph_are_in_order) {
   struct gate gate;
   cudaStream_t first = capture_new(), second = stream_new(cudaStreamNonBlocking);
+  succeeds(cudaLaunchHostFunc(first, enter, NULL));
   gate_close(&gate, first);
   cudaGraphExec_t exec = end(first);
   succeeds(cudaGraphLaunch(exec, first));
   succeeds(cudaGraphLaunch(exec, second));
+  usleep(50 * 1000); /* time to go wrong */
+  cr_assert(eq(int, atomic_load(&entered), 1));
   gate_open(&gate);
-  succeeds(cudaStreamSynchronize(first));
-  fails(cudaStreamQuery(second), cudaErrorNotReady);
   gate_open(&gate);
   succeeds(cudaStreamSynchronize(second));
+  cr_assert(eq(int, atomic_load(&entered), 2));
 }
 
 Test(cuda_capture, nodes_have_types_and_edges) {
