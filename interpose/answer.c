@@ -1,6 +1,7 @@
 /* Parked: waiting for a wish to settle, and answering the others meanwhile (answer.h). */
 #include "interpose/answer.h"
 
+#include "interpose/environment.h"
 #include "interpose/patience.h"
 #include "interpose/report.h"
 #include "interpose/shadows.h"

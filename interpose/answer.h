@@ -12,7 +12,6 @@
 
 #include <nccl.h>
 
-#include "interpose/call.h"
 #include "interpose/communicator.h"
 
 /* What a rank wants next in one team. */
@@ -29,14 +28,5 @@ struct wish {
 /* Settles all wishes, at most one per endpoint. Logs what went wrong. Returns when every wish has
  * its result. */
 void answer(struct wish *wishes, uint32_t nwishes);
-
-/* The root that a Broadcast at an index has: its own if that rank is active there, otherwise the
- * lowest active rank of the communicator. Waits for the root to get there; for all ranks if it has
- * joined. Negative after a failure (logged). */
-int answer_root(struct endpoint *end, const struct communicator *comm, uint64_t index, int root);
-
-/* Gives a Broadcast that has its place at an index the root it must have: if that is this rank, it
- * sends what is in its receive buffer. False after a failure (logged). */
-bool answer_broadcast(struct call *call, uint64_t index);
 
 #endif

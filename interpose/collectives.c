@@ -6,6 +6,7 @@
 #include "interpose/group.h"
 #include "interpose/handlers.h"
 #include "interpose/real.h"
+#include "interpose/roots.h"
 
 /* Everything but a commit with nothing to see to. */
 static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
@@ -14,7 +15,7 @@ static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
   answer(&wish, 1);
   if (wish.result != ncclSuccess)
     return wish.result;
-  if (call.kind == MEMBER_BROADCAST && !answer_broadcast(&call, wish.index))
+  if (call.kind == MEMBER_BROADCAST && !roots_apply(&call, wish.index))
     return ncclRemoteError;
   ncclResult_t result = call_issue(&call);
   return wish.notice != ncclSuccess ? wish.notice : result;

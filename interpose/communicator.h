@@ -19,33 +19,7 @@
 #include <nccl.h>
 
 #include "core/plane_shm.h"
-#include "core/settings.h"
-#include "core/team.h"
-#include "core/trace.h"
-#include "hooks/shadow.h"
-
-/* This process's rank in one team. */
-struct endpoint {
-  struct team *team;
-  struct segment *segment; /* holds the team's logs */
-  uint64_t identity;       /* see core/plane_shm.h: of this device of this process */
-  uint64_t *identities;    /* of the team's ranks */
-  uint32_t tag;            /* of the communicator that made the team: its name in messages */
-  int device;
-  struct communicator *comms; /* by `next_in_team` */
-  struct shadow *shadow;      /* NULL before the first one */
-  struct trace *trace;        /* NULL if not traced */
-  /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited
-   * to leave for NCCL_JOIN_TIMEOUT, and went on. */
-  enum rank_state state;
-  uint64_t joined_at;  /* index of the first shadow since the last real unit */
-  uint64_t shadows;    /* since then; 0: not joined */
-  uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
-  bool skew_warned;
-  _Atomic int inside; /* threads parked here */
-  _Atomic int broken; /* an ncclResult_t: another thread has broken this off, return that; 0: no */
-  struct endpoint *next; /* of this process */
-};
+#include "interpose/endpoint.h"
 
 enum comm_state { COMM_PENDING, COMM_JOINED, COMM_OFF };
 
@@ -66,10 +40,6 @@ struct communicator {
   uint64_t order; /* of creation in this process */
   struct communicator *next, *next_in_team;
 };
-
-/* Settings, read at first use. NULL if they are wrong: the error has been logged, and communicators
- * must not be created. */
-const struct settings *join_settings(void);
 
 /* The communicator behind a handle, or NULL if it is not one that joins. Activates it at its first
  * use. Lock-free but for that. */
@@ -120,8 +90,5 @@ struct endpoint *communicator_endpoints(void);
 /* All communicators of the process in order of creation, by `next`. Not while another thread makes
  * or ends one. */
 struct communicator *communicator_first(void);
-
-/* The communicator with a tag in an endpoint's team, or NULL. */
-struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag);
 
 #endif

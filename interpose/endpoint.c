@@ -10,6 +10,8 @@
 
 #include "core/log.h"
 #include "hooks/contribution.h"
+#include "interpose/communicator.h"
+#include "interpose/environment.h"
 #include "interpose/real.h"
 
 /* ---- who is there ---- */

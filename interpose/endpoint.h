@@ -1,10 +1,47 @@
-/* Making teams of the marks that ranks have left, and ending them. Called by communicator.c with
- * its lock held.
+/* Endpoints: this process's ranks in their teams. Made of the marks that ranks have left
+ * (core/plane_shm.h), shared by the communicators of a team.
  */
 #ifndef NCCL_JOIN_INTERPOSE_ENDPOINT_H
 #define NCCL_JOIN_INTERPOSE_ENDPOINT_H
 
-#include "interpose/communicator.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/plane_shm.h"
+#include "core/team.h"
+#include "core/trace.h"
+#include "hooks/shadow.h"
+
+struct communicator;
+
+/* This process's rank in one team. */
+struct endpoint {
+  struct team *team;
+  struct segment *segment; /* holds the team's logs */
+  uint64_t identity;       /* see core/plane_shm.h: of this device of this process */
+  uint64_t *identities;    /* of the team's ranks */
+  uint32_t tag;            /* of the communicator that made the team: its name in messages */
+  int device;
+  struct communicator *comms; /* by `next_in_team` */
+  struct shadow *shadow;      /* NULL before the first one */
+  struct trace *trace;        /* NULL if not traced */
+  /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited
+   * to leave for NCCL_JOIN_TIMEOUT, and went on. */
+  enum rank_state state;
+  uint64_t joined_at;  /* index of the first shadow since the last real unit */
+  uint64_t shadows;    /* since then; 0: not joined */
+  uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
+  bool skew_warned;
+  _Atomic int inside; /* threads parked here */
+  _Atomic int broken; /* an ncclResult_t: another thread has broken this off, return that; 0: no */
+  struct endpoint *next; /* of this process */
+};
+
+/* The communicator with a tag in an endpoint's team, or NULL. */
+struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag);
+
+/* The rest is for communicator.c, with its lock held. */
 
 /* Joins a pending communicator to its team, or turns it off, with one line that says why. first:
  * all communicators of the process in order of creation. A communicator whose creation is still in

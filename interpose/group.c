@@ -7,6 +7,7 @@
 #include "interpose/answer.h"
 #include "interpose/handlers.h"
 #include "interpose/real.h"
+#include "interpose/roots.h"
 
 struct expected {
   struct arrival arrival;
@@ -159,7 +160,7 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, struct call 
   for (size_t i = 0; i < ncalls; i++) {
     uint32_t wish = agreement->wish_of[i];
     if (calls[i].kind == MEMBER_BROADCAST && wish != NO_WISH && is_to_be_issued(agreement, i) &&
-        !answer_broadcast(&calls[i], agreement->wishes[wish].index))
+        !roots_apply(&calls[i], agreement->wishes[wish].index))
       return ncclRemoteError;
   }
   ncclResult_t result = real.GroupStart();

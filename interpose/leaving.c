@@ -7,6 +7,7 @@
 
 #include "core/log.h"
 #include "interpose/answer.h"
+#include "interpose/environment.h"
 #include "interpose/leave.h"
 #include "interpose/real.h"
 

@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "interpose/answer.h"
 #include "interpose/communicator.h"
+#include "interpose/environment.h"
 #include "interpose/group.h"
 #include "interpose/handlers.h"
 #include "interpose/leaving.h"

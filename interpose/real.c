@@ -7,8 +7,8 @@
 #include "interpose/real.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <limits.h>
+#include <link.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>

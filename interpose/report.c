@@ -2,6 +2,7 @@
 #include "interpose/report.h"
 
 #include "core/log.h"
+#include "interpose/environment.h"
 
 #define DESCRIPTION 256
 

@@ -1,8 +1,10 @@
-/* The root of a Broadcast among ranks of which some have joined (answer.h). */
+/* The root of a Broadcast among ranks of which some have joined (roots.h). */
+#include "interpose/roots.h"
+
 #include <stdlib.h>
 
 #include "core/log.h"
-#include "interpose/answer.h"
+#include "interpose/environment.h"
 #include "interpose/patience.h"
 
 /* One turn of a wait for other ranks to pass an index; false if it has lasted too long or has been
@@ -24,7 +26,7 @@ static int lowest_active(const struct communicator *comm, const bool *active) {
   return -1;
 }
 
-int answer_root(struct endpoint *end, const struct communicator *comm, uint64_t index, int root) {
+int roots_elect(struct endpoint *end, const struct communicator *comm, uint64_t index, int root) {
   uint64_t deadline_ms = 0;
   bool active = false;
   enum team_verdict verdict;
@@ -47,9 +49,9 @@ int answer_root(struct endpoint *end, const struct communicator *comm, uint64_t 
   return elected;
 }
 
-bool answer_broadcast(struct call *call, uint64_t index) {
+bool roots_apply(struct call *call, uint64_t index) {
   struct communicator *comm = communicator_find(call->handle);
-  int root = answer_root(comm->end, comm, index, call->root);
+  int root = roots_elect(comm->end, comm, index, call->root);
   if (root < 0) {
     log_line(LOG_LEVEL_WARN,
              "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError",

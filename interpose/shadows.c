@@ -5,9 +5,10 @@
 
 #include "core/log.h"
 #include "hooks/contribution.h"
-#include "interpose/answer.h"
+#include "interpose/environment.h"
 #include "interpose/real.h"
 #include "interpose/report.h"
+#include "interpose/roots.h"
 
 static bool reserve(struct shadows *shadows, uint32_t more) {
   if (shadows->nmembers + more <= shadows->room)
@@ -56,7 +57,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
       return false;
     }
     int root = member->root;
-    if (member->kind == MEMBER_BROADCAST && (root = answer_root(end, comm, index, root)) < 0)
+    if (member->kind == MEMBER_BROADCAST && (root = roots_elect(end, comm, index, root)) < 0)
       return false;
     report_lossy(end, member, comm);
     shadows->members[shadows->nmembers] = *member;
