@@ -109,12 +109,14 @@ static void learn(struct team *team, struct unit unit, uint32_t flags) {
   }
   if (symbol != SYMBOL_NONE)
     learner_step(team->learner, symbol, unit_table_coarse(team->table, symbol));
+  else /* out of memory: from here on this rank would expect something else than the others */
+    team_fail(team, FAILURE_MEMORY, team->plane->rank, team->head);
   team->symbol_last = symbol;
   team_expect(team);
 }
 
 void team_published(struct team *team) {
-  uint64_t attention = atomic_load_explicit(&team->shared->attention, memory_order_relaxed);
+  uint64_t attention = atomic_load(&team->shared->attention);
   if (attention % PLANE_EVENT != 0)
     team->plane->ring(team->plane);
 }
@@ -281,7 +283,8 @@ static bool somebody_passed(const struct team *team, uint32_t *rank_out,
                             const struct plane_entry **out) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     const struct plane_log *log = team->plane->logs[rank];
-    if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head)
+    /* Sequentially consistent: the other half of what makes team_commit see a waiter. */
+    if (atomic_load(&log->head) <= team->head)
       continue;
     *rank_out = rank;
     *out = &log->entries[team->head % PLANE_RING];
@@ -433,9 +436,26 @@ static enum team_verdict settle(struct team *team, struct unit *unit) {
 
 /* ---- polling ---- */
 
+/* Whether a rank that we wait for has ended. It may have passed our index before: then it is to be
+ * followed. */
+static bool somebody_ended(struct team *team) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    uint32_t passed_by;
+    const struct plane_entry *entry;
+    if (rank == team->plane->rank ||
+        atomic_load_explicit(&log->state, memory_order_acquire) != RANK_DONE ||
+        atomic_load(&log->claim) == team->head + 1 || somebody_passed(team, &passed_by, &entry))
+      continue;
+    team_fail(team, FAILURE_ENDED, rank, atomic_load(&log->head));
+    return true;
+  }
+  return false;
+}
+
 enum team_verdict team_poll(struct team *team, struct unit *unit) {
   for (;;) {
-    if (team_look_for_failures(team, false))
+    if (team_look_for_failures(team))
       return TEAM_FAILED;
     if (team->claimed)
       show_claim(team);
@@ -451,7 +471,7 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
     } else if (team->claimed) {
       if (gather_claims(team))
         verdict = settle(team, unit);
-      else if (team_look_for_failures(team, true) && !somebody_passed(team, &rank, &entry))
+      else if (somebody_ended(team))
         return TEAM_FAILED;
     }
     if (team->claimed && team->head != before)

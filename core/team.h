@@ -41,6 +41,7 @@ enum team_failure {
   FAILURE_NONE,
   FAILURE_RANK,    /* a rank was killed, ended with an error, or aborted inside its loop */
   FAILURE_ENDED,   /* a rank has ended although this one goes on */
+  FAILURE_MEMORY,  /* no memory on this rank */
   FAILURE_TOO_BIG, /* a unit of more than UNIT_MEMBERS_MAX members would have to be shadowed */
   FAILURE_CORRUPT, /* what a peer published cannot be right: another version, or memory overwritten
                     */
@@ -130,7 +131,7 @@ static inline bool team_commit(struct team *team, struct unit unit) {
   team->symbol_last = team->symbol_expected;
   learner_step_expected(team->learner);
   team_expect(team);
-  if (atomic_load_explicit(&team->shared->attention, memory_order_relaxed) != team->calm)
+  if (atomic_load(&team->shared->attention) != team->calm)
     team_published(team);
   return true;
 }

@@ -12,14 +12,11 @@ void team_fail(struct team *team, enum team_failure failure, uint32_t rank, uint
   team->failure_index = index;
 }
 
-bool team_look_for_failures(struct team *team, bool ended_too) {
+bool team_look_for_failures(struct team *team) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     const struct plane_log *log = team->plane->logs[rank];
-    uint32_t state = atomic_load_explicit(&log->state, memory_order_acquire);
-    if (state == RANK_FAILED)
+    if (atomic_load_explicit(&log->state, memory_order_acquire) == RANK_FAILED)
       team_fail(team, FAILURE_RANK, rank, LOAD(log->failed_index));
-    else if (state == RANK_DONE && ended_too && rank != team->plane->rank)
-      team_fail(team, FAILURE_ENDED, rank, atomic_load(&log->head));
   }
   return team->failure != FAILURE_NONE;
 }
@@ -28,7 +25,7 @@ enum team_verdict team_is_active(struct team *team, uint64_t index, uint32_t ran
   const struct plane_log *log = team->plane->logs[rank];
   assert(index < team->head && team->head - index <= PLANE_RUN_AHEAD);
   if (atomic_load_explicit(&log->head, memory_order_acquire) <= index)
-    return team_look_for_failures(team, false) ? TEAM_FAILED : TEAM_PARKED;
+    return team_look_for_failures(team) ? TEAM_FAILED : TEAM_PARKED;
   *active = (LOAD(log->entries[index % PLANE_RING].flags) & ENTRY_REAL) != 0;
   return TEAM_REAL;
 }

@@ -11,9 +11,8 @@
 /* The first failure counts. */
 void team_fail(struct team *team, enum team_failure failure, uint32_t rank, uint64_t index);
 
-/* Whether the team has failed; looks at what the other ranks say of themselves. ended_too: a rank
- * that is done counts, because somebody waits for it. */
-bool team_look_for_failures(struct team *team, bool ended_too);
+/* Whether the team has failed; looks at what the other ranks say of themselves. */
+bool team_look_for_failures(struct team *team);
 
 /* The lowest index that any rank stands at. */
 uint64_t team_slowest(const struct team *team);

@@ -1,10 +1,19 @@
 /* Parked: waiting for a wish to settle, and answering the others meanwhile (answer.h). */
 #include "interpose/answer.h"
 
+#include <stdlib.h>
+
 #include "interpose/environment.h"
 #include "interpose/patience.h"
 #include "interpose/report.h"
 #include "interpose/shadows.h"
+
+/* A unit that has settled as a shadow, to be issued. The unit lies in its team until the next look
+ * at that. */
+struct found {
+  struct endpoint *end;
+  struct unit unit;
+};
 
 /* One stay in a call. */
 struct stay {
@@ -12,6 +21,8 @@ struct stay {
   uint32_t nwishes;
   struct endpoint *all; /* of this process */
   uint64_t deadline_ms, look_ms;
+  struct found *found; /* room for all endpoints */
+  uint32_t nfound, room;
   struct shadows shadows;
 };
 
@@ -28,8 +39,14 @@ static void settle_wish(struct wish *wish, ncclResult_t result) {
   wish->index = team_index(wish->end->team);
 }
 
-/* The team has failed: everybody in it who is parked must hear of it. */
+/* The team has failed: everybody in it who is parked must hear of it. Only a rank that wants to
+ * leave, and finds that another has gone already, has nothing to complain of. */
 static void wish_failed(struct wish *wish) {
+  if (wish->end->team->failure == FAILURE_ENDED && unit_is_leave(wish->unit)) {
+    wish->end->state = RANK_DONE;
+    settle_wish(wish, ncclSuccess);
+    return;
+  }
   if (wish->end->team->failure == FAILURE_RANK)
     team_find_culprit(wish->end->team);
   report_failure(wish->end, wish->unit);
@@ -47,10 +64,12 @@ static void wish_timed_out(struct wish *wish) {
   report_timeout(wish->end, wish->unit);
   report_event(wish->end, TRACE_FAIL, team->head, wish->unit, -1);
   /* A LEAVE stays claimed: the others can still leave with it. */
-  if (leave)
+  if (leave) {
     wish->end->state = RANK_DONE;
-  else
+  } else {
     fail_endpoint(wish->end);
+    team_end(wish->end->team, RANK_FAILED);
+  }
   settle_wish(wish, leave ? ncclSuccess : ncclRemoteError);
 }
 
@@ -73,12 +92,7 @@ static bool is_broken(void *context) {
   return false;
 }
 
-static bool issue_shadows(struct stay *stay) {
-  struct shadow_limit limit = {stay->deadline_ms * 1000000, is_broken, stay};
-  return shadows_issue(&stay->shadows, &limit);
-}
-
-/* ---- the loop ---- */
+/* ---- shadows ---- */
 
 /* A shadow that could not be issued leaves the peers waiting in NCCL: nothing can be saved, say so
  * to all who are parked. */
@@ -94,6 +108,56 @@ static void shadow_failed(struct stay *stay, struct endpoint *end) {
   }
 }
 
+static bool has_broadcast(struct unit unit) {
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    if (unit.members[i].kind == MEMBER_BROADCAST)
+      return true;
+  return false;
+}
+
+/* Issues those of the units found that have a Broadcast, or those that have none. */
+static void issue_some(struct stay *stay, bool broadcasts) {
+  struct shadow_limit limit = {stay->deadline_ms * 1000000, is_broken, stay};
+  for (uint32_t i = 0; i < stay->nfound; i++) {
+    struct found *found = &stay->found[i];
+    if (has_broadcast(found->unit) != broadcasts)
+      continue;
+    if (!shadows_collect(&stay->shadows, found->end, found->unit))
+      shadow_failed(stay, found->end);
+  }
+  if (shadows_issue(&stay->shadows, &limit))
+    return;
+  for (uint32_t i = 0; i < stay->nfound; i++)
+    if (has_broadcast(stay->found[i].unit) == broadcasts)
+      shadow_failed(stay, stay->found[i].end);
+}
+
+/* Issues what a look around has found. What may have to wait for a root comes last: all ranks of
+ * this thread have been asked by then, and nobody else's unit is held back. */
+static void issue_found(struct stay *stay) {
+  if (stay->nfound == 0)
+    return;
+  issue_some(stay, false);
+  issue_some(stay, true);
+  stay->nfound = 0;
+}
+
+static void find(struct stay *stay, struct endpoint *end, struct unit unit) {
+  if (stay->nfound == stay->room) {
+    uint32_t room = 2 * stay->room + 8;
+    struct found *found = realloc(stay->found, room * sizeof(*found));
+    if (found == NULL) {
+      shadow_failed(stay, end);
+      return;
+    }
+    stay->found = found;
+    stay->room = room;
+  }
+  stay->found[stay->nfound++] = (struct found){end, unit};
+}
+
+/* ---- the loop ---- */
+
 static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdict,
                    struct unit unit) {
   struct endpoint *end = wish->end;
@@ -101,8 +165,7 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
   case TEAM_PARKED:
     return;
   case TEAM_SHADOW:
-    if (!shadows_collect(&stay->shadows, end, unit))
-      shadow_failed(stay, end);
+    find(stay, end, unit);
     return;
   case TEAM_REAL:
     report_event(end, TRACE_SETTLE, team_index(end->team), wish->unit, -1);
@@ -126,64 +189,81 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
 
 /* Whether a rank that belongs to both teams has moved on in `other` without having reached our
  * claim: then it, or we, have left, and `other` must be answered. Being merely late is no reason
- * to. */
+ * to. `other` is looked at first: a rank that is ahead there only because it has meanwhile reached
+ * our claim must not count. */
 static bool has_moved_on(const struct endpoint *parked, const struct endpoint *other) {
   const struct plane *here = parked->team->plane, *there = other->team->plane;
-  for (uint32_t a = 0; a < here->nranks; a++) {
-    if (a == here->rank || atomic_load(&here->logs[a]->head) > parked->team->head ||
-        atomic_load(&here->logs[a]->claim) == parked->team->head + 1)
+  for (uint32_t b = 0; b < there->nranks; b++) {
+    if (there->rank == b || atomic_load(&there->logs[b]->head) <= other->team->head)
       continue;
-    for (uint32_t b = 0; b < there->nranks; b++)
-      if (there->rank != b && other->identities[b] == parked->identities[a] &&
-          atomic_load(&there->logs[b]->head) > other->team->head)
+    for (uint32_t a = 0; a < here->nranks; a++)
+      if (a != here->rank && other->identities[b] == parked->identities[a] &&
+          atomic_load(&here->logs[a]->claim) != parked->team->head + 1 &&
+          atomic_load(&here->logs[a]->head) <= parked->team->head)
         return true;
   }
   return false;
 }
 
-static bool wants(const struct stay *stay, const struct endpoint *end) {
+static bool is_wished(const struct stay *stay, const struct endpoint *end) {
   for (uint32_t i = 0; i < stay->nwishes; i++)
-    if (stay->wishes[i].end == end && !stay->wishes[i].settled)
+    if (stay->wishes[i].end == end)
       return true;
   return false;
 }
 
+/* Only what this thread itself uses: another thread's endpoint is that thread's to answer for. A
+ * team of which a unit has been published in this call but not issued yet must wait until it has
+ * been. */
 static bool is_answering(const struct stay *stay, const struct endpoint *other) {
-  if (other->state != RANK_PRESENT || wants(stay, other))
+  if (atomic_load(&other->user) != endpoint_this_thread() || other->state != RANK_PRESENT ||
+      atomic_load(&other->inside) > 0 || is_wished(stay, other))
     return false;
   for (uint32_t i = 0; i < stay->nwishes; i++) {
     const struct wish *wish = &stay->wishes[i];
-    if (wish->settled || wish->end->identity != other->identity)
-      continue;
-    if (unit_is_leave(wish->unit) || has_moved_on(wish->end, other))
+    if (!wish->settled && wish->end->identity == other->identity &&
+        (wish->for_good || has_moved_on(wish->end, other)))
       return true;
   }
   return false;
 }
 
-/* One look at everything; false if nothing has moved. */
-static bool look(struct stay *stay) {
+static bool has_found(const struct stay *stay, const struct endpoint *end) {
+  for (uint32_t i = 0; i < stay->nfound; i++)
+    if (stay->found[i].end == end)
+      return true;
+  return false;
+}
+
+static bool look_at_wishes(struct stay *stay) {
   bool moved = false;
   for (uint32_t i = 0; i < stay->nwishes; i++) {
     struct wish *wish = &stay->wishes[i];
-    if (wish->settled)
+    if (wish->settled || has_found(stay, wish->end))
       continue;
     struct unit unit = {0};
     enum team_verdict verdict = team_poll(wish->end->team, &unit);
     moved |= verdict != TEAM_PARKED;
     handle(stay, wish, verdict, unit);
   }
+  return moved;
+}
+
+/* One look at everything; false if nothing has moved. Wishes are looked at twice: of several ranks
+ * of one thread, the first may have seen what others had published before the last had published
+ * its own part. */
+static bool look(struct stay *stay) {
+  bool moved = look_at_wishes(stay);
+  if (moved)
+    look_at_wishes(stay);
   for (struct endpoint *other = stay->all; other != NULL; other = other->next) {
     struct unit unit;
     if (!is_answering(stay, other) || team_poll(other->team, &unit) != TEAM_SHADOW)
       continue;
     moved = true;
-    if (!shadows_collect(&stay->shadows, other, unit))
-      shadow_failed(stay, other);
+    find(stay, other, unit);
   }
-  if (!issue_shadows(stay))
-    for (uint32_t i = 0; i < stay->nwishes; i++)
-      shadow_failed(stay, stay->wishes[i].end);
+  issue_found(stay);
   return moved;
 }
 
@@ -209,6 +289,11 @@ static void look_after(struct stay *stay) {
   }
 }
 
+/* As long as something moves, somebody is at work: NCCL_JOIN_TIMEOUT is for when nothing does. */
+static void be_patient(struct stay *stay) {
+  stay->deadline_ms = now_ms() + join_settings()->timeout_s * 1000;
+}
+
 static void wait_a_little(struct stay *stay) {
   bool several = stay->all != NULL && stay->all->next != NULL;
   for (uint32_t i = 0; i < stay->nwishes; i++) {
@@ -216,13 +301,14 @@ static void wait_a_little(struct stay *stay) {
     if (wish->settled)
       continue;
     struct unit unit = {0};
-    handle(stay, wish, team_wait(wish->end->team, &unit, several ? WAIT_SEVERAL_MS : WAIT_ALONE_MS),
-           unit);
+    enum team_verdict verdict =
+        team_wait(wish->end->team, &unit, several ? WAIT_SEVERAL_MS : WAIT_ALONE_MS);
+    if (verdict != TEAM_PARKED)
+      be_patient(stay);
+    handle(stay, wish, verdict, unit);
     break;
   }
-  if (!issue_shadows(stay))
-    for (uint32_t i = 0; i < stay->nwishes; i++)
-      shadow_failed(stay, stay->wishes[i].end);
+  issue_found(stay);
 }
 
 static bool all_settled(const struct stay *stay) {
@@ -294,20 +380,20 @@ void answer(struct wish *wishes, uint32_t nwishes) {
   struct stay stay = {.wishes = wishes, .nwishes = nwishes};
   for (uint32_t i = 0; i < nwishes; i++)
     begin(&wishes[i]);
-  if (!all_settled(&stay)) {
-    stay.all = communicator_endpoints();
-    stay.deadline_ms = now_ms() + join_settings()->timeout_s * 1000;
-    for (uint32_t i = 0; i < nwishes; i++)
-      atomic_fetch_add(&wishes[i].end->inside, 1);
-    while (!all_settled(&stay)) {
-      if (look(&stay))
-        continue;
-      look_after(&stay);
-      if (!all_settled(&stay))
-        wait_a_little(&stay);
+  if (all_settled(&stay))
+    return;
+  stay.all = communicator_endpoints();
+  be_patient(&stay);
+  stay.look_ms = now_ms() + LOOK_FOR_DEAD_MS;
+  while (!all_settled(&stay)) {
+    if (look(&stay)) {
+      be_patient(&stay);
+      continue;
     }
-    for (uint32_t i = 0; i < nwishes; i++)
-      atomic_fetch_sub(&wishes[i].end->inside, 1);
-    shadows_free(&stay.shadows);
+    look_after(&stay);
+    if (!all_settled(&stay))
+      wait_a_little(&stay);
   }
+  shadows_free(&stay.shadows);
+  free(stay.found);
 }

@@ -18,6 +18,7 @@
 struct wish {
   struct endpoint *end;
   struct unit unit;    /* nmembers 0: LEAVE */
+  bool for_good;       /* a LEAVE that ends the process: all its teams are answered */
   ncclResult_t result; /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */
   ncclResult_t
       notice; /* out: ncclSuccess, or the error that its call must return although it is issued */
@@ -25,8 +26,8 @@ struct wish {
   bool settled;   /* used inside */
 };
 
-/* Settles all wishes, at most one per endpoint. Logs what went wrong. Returns when every wish has
- * its result. */
+/* Settles all wishes, at most one per endpoint; the caller has entered their endpoints
+ * (endpoint_enter). Logs what went wrong. Returns when every wish has its result. */
 void answer(struct wish *wishes, uint32_t nwishes);
 
 #endif

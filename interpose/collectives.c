@@ -4,21 +4,33 @@
 #include "interpose/answer.h"
 #include "interpose/call.h"
 #include "interpose/group.h"
+#include "interpose/guard.h"
 #include "interpose/handlers.h"
 #include "interpose/real.h"
 #include "interpose/roots.h"
 
-/* Everything but a commit with nothing to see to. */
-static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
-                                 const struct member *member) {
+/* In its turn, to the real call. */
+static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
+                                  const struct member *member) {
   struct wish wish = {.end = comm->end, .unit = {member, 1}};
   answer(&wish, 1);
   if (wish.result != ncclSuccess)
     return wish.result;
-  if (call.kind == MEMBER_BROADCAST && !roots_apply(&call, wish.index))
+  if (call->kind == MEMBER_BROADCAST && !roots_apply(call, wish.index))
     return ncclRemoteError;
-  ncclResult_t result = call_issue(&call);
+  ncclResult_t result = call_issue(call);
   return wish.notice != ncclSuccess ? wish.notice : result;
+}
+
+/* Everything but a commit with nothing to see to. */
+static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
+                                 const struct member *member) {
+  struct endpoint *end = comm->end;
+  endpoint_enter(end);
+  atomic_store(&end->user, endpoint_this_thread());
+  ncclResult_t result = issue_in_turn(&call, comm, member);
+  endpoint_exit(end);
+  return result;
 }
 
 static inline ncclResult_t issue(const struct call *call) {
@@ -30,7 +42,10 @@ static inline ncclResult_t issue(const struct call *call) {
   if (comm == NULL || !call_member(call, comm, &member))
     return call_issue(call);
   struct endpoint *end = comm->end;
-  bool plain = call->kind != MEMBER_BROADCAST && end->trace == NULL && end->state == RANK_PRESENT;
+  bool plain = call->kind != MEMBER_BROADCAST && end->trace == NULL &&
+               atomic_load_explicit(&end->state, memory_order_relaxed) == RANK_PRESENT &&
+               atomic_load_explicit(&end->user, memory_order_relaxed) == &guard_depth &&
+               atomic_load_explicit(&end->inside, memory_order_relaxed) == 0;
   if (plain && !team_must_attend(end->team) && team_commit(end->team, (struct unit){&member, 1}))
     return call_issue(call);
   return issue_slowly(*call, comm, &member);

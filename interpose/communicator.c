@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/log.h"
 #include "hooks/cuda_driver.h"
 #include "interpose/endpoint.h"
+#include "interpose/environment.h"
 #include "interpose/process.h"
 #include "interpose/real.h"
 
@@ -20,7 +22,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct communicator *first, **last = &first;
 static struct endpoint *endpoints;
 static uint64_t process_identity;
-static uint64_t created;
 static _Atomic uint64_t drivers;
 
 /* ---- the table ---- */
@@ -189,7 +190,6 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
   comm->slots = arrival->slots;
   comm->driver = driver;
   pthread_mutex_lock(&lock);
-  comm->order = created++;
   if (table_add(comm)) {
     *last = comm;
     last = &comm->next;
@@ -202,27 +202,44 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
 
 /* ---- in use ---- */
 
+/* A communicator that does not block may still be in creation. */
+static bool is_created(const struct communicator *comm) {
+  ncclResult_t state = ncclInProgress;
+  return real.CommGetAsyncError(comm->handle, &state) != ncclSuccess || state != ncclInProgress;
+}
+
 /* In order of creation, which is the same on all ranks for communicators of the same ranks: so all
  * put them into the same teams. */
-static void activate_all(void) {
+static void activate_ready(void) {
   pthread_mutex_lock(&lock);
   for (struct communicator *comm = first; comm != NULL; comm = comm->next)
-    if (comm->state == COMM_PENDING)
+    if (comm->state == COMM_PENDING && is_created(comm))
       endpoint_activate(comm, first, &endpoints);
   pthread_mutex_unlock(&lock);
 }
 
+struct communicator *communicator_find_ready(ncclComm_t handle) {
+  struct communicator *comm = communicator_known(handle);
+  if (comm != NULL && atomic_load(&comm->state) == COMM_PENDING)
+    activate_ready();
+  return comm != NULL && atomic_load(&comm->state) == COMM_JOINED ? comm : NULL;
+}
+
 struct communicator *communicator_find(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
-  if (comm == NULL || comm->state == COMM_JOINED)
+  if (comm == NULL || atomic_load(&comm->state) == COMM_JOINED)
     return comm;
-  if (comm->state == COMM_PENDING)
-    activate_all();
-  return comm->state == COMM_JOINED ? comm : NULL;
+  if (atomic_load(&comm->state) == COMM_PENDING) {
+    /* All ranks are creating it; no lock is held meanwhile. */
+    for (uint64_t ms = join_settings()->timeout_s * 1000; ms > 0 && !is_created(comm); ms--)
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    activate_ready();
+  }
+  return atomic_load(&comm->state) == COMM_JOINED ? comm : NULL;
 }
 
 struct endpoint *communicator_endpoints(void) {
-  activate_all();
+  activate_ready();
   return endpoints;
 }
 
@@ -230,15 +247,10 @@ struct communicator *communicator_first(void) {
   return first;
 }
 
-void communicator_turn_off(struct communicator *comm, const char *reason) {
-  log_line(LOG_LEVEL_WARN, "join is off for communicator %08x from here on: %s", comm->tag, reason);
-  pthread_mutex_lock(&lock);
-  endpoint_drop(comm, &endpoints, RANK_DONE);
-  comm->state = COMM_OFF;
-  pthread_mutex_unlock(&lock);
-}
-
+/* Pending ones first: whether they belong to this one's team must not depend on which rank destroys
+ * it sooner. The structure stays, as an endpoint's does. */
 void communicator_remove(struct communicator *comm, enum rank_state how) {
+  activate_ready();
   pthread_mutex_lock(&lock);
   table_remove(comm);
   struct communicator **link = &first;
@@ -247,7 +259,7 @@ void communicator_remove(struct communicator *comm, enum rank_state how) {
   *link = comm->next;
   if (comm->next == NULL)
     last = link;
+  atomic_store(&comm->state, COMM_OFF);
   endpoint_drop(comm, &endpoints, how);
   pthread_mutex_unlock(&lock);
-  free(comm);
 }

@@ -28,8 +28,9 @@ struct communicator {
   char name[SEGMENT_NAME_SIZE]; /* equal on all ranks, and for no other communicator */
   uint32_t tag;                 /* of the name; not 0 */
   int rank, nranks, device;
-  enum comm_state state;
-  bool left; /* its LEAVE has settled: finalized, destroyed or about to be */
+  _Atomic(enum comm_state) state;
+  const char *unfit; /* the function that made its collectives impossible to shadow, or NULL */
+  bool left;         /* its LEAVE has settled: finalized, destroyed or about to be */
   uint64_t
       driver; /* equal for communicators made in one call or group: one thread drives them all */
   uint32_t children;      /* splits so far */
@@ -37,13 +38,15 @@ struct communicator {
   uint32_t *team_rank_of; /* by rank in the communicator; if joined */
   struct segment *segment;
   uint32_t slot, slots;
-  uint64_t order; /* of creation in this process */
   struct communicator *next, *next_in_team;
 };
 
 /* The communicator behind a handle, or NULL if it is not one that joins. Activates it at its first
  * use. Lock-free but for that. */
 struct communicator *communicator_find(ncclComm_t handle);
+
+/* The same, but does not wait for a creation that is still in progress: NULL then. For leaving. */
+struct communicator *communicator_find_ready(ncclComm_t handle);
 
 /* The same, without activating it and including those that are off. */
 struct communicator *communicator_known(ncclComm_t handle);
@@ -77,14 +80,11 @@ uint64_t communicator_new_driver(void);
 /* The communicator is gone, or about to be. With the last one of a team its endpoint ends. */
 void communicator_remove(struct communicator *comm, enum rank_state how);
 
-/* Join is off for the communicator from now on (all ranks come to it by the same call): one WARN
- * with the reason. */
-void communicator_turn_off(struct communicator *comm, const char *reason);
-
 /* The device of the calling thread, or -1. */
 int communicator_current_device(void);
 
-/* Activates all pending communicators. Returns the first endpoint of the process. */
+/* Activates all pending communicators whose creation is complete. Returns the first endpoint of the
+ * process. */
 struct endpoint *communicator_endpoints(void);
 
 /* All communicators of the process in order of creation, by `next`. Not while another thread makes

@@ -12,6 +12,7 @@
 #include "hooks/contribution.h"
 #include "interpose/communicator.h"
 #include "interpose/environment.h"
+#include "interpose/guard.h"
 #include "interpose/real.h"
 
 /* ---- who is there ---- */
@@ -80,15 +81,24 @@ static int rank_of_identity(const struct roster *roster, uint64_t identity) {
 
 /* ---- teams ---- */
 
+/* The communicators that all ranks list have an order that all ranks see alike: that in which rank
+ * 0 lists them. */
+static struct communicator *find_listed(struct communicator *first, uint32_t tag,
+                                        uint64_t identity) {
+  for (struct communicator *other = first; other != NULL; other = other->next)
+    if (other->tag == tag && atomic_load(&other->state) == COMM_JOINED &&
+        other->end->identity == identity)
+      return other;
+  return NULL;
+}
+
 static struct endpoint *same_team(const struct communicator *comm, const struct roster *roster,
                                   struct communicator *first) {
   uint64_t mine = roster->marks[comm->rank].identity;
-  for (struct communicator *other = first; other != comm; other = other->next) {
-    if (other->state != COMM_JOINED || other->end->identity != mine ||
-        other->end->state != RANK_PRESENT || other->nranks != comm->nranks)
-      continue;
-    bool same = true;
-    for (int rank = 0; rank < comm->nranks && same; rank++)
+  for (uint32_t i = 0; i < roster->marks[0].ncomms; i++) {
+    struct communicator *other = find_listed(first, roster->marks[0].comms[i], mine);
+    bool same = other != NULL && other->nranks == comm->nranks;
+    for (int rank = 0; same && rank < comm->nranks; rank++)
       same = lists(&roster->marks[rank], other->tag) &&
              rank_of_identity(roster, other->end->identities[rank]) >= 0;
     if (same)
@@ -109,21 +119,29 @@ static bool is_lossy_for(void *context, struct unit unit, uint32_t team_rank) {
   return false;
 }
 
-static void endpoint_free(struct endpoint *end) {
+/* The structure itself stays: another thread may still be looking at it in the list. It is small,
+ * and there is one for each team that the process has ever had. */
+static void endpoint_empty(struct endpoint *end) {
+  atomic_store(&end->user, NULL);
   if (end->team != NULL)
     team_destroy(end->team);
   if (end->trace != NULL)
     trace_close(end->trace);
   free(end->identities);
-  free(end);
+  end->team = NULL;
+  end->trace = NULL;
+  end->identities = NULL;
 }
 
 static struct endpoint *new_team(struct communicator *comm, const struct roster *roster) {
   struct endpoint *end = calloc(1, sizeof(*end));
   if (end == NULL)
     return NULL;
-  *end = (struct endpoint){.segment = comm->segment, .tag = comm->tag, .device = comm->device};
+  end->segment = comm->segment;
+  end->tag = comm->tag;
+  end->device = comm->device;
   end->state = RANK_PRESENT;
+  pthread_mutex_init(&end->turn, NULL);
   end->identity = roster->marks[comm->rank].identity;
   end->identities = calloc(roster->nranks, sizeof(uint64_t));
   struct plane *plane =
@@ -131,7 +149,7 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
   if (plane != NULL)
     end->team = team_create(plane);
   if (end->identities == NULL || end->team == NULL) {
-    endpoint_free(end);
+    endpoint_empty(end);
     return NULL;
   }
   for (uint32_t rank = 0; rank < roster->nranks; rank++)
@@ -166,25 +184,13 @@ static bool enter_team(struct communicator *comm, const struct roster *roster,
   comm->end = end;
   comm->next_in_team = end->comms;
   end->comms = comm;
-  comm->state = COMM_JOINED;
+  atomic_store(&comm->state, COMM_JOINED); /* last: it is read without the lock */
   log_line(LOG_LEVEL_INFO, "communicator %08x, rank %d of %d on device %d: join is on%s", comm->tag,
            comm->rank, comm->nranks, comm->device, shared ? ", in the team of an earlier one" : "");
   return true;
 }
 
 /* ---- activation ---- */
-
-/* A communicator that does not block may still be in creation. */
-static bool wait_until_created(const struct communicator *comm) {
-  uint64_t left_ms = join_settings()->timeout_s * 1000;
-  ncclResult_t state;
-  while (real.CommGetAsyncError(comm->handle, &state) == ncclSuccess && state == ncclInProgress) {
-    if (left_ms-- == 0)
-      return false;
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-  }
-  return state == ncclSuccess;
-}
 
 /* One rank says it for all: the first that is there. */
 static void say_who_is_missing(const struct communicator *comm, const struct roster *roster) {
@@ -212,7 +218,7 @@ static void say_who_is_missing(const struct communicator *comm, const struct ros
 
 static bool try_to_join(struct communicator *comm, struct communicator *first,
                         struct endpoint **endpoints) {
-  if (!wait_until_created(comm) || real.CommCount(comm->handle, &comm->nranks) != ncclSuccess ||
+  if (real.CommCount(comm->handle, &comm->nranks) != ncclSuccess ||
       real.CommUserRank(comm->handle, &comm->rank) != ncclSuccess || comm->nranks < 2)
     return false;
   if (real.CommCuDevice(comm->handle, &comm->device) != ncclSuccess)
@@ -270,7 +276,7 @@ void endpoint_drop(struct communicator *comm, struct endpoint **endpoints, enum 
   team_end(end->team, end->state == RANK_FAILED ? RANK_FAILED : how);
   shadow_destroy(end->shadow, &(struct shadow_limit){0});
   segment_detach(end->segment);
-  endpoint_free(end);
+  endpoint_empty(end);
 }
 
 struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag) {
@@ -278,4 +284,18 @@ struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t 
     if (comm->tag == tag)
       return comm;
   return NULL;
+}
+
+void endpoint_enter(struct endpoint *end) {
+  atomic_fetch_add(&end->inside, 1);
+  pthread_mutex_lock(&end->turn);
+}
+
+void endpoint_exit(struct endpoint *end) {
+  pthread_mutex_unlock(&end->turn);
+  atomic_fetch_sub(&end->inside, 1);
+}
+
+const void *endpoint_this_thread(void) {
+  return &guard_depth;
 }

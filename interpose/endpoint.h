@@ -4,6 +4,7 @@
 #ifndef NCCL_JOIN_INTERPOSE_ENDPOINT_H
 #define NCCL_JOIN_INTERPOSE_ENDPOINT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,15 +29,27 @@ struct endpoint {
   struct trace *trace;        /* NULL if not traced */
   /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited
    * to leave for NCCL_JOIN_TIMEOUT, and went on. */
-  enum rank_state state;
+  _Atomic(enum rank_state) state;
   uint64_t joined_at;  /* index of the first shadow since the last real unit */
   uint64_t shadows;    /* since then; 0: not joined */
   uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
   bool skew_warned;
-  _Atomic int inside; /* threads parked here */
+  /* The thread whose program uses the endpoint: who last issued something. NULL: nobody yet. */
+  _Atomic(const void *) user;
+  pthread_mutex_t turn; /* held between endpoint_enter and endpoint_exit */
+  _Atomic int inside;   /* threads that hold it or wait for it */
   _Atomic int broken; /* an ncclResult_t: another thread has broken this off, return that; 0: no */
   struct endpoint *next; /* of this process */
 };
+
+/* A thread is about to agree on, and issue, something of the endpoint other than by a commit: until
+ * endpoint_exit nobody else does, and the endpoint does not end. Waits for another thread that has
+ * entered. */
+void endpoint_enter(struct endpoint *end);
+void endpoint_exit(struct endpoint *end);
+
+/* What stands for the calling thread in endpoint.user. */
+const void *endpoint_this_thread(void);
 
 /* The communicator with a tag in an endpoint's team, or NULL. */
 struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag);

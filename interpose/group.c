@@ -59,14 +59,6 @@ ncclResult_t group_open_real(void) {
   return result;
 }
 
-ncclResult_t group_release(void) {
-  ncclResult_t result = group.depth > 0 ? group_open_real() : ncclSuccess;
-  for (size_t i = 0; i < group.ncalls && result == ncclSuccess; i++)
-    result = call_issue(&group.calls[i]);
-  group.ncalls = 0;
-  return result;
-}
-
 void group_expect(const struct arrival *arrival, ncclComm_t *handle) {
   struct expected *expected =
       grown(group.expected, group.nexpected, &group.expected_room, sizeof(*expected));
@@ -172,6 +164,23 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, struct call 
   return worse(refused, worse(result, real.GroupEnd()));
 }
 
+/* In the order of addresses, so that two threads whose groups overlap do not wait for each other.
+ */
+static void enter_all(const struct agreement *agreement) {
+  const struct endpoint *last = NULL;
+  for (uint32_t entered = 0; entered < agreement->nwishes; entered++) {
+    struct endpoint *next = NULL;
+    for (uint32_t i = 0; i < agreement->nwishes; i++) {
+      struct endpoint *end = agreement->wishes[i].end;
+      if (end > last && (next == NULL || end < next))
+        next = end;
+    }
+    endpoint_enter(next);
+    atomic_store(&next->user, endpoint_this_thread());
+    last = next;
+  }
+}
+
 static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls) {
   struct agreement agreement = {
       .wishes = calloc(ncalls, sizeof(struct wish)),
@@ -181,8 +190,11 @@ static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls) {
   ncclResult_t result = ncclSystemError;
   if (agreement.wishes != NULL && agreement.members != NULL && agreement.wish_of != NULL) {
     sort_calls(&agreement, calls, ncalls);
+    enter_all(&agreement);
     answer(agreement.wishes, agreement.nwishes);
     result = issue_agreed(&agreement, calls, ncalls);
+    for (uint32_t i = 0; i < agreement.nwishes; i++)
+      endpoint_exit(agreement.wishes[i].end);
   } else {
     log_line(LOG_LEVEL_ERROR, "out of memory in a group of %zu calls", ncalls);
   }

@@ -23,10 +23,6 @@ ncclResult_t group_hold(const struct call *call);
 /* Opens the real group, for a function that must be called inside it now. */
 ncclResult_t group_open_real(void);
 
-/* Issues what has been held back into the real group, without agreement: for teams that are off
- * from now on. */
-ncclResult_t group_release(void);
-
 /* A communicator that is being made in this group: it is added when the group ends well. `handles`:
  * where NCCL writes the handle. */
 void group_expect(const struct arrival *arrival, ncclComm_t *handle);

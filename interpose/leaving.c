@@ -42,9 +42,13 @@ static void finish_shadows(struct endpoint *end) {
 
 static ncclResult_t depart(struct departure *departure) {
   ncclResult_t result = ncclSuccess;
-  for (uint32_t i = 0; i < departure->nwishes; i++)
+  for (uint32_t i = 0; i < departure->nwishes; i++) {
+    endpoint_enter(departure->wishes[i].end);
     log_departure(departure->wishes[i].end);
+  }
   answer(departure->wishes, departure->nwishes);
+  for (uint32_t i = 0; i < departure->nwishes; i++)
+    endpoint_exit(departure->wishes[i].end);
   for (uint32_t i = 0; i < departure->nwishes; i++) {
     struct endpoint *end = departure->wishes[i].end;
     if (departure->wishes[i].result != ncclSuccess)
@@ -63,11 +67,11 @@ static ncclResult_t depart(struct departure *departure) {
   return result;
 }
 
-static void add_wish(struct departure *departure, struct endpoint *end) {
+static void add_wish(struct departure *departure, struct endpoint *end, bool for_good) {
   for (uint32_t i = 0; i < departure->nwishes; i++)
     if (departure->wishes[i].end == end)
       return;
-  departure->wishes[departure->nwishes++] = (struct wish){.end = end};
+  departure->wishes[departure->nwishes++] = (struct wish){.end = end, .for_good = for_good};
 }
 
 static uint32_t count_communicators(void) {
@@ -78,12 +82,12 @@ static uint32_t count_communicators(void) {
 }
 
 static bool leaves_with(const struct communicator *comm, const struct communicator *other) {
-  return other->state == COMM_JOINED && !other->left && other->driver == comm->driver &&
-         other->tag == comm->tag;
+  return other->state == COMM_JOINED && other->end->user == comm->end->user && !other->left &&
+         other->driver == comm->driver && other->tag == comm->tag;
 }
 
 ncclResult_t leave_communicator(struct communicator *comm) {
-  if (communicator_find(comm->handle) == NULL || comm->left)
+  if (communicator_find_ready(comm->handle) == NULL || comm->left)
     return ncclSuccess;
   if (comm->end->state != RANK_PRESENT)
     return comm->end->state == RANK_FAILED ? ncclRemoteError : ncclSuccess;
@@ -92,7 +96,7 @@ ncclResult_t leave_communicator(struct communicator *comm) {
     return ncclSystemError;
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     if (leaves_with(comm, other))
-      add_wish(&departure, other->end);
+      add_wish(&departure, other->end, false);
   ncclResult_t result = depart(&departure);
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     if (leaves_with(comm, other) && other != comm)
@@ -118,7 +122,7 @@ static bool has_error(const struct communicator *comm) {
 }
 
 enum rank_state leave_by_abort(struct communicator *comm) {
-  if (communicator_find(comm->handle) == NULL || comm->left)
+  if (communicator_find_ready(comm->handle) == NULL || comm->left)
     return RANK_DONE;
   struct endpoint *end = comm->end;
   if (atomic_load(&end->inside) == 0 && end->state == RANK_PRESENT && !has_error(comm) &&
@@ -176,7 +180,7 @@ void leave_process(int status) {
       leave_failed(
           comm); /* another thread is parked there: it will never come back to its program */
     else
-      add_wish(&departure, comm->end);
+      add_wish(&departure, comm->end, true);
   }
   depart(&departure);
   free(departure.wishes);

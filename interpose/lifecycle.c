@@ -192,56 +192,70 @@ ncclResult_t join_CommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniq
 
 /* ---- the end ---- */
 
-/* After a failure nobody is left to finalize with. */
+/* The rank leaves before the real group is opened for the call, where there is one: shadows cannot
+ * be issued into it.
+ *
+ * After a failure nobody is left to finalize with. */
 ncclResult_t join_CommFinalize(ncclComm_t handle) {
-  ncclResult_t result = enter();
   struct communicator *comm = communicator_known(handle);
-  if (result == ncclSuccess && comm != NULL)
-    result = leave_communicator(comm);
+  ncclResult_t result = comm != NULL ? leave_communicator(comm) : ncclSuccess;
+  if (result == ncclSuccess)
+    result = enter();
   return result != ncclSuccess ? result : real.CommFinalize(handle);
 }
 
 /* Nor to destroy with: the communicator is aborted then, as NCCL asks for after an error, and the
  * caller told. */
 ncclResult_t join_CommDestroy(ncclComm_t handle) {
-  ncclResult_t result = enter();
   struct communicator *comm = communicator_known(handle);
-  if (result != ncclSuccess || comm == NULL)
-    return result != ncclSuccess ? result : real.CommDestroy(handle);
-  result = leave_communicator(comm);
-  communicator_remove(comm, RANK_DONE);
-  if (result == ncclSuccess)
+  ncclResult_t left = comm != NULL ? leave_communicator(comm) : ncclSuccess;
+  if (comm != NULL)
+    communicator_remove(comm, RANK_DONE);
+  ncclResult_t result = enter();
+  if (result != ncclSuccess)
+    return result;
+  if (left == ncclSuccess)
     return real.CommDestroy(handle);
   real.CommAbort(handle);
-  return result;
+  return left;
 }
 
 ncclResult_t join_CommAbort(ncclComm_t handle) {
-  ncclResult_t result = enter();
   struct communicator *comm = communicator_known(handle);
-  if (result == ncclSuccess && comm != NULL)
+  if (comm != NULL)
     communicator_remove(comm, leave_by_abort(comm));
+  ncclResult_t result = enter();
   return result != ncclSuccess ? result : real.CommAbort(handle);
 }
 
 /* What is in flight is given up: nobody can be shadowed for it. The communicator itself stays, for
  * Split, Shrink and Destroy. */
 ncclResult_t join_CommRevoke(ncclComm_t handle, int revokeFlags) {
-  ncclResult_t result = enter();
   struct communicator *comm = communicator_known(handle);
-  if (result == ncclSuccess && comm != NULL)
+  if (comm != NULL)
     leave_failed(comm);
+  ncclResult_t result = enter();
   return result != ncclSuccess ? result : real.CommRevoke(handle, revokeFlags);
 }
 
 /* ---- what cannot be shadowed ---- */
 
+/* Such a call is local: ranks come to it at different places of the agreed sequence. So the
+ * communicator stays in its team, and programs whose ranks stay even notice nothing. Only its
+ * collectives are never shadowed: what a shadow without the same registration would do to its peers
+ * is undefined. */
 void join_unfit(ncclComm_t handle, const char *function) {
-  struct communicator *comm = communicator_find(handle);
-  if (comm != NULL)
-    communicator_turn_off(comm, function);
+  struct communicator *comm = communicator_known(handle);
+  if (comm != NULL && comm->unfit == NULL) {
+    comm->unfit = function;
+    log_line(LOG_LEVEL_WARN,
+             "%s: the collectives of communicator %08x cannot be shadowed from here on; if its "
+             "ranks join "
+             "unevenly, the job stops with an error",
+             function, comm->tag);
+  }
   if (group_is_open())
-    group_release();
+    group_open_real();
 }
 
 /* Frees a thread that is parked on the communicator: what it waits for will not come. */

@@ -39,6 +39,10 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
              "ncclRemoteError",
              team->failure_rank, rank, own);
     break;
+  case FAILURE_MEMORY:
+    log_line(LOG_LEVEL_WARN,
+             "rank %u is out of memory and cannot follow the others; ncclRemoteError", rank);
+    break;
   case FAILURE_TOO_BIG:
     log_line(LOG_LEVEL_WARN,
              "rank %u cannot stand in for a group of more than %d collectives that rank %u issued; "

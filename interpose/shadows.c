@@ -56,6 +56,11 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
       log_line(LOG_LEVEL_WARN, "a peer uses a communicator that this rank has destroyed already");
       return false;
     }
+    if (comm->unfit != NULL) {
+      log_line(LOG_LEVEL_WARN, "no shadow can be issued on communicator %08x after %s", comm->tag,
+               comm->unfit);
+      return false;
+    }
     int root = member->root;
     if (member->kind == MEMBER_BROADCAST && (root = roots_elect(end, comm, index, root)) < 0)
       return false;

@@ -56,7 +56,8 @@ static void compare(struct ncclComm *comm, const struct segment_agenda *own, int
   oracle_mismatch(comm, "a call on the host", comm->rank, mine, rank, theirs);
 }
 
-ncclResult_t agreement_reach(struct ncclComm *comm, struct segment_agenda own, struct segment_agenda *all) {
+ncclResult_t agreement_reach(struct ncclComm *comm, struct segment_agenda own,
+                             struct segment_agenda *all) {
   uint64_t number = ++comm->agendas;
   struct segment_rank *self = segment_rank(&comm->segment, comm->rank);
   self->agenda[number % 2] = own;

@@ -40,8 +40,8 @@ API_EXPORT ncclResult_t pncclBcast(void *buff, size_t count, ncclDataType_t data
 API_ALIAS(Bcast);
 
 API_EXPORT ncclResult_t pncclReduce(const void *sendbuff, void *recvbuff, size_t count,
-                                    ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
-                                    cudaStream_t stream) {
+                                    ncclDataType_t datatype, ncclRedOp_t op, int root,
+                                    ncclComm_t comm, cudaStream_t stream) {
   return enqueue(comm,
                  (struct operation){.kind = OPERATION_REDUCE,
                                     .send = sendbuff,
@@ -70,7 +70,8 @@ API_EXPORT ncclResult_t pncclReduceScatter(const void *sendbuff, void *recvbuff,
 API_ALIAS(ReduceScatter);
 
 API_EXPORT ncclResult_t pncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
-                                       ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+                                       ncclDataType_t datatype, ncclComm_t comm,
+                                       cudaStream_t stream) {
   return enqueue(comm,
                  (struct operation){.kind = OPERATION_ALLGATHER,
                                     .send = sendbuff,
@@ -84,7 +85,8 @@ API_EXPORT ncclResult_t pncclAllGather(const void *sendbuff, void *recvbuff, siz
 API_ALIAS(AllGather);
 
 API_EXPORT ncclResult_t pncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
-                                      ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+                                      ncclDataType_t datatype, ncclComm_t comm,
+                                      cudaStream_t stream) {
   return enqueue(comm,
                  (struct operation){.kind = OPERATION_ALLTOALL,
                                     .send = sendbuff,
@@ -127,8 +129,8 @@ API_EXPORT ncclResult_t pncclScatter(const void *sendbuff, void *recvbuff, size_
 }
 API_ALIAS(Scatter);
 
-API_EXPORT ncclResult_t pncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
-                                  ncclComm_t comm, cudaStream_t stream) {
+API_EXPORT ncclResult_t pncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype,
+                                  int peer, ncclComm_t comm, cudaStream_t stream) {
   return enqueue(comm,
                  (struct operation){.kind = OPERATION_SEND,
                                     .send = sendbuff,
@@ -173,12 +175,15 @@ API_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *simInfo) {
 }
 API_ALIAS(GroupSimulateEnd);
 
-API_EXPORT ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
-                                                  ncclScalarResidence_t residence, ncclComm_t comm) {
+API_EXPORT ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
+                                                  ncclDataType_t datatype,
+                                                  ncclScalarResidence_t residence,
+                                                  ncclComm_t comm) {
   ncclResult_t result = communicator_check(comm, "ncclRedOpCreatePreMulSum");
   if (result == ncclSuccess)
     result = communicator_ensure_ready(comm);
-  return result == ncclSuccess ? user_reduction_create(comm, op, scalar, datatype, residence) : result;
+  return result == ncclSuccess ? user_reduction_create(comm, op, scalar, datatype, residence)
+                               : result;
 }
 API_ALIAS(RedOpCreatePreMulSum);
 

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NCCL registers exit handlers at first use, not at load: they run before those of whoever registered earlier. */
+/* NCCL registers exit handlers at first use, not at load: they run before those of whoever
+ * registered earlier. */
 static void at_exit(void) {
   report_log("exit");
 }
@@ -57,15 +58,17 @@ static ncclResult_t end_call(ncclResult_t result) {
   return result != ncclSuccess || ended == ncclInProgress ? result : ended;
 }
 
-API_EXPORT ncclResult_t pncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank) {
+API_EXPORT ncclResult_t pncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId,
+                                          int rank) {
   first_use();
   show_version(rank);
   return group_error(create_from_ids(comm, nranks, &commId, 1, rank, NULL, "CommInitRank"));
 }
 API_ALIAS(CommInitRank);
 
-API_EXPORT ncclResult_t pncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId,
-                                                  ncclUniqueId *commIds, ncclConfig_t *config) {
+API_EXPORT ncclResult_t pncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank,
+                                                  int nId, ncclUniqueId *commIds,
+                                                  ncclConfig_t *config) {
   first_use();
   show_version(myrank);
   group_start();
@@ -79,12 +82,13 @@ API_EXPORT ncclResult_t pncclCommInitRankScalable(ncclComm_t *newcomm, int nrank
 }
 API_ALIAS(CommInitRankScalable);
 
-API_EXPORT ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
-                                                ncclConfig_t *config) {
+API_EXPORT ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId,
+                                                int rank, ncclConfig_t *config) {
   first_use();
   show_version(rank);
   group_start();
-  ncclResult_t result = end_call(create_from_ids(comm, nranks, &commId, 1, rank, config, "CommInitRank"));
+  ncclResult_t result =
+      end_call(create_from_ids(comm, nranks, &commId, 1, rank, config, "CommInitRank"));
   return state_or(comm != NULL ? *comm : NULL, result);
 }
 API_ALIAS(CommInitRankConfig);
@@ -114,7 +118,8 @@ API_EXPORT ncclResult_t pncclCommInitAll(ncclComm_t *comm, int ndev, const int *
   if (result != ncclSuccess)
     return result;
   if (comm == NULL || ndev < 0) {
-    report_error("CommInitAll : comms argument is NULL, or invalid device count requested : %d", ndev);
+    report_error("CommInitAll : comms argument is NULL, or invalid device count requested : %d",
+                 ndev);
     return ncclInvalidArgument;
   }
   result = check_devices(ndev, devlist);
@@ -142,13 +147,15 @@ API_EXPORT ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, nccl
 }
 API_ALIAS(CommSplit);
 
-API_EXPORT ncclResult_t pncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
-                                        ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags) {
+API_EXPORT ncclResult_t pncclCommShrink(ncclComm_t comm, int *excludeRanksList,
+                                        int excludeRanksCount, ncclComm_t *newcomm,
+                                        ncclConfig_t *config, int shrinkFlags) {
   ncclResult_t result = communicator_check(comm, "ncclCommShrink");
   if (result != ncclSuccess)
     return group_error(result);
   if (shrinkFlags & NCCL_SHRINK_ABORT) {
-    /* The ranks that stay come to grips with a dead one: what waits for it ends, and its error is forgotten. */
+    /* The ranks that stay come to grips with a dead one: what waits for it ends, and its error is
+     * forgotten. */
     communicator_cancel(comm);
     int lost = ncclRemoteError;
     atomic_compare_exchange_strong(&comm->async_result, &lost, (int)ncclSuccess);
@@ -247,8 +254,8 @@ API_EXPORT ncclResult_t pncclCommRevoke(ncclComm_t comm, int revokeFlags) {
   if (result != ncclSuccess)
     return group_error(result);
   if (revokeFlags != NCCL_REVOKE_DEFAULT || comm->finalized || comm->revoked) {
-    report_error("ncclCommRevoke : flags %d, or comm %p was finalized or revoked before", revokeFlags,
-                 (void *)comm);
+    report_error("ncclCommRevoke : flags %d, or comm %p was finalized or revoked before",
+                 revokeFlags, (void *)comm);
     return ncclInvalidArgument;
   }
   group_start();
@@ -276,13 +283,15 @@ API_EXPORT ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *as
 API_ALIAS(CommGetAsyncError);
 
 /* Common to the three questions below. */
-static ncclResult_t check_question(const struct ncclComm *comm, const int *answer, const char *call) {
+static ncclResult_t check_question(const struct ncclComm *comm, const int *answer,
+                                   const char *call) {
   ncclResult_t result = communicator_check(comm, call);
   if (result == ncclSuccess && answer == NULL) {
     report_error("%s : argument is NULL", call);
     result = ncclInvalidArgument;
   }
-  return result == ncclSuccess ? communicator_ensure_ready((struct ncclComm *)(uintptr_t)comm) : result;
+  return result == ncclSuccess ? communicator_ensure_ready((struct ncclComm *)(uintptr_t)comm)
+                               : result;
 }
 
 API_EXPORT ncclResult_t pncclCommCount(const ncclComm_t comm, int *count) {

@@ -1,5 +1,6 @@
-/* The API: device communicators. The loopback has no device code, so what would make one is ncclInvalidUsage; teams are plain
- * arithmetic on ranks and are answered. Declared here and not through nccl_device.h, which is C++. */
+/* The API: device communicators. The loopback has no device code, so what would make one is
+ * ncclInvalidUsage; teams are plain arithmetic on ranks and are answered. Declared here and not
+ * through nccl_device.h, which is C++. */
 #include "api.h"
 #include "communicator.h"
 #include "report.h"
@@ -24,8 +25,10 @@ static ncclResult_t no_device_api(const char *call) {
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 REFUSED(DevCommCreate, ncclComm_t comm, const void *requirements, void *devComm);
 REFUSED(DevCommDestroy, ncclComm_t comm, const void *devComm);
-REFUSED(GinBarrierCreateRequirement, ncclTeam_t team, int nBarriers, void *handle, void *requirements);
-REFUSED(LsaBarrierCreateRequirement, ncclTeam_t team, int nBarriers, void *handle, void *requirements);
+REFUSED(GinBarrierCreateRequirement, ncclTeam_t team, int nBarriers, void *handle,
+        void *requirements);
+REFUSED(LsaBarrierCreateRequirement, ncclTeam_t team, int nBarriers, void *handle,
+        void *requirements);
 REFUSED(LLA2ACreateRequirement, int nBlocks, int nSlots, void *handle, void *requirements);
 
 API_EXPORT int pncclLLA2ACalcSlots(int maxElts, int maxEltSize);

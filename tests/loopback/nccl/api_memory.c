@@ -50,8 +50,7 @@ API_ALIAS(GetLastError);
 
 /* Exported by the real library beside the API, and called by it through the linkage table. */
 API_EXPORT void ncclResetDebugInitInternal(void);
-void ncclResetDebugInitInternal(void) {
-}
+void ncclResetDebugInitInternal(void) {}
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -76,7 +75,8 @@ API_EXPORT ncclResult_t pncclMemFree(void *ptr) {
 }
 API_ALIAS(MemFree);
 
-API_EXPORT ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle) {
+API_EXPORT ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buff, size_t size,
+                                          void **handle) {
   ncclResult_t result = communicator_check(comm, "ncclCommRegister");
   return result == ncclSuccess ? registration_add(comm, buff, size, handle) : result;
 }
@@ -106,8 +106,8 @@ static ncclResult_t run_window(struct job *job) {
   if (all == NULL)
     return ncclSystemError;
   uint64_t hash = hash_add_number(HASH_START, window->size);
-  struct segment_agenda own = {.kind = AGENDA_WINDOW,
-                               .number = hash_finish(hash_add_number(hash, (uint64_t)window->flags))};
+  struct segment_agenda own = {
+      .kind = AGENDA_WINDOW, .number = hash_finish(hash_add_number(hash, (uint64_t)window->flags))};
   communicator_enter(comm);
   ncclResult_t result = agreement_reach(comm, own, all);
   communicator_exit(comm);
@@ -123,14 +123,15 @@ static void drop_window(struct job *job) {
   free(job);
 }
 
-static ncclResult_t add_window(struct ncclComm *comm, void *buffer, size_t size, ncclWindow_t *window,
-                               int flags) {
+static ncclResult_t add_window(struct ncclComm *comm, void *buffer, size_t size,
+                               ncclWindow_t *window, int flags) {
   ncclResult_t result = communicator_ensure_ready(comm);
   if (result != ncclSuccess)
     return result;
-  if (window == NULL || (flags & ~NCCL_WIN_COLL_SYMMETRIC) != 0 || device_memory(buffer, size) == NULL) {
-    report_error("ncclCommWindowRegister : buffer %p, %zu bytes, is not device memory, or flags %x", buffer,
-                 size, (unsigned)flags);
+  if (window == NULL || (flags & ~NCCL_WIN_COLL_SYMMETRIC) != 0 ||
+      device_memory(buffer, size) == NULL) {
+    report_error("ncclCommWindowRegister : buffer %p, %zu bytes, is not device memory, or flags %x",
+                 buffer, size, (unsigned)flags);
     return ncclInvalidArgument;
   }
   struct window_job *job = calloc(1, sizeof *job);
@@ -141,8 +142,8 @@ static ncclResult_t add_window(struct ncclComm *comm, void *buffer, size_t size,
   return group_add_job(&job->job);
 }
 
-API_EXPORT ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win,
-                                                int winFlags) {
+API_EXPORT ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size,
+                                                ncclWindow_t *win, int winFlags) {
   ncclResult_t result = communicator_check(comm, "ncclCommWindowRegister");
   if (result != ncclSuccess)
     return group_error(result);

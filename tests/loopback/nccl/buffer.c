@@ -10,8 +10,7 @@ static _Noreturn void buffer_stop(struct ncclComm *comm, const struct unit *unit
                                   const struct operation *operation, const char *complaint) {
   char what[256], text[1024];
   operation_describe(operation, what, sizeof what);
-  snprintf(text, sizeof text,
-           "BAD BUFFER on communicator %016llx, rank %d, %s #%llu, %s: %s",
+  snprintf(text, sizeof text, "BAD BUFFER on communicator %016llx, rank %d, %s #%llu, %s: %s",
            (unsigned long long)comm->hash, comm->rank, unit->collective ? "unit" : "p2p unit",
            (unsigned long long)unit->index, what, complaint);
   meeting_stop(&comm->segment, text);
@@ -26,15 +25,19 @@ void *buffer_find(struct ncclComm *comm, const struct unit *unit, const struct o
   if (memory == NULL) {
     char complaint[256];
     snprintf(complaint, sizeof complaint,
-             "%s %p, %zu bytes, is not wholly inside one allocation of device memory", name, pointer, size);
+             "%s %p, %zu bytes, is not wholly inside one allocation of device memory", name,
+             pointer, size);
     buffer_stop(comm, unit, operation, complaint);
   }
   return memory;
 }
 
-void buffer_check_apart(struct ncclComm *comm, const struct unit *unit, const struct operation *operation,
-                        const char *send, size_t send_size, const char *recv, size_t recv_size) {
-  if ((uintptr_t)send + send_size <= (uintptr_t)recv || (uintptr_t)recv + recv_size <= (uintptr_t)send)
+void buffer_check_apart(struct ncclComm *comm, const struct unit *unit,
+                        const struct operation *operation, const char *send, size_t send_size,
+                        const char *recv, size_t recv_size) {
+  if ((uintptr_t)send + send_size <= (uintptr_t)recv ||
+      (uintptr_t)recv + recv_size <= (uintptr_t)send)
     return;
-  buffer_stop(comm, unit, operation, "sendbuff and recvbuff overlap, and not as in-place operation wants it");
+  buffer_stop(comm, unit, operation,
+              "sendbuff and recvbuff overlap, and not as in-place operation wants it");
 }

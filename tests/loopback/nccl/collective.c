@@ -1,5 +1,5 @@
-/* Collectives. All kinds are the same loop: stage a chunk of what this rank gives, meet, take what this rank gets. What
- * differs is in the table of shapes. */
+/* Collectives. All kinds are the same loop: stage a chunk of what this rank gives, meet, take what
+ * this rank gets. What differs is in the table of shapes. */
 #include "collective.h"
 
 #include "buffer.h"
@@ -9,10 +9,10 @@
 
 /* A block is count elements. */
 struct shape {
-  bool root_gives;  /* only the root gives anything */
-  bool root_takes;  /* only the root gets anything */
-  bool gives_all;   /* gives a block for every rank, else one for all */
-  bool takes_all;   /* gets a block from every rank, else one: reduced, or the root's */
+  bool root_gives; /* only the root gives anything */
+  bool root_takes; /* only the root gets anything */
+  bool gives_all;  /* gives a block for every rank, else one for all */
+  bool takes_all;  /* gets a block from every rank, else one: reduced, or the root's */
 };
 
 static struct shape collective_shape(enum operation_kind kind) {
@@ -82,10 +82,12 @@ static void take_chunk(const struct collective *collective, size_t done, size_t 
     const void *inputs[SEGMENT_RANKS_MAX];
     for (int rank = 0; rank < collective->nranks; rank++)
       inputs[rank] = staged_by(collective, rank, chunk);
-    reduction_combine(operation->reduction, operation->datatype, inputs, collective->nranks, to, chunk);
+    reduction_combine(operation->reduction, operation->datatype, inputs, collective->nranks, to,
+                      chunk);
   } else if (collective->shape.takes_all) {
     for (int rank = 0; rank < collective->nranks; rank++)
-      memcpy(to + (size_t)rank * block, staged_by(collective, rank, chunk), chunk * collective->element);
+      memcpy(to + (size_t)rank * block, staged_by(collective, rank, chunk),
+             chunk * collective->element);
   } else {
     memcpy(to, staged_by(collective, operation->root, chunk), chunk * collective->element);
   }
@@ -100,11 +102,11 @@ static void find_buffers(struct collective *collective) {
   size_t send_size = collective->shape.gives_all ? all : block;
   size_t recv_size = collective->shape.takes_all ? all : block;
   if (collective->gives)
-    collective->send =
-        buffer_find(exchange->comm, exchange->unit, operation, "sendbuff", operation->send, send_size);
+    collective->send = buffer_find(exchange->comm, exchange->unit, operation, "sendbuff",
+                                   operation->send, send_size);
   if (collective->takes)
-    collective->recv =
-        buffer_find(exchange->comm, exchange->unit, operation, "recvbuff", operation->recv, recv_size);
+    collective->recv = buffer_find(exchange->comm, exchange->unit, operation, "recvbuff",
+                                   operation->recv, recv_size);
   if (collective->gives && collective->takes) {
     size_t own = (size_t)collective->rank * block;
     bool in_place = false;

@@ -1,4 +1,5 @@
-/* The life of a communicator: allocation, joining the others, pending units, cancelling, leaving. */
+/* The life of a communicator: allocation, joining the others, pending units, cancelling, leaving.
+ */
 #include "communicator.h"
 
 #include "device.h"
@@ -56,7 +57,8 @@ ncclResult_t communicator_check(const struct ncclComm *comm, const char *call) {
     return ncclInvalidArgument;
   }
   if (comm->magic != COMMUNICATOR_MAGIC || comm->destroyed) {
-    report_error("%s : comm %p was destroyed or never was a communicator", call, (const void *)comm);
+    report_error("%s : comm %p was destroyed or never was a communicator", call,
+                 (const void *)comm);
     return ncclInvalidArgument;
   }
   return ncclSuccess;
@@ -73,7 +75,8 @@ void communicator_fail(struct ncclComm *comm, ncclResult_t error) {
 /* Waiting for the others to come. */
 static bool join_reached(void *subject) {
   struct ncclComm *comm = subject;
-  return atomic_load(&comm->segment.shared->complete) || atomic_load(&comm->segment.shared->refused);
+  return atomic_load(&comm->segment.shared->complete) ||
+         atomic_load(&comm->segment.shared->refused);
 }
 
 static bool join_awaits(void *subject, int rank) {
@@ -103,7 +106,8 @@ static ncclResult_t await_everyone(struct ncclComm *comm) {
     return ncclRemoteError;
   }
   if (!atomic_load(&comm->segment.shared->complete)) {
-    report_error("another rank of communicator %016llx was refused", (unsigned long long)comm->hash);
+    report_error("another rank of communicator %016llx was refused",
+                 (unsigned long long)comm->hash);
     return ncclRemoteError;
   }
   return ncclSuccess;
@@ -191,7 +195,8 @@ void communicator_release(struct ncclComm *comm) {
     communicator_free(comm);
 }
 
-/* Events go here and not with the last reference: that may be dropped on a stream's worker, where CUDA may not be called. */
+/* Events go here and not with the last reference: that may be dropped on a stream's worker, where
+ * CUDA may not be called. */
 void communicator_leave(struct ncclComm *comm, bool aborted) {
   if (comm->segment.shared != NULL) {
     atomic_store(&segment_rank(&comm->segment, comm->rank)->presence,

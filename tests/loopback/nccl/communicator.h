@@ -1,8 +1,9 @@
 /* The communicator: what an ncclComm_t points to.
  *
- * Threads. Issuing calls (operations, group ends, split, finalize, destroy) come from one thread at a time, as NCCL demands; the
- * fields they use need no lock. Workers of streams run units; they touch what is marked so. ncclCommAbort,
- * ncclCommRevoke and ncclCommGetAsyncError may come from any thread at any time; what they touch is atomic or behind lock.
+ * Threads. Issuing calls (operations, group ends, split, finalize, destroy) come from one thread at
+ * a time, as NCCL demands; the fields they use need no lock. Workers of streams run units; they
+ * touch what is marked so. ncclCommAbort, ncclCommRevoke and ncclCommGetAsyncError may come from
+ * any thread at any time; what they touch is atomic or behind lock.
  */
 #ifndef LOOPBACK_NCCL_COMMUNICATOR_H
 #define LOOPBACK_NCCL_COMMUNICATOR_H
@@ -34,13 +35,14 @@ struct ncclComm {
   CUcontext context;
   ncclConfig_t config;
   uint64_t hash; /* equal on all ranks, different for every communicator */
-  uint64_t team; /* equal for communicators of the same processes and devices in the same order, and this rank */
+  uint64_t team; /* equal for communicators of the same processes and devices in the same order, and
+                    this rank */
   struct segment segment;
   _Atomic bool open; /* segment may be used */
 
-  _Atomic int async_result;  /* ncclResult_t */
+  _Atomic int async_result; /* ncclResult_t */
   _Atomic bool aborted;
-  _Atomic uint64_t epoch;    /* units issued in an earlier one are cancelled */
+  _Atomic uint64_t epoch; /* units issued in an earlier one are cancelled */
   bool revoked, finalized, destroyed;
   struct group_work *_Atomic work; /* the group a nonblocking communicator is busy with */
 
@@ -70,20 +72,21 @@ struct ncclComm {
 
 #define COMMUNICATOR_MAGIC UINT64_C(0x6c6f6f706e63636c)
 
-/* A communicator that nobody has joined yet: hash, rank, device and context are set by communicator_join. Handles are
- * used again, last first, as NCCL's are by malloc; their memory is never returned, so that a stale handle is noticed. NULL if
- * there is no memory. */
+/* A communicator that nobody has joined yet: hash, rank, device and context are set by
+ * communicator_join. Handles are used again, last first, as NCCL's are by malloc; their memory is
+ * never returned, so that a stale handle is noticed. NULL if there is no memory. */
 struct ncclComm *communicator_allocate(void);
 
-/* Meets the other ranks. Blocks until all came. Runs with the communicator's device current. ncclInternalError: aborted;
- * ncclRemoteError: a rank died or was refused. */
+/* Meets the other ranks. Blocks until all came. Runs with the communicator's device current.
+ * ncclInternalError: aborted; ncclRemoteError: a rank died or was refused. */
 ncclResult_t communicator_join(struct ncclComm *comm, uint64_t hash, int nranks, int rank);
 
-/* ncclInvalidArgument for NULL, a stale handle, or something else; call names the API function in the message. */
+/* ncclInvalidArgument for NULL, a stale handle, or something else; call names the API function in
+ * the message. */
 ncclResult_t communicator_check(const struct ncclComm *comm, const char *call);
 
-/* Whether the communicator may be used: ncclInvalidArgument while it is busy with a nonblocking call, otherwise its asynchronous
- * error (init.cc, ncclCommEnsureReady). */
+/* Whether the communicator may be used: ncclInvalidArgument while it is busy with a nonblocking
+ * call, otherwise its asynchronous error (init.cc, ncclCommEnsureReady). */
 ncclResult_t communicator_ensure_ready(struct ncclComm *comm);
 
 /* Remembers an error for ncclCommGetAsyncError; the first one stays. Any thread. */
@@ -98,7 +101,8 @@ void communicator_signal(struct ncclComm *comm);
 /* The same, and returns once no thread is inside. Any thread that is not inside itself. */
 void communicator_cancel(struct ncclComm *comm);
 
-/* Ends the handle: peers see that this rank left, and the memory goes once the last pending unit is through. */
+/* Ends the handle: peers see that this rank left, and the memory goes once the last pending unit is
+ * through. */
 void communicator_leave(struct ncclComm *comm, bool aborted);
 
 /* A thread is inside between these: communicator_cancel waits for it. */

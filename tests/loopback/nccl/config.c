@@ -1,4 +1,5 @@
-/* Reading a communicator's configuration. Only `blocking` changes what the loopback does; the others are checked. */
+/* Reading a communicator's configuration. Only `blocking` changes what the loopback does; the
+ * others are checked. */
 #include "config.h"
 
 #include "report.h"
@@ -61,7 +62,8 @@ ncclResult_t config_parse(const ncclConfig_t *given, ncclConfig_t *config) {
   if (result != ncclSuccess)
     return result;
   if (parsed.minCTAs > parsed.maxCTAs) {
-    report_error("Invalid config min/max channels attribute value %d/%d", parsed.minCTAs, parsed.maxCTAs);
+    report_error("Invalid config min/max channels attribute value %d/%d", parsed.minCTAs,
+                 parsed.maxCTAs);
     return ncclInvalidArgument;
   }
   set_default(&parsed.blocking, 1);

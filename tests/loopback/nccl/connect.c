@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-static struct segment_channel *channel_of(const struct ncclComm *comm, const struct operation *operation) {
+static struct segment_channel *channel_of(const struct ncclComm *comm,
+                                          const struct operation *operation) {
   return operation->kind == OPERATION_SEND
              ? segment_channel(&comm->segment, comm->rank, operation->root)
              : segment_channel(&comm->segment, operation->root, comm->rank);
@@ -60,14 +61,15 @@ static bool is_cancelled(void *subject) {
 
 static void describe(void *subject, char *text, size_t size) {
   const struct unit *unit = subject;
-  snprintf(text, size, "the first use of communicator %016llx, %s", (unsigned long long)unit->comm->hash,
-           unit->log);
+  snprintf(text, size, "the first use of communicator %016llx, %s",
+           (unsigned long long)unit->comm->hash, unit->log);
 }
 
 ncclResult_t connect_await(const struct unit *unit) {
   if (!settings_get()->connect)
     return ncclSuccess;
-  struct vigil vigil = {(void *)(uintptr_t)unit, nobody_is_missing, is_missing, is_cancelled, describe};
+  struct vigil vigil = {(void *)(uintptr_t)unit, nobody_is_missing, is_missing, is_cancelled,
+                        describe};
   switch (meeting_await(&unit->comm->segment, &vigil)) {
   case MEETING_REACHED:
     unit->comm->connected |= unit->collective;

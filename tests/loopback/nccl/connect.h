@@ -1,17 +1,19 @@
-/* First use. NCCL connects ranks when a communicator is first used (NCCL_RUNTIME_CONNECT, group.cc): the issuing thread blocks on
- * the host until the others have issued their first operation too. A program, or a library in front of it, that relies on
- * ncclAllReduce returning at once must not pass here. LOOPBACK_CONNECT=0 turns it off.
+/* First use. NCCL connects ranks when a communicator is first used (NCCL_RUNTIME_CONNECT,
+ * group.cc): the issuing thread blocks on the host until the others have issued their first
+ * operation too. A program, or a library in front of it, that relies on ncclAllReduce returning at
+ * once must not pass here. LOOPBACK_CONNECT=0 turns it off.
  */
 #ifndef LOOPBACK_NCCL_CONNECT_H
 #define LOOPBACK_NCCL_CONNECT_H
 
 #include "unit.h"
 
-/* Says that this rank is at its first collective, or first transfer with each peer of the unit. Does not wait. */
+/* Says that this rank is at its first collective, or first transfer with each peer of the unit.
+ * Does not wait. */
 void connect_announce(const struct unit *unit);
 
-/* Waits until all ranks (the peers, for transfers) have announced themselves. ncclRemoteError: one is gone.
- * ncclInternalError: aborted meanwhile, as NCCL's sockets return. */
+/* Waits until all ranks (the peers, for transfers) have announced themselves. ncclRemoteError: one
+ * is gone. ncclInternalError: aborted meanwhile, as NCCL's sockets return. */
 ncclResult_t connect_await(const struct unit *unit);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* A communicator being created, of this rank. */
 struct creation {
-  struct job job; /* first */
+  struct job job;        /* first */
   struct ncclComm *comm; /* the new one; NULL: this rank only takes part in the split */
   uint64_t hash;
   int nranks, rank;
@@ -57,8 +57,8 @@ static ncclResult_t run_from_ids(struct job *job) {
   return join_in_context(creation->comm, creation->hash, creation->nranks, creation->rank);
 }
 
-ncclResult_t create_from_ids(ncclComm_t *comm, int nranks, const ncclUniqueId *ids, int nids, int rank,
-                             const ncclConfig_t *config, const char *call) {
+ncclResult_t create_from_ids(ncclComm_t *comm, int nranks, const ncclUniqueId *ids, int nids,
+                             int rank, const ncclConfig_t *config, const char *call) {
   if (nids <= 0 || nids > nranks) {
     report_error("improper usage of ncclCommInitRank: nId = %d, nranks=%d", nids, nranks);
     return ncclInvalidArgument;
@@ -139,8 +139,9 @@ static ncclResult_t run_split(struct job *job) {
   communicator_exit(parent);
   if (result == ncclSuccess && creation->comm != NULL) {
     place_in_child(creation, all);
-    result = join_in_context(creation->comm, child_hash(creation, (uint64_t)(int64_t)creation->color),
-                             creation->nranks, creation->rank);
+    result =
+        join_in_context(creation->comm, child_hash(creation, (uint64_t)(int64_t)creation->color),
+                        creation->nranks, creation->rank);
   }
   free(all);
   *creation->child = creation->comm;
@@ -170,7 +171,8 @@ static ncclResult_t child_allocate(struct creation *creation, const ncclConfig_t
   return ncclSuccess;
 }
 
-static ncclResult_t begin_child(struct ncclComm *parent, ncclComm_t *child, struct creation **creation) {
+static ncclResult_t begin_child(struct ncclComm *parent, ncclComm_t *child,
+                                struct creation **creation) {
   ncclResult_t result = communicator_ensure_ready(parent);
   if (result != ncclSuccess)
     return result;
@@ -197,7 +199,8 @@ static ncclResult_t add_child(struct creation *creation, ncclResult_t result) {
   return result;
 }
 
-static ncclResult_t check_child(const struct ncclComm *parent, const ncclComm_t *child, const char *call) {
+static ncclResult_t check_child(const struct ncclComm *parent, const ncclComm_t *child,
+                                const char *call) {
   ncclResult_t result = communicator_check(parent, call);
   if (result == ncclSuccess && child == NULL) {
     report_error("%s : newcomm argument is NULL", call);
@@ -236,16 +239,17 @@ static ncclResult_t check_excluded(const struct ncclComm *parent, int *excluded,
   for (int i = 0; i < nexcluded; i++) {
     if (excluded[i] == parent->rank || excluded[i] < 0 || excluded[i] >= parent->nranks ||
         (i > 0 && excluded[i] == excluded[i - 1])) {
-      report_error("ncclCommShrink : excluded rank %d is this rank, twice in the list, or none of 0..%d",
-                   excluded[i], parent->nranks - 1);
+      report_error(
+          "ncclCommShrink : excluded rank %d is this rank, twice in the list, or none of 0..%d",
+          excluded[i], parent->nranks - 1);
       return ncclInvalidArgument;
     }
   }
   return ncclSuccess;
 }
 
-ncclResult_t create_by_shrink(struct ncclComm *parent, int *excluded, int nexcluded, ncclComm_t *child,
-                              const ncclConfig_t *config) {
+ncclResult_t create_by_shrink(struct ncclComm *parent, int *excluded, int nexcluded,
+                              ncclComm_t *child, const ncclConfig_t *config) {
   struct creation *creation;
   ncclResult_t result = check_child(parent, child, "ncclCommShrink");
   if (result == ncclSuccess)
@@ -259,8 +263,8 @@ ncclResult_t create_by_shrink(struct ncclComm *parent, int *excluded, int nexclu
   creation->rank = parent->rank;
   for (int i = 0; i < nexcluded; i++)
     creation->rank -= excluded[i] < parent->rank;
-  creation->hash =
-      child_hash(creation, hash_finish(hash_add(HASH_START, excluded, (size_t)nexcluded * sizeof *excluded)));
+  creation->hash = child_hash(
+      creation, hash_finish(hash_add(HASH_START, excluded, (size_t)nexcluded * sizeof *excluded)));
   result = child_allocate(creation, config);
   return add_child(creation, result);
 }

@@ -1,5 +1,5 @@
-/* Datatype tables and the small floating point formats. One encoder and one decoder serve all four formats; a format is its
- * parameters. */
+/* Datatype tables and the small floating point formats. One encoder and one decoder serve all four
+ * formats; a format is its parameters. */
 #include "datatype.h"
 
 #include <math.h>
@@ -86,7 +86,8 @@ static inline uint32_t format_encode(const struct format *format, float value) {
   uint32_t rest = significand & ((1u << shift) - 1);
   uint32_t half = 1u << (shift - 1);
   kept += rest > half || (rest == half && (kept & 1));
-  /* The implicit bit of kept is worth one exponent step, so a carry out of the mantissa needs no special case. */
+  /* The implicit bit of kept is worth one exponent step, so a carry out of the mantissa needs no
+   * special case. */
   uint32_t code = ((field - 1) << format->mantissa_bits) + kept;
   return sign | (code > format->largest ? format->overflow : code);
 }

@@ -1,8 +1,9 @@
 /* NCCL's datatypes: sizes, names, and conversion of the small floating point formats.
  *
- * Conversions to a small format round to nearest, ties to even. Formats: IEEE 754 binary16; bfloat16; OCP 8-bit floating
- * point E4M3 and E5M2 ("OFP8", revision 1.0). As CUDA's default (__NV_SATFINITE) and so NCCL, a value beyond the
- * largest becomes the largest for the 8-bit formats, infinity for the 16-bit ones. NaN becomes the format's positive quiet NaN.
+ * Conversions to a small format round to nearest, ties to even. Formats: IEEE 754 binary16;
+ * bfloat16; OCP 8-bit floating point E4M3 and E5M2 ("OFP8", revision 1.0). As CUDA's default
+ * (__NV_SATFINITE) and so NCCL, a value beyond the largest becomes the largest for the 8-bit
+ * formats, infinity for the 16-bit ones. NaN becomes the format's positive quiet NaN.
  */
 #ifndef LOOPBACK_NCCL_DATATYPE_H
 #define LOOPBACK_NCCL_DATATYPE_H

@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Handles of user reductions are numbers of one rank: NCCL mixes the communicator's address into them (comm.h,
- * ncclUserRedOpMangle), so that nobody takes them for something that ranks could compare. Its own inverse. */
+/* Handles of user reductions are numbers of one rank: NCCL mixes the communicator's address into
+ * them (comm.h, ncclUserRedOpMangle), so that nobody takes them for something that ranks could
+ * compare. Its own inverse. */
 static int mangle(const struct ncclComm *comm, int handle) {
   if (handle < ncclNumOps)
     return handle;
-  uint64_t mix = ((uint64_t)(uintptr_t)comm ^ (uint64_t)(uintptr_t)comm >> 32) * UINT64_C(0x9e3779b97f4a7c13);
+  uint64_t mix =
+      ((uint64_t)(uintptr_t)comm ^ (uint64_t)(uintptr_t)comm >> 32) * UINT64_C(0x9e3779b97f4a7c13);
   int mangled = handle ^ (int)(mix >> 32 & ncclMaxRedOp);
   return mangled < ncclNumOps ? handle : mangled; /* numbers of built-in reductions stay theirs */
 }
@@ -30,7 +32,8 @@ ncclResult_t user_reduction_create(struct ncclComm *comm, ncclRedOp_t *handle, c
                                    ncclDataType_t datatype, ncclScalarResidence_t residence) {
   size_t size = datatype_size(datatype);
   if (handle == NULL || scalar == NULL || size == 0) {
-    report_error("ncclRedOpCreatePreMulSum : op or scalar is NULL, or invalid type %d", (int)datatype);
+    report_error("ncclRedOpCreatePreMulSum : op or scalar is NULL, or invalid type %d",
+                 (int)datatype);
     return ncclInvalidArgument;
   }
   int index = 0;
@@ -81,7 +84,8 @@ ncclResult_t user_reduction_destroy(struct ncclComm *comm, ncclRedOp_t handle) {
 static ncclResult_t check_arguments(const struct ncclComm *comm, const struct operation *operation,
                                     int reduction) {
   const char *name = operation_name(operation->kind);
-  if (operation_has_root(operation->kind) && (operation->root < 0 || operation->root >= comm->nranks)) {
+  if (operation_has_root(operation->kind) &&
+      (operation->root < 0 || operation->root >= comm->nranks)) {
     report_error("%s : invalid root %d (root should be in the 0..%d range)", name, operation->root,
                  comm->nranks);
     return ncclInvalidArgument;
@@ -104,7 +108,8 @@ static ncclResult_t check_arguments(const struct ncclComm *comm, const struct op
 }
 
 /* Copied now: a user reduction may be destroyed before the group ends. */
-static ncclResult_t resolve_reduction(const struct ncclComm *comm, struct operation *operation, int handle) {
+static ncclResult_t resolve_reduction(const struct ncclComm *comm, struct operation *operation,
+                                      int handle) {
   if (!operation_reduces(operation->kind))
     return ncclSuccess;
   if (handle < ncclNumOps) {
@@ -117,8 +122,9 @@ static ncclResult_t resolve_reduction(const struct ncclComm *comm, struct operat
   }
   const struct user_reduction *user = user_reduction(comm, handle);
   if (user->datatype != operation->datatype) {
-    report_error("Data type supplied to user-created ncclRedOp_t does not match type given to reduction "
-                 "operation");
+    report_error(
+        "Data type supplied to user-created ncclRedOp_t does not match type given to reduction "
+        "operation");
     return ncclInvalidArgument;
   }
   operation->reduction = REDUCTION_PREMULSUM;
@@ -142,7 +148,8 @@ static ncclResult_t append(struct ncclComm *comm, struct operation *operation, i
   bool capturing;
   result = device_is_capturing(operation->stream, &capturing);
   if (result == ncclSuccess && capturing) {
-    report_error("%s : the loopback NCCL cannot be captured in a graph", operation_name(operation->kind));
+    report_error("%s : the loopback NCCL cannot be captured in a graph",
+                 operation_name(operation->kind));
     result = ncclInvalidUsage;
   }
   return result == ncclSuccess ? group_add_operation(comm, operation) : result;
@@ -159,7 +166,8 @@ ncclResult_t enqueue(struct ncclComm *comm, struct operation operation, int redu
   }
   group_start();
   result = append(comm, &operation, reduction);
-  if (result != ncclSuccess && !comm->config.blocking && atomic_load(&comm->async_result) != ncclInProgress)
+  if (result != ncclSuccess && !comm->config.blocking &&
+      atomic_load(&comm->async_result) != ncclInProgress)
     communicator_fail(comm, result);
   group_error(result);
   ncclResult_t ended = group_end(NULL);

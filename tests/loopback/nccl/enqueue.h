@@ -1,5 +1,5 @@
-/* Operations as the program calls them: checking arguments in NCCL's order, resolving the reduction, joining the thread's
- * group. */
+/* Operations as the program calls them: checking arguments in NCCL's order, resolving the
+ * reduction, joining the thread's group. */
 #ifndef LOOPBACK_NCCL_ENQUEUE_H
 #define LOOPBACK_NCCL_ENQUEUE_H
 
@@ -9,8 +9,8 @@
 /* The reduction of kinds that do not reduce; not looked at. */
 #define ENQUEUE_NO_REDUCTION (-1)
 
-/* One call of the API. operation has kind, buffers, count, datatype, root and stream; the rest is filled in. reduction is the
- * handle the program gave. Returns what the call returns. */
+/* One call of the API. operation has kind, buffers, count, datatype, root and stream; the rest is
+ * filled in. reduction is the handle the program gave. Returns what the call returns. */
 ncclResult_t enqueue(struct ncclComm *comm, struct operation operation, int reduction);
 
 /* The API's calls for reductions of one's own. */

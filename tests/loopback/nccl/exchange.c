@@ -42,8 +42,9 @@ static bool is_cancelled(void *subject) {
 
 static void describe(void *subject, char *text, size_t size) {
   const struct exchange *exchange = subject;
-  snprintf(text, size, "communicator %016llx, unit #%llu %s", (unsigned long long)exchange->comm->hash,
-           (unsigned long long)exchange->unit->index, exchange->unit->text);
+  snprintf(text, size, "communicator %016llx, unit #%llu %s",
+           (unsigned long long)exchange->comm->hash, (unsigned long long)exchange->unit->index,
+           exchange->unit->text);
 }
 
 enum meeting_result exchange_meet(struct exchange *exchange) {
@@ -51,7 +52,8 @@ enum meeting_result exchange_meet(struct exchange *exchange) {
   comm->step++;
   atomic_store(&segment_rank(&comm->segment, comm->rank)->step, comm->step);
   if (all_have_arrived(exchange)) {
-    /* Of ranks that arrive at the same time at least one sees all the others: arrivals are sequentially consistent. */
+    /* Of ranks that arrive at the same time at least one sees all the others: arrivals are
+     * sequentially consistent. */
     meeting_ring(&comm->segment);
   } else {
     struct vigil vigil = {exchange, all_have_arrived, is_missing, is_cancelled, describe};

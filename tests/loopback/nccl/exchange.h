@@ -1,7 +1,8 @@
 /* Exchanges: all ranks of a communicator stage something, meet, and read what the others staged.
  *
- * Staging buffers and descriptors exist twice, by the parity of the step (of the unit), so one meeting per exchange is enough:
- * a rank writes for step s+2 only after the meeting of s+1, and nobody arrives there before it has read step s.
+ * Staging buffers and descriptors exist twice, by the parity of the step (of the unit), so one
+ * meeting per exchange is enough: a rank writes for step s+2 only after the meeting of s+1, and
+ * nobody arrives there before it has read step s.
  */
 #ifndef LOOPBACK_NCCL_EXCHANGE_H
 #define LOOPBACK_NCCL_EXCHANGE_H
@@ -22,7 +23,8 @@ struct exchange exchange_begin(struct ncclComm *comm, const struct unit *unit);
 /* Where this rank puts what the next meeting is about. stage_bytes of the segment. */
 void *exchange_own_stage(const struct exchange *exchange);
 
-/* Arrives and waits for all ranks. Returns only if they mean the same unit, or if the wait was broken. */
+/* Arrives and waits for all ranks. Returns only if they mean the same unit, or if the wait was
+ * broken. */
 enum meeting_result exchange_meet(struct exchange *exchange);
 
 /* What rank staged for the last meeting. Valid until the next one. */

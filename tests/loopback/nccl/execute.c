@@ -23,8 +23,9 @@ static enum meeting_result run_collectives(struct ncclComm *comm, const struct u
 }
 
 static void unit_log(const struct ncclComm *comm, const struct unit *unit) {
-  report_log("comm=%016llx rank=%d nranks=%d %s=%llu %s", (unsigned long long)comm->hash, comm->rank,
-             comm->nranks, unit->collective ? "unit" : "p2p", (unsigned long long)unit->index, unit->log);
+  report_log("comm=%016llx rank=%d nranks=%d %s=%llu %s", (unsigned long long)comm->hash,
+             comm->rank, comm->nranks, unit->collective ? "unit" : "p2p",
+             (unsigned long long)unit->index, unit->log);
 }
 
 /* The host function: runs on the stream's worker. */
@@ -76,7 +77,8 @@ static ncclResult_t release_stream(const struct unit *unit, CUstream stream) {
   return device_wait(stream, unit->comm->order);
 }
 
-/* Everything of the launch that is on streams. The worker may be through with the unit before this returns. */
+/* Everything of the launch that is on streams. The worker may be through with the unit before this
+ * returns. */
 static ncclResult_t put_on_streams(struct unit *unit) {
   struct ncclComm *comm = unit->comm;
   CUstream stream = unit->operations[0].stream;

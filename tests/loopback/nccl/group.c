@@ -11,13 +11,13 @@
 
 enum group_mode { MODE_UNKNOWN = -1, MODE_NONBLOCKING = 0, MODE_BLOCKING = 1 };
 
-/* What a group has collected. Units are ordered by communicator hash, as NCCL does, so that all ranks launch those of
- * different communicators in the same order. */
+/* What a group has collected. Units are ordered by communicator hash, as NCCL does, so that all
+ * ranks launch those of different communicators in the same order. */
 struct group_work {
   struct unit **units;
   size_t nunits, capacity;
   struct job *jobs, **last_job;
-  pthread_t thread; /* of a nonblocking group */
+  pthread_t thread;    /* of a nonblocking group */
   _Atomic int holders; /* communicators that point here */
   _Atomic bool joined;
 };
@@ -103,7 +103,8 @@ static struct unit *group_unit_of(struct group_work *work, struct ncclComm *comm
   struct unit *unit = unit_create(comm);
   if (unit == NULL)
     return NULL;
-  memmove(work->units + place + 1, work->units + place, (work->nunits - place) * sizeof *work->units);
+  memmove(work->units + place + 1, work->units + place,
+          (work->nunits - place) * sizeof *work->units);
   work->units[place] = unit;
   work->nunits++;
   return unit;
@@ -146,7 +147,8 @@ static void work_each_comm(struct group_work *work,
 static void set_async(struct ncclComm *comm, struct group_work *work, ncclResult_t result) {
   (void)work;
   int expected = ncclInProgress;
-  if (!comm->config.blocking && !atomic_compare_exchange_strong(&comm->async_result, &expected, (int)result))
+  if (!comm->config.blocking &&
+      !atomic_compare_exchange_strong(&comm->async_result, &expected, (int)result))
     communicator_fail(comm, result);
 }
 

@@ -1,4 +1,5 @@
-/* A 64-bit hash (FNV-1a with a final mix), for names and descriptors. Deterministic on every rank; not for secrets. */
+/* A 64-bit hash (FNV-1a with a final mix), for names and descriptors. Deterministic on every rank;
+ * not for secrets. */
 #ifndef LOOPBACK_NCCL_HASH_H
 #define LOOPBACK_NCCL_HASH_H
 

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const int spins = 200;            /* about a microsecond: a peer on another core */
-static const int yields = 20;            /* a peer on this core */
+static const int spins = 200;             /* about a microsecond: a peer on another core */
+static const int yields = 20;             /* a peer on this core */
 static const int64_t tick_ns = 100000000; /* longest sleep: how late a death may be noticed */
 
 static int64_t now_ns(void) {
@@ -40,7 +40,8 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t value) {
 
 void meeting_ring(const struct segment *segment) {
   struct segment_shared *shared = segment->shared;
-  /* Sequentially consistent with the sleeper's increment of sleepers: either it sees the new bell, or we see it. */
+  /* Sequentially consistent with the sleeper's increment of sleepers: either it sees the new bell,
+   * or we see it. */
   atomic_fetch_add(&shared->bell, 1);
   if (atomic_load(&shared->sleepers) > 0)
     syscall(SYS_futex, &shared->bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -118,7 +119,8 @@ static void report_hang(const struct segment *segment, const struct vigil *vigil
               settings_get()->hang_seconds, what, line);
 }
 
-/* Whether a rank waited for is gone for good. It may have come before it went: the caller has the last word. */
+/* Whether a rank waited for is gone for good. It may have come before it went: the caller has the
+ * last word. */
 static bool peer_is_lost(const struct segment *segment, const struct vigil *vigil) {
   const char *why;
   int gone = settings_get()->death_is_error ? first_rank_gone(segment, vigil, &why) : -1;

@@ -1,9 +1,10 @@
 /* Waiting for other ranks in a communicator's shared memory.
  *
- * One bell per segment. A rank that changed something another may wait for rings it; a rank that waits tries again
- * after every ring. Waiting spins briefly, then yields, then sleeps on a process-shared futex. Every wait of the loopback
- * NCCL goes through meeting_await, which also notices that the wait was cancelled, that a rank waited for is gone, that
- * another rank stopped the run, and that it has been long.
+ * One bell per segment. A rank that changed something another may wait for rings it; a rank that
+ * waits tries again after every ring. Waiting spins briefly, then yields, then sleeps on a
+ * process-shared futex. Every wait of the loopback NCCL goes through meeting_await, which also
+ * notices that the wait was cancelled, that a rank waited for is gone, that another rank stopped
+ * the run, and that it has been long.
  */
 #ifndef LOOPBACK_NCCL_MEETING_H
 #define LOOPBACK_NCCL_MEETING_H
@@ -19,10 +20,11 @@ enum meeting_result {
 /* What is waited for. Callbacks run on the waiting thread and get subject. */
 struct vigil {
   void *subject;
-  bool (*reached)(void *subject);         /* called often; may do work and ring the bell */
+  bool (*reached)(void *subject);          /* called often; may do work and ring the bell */
   bool (*awaits)(void *subject, int rank); /* is this rank one of those still missing */
   bool (*cancelled)(void *subject);
-  void (*describe)(void *subject, char *text, size_t size); /* for diagnostics: "unit #3 allreduce(...)" */
+  void (*describe)(void *subject, char *text,
+                   size_t size); /* for diagnostics: "unit #3 allreduce(...)" */
 };
 
 enum meeting_result meeting_await(const struct segment *segment, const struct vigil *vigil);

@@ -20,8 +20,8 @@ void oracle_publish(struct ncclComm *comm, const struct unit *unit) {
   atomic_store(&segment_rank(&comm->segment, comm->rank)->units, unit->index + 1);
 }
 
-void oracle_mismatch(struct ncclComm *comm, const char *where, int rank_a, const char *a, int rank_b,
-                     const char *b) {
+void oracle_mismatch(struct ncclComm *comm, const char *where, int rank_a, const char *a,
+                     int rank_b, const char *b) {
   char text[SEGMENT_STOP_BYTES];
   snprintf(text, sizeof text,
            "MISMATCH on communicator %016llx, %s\n"

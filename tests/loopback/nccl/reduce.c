@@ -1,5 +1,5 @@
-/* Reductions. Elements are widened to the type they are computed in, block by block, folded in rank order, and
- * narrowed at the end. */
+/* Reductions. Elements are widened to the type they are computed in, block by block, folded in rank
+ * order, and narrowed at the end. */
 #include "reduce.h"
 
 #include "datatype.h"
@@ -39,8 +39,9 @@ enum reduction reduction_of_builtin(ncclRedOp_t operation) {
   return builtin[operation];
 }
 
-/* What each reduction does to two elements; SUM also serves averages and premultiplied sums. U is the unsigned type in
- * which T wraps, at least 32 bits wide, where C would otherwise promote to a signed type. */
+/* What each reduction does to two elements; SUM also serves averages and premultiplied sums. U is
+ * the unsigned type in which T wraps, at least 32 bits wide, where C would otherwise promote to a
+ * signed type. */
 #define FOLD(T, name, SUM, PROD, MAX, MIN)                                                         \
   static void fold_##name(enum reduction reduction, T *restrict total, const T *restrict input,    \
                           size_t count) {                                                          \
@@ -93,8 +94,8 @@ static inline double lesser_number(double a, double b) {
   return b < a ? b : a;
 }
 
-#define FLOAT_MAX(a, b) (__typeof__(a)) greater_number(a, b)
-#define FLOAT_MIN(a, b) (__typeof__(a)) lesser_number(a, b)
+#define FLOAT_MAX(a, b) (__typeof__(a))greater_number(a, b)
+#define FLOAT_MIN(a, b) (__typeof__(a))lesser_number(a, b)
 
 FOLD(int8_t, int8, WRAP_SUM32, WRAP_PROD32, GREATER, LESSER)
 FOLD(uint8_t, uint8, WRAP_SUM32, WRAP_PROD32, GREATER, LESSER)

@@ -36,7 +36,8 @@ ncclResult_t registration_add(struct ncclComm *comm, void *buffer, size_t size, 
 }
 
 ncclResult_t registration_remove(struct ncclComm *comm, const void *handle) {
-  for (struct registration **place = &comm->registrations; *place != NULL; place = &(*place)->next) {
+  for (struct registration **place = &comm->registrations; *place != NULL;
+       place = &(*place)->next) {
     struct registration *found = *place;
     if (found != handle)
       continue;

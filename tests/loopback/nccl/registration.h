@@ -1,6 +1,7 @@
-/* User buffer registration: bookkeeping only. A registration has references, as NCCL's has (register.cc): registering memory
- * inside a registered range gives the same handle. Windows (ncclCommWindowRegister) are registrations that all ranks make
- * together. What is left at the end goes with the communicator. */
+/* User buffer registration: bookkeeping only. A registration has references, as NCCL's has
+ * (register.cc): registering memory inside a registered range gives the same handle. Windows
+ * (ncclCommWindowRegister) are registrations that all ranks make together. What is left at the end
+ * goes with the communicator. */
 #ifndef LOOPBACK_NCCL_REGISTRATION_H
 #define LOOPBACK_NCCL_REGISTRATION_H
 

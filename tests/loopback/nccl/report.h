@@ -1,18 +1,22 @@
-/* Everything the loopback NCCL says: the last error, lines on stderr, the log of units, and stopping a wrong run.
+/* Everything the loopback NCCL says: the last error, lines on stderr, the log of units, and
+ * stopping a wrong run.
  *
- * Each line leaves in one write, so lines of several processes do not mix. Any thread may call any of these.
+ * Each line leaves in one write, so lines of several processes do not mix. Any thread may call any
+ * of these.
  */
 #ifndef LOOPBACK_NCCL_REPORT_H
 #define LOOPBACK_NCCL_REPORT_H
 
-/* Exit status of a run that was stopped: ranks did not agree, a buffer lies outside device memory, a setting is wrong.
- * A status and not abort(): no core files, and a test can tell it from a crash. */
+/* Exit status of a run that was stopped: ranks did not agree, a buffer lies outside device memory,
+ * a setting is wrong. A status and not abort(): no core files, and a test can tell it from a crash.
+ */
 #define REPORT_STOP_STATUS 86
 
 /* Becomes the text of ncclGetLastError; printed too if NCCL_DEBUG is WARN, INFO or TRACE. */
 void report_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The text of the last report_error of any thread, "" before the first. The caller's own copy, until its next call. */
+/* The text of the last report_error of any thread, "" before the first. The caller's own copy,
+ * until its next call. */
 const char *report_last_error(void);
 
 /* One line on stderr, "loopback NCCL: ...". */

@@ -19,13 +19,14 @@
 #define SEGMENT_VERSION 1
 #define STAGE_BYTES_TOTAL (1u << 20) /* of all ranks, one parity */
 #define STAGE_BYTES_MAX (128u << 10)
-#define SLOT_BYTES_TOTAL (512u << 10) /* of all channels, one slot */
-#define SLOT_BYTES_MAX (16u << 10)
+#define SLOT_BYTES_TOTAL (1u << 20) /* of all channels, one slot */
+#define SLOT_BYTES_MAX (64u << 10)
 #define SLOT_BYTES_MIN 256u
 
-static const char segment_folder[] = "/dev/shm"; /* where glibc's shm_open keeps them, see shm_overview(7) */
+static const char segment_folder[] =
+    "/dev/shm"; /* where glibc's shm_open keeps them, see shm_overview(7) */
 static const char segment_prefix[] = "loopback-nccl-";
-static const int stale_seconds = 5;           /* a name younger than this may still get its lock */
+static const int stale_seconds = 5;            /* a name younger than this may still get its lock */
 static const int creation_milliseconds = 5000; /* between creating a name and filling the memory */
 
 static size_t round_up(size_t size, size_t unit) {
@@ -44,10 +45,10 @@ static size_t channel_size(const struct segment *segment) {
 static void segment_lay_out(struct segment *segment, int nranks) {
   size_t ranks = (size_t)nranks;
   segment->nranks = nranks;
-  segment->stage_bytes =
-      round_up(clamp(STAGE_BYTES_TOTAL / ranks, SEGMENT_LINE * ranks, STAGE_BYTES_MAX), SEGMENT_LINE);
-  segment->slot_bytes =
-      round_up(clamp(SLOT_BYTES_TOTAL / (ranks * ranks), SLOT_BYTES_MIN, SLOT_BYTES_MAX), SEGMENT_LINE);
+  segment->stage_bytes = round_up(
+      clamp(STAGE_BYTES_TOTAL / ranks, SEGMENT_LINE * ranks, STAGE_BYTES_MAX), SEGMENT_LINE);
+  segment->slot_bytes = round_up(
+      clamp(SLOT_BYTES_TOTAL / (ranks * ranks), SLOT_BYTES_MIN, SLOT_BYTES_MAX), SEGMENT_LINE);
   segment->ranks_offset = round_up(sizeof(struct segment_shared), SEGMENT_LINE);
   segment->channels_offset = segment->ranks_offset + ranks * sizeof(struct segment_rank);
   segment->stages_offset = segment->channels_offset + ranks * ranks * channel_size(segment);
@@ -70,8 +71,8 @@ void *segment_stage(const struct segment *segment, int rank, uint64_t step) {
   return (char *)segment->shared + segment->stages_offset + index * segment->stage_bytes;
 }
 
-/* Field 3 of /proc/PID/stat is the state, field 22 the start time (proc(5)). The second is in parentheses and may hold
- * anything. */
+/* Field 3 of /proc/PID/stat is the state, field 22 the start time (proc(5)). The second is in
+ * parentheses and may hold anything. */
 uint64_t process_start_time(pid_t pid) {
   char path[64], text[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -116,8 +117,7 @@ static void segment_reap(void) {
 }
 
 static ncclResult_t segment_map(struct segment *segment) {
-  void *memory =
-      mmap(NULL, segment->size, PROT_READ | PROT_WRITE, MAP_SHARED, segment->file, 0);
+  void *memory = mmap(NULL, segment->size, PROT_READ | PROT_WRITE, MAP_SHARED, segment->file, 0);
   if (memory == MAP_FAILED) {
     report_error("cannot map %zu bytes of shared memory %s: %s", segment->size, segment->name,
                  strerror(errno));
@@ -145,7 +145,8 @@ static ncclResult_t segment_fill(struct segment *segment) {
   return ncclSuccess;
 }
 
-/* Another process has created the name; wait until it has filled the memory. ncclInProgress: it vanished, begin again. */
+/* Another process has created the name; wait until it has filled the memory. ncclInProgress: it
+ * vanished, begin again. */
 static ncclResult_t segment_find(struct segment *segment) {
   flock(segment->file, LOCK_SH);
   for (int waited = 0; waited < creation_milliseconds; waited++) {
@@ -162,8 +163,8 @@ static ncclResult_t segment_find(struct segment *segment) {
           segment->shared->nranks == segment->nranks)
         return ncclSuccess;
       if (atomic_load(&segment->shared->ready)) {
-        report_error("rank %d was created with %d ranks, the ranks before it with %d", segment->rank,
-                     segment->nranks, (int)segment->shared->nranks);
+        report_error("rank %d was created with %d ranks, the ranks before it with %d",
+                     segment->rank, segment->nranks, (int)segment->shared->nranks);
         return ncclInvalidUsage;
       }
       segment_close(segment);
@@ -210,15 +211,16 @@ static void segment_refuse(struct segment *segment, ncclResult_t result) {
   atomic_compare_exchange_strong(&segment->shared->refused, &none, (uint32_t)result);
 }
 
-ncclResult_t segment_open(struct segment *segment, uint64_t hash, int nranks, int rank, int device) {
+ncclResult_t segment_open(struct segment *segment, uint64_t hash, int nranks, int rank,
+                          int device) {
   *segment = (struct segment){.rank = rank, .file = -1};
   if (nranks > SEGMENT_RANKS_MAX) {
     report_error("%d ranks: the loopback NCCL has room for %d", nranks, SEGMENT_RANKS_MAX);
     return ncclSystemError;
   }
   segment_lay_out(segment, nranks);
-  snprintf(segment->name, sizeof segment->name, "/%s%u-%016llx", segment_prefix, (unsigned)geteuid(),
-           (unsigned long long)hash);
+  snprintf(segment->name, sizeof segment->name, "/%s%u-%016llx", segment_prefix,
+           (unsigned)geteuid(), (unsigned long long)hash);
   ncclResult_t result = segment_create_or_find(segment);
   if (result != ncclSuccess) {
     if (segment->shared != NULL) {

@@ -1,13 +1,15 @@
 /* The shared memory in which the ranks of one communicator meet: its layout, and coming and going.
  *
- * One POSIX shared memory segment per communicator, named after the user and the communicator's hash. The first rank to
- * come creates it (O_EXCL, mode 0600) and allocates every page, so that a full /dev/shm is an error here and not a
- * SIGBUS later. The last rank to come removes the name before anybody goes on: from then on nothing is left behind
- * however the processes end. While the name exists each process holds a shared flock on it; a name that nobody
- * holds was left by a run that died while its ranks were meeting, and the next creation removes it.
+ * One POSIX shared memory segment per communicator, named after the user and the communicator's
+ * hash. The first rank to come creates it (O_EXCL, mode 0600) and allocates every page, so that a
+ * full /dev/shm is an error here and not a SIGBUS later. The last rank to come removes the name
+ * before anybody goes on: from then on nothing is left behind however the processes end. While the
+ * name exists each process holds a shared flock on it; a name that nobody holds was left by a run
+ * that died while its ranks were meeting, and the next creation removes it.
  *
- * Who writes what: everything in a segment_rank belongs to that rank, everything in a segment_channel to the side named there.
- * Words that others wait for are atomic; a rank that changes one rings the bell (meeting.h).
+ * Who writes what: everything in a segment_rank belongs to that rank, everything in a
+ * segment_channel to the side named there. Words that others wait for are atomic; a rank that
+ * changes one rings the bell (meeting.h).
  */
 #ifndef LOOPBACK_NCCL_SEGMENT_H
 #define LOOPBACK_NCCL_SEGMENT_H
@@ -23,7 +25,13 @@
 #define SEGMENT_STOP_BYTES 6144
 #define SEGMENT_CHANNEL_SLOTS 2
 
-enum presence { PRESENCE_NONE, PRESENCE_CLAIMED, PRESENCE_HERE, PRESENCE_DESTROYED, PRESENCE_ABORTED };
+enum presence {
+  PRESENCE_NONE,
+  PRESENCE_CLAIMED,
+  PRESENCE_HERE,
+  PRESENCE_DESTROYED,
+  PRESENCE_ABORTED
+};
 
 /* What a rank says about the unit it has come to meet the others for (oracle.h). */
 struct segment_descriptor {
@@ -47,11 +55,11 @@ struct segment_rank {
   pid_t pid;
   int device;
   uint64_t started; /* the process's start time, so that a pid used again is not taken for it */
-  _Alignas(SEGMENT_LINE) _Atomic uint64_t step;   /* exchanges arrived at (exchange.h) */
-  _Atomic uint64_t agendas;                       /* host-side agreements arrived at */
-  _Atomic uint64_t units;                         /* collective units begun, for diagnostics */
-  struct segment_agenda agenda[2];                /* by parity of agendas */
-  struct segment_descriptor descriptor[2];        /* by parity of the unit */
+  _Alignas(SEGMENT_LINE) _Atomic uint64_t step; /* exchanges arrived at (exchange.h) */
+  _Atomic uint64_t agendas;                     /* host-side agreements arrived at */
+  _Atomic uint64_t units;                       /* collective units begun, for diagnostics */
+  struct segment_agenda agenda[2];              /* by parity of agendas */
+  struct segment_descriptor descriptor[2];      /* by parity of the unit */
 };
 
 struct segment_slot {
@@ -80,7 +88,8 @@ struct segment_shared {
   _Atomic uint32_t refused;  /* a rank could not take part: an ncclResult_t for everyone */
   _Alignas(SEGMENT_LINE) _Atomic uint32_t bell;
   _Atomic uint32_t sleepers;
-  _Alignas(SEGMENT_LINE) _Atomic uint32_t stop; /* enum stop_state: the run is wrong, everyone ends */
+  _Alignas(
+      SEGMENT_LINE) _Atomic uint32_t stop; /* enum stop_state: the run is wrong, everyone ends */
   char stop_text[SEGMENT_STOP_BYTES];
 };
 
@@ -89,16 +98,16 @@ struct segment {
   struct segment_shared *shared;
   size_t size;
   int rank, nranks;
-  size_t stage_bytes;   /* of one staging buffer */
-  size_t slot_bytes;    /* of one channel slot */
+  size_t stage_bytes; /* of one staging buffer */
+  size_t slot_bytes;  /* of one channel slot */
   size_t ranks_offset, channels_offset, stages_offset;
-  int file;       /* holds the lock while the name exists; -1 afterwards */
+  int file; /* holds the lock while the name exists; -1 afterwards */
   char name[64];
 };
 
-/* Creates or opens the segment of hash and claims rank's place in it. Does not wait for the others: see
- * communicator_create. ncclSystemError: no shared memory. ncclInvalidUsage: the ranks that are there disagree on nranks, or
- * have this rank already. report_error has been called. */
+/* Creates or opens the segment of hash and claims rank's place in it. Does not wait for the others:
+ * see communicator_create. ncclSystemError: no shared memory. ncclInvalidUsage: the ranks that are
+ * there disagree on nranks, or have this rank already. report_error has been called. */
 ncclResult_t segment_open(struct segment *segment, uint64_t hash, int nranks, int rank, int device);
 
 /* Counts this rank as come, and removes the name if it is the last. Rings no bell. */
@@ -116,12 +125,14 @@ static inline struct segment_rank *segment_rank(const struct segment *segment, i
 
 /* Messages from sender to receiver. */
 struct segment_channel *segment_channel(const struct segment *segment, int sender, int receiver);
-void *segment_channel_data(const struct segment *segment, struct segment_channel *channel, uint64_t slot);
+void *segment_channel_data(const struct segment *segment, struct segment_channel *channel,
+                           uint64_t slot);
 
 /* Rank's staging buffer for an exchange, by the parity of its step. */
 void *segment_stage(const struct segment *segment, int rank, uint64_t step);
 
-/* Start time of a live process, for segment_rank.started; 0 if there is none (or it is a zombie). */
+/* Start time of a live process, for segment_rank.started; 0 if there is none (or it is a zombie).
+ */
 uint64_t process_start_time(pid_t pid);
 
 #endif

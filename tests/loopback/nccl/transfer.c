@@ -57,7 +57,8 @@ static bool send_some(struct transfers *transfers, struct transfer *transfer) {
     size_t part = rest < segment->slot_bytes ? rest : segment->slot_bytes;
     channel->slot[written % SEGMENT_CHANNEL_SLOTS] = (struct segment_slot){
         transfer->operation->count, (uint32_t)transfer->operation->datatype, (uint32_t)part};
-    memcpy(segment_channel_data(segment, channel, written), transfer->memory + transfer->moved, part);
+    memcpy(segment_channel_data(segment, channel, written), transfer->memory + transfer->moved,
+           part);
     transfer->moved += part;
     transfer->started = true;
     transfer->last = written + 1;
@@ -99,7 +100,8 @@ static bool receive_some(struct transfers *transfers, struct transfer *transfer)
       return moved;
     struct segment_slot slot = channel->slot[read % SEGMENT_CHANNEL_SLOTS];
     compare(transfers, transfer, &slot);
-    memcpy(transfer->memory + transfer->moved, segment_channel_data(segment, channel, read), slot.bytes);
+    memcpy(transfer->memory + transfer->moved, segment_channel_data(segment, channel, read),
+           slot.bytes);
     transfer->moved += slot.bytes;
     transfer->started = true;
     atomic_store(&channel->read, read + 1);
@@ -109,7 +111,8 @@ static bool receive_some(struct transfers *transfers, struct transfer *transfer)
   return true;
 }
 
-static bool move_all(void *subject) {
+/* Whether anything moved, or nothing is left to move. */
+static bool move_some(void *subject) {
   struct transfers *transfers = subject;
   bool moved = false;
   for (size_t i = 0; i < transfers->count; i++) {
@@ -122,7 +125,7 @@ static bool move_all(void *subject) {
   }
   if (moved)
     meeting_ring(&transfers->comm->segment);
-  return transfers->unfinished == 0;
+  return moved || transfers->unfinished == 0;
 }
 
 static bool awaits(void *subject, int rank) {
@@ -141,7 +144,8 @@ static bool is_cancelled(void *subject) {
 static void describe(void *subject, char *text, size_t size) {
   const struct transfers *transfers = subject;
   snprintf(text, size, "communicator %016llx, %s #%llu %s, %zu sends and receives unfinished",
-           (unsigned long long)transfers->comm->hash, transfers->unit->collective ? "unit" : "p2p unit",
+           (unsigned long long)transfers->comm->hash,
+           transfers->unit->collective ? "unit" : "p2p unit",
            (unsigned long long)transfers->unit->index, transfers->unit->log, transfers->unfinished);
 }
 
@@ -160,7 +164,8 @@ static void transfer_begin(struct transfers *transfers, const struct operation *
 }
 
 enum meeting_result transfers_run(struct ncclComm *comm, const struct unit *unit) {
-  struct transfers transfers = {comm, unit, calloc(unit->noperations, sizeof(struct transfer)), 0, 0};
+  struct transfers transfers = {comm, unit, calloc(unit->noperations, sizeof(struct transfer)), 0,
+                                0};
   if (transfers.transfer == NULL)
     meeting_stop(&comm->segment, "no memory for sends and receives");
   for (size_t i = 0; i < unit->noperations; i++)
@@ -168,9 +173,11 @@ enum meeting_result transfers_run(struct ncclComm *comm, const struct unit *unit
       transfer_begin(&transfers, &unit->operations[i]);
   transfers.unfinished = transfers.count;
 
-  struct vigil vigil = {&transfers, move_all, awaits, is_cancelled, describe};
-  enum meeting_result result =
-      transfers.count > 0 ? meeting_await(&comm->segment, &vigil) : MEETING_REACHED;
+  /* A wait for each step forward: only one without any is long. */
+  struct vigil vigil = {&transfers, move_some, awaits, is_cancelled, describe};
+  enum meeting_result result = MEETING_REACHED;
+  while (transfers.unfinished > 0 && result == MEETING_REACHED)
+    result = is_cancelled(&transfers) ? MEETING_CANCELLED : meeting_await(&comm->segment, &vigil);
   free(transfers.transfer);
   return result;
 }

@@ -31,8 +31,8 @@ static ncclResult_t parse_address(const char *text, struct sockaddr_in *address)
   char host[64];
   unsigned port;
   int end = 0;
-  if (sscanf(text, "%63[0-9.]:%u%n", host, &port, &end) == 2 && text[end] == '\0' && port <= 65535 &&
-      inet_pton(AF_INET, host, &address->sin_addr) == 1) {
+  if (sscanf(text, "%63[0-9.]:%u%n", host, &port, &end) == 2 && text[end] == '\0' &&
+      port <= 65535 && inet_pton(AF_INET, host, &address->sin_addr) == 1) {
     address->sin_family = AF_INET;
     address->sin_port = htons((uint16_t)port);
     return ncclSuccess;

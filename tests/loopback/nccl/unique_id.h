@@ -1,6 +1,7 @@
-/* ncclUniqueId: laid out as NCCL's (bootstrap.h): a random 64-bit magic, the creator's socket address (a union of 28
- * bytes), padding, and zeros from byte 40 on. Nobody listens at that address: ranks find each other by the hash of all
- * 128 bytes, so whoever writes into the spare ones must do so before the id travels. */
+/* ncclUniqueId: laid out as NCCL's (bootstrap.h): a random 64-bit magic, the creator's socket
+ * address (a union of 28 bytes), padding, and zeros from byte 40 on. Nobody listens at that
+ * address: ranks find each other by the hash of all 128 bytes, so whoever writes into the spare
+ * ones must do so before the id travels. */
 #ifndef LOOPBACK_NCCL_UNIQUE_ID_H
 #define LOOPBACK_NCCL_UNIQUE_ID_H
 

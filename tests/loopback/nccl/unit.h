@@ -1,7 +1,8 @@
 /* Operations, and units: what one rank issues on one communicator as one.
  *
- * A unit holds the operations that one outermost group (or one ungrouped call) issued on one communicator, in program order. It
- * is built on the issuing thread, belongs to the stream's worker once launched.
+ * A unit holds the operations that one outermost group (or one ungrouped call) issued on one
+ * communicator, in program order. It is built on the issuing thread, belongs to the stream's worker
+ * once launched.
  */
 #ifndef LOOPBACK_NCCL_UNIT_H
 #define LOOPBACK_NCCL_UNIT_H
@@ -36,18 +37,18 @@ struct operation {
   size_t count; /* elements, as passed to NCCL */
   ncclDataType_t datatype;
   enum reduction reduction;
-  union scalar factor;       /* of a premultiplied sum, unless factor_pointer is set */
+  union scalar factor;        /* of a premultiplied sum, unless factor_pointer is set */
   const void *factor_pointer; /* device memory, read when the operation runs */
-  bool premultiplied;        /* PREMULSUM, or AVG of floats */
-  int root;                  /* root, or the peer of SEND and RECV; ROOT_NONE for kinds without */
+  bool premultiplied;         /* PREMULSUM, or AVG of floats */
+  int root;                   /* root, or the peer of SEND and RECV; ROOT_NONE for kinds without */
   CUstream stream;
 };
 
 struct unit {
   _Atomic int holders; /* the issuing thread and the worker */
   struct ncclComm *comm;
-  uint64_t epoch; /* of the communicator when issued; a later one means it was cancelled */
-  uint64_t index; /* among the communicator's collective units, or its point-to-point ones */
+  uint64_t epoch;  /* of the communicator when issued; a later one means it was cancelled */
+  uint64_t index;  /* among the communicator's collective units, or its point-to-point ones */
   bool collective; /* has at least one collective: all ranks meet */
   size_t noperations, capacity;
   struct operation *operations;
@@ -67,7 +68,8 @@ bool operation_reduces(enum operation_kind kind);
 /* "AllReduce": NCCL's name, as in its messages. */
 const char *operation_name(enum operation_kind kind);
 
-/* Writes "allreduce(sum, float32, 1024)", "broadcast(float32, 16, root 0)" or "send(int8, 4, to 1)". */
+/* Writes "allreduce(sum, float32, 1024)", "broadcast(float32, 16, root 0)" or "send(int8, 4, to
+ * 1)". */
 void operation_describe(const struct operation *operation, char *text, size_t size);
 
 /* An empty unit on comm with one holder; NULL if there is no memory. */
@@ -80,9 +82,10 @@ void unit_release(struct unit *unit);
 /* Copies operation to the end; false if there is no memory. */
 bool unit_append(struct unit *unit, const struct operation *operation);
 
-/* Fills collective, hash, text and log. related are the units that the same group issued on communicators of the same team (the
- * same ranks in the same order, this rank the same in all), this one included, ordered by communicator hash: what the
- * ranks of a team put in one group must be the same on all of them. False if there is no memory. */
+/* Fills collective, hash, text and log. related are the units that the same group issued on
+ * communicators of the same team (the same ranks in the same order, this rank the same in all),
+ * this one included, ordered by communicator hash: what the ranks of a team put in one group must
+ * be the same on all of them. False if there is no memory. */
 bool unit_describe(struct unit *unit, struct unit *const *related, size_t nrelated);
 
 #endif

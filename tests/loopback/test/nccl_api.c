@@ -8,15 +8,58 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const functions[] = {
-    "AllGather", "AllReduce", "AlltoAll", "Bcast", "Broadcast", "CommAbort", "CommCount", "CommCuDevice",
-    "CommDeregister", "CommDestroy", "CommFinalize", "CommGetAsyncError", "CommInitAll", "CommInitRank",
-    "CommInitRankConfig", "CommInitRankScalable", "CommRegister", "CommRevoke", "CommShrink", "CommSplit",
-    "CommUserRank", "CommWindowDeregister", "CommWindowRegister", "DevCommCreate", "DevCommDestroy", "Gather",
-    "GetErrorString", "GetLastError", "GetUniqueId", "GetVersion", "GinBarrierCreateRequirement", "GroupEnd",
-    "GroupSimulateEnd", "GroupStart", "LLA2ACalcSlots", "LLA2ACreateRequirement", "LsaBarrierCreateRequirement",
-    "MemAlloc", "MemFree", "Recv", "RedOpCreatePreMulSum", "RedOpDestroy", "Reduce", "ReduceScatter",
-    "ResetDebugInit", "Scatter", "Send", "TeamLsa", "TeamRail", "TeamRankToLsa", "TeamRankToWorld", "TeamWorld"};
+static const char *const functions[] = {"AllGather",
+                                        "AllReduce",
+                                        "AlltoAll",
+                                        "Bcast",
+                                        "Broadcast",
+                                        "CommAbort",
+                                        "CommCount",
+                                        "CommCuDevice",
+                                        "CommDeregister",
+                                        "CommDestroy",
+                                        "CommFinalize",
+                                        "CommGetAsyncError",
+                                        "CommInitAll",
+                                        "CommInitRank",
+                                        "CommInitRankConfig",
+                                        "CommInitRankScalable",
+                                        "CommRegister",
+                                        "CommRevoke",
+                                        "CommShrink",
+                                        "CommSplit",
+                                        "CommUserRank",
+                                        "CommWindowDeregister",
+                                        "CommWindowRegister",
+                                        "DevCommCreate",
+                                        "DevCommDestroy",
+                                        "Gather",
+                                        "GetErrorString",
+                                        "GetLastError",
+                                        "GetUniqueId",
+                                        "GetVersion",
+                                        "GinBarrierCreateRequirement",
+                                        "GroupEnd",
+                                        "GroupSimulateEnd",
+                                        "GroupStart",
+                                        "LLA2ACalcSlots",
+                                        "LLA2ACreateRequirement",
+                                        "LsaBarrierCreateRequirement",
+                                        "MemAlloc",
+                                        "MemFree",
+                                        "Recv",
+                                        "RedOpCreatePreMulSum",
+                                        "RedOpDestroy",
+                                        "Reduce",
+                                        "ReduceScatter",
+                                        "ResetDebugInit",
+                                        "Scatter",
+                                        "Send",
+                                        "TeamLsa",
+                                        "TeamRail",
+                                        "TeamRankToLsa",
+                                        "TeamRankToWorld",
+                                        "TeamWorld"};
 #define NFUNCTIONS (sizeof functions / sizeof functions[0])
 
 /* Lines of nm for the library under test that match. */
@@ -25,7 +68,8 @@ static int count_symbols(const char *pattern) {
   char command[1024];
   int count = -1;
   cr_assert(dladdr((void *)(uintptr_t)dlsym(RTLD_DEFAULT, "pncclGetVersion"), &info) != 0);
-  snprintf(command, sizeof command, "nm -D --defined-only '%s' | grep -c -E '%s'", info.dli_fname, pattern);
+  snprintf(command, sizeof command, "nm -D --defined-only '%s' | grep -c -E '%s'", info.dli_fname,
+           pattern);
   FILE *pipe = popen(command, "r");
   cr_assert(pipe != NULL && fscanf(pipe, "%d", &count) == 1);
   pclose(pipe);
@@ -48,8 +92,9 @@ Test(nccl_api, exports_what_the_real_library_does) {
 static _Atomic int seen_broadcasts, seen_ids;
 #define IN_FRONT __attribute__((visibility("default")))
 
-IN_FRONT ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
-                           ncclComm_t comm, cudaStream_t stream) {
+IN_FRONT ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
+                                    ncclDataType_t datatype, int root, ncclComm_t comm,
+                                    cudaStream_t stream) {
   seen_broadcasts++;
   return pncclBroadcast(sendbuff, recvbuff, count, datatype, root, comm, stream);
 }
@@ -80,7 +125,8 @@ Test(nccl_api, says_who_it_is) {
   cr_assert_eq(ncclGetVersion(&version), ncclSuccess);
   cr_assert_eq(version, 22809);
   cr_assert_eq(ncclGetVersion(NULL), ncclInvalidArgument);
-  cr_assert_str_eq(ncclGetErrorString(ncclRemoteError), "remote process exited or there was a network error");
+  cr_assert_str_eq(ncclGetErrorString(ncclRemoteError),
+                   "remote process exited or there was a network error");
   cr_assert_str_eq(ncclGetErrorString((ncclResult_t)99), "unknown result code");
 }
 
@@ -156,11 +202,16 @@ static void wrong_arguments(struct rank *rank) {
   ncclComm_t comm = rank->comm;
   CUstream stream = rank->stream;
   EXPECT_RESULT(ncclBroadcast(buffer, buffer, 1, ncclInt32, 1, comm, stream), ncclInvalidArgument);
-  EXPECT_RESULT(ncclReduce(buffer, buffer, 1, ncclInt32, ncclSum, -1, comm, stream), ncclInvalidArgument);
-  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclNumTypes, ncclSum, comm, stream), ncclInvalidArgument);
-  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, (ncclDataType_t)-1, ncclSum, comm, stream), ncclInvalidArgument);
-  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, (ncclRedOp_t)-1, comm, stream), ncclInvalidArgument);
-  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, (ncclRedOp_t)5, comm, stream), ncclInvalidArgument);
+  EXPECT_RESULT(ncclReduce(buffer, buffer, 1, ncclInt32, ncclSum, -1, comm, stream),
+                ncclInvalidArgument);
+  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclNumTypes, ncclSum, comm, stream),
+                ncclInvalidArgument);
+  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, (ncclDataType_t)-1, ncclSum, comm, stream),
+                ncclInvalidArgument);
+  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, (ncclRedOp_t)-1, comm, stream),
+                ncclInvalidArgument);
+  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, (ncclRedOp_t)5, comm, stream),
+                ncclInvalidArgument);
   EXPECT_RESULT(ncclSend(buffer, 1, ncclInt32, 5, comm, stream), ncclInvalidArgument);
   EXPECT_RESULT(ncclCommCount(comm, NULL), ncclInvalidArgument);
   EXPECT_RESULT(ncclCommGetAsyncError(comm, NULL), ncclInvalidArgument);
@@ -169,12 +220,14 @@ static void wrong_arguments(struct rank *rank) {
   ncclRedOp_t op;
   OK(ncclRedOpCreatePreMulSum(&op, &three, ncclInt32, ncclScalarHostImmediate, comm));
   EXPECT((int)op >= ncclNumOps + 16); /* mangled */
-  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclFloat32, op, comm, stream), ncclInvalidArgument);
+  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclFloat32, op, comm, stream),
+                ncclInvalidArgument);
   OK(ncclRedOpDestroy(op, comm));
   EXPECT_RESULT(ncclRedOpDestroy(op, comm), ncclInvalidArgument);
   EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, op, comm, stream), ncclInvalidArgument);
-  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, (ncclComm_t)(void *)words, stream),
-                ncclInvalidArgument);
+  EXPECT_RESULT(
+      ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, (ncclComm_t)(void *)words, stream),
+      ncclInvalidArgument);
   OK(ncclCommDestroy(comm));
 }
 
@@ -202,7 +255,8 @@ static void registration(struct rank *rank) {
   EXPECT(window != NULL);
   OK(ncclCommWindowDeregister(rank->comm, window));
   EXPECT_RESULT(ncclCommWindowDeregister(rank->comm, window), ncclInvalidUsage);
-  EXPECT_RESULT(ncclCommWindowRegister(rank->comm, &local, sizeof local, &window, 0), ncclInvalidArgument);
+  EXPECT_RESULT(ncclCommWindowRegister(rank->comm, &local, sizeof local, &window, 0),
+                ncclInvalidArgument);
   OK(ncclCommRegister(rank->comm, buffer, 8192, &whole)); /* left to the communicator */
   OK(ncclCommDestroy(rank->comm));
   OK(ncclMemFree(buffer));
@@ -253,9 +307,11 @@ Test(nccl_api, logs_every_unit) {
   close(file);
   unlink(path);
   cr_assert(strstr(text, " rank=0 nranks=2 unit=0 allreduce(sum, int32, 3)\n") != NULL, "%s", text);
-  cr_assert(strstr(text, " rank=1 nranks=2 unit=1 group{broadcast(int8, 4, root 1); send(float16, 5, to 0); "
-                         "recv(float16, 5, from 0)}\n") != NULL,
-            "%s", text);
+  cr_assert(
+      strstr(text,
+             " rank=1 nranks=2 unit=1 group{broadcast(int8, 4, root 1); send(float16, 5, to 0); "
+             "recv(float16, 5, from 0)}\n") != NULL,
+      "%s", text);
   cr_assert(strstr(text, "exit\n") != NULL);
 }
 

@@ -21,8 +21,10 @@ struct check {
   bool in_place;
 };
 
-static struct check check_new(struct rank *rank, ncclDataType_t datatype, size_t count, bool in_place) {
-  struct check check = {rank, datatype, datatype_size(datatype), count, {NULL}, NULL, NULL, in_place};
+static struct check check_new(struct rank *rank, ncclDataType_t datatype, size_t count,
+                              bool in_place) {
+  struct check check = {rank, datatype, datatype_size(datatype), count, {NULL}, NULL,
+                        NULL, in_place};
   size_t blocks = (size_t)rank->nranks;
   for (int r = 0; r < rank->nranks; r++) {
     check.given[r] = malloc(blocks * count * check.element);
@@ -40,7 +42,8 @@ static void check_delete(struct check *check) {
   free(check->got);
 }
 
-/* Device buffers of one call. give and take in elements; in place, own block at offset elements of the larger. */
+/* Device buffers of one call. give and take in elements; in place, own block at offset elements of
+ * the larger. */
 struct buffers {
   char *send, *recv, *memory, *other;
 };
@@ -63,7 +66,8 @@ static struct buffers buffers_new(struct check *check, size_t give, size_t take,
   return buffers;
 }
 
-static void buffers_check(struct check *check, struct buffers *buffers, size_t take, const char *what) {
+static void buffers_check(struct check *check, struct buffers *buffers, size_t take,
+                          const char *what) {
   stream_wait(check->rank->stream);
   if (take > 0) {
     device_get(buffers->recv, check->got, take * check->element);
@@ -91,23 +95,25 @@ static ncclRedOp_t operator_new(struct check *check, enum reduction reduction) {
 }
 
 static void operator_delete(struct check *check, ncclRedOp_t operator) {
-  if (operator >= ncclNumOps)
+  if (operator>= ncclNumOps)
     OK(ncclRedOpDestroy(operator, check->rank->comm));
 }
 
-static void want_reduction(struct check *check, enum reduction reduction, size_t first, size_t count) {
+static void want_reduction(struct check *check, enum reduction reduction, size_t first,
+                           size_t count) {
   const void *inputs[RANKS_MAX];
   for (int r = 0; r < check->rank->nranks; r++)
     inputs[r] = check->given[r] + first * check->element;
-  reference_reduce(reduction, check->datatype, inputs, check->rank->nranks, factors, check->wanted, count);
+  reference_reduce(reduction, check->datatype, inputs, check->rank->nranks, factors, check->wanted,
+                   count);
 }
 
 static void check_allreduce(struct check *check, enum reduction reduction) {
   want_reduction(check, reduction, 0, check->count);
   struct buffers buffers = buffers_new(check, check->count, check->count, 0, 0);
-  ncclRedOp_t operator = operator_new(check, reduction);
-  OK(ncclAllReduce(buffers.send, buffers.recv, check->count, check->datatype, operator, check->rank->comm,
-                   check->rank->stream));
+  ncclRedOp_t operator= operator_new(check, reduction);
+  OK(ncclAllReduce(buffers.send, buffers.recv, check->count, check->datatype, operator,
+                   check->rank->comm, check->rank->stream));
   operator_delete(check, operator);
   buffers_check(check, &buffers, check->count, "allreduce");
 }
@@ -115,21 +121,22 @@ static void check_allreduce(struct check *check, enum reduction reduction) {
 static void check_reduce(struct check *check, enum reduction reduction, int root) {
   want_reduction(check, reduction, 0, check->count);
   struct buffers buffers = buffers_new(check, check->count, check->count, 0, 0);
-  ncclRedOp_t operator = operator_new(check, reduction);
+  ncclRedOp_t operator= operator_new(check, reduction);
   bool is_root = check->rank->rank == root;
-  OK(ncclReduce(buffers.send, is_root ? buffers.recv : NULL, check->count, check->datatype, operator, root,
-                check->rank->comm, check->rank->stream));
+  OK(ncclReduce(buffers.send, is_root ? buffers.recv : NULL, check->count,
+                check->datatype, operator, root, check->rank->comm, check->rank->stream));
   operator_delete(check, operator);
   buffers_check(check, &buffers, is_root ? check->count : 0, "reduce");
 }
 
 static void check_reducescatter(struct check *check, enum reduction reduction) {
-  size_t own = (size_t)check->rank->rank * check->count, all = (size_t)check->rank->nranks * check->count;
+  size_t own = (size_t)check->rank->rank * check->count,
+         all = (size_t)check->rank->nranks * check->count;
   want_reduction(check, reduction, own, check->count);
   struct buffers buffers = buffers_new(check, all, check->count, 0, own);
-  ncclRedOp_t operator = operator_new(check, reduction);
-  OK(ncclReduceScatter(buffers.send, buffers.recv, check->count, check->datatype, operator, check->rank->comm,
-                       check->rank->stream));
+  ncclRedOp_t operator= operator_new(check, reduction);
+  OK(ncclReduceScatter(buffers.send, buffers.recv, check->count, check->datatype, operator,
+                       check->rank->comm, check->rank->stream));
   operator_delete(check, operator);
   buffers_check(check, &buffers, check->count, "reducescatter");
 }
@@ -145,15 +152,17 @@ static void check_broadcast(struct check *check, int root) {
   struct buffers buffers = buffers_new(check, check->count, check->count, 0, 0);
   bool is_root = check->rank->rank == root;
   if (check->in_place)
-    OK(ncclBcast(buffers.recv, check->count, check->datatype, root, check->rank->comm, check->rank->stream));
+    OK(ncclBcast(buffers.recv, check->count, check->datatype, root, check->rank->comm,
+                 check->rank->stream));
   else
-    OK(ncclBroadcast(is_root ? buffers.send : NULL, buffers.recv, check->count, check->datatype, root,
-                     check->rank->comm, check->rank->stream));
+    OK(ncclBroadcast(is_root ? buffers.send : NULL, buffers.recv, check->count, check->datatype,
+                     root, check->rank->comm, check->rank->stream));
   buffers_check(check, &buffers, check->count, "broadcast");
 }
 
 static void check_allgather(struct check *check) {
-  size_t own = (size_t)check->rank->rank * check->count, all = (size_t)check->rank->nranks * check->count;
+  size_t own = (size_t)check->rank->rank * check->count,
+         all = (size_t)check->rank->nranks * check->count;
   for (int r = 0; r < check->rank->nranks; r++)
     want_block(check, r, 0, (size_t)r);
   struct buffers buffers = buffers_new(check, check->count, all, own, 0);
@@ -193,7 +202,8 @@ static void check_scatter(struct check *check, int root) {
   buffers_check(check, &buffers, check->count, "scatter");
 }
 
-static void check_all_kinds(struct rank *rank, ncclDataType_t datatype, size_t count, bool in_place) {
+static void check_all_kinds(struct rank *rank, ncclDataType_t datatype, size_t count,
+                            bool in_place) {
   struct check check = check_new(rank, datatype, count, in_place);
   int root = (int)count % rank->nranks;
   for (int r = 0; r < NREDUCTIONS; r++) {
@@ -265,7 +275,8 @@ static void all_pairs(struct rank *rank) {
   int *host = malloc(LARGEST * sizeof *host);
   OK(ncclGroupStart());
   for (int peer = 0; peer < rank->nranks; peer++) {
-    size_t to = counts[(size_t)(rank->rank + 2 * peer) % 4], from = counts[(size_t)(peer + 2 * rank->rank) % 4];
+    size_t to = counts[(size_t)(rank->rank + 2 * peer) % 4],
+           from = counts[(size_t)(peer + 2 * rank->rank) % 4];
     for (size_t i = 0; i < to; i++)
       host[i] = rank->rank * 1000003 + peer * 7 + (int)i;
     sends[peer] = device_new(host, to * sizeof *host);

@@ -1,4 +1,5 @@
-/* Creating, splitting, shrinking, finalizing, destroying, revoking communicators; nonblocking ones. */
+/* Creating, splitting, shrinking, finalizing, destroying, revoking communicators; nonblocking ones.
+ */
 #include "tests/loopback/test/nccl_fixture.h"
 
 #include <stdio.h>
@@ -69,7 +70,8 @@ Test(nccl_communicators, shrink_to_the_ranks_that_stay) {
 }
 
 static void scalable(struct rank *rank) {
-  OK(ncclCommInitRankScalable(&rank->comm, rank->nranks, rank->rank, 2, rank->blackboard->ids, NULL));
+  OK(ncclCommInitRankScalable(&rank->comm, rank->nranks, rank->rank, 2, rank->blackboard->ids,
+                              NULL));
   EXPECT(sum(rank, rank->comm, 1) == rank->nranks);
   OK(ncclCommDestroy(rank->comm));
 }
@@ -121,7 +123,8 @@ static void finalize(struct rank *rank) {
   EXPECT(sum(rank, rank->comm, 1) == rank->nranks);
   OK(ncclCommFinalize(rank->comm));
   EXPECT_RESULT(ncclCommFinalize(rank->comm), ncclInvalidArgument);
-  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream), ncclInvalidUsage);
+  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream),
+                ncclInvalidUsage);
   EXPECT_RESULT(ncclCommRevoke(rank->comm, 0), ncclInvalidArgument);
   OK(ncclCommDestroy(rank->comm));
   EXPECT_RESULT(ncclCommDestroy(rank->comm), ncclInvalidArgument);
@@ -168,7 +171,8 @@ static void nonblocking(struct rank *rank) {
   int one = 1, got, count;
   int *buffer = device_new(&one, sizeof one);
   if (rank->rank == 0) {
-    EXPECT_RESULT(ncclCommInitRankConfig(&rank->comm, rank->nranks, rank->id, 0, &config), ncclInProgress);
+    EXPECT_RESULT(ncclCommInitRankConfig(&rank->comm, rank->nranks, rank->id, 0, &config),
+                  ncclInProgress);
     EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream),
                   ncclInvalidArgument);
     EXPECT_RESULT(ncclCommCount(rank->comm, &count), ncclInvalidArgument);
@@ -222,7 +226,8 @@ static void mixed_modes(struct rank *rank) {
   config.blocking = 0;
   OK(ncclGroupStart());
   OK(ncclCommInitRank(&blocking, 1, rank->blackboard->ids[0], 0));
-  EXPECT_RESULT(ncclCommInitRankConfig(&other, 1, rank->blackboard->ids[1], 0, &config), ncclInvalidArgument);
+  EXPECT_RESULT(ncclCommInitRankConfig(&other, 1, rank->blackboard->ids[1], 0, &config),
+                ncclInvalidArgument);
   EXPECT(other == NULL);
   EXPECT_RESULT(ncclGroupEnd(), ncclInvalidArgument);
   OK(ncclCommAbort(blocking)); /* never came about, but is there */
@@ -233,7 +238,8 @@ Test(nccl_communicators, of_both_kinds_do_not_mix_in_a_group) {
 }
 
 static void disagree_on_size(struct rank *rank) {
-  ncclResult_t result = ncclCommInitRank(&rank->comm, rank->nranks + rank->rank, rank->id, rank->rank);
+  ncclResult_t result =
+      ncclCommInitRank(&rank->comm, rank->nranks + rank->rank, rank->id, rank->rank);
   EXPECT(result == ncclInvalidUsage || result == ncclRemoteError);
 }
 

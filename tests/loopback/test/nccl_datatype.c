@@ -1,4 +1,5 @@
-/* The small floating point formats against their definition, at every value and every point where rounding changes. */
+/* The small floating point formats against their definition, at every value and every point where
+ * rounding changes. */
 #include "tests/loopback/nccl/datatype.h"
 
 #include <criterion/criterion.h>
@@ -10,7 +11,8 @@
 struct format {
   const char *name;
   int exponent_bits, mantissa_bits;
-  bool ieee; /* the largest exponent means infinity or NaN; otherwise only its largest mantissa, NaN */
+  bool ieee; /* the largest exponent means infinity or NaN; otherwise only its largest mantissa, NaN
+              */
   bool saturates;
 };
 
@@ -65,7 +67,8 @@ static double defined_value(const struct format *format, uint32_t code) {
     return NAN;
   if (exponent == 0)
     return sign * ldexp(mantissa, 1 - bias - format->mantissa_bits);
-  return sign * ldexp((1 << format->mantissa_bits) + mantissa, exponent - bias - format->mantissa_bits);
+  return sign *
+         ldexp((1 << format->mantissa_bits) + mantissa, exponent - bias - format->mantissa_bits);
 }
 
 static uint32_t largest_code(const struct format *format) {
@@ -94,7 +97,8 @@ static uint32_t defined_code(const struct format *format, float value) {
     else
       high = middle;
   }
-  double below = magnitude - defined_value(format, low), above = defined_value(format, high) - magnitude;
+  double below = magnitude - defined_value(format, low),
+         above = defined_value(format, high) - magnitude;
   if (below == above)
     return sign | (low % 2 == 0 ? low : high);
   return sign | (below < above ? low : high);
@@ -102,7 +106,8 @@ static uint32_t defined_code(const struct format *format, float value) {
 
 static void check_code(int format, float value) {
   uint32_t wanted = defined_code(&formats[format], value), got = encode(format, value);
-  cr_assert_eq(got, wanted, "%s: %a became %x, wanted %x", formats[format].name, value, got, wanted);
+  cr_assert_eq(got, wanted, "%s: %a became %x, wanted %x", formats[format].name, value, got,
+               wanted);
 }
 
 Test(nccl_datatype, every_code_decodes_to_its_definition) {
@@ -118,15 +123,16 @@ Test(nccl_datatype, every_code_decodes_to_its_definition) {
     }
 }
 
-/* Rounding is a step function: it is right everywhere if it is right on both sides of every step. */
+/* Rounding is a step function: it is right everywhere if it is right on both sides of every step.
+ */
 Test(nccl_datatype, every_rounding_decision_is_to_nearest_even) {
   for (int format = 0; format < 4; format++)
     for (uint32_t code = 0; code < largest_code(&formats[format]); code++) {
       float value = (float)defined_value(&formats[format], code);
       float next = (float)defined_value(&formats[format], code + 1);
       float middle = (float)(((double)value + next) / 2);
-      const float points[] = {value, nextafterf(value, INFINITY), nextafterf(middle, 0), middle,
-                              nextafterf(middle, INFINITY), nextafterf(next, 0)};
+      const float points[] = {value,  nextafterf(value, INFINITY),  nextafterf(middle, 0),
+                              middle, nextafterf(middle, INFINITY), nextafterf(next, 0)};
       for (size_t i = 0; i < sizeof points / sizeof points[0]; i++) {
         check_code(format, points[i]);
         check_code(format, -points[i]);

@@ -56,7 +56,8 @@ static void abort_connecting(struct rank *rank) {
     pthread_t thread;
     int *buffer = device_new(NULL, 64);
     pthread_create(&thread, NULL, abort_soon, rank);
-    EXPECT(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream) != ncclSuccess);
+    EXPECT(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream) !=
+           ncclSuccess);
     pthread_join(thread, NULL);
   }
   rank_barrier(rank, 0);
@@ -77,10 +78,10 @@ static void abort_from_another_thread(struct rank *rank) {
     pthread_create(&thread, NULL, abort_soon, rank);
     stream_wait(rank->stream);
     pthread_join(thread, NULL);
-  } else {
-    usleep(300000);
-    OK(ncclCommAbort(rank->comm));
   }
+  rank_barrier(rank, 0); /* it is not the other rank's leaving that ends the wait */
+  if (rank->rank == 1)
+    OK(ncclCommAbort(rank->comm));
 }
 
 Test(nccl_failures, abort_comes_from_any_thread) {
@@ -96,7 +97,8 @@ static void revoke_pending(struct rank *rank) {
   OK(ncclCommRevoke(rank->comm, NCCL_REVOKE_DEFAULT));
   EXPECT_RESULT(ncclCommRevoke(rank->comm, NCCL_REVOKE_DEFAULT), ncclInvalidArgument);
   stream_wait(rank->stream);
-  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream), ncclInvalidUsage);
+  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream),
+                ncclInvalidUsage);
   EXPECT_RESULT(ncclCommFinalize(rank->comm), ncclInvalidArgument);
   ncclComm_t child; /* splitting still works */
   OK(ncclCommSplit(rank->comm, 0, 0, &child, NULL));
@@ -128,7 +130,8 @@ static void peer_dies(struct rank *rank) {
   EXPECT_RESULT(await_error(rank->comm, 1000), ncclRemoteError);
   EXPECT(strstr(ncclGetLastError(NULL), "rank 1") != NULL);
   stream_wait(rank->stream);
-  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream), ncclRemoteError);
+  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream),
+                ncclRemoteError);
   rank->nranks--; /* two of three are left to go on */
   rank_barrier(rank, 0);
   int excluded[1] = {1};
@@ -152,7 +155,8 @@ static void peer_dies_before_first_use(struct rank *rank) {
   int *buffer = device_new(NULL, 64);
   if (rank->rank == 1)
     _exit(0); /* without a word */
-  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream), ncclRemoteError);
+  EXPECT_RESULT(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream),
+                ncclRemoteError);
   OK(ncclCommAbort(rank->comm));
 }
 

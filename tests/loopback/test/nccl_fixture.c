@@ -20,11 +20,12 @@ void rank_fail(const char *file, int line, const char *what) {
   _exit(1);
 }
 
-void expect_result(const char *file, int line, const char *call, ncclResult_t result, ncclResult_t wanted) {
+void expect_result(const char *file, int line, const char *call, ncclResult_t result,
+                   ncclResult_t wanted) {
   if (result == wanted)
     return;
-  fprintf(stderr, "%s:%d: %s returned %d, wanted %d; last error: %s\n", file, line, call, (int)result,
-          (int)wanted, ncclGetLastError(NULL));
+  fprintf(stderr, "%s:%d: %s returned %d, wanted %d; last error: %s\n", file, line, call,
+          (int)result, (int)wanted, ncclGetLastError(NULL));
   _exit(1);
 }
 
@@ -70,7 +71,8 @@ void device_get(const void *device, void *host, size_t size) {
 
 void device_put(void *device, const void *host, size_t size) {
   CUDA(cuMemcpyHtoD((CUdeviceptr)(uintptr_t)device, host, size));
-  CUDA(cuStreamSynchronize(NULL)); /* from pageable memory it may return before the bytes have arrived */
+  CUDA(cuStreamSynchronize(
+      NULL)); /* from pageable memory it may return before the bytes have arrived */
 }
 
 void device_delete(void *device) {
@@ -124,7 +126,8 @@ static struct blackboard *blackboard_create(void) {
   return blackboard;
 }
 
-/* Names by which ranks find each other, see segment.h. Others may run tests at the same time: only the own ones count. */
+/* Names by which ranks find each other, see segment.h. Others may run tests at the same time: only
+ * the own ones count. */
 static int count_names(const struct blackboard *blackboard) {
   int names = 0;
   for (int i = 0; i < 4; i++) {
@@ -186,8 +189,8 @@ void run_threads(struct run *run, int nranks, rank_body *body) {
 void expect_status(const struct run *run, int nranks, int status) {
   for (int rank = 0; rank < nranks; rank++)
     cr_assert(WIFEXITED(run->status[rank]) && WEXITSTATUS(run->status[rank]) == status,
-              "rank %d of %d ended with wait status %x, wanted exit status %d; output:\n%s", rank, nranks,
-              (unsigned)run->status[rank], status, run->output);
+              "rank %d of %d ended with wait status %x, wanted exit status %d; output:\n%s", rank,
+              nranks, (unsigned)run->status[rank], status, run->output);
 }
 
 void expect_success(const struct run *run, int nranks) {

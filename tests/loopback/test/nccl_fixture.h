@@ -1,7 +1,9 @@
-/* What the tests of the loopback NCCL share: ranks in processes or threads of their own, and what became of them.
+/* What the tests of the loopback NCCL share: ranks in processes or threads of their own, and what
+ * became of them.
  *
- * Ranks always live in children of the test, forked before the first CUDA call. A child that gets stuck is ended by an
- * alarm. Inside a rank use EXPECT, not Criterion's assertions: those belong to the test's own process.
+ * Ranks always live in children of the test, forked before the first CUDA call. A child that gets
+ * stuck is ended by an alarm. Inside a rank use EXPECT, not Criterion's assertions: those belong to
+ * the test's own process.
  */
 #ifndef TEST_NCCL_FIXTURE_H
 #define TEST_NCCL_FIXTURE_H
@@ -35,12 +37,13 @@ struct rank {
 typedef void rank_body(struct rank *rank);
 
 struct run {
-  int status[RANKS_MAX]; /* as from waitpid; of threads, the process's, in [0] */
+  int status[RANKS_MAX];     /* as from waitpid; of threads, the process's, in [0] */
   char output[OUTPUT_BYTES]; /* stdout and stderr of all, mixed */
-  int names_left; /* of the ids' communicators, in shared memory */
+  int names_left;            /* of the ids' communicators, in shared memory */
 };
 
-/* Runs body on nranks, each a process, or each a thread of one process, and waits. Device of a rank is its number. */
+/* Runs body on nranks, each a process, or each a thread of one process, and waits. Device of a rank
+ * is its number. */
 void run_processes(struct run *run, int nranks, rank_body *body);
 void run_threads(struct run *run, int nranks, rank_body *body);
 
@@ -63,7 +66,8 @@ void run_both(int nranks, rank_body *body);
 #define OK(call) EXPECT_RESULT(call, ncclSuccess)
 
 _Noreturn void rank_fail(const char *file, int line, const char *what);
-void expect_result(const char *file, int line, const char *call, ncclResult_t result, ncclResult_t wanted);
+void expect_result(const char *file, int line, const char *call, ncclResult_t result,
+                   ncclResult_t wanted);
 
 /* Creates rank->comm over all ranks with rank->id. */
 void rank_join(struct rank *rank);
@@ -83,7 +87,8 @@ void device_delete(void *device);
 /* Milliseconds since some point. */
 int64_t now_ms(void);
 
-/* A rank meets nobody but waits until all nranks have called it, point by point; not through NCCL. */
+/* A rank meets nobody but waits until all nranks have called it, point by point; not through NCCL.
+ */
 void rank_barrier(struct rank *rank, int point);
 
 #endif

@@ -19,14 +19,16 @@ static void nested(struct rank *rank) {
   OK(ncclGroupEnd());
   OK(ncclBroadcast(buffer + 2, buffer + 2, 1, ncclInt32, 1, rank->comm, rank->stream));
   /* sends and receives with collectives in one group */
-  int next = (rank->rank + 1) % rank->nranks, before = (rank->rank + rank->nranks - 1) % rank->nranks;
+  int next = (rank->rank + 1) % rank->nranks,
+      before = (rank->rank + rank->nranks - 1) % rank->nranks;
   int *ring = device_new(&rank->rank, sizeof rank->rank);
   OK(ncclSend(ring, 1, ncclInt32, next, rank->comm, rank->stream));
   OK(ncclRecv(buffer + 3, 1, ncclInt32, before, rank->comm, rank->stream));
   OK(ncclGroupEnd());
   stream_wait(rank->stream);
   device_get(buffer, got, sizeof got);
-  EXPECT(got[0] == sum_to(rank->nranks) && got[1] == rank->nranks && got[2] == 10 && got[3] == before);
+  EXPECT(got[0] == sum_to(rank->nranks) && got[1] == rank->nranks && got[2] == 10 &&
+         got[3] == before);
   OK(ncclCommDestroy(rank->comm));
 }
 
@@ -34,7 +36,8 @@ Test(nccl_groups, nested_groups_are_one_unit) {
   run_both(4, nested);
 }
 
-/* Two communicators, in opposite orders on different ranks: NCCL launches them in one order on all. */
+/* Two communicators, in opposite orders on different ranks: NCCL launches them in one order on all.
+ */
 static void two_communicators(struct rank *rank) {
   ncclComm_t comms[2];
   for (int i = 0; i < 2; i++)
@@ -45,7 +48,8 @@ static void two_communicators(struct rank *rank) {
     OK(ncclGroupStart());
     for (int i = 0; i < 2; i++) {
       int which = rank->rank % 2 == 0 ? i : 1 - i;
-      OK(ncclAllReduce(buffer + which, buffer + which, 1, ncclInt32, ncclMax, comms[which], rank->stream));
+      OK(ncclAllReduce(buffer + which, buffer + which, 1, ncclInt32, ncclMax, comms[which],
+                       rank->stream));
     }
     OK(ncclGroupEnd());
   }
@@ -75,8 +79,8 @@ static void one_thread_many_devices(struct rank *rank) {
   for (int round = 0; round < 3; round++) {
     OK(ncclGroupStart());
     for (int i = 0; i < DEVICES; i++)
-      OK(ncclAllReduce(buffers[i], buffers[i], 1, ncclInt32, round == 0 ? ncclSum : ncclMax, comms[i],
-                       streams[i]));
+      OK(ncclAllReduce(buffers[i], buffers[i], 1, ncclInt32, round == 0 ? ncclSum : ncclMax,
+                       comms[i], streams[i]));
     OK(ncclGroupEnd());
   }
   for (int i = 0; i < DEVICES; i++) {
@@ -143,21 +147,46 @@ Test(nccl_groups, create_and_split_communicators_of_several_devices) {
   run_both(2, two_by_two);
 }
 
-/* The streams of one unit: it waits for all, and all wait for it. */
+static void hold(void *argument) {
+  _Atomic bool *released = argument;
+  while (!atomic_load(released))
+    usleep(1000);
+}
+
+/* A unit on two streams waits for what is before it on either, and what is behind it on either
+ * waits for it. */
 static void unit_on_two_streams(struct rank *rank) {
   rank_join(rank);
-  CUstream other = stream_create();
+  CUstream streams[2] = {rank->stream, stream_create()};
   int values[2] = {1, 2}, got[2];
   int *buffer = device_new(values, sizeof values);
-  for (int i = 0; i < 20; i++) {
+  for (int held = 0; held < 2; held++) {
+    _Atomic bool released = false;
+    if (held == 1) /* the first use blocks on the host */
+      EXPECT(cuLaunchHostFunc(streams[0], hold, &released) == CUDA_SUCCESS);
     OK(ncclGroupStart());
-    OK(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclMax, rank->comm, rank->stream));
-    OK(ncclAllReduce(buffer + 1, buffer + 1, 1, ncclInt32, ncclMax, rank->comm, other));
+    OK(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, streams[0]));
+    OK(ncclAllReduce(buffer + 1, buffer + 1, 1, ncclInt32, ncclSum, rank->comm, streams[1]));
     OK(ncclGroupEnd());
+    usleep(20000);
+    EXPECT(held == 0 || cuStreamQuery(streams[1]) == CUDA_ERROR_NOT_READY);
+    atomic_store(&released, true);
+    stream_wait(streams[1]); /* alone is enough */
+    device_get(buffer, got, sizeof got);
+    EXPECT(got[0] == (held ? 4 : 2) && got[1] == (held ? 8 : 4));
   }
-  stream_wait(other); /* alone is enough */
-  device_get(buffer, got, sizeof got);
-  EXPECT(got[0] == 1 && got[1] == 2);
+  for (int held = 0; held < 2; held++) {
+    _Atomic bool released = false;
+    EXPECT(cuLaunchHostFunc(streams[1], hold, &released) == CUDA_SUCCESS);
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclMax, rank->comm, streams[0]));
+    OK(ncclAllReduce(buffer + 1, buffer + 1, 1, ncclInt32, ncclMax, rank->comm, streams[1]));
+    OK(ncclGroupEnd());
+    usleep(20000);
+    EXPECT(cuStreamQuery(streams[0]) == CUDA_ERROR_NOT_READY);
+    atomic_store(&released, true);
+    stream_wait(streams[0]);
+  }
   OK(ncclCommDestroy(rank->comm));
 }
 
@@ -217,8 +246,10 @@ Test(nccl_groups, can_be_simulated) {
 static void self_transfers(struct rank *rank) {
   rank_join(rank);
   int *buffer = device_new(NULL, 8);
-  EXPECT_RESULT(ncclSend(buffer, 1, ncclInt32, rank->rank, rank->comm, rank->stream), ncclInvalidUsage);
-  EXPECT_RESULT(ncclRecv(buffer, 1, ncclInt32, rank->rank, rank->comm, rank->stream), ncclInvalidUsage);
+  EXPECT_RESULT(ncclSend(buffer, 1, ncclInt32, rank->rank, rank->comm, rank->stream),
+                ncclInvalidUsage);
+  EXPECT_RESULT(ncclRecv(buffer, 1, ncclInt32, rank->rank, rank->comm, rank->stream),
+                ncclInvalidUsage);
   OK(ncclCommDestroy(rank->comm));
 }
 

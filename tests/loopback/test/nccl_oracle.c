@@ -1,4 +1,5 @@
-/* The oracle is seen to fire: one test for each way in which ranks can disagree, and some in which they may differ. */
+/* The oracle is seen to fire: one test for each way in which ranks can disagree, and some in which
+ * they may differ. */
 #include "tests/loopback/test/nccl_fixture.h"
 
 #include "tests/loopback/nccl/report.h"
@@ -13,7 +14,8 @@ static int *buffer_new(void) {
   return device_new(NULL, ELEMENTS * 8);
 }
 
-/* All ranks do something in common first, so that unit #1 is the wrong one, and something after, which never happens. */
+/* All ranks do something in common first, so that unit #1 is the wrong one, and something after,
+ * which never happens. */
 static void disagree(struct rank *rank, void (*body)(struct rank *rank, int *buffer)) {
   rank_join(rank);
   int *buffer = buffer_new();
@@ -54,42 +56,49 @@ static void expect_mismatch(int nranks, rank_body *body, const char *a, const ch
   }
 
 DISAGREEMENT(stops_on_count, 3, "unit #1\n", "allreduce(sum, int32, 9)",
-             OK(ncclAllReduce(buffer, buffer, rank->rank == 2 ? 9 : 8, ncclInt32, ncclSum, rank->comm,
-                              rank->stream));)
+             OK(ncclAllReduce(buffer, buffer, rank->rank == 2 ? 9 : 8, ncclInt32, ncclSum,
+                              rank->comm, rank->stream));)
 
 DISAGREEMENT(stops_on_datatype, 2, "allreduce(sum, int32, 8)", "allreduce(sum, uint32, 8)",
-             OK(ncclAllReduce(buffer, buffer, 8, rank->rank == 1 ? ncclUint32 : ncclInt32, ncclSum, rank->comm,
-                              rank->stream));)
+             OK(ncclAllReduce(buffer, buffer, 8, rank->rank == 1 ? ncclUint32 : ncclInt32, ncclSum,
+                              rank->comm, rank->stream));)
 
-DISAGREEMENT(stops_on_datatype_though_the_bytes_are_as_many, 2, "allgather(int32, 8)", "allgather(int8, 32)",
-             OK(rank->rank == 0 ? ncclAllGather(buffer, buffer + 1024, 8, ncclInt32, rank->comm, rank->stream)
-                                : ncclAllGather(buffer, buffer + 1024, 32, ncclInt8, rank->comm, rank->stream));)
+DISAGREEMENT(stops_on_datatype_though_the_bytes_are_as_many, 2, "allgather(int32, 8)",
+             "allgather(int8, 32)",
+             OK(rank->rank == 0
+                    ? ncclAllGather(buffer, buffer + 1024, 8, ncclInt32, rank->comm, rank->stream)
+                    : ncclAllGather(buffer, buffer + 1024, 32, ncclInt8, rank->comm,
+                                    rank->stream));)
 
 DISAGREEMENT(stops_on_reduction, 2, "allreduce(sum, int32, 8)", "allreduce(max, int32, 8)",
-             OK(ncclAllReduce(buffer, buffer, 8, ncclInt32, rank->rank == 0 ? ncclMax : ncclSum, rank->comm,
-                              rank->stream));)
+             OK(ncclAllReduce(buffer, buffer, 8, ncclInt32, rank->rank == 0 ? ncclMax : ncclSum,
+                              rank->comm, rank->stream));)
 
 DISAGREEMENT(stops_on_average_and_premultiplied_sum, 2, "allreduce(avg, float32, 8)",
-             "allreduce(premulsum, float32, 8)", float half = 0.5f; ncclRedOp_t op = ncclAvg;
-             if (rank->rank == 1)
-                 OK(ncclRedOpCreatePreMulSum(&op, &half, ncclFloat32, ncclScalarHostImmediate, rank->comm));
+             "allreduce(premulsum, float32, 8)", float half = 0.5f;
+             ncclRedOp_t op = ncclAvg;
+             if (rank->rank == 1) OK(ncclRedOpCreatePreMulSum(&op, &half, ncclFloat32,
+                                                              ncclScalarHostImmediate, rank->comm));
              OK(ncclAllReduce(buffer, buffer, 8, ncclFloat32, op, rank->comm, rank->stream));)
 
 DISAGREEMENT(stops_on_root, 3, "broadcast(int32, 8, root 0)", "broadcast(int32, 8, root 1)",
-             OK(ncclBroadcast(buffer, buffer, 8, ncclInt32, rank->rank == 1, rank->comm, rank->stream));)
+             OK(ncclBroadcast(buffer, buffer, 8, ncclInt32, rank->rank == 1, rank->comm,
+                              rank->stream));)
 
-DISAGREEMENT(stops_on_kind, 2, "allreduce(sum, int32, 8)", "reduce(sum, int32, 8, root 0)",
+DISAGREEMENT(stops_on_kind, 2, "allgather(int32, 8)", "alltoall(int32, 8)",
              OK(rank->rank == 0
-                    ? ncclAllReduce(buffer, buffer, 8, ncclInt32, ncclSum, rank->comm, rank->stream)
-                    : ncclReduce(buffer, buffer, 8, ncclInt32, ncclSum, 0, rank->comm, rank->stream));)
+                    ? ncclAllGather(buffer, buffer + 1024, 8, ncclInt32, rank->comm, rank->stream)
+                    : ncclAlltoAll(buffer, buffer + 1024, 8, ncclInt32, rank->comm, rank->stream));)
 
 DISAGREEMENT(stops_on_group_structure, 2, "group of 2 {", "allreduce(sum, int32, 8)",
              if (rank->rank == 0) OK(ncclGroupStart());
              OK(ncclAllReduce(buffer, buffer, 8, ncclInt32, ncclSum, rank->comm, rank->stream));
-             OK(ncclAllReduce(buffer + 64, buffer + 64, 8, ncclInt32, ncclSum, rank->comm, rank->stream));
+             OK(ncclAllReduce(buffer + 64, buffer + 64, 8, ncclInt32, ncclSum, rank->comm,
+                              rank->stream));
              if (rank->rank == 0) OK(ncclGroupEnd());)
 
-DISAGREEMENT(stops_on_order_in_a_group, 2, "{broadcast(int32, 8, root 0); allreduce(sum, int32, 8)}",
+DISAGREEMENT(stops_on_order_in_a_group, 2,
+             "{broadcast(int32, 8, root 0); allreduce(sum, int32, 8)}",
              "{allreduce(sum, int32, 8); broadcast(int32, 8, root 0)}", OK(ncclGroupStart());
              if (rank->rank == 0)
                  OK(ncclAllReduce(buffer, buffer, 8, ncclInt32, ncclSum, rank->comm, rank->stream));
@@ -102,11 +111,12 @@ DISAGREEMENT(stops_on_order, 2, "broadcast(int32, 8, root 0)", "allreduce(sum, i
              if (rank->rank == 0)
                  OK(ncclAllReduce(buffer, buffer, 8, ncclInt32, ncclSum, rank->comm, rank->stream));
              OK(ncclBroadcast(buffer + 64, buffer + 64, 8, ncclInt32, 0, rank->comm, rank->stream));
-             if (rank->rank == 1)
-                 OK(ncclAllReduce(buffer, buffer, 8, ncclInt32, ncclSum, rank->comm, rank->stream));)
+             if (rank->rank == 1) OK(ncclAllReduce(buffer, buffer, 8, ncclInt32, ncclSum,
+                                                   rank->comm, rank->stream));)
 
-/* Two communicators of the same ranks, together in a group on one rank only. On streams of their own: on one stream the
- * ranks may also wait for each other on different communicators, which is a hang. */
+/* Two communicators of the same ranks, together in a group on one rank only. On streams of their
+ * own: on one stream the ranks may also wait for each other on different communicators, which is a
+ * hang. */
 DISAGREEMENT(stops_on_communicators_of_a_group, 2, "group of 2 {", "on ", ncclComm_t other;
              CUstream stream = stream_create();
              OK(ncclCommInitRank(&other, rank->nranks, rank->blackboard->ids[1], rank->rank));
@@ -115,9 +125,10 @@ DISAGREEMENT(stops_on_communicators_of_a_group, 2, "group of 2 {", "on ", ncclCo
              OK(ncclAllReduce(buffer + 64, buffer + 64, 8, ncclInt32, ncclSum, other, stream));
              if (rank->rank == 0) OK(ncclGroupEnd());)
 
-DISAGREEMENT(stops_on_a_count_of_0_on_one_rank, 2, "allreduce(sum, int32, 8)", "allreduce(max, int32, 4)",
-             OK(ncclAllReduce(buffer, buffer, rank->rank == 0 ? 0 : 8, ncclInt32, ncclSum, rank->comm,
-                              rank->stream));
+DISAGREEMENT(stops_on_a_count_of_0_on_one_rank, 2, "allreduce(sum, int32, 8)",
+             "allreduce(max, int32, 4)",
+             OK(ncclAllReduce(buffer, buffer, rank->rank == 0 ? 0 : 8, ncclInt32, ncclSum,
+                              rank->comm, rank->stream));
              OK(ncclAllReduce(buffer, buffer, 4, ncclInt32, ncclMax, rank->comm, rank->stream));)
 
 DISAGREEMENT(stops_on_count_of_a_message, 2, "send(int32, 8, to 1)", "recv(int32, 7, from 0)",
@@ -128,20 +139,23 @@ DISAGREEMENT(stops_on_datatype_of_a_message, 2, "send(float32, 8, to 1)", "recv(
              OK(rank->rank == 0 ? ncclSend(buffer, 8, ncclFloat32, 1, rank->comm, rank->stream)
                                 : ncclRecv(buffer, 8, ncclInt32, 0, rank->comm, rank->stream));)
 
-DISAGREEMENT(stops_on_calls_on_the_host, 2, "split #1", "window registration", ncclComm_t child; ncclWindow_t window;
+DISAGREEMENT(stops_on_calls_on_the_host, 2, "split #1", "window registration", ncclComm_t child;
+             ncclWindow_t window;
              if (rank->rank == 0) OK(ncclCommSplit(rank->comm, 0, 0, &child, NULL));
-             else OK(ncclCommWindowRegister(rank->comm, buffer, 4096, &window, NCCL_WIN_COLL_SYMMETRIC));)
+             else OK(ncclCommWindowRegister(rank->comm, buffer, 4096, &window,
+                                            NCCL_WIN_COLL_SYMMETRIC));)
 
-DISAGREEMENT(stops_on_sizes_of_windows, 2, "window registration", "a call on the host", ncclWindow_t window;
+DISAGREEMENT(stops_on_sizes_of_windows, 2, "window registration", "a call on the host",
+             ncclWindow_t window;
              OK(ncclCommWindowRegister(rank->comm, buffer, rank->rank == 0 ? 4096 : 8192, &window,
                                        NCCL_WIN_COLL_SYMMETRIC));)
 
 /* A long unit differs at its very end, beyond the part that is shown. */
 DISAGREEMENT(stops_on_the_last_of_many, 2, "group of 300 {", "unit #1\n", OK(ncclGroupStart());
-             for (int i = 0; i < 299; i++)
-                 OK(ncclAllReduce(buffer + i, buffer + i, 1, ncclInt32, ncclSum, rank->comm, rank->stream));
-             OK(ncclAllReduce(buffer + 300, buffer + 300, rank->rank == 0 ? 1 : 2, ncclInt32, ncclSum, rank->comm,
-                              rank->stream));
+             for (int i = 0; i < 299; i++) OK(ncclAllReduce(buffer + i, buffer + i, 1, ncclInt32,
+                                                            ncclSum, rank->comm, rank->stream));
+             OK(ncclAllReduce(buffer + 300, buffer + 300, rank->rank == 0 ? 1 : 2, ncclInt32,
+                              ncclSum, rank->comm, rank->stream));
              OK(ncclGroupEnd());)
 
 /* Buffers. */
@@ -156,8 +170,10 @@ static void expect_bad_buffer(int nranks, rank_body *body, const char *what) {
 static void too_small(struct rank *rank) {
   rank_join(rank);
   int *buffer = device_new(NULL, 64);
-  OK(ncclAllReduce(buffer, buffer, rank->rank == 1 ? 16 : 16, ncclInt32, ncclSum, rank->comm, rank->stream));
-  OK(ncclAllReduce(buffer, buffer + (rank->rank == 1 ? 1 : 0), 16, ncclInt32, ncclSum, rank->comm, rank->stream));
+  OK(ncclAllReduce(buffer, buffer, rank->rank == 1 ? 16 : 16, ncclInt32, ncclSum, rank->comm,
+                   rank->stream));
+  OK(ncclAllReduce(buffer, buffer + (rank->rank == 1 ? 1 : 0), 16, ncclInt32, ncclSum, rank->comm,
+                   rank->stream));
   stream_wait(rank->stream);
   sleep(5);
 }
@@ -181,13 +197,15 @@ Test(nccl_oracle, stops_on_host_memory) {
 static void overlapping(struct rank *rank) {
   rank_join(rank);
   int *buffer = buffer_new();
-  OK(ncclAllGather(buffer, buffer, 8, ncclInt32, rank->comm, rank->stream)); /* in place only for rank 0 */
+  OK(ncclAllGather(buffer, buffer, 8, ncclInt32, rank->comm,
+                   rank->stream)); /* in place only for rank 0 */
   stream_wait(rank->stream);
   sleep(5);
 }
 
 Test(nccl_oracle, stops_on_buffers_that_overlap_otherwise_than_in_place) {
-  expect_bad_buffer(2, overlapping, "rank 1, unit #0, allgather(int32, 8): sendbuff and recvbuff overlap");
+  expect_bad_buffer(2, overlapping,
+                    "rank 1, unit #0, allgather(int32, 8): sendbuff and recvbuff overlap");
 }
 
 /* What may differ. */

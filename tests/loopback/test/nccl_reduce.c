@@ -18,10 +18,11 @@ static void reduce(enum reduction reduction, ncclDataType_t datatype, void **inp
                    const double *factors, void *output, size_t count) {
   for (int rank = 0; rank < ninputs; rank++) {
     if (reduction == REDUCTION_PREMULSUM)
-      reduction_premultiply(datatype, inputs[rank], reference_scalar(datatype, factors[rank]), inputs[rank], count);
+      reduction_premultiply(datatype, inputs[rank], reference_scalar(datatype, factors[rank]),
+                            inputs[rank], count);
     if (reduction == REDUCTION_AVG && datatype_is_float(datatype))
-      reduction_premultiply(datatype, inputs[rank], reduction_average_factor(datatype, ninputs), inputs[rank],
-                            count);
+      reduction_premultiply(datatype, inputs[rank], reduction_average_factor(datatype, ninputs),
+                            inputs[rank], count);
   }
   reduction_combine(reduction, datatype, (const void *const *)inputs, ninputs, output, count);
 }
@@ -41,11 +42,11 @@ Test(nccl_reduce, every_datatype_and_reduction_is_the_plain_one) {
           places[rank] = inputs[rank] + 1; /* no alignment */
           reference_fill((ncclDataType_t)type, places[rank], COUNT, rank, (unsigned)nranks);
         }
-        reference_reduce(reductions[r], (ncclDataType_t)type, (const void *const *)places, nranks, factors,
-                         wanted, COUNT);
+        reference_reduce(reductions[r], (ncclDataType_t)type, (const void *const *)places, nranks,
+                         factors, wanted, COUNT);
         reduce(reductions[r], (ncclDataType_t)type, places, nranks, factors, output + 1, COUNT);
-        cr_assert_eq(memcmp(output + 1, wanted, bytes), 0, "%s of %s over %d", reduction_name(reductions[r]),
-                     datatype_name((ncclDataType_t)type), nranks);
+        cr_assert_eq(memcmp(output + 1, wanted, bytes), 0, "%s of %s over %d",
+                     reduction_name(reductions[r]), datatype_name((ncclDataType_t)type), nranks);
       }
   for (int rank = 0; rank < 8; rank++)
     free(inputs[rank]);
@@ -68,9 +69,11 @@ Test(nccl_reduce, every_pair_of_bytes) {
         reference_reduce(reductions[r], types[t], inputs, 2, NULL, wanted, 256);
         reduction_combine(reductions[r], types[t], inputs, 2, output, 256);
         for (int b = 0; b < 256; b++) {
-          bool special = t >= 2 && r >= 2 && ((a & 0x7f) >= 0x7c || (b & 0x7f) >= 0x7c || ((a | b) & 0x7f) == 0);
+          bool special = t >= 2 && r >= 2 &&
+                         ((a & 0x7f) >= 0x7c || (b & 0x7f) >= 0x7c || ((a | b) & 0x7f) == 0);
           cr_assert(special || output[b] == wanted[b], "%s of %s: %x, %x gave %x, wanted %x",
-                    reduction_name(reductions[r]), datatype_name(types[t]), a, b, output[b], wanted[b]);
+                    reduction_name(reductions[r]), datatype_name(types[t]), a, b, output[b],
+                    wanted[b]);
         }
       }
 }
@@ -110,7 +113,8 @@ Test(nccl_reduce, small_floats_are_rounded_once) {
 
 Test(nccl_reduce, floats_are_added_in_rank_order) {
   const float values[3] = {1e8f, 1.0f, -1e8f};
-  const void *up[3] = {&values[0], &values[1], &values[2]}, *down[3] = {&values[0], &values[2], &values[1]};
+  const void *up[3] = {&values[0], &values[1], &values[2]},
+             *down[3] = {&values[0], &values[2], &values[1]};
   float output;
   reduction_combine(REDUCTION_SUM, ncclFloat32, up, 3, &output, 1);
   cr_assert_eq(output, (1e8f + 1.0f) - 1e8f);

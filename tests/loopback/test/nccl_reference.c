@@ -60,7 +60,8 @@ static void store(ncclDataType_t datatype, struct wide wide, void *element) {
     code16 = datatype == ncclFloat16 ? float16_encode(wide.small) : bfloat16_encode(wide.small);
     memcpy(element, &code16, 2);
   } else {
-    code8 = datatype == ncclFloat8e4m3 ? float8e4m3_encode(wide.small) : float8e5m2_encode(wide.small);
+    code8 =
+        datatype == ncclFloat8e4m3 ? float8e4m3_encode(wide.small) : float8e5m2_encode(wide.small);
     memcpy(element, &code8, 1);
   }
 }
@@ -79,7 +80,8 @@ static bool less(ncclDataType_t datatype, struct wide a, struct wide b) {
   return is_signed(datatype) ? (int64_t)a.integer < (int64_t)b.integer : a.integer < b.integer;
 }
 
-static struct wide combine(enum reduction reduction, ncclDataType_t datatype, struct wide a, struct wide b) {
+static struct wide combine(enum reduction reduction, ncclDataType_t datatype, struct wide a,
+                           struct wide b) {
   switch (reduction) {
   case REDUCTION_PROD:
     return (struct wide){a.integer * b.integer, a.small * b.small, a.large * b.large};
@@ -102,7 +104,8 @@ static struct wide premultiply(ncclDataType_t datatype, struct wide value, doubl
   struct wide wide = load(datatype, scalar.bytes);
   product.bits = 0;
   store(datatype,
-        (struct wide){value.integer * wide.integer, value.small * wide.small, value.large * wide.large},
+        (struct wide){value.integer * wide.integer, value.small * wide.small,
+                      value.large * wide.large},
         product.bytes);
   return load(datatype, product.bytes);
 }
@@ -116,8 +119,8 @@ static struct wide divide(ncclDataType_t datatype, struct wide sum, int divisor)
   return sum;
 }
 
-void reference_reduce(enum reduction reduction, ncclDataType_t datatype, const void *const *inputs, int ninputs,
-                      const double *factors, void *output, size_t count) {
+void reference_reduce(enum reduction reduction, ncclDataType_t datatype, const void *const *inputs,
+                      int ninputs, const double *factors, void *output, size_t count) {
   size_t size = datatype_size(datatype);
   bool average_of_floats = reduction == REDUCTION_AVG && datatype_is_float(datatype);
   for (size_t i = 0; i < count; i++) {
@@ -139,7 +142,8 @@ void reference_reduce(enum reduction reduction, ncclDataType_t datatype, const v
 void reference_fill(ncclDataType_t datatype, void *memory, size_t count, int rank, unsigned seed) {
   size_t size = datatype_size(datatype);
   for (size_t i = 0; i < count; i++) {
-    uint64_t random = (i + 1) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)(rank + 1) * UINT64_C(0xbf58476d1ce4e5b9) + seed;
+    uint64_t random = (i + 1) * UINT64_C(0x9e3779b97f4a7c15) +
+                      (uint64_t)(rank + 1) * UINT64_C(0xbf58476d1ce4e5b9) + seed;
     random ^= random >> 29;
     random *= UINT64_C(0x94d049bb133111eb);
     random ^= random >> 32;

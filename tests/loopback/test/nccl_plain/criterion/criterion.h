@@ -1,6 +1,7 @@
-/* As much of Criterion as the tests of the loopback NCCL use, for ThreadSanitizer: Criterion's runner maps its memory
- * where that needs its own ("Could not initialize inheritable arena"). Each test is a child process here too. nccl.mk puts
- * this in front of the real header; nccl_plain.c is the runner.
+/* As much of Criterion as the tests of the loopback NCCL use, for ThreadSanitizer: Criterion's
+ * runner maps its memory where that needs its own ("Could not initialize inheritable arena"). Each
+ * test is a child process here too. nccl.mk puts this in front of the real header; nccl_plain.c is
+ * the runner.
  */
 #ifndef PLAIN_CRITERION_H
 #define PLAIN_CRITERION_H
