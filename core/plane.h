@@ -38,7 +38,8 @@ enum entry_flag {
   ENTRY_LEAVE = 1u << 2,    /* not a unit: here all ranks of the team had left */
   ENTRY_MEETING =
       1u << 3, /* all claimed this unit after a rank had waited for it: never expect it here */
-  ENTRY_REFUSED = 1u << 4, /* agreed not to issue it: a joined rank cannot contribute (lossy) */
+  ENTRY_DEVIATION = 1u << 5, /* all claimed this unit although another was expected */
+  ENTRY_REFUSED = 1u << 4,   /* agreed not to issue it: a joined rank cannot contribute (lossy) */
 };
 #define ENTRY_FLAG_BITS 8
 
@@ -84,6 +85,7 @@ struct plane_log {
 
   /* Rarely written. */
   _Alignas(64) _Atomic uint32_t state; /* enum rank_state */
+  _Atomic uint32_t leaving; /* the process is parked in a LEAVE of this team or another */
   _Atomic uint32_t
       lossy_count; /* lossy units this rank has shadowed although it should be an error */
   _Atomic uint64_t lossy_index;  /* the last of them */

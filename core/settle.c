@@ -32,6 +32,8 @@ static int compare(const struct claim *claims, uint32_t nranks, uint32_t a, uint
     return 0;
   if ((by = order(most_recent(claims, nranks, x->hash), most_recent(claims, nranks, y->hash))) != 0)
     return by;
+  if ((by = order(y->order, x->order)) != 0)
+    return by;
   if ((by = order(x->expected, y->expected)) != 0)
     return by;
   if ((by = order(x->seen, y->seen)) != 0)

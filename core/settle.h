@@ -15,22 +15,26 @@ struct claim {
   uint64_t hash;   /* unit_hash of the unit; 0: LEAVE */
   uint64_t bytes;  /* what the unit moves: the sum of its members' sizes */
   uint32_t recent; /* units issued for real since the last index that all ranks issued for real */
-  bool expected;   /* it is what the learner expects here */
-  bool seen;       /* it has been in the agreed sequence before */
-  uint32_t text;   /* where its members are written; not part of the rule */
-  uint32_t flags;  /* enum claim_flag; not part of the rule */
+  uint64_t
+      order; /* how soon it came after the last meeting, the time before; UINT64_MAX: it did not */
+  bool expected;  /* it is what the learner expects here */
+  bool seen;      /* it has been in the agreed sequence before */
+  uint32_t text;  /* where its members are written; not part of the rule */
+  uint32_t flags; /* enum claim_flag; not part of the rule */
 };
 
 /* The rank whose claim wins. The rule, the first difference deciding:
  *   1. any unit before LEAVE;
  *   2. the most real units since all ranks last met (who is still in the loop has done more than
  * who left it);
- *   3. what the learner expects;
- *   4. a unit seen before;
- *   5. the larger unit (gradients before a metric: a guess, for the first index of a program whose
+ *   3. what came first, the time before, after the unit at which all ranks last met (epochs begin
+ * alike);
+ *   4. what the learner expects;
+ *   5. a unit seen before;
+ *   6. the larger unit (gradients before a metric: a guess, for the first index of a program whose
  * ranks begin differently, where nothing better is known);
- *   6. the most claimants;
- *   7. the lowest rank. */
+ *   7. the most claimants;
+ *   8. the lowest rank. */
 uint32_t settle_winner(const struct claim *claims, uint32_t nranks);
 
 /* Whether all claim the same. */

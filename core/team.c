@@ -112,7 +112,15 @@ static void learn(struct team *team, struct unit unit, uint32_t flags) {
   else /* out of memory: from here on this rank would expect something else than the others */
     team_fail(team, FAILURE_MEMORY, team->plane->rank, team->head);
   team->symbol_last = symbol;
+  team->history[(team->head - 1) % TEAM_HISTORY] = symbol;
+  if (flags & ENTRY_DEVIATION) {
+    team->deviated = team->head;
+    team->deviations[team->ndeviations++ % TEAM_DEVIATIONS] = team->head - 1;
+  }
   team_expect(team);
+  /* Where all have met, the next phase may begin, and not with the same unit for all. */
+  if (flags & ENTRY_DEVIATION)
+    team->expected.nmembers = 0;
 }
 
 void team_published(struct team *team) {
@@ -213,7 +221,8 @@ void team_give_up(struct team *team) {
 static enum team_verdict pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                               uint32_t source) {
   bool mine = team->claimed && team->claim_hash == hash;
-  uint32_t common = flags & (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED);
+  uint32_t common =
+      flags & (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED | ENTRY_DEVIATION);
   if (mine) {
     team->claimed = false;
     publish(team, team->claim, hash, common | ENTRY_REAL, team->claim_text);
@@ -344,9 +353,51 @@ static bool gather_claims(struct team *team) {
   return true;
 }
 
+static bool issued_by_all(const struct team *team, uint64_t index) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (!(LOAD(team->plane->logs[rank]->entries[index % PLANE_RING].flags) & ENTRY_REAL))
+      return false;
+  return true;
+}
+
+/* Where the ranks went on the last time they had all issued the unit at which they last met: behind
+ * that occurrence. It is looked for among what the logs still hold, then among the units that all
+ * claimed, then at the beginning of G, which is an epoch's too. UINT64_MAX if there is nothing to
+ * go by. */
+static uint64_t after_last_meeting(const struct team *team, uint64_t together) {
+  uint64_t oldest = team->head > TEAM_HISTORY ? team->head - TEAM_HISTORY : 0;
+  uint64_t held = team->head >= PLANE_RUN_AHEAD ? team->head - PLANE_RUN_AHEAD + 1 : 0;
+  if (together == 0)
+    return 0;
+  symbol_t met = team->history[(together - 1) % TEAM_HISTORY];
+  for (uint64_t at = together - 1; at > held; at--)
+    if (team->history[(at - 1) % TEAM_HISTORY] == met && issued_by_all(team, at - 1))
+      return at;
+  bool deviated = false;
+  for (uint64_t i = team->ndeviations; i > 0 && i + TEAM_DEVIATIONS > team->ndeviations; i--) {
+    uint64_t index = team->deviations[(i - 1) % TEAM_DEVIATIONS];
+    if (index < oldest || team->history[index % TEAM_HISTORY] != met)
+      continue;
+    if (index < together - 1)
+      return index + 1;
+    deviated = true;
+  }
+  return deviated && oldest == 0 ? 0 : UINT64_MAX;
+}
+
+static uint64_t order_from(const struct team *team, uint64_t from, symbol_t symbol) {
+  if (symbol == SYMBOL_NONE || from == UINT64_MAX)
+    return UINT64_MAX;
+  for (uint64_t at = from; at < team->head; at++)
+    if (team->history[at % TEAM_HISTORY] == symbol)
+      return at - from;
+  return UINT64_MAX;
+}
+
 /* What the winner rule needs beyond what is published as such. */
 static bool weigh_claims(struct team *team) {
   uint64_t together = last_together(team);
+  uint64_t from = after_last_meeting(team, together);
   uint64_t expected = 0;
   struct unit unit;
   if (unit_table_get(team->table, team->symbol_expected, &unit))
@@ -357,12 +408,14 @@ static bool weigh_claims(struct team *team) {
     claim->recent = reals_before(log, team->head) - reals_before(log, together);
     claim->expected = claim->hash != 0 && claim->hash == expected;
     claim->seen = false;
+    claim->order = UINT64_MAX;
     if (claim->hash == 0)
       continue;
     uint64_t hash;
     switch (team_read_text(team, log, claim->text, &hash, &unit)) {
     case READ_UNIT:
       claim->seen = unit_table_find(team->table, unit) != SYMBOL_NONE;
+      claim->order = order_from(team, from, unit_table_find(team->table, unit));
       break;
     case READ_TOO_BIG:
       break;
@@ -405,12 +458,26 @@ uint32_t team_refused_for(const struct team *team) {
   return LOAD(team->own->refused_for);
 }
 
+/* A loop has ended here, not for the first time perhaps: it had gone round often, and nothing else
+ * came in between. */
+#define LOOP_ROUNDS 8
+static bool loop_has_ended(const struct team *team) {
+  uint64_t body = learner_body_length(team->learner);
+  return team->symbol_expected != SYMBOL_NONE && body != 0 &&
+         team->head - team->deviated >= LOOP_ROUNDS * body;
+}
+
 static enum team_verdict settle_unanimous(struct team *team) {
   uint32_t flags = 0;
+  struct unit expected;
+  bool deviates = !unit_table_get(team->table, team->symbol_expected, &expected) ||
+                  unit_hash(expected) != team->claim_hash;
   if (team->claim_hash == 0)
     flags = ENTRY_LEAVE;
-  else if (team->symbol_expected == SYMBOL_NONE && somebody_waited(team))
+  else if (deviates && (somebody_waited(team) || loop_has_ended(team)))
     flags = ENTRY_MEETING;
+  if (deviates && team->claim_hash != 0 && team->symbol_expected != SYMBOL_NONE)
+    flags |= ENTRY_DEVIATION;
   return pass(team, team->claim, team->claim_hash, flags, team->plane->rank);
 }
 

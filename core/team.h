@@ -47,6 +47,10 @@ enum team_failure {
                     */
 };
 
+/* How far back conflicts look for what came when, in units; a power of two. */
+#define TEAM_HISTORY 32768u
+#define TEAM_DEVIATIONS 256u
+
 struct team {
   /* What a commit touches. */
   struct plane_log *own;
@@ -67,7 +71,8 @@ struct team {
   symbol_t symbol_last;     /* of the last unit in G */
   uint64_t shadows;         /* shadows since the last unit issued for real */
   uint64_t shadows_total;
-  uint64_t leaves; /* how many of the indices passed were LEAVE */
+  uint64_t deviated; /* index after the last unit that all claimed although another was expected */
+  uint64_t leaves;   /* how many of the indices passed were LEAVE */
 
   /* The claim. */
   bool claimed, claim_written;
@@ -85,6 +90,8 @@ struct team {
   uint64_t text_end, text_from;
   uint64_t text_at[PLANE_RING]; /* text_from as of each entry: what a reader that stands there still
                                    needs */
+  symbol_t history[TEAM_HISTORY];                    /* G's symbols, by index */
+  uint64_t deviations[TEAM_DEVIATIONS], ndeviations; /* indices of the last units like `deviated` */
   uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
   /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team;
    * NULL: never). Must be the same function of the unit and the rank on all ranks. */
@@ -128,7 +135,7 @@ static inline bool team_commit(struct team *team, struct unit unit) {
   /* Sequentially consistent, as is a waiter's count: either it sees the entry, or we see it
    * waiting. */
   atomic_exchange(&team->own->head, ++team->head);
-  team->symbol_last = team->symbol_expected;
+  team->symbol_last = team->history[(team->head - 1) % TEAM_HISTORY] = team->symbol_expected;
   learner_step_expected(team->learner);
   team_expect(team);
   if (atomic_load(&team->shared->attention) != team->calm)
@@ -203,6 +210,14 @@ bool team_events(struct team *team, struct lossy_event *event);
  * killed), and they may be heard of first. Looks again, and names the rank that most likely began:
  * one whose process is gone before one that lives, then the one that had issued least. */
 void team_find_culprit(struct team *team);
+
+/* Says to the team whether this rank's process is parked in a LEAVE, of this team or another. */
+void team_say_leaving(struct team *team, bool leaving);
+
+/* With LEAVE claimed: whether every rank that has not claimed it here is parked in a LEAVE
+ * elsewhere. If that stays so, ranks leave their teams in different orders, and wait for each
+ * other. */
+bool team_all_leaving(const struct team *team);
 
 /* Marks ranks whose process is gone as failed. Costs system calls: for waits that last. */
 void team_look_for_the_dead(struct team *team);

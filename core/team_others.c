@@ -77,6 +77,19 @@ bool team_events(struct team *team, struct lossy_event *event) {
   return false;
 }
 
+void team_say_leaving(struct team *team, bool leaving) {
+  atomic_store(&team->own->leaving, leaving);
+}
+
+bool team_all_leaving(const struct team *team) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    if (atomic_load(&log->claim) != team->head + 1 && !atomic_load(&log->leaving))
+      return false;
+  }
+  return true;
+}
+
 void team_look_for_the_dead(struct team *team) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     struct plane_log *log = team->plane->logs[rank];

@@ -267,10 +267,25 @@ static bool look(struct stay *stay) {
   return moved;
 }
 
+/* Ranks may destroy their communicators in different orders, which NCCL does not mind: then each
+ * waits here for one that waits elsewhere. Seen so twice, the rank goes on, and leaves its claim
+ * behind for those that come here later. */
+static void leave_in_another_order(struct wish *wish) {
+  if (!team_all_leaving(wish->end->team)) {
+    wish->stalled = false;
+  } else if (!wish->stalled) {
+    wish->stalled = true;
+  } else {
+    wish->end->state = RANK_DONE;
+    settle_wish(wish, ncclSuccess);
+  }
+}
+
 /* What a wait that lasts has to look after. */
 static void look_after(struct stay *stay) {
   uint64_t now = now_ms();
-  if (now >= stay->look_ms) {
+  bool looking = now >= stay->look_ms;
+  if (looking) {
     stay->look_ms = now + LOOK_FOR_DEAD_MS;
     for (uint32_t i = 0; i < stay->nwishes; i++)
       team_look_for_the_dead(stay->wishes[i].end->team);
@@ -285,6 +300,8 @@ static void look_after(struct stay *stay) {
       settle_wish(wish, (ncclResult_t)broken);
     } else if (now >= stay->deadline_ms) {
       wish_timed_out(wish);
+    } else if (unit_is_leave(wish->unit) && looking) {
+      leave_in_another_order(wish);
     }
   }
 }
@@ -358,7 +375,7 @@ static ncclResult_t notice(struct endpoint *end) {
 /* Commits or claims. */
 static void begin(struct wish *wish) {
   struct endpoint *end = wish->end;
-  wish->settled = false;
+  wish->settled = wish->stalled = false;
   /* Before anything new is issued: all ranks that wait for the device in between hear of it in the
    * same call. */
   wish->notice = unit_is_leave(wish->unit) ? ncclSuccess : notice(end);
@@ -376,6 +393,15 @@ static void begin(struct wish *wish) {
   }
 }
 
+/* In all teams of this thread: they are where others may be waiting for it. */
+static void say_leaving(const struct stay *stay, bool leaving) {
+  if (!unit_is_leave(stay->wishes[0].unit))
+    return;
+  for (struct endpoint *end = stay->all; end != NULL; end = end->next)
+    if (is_wished(stay, end) || atomic_load(&end->user) == endpoint_this_thread())
+      team_say_leaving(end->team, leaving);
+}
+
 void answer(struct wish *wishes, uint32_t nwishes) {
   struct stay stay = {.wishes = wishes, .nwishes = nwishes};
   for (uint32_t i = 0; i < nwishes; i++)
@@ -385,6 +411,7 @@ void answer(struct wish *wishes, uint32_t nwishes) {
   stay.all = communicator_endpoints();
   be_patient(&stay);
   stay.look_ms = now_ms() + LOOK_FOR_DEAD_MS;
+  say_leaving(&stay, true);
   while (!all_settled(&stay)) {
     if (look(&stay)) {
       be_patient(&stay);
@@ -394,6 +421,7 @@ void answer(struct wish *wishes, uint32_t nwishes) {
     if (!all_settled(&stay))
       wait_a_little(&stay);
   }
+  say_leaving(&stay, false);
   shadows_free(&stay.shadows);
   free(stay.found);
 }

@@ -22,8 +22,8 @@ struct wish {
   ncclResult_t result; /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */
   ncclResult_t
       notice; /* out: ncclSuccess, or the error that its call must return although it is issued */
-  uint64_t index; /* out: where in the sequence, if issued */
-  bool settled;   /* used inside */
+  uint64_t index;        /* out: where in the sequence, if issued */
+  bool settled, stalled; /* used inside */
 };
 
 /* Settles all wishes, at most one per endpoint; the caller has entered their endpoints

@@ -178,9 +178,16 @@ Test(team, joining_is_repeatable) {
     uint32_t early = (uint32_t)epoch % RANKS;
     team_claim(teams[early], unit(&C), 0);
     for (uint32_t rank = 0; rank < RANKS; rank++)
-      for (int i = 0; i < 3 && rank != early; i++)
+      if (rank != early && !team_commit(teams[rank], unit(&A)))
+        team_claim(teams[rank], unit(&A), 0); /* the first unit after a meeting */
+    cr_assert_eq(team_poll(teams[early], &got), TEAM_SHADOW);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      if (teams[rank]->claimed && rank != early)
+        cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      for (int i = 0; i < 2 && rank != early; i++)
         cr_assert(team_commit(teams[rank], unit(&A)));
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 2; i++)
       cr_assert_eq(team_poll(teams[early], &got), TEAM_SHADOW);
     for (uint32_t rank = 0; rank < RANKS; rank++)
       if (rank != early)
@@ -385,4 +392,28 @@ Test(team, the_rank_that_began_a_failure_is_named) {
   cr_assert_eq(teams[0]->failure_rank, 2);
   team_find_culprit(teams[0]);
   cr_assert_eq(teams[0]->failure_rank, 1);
+}
+
+Test(team, leaving_in_different_orders_is_seen) {
+  learn_loop();
+  team_claim_leave(teams[0]);
+  team_claim_leave(teams[1]);
+  cr_assert_not(team_all_leaving(teams[0]));
+  team_say_leaving(teams[2], true); /* parked in another team */
+  cr_assert(team_all_leaving(teams[0]));
+  team_say_leaving(teams[2], false);
+  cr_assert_not(team_all_leaving(teams[0]));
+}
+
+/* The claim of a rank that went on stays: the others leave with it. */
+Test(team, a_rank_that_left_ahead_does_not_keep_the_others) {
+  learn_loop();
+  struct unit got;
+  team_claim_leave(teams[0]);
+  team_end(teams[0], RANK_DONE);
+  team_claim_leave(teams[1]);
+  cr_assert_eq(team_poll(teams[1], &got), TEAM_PARKED);
+  team_claim_leave(teams[2]);
+  cr_assert_eq(team_poll(teams[1], &got), TEAM_LEFT);
+  cr_assert_eq(team_poll(teams[2], &got), TEAM_LEFT);
 }
