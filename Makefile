@@ -32,7 +32,7 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
 .DEFAULT_GOAL = all
-.PHONY: all check demo lint bench install clean help deps
+.PHONY: all check demo lint install clean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 

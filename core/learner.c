@@ -383,7 +383,10 @@ symbol_t learner_body_symbol(const struct learner *learner, uint32_t position) {
 
 bool learner_is_between_iterations(const struct learner *learner) {
   const struct body *body = &learner->body;
-  return body->length == 0 || body->cursor == 0 || (body->flags[body->cursor] & PLACE_INSERTS);
+  /* A body may hold several iterations, with a log line's unit in one of them: each begins with the
+   * unit that the first begins with. */
+  return body->length == 0 || body->event[body->cursor].symbol == body->event[0].symbol ||
+         (body->flags[body->cursor] & PLACE_INSERTS);
 }
 
 bool learner_is_valid(const struct learner *learner) {

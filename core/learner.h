@@ -72,8 +72,9 @@ uint32_t learner_body_length(const struct learner *learner);
  * begin. */
 symbol_t learner_body_symbol(const struct learner *learner, uint32_t position);
 
-/* Whether the program may stand between two iterations: no body is believed, or the cursor is at
- * the position where the repetition began, or at one where inserts have been seen. */
+/* Whether the program may stand between two iterations: no body is believed, or the unit that the
+ * body begins with is expected next (at position 0 or, where the body holds several iterations,
+ * elsewhere), or inserts have been seen here. */
 bool learner_is_between_iterations(const struct learner *learner);
 
 /* The invariants of the structure; asserted in debug builds, checked in tests. */

@@ -51,6 +51,20 @@ uint32_t settle_winner(const struct claim *claims, uint32_t nranks) {
   return winner;
 }
 
+bool settle_is_guess(const struct claim *claims, uint32_t nranks, uint32_t winner,
+                     uint32_t *loser) {
+  const struct claim *won = &claims[winner];
+  for (uint32_t rank = 0; rank < nranks; rank++) {
+    const struct claim *lost = &claims[rank];
+    if (lost->hash == 0 || lost->hash == won->hash || lost->order != won->order ||
+        most_recent(claims, nranks, lost->hash) != most_recent(claims, nranks, won->hash))
+      continue;
+    *loser = rank;
+    return true;
+  }
+  return false;
+}
+
 bool settle_is_unanimous(const struct claim *claims, uint32_t nranks) {
   for (uint32_t rank = 1; rank < nranks; rank++)
     if (claims[rank].hash != claims[0].hash)

@@ -37,6 +37,11 @@ struct claim {
  *   8. the lowest rank. */
 uint32_t settle_winner(const struct claim *claims, uint32_t nranks);
 
+/* Whether the winner is a guess: a rank that claims another unit, which is returned in *loser, has
+ * done as much since all last met, and came as soon after that the time before. Not if it only
+ * wants to leave. */
+bool settle_is_guess(const struct claim *claims, uint32_t nranks, uint32_t winner, uint32_t *loser);
+
 /* Whether all claim the same. */
 bool settle_is_unanimous(const struct claim *claims, uint32_t nranks);
 

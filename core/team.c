@@ -481,12 +481,27 @@ static enum team_verdict settle_unanimous(struct team *team) {
   return pass(team, team->claim, team->claim_hash, flags, team->plane->rank);
 }
 
+static void note_guess(struct team *team, uint32_t winner) {
+  uint32_t loser;
+  uint64_t hash;
+  struct unit unit;
+  if (!settle_is_guess(team->claims, team->plane->nranks, winner, &loser) ||
+      team_read_text(team, team->plane->logs[loser], team->claims[loser].text, &hash, &unit) !=
+          READ_UNIT)
+    return;
+  team->guessed = true;
+  team->guessed_over = loser;
+  team->guessed_member = unit.members[0];
+}
+
 static enum team_verdict settle(struct team *team, struct unit *unit) {
   if (settle_is_unanimous(team->claims, team->plane->nranks))
     return settle_unanimous(team);
   if (!weigh_claims(team))
     return TEAM_FAILED;
   uint32_t winner = settle_winner(team->claims, team->plane->nranks);
+  if (winner == team->plane->rank)
+    note_guess(team, winner);
   const struct claim *claim = &team->claims[winner];
   uint64_t hash = claim->hash;
   enum read_result read = READ_UNIT;

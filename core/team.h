@@ -93,6 +93,11 @@ struct team {
   symbol_t history[TEAM_HISTORY];                    /* G's symbols, by index */
   uint64_t deviations[TEAM_DEVIATIONS], ndeviations; /* indices of the last units like `deviated` */
   uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
+  /* The last settlement was a guess, won by this rank's unit over that of another rank, of which
+   * this is the first member. Reset by who says so. */
+  bool guessed;
+  uint32_t guessed_over;
+  struct member guessed_member;
   /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team;
    * NULL: never). Must be the same function of the unit and the rank on all ranks. */
   bool (*is_lossy)(void *context, struct unit unit, uint32_t rank);

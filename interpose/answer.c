@@ -168,6 +168,7 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     find(stay, end, unit);
     return;
   case TEAM_REAL:
+    report_guess(end, wish->unit);
     report_event(end, TRACE_SETTLE, team_index(end->team), wish->unit, -1);
     note_return(end, team_index(end->team));
     settle_wish(wish, ncclSuccess);

@@ -120,10 +120,25 @@ void report_return(const struct endpoint *end, uint64_t index) {
            end->team->plane->rank, (unsigned long long)index, (unsigned long long)end->shadows);
 }
 
+void report_guess(const struct endpoint *end, struct unit won) {
+  struct team *team = end->team;
+  if (!team->guessed)
+    return;
+  team->guessed = false;
+  char ours[DESCRIPTION], theirs[DESCRIPTION];
+  log_line(
+      LOG_LEVEL_WARN,
+      "ranks want different collectives at %llu, and nothing before tells which goes first: %s of "
+      "rank %u "
+      "does, %s of rank %u waits. If that is wrong, ranks meet at different places of the program",
+      (unsigned long long)team_index(team), describe(won, ours), team->plane->rank,
+      describe((struct unit){&team->guessed_member, 1}, theirs), team->guessed_over);
+}
+
 void report_lossy_event(const struct lossy_event *event) {
   log_line(
       LOG_LEVEL_WARN,
-      "rank %u has joined and could only send zeros to collective %llu, an %s: ncclInvalidUsage. "
+      "rank %u has joined and could only send zeros to collective %llu (%s): ncclInvalidUsage. "
       "Set NCCL_JOIN_LOSSY=zero to allow that",
       event->rank, (unsigned long long)event->index, member_kind_name(event->kind));
 }

@@ -22,9 +22,10 @@ $(BUILD)/tools/nccl-join: tools/nccl-join
 
 # PREFIX is where it will run from, DESTDIR where a package is being put together.
 INSTALLED = $(DESTDIR)$(PREFIX)/lib/nccl-join
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(INSTALLED)/loopback
-	install -m 755 tools/nccl-join $(DESTDIR)$(PREFIX)/bin/
-	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(INSTALLED)/
-	install -m 755 $(BUILD)/lib/libnccl-join.so $(INSTALLED)/
-	cp -Pf $(BUILD)/loopback/lib*.so* $(INSTALLED)/loopback/
+install: all $(TIMELINE)
+	@case '$(PREFIX)' in /*) ;; *) echo "make install: PREFIX=$(PREFIX) must be an absolute path" >&2; exit 2 ;; esac
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(INSTALLED)/loopback'
+	install -m 755 tools/nccl-join $(TIMELINE) '$(DESTDIR)$(PREFIX)/bin/'
+	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env '$(INSTALLED)/'
+	install -m 755 $(BUILD)/lib/libnccl-join.so '$(INSTALLED)/'
+	cp -Pf $(BUILD)/loopback/lib*.so* '$(INSTALLED)/loopback/'

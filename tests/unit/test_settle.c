@@ -54,3 +54,18 @@ Test(settle, unanimity) {
   cr_assert(settle_is_unanimous(claims, 2));
   cr_assert_not(settle_is_unanimous(claims, 3));
 }
+
+Test(settle, what_came_first_the_time_before_goes_before_expectation) {
+  struct claim claims[] = {{.hash = A, .order = 3, .expected = true, .seen = true},
+                           {.hash = B, .order = 0}};
+  cr_assert_eq(settle_winner(claims, 2), 1);
+}
+
+Test(settle, a_guess_is_known_as_one) {
+  uint32_t loser = 99;
+  struct claim tie[] = {{.hash = A, .bytes = 9}, {.hash = B}, {.hash = LEAVE}};
+  cr_assert(settle_is_guess(tie, 3, 0, &loser));
+  cr_assert_eq(loser, 1);
+  struct claim clear[] = {{.hash = A, .recent = 1}, {.hash = B}, {.hash = LEAVE, .recent = 1}};
+  cr_assert_not(settle_is_guess(clear, 3, 0, &loser));
+}
