@@ -15,8 +15,9 @@ struct claim {
   uint64_t hash;   /* unit_hash of the unit; 0: LEAVE */
   uint64_t bytes;  /* what the unit moves: the sum of its members' sizes */
   uint32_t recent; /* units issued for real since the last index that all ranks issued for real */
-  uint64_t
-      order; /* how soon it came after the last meeting, the time before; UINT64_MAX: it did not */
+  /* How soon the unit came, the time before, after the one at which all ranks last met. Where there
+   * is nothing to go by, UINT64_MAX less the number of times that it has come at all. */
+  uint64_t order;
   bool expected;  /* it is what the learner expects here */
   bool seen;      /* it has been in the agreed sequence before */
   uint32_t text;  /* where its members are written; not part of the rule */

@@ -362,36 +362,38 @@ static bool issued_by_all(const struct team *team, uint64_t index) {
 
 /* Where the ranks went on the last time they had all issued the unit at which they last met: behind
  * that occurrence. It is looked for among what the logs still hold, then among the units that all
- * claimed, then at the beginning of G, which is an epoch's too. UINT64_MAX if there is nothing to
- * go by. */
+ * claimed. UINT64_MAX if this is the first time. */
 static uint64_t after_last_meeting(const struct team *team, uint64_t together) {
   uint64_t oldest = team->head > TEAM_HISTORY ? team->head - TEAM_HISTORY : 0;
   uint64_t held = team->head >= PLANE_RUN_AHEAD ? team->head - PLANE_RUN_AHEAD + 1 : 0;
   if (together == 0)
-    return 0;
+    return UINT64_MAX;
   symbol_t met = team->history[(together - 1) % TEAM_HISTORY];
   for (uint64_t at = together - 1; at > held; at--)
     if (team->history[(at - 1) % TEAM_HISTORY] == met && issued_by_all(team, at - 1))
       return at;
-  bool deviated = false;
   for (uint64_t i = team->ndeviations; i > 0 && i + TEAM_DEVIATIONS > team->ndeviations; i--) {
     uint64_t index = team->deviations[(i - 1) % TEAM_DEVIATIONS];
-    if (index < oldest || team->history[index % TEAM_HISTORY] != met)
-      continue;
-    if (index < together - 1)
+    if (index >= oldest && index < together - 1 && team->history[index % TEAM_HISTORY] == met)
       return index + 1;
-    deviated = true;
   }
-  return deviated && oldest == 0 ? 0 : UINT64_MAX;
+  return UINT64_MAX;
 }
 
+/* Of the first time nothing is known but how often each unit has come: those of the loop have come
+ * more often than what follows it. */
 static uint64_t order_from(const struct team *team, uint64_t from, symbol_t symbol) {
-  if (symbol == SYMBOL_NONE || from == UINT64_MAX)
+  uint64_t oldest = team->head > TEAM_HISTORY ? team->head - TEAM_HISTORY : 0, count = 0;
+  if (symbol == SYMBOL_NONE)
     return UINT64_MAX;
-  for (uint64_t at = from; at < team->head; at++)
-    if (team->history[at % TEAM_HISTORY] == symbol)
+  for (uint64_t at = from == UINT64_MAX ? oldest : from; at < team->head; at++) {
+    if (team->history[at % TEAM_HISTORY] != symbol)
+      continue;
+    if (from != UINT64_MAX)
       return at - from;
-  return UINT64_MAX;
+    count++;
+  }
+  return UINT64_MAX - count;
 }
 
 /* What the winner rule needs beyond what is published as such. */

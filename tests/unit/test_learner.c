@@ -382,7 +382,6 @@ Test(learner, finds_the_bodies_of_training_programs) {
 Test(learner, iterations_inside_a_body_end_too) {
   static const symbol_t body[] = {7, 8, 7, 8, 7, 8, 9};
   static const bool between[] = {true, false, true, false, true, false, false};
-  struct learner *learner = learner_create();
   for (int i = 0; i < 20 * 7; i++)
     learner_step(learner, body[i % 7], body[i % 7]);
   cr_assert_eq(learner_body_length(learner), 7);
@@ -390,5 +389,4 @@ Test(learner, iterations_inside_a_body_end_too) {
     cr_assert_eq(learner_is_between_iterations(learner), between[i], "before unit %d", i);
     learner_step(learner, body[i], body[i]);
   }
-  learner_destroy(learner);
 }
