@@ -189,6 +189,7 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
   comm->slot = arrival->slot;
   comm->slots = arrival->slots;
   comm->driver = driver;
+  comm->creator = endpoint_this_thread();
   pthread_mutex_lock(&lock);
   if (table_add(comm)) {
     *last = comm;

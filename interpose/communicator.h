@@ -29,8 +29,9 @@ struct communicator {
   uint32_t tag;                 /* of the name; not 0 */
   int rank, nranks, device;
   _Atomic(enum comm_state) state;
-  const char *unfit; /* the function that made its collectives impossible to shadow, or NULL */
-  bool left;         /* its LEAVE has settled: finalized, destroyed or about to be */
+  const char *unfit;   /* the function that made its collectives impossible to shadow, or NULL */
+  bool left;           /* its LEAVE has settled: finalized, destroyed or about to be */
+  const void *creator; /* the thread that made it: endpoint_this_thread */
   uint64_t
       driver; /* equal for communicators made in one call or group: one thread drives them all */
   uint32_t children;      /* splits so far */

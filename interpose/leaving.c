@@ -81,9 +81,16 @@ static uint32_t count_communicators(void) {
   return count;
 }
 
+/* Ranks made in one call may be driven by one thread, which cannot leave with each in turn, or by a
+ * thread each. Who has issued something tells; where nobody has, only the thread that made them
+ * leaves with all. */
 static bool leaves_with(const struct communicator *comm, const struct communicator *other) {
-  return other->state == COMM_JOINED && other->end->user == comm->end->user && !other->left &&
-         other->driver == comm->driver && other->tag == comm->tag;
+  const void *user = atomic_load(&comm->end->user);
+  if (comm == other)
+    return true;
+  return other->state == COMM_JOINED && !other->left && other->driver == comm->driver &&
+         other->tag == comm->tag && atomic_load(&other->end->user) == user &&
+         (user != NULL || comm->creator == endpoint_this_thread());
 }
 
 ncclResult_t leave_communicator(struct communicator *comm) {
