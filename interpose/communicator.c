@@ -21,6 +21,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct communicator *first, **last = &first;
 static struct endpoint *endpoints;
+static struct communicator *gone; /* by next_in_team */
 static uint64_t process_identity;
 static _Atomic uint64_t drivers;
 
@@ -262,5 +263,7 @@ void communicator_remove(struct communicator *comm, enum rank_state how) {
     last = link;
   atomic_store(&comm->state, COMM_OFF);
   endpoint_drop(comm, &endpoints, how);
+  comm->next_in_team = gone;
+  gone = comm;
   pthread_mutex_unlock(&lock);
 }

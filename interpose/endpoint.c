@@ -119,6 +119,8 @@ static bool is_lossy_for(void *context, struct unit unit, uint32_t team_rank) {
   return false;
 }
 
+static struct endpoint *gone; /* those that have ended, by `gone`; with communicator.c's lock */
+
 /* The structure itself stays: another thread may still be looking at it in the list. It is small,
  * and there is one for each team that the process has ever had. */
 static void endpoint_empty(struct endpoint *end) {
@@ -131,6 +133,8 @@ static void endpoint_empty(struct endpoint *end) {
   end->team = NULL;
   end->trace = NULL;
   end->identities = NULL;
+  end->gone = gone;
+  gone = end;
 }
 
 static struct endpoint *new_team(struct communicator *comm, const struct roster *roster) {

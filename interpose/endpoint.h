@@ -40,6 +40,7 @@ struct endpoint {
   _Atomic int inside;   /* threads that hold it or wait for it */
   _Atomic int broken; /* an ncclResult_t: another thread has broken this off, return that; 0: no */
   struct endpoint *next; /* of this process */
+  struct endpoint *gone; /* of those that have ended */
 };
 
 /* A thread is about to agree on, and issue, something of the endpoint other than by a commit: until
