@@ -256,11 +256,13 @@ void communicator_remove(struct communicator *comm, enum rank_state how) {
   pthread_mutex_lock(&lock);
   table_remove(comm);
   struct communicator **link = &first;
-  while (*link != comm)
+  while (*link != NULL && *link != comm)
     link = &(*link)->next;
-  *link = comm->next;
-  if (comm->next == NULL)
-    last = link;
+  if (*link == comm) {
+    *link = comm->next;
+    if (comm->next == NULL)
+      last = link;
+  }
   atomic_store(&comm->state, COMM_OFF);
   endpoint_drop(comm, &endpoints, how);
   comm->next_in_team = gone;

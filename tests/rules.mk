@@ -90,7 +90,7 @@ lint:
 	  --suppress=missingIncludeSystem -D_GNU_SOURCE -DNCCL_VERSION_CODE=22809 -I. core hooks interpose tools
 	$(call say,TIDY,)
 	$(Q)printf '%s\n' $(filter core/%.c hooks/%.c interpose/%.c tools/%.c,$(C_FILES)) | \
-	  xargs -P2 -n4 sh -c 'clang-tidy --quiet "$$@" -- $(TIDY_FLAGS) 2>/dev/null' clang-tidy
+	  xargs -P2 -I{} clang-tidy --quiet {} -- $(TIDY_FLAGS) 2>/dev/null
 
 help:
 	@sed -n '3,6s/^#  *//p' Makefile
