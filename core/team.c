@@ -114,7 +114,6 @@ static void learn(struct team *team, struct unit unit, uint32_t flags) {
   team->symbol_last = symbol;
   team->history[(team->head - 1) % TEAM_HISTORY] = symbol;
   if (flags & ENTRY_DEVIATION) {
-    team->deviated = team->head;
     team->deviations[team->ndeviations++ % TEAM_DEVIATIONS] = team->head - 1;
   }
   team_expect(team);
@@ -148,7 +147,9 @@ static void publish(struct team *team, struct unit unit, uint64_t hash, uint32_t
   STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
   team->text_at[team->head % PLANE_RING] = team->text_from;
   atomic_exchange(&team->own->head, ++team->head);
-  if (!(flags & ENTRY_LEAVE))
+  if (flags & ENTRY_LEAVE)
+    team->history[(team->head - 1) % TEAM_HISTORY] = SYMBOL_NONE;
+  else
     learn(team, unit, flags);
   team_published(team);
   assert(team_is_valid(team));
@@ -221,6 +222,7 @@ void team_give_up(struct team *team) {
 static enum team_verdict pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                               uint32_t source) {
   bool mine = team->claimed && team->claim_hash == hash;
+  team->source = source;
   uint32_t common =
       flags & (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED | ENTRY_DEVIATION);
   if (mine) {
@@ -414,10 +416,12 @@ static bool weigh_claims(struct team *team) {
     if (claim->hash == 0)
       continue;
     uint64_t hash;
+    symbol_t symbol;
     switch (team_read_text(team, log, claim->text, &hash, &unit)) {
     case READ_UNIT:
-      claim->seen = unit_table_find(team->table, unit) != SYMBOL_NONE;
-      claim->order = order_from(team, from, unit_table_find(team->table, unit));
+      symbol = unit_table_find(team->table, unit);
+      claim->seen = symbol != SYMBOL_NONE;
+      claim->order = order_from(team, from, symbol);
       break;
     case READ_TOO_BIG:
       break;
@@ -465,8 +469,10 @@ uint32_t team_refused_for(const struct team *team) {
 #define LOOP_ROUNDS 8
 static bool loop_has_ended(const struct team *team) {
   uint64_t body = learner_body_length(team->learner);
+  uint64_t deviated =
+      team->ndeviations == 0 ? 0 : team->deviations[(team->ndeviations - 1) % TEAM_DEVIATIONS] + 1;
   return team->symbol_expected != SYMBOL_NONE && body != 0 &&
-         team->head - team->deviated >= LOOP_ROUNDS * body;
+         team->head - deviated >= LOOP_ROUNDS * body;
 }
 
 static enum team_verdict settle_unanimous(struct team *team) {

@@ -12,9 +12,9 @@
  * claim has settled, even if its unit comes to be expected: it has left its peers' loop, and they
  * may be about to issue another round of it.
  *
- * No function here blocks, allocates (team_create apart) or makes a system call (ringing the bell
- * apart): the caller polls, and waits with team_wait in between. One thread at a time per team,
- * which the caller sees to.
+ * No function here blocks, allocates (team_create and a group not seen before apart) or makes a
+ * system call (ringing the bell apart): the caller polls, and waits with team_wait in between. One
+ * thread at a time per team, which the caller sees to.
  */
 #ifndef NCCL_JOIN_CORE_TEAM_H
 #define NCCL_JOIN_CORE_TEAM_H
@@ -69,10 +69,10 @@ struct team {
   struct unit_table *table;
   symbol_t symbol_expected; /* the learner's, whether it may be committed or not */
   symbol_t symbol_last;     /* of the last unit in G */
+  uint32_t source;          /* rank that the last unit settled by a poll was taken from */
   uint64_t shadows;         /* shadows since the last unit issued for real */
   uint64_t shadows_total;
-  uint64_t deviated; /* index after the last unit that all claimed although another was expected */
-  uint64_t leaves;   /* how many of the indices passed were LEAVE */
+  uint64_t leaves; /* how many of the indices passed were LEAVE */
 
   /* The claim. */
   bool claimed, claim_written;
@@ -91,7 +91,7 @@ struct team {
   uint64_t text_at[PLANE_RING]; /* text_from as of each entry: what a reader that stands there still
                                    needs */
   symbol_t history[TEAM_HISTORY];                    /* G's symbols, by index */
-  uint64_t deviations[TEAM_DEVIATIONS], ndeviations; /* indices of the last units like `deviated` */
+  uint64_t deviations[TEAM_DEVIATIONS], ndeviations; /* indices of the last ENTRY_DEVIATIONs */
   uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
   /* The last settlement was a guess, won by this rank's unit over that of another rank, of which
    * this is the first member. Reset by who says so. */

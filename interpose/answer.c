@@ -42,6 +42,13 @@ static void settle_wish(struct wish *wish, ncclResult_t result) {
 /* The team has failed: everybody in it who is parked must hear of it. Only a rank that wants to
  * leave, and finds that another has gone already, has nothing to complain of. */
 static void wish_failed(struct wish *wish) {
+  /* Broken off by another thread of this process, which has said why. */
+  int broken = atomic_load(&wish->end->broken);
+  if (broken != ncclSuccess) {
+    fail_endpoint(wish->end);
+    settle_wish(wish, (ncclResult_t)broken);
+    return;
+  }
   if (wish->end->team->failure == FAILURE_ENDED && unit_is_leave(wish->unit)) {
     wish->end->state = RANK_DONE;
     settle_wish(wish, ncclSuccess);
@@ -169,7 +176,7 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     return;
   case TEAM_REAL:
     report_guess(end, wish->unit);
-    report_event(end, TRACE_SETTLE, team_index(end->team), wish->unit, -1);
+    report_event(end, TRACE_SETTLE, team_index(end->team), wish->unit, (int)end->team->source);
     note_return(end, team_index(end->team));
     settle_wish(wish, ncclSuccess);
     return;
@@ -409,6 +416,9 @@ void answer(struct wish *wishes, uint32_t nwishes) {
     begin(&wishes[i]);
   if (all_settled(&stay))
     return;
+  for (uint32_t i = 0; i < nwishes; i++)
+    if (!wishes[i].settled)
+      report_event(wishes[i].end, TRACE_PARK, wishes[i].end->team->head, wishes[i].unit, -1);
   stay.all = communicator_endpoints();
   be_patient(&stay);
   stay.look_ms = now_ms() + LOOK_FOR_DEAD_MS;

@@ -84,7 +84,7 @@
   API(API_OLDEST, GroupStart, (void), (), HANDLED) \
   API(API_OLDEST, GroupEnd, (void), (), HANDLED) \
   API(22200, GroupSimulateEnd, (ncclSimInfo_t *simInfo), (simInfo), HANDLED) \
-  /* The id carries what ranks need to find each other. */ \
+  /* Ranks of one machine find each other by the id's own bytes, so it is passed on as it is. */ \
   API(API_OLDEST, GetUniqueId, (ncclUniqueId *uniqueId), (uniqueId), HANDLED) \
   /* Communicators come ... */ \
   API(API_OLDEST, CommInitRank, (ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank), \

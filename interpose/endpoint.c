@@ -278,6 +278,10 @@ void endpoint_drop(struct communicator *comm, struct endpoint **endpoints, enum 
     at = &(*at)->next;
   *at = end->next;
   team_end(end->team, end->state == RANK_FAILED ? RANK_FAILED : how);
+  /* A thread that is still inside, long after it has been told to come out, must find what it uses.
+   */
+  if (atomic_load(&end->inside) > 0)
+    return;
   shadow_destroy(end->shadow, &(struct shadow_limit){0});
   segment_detach(end->segment);
   endpoint_empty(end);

@@ -30,7 +30,6 @@ struct endpoint {
   /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited
    * to leave for NCCL_JOIN_TIMEOUT, and went on. */
   _Atomic(enum rank_state) state;
-  uint64_t joined_at;  /* index of the first shadow since the last real unit */
   uint64_t shadows;    /* since then; 0: not joined */
   uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
   bool skew_warned;

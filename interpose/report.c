@@ -105,12 +105,11 @@ static void warn_of_skew(struct endpoint *end) {
 /* The first shadow: this rank has joined. */
 void report_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
   if (end->shadows++ == 0) {
-    end->joined_at = index;
     report_event(end, TRACE_JOIN, index, unit, -1);
     log_line(LOG_LEVEL_INFO, "rank %u has joined: it answers for its peers from collective %llu on",
              end->team->plane->rank, (unsigned long long)index);
   }
-  report_event(end, TRACE_SHADOW, index, unit, -1);
+  report_event(end, TRACE_SHADOW, index, unit, (int)end->team->source);
   warn_of_skew(end);
 }
 
