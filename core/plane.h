@@ -100,13 +100,14 @@ struct plane_log {
 /* Shared by the ranks of a team; read on every unit, written only when somebody waits or must be
  * told. */
 struct plane_team {
-  /* Low half: ranks that wait for the bell. High half: counts events that every rank must look at
-   * (a lossy shadow, a failure). One load tells a rank on its hot path that nobody needs anything.
-   */
+  /* Lowest bit: some rank waits for the bell. It sets the bit before it looks a last time and
+   * sleeps; who publishes something and finds it set takes it away and rings. High half: counts
+   * events that every rank must look at (a lossy shadow, a failure). One load tells a rank on its
+   * hot path that nobody needs anything. */
   _Alignas(64) _Atomic uint64_t attention;
   _Atomic uint32_t bell; /* futex word: changes whenever it is rung */
 };
-#define PLANE_WAITER UINT64_C(1)
+#define PLANE_WAITING UINT64_C(1)
 #define PLANE_EVENT (UINT64_C(1) << 32)
 
 /* A transport's side of one team as one rank sees it. */
@@ -116,6 +117,9 @@ struct plane {
   struct plane_log **logs; /* nranks of them, by rank */
   /* Wakes every rank of the team that waits. */
   void (*ring)(struct plane *plane);
+  /* Whether to look again at once instead of waiting, because that is cheaper for now; takes a
+   * moment. *since: 0 at first, then the transport's. */
+  bool (*spin)(struct plane *plane, uint64_t *since);
   /* Waits until the bell is no longer `seen`, or some milliseconds have passed; may return early.
    */
   void (*wait)(struct plane *plane, uint32_t seen, unsigned milliseconds);

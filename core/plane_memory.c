@@ -24,6 +24,12 @@ static void memory_ring(struct plane *plane) {
   atomic_fetch_add(&plane->team->bell, 1);
 }
 
+static bool memory_spin(struct plane *plane, uint64_t *since) {
+  (void)plane;
+  (void)since;
+  return false;
+}
+
 static void memory_wait(struct plane *plane, uint32_t seen, unsigned milliseconds) {
   (void)plane;
   (void)seen;
@@ -51,8 +57,8 @@ struct plane_memory *plane_memory_create(uint32_t nranks) {
     /* Entries and texts are read only where a head or a claim says that they are written. */
     memset(log, 0, offsetof(struct plane_log, entries));
     memory->ranks[rank] = (struct rank_plane){
-        .plane = {rank, nranks, &memory->team, memory->logs, memory_ring, memory_wait,
-                  memory_alive},
+        .plane = {rank, nranks, &memory->team, memory->logs, memory_ring, memory_spin,
+                  memory_wait, memory_alive},
         .memory = memory,
     };
   }

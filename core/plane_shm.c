@@ -13,9 +13,9 @@
 #include "core/segment.h"
 
 /* Spinning longer than a futex takes to wake somebody (8 us, twice that when the machine is busy)
- * gains nothing. */
+ * gains nothing. Between two looks the logs are left to those who write them. */
 #define SPIN_NANOSECONDS 20000
-#define SPINS_BETWEEN_CLOCKS 32
+#define PAUSES_BETWEEN_LOOKS 8
 
 struct plane_shm {
   struct plane plane; /* first: a plane is cast to its plane_shm */
@@ -37,24 +37,18 @@ static void relax(void) {
 #endif
 }
 
-static bool spin_until_rung(const struct plane *plane, uint32_t seen) {
-  struct timespec start, now;
-  clock_gettime(CLOCK_MONOTONIC, &start);
-  do {
-    for (int i = 0; i < SPINS_BETWEEN_CLOCKS; i++) {
-      if (plane_bell(plane) != seen)
-        return true;
-      relax();
-    }
-    clock_gettime(CLOCK_MONOTONIC, &now);
-  } while ((now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec <
-           SPIN_NANOSECONDS);
-  return false;
+static bool shm_spin(struct plane *plane, uint64_t *since) {
+  if (!((struct plane_shm *)plane)->spins)
+    return false;
+  for (int i = 0; i < PAUSES_BETWEEN_LOOKS; i++)
+    relax();
+  uint64_t now = (uint64_t)segment_now();
+  if (*since == 0)
+    *since = now;
+  return now - *since < SPIN_NANOSECONDS;
 }
 
 static void shm_wait(struct plane *plane, uint32_t seen, unsigned milliseconds) {
-  if (((struct plane_shm *)plane)->spins && milliseconds > 0 && spin_until_rung(plane, seen))
-    return;
   struct timespec timeout = {.tv_sec = milliseconds / 1000,
                              .tv_nsec = milliseconds % 1000 * 1000000L};
   /* Not FUTEX_PRIVATE: the others are in other processes. Whatever it returns, the caller looks
@@ -99,10 +93,11 @@ struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nra
                 .team = (struct plane_team *)(map->base + segment_team_offset(map->slots)),
                 .logs = calloc(nranks, sizeof(struct plane_log *)),
                 .ring = shm_ring,
+                .spin = shm_spin,
                 .wait = shm_wait,
                 .alive = shm_alive},
       .map = map,
-      .spins = usable_processors() > nranks,
+      .spins = usable_processors() >= nranks,
       .slot_of = calloc(nranks, sizeof(*slot_of)),
   };
   if (shm->plane.logs == NULL || shm->slot_of == NULL) {

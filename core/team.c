@@ -33,6 +33,7 @@ struct team *team_create(struct plane *plane) {
     return NULL;
   }
   team->limit = PLANE_RUN_AHEAD;
+  team->expected = &team_nothing;
   atomic_store(&team->own->state, RANK_PRESENT);
   return team;
 }
@@ -49,16 +50,14 @@ void team_destroy(struct team *team) {
   free(team);
 }
 
+const struct known_unit team_nothing = {.nmembers = UINT32_MAX};
+
 /* Whether the entry ring has room for one more entry. Moves the limit on. */
-static bool has_room(struct team *team) {
+bool team_has_room(struct team *team) {
   if (team->head < team->limit)
     return true;
   team->limit = team_slowest(team) + PLANE_RUN_AHEAD;
   return team->head < team->limit;
-}
-
-bool team_commit_slowly(struct team *team) {
-  return has_room(team);
 }
 
 /* What the team learns and shows of a unit too big to be written out: one member that stands for
@@ -86,18 +85,23 @@ static bool is_meeting(const struct team *team, symbol_t before, symbol_t unit) 
   return (team->meetings[bit / 64] >> bit % 64 & 1) != 0;
 }
 
-void team_expect(struct team *team) {
+/* What may be committed after the unit that has just been learnt. */
+static inline void expect(struct team *team) {
   symbol_t symbol = learner_expected(team->learner);
-  team->symbol_expected = symbol;
-  team->expected.nmembers = 0;
   /* Counts as a use on every rank alike: one will commit the unit without interning it, another
    * follow it and intern it. */
-  if (symbol == SYMBOL_NONE || !unit_table_use(team->table, symbol, &team->expected))
-    return;
-  if (learner_is_firm(team->learner) && !is_meeting(team, team->symbol_last, symbol))
-    team->expected_hash = unit_table_hash(team->table, symbol);
-  else
-    team->expected.nmembers = 0;
+  const struct known_unit *known = unit_table_use(team->table, symbol);
+  team->symbol_expected = symbol;
+  team->expected = &team_nothing;
+  if (known != NULL && learner_is_firm(team->learner) &&
+      !(known->marked && is_meeting(team, team->symbol_last, symbol)))
+    team->expected = known;
+}
+
+void team_learn_expected(struct team *team) {
+  team->symbol_last = team->history[(team->head - 1) % TEAM_HISTORY] = team->symbol_expected;
+  learner_step_expected(team->learner);
+  expect(team);
 }
 
 static void learn(struct team *team, struct unit unit, uint32_t flags) {
@@ -106,6 +110,7 @@ static void learn(struct team *team, struct unit unit, uint32_t flags) {
   if (flags & ENTRY_MEETING) {
     uint64_t bit = meeting_bit(team->symbol_last, symbol);
     team->meetings[bit / 64] |= UINT64_C(1) << bit % 64;
+    unit_table_mark(team->table, symbol);
   }
   if (symbol != SYMBOL_NONE)
     learner_step(team->learner, symbol, unit_table_coarse(team->table, symbol));
@@ -116,15 +121,16 @@ static void learn(struct team *team, struct unit unit, uint32_t flags) {
   if (flags & ENTRY_DEVIATION) {
     team->deviations[team->ndeviations++ % TEAM_DEVIATIONS] = team->head - 1;
   }
-  team_expect(team);
+  expect(team);
   /* Where all have met, the next phase may begin, and not with the same unit for all. */
   if (flags & ENTRY_DEVIATION)
-    team->expected.nmembers = 0;
+    team->expected = &team_nothing;
 }
 
 void team_published(struct team *team) {
   uint64_t attention = atomic_load(&team->shared->attention);
-  if (attention % PLANE_EVENT != 0)
+  if ((attention & PLANE_WAITING) != 0 &&
+      (atomic_fetch_and(&team->shared->attention, ~PLANE_WAITING) & PLANE_WAITING) != 0)
     team->plane->ring(team->plane);
 }
 
@@ -145,7 +151,6 @@ static void publish(struct team *team, struct unit unit, uint64_t hash, uint32_t
   STORE(entry->reals, team->reals);
   STORE(entry->run_start, team->run_start);
   STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
-  team->text_at[team->head % PLANE_RING] = team->text_from;
   atomic_exchange(&team->own->head, ++team->head);
   if (flags & ENTRY_LEAVE)
     team->history[(team->head - 1) % TEAM_HISTORY] = SYMBOL_NONE;
@@ -211,7 +216,6 @@ void team_claim_leave(struct team *team) {
 
 void team_give_up(struct team *team) {
   team->claimed = false;
-  team->text_from = team->text_end;
   atomic_store(&team->own->claim, 0);
 }
 
@@ -228,7 +232,6 @@ static enum team_verdict pass(struct team *team, struct unit unit, uint64_t hash
   if (mine) {
     team->claimed = false;
     publish(team, team->claim, hash, common | ENTRY_REAL, team->claim_text);
-    team->text_from = team->text_end;
     if (flags & ENTRY_LEAVE)
       return TEAM_LEFT;
     return flags & ENTRY_REFUSED ? TEAM_REFUSED : TEAM_REAL;
@@ -550,7 +553,7 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
     if (team->claimed)
       show_claim(team);
     /* Without room the slowest rank is on its way to our index: nothing can settle here before. */
-    if (!has_room(team) || (team->claimed && !team->claim_written))
+    if (!team_has_room(team) || (team->claimed && !team->claim_written))
       return TEAM_PARKED;
     uint64_t before = team->head;
     uint32_t rank;
@@ -573,11 +576,14 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
 }
 
 enum team_verdict team_wait(struct team *team, struct unit *unit, unsigned milliseconds) {
+  enum team_verdict verdict;
+  for (uint64_t since = 0; team->plane->spin(team->plane, &since);)
+    if ((verdict = team_poll(team, unit)) != TEAM_PARKED)
+      return verdict;
   uint32_t bell = plane_bell(team->plane);
-  atomic_fetch_add(&team->shared->attention, PLANE_WAITER);
-  enum team_verdict verdict = team_poll(team, unit);
+  atomic_fetch_or(&team->shared->attention, PLANE_WAITING);
+  verdict = team_poll(team, unit);
   if (verdict == TEAM_PARKED)
     team->plane->wait(team->plane, bell, milliseconds);
-  atomic_fetch_sub(&team->shared->attention, PLANE_WAITER);
   return verdict;
 }

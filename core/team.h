@@ -58,10 +58,9 @@ struct team {
   uint64_t head;          /* index of the next unit */
   uint64_t limit;         /* indices below it need not ask how far the slowest rank is */
   uint64_t calm;          /* the attention word when there is nothing to do for this rank */
-  struct unit expected;   /* may be committed; nmembers 0: nothing */
-  uint64_t expected_hash; /* its unit_hash */
-  uint32_t reals;         /* units issued for real; wraps */
-  uint32_t run_start;     /* index where the present run of reals, or of shadows, began; wraps */
+  const struct known_unit *expected; /* may be committed; or team_nothing */
+  uint32_t reals;                    /* units issued for real; wraps */
+  uint32_t run_start; /* index where the present run of reals, or of shadows, began; wraps */
   bool run_real;
 
   struct plane *plane;
@@ -85,11 +84,7 @@ struct team {
   uint32_t failure_rank;
   uint64_t failure_index;
 
-  /* Bytes of text written so far, and how many of them no entry from here on will need: those
-   * before the open claim's text. */
-  uint64_t text_end, text_from;
-  uint64_t text_at[PLANE_RING]; /* text_from as of each entry: what a reader that stands there still
-                                   needs */
+  uint64_t text_end;                                 /* bytes of text written so far */
   symbol_t history[TEAM_HISTORY];                    /* G's symbols, by index */
   uint64_t deviations[TEAM_DEVIATIONS], ndeviations; /* indices of the last ENTRY_DEVIATIONs */
   uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
@@ -112,19 +107,17 @@ struct team {
 struct team *team_create(struct plane *plane);
 void team_destroy(struct team *team);
 
-/* The slow half of team_commit: room in the log, ringing. */
-bool team_commit_slowly(struct team *team);
-void team_published(struct team *team);
-void team_expect(struct team *team);
+/* What is expected where nothing is: no unit has that many members. */
+extern const struct known_unit team_nothing;
 
-/* If the unit is what every rank expects now, publishes it as issued for real and returns true:
- * issue it. Otherwise changes nothing. Never waits. */
-static inline bool team_commit(struct team *team, struct unit unit) {
-  if (unit.nmembers != team->expected.nmembers || unit.nmembers == 0)
-    return false;
-  if (memcmp(unit.members, team->expected.members, sizeof(*unit.members) * unit.nmembers) != 0)
-    return false;
-  if (team->head >= team->limit && !team_commit_slowly(team))
+/* The slow half of team_commit: room in the log, ringing, and learning from it. */
+bool team_has_room(struct team *team);
+void team_published(struct team *team);
+void team_learn_expected(struct team *team);
+
+/* Publishes the expected unit as issued for real, if the log has room. */
+static inline bool team_commit_expected(struct team *team) {
+  if (team->head >= team->limit && !team_has_room(team))
     return false;
   struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
   if (!team->run_real) {
@@ -132,20 +125,26 @@ static inline bool team_commit(struct team *team, struct unit unit) {
     team->run_start = (uint32_t)team->head;
     team->shadows = 0;
   }
-  atomic_store_explicit(&entry->hash, team->expected_hash, memory_order_relaxed);
+  atomic_store_explicit(&entry->hash, team->expected->hash, memory_order_relaxed);
   atomic_store_explicit(&entry->reals, ++team->reals, memory_order_relaxed);
   atomic_store_explicit(&entry->run_start, team->run_start, memory_order_relaxed);
   atomic_store_explicit(&entry->flags, ENTRY_REAL | ENTRY_EXPECTED, memory_order_relaxed);
-  team->text_at[team->head % PLANE_RING] = team->text_from;
   /* Sequentially consistent, as is a waiter's count: either it sees the entry, or we see it
    * waiting. */
   atomic_exchange(&team->own->head, ++team->head);
-  team->symbol_last = team->history[(team->head - 1) % TEAM_HISTORY] = team->symbol_expected;
-  learner_step_expected(team->learner);
-  team_expect(team);
+  team_learn_expected(team);
   if (atomic_load(&team->shared->attention) != team->calm)
     team_published(team);
   return true;
+}
+
+/* If the unit is what every rank expects now, publishes it as issued for real and returns true:
+ * issue it. Otherwise changes nothing. Never waits. */
+static inline bool team_commit(struct team *team, struct unit unit) {
+  const struct known_unit *expected = team->expected;
+  return unit.nmembers == expected->nmembers &&
+         memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0 &&
+         team_commit_expected(team);
 }
 
 /* Whether something has happened that an active rank must hear of before it issues anything:

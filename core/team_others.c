@@ -41,13 +41,12 @@ enum team_verdict team_active(struct team *team, uint64_t index, bool *active) {
 
 void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds) {
   uint32_t bell = plane_bell(team->plane);
-  atomic_fetch_add(&team->shared->attention, PLANE_WAITER);
+  atomic_fetch_or(&team->shared->attention, PLANE_WAITING);
   bool late = false;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
     late |= atomic_load(&team->plane->logs[rank]->head) <= index;
   if (late)
     team->plane->wait(team->plane, bell, milliseconds);
-  atomic_fetch_sub(&team->shared->attention, PLANE_WAITER);
 }
 
 void team_report_lossy(struct team *team, uint8_t kind) {
@@ -136,8 +135,7 @@ bool team_is_between_iterations(const struct team *team) {
 bool team_is_valid(const struct team *team) {
   const struct plane *plane = team->plane;
   return team->own == plane->logs[plane->rank] && team->head == atomic_load(&team->own->head) &&
-         team->head <= team->limit && team->text_from <= team->text_end &&
-         team->text_end - team->text_from <= PLANE_TEXT &&
-         (team->expected.nmembers == 0 || team->symbol_expected != SYMBOL_NONE) &&
+         team->head <= team->limit &&
+         (team->expected == &team_nothing || team->symbol_expected != SYMBOL_NONE) &&
          (!team->claimed || team->claim.nmembers == 0 || team->claim_hash != 0);
 }

@@ -15,6 +15,19 @@ uint64_t team_slowest(const struct team *team) {
   return head;
 }
 
+/* The first byte of text that a rank which stands at index `from` may still read: that of the first
+ * unit from there on that is written out. */
+static uint64_t text_needed(const struct team *team, uint64_t from) {
+  for (uint64_t at = from; at < team->head; at++) {
+    uint32_t flags = LOAD(team->own->entries[at % PLANE_RING].flags);
+    if ((flags & (ENTRY_REAL | ENTRY_EXPECTED | ENTRY_LEAVE)) != ENTRY_REAL)
+      continue;
+    uint32_t back = (uint32_t)(team->text_end / 8) - (flags >> ENTRY_FLAG_BITS);
+    return team->text_end - 8 * (uint64_t)(back & (UINT32_MAX >> ENTRY_FLAG_BITS));
+  }
+  return team->text_end;
+}
+
 bool team_write_text(struct team *team) {
   struct unit unit = team->claim;
   uint32_t nmembers = unit.nmembers <= UNIT_MEMBERS_MAX ? unit.nmembers : 0;
@@ -22,9 +35,7 @@ bool team_write_text(struct team *team) {
   uint64_t begin = team->text_end;
   if (begin % PLANE_TEXT + size > PLANE_TEXT)
     begin += PLANE_TEXT - begin % PLANE_TEXT;
-  uint64_t from = team_slowest(team);
-  uint64_t needed = from < team->head ? team->text_at[from % PLANE_RING] : team->text_end;
-  if (begin + size - needed > PLANE_TEXT)
+  if (begin + size - text_needed(team, team_slowest(team)) > PLANE_TEXT)
     return false;
   _Atomic uint64_t *text = team->own->text;
   uint64_t word = begin / 8 % TEXT_WORDS;

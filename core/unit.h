@@ -79,9 +79,27 @@ const char *unit_describe(struct unit unit, char *text, size_t size);
 typedef uint32_t symbol_t;
 #define SYMBOL_NONE 0u
 
+/* A unit that the table knows: what a commit compares and publishes. One cache line. Valid until
+ * the next intern, which may forget the unit and give its place to another. */
+struct known_unit {
+  _Alignas(64) uint64_t hash;   /* unit_hash */
+  struct member *members;       /* &single, or allocated and owned by the table */
+  struct member single;         /* the member, if there is exactly one */
+  uint32_t nmembers;
+  uint32_t coarse; /* see unit_table_coarse */
+  symbol_t symbol; /* SYMBOL_NONE while the place is free */
+  bool used;       /* since the hand last passed (unit_table.c) */
+  bool marked;     /* the owner of the table has something to say about the unit */
+};
+_Static_assert(sizeof(struct known_unit) == 64, "one cache line");
+
+/* What a struct unit_table begins with, so that looking a symbol up costs no call. A symbol's low
+ * bits are its place. */
+#define UNIT_TABLE_PLACES 1024u
+
 struct unit_table;
 
-/* Allocates (about 100 KiB); NULL if there is no memory. Owned by the caller. One thread at a time.
+/* Allocates (about 80 KiB); NULL if there is no memory. Owned by the caller. One thread at a time.
  */
 struct unit_table *unit_table_create(void);
 void unit_table_destroy(struct unit_table *table);
@@ -96,13 +114,19 @@ symbol_t unit_table_find(const struct unit_table *table, struct unit unit);
 /* The unit behind a symbol, valid until the next intern; false if the table has forgotten it. */
 bool unit_table_get(const struct unit_table *table, symbol_t symbol, struct unit *unit);
 
-/* The same, and counts as a use, as interning does. For the unit expected next: a rank that issues
- * it as expected does not intern it, and what is expected must not be forgotten, nor sooner on one
- * rank than on another. */
-bool unit_table_use(struct unit_table *table, symbol_t symbol, struct unit *unit);
+/* The same without a copy, or NULL; and counts as a use, as interning does. For the unit expected
+ * next: a rank that issues it as expected does not intern it, and what is expected must not be
+ * forgotten, nor sooner on one rank than on another. */
+static inline const struct known_unit *unit_table_use(struct unit_table *table, symbol_t symbol) {
+  struct known_unit *known = (struct known_unit *)(void *)table + symbol % UNIT_TABLE_PLACES;
+  if (known->symbol != symbol || symbol == SYMBOL_NONE)
+    return NULL;
+  known->used = true;
+  return known;
+}
 
-/* unit_hash of the unit behind a symbol that the table has not forgotten. */
-uint64_t unit_table_hash(const struct unit_table *table, symbol_t symbol);
+/* Marks a unit that the table has not forgotten, for as long as it does not. */
+void unit_table_mark(struct unit_table *table, symbol_t symbol);
 
 /* Symbol without counts (units that differ in counts only share it), for the learner. 0 if
  * forgotten. */

@@ -12,31 +12,21 @@
 #include <string.h>
 
 #define SLOT_BITS 10
-#define SLOTS (1u << SLOT_BITS)
+#define SLOTS UNIT_TABLE_PLACES
+_Static_assert(SLOTS == 1u << SLOT_BITS, "a symbol's low bits are its slot");
 #define INDEX_SIZE (4 * SLOTS) /* a quarter full at most: probes stay short */
 #define GENERATION_MAX (UINT32_MAX >> SLOT_BITS)
 
-struct slot {
-  struct member
-      single; /* the member, if there is exactly one: most units need no memory of their own */
-  struct member *members; /* otherwise: allocated, owned by the slot */
-  uint64_t hash;
-  symbol_t symbol; /* SYMBOL_NONE while the slot is free */
-  uint32_t nmembers;
-  uint32_t coarse;
-  bool used; /* since the hand last passed */
-};
-
 struct unit_table {
-  struct slot slots[SLOTS];
+  struct known_unit slots[SLOTS]; /* first: see unit_table_use */
   uint32_t generation[SLOTS]; /* of the slot's last symbol */
   uint16_t index[INDEX_SIZE]; /* slot + 1, or 0; linear probing */
   uint32_t nslots;            /* slots below this have been used at least once */
   uint32_t hand;
 };
 
-static inline struct unit slot_unit(const struct slot *slot) {
-  return (struct unit){slot->nmembers == 1 ? &slot->single : slot->members, slot->nmembers};
+static inline struct unit slot_unit(const struct known_unit *slot) {
+  return (struct unit){slot->members, slot->nmembers};
 }
 
 static inline uint32_t index_home(uint64_t hash) {
@@ -44,20 +34,29 @@ static inline uint32_t index_home(uint64_t hash) {
 }
 
 struct unit_table *unit_table_create(void) {
-  return calloc(1, sizeof(struct unit_table));
+  struct unit_table *table = aligned_alloc(64, sizeof(*table));
+  if (table)
+    memset(table, 0, sizeof(*table));
+  return table;
+}
+
+static void slot_empty(struct known_unit *slot) {
+  if (slot->members != &slot->single)
+    free(slot->members);
+  *slot = (struct known_unit){0};
 }
 
 void unit_table_destroy(struct unit_table *table) {
   if (!table)
     return;
   for (uint32_t i = 0; i < table->nslots; i++)
-    free(table->slots[i].members);
+    slot_empty(&table->slots[i]);
   free(table);
 }
 
 /* The slot that holds a symbol now, or NULL. */
-static inline const struct slot *table_slot(const struct unit_table *table, symbol_t symbol) {
-  const struct slot *slot = &table->slots[symbol % SLOTS];
+static inline const struct known_unit *table_slot(const struct unit_table *table, symbol_t symbol) {
+  const struct known_unit *slot = &table->slots[symbol % SLOTS];
   return slot->symbol == symbol && symbol != SYMBOL_NONE ? slot : NULL;
 }
 
@@ -101,7 +100,7 @@ static uint32_t table_claim_slot(struct unit_table *table) {
     return table->nslots++;
   for (uint32_t step = 0; step < 2 * SLOTS; step++) {
     uint32_t i = table->hand;
-    struct slot *slot = &table->slots[i];
+    struct known_unit *slot = &table->slots[i];
     table->hand = (i + 1) % SLOTS;
     if (slot->used || table->generation[i] == GENERATION_MAX) {
       slot->used = false;
@@ -109,8 +108,7 @@ static uint32_t table_claim_slot(struct unit_table *table) {
     }
     if (slot->symbol != SYMBOL_NONE) {
       index_remove(table, i);
-      free(slot->members);
-      memset(slot, 0, sizeof *slot);
+      slot_empty(slot);
     }
     return i;
   }
@@ -132,10 +130,10 @@ static symbol_t table_add(struct unit_table *table, struct unit unit, uint64_t h
     free(members);
     return SYMBOL_NONE;
   }
-  struct slot *slot = &table->slots[i];
+  struct known_unit *slot = &table->slots[i];
   if (unit.nmembers == 1)
     slot->single = unit.members[0];
-  slot->members = members;
+  slot->members = unit.nmembers == 1 ? &slot->single : members;
   slot->nmembers = unit.nmembers;
   slot->hash = hash;
   uint32_t coarse = (uint32_t)(unit_coarse_hash(unit) >> 32);
@@ -160,25 +158,19 @@ symbol_t unit_table_find(const struct unit_table *table, struct unit unit) {
 }
 
 bool unit_table_get(const struct unit_table *table, symbol_t symbol, struct unit *unit) {
-  const struct slot *slot = table_slot(table, symbol);
+  const struct known_unit *slot = table_slot(table, symbol);
   if (!slot)
     return false;
   *unit = slot_unit(slot);
   return true;
 }
 
-bool unit_table_use(struct unit_table *table, symbol_t symbol, struct unit *unit) {
-  if (!unit_table_get(table, symbol, unit))
-    return false;
-  table->slots[symbol % SLOTS].used = true;
-  return true;
-}
-
-uint64_t unit_table_hash(const struct unit_table *table, symbol_t symbol) {
-  return table->slots[symbol % SLOTS].hash;
+void unit_table_mark(struct unit_table *table, symbol_t symbol) {
+  assert(table_slot(table, symbol) != NULL);
+  table->slots[symbol % SLOTS].marked = true;
 }
 
 uint32_t unit_table_coarse(const struct unit_table *table, symbol_t symbol) {
-  const struct slot *slot = table_slot(table, symbol);
+  const struct known_unit *slot = table_slot(table, symbol);
   return slot ? slot->coarse : 0;
 }

@@ -377,9 +377,17 @@ Test(team, nobody_is_woken_when_nobody_waits) {
   for (int i = 0; i < 100; i++)
     cr_assert(team_commit(teams[0], unit(&A)));
   cr_assert_eq(plane_memory_rings(memory), rings);
-  atomic_fetch_add(&teams[1]->shared->attention, PLANE_WAITER);
+  struct unit got;
+  cr_assert_eq(team_wait(teams[1], &got, 1), TEAM_SHADOW, "there are units to follow: no sleep");
+  team_claim(teams[1], unit(&C), 0);
+  while (team_poll(teams[1], &got) != TEAM_PARKED)
+    ;
+  rings = plane_memory_rings(memory);
+  cr_assert_eq(team_wait(teams[1], &got, 1), TEAM_PARKED);
   cr_assert(team_commit(teams[0], unit(&A)));
   cr_assert_eq(plane_memory_rings(memory), rings + 1);
+  cr_assert(team_commit(teams[0], unit(&A)));
+  cr_assert_eq(plane_memory_rings(memory), rings + 1, "rung once for each sleep");
 }
 
 Test(team, the_rank_that_began_a_failure_is_named) {
