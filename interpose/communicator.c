@@ -25,6 +25,8 @@ static struct communicator *gone; /* by next_in_team */
 static uint64_t process_identity;
 static _Atomic uint64_t drivers;
 
+_Thread_local struct communicator *communicator_recent;
+
 /* ---- the table ---- */
 
 /* Open addressing. Slots are never reused, so that a reader needs no lock; a new table replaces a
@@ -229,15 +231,18 @@ struct communicator *communicator_find_ready(ncclComm_t handle) {
 
 struct communicator *communicator_find(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
-  if (comm == NULL || atomic_load(&comm->state) == COMM_JOINED)
-    return comm;
+  if (comm == NULL)
+    return NULL;
   if (atomic_load(&comm->state) == COMM_PENDING) {
     /* All ranks are creating it; no lock is held meanwhile. */
     for (uint64_t ms = join_settings()->timeout_s * 1000; ms > 0 && !is_created(comm); ms--)
       nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     activate_ready();
   }
-  return atomic_load(&comm->state) == COMM_JOINED ? comm : NULL;
+  if (atomic_load(&comm->state) != COMM_JOINED)
+    return NULL;
+  communicator_recent = comm;
+  return comm;
 }
 
 struct endpoint *communicator_endpoints(void) {

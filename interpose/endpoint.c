@@ -3,10 +3,14 @@
  */
 #include "interpose/endpoint.h"
 
+#include <linux/membarrier.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/log.h"
 #include "hooks/contribution.h"
@@ -14,6 +18,60 @@
 #include "interpose/environment.h"
 #include "interpose/guard.h"
 #include "interpose/real.h"
+
+/* ---- threads ---- */
+
+/* Whether this kernel can make all threads of the process pass a barrier; without it every call
+ * takes the lock. */
+static bool has_membarrier(void) {
+  static _Atomic int known; /* 0: not asked yet */
+  int answer = atomic_load(&known);
+  if (answer == 0) {
+    answer = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) == 0 ? 1 : -1;
+    atomic_store(&known, answer);
+  }
+  return answer > 0;
+}
+
+/* With `turn`: from here on no other thread is committing. */
+static void take_over(struct endpoint *end) {
+  struct seat *seat = atomic_load(&end->plain);
+  if (seat == NULL)
+    return;
+  atomic_store(&end->plain, NULL);
+  if (atomic_load(&seat->thread) == endpoint_this_thread())
+    return;
+  syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0);
+  while (atomic_load_explicit(&seat->busy, memory_order_acquire))
+    sched_yield();
+}
+
+static struct seat *own_seat(struct endpoint *end) {
+  for (int i = 0; i < ENDPOINT_SEATS; i++) {
+    struct seat *seat = &end->seats[i];
+    if (atomic_load(&seat->thread) == endpoint_this_thread())
+      return seat;
+    if (atomic_load(&seat->thread) == NULL) {
+      atomic_store(&seat->thread, endpoint_this_thread());
+      return seat;
+    }
+  }
+  return NULL;
+}
+
+void endpoint_enter(struct endpoint *end) {
+  atomic_fetch_add(&end->inside, 1);
+  pthread_mutex_lock(&end->turn);
+  take_over(end);
+}
+
+void endpoint_exit(struct endpoint *end) {
+  if (atomic_load(&end->user) == endpoint_this_thread() && end->trace == NULL &&
+      atomic_load(&end->state) == RANK_PRESENT && has_membarrier())
+    atomic_store(&end->plain, own_seat(end));
+  pthread_mutex_unlock(&end->turn);
+  atomic_fetch_sub(&end->inside, 1);
+}
 
 /* ---- who is there ---- */
 
@@ -282,6 +340,9 @@ void endpoint_drop(struct communicator *comm, struct endpoint **endpoints, enum 
    */
   if (atomic_load(&end->inside) > 0)
     return;
+  pthread_mutex_lock(&end->turn);
+  take_over(end);
+  pthread_mutex_unlock(&end->turn);
   shadow_destroy(end->shadow, &(struct shadow_limit){0});
   segment_detach(end->segment);
   endpoint_empty(end);
@@ -292,18 +353,4 @@ struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t 
     if (comm->tag == tag)
       return comm;
   return NULL;
-}
-
-void endpoint_enter(struct endpoint *end) {
-  atomic_fetch_add(&end->inside, 1);
-  pthread_mutex_lock(&end->turn);
-}
-
-void endpoint_exit(struct endpoint *end) {
-  pthread_mutex_unlock(&end->turn);
-  atomic_fetch_sub(&end->inside, 1);
-}
-
-const void *endpoint_this_thread(void) {
-  return &guard_depth;
 }

@@ -13,12 +13,25 @@
 #include "core/team.h"
 #include "core/trace.h"
 #include "hooks/shadow.h"
+#include "interpose/guard.h"
 
 struct communicator;
+
+/* A thread that may commit without a lock, see endpoint_begin_commit. Written by that thread only.
+ */
+struct seat {
+  _Atomic(const void *) thread; /* endpoint_this_thread; NULL: free */
+  _Atomic bool busy;            /* between endpoint_begin_commit and endpoint_end_commit */
+};
+#define ENDPOINT_SEATS 4 /* PyTorch uses two threads: the main one, and that of the backward pass */
 
 /* This process's rank in one team. */
 struct endpoint {
   struct team *team;
+  /* Whose thread may commit without entering: nobody else has used the endpoint since it last did,
+   * nothing is traced, and nothing has failed. NULL: nobody. Changed with `turn`. */
+  _Atomic(struct seat *) plain;
+  struct seat seats[ENDPOINT_SEATS];
   struct segment *segment; /* holds the team's logs */
   uint64_t identity;       /* see core/plane_shm.h: of this device of this process */
   uint64_t *identities;    /* of the team's ranks */
@@ -42,14 +55,37 @@ struct endpoint {
   struct endpoint *gone; /* of those that have ended */
 };
 
-/* A thread is about to agree on, and issue, something of the endpoint other than by a commit: until
- * endpoint_exit nobody else does, and the endpoint does not end. Waits for another thread that has
- * entered. */
+/* A thread is about to agree on, and issue, something of the endpoint: until endpoint_exit nobody
+ * else does, and the endpoint does not end. Waits for another thread that has entered or is
+ * committing. */
 void endpoint_enter(struct endpoint *end);
 void endpoint_exit(struct endpoint *end);
 
-/* What stands for the calling thread in endpoint.user. */
-const void *endpoint_this_thread(void);
+/* What stands for the calling thread. */
+static inline const void *endpoint_this_thread(void) {
+  return &guard_depth;
+}
+
+/* The hot path: whether the calling thread may commit without a lock; if so it is to call
+ * endpoint_end_commit at once afterwards. Biased locking: the thread that `plain` names pays two
+ * loads and two stores; one that wants to enter takes `plain` away, makes all threads of the
+ * process pass a barrier (membarrier), and waits until the seat is not busy. */
+static inline struct seat *endpoint_begin_commit(struct endpoint *end) {
+  struct seat *seat = atomic_load_explicit(&end->plain, memory_order_acquire);
+  if (seat == NULL ||
+      atomic_load_explicit(&seat->thread, memory_order_relaxed) != endpoint_this_thread())
+    return NULL;
+  atomic_store_explicit(&seat->busy, true, memory_order_relaxed);
+  /* The other half of this fence is the membarrier of who enters. */
+  atomic_signal_fence(memory_order_seq_cst);
+  if (atomic_load_explicit(&end->plain, memory_order_acquire) == seat)
+    return seat;
+  atomic_store_explicit(&seat->busy, false, memory_order_release);
+  return NULL;
+}
+static inline void endpoint_end_commit(struct seat *seat) {
+  atomic_store_explicit(&seat->busy, false, memory_order_release);
+}
 
 /* The communicator with a tag in an endpoint's team, or NULL. */
 struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag);

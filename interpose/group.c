@@ -15,7 +15,6 @@ struct expected {
 };
 
 struct group {
-  int depth;
   bool real_open;
   uint64_t driver;
   struct call *calls;
@@ -25,10 +24,7 @@ struct group {
   bool out_of_memory;
 };
 static _Thread_local struct group group;
-
-bool group_is_open(void) {
-  return group.depth > 0;
-}
+_Thread_local int group_depth;
 
 static void *grown(void *array, size_t count, size_t *room, size_t size) {
   if (count < *room)
@@ -205,14 +201,14 @@ static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls) {
 }
 
 ncclResult_t join_GroupStart(void) {
-  group.depth++;
+  group_depth++;
   return ncclSuccess;
 }
 
 ncclResult_t join_GroupEnd(void) {
-  if (group.depth == 0)
+  if (group_depth == 0)
     return real.GroupEnd();
-  if (--group.depth > 0)
+  if (--group_depth > 0)
     return ncclSuccess;
   bool empty = !group.real_open && group.ncalls == 0;
   if (empty && real.GroupStart() == ncclSuccess)
@@ -241,9 +237,9 @@ ncclResult_t join_GroupEnd(void) {
 }
 
 ncclResult_t join_GroupSimulateEnd(ncclSimInfo_t *simInfo) {
-  if (group.depth == 0)
+  if (group_depth == 0)
     return real.GroupSimulateEnd(simInfo);
-  if (--group.depth > 0)
+  if (--group_depth > 0)
     return ncclSuccess;
   ncclResult_t result = group_open_real();
   for (size_t i = 0; i < group.ncalls && result == ncclSuccess; i++)

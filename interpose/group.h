@@ -14,8 +14,12 @@
 #include "interpose/call.h"
 #include "interpose/communicator.h"
 
-/* Whether this thread is inside a group. */
-bool group_is_open(void);
+/* Groups that this thread has open, one in the other. */
+extern __attribute__((visibility("hidden"))) _Thread_local int group_depth;
+
+static inline bool group_is_open(void) {
+  return group_depth > 0;
+}
 
 /* Holds a call back until the group's end. */
 ncclResult_t group_hold(const struct call *call);

@@ -29,7 +29,7 @@ enum guard_mode {
 /* Wrappers entered by this thread; 0 in the program's own code. */
 GUARD_STATE _Thread_local int guard_depth;
 
-/* GUARD_ON is stored after the real functions have been found: who reads it in guard_enter may read
+/* GUARD_ON is stored after the real functions have been found: who reads it in guard_acts may read
  * those (real.h) without further ado. Elsewhere nothing is published with it. */
 GUARD_STATE _Atomic(enum guard_mode) guard_mode;
 
@@ -40,9 +40,13 @@ bool guard_decide(void);
 /* GUARD_OFF for good. Async-signal-safe. */
 void guard_turn_off(void);
 
-/* Whether a call made now is passed through. The whole cost of a call that is. */
-static inline bool guard_passes(void) {
-  return guard_depth > 0 || atomic_load_explicit(&guard_mode, memory_order_relaxed) == GUARD_OFF;
+/* Whether a call made now is to be acted on; otherwise it is passed through. The whole cost of a
+ * call that is. */
+static inline bool guard_acts(void) {
+  if (guard_depth > 0)
+    return false;
+  enum guard_mode mode = atomic_load_explicit(&guard_mode, memory_order_acquire);
+  return mode == GUARD_ON || (mode == GUARD_UNDECIDED && guard_decide());
 }
 
 /* Between these two all calls of this thread pass through. They nest. */
@@ -51,15 +55,6 @@ static inline void guard_raise(void) {
 }
 static inline void guard_lower(void) {
   guard_depth--;
-}
-
-/* Raises the guard for a call that is to be acted on; false if the process is off or has no NCCL.
- */
-static inline bool guard_enter(void) {
-  if (atomic_load_explicit(&guard_mode, memory_order_acquire) != GUARD_ON && !guard_decide())
-    return false;
-  guard_raise();
-  return true;
 }
 
 #endif

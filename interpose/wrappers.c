@@ -13,7 +13,7 @@
 #include "interpose/nccl_compat.h"
 #include "interpose/real.h"
 
-/* gcc reads an atomic that is called like any other variable; here, before guard_enter, that would
+/* gcc reads an atomic that is called like any other variable; here, where guard_acts may not have looked, that would
  * be a race with the first call of another thread. */
 #define PASS(name, arguments) atomic_load_explicit(&real.name, memory_order_acquire) arguments
 
@@ -31,16 +31,15 @@
 /* The declaration comes first because the installed nccl.h may be older than the function. */
 #define WRAPPER(name, parameters, arguments, act)                                                  \
   static __attribute__((noinline)) ncclResult_t act_on_##name parameters {                         \
-    if (!guard_enter())                                                                            \
-      return PASS(name, arguments);                                                                \
     ncclResult_t result;                                                                           \
+    guard_raise();                                                                                 \
     act(name, arguments);                                                                          \
     guard_lower();                                                                                 \
     return result;                                                                                 \
   }                                                                                                \
   __attribute__((visibility("default"))) ncclResult_t nccl##name parameters;                       \
   ncclResult_t nccl##name parameters {                                                             \
-    return guard_passes() ? PASS(name, arguments) : act_on_##name arguments;                       \
+    return guard_acts() ? act_on_##name arguments : PASS(name, arguments);                         \
   }
 
 #define WRAPPER_HANDLED(name, parameters, arguments)                                               \
