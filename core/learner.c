@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/learner_body.h"
 #include "core/learner_lags.h"
@@ -358,6 +359,56 @@ void learner_step_expected(struct learner *learner) {
   }
 }
 
+/* Copies events of the body, from the cursor on, to the end of history. */
+static void learner_copy_expected(struct learner *learner, uint32_t count) {
+  struct body *body = &learner->body;
+  while (count > 0) {
+    uint32_t at = (uint32_t)(learner->lags.position % HISTORY_SIZE), run = count;
+    if (run > body->length - body->cursor)
+      run = body->length - body->cursor;
+    if (run > HISTORY_SIZE - at)
+      run = HISTORY_SIZE - at;
+    memcpy(&learner->lags.history[at], &body->event[body->cursor], run * sizeof(struct event));
+    learner->lags.position += run;
+    body->cursor = body->cursor + run == body->length ? 0 : body->cursor + run;
+    count -= run;
+  }
+  learner_show_next(learner);
+}
+
+uint64_t learner_calm(const struct learner *learner) {
+  uint64_t position = learner->lags.position;
+  return position < learner->alert ? learner->alert - position : 0;
+}
+
+bool learner_steps_expected(struct learner *learner, uint32_t count) {
+  bool copied = learner_calm(learner) >= count;
+  while (count > 0) {
+    uint64_t calm = learner_calm(learner);
+    uint32_t run = calm < count ? (uint32_t)calm : count;
+    if (run > 0)
+      learner_copy_expected(learner, run);
+    else
+      learner_step_expected(learner), run = 1;
+    count -= run;
+  }
+  return copied;
+}
+
+uint32_t learner_foresee(const struct learner *learner, symbol_t *symbols, uint32_t room) {
+  const struct body *body = &learner->body;
+  if (learner->next.expected == SYMBOL_NONE)
+    return 0;
+  /* As long as nothing else is to do, a unit that is expected does no more than move the cursor. */
+  uint64_t n = learner_calm(learner) + 1;
+  uint32_t place = body->cursor, count = 0;
+  for (; count < n && count < room && !(body->flags[place] & PLACE_RUN_ENDS); count++) {
+    symbols[count] = body->event[place].symbol;
+    place = body_next(body, place);
+  }
+  return count;
+}
+
 void learner_step(struct learner *learner, symbol_t symbol, uint32_t coarse) {
   assert(symbol != SYMBOL_NONE);
   if (symbol == learner->next.expected)
@@ -371,6 +422,15 @@ void learner_catch_up(struct learner *learner) {
 }
 
 /* ---- questions ---- */
+
+_Static_assert(LEARNER_HISTORY == HISTORY_SIZE, "one is the other's public name");
+
+symbol_t learner_symbol(const struct learner *learner, uint64_t back) {
+  uint64_t position = learner->lags.position;
+  return back < position && back < HISTORY_SIZE
+             ? lags_event(&learner->lags, position - 1 - back)->symbol
+             : SYMBOL_NONE;
+}
 
 uint32_t learner_body_length(const struct learner *learner) {
   return learner->body.length;

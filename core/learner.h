@@ -47,6 +47,18 @@ void learner_step(struct learner *learner, symbol_t symbol, uint32_t coarse);
  * always one store to the history and a step of the cursor; what else there is to do is put off. */
 void learner_step_expected(struct learner *learner);
 
+/* The same, `count` times: learner_foresee has named that many units, and they came. Returns
+ * whether that was no more than a copy and a move of the cursor: then the body is what it was. */
+bool learner_steps_expected(struct learner *learner, uint32_t count);
+
+/* How many more units may come as expected before there is something else to do. */
+uint64_t learner_calm(const struct learner *learner);
+
+/* Writes the unit expected next and those after it, should each come as expected, to symbols[0] to
+ * symbols[n - 1], and returns n. Stops where what comes after cannot be told yet, and before a unit
+ * that is not firm; n is at most `room`. */
+uint32_t learner_foresee(const struct learner *learner, symbol_t *symbols, uint32_t room);
+
 /* Does now what was put off. Optional, for moments with nothing else to do: changes nothing that
  * can be seen. */
 void learner_catch_up(struct learner *learner);
@@ -76,6 +88,12 @@ symbol_t learner_body_symbol(const struct learner *learner, uint32_t position);
  * body begins with is expected next (at position 0 or, where the body holds several iterations,
  * elsewhere), or inserts have been seen here. */
 bool learner_is_between_iterations(const struct learner *learner);
+
+/* The symbol fed `back` + 1 steps ago, or SYMBOL_NONE if that is too long ago or before the first. */
+symbol_t learner_symbol(const struct learner *learner, uint64_t back);
+
+/* How many of the latest symbols are kept. */
+#define LEARNER_HISTORY 65536u
 
 /* The invariants of the structure; asserted in debug builds, checked in tests. */
 bool learner_is_valid(const struct learner *learner);

@@ -33,7 +33,8 @@ struct team *team_create(struct plane *plane) {
     return NULL;
   }
   team->limit = PLANE_RUN_AHEAD;
-  team->expected = &team_nothing;
+  team->foreseen[0] = &team_nothing;
+  team->expected = team->foreseen;
   atomic_store(&team->own->state, RANK_PRESENT);
   return team;
 }
@@ -50,10 +51,10 @@ void team_destroy(struct team *team) {
   free(team);
 }
 
-const struct known_unit team_nothing = {.nmembers = UINT32_MAX};
+struct known_unit team_nothing = {.nmembers = UINT32_MAX};
 
 /* Whether the entry ring has room for one more entry. Moves the limit on. */
-bool team_has_room(struct team *team) {
+static bool has_room(struct team *team) {
   if (team->head < team->limit)
     return true;
   team->limit = team_slowest(team) + PLANE_RUN_AHEAD;
@@ -85,23 +86,113 @@ static bool is_meeting(const struct team *team, symbol_t before, symbol_t unit) 
   return (team->meetings[bit / 64] >> bit % 64 & 1) != 0;
 }
 
+/* Says what may be committed now: nothing, or one unit. */
+static void foresee_one(struct team *team, struct known_unit *known) {
+  team->foreseen[0] = known;
+  team->foreseen[1] = &team_nothing;
+  team->expected = team->foreseen;
+  team->rounds = 0;
+}
+
 /* What may be committed after the unit that has just been learnt. */
-static inline void expect(struct team *team) {
+static void expect(struct team *team) {
   symbol_t symbol = learner_expected(team->learner);
   /* Counts as a use on every rank alike: one will commit the unit without interning it, another
    * follow it and intern it. */
-  const struct known_unit *known = unit_table_use(team->table, symbol);
+  struct known_unit *known = unit_table_use(team->table, symbol);
+  bool may_commit = known != NULL && learner_is_firm(team->learner) &&
+                    !(known->marked && is_meeting(team, team->symbol_last, symbol));
   team->symbol_expected = symbol;
-  team->expected = &team_nothing;
-  if (known != NULL && learner_is_firm(team->learner) &&
-      !(known->marked && is_meeting(team, team->symbol_last, symbol)))
-    team->expected = known;
+  foresee_one(team, may_commit ? known : &team_nothing);
 }
 
-void team_learn_expected(struct team *team) {
-  team->symbol_last = team->history[(team->head - 1) % TEAM_HISTORY] = team->symbol_expected;
-  learner_step_expected(team->learner);
+/* Nobody is to commit the next unit, whatever is expected. */
+static void expect_nothing(struct team *team) {
+  foresee_one(team, &team_nothing);
+  team->foresight = 0;
+}
+
+/* What may be committed after the first unit expected, if all goes on as it does: further with each
+ * time that it did. In whole rounds of the loop body where there is room for one, see catch_up. */
+static void look_ahead(struct team *team) {
+  symbol_t symbols[TEAM_FORESEEN], before = team->symbol_expected;
+  uint32_t count = 1, length = learner_body_length(team->learner);
+  if (team->foreseen[0] == &team_nothing || team->rounds != 0)
+    return;
+  team->foresight = team->foresight == 0 ? 8 : 2 * team->foresight;
+  if (team->foresight > TEAM_FORESEEN)
+    team->foresight = TEAM_FORESEEN;
+  uint32_t room = team->foresight;
+  if (length <= room)
+    room -= room % length;
+  for (uint32_t n = learner_foresee(team->learner, symbols, room); count < n; count++) {
+    struct known_unit *known = unit_table_known(team->table, symbols[count]);
+    if (known == NULL || (known->marked && is_meeting(team, before, symbols[count])))
+      break;
+    team->foreseen[count] = known;
+    before = symbols[count];
+  }
+  team->foreseen[count] = &team_nothing;
+  /* The first unit comes after the last again: it must be one to be committed there too. */
+  bool closed = !(team->foreseen[0]->marked && is_meeting(team, before, symbols[0]));
+  team->rounds = count % length == 0 && count == team->foresight - team->foresight % length && closed
+                     ? count
+                     : 0;
+  team->rounds_used = false;
+}
+
+/* As expect does for one. */
+static void use_foreseen(struct team *team, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    team->foreseen[i]->used = true;
+}
+
+void team_catch_up(struct team *team) {
+  uint32_t count = (uint32_t)(team->expected - team->foreseen);
+  if (count == 0)
+    return;
+  use_foreseen(team, count);
+  team->symbol_last = team->foreseen[count - 1]->symbol;
+  learner_steps_expected(team->learner, count);
   expect(team);
+}
+
+/* The same where whole rounds have been committed: the next ones are the same units. Nothing has
+ * been interned in between, so they are still known, and what was used then still counts as used.
+ */
+static bool begin_rounds_again(struct team *team) {
+  uint32_t count = (uint32_t)(team->expected - team->foreseen);
+  if (count == 0 || count != team->rounds || learner_calm(team->learner) < 2 * (uint64_t)count)
+    return false;
+  if (!team->rounds_used)
+    use_foreseen(team, count);
+  team->rounds_used = true;
+  learner_steps_expected(team->learner, count);
+  team->symbol_last = team->foreseen[count - 1]->symbol;
+  team->expected = team->foreseen;
+  return true;
+}
+
+bool team_commit_slowly(struct team *team, struct unit unit) {
+  if (!begin_rounds_again(team)) {
+    team_catch_up(team);
+    look_ahead(team);
+  }
+  const struct known_unit *expected = *team->expected;
+  if (unit.nmembers != expected->nmembers ||
+      memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) != 0 ||
+      !has_room(team))
+    return false;
+  if (!team->run_real) {
+    team->run_real = true;
+    team->run_start = (uint32_t)team->head;
+    team->shadows = 0;
+  }
+  bool committed = team_commit_expected(team);
+  assert(committed);
+  if (team_is_awaited(team))
+    team_published(team);
+  return committed;
 }
 
 static void learn(struct team *team, struct unit unit, uint32_t flags) {
@@ -117,14 +208,13 @@ static void learn(struct team *team, struct unit unit, uint32_t flags) {
   else /* out of memory: from here on this rank would expect something else than the others */
     team_fail(team, FAILURE_MEMORY, team->plane->rank, team->head);
   team->symbol_last = symbol;
-  team->history[(team->head - 1) % TEAM_HISTORY] = symbol;
   if (flags & ENTRY_DEVIATION) {
     team->deviations[team->ndeviations++ % TEAM_DEVIATIONS] = team->head - 1;
   }
   expect(team);
   /* Where all have met, the next phase may begin, and not with the same unit for all. */
   if (flags & ENTRY_DEVIATION)
-    team->expected = &team_nothing;
+    expect_nothing(team);
 }
 
 void team_published(struct team *team) {
@@ -146,15 +236,14 @@ static void publish(struct team *team, struct unit unit, uint64_t hash, uint32_t
   team->shadows = real ? 0 : team->shadows + 1;
   team->shadows_total += !real;
   team->reals += real;
-  team->leaves += (flags & ENTRY_LEAVE) != 0;
+  if (flags & ENTRY_LEAVE)
+    team->left_at[team->leaves++ % TEAM_LEAVES] = team->head;
   STORE(entry->hash, hash);
   STORE(entry->reals, team->reals);
   STORE(entry->run_start, team->run_start);
   STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
   atomic_exchange(&team->own->head, ++team->head);
-  if (flags & ENTRY_LEAVE)
-    team->history[(team->head - 1) % TEAM_HISTORY] = SYMBOL_NONE;
-  else
+  if (!(flags & ENTRY_LEAVE))
     learn(team, unit, flags);
   team_published(team);
   assert(team_is_valid(team));
@@ -197,6 +286,8 @@ static void show_claim(struct team *team) {
 
 void team_claim(struct team *team, struct unit unit, uint32_t flags) {
   assert(!team->claimed);
+  team_catch_up(team);
+  team->foresight = 0;
   team->claim = unit;
   if (unit.nmembers != 0 && unit.nmembers <= UNIT_MEMBERS_MAX) {
     memcpy(team->members_claimed, unit.members, unit.nmembers * sizeof(*unit.members));
@@ -358,6 +449,20 @@ static bool gather_claims(struct team *team) {
   return true;
 }
 
+/* The symbol of G[index]: of the learner's history, in which no LEAVE stands. SYMBOL_NONE for a
+ * LEAVE, and for what is too long ago. */
+static symbol_t symbol_at(const struct team *team, uint64_t index) {
+  uint64_t after = 0; /* LEAVEs after the index */
+  for (; after < team->leaves; after++) {
+    uint64_t at = team->left_at[(team->leaves - 1 - after) % TEAM_LEAVES];
+    if (at == index || after == TEAM_LEAVES)
+      return SYMBOL_NONE;
+    if (at < index)
+      break;
+  }
+  return learner_symbol(team->learner, team->head - 1 - index - after);
+}
+
 static bool issued_by_all(const struct team *team, uint64_t index) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
     if (!(LOAD(team->plane->logs[rank]->entries[index % PLANE_RING].flags) & ENTRY_REAL))
@@ -373,13 +478,13 @@ static uint64_t after_last_meeting(const struct team *team, uint64_t together) {
   uint64_t held = team->head >= PLANE_RUN_AHEAD ? team->head - PLANE_RUN_AHEAD + 1 : 0;
   if (together == 0)
     return UINT64_MAX;
-  symbol_t met = team->history[(together - 1) % TEAM_HISTORY];
+  symbol_t met = symbol_at(team, together - 1);
   for (uint64_t at = together - 1; at > held; at--)
-    if (team->history[(at - 1) % TEAM_HISTORY] == met && issued_by_all(team, at - 1))
+    if (symbol_at(team, at - 1) == met && issued_by_all(team, at - 1))
       return at;
   for (uint64_t i = team->ndeviations; i > 0 && i + TEAM_DEVIATIONS > team->ndeviations; i--) {
     uint64_t index = team->deviations[(i - 1) % TEAM_DEVIATIONS];
-    if (index >= oldest && index < together - 1 && team->history[index % TEAM_HISTORY] == met)
+    if (index >= oldest && index < together - 1 && symbol_at(team, index) == met)
       return index + 1;
   }
   return UINT64_MAX;
@@ -392,7 +497,7 @@ static uint64_t order_from(const struct team *team, uint64_t from, symbol_t symb
   if (symbol == SYMBOL_NONE)
     return UINT64_MAX;
   for (uint64_t at = from == UINT64_MAX ? oldest : from; at < team->head; at++) {
-    if (team->history[at % TEAM_HISTORY] != symbol)
+    if (symbol_at(team, at) != symbol)
       continue;
     if (from != UINT64_MAX)
       return at - from;
@@ -547,13 +652,14 @@ static bool somebody_ended(struct team *team) {
 }
 
 enum team_verdict team_poll(struct team *team, struct unit *unit) {
+  team_catch_up(team);
   for (;;) {
     if (team_look_for_failures(team))
       return TEAM_FAILED;
     if (team->claimed)
       show_claim(team);
     /* Without room the slowest rank is on its way to our index: nothing can settle here before. */
-    if (!team_has_room(team) || (team->claimed && !team->claim_written))
+    if (!has_room(team) || (team->claimed && !team->claim_written))
       return TEAM_PARKED;
     uint64_t before = team->head;
     uint32_t rank;

@@ -47,9 +47,13 @@ enum team_failure {
                     */
 };
 
-/* How far back conflicts look for what came when, in units; a power of two. */
+/* How far back conflicts look for what came when, in units. */
 #define TEAM_HISTORY 32768u
 #define TEAM_DEVIATIONS 256u
+#define TEAM_LEAVES 64u
+
+/* How far ahead what may be committed is looked up, in units. */
+#define TEAM_FORESEEN 128u
 
 struct team {
   /* What a commit touches. */
@@ -58,7 +62,7 @@ struct team {
   uint64_t head;          /* index of the next unit */
   uint64_t limit;         /* indices below it need not ask how far the slowest rank is */
   uint64_t calm;          /* the attention word when there is nothing to do for this rank */
-  const struct known_unit *expected; /* may be committed; or team_nothing */
+  struct known_unit **expected; /* what may be committed next, or team_nothing; in `foreseen` */
   uint32_t reals;                    /* units issued for real; wraps */
   uint32_t run_start; /* index where the present run of reals, or of shadows, began; wraps */
   bool run_real;
@@ -84,9 +88,15 @@ struct team {
   uint32_t failure_rank;
   uint64_t failure_index;
 
+  /* What may be committed from here on, if nothing else comes in between; ends with team_nothing.
+   * What has been committed of it, up to `expected`, has not been learnt yet (team_catch_up). */
+  struct known_unit *foreseen[TEAM_FORESEEN + 1];
+  uint32_t foresight;                                /* how far to look ahead the next time */
+  uint32_t rounds;  /* length of `foreseen` if it is whole rounds of the loop body, otherwise 0 */
+  bool rounds_used; /* they have been committed at least once */
   uint64_t text_end;                                 /* bytes of text written so far */
-  symbol_t history[TEAM_HISTORY];                    /* G's symbols, by index */
   uint64_t deviations[TEAM_DEVIATIONS], ndeviations; /* indices of the last ENTRY_DEVIATIONs */
+  uint64_t left_at[TEAM_LEAVES];                     /* indices of the last LEAVEs, of `leaves` */
   uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
   /* The last settlement was a guess, won by this rank's unit over that of another rank, of which
    * this is the first member. Reset by who says so. */
@@ -107,49 +117,59 @@ struct team {
 struct team *team_create(struct plane *plane);
 void team_destroy(struct team *team);
 
+/* The parts of a commit are small, and called where there must be no call. */
+#define TEAM_INLINE inline __attribute__((always_inline))
+
 /* What is expected where nothing is: no unit has that many members. */
-extern const struct known_unit team_nothing;
+extern struct known_unit team_nothing;
 
-/* The slow half of team_commit: room in the log, ringing, and learning from it. */
-bool team_has_room(struct team *team);
+/* The slow half of team_commit: looking further ahead, room in the log, learning, ringing. */
+bool team_commit_slowly(struct team *team, struct unit unit);
 void team_published(struct team *team);
-void team_learn_expected(struct team *team);
 
-/* Publishes the expected unit as issued for real, if the log has room. */
-static inline bool team_commit_expected(struct team *team) {
-  if (team->head >= team->limit && !team_has_room(team))
+/* Learns the units that have been committed since the last time: what all functions but the next
+ * three begin with. */
+void team_catch_up(struct team *team);
+
+/* Publishes the expected unit as issued for real. False if that takes more than a few stores:
+ * nothing has changed then, and team_commit does it. */
+static TEAM_INLINE bool team_commit_expected(struct team *team) {
+  if (team->head >= team->limit || !team->run_real)
     return false;
   struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
-  if (!team->run_real) {
-    team->run_real = true;
-    team->run_start = (uint32_t)team->head;
-    team->shadows = 0;
-  }
-  atomic_store_explicit(&entry->hash, team->expected->hash, memory_order_relaxed);
+  const struct known_unit *unit = *team->expected++;
+  atomic_store_explicit(&entry->hash, unit->hash, memory_order_relaxed);
   atomic_store_explicit(&entry->reals, ++team->reals, memory_order_relaxed);
   atomic_store_explicit(&entry->run_start, team->run_start, memory_order_relaxed);
   atomic_store_explicit(&entry->flags, ENTRY_REAL | ENTRY_EXPECTED, memory_order_relaxed);
-  /* Sequentially consistent, as is a waiter's count: either it sees the entry, or we see it
+  /* Sequentially consistent, as is a waiter's mark: either it sees the entry, or we see it
    * waiting. */
   atomic_exchange(&team->own->head, ++team->head);
-  team_learn_expected(team);
-  if (atomic_load(&team->shared->attention) != team->calm)
-    team_published(team);
   return true;
+}
+
+/* After a commit: whether somebody waits, or must be told, so that team_published is to be called.
+ */
+static TEAM_INLINE bool team_is_awaited(const struct team *team) {
+  return atomic_load(&team->shared->attention) != team->calm;
 }
 
 /* If the unit is what every rank expects now, publishes it as issued for real and returns true:
  * issue it. Otherwise changes nothing. Never waits. */
 static inline bool team_commit(struct team *team, struct unit unit) {
-  const struct known_unit *expected = team->expected;
-  return unit.nmembers == expected->nmembers &&
-         memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0 &&
-         team_commit_expected(team);
+  const struct known_unit *expected = *team->expected;
+  bool matches = unit.nmembers == expected->nmembers &&
+                 memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0;
+  if (!matches || !team_commit_expected(team))
+    return team_commit_slowly(team, unit);
+  if (team_is_awaited(team))
+    team_published(team);
+  return true;
 }
 
 /* Whether something has happened that an active rank must hear of before it issues anything:
  * team_events. */
-static inline bool team_must_attend(const struct team *team) {
+static TEAM_INLINE bool team_must_attend(const struct team *team) {
   uint64_t attention = atomic_load_explicit(&team->shared->attention, memory_order_relaxed);
   return attention / PLANE_EVENT != team->calm / PLANE_EVENT;
 }
@@ -231,7 +251,7 @@ void team_look_for_the_dead(struct team *team);
 void team_end(struct team *team, enum rank_state state);
 
 /* Whether the program stands between two iterations as far as the learner can tell. */
-bool team_is_between_iterations(const struct team *team);
+bool team_is_between_iterations(struct team *team);
 
 /* The invariants; asserted in debug builds. */
 bool team_is_valid(const struct team *team);

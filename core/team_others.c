@@ -128,7 +128,8 @@ void team_end(struct team *team, enum rank_state state) {
   team->plane->ring(team->plane);
 }
 
-bool team_is_between_iterations(const struct team *team) {
+bool team_is_between_iterations(struct team *team) {
+  team_catch_up(team);
   return learner_is_between_iterations(team->learner);
 }
 
@@ -136,6 +137,8 @@ bool team_is_valid(const struct team *team) {
   const struct plane *plane = team->plane;
   return team->own == plane->logs[plane->rank] && team->head == atomic_load(&team->own->head) &&
          team->head <= team->limit &&
-         (team->expected == &team_nothing || team->symbol_expected != SYMBOL_NONE) &&
+         team->expected >= team->foreseen &&
+         team->expected - team->foreseen <= (ptrdiff_t)TEAM_FORESEEN &&
+         (team->foreseen[0] == &team_nothing || team->symbol_expected != SYMBOL_NONE) &&
          (!team->claimed || team->claim.nmembers == 0 || team->claim_hash != 0);
 }

@@ -88,7 +88,7 @@ struct known_unit {
   uint32_t nmembers;
   uint32_t coarse; /* see unit_table_coarse */
   symbol_t symbol; /* SYMBOL_NONE while the place is free */
-  bool used;       /* since the hand last passed (unit_table.c) */
+  bool used;       /* since the hand last passed (unit_table.c) or unit_table_use */
   bool marked;     /* the owner of the table has something to say about the unit */
 };
 _Static_assert(sizeof(struct known_unit) == 64, "one cache line");
@@ -114,14 +114,19 @@ symbol_t unit_table_find(const struct unit_table *table, struct unit unit);
 /* The unit behind a symbol, valid until the next intern; false if the table has forgotten it. */
 bool unit_table_get(const struct unit_table *table, symbol_t symbol, struct unit *unit);
 
-/* The same without a copy, or NULL; and counts as a use, as interning does. For the unit expected
+/* The same without a copy, or NULL. */
+static inline struct known_unit *unit_table_known(struct unit_table *table, symbol_t symbol) {
+  struct known_unit *known = (struct known_unit *)(void *)table + symbol % UNIT_TABLE_PLACES;
+  return known->symbol == symbol && symbol != SYMBOL_NONE ? known : NULL;
+}
+
+/* The same, and counts as a use, as interning does. For the unit expected
  * next: a rank that issues it as expected does not intern it, and what is expected must not be
  * forgotten, nor sooner on one rank than on another. */
-static inline const struct known_unit *unit_table_use(struct unit_table *table, symbol_t symbol) {
-  struct known_unit *known = (struct known_unit *)(void *)table + symbol % UNIT_TABLE_PLACES;
-  if (known->symbol != symbol || symbol == SYMBOL_NONE)
-    return NULL;
-  known->used = true;
+static inline struct known_unit *unit_table_use(struct unit_table *table, symbol_t symbol) {
+  struct known_unit *known = unit_table_known(table, symbol);
+  if (known != NULL)
+    known->used = true;
   return known;
 }
 

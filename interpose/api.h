@@ -6,14 +6,23 @@
  *
  *   API(since, name, parameters, arguments, handling)
  *
- *   since       NCCL_VERSION_CODE of the first release that has it; API_OLDEST for 2.18 and earlier
- *   name        without the prefix "nccl"
- *   parameters  as nccl.h declares them, which the compiler checks; no const on what is passed by
- * value arguments   the same, as they are passed on handling    HANDLED   exported; the call
- * becomes join_<name> UNFIT     exported; join_unfit(comm, ...) learns that this communicator
- * cannot be shadowed from now on, then the real function is called OBSERVED  exported; the real
- * function is called, then saw_<name>(result, ...) learns what it returned CALLED    not exported:
- * only called by nccl-join, which also knows NCCL by them
+ * since: NCCL_VERSION_CODE of the first release that has it; API_OLDEST for 2.18 and earlier.
+ *
+ * name: without the prefix "nccl".
+ *
+ * parameters: as nccl.h declares them, which the compiler checks; no const on what is passed by
+ * value.
+ *
+ * arguments: the same, as they are passed on.
+ *
+ * handling:
+ *   - HANDLED: exported; the call becomes join_<name>.
+ *   - HOT: the same, unless the hot path takes it (hot.h).
+ *   - UNFIT: exported; join_unfit(comm, ...) learns that this communicator cannot be shadowed from
+ *     now on, then the real function is called.
+ *   - OBSERVED: exported; the real function is called, then saw_<name>(result, ...) learns what it
+ *     returned.
+ *   - CALLED: not exported; only called by nccl-join, which also knows NCCL by them.
  *
  * Exported is what must be seen, and nothing else. A program may ask whether a function exists (a
  * weak symbol, dlsym) and take our wrapper for a yes although its NCCL is older. Whatever may stand
@@ -37,7 +46,7 @@
   API(API_OLDEST, AllReduce, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
        ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, op, comm, stream), HANDLED) \
+      (sendbuff, recvbuff, count, datatype, op, comm, stream), HOT) \
   API(API_OLDEST, Broadcast, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
        ncclComm_t comm, cudaStream_t stream), \
@@ -50,27 +59,27 @@
   API(API_OLDEST, Reduce, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
        int root, ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, op, root, comm, stream), HANDLED) \
+      (sendbuff, recvbuff, count, datatype, op, root, comm, stream), HOT) \
   API(API_OLDEST, AllGather, \
       (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, \
        ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, sendcount, datatype, comm, stream), HANDLED) \
+      (sendbuff, recvbuff, sendcount, datatype, comm, stream), HOT) \
   API(API_OLDEST, ReduceScatter, \
       (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, \
        ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, recvcount, datatype, op, comm, stream), HANDLED) \
+      (sendbuff, recvbuff, recvcount, datatype, op, comm, stream), HOT) \
   API(22800, AlltoAll, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm, \
        cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, comm, stream), HANDLED) \
+      (sendbuff, recvbuff, count, datatype, comm, stream), HOT) \
   API(22800, Gather, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
        ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream), HANDLED) \
+      (sendbuff, recvbuff, count, datatype, root, comm, stream), HOT) \
   API(22800, Scatter, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
        ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream), HANDLED) \
+      (sendbuff, recvbuff, count, datatype, root, comm, stream), HOT) \
   /* Point to point: outside the agreed sequence; a joined peer mirrors them. */ \
   API(API_OLDEST, Send, \
       (const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm, \

@@ -1,11 +1,12 @@
-/* The program's collectives and point to point calls: from NCCL's signatures to struct call, and
- * the hot path.
+/* The program's collectives and point to point calls: from NCCL's signatures to struct call, and the
+ * long way of those that are not hot (hot.h).
  */
 #include "interpose/answer.h"
 #include "interpose/call.h"
 #include "interpose/group.h"
 #include "interpose/guard.h"
 #include "interpose/handlers.h"
+#include "interpose/hot.h"
 #include "interpose/real.h"
 #include "interpose/roots.h"
 
@@ -22,7 +23,6 @@ static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
   return wish.notice != ncclSuccess ? wish.notice : result;
 }
 
-/* Everything but a commit with nothing to see to. */
 static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
                                  const struct member *member) {
   struct endpoint *end = comm->end;
@@ -30,10 +30,21 @@ static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
   atomic_store(&end->user, endpoint_this_thread());
   ncclResult_t result = issue_in_turn(&call, comm, member);
   endpoint_exit(end);
+  hot_remember(comm);
   return result;
 }
 
-/* Any call that is not a commit with nothing to see to. */
+/* What is expected, but not as far as the hot path looks. */
+static bool commits(struct communicator *comm, struct unit unit) {
+  struct seat *seat = hot_begin(comm->handle, &comm);
+  if (seat == NULL)
+    return false;
+  struct team *team = comm->end->team;
+  bool agreed = !team_must_attend(team) && team_commit(team, unit);
+  endpoint_end_commit(seat);
+  return agreed;
+}
+
 static ncclResult_t issue(const struct call *call) {
   if (group_is_open())
     return call->handle == NULL && group_open_real() == ncclSuccess ? call_issue(call)
@@ -42,36 +53,14 @@ static ncclResult_t issue(const struct call *call) {
   struct member member;
   if (comm == NULL || !call_member(call, comm, &member))
     return call_issue(call);
+  if (call->kind != MEMBER_BROADCAST && commits(comm, (struct unit){&member, 1}))
+    return call_issue(call);
   return issue_slowly(*call, comm, &member);
-}
-
-/* The hot path. Whether the call is what every rank expects now; then it has been agreed on and is
- * to be issued. Compared as they are passed, so arguments that NCCL would refuse are not expected
- * either; an operator of the user's takes the long way. */
-static inline bool commits(enum member_kind kind, size_t count, ncclDataType_t datatype,
-                           int reduction, int root, ncclComm_t handle) {
-  const struct communicator *comm = communicator_find_recent(handle);
-  if (group_is_open() || comm == NULL)
-    return false;
-  struct seat *seat = endpoint_begin_commit(comm->end);
-  if (seat == NULL)
-    return false;
-  struct team *team = comm->end->team;
-  const struct known_unit *expected = team->expected;
-  const struct member *member = &expected->single;
-  bool agreed = expected->nmembers == 1 && member->count == count && member->comm == comm->tag &&
-                member->root == root && member->reduction == reduction && member->kind == kind &&
-                member->datatype == (unsigned)datatype && !team_must_attend(team) &&
-                team_commit_expected(team);
-  endpoint_end_commit(seat);
-  return agreed;
 }
 
 ncclResult_t join_AllReduce(const void *sendbuff, void *recvbuff, size_t count,
                             ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                             cudaStream_t stream) {
-  if (commits(MEMBER_ALLREDUCE, count, datatype, op, ROOT_NONE, comm))
-    return real.AllReduce(sendbuff, recvbuff, count, datatype, op, comm, stream);
   return issue(&(struct call){.kind = MEMBER_ALLREDUCE,
                               .send = sendbuff,
                               .receive = recvbuff,
@@ -105,8 +94,6 @@ ncclResult_t join_Bcast(void *buff, size_t count, ncclDataType_t datatype, int r
 ncclResult_t join_Reduce(const void *sendbuff, void *recvbuff, size_t count,
                          ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
                          cudaStream_t stream) {
-  if (commits(MEMBER_REDUCE, count, datatype, op, root, comm))
-    return real.Reduce(sendbuff, recvbuff, count, datatype, op, root, comm, stream);
   return issue(&(struct call){.kind = MEMBER_REDUCE,
                               .send = sendbuff,
                               .receive = recvbuff,
@@ -120,8 +107,6 @@ ncclResult_t join_Reduce(const void *sendbuff, void *recvbuff, size_t count,
 
 ncclResult_t join_AllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
                             ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  if (commits(MEMBER_ALLGATHER, sendcount, datatype, REDUCTION_NONE, ROOT_NONE, comm))
-    return real.AllGather(sendbuff, recvbuff, sendcount, datatype, comm, stream);
   return issue(&(struct call){.kind = MEMBER_ALLGATHER,
                               .send = sendbuff,
                               .receive = recvbuff,
@@ -135,8 +120,6 @@ ncclResult_t join_AllGather(const void *sendbuff, void *recvbuff, size_t sendcou
 ncclResult_t join_ReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
                                 ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                 cudaStream_t stream) {
-  if (commits(MEMBER_REDUCESCATTER, recvcount, datatype, op, ROOT_NONE, comm))
-    return real.ReduceScatter(sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
   return issue(&(struct call){.kind = MEMBER_REDUCESCATTER,
                               .send = sendbuff,
                               .receive = recvbuff,
@@ -150,8 +133,6 @@ ncclResult_t join_ReduceScatter(const void *sendbuff, void *recvbuff, size_t rec
 
 ncclResult_t join_AlltoAll(const void *sendbuff, void *recvbuff, size_t count,
                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  if (commits(MEMBER_ALLTOALL, count, datatype, REDUCTION_NONE, ROOT_NONE, comm))
-    return real.AlltoAll(sendbuff, recvbuff, count, datatype, comm, stream);
   return issue(&(struct call){.kind = MEMBER_ALLTOALL,
                               .send = sendbuff,
                               .receive = recvbuff,
@@ -164,8 +145,6 @@ ncclResult_t join_AlltoAll(const void *sendbuff, void *recvbuff, size_t count,
 
 ncclResult_t join_Gather(const void *sendbuff, void *recvbuff, size_t count,
                          ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
-  if (commits(MEMBER_GATHER, count, datatype, REDUCTION_NONE, root, comm))
-    return real.Gather(sendbuff, recvbuff, count, datatype, root, comm, stream);
   return issue(&(struct call){.kind = MEMBER_GATHER,
                               .send = sendbuff,
                               .receive = recvbuff,
@@ -178,8 +157,6 @@ ncclResult_t join_Gather(const void *sendbuff, void *recvbuff, size_t count,
 
 ncclResult_t join_Scatter(const void *sendbuff, void *recvbuff, size_t count,
                           ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
-  if (commits(MEMBER_SCATTER, count, datatype, REDUCTION_NONE, root, comm))
-    return real.Scatter(sendbuff, recvbuff, count, datatype, root, comm, stream);
   return issue(&(struct call){.kind = MEMBER_SCATTER,
                               .send = sendbuff,
                               .receive = recvbuff,

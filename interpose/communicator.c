@@ -25,8 +25,6 @@ static struct communicator *gone; /* by next_in_team */
 static uint64_t process_identity;
 static _Atomic uint64_t drivers;
 
-_Thread_local struct communicator *communicator_recent;
-
 /* ---- the table ---- */
 
 /* Open addressing. Slots are never reused, so that a reader needs no lock; a new table replaces a
@@ -239,10 +237,7 @@ struct communicator *communicator_find(ncclComm_t handle) {
       nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     activate_ready();
   }
-  if (atomic_load(&comm->state) != COMM_JOINED)
-    return NULL;
-  communicator_recent = comm;
-  return comm;
+  return atomic_load(&comm->state) == COMM_JOINED ? comm : NULL;
 }
 
 struct endpoint *communicator_endpoints(void) {

@@ -25,7 +25,7 @@ enum comm_state { COMM_PENDING, COMM_JOINED, COMM_OFF };
 
 struct communicator {
   ncclComm_t handle;
-  struct endpoint *end;         /* if joined */
+  struct endpoint *end;         /* if it has ever joined */
   uint32_t tag;                 /* of the name; not 0 */
   char name[SEGMENT_NAME_SIZE]; /* equal on all ranks, and for no other communicator */
   int rank, nranks, device;
@@ -45,16 +45,6 @@ struct communicator {
 /* The communicator behind a handle, or NULL if it is not one that joins. Activates it at its first
  * use. Lock-free but for that. */
 struct communicator *communicator_find(ncclComm_t handle);
-
-/* The communicator that this thread used last, or NULL. It may be gone since: then its `end` is
- * NULL. */
-extern __attribute__((visibility("hidden"))) _Thread_local struct communicator *communicator_recent;
-
-/* The same for the hot path: only if it is the one used last, and joined. */
-static inline struct communicator *communicator_find_recent(ncclComm_t handle) {
-  struct communicator *comm = communicator_recent;
-  return comm != NULL && comm->handle == handle && comm->end != NULL ? comm : NULL;
-}
 
 /* The same, but does not wait for a creation that is still in progress: NULL then. For leaving. */
 struct communicator *communicator_find_ready(ncclComm_t handle);

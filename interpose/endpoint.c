@@ -316,7 +316,6 @@ void endpoint_activate(struct communicator *comm, struct communicator *first,
 
 void endpoint_drop(struct communicator *comm, struct endpoint **endpoints, enum rank_state how) {
   struct endpoint *end = comm->end;
-  comm->end = NULL;
   free(comm->team_rank_of);
   comm->team_rank_of = NULL;
   if (end == NULL) {

@@ -63,25 +63,21 @@ void endpoint_exit(struct endpoint *end);
 
 /* What stands for the calling thread. */
 static inline const void *endpoint_this_thread(void) {
-  return &guard_depth;
+  return &guard_thread;
 }
 
-/* The hot path: whether the calling thread may commit without a lock; if so it is to call
- * endpoint_end_commit at once afterwards. Biased locking: the thread that `plain` names pays two
- * loads and two stores; one that wants to enter takes `plain` away, makes all threads of the
+/* The hot path: whether the calling thread, whose seat this is, may commit without a lock; if so it
+ * is to call endpoint_end_commit at once afterwards. Biased locking: the thread that `plain` names
+ * pays a load and two stores; one that wants to enter takes `plain` away, makes all threads of the
  * process pass a barrier (membarrier), and waits until the seat is not busy. */
-static inline struct seat *endpoint_begin_commit(struct endpoint *end) {
-  struct seat *seat = atomic_load_explicit(&end->plain, memory_order_acquire);
-  if (seat == NULL ||
-      atomic_load_explicit(&seat->thread, memory_order_relaxed) != endpoint_this_thread())
-    return NULL;
+static inline bool endpoint_begin_commit(struct endpoint *end, struct seat *seat) {
   atomic_store_explicit(&seat->busy, true, memory_order_relaxed);
   /* The other half of this fence is the membarrier of who enters. */
   atomic_signal_fence(memory_order_seq_cst);
   if (atomic_load_explicit(&end->plain, memory_order_acquire) == seat)
-    return seat;
+    return true;
   atomic_store_explicit(&seat->busy, false, memory_order_release);
-  return NULL;
+  return false;
 }
 static inline void endpoint_end_commit(struct seat *seat) {
   atomic_store_explicit(&seat->busy, false, memory_order_release);

@@ -24,7 +24,6 @@ struct group {
   bool out_of_memory;
 };
 static _Thread_local struct group group;
-_Thread_local int group_depth;
 
 static void *grown(void *array, size_t count, size_t *room, size_t size) {
   if (count < *room)
@@ -201,14 +200,14 @@ static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls) {
 }
 
 ncclResult_t join_GroupStart(void) {
-  group_depth++;
+  guard_thread.groups++;
   return ncclSuccess;
 }
 
 ncclResult_t join_GroupEnd(void) {
-  if (group_depth == 0)
+  if (guard_thread.groups == 0)
     return real.GroupEnd();
-  if (--group_depth > 0)
+  if (--guard_thread.groups > 0)
     return ncclSuccess;
   bool empty = !group.real_open && group.ncalls == 0;
   if (empty && real.GroupStart() == ncclSuccess)
@@ -237,9 +236,9 @@ ncclResult_t join_GroupEnd(void) {
 }
 
 ncclResult_t join_GroupSimulateEnd(ncclSimInfo_t *simInfo) {
-  if (group_depth == 0)
+  if (guard_thread.groups == 0)
     return real.GroupSimulateEnd(simInfo);
-  if (--group_depth > 0)
+  if (--guard_thread.groups > 0)
     return ncclSuccess;
   ncclResult_t result = group_open_real();
   for (size_t i = 0; i < group.ncalls && result == ncclSuccess; i++)

@@ -13,12 +13,11 @@
 
 #include "interpose/call.h"
 #include "interpose/communicator.h"
+#include "interpose/guard.h"
 
-/* Groups that this thread has open, one in the other. */
-extern __attribute__((visibility("hidden"))) _Thread_local int group_depth;
-
+/* Whether this thread is inside a group. */
 static inline bool group_is_open(void) {
-  return group_depth > 0;
+  return guard_thread.groups > 0;
 }
 
 /* Holds a call back until the group's end. */

@@ -7,7 +7,7 @@
 #include "core/settings.h"
 #include "interpose/real.h"
 
-_Thread_local int guard_depth;
+_Thread_local union guard_thread guard_thread;
 _Atomic(enum guard_mode) guard_mode;
 
 __attribute__((cold)) bool guard_decide(void) {

@@ -16,6 +16,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 enum guard_mode {
   GUARD_UNDECIDED = 0, /* before the first call: the environment has not been read */
@@ -26,8 +27,15 @@ enum guard_mode {
 /* Hidden by name, because the declaration decides whether it is reached through the GOT. */
 #define GUARD_STATE extern __attribute__((visibility("hidden")))
 
-/* Wrappers entered by this thread; 0 in the program's own code. */
-GUARD_STATE _Thread_local int guard_depth;
+/* What a thread is inside of, in one word so that one comparison asks for all of it. */
+union guard_thread {
+  struct {
+    int depth;  /* wrappers entered; 0 in the program's own code */
+    int groups; /* groups that the program has open, one in the other */
+  };
+  uint64_t any;
+};
+GUARD_STATE _Thread_local union guard_thread guard_thread;
 
 /* GUARD_ON is stored after the real functions have been found: who reads it in guard_acts may read
  * those (real.h) without further ado. Elsewhere nothing is published with it. */
@@ -43,18 +51,29 @@ void guard_turn_off(void);
 /* Whether a call made now is to be acted on; otherwise it is passed through. The whole cost of a
  * call that is. */
 static inline bool guard_acts(void) {
-  if (guard_depth > 0)
+  if (guard_thread.depth > 0)
     return false;
   enum guard_mode mode = atomic_load_explicit(&guard_mode, memory_order_acquire);
   return mode == GUARD_ON || (mode == GUARD_UNDECIDED && guard_decide());
 }
 
+/* Whether a call made now is passed through for certain; the rest of what guard_acts asks may wait. */
+static inline bool guard_passes(void) {
+  return guard_thread.depth > 0 ||
+         atomic_load_explicit(&guard_mode, memory_order_relaxed) == GUARD_OFF;
+}
+
+/* Whether the thread is in the program's own code and in no group. */
+static inline bool guard_is_open(void) {
+  return guard_thread.any == 0;
+}
+
 /* Between these two all calls of this thread pass through. They nest. */
 static inline void guard_raise(void) {
-  guard_depth++;
+  guard_thread.depth++;
 }
 static inline void guard_lower(void) {
-  guard_depth--;
+  guard_thread.depth--;
 }
 
 #endif

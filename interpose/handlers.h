@@ -11,13 +11,14 @@
 #include "interpose/api.h"
 #include "interpose/nccl_compat.h"
 
-/* For each function that is HANDLED:
+/* For each function that is HANDLED or HOT:
  *   ncclResult_t join_AllReduce(...)
  * and for each that is OBSERVED, called after the real one, which must not block:
  *   void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t comm, ncclResult_t *asyncError)
  * where *asyncError is set only if result is ncclSuccess. */
 #define HANDLER_UNPACK(...) __VA_ARGS__
 #define HANDLER_HANDLED(name, parameters) ncclResult_t join_##name parameters;
+#define HANDLER_HOT HANDLER_HANDLED
 #define HANDLER_UNFIT(name, parameters)
 #define HANDLER_OBSERVED(name, parameters)                                                         \
   void saw_##name(ncclResult_t result, HANDLER_UNPACK parameters);
@@ -26,6 +27,7 @@
 NCCL_API(HANDLER)
 #undef HANDLER
 #undef HANDLER_HANDLED
+#undef HANDLER_HOT
 #undef HANDLER_UNFIT
 #undef HANDLER_OBSERVED
 #undef HANDLER_CALLED

@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "core/plane_shm.h"
 #include "interpose/guard.h"
+#include "interpose/hot.h"
 #include "interpose/leave.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -61,7 +62,7 @@ static void leave(int status) {
 void process_leave(int status) {
   /* The guard is raised in here already: exit inside leave_process, a hook or a signal handler over
    * an NCCL call. */
-  if (guard_depth > 0 || atomic_load(&stage) == STAGE_NOT_DUE)
+  if (guard_thread.depth > 0 || atomic_load(&stage) == STAGE_NOT_DUE)
     return;
   if (atomic_load(&owner) != getpid()) /* a forked child */
     return;
@@ -78,6 +79,7 @@ void process_leave(int status) {
 
 static void in_forked_child(void) {
   guard_turn_off();
+  hot_forget();
   segment_forget_all();
   log_disable();
 }

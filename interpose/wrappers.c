@@ -10,6 +10,7 @@
 #include "interpose/api.h"
 #include "interpose/guard.h"
 #include "interpose/handlers.h"
+#include "interpose/hot.h"
 #include "interpose/nccl_compat.h"
 #include "interpose/real.h"
 
@@ -40,6 +41,36 @@
   __attribute__((visibility("default"))) ncclResult_t nccl##name parameters;                       \
   ncclResult_t nccl##name parameters {                                                             \
     return guard_acts() ? act_on_##name arguments : PASS(name, arguments);                         \
+  }
+
+/* A collective that may be hot; see hot.h. */
+#define WRAPPER_HOT(name, parameters, arguments)                                                   \
+  static __attribute__((noinline)) ncclResult_t act_on_##name parameters {                         \
+    if (!guard_acts())                                                                             \
+      return PASS(name, arguments);                                                                \
+    guard_raise();                                                                                 \
+    ncclResult_t result = join_##name arguments;                                                   \
+    guard_lower();                                                                                 \
+    return result;                                                                                 \
+  }                                                                                                \
+  static __attribute__((noinline)) ncclResult_t tell_of_##name parameters {                        \
+    guard_raise();                                                                                 \
+    hot_tell(comm);                                                                                \
+    ncclResult_t result = real.name arguments;                                                     \
+    guard_lower();                                                                                 \
+    return result;                                                                                 \
+  }                                                                                                \
+  __attribute__((visibility("default"))) ncclResult_t nccl##name parameters;                       \
+  ncclResult_t nccl##name parameters {                                                             \
+    enum hot hot = HOT_##name;                                                                     \
+    if (hot == HOT_NOT)                                                                            \
+      return guard_passes() ? PASS(name, arguments) : act_on_##name arguments;                     \
+    if (hot == HOT_AWAITED)                                                                        \
+      return tell_of_##name arguments;                                                             \
+    guard_raise();                                                                                 \
+    ncclResult_t result = real.name arguments;                                                     \
+    guard_lower();                                                                                 \
+    return result;                                                                                 \
   }
 
 #define WRAPPER_HANDLED(name, parameters, arguments)                                               \

@@ -41,6 +41,7 @@ static void call_myself(const char *name) {
     call_myself(#name);                                                                            \
     return ncclSuccess;                                                                            \
   }
+#define FAKE_HOT FAKE_HANDLED
 #define FAKE_UNFIT FAKE_HANDLED
 #define FAKE_OBSERVED FAKE_HANDLED
 #define FAKE_CALLED(name, parameters)
