@@ -89,7 +89,8 @@ symbol_t learner_body_symbol(const struct learner *learner, uint32_t position);
  * elsewhere), or inserts have been seen here. */
 bool learner_is_between_iterations(const struct learner *learner);
 
-/* The symbol fed `back` + 1 steps ago, or SYMBOL_NONE if that is too long ago or before the first. */
+/* The symbol fed `back` + 1 steps ago, or SYMBOL_NONE if that is too long ago or before the first.
+ */
 symbol_t learner_symbol(const struct learner *learner, uint64_t back);
 
 /* How many of the latest symbols are kept. */

@@ -57,8 +57,8 @@ struct plane_memory *plane_memory_create(uint32_t nranks) {
     /* Entries and texts are read only where a head or a claim says that they are written. */
     memset(log, 0, offsetof(struct plane_log, entries));
     memory->ranks[rank] = (struct rank_plane){
-        .plane = {rank, nranks, &memory->team, memory->logs, memory_ring, memory_spin,
-                  memory_wait, memory_alive},
+        .plane = {rank, nranks, &memory->team, memory->logs, memory_ring, memory_spin, memory_wait,
+                  memory_alive},
         .memory = memory,
     };
   }

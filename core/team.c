@@ -135,9 +135,9 @@ static void look_ahead(struct team *team) {
   team->foreseen[count] = &team_nothing;
   /* The first unit comes after the last again: it must be one to be committed there too. */
   bool closed = !(team->foreseen[0]->marked && is_meeting(team, before, symbols[0]));
-  team->rounds = count % length == 0 && count == team->foresight - team->foresight % length && closed
-                     ? count
-                     : 0;
+  team->rounds =
+      count % length == 0 && count == team->foresight - team->foresight % length && closed ? count
+                                                                                           : 0;
   team->rounds_used = false;
 }
 
@@ -173,11 +173,15 @@ static bool begin_rounds_again(struct team *team) {
   return true;
 }
 
-bool team_commit_slowly(struct team *team, struct unit unit) {
+void team_look_further(struct team *team) {
   if (!begin_rounds_again(team)) {
     team_catch_up(team);
     look_ahead(team);
   }
+}
+
+bool team_commit_slowly(struct team *team, struct unit unit) {
+  team_look_further(team);
   const struct known_unit *expected = *team->expected;
   if (unit.nmembers != expected->nmembers ||
       memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) != 0 ||

@@ -59,11 +59,11 @@ struct team {
   /* What a commit touches. */
   struct plane_log *own;
   struct plane_team *shared;
-  uint64_t head;          /* index of the next unit */
-  uint64_t limit;         /* indices below it need not ask how far the slowest rank is */
-  uint64_t calm;          /* the attention word when there is nothing to do for this rank */
+  uint64_t head;                /* index of the next unit */
+  uint64_t limit;               /* indices below it need not ask how far the slowest rank is */
+  uint64_t calm;                /* the attention word when there is nothing to do for this rank */
   struct known_unit **expected; /* what may be committed next, or team_nothing; in `foreseen` */
-  uint32_t reals;                    /* units issued for real; wraps */
+  uint32_t reals;               /* units issued for real; wraps */
   uint32_t run_start; /* index where the present run of reals, or of shadows, began; wraps */
   bool run_real;
 
@@ -91,10 +91,10 @@ struct team {
   /* What may be committed from here on, if nothing else comes in between; ends with team_nothing.
    * What has been committed of it, up to `expected`, has not been learnt yet (team_catch_up). */
   struct known_unit *foreseen[TEAM_FORESEEN + 1];
-  uint32_t foresight;                                /* how far to look ahead the next time */
-  uint32_t rounds;  /* length of `foreseen` if it is whole rounds of the loop body, otherwise 0 */
-  bool rounds_used; /* they have been committed at least once */
-  uint64_t text_end;                                 /* bytes of text written so far */
+  uint32_t foresight; /* how far to look ahead the next time */
+  uint32_t rounds;    /* length of `foreseen` if it is whole rounds of the loop body, otherwise 0 */
+  bool rounds_used;   /* they have been committed at least once */
+  uint64_t text_end;  /* bytes of text written so far */
   uint64_t deviations[TEAM_DEVIATIONS], ndeviations; /* indices of the last ENTRY_DEVIATIONs */
   uint64_t left_at[TEAM_LEAVES];                     /* indices of the last LEAVEs, of `leaves` */
   uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
@@ -125,6 +125,7 @@ extern struct known_unit team_nothing;
 
 /* The slow half of team_commit: looking further ahead, room in the log, learning, ringing. */
 bool team_commit_slowly(struct team *team, struct unit unit);
+void team_look_further(struct team *team);
 void team_published(struct team *team);
 
 /* Learns the units that have been committed since the last time: what all functions but the next
@@ -158,8 +159,9 @@ static TEAM_INLINE bool team_is_awaited(const struct team *team) {
  * issue it. Otherwise changes nothing. Never waits. */
 static inline bool team_commit(struct team *team, struct unit unit) {
   const struct known_unit *expected = *team->expected;
-  bool matches = unit.nmembers == expected->nmembers &&
-                 memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0;
+  bool matches =
+      unit.nmembers == expected->nmembers &&
+      memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0;
   if (!matches || !team_commit_expected(team))
     return team_commit_slowly(team, unit);
   if (team_is_awaited(team))

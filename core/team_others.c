@@ -136,8 +136,7 @@ bool team_is_between_iterations(struct team *team) {
 bool team_is_valid(const struct team *team) {
   const struct plane *plane = team->plane;
   return team->own == plane->logs[plane->rank] && team->head == atomic_load(&team->own->head) &&
-         team->head <= team->limit &&
-         team->expected >= team->foreseen &&
+         team->head <= team->limit && team->expected >= team->foreseen &&
          team->expected - team->foreseen <= (ptrdiff_t)TEAM_FORESEEN &&
          (team->foreseen[0] == &team_nothing || team->symbol_expected != SYMBOL_NONE) &&
          (!team->claimed || team->claim.nmembers == 0 || team->claim_hash != 0);

@@ -82,9 +82,9 @@ typedef uint32_t symbol_t;
 /* A unit that the table knows: what a commit compares and publishes. One cache line. Valid until
  * the next intern, which may forget the unit and give its place to another. */
 struct known_unit {
-  _Alignas(64) uint64_t hash;   /* unit_hash */
-  struct member *members;       /* &single, or allocated and owned by the table */
-  struct member single;         /* the member, if there is exactly one */
+  _Alignas(64) uint64_t hash; /* unit_hash */
+  struct member *members;     /* &single, or allocated and owned by the table */
+  struct member single;       /* the member, if there is exactly one */
   uint32_t nmembers;
   uint32_t coarse; /* see unit_table_coarse */
   symbol_t symbol; /* SYMBOL_NONE while the place is free */

@@ -19,9 +19,9 @@ _Static_assert(SLOTS == 1u << SLOT_BITS, "a symbol's low bits are its slot");
 
 struct unit_table {
   struct known_unit slots[SLOTS]; /* first: see unit_table_use */
-  uint32_t generation[SLOTS]; /* of the slot's last symbol */
-  uint16_t index[INDEX_SIZE]; /* slot + 1, or 0; linear probing */
-  uint32_t nslots;            /* slots below this have been used at least once */
+  uint32_t generation[SLOTS];     /* of the slot's last symbol */
+  uint16_t index[INDEX_SIZE];     /* slot + 1, or 0; linear probing */
+  uint32_t nslots;                /* slots below this have been used at least once */
   uint32_t hand;
 };
 

@@ -19,7 +19,7 @@ bool call_member(const struct call *call, const struct communicator *comm, struc
   /* Wrong on this rank alone: NCCL returns ncclInvalidArgument here, and the others must not take
    * it for a unit. Datatypes are numbered without gaps; a library may know more of them than this
    * one was built with. */
-  if ((unsigned)call->datatype > UINT8_MAX || (int)call->reduction < 0)
+  if ((unsigned)call->datatype > UINT8_MAX || call->reduction < 0)
     return false;
   if (has_root(call->kind) && (call->root < 0 || call->root >= comm->nranks))
     return false;
@@ -37,21 +37,22 @@ bool call_member(const struct call *call, const struct communicator *comm, struc
   return true;
 }
 
-ncclResult_t call_issue(const struct call *call) {
+static __attribute__((noinline)) ncclResult_t issue_other(const struct call *call) {
   const struct call c = *call;
   switch (c.kind) {
   case MEMBER_ALLREDUCE:
-    return real.AllReduce(c.send, c.receive, c.count, c.datatype, c.reduction, c.handle, c.stream);
+    return real.AllReduce(c.send, c.receive, c.count, c.datatype, (ncclRedOp_t)c.reduction,
+                          c.handle, c.stream);
   case MEMBER_BROADCAST:
     return real.Broadcast(c.send, c.receive, c.count, c.datatype, c.root, c.handle, c.stream);
   case MEMBER_REDUCE:
-    return real.Reduce(c.send, c.receive, c.count, c.datatype, c.reduction, c.root, c.handle,
-                       c.stream);
+    return real.Reduce(c.send, c.receive, c.count, c.datatype, (ncclRedOp_t)c.reduction, c.root,
+                       c.handle, c.stream);
   case MEMBER_ALLGATHER:
     return real.AllGather(c.send, c.receive, c.count, c.datatype, c.handle, c.stream);
   case MEMBER_REDUCESCATTER:
-    return real.ReduceScatter(c.send, c.receive, c.count, c.datatype, c.reduction, c.handle,
-                              c.stream);
+    return real.ReduceScatter(c.send, c.receive, c.count, c.datatype, (ncclRedOp_t)c.reduction,
+                              c.handle, c.stream);
   case MEMBER_ALLTOALL:
     return real.AlltoAll(c.send, c.receive, c.count, c.datatype, c.handle, c.stream);
   case MEMBER_GATHER:
@@ -63,8 +64,16 @@ ncclResult_t call_issue(const struct call *call) {
   case CALL_RECV:
     return real.Recv(c.receive, c.count, c.datatype, c.root, c.handle, c.stream);
   case CALL_DESTROY_OPERATOR:
-    return real.RedOpDestroy(c.reduction, c.handle);
+    return real.RedOpDestroy((ncclRedOp_t)c.reduction, c.handle);
   default:
     return ncclInternalError;
   }
+}
+
+/* The kind that there is most of goes past the table of jumps. */
+ncclResult_t call_issue(const struct call *call) {
+  if (call->kind != MEMBER_ALLREDUCE)
+    return issue_other(call);
+  return real.AllReduce(call->send, call->receive, call->count, call->datatype,
+                        (ncclRedOp_t)call->reduction, call->handle, call->stream);
 }

@@ -16,6 +16,9 @@
  * ncclRedOpDestroy must stay behind the calls that use the operator. */
 enum { CALL_SEND = 100, CALL_RECV, CALL_DESTROY_OPERATOR };
 
+#define NO_OPERATOR ((int)REDUCTION_NONE)
+
+/* 64 bytes: groups hold arrays of them. */
 struct call {
   const void *send;
   void *receive;
@@ -23,9 +26,10 @@ struct call {
   ncclComm_t handle;
   cudaStream_t stream;
   ncclDataType_t datatype;
-  ncclRedOp_t reduction;
-  int root; /* or the peer of Send and Recv; ROOT_NONE without */
-  int kind; /* enum member_kind, or one of the above */
+  int reduction; /* ncclRedOp_t, or NO_OPERATOR */
+  int root;      /* or the peer of Send and Recv; ROOT_NONE without */
+  int kind;      /* enum member_kind, or one of the above */
+  uint64_t unused;
 };
 
 /* The call as part of a unit of its communicator; false if it is none: point to point, count 0

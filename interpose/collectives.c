@@ -1,5 +1,5 @@
-/* The program's collectives and point to point calls: from NCCL's signatures to struct call, and the
- * long way of those that are not hot (hot.h).
+/* The program's collectives and point to point calls: from NCCL's signatures to struct call, and
+ * the long way of those that are not hot (hot.h).
  */
 #include "interpose/answer.h"
 #include "interpose/call.h"
@@ -36,8 +36,8 @@ static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
 
 /* What is expected, but not as far as the hot path looks. */
 static bool commits(struct communicator *comm, struct unit unit) {
-  struct seat *seat = hot_begin(comm->handle, &comm);
-  if (seat == NULL)
+  struct seat *seat;
+  if (!hot_begin(comm->handle, &comm, &seat))
     return false;
   struct team *team = comm->end->team;
   bool agreed = !team_must_attend(team) && team_commit(team, unit);
@@ -46,9 +46,6 @@ static bool commits(struct communicator *comm, struct unit unit) {
 }
 
 static ncclResult_t issue(const struct call *call) {
-  if (group_is_open())
-    return call->handle == NULL && group_open_real() == ncclSuccess ? call_issue(call)
-                                                                    : group_hold(call);
   struct communicator *comm = communicator_find(call->handle);
   struct member member;
   if (comm == NULL || !call_member(call, comm, &member))
@@ -58,32 +55,64 @@ static ncclResult_t issue(const struct call *call) {
   return issue_slowly(*call, comm, &member);
 }
 
-ncclResult_t join_AllReduce(const void *sendbuff, void *recvbuff, size_t count,
-                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                            cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_ALLREDUCE,
-                              .send = sendbuff,
-                              .receive = recvbuff,
-                              .count = count,
-                              .datatype = datatype,
-                              .reduction = op,
-                              .handle = comm,
-                              .root = ROOT_NONE,
-                              .stream = stream});
+static __attribute__((noinline)) ncclResult_t hold(const struct call *call) {
+  if (group_is_full() && !group_grow())
+    return ncclSystemError;
+  *group_hold() = *call;
+  group_calls.long_way |= call->kind == MEMBER_BROADCAST || call->kind >= CALL_SEND;
+  return ncclSuccess;
 }
 
-ncclResult_t join_Broadcast(const void *sendbuff, void *recvbuff, size_t count,
-                            ncclDataType_t datatype, int root, ncclComm_t comm,
-                            cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_BROADCAST,
-                              .send = sendbuff,
-                              .receive = recvbuff,
-                              .count = count,
-                              .datatype = datatype,
-                              .root = root,
-                              .handle = comm,
-                              .stream = stream});
+/* NCCL refuses a call without a communicator at once, in a group too. */
+static ncclResult_t issue_or_hold(const struct call *call) {
+  if (!group_is_open())
+    return issue(call);
+  if (call->handle != NULL)
+    return hold(call);
+  return group_open_real() == ncclSuccess ? call_issue(call) : ncclInternalError;
 }
+
+/* From the arguments of one function to struct call. hold_<name> writes it straight to where it is
+ * held back: that, too, is on the hot path. */
+#define CALL(name, parameters, arguments, ...)                                                     \
+  ncclResult_t join_##name parameters {                                                            \
+    return issue_or_hold(&(struct call)__VA_ARGS__);                                               \
+  }                                                                                                \
+  ncclResult_t hold_##name parameters;                                                             \
+  ncclResult_t hold_##name parameters {                                                            \
+    if (group_is_full())                                                                           \
+      return join_##name arguments;                                                                \
+    *group_hold() = (struct call)__VA_ARGS__;                                                      \
+    return ncclSuccess;                                                                            \
+  }
+
+CALL(AllReduce,
+     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+      ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, count, datatype, op, comm, stream),
+     {.kind = MEMBER_ALLREDUCE,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = op,
+      .handle = comm,
+      .root = ROOT_NONE,
+      .stream = stream})
+
+CALL(Broadcast,
+     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+      ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, count, datatype, root, comm, stream),
+     {.kind = MEMBER_BROADCAST,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = root,
+      .stream = stream})
 
 /* The same collective, in place. */
 ncclResult_t join_Bcast(void *buff, size_t count, ncclDataType_t datatype, int root,
@@ -91,103 +120,117 @@ ncclResult_t join_Bcast(void *buff, size_t count, ncclDataType_t datatype, int r
   return join_Broadcast(buff, buff, count, datatype, root, comm, stream);
 }
 
-ncclResult_t join_Reduce(const void *sendbuff, void *recvbuff, size_t count,
-                         ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
-                         cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_REDUCE,
-                              .send = sendbuff,
-                              .receive = recvbuff,
-                              .count = count,
-                              .datatype = datatype,
-                              .reduction = op,
-                              .root = root,
-                              .handle = comm,
-                              .stream = stream});
-}
+CALL(Reduce,
+     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+      int root, ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, count, datatype, op, root, comm, stream),
+     {.kind = MEMBER_REDUCE,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = op,
+      .handle = comm,
+      .root = root,
+      .stream = stream})
 
-ncclResult_t join_AllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
-                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_ALLGATHER,
-                              .send = sendbuff,
-                              .receive = recvbuff,
-                              .count = sendcount,
-                              .datatype = datatype,
-                              .handle = comm,
-                              .root = ROOT_NONE,
-                              .stream = stream});
-}
+CALL(AllGather,
+     (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
+      ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, sendcount, datatype, comm, stream),
+     {.kind = MEMBER_ALLGATHER,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = sendcount,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = ROOT_NONE,
+      .stream = stream})
 
-ncclResult_t join_ReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
-                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                                cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_REDUCESCATTER,
-                              .send = sendbuff,
-                              .receive = recvbuff,
-                              .count = recvcount,
-                              .datatype = datatype,
-                              .reduction = op,
-                              .handle = comm,
-                              .root = ROOT_NONE,
-                              .stream = stream});
-}
+CALL(ReduceScatter,
+     (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype,
+      ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, recvcount, datatype, op, comm, stream),
+     {.kind = MEMBER_REDUCESCATTER,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = recvcount,
+      .datatype = datatype,
+      .reduction = op,
+      .handle = comm,
+      .root = ROOT_NONE,
+      .stream = stream})
 
-ncclResult_t join_AlltoAll(const void *sendbuff, void *recvbuff, size_t count,
-                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_ALLTOALL,
-                              .send = sendbuff,
-                              .receive = recvbuff,
-                              .count = count,
-                              .datatype = datatype,
-                              .handle = comm,
-                              .root = ROOT_NONE,
-                              .stream = stream});
-}
+CALL(AlltoAll,
+     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
+      cudaStream_t stream),
+     (sendbuff, recvbuff, count, datatype, comm, stream),
+     {.kind = MEMBER_ALLTOALL,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = ROOT_NONE,
+      .stream = stream})
 
-ncclResult_t join_Gather(const void *sendbuff, void *recvbuff, size_t count,
-                         ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_GATHER,
-                              .send = sendbuff,
-                              .receive = recvbuff,
-                              .count = count,
-                              .datatype = datatype,
-                              .root = root,
-                              .handle = comm,
-                              .stream = stream});
-}
+CALL(Gather,
+     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+      ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, count, datatype, root, comm, stream),
+     {.kind = MEMBER_GATHER,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = root,
+      .stream = stream})
 
-ncclResult_t join_Scatter(const void *sendbuff, void *recvbuff, size_t count,
-                          ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = MEMBER_SCATTER,
-                              .send = sendbuff,
-                              .receive = recvbuff,
-                              .count = count,
-                              .datatype = datatype,
-                              .root = root,
-                              .handle = comm,
-                              .stream = stream});
-}
+CALL(Scatter,
+     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+      ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, count, datatype, root, comm, stream),
+     {.kind = MEMBER_SCATTER,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = root,
+      .stream = stream})
 
-ncclResult_t join_Send(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
-                       ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = CALL_SEND,
-                              .send = sendbuff,
-                              .count = count,
-                              .datatype = datatype,
-                              .root = peer,
-                              .handle = comm,
-                              .stream = stream});
-}
+CALL(Send,
+     (const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+      cudaStream_t stream),
+     (sendbuff, count, datatype, peer, comm, stream),
+     {.kind = CALL_SEND,
+      .send = sendbuff,
+      .receive = NULL,
+      .count = count,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = peer,
+      .stream = stream})
 
-ncclResult_t join_Recv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
-                       ncclComm_t comm, cudaStream_t stream) {
-  return issue(&(struct call){.kind = CALL_RECV,
-                              .receive = recvbuff,
-                              .count = count,
-                              .datatype = datatype,
-                              .root = peer,
-                              .handle = comm,
-                              .stream = stream});
-}
+CALL(Recv,
+     (void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+      cudaStream_t stream),
+     (recvbuff, count, datatype, peer, comm, stream),
+     {.kind = CALL_RECV,
+      .send = NULL,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = peer,
+      .stream = stream})
 
 /* A handle's number says that it is an operator of the user's: call_member needs no more. */
 ncclResult_t join_RedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
@@ -199,7 +242,7 @@ ncclResult_t join_RedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTy
  * ends: held-back calls go first. */
 ncclResult_t join_RedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   if (group_is_open())
-    return group_hold(&(struct call){
+    return issue_or_hold(&(struct call){
         .kind = CALL_DESTROY_OPERATOR, .reduction = op, .handle = comm, .root = ROOT_NONE});
   return real.RedOpDestroy(op, comm);
 }

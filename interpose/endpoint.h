@@ -23,7 +23,9 @@ struct seat {
   _Atomic(const void *) thread; /* endpoint_this_thread; NULL: free */
   _Atomic bool busy;            /* between endpoint_begin_commit and endpoint_end_commit */
 };
-#define ENDPOINT_SEATS 4 /* PyTorch uses two threads: the main one, and that of the backward pass */
+#define ENDPOINT_SEATS                                                                             \
+  4 /* PyTorch uses two threads: the main one, and that of the backward pass                       \
+     */
 
 /* This process's rank in one team. */
 struct endpoint {

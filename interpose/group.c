@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "interpose/answer.h"
 #include "interpose/handlers.h"
+#include "interpose/hot.h"
 #include "interpose/real.h"
 #include "interpose/roots.h"
 
@@ -17,13 +18,12 @@ struct expected {
 struct group {
   bool real_open;
   uint64_t driver;
-  struct call *calls;
-  size_t ncalls, room;
   struct expected *expected;
   size_t nexpected, expected_room;
   bool out_of_memory;
 };
 static _Thread_local struct group group;
+_Thread_local struct group_calls group_calls;
 
 static void *grown(void *array, size_t count, size_t *room, size_t size) {
   if (count < *room)
@@ -35,15 +35,16 @@ static void *grown(void *array, size_t count, size_t *room, size_t size) {
   return new;
 }
 
-ncclResult_t group_hold(const struct call *call) {
-  struct call *calls = grown(group.calls, group.ncalls, &group.room, sizeof(*calls));
+bool group_grow(void) {
+  size_t room = group_calls.room;
+  struct call *calls = grown(group_calls.calls, group_calls.count, &room, sizeof(*calls));
   if (calls == NULL) {
     group.out_of_memory = true;
-    return ncclSystemError;
+    return false;
   }
-  group.calls = calls;
-  group.calls[group.ncalls++] = *call;
-  return ncclSuccess;
+  group_calls.calls = calls;
+  group_calls.room = (uint32_t)room;
+  return true;
 }
 
 ncclResult_t group_open_real(void) {
@@ -98,8 +99,43 @@ struct agreement {
   uint32_t nwishes;
   struct member *members; /* of all wishes, one after the other */
   uint32_t *wish_of;      /* by call; none: not part of a unit */
+  size_t room;            /* calls that the three have room for */
 };
 #define NO_WISH UINT32_MAX
+
+/* Kept for the thread's next group. Empty while in use: a callback of the program could open a
+ * group on this thread. */
+static _Thread_local struct agreement kept;
+
+static void agreement_free(struct agreement *agreement) {
+  free(agreement->wishes);
+  free(agreement->members);
+  free(agreement->wish_of);
+}
+
+static bool agreement_take(struct agreement *agreement, size_t ncalls) {
+  *agreement = kept;
+  kept = (struct agreement){0};
+  agreement->nwishes = 0;
+  if (agreement->room >= ncalls)
+    return true;
+  agreement_free(agreement);
+  *agreement = (struct agreement){
+      .wishes = calloc(ncalls, sizeof(struct wish)),
+      .members = calloc(ncalls, sizeof(struct member)),
+      .wish_of = calloc(ncalls, sizeof(uint32_t)),
+      .room = ncalls,
+  };
+  if (agreement->wishes != NULL && agreement->members != NULL && agreement->wish_of != NULL)
+    return true;
+  agreement_free(agreement);
+  return false;
+}
+
+static void agreement_keep(struct agreement *agreement) {
+  agreement_free(&kept);
+  kept = *agreement;
+}
 
 static uint32_t wish_for(struct agreement *agreement, struct endpoint *end) {
   for (uint32_t i = 0; i < agreement->nwishes; i++)
@@ -129,7 +165,7 @@ static void sort_calls(struct agreement *agreement, const struct call *calls, si
   }
 }
 
-static ncclResult_t worse(ncclResult_t a, ncclResult_t b) {
+static __attribute__((noinline)) ncclResult_t worse(ncclResult_t a, ncclResult_t b) {
   return a != ncclSuccess && a != ncclInProgress ? a : b != ncclSuccess ? b : a;
 }
 
@@ -177,26 +213,78 @@ static void enter_all(const struct agreement *agreement) {
 }
 
 static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls) {
-  struct agreement agreement = {
-      .wishes = calloc(ncalls, sizeof(struct wish)),
-      .members = calloc(ncalls, sizeof(struct member)),
-      .wish_of = calloc(ncalls, sizeof(uint32_t)),
-  };
-  ncclResult_t result = ncclSystemError;
-  if (agreement.wishes != NULL && agreement.members != NULL && agreement.wish_of != NULL) {
-    sort_calls(&agreement, calls, ncalls);
-    enter_all(&agreement);
-    answer(agreement.wishes, agreement.nwishes);
-    result = issue_agreed(&agreement, calls, ncalls);
-    for (uint32_t i = 0; i < agreement.nwishes; i++)
-      endpoint_exit(agreement.wishes[i].end);
-  } else {
+  struct agreement agreement;
+  if (!agreement_take(&agreement, ncalls)) {
     log_line(LOG_LEVEL_ERROR, "out of memory in a group of %zu calls", ncalls);
+    return ncclSystemError;
   }
-  free(agreement.wishes);
-  free(agreement.members);
-  free(agreement.wish_of);
+  sort_calls(&agreement, calls, ncalls);
+  enter_all(&agreement);
+  answer(agreement.wishes, agreement.nwishes);
+  ncclResult_t result = issue_agreed(&agreement, calls, ncalls);
+  for (uint32_t i = 0; i < agreement.nwishes; i++)
+    endpoint_exit(agreement.wishes[i].end);
+  for (uint32_t i = 0; i < agreement.nwishes; i++)
+    for (struct communicator *comm = agreement.wishes[i].end->comms; comm != NULL;
+         comm = comm->next_in_team)
+      hot_remember(comm);
+  agreement_keep(&agreement);
   return result;
+}
+
+/* ---- groups that are hot ---- */
+
+/* Whether the calls are the unit that is expected in a team. */
+static bool is_expected(const struct endpoint *end, const struct call *calls, uint32_t ncalls) {
+  const struct known_unit *expected = *end->team->expected;
+  const struct member *member = expected->members;
+  ncclComm_t handle = NULL;
+  uint32_t tag = 0;
+  if (expected->nmembers != ncalls)
+    return false;
+  for (const struct call *call = calls; call < calls + ncalls; call++, member++) {
+    if (call->handle != handle) {
+      const struct communicator *comm = hot_place(call->handle)->comm;
+      if (comm == NULL || call->handle != comm->handle || comm->end != end)
+        return false;
+      handle = comm->handle;
+      tag = comm->tag;
+    }
+    if (member->kind != call->kind || member->count != call->count ||
+        member->datatype != (unsigned)call->datatype || member->reduction != call->reduction ||
+        member->root != call->root || member->comm != tag)
+      return false;
+  }
+  return true;
+}
+
+/* As hot_commit, for a whole group. */
+static bool commits(const struct call *calls, uint32_t ncalls) {
+  struct communicator *comm;
+  struct seat *seat;
+  if (!hot_begin(calls[0].handle, &comm, &seat))
+    return false;
+  struct team *team = comm->end->team;
+  if (*team->expected == &team_nothing)
+    team_look_further(team);
+  bool agreed = !team_must_attend(team) && is_expected(comm->end, calls, ncalls) &&
+                team_commit_expected(team);
+  if (agreed && team_is_awaited(team))
+    team_published(team);
+  endpoint_end_commit(seat);
+  return agreed;
+}
+
+static ncclResult_t issue_all(const struct call *calls, uint32_t ncalls) {
+  ncclResult_t result = real.GroupStart();
+  if (result != ncclSuccess)
+    return result;
+  for (const struct call *call = calls; call < calls + ncalls; call++) {
+    ncclResult_t issued = call_issue(call);
+    if (issued != ncclSuccess)
+      result = worse(result, issued);
+  }
+  return worse(result, real.GroupEnd());
 }
 
 ncclResult_t join_GroupStart(void) {
@@ -204,35 +292,44 @@ ncclResult_t join_GroupStart(void) {
   return ncclSuccess;
 }
 
-ncclResult_t join_GroupEnd(void) {
-  if (guard_thread.groups == 0)
-    return real.GroupEnd();
-  if (--guard_thread.groups > 0)
-    return ncclSuccess;
-  bool empty = !group.real_open && group.ncalls == 0;
+/* What is not hot: communicators made or ended in the group, and calls to be agreed on. */
+static __attribute__((noinline)) ncclResult_t end_slowly(void) {
+  uint32_t ncalls = group_calls.count;
+  bool empty = !group.real_open && ncalls == 0 && !group.out_of_memory;
   if (empty && real.GroupStart() == ncclSuccess)
     return real.GroupEnd();
-  size_t ncalls = group.ncalls;
-  group.ncalls = 0;
+  group_calls.count = 0;
+  group_calls.long_way = false;
   ncclResult_t result = end_real();
   group.driver = 0;
   bool failed = result != ncclSuccess && result != ncclInProgress;
   if (group.out_of_memory)
     failed = true, result = ncclSystemError;
   group.out_of_memory = false;
-  if (!failed && ncalls > 0) {
-    /* The array is ours while we may be parked: a callback of the program could open a group on
-     * this thread. */
-    struct call *calls = group.calls;
-    size_t room = group.room;
-    group.calls = NULL;
-    group.room = 0;
-    result = worse(result, agree_and_issue(calls, ncalls));
-    free(group.calls);
-    group.calls = calls;
-    group.room = room;
-  }
+  if (failed || ncalls == 0)
+    return result;
+  /* The array is ours while we may be parked: a callback of the program could open a group on this
+   * thread. */
+  struct group_calls held = group_calls;
+  group_calls = (struct group_calls){0};
+  result = worse(result, agree_and_issue(held.calls, ncalls));
+  free(group_calls.calls);
+  group_calls = (struct group_calls){held.calls, 0, held.room, false};
   return result;
+}
+
+ncclResult_t join_GroupEnd(void) {
+  if (guard_thread.groups == 0)
+    return real.GroupEnd();
+  if (--guard_thread.groups > 0)
+    return ncclSuccess;
+  uint32_t ncalls = group_calls.count;
+  bool calls_only = ncalls > 0 && !group_calls.long_way && !group.real_open && !group.out_of_memory;
+  if (!calls_only || !commits(group_calls.calls, ncalls))
+    return end_slowly();
+  group_calls.count = 0;
+  group.driver = 0;
+  return issue_all(group_calls.calls, ncalls);
 }
 
 ncclResult_t join_GroupSimulateEnd(ncclSimInfo_t *simInfo) {
@@ -241,9 +338,10 @@ ncclResult_t join_GroupSimulateEnd(ncclSimInfo_t *simInfo) {
   if (--guard_thread.groups > 0)
     return ncclSuccess;
   ncclResult_t result = group_open_real();
-  for (size_t i = 0; i < group.ncalls && result == ncclSuccess; i++)
-    result = call_issue(&group.calls[i]);
-  group.ncalls = 0;
+  for (size_t i = 0; i < group_calls.count && result == ncclSuccess; i++)
+    result = call_issue(&group_calls.calls[i]);
+  group_calls.count = 0;
+  group_calls.long_way = false;
   group.real_open = false;
   group.driver = 0;
   return worse(result, real.GroupSimulateEnd(simInfo));

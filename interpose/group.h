@@ -20,8 +20,25 @@ static inline bool group_is_open(void) {
   return guard_thread.groups > 0;
 }
 
-/* Holds a call back until the group's end. */
-ncclResult_t group_hold(const struct call *call);
+/* The calls held back by this thread. */
+struct group_calls {
+  struct call *calls;
+  uint32_t count, room;
+  bool long_way; /* among them is one that is never hot */
+};
+extern __attribute__((visibility("hidden"))) _Thread_local struct group_calls group_calls;
+
+/* Makes room for more calls. Without memory false, and the group's end will say so too. */
+bool group_grow(void);
+
+static inline bool group_is_full(void) {
+  return group_calls.count == group_calls.room;
+}
+
+/* Room for one more call, which is to be written there. Not if the group is full. */
+static inline struct call *group_hold(void) {
+  return &group_calls.calls[group_calls.count++];
+}
 
 /* Opens the real group, for a function that must be called inside it now. */
 ncclResult_t group_open_real(void);

@@ -57,7 +57,8 @@ static inline bool guard_acts(void) {
   return mode == GUARD_ON || (mode == GUARD_UNDECIDED && guard_decide());
 }
 
-/* Whether a call made now is passed through for certain; the rest of what guard_acts asks may wait. */
+/* Whether a call made now is passed through for certain; the rest of what guard_acts asks may wait.
+ */
 static inline bool guard_passes(void) {
   return guard_thread.depth > 0 ||
          atomic_load_explicit(&guard_mode, memory_order_relaxed) == GUARD_OFF;

@@ -13,12 +13,17 @@
 
 /* For each function that is HANDLED or HOT:
  *   ncclResult_t join_AllReduce(...)
+ * and for each that is HOT, called inside a group and without the guard, for a call that has a
+ * communicator:
+ *   ncclResult_t hold_AllReduce(...)
  * and for each that is OBSERVED, called after the real one, which must not block:
  *   void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t comm, ncclResult_t *asyncError)
  * where *asyncError is set only if result is ncclSuccess. */
 #define HANDLER_UNPACK(...) __VA_ARGS__
 #define HANDLER_HANDLED(name, parameters) ncclResult_t join_##name parameters;
-#define HANDLER_HOT HANDLER_HANDLED
+#define HANDLER_HOT(name, parameters)                                                              \
+  ncclResult_t join_##name parameters;                                                             \
+  ncclResult_t hold_##name parameters;
 #define HANDLER_UNFIT(name, parameters)
 #define HANDLER_OBSERVED(name, parameters)                                                         \
   void saw_##name(ncclResult_t result, HANDLER_UNPACK parameters);

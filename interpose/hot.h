@@ -50,25 +50,25 @@ void hot_forget(void);
 void hot_tell(ncclComm_t handle);
 
 /* Whether nobody but the calling thread is using the communicator, so that it may commit;
- * endpoint_end_commit ends that. NULL: take the long way. */
-static HOT_INLINE struct seat *hot_begin(ncclComm_t handle, struct communicator **comm) {
+ * endpoint_end_commit ends that. Otherwise take the long way. */
+static HOT_INLINE bool hot_begin(ncclComm_t handle, struct communicator **comm,
+                                 struct seat **seat) {
   const struct hot_communicator *hot = hot_place(handle);
-  struct seat *seat = hot->seat;
   *comm = hot->comm;
-  if (*comm == NULL || (*comm)->handle != handle ||
-      atomic_load_explicit(&(*comm)->state, memory_order_relaxed) != COMM_JOINED)
-    return NULL;
-  return endpoint_begin_commit((*comm)->end, seat) ? seat : NULL;
+  *seat = hot->seat;
+  return *comm != NULL && (*comm)->handle == handle &&
+         atomic_load_explicit(&(*comm)->state, memory_order_relaxed) == COMM_JOINED &&
+         endpoint_begin_commit((*comm)->end, *seat);
 }
 
-/* Compared as the arguments are passed, so what NCCL would refuse is never taken for what is
- * expected; operators of the user's take the long way. What is not a single collective has no kind
- * there. */
+/* For a thread that guard_is_open. Compared as the arguments are passed, so what NCCL would refuse
+ * is never taken for what is expected; operators of the user's take the long way. What is not a
+ * single collective has no kind there. */
 static HOT_INLINE enum hot hot_commit(enum member_kind kind, size_t count, ncclDataType_t datatype,
                                       int reduction, int root, ncclComm_t handle) {
   struct communicator *comm;
   struct seat *seat;
-  if (!guard_is_open() || (seat = hot_begin(handle, &comm)) == NULL)
+  if (!hot_begin(handle, &comm, &seat))
     return HOT_NOT;
   struct team *team = comm->end->team;
   const struct member *member = &(*team->expected)->single;

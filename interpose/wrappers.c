@@ -14,8 +14,8 @@
 #include "interpose/nccl_compat.h"
 #include "interpose/real.h"
 
-/* gcc reads an atomic that is called like any other variable; here, where guard_acts may not have looked, that would
- * be a race with the first call of another thread. */
+/* gcc reads an atomic that is called like any other variable; here, where guard_acts may not have
+ * looked, that would be a race with the first call of another thread. */
 #define PASS(name, arguments) atomic_load_explicit(&real.name, memory_order_acquire) arguments
 
 #define UNPACK(...) __VA_ARGS__
@@ -53,6 +53,12 @@
     guard_lower();                                                                                 \
     return result;                                                                                 \
   }                                                                                                \
+  /* In a group, or inside of NCCL. */                                                             \
+  static __attribute__((noinline)) ncclResult_t in_group_##name parameters {                       \
+    if (guard_passes())                                                                            \
+      return PASS(name, arguments);                                                                \
+    return comm != NULL ? hold_##name arguments : act_on_##name arguments;                         \
+  }                                                                                                \
   static __attribute__((noinline)) ncclResult_t tell_of_##name parameters {                        \
     guard_raise();                                                                                 \
     hot_tell(comm);                                                                                \
@@ -60,8 +66,7 @@
     guard_lower();                                                                                 \
     return result;                                                                                 \
   }                                                                                                \
-  __attribute__((visibility("default"))) ncclResult_t nccl##name parameters;                       \
-  ncclResult_t nccl##name parameters {                                                             \
+  static __attribute__((noinline)) ncclResult_t alone_##name parameters {                          \
     enum hot hot = HOT_##name;                                                                     \
     if (hot == HOT_NOT)                                                                            \
       return guard_passes() ? PASS(name, arguments) : act_on_##name arguments;                     \
@@ -71,6 +76,10 @@
     ncclResult_t result = real.name arguments;                                                     \
     guard_lower();                                                                                 \
     return result;                                                                                 \
+  }                                                                                                \
+  __attribute__((visibility("default"))) ncclResult_t nccl##name parameters;                       \
+  ncclResult_t nccl##name parameters {                                                             \
+    return guard_is_open() ? alone_##name arguments : in_group_##name arguments;                   \
   }
 
 #define WRAPPER_HANDLED(name, parameters, arguments)                                               \

@@ -60,7 +60,11 @@ static ncclResult_t watch(const char *name, ncclResult_t result) {
     act(#name);                                                                                    \
     return watch(#name, real.name arguments);                                                      \
   }
-#define DOUBLE_HOT DOUBLE_HANDLED
+#define DOUBLE_HOT(name, parameters, arguments)                                                    \
+  DOUBLE_HANDLED(name, parameters, arguments)                                                      \
+  ncclResult_t hold_##name parameters {                                                            \
+    return join_##name arguments;                                                                  \
+  }
 #define DOUBLE_UNFIT(name, parameters, arguments)
 #define DOUBLE_OBSERVED(name, parameters, arguments)
 #define DOUBLE_CALLED(name, parameters, arguments)
