@@ -8,6 +8,7 @@
  * where the locale says so, colours on a terminal only.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -17,7 +18,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COLUMNS = 66, LINE_MAX_BYTES = 16384, JOINS_SHOWN = 4, TRACE_VERSION_READ = 1 };
+enum { COLUMNS = 66, JOINS_SHOWN = 4, TRACE_VERSION_READ = 1 };
+
+/* Indices follow one another but for units that were refused, which leave no record. A record that
+ * lies further ahead than this is damaged. */
+enum { INDEX_GAP_MAX = 65536 };
 
 enum part { PART_NONE, PART_OWN, PART_SHADOW };
 
@@ -52,10 +57,11 @@ static const char *field(const char *line, const char *name) {
 
 static bool field_number(const char *line, const char *name, uint64_t *number) {
   const char *at = field(line, name);
-  char *end = NULL;
-  if (at != NULL)
-    *number = strtoull(at, &end, 10);
-  return end != at;
+  if (at == NULL || *at < '0' || *at > '9')
+    return false;
+  errno = 0;
+  *number = strtoull(at, NULL, 10);
+  return errno == 0;
 }
 
 static bool field_text(const char *line, const char *name, char *text, size_t size) {
@@ -97,45 +103,68 @@ static void track_put(struct track *track, uint64_t index, enum part part) {
     track->nparts = index + 1;
 }
 
-static void track_read_event(struct track *track, const char *line) {
+/* False if the line is damaged. */
+static bool track_read_event(struct track *track, const char *line) {
   char event[16];
   uint64_t index;
-  if (!field_text(line, "event", event, sizeof event) || !field_number(line, "index", &index))
-    return;
-  if (strcmp(event, "commit") == 0 || strcmp(event, "settle") == 0)
-    track_put(track, index, PART_OWN);
-  else if (strcmp(event, "shadow") == 0)
-    track_put(track, index, PART_SHADOW);
-  else if (strcmp(event, "fail") == 0)
+  if (!field_text(line, "event", event, sizeof event))
+    return false;
+  bool own = strcmp(event, "commit") == 0 || strcmp(event, "settle") == 0;
+  if (strcmp(event, "fail") == 0)
     track->failed = true;
+  else if (own || strcmp(event, "shadow") == 0) {
+    if (!field_number(line, "index", &index) || index > track->nparts + INDEX_GAP_MAX)
+      return false;
+    track_put(track, index, own ? PART_OWN : PART_SHADOW);
+  }
+  return true;
+}
+
+/* The next whole line, in memory that the caller frees; false at the end. What a full disk or a
+ * crash has cut off is counted as damaged. */
+static bool read_line(FILE *file, char **line, uint64_t *damaged) {
+  size_t size = 0;
+  ssize_t length;
+  free(*line);
+  *line = NULL;
+  while ((length = getline(line, &size, file)) > 0) {
+    if ((*line)[length - 1] == '\n' && strlen(*line) == (size_t)length)
+      return true;
+    ++*damaged;
+  }
+  return false;
 }
 
 static void read_file(const char *path) {
-  static char line[LINE_MAX_BYTES];
+  char *line = NULL;
   FILE *file = fopen(path, "r");
   struct track track = {0};
-  uint64_t rank, version;
+  uint64_t rank, version, damaged = 0;
   if (file == NULL)
     return;
-  if (fgets(line, sizeof line, file) != NULL && field_number(line, "version", &version) &&
-      version == TRACE_VERSION_READ && field_number(line, "rank", &rank) &&
+  if (read_line(file, &line, &damaged) && field_number(line, "version", &version) &&
+      version == TRACE_VERSION_READ && field_number(line, "rank", &rank) && rank <= INT_MAX &&
       field_text(line, "team", track.team, sizeof track.team)) {
     track.rank = (int)rank;
-    while (fgets(line, sizeof line, file) != NULL)
-      track_read_event(&track, line);
+    while (read_line(file, &line, &damaged))
+      damaged += !track_read_event(&track, line);
+    if (damaged > 0)
+      fprintf(stderr, "nccl-join-timeline: %s: %" PRIu64 " damaged lines are left out\n", path,
+              damaged);
     tracks = grown(tracks, (ntracks + 1) * sizeof *tracks);
     tracks[ntracks++] = track;
   } else {
     fprintf(stderr, "nccl-join-timeline: %s is not a trace of version %d\n", path,
             TRACE_VERSION_READ);
   }
+  free(line);
   fclose(file);
 }
 
 static int compare_tracks(const void *left, const void *right) {
   const struct track *a = left, *b = right;
   int teams = strcmp(a->team, b->team);
-  return teams != 0 ? teams : a->rank - b->rank;
+  return teams != 0 ? teams : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
 static bool read_folder(const char *folder) {
@@ -152,6 +181,16 @@ static bool read_folder(const char *folder) {
   if (ntracks > 0)
     qsort(tracks, ntracks, sizeof *tracks, compare_tracks);
   return ntracks > 0;
+}
+
+static void forget_tracks(void) {
+  for (size_t i = 0; i < ntracks; i++) {
+    free(tracks[i].parts);
+    free(tracks[i].joins);
+  }
+  free(tracks);
+  tracks = NULL;
+  ntracks = 0;
 }
 
 /* ---- drawing ---- */
@@ -242,5 +281,6 @@ int main(int argc, char **argv) {
         break;
     draw_team(&tracks[first], next - first);
   }
+  forget_tracks();
   return 0;
 }
