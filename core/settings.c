@@ -71,6 +71,7 @@ static const struct setting table[] = {
 #define TABLE_END (table + NSETTINGS)
 
 #define PREFIX "NCCL_JOIN_"
+#define VALUE_SHOWN 84 /* bytes of a value in an error's text, with its terminating zero */
 
 /* ---- text of bounded size ---- */
 
@@ -88,6 +89,22 @@ text_add(struct text *text, const char *format, ...) {
   va_end(arguments);
   if (length > 0)
     text->used += (size_t)length < room ? (size_t)length : room - 1;
+}
+
+/* The first length bytes of what a user has set, in a line of text: control characters as ?, and
+ * "..." where it does not fit. Returns bytes. */
+static const char *as_line(const char *value, size_t length, char *bytes, size_t size) {
+  static const char cut[] = "...";
+  bool fits = length < size;
+  if (!fits) {
+    length = size - sizeof(cut);
+    while (length > 0 && ((unsigned char)value[length] & 0xc0) == 0x80) /* a UTF-8 character */
+      length--;
+  }
+  for (size_t i = 0; i < length; i++)
+    bytes[i] = (char)((unsigned char)value[i] < ' ' || value[i] == 0x7f ? '?' : value[i]);
+  strcpy(bytes + length, fits ? "" : cut);
+  return bytes;
 }
 
 /* "1, 0", "0 to 1000000000 shadow iterations", "path": for messages and tables. */
@@ -267,8 +284,9 @@ static void end_line(struct text *text, size_t start) {
 
 static void add_wrong_value(struct text *text, const struct setting *setting, const char *value) {
   size_t start = text->used;
-  text_add(text, "%s%s=%.80s%s is not accepted.", start ? "\n" : "", setting->name, value,
-           strlen(value) > 80 ? "..." : "");
+  char shown[VALUE_SHOWN];
+  text_add(text, "%s%s=%s is not accepted.", start ? "\n" : "", setting->name,
+           as_line(value, strlen(value), shown, sizeof(shown)));
   add_nearest_word(text, setting, value);
   text_add(text, " Accepted: ");
   add_accepted(text, setting);
@@ -287,7 +305,7 @@ static bool is_known(const char *entry, size_t length) {
 
 static void add_unknown_name(struct text *text, const char *entry, size_t length) {
   char name[2 * WORD_MAX];
-  snprintf(name, sizeof(name), "%.*s", (int)length, entry);
+  as_line(entry, length, name, sizeof(name));
   size_t start = text->used;
   text_add(text, "%s%s is not known to this version of nccl-join.", start ? "\n" : "", name);
   add_nearest_name(text, name);
@@ -332,27 +350,32 @@ static const char *accepted(const struct setting *setting, char *bytes, size_t s
 }
 
 struct shown {
-  const char *value, *from;
+  char value[SETTINGS_PATH_SIZE];
+  const char *from;
 };
 
-static struct shown shown_value(const struct setting *setting, char *const *environment) {
+static void show(const struct setting *setting, char *const *environment, struct shown *shown) {
   const char *value = environment_value(environment, setting->name);
-  if (!value || !*value)
-    return (struct shown){or_none(setting->initial), "default"};
   struct settings scratch;
-  return (struct shown){value, store(setting, &scratch, value) ? "environment" : "WRONG"};
+  bool is_set = value && *value;
+  if (!is_set)
+    value = or_none(setting->initial);
+  as_line(value, strlen(value), shown->value, sizeof(shown->value));
+  shown->from = !is_set ? "default" : store(setting, &scratch, value) ? "environment" : "WRONG";
 }
 
 void settings_print(FILE *out, char *const *environment) {
   static const char *const columns = "%-20s  %-*s  %-11s  %-7s  %-36s  %s\n";
   int width = 7; /* of the column VALUE: paths can be long */
+  struct shown shown;
   for (const struct setting *setting = table; setting < TABLE_END; setting++) {
-    int length = (int)strlen(shown_value(setting, environment).value);
+    show(setting, environment, &shown);
+    int length = (int)strlen(shown.value);
     width = length > width ? length : width;
   }
   fprintf(out, columns, "SETTING", width, "VALUE", "FROM", "DEFAULT", "ACCEPTED", "MEANING");
   for (const struct setting *setting = table; setting < TABLE_END; setting++) {
-    struct shown shown = shown_value(setting, environment);
+    show(setting, environment, &shown);
     char text[128];
     fprintf(out, columns, setting->name, width, shown.value, shown.from, or_none(setting->initial),
             accepted(setting, text, sizeof(text)), setting->meaning);

@@ -180,6 +180,23 @@ Test(settings, error_text_never_leaves_its_buffer_and_is_whole_lines_after_the_f
   }
 }
 
+Test(settings, an_error_stays_one_line_whatever_the_value_holds) {
+  cr_expect_not(READ("NCCL_JOIN_LOSSY=a\nb\033[31m\x7f", "NCCL_JOIN_A\nB=1"));
+  cr_expect_eq(strncmp(error, "NCCL_JOIN_LOSSY=a?b?[31m? is not accepted.", 42), 0, "%s", error);
+  expect_mentions("\nNCCL_JOIN_A?B is not known");
+}
+
+Test(settings, a_long_value_is_cut_between_characters) {
+  char entry[256] = "NCCL_JOIN_LOSSY=x", shown[128] = "NCCL_JOIN_LOSSY=x";
+  for (int i = 0; i < 60; i++)
+    strcat(entry, "\xc3\xa9"); /* e acute */
+  for (int i = 0; i < 39; i++)
+    strcat(shown, "\xc3\xa9");
+  cr_expect_not(READ(entry));
+  strcat(shown, "... is not accepted");
+  expect_mentions(shown);
+}
+
 /* What a function prints, in a buffer that the next call overwrites. */
 static const char *printed(void (*print)(FILE *)) {
   static char text[16384];
@@ -201,6 +218,15 @@ Test(settings, the_table_for_people_shows_values_and_where_they_are_from) {
   cr_expect(strstr(text, "NCCL_JOIN_TRACE       (none)   default      (none) "), "%s", text);
   const char *accepted = strstr(text, "ACCEPTED"), *line = strchr(text, '\n') + 1;
   cr_expect_eq(strstr(line, "1, 0") - line, accepted - text, "columns are not aligned:\n%s", text);
+}
+
+static void print_controls(FILE *out) {
+  settings_print(out, (char *[]){"NCCL_JOIN_TRACE=a\nb", NULL});
+}
+
+Test(settings, the_table_for_people_has_one_line_for_each_setting) {
+  const char *text = printed(print_controls);
+  cr_expect(strstr(text, "\nNCCL_JOIN_TRACE       a?b      environment  (none) "), "%s", text);
 }
 
 Test(settings, the_table_for_the_readme_is_markdown) {
