@@ -1,0 +1,441 @@
+/* The agreed sequence beside peers that are hostile or dying: what is in their logs, claims, texts
+ * and marks is the input's, and so is a segment's file before a rank attaches to it.
+ *
+ * All ranks run here in turn. Those that are honest run the core as programs do; once the input has
+ * written to a rank's log, that rank is hostile and no longer runs. Whatever it has written, the
+ * honest ones must not read out of bounds, run for ever, or be handed a unit that nobody has
+ * published. While all are honest, they agree.
+ *
+ * Input: a byte for where the plane is (bit 0: in a file) and the number of ranks, what the file
+ * holds (segment_file.h), then steps (run_step).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plane_memory.h"
+#include "core/team.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/segment_file.h"
+
+enum { UNITS = 8, STEPS_MAX = 256, ROUNDS_MAX = 1024, POLLS_MAX = 64, MEMBERS = 4096 };
+
+/* ---- units ---- */
+
+/* Of one member, of several, of as many as can be described and of one more; 2 and 3 cannot be
+ * shadowed without spoiling them. */
+static struct unit units[UNITS];
+
+static void make_units(void) {
+  static struct member members[MEMBERS];
+  static const uint32_t sizes[UNITS] = {1, 1, 1, 2, 2, 7, UNIT_MEMBERS_MAX, UNIT_MEMBERS_MAX + 1};
+  uint32_t used = 0;
+  for (uint32_t i = 0; i < UNITS && units[i].nmembers == 0; i++) {
+    units[i] = (struct unit){&members[used], sizes[i]};
+    bool gathers = i == 2 || i == 3;
+    for (uint32_t j = 0; j < sizes[i]; j++)
+      members[used++] = (struct member){
+          .count = 100 * i + j % 3 + 1,
+          .root = ROOT_NONE,
+          .kind = gathers ? MEMBER_ALLGATHER : MEMBER_ALLREDUCE,
+          .reduction = gathers ? REDUCTION_NONE : 0,
+          .datatype = (uint8_t)(5 * i),
+      };
+  }
+}
+
+static bool spoils(void *context, struct unit unit, uint32_t rank) {
+  (void)context;
+  return unit.members[0].kind == MEMBER_ALLGATHER && rank % 2 == 0;
+}
+
+/* ---- ranks ---- */
+
+struct rank {
+  struct plane plane;
+  struct team *team; /* NULL: hostile */
+  struct unit claim;
+  uint32_t position; /* in the loop that a step makes all ranks run */
+  bool ended;
+};
+
+struct job {
+  struct rank ranks[SEGMENT_FILE_SLOTS];
+  uint32_t nranks, rounds;
+  bool all_honest;
+  struct plane_memory *memory;
+  struct segment *segment;
+};
+
+static void no_ring(struct plane *plane) {
+  atomic_fetch_add(&plane->team->bell, 1);
+}
+
+static void no_wait(struct plane *plane, uint32_t seen, unsigned milliseconds) {
+  (void)plane;
+  (void)seen;
+  (void)milliseconds;
+}
+
+static bool odd_ones_live(struct plane *plane, uint32_t rank) {
+  (void)plane;
+  return rank % 2 == 1;
+}
+
+static bool job_begin(struct job *job, struct input *input) {
+  uint8_t kind = input_byte(input);
+  bool in_file = kind & 1;
+  job->nranks = 1 + (kind >> 1) % SEGMENT_FILE_SLOTS;
+  job->all_honest = true;
+  /* In a file, slots 0 and 1 are free for a rank. */
+  uint32_t mine = (uint32_t)(kind >> 4) % (job->nranks < 2 ? job->nranks : 2);
+  struct plane *plane;
+  if (in_file) {
+    plane = segment_file_attach(input, mine, job->nranks, &job->segment);
+  } else {
+    job->memory = plane_memory_create(job->nranks);
+    FUZZ_CHECK(job->memory != NULL);
+    plane = plane_memory_rank(job->memory, mine);
+    for (uint32_t rank = 0; rank < job->nranks; rank++) /* as new memory of a segment is */
+      memset((void *)plane->logs[rank], 0, sizeof(struct plane_log));
+  }
+  if (plane == NULL)
+    return false;
+  for (uint32_t rank = 0; rank < job->nranks; rank++) {
+    struct plane other = {rank,    job->nranks, plane->team,  plane->logs,
+                          no_ring, no_wait,     odd_ones_live};
+    job->ranks[rank].plane = rank == mine ? *plane : other;
+    struct team *team = team_create(rank == mine ? plane : &job->ranks[rank].plane);
+    FUZZ_CHECK(team != NULL);
+    team->is_lossy = spoils;
+    job->ranks[rank].team = team;
+  }
+  return true;
+}
+
+static void job_end(struct job *job) {
+  for (uint32_t rank = 0; rank < job->nranks; rank++)
+    team_destroy(job->ranks[rank].team);
+  segment_file_detach(job->segment);
+  plane_memory_destroy(job->memory);
+}
+
+/* ---- what must hold ---- */
+
+/* Somebody has published the unit at an index: passed it, or claims it there. */
+static bool is_published(const struct team *team, uint64_t index, uint64_t hash) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    if (rank == team->plane->rank)
+      continue;
+    if (atomic_load(&log->head) > index &&
+        atomic_load(&log->entries[index % PLANE_RING].hash) == hash)
+      return true;
+    if (atomic_load(&log->claim) == index + 1 && atomic_load(&log->claim_hash) == hash)
+      return true;
+  }
+  return false;
+}
+
+static uint64_t own_hash(const struct team *team, uint64_t index) {
+  return atomic_load(&team->own->entries[index % PLANE_RING].hash);
+}
+
+static void check_shadow(const struct team *team, struct unit unit) {
+  FUZZ_CHECK(unit.nmembers >= 1 && unit.nmembers <= UNIT_MEMBERS_MAX);
+  uint64_t hash = unit_hash(unit);
+  FUZZ_CHECK(hash == own_hash(team, team_index(team)));
+  FUZZ_CHECK(is_published(team, team_index(team), hash));
+}
+
+/* Honest ranks that have only met honest ones have the same unit at every index that both logs
+ * hold. */
+static void check_agreement(const struct job *job) {
+  const struct team *first = job->ranks[0].team;
+  for (uint32_t rank = 1; job->all_honest && rank < job->nranks; rank++) {
+    const struct team *other = job->ranks[rank].team;
+    uint64_t end = first->head < other->head ? first->head : other->head;
+    uint64_t ahead = first->head > other->head ? first->head : other->head;
+    uint64_t begin = ahead > PLANE_RING ? ahead - PLANE_RING : 0;
+    for (uint64_t index = begin; index < end; index++)
+      FUZZ_CHECK(own_hash(first, index) == own_hash(other, index));
+  }
+}
+
+/* ---- a rank's program ---- */
+
+static void rank_fail(struct rank *rank) {
+  FUZZ_CHECK(rank->team->failure != FAILURE_NONE);
+  FUZZ_CHECK(rank->team->failure_rank < rank->plane.nranks);
+  team_find_culprit(rank->team);
+  FUZZ_CHECK(rank->team->failure_rank < rank->plane.nranks);
+  team_give_up(rank->team);
+  team_end(rank->team, RANK_FAILED);
+  rank->ended = true;
+}
+
+static void rank_poll(struct rank *rank, bool waits) {
+  struct team *team = rank->team;
+  for (int i = 0; i < POLLS_MAX && !rank->ended; i++) {
+    struct unit unit;
+    bool claimed = team->claimed;
+    enum team_verdict verdict = waits ? team_wait(team, &unit, 0) : team_poll(team, &unit);
+    FUZZ_CHECK(team_is_valid(team));
+    switch (verdict) {
+    case TEAM_PARKED:
+      return;
+    case TEAM_SHADOW:
+      check_shadow(team, unit);
+      break;
+    case TEAM_REAL:
+    case TEAM_REFUSED:
+      FUZZ_CHECK(claimed && !team->claimed && rank->claim.nmembers > 0);
+      FUZZ_CHECK(own_hash(team, team_index(team)) == unit_hash(rank->claim));
+      return;
+    case TEAM_LEFT:
+      FUZZ_CHECK(claimed && rank->claim.nmembers == 0);
+      team_end(team, RANK_DONE);
+      rank->ended = true;
+      return;
+    case TEAM_FAILED:
+      rank_fail(rank);
+      return;
+    }
+  }
+}
+
+static void rank_claim(struct rank *rank, struct unit unit, uint32_t flags) {
+  rank->claim = unit;
+  if (unit.nmembers == 0)
+    team_claim_leave(rank->team);
+  else
+    team_claim(rank->team, unit, flags);
+  rank_poll(rank, false);
+}
+
+/* Issues a unit, or waits for the one before. */
+static bool rank_issue(struct rank *rank, struct unit unit, uint32_t flags) {
+  if (rank->ended || rank->team == NULL)
+    return false;
+  if (rank->team->claimed)
+    rank_poll(rank, false);
+  if (rank->ended || rank->team->claimed)
+    return false;
+  if (!team_commit(rank->team, unit))
+    rank_claim(rank, unit, flags);
+  return true;
+}
+
+/* Everything else that a rank may ask or say. */
+static void rank_ask(struct rank *rank, struct input *input) {
+  struct team *team = rank->team;
+  struct lossy_event event;
+  bool active[SEGMENT_FILE_SLOTS];
+  uint64_t back = input_byte(input);
+  switch (input_byte(input) % 8) {
+  case 0:
+    team_report_lossy(team, MEMBER_ALLGATHER);
+    break;
+  case 1:
+    for (uint32_t i = 0; team_events(team, &event); i++)
+      FUZZ_CHECK(event.rank < team->plane->nranks && i < team->plane->nranks);
+    FUZZ_CHECK(!team_must_attend(team));
+    break;
+  case 2:
+    if (back < team->head)
+      (void)team_active(team, team->head - 1 - back, active);
+    break;
+  case 3:
+    team_wait_others(team, team->head, 0);
+    break;
+  case 4:
+    team_look_for_the_dead(team);
+    break;
+  case 5:
+    team_say_leaving(team, back & 1);
+    (void)team_all_leaving(team);
+    break;
+  case 6:
+    (void)team_is_between_iterations(team);
+    (void)team_refused_for(team);
+    break;
+  default:
+    rank_poll(rank, true);
+    break;
+  }
+}
+
+/* ---- steps ---- */
+
+/* A value that is likely to do harm: near an index, a hash, a position. */
+static uint64_t some_value(const struct job *job, struct input *input) {
+  uint8_t kind = input_byte(input);
+  int8_t delta = (int8_t)input_byte(input);
+  const struct plane *plane = &job->ranks[kind % job->nranks].plane;
+  const struct plane_log *log = plane->logs[plane->rank];
+  uint64_t head = atomic_load(&log->head);
+  switch (kind / 32) {
+  case 0:
+    return head + (uint64_t)delta;
+  case 1:
+    return unit_hash(units[(uint8_t)delta % UNITS]);
+  case 2:
+    return (uint64_t)delta;
+  case 3:
+    return atomic_load(&log->claim_text) + (uint64_t)delta;
+  case 4:
+    return head + (uint64_t)delta * 256;
+  case 5:
+    return atomic_load(&log->entries[(head + (uint64_t)delta) % PLANE_RING].hash);
+  case 6:
+    return units[(uint8_t)delta % UNITS].nmembers + (uint64_t)(delta < 0);
+  default:
+    return input_long(input);
+  }
+}
+
+/* Writes into the log of a rank, which is hostile from here on, or what all share. */
+static void spoil(struct job *job, struct input *input) {
+  uint32_t number = input_byte(input) % job->nranks;
+  uint8_t field = input_byte(input);
+  uint64_t value = some_value(job, input);
+  struct rank *rank = &job->ranks[number];
+  struct plane_log *log = rank->plane.logs[number];
+  job->all_honest = false;
+  if (field % 32 >= 30) {
+    atomic_store(&rank->plane.team->attention, value);
+    return;
+  }
+  team_destroy(rank->team);
+  rank->team = NULL;
+  uint64_t at = atomic_load(&job->ranks[field / 32 % job->nranks].plane.logs[number]->head);
+  struct plane_entry *entry = &log->entries[at % PLANE_RING];
+  switch (field % 32) {
+  case 0:
+  case 1:
+    atomic_store(&log->head, value);
+    break;
+  case 2:
+    atomic_store(&log->claim, value);
+    break;
+  case 3:
+    atomic_store(&log->claim_hash, value);
+    break;
+  case 4:
+    atomic_store(&log->claim_bytes, value);
+    break;
+  case 5:
+    atomic_store(&log->claim_text, (uint32_t)value);
+    break;
+  case 6:
+    atomic_store(&log->claim_flags, (uint32_t)value);
+    break;
+  case 7:
+    atomic_store(&log->state, (uint32_t)value);
+    break;
+  case 8:
+    atomic_store(&log->leaving, (uint32_t)value);
+    break;
+  case 9:
+    atomic_store(&log->lossy_count, (uint32_t)value);
+    break;
+  case 10:
+    atomic_store(&log->lossy_index, value);
+    break;
+  case 11:
+    atomic_store(&log->lossy_kind, (uint32_t)value);
+    break;
+  case 12:
+    atomic_store(&log->refused_for, (uint32_t)value);
+    break;
+  case 13:
+    atomic_store(&log->failed_index, value);
+    break;
+  case 14:
+  case 15:
+    atomic_store(&entry->hash, value);
+    break;
+  case 16:
+    atomic_store(&entry->reals, (uint32_t)value);
+    break;
+  case 17:
+    atomic_store(&entry->run_start, (uint32_t)value);
+    break;
+  case 18:
+  case 19:
+    atomic_store(&entry->flags, (uint32_t)value);
+    break;
+  default:
+    atomic_store(&log->text[(atomic_load(&log->claim_text) + field % 32 - 20) % (PLANE_TEXT / 8)],
+                 value);
+    break;
+  }
+}
+
+/* The whole ring of a hostile rank is one entry, and its head is anywhere. */
+static void flood(struct job *job, struct input *input) {
+  uint32_t number = input_byte(input) % job->nranks;
+  struct rank *rank = &job->ranks[number];
+  struct plane_log *log = rank->plane.logs[number];
+  uint64_t hash = some_value(job, input), head = some_value(job, input);
+  uint32_t flags = input_word(input);
+  job->all_honest = false;
+  team_destroy(rank->team);
+  rank->team = NULL;
+  for (uint32_t i = 0; i < PLANE_RING; i++) {
+    atomic_store(&log->entries[i].hash, hash);
+    atomic_store(&log->entries[i].flags, flags);
+  }
+  atomic_store(&log->head, head);
+}
+
+/* All honest ranks run a loop together, each as far as it comes: what learners learn from. */
+static void run_loop(struct job *job, struct input *input) {
+  uint32_t rounds = input_byte(input), first = input_byte(input), length = 1 + first / 8 % 4;
+  for (uint32_t i = 0; i < job->nranks; i++)
+    job->ranks[i].position = 0;
+  for (uint32_t round = 0; round < rounds && job->rounds < ROUNDS_MAX; round++, job->rounds++)
+    for (uint32_t i = 0; i < job->nranks; i++) {
+      struct rank *rank = &job->ranks[i];
+      rank->position += rank_issue(rank, units[(first + rank->position % length) % 6], 0);
+    }
+}
+
+static void run_step(struct job *job, struct input *input) {
+  uint8_t step = input_byte(input);
+  struct rank *rank = &job->ranks[step / 16 % job->nranks];
+  uint8_t which = step % 16;
+  if (which == 0) {
+    run_loop(job, input);
+  } else if (which <= 2) {
+    spoil(job, input);
+  } else if (which == 3) {
+    flood(job, input);
+  } else if (rank->team == NULL || rank->ended) {
+    return;
+  } else if (which <= 8) {
+    uint8_t unit = input_byte(input);
+    rank_issue(rank, units[unit % UNITS], unit & 64 ? CLAIM_STRICT : 0);
+  } else if (which <= 11) {
+    rank_poll(rank, false);
+  } else if (which <= 13) {
+    rank_ask(rank, input);
+  } else if (!rank->team->claimed && which == 14) {
+    rank_claim(rank, (struct unit){NULL, 0}, 0);
+  } else if (which == 15) {
+    team_give_up(rank->team);
+    team_end(rank->team, RANK_FAILED);
+    rank->ended = true;
+  }
+}
+
+void fuzz_segment(const uint8_t *bytes, size_t size) {
+  struct input input = {bytes, size};
+  struct job job = {0};
+  make_units();
+  if (job_begin(&job, &input)) {
+    for (int step = 0; step < STEPS_MAX && input.size > 0; step++)
+      run_step(&job, &input);
+    check_agreement(&job);
+  }
+  job_end(&job);
+}
