@@ -339,13 +339,14 @@ static enum team_verdict pass(struct team *team, struct unit unit, uint64_t hash
  * rank's log, or, where it only shadowed the unit, in the log of the rank it had it from (which may
  * not have passed the index itself yet, and then still claims it). */
 static bool find_text(const struct team *team, uint32_t *rank, uint32_t flags, uint32_t *position) {
+  uint32_t source = flags >> ENTRY_FLAG_BITS;
   if (flags & ENTRY_REAL) {
-    *position = flags >> ENTRY_FLAG_BITS;
+    *position = source;
     return true;
   }
-  *rank = flags >> ENTRY_FLAG_BITS;
-  if (*rank >= team->plane->nranks)
+  if (source >= team->plane->nranks)
     return false;
+  *rank = source;
   const struct plane_log *log = team->plane->logs[*rank];
   if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head) {
     *position = atomic_load_explicit(&log->claim_text, memory_order_acquire);
@@ -360,12 +361,24 @@ static bool find_text(const struct team *team, uint32_t *rank, uint32_t flags, u
   return (flags & ENTRY_REAL) != 0;
 }
 
+/* No rank runs so far ahead that its ring has turned past our index: who believed that it does
+ * would follow for ever what is in the ring. And units are refused for ranks that there are. */
+static bool is_possible(const struct team *team, const struct plane_log *log, uint32_t flags) {
+  uint64_t head = atomic_load_explicit(&log->head, memory_order_relaxed);
+  return head - team->head <= PLANE_RUN_AHEAD &&
+         (!(flags & ENTRY_REFUSED) || LOAD(log->refused_for) < team->plane->nranks);
+}
+
 /* Takes G[head] over from a rank that has passed it. */
 static enum team_verdict follow(struct team *team, uint32_t rank, const struct plane_entry *entry,
                                 struct unit *unit) {
   uint32_t flags = LOAD(entry->flags), position;
   uint64_t expected = LOAD(entry->hash), hash = 0;
   enum read_result read = READ_UNIT;
+  if (!is_possible(team, team->plane->logs[rank], flags)) {
+    team_fail(team, FAILURE_CORRUPT, rank, team->head);
+    return TEAM_FAILED;
+  }
   if (flags & ENTRY_REFUSED)
     STORE(team->own->refused_for, LOAD(team->plane->logs[rank]->refused_for));
   if (flags & ENTRY_LEAVE) {
