@@ -64,7 +64,7 @@ char *input_text(struct input *input, size_t most) {
 
 /* ---- the folder ---- */
 
-static char folder[64];
+static char folder[256];
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk) {
   (void)status;
@@ -79,7 +79,9 @@ static void remove_folder(void) {
 
 const char *fuzz_folder(void) {
   if (folder[0] == '\0') {
-    strcpy(folder, "/tmp/nccl-join-fuzz-XXXXXX");
+    const char *parent = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%.200s/nccl-join-fuzz-XXXXXX",
+             parent != NULL ? parent : "/tmp");
     FUZZ_CHECK(mkdtemp(folder) != NULL);
     atexit(remove_folder);
   }

@@ -8,7 +8,7 @@ FUZZ_TARGETS = settings records segment
 FUZZ_SECONDS = 60
 FUZZ_CC = clang
 FUZZ_BUILD = build-fuzz
-FUZZ_CFLAGS = -std=c17 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -pthread -I. -MMD -MP \
+FUZZ_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARNINGS) -Wno-missing-prototypes -O1 -g -fno-omit-frame-pointer -pthread -I. -MMD -MP \
               -DNCCL_JOIN_VERSION='"$(VERSION)"' -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 FUZZ_SOURCES = $(CORE_SOURCES) $(filter-out %/libfuzzer.c %/test_corpus.c,$(wildcard tests/fuzz/*.c))
 

@@ -70,6 +70,12 @@ static void no_ring(struct plane *plane) {
   atomic_fetch_add(&plane->team->bell, 1);
 }
 
+static bool no_spin(struct plane *plane, uint64_t *since) {
+  (void)plane;
+  (void)since;
+  return false;
+}
+
 static void no_wait(struct plane *plane, uint32_t seen, unsigned milliseconds) {
   (void)plane;
   (void)seen;
@@ -101,8 +107,12 @@ static bool job_begin(struct job *job, struct input *input) {
   if (plane == NULL)
     return false;
   for (uint32_t rank = 0; rank < job->nranks; rank++) {
-    struct plane other = {rank,    job->nranks, plane->team,  plane->logs,
-                          no_ring, no_wait,     odd_ones_live};
+    struct plane other = *plane;
+    other.rank = rank;
+    other.ring = no_ring;
+    other.spin = no_spin;
+    other.wait = no_wait;
+    other.alive = odd_ones_live;
     job->ranks[rank].plane = rank == mine ? *plane : other;
     struct team *team = team_create(rank == mine ? plane : &job->ranks[rank].plane);
     FUZZ_CHECK(team != NULL);
@@ -188,6 +198,7 @@ static void rank_poll(struct rank *rank, bool waits) {
       break;
     case TEAM_REAL:
     case TEAM_REFUSED:
+      FUZZ_CHECK(verdict == TEAM_REAL || team_refused_for(team) < team->plane->nranks);
       FUZZ_CHECK(claimed && !team->claimed && rank->claim.nmembers > 0);
       FUZZ_CHECK(own_hash(team, team_index(team)) == unit_hash(rank->claim));
       return;

@@ -15,7 +15,7 @@
 
 static const char name[] = "00112233445566778899aabbccddeeff";
 
-static char kept[128], named[SEGMENT_PATH_SIZE]; /* two names of the file; only one stays */
+static char kept[300], named[SEGMENT_PATH_SIZE]; /* two names of the file; only one stays */
 static int file = -1;
 static unsigned char *base;
 
