@@ -1,5 +1,6 @@
 # Tests: one Criterion program per folder, run by `make check`.
 #   tests/unit        core and pure parts of hooks, no process needed
+#   tests/fuzz        the corpus of the fuzz targets
 #   tests/simulation  random programs through the core, in memory
 #   tests/hooks       shadows against recording doubles and the loopback
 #   tests/interpose   export list, resolver, exit paths, the real libnccl without a GPU
@@ -48,7 +49,7 @@ ifneq ($(CUDA12_INCLUDE),)
 all: loopback
 endif
 
-CHECKS = unit simulation interpose tools join
+CHECKS = unit simulation fuzz interpose tools join
 # These call the stand-ins themselves.
 LOOPBACK_CHECKS = $(BUILD)/check/hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
 CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)

@@ -9,7 +9,6 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@
 
 int timeline_main(int argc, char **argv); /* tools/timeline.c */
 
-enum { TEXTS_MAX = 32, EVENTS_MAX = 64, FILES_MAX = 8, ROW_MAX = 91 };
+enum { PATH_SIZE = 1024, TEXTS_MAX = 32, EVENTS_MAX = 64, FILES_MAX = 8, ROW_MAX = 91 };
 
 static bool is_control(char c) {
   return (unsigned char)c < ' ' || c == 0x7f;
@@ -84,8 +83,8 @@ static void fuzz_log(struct input *input) {
 /* ---- files ---- */
 
 static const char *trace_folder(void) {
-  static char path[PATH_MAX];
-  snprintf(path, sizeof path, "%s/traces", fuzz_folder());
+  static char path[PATH_SIZE / 2];
+  snprintf(path, sizeof path, "%.400s/traces", fuzz_folder());
   return path;
 }
 
@@ -95,7 +94,7 @@ static void find_file(char *path, size_t size) {
   *path = '\0';
   for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;)
     if (entry->d_name[0] != '.')
-      snprintf(path, size, "%s/%s", trace_folder(), entry->d_name);
+      snprintf(path, size, "%.500s/%.500s", trace_folder(), entry->d_name);
   if (directory != NULL)
     closedir(directory);
 }
@@ -118,7 +117,7 @@ static void write_whole(const char *path, const void *bytes, size_t size) {
 }
 
 static void remove_files(void) {
-  char path[PATH_MAX];
+  char path[PATH_SIZE];
   for (find_file(path, sizeof path); *path != '\0'; find_file(path, sizeof path))
     FUZZ_CHECK(unlink(path) == 0);
 }
@@ -127,7 +126,7 @@ static void remove_files(void) {
 
 /* Reads the folder, ends with 0 or 1, and draws in plain characters. */
 static void run_timeline(void) {
-  char program[] = "nccl-join-timeline", folder[PATH_MAX];
+  char program[] = "nccl-join-timeline", folder[PATH_SIZE];
   snprintf(folder, sizeof folder, "%s", trace_folder());
   setenv("LC_ALL", "C", 1);
   capture_begin(STDOUT_FILENO);
@@ -146,12 +145,12 @@ static void run_timeline(void) {
 }
 
 static void fuzz_files(struct input *input) {
-  char path[PATH_MAX];
+  char path[PATH_SIZE];
   mkdir(trace_folder(), 0700);
   for (int i = 0; i < FILES_MAX && input->size > 0; i++) {
     const uint8_t *end = memchr(input->bytes, 0xff, input->size);
     size_t size = end != NULL ? (size_t)(end - input->bytes) : input->size;
-    snprintf(path, sizeof path, "%s/rank-%d.host.1.jsonl", trace_folder(), i);
+    snprintf(path, sizeof path, "%.500s/rank-%d.host.1.jsonl", trace_folder(), i);
     write_whole(path, input->bytes, size);
     input->bytes += size + (end != NULL);
     input->size -= size + (end != NULL);
@@ -268,7 +267,7 @@ static void damage(struct input *input, const char *path, char *text, size_t siz
 }
 
 static void fuzz_trace(struct input *input) {
-  char *units[EVENTS_MAX] = {NULL}, path[PATH_MAX];
+  char *units[EVENTS_MAX] = {NULL}, path[PATH_SIZE];
   bool limited;
   int n = write_trace(input, units, &limited);
   size_t size;

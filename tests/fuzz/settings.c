@@ -18,8 +18,8 @@ enum { ENTRIES_MAX = 64, ERROR_ROOM = 1 << 20 };
 
 /* What a string writes to a stream, allocated. */
 static char *printed_environment(char **environment) {
-  char *text = NULL;
-  size_t size = 0;
+  static char *text; /* gcc takes a local one for what the stream still points to */
+  static size_t size;
   FILE *stream = open_memstream(&text, &size);
   FUZZ_CHECK(stream != NULL);
   settings_print(stream, environment);
