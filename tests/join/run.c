@@ -132,9 +132,13 @@ static pid_t start(const struct command *command, int output, int errors) {
   _exit(127);
 }
 
-/* Kills what is left of a run: children of this process, and theirs once they become ours. */
-static void kill_the_rest(void) {
+/* Kills what is left of a run: children of this process, and theirs once they become ours. Returns
+ * how many there were. */
+static int kill_the_rest(void) {
+  int left = 0;
   for (;;) {
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+      ; /* they had ended by themselves */
     FILE *children = fopen("/proc/thread-self/children", "r");
     char list[4096] = "", *rest = list;
     if (children == NULL || fgets(list, sizeof list, children) == NULL)
@@ -142,8 +146,8 @@ static void kill_the_rest(void) {
     if (children != NULL)
       fclose(children);
     if (*list == '\0')
-      return;
-    for (long pid; (pid = strtol(rest, &rest, 10)) > 0;)
+      return left;
+    for (long pid; (pid = strtol(rest, &rest, 10)) > 0; left++)
       kill((pid_t)pid, SIGKILL);
     while (waitpid(-1, NULL, 0) > 0)
       ;
@@ -191,67 +195,95 @@ static bool reader_follow(struct reader *reader, double until) {
   return true;
 }
 
-/* Lets the processes go on until a time, then ends them; fills the result. */
-static void follow(struct run *result, const pid_t *processes, int nprocesses,
-                   struct reader *reader, double until) {
-  result->timed_out = !reader_follow(reader, until);
-  if (result->timed_out) {
-    for (int i = 0; i < nprocesses; i++)
-      kill(-processes[i], SIGTERM);
-    reader_follow(reader, now_s() + grace_s);
-    for (int i = 0; i < nprocesses; i++)
-      kill(-processes[i], SIGKILL);
-  }
-  for (int i = 0; i < nprocesses; i++) {
-    int status = 0;
-    waitpid(processes[i], &status, 0);
-    result->rank_status[i] = exit_status(status);
-    if (result->rank_status[i] > result->status)
-      result->status = result->rank_status[i];
-  }
-  kill_the_rest();
-  reader_follow(reader, now_s() + grace_s);
-}
+/* ---- from start to end ---- */
 
-static struct run *run_commands(const struct command *commands, int ncommands, double limit_s) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  struct run *result = calloc(1, sizeof *result);
-  int output[2], errors[2];
-  cr_assert(result != NULL && pipe2(output, O_CLOEXEC) == 0 && pipe2(errors, O_CLOEXEC) == 0);
-  double begin = now_s();
+struct running {
+  struct run *result;
+  struct reader reader;
   pid_t processes[RUN_RANKS_MAX];
+  int nprocesses;
+  double begin, limit_s;
+};
+
+static struct running *start_commands(const struct command *commands, int ncommands,
+                                      double limit_s) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  struct running *running = calloc(1, sizeof *running);
+  int output[2], errors[2];
+  cr_assert(running != NULL && pipe2(output, O_CLOEXEC) == 0 && pipe2(errors, O_CLOEXEC) == 0);
+  running->result = calloc(1, sizeof *running->result);
+  running->begin = now_s();
+  running->limit_s = limit_s > 0 ? limit_s : standard_limit_s;
+  running->nprocesses = ncommands;
   for (int i = 0; i < ncommands; i++)
-    processes[i] = start(&commands[i], output[1], errors[1]);
+    running->processes[i] = start(&commands[i], output[1], errors[1]);
   close(output[1]);
   close(errors[1]);
-
-  struct reader reader = {.files = {output[0], errors[0]}, .texts = {calloc(1, 1), calloc(1, 1)}};
-  follow(result, processes, ncommands, &reader, begin + limit_s);
-  result->output = reader.texts[0];
-  result->errors = reader.texts[1];
-  result->seconds = now_s() - begin;
-  return result;
+  running->reader =
+      (struct reader){.files = {output[0], errors[0]}, .texts = {calloc(1, 1), calloc(1, 1)}};
+  return running;
 }
 
-struct run *run(const struct launch *launch) {
+struct running *run_start(const struct launch *launch) {
   struct command commands[RUN_RANKS_MAX];
   int ncommands = launch->each ? launch->nranks : 1, port = free_port();
   for (int i = 0; i < ncommands; i++)
     command_make(&commands[i], launch, launch->each ? i : -1, port);
-  struct run *result =
-      run_commands(commands, ncommands, launch->limit_s > 0 ? launch->limit_s : standard_limit_s);
+  struct running *running = start_commands(commands, ncommands, launch->limit_s);
   for (int i = 0; i < ncommands; i++)
     command_free(&commands[i]);
+  return running;
+}
+
+pid_t run_process(const struct running *running, int rank) {
+  return running->processes[rank];
+}
+
+bool run_goes_on(struct running *running, double seconds) {
+  return !reader_follow(&running->reader, now_s() + seconds);
+}
+
+static void ask_to_end(const struct running *running, int with_signal) {
+  for (int i = 0; i < running->nprocesses; i++)
+    kill(-running->processes[i], with_signal);
+}
+
+struct run *run_finish(struct running *running) {
+  struct run *result = running->result;
+  struct reader *reader = &running->reader;
+  result->timed_out = !reader_follow(reader, running->begin + running->limit_s);
+  if (result->timed_out) {
+    ask_to_end(running, SIGTERM);
+    reader_follow(reader, now_s() + grace_s);
+    ask_to_end(running, SIGKILL);
+  }
+  for (int i = 0; i < running->nprocesses; i++) {
+    int status = 0;
+    waitpid(running->processes[i], &status, 0);
+    result->rank_status[i] = exit_status(status);
+    if (result->rank_status[i] > result->status)
+      result->status = result->rank_status[i];
+  }
+  result->left_behind = kill_the_rest();
+  reader_follow(reader, now_s() + grace_s);
+  result->output = reader->texts[0];
+  result->errors = reader->texts[1];
+  result->seconds = now_s() - running->begin;
+  free(running);
   return result;
+}
+
+struct run *run(const struct launch *launch) {
+  return run_finish(run_start(launch));
 }
 
 struct run *run_tool(const char *tool, const char *arguments) {
   struct command command = {0};
   add_words_printed(&command, "%s/%s %s", run_build_folder(), tool, arguments);
   split(&command, "LC_ALL=C", command.variables, &command.nvariables);
-  struct run *result = run_commands(&command, 1, standard_limit_s);
+  struct running *running = start_commands(&command, 1, 0);
   command_free(&command);
-  return result;
+  return run_finish(running);
 }
 
 void run_free(struct run *run) {

@@ -8,6 +8,7 @@
 #define TESTS_JOIN_RUN_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #define RUN_RANKS_MAX 16
 #define RUN_ALL_RANKS (~0u)
@@ -30,6 +31,7 @@ struct run {
   int status; /* of the launcher; 128 + signal if one ended it. each: the largest */
   int rank_status[RUN_RANKS_MAX]; /* each only */
   bool timed_out;
+  int left_behind;       /* processes that were still there after the launchers had ended; killed */
   char *output, *errors; /* stdout, stderr of all ranks */
   double seconds;
 };
@@ -37,6 +39,20 @@ struct run {
 /* Runs it to its end, or to the deadline. Never fails: what went wrong is in the result, which is
  * the caller's. */
 struct run *run(const struct launch *launch);
+
+/* The same in two steps, for tests that do something to the processes in between. */
+struct running;
+struct running *run_start(const struct launch *launch);
+
+/* The process of a rank (each), or of the launcher (0). */
+pid_t run_process(const struct running *running, int rank);
+
+/* Lets it go on for a time, or to its end, and takes in what it says: to be called often enough
+ * that nobody waits for a pipe. False if it has come to its end. */
+bool run_goes_on(struct running *running, double seconds);
+
+/* Waits for its end, or for the deadline. Frees it. */
+struct run *run_finish(struct running *running);
 
 /* Runs one program of the build folder, in the C locale. */
 struct run *run_tool(const char *tool, const char *arguments);
