@@ -58,6 +58,8 @@ struct segment;
  * another number of slots. A slot is taken once: not again after its rank has died or detached.
  *
  * A segment left by a dead job under the same name (nobody alive holds a lock on it) is replaced.
+ * Those left under other names, by jobs killed before their last rank attached, are removed by the
+ * first process of the same user that creates a segment, once in its life.
  * Takes a fraction of a millisecond, or up to SEGMENT_ATTACH_SECONDS (segment.h) if another process
  * is stopped while it attaches. Thread-safe. */
 struct segment *segment_attach(const char *name, uint32_t slots, uint32_t slot, uint32_t expected,

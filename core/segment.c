@@ -112,6 +112,8 @@ static enum entry enter_opened(struct segment_map *map, int64_t deadline, char *
   } else if (!segment_map_create(map, reason)) {
     segment_remove_name(map);
     return REFUSED;
+  } else {
+    map->laid_out_here = true;
   }
   registry_add(map);
   return ENTERED;
@@ -181,15 +183,32 @@ static bool take_slot(struct segment_map *map, uint32_t slot, uint32_t expected,
 
 /* ---- plane_shm.h ---- */
 
-static bool is_name(const char *name) {
+bool segment_is_name(const char *name) {
   return strlen(name) == SEGMENT_NAME_SIZE - 1 &&
          strspn(name, "0123456789abcdefABCDEF") == SEGMENT_NAME_SIZE - 1;
+}
+
+static bool is_open_here(dev_t device, ino_t inode) {
+  struct segment_map *map = atomic_load(&registry);
+  while (map != NULL && (map->device != device || map->inode != inode))
+    map = atomic_load(&map->next);
+  return map != NULL;
+}
+
+/* Once in a process, and of a job's ranks only by the one that has laid out a segment. With the
+ * register's lock: nobody opens or closes a file meanwhile. */
+static void clean_up_once(const struct segment_map *map) {
+  static bool done;
+  if (!map->laid_out_here || done)
+    return;
+  done = true;
+  segment_remove_dead(is_open_here);
 }
 
 struct segment *segment_attach(const char *name, uint32_t slots, uint32_t slot, uint32_t expected,
                                const struct attachment *me, char *reason) {
   reason[0] = '\0';
-  if (!is_name(name) || slots == 0 || slots > PLANE_RANKS_MAX || slot >= slots ||
+  if (!segment_is_name(name) || slots == 0 || slots > PLANE_RANKS_MAX || slot >= slots ||
       expected > slots || me->ncomms > SEGMENT_COMMS_MAX) {
     segment_explain(reason, "cannot attach rank %u of %u (%u on this machine): at most %u ranks",
                     slot, slots, expected, PLANE_RANKS_MAX);
@@ -208,6 +227,7 @@ struct segment *segment_attach(const char *name, uint32_t slots, uint32_t slot, 
   } else if (map != NULL) {
     segment_gate_leave(map);
     assert(segment_map_is_valid(map));
+    clean_up_once(map);
   }
   pthread_mutex_unlock(&registry_lock);
   if (!taken) {

@@ -59,6 +59,7 @@ struct segment_map {
   uint32_t slots;
   uint32_t handles; /* struct segment of this process */
   bool unlinked;    /* the name is no longer this segment's */
+  bool laid_out_here;
   unsigned char *base;
   size_t bytes;
   _Atomic bool *own; /* by slot: taken by this process, of whose locks F_GETLK does not tell */
@@ -124,6 +125,14 @@ void segment_unlock_slot(struct segment_map *map, uint32_t slot);
  * cannot be found out. */
 bool segment_slot_is_held(const struct segment_map *map, uint32_t slot);
 bool segment_is_held_by_others(const struct segment_map *map);
+
+/* Removes the names of this user's dead segments: of jobs that were killed before the last rank had
+ * attached. is_open_here: whether this process has the file open; such a file is not touched. Costs
+ * a listing of the folder. */
+void segment_remove_dead(bool (*is_open_here)(dev_t device, ino_t inode));
+
+/* Whether it is a segment's name: 32 hexadecimal digits. */
+bool segment_is_name(const char *name);
 
 /* In plane_shm.c; NULL is allowed. */
 void plane_shm_destroy(struct plane_shm *plane);

@@ -3,6 +3,7 @@
 #include "core/segment.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #define GATE_POLL_NANOSECONDS 100000
+#define FILE_FORMAT "nccl-join-%u-" /* the user; then the segment's name */
 
 const char *segment_folder = SEGMENT_FOLDER;
 
@@ -186,8 +188,8 @@ struct segment_map *segment_map_open(const char *name, uint32_t slots, char *rea
   map->slots = slots;
   map->bytes = segment_bytes(slots);
   memcpy(map->name, name, SEGMENT_NAME_SIZE);
-  snprintf(map->path, sizeof(map->path), "%s/nccl-join-%u-%s", segment_folder, (unsigned)geteuid(),
-           name);
+  snprintf(map->path, sizeof(map->path), "%s/" FILE_FORMAT "%s", segment_folder,
+           (unsigned)geteuid(), name);
   /* Without O_EXCL: whoever comes first through the gate of an empty file lays it out. */
   map->fd = open(map->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (map->fd < 0)
@@ -272,4 +274,47 @@ bool segment_map_join(struct segment_map *map, char *reason) {
   else
     return map_memory(map, reason);
   return false;
+}
+
+/* ---- What dead jobs have left ---- */
+
+static bool is_name_of_this_user(const char *file) {
+  char prefix[32];
+  int length = snprintf(prefix, sizeof(prefix), FILE_FORMAT, (unsigned)geteuid());
+  return strncmp(file, prefix, (size_t)length) == 0 && segment_is_name(file + length);
+}
+
+/* The rule by which enter_opened (segment.c) replaces a dead file of its own name, with the gate as
+ * there: a file that somebody has just created, and not locked yet, may go as well, and its creator
+ * sees that and makes another. */
+static void remove_if_dead(struct segment_map *file) {
+  if (!segment_is_held_by_others(file) && segment_gate_try(file) &&
+      !segment_is_held_by_others(file))
+    segment_remove_name(file);
+}
+
+void segment_remove_dead(bool (*is_open_here)(dev_t device, ino_t inode)) {
+  DIR *folder = opendir(segment_folder);
+  if (folder == NULL)
+    return;
+  for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+    struct segment_map file = {.fd = -1};
+    struct stat status;
+    char ignored[SEGMENT_REASON_SIZE];
+    if (!is_name_of_this_user(entry->d_name) ||
+        (size_t)snprintf(file.path, sizeof(file.path), "%s/%s", segment_folder, entry->d_name) >=
+            sizeof(file.path))
+      continue;
+    /* Looked at by its name first: closing a descriptor of one of ours would release our locks. */
+    if (lstat(file.path, &status) != 0 || !S_ISREG(status.st_mode) ||
+        is_open_here(status.st_dev, status.st_ino))
+      continue;
+    file.fd = open(file.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file.fd < 0)
+      continue;
+    if (is_ours(&file, ignored))
+      remove_if_dead(&file);
+    close(file.fd); /* the gate goes with it */
+  }
+  closedir(folder);
 }
