@@ -60,6 +60,11 @@ static void explain_error(char *reason, int error, const struct segment_map *map
     segment_explain(reason, "the limit on file sizes is below %zu MiB: raise it (ulimit -f)",
                     (map->bytes >> 20) + 1);
     return;
+  case EMFILE:
+    segment_explain(reason,
+                    "too many open files in this process, one more is needed: raise the limit "
+                    "(ulimit -n)");
+    return;
   case EROFS:
     segment_explain(reason, "%s is read-only: mount it writable", segment_folder);
     return;

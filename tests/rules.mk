@@ -6,6 +6,7 @@
 #   tests/interpose   export list, resolver, exit paths, the real libnccl without a GPU
 #   tests/tools       the launcher
 #   tests/join        ordinary NCCL programs with and without the preload, on the loopback
+#   tests/faults      the same, with ranks killed, stopped, out of memory and so on
 #   tests/loopback    the stand-ins themselves
 
 
@@ -49,7 +50,7 @@ ifneq ($(CUDA12_INCLUDE),)
 all: loopback
 endif
 
-CHECKS = unit simulation fuzz interpose tools join
+CHECKS = unit simulation fuzz interpose tools join faults
 # These call the stand-ins themselves.
 LOOPBACK_CHECKS = $(BUILD)/check/hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
 CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)

@@ -113,6 +113,8 @@ static int *accept_ranks(int nranks) {
   int *sockets = calloc((size_t)nranks, sizeof *sockets);
   for (int connected = 1; connected < nranks;) {
     int socket = accept(listener, NULL, NULL);
+    if (socket < 0 && errno == EINTR) /* with a limit it ends at SIGCONT, see signal(7) */
+      continue;
     if (socket < 0)
       fail("waited %.0f s, but only %d of %d ranks came", share_limit_s, connected, nranks);
     limit_waiting(socket);
