@@ -197,6 +197,8 @@ static bool reader_follow(struct reader *reader, double until) {
 
 /* ---- from start to end ---- */
 
+static int unfinished; /* runs of this process */
+
 struct running {
   struct run *result;
   struct reader reader;
@@ -212,6 +214,7 @@ static struct running *start_commands(const struct command *commands, int ncomma
   int output[2], errors[2];
   cr_assert(running != NULL && pipe2(output, O_CLOEXEC) == 0 && pipe2(errors, O_CLOEXEC) == 0);
   running->result = calloc(1, sizeof *running->result);
+  unfinished++;
   running->begin = now_s();
   running->limit_s = limit_s > 0 ? limit_s : standard_limit_s;
   running->nprocesses = ncommands;
@@ -264,7 +267,8 @@ struct run *run_finish(struct running *running) {
     if (result->rank_status[i] > result->status)
       result->status = result->rank_status[i];
   }
-  result->left_behind = kill_the_rest();
+  if (--unfinished == 0) /* before, whose they are cannot be told */
+    result->left_behind = kill_the_rest();
   reader_follow(reader, now_s() + grace_s);
   result->output = reader->texts[0];
   result->errors = reader->texts[1];

@@ -51,7 +51,8 @@ pid_t run_process(const struct running *running, int rank);
  * that nobody waits for a pipe. False if it has come to its end. */
 bool run_goes_on(struct running *running, double seconds);
 
-/* Waits for its end, or for the deadline. Frees it. */
+/* Waits for its end, or for the deadline. Frees it. Several may go on at once: the last one to be
+ * finished sees what they have left behind. */
 struct run *run_finish(struct running *running);
 
 /* Runs one program of the build folder, in the C locale. */
