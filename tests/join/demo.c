@@ -28,7 +28,7 @@ static void check_sums(const char *folder) {
   run_free(checker);
 }
 
-static void check_training(const char *shards, int nranks, unsigned without) {
+static void check_training(const char *shards, int nranks, uint64_t without) {
   char folder[] = "/tmp/nccl-join-test-XXXXXX", options[PATH_MAX];
   cr_assert(mkdtemp(folder) != NULL);
   snprintf(options, sizeof options, "--data %s/data/digits.csv --shards %s --record %s",

@@ -9,7 +9,7 @@
 
 /* Of each pair of numbers: contributions, and (iteration + 1) of the epoch. As in programs/ddp.c.
  */
-enum { DDP_FIRST_BUCKETS = 3, DDP_BUCKETS = 4, EPOCH = 1000 };
+enum { DDP_FIRST_BUCKETS = 3, DDP_BUCKETS = 4, POWER_WARM_UP = 2, POWER_PARTS = 3, EPOCH = 1000 };
 
 /* ---- schedules ---- */
 
@@ -27,6 +27,7 @@ const char *schedule_text(const struct schedule *schedule) {
 }
 
 unsigned schedule_active(const struct schedule *schedule, int epoch, int i) {
+  cr_assert_leq(schedule->nranks, 32);
   unsigned active = 0;
   for (int rank = 0; rank < schedule->nranks; rank++)
     if (schedule->n[epoch][rank] > i)
@@ -102,6 +103,22 @@ void lines_add_sum(struct lines *lines, const struct schedule *schedule, int col
   }
 }
 
+const char *ddp_text(const struct schedule *schedule, const struct ddp *ddp) {
+  static char text[1536];
+  const char *after = ddp->batches > 0 && ddp->barrier ? "both"
+                      : ddp->batches > 0               ? "evaluation"
+                      : ddp->barrier                   ? "barrier"
+                                                       : "none";
+  snprintf(text, sizeof text,
+           "--iterations %s --sync-every %d --metric-every %d --buffers %d --after %s --batches %d "
+           "--forwards %d --forward-only-every %d --layer %d --loss %d --unused %d --hook %s",
+           schedule_text(schedule), ddp->sync_every > 0 ? ddp->sync_every : 1, ddp->metric_every,
+           ddp->buffers, after, ddp->batches, ddp->forwards > 0 ? ddp->forwards : 1,
+           ddp->forward_only_every, ddp->layer, ddp->loss, ddp->unused,
+           ddp->hook != NULL ? ddp->hook : "none");
+  return text;
+}
+
 /* Where a rank's run through the program ddp stands. */
 struct position {
   const struct schedule *schedule;
@@ -109,38 +126,74 @@ struct position {
   int rank, synced;
 };
 
-/* Iterations that a rank has done before iteration i of an epoch. */
-static int seen(const struct schedule *schedule, int rank, int epoch, int i) {
+static int forwards(const struct ddp *ddp) {
+  return ddp->forwards > 0 ? ddp->forwards : 1;
+}
+
+/* Forward passes that a rank has done before iteration i of an epoch. */
+static int seen(const struct position *at, int rank, int epoch, int i) {
   for (int before = 0; before < epoch; before++)
-    i += schedule->n[before][rank];
-  return i;
+    i += at->schedule->n[before][rank];
+  return i * forwards(at->ddp);
+}
+
+/* Sums of an iteration that have a name of their own. */
+static void add_sum(struct lines *lines, const struct position *at, const char *name, int epoch,
+                    int i) {
+  unsigned active = schedule_active(at->schedule, epoch, i);
+  lines_add(lines, at->rank, "%s %d %d %u %d", name, epoch, i, active,
+            set_size(active) * (EPOCH * epoch + i + 1));
 }
 
 static void add_gradients(struct lines *lines, struct position *at, int epoch, int i) {
   unsigned active = schedule_active(at->schedule, epoch, i);
-  int marks = set_size(active) * (EPOCH * epoch + i + 1);
+  bool factors = at->ddp->hook != NULL && strcmp(at->ddp->hook, "powersgd") == 0 &&
+                 at->synced >= POWER_WARM_UP;
   if (at->synced == 1)
     for (int half = 0; half < 2; half++)
       lines_add(lines, at->rank, "layout %d %d 1", half, 100 * (set_lowest(active) + 1));
   for (int b = 0; b < (at->synced == 0 ? DDP_FIRST_BUCKETS : DDP_BUCKETS); b++)
-    lines_add(lines, at->rank, "bucket %d %d %d %u %d", epoch, i, b, active, marks);
+    for (int part = 0; part < (factors ? POWER_PARTS : 1); part++) {
+      char text[64];
+      int length =
+          snprintf(text, sizeof text, "%s %d %d %d", factors ? "part" : "bucket", epoch, i, b);
+      if (factors)
+        snprintf(text + length, sizeof text - (size_t)length, " %d", part);
+      lines_add(lines, at->rank, "%s %u %d", text, active,
+                set_size(active) * (EPOCH * epoch + i + 1));
+    }
   at->synced++;
 }
 
+static void add_buffers(struct lines *lines, const struct position *at, int epoch, int i,
+                        int forward) {
+  int root = set_lowest(schedule_active(at->schedule, epoch, i));
+  int passes = seen(at, root, epoch, i) + forward;
+  lines_add(lines, at->rank, "buffer %d %d float32 %d %d", epoch, i, 100 * (root + 1), passes);
+  lines_add(lines, at->rank, "buffer %d %d int64 %d %d", epoch, i, 100 * (root + 1), passes);
+}
+
 static void add_iteration(struct lines *lines, struct position *at, int epoch, int i) {
-  unsigned active = schedule_active(at->schedule, epoch, i);
   const struct ddp *ddp = at->ddp;
-  if (ddp->buffers) {
-    int root = set_lowest(active), iterations = seen(at->schedule, root, epoch, i);
-    lines_add(lines, at->rank, "buffer %d %d float32 %d %d", epoch, i, 100 * (root + 1),
-              iterations);
-    lines_add(lines, at->rank, "buffer %d %d int64 %d %d", epoch, i, 100 * (root + 1), iterations);
+  bool backward = ddp->forward_only_every == 0 || (i + 1) % ddp->forward_only_every != 0;
+  for (int forward = 0; forward < forwards(ddp); forward++) {
+    if (ddp->buffers)
+      add_buffers(lines, at, epoch, i, forward);
+    if (ddp->layer)
+      add_sum(lines, at, "layer", epoch, i);
   }
-  if (ddp->sync_every == 0 || (i + 1) % ddp->sync_every == 0)
+  if (ddp->loss && backward)
+    add_sum(lines, at, "loss", epoch, i);
+  if (backward && (ddp->sync_every == 0 || (i + 1) % ddp->sync_every == 0)) {
     add_gradients(lines, at, epoch, i);
+    if (ddp->unused) {
+      unsigned active = schedule_active(at->schedule, epoch, i), even_ranks = 0x55555555;
+      lines_add(lines, at->rank, "used %d %d %d %d", epoch, i, set_size(active),
+                set_size(active & even_ranks));
+    }
+  }
   if (ddp->metric_every != 0 && (i + 1) % ddp->metric_every == 0)
-    lines_add(lines, at->rank, "metric %d %d %u %d", epoch, i, active,
-              set_size(active) * (EPOCH * epoch + i + 1));
+    add_sum(lines, at, "metric", epoch, i);
 }
 
 void lines_add_ddp(struct lines *lines, const struct schedule *schedule, const struct ddp *ddp) {

@@ -19,7 +19,8 @@ struct schedule {
 /* As a value of --iterations; valid until the next call. */
 const char *schedule_text(const struct schedule *schedule);
 
-/* The ranks that do iteration i of an epoch, as bits; and how many, and the lowest of a set. */
+/* The ranks that do iteration i of an epoch, as bits, of at most 32 ranks; and how many, and the
+ * lowest of a set. */
 unsigned schedule_active(const struct schedule *schedule, int epoch, int i);
 int set_size(unsigned ranks);
 int set_lowest(unsigned ranks);
@@ -39,12 +40,17 @@ void lines_add_left(struct lines *lines, int nranks);
 /* What programs/sum prints with --value bit and --reduction sum. */
 void lines_add_sum(struct lines *lines, const struct schedule *schedule, int collectives);
 
-/* What programs/ddp prints. */
+/* Options of programs/ddp, and what it prints with them. The text is valid until the next call. */
 struct ddp {
   int sync_every, metric_every; /* 0 for the former counts as 1 */
   bool buffers, barrier;
-  int batches; /* of an evaluation after each epoch; 0: none */
+  int batches;            /* of an evaluation after each epoch; 0: none */
+  int forwards;           /* 0 counts as 1 */
+  int forward_only_every; /* 0: never */
+  bool layer, loss, unused;
+  const char *hook; /* NULL: none */
 };
+const char *ddp_text(const struct schedule *schedule, const struct ddp *ddp);
 void lines_add_ddp(struct lines *lines, const struct schedule *schedule, const struct ddp *ddp);
 
 /* Criterion assertions: the run printed these RESULT lines, each as often, and no others; two runs

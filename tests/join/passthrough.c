@@ -9,7 +9,7 @@
 #include <string.h>
 
 static struct run *launch_with(int nranks, const char *program, const char *options,
-                               const char *environment, unsigned without) {
+                               const char *environment, uint64_t without) {
   return run(&(struct launch){.nranks = nranks,
                               .program = program,
                               .options = options,
@@ -75,7 +75,7 @@ Test(passthrough, off_means_plain_sums) {
 
 /* Uneven programs do not come through without it: this is what the other tests are worth. */
 static void check_stuck(const char *program, const char *options, const char *environment,
-                        unsigned without) {
+                        uint64_t without) {
   struct run *result = run(&(struct launch){.nranks = 3,
                                             .program = program,
                                             .options = options,

@@ -24,9 +24,8 @@ enum { REDUCTIONS = sizeof reductions / sizeof *reductions };
  * odd places. */
 static double reduced(const char *reduction, unsigned active, bool negative) {
   double sum = 0, product = 1, smallest = 2, largest = 1;
-  for (int rank = 0; rank < RUN_RANKS_MAX; rank++) {
-    if (!(active >> rank & 1))
-      continue;
+  for (; active != 0; active &= active - 1) {
+    int rank = set_lowest(active);
     double value = 1 + rank % 2;
     sum += value;
     product *= negative ? -value : value;

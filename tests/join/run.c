@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 static const double standard_limit_s = 60;
+static const double stuck_s = 3; /* programs here that come through do so in a small part of that */
 static const double grace_s = 2; /* from asking a launcher to end to killing it */
 
 enum { WORDS_MAX = 64 };
@@ -332,4 +333,16 @@ void assert_went_well(const struct run *run) {
   cr_assert(!run->timed_out, "given up after %.0f s\n%s%s", run->seconds, run->output, run->errors);
   cr_assert(run->status == 0, "status %d\n%s%s", run->status, run->output, run->errors);
   cr_assert(!run_says(run, "loopback"), "the loopback objects:\n%s", run->errors);
+}
+
+void assert_stuck_without(int nranks, const char *program, const char *options) {
+  struct run *result = run(&(struct launch){.nranks = nranks,
+                                            .program = program,
+                                            .options = options,
+                                            .environment = "LOOPBACK_DEATH=hang",
+                                            .without = RUN_ALL_RANKS,
+                                            .limit_s = stuck_s});
+  cr_assert(run_is_stuck(result), "%s %s came through without the preload, with status %d\n%s%s",
+            program, options, result->status, result->output, result->errors);
+  run_free(result);
 }

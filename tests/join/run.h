@@ -9,9 +9,10 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
+#include <stdint.h>
 
-#define RUN_RANKS_MAX 16
-#define RUN_ALL_RANKS (~0u)
+#define RUN_RANKS_MAX 64
+#define RUN_ALL_RANKS UINT64_MAX
 #define RUN_LOOPBACK_STOPPED 86 /* status of a run that the loopback's oracle has stopped */
 
 const char *run_build_folder(void);
@@ -22,7 +23,7 @@ struct launch {
   const char *program;     /* a name in the build folder's programs/ */
   const char *options;     /* separated by blanks */
   const char *environment; /* NAME=VALUE, separated by blanks */
-  unsigned without;        /* bit set: ranks that run without the preload */
+  uint64_t without;        /* bit set: ranks that run without the preload */
   bool each; /* one launcher for each rank, so that a rank that fails does not end the others */
   double limit_s; /* 60 if 0 */
 };
@@ -73,5 +74,9 @@ double run_time(const struct run *run, int rank, const char *name);
 
 /* Criterion assertions: it ended by itself, with status 0, and the loopback had nothing to say. */
 void assert_went_well(const struct run *run);
+
+/* The same program without the preload is stuck: what the tests that run it with the preload are
+ * worth. */
+void assert_stuck_without(int nranks, const char *program, const char *options);
 
 #endif

@@ -7,18 +7,8 @@
 
 /* Runs programs/ddp and compares every number. */
 static void check_ddp(const struct schedule *schedule, const struct ddp *ddp, const char *more) {
-  char text[512];
-  bool evaluation = ddp->batches > 0;
-  snprintf(
-      text, sizeof text,
-      "--iterations %s --sync-every %d --metric-every %d --buffers %d --after %s --batches %d %s",
-      schedule_text(schedule), ddp->sync_every > 0 ? ddp->sync_every : 1, ddp->metric_every,
-      ddp->buffers,
-      evaluation && ddp->barrier ? "both"
-      : evaluation               ? "evaluation"
-      : ddp->barrier             ? "barrier"
-                                 : "none",
-      ddp->batches, more);
+  char text[1600];
+  snprintf(text, sizeof text, "%s %s", ddp_text(schedule, ddp), more);
   struct run *result =
       run(&(struct launch){.nranks = schedule->nranks, .program = "ddp", .options = text});
   assert_went_well(result);
