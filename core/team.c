@@ -367,6 +367,11 @@ static bool is_possible(const struct team *team, const struct plane_log *log, ui
   uint64_t head = atomic_load_explicit(&log->head, memory_order_relaxed);
   return head - team->head <= PLANE_RUN_AHEAD &&
          (!(flags & ENTRY_REFUSED) || LOAD(log->refused_for) < team->plane->nranks);
+/* The rank whose unit an entry of `rank` is: its own, or, where it only shadowed it, that of the
+ * rank it had it from, which did not. */
+static uint32_t issuer(const struct team *team, uint32_t rank, uint32_t flags) {
+  uint32_t from = flags >> ENTRY_FLAG_BITS;
+  return (flags & ENTRY_REAL) || from >= team->plane->nranks ? rank : from;
 }
 
 /* Takes G[head] over from a rank that has passed it. */
@@ -396,7 +401,7 @@ static enum team_verdict follow(struct team *team, uint32_t rank, const struct p
     read = READ_CORRUPT;
   }
   if (read == READ_UNIT && expected == hash)
-    return pass(team, *unit, hash, flags, rank);
+    return pass(team, *unit, hash, flags, issuer(team, rank, flags));
   team_fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, rank, team->head);
   return TEAM_FAILED;
 }

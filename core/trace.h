@@ -35,7 +35,7 @@ enum trace_event {
   TRACE_COMMIT, /* issued at once, as the learner expected */
   TRACE_CLAIM,  /* a deviation: asked for this index */
   TRACE_PARK,   /* waits until the index is settled */
-  TRACE_SHADOW, /* issued to match others; peer: the rank that was followed */
+  TRACE_SHADOW, /* issued to match others; peer: a rank that issued it for real */
   TRACE_SETTLE, /* the index is decided; peer: the rank whose unit won */
   TRACE_JOIN,   /* first shadow after a real unit: this rank has joined */
   TRACE_LEAVE,  /* claims LEAVE */

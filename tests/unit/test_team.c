@@ -100,6 +100,19 @@ Test(team, a_parked_rank_shadows_what_others_commit) {
   cr_assert_eq(teams[0]->shadows, 2);
 }
 
+/* Whoever's log was read: a joined rank may have been there before. */
+Test(team, a_shadow_names_a_rank_that_issued_the_unit_for_real) {
+  learn_loop();
+  struct unit got;
+  team_claim_leave(teams[0]);
+  team_claim_leave(teams[1]);
+  cr_assert(team_commit(teams[2], unit(&A)));
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    cr_assert_eq(team_poll(teams[rank], &got), TEAM_SHADOW);
+    cr_assert_eq(teams[rank]->source, 2, "rank %u names rank %u", rank, teams[rank]->source);
+  }
+}
+
 Test(team, a_rank_that_learnt_nothing_follows_from_index_0) {
   units();
   struct unit got;
