@@ -27,7 +27,7 @@ JOIN_TEST_OBJECTS = $(call objects_of,tests/join)
 define link_test
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) $(CRITERION_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) $(CRITERION_LIBS) -lm
 endef
 
 $(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(BUILD)/hooks/contribution.o
