@@ -21,7 +21,7 @@ static int count_lines(const struct run *run, const char *text) {
 static void check_skew(const struct schedule *schedule, int collectives, const char *environment,
                        unsigned warned) {
   char text[256], line[64];
-  snprintf(text, sizeof text, "--iterations %s --collectives %d --sync end --count 8",
+  snprintf(text, sizeof text, "--iterations %s --collectives %d --sync end --count 8,9,10",
            schedule_text(schedule), collectives);
   struct run *result = run(&(struct launch){
       .nranks = schedule->nranks, .program = "sum", .options = text, .environment = environment});
