@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 static const double standard_limit_s = 60;
-static const double stuck_s = 3; /* programs here that come through do so in a small part of that */
+static const double stuck_s = 2; /* programs here that come through do so in a small part of that */
 static const double grace_s = 2; /* from asking a launcher to end to killing it */
 
 enum { WORDS_MAX = 64 };
