@@ -45,7 +45,7 @@ $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) $($(firstword $(subst /, ,$*))_CFLAGS) -c -o $@ $<
 
-include $(wildcard core/rules.mk hooks/rules.mk interpose/rules.mk tests/rules.mk tests/*/rules.mk tools/rules.mk)
+include $(wildcard core/rules.mk hooks/rules.mk interpose/rules.mk tests/rules.mk tests/*/rules.mk tools/rules.mk tools/*/rules.mk)
 
 clean:
 	rm -rf build build-*
