@@ -1,15 +1,45 @@
 # tools/bench/: what nccl-join costs. `make bench` runs every program of BENCHMARKS, prints the tables and writes
 # build/bench.json; BENCH_QUICK=1 takes the fewest samples that show that it works.
-BENCHMARKS =
+BENCHMARKS = $(BUILD)/bench/host_cost
 
 BENCH_REPORT = $(BUILD)/bench/report
 ROWS_OBJECT = $(BUILD)/tools/bench/rows.o
 
-$(BUILD)/tools/bench/report.o: private tools_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
+# Programs that are the ranks of their own jobs, and what is in front of NCCL or in its place there.
+BENCH_JOBS = $(BUILD)/bench/host_cost
+BENCH_JOB_OBJECTS = $(addprefix $(BUILD)/tools/bench/,area.o job.o loop.o steps.o) $(ROWS_OBJECT)
+BENCH_PRELOADS = $(BUILD)/bench/shim.so $(BUILD)/bench/many_processors.so
+BENCH_NCCL = $(BUILD)/bench/empty/libnccl.so.2 $(BUILD)/bench/stamping/libnccl.so.2
+
+# nccl.h declares functions without prototypes.
+$(BUILD)/tools/bench/%.o: private tools_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -Wno-missing-prototypes
 $(BENCH_REPORT): $(BUILD)/tools/bench/report.o $(BUILD)/tools/bench/json.o $(ROWS_OBJECT)
 	$(link_tool)
 
+# Bound at the start: the first call must not be slower than the others.
+$(BENCH_JOBS): $(BUILD)/bench/%: $(BUILD)/tools/bench/%.o $(BENCH_JOB_OBJECTS) $(BUILD)/bench/empty/libnccl.so.2
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ -Wl,-z,now -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/empty' -lm
+
+define link_preload
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -shared -Wl,-z,now $(1) -o $@ $^
+endef
+$(BENCH_PRELOADS): $(BUILD)/bench/%.so: $(BUILD)/tools/bench/%.o
+	$(call link_preload)
+
+$(BUILD)/tools/bench/nccl_stamping.o: tools/bench/nccl_stand_in.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(tools_CFLAGS) -DSTAMPING -c -o $@ $<
+$(BUILD)/bench/empty/libnccl.so.2: $(BUILD)/tools/bench/nccl_stand_in.o $(BUILD)/tools/bench/area.o
+	$(call link_preload,-Wl$(comma)-soname$(comma)libnccl.so.2)
+$(BUILD)/bench/stamping/libnccl.so.2: $(BUILD)/tools/bench/nccl_stamping.o $(BUILD)/tools/bench/area.o
+	$(call link_preload,-Wl$(comma)-soname$(comma)libnccl.so.2)
+
 .PHONY: bench bench-build
-bench-build: all $(BENCH_REPORT) $(BENCHMARKS)
+bench-build: all $(BENCH_REPORT) $(BENCHMARKS) $(BENCH_JOBS) $(BENCH_PRELOADS) $(BENCH_NCCL)
 bench: bench-build
 	@tools/bench/run $(BUILD) $(BENCHMARKS)

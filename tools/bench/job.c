@@ -1,0 +1,133 @@
+/* Starting ranks (job.h). */
+#include "tools/bench/job.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LIMIT_SECONDS 120
+#define PROCESSORS_MAX 256
+
+static int area_fd;
+
+static _Noreturn void fail(const char *what, long number) {
+  fprintf(stderr, "benchmark: %s (%ld)\n", what, number);
+  exit(1);
+}
+
+struct area *job_area(void) {
+  struct area *area = area_create(&area_fd);
+  if (area == NULL)
+    fail("no shared memory", area_fd);
+  return area;
+}
+
+struct job job_alike(const char *scenario, uint32_t nranks, struct rank_setup setup) {
+  struct job job = {.scenario = scenario, .nranks = nranks};
+  for (uint32_t rank = 0; rank < nranks; rank++)
+    job.setup[rank] = setup;
+  return job;
+}
+
+/* ---- a rank ---- */
+
+static void set_number(const char *name, long number) {
+  char text[32];
+  snprintf(text, sizeof text, "%ld", number);
+  setenv(name, text, 1);
+}
+
+static void set_environment(const struct rank_setup *setup, uint32_t rank) {
+  const char *build = getenv("BENCH_BUILD");
+  char path[3 * PATH_MAX];
+  set_number(AREA_VARIABLE, area_fd);
+  set_number(AREA_RANK_VARIABLE, rank);
+  snprintf(path, sizeof path, "%s/%s:%s/loopback", build, setup->nccl, build);
+  setenv("LD_LIBRARY_PATH", path, 1);
+  if (setup->preload != NULL) {
+    bool two = setup->preload_too != NULL;
+    snprintf(path, sizeof path, "%s/%s%s%s%s%s", build, setup->preload, two ? ":" : "",
+             two ? build : "", two ? "/" : "", two ? setup->preload_too : "");
+    setenv("LD_PRELOAD", path, 1);
+  }
+  if (setup->off)
+    setenv("NCCL_JOIN", "0", 1);
+}
+
+static _Noreturn void become_rank(const struct job *job, uint32_t rank) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  alarm(LIMIT_SECONDS);
+  set_environment(&job->setup[rank], rank);
+  if (job->steps != NULL && rank == 0)
+    steps_allow();
+  execl("/proc/self/exe", "rank", job->scenario, (char *)NULL);
+  _exit(127);
+}
+
+/* ---- the job ---- */
+
+static void check(int status, uint32_t rank) {
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    fprintf(stderr, "benchmark: rank %u ended with %s %d\n", rank,
+            WIFSIGNALED(status) ? "signal" : "status",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+void job_run(const struct job *job, struct area *area) {
+  area_clear(area);
+  area->nranks = job->nranks;
+  area->counted = job->steps != NULL;
+  pid_t ranks[AREA_RANKS];
+  for (uint32_t rank = 0; rank < job->nranks; rank++) {
+    fflush(stdout);
+    ranks[rank] = fork();
+    if (ranks[rank] == 0)
+      become_rank(job, rank);
+    if (ranks[rank] < 0)
+      fail("cannot fork for rank", rank);
+  }
+  bool failed = false;
+  for (uint32_t rank = 0; rank < job->nranks; rank++) {
+    int status = -1;
+    if (rank == 0 && job->steps != NULL)
+      status = steps_take(ranks[rank], &area->watched, job->steps);
+    else
+      waitpid(ranks[rank], &status, 0);
+    check(status, rank);
+    failed |= status != 0;
+  }
+  if (failed)
+    fail("a job failed, of this many ranks", job->nranks);
+}
+
+/* ---- load ---- */
+
+static pid_t loads[PROCESSORS_MAX];
+static int nloads;
+
+void job_load_begin(void) {
+  nloads = get_nprocs() < PROCESSORS_MAX ? get_nprocs() : PROCESSORS_MAX;
+  for (int i = 0; i < nloads; i++)
+    if ((loads[i] = fork()) == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      alarm(LIMIT_SECONDS);
+      for (volatile unsigned n = 0;; n++) {
+      }
+    }
+}
+
+void job_load_end(void) {
+  for (int i = 0; i < nloads; i++) {
+    if (loads[i] <= 0)
+      continue;
+    kill(loads[i], SIGKILL);
+    waitpid(loads[i], NULL, 0);
+  }
+  nloads = 0;
+}

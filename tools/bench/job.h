@@ -1,0 +1,45 @@
+/* Jobs: a benchmark starts itself again as the ranks of a job, with this or that in front of NCCL.
+ */
+#ifndef NCCL_JOIN_TOOLS_BENCH_JOB_H
+#define NCCL_JOIN_TOOLS_BENCH_JOB_H
+
+#include <stdbool.h>
+
+#include "tools/bench/area.h"
+#include "tools/bench/steps.h"
+
+/* What a rank runs with. Paths are below the build folder. */
+struct rank_setup {
+  const char *preload, *preload_too; /* LD_PRELOAD; NULL: none */
+  const char *nccl;                  /* folder of libnccl.so.2: JOB_EMPTY or JOB_STAMPING */
+  bool off;                          /* NCCL_JOIN=0 */
+};
+
+#define JOB_JOIN "lib/libnccl-join.so"
+#define JOB_SHIM "bench/shim.so"
+#define JOB_MANY_PROCESSORS "bench/many_processors.so"
+#define JOB_EMPTY "bench/empty"
+#define JOB_STAMPING "bench/stamping"
+
+struct job {
+  const char *scenario; /* argument of the ranks */
+  uint32_t nranks;
+  struct rank_setup setup[AREA_RANKS];
+  struct steps_taken *steps; /* rank 0 is single-stepped between its marks; NULL: not */
+};
+
+/* The area for all jobs of a driver. Ends the process, with a line on stderr, if there is none. */
+struct area *job_area(void);
+
+/* Clears the area, runs the job and waits for its end. Ends the process, with a line on stderr, if
+ * a rank fails, or after two minutes. */
+void job_run(const struct job *job, struct area *area);
+
+/* All ranks alike. */
+struct job job_alike(const char *scenario, uint32_t nranks, struct rank_setup setup);
+
+/* One process on every processor that does nothing but run; ends them. */
+void job_load_begin(void);
+void job_load_end(void);
+
+#endif

@@ -1,0 +1,38 @@
+/* The training loop that the ranks of benchmarks run: a body of eight all-reduces. */
+#ifndef NCCL_JOIN_TOOLS_BENCH_LOOP_H
+#define NCCL_JOIN_TOOLS_BENCH_LOOP_H
+
+#include <stdint.h>
+
+#include <nccl.h>
+
+#define LOOP_UNITS 8 /* of one iteration */
+
+/* Iterations after which the body is known to nccl-join for sure (LEARNER_REPEATS is 3). */
+#define LOOP_LEARNT 32
+
+/* A communicator of all ranks of the job. */
+ncclComm_t loop_communicator(uint32_t nranks, int rank);
+
+/* One iteration: eight all-reduces of different sizes. */
+static inline void loop_iteration(ncclComm_t comm) {
+  for (size_t i = 1; i <= LOOP_UNITS; i++)
+    ncclAllReduce(NULL, NULL, 1000 * i, ncclFloat, ncclSum, comm, NULL);
+}
+
+/* One iteration in two groups of eight all-reduces each. */
+static inline void loop_groups(ncclComm_t comm) {
+  for (size_t group = 0; group < 2; group++) {
+    ncclGroupStart();
+    for (size_t i = 1; i <= 8; i++)
+      ncclAllReduce(NULL, NULL, 1000 * i + group, ncclFloat, ncclSum, comm, NULL);
+    ncclGroupEnd();
+  }
+}
+
+/* A unit outside of the loop, of that many elements. */
+static inline void loop_other(ncclComm_t comm, size_t count) {
+  ncclAllReduce(NULL, NULL, count, ncclInt32, ncclMax, comm, NULL);
+}
+
+#endif
