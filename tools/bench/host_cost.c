@@ -61,7 +61,8 @@ static void run_batch(struct area *area, int rank, const struct scenario *scenar
 /* Regions of none and of some iterations, in turns. */
 static void run_counted(struct area *area, int rank, const struct scenario *scenario,
                         ncclComm_t comm) {
-  steps_watch(&area->watched);
+  if (rank == 0)
+    steps_watch(&area->watched);
   int iterations = counted_iterations();
   for (int region = 0; region < 4; region++) {
     area_meet(area);
