@@ -18,6 +18,7 @@ struct rank_setup {
 #define JOB_JOIN "lib/libnccl-join.so"
 #define JOB_SHIM "bench/shim.so"
 #define JOB_MANY_PROCESSORS "bench/many_processors.so"
+#define JOB_COUNT_SYSTEM_CALLS "bench/count_system_calls.so"
 #define JOB_EMPTY "bench/empty"
 #define JOB_STAMPING "bench/stamping"
 

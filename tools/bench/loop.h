@@ -11,13 +11,18 @@
 /* Iterations after which the body is known to nccl-join for sure (LEARNER_REPEATS is 3). */
 #define LOOP_LEARNT 32
 
-/* A communicator of all ranks of the job. */
+/* Selects the device (the loopback's), and makes a communicator of all ranks of the job. */
 ncclComm_t loop_communicator(uint32_t nranks, int rank);
 
-/* One iteration: eight all-reduces of different sizes. */
+/* One unit of the body: an all-reduce. */
+static inline void loop_unit(ncclComm_t comm, size_t position) {
+  ncclAllReduce(NULL, NULL, 1000 * (position + 1), ncclFloat, ncclSum, comm, NULL);
+}
+
+/* One iteration: all-reduces of different sizes. */
 static inline void loop_iteration(ncclComm_t comm) {
-  for (size_t i = 1; i <= LOOP_UNITS; i++)
-    ncclAllReduce(NULL, NULL, 1000 * i, ncclFloat, ncclSum, comm, NULL);
+  for (size_t position = 0; position < LOOP_UNITS; position++)
+    loop_unit(comm, position);
 }
 
 /* One iteration in two groups of eight all-reduces each. */

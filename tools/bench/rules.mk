@@ -1,14 +1,14 @@
 # tools/bench/: what nccl-join costs. `make bench` runs every program of BENCHMARKS, prints the tables and writes
 # build/bench.json; BENCH_QUICK=1 takes the fewest samples that show that it works.
-BENCHMARKS = $(BUILD)/bench/host_cost
+BENCHMARKS = $(BENCH_JOBS)
 
 BENCH_REPORT = $(BUILD)/bench/report
 ROWS_OBJECT = $(BUILD)/tools/bench/rows.o
 
 # Programs that are the ranks of their own jobs, and what is in front of NCCL or in its place there.
-BENCH_JOBS = $(BUILD)/bench/host_cost
+BENCH_JOBS = $(addprefix $(BUILD)/bench/,host_cost following)
 BENCH_JOB_OBJECTS = $(addprefix $(BUILD)/tools/bench/,area.o job.o loop.o steps.o) $(ROWS_OBJECT)
-BENCH_PRELOADS = $(BUILD)/bench/shim.so $(BUILD)/bench/many_processors.so
+BENCH_PRELOADS = $(addprefix $(BUILD)/bench/,shim.so many_processors.so count_system_calls.so)
 BENCH_NCCL = $(BUILD)/bench/empty/libnccl.so.2 $(BUILD)/bench/stamping/libnccl.so.2
 
 # nccl.h declares functions without prototypes.
@@ -17,10 +17,12 @@ $(BENCH_REPORT): $(BUILD)/tools/bench/report.o $(BUILD)/tools/bench/json.o $(ROW
 	$(link_tool)
 
 # Bound at the start: the first call must not be slower than the others.
-$(BENCH_JOBS): $(BUILD)/bench/%: $(BUILD)/tools/bench/%.o $(BENCH_JOB_OBJECTS) $(BUILD)/bench/empty/libnccl.so.2
+$(BENCH_JOBS): $(BUILD)/bench/%: $(BUILD)/tools/bench/%.o $(BENCH_JOB_OBJECTS) $(BUILD)/bench/empty/libnccl.so.2 \
+		$(BUILD)/loopback/libcudart.so.13
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ -Wl,-z,now -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/empty' -lm
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ -Wl,-z,now \
+	  -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/empty:$$ORIGIN/../loopback',-rpath-link,$(BUILD)/loopback -lm
 
 define link_preload
 	@mkdir -p $(@D)
@@ -40,6 +42,6 @@ $(BUILD)/bench/stamping/libnccl.so.2: $(BUILD)/tools/bench/nccl_stamping.o $(BUI
 	$(call link_preload,-Wl$(comma)-soname$(comma)libnccl.so.2)
 
 .PHONY: bench bench-build
-bench-build: all $(BENCH_REPORT) $(BENCHMARKS) $(BENCH_JOBS) $(BENCH_PRELOADS) $(BENCH_NCCL)
+bench-build: all loopback $(BENCH_REPORT) $(BENCHMARKS) $(BENCH_JOBS) $(BENCH_PRELOADS) $(BENCH_NCCL)
 bench: bench-build
 	@tools/bench/run $(BUILD) $(BENCHMARKS)
