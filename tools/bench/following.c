@@ -80,8 +80,9 @@ static void run_paced(struct active *active, enum pace pace) {
   const struct area_rank *follower = &active->area->ranks[1];
   for (unsigned unit = 0; unit < units && active->followed; unit++)
     area_add_sample(active->area, 1,
-                    (double)atomic_load(&follower->stamps[(from + unit) % AREA_STAMPS]) -
-                        (double)called[unit]);
+                    ((double)atomic_load(&follower->stamps[(from + unit) % AREA_STAMPS]) -
+                     (double)called[unit]) /
+                        1000);
 }
 
 /* Regions of no unit and of one, in turns. */
@@ -242,10 +243,10 @@ int main(int argc, char **argv) {
   }
   measure_steps(area);
   measure_delays_loaded(&loaded, area);
-  print(DELAY_SECTION, "follower awake", "ns", NULL, awake.samples, awake.nsamples);
-  print(DELAY_SECTION, "follower asleep, machine idle", "ns", NULL, asleep.samples,
+  print(DELAY_SECTION, "follower awake", "us", NULL, awake.samples, awake.nsamples);
+  print(DELAY_SECTION, "follower asleep, machine idle", "us", NULL, asleep.samples,
         asleep.nsamples);
-  print(DELAY_SECTION, "follower asleep, a busy process on every processor", "ns", NULL,
+  print(DELAY_SECTION, "follower asleep, a busy process on every processor", "us", NULL,
         loaded.samples, loaded.nsamples);
   return 0;
 }

@@ -1,12 +1,12 @@
 # tools/bench/: what nccl-join costs. `make bench` runs every program of BENCHMARKS, prints the tables and writes
 # build/bench.json; BENCH_QUICK=1 takes the fewest samples that show that it works.
-BENCHMARKS = $(BENCH_JOBS)
+BENCHMARKS = $(BENCH_JOBS) $(BUILD)/bench/learning
 
 BENCH_REPORT = $(BUILD)/bench/report
 ROWS_OBJECT = $(BUILD)/tools/bench/rows.o
 
 # Programs that are the ranks of their own jobs, and what is in front of NCCL or in its place there.
-BENCH_JOBS = $(addprefix $(BUILD)/bench/,host_cost following)
+BENCH_JOBS = $(addprefix $(BUILD)/bench/,host_cost following settling)
 BENCH_JOB_OBJECTS = $(addprefix $(BUILD)/tools/bench/,area.o job.o loop.o steps.o) $(ROWS_OBJECT)
 BENCH_PRELOADS = $(addprefix $(BUILD)/bench/,shim.so many_processors.so count_system_calls.so)
 BENCH_NCCL = $(BUILD)/bench/empty/libnccl.so.2 $(BUILD)/bench/stamping/libnccl.so.2
@@ -23,6 +23,10 @@ $(BENCH_JOBS): $(BUILD)/bench/%: $(BUILD)/tools/bench/%.o $(BENCH_JOB_OBJECTS) $
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ -Wl,-z,now \
 	  -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/empty:$$ORIGIN/../loopback',-rpath-link,$(BUILD)/loopback -lm
+
+$(BUILD)/bench/learning: $(BUILD)/tools/bench/learning.o $(BUILD)/tools/bench/area.o $(ROWS_OBJECT) \
+		$(BUILD)/tests/unit/traces.o $(filter $(BUILD)/core/learner%,$(CORE_OBJECTS))
+	$(link_tool)
 
 define link_preload
 	@mkdir -p $(@D)
