@@ -148,3 +148,27 @@ int steps_take(pid_t child, const struct steps_watched *watched, struct steps_ta
     ptrace(stepping ? PTRACE_SINGLESTEP : PTRACE_CONT, child, NULL, (long)(ours ? 0 : signal));
   }
 }
+
+/* With PTRACE_O_TRACESYSGOOD the stops at a system call, on the way in and on the way out, are told
+ * from signals by this bit. The last one has no way out. */
+#define SYSTEM_CALL_STOP (SIGTRAP | 0x80)
+
+long steps_count_system_calls(pid_t child) {
+  long stops = 0;
+  bool begun = false;
+  for (;;) {
+    int status;
+    if (waitpid(child, &status, 0) != child)
+      return -1;
+    if (!WIFSTOPPED(status))
+      return status == 0 ? (stops + 1) / 2 : -1;
+    if (!begun)
+      ptrace(PTRACE_SETOPTIONS, child, NULL,
+             (void *)(PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD)); /* NOLINT */
+    begun = true;
+    int signal = WSTOPSIG(status);
+    stops += signal == SYSTEM_CALL_STOP;
+    bool ours = signal == SIGTRAP || signal == SYSTEM_CALL_STOP;
+    ptrace(PTRACE_SYSCALL, child, NULL, (long)(ours ? 0 : signal));
+  }
+}

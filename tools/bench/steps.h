@@ -44,6 +44,10 @@ void steps_allow(void);
  * waitpid does, -1 if it could not be followed. */
 int steps_take(pid_t child, const struct steps_watched *watched, struct steps_taken *taken);
 
+/* In the parent, instead: how many system calls the child makes from exec to its end; -1 if it
+ * could not be followed, or did not end with status 0. */
+long steps_count_system_calls(pid_t child);
+
 /* Whether `locked` is counted on this processor: x86-64 only. */
 bool steps_knows_locked(void);
 
