@@ -2,11 +2,12 @@
  * leaves by ncclCommDestroy at once; rank 0 goes on.
  *
  *   back-to-back   units as fast as they can be issued: the follower falls behind, and is awake
- *   awake          a unit every 5 us; the follower has caught up, and looks for the next one
- *   asleep         a unit every 300 us and more: the follower waits in the kernel
+ *   awake          a unit 5 us after the follower has caught up, while it looks for the next one
+ *   asleep         a unit 300 us after that, when it waits in the kernel
  *
  * A rank only looks before it sleeps if the machine has more processors than the team has ranks;
- * so that this can be measured with two, it is told that there are more (many_processors.c).
+ * so that this can be measured with two, it is told that there are more (many_processors.c), and
+ * both are pinned: on one processor the looking would hold up the active rank.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ static void wait_for_follower(const struct active *active) {
 }
 
 static void run_back_to_back(struct active *active) {
-  for (int batch = 0; batch < (row_is_quick() ? 2 : 40); batch++) {
+  for (int batch = 0; batch < (row_is_quick() ? 4 : 40); batch++) {
     wait_for_follower(active);
     loop_iteration(active->comm); /* wakes it */
     uint64_t start = area_now();
@@ -54,11 +55,15 @@ static void run_back_to_back(struct active *active) {
   }
 }
 
+/* Both only once the follower has caught up. */
 static void pass_time(const struct active *active, enum pace pace) {
   if (pace == ASLEEP) {
     wait_for_follower(active);
     area_sleep_us(300);
     return;
+  }
+  const struct area_rank *follower = &active->area->ranks[1];
+  while (active->followed && atomic_load(&follower->entered) < active->issued) {
   }
   for (uint64_t end = area_now() + 5000; area_now() < end;) {
   }
@@ -134,7 +139,7 @@ enum { SHIM, JOIN, VARIANTS };
 
 static struct job make_job(enum pace pace, int variant, const char *preload_too) {
   const char *preload = variant == JOIN ? JOB_JOIN : JOB_SHIM;
-  struct job job = {.scenario = scenarios[pace], .nranks = 2};
+  struct job job = {.scenario = scenarios[pace], .nranks = 2, .pinned = true};
   job.setup[0] = (struct rank_setup){preload, preload_too, JOB_EMPTY, false};
   job.setup[1] = (struct rank_setup){preload, NULL, JOB_STAMPING, false};
   if (pace != ASLEEP)
@@ -166,7 +171,7 @@ static const struct texts {
     [ASLEEP] = {"the follower asleep", NULL, "1"},
 };
 
-/* A sample is the median of a job. */
+/* A sample is the middle mean of a job. */
 static void measure_cost(enum pace pace, struct delays *delays, struct area *area) {
   size_t rounds = row_is_quick() ? 2 : 20;
   double samples[VARIANTS][ROUNDS_MAX], over[ROUNDS_MAX];
@@ -244,9 +249,9 @@ int main(int argc, char **argv) {
   measure_steps(area);
   measure_delays_loaded(&loaded, area);
   print(DELAY_SECTION, "follower awake", "us", NULL, awake.samples, awake.nsamples);
-  print(DELAY_SECTION, "follower asleep, machine idle", "us", NULL, asleep.samples,
+  print(DELAY_SECTION, "follower asleep", "us", NULL, asleep.samples,
         asleep.nsamples);
-  print(DELAY_SECTION, "follower asleep, a busy process on every processor", "us", NULL,
+  print(DELAY_SECTION, "follower asleep, and a busy process on every processor", "us", NULL,
         loaded.samples, loaded.nsamples);
   return 0;
 }

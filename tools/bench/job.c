@@ -2,6 +2,7 @@
 #include "tools/bench/job.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,14 +57,31 @@ static void set_environment(const struct rank_setup *setup, uint32_t rank) {
              two ? build : "", two ? "/" : "", two ? setup->preload_too : "");
     setenv("LD_PRELOAD", path, 1);
   }
+  setenv("NCCL_JOIN_SKEW_WARN", "0", 1); /* they are uneven on purpose */
   if (setup->off)
     setenv("NCCL_JOIN", "0", 1);
+}
+
+/* On the n-th processor that this process may use, beginning again where there are fewer. */
+static void pin(uint32_t n) {
+  cpu_set_t usable, one;
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0)
+    return;
+  n %= (uint32_t)CPU_COUNT(&usable);
+  int processor = -1;
+  for (uint32_t passed = 0; passed <= n; passed += CPU_ISSET(processor, &usable) != 0)
+    processor++;
+  CPU_ZERO(&one);
+  CPU_SET(processor, &one);
+  sched_setaffinity(0, sizeof one, &one);
 }
 
 static _Noreturn void become_rank(const struct job *job, uint32_t rank) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   alarm(LIMIT_SECONDS);
   set_environment(&job->setup[rank], rank);
+  if (job->pinned)
+    pin(rank);
   if (job->steps != NULL && rank == 0)
     steps_allow();
   execl("/proc/self/exe", "rank", job->scenario, (char *)NULL);

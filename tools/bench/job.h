@@ -26,6 +26,7 @@ struct job {
   const char *scenario; /* argument of the ranks */
   uint32_t nranks;
   struct rank_setup setup[AREA_RANKS];
+  bool pinned;               /* each rank on a processor of its own, as far as there are so many */
   struct steps_taken *steps; /* rank 0 is single-stepped between its marks; NULL: not */
 };
 

@@ -19,6 +19,15 @@ double row_quantile(double *samples, size_t nsamples, double part) {
   return samples[below] + (position - (double)below) * (samples[above] - samples[below]);
 }
 
+double row_middle_mean(double *samples, size_t nsamples) {
+  qsort(samples, nsamples, sizeof *samples, by_value);
+  size_t quarter = nsamples / 4;
+  double sum = 0;
+  for (size_t i = quarter; i < nsamples - quarter; i++)
+    sum += samples[i];
+  return sum / (double)(nsamples - 2 * quarter);
+}
+
 bool row_is_quick(void) {
   const char *quick = getenv("BENCH_QUICK");
   return quick != NULL && strcmp(quick, "1") == 0;

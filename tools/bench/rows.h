@@ -38,6 +38,10 @@ void row_print_exact(const struct row *row, double value);
  * 0.5 is the median. Sorts them. nsamples is at least 1. */
 double row_quantile(double *samples, size_t nsamples, double part);
 
+/* The mean of the middle half of at least four samples: as little moved by a few long ones as the
+ * median, and finer where a clock counts in steps. Sorts them. */
+double row_middle_mean(double *samples, size_t nsamples);
+
 /* Whether BENCH_QUICK asks for few samples. */
 bool row_is_quick(void);
 
