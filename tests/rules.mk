@@ -38,7 +38,7 @@ $(BUILD)/check/hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
 	$(link_test)
 $(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS)
 	$(link_test)
-$(BUILD)/check/tools: $(TOOLS_TEST_OBJECTS)
+$(BUILD)/check/tools: $(TOOLS_TEST_OBJECTS) $(addprefix $(BUILD)/tools/bench/,rows.o steps.o)
 	$(link_test)
 $(BUILD)/check/join: $(JOIN_TEST_OBJECTS)
 	$(link_test)
@@ -55,10 +55,15 @@ CHECKS = unit simulation fuzz interpose tools join faults
 LOOPBACK_CHECKS = $(BUILD)/check/hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
 CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)
 CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_INCLUDE=$(NCCL_INCLUDE) \
-                    CUDA_INCLUDE=$(CUDA13_INCLUDE)
+                    CUDA_INCLUDE=$(CUDA13_INCLUDE) JOIN_TEST_BENCHMARKS='$(if $(SAN),,$(BENCHMARKS))'
 
 .PHONY: check check-here check-build
-check-build: all loopback programs $(CHECK_PROGRAMS) $(LOOPBACK_CHECKS)
+check-build: all loopback programs $(CHECK_PROGRAMS) $(LOOPBACK_CHECKS) $(BUILD)/bench/report
+
+# Sanitizers would only measure themselves.
+ifeq ($(SAN),)
+check-build: bench-build
+endif
 
 # The tests in this build folder.
 check-here: check-build

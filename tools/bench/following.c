@@ -51,7 +51,7 @@ static void run_back_to_back(struct active *active) {
       loop_iteration(active->comm);
     area_add_sample(active->area, 0,
                     (double)(area_now() - start) / (BATCH_ITERATIONS * LOOP_UNITS));
-    active->issued += (1 + BATCH_ITERATIONS) * LOOP_UNITS;
+    active->issued += (uint64_t)(1 + BATCH_ITERATIONS) * LOOP_UNITS;
   }
 }
 
@@ -123,7 +123,7 @@ static void run_active(struct active *active, enum pace pace) {
 
 static int run_rank(struct area *area, int rank, enum pace pace) {
   struct active active = {.area = area, .comm = loop_communicator(area->nranks, rank)};
-  for (; active.issued < LOOP_LEARNT * LOOP_UNITS; active.issued += LOOP_UNITS)
+  for (; active.issued < LOOP_LEARNT_UNITS; active.issued += LOOP_UNITS)
     loop_iteration(active.comm);
   /* Only with nccl-join does anybody follow. */
   active.followed = getenv("LD_PRELOAD") != NULL && strstr(getenv("LD_PRELOAD"), JOB_JOIN) != NULL;
@@ -211,7 +211,7 @@ static void measure_steps(struct area *area) {
   struct job job = make_job(ASLEEP, JOIN, NULL);
   job.steps = &taken;
   job_run(&job, area);
-  double instructions = 0, calls = 0, units = taken.nregions / 2;
+  double instructions = 0, calls = 0, units = taken.nregions / 2.0;
   for (unsigned region = 0; region < taken.nregions; region++) {
     double weight = region % 2 == 1 ? 1 / units : -1 / units;
     instructions += weight * (double)taken.regions[region].instructions;
@@ -249,8 +249,7 @@ int main(int argc, char **argv) {
   measure_steps(area);
   measure_delays_loaded(&loaded, area);
   print(DELAY_SECTION, "follower awake", "us", NULL, awake.samples, awake.nsamples);
-  print(DELAY_SECTION, "follower asleep", "us", NULL, asleep.samples,
-        asleep.nsamples);
+  print(DELAY_SECTION, "follower asleep", "us", NULL, asleep.samples, asleep.nsamples);
   print(DELAY_SECTION, "follower asleep, and a busy process on every processor", "us", NULL,
         loaded.samples, loaded.nsamples);
   return 0;

@@ -148,9 +148,8 @@ static void measure_steps(const struct scenario *scenario, struct area *area) {
   char what[64];
   for (int variant = 0; variant < VARIANTS; variant++) {
     counted[variant] = count_steps(scenario, &variants[variant].setup, area);
-    snprintf(what, sizeof what, "%s", variants[variant].name);
-    print(scenario, strcat(what, ", instructions"), "instructions", NULL,
-          &counted[variant].instructions, 1);
+    snprintf(what, sizeof what, "%s, instructions", variants[variant].name);
+    print(scenario, what, "instructions", NULL, &counted[variant].instructions, 1);
   }
   const struct steps_per_unit *join = &counted[JOIN];
   double over = join->instructions - counted[SHIM].instructions;

@@ -10,6 +10,7 @@
 
 /* Iterations after which the body is known to nccl-join for sure (LEARNER_REPEATS is 3). */
 #define LOOP_LEARNT 32
+#define LOOP_LEARNT_UNITS ((uint64_t)LOOP_LEARNT * LOOP_UNITS)
 
 /* Selects the device (the loopback's), and makes a communicator of all ranks of the job. */
 ncclComm_t loop_communicator(uint32_t nranks, int rank);

@@ -22,7 +22,7 @@ $(BENCH_JOBS): $(BUILD)/bench/%: $(BUILD)/tools/bench/%.o $(BENCH_JOB_OBJECTS) $
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ -Wl,-z,now \
-	  -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/empty:$$ORIGIN/../loopback',-rpath-link,$(BUILD)/loopback -lm
+	  -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/empty:$$ORIGIN/../loopback',-rpath-link,$(BUILD)/loopback
 
 $(BUILD)/bench/learning: $(BUILD)/tools/bench/learning.o $(BUILD)/tools/bench/area.o $(ROWS_OBJECT) \
 		$(BUILD)/tests/unit/traces.o $(filter $(BUILD)/core/learner%,$(CORE_OBJECTS))

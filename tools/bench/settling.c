@@ -24,7 +24,7 @@ struct member {
 
 static struct member begin(struct area *area, int rank) {
   struct member me = {area, rank, loop_communicator(area->nranks, rank), 0};
-  for (; me.issued < LOOP_LEARNT * LOOP_UNITS; me.issued += LOOP_UNITS)
+  for (; me.issued < LOOP_LEARNT_UNITS; me.issued += LOOP_UNITS)
     loop_iteration(me.comm);
   return me;
 }
@@ -87,7 +87,7 @@ static void leave_early(struct member *me, uint64_t epoch) {
     area_sleep_us(50);
   uint64_t first_shadow = me->issued, called = area_now();
   loop_other(me->comm, 1);
-  me->issued = first_shadow + (LONG_EPOCH - SHORT_EPOCH) * LOOP_UNITS + 1;
+  me->issued = first_shadow + (uint64_t)(LONG_EPOCH - SHORT_EPOCH) * LOOP_UNITS + 1;
   area_meet(me->area);
   area_add_sample(me->area, 1, (stamp(me->area, 1, first_shadow) - (double)called) / 1000);
 }

@@ -54,10 +54,15 @@ void steps_allow(void) {
   ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 }
 
+/* A number where ptrace is declared to take a pointer. */
+static void set_options(pid_t child, long options) {
+  ptrace(PTRACE_SETOPTIONS, child, NULL, options);
+}
+
 static uint64_t program_counter(const struct user_regs_struct *registers) {
 #if defined(__x86_64__)
   return registers->rip;
-#elif defined(__aarch64__)
+#else
   return registers->pc;
 #endif
 }
@@ -90,7 +95,7 @@ static bool x86_is_locked(const unsigned char *code) {
 static bool is_system_call(const unsigned char *code) {
 #if defined(__x86_64__)
   return code[0] == 0x0f && code[1] == 0x05;
-#elif defined(__aarch64__)
+#else /* aarch64 */
   return memcmp(code, "\x01\x00\x00\xd4", 4) == 0;
 #endif
 }
@@ -133,7 +138,7 @@ int steps_take(pid_t child, const struct steps_watched *watched, struct steps_ta
     if (!WIFSTOPPED(status))
       return status;
     if (!begun)
-      ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)PTRACE_O_EXITKILL);
+      set_options(child, PTRACE_O_EXITKILL);
     begun = true;
     int signal = WSTOPSIG(status);
     if (signal == SIGUSR1 && taken->nregions < STEPS_REGIONS)
@@ -163,8 +168,7 @@ long steps_count_system_calls(pid_t child) {
     if (!WIFSTOPPED(status))
       return status == 0 ? (stops + 1) / 2 : -1;
     if (!begun)
-      ptrace(PTRACE_SETOPTIONS, child, NULL,
-             (void *)(PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD)); /* NOLINT */
+      set_options(child, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD);
     begun = true;
     int signal = WSTOPSIG(status);
     stops += signal == SYSTEM_CALL_STOP;

@@ -1,0 +1,143 @@
+/* Benchmarks: that all of them can be run, and that what they print becomes tables and JSON.
+ * Nothing here depends on how long anything takes.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/tools/json_syntax.h"
+#include "tests/tools/sandbox.h"
+#include "tools/bench/rows.h"
+
+static char top[4096]; /* of the repository */
+
+static void begin(void) {
+  cr_assert(getcwd(top, sizeof top));
+  sandbox_make();
+}
+
+TestSuite(bench, .init = begin, .fini = sandbox_remove, .timeout = 300);
+
+#define expect_in(text, part) cr_expect(strstr(text, part), "no '%s' in: %s", part, text)
+
+/* The report program with these lines. */
+static struct result report(const char *rows) {
+  return run("printf '%%s' '%s' | %s/%s/bench/report bench.json", rows, top,
+             getenv("JOIN_TEST_BUILD"));
+}
+
+static const char *file(const char *name) {
+  static struct result result;
+  result = run("cat %s", name);
+  return result.out;
+}
+
+#define ROW_LINE                                                                                   \
+  "{\"section\": \"One\", \"name\": \"a\", \"unit\": \"ns\", \"median\": 12.25, \"low\": 11, "     \
+  "\"high\": 13.5, \"samples\": 21, \"goal\": \"at most \\\"20\\\"\"}"
+#define ROW ROW_LINE "\n"
+#define OTHER_ROW                                                                                  \
+  "{\"section\": \"Two\", \"name\": \"a\", \"unit\": \"KiB\", \"median\": 1024, \"low\": 1024, "   \
+  "\"high\": 1024, \"samples\": 1}\n"
+
+/* ---- the report ---- */
+
+Test(bench, rows_become_a_table_for_each_section) {
+  struct result result = report(ROW OTHER_ROW);
+  cr_expect_eq(result.status, 0, "%s", result.err);
+  expect_in(result.out, "\nOne ");
+  expect_in(result.out, "12.2  11 .. 13.5 ");
+  expect_in(result.out, " 21  at most \"20\"\n");
+  expect_in(result.out, "\nTwo ");
+  expect_in(result.out, " 1024 ");
+  expect_in(result.out, "date 2");
+}
+
+Test(bench, rows_become_json_that_is_read_back_as_markdown) {
+  report(ROW OTHER_ROW);
+  const char *json = file("bench.json");
+  cr_expect(is_json(json), "%s", json);
+  expect_in(json, "\"format\": 1");
+  expect_in(json, "\"processors\": ");
+  expect_in(json, "\"goal\": \"at most \\\"20\\\"\"");
+  struct result result =
+      run("%s/%s/bench/report --markdown bench.json", top, getenv("JOIN_TEST_BUILD"));
+  cr_expect_eq(result.status, 0, "%s", result.err);
+  expect_in(result.out, "### One\n");
+  expect_in(result.out, "| a | 12.2 | 11 .. 13.5 | ns | 21 | at most \"20\" |\n");
+  expect_in(result.out, "| a | 1024 |  | KiB | 1 |  |\n");
+}
+
+Test(bench, what_is_no_row_is_an_error_that_quotes_it) {
+  static const char *const wrong[] = {
+      "time: 12 ns\n", ROW ROW,                                      /* twice */
+      "{\"section\": \"One\", \"name\": \"a\", \"unit\": \"ns\"}\n", /* without numbers */
+      "{\"section\": \"One\", \"name\": \"a\", \"unit\": \"ns\", \"median\": 3, \"low\": 4, "
+      "\"high\": 5, \"samples\": 1}\n", /* below the first quartile */
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    struct result result = report(wrong[i]);
+    cr_expect_eq(result.status, 1, "%s", wrong[i]);
+    cr_expect_str_empty(result.out);
+    expect_in(result.err, i == 0 ? "time: 12 ns" : "\"name\": \"a\"");
+  }
+  cr_expect_eq(report("").status, 1);
+}
+
+/* ---- rows ---- */
+
+Test(bench, quantiles_and_middle_means_do_not_depend_on_the_order_of_samples) {
+  double samples[] = {4, 1, 3, 100, 2};
+  cr_expect_eq(row_quantile(samples, 5, 0.5), 3);
+  cr_expect_eq(row_quantile(samples, 5, 0.25), 2);
+  cr_expect_eq(row_quantile(samples, 5, 1), 100);
+  double even[] = {30, 10, 1000, 20};
+  cr_expect_eq(row_quantile(even, 4, 0.5), 25);
+  cr_expect_eq(row_middle_mean(even, 4), 25);
+  double one[] = {7};
+  cr_expect_eq(row_quantile(one, 1, 0.25), 7);
+}
+
+/* ---- the benchmarks ---- */
+
+Test(bench, a_benchmark_that_cannot_measure_fails_the_run) {
+  struct result result = run("mkdir -p build/bench; cp %s/%s/bench/report build/bench/;"
+                             "echo '%s' >rows; printf '#!/bin/sh\\ncat rows\\n' >good;"
+                             "printf '#!/bin/sh\\nexit 3\\n' >broken; chmod +x good broken;"
+                             "%s/tools/bench/run build ./good && echo well;"
+                             "%s/tools/bench/run build ./good ./broken",
+                             top, getenv("JOIN_TEST_BUILD"), ROW_LINE, top, top);
+  cr_expect_eq(result.status, 1, "%s", result.err);
+  expect_in(result.out, "well\n");
+  expect_in(result.err, "./broken could not measure (status 3)");
+}
+
+Test(bench, every_benchmark_measures_what_it_is_for) {
+  const char *benchmarks = getenv("JOIN_TEST_BENCHMARKS");
+  if (benchmarks == NULL || *benchmarks == '\0')
+    cr_skip_test("benchmarks are not built with sanitizers");
+  struct result result = run("json=$PWD/bench.json; cd %s && BENCH_JSON=$json BENCH_QUICK=1 "
+                             "tools/bench/run %s %s",
+                             top, getenv("JOIN_TEST_BUILD"), benchmarks);
+  cr_expect_eq(result.status, 0, "%s", result.err);
+  static const char *const rows[] = {
+      "nobody joined\", \"name\": \"one all-reduce, direct\", \"unit\": \"ns\"",
+      "nobody joined\", \"name\": \"a group of 8, nccl-join, system calls\"",
+      "\"name\": \"the follower awake, over the bare shim\"",
+      "\"name\": \"the follower asleep, calls of syscall()\"",
+      "\"name\": \"follower asleep, and a busy process on every processor\"",
+      "\"name\": \"8 ranks\", \"unit\": \"us\"",
+      "\"name\": \"leaving the loop: from the call to the first shadow\"",
+      "\"name\": \"shared memory per rank, 8 ranks\"",
+      "\"name\": \"device memory before the first shadow\"",
+      "\"name\": \"nccl-join, system calls\", \"unit\": \"calls\"",
+      "\"name\": \"DDP 10 buckets, first iteration differs, instructions per unit\"",
+  };
+  const char *json = file("bench.json");
+  cr_expect(is_json(json), "%s", json);
+  expect_in(json, "\"quick\": \"yes\"");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    expect_in(json, rows[i]);
+}
