@@ -105,4 +105,5 @@ help:
 	@echo 'make install      to PREFIX=$(PREFIX)'
 	@echo 'make check-gpu    the test programs on real NCCL, where there is a GPU'
 	@echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'
+	@echo 'make bench        what it costs: tables, and build/bench.json; docs/speed.md says what they mean'
 	@echo 'make clean'

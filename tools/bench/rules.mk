@@ -45,7 +45,15 @@ $(BUILD)/bench/empty/libnccl.so.2: $(BUILD)/tools/bench/nccl_stand_in.o $(BUILD)
 $(BUILD)/bench/stamping/libnccl.so.2: $(BUILD)/tools/bench/nccl_stamping.o $(BUILD)/tools/bench/area.o
 	$(call link_preload,-Wl$(comma)-soname$(comma)libnccl.so.2)
 
-.PHONY: bench bench-build
+.PHONY: bench bench-build bench-docs
 bench-build: all loopback $(BENCH_REPORT) $(BENCHMARKS) $(BENCH_JOBS) $(BENCH_PRELOADS) $(BENCH_NCCL)
-bench: bench-build
+bench:
+	@tools/deps --bench
+	@$(MAKE) --no-print-directory bench-build
 	@tools/bench/run $(BUILD) $(BENCHMARKS)
+
+# The tables of the last run into docs/speed.md.
+bench-docs: $(BENCH_REPORT)
+	$(Q)$(BENCH_REPORT) --markdown $(BUILD)/bench.json >$(BUILD)/bench/tables.md
+	$(Q)sed -i -e '/^<!-- tables -->/,/^<!-- .tables -->/{//!d}' \
+	  -e '/^<!-- tables -->/r $(BUILD)/bench/tables.md' docs/speed.md
