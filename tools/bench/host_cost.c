@@ -33,15 +33,15 @@ static const struct scenario {
   const char *name, *unit_name;
   void (*iteration)(ncclComm_t comm);
   unsigned units; /* of an iteration */
+  int counted;    /* iterations by single steps, which are slow */
 } scenarios[] = {
-    {"single", "one all-reduce", loop_iteration, LOOP_UNITS},
-    {"group", "a group of 8", loop_groups, 2},
+    {"single", "one all-reduce", loop_iteration, LOOP_UNITS, 128},
+    {"group", "a group of 8", loop_groups, 2, 32},
 };
 #define SCENARIOS (sizeof scenarios / sizeof *scenarios)
 
-/* Single steps are slow. */
-static int counted_iterations(void) {
-  return row_is_quick() ? 2 : 32;
+static int counted_iterations(const struct scenario *scenario) {
+  return row_is_quick() ? 2 : scenario->counted;
 }
 
 /* ---- a rank ---- */
@@ -63,7 +63,7 @@ static void run_counted(struct area *area, int rank, const struct scenario *scen
                         ncclComm_t comm) {
   if (rank == 0)
     steps_watch(&area->watched);
-  int iterations = counted_iterations();
+  int iterations = counted_iterations(scenario);
   for (int region = 0; region < 4; region++) {
     area_meet(area);
     if (rank == 0)
@@ -130,7 +130,7 @@ static struct steps_per_unit {
   job.steps = &taken;
   job_run(&job, area);
   struct steps_per_unit sum = {0};
-  double units = taken.nregions / 2.0 * counted_iterations() * scenario->units;
+  double units = taken.nregions / 2.0 * counted_iterations(scenario) * scenario->units;
   for (unsigned region = 0; region < taken.nregions; region++) {
     const struct steps *steps = &taken.regions[region];
     double weight = region % 2 == 1 ? 1 / units : -1 / units;
