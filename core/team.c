@@ -367,6 +367,8 @@ static bool is_possible(const struct team *team, const struct plane_log *log, ui
   uint64_t head = atomic_load_explicit(&log->head, memory_order_relaxed);
   return head - team->head <= PLANE_RUN_AHEAD &&
          (!(flags & ENTRY_REFUSED) || LOAD(log->refused_for) < team->plane->nranks);
+}
+
 /* The rank whose unit an entry of `rank` is: its own, or, where it only shadowed it, that of the
  * rank it had it from, which did not. */
 static uint32_t issuer(const struct team *team, uint32_t rank, uint32_t flags) {

@@ -8,8 +8,8 @@
 #define TESTS_JOIN_RUN_H
 
 #include <stdbool.h>
-#include <sys/types.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define RUN_RANKS_MAX 64
 #define RUN_ALL_RANKS UINT64_MAX
