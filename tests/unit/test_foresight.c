@@ -108,6 +108,31 @@ Test(foresight, tables_forget_alike_after_whole_rounds) {
   forget(8);
 }
 
+/* What has been committed in whole rounds has been used, though nobody looked it up. */
+Test(foresight, whole_rounds_count_as_uses) {
+  enum { BODY = 4 };
+  for (uint64_t i = 0; i < 4 * BODY; i++)
+    both(&(struct member){.count = 1 + i % BODY, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE});
+  struct unit got;
+  struct member last = member(77);
+  team_claim(follower, unit(&last), 0);
+  struct member of[BODY];
+  for (uint64_t i = 0; i < BODY; i++)
+    of[i] = (struct member){.count = 1 + i, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE};
+  for (uint64_t i = 0; i < BODY; i++) {
+    symbol_t symbol = unit_table_find(committer->table, unit(&of[i]));
+    unit_table_known(committer->table, symbol)->used = false;
+  }
+  for (uint64_t i = 0; i < 20 * BODY + 1; i++)
+    cr_assert(team_commit(committer, unit(&of[i % BODY])));
+  for (uint64_t i = 0; i < BODY; i++) {
+    symbol_t symbol = unit_table_find(committer->table, unit(&of[i]));
+    cr_assert(unit_table_known(committer->table, symbol)->used, "unit %lu", i);
+  }
+  while (team_poll(follower, &got) == TEAM_SHADOW)
+    ;
+}
+
 /* Where ranks have once waited for each other, nobody goes ahead, however regular it looks. */
 Test(foresight, ends_where_ranks_meet) {
   struct member A = member(1), C = member(2);
