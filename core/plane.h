@@ -106,6 +106,7 @@ struct plane_team {
    * hot path that nobody needs anything. */
   _Alignas(64) _Atomic uint64_t attention;
   _Atomic uint32_t bell; /* futex word: changes whenever it is rung */
+  _Atomic uint64_t told; /* index after the last settlement by guess that a rank has told of */
 };
 #define PLANE_WAITING UINT64_C(1)
 #define PLANE_EVENT (UINT64_C(1) << 32)

@@ -18,6 +18,20 @@ static uint32_t most_recent(const struct claim *claims, uint32_t nranks, uint64_
   return most;
 }
 
+/* Whether all who claim a's unit have issued b's before, and all who claim b's have skipped a's. */
+static bool is_skipped(const struct claim *claims, uint32_t nranks, uint32_t a, uint32_t b) {
+  const struct claim *x = &claims[a], *y = &claims[b];
+  if (x->unit == 0 || y->unit == 0)
+    return false;
+  for (uint32_t rank = 0; rank < nranks; rank++) {
+    const struct claim *claim = &claims[rank];
+    if ((claim->hash == x->hash && !(claim->issued & y->unit)) ||
+        (claim->hash == y->hash && !(claim->skipped & x->unit)))
+      return false;
+  }
+  return true;
+}
+
 static int order(uint64_t a, uint64_t b) {
   return (a > b) - (a < b);
 }
@@ -31,6 +45,8 @@ static int compare(const struct claim *claims, uint32_t nranks, uint32_t a, uint
   if (x->hash == y->hash)
     return 0;
   if ((by = order(most_recent(claims, nranks, x->hash), most_recent(claims, nranks, y->hash))) != 0)
+    return by;
+  if ((by = order(is_skipped(claims, nranks, a, b), is_skipped(claims, nranks, b, a))) != 0)
     return by;
   if ((by = order(y->order, x->order)) != 0)
     return by;
@@ -56,7 +72,8 @@ bool settle_is_guess(const struct claim *claims, uint32_t nranks, uint32_t winne
   const struct claim *won = &claims[winner];
   for (uint32_t rank = 0; rank < nranks; rank++) {
     const struct claim *lost = &claims[rank];
-    if (lost->hash == 0 || lost->hash == won->hash || lost->order != won->order ||
+    if (lost->hash == 0 || lost->hash == won->hash || is_skipped(claims, nranks, winner, rank) ||
+        (lost->order != won->order && lost->times <= won->times) ||
         most_recent(claims, nranks, lost->hash) != most_recent(claims, nranks, won->hash))
       continue;
     *loser = rank;

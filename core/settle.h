@@ -18,29 +18,38 @@ struct claim {
   /* How soon the unit came, the time before, after the one at which all ranks last met. Where there
    * is nothing to go by, UINT64_MAX less the number of times that it has come at all. */
   uint64_t order;
-  bool expected;  /* it is what the learner expects here */
-  bool seen;      /* it has been in the agreed sequence before */
-  uint32_t text;  /* where its members are written; not part of the rule */
-  uint32_t flags; /* enum claim_flag; not part of the rule */
+  uint32_t unit;    /* the unit as a bit, for the next two; 0: never seen, or too many */
+  uint32_t issued;  /* units claimed now that this rank has issued for real before */
+  uint32_t skipped; /* those that it has shadowed, and never issued for real */
+  uint32_t times;   /* how often the unit has come; not part of the rule, but of what is a guess */
+  uint32_t symbol;  /* of the unit (unit.h); not part of the rule */
+  bool expected;    /* it is what the learner expects here */
+  bool seen;        /* it has been in the agreed sequence before */
+  uint32_t text;    /* where its members are written; not part of the rule */
+  uint32_t flags;   /* enum claim_flag; not part of the rule */
 };
 
 /* The rank whose claim wins. The rule, the first difference deciding:
  *   1. any unit before LEAVE;
  *   2. the most real units since all ranks last met (who is still in the loop has done more than
  * who left it);
- *   3. what came first, the time before, after the unit at which all ranks last met (epochs begin
+ *   3. a unit that those who claim another always skip, if those who claim it do issue the other:
+ * they will come to it, and the others never come to theirs (a rank without data in an epoch whose
+ * loop the others begin);
+ *   4. what came first, the time before, after the unit at which all ranks last met (epochs begin
  * alike);
- *   4. what the learner expects;
- *   5. a unit seen before;
- *   6. the larger unit (gradients before a metric: a guess, for the first index of a program whose
+ *   5. what the learner expects;
+ *   6. a unit seen before;
+ *   7. the larger unit (gradients before a metric: a guess, for the first index of a program whose
  * ranks begin differently, where nothing better is known);
- *   7. the most claimants;
- *   8. the lowest rank. */
+ *   8. the most claimants;
+ *   9. the lowest rank. */
 uint32_t settle_winner(const struct claim *claims, uint32_t nranks);
 
 /* Whether the winner is a guess: a rank that claims another unit, which is returned in *loser, has
- * done as much since all last met, and came as soon after that the time before. Not if it only
- * wants to leave. */
+ * done as much since all last met, and its unit came as soon after that the time before, or has
+ * come more often in all: it may be that of a loop, and the winner's of a rank that has skipped the
+ * loop. Not if it only wants to leave. */
 bool settle_is_guess(const struct claim *claims, uint32_t nranks, uint32_t winner, uint32_t *loser);
 
 /* Whether all claim the same. */

@@ -473,9 +473,7 @@ static bool gather_claims(struct team *team) {
   return true;
 }
 
-/* The symbol of G[index]: of the learner's history, in which no LEAVE stands. SYMBOL_NONE for a
- * LEAVE, and for what is too long ago. */
-static symbol_t symbol_at(const struct team *team, uint64_t index) {
+symbol_t team_symbol_at(const struct team *team, uint64_t index) {
   uint64_t after = 0; /* LEAVEs after the index */
   for (; after < team->leaves; after++) {
     uint64_t at = team->left_at[(team->leaves - 1 - after) % TEAM_LEAVES];
@@ -502,13 +500,13 @@ static uint64_t after_last_meeting(const struct team *team, uint64_t together) {
   uint64_t held = team->head >= PLANE_RUN_AHEAD ? team->head - PLANE_RUN_AHEAD + 1 : 0;
   if (together == 0)
     return UINT64_MAX;
-  symbol_t met = symbol_at(team, together - 1);
+  symbol_t met = team_symbol_at(team, together - 1);
   for (uint64_t at = together - 1; at > held; at--)
-    if (symbol_at(team, at - 1) == met && issued_by_all(team, at - 1))
+    if (team_symbol_at(team, at - 1) == met && issued_by_all(team, at - 1))
       return at;
   for (uint64_t i = team->ndeviations; i > 0 && i + TEAM_DEVIATIONS > team->ndeviations; i--) {
     uint64_t index = team->deviations[(i - 1) % TEAM_DEVIATIONS];
-    if (index >= oldest && index < together - 1 && symbol_at(team, index) == met)
+    if (index >= oldest && index < together - 1 && team_symbol_at(team, index) == met)
       return index + 1;
   }
   return UINT64_MAX;
@@ -521,7 +519,7 @@ static uint64_t order_from(const struct team *team, uint64_t from, symbol_t symb
   if (symbol == SYMBOL_NONE)
     return UINT64_MAX;
   for (uint64_t at = from == UINT64_MAX ? oldest : from; at < team->head; at++) {
-    if (symbol_at(team, at) != symbol)
+    if (team_symbol_at(team, at) != symbol)
       continue;
     if (from != UINT64_MAX)
       return at - from;
@@ -545,15 +543,15 @@ static bool weigh_claims(struct team *team) {
     claim->expected = claim->hash != 0 && claim->hash == expected;
     claim->seen = false;
     claim->order = UINT64_MAX;
+    claim->symbol = SYMBOL_NONE;
     if (claim->hash == 0)
       continue;
     uint64_t hash;
-    symbol_t symbol;
     switch (team_read_text(team, log, claim->text, &hash, &unit)) {
     case READ_UNIT:
-      symbol = unit_table_find(team->table, unit);
-      claim->seen = symbol != SYMBOL_NONE;
-      claim->order = order_from(team, from, symbol);
+      claim->symbol = unit_table_find(team->table, unit);
+      claim->seen = claim->symbol != SYMBOL_NONE;
+      claim->order = order_from(team, from, claim->symbol);
       break;
     case READ_TOO_BIG:
       break;
@@ -562,6 +560,7 @@ static bool weigh_claims(struct team *team) {
       return false;
     }
   }
+  team_look_back(team);
   return true;
 }
 
@@ -621,15 +620,26 @@ static enum team_verdict settle_unanimous(struct team *team) {
   return pass(team, team->claim, team->claim_hash, flags, team->plane->rank);
 }
 
+/* Of the ranks that settle an index one tells that it was a guess: the winner itself may find it
+ * settled. */
+static bool is_told(struct team *team) {
+  uint64_t told = atomic_load(&team->shared->told);
+  while (told <= team->head)
+    if (atomic_compare_exchange_weak(&team->shared->told, &told, team->head + 1))
+      return false;
+  return true;
+}
+
 static void note_guess(struct team *team, uint32_t winner) {
   uint32_t loser;
   uint64_t hash;
   struct unit unit;
-  if (!settle_is_guess(team->claims, team->plane->nranks, winner, &loser) ||
+  if (!settle_is_guess(team->claims, team->plane->nranks, winner, &loser) || is_told(team) ||
       team_read_text(team, team->plane->logs[loser], team->claims[loser].text, &hash, &unit) !=
           READ_UNIT)
     return;
   team->guessed = true;
+  team->guessed_for = winner;
   team->guessed_over = loser;
   team->guessed_member = unit.members[0];
 }
@@ -640,8 +650,7 @@ static enum team_verdict settle(struct team *team, struct unit *unit) {
   if (!weigh_claims(team))
     return TEAM_FAILED;
   uint32_t winner = settle_winner(team->claims, team->plane->nranks);
-  if (winner == team->plane->rank)
-    note_guess(team, winner);
+  note_guess(team, winner); /* before the winner's unit is read, to the same place */
   const struct claim *claim = &team->claims[winner];
   uint64_t hash = claim->hash;
   enum read_result read = READ_UNIT;
@@ -653,7 +662,10 @@ static enum team_verdict settle(struct team *team, struct unit *unit) {
     team_fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, winner, team->head);
     return TEAM_FAILED;
   }
-  return pass(team, *unit, hash, is_refused(team, claim, *unit) ? ENTRY_REFUSED : 0, winner);
+  bool refused = is_refused(team, claim, *unit);
+  if (refused)
+    team->guessed = false; /* nobody's unit goes first */
+  return pass(team, *unit, hash, refused ? ENTRY_REFUSED : 0, winner);
 }
 
 /* ---- polling ---- */

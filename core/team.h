@@ -98,10 +98,10 @@ struct team {
   uint64_t deviations[TEAM_DEVIATIONS], ndeviations; /* indices of the last ENTRY_DEVIATIONs */
   uint64_t left_at[TEAM_LEAVES];                     /* indices of the last LEAVEs, of `leaves` */
   uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
-  /* The last settlement was a guess, won by this rank's unit over that of another rank, of which
-   * this is the first member. Reset by who says so. */
+  /* The last settlement was a guess, won by one rank's unit over that of another, of which this is
+   * the first member, and it is this rank that tells. Reset by who says so. */
   bool guessed;
-  uint32_t guessed_over;
+  uint32_t guessed_for, guessed_over;
   struct member guessed_member;
   /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team;
    * NULL: never). Must be the same function of the unit and the rank on all ranks. */

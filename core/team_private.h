@@ -1,5 +1,5 @@
 /* What the files of the agreed sequence (team.h) share: team.c decides, team_text.c knows the text
- * ring, team_others.c the other ranks. Not for anybody else. */
+ * ring, team_others.c the other ranks, team_past.c what they did. Not for anybody else. */
 #ifndef NCCL_JOIN_CORE_TEAM_PRIVATE_H
 #define NCCL_JOIN_CORE_TEAM_PRIVATE_H
 
@@ -16,6 +16,13 @@ bool team_look_for_failures(struct team *team);
 
 /* The lowest index that any rank stands at. */
 uint64_t team_slowest(const struct team *team);
+
+/* The symbol of G[index]: of the learner's history, in which no LEAVE stands. SYMBOL_NONE for a
+ * LEAVE, and for what is too long ago. */
+symbol_t team_symbol_at(const struct team *team, uint64_t index);
+
+/* Fills what the claims, whose symbols are known, say of the past. */
+void team_look_back(struct team *team);
 
 /* Writes the claim's text; false while the slowest rank may still need what it would overwrite. */
 bool team_write_text(struct team *team);

@@ -109,6 +109,7 @@ void report_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
     log_line(LOG_LEVEL_INFO, "rank %u has joined: it answers for its peers from collective %llu on",
              end->team->plane->rank, (unsigned long long)index);
   }
+  report_guess(end, unit);
   report_event(end, TRACE_SHADOW, index, unit, (int)end->team->source);
   warn_of_skew(end);
 }
@@ -130,7 +131,7 @@ void report_guess(const struct endpoint *end, struct unit won) {
       "ranks want different collectives at %llu, and nothing before tells which goes first: %s of "
       "rank %u "
       "does, %s of rank %u waits. If that is wrong, ranks meet at different places of the program",
-      (unsigned long long)team_index(team), describe(won, ours), team->plane->rank,
+      (unsigned long long)team_index(team), describe(won, ours), team->guessed_for,
       describe((struct unit){&team->guessed_member, 1}, theirs), team->guessed_over);
 }
 

@@ -26,7 +26,7 @@ void report_shadow_failure(struct unit unit, const char *reason);
 /* The rank is active again. */
 void report_return(const struct endpoint *end, uint64_t index);
 
-/* The unit won a settlement that was a guess (team->guessed), if so: names both units. */
+/* If the unit won a settlement that was a guess (team->guessed): names both units. */
 void report_guess(const struct endpoint *end, struct unit won);
 
 /* A joined rank has spoiled a unit of the active ones. */

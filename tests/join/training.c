@@ -97,6 +97,28 @@ Test(training, evaluation_after_each_epoch) {
   check_ddp(&(struct schedule){4, 3, {{5, 9, 7, 9}, {9, 5, 9, 7}, {9, 9, 5, 9}}},
             &(struct ddp){.batches = 3}, "");
 }
+/* A rank that never has data goes from one evaluation straight to the next: it waits there for the
+ * others. */
+Test(training, evaluation_of_a_rank_without_iterations) {
+  for (int batches = 1; batches <= 3; batches++)
+    check_ddp(&(struct schedule){3, 3, {{10, 0, 10}, {10, 0, 8}, {9, 0, 10}}},
+              &(struct ddp){.batches = batches}, "");
+}
+
+/* Where it has had data before, nothing tells: the ranks may meet at different places, but it is
+ * said. */
+Test(training, what_cannot_be_known_is_said) {
+  const struct schedule schedule = {3, 2, {{10, 8, 12}, {10, 0, 10}}};
+  struct run *result = run(&(struct launch){
+      .nranks = 3, .program = "ddp", .options = ddp_text(&schedule, &(struct ddp){.batches = 2})});
+  assert_went_well(result);
+  cr_assert(run_says_in_a_line(result, "NCCL-JOIN WARN", "ranks want different collectives at",
+                               "allreduce(sum, float64, 2)", "of rank 1 does",
+                               "allreduce(sum, float32, 264)", NULL),
+            "%s", result->errors);
+  run_free(result);
+}
+
 Test(training, evaluation_longer_than_the_loop) {
   check_ddp(&(struct schedule){2, 2, {{3, 5}, {5, 3}}}, &(struct ddp){.batches = 12}, "");
 }

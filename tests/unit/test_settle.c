@@ -49,6 +49,25 @@ Test(settle, then_the_lowest_rank) {
   cr_assert_eq(settle_winner(claims, 2), 0);
 }
 
+/* Rank 2 has shadowed A whenever it came; the others do both: they will come to B after A. */
+Test(settle, a_unit_that_the_others_skip_goes_before_what_came_first) {
+  enum { A_BIT = 1, B_BIT = 2 };
+  struct claim claims[] = {{.hash = A, .order = 3, .unit = A_BIT, .issued = A_BIT | B_BIT},
+                           {.hash = A, .order = 3, .unit = A_BIT, .issued = A_BIT | B_BIT},
+                           {.hash = B, .unit = B_BIT, .issued = B_BIT, .skipped = A_BIT}};
+  uint32_t loser;
+  cr_assert_eq(settle_winner(claims, 3), 0);
+  cr_assert_not(settle_is_guess(claims, 3, 0, &loser));
+  claims[2].skipped = 0;
+  cr_assert_eq(settle_winner(claims, 3), 2, "it may only not have come to A yet");
+  claims[2].skipped = A_BIT;
+  claims[1].issued = A_BIT;
+  cr_assert_eq(settle_winner(claims, 3), 2, "rank 1 may never come to B");
+  claims[2].recent = 1;
+  claims[1].issued = A_BIT | B_BIT;
+  cr_assert_eq(settle_winner(claims, 3), 2, "rank 2 is still in its loop");
+}
+
 Test(settle, unanimity) {
   struct claim claims[] = {{.hash = A}, {.hash = A, .recent = 3}, {.hash = B}};
   cr_assert(settle_is_unanimous(claims, 2));
@@ -66,6 +85,12 @@ Test(settle, a_guess_is_known_as_one) {
   struct claim tie[] = {{.hash = A, .bytes = 9}, {.hash = B}, {.hash = LEAVE}};
   cr_assert(settle_is_guess(tie, 3, 0, &loser));
   cr_assert_eq(loser, 1);
+  /* The unit that has come more often may be that of the loop, although the other came sooner. */
+  struct claim unlikely[] = {{.hash = A, .times = 2}, {.hash = B, .order = 1, .times = 12}};
+  cr_assert(settle_is_guess(unlikely, 2, 0, &loser));
+  cr_assert_eq(loser, 1);
+  struct claim likely[] = {{.hash = A, .times = 12}, {.hash = B, .order = 1, .times = 2}};
+  cr_assert_not(settle_is_guess(likely, 2, 0, &loser));
   struct claim clear[] = {{.hash = A, .recent = 1}, {.hash = B}, {.hash = LEAVE, .recent = 1}};
   cr_assert_not(settle_is_guess(clear, 3, 0, &loser));
 }

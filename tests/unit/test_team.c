@@ -149,6 +149,58 @@ Test(team, the_loser_of_a_settlement_shadows_and_keeps_its_claim) {
   cr_assert_eq(team_poll(teams[2], &got), TEAM_REAL);
 }
 
+/* Rank 2 has no data: it goes from the evaluation (twice C) of one epoch straight to that of the
+ * next, although after C came C the time before. */
+Test(team, a_rank_that_skips_the_loop_waits_while_the_others_are_in_it) {
+  struct unit got;
+  units();
+  team_claim(teams[2], unit(&C), 0);
+  for (int i = 0; i < 6; i++) {
+    for (uint32_t rank = 0; rank < 2; rank++)
+      if (!team_commit(teams[rank], unit(&A)))
+        team_claim(teams[rank], unit(&A), 0);
+    cr_assert_eq(team_poll(teams[2], &got), TEAM_SHADOW);
+    for (uint32_t rank = 0; rank < 2; rank++)
+      if (teams[rank]->claimed)
+        cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
+  }
+  for (uint32_t rank = 0; rank < 2; rank++)
+    team_claim(teams[rank], unit(&C), 0);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
+  all_issue(&C);
+  team_claim(teams[0], unit(&A), 0);
+  team_claim(teams[1], unit(&A), 0);
+  team_claim(teams[2], unit(&C), 0);
+  cr_assert_eq(team_poll(teams[2], &got), TEAM_SHADOW);
+  cr_assert(unit_equal(got, unit(&A)));
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_REAL);
+}
+
+/* Whoever settles it. */
+Test(team, a_guess_is_told_by_one_rank) {
+  for (uint32_t first = 0; first < RANKS; first++) {
+    struct unit got;
+    units();
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      team_claim(teams[rank], unit(rank == 0 ? &B : &A), 0);
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < RANKS; i++) {
+      struct team *team = teams[(first + i) % RANKS];
+      cr_assert_eq(team_poll(team, &got), team == teams[0] ? TEAM_REAL : TEAM_SHADOW);
+      if (!team->guessed)
+        continue;
+      told++;
+      cr_assert_eq(team->guessed_for, 0, "the larger unit");
+      cr_assert_eq(team->guessed_over, 1);
+      cr_assert_eq(team->guessed_member.count, A.count);
+    }
+    cr_assert_eq(told, 1, "%u ranks tell if rank %u settles first", told, first);
+    stop();
+    start();
+  }
+}
+
 Test(team, a_shadow_that_settles_first_tells_the_others) {
   units();
   struct unit got;
