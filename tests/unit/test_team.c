@@ -201,6 +201,17 @@ Test(team, a_guess_is_told_by_one_rank) {
   }
 }
 
+/* Two settle it at the same moment: the other one has begun to tell. */
+Test(team, a_guess_that_another_rank_tells_is_not_told_again) {
+  struct unit got;
+  units();
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    team_claim(teams[rank], unit(rank == 0 ? &B : &A), 0);
+  atomic_store(&teams[0]->shared->told, teams[0]->head + 1);
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_REAL);
+  cr_assert_not(teams[0]->guessed);
+}
+
 Test(team, a_shadow_that_settles_first_tells_the_others) {
   units();
   struct unit got;
