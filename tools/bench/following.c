@@ -19,27 +19,51 @@
 #include "tools/bench/loop.h"
 #include "tools/bench/rows.h"
 
-#define COST_SECTION "An active rank while another is joined: the host cost of one all-reduce"
+#define COST_SECTION "An active rank's host cost while another is joined"
 #define DELAY_SECTION "From an active rank's call to the joined rank's shadow in NCCL"
 #define ROUNDS_MAX 64
 #define BATCH_ITERATIONS 32
 #define UNITS_MAX 4096
 
-enum pace { BACK_TO_BACK, AWAKE, ASLEEP, PACES };
-static const char *const scenarios[PACES] = {"back-to-back", "awake", "asleep"};
+enum pace { BACK_TO_BACK, AWAKE, ASLEEP };
+
+static const struct scenario {
+  const char *name, *text;
+  enum pace pace;
+  bool groups; /* units are groups of eight */
+  const char *goal, *calls_goal;
+} scenarios[] = {
+    {"back-to-back", "one all-reduce, back to back", BACK_TO_BACK, false, NULL, NULL},
+    {"awake", "one all-reduce, the follower awake", AWAKE, false, "at most 40", "0"},
+    {"asleep", "one all-reduce, the follower asleep", ASLEEP, false, NULL, "1"},
+    {"awake-groups", "a group of 8, the follower awake", AWAKE, true, "at most 40", "0"},
+    {"asleep-groups", "a group of 8, the follower asleep", ASLEEP, true, NULL, "1"},
+};
+enum { DELAYS_AWAKE = 1, DELAYS_ASLEEP = 2 }; /* of these the delays are shown */
+#define SCENARIOS (sizeof scenarios / sizeof *scenarios)
 
 /* ---- rank 0 ---- */
 
 struct active {
   struct area *area;
+  const struct scenario *scenario;
   ncclComm_t comm;
-  uint64_t issued; /* units, from the first of the program on */
-  bool followed;   /* by rank 1 */
+  uint64_t units, collectives; /* issued, from the first of the program on */
+  bool followed;               /* by rank 1 */
 };
+
+static inline void issue_unit(struct active *active) {
+  if (active->scenario->groups)
+    loop_group(active->comm, active->units % 2);
+  else
+    loop_unit(active->comm, active->units % LOOP_UNITS);
+  active->units++;
+  active->collectives += active->scenario->groups ? LOOP_GROUP : 1;
+}
 
 static void wait_for_follower(const struct active *active) {
   if (active->followed)
-    area_wait_entered(active->area, 1, active->issued);
+    area_wait_entered(active->area, 1, active->collectives);
 }
 
 static void run_back_to_back(struct active *active) {
@@ -51,53 +75,52 @@ static void run_back_to_back(struct active *active) {
       loop_iteration(active->comm);
     area_add_sample(active->area, 0,
                     (double)(area_now() - start) / (BATCH_ITERATIONS * LOOP_UNITS));
-    active->issued += (uint64_t)(1 + BATCH_ITERATIONS) * LOOP_UNITS;
+    active->units += (uint64_t)(1 + BATCH_ITERATIONS) * LOOP_UNITS;
+    active->collectives = active->units;
   }
 }
 
 /* Both only once the follower has caught up. */
-static void pass_time(const struct active *active, enum pace pace) {
-  if (pace == ASLEEP) {
+static void pass_time(const struct active *active) {
+  if (active->scenario->pace == ASLEEP) {
     wait_for_follower(active);
     area_sleep_us(300);
     return;
   }
   const struct area_rank *follower = &active->area->ranks[1];
-  while (active->followed && atomic_load(&follower->entered) < active->issued) {
+  while (active->followed && atomic_load(&follower->entered) < active->collectives) {
   }
   for (uint64_t end = area_now() + 5000; area_now() < end;) {
   }
 }
 
 /* One by one; what it takes to read the clock is in the figures of all variants alike. */
-static void run_paced(struct active *active, enum pace pace) {
-  static uint64_t called[UNITS_MAX];
-  uint64_t from = active->issued;
-  unsigned units = row_is_quick() ? 16 : pace == ASLEEP ? 200 : 2000;
+static void run_paced(struct active *active) {
+  static uint64_t called[UNITS_MAX], number[UNITS_MAX];
+  unsigned units = row_is_quick() ? 16 : active->scenario->pace == ASLEEP ? 200 : 2000;
   for (unsigned unit = 0; unit < units; unit++) {
-    pass_time(active, pace);
+    pass_time(active);
+    number[unit] = active->collectives;
     called[unit] = area_now();
-    loop_unit(active->comm, active->issued % LOOP_UNITS);
+    issue_unit(active);
     area_add_sample(active->area, 0, (double)(area_now() - called[unit]));
-    active->issued++;
   }
   wait_for_follower(active);
   const struct area_rank *follower = &active->area->ranks[1];
-  for (unsigned unit = 0; unit < units && active->followed; unit++)
-    area_add_sample(active->area, 1,
-                    ((double)atomic_load(&follower->stamps[(from + unit) % AREA_STAMPS]) -
-                     (double)called[unit]) /
-                        1000);
+  for (unsigned unit = 0; unit < units && active->followed; unit++) {
+    double entered = (double)atomic_load(&follower->stamps[number[unit] % AREA_STAMPS]);
+    area_add_sample(active->area, 1, (entered - (double)called[unit]) / 1000);
+  }
 }
 
 /* Regions of no unit and of one, in turns. */
 static void run_counted(struct active *active) {
   steps_watch(&active->area->watched);
   for (int region = 0; region < (row_is_quick() ? 4 : STEPS_REGIONS); region++) {
-    pass_time(active, ASLEEP);
+    pass_time(active);
     steps_begin();
     if (region % 2 == 1)
-      loop_unit(active->comm, active->issued++ % LOOP_UNITS);
+      issue_unit(active);
     steps_end();
   }
 }
@@ -107,29 +130,51 @@ static uint64_t system_calls(void) {
   return counted == NULL ? 0 : *counted;
 }
 
-static void run_active(struct active *active, enum pace pace) {
+static void run_active(struct active *active) {
   area_sleep_us(20000); /* rank 1 has left */
-  uint64_t from = active->issued, calls = system_calls();
+  uint64_t from = active->units, calls = system_calls();
   if (active->area->counted)
     run_counted(active);
-  else if (pace == BACK_TO_BACK)
+  else if (active->scenario->pace == BACK_TO_BACK)
     run_back_to_back(active);
   else
-    run_paced(active, pace);
+    run_paced(active);
   /* Per unit, in thousandths. */
   uint64_t made = 1000 * (system_calls() - calls);
-  atomic_store(&active->area->ranks[0].progress, made / (active->issued - from));
+  atomic_store(&active->area->ranks[0].progress, made / (active->units - from));
 }
 
-static int run_rank(struct area *area, int rank, enum pace pace) {
-  struct active active = {.area = area, .comm = loop_communicator(area->nranks, rank)};
-  for (; active.issued < LOOP_LEARNT_UNITS; active.issued += LOOP_UNITS)
-    loop_iteration(active.comm);
+static int run_rank(struct area *area, int rank, const struct scenario *scenario) {
+  struct active active = {.area = area, .scenario = scenario};
+  active.comm = loop_communicator(area->nranks, rank);
+  while (active.units < LOOP_LEARNT_UNITS)
+    issue_unit(&active);
   /* Only with nccl-join does anybody follow. */
   active.followed = getenv("LD_PRELOAD") != NULL && strstr(getenv("LD_PRELOAD"), JOB_JOIN) != NULL;
   if (rank == 0)
-    run_active(&active, pace);
+    run_active(&active);
   ncclCommDestroy(active.comm);
+  return 0;
+}
+
+/* What the machine itself needs: a cache line to the other processor and back. */
+#define LINE "line"
+
+static int run_line(struct area *area, int rank) {
+  _Atomic uint64_t *line = &area->ranks[0].entered;
+  uint64_t trips = row_is_quick() ? 1000 : 100000, reported = 0, start = 0;
+  for (uint64_t turn = 0; turn < 2 * trips; turn++) {
+    if (turn % 2 == (uint64_t)rank)
+      atomic_store(line, turn + 1);
+    while (atomic_load(line) <= turn) {
+    }
+    if (rank == 0 && turn - reported == 200) {
+      area_add_sample(area, 0, (double)(area_now() - start) / 100);
+      reported = turn;
+    }
+    if (turn == reported)
+      start = area_now();
+  }
   return 0;
 }
 
@@ -137,19 +182,21 @@ static int run_rank(struct area *area, int rank, enum pace pace) {
 
 enum { SHIM, JOIN, VARIANTS };
 
-static struct job make_job(enum pace pace, int variant, const char *preload_too) {
+static struct job make_job(const struct scenario *scenario, int variant, const char *preload_too) {
   const char *preload = variant == JOIN ? JOB_JOIN : JOB_SHIM;
-  struct job job = {.scenario = scenarios[pace], .nranks = 2, .pinned = true};
+  struct job job = {.scenario = scenario->name, .nranks = 2, .pinned = true};
   job.setup[0] = (struct rank_setup){preload, preload_too, JOB_EMPTY, false};
   job.setup[1] = (struct rank_setup){preload, NULL, JOB_STAMPING, false};
-  if (pace != ASLEEP)
+  if (scenario->pace != ASLEEP)
     job.setup[1].preload_too = JOB_MANY_PROCESSORS;
   return job;
 }
 
-static void print(const char *section, const char *name, const char *unit, const char *goal,
-                  double *samples, size_t nsamples) {
-  row_print(&(struct row){section, name, unit, goal}, samples, nsamples);
+static void print_cost(const struct scenario *scenario, const char *what, const char *unit,
+                       const char *goal, double *samples, size_t nsamples) {
+  char name[128];
+  snprintf(name, sizeof name, "%s, %s", scenario->text, what);
+  row_print(&(struct row){COST_SECTION, name, unit, goal}, samples, nsamples);
 }
 
 struct delays {
@@ -163,52 +210,39 @@ static void add_delays(struct delays *delays, const struct area *area) {
     delays->samples[delays->nsamples++] = follower->samples[i];
 }
 
-static const struct texts {
-  const char *pace, *goal, *calls_goal;
-} texts[PACES] = {
-    [BACK_TO_BACK] = {"back to back, the follower behind", NULL, NULL},
-    [AWAKE] = {"the follower awake", "at most 40", "0"},
-    [ASLEEP] = {"the follower asleep", NULL, "1"},
-};
-
 /* A sample is the middle mean of a job. */
-static void measure_cost(enum pace pace, struct delays *delays, struct area *area) {
+static void measure_cost(const struct scenario *scenario, struct delays *delays,
+                         struct area *area) {
   size_t rounds = row_is_quick() ? 2 : 20;
   double samples[VARIANTS][ROUNDS_MAX], over[ROUNDS_MAX];
-  char name[128];
   for (size_t round = 0; round < rounds; round++)
     for (int variant = 0; variant < VARIANTS; variant++) {
-      struct job job = make_job(pace, variant, NULL);
+      struct job job = make_job(scenario, variant, NULL);
       job_run(&job, area);
-      samples[variant][round] = row_quantile(area->ranks[0].samples, area->ranks[0].nsamples, 0.5);
+      samples[variant][round] = row_middle_mean(area->ranks[0].samples, area->ranks[0].nsamples);
       add_delays(delays, area);
     }
   for (size_t round = 0; round < rounds; round++)
     over[round] = samples[JOIN][round] - samples[SHIM][round];
-  snprintf(name, sizeof name, "%s, bare shim", texts[pace].pace);
-  print(COST_SECTION, name, "ns", NULL, samples[SHIM], rounds);
-  snprintf(name, sizeof name, "%s, nccl-join", texts[pace].pace);
-  print(COST_SECTION, name, "ns", NULL, samples[JOIN], rounds);
-  snprintf(name, sizeof name, "%s, over the bare shim", texts[pace].pace);
-  print(COST_SECTION, name, "ns", texts[pace].goal, over, rounds);
+  print_cost(scenario, "bare shim", "ns", NULL, samples[SHIM], rounds);
+  print_cost(scenario, "nccl-join", "ns", NULL, samples[JOIN], rounds);
+  print_cost(scenario, "over the bare shim", "ns", scenario->goal, over, rounds);
 }
 
-static void measure_system_calls(enum pace pace, struct area *area) {
+static void measure_system_calls(const struct scenario *scenario, struct area *area) {
   double samples[ROUNDS_MAX];
   size_t rounds = row_is_quick() ? 2 : 5;
   for (size_t round = 0; round < rounds; round++) {
-    struct job job = make_job(pace, JOIN, JOB_COUNT_SYSTEM_CALLS);
+    struct job job = make_job(scenario, JOIN, JOB_COUNT_SYSTEM_CALLS);
     job_run(&job, area);
     samples[round] = (double)atomic_load(&area->ranks[0].progress) / 1000;
   }
-  char name[128];
-  snprintf(name, sizeof name, "%s, calls of syscall()", texts[pace].pace);
-  print(COST_SECTION, name, "calls", texts[pace].calls_goal, samples, rounds);
+  print_cost(scenario, "calls of syscall()", "calls", scenario->calls_goal, samples, rounds);
 }
 
-static void measure_steps(struct area *area) {
+static void measure_steps(const struct scenario *scenario, struct area *area) {
   static struct steps_taken taken;
-  struct job job = make_job(ASLEEP, JOIN, NULL);
+  struct job job = make_job(scenario, JOIN, NULL);
   job.steps = &taken;
   job_run(&job, area);
   double instructions = 0, calls = 0, units = taken.nregions / 2.0;
@@ -217,15 +251,15 @@ static void measure_steps(struct area *area) {
     instructions += weight * (double)taken.regions[region].instructions;
     calls += weight * (double)taken.regions[region].system_calls;
   }
-  print(COST_SECTION, "the follower asleep, instructions", "instructions", NULL, &instructions, 1);
-  print(COST_SECTION, "the follower asleep, system calls by single steps", "calls", "1", &calls, 1);
+  print_cost(scenario, "instructions", "instructions", NULL, &instructions, 1);
+  print_cost(scenario, "system calls by single steps", "calls", scenario->calls_goal, &calls, 1);
 }
 
-static void measure_delays_loaded(struct delays *delays, struct area *area) {
+static void measure_delays_loaded(const struct scenario *scenario, struct delays *delays,
+                                  struct area *area) {
   size_t rounds = row_is_quick() ? 1 : 5;
-  delays->nsamples = 0;
   for (size_t round = 0; round < rounds; round++) {
-    struct job job = make_job(ASLEEP, JOIN, NULL);
+    struct job job = make_job(scenario, JOIN, NULL);
     job_load_begin();
     job_run(&job, area);
     job_load_end();
@@ -233,24 +267,40 @@ static void measure_delays_loaded(struct delays *delays, struct area *area) {
   }
 }
 
+static void measure_line(struct area *area) {
+  struct job job = {.scenario = LINE, .nranks = 2, .pinned = true};
+  job.setup[0] = job.setup[1] = (struct rank_setup){.nccl = JOB_EMPTY};
+  job_run(&job, area);
+  row_print(&(struct row){COST_SECTION, "the machine: a cache line to the other processor and back",
+                          "ns", NULL},
+            area->ranks[0].samples, area->ranks[0].nsamples);
+}
+
+static void print_delays(const char *name, struct delays *delays) {
+  row_print(&(struct row){DELAY_SECTION, name, "us", NULL}, delays->samples, delays->nsamples);
+}
+
 int main(int argc, char **argv) {
-  static struct delays awake, asleep, loaded;
+  static struct delays delays[SCENARIOS], loaded;
   int rank;
   struct area *area = area_open(&rank);
-  for (enum pace pace = 0; pace < PACES; pace++)
-    if (argc == 2 && area != NULL && strcmp(argv[1], scenarios[pace]) == 0)
-      return run_rank(area, rank, pace);
+  for (size_t i = 0; i < SCENARIOS; i++)
+    if (argc == 2 && area != NULL && strcmp(argv[1], scenarios[i].name) == 0)
+      return run_rank(area, rank, &scenarios[i]);
+  if (argc == 2 && area != NULL && strcmp(argv[1], LINE) == 0)
+    return run_line(area, rank);
   area = job_area();
-  struct delays *delays[PACES] = {&loaded, &awake, &asleep}; /* back to back there are none */
-  for (enum pace pace = 0; pace < PACES; pace++) {
-    measure_cost(pace, delays[pace], area);
-    measure_system_calls(pace, area);
+  measure_line(area);
+  for (size_t i = 0; i < SCENARIOS; i++) {
+    measure_cost(&scenarios[i], &delays[i], area);
+    measure_system_calls(&scenarios[i], area);
+    /* A follower that only looks for a while is asleep before the next step. */
+    if (scenarios[i].pace == ASLEEP)
+      measure_steps(&scenarios[i], area);
   }
-  measure_steps(area);
-  measure_delays_loaded(&loaded, area);
-  print(DELAY_SECTION, "follower awake", "us", NULL, awake.samples, awake.nsamples);
-  print(DELAY_SECTION, "follower asleep", "us", NULL, asleep.samples, asleep.nsamples);
-  print(DELAY_SECTION, "follower asleep, and a busy process on every processor", "us", NULL,
-        loaded.samples, loaded.nsamples);
+  measure_delays_loaded(&scenarios[DELAYS_ASLEEP], &loaded, area);
+  print_delays("follower awake", &delays[DELAYS_AWAKE]);
+  print_delays("follower asleep", &delays[DELAYS_ASLEEP]);
+  print_delays("follower asleep, and a busy process on every processor", &loaded);
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <nccl.h>
 
 #define LOOP_UNITS 8 /* of one iteration */
+#define LOOP_GROUP 8 /* all-reduces */
 
 /* Iterations after which the body is known to nccl-join for sure (LEARNER_REPEATS is 3). */
 #define LOOP_LEARNT 32
@@ -26,14 +27,17 @@ static inline void loop_iteration(ncclComm_t comm) {
     loop_unit(comm, position);
 }
 
-/* One iteration in two groups of eight all-reduces each. */
+/* A unit of another body, 0 or 1: a group of eight all-reduces. */
+static inline void loop_group(ncclComm_t comm, size_t position) {
+  ncclGroupStart();
+  for (size_t i = 1; i <= LOOP_GROUP; i++)
+    ncclAllReduce(NULL, NULL, 1000 * i + position, ncclFloat, ncclSum, comm, NULL);
+  ncclGroupEnd();
+}
+
 static inline void loop_groups(ncclComm_t comm) {
-  for (size_t group = 0; group < 2; group++) {
-    ncclGroupStart();
-    for (size_t i = 1; i <= 8; i++)
-      ncclAllReduce(NULL, NULL, 1000 * i + group, ncclFloat, ncclSum, comm, NULL);
-    ncclGroupEnd();
-  }
+  loop_group(comm, 0);
+  loop_group(comm, 1);
 }
 
 /* A unit outside of the loop, of that many elements. */
