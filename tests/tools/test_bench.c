@@ -125,8 +125,8 @@ Test(bench, every_benchmark_measures_what_it_is_for) {
   static const char *const rows[] = {
       "nobody joined\", \"name\": \"one all-reduce, direct\", \"unit\": \"ns\"",
       "nobody joined\", \"name\": \"a group of 8, nccl-join, system calls\"",
-      "\"name\": \"the follower awake, over the bare shim\"",
-      "\"name\": \"the follower asleep, calls of syscall()\"",
+      "\"name\": \"one all-reduce, the follower awake, over the bare shim\"",
+      "\"name\": \"a group of 8, the follower asleep, calls of syscall()\"",
       "\"name\": \"follower asleep, and a busy process on every processor\"",
       "\"name\": \"8 ranks\", \"unit\": \"us\"",
       "\"name\": \"leaving the loop: from the call to the first shadow\"",
