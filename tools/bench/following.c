@@ -290,8 +290,14 @@ int main(int argc, char **argv) {
   if (argc == 2 && area != NULL && strcmp(argv[1], LINE) == 0)
     return run_line(area, rank);
   area = job_area();
-  measure_line(area);
+  bool together = job_processors() > 1;
+  if (together)
+    measure_line(area);
+  else
+    fputs("following: one processor, on which nobody can look while another works\n", stderr);
   for (size_t i = 0; i < SCENARIOS; i++) {
+    if (scenarios[i].pace == AWAKE && !together)
+      continue;
     measure_cost(&scenarios[i], &delays[i], area);
     measure_system_calls(&scenarios[i], area);
     /* A follower that only looks for a while is asleep before the next step. */
@@ -299,7 +305,8 @@ int main(int argc, char **argv) {
       measure_steps(&scenarios[i], area);
   }
   measure_delays_loaded(&scenarios[DELAYS_ASLEEP], &loaded, area);
-  print_delays("follower awake", &delays[DELAYS_AWAKE]);
+  if (together)
+    print_delays("follower awake", &delays[DELAYS_AWAKE]);
   print_delays("follower asleep", &delays[DELAYS_ASLEEP]);
   print_delays("follower asleep, and a busy process on every processor", &loaded);
   return 0;

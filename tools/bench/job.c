@@ -62,12 +62,17 @@ static void set_environment(const struct rank_setup *setup, uint32_t rank) {
     setenv("NCCL_JOIN", "0", 1);
 }
 
+uint32_t job_processors(void) {
+  cpu_set_t usable;
+  return sched_getaffinity(0, sizeof usable, &usable) == 0 ? (uint32_t)CPU_COUNT(&usable) : 1;
+}
+
 /* On the n-th processor that this process may use, beginning again where there are fewer. */
 static void pin(uint32_t n) {
   cpu_set_t usable, one;
   if (sched_getaffinity(0, sizeof usable, &usable) != 0)
     return;
-  n %= (uint32_t)CPU_COUNT(&usable);
+  n %= job_processors();
   int processor = -1;
   for (uint32_t passed = 0; passed <= n; passed += CPU_ISSET(processor, &usable) != 0)
     processor++;

@@ -40,6 +40,9 @@ void job_run(const struct job *job, struct area *area);
 /* All ranks alike. */
 struct job job_alike(const char *scenario, uint32_t nranks, struct rank_setup setup);
 
+/* Processors that ranks may be pinned to. */
+uint32_t job_processors(void);
+
 /* One process on every processor that does nothing but run; ends them. */
 void job_load_begin(void);
 void job_load_end(void);

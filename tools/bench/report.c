@@ -61,7 +61,11 @@ static void about_here(struct json_object *about, const char *revision) {
   add_processor(about);
   json_add(about, "nccl-join", NCCL_JOIN_VERSION);
   json_add(about, "revision", revision);
+#ifdef __clang__
+  json_add(about, "compiler", __VERSION__);
+#else
   json_add(about, "compiler", "gcc " __VERSION__);
+#endif
   snprintf(text, sizeof text, "%d.%d.%d", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
   json_add(about, "nccl.h", text);
   json_add(about, "quick", row_is_quick() ? "yes" : "no");
