@@ -5,6 +5,8 @@ BENCHMARKS = $(BENCH_JOBS) $(BUILD)/bench/learning
 BENCH_REPORT = $(BUILD)/bench/report
 ROWS_OBJECT = $(BUILD)/tools/bench/rows.o
 
+include tools/bench/ddp.mk
+
 # Programs that are the ranks of their own jobs, and what is in front of NCCL or in its place there.
 BENCH_JOBS = $(addprefix $(BUILD)/bench/,host_cost following settling memory)
 BENCH_JOB_OBJECTS = $(addprefix $(BUILD)/tools/bench/,area.o job.o loop.o steps.o) $(ROWS_OBJECT)
