@@ -5,7 +5,7 @@ BENCHMARKS = $(BENCH_JOBS) $(BUILD)/bench/learning
 BENCH_REPORT = $(BUILD)/bench/report
 ROWS_OBJECT = $(BUILD)/tools/bench/rows.o
 
-include tools/bench/ddp.mk
+include tools/bench/ddp.mk tools/bench/growth.mk
 
 # Programs that are the ranks of their own jobs, and what is in front of NCCL or in its place there.
 BENCH_JOBS = $(addprefix $(BUILD)/bench/,host_cost following settling memory)
