@@ -136,6 +136,10 @@ Test(bench, every_benchmark_measures_what_it_is_for) {
       "\"name\": \"device memory before the first shadow\"",
       "\"name\": \"nccl-join, system calls\", \"unit\": \"calls\"",
       "\"name\": \"DDP 10 buckets, first iteration differs, instructions per unit\"",
+      "DDP, speed: 2 ranks, 3 ms\", \"name\": \"even, nccl-join / even, no join at all\"",
+      "DDP, processor time: 4 ranks, 3 ms, no buffers\", \"name\": \"uneven, nccl-join\"",
+      "DDP, an iteration of an active rank\", \"name\": \"with buffers: even, Join protocol, ",
+      "Growth: a claim that all ranks make\", \"name\": \"messages, 16 ranks\"",
   };
   const char *json = file("bench.json");
   cr_expect(is_json(json), "%s", json);
