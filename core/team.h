@@ -248,8 +248,11 @@ bool team_all_leaving(const struct team *team);
 /* Marks ranks whose process is gone as failed. Costs system calls: for waits that last. */
 void team_look_for_the_dead(struct team *team);
 
+/* How many units this rank has passed. Any thread may ask. */
+uint64_t team_passed(const struct team *team);
+
 /* This rank ends: cleanly after TEAM_LEFT or where nobody can need it, or with a failure that frees
- * all who wait. */
+ * all who wait. Any thread may say so, while another is parked. */
 void team_end(struct team *team, enum rank_state state);
 
 /* Whether the program stands between two iterations as far as the learner can tell. */

@@ -121,8 +121,12 @@ void team_find_culprit(struct team *team) {
   }
 }
 
+uint64_t team_passed(const struct team *team) {
+  return atomic_load(&team->own->head);
+}
+
 void team_end(struct team *team, enum rank_state state) {
-  STORE(team->own->failed_index, team->head);
+  STORE(team->own->failed_index, team_passed(team));
   atomic_store(&team->own->state, state);
   atomic_fetch_add(&team->shared->attention, PLANE_EVENT);
   team->plane->ring(team->plane);

@@ -141,7 +141,7 @@ enum rank_state leave_by_abort(struct communicator *comm) {
            "rank %u aborts its communicator inside an iteration or after an error, after %llu "
            "collectives: the "
            "others are not to wait for it",
-           end->team->plane->rank, (unsigned long long)end->team->head);
+           end->team->plane->rank, (unsigned long long)team_passed(end->team));
   leave_failed(comm);
   /* A parked thread returns to the program before its team goes. */
   for (int ms = 0; atomic_load(&end->inside) > 0 && ms < 10000; ms++)
@@ -165,7 +165,7 @@ static void fail_all(int status) {
     if (end->state == RANK_PRESENT)
       log_line(LOG_LEVEL_WARN,
                "rank %u ends with status %d after %llu collectives: a failure, not a join",
-               end->team->plane->rank, status, (unsigned long long)end->team->head);
+               end->team->plane->rank, status, (unsigned long long)team_passed(end->team));
   end_all(RANK_FAILED);
 }
 
