@@ -19,9 +19,13 @@ static bool some_but_not_all_have_attached(struct watch *watch) {
 }
 
 static void kill_all_while_attaching(void) {
-  struct watch *watch = watch_create(RANKS, 0);
-  struct running *running = run_start(&(struct launch){
-      .nranks = RANKS, .program = "sum", .options = "--iterations 2", .each = true, .limit_s = 20});
+  struct watch *watch = watch_create(RANKS, 20000);
+  struct running *running = run_start(&(struct launch){.nranks = RANKS,
+                                                       .program = "sum",
+                                                       .options = "--iterations 2",
+                                                       .environment = watch_environment(watch),
+                                                       .each = true,
+                                                       .limit_s = 20});
   watch_begin(watch, running);
   while (!some_but_not_all_have_attached(watch) && watch_state(watch, 0) != STATE_GONE)
     ;

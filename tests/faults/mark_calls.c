@@ -1,14 +1,16 @@
 /* Preloaded behind nccl-join, in front of NCCL: says in a file when a rank is inside ncclAllReduce,
- * and makes the call take a random time longer, so that a fault can be aimed at it.
+ * and makes that call, and the opening of a segment, take a random time longer, so that a fault can
+ * be aimed at them.
  *
  * MARK_CALLS_IN: the file, a byte for each rank. MARK_CALLS_SLOWER_US: at most so many
- * microseconds.
+ * microseconds, below a million.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <nccl.h>
-#include <stdint.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,8 +36,10 @@ static unsigned char *mark_of_this_rank(void) {
 static void take_longer(void) {
   const char *text = getenv("MARK_CALLS_SLOWER_US");
   long most = text != NULL ? strtol(text, NULL, 10) : 0;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now); /* as random as needed, and not the same for all ranks */
   if (most > 0)
-    nanosleep(&(struct timespec){.tv_nsec = random() % most * 1000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = now.tv_nsec / 16 % most * 1000}, NULL);
 }
 
 __attribute__((visibility("default"))) ncclResult_t
@@ -52,4 +56,17 @@ ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t datatype,
   if (mark != NULL)
     *mark = 0;
   return result;
+}
+
+__attribute__((visibility("default"))) int open(const char *path, int flags, ...) {
+  static int (*real)(const char *, int, ...);
+  if (real == NULL)
+    *(void **)&real = dlsym(RTLD_NEXT, "open");
+  va_list values;
+  va_start(values, flags);
+  mode_t mode = flags & O_CREAT ? va_arg(values, mode_t) : 0;
+  va_end(values);
+  if (strstr(path, "/nccl-join-") != NULL)
+    take_longer();
+  return real(path, flags, mode);
 }
