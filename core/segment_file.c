@@ -311,7 +311,7 @@ void segment_remove_dead(bool (*is_open_here)(dev_t device, ino_t inode)) {
             sizeof(file.path))
       continue;
     /* Looked at by its name first: closing a descriptor of one of ours would release our locks. */
-    if (lstat(file.path, &status) != 0 || !S_ISREG(status.st_mode) ||
+    if (lstat(file.path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
         is_open_here(status.st_dev, status.st_ino))
       continue;
     file.fd = open(file.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
