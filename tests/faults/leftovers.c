@@ -36,9 +36,10 @@ static void kill_all_while_attaching(void) {
 }
 
 Test(leftovers, of_a_job_killed_at_its_start_are_removed_by_the_next, .timeout = 300) {
-  place_make("");
+  if (!place_try())
+    place_skip("what a job leaves cannot be told from what others do");
   int tries = 0;
-  while (place_count("nccl-join-") == 0 && tries++ < TRIES)
+  while (place_segments() == 0 && tries++ < TRIES)
     kill_all_while_attaching();
   fprintf(stderr, "a segment was left by the %dth job that was killed\n", tries);
   cr_assert(tries <= TRIES, "no job was killed early enough");
@@ -46,5 +47,5 @@ Test(leftovers, of_a_job_killed_at_its_start_are_removed_by_the_next, .timeout =
       run(&(struct launch){.nranks = 2, .program = "sum", .options = "--iterations 2"});
   assert_went_well(next);
   run_free(next);
-  cr_assert(place_count("nccl-join-") == 0, "it is still there");
+  cr_assert(place_segments() == 0, "it is still there");
 }

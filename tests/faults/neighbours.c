@@ -46,7 +46,7 @@ static void finish_job(int job, struct running *running) {
 }
 
 Test(neighbours, jobs_of_one_user_do_not_meet, .timeout = 300) {
-  place_make("");
+  place_try();
   struct watch *watch = watch_create(RUN_RANKS_MAX, SLOWER_US);
   for (int times = place_times(3, 30); times > 0; times--) {
     struct running *running[JOBS];
@@ -56,7 +56,7 @@ Test(neighbours, jobs_of_one_user_do_not_meet, .timeout = 300) {
       finish_job(job, running[job]);
   }
   watch_free(watch);
-  cr_assert(place_count("nccl-join-") == 0, "segments are left");
+  cr_assert(place_segments() == 0, "segments are left");
 }
 
 /* What a process of another user has seen of its job. */
@@ -91,7 +91,7 @@ static void check_report(int job, struct report *report) {
 Test(neighbours, jobs_of_two_users_do_not_meet, .timeout = 300) {
   if (geteuid() != 0)
     place_skip("two users at once need root");
-  place_make("");
+  place_try();
   struct report *report =
       mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   cr_assert(report != MAP_FAILED);
@@ -110,5 +110,5 @@ Test(neighbours, jobs_of_two_users_do_not_meet, .timeout = 300) {
     run_free(ours);
   }
   watch_free(watch);
-  cr_assert(place_count("nccl-join-") == 0, "segments are left");
+  cr_assert(place_segments() == 0, "segments are left");
 }

@@ -7,16 +7,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Moves this process (a test is one) into a mount namespace with an empty tmpfs on /dev/shm, as
- * root or in a user namespace. options: of the mount, such as "size=64k" or "ro". Where neither is
- * allowed the test is skipped, with a line that says why. */
+/* Moves this process (a test is one) into a mount namespace with an empty tmpfs on /dev/shm. False
+ * without root, with a line that says so: then the test runs in the /dev/shm of all. */
+bool place_try(void);
+
+/* The same with options of the mount, such as "size=64k" or "ro". Skips the test without root. */
 void place_make(const char *options);
 
-/* The same /dev/shm with other options from here on. */
-void place_change(const char *options);
-
-/* Files in /dev/shm whose names begin so. */
-int place_count(const char *prefix);
+/* Segments of nccl-join in that /dev/shm; 0 if it is everybody's. */
+int place_segments(void);
 
 /* Ends the test as skipped, with a line that says so. */
 __attribute__((format(printf, 1, 2))) void place_skip(const char *format, ...);

@@ -52,7 +52,7 @@ static void check_off(const char *environment, const char *why, int lines) {
   cr_assert(run_says_in_a_line(result, "NCCL-JOIN WARN", "join is off", why, NULL),
             "no line says that join is off because %s:\n%s", why, result->errors);
   cr_assert(lines_with(result, "NCCL-JOIN") == lines, "not %d lines:\n%s", lines, result->errors);
-  cr_assert(place_count("nccl-join-") == 0, "segments are left");
+  cr_assert(place_segments() == 0, "segments are left");
   run_free(result);
 }
 
@@ -86,14 +86,14 @@ Test(resources, read_only_shared_memory_turns_join_off) {
 }
 
 Test(resources, no_descriptor_left_for_the_segment_turns_join_off) {
-  place_make("");
+  place_try();
   check_off(with("few_files", "FEW_FILES=segment"), "ulimit -n", even.nranks);
 }
 
 /* With so few that NCCL itself has too few, it is NCCL that says so; nobody hangs or crashes, and
  * with enough for NCCL alone the program runs. */
 Test(resources, any_number_of_descriptors_ends_well, .timeout = 600) {
-  place_make("");
+  place_try();
   bool ran = false;
   for (int files = 4; files < 40 && !ran; files += place_times(3, 1)) {
     char settings[64];
@@ -111,5 +111,5 @@ Test(resources, any_number_of_descriptors_ends_well, .timeout = 600) {
   struct run *next = run_even("");
   assert_went_well(next);
   run_free(next);
-  cr_assert(place_count("nccl-join-") == 0, "segments are left");
+  cr_assert(place_segments() == 0, "segments are left");
 }
