@@ -21,6 +21,14 @@ override BUILD := $(BUILD)-$(firstword $(subst $(comma), ,$(SAN)))
 SANFLAGS = -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
 
+# COVERAGE=1 likewise: build-coverage, for `make coverage`. Without optimisation, so that a branch is one of the source.
+COVERAGE ?=
+ifneq ($(COVERAGE),)
+override BUILD := $(BUILD)-coverage
+override CFLAGS := -O0 -g -DNDEBUG
+SANFLAGS = --coverage
+endif
+
 WARNINGS = -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
            -Wwrite-strings -Wvla
 CFLAGS ?= -O2 -g $(if $(SAN),,-DNDEBUG)

@@ -38,6 +38,15 @@ static void replay(const struct file *file, void (*target)(const uint8_t *, size
   free(bytes);
 }
 
+Test(corpus, is_there) {
+  static const char *const targets[] = {"settings", "records", "segment"};
+  for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+    char pattern[64];
+    snprintf(pattern, sizeof pattern, "tests/fuzz/corpus/%s/*", targets[i]);
+    cr_expect_gt(files_of(pattern).length, 0, "no files match %s: run from the checkout", pattern);
+  }
+}
+
 #define REPLAY(target)                                                                             \
   ParameterizedTestParameters(corpus, target) {                                                    \
     return files_of("tests/fuzz/corpus/" #target "/*");                                            \
