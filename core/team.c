@@ -546,8 +546,9 @@ static bool weigh_claims(struct team *team) {
     claim->symbol = SYMBOL_NONE;
     if (claim->hash == 0)
       continue;
-    uint64_t hash;
-    switch (team_read_text(team, log, claim->text, &hash, &unit)) {
+    uint64_t hash = 0;
+    enum read_result read = team_read_text(team, log, claim->text, &hash, &unit);
+    switch (hash == claim->hash ? read : READ_CORRUPT) {
     case READ_UNIT:
       claim->symbol = unit_table_find(team->table, unit);
       claim->seen = claim->symbol != SYMBOL_NONE;

@@ -91,3 +91,11 @@ Test(team_hostile, a_unit_refused_for_a_rank_that_is_not_there) {
   atomic_store(&hostile->head, team->head + 1);
   expect_corrupt();
 }
+
+/* The others would agree on the claim's hash, this rank issue what the text says. */
+Test(team_hostile, a_claim_of_something_else_than_its_text) {
+  team_claim(honest, unit(&B), 0);
+  atomic_fetch_xor(&hostile->claim_hash, 1);
+  team_claim(team, unit(&A), 0);
+  expect_corrupt();
+}
