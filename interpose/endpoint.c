@@ -336,10 +336,9 @@ void endpoint_drop(struct communicator *comm, struct endpoint **endpoints, enum 
   *at = end->next;
   team_end(end->team, end->state == RANK_FAILED ? RANK_FAILED : how);
   /* A thread that is still inside, long after it has been told to come out, must find what it uses.
-   */
-  if (atomic_load(&end->inside) > 0)
+   * Not waited for: it may itself wait for communicator.c's lock, which is held here. */
+  if (atomic_load(&end->inside) > 0 || pthread_mutex_trylock(&end->turn) != 0)
     return;
-  pthread_mutex_lock(&end->turn);
   take_over(end);
   pthread_mutex_unlock(&end->turn);
   shadow_destroy(end->shadow, &(struct shadow_limit){0});
