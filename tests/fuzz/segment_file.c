@@ -112,6 +112,10 @@ struct plane *segment_file_attach(struct input *input, uint32_t rank, uint32_t n
     slots[i] = spoilt & 64 ? input_byte(input) % SEGMENT_FILE_SLOTS : i;
   struct plane *plane = segment_plane(*segment, rank, nranks, slots);
   FUZZ_CHECK(plane != NULL || spoilt != 0);
+  for (uint32_t i = 0; i < nranks; i++) /* ranks that share a log cannot all be honest */
+    for (uint32_t j = 0; j < i; j++)
+      if (slots[i] == slots[j])
+        return NULL;
   return plane;
 }
 

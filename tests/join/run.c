@@ -75,6 +75,12 @@ const char *run_build_folder(void) {
   return folder != NULL && *folder != '\0' ? folder : "build";
 }
 
+/* How many times as long as usual runs may take. */
+static double slowness(void) {
+  const char *text = getenv("JOIN_TEST_SLOWNESS");
+  return text != NULL ? strtod(text, NULL) : 1;
+}
+
 /* rank: -1 for a launcher that starts all ranks, else the one rank that it shall be. */
 static void command_make(struct command *command, const struct launch *launch, int rank, int port) {
   *command = (struct command){0};
@@ -83,7 +89,9 @@ static void command_make(struct command *command, const struct launch *launch, i
     add_words_printed(command, "-n %d", launch->nranks);
   if (rank < 0 ? launch->without != 0 : launch->without >> rank & 1)
     add_words(command, "--no-join");
-  add_words_printed(command, "-- %s/programs/%s", run_build_folder(), launch->program);
+  const char *under = getenv("JOIN_TEST_UNDER");
+  add_words_printed(command, "-- %s %s/programs/%s", under != NULL ? under : "", run_build_folder(),
+                    launch->program);
   add_words(command, launch->options);
   split(command, launch->environment, command->variables, &command->nvariables);
   if (rank < 0)
@@ -217,7 +225,7 @@ static struct running *start_commands(const struct command *commands, int ncomma
   running->result = calloc(1, sizeof *running->result);
   unfinished++;
   running->begin = now_s();
-  running->limit_s = limit_s > 0 ? limit_s : standard_limit_s;
+  running->limit_s = (limit_s > 0 ? limit_s : standard_limit_s) * slowness();
   running->nprocesses = ncommands;
   for (int i = 0; i < ncommands; i++)
     running->processes[i] = start(&commands[i], output[1], errors[1]);

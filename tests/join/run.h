@@ -2,7 +2,8 @@
  * without the preload.
  *
  * Every run has a deadline; whatever has not ended by then is killed with all its processes. The
- * build folder is JOIN_TEST_BUILD, or "build".
+ * build folder is JOIN_TEST_BUILD, or "build". JOIN_TEST_UNDER: words that each rank's program runs
+ * under (valgrind and its options); JOIN_TEST_SLOWNESS: the deadlines are that many times as long.
  */
 #ifndef TESTS_JOIN_RUN_H
 #define TESTS_JOIN_RUN_H
