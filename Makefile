@@ -25,7 +25,7 @@ endif
 COVERAGE ?=
 ifneq ($(COVERAGE),)
 override BUILD := $(BUILD)-coverage
-override CFLAGS := -O0 -g -DNDEBUG
+override CFLAGS := -O0 -g -DNDEBUG -DCOVERAGE
 SANFLAGS = --coverage
 endif
 

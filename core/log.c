@@ -98,7 +98,7 @@ static void write_line(const char *line, size_t size) {
     /* One thread gives the file up; the descriptor stays open, others may be about to use it. */
     if (atomic_compare_exchange_strong(&file_descriptor, &descriptor, -1))
       log_line(LOG_LEVEL_WARN,
-               "cannot write to the log file %s (%s): the log goes on here. Make room, or set "
+               "cannot write to the log file %.300s (%s): the log goes on here. Make room, or set "
                "NCCL_JOIN_DEBUG_FILE to another place",
                file.path, ours ? strerrordesc_np(error) : "the program closed its descriptor");
   }
@@ -218,11 +218,11 @@ void log_open(const struct settings *settings, int rank) {
   atomic_store_explicit(&file_descriptor, descriptor, memory_order_release);
   atomic_store_explicit(&opened, true, memory_order_release);
   if (error)
-    log_line(
-        LOG_LEVEL_WARN,
-        "cannot open the log file %s (%s): the log goes here. Set NCCL_JOIN_DEBUG_FILE to a file "
-        "in a folder that exists and can be written to",
-        file.path, strerrordesc_np(error));
+    log_line(LOG_LEVEL_WARN,
+             "cannot open the log file %.300s (%s): the log goes here. Set NCCL_JOIN_DEBUG_FILE to "
+             "a file "
+             "in a folder that exists and can be written to",
+             file.path, strerrordesc_np(error));
   errno = saved_errno;
 }
 

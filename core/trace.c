@@ -48,11 +48,11 @@ static uint64_t clock_ns(clockid_t clock) {
 
 static void stop(struct trace *trace, int error) {
   trace->stopped = true;
-  log_line(
-      LOG_LEVEL_WARN,
-      "cannot write the trace file %s (%s): this rank's trace ends here, the program goes on. Make "
-      "room, or set NCCL_JOIN_TRACE to another folder",
-      trace->path, strerrordesc_np(error));
+  log_line(LOG_LEVEL_WARN,
+           "cannot write the trace file %.300s (%s): this rank's trace ends here, the program goes "
+           "on. Make "
+           "room, or set NCCL_JOIN_TRACE to another folder",
+           trace->path, strerrordesc_np(error));
 }
 
 /* Appends the buffer to the file. What a full disk has cut in two is taken back to the last whole

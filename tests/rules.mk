@@ -30,6 +30,10 @@ define link_test
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) $(CRITERION_LIBS) -lm
 endef
 
+# Calls that fail when a test wants them to (tests/unit/failing.h).
+UNIT_WRAPPED = malloc calloc aligned_alloc fcntl open fstat ftruncate getcwd gethostname mmap posix_fallocate pread access \
+               sched_getaffinity write
+$(BUILD)/check/unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
 $(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(BUILD)/hooks/contribution.o
 	$(link_test)
 $(BUILD)/check/simulation: $(SIMULATION_OBJECTS) $(CORE_OBJECTS)
@@ -81,6 +85,36 @@ check:
 	  $(filter-out %/simulation %/interpose %/tools,$(SANITIZED)) \
 	  --with LD_LIBRARY_PATH=build-address/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=build-address/%)
 
+# ---- make check-thread, make check-valgrind ---------------------------------------------------------------------
+
+# Criterion does not start under ThreadSanitizer. So the runner is the ordinary one, and what it runs is of build-thread: programs,
+# launcher, stand-ins and preload object. A race ends its rank with status 66. The stand-ins' tests have a runner of their own.
+THREAD_LOOPBACK_CHECKS = build-thread/tests/loopback-cuda build-thread/tests/loopback-nccl
+.PHONY: check-thread check-valgrind
+check-thread:
+	@tools/deps --check
+	@$(MAKE) --no-print-directory check-build
+	@$(MAKE) --no-print-directory SAN=thread all loopback programs $(THREAD_LOOPBACK_CHECKS)
+	@$(CHECK_ENVIRONMENT) tests/run --with TSAN_OPTIONS=halt_on_error=1:exitcode=66 JOIN_TEST_BUILD=build-thread \
+	  JOIN_TEST_SLOWNESS=4 TEST_LIMIT=3600 -- $(BUILD)/check/join
+	@for program in $(THREAD_LOOPBACK_CHECKS); do LD_LIBRARY_PATH=build-thread/loopback \
+	  TSAN_OPTIONS=handle_segv=0:handle_abort=0:atexit_sleep_ms=10 $$program || exit 1; done
+	@echo 'not under ThreadSanitizer: tests/faults, which kills and stops ranks at given times'
+
+# Errors and lost memory, in core's tests and in the ranks of programs. Suites that compare times, or where ranks are killed, are left
+# out, and so are those that only repeat the same paths more often.
+VALGRIND = valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
+VALGRIND_SUITES = @(endings|groups|lossy|reductions)/*
+VALGRIND_UNITS = @(contribution|log|plane_shm|segment*|settings|settle|team*|trace|unit*)/*
+check-valgrind:
+	@tools/deps --check
+	@$(MAKE) --no-print-directory check-build
+	@$(CHECK_ENVIRONMENT) TEST_LIMIT=3600 tests/run \
+	  --with 'TEST_UNDER=$(VALGRIND) --trace-children=yes' 'TEST_FILTER=$(VALGRIND_UNITS)' -- $(BUILD)/check/unit \
+	  --with TEST_UNDER= 'TEST_FILTER=$(VALGRIND_SUITES)' 'JOIN_TEST_UNDER=$(VALGRIND)' JOIN_TEST_SLOWNESS=10 -- \
+	  $(BUILD)/check/join
+	@echo 'under valgrind: $(VALGRIND_UNITS) of tests/unit, $(VALGRIND_SUITES) of tests/join'
+
 # ---- make lint --------------------------------------------------------------------------------------------------
 
 C_FILES = $(shell git ls-files '*.c' '*.h')
@@ -104,6 +138,10 @@ help:
 	@echo 'make lint         formatting, shellcheck, cppcheck, clang-tidy'
 	@echo 'make install      to PREFIX=$(PREFIX)'
 	@echo 'make check-gpu    the test programs on real NCCL, where there is a GPU'
+	@echo 'make check-thread    the program tests with ThreadSanitizer'
+	@echo 'make check-valgrind  core and the most telling program tests under valgrind'
+	@echo 'make fuzz         libFuzzer on settings, records and the shared segment, FUZZ_SECONDS=$(FUZZ_SECONDS) each'
+	@echo 'make coverage     branches of core/ that tests take; fails below 95 percent'
 	@echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'
 	@echo 'make bench        what it costs: tables, and build/bench.json; docs/speed.md says what they mean'
 	@echo 'make clean'
