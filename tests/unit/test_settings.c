@@ -260,3 +260,12 @@ Test(settings, the_readme_has_the_table_of_the_code) {
   cr_expect_eq(strncmp(start, table, strlen(table)), 0,
                "README.md differs; put this behind its marker:\n%s", table);
 }
+
+Test(settings, the_nearest_of_two_names_is_suggested) {
+  cr_expect_not(READ("NCCL_JOIN_TRACES=/tmp"));
+  expect_mentions("Did you mean NCCL_JOIN_TRACE?");
+  cr_expect_not(READ("NCCL_JOIN_DEBUG_FILES=/tmp"));
+  expect_mentions("Did you mean NCCL_JOIN_DEBUG_FILE?");
+  cr_expect_not(READ("NCCL_JOIN_DEBUG_FILES_OF_ALL_MY_RANKS=/tmp"));
+  cr_expect_not(mentions("Did you mean"));
+}

@@ -99,3 +99,123 @@ Test(team_hostile, a_claim_of_something_else_than_its_text) {
   team_claim(team, unit(&A), 0);
   expect_corrupt();
 }
+
+/* ---- what an entry says ---- */
+
+Test(team_hostile, a_leave_that_this_rank_has_not_claimed) {
+  write_entry((struct unit){NULL, 0}, ENTRY_LEAVE, 0);
+  atomic_store(&hostile->head, team->head + 1);
+  expect_corrupt();
+}
+
+Test(team_hostile, a_leave_while_this_rank_claims_a_unit) {
+  team_claim(team, unit(&B), 0);
+  write_entry((struct unit){NULL, 0}, ENTRY_LEAVE, 0);
+  atomic_store(&hostile->head, team->head + 1);
+  expect_corrupt();
+}
+
+Test(team_hostile, an_expected_unit_where_nothing_is_expected) {
+  struct plane_memory *fresh = plane_memory_create(RANKS);
+  struct plane *plane = plane_memory_rank(fresh, 0);
+  struct team *new = team_create(plane);
+  atomic_store(&plane->logs[1]->entries[0].flags, ENTRY_REAL | ENTRY_EXPECTED);
+  atomic_store(&plane->logs[1]->head, 1);
+  cr_expect_eq(team_poll(new, &got), TEAM_FAILED);
+  cr_expect_eq(new->failure, FAILURE_CORRUPT);
+  team_destroy(new);
+  plane_memory_destroy(fresh);
+}
+
+Test(team_hostile, a_shadow_of_a_rank_that_does_not_claim_the_unit) {
+  write_entry(unit(&B), 0, 0); /* this rank: it claims nothing */
+  atomic_store(&hostile->head, team->head + 1);
+  cr_expect_eq(team_poll(team, &got), TEAM_FAILED);
+  cr_expect_eq(team->failure, FAILURE_CORRUPT);
+}
+
+Test(team_hostile, a_shadow_of_a_rank_that_has_only_shadowed_it_too) {
+  write_entry(unit(&B), 0, 1);
+  atomic_store(&hostile->head, team->head + 1);
+  expect_corrupt();
+}
+
+/* ---- what a text says ---- */
+
+static void expect_corrupt_text(uint32_t position, uint64_t nmembers) {
+  write_entry(unit(&B), ENTRY_REAL, position);
+  if (position < PLANE_TEXT / 8 - 1) {
+    atomic_store(&hostile->text[position], nmembers);
+    atomic_store(&hostile->text[position + 1], unit_hash(unit(&B)));
+  }
+  atomic_store(&hostile->head, team->head + 1);
+  expect_corrupt();
+}
+
+Test(team_hostile, a_text_without_members) {
+  expect_corrupt_text(100, 0);
+}
+
+Test(team_hostile, a_text_without_room_for_its_beginning) {
+  expect_corrupt_text(PLANE_TEXT / 8 - 1, 0);
+}
+
+Test(team_hostile, a_text_that_reaches_beyond_the_ring) {
+  expect_corrupt_text(PLANE_TEXT / 8 - 4, 1);
+}
+
+Test(team_hostile, a_text_of_other_members) {
+  expect_corrupt_text(100, 1);
+}
+
+Test(team_hostile, a_text_of_more_members_than_can_be) {
+  write_entry(unit(&B), ENTRY_REAL, 100);
+  atomic_store(&hostile->text[100], UINT64_MAX);
+  atomic_store(&hostile->head, team->head + 1);
+  cr_expect_eq(team_poll(team, &got), TEAM_FAILED);
+  cr_expect_eq(team->failure, FAILURE_TOO_BIG);
+}
+
+/* ---- waiting for others ---- */
+
+Test(team_hostile, who_took_part_is_not_waited_for_once_a_rank_has_failed) {
+  bool active[RANKS];
+  cr_assert(team_commit(team, unit(&A)));
+  cr_expect_eq(team_active(team, team_index(team), active), TEAM_PARKED);
+  team_end(honest, RANK_FAILED);
+  cr_expect_eq(team_active(team, team_index(team), active), TEAM_FAILED);
+  cr_expect_eq(team->failure_rank, 1);
+}
+
+static int waits;
+
+static void count_wait(struct plane *plane, uint32_t seen, unsigned milliseconds) {
+  (void)plane;
+  (void)seen;
+  (void)milliseconds;
+  waits++;
+}
+
+Test(team_hostile, nobody_sleeps_for_ranks_that_have_come) {
+  team->plane->wait = count_wait;
+  team_wait_others(team, team_index(team), 1);
+  cr_expect_eq(waits, 0);
+  team_wait_others(team, team->head, 1);
+  cr_expect_eq(waits, 1);
+}
+
+static bool spin_three_times(struct plane *plane, uint64_t *since) {
+  (void)plane;
+  if (++*since == 3)
+    team_commit(honest, unit(&A));
+  return *since < 10;
+}
+
+Test(team_hostile, who_spins_sees_what_comes_meanwhile_and_does_not_sleep) {
+  team->plane->wait = count_wait;
+  team->plane->spin = spin_three_times;
+  team_claim(team, unit(&B), 0);
+  cr_expect_eq(team_wait(team, &got, 1), TEAM_SHADOW);
+  cr_expect(unit_equal(got, unit(&A)));
+  cr_expect_eq(waits, 0);
+}

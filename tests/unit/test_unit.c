@@ -229,3 +229,18 @@ Test(unit_table, the_same_sequence_gives_the_same_symbols) {
   }
   unit_table_destroy(other);
 }
+
+Test(unit, kinds_have_names) {
+  cr_expect_str_eq(member_kind_name(MEMBER_ALLREDUCE), "allreduce");
+  cr_expect_str_eq(member_kind_name(MEMBER_SCATTER), "scatter");
+  cr_expect_str_eq(member_kind_name(0), "unknown");
+  cr_expect_str_eq(member_kind_name(200), "unknown");
+}
+
+Test(unit, a_member_of_no_kind_is_described_by_its_number) {
+  struct member odd = {.count = 1, .root = ROOT_NONE, .reduction = REDUCTION_NONE};
+  char text[64];
+  unit_describe((struct unit){&odd, 1}, text, sizeof text);
+  cr_expect_eq(strncmp(text, "kind 0(", 7), 0, "%s", text);
+  cr_expect_str_eq(unit_describe((struct unit){&odd, 1}, NULL, 0), "");
+}
