@@ -8,7 +8,9 @@
  * Who writes what, and in which order:
  *   - an entry is complete before `head` passes it (release); readers load `head` first (acquire);
  *   - a claim is complete before `claim` names its index (release), and is 0 while it is rewritten;
- *   - a text (the members of a unit) is complete before the entry or claim that names it.
+ *   - a text (the members of a unit) is complete before the entry or claim that names it;
+ *   - a post is complete before `posts_end` passes it, and that is before its pair counts it;
+ *     `posts_begin` has passed a post before its place is written again.
  * No rank runs more than PLANE_RUN_AHEAD units ahead of the slowest, so that the last
  * PLANE_RUN_AHEAD entries before any reader's own index are always there.
  *
@@ -24,13 +26,15 @@
 
 #include "core/unit.h"
 
-#define PLANE_VERSION 1u
+#define PLANE_VERSION 2u
 #define PLANE_RING 4096u /* entries of a log; a power of two */
 #define PLANE_RUN_AHEAD                                                                            \
   2048u                       /* a stream's launch queue holds 1024: no rank runs that far ahead   \
                                */
 #define PLANE_TEXT 65536u     /* bytes of a log's texts; a power of two */
 #define PLANE_RANKS_MAX 4096u /* ranks of a team */
+#define PLANE_POSTS 2048u     /* point to point operations of a log; a power of two */
+#define PLANE_PAIRS 1024u     /* see struct plane_pair; a power of two */
 
 enum entry_flag {
   ENTRY_REAL = 1u << 0,     /* issued for real; otherwise as a shadow */
@@ -69,6 +73,27 @@ enum rank_state {
   RANK_FAILED, /* killed, ended with an error, or aborted inside its loop */
 };
 
+enum post_flag {
+  POST_RECEIVES = 1u << 0, /* a receive; otherwise a send */
+};
+
+/* One point to point operation (peers.h). 32 bytes; atomic for the same reason. */
+struct plane_post {
+  _Atomic uint64_t count;   /* elements */
+  _Atomic uint64_t index;   /* how many units stand before it in its rank's program */
+  _Atomic uint32_t comm;    /* tag of the communicator */
+  _Atomic uint32_t ordinal; /* which one it is of its pair, from 1; wraps */
+  _Atomic uint32_t group;   /* posts of one group are neighbours with the same number; wraps */
+  _Atomic uint32_t what;    /* peer's rank in the team << 16 | ncclDataType_t << 8 | post_flag */
+};
+
+/* How many operations a rank has issued of one pair: a communicator, a peer and a direction. A log
+ * has a hash table of them, probed linearly; a key, once there, stays. */
+struct plane_pair {
+  _Atomic uint64_t key; /* comm << 32 | peer << 1 | whether it receives; 0: a free place */
+  _Atomic uint64_t issued;
+};
+
 /* A text: one word with the number of members, one with unit_hash, then three words a member. A
  * unit of more than UNIT_MEMBERS_MAX members has the first two words only. A text does not wrap:
  * what is left at the ring's end is skipped. */
@@ -91,10 +116,20 @@ struct plane_log {
   _Atomic uint64_t lossy_index;  /* the last of them */
   _Atomic uint32_t lossy_kind;   /* and what it was: enum member_kind */
   _Atomic uint32_t refused_for;  /* the rank that the last refused unit was refused for */
+  _Atomic uint32_t lossy_peer;   /* point to point: the other rank */
   _Atomic uint64_t failed_index; /* units passed when it failed */
+
+  /* Point to point. */
+  _Alignas(64) _Atomic uint64_t posts_end; /* posts below it are published */
+  _Atomic uint64_t posts_begin;            /* posts below it are no longer there */
+  _Atomic uint64_t answering; /* index plus one at which the rank is parked, here or in another
+                                 team, and answers what is posted; 0, or past it: it does not */
+  _Atomic uint64_t mirrored;  /* index plus one at which it last mirrored something; 0: never */
+  _Alignas(64) struct plane_pair pairs[PLANE_PAIRS];
 
   _Alignas(64) struct plane_entry entries[PLANE_RING];
   _Alignas(64) _Atomic uint64_t text[PLANE_TEXT / 8];
+  _Alignas(64) struct plane_post posts[PLANE_POSTS];
 };
 
 /* Shared by the ranks of a team; read on every unit, written only when somebody waits or must be
@@ -105,7 +140,8 @@ struct plane_team {
    * events that every rank must look at (a lossy shadow, a failure). One load tells a rank on its
    * hot path that nobody needs anything. */
   _Alignas(64) _Atomic uint64_t attention;
-  _Atomic uint32_t bell; /* futex word: changes whenever it is rung */
+  _Atomic uint32_t bell;           /* futex word: changes whenever it is rung */
+  _Atomic uint32_t point_to_point; /* 1 once a rank has posted anything: others must look */
   _Atomic uint64_t told; /* index after the last settlement by guess that a rank has told of */
 };
 #define PLANE_WAITING UINT64_C(1)

@@ -23,11 +23,12 @@ struct team *team_create(struct plane *plane) {
   team->shared = plane->team;
   team->learner = learner_create();
   team->table = unit_table_create();
+  team->peers = peers_create(plane);
   team->claims = calloc(plane->nranks, sizeof(*team->claims));
   team->lossy_seen = calloc(plane->nranks, sizeof(*team->lossy_seen));
   team->members_claimed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
   team->members_followed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
-  if (team->learner == NULL || team->table == NULL || team->claims == NULL ||
+  if (team->learner == NULL || team->table == NULL || team->peers == NULL || team->claims == NULL ||
       team->lossy_seen == NULL || team->members_claimed == NULL || team->members_followed == NULL) {
     team_destroy(team);
     return NULL;
@@ -44,6 +45,7 @@ void team_destroy(struct team *team) {
     return;
   learner_destroy(team->learner);
   unit_table_destroy(team->table);
+  peers_destroy(team->peers);
   free(team->claims);
   free(team->lossy_seen);
   free(team->members_claimed);
@@ -106,8 +108,8 @@ static void expect(struct team *team) {
   foresee_one(team, may_commit ? known : &team_nothing);
 }
 
-/* Nobody is to commit the next unit, whatever is expected. */
-static void expect_nothing(struct team *team) {
+void team_expect_nothing(struct team *team) {
+  team_catch_up(team);
   foresee_one(team, &team_nothing);
   team->foresight = 0;
 }
@@ -218,7 +220,7 @@ static void learn(struct team *team, struct unit unit, uint32_t flags) {
   expect(team);
   /* Where all have met, the next phase may begin, and not with the same unit for all. */
   if (flags & ENTRY_DEVIATION)
-    expect_nothing(team);
+    team_expect_nothing(team);
 }
 
 void team_published(struct team *team) {
@@ -267,6 +269,15 @@ static uint64_t unit_bytes(struct unit unit) {
   return bytes;
 }
 
+/* Says that this rank answers what is posted, if it does. Whether it has said anything new. */
+static bool say_answering(struct team *team) {
+  if (!peers_are_tracked(team->plane) || LOAD(team->own->answering) == team->head + 1 ||
+      !team_is_answering(team))
+    return false;
+  atomic_store(&team->own->answering, team->head + 1);
+  return true;
+}
+
 /* Shows the claim at the present index. A reader that looked before sees another index afterwards,
  * and looks again. */
 static void show_claim(struct team *team) {
@@ -284,8 +295,14 @@ static void show_claim(struct team *team) {
     team->claim_written = true;
   }
   /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
-  if (atomic_load_explicit(&own->claim, memory_order_relaxed) != team->head + 1)
-    atomic_exchange(&own->claim, team->head + 1);
+  if (atomic_load_explicit(&own->claim, memory_order_relaxed) == team->head + 1)
+    return;
+  /* First: of who is known to be parked it is known whether it answers. */
+  (void)say_answering(team);
+  atomic_exchange(&own->claim, team->head + 1);
+  /* Others wait until all have come to their index. */
+  if (peers_are_tracked(team->plane))
+    team_published(team);
 }
 
 void team_claim(struct team *team, struct unit unit, uint32_t flags) {
@@ -312,6 +329,7 @@ void team_claim_leave(struct team *team) {
 void team_give_up(struct team *team) {
   team->claimed = false;
   atomic_store(&team->own->claim, 0);
+  team_stop_answering(team);
 }
 
 /* ---- following: some rank has passed our index ---- */
@@ -607,6 +625,15 @@ static bool loop_has_ended(const struct team *team) {
          team->head - deviated >= LOOP_ROUNDS * body;
 }
 
+/* Whether a rank has answered for sends and receives that it has not in its own program: a loop of
+ * them ends here. All ranks are asked, and none of them mirrors anything at this index any more. */
+static bool somebody_mirrored(const struct team *team) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (atomic_load(&team->plane->logs[rank]->mirrored) == team->head + 1)
+      return true;
+  return false;
+}
+
 static enum team_verdict settle_unanimous(struct team *team) {
   uint32_t flags = 0;
   struct unit expected;
@@ -616,6 +643,8 @@ static enum team_verdict settle_unanimous(struct team *team) {
     flags = ENTRY_LEAVE;
   else if (deviates && (somebody_waited(team) || loop_has_ended(team)))
     flags = ENTRY_MEETING;
+  if (team->claim_hash != 0 && somebody_mirrored(team))
+    flags |= ENTRY_MEETING;
   if (deviates && team->claim_hash != 0 && team->symbol_expected != SYMBOL_NONE)
     flags |= ENTRY_DEVIATION;
   return pass(team, team->claim, team->claim_hash, flags, team->plane->rank);
@@ -688,6 +717,27 @@ static bool somebody_ended(struct team *team) {
   return false;
 }
 
+/* Sends and receives that stand before our index: what is to be mirrored, and whether all ranks
+ * have come so far. TEAM_REAL: nothing stands against passing the index. */
+static enum team_verdict answer_posts(struct team *team, struct unit *unit) {
+  if (say_answering(team))
+    team_published(team);
+  if (LOAD(team->own->answering) != team->head + 1)
+    return TEAM_REAL;
+  uint32_t nmembers = 0;
+  switch (peers_look(team->peers, team->head, team->members_followed, &nmembers)) {
+  case PEERS_PASS:
+    return TEAM_REAL;
+  case PEERS_HOLD:
+    return TEAM_PARKED;
+  case PEERS_MIRROR:
+    break;
+  }
+  team_published(team);
+  *unit = (struct unit){team->members_followed, nmembers};
+  return TEAM_MIRROR;
+}
+
 enum team_verdict team_poll(struct team *team, struct unit *unit) {
   team_catch_up(team);
   for (;;) {
@@ -698,6 +748,9 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
     /* Without room the slowest rank is on its way to our index: nothing can settle here before. */
     if (!has_room(team) || (team->claimed && !team->claim_written))
       return TEAM_PARKED;
+    enum team_verdict posts = answer_posts(team, unit);
+    if (posts != TEAM_REAL)
+      return posts;
     uint64_t before = team->head;
     uint32_t rank;
     const struct plane_entry *entry;

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "core/learner.h"
+#include "core/peers.h"
 #include "core/plane.h"
 #include "core/unit.h"
 
@@ -31,6 +32,7 @@ enum team_verdict {
   TEAM_PARKED,  /* not settled yet: wait, then poll again */
   TEAM_REAL,    /* the claim has settled: issue it for real */
   TEAM_SHADOW,  /* issue the unit as a shadow, then poll again */
+  TEAM_MIRROR,  /* issue these sends and receives as one, then poll again */
   TEAM_REFUSED, /* the claim has settled, and all ranks know that it must not be issued:
                    team_refused_for */
   TEAM_LEFT,    /* all ranks of the team have left */
@@ -107,6 +109,11 @@ struct team {
    * NULL: never). Must be the same function of the unit and the rank on all ranks. */
   bool (*is_lossy)(void *context, struct unit unit, uint32_t rank);
   void *is_lossy_context;
+  struct peers *peers; /* point to point */
+  /* Whether the thread that polls answers what is posted to this rank (set by the owner of the
+   * team; NULL: always): not if sends and receives are another thread's. */
+  bool (*is_answering)(void *context);
+  void *is_answering_context;
   struct claim *claims;            /* nranks, for settling */
   uint32_t *lossy_seen;            /* nranks */
   struct member *members_claimed;  /* UNIT_MEMBERS_MAX, the claim's own copy */
@@ -169,6 +176,10 @@ static inline bool team_commit(struct team *team, struct unit unit) {
   return true;
 }
 
+/* The next unit is not to be committed, whatever is expected: this rank had better meet the others
+ * there. */
+void team_expect_nothing(struct team *team);
+
 /* Whether something has happened that an active rank must hear of before it issues anything:
  * team_events. */
 static TEAM_INLINE bool team_must_attend(const struct team *team) {
@@ -188,8 +199,9 @@ void team_give_up(struct team *team);
 
 /* One look at the other ranks. With a claim open, any verdict. Without one (this rank is parked in
  * another team, and answers here), TEAM_PARKED, TEAM_SHADOW, or TEAM_FAILED. For TEAM_SHADOW, *unit
- * is the unit to issue, valid until the next call; it is already published as issued. After
- * TEAM_REAL, TEAM_REFUSED and TEAM_LEFT the claim is closed. */
+ * is the unit to issue, valid until the next call; it is already published as issued; so are the
+ * members of *unit for TEAM_MIRROR (peers.h). After TEAM_REAL, TEAM_REFUSED and TEAM_LEFT the claim
+ * is closed. */
 enum team_verdict team_poll(struct team *team, struct unit *unit);
 
 /* Waits until another rank may have done something, at most some milliseconds: polls once more
@@ -221,9 +233,13 @@ void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds);
  */
 void team_report_lossy(struct team *team, uint8_t kind);
 
+/* The same of a receive of `peer`, which this rank has mirrored (kind MEMBER_SEND); or of one of
+ * its own that was not issued, because `peer` has joined (MEMBER_RECEIVE). */
+void team_report_lossy_post(struct team *team, uint8_t kind, uint32_t peer);
+
 /* A lossy shadow of another rank. */
 struct lossy_event {
-  uint32_t rank;
+  uint32_t rank, peer; /* peer: of a kind that is point to point */
   uint64_t index;
   uint8_t kind;
 };
@@ -231,6 +247,19 @@ struct lossy_event {
 /* What has happened since the last call that active ranks must know; false if nothing (more). Call
  * until false where team_must_attend. */
 bool team_events(struct team *team, struct lossy_event *event);
+
+/* Posts sends and receives (peers.h) that are about to be issued as one, and rings. If they are in
+ * one group with a unit, once that has settled.
+ Any thread. */
+enum post_result team_post(struct team *team, const struct member *members, uint32_t nmembers);
+
+/* After POST_FULL: as that, once another rank may have done something, or after some
+ * milliseconds. */
+enum post_result team_post_later(struct team *team, const struct member *members, uint32_t nmembers,
+                                 unsigned milliseconds);
+
+/* The rank goes on with its program: it no longer answers in teams in which it has no claim. */
+void team_stop_answering(struct team *team);
 
 /* After FAILURE_RANK: one failure brings others with it (an active rank aborts because a peer was
  * killed), and they may be heard of first. Looks again, and names the rank that most likely began:

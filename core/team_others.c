@@ -49,12 +49,21 @@ void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds) 
     team->plane->wait(team->plane, bell, milliseconds);
 }
 
-void team_report_lossy(struct team *team, uint8_t kind) {
+static void report_lossy(struct team *team, uint8_t kind, uint32_t peer, uint64_t index) {
   atomic_store(&team->own->lossy_kind, kind);
-  atomic_store(&team->own->lossy_index, team_index(team));
+  atomic_store(&team->own->lossy_peer, peer);
+  atomic_store(&team->own->lossy_index, index);
   atomic_fetch_add(&team->own->lossy_count, 1);
   team->calm += PLANE_EVENT;
   atomic_fetch_add(&team->shared->attention, PLANE_EVENT);
+}
+
+void team_report_lossy(struct team *team, uint8_t kind) {
+  report_lossy(team, kind, 0, team_index(team));
+}
+
+void team_report_lossy_post(struct team *team, uint8_t kind, uint32_t peer) {
+  report_lossy(team, kind, peer, team->head);
 }
 
 bool team_events(struct team *team, struct lossy_event *event) {
@@ -68,8 +77,9 @@ bool team_events(struct team *team, struct lossy_event *event) {
     team->lossy_seen[rank] = count;
     if (rank == team->plane->rank)
       continue;
-    *event = (struct lossy_event){rank, atomic_load(&log->lossy_index),
-                                  (uint8_t)atomic_load(&log->lossy_kind)};
+    *event =
+        (struct lossy_event){rank, atomic_load(&log->lossy_peer), atomic_load(&log->lossy_index),
+                             (uint8_t)atomic_load(&log->lossy_kind)};
     return true;
   }
   team->calm = calm;
@@ -100,6 +110,34 @@ void team_look_for_the_dead(struct team *team) {
     STORE(log->failed_index, atomic_load(&log->head));
     atomic_compare_exchange_strong(&log->state, &state, RANK_FAILED);
   }
+}
+
+bool team_is_answering(const struct team *team) {
+  return team->is_answering == NULL || team->is_answering(team->is_answering_context);
+}
+
+enum post_result team_post(struct team *team, const struct member *members, uint32_t nmembers) {
+  enum post_result result =
+      peers_post(team->peers, members, nmembers, atomic_load(&team->own->head));
+  if (result != POST_DONE || nmembers == 0)
+    return result;
+  team_published(team);
+  return result;
+}
+
+enum post_result team_post_later(struct team *team, const struct member *members, uint32_t nmembers,
+                                 unsigned milliseconds) {
+  uint32_t bell = plane_bell(team->plane);
+  atomic_fetch_or(&team->shared->attention, PLANE_WAITING);
+  enum post_result result = team_post(team, members, nmembers);
+  if (result == POST_FULL)
+    team->plane->wait(team->plane, bell, milliseconds);
+  return result;
+}
+
+void team_stop_answering(struct team *team) {
+  if (LOAD(team->own->answering) != 0)
+    atomic_store(&team->own->answering, 0);
 }
 
 void team_find_culprit(struct team *team) {

@@ -14,6 +14,9 @@ void team_fail(struct team *team, enum team_failure failure, uint32_t rank, uint
 /* Whether the team has failed; looks at what the other ranks say of themselves. */
 bool team_look_for_failures(struct team *team);
 
+/* Whether sends and receives are this thread's, to issue and to answer. */
+bool team_is_answering(const struct team *team);
+
 /* The lowest index that any rank stands at. */
 uint64_t team_slowest(const struct team *team);
 

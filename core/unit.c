@@ -68,6 +68,8 @@ static const char *const kind_names[] = {
     [MEMBER_ALLTOALL] = "alltoall",
     [MEMBER_GATHER] = "gather",
     [MEMBER_SCATTER] = "scatter",
+    [MEMBER_SEND] = "send",
+    [MEMBER_RECEIVE] = "recv",
 };
 
 const char *member_kind_name(uint8_t kind) {
@@ -111,7 +113,8 @@ static void describe_member(const struct member *member, struct text *text) {
   else if (member->reduction != REDUCTION_NONE)
     text_add(text, "reduction %u, ", member->reduction);
   if (member->root != ROOT_NONE)
-    text_add(text, "root %d, ", member->root);
+    text_add(text, member_is_point_to_point(member->kind) ? "peer %d, " : "root %d, ",
+             member->root);
   if (member->datatype < NAMES(datatype_names))
     text_add(text, "%s, ", datatype_names[member->datatype]);
   else

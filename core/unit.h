@@ -24,7 +24,15 @@ enum member_kind {
   MEMBER_ALLTOALL,
   MEMBER_GATHER,
   MEMBER_SCATTER,
+  /* Point to point: never part of a unit, for they are not the same on all ranks (peers.h). The
+   * root of such a member is the peer. */
+  MEMBER_SEND,
+  MEMBER_RECEIVE,
 };
+
+static inline bool member_is_point_to_point(uint8_t kind) {
+  return kind == MEMBER_SEND || kind == MEMBER_RECEIVE;
+}
 
 /* Any operator made by ncclRedOpCreatePreMulSum: its handle is a number local to one rank, so only
  * that it is one can be part of a signature. Built-in operators carry NCCL's own number (0 to 4).

@@ -78,7 +78,10 @@ uint64_t contribution_send_count(const struct member *member, uint32_t rank, uin
   case MEMBER_REDUCE:
   case MEMBER_ALLGATHER:
   case MEMBER_GATHER:
+  case MEMBER_SEND:
     return member->count;
+  case MEMBER_RECEIVE:
+    return 0;
   case MEMBER_BROADCAST:
     return is_root(member, rank) ? member->count : 0;
   case MEMBER_REDUCESCATTER:
@@ -96,7 +99,10 @@ uint64_t contribution_recv_count(const struct member *member, uint32_t rank, uin
   case MEMBER_BROADCAST:
   case MEMBER_REDUCESCATTER:
   case MEMBER_SCATTER:
+  case MEMBER_RECEIVE:
     return member->count;
+  case MEMBER_SEND:
+    return 0;
   case MEMBER_REDUCE:
     return is_root(member, rank) ? member->count : 0;
   case MEMBER_ALLGATHER:
@@ -114,9 +120,11 @@ bool contribution_is_lossy(const struct member *member, uint32_t rank) {
   case MEMBER_REDUCE:
   case MEMBER_REDUCESCATTER:
   case MEMBER_BROADCAST:
+  case MEMBER_RECEIVE:
     return false;
   case MEMBER_ALLGATHER:
   case MEMBER_ALLTOALL:
+  case MEMBER_SEND:
     return true;
   case MEMBER_GATHER:
     return !is_root(member, rank);

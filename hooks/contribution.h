@@ -76,7 +76,8 @@ uint64_t contribution_recv_count(const struct member *member, uint32_t rank, uin
 /* Whether the active ranks get something else than the result over the active ranks when `rank` is
  * joined: AllGather and AlltoAll always, Gather unless the rank is the root (then the result lands
  * where nobody reads it), Scatter only if it is the root. Never the reductions, and never
- * Broadcast, which is re-rooted when its root has joined. */
+ * Broadcast, which is re-rooted when its root has joined. Point to point: what it sends, not what
+ * it receives. */
 bool contribution_is_lossy(const struct member *member, uint32_t rank);
 
 #endif

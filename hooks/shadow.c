@@ -108,6 +108,12 @@ static bool is_available(const struct nccl_calls *nccl, uint8_t kind, const char
   case MEMBER_SCATTER:
     *name = "ncclScatter";
     return nccl->Scatter != NULL;
+  case MEMBER_SEND:
+    *name = "ncclSend";
+    return nccl->Send != NULL;
+  case MEMBER_RECEIVE:
+    *name = "ncclRecv";
+    return nccl->Recv != NULL;
   }
   *name = "collective of a kind unknown here";
   return false;
@@ -147,6 +153,10 @@ static ncclResult_t call(const struct nccl_calls *nccl, const struct member *mem
     return nccl->Gather(send, recv, count, datatype, here->root, here->comm, stream);
   case MEMBER_SCATTER:
     return nccl->Scatter(send, recv, count, datatype, here->root, here->comm, stream);
+  case MEMBER_SEND:
+    return nccl->Send(send, count, datatype, here->root, here->comm, stream);
+  case MEMBER_RECEIVE:
+    return nccl->Recv(recv, count, datatype, here->root, here->comm, stream);
   }
   return ncclInternalError;
 }

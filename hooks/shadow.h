@@ -58,6 +58,10 @@ struct nccl_calls {
                          int root, ncclComm_t comm, cudaStream_t stream);
   ncclResult_t (*Scatter)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
                           int root, ncclComm_t comm, cudaStream_t stream);
+  ncclResult_t (*Send)(const void *send, size_t count, ncclDataType_t datatype, int peer,
+                       ncclComm_t comm, cudaStream_t stream);
+  ncclResult_t (*Recv)(void *recv, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                       cudaStream_t stream);
   ncclResult_t (*GroupStart)(void);
   ncclResult_t (*GroupEnd)(void);
   ncclResult_t (*RedOpCreatePreMulSum)(ncclRedOp_t *reduction, void *scalar,
@@ -83,8 +87,8 @@ struct shadow_member {
       *shadow; /* of the device that comm is on; one thread with several devices has several */
   ncclComm_t comm;
   int rank, nranks; /* in comm */
-  int root; /* to use in place of member.root: a Broadcast's may have been re-elected. Ignored for
-               kinds without */
+  int root; /* to use in place of member.root: a Broadcast's may have been re-elected, and a peer is
+               known by its rank in the team. Ignored for kinds without */
   const void *send; /* NULL: the fill. Else device memory to send instead, large enough
                      * (NCCL_JOIN_LOSSY=last); the caller keeps it until the shadow is done */
 };

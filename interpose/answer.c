@@ -172,6 +172,7 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
   case TEAM_PARKED:
     return;
   case TEAM_SHADOW:
+  case TEAM_MIRROR:
     find(stay, end, unit);
     return;
   case TEAM_REAL:
@@ -358,6 +359,8 @@ static bool is_strict(struct unit unit) {
     case MEMBER_BROADCAST:
     case MEMBER_REDUCE:
     case MEMBER_REDUCESCATTER:
+    case MEMBER_SEND:
+    case MEMBER_RECEIVE:
       break;
     }
   return false;

@@ -196,6 +196,12 @@ static void rank_poll(struct rank *rank, bool waits) {
     case TEAM_SHADOW:
       check_shadow(team, unit);
       break;
+    case TEAM_MIRROR:
+      FUZZ_CHECK(unit.nmembers > 0 && unit.nmembers <= UNIT_MEMBERS_MAX);
+      for (uint32_t member = 0; member < unit.nmembers; member++)
+        FUZZ_CHECK(unit.members[member].root >= 0 &&
+                   (uint32_t)unit.members[member].root < team->plane->nranks);
+      break;
     case TEAM_REAL:
     case TEAM_REFUSED:
       FUZZ_CHECK(verdict == TEAM_REAL || team_refused_for(team) < team->plane->nranks);

@@ -115,6 +115,7 @@ static bool look_around(struct sim *sim, struct sim_rank *rank) {
       sim->result.wrong_order = true;
     rank->mode = MODE_LEFT;
     return true;
+  case TEAM_MIRROR:
   case TEAM_REFUSED:
   case TEAM_FAILED:
     break;

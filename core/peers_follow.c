@@ -1,0 +1,192 @@
+/* How far the devices of all ranks will come (peers_private.h), given what has been posted.
+ *
+ * The model: a rank's device does its groups and units in the order in which the rank issued them,
+ * one after the other. A group begins when the one before it is done and all ranks have issued and
+ * begun the units before it; it is done when all partners of its operations have begun. That is
+ * what NCCL promises for one communicator. Where a team has several, a device may do more at once
+ * than the model does: a mirror then comes later than it could, and never too early.
+ */
+#include "core/peers_private.h"
+
+#include <stdlib.h>
+
+#define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
+
+/* ---- copying ---- */
+
+static bool make_room(struct peers *peers, uint64_t more) {
+  if (peers->nposts + more <= peers->room)
+    return true;
+  size_t room = 2 * (peers->nposts + more);
+  struct post *posts = realloc(peers->posts, room * sizeof(*posts));
+  if (posts == NULL)
+    return false;
+  peers->posts = posts;
+  peers->room = room;
+  return true;
+}
+
+static bool copy_rank(struct peers *peers, uint32_t rank) {
+  const struct plane_log *log = peers->plane->logs[rank];
+  struct window *window = &peers->windows[rank];
+  /* In this order: what a rank has posted before it came to where it stands is there. */
+  *window = (struct window){
+      .head = atomic_load(&log->head),
+      .claim = atomic_load(&log->claim),
+      .answering = atomic_load(&log->answering),
+      .ended = atomic_load(&log->state) == RANK_DONE,
+      .last = atomic_load_explicit(&log->posts_end, memory_order_acquire),
+      .at = peers->nposts,
+  };
+  uint64_t begin = atomic_load_explicit(&log->posts_begin, memory_order_acquire);
+  if (begin < peers->done[rank])
+    begin = peers->done[rank];
+  if (begin > window->last)
+    begin = window->last;
+  if (!make_room(peers, window->last - begin))
+    return false;
+  for (uint64_t i = begin; i < window->last; i++)
+    post_read(log, i, &peers->posts[peers->nposts++]);
+  /* Those that have gone meanwhile may have been written over while they were read. */
+  atomic_thread_fence(memory_order_acquire);
+  uint64_t gone = LOAD(log->posts_begin);
+  window->first = window->next = begin;
+  if (gone > begin)
+    window->next = gone < window->last ? gone : window->last;
+  return true;
+}
+
+static bool copy_all(struct peers *peers) {
+  uint32_t nranks = peers->plane->nranks;
+  if (peers->done == NULL)
+    peers->done = calloc(nranks, sizeof(*peers->done));
+  if (peers->windows == NULL)
+    peers->windows = calloc(nranks, sizeof(*peers->windows));
+  if (peers->done == NULL || peers->windows == NULL)
+    return false;
+  peers->nposts = 0;
+  for (uint32_t rank = 0; rank < nranks; rank++)
+    if (!copy_rank(peers, rank))
+      return false;
+  return true;
+}
+
+/* ---- following ---- */
+
+/* What a look is for. */
+struct look {
+  struct peers *peers;
+  struct member *mirrors; /* NULL: this rank is like any other */
+  uint32_t nmirrors, limit;
+};
+
+static struct post *post_at(const struct peers *peers, const struct window *window,
+                            uint64_t position) {
+  return &peers->posts[window->at + (position - window->first)];
+}
+
+static uint64_t end_of_group(const struct peers *peers, const struct window *window) {
+  uint64_t end = window->next;
+  uint32_t group = post_at(peers, window, end)->group;
+  while (end < window->last && post_at(peers, window, end)->group == group)
+    end++;
+  return end;
+}
+
+/* Whether the units before an index will be done: all ranks have issued them, and nothing that
+ * stands before them is still to be done. A rank that mirrors answers whatever comes. */
+static bool units_are_done(const struct look *look, uint64_t index) {
+  const struct peers *peers = look->peers;
+  for (uint32_t rank = 0; rank < peers->plane->nranks; rank++) {
+    const struct window *window = &peers->windows[rank];
+    if (window->head < index)
+      return false;
+    if (look->mirrors != NULL && rank == peers->plane->rank)
+      continue;
+    if (window->next < window->last && post_at(peers, window, window->next)->index < index)
+      return false;
+  }
+  return true;
+}
+
+static bool group_begins(const struct look *look, const struct window *window) {
+  return units_are_done(look, post_at(look->peers, window, window->next)->index);
+}
+
+/* Whether the partner of a rank's post has begun. */
+static bool partner_begins(const struct look *look, uint32_t rank, const struct post *post) {
+  const struct peers *peers = look->peers;
+  const struct window *other = &peers->windows[post->peer];
+  if (!post_is_met(peers, rank, post))
+    return false;
+  /* Counted after we copied: its place is not known yet. */
+  if (atomic_load(&peers->plane->logs[post->peer]->posts_end) != other->last)
+    return false;
+  uint64_t waiting = other->next;
+  if (waiting < other->last && group_begins(look, other))
+    waiting = end_of_group(peers, other);
+  for (uint64_t i = waiting; i < other->last; i++) {
+    const struct post *candidate = post_at(peers, other, i);
+    if (candidate->peer == rank && candidate->comm == post->comm &&
+        candidate->receives != post->receives && candidate->ordinal == post->ordinal)
+      return false;
+  }
+  return true;
+}
+
+static bool mirror(struct look *look, uint32_t rank, struct post *post) {
+  if (post->mirrored || post_is_met(look->peers, rank, post))
+    return true;
+  if (look->nmirrors == look->limit)
+    return false;
+  post->mirrored = true;
+  look->mirrors[look->nmirrors++] = (struct member){
+      .count = post->count,
+      .comm = post->comm,
+      .root = (int32_t)rank,
+      .reduction = REDUCTION_NONE,
+      .kind = post->receives ? MEMBER_SEND : MEMBER_RECEIVE,
+      .datatype = post->datatype,
+  };
+  return true;
+}
+
+/* Moves a rank past its next group if that comes to an end. */
+static bool follow_group(struct look *look, uint32_t rank) {
+  struct peers *peers = look->peers;
+  struct window *window = &peers->windows[rank];
+  if (window->next == window->last || !group_begins(look, window))
+    return false;
+  uint64_t end = end_of_group(peers, window);
+  bool done = true;
+  for (uint64_t i = window->next; i < end; i++) {
+    struct post *post = post_at(peers, window, i);
+    if (look->mirrors != NULL && post->peer == peers->plane->rank)
+      done &= mirror(look, rank, post);
+    else
+      done &= partner_begins(look, rank, post);
+  }
+  if (done)
+    window->next = end;
+  return done;
+}
+
+bool follow_posts(struct peers *peers, struct member *mirrors, uint32_t *nmirrors, uint32_t limit) {
+  struct look look = {peers, mirrors, 0, limit};
+  if (!copy_all(peers))
+    return false;
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (uint32_t rank = 0; rank < peers->plane->nranks; rank++)
+      while ((mirrors == NULL || rank != peers->plane->rank) && follow_group(&look, rank))
+        moved = true;
+  }
+  /* What a mirror of this look has been supposed for is only known once that has been posted. */
+  if (look.nmirrors == 0 && mirrors == NULL)
+    for (uint32_t rank = 0; rank < peers->plane->nranks; rank++)
+      peers->done[rank] = peers->windows[rank].next;
+  if (nmirrors != NULL)
+    *nmirrors = look.nmirrors;
+  return true;
+}

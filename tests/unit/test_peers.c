@@ -1,0 +1,353 @@
+/* Point to point, rule by rule, on ranks in memory. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "core/plane_memory.h"
+#include "core/team.h"
+
+#define RANKS 3
+
+static struct plane_memory *memory;
+static struct team *teams[RANKS];
+static struct unit got;
+
+static void start(void) {
+  memory = plane_memory_create(RANKS);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    teams[rank] = team_create(plane_memory_rank(memory, rank));
+}
+
+static void stop(void) {
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    team_destroy(teams[rank]);
+  plane_memory_destroy(memory);
+}
+
+TestSuite(peers, .init = start, .fini = stop);
+
+static const struct member A = {
+    .count = 100, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 7};
+static const struct member B = {
+    .count = 5, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 2};
+
+static struct unit unit(const struct member *of) {
+  return (struct unit){of, 1};
+}
+
+static struct member on(uint32_t comm, uint8_t kind, uint32_t peer) {
+  return (struct member){.count = 64,
+                         .comm = comm,
+                         .root = (int32_t)peer,
+                         .reduction = REDUCTION_NONE,
+                         .kind = kind,
+                         .datatype = 7};
+}
+
+static struct member send(uint32_t peer) {
+  return on(7, MEMBER_SEND, peer);
+}
+
+static struct member receive(uint32_t peer) {
+  return on(7, MEMBER_RECEIVE, peer);
+}
+
+static void post(uint32_t rank, struct member member) {
+  cr_assert_eq(team_post(teams[rank], &member, 1), POST_DONE);
+}
+
+static void post_group(uint32_t rank, struct member one, struct member other) {
+  cr_assert_eq(team_post(teams[rank], (struct member[]){one, other}, 2), POST_DONE);
+}
+
+/* The rank is told to issue these now, and nothing else. */
+static void expect_mirror(uint32_t rank, uint8_t kind, uint32_t peer) {
+  cr_assert_eq(team_poll(teams[rank], &got), TEAM_MIRROR);
+  cr_assert_eq(got.nmembers, 1);
+  cr_assert_eq(got.members[0].kind, kind);
+  cr_assert_eq(got.members[0].root, (int32_t)peer);
+  cr_assert_eq(got.members[0].count, 64);
+  cr_assert_eq(got.members[0].datatype, 7);
+  cr_assert_eq(got.members[0].comm, 7);
+}
+
+static void expect_nothing(uint32_t rank) {
+  cr_assert_eq(team_poll(teams[rank], &got), TEAM_PARKED);
+}
+
+Test(peers, a_send_to_a_parked_rank_meets_a_receive) {
+  team_claim_leave(teams[0]);
+  expect_nothing(0);
+  post(1, send(0));
+  expect_mirror(0, MEMBER_RECEIVE, 1);
+  expect_nothing(0);
+}
+
+Test(peers, a_receive_from_a_parked_rank_meets_a_send) {
+  team_claim(teams[0], unit(&A), 0);
+  post(2, receive(0));
+  expect_mirror(0, MEMBER_SEND, 2);
+  expect_nothing(0);
+}
+
+Test(peers, what_the_rank_has_issued_itself_is_not_mirrored) {
+  post(0, receive(1));
+  team_claim_leave(teams[0]);
+  post(1, send(0));
+  expect_nothing(0);
+  post(1, send(0));
+  expect_mirror(0, MEMBER_RECEIVE, 1);
+}
+
+Test(peers, what_is_directed_at_others_is_not_mirrored) {
+  team_claim_leave(teams[0]);
+  post(1, send(2));
+  expect_nothing(0);
+}
+
+Test(peers, two_parked_ranks_that_post_nothing_ask_each_other_nothing) {
+  post(2, receive(2 - 1));
+  team_claim_leave(teams[0]);
+  team_claim_leave(teams[1]);
+  expect_nothing(0);
+  expect_mirror(1, MEMBER_SEND, 2);
+  expect_nothing(0);
+}
+
+/* On a device behind an operation that nobody has answered yet: a mirror would wait there, and with
+ * it all that come later. */
+Test(peers, a_post_behind_one_that_waits_is_mirrored_later) {
+  team_claim_leave(teams[0]);
+  post(1, receive(2));
+  post(1, send(0));
+  expect_nothing(0);
+  post(2, send(1));
+  expect_mirror(0, MEMBER_RECEIVE, 1);
+}
+
+Test(peers, so_is_one_whose_partners_partner_waits) {
+  team_claim_leave(teams[0]);
+  post(1, receive(2));
+  post(1, send(0));
+  post(2, receive(0));
+  post(2, send(1));
+  /* Rank 2 waits for rank 0 as well: both are answered together. */
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_MIRROR);
+  cr_assert_eq(got.nmembers, 2);
+}
+
+Test(peers, members_of_one_group_do_not_wait_for_each_other) {
+  team_claim_leave(teams[0]);
+  post_group(1, receive(2), send(0));
+  expect_mirror(0, MEMBER_RECEIVE, 1);
+}
+
+Test(peers, a_post_behind_a_unit_waits_until_all_have_issued_that) {
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    post(rank, send((rank + 1) % RANKS)), post(rank, receive((rank + 2) % RANKS));
+  for (int i = 0; i < 8; i++) {
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      if (!team_commit(teams[rank], unit(&A)))
+        team_claim(teams[rank], unit(&A), 0);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      if (teams[rank]->claimed)
+        cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
+  }
+  team_claim_leave(teams[0]);
+  cr_assert(team_commit(teams[1], unit(&A)));
+  post(1, send(0));
+  expect_nothing(0); /* nor is the unit followed: rank 2 may still post something before it */
+  post(2, receive(0));
+  expect_mirror(0, MEMBER_SEND, 2);
+  expect_nothing(0);
+  cr_assert(team_commit(teams[2], unit(&A)));
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_SHADOW);
+  expect_mirror(0, MEMBER_RECEIVE, 1);
+}
+
+/* A claim that is not looked after yet counts: who claims answers. */
+Test(peers, nobody_passes_an_index_while_a_claimant_is_still_asked) {
+  post(1, send(0));
+  post(0, receive(1));
+  team_claim(teams[0], unit(&A), 0);
+  team_claim(teams[2], unit(&A), 0);
+  post(1, send(0));
+  team_claim(teams[1], unit(&A), 0);
+  expect_nothing(1);
+  expect_mirror(0, MEMBER_RECEIVE, 1);
+  cr_assert_eq(team_poll(teams[1], &got), TEAM_REAL);
+}
+
+static void all_meet(const struct member *of, bool uneven) {
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    post_group(rank, send(3 - rank), receive(3 - rank));
+  if (uneven)
+    post(1, send(0));
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (!team_commit(teams[rank], unit(of)))
+      team_claim(teams[rank], unit(of), 0);
+  while (uneven && teams[0]->claimed && team_poll(teams[0], &got) == TEAM_MIRROR)
+    ;
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (teams[rank]->claimed)
+      cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
+}
+
+/* However regularly it comes: a rank that has less to send must wait there. */
+Test(peers, a_unit_at_which_a_rank_had_less_to_send_is_never_committed) {
+  for (int i = 0; i < 20; i++)
+    all_meet(&A, i == 1);
+  cr_assert_not(team_commit(teams[0], unit(&A)));
+}
+
+Test(peers, one_at_which_all_had_the_same_is) {
+  for (int i = 0; i < 20; i++)
+    all_meet(&A, false);
+  cr_assert(team_commit(teams[0], unit(&A)));
+}
+
+Test(peers, a_unit_before_which_ranks_had_better_meet_is_not_committed) {
+  for (int i = 0; i < 20; i++)
+    all_meet(&A, false);
+  team_expect_nothing(teams[1]);
+  cr_assert_not(team_commit(teams[1], unit(&A)));
+  cr_assert(team_commit(teams[2], unit(&A)));
+  team_claim(teams[1], unit(&A), 0);
+  cr_assert_eq(team_poll(teams[1], &got), TEAM_PARKED);
+  cr_assert(team_commit(teams[0], unit(&A)));
+  cr_assert_eq(team_poll(teams[1], &got), TEAM_REAL);
+  cr_assert(team_commit(teams[1], unit(&A)));
+}
+
+/* Two communicators may be at work at the same time, which is not followed: then mirrors come when
+ * all ranks have come, and not never. */
+Test(peers, what_cannot_be_followed_is_mirrored_when_all_have_come) {
+  post(1, on(7, MEMBER_RECEIVE, 2));
+  post(1, on(8, MEMBER_SEND, 2));
+  post(2, on(8, MEMBER_RECEIVE, 1));
+  post(2, on(7, MEMBER_SEND, 1));
+  post(1, send(0));
+  team_claim(teams[0], unit(&B), 0);
+  expect_nothing(0);
+  team_claim(teams[1], unit(&A), 0);
+  team_claim(teams[2], unit(&A), 0);
+  expect_mirror(0, MEMBER_RECEIVE, 1);
+  cr_assert_neq(team_poll(teams[0], &got), TEAM_MIRROR);
+}
+
+Test(peers, a_parked_rank_is_rung) {
+  post(2, send(1));
+  team_claim_leave(teams[0]);
+  expect_nothing(0);
+  uint64_t rings = plane_memory_rings(memory);
+  cr_assert_eq(team_wait(teams[0], &got, 0), TEAM_PARKED);
+  post(1, send(0));
+  cr_assert_eq(plane_memory_rings(memory), rings + 1);
+}
+
+Test(peers, a_rank_parked_in_another_team_answers_here) {
+  post(1, send(0));
+  expect_mirror(0, MEMBER_RECEIVE, 1); /* it polls without a claim */
+  team_claim(teams[1], unit(&A), 0);
+  cr_assert_eq(team_poll(teams[2], &got), TEAM_PARKED);
+  team_stop_answering(teams[0]);
+  team_claim(teams[2], unit(&A), 0);
+  expect_nothing(2); /* rank 0 is on its way again */
+}
+
+static bool is_not_answering(void *context) {
+  (void)context;
+  return false;
+}
+
+Test(peers, a_thread_does_not_answer_for_another_one) {
+  teams[0]->is_answering = is_not_answering;
+  post(1, send(0));
+  team_claim_leave(teams[0]);
+  expect_nothing(0);
+}
+
+/* ---- what is lost ---- */
+
+Test(peers, a_receive_from_a_rank_that_has_joined_is_known_before) {
+  struct member one = receive(0);
+  post(1, send(2));
+  cr_assert_eq(peers_find_lossy(teams[1]->peers, &one, 1, 0), -1);
+  post(0, send(1));
+  team_claim_leave(teams[0]);
+  expect_nothing(0);
+  cr_assert_eq(peers_find_lossy(teams[1]->peers, &one, 1, 0), -1, "it has been sent");
+  cr_assert_eq(peers_find_lossy(teams[1]->peers, (struct member[]){one, one}, 2, 0), 1);
+  cr_assert_eq(peers_find_lossy(teams[1]->peers, (struct member[]){one, one}, 2, 1), -1,
+               "rank 0 may still follow to there, and find that it is not its turn to leave");
+}
+
+Test(peers, events_of_sends_and_receives_name_both_ranks) {
+  struct lossy_event event;
+  team_report_lossy_post(teams[0], MEMBER_SEND, 2);
+  cr_assert(team_events(teams[1], &event));
+  cr_assert_eq(event.rank, 0);
+  cr_assert_eq(event.peer, 2);
+  cr_assert_eq(event.kind, MEMBER_SEND);
+}
+
+/* ---- the ring ---- */
+
+Test(peers, the_ring_is_never_full_while_peers_keep_up) {
+  for (uint32_t i = 0; i < 3 * PLANE_POSTS; i++) {
+    post(1, send(2));
+    post(2, receive(1));
+  }
+}
+
+/* Also where the model of the devices does not come along. */
+Test(peers, nor_while_they_keep_up_on_two_communicators_at_once) {
+  post(1, on(8, MEMBER_RECEIVE, 2));
+  post(1, on(9, MEMBER_SEND, 2));
+  post(2, on(9, MEMBER_RECEIVE, 1));
+  post(2, on(8, MEMBER_SEND, 1));
+  for (uint32_t i = 0; i < 3 * PLANE_POSTS; i++) {
+    post(1, send(2));
+    post(2, receive(1));
+  }
+}
+
+Test(peers, a_full_ring_waits_for_the_peer_and_loses_nothing) {
+  struct member one = send(0);
+  for (uint32_t i = 0; i < PLANE_POSTS; i++)
+    post(1, one);
+  cr_assert_eq(team_post(teams[1], &one, 1), POST_FULL);
+  cr_assert_eq(team_post_later(teams[1], &one, 1, 0), POST_FULL);
+  team_claim_leave(teams[0]);
+  uint32_t mirrored = 0;
+  while (team_poll(teams[0], &got) == TEAM_MIRROR)
+    mirrored += got.nmembers;
+  cr_assert_eq(mirrored, PLANE_POSTS);
+  post(1, one);
+  expect_mirror(0, MEMBER_RECEIVE, 1);
+}
+
+Test(peers, a_group_beyond_the_ring_ends_it_for_all) {
+  struct member *many = calloc(PLANE_POSTS + 1, sizeof(*many));
+  for (uint32_t i = 0; i <= PLANE_POSTS; i++)
+    many[i] = send(0);
+  cr_assert_eq(team_post(teams[1], many, PLANE_POSTS + 1), POST_LOST);
+  cr_assert_not(peers_are_tracked(teams[2]->plane));
+  struct member one = send(1);
+  cr_assert_eq(team_post(teams[2], &one, 1), POST_LOST);
+  team_claim(teams[0], unit(&A), 0);
+  team_claim(teams[1], unit(&A), 0);
+  team_claim(teams[2], unit(&A), 0);
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_REAL, "collectives go on");
+  free(many);
+}
+
+Test(peers, so_do_more_pairs_than_there_is_room_for) {
+  enum post_result result = POST_DONE;
+  for (uint32_t comm = 1; comm <= PLANE_PAIRS && result == POST_DONE; comm++) {
+    struct member one = on(comm, MEMBER_SEND, 2), other = on(comm, MEMBER_RECEIVE, 1);
+    result = team_post(teams[1], &one, 1);
+    if (result == POST_DONE)
+      team_post(teams[2], &other, 1);
+  }
+  cr_assert_eq(result, POST_LOST);
+}
