@@ -63,7 +63,7 @@ void team_report_lossy(struct team *team, uint8_t kind) {
 }
 
 void team_report_lossy_post(struct team *team, uint8_t kind, uint32_t peer) {
-  report_lossy(team, kind, peer, team->head);
+  report_lossy(team, kind, peer, atomic_load(&team->own->head));
 }
 
 bool team_events(struct team *team, struct lossy_event *event) {

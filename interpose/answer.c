@@ -196,14 +196,19 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
   }
 }
 
-/* Whether a rank that belongs to both teams has moved on in `other` without having reached our
- * claim: then it, or we, have left, and `other` must be answered. Being merely late is no reason
- * to. `other` is looked at first: a rank that is ahead there only because it has meanwhile reached
- * our claim must not count. */
+static bool has_moved(const struct team *team, uint32_t rank) {
+  return atomic_load(&team->plane->logs[rank]->head) > team->head ||
+         (peers_are_tracked(team->plane) && peers_is_asked_by(team->peers, rank, team->head));
+}
+
+/* Whether a rank that belongs to both teams has moved on in `other`, or sends there to us or
+ * receives from us, without having reached our claim: then it, or we, have left, and `other` must
+ * be answered. Being merely late is no reason to. `other` is looked at first: a rank that is ahead
+ * there only because it has meanwhile reached our claim must not count. */
 static bool has_moved_on(const struct endpoint *parked, const struct endpoint *other) {
   const struct plane *here = parked->team->plane, *there = other->team->plane;
   for (uint32_t b = 0; b < there->nranks; b++) {
-    if (there->rank == b || atomic_load(&there->logs[b]->head) <= other->team->head)
+    if (there->rank == b || !has_moved(other->team, b))
       continue;
     for (uint32_t a = 0; a < here->nranks; a++)
       if (a != here->rank && other->identities[b] == parked->identities[a] &&
@@ -267,7 +272,10 @@ static bool look(struct stay *stay) {
     look_at_wishes(stay);
   for (struct endpoint *other = stay->all; other != NULL; other = other->next) {
     struct unit unit;
-    if (!is_answering(stay, other) || team_poll(other->team, &unit) != TEAM_SHADOW)
+    if (!is_answering(stay, other))
+      continue;
+    enum team_verdict verdict = team_poll(other->team, &unit);
+    if (verdict != TEAM_SHADOW && verdict != TEAM_MIRROR)
       continue;
     moved = true;
     find(stay, other, unit);
@@ -366,8 +374,7 @@ static bool is_strict(struct unit unit) {
   return false;
 }
 
-/* What has happened on joined ranks that this rank's program must hear of. */
-static ncclResult_t notice(struct endpoint *end) {
+ncclResult_t answer_notice(struct endpoint *end) {
   struct lossy_event event;
   ncclResult_t result = ncclSuccess;
   while (team_must_attend(end->team) && team_events(end->team, &event)) {
@@ -389,7 +396,7 @@ static void begin(struct wish *wish) {
   wish->settled = wish->stalled = false;
   /* Before anything new is issued: all ranks that wait for the device in between hear of it in the
    * same call. */
-  wish->notice = unit_is_leave(wish->unit) ? ncclSuccess : notice(end);
+  wish->notice = unit_is_leave(wish->unit) ? ncclSuccess : answer_notice(end);
   if (end->state != RANK_PRESENT) {
     settle_wish(wish, unit_is_leave(wish->unit) ? ncclSuccess : ncclRemoteError);
   } else if (unit_is_leave(wish->unit)) {
@@ -411,6 +418,13 @@ static void say_leaving(const struct stay *stay, bool leaving) {
   for (struct endpoint *end = stay->all; end != NULL; end = end->next)
     if (is_wished(stay, end) || atomic_load(&end->user) == endpoint_this_thread())
       team_say_leaving(end->team, leaving);
+}
+
+/* The program goes on, and may send and receive again. */
+static void stop_answering(const struct stay *stay) {
+  for (struct endpoint *end = stay->all; end != NULL; end = end->next)
+    if (!is_wished(stay, end) && atomic_load(&end->user) == endpoint_this_thread())
+      team_stop_answering(end->team);
 }
 
 void answer(struct wish *wishes, uint32_t nwishes) {
@@ -436,6 +450,7 @@ void answer(struct wish *wishes, uint32_t nwishes) {
       wait_a_little(&stay);
   }
   say_leaving(&stay, false);
+  stop_answering(&stay);
   shadows_free(&stay.shadows);
   free(stay.found);
 }

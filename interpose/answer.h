@@ -26,6 +26,10 @@ struct wish {
   bool settled, stalled; /* used inside */
 };
 
+/* What has happened on joined ranks that this rank's program must hear of with its present call:
+ * ncclInvalidUsage, logged, or ncclSuccess. The caller has entered the endpoint. */
+ncclResult_t answer_notice(struct endpoint *end);
+
 /* Settles all wishes, at most one per endpoint; the caller has entered their endpoints
  * (endpoint_enter). Logs what went wrong. Returns when every wish has its result. */
 void answer(struct wish *wishes, uint32_t nwishes);

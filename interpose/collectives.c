@@ -7,6 +7,7 @@
 #include "interpose/guard.h"
 #include "interpose/handlers.h"
 #include "interpose/hot.h"
+#include "interpose/posts.h"
 #include "interpose/real.h"
 #include "interpose/roots.h"
 
@@ -34,6 +35,15 @@ static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
   return result;
 }
 
+static ncclResult_t issue_post(const struct call *call) {
+  enum fate fate = FATE_UNDECIDED;
+  ncclResult_t notice = posts_make(call, 1, &fate);
+  if (fate == FATE_REFUSED)
+    return notice;
+  ncclResult_t result = call_issue(call);
+  return notice != ncclSuccess ? notice : result;
+}
+
 /* What is expected, but not as far as the hot path looks. */
 static bool commits(struct communicator *comm, struct unit unit) {
   struct seat *seat;
@@ -48,6 +58,8 @@ static bool commits(struct communicator *comm, struct unit unit) {
 static ncclResult_t issue(const struct call *call) {
   struct communicator *comm = communicator_find(call->handle);
   struct member member;
+  if (comm != NULL && (call->kind == CALL_SEND || call->kind == CALL_RECV))
+    return issue_post(call);
   if (comm == NULL || !call_member(call, comm, &member))
     return call_issue(call);
   if (call->kind != MEMBER_BROADCAST && commits(comm, (struct unit){&member, 1}))

@@ -17,6 +17,7 @@
 #include "interpose/communicator.h"
 #include "interpose/environment.h"
 #include "interpose/guard.h"
+#include "interpose/posts.h"
 #include "interpose/real.h"
 
 /* ---- threads ---- */
@@ -63,12 +64,14 @@ void endpoint_enter(struct endpoint *end) {
   atomic_fetch_add(&end->inside, 1);
   pthread_mutex_lock(&end->turn);
   take_over(end);
+  atomic_store(&end->holder, endpoint_this_thread());
 }
 
 void endpoint_exit(struct endpoint *end) {
   if (atomic_load(&end->user) == endpoint_this_thread() && end->trace == NULL &&
       atomic_load(&end->state) == RANK_PRESENT && has_membarrier())
     atomic_store(&end->plain, own_seat(end));
+  atomic_store(&end->holder, NULL);
   pthread_mutex_unlock(&end->turn);
   atomic_fetch_sub(&end->inside, 1);
 }
@@ -218,6 +221,8 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
     end->identities[rank] = roster->marks[rank].identity;
   end->team->is_lossy = is_lossy_for;
   end->team->is_lossy_context = end;
+  end->team->is_answering = posts_are_answered_here;
+  end->team->is_answering_context = end;
   const struct settings *settings = join_settings();
   if (settings->trace_folder[0] != '\0')
     end->trace = trace_open(settings->trace_folder, comm->rank, comm->nranks, comm->tag);

@@ -2,11 +2,13 @@
 #include "interpose/group.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/log.h"
 #include "interpose/answer.h"
 #include "interpose/handlers.h"
 #include "interpose/hot.h"
+#include "interpose/posts.h"
 #include "interpose/real.h"
 #include "interpose/roots.h"
 
@@ -99,7 +101,8 @@ struct agreement {
   uint32_t nwishes;
   struct member *members; /* of all wishes, one after the other */
   uint32_t *wish_of;      /* by call; none: not part of a unit */
-  size_t room;            /* calls that the three have room for */
+  enum fate *fates;       /* by call: of sends and receives */
+  size_t room;            /* calls that the four have room for */
 };
 #define NO_WISH UINT32_MAX
 
@@ -111,22 +114,27 @@ static void agreement_free(struct agreement *agreement) {
   free(agreement->wishes);
   free(agreement->members);
   free(agreement->wish_of);
+  free(agreement->fates);
 }
 
 static bool agreement_take(struct agreement *agreement, size_t ncalls) {
   *agreement = kept;
   kept = (struct agreement){0};
   agreement->nwishes = 0;
-  if (agreement->room >= ncalls)
+  if (agreement->room >= ncalls) {
+    memset(agreement->fates, 0, ncalls * sizeof(*agreement->fates));
     return true;
+  }
   agreement_free(agreement);
   *agreement = (struct agreement){
       .wishes = calloc(ncalls, sizeof(struct wish)),
       .members = calloc(ncalls, sizeof(struct member)),
       .wish_of = calloc(ncalls, sizeof(uint32_t)),
+      .fates = calloc(ncalls, sizeof(enum fate)),
       .room = ncalls,
   };
-  if (agreement->wishes != NULL && agreement->members != NULL && agreement->wish_of != NULL)
+  if (agreement->wishes != NULL && agreement->members != NULL && agreement->wish_of != NULL &&
+      agreement->fates != NULL)
     return true;
   agreement_free(agreement);
   return false;
@@ -145,7 +153,8 @@ static uint32_t wish_for(struct agreement *agreement, struct endpoint *end) {
   return agreement->nwishes++;
 }
 
-/* Calls of a communicator without a team, with count 0, and point to point go as they are. */
+/* Calls of a communicator without a team, and with count 0, go as they are; for sends and receives
+ * see posts.h. */
 static void sort_calls(struct agreement *agreement, const struct call *calls, size_t ncalls) {
   for (size_t i = 0; i < ncalls; i++) {
     struct communicator *comm = communicator_find(calls[i].handle);
@@ -171,7 +180,8 @@ static __attribute__((noinline)) ncclResult_t worse(ncclResult_t a, ncclResult_t
 
 static bool is_to_be_issued(const struct agreement *agreement, size_t call) {
   uint32_t wish = agreement->wish_of[call];
-  return wish == NO_WISH || agreement->wishes[wish].result == ncclSuccess;
+  return agreement->fates[call] != FATE_REFUSED &&
+         (wish == NO_WISH || agreement->wishes[wish].result == ncclSuccess);
 }
 
 static ncclResult_t issue_agreed(const struct agreement *agreement, struct call *calls,
@@ -186,6 +196,7 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, struct call 
         !roots_apply(&calls[i], agreement->wishes[wish].index))
       return ncclRemoteError;
   }
+  refused = worse(refused, posts_make(calls, ncalls, agreement->fates));
   ncclResult_t result = real.GroupStart();
   if (result != ncclSuccess)
     return result;

@@ -80,6 +80,14 @@ void report_timeout(const struct endpoint *end, struct unit wanted) {
   log_who_is_where(team);
 }
 
+void report_stuck_posts(const struct endpoint *end) {
+  log_line(LOG_LEVEL_WARN,
+           "rank %u is %u sends and receives ahead of a peer that has failed, or does not come "
+           "along for NCCL_JOIN_TIMEOUT=%llu s; ncclRemoteError",
+           end->team->plane->rank, PLANE_POSTS, (unsigned long long)join_settings()->timeout_s);
+  log_who_is_where(end->team);
+}
+
 void report_refused(const struct endpoint *end, struct unit wanted) {
   char text[DESCRIPTION];
   log_line(LOG_LEVEL_WARN,
@@ -135,7 +143,22 @@ void report_guess(const struct endpoint *end, struct unit won) {
       describe((struct unit){&team->guessed_member, 1}, theirs), team->guessed_over);
 }
 
+static void report_lossy_receive(uint32_t receiver, uint32_t joined, bool issued) {
+  log_line(LOG_LEVEL_WARN,
+           "rank %u has joined and %s to ncclRecv of rank %u: ncclInvalidUsage. Set "
+           "NCCL_JOIN_LOSSY=zero to let joined ranks send zeros",
+           joined, issued ? "could only send zeros" : "has nothing to send", receiver);
+}
+
 void report_lossy_event(const struct lossy_event *event) {
+  if (event->kind == MEMBER_SEND) {
+    report_lossy_receive(event->peer, event->rank, true);
+    return;
+  }
+  if (event->kind == MEMBER_RECEIVE) {
+    report_lossy_receive(event->rank, event->peer, false);
+    return;
+  }
   log_line(
       LOG_LEVEL_WARN,
       "rank %u has joined and could only send zeros to collective %llu (%s): ncclInvalidUsage. "

@@ -15,6 +15,9 @@ void report_failure(const struct endpoint *end, struct unit wanted);
 /* NCCL_JOIN_TIMEOUT has passed: who is where. */
 void report_timeout(const struct endpoint *end, struct unit wanted);
 
+/* Sends and receives wait for room because their peers do not come along. */
+void report_stuck_posts(const struct endpoint *end);
+
 /* All ranks agree that the unit must not be issued. */
 void report_refused(const struct endpoint *end, struct unit wanted);
 

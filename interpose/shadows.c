@@ -36,13 +36,32 @@ static struct shadow *endpoint_shadow(struct endpoint *end, char *reason) {
 
 static void report_lossy(struct endpoint *end, const struct member *member,
                          const struct communicator *comm) {
-  if (join_settings()->lossy == LOSSY_ERROR && contribution_is_lossy(member, (uint32_t)comm->rank))
+  if (join_settings()->lossy != LOSSY_ERROR || !contribution_is_lossy(member, (uint32_t)comm->rank))
+    return;
+  if (member_is_point_to_point(member->kind))
+    team_report_lossy_post(end->team, member->kind, (uint32_t)member->root);
+  else
     team_report_lossy(end->team, member->kind);
+}
+
+/* The rank in the communicator that a member is to be issued with; negative if there is none. */
+static int root_of(struct endpoint *end, const struct communicator *comm, uint64_t index,
+                   const struct member *member) {
+  if (member->kind == MEMBER_BROADCAST)
+    return roots_elect(end, comm, index, member->root);
+  if (!member_is_point_to_point(member->kind))
+    return member->root;
+  int rank = comm->nranks - 1;
+  while (rank >= 0 && comm->team_rank_of[rank] != (uint32_t)member->root)
+    rank--;
+  return rank;
 }
 
 bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit unit) {
   char reason[REASON_SIZE] = "out of memory";
-  uint64_t index = team_index(end->team);
+  /* Mirrors stand before the next unit. */
+  bool mirrors = unit.nmembers > 0 && member_is_point_to_point(unit.members[0].kind);
+  uint64_t index = mirrors ? end->team->head : team_index(end->team);
   report_shadow(end, index, unit);
   struct shadow *shadow = endpoint_shadow(end, reason);
   if (shadow == NULL || !reserve(shadows, unit.nmembers)) {
@@ -61,8 +80,8 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
                comm->unfit);
       return false;
     }
-    int root = member->root;
-    if (member->kind == MEMBER_BROADCAST && (root = roots_elect(end, comm, index, root)) < 0)
+    int root = root_of(end, comm, index, member);
+    if (root < 0 && member->root != ROOT_NONE)
       return false;
     report_lossy(end, member, comm);
     shadows->members[shadows->nmembers] = *member;
@@ -83,6 +102,8 @@ static struct nccl_calls real_calls(void) {
       .AlltoAll = real.AlltoAll,
       .Gather = real.Gather,
       .Scatter = real.Scatter,
+      .Send = real.Send,
+      .Recv = real.Recv,
       .GroupStart = real.GroupStart,
       .GroupEnd = real.GroupEnd,
       .RedOpCreatePreMulSum = real.RedOpCreatePreMulSum,

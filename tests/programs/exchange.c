@@ -1,0 +1,159 @@
+/* Sends and receives in loops.
+ *
+ * ring: an all-reduce, and one group that sends to the right and receives from the left. plain: the
+ * same without groups, between pairs of neighbours (0 to 1, 2 to 3). pipeline: each stage receives
+ * from the one before and passes on what it got; no collective. rounds: epochs of ring exchanges
+ * with nothing else in the loop, and an all-reduce after each.
+ *
+ * If NCCL refuses a call as invalid usage, the loop is left, and some all-reduces more are done.
+ *
+ * Results: "sum <iteration>" (mask of ranks and sum of iteration + 1), "got <iteration>" (100 times
+ * the sender's rank + 1, and its iteration + 1), "refused <call>", "after <step>" and "met <epoch>"
+ * (as sum).
+ */
+#include "tests/programs/options.h"
+#include "tests/programs/ranks.h"
+#include "tests/programs/tape.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *iterations = "3+1", *end = "finalize", *mode = "ring";
+static int count = 64, then = 3, sync_every = 1;
+
+static const struct option options[] = {
+    {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1; epochs of rounds: 3,4/4,3"},
+    {"--mode", &mode, NULL, "ring, plain, pipeline or rounds"},
+    {"--count", NULL, &count, "elements"},
+    {"--sync-every", NULL, &sync_every, "iterations between waits for the device; 0: at the end"},
+    {"--then", NULL, &then, "all-reduces after a refusal"},
+    {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
+    {0},
+};
+
+struct state {
+  struct ranks ranks;
+  struct tape *tape;
+  float *sum, *out, *in; /* count each */
+};
+
+/* Whether NCCL refused the call; every other failure ends the program. */
+static bool was_refused(const struct state *state, ncclResult_t result, const char *call) {
+  if (result == ncclInvalidUsage) {
+    ranks_result(&state->ranks, "refused %s", call);
+    return true;
+  }
+  CHECK_NCCL(result);
+  return false;
+}
+
+/* An all-reduce with its name and number in the results; false if it was refused. */
+static bool sum(struct state *state, const char *name, int i) {
+  struct ranks *ranks = &state->ranks;
+  size_t n = (size_t)count;
+  tape_fill(state->tape, ncclFloat, state->sum, n, 1 << ranks->rank, i + 1);
+  ncclResult_t result =
+      ncclAllReduce(state->sum, state->sum, n, ncclFloat, ncclSum, ranks->comms[0], ranks->stream);
+  if (was_refused(state, result, "allreduce"))
+    return false;
+  tape_read(state->tape, ncclFloat, state->sum, 1, n, "%s %d", name, i);
+  return true;
+}
+
+static ncclResult_t send(struct state *state, const float *data, int peer) {
+  struct ranks *ranks = &state->ranks;
+  return ncclSend(data, (size_t)count, ncclFloat, peer, ranks->comms[0], ranks->stream);
+}
+
+static ncclResult_t receive(struct state *state, int peer) {
+  struct ranks *ranks = &state->ranks;
+  tape_clear(state->tape, state->in, (size_t)count * sizeof(float));
+  return ncclRecv(state->in, (size_t)count, ncclFloat, peer, ranks->comms[0], ranks->stream);
+}
+
+static void read_in(struct state *state, int i) {
+  tape_read(state->tape, ncclFloat, state->in, 1, (size_t)count, "got %d", i);
+}
+
+static void fill_out(struct state *state, int i) {
+  tape_fill(state->tape, ncclFloat, state->out, (size_t)count, 100 * (state->ranks.rank + 1),
+            i + 1);
+}
+
+static bool exchange(struct state *state, int i) {
+  int rank = state->ranks.rank, nranks = state->ranks.nranks;
+  fill_out(state, i);
+  CHECK_NCCL(ncclGroupStart());
+  CHECK_NCCL(send(state, state->out, (rank + 1) % nranks));
+  CHECK_NCCL(receive(state, (rank + nranks - 1) % nranks));
+  if (was_refused(state, ncclGroupEnd(), "group"))
+    return false;
+  read_in(state, i);
+  return true;
+}
+
+static bool exchange_plainly(struct state *state, int i) {
+  int rank = state->ranks.rank, nranks = state->ranks.nranks;
+  fill_out(state, i);
+  if (rank % 2 == 0)
+    return rank + 1 == nranks || !was_refused(state, send(state, state->out, rank + 1), "send");
+  if (was_refused(state, receive(state, rank - 1), "recv"))
+    return false;
+  read_in(state, i);
+  return true;
+}
+
+/* What the first stage sends arrives at the last one. */
+static bool pass_on(struct state *state, int i) {
+  int rank = state->ranks.rank, nranks = state->ranks.nranks;
+  fill_out(state, i);
+  if (rank > 0) {
+    if (was_refused(state, receive(state, rank - 1), "recv"))
+      return false;
+    read_in(state, i);
+  }
+  return rank + 1 == nranks ||
+         !was_refused(state, send(state, rank == 0 ? state->out : state->in, rank + 1), "send");
+}
+
+static bool iterate(struct state *state, int i) {
+  bool goes_on;
+  if (strcmp(mode, "pipeline") == 0)
+    goes_on = pass_on(state, i);
+  else if (strcmp(mode, "rounds") == 0)
+    goes_on = exchange(state, i);
+  else if (strcmp(mode, "plain") == 0)
+    goes_on = sum(state, "sum", i) && exchange_plainly(state, i);
+  else
+    goes_on = sum(state, "sum", i) && exchange(state, i);
+  if (sync_every > 0 && (i + 1) % sync_every == 0)
+    tape_play(state->tape);
+  return goes_on;
+}
+
+int main(int argc, char **argv) {
+  (void)argc;
+  options_read(argv, "Sends and receives in loops.", options);
+  struct state state;
+  ranks_begin(&state.ranks);
+  ranks_communicator(&state.ranks);
+  state.tape = tape_create(&state.ranks);
+  float **buffers[] = {&state.sum, &state.out, &state.in};
+  for (int i = 0; i < 3; i++)
+    CHECK_CUDA(cudaMalloc((void **)buffers[i], (size_t)count * sizeof(float)));
+
+  bool allowed = true;
+  for (int epoch = 0; allowed && epoch < schedule_epochs(iterations); epoch++) {
+    int n = schedule_iterations(iterations, epoch, state.ranks.rank);
+    for (int i = 0; allowed && i < n; i++)
+      allowed = iterate(&state, i);
+    if (allowed && strcmp(mode, "rounds") == 0)
+      allowed = sum(&state, "met", epoch);
+  }
+  for (int step = 0; !allowed && step < then; step++)
+    sum(&state, "after", step);
+  tape_play(state.tape);
+  return ranks_leave(&state.ranks, ending_named(list_item(end, state.ranks.rank)));
+}
