@@ -1,0 +1,188 @@
+/* Sends and receives between ranks that are active and ranks that have joined. */
+#include "tests/join/expected.h"
+#include "tests/join/run.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { THEN = 3 }; /* all-reduces after a refusal, in programs/exchange */
+
+static struct run *run_exchange(const struct schedule *schedule, const char *mode, int sync_every,
+                                const char *environment) {
+  char text[512];
+  snprintf(text, sizeof text, "--mode %s --iterations %s --sync-every %d --then %d", mode,
+           schedule_text(schedule), sync_every, THEN);
+  struct run *result = run(&(struct launch){.nranks = schedule->nranks,
+                                            .program = "exchange",
+                                            .options = text,
+                                            .environment = environment});
+  assert_went_well(result);
+  return result;
+}
+
+/* What a rank gets from another one: zeros if that has joined. */
+static void add_got(struct lines *lines, int rank, int from, bool active, int i) {
+  lines_add(lines, rank, "got %d %d %d", i, active ? 100 * (from + 1) : 0, active ? i + 1 : 0);
+}
+
+static void add_iteration(struct lines *lines, const struct schedule *schedule, const char *mode,
+                          int rank, int epoch, int i) {
+  unsigned active = schedule_active(schedule, epoch, i);
+  int left = (rank + schedule->nranks - 1) % schedule->nranks;
+  if (strcmp(mode, "ring") == 0 || strcmp(mode, "plain") == 0)
+    lines_add(lines, rank, "sum %d %u %d", i, active, set_size(active) * (i + 1));
+  if (strcmp(mode, "pipeline") == 0) {
+    unsigned before = (1u << rank) - 1;
+    if (rank > 0)
+      add_got(lines, rank, 0, (active & before) == before, i);
+  } else if (strcmp(mode, "plain") != 0 || rank % 2 == 1) {
+    add_got(lines, rank, left, active >> left & 1, i);
+  }
+}
+
+static void check(const struct schedule *schedule, const char *mode, int sync_every,
+                  const char *environment) {
+  struct run *result = run_exchange(schedule, mode, sync_every, environment);
+  struct lines *lines = lines_create();
+  for (int rank = 0; rank < schedule->nranks; rank++)
+    for (int epoch = 0; epoch < schedule->epochs; epoch++) {
+      for (int i = 0; i < schedule->n[epoch][rank]; i++)
+        add_iteration(lines, schedule, mode, rank, epoch, i);
+      if (strcmp(mode, "rounds") == 0)
+        lines_add(lines, rank, "met %d %u %d", epoch, set_of_all(schedule->nranks),
+                  schedule->nranks * (epoch + 1));
+    }
+  lines_add_left(lines, schedule->nranks);
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}
+
+static void check_zeros(const struct schedule *schedule, const char *mode, int sync_every) {
+  check(schedule, mode, sync_every, "NCCL_JOIN_LOSSY=zero");
+}
+
+Test(exchange, ring_of_two) {
+  check_zeros(&(struct schedule){2, 1, {{3, 6}}}, "ring", 1);
+}
+Test(exchange, ring_of_three) {
+  check_zeros(&(struct schedule){3, 1, {{4, 9, 6}}}, "ring", 1);
+}
+Test(exchange, ring_of_four_once_learnt) {
+  check_zeros(&(struct schedule){4, 1, {{30, 14, 20, 30}}}, "ring", 1);
+}
+Test(exchange, ring_without_waiting_for_the_device) {
+  check_zeros(&(struct schedule){4, 1, {{40, 12, 25, 60}}}, "ring", 0);
+}
+Test(exchange, ring_with_a_rank_without_iterations) {
+  check_zeros(&(struct schedule){4, 1, {{8, 0, 8, 5}}}, "ring", 1);
+}
+
+Test(exchange, sends_without_groups) {
+  check_zeros(&(struct schedule){4, 1, {{9, 5, 3, 7}}}, "plain", 1);
+}
+Test(exchange, sends_without_groups_once_learnt) {
+  check_zeros(&(struct schedule){4, 1, {{20, 30, 24, 12}}}, "plain", 4);
+}
+
+/* What is sent to a joined rank is not missed by anybody: nothing is refused. */
+Test(exchange, pipeline_whose_last_stage_joins_first) {
+  check(&(struct schedule){3, 1, {{9, 9, 4}}}, "pipeline", 1, "");
+}
+Test(exchange, pipeline_whose_last_stages_join_one_by_one) {
+  check(&(struct schedule){4, 1, {{12, 9, 6, 3}}}, "pipeline", 3, "");
+}
+Test(exchange, pipeline_whose_first_stage_joins_first) {
+  check_zeros(&(struct schedule){3, 1, {{4, 9, 9}}}, "pipeline", 1);
+}
+Test(exchange, pipeline_without_a_stage_in_the_middle) {
+  check_zeros(&(struct schedule){4, 1, {{9, 3, 9, 9}}}, "pipeline", 0);
+}
+
+Test(exchange, loops_of_nothing_but_sends_meet_after_each) {
+  check_zeros(
+      &(struct schedule){3, 6, {{1, 3, 3}, {2, 5, 2}, {3, 1, 4}, {3, 0, 2}, {3, 3, 3}, {9, 2, 1}}},
+      "rounds", 1);
+}
+/* By the fourth epoch, the collective after each is all that has been learnt. */
+Test(exchange, long_loops_of_sends_that_become_uneven_late) {
+  check_zeros(
+      &(struct schedule){2, 6, {{70, 70}, {70, 70}, {70, 70}, {70, 70}, {70, 90}, {75, 70}}},
+      "rounds", 10);
+}
+
+Test(exchange, nothing_changes_while_nobody_has_joined) {
+  static const char *const modes[] = {"ring", "plain", "pipeline"};
+  for (int mode = 0; mode < 3; mode++)
+    check(&(struct schedule){4, 1, {{15, 15, 15, 15}}}, modes[mode], mode, "");
+}
+
+/* ---- refused ---- */
+
+static bool has_result(const struct run *run, int rank, const char *text) {
+  char line[128];
+  snprintf(line, sizeof line, "RESULT %d %s", rank, text);
+  return strstr(run->output, line) != NULL;
+}
+
+/* Every rank but the joined one is refused, soon after that has joined, and all leave in peace. One
+ * line names the joined rank, the call, who called, and the setting. */
+static void check_refused(const struct schedule *schedule, const char *mode, int joined,
+                          int receiver) {
+  struct run *result = run_exchange(schedule, mode, 1, "");
+  char joined_name[32], receiver_name[32];
+  snprintf(joined_name, sizeof joined_name, "rank %d has joined", joined);
+  snprintf(receiver_name, sizeof receiver_name, "ncclRecv of rank %d", receiver);
+  cr_assert(run_says_in_a_line(result, joined_name, receiver_name, "NCCL_JOIN_LOSSY", NULL),
+            "no line names %s, %s and NCCL_JOIN_LOSSY:\n%s", joined_name, receiver_name,
+            result->errors);
+  for (int rank = 0; rank < schedule->nranks; rank++) {
+    cr_assert(has_result(result, rank, "left"), "rank %d\n%s", rank, result->output);
+    cr_assert_eq(has_result(result, rank, "refused"), rank != joined, "rank %d\n%s%s", rank,
+                 result->output, result->errors);
+    for (int i = schedule->n[0][joined] + 2; i < schedule->n[0][rank]; i++) {
+      char text[64];
+      snprintf(text, sizeof text, "got %d ", i);
+      cr_assert(!has_result(result, rank, text), "rank %d went on in iteration %d\n%s", rank, i,
+                result->output);
+    }
+  }
+  run_free(result);
+}
+
+Test(exchange, ring_is_refused) {
+  check_refused(&(struct schedule){3, 1, {{2, 9, 9}}}, "ring", 0, 1);
+}
+Test(exchange, ring_is_refused_once_learnt) {
+  check_refused(&(struct schedule){4, 1, {{30, 30, 12, 30}}}, "ring", 2, 3);
+}
+Test(exchange, pipeline_is_refused) {
+  check_refused(&(struct schedule){2, 1, {{3, 9}}}, "pipeline", 0, 1);
+}
+
+/* ---- without nccl-join ---- */
+
+static void check_stuck(const struct schedule *schedule, const char *mode) {
+  char text[512];
+  snprintf(text, sizeof text, "--mode %s --iterations %s", mode, schedule_text(schedule));
+  struct run *result = run(&(struct launch){.nranks = schedule->nranks,
+                                            .program = "exchange",
+                                            .options = text,
+                                            .environment = "LOOPBACK_DEATH=hang",
+                                            .without = RUN_ALL_RANKS,
+                                            .limit_s = 4});
+  cr_assert(run_is_stuck(result), "status %d\n%s%s", result->status, result->output,
+            result->errors);
+  run_free(result);
+}
+
+Test(exchange, without_it_a_ring_hangs) {
+  check_stuck(&(struct schedule){3, 1, {{2, 5, 5}}}, "ring");
+}
+Test(exchange, without_it_sends_hang) {
+  check_stuck(&(struct schedule){2, 1, {{5, 2}}}, "plain");
+}
+Test(exchange, without_it_a_pipeline_hangs) {
+  check_stuck(&(struct schedule){3, 1, {{5, 5, 2}}}, "pipeline");
+}
