@@ -168,7 +168,9 @@ static void count_posts(struct endpoint *end) {
 static ncclResult_t make(struct posting *posting, enum fate *fates) {
   struct endpoint *end = posting->end;
   ncclResult_t result = ncclRemoteError, notice = ncclSuccess;
-  atomic_store(&end->poster, endpoint_this_thread());
+  const void *me = endpoint_this_thread(), *nobody = NULL;
+  atomic_store(&end->poster, me);
+  atomic_compare_exchange_strong(&end->user, &nobody, me);
   if (atomic_load(&end->state) == RANK_DONE)
     return ncclSuccess;
   if (atomic_load(&end->state) == RANK_PRESENT) {

@@ -29,8 +29,9 @@ static void add_got(struct lines *lines, int rank, int from, bool active, int i)
 static void add_iteration(struct lines *lines, const struct schedule *schedule, const char *mode,
                           int rank, int epoch, int i) {
   unsigned active = schedule_active(schedule, epoch, i);
-  int left = (rank + schedule->nranks - 1) % schedule->nranks;
-  if (strcmp(mode, "ring") == 0 || strcmp(mode, "plain") == 0)
+  bool pairs = strcmp(mode, "pairs") == 0;
+  int left = pairs ? rank ^ 1 : (rank + schedule->nranks - 1) % schedule->nranks;
+  if (pairs || strcmp(mode, "ring") == 0 || strcmp(mode, "plain") == 0)
     lines_add(lines, rank, "sum %d %u %d", i, active, set_size(active) * (i + 1));
   if (strcmp(mode, "pipeline") == 0) {
     unsigned before = (1u << rank) - 1;
@@ -84,6 +85,17 @@ Test(exchange, sends_without_groups) {
 }
 Test(exchange, sends_without_groups_once_learnt) {
   check_zeros(&(struct schedule){4, 1, {{20, 30, 24, 12}}}, "plain", 4);
+}
+
+/* Parked in the communicator of all, a rank answers in that of its pair. */
+Test(exchange, sends_on_a_communicator_of_each_pair) {
+  check_zeros(&(struct schedule){4, 1, {{9, 5, 3, 7}}}, "pairs", 1);
+}
+Test(exchange, sends_on_a_communicator_of_each_pair_once_learnt) {
+  check_zeros(&(struct schedule){4, 1, {{30, 16, 14, 22}}}, "pairs", 1);
+}
+Test(exchange, sends_on_a_communicator_of_each_pair_without_waiting) {
+  check_zeros(&(struct schedule){4, 1, {{12, 16, 30, 14}}}, "pairs", 0);
 }
 
 /* What is sent to a joined rank is not missed by anybody: nothing is refused. */

@@ -3,7 +3,8 @@
  * ring: an all-reduce, and one group that sends to the right and receives from the left. plain: the
  * same without groups, between pairs of neighbours (0 to 1, 2 to 3). pipeline: each stage receives
  * from the one before and passes on what it got; no collective. rounds: epochs of ring exchanges
- * with nothing else in the loop, and an all-reduce after each.
+ * with nothing else in the loop, and an all-reduce after each. pairs: as ring, but each pair of
+ * ranks (0 and 1, 2 and 3) exchanges on a communicator of its own.
  *
  * If NCCL refuses a call as invalid usage, the loop is left, and some all-reduces more are done.
  *
@@ -25,7 +26,7 @@ static int count = 64, then = 3, sync_every = 1;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1; epochs of rounds: 3,4/4,3"},
-    {"--mode", &mode, NULL, "ring, plain, pipeline or rounds"},
+    {"--mode", &mode, NULL, "ring, plain, pipeline, rounds or pairs"},
     {"--count", NULL, &count, "elements"},
     {"--sync-every", NULL, &sync_every, "iterations between waits for the device; 0: at the end"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
@@ -36,6 +37,8 @@ static const struct option options[] = {
 struct state {
   struct ranks ranks;
   struct tape *tape;
+  ncclComm_t comm;       /* for sends and receives, */
+  int rank, nranks;      /* and the rank there */
   float *sum, *out, *in; /* count each */
 };
 
@@ -64,13 +67,13 @@ static bool sum(struct state *state, const char *name, int i) {
 
 static ncclResult_t send(struct state *state, const float *data, int peer) {
   struct ranks *ranks = &state->ranks;
-  return ncclSend(data, (size_t)count, ncclFloat, peer, ranks->comms[0], ranks->stream);
+  return ncclSend(data, (size_t)count, ncclFloat, peer, state->comm, ranks->stream);
 }
 
 static ncclResult_t receive(struct state *state, int peer) {
   struct ranks *ranks = &state->ranks;
   tape_clear(state->tape, state->in, (size_t)count * sizeof(float));
-  return ncclRecv(state->in, (size_t)count, ncclFloat, peer, ranks->comms[0], ranks->stream);
+  return ncclRecv(state->in, (size_t)count, ncclFloat, peer, state->comm, ranks->stream);
 }
 
 static void read_in(struct state *state, int i) {
@@ -83,7 +86,7 @@ static void fill_out(struct state *state, int i) {
 }
 
 static bool exchange(struct state *state, int i) {
-  int rank = state->ranks.rank, nranks = state->ranks.nranks;
+  int rank = state->rank, nranks = state->nranks;
   fill_out(state, i);
   CHECK_NCCL(ncclGroupStart());
   CHECK_NCCL(send(state, state->out, (rank + 1) % nranks));
@@ -133,12 +136,25 @@ static bool iterate(struct state *state, int i) {
   return goes_on;
 }
 
+static void make_pairs(struct state *state) {
+  struct ranks *ranks = &state->ranks;
+  CHECK_NCCL(ncclCommSplit(ranks->comms[0], ranks->rank / 2, ranks->rank, &ranks->comms[1], NULL));
+  ranks->ncomms = 2;
+  state->comm = ranks->comms[1];
+  state->rank = ranks->rank % 2;
+  state->nranks = 2;
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Sends and receives in loops.", options);
   struct state state;
   ranks_begin(&state.ranks);
-  ranks_communicator(&state.ranks);
+  state.comm = ranks_communicator(&state.ranks);
+  state.rank = state.ranks.rank;
+  state.nranks = state.ranks.nranks;
+  if (strcmp(mode, "pairs") == 0)
+    make_pairs(&state);
   state.tape = tape_create(&state.ranks);
   float **buffers[] = {&state.sum, &state.out, &state.in};
   for (int i = 0; i < 3; i++)
