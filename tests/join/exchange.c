@@ -30,8 +30,11 @@ static void add_iteration(struct lines *lines, const struct schedule *schedule, 
                           int rank, int epoch, int i) {
   unsigned active = schedule_active(schedule, epoch, i);
   bool pairs = strcmp(mode, "pairs") == 0;
-  int left = pairs ? rank ^ 1 : (rank + schedule->nranks - 1) % schedule->nranks;
-  if (pairs || strcmp(mode, "ring") == 0 || strcmp(mode, "plain") == 0)
+  bool turned = strcmp(mode, "turned") == 0;
+  int left = (rank + (turned ? 1 : schedule->nranks - 1)) % schedule->nranks;
+  if (pairs)
+    left = rank ^ 1;
+  if (pairs || turned || strcmp(mode, "ring") == 0 || strcmp(mode, "plain") == 0)
     lines_add(lines, rank, "sum %d %u %d", i, active, set_size(active) * (i + 1));
   if (strcmp(mode, "pipeline") == 0) {
     unsigned before = (1u << rank) - 1;
@@ -96,6 +99,30 @@ Test(exchange, sends_on_a_communicator_of_each_pair_once_learnt) {
 }
 Test(exchange, sends_on_a_communicator_of_each_pair_without_waiting) {
   check_zeros(&(struct schedule){4, 1, {{12, 16, 30, 14}}}, "pairs", 0);
+}
+
+/* A rank has another number in each communicator. */
+Test(exchange, sends_on_a_communicator_that_numbers_ranks_in_another_way) {
+  check_zeros(&(struct schedule){4, 1, {{9, 5, 3, 7}}}, "turned", 1);
+}
+
+/* While one thread waits for the others in an all-reduce, sends and receives are those of the other
+ * thread, and not to be answered. */
+Test(exchange, sends_of_another_thread_are_left_to_it) {
+  enum { RANKS = 3, ITERATIONS = 30 };
+  struct run *result = run(&(struct launch){
+      .nranks = RANKS, .program = "exchange", .options = "--mode threads --iterations 30"});
+  assert_went_well(result);
+  struct lines *lines = lines_create();
+  for (int rank = 0; rank < RANKS; rank++)
+    for (int i = 0; i < ITERATIONS; i++) {
+      lines_add(lines, rank, "sum %d 7 %d", i, RANKS * (i + 1));
+      lines_add(lines, rank, "thread %d %d", i, 1000 * ((rank + RANKS - 1) % RANKS + 1) + i);
+    }
+  lines_add_left(lines, RANKS);
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
 }
 
 /* What is sent to a joined rank is not missed by anybody: nothing is refused. */
@@ -171,6 +198,19 @@ Test(exchange, ring_is_refused_once_learnt) {
 }
 Test(exchange, pipeline_is_refused) {
   check_refused(&(struct schedule){2, 1, {{3, 9}}}, "pipeline", 0, 1);
+}
+
+/* Its first receive shows that the rank before has joined; the second is not issued any more. */
+Test(exchange, a_receive_is_refused_before_it_is_issued) {
+  struct run *result = run_exchange(&(struct schedule){2, 1, {{0, 9}}}, "pipeline", 1, "");
+  cr_assert(run_says(result, "rank 0 has joined and could only send zeros to ncclRecv of rank 1"),
+            "%s", result->errors);
+  cr_assert(run_says(result, "rank 0 has joined and has nothing to send to ncclRecv of rank 1"),
+            "%s", result->errors);
+  cr_assert(has_result(result, 1, "got 0 0 0"));
+  cr_assert_not(has_result(result, 1, "got 1"));
+  cr_assert(has_result(result, 1, "refused recv"));
+  run_free(result);
 }
 
 /* ---- without nccl-join ---- */

@@ -4,7 +4,9 @@
  * same without groups, between pairs of neighbours (0 to 1, 2 to 3). pipeline: each stage receives
  * from the one before and passes on what it got; no collective. rounds: epochs of ring exchanges
  * with nothing else in the loop, and an all-reduce after each. pairs: as ring, but each pair of
- * ranks (0 and 1, 2 and 3) exchanges on a communicator of its own.
+ * ranks (0 and 1, 2 and 3) exchanges on a communicator of its own. turned: as ring, on a second
+ * communicator in which the ranks stand the other way round. threads: all-reduces on one thread,
+ * the exchanges on another one, with a communicator each.
  *
  * If NCCL refuses a call as invalid usage, the loop is left, and some all-reduces more are done.
  *
@@ -16,17 +18,19 @@
 #include "tests/programs/ranks.h"
 #include "tests/programs/tape.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *iterations = "3+1", *end = "finalize", *mode = "ring";
 static int count = 64, then = 3, sync_every = 1;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1; epochs of rounds: 3,4/4,3"},
-    {"--mode", &mode, NULL, "ring, plain, pipeline, rounds or pairs"},
+    {"--mode", &mode, NULL, "ring, plain, pipeline, rounds, pairs, turned or threads"},
     {"--count", NULL, &count, "elements"},
     {"--sync-every", NULL, &sync_every, "iterations between waits for the device; 0: at the end"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
@@ -136,13 +140,67 @@ static bool iterate(struct state *state, int i) {
   return goes_on;
 }
 
-static void make_pairs(struct state *state) {
+/* A communicator of its own for sends and receives. */
+static void split(struct state *state, int color, int key) {
   struct ranks *ranks = &state->ranks;
-  CHECK_NCCL(ncclCommSplit(ranks->comms[0], ranks->rank / 2, ranks->rank, &ranks->comms[1], NULL));
+  CHECK_NCCL(ncclCommSplit(ranks->comms[0], color, key, &ranks->comms[1], NULL));
   ranks->ncomms = 2;
   state->comm = ranks->comms[1];
-  state->rank = ranks->rank % 2;
-  state->nranks = 2;
+  CHECK_NCCL(ncclCommUserRank(state->comm, &state->rank));
+  CHECK_NCCL(ncclCommCount(state->comm, &state->nranks));
+}
+
+/* The thread of the exchanges: everything of its own. It says when the first one is done. */
+struct partner {
+  struct state state;
+  int iterations;
+  pthread_barrier_t begun;
+};
+
+static void exchange_alone(struct state *state, float *host) {
+  int rank = state->rank, nranks = state->nranks;
+  cudaStream_t stream = state->ranks.stream;
+  CHECK_CUDA(cudaMemcpyAsync(state->out, host, sizeof *host, cudaMemcpyHostToDevice, stream));
+  CHECK_NCCL(ncclGroupStart());
+  CHECK_NCCL(ncclSend(state->out, 1, ncclFloat, (rank + 1) % nranks, state->comm, stream));
+  CHECK_NCCL(ncclRecv(state->in, 1, ncclFloat, (rank + nranks - 1) % nranks, state->comm, stream));
+  CHECK_NCCL(ncclGroupEnd());
+  CHECK_CUDA(cudaMemcpyAsync(host, state->in, sizeof *host, cudaMemcpyDeviceToHost, stream));
+  CHECK_CUDA(cudaStreamSynchronize(stream));
+}
+
+static void *run_exchanges(void *argument) {
+  struct partner *partner = argument;
+  struct state *state = &partner->state;
+  float *host;
+  int device;
+  CHECK_NCCL(ncclCommCuDevice(state->comm, &device));
+  CHECK_CUDA(cudaSetDevice(device));
+  CHECK_CUDA(cudaStreamCreateWithFlags(&state->ranks.stream, cudaStreamNonBlocking));
+  CHECK_CUDA(cudaMallocHost((void **)&host, sizeof *host));
+  for (int i = 0; i < partner->iterations; i++) {
+    *host = (float)(1000 * (state->rank + 1) + i);
+    exchange_alone(state, host);
+    ranks_result(&state->ranks, "thread %d %g", i, (double)*host);
+    if (i == 0)
+      pthread_barrier_wait(&partner->begun);
+    usleep(1000 * (useconds_t)(state->rank + 1));
+  }
+  return NULL;
+}
+
+static void run_threads(struct state *state) {
+  struct partner partner = {.state = *state,
+                            .iterations = schedule_iterations(iterations, 0, state->rank)};
+  pthread_t thread;
+  pthread_barrier_init(&partner.begun, NULL, 2);
+  pthread_create(&thread, NULL, run_exchanges, &partner);
+  pthread_barrier_wait(&partner.begun);
+  for (int i = 0; i < partner.iterations; i++) {
+    sum(state, "sum", i);
+    tape_play(state->tape);
+  }
+  pthread_join(thread, NULL);
 }
 
 int main(int argc, char **argv) {
@@ -154,13 +212,19 @@ int main(int argc, char **argv) {
   state.rank = state.ranks.rank;
   state.nranks = state.ranks.nranks;
   if (strcmp(mode, "pairs") == 0)
-    make_pairs(&state);
+    split(&state, state.rank / 2, state.rank);
+  else if (strcmp(mode, "turned") == 0 || strcmp(mode, "threads") == 0)
+    split(&state, 0, strcmp(mode, "turned") == 0 ? state.nranks - state.rank : state.rank);
   state.tape = tape_create(&state.ranks);
   float **buffers[] = {&state.sum, &state.out, &state.in};
   for (int i = 0; i < 3; i++)
     CHECK_CUDA(cudaMalloc((void **)buffers[i], (size_t)count * sizeof(float)));
 
   bool allowed = true;
+  if (strcmp(mode, "threads") == 0) {
+    run_threads(&state);
+    return ranks_leave(&state.ranks, ending_named(list_item(end, state.ranks.rank)));
+  }
   for (int epoch = 0; allowed && epoch < schedule_epochs(iterations); epoch++) {
     int n = schedule_iterations(iterations, epoch, state.ranks.rank);
     for (int i = 0; allowed && i < n; i++)
