@@ -160,7 +160,7 @@ Test(exchange, nothing_changes_while_nobody_has_joined) {
 /* ---- refused ---- */
 
 static bool has_result(const struct run *run, int rank, const char *text) {
-  char line[128];
+  char line[192];
   snprintf(line, sizeof line, "RESULT %d %s", rank, text);
   return strstr(run->output, line) != NULL;
 }
@@ -176,6 +176,10 @@ static void check_refused(const struct schedule *schedule, const char *mode, int
   cr_assert(run_says_in_a_line(result, joined_name, receiver_name, "NCCL_JOIN_LOSSY", NULL),
             "no line names %s, %s and NCCL_JOIN_LOSSY:\n%s", joined_name, receiver_name,
             result->errors);
+  int said = 0;
+  for (const char *at = result->errors; (at = strstr(at, receiver_name)) != NULL; at++)
+    said++;
+  cr_assert_geq(said, schedule->nranks - 1, "not all active ranks say so:\n%s", result->errors);
   for (int rank = 0; rank < schedule->nranks; rank++) {
     cr_assert(has_result(result, rank, "left"), "rank %d\n%s", rank, result->output);
     cr_assert_eq(has_result(result, rank, "refused"), rank != joined, "rank %d\n%s%s", rank,
@@ -200,17 +204,29 @@ Test(exchange, pipeline_is_refused) {
   check_refused(&(struct schedule){2, 1, {{3, 9}}}, "pipeline", 0, 1);
 }
 
-/* Its first receive shows that the rank before has joined; the second is not issued any more. */
-Test(exchange, a_receive_is_refused_before_it_is_issued) {
-  struct run *result = run_exchange(&(struct schedule){2, 1, {{0, 9}}}, "pipeline", 1, "");
+/* A rank without iterations, and one that is told of it by its first receive: the second one is not
+ * issued any more. Nothing comes after, so that no other call tells of it. */
+static void check_refused_before(const char *mode, const char *call) {
+  char text[128];
+  snprintf(text, sizeof text, "--mode %s --iterations 0,9 --then 0", mode);
+  struct run *result = run(&(struct launch){.nranks = 2, .program = "exchange", .options = text});
+  assert_went_well(result);
   cr_assert(run_says(result, "rank 0 has joined and could only send zeros to ncclRecv of rank 1"),
             "%s", result->errors);
   cr_assert(run_says(result, "rank 0 has joined and has nothing to send to ncclRecv of rank 1"),
             "%s", result->errors);
   cr_assert(has_result(result, 1, "got 0 0 0"));
   cr_assert_not(has_result(result, 1, "got 1"));
-  cr_assert(has_result(result, 1, "refused recv"));
+  snprintf(text, sizeof text, "refused %s", call);
+  cr_assert(has_result(result, 1, text));
   run_free(result);
+}
+
+Test(exchange, a_receive_is_refused_before_it_is_issued) {
+  check_refused_before("pipeline", "recv");
+}
+Test(exchange, so_is_one_in_a_group) {
+  check_refused_before("rounds", "group");
 }
 
 /* ---- without nccl-join ---- */
