@@ -208,6 +208,22 @@ static bool all_have_come(const struct peers *peers, uint64_t index) {
   return true;
 }
 
+bool post_mirror(const struct peers *peers, uint32_t rank, struct post *post,
+                 struct member *mirrors, uint32_t nmirrors) {
+  struct member mirror = {
+      .count = post->count,
+      .comm = post->comm,
+      .root = (int32_t)rank,
+      .reduction = REDUCTION_NONE,
+      .kind = post->receives ? MEMBER_SEND : MEMBER_RECEIVE,
+      .datatype = post->datatype,
+  };
+  mirrors[nmirrors] = mirror;
+  uint64_t before = pair_issued(peers->own, key_of(&mirror)) + earlier_of_pair(mirrors, nmirrors);
+  post->mirrored = (uint32_t)before + 1 == post->ordinal;
+  return post->mirrored;
+}
+
 /* All that is left for this rank before an index, whether it comes to an end at once or not: no
  * more can come. */
 static uint32_t mirror_the_rest(struct peers *peers, uint64_t index, struct member *mirrors,
@@ -216,17 +232,10 @@ static uint32_t mirror_the_rest(struct peers *peers, uint64_t index, struct memb
   for (uint32_t rank = 0; rank < peers->plane->nranks; rank++) {
     const struct window *window = &peers->windows[rank];
     for (uint64_t i = window->next; i < window->last && nmirrors < limit; i++) {
-      const struct post *post = &peers->posts[window->at + (i - window->first)];
+      struct post *post = &peers->posts[window->at + (i - window->first)];
       if (post->index <= index && post->peer == peers->plane->rank &&
           !post_is_met(peers, rank, post))
-        mirrors[nmirrors++] = (struct member){
-            .count = post->count,
-            .comm = post->comm,
-            .root = (int32_t)rank,
-            .reduction = REDUCTION_NONE,
-            .kind = post->receives ? MEMBER_SEND : MEMBER_RECEIVE,
-            .datatype = post->datatype,
-        };
+        nmirrors += post_mirror(peers, rank, post, mirrors, nmirrors);
     }
   }
   return nmirrors;

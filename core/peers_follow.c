@@ -41,12 +41,17 @@ static bool copy_rank(struct peers *peers, uint32_t rank) {
   uint64_t begin = atomic_load_explicit(&log->posts_begin, memory_order_acquire);
   if (begin < peers->done[rank])
     begin = peers->done[rank];
-  if (begin > window->last)
+  /* Never so in a log that is as it should be. */
+  if (begin > window->last || window->last - begin > PLANE_POSTS)
     begin = window->last;
   if (!make_room(peers, window->last - begin))
     return false;
-  for (uint64_t i = begin; i < window->last; i++)
-    post_read(log, i, &peers->posts[peers->nposts++]);
+  for (uint64_t i = begin; i < window->last; i++) {
+    struct post *post = &peers->posts[peers->nposts++];
+    post_read(log, i, post);
+    if (post->peer >= peers->plane->nranks)
+      post->peer = rank; /* nobody's */
+  }
   /* Those that have gone meanwhile may have been written over while they were read. */
   atomic_thread_fence(memory_order_acquire);
   uint64_t gone = LOAD(log->posts_begin);
@@ -134,20 +139,14 @@ static bool partner_begins(const struct look *look, uint32_t rank, const struct 
   return true;
 }
 
+/* False if there is no room for it, or it cannot be what it says. */
 static bool mirror(struct look *look, uint32_t rank, struct post *post) {
   if (post->mirrored || post_is_met(look->peers, rank, post))
     return true;
-  if (look->nmirrors == look->limit)
+  if (look->nmirrors == look->limit ||
+      !post_mirror(look->peers, rank, post, look->mirrors, look->nmirrors))
     return false;
-  post->mirrored = true;
-  look->mirrors[look->nmirrors++] = (struct member){
-      .count = post->count,
-      .comm = post->comm,
-      .root = (int32_t)rank,
-      .reduction = REDUCTION_NONE,
-      .kind = post->receives ? MEMBER_SEND : MEMBER_RECEIVE,
-      .datatype = post->datatype,
-  };
+  look->nmirrors++;
   return true;
 }
 

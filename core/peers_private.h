@@ -52,6 +52,11 @@ uint32_t pair_place(const struct plane_log *log, uint64_t key);
 /* Whether the peer has issued the other side of a post of this rank. */
 bool post_is_met(const struct peers *peers, uint32_t rank, const struct post *post);
 
+/* Adds this rank's side of a post of `rank` to nmirrors others that are about to be issued. False
+ * if it is not the next one of its pair: then the log is not as it should be. */
+bool post_mirror(const struct peers *peers, uint32_t rank, struct post *post,
+                 struct member *mirrors, uint32_t nmirrors);
+
 void post_read(const struct plane_log *log, uint64_t position, struct post *post);
 
 /* Posts as a group; the lock is held, and there is room. */

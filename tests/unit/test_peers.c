@@ -351,3 +351,28 @@ Test(peers, so_do_more_pairs_than_there_is_room_for) {
   }
   cr_assert_eq(result, POST_LOST);
 }
+
+/* ---- logs that are not as they should be ---- */
+
+Test(peers, a_post_to_a_rank_that_is_none_is_nobodys) {
+  post(1, send(2));
+  post(1, send(0));
+  struct plane_log *log = teams[1]->own;
+  atomic_store(&log->posts[0].what, (uint32_t)RANKS << 16 | 7u << 8);
+  team_claim_leave(teams[0]);
+  cr_assert_neq(team_poll(teams[0], &got), TEAM_FAILED);
+}
+
+Test(peers, more_posts_than_a_ring_holds_are_none) {
+  post(1, send(0));
+  atomic_store(&teams[1]->own->posts_end, UINT64_C(1) << 40);
+  team_claim_leave(teams[0]);
+  expect_nothing(0);
+}
+
+Test(peers, what_does_not_count_on_is_not_mirrored_for_ever) {
+  post(1, send(0));
+  atomic_store(&teams[1]->own->posts[0].ordinal, 1000);
+  team_claim_leave(teams[0]);
+  expect_nothing(0);
+}
