@@ -229,6 +229,8 @@ static const struct {
     {MEMBER_ALLTOALL, 40, 40, 40, 40, true, true},
     {MEMBER_GATHER, 10, 10, 40, 0, false, true},
     {MEMBER_SCATTER, 40, 0, 10, 10, true, false},
+    {MEMBER_SEND, 10, 10, 0, 0, true, true},
+    {MEMBER_RECEIVE, 0, 0, 10, 10, false, false},
 };
 
 Test(contribution, counts_and_losses_of_every_kind) {
