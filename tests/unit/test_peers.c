@@ -245,13 +245,25 @@ Test(peers, a_parked_rank_is_rung) {
 }
 
 Test(peers, a_rank_parked_in_another_team_answers_here) {
+  for (int i = 0; i < 20; i++)
+    all_meet(&A, false);
   post(1, send(0));
   expect_mirror(0, MEMBER_RECEIVE, 1); /* it polls without a claim */
-  team_claim(teams[1], unit(&A), 0);
-  cr_assert_eq(team_poll(teams[2], &got), TEAM_PARKED);
+  team_claim_leave(teams[2]);
+  cr_assert(team_commit(teams[1], unit(&A)));
+  cr_assert_eq(team_poll(teams[2], &got), TEAM_SHADOW, "rank 0 will not post anything before");
+}
+
+Test(peers, until_it_goes_on_with_its_program) {
+  for (int i = 0; i < 20; i++)
+    all_meet(&A, false);
+  expect_nothing(0);
   team_stop_answering(teams[0]);
-  team_claim(teams[2], unit(&A), 0);
-  expect_nothing(2); /* rank 0 is on its way again */
+  team_claim_leave(teams[2]);
+  cr_assert(team_commit(teams[1], unit(&A)));
+  expect_nothing(2); /* rank 0 may still post something before */
+  post(0, send(2));
+  expect_mirror(2, MEMBER_RECEIVE, 0);
 }
 
 static bool is_not_answering(void *context) {
@@ -365,7 +377,7 @@ Test(peers, a_post_to_a_rank_that_is_none_is_nobodys) {
 
 Test(peers, more_posts_than_a_ring_holds_are_none) {
   post(1, send(0));
-  atomic_store(&teams[1]->own->posts_end, UINT64_C(1) << 40);
+  atomic_store(&teams[1]->own->posts_end, 4 * PLANE_POSTS + 1);
   team_claim_leave(teams[0]);
   expect_nothing(0);
 }
