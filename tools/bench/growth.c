@@ -95,6 +95,7 @@ static void park(struct simulated *me) {
       return;
     case TEAM_MIRROR:
     case TEAM_LEFT:
+    case TEAM_MIRROR:
     case TEAM_REFUSED:
     case TEAM_FAILED:
       fail("a claim came to a wrong end");
