@@ -93,9 +93,7 @@ static void park(struct simulated *me) {
       break;
     case TEAM_REAL:
       return;
-    case TEAM_MIRROR:
     case TEAM_LEFT:
-    case TEAM_MIRROR:
     case TEAM_REFUSED:
     case TEAM_FAILED:
     case TEAM_MIRROR: /* no rank here sends or receives */
