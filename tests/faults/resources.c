@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/segment.h"
 #include "tests/faults/place.h"
 #include "tests/join/expected.h"
 #include "tests/join/run.h"
@@ -79,7 +80,11 @@ Test(resources, full_shared_memory_turns_join_off) {
 }
 /* Room for the first two ranks: the third says why, and one of the others that it is missing. */
 Test(resources, shared_memory_that_is_full_for_the_last_rank_turns_join_off) {
-  check_off_with_shm("size=400k", "is full", 2);
+  uint32_t last = (uint32_t)even.nranks - 1;
+  char options[64];
+  snprintf(options, sizeof options, "size=%zu",
+           segment_log_offset(last + 1, last) + sizeof(struct plane_log) / 2);
+  check_off_with_shm(options, "is full", 2);
 }
 Test(resources, read_only_shared_memory_turns_join_off) {
   check_off_with_shm("ro", "is read-only", even.nranks);
