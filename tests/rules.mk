@@ -115,6 +115,21 @@ check-valgrind:
 	  $(BUILD)/check/join
 	@echo 'under valgrind: $(VALGRIND_UNITS) of tests/unit, $(VALGRIND_SUITES) of tests/join'
 
+# ---- make coverage ----------------------------------------------------------------------------------------------
+
+# Branches of core/ that the tests without processes take. Of the simulation a tenth: the rest takes no other branch, for ten times as
+# long. Excluded is only what the compiler adds: branches on lines without code.
+COVERAGE_LEAST = 95
+.PHONY: coverage
+coverage:
+	@tools/deps --coverage
+	@$(MAKE) --no-print-directory COVERAGE=1 build-coverage/check/unit build-coverage/check/fuzz build-coverage/check/simulation
+	@find build-coverage -name '*.gcda' -delete
+	@tests/run build-coverage/check/unit build-coverage/check/fuzz \
+	  --with 'TEST_FILTER=simulation/programs_from_0' -- build-coverage/check/simulation
+	@gcovr --root . --object-directory build-coverage --filter core/ --branches --exclude-unreachable-branches \
+	  --print-summary --fail-under-branch $(COVERAGE_LEAST)
+
 # ---- make lint --------------------------------------------------------------------------------------------------
 
 C_FILES = $(shell git ls-files '*.c' '*.h')

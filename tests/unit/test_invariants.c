@@ -101,3 +101,17 @@ Test(invariants, of_hypotheses) {
   BROKEN(lags_is_valid(&lags), lags.history[60].coarse, 9);
   BROKEN(lags_is_valid(&lags), *other, *lag);
 }
+
+/* What can be reached of it from outside. */
+Test(invariants, of_a_learner) {
+  struct learner *learner = learner_create();
+  struct learner_next *next = (struct learner_next *)(void *)learner;
+  BROKEN(learner_is_valid(learner), next->expected, 7);
+  BROKEN(learner_is_valid(learner), next->firm, true);
+  for (uint32_t i = 0; i < 32; i++)
+    learner_step(learner, 1 + i % 2, 1 + i % 2);
+  cr_assert_neq(learner_expected(learner), SYMBOL_NONE);
+  BROKEN(learner_is_valid(learner), next->expected, 7);
+  BROKEN(learner_is_valid(learner), next->firm, !next->firm);
+  learner_destroy(learner);
+}

@@ -255,6 +255,7 @@ Test(log, a_file_size_limit_does_not_kill_the_program) {
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){(rlim_t)before.st_size, RLIM_INFINITY});
   cr_assert_eq(close(STDERR_FILENO), 0); /* it has the same limit */
   log_line(LOG_LEVEL_WARN, "does not fit");
+  setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
 }
 
 Test(log, a_closed_pipe_does_not_kill_the_program) {

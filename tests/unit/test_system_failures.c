@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/log.h"
@@ -186,6 +187,20 @@ Test(trace_failures, a_disk_that_takes_half_a_record) {
   trace_close(trace);
 }
 
+Test(trace_failures, a_disk_without_room_for_a_byte) {
+  struct rlimit before, limit = {0, RLIM_INFINITY};
+  getrlimit(RLIMIT_FSIZE, &before);
+  struct trace *trace = trace_open(folder, 0, 1, 1);
+  trace_event(trace, TRACE_COMMIT, 0, NULL, -1);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  cr_assert_eq(close(STDERR_FILENO), 0); /* it has the same limit */
+  fail_call(CALL_FTRUNCATE, 1, 1, EIO);
+  trace_flush(trace);
+  setrlimit(RLIMIT_FSIZE, &before);
+  cr_expect(call_has_failed(CALL_FTRUNCATE), "the file is cut back to what it was");
+  trace_close(trace);
+}
+
 Test(trace_failures, a_folder_that_is_no_more_here) {
   cr_assert_eq(chdir(folder), 0);
   fail_call(CALL_GETCWD, 1, 1, ENOENT);
@@ -335,6 +350,54 @@ Test(segment_failures, a_gate_that_somebody_holds_is_not_waited_for_longer_than_
   fail_call(CALL_FCNTL, 0, 0, 0);
   kill_and_reap(other);
   segment_detach(segment);
+}
+
+/* ---- other names, other files ---- */
+
+Test(segment_failures, another_number_of_slots_in_one_process) {
+  struct segment *segment = attach(2, 0, 0);
+  cr_expect_null(attach(3, 1, 0));
+  cr_expect(strstr(stage_reason, "has 2 slots, this rank wants 3"), "%s", stage_reason);
+  segment_detach(segment);
+}
+
+Test(segment_failures, a_name_that_somebody_has_removed_is_made_again) {
+  struct segment *segment = attach(2, 0, 0);
+  cr_assert_eq(unlink(stage_path), 0);
+  struct segment *other = attach(2, 1, 0);
+  cr_assert_not_null(other, "%s", stage_reason);
+  cr_expect_eq(segment_attached(other), 1, "a segment of its own");
+  segment_unlink(segment); /* no longer its name */
+  cr_expect(exists(stage_path));
+  segment_unlink(other);
+  segment_unlink(other);
+  cr_expect_not(exists(stage_path));
+  segment_detach(segment);
+  segment_detach(other);
+}
+
+static bool nothing_is_open(dev_t device, ino_t inode) {
+  (void)device;
+  (void)inode;
+  return false;
+}
+
+Test(segment_failures, cleaning_up_leaves_what_it_cannot_open_and_what_is_no_file) {
+  char own[] = "/tmp/nccl-join-clean-XXXXXX";
+  stage_move("/nonexistent");
+  segment_remove_dead(nothing_is_open); /* and has nothing to say */
+  cr_assert(mkdtemp(own));
+  stage_move(own);
+  kill_and_reap(start_staying(2));
+  fail_call(CALL_OPEN, 1, 1, EACCES);
+  segment_remove_dead(nothing_is_open);
+  cr_expect(call_has_failed(CALL_OPEN) && exists(stage_path));
+  segment_remove_dead(nothing_is_open);
+  cr_expect_not(exists(stage_path));
+  cr_assert_eq(mkdir(stage_path, 0700), 0);
+  segment_remove_dead(nothing_is_open);
+  cr_expect(exists(stage_path));
+  cr_assert(rmdir(stage_path) == 0 && rmdir(own) == 0);
 }
 
 /* ---- spinning ---- */

@@ -219,3 +219,33 @@ Test(team_hostile, who_spins_sees_what_comes_meanwhile_and_does_not_sleep) {
   cr_expect(unit_equal(got, unit(&A)));
   cr_expect_eq(waits, 0);
 }
+
+/* ---- refusals that there is no reason for ---- */
+
+static bool spoils_nothing(void *context, struct unit of, uint32_t rank) {
+  (void)context;
+  (void)of;
+  (void)rank;
+  return false;
+}
+
+/* Rank 0 wants B, rank 1, which has done more, wants a strict C. */
+static enum team_verdict settle_strict(void) {
+  static struct member C;
+  C = A;
+  C.count = 1000;
+  team_claim(team, unit(&B), 0);
+  team_claim(honest, unit(&C), CLAIM_STRICT);
+  return team_poll(team, &got);
+}
+
+Test(team_hostile, a_strict_unit_that_no_shadow_spoils_is_issued) {
+  team->is_lossy = honest->is_lossy = spoils_nothing;
+  cr_expect_eq(settle_strict(), TEAM_SHADOW);
+  cr_expect_eq(got.members[0].count, 1000);
+}
+
+Test(team_hostile, a_strict_unit_is_issued_where_nobody_can_say_what_is_spoilt) {
+  cr_expect_eq(settle_strict(), TEAM_SHADOW);
+  cr_expect_eq(got.members[0].count, 1000);
+}
