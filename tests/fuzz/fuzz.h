@@ -35,8 +35,8 @@ uint64_t input_long(struct input *input);
 /* Up to the next zero byte or the end, at most most bytes, as a string that the caller frees. */
 char *input_text(struct input *input, size_t most);
 
-/* A folder of this process's own in TMPDIR or /tmp, empty when it is made; removed with all in it at
- * exit. */
+/* A folder of this process's own in TMPDIR or /tmp, empty when it is made; removed with all in it
+ * at exit. */
 const char *fuzz_folder(void);
 
 /* Sends what is written to a descriptor (1 or 2) to a file until capture_end, which returns it;

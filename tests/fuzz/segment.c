@@ -157,6 +157,17 @@ static void check_shadow(const struct team *team, struct unit unit) {
   FUZZ_CHECK(is_published(team, team_index(team), hash));
 }
 
+/* Sends and receives between this rank and others. */
+static void check_mirrors(const struct team *team, struct unit unit) {
+  FUZZ_CHECK(unit.nmembers >= 1 && unit.nmembers <= UNIT_MEMBERS_MAX);
+  for (uint32_t i = 0; i < unit.nmembers; i++) {
+    const struct member *member = &unit.members[i];
+    FUZZ_CHECK(member->kind == MEMBER_SEND || member->kind == MEMBER_RECEIVE);
+    FUZZ_CHECK(member->root >= 0 && (uint32_t)member->root < team->plane->nranks);
+    FUZZ_CHECK((uint32_t)member->root != team->plane->rank);
+  }
+}
+
 /* Honest ranks that have only met honest ones have the same unit at every index that both logs
  * hold. */
 static void check_agreement(const struct job *job) {
@@ -197,10 +208,7 @@ static void rank_poll(struct rank *rank, bool waits) {
       check_shadow(team, unit);
       break;
     case TEAM_MIRROR:
-      FUZZ_CHECK(unit.nmembers > 0 && unit.nmembers <= UNIT_MEMBERS_MAX);
-      for (uint32_t member = 0; member < unit.nmembers; member++)
-        FUZZ_CHECK(unit.members[member].root >= 0 &&
-                   (uint32_t)unit.members[member].root < team->plane->nranks);
+      check_mirrors(team, unit);
       break;
     case TEAM_REAL:
     case TEAM_REFUSED:
@@ -240,6 +248,33 @@ static bool rank_issue(struct rank *rank, struct unit unit, uint32_t flags) {
   if (!team_commit(rank->team, unit))
     rank_claim(rank, unit, flags);
   return true;
+}
+
+/* Sends to another rank and receives from it, as one. */
+static void rank_post(struct rank *rank, struct input *input) {
+  struct member members[4];
+  struct team *team = rank->team;
+  uint8_t what = input_byte(input);
+  uint32_t n = 1 + what % 4, nranks = team->plane->nranks;
+  if (nranks == 1)
+    return;
+  for (uint32_t i = 0; i < n; i++) {
+    uint8_t which = input_byte(input);
+    members[i] = (struct member){
+        .count = 1 + which / 64u,
+        .comm = which / 32 % 2,
+        .root = (int32_t)((team->plane->rank + 1 + which / 2 % (nranks - 1)) % nranks),
+        .reduction = REDUCTION_NONE,
+        .kind = which & 1 ? MEMBER_SEND : MEMBER_RECEIVE,
+        .datatype = 7,
+    };
+  }
+  int lossy = peers_find_lossy(team->peers, members, n, team_passed(team));
+  FUZZ_CHECK(lossy >= -1 && lossy < (int)n);
+  (void)team_post_later(team, members, n, 0);
+  if (what & 128)
+    team_stop_answering(team);
+  FUZZ_CHECK(team_is_valid(team));
 }
 
 /* Everything else that a rank may ask or say. */
@@ -310,6 +345,12 @@ static uint64_t some_value(const struct job *job, struct input *input) {
   }
 }
 
+static void become_hostile(struct job *job, uint32_t number) {
+  job->all_honest = false;
+  team_destroy(job->ranks[number].team);
+  job->ranks[number].team = NULL;
+}
+
 /* Writes into the log of a rank, which is hostile from here on, or what all share. */
 static void spoil(struct job *job, struct input *input) {
   uint32_t number = input_byte(input) % job->nranks;
@@ -317,13 +358,12 @@ static void spoil(struct job *job, struct input *input) {
   uint64_t value = some_value(job, input);
   struct rank *rank = &job->ranks[number];
   struct plane_log *log = rank->plane.logs[number];
-  job->all_honest = false;
   if (field % 32 >= 30) {
     atomic_store(&rank->plane.team->attention, value);
+    job->all_honest = false;
     return;
   }
-  team_destroy(rank->team);
-  rank->team = NULL;
+  become_hostile(job, number);
   uint64_t at = atomic_load(&job->ranks[field / 32 % job->nranks].plane.logs[number]->head);
   struct plane_entry *entry = &log->entries[at % PLANE_RING];
   switch (field % 32) {
@@ -388,6 +428,70 @@ static void spoil(struct job *job, struct input *input) {
   }
 }
 
+/* The same for what is point to point. */
+static void spoil_posts(struct job *job, struct input *input) {
+  uint32_t number = input_byte(input) % job->nranks;
+  uint8_t field = input_byte(input);
+  uint64_t value = some_value(job, input);
+  const struct plane *plane = &job->ranks[number].plane;
+  struct plane_log *log = plane->logs[number];
+  become_hostile(job, number);
+  uint64_t end = atomic_load(&log->posts_end);
+  struct plane_post *post = &log->posts[(end - 1 - field / 64) % PLANE_POSTS];
+  struct plane_pair *pair = &log->pairs[(field / 16 + end) % PLANE_PAIRS];
+  for (uint32_t i = 0; i < PLANE_PAIRS && atomic_load(&pair->key) == 0; i++)
+    pair = &log->pairs[i];
+  switch (field % 16) {
+  case 0:
+  case 1:
+    atomic_store(&log->posts_end, end + (uint64_t)(int8_t)value);
+    break;
+  case 2:
+    atomic_store(&log->posts_end, value);
+    break;
+  case 3:
+    atomic_store(&log->posts_begin, value);
+    break;
+  case 4:
+    atomic_store(&log->answering, value);
+    break;
+  case 5:
+    atomic_store(&log->mirrored, value);
+    break;
+  case 6:
+    atomic_store(&pair->key, value);
+    break;
+  case 7:
+    atomic_store(&pair->issued, value);
+    break;
+  case 8:
+    for (uint32_t i = 0; i < PLANE_PAIRS; i++) /* no free place, and none with any key asked for */
+      atomic_store(&log->pairs[i].key, value | 1);
+    break;
+  case 9:
+    atomic_store(&post->count, value);
+    break;
+  case 10:
+    atomic_store(&post->index, value);
+    break;
+  case 11:
+    atomic_store(&post->comm, (uint32_t)value);
+    break;
+  case 12:
+    atomic_store(&post->ordinal, (uint32_t)value);
+    break;
+  case 13:
+    atomic_store(&post->group, (uint32_t)value);
+    break;
+  case 14:
+    atomic_store(&post->what, (uint32_t)value);
+    break;
+  default:
+    atomic_store(&plane->team->point_to_point, (uint32_t)value);
+    break;
+  }
+}
+
 /* The whole ring of a hostile rank is one entry, and its head is anywhere. */
 static void flood(struct job *job, struct input *input) {
   uint32_t number = input_byte(input) % job->nranks;
@@ -395,9 +499,7 @@ static void flood(struct job *job, struct input *input) {
   struct plane_log *log = rank->plane.logs[number];
   uint64_t hash = some_value(job, input), head = some_value(job, input);
   uint32_t flags = input_word(input);
-  job->all_honest = false;
-  team_destroy(rank->team);
-  rank->team = NULL;
+  become_hostile(job, number);
   for (uint32_t i = 0; i < PLANE_RING; i++) {
     atomic_store(&log->entries[i].hash, hash);
     atomic_store(&log->entries[i].flags, flags);
@@ -423,8 +525,10 @@ static void run_step(struct job *job, struct input *input) {
   uint8_t which = step % 16;
   if (which == 0) {
     run_loop(job, input);
-  } else if (which <= 2) {
+  } else if (which == 1) {
     spoil(job, input);
+  } else if (which == 2) {
+    spoil_posts(job, input);
   } else if (which == 3) {
     flood(job, input);
   } else if (rank->team == NULL || rank->ended) {
@@ -434,8 +538,10 @@ static void run_step(struct job *job, struct input *input) {
     rank_issue(rank, units[unit % UNITS], unit & 64 ? CLAIM_STRICT : 0);
   } else if (which <= 11) {
     rank_poll(rank, false);
-  } else if (which <= 13) {
+  } else if (which == 12) {
     rank_ask(rank, input);
+  } else if (which == 13) {
+    rank_post(rank, input);
   } else if (!rank->team->claimed && which == 14) {
     rank_claim(rank, (struct unit){NULL, 0}, 0);
   } else if (which == 15) {
