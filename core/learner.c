@@ -359,7 +359,18 @@ void learner_step_expected(struct learner *learner) {
   }
 }
 
-/* Copies events of the body, from the cursor on, to the end of history. */
+/* Shorter copies are made faster one by one. */
+#define COPY_MIN 8
+
+static void copy_events(struct event *to, const struct event *from, uint32_t count) {
+  if (count >= COPY_MIN)
+    memcpy(to, from, count * sizeof(*to));
+  else
+    for (uint32_t i = 0; i < count; i++)
+      to[i] = from[i];
+}
+
+/* Appends events of the body, from the cursor on, to history. */
 static void learner_copy_expected(struct learner *learner, uint32_t count) {
   struct body *body = &learner->body;
   while (count > 0) {
@@ -368,7 +379,7 @@ static void learner_copy_expected(struct learner *learner, uint32_t count) {
       run = body->length - body->cursor;
     if (run > HISTORY_SIZE - at)
       run = HISTORY_SIZE - at;
-    memcpy(&learner->lags.history[at], &body->event[body->cursor], run * sizeof(struct event));
+    copy_events(&learner->lags.history[at], &body->event[body->cursor], run);
     learner->lags.position += run;
     body->cursor = body->cursor + run == body->length ? 0 : body->cursor + run;
     count -= run;

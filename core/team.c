@@ -164,7 +164,8 @@ void team_catch_up(struct team *team) {
  */
 static bool begin_rounds_again(struct team *team) {
   uint32_t count = (uint32_t)(team->expected - team->foreseen);
-  if (count == 0 || count != team->rounds || learner_calm(team->learner) < 2 * (uint64_t)count)
+  if (count == 0 || count != team->rounds || team->foresight < TEAM_FORESEEN ||
+      learner_calm(team->learner) < 2 * (uint64_t)count)
     return false;
   if (!team->rounds_used)
     use_foreseen(team, count);

@@ -58,10 +58,15 @@ static inline bool guard_acts(void) {
 }
 
 /* Whether a call made now is passed through for certain; the rest of what guard_acts asks may wait.
+ * Of a process that is off, each thread is raised for good: its next call is seen to pass at once.
  */
 static inline bool guard_passes(void) {
-  return guard_thread.depth > 0 ||
-         atomic_load_explicit(&guard_mode, memory_order_relaxed) == GUARD_OFF;
+  if (guard_thread.depth > 0)
+    return true;
+  if (atomic_load_explicit(&guard_mode, memory_order_relaxed) != GUARD_OFF)
+    return false;
+  guard_thread.depth = 1;
+  return true;
 }
 
 /* Whether the thread is in the program's own code and in no group. */

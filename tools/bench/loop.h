@@ -9,8 +9,9 @@
 #define LOOP_UNITS 8 /* of one iteration */
 #define LOOP_GROUP 8 /* all-reduces */
 
-/* Iterations after which the body is known to nccl-join for sure (LEARNER_REPEATS is 3). */
-#define LOOP_LEARNT 32
+/* Iterations after which the body is known to nccl-join for sure (LEARNER_REPEATS is 3), and other
+ * hypotheses about it are no longer checked (LAGS_CALM units, twice). */
+#define LOOP_LEARNT 512
 #define LOOP_LEARNT_UNITS ((uint64_t)LOOP_LEARNT * LOOP_UNITS)
 
 /* Selects the device (the loopback's), and makes a communicator of all ranks of the job. */

@@ -76,8 +76,7 @@ void hot_tell(ncclComm_t comm) {
   (void)comm;
   note("tell", "");
 }
-void hot_forget(void) {
-}
+void hot_forget(void) {}
 
 void join_unfit(ncclComm_t comm, const char *function) {
   (void)comm;
