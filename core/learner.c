@@ -67,9 +67,17 @@ enum verdict {
 
 struct learner *learner_create(void) {
   struct learner *learner = calloc(1, sizeof *learner);
-  if (learner)
+  if (learner) {
     learner->ripe = NEVER;
+    learner_set_run(learner, LEARNER_RUN_MIN, LEARNER_RUN_ROUNDS);
+  }
   return learner;
+}
+
+void learner_set_run(struct learner *learner, uint32_t units, uint32_t rounds) {
+  assert(rounds >= 2);
+  learner->body.run_units = units;
+  learner->body.run_rounds = rounds;
 }
 
 void learner_destroy(struct learner *learner) {

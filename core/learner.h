@@ -38,6 +38,10 @@ struct learner_next {
 struct learner *learner_create(void);
 void learner_destroy(struct learner *learner);
 
+/* From now on runs of at least so many units and rounds count as long (learner_is_firm), instead of
+ * LEARNER_RUN_MIN and LEARNER_RUN_ROUNDS. rounds: 2 or more. Before the first step. */
+void learner_set_run(struct learner *learner, uint32_t units, uint32_t rounds);
+
 /* Feeds the next unit of the stream: its symbol (not SYMBOL_NONE) and its coarse symbol (equal for
  * units that differ in counts only, and a function of the symbol). O(1) amortised, no allocation.
  */
@@ -71,8 +75,9 @@ static inline symbol_t learner_expected(const struct learner *learner) {
 /* Whether the expected unit may be issued without asking the other ranks. False where the body as
  * learnt says that a long run of repeats of something shorter ends here: that is where a rank with
  * less data would leave its loop, so the ranks had better meet. Runs of at least LEARNER_RUN_MIN
- * units and four repeats count as long. False when nothing is expected. */
+ * units and LEARNER_RUN_ROUNDS repeats count as long. False when nothing is expected. */
 #define LEARNER_RUN_MIN 64
+#define LEARNER_RUN_ROUNDS 4
 static inline bool learner_is_firm(const struct learner *learner) {
   return ((const struct learner_next *)(const void *)learner)->firm;
 }

@@ -86,15 +86,15 @@ static void run_follow(struct run_search *search, uint32_t place, uint32_t perio
         (struct run){period, place_before(body, place, behind), ahead + behind + period};
 }
 
-/* Marks the places that break a run of at least LEARNER_RUN_MIN events and four periods. Such a run
+/* Marks the places that break a run of at least run_units events and run_rounds periods. Such a run
  * has `need` places in a row that repeat one period later, so it is enough to try every `need`-th
- * place: over all periods that is about 2.5 tries per place. */
+ * place: over all periods that is about 2.5 tries per place, for the learner's own runs. */
 static void body_mark_run_ends(struct body *body) {
   struct run_search search = {.body = body, .steps = (uint64_t)RUN_STEPS_PER_PLACE * body->length};
-  for (uint32_t period = 1; 3 * period < body->length; period++) {
-    uint32_t need = 3 * period;
-    if (need + period < LEARNER_RUN_MIN)
-      need = LEARNER_RUN_MIN - period;
+  for (uint32_t period = 1; (body->run_rounds - 1) * period < body->length; period++) {
+    uint32_t need = (body->run_rounds - 1) * period;
+    if (need + period < body->run_units)
+      need = body->run_units - period;
     if (need >= body->length)
       continue; /* long periods need less beyond the period itself */
     for (uint32_t place = 0; place < body->length; place += need) {

@@ -21,6 +21,7 @@ enum place_flag {
 struct body {
   uint32_t length; /* 0: no body is believed */
   uint32_t cursor;
+  uint32_t run_units, run_rounds; /* runs of at least these count as long */
   struct event event[LEARNER_BODY_MAX];
   uint8_t flags[LEARNER_BODY_MAX]; /* enum place_flag */
 };

@@ -50,8 +50,10 @@ enum entry_flag {
 /* One unit passed. 24 bytes; fields are atomic only so that a reader may look while the ring is
  * reused. */
 struct plane_entry {
-  _Atomic uint64_t hash;  /* unit_hash; readers check what they follow against it. 0: LEAVE */
-  _Atomic uint32_t reals; /* units this rank has issued for real, this one included; wraps */
+  _Atomic uint64_t hash; /* unit_hash; readers check what they follow against it. 0: LEAVE */
+  /* Units this rank has issued for real in all its teams, this one included; wraps. Also says which
+   * of two units of different teams it came to first (overlap.h). */
+  _Atomic uint32_t reals;
   _Atomic uint32_t
       run_start; /* index where the present run of reals, or of shadows, began; wraps */
   /* Low 8 bits entry_flag. Above them, for a real entry, the position of its text in 8 bytes
@@ -64,6 +66,10 @@ enum claim_flag {
   CLAIM_STRICT =
       1u
       << 0, /* to be refused on all ranks if a rank that has to shadow it would spoil its result */
+  CLAIM_YIELD = 1u << 1,     /* not a wish: the rank shadows what the others agree on here */
+  CLAIM_ON_COURSE = 1u << 2, /* what the rank's own program does next if it goes on as before */
+  CLAIM_EXPECTED = 1u << 3,  /* what the team's learner expects here */
+  CLAIM_SEEN = 1u << 4,      /* has been in the agreed sequence before */
 };
 
 enum rank_state {
@@ -107,10 +113,14 @@ struct plane_log {
   _Atomic uint64_t claim_bytes;        /* unit_bytes of the unit */
   _Atomic uint32_t claim_text;         /* position of the members, in 8 bytes; wraps */
   _Atomic uint32_t claim_flags;        /* enum claim_flag */
+  _Atomic uint32_t claim_reals;        /* reals when it was made */
 
   /* Rarely written. */
   _Alignas(64) _Atomic uint32_t state; /* enum rank_state */
   _Atomic uint32_t leaving; /* the process is parked in a LEAVE of this team or another */
+  /* When the rank, or one that it waits for, was last seen at work, in milliseconds of the
+   * machine's clock; 0: it is at work. Only in processes of several teams. */
+  _Atomic uint64_t busy_until;
   _Atomic uint32_t
       lossy_count; /* lossy units this rank has shadowed although it should be an error */
   _Atomic uint64_t lossy_index;  /* the last of them */

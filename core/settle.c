@@ -32,6 +32,21 @@ static bool is_skipped(const struct claim *claims, uint32_t nranks, uint32_t a, 
   return true;
 }
 
+static uint32_t most_elsewhere(const struct claim *claims, uint32_t nranks, uint64_t hash) {
+  uint32_t most = 0;
+  for (uint32_t rank = 0; rank < nranks; rank++)
+    if (claims[rank].hash == hash && claims[rank].recent_elsewhere > most)
+      most = claims[rank].recent_elsewhere;
+  return most;
+}
+
+static bool on_course(const struct claim *claims, uint32_t nranks, uint64_t hash) {
+  for (uint32_t rank = 0; rank < nranks; rank++)
+    if (claims[rank].hash == hash && claims[rank].on_course)
+      return true;
+  return false;
+}
+
 static int order(uint64_t a, uint64_t b) {
   return (a > b) - (a < b);
 }
@@ -54,6 +69,11 @@ static int compare(const struct claim *claims, uint32_t nranks, uint32_t a, uint
     return by;
   if ((by = order(x->seen, y->seen)) != 0)
     return by;
+  if ((by = order(on_course(claims, nranks, x->hash), on_course(claims, nranks, y->hash))) != 0)
+    return by;
+  if ((by = order(most_elsewhere(claims, nranks, x->hash),
+                  most_elsewhere(claims, nranks, y->hash))) != 0)
+    return by;
   if ((by = order(x->bytes, y->bytes)) != 0)
     return by;
   return order(claimants(claims, nranks, x->hash), claimants(claims, nranks, y->hash));
@@ -74,6 +94,7 @@ bool settle_is_guess(const struct claim *claims, uint32_t nranks, uint32_t winne
     const struct claim *lost = &claims[rank];
     if (lost->hash == 0 || lost->hash == won->hash || is_skipped(claims, nranks, winner, rank) ||
         (lost->order != won->order && lost->times <= won->times) ||
+        on_course(claims, nranks, lost->hash) != on_course(claims, nranks, won->hash) ||
         most_recent(claims, nranks, lost->hash) != most_recent(claims, nranks, won->hash))
       continue;
     *loser = rank;

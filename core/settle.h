@@ -15,6 +15,8 @@ struct claim {
   uint64_t hash;   /* unit_hash of the unit; 0: LEAVE */
   uint64_t bytes;  /* what the unit moves: the sum of its members' sizes */
   uint32_t recent; /* units issued for real since the last index that all ranks issued for real */
+  uint32_t recent_elsewhere; /* the same, in all teams of its rank */
+  bool on_course; /* what the rank's own program does next if it goes on as before: overlap.h */
   /* How soon the unit came, the time before, after the one at which all ranks last met. Where there
    * is nothing to go by, UINT64_MAX less the number of times that it has come at all. */
   uint64_t order;
@@ -40,10 +42,12 @@ struct claim {
  * alike);
  *   5. what the learner expects;
  *   6. a unit seen before;
- *   7. the larger unit (gradients before a metric: a guess, for the first index of a program whose
+ *   7. what is on its rank's course (never said by ranks of one team only);
+ *   8. the most real units in all teams of its rank;
+ *   9. the larger unit (gradients before a metric: a guess, for the first index of a program whose
  * ranks begin differently, where nothing better is known);
- *   8. the most claimants;
- *   9. the lowest rank. */
+ *   10. the most claimants;
+ *   11. the lowest rank. */
 uint32_t settle_winner(const struct claim *claims, uint32_t nranks);
 
 /* Whether the winner is a guess: a rank that claims another unit, which is returned in *loser, has

@@ -279,31 +279,54 @@ static bool say_answering(struct team *team) {
   return true;
 }
 
-/* Shows the claim at the present index. A reader that looked before sees another index afterwards,
- * and looks again. */
-static void show_claim(struct team *team) {
+/* Writes the fields of a claim. Releases: whoever sees a new field sees that the old claim is gone,
+ * and that our head had passed it before. */
+static void write_claim(struct team *team, uint64_t hash, uint64_t bytes, uint32_t text,
+                        uint32_t flags) {
   struct plane_log *own = team->own;
-  if (!team->claim_written) {
+  atomic_store_explicit(&own->claim, 0, memory_order_release);
+  atomic_store_explicit(&own->claim_hash, hash, memory_order_release);
+  atomic_store_explicit(&own->claim_bytes, bytes, memory_order_release);
+  atomic_store_explicit(&own->claim_text, text, memory_order_release);
+  atomic_store_explicit(&own->claim_flags, flags, memory_order_release);
+  atomic_store_explicit(&own->claim_reals, team->reals, memory_order_release);
+}
+
+/* Shows the claim at the present index, unless this rank has yielded there. A reader that looked
+ * before sees another index afterwards, and looks again. */
+static void show_claim(struct team *team) {
+  if (!team->claim_text_written) {
     if (team->claim.nmembers != 0 && !team_write_text(team))
       return;
-    /* Releases: whoever sees a new field sees that the old claim is gone, and that our head had
-     * passed it before. */
-    atomic_store_explicit(&own->claim, 0, memory_order_release);
-    atomic_store_explicit(&own->claim_hash, team->claim_hash, memory_order_release);
-    atomic_store_explicit(&own->claim_bytes, unit_bytes(team->claim), memory_order_release);
-    atomic_store_explicit(&own->claim_text, team->claim_text, memory_order_release);
-    atomic_store_explicit(&own->claim_flags, team->claim_flags, memory_order_release);
+    team->claim_text_written = true;
+  }
+  if (team_is_yielding(team))
+    return;
+  if (!team->claim_written) {
+    write_claim(team, team->claim_hash, unit_bytes(team->claim), team->claim_text,
+                team->claim_flags);
     team->claim_written = true;
   }
   /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
-  if (atomic_load_explicit(&own->claim, memory_order_relaxed) == team->head + 1)
+  if (LOAD(team->own->claim) == team->head + 1)
     return;
   /* First: of who is known to be parked it is known whether it answers. */
   (void)say_answering(team);
-  atomic_exchange(&own->claim, team->head + 1);
+  atomic_exchange(&team->own->claim, team->head + 1);
   /* Others wait until all have come to their index. */
   if (peers_are_tracked(team->plane))
     team_published(team);
+}
+
+void team_yield(struct team *team) {
+  assert(!team->claimed && !team_is_yielding(team));
+  team_catch_up(team);
+  write_claim(team, 0, 0, 0, CLAIM_YIELD);
+  team->yielded = team->head + 1;
+  expect_nothing(team);
+  (void)say_answering(team);
+  atomic_exchange(&team->own->claim, team->head + 1);
+  team_published(team);
 }
 
 void team_claim(struct team *team, struct unit unit, uint32_t flags) {
@@ -319,7 +342,7 @@ void team_claim(struct team *team, struct unit unit, uint32_t flags) {
   team->claim_flags = flags;
   team->claim_text = 0;
   team->claimed = true;
-  team->claim_written = false;
+  team->claim_written = team->claim_text_written = false;
   show_claim(team);
 }
 
@@ -443,11 +466,6 @@ static bool somebody_passed(const struct team *team, uint32_t *rank_out,
 
 /* ---- settling: all have claimed our index ---- */
 
-/* An index published with 32 bits, not after `near` and less than 2^32 before it. */
-static uint64_t unwrap(uint32_t low, uint64_t near) {
-  return near - (uint32_t)((uint32_t)near - low);
-}
-
 /* The index after the last one that all ranks issued for real, looking back as far as the logs go.
  * All ranks stand at our index. */
 static uint64_t last_together(const struct team *team) {
@@ -459,7 +477,7 @@ static uint64_t last_together(const struct team *team) {
       const struct plane_entry *entry = &team->plane->logs[rank]->entries[(end - 1) % PLANE_RING];
       if (LOAD(entry->flags) & ENTRY_REAL)
         continue;
-      uint64_t start = unwrap(LOAD(entry->run_start), end - 1);
+      uint64_t start = log_unwrap(LOAD(entry->run_start), end - 1);
       if (start < back)
         back = start;
     }
@@ -470,8 +488,19 @@ static uint64_t last_together(const struct team *team) {
   return floor;
 }
 
-static uint32_t reals_before(const struct plane_log *log, uint64_t index) {
-  return index == 0 ? 0 : LOAD(log->entries[(index - 1) % PLANE_RING].reals);
+/* How many units from one index to another the rank has issued for real. */
+static uint32_t reals_between(const struct plane_log *log, uint64_t from, uint64_t to) {
+  uint32_t reals = 0;
+  while (to > from) {
+    const struct plane_entry *entry = &log->entries[(to - 1) % PLANE_RING];
+    uint64_t start = log_unwrap(LOAD(entry->run_start), to - 1);
+    if (start < from)
+      start = from;
+    if (LOAD(entry->flags) & ENTRY_REAL)
+      reals += (uint32_t)(to - start);
+    to = start;
+  }
+  return reals;
 }
 
 /* All claims at our index; false while one is missing or is just being changed. */
@@ -486,6 +515,7 @@ static bool gather_claims(struct team *team) {
     claim->bytes = atomic_load_explicit(&log->claim_bytes, memory_order_acquire);
     claim->flags = atomic_load_explicit(&log->claim_flags, memory_order_acquire);
     claim->text = atomic_load_explicit(&log->claim_text, memory_order_acquire);
+    claim->recent_elsewhere = atomic_load_explicit(&log->claim_reals, memory_order_acquire);
     if (atomic_load_explicit(&log->claim, memory_order_acquire) != at)
       return false;
   }
@@ -558,7 +588,9 @@ static bool weigh_claims(struct team *team) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     const struct plane_log *log = team->plane->logs[rank];
     struct claim *claim = &team->claims[rank];
-    claim->recent = reals_before(log, team->head) - reals_before(log, together);
+    claim->recent = reals_between(log, together, team->head);
+    claim->recent_elsewhere -= log_reals_before(log, together); /* it was claim_reals */
+    claim->on_course = (claim->flags & CLAIM_ON_COURSE) != 0;
     claim->expected = claim->hash != 0 && claim->hash == expected;
     claim->seen = false;
     claim->order = UINT64_MAX;
@@ -675,9 +707,17 @@ static void note_guess(struct team *team, uint32_t winner) {
   team->guessed_member = unit.members[0];
 }
 
+/* Nobody yields but to a unit: where that has been given up, nothing settles. */
+static bool somebody_yields(const struct team *team) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (team->claims[rank].flags & CLAIM_YIELD)
+      return true;
+  return false;
+}
+
 static enum team_verdict settle(struct team *team, struct unit *unit) {
   if (settle_is_unanimous(team->claims, team->plane->nranks))
-    return settle_unanimous(team);
+    return somebody_yields(team) ? TEAM_PARKED : settle_unanimous(team);
   if (!weigh_claims(team))
     return TEAM_FAILED;
   uint32_t winner = settle_winner(team->claims, team->plane->nranks);
@@ -739,6 +779,12 @@ static enum team_verdict answer_posts(struct team *team, struct unit *unit) {
   return TEAM_MIRROR;
 }
 
+/* Asked after it has been seen that the index can be passed: what other ranks did before they came
+ * to it is to be seen by then. */
+static bool is_held(const struct team *team) {
+  return team->is_held != NULL && team->is_held(team->is_held_context);
+}
+
 enum team_verdict team_poll(struct team *team, struct unit *unit) {
   team_catch_up(team);
   for (;;) {
@@ -747,7 +793,7 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
     if (team->claimed)
       show_claim(team);
     /* Without room the slowest rank is on its way to our index: nothing can settle here before. */
-    if (!has_room(team) || (team->claimed && !team->claim_written))
+    if (!has_room(team) || (team->claimed && !team->claim_text_written))
       return TEAM_PARKED;
     enum team_verdict posts = answer_posts(team, unit);
     if (posts != TEAM_REAL)
@@ -757,11 +803,13 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
     const struct plane_entry *entry;
     enum team_verdict verdict = TEAM_PARKED;
     if (somebody_passed(team, &rank, &entry)) {
+      if (is_held(team))
+        return TEAM_PARKED;
       verdict = follow(team, rank, entry, unit);
-    } else if (team->claimed) {
+    } else if (team->claimed || team_is_yielding(team)) {
       if (gather_claims(team))
-        verdict = settle(team, unit);
-      else if (somebody_ended(team))
+        verdict = is_held(team) ? TEAM_PARKED : settle(team, unit);
+      else if (team->claimed && somebody_ended(team))
         return TEAM_FAILED;
     }
     if (team->claimed && team->head != before)

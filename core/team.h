@@ -11,6 +11,8 @@
  * settles when all ranks of the team claim it. A rank that has claimed does not commit until its
  * claim has settled, even if its unit comes to be expected: it has left its peers' loop, and they
  * may be about to issue another round of it.
+ *   - team_yield: this rank is parked in another team and has nothing here. It follows what the
+ * others agree on at this index. It cannot be taken back: others may have counted on it.
  *
  * No function here blocks, allocates (team_create and a group not seen before apart) or makes a
  * system call (ringing the bell apart): the caller polls, and waits with team_wait in between. One
@@ -65,7 +67,7 @@ struct team {
   uint64_t limit;               /* indices below it need not ask how far the slowest rank is */
   uint64_t calm;                /* the attention word when there is nothing to do for this rank */
   struct known_unit **expected; /* what may be committed next, or team_nothing; in `foreseen` */
-  uint32_t reals;               /* units issued for real; wraps */
+  uint32_t reals;     /* units this rank has issued for real; wraps. In all its teams: overlap.h */
   uint32_t run_start; /* index where the present run of reals, or of shadows, began; wraps */
   bool run_real;
 
@@ -79,8 +81,10 @@ struct team {
   uint64_t shadows_total;
   uint64_t leaves; /* how many of the indices passed were LEAVE */
 
+  uint64_t yielded; /* index plus one at which this rank has yielded; below head + 1: none open */
+
   /* The claim. */
-  bool claimed, claim_written;
+  bool claimed, claim_written, claim_text_written;
   struct unit claim; /* nmembers 0: LEAVE */
   uint64_t claim_hash;
   uint32_t claim_flags;
@@ -114,6 +118,10 @@ struct team {
    * team; NULL: always): not if sends and receives are another thread's. */
   bool (*is_answering)(void *context);
   void *is_answering_context;
+  /* Whether the present index must not be passed yet, asked when it could: units of other teams
+   * come first (set by the owner of the team; NULL: never). */
+  bool (*is_held)(void *context);
+  void *is_held_context;
   struct claim *claims;            /* nranks, for settling */
   uint32_t *lossy_seen;            /* nranks */
   struct member *members_claimed;  /* UNIT_MEMBERS_MAX, the claim's own copy */
@@ -193,15 +201,23 @@ static TEAM_INLINE bool team_must_attend(const struct team *team) {
 void team_claim(struct team *team, struct unit unit, uint32_t flags);
 void team_claim_leave(struct team *team);
 
+/* At the present index, where no claim is open and another rank claims a unit: follow what the
+ * others agree on. Until it has settled nothing is committed here, and a claim waits behind it (and
+ * is issued for real if it is just that unit). */
+void team_yield(struct team *team);
+static inline bool team_is_yielding(const struct team *team) {
+  return team->yielded == team->head + 1;
+}
+
 /* Withdraws an open claim that cannot settle any more (the caller gives up). The team has failed
  * for this rank. */
 void team_give_up(struct team *team);
 
 /* One look at the other ranks. With a claim open, any verdict. Without one (this rank is parked in
- * another team, and answers here), TEAM_PARKED, TEAM_SHADOW, or TEAM_FAILED. For TEAM_SHADOW, *unit
- * is the unit to issue, valid until the next call; it is already published as issued; so are the
- * members of *unit for TEAM_MIRROR (peers.h). After TEAM_REAL, TEAM_REFUSED and TEAM_LEFT the claim
- * is closed. */
+ * another team, and answers or has yielded here), TEAM_PARKED, TEAM_SHADOW, or TEAM_FAILED. For
+ * TEAM_SHADOW, *unit is the unit to issue, valid until the next call; it is already published as
+ * issued; so are the members of *unit for TEAM_MIRROR (peers.h). After TEAM_REAL, TEAM_REFUSED and
+ * TEAM_LEFT the claim is closed. */
 enum team_verdict team_poll(struct team *team, struct unit *unit);
 
 /* Waits until another rank may have done something, at most some milliseconds: polls once more

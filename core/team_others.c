@@ -93,7 +93,11 @@ void team_say_leaving(struct team *team, bool leaving) {
 bool team_all_leaving(const struct team *team) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     const struct plane_log *log = team->plane->logs[rank];
-    if (atomic_load(&log->claim) != team->head + 1 && !atomic_load(&log->leaving))
+    bool leaves_here =
+        atomic_load(&log->claim) == team->head + 1 &&
+        atomic_load_explicit(&log->claim_hash, memory_order_acquire) == 0 &&
+        !(atomic_load_explicit(&log->claim_flags, memory_order_acquire) & CLAIM_YIELD);
+    if (!leaves_here && !atomic_load(&log->leaving))
       return false;
   }
   return true;

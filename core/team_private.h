@@ -37,4 +37,14 @@ enum read_result { READ_UNIT, READ_TOO_BIG, READ_CORRUPT };
 enum read_result team_read_text(struct team *team, const struct plane_log *log, uint32_t position,
                                 uint64_t *hash, struct unit *unit);
 
+/* An index published with 32 bits, not after `near` and less than 2^32 before it. */
+static inline uint64_t log_unwrap(uint32_t low, uint64_t near) {
+  return near - (uint32_t)((uint32_t)near - low);
+}
+
+/* What the rank had issued for real, in all its teams, before it passed an index. */
+static inline uint32_t log_reals_before(const struct plane_log *log, uint64_t index) {
+  return index == 0 ? 0 : LOAD(log->entries[(index - 1) % PLANE_RING].reals);
+}
+
 #endif

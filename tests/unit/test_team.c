@@ -501,3 +501,12 @@ Test(team, a_rank_that_left_ahead_does_not_keep_the_others) {
   cr_assert_eq(team_poll(teams[1], &got), TEAM_LEFT);
   cr_assert_eq(team_poll(teams[2], &got), TEAM_LEFT);
 }
+
+/* A rank that claims a unit here does not leave. */
+Test(team, a_rank_that_wants_something_here_is_not_leaving) {
+  units();
+  team_claim_leave(teams[0]);
+  team_claim(teams[1], unit(&A), 0);
+  team_say_leaving(teams[2], true);
+  cr_assert_not(team_all_leaving(teams[0]));
+}

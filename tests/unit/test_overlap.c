@@ -1,0 +1,334 @@
+/* Several teams at once, rule by rule: two ranks in two teams, three in a chain, and the course. */
+#include <criterion/criterion.h>
+
+#include "core/course.h"
+#include "core/overlap.h"
+#include "core/plane_memory.h"
+
+#define RANKS 3
+#define TEAMS 3
+
+/* Rank r of a team is the rank with the number ranks[r]. */
+struct group {
+  uint32_t nranks, ranks[RANKS];
+  struct plane_memory *memory;
+};
+
+static struct group groups[TEAMS];
+static struct team *teams[RANKS][TEAMS];
+static struct overlap_team *places[RANKS][TEAMS];
+static struct overlap *overlaps[RANKS];
+
+static void add(uint32_t at, uint32_t nranks, const uint32_t *ranks) {
+  struct group *group = &groups[at];
+  uint64_t identities[RANKS];
+  *group = (struct group){.nranks = nranks, .memory = plane_memory_create(nranks)};
+  for (uint32_t i = 0; i < nranks; i++)
+    identities[i] = group->ranks[i] = ranks[i];
+  for (uint32_t i = 0; i < nranks; i++) {
+    uint32_t rank = ranks[i];
+    if (overlaps[rank] == NULL)
+      overlaps[rank] = overlap_create(rank);
+    teams[rank][at] = team_create(plane_memory_rank(group->memory, i));
+    places[rank][at] = overlap_add(overlaps[rank], teams[rank][at], identities);
+  }
+}
+
+static void stop(void) {
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    overlap_destroy(overlaps[rank]);
+    for (uint32_t at = 0; at < TEAMS; at++)
+      team_destroy(teams[rank][at]);
+  }
+  for (uint32_t at = 0; at < TEAMS; at++)
+    if (groups[at].memory != NULL)
+      plane_memory_destroy(groups[at].memory);
+}
+
+TestSuite(overlap, .fini = stop);
+
+static struct member member(uint64_t count) {
+  return (struct member){
+      .count = count, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 7};
+}
+
+static void claim(uint32_t rank, uint32_t at, uint64_t count) {
+  struct member of = member(count);
+  struct unit unit = {&of, 1};
+  overlap_may_commit(overlaps[rank], teams[rank][at]);
+  team_claim(teams[rank][at], unit, overlap_claim_flags(overlaps[rank], teams[rank][at], unit));
+  overlap_park(overlaps[rank], 0);
+}
+
+static enum team_verdict poll(uint32_t rank, uint32_t at) {
+  struct unit unit;
+  enum team_verdict verdict = team_poll(teams[rank][at], &unit);
+  if (verdict == TEAM_REAL || verdict == TEAM_SHADOW)
+    overlap_issued(overlaps[rank], teams[rank][at],
+                   verdict == TEAM_REAL ? teams[rank][at]->claim : unit);
+  return verdict;
+}
+
+static bool answers(uint32_t rank, uint32_t at, uint64_t quiet_ms) {
+  overlap_look(overlaps[rank], quiet_ms);
+  return overlap_answers(places[rank][at]);
+}
+
+/* Ranks 0 and 1 in both of two teams. */
+static void two_in_two(void) {
+  add(0, 2, (const uint32_t[]){0, 1});
+  add(1, 2, (const uint32_t[]){0, 1});
+}
+
+/* All ranks of a team claim the unit and get it. */
+static void all_issue(uint32_t at, uint64_t count) {
+  for (uint32_t i = 0; i < groups[at].nranks; i++)
+    claim(groups[at].ranks[i], at, count);
+  for (uint32_t i = 0; i < groups[at].nranks; i++)
+    cr_assert_eq(poll(groups[at].ranks[i], at), TEAM_REAL);
+}
+
+Test(overlap, of_two_that_wait_for_each_other_exactly_one_yields) {
+  two_in_two();
+  claim(0, 0, 4);
+  claim(1, 1, 1000);
+  cr_assert(answers(0, 1, 0), "the smaller unit is not the loop's");
+  cr_assert_not(answers(1, 0, 0));
+  cr_assert_not(answers(1, 0, OVERLAP_NEVER - 1), "time makes no difference between two");
+  cr_assert_eq(poll(1, 1), TEAM_REAL);
+  cr_assert_eq(poll(0, 1), TEAM_SHADOW);
+  cr_assert_eq(poll(0, 0), TEAM_PARKED, "its own claim is still open");
+  claim(1, 0, 4);
+  cr_assert_eq(poll(0, 0), TEAM_REAL);
+  cr_assert_eq(poll(1, 0), TEAM_REAL);
+}
+
+Test(overlap, a_guess_is_said_once) {
+  struct unit wished;
+  struct member to;
+  two_in_two();
+  claim(0, 0, 4);
+  claim(1, 1, 1000);
+  cr_assert(answers(0, 1, 0));
+  cr_assert(overlap_guessed(overlaps[0], &wished, &to));
+  cr_assert_eq(wished.members[0].count, 4);
+  cr_assert_eq(to.count, 1000);
+  cr_assert_not(overlap_guessed(overlaps[0], &wished, &to));
+}
+
+Test(overlap, who_still_works_goes_before_who_has_stopped) {
+  two_in_two();
+  for (int i = 0; i < 6; i++)
+    all_issue(1, 10);
+  claim(0, 0, 1000000);
+  claim(1, 1, 10);
+  cr_assert(answers(0, 1, 0), "the unit that rank 1 always did next, although it is smaller");
+  cr_assert_not(answers(1, 0, 0));
+}
+
+Test(overlap, nobody_yields_to_a_leave) {
+  two_in_two();
+  claim(0, 0, 4);
+  team_claim_leave(teams[1][1]);
+  overlap_park(overlaps[1], 0);
+  cr_assert_not(answers(0, 1, OVERLAP_NEVER - 1));
+  cr_assert(answers(1, 0, 0), "the one that leaves does");
+}
+
+Test(overlap, a_yield_cannot_be_taken_back) {
+  two_in_two();
+  add(2, 3, (const uint32_t[]){0, 1, 2});
+  claim(0, 0, 4);
+  claim(1, 2, 1000);
+  cr_assert(answers(0, 2, 0));
+  /* Its wish settles nevertheless: rank 1 yields too. */
+  team_yield(teams[1][0]);
+  cr_assert_eq(poll(0, 0), TEAM_REAL);
+  cr_assert_eq(poll(1, 0), TEAM_SHADOW);
+  cr_assert_not(overlap_may_commit(overlaps[0], teams[0][1]), "others count on it");
+  /* And it wants something else where it has yielded, before that has settled. */
+  claim(0, 2, 5);
+  cr_assert_eq(poll(0, 2), TEAM_PARKED);
+  claim(2, 2, 6);
+  cr_assert_eq(poll(2, 2), TEAM_SHADOW, "the larger unit, not that of rank 0");
+  cr_assert_eq(poll(1, 2), TEAM_REAL);
+  cr_assert_eq(poll(0, 2), TEAM_SHADOW, "as it has promised");
+  cr_assert(teams[0][2]->claimed);
+}
+
+Test(overlap, a_yield_to_ones_own_next_unit_is_issued_for_real) {
+  two_in_two();
+  claim(0, 0, 4);
+  claim(1, 1, 1000);
+  cr_assert(answers(0, 1, 0));
+  team_yield(teams[1][0]);
+  cr_assert_eq(poll(0, 0), TEAM_REAL);
+  cr_assert_eq(poll(1, 0), TEAM_SHADOW);
+  claim(0, 1, 1000);
+  cr_assert_eq(poll(0, 1), TEAM_REAL);
+  cr_assert_eq(poll(1, 1), TEAM_REAL);
+}
+
+Test(overlap, yields_alone_settle_nothing_but_leaves_do) {
+  two_in_two();
+  team_yield(teams[0][0]);
+  team_claim_leave(teams[1][0]);
+  cr_assert_eq(poll(1, 0), TEAM_PARKED);
+  cr_assert_eq(poll(0, 0), TEAM_PARKED);
+  team_claim_leave(teams[0][1]);
+  team_claim_leave(teams[1][1]);
+  cr_assert_eq(poll(0, 1), TEAM_LEFT);
+  cr_assert_eq(poll(1, 1), TEAM_LEFT);
+}
+
+/* Rank 1 does a unit of team 1, then comes to rank 0's claim in team 0. */
+Test(overlap, what_a_peer_did_before_it_came_comes_first) {
+  two_in_two();
+  claim(0, 0, 4);
+  claim(1, 1, 1000);
+  cr_assert(answers(0, 1, 0));
+  cr_assert_eq(poll(1, 1), TEAM_REAL);
+  claim(1, 0, 4);
+  cr_assert_eq(poll(0, 0), TEAM_PARKED, "held: the unit of team 1 comes before");
+  cr_assert(answers(0, 1, 0));
+  cr_assert_eq(poll(0, 1), TEAM_SHADOW);
+  cr_assert_eq(poll(0, 0), TEAM_REAL);
+}
+
+/* The same unit is no reason to answer if rank 1 did it after our claim had settled. */
+Test(overlap, what_a_peer_did_afterwards_does_not) {
+  two_in_two();
+  add(2, 2, (const uint32_t[]){1, 2});
+  claim(0, 0, 4);
+  claim(1, 0, 4);
+  cr_assert_eq(poll(1, 0), TEAM_REAL);
+  claim(1, 1, 1000);
+  cr_assert_not(answers(0, 1, 0));
+  cr_assert_eq(poll(0, 0), TEAM_REAL);
+}
+
+/* Rank 1 has team 0's unit in its loop, rank 2 still has work to do in team 1. */
+Test(overlap, a_parked_rank_goes_on_when_all_have_come) {
+  add(0, 3, (const uint32_t[]){0, 1, 2});
+  add(1, 2, (const uint32_t[]){0, 2});
+  for (int i = 0; i < 6; i++)
+    all_issue(0, 4);
+  struct member of = member(4);
+  claim(0, 0, 4);
+  cr_assert(team_commit(teams[1][0], (struct unit){&of, 1}));
+  cr_assert_eq(poll(0, 0), TEAM_PARKED, "held: rank 2 may need us in team 1");
+  claim(2, 1, 1000);
+  overlap_look(overlaps[0], OVERLAP_NEVER - 1);
+  cr_assert_eq(poll(0, 0), TEAM_REAL, "not for ever");
+}
+
+/* 0 waits for 1 in {0, 1}, 1 for 2 in {1, 2}, 2 for 0 in {0, 2}. */
+static void chain(void) {
+  add(0, 2, (const uint32_t[]){0, 1});
+  add(1, 2, (const uint32_t[]){1, 2});
+  add(2, 2, (const uint32_t[]){0, 2});
+  claim(0, 0, 4);
+  claim(1, 1, 4);
+  claim(2, 2, 4);
+}
+
+Test(overlap, in_a_chain_a_rank_yields_when_it_is_quiet) {
+  chain();
+  cr_assert_not(answers(0, 2, 0));
+  uint64_t delay = overlap_delay(overlaps[0]);
+  cr_assert_neq(delay, OVERLAP_NEVER);
+  cr_assert_not(answers(0, 2, delay - 1));
+  cr_assert(answers(0, 2, delay));
+  cr_assert_eq(poll(2, 2), TEAM_REAL);
+  cr_assert_eq(poll(0, 2), TEAM_SHADOW);
+  claim(2, 2, 5);
+  cr_assert(answers(0, 2, 0), "it has left as far as this wish goes: no delay for the next unit");
+}
+
+Test(overlap, a_rank_at_work_keeps_its_whole_chain_from_yielding) {
+  chain();
+  overlap_return(overlaps[2]); /* its program runs */
+  for (uint64_t now = 1; now < 100; now++)
+    for (uint32_t rank = 0; rank < 2; rank++)
+      cr_assert_leq(overlap_quiet(overlaps[rank], now), 1, "rank %u at %lu", rank, now);
+  overlap_park(overlaps[2], 100);
+  uint64_t quiet[RANKS];
+  for (uint64_t now = 100; now < 200; now++)
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      quiet[rank] = overlap_quiet(overlaps[rank], now);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    cr_assert_eq(quiet[rank], 99, "rank %u", rank);
+}
+
+Test(overlap, ranks_of_one_team_are_left_alone) {
+  add(0, 3, (const uint32_t[]){0, 1, 2});
+  cr_assert(overlap_may_commit(overlaps[0], teams[0][0]));
+  struct member of = member(3);
+  cr_assert_eq(overlap_claim_flags(overlaps[0], teams[0][0], (struct unit){&of, 1}), 0);
+  claim(0, 0, 4);
+  cr_assert_eq(overlap_delay(overlaps[0]), OVERLAP_NEVER);
+}
+
+/* A barrier of its own team is a loop of barriers to that team's learner; the course knows better.
+ */
+Test(overlap, a_barrier_after_equal_epochs_is_not_committed) {
+  two_in_two();
+  for (int epoch = 0; epoch < 8; epoch++) {
+    for (int i = 0; i < 4; i++)
+      all_issue(1, 10);
+    all_issue(0, 3);
+  }
+  for (int i = 0; i < 4; i++)
+    all_issue(1, 10);
+  team_look_further(teams[0][0]);
+  cr_assert_neq(*teams[0][0]->expected, &team_nothing, "its own learner expects it");
+  cr_assert_not(overlap_may_commit(overlaps[0], teams[0][0]));
+}
+
+Test(overlap, a_loop_over_two_teams_is_committed) {
+  two_in_two();
+  uint32_t committed = 0;
+  for (int i = 0; i < 12; i++)
+    for (uint32_t at = 0; at < 2; at++) {
+      struct member of = member(10 + at);
+      struct unit unit = {&of, 1};
+      bool both = true;
+      for (uint32_t rank = 0; rank < 2; rank++) {
+        bool may = overlap_may_commit(overlaps[rank], teams[rank][at]) &&
+                   team_commit(teams[rank][at], unit);
+        if (may)
+          overlap_issued(overlaps[rank], teams[rank][at], unit);
+        else
+          claim(rank, at, 10 + at);
+        both &= may;
+      }
+      for (uint32_t rank = 0; rank < 2; rank++)
+        if (teams[rank][at]->claimed)
+          cr_assert_eq(poll(rank, at), TEAM_REAL);
+      committed += both;
+    }
+  cr_assert_geq(committed, 12);
+}
+
+Test(overlap, the_order_of_claims_is_strict) {
+  struct overlap_claim claims[64];
+  uint32_t n = 0;
+  bool guess;
+  for (uint32_t bits = 0; bits < 32; bits++, n++)
+    claims[n] = (struct overlap_claim){.on_course = bits & 1,
+                                       .expected = bits & 2,
+                                       .seen = bits & 4,
+                                       .recent = bits >> 3 & 1,
+                                       .bytes = bits >> 4 & 1,
+                                       .identity = bits};
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < n; k++) {
+      if (i != k)
+        cr_assert_neq(overlap_goes_before(&claims[i], &claims[k], &guess),
+                      overlap_goes_before(&claims[k], &claims[i], &guess));
+      for (uint32_t m = 0; m < n; m++)
+        if (overlap_goes_before(&claims[i], &claims[k], &guess) &&
+            overlap_goes_before(&claims[k], &claims[m], &guess))
+          cr_assert(overlap_goes_before(&claims[i], &claims[m], &guess));
+    }
+}
