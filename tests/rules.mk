@@ -1,7 +1,7 @@
 # Tests: one Criterion program per folder, run by `make check`.
 #   tests/unit        core and pure parts of hooks, no process needed
 #   tests/fuzz        the corpus of the fuzz targets
-#   tests/simulation  random programs through the core, in memory
+#   tests/simulation  random programs through the core, in memory; `make sim` runs as many as wanted
 #   tests/hooks       shadows against recording doubles and the loopback
 #   tests/interpose   export list, resolver, exit paths, the real libnccl without a GPU
 #   tests/tools       the launcher
@@ -18,7 +18,7 @@ CRITERION_LIBS ?= -lcriterion
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)/*.c))
 
 UNIT_OBJECTS = $(call objects_of,tests/unit)
-SIMULATION_OBJECTS = $(call objects_of,tests/simulation)
+SIMULATION_OBJECTS = $(filter-out %/sim.o,$(call objects_of,tests/simulation))
 HOOKS_TEST_OBJECTS = $(call objects_of,tests/hooks)
 INTERPOSE_TEST_OBJECTS = $(call objects_of,tests/interpose)
 TOOLS_TEST_OBJECTS = $(call objects_of,tests/tools)
@@ -159,4 +159,5 @@ help:
 	@echo 'make coverage     branches of core/ that tests take; fails below 95 percent'
 	@echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'
 	@echo 'make bench        what it costs: tables, and build/bench.json; docs/speed.md says what they mean'
+	@echo 'make sim          SIM_PROGRAMS=1000000 random programs through the agreement, on all processors'
 	@echo 'make clean'

@@ -1,8 +1,8 @@
-/* Runs a random program on simulated ranks that share one team, and checks what must be true of the
- * agreed sequence:
- *   - at every index all ranks issue the same unit;
+/* Runs a random program on simulated ranks, and checks what must be true of the agreed sequences:
+ *   - at every index of a team all ranks issue the same unit;
  *   - the real units of a rank are exactly its program, in order;
- *   - no rank waits for ever: all come to their end and leave together;
+ *   - no rank waits for ever, neither for the others' decisions nor for the device: all come to
+ *     their end, or are freed because a rank has failed;
  *   - which units met: whether all real issues at an index stand at the same place of the program.
  */
 #ifndef NCCL_JOIN_TESTS_SIMULATION_SIMULATE_H
@@ -15,13 +15,17 @@
 
 struct simulation {
   bool deadlock, mismatch, wrong_order; /* each must stay false */
-  uint64_t indices;                     /* of the agreed sequence */
-  uint64_t met; /* indices where every real issue was of the same place in the program */
+  /* Ranks wait for the device for ever: their streams have units of several teams in orders that do
+   * not go together, or a rank that others need waits for them there. */
+  bool stuck_on_device;
+  uint64_t indices; /* of all agreed sequences */
+  uint64_t met;     /* indices where every real issue was of the same place in the program */
   uint64_t reals, shadows, commits, claims;
-  uint64_t conflicts; /* indices where ranks wanted different units */
+  uint64_t yields;      /* of those, between two ranks or in a chain */
+  uint64_t late_yields; /* only because it was quiet */
 };
 
-/* The schedule is deterministic by seed. */
-struct simulation simulate(const struct program *program, uint64_t seed);
+/* The schedule is deterministic by seed. trace: print what every rank does. */
+struct simulation simulate(const struct program *program, uint64_t seed, bool trace);
 
 #endif
