@@ -323,7 +323,7 @@ void team_yield(struct team *team) {
   team_catch_up(team);
   write_claim(team, 0, 0, 0, CLAIM_YIELD);
   team->yielded = team->head + 1;
-  expect_nothing(team);
+  team_expect_nothing(team);
   (void)say_answering(team);
   atomic_exchange(&team->own->claim, team->head + 1);
   team_published(team);

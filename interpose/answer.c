@@ -13,6 +13,7 @@
 struct found {
   struct endpoint *end;
   struct unit unit;
+  bool locked; /* with the `turn` of an endpoint that is not parked itself */
 };
 
 /* One stay in a call. */
@@ -21,13 +22,14 @@ struct stay {
   uint32_t nwishes;
   struct endpoint *all; /* of this process */
   uint64_t deadline_ms, look_ms;
+  uint64_t resort_ms;  /* when guesses are made that only an error would be worse than */
   struct found *found; /* room for all endpoints */
   uint32_t nfound, room;
   struct shadows shadows;
 };
 
 static void fail_endpoint(struct endpoint *end) {
-  end->state = RANK_FAILED;
+  endpoint_retire(end, RANK_FAILED);
   team_give_up(end->team);
 }
 
@@ -50,7 +52,7 @@ static void wish_failed(struct wish *wish) {
     return;
   }
   if (wish->end->team->failure == FAILURE_ENDED && unit_is_leave(wish->unit)) {
-    wish->end->state = RANK_DONE;
+    endpoint_retire(wish->end, RANK_DONE);
     settle_wish(wish, ncclSuccess);
     return;
   }
@@ -72,7 +74,7 @@ static void wish_timed_out(struct wish *wish) {
   report_event(wish->end, TRACE_FAIL, team->head, wish->unit, -1);
   /* A LEAVE stays claimed: the others can still leave with it. */
   if (leave) {
-    wish->end->state = RANK_DONE;
+    endpoint_retire(wish->end, RANK_DONE);
   } else {
     fail_endpoint(wish->end);
     team_end(wish->end->team, RANK_FAILED);
@@ -105,7 +107,7 @@ static bool is_broken(void *context) {
  * to all who are parked. */
 static void shadow_failed(struct stay *stay, struct endpoint *end) {
   team_end(end->team, RANK_FAILED);
-  end->state = RANK_FAILED;
+  endpoint_retire(end, RANK_FAILED);
   for (uint32_t i = 0; i < stay->nwishes; i++) {
     struct wish *wish = &stay->wishes[i];
     if (wish->settled || wish->end != end)
@@ -146,21 +148,26 @@ static void issue_found(struct stay *stay) {
     return;
   issue_some(stay, false);
   issue_some(stay, true);
+  for (uint32_t i = 0; i < stay->nfound; i++)
+    if (stay->found[i].locked)
+      pthread_mutex_unlock(&stay->found[i].end->turn);
   stay->nfound = 0;
 }
 
-static void find(struct stay *stay, struct endpoint *end, struct unit unit) {
+static bool find(struct stay *stay, struct endpoint *end, struct unit unit, bool locked) {
+  overlap_issued(end->overlap, end->team, unit);
   if (stay->nfound == stay->room) {
     uint32_t room = 2 * stay->room + 8;
     struct found *found = realloc(stay->found, room * sizeof(*found));
     if (found == NULL) {
       shadow_failed(stay, end);
-      return;
+      return false;
     }
     stay->found = found;
     stay->room = room;
   }
-  stay->found[stay->nfound++] = (struct found){end, unit};
+  stay->found[stay->nfound++] = (struct found){end, unit, locked};
+  return true;
 }
 
 /* ---- the loop ---- */
@@ -173,9 +180,10 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     return;
   case TEAM_SHADOW:
   case TEAM_MIRROR:
-    find(stay, end, unit);
+    find(stay, end, unit, false);
     return;
   case TEAM_REAL:
+    overlap_issued(end->overlap, end->team, wish->unit);
     report_guess(end, wish->unit);
     report_event(end, TRACE_SETTLE, team_index(end->team), wish->unit, (int)end->team->source);
     note_return(end, team_index(end->team));
@@ -196,19 +204,15 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
   }
 }
 
-static bool has_moved(const struct team *team, uint32_t rank) {
-  return atomic_load(&team->plane->logs[rank]->head) > team->head ||
-         (peers_are_tracked(team->plane) && peers_is_asked_by(team->peers, rank, team->head));
-}
-
-/* Whether a rank that belongs to both teams has moved on in `other`, or sends there to us or
- * receives from us, without having reached our claim: then it, or we, have left, and `other` must
- * be answered. Being merely late is no reason to. `other` is looked at first: a rank that is ahead
- * there only because it has meanwhile reached our claim must not count. */
-static bool has_moved_on(const struct endpoint *parked, const struct endpoint *other) {
+/* Whether a rank that belongs to both teams sends in `other` to us, or receives from us, without
+ * having reached our claim: then it, or we, have left. `other` is looked at first: a rank that has
+ * posted there only because it has meanwhile passed our claim must not count. */
+static bool is_asked(const struct endpoint *parked, const struct endpoint *other) {
   const struct plane *here = parked->team->plane, *there = other->team->plane;
+  if (!peers_are_tracked(there))
+    return false;
   for (uint32_t b = 0; b < there->nranks; b++) {
-    if (there->rank == b || !has_moved(other->team, b))
+    if (there->rank == b || !peers_is_asked_by(other->team->peers, b, other->team->head))
       continue;
     for (uint32_t a = 0; a < here->nranks; a++)
       if (a != here->rank && other->identities[b] == parked->identities[a] &&
@@ -226,20 +230,54 @@ static bool is_wished(const struct stay *stay, const struct endpoint *end) {
   return false;
 }
 
-/* Only what this thread itself uses: another thread's endpoint is that thread's to answer for. A
- * team of which a unit has been published in this call but not issued yet must wait until it has
- * been. */
+/* Whether the endpoint is this thread's to answer for; one that nobody has used yet is so for the
+ * thread that made it. */
+static bool is_own(const struct endpoint *end) {
+  const void *user = atomic_load(&end->user);
+  return user == NULL ? end->comms->creator == endpoint_this_thread()
+                      : user == endpoint_this_thread();
+}
+
+/* Not what another thread uses. A team of which a unit has been published in this call but not
+ * issued yet must wait until it has been. */
+static bool is_available(const struct stay *stay, const struct endpoint *other) {
+  return other->state == RANK_PRESENT && is_own(other) && atomic_load(&other->inside) == 0 &&
+         !is_wished(stay, other);
+}
+
 static bool is_answering(const struct stay *stay, const struct endpoint *other) {
-  if (atomic_load(&other->user) != endpoint_this_thread() || other->state != RANK_PRESENT ||
-      atomic_load(&other->inside) > 0 || is_wished(stay, other))
+  bool parked = false;
+  if (!is_available(stay, other) || other->place == NULL)
     return false;
   for (uint32_t i = 0; i < stay->nwishes; i++) {
     const struct wish *wish = &stay->wishes[i];
-    if (!wish->settled && wish->end->identity == other->identity &&
-        (wish->for_good || has_moved_on(wish->end, other)))
+    if (wish->settled || wish->end->overlap != other->overlap)
+      continue;
+    if (wish->for_good || is_asked(wish->end, other))
       return true;
+    parked = true;
   }
-  return false;
+  if (!parked || !overlap_answers(other->place))
+    return false;
+  report_yield(other);
+  return true;
+}
+
+/* How long the ranks that we wait for have been waiting themselves. Shortly before the program
+ * would get an error they are taken to be: one that is at work may wait for us on its device, which
+ * nobody sees. */
+static uint64_t quiet(const struct stay *stay, struct overlap *overlap) {
+  uint64_t now = now_ms();
+  return now >= stay->resort_ms ? OVERLAP_NEVER - 1 : overlap_quiet(overlap, now);
+}
+
+static void look_at_overlap(struct stay *stay) {
+  for (struct endpoint *other = stay->all; other != NULL; other = other->next)
+    if (other->place != NULL)
+      overlap_set_available(other->place, is_wished(stay, other) || is_available(stay, other));
+  for (uint32_t i = 0; i < stay->nwishes; i++)
+    if (!stay->wishes[i].settled)
+      overlap_look(stay->wishes[i].end->overlap, quiet(stay, stay->wishes[i].end->overlap));
 }
 
 static bool has_found(const struct stay *stay, const struct endpoint *end) {
@@ -267,18 +305,19 @@ static bool look_at_wishes(struct stay *stay) {
  * of one thread, the first may have seen what others had published before the last had published
  * its own part. */
 static bool look(struct stay *stay) {
+  look_at_overlap(stay);
   bool moved = look_at_wishes(stay);
   if (moved)
     look_at_wishes(stay);
   for (struct endpoint *other = stay->all; other != NULL; other = other->next) {
     struct unit unit;
-    if (!is_answering(stay, other))
+    if (!is_answering(stay, other) || pthread_mutex_trylock(&other->turn) != 0)
       continue;
     enum team_verdict verdict = team_poll(other->team, &unit);
-    if (verdict != TEAM_SHADOW && verdict != TEAM_MIRROR)
-      continue;
-    moved = true;
-    find(stay, other, unit);
+    bool found = verdict == TEAM_SHADOW || verdict == TEAM_MIRROR;
+    moved |= found;
+    if (!found || !find(stay, other, unit, true))
+      pthread_mutex_unlock(&other->turn);
   }
   issue_found(stay);
   return moved;
@@ -293,7 +332,7 @@ static void leave_in_another_order(struct wish *wish) {
   } else if (!wish->stalled) {
     wish->stalled = true;
   } else {
-    wish->end->state = RANK_DONE;
+    endpoint_retire(wish->end, RANK_DONE);
     settle_wish(wish, ncclSuccess);
   }
 }
@@ -325,7 +364,11 @@ static void look_after(struct stay *stay) {
 
 /* As long as something moves, somebody is at work: NCCL_JOIN_TIMEOUT is for when nothing does. */
 static void be_patient(struct stay *stay) {
-  stay->deadline_ms = now_ms() + join_settings()->timeout_s * 1000;
+  uint64_t now = now_ms(), patience = join_settings()->timeout_s * 1000;
+  stay->deadline_ms = now + patience;
+  stay->resort_ms = now + patience / 2;
+  for (uint32_t i = 0; i < stay->nwishes; i++)
+    overlap_moved(stay->wishes[i].end->overlap, now);
 }
 
 static void wait_a_little(struct stay *stay) {
@@ -402,12 +445,15 @@ static void begin(struct wish *wish) {
   } else if (unit_is_leave(wish->unit)) {
     report_event(end, TRACE_LEAVE, end->team->head, wish->unit, -1);
     team_claim_leave(end->team);
-  } else if (team_commit(end->team, wish->unit)) {
+  } else if (overlap_may_commit(end->overlap, end->team) && team_commit(end->team, wish->unit)) {
+    overlap_issued(end->overlap, end->team, wish->unit);
     report_event(end, TRACE_COMMIT, team_index(end->team), wish->unit, -1);
     settle_wish(wish, ncclSuccess);
   } else {
     report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
-    team_claim(end->team, wish->unit, is_strict(wish->unit) ? CLAIM_STRICT : 0);
+    team_claim(end->team, wish->unit,
+               (is_strict(wish->unit) ? CLAIM_STRICT : 0) |
+                   overlap_claim_flags(end->overlap, end->team, wish->unit));
   }
 }
 
@@ -416,7 +462,7 @@ static void say_leaving(const struct stay *stay, bool leaving) {
   if (!unit_is_leave(stay->wishes[0].unit))
     return;
   for (struct endpoint *end = stay->all; end != NULL; end = end->next)
-    if (is_wished(stay, end) || atomic_load(&end->user) == endpoint_this_thread())
+    if (is_wished(stay, end) || is_own(end))
       team_say_leaving(end->team, leaving);
 }
 
@@ -437,6 +483,8 @@ void answer(struct wish *wishes, uint32_t nwishes) {
     if (!wishes[i].settled)
       report_event(wishes[i].end, TRACE_PARK, wishes[i].end->team->head, wishes[i].unit, -1);
   stay.all = communicator_endpoints();
+  for (uint32_t i = 0; i < nwishes; i++)
+    overlap_park(wishes[i].end->overlap, now_ms());
   be_patient(&stay);
   stay.look_ms = now_ms() + LOOK_FOR_DEAD_MS;
   say_leaving(&stay, true);
@@ -451,6 +499,8 @@ void answer(struct wish *wishes, uint32_t nwishes) {
   }
   say_leaving(&stay, false);
   stop_answering(&stay);
+  for (uint32_t i = 0; i < nwishes; i++)
+    overlap_return(wishes[i].end->overlap);
   shadows_free(&stay.shadows);
   free(stay.found);
 }

@@ -69,7 +69,8 @@ void endpoint_enter(struct endpoint *end) {
 
 void endpoint_exit(struct endpoint *end) {
   if (atomic_load(&end->user) == endpoint_this_thread() && end->trace == NULL &&
-      atomic_load(&end->state) == RANK_PRESENT && has_membarrier())
+      atomic_load(&end->state) == RANK_PRESENT && overlap_nteams(end->overlap) < 2 &&
+      has_membarrier())
     atomic_store(&end->plain, own_seat(end));
   atomic_store(&end->holder, NULL);
   pthread_mutex_unlock(&end->turn);
@@ -191,11 +192,55 @@ static void endpoint_empty(struct endpoint *end) {
   if (end->trace != NULL)
     trace_close(end->trace);
   free(end->identities);
+  end->overlap = NULL;
   end->team = NULL;
   end->trace = NULL;
   end->identities = NULL;
   end->gone = gone;
   gone = end;
+}
+
+/* Where a rank has several teams, none of them is committed to without looking at the others. */
+static void end_plain_commits(struct endpoint *end) {
+  struct seat *seat = atomic_exchange(&end->plain, NULL);
+  if (seat == NULL || atomic_load(&seat->thread) == endpoint_this_thread())
+    return;
+  syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0);
+  while (atomic_load_explicit(&seat->busy, memory_order_acquire))
+    sched_yield();
+}
+
+/* Adds the team to the others of its rank; false without memory. */
+static bool enter_overlap(struct endpoint *end, struct endpoint *others) {
+  for (struct endpoint *other = others; other != NULL; other = other->next)
+    if (other->identity == end->identity)
+      end->overlap = other->overlap;
+  bool alone = end->overlap == NULL;
+  if (alone && (end->overlap = overlap_create(end->identity)) == NULL)
+    return false;
+  end->place = overlap_add(end->overlap, end->team, end->identities);
+  if (end->place == NULL && alone)
+    overlap_destroy(end->overlap);
+  for (struct endpoint *other = others; other != NULL; other = other->next)
+    if (other->overlap == end->overlap)
+      end_plain_commits(other);
+  return end->place != NULL;
+}
+
+/* With the last endpoint of the rank its overlap goes. */
+static void leave_overlap(struct endpoint *end, const struct endpoint *others) {
+  endpoint_retire(end, end->state);
+  for (; others != NULL; others = others->next)
+    if (others->overlap == end->overlap)
+      return;
+  overlap_destroy(end->overlap);
+}
+
+void endpoint_retire(struct endpoint *end, enum rank_state state) {
+  end->state = state;
+  if (end->place != NULL)
+    overlap_remove(end->overlap, end->team);
+  end->place = NULL;
 }
 
 static struct endpoint *new_team(struct communicator *comm, const struct roster *roster) {
@@ -238,6 +283,10 @@ static bool enter_team(struct communicator *comm, const struct roster *roster,
   bool shared = end != NULL;
   if (!shared && (end = new_team(comm, roster)) == NULL)
     return false;
+  if (!shared && !enter_overlap(end, *endpoints)) {
+    endpoint_empty(end);
+    return false;
+  }
   for (uint32_t team_rank = 0; team_rank < roster->nranks; team_rank++)
     comm->team_rank_of[shared ? (uint32_t)rank_of_identity(roster, end->identities[team_rank])
                               : team_rank] = team_rank;
@@ -340,6 +389,7 @@ void endpoint_drop(struct communicator *comm, struct endpoint **endpoints, enum 
     at = &(*at)->next;
   *at = end->next;
   team_end(end->team, end->state == RANK_FAILED ? RANK_FAILED : how);
+  leave_overlap(end, *endpoints);
   /* A thread that is still inside, long after it has been told to come out, must find what it uses.
    * Not waited for: it may itself wait for communicator.c's lock, which is held here. */
   if (atomic_load(&end->inside) > 0 || pthread_mutex_trylock(&end->turn) != 0)

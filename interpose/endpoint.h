@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/overlap.h"
 #include "core/plane_shm.h"
 #include "core/team.h"
 #include "core/trace.h"
@@ -34,10 +35,12 @@ struct endpoint {
    * nothing is traced, and nothing has failed. NULL: nobody. Changed with `turn`. */
   _Atomic(struct seat *) plain;
   struct seat seats[ENDPOINT_SEATS];
-  struct segment *segment; /* holds the team's logs */
-  uint64_t identity;       /* see core/plane_shm.h: of this device of this process */
-  uint64_t *identities;    /* of the team's ranks */
-  uint32_t tag;            /* of the communicator that made the team: its name in messages */
+  struct segment *segment;    /* holds the team's logs */
+  uint64_t identity;          /* see core/plane_shm.h: of this device of this process */
+  uint64_t *identities;       /* of the team's ranks */
+  struct overlap *overlap;    /* of this rank's teams; shared by its endpoints */
+  struct overlap_team *place; /* in there; NULL once the endpoint no longer takes part */
+  uint32_t tag;               /* of the communicator that made the team: its name in messages */
   int device;
   struct communicator *comms; /* by `next_in_team` */
   struct shadow *shadow;      /* NULL before the first one */
@@ -88,6 +91,10 @@ static inline bool endpoint_begin_commit(struct endpoint *end, struct seat *seat
 static inline void endpoint_end_commit(struct seat *seat) {
   atomic_store_explicit(&seat->busy, false, memory_order_release);
 }
+
+/* The endpoint no longer takes part: what happens in its team means nothing for the rank's others.
+ */
+void endpoint_retire(struct endpoint *end, enum rank_state state);
 
 /* The communicator with a tag in an endpoint's team, or NULL. */
 struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag);

@@ -153,6 +153,25 @@ static uint32_t wish_for(struct agreement *agreement, struct endpoint *end) {
   return agreement->nwishes++;
 }
 
+/* Puts the wishes of one team next to each other, and teams in an order that is the same on all
+ * ranks. */
+static void sort_wishes(struct agreement *agreement, size_t ncalls) {
+  for (uint32_t at = 0; at < agreement->nwishes; at++) {
+    uint32_t least = at;
+    for (uint32_t i = at + 1; i < agreement->nwishes; i++)
+      if (agreement->wishes[i].end->tag < agreement->wishes[least].end->tag)
+        least = i;
+    if (least == at)
+      continue;
+    struct wish wish = agreement->wishes[at];
+    agreement->wishes[at] = agreement->wishes[least];
+    agreement->wishes[least] = wish;
+    for (size_t i = 0; i < ncalls; i++)
+      if (agreement->wish_of[i] == at || agreement->wish_of[i] == least)
+        agreement->wish_of[i] = agreement->wish_of[i] == at ? least : at;
+  }
+}
+
 /* Calls of a communicator without a team, and with count 0, go as they are; for sends and receives
  * see posts.h. */
 static void sort_calls(struct agreement *agreement, const struct call *calls, size_t ncalls) {
@@ -165,6 +184,7 @@ static void sort_calls(struct agreement *agreement, const struct call *calls, si
       agreement->wishes[agreement->wish_of[i]].unit.nmembers++;
     }
   }
+  sort_wishes(agreement, ncalls);
   struct member *next = agreement->members;
   for (uint32_t wish = 0; wish < agreement->nwishes; wish++) {
     agreement->wishes[wish].unit.members = next;
@@ -178,21 +198,41 @@ static __attribute__((noinline)) ncclResult_t worse(ncclResult_t a, ncclResult_t
   return a != ncclSuccess && a != ncclInProgress ? a : b != ncclSuccess ? b : a;
 }
 
-static bool is_to_be_issued(const struct agreement *agreement, size_t call) {
-  uint32_t wish = agreement->wish_of[call];
-  return agreement->fates[call] != FATE_REFUSED &&
-         (wish == NO_WISH || agreement->wishes[wish].result == ncclSuccess);
+/* The part of a group that is agreed on and issued together: what it has for one team. A rank that
+ * has left may have to shadow that alone, and could not wait for the rest, as NCCL may block until
+ * all ranks have issued it. What needs no agreement goes with the last part. */
+struct part {
+  uint32_t first, end; /* of the wishes */
+  bool last;
+};
+
+static struct part next_part(const struct agreement *agreement, uint32_t first) {
+  struct part part = {.first = first, .end = first};
+  while (part.end < agreement->nwishes &&
+         agreement->wishes[part.end].end->tag == agreement->wishes[first].end->tag)
+    part.end++;
+  part.last = part.end == agreement->nwishes;
+  return part;
 }
 
-static ncclResult_t issue_agreed(const struct agreement *agreement, struct call *calls,
-                                 size_t ncalls) {
+static bool is_to_be_issued(const struct agreement *agreement, const struct part *part,
+                            size_t call) {
+  uint32_t wish = agreement->wish_of[call];
+  if (wish == NO_WISH)
+    return part->last;
+  return wish >= part->first && wish < part->end && agreement->wishes[wish].result == ncclSuccess;
+}
+
+static ncclResult_t issue_agreed(const struct agreement *agreement, const struct part *part,
+                                 struct call *calls, size_t ncalls) {
   ncclResult_t refused = ncclSuccess;
-  for (uint32_t i = 0; i < agreement->nwishes; i++)
+  for (uint32_t i = part->first; i < part->end; i++)
     refused = worse(refused, worse(agreement->wishes[i].result, agreement->wishes[i].notice));
   /* Before the real group is opened: it may have to wait for a root. */
   for (size_t i = 0; i < ncalls; i++) {
     uint32_t wish = agreement->wish_of[i];
-    if (calls[i].kind == MEMBER_BROADCAST && wish != NO_WISH && is_to_be_issued(agreement, i) &&
+    if (calls[i].kind == MEMBER_BROADCAST && wish != NO_WISH &&
+        is_to_be_issued(agreement, part, i) &&
         !roots_apply(&calls[i], agreement->wishes[wish].index))
       return ncclRemoteError;
   }
@@ -201,18 +241,18 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, struct call 
   if (result != ncclSuccess)
     return result;
   for (size_t i = 0; i < ncalls; i++)
-    if (is_to_be_issued(agreement, i))
+    if (is_to_be_issued(agreement, part, i))
       result = worse(result, call_issue(&calls[i]));
   return worse(refused, worse(result, real.GroupEnd()));
 }
 
 /* In the order of addresses, so that two threads whose groups overlap do not wait for each other.
  */
-static void enter_all(const struct agreement *agreement) {
+static void enter_all(const struct agreement *agreement, const struct part *part) {
   const struct endpoint *last = NULL;
-  for (uint32_t entered = 0; entered < agreement->nwishes; entered++) {
+  for (uint32_t entered = part->first; entered < part->end; entered++) {
     struct endpoint *next = NULL;
-    for (uint32_t i = 0; i < agreement->nwishes; i++) {
+    for (uint32_t i = part->first; i < part->end; i++) {
       struct endpoint *end = agreement->wishes[i].end;
       if (end > last && (next == NULL || end < next))
         next = end;
@@ -230,11 +270,16 @@ static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls) {
     return ncclSystemError;
   }
   sort_calls(&agreement, calls, ncalls);
-  enter_all(&agreement);
-  answer(agreement.wishes, agreement.nwishes);
-  ncclResult_t result = issue_agreed(&agreement, calls, ncalls);
-  for (uint32_t i = 0; i < agreement.nwishes; i++)
-    endpoint_exit(agreement.wishes[i].end);
+  ncclResult_t result = ncclSuccess;
+  struct part part = {0};
+  do {
+    part = next_part(&agreement, part.end);
+    enter_all(&agreement, &part);
+    answer(agreement.wishes + part.first, part.end - part.first);
+    result = worse(result, issue_agreed(&agreement, &part, calls, ncalls));
+    for (uint32_t i = part.first; i < part.end; i++)
+      endpoint_exit(agreement.wishes[i].end);
+  } while (!part.last);
   for (uint32_t i = 0; i < agreement.nwishes; i++)
     for (struct communicator *comm = agreement.wishes[i].end->comms; comm != NULL;
          comm = comm->next_in_team)

@@ -117,7 +117,7 @@ void leave_failed(struct communicator *comm) {
   if (comm->state != COMM_JOINED)
     return;
   struct endpoint *end = comm->end;
-  end->state = RANK_FAILED;
+  endpoint_retire(end, RANK_FAILED);
   atomic_store(&end->broken, ncclInvalidUsage);
   team_end(end->team, RANK_FAILED);
 }

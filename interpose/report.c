@@ -150,6 +150,20 @@ static void report_lossy_receive(uint32_t receiver, uint32_t joined, bool issued
            joined, issued ? "could only send zeros" : "has nothing to send", receiver);
 }
 
+void report_yield(const struct endpoint *end) {
+  struct unit wished;
+  struct member member;
+  char ours[DESCRIPTION], theirs[DESCRIPTION];
+  if (!overlap_guessed(end->overlap, &wished, &member))
+    return;
+  log_line(
+      LOG_LEVEL_WARN,
+      "ranks of overlapping communicators wait for each other, and little tells who goes first: "
+      "rank %u, parked in %s, stands in for itself in %s of its peers. If that is wrong, ranks "
+      "meet at different places of the program",
+      end->team->plane->rank, describe(wished, ours), describe((struct unit){&member, 1}, theirs));
+}
+
 void report_lossy_event(const struct lossy_event *event) {
   if (event->kind == MEMBER_SEND) {
     report_lossy_receive(event->peer, event->rank, true);

@@ -32,6 +32,9 @@ void report_return(const struct endpoint *end, uint64_t index);
 /* If the unit won a settlement that was a guess (team->guessed): names both units. */
 void report_guess(const struct endpoint *end, struct unit won);
 
+/* The rank has given way in this team, if that was a guess (overlap_guessed): names both units. */
+void report_yield(const struct endpoint *end);
+
 /* A joined rank has spoiled a unit of the active ones. */
 void report_lossy_event(const struct lossy_event *event);
 

@@ -1,0 +1,148 @@
+/* Communicators over different sets of ranks, with unevenness in several of them at once. */
+#include "tests/join/expected.h"
+#include "tests/join/run.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How the program is run. */
+struct layout {
+  const char *mode, *after, *end;
+  int tensor, metric;
+};
+
+static unsigned tensor_group(const struct schedule *schedule, const struct layout *layout,
+                             int rank) {
+  (void)schedule;
+  unsigned group = 0;
+  for (int k = 0; k < layout->tensor; k++)
+    group |= 1u << (rank / layout->tensor * layout->tensor + k);
+  return group;
+}
+
+static unsigned data_group(const struct schedule *schedule, const struct layout *layout, int rank) {
+  unsigned group = 0;
+  if (strcmp(layout->mode, "halves") == 0)
+    return tensor_group(schedule, layout, rank);
+  for (int other = rank % layout->tensor; other < schedule->nranks; other += layout->tensor)
+    group |= 1u << other;
+  return group;
+}
+
+static void add_epoch(struct lines *lines, const struct schedule *schedule,
+                      const struct layout *layout, int epoch, int rank) {
+  bool halves = strcmp(layout->mode, "halves") == 0;
+  unsigned all = set_of_all(schedule->nranks);
+  for (int i = 0; i < schedule->n[epoch][rank]; i++) {
+    unsigned active = schedule_active(schedule, epoch, i);
+    if (!halves)
+      lines_add(lines, rank, "tensor %d %d %u", epoch, i,
+                active & tensor_group(schedule, layout, rank));
+    lines_add(lines, rank, "data %d %d %u", epoch, i, active & data_group(schedule, layout, rank));
+    if (layout->metric != 0 && i % layout->metric == layout->metric - 1)
+      lines_add(lines, rank, "metric %d %d %u", epoch, i, active & all);
+  }
+  if (strcmp(layout->after, "all") == 0)
+    lines_add(lines, rank, "end %d 0 %u", epoch, all);
+  if (strcmp(layout->after, "groups") != 0)
+    return;
+  if (!halves)
+    lines_add(lines, rank, "tensor-end %d 0 %u", epoch, tensor_group(schedule, layout, rank));
+  lines_add(lines, rank, "data-end %d 0 %u", epoch, data_group(schedule, layout, rank));
+}
+
+static void check(const struct schedule *schedule, struct layout layout) {
+  char text[512];
+  layout.mode = layout.mode ? layout.mode : "turns";
+  layout.after = layout.after ? layout.after : "all";
+  layout.end = layout.end ? layout.end : "destroy";
+  snprintf(
+      text, sizeof text, "--iterations %s --mode %s --after %s --end %s --tensor %d --metric %d",
+      schedule_text(schedule), layout.mode, layout.after, layout.end, layout.tensor, layout.metric);
+  struct run *result = run(&(struct launch){.nranks = schedule->nranks,
+                                            .program = "teams",
+                                            .options = text,
+                                            .environment = "NCCL_JOIN_TIMEOUT=10",
+                                            .limit_s = 40});
+  assert_went_well(result);
+  struct lines *lines = lines_create();
+  for (int rank = 0; rank < schedule->nranks; rank++)
+    for (int epoch = 0; epoch < schedule->epochs; epoch++)
+      add_epoch(lines, schedule, &layout, epoch, rank);
+  if (strcmp(layout.end, "destroy") == 0)
+    lines_add_left(lines, schedule->nranks);
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}
+
+/* All ranks, and data parallel halves of them. */
+
+Test(teams, all_and_halves_uneven_from_the_first_iteration) {
+  check(&(struct schedule){4, 1, {{1, 3, 2, 4}}}, (struct layout){.mode = "halves", .tensor = 2});
+}
+Test(teams, all_and_halves_after_learning) {
+  check(&(struct schedule){4, 3, {{20, 26, 23, 20}, {12, 9, 17, 21}, {20, 26, 23, 20}}},
+        (struct layout){.mode = "halves", .tensor = 2, .metric = 4});
+}
+Test(teams, all_and_halves_with_ranks_without_iterations) {
+  check(&(struct schedule){4, 2, {{0, 5, 3, 0}, {4, 0, 0, 6}}},
+        (struct layout){.mode = "halves", .tensor = 2});
+}
+
+/* Tensor and data parallel, two by two, and all ranks after each epoch. */
+
+Test(teams, two_by_two_uneven_by_replica_from_the_first_iteration) {
+  check(&(struct schedule){4, 1, {{1, 1, 3, 3}}}, (struct layout){.tensor = 2});
+}
+Test(teams, two_by_two_uneven_by_replica_after_learning) {
+  check(&(struct schedule){4, 3, {{20, 20, 25, 25}, {14, 14, 11, 11}, {20, 20, 25, 25}}},
+        (struct layout){.tensor = 2, .metric = 5});
+}
+Test(teams, two_by_two_with_a_replica_without_iterations) {
+  check(&(struct schedule){4, 2, {{0, 0, 6, 6}, {9, 9, 0, 0}}}, (struct layout){.tensor = 2});
+}
+Test(teams, two_by_two_uneven_by_rank_from_the_first_iteration) {
+  check(&(struct schedule){4, 1, {{1, 2, 4, 3}}}, (struct layout){.tensor = 2});
+}
+Test(teams, two_by_two_uneven_by_rank_after_learning) {
+  check(&(struct schedule){4, 2, {{20, 22, 25, 21}, {20, 22, 25, 21}}},
+        (struct layout){.tensor = 2});
+}
+Test(teams, two_by_two_with_a_rank_without_iterations) {
+  check(&(struct schedule){4, 1, {{5, 0, 5, 7}}}, (struct layout){.tensor = 2});
+}
+
+/* Nothing that all ranks do together. */
+
+Test(teams, two_by_two_without_a_meeting_of_all) {
+  check(&(struct schedule){4, 2, {{12, 12, 17, 17}, {9, 9, 7, 7}}},
+        (struct layout){.tensor = 2, .after = "groups"});
+}
+Test(teams, two_by_two_destroys_where_others_go_on) {
+  check(&(struct schedule){4, 1, {{12, 12, 17, 17}}},
+        (struct layout){.tensor = 2, .after = "none"});
+}
+Test(teams, two_by_two_returns_where_others_go_on) {
+  check(&(struct schedule){4, 1, {{12, 14, 17, 11}}},
+        (struct layout){.tensor = 2, .after = "none", .end = "return"});
+}
+Test(teams, four_by_two) {
+  check(&(struct schedule){8, 2, {{6, 6, 6, 6, 9, 9, 9, 9}, {6, 6, 6, 6, 3, 3, 3, 3}}},
+        (struct layout){.tensor = 4, .metric = 3});
+}
+
+/* Both in one group. */
+
+Test(teams, a_group_over_two_teams_uneven_by_replica) {
+  check(&(struct schedule){4, 2, {{3, 3, 8, 8}, {12, 12, 5, 5}}},
+        (struct layout){.tensor = 2, .mode = "group"});
+}
+Test(teams, a_group_over_two_teams_uneven_by_rank) {
+  check(&(struct schedule){4, 1, {{3, 5, 8, 4}}}, (struct layout){.tensor = 2, .mode = "group"});
+}
+Test(teams, a_group_over_two_teams_and_ranks_without_iterations) {
+  check(&(struct schedule){4, 2, {{0, 4, 4, 0}, {0, 0, 3, 6}}},
+        (struct layout){.tensor = 2, .mode = "group"});
+}
