@@ -65,12 +65,20 @@ enum verdict {
   UNIT_INSERTED, /* not part of the body */
 };
 
+/* Events are written before they are read: a learner that has seen little has touched little
+ * memory. */
 struct learner *learner_create(void) {
-  struct learner *learner = calloc(1, sizeof *learner);
-  if (learner) {
-    learner->ripe = NEVER;
-    learner_set_run(learner, LEARNER_RUN_MIN, LEARNER_RUN_ROUNDS);
-  }
+  struct learner *learner = malloc(sizeof *learner);
+  if (learner == NULL)
+    return NULL;
+  memset(learner, 0, offsetof(struct learner, lags) + offsetof(struct lags, history));
+  memset(&learner->body, 0, offsetof(struct body, event) + sizeof(struct event));
+  learner->body.flags[0] = 0;
+  learner->shelf.age = 0;
+  for (int i = 0; i < SHELF_BODIES; i++)
+    memset(&learner->shelf.body[i], 0, offsetof(struct shelf_body, event));
+  learner->ripe = NEVER;
+  learner_set_run(learner, LEARNER_RUN_MIN, LEARNER_RUN_ROUNDS);
   return learner;
 }
 

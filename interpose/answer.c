@@ -234,7 +234,8 @@ static bool is_wished(const struct stay *stay, const struct endpoint *end) {
  * thread that made it. */
 static bool is_own(const struct endpoint *end) {
   const void *user = atomic_load(&end->user);
-  return user == NULL ? end->comms->creator == endpoint_this_thread()
+  const struct communicator *comm = end->comms; /* NULL: it is being ended by another thread */
+  return user == NULL ? comm != NULL && comm->creator == endpoint_this_thread()
                       : user == endpoint_this_thread();
 }
 
@@ -271,9 +272,17 @@ static uint64_t quiet(const struct stay *stay, struct overlap *overlap) {
   return now >= stay->resort_ms ? OVERLAP_NEVER - 1 : overlap_quiet(overlap, now);
 }
 
+/* Those of other ranks may end with another thread in this moment. */
+static bool is_of_a_wish(const struct stay *stay, const struct overlap *overlap) {
+  for (uint32_t i = 0; i < stay->nwishes; i++)
+    if (stay->wishes[i].end->overlap == overlap)
+      return true;
+  return false;
+}
+
 static void look_at_overlap(struct stay *stay) {
   for (struct endpoint *other = stay->all; other != NULL; other = other->next)
-    if (other->place != NULL)
+    if (is_of_a_wish(stay, other->overlap) && other->place != NULL)
       overlap_set_available(other->place, is_wished(stay, other) || is_available(stay, other));
   for (uint32_t i = 0; i < stay->nwishes; i++)
     if (!stay->wishes[i].settled)
