@@ -49,24 +49,11 @@ bool overlap_can_answer(const struct overlap_team *team) {
          team->team->failure == FAILURE_NONE;
 }
 
-/* Whether a rank has not come to our place. Others may have passed it as part of their loops: if we
- * went on, we would not be there to answer those who are still in theirs. */
-static bool somebody_is_missing(const struct team *team) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = team->plane->logs[rank];
-    if (atomic_load(&log->claim) != team->head + 1 && atomic_load(&log->head) <= team->head)
-      return true;
-  }
-  return false;
-}
-
 static bool must_wait(const struct overlap_team *here) {
   const struct overlap *overlap = here->overlap;
   if (here->removed)
     return false;
   uint32_t at = place_of(here);
-  if (here->team->claimed && !overlap->impatient && somebody_is_missing(here->team))
-    return true;
   for (uint32_t i = 0; i < overlap->nteams; i++)
     if (i != at && overlap_can_answer(overlap->teams[i]) && overlap_precedes(overlap->teams[i], at))
       return true;

@@ -204,9 +204,9 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
   }
 }
 
-/* Whether a rank that belongs to both teams sends in `other` to us, or receives from us, without
- * having reached our claim: then it, or we, have left. `other` is looked at first: a rank that has
- * posted there only because it has meanwhile passed our claim must not count. */
+/* Whether a rank that belongs to both teams sends in `other` to us, or receives from us, and has
+ * not passed our claim: we shall not do our part before that. `other` is looked at first: a rank
+ * that has posted there only because it has meanwhile passed our claim must not count. */
 static bool is_asked(const struct endpoint *parked, const struct endpoint *other) {
   const struct plane *here = parked->team->plane, *there = other->team->plane;
   if (!peers_are_tracked(there))
@@ -216,7 +216,6 @@ static bool is_asked(const struct endpoint *parked, const struct endpoint *other
       continue;
     for (uint32_t a = 0; a < here->nranks; a++)
       if (a != here->rank && other->identities[b] == parked->identities[a] &&
-          atomic_load(&here->logs[a]->claim) != parked->team->head + 1 &&
           atomic_load(&here->logs[a]->head) <= parked->team->head)
         return true;
   }

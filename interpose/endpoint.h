@@ -56,8 +56,8 @@ struct endpoint {
   _Atomic(const void *) poster; /* the thread that last sent or received something. NULL: none */
   _Atomic uint64_t posting_at;  /* how many units had been issued then */
   _Atomic uint32_t posts_in_a_row;
-  pthread_mutex_t turn;         /* held between endpoint_enter and endpoint_exit */
-  _Atomic int inside;           /* threads that hold it or wait for it */
+  pthread_mutex_t turn; /* held between endpoint_enter and endpoint_exit, and while answered for */
+  _Atomic int inside;   /* threads that hold it or wait for it */
   _Atomic(const void *) holder; /* the thread that holds it, or NULL */
   _Atomic int broken; /* an ncclResult_t: another thread has broken this off, return that; 0: no */
   struct endpoint *next; /* of this process */

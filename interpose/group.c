@@ -219,7 +219,7 @@ static bool is_to_be_issued(const struct agreement *agreement, const struct part
                             size_t call) {
   uint32_t wish = agreement->wish_of[call];
   if (wish == NO_WISH)
-    return part->last;
+    return part->last && agreement->fates[call] != FATE_REFUSED;
   return wish >= part->first && wish < part->end && agreement->wishes[wish].result == ncclSuccess;
 }
 
@@ -236,7 +236,8 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, const struct
         !roots_apply(&calls[i], agreement->wishes[wish].index))
       return ncclRemoteError;
   }
-  refused = worse(refused, posts_make(calls, ncalls, agreement->fates));
+  if (part->last)
+    refused = worse(refused, posts_make(calls, ncalls, agreement->fates));
   ncclResult_t result = real.GroupStart();
   if (result != ncclSuccess)
     return result;

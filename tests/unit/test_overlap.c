@@ -207,21 +207,6 @@ Test(overlap, what_a_peer_did_afterwards_does_not) {
   cr_assert_eq(poll(0, 0), TEAM_REAL);
 }
 
-/* Rank 1 has team 0's unit in its loop, rank 2 still has work to do in team 1. */
-Test(overlap, a_parked_rank_goes_on_when_all_have_come) {
-  add(0, 3, (const uint32_t[]){0, 1, 2});
-  add(1, 2, (const uint32_t[]){0, 2});
-  for (int i = 0; i < 6; i++)
-    all_issue(0, 4);
-  struct member of = member(4);
-  claim(0, 0, 4);
-  cr_assert(team_commit(teams[1][0], (struct unit){&of, 1}));
-  cr_assert_eq(poll(0, 0), TEAM_PARKED, "held: rank 2 may need us in team 1");
-  claim(2, 1, 1000);
-  overlap_look(overlaps[0], OVERLAP_NEVER - 1);
-  cr_assert_eq(poll(0, 0), TEAM_REAL, "not for ever");
-}
-
 /* 0 waits for 1 in {0, 1}, 1 for 2 in {1, 2}, 2 for 0 in {0, 2}. */
 static void chain(void) {
   add(0, 2, (const uint32_t[]){0, 1});
