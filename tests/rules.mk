@@ -93,7 +93,7 @@ THREAD_LOOPBACK_CHECKS = build-thread/tests/loopback-cuda build-thread/tests/loo
 .PHONY: check-thread check-valgrind
 check-thread:
 	@tools/deps --check
-	@$(MAKE) --no-print-directory check-build
+	@$(MAKE) --no-print-directory $(BUILD)/check/join $(BUILD)/data/digits.csv
 	@$(MAKE) --no-print-directory SAN=thread all loopback programs $(THREAD_LOOPBACK_CHECKS)
 	@$(CHECK_ENVIRONMENT) tests/run --with TSAN_OPTIONS=halt_on_error=1:exitcode=66 JOIN_TEST_BUILD=build-thread \
 	  JOIN_TEST_SLOWNESS=4 TEST_LIMIT=3600 -- $(BUILD)/check/join
@@ -108,7 +108,7 @@ VALGRIND_SUITES = @(endings|groups|lossy|reductions)/*
 VALGRIND_UNITS = @(contribution|log|plane_shm|segment*|settings|settle|team*|trace|unit*)/*
 check-valgrind:
 	@tools/deps --check
-	@$(MAKE) --no-print-directory check-build
+	@$(MAKE) --no-print-directory all loopback programs $(BUILD)/check/unit $(BUILD)/check/join
 	@$(CHECK_ENVIRONMENT) TEST_LIMIT=3600 tests/run \
 	  --with 'TEST_UNDER=$(VALGRIND) --trace-children=yes' 'TEST_FILTER=$(VALGRIND_UNITS)' -- $(BUILD)/check/unit \
 	  --with TEST_UNDER= 'TEST_FILTER=$(VALGRIND_SUITES)' 'JOIN_TEST_UNDER=$(VALGRIND)' JOIN_TEST_SLOWNESS=10 -- \
