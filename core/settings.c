@@ -103,7 +103,7 @@ static const char *as_line(const char *value, size_t length, char *bytes, size_t
   }
   for (size_t i = 0; i < length; i++)
     bytes[i] = (char)((unsigned char)value[i] < ' ' || value[i] == 0x7f ? '?' : value[i]);
-  strcpy(bytes + length, fits ? "" : cut);
+  memcpy(bytes + length, fits ? "" : cut, fits ? 1 : sizeof(cut));
   return bytes;
 }
 

@@ -134,7 +134,7 @@ coverage:
 
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SHELL_FILES = $(shell git grep -lE '^\#!/bin/(sh|bash)|^\#!/usr/bin/env bash')
-TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -DNCCL_JOIN_VERSION='"$(VERSION)"'
+TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -DNCCL_JOIN_VERSION='"$(VERSION)"' -DFUZZ_TARGET=fuzz_settings
 lint:
 	@tools/deps --lint
 	$(call say,FORMAT,'$(words $(C_FILES)) files')
@@ -143,9 +143,9 @@ lint:
 	$(Q)shellcheck $(SHELL_FILES)
 	$(call say,CPPCHECK,)
 	$(Q)cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr --enable=warning,performance,portability \
-	  --suppress=missingIncludeSystem -D_GNU_SOURCE -DNCCL_VERSION_CODE=22809 -I. core hooks interpose tools
+	  --suppress=missingIncludeSystem -D_GNU_SOURCE -DNCCL_VERSION_CODE=22809 -I. core hooks interpose tools tests/fuzz
 	$(call say,TIDY,)
-	$(Q)printf '%s\n' $(filter core/%.c hooks/%.c interpose/%.c tools/%.c,$(C_FILES)) | \
+	$(Q)printf '%s\n' $(filter core/%.c hooks/%.c interpose/%.c tools/%.c tests/fuzz/%.c,$(C_FILES)) | \
 	  xargs -P2 -I{} clang-tidy --quiet {} -- $(TIDY_FLAGS) 2>/dev/null
 
 help:

@@ -36,6 +36,11 @@ uint8_t input_byte(struct input *input) {
   return value;
 }
 
+int input_signed(struct input *input) {
+  int value = input_byte(input);
+  return value < 128 ? value : value - 256;
+}
+
 uint32_t input_word(struct input *input) {
   uint32_t value;
   take(input, &value, sizeof(value));

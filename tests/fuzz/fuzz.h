@@ -29,6 +29,7 @@ struct input {
   size_t size;
 };
 uint8_t input_byte(struct input *input);
+int input_signed(struct input *input); /* a byte: -128 to 127 */
 uint32_t input_word(struct input *input);
 uint64_t input_long(struct input *input);
 

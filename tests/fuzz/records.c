@@ -33,7 +33,7 @@ static bool is_control(char c) {
 /* The line is the text behind the prefix, or the beginning of it and "..." if it does not fit. */
 static void check_line(const char *line, const char *prefix, const char *text) {
   size_t length = strcspn(line, "\n"), before = strlen(prefix), whole = before + strlen(text);
-  FUZZ_CHECK(line[length] == '\n' && length < LOG_LINE_SIZE);
+  FUZZ_CHECK(length < LOG_LINE_SIZE && line[length] == '\n');
   FUZZ_CHECK(strncmp(line, prefix, before) == 0);
   size_t same = length;
   if (whole < LOG_LINE_SIZE) {
@@ -53,7 +53,7 @@ static void fuzz_log(struct input *input) {
   settings_defaults(&settings);
   settings.log_level = input_byte(input) % 4;
   enum log_level level = input_byte(input) % 4;
-  int device = (int8_t)input_byte(input), n = 0;
+  int device = input_signed(input), n = 0;
   char *texts[TEXTS_MAX];
 
   capture_begin(STDERR_FILENO);
@@ -196,9 +196,10 @@ static void check_unit(const char *line, const char *unit) {
     return;
   size_t length = 0;
   for (c += strlen(",\"unit\":\""); *c != '"'; c++, length++) {
-    unsigned byte = (unsigned char)*c;
+    unsigned byte;
     if (*c == '\\' && *++c == 'u') {
-      FUZZ_CHECK(sscanf(c + 1, "%4x", &byte) == 1);
+      char digits[5] = {c[1], c[2], c[3], c[4], '\0'};
+      byte = (unsigned)strtoul(digits, NULL, 16);
       c += 4;
     } else {
       byte = (unsigned char)*c;
@@ -234,7 +235,7 @@ static int write_trace(struct input *input, char **units, bool *limited) {
   uint8_t pages = input_byte(input);
   *limited = pages != 0;
   if (*limited)
-    limit.rlim_cur = pages * 1024u;
+    limit.rlim_cur = (rlim_t)pages * 1024;
   int n = input_byte(input) % EVENTS_MAX;
 
   capture_begin(STDERR_FILENO);
@@ -244,7 +245,7 @@ static int write_trace(struct input *input, char **units, bool *limited) {
   for (int i = 0; i < n; i++) {
     uint8_t event = input_byte(input);
     uint64_t index = event & 0x80 ? input_long(input) : input_byte(input);
-    int peer = (int8_t)input_byte(input);
+    int peer = input_signed(input);
     units[i] = event & 0x40 ? input_text(input, SIZE_MAX) : NULL;
     trace_event(trace, (event & 0x3f) % (TRACE_FAIL + 1), index, units[i], peer);
   }
