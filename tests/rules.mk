@@ -94,7 +94,7 @@ THREAD_LOOPBACK_CHECKS = build-thread/tests/loopback-cuda build-thread/tests/loo
 check-thread:
 	@tools/deps --check
 	@$(MAKE) --no-print-directory $(BUILD)/check/join $(BUILD)/data/digits.csv
-	@$(MAKE) --no-print-directory SAN=thread all loopback programs $(THREAD_LOOPBACK_CHECKS)
+	@$(MAKE) --no-print-directory SAN=thread all loopback programs build-thread/bench/ddp-train $(THREAD_LOOPBACK_CHECKS)
 	@$(CHECK_ENVIRONMENT) tests/run --with TSAN_OPTIONS=halt_on_error=1:exitcode=66 JOIN_TEST_BUILD=build-thread \
 	  JOIN_TEST_SLOWNESS=4 TEST_LIMIT=3600 -- $(BUILD)/check/join
 	@for program in $(THREAD_LOOPBACK_CHECKS); do LD_LIBRARY_PATH=build-thread/loopback \

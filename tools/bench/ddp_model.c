@@ -18,7 +18,7 @@ static const size_t bucket_size[MODEL_BUCKETS] = {4096, LARGEST, LARGEST, 8192};
 
 /* The first elements of every bucket of one iteration: 2^rank and the iteration + 1, divided. */
 struct contribution {
-  float gradients[TELLING], running;
+  float gradients[MODEL_BUCKETS][TELLING], running;
   long long tracked;
 };
 
@@ -152,13 +152,13 @@ void model_broadcast_buffers(struct model *model, int iteration, int root) {
 void model_reduce_bucket(struct model *model, int iteration, int bucket, double divisor) {
   struct contribution *mine = &model->contributions[iteration];
   cudaStream_t stream = model->ranks.stream;
-  mine->gradients[0] = (float)((1 << model->ranks.rank) / divisor);
-  mine->gradients[1] = (float)((iteration + 1) / divisor);
+  mine->gradients[bucket][0] = (float)((1 << model->ranks.rank) / divisor);
+  mine->gradients[bucket][1] = (float)((iteration + 1) / divisor);
   compute_on_device(model, &model->backward_ns);
   CHECK_CUDA(cudaMemcpyAsync(model->bucket[bucket], model->gradients,
                              bucket_size[bucket] * sizeof(float), cudaMemcpyHostToDevice, stream));
-  CHECK_CUDA(cudaMemcpyAsync(model->bucket[bucket], mine->gradients, sizeof mine->gradients,
-                             cudaMemcpyHostToDevice, stream));
+  CHECK_CUDA(cudaMemcpyAsync(model->bucket[bucket], mine->gradients[bucket],
+                             sizeof mine->gradients[bucket], cudaMemcpyHostToDevice, stream));
   model_begin_collectives(model);
   model_all_reduce(model, model->bucket[bucket], bucket_size[bucket], ncclSum);
 }
