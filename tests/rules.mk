@@ -31,7 +31,7 @@ define link_test
 endef
 
 # Calls that fail when a test wants them to (tests/unit/failing.h).
-UNIT_WRAPPED = malloc calloc aligned_alloc fcntl open fstat ftruncate getcwd gethostname mmap posix_fallocate pread access \
+UNIT_WRAPPED = malloc calloc realloc aligned_alloc fcntl open fstat ftruncate getcwd gethostname mmap posix_fallocate pread access \
                sched_getaffinity write
 $(BUILD)/check/unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
 $(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(BUILD)/hooks/contribution.o

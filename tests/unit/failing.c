@@ -56,6 +56,11 @@ void *__wrap_calloc(size_t count, size_t size) {
   return fails(CALL_ALLOCATION) ? NULL : __real_calloc(count, size);
 }
 
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size) {
+  return fails(CALL_ALLOCATION) ? NULL : __real_realloc(memory, size);
+}
+
 void *__wrap_aligned_alloc(size_t alignment, size_t size) {
   return fails(CALL_ALLOCATION) ? NULL : __real_aligned_alloc(alignment, size);
 }

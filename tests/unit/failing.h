@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 enum call {
-  CALL_ALLOCATION, /* malloc, calloc, aligned_alloc */
+  CALL_ALLOCATION, /* malloc, calloc, realloc, aligned_alloc */
   CALL_FCNTL,
   CALL_FSTAT,
   CALL_FTRUNCATE,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/peers.h"
 #include "core/plane_memory.h"
 #include "core/segment.h"
 #include "core/team.h"
@@ -150,4 +151,55 @@ Test(no_memory, a_trace) {
   cr_expect_eq(allocations_of(opens_trace), 1);
   snprintf(command, sizeof command, "rm -rf %s", folder);
   cr_assert_eq(system(command), 0); /* NOLINT(cert-env33-c) */
+}
+
+/* ---- point to point ---- */
+
+static struct peers *peers[2];
+
+static void start_peers(void) {
+  memory = plane_memory_create(2);
+  for (uint32_t rank = 0; rank < 2; rank++)
+    peers[rank] = peers_create(plane_memory_rank(memory, rank));
+  struct member send = {.count = 1, .comm = 7, .kind = MEMBER_SEND, .reduction = REDUCTION_NONE};
+  cr_assert_eq(peers_post(peers[1], &send, 1, 0), POST_DONE);
+  plane_memory_rank(memory, 0)->logs[0]->answering = 1;
+}
+
+static void stop_peers(void) {
+  for (uint32_t rank = 0; rank < 2; rank++)
+    peers_destroy(peers[rank]);
+  plane_memory_destroy(memory);
+}
+
+static bool is_asked(void) {
+  return peers_is_asked_by(peers[0], 1, 0);
+}
+
+static bool mirrors(void) {
+  struct member mirror[UNIT_MEMBERS_MAX];
+  uint32_t nmirrors;
+  enum peers_verdict verdict = peers_look(peers[0], 0, mirror, &nmirrors);
+  cr_assert(verdict == PEERS_MIRROR ? nmirrors == 1 : verdict == PEERS_PASS && nmirrors == 0);
+  return verdict == PEERS_MIRROR;
+}
+
+/* Each of the three allocations of a first look, of ranks that have none of them yet. */
+static void fail_each(bool (*works)(void)) {
+  for (int nth = 1; nth <= 4; nth++) {
+    start_peers();
+    fail_call(CALL_ALLOCATION, nth, 1, ENOMEM);
+    cr_expect_eq(works(), nth == 4, "allocation %d", nth);
+    cr_expect_eq(call_has_failed(CALL_ALLOCATION), nth < 4, "allocation %d", nth);
+    fail_call(CALL_ALLOCATION, 0, 0, 0);
+    stop_peers();
+  }
+}
+
+Test(no_memory, who_cannot_see_what_is_posted_knows_of_no_question) {
+  fail_each(is_asked);
+}
+
+Test(no_memory, who_cannot_see_what_is_posted_holds_nobody_up) {
+  fail_each(mirrors);
 }

@@ -388,3 +388,23 @@ Test(peers, what_does_not_count_on_is_not_mirrored_for_ever) {
   team_claim_leave(teams[0]);
   expect_nothing(0);
 }
+
+Test(peers, of_two_receives_the_first_that_only_gets_zeros_is_named) {
+  struct member both[] = {receive(1), receive(1)};
+  team_claim_leave(teams[1]);
+  cr_assert_eq(team_poll(teams[1], &got), TEAM_PARKED);
+  post(0, send(1));
+  cr_assert_eq(team_poll(teams[1], &got), TEAM_MIRROR);
+  cr_expect_eq(peers_find_lossy(teams[0]->peers, both, 2, 0), 0);
+  cr_expect_eq(peers_find_lossy(teams[0]->peers, both, 2, 1), -1, "it answers at an index before");
+}
+
+Test(peers, who_is_asked_is_told_from_who_is_not) {
+  post(0, send(2));
+  cr_expect_not(peers_is_asked_by(teams[1]->peers, 0, 0), "the other rank is");
+  struct member later = send(1);
+  cr_assert_eq(peers_post(teams[0]->peers, &later, 1, 5), POST_DONE);
+  cr_expect_not(peers_is_asked_by(teams[1]->peers, 0, 4), "not before the index");
+  cr_expect(peers_is_asked_by(teams[1]->peers, 0, 5));
+  cr_expect_not(peers_is_asked_by(teams[1]->peers, 2, 5));
+}

@@ -249,3 +249,26 @@ Test(team_hostile, a_strict_unit_is_issued_where_nobody_can_say_what_is_spoilt) 
   cr_expect_eq(settle_strict(), TEAM_SHADOW);
   cr_expect_eq(got.members[0].count, 1000);
 }
+
+/* ---- what was before a LEAVE ---- */
+
+/* Where the ranks went on the time before is looked for across it. */
+Test(team_hostile, a_conflict_after_all_have_left_and_come_back) {
+  struct team *teams[RANKS] = {team, honest};
+  struct member C = A, D = A;
+  C.count = 3;
+  D.count = 4;
+  all_issue(&D);
+  all_issue(&B);
+  for (int rank = 0; rank < RANKS; rank++)
+    team_claim_leave(teams[rank]);
+  for (int rank = 0; rank < RANKS; rank++)
+    cr_assert_eq(team_poll(teams[rank], &got), TEAM_LEFT);
+  all_issue(&A);
+  all_issue(&D);
+  team_claim(team, unit(&C), 0);
+  team_claim(honest, unit(&B), 0);
+  cr_expect_eq(team_poll(team, &got), TEAM_SHADOW);
+  cr_expect(unit_equal(got, unit(&B)), "what followed D the time before goes first");
+  cr_expect_eq(team_poll(honest, &got), TEAM_REAL);
+}
