@@ -315,24 +315,9 @@ bool overlap_answers(struct overlap_team *there) {
   return due;
 }
 
-/* Ranks that claim have been passed by others, but wait for all. When all is quiet, they go on. */
-#define HELD_DELAY_MS (5 * OVERLAP_STEP_MS)
-
-static bool waits_for_all(const struct overlap *overlap) {
-  for (uint32_t i = 0; i < overlap->nteams; i++) {
-    const struct team *team = overlap->teams[i]->team;
-    for (uint32_t rank = 0; team->claimed && rank < team->plane->nranks; rank++)
-      if (atomic_load(&team->plane->logs[rank]->head) > team->head)
-        return !overlap->impatient;
-  }
-  return false;
-}
-
 void overlap_look(struct overlap *overlap, uint64_t quiet_ms) {
   overlap_enter(overlap);
   overlap->quiet = quiet_ms;
-  if (!overlap_is_single(overlap) && quiet_ms >= HELD_DELAY_MS && waits_for_all(overlap))
-    overlap->impatient = true;
   overlap_leave(overlap);
 }
 
@@ -346,7 +331,7 @@ bool overlap_guessed(struct overlap *overlap, struct unit *wished, struct member
 }
 
 uint64_t overlap_delay(const struct overlap *overlap) {
-  uint64_t least = waits_for_all(overlap) ? HELD_DELAY_MS : OVERLAP_NEVER;
+  uint64_t least = OVERLAP_NEVER;
   for (uint32_t at = 0; at < overlap->nteams; at++) {
     struct duty duty = find_duty(overlap->teams[at]);
     if (duty.delay != 0 && duty.delay < least)
@@ -372,7 +357,7 @@ void overlap_park(struct overlap *overlap, uint64_t now_ms) {
     overlap->teams[i]->stay_from = overlap->teams[i]->team->head;
     overlap->teams[i]->team->reals = overlap->reals;
   }
-  overlap->impatient = overlap->guess_said = false;
+  overlap->guess_said = false;
   overlap->moved_at = now_ms;
   publish_busy(overlap, now_ms);
   overlap_leave(overlap);

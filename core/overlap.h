@@ -1,14 +1,11 @@
 /* Several teams at once: what a rank that is parked with a wish in one team does for its others.
  *
  * Every team has an agreed sequence of its own (team.h). A rank that waits in team A keeps its
- * other teams waiting. Four rules say when it answers them, and keep one order among teams:
+ * other teams waiting. Three rules say when it answers them, and keep one order among teams:
  *
  *   - Order. Where a rank of both A and B has issued a unit of B before it comes to our place in A,
  * we pass that unit before our claim in A settles. So units of overlapping teams are issued in the
  * same order by both, also where they share a stream.
- *   - All. Where a rank that claims finds its unit passed by others, as part of their loops, it
- * waits until all ranks of the team have come there: who went on at once could not answer those who
- * have more to do before, in other teams.
  *   - Yield, between two. We claim in A and miss in B; a rank of both teams claims in B and misses
  * in A. Neither can go on before one of them gives way, so this needs no time: both see both claims
  * and come to the same answer (overlap_goes_before). Who gives way yields (team_yield).

@@ -36,7 +36,6 @@ struct overlap {
   uint64_t busy_until;          /* as published */
   uint64_t moved_at;
   uint64_t quiet;
-  bool impatient;           /* in this stay nobody has come any more for whom to wait */
   bool guessed, guess_said; /* said: in this stay */
   struct unit guessed_wish;
   struct member guessed_for;
