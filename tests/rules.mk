@@ -160,4 +160,5 @@ help:
 	@echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'
 	@echo 'make bench        what it costs: tables, and build/bench.json; docs/speed.md says what they mean'
 	@echo 'make sim          SIM_PROGRAMS=1000000 random programs through the agreement, on all processors'
+	@echo 'make model        the protocol as a model, searched by spin; make model-mutants: every rule broken must be found'
 	@echo 'make clean'

@@ -1,0 +1,359 @@
+/* The logs of a team and how a rank writes its own, as core/team.c and team_text.c do: publishing,
+ * claiming, ringing. R1 to R21 are the rules of docs/protocol.md.
+ *
+ * One transition is one access to memory that another rank may write or read, in the order in which
+ * the C code makes them; what is private to a rank goes with the access before. Where several
+ * accesses are one transition, a comment says why no rank can tell. Memory is sequentially
+ * consistent. With COARSE, a claim is written, and claims are gathered, in one transition: for
+ * configurations that check something else.
+ *
+ * What is marked "check" is not in C: it records what has been agreed, and changes nothing.
+ * MUTANT is the number of a rule broken on purpose (mutants).
+ *
+ * Inlines use the variables of the process that they stand in: me, own, and those of SCRATCH.
+ */
+
+#ifndef MUTANT
+#define MUTANT 0
+#endif
+
+#define LEAVE 0 /* claim_hash 0 */
+#define YIELD 3 /* the units are 1 and 2 */
+#define NO_MEMBER 4
+#define IS_UNIT(u) ((u) == 1 || (u) == 2)
+#define NOTHING 5 /* is expected here */
+#define UNKNOWN 7
+#define NOBODY RANKS
+
+#define PRESENT 0 /* RANK_PRESENT, RANK_DONE, RANK_FAILED */
+#define DONE 1
+#define BROKEN 2
+
+#define PARKED 0 /* TEAM_PARKED, TEAM_REAL, TEAM_SHADOW, TEAM_LEFT, TEAM_FAILED */
+#define REAL 1
+#define SHADOW 2
+#define LEFT 3
+#define FAILED 4
+#define LEFT_ALONE 5 /* TEAM_FAILED with FAILURE_ENDED */
+
+#define RING (2 * RUN_AHEAD) /* PLANE_RING, PLANE_RUN_AHEAD: 4096 and 2048 */
+
+typedef entry_t {
+  byte at; /* check: index in the sequence plus one */
+  byte unit;
+  bool real;
+  bool expected;
+  byte from /* position of the text, or the rank whose unit it was */
+};
+
+typedef log_t {
+  byte head;
+  byte claim;
+  byte claim_unit; /* stands for claim_hash, claim_bytes and claim_flags */
+  byte claim_text;
+  byte state;
+  bool leaving;
+  bool open; /* check: the claim has not settled */
+  entry_t entries[RING];
+  byte text[TEXT]
+};
+
+typedef team_t {
+  log_t logs[RANKS];
+  bool waiting; /* WAITING in attention */
+  /* What every rank's learner says of an index, given all indices before it, and what the winner
+   * rule says, given the claims: any function, but one for all ranks. Chosen when first asked. */
+  byte expects[RING];
+  byte winner[RING];
+  /* Check: the unit that the first rank passed the index with, and the claims it settled on. */
+  byte agreed[RING];
+  byte claims[RING]
+};
+
+team_t teams[TEAMS];
+
+/* Of the bell only matters whether it has changed since a rank read it. */
+bool rung[RANKS];
+bool asleep[RANKS]; /* in FUTEX_WAIT */
+
+/* What a rank keeps for itself: struct team. */
+typedef own_t {
+  byte head;
+  byte shown; /* index that its claim names, plus one */
+  bool claimed;
+  bool yielded; /* at its head */
+  bool written; /* the claim */
+  bool texted;  /* its text */
+  byte unit;
+  byte text; /* claim_text */
+  byte text_end
+};
+
+#define LOG(t, r) teams[t].logs[r]
+#define SLOT(t) (own[t].head % RING)
+#define IS_MEMBER(t, r) ((MEMBERS >> (3 * (t) + (r))) & 1)
+#define HAS_PASSED(t, r) (IS_MEMBER(t, r) && LOG(t, r).head > own[t].head)
+#define MIN(a, b) ((a) < (b) -> (a) : (b))
+#define HEAD_OR_MINE(t, r) (IS_MEMBER(t, r) -> LOG(t, r).head : own[t].head)
+
+/* team_slowest. Heads only grow, by one: reading one after the other gives what reading all at once
+ * gives at some moment in between. */
+#define SLOWEST(t) MIN(MIN(HEAD_OR_MINE(t, 0), HEAD_OR_MINE(t, 1)), HEAD_OR_MINE(t, 2))
+
+/* R3: has_room. Room that there is stays until the rank itself publishes, so asking for it can go
+ * with the access that follows. `limit` in C saves reading the heads while the answer is known. */
+#if MUTANT == 3
+#define HAS_ROOM(t) true
+#else
+#define HAS_ROOM(t) (own[t].head < SLOWEST(t) + RUN_AHEAD)
+#endif
+
+/* Without BELL a rank that is parked looks again once there is something to see: that is polling
+ * at any time, less the looks that find nothing. */
+#define CLAIMS_HERE(t, r) (!IS_MEMBER(t, r) || LOG(t, r).claim == own[t].head + 1)
+#define CAN_MOVE(t)                                                                                \
+  (HAS_PASSED(t, 0) || HAS_PASSED(t, 1) || HAS_PASSED(t, 2) ||                                     \
+   (CLAIMS_HERE(t, 0) && CLAIMS_HERE(t, 1) && CLAIMS_HERE(t, 2)))
+#define SET_ALL(flags, value)                                                                      \
+  flags[0] = value;                                                                                \
+  flags[1] = value;                                                                                \
+  flags[2] = value
+
+#define SCRATCH                                                                                    \
+  byte verdict;                                                                                    \
+  byte k;                                                                                          \
+  byte low;                                                                                        \
+  byte who;                                                                                        \
+  byte found;                                                                                      \
+  byte source;                                                                                     \
+  bool as_expected;                                                                                \
+  bool ok;                                                                                         \
+  byte way;                                                                                        \
+  byte units[RANKS];                                                                               \
+  byte texts[RANKS]
+
+/* ---- ringing: team_published, shm_ring ---- */
+
+inline ring()
+{
+  d_step { SET_ALL(rung, true) }    /* bell++ */
+  d_step { SET_ALL(asleep, false) } /* FUTEX_WAKE */
+}
+
+/* R14: who has published and sees a waiter clears it, and who has cleared it rings. Seeing and
+ * clearing is one step: who sees a waiter and then finds it cleared does no more than who looks
+ * later. */
+inline ring_if_awaited(t)
+{
+#if MUTANT == 1
+  LOG(t, me).entries[(own[t].head - 1) % RING].at = own[t].head;
+#endif
+#ifdef BELL
+#if MUTANT != 14
+  d_step {
+    ok = teams[t].waiting;
+    teams[t].waiting = false
+  }
+#endif
+  if
+  :: ok ->
+    ok = false;
+    ring()
+  :: else
+  fi
+#else
+  skip
+#endif
+}
+
+/* ---- publishing ---- */
+
+/* Check: I pass my index with unit u. What all have passed is forgotten. */
+inline agree(t, u)
+{
+  assert(teams[t].agreed[SLOT(t)] == UNKNOWN || teams[t].agreed[SLOT(t)] == u);
+  teams[t].agreed[SLOT(t)] = u;
+  low = SLOT(t);
+  own[t].head++;
+  LOG(t, me).head = own[t].head;
+  if
+  :: SLOWEST(t) == own[t].head ->
+    teams[t].agreed[low] = UNKNOWN;
+    teams[t].expects[low] = UNKNOWN;
+    teams[t].winner[low] = UNKNOWN;
+    teams[t].claims[low] = 0;
+    for (k : 0 .. RANKS - 1) {
+      if
+      :: LOG(t, k).entries[low].real && !LOG(t, k).entries[low].expected && TEXT >= STEPS ->
+        LOG(t, k).text[LOG(t, k).entries[low].from] = 0
+      :: else
+      fi;
+      if
+      :: !LOG(t, k).open && LOG(t, k).claim != 0 ->
+        LOG(t, k).claim = 0;
+        LOG(t, k).claim_unit = 0;
+        LOG(t, k).claim_text = 0
+      :: else
+      fi;
+      LOG(t, k).entries[low].unit = 0;
+      LOG(t, k).entries[low].real = false;
+      LOG(t, k).entries[low].expected = false;
+      LOG(t, k).entries[low].from = 0
+    }
+    k = 0
+  :: else
+  fi;
+  low = 0
+}
+
+/* R1: the entry is complete before the head passes it. Nobody reads an entry that the head has not
+ * passed, so that all writes are one transition. Inside d_step or atomic; ring_if_awaited is to
+ * follow. */
+inline publish(t, u, is_real, is_expected, reference)
+{
+#if MUTANT != 1
+  LOG(t, me).entries[SLOT(t)].at = own[t].head + 1;
+#endif
+  LOG(t, me).entries[SLOT(t)].unit = u;
+  LOG(t, me).entries[SLOT(t)].real = is_real;
+  LOG(t, me).entries[SLOT(t)].expected = is_expected;
+  LOG(t, me).entries[SLOT(t)].from = reference;
+  agree(t, u)
+}
+
+/* ---- claiming ---- */
+
+#define IS_WRITTEN_OUT(entry) (entry.real && !entry.expected && entry.unit != LEAVE)
+
+/* R8: a text is not written over while a rank stands where it may need it. */
+inline write_text(t)
+{
+#if TEXT < STEPS
+  d_step {
+    low = SLOWEST(t); /* text_needed */
+    do
+    :: low < own[t].head && !IS_WRITTEN_OUT(LOG(t, me).entries[low % RING]) -> low++
+    :: else -> break
+    od;
+    low = (low < own[t].head -> LOG(t, me).entries[low % RING].from : own[t].text_end);
+    ok = (own[t].text_end + 1 - low <= TEXT || MUTANT == 8);
+    low = 0
+  }
+  if
+  :: ok ->
+    LOG(t, me).text[own[t].text_end % TEXT] = UNKNOWN; /* half written */
+    d_step {
+      LOG(t, me).text[own[t].text_end % TEXT] = own[t].unit;
+      own[t].text = own[t].text_end;
+      own[t].text_end++
+    }
+  :: else
+  fi
+#else
+  d_step {
+    LOG(t, me).text[own[t].text_end] = own[t].unit;
+    own[t].text = own[t].text_end;
+    own[t].text_end++;
+    ok = true
+  }
+#endif
+}
+
+/* R4: no claim while it is rewritten, then its fields. */
+inline write_claim(t)
+{
+#if MUTANT != 4
+  LOG(t, me).claim = 0;
+#endif
+  LOG(t, me).claim_unit = own[t].unit;
+  LOG(t, me).claim_text = own[t].text
+}
+
+/* show_claim. R4: at last the index. R5: which moves on with the head. R20: behind a YIELD it waits
+ * until that has settled. */
+inline show_claim(t)
+{
+  if
+  :: !own[t].texted ->
+    if
+    :: IS_UNIT(own[t].unit) -> write_text(t)
+    :: else -> ok = true
+    fi;
+    own[t].texted = ok;
+    ok = false
+  :: else
+  fi;
+  if
+  :: own[t].texted && !own[t].written && (!own[t].yielded || MUTANT == 20) ->
+#ifdef COARSE
+    d_step { write_claim(t) }
+#else
+    write_claim(t);
+#endif
+    own[t].written = true;
+    own[t].shown = 0
+  :: else
+  fi;
+  if
+  :: own[t].written && own[t].shown != own[t].head + 1 && (MUTANT != 5 || own[t].shown == 0) ->
+    d_step {
+      own[t].shown = own[t].head + 1;
+      LOG(t, me).claim = own[t].shown
+    }
+  :: else
+  fi
+}
+
+/* team_claim, team_claim_leave */
+inline make_claim(t, u)
+{
+  d_step {
+    own[t].claimed = true;
+    LOG(t, me).open = true;
+    own[t].unit = u
+  }
+  show_claim(t)
+}
+
+/* R19: team_yield, to a unit that another rank claims here. */
+inline make_yield(t)
+{
+  d_step {
+    own[t].yielded = true;
+    LOG(t, me).open = true;
+    LOG(t, me).claim = 0;
+    LOG(t, me).claim_unit = YIELD
+  }
+  LOG(t, me).claim = own[t].head + 1
+}
+
+inline close_claim(t)
+{
+  own[t].claimed = false;
+  own[t].written = false;
+  own[t].texted = false;
+  own[t].shown = 0;
+  own[t].unit = 0;
+  own[t].text = 0
+}
+
+/* R9: pass. My own unit I issue for real, which closes my claim. Any other I shadow, and keep my
+ * claim. R20: a YIELD is for one index. Inside d_step or atomic. */
+inline pass(t)
+{
+  own[t].yielded = false;
+  if
+  :: own[t].claimed && own[t].unit == found ->
+    verdict = (found == LEAVE -> LEFT : REAL);
+    LOG(t, me).open = false;
+    publish(t, found, true, as_expected, own[t].text);
+    close_claim(t)
+  :: else ->
+    verdict = SHADOW;
+    LOG(t, me).open = own[t].claimed;
+    publish(t, found, false, as_expected, source)
+  fi;
+  found = 0;
+  source = 0;
+  as_expected = false
+}

@@ -1,0 +1,319 @@
+/* The agreed sequence of a team as a rank comes to know it (core/team.c, team_others.c): following,
+ * settling, committing, ending. Writes with log.pml, and follows its conventions.
+ */
+#include "log.pml"
+
+/* ---- following ---- */
+
+/* Check: a text says what it is to say. In C: READ_CORRUPT. */
+inline read_text(t, rank, position, u)
+{
+  assert(LOG(t, rank).text[(position) % TEXT] == u)
+}
+
+#define OTHERS_ENTRY(t) LOG(t, who).entries[SLOT(t)]
+
+/* R7: follow. What a rank that has passed my index has there is G. Its entry and its text stay while
+ * I stand here, as the assertions check at any moment: reading and publishing are one transition. */
+inline follow(t)
+{
+  assert(OTHERS_ENTRY(t).at == own[t].head + 1);
+  found = OTHERS_ENTRY(t).unit;
+  as_expected = OTHERS_ENTRY(t).expected;
+  source = who;
+  if
+  :: found == LEAVE -> assert(own[t].claimed && own[t].unit == LEAVE)
+  :: found != LEAVE && own[t].claimed && own[t].unit == found
+  :: found != LEAVE && !(own[t].claimed && own[t].unit == found) ->
+    if
+    :: as_expected -> assert(teams[t].expects[SLOT(t)] == found)
+    :: !as_expected && OTHERS_ENTRY(t).real -> read_text(t, who, OTHERS_ENTRY(t).from, found)
+    :: else ->
+      source = OTHERS_ENTRY(t).from;
+      way = 2
+    fi
+  fi;
+  if
+  :: way != 2 -> pass(t)
+  :: else
+  fi
+}
+
+/* R8: find_text, where the rank that has passed my index only shadowed the unit of `source`, which
+ * may still be claiming it. */
+inline find_text(t)
+{
+  if
+  :: LOG(t, source).head <= own[t].head ->
+    low = LOG(t, source).claim_text;
+    if
+    :: LOG(t, source).claim == own[t].head + 1 -> ok = true
+    :: else -> assert(LOG(t, source).head > own[t].head)
+    fi
+  :: else
+  fi;
+  d_step {
+    if
+    :: !ok ->
+      assert(LOG(t, source).entries[SLOT(t)].real);
+      low = LOG(t, source).entries[SLOT(t)].from
+    :: else
+    fi;
+    read_text(t, source, low, found);
+    ok = false;
+    low = 0;
+    way = 0;
+    pass(t)
+  }
+}
+
+/* ---- settling ---- */
+
+/* R10: gather_claims, field by field; at the end of each rank's, whether its claim still stands. */
+inline gather_claims(t)
+{
+  k = 0;
+  do
+  :: k == RANKS ->
+    ok = true;
+    break
+  :: k < RANKS && !IS_MEMBER(t, k) ->
+    units[k] = NO_MEMBER;
+    k++
+  :: k == me ->
+    units[k] = (own[t].yielded && MUTANT != 20 -> YIELD : own[t].unit);
+    texts[k] = own[t].text;
+    k++
+#if MUTANT == 11
+  :: k == RANKS - 1 && k != me -> k++
+  :: k < RANKS - 1 && k != me && IS_MEMBER(t, k) ->
+#else
+  :: k < RANKS && k != me && IS_MEMBER(t, k) ->
+#endif
+    if
+    :: LOG(t, k).claim == own[t].head + 1 ->
+      units[k] = LOG(t, k).claim_unit;
+      texts[k] = LOG(t, k).claim_text;
+      if
+      :: LOG(t, k).claim == own[t].head + 1 || MUTANT == 10 -> k++
+      :: else -> break
+      fi
+    :: else -> break
+    fi
+  od;
+  k = 0
+}
+
+/* Check: all ranks that settle an index do so on the same claims; the text of every unit claimed is
+ * there; and so are the entries before my index that the winner rule looks back at. */
+inline check_settlement(t)
+{
+  low = 128 + units[0] + 5 * units[1] + 25 * units[2];
+  assert(teams[t].claims[SLOT(t)] == 0 || teams[t].claims[SLOT(t)] == low);
+  teams[t].claims[SLOT(t)] = low;
+  for (k : 0 .. RANKS - 1) {
+    if
+    :: IS_UNIT(units[k]) -> read_text(t, k, texts[k], units[k])
+    :: else
+    fi;
+    low = own[t].head;
+    do
+    :: low > 0 && own[t].head - low < RUN_AHEAD - 1 ->
+      assert(!IS_MEMBER(t, k) || LOG(t, k).entries[(low - 1) % RING].at == low);
+      low--
+    :: else -> break
+    od
+  }
+  low = 0
+}
+
+#define LEAVES(r) (units[r] == LEAVE || units[r] == NO_MEMBER)
+
+/* R11: settle, settle_winner: one of the units claimed, and the same for all. R12: LEAVE loses to
+ * every unit, and settles if all claim it. What is read stays while I stand here, as with follow.
+ * Inside atomic. */
+inline settle(t)
+{
+  check_settlement(t);
+  if
+#if MUTANT == 12
+  :: units[0] == LEAVE || units[1] == LEAVE || units[2] == LEAVE ->
+#else
+  :: LEAVES(0) && LEAVES(1) && LEAVES(2) ->
+#endif
+    found = LEAVE;
+    source = me;
+    pass(t)
+#if MUTANT == 12
+  :: units[0] != LEAVE && units[1] != LEAVE && units[2] != LEAVE ->
+#else
+  :: IS_UNIT(units[0]) || IS_UNIT(units[1]) || IS_UNIT(units[2]) ->
+#endif
+    if
+    :: teams[t].winner[SLOT(t)] == UNKNOWN ->
+      if
+      :: units[0] == 1 || units[1] == 1 || units[2] == 1 -> found = 1
+      :: units[0] == 2 || units[1] == 2 || units[2] == 2 -> found = 2
+      fi
+    :: else -> found = teams[t].winner[SLOT(t)]
+    fi;
+#if MUTANT != 13
+    teams[t].winner[SLOT(t)] = found;
+#endif
+    source = (units[0] == found -> 0 : (units[1] == found -> 1 : 2));
+    pass(t)
+  :: else /* LEAVE and YIELD: nothing to issue here */
+  fi
+}
+
+inline forget_claims()
+{
+  d_step {
+    for (k : 0 .. RANKS - 1) {
+      units[k] = 0;
+      texts[k] = 0
+    }
+    k = 0;
+    ok = false
+  }
+}
+
+/* ---- polling ---- */
+
+#define HAS_ENDED(t, r)                                                                            \
+  (IS_MEMBER(t, r) && LOG(t, r).state == DONE && LOG(t, r).claim != own[t].head + 1)
+#define HAS_BROKEN(t, r) (IS_MEMBER(t, r) && LOG(t, r).state == BROKEN)
+
+/* team_poll, up to one verdict. */
+inline poll(t)
+{
+  verdict = PARKED;
+  /* R6: team_look_for_failures. A state changes once: reading one after the other finds what
+   * reading all at the last of them does. */
+#if (defined(KILL) || defined(ABORT)) && MUTANT != 6
+  if
+  :: HAS_BROKEN(t, 0) || HAS_BROKEN(t, 1) || HAS_BROKEN(t, 2) -> verdict = FAILED
+  :: else
+  fi;
+#endif
+  if
+  :: verdict == PARKED ->
+    if
+    :: own[t].claimed -> show_claim(t)
+    :: else
+    fi;
+    /* somebody_passed: which of several is found depends on when each head is read. */
+    atomic {
+      if
+      :: !HAS_ROOM(t) || (own[t].claimed && !own[t].texted) -> way = 1
+      :: HAS_ROOM(t) && !(own[t].claimed && !own[t].texted) ->
+        if
+        :: HAS_PASSED(t, 0) -> who = 0
+        :: HAS_PASSED(t, 1) -> who = 1
+        :: HAS_PASSED(t, 2) -> who = 2
+        :: else -> who = NOBODY
+        fi;
+        if
+        :: who != NOBODY -> follow(t)
+        :: else
+        fi
+      fi
+    }
+    if
+    :: way == 2 ->
+      who = 0;
+      find_text(t)
+    :: way == 0 && who == NOBODY && (own[t].claimed || own[t].yielded) ->
+      who = 0;
+#ifdef COARSE
+      d_step { gather_claims(t) }
+#else
+      gather_claims(t);
+#endif
+      if
+      :: ok -> atomic { settle(t) }
+      :: else ->
+        /* R17: somebody_ended. Who has ended changes nothing more. */
+        if
+        :: own[t].claimed && (HAS_ENDED(t, 0) || HAS_ENDED(t, 1) || HAS_ENDED(t, 2)) &&
+             !(HAS_PASSED(t, 0) || HAS_PASSED(t, 1) || HAS_PASSED(t, 2)) -> verdict = LEFT_ALONE
+        :: else
+        fi
+      fi;
+      forget_claims()
+    :: else ->
+      who = 0;
+      way = 0
+    fi;
+    if
+    :: verdict == REAL || verdict == SHADOW || verdict == LEFT -> ring_if_awaited(t)
+    :: else
+    fi;
+    if
+    :: verdict == SHADOW && own[t].claimed -> show_claim(t)
+    :: else
+    fi
+  :: else
+  fi
+}
+
+/* R22: with several teams a rank commits only what its program, over all of them, is expected to do
+ * next: else two ranks could each commit in another team, and their devices wait for each other. Of
+ * what the course can say, this is one case: loops are in team 0. */
+#if MUTANT == 26
+#define IS_ON_COURSE(t) true
+#else
+#define IS_ON_COURSE(t) (t == 0)
+#endif
+
+/* R2: team_commit. What all expect here is published without asking, by a rank that has no claim
+ * open. Leaves in `ok` whether it was. */
+inline commit(t, u)
+{
+  atomic {
+    if
+    :: teams[t].expects[SLOT(t)] == UNKNOWN && IS_ON_COURSE(t) ->
+      if
+      :: teams[t].expects[SLOT(t)] = NOTHING
+      :: teams[t].expects[SLOT(t)] = 1
+      :: UNITS > 1 -> teams[t].expects[SLOT(t)] = 2
+      fi
+    :: else
+    fi;
+    if
+    :: (teams[t].expects[SLOT(t)] == u || MUTANT == 2) && HAS_ROOM(t) && !own[t].yielded ->
+#if MUTANT == 14
+      ok = teams[t].waiting;
+      teams[t].waiting = false;
+      way = 2
+    :: else
+    fi
+  }
+  atomic {
+    if
+    :: way == 2 ->
+#endif
+      publish(t, u, true, true, 0);
+      way = 1
+    :: else
+    fi
+  }
+  if
+  :: way == 1 ->
+    ring_if_awaited(t);
+    way = 0;
+    ok = true
+  :: else -> ok = false
+  fi
+}
+
+/* R15: team_end. The state first, then the bell, whoever waits. */
+inline end_with(t, how)
+{
+  d_step {
+    LOG(t, me).state = how
+  }
+#if defined(BELL) && MUTANT != 15
+  ring()
+#endif
+}
