@@ -1,6 +1,7 @@
 /* Held-back calls and their agreement (group.h). */
 #include "interpose/group.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,11 +28,26 @@ struct group {
 static _Thread_local struct group group;
 _Thread_local struct group_calls group_calls;
 
+/* What a thread has kept goes with it. */
+static void free_kept(void *unused);
+static pthread_key_t thread_end;
+static pthread_once_t thread_end_made = PTHREAD_ONCE_INIT;
+
+static void make_thread_end(void) {
+  pthread_key_create(&thread_end, free_kept);
+}
+
+static void keep_until_thread_ends(void) {
+  pthread_once(&thread_end_made, make_thread_end);
+  pthread_setspecific(thread_end, &group);
+}
+
 static void *grown(void *array, size_t count, size_t *room, size_t size) {
   if (count < *room)
     return array;
   size_t more = *room == 0 ? 16 : 2 * *room;
   void *new = realloc(array, more * size);
+  keep_until_thread_ends();
   if (new != NULL)
     *room = more;
   return new;
@@ -115,6 +131,16 @@ static void agreement_free(struct agreement *agreement) {
   free(agreement->members);
   free(agreement->wish_of);
   free(agreement->fates);
+}
+
+static void free_kept(void *unused) {
+  (void)unused;
+  free(group_calls.calls);
+  free(group.expected);
+  agreement_free(&kept);
+  group_calls = (struct group_calls){0};
+  group = (struct group){0};
+  kept = (struct agreement){0};
 }
 
 static bool agreement_take(struct agreement *agreement, size_t ncalls) {
