@@ -403,6 +403,13 @@ static bool find_text(const struct team *team, uint32_t *rank, uint32_t flags, u
   return (flags & ENTRY_REAL) != 0;
 }
 
+/* A rank that gives up takes its claim away, and with it what others may just be following: its
+ * failure, or the one that it has heard of, is there or will be. */
+static bool has_given_up(const struct team *team, uint32_t rank) {
+  const struct plane_log *log = team->plane->logs[rank];
+  return atomic_load(&log->claim) == 0 && atomic_load(&log->head) <= team->head;
+}
+
 /* No rank runs so far ahead that its ring has turned past our index: who believed that it does
  * would follow for ever what is in the ring. And units are refused for ranks that there are. */
 static bool is_possible(const struct team *team, const struct plane_log *log, uint32_t flags) {
@@ -441,6 +448,8 @@ static enum team_verdict follow(struct team *team, uint32_t rank, const struct p
     hash = read == READ_UNIT ? unit_hash(*unit) : 0;
   } else if (find_text(team, &rank, flags, &position)) {
     read = team_read_text(team, team->plane->logs[rank], position, &hash, unit);
+  } else if (has_given_up(team, rank)) {
+    return TEAM_PARKED;
   } else {
     read = READ_CORRUPT;
   }

@@ -510,3 +510,25 @@ Test(team, a_rank_that_wants_something_here_is_not_leaving) {
   team_say_leaving(teams[2], true);
   cr_assert_not(team_all_leaving(teams[0]));
 }
+
+/* A rank waits for too long, in the moment in which rank 2 follows what rank 1 has from it. */
+static bool rank_0_gives_up(void *context) {
+  (void)context;
+  team_give_up(teams[0]);
+  return false;
+}
+
+Test(team, a_claim_given_up_while_it_is_followed_is_not_taken_for_corruption) {
+  units();
+  struct unit got;
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    team_claim(teams[rank], unit(rank == 0 ? &B : rank == 1 ? &A : &C), 0);
+  cr_assert_eq(team_poll(teams[1], &got), TEAM_SHADOW, "B is larger: it goes first");
+  teams[2]->is_held = rank_0_gives_up;
+  cr_assert_eq(team_poll(teams[2], &got), TEAM_PARKED);
+  teams[2]->is_held = NULL;
+  team_end(teams[0], RANK_FAILED);
+  cr_assert_eq(team_poll(teams[2], &got), TEAM_FAILED);
+  cr_assert_eq(teams[2]->failure, FAILURE_RANK);
+  cr_assert_eq(teams[2]->failure_rank, 0);
+}
