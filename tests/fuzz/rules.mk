@@ -46,7 +46,7 @@ $(FUZZ_PROGRAMS): | fuzz-deps
 # -close_fd_mask=2: what the code under test logs is not shown, libFuzzer's own output is.
 $(FUZZ_TARGETS:%=fuzz-%): fuzz-%: $(FUZZ_BUILD)/%
 	@mkdir -p $(FUZZ_BUILD)/corpus/$*
-	$(FUZZ_BUILD)/$* -max_total_time=$(FUZZ_SECONDS) -timeout=20 -close_fd_mask=2 -print_final_stats=1 \
+	$(FUZZ_BUILD)/$* -max_total_time=$(FUZZ_SECONDS) -timeout=60 -close_fd_mask=2 -print_final_stats=1 \
 	  -artifact_prefix=$(FUZZ_BUILD)/$*- $(if $(wildcard tests/fuzz/$*.dict),-dict=tests/fuzz/$*.dict) \
 	  $(FUZZ_BUILD)/corpus/$* tests/fuzz/corpus/$*
 

@@ -17,7 +17,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/segment_file.h"
 
-enum { UNITS = 8, STEPS_MAX = 256, ROUNDS_MAX = 1024, POLLS_MAX = 64, MEMBERS = 4096 };
+enum { UNITS = 8, STEPS_MAX = 256, ROUNDS_MAX = 1024, POLLS_MAX = 16, MEMBERS = 4096 };
 
 /* ---- units ---- */
 

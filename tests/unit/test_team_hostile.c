@@ -2,6 +2,7 @@
  * another version. Rank 0 is under test; the tests write rank 1's log. The fuzz target `segment`
  * does the same at random. */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "core/plane_memory.h"
 #include "core/team.h"
@@ -31,6 +32,8 @@ static void all_issue(const struct member *of) {
 /* Both ranks run a loop of A until A is expected. */
 static void start(void) {
   memory = plane_memory_create(RANKS);
+  for (uint32_t rank = 0; rank < RANKS; rank++) /* as new memory of a segment is */
+    memset((void *)plane_memory_rank(memory, 0)->logs[rank], 0, sizeof(struct plane_log));
   team = team_create(plane_memory_rank(memory, 0));
   honest = team_create(plane_memory_rank(memory, 1));
   hostile = plane_memory_rank(memory, 0)->logs[1];

@@ -159,10 +159,11 @@ static ncclResult_t segment_find(struct segment *segment) {
       ncclResult_t result = segment_map(segment);
       if (result != ncclSuccess)
         return result;
-      if (atomic_load(&segment->shared->ready) && segment->size == wanted &&
-          segment->shared->nranks == segment->nranks)
+      bool ready = atomic_load(&segment->shared->ready);
+      if (ready && segment->size == wanted && segment->shared->nranks == segment->nranks)
         return ncclSuccess;
-      if (atomic_load(&segment->shared->ready)) {
+      /* Unless its size was asked for before it had been set. */
+      if (ready && fstat(segment->file, &status) == 0 && status.st_size == (off_t)segment->size) {
         report_error("rank %d was created with %d ranks, the ranks before it with %d",
                      segment->rank, segment->nranks, (int)segment->shared->nranks);
         return ncclInvalidUsage;
