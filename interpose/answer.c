@@ -233,9 +233,7 @@ static bool is_wished(const struct stay *stay, const struct endpoint *end) {
  * thread that made it. */
 static bool is_own(const struct endpoint *end) {
   const void *user = atomic_load(&end->user);
-  const struct communicator *comm = end->comms; /* NULL: it is being ended by another thread */
-  return user == NULL ? comm != NULL && comm->creator == endpoint_this_thread()
-                      : user == endpoint_this_thread();
+  return (user == NULL ? end->creator : user) == endpoint_this_thread();
 }
 
 /* Not what another thread uses. A team of which a unit has been published in this call but not

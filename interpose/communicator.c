@@ -20,7 +20,7 @@
 /* Guards the lists, and all writes to the table. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct communicator *first, **last = &first;
-static struct endpoint *endpoints;
+static _Atomic(struct endpoint *) endpoints;
 static struct communicator *gone; /* by next_in_team */
 static uint64_t process_identity;
 static _Atomic uint64_t drivers;

@@ -249,6 +249,7 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
     return NULL;
   end->segment = comm->segment;
   end->tag = comm->tag;
+  end->creator = comm->creator;
   end->device = comm->device;
   end->state = RANK_PRESENT;
   pthread_mutex_init(&end->turn, NULL);
@@ -275,7 +276,7 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
 }
 
 static bool enter_team(struct communicator *comm, const struct roster *roster,
-                       struct communicator *first, struct endpoint **endpoints) {
+                       struct communicator *first, _Atomic(struct endpoint *) *endpoints) {
   comm->team_rank_of = calloc(roster->nranks, sizeof(uint32_t));
   if (comm->team_rank_of == NULL)
     return false;
@@ -333,7 +334,7 @@ static void say_who_is_missing(const struct communicator *comm, const struct ros
 }
 
 static bool try_to_join(struct communicator *comm, struct communicator *first,
-                        struct endpoint **endpoints) {
+                        _Atomic(struct endpoint *) *endpoints) {
   if (real.CommCount(comm->handle, &comm->nranks) != ncclSuccess ||
       real.CommUserRank(comm->handle, &comm->rank) != ncclSuccess || comm->nranks < 2)
     return false;
@@ -355,7 +356,7 @@ static bool try_to_join(struct communicator *comm, struct communicator *first,
 }
 
 void endpoint_activate(struct communicator *comm, struct communicator *first,
-                       struct endpoint **endpoints) {
+                       _Atomic(struct endpoint *) *endpoints) {
   bool joined = try_to_join(comm, first, endpoints);
   if (comm->segment != NULL)
     segment_unlink(comm->segment);
@@ -368,7 +369,8 @@ void endpoint_activate(struct communicator *comm, struct communicator *first,
   comm->segment = NULL;
 }
 
-void endpoint_drop(struct communicator *comm, struct endpoint **endpoints, enum rank_state how) {
+void endpoint_drop(struct communicator *comm, _Atomic(struct endpoint *) *endpoints,
+                   enum rank_state how) {
   struct endpoint *end = comm->end;
   free(comm->team_rank_of);
   comm->team_rank_of = NULL;
@@ -384,7 +386,7 @@ void endpoint_drop(struct communicator *comm, struct endpoint **endpoints, enum 
   *link = comm->next_in_team;
   if (end->comms != NULL)
     return;
-  struct endpoint **at = endpoints;
+  _Atomic(struct endpoint *) *at = endpoints;
   while (*at != end)
     at = &(*at)->next;
   *at = end->next;

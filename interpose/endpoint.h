@@ -35,12 +35,13 @@ struct endpoint {
    * nothing is traced, and nothing has failed. NULL: nobody. Changed with `turn`. */
   _Atomic(struct seat *) plain;
   struct seat seats[ENDPOINT_SEATS];
-  struct segment *segment;    /* holds the team's logs */
-  uint64_t identity;          /* see core/plane_shm.h: of this device of this process */
-  uint64_t *identities;       /* of the team's ranks */
-  struct overlap *overlap;    /* of this rank's teams; shared by its endpoints */
-  struct overlap_team *place; /* in there; NULL once the endpoint no longer takes part */
-  uint32_t tag;               /* of the communicator that made the team: its name in messages */
+  struct segment *segment; /* holds the team's logs */
+  uint64_t identity;       /* see core/plane_shm.h: of this device of this process */
+  uint64_t *identities;    /* of the team's ranks */
+  /* Both may be asked for by a thread that is parked, while another one ends the endpoint. */
+  _Atomic(struct overlap *) overlap;    /* of this rank's teams; shared by its endpoints */
+  _Atomic(struct overlap_team *) place; /* in there; NULL once the endpoint no longer takes part */
+  uint32_t tag; /* of the communicator that made the team: its name in messages */
   int device;
   struct communicator *comms; /* by `next_in_team` */
   struct shadow *shadow;      /* NULL before the first one */
@@ -53,6 +54,7 @@ struct endpoint {
   bool skew_warned;
   /* The thread whose program uses the endpoint: who last issued something. NULL: nobody yet. */
   _Atomic(const void *) user;
+  const void *creator;          /* the thread that made it */
   _Atomic(const void *) poster; /* the thread that last sent or received something. NULL: none */
   _Atomic uint64_t posting_at;  /* how many units had been issued then */
   _Atomic uint32_t posts_in_a_row;
@@ -60,8 +62,8 @@ struct endpoint {
   _Atomic int inside;   /* threads that hold it or wait for it */
   _Atomic(const void *) holder; /* the thread that holds it, or NULL */
   _Atomic int broken; /* an ncclResult_t: another thread has broken this off, return that; 0: no */
-  struct endpoint *next; /* of this process */
-  struct endpoint *gone; /* of those that have ended */
+  _Atomic(struct endpoint *) next; /* of this process */
+  struct endpoint *gone;           /* of those that have ended */
 };
 
 /* A thread is about to agree on, and issue, something of the endpoint: until endpoint_exit nobody
@@ -105,10 +107,11 @@ struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t 
  * all communicators of the process in order of creation. A communicator whose creation is still in
  * progress is waited for: all ranks are creating it. */
 void endpoint_activate(struct communicator *comm, struct communicator *first,
-                       struct endpoint **endpoints);
+                       _Atomic(struct endpoint *) *endpoints);
 
 /* Takes the communicator out of its team; with the last one, this rank's end of the team goes as
  * `how`. Also lets go of what a communicator that never joined has. */
-void endpoint_drop(struct communicator *comm, struct endpoint **endpoints, enum rank_state how);
+void endpoint_drop(struct communicator *comm, _Atomic(struct endpoint *) *endpoints,
+                   enum rank_state how);
 
 #endif
