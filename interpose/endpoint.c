@@ -216,7 +216,9 @@ static bool enter_overlap(struct endpoint *end, struct endpoint *others) {
     if (other->identity == end->identity)
       end->overlap = other->overlap;
   bool alone = end->overlap == NULL;
-  if (alone && (end->overlap = overlap_create(end->identity)) == NULL)
+  if (alone)
+    end->overlap = overlap_create(end->identity);
+  if (end->overlap == NULL)
     return false;
   end->place = overlap_add(end->overlap, end->team, end->identities);
   if (end->place == NULL && alone)
