@@ -112,12 +112,24 @@ typedef own_t {
  * at any time, less the looks that find nothing. */
 #define CLAIMS_HERE(t, r) (!IS_MEMBER(t, r) || LOG(t, r).claim == own[t].head + 1)
 #define CAN_MOVE(t)                                                                                \
+  ((MISSES_TEXT(t) && TEXT_FITS(t)) ||                                                             \
+   (HAS_ROOM(t) && !MISSES_TEXT(t) && IS_DECIDED(t)))
+#define IS_DECIDED(t)                                                                              \
   (HAS_PASSED(t, 0) || HAS_PASSED(t, 1) || HAS_PASSED(t, 2) ||                                     \
    (CLAIMS_HERE(t, 0) && CLAIMS_HERE(t, 1) && CLAIMS_HERE(t, 2)))
 #define SET_ALL(flags, value)                                                                      \
   flags[0] = value;                                                                                \
   flags[1] = value;                                                                                \
   flags[2] = value
+
+/* team_write_text: text_needed, for a text ring of one unit, and at most two units of run-ahead. */
+#define IS_WRITTEN_OUT(entry) (entry.real && !entry.expected && entry.unit != LEAVE)
+#define BACK(t, n) LOG(t, me).entries[(own[t].head + RING - (n)) % RING]
+#define MISSES_TEXT(t) (own[t].claimed && !own[t].texted)
+#define TEXT_FITS(t)                                                                               \
+  (TEXT >= STEPS || MUTANT == 8 || SLOWEST(t) == own[t].head ||                                    \
+   (!IS_WRITTEN_OUT(BACK(t, 1)) &&                                                                 \
+    (SLOWEST(t) + 1 == own[t].head || !IS_WRITTEN_OUT(BACK(t, 2)))))
 
 #define SCRATCH                                                                                    \
   byte verdict;                                                                                    \
@@ -223,22 +235,11 @@ inline publish(t, u, is_real, is_expected, reference)
 
 /* ---- claiming ---- */
 
-#define IS_WRITTEN_OUT(entry) (entry.real && !entry.expected && entry.unit != LEAVE)
-
 /* R8: a text is not written over while a rank stands where it may need it. */
 inline write_text(t)
 {
 #if TEXT < STEPS
-  d_step {
-    low = SLOWEST(t); /* text_needed */
-    do
-    :: low < own[t].head && !IS_WRITTEN_OUT(LOG(t, me).entries[low % RING]) -> low++
-    :: else -> break
-    od;
-    low = (low < own[t].head -> LOG(t, me).entries[low % RING].from : own[t].text_end);
-    ok = (own[t].text_end + 1 - low <= TEXT || MUTANT == 8);
-    low = 0
-  }
+  ok = TEXT_FITS(t);
   if
   :: ok ->
     LOG(t, me).text[own[t].text_end % TEXT] = UNKNOWN; /* half written */

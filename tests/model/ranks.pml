@@ -201,12 +201,12 @@ proctype rank(byte me)
 #define ANSWERS(t) (IS_MINE(t) && (own[t].claimed || own[t].yielded || answers[t] || for_good))
 #elif TEAMS == 2
 #define ANSWERS(t)                                                                                 \
-  (IS_MINE(t) && (own[t].claimed || own[t].yielded || answers[t] || for_good || MOVED_ON(t, 0) ||   \
-                  MOVED_ON(t, 1)))
+  (IS_MINE(t) && (own[t].claimed || own[t].yielded || answers[t] || for_good ||                    \
+                  MOVED_ON(t, 0) || MOVED_ON(t, 1)))
 #else
 #define ANSWERS(t)                                                                                 \
-  (IS_MINE(t) && (own[t].claimed || own[t].yielded || answers[t] || for_good || MOVED_ON(t, 0) ||   \
-                  MOVED_ON(t, 1) || MOVED_ON(t, 2)))
+  (IS_MINE(t) && (own[t].claimed || own[t].yielded || answers[t] || for_good ||                    \
+                  MOVED_ON(t, 0) || MOVED_ON(t, 1) || MOVED_ON(t, 2)))
 #endif
 
 #define IS_BROKEN(t) (own[t].claimed && (HAS_BROKEN(t, 0) || HAS_BROKEN(t, 1) || HAS_BROKEN(t, 2)))
@@ -216,7 +216,7 @@ proctype rank(byte me)
 
 /* R18: where nobody can move, whoever has passed my index is answered. */
 #define MAY_ANSWER(t)                                                                              \
-  (IS_MINE(t) && !ANSWERS(t) && MUTANT != 18 && MUTANT != 25 &&                                                  \
+  (IS_MINE(t) && !ANSWERS(t) && MUTANT != 18 && MUTANT != 25 &&                                    \
    (HAS_PASSED(t, 0) || HAS_PASSED(t, 1) || HAS_PASSED(t, 2)))
 
 /* R19. Exactly when nobody can move, or with YIELD_EARLY at any time. */
@@ -277,40 +277,39 @@ inline say_leaving(value)
   }
 }
 
-/* What teams do to each other does not depend on how accesses within one look, or within one claim,
- * are interleaved: the configurations of one team check those. Here a look at all teams of a rank is
- * one transition, and so is a call up to where the rank waits. */
+/* How accesses within one look, or one claim, are interleaved is checked with one team. Here a look
+ * at all teams of a rank is one transition, and so is a call up to where the rank waits. */
 
-/* Until no claim is open. Leaves FAILED in `failure` if one could not settle. */
+/* Until no claim is open, or one can no longer settle: failure. */
 inline stay()
 {
   do
   :: IS_WAITING && !failure ->
     atomic {
-    t = 0;
-    do
-    :: t < TEAMS ->
-      if
-      :: ANSWERS(t) ->
-        poll(t);
+      t = 0;
+      do
+      :: t < TEAMS ->
         if
-        :: verdict == LEFT || (verdict == LEFT_ALONE && own[t].unit == LEAVE) ->
-          close_claim(t);
-          go_away(t)
-        :: (verdict == FAILED || verdict == LEFT_ALONE) && own[t].claimed && own[t].unit != LEAVE ||
-           verdict == FAILED && own[t].claimed ->
-          assert(failed != NOBODY);
-          failure = true
+        :: ANSWERS(t) ->
+          poll(t);
+          if
+          :: verdict == LEFT || (verdict == LEFT_ALONE && own[t].unit == LEAVE) ->
+            close_claim(t);
+            go_away(t)
+          :: own[t].claimed &&
+             (verdict == FAILED || (verdict == LEFT_ALONE && own[t].unit != LEAVE)) ->
+            assert(failed != NOBODY);
+            failure = true
+          :: else
+          fi;
+          moved = moved || verdict != PARKED;
+          verdict = PARKED
         :: else
         fi;
-        moved = moved || verdict != PARKED;
-        verdict = PARKED
-      :: else
-      fi;
-      t++
-    :: else -> break
-    od;
-    t = 0
+        t++
+      :: else -> break
+      od;
+      t = 0
     }
     if
     :: !IS_WAITING || failure || moved -> moved = false
@@ -419,31 +418,31 @@ proctype rank(byte me)
     :: failure -> break
     :: !failure ->
       atomic {
-      if
-      :: IS_MINE(0) -> t = 0
-      :: IS_MINE(1) -> t = 1
+        if
+        :: IS_MINE(0) -> t = 0
+        :: IS_MINE(1) -> t = 1
 #if TEAMS > 2
-      :: IS_MINE(2) -> t = 2
+        :: IS_MINE(2) -> t = 2
 #endif
-      :: !for_good -> for_good = true
-      :: !IS_MINE(0) && !IS_MINE(1) && (TEAMS < 3 || !IS_MINE(TEAMS - 1)) -> break
-      fi;
-      say_leaving(true);
-      if
-      :: for_good ->
-        t = 0;
-        do
-        :: t < TEAMS ->
-          if
-          :: IS_MINE(t) -> make_claim(t, LEAVE)
-          :: else
-          fi;
-          t++
-        :: else -> break
-        od
-      :: else -> make_claim(t, LEAVE)
-      fi;
-      t = 0
+        :: !for_good -> for_good = true
+        :: !IS_MINE(0) && !IS_MINE(1) && (TEAMS < 3 || !IS_MINE(TEAMS - 1)) -> break
+        fi;
+        say_leaving(true);
+        if
+        :: for_good ->
+          t = 0;
+          do
+          :: t < TEAMS ->
+            if
+            :: IS_MINE(t) -> make_claim(t, LEAVE)
+            :: else
+            fi;
+            t++
+          :: else -> break
+          od
+        :: else -> make_claim(t, LEAVE)
+        fi;
+        t = 0
       }
       stay();
       say_leaving(false)

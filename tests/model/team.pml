@@ -13,8 +13,9 @@ inline read_text(t, rank, position, u)
 
 #define OTHERS_ENTRY(t) LOG(t, who).entries[SLOT(t)]
 
-/* R7: follow. What a rank that has passed my index has there is G. Its entry and its text stay while
- * I stand here, as the assertions check at any moment: reading and publishing are one transition. */
+/* R7: follow. What a rank that has passed my index has there is G. Its entry and its text stay
+ * while I stand here, as the assertions check at any moment: reading and publishing are one
+ * transition. */
 inline follow(t)
 {
   assert(OTHERS_ENTRY(t).at == own[t].head + 1);
@@ -60,14 +61,14 @@ inline find_text(t)
     if
     :: way == 3 -> skip
     :: else ->
-    if
-    :: !ok ->
-      assert(LOG(t, source).entries[SLOT(t)].real);
-      low = LOG(t, source).entries[SLOT(t)].from
-    :: else
-    fi;
-    read_text(t, source, low, found);
-    pass(t)
+      if
+      :: !ok ->
+        assert(LOG(t, source).entries[SLOT(t)].real);
+        low = LOG(t, source).entries[SLOT(t)].from
+      :: else
+      fi;
+      read_text(t, source, low, found);
+      pass(t)
     fi;
     ok = false;
     low = 0;
