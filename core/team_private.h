@@ -1,5 +1,6 @@
-/* What the files of the agreed sequence (team.h) share: team.c decides, team_text.c knows the text
- * ring, team_others.c the other ranks, team_past.c what they did. Not for anybody else. */
+/* What the files of the agreed sequence (team.h) share: team.c looks, team_commit.c expects and
+ * publishes, team_claim.c wishes, team_follow.c and team_settle.c pass an index; team_text.c knows
+ * the text ring, team_others.c the other ranks, team_past.c what they did. Not for anybody else. */
 #ifndef NCCL_JOIN_CORE_TEAM_PRIVATE_H
 #define NCCL_JOIN_CORE_TEAM_PRIVATE_H
 
@@ -16,6 +17,39 @@ bool team_look_for_failures(struct team *team);
 
 /* Whether sends and receives are this thread's, to issue and to answer. */
 bool team_is_answering(const struct team *team);
+
+/* Whether the entry ring has room for one more entry. Moves the limit on. */
+bool team_has_room(struct team *team);
+
+/* Passes an index. flags: ENTRY_; text: where the unit is written, or, of a shadow, the rank whose
+ * unit it is. */
+void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                  uint32_t text);
+
+/* Shows the claim at the present index, unless this rank has yielded there. */
+void team_show_claim(struct team *team);
+
+/* Says that this rank answers what is posted, if it does. Whether it has said anything new. */
+bool team_say_answering(struct team *team);
+
+/* Passes the present index as the unit (or LEAVE) that G has there: the unit of rank `source`, with
+ * the flags of the rank that knew. */
+enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                            uint32_t source);
+
+/* Some rank that has passed our index, and its entry there; false if none has. */
+bool team_somebody_passed(const struct team *team, uint32_t *rank,
+                          const struct plane_entry **entry);
+
+/* Takes G[head] over from a rank that has passed it. */
+enum team_verdict team_follow(struct team *team, uint32_t rank, const struct plane_entry *entry,
+                              struct unit *unit);
+
+/* All claims at our index; false while one is missing or is just being changed. */
+bool team_gather_claims(struct team *team);
+
+/* Passes our index by the claims gathered. */
+enum team_verdict team_settle(struct team *team, struct unit *unit);
 
 /* The lowest index that any rank stands at. */
 uint64_t team_slowest(const struct team *team);

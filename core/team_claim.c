@@ -1,0 +1,101 @@
+/* What a rank wishes at its index, as the others see it (team.h): claims, yields, and that it
+ * answers what is posted. */
+#include <assert.h>
+
+#include "core/team_private.h"
+
+/* ncclDataType_t in NCCL's order (nccl.h): int8, uint8, int32, uint32, int64, uint64, half, float,
+ * double, bfloat16, and two of 8 bits. */
+static uint64_t unit_bytes(struct unit unit) {
+  static const uint8_t size[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < unit.nmembers; i++) {
+    uint8_t datatype = unit.members[i].datatype;
+    bytes += unit.members[i].count * (datatype < sizeof(size) ? size[datatype] : 1);
+  }
+  return bytes;
+}
+
+bool team_say_answering(struct team *team) {
+  if (!peers_are_tracked(team->plane) || LOAD(team->own->answering) == team->head + 1 ||
+      !team_is_answering(team))
+    return false;
+  atomic_store(&team->own->answering, team->head + 1);
+  return true;
+}
+
+/* Writes the fields of a claim. Releases: whoever sees a new field sees that the old claim is gone,
+ * and that our head had passed it before. */
+static void write_claim(struct team *team, uint64_t hash, uint64_t bytes, uint32_t text,
+                        uint32_t flags) {
+  struct plane_log *own = team->own;
+  atomic_store_explicit(&own->claim, 0, memory_order_release);
+  atomic_store_explicit(&own->claim_hash, hash, memory_order_release);
+  atomic_store_explicit(&own->claim_bytes, bytes, memory_order_release);
+  atomic_store_explicit(&own->claim_text, text, memory_order_release);
+  atomic_store_explicit(&own->claim_flags, flags, memory_order_release);
+  atomic_store_explicit(&own->claim_reals, team->reals, memory_order_release);
+}
+
+/* A reader that looked before sees another index afterwards, and looks again. */
+void team_show_claim(struct team *team) {
+  if (!team->claim_text_written) {
+    if (team->claim.nmembers != 0 && !team_write_text(team))
+      return;
+    team->claim_text_written = true;
+  }
+  if (team_is_yielding(team))
+    return;
+  if (!team->claim_written) {
+    write_claim(team, team->claim_hash, unit_bytes(team->claim), team->claim_text,
+                team->claim_flags);
+    team->claim_written = true;
+  }
+  /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
+  if (LOAD(team->own->claim) == team->head + 1)
+    return;
+  /* First: of who is known to be parked it is known whether it answers. */
+  (void)team_say_answering(team);
+  atomic_exchange(&team->own->claim, team->head + 1);
+  /* Others wait until all have come to their index. */
+  if (peers_are_tracked(team->plane))
+    team_published(team);
+}
+
+void team_yield(struct team *team) {
+  assert(!team->claimed && !team_is_yielding(team));
+  team_catch_up(team);
+  write_claim(team, 0, 0, 0, CLAIM_YIELD);
+  team->yielded = team->head + 1;
+  team_expect_nothing(team);
+  (void)team_say_answering(team);
+  atomic_exchange(&team->own->claim, team->head + 1);
+  team_published(team);
+}
+
+void team_claim(struct team *team, struct unit unit, uint32_t flags) {
+  assert(!team->claimed);
+  team_catch_up(team);
+  team->foresight = 0;
+  team->claim = unit;
+  if (unit.nmembers != 0 && unit.nmembers <= UNIT_MEMBERS_MAX) {
+    memcpy(team->members_claimed, unit.members, unit.nmembers * sizeof(*unit.members));
+    team->claim.members = team->members_claimed;
+  }
+  team->claim_hash = unit.nmembers == 0 ? 0 : unit_hash(unit);
+  team->claim_flags = flags;
+  team->claim_text = 0;
+  team->claimed = true;
+  team->claim_written = team->claim_text_written = false;
+  team_show_claim(team);
+}
+
+void team_claim_leave(struct team *team) {
+  team_claim(team, (struct unit){NULL, 0}, 0);
+}
+
+void team_give_up(struct team *team) {
+  team->claimed = false;
+  atomic_store(&team->own->claim, 0);
+  team_stop_answering(team);
+}

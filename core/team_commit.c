@@ -1,0 +1,203 @@
+/* What a team expects next, and may be committed (team.h), and how an index is passed: the entry,
+ * then the head, then what is learnt of it. */
+#include <assert.h>
+
+#include "core/team_private.h"
+
+struct known_unit team_nothing = {.nmembers = UINT32_MAX};
+
+bool team_has_room(struct team *team) {
+  if (team->head < team->limit)
+    return true;
+  team->limit = team_slowest(team) + PLANE_RUN_AHEAD;
+  return team->head < team->limit;
+}
+
+/* What the team learns and shows of a unit too big to be written out: one member that stands for
+ * its hash. */
+static struct unit stand_in(struct unit unit, struct member *member) {
+  if (unit.nmembers <= UNIT_MEMBERS_MAX)
+    return unit;
+  *member = (struct member){.count = unit_hash(unit), .root = ROOT_NONE, .kind = 0xff};
+  return (struct unit){member, 1};
+}
+/* A unit that all claimed although some rank had been waiting for it is where ranks meet at the end
+ * of a loop. It must not be committed later just because epochs were of equal length for a while.
+ * Its place is known by the unit before it: a barrier and a loss may well have the same signature.
+ */
+static uint64_t meeting_bit(symbol_t before, symbol_t unit) {
+  uint64_t mixed = (((uint64_t)before << 32) | unit) * UINT64_C(0x9e3779b97f4a7c15);
+  return mixed >> 52; /* 4096 bits */
+}
+
+static bool is_meeting(const struct team *team, symbol_t before, symbol_t unit) {
+  uint64_t bit = meeting_bit(before, unit);
+  return (team->meetings[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+/* Says what may be committed now: nothing, or one unit. */
+static void foresee_one(struct team *team, struct known_unit *known) {
+  team->foreseen[0] = known;
+  team->foreseen[1] = &team_nothing;
+  team->expected = team->foreseen;
+  team->rounds = 0;
+}
+
+/* What may be committed after the unit that has just been learnt. */
+static void expect(struct team *team) {
+  symbol_t symbol = learner_expected(team->learner);
+  /* Counts as a use on every rank alike: one will commit the unit without interning it, another
+   * follow it and intern it. */
+  struct known_unit *known = unit_table_use(team->table, symbol);
+  bool may_commit = known != NULL && learner_is_firm(team->learner) &&
+                    !(known->marked && is_meeting(team, team->symbol_last, symbol));
+  team->symbol_expected = symbol;
+  foresee_one(team, may_commit ? known : &team_nothing);
+}
+
+void team_expect_nothing(struct team *team) {
+  team_catch_up(team);
+  foresee_one(team, &team_nothing);
+  team->foresight = 0;
+}
+
+/* What may be committed after the first unit expected, if all goes on as it does: further with each
+ * time that it did. In whole rounds of the loop body where there is room for one, see catch_up. */
+static void look_ahead(struct team *team) {
+  symbol_t symbols[TEAM_FORESEEN], before = team->symbol_expected;
+  uint32_t count = 1, length = learner_body_length(team->learner);
+  if (team->foreseen[0] == &team_nothing || team->rounds != 0)
+    return;
+  team->foresight = team->foresight == 0 ? 8 : 2 * team->foresight;
+  if (team->foresight > TEAM_FORESEEN)
+    team->foresight = TEAM_FORESEEN;
+  uint32_t room = team->foresight;
+  if (length <= room)
+    room -= room % length;
+  for (uint32_t n = learner_foresee(team->learner, symbols, room); count < n; count++) {
+    struct known_unit *known = unit_table_known(team->table, symbols[count]);
+    if (known == NULL || (known->marked && is_meeting(team, before, symbols[count])))
+      break;
+    team->foreseen[count] = known;
+    before = symbols[count];
+  }
+  team->foreseen[count] = &team_nothing;
+  /* The first unit comes after the last again: it must be one to be committed there too. */
+  bool closed = !(team->foreseen[0]->marked && is_meeting(team, before, symbols[0]));
+  team->rounds =
+      count % length == 0 && count == team->foresight - team->foresight % length && closed ? count
+                                                                                           : 0;
+  team->rounds_used = false;
+}
+
+/* As expect does for one. */
+static void use_foreseen(struct team *team, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    team->foreseen[i]->used = true;
+}
+
+void team_catch_up(struct team *team) {
+  uint32_t count = (uint32_t)(team->expected - team->foreseen);
+  if (count == 0)
+    return;
+  use_foreseen(team, count);
+  team->symbol_last = team->foreseen[count - 1]->symbol;
+  learner_steps_expected(team->learner, count);
+  expect(team);
+}
+
+/* The same where whole rounds have been committed: the next ones are the same units. Nothing has
+ * been interned in between, so they are still known, and what was used then still counts as used.
+ */
+static bool begin_rounds_again(struct team *team) {
+  uint32_t count = (uint32_t)(team->expected - team->foreseen);
+  if (count == 0 || count != team->rounds || team->foresight < TEAM_FORESEEN ||
+      learner_calm(team->learner) < 2 * (uint64_t)count)
+    return false;
+  if (!team->rounds_used)
+    use_foreseen(team, count);
+  team->rounds_used = true;
+  learner_steps_expected(team->learner, count);
+  team->symbol_last = team->foreseen[count - 1]->symbol;
+  team->expected = team->foreseen;
+  return true;
+}
+
+void team_look_further(struct team *team) {
+  if (!begin_rounds_again(team)) {
+    team_catch_up(team);
+    look_ahead(team);
+  }
+}
+
+bool team_commit_slowly(struct team *team, struct unit unit) {
+  team_look_further(team);
+  const struct known_unit *expected = *team->expected;
+  if (unit.nmembers != expected->nmembers ||
+      memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) != 0 ||
+      !team_has_room(team))
+    return false;
+  if (!team->run_real) {
+    team->run_real = true;
+    team->run_start = (uint32_t)team->head;
+    team->shadows = 0;
+  }
+  bool committed = team_commit_expected(team);
+  assert(committed);
+  if (team_is_awaited(team))
+    team_published(team);
+  return committed;
+}
+
+static void learn(struct team *team, struct unit unit, uint32_t flags) {
+  struct member member;
+  symbol_t symbol = unit_table_intern(team->table, stand_in(unit, &member));
+  if (flags & ENTRY_MEETING) {
+    uint64_t bit = meeting_bit(team->symbol_last, symbol);
+    team->meetings[bit / 64] |= UINT64_C(1) << bit % 64;
+    unit_table_mark(team->table, symbol);
+  }
+  if (symbol != SYMBOL_NONE)
+    learner_step(team->learner, symbol, unit_table_coarse(team->table, symbol));
+  else /* out of memory: from here on this rank would expect something else than the others */
+    team_fail(team, FAILURE_MEMORY, team->plane->rank, team->head);
+  team->symbol_last = symbol;
+  if (flags & ENTRY_DEVIATION) {
+    team->deviations[team->ndeviations++ % TEAM_DEVIATIONS] = team->head - 1;
+  }
+  expect(team);
+  /* Where all have met, the next phase may begin, and not with the same unit for all. */
+  if (flags & ENTRY_DEVIATION)
+    team_expect_nothing(team);
+}
+
+void team_published(struct team *team) {
+  uint64_t attention = atomic_load(&team->shared->attention);
+  if ((attention & PLANE_WAITING) != 0 &&
+      (atomic_fetch_and(&team->shared->attention, ~PLANE_WAITING) & PLANE_WAITING) != 0)
+    team->plane->ring(team->plane);
+}
+
+void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                  uint32_t text) {
+  struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
+  bool real = (flags & ENTRY_REAL) != 0;
+  if (real != team->run_real || team->head == 0) {
+    team->run_real = real;
+    team->run_start = (uint32_t)team->head;
+  }
+  team->shadows = real ? 0 : team->shadows + 1;
+  team->shadows_total += !real;
+  team->reals += real;
+  if (flags & ENTRY_LEAVE)
+    team->left_at[team->leaves++ % TEAM_LEAVES] = team->head;
+  STORE(entry->hash, hash);
+  STORE(entry->reals, team->reals);
+  STORE(entry->run_start, team->run_start);
+  STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
+  atomic_exchange(&team->own->head, ++team->head);
+  if (!(flags & ENTRY_LEAVE))
+    learn(team, unit, flags);
+  team_published(team);
+  assert(team_is_valid(team));
+}
