@@ -43,6 +43,13 @@ static uint32_t rank_of(const struct overlap_team *team, uint64_t identity) {
   return NOWHERE;
 }
 
+static bool has_others(const struct overlap_team *team, uint32_t than) {
+  for (uint32_t rank = 0; rank < team->team->plane->nranks; rank++)
+    if (overlap_rank_there(team, than, rank) == NOWHERE)
+      return true;
+  return false;
+}
+
 /* Where each team's ranks are in the other teams. */
 static bool map_ranks(struct overlap *overlap) {
   for (uint32_t i = 0; i < overlap->nteams; i++) {
@@ -57,6 +64,10 @@ static bool map_ranks(struct overlap *overlap) {
     free(team->rank_in);
     team->rank_in = rank_in;
   }
+  overlap->crosses = false;
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    for (uint32_t j = 0; j < i; j++)
+      overlap->crosses |= has_others(overlap->teams[i], j) && has_others(overlap->teams[j], i);
   return true;
 }
 
@@ -92,6 +103,7 @@ static struct overlap_team *add(struct overlap *overlap, struct team *team,
     take_out(overlap, overlap->nteams - 1);
     return NULL;
   }
+  atomic_store(&team->own->asks, overlap->asks);
   team->is_held = overlap_is_held;
   team->is_held_context = added;
   return added;
@@ -144,13 +156,28 @@ uint32_t overlap_claim_flags(const struct overlap *overlap, const struct team *t
   return flags;
 }
 
+static void note_real(const struct overlap *overlap, const struct team *team) {
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    if (overlap->teams[i]->team == team) {
+      overlap->teams[i]->awaited = true;
+      overlap->teams[i]->issued = team_index(team);
+    }
+}
+
 void overlap_issued(struct overlap *overlap, const struct team *team, struct unit unit) {
   if (overlap_is_single(overlap))
     return;
   const struct plane_entry *entry = &team->own->entries[team_index(team) % PLANE_RING];
   overlap_enter(overlap);
-  if (LOAD(entry->flags) & ENTRY_REAL)
+  uint32_t flags = LOAD(entry->flags);
+  if (flags & ENTRY_REAL) {
     overlap->reals = team->reals;
+    note_real(overlap, team);
+    if (overlap->parked && overlap->shadowed && flags & ENTRY_EXPECTED)
+      overlap_ask(overlap);
+  } else {
+    overlap->shadowed = true;
+  }
   course_step(overlap->course, unit, LOAD(entry->hash));
   overlap_leave(overlap);
 }
@@ -262,6 +289,28 @@ static void weigh_pass(const struct overlap_team *there, struct duty *duty) {
       .delay = there->answering ? 0 : delay_of(&ours, &theirs, there->team->plane->rank)};
 }
 
+/* Without a claim of ours, because of those who are behind: they are not, where nobody can move.
+ * What is wished or has been passed there is then to be shadowed. */
+static struct duty find_duty_waiting(const struct overlap_team *there) {
+  static const struct overlap_claim ours = {.on_course = true, .expected = true, .seen = true};
+  const struct team *team = there->team;
+  struct duty duty = {.delay = OVERLAP_NEVER};
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    struct overlap_claim theirs = {.on_course = true};
+    bool passed = atomic_load(&log->head) > team->head;
+    if (rank == team->plane->rank ||
+        (!passed && (!overlap_read_claim(log, team->head, &theirs) || theirs.leave)))
+      continue;
+    uint64_t delay = there->answering ? 0 : delay_of(&ours, &theirs, team->plane->rank);
+    if (passed)
+      return (struct duty){.follow = true, .delay = delay};
+    if (!duty.yield || delay < duty.delay)
+      duty = (struct duty){.yield = true, .rank = rank, .delay = delay};
+  }
+  return duty;
+}
+
 static struct duty find_duty(struct overlap_team *there) {
   const struct overlap *overlap = there->overlap;
   const struct team *team = there->team;
@@ -270,6 +319,8 @@ static struct duty find_duty(struct overlap_team *there) {
     return duty;
   if (team_is_yielding(team) || overlap_comes_first(there))
     return (struct duty){.follow = true};
+  if (overlap->waits)
+    return find_duty_waiting(there);
   bool passed = false;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     const struct plane_log *log = team->plane->logs[rank];
@@ -305,8 +356,10 @@ bool overlap_answers(struct overlap_team *there) {
   overlap_enter(there->overlap);
   struct duty duty = find_duty(there);
   bool due = (duty.follow || duty.yield) && duty.delay <= there->overlap->quiet;
-  if (due && duty.delay != 0)
+  if (due && duty.delay != 0) {
     there->answering = true;
+    overlap_ask(there->overlap);
+  }
   if (due && duty.yield && (duty.guess || duty.delay != 0))
     note_guess(there, duty.rank);
   overlap_leave(there->overlap);
@@ -348,10 +401,13 @@ static void publish_busy(struct overlap *overlap, uint64_t until) {
     atomic_store(&overlap->teams[i]->team->own->busy_until, until);
 }
 
-void overlap_park(struct overlap *overlap, uint64_t now_ms) {
+static void park(struct overlap *overlap, bool waits, uint64_t now_ms) {
   if (overlap_is_single(overlap))
     return;
   overlap_enter(overlap);
+  overlap->parked = true;
+  overlap->waits = waits;
+  overlap->shadowed = false;
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     overlap->teams[i]->answering = false;
     overlap->teams[i]->stay_from = overlap->teams[i]->team->head;
@@ -363,10 +419,19 @@ void overlap_park(struct overlap *overlap, uint64_t now_ms) {
   overlap_leave(overlap);
 }
 
+void overlap_park(struct overlap *overlap, uint64_t now_ms) {
+  park(overlap, false, now_ms);
+}
+
+void overlap_wait(struct overlap *overlap, uint64_t now_ms) {
+  park(overlap, true, now_ms);
+}
+
 void overlap_return(struct overlap *overlap) {
   if (overlap_is_single(overlap))
     return;
   overlap_enter(overlap);
+  overlap->parked = overlap->waits = false;
   publish_busy(overlap, 0);
   overlap_leave(overlap);
 }
@@ -380,18 +445,26 @@ void overlap_moved(struct overlap *overlap, uint64_t now_ms) {
   overlap_leave(overlap);
 }
 
+static bool is_waited_for(const struct overlap_team *team, uint32_t rank) {
+  const struct plane_log *log = team->team->plane->logs[rank];
+  if (team->overlap->waits)
+    return team->awaited && overlap_is_behind(team, rank);
+  return team->team->claimed && atomic_load(&log->claim) != team->team->head + 1 &&
+         atomic_load(&log->head) <= team->team->head;
+}
+
 uint64_t overlap_quiet(struct overlap *overlap, uint64_t now_ms) {
   if (overlap_is_single(overlap))
     return 0;
   overlap_enter(overlap);
   uint64_t until = overlap->moved_at;
   for (uint32_t i = 0; i < overlap->nteams; i++) {
-    const struct team *team = overlap->teams[i]->team;
-    for (uint32_t rank = 0; team->claimed && rank < team->plane->nranks; rank++) {
-      const struct plane_log *log = team->plane->logs[rank];
-      if (atomic_load(&log->claim) == team->head + 1 || atomic_load(&log->head) > team->head)
+    const struct overlap_team *place = overlap->teams[i];
+    const struct team *team = place->team;
+    for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+      if (rank == team->plane->rank || !is_waited_for(place, rank))
         continue;
-      uint64_t theirs = atomic_load(&log->busy_until);
+      uint64_t theirs = atomic_load(&team->plane->logs[rank]->busy_until);
       if (theirs == 0)
         theirs = now_ms;
       if (theirs > until)

@@ -15,7 +15,22 @@
  * is (overlap_quiet). Then ranks yield one by one, those first that most likely have left their
  * loop. A rank that is at work, however slow, makes its whole chain wait.
  *
- * A yield is always safe. If it is wrong, units of different places of the program meet.
+ * A yield is always safe for the agreement: if it is wrong, units of different places of the
+ * program meet. Devices are another matter. Once ranks differ in what comes first, streams that
+ * hold units of three or more teams could wait for each other in a ring. Two rules keep them from
+ * it:
+ *
+ *   - Step by step. Before a rank begins with a unit of one team, all ranks of its other teams have
+ * passed what it has issued there for real (overlap_must_wait). Say that a unit is out once the
+ * last rank of its team has passed it. Then of two units that stand in one stream, and of two units
+ * of one team, the first is out before the second is: no ring of them is possible. It is the ranks'
+ * host threads that keep step, not their devices. Where of any two teams of a rank one has all
+ * ranks of the other, its units are in one order anyway, and nobody waits.
+ *   - Asking. A rank whose program waits for its device, or whose stream is full, waits outside of
+ * our calls, and answers nobody. So a rank that is out of step (it has yielded because only time
+ * told it to, or has shadowed others and then met them in the middle of their loop) commits nothing
+ * any more, nor does who shares a team with it: for a unit that all have claimed nobody waits in
+ * vain.
  *
  * The course is what the rank's own program does, over all its teams in order: a learner for one
  * team takes a barrier of all ranks, seen a few times, for a loop of barriers, and would issue it
@@ -57,6 +72,17 @@ static inline uint32_t overlap_nteams(const struct overlap *overlap) {
 
 /* ---- the program's own units ---- */
 
+/* An index of another team that not all of its ranks have passed. */
+struct overlap_behind {
+  struct team *team;
+  uint64_t index;
+};
+
+/* Whether a rank of another team has not passed yet what this rank has issued there: the next unit
+ * of this team must be neither committed nor claimed (overlap_wait). Then *behind says where. */
+bool overlap_must_wait(struct overlap *overlap, const struct team *team,
+                       struct overlap_behind *behind);
+
 /* Whether what the team expects may be committed. */
 bool overlap_may_commit(struct overlap *overlap, struct team *team);
 
@@ -72,6 +98,10 @@ void overlap_issued(struct overlap *overlap, const struct team *team, struct uni
 /* The rank parks with claims in some of its teams; ends when it goes back to its program.
  * now_ms: any clock that the ranks of all teams share. */
 void overlap_park(struct overlap *overlap, uint64_t now_ms);
+
+/* The same without claims, because of overlap_must_wait. It answers its other teams only where
+ * nobody can move otherwise. */
+void overlap_wait(struct overlap *overlap, uint64_t now_ms);
 void overlap_return(struct overlap *overlap);
 
 /* Something has settled for this rank. */

@@ -70,6 +70,56 @@ bool overlap_is_held(void *context) {
   return held;
 }
 
+/* ---- step by step ---- */
+
+bool overlap_is_behind(const struct overlap_team *team, uint32_t rank) {
+  const struct plane_log *log = team->team->plane->logs[rank];
+  return atomic_load(&log->head) <= team->issued &&
+         atomic_load_explicit(&log->state, memory_order_acquire) == RANK_PRESENT;
+}
+
+static bool is_awaited(struct overlap_team *team) {
+  for (uint32_t rank = 0; team->awaited && rank < team->team->plane->nranks; rank++)
+    if (overlap_is_behind(team, rank))
+      return true;
+  team->awaited = false;
+  return false;
+}
+
+bool overlap_must_wait(struct overlap *overlap, const struct team *team,
+                       struct overlap_behind *behind) {
+  bool waits = false;
+  if (overlap_is_single(overlap))
+    return false;
+  overlap_enter(overlap);
+  for (uint32_t i = 0; overlap->crosses && !waits && i < overlap->nteams; i++) {
+    struct overlap_team *other = overlap->teams[i];
+    waits = other->team != team && is_awaited(other);
+    if (waits)
+      *behind = (struct overlap_behind){other->team, other->issued};
+  }
+  overlap_leave(overlap);
+  return waits;
+}
+
+/* ---- committing ---- */
+
+void overlap_ask(struct overlap *overlap) {
+  overlap->asks = true;
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    atomic_store(&overlap->teams[i]->team->own->asks, 1);
+}
+
+static bool somebody_asks(const struct overlap *overlap) {
+  for (uint32_t i = 0; i < overlap->nteams; i++) {
+    const struct plane *plane = overlap->teams[i]->team->plane;
+    for (uint32_t rank = 0; rank < plane->nranks; rank++)
+      if (atomic_load_explicit(&plane->logs[rank]->asks, memory_order_acquire) != 0)
+        return true;
+  }
+  return false;
+}
+
 static bool may_commit(const struct overlap *overlap, const struct team *team) {
   uint32_t at = 0;
   while (at < overlap->nteams && overlap->teams[at]->team != team)
@@ -91,7 +141,9 @@ bool overlap_may_commit(struct overlap *overlap, struct team *team) {
     team_look_further(team);
   overlap_enter(overlap);
   team->reals = overlap->reals;
-  bool may = may_commit(overlap, team);
+  if (!overlap->asks && somebody_asks(overlap))
+    overlap_ask(overlap);
+  bool may = !overlap->asks && may_commit(overlap, team);
   overlap_leave(overlap);
   return may;
 }

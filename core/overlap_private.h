@@ -21,6 +21,8 @@ struct overlap_team {
   uint64_t stay_from; /* index at which this stay began: what has been passed since are shadows */
   bool visited;       /* by a search that is under way */
   bool answering;     /* in this stay it has been decided that we have left it, by time */
+  bool awaited;    /* we have issued a unit for real that not all ranks are known to have passed */
+  uint64_t issued; /* the last one's index */
 };
 
 struct overlap {
@@ -36,6 +38,10 @@ struct overlap {
   uint64_t busy_until;          /* as published */
   uint64_t moved_at;
   uint64_t quiet;
+  bool crosses;             /* of two teams each has ranks that the other has not */
+  bool parked, waits;       /* waits: without claims (overlap_wait) */
+  bool shadowed;            /* in this stay */
+  bool asks;                /* commits nothing any more */
   bool guessed, guess_said; /* said: in this stay */
   struct unit guessed_wish;
   struct member guessed_for;
@@ -72,6 +78,12 @@ bool overlap_comes_first(struct overlap_team *there);
 
 /* Whether the team can be answered for now: no claim of ours is open there. */
 bool overlap_can_answer(const struct overlap_team *team);
+
+/* From now on this rank asks for every unit; those who share a team with it will. */
+void overlap_ask(struct overlap *overlap);
+
+/* Whether a rank that is there has not passed what we have issued last in a team. */
+bool overlap_is_behind(const struct overlap_team *team, uint32_t rank);
 
 /* A team's is_held. */
 bool overlap_is_held(void *context);

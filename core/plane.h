@@ -26,7 +26,7 @@
 
 #include "core/unit.h"
 
-#define PLANE_VERSION 2u
+#define PLANE_VERSION 3u
 #define PLANE_RING 4096u /* entries of a log; a power of two */
 #define PLANE_RUN_AHEAD                                                                            \
   2048u                       /* a stream's launch queue holds 1024: no rank runs that far ahead   \
@@ -121,6 +121,7 @@ struct plane_log {
   /* When the rank, or one that it waits for, was last seen at work, in milliseconds of the
    * machine's clock; 0: it is at work. Only in processes of several teams. */
   _Atomic uint64_t busy_until;
+  _Atomic uint32_t asks; /* 1: out of step; commits nothing (overlap.h) */
   _Atomic uint32_t
       lossy_count; /* lossy units this rank has shadowed although it should be an error */
   _Atomic uint64_t lossy_index;  /* the last of them */

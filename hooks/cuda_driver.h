@@ -29,6 +29,10 @@ struct cuda_driver {
   CUresult (*StreamCreateWithPriority)(CUstream *stream, unsigned flags, int priority);
   CUresult (*StreamDestroy)(CUstream stream); /* v2 */
   CUresult (*StreamQuery)(CUstream stream);
+  CUresult (*EventCreate)(CUevent *event, unsigned flags);
+  CUresult (*EventDestroy)(CUevent event); /* v2 */
+  CUresult (*EventRecord)(CUevent event, CUstream stream);
+  CUresult (*EventQuery)(CUevent event);
   CUresult (*MemAlloc)(CUdeviceptr *address, size_t bytes); /* v2 */
   CUresult (*MemFree)(CUdeviceptr address);                 /* v2 */
   CUresult (*MemsetD32Async)(CUdeviceptr address, unsigned value, size_t words, CUstream stream);

@@ -377,6 +377,9 @@ ncclResult_t shadow_issue(const struct nccl_calls *nccl, struct unit unit,
     if (result == ncclInProgress)
       result = settle_all(nccl, unit, members, limit);
   }
+  for (uint32_t i = 0; issued && i < unit.nmembers; i++)
+    if (i == 0 || members[i].shadow != members[i - 1].shadow)
+      device_mark(members[i].shadow);
   if (result != ncclSuccess)
     explain_call(unit, members, where, result, issued, reason);
   operators_destroy(nccl, unit, members, &operators);
@@ -403,6 +406,10 @@ struct shadow *shadow_create(const struct cuda_driver *cuda, int device, char *r
     return NULL;
   }
   return shadow;
+}
+
+bool shadow_is_full(struct shadow *shadow) {
+  return device_is_full(shadow);
 }
 
 ncclResult_t shadow_wait(struct shadow *shadow, const struct shadow_limit *limit, char *reason) {

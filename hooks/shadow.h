@@ -122,6 +122,11 @@ ncclResult_t shadow_issue(const struct nccl_calls *nccl, struct unit unit,
                           const struct shadow_member *members, const struct shadow_limit *limit,
                           char *reason);
 
+/* Whether so many shadows are under way that CUDA might make the thread that issues another one
+ * wait until one of them is done (its launch queues hold about a thousand kernels), and so keep it
+ * from answering anybody. Costs two CUDA calls while it is. */
+bool shadow_is_full(struct shadow *shadow);
+
 /* Waits until all that was issued here is done on the device: ncclSuccess; ncclInProgress if the
  * limit came first; ncclUnhandledCudaError with a reason. A driver that is shutting down (the
  * process ends) counts as done. */

@@ -80,6 +80,38 @@ CUresult device_wait(const struct shadow *device, const struct shadow_limit *lim
   return is_gone(result) ? CUDA_SUCCESS : result;
 }
 
+/* ---- how many are under way ---- */
+
+void device_mark(struct shadow *device) {
+  const struct cuda_driver *cuda = device->cuda;
+  struct device_entry entry;
+  if (++device->unmarked < DEVICE_MARK || device->nmarks == DEVICE_MARKS ||
+      device_enter(device, &entry) != CUDA_SUCCESS)
+    return;
+  CUevent *mark = &device->marks[(device->oldest + device->nmarks) % DEVICE_MARKS];
+  if (*mark == NULL && cuda->EventCreate(mark, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+    *mark = NULL;
+  if (*mark != NULL && cuda->EventRecord(*mark, device->stream) == CUDA_SUCCESS)
+    device->nmarks++;
+  device->unmarked = 0;
+  device_leave(device, &entry);
+}
+
+bool device_is_full(struct shadow *device) {
+  struct device_entry entry;
+  if (device->nmarks < DEVICE_MARKS || device->unmarked < DEVICE_MARK)
+    return false;
+  if (device_enter(device, &entry) != CUDA_SUCCESS)
+    return false;
+  while (device->nmarks > 0 &&
+         device->cuda->EventQuery(device->marks[device->oldest]) != CUDA_ERROR_NOT_READY) {
+    device->oldest = (device->oldest + 1) % DEVICE_MARKS;
+    device->nmarks--;
+  }
+  device_leave(device, &entry);
+  return device->nmarks == DEVICE_MARKS;
+}
+
 /* ---- what a unit needs ---- */
 
 static struct send_buffer *find_send(const struct shadow *device, uint64_t pattern) {
@@ -273,6 +305,9 @@ void device_close(struct shadow *device, bool done) {
   struct device_entry entry;
   if (done && device_enter(device, &entry) == CUDA_SUCCESS) {
     (void)device->cuda->StreamDestroy(device->stream);
+    for (unsigned i = 0; i < DEVICE_MARKS; i++)
+      if (device->marks[i] != NULL)
+        (void)device->cuda->EventDestroy(device->marks[i]);
     device_leave(device, &entry);
   }
   (void)device->cuda->DevicePrimaryCtxRelease(device->device);

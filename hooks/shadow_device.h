@@ -26,6 +26,11 @@
  * for each. */
 #define DEVICE_GRANULE ((size_t)64 << 10)
 
+/* Units between two marks on the stream. With both under way at most three times as many units are.
+ */
+#define DEVICE_MARK 128
+#define DEVICE_MARKS 2
+
 struct buffer {
   CUdeviceptr address; /* 0: none */
   size_t bytes;        /* a multiple of DEVICE_GRANULE */
@@ -43,6 +48,10 @@ struct shadow {
   CUdevice device;
   CUcontext context; /* the primary context, retained */
   CUstream stream;
+
+  CUevent marks[DEVICE_MARKS]; /* NULL: not made yet */
+  unsigned nmarks, oldest;     /* under way, and which of them came first */
+  unsigned unmarked;           /* units issued since the last one */
 
   struct send_buffer sends[DEVICE_PATTERNS];
   unsigned nsends;
@@ -90,6 +99,12 @@ const void *device_send(const struct shadow *device, uint64_t pattern);
 
 /* The next piece of the receive area; pieces are handed out in the order of the needs. */
 void *device_receive(struct shadow *device, size_t bytes);
+
+/* A unit has been issued. Without events (no memory) nothing is counted. */
+void device_mark(struct shadow *device);
+
+/* Whether both marks are under way, and another is due. */
+bool device_is_full(struct shadow *device);
 
 /* CUDA_SUCCESS once the stream has passed (also if the driver is gone), CUDA_ERROR_NOT_READY if the
  * limit came first. */

@@ -20,6 +20,7 @@ struct found {
 struct stay {
   struct wish *wishes;
   uint32_t nwishes;
+  bool begun;           /* the wishes are committed or claimed; before, others are waited for */
   struct endpoint *all; /* of this process */
   uint64_t deadline_ms, look_ms;
   uint64_t resort_ms;  /* when guesses are made that only an error would be worse than */
@@ -236,11 +237,18 @@ static bool is_own(const struct endpoint *end) {
   return (user == NULL ? end->creator : user) == endpoint_this_thread();
 }
 
-/* Not what another thread uses. A team of which a unit has been published in this call but not
- * issued yet must wait until it has been. */
+/* Another shadow there might keep us from answering anybody. */
+static bool is_full(const struct endpoint *end) {
+  return end->shadow != NULL && shadow_is_full(end->shadow);
+}
+
+/* Not what another thread uses, and not what has no room. A team of which a unit has been published
+ * in this call but not issued yet must wait until it has been. */
 static bool is_available(const struct stay *stay, const struct endpoint *other) {
+  if (is_wished(stay, other))
+    return !stay->begun && other->state == RANK_PRESENT && !is_full(other);
   return other->state == RANK_PRESENT && is_own(other) && atomic_load(&other->inside) == 0 &&
-         !is_wished(stay, other);
+         !is_full(other);
 }
 
 static bool is_answering(const struct stay *stay, const struct endpoint *other) {
@@ -295,9 +303,9 @@ static bool has_found(const struct stay *stay, const struct endpoint *end) {
 
 static bool look_at_wishes(struct stay *stay) {
   bool moved = false;
-  for (uint32_t i = 0; i < stay->nwishes; i++) {
+  for (uint32_t i = 0; stay->begun && i < stay->nwishes; i++) {
     struct wish *wish = &stay->wishes[i];
-    if (wish->settled || has_found(stay, wish->end))
+    if (wish->settled || has_found(stay, wish->end) || is_full(wish->end))
       continue;
     struct unit unit = {0};
     enum team_verdict verdict = team_poll(wish->end->team, &unit);
@@ -317,12 +325,13 @@ static bool look(struct stay *stay) {
     look_at_wishes(stay);
   for (struct endpoint *other = stay->all; other != NULL; other = other->next) {
     struct unit unit;
-    if (!is_answering(stay, other) || pthread_mutex_trylock(&other->turn) != 0)
+    bool locked = !is_wished(stay, other); /* those are */
+    if (!is_answering(stay, other) || (locked && pthread_mutex_trylock(&other->turn) != 0))
       continue;
     enum team_verdict verdict = team_poll(other->team, &unit);
     bool found = verdict == TEAM_SHADOW || verdict == TEAM_MIRROR;
     moved |= found;
-    if (!found || !find(stay, other, unit, true))
+    if ((!found || !find(stay, other, unit, locked)) && locked)
       pthread_mutex_unlock(&other->turn);
   }
   issue_found(stay);
@@ -383,6 +392,10 @@ static void wait_a_little(struct stay *stay) {
     struct wish *wish = &stay->wishes[i];
     if (wish->settled)
       continue;
+    if (is_full(wish->end)) {
+      nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+      break;
+    }
     struct unit unit = {0};
     enum team_verdict verdict =
         team_wait(wish->end->team, &unit, several ? WAIT_SEVERAL_MS : WAIT_ALONE_MS);
@@ -442,7 +455,6 @@ ncclResult_t answer_notice(struct endpoint *end) {
 /* Commits or claims. */
 static void begin(struct wish *wish) {
   struct endpoint *end = wish->end;
-  wish->settled = wish->stalled = false;
   /* Before anything new is issued: all ranks that wait for the device in between hear of it in the
    * same call. */
   wish->notice = unit_is_leave(wish->unit) ? ncclSuccess : answer_notice(end);
@@ -479,12 +491,67 @@ static void stop_answering(const struct stay *stay) {
       team_stop_answering(end->team);
 }
 
+/* ---- keeping step with those of other teams ---- */
+
+static bool is_early(const struct stay *stay, struct overlap_behind *behind) {
+  for (uint32_t i = 0; i < stay->nwishes; i++) {
+    const struct wish *wish = &stay->wishes[i];
+    if (!wish->settled && !unit_is_leave(wish->unit) && wish->end->state == RANK_PRESENT &&
+        overlap_must_wait(wish->end->overlap, wish->end->team, behind))
+      return true;
+  }
+  return false;
+}
+
+/* Mostly they are just about to come. */
+static bool is_early_for_long(const struct stay *stay, struct overlap_behind *behind) {
+  if (!is_early(stay, behind))
+    return false;
+  for (uint64_t since = 0; behind->team->plane->spin(behind->team->plane, &since);)
+    if (!is_early(stay, behind))
+      return false;
+  return true;
+}
+
+static void keep_step(struct stay *stay) {
+  struct overlap_behind behind;
+  if (!is_early_for_long(stay, &behind))
+    return;
+  stay->all = communicator_endpoints();
+  for (uint32_t i = 0; i < stay->nwishes; i++)
+    overlap_wait(stay->wishes[i].end->overlap, now_ms());
+  be_patient(stay);
+  do {
+    if (look(stay)) {
+      be_patient(stay);
+      continue;
+    }
+    if (now_ms() >= stay->look_ms)
+      team_look_for_the_dead(behind.team);
+    look_after(stay);
+    team_wait_others(behind.team, behind.index, WAIT_SEVERAL_MS);
+  } while (is_early(stay, &behind));
+  stop_answering(stay);
+  for (uint32_t i = 0; i < stay->nwishes; i++)
+    overlap_return(stay->wishes[i].end->overlap);
+}
+
 void answer(struct wish *wishes, uint32_t nwishes) {
   struct stay stay = {.wishes = wishes, .nwishes = nwishes};
+  for (uint32_t i = 0; i < nwishes; i++) {
+    wishes[i].settled = wishes[i].stalled = false;
+    wishes[i].notice = ncclSuccess;
+  }
+  keep_step(&stay);
+  stay.begun = true;
   for (uint32_t i = 0; i < nwishes; i++)
-    begin(&wishes[i]);
-  if (all_settled(&stay))
+    if (!wishes[i].settled)
+      begin(&wishes[i]);
+  if (all_settled(&stay)) {
+    shadows_free(&stay.shadows);
+    free(stay.found);
     return;
+  }
   for (uint32_t i = 0; i < nwishes; i++)
     if (!wishes[i].settled)
       report_event(wishes[i].end, TRACE_PARK, wishes[i].end->team->head, wishes[i].unit, -1);

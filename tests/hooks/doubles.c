@@ -159,6 +159,37 @@ static CUresult mem_free(CUdeviceptr address) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
+/* An event knows which record of all it was last. */
+static CUresult event_create(CUevent *event, unsigned flags) {
+  expect_ours();
+  cr_assert_eq(flags, CU_EVENT_DISABLE_TIMING);
+  if (doubles.event_error != CUDA_SUCCESS)
+    return doubles.event_error;
+  *event = (CUevent)calloc(1, sizeof(int));
+  doubles.events++;
+  return CUDA_SUCCESS;
+}
+
+static CUresult event_destroy(CUevent event) {
+  expect_ours();
+  free(event);
+  doubles.events--;
+  return CUDA_SUCCESS;
+}
+
+static CUresult event_record(CUevent event, CUstream stream) {
+  (void)stream;
+  expect_ours();
+  *(int *)event = ++doubles.events_recorded;
+  return CUDA_SUCCESS;
+}
+
+static CUresult event_query(CUevent event) {
+  expect_ours();
+  return doubles.events_done < 0 || *(int *)event <= doubles.events_done ? CUDA_SUCCESS
+                                                                         : CUDA_ERROR_NOT_READY;
+}
+
 static CUresult memset_words(CUdeviceptr address, unsigned value, size_t words, CUstream stream) {
   (void)stream;
   expect_ours();
@@ -211,6 +242,10 @@ const struct cuda_driver double_driver = {
     .StreamCreateWithPriority = stream_create,
     .StreamDestroy = stream_destroy,
     .StreamQuery = stream_query,
+    .EventCreate = event_create,
+    .EventDestroy = event_destroy,
+    .EventRecord = event_record,
+    .EventQuery = event_query,
     .MemAlloc = mem_alloc,
     .MemFree = mem_free,
     .MemsetD32Async = memset_words,

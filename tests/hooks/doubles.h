@@ -30,6 +30,8 @@ struct doubles {
   /* What the doubles do. */
   int stream_busy;       /* StreamQuery: not ready this many times; -1: for ever */
   CUresult stream_error; /* StreamQuery's answer after that */
+  CUresult event_error;  /* EventCreate's answer */
+  int events_done;       /* EventQuery: of the events recorded, in order, so many are; -1: all */
   CUresult memset_error, open_error, push_error;
   size_t memory; /* bytes that can still be allocated */
   int fail_call; /* the collective call that fails, from 0; -1: none */
@@ -50,7 +52,8 @@ struct doubles {
   int operators, operators_made;
   uint64_t scalars[8];
   size_t live_bytes;
-  int group_depth, retained, streams;
+  int events_recorded;
+  int group_depth, retained, streams, events;
   int priority;
   unsigned stream_flags;
   CUcontext stack[8];

@@ -41,6 +41,7 @@ void fixture_end(void) {
   shadow_destroy(shadow, &patient);
   cr_expect_eq(doubles.live_bytes, 0, "device memory is left");
   cr_expect_eq(doubles.retained, 0);
+  cr_expect_eq(doubles.events, 0, "an event is left");
   cr_expect_eq(doubles.streams, 0);
 }
 

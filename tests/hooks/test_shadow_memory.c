@@ -202,3 +202,33 @@ Test(shadow_memory, what_the_program_holds_is_sent_in_place_of_the_fill) {
   (void)double_driver.MemFree(memory);
   device_leave(shadow, &entry);
 }
+
+static void issue_many(int n) {
+  for (int i = 0; i < n; i++) {
+    doubles.ncalls = 0;
+    doubles.log[0] = '\0';
+    issue_one(allreduce(16, ncclFloat32, ncclSum));
+  }
+}
+
+/* CUDA's launch queues hold about a thousand kernels. */
+Test(shadow_memory, so_many_under_way_that_another_might_wait_are_seen) {
+  issue_many(383);
+  cr_assert_not(shadow_is_full(shadow));
+  issue_many(1);
+  cr_assert(shadow_is_full(shadow), "384 are under way");
+  doubles.events_done = 1;
+  cr_assert_not(shadow_is_full(shadow), "the first 128 are done");
+  issue_many(129);
+  cr_assert(shadow_is_full(shadow), "the second 128 are not, and as many have come since");
+  doubles.events_done = -1;
+  cr_assert_not(shadow_is_full(shadow));
+  issue_many(384);
+  cr_assert_not(shadow_is_full(shadow), "they are done as they come");
+}
+
+Test(shadow_memory, without_events_nothing_is_counted) {
+  doubles.event_error = CUDA_ERROR_OUT_OF_MEMORY;
+  issue_many(1024);
+  cr_assert_not(shadow_is_full(shadow));
+}

@@ -330,10 +330,3 @@ enum program_group program_row_group(uint32_t row) {
     return row % 4 < 2 ? GROUP_SEVERAL_BY_REPLICA : GROUP_SEVERAL_BY_RANK;
   return row % 2 ? GROUP_ONE_VARYING : GROUP_ONE_CONSTANT;
 }
-
-bool program_row_may_cross(uint32_t row) {
-  bool grid = row / 4 == KIND_GRID || row / 4 == KIND_GRID_WORLD;
-  bool by_rank = row % 4 >= 2, varying = row % 2;
-  return row == ROW_HASTY || row == ROW_TORN_SEVERAL || row == ROW_FAILING ||
-         (grid && (by_rank || varying));
-}

@@ -115,12 +115,6 @@ enum program_group {
 };
 enum program_group program_row_group(uint32_t row);
 
-/* Whether programs of the row may get stuck on the device: where ranks of one tensor parallel group
- * have different counts, or epochs have different lengths, units of different places of the program
- * may meet in several teams, and then streams that hold units of all of them may wait for each
- * other in a ring. */
-bool program_row_may_cross(uint32_t row);
-
 /* xorshift64*, so that a seed means the same everywhere. */
 uint64_t random_next(uint64_t *state);
 uint32_t random_below(uint64_t *state, uint32_t bound);

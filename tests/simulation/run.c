@@ -19,6 +19,7 @@ static void add_row(struct tally_row *row, const struct tally_row *more) {
   row->claims += more->claims;
   row->yields += more->yields;
   row->late_yields += more->late_yields;
+  row->waits += more->waits;
 }
 
 void tally_add(struct tally *tally, const struct tally *more) {
@@ -43,11 +44,12 @@ const char *run_program(uint64_t seed, struct tally *tally) {
                                  .claims = result.claims,
                                  .yields = result.yields,
                                  .late_yields = result.late_yields,
+                                 .waits = result.waits,
                              });
   const char *wrong = result.mismatch      ? "ranks issued different units at one index"
                       : result.deadlock    ? "nobody can move"
                       : result.wrong_order ? "a rank's real units are not its program"
-                      : result.stuck_on_device && !program_row_may_cross(row)
+                      : result.stuck_on_device && !program.hasty
                           ? "ranks wait for the device for ever"
                           : NULL;
   tally->failures += wrong != NULL;
@@ -62,14 +64,6 @@ struct tally_row group_sum(const struct tally *tally, enum program_group group) 
   struct tally_row sum = {0};
   for (uint32_t row = 0; row < PROGRAM_ROWS; row++)
     if (program_row_group(row) == group)
-      add_row(&sum, &tally->rows[row]);
-  return sum;
-}
-
-struct tally_row crossing_sum(const struct tally *tally) {
-  struct tally_row sum = {0};
-  for (uint32_t row = 0; row < PROGRAM_ROWS; row++)
-    if (program_row_may_cross(row))
       add_row(&sum, &tally->rows[row]);
   return sum;
 }

@@ -7,12 +7,15 @@
 
 struct tally_row {
   uint64_t programs, stuck; /* on the device */
-  uint64_t indices, met, reals, shadows, commits, claims, yields, late_yields;
+  uint64_t indices, met, reals, shadows, commits, claims, yields, late_yields, waits;
 };
 
 struct tally {
   struct tally_row rows[PROGRAM_ROWS];
-  uint64_t failures; /* programs in which something happened that never may */
+  /* Programs in which something happened that never may: anything in which ranks wait for ever,
+   * too, unless they yield although others are at work. Then streams may come to wait for each
+   * other; those programs are there to see that no units of different kinds meet even so. */
+  uint64_t failures;
 };
 
 void tally_add(struct tally *tally, const struct tally *more);
@@ -34,11 +37,5 @@ extern const struct requirement requirements[REQUIREMENTS];
 
 /* All rows of a group together. */
 struct tally_row group_sum(const struct tally *tally, enum program_group group);
-
-/* Of the programs that may get stuck on the device, how many may be. */
-#define STUCK_SHARE_MAX 0.01
-
-/* The rows that may get stuck together. */
-struct tally_row crossing_sum(const struct tally *tally);
 
 #endif

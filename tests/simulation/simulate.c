@@ -10,7 +10,8 @@
 
 enum rank_mode {
   MODE_RUNNING,
-  MODE_PARKED, /* with a wish, or leaving */
+  MODE_PARKED,  /* with a wish, or leaving */
+  MODE_WAITING, /* until others have passed what it has issued in another team */
   MODE_SYNCHRONISING,
   MODE_ENDED, /* has left all its teams */
   MODE_DEAD,  /* killed, or ended by a failure of another */
@@ -214,6 +215,13 @@ static bool start_next(struct sim *sim, struct sim_rank *rank) {
   struct sim_end *end = end_of(rank, step);
   if (device_is_full(sim->device, rank->number, end->team, true))
     return false;
+  struct overlap_behind behind;
+  if (overlap_must_wait(rank->overlap, end->core, &behind)) {
+    sim->result.waits++;
+    overlap_wait(rank->overlap, 0);
+    rank->mode = MODE_WAITING;
+    return true;
+  }
   struct unit unit = unit_of(step);
   if (overlap_may_commit(rank->overlap, end->core) && team_commit(end->core, unit)) {
     sim->result.commits++;
@@ -257,8 +265,8 @@ static bool poll(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
     return false;
   case TEAM_REAL:
     say(sim, rank, end, "real", unit_of(&rank->steps[rank->next]), rank->steps[rank->next].point);
-    came_back(rank);
     issued_real(sim, rank, end);
+    came_back(rank);
     return true;
   case TEAM_SHADOW:
     say(sim, rank, end, "shadow", unit, UINT64_MAX);
@@ -286,6 +294,10 @@ static bool poll(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
   return true;
 }
 
+static bool is_parked(const struct sim_rank *rank) {
+  return rank->mode == MODE_PARKED || rank->mode == MODE_WAITING;
+}
+
 static bool look_around(struct sim *sim, struct sim_rank *rank) {
   bool moved = false;
   if (fails_now(sim, rank, FAILING_PARKED)) {
@@ -296,6 +308,10 @@ static bool look_around(struct sim *sim, struct sim_rank *rank) {
   rank->quiet = 0;
   if (sim->program->hasty && random_below(&sim->random, 8) == 0)
     quiet = OVERLAP_NEVER - 1;
+  for (uint32_t i = 0; i < rank->nends; i++)
+    if (!rank->ends[i].left)
+      overlap_set_available(rank->ends[i].place,
+                            !device_is_full(sim->device, rank->number, rank->ends[i].team, false));
   overlap_look(rank->overlap, quiet);
   for (uint32_t i = 0; i < rank->nends && rank->mode == MODE_PARKED; i++) {
     struct sim_end *end = &rank->ends[i];
@@ -303,7 +319,7 @@ static bool look_around(struct sim *sim, struct sim_rank *rank) {
         !device_is_full(sim->device, rank->number, end->team, false))
       moved |= poll(sim, rank, end);
   }
-  for (uint32_t i = 0; i < rank->nends && rank->mode == MODE_PARKED; i++) {
+  for (uint32_t i = 0; i < rank->nends && is_parked(rank); i++) {
     struct sim_end *end = &rank->ends[i];
     if (end->left || end->core->claimed ||
         device_is_full(sim->device, rank->number, end->team, false))
@@ -322,6 +338,17 @@ static bool look_around(struct sim *sim, struct sim_rank *rank) {
   return moved;
 }
 
+/* Whether those it has waited for have come. */
+static bool go_on(struct sim_rank *rank) {
+  const struct step *step = &rank->steps[rank->next];
+  struct overlap_behind behind;
+  if (overlap_must_wait(rank->overlap, end_of(rank, step)->core, &behind))
+    return false;
+  came_back(rank);
+  rank->mode = MODE_RUNNING;
+  return true;
+}
+
 /* One step of one rank; false if it could do nothing. */
 static bool step(struct sim *sim, struct sim_rank *rank) {
   switch (rank->mode) {
@@ -329,6 +356,8 @@ static bool step(struct sim *sim, struct sim_rank *rank) {
     return start_next(sim, rank);
   case MODE_PARKED:
     return look_around(sim, rank);
+  case MODE_WAITING:
+    return go_on(rank) || look_around(sim, rank);
   case MODE_SYNCHRONISING:
     if (!device_is_idle(sim->device, rank->number))
       return false;
@@ -368,7 +397,7 @@ static bool let_one_yield(struct sim *sim) {
   uint64_t least = OVERLAP_NEVER;
   for (uint32_t i = 0; i < sim->program->nranks; i++) {
     struct sim_rank *rank = &sim->ranks[i];
-    uint64_t delay = rank->mode == MODE_PARKED ? overlap_delay(rank->overlap) : OVERLAP_NEVER;
+    uint64_t delay = is_parked(rank) ? overlap_delay(rank->overlap) : OVERLAP_NEVER;
     if (delay >= least)
       continue;
     least = delay;
@@ -401,8 +430,8 @@ static bool notice_failure(struct sim *sim) {
     bool full = false;
     for (uint32_t k = 0; k < rank->nends; k++)
       full |= device_is_full(sim->device, i, rank->ends[k].team, false);
-    if (rank->mode != MODE_RUNNING && rank->mode != MODE_SYNCHRONISING &&
-        !(rank->mode == MODE_PARKED && full))
+    if (rank->mode != MODE_RUNNING && rank->mode != MODE_WAITING &&
+        rank->mode != MODE_SYNCHRONISING && !(rank->mode == MODE_PARKED && full))
       continue;
     fail_rank(sim, rank);
     return true;
@@ -420,7 +449,8 @@ static bool all_ended(const struct sim *sim) {
 static void say_who_is_stuck(const struct sim *sim) {
   if (sim->trace)
     device_print(sim->device);
-  static const char *const modes[] = {"runs", "parked", "waits for the device", "ended", "dead"};
+  static const char *const modes[] = {
+      "runs", "parked", "waits for those behind", "waits for the device", "ended", "dead"};
   for (uint32_t i = 0; sim->trace && i < sim->program->nranks; i++) {
     const struct sim_rank *rank = &sim->ranks[i];
     char where[64] = "";

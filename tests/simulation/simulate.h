@@ -14,7 +14,7 @@
 #include "tests/simulation/program.h"
 
 struct simulation {
-  bool deadlock, mismatch, wrong_order; /* each must stay false */
+  bool deadlock, mismatch, wrong_order; /* each must stay false; so must the next */
   /* Ranks wait for the device for ever: their streams have units of several teams in orders that do
    * not go together, or a rank that others need waits for them there. */
   bool stuck_on_device;
@@ -23,6 +23,7 @@ struct simulation {
   uint64_t reals, shadows, commits, claims;
   uint64_t yields;      /* of those, between two ranks or in a chain */
   uint64_t late_yields; /* only because it was quiet */
+  uint64_t waits;       /* for those behind, before a unit of another team */
 };
 
 /* The schedule is deterministic by seed. trace: print what every rank does. */

@@ -88,6 +88,27 @@ static void all_issue(uint32_t at, uint64_t count) {
     cr_assert_eq(poll(groups[at].ranks[i], at), TEAM_REAL);
 }
 
+/* Both ranks of a team do a unit; whether they committed it. */
+static bool both_commit(uint32_t at, uint64_t count) {
+  struct member of = member(count);
+  struct unit unit = {&of, 1};
+  bool both = true;
+  for (uint32_t i = 0; i < groups[at].nranks; i++) {
+    uint32_t rank = groups[at].ranks[i];
+    struct team *team = teams[rank][at];
+    bool may = overlap_may_commit(overlaps[rank], team) && team_commit(team, unit);
+    if (may)
+      overlap_issued(overlaps[rank], team, unit);
+    else
+      claim(rank, at, count);
+    both &= may;
+  }
+  for (uint32_t i = 0; i < groups[at].nranks; i++)
+    if (teams[groups[at].ranks[i]][at]->claimed)
+      cr_assert_eq(poll(groups[at].ranks[i], at), TEAM_REAL);
+  return both;
+}
+
 Test(overlap, of_two_that_wait_for_each_other_exactly_one_yields) {
   two_in_two();
   claim(0, 0, 4);
@@ -274,25 +295,158 @@ Test(overlap, a_loop_over_two_teams_is_committed) {
   two_in_two();
   uint32_t committed = 0;
   for (int i = 0; i < 12; i++)
-    for (uint32_t at = 0; at < 2; at++) {
-      struct member of = member(10 + at);
-      struct unit unit = {&of, 1};
-      bool both = true;
-      for (uint32_t rank = 0; rank < 2; rank++) {
-        bool may = overlap_may_commit(overlaps[rank], teams[rank][at]) &&
-                   team_commit(teams[rank][at], unit);
-        if (may)
-          overlap_issued(overlaps[rank], teams[rank][at], unit);
-        else
-          claim(rank, at, 10 + at);
-        both &= may;
-      }
-      for (uint32_t rank = 0; rank < 2; rank++)
-        if (teams[rank][at]->claimed)
-          cr_assert_eq(poll(rank, at), TEAM_REAL);
-      committed += both;
-    }
+    for (uint32_t at = 0; at < 2; at++)
+      committed += both_commit(at, 10 + at);
   cr_assert_geq(committed, 12);
+}
+
+/* ---- step by step ---- */
+
+/* 0 in {0, 1} and in {0, 2}; it has issued a unit of the first that rank 1 has claimed. */
+static void ahead_in_the_first(void) {
+  add(0, 2, (const uint32_t[]){0, 1});
+  add(1, 2, (const uint32_t[]){0, 2});
+  claim(0, 0, 4);
+  claim(1, 0, 4);
+  cr_assert_eq(poll(0, 0), TEAM_REAL);
+  overlap_return(overlaps[0]);
+}
+
+Test(overlap, a_unit_of_another_team_waits_for_those_behind) {
+  struct overlap_behind behind;
+  ahead_in_the_first();
+  cr_assert_not(overlap_must_wait(overlaps[0], teams[0][0], &behind), "the same team");
+  cr_assert(overlap_must_wait(overlaps[0], teams[0][1], &behind));
+  cr_assert_eq(behind.team, teams[0][0]);
+  cr_assert_eq(behind.index, 0);
+  cr_assert_eq(poll(1, 0), TEAM_REAL);
+  cr_assert_not(overlap_must_wait(overlaps[0], teams[0][1], &behind));
+}
+
+Test(overlap, shadows_are_waited_for_by_nobody) {
+  struct overlap_behind behind;
+  add(0, 2, (const uint32_t[]){0, 1});
+  add(1, 2, (const uint32_t[]){0, 2});
+  team_claim_leave(teams[0][0]);
+  claim(1, 0, 4);
+  cr_assert_eq(poll(0, 0), TEAM_SHADOW);
+  cr_assert_not(overlap_must_wait(overlaps[0], teams[0][1], &behind));
+}
+
+Test(overlap, nobody_waits_where_one_team_has_all_ranks_of_the_other) {
+  struct overlap_behind behind;
+  add(0, 2, (const uint32_t[]){0, 1});
+  add(1, 3, (const uint32_t[]){0, 1, 2});
+  claim(0, 0, 4);
+  claim(1, 0, 4);
+  cr_assert_eq(poll(0, 0), TEAM_REAL);
+  cr_assert_not(overlap_must_wait(overlaps[0], teams[0][1], &behind));
+}
+
+Test(overlap, the_dead_are_not_waited_for) {
+  struct overlap_behind behind;
+  ahead_in_the_first();
+  team_end(teams[1][0], RANK_FAILED);
+  cr_assert_not(overlap_must_wait(overlaps[0], teams[0][1], &behind));
+}
+
+Test(overlap, who_waits_for_those_behind_answers_when_it_is_quiet) {
+  ahead_in_the_first();
+  claim(2, 1, 9);
+  overlap_wait(overlaps[0], 0);
+  cr_assert_not(answers(0, 1, 0));
+  uint64_t delay = overlap_delay(overlaps[0]);
+  cr_assert_neq(delay, OVERLAP_NEVER);
+  cr_assert_not(answers(0, 1, delay - 1));
+  cr_assert(answers(0, 1, delay), "it yields");
+  cr_assert_eq(poll(2, 1), TEAM_REAL);
+  cr_assert_eq(poll(0, 1), TEAM_SHADOW);
+}
+
+Test(overlap, who_is_behind_and_at_work_makes_those_wait_who_wait_for_it) {
+  add(2, 2, (const uint32_t[]){1, 2});
+  ahead_in_the_first();
+  overlap_return(overlaps[1]); /* its program runs */
+  overlap_wait(overlaps[0], 0);
+  cr_assert_leq(overlap_quiet(overlaps[0], 1000), 1);
+  overlap_park(overlaps[1], 1000);
+  cr_assert_eq(overlap_quiet(overlaps[0], 1500), 500);
+}
+
+/* ---- asking ---- */
+
+static uint32_t commits_of_a_loop(void) {
+  uint32_t commits = 0;
+  for (uint32_t i = 0; i < 12; i++)
+    for (uint32_t at = 0; at < TEAMS; at++)
+      commits += both_commit(at, 10 + at);
+  return commits;
+}
+
+Test(overlap, after_a_yield_that_only_time_decided_all_ask) {
+  chain();
+  claim(1, 0, 4);
+  claim(2, 1, 4);
+  claim(0, 2, 4);
+  for (uint32_t at = 0; at < TEAMS; at++)
+    for (uint32_t i = 0; i < groups[at].nranks; i++)
+      cr_assert_eq(poll(groups[at].ranks[i], at), TEAM_REAL);
+  cr_assert_gt(commits_of_a_loop(), 12);
+  cr_assert_gt(commits_of_a_loop(), 30);
+  claim(0, 0, 4);
+  claim(1, 1, 4);
+  claim(2, 2, 4);
+  cr_assert(answers(0, 2, overlap_delay(overlaps[0])));
+  cr_assert_eq(poll(2, 2), TEAM_REAL);
+  cr_assert_eq(poll(0, 2), TEAM_SHADOW);
+  claim(2, 1, 4);
+  claim(1, 0, 4);
+  for (uint32_t at = 0; at < 2; at++)
+    for (uint32_t i = 0; i < groups[at].nranks; i++)
+      cr_assert_eq(poll(groups[at].ranks[i], at), TEAM_REAL);
+  cr_assert_eq(commits_of_a_loop(), 0);
+  cr_assert_eq(commits_of_a_loop(), 0);
+}
+
+static void commit(uint32_t rank, uint32_t at, uint64_t count) {
+  struct member of = member(count);
+  struct unit unit = {&of, 1};
+  cr_assert(overlap_may_commit(overlaps[rank], teams[rank][at]));
+  cr_assert(team_commit(teams[rank][at], unit));
+  overlap_issued(overlaps[rank], teams[rank][at], unit);
+}
+
+/* Rank 0 wants something else than the rest of an iteration, which rank 1 goes on with. */
+static void leaves_in_an_iteration(uint64_t wish) {
+  two_in_two();
+  for (int i = 0; i < 12; i++) {
+    both_commit(0, 10);
+    both_commit(0, 20);
+    both_commit(1, 11);
+  }
+  cr_assert(both_commit(0, 10));
+  claim(0, 0, wish);
+  commit(1, 0, 20);
+  commit(1, 1, 11);
+  cr_assert_eq(poll(0, 0), TEAM_SHADOW);
+  cr_assert(answers(0, 1, 0));
+  cr_assert_eq(poll(0, 1), TEAM_SHADOW);
+}
+
+Test(overlap, who_meets_others_in_the_middle_of_their_loop_asks) {
+  leaves_in_an_iteration(10);
+  commit(1, 0, 10);
+  cr_assert_eq(poll(0, 0), TEAM_REAL);
+  cr_assert_eq(atomic_load(&teams[0][1]->own->asks), 1);
+  cr_assert_not(overlap_may_commit(overlaps[1], teams[1][0]));
+}
+
+Test(overlap, who_meets_others_where_all_want_it_does_not) {
+  leaves_in_an_iteration(4);
+  claim(1, 0, 4);
+  cr_assert_eq(poll(0, 0), TEAM_REAL);
+  cr_assert_eq(poll(1, 0), TEAM_REAL);
+  cr_assert_eq(atomic_load(&teams[0][1]->own->asks), 0);
 }
 
 Test(overlap, the_order_of_claims_is_strict) {
