@@ -3,8 +3,12 @@
 #include "tests/join/run.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* How the program is run. */
 struct layout {
@@ -145,4 +149,97 @@ Test(teams, a_group_over_two_teams_uneven_by_rank) {
 Test(teams, a_group_over_two_teams_and_ranks_without_iterations) {
   check(&(struct schedule){4, 2, {{0, 4, 4, 0}, {0, 0, 3, 6}}},
         (struct layout){.tensor = 2, .mode = "group"});
+}
+
+/* ---- keeping step ---- */
+
+#define ISSUED_MAX 512
+
+/* When a process issued something, in all its teams. */
+struct times {
+  int process, rank; /* of all ranks */
+  uint64_t at[ISSUED_MAX];
+  size_t count;
+};
+
+static int compare(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static struct times *times_of(struct times *all, int process) {
+  while (all->process != 0 && all->process != process)
+    all++;
+  all->process = process;
+  return all;
+}
+
+/* The trace of one team: rank-<rank there>.<host>.<process>[-<which>].jsonl */
+static void read_times(const char *folder, const char *name, struct times *all, int nranks) {
+  char path[PATH_MAX], line[8192];
+  unsigned long long now;
+  int rank, process, ranks_there;
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "r");
+  cr_assert(file != NULL && fgets(line, sizeof line, file) != NULL, "%s is empty", path);
+  const char *first = strstr(line, "\"rank\":"), *second = strstr(line, "\"ranks\":");
+  cr_assert(sscanf(name, "rank-%*d.%*[^.].%d", &process) == 1, "%s", name);
+  cr_assert(first != NULL && sscanf(first, "\"rank\":%d", &rank) == 1, "%s", line);
+  cr_assert(second != NULL && sscanf(second, "\"ranks\":%d", &ranks_there) == 1, "%s", line);
+  struct times *times = times_of(all, process);
+  if (ranks_there == nranks)
+    times->rank = rank;
+  while (fgets(line, sizeof line, file) != NULL) {
+    bool issued = strstr(line, "\"event\":\"commit\"") || strstr(line, "\"event\":\"settle\"");
+    if (issued && sscanf(line, "{\"t_ns\":%llu", &now) == 1 && times->count < ISSUED_MAX)
+      times->at[times->count++] = now;
+  }
+  fclose(file);
+  unlink(path);
+}
+
+static void read_all_times(const char *folder, struct times *all, int nranks) {
+  DIR *directory = opendir(folder);
+  cr_assert(directory != NULL);
+  for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+    if (*entry->d_name != '.')
+      read_times(folder, entry->d_name, all, nranks);
+  closedir(directory);
+  rmdir(folder);
+}
+
+static struct times *times_of_rank(struct times *all, int rank) {
+  while (all->process != 0 && all->rank != rank)
+    all++;
+  return all;
+}
+
+/* The last rank sleeps before an all-reduce of its tensor parallel group. The other rank of that
+ * group may issue it, and then nothing of another group: it does not run ahead of who is behind. */
+Test(teams, two_by_two_a_rank_waits_for_who_is_behind_in_its_other_team) {
+  char folder[] = "/tmp/nccl-join-test-XXXXXX", environment[PATH_MAX];
+  static struct times all[RUN_RANKS_MAX + 1];
+  cr_assert(mkdtemp(folder) != NULL);
+  snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s", folder);
+  struct run *result = run(&(struct launch){.nranks = 4,
+                                            .program = "teams",
+                                            .options = "--iterations 40,40,40,40 --late 20",
+                                            .environment = environment,
+                                            .limit_s = 40});
+  assert_went_well(result);
+  run_free(result);
+  read_all_times(folder, all, 4);
+  struct times *late = times_of_rank(all, 3), *other = times_of_rank(all, 2);
+  cr_assert_geq(late->count, 80);
+  cr_assert_geq(other->count, 80);
+  qsort(late->at, late->count, sizeof late->at[0], compare);
+  size_t gap = 1;
+  for (size_t i = 1; i < late->count; i++)
+    if (late->at[i] - late->at[i - 1] > late->at[gap] - late->at[gap - 1])
+      gap = i;
+  size_t meanwhile = 0;
+  for (size_t i = 0; i < other->count; i++)
+    meanwhile += other->at[i] > late->at[gap - 1] && other->at[i] < late->at[gap];
+  cr_assert_leq(meanwhile, 3, "%zu were issued meanwhile", meanwhile);
+  cr_assert_geq(meanwhile, 1);
 }

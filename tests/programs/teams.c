@@ -4,18 +4,20 @@
  * iteration has an all-reduce of the tensor parallel group, if there is one, and one of the data
  * parallel group; every few iterations one of all ranks; and so has the end of an epoch.
  *
- * Results: "<what> <epoch> <iteration> <mask of the ranks that took part>".
+ * Results: "<what> <epoch> <iteration> <mask of the ranks that took part>"; with --late none: then
+ * no rank waits for its device before the end.
  */
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"
 
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 
 enum { COUNT = 64 };
 
 static const char *iterations = "3+1", *end = "destroy", *mode = "turns", *after = "all";
-static int tensor = 2, metric;
+static int tensor = 2, metric, late = -1;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per epoch and rank: 3,5,5/4"},
@@ -25,6 +27,9 @@ static const struct option options[] = {
      "turns; group: both all-reduces of an iteration in one group; halves: no tensor parallel "
      "all-reduce, and data parallel groups are of neighbours"},
     {"--after", &after, NULL, "after each epoch: all, groups or none"},
+    {"--late", NULL, &late,
+     "the last rank sleeps for half a second in this iteration; -1: in none, and all wait for "
+     "their devices after each all-reduce"},
     {"--end", &end, NULL, "destroy, return, exit; one, or one per rank"},
     {0},
 };
@@ -35,6 +40,8 @@ static float *buffers[3];
 
 static void fill(int buffer) {
   float host[COUNT];
+  if (late >= 0)
+    return;
   for (int i = 0; i < COUNT; i++)
     host[i] = (float)(1u << ranks.rank);
   CHECK_CUDA(
@@ -43,6 +50,8 @@ static void fill(int buffer) {
 
 static void print(int buffer, const char *what, int epoch, int i) {
   float host[COUNT];
+  if (late >= 0)
+    return;
   CHECK_CUDA(
       cudaMemcpyAsync(host, buffers[buffer], sizeof host, cudaMemcpyDeviceToHost, ranks.stream));
   CHECK_CUDA(cudaStreamSynchronize(ranks.stream));
@@ -65,6 +74,8 @@ static void sum_now(const char *what, ncclComm_t comm, int count, int epoch, int
 
 static void iterate(int epoch, int i) {
   bool grouped = strcmp(mode, "group") == 0;
+  if (i == late && ranks.rank == ranks.nranks - 1)
+    nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
   if (!grouped) {
     if (tensors != NULL)
       sum_now("tensor", tensors, 1, epoch, i);
@@ -112,6 +123,8 @@ int main(int argc, char **argv) {
       iterate(epoch, i);
     finish_epoch(epoch);
   }
+  if (late >= 0)
+    ranks_synchronise(&ranks);
   const char *how = list_item(end, ranks.rank);
   if (strcmp(how, "destroy") == 0) {
     if (tensors != NULL)
