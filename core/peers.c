@@ -28,6 +28,7 @@ void peers_destroy(struct peers *peers) {
   free(peers->done);
   free(peers->windows);
   free(peers->posts);
+  free(peers->places);
   free(peers);
 }
 

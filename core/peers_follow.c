@@ -9,6 +9,7 @@
 #include "core/peers_private.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
 
@@ -61,6 +62,50 @@ static bool copy_rank(struct peers *peers, uint32_t rank) {
   return true;
 }
 
+/* ---- finding the other side of a post ---- */
+
+/* Who posted it is not in a post; it is known by where the post stands. */
+static bool is_post(const struct peers *peers, uint32_t at, uint32_t rank,
+                    const struct post *wanted) {
+  const struct window *window = &peers->windows[rank];
+  const struct post *post = &peers->posts[at];
+  return at >= window->at && at - window->at < window->last - window->first &&
+         post->peer == wanted->peer && post->comm == wanted->comm &&
+         post->receives == wanted->receives && post->ordinal == wanted->ordinal;
+}
+
+/* Where a post of a rank is entered, or would be. */
+static uint32_t *find_place(const struct peers *peers, uint32_t rank, const struct post *wanted) {
+  uint64_t hash = pair_key(wanted->comm, wanted->peer, wanted->receives) ^
+                  ((uint64_t)wanted->ordinal << 20 | rank) * UINT64_C(0xd6e8feb86659fd93);
+  size_t at = (size_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (peers->nplaces - 1);
+  while (peers->places[at] != 0 && !is_post(peers, peers->places[at] - 1, rank, wanted))
+    at = (at + 1) & (peers->nplaces - 1);
+  return &peers->places[at];
+}
+
+/* Of posts that are the same, which there are only in a log that is not as it should be, the last
+ * is entered. */
+static bool enter_all_places(struct peers *peers) {
+  size_t nplaces = 64;
+  while (nplaces < 2 * peers->nposts)
+    nplaces *= 2;
+  if (nplaces > peers->nplaces) {
+    uint32_t *places = realloc(peers->places, nplaces * sizeof(*places));
+    if (places == NULL)
+      return false;
+    peers->places = places;
+    peers->nplaces = nplaces;
+  }
+  memset(peers->places, 0, peers->nplaces * sizeof(*peers->places));
+  for (uint32_t rank = 0; rank < peers->plane->nranks; rank++) {
+    const struct window *window = &peers->windows[rank];
+    for (uint64_t i = 0; i < window->last - window->first; i++)
+      *find_place(peers, rank, &peers->posts[window->at + i]) = (uint32_t)(window->at + i) + 1;
+  }
+  return true;
+}
+
 static bool copy_all(struct peers *peers) {
   uint32_t nranks = peers->plane->nranks;
   if (peers->done == NULL)
@@ -73,7 +118,7 @@ static bool copy_all(struct peers *peers) {
   for (uint32_t rank = 0; rank < nranks; rank++)
     if (!copy_rank(peers, rank))
       return false;
-  return true;
+  return enter_all_places(peers);
 }
 
 /* ---- following ---- */
@@ -90,11 +135,14 @@ static struct post *post_at(const struct peers *peers, const struct window *wind
   return &peers->posts[window->at + (position - window->first)];
 }
 
-static uint64_t end_of_group(const struct peers *peers, const struct window *window) {
+static uint64_t end_of_group(const struct peers *peers, struct window *window) {
   uint64_t end = window->next;
+  if (window->group_end > end)
+    return window->group_end;
   uint32_t group = post_at(peers, window, end)->group;
   while (end < window->last && post_at(peers, window, end)->group == group)
     end++;
+  window->group_end = end;
   return end;
 }
 
@@ -121,7 +169,7 @@ static bool group_begins(const struct look *look, const struct window *window) {
 /* Whether the partner of a rank's post has begun. */
 static bool partner_begins(const struct look *look, uint32_t rank, const struct post *post) {
   const struct peers *peers = look->peers;
-  const struct window *other = &peers->windows[post->peer];
+  struct window *other = &peers->windows[post->peer];
   if (!post_is_met(peers, rank, post))
     return false;
   /* Counted after we copied: its place is not known yet. */
@@ -130,13 +178,10 @@ static bool partner_begins(const struct look *look, uint32_t rank, const struct 
   uint64_t waiting = other->next;
   if (waiting < other->last && group_begins(look, other))
     waiting = end_of_group(peers, other);
-  for (uint64_t i = waiting; i < other->last; i++) {
-    const struct post *candidate = post_at(peers, other, i);
-    if (candidate->peer == rank && candidate->comm == post->comm &&
-        candidate->receives != post->receives && candidate->ordinal == post->ordinal)
-      return false;
-  }
-  return true;
+  struct post side = {
+      .comm = post->comm, .peer = rank, .receives = !post->receives, .ordinal = post->ordinal};
+  uint32_t place = *find_place(peers, post->peer, &side);
+  return place == 0 || place - 1 - other->at < waiting - other->first;
 }
 
 /* False if there is no room for it, or it cannot be what it says. */

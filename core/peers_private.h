@@ -23,6 +23,7 @@ struct window {
   uint64_t claim, answering;  /* of its log */
   bool ended;                 /* RANK_DONE */
   uint64_t first, next, last; /* posts copied: first up to last; those before next come to an end */
+  uint64_t group_end;         /* of the group at next; not after next: not known */
   size_t at;                  /* where the first one is among peers->posts */
 };
 
@@ -40,6 +41,9 @@ struct peers {
   struct window *windows;
   struct post *posts;
   size_t nposts, room;
+  uint32_t *places; /* of posts, by who posted what: a hash table, probed linearly; 0: free, or one
+                       more than the place */
+  size_t nplaces;   /* a power of two */
 };
 
 static inline uint64_t pair_key(uint32_t comm, uint32_t peer, bool receives) {
