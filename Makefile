@@ -55,6 +55,11 @@ $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) $($(firstword $(subst /, ,$*))_CFLAGS) -c -o $@ $<
 
+$(BUILD)/%.o: %.S
+	@mkdir -p $(@D)
+	$(call say,AS,$<)
+	$(Q)$(CC) -c -o $@ $<
+
 include $(wildcard core/rules.mk hooks/rules.mk interpose/rules.mk tests/rules.mk tests/*/rules.mk tools/rules.mk tools/*/rules.mk)
 
 clean:

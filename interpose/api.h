@@ -22,7 +22,10 @@
  *     now on, then the real function is called.
  *   - OBSERVED: exported; the real function is called, then saw_<name>(result, ...) learns what it
  *     returned.
+ *   - CREATES: as HANDLED, where no communicator of the caller's tells which NCCL is meant.
+ *   - GROUPS: as HANDLED, for the thread's calls of every NCCL.
  *   - CALLED: not exported; only called by nccl-join, which also knows NCCL by them.
+ *   - ASKED: the same, of NCCL itself instead of a communicator.
  *
  * Exported is what must be seen, and nothing else. A program may ask whether a function exists (a
  * weak symbol, dlsym) and take our wrapper for a yes although its NCCL is older. Whatever may stand
@@ -90,23 +93,23 @@
        cudaStream_t stream), \
       (recvbuff, count, datatype, peer, comm, stream), HANDLED) \
   /* Groups: the bounds of a unit. GroupSimulateEnd ends one without issuing it. */ \
-  API(API_OLDEST, GroupStart, (void), (), HANDLED) \
-  API(API_OLDEST, GroupEnd, (void), (), HANDLED) \
-  API(22200, GroupSimulateEnd, (ncclSimInfo_t *simInfo), (simInfo), HANDLED) \
+  API(API_OLDEST, GroupStart, (void), (), GROUPS) \
+  API(API_OLDEST, GroupEnd, (void), (), GROUPS) \
+  API(22200, GroupSimulateEnd, (ncclSimInfo_t *simInfo), (simInfo), GROUPS) \
   /* Ranks of one machine find each other by the id's own bytes, so it is passed on as it is. */ \
-  API(API_OLDEST, GetUniqueId, (ncclUniqueId *uniqueId), (uniqueId), HANDLED) \
+  API(API_OLDEST, GetUniqueId, (ncclUniqueId *uniqueId), (uniqueId), CREATES) \
   /* Communicators come ... */ \
   API(API_OLDEST, CommInitRank, (ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank), \
-      (comm, nranks, commId, rank), HANDLED) \
+      (comm, nranks, commId, rank), CREATES) \
   API(API_OLDEST, CommInitAll, (ncclComm_t *comm, int ndev, const int *devlist), \
-      (comm, ndev, devlist), HANDLED) \
+      (comm, ndev, devlist), CREATES) \
   API(API_OLDEST, CommInitRankConfig, \
       (ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config), \
-      (comm, nranks, commId, rank, config), HANDLED) \
+      (comm, nranks, commId, rank, config), CREATES) \
   API(22300, CommInitRankScalable, \
       (ncclComm_t *newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds, \
        ncclConfig_t *config), \
-      (newcomm, nranks, myrank, nId, commIds, config), HANDLED) \
+      (newcomm, nranks, myrank, nId, commIds, config), CREATES) \
   API(API_OLDEST, CommSplit, \
       (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config), \
       (comm, color, key, newcomm, config), HANDLED) \
@@ -160,16 +163,22 @@
       (int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm, cudaStream_t stream), \
       (nDesc, signalDescs, comm, stream), UNFIT) \
   /* Questions that nccl-join itself asks. */ \
-  API(API_OLDEST, GetVersion, (int *version), (version), CALLED) \
+  API(API_OLDEST, GetVersion, (int *version), (version), ASKED) \
   API(API_OLDEST, CommCount, (ncclComm_t comm, int *count), (comm, count), CALLED) \
   API(API_OLDEST, CommUserRank, (ncclComm_t comm, int *rank), (comm, rank), CALLED) \
   API(API_OLDEST, CommCuDevice, (ncclComm_t comm, int *device), (comm, device), CALLED)
 // clang-format on
 
-/* What else is exported: the ways a process begins and ends, see process.h. */
+/* What else is exported: the ways a process begins and ends, see process.h ... */
 #define PROCESS_API(FUNCTION)                                                                      \
   FUNCTION(__libc_start_main)                                                                      \
   FUNCTION(exit)                                                                                   \
   FUNCTION(quick_exit)
+
+/* ... and how it finds functions and opens libraries, see lookups.h. */
+#define LOOKUP_API(FUNCTION)                                                                       \
+  FUNCTION(dlsym)                                                                                  \
+  FUNCTION(dlvsym)                                                                                 \
+  FUNCTION(dlopen)
 
 #endif

@@ -14,6 +14,7 @@
 #include "hooks/cuda_driver.h"
 #include "interpose/endpoint.h"
 #include "interpose/environment.h"
+#include "interpose/libraries.h"
 #include "interpose/process.h"
 #include "interpose/real.h"
 
@@ -152,7 +153,8 @@ static void list_communicators(struct attachment *me) {
 void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
                          uint32_t slot, uint32_t expected, int key, int device) {
   process_watch_fork();
-  *arrival = (struct arrival){.slot = slot, .slots = slots, .device = device};
+  *arrival = (struct arrival){
+      .library = library_current(), .slot = slot, .slots = slots, .device = device};
   name_of(arrival->name, seed, size);
   if (slots < 2 || slots > PLANE_RANKS_MAX || slot >= slots)
     return;
@@ -181,6 +183,7 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
     free(comm);
     return;
   }
+  library_made(arrival->library, handle);
   comm->handle = handle;
   memcpy(comm->name, arrival->name, sizeof(comm->name));
   comm->tag = tag_of(comm->name);

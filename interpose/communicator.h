@@ -56,7 +56,8 @@ struct communicator *communicator_known(ncclComm_t handle);
 
 /* A rank about to enter the creation of a communicator. */
 struct arrival {
-  struct segment *segment; /* NULL: join will be off */
+  struct segment *segment;       /* NULL: join will be off */
+  const struct library *library; /* that makes it */
   char name[SEGMENT_NAME_SIZE];
   uint32_t slot, slots;
   int device;

@@ -11,7 +11,7 @@
 #include "interpose/api.h"
 #include "interpose/nccl_compat.h"
 
-/* For each function that is HANDLED or HOT:
+/* For each function that is HANDLED, CREATES, GROUPS or HOT:
  *   ncclResult_t join_AllReduce(...)
  * and for each that is HOT, called inside a group and without the guard, for a call that has a
  * communicator:
@@ -27,7 +27,10 @@
 #define HANDLER_UNFIT(name, parameters)
 #define HANDLER_OBSERVED(name, parameters)                                                         \
   void saw_##name(ncclResult_t result, HANDLER_UNPACK parameters);
+#define HANDLER_CREATES HANDLER_HANDLED
+#define HANDLER_GROUPS HANDLER_HANDLED
 #define HANDLER_CALLED(name, parameters)
+#define HANDLER_ASKED(name, parameters)
 #define HANDLER(since, name, parameters, arguments, handling) HANDLER_##handling(name, parameters)
 NCCL_API(HANDLER)
 #undef HANDLER
@@ -35,7 +38,10 @@ NCCL_API(HANDLER)
 #undef HANDLER_HOT
 #undef HANDLER_UNFIT
 #undef HANDLER_OBSERVED
+#undef HANDLER_CREATES
+#undef HANDLER_GROUPS
 #undef HANDLER_CALLED
+#undef HANDLER_ASKED
 #undef HANDLER_UNPACK
 
 /* Called before the real function for each that is UNFIT: from now on this communicator cannot be

@@ -15,6 +15,7 @@
 #include "interpose/group.h"
 #include "interpose/handlers.h"
 #include "interpose/leaving.h"
+#include "interpose/libraries.h"
 #include "interpose/real.h"
 
 /* ---- creation ---- */
@@ -26,9 +27,11 @@ ncclResult_t join_GetUniqueId(ncclUniqueId *uniqueId) {
 /* Wrong settings stop here: a typo must not become a hang hours later. */
 static bool may_begin(int rank) {
   const struct settings *settings = join_settings();
-  if (settings != NULL)
-    log_open(settings, rank);
-  return settings != NULL;
+  if (settings == NULL)
+    return false;
+  log_open(settings, rank);
+  library_announce();
+  return true;
 }
 
 /* Where a communicator made inside a group is concerned, the real group must be open for it. */
@@ -147,6 +150,7 @@ static void arrive_from_parent(struct arrival *arrival, struct communicator *par
   strncpy(seed.how, how, sizeof(seed.how) - 1);
   communicator_arrive(arrival, &seed, sizeof(seed), (uint32_t)parent->nranks,
                       (uint32_t)parent->rank, 0, key, parent->device);
+  arrival->library = library_of(parent->handle);
 }
 
 ncclResult_t join_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,

@@ -1,4 +1,4 @@
-/* Finding the real NCCL (real.h).
+/* Finding the real NCCL, or each of several (real.h).
  *
  * No lock is held while the dynamic linker is asked, because it has locks of its own and a
  * library's constructor, which runs under them, may call NCCL. Threads that come at the same time
@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "core/log.h"
+#include "interpose/libraries.h"
+#include "interpose/linker.h"
 
 /* The version in text, from NCCL_VERSION_CODE: 2.8 and earlier counted in hundreds. */
 #define VERSION_MAJOR(code) ((code) / 10000)
@@ -27,7 +29,10 @@
 #define TELLING_HOT false
 #define TELLING_UNFIT false
 #define TELLING_OBSERVED false
+#define TELLING_CREATES false
+#define TELLING_GROUPS false
 #define TELLING_CALLED true
+#define TELLING_ASKED true
 
 static const struct {
   const char *profiled; /* "pncclX"; without its first letter "ncclX" */
@@ -46,10 +51,9 @@ typedef void any_function(void);
 
 struct findings {
   any_function *function[REAL_FUNCTIONS]; /* NULL: not found yet */
-  unsigned step;                          /* that found NCCL */
 };
 
-static bool is_ours(const void *address) {
+bool real_is_ours(const void *address) {
   Dl_info ours;
   Dl_info theirs;
   return dladdr(&real, &ours) != 0 && dladdr(address, &theirs) != 0 &&
@@ -60,9 +64,9 @@ static bool is_ours(const void *address) {
 static bool look_in(void *handle, struct findings *findings) {
   bool nccl = true;
   for (unsigned i = 0; i < REAL_FUNCTIONS; i++) {
-    void *address = dlsym(handle, functions[i].profiled + 1);
-    if (address == NULL || is_ours(address))
-      address = dlsym(handle, functions[i].profiled);
+    void *address = linker_dlsym(handle, functions[i].profiled + 1);
+    if (address == NULL || real_is_ours(address))
+      address = linker_dlsym(handle, functions[i].profiled);
     if (address == NULL)
       nccl = nccl && !functions[i].telling;
     else if (findings->function[i] == NULL)
@@ -77,7 +81,7 @@ static bool look_next(struct findings *findings) {
 
 /* The handle is kept: the functions must stay, whoever closes his own. */
 static bool look_in_loaded(const char *file, struct findings *findings) {
-  void *handle = dlopen(file, RTLD_NOLOAD | RTLD_LAZY);
+  void *handle = linker_dlopen(file, RTLD_NOLOAD | RTLD_LAZY);
   if (handle == NULL)
     return false;
   struct findings more = *findings;
@@ -130,9 +134,14 @@ static const struct step {
 
 /* ---- before, and instead of, the real functions ---- */
 
-/* Number of the step that found NCCL, plus one; 0 before. Set after the functions are stored. */
-static _Atomic unsigned found_by;
-static _Atomic bool present[REAL_FUNCTIONS];
+struct library real_libraries[LIBRARIES_MAX];
+
+/* Set after the functions are stored. */
+static _Atomic unsigned nlibraries;
+
+unsigned real_count(void) {
+  return atomic_load_explicit(&nlibraries, memory_order_acquire);
+}
 
 static ncclResult_t no_library(void) {
   log_once(LOG_LEVEL_WARN,
@@ -170,55 +179,117 @@ struct real_functions real = {
 #undef FIRST
 };
 
-/* ---- the table ---- */
+/* ---- the libraries ---- */
 
-static void install(const struct findings *findings) {
+static const void *base_of(const void *address) {
+  Dl_info object;
+  return address != NULL && dladdr(address, &object) != 0 ? object.dli_fbase : NULL;
+}
+
+static void fill(struct library *library, const struct findings *findings) {
 // NOLINTBEGIN(bugprone-macro-parentheses): a type
-#define INSTALL(since, name, parameters, arguments, handling)                                      \
+#define FILL(since, name, parameters, arguments, handling)                                         \
   {                                                                                                \
     any_function *found = findings->function[REAL_##name];                                         \
-    atomic_store(&present[REAL_##name], found != NULL);                                            \
-    atomic_store(&real.name, found == NULL ? missing_##name : (ncclResult_t(*) parameters)found);  \
+    library->present[REAL_##name] = found != NULL;                                                 \
+    atomic_store(&library->functions.name,                                                         \
+                 found == NULL ? missing_##name : (ncclResult_t(*) parameters)found);              \
   }
+  NCCL_API(FILL)
+#undef FILL
+  // NOLINTEND(bugprone-macro-parentheses)
+}
+
+static void install(const struct real_functions *these) {
+#define INSTALL(since, name, parameters, arguments, handling)                                      \
+  atomic_store(&real.name, atomic_load(&these->name));
   NCCL_API(INSTALL)
 #undef INSTALL
-  // NOLINTEND(bugprone-macro-parentheses)
-  atomic_store(&found_by, findings->step + 1);
+}
+
+static const struct library *known_at(const void *base) {
+  for (unsigned i = 0; i < real_count(); i++)
+    if (real_libraries[i].base == base)
+      return &real_libraries[i];
+  return NULL;
+}
+
+/* The lock is held for some stores only. */
+static const struct library *add(const struct findings *findings, const char *found_by) {
+  static atomic_flag adding = ATOMIC_FLAG_INIT;
+  any_function *version = findings->function[REAL_GetVersion];
+  const void *base = base_of(*(void **)&version);
+  while (atomic_flag_test_and_set(&adding))
+    sched_yield();
+  unsigned known = real_count();
+  const struct library *library = known_at(base);
+  if (library == NULL && known < LIBRARIES_MAX) {
+    struct library *new = &real_libraries[known];
+    fill(new, findings);
+    new->base = base;
+    new->found_by = found_by;
+    library = new;
+    if (known == 0)
+      install(&new->functions);
+    atomic_store(&nlibraries, known + 1);
+    if (known == 1)
+      install(&libraries_dispatch);
+  }
+  atomic_flag_clear(&adding);
+  if (library == NULL)
+    log_once(LOG_LEVEL_WARN,
+             "this process has more than %u NCCL libraries: join is off for calls of the others",
+             LIBRARIES_MAX);
+  return library;
+}
+
+/* So that it stays, whoever closes his own. Not where the program has it itself. */
+static void keep_loaded(const struct library *library) {
+  Dl_info object;
+  if (dladdr(library->base, &object) != 0)
+    linker_dlopen(object.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+}
+
+const struct library *real_library(void *handle, const char *found_by) {
+  const void *version = linker_dlsym(handle, "ncclGetVersion");
+  const struct library *library = version == NULL ? NULL : known_at(base_of(version));
+  struct findings findings = {0};
+  if (library != NULL || version == NULL || !look_in(handle, &findings))
+    return library;
+  library = add(&findings, found_by);
+  if (library != NULL)
+    keep_loaded(library);
+  return library;
 }
 
 bool real_resolve(void) {
-  if (atomic_load(&found_by) > 0)
+  if (real_count() > 0)
     return true;
   struct findings findings = {0};
-  while (findings.step < STEPS && !steps[findings.step].look(&findings))
-    findings.step++;
-  if (findings.step == STEPS)
-    return false;
-  /* One thread stores, once, so that later readers need no atomics; nothing can hold it up. */
-  static atomic_flag stored = ATOMIC_FLAG_INIT;
-  if (!atomic_flag_test_and_set(&stored))
-    install(&findings);
-  while (atomic_load(&found_by) == 0)
-    sched_yield();
-  return true;
+  unsigned step = 0;
+  while (step < STEPS && !steps[step].look(&findings))
+    step++;
+  return step < STEPS && add(&findings, steps[step].name) != NULL;
 }
 
 bool real_has(enum real_function function) {
-  return real_resolve() && atomic_load(&present[function]);
+  return real_resolve() && real_libraries[0].present[function];
+}
+
+const char *real_describe_library(const struct library *library, char *text, size_t size) {
+  int version = 0;
+  Dl_info object = {0};
+  library->functions.GetVersion(&version);
+  dladdr(library->base, &object);
+  snprintf(text, size, "NCCL %d.%d.%d in %s (found by %s)", VERSION_MAJOR(version),
+           VERSION_MINOR(version), VERSION_PATCH(version),
+           object.dli_fname == NULL ? "?" : object.dli_fname, library->found_by);
+  return text;
 }
 
 const char *real_describe(char *text, size_t size) {
-  int version = 0;
-  if (!real_resolve() || real.GetVersion(&version) != ncclSuccess) {
-    snprintf(text, size, "no NCCL");
-    return text;
-  }
-  ncclResult_t (*function)(int *) = real.GetVersion;
-  Dl_info object = {0};
-  dladdr(*(void **)&function, &object);
-  snprintf(text, size, "NCCL %d.%d.%d in %s (found by %s)", VERSION_MAJOR(version),
-           VERSION_MINOR(version), VERSION_PATCH(version),
-           object.dli_fname == NULL ? "?" : object.dli_fname,
-           steps[atomic_load(&found_by) - 1].name);
+  if (real_resolve())
+    return real_describe_library(&real_libraries[0], text, size);
+  snprintf(text, size, "no NCCL");
   return text;
 }

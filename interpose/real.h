@@ -7,9 +7,10 @@
  * again: a program may load NCCL later.
  *
  * Where it is looked for, first hit wins (the table of steps is in real.c):
- *   1. the next object in the program's search order (RTLD_NEXT);
- *   2. the loaded library named libnccl.so.2, even if opened RTLD_LOCAL, as Python does;
- *   3. any loaded object that leads to the functions (another name, NCCL inside a framework).
+ *   1. what the program itself has looked a function up in (lookups.h);
+ *   2. the next object in the program's search order (RTLD_NEXT);
+ *   3. the loaded library named libnccl.so.2, even if opened RTLD_LOCAL, as Python does;
+ *   4. any loaded object that leads to the functions (another name, NCCL inside a framework).
  * Nothing is ever loaded; what is found stays loaded. The search ends with the first step that
  * leads to NCCL, recognised by the functions that are CALLED in api.h. Steps before it count only
  * for what they have (a profiler preloaded behind us wraps some functions); steps after it would be
@@ -18,6 +19,10 @@
  * ncclX is preferred to pncclX. It is what the program itself would have reached, such a profiler
  * included, and an NCCL built without profiling support has no pncclX. pncclX is asked for where
  * there is no ncclX but ours.
+ *
+ * A process may have several NCCL libraries: a framework's and one that a package of Python brings.
+ * Each is found by who calls it (libraries.h), and then real.X leads to the one that the call is
+ * for. With one library, which is nearly always, nothing of that is on the way.
  */
 #ifndef NCCL_JOIN_INTERPOSE_REAL_H
 #define NCCL_JOIN_INTERPOSE_REAL_H
@@ -28,8 +33,9 @@
 #include "interpose/api.h"
 #include "interpose/nccl_compat.h"
 
-/* Stored once, by the first call, before any handler runs. Atomic for the wrappers, which may be
- * called meanwhile; handlers and what they call just call. */
+/* Stored by the first call, before any handler runs, and once more if a second library appears;
+ * both are right then. Atomic for the wrappers, which may be called meanwhile; handlers and what
+ * they call just call. */
 struct real_functions {
 // NOLINTBEGIN(bugprone-macro-parentheses): a declaration
 #define REAL_MEMBER(since, name, parameters, arguments, handling)                                  \
@@ -47,15 +53,37 @@ enum real_function {
       REAL_FUNCTIONS
 };
 
+/* One NCCL. Never changes once it is published. */
+struct library {
+  struct real_functions functions; /* those that it lacks return ncclInvalidUsage */
+  bool present[REAL_FUNCTIONS];
+  const void *base;     /* of the object that has ncclGetVersion: tells libraries apart */
+  const char *found_by; /* what led to it, for messages */
+};
+#define LIBRARIES_MAX 4u
+extern __attribute__((visibility("hidden"))) struct library real_libraries[LIBRARIES_MAX];
+
+/* How many are known. Any thread. */
+unsigned real_count(void);
+
 /* Looks the functions up if that has not been done; false if there is no NCCL. Any thread. */
 bool real_resolve(void);
 
-/* Whether the NCCL found has the function, for example real_has(REAL_CommShrink); false if none is
- * found. Any thread. */
+/* The library that a handle of dlopen leads to; NULL if that is none, or one too many (logged). It
+ * stays loaded. found_by: a string that stays. Any thread. */
+const struct library *real_library(void *handle, const char *found_by);
+
+/* Whether an address belongs to nccl-join itself. */
+bool real_is_ours(const void *address);
+
+/* Whether the NCCL found first has the function, for example real_has(REAL_CommShrink); false if
+ * none is found. Any thread. */
 bool real_has(enum real_function function);
 
-/* Writes "NCCL 2.28.9 in /usr/lib/libnccl.so.2 (found by ...)", or that there is none. Always
- * terminated; returns text. */
+/* Writes "NCCL 2.28.9 in /usr/lib/libnccl.so.2 (found by ...)". Always terminated; returns text. */
+const char *real_describe_library(const struct library *library, char *text, size_t size);
+
+/* The same of the one found first, or that there is none. */
 const char *real_describe(char *text, size_t size);
 
 #endif

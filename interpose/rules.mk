@@ -20,7 +20,10 @@ $(JOIN_EXPORTS): interpose/exports.map.in interpose/api.h
 	$(call say,MAP,$@)
 	$(Q)$(CC) -E -P -x c -I. -o $@ $<
 
-$(JOIN_LIBRARY): $(JOIN_SOURCES:%.c=$(BUILD)/%.o) $(JOIN_EXPORTS)
+# For each processor; of the others nothing is left.
+JOIN_STUBS = $(wildcard interpose/stubs_*.S)
+
+$(JOIN_LIBRARY): $(JOIN_SOURCES:%.c=$(BUILD)/%.o) $(JOIN_STUBS:%.S=$(BUILD)/%.o) $(JOIN_EXPORTS)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread $(JOIN_LDFLAGS) -o $@ $(filter %.o,$^)

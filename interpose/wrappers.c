@@ -11,14 +11,21 @@
 #include "interpose/guard.h"
 #include "interpose/handlers.h"
 #include "interpose/hot.h"
+#include "interpose/libraries.h"
 #include "interpose/nccl_compat.h"
 #include "interpose/real.h"
+#include "interpose/wrappers.h"
 
 /* gcc reads an atomic that is called like any other variable; here, where guard_acts may not have
  * looked, that would be a race with the first call of another thread. */
 #define PASS(name, arguments) atomic_load_explicit(&real.name, memory_order_acquire) arguments
 
 #define UNPACK(...) __VA_ARGS__
+
+/* The name that programs know. */
+#define EXPORT_WRAPPER(name, parameters)                                                           \
+  __attribute__((visibility("default"), alias("wrapper_" #name)))                                  \
+  ncclResult_t nccl##name parameters;
 
 /* What is done with a call that is acted on; sets result. */
 #define ACT_HANDLED(name, arguments) result = join_##name arguments;
@@ -29,19 +36,33 @@
   result = real.name arguments;                                                                    \
   saw_##name(result, UNPACK arguments);
 
-/* The declaration comes first because the installed nccl.h may be older than the function. */
-#define WRAPPER(name, parameters, arguments, act)                                                  \
+#define ACTOR(name, parameters, arguments, act)                                                    \
   static __attribute__((noinline)) ncclResult_t act_on_##name parameters {                         \
     ncclResult_t result;                                                                           \
     guard_raise();                                                                                 \
     act(name, arguments);                                                                          \
     guard_lower();                                                                                 \
     return result;                                                                                 \
-  }                                                                                                \
-  __attribute__((visibility("default"))) ncclResult_t nccl##name parameters;                       \
-  ncclResult_t nccl##name parameters {                                                             \
-    return guard_acts() ? act_on_##name arguments : PASS(name, arguments);                         \
   }
+
+#define WRAPPER(name, parameters, arguments, act)                                                  \
+  ACTOR(name, parameters, arguments, act)                                                          \
+  ncclResult_t wrapper_##name parameters {                                                         \
+    return guard_acts() ? act_on_##name arguments : PASS(name, arguments);                         \
+  }                                                                                                \
+  EXPORT_WRAPPER(name, parameters)
+
+/* Which NCCL is meant, the caller tells. */
+#define WRAPPER_CREATES(name, parameters, arguments)                                               \
+  ACTOR(name, parameters, arguments, ACT_HANDLED)                                                  \
+  ncclResult_t wrapper_##name parameters {                                                         \
+    const struct library *before = library_of_thread;                                              \
+    library_enter_of(__builtin_return_address(0));                                                 \
+    ncclResult_t result = guard_acts() ? act_on_##name arguments : PASS(name, arguments);          \
+    library_leave(before);                                                                         \
+    return result;                                                                                 \
+  }                                                                                                \
+  EXPORT_WRAPPER(name, parameters)
 
 /* A collective that may be hot; see hot.h. */
 #define WRAPPER_HOT(name, parameters, arguments)                                                   \
@@ -77,17 +98,19 @@
     guard_lower();                                                                                 \
     return result;                                                                                 \
   }                                                                                                \
-  __attribute__((visibility("default"))) ncclResult_t nccl##name parameters;                       \
-  ncclResult_t nccl##name parameters {                                                             \
+  ncclResult_t wrapper_##name parameters {                                                         \
     return guard_is_open() ? alone_##name arguments : in_group_##name arguments;                   \
-  }
+  }                                                                                                \
+  EXPORT_WRAPPER(name, parameters)
 
 #define WRAPPER_HANDLED(name, parameters, arguments)                                               \
   WRAPPER(name, parameters, arguments, ACT_HANDLED)
 #define WRAPPER_UNFIT(name, parameters, arguments) WRAPPER(name, parameters, arguments, ACT_UNFIT)
 #define WRAPPER_OBSERVED(name, parameters, arguments)                                              \
   WRAPPER(name, parameters, arguments, ACT_OBSERVED)
+#define WRAPPER_GROUPS WRAPPER_HANDLED
 #define WRAPPER_CALLED(name, parameters, arguments)
+#define WRAPPER_ASKED(name, parameters, arguments)
 
 #define API_WRAPPER(since, name, parameters, arguments, handling)                                  \
   WRAPPER_##handling(name, parameters, arguments)

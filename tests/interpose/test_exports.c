@@ -22,11 +22,15 @@ static void exports_of_table(char *text) {
 #define NAME_HOT NAME_HANDLED
 #define NAME_UNFIT(name) "nccl" #name
 #define NAME_OBSERVED(name) "nccl" #name
+#define NAME_CREATES NAME_HANDLED
+#define NAME_GROUPS NAME_HANDLED
 #define NAME_CALLED(name) NULL
+#define NAME_ASKED NAME_CALLED
 #define NAME(since, name, parameters, arguments, handling) names[count++] = NAME_##handling(name);
-#define PROCESS_NAME(name) names[count++] = #name;
+#define PLAIN_NAME(name) names[count++] = #name;
   NCCL_API(NAME)
-  PROCESS_API(PROCESS_NAME)
+  PROCESS_API(PLAIN_NAME)
+  LOOKUP_API(PLAIN_NAME)
   size_t kept = 0;
   for (size_t i = 0; i < count; i++) {
     if (names[i] != NULL)

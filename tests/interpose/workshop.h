@@ -9,12 +9,17 @@
  *   double.so       the preload object with double.c in the place of the handlers
  *   fake/           libnccl.so.2 that has every function of the table: fake_nccl.c
  *   old/            the same without what came after 2.18
+ *   versioned/      the same with versions at its names, ANY_1.0
  *   other/          the same under another name, libother.so: it says "other" for "real"
  *   profiler.so     a preloaded tool that wraps ncclAllReduce and calls the next
  *   linked, now     host.c and client.c linked to NCCL, resolved lazily and at once
  *   host            host.c alone
  *   plugin.so       client.c linked to NCCL, for host to open; other_plugin.so: to libother.so
  *   orphan.so       client.c linked to no NCCL; entangled.so: to the double, then to libother.so
+ *   maker.so        maker.c linked to NCCL; other_maker.so: to libother.so
+ *   seeker          seeker.c and client.c, linked to no NCCL
+ *   only/           outer.so needs plugin.so and finds it by its RUNPATH; libonly.so: inner.c
+ *   libbehind.so    inner.c
  *   doors           doors.c linked to NCCL
  *   crowd           crowd.c linked to NCCL
  *   arguments       arguments.c; arguments_fixed: the same, not position-independent

@@ -18,11 +18,12 @@ newer='AlltoAll Gather Scatter GroupSimulateEnd CommInitRankScalable CommShrink 
   CommWindowRegister CommSuspend CommResume DevCommCreate PutSignal Signal WaitSignal'
 
 rm -rf "$out"
-mkdir -p "$out/fake" "$out/old" "$out/other"
+mkdir -p "$out/fake" "$out/old" "$out/other" "$out/versioned"
 
 compile -E -P -x c -o "$out/exports.map" interpose/exports.map.in
 library -o "$out/double.so" -Wl,--version-script="$out/exports.map" -Wl,-z,now,-z,nodelete $parts/double.c \
-  interpose/wrappers.c interpose/guard.c interpose/real.c interpose/process.c core/settings.c core/log.c &
+  interpose/wrappers.c interpose/guard.c interpose/real.c interpose/libraries.c interpose/linker.c interpose/lookups.c \
+  interpose/deepbind.c interpose/stubs_*.S interpose/process.c core/settings.c core/log.c &
 
 {
   echo '{ global: nccl*; pnccl*; local: *;'
@@ -32,6 +33,8 @@ library -o "$out/double.so" -Wl,--version-script="$out/exports.map" -Wl,-z,now,-
 fake -o "$out/old/libnccl.so.2" -DVERSION=21805 -Wl,--version-script="$out/old.map" &
 library -o "$out/other/libother.so" -DPART='"other"' -DVERSION=22304 -Wno-unused-parameter \
   $parts/fake_nccl.c -Wl,-soname,libother.so &
+echo 'ANY_1.0 { global: nccl*; pnccl*; local: *; };' >"$out/versioned.map"
+fake -o "$out/versioned/libnccl.so.2" -Wl,--version-script="$out/versioned.map" &
 library -o "$out/profiler.so" $parts/profiler.c &
 fake -o "$out/fake/libnccl.so.2" &
 wait
@@ -49,13 +52,22 @@ other="-L$out/other -l:libother.so -Wl,-rpath,$out/other"
   library -o "$out/orphan.so" $parts/client.c -Wl,-z,lazy &
   library -o "$out/other_plugin.so" $parts/client.c $other -Wl,-z,lazy &
   compile -o "$out/doors" $parts/doors.c $nccl -Wl,-z,lazy &
+  library -o "$out/maker.so" $parts/maker.c $nccl -Wl,-z,lazy &
+  library -o "$out/other_maker.so" $parts/maker.c $other -Wl,-z,lazy &
+  compile -o "$out/seeker" -DLOOKED_UP $parts/seeker.c $parts/client.c &
   compile -o "$out/crowd" $parts/crowd.c $nccl -Wl,-z,lazy &
   compile -o "$out/arguments" $parts/arguments.c -rdynamic &
   compile -o "$out/arguments_fixed" $parts/arguments.c -rdynamic -no-pie -fno-pie &
   wait
+  mkdir "$out/only"
+  library -o "$out/only/outer.so" $parts/host.c -Wl,--no-as-needed "$out/plugin.so" -Wl,-rpath,'$ORIGIN/..' &
+  library -o "$out/only/libonly.so" -DONLY $parts/inner.c &
+  library -o "$out/libbehind.so" -DBEHIND $parts/inner.c -Wl,-soname,libbehind.so &
+  wait
 }
 
-for name in double.so old/libnccl.so.2 other/libother.so profiler.so fake/libnccl.so.2 linked now host plugin.so \
-  other_plugin.so orphan.so entangled.so doors crowd arguments arguments_fixed; do
+for name in double.so old/libnccl.so.2 versioned/libnccl.so.2 other/libother.so profiler.so fake/libnccl.so.2 linked now host plugin.so \
+  other_plugin.so orphan.so entangled.so maker.so other_maker.so seeker doors crowd arguments arguments_fixed only/outer.so \
+  only/libonly.so libbehind.so; do
   test -e "$out/$name"
 done

@@ -1,6 +1,7 @@
 /* A program's use of NCCL: its arguments name functions, each of which is called with nothing in
  * its parameters. Results are said if they are errors, or all of them if TELL is set. Linked into a
- * program (host.c), or into a plug-in that host.c opens.
+ * program (host.c), or into a plug-in that host.c opens; with LOOKED_UP into a program that is not
+ * linked to NCCL and says where the functions are (seeker.c).
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -66,10 +67,19 @@ static int number;
   CALL(GetVersion, (&number))                                                                      \
   CALL(CommCount, (NULL, &number))
 
+#ifdef LOOKED_UP
+#define FUNCTION(name, arguments)                                                                  \
+  static ncclResult_t call_##name(void) {                                                          \
+    __typeof__(nccl##name) *function;                                                              \
+    *(void **)&function = client_look_up("nccl" #name);                                            \
+    return function == NULL ? ncclNumResults : function arguments;                                 \
+  }
+#else
 #define FUNCTION(name, arguments)                                                                  \
   static ncclResult_t call_##name(void) {                                                          \
     return nccl##name arguments;                                                                   \
   }
+#endif
 CALLS(FUNCTION)
 
 static const struct {

@@ -5,4 +5,7 @@
 /* Calls the named functions (without "nccl") one after the other. Returns the exit status. */
 __attribute__((visibility("default"))) int client(int count, char **names);
 
+/* Of client.c with LOOKED_UP: where a function is, or NULL. */
+void *client_look_up(const char *name);
+
 #endif

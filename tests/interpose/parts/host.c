@@ -2,6 +2,7 @@
  * other:
  *   --open FILE, --now FILE   opens the plug-in as Python opens an extension module, resolved
  * lazily or at once
+ *   --deep FILE               opens the plug-in with RTLD_DEEPBIND
  *   --load FILE               opens a library alone, as ctypes does
  *   NAME                      calls the function
  */
@@ -22,7 +23,9 @@ int main(int argc, char **argv) {
       continue;
     }
     const char *how = argv[i++];
-    void *handle = dlopen(argv[i], (strcmp(how, "--now") == 0 ? RTLD_NOW : RTLD_LAZY) | RTLD_LOCAL);
+    int now = strcmp(how, "--now") == 0 ? RTLD_NOW : RTLD_LAZY;
+    int deep = strcmp(how, "--deep") == 0 ? RTLD_DEEPBIND : 0;
+    void *handle = dlopen(argv[i], now | RTLD_LOCAL | deep);
     if (handle == NULL) {
       puts(dlerror());
       return 98;

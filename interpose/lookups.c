@@ -1,0 +1,126 @@
+/* What look-ups of NCCL's functions are answered with (lookups.h).
+ *
+ * For each function that is exported and each library there is one more function, by which the
+ * program says what it means: this function of that library. Also inside of a call, where a library
+ * that stands in front of another one, as MSCCL++ does, calls on.
+ */
+#include "interpose/lookups.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "interpose/deepbind.h"
+#include "interpose/guard.h"
+#include "interpose/libraries.h"
+#include "interpose/linker.h"
+#include "interpose/real.h"
+#include "interpose/wrappers.h"
+
+/* ---- the functions ---- */
+
+#define NAMED(number, name, parameters, arguments)                                                 \
+  static ncclResult_t in_##number##_##name parameters {                                            \
+    const struct library *library = &real_libraries[number];                                       \
+    if (guard_thread.depth > 0)                                                                    \
+      return library->functions.name arguments;                                                    \
+    const struct library *before = library_enter(library);                                         \
+    ncclResult_t result = wrapper_##name arguments;                                                \
+    library_leave(before);                                                                         \
+    return result;                                                                                 \
+  }
+#define NAMED_IN_ALL(name, parameters, arguments)                                                  \
+  NAMED(0, name, parameters, arguments)                                                            \
+  NAMED(1, name, parameters, arguments)                                                            \
+  NAMED(2, name, parameters, arguments)                                                            \
+  NAMED(3, name, parameters, arguments)
+_Static_assert(LIBRARIES_MAX == 4, "one line above for each");
+
+#define NAMED_HANDLED NAMED_IN_ALL
+#define NAMED_HOT NAMED_IN_ALL
+#define NAMED_UNFIT NAMED_IN_ALL
+#define NAMED_OBSERVED NAMED_IN_ALL
+#define NAMED_CREATES NAMED_IN_ALL
+#define NAMED_GROUPS NAMED_IN_ALL
+#define NAMED_CALLED(name, parameters, arguments)
+#define NAMED_ASKED(name, parameters, arguments)
+#define NAMED_BY_HANDLING(since, name, parameters, arguments, handling)                            \
+  NAMED_##handling(name, parameters, arguments)
+NCCL_API(NAMED_BY_HANDLING)
+
+typedef void any_function(void);
+
+struct named {
+  const char *name;
+  enum real_function number;
+  any_function *in[LIBRARIES_MAX];
+};
+
+#define ROW(name)                                                                                  \
+  {"nccl" #name,                                                                                   \
+   REAL_##name,                                                                                    \
+   {(any_function *)in_0_##name, (any_function *)in_1_##name, (any_function *)in_2_##name,         \
+    (any_function *)in_3_##name}},
+#define ROW_HANDLED ROW
+#define ROW_HOT ROW
+#define ROW_UNFIT ROW
+#define ROW_OBSERVED ROW
+#define ROW_CREATES ROW
+#define ROW_GROUPS ROW
+#define ROW_CALLED(name)
+#define ROW_ASKED(name)
+#define ROW_BY_HANDLING(since, name, parameters, arguments, handling) ROW_##handling(name)
+
+static const struct named table[] = {NCCL_API(ROW_BY_HANDLING)};
+#define TABLE_END (table + sizeof(table) / sizeof(table[0]))
+
+/* ---- look-ups ---- */
+
+/* Not by strcmp: other names that begin so are NCCL's and its plug-ins' business, and a sanitizer
+ * may not be ready. */
+UNINSTRUMENTED static const struct named *find(const char *name) {
+  for (const struct named *named = table; named < TABLE_END; named++) {
+    const char *a = named->name, *b = name;
+    while (*a != '\0' && *a == *b)
+      a++, b++;
+    if (*a == *b)
+      return named;
+  }
+  return NULL;
+}
+
+bool lookup_is_caught(const char *name) {
+  return find(name) != NULL;
+}
+
+static void *look_up(void *handle, const char *name, const char *version) {
+  return version == NULL ? linker_dlsym(handle, name) : linker_dlvsym(handle, name, version);
+}
+
+/* Our own function stands for the one that the program would find behind it. If there is none, the
+ * look-up behind us fails, and leaves its reason in dlerror. */
+static struct lookup stand_for(void *found, const struct named *named, const char *version) {
+  if (real_has(named->number))
+    return (struct lookup){found, true};
+  return (struct lookup){look_up(RTLD_NEXT, named->name, version), true};
+}
+
+struct lookup lookup_symbol(void *handle, const char *name, const char *version) {
+  const struct lookup not_given = {NULL, false};
+  const struct named *named = find(name);
+  if (named == NULL || handle == RTLD_NEXT || guard_thread.depth > 0)
+    return not_given;
+  void *found = look_up(handle, name, version);
+  if (found == NULL)
+    return not_given;
+  if (real_is_ours(found))
+    return stand_for(found, named, version);
+  const struct library *library = real_library(handle, "dlsym");
+  if (library == NULL || !library->present[named->number])
+    return not_given;
+  return (struct lookup){*(void *const *)&named->in[library - real_libraries], true};
+}
+
+int lookup_flags(const char *file, int flags, const void *caller) {
+  return file != NULL && deepbind_hides_nccl(file, caller) ? flags & ~RTLD_DEEPBIND : flags;
+}

@@ -1,0 +1,40 @@
+/* How programs come to NCCL without being linked to it: by dlsym and dlvsym, which ctypes, JAX,
+ * XGBoost, vLLM and others use, and by dlopen with RTLD_DEEPBIND, which makes what is opened look
+ * past us.
+ *
+ * The three functions that the program calls are a few instructions each (stubs_*.S). They decide
+ * without any call whether this is about NCCL, and otherwise JUMP to the real function: that finds
+ * its caller by the return address, on which RTLD_NEXT, RTLD_DEFAULT and RUNPATH depend, and a
+ * function in between, however small, would be taken for the caller. (A C function that ends in a
+ * call becomes a jump only if the compiler feels like it.)
+ *
+ * Names that begin with "nccl", and openings with RTLD_DEEPBIND, come to the two functions below.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_LOOKUPS_H
+#define NCCL_JOIN_INTERPOSE_LOOKUPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOOKUP_ENTRY __attribute__((visibility("hidden")))
+
+/* Returned in two registers. */
+struct lookup {
+  void *address;   /* what the program gets, NULL with dlerror set; if given */
+  uintptr_t given; /* 0: the real function is to answer */
+};
+
+/* Of dlsym (version is NULL) and dlvsym. Given is a function of ours for each that api.h exports,
+ * if the real look-up finds it: what the NCCL at hand lacks stays missing. What is looked up behind
+ * somebody (RTLD_NEXT), or by NCCL and its plug-ins during a call, is none of our business. Any
+ * thread. */
+LOOKUP_ENTRY struct lookup lookup_symbol(void *handle, const char *name, const char *version);
+
+/* Whether a name is one of those. */
+LOOKUP_ENTRY bool lookup_is_caught(const char *name);
+
+/* Of dlopen: the flags to open with. RTLD_DEEPBIND is taken away from what leads to NCCL, and from
+ * nothing else. `caller`: an address in the object that opens. */
+LOOKUP_ENTRY int lookup_flags(const char *file, int flags, const void *caller);
+
+#endif
