@@ -181,4 +181,12 @@
   FUNCTION(dlvsym)                                                                                 \
   FUNCTION(dlopen)
 
+/* And NCCL's profiler plug-ins, see bypass.h. */
+#define PROFILER_API(OBJECT)                                                                       \
+  OBJECT(ncclProfiler_v1)                                                                          \
+  OBJECT(ncclProfiler_v2)                                                                          \
+  OBJECT(ncclProfiler_v3)                                                                          \
+  OBJECT(ncclProfiler_v4)                                                                          \
+  OBJECT(ncclProfiler_v5)
+
 #endif

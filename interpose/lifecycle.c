@@ -10,6 +10,7 @@
 
 #include "core/log.h"
 #include "interpose/answer.h"
+#include "interpose/bypass.h"
 #include "interpose/communicator.h"
 #include "interpose/environment.h"
 #include "interpose/group.h"
@@ -25,10 +26,11 @@ ncclResult_t join_GetUniqueId(ncclUniqueId *uniqueId) {
 }
 
 /* Wrong settings stop here: a typo must not become a hang hours later. */
-static bool may_begin(int rank) {
+static bool may_begin(int rank, int communicators) {
   const struct settings *settings = join_settings();
   if (settings == NULL)
     return false;
+  bypass_expect(communicators);
   log_open(settings, rank);
   library_announce();
   return true;
@@ -70,7 +72,7 @@ static bool is_sane(const void *comm, int nranks, int rank) {
 }
 
 ncclResult_t join_CommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank) {
-  if (!may_begin(rank))
+  if (!may_begin(rank, 1))
     return ncclInvalidUsage;
   ncclResult_t result = enter();
   if (result != ncclSuccess || !is_sane(comm, nranks, rank))
@@ -82,7 +84,7 @@ ncclResult_t join_CommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId
 
 ncclResult_t join_CommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
                                      ncclConfig_t *config) {
-  if (!may_begin(rank))
+  if (!may_begin(rank, 1))
     return ncclInvalidUsage;
   ncclResult_t result = enter();
   if (result != ncclSuccess || !is_sane(comm, nranks, rank))
@@ -95,7 +97,7 @@ ncclResult_t join_CommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId 
 
 ncclResult_t join_CommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId,
                                        ncclUniqueId *commIds, ncclConfig_t *config) {
-  if (!may_begin(myrank))
+  if (!may_begin(myrank, 1))
     return ncclInvalidUsage;
   ncclResult_t result = enter();
   if (result != ncclSuccess)
@@ -110,7 +112,7 @@ ncclResult_t join_CommInitRankScalable(ncclComm_t *newcomm, int nranks, int myra
 
 /* All ranks are in this process: nobody else needs to know the name. */
 ncclResult_t join_CommInitAll(ncclComm_t *comm, int ndev, const int *devlist) {
-  if (!may_begin(0))
+  if (!may_begin(0, ndev))
     return ncclInvalidUsage;
   ncclResult_t result = enter();
   if (result != ncclSuccess)
@@ -155,6 +157,7 @@ static void arrive_from_parent(struct arrival *arrival, struct communicator *par
 
 ncclResult_t join_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
                             ncclConfig_t *config) {
+  bypass_expect(1);
   ncclResult_t result = enter();
   struct communicator *parent = result == ncclSuccess ? communicator_find(comm) : NULL;
   if (result != ncclSuccess || parent == NULL || newcomm == NULL)
@@ -169,6 +172,7 @@ ncclResult_t join_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t *new
 
 ncclResult_t join_CommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
                              ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags) {
+  bypass_expect(1);
   ncclResult_t result = enter();
   struct communicator *parent = result == ncclSuccess ? communicator_find(comm) : NULL;
   if (result != ncclSuccess)
@@ -187,6 +191,7 @@ ncclResult_t join_CommShrink(ncclComm_t comm, int *excludeRanksList, int exclude
  * communicator is passed through. */
 ncclResult_t join_CommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
                            ncclComm_t *newcomm, ncclConfig_t *config) {
+  bypass_expect(1);
   ncclResult_t result = enter();
   if (result != ncclSuccess)
     return result;

@@ -14,6 +14,7 @@
 
 #include "core/log.h"
 #include "core/plane_shm.h"
+#include "interpose/bypass.h"
 #include "interpose/guard.h"
 #include "interpose/hot.h"
 #include "interpose/leave.h"
@@ -62,8 +63,12 @@ static void leave(int status) {
 void process_leave(int status) {
   /* The guard is raised in here already: exit inside leave_process, a hook or a signal handler over
    * an NCCL call. */
-  if (guard_thread.depth > 0 || atomic_load(&stage) == STAGE_NOT_DUE)
+  if (guard_thread.depth > 0)
     return;
+  if (atomic_load(&stage) == STAGE_NOT_DUE) {
+    bypass_check_at_exit();
+    return;
+  }
   if (atomic_load(&owner) != getpid()) /* a forked child */
     return;
   uint32_t due = STAGE_DUE;

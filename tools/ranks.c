@@ -96,9 +96,17 @@ static void prepend(const char *name, const char *value) {
   free(joined);
 }
 
-/* Becomes the program. Returns only if it cannot, with errno. */
+/* NCCL cuts longer names of plug-ins off (plugin/plugin_open.cc, MAX_STR_LEN). */
+#define PLUGIN_NAME_MAX 254
+
+/* Becomes the program. Returns only if it cannot, with errno.
+ *
+ * The object is also NCCL's profiler plug-in, unless the user has one, to notice calls that bypass
+ * it (interpose/bypass.h). */
 static void become(const struct options *options) {
   prepend("LD_PRELOAD", options->preload);
+  if (options->preload && strlen(options->preload) <= PLUGIN_NAME_MAX)
+    setenv("NCCL_PROFILER_PLUGIN", options->preload, 0);
   prepend("LD_LIBRARY_PATH", options->libraries);
   execvp(options->program[0], options->program);
 }

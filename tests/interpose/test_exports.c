@@ -31,6 +31,7 @@ static void exports_of_table(char *text) {
   NCCL_API(NAME)
   PROCESS_API(PLAIN_NAME)
   LOOKUP_API(PLAIN_NAME)
+  PROFILER_API(PLAIN_NAME)
   size_t kept = 0;
   for (size_t i = 0; i < count; i++) {
     if (names[i] != NULL)

@@ -26,7 +26,7 @@ Test(lookups, everywhere) {
 
 Test(lookups, with_a_version) {
   workshop_expect(SEEK("versioned", "versioned/libnccl.so.2") "AllReduce", 0, both);
-  workshop_expect(SEEK("versioned", "versioned/libnccl.so.2") "has:ncclNonsense", 0,
+  workshop_expect(SEEK("versioned", "versioned/libnccl.so.2") "has:ncclNonsense 2>/dev/null", 0,
                   "ncclNonsense: missing\n");
 }
 
@@ -44,7 +44,8 @@ Test(lookups, functions_that_call_themselves_are_counted_once) {
                   "join ncclBcast\nreal ncclBcast\nreal ncclBroadcast\n");
 }
 
-#define HAS "has:ncclAllReduce has:ncclCommShrink has:ncclNonsense has:ncclGetVersion"
+/* The line of a process that has made no call is another test's. */
+#define HAS "2>/dev/null has:ncclAllReduce has:ncclCommShrink has:ncclNonsense has:ncclGetVersion"
 
 Test(lookups, what_the_nccl_has_is_there) {
   workshop_expect(SEEK("local", NCCL) HAS, 0,

@@ -116,7 +116,7 @@ Test(real, found_by_many_threads_without_a_race) {
       "$t $i -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -o $W/racing.so "
       "-Wl,--version-script=$W/exports.map tests/interpose/parts/double.c interpose/wrappers.c "
       "interpose/guard.c interpose/real.c interpose/libraries.c interpose/linker.c "
-      "interpose/lookups.c interpose/deepbind.c interpose/stubs_*.S interpose/process.c "
+      "interpose/bypass.c interpose/lookups.c interpose/deepbind.c interpose/stubs_*.S interpose/process.c "
       "core/settings.c core/log.c &&"
       "$t $i -o $W/racing tests/interpose/parts/crowd.c -L$W/fake -l:libnccl.so.2 "
       "-Wl,-rpath,$W/fake || exit 77;"

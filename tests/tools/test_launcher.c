@@ -59,6 +59,16 @@ Test(launcher, without_n_it_becomes_the_program) {
   cr_expect_eq(result.status, 5);
 }
 
+Test(launcher, the_object_is_also_the_profiler_plugin_unless_there_is_one) {
+  static const char show[] = "sh -c 'echo \"<$NCCL_PROFILER_PLUGIN>\"'";
+  struct result result = run("unset NCCL_PROFILER_PLUGIN; nccl-join run %s", show);
+  expect_in(result.out, "/lib/libnccl-join.so>\n");
+  result = run("NCCL_PROFILER_PLUGIN=mine nccl-join run %s", show);
+  cr_expect_str_eq(result.out, "<mine>\n");
+  result = run("unset NCCL_PROFILER_PLUGIN; nccl-join run --no-join %s", show);
+  cr_expect_str_eq(result.out, "<>\n");
+}
+
 Test(launcher, arguments_arrive_unchanged) {
   static const char *const options[] = {"", "-n 1 --no-prefix", "--loopback", "--no-join --"};
   for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {

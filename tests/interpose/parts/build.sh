@@ -22,7 +22,7 @@ mkdir -p "$out/fake" "$out/old" "$out/other" "$out/versioned"
 
 compile -E -P -x c -o "$out/exports.map" interpose/exports.map.in
 library -o "$out/double.so" -Wl,--version-script="$out/exports.map" -Wl,-z,now,-z,nodelete $parts/double.c \
-  interpose/wrappers.c interpose/guard.c interpose/real.c interpose/libraries.c interpose/linker.c interpose/lookups.c \
+  interpose/wrappers.c interpose/bypass.c interpose/guard.c interpose/real.c interpose/libraries.c interpose/linker.c interpose/lookups.c \
   interpose/deepbind.c interpose/stubs_*.S interpose/process.c core/settings.c core/log.c &
 
 {

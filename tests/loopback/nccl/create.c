@@ -6,6 +6,7 @@
 #include "device.h"
 #include "group.h"
 #include "hash.h"
+#include "profiler.h"
 #include "report.h"
 #include "unique_id.h"
 
@@ -47,6 +48,8 @@ static ncclResult_t join_in_context(struct ncclComm *comm, uint64_t hash, int nr
     return result;
   communicator_enter(comm);
   result = communicator_join(comm, hash, nranks, rank);
+  if (result == ncclSuccess)
+    profiler_communicator(comm);
   communicator_exit(comm);
   device_leave(previous);
   return result;

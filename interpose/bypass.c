@@ -1,0 +1,143 @@
+/* Noticing calls that go past us (bypass.h). */
+#include "interpose/bypass.h"
+
+#include <link.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/settings.h"
+#include "interpose/guard.h"
+#include "interpose/nccl_compat.h"
+
+/* Switched off, by the setting or after a fork, nobody expects to be joined. Wrong settings are
+ * reported where communicators are made; who never comes there has not asked for anything. */
+static bool may_speak(void) {
+  struct settings settings;
+  if (atomic_load(&guard_mode) == GUARD_OFF || !settings_read(&settings, environ, NULL, 0) ||
+      !settings.enabled)
+    return false;
+  log_open(&settings, -1);
+  return true;
+}
+
+/* ---- communicators ---- */
+
+static _Atomic int expected, made;
+static atomic_flag said = ATOMIC_FLAG_INIT;
+
+void bypass_expect(int communicators) {
+  atomic_fetch_add(&expected, communicators);
+}
+
+/* Creations that fail, and ranks that a split leaves out, are expected and do not come: then a
+ * bypass may go unseen, but none is invented. */
+static void communicator_made(void) {
+  if (atomic_fetch_add(&made, 1) < atomic_load(&expected) || atomic_flag_test_and_set(&said) ||
+      !may_speak())
+    return;
+  log_line(LOG_LEVEL_WARN,
+           "join is off: this process makes NCCL communicators that bypass nccl-join. Its NCCL is "
+           "linked statically, or hidden in a library; link it to libnccl.so.2 instead");
+}
+
+/* ---- the profiler plug-in ---- */
+
+/* As NCCL's plug-in interface has them (NCCL, src/include/plugin/profiler/profiler_v1.h to _v5.h).
+ * The releases differ in the parameters of init, and in descriptions of events that we never get.
+ */
+typedef ncclResult_t start_event(void *context, void **event, void *description);
+typedef ncclResult_t stop_event(void *event);
+typedef ncclResult_t record_state(void *event, int state, void *arguments);
+typedef ncclResult_t finalize(void *context);
+
+#define PROFILER(init_type)                                                                        \
+  struct init_type##_profiler {                                                                    \
+    const char *name;                                                                              \
+    init_type *init;                                                                               \
+    start_event *start;                                                                            \
+    stop_event *stop;                                                                              \
+    record_state *record;                                                                          \
+    finalize *end;                                                                                 \
+  }
+typedef ncclResult_t init_v1(void **context, int *mask);
+typedef ncclResult_t init_v4(void **context, int *mask, const char *name, uint64_t hash, int nnodes,
+                             int nranks, int rank, void *log);
+typedef ncclResult_t init_v5(void **context, uint64_t hash, int *mask, const char *name, int nnodes,
+                             int nranks, int rank, void *log);
+
+static ncclResult_t begin(void **context, int *mask) {
+  *context = NULL;
+  *mask = 0;
+  communicator_made();
+  return ncclSuccess;
+}
+
+// NOLINTBEGIN(misc-unused-parameters)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+static ncclResult_t begin_v4(void **context, int *mask, const char *name, uint64_t hash, int nnodes,
+                             int nranks, int rank, void *log) {
+  return begin(context, mask);
+}
+
+static ncclResult_t begin_v5(void **context, uint64_t hash, int *mask, const char *name, int nnodes,
+                             int nranks, int rank, void *log) {
+  return begin(context, mask);
+}
+
+static ncclResult_t start(void *context, void **event, void *description) {
+  *event = NULL;
+  return ncclSuccess;
+}
+
+static ncclResult_t stop(void *event) {
+  return ncclSuccess;
+}
+
+static ncclResult_t record(void *event, int state, void *arguments) {
+  return ncclSuccess;
+}
+
+static ncclResult_t end(void *context) {
+  return ncclSuccess;
+}
+#pragma GCC diagnostic pop
+// NOLINTEND(misc-unused-parameters)
+
+PROFILER(init_v1);
+PROFILER(init_v4);
+PROFILER(init_v5);
+
+#define PLUGIN(version, init_type, init_function)                                                  \
+  extern const struct init_type##_profiler ncclProfiler_##version;                                 \
+  __attribute__((visibility("default")))                                                           \
+  const struct init_type##_profiler ncclProfiler_##version = {"nccl-join", init_function, start,   \
+                                                              stop,        record,        end};
+PLUGIN(v1, init_v1, begin)
+PLUGIN(v2, init_v1, begin)
+PLUGIN(v3, init_v1, begin)
+PLUGIN(v4, init_v4, begin_v4)
+PLUGIN(v5, init_v5, begin_v5)
+
+/* ---- the end ---- */
+
+static int is_nccl(struct dl_phdr_info *object, size_t size, void *unused) {
+  (void)size, (void)unused;
+  const char *slash = strrchr(object->dlpi_name, '/');
+  return strncmp(slash == NULL ? object->dlpi_name : slash + 1, "libnccl.so", 10) == 0;
+}
+
+void bypass_check_at_exit(void) {
+  if (atomic_load(&guard_mode) != GUARD_UNDECIDED || dl_iterate_phdr(is_nccl, NULL) == 0 ||
+      atomic_flag_test_and_set(&said) || !may_speak())
+    return;
+  log_line(
+      LOG_LEVEL_WARN,
+      "libnccl.so is loaded, but no call of it came by nccl-join: this process made none, or it "
+      "has NCCL linked statically or hidden in a library, and was not joined");
+}
