@@ -33,6 +33,10 @@ static void tell_what_is_skipped(void) {
   if (!workshop_has_product())
     fputs("tests/interpose: only the tests' double: no libnccl-join.so in the build folder\n",
           stderr);
+  if (!workshop_has_aarch64())
+    fputs("tests/interpose: no tests on aarch64: no aarch64-linux-gnu-gcc and qemu-aarch64 that "
+          "work\n",
+          stderr);
 }
 
 /* Several runs may go on at once in one build folder. The tests, in processes of their own, inherit
@@ -66,6 +70,13 @@ ReportHook(POST_ALL)(struct criterion_global_stats *stats) {
 bool workshop_has_nccl(void) {
   const char *nccl = getenv("NCCL_LIBRARY");
   return nccl != NULL && access(nccl, R_OK) == 0;
+}
+
+bool workshop_has_aarch64(void) {
+  return workshop_run(
+             "echo 'int main(void) { return 7; }' | aarch64-linux-gnu-gcc -x c -o $W/seven - && "
+             "qemu-aarch64 -L /usr/aarch64-linux-gnu $W/seven")
+             .status == 7;
 }
 
 bool workshop_has_product(void) {

@@ -43,6 +43,9 @@ bool workshop_has_nccl(void);
 /* Whether the build folder has the preload object itself. */
 bool workshop_has_product(void);
 
+/* Whether programs for aarch64 can be built and run. */
+bool workshop_has_aarch64(void);
+
 /* Runs a shell command, in which $W is the workshop, $B the build folder, $J the assignment that
  * preloads the double, $P the one that preloads the product, $N the real NCCL and $L its folder.
  * Killed after 30 seconds. */

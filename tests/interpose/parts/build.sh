@@ -21,9 +21,8 @@ rm -rf "$out"
 mkdir -p "$out/fake" "$out/old" "$out/other" "$out/versioned"
 
 compile -E -P -x c -o "$out/exports.map" interpose/exports.map.in
-library -o "$out/double.so" -Wl,--version-script="$out/exports.map" -Wl,-z,now,-z,nodelete $parts/double.c \
-  interpose/wrappers.c interpose/bypass.c interpose/guard.c interpose/real.c interpose/libraries.c interpose/linker.c interpose/lookups.c \
-  interpose/deepbind.c interpose/stubs_*.S interpose/process.c core/settings.c core/log.c &
+# shellcheck disable=SC2046 # several words
+library -o "$out/double.so" -Wl,--version-script="$out/exports.map" -Wl,-z,now,-z,nodelete $(cat $parts/double.sources) &
 
 {
   echo '{ global: nccl*; pnccl*; local: *;'
@@ -60,6 +59,7 @@ other="-L$out/other -l:libother.so -Wl,-rpath,$out/other"
   compile -o "$out/arguments_fixed" $parts/arguments.c -rdynamic -no-pie -fno-pie &
   wait
   mkdir "$out/only"
+  # shellcheck disable=SC2016 # for the dynamic linker
   library -o "$out/only/outer.so" $parts/host.c -Wl,--no-as-needed "$out/plugin.so" -Wl,-rpath,'$ORIGIN/..' &
   library -o "$out/only/libonly.so" -DONLY $parts/inner.c &
   library -o "$out/libbehind.so" -DBEHIND $parts/inner.c -Wl,-soname,libbehind.so &
