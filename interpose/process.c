@@ -18,6 +18,7 @@
 #include "interpose/guard.h"
 #include "interpose/hot.h"
 #include "interpose/leave.h"
+#include "interpose/weak.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -143,5 +144,6 @@ int __libc_start_main(main_function *main, int argc, char **argv, void (*init)(v
   if (start == NULL)
     abort();
   program_main = main;
+  weak_take_back();
   return start(main_and_leave, argc, argv, init, fini, rtld_fini, stack_end);
 }

@@ -10,7 +10,8 @@
  * because the state of that call is half changed.
  *
  * Nothing here runs in a constructor, and a process that never makes a communicator (a shell, a
- * compiler, a data loader's worker) gets nothing but one more frame under main.
+ * compiler, a data loader's worker) gets nothing but one more frame under main, and before it the
+ * look of weak.h at its references.
  */
 #ifndef NCCL_JOIN_INTERPOSE_PROCESS_H
 #define NCCL_JOIN_INTERPOSE_PROCESS_H

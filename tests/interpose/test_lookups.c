@@ -112,6 +112,33 @@ Test(lookups, by_cffi) {
                    "join ncclGroupStart\nreal ncclGroupStart\n");
 }
 
+/* ---- weak references ---- */
+
+#define WEAK(all, shrink)                                                                          \
+  "AllReduce " all "\nCommShrink " shrink "\nCommShrink in a table " shrink "\n"
+
+Test(weak, what_the_nccl_lacks_stays_missing) {
+  const char *programs[] = {"weak", "weak_now"};
+  for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
+    char command[256];
+    snprintf(command, sizeof command, "env $J LD_LIBRARY_PATH=$W/old $W/%s | tail -n +3",
+             programs[i]);
+    workshop_expect(command, 0, WEAK("there", "missing"));
+    snprintf(command, sizeof command, "env $J $W/%s | tail -n +3", programs[i]);
+    workshop_expect(command, 0, WEAK("there", "there"));
+  }
+  workshop_expect("env $J LD_BIND_NOW=1 LD_LIBRARY_PATH=$W/old $W/weak | tail -n +3", 0,
+                  WEAK("there", "missing"));
+}
+
+Test(weak, without_nccl_everything_is_missing) {
+  workshop_expect("env $J $W/weak_alone", 0, WEAK("missing", "missing"));
+}
+
+Test(weak, what_is_there_is_caught) {
+  workshop_expect("env $J LD_LIBRARY_PATH=$W/old $W/weak | head -n 2", 0, both);
+}
+
 /* ---- several libraries ---- */
 
 /* What maker.c makes of one library, called directly or looked up. */

@@ -17,6 +17,7 @@
  *   plugin.so       client.c linked to NCCL, for host to open; other_plugin.so: to libother.so
  *   orphan.so       client.c linked to no NCCL; entangled.so: to the double, then to libother.so
  *   maker.so        maker.c linked to NCCL; other_maker.so: to libother.so
+ *   weak, weak_now  weak.c linked to NCCL, resolved lazily and at once; weak_alone: to no NCCL
  *   seeker          seeker.c and client.c, linked to no NCCL
  *   only/           outer.so needs plugin.so and finds it by its RUNPATH; libonly.so: inner.c
  *   libbehind.so    inner.c

@@ -53,6 +53,9 @@ other="-L$out/other -l:libother.so -Wl,-rpath,$out/other"
   compile -o "$out/doors" $parts/doors.c $nccl -Wl,-z,lazy &
   library -o "$out/maker.so" $parts/maker.c $nccl -Wl,-z,lazy &
   library -o "$out/other_maker.so" $parts/maker.c $other -Wl,-z,lazy &
+  compile -o "$out/weak" $parts/weak.c -Wl,--no-as-needed $nccl -Wl,-z,lazy &
+  compile -o "$out/weak_now" $parts/weak.c -Wl,--no-as-needed $nccl -Wl,-z,now -Wl,-z,relro &
+  compile -o "$out/weak_alone" $parts/weak.c &
   compile -o "$out/seeker" -DLOOKED_UP $parts/seeker.c $parts/client.c &
   compile -o "$out/crowd" $parts/crowd.c $nccl -Wl,-z,lazy &
   compile -o "$out/arguments" $parts/arguments.c -rdynamic &
@@ -67,7 +70,7 @@ other="-L$out/other -l:libother.so -Wl,-rpath,$out/other"
 }
 
 for name in double.so old/libnccl.so.2 versioned/libnccl.so.2 other/libother.so profiler.so fake/libnccl.so.2 linked now host plugin.so \
-  other_plugin.so orphan.so entangled.so maker.so other_maker.so seeker doors crowd arguments arguments_fixed only/outer.so \
+  other_plugin.so orphan.so entangled.so maker.so other_maker.so weak weak_now weak_alone seeker doors crowd arguments arguments_fixed only/outer.so \
   only/libonly.so libbehind.so; do
   test -e "$out/$name"
 done
