@@ -24,6 +24,7 @@
  *     returned.
  *   - CREATES: as HANDLED, where no communicator of the caller's tells which NCCL is meant.
  *   - GROUPS: as HANDLED, for the thread's calls of every NCCL.
+ *   - SPLITS: as HANDLED, and makes a communicator from another.
  *   - CALLED: not exported; only called by nccl-join, which also knows NCCL by them.
  *   - ASKED: the same, of NCCL itself instead of a communicator.
  *
@@ -112,15 +113,15 @@
       (newcomm, nranks, myrank, nId, commIds, config), CREATES) \
   API(API_OLDEST, CommSplit, \
       (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config), \
-      (comm, color, key, newcomm, config), HANDLED) \
+      (comm, color, key, newcomm, config), SPLITS) \
   API(22700, CommShrink, \
       (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm, \
        ncclConfig_t *config, int shrinkFlags), \
-      (comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags), HANDLED) \
+      (comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags), SPLITS) \
   API(22900, CommGrow, \
       (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm, \
        ncclConfig_t *config), \
-      (comm, nRanks, uniqueId, rank, newcomm, config), HANDLED) \
+      (comm, nRanks, uniqueId, rank, newcomm, config), SPLITS) \
   /* ... and go: how a rank says that it leaves, or that it gives up. */ \
   API(API_OLDEST, CommFinalize, (ncclComm_t comm), (comm), HANDLED) \
   API(API_OLDEST, CommDestroy, (ncclComm_t comm), (comm), HANDLED) \

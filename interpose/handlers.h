@@ -11,7 +11,7 @@
 #include "interpose/api.h"
 #include "interpose/nccl_compat.h"
 
-/* For each function that is HANDLED, CREATES, GROUPS or HOT:
+/* For each function that is HANDLED, CREATES, SPLITS, GROUPS or HOT:
  *   ncclResult_t join_AllReduce(...)
  * and for each that is HOT, called inside a group and without the guard, for a call that has a
  * communicator:
@@ -29,6 +29,7 @@
   void saw_##name(ncclResult_t result, HANDLER_UNPACK parameters);
 #define HANDLER_CREATES HANDLER_HANDLED
 #define HANDLER_GROUPS HANDLER_HANDLED
+#define HANDLER_SPLITS HANDLER_HANDLED
 #define HANDLER_CALLED(name, parameters)
 #define HANDLER_ASKED(name, parameters)
 #define HANDLER(since, name, parameters, arguments, handling) HANDLER_##handling(name, parameters)
@@ -40,6 +41,7 @@ NCCL_API(HANDLER)
 #undef HANDLER_OBSERVED
 #undef HANDLER_CREATES
 #undef HANDLER_GROUPS
+#undef HANDLER_SPLITS
 #undef HANDLER_CALLED
 #undef HANDLER_ASKED
 #undef HANDLER_UNPACK

@@ -179,6 +179,29 @@ static ncclResult_t dispatch_CommInitRankScalable(ncclComm_t *newcomm, int nrank
       library->functions.CommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config));
 }
 
+static ncclResult_t dispatch_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
+                                       ncclConfig_t *config) {
+  const struct library *library = library_of(comm);
+  return remember(library, newcomm, 1,
+                  library->functions.CommSplit(comm, color, key, newcomm, config));
+}
+
+static ncclResult_t dispatch_CommShrink(ncclComm_t comm, int *excludeRanksList,
+                                        int excludeRanksCount, ncclComm_t *newcomm,
+                                        ncclConfig_t *config, int shrinkFlags) {
+  const struct library *library = library_of(comm);
+  return remember(library, newcomm, 1,
+                  library->functions.CommShrink(comm, excludeRanksList, excludeRanksCount, newcomm,
+                                                config, shrinkFlags));
+}
+
+static ncclResult_t dispatch_CommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId,
+                                      int rank, ncclComm_t *newcomm, ncclConfig_t *config) {
+  const struct library *library = library_of(comm);
+  return remember(library, newcomm, 1,
+                  library->functions.CommGrow(comm, nRanks, uniqueId, rank, newcomm, config));
+}
+
 static ncclResult_t dispatch_GetVersion(int *version) {
   return library_current()->functions.GetVersion(version);
 }
@@ -199,6 +222,7 @@ static ncclResult_t dispatch_GetVersion(int *version) {
 #define DISPATCH_CALLED DISPATCH
 #define DISPATCH_CREATES(name, parameters, arguments)
 #define DISPATCH_GROUPS(name, parameters, arguments)
+#define DISPATCH_SPLITS(name, parameters, arguments)
 #define DISPATCH_ASKED(name, parameters, arguments)
 #define DISPATCH_BY_HANDLING(since, name, parameters, arguments, handling)                         \
   DISPATCH_##handling(name, parameters, arguments)

@@ -1,8 +1,8 @@
 /* What look-ups of NCCL's functions are answered with (lookups.h).
  *
  * For each function that is exported and each library there is one more function, by which the
- * program says what it means: this function of that library. Also inside of a call, where a library
- * that stands in front of another one, as MSCCL++ does, calls on.
+ * program says what it means: this function of that library. So does a library that stands in front
+ * of another one, as MSCCL++ does; its calls are made inside of one that we have acted on.
  */
 #include "interpose/lookups.h"
 
@@ -11,7 +11,6 @@
 #include <stddef.h>
 
 #include "interpose/deepbind.h"
-#include "interpose/guard.h"
 #include "interpose/libraries.h"
 #include "interpose/linker.h"
 #include "interpose/real.h"
@@ -21,10 +20,7 @@
 
 #define NAMED(number, name, parameters, arguments)                                                 \
   static ncclResult_t in_##number##_##name parameters {                                            \
-    const struct library *library = &real_libraries[number];                                       \
-    if (guard_thread.depth > 0)                                                                    \
-      return library->functions.name arguments;                                                    \
-    const struct library *before = library_enter(library);                                         \
+    const struct library *before = library_enter(&real_libraries[number]);                         \
     ncclResult_t result = wrapper_##name arguments;                                                \
     library_leave(before);                                                                         \
     return result;                                                                                 \
@@ -42,6 +38,7 @@ _Static_assert(LIBRARIES_MAX == 4, "one line above for each");
 #define NAMED_OBSERVED NAMED_IN_ALL
 #define NAMED_CREATES NAMED_IN_ALL
 #define NAMED_GROUPS NAMED_IN_ALL
+#define NAMED_SPLITS NAMED_IN_ALL
 #define NAMED_CALLED(name, parameters, arguments)
 #define NAMED_ASKED(name, parameters, arguments)
 #define NAMED_BY_HANDLING(since, name, parameters, arguments, handling)                            \
@@ -67,6 +64,7 @@ struct named {
 #define ROW_OBSERVED ROW
 #define ROW_CREATES ROW
 #define ROW_GROUPS ROW
+#define ROW_SPLITS ROW
 #define ROW_CALLED(name)
 #define ROW_ASKED(name)
 #define ROW_BY_HANDLING(since, name, parameters, arguments, handling) ROW_##handling(name)
@@ -108,7 +106,7 @@ static struct lookup stand_for(void *found, const struct named *named, const cha
 struct lookup lookup_symbol(void *handle, const char *name, const char *version) {
   const struct lookup not_given = {NULL, false};
   const struct named *named = find(name);
-  if (named == NULL || handle == RTLD_NEXT || guard_thread.depth > 0)
+  if (named == NULL || handle == RTLD_NEXT)
     return not_given;
   void *found = look_up(handle, name, version);
   if (found == NULL)

@@ -26,8 +26,7 @@ struct lookup {
 
 /* Of dlsym (version is NULL) and dlvsym. Given is a function of ours for each that api.h exports,
  * if the real look-up finds it: what the NCCL at hand lacks stays missing. What is looked up behind
- * somebody (RTLD_NEXT), or by NCCL and its plug-ins during a call, is none of our business. Any
- * thread. */
+ * somebody (RTLD_NEXT) is none of our business. Any thread. */
 LOOKUP_ENTRY struct lookup lookup_symbol(void *handle, const char *name, const char *version);
 
 /* Whether a name is one of those. */

@@ -31,6 +31,7 @@
 #define TELLING_OBSERVED false
 #define TELLING_CREATES false
 #define TELLING_GROUPS false
+#define TELLING_SPLITS false
 #define TELLING_CALLED true
 #define TELLING_ASKED true
 

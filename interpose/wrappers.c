@@ -16,9 +16,17 @@
 #include "interpose/real.h"
 #include "interpose/wrappers.h"
 
-/* gcc reads an atomic that is called like any other variable; here, where guard_acts may not have
- * looked, that would be a race with the first call of another thread. */
-#define PASS(name, arguments) atomic_load_explicit(&real.name, memory_order_acquire) arguments
+/* Where a call goes that is not acted on. gcc reads an atomic that is called like any other
+ * variable; here, where guard_acts may not have looked, that would be a race with the first call of
+ * another thread. */
+#define BELONGS(name, arguments) atomic_load_explicit(&real.name, memory_order_acquire) arguments
+
+/* The same; in a library that was entered by a function of its own, and may be one behind another,
+ * that library. */
+#define PASS(name, arguments)                                                                      \
+  atomic_load_explicit(library_of_thread != NULL ? &library_of_thread->functions.name              \
+                                                 : &real.name,                                     \
+                       memory_order_acquire) arguments
 
 #define UNPACK(...) __VA_ARGS__
 
@@ -52,13 +60,13 @@
   }                                                                                                \
   EXPORT_WRAPPER(name, parameters)
 
-/* Which NCCL is meant, the caller tells. */
+/* Which NCCL is meant, the caller tells. Also where the call passes: what is made must be known. */
 #define WRAPPER_CREATES(name, parameters, arguments)                                               \
   ACTOR(name, parameters, arguments, ACT_HANDLED)                                                  \
   ncclResult_t wrapper_##name parameters {                                                         \
     const struct library *before = library_of_thread;                                              \
     library_enter_of(__builtin_return_address(0));                                                 \
-    ncclResult_t result = guard_acts() ? act_on_##name arguments : PASS(name, arguments);          \
+    ncclResult_t result = guard_acts() ? act_on_##name arguments : BELONGS(name, arguments);       \
     library_leave(before);                                                                         \
     return result;                                                                                 \
   }                                                                                                \
@@ -109,6 +117,7 @@
 #define WRAPPER_OBSERVED(name, parameters, arguments)                                              \
   WRAPPER(name, parameters, arguments, ACT_OBSERVED)
 #define WRAPPER_GROUPS WRAPPER_HANDLED
+#define WRAPPER_SPLITS WRAPPER_HANDLED
 #define WRAPPER_CALLED(name, parameters, arguments)
 #define WRAPPER_ASKED(name, parameters, arguments)
 

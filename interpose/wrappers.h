@@ -13,6 +13,7 @@
 #define DECLARE_OBSERVED WRAPPER_DECLARATION
 #define DECLARE_CREATES WRAPPER_DECLARATION
 #define DECLARE_GROUPS WRAPPER_DECLARATION
+#define DECLARE_SPLITS WRAPPER_DECLARATION
 #define DECLARE_CALLED(name, parameters)
 #define DECLARE_ASKED(name, parameters)
 #define DECLARE(since, name, parameters, arguments, handling) DECLARE_##handling(name, parameters)

@@ -24,6 +24,7 @@ static void exports_of_table(char *text) {
 #define NAME_OBSERVED(name) "nccl" #name
 #define NAME_CREATES NAME_HANDLED
 #define NAME_GROUPS NAME_HANDLED
+#define NAME_SPLITS NAME_HANDLED
 #define NAME_CALLED(name) NULL
 #define NAME_ASKED NAME_CALLED
 #define NAME(since, name, parameters, arguments, handling) names[count++] = NAME_##handling(name);

@@ -142,10 +142,14 @@ Test(weak, what_is_there_is_caught) {
 /* ---- several libraries ---- */
 
 /* What maker.c makes of one library, called directly or looked up. */
+#define MADE(function, word) "join nccl" function "\n" word " nccl" function "\n"
 #define MAKER(word)                                                                                \
-  "join ncclGetUniqueId\n" word " ncclGetUniqueId\njoin ncclCommInitRank\n" word                   \
-  " ncclCommInitRank\njoin ncclAllReduce\n" word " ncclAllReduce\njoin ncclBcast\n" word           \
-  " ncclBcast\n" word " ncclBroadcast\njoin ncclCommDestroy\n" word " ncclCommDestroy\n"
+  MADE("GetUniqueId", word)                                                                        \
+  MADE("CommInitRank", word)                                                                       \
+  MADE("AllReduce", word)                                                                          \
+  MADE("Bcast", word)                                                                              \
+  word " ncclBroadcast\n" MADE("CommSplit", word) MADE("ReduceScatter", word)                      \
+      MADE("CommDestroy", word)
 #define LEAVE                                                                                      \
   "leave 0\nreal ncclGroupStart\n"                                                                 \
   "other ncclGroupStart\n"
@@ -153,12 +157,12 @@ Test(weak, what_is_there_is_caught) {
 Test(libraries, each_plugin_reaches_its_own) {
   workshop_expect("env $J $W/host --open $W/maker.so x --open $W/other_maker.so x", 0,
                   MAKER("real") MAKER("other") LEAVE);
-  workshop_expect("env $J $W/host --open $W/other_maker.so x --open $W/maker.so x | tail -n +12", 0,
+  workshop_expect("env $J $W/host --open $W/other_maker.so x --open $W/maker.so x | tail -n +16", 0,
                   MAKER("real") "leave 0\nother ncclGroupStart\nreal ncclGroupStart\n");
 }
 
 Test(libraries, the_program_reaches_its_own_whatever_was_looked_up_before) {
-  workshop_expect("env $J $W/linked --open $W/other_maker.so x AllReduce 2>&1 | head -n 11", 0,
+  workshop_expect("env $J $W/linked --open $W/other_maker.so x AllReduce 2>&1 | head -n 15", 0,
                   MAKER("other"));
 }
 
@@ -173,13 +177,12 @@ Test(libraries, each_look_up_reaches_its_own) {
 }
 
 Test(libraries, switched_off_each_call_reaches_its_own) {
-  char real[] =
-      "real ncclGetUniqueId\nreal ncclCommInitRank\nreal ncclAllReduce\nreal ncclBcast\n"
-      "real ncclBroadcast\nreal ncclCommDestroy\n"
-      "other ncclGetUniqueId\nother ncclCommInitRank\nother ncclAllReduce\nother ncclBcast\n"
-      "other ncclBroadcast\nother ncclCommDestroy\n";
+#define PASSED(word)                                                                               \
+  word " ncclGetUniqueId\n" word " ncclCommInitRank\n" word " ncclAllReduce\n" word                \
+       " ncclBcast\n" word " ncclBroadcast\n" word " ncclCommSplit\n" word                         \
+       " ncclReduceScatter\n" word " ncclCommDestroy\n"
   workshop_expect("env NCCL_JOIN=0 $J $W/host --open $W/maker.so x --open $W/other_maker.so x", 0,
-                  real);
+                  PASSED("real") PASSED("other"));
 }
 
 Test(libraries, groups_are_begun_and_ended_in_all) {
@@ -197,6 +200,17 @@ Test(libraries, a_group_that_is_older_than_a_library_is_not_ended_there) {
                   "join ncclGroupStart\nreal ncclGroupStart\njoin ncclAllReduce\nreal "
                   "ncclAllReduce\njoin ncclAllReduce\nother ncclAllReduce\n"
                   "join ncclGroupEnd\nreal ncclGroupEnd\n");
+}
+
+Test(libraries, one_that_calls_another_is_acted_on_once) {
+  const char expected[] = "join ncclAllReduce\nfront ncclAllReduce\nreal ncclAllReduce\n"
+                          "join ncclBcast\nfront ncclBcast\nreal ncclBcast\nreal ncclBroadcast\n";
+  workshop_expect("env BEHIND=$W/" NCCL " " SEEK("local", "front.so") "AllReduce Bcast", 0,
+                  expected);
+  /* Known before: the other way round the first library of the process would be called. */
+  workshop_expect("env BEHIND=$W/" NCCL " " SEEK("local", NCCL) "AllReduce --local $W/front.so "
+                                                                "AllReduce Bcast | tail -n +3",
+                  0, expected);
 }
 
 Test(libraries, one_too_many_is_said_and_left_alone) {

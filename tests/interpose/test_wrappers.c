@@ -18,6 +18,7 @@ Test(wrappers, every_function_of_the_table_is_handled_as_the_table_says) {
 #define EXPECT_OBSERVED(name) "real nccl" #name "\nsaw nccl" #name "\n"
 #define EXPECT_CREATES EXPECT_HANDLED
 #define EXPECT_GROUPS EXPECT_HANDLED
+#define EXPECT_SPLITS EXPECT_HANDLED
 #define EXPECT_CALLED(name) ""
 #define EXPECT_ASKED EXPECT_CALLED
 #define EXPECT(since, name, parameters, arguments, handling)                                       \

@@ -11,6 +11,7 @@
  *   old/            the same without what came after 2.18
  *   versioned/      the same with versions at its names, ANY_1.0
  *   other/          the same under another name, libother.so: it says "other" for "real"
+ *   front.so        front.c: an NCCL that calls another
  *   profiler.so     a preloaded tool that wraps ncclAllReduce and calls the next
  *   linked, now     host.c and client.c linked to NCCL, resolved lazily and at once
  *   host            host.c alone

@@ -34,6 +34,7 @@ library -o "$out/other/libother.so" -DPART='"other"' -DVERSION=22304 -Wno-unused
   $parts/fake_nccl.c -Wl,-soname,libother.so &
 echo 'ANY_1.0 { global: nccl*; pnccl*; local: *; };' >"$out/versioned.map"
 fake -o "$out/versioned/libnccl.so.2" -Wl,--version-script="$out/versioned.map" &
+library -o "$out/front.so" -w $parts/front.c &
 library -o "$out/profiler.so" $parts/profiler.c &
 fake -o "$out/fake/libnccl.so.2" &
 wait
@@ -69,7 +70,7 @@ other="-L$out/other -l:libother.so -Wl,-rpath,$out/other"
   wait
 }
 
-for name in double.so old/libnccl.so.2 versioned/libnccl.so.2 other/libother.so profiler.so fake/libnccl.so.2 linked now host plugin.so \
+for name in double.so old/libnccl.so.2 versioned/libnccl.so.2 other/libother.so front.so profiler.so fake/libnccl.so.2 linked now host plugin.so \
   other_plugin.so orphan.so entangled.so maker.so other_maker.so weak weak_now weak_alone seeker doors crowd arguments arguments_fixed only/outer.so \
   only/libonly.so libbehind.so; do
   test -e "$out/$name"

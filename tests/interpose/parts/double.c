@@ -69,6 +69,7 @@ static ncclResult_t watch(const char *name, ncclResult_t result) {
 #define DOUBLE_OBSERVED(name, parameters, arguments)
 #define DOUBLE_CREATES DOUBLE_HANDLED
 #define DOUBLE_GROUPS DOUBLE_HANDLED
+#define DOUBLE_SPLITS DOUBLE_HANDLED
 #define DOUBLE_CALLED(name, parameters, arguments)
 #define DOUBLE_ASKED DOUBLE_CALLED
 NCCL_API(DOUBLE)

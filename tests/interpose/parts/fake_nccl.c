@@ -34,11 +34,13 @@ static void call_myself(const char *name) {
   }
 }
 
-/* A communicator is the address of its library's own. */
+/* Communicators are addresses in their library. */
 static void make(const char *name, ncclComm_t *comm) {
-  static char own;
+  static char own, child;
   if (strcmp(name, "CommInitRank") == 0 && comm != NULL)
     *comm = (ncclComm_t)&own;
+  if (strcmp(name, "CommSplit") == 0)
+    *comm = (ncclComm_t)&child;
 }
 
 #define FAKE_BODY(since, name, parameters, arguments, handling) FAKE_##handling(name, parameters)
@@ -63,7 +65,11 @@ static void make(const char *name, ncclComm_t *comm) {
 #define FAKE_FIRST_CommInitAll comm
 #define FAKE_FIRST_CommInitRankConfig comm
 #define FAKE_FIRST_CommInitRankScalable newcomm
+#define FAKE_FIRST_CommSplit newcomm
+#define FAKE_FIRST_CommShrink newcomm
+#define FAKE_FIRST_CommGrow newcomm
 #define FAKE_GROUPS FAKE_HANDLED
+#define FAKE_SPLITS FAKE_CREATES
 #define FAKE_CALLED(name, parameters)
 #define FAKE_ASKED FAKE_CALLED
 // NOLINTBEGIN(misc-unused-parameters)
