@@ -76,6 +76,11 @@ Test(lookups, a_tool_that_wraps_a_few_functions_is_not_taken_for_nccl) {
   workshop_expect(SEEK("local", "profiler.so") "AllReduce", 0, "profiler ncclAllReduce\n");
 }
 
+Test(lookups, the_nccl_stays_when_the_program_closes_it) {
+  workshop_expect(SEEK("local", NCCL) "CommInitAll close | tail -n 2", 0,
+                  "leave 0\nreal ncclGroupStart\n");
+}
+
 Test(lookups, switched_off_every_call_goes_straight_through) {
   workshop_expect("env NCCL_JOIN=0 " SEEK("local", NCCL) "AllReduce Bcast", 0,
                   "real ncclAllReduce\nreal ncclBcast\nreal ncclBroadcast\n");
@@ -203,13 +208,13 @@ Test(libraries, a_group_that_is_older_than_a_library_is_not_ended_there) {
 }
 
 Test(libraries, one_that_calls_another_is_acted_on_once) {
-  const char expected[] = "join ncclAllReduce\nfront ncclAllReduce\nreal ncclAllReduce\n"
+  const char expected[] = "join ncclCommSplit\nfront ncclCommSplit\nreal ncclCommSplit\n"
                           "join ncclBcast\nfront ncclBcast\nreal ncclBcast\nreal ncclBroadcast\n";
-  workshop_expect("env BEHIND=$W/" NCCL " " SEEK("local", "front.so") "AllReduce Bcast", 0,
+  workshop_expect("env BEHIND=$W/" NCCL " " SEEK("local", "front.so") "CommSplit Bcast", 0,
                   expected);
   /* Known before: the other way round the first library of the process would be called. */
   workshop_expect("env BEHIND=$W/" NCCL " " SEEK("local", NCCL) "AllReduce --local $W/front.so "
-                                                                "AllReduce Bcast | tail -n +3",
+                                                                "CommSplit Bcast | tail -n +3",
                   0, expected);
 }
 

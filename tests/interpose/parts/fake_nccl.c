@@ -23,24 +23,26 @@
   EXPORTED ncclResult_t nccl##name parameters __attribute__((weak, alias("pnccl" #name)));
 NCCL_API(FAKE_DECLARATION)
 
+/* Communicators are addresses in their library; the last one made is used in calls to itself. */
+static ncclComm_t mine;
+
+static void make(const char *name, ncclComm_t *comm) {
+  static char first, child;
+  if (comm != NULL && strcmp(name, "CommInitRank") == 0)
+    *comm = mine = (ncclComm_t)&first;
+  if (comm != NULL && strcmp(name, "CommSplit") == 0)
+    *comm = mine = (ncclComm_t)&child;
+}
+
 static void call_myself(const char *name) {
   if (strcmp(name, "Bcast") == 0)
-    ncclBroadcast(NULL, NULL, 0, ncclFloat, 0, NULL, NULL);
+    ncclBroadcast(NULL, NULL, 0, ncclFloat, 0, mine, NULL);
   if (strcmp(name, "CommInitAll") == 0) {
     ncclUniqueId id;
     ncclGetUniqueId(&id);
     ncclGroupStart();
     ncclGroupEnd();
   }
-}
-
-/* Communicators are addresses in their library. */
-static void make(const char *name, ncclComm_t *comm) {
-  static char own, child;
-  if (strcmp(name, "CommInitRank") == 0 && comm != NULL)
-    *comm = (ncclComm_t)&own;
-  if (strcmp(name, "CommSplit") == 0)
-    *comm = (ncclComm_t)&child;
 }
 
 #define FAKE_BODY(since, name, parameters, arguments, handling) FAKE_##handling(name, parameters)

@@ -7,6 +7,7 @@
  *     --default                       everywhere (RTLD_DEFAULT), with FILE opened for all
  *     --program                       the handle of the program itself, with FILE opened for all
  *     --versioned                     FILE, by dlvsym
+ *   close        closes the handle
  *   has:NAME     says whether the function is there, and what dlerror thinks of that
  *   NAME         calls the function (client.c)
  */
@@ -65,6 +66,8 @@ int main(int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
     if (strncmp(argv[i], "has:", 4) == 0) {
       tell_of(argv[i] + 4);
+    } else if (strcmp(argv[i], "close") == 0) {
+      dlclose(handle);
     } else if (strncmp(argv[i], "--", 2) != 0) {
       client(1, argv + i);
     } else if (!open_as(argv[i], argv[i + 1])) {
