@@ -32,7 +32,8 @@ bool overlap_read_claim(const struct plane_log *log, uint64_t index, struct over
     return false;
   uint32_t flags = atomic_load_explicit(&log->claim_flags, memory_order_acquire);
   *claim = (struct overlap_claim){
-      .leave = atomic_load_explicit(&log->claim_hash, memory_order_acquire) == 0,
+      .leave = atomic_load_explicit(&log->claim_hash, memory_order_acquire) == 0 ||
+               flags >> CLAIM_MARK_SHIFT != 0,
       .on_course = (flags & CLAIM_ON_COURSE) != 0,
       .expected = (flags & CLAIM_EXPECTED) != 0,
       .seen = (flags & CLAIM_SEEN) != 0,

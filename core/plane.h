@@ -44,6 +44,8 @@ enum entry_flag {
       1u << 3, /* all claimed this unit after a rank had waited for it: never expect it here */
   ENTRY_DEVIATION = 1u << 5, /* all claimed this unit although another was expected */
   ENTRY_REFUSED = 1u << 4,   /* agreed not to issue it: a joined rank cannot contribute (lossy) */
+  ENTRY_REUNION = 1u << 6,   /* all ranks are out of the loop that some had left before others */
+  ENTRY_RESYNC = 1u << 7,    /* and the last joiner's buffers follow (MEMBER_STATE) */
 };
 #define ENTRY_FLAG_BITS 8
 
@@ -70,7 +72,11 @@ enum claim_flag {
   CLAIM_ON_COURSE = 1u << 2, /* what the rank's own program does next if it goes on as before */
   CLAIM_EXPECTED = 1u << 3,  /* what the team's learner expects here */
   CLAIM_SEEN = 1u << 4,      /* has been in the agreed sequence before */
+  CLAIM_RESYNC = 1u << 5,    /* the rank has buffers to be resynchronised, should all meet here */
 };
+
+/* Above the flags: enum mark of the claim, if it is one. */
+#define CLAIM_MARK_SHIFT 8
 
 enum rank_state {
   RANK_ABSENT = 0, /* has not attached */

@@ -51,11 +51,16 @@ static int order(uint64_t a, uint64_t b) {
   return (a > b) - (a < b);
 }
 
+/* LEAVE, then the marks, then all that is to be issued. */
+static uint32_t standing(const struct claim *claim) {
+  return claim->mark != 0 ? claim->mark : claim->hash != 0 ? UINT32_MAX : 0;
+}
+
 /* Above 0 if a's claim goes before b's. */
 static int compare(const struct claim *claims, uint32_t nranks, uint32_t a, uint32_t b) {
   const struct claim *x = &claims[a], *y = &claims[b];
   int by;
-  if ((by = order(x->hash != 0, y->hash != 0)) != 0)
+  if ((by = order(standing(x), standing(y))) != 0)
     return by;
   if (x->hash == y->hash)
     return 0;
@@ -92,7 +97,8 @@ bool settle_is_guess(const struct claim *claims, uint32_t nranks, uint32_t winne
   const struct claim *won = &claims[winner];
   for (uint32_t rank = 0; rank < nranks; rank++) {
     const struct claim *lost = &claims[rank];
-    if (lost->hash == 0 || lost->hash == won->hash || is_skipped(claims, nranks, winner, rank) ||
+    if (lost->hash == 0 || lost->mark != 0 || lost->hash == won->hash ||
+        is_skipped(claims, nranks, winner, rank) ||
         (lost->order != won->order && lost->times <= won->times) ||
         on_course(claims, nranks, lost->hash) != on_course(claims, nranks, won->hash) ||
         most_recent(claims, nranks, lost->hash) != most_recent(claims, nranks, won->hash))

@@ -13,6 +13,7 @@
 /* What one rank claims, in the order of ranks. */
 struct claim {
   uint64_t hash;   /* unit_hash of the unit; 0: LEAVE */
+  uint32_t mark;   /* enum mark; 0: a unit, or LEAVE */
   uint64_t bytes;  /* what the unit moves: the sum of its members' sizes */
   uint32_t recent; /* units issued for real since the last index that all ranks issued for real */
   uint32_t recent_elsewhere; /* the same, in all teams of its rank */
@@ -32,7 +33,7 @@ struct claim {
 };
 
 /* The rank whose claim wins. The rule, the first difference deciding:
- *   1. any unit before LEAVE;
+ *   1. any unit before a mark, and a mark before LEAVE (unit.h, enum mark);
  *   2. the most real units since all ranks last met (who is still in the loop has done more than
  * who left it);
  *   3. a unit that those who claim another always skip, if those who claim it do issue the other:
@@ -53,7 +54,7 @@ uint32_t settle_winner(const struct claim *claims, uint32_t nranks);
 /* Whether the winner is a guess: a rank that claims another unit, which is returned in *loser, has
  * done as much since all last met, and its unit came as soon after that the time before, or has
  * come more often in all: it may be that of a loop, and the winner's of a rank that has skipped the
- * loop. Not if it only wants to leave. */
+ * loop. Not if it only marks something, or wants to leave. */
 bool settle_is_guess(const struct claim *claims, uint32_t nranks, uint32_t winner, uint32_t *loser);
 
 /* Whether all claim the same. */

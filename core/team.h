@@ -195,8 +195,9 @@ static TEAM_INLINE bool team_must_attend(const struct team *team) {
   return attention / PLANE_EVENT != team->calm / PLANE_EVENT;
 }
 
-/* Parks on a unit, or on LEAVE. No claim may be open. `flags`: enum claim_flag. The members are
- * copied; a unit of more than UNIT_MEMBERS_MAX members is not, and must stay until it has settled.
+/* Parks on a unit, a mark, or LEAVE. No claim may be open. `flags`: enum claim_flag, of which this
+ * function adds what says that it is a mark. The members are copied; a unit of more than
+ * UNIT_MEMBERS_MAX members is not, and must stay until it has settled.
  */
 void team_claim(struct team *team, struct unit unit, uint32_t flags);
 void team_claim_leave(struct team *team);
@@ -228,6 +229,19 @@ enum team_verdict team_wait(struct team *team, struct unit *unit, unsigned milli
 static inline uint64_t team_index(const struct team *team) {
   return team->head - 1;
 }
+
+/* Whether at the unit that the last verdict was about (TEAM_REAL, TEAM_LEFT) all ranks are out of
+ * the loop that some of them had left before others, or said by MARK_LOOP_END that they are. Not
+ * where the last of them passed it without asking, as one that all expected. */
+bool team_is_reunion(const struct team *team);
+
+/* Whether the last joiner's buffers are to be broadcast there: all ranks say the same, and all that
+ * do not want anything else meanwhile claim MARK_STATE_DONE next. */
+bool team_is_resync(const struct team *team);
+
+/* At a reunion: the largest of the ranks that issued the unit before it for real, which were the
+ * last to join. All ranks say the same. */
+uint32_t team_last_joiner(const struct team *team);
 
 /* The joined rank for whose sake the last unit was refused. */
 uint32_t team_refused_for(const struct team *team);

@@ -6,8 +6,8 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
                             uint32_t source) {
   bool mine = team->claimed && team->claim_hash == hash;
   team->source = source;
-  uint32_t common =
-      flags & (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED | ENTRY_DEVIATION);
+  uint32_t common = flags & (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED |
+                             ENTRY_DEVIATION | ENTRY_REUNION | ENTRY_RESYNC);
   if (mine) {
     team->claimed = false;
     team_publish(team, team->claim, hash, common | ENTRY_REAL, team->claim_text);

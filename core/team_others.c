@@ -39,6 +39,29 @@ enum team_verdict team_active(struct team *team, uint64_t index, bool *active) {
   return TEAM_REAL;
 }
 
+static uint32_t last_flags(const struct team *team) {
+  return team->head == 0 ? 0 : LOAD(team->own->entries[(team->head - 1) % PLANE_RING].flags);
+}
+
+bool team_is_reunion(const struct team *team) {
+  return (last_flags(team) & ENTRY_REUNION) != 0;
+}
+
+bool team_is_resync(const struct team *team) {
+  return (last_flags(team) & ENTRY_RESYNC) != 0;
+}
+
+uint32_t team_last_joiner(const struct team *team) {
+  uint32_t last = team->plane->nranks - 1;
+  if (team->head < 2)
+    return last;
+  /* All ranks have passed that index: each has claimed, or followed, the one after it. */
+  while (last > 0 && !(LOAD(team->plane->logs[last]->entries[(team->head - 2) % PLANE_RING].flags) &
+                       ENTRY_REAL))
+    last--;
+  return last;
+}
+
 void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds) {
   uint32_t bell = plane_bell(team->plane);
   atomic_fetch_or(&team->shared->attention, PLANE_WAITING);

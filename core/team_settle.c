@@ -50,6 +50,7 @@ bool team_gather_claims(struct team *team) {
     claim->hash = atomic_load_explicit(&log->claim_hash, memory_order_acquire);
     claim->bytes = atomic_load_explicit(&log->claim_bytes, memory_order_acquire);
     claim->flags = atomic_load_explicit(&log->claim_flags, memory_order_acquire);
+    claim->mark = claim->flags >> CLAIM_MARK_SHIFT;
     claim->text = atomic_load_explicit(&log->claim_text, memory_order_acquire);
     claim->recent_elsewhere = atomic_load_explicit(&log->claim_reals, memory_order_acquire);
     if (atomic_load_explicit(&log->claim, memory_order_acquire) != at)
@@ -203,6 +204,26 @@ static bool somebody_mirrored(const struct team *team) {
   return false;
 }
 
+/* What G has before our index. */
+static enum mark mark_before(const struct team *team) {
+  struct unit unit;
+  return unit_table_get(team->table, team->symbol_last, &unit) ? unit_mark(unit) : MARK_NONE;
+}
+
+/* ENTRY_REUNION if `unit`, which is issued next, is where all ranks are out of the loop: one of
+ * them had been waiting, unless for what was only marked; or a rank says that it is the end. With
+ * ENTRY_RESYNC if any of them has buffers for that. */
+static uint32_t reunion_flags(const struct team *team, struct unit unit) {
+  enum mark mark = unit_mark(unit);
+  bool ends = mark == MARK_LOOP_END;
+  if (!ends && (mark == MARK_STATE_DONE || !somebody_waited(team) || mark_before(team)))
+    return 0;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (team->claims[rank].flags & CLAIM_RESYNC)
+      return ENTRY_REUNION | ENTRY_RESYNC;
+  return ENTRY_REUNION;
+}
+
 static enum team_verdict settle_unanimous(struct team *team) {
   uint32_t flags = 0;
   struct unit expected;
@@ -216,6 +237,7 @@ static enum team_verdict settle_unanimous(struct team *team) {
     flags |= ENTRY_MEETING;
   if (deviates && team->claim_hash != 0 && team->symbol_expected != SYMBOL_NONE)
     flags |= ENTRY_DEVIATION;
+  flags |= reunion_flags(team, team->claim);
   return team_pass(team, team->claim, team->claim_hash, flags, team->plane->rank);
 }
 
@@ -269,6 +291,8 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     team_fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, winner, team->head);
     return TEAM_FAILED;
   }
+  if (unit_mark(*unit) == MARK_LOOP_END) /* the others begin a loop, or leave */
+    return team_pass(team, *unit, hash, reunion_flags(team, *unit), winner);
   bool refused = is_refused(team, claim, *unit);
   if (refused)
     team->guessed = false; /* nobody's unit goes first */

@@ -31,8 +31,8 @@ static inline uint64_t hash_word(uint64_t hash, uint64_t word) {
 static inline uint64_t hash_member(uint64_t hash, const struct member *member, uint64_t count) {
   hash = hash_word(hash, count);
   hash = hash_word(hash, (uint64_t)member->comm << 32 | (uint32_t)member->root);
-  return hash_word(hash, (uint64_t)member->reduction << 16 | (uint64_t)member->kind << 8 |
-                             member->datatype);
+  return hash_word(hash, (uint64_t)member->number << 32 | (uint64_t)member->reduction << 16 |
+                             (uint64_t)member->kind << 8 | member->datatype);
 }
 
 /* The last word is shifted through once more so that short units differ in their low bits too. */
@@ -70,6 +70,8 @@ static const char *const kind_names[] = {
     [MEMBER_SCATTER] = "scatter",
     [MEMBER_SEND] = "send",
     [MEMBER_RECEIVE] = "recv",
+    [MEMBER_STATE] = "state",
+    [MEMBER_MARK] = "mark",
 };
 
 const char *member_kind_name(uint8_t kind) {
@@ -101,7 +103,23 @@ __attribute__((format(printf, 2, 3))) static void text_add(struct text *text, co
   text->left -= added;
 }
 
+static void describe_mark(uint32_t number, struct text *text) {
+  static const char *const names[] = {
+      [MARK_LOOP_BEGIN] = "begin of a loop",
+      [MARK_LOOP_END] = "end of a loop",
+      [MARK_STATE_DONE] = "end of a resynchronisation",
+  };
+  if (number < NAMES(names) && names[number])
+    text_add(text, "%s", names[number]);
+  else
+    text_add(text, "mark %u", number);
+}
+
 static void describe_member(const struct member *member, struct text *text) {
+  if (member->kind == MEMBER_MARK) {
+    describe_mark(member->number, text);
+    return;
+  }
   if (member->kind < NAMES(kind_names) && kind_names[member->kind])
     text_add(text, "%s(", kind_names[member->kind]);
   else

@@ -28,6 +28,18 @@ enum member_kind {
    * root of such a member is the peer. */
   MEMBER_SEND,
   MEMBER_RECEIVE,
+  /* Never the program's: units of these are agreed on like any other. */
+  MEMBER_STATE, /* a Broadcast of a buffer that the program has named: the last joiner's, for all */
+  MEMBER_MARK,  /* nothing to issue: a unit of its own that says something, see enum mark */
+};
+
+/* What a rank says by a MEMBER_MARK. A mark is only ever claimed, and loses to every unit that is
+ * none; of marks the higher number goes first, and LEAVE is behind all of them. */
+enum mark {
+  MARK_NONE = 0,
+  MARK_LOOP_BEGIN, /* a loop begins */
+  MARK_LOOP_END,   /* no more data in this loop */
+  MARK_STATE_DONE, /* the last joiner's buffers have been broadcast */
 };
 
 static inline bool member_is_point_to_point(uint8_t kind) {
@@ -50,7 +62,7 @@ struct member {
   uint16_t reduction; /* ncclRedOp_t 0 to 4, REDUCTION_PREMULSUM or REDUCTION_NONE */
   uint8_t kind;       /* enum member_kind */
   uint8_t datatype;   /* ncclDataType_t */
-  uint32_t zero;      /* always 0 */
+  uint32_t number;    /* which buffer (MEMBER_STATE), enum mark (MEMBER_MARK); otherwise 0 */
 };
 _Static_assert(sizeof(struct member) == 24, "no padding: members are compared as bytes");
 
@@ -68,6 +80,20 @@ static inline bool unit_is_leave(struct unit unit) {
   return unit.nmembers == 0;
 }
 bool unit_equal(struct unit a, struct unit b);
+
+/* The unit that says something: its member, which the caller keeps. */
+static inline struct member mark_member(enum mark mark) {
+  return (struct member){.root = ROOT_NONE,
+                         .reduction = REDUCTION_NONE,
+                         .kind = MEMBER_MARK,
+                         .number = (uint32_t)mark};
+}
+
+/* MARK_NONE if the unit is not a mark. */
+static inline enum mark unit_mark(struct unit unit) {
+  return unit.nmembers == 1 && unit.members->kind == MEMBER_MARK ? (enum mark)unit.members->number
+                                                                 : MARK_NONE;
+}
 uint64_t unit_hash(struct unit unit); /* never 0 */
 
 /* The same, without counts: units that differ in counts only have equal coarse hashes. Never 0. */

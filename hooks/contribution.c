@@ -83,12 +83,15 @@ uint64_t contribution_send_count(const struct member *member, uint32_t rank, uin
   case MEMBER_RECEIVE:
     return 0;
   case MEMBER_BROADCAST:
+  case MEMBER_STATE:
     return is_root(member, rank) ? member->count : 0;
   case MEMBER_REDUCESCATTER:
   case MEMBER_ALLTOALL:
     return for_each_rank(member->count, nranks);
   case MEMBER_SCATTER:
     return is_root(member, rank) ? for_each_rank(member->count, nranks) : 0;
+  case MEMBER_MARK:
+    return 0;
   }
   return 0;
 }
@@ -97,11 +100,13 @@ uint64_t contribution_recv_count(const struct member *member, uint32_t rank, uin
   switch ((enum member_kind)member->kind) {
   case MEMBER_ALLREDUCE:
   case MEMBER_BROADCAST:
+  case MEMBER_STATE:
   case MEMBER_REDUCESCATTER:
   case MEMBER_SCATTER:
   case MEMBER_RECEIVE:
     return member->count;
   case MEMBER_SEND:
+  case MEMBER_MARK:
     return 0;
   case MEMBER_REDUCE:
     return is_root(member, rank) ? member->count : 0;
@@ -120,7 +125,9 @@ bool contribution_is_lossy(const struct member *member, uint32_t rank) {
   case MEMBER_REDUCE:
   case MEMBER_REDUCESCATTER:
   case MEMBER_BROADCAST:
+  case MEMBER_STATE:
   case MEMBER_RECEIVE:
+  case MEMBER_MARK:
     return false;
   case MEMBER_ALLGATHER:
   case MEMBER_ALLTOALL:

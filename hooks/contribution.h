@@ -66,7 +66,9 @@ struct fill contribution_one(uint8_t datatype);
  * same pattern. */
 uint64_t contribution_pattern(struct fill fill);
 
-/* Elements that NCCL reads from the send buffer, and may write to the receive buffer, of the given
+/* A MEMBER_STATE is a Broadcast; a MEMBER_MARK uses no buffer.
+ *
+ * Elements that NCCL reads from the send buffer, and may write to the receive buffer, of the given
  * rank of the communicator (nccl.h's comments, 2.28: count is per peer in AllGather, ReduceScatter,
  * AlltoAll, Gather and Scatter). 0: that buffer is not used on that rank. UINT64_MAX if the product
  * does not fit. rank 0 to nranks - 1; a root is member->root. */

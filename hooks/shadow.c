@@ -88,6 +88,7 @@ static bool is_available(const struct nccl_calls *nccl, uint8_t kind, const char
     *name = "ncclAllReduce";
     return nccl->AllReduce != NULL;
   case MEMBER_BROADCAST:
+  case MEMBER_STATE:
     *name = "ncclBroadcast";
     return nccl->Broadcast != NULL;
   case MEMBER_REDUCE:
@@ -114,6 +115,8 @@ static bool is_available(const struct nccl_calls *nccl, uint8_t kind, const char
   case MEMBER_RECEIVE:
     *name = "ncclRecv";
     return nccl->Recv != NULL;
+  case MEMBER_MARK:
+    break;
   }
   *name = "collective of a kind unknown here";
   return false;
@@ -123,7 +126,9 @@ static ncclResult_t call(const struct nccl_calls *nccl, const struct member *mem
                          const struct shadow_member *here, ncclRedOp_t reduction) {
   struct extent extent = extent_of(member, here);
   struct shadow *device = here->shadow;
-  void *recv = extent.receive_bytes != 0 ? device_receive(device, extent.receive_bytes) : NULL;
+  void *recv = here->receive;
+  if (recv == NULL && extent.receive_bytes != 0)
+    recv = device_receive(device, extent.receive_bytes);
   /* What a rank does not send need only be a valid address: NCCL_CHECK_POINTERS looks at it. */
   const void *send = recv;
   if (here->send != NULL)
@@ -140,6 +145,7 @@ static ncclResult_t call(const struct nccl_calls *nccl, const struct member *mem
   case MEMBER_ALLREDUCE:
     return nccl->AllReduce(send, recv, count, datatype, reduction, here->comm, stream);
   case MEMBER_BROADCAST:
+  case MEMBER_STATE:
     return nccl->Broadcast(send, recv, count, datatype, here->root, here->comm, stream);
   case MEMBER_REDUCE:
     return nccl->Reduce(send, recv, count, datatype, reduction, here->root, here->comm, stream);
@@ -157,6 +163,8 @@ static ncclResult_t call(const struct nccl_calls *nccl, const struct member *mem
     return nccl->Send(send, count, datatype, here->root, here->comm, stream);
   case MEMBER_RECEIVE:
     return nccl->Recv(recv, count, datatype, here->root, here->comm, stream);
+  case MEMBER_MARK:
+    break;
   }
   return ncclInternalError;
 }
@@ -263,6 +271,21 @@ static ncclResult_t check(const struct nccl_calls *nccl, struct unit unit, char 
   return ncclSuccess;
 }
 
+static void explain_memory(struct unit unit, const struct shadow *device,
+                           const struct device_failure *failure, char *reason) {
+  char text[UNIT_TEXT];
+  char number[CUDA_ERROR_TEXT];
+  const char *error = cuda_driver_error(device->cuda, failure->error, number);
+  (void)unit_describe(unit, text, sizeof text);
+  if (failure->bytes != 0)
+    EXPLAIN(reason, "cannot allocate %zu bytes on CUDA device %d for the shadow of %s: %s%s",
+            failure->bytes, device->number, text, error,
+            failure->stuck ? ", and earlier shadows, whose memory could be used, do not end" : "");
+  else
+    EXPLAIN(reason, "cannot prepare the shadow of %s on CUDA device %d: %s", text, device->number,
+            error);
+}
+
 ncclResult_t shadow_prepare(struct unit unit, const struct shadow_member *members,
                             const struct shadow_limit *limit, char *reason) {
   for (uint32_t i = 0; i < unit.nmembers; i++)
@@ -271,28 +294,43 @@ ncclResult_t shadow_prepare(struct unit unit, const struct shadow_member *member
     struct extent extent = extent_of(&unit.members[i], &members[i]);
     if (extent.send_bytes != 0 && members[i].send == NULL)
       device_needs_send(members[i].shadow, extent.pattern, extent.send_bytes);
-    if (extent.receive_bytes != 0)
+    if (extent.receive_bytes != 0 && members[i].receive == NULL)
       device_needs_receive(members[i].shadow, extent.receive_bytes);
   }
   for (uint32_t i = 0; i < unit.nmembers; i++) {
     struct device_failure failure = {0};
-    const struct shadow *device = members[i].shadow;
-    if (device_allocate(members[i].shadow, limit, &failure))
-      continue;
-    char text[UNIT_TEXT];
-    char number[CUDA_ERROR_TEXT];
-    const char *error = cuda_driver_error(device->cuda, failure.error, number);
-    (void)unit_describe(unit, text, sizeof text);
-    if (failure.bytes != 0)
-      EXPLAIN(reason, "cannot allocate %zu bytes on CUDA device %d for the shadow of %s: %s%s",
-              failure.bytes, device->number, text, error,
-              failure.stuck ? ", and earlier shadows, whose memory could be used, do not end" : "");
-    else
-      EXPLAIN(reason, "cannot prepare the shadow of %s on CUDA device %d: %s", text, device->number,
-              error);
-    return ncclUnhandledCudaError;
+    if (!device_allocate(members[i].shadow, limit, &failure)) {
+      explain_memory(unit, members[i].shadow, &failure, reason);
+      return ncclUnhandledCudaError;
+    }
   }
   return ncclSuccess;
+}
+
+ncclResult_t shadow_lend(struct unit unit, struct shadow_member *members,
+                         const struct shadow_limit *limit, char *reason) {
+  struct shadow *device = members[0].shadow;
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    bytes = device_add_piece(bytes, extent_of(&unit.members[i], &members[i]).send_bytes);
+  struct device_failure failure = {0};
+  bool lent = device_lend_begin(device, bytes, limit, &failure);
+  for (uint32_t i = 0; i < unit.nmembers && lent; i++) {
+    struct extent extent = extent_of(&unit.members[i], &members[i]);
+    if (extent.send_bytes != 0 && members[i].send == NULL)
+      lent = device_lend(device, extent.pattern, extent.send_bytes, &members[i].send, &failure);
+  }
+  if (!lent)
+    explain_memory(unit, device, &failure, reason);
+  return lent ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+size_t shadow_send_bytes(const struct member *member, const struct shadow_member *here) {
+  return extent_of(member, here).send_bytes;
+}
+
+cudaStream_t shadow_stream(const struct shadow *shadow) {
+  return (cudaStream_t)shadow->stream;
 }
 
 /* The calls themselves. *where: the function that failed. */
@@ -442,7 +480,7 @@ void shadow_destroy(struct shadow *shadow, const struct shadow_limit *limit) {
 }
 
 size_t shadow_bytes(const struct shadow *shadow) {
-  size_t bytes = shadow->receive.bytes;
+  size_t bytes = shadow->receive.bytes + shadow->lent.bytes;
   for (unsigned i = 0; i < shadow->nsends; i++)
     bytes += shadow->sends[i].buffer.bytes;
   for (unsigned i = 0; i < shadow->nretired; i++)

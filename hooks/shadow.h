@@ -89,8 +89,9 @@ struct shadow_member {
   int rank, nranks; /* in comm */
   int root; /* to use in place of member.root: a Broadcast's may have been re-elected, and a peer is
                known by its rank in the team. Ignored for kinds without */
-  const void *send; /* NULL: the fill. Else device memory to send instead, large enough
-                     * (NCCL_JOIN_LOSSY=last); the caller keeps it until the shadow is done */
+  const void *send; /* NULL: the fill. Else device memory to send instead, large enough; the
+                     * caller keeps it until the shadow is done */
+  void *receive;    /* NULL: where nobody looks. Else device memory to receive into, likewise */
 };
 
 /* The shadows of one device: retains its primary context and makes a non-blocking stream with the
@@ -103,6 +104,19 @@ struct shadow *shadow_create(const struct cuda_driver *cuda, int device, char *r
  * need. It may wait (for the stream, at most limit) only if the device is out of memory. */
 ncclResult_t shadow_prepare(struct unit unit, const struct shadow_member *members,
                             const struct shadow_limit *limit, char *reason);
+
+/* Gives every member of a unit that is about to be issued, all on one device, a send buffer of its
+ * own (members[i].send, where it is NULL), filled with what it would send anyway. Who has something
+ * better to say writes it there, by work on shadow_stream. They hold until the unit has been
+ * issued. Waits as shadow_prepare does. */
+ncclResult_t shadow_lend(struct unit unit, struct shadow_member *members,
+                         const struct shadow_limit *limit, char *reason);
+
+/* Bytes that a member reads from its send buffer on this rank; 0: none. */
+size_t shadow_send_bytes(const struct member *member, const struct shadow_member *here);
+
+/* What the shadows run on. */
+cudaStream_t shadow_stream(const struct shadow *shadow);
 
 /* Issues a unit as a shadow: members[i] belongs to unit.members[i]. A unit of one member is issued
  * without a group, which NCCL launches just like a group of one (it wraps each call in a group of

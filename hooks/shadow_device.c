@@ -144,10 +144,13 @@ void device_needs_send(struct shadow *device, uint64_t pattern, size_t bytes) {
     send->buffer.needed = bytes;
 }
 
+size_t device_add_piece(size_t bytes, size_t piece) {
+  return __builtin_add_overflow(bytes, round_up(piece, DEVICE_ALIGNMENT), &bytes) ? SIZE_MAX
+                                                                                  : bytes;
+}
+
 void device_needs_receive(struct shadow *device, size_t bytes) {
-  size_t piece = round_up(bytes, DEVICE_ALIGNMENT);
-  if (__builtin_add_overflow(device->receive.needed, piece, &device->receive.needed))
-    device->receive.needed = SIZE_MAX;
+  device->receive.needed = device_add_piece(device->receive.needed, bytes);
 }
 
 /* The driver's addresses are numbers, NCCL's are pointers. */
@@ -213,6 +216,8 @@ static CUresult give_back(struct shadow *device, struct buffer *buffer,
       free_buffer(device, &device->sends[i].buffer);
   if (device->receive.needed == 0)
     free_buffer(device, &device->receive);
+  if (device->lent.needed == 0)
+    free_buffer(device, &device->lent);
   return CUDA_SUCCESS;
 }
 
@@ -286,6 +291,37 @@ bool device_allocate(struct shadow *device, const struct shadow_limit *limit,
   return grown;
 }
 
+bool device_lend_begin(struct shadow *device, size_t bytes, const struct shadow_limit *limit,
+                       struct device_failure *failure) {
+  device->lent.needed = bytes;
+  device->lent_out = 0;
+  if (bytes <= device->lent.bytes)
+    return true;
+  struct device_entry entry;
+  *failure = (struct device_failure){.error = device_enter(device, &entry)};
+  if (failure->error != CUDA_SUCCESS)
+    return false;
+  bool grown = grow(device, &device->lent, NULL, limit, failure);
+  device_leave(device, &entry);
+  return grown;
+}
+
+bool device_lend(struct shadow *device, uint64_t pattern, size_t bytes, const void **address,
+                 struct device_failure *failure) {
+  struct buffer piece = {.address = device->lent.address + device->lent_out,
+                         .bytes = round_up(bytes, DEVICE_ALIGNMENT)};
+  struct device_entry entry;
+  device->lent_out += piece.bytes;
+  assert(device->lent_out <= device->lent.bytes);
+  *failure = (struct device_failure){.error = device_enter(device, &entry)};
+  if (failure->error != CUDA_SUCCESS)
+    return false;
+  failure->error = fill_buffer(device, piece, pattern);
+  device_leave(device, &entry);
+  *address = pointer_to(piece.address);
+  return failure->error == CUDA_SUCCESS;
+}
+
 void device_free(struct shadow *device) {
   struct device_entry entry;
   if (device_enter(device, &entry) == CUDA_SUCCESS) {
@@ -293,12 +329,14 @@ void device_free(struct shadow *device) {
     for (unsigned i = 0; i < device->nsends; i++)
       free_buffer(device, &device->sends[i].buffer);
     free_buffer(device, &device->receive);
+    free_buffer(device, &device->lent);
     device_leave(device, &entry);
   }
   /* Without the context its memory is gone too, and the addresses may be somebody else's. */
   device->nretired = 0;
   device->nsends = 0;
   device->receive = (struct buffer){0};
+  device->lent = (struct buffer){0};
 }
 
 void device_close(struct shadow *device, bool done) {

@@ -57,6 +57,8 @@ struct shadow {
   unsigned nsends;
   struct buffer receive;
   size_t received; /* bytes of the receive area handed to members of the unit being issued */
+  struct buffer lent;
+  size_t lent_out; /* bytes of it, in the unit for which it was lent last */
 
   struct buffer retired[DEVICE_RETIRED];
   unsigned nretired;
@@ -105,6 +107,15 @@ void device_mark(struct shadow *device);
 
 /* Whether both marks are under way, and another is due. */
 bool device_is_full(struct shadow *device);
+
+/* Send buffers that are not shared: room for all pieces of the next unit, then each with its
+ * pattern. They are used again by the unit after that; the stream keeps them apart. bytes: the sum
+ * that device_add_piece makes. */
+size_t device_add_piece(size_t bytes, size_t piece);
+bool device_lend_begin(struct shadow *device, size_t bytes, const struct shadow_limit *limit,
+                       struct device_failure *failure);
+bool device_lend(struct shadow *device, uint64_t pattern, size_t bytes, const void **address,
+                 struct device_failure *failure);
 
 /* CUDA_SUCCESS once the stream has passed (also if the driver is gone), CUDA_ERROR_NOT_READY if the
  * limit came first. */

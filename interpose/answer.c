@@ -431,6 +431,8 @@ static bool is_strict(struct unit unit) {
     case MEMBER_REDUCESCATTER:
     case MEMBER_SEND:
     case MEMBER_RECEIVE:
+    case MEMBER_STATE:
+    case MEMBER_MARK:
       break;
     }
   return false;

@@ -86,7 +86,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
     report_lossy(end, member, comm);
     shadows->members[shadows->nmembers] = *member;
     shadows->targets[shadows->nmembers++] =
-        (struct shadow_member){shadow, comm->handle, comm->rank, comm->nranks, root, NULL};
+        (struct shadow_member){shadow, comm->handle, comm->rank, comm->nranks, root, NULL, NULL};
   }
   return true;
 }

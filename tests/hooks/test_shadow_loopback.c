@@ -244,6 +244,8 @@ static ncclResult_t call_for_real(const struct member *member, struct buffers *b
     return nccl.Scatter(send, recv, member->count, datatype, 0, comm, stream);
   case MEMBER_SEND: /* the real side of these is another kind: see tests/join/exchange.c */
   case MEMBER_RECEIVE:
+  case MEMBER_STATE: /* see tests/join/resync.c */
+  case MEMBER_MARK:
     break;
   }
   return ncclInternalError;

@@ -232,3 +232,64 @@ Test(shadow_memory, without_events_nothing_is_counted) {
   issue_many(1024);
   cr_assert_not(shadow_is_full(shadow));
 }
+
+/* ---- buffers of the caller's, and for the caller ---- */
+
+static struct shadow_member on_comm(int number, int root) {
+  return (struct shadow_member){shadow, double_comm(number), 1, 4, root, NULL, NULL};
+}
+
+Test(shadow_memory, a_broadcast_can_go_into_a_buffer_of_the_callers) {
+  struct member any = allreduce(100, DATATYPE_FLOAT32, REDUCTION_SUM);
+  struct shadow_member mine = on_comm(1, -1); /* device memory, from where does not matter */
+  cr_assert_eq(shadow_lend((struct unit){&any, 1}, &mine, &patient, reason), ncclSuccess);
+  struct member member = rooted(MEMBER_STATE, 100, 2, REDUCTION_NONE);
+  struct shadow_member here = on_comm(0, 2);
+  size_t before = shadow_bytes(shadow);
+  here.send = here.receive = (void *)mine.send;
+  cr_assert_eq(shadow_issue(&double_nccl, (struct unit){&member, 1}, &here, &patient, reason),
+               ncclSuccess, "%s", reason);
+  cr_expect_str_eq(last_call()->name, "broadcast");
+  cr_expect_eq(last_call()->recv, here.receive);
+  cr_expect_eq(last_call()->root, 2);
+  cr_expect_eq(shadow_bytes(shadow), before, "nothing of ours is needed for it");
+}
+
+Test(shadow_memory, what_is_lent_is_the_members_own_and_neutral) {
+  struct member members[] = {allreduce(1000, DATATYPE_FLOAT32, REDUCTION_MAX),
+                             allreduce(1000, DATATYPE_FLOAT32, REDUCTION_MAX),
+                             rooted(MEMBER_BROADCAST, 10, 0, REDUCTION_NONE)};
+  struct unit unit = {members, 3};
+  struct shadow_member here[] = {on_comm(0, -1), on_comm(1, -1), on_comm(2, 0)};
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < 3; i++)
+      here[i].send = NULL;
+    cr_assert_eq(shadow_lend(unit, here, &patient, reason), ncclSuccess, "%s", reason);
+    cr_expect_null(here[2].send, "not the root: nothing to send");
+    cr_expect_eq(shadow_send_bytes(&members[0], &here[0]), 4000);
+    cr_expect_eq(shadow_send_bytes(&members[2], &here[2]), 0);
+    uint64_t lowest = contribution_pattern(contribution_fill(&members[0]));
+    for (int i = 0; i < 2; i++) {
+      cr_expect_geq(double_room(here[i].send), 4000);
+      cr_expect_eq(memcmp(here[i].send, &lowest, sizeof lowest), 0, "neutral again each time");
+    }
+    char *first = (char *)here[0].send, *second = (char *)here[1].send;
+    cr_expect(first + 4000 <= second || second + 4000 <= first);
+    memset(first, 7, 4000); /* as work on the stream would */
+    cr_assert_eq(shadow_issue(&double_nccl, unit, here, &patient, reason), ncclSuccess);
+    cr_expect_eq(doubles.calls[doubles.ncalls - 3].first[0], 7);
+    cr_expect_eq(memcmp(doubles.calls[doubles.ncalls - 2].first, &lowest, sizeof lowest), 0);
+  }
+  cr_expect_eq(shadow_release(shadow, &patient, reason), ncclSuccess);
+  cr_expect_eq(shadow_bytes(shadow), 0);
+}
+
+Test(shadow_memory, what_cannot_be_lent_is_said) {
+  struct member member = allreduce(100000, DATATYPE_FLOAT32, REDUCTION_SUM);
+  struct shadow_member here = on_comm(0, -1);
+  doubles.memory = 1000;
+  cr_expect_eq(shadow_lend((struct unit){&member, 1}, &here, &patient, reason),
+               ncclUnhandledCudaError);
+  cr_expect(strstr(reason, "cannot allocate") != NULL, "%s", reason);
+  cr_expect_null(here.send);
+}

@@ -231,6 +231,8 @@ static const struct {
     {MEMBER_SCATTER, 40, 0, 10, 10, true, false},
     {MEMBER_SEND, 10, 10, 0, 0, true, true},
     {MEMBER_RECEIVE, 0, 0, 10, 10, false, false},
+    {MEMBER_STATE, 10, 0, 10, 10, false, false},
+    {MEMBER_MARK, 0, 0, 0, 0, false, false},
 };
 
 Test(contribution, counts_and_losses_of_every_kind) {

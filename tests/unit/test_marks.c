@@ -1,0 +1,172 @@
+/* Marks, and where all ranks are together again: what an explicit end of a loop and a
+ * resynchronisation are to the agreed sequence. On ranks in memory. */
+#include <criterion/criterion.h>
+
+#include "core/plane_memory.h"
+#include "core/team.h"
+
+#define RANKS 3
+
+static struct plane_memory *memory;
+static struct team *teams[RANKS];
+static struct member A, C;
+
+static void start(void) {
+  memory = plane_memory_create(RANKS);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    teams[rank] = team_create(plane_memory_rank(memory, rank));
+  A = (struct member){.count = 100, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 7};
+  C = A;
+  C.count = 3;
+}
+
+static void stop(void) {
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    team_destroy(teams[rank]);
+  plane_memory_destroy(memory);
+}
+
+TestSuite(marks, .init = start, .fini = stop);
+
+static struct unit unit(const struct member *of) {
+  return (struct unit){of, 1};
+}
+
+static void all_issue(struct member *of) {
+  struct unit got;
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (!team_commit(teams[rank], unit(of)))
+      team_claim(teams[rank], unit(of), 0);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (teams[rank]->claimed)
+      cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
+}
+
+static void learn_loop(void) {
+  for (int i = 0; i < 8; i++)
+    all_issue(&A);
+}
+
+static void claim_mark(uint32_t rank, enum mark mark, uint32_t flags) {
+  struct member member = mark_member(mark);
+  team_claim(teams[rank], unit(&member), flags);
+}
+
+/* The verdict of a poll, and the unit that it hands out. */
+static enum team_verdict poll(uint32_t rank, struct unit *got) {
+  *got = (struct unit){0};
+  return team_poll(teams[rank], got);
+}
+
+Test(marks, the_end_of_a_loop_waits_for_all_and_shadows_what_they_issue_meanwhile) {
+  learn_loop();
+  struct unit got;
+  claim_mark(0, MARK_LOOP_END, 0);
+  cr_assert(team_commit(teams[1], unit(&A)) && team_commit(teams[2], unit(&A)));
+  cr_assert_eq(poll(0, &got), TEAM_SHADOW);
+  cr_assert(team_commit(teams[1], unit(&A)));
+  claim_mark(2, MARK_LOOP_END, 0);
+  cr_assert_eq(poll(0, &got), TEAM_SHADOW);
+  cr_assert_eq(poll(2, &got), TEAM_SHADOW);
+  cr_assert_eq(poll(0, &got), TEAM_PARKED);
+  claim_mark(1, MARK_LOOP_END, 0);
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    cr_assert_eq(poll(rank, &got), TEAM_REAL);
+    cr_assert(team_is_reunion(teams[rank]) && !team_is_resync(teams[rank]));
+    cr_assert_eq(team_last_joiner(teams[rank]), 1);
+  }
+}
+
+Test(marks, a_mark_gives_way_to_a_unit_and_goes_before_leave) {
+  struct unit got;
+  claim_mark(0, MARK_LOOP_END, 0);
+  team_claim(teams[1], unit(&A), 0);
+  team_claim_leave(teams[2]);
+  cr_assert_eq(poll(0, &got), TEAM_SHADOW);
+  cr_assert(unit_equal(got, unit(&A)));
+  cr_assert_eq(poll(1, &got), TEAM_REAL);
+  cr_assert_not(team_is_reunion(teams[1]));
+  cr_assert_eq(poll(2, &got), TEAM_SHADOW);
+  team_claim_leave(teams[1]);
+  cr_assert_eq(poll(0, &got), TEAM_REAL);
+  cr_assert(team_is_reunion(teams[0]));
+  cr_assert_eq(team_last_joiner(teams[0]), 1);
+  cr_assert_eq(poll(1, &got), TEAM_SHADOW);
+  cr_assert_eq(unit_mark(got), MARK_LOOP_END);
+}
+
+/* Who begins the next loop without having said that the last one is over is out of that one too. */
+Test(marks, the_end_of_a_loop_goes_before_the_begin_of_the_next) {
+  struct unit got;
+  claim_mark(0, MARK_LOOP_BEGIN, 0);
+  claim_mark(1, MARK_LOOP_END, 0);
+  claim_mark(2, MARK_LOOP_BEGIN, 0);
+  cr_assert_eq(poll(1, &got), TEAM_REAL);
+  cr_assert_eq(poll(0, &got), TEAM_SHADOW);
+  cr_assert_eq(poll(2, &got), TEAM_SHADOW);
+  claim_mark(1, MARK_LOOP_BEGIN, 0);
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    cr_assert_eq(poll(rank, &got), TEAM_REAL);
+    cr_assert_not(team_is_reunion(teams[rank]), "what was only marked is nobody's data");
+  }
+}
+
+Test(marks, a_mark_is_never_committed) {
+  struct unit got;
+  struct member end = mark_member(MARK_LOOP_END);
+  for (int round = 0; round < 20; round++) {
+    all_issue(&A);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      cr_assert_not(team_commit(teams[rank], unit(&end)));
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      team_claim(teams[rank], unit(&end), 0);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      cr_assert_eq(poll(rank, &got), TEAM_REAL);
+  }
+  cr_assert(team_commit(teams[0], unit(&A)), "the loop around it is learnt");
+}
+
+Test(marks, all_are_together_again_where_they_meet_after_one_has_joined) {
+  learn_loop();
+  struct unit got;
+  team_claim(teams[2], unit(&C), 0);
+  cr_assert(team_commit(teams[0], unit(&A)) && team_commit(teams[1], unit(&A)));
+  cr_assert_eq(poll(2, &got), TEAM_SHADOW);
+  team_claim(teams[0], unit(&C), CLAIM_RESYNC);
+  team_claim(teams[1], unit(&C), 0);
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    cr_assert_eq(poll(rank, &got), TEAM_REAL);
+    cr_assert(team_is_reunion(teams[rank]) && team_is_resync(teams[rank]), "rank %u", rank);
+    cr_assert_eq(team_last_joiner(teams[rank]), 1);
+  }
+}
+
+Test(marks, a_meeting_of_ranks_that_are_even_is_no_reunion) {
+  learn_loop();
+  struct unit got;
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    team_claim(teams[rank], unit(&C), CLAIM_RESYNC);
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    cr_assert_eq(poll(rank, &got), TEAM_REAL);
+    cr_assert_not(team_is_reunion(teams[rank]));
+  }
+}
+
+/* The buffers of rank 1 follow; those who have claimed the end of that take them over. */
+Test(marks, a_resynchronisation_is_a_part_of_the_sequence) {
+  struct unit got;
+  struct member state = {.count = 4, .root = 1, .kind = MEMBER_STATE, .number = 7};
+  claim_mark(0, MARK_STATE_DONE, 0);
+  team_claim_leave(teams[2]);
+  team_claim(teams[1], unit(&state), 0);
+  cr_assert_eq(poll(1, &got), TEAM_REAL);
+  for (uint32_t rank = 0; rank < RANKS; rank += 2) {
+    cr_assert_eq(poll(rank, &got), TEAM_SHADOW);
+    cr_assert(unit_equal(got, unit(&state)));
+  }
+  claim_mark(1, MARK_STATE_DONE, 0);
+  cr_assert_eq(poll(1, &got), TEAM_REAL);
+  cr_assert_not(team_is_reunion(teams[1]));
+  cr_assert_eq(poll(0, &got), TEAM_REAL);
+  cr_assert_eq(poll(2, &got), TEAM_SHADOW);
+}
