@@ -16,6 +16,7 @@ enum setting_type {
   TYPE_SWITCH, /* the same, stored in a bool */
   TYPE_NUMBER, /* least to most, stored in a uint64_t */
   TYPE_PATH,   /* a path, stored in a char[SETTINGS_PATH_SIZE] */
+  TYPE_PATHS,  /* the same, several of them */
   TYPE_FORMAT, /* a path in which %h, %p, %r and %% are replaced */
 };
 
@@ -37,6 +38,8 @@ struct setting {
 
 static const struct word switch_words[] = {{"1", true}, {"0", false}, {NULL, 0}};
 static const struct word lossy_words[] = {{"error", LOSSY_ERROR}, {"zero", LOSSY_ZERO}, {NULL, 0}};
+static const struct word resync_words[] = {
+    {"none", RESYNC_NONE}, {"broadcasts", RESYNC_BROADCASTS}, {NULL, 0}};
 static const struct word level_words[] = {{"WARN", LOG_LEVEL_WARN},
                                           {"INFO", LOG_LEVEL_INFO},
                                           {"TRACE", LOG_LEVEL_TRACE},
@@ -55,6 +58,12 @@ static const struct setting table[] = {
      "what a joined rank does in a collective that needs its data, such as AllGather: an error on "
      "every rank, "
      "or zeros"},
+    {"NCCL_JOIN_RESYNC", TYPE_WORD, FIELD(resync), "none", resync_words, 0, 0, NULL,
+     "broadcasts: when all have joined, the buffers that the program broadcast at its start are "
+     "broadcast again, from the last joiner (docs/programs.md says for which programs that is "
+     "safe)"},
+    {"NCCL_JOIN_HOOK", TYPE_PATHS, FIELD(hooks), "", NULL, 0, 0, NULL,
+     "plug-ins, called in this order for every shadow and when all have joined"},
     {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, FIELD(skew_warn), "1000", NULL, 0, 1000000000,
      "shadow iterations", "warn once when a rank has joined for longer than this; 0: never"},
     {"NCCL_JOIN_TIMEOUT", TYPE_NUMBER, FIELD(timeout_s), "1800", NULL, 1, 31536000, "seconds",
@@ -121,6 +130,9 @@ static void add_accepted(struct text *text, const struct setting *setting) {
     return;
   case TYPE_PATH:
     text_add(text, "a path");
+    return;
+  case TYPE_PATHS:
+    text_add(text, "paths, separated by commas");
     return;
   case TYPE_FORMAT:
     text_add(text, "a path; %%h host, %%p process, %%r rank");
@@ -257,6 +269,7 @@ static bool store(const struct setting *setting, struct settings *settings, cons
   case TYPE_NUMBER:
     return store_number(setting, field, value);
   case TYPE_PATH:
+  case TYPE_PATHS:
   case TYPE_FORMAT:
     return store_path(setting, field, value);
   }
@@ -265,7 +278,9 @@ static bool store(const struct setting *setting, struct settings *settings, cons
 
 /* ---- the interface ---- */
 
-_Static_assert(sizeof(enum lossy_policy) == sizeof(int) && sizeof(enum log_level) == sizeof(int),
+_Static_assert(sizeof(enum lossy_policy) == sizeof(int) &&
+                   sizeof(enum resync_policy) == sizeof(int) &&
+                   sizeof(enum log_level) == sizeof(int),
                "store_word stores an int");
 
 void settings_defaults(struct settings *settings) {
@@ -290,7 +305,7 @@ static void add_wrong_value(struct text *text, const struct setting *setting, co
   add_nearest_word(text, setting, value);
   text_add(text, " Accepted: ");
   add_accepted(text, setting);
-  if (setting->type == TYPE_PATH || setting->type == TYPE_FORMAT)
+  if (setting->type == TYPE_PATH || setting->type == TYPE_PATHS || setting->type == TYPE_FORMAT)
     text_add(text, "; shorter than %d bytes", SETTINGS_PATH_SIZE);
   end_line(text, start);
 }

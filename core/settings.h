@@ -22,6 +22,12 @@ enum lossy_policy {
   LOSSY_ZERO,  /* it contributes zeros */
 };
 
+/* What is broadcast from the last joiner when all ranks are together again. */
+enum resync_policy {
+  RESYNC_NONE,       /* buffers that the program has registered (hooks/nccl_join.h) */
+  RESYNC_BROADCASTS, /* and those that it broadcast before its first other collective */
+};
+
 /* Each level includes those before it. */
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_TRACE };
 
@@ -35,6 +41,8 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_TRAC
 struct settings {
   bool enabled;                      /* NCCL_JOIN */
   enum lossy_policy lossy;           /* NCCL_JOIN_LOSSY */
+  enum resync_policy resync;         /* NCCL_JOIN_RESYNC */
+  char hooks[SETTINGS_PATH_SIZE];    /* NCCL_JOIN_HOOK: paths, separated by commas; "": none */
   uint64_t skew_warn;                /* NCCL_JOIN_SKEW_WARN: shadow iterations; 0: never */
   uint64_t timeout_s;                /* NCCL_JOIN_TIMEOUT: seconds, at least 1 */
   enum log_level log_level;          /* NCCL_JOIN_DEBUG */

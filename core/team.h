@@ -243,6 +243,9 @@ bool team_is_resync(const struct team *team);
  * last to join. All ranks say the same. */
 uint32_t team_last_joiner(const struct team *team);
 
+/* The same for this rank: whether it was one of the last. */
+bool team_was_active(const struct team *team);
+
 /* The joined rank for whose sake the last unit was refused. */
 uint32_t team_refused_for(const struct team *team);
 
@@ -266,6 +269,9 @@ void team_report_lossy(struct team *team, uint8_t kind);
 /* The same of a receive of `peer`, which this rank has mirrored (kind MEMBER_SEND); or of one of
  * its own that was not issued, because `peer` has joined (MEMBER_RECEIVE). */
 void team_report_lossy_post(struct team *team, uint8_t kind, uint32_t peer);
+
+/* In the place of a kind: the shadow is not what a plug-in would have made of it. */
+#define LOSSY_HOOK 0
 
 /* A lossy shadow of another rank. */
 struct lossy_event {

@@ -51,15 +51,22 @@ bool team_is_resync(const struct team *team) {
   return (last_flags(team) & ENTRY_RESYNC) != 0;
 }
 
+/* Whether a rank issued the unit before the last one for real. All ranks have passed that index:
+ * each has claimed, or followed, the one after it. */
+static bool was_active(const struct team *team, uint32_t rank) {
+  return team->head < 2 ||
+         (LOAD(team->plane->logs[rank]->entries[(team->head - 2) % PLANE_RING].flags) & ENTRY_REAL);
+}
+
 uint32_t team_last_joiner(const struct team *team) {
   uint32_t last = team->plane->nranks - 1;
-  if (team->head < 2)
-    return last;
-  /* All ranks have passed that index: each has claimed, or followed, the one after it. */
-  while (last > 0 && !(LOAD(team->plane->logs[last]->entries[(team->head - 2) % PLANE_RING].flags) &
-                       ENTRY_REAL))
+  while (last > 0 && !was_active(team, last))
     last--;
   return last;
+}
+
+bool team_was_active(const struct team *team) {
+  return was_active(team, team->plane->rank);
 }
 
 void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds) {

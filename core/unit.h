@@ -29,7 +29,8 @@ enum member_kind {
   MEMBER_SEND,
   MEMBER_RECEIVE,
   /* Never the program's: units of these are agreed on like any other. */
-  MEMBER_STATE, /* a Broadcast of a buffer that the program has named: the last joiner's, for all */
+  MEMBER_STATE, /* a Broadcast of a buffer that the program has named: the last joiner's, for all.
+                   Only ever claimed, too */
   MEMBER_MARK,  /* nothing to issue: a unit of its own that says something, see enum mark */
 };
 
@@ -87,6 +88,11 @@ static inline struct member mark_member(enum mark mark) {
                          .reduction = REDUCTION_NONE,
                          .kind = MEMBER_MARK,
                          .number = (uint32_t)mark};
+}
+
+/* Whether a unit consists of the program's buffers that are resynchronised. */
+static inline bool unit_is_state(struct unit unit) {
+  return unit.nmembers > 0 && unit.members->kind == MEMBER_STATE;
 }
 
 /* MARK_NONE if the unit is not a mark. */

@@ -140,3 +140,24 @@ bool contribution_is_lossy(const struct member *member, uint32_t rank) {
   }
   return false;
 }
+
+bool contribution_may_be_lossy(struct unit unit) {
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    switch ((enum member_kind)unit.members[i].kind) {
+    case MEMBER_ALLGATHER:
+    case MEMBER_ALLTOALL:
+    case MEMBER_GATHER:
+    case MEMBER_SCATTER:
+      return true;
+    case MEMBER_ALLREDUCE:
+    case MEMBER_BROADCAST:
+    case MEMBER_REDUCE:
+    case MEMBER_REDUCESCATTER:
+    case MEMBER_SEND:
+    case MEMBER_RECEIVE:
+    case MEMBER_STATE:
+    case MEMBER_MARK:
+      break;
+    }
+  return false;
+}

@@ -75,6 +75,9 @@ uint64_t contribution_pattern(struct fill fill);
 uint64_t contribution_send_count(const struct member *member, uint32_t rank, uint32_t nranks);
 uint64_t contribution_recv_count(const struct member *member, uint32_t rank, uint32_t nranks);
 
+/* Whether there is a rank for which contribution_is_lossy: all ranks must be able to contribute. */
+bool contribution_may_be_lossy(struct unit unit);
+
 /* Whether the active ranks get something else than the result over the active ranks when `rank` is
  * joined: AllGather and AlltoAll always, Gather unless the rank is the root (then the result lands
  * where nobody reads it), Scatter only if it is the root. Never the reductions, and never

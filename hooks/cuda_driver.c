@@ -30,6 +30,8 @@ static const struct {
     FUNCTION(CtxPushCurrent, "cuCtxPushCurrent_v2"),
     FUNCTION(CtxPopCurrent, "cuCtxPopCurrent_v2"),
     FUNCTION(CtxGetDevice, "cuCtxGetDevice"),
+    FUNCTION(CtxSynchronize, "cuCtxSynchronize"),
+    FUNCTION(PointerGetAttribute, "cuPointerGetAttribute"),
     FUNCTION(CtxGetStreamPriorityRange, "cuCtxGetStreamPriorityRange"),
     FUNCTION(StreamCreateWithPriority, "cuStreamCreateWithPriority"),
     FUNCTION(StreamDestroy, "cuStreamDestroy_v2"),

@@ -1,4 +1,4 @@
-/* The CUDA driver functions that shadows need, taken from the program's own libcuda.so.1 at run
+/* The CUDA driver functions that hooks/ needs, taken from the program's own libcuda.so.1 at run
  * time.
  *
  * The driver API and not the runtime: a program's CUDA runtime may be linked statically, and all
@@ -25,6 +25,8 @@ struct cuda_driver {
   CUresult (*CtxPushCurrent)(CUcontext context);        /* v2 */
   CUresult (*CtxPopCurrent)(CUcontext *context);        /* v2 */
   CUresult (*CtxGetDevice)(CUdevice *device);           /* of the calling thread's context */
+  CUresult (*CtxSynchronize)(void);
+  CUresult (*PointerGetAttribute)(void *value, CUpointer_attribute attribute, CUdeviceptr address);
   CUresult (*CtxGetStreamPriorityRange)(int *least, int *greatest);
   CUresult (*StreamCreateWithPriority)(CUstream *stream, unsigned flags, int priority);
   CUresult (*StreamDestroy)(CUstream stream); /* v2 */

@@ -450,6 +450,20 @@ bool shadow_is_full(struct shadow *shadow) {
   return device_is_full(shadow);
 }
 
+ncclResult_t shadow_synchronise_device(struct shadow *shadow, char *reason) {
+  struct device_entry entry;
+  CUresult result = device_enter(shadow, &entry);
+  if (result == CUDA_SUCCESS) {
+    result = shadow->cuda->CtxSynchronize();
+    device_leave(shadow, &entry);
+  }
+  char number[CUDA_ERROR_TEXT];
+  if (result != CUDA_SUCCESS)
+    EXPLAIN(reason, "cannot wait for CUDA device %d: %s", shadow->number,
+            cuda_driver_error(shadow->cuda, result, number));
+  return result == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
+}
+
 ncclResult_t shadow_wait(struct shadow *shadow, const struct shadow_limit *limit, char *reason) {
   CUresult result = device_wait(shadow, limit);
   if (result == CUDA_SUCCESS)

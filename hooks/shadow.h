@@ -141,6 +141,11 @@ ncclResult_t shadow_issue(const struct nccl_calls *nccl, struct unit unit,
  * from answering anybody. Costs two CUDA calls while it is. */
 bool shadow_is_full(struct shadow *shadow);
 
+/* Waits until everything that this process has given the device so far is done, the program's own
+ * work included. Not bounded: only where all ranks have issued all that may be waited for.
+ * ncclUnhandledCudaError with a reason. */
+ncclResult_t shadow_synchronise_device(struct shadow *shadow, char *reason);
+
 /* Waits until all that was issued here is done on the device: ncclSuccess; ncclInProgress if the
  * limit came first; ncclUnhandledCudaError with a reason. A driver that is shutting down (the
  * process ends) counts as done. */

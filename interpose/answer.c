@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "core/log.h"
+#include "hooks/contribution.h"
 #include "interpose/environment.h"
 #include "interpose/patience.h"
 #include "interpose/report.h"
@@ -37,9 +39,21 @@ static void fail_endpoint(struct endpoint *end) {
 /* ---- what ends a wish ---- */
 
 static void settle_wish(struct wish *wish, ncclResult_t result) {
+  struct endpoint *end = wish->end;
   wish->settled = true;
   wish->result = result;
-  wish->index = team_index(wish->end->team);
+  wish->index = team_index(end->team);
+  if (end->hook_failed)
+    wish->notice = ncclInvalidUsage;
+  end->hook_failed = false;
+}
+
+/* It is issued by all ranks, or all have left. */
+static void settle_well(struct wish *wish) {
+  const struct team *team = wish->end->team;
+  wish->reunion = team_is_reunion(team);
+  wish->resync = team_is_resync(team);
+  settle_wish(wish, ncclSuccess);
 }
 
 /* The team has failed: everybody in it who is parked must hear of it. Only a rank that wants to
@@ -88,6 +102,8 @@ static void note_return(struct endpoint *end, uint64_t index) {
   if (end->shadows == 0)
     return;
   report_return(end, index);
+  if (!team_is_reunion(end->team))
+    report_missed_reunion(end, index);
   end->shadows = 0;
   if (end->shadow != NULL)
     shadow_release(end->shadow, &(struct shadow_limit){0}, NULL);
@@ -118,45 +134,56 @@ static void shadow_failed(struct stay *stay, struct endpoint *end) {
   }
 }
 
-static bool has_broadcast(struct unit unit) {
+/* What may have to wait comes later: for a root, or for all that the device has been given. All
+ * ranks of this thread have been asked by then, and nobody else's unit is held back. */
+enum turn { TURN_AT_ONCE, TURN_ROOT, TURN_STATE, TURNS };
+
+static enum turn turn_of(struct unit unit) {
+  if (unit_is_state(unit))
+    return TURN_STATE;
   for (uint32_t i = 0; i < unit.nmembers; i++)
     if (unit.members[i].kind == MEMBER_BROADCAST)
-      return true;
-  return false;
+      return TURN_ROOT;
+  return TURN_AT_ONCE;
 }
 
-/* Issues those of the units found that have a Broadcast, or those that have none. */
-static void issue_some(struct stay *stay, bool broadcasts) {
-  struct shadow_limit limit = {stay->deadline_ms * 1000000, is_broken, stay};
+static struct shadow_limit limit_of(struct stay *stay) {
+  return (struct shadow_limit){stay->deadline_ms * 1000000, is_broken, stay};
+}
+
+/* Issues those of the units found whose turn it is. */
+static void issue_some(struct stay *stay, enum turn turn) {
+  struct shadow_limit limit = limit_of(stay);
   for (uint32_t i = 0; i < stay->nfound; i++) {
     struct found *found = &stay->found[i];
-    if (has_broadcast(found->unit) != broadcasts)
-      continue;
-    if (!shadows_collect(&stay->shadows, found->end, found->unit))
+    if (turn_of(found->unit) == turn &&
+        !shadows_collect(&stay->shadows, found->end, found->unit, &limit))
       shadow_failed(stay, found->end);
   }
   if (shadows_issue(&stay->shadows, &limit))
     return;
   for (uint32_t i = 0; i < stay->nfound; i++)
-    if (has_broadcast(stay->found[i].unit) == broadcasts)
+    if (turn_of(stay->found[i].unit) == turn)
       shadow_failed(stay, stay->found[i].end);
 }
 
-/* Issues what a look around has found. What may have to wait for a root comes last: all ranks of
- * this thread have been asked by then, and nobody else's unit is held back. */
+/* Issues what a look around has found. */
 static void issue_found(struct stay *stay) {
   if (stay->nfound == 0)
     return;
-  issue_some(stay, false);
-  issue_some(stay, true);
+  for (enum turn turn = TURN_AT_ONCE; turn < TURNS; turn++)
+    issue_some(stay, turn);
   for (uint32_t i = 0; i < stay->nfound; i++)
     if (stay->found[i].locked)
       pthread_mutex_unlock(&stay->found[i].end->turn);
   stay->nfound = 0;
 }
 
+/* False if there is nothing to issue. */
 static bool find(struct stay *stay, struct endpoint *end, struct unit unit, bool locked) {
   overlap_issued(end->overlap, end->team, unit);
+  if (unit_mark(unit) != MARK_NONE)
+    return false;
   if (stay->nfound == stay->room) {
     uint32_t room = 2 * stay->room + 8;
     struct found *found = realloc(stay->found, room * sizeof(*found));
@@ -173,6 +200,49 @@ static bool find(struct stay *stay, struct endpoint *end, struct unit unit, bool
 
 /* ---- the loop ---- */
 
+/* The program is not to touch its buffers before what is broadcast into them, or from them, is
+ * done. */
+static ncclResult_t finish_state(struct stay *stay, struct endpoint *end) {
+  if (!end->state_moved)
+    return ncclSuccess;
+  end->state_moved = false;
+  struct shadow_limit limit = limit_of(stay);
+  char reason[REASON_SIZE] = "";
+  ncclResult_t result = shadow_wait(end->shadow, &limit, reason);
+  if (result == ncclSuccess)
+    return result;
+  log_line(LOG_LEVEL_WARN, "rank %u: the resynchronisation is not done: %s", end->team->plane->rank,
+           reason);
+  return result == ncclInProgress ? ncclRemoteError : result;
+}
+
+/* What the wish goes on to, if anything. */
+static bool claim_next(struct wish *wish) {
+  if (wish->next == NULL || !wish->next(wish))
+    return false;
+  report_event(wish->end, TRACE_CLAIM, wish->end->team->head, wish->unit, -1);
+  team_claim(wish->end->team, wish->unit, 0);
+  return true;
+}
+
+static void wish_granted(struct stay *stay, struct wish *wish) {
+  struct endpoint *end = wish->end;
+  report_guess(end, wish->unit);
+  report_event(end, TRACE_SETTLE, team_index(end->team), wish->unit, (int)end->team->source);
+  if (!unit_is_state(wish->unit))
+    overlap_issued(end->overlap, end->team, wish->unit);
+  else if (!find(stay, end, wish->unit, false))
+    return; /* it has failed */
+  if (claim_next(wish))
+    return;
+  note_return(end, team_index(end->team));
+  ncclResult_t finished = finish_state(stay, end);
+  if (finished == ncclSuccess)
+    settle_well(wish);
+  else
+    settle_wish(wish, finished);
+}
+
 static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdict,
                    struct unit unit) {
   struct endpoint *end = wish->end;
@@ -184,16 +254,12 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     find(stay, end, unit, false);
     return;
   case TEAM_REAL:
-    overlap_issued(end->overlap, end->team, wish->unit);
-    report_guess(end, wish->unit);
-    report_event(end, TRACE_SETTLE, team_index(end->team), wish->unit, (int)end->team->source);
-    note_return(end, team_index(end->team));
-    settle_wish(wish, ncclSuccess);
+    wish_granted(stay, wish);
     return;
   case TEAM_LEFT:
     report_event(end, TRACE_DONE, team_index(end->team), wish->unit, -1);
     end->shadows = 0;
-    settle_wish(wish, ncclSuccess);
+    settle_well(wish);
     return;
   case TEAM_REFUSED:
     report_refused(wish->end, wish->unit);
@@ -414,30 +480,6 @@ static bool all_settled(const struct stay *stay) {
   return true;
 }
 
-/* Whether all ranks must be able to contribute to the unit. */
-static bool is_strict(struct unit unit) {
-  if (join_settings()->lossy != LOSSY_ERROR)
-    return false;
-  for (uint32_t i = 0; i < unit.nmembers; i++)
-    switch ((enum member_kind)unit.members[i].kind) {
-    case MEMBER_ALLGATHER:
-    case MEMBER_ALLTOALL:
-    case MEMBER_GATHER:
-    case MEMBER_SCATTER:
-      return true;
-    case MEMBER_ALLREDUCE:
-    case MEMBER_BROADCAST:
-    case MEMBER_REDUCE:
-    case MEMBER_REDUCESCATTER:
-    case MEMBER_SEND:
-    case MEMBER_RECEIVE:
-    case MEMBER_STATE:
-    case MEMBER_MARK:
-      break;
-    }
-  return false;
-}
-
 ncclResult_t answer_notice(struct endpoint *end) {
   struct lossy_event event;
   ncclResult_t result = ncclSuccess;
@@ -454,6 +496,18 @@ ncclResult_t answer_notice(struct endpoint *end) {
   return result;
 }
 
+/* What the others must know of the claim. */
+static uint32_t flags_of(const struct wish *wish) {
+  const struct endpoint *end = wish->end;
+  uint32_t flags = overlap_claim_flags(end->overlap, end->team, wish->unit);
+  if (join_settings()->lossy == LOSSY_ERROR && contribution_may_be_lossy(wish->unit))
+    flags |= CLAIM_STRICT;
+  /* Whoever ends with its process has no use for them. */
+  if (!wish->for_good && !state_is_empty(&end->buffers))
+    flags |= CLAIM_RESYNC;
+  return flags;
+}
+
 /* Commits or claims. */
 static void begin(struct wish *wish) {
   struct endpoint *end = wish->end;
@@ -464,16 +518,14 @@ static void begin(struct wish *wish) {
     settle_wish(wish, unit_is_leave(wish->unit) ? ncclSuccess : ncclRemoteError);
   } else if (unit_is_leave(wish->unit)) {
     report_event(end, TRACE_LEAVE, end->team->head, wish->unit, -1);
-    team_claim_leave(end->team);
+    team_claim(end->team, wish->unit, flags_of(wish));
   } else if (overlap_may_commit(end->overlap, end->team) && team_commit(end->team, wish->unit)) {
     overlap_issued(end->overlap, end->team, wish->unit);
     report_event(end, TRACE_COMMIT, team_index(end->team), wish->unit, -1);
     settle_wish(wish, ncclSuccess);
   } else {
     report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
-    team_claim(end->team, wish->unit,
-               (is_strict(wish->unit) ? CLAIM_STRICT : 0) |
-                   overlap_claim_flags(end->overlap, end->team, wish->unit));
+    team_claim(end->team, wish->unit, flags_of(wish));
   }
 }
 
@@ -495,10 +547,14 @@ static void stop_answering(const struct stay *stay) {
 
 /* ---- keeping step with those of other teams ---- */
 
+static bool is_nothing_to_issue(struct unit unit) {
+  return unit_is_leave(unit) || unit_mark(unit) != MARK_NONE;
+}
+
 static bool is_early(const struct stay *stay, struct overlap_behind *behind) {
   for (uint32_t i = 0; i < stay->nwishes; i++) {
     const struct wish *wish = &stay->wishes[i];
-    if (!wish->settled && !unit_is_leave(wish->unit) && wish->end->state == RANK_PRESENT &&
+    if (!wish->settled && !is_nothing_to_issue(wish->unit) && wish->end->state == RANK_PRESENT &&
         overlap_must_wait(wish->end->overlap, wish->end->team, behind))
       return true;
   }
@@ -541,7 +597,7 @@ static void keep_step(struct stay *stay) {
 void answer(struct wish *wishes, uint32_t nwishes) {
   struct stay stay = {.wishes = wishes, .nwishes = nwishes};
   for (uint32_t i = 0; i < nwishes; i++) {
-    wishes[i].settled = wishes[i].stalled = false;
+    wishes[i].settled = wishes[i].stalled = wishes[i].reunion = wishes[i].resync = false;
     wishes[i].notice = ncclSuccess;
   }
   keep_step(&stay);

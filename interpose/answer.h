@@ -22,7 +22,15 @@ struct wish {
   ncclResult_t result; /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */
   ncclResult_t
       notice; /* out: ncclSuccess, or the error that its call must return although it is issued */
-  uint64_t index;        /* out: where in the sequence, if issued */
+  uint64_t index; /* out: where in the sequence, if issued */
+  /* out: all ranks are together again there (team_is_reunion), and resynchronise
+   * (team_is_resync): to be followed by reunion_hold once it has been issued. */
+  bool reunion, resync;
+  /* If not NULL, called when the unit has settled well, before the wish has: whether the rank wants
+   * another one next, which it has put in its place. Buffers that are resynchronised are issued
+   * here. */
+  bool (*next)(struct wish *wish);
+  void *next_context;
   bool settled, stalled; /* used inside */
 };
 

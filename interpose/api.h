@@ -170,7 +170,17 @@
   API(API_OLDEST, CommCuDevice, (ncclComm_t comm, int *device), (comm, device), CALLED)
 // clang-format on
 
-/* What else is exported: the ways a process begins and ends, see process.h ... */
+/* What else is exported: what programs may say (hooks/nccl_join.h, programs.c) ... */
+#define JOIN_API(FUNCTION)                                                                         \
+  FUNCTION(ncclJoinGetVersion)                                                                     \
+  FUNCTION(ncclJoinLeave)                                                                          \
+  FUNCTION(ncclJoinEnter)                                                                          \
+  FUNCTION(ncclJoinLastJoiner)                                                                     \
+  FUNCTION(ncclJoinActiveRanks)                                                                    \
+  FUNCTION(ncclJoinRegisterState)                                                                  \
+  FUNCTION(ncclJoinDeregisterState)
+
+/* ... the ways a process begins and ends, see process.h ... */
 #define PROCESS_API(FUNCTION)                                                                      \
   FUNCTION(__libc_start_main)                                                                      \
   FUNCTION(exit)                                                                                   \

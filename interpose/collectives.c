@@ -9,7 +9,9 @@
 #include "interpose/hot.h"
 #include "interpose/posts.h"
 #include "interpose/real.h"
+#include "interpose/reunion.h"
 #include "interpose/roots.h"
+#include "interpose/startup.h"
 
 /* In its turn, to the real call. */
 static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
@@ -21,7 +23,12 @@ static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
   if (call->kind == MEMBER_BROADCAST && !roots_apply(call, wish.index))
     return ncclRemoteError;
   ncclResult_t result = call_issue(call);
-  return wish.notice != ncclSuccess ? wish.notice : result;
+  if (startup_is_watched(wish.end))
+    startup_issued(&wish, (const struct call *const[]){call});
+  ncclResult_t together = reunion_hold(&wish, 1);
+  if (wish.notice != ncclSuccess || together != ncclSuccess)
+    return wish.notice != ncclSuccess ? wish.notice : together;
+  return result;
 }
 
 static ncclResult_t issue_slowly(struct call call, struct communicator *comm,

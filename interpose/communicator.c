@@ -127,6 +127,13 @@ int communicator_current_device(void) {
   return cuda != NULL && cuda->CtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
 }
 
+int communicator_rank_of(const struct communicator *comm, uint32_t team_rank) {
+  int rank = comm->nranks - 1;
+  while (rank > 0 && comm->team_rank_of[rank] != team_rank)
+    rank--;
+  return rank;
+}
+
 uint64_t communicator_new_driver(void) {
   return atomic_fetch_add(&drivers, 1) + 1;
 }

@@ -35,8 +35,10 @@ struct communicator {
   const void *creator; /* the thread that made it: endpoint_this_thread */
   uint64_t
       driver; /* equal for communicators made in one call or group: one thread drives them all */
-  uint32_t children;      /* splits so far */
-  uint32_t *team_rank_of; /* by rank in the communicator; if joined */
+  uint32_t children;       /* splits so far */
+  uint32_t marks_made;     /* what its driver has said for it, and it has yet to say itself */
+  _Atomic uint32_t states; /* buffers registered so far */
+  uint32_t *team_rank_of;  /* by rank in the communicator; if joined */
   struct segment *segment;
   uint32_t slot, slots;
   struct communicator *next, *next_in_team;
@@ -81,6 +83,9 @@ uint64_t communicator_new_driver(void);
 
 /* The communicator is gone, or about to be. With the last one of a team its endpoint ends. */
 void communicator_remove(struct communicator *comm, enum rank_state how);
+
+/* The rank in a communicator that has joined of a rank of its team. */
+int communicator_rank_of(const struct communicator *comm, uint32_t team_rank);
 
 /* The device of the calling thread, or -1. */
 int communicator_current_device(void);

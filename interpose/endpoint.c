@@ -192,6 +192,7 @@ static void endpoint_empty(struct endpoint *end) {
   if (end->trace != NULL)
     trace_close(end->trace);
   free(end->identities);
+  state_free(&end->buffers);
   end->overlap = NULL;
   end->team = NULL;
   end->trace = NULL;
@@ -255,6 +256,8 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
   end->device = comm->device;
   end->state = RANK_PRESENT;
   pthread_mutex_init(&end->turn, NULL);
+  state_init(&end->buffers);
+  end->last_joiner = roster->nranks - 1;
   end->identity = roster->marks[comm->rank].identity;
   end->identities = calloc(roster->nranks, sizeof(uint64_t));
   struct plane *plane =
@@ -386,6 +389,7 @@ void endpoint_drop(struct communicator *comm, _Atomic(struct endpoint *) *endpoi
   while (*link != comm)
     link = &(*link)->next_in_team;
   *link = comm->next_in_team;
+  state_remove_all(&end->buffers, comm->tag);
   if (end->comms != NULL)
     return;
   _Atomic(struct endpoint *) *at = endpoints;

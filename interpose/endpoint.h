@@ -14,6 +14,7 @@
 #include "core/team.h"
 #include "core/trace.h"
 #include "hooks/shadow.h"
+#include "hooks/state.h"
 #include "interpose/guard.h"
 
 struct communicator;
@@ -52,6 +53,11 @@ struct endpoint {
   uint64_t shadows;    /* since then; 0: not joined */
   uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
   bool skew_warned;
+  struct state buffers;         /* what is broadcast from the last joiner */
+  bool state_moved;             /* that has been issued, and may not be done yet */
+  bool hook_failed;             /* a plug-in, since the rank's program last heard of it */
+  bool started;                 /* the broadcasts of the program's start are over (startup.h) */
+  _Atomic uint32_t last_joiner; /* rank in the team */
   /* The thread whose program uses the endpoint: who last issued something. NULL: nobody yet. */
   _Atomic(const void *) user;
   const void *creator;          /* the thread that made it */

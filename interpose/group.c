@@ -11,7 +11,9 @@
 #include "interpose/hot.h"
 #include "interpose/posts.h"
 #include "interpose/real.h"
+#include "interpose/reunion.h"
 #include "interpose/roots.h"
+#include "interpose/startup.h"
 
 struct expected {
   struct arrival arrival;
@@ -273,6 +275,24 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, const struct
   return worse(refused, worse(result, real.GroupEnd()));
 }
 
+/* The calls of each unit that has been issued. */
+static void watch_startup(const struct agreement *agreement, const struct part *part,
+                          const struct call *calls, size_t ncalls) {
+  for (uint32_t wish = part->first; wish < part->end; wish++) {
+    const struct wish *of = &agreement->wishes[wish];
+    if (of->result != ncclSuccess || !startup_is_watched(of->end))
+      continue;
+    const struct call **in_unit = calloc(ncalls, sizeof(*in_unit));
+    uint32_t n = 0;
+    for (size_t i = 0; i < ncalls && in_unit != NULL; i++)
+      if (agreement->wish_of[i] == wish)
+        in_unit[n++] = &calls[i];
+    if (in_unit != NULL)
+      startup_issued(of, in_unit);
+    free(in_unit);
+  }
+}
+
 /* In the order of addresses, so that two threads whose groups overlap do not wait for each other.
  */
 static void enter_all(const struct agreement *agreement, const struct part *part) {
@@ -304,6 +324,8 @@ static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls) {
     enter_all(&agreement, &part);
     answer(agreement.wishes + part.first, part.end - part.first);
     result = worse(result, issue_agreed(&agreement, &part, calls, ncalls));
+    watch_startup(&agreement, &part, calls, ncalls);
+    result = worse(result, reunion_hold(agreement.wishes + part.first, part.end - part.first));
     for (uint32_t i = part.first; i < part.end; i++)
       endpoint_exit(agreement.wishes[i].end);
   } while (!part.last);

@@ -6,10 +6,12 @@
 #include <time.h>
 
 #include "core/log.h"
+#include "hooks/plugins.h"
 #include "interpose/answer.h"
 #include "interpose/environment.h"
 #include "interpose/leave.h"
 #include "interpose/real.h"
+#include "interpose/reunion.h"
 
 /* The communicator that stands for its driver and team in a wish. */
 struct departure {
@@ -41,12 +43,14 @@ static void finish_shadows(struct endpoint *end) {
 }
 
 static ncclResult_t depart(struct departure *departure) {
-  ncclResult_t result = ncclSuccess;
   for (uint32_t i = 0; i < departure->nwishes; i++) {
     endpoint_enter(departure->wishes[i].end);
     log_departure(departure->wishes[i].end);
   }
   answer(departure->wishes, departure->nwishes);
+  /* What has gone wrong has been said; it does not keep the rank from leaving. */
+  (void)reunion_hold(departure->wishes, departure->nwishes);
+  ncclResult_t result = ncclSuccess;
   for (uint32_t i = 0; i < departure->nwishes; i++)
     endpoint_exit(departure->wishes[i].end);
   for (uint32_t i = 0; i < departure->nwishes; i++) {
@@ -84,7 +88,7 @@ static uint32_t count_communicators(void) {
 /* Ranks made in one call may be driven by one thread, which cannot leave with each in turn, or by a
  * thread each. Who has issued something tells; where nobody has, only the thread that made them
  * leaves with all. */
-static bool leaves_with(const struct communicator *comm, const struct communicator *other) {
+bool leaves_with(const struct communicator *comm, const struct communicator *other) {
   const void *user = atomic_load(&comm->end->user);
   if (comm == other)
     return true;
@@ -174,6 +178,7 @@ void leave_process(int status) {
     return;
   if (status != 0) {
     fail_all(status);
+    plugins_finalize();
     return;
   }
   communicator_endpoints();
@@ -192,4 +197,5 @@ void leave_process(int status) {
   depart(&departure);
   free(departure.wishes);
   end_all(RANK_DONE);
+  plugins_finalize();
 }

@@ -11,6 +11,10 @@
  * real call (after a timeout too); ncclRemoteError: a rank has failed (logged). */
 ncclResult_t leave_communicator(struct communicator *comm);
 
+/* Whether the thread that leaves `comm`, or says something on it, does so for `other` too, a
+ * communicator made in the same call or group: itself is one. */
+bool leaves_with(const struct communicator *comm, const struct communicator *other);
+
 /* ncclCommAbort: a clean departure (between two iterations, no error on the communicator, no other
  * thread parked in the team) is a leave; anything else is a failure, and goes through at once.
  * Returns what the rank is to the others now. */

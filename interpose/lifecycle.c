@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "core/log.h"
+#include "hooks/plugins.h"
 #include "interpose/answer.h"
 #include "interpose/bypass.h"
 #include "interpose/communicator.h"
@@ -25,7 +26,8 @@ ncclResult_t join_GetUniqueId(ncclUniqueId *uniqueId) {
   return real.GetUniqueId(uniqueId);
 }
 
-/* Wrong settings stop here: a typo must not become a hang hours later. */
+/* Wrong settings stop here, and plug-ins that cannot be loaded: a typo must not become a hang hours
+ * later. */
 static bool may_begin(int rank, int communicators) {
   const struct settings *settings = join_settings();
   if (settings == NULL)
@@ -33,7 +35,7 @@ static bool may_begin(int rank, int communicators) {
   bypass_expect(communicators);
   log_open(settings, rank);
   library_announce();
-  return true;
+  return plugins_load(settings->hooks);
 }
 
 /* Where a communicator made inside a group is concerned, the real group must be open for it. */

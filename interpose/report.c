@@ -2,6 +2,7 @@
 #include "interpose/report.h"
 
 #include "core/log.h"
+#include "hooks/plugins.h"
 #include "interpose/environment.h"
 
 #define DESCRIPTION 256
@@ -128,6 +129,18 @@ void report_return(const struct endpoint *end, uint64_t index) {
            end->team->plane->rank, (unsigned long long)index, (unsigned long long)end->shadows);
 }
 
+void report_missed_reunion(const struct endpoint *end, uint64_t index) {
+  const struct plane_log *own = end->team->own;
+  bool expected = atomic_load(&own->entries[index % PLANE_RING].flags) & ENTRY_EXPECTED;
+  if (!expected || (state_is_empty(&end->buffers) && !plugins_have_post()))
+    return;
+  log_line(LOG_LEVEL_WARN,
+           "rank %u had joined, but the others have not waited for it at collective %llu, which "
+           "came as regularly as their loop: nothing is resynchronised, and no post hook called. "
+           "Mark the end of the loop with nccl_join_leave",
+           end->team->plane->rank, (unsigned long long)index);
+}
+
 void report_guess(const struct endpoint *end, struct unit won) {
   struct team *team = end->team;
   if (!team->guessed)
@@ -165,6 +178,14 @@ void report_yield(const struct endpoint *end) {
 }
 
 void report_lossy_event(const struct lossy_event *event) {
+  if (event->kind == LOSSY_HOOK) {
+    log_line(LOG_LEVEL_WARN,
+             "a plug-in of NCCL_JOIN_HOOK has failed on rank %u, which has joined, at collective "
+             "%llu: what changes nothing was sent instead; ncclInvalidUsage. That rank's log says "
+             "which plug-in",
+             event->rank, (unsigned long long)event->index);
+    return;
+  }
   if (event->kind == MEMBER_SEND) {
     report_lossy_receive(event->peer, event->rank, true);
     return;

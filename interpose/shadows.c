@@ -5,9 +5,11 @@
 
 #include "core/log.h"
 #include "hooks/contribution.h"
+#include "hooks/plugins.h"
 #include "interpose/environment.h"
 #include "interpose/real.h"
 #include "interpose/report.h"
+#include "interpose/reunion.h"
 #include "interpose/roots.h"
 
 static bool reserve(struct shadows *shadows, uint32_t more) {
@@ -57,38 +59,163 @@ static int root_of(struct endpoint *end, const struct communicator *comm, uint64
   return rank;
 }
 
-bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit unit) {
+/* ---- resynchronised buffers ---- */
+
+/* Where this rank has the buffer of a member, if it has it still; NULL: what comes is dropped. */
+static void *place_of(struct endpoint *end, const struct member *member) {
+  struct state_buffer buffer;
+  uint32_t rank = end->team->plane->rank;
+  if (!state_find(&end->buffers, member->comm, member->number, &buffer)) {
+    log_once(LOG_LEVEL_WARN,
+             "rank %u has no buffer for one that is resynchronised (number %u, %llu elements): all "
+             "ranks must register the same buffers in the same order",
+             rank, member->number, (unsigned long long)member->count);
+    return NULL;
+  }
+  if (buffer.count != member->count || buffer.datatype != member->datatype) {
+    log_line(
+        LOG_LEVEL_WARN,
+        "rank %u: buffer %p of %llu elements is not resynchronised: the last joiner's has %llu "
+        "elements, or another datatype. All ranks must register the same buffers in the same "
+        "order",
+        rank, buffer.address, (unsigned long long)buffer.count, (unsigned long long)member->count);
+    return NULL;
+  }
+  return reunion_has(end, &buffer) ? buffer.address : NULL;
+}
+
+/* The program may have given the device work on its buffers that is not done yet. */
+static bool begin_state(struct endpoint *end, struct shadow *shadow) {
+  char reason[REASON_SIZE] = "";
+  if (!end->state_moved && shadow_synchronise_device(shadow, reason) != ncclSuccess) {
+    log_line(LOG_LEVEL_WARN, "nothing can be resynchronised on rank %u: %s", end->team->plane->rank,
+             reason);
+    return false;
+  }
+  end->state_moved = true;
+  return true;
+}
+
+/* ---- plug-ins ---- */
+
+static const char *function_name(uint8_t kind) {
+  static const char *const names[] = {
+      [MEMBER_ALLREDUCE] = "ncclAllReduce",
+      [MEMBER_BROADCAST] = "ncclBroadcast",
+      [MEMBER_REDUCE] = "ncclReduce",
+      [MEMBER_ALLGATHER] = "ncclAllGather",
+      [MEMBER_REDUCESCATTER] = "ncclReduceScatter",
+      [MEMBER_ALLTOALL] = "ncclAlltoAll",
+      [MEMBER_GATHER] = "ncclGather",
+      [MEMBER_SCATTER] = "ncclScatter",
+      [MEMBER_SEND] = "ncclSend",
+      [MEMBER_RECEIVE] = "ncclRecv",
+  };
+  return kind < sizeof names / sizeof *names && names[kind] != NULL ? names[kind] : "unknown";
+}
+
+static ncclJoinMember_v1_t as_seen_by_plugins(const struct member *member,
+                                              const struct shadow_member *target) {
+  int reduction = member->reduction == REDUCTION_NONE        ? NCCL_JOIN_REDUCTION_NONE
+                  : member->reduction == REDUCTION_PREMULSUM ? NCCL_JOIN_REDUCTION_PREMULSUM
+                                                             : member->reduction;
+  return (ncclJoinMember_v1_t){
+      .function = function_name(member->kind),
+      .comm = target->comm,
+      .rank = target->rank,
+      .nRanks = target->nranks,
+      .count = member->count,
+      .datatype = (ncclDataType_t)member->datatype,
+      .reduction = reduction,
+      .root = target->root,
+      .sendBuffer = (void *)target->send,
+      .sendBytes = shadow_send_bytes(member, target),
+  };
+}
+
+/* What changes nothing is sent, and everybody hears of it. */
+static void plugin_failed(struct endpoint *end, struct shadow_member *targets, uint32_t nmembers) {
+  for (uint32_t i = 0; i < nmembers; i++)
+    targets[i].send = NULL;
+  end->hook_failed = true;
+  team_report_lossy(end->team, LOSSY_HOOK);
+}
+
+static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
+                        struct shadow_member *targets, const struct shadow_limit *limit) {
+  char reason[REASON_SIZE] = "out of memory";
+  ncclJoinMember_v1_t *seen = calloc(unit.nmembers, sizeof *seen);
+  if (seen == NULL ||
+      (plugins_fill() && shadow_lend(unit, targets, limit, reason) != ncclSuccess)) {
+    log_line(LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
+    free(seen);
+    return false;
+  }
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    seen[i] = as_seen_by_plugins(&unit.members[i], &targets[i]);
+  const ncclJoinUnit_v1_t asked = {.index = index,
+                                   .nMembers = (int)unit.nmembers,
+                                   .members = seen,
+                                   .cudaDevice = end->device,
+                                   .stream = shadow_stream(targets->shadow)};
+  if (!plugins_main(&asked))
+    plugin_failed(end, targets, unit.nmembers);
+  free(seen);
+  return true;
+}
+
+/* ---- collecting ---- */
+
+static bool collect_member(struct shadows *shadows, struct endpoint *end, uint64_t index,
+                           const struct member *member) {
+  const struct communicator *comm = endpoint_communicator(end, member->comm);
+  if (comm == NULL) {
+    log_line(LOG_LEVEL_WARN, "a peer uses a communicator that this rank has destroyed already");
+    return false;
+  }
+  if (comm->unfit != NULL) {
+    log_line(LOG_LEVEL_WARN, "no shadow can be issued on communicator %08x after %s", comm->tag,
+             comm->unfit);
+    return false;
+  }
+  int root = root_of(end, comm, index, member);
+  if (root < 0 && member->root != ROOT_NONE)
+    return false;
+  struct shadow_member target = {end->shadow, comm->handle, comm->rank, comm->nranks,
+                                 root,        NULL,         NULL};
+  if (member->kind == MEMBER_STATE) {
+    target.send = target.receive = place_of(end, member);
+    if (target.send == NULL && root == comm->rank)
+      return false; /* it has gone in this moment, and zeros are nobody's model */
+  }
+  report_lossy(end, member, comm);
+  shadows->members[shadows->nmembers] = *member;
+  shadows->targets[shadows->nmembers++] = target;
+  return true;
+}
+
+bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit unit,
+                     const struct shadow_limit *limit) {
   char reason[REASON_SIZE] = "out of memory";
   /* Mirrors stand before the next unit. */
   bool mirrors = unit.nmembers > 0 && member_is_point_to_point(unit.members[0].kind);
+  bool state = unit_is_state(unit);
   uint64_t index = mirrors ? end->team->head : team_index(end->team);
-  report_shadow(end, index, unit);
+  if (!state)
+    report_shadow(end, index, unit);
   struct shadow *shadow = endpoint_shadow(end, reason);
   if (shadow == NULL || !reserve(shadows, unit.nmembers)) {
     log_line(LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
     return false;
   }
-  for (uint32_t i = 0; i < unit.nmembers; i++) {
-    const struct member *member = &unit.members[i];
-    const struct communicator *comm = endpoint_communicator(end, member->comm);
-    if (comm == NULL) {
-      log_line(LOG_LEVEL_WARN, "a peer uses a communicator that this rank has destroyed already");
+  if (state && !begin_state(end, shadow))
+    return false;
+  uint32_t first = shadows->nmembers;
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    if (!collect_member(shadows, end, index, &unit.members[i]))
       return false;
-    }
-    if (comm->unfit != NULL) {
-      log_line(LOG_LEVEL_WARN, "no shadow can be issued on communicator %08x after %s", comm->tag,
-               comm->unfit);
-      return false;
-    }
-    int root = root_of(end, comm, index, member);
-    if (root < 0 && member->root != ROOT_NONE)
-      return false;
-    report_lossy(end, member, comm);
-    shadows->members[shadows->nmembers] = *member;
-    shadows->targets[shadows->nmembers++] =
-        (struct shadow_member){shadow, comm->handle, comm->rank, comm->nranks, root, NULL, NULL};
-  }
-  return true;
+  return state || !plugins_observe() ||
+         ask_plugins(end, index, unit, shadows->targets + first, limit);
 }
 
 static struct nccl_calls real_calls(void) {

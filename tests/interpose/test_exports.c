@@ -30,6 +30,7 @@ static void exports_of_table(char *text) {
 #define NAME(since, name, parameters, arguments, handling) names[count++] = NAME_##handling(name);
 #define PLAIN_NAME(name) names[count++] = #name;
   NCCL_API(NAME)
+  JOIN_API(PLAIN_NAME)
   PROCESS_API(PLAIN_NAME)
   LOOKUP_API(PLAIN_NAME)
   PROFILER_API(PLAIN_NAME)

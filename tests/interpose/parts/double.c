@@ -74,6 +74,12 @@ static ncclResult_t watch(const char *name, ncclResult_t result) {
 #define DOUBLE_ASKED DOUBLE_CALLED
 NCCL_API(DOUBLE)
 
+/* What programs may say. */
+#define DOUBLE_WORD(name)                                                                          \
+  __attribute__((visibility("default"))) void name(void);                                          \
+  void name(void) {}
+JOIN_API(DOUBLE_WORD)
+
 /* Nothing has been remembered, so nothing is hot. */
 _Thread_local struct hot_communicator hot_communicators[HOT_COMMUNICATORS];
 void hot_tell(ncclComm_t comm) {
