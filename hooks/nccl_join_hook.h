@@ -61,6 +61,8 @@ typedef struct {
       index; /* which unit of the sequence that all ranks of the communicator share */
   int nMembers;
   const ncclJoinMember_v1_t *members;
+  ncclComm_t reunionComm; /* the communicator that postHook will name: those of the same ranks join
+                           * together, and a group may have calls on several of them */
   int cudaDevice;
   cudaStream_t stream; /* the unit is issued on it, after mainHook */
 } ncclJoinUnit_v1_t;

@@ -30,7 +30,11 @@ static struct plugin *plugins;
 static unsigned nplugins;
 static bool loaded;
 static const char *wanted;
-static atomic_flag finalized = ATOMIC_FLAG_INIT;
+
+/* Held for reading while a hook is called, for writing while plug-ins end: other threads may still
+ * be in calls when the process does. */
+static pthread_rwlock_t in_use = PTHREAD_RWLOCK_INITIALIZER;
+static bool finalized;
 
 __attribute__((format(printf, 2, 3))) static void log_for_plugin(int level, const char *format,
                                                                  ...) {
@@ -173,7 +177,8 @@ bool plugins_have_post(void) {
 
 bool plugins_main(const ncclJoinUnit_v1_t *unit) {
   bool good = true;
-  for (unsigned i = 0; i < nplugins; i++) {
+  pthread_rwlock_rdlock(&in_use);
+  for (unsigned i = 0; i < nplugins && !finalized; i++) {
     struct plugin *plugin = &plugins[i];
     if (!has_main(plugin))
       continue;
@@ -189,12 +194,14 @@ bool plugins_main(const ncclJoinUnit_v1_t *unit) {
     atomic_store(&plugin->main_failed, true);
     good = false;
   }
+  pthread_rwlock_unlock(&in_use);
   return good;
 }
 
 ncclResult_t plugins_post(const ncclJoinReunion_v1_t *reunion) {
   ncclResult_t first = ncclSuccess;
-  for (unsigned i = 0; i < nplugins; i++) {
+  pthread_rwlock_rdlock(&in_use);
+  for (unsigned i = 0; i < nplugins && !finalized; i++) {
     const struct plugin *plugin = &plugins[i];
     if (plugin->hook->postHook == NULL)
       continue;
@@ -209,13 +216,19 @@ ncclResult_t plugins_post(const ncclJoinReunion_v1_t *reunion) {
         name_of(plugin), plugin->path, (int)result, reunion->rank);
     first = first == ncclSuccess ? result : first;
   }
+  pthread_rwlock_unlock(&in_use);
   return first;
 }
 
 void plugins_finalize(void) {
-  if (nplugins == 0 || atomic_flag_test_and_set(&finalized))
+  if (nplugins == 0)
     return;
-  for (unsigned i = 0; i < nplugins; i++) {
+  if (pthread_rwlock_trywrlock(&in_use) != 0) {
+    log_line(LOG_LEVEL_WARN,
+             "the process ends while a plug-in of NCCL_JOIN_HOOK is at work: none is finalised");
+    return;
+  }
+  for (unsigned i = 0; i < nplugins && !finalized; i++) {
     const struct plugin *plugin = &plugins[i];
     if (plugin->hook->finalize == NULL)
       continue;
@@ -224,4 +237,6 @@ void plugins_finalize(void) {
       log_line(LOG_LEVEL_WARN, "finalize of the plug-in %s (%s) returned %d", name_of(plugin),
                plugin->path, (int)result);
   }
+  finalized = true;
+  pthread_rwlock_unlock(&in_use);
 }

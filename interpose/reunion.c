@@ -130,19 +130,18 @@ static ncclResult_t resynchronise(const struct wish *reunions, uint32_t nreunion
 
 /* ---- post hooks ---- */
 
-/* The communicator that made the team, or the oldest that there still is. */
-static const struct communicator *first_communicator(const struct endpoint *end) {
+const struct communicator *reunion_communicator(const struct endpoint *end) {
   const struct communicator *comm = end->comms;
-  while (comm->next_in_team != NULL && comm->tag != end->tag)
+  while (comm != NULL && comm->next_in_team != NULL && comm->tag != end->tag)
     comm = comm->next_in_team;
   return comm;
 }
 
 static ncclResult_t call_post_hooks(const struct wish *wish, bool was_last) {
   const struct endpoint *end = wish->end;
-  if (end->comms == NULL)
+  const struct communicator *comm = reunion_communicator(end);
+  if (comm == NULL)
     return ncclSuccess;
-  const struct communicator *comm = first_communicator(end);
   const ncclJoinReunion_v1_t reunion = {
       .comm = comm->handle,
       .rank = comm->rank,

@@ -156,6 +156,7 @@ static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
   const ncclJoinUnit_v1_t asked = {.index = index,
                                    .nMembers = (int)unit.nmembers,
                                    .members = seen,
+                                   .reunionComm = reunion_communicator(end)->handle,
                                    .cudaDevice = end->device,
                                    .stream = shadow_stream(targets->shadow)};
   if (!plugins_main(&asked))
