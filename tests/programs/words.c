@@ -56,6 +56,7 @@ struct trainer {
   double *parts[PARTS];
   double *gradient, *more;
   int *count;
+  int device;
 };
 
 static const size_t sizes[PARTS] = {WEIGHTS, WEIGHTS, WEIGHTS, 1};
@@ -262,6 +263,7 @@ static atomic_bool stopping;
 static void *ask_and_register(void *context) {
   struct trainer *trainer = context;
   double *mine;
+  CHECK_CUDA(cudaSetDevice(trainer->device));
   CHECK_CUDA(cudaMalloc((void **)&mine, sizeof *mine));
   int calls = 0, last = -1;
   do {
@@ -280,6 +282,7 @@ int main(int argc, char **argv) {
   pthread_t asking;
   ranks_begin(&trainer.ranks);
   trainer.comm = ranks_communicator(&trainer.ranks);
+  CHECK_CUDA(cudaGetDevice(&trainer.device));
   make_model(&trainer);
   register_state(&trainer);
   if (wrong)
