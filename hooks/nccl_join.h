@@ -2,8 +2,8 @@
  *
  * Header only, C and C++: each function looks for libnccl-join.so in the process, once, and does
  * nothing and returns ncclSuccess where it has not been preloaded, or is off (NCCL_JOIN=0, a rank
- * without it): what it was to write to is then left as it was. So give outputs the value that they
- * shall have in that case.
+ * without it, a communicator of one rank): what it was to write to is then left as it was. So give
+ * outputs the value that they shall have in that case.
  *
  *   for (each batch) { ...; ncclAllReduce(gradients, ...); ... }
  *   nccl_join_leave(comm);               // I have no more data in this loop
@@ -13,7 +13,7 @@
  * All functions may be called from several threads, but not in an open NCCL group; those that wait
  * (leave, enter, active ranks) are calls like a collective of that communicator. They return:
  *   ncclSuccess
- *   ncclInvalidArgument  not a communicator, or NULL where a pointer is needed, or no such buffer
+ *   ncclInvalidArgument  NULL where a communicator or a pointer is needed, or no such buffer
  *   ncclInvalidUsage     in an open group, or on a communicator that has been finalized
  *   ncclRemoteError      another rank has failed, or did not come for NCCL_JOIN_TIMEOUT
  * Errors are explained by a line in nccl-join's log.

@@ -10,6 +10,7 @@
 void state_init(struct state *state) {
   memset(state, 0, sizeof *state);
   pthread_mutex_init(&state->lock, NULL);
+  pthread_cond_init(&state->idle, NULL);
 }
 
 void state_free(struct state *state) {
@@ -108,8 +109,10 @@ bool state_add(struct state *state, const struct cuda_driver *cuda, int device,
     return false;
   }
   if (!look_up(cuda, buffer.address, &found) || !holds(&found, &buffer) || found.device != device) {
-    (void)snprintf(reason, REASON_SIZE, "%p does not begin %zu bytes of memory of CUDA device %d",
-                   buffer.address, state_bytes(&buffer), device);
+    (void)snprintf(
+        reason, REASON_SIZE,
+        "the %zu bytes from %p on are not memory of CUDA device %d, which the communicator is on",
+        state_bytes(&buffer), buffer.address, device);
     return false;
   }
   buffer.allocation = found.number;
@@ -127,13 +130,40 @@ static void take_out(struct state *state, uint32_t at) {
     state->buffers[at] = state->buffers[at + 1];
 }
 
-bool state_remove(struct state *state, uint32_t comm, const void *address) {
+void state_hold(struct state *state) {
   pthread_mutex_lock(&state->lock);
+  state->users++;
+  pthread_mutex_unlock(&state->lock);
+}
+
+void state_release(struct state *state) {
+  pthread_mutex_lock(&state->lock);
+  if (--state->users == 0)
+    pthread_cond_broadcast(&state->idle);
+  pthread_mutex_unlock(&state->lock);
+}
+
+/* With the lock. */
+static bool take_out_at(struct state *state, uint32_t comm, const void *address) {
   const struct state_buffer *buffer = find(state, comm, address);
   if (buffer != NULL)
     take_out(state, (uint32_t)(buffer - state->buffers));
-  pthread_mutex_unlock(&state->lock);
   return buffer != NULL;
+}
+
+bool state_remove(struct state *state, uint32_t comm, const void *address) {
+  pthread_mutex_lock(&state->lock);
+  while (state->users > 0)
+    pthread_cond_wait(&state->idle, &state->lock);
+  bool removed = take_out_at(state, comm, address);
+  pthread_mutex_unlock(&state->lock);
+  return removed;
+}
+
+void state_drop(struct state *state, uint32_t comm, const void *address) {
+  pthread_mutex_lock(&state->lock);
+  (void)take_out_at(state, comm, address);
+  pthread_mutex_unlock(&state->lock);
 }
 
 void state_remove_all(struct state *state, uint32_t comm) {

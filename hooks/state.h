@@ -36,6 +36,8 @@ struct state_buffer {
 
 struct state {
   pthread_mutex_t lock;         /* guards all but nbuffers */
+  pthread_cond_t idle;          /* users has become 0 */
+  uint32_t users;               /* state_hold without state_release */
   struct state_buffer *buffers; /* in the order in which they came */
   _Atomic uint32_t nbuffers;
   uint32_t room;
@@ -62,8 +64,17 @@ static inline bool state_is_empty(const struct state *state) {
 bool state_add(struct state *state, const struct cuda_driver *cuda, int device,
                struct state_buffer buffer, char *reason);
 
-/* Takes out a buffer; false if it is not there. */
+/* Between these two buffers of the list may be read and written by work on the device. They nest.
+ */
+void state_hold(struct state *state);
+void state_release(struct state *state);
+
+/* Takes out a buffer, once nothing holds the list: it may be freed then. False if it is not there.
+ */
 bool state_remove(struct state *state, uint32_t comm, const void *address);
+
+/* The same at once, for one that has been freed already. */
+void state_drop(struct state *state, uint32_t comm, const void *address);
 
 /* A communicator has gone: so have its buffers. */
 void state_remove_all(struct state *state, uint32_t comm);

@@ -200,22 +200,6 @@ static bool find(struct stay *stay, struct endpoint *end, struct unit unit, bool
 
 /* ---- the loop ---- */
 
-/* The program is not to touch its buffers before what is broadcast into them, or from them, is
- * done. */
-static ncclResult_t finish_state(struct stay *stay, struct endpoint *end) {
-  if (!end->state_moved)
-    return ncclSuccess;
-  end->state_moved = false;
-  struct shadow_limit limit = limit_of(stay);
-  char reason[REASON_SIZE] = "";
-  ncclResult_t result = shadow_wait(end->shadow, &limit, reason);
-  if (result == ncclSuccess)
-    return result;
-  log_line(LOG_LEVEL_WARN, "rank %u: the resynchronisation is not done: %s", end->team->plane->rank,
-           reason);
-  return result == ncclInProgress ? ncclRemoteError : result;
-}
-
 /* What the wish goes on to, if anything. */
 static bool claim_next(struct wish *wish) {
   if (wish->next == NULL || !wish->next(wish))
@@ -236,11 +220,7 @@ static void wish_granted(struct stay *stay, struct wish *wish) {
   if (claim_next(wish))
     return;
   note_return(end, team_index(end->team));
-  ncclResult_t finished = finish_state(stay, end);
-  if (finished == ncclSuccess)
-    settle_well(wish);
-  else
-    settle_wish(wish, finished);
+  settle_well(wish);
 }
 
 static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdict,
@@ -594,6 +574,52 @@ static void keep_step(struct stay *stay) {
     overlap_return(stay->wishes[i].end->overlap);
 }
 
+/* The program is not to touch its buffers before what is broadcast into them, or from them, is
+ * done. */
+struct finishing {
+  struct stay *stay;
+  struct endpoint *end;
+  uint64_t look_ms;
+};
+
+/* Asked while that lasts: it may wait for a rank that has failed. */
+static bool is_lost(void *context) {
+  struct finishing *finishing = context;
+  const struct plane *plane = finishing->end->team->plane;
+  if (now_ms() >= finishing->look_ms) {
+    finishing->look_ms = now_ms() + LOOK_FOR_DEAD_MS;
+    team_look_for_the_dead(finishing->end->team);
+  }
+  for (uint32_t rank = 0; rank < plane->nranks; rank++)
+    if (atomic_load(&plane->logs[rank]->state) == RANK_FAILED)
+      return true;
+  return is_broken(finishing->stay);
+}
+
+static ncclResult_t finish_state(struct stay *stay, struct endpoint *end) {
+  struct finishing finishing = {stay, end, 0};
+  struct shadow_limit limit = {stay->deadline_ms * 1000000, is_lost, &finishing};
+  char reason[REASON_SIZE] = "";
+  ncclResult_t result = shadow_wait(end->shadow, &limit, reason);
+  end->state_moved = false;
+  state_release(&end->buffers);
+  if (result != ncclSuccess)
+    log_line(LOG_LEVEL_WARN, "rank %u: what is resynchronised is half done; ncclRemoteError: %s",
+             end->team->plane->rank, reason);
+  return result == ncclInProgress ? ncclRemoteError : result;
+}
+
+static void finish_states(struct stay *stay) {
+  for (struct endpoint *end = stay->all; end != NULL; end = end->next) {
+    if (!(is_wished(stay, end) || is_own(end)) || !end->state_moved)
+      continue;
+    ncclResult_t result = finish_state(stay, end);
+    for (uint32_t i = 0; i < stay->nwishes; i++)
+      if (stay->wishes[i].end == end && stay->wishes[i].result == ncclSuccess)
+        stay->wishes[i].result = result;
+  }
+}
+
 void answer(struct wish *wishes, uint32_t nwishes) {
   struct stay stay = {.wishes = wishes, .nwishes = nwishes};
   for (uint32_t i = 0; i < nwishes; i++) {
@@ -628,6 +654,7 @@ void answer(struct wish *wishes, uint32_t nwishes) {
     if (!all_settled(&stay))
       wait_a_little(&stay);
   }
+  finish_states(&stay);
   say_leaving(&stay, false);
   stop_answering(&stay);
   for (uint32_t i = 0; i < nwishes; i++)

@@ -39,7 +39,7 @@ bool reunion_has(struct endpoint *end, const struct state_buffer *buffer) {
            broadcast
                ? "Register the buffers that are to be (nccl_join.h), with NCCL_JOIN_RESYNC=none"
                : "Call nccl_join_deregister_state before it is freed");
-  state_remove(&end->buffers, buffer->comm, buffer->address);
+  state_drop(&end->buffers, buffer->comm, buffer->address);
   return false;
 }
 
@@ -86,6 +86,8 @@ static bool next_state(struct wish *wish) {
 
 static struct wish begin_resync(struct resync *resync, struct endpoint *end) {
   *resync = (struct resync){.end = end, .done = mark_member(MARK_STATE_DONE)};
+  /* What is in stock now must be there when it is issued. */
+  state_hold(&end->buffers);
   if (atomic_load(&end->last_joiner) == end->team->plane->rank)
     take_stock(resync);
   struct wish wish = {.end = end, .next = next_state, .next_context = resync};
@@ -121,6 +123,7 @@ static ncclResult_t resynchronise(const struct wish *reunions, uint32_t nreunion
     result = result == ncclSuccess ? of_one : result;
     if (of_one == ncclSuccess)
       say_resynchronised(wishes[i].end, resyncs[i].nbuffers);
+    state_release(&wishes[i].end->buffers);
     free(resyncs[i].buffers);
   }
   free(wishes);

@@ -87,11 +87,14 @@ static void *place_of(struct endpoint *end, const struct member *member) {
 /* The program may have given the device work on its buffers that is not done yet. */
 static bool begin_state(struct endpoint *end, struct shadow *shadow) {
   char reason[REASON_SIZE] = "";
-  if (!end->state_moved && shadow_synchronise_device(shadow, reason) != ncclSuccess) {
+  if (end->state_moved)
+    return true;
+  if (shadow_synchronise_device(shadow, reason) != ncclSuccess) {
     log_line(LOG_LEVEL_WARN, "nothing can be resynchronised on rank %u: %s", end->team->plane->rank,
              reason);
     return false;
   }
+  state_hold(&end->buffers);
   end->state_moved = true;
   return true;
 }

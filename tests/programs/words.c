@@ -235,11 +235,10 @@ static void register_state(struct trainer *trainer) {
 /* ---- calls that are wrong, calls of another thread ---- */
 
 static void call_wrongly(struct trainer *trainer) {
-  int count;
   double host;
-  ncclComm_t comm = trainer->comm, none = (ncclComm_t)(void *)&count;
+  ncclComm_t comm = trainer->comm;
   ncclResult_t results[] = {
-      nccl_join_leave(none),
+      nccl_join_leave(NULL),
       nccl_join_last_joiner(comm, NULL),
       nccl_join_active_ranks(comm, NULL, NULL),
       nccl_join_register_state(comm, NULL, 1, ncclDouble),

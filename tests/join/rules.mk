@@ -1,0 +1,23 @@
+# tests/join: plug-ins for its tests, and a program in C++ that includes what programs and plug-ins include.
+
+PLUGIN_FLAGS = -shared -std=c17 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) $(SANFLAGS) -fPIC -I. -isystem $(NCCL_INCLUDE) \
+               -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE) -MMD -MP
+TEST_PLUGINS = $(addprefix $(BUILD)/plugins/,first.so second.so only_named.so newer.so no_plugin.so)
+programs: $(TEST_PLUGINS) $(BUILD)/programs/words_in_cpp
+
+$(BUILD)/plugins/first.so $(BUILD)/plugins/second.so: tests/join/plugins/hook.c $(PROGRAM_LIBRARIES)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(PLUGIN_FLAGS) -DHOOK_NAME='"$(if $(findstring first,$@),FIRST,SECOND)"' -o $@ $< $(PROGRAM_LIBRARIES) \
+	  -Wl,-rpath-link,$(BUILD)/loopback
+
+$(BUILD)/plugins/%.so: tests/join/plugins/%.c
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(PLUGIN_FLAGS) -o $@ $<
+
+$(BUILD)/programs/words_in_cpp: tests/join/plugins/words.cpp hooks/nccl_join.h hooks/nccl_join_hook.h $(PROGRAM_LIBRARIES)
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)$(CXX) -std=c++11 -Wall -Wextra -Wpedantic -Werror $(CFLAGS) $(SANFLAGS) -Ihooks -isystem $(NCCL_INCLUDE) \
+	  -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE) -o $@ $< $(PROGRAM_LIBRARIES) -Wl,-rpath-link,$(BUILD)/loopback
