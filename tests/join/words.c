@@ -18,6 +18,7 @@ struct words {
   struct schedule schedule;
   bool say_leave, say_enter, ask;
   bool no_meeting;  /* no collective after an epoch */
+  bool late;        /* weights grow by 1 after an epoch */
   int parts;        /* what is resynchronised */
   int not_received; /* ranks that do not get the weights, as bits */
   const char *options, *environment;
@@ -89,6 +90,9 @@ static void train_epoch(struct model *models, struct lines *lines, const struct 
   if (uneven || words->say_leave)
     for (int rank = 0; rank < words->schedule.nranks; rank++)
       *last = latest >> rank & 1 ? rank : *last;
+  for (int rank = 0; rank < words->schedule.nranks && words->late; rank++)
+    for (int w = 0; w < WEIGHTS; w++)
+      models[rank].weights[w] += 1;
   if (uneven || words->say_leave)
     take_over(models, words, *last);
   for (int rank = 0; rank < words->schedule.nranks; rank++) {
@@ -106,8 +110,8 @@ static void train_epoch(struct model *models, struct lines *lines, const struct 
 static struct run *run_words(const struct words *words, struct model *models) {
   char options[1024];
   const char *say = words->say_enter ? "both" : words->say_leave ? "leave" : "none";
-  snprintf(options, sizeof options, "--iterations %s --say %s --ask %d --meet %d %s",
-           schedule_text(&words->schedule), say, words->ask, !words->no_meeting,
+  snprintf(options, sizeof options, "--iterations %s --say %s --ask %d --meet %d --late %d %s",
+           schedule_text(&words->schedule), say, words->ask, !words->no_meeting, words->late,
            words->options != NULL ? words->options : "");
   struct run *result = run(&(struct launch){.nranks = words->schedule.nranks,
                                             .program = "words",
@@ -321,6 +325,67 @@ Test(words, broadcasts_after_another_collective_are_not_the_start) {
   cr_assert(is_said(result, "the program has broadcast nothing before its first other collective"),
             "%s", result->errors);
   run_free(result);
+}
+
+/* An update that the device has yet to come to is not lost, on the last joiner nor elsewhere. */
+Test(words, work_of_the_program_that_is_under_way_is_waited_for) {
+  check_equal_at_the_end(&(struct words){.schedule = {3, 2, {{6, 12, 9}, {4, 2, 6}}},
+                                         .parts = ALL_PARTS,
+                                         .late = true,
+                                         .options = "--state all"});
+  check_equal_at_the_end(&(struct words){.schedule = {2, 2, {{6, 12}, {4, 2}}},
+                                         .parts = ALL_PARTS,
+                                         .late = true,
+                                         .say_leave = true,
+                                         .no_meeting = true,
+                                         .options = "--state all"});
+}
+
+/* ---- several ranks in a process ---- */
+
+/* Each rank's state is what it began with and the sums that it took part in, then the last
+ * joiner's. each: ranks of one thread. */
+static void check_devices(const char *options, int processes, const struct schedule *schedule,
+                          int each) {
+  char text[256];
+  snprintf(text, sizeof text, "--iterations %s %s", schedule_text(schedule), options);
+  struct run *result =
+      run(&(struct launch){.nranks = processes, .program = "devices", .options = text});
+  assert_went_well(result);
+  struct lines *lines = lines_create();
+  double states[RUN_RANKS_MAX];
+  int nranks = schedule->nranks * each;
+  for (int rank = 0; rank < nranks; rank++)
+    states[rank] = 100.0 * rank;
+  for (int epoch = 0; epoch < schedule->epochs; epoch++) {
+    unsigned active;
+    for (int i = 0; (active = schedule_active(schedule, epoch, i)) != 0; i++)
+      for (int rank = 0; rank < nranks; rank++)
+        states[rank] += active >> rank / each & 1 ? each * set_size(active) : 0;
+    int last = 0;
+    for (int rank = 0; rank < nranks; rank++)
+      last = schedule->n[epoch][rank / each] >= schedule->n[epoch][last / each] ? rank : last;
+    for (int rank = 0; rank < nranks; rank++)
+      states[rank] = states[last];
+    for (int rank = 0; rank < nranks; rank++)
+      lines_add(lines, rank, "state %d %g", epoch, states[rank]);
+  }
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}
+
+Test(words, a_process_with_a_thread_for_each_rank) {
+  const struct schedule schedule = {3, 3, {{20, 10, 0}, {3, 3, 9}, {4, 8, 4}}};
+  check_devices("--mode threads --say leave", 1, &schedule, 1);
+  check_devices("--mode threads --say both", 1, &schedule, 1);
+  check_devices("--mode threads --say none", 1, &schedule, 1);
+}
+Test(words, processes_with_one_thread_for_two_ranks) {
+  const struct schedule schedule = {2, 3, {{20, 10}, {3, 9}, {8, 0}}};
+  check_devices("--mode pairs --say leave", 2, &schedule, 2);
+  check_devices("--mode pairs --say both", 2, &schedule, 2);
+  check_devices("--mode pairs --say none", 2, &schedule, 2);
 }
 
 /* More buffers than one unit holds. */

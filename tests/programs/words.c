@@ -21,12 +21,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { WEIGHTS = 4, PARTS = 4 };
 
 static const char *iterations = "3+1", *say = "none", *state = "none", *lose = "keep",
                   *begin = "nothing", *end = "finalize";
-static int ask = 0, wrong = 0, thread = 0, repeat = 0, after = 1;
+static int ask = 0, wrong = 0, thread = 0, repeat = 0, after = 1, late = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3+1 or 3,5/5,3"},
@@ -42,6 +43,7 @@ static const struct option options[] = {
      "the same address if CUDA likes); one, or one per rank"},
     {"--ask", NULL, &ask, "1: which ranks are active, and who was last"},
     {"--meet", NULL, &after, "0: there is no collective after an epoch"},
+    {"--late", NULL, &late, "1: the device is still at work on the weights when the ranks meet"},
     {"--wrong", NULL, &wrong, "1: make some calls that are wrong"},
     {"--thread", NULL, &thread, "1: another thread asks and registers all the time"},
     {"--repeat", NULL, &repeat, "more buffers to register, all of one element"},
@@ -153,6 +155,22 @@ static bool says(const struct trainer *trainer, const char *word) {
   return strcmp(mine, word) == 0 || (strcmp(mine, "both") == 0 && strcmp(word, "none") != 0);
 }
 
+static void wait_a_little(void *unused) {
+  (void)unused;
+  nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+}
+
+/* One more to each weight, when the device comes to it. */
+static void add_late(struct trainer *trainer) {
+  static double weights[WEIGHTS];
+  CHECK_CUDA(cudaMemcpy(weights, trainer->parts[0], sizeof weights, cudaMemcpyDeviceToHost));
+  for (int w = 0; w < WEIGHTS; w++)
+    weights[w] += 1;
+  CHECK_CUDA(cudaLaunchHostFunc(trainer->ranks.stream, wait_a_little, NULL));
+  CHECK_CUDA(cudaMemcpyAsync(trainer->parts[0], weights, sizeof weights, cudaMemcpyHostToDevice,
+                             trainer->ranks.stream));
+}
+
 /* How many ranks are in a collective after the loop: all of them. */
 static void meet(struct trainer *trainer, int epoch) {
   int one = 1;
@@ -173,6 +191,8 @@ static void train_epoch(struct trainer *trainer, int epoch) {
     step(trainer, epoch, i);
   if (epoch == 0)
     move_weights(trainer);
+  if (late)
+    add_late(trainer);
   if (says(trainer, "leave"))
     CHECK_NCCL(nccl_join_leave(trainer->comm));
   if (after)
