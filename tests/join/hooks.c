@@ -248,3 +248,29 @@ Test(hooks, headers_are_good_for_cpp) {
   run_free(with);
   run_free(without);
 }
+
+/* ---- installed ---- */
+
+/* What `make install` puts down is enough to build a plug-in, and a program. */
+Test(hooks, installed_headers_are_enough) {
+  const char *nccl = getenv("NCCL_INCLUDE"), *cuda = getenv("CUDA_INCLUDE");
+  if (strcmp(run_build_folder(), "build") != 0)
+    cr_skip("what is installed is not built with a sanitizer");
+  cr_assert(nccl != NULL && cuda != NULL,
+            "NCCL_INCLUDE and CUDA_INCLUDE say where the headers are");
+  char folder[] = "/tmp/nccl-join-test-XXXXXX", command[4096], here[1024];
+  cr_assert(mkdtemp(folder) != NULL && getcwd(here, sizeof here) != NULL);
+  snprintf(
+      command, sizeof command,
+      "set -e; make -s install PREFIX=/usr DESTDIR=%s/root; cd %s;"
+      "test -x root/usr/lib/nccl-join/hooks/joined_time.so;"
+      "gcc -shared -fPIC -Wall -Werror -Iroot/usr/include -isystem %s -isystem %s -o hook.so %s/"
+      "hooks/examples/joined_time.c;"
+      "printf '#include <nccl_join.h>\\nint main(void) { return nccl_join_version(); }\\n' >a.c;"
+      "gcc -std=c11 -Wall -Werror -Iroot/usr/include -isystem %s -isystem %s -o a a.c -ldl; ./a",
+      folder, folder, nccl, cuda, here, nccl, cuda);
+  int status = system(command); /* NOLINT(cert-env33-c) */
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  cr_assert(system(command) == 0); /* NOLINT(cert-env33-c) */
+  cr_assert_eq(status, 0);
+}

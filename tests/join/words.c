@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WEIGHTS = 4, WEIGHTS_PART = 1, MOMENTS = 2, ALL_PARTS = WEIGHTS_PART | MOMENTS };
@@ -453,4 +454,30 @@ Test(words, the_end_of_a_communicator_resynchronises_too) {
   cr_assert(run_says(result, "rank 1, the last to join: 4 buffers of it are all ranks' now"), "%s",
             result->errors);
   run_free(result);
+}
+
+/* ---- Python ---- */
+
+/* Of weights that begin with the rank: the sums of both ranks, then those of rank 1 alone. */
+Test(words, the_example_in_python_runs) {
+  if (system("command -v python3 >/dev/null") != 0) { /* NOLINT(cert-env33-c) */
+    fputs("tests/join: no test of docs/words.py: there is no python3\n", stderr);
+    cr_skip("no python3");
+  }
+  if (strcmp(run_build_folder(), "build") != 0)
+    cr_skip("a sanitizer must be the first thing that a process loads, and Python has none");
+  struct run *with =
+      run(&(struct launch){.nranks = 2, .program = "../../docs/words.py", .options = "3,5"});
+  struct run *without = run(&(struct launch){
+      .nranks = 2, .program = "../../docs/words.py", .options = "3", .without = RUN_ALL_RANKS});
+  assert_went_well(with);
+  cr_assert(strstr(with->output, "RESULT 0 weights 14 last 1 active [0, 1]\n") != NULL &&
+                strstr(with->output, "RESULT 1 weights 14 last 1 active [1]\n") != NULL,
+            "%s", with->output);
+  assert_went_well(without);
+  cr_assert(strstr(without->output, "RESULT 0 weights 9 last -1 active None\n") != NULL &&
+                strstr(without->output, "RESULT 1 weights 10 last -1 active None\n") != NULL,
+            "%s", without->output);
+  run_free(with);
+  run_free(without);
 }
