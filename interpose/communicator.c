@@ -20,7 +20,7 @@
 
 /* Guards the lists, and all writes to the table. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct communicator *first, **last = &first;
+static _Atomic(struct communicator *) first, *last = &first;
 static _Atomic(struct endpoint *) endpoints;
 static struct communicator *gone; /* by next_in_team */
 static uint64_t process_identity;
@@ -265,7 +265,7 @@ void communicator_remove(struct communicator *comm, enum rank_state how) {
   activate_ready();
   pthread_mutex_lock(&lock);
   table_remove(comm);
-  struct communicator **link = &first;
+  _Atomic(struct communicator *) *link = &first;
   while (*link != NULL && *link != comm)
     link = &(*link)->next;
   if (*link == comm) {

@@ -31,7 +31,7 @@ struct communicator {
   int rank, nranks, device;
   _Atomic(enum comm_state) state;
   const char *unfit;   /* the function that made its collectives impossible to shadow, or NULL */
-  bool left;           /* its LEAVE has settled: finalized, destroyed or about to be */
+  _Atomic bool left;   /* its LEAVE has settled: finalized, destroyed or about to be */
   const void *creator; /* the thread that made it: endpoint_this_thread */
   uint64_t
       driver; /* equal for communicators made in one call or group: one thread drives them all */
@@ -41,7 +41,8 @@ struct communicator {
   uint32_t *team_rank_of;  /* by rank in the communicator; if joined */
   struct segment *segment;
   uint32_t slot, slots;
-  struct communicator *next, *next_in_team;
+  _Atomic(struct communicator *) next; /* of the process; followed without a lock */
+  struct communicator *next_in_team;
 };
 
 /* The communicator behind a handle, or NULL if it is not one that joins. Activates it at its first
