@@ -11,6 +11,23 @@ Test(settle, any_unit_goes_before_leave) {
   cr_assert_eq(settle_winner(claims, 3), 2);
 }
 
+Test(settle, any_unit_goes_before_a_mark_and_any_mark_before_leave) {
+  struct claim claims[] = {{.hash = LEAVE, .recent = 9},
+                           {.hash = B, .mark = 3, .recent = 8, .expected = true, .seen = true},
+                           {.hash = B, .mark = 3, .recent = 8, .expected = true, .seen = true},
+                           {.hash = A}};
+  uint32_t loser;
+  cr_assert_eq(settle_winner(claims, 4), 3);
+  cr_assert_not(settle_is_guess(claims, 4, 3, &loser));
+  cr_assert_eq(settle_winner(claims, 3), 1);
+}
+
+Test(settle, of_marks_the_higher_goes_first) {
+  struct claim claims[] = {{.hash = A, .mark = 1, .recent = 9, .seen = true},
+                           {.hash = B, .mark = 2}};
+  cr_assert_eq(settle_winner(claims, 2), 1);
+}
+
 Test(settle, who_has_done_more_since_all_met_is_still_in_the_loop) {
   struct claim claims[] = {{.hash = A, .recent = 3, .expected = true, .seen = true, .bytes = 9},
                            {.hash = B, .recent = 4}};
