@@ -155,7 +155,9 @@ def main():
         weights.write([w + g for w, g in zip(weights.read(), gradient.read())])
     join.leave(comm.value)
     last = join.last_joiner(comm.value, otherwise=-1)
-    print(f"RESULT {rank} weights {weights.read()[0]:g} last {last} active {active}", flush=True)
+    # One write: lines of several ranks do not mix.
+    sys.stdout.write(f"RESULT {rank} weights {weights.read()[0]:g} last {last} active {active}\n")
+    sys.stdout.flush()
     join.deregister_state(comm.value, weights.address.value)
     check(nccl.ncclCommDestroy(comm))
 
