@@ -450,12 +450,13 @@ bool shadow_is_full(struct shadow *shadow) {
   return device_is_full(shadow);
 }
 
-ncclResult_t shadow_synchronise_device(struct shadow *shadow, char *reason) {
-  struct device_entry entry;
-  CUresult result = device_enter(shadow, &entry);
-  if (result == CUDA_SUCCESS) {
-    result = shadow->cuda->CtxSynchronize();
-    device_leave(shadow, &entry);
+ncclResult_t shadow_synchronise_device(struct shadow *shadow, const struct shadow_limit *limit,
+                                       char *reason) {
+  CUresult result = device_synchronise(shadow, limit);
+  if (result == CUDA_ERROR_NOT_READY) {
+    EXPLAIN(reason, "what the program has given CUDA device %d is not done; given up",
+            shadow->number);
+    return ncclInProgress;
   }
   char number[CUDA_ERROR_TEXT];
   if (result != CUDA_SUCCESS)

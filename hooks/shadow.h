@@ -142,9 +142,10 @@ ncclResult_t shadow_issue(const struct nccl_calls *nccl, struct unit unit,
 bool shadow_is_full(struct shadow *shadow);
 
 /* Waits until everything that this process has given the device so far is done, the program's own
- * work included. Not bounded: only where all ranks have issued all that may be waited for.
- * ncclUnhandledCudaError with a reason. */
-ncclResult_t shadow_synchronise_device(struct shadow *shadow, char *reason);
+ * work included: ncclSuccess; ncclInProgress if the limit came first; ncclUnhandledCudaError. With
+ * a reason. Only where all ranks have issued all that may be waited for. */
+ncclResult_t shadow_synchronise_device(struct shadow *shadow, const struct shadow_limit *limit,
+                                       char *reason);
 
 /* Waits until all that was issued here is done on the device: ncclSuccess; ncclInProgress if the
  * limit came first; ncclUnhandledCudaError with a reason. A driver that is shutting down (the

@@ -4,6 +4,10 @@
 #include "hooks/shadow_device.h"
 
 #include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 
 #define PAUSE_FIRST_NS 2000
@@ -110,6 +114,67 @@ bool device_is_full(struct shadow *device) {
   }
   device_leave(device, &entry);
   return device->nmarks == DEVICE_MARKS;
+}
+
+/* ---- waiting for everything ---- */
+
+/* Of the thread that waits and the one that looks; who comes last frees it. */
+struct synchronisation {
+  const struct cuda_driver *cuda;
+  CUcontext context;
+  CUresult result;
+  _Atomic bool done;
+  _Atomic int users;
+};
+
+static void let_go(struct synchronisation *of) {
+  if (atomic_fetch_sub(&of->users, 1) == 1)
+    free(of);
+}
+
+static void *synchronise(void *argument) {
+  struct synchronisation *of = argument;
+  CUcontext context = NULL;
+  of->result = of->cuda->CtxPushCurrent(of->context);
+  if (of->result == CUDA_SUCCESS) {
+    of->result = of->cuda->CtxSynchronize();
+    (void)of->cuda->CtxPopCurrent(&context);
+  }
+  atomic_store(&of->done, true);
+  let_go(of);
+  return NULL;
+}
+
+/* No signal of the program's is handled on it. */
+static bool start_thread(struct synchronisation *of) {
+  sigset_t all, before;
+  pthread_attr_t attributes;
+  pthread_t thread;
+  (void)sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  (void)pthread_attr_init(&attributes);
+  (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  bool started = pthread_create(&thread, &attributes, synchronise, of) == 0;
+  (void)pthread_attr_destroy(&attributes);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return started;
+}
+
+CUresult device_synchronise(const struct shadow *device, const struct shadow_limit *limit) {
+  struct synchronisation *of = malloc(sizeof *of);
+  if (of == NULL)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  *of = (struct synchronisation){.cuda = device->cuda, .context = device->context, .users = 2};
+  if (!start_thread(of)) {
+    free(of);
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  uint64_t pause_ns = 0;
+  while (!atomic_load(&of->done) && limit_pause(limit, &pause_ns))
+    ;
+  CUresult result = atomic_load(&of->done) ? of->result : CUDA_ERROR_NOT_READY;
+  let_go(of);
+  return result;
 }
 
 /* ---- what a unit needs ---- */

@@ -121,6 +121,11 @@ bool device_lend(struct shadow *device, uint64_t pattern, size_t bytes, const vo
  * limit came first. */
 CUresult device_wait(const struct shadow *device, const struct shadow_limit *limit);
 
+/* The same for all that there is in the context, whatever its stream. CUDA has no question for
+ * that, only a wait without end, so a thread waits while this one looks; given up, it is left
+ * behind. */
+CUresult device_synchronise(const struct shadow *device, const struct shadow_limit *limit);
+
 /* Gives all memory back. Only when the stream has passed. */
 void device_free(struct shadow *device);
 

@@ -120,9 +120,17 @@ static bool is_broken(void *context) {
 
 /* ---- shadows ---- */
 
+static bool somebody_failed(const struct team *team) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (atomic_load(&team->plane->logs[rank]->state) == RANK_FAILED)
+      return true;
+  return false;
+}
+
 /* A shadow that could not be issued leaves the peers waiting in NCCL: nothing can be saved, say so
  * to all who are parked. */
 static void shadow_failed(struct stay *stay, struct endpoint *end) {
+  ncclResult_t result = somebody_failed(end->team) ? ncclRemoteError : ncclUnhandledCudaError;
   team_end(end->team, RANK_FAILED);
   endpoint_retire(end, RANK_FAILED);
   for (uint32_t i = 0; i < stay->nwishes; i++) {
@@ -130,7 +138,7 @@ static void shadow_failed(struct stay *stay, struct endpoint *end) {
     if (wish->settled || wish->end != end)
       continue;
     team_give_up(end->team);
-    settle_wish(wish, unit_is_leave(wish->unit) ? ncclSuccess : ncclUnhandledCudaError);
+    settle_wish(wish, unit_is_leave(wish->unit) ? ncclSuccess : result);
   }
 }
 
@@ -151,13 +159,32 @@ static struct shadow_limit limit_of(struct stay *stay) {
   return (struct shadow_limit){stay->deadline_ms * 1000000, is_broken, stay};
 }
 
+/* A wait for the device, and through it for other ranks. */
+struct device_wait {
+  struct stay *stay;
+  struct endpoint *end;
+  uint64_t look_ms;
+};
+
+/* Asked while that lasts. */
+static bool is_lost(void *context) {
+  struct device_wait *wait = context;
+  if (now_ms() >= wait->look_ms) {
+    wait->look_ms = now_ms() + LOOK_FOR_DEAD_MS;
+    team_look_for_the_dead(wait->end->team);
+  }
+  return somebody_failed(wait->end->team) || is_broken(wait->stay);
+}
+
 /* Issues those of the units found whose turn it is. */
 static void issue_some(struct stay *stay, enum turn turn) {
   struct shadow_limit limit = limit_of(stay);
   for (uint32_t i = 0; i < stay->nfound; i++) {
     struct found *found = &stay->found[i];
-    if (turn_of(found->unit) == turn &&
-        !shadows_collect(&stay->shadows, found->end, found->unit, &limit))
+    struct device_wait wait = {stay, found->end, 0};
+    struct shadow_limit until_lost = {limit.until_ns, is_lost, &wait};
+    if (turn_of(found->unit) == turn && !shadows_collect(&stay->shadows, found->end, found->unit,
+                                                         turn == TURN_STATE ? &until_lost : &limit))
       shadow_failed(stay, found->end);
   }
   if (shadows_issue(&stay->shadows, &limit))
@@ -576,29 +603,9 @@ static void keep_step(struct stay *stay) {
 
 /* The program is not to touch its buffers before what is broadcast into them, or from them, is
  * done. */
-struct finishing {
-  struct stay *stay;
-  struct endpoint *end;
-  uint64_t look_ms;
-};
-
-/* Asked while that lasts: it may wait for a rank that has failed. */
-static bool is_lost(void *context) {
-  struct finishing *finishing = context;
-  const struct plane *plane = finishing->end->team->plane;
-  if (now_ms() >= finishing->look_ms) {
-    finishing->look_ms = now_ms() + LOOK_FOR_DEAD_MS;
-    team_look_for_the_dead(finishing->end->team);
-  }
-  for (uint32_t rank = 0; rank < plane->nranks; rank++)
-    if (atomic_load(&plane->logs[rank]->state) == RANK_FAILED)
-      return true;
-  return is_broken(finishing->stay);
-}
-
 static ncclResult_t finish_state(struct stay *stay, struct endpoint *end) {
-  struct finishing finishing = {stay, end, 0};
-  struct shadow_limit limit = {stay->deadline_ms * 1000000, is_lost, &finishing};
+  struct device_wait wait = {stay, end, 0};
+  struct shadow_limit limit = {stay->deadline_ms * 1000000, is_lost, &wait};
   char reason[REASON_SIZE] = "";
   ncclResult_t result = shadow_wait(end->shadow, &limit, reason);
   end->state_moved = false;

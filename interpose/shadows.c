@@ -85,11 +85,12 @@ static void *place_of(struct endpoint *end, const struct member *member) {
 }
 
 /* The program may have given the device work on its buffers that is not done yet. */
-static bool begin_state(struct endpoint *end, struct shadow *shadow) {
+static bool begin_state(struct endpoint *end, struct shadow *shadow,
+                        const struct shadow_limit *limit) {
   char reason[REASON_SIZE] = "";
   if (end->state_moved)
     return true;
-  if (shadow_synchronise_device(shadow, reason) != ncclSuccess) {
+  if (shadow_synchronise_device(shadow, limit, reason) != ncclSuccess) {
     log_line(LOG_LEVEL_WARN, "nothing can be resynchronised on rank %u: %s", end->team->plane->rank,
              reason);
     return false;
@@ -212,7 +213,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
     log_line(LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
     return false;
   }
-  if (state && !begin_state(end, shadow))
+  if (state && !begin_state(end, shadow, limit))
     return false;
   uint32_t first = shadows->nmembers;
   for (uint32_t i = 0; i < unit.nmembers; i++)

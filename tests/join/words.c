@@ -342,6 +342,33 @@ Test(words, work_of_the_program_that_is_under_way_is_waited_for) {
                                          .options = "--state all"});
 }
 
+/* The last joiner is killed while all wait for its buffers, or for their own devices: nobody is
+ * left waiting, whatever NCCL does about a dead peer. 6: ncclRemoteError. */
+static void check_killed(const char *options, const char *death, const char *call) {
+  char text[256];
+  snprintf(text, sizeof text, "--iterations 3,6,4 --state all --late 2 %s", options);
+  struct run *result = run(&(struct launch){.nranks = 3,
+                                            .program = "words",
+                                            .options = text,
+                                            .environment = death,
+                                            .each = true,
+                                            .limit_s = 20});
+  cr_assert(!result->timed_out && result->seconds < 10, "%s%s", result->output, result->errors);
+  cr_assert_eq(result->rank_status[1], 128 + 9);
+  for (int rank = 0; rank < 3; rank += 2) {
+    char line[64];
+    snprintf(line, sizeof line, "RESULT %d error 6 %s", rank, call);
+    cr_assert(strstr(result->output, line) != NULL, "%s%s", result->output, result->errors);
+    cr_assert_eq(result->rank_status[rank], 1);
+  }
+  run_free(result);
+}
+Test(words, a_last_joiner_that_is_killed_frees_those_who_wait_for_its_buffers) {
+  check_killed("--say leave --meet 0", "LOOPBACK_DEATH=hang LOOPBACK_HANG_S=0", "nccl_join_leave");
+  check_killed("--say leave --meet 0", "LOOPBACK_DEATH=error", "nccl_join_leave");
+  check_killed("", "LOOPBACK_DEATH=hang LOOPBACK_HANG_S=0", "ncclAllReduce");
+}
+
 /* ---- several ranks in a process ---- */
 
 /* Each rank's state is what it began with and the sums that it took part in, then the last

@@ -17,6 +17,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -43,7 +44,8 @@ static const struct option options[] = {
      "the same address if CUDA likes); one, or one per rank"},
     {"--ask", NULL, &ask, "1: which ranks are active, and who was last"},
     {"--meet", NULL, &after, "0: there is no collective after an epoch"},
-    {"--late", NULL, &late, "1: the device is still at work on the weights when the ranks meet"},
+    {"--late", NULL, &late,
+     "1: the device is still at work on the weights when the ranks meet; 2: and rank 1 is killed"},
     {"--wrong", NULL, &wrong, "1: make some calls that are wrong"},
     {"--thread", NULL, &thread, "1: another thread asks and registers all the time"},
     {"--repeat", NULL, &repeat, "more buffers to register, all of one element"},
@@ -160,13 +162,20 @@ static void wait_a_little(void *unused) {
   nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
 }
 
+static void be_killed(void *unused) {
+  wait_a_little(unused);
+  raise(SIGKILL);
+}
+
 /* One more to each weight, when the device comes to it. */
 static void add_late(struct trainer *trainer) {
   static double weights[WEIGHTS];
   CHECK_CUDA(cudaMemcpy(weights, trainer->parts[0], sizeof weights, cudaMemcpyDeviceToHost));
   for (int w = 0; w < WEIGHTS; w++)
     weights[w] += 1;
-  CHECK_CUDA(cudaLaunchHostFunc(trainer->ranks.stream, wait_a_little, NULL));
+  CHECK_CUDA(cudaLaunchHostFunc(trainer->ranks.stream,
+                                late == 2 && trainer->ranks.rank == 1 ? be_killed : wait_a_little,
+                                NULL));
   CHECK_CUDA(cudaMemcpyAsync(trainer->parts[0], weights, sizeof weights, cudaMemcpyHostToDevice,
                              trainer->ranks.stream));
 }
