@@ -9,27 +9,7 @@
 #include "interpose/patience.h"
 #include "interpose/report.h"
 #include "interpose/shadows.h"
-
-/* A unit that has settled as a shadow, to be issued. The unit lies in its team until the next look
- * at that. */
-struct found {
-  struct endpoint *end;
-  struct unit unit;
-  bool locked; /* with the `turn` of an endpoint that is not parked itself */
-};
-
-/* One stay in a call. */
-struct stay {
-  struct wish *wishes;
-  uint32_t nwishes;
-  bool begun;           /* the wishes are committed or claimed; before, others are waited for */
-  struct endpoint *all; /* of this process */
-  uint64_t deadline_ms, look_ms;
-  uint64_t resort_ms;  /* when guesses are made that only an error would be worse than */
-  struct found *found; /* room for all endpoints */
-  uint32_t nfound, room;
-  struct shadows shadows;
-};
+#include "interpose/stay.h"
 
 static void fail_endpoint(struct endpoint *end) {
   endpoint_retire(end, RANK_FAILED);
@@ -38,22 +18,12 @@ static void fail_endpoint(struct endpoint *end) {
 
 /* ---- what ends a wish ---- */
 
-static void settle_wish(struct wish *wish, ncclResult_t result) {
-  struct endpoint *end = wish->end;
-  wish->settled = true;
-  wish->result = result;
-  wish->index = team_index(end->team);
-  if (end->hook_failed)
-    wish->notice = ncclInvalidUsage;
-  end->hook_failed = false;
-}
-
 /* It is issued by all ranks, or all have left. */
 static void settle_well(struct wish *wish) {
   const struct team *team = wish->end->team;
   wish->reunion = team_is_reunion(team);
   wish->resync = team_is_resync(team);
-  settle_wish(wish, ncclSuccess);
+  stay_settle(wish, ncclSuccess);
 }
 
 /* The team has failed: everybody in it who is parked must hear of it. Only a rank that wants to
@@ -63,12 +33,12 @@ static void wish_failed(struct wish *wish) {
   int broken = atomic_load(&wish->end->broken);
   if (broken != ncclSuccess) {
     fail_endpoint(wish->end);
-    settle_wish(wish, (ncclResult_t)broken);
+    stay_settle(wish, (ncclResult_t)broken);
     return;
   }
   if (wish->end->team->failure == FAILURE_ENDED && unit_is_leave(wish->unit)) {
     endpoint_retire(wish->end, RANK_DONE);
-    settle_wish(wish, ncclSuccess);
+    stay_settle(wish, ncclSuccess);
     return;
   }
   if (wish->end->team->failure == FAILURE_RANK)
@@ -79,7 +49,7 @@ static void wish_failed(struct wish *wish) {
   if (wish->end->team->failure != FAILURE_RANK)
     team_end(wish->end->team, RANK_FAILED);
   fail_endpoint(wish->end);
-  settle_wish(wish, ncclRemoteError);
+  stay_settle(wish, ncclRemoteError);
 }
 
 static void wish_timed_out(struct wish *wish) {
@@ -94,7 +64,7 @@ static void wish_timed_out(struct wish *wish) {
     fail_endpoint(wish->end);
     team_end(wish->end->team, RANK_FAILED);
   }
-  settle_wish(wish, leave ? ncclSuccess : ncclRemoteError);
+  stay_settle(wish, leave ? ncclSuccess : ncclRemoteError);
 }
 
 /* The rank goes on. Its shadows' memory is given back if they are done; if not, the next time. */
@@ -107,122 +77,6 @@ static void note_return(struct endpoint *end, uint64_t index) {
   end->shadows = 0;
   if (end->shadow != NULL)
     shadow_release(end->shadow, &(struct shadow_limit){0}, NULL);
-}
-
-/* Asked while a shadow waits. */
-static bool is_broken(void *context) {
-  const struct stay *stay = context;
-  for (uint32_t i = 0; i < stay->nwishes; i++)
-    if (atomic_load(&stay->wishes[i].end->broken))
-      return true;
-  return false;
-}
-
-/* ---- shadows ---- */
-
-static bool somebody_failed(const struct team *team) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
-    if (atomic_load(&team->plane->logs[rank]->state) == RANK_FAILED)
-      return true;
-  return false;
-}
-
-/* A shadow that could not be issued leaves the peers waiting in NCCL: nothing can be saved, say so
- * to all who are parked. */
-static void shadow_failed(struct stay *stay, struct endpoint *end) {
-  ncclResult_t result = somebody_failed(end->team) ? ncclRemoteError : ncclUnhandledCudaError;
-  team_end(end->team, RANK_FAILED);
-  endpoint_retire(end, RANK_FAILED);
-  for (uint32_t i = 0; i < stay->nwishes; i++) {
-    struct wish *wish = &stay->wishes[i];
-    if (wish->settled || wish->end != end)
-      continue;
-    team_give_up(end->team);
-    settle_wish(wish, unit_is_leave(wish->unit) ? ncclSuccess : result);
-  }
-}
-
-/* What may have to wait comes later: for a root, or for all that the device has been given. All
- * ranks of this thread have been asked by then, and nobody else's unit is held back. */
-enum turn { TURN_AT_ONCE, TURN_ROOT, TURN_STATE, TURNS };
-
-static enum turn turn_of(struct unit unit) {
-  if (unit_is_state(unit))
-    return TURN_STATE;
-  for (uint32_t i = 0; i < unit.nmembers; i++)
-    if (unit.members[i].kind == MEMBER_BROADCAST)
-      return TURN_ROOT;
-  return TURN_AT_ONCE;
-}
-
-static struct shadow_limit limit_of(struct stay *stay) {
-  return (struct shadow_limit){stay->deadline_ms * 1000000, is_broken, stay};
-}
-
-/* A wait for the device, and through it for other ranks. */
-struct device_wait {
-  struct stay *stay;
-  struct endpoint *end;
-  uint64_t look_ms;
-};
-
-/* Asked while that lasts. */
-static bool is_lost(void *context) {
-  struct device_wait *wait = context;
-  if (now_ms() >= wait->look_ms) {
-    wait->look_ms = now_ms() + LOOK_FOR_DEAD_MS;
-    team_look_for_the_dead(wait->end->team);
-  }
-  return somebody_failed(wait->end->team) || is_broken(wait->stay);
-}
-
-/* Issues those of the units found whose turn it is. */
-static void issue_some(struct stay *stay, enum turn turn) {
-  struct shadow_limit limit = limit_of(stay);
-  for (uint32_t i = 0; i < stay->nfound; i++) {
-    struct found *found = &stay->found[i];
-    struct device_wait wait = {stay, found->end, 0};
-    struct shadow_limit until_lost = {limit.until_ns, is_lost, &wait};
-    if (turn_of(found->unit) == turn && !shadows_collect(&stay->shadows, found->end, found->unit,
-                                                         turn == TURN_STATE ? &until_lost : &limit))
-      shadow_failed(stay, found->end);
-  }
-  if (shadows_issue(&stay->shadows, &limit))
-    return;
-  for (uint32_t i = 0; i < stay->nfound; i++)
-    if (turn_of(stay->found[i].unit) == turn)
-      shadow_failed(stay, stay->found[i].end);
-}
-
-/* Issues what a look around has found. */
-static void issue_found(struct stay *stay) {
-  if (stay->nfound == 0)
-    return;
-  for (enum turn turn = TURN_AT_ONCE; turn < TURNS; turn++)
-    issue_some(stay, turn);
-  for (uint32_t i = 0; i < stay->nfound; i++)
-    if (stay->found[i].locked)
-      pthread_mutex_unlock(&stay->found[i].end->turn);
-  stay->nfound = 0;
-}
-
-/* False if there is nothing to issue. */
-static bool find(struct stay *stay, struct endpoint *end, struct unit unit, bool locked) {
-  overlap_issued(end->overlap, end->team, unit);
-  if (unit_mark(unit) != MARK_NONE)
-    return false;
-  if (stay->nfound == stay->room) {
-    uint32_t room = 2 * stay->room + 8;
-    struct found *found = realloc(stay->found, room * sizeof(*found));
-    if (found == NULL) {
-      shadow_failed(stay, end);
-      return false;
-    }
-    stay->found = found;
-    stay->room = room;
-  }
-  stay->found[stay->nfound++] = (struct found){end, unit, locked};
-  return true;
 }
 
 /* ---- the loop ---- */
@@ -242,7 +96,7 @@ static void wish_granted(struct stay *stay, struct wish *wish) {
   report_event(end, TRACE_SETTLE, team_index(end->team), wish->unit, (int)end->team->source);
   if (!unit_is_state(wish->unit))
     overlap_issued(end->overlap, end->team, wish->unit);
-  else if (!find(stay, end, wish->unit, false))
+  else if (!stay_find(stay, end, wish->unit, false))
     return; /* it has failed */
   if (claim_next(wish))
     return;
@@ -258,7 +112,7 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     return;
   case TEAM_SHADOW:
   case TEAM_MIRROR:
-    find(stay, end, unit, false);
+    stay_find(stay, end, unit, false);
     return;
   case TEAM_REAL:
     wish_granted(stay, wish);
@@ -270,7 +124,7 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     return;
   case TEAM_REFUSED:
     report_refused(wish->end, wish->unit);
-    settle_wish(wish, ncclInvalidUsage);
+    stay_settle(wish, ncclInvalidUsage);
     return;
   case TEAM_FAILED:
     wish_failed(wish);
@@ -296,20 +150,6 @@ static bool is_asked(const struct endpoint *parked, const struct endpoint *other
   return false;
 }
 
-static bool is_wished(const struct stay *stay, const struct endpoint *end) {
-  for (uint32_t i = 0; i < stay->nwishes; i++)
-    if (stay->wishes[i].end == end)
-      return true;
-  return false;
-}
-
-/* Whether the endpoint is this thread's to answer for; one that nobody has used yet is so for the
- * thread that made it. */
-static bool is_own(const struct endpoint *end) {
-  const void *user = atomic_load(&end->user);
-  return (user == NULL ? end->creator : user) == endpoint_this_thread();
-}
-
 /* Another shadow there might keep us from answering anybody. */
 static bool is_full(const struct endpoint *end) {
   return end->shadow != NULL && shadow_is_full(end->shadow);
@@ -318,9 +158,9 @@ static bool is_full(const struct endpoint *end) {
 /* Not what another thread uses, and not what has no room. A team of which a unit has been published
  * in this call but not issued yet must wait until it has been. */
 static bool is_available(const struct stay *stay, const struct endpoint *other) {
-  if (is_wished(stay, other))
+  if (stay_is_wished(stay, other))
     return !stay->begun && other->state == RANK_PRESENT && !is_full(other);
-  return other->state == RANK_PRESENT && is_own(other) && atomic_load(&other->inside) == 0 &&
+  return other->state == RANK_PRESENT && stay_is_own(other) && atomic_load(&other->inside) == 0 &&
          !is_full(other);
 }
 
@@ -361,24 +201,17 @@ static bool is_of_a_wish(const struct stay *stay, const struct overlap *overlap)
 static void look_at_overlap(struct stay *stay) {
   for (struct endpoint *other = stay->all; other != NULL; other = other->next)
     if (is_of_a_wish(stay, other->overlap) && other->place != NULL)
-      overlap_set_available(other->place, is_wished(stay, other) || is_available(stay, other));
+      overlap_set_available(other->place, stay_is_wished(stay, other) || is_available(stay, other));
   for (uint32_t i = 0; i < stay->nwishes; i++)
     if (!stay->wishes[i].settled)
       overlap_look(stay->wishes[i].end->overlap, quiet(stay, stay->wishes[i].end->overlap));
-}
-
-static bool has_found(const struct stay *stay, const struct endpoint *end) {
-  for (uint32_t i = 0; i < stay->nfound; i++)
-    if (stay->found[i].end == end)
-      return true;
-  return false;
 }
 
 static bool look_at_wishes(struct stay *stay) {
   bool moved = false;
   for (uint32_t i = 0; stay->begun && i < stay->nwishes; i++) {
     struct wish *wish = &stay->wishes[i];
-    if (wish->settled || has_found(stay, wish->end) || is_full(wish->end))
+    if (wish->settled || stay_has_found(stay, wish->end) || is_full(wish->end))
       continue;
     struct unit unit = {0};
     enum team_verdict verdict = team_poll(wish->end->team, &unit);
@@ -398,16 +231,16 @@ static bool look(struct stay *stay) {
     look_at_wishes(stay);
   for (struct endpoint *other = stay->all; other != NULL; other = other->next) {
     struct unit unit;
-    bool locked = !is_wished(stay, other); /* those are */
+    bool locked = !stay_is_wished(stay, other); /* those are */
     if (!is_answering(stay, other) || (locked && pthread_mutex_trylock(&other->turn) != 0))
       continue;
     enum team_verdict verdict = team_poll(other->team, &unit);
     bool found = verdict == TEAM_SHADOW || verdict == TEAM_MIRROR;
     moved |= found;
-    if ((!found || !find(stay, other, unit, locked)) && locked)
+    if ((!found || !stay_find(stay, other, unit, locked)) && locked)
       pthread_mutex_unlock(&other->turn);
   }
-  issue_found(stay);
+  stay_issue(stay);
   return moved;
 }
 
@@ -421,7 +254,7 @@ static void leave_in_another_order(struct wish *wish) {
     wish->stalled = true;
   } else {
     endpoint_retire(wish->end, RANK_DONE);
-    settle_wish(wish, ncclSuccess);
+    stay_settle(wish, ncclSuccess);
   }
 }
 
@@ -441,7 +274,7 @@ static void look_after(struct stay *stay) {
     int broken = atomic_load(&wish->end->broken);
     if (broken != ncclSuccess) {
       fail_endpoint(wish->end);
-      settle_wish(wish, (ncclResult_t)broken);
+      stay_settle(wish, (ncclResult_t)broken);
     } else if (now >= stay->deadline_ms) {
       wish_timed_out(wish);
     } else if (unit_is_leave(wish->unit) && looking) {
@@ -477,7 +310,7 @@ static void wait_a_little(struct stay *stay) {
     handle(stay, wish, verdict, unit);
     break;
   }
-  issue_found(stay);
+  stay_issue(stay);
 }
 
 static bool all_settled(const struct stay *stay) {
@@ -522,14 +355,14 @@ static void begin(struct wish *wish) {
    * same call. */
   wish->notice = unit_is_leave(wish->unit) ? ncclSuccess : answer_notice(end);
   if (end->state != RANK_PRESENT) {
-    settle_wish(wish, unit_is_leave(wish->unit) ? ncclSuccess : ncclRemoteError);
+    stay_settle(wish, unit_is_leave(wish->unit) ? ncclSuccess : ncclRemoteError);
   } else if (unit_is_leave(wish->unit)) {
     report_event(end, TRACE_LEAVE, end->team->head, wish->unit, -1);
     team_claim(end->team, wish->unit, flags_of(wish));
   } else if (overlap_may_commit(end->overlap, end->team) && team_commit(end->team, wish->unit)) {
     overlap_issued(end->overlap, end->team, wish->unit);
     report_event(end, TRACE_COMMIT, team_index(end->team), wish->unit, -1);
-    settle_wish(wish, ncclSuccess);
+    stay_settle(wish, ncclSuccess);
   } else {
     report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
     team_claim(end->team, wish->unit, flags_of(wish));
@@ -541,14 +374,14 @@ static void say_leaving(const struct stay *stay, bool leaving) {
   if (!unit_is_leave(stay->wishes[0].unit))
     return;
   for (struct endpoint *end = stay->all; end != NULL; end = end->next)
-    if (is_wished(stay, end) || is_own(end))
+    if (stay_is_wished(stay, end) || stay_is_own(end))
       team_say_leaving(end->team, leaving);
 }
 
 /* The program goes on, and may send and receive again. */
 static void stop_answering(const struct stay *stay) {
   for (struct endpoint *end = stay->all; end != NULL; end = end->next)
-    if (!is_wished(stay, end) && atomic_load(&end->user) == endpoint_this_thread())
+    if (!stay_is_wished(stay, end) && atomic_load(&end->user) == endpoint_this_thread())
       team_stop_answering(end->team);
 }
 
@@ -601,32 +434,6 @@ static void keep_step(struct stay *stay) {
     overlap_return(stay->wishes[i].end->overlap);
 }
 
-/* The program is not to touch its buffers before what is broadcast into them, or from them, is
- * done. */
-static ncclResult_t finish_state(struct stay *stay, struct endpoint *end) {
-  struct device_wait wait = {stay, end, 0};
-  struct shadow_limit limit = {stay->deadline_ms * 1000000, is_lost, &wait};
-  char reason[REASON_SIZE] = "";
-  ncclResult_t result = shadow_wait(end->shadow, &limit, reason);
-  end->state_moved = false;
-  state_release(&end->buffers);
-  if (result != ncclSuccess)
-    log_line(LOG_LEVEL_WARN, "rank %u: what is resynchronised is half done; ncclRemoteError: %s",
-             end->team->plane->rank, reason);
-  return result == ncclInProgress ? ncclRemoteError : result;
-}
-
-static void finish_states(struct stay *stay) {
-  for (struct endpoint *end = stay->all; end != NULL; end = end->next) {
-    if (!(is_wished(stay, end) || is_own(end)) || !end->state_moved)
-      continue;
-    ncclResult_t result = finish_state(stay, end);
-    for (uint32_t i = 0; i < stay->nwishes; i++)
-      if (stay->wishes[i].end == end && stay->wishes[i].result == ncclSuccess)
-        stay->wishes[i].result = result;
-  }
-}
-
 void answer(struct wish *wishes, uint32_t nwishes) {
   struct stay stay = {.wishes = wishes, .nwishes = nwishes};
   for (uint32_t i = 0; i < nwishes; i++) {
@@ -639,6 +446,7 @@ void answer(struct wish *wishes, uint32_t nwishes) {
     if (!wishes[i].settled)
       begin(&wishes[i]);
   if (all_settled(&stay)) {
+    stay_finish_states(&stay);
     shadows_free(&stay.shadows);
     free(stay.found);
     return;
@@ -661,7 +469,7 @@ void answer(struct wish *wishes, uint32_t nwishes) {
     if (!all_settled(&stay))
       wait_a_little(&stay);
   }
-  finish_states(&stay);
+  stay_finish_states(&stay);
   say_leaving(&stay, false);
   stop_answering(&stay);
   for (uint32_t i = 0; i < nwishes; i++)
