@@ -184,7 +184,7 @@ int peers_find_lossy(struct peers *peers, const struct member *members, uint32_t
   int found = -1;
   pthread_mutex_lock(&peers->lock);
   for (uint32_t i = 0; i < nmembers && found < 0; i++) {
-    if (members[i].kind != MEMBER_RECEIVE)
+    if (members[i].kind != MEMBER_RECEIVE || members[i].count == 0)
       continue;
     const struct plane_log *log = peers->plane->logs[members[i].root];
     uint64_t at = atomic_load(&log->answering);

@@ -56,7 +56,7 @@ enum post_result peers_post(struct peers *peers, const struct member *members, u
                             uint64_t index);
 
 /* The first of these receives (members as above, not posted yet) to which its peer will only send
- * zeros: that rank is parked and has not sent it. -1: none. */
+ * zeros: that rank is parked and has not sent it. Not those of no elements. -1: none. */
 int peers_find_lossy(struct peers *peers, const struct member *members, uint32_t nmembers,
                      uint64_t index);
 

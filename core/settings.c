@@ -14,6 +14,7 @@
 enum setting_type {
   TYPE_WORD,   /* one of words; stored as its value in an int-sized field */
   TYPE_SWITCH, /* the same, stored in a bool */
+  TYPE_LOSSY,  /* one of words for all kinds, or kind:word,...; an enum lossy_policy[LOSSY_KINDS] */
   TYPE_NUMBER, /* least to most, stored in a uint64_t */
   TYPE_PATH,   /* a path, stored in a char[SETTINGS_PATH_SIZE] */
   TYPE_PATHS,  /* the same, several of them */
@@ -30,7 +31,7 @@ struct setting {
   enum setting_type type;
   size_t offset;            /* of its field in struct settings */
   const char *initial;      /* the default, as one would write it; "" for an unset path */
-  const struct word *words; /* TYPE_WORD and TYPE_SWITCH */
+  const struct word *words; /* TYPE_WORD, TYPE_SWITCH and TYPE_LOSSY */
   uint64_t least, most;     /* TYPE_NUMBER */
   const char *unit;         /* TYPE_NUMBER */
   const char *meaning;
@@ -40,6 +41,9 @@ static const struct word switch_words[] = {{"1", true}, {"0", false}, {NULL, 0}}
 static const struct word lossy_words[] = {{"error", LOSSY_ERROR}, {"zero", LOSSY_ZERO}, {NULL, 0}};
 static const struct word resync_words[] = {
     {"none", RESYNC_NONE}, {"broadcasts", RESYNC_BROADCASTS}, {NULL, 0}};
+static const struct word kind_words[] = {
+    {"allgather", LOSSY_ALLGATHER}, {"alltoall", LOSSY_ALLTOALL}, {"gather", LOSSY_GATHER},
+    {"scatter", LOSSY_SCATTER},     {"send", LOSSY_SEND},         {NULL, 0}};
 static const struct word level_words[] = {{"WARN", LOG_LEVEL_WARN},
                                           {"INFO", LOG_LEVEL_INFO},
                                           {"TRACE", LOG_LEVEL_TRACE},
@@ -54,10 +58,9 @@ static const struct word level_words[] = {{"WARN", LOG_LEVEL_WARN},
 static const struct setting table[] = {
     {"NCCL_JOIN", TYPE_SWITCH, FIELD(enabled), "1", switch_words, 0, 0, NULL,
      "0: every call goes straight to NCCL"},
-    {"NCCL_JOIN_LOSSY", TYPE_WORD, FIELD(lossy), "error", lossy_words, 0, 0, NULL,
-     "what a joined rank does in a collective that needs its data, such as AllGather: an error on "
-     "every rank, "
-     "or zeros"},
+    {"NCCL_JOIN_LOSSY", TYPE_LOSSY, FIELD(lossy), "error", lossy_words, 0, 0, NULL,
+     "what the active ranks get where they need data of a joined rank (kinds: allgather, alltoall, "
+     "gather, scatter, send): an error on every rank, or zeros"},
     {"NCCL_JOIN_RESYNC", TYPE_WORD, FIELD(resync), "none", resync_words, 0, 0, NULL,
      "broadcasts: when all have joined, the buffers that the program broadcast at its start are "
      "broadcast again, from the last joiner (docs/programs.md says for which programs that is "
@@ -116,13 +119,21 @@ static const char *as_line(const char *value, size_t length, char *bytes, size_t
   return bytes;
 }
 
+static void add_words(struct text *text, const struct word *words) {
+  for (const struct word *word = words; word && word->name; word++)
+    text_add(text, "%s%s", word == words ? "" : ", ", word->name);
+}
+
 /* "1, 0", "0 to 1000000000 shadow iterations", "path": for messages and tables. */
 static void add_accepted(struct text *text, const struct setting *setting) {
   switch (setting->type) {
   case TYPE_WORD:
   case TYPE_SWITCH:
-    for (const struct word *word = setting->words; word && word->name; word++)
-      text_add(text, "%s%s", word == setting->words ? "" : ", ", word->name);
+    add_words(text, setting->words);
+    return;
+  case TYPE_LOSSY:
+    add_words(text, setting->words);
+    text_add(text, ", or kind:value,...");
     return;
   case TYPE_NUMBER:
     text_add(text, "%llu to %llu %s", (unsigned long long)setting->least,
@@ -138,6 +149,14 @@ static void add_accepted(struct text *text, const struct setting *setting) {
     text_add(text, "a path; %%h host, %%p process, %%r rank");
     return;
   }
+}
+
+/* The word that the first length bytes of a text are, in any case; NULL if they are none. */
+static const struct word *find_word(const struct word *words, const char *text, size_t length) {
+  for (const struct word *word = words; word->name; word++)
+    if (strlen(word->name) == length && strncasecmp(text, word->name, length) == 0)
+      return word;
+  return NULL;
 }
 
 /* ---- did you mean ---- */
@@ -197,15 +216,35 @@ static void add_nearest_name(struct text *text, const char *name) {
     text_add(text, "%s%s", setting == table ? "" : ", ", setting->name);
 }
 
-static void add_nearest_word(struct text *text, const struct setting *setting, const char *value) {
-  if (setting->type != TYPE_WORD)
-    return;
-  for (const struct word *word = setting->words; word->name; word++) {
+static void add_nearest_of(struct text *text, const struct word *words, const char *value) {
+  for (const struct word *word = words; word->name; word++) {
     if (is_near(value, word->name)) {
       text_add(text, " Did you mean %s?", word->name);
       return;
     }
   }
+}
+
+/* For the first word of a list of policies that is not known. */
+static void add_nearest_policy(struct text *text, const struct word *values, const char *list) {
+  while (*list) {
+    size_t length = strcspn(list, ":,");
+    const struct word *words = list[length] == ':' ? kind_words : values;
+    char part[WORD_MAX + 2];
+    snprintf(part, sizeof(part), "%.*s", (int)least_of(length, WORD_MAX + 1), list);
+    if (!find_word(words, list, length)) {
+      add_nearest_of(text, words, part);
+      return;
+    }
+    list += length + (list[length] != '\0');
+  }
+}
+
+static void add_nearest_word(struct text *text, const struct setting *setting, const char *value) {
+  if (setting->type == TYPE_WORD)
+    add_nearest_of(text, setting->words, value);
+  else if (setting->type == TYPE_LOSSY)
+    add_nearest_policy(text, setting->words, value);
 }
 
 /* ---- one setting ---- */
@@ -221,16 +260,38 @@ static const char *environment_value(char *const *environment, const char *name)
 }
 
 static bool store_word(const struct setting *setting, void *field, const char *value) {
-  for (const struct word *word = setting->words; word->name; word++) {
-    if (strcasecmp(value, word->name) != 0)
-      continue;
-    if (setting->type == TYPE_SWITCH)
-      *(bool *)field = word->value;
-    else
-      *(int *)field = word->value;
-    return true;
+  const struct word *word = find_word(setting->words, value, strlen(value));
+  if (word && setting->type == TYPE_SWITCH)
+    *(bool *)field = word->value;
+  else if (word)
+    *(int *)field = word->value;
+  return word;
+}
+
+/* "zero", for all kinds, or "allgather:zero,send:error": kinds that are not named keep
+ * LOSSY_ERROR, and none is named twice. */
+static bool store_policies(const struct setting *setting, enum lossy_policy *field,
+                           const char *value) {
+  enum lossy_policy policies[LOSSY_KINDS] = {LOSSY_ERROR};
+  bool named[LOSSY_KINDS] = {false};
+  const struct word *all = find_word(setting->words, value, strlen(value));
+  for (int kind = 0; all && kind < LOSSY_KINDS; kind++)
+    policies[kind] = (enum lossy_policy)all->value;
+  for (bool more = !all; more;) {
+    size_t before = strcspn(value, ":,"), length = strcspn(value, ",");
+    const struct word *kind = find_word(kind_words, value, before);
+    if (!kind || before == length || named[kind->value])
+      return false;
+    const struct word *policy = find_word(setting->words, value + before + 1, length - before - 1);
+    if (!policy)
+      return false;
+    named[kind->value] = true;
+    policies[kind->value] = (enum lossy_policy)policy->value;
+    more = value[length] != '\0';
+    value += length + more;
   }
-  return false;
+  memcpy(field, policies, sizeof(policies));
+  return true;
 }
 
 static bool store_number(const struct setting *setting, void *field, const char *value) {
@@ -266,6 +327,8 @@ static bool store(const struct setting *setting, struct settings *settings, cons
   case TYPE_WORD:
   case TYPE_SWITCH:
     return store_word(setting, field, value);
+  case TYPE_LOSSY:
+    return store_policies(setting, field, value);
   case TYPE_NUMBER:
     return store_number(setting, field, value);
   case TYPE_PATH:
@@ -278,10 +341,12 @@ static bool store(const struct setting *setting, struct settings *settings, cons
 
 /* ---- the interface ---- */
 
-_Static_assert(sizeof(enum lossy_policy) == sizeof(int) &&
-                   sizeof(enum resync_policy) == sizeof(int) &&
-                   sizeof(enum log_level) == sizeof(int),
+_Static_assert(sizeof(enum resync_policy) == sizeof(int) && sizeof(enum log_level) == sizeof(int),
                "store_word stores an int");
+
+const char *lossy_kind_name(enum lossy_kind kind) {
+  return kind < LOSSY_KINDS ? kind_words[kind].name : "kind";
+}
 
 void settings_defaults(struct settings *settings) {
   memset(settings, 0, sizeof(*settings));
@@ -289,10 +354,13 @@ void settings_defaults(struct settings *settings) {
     store(setting, settings, setting->initial);
 }
 
-/* Starts a new line for an error, or takes the last one back if it did not fit. */
+/* Ends the line of an error that begins at `start`, or takes it back if it did not fit: then
+ * nothing comes after it. */
 static void end_line(struct text *text, size_t start) {
-  if (text->size && text->used + 1 >= text->size && start > 0)
+  if (text->size && text->used + 1 >= text->size && start > 0) {
     text->used = start;
+    text->size = start + 1;
+  }
   if (text->size)
     text->bytes[text->used] = '\0';
 }
@@ -305,6 +373,10 @@ static void add_wrong_value(struct text *text, const struct setting *setting, co
   add_nearest_word(text, setting, value);
   text_add(text, " Accepted: ");
   add_accepted(text, setting);
+  if (setting->type == TYPE_LOSSY) {
+    text_add(text, " with each kind at most once: ");
+    add_words(text, kind_words);
+  }
   if (setting->type == TYPE_PATH || setting->type == TYPE_PATHS || setting->type == TYPE_FORMAT)
     text_add(text, "; shorter than %d bytes", SETTINGS_PATH_SIZE);
   end_line(text, start);
@@ -400,6 +472,8 @@ void settings_print(FILE *out, char *const *environment) {
 static void print_markdown_words(FILE *out, const struct setting *setting) {
   for (const struct word *word = setting->words; word->name; word++)
     fprintf(out, "%s`%s`", word == setting->words ? "" : ", ", word->name);
+  if (setting->type == TYPE_LOSSY)
+    fprintf(out, ", or `kind:value,...`");
 }
 
 void settings_print_markdown(FILE *out) {

@@ -16,7 +16,20 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What a joined rank does in a collective that needs its data (AllGather, AlltoAll, ...). */
+/* Where the active ranks need data of a joined rank: each has a policy of its own. */
+enum lossy_kind {
+  LOSSY_ALLGATHER,
+  LOSSY_ALLTOALL,
+  LOSSY_GATHER,
+  LOSSY_SCATTER,
+  LOSSY_SEND, /* to the ncclRecv of an active rank */
+  LOSSY_KINDS,
+};
+
+/* "allgather": as in NCCL_JOIN_LOSSY. "kind" for what is none. */
+const char *lossy_kind_name(enum lossy_kind kind);
+
+/* What a joined rank does there. */
 enum lossy_policy {
   LOSSY_ERROR, /* every rank gets ncclInvalidUsage */
   LOSSY_ZERO,  /* it contributes zeros */
@@ -39,13 +52,13 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_TRAC
 
 /* Values, copied: programs may overwrite their environment (setproctitle does). */
 struct settings {
-  bool enabled;                      /* NCCL_JOIN */
-  enum lossy_policy lossy;           /* NCCL_JOIN_LOSSY */
-  enum resync_policy resync;         /* NCCL_JOIN_RESYNC */
-  char hooks[SETTINGS_PATH_SIZE];    /* NCCL_JOIN_HOOK: paths, separated by commas; "": none */
-  uint64_t skew_warn;                /* NCCL_JOIN_SKEW_WARN: shadow iterations; 0: never */
-  uint64_t timeout_s;                /* NCCL_JOIN_TIMEOUT: seconds, at least 1 */
-  enum log_level log_level;          /* NCCL_JOIN_DEBUG */
+  bool enabled;                         /* NCCL_JOIN */
+  enum lossy_policy lossy[LOSSY_KINDS]; /* NCCL_JOIN_LOSSY */
+  enum resync_policy resync;            /* NCCL_JOIN_RESYNC */
+  char hooks[SETTINGS_PATH_SIZE];       /* NCCL_JOIN_HOOK: paths, separated by commas; "": none */
+  uint64_t skew_warn;                   /* NCCL_JOIN_SKEW_WARN: shadow iterations; 0: never */
+  uint64_t timeout_s;                   /* NCCL_JOIN_TIMEOUT: seconds, at least 1 */
+  enum log_level log_level;             /* NCCL_JOIN_DEBUG */
   char log_file[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_DEBUG_FILE, %h %p %r not expanded; "": stderr */
   char trace_folder[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_TRACE; "": no trace */
 };
@@ -58,8 +71,9 @@ void settings_defaults(struct settings *settings);
  * for getenv(3). Words may be in any case, numbers are decimal.
  *
  * True if all is well. Otherwise false, with one line for each error in error (no newline after
- * the last; always terminated; lines that do not fit are left out), and those settings at their
- * defaults: the caller decides whether to go on. error may be NULL if size is 0. Any thread. */
+ * the last; always terminated; a line that does not fit, and what comes after it, is left out), and
+ * those settings at their defaults: the caller decides whether to go on. error may be NULL if size
+ * is 0. Any thread. */
 bool settings_read(struct settings *settings, char *const *environment, char *error, size_t size);
 
 /* `nccl-join env`: one aligned line for each setting, with its value in this environment and where

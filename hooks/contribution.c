@@ -119,45 +119,64 @@ uint64_t contribution_recv_count(const struct member *member, uint32_t rank, uin
   return 0;
 }
 
-bool contribution_is_lossy(const struct member *member, uint32_t rank) {
+bool contribution_gathers(struct unit unit, uint32_t comm) {
+  const struct member *first = NULL;
+  for (uint32_t i = 0; i < unit.nmembers; i++) {
+    const struct member *member = &unit.members[i];
+    if (member->kind != MEMBER_BROADCAST || member->comm != comm)
+      continue;
+    if (first != NULL && member->root != first->root)
+      return true;
+    first = member;
+  }
+  return false;
+}
+
+bool contribution_is_lossy(struct unit unit, uint32_t place, uint32_t rank) {
+  const struct member *member = &unit.members[place];
   switch ((enum member_kind)member->kind) {
   case MEMBER_ALLREDUCE:
   case MEMBER_REDUCE:
   case MEMBER_REDUCESCATTER:
-  case MEMBER_BROADCAST:
   case MEMBER_STATE:
   case MEMBER_RECEIVE:
   case MEMBER_MARK:
     return false;
   case MEMBER_ALLGATHER:
   case MEMBER_ALLTOALL:
-  case MEMBER_SEND:
     return true;
+  case MEMBER_SEND:
+    return member->count > 0;
   case MEMBER_GATHER:
     return !is_root(member, rank);
   case MEMBER_SCATTER:
     return is_root(member, rank);
+  case MEMBER_BROADCAST:
+    return is_root(member, rank) && contribution_gathers(unit, member->comm);
   }
   return false;
 }
 
-bool contribution_may_be_lossy(struct unit unit) {
-  for (uint32_t i = 0; i < unit.nmembers; i++)
-    switch ((enum member_kind)unit.members[i].kind) {
-    case MEMBER_ALLGATHER:
-    case MEMBER_ALLTOALL:
-    case MEMBER_GATHER:
-    case MEMBER_SCATTER:
-      return true;
-    case MEMBER_ALLREDUCE:
-    case MEMBER_BROADCAST:
-    case MEMBER_REDUCE:
-    case MEMBER_REDUCESCATTER:
-    case MEMBER_SEND:
-    case MEMBER_RECEIVE:
-    case MEMBER_STATE:
-    case MEMBER_MARK:
-      break;
-    }
-  return false;
+enum lossy_kind contribution_lossy_kind(uint8_t kind) {
+  switch ((enum member_kind)kind) {
+  case MEMBER_ALLREDUCE:
+  case MEMBER_REDUCE:
+  case MEMBER_REDUCESCATTER:
+  case MEMBER_STATE:
+  case MEMBER_MARK:
+    break;
+  case MEMBER_ALLGATHER:
+  case MEMBER_BROADCAST: /* contribution_gathers */
+    return LOSSY_ALLGATHER;
+  case MEMBER_ALLTOALL:
+    return LOSSY_ALLTOALL;
+  case MEMBER_GATHER:
+    return LOSSY_GATHER;
+  case MEMBER_SCATTER:
+    return LOSSY_SCATTER;
+  case MEMBER_SEND:
+  case MEMBER_RECEIVE:
+    return LOSSY_SEND;
+  }
+  return LOSSY_KINDS;
 }

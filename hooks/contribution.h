@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/settings.h"
 #include "core/unit.h"
 
 /* ncclDataType_t's numbers, which NCCL's ABI fixes (nccl.h; shadow.c asserts that they agree).
@@ -75,14 +76,21 @@ uint64_t contribution_pattern(struct fill fill);
 uint64_t contribution_send_count(const struct member *member, uint32_t rank, uint32_t nranks);
 uint64_t contribution_recv_count(const struct member *member, uint32_t rank, uint32_t nranks);
 
-/* Whether there is a rank for which contribution_is_lossy: all ranks must be able to contribute. */
-bool contribution_may_be_lossy(struct unit unit);
+/* Whether the unit's Broadcasts on a communicator are an AllGather of parts of different sizes, as
+ * PyTorch issues it: in one group, and from several roots (ProcessGroupNCCL.cpp, allgather). Then
+ * none of them takes another root: each root has a part of its own. */
+bool contribution_gathers(struct unit unit, uint32_t comm);
 
-/* Whether the active ranks get something else than the result over the active ranks when `rank` is
- * joined: AllGather and AlltoAll always, Gather unless the rank is the root (then the result lands
- * where nobody reads it), Scatter only if it is the root. Never the reductions, and never
- * Broadcast, which is re-rooted when its root has joined. Point to point: what it sends, not what
- * it receives. */
-bool contribution_is_lossy(const struct member *member, uint32_t rank);
+/* Whether the active ranks get something else than the result over the active ranks when `rank` (of
+ * its communicator) is joined, for a member of the unit: AllGather and AlltoAll always, Gather
+ * unless the rank is the root (then the result lands where nobody reads it), Scatter only if it is
+ * the root. Never the reductions. A Broadcast is re-rooted when its root has joined, and loses
+ * nothing, but where contribution_gathers. Point to point: what it sends, if that is anything, not
+ * what it receives. */
+bool contribution_is_lossy(struct unit unit, uint32_t place, uint32_t rank);
+
+/* The kind of NCCL_JOIN_LOSSY that is about a member which is lossy for some rank. LOSSY_KINDS for
+ * one that never is. */
+enum lossy_kind contribution_lossy_kind(uint8_t kind);
 
 #endif

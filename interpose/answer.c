@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "hooks/contribution.h"
 #include "interpose/environment.h"
+#include "interpose/lossy.h"
 #include "interpose/patience.h"
 #include "interpose/report.h"
 #include "interpose/shadows.h"
@@ -340,7 +341,7 @@ ncclResult_t answer_notice(struct endpoint *end) {
 static uint32_t flags_of(const struct wish *wish) {
   const struct endpoint *end = wish->end;
   uint32_t flags = overlap_claim_flags(end->overlap, end->team, wish->unit);
-  if (join_settings()->lossy == LOSSY_ERROR && contribution_may_be_lossy(wish->unit))
+  if (lossy_strict_member(wish->unit) != NULL)
     flags |= CLAIM_STRICT;
   /* Whoever ends with its process has no use for them. */
   if (!wish->for_good && !state_is_empty(&end->buffers))

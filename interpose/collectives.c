@@ -20,7 +20,7 @@ static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
   answer(&wish, 1);
   if (wish.result != ncclSuccess)
     return wish.result;
-  if (call->kind == MEMBER_BROADCAST && !roots_apply(call, wish.index))
+  if (call->kind == MEMBER_BROADCAST && !roots_apply(call, &wish))
     return ncclRemoteError;
   ncclResult_t result = call_issue(call);
   if (startup_is_watched(wish.end))

@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "core/log.h"
-#include "hooks/contribution.h"
 #include "interpose/communicator.h"
 #include "interpose/environment.h"
 #include "interpose/guard.h"
+#include "interpose/lossy.h"
 #include "interpose/posts.h"
 #include "interpose/real.h"
 
@@ -169,18 +169,6 @@ static struct endpoint *same_team(const struct communicator *comm, const struct 
   return NULL;
 }
 
-static bool is_lossy_for(void *context, struct unit unit, uint32_t team_rank) {
-  const struct endpoint *end = context;
-  for (uint32_t i = 0; i < unit.nmembers; i++) {
-    const struct communicator *comm = endpoint_communicator(end, unit.members[i].comm);
-    for (int rank = 0; comm != NULL && rank < comm->nranks; rank++)
-      if (comm->team_rank_of[rank] == team_rank &&
-          contribution_is_lossy(&unit.members[i], (uint32_t)rank))
-        return true;
-  }
-  return false;
-}
-
 static struct endpoint *gone; /* those that have ended, by `gone`; with communicator.c's lock */
 
 /* The structure itself stays: another thread may still be looking at it in the list. It is small,
@@ -270,7 +258,7 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
   }
   for (uint32_t rank = 0; rank < roster->nranks; rank++)
     end->identities[rank] = roster->marks[rank].identity;
-  end->team->is_lossy = is_lossy_for;
+  end->team->is_lossy = lossy_is_spoilt_by;
   end->team->is_lossy_context = end;
   end->team->is_answering = posts_are_answered_here;
   end->team->is_answering_context = end;

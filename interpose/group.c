@@ -260,8 +260,7 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, const struct
   for (size_t i = 0; i < ncalls; i++) {
     uint32_t wish = agreement->wish_of[i];
     if (calls[i].kind == MEMBER_BROADCAST && wish != NO_WISH &&
-        is_to_be_issued(agreement, part, i) &&
-        !roots_apply(&calls[i], agreement->wishes[wish].index))
+        is_to_be_issued(agreement, part, i) && !roots_apply(&calls[i], &agreement->wishes[wish]))
       return ncclRemoteError;
   }
   if (part->last)

@@ -175,7 +175,7 @@ static ncclResult_t make(struct posting *posting, enum fate *fates) {
     return ncclSuccess;
   if (atomic_load(&end->state) == RANK_PRESENT) {
     notice = hear(end);
-    if (join_settings()->lossy == LOSSY_ERROR) {
+    if (join_settings()->lossy[LOSSY_SEND] == LOSSY_ERROR) {
       ncclResult_t refused = refuse(posting, fates);
       notice = refused != ncclSuccess ? refused : notice;
     }

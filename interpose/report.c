@@ -2,8 +2,10 @@
 #include "interpose/report.h"
 
 #include "core/log.h"
+#include "hooks/contribution.h"
 #include "hooks/plugins.h"
 #include "interpose/environment.h"
+#include "interpose/lossy.h"
 
 #define DESCRIPTION 256
 
@@ -89,13 +91,18 @@ void report_stuck_posts(const struct endpoint *end) {
   log_who_is_where(end->team);
 }
 
+/* As in NCCL_JOIN_LOSSY. */
+static const char *kind_name(uint8_t kind) {
+  return lossy_kind_name(contribution_lossy_kind(kind));
+}
+
 void report_refused(const struct endpoint *end, struct unit wanted) {
   char text[DESCRIPTION];
   log_line(LOG_LEVEL_WARN,
            "%s needs data of rank %u, which has joined: ncclInvalidUsage on every rank that called "
-           "it. Set "
-           "NCCL_JOIN_LOSSY=zero to let joined ranks send zeros instead",
-           describe(wanted, text), team_refused_for(end->team));
+           "it. Set NCCL_JOIN_LOSSY=%s:zero to let joined ranks send zeros instead",
+           describe(wanted, text), team_refused_for(end->team),
+           kind_name(lossy_strict_member(wanted)->kind));
 }
 
 static void warn_of_skew(struct endpoint *end) {
@@ -159,7 +166,7 @@ void report_guess(const struct endpoint *end, struct unit won) {
 static void report_lossy_receive(uint32_t receiver, uint32_t joined, bool issued) {
   log_line(LOG_LEVEL_WARN,
            "rank %u has joined and %s to ncclRecv of rank %u: ncclInvalidUsage. Set "
-           "NCCL_JOIN_LOSSY=zero to let joined ranks send zeros",
+           "NCCL_JOIN_LOSSY=send:zero to let joined ranks send zeros",
            joined, issued ? "could only send zeros" : "has nothing to send", receiver);
 }
 
@@ -197,8 +204,9 @@ void report_lossy_event(const struct lossy_event *event) {
   log_line(
       LOG_LEVEL_WARN,
       "rank %u has joined and could only send zeros to collective %llu (%s): ncclInvalidUsage. "
-      "Set NCCL_JOIN_LOSSY=zero to allow that",
-      event->rank, (unsigned long long)event->index, member_kind_name(event->kind));
+      "Set NCCL_JOIN_LOSSY=%s:zero to allow that",
+      event->rank, (unsigned long long)event->index, member_kind_name(event->kind),
+      kind_name(event->kind));
 }
 
 void report_shadow_failure(struct unit unit, const char *reason) {

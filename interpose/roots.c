@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/log.h"
+#include "hooks/contribution.h"
 #include "interpose/environment.h"
 #include "interpose/patience.h"
 
@@ -49,9 +50,11 @@ int roots_elect(struct endpoint *end, const struct communicator *comm, uint64_t 
   return elected;
 }
 
-bool roots_apply(struct call *call, uint64_t index) {
+bool roots_apply(struct call *call, const struct wish *wish) {
   struct communicator *comm = communicator_find(call->handle);
-  int root = roots_elect(comm->end, comm, index, call->root);
+  if (contribution_gathers(wish->unit, comm->tag))
+    return true;
+  int root = roots_elect(comm->end, comm, wish->index, call->root);
   if (root < 0) {
     log_line(LOG_LEVEL_WARN,
              "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError",

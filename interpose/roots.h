@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "interpose/answer.h"
 #include "interpose/call.h"
 #include "interpose/communicator.h"
 
@@ -15,8 +16,9 @@
  * for all ranks if it has joined. Negative after a failure or NCCL_JOIN_TIMEOUT. */
 int roots_elect(struct endpoint *end, const struct communicator *comm, uint64_t index, int root);
 
-/* Gives the program's Broadcast at an index its root: if that is this rank, it sends what is in its
- * receive buffer. False after a failure (logged). */
-bool roots_apply(struct call *call, uint64_t index);
+/* Gives the program's Broadcast, of a wish that has settled, its root: if that is this rank, it
+ * sends what is in its receive buffer. It keeps its own if the unit's Broadcasts are an AllGather
+ * (contribution_gathers). False after a failure (logged). */
+bool roots_apply(struct call *call, const struct wish *wish);
 
 #endif

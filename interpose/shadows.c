@@ -6,7 +6,7 @@
 #include "core/log.h"
 #include "hooks/contribution.h"
 #include "hooks/plugins.h"
-#include "interpose/environment.h"
+#include "interpose/lossy.h"
 #include "interpose/real.h"
 #include "interpose/report.h"
 #include "interpose/reunion.h"
@@ -36,20 +36,10 @@ static struct shadow *endpoint_shadow(struct endpoint *end, char *reason) {
   return end->shadow;
 }
 
-static void report_lossy(struct endpoint *end, const struct member *member,
-                         const struct communicator *comm) {
-  if (join_settings()->lossy != LOSSY_ERROR || !contribution_is_lossy(member, (uint32_t)comm->rank))
-    return;
-  if (member_is_point_to_point(member->kind))
-    team_report_lossy_post(end->team, member->kind, (uint32_t)member->root);
-  else
-    team_report_lossy(end->team, member->kind);
-}
-
 /* The rank in the communicator that a member is to be issued with; negative if there is none. */
 static int root_of(struct endpoint *end, const struct communicator *comm, uint64_t index,
-                   const struct member *member) {
-  if (member->kind == MEMBER_BROADCAST)
+                   struct unit unit, const struct member *member) {
+  if (member->kind == MEMBER_BROADCAST && !contribution_gathers(unit, member->comm))
     return roots_elect(end, comm, index, member->root);
   if (!member_is_point_to_point(member->kind))
     return member->root;
@@ -172,7 +162,8 @@ static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
 /* ---- collecting ---- */
 
 static bool collect_member(struct shadows *shadows, struct endpoint *end, uint64_t index,
-                           const struct member *member) {
+                           struct unit unit, uint32_t place) {
+  const struct member *member = &unit.members[place];
   const struct communicator *comm = endpoint_communicator(end, member->comm);
   if (comm == NULL) {
     log_line(LOG_LEVEL_WARN, "a peer uses a communicator that this rank has destroyed already");
@@ -183,7 +174,7 @@ static bool collect_member(struct shadows *shadows, struct endpoint *end, uint64
              comm->unfit);
     return false;
   }
-  int root = root_of(end, comm, index, member);
+  int root = root_of(end, comm, index, unit, member);
   if (root < 0 && member->root != ROOT_NONE)
     return false;
   struct shadow_member target = {end->shadow, comm->handle, comm->rank, comm->nranks,
@@ -193,7 +184,7 @@ static bool collect_member(struct shadows *shadows, struct endpoint *end, uint64
     if (target.send == NULL && root == comm->rank)
       return false; /* it has gone in this moment, and zeros are nobody's model */
   }
-  report_lossy(end, member, comm);
+  lossy_tell(end, unit, place, comm);
   shadows->members[shadows->nmembers] = *member;
   shadows->targets[shadows->nmembers++] = target;
   return true;
@@ -217,7 +208,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
     return false;
   uint32_t first = shadows->nmembers;
   for (uint32_t i = 0; i < unit.nmembers; i++)
-    if (!collect_member(shadows, end, index, &unit.members[i]))
+    if (!collect_member(shadows, end, index, unit, i))
       return false;
   return state || !plugins_observe() ||
          ask_plugins(end, index, unit, shadows->targets + first, limit);

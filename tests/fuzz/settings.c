@@ -77,7 +77,8 @@ static size_t check_printed(const char *text, char **environment) {
 }
 
 static void check_ranges(const struct settings *settings) {
-  FUZZ_CHECK(settings->lossy == LOSSY_ERROR || settings->lossy == LOSSY_ZERO);
+  for (int kind = 0; kind < LOSSY_KINDS; kind++)
+    FUZZ_CHECK(settings->lossy[kind] == LOSSY_ERROR || settings->lossy[kind] == LOSSY_ZERO);
   FUZZ_CHECK(settings->skew_warn <= 1000000000);
   FUZZ_CHECK(settings->timeout_s >= 1 && settings->timeout_s <= 31536000);
   FUZZ_CHECK(settings->log_level <= LOG_LEVEL_TRACE);
@@ -86,9 +87,10 @@ static void check_ranges(const struct settings *settings) {
 }
 
 static bool is_same(const struct settings *a, const struct settings *b) {
-  return a->enabled == b->enabled && a->lossy == b->lossy && a->skew_warn == b->skew_warn &&
-         a->timeout_s == b->timeout_s && a->log_level == b->log_level &&
-         strcmp(a->log_file, b->log_file) == 0 && strcmp(a->trace_folder, b->trace_folder) == 0;
+  return a->enabled == b->enabled && memcmp(a->lossy, b->lossy, sizeof a->lossy) == 0 &&
+         a->skew_warn == b->skew_warn && a->timeout_s == b->timeout_s &&
+         a->log_level == b->log_level && strcmp(a->log_file, b->log_file) == 0 &&
+         strcmp(a->trace_folder, b->trace_folder) == 0;
 }
 
 /* However little room there is for errors, the same is read, and what is written is whole lines of

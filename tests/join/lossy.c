@@ -1,5 +1,5 @@
 /* Collectives to which a joined rank cannot contribute nothing: refused, or allowed by
- * NCCL_JOIN_LOSSY=zero. */
+ * NCCL_JOIN_LOSSY. */
 #include "tests/join/expected.h"
 #include "tests/join/run.h"
 
@@ -28,9 +28,9 @@ static bool has_result(const struct run *run, int rank, const char *text) {
 
 /* Rank `joined` leaves; every other rank is refused, by the next iteration at the latest, and all
  * leave in peace. One line names the joined rank, the call and the setting. */
-static struct run *check_refused(const struct schedule *schedule, const char *collective,
-                                 int joined, int root) {
-  struct run *result = run_lossy(schedule, collective, root, "");
+static struct run *check_refused_with(const char *environment, const struct schedule *schedule,
+                                      const char *collective, int joined, int root) {
+  struct run *result = run_lossy(schedule, collective, root, environment);
   char rank_name[16];
   snprintf(rank_name, sizeof rank_name, "rank %d", joined);
   cr_assert(run_says_in_a_line(result, rank_name, collective, "NCCL_JOIN_LOSSY", NULL),
@@ -47,6 +47,11 @@ static struct run *check_refused(const struct schedule *schedule, const char *co
     }
   }
   return result;
+}
+
+static struct run *check_refused(const struct schedule *schedule, const char *collective,
+                                 int joined, int root) {
+  return check_refused_with("", schedule, collective, joined, root);
 }
 
 /* While every unit is still asked for, all ranks are refused at the same one, and go on in step. */
@@ -108,9 +113,9 @@ static void describe_gathered(char *text, size_t size, unsigned active, int nran
 
 /* Zeros in the place of the joined ranks, everything else as it should be. all: each rank gets a
  * part from every rank; otherwise the root alone does. */
-static void check_zeros(const struct schedule *schedule, const char *collective, bool all,
-                        int root) {
-  struct run *result = run_lossy(schedule, collective, root, "NCCL_JOIN_LOSSY=zero");
+static void check_zeros_with(const char *environment, const struct schedule *schedule,
+                             const char *collective, bool all, int root) {
+  struct run *result = run_lossy(schedule, collective, root, environment);
   struct lines *lines = lines_create();
   for (int rank = 0; rank < schedule->nranks; rank++)
     for (int i = 0; i < schedule->n[0][rank]; i++) {
@@ -125,6 +130,11 @@ static void check_zeros(const struct schedule *schedule, const char *collective,
   assert_results(result, lines);
   lines_free(lines);
   run_free(result);
+}
+
+static void check_zeros(const struct schedule *schedule, const char *collective, bool all,
+                        int root) {
+  check_zeros_with("NCCL_JOIN_LOSSY=zero", schedule, collective, all, root);
 }
 
 Test(lossy, allgather_with_zeros) {
@@ -155,6 +165,35 @@ Test(lossy, scatter_with_zeros) {
   assert_results(result, lines);
   lines_free(lines);
   run_free(result);
+}
+
+/* ---- each kind for itself ---- */
+
+Test(lossy, the_kinds_that_are_named_are_allowed) {
+  const struct schedule schedule = {3, 1, {{2, 6, 6}}};
+  check_zeros_with("NCCL_JOIN_LOSSY=allgather:zero", &schedule, "allgather", true, 0);
+  check_zeros_with("NCCL_JOIN_LOSSY=send:error,alltoall:zero", &schedule, "alltoall", true, 0);
+  check_zeros_with("NCCL_JOIN_LOSSY=scatter:error,gather:zero", &schedule, "gather", false, 1);
+}
+Test(lossy, the_other_kinds_are_refused) {
+  const struct schedule schedule = {3, 1, {{2, 6, 6}}};
+  static const struct {
+    const char *environment, *collective, *says;
+    int root;
+  } cases[] = {
+      {"NCCL_JOIN_LOSSY=alltoall:zero,gather:zero,scatter:zero,send:zero", "allgather",
+       "NCCL_JOIN_LOSSY=allgather:zero", 0},
+      {"NCCL_JOIN_LOSSY=allgather:zero,gather:zero", "alltoall", "NCCL_JOIN_LOSSY=alltoall:zero",
+       0},
+      {"NCCL_JOIN_LOSSY=allgather:zero,gather:error", "gather", "NCCL_JOIN_LOSSY=gather:zero", 1},
+      {"NCCL_JOIN_LOSSY=allgather:zero", "scatter", "NCCL_JOIN_LOSSY=scatter:zero", 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct run *result =
+        check_refused_with(cases[i].environment, &schedule, cases[i].collective, 0, cases[i].root);
+    cr_assert(run_says(result, cases[i].says), "%s", result->errors);
+    run_free(result);
+  }
 }
 
 /* Even loops know no joined rank: nothing is refused. */

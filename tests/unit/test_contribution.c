@@ -249,11 +249,45 @@ Test(contribution, counts_and_losses_of_every_kind) {
       cr_expect_eq(contribution_recv_count(&member, rank, 4),
                    root ? kinds[i].recv_root : kinds[i].recv_other, "kind %d rank %u", member.kind,
                    rank);
-      cr_expect_eq(contribution_is_lossy(&member, rank),
+      cr_expect_eq(contribution_is_lossy((struct unit){&member, 1}, 0, rank),
                    root ? kinds[i].lossy_root : kinds[i].lossy_other, "kind %d rank %u",
                    member.kind, rank);
     }
   }
+}
+
+static struct member broadcast(int root, uint32_t comm) {
+  return (struct member){.count = 10, .comm = comm, .root = root, .kind = MEMBER_BROADCAST};
+}
+
+/* How PyTorch gathers parts of different sizes. */
+Test(contribution, broadcasts_of_several_roots_in_one_unit_gather) {
+  struct member sum = {.count = 10, .comm = 7, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE};
+  struct member members[] = {broadcast(0, 7), sum, broadcast(2, 7), broadcast(0, 9),
+                             broadcast(0, 9)};
+  struct unit unit = {members, 5};
+  cr_expect(contribution_gathers(unit, 7));
+  cr_expect_not(contribution_gathers(unit, 9), "one root");
+  cr_expect_not(contribution_gathers((struct unit){members, 2}, 7), "one broadcast");
+  for (uint32_t place = 0; place < 5; place++)
+    for (uint32_t rank = 0; rank < 3; rank++)
+      cr_expect_eq(contribution_is_lossy(unit, place, rank),
+                   (place == 0 && rank == 0) || (place == 2 && rank == 2), "%u %u", place, rank);
+}
+
+Test(contribution, nothing_is_lost_of_a_send_of_no_elements) {
+  struct member send = {.count = 0, .root = 1, .kind = MEMBER_SEND};
+  cr_expect_not(contribution_is_lossy((struct unit){&send, 1}, 0, 0));
+}
+
+Test(contribution, every_kind_that_can_lose_something_has_a_policy) {
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    bool lossy = kinds[i].lossy_root || kinds[i].lossy_other || kinds[i].kind == MEMBER_BROADCAST ||
+                 kinds[i].kind == MEMBER_RECEIVE;
+    cr_expect_eq(contribution_lossy_kind((uint8_t)kinds[i].kind) != LOSSY_KINDS, lossy, "kind %d",
+                 kinds[i].kind);
+  }
+  cr_expect_eq(contribution_lossy_kind(0), LOSSY_KINDS);
 }
 
 Test(contribution, a_count_that_does_not_fit_is_no_small_number) {

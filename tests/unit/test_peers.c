@@ -397,6 +397,8 @@ Test(peers, of_two_receives_the_first_that_only_gets_zeros_is_named) {
   cr_assert_eq(team_poll(teams[1], &got), TEAM_MIRROR);
   cr_expect_eq(peers_find_lossy(teams[0]->peers, both, 2, 0), 0);
   cr_expect_eq(peers_find_lossy(teams[0]->peers, both, 2, 1), -1, "it answers at an index before");
+  both[0].count = 0;
+  cr_expect_eq(peers_find_lossy(teams[0]->peers, both, 2, 0), 1, "nothing is lost of no elements");
 }
 
 Test(peers, who_is_asked_is_told_from_who_is_not) {

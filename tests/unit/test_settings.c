@@ -10,6 +10,14 @@ static char error[SETTINGS_ERROR_SIZE];
 /* Reads the given entries; the array ends with NULL. */
 #define READ(...) settings_read(&settings, (char *[]){__VA_ARGS__, NULL}, error, sizeof(error))
 
+/* Whether all kinds have the policy. */
+static bool all_are(enum lossy_policy policy) {
+  for (int kind = 0; kind < LOSSY_KINDS; kind++)
+    if (settings.lossy[kind] != policy)
+      return false;
+  return true;
+}
+
 static bool mentions(const char *text) {
   return strstr(error, text) != NULL;
 }
@@ -19,7 +27,7 @@ static bool mentions(const char *text) {
 Test(settings, nothing_set_gives_the_documented_defaults) {
   cr_expect(READ("HOME=/root", "NCCL_DEBUG=INFO"));
   cr_expect(settings.enabled);
-  cr_expect_eq(settings.lossy, LOSSY_ERROR);
+  cr_expect(all_are(LOSSY_ERROR));
   cr_expect_eq(settings.resync, RESYNC_NONE);
   cr_expect_str_empty(settings.hooks);
   cr_expect_eq(settings.skew_warn, 1000);
@@ -43,7 +51,7 @@ Test(settings, every_setting_is_read) {
   cr_expect_not(settings.enabled);
   cr_expect_eq(settings.resync, RESYNC_BROADCASTS);
   cr_expect_str_eq(settings.hooks, "/a.so,b.so");
-  cr_expect_eq(settings.lossy, LOSSY_ZERO);
+  cr_expect(all_are(LOSSY_ZERO));
   cr_expect_eq(settings.skew_warn, 0);
   cr_expect_eq(settings.timeout_s, 31536000);
   cr_expect_eq(settings.log_level, LOG_LEVEL_TRACE);
@@ -54,7 +62,7 @@ Test(settings, every_setting_is_read) {
 Test(settings, words_may_be_in_any_case) {
   cr_expect(READ("NCCL_JOIN_DEBUG=info", "NCCL_JOIN_LOSSY=Zero"));
   cr_expect_eq(settings.log_level, LOG_LEVEL_INFO);
-  cr_expect_eq(settings.lossy, LOSSY_ZERO);
+  cr_expect(all_are(LOSSY_ZERO));
 }
 
 Test(settings, set_to_nothing_is_not_set) {
@@ -69,9 +77,59 @@ Test(settings, of_two_entries_the_first_counts_as_for_getenv) {
 }
 
 Test(settings, a_wrong_word_is_an_error_that_names_setting_value_and_accepted) {
-  cr_expect_not(READ("NCCL_JOIN_LOSSY=last"));
-  cr_expect_str_eq(error, "NCCL_JOIN_LOSSY=last is not accepted. Accepted: error, zero");
-  cr_expect_eq(settings.lossy, LOSSY_ERROR);
+  cr_expect_not(READ("NCCL_JOIN_LOSSY=nothing"));
+  cr_expect_str_eq(error,
+                   "NCCL_JOIN_LOSSY=nothing is not accepted. Accepted: error, zero, or "
+                   "kind:value,... with each kind at most once: allgather, alltoall, gather, "
+                   "scatter, send");
+  cr_expect(all_are(LOSSY_ERROR));
+}
+
+Test(settings, each_kind_of_lossy_collective_may_have_a_policy_of_its_own) {
+  cr_expect(READ("NCCL_JOIN_LOSSY=allgather:zero,SEND:Zero,scatter:error"));
+  cr_expect_eq(settings.lossy[LOSSY_ALLGATHER], LOSSY_ZERO);
+  cr_expect_eq(settings.lossy[LOSSY_ALLTOALL], LOSSY_ERROR);
+  cr_expect_eq(settings.lossy[LOSSY_GATHER], LOSSY_ERROR);
+  cr_expect_eq(settings.lossy[LOSSY_SCATTER], LOSSY_ERROR);
+  cr_expect_eq(settings.lossy[LOSSY_SEND], LOSSY_ZERO);
+  cr_expect(READ("NCCL_JOIN_LOSSY=alltoall:zero"));
+  cr_expect_eq(settings.lossy[LOSSY_ALLTOALL], LOSSY_ZERO);
+  cr_expect_eq(settings.lossy[LOSSY_ALLGATHER], LOSSY_ERROR);
+}
+
+Test(settings, a_list_of_policies_that_is_not_right_as_a_whole_changes_nothing) {
+  static const char *const lists[] = {
+      "allgather",
+      "allgather:",
+      ":zero",
+      "allgather:zero,",
+      ",allgather:zero",
+      "allgather:zero,,send:zero",
+      "allgather:zero,zero",
+      "zero,allgather:zero",
+      "allgather:zero:zero",
+      "allgather:zero,allgather:error",
+      "allgather:zero, send:zero",
+      "allgather:zero,allreduce:zero",
+      "allgather:zero,broadcast:error",
+      "allgather=zero",
+  };
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    char entry[128];
+    snprintf(entry, sizeof entry, "NCCL_JOIN_LOSSY=%s", lists[i]);
+    cr_expect_not(READ(entry), "%s", entry);
+    cr_expect(all_are(LOSSY_ERROR), "%s", entry);
+    expect_mentions("allgather, alltoall, gather, scatter, send");
+  }
+}
+
+Test(settings, a_near_kind_or_value_of_a_list_is_suggested) {
+  cr_expect_not(READ("NCCL_JOIN_LOSSY=allgahter:zero"));
+  expect_mentions("Did you mean allgather?");
+  cr_expect_not(READ("NCCL_JOIN_LOSSY=scatter:zero,send:eror"));
+  expect_mentions("Did you mean error?");
+  cr_expect_not(READ("NCCL_JOIN_LOSSY=scatter:zero,broadcast:error"));
+  cr_expect_not(mentions("Did you mean"));
 }
 
 Test(settings, a_near_word_is_suggested) {
@@ -108,7 +166,8 @@ Test(settings, an_unknown_name_is_an_error_that_lists_the_known_ones) {
   cr_expect_not(READ("NCCL_JOIN_COLOUR=red"));
   cr_expect_str_eq(error,
                    "NCCL_JOIN_COLOUR is not known to this version of nccl-join. Known: NCCL_JOIN, "
-                   "NCCL_JOIN_LOSSY, NCCL_JOIN_RESYNC, NCCL_JOIN_HOOK, NCCL_JOIN_SKEW_WARN, NCCL_JOIN_TIMEOUT, NCCL_JOIN_DEBUG, "
+                   "NCCL_JOIN_LOSSY, NCCL_JOIN_RESYNC, NCCL_JOIN_HOOK, NCCL_JOIN_SKEW_WARN, "
+                   "NCCL_JOIN_TIMEOUT, NCCL_JOIN_DEBUG, "
                    "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE");
 }
 
@@ -235,8 +294,11 @@ Test(settings, the_table_for_people_has_one_line_for_each_setting) {
 
 Test(settings, the_table_for_the_readme_is_markdown) {
   const char *text = printed(settings_print_markdown);
-  cr_expect(strstr(text, "| `NCCL_JOIN_LOSSY` | `error` | `error`, `zero` | what a joined"), "%s",
-            text);
+  cr_expect(
+      strstr(
+          text,
+          "| `NCCL_JOIN_LOSSY` | `error` | `error`, `zero`, or `kind:value,...` | what the active"),
+      "%s", text);
   for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
     size_t bars = 0;
     for (const char *c = line; *c != '\n'; c++)
