@@ -38,7 +38,8 @@ struct setting {
 };
 
 static const struct word switch_words[] = {{"1", true}, {"0", false}, {NULL, 0}};
-static const struct word lossy_words[] = {{"error", LOSSY_ERROR}, {"zero", LOSSY_ZERO}, {NULL, 0}};
+static const struct word lossy_words[] = {
+    {"error", LOSSY_ERROR}, {"zero", LOSSY_ZERO}, {"last", LOSSY_LAST}, {NULL, 0}};
 static const struct word resync_words[] = {
     {"none", RESYNC_NONE}, {"broadcasts", RESYNC_BROADCASTS}, {NULL, 0}};
 static const struct word kind_words[] = {
@@ -60,7 +61,8 @@ static const struct setting table[] = {
      "0: every call goes straight to NCCL"},
     {"NCCL_JOIN_LOSSY", TYPE_LOSSY, FIELD(lossy), "error", lossy_words, 0, 0, NULL,
      "what the active ranks get where they need data of a joined rank (kinds: allgather, alltoall, "
-     "gather, scatter, send): an error on every rank, or zeros"},
+     "gather, scatter, send): an error on every rank, zeros, or what the joined rank's send buffer "
+     "holds now"},
     {"NCCL_JOIN_RESYNC", TYPE_WORD, FIELD(resync), "none", resync_words, 0, 0, NULL,
      "broadcasts: when all have joined, the buffers that the program broadcast at its start are "
      "broadcast again, from the last joiner (docs/programs.md says for which programs that is "

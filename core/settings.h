@@ -33,6 +33,7 @@ const char *lossy_kind_name(enum lossy_kind kind);
 enum lossy_policy {
   LOSSY_ERROR, /* every rank gets ncclInvalidUsage */
   LOSSY_ZERO,  /* it contributes zeros */
+  LOSSY_LAST,  /* what the buffer holds now that its own last call sent from */
 };
 
 /* What is broadcast from the last joiner when all ranks are together again. */

@@ -44,6 +44,7 @@ static const struct {
     FUNCTION(MemFree, "cuMemFree_v2"),
     FUNCTION(MemsetD32Async, "cuMemsetD32Async"),
     FUNCTION(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2"),
+    FUNCTION(StreamWaitEvent, "cuStreamWaitEvent"),
     FUNCTION(GetErrorName, "cuGetErrorName"),
 #undef FUNCTION
     {"cuThreadExchangeStreamCaptureMode",

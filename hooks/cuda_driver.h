@@ -40,6 +40,7 @@ struct cuda_driver {
   CUresult (*MemsetD32Async)(CUdeviceptr address, unsigned value, size_t words, CUstream stream);
   CUresult (*MemcpyDtoDAsync)(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                               CUstream stream); /* v2 */
+  CUresult (*StreamWaitEvent)(CUstream stream, CUevent event, unsigned flags);
   CUresult (*GetErrorName)(CUresult error, const char **name);
   /* NULL if the driver has none: then a shadow's first allocation fails while another thread of the
    * program captures a graph in the global mode (the default), as cuMemAlloc does there. */

@@ -1,5 +1,5 @@
 /* What the shadows of one device own: its context, a stream, and device memory. Used by shadow.c
- * alone; its header says what the memory is for and why buffers are kept.
+ * and own_send.c; shadow.h says what the memory is for and why buffers are kept.
  *
  * How memory is asked for: device_needs_begin, device_needs_send and device_needs_receive for each
  * member of the next unit, then device_allocate. After that the addresses hold until the next

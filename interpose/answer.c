@@ -379,11 +379,14 @@ static void say_leaving(const struct stay *stay, bool leaving) {
       team_say_leaving(end->team, leaving);
 }
 
-/* The program goes on, and may send and receive again. */
+/* The program goes on, and may send and receive again, and write to its buffers. */
 static void stop_answering(const struct stay *stay) {
-  for (struct endpoint *end = stay->all; end != NULL; end = end->next)
+  for (struct endpoint *end = stay->all; end != NULL; end = end->next) {
     if (!stay_is_wished(stay, end) && atomic_load(&end->user) == endpoint_this_thread())
       team_stop_answering(end->team);
+    if (stay_is_wished(stay, end) || stay_is_own(end))
+      lossy_return(end, stay_stream(stay, end));
+  }
 }
 
 /* ---- keeping step with those of other teams ---- */

@@ -7,6 +7,7 @@
 #include "interpose/guard.h"
 #include "interpose/handlers.h"
 #include "interpose/hot.h"
+#include "interpose/lossy.h"
 #include "interpose/posts.h"
 #include "interpose/real.h"
 #include "interpose/reunion.h"
@@ -16,10 +17,13 @@
 /* In its turn, to the real call. */
 static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
                                   const struct member *member) {
-  struct wish wish = {.end = comm->end, .unit = {member, 1}};
+  struct wish wish = {.end = comm->end, .unit = {member, 1}, .stream = call->stream};
   answer(&wish, 1);
   if (wish.result != ncclSuccess)
     return wish.result;
+  if (comm->end->sent != NULL)
+    lossy_remember(&(struct lossy_member){comm->end, comm, wish.unit, unit_hash(wish.unit), 0},
+                   call->send);
   if (call->kind == MEMBER_BROADCAST && !roots_apply(call, &wish))
     return ncclRemoteError;
   ncclResult_t result = call_issue(call);

@@ -69,8 +69,8 @@ void endpoint_enter(struct endpoint *end) {
 
 void endpoint_exit(struct endpoint *end) {
   if (atomic_load(&end->user) == endpoint_this_thread() && end->trace == NULL &&
-      atomic_load(&end->state) == RANK_PRESENT && overlap_nteams(end->overlap) < 2 &&
-      has_membarrier())
+      end->sent == NULL && atomic_load(&end->state) == RANK_PRESENT &&
+      overlap_nteams(end->overlap) < 2 && has_membarrier())
     atomic_store(&end->plain, own_seat(end));
   atomic_store(&end->holder, NULL);
   pthread_mutex_unlock(&end->turn);
@@ -179,11 +179,13 @@ static void endpoint_empty(struct endpoint *end) {
     team_destroy(end->team);
   if (end->trace != NULL)
     trace_close(end->trace);
+  sent_destroy(end->sent);
   free(end->identities);
   state_free(&end->buffers);
   end->overlap = NULL;
   end->team = NULL;
   end->trace = NULL;
+  end->sent = NULL;
   end->identities = NULL;
   end->gone = gone;
   gone = end;
@@ -252,7 +254,9 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
       segment_plane(comm->segment, (uint32_t)comm->rank, roster->nranks, roster->slot_of);
   if (plane != NULL)
     end->team = team_create(plane);
-  if (end->identities == NULL || end->team == NULL) {
+  if (lossy_remembers())
+    end->sent = sent_create();
+  if (end->identities == NULL || end->team == NULL || (lossy_remembers() && end->sent == NULL)) {
     endpoint_empty(end);
     return NULL;
   }

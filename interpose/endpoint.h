@@ -11,6 +11,7 @@
 
 #include "core/overlap.h"
 #include "core/plane_shm.h"
+#include "core/sent.h"
 #include "core/team.h"
 #include "core/trace.h"
 #include "hooks/shadow.h"
@@ -33,7 +34,8 @@ struct seat {
 struct endpoint {
   struct team *team;
   /* Whose thread may commit without entering: nobody else has used the endpoint since it last did,
-   * nothing is traced, and nothing has failed. NULL: nobody. Changed with `turn`. */
+   * nothing is traced or remembered (sent), and nothing has failed. NULL: nobody. Changed with
+   * `turn`. */
   _Atomic(struct seat *) plain;
   struct seat seats[ENDPOINT_SEATS];
   struct segment *segment; /* holds the team's logs */
@@ -47,6 +49,8 @@ struct endpoint {
   struct communicator *comms; /* by `next_in_team` */
   struct shadow *shadow;      /* NULL before the first one */
   struct trace *trace;        /* NULL if not traced */
+  struct sent *sent;  /* NULL unless NCCL_JOIN_LOSSY is last for some kind (interpose/lossy.h) */
+  bool reads_program; /* shadows may still be sending from the program's memory */
   /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited
    * to leave for NCCL_JOIN_TIMEOUT, and went on. */
   _Atomic(enum rank_state) state;

@@ -9,6 +9,7 @@
 #include "interpose/answer.h"
 #include "interpose/handlers.h"
 #include "interpose/hot.h"
+#include "interpose/lossy.h"
 #include "interpose/posts.h"
 #include "interpose/real.h"
 #include "interpose/reunion.h"
@@ -209,7 +210,9 @@ static void sort_calls(struct agreement *agreement, const struct call *calls, si
     agreement->wish_of[i] = NO_WISH;
     if (comm != NULL && call_member(&calls[i], comm, &member)) {
       agreement->wish_of[i] = wish_for(agreement, comm->end);
-      agreement->wishes[agreement->wish_of[i]].unit.nmembers++;
+      struct wish *wish = &agreement->wishes[agreement->wish_of[i]];
+      if (wish->unit.nmembers++ == 0)
+        wish->stream = calls[i].stream;
     }
   }
   sort_wishes(agreement, ncalls);
@@ -251,11 +254,29 @@ static bool is_to_be_issued(const struct agreement *agreement, const struct part
   return wish >= part->first && wish < part->end && agreement->wishes[wish].result == ncclSuccess;
 }
 
+/* What the calls of a wish send from, where that is remembered. */
+static void remember(const struct agreement *agreement, uint32_t wish, const struct call *calls,
+                     size_t ncalls) {
+  const struct wish *of = &agreement->wishes[wish];
+  if (of->end->sent == NULL || of->result != ncclSuccess)
+    return;
+  struct lossy_member member = {.end = of->end, .unit = of->unit, .hash = unit_hash(of->unit)};
+  for (size_t i = 0; i < ncalls; i++) {
+    if (agreement->wish_of[i] != wish)
+      continue;
+    member.comm = communicator_find(calls[i].handle);
+    lossy_remember(&member, calls[i].send);
+    member.place++;
+  }
+}
+
 static ncclResult_t issue_agreed(const struct agreement *agreement, const struct part *part,
                                  struct call *calls, size_t ncalls) {
   ncclResult_t refused = ncclSuccess;
-  for (uint32_t i = part->first; i < part->end; i++)
+  for (uint32_t i = part->first; i < part->end; i++) {
     refused = worse(refused, worse(agreement->wishes[i].result, agreement->wishes[i].notice));
+    remember(agreement, i, calls, ncalls);
+  }
   /* Before the real group is opened: it may have to wait for a root. */
   for (size_t i = 0; i < ncalls; i++) {
     uint32_t wish = agreement->wish_of[i];

@@ -7,6 +7,7 @@
 #include "interpose/answer.h"
 #include "interpose/environment.h"
 #include "interpose/hot.h"
+#include "interpose/lossy.h"
 #include "interpose/patience.h"
 #include "interpose/report.h"
 
@@ -165,7 +166,19 @@ static void count_posts(struct endpoint *end) {
   leave(end, entered);
 }
 
-static ncclResult_t make(struct posting *posting, enum fate *fates) {
+/* What the sends among them send from, where that is remembered. */
+static void remember(const struct posting *posting, const struct call *calls) {
+  struct endpoint *end = posting->end;
+  for (uint32_t i = 0; end->sent != NULL && i < posting->nmembers; i++) {
+    struct lossy_member member = {.end = end,
+                                  .comm = endpoint_communicator(end, posting->members[i].comm),
+                                  .unit = {&posting->members[i], 1}};
+    if (posting->members[i].kind == MEMBER_SEND)
+      lossy_remember(&member, calls[posting->call_of[i]].send);
+  }
+}
+
+static ncclResult_t make(struct posting *posting, const struct call *calls, enum fate *fates) {
   struct endpoint *end = posting->end;
   ncclResult_t result = ncclRemoteError, notice = ncclSuccess;
   const void *me = endpoint_this_thread(), *nobody = NULL;
@@ -181,6 +194,8 @@ static ncclResult_t make(struct posting *posting, enum fate *fates) {
     }
     count_posts(end);
     result = post(posting);
+    if (result == ncclSuccess)
+      remember(posting, calls);
   }
   for (uint32_t i = 0; result != ncclSuccess && i < posting->nmembers; i++)
     fates[posting->call_of[i]] = FATE_REFUSED;
@@ -205,7 +220,7 @@ ncclResult_t posts_make(const struct call *calls, size_t ncalls, enum fate *fate
       break;
     }
     gather(&posting, calls, ncalls, first, fates);
-    ncclResult_t made = posting.nmembers == 0 ? ncclSuccess : make(&posting, fates);
+    ncclResult_t made = posting.nmembers == 0 ? ncclSuccess : make(&posting, calls, fates);
     result = made != ncclSuccess ? made : result;
   }
   if (posting.members != &one) {

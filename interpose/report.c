@@ -209,6 +209,25 @@ void report_lossy_event(const struct lossy_event *event) {
       kind_name(event->kind));
 }
 
+void report_no_last(const struct endpoint *end, struct unit unit, uint32_t place,
+                    const char *reason) {
+  const struct member *member = &unit.members[place];
+  char text[DESCRIPTION];
+  log_line(LOG_LEVEL_WARN,
+           "rank %u has joined and sends zeros in %s, which is an error on the active ranks: "
+           "NCCL_JOIN_LOSSY=%s:last, but %s",
+           end->team->plane->rank, describe((struct unit){member, 1}, text),
+           kind_name(member->kind), reason);
+}
+
+void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t place) {
+  char text[DESCRIPTION];
+  log_once(LOG_LEVEL_WARN,
+           "rank %u has joined and sends from its own buffer in %s: its calls have used several, "
+           "none of them twice, so nothing tells which; the last one is taken (NCCL_JOIN_LOSSY)",
+           end->team->plane->rank, describe((struct unit){&unit.members[place], 1}, text));
+}
+
 void report_shadow_failure(struct unit unit, const char *reason) {
   char text[DESCRIPTION];
   log_line(LOG_LEVEL_WARN, "a shadow of %s failed: %s", describe(unit, text), reason);

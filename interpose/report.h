@@ -39,6 +39,12 @@ void report_guess(const struct endpoint *end, struct unit won);
 /* The rank has given way in this team, if that was a guess (overlap_guessed): names both units. */
 void report_yield(const struct endpoint *end);
 
+/* This rank has joined and has no buffer of its own to send from (NCCL_JOIN_LOSSY=last), and why;
+ * it sends from the last one it used, where nothing tells which one it should be. */
+void report_no_last(const struct endpoint *end, struct unit unit, uint32_t place,
+                    const char *reason);
+void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t place);
+
 /* A joined rank has spoiled a unit of the active ones. */
 void report_lossy_event(const struct lossy_event *event);
 

@@ -5,6 +5,7 @@
 
 #include "core/log.h"
 #include "hooks/contribution.h"
+#include "hooks/own_send.h"
 #include "hooks/plugins.h"
 #include "interpose/lossy.h"
 #include "interpose/real.h"
@@ -110,6 +111,7 @@ static const char *function_name(uint8_t kind) {
 
 static ncclJoinMember_v1_t as_seen_by_plugins(const struct member *member,
                                               const struct shadow_member *target) {
+  const void *send = plugins_fill() ? target->send : NULL; /* or it is the program's own */
   int reduction = member->reduction == REDUCTION_NONE        ? NCCL_JOIN_REDUCTION_NONE
                   : member->reduction == REDUCTION_PREMULSUM ? NCCL_JOIN_REDUCTION_PREMULSUM
                                                              : member->reduction;
@@ -122,27 +124,45 @@ static ncclJoinMember_v1_t as_seen_by_plugins(const struct member *member,
       .datatype = (ncclDataType_t)member->datatype,
       .reduction = reduction,
       .root = target->root,
-      .sendBuffer = (void *)target->send,
+      .sendBuffer = (void *)send,
       .sendBytes = shadow_send_bytes(member, target),
   };
 }
 
-/* What changes nothing is sent, and everybody hears of it. */
-static void plugin_failed(struct endpoint *end, struct shadow_member *targets, uint32_t nmembers) {
+/* What would be sent without it is, and everybody hears of it. */
+static void plugin_failed(struct endpoint *end, struct shadow_member *targets, const void **own,
+                          uint32_t nmembers) {
   for (uint32_t i = 0; i < nmembers; i++)
-    targets[i].send = NULL;
+    targets[i].send = own[i];
   end->hook_failed = true;
   team_report_lossy(end->team, LOSSY_HOOK);
+}
+
+/* Buffers that plug-ins may write to: with a copy of what is the program's own. */
+static bool lend(struct unit unit, struct shadow_member *targets, const void **own,
+                 const struct shadow_limit *limit, char *reason) {
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    targets[i].send = NULL;
+  if (shadow_lend(unit, targets, limit, reason) != ncclSuccess)
+    return false;
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    if (own[i] != NULL && !own_send_copy(targets[i].shadow, (void *)targets[i].send, own[i],
+                                         shadow_send_bytes(&unit.members[i], &targets[i]), reason))
+      return false;
+  return true;
 }
 
 static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
                         struct shadow_member *targets, const struct shadow_limit *limit) {
   char reason[REASON_SIZE] = "out of memory";
   ncclJoinMember_v1_t *seen = calloc(unit.nmembers, sizeof *seen);
-  if (seen == NULL ||
-      (plugins_fill() && shadow_lend(unit, targets, limit, reason) != ncclSuccess)) {
+  const void **own = calloc(unit.nmembers, sizeof *own);
+  for (uint32_t i = 0; own != NULL && i < unit.nmembers; i++)
+    own[i] = targets[i].send;
+  if (seen == NULL || own == NULL || (plugins_fill() && !lend(unit, targets, own, limit, reason))) {
     log_line(LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
     free(seen);
+    free(own);
     return false;
   }
   for (uint32_t i = 0; i < unit.nmembers; i++)
@@ -154,17 +174,20 @@ static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
                                    .cudaDevice = end->device,
                                    .stream = shadow_stream(targets->shadow)};
   if (!plugins_main(&asked))
-    plugin_failed(end, targets, unit.nmembers);
+    plugin_failed(end, targets, own, unit.nmembers);
   free(seen);
+  free(own);
   return true;
 }
 
 /* ---- collecting ---- */
 
-static bool collect_member(struct shadows *shadows, struct endpoint *end, uint64_t index,
-                           struct unit unit, uint32_t place) {
-  const struct member *member = &unit.members[place];
-  const struct communicator *comm = endpoint_communicator(end, member->comm);
+/* of: its comm is found here. */
+static bool collect_member(struct shadows *shadows, struct lossy_member *of, uint64_t index,
+                           cudaStream_t program) {
+  struct endpoint *end = of->end;
+  const struct member *member = &of->unit.members[of->place];
+  const struct communicator *comm = of->comm = endpoint_communicator(end, member->comm);
   if (comm == NULL) {
     log_line(LOG_LEVEL_WARN, "a peer uses a communicator that this rank has destroyed already");
     return false;
@@ -174,7 +197,7 @@ static bool collect_member(struct shadows *shadows, struct endpoint *end, uint64
              comm->unfit);
     return false;
   }
-  int root = root_of(end, comm, index, unit, member);
+  int root = root_of(end, comm, index, of->unit, member);
   if (root < 0 && member->root != ROOT_NONE)
     return false;
   struct shadow_member target = {end->shadow, comm->handle, comm->rank, comm->nranks,
@@ -184,14 +207,15 @@ static bool collect_member(struct shadows *shadows, struct endpoint *end, uint64
     if (target.send == NULL && root == comm->rank)
       return false; /* it has gone in this moment, and zeros are nobody's model */
   }
-  lossy_tell(end, unit, place, comm);
+  if (target.send == NULL)
+    target.send = lossy_send(of, end->shadow, program);
   shadows->members[shadows->nmembers] = *member;
   shadows->targets[shadows->nmembers++] = target;
   return true;
 }
 
 bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit unit,
-                     const struct shadow_limit *limit) {
+                     cudaStream_t program, const struct shadow_limit *limit) {
   char reason[REASON_SIZE] = "out of memory";
   /* Mirrors stand before the next unit. */
   bool mirrors = unit.nmembers > 0 && member_is_point_to_point(unit.members[0].kind);
@@ -207,8 +231,10 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
   if (state && !begin_state(end, shadow, limit))
     return false;
   uint32_t first = shadows->nmembers;
-  for (uint32_t i = 0; i < unit.nmembers; i++)
-    if (!collect_member(shadows, end, index, unit, i))
+  struct lossy_member of = {
+      .end = end, .unit = unit, .hash = end->sent != NULL ? unit_hash(unit) : 0};
+  for (; of.place < unit.nmembers; of.place++)
+    if (!collect_member(shadows, &of, index, program))
       return false;
   return state || !plugins_observe() ||
          ask_plugins(end, index, unit, shadows->targets + first, limit);

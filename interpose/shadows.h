@@ -18,10 +18,10 @@ struct shadows {
 
 /* Adds a unit that has settled as a shadow of this endpoint, at team_index, after the plug-ins have
  * seen it; or buffers that are resynchronised, whoever's unit that is. May wait for a Broadcast's
- * root; for the first such buffers, for the device. False if it cannot be shadowed (logged): the
- * peers will wait for it in NCCL. */
+ * root; for the first such buffers, for the device. program: the stream of the call that the
+ * program is in. False if it cannot be shadowed (logged): the peers will wait for it in NCCL. */
 bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit unit,
-                     const struct shadow_limit *limit);
+                     cudaStream_t program, const struct shadow_limit *limit);
 
 /* Issues what has been collected; false on failure (logged). Empty afterwards in any case. */
 bool shadows_issue(struct shadows *shadows, const struct shadow_limit *limit);

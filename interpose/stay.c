@@ -93,6 +93,17 @@ static bool is_lost(void *context) {
   return somebody_failed(wait->end->team) || is_broken(wait->stay);
 }
 
+cudaStream_t stay_stream(const struct stay *stay, const struct endpoint *end) {
+  cudaStream_t stream = NULL;
+  for (uint32_t i = 0; i < stay->nwishes; i++) {
+    if (stay->wishes[i].end == end)
+      return stay->wishes[i].stream;
+    if (stay->wishes[i].end->device == end->device)
+      stream = stay->wishes[i].stream;
+  }
+  return stream;
+}
+
 /* Issues those of the units found whose turn it is. */
 static void issue_some(struct stay *stay, enum turn turn) {
   struct shadow_limit limit = limit_of(stay);
@@ -100,8 +111,9 @@ static void issue_some(struct stay *stay, enum turn turn) {
     struct found *found = &stay->found[i];
     struct device_wait wait = {stay, found->end, 0};
     struct shadow_limit until_lost = {limit.until_ns, is_lost, &wait};
-    if (turn_of(found->unit) == turn && !shadows_collect(&stay->shadows, found->end, found->unit,
-                                                         turn == TURN_STATE ? &until_lost : &limit))
+    if (turn_of(found->unit) == turn &&
+        !shadows_collect(&stay->shadows, found->end, found->unit, stay_stream(stay, found->end),
+                         turn == TURN_STATE ? &until_lost : &limit))
       shadow_failed(stay, found->end);
   }
   if (shadows_issue(&stay->shadows, &limit))

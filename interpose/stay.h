@@ -37,6 +37,10 @@ bool stay_is_wished(const struct stay *stay, const struct endpoint *end);
  * thread that made it. */
 bool stay_is_own(const struct endpoint *end);
 
+/* The stream of the program's call: of that in which an endpoint is parked, or another of its
+ * device. */
+cudaStream_t stay_stream(const struct stay *stay, const struct endpoint *end);
+
 /* A unit has settled that is to be issued in the next stay_issue. False if there is nothing to
  * issue, or no memory. locked: see struct found. */
 bool stay_find(struct stay *stay, struct endpoint *end, struct unit unit, bool locked);

@@ -78,7 +78,7 @@ static size_t check_printed(const char *text, char **environment) {
 
 static void check_ranges(const struct settings *settings) {
   for (int kind = 0; kind < LOSSY_KINDS; kind++)
-    FUZZ_CHECK(settings->lossy[kind] == LOSSY_ERROR || settings->lossy[kind] == LOSSY_ZERO);
+    FUZZ_CHECK(settings->lossy[kind] <= LOSSY_LAST);
   FUZZ_CHECK(settings->skew_warn <= 1000000000);
   FUZZ_CHECK(settings->timeout_s >= 1 && settings->timeout_s <= 31536000);
   FUZZ_CHECK(settings->log_level <= LOG_LEVEL_TRACE);

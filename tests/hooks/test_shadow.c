@@ -72,6 +72,33 @@ Test(shadow, a_reelected_root_takes_the_place_of_the_members_own) {
   cr_expect_eq(doubles.allocations, 1, "a rank that is not the root needs no send buffer");
 }
 
+Test(shadow, what_is_to_be_sent_instead_takes_the_place_of_the_fill) {
+  struct device_entry entry;
+  CUdeviceptr own;
+  (void)device_enter(shadow, &entry);
+  cr_assert_eq(double_driver.MemAlloc(&own, 4 * KIB), CUDA_SUCCESS);
+  device_leave(shadow, &entry);
+  struct member member = {.count = 1000,
+                          .root = ROOT_NONE,
+                          .kind = MEMBER_ALLGATHER,
+                          .datatype = DATATYPE_FLOAT32,
+                          .reduction = REDUCTION_NONE};
+  struct shadow_member here = {.shadow = shadow,
+                               .comm = double_comm(0),
+                               .rank = 1,
+                               .nranks = 4,
+                               .root = -1,
+                               .send = (const void *)own};
+  cr_assert_eq(shadow_issue(&double_nccl, (struct unit){&member, 1}, &here, &patient, reason),
+               ncclSuccess);
+  cr_expect_eq((CUdeviceptr)last_call()->send, own);
+  cr_expect_eq(doubles.fills, 0);
+  cr_expect_eq(doubles.allocations, 2, "the program's, and where it receives");
+  (void)device_enter(shadow, &entry);
+  cr_assert_eq(double_driver.MemFree(own), CUDA_SUCCESS);
+  device_leave(shadow, &entry);
+}
+
 /* ---- PreMulSum ---- */
 
 Test(shadow, premulsum_makes_an_operator_of_scalar_one_for_each_member_and_destroys_it) {

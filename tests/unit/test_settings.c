@@ -79,7 +79,7 @@ Test(settings, of_two_entries_the_first_counts_as_for_getenv) {
 Test(settings, a_wrong_word_is_an_error_that_names_setting_value_and_accepted) {
   cr_expect_not(READ("NCCL_JOIN_LOSSY=nothing"));
   cr_expect_str_eq(error,
-                   "NCCL_JOIN_LOSSY=nothing is not accepted. Accepted: error, zero, or "
+                   "NCCL_JOIN_LOSSY=nothing is not accepted. Accepted: error, zero, last, or "
                    "kind:value,... with each kind at most once: allgather, alltoall, gather, "
                    "scatter, send");
   cr_expect(all_are(LOSSY_ERROR));
@@ -92,7 +92,10 @@ Test(settings, each_kind_of_lossy_collective_may_have_a_policy_of_its_own) {
   cr_expect_eq(settings.lossy[LOSSY_GATHER], LOSSY_ERROR);
   cr_expect_eq(settings.lossy[LOSSY_SCATTER], LOSSY_ERROR);
   cr_expect_eq(settings.lossy[LOSSY_SEND], LOSSY_ZERO);
-  cr_expect(READ("NCCL_JOIN_LOSSY=alltoall:zero"));
+  cr_expect(READ("NCCL_JOIN_LOSSY=last"));
+  cr_expect(all_are(LOSSY_LAST));
+  cr_expect(READ("NCCL_JOIN_LOSSY=gather:last,alltoall:zero"));
+  cr_expect_eq(settings.lossy[LOSSY_GATHER], LOSSY_LAST);
   cr_expect_eq(settings.lossy[LOSSY_ALLTOALL], LOSSY_ZERO);
   cr_expect_eq(settings.lossy[LOSSY_ALLGATHER], LOSSY_ERROR);
 }
@@ -294,11 +297,9 @@ Test(settings, the_table_for_people_has_one_line_for_each_setting) {
 
 Test(settings, the_table_for_the_readme_is_markdown) {
   const char *text = printed(settings_print_markdown);
-  cr_expect(
-      strstr(
-          text,
-          "| `NCCL_JOIN_LOSSY` | `error` | `error`, `zero`, or `kind:value,...` | what the active"),
-      "%s", text);
+  cr_expect(strstr(text, "| `NCCL_JOIN_LOSSY` | `error` | `error`, `zero`, `last`, or "
+                         "`kind:value,...` | what the active"),
+            "%s", text);
   for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
     size_t bars = 0;
     for (const char *c = line; *c != '\n'; c++)
