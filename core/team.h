@@ -87,6 +87,9 @@ struct team {
   bool claimed, claim_written, claim_text_written;
   struct unit claim; /* nmembers 0: LEAVE */
   uint64_t claim_hash;
+  /* The unit in G before the index where it was made, if that was between two iterations; or else
+   * SYMBOL_NONE. */
+  symbol_t claim_after;
   uint32_t claim_flags;
   uint32_t claim_text;
 

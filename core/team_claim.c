@@ -84,6 +84,8 @@ void team_claim(struct team *team, struct unit unit, uint32_t flags) {
   }
   team->claim_hash = unit.nmembers == 0 ? 0 : unit_hash(unit);
   team->claim_flags = flags | (uint32_t)unit_mark(unit) << CLAIM_MARK_SHIFT;
+  team->claim_after =
+      learner_is_between_iterations(team->learner) ? team->symbol_last : SYMBOL_NONE;
   team->claim_text = 0;
   team->claimed = true;
   team->claim_written = team->claim_text_written = false;

@@ -2,9 +2,40 @@
  * that of the rank it had it from. */
 #include "core/team_private.h"
 
+/* How far back a loop within the loop body is looked for. */
+#define LOOP_LOOKED_AT 1024u
+
+/* Whether the unit expected here comes after a loop within the loop body: two equal rounds of
+ * something end just before it. Then it is where ranks with less data go on. */
+static bool comes_after_a_loop(const struct team *team) {
+  uint64_t since = 0; /* the unit itself came last */
+  while (since < LOOP_LOOKED_AT && learner_symbol(team->learner, since) != team->symbol_expected)
+    since++;
+  for (uint64_t round = 1; round <= since / 2; round++) {
+    uint64_t equal = 0;
+    while (equal < round &&
+           learner_symbol(team->learner, equal) == learner_symbol(team->learner, equal + round))
+      equal++;
+    if (equal == round)
+      return true;
+  }
+  return false;
+}
+
+/* Whether the unit expected here is one of the others' loop, although it looks like what this rank
+ * claims: a scalar summed in each iteration, and a barrier after the loop. The rank has left the
+ * loop, for at the end of an iteration it claimed something else than was expected; and the unit is
+ * at another place. */
+static bool is_of_the_loop(const struct team *team) {
+  return team->claimed && team->shadows > 0 && team->claim_after != SYMBOL_NONE &&
+         team->claim_after != team->symbol_last && team->claim.nmembers <= UNIT_MEMBERS_MAX &&
+         !comes_after_a_loop(team);
+}
+
 enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                             uint32_t source) {
-  bool mine = team->claimed && team->claim_hash == hash;
+  bool mine = team->claimed && team->claim_hash == hash &&
+              !((flags & ENTRY_EXPECTED) && is_of_the_loop(team));
   team->source = source;
   uint32_t common = flags & (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED |
                              ENTRY_DEVIATION | ENTRY_REUNION | ENTRY_RESYNC);
@@ -84,6 +115,7 @@ enum team_verdict team_follow(struct team *team, uint32_t rank, const struct pla
     read = READ_CORRUPT;
   } else if (team->claimed && team->claim.nmembers != 0 && team->claim_hash == expected) {
     hash = team->claim_hash;
+    *unit = team->claim;
   } else if (flags & ENTRY_EXPECTED) {
     read = unit_table_get(team->table, team->symbol_expected, unit) ? READ_UNIT : READ_CORRUPT;
     hash = read == READ_UNIT ? unit_hash(*unit) : 0;

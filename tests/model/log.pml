@@ -339,7 +339,8 @@ inline close_claim(t)
 }
 
 /* R9: pass. My own unit I issue for real, which closes my claim. Any other I shadow, and keep my
- * claim. R20: a YIELD is for one index. Inside d_step or atomic. */
+ * claim; so I may with one that is expected, whatever I claim: which it is to be is not known here.
+ * R20: a YIELD is for one index. Inside d_step or atomic. */
 inline pass(t)
 {
   own[t].yielded = false;
@@ -349,7 +350,7 @@ inline pass(t)
     LOG(t, me).open = false;
     publish(t, found, true, as_expected, own[t].text);
     close_claim(t)
-  :: else ->
+  :: as_expected || !own[t].claimed || own[t].unit != found ->
     verdict = SHADOW;
     LOG(t, me).open = own[t].claimed;
     publish(t, found, false, as_expected, source)

@@ -39,7 +39,7 @@ static const struct option options[] = {
     {0},
 };
 
-enum { TENSORS = 2, COUNT = 64, COUNT_OF_SECOND = 40, GRADIENTS = 96 };
+enum { TENSORS = 2, COUNT = 64, COUNT_OF_SECOND = 40, GRADIENTS = 96, METRIC = 6 };
 
 struct tensor {
   int number;
@@ -374,14 +374,14 @@ static bool was_refused(const struct state *state, ncclResult_t result) {
 }
 
 /* An all-reduce with its name and number in the results; false if it was refused. */
-static bool sum(struct state *state, const char *name, int number) {
+static bool sum(struct state *state, size_t n, const char *name, int number) {
   struct ranks *ranks = &state->ranks;
-  tape_fill(state->tape, ncclFloat, state->gradients, GRADIENTS, 1 << ranks->rank, number + 1);
-  ncclResult_t result = ncclAllReduce(state->gradients, state->gradients, GRADIENTS, ncclFloat,
-                                      ncclSum, ranks->comms[0], ranks->stream);
+  tape_fill(state->tape, ncclFloat, state->gradients, n, 1 << ranks->rank, number + 1);
+  ncclResult_t result = ncclAllReduce(state->gradients, state->gradients, n, ncclFloat, ncclSum,
+                                      ranks->comms[0], ranks->stream);
   if (was_refused(state, result))
     return false;
-  tape_read(state->tape, ncclFloat, state->gradients, 1, GRADIENTS, "%s %d", name, number);
+  tape_read(state->tape, ncclFloat, state->gradients, 1, n, "%s %d", name, number);
   return true;
 }
 
@@ -421,11 +421,12 @@ static bool operate(struct state *state) {
 static bool run_epoch(struct state *state, int epoch) {
   int n = schedule_iterations(iterations, epoch, state->ranks.rank);
   for (state->iteration = 0; state->iteration < n; state->iteration++)
-    if (!sum(state, "sum", state->iteration) || !operate(state))
+    if (!sum(state, GRADIENTS, "sum", state->iteration) || !operate(state))
       return false;
   if (!barriers)
     return true;
-  return !was_refused(state, barrier(state, &state->tensors[1])) && sum(state, "met", epoch);
+  return !was_refused(state, barrier(state, &state->tensors[1])) &&
+         sum(state, METRIC, "met", epoch);
 }
 
 static void make_tensors(struct state *state) {
@@ -456,7 +457,7 @@ int main(int argc, char **argv) {
   for (int epoch = 0; allowed && epoch < schedule_epochs(iterations); epoch++)
     allowed = run_epoch(&state, epoch);
   for (int number = 0; !allowed && number < then; number++)
-    sum(&state, "after", number);
+    sum(&state, GRADIENTS, "after", number);
   tape_play(state.tape);
   for (int t = 0; t < TENSORS && release; t++)
     CHECK_CUDA(cudaFree(state.tensors[t].send));
