@@ -1,4 +1,4 @@
-/* docs/scenarios.md names tests: they exist. */
+/* docs/scenarios.md and docs/operations.md name tests: they exist. */
 #include <criterion/criterion.h>
 #include <glob.h>
 #include <stdio.h>
@@ -29,18 +29,49 @@ static bool test_exists(const glob_t *sources, const char *suite, const char *te
   return found;
 }
 
-Test(page, tests_of_the_scenarios_exist) {
+/* A name in backquotes, "`suite/test`". */
+static bool read_name(const char *at, char suite[64], char test[128]) {
+  int length = 0;
+  return sscanf(at, "`%63[a-z_]/%127[a-z0-9_]`%n", suite, test, &length) == 2 && length > 0;
+}
+
+/* Every name of a test that a page has from a place on is that of one that exists; returns how many
+ * there are. all: nothing else is in backquotes there. */
+static int check_names(const char *path, const char *at, bool all) {
   glob_t sources;
   cr_assert_eq(glob("tests/join/*.c", 0, NULL, &sources), 0);
-  char *page = read_text("docs/scenarios.md"), suite[64], test[128];
+  char suite[64], test[128];
   int named = 0;
-  for (const char *at = strstr(page, "| tests |"); (at = strchr(at, '`')) != NULL; named++) {
-    cr_assert_eq(sscanf(at, "`%63[a-z_]/%127[a-z0-9_]`", suite, test), 2, "%.60s", at);
-    cr_assert(test_exists(&sources, suite, test), "docs/scenarios.md names %s/%s: no such test",
-              suite, test);
-    at = strchr(at + 1, '`') + 1;
+  for (; (at = strchr(at, '`')) != NULL; at = strchr(at + 1, '`') + 1) {
+    bool name = read_name(at, suite, test);
+    cr_assert(name || !all, "%.60s", at);
+    if (!name)
+      continue;
+    cr_assert(test_exists(&sources, suite, test), "%s names %s/%s: no such test", path, suite,
+              test);
+    named++;
   }
-  cr_assert_gt(named, 50);
-  free(page);
   globfree(&sources);
+  return named;
+}
+
+Test(page, tests_of_the_scenarios_exist) {
+  char *page = read_text("docs/scenarios.md");
+  cr_assert_gt(check_names("docs/scenarios.md", strstr(page, "| tests |"), true), 50);
+  free(page);
+}
+
+Test(page, tests_of_the_operations_exist_and_are_all_named) {
+  char *page = read_text("docs/operations.md"), *tests = read_text("tests/join/operations.c");
+  char name[128], text[160];
+  int there = 0;
+  check_names("docs/operations.md", page, false);
+  for (const char *at = tests; (at = strstr(at, "\nTest(operations, ")) != NULL; at++, there++) {
+    cr_assert_eq(sscanf(at, "\nTest(operations, %127[a-z0-9_])", name), 1);
+    snprintf(text, sizeof text, "`operations/%s`", name);
+    cr_assert(strstr(page, text) != NULL, "docs/operations.md does not name %s", text);
+  }
+  cr_assert_gt(there, 40);
+  free(page);
+  free(tests);
 }
