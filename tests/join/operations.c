@@ -270,10 +270,10 @@ Test(operations, last_is_what_the_buffer_holds_when_the_rank_waits) {
   for (int form = 0; form < 3; form++) {
     job_check(&(struct job){&(struct schedule){3, 1, {{12, 4, 12}}}, "all_gather", forms[form],
                             "allgather:last", 0, true},
-              "--step 1 --barrier 1", true);
+              "--step 2 --barrier 1", true);
     job_check(&(struct job){&(struct schedule){3, 1, {{12, 4, 12}}}, "batch_isend_irecv",
                             forms[form], "send:last", 0, true},
-              "--step 1 --barrier 1", true);
+              "--step 2 --barrier 1", true);
   }
 }
 

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *iterations = "3+1", *end = "finalize", *operation_name = "all_reduce",
                   *form = "plain";
@@ -32,7 +33,8 @@ static const struct option options[] = {
      "plain; coalesced: two tensors in one group; repeated: two of one size, one after the other"},
     {"--root", NULL, &root, "of a broadcast, reduce, gather or scatter"},
     {"--barrier", NULL, &barriers, "1: a barrier after each epoch"},
-    {"--step", NULL, &step, "1: what is sent changes after each iteration, to 1000 + iteration"},
+    {"--step", NULL, &step,
+     "1: what is sent changes after each iteration, to 1000 + iteration; 2: and it takes a while"},
     {"--free", NULL, &release, "1: the tensors are freed before the rank leaves"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
@@ -392,6 +394,12 @@ static void fill(struct state *state, const struct tensor *tensor, int value) {
               operation->reduces ? 1 << rank : 1000 * tensor->number + 100 * (rank + 1) + d, value);
 }
 
+/* The device is not done with an iteration when the host is. */
+static void take_a_while(void *unused) {
+  (void)unused;
+  usleep(20000);
+}
+
 /* The operation with all tensors of the form; false if it was refused. */
 static bool operate(struct state *state) {
   bool coalesced = strcmp(form, "coalesced") == 0;
@@ -413,6 +421,8 @@ static bool operate(struct state *state) {
   for (int t = 0; t < tensors; t++)
     operation->read(state, &state->tensors[t]);
   tape_play(state->tape);
+  if (step == 2)
+    CHECK_CUDA(cudaLaunchHostFunc(state->ranks.stream, take_a_while, NULL));
   for (int t = 0; t < tensors && step; t++)
     fill(state, &state->tensors[t], 1000 + state->iteration);
   return true;
