@@ -4,6 +4,7 @@
 #include "tests/join/run.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -207,6 +208,19 @@ static void add_epoch(struct lines *lines, const struct job *job, int rank, int 
   }
 }
 
+static void assert_met(const struct run *run, int nranks, int epoch) {
+  char in[32], out[32];
+  double last_in = 0, first_out = HUGE_VAL;
+  snprintf(in, sizeof in, "in %d", epoch);
+  snprintf(out, sizeof out, "out %d", epoch);
+  for (int rank = 0; rank < nranks; rank++) {
+    last_in = fmax(last_in, run_time(run, rank, in));
+    first_out = fmin(first_out, run_time(run, rank, out));
+  }
+  cr_assert(first_out > last_in, "a rank came out of barrier %d %.6f s before the last one went in",
+            epoch, last_in - first_out);
+}
+
 void job_check(const struct job *job, const char *options, bool barriers) {
   const struct schedule *schedule = job->schedule;
   struct run *result = job_run(job, options);
@@ -220,6 +234,8 @@ void job_check(const struct job *job, const char *options, bool barriers) {
     }
   lines_add_left(lines, schedule->nranks);
   assert_results(result, lines);
+  for (int epoch = 0; barriers && epoch < schedule->epochs; epoch++)
+    assert_met(result, schedule->nranks, epoch);
   lines_free(lines);
   run_free(result);
 }

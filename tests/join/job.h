@@ -19,7 +19,7 @@ struct job {
 struct run *job_run(const struct job *job, const char *options);
 
 /* The same, and asserts that every rank has received what it must, to the last number. barriers:
- * all ranks meet after each epoch (--barrier 1). */
+ * all ranks meet after each epoch (--barrier 1): none comes out before all have gone in. */
 void job_check(const struct job *job, const char *options, bool barriers);
 
 #endif

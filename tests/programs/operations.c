@@ -428,15 +428,24 @@ static bool operate(struct state *state) {
   return true;
 }
 
+/* No rank comes out of the barrier before all have gone in. */
+static bool meet(struct state *state, int epoch) {
+  char name[32];
+  snprintf(name, sizeof name, "in %d", epoch);
+  ranks_time(&state->ranks, name);
+  if (was_refused(state, barrier(state, &state->tensors[1])))
+    return false;
+  snprintf(name, sizeof name, "out %d", epoch);
+  ranks_time(&state->ranks, name);
+  return sum(state, METRIC, "met", epoch);
+}
+
 static bool run_epoch(struct state *state, int epoch) {
   int n = schedule_iterations(iterations, epoch, state->ranks.rank);
   for (state->iteration = 0; state->iteration < n; state->iteration++)
     if (!sum(state, GRADIENTS, "sum", state->iteration) || !operate(state))
       return false;
-  if (!barriers)
-    return true;
-  return !was_refused(state, barrier(state, &state->tensors[1])) &&
-         sum(state, METRIC, "met", epoch);
+  return !barriers || meet(state, epoch);
 }
 
 static void make_tensors(struct state *state) {
