@@ -75,8 +75,8 @@ void sent_note(struct sent *sent, uint64_t key, const void *address) {
   struct calls *calls = find(sent, key, &place);
   if (calls == NULL) {
     calls = place;
-    free(calls->addresses);
-    *calls = (struct calls){.key = key, .used = ++sent->clock};
+    *calls = (struct calls){
+        .key = key, .used = ++sent->clock, .addresses = place->addresses, .room = place->room};
   }
   if (grow(calls)) {
     calls->addresses[calls->total++ % calls->room] = address;

@@ -76,8 +76,10 @@ struct team {
   struct unit_table *table;
   symbol_t symbol_expected; /* the learner's, whether it may be committed or not */
   symbol_t symbol_last;     /* of the last unit in G */
-  uint32_t source;          /* rank that the last unit settled by a poll was taken from */
-  uint64_t shadows;         /* shadows since the last unit issued for real */
+  symbol_t claim_after; /* of the last unit in G when the claim was made, if that was between two
+                           iterations; else SYMBOL_NONE */
+  uint32_t source;      /* rank that the last unit settled by a poll was taken from */
+  uint64_t shadows;     /* shadows since the last unit issued for real */
   uint64_t shadows_total;
   uint64_t leaves; /* how many of the indices passed were LEAVE */
 
@@ -87,9 +89,6 @@ struct team {
   bool claimed, claim_written, claim_text_written;
   struct unit claim; /* nmembers 0: LEAVE */
   uint64_t claim_hash;
-  /* The unit in G before the index where it was made, if that was between two iterations; or else
-   * SYMBOL_NONE. */
-  symbol_t claim_after;
   uint32_t claim_flags;
   uint32_t claim_text;
 

@@ -18,10 +18,10 @@ static bool may_be_lossy(struct unit unit, const struct member *member) {
 }
 
 const struct member *lossy_strict_member(struct unit unit) {
-  for (uint32_t i = 0; i < unit.nmembers; i++)
-    if (lossy_policy_of(unit.members[i].kind) == LOSSY_ERROR &&
-        may_be_lossy(unit, &unit.members[i]))
-      return &unit.members[i];
+  const struct member *end = unit.members + unit.nmembers;
+  for (const struct member *member = unit.members; member < end; member++)
+    if (lossy_policy_of(member->kind) == LOSSY_ERROR && may_be_lossy(unit, member))
+      return member;
   return NULL;
 }
 
