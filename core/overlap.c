@@ -143,6 +143,14 @@ void overlap_set_available(struct overlap_team *team, bool available) {
 
 /* ---- the program's own units ---- */
 
+void overlap_count(struct overlap *overlap) {
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    if ((int32_t)(overlap->teams[i]->team->reals - overlap->reals) > 0)
+      overlap->reals = overlap->teams[i]->team->reals;
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    overlap->teams[i]->team->reals = overlap->reals;
+}
+
 uint32_t overlap_claim_flags(const struct overlap *overlap, const struct team *team,
                              struct unit unit) {
   if (overlap_is_single(overlap) || unit_is_leave(unit))
@@ -164,14 +172,10 @@ static void note_real(const struct overlap *overlap, const struct team *team) {
     }
 }
 
-void overlap_issued(struct overlap *overlap, const struct team *team, struct unit unit) {
-  if (overlap_is_single(overlap))
-    return;
-  const struct plane_entry *entry = &team->own->entries[team_index(team) % PLANE_RING];
-  overlap_enter(overlap);
+static void note_unit(struct overlap *overlap, const struct team *team, struct unit unit,
+                      const struct plane_entry *entry) {
   uint32_t flags = LOAD(entry->flags);
   if (flags & ENTRY_REAL) {
-    overlap->reals = team->reals;
     note_real(overlap, team);
     if (overlap->parked && overlap->shadowed && flags & ENTRY_EXPECTED)
       overlap_ask(overlap);
@@ -179,6 +183,18 @@ void overlap_issued(struct overlap *overlap, const struct team *team, struct uni
     overlap->shadowed = true;
   }
   course_step(overlap->course, unit, LOAD(entry->hash));
+}
+
+void overlap_issued(struct overlap *overlap, const struct team *team, struct unit unit) {
+  if (overlap_is_single(overlap))
+    return;
+  const struct plane_entry *entry = &team->own->entries[team_index(team) % PLANE_RING];
+  overlap_enter(overlap);
+  if (!unit_is_leave(unit))
+    note_unit(overlap, team, unit, entry);
+  /* Not only when it is next asked for: what comes after a LEAVE must count as later, also if no
+   * other team is left by then. */
+  overlap_count(overlap);
   overlap_leave(overlap);
 }
 
@@ -411,8 +427,8 @@ static void park(struct overlap *overlap, bool waits, uint64_t now_ms) {
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     overlap->teams[i]->answering = false;
     overlap->teams[i]->stay_from = overlap->teams[i]->team->head;
-    overlap->teams[i]->team->reals = overlap->reals;
   }
+  overlap_count(overlap);
   overlap->guess_said = false;
   overlap->moved_at = now_ms;
   publish_busy(overlap, now_ms);

@@ -90,7 +90,8 @@ bool overlap_may_commit(struct overlap *overlap, struct team *team);
 uint32_t overlap_claim_flags(const struct overlap *overlap, const struct team *team,
                              struct unit unit);
 
-/* The unit, the team's last, has been committed, or has settled for real or as a shadow. */
+/* The unit, the team's last, has been committed, or has settled for real or as a shadow; or a LEAVE
+ * has. */
 void overlap_issued(struct overlap *overlap, const struct team *team, struct unit unit);
 
 /* ---- parked ---- */

@@ -140,7 +140,7 @@ bool overlap_may_commit(struct overlap *overlap, struct team *team) {
   if (*team->expected == &team_nothing)
     team_look_further(team);
   overlap_enter(overlap);
-  team->reals = overlap->reals;
+  overlap_count(overlap);
   if (!overlap->asks && somebody_asks(overlap))
     overlap_ask(overlap);
   bool may = !overlap->asks && may_commit(overlap, team);

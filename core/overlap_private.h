@@ -66,6 +66,10 @@ static inline uint32_t overlap_rank_there(const struct overlap_team *here, uint3
   return here->rank_in[there * here->team->plane->nranks + rank];
 }
 
+/* Brings the count of units, and each team's, up to what any of them has come to: a rank with one
+ * team counts there alone, until another one comes. */
+void overlap_count(struct overlap *overlap);
+
 /* Whether a rank of both teams has issued a unit of `other`, which we have not passed, before it
  * came to our place in `here`; or a rank that is not in `here`, if we claim there and have shadowed
  * in `other` since: we have left its loop, and catch up with it before we go on. `other` is looked

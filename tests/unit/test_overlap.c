@@ -63,9 +63,9 @@ static void claim(uint32_t rank, uint32_t at, uint64_t count) {
 static enum team_verdict poll(uint32_t rank, uint32_t at) {
   struct unit unit;
   enum team_verdict verdict = team_poll(teams[rank][at], &unit);
-  if (verdict == TEAM_REAL || verdict == TEAM_SHADOW)
+  if (verdict == TEAM_REAL || verdict == TEAM_SHADOW || verdict == TEAM_LEFT)
     overlap_issued(overlaps[rank], teams[rank][at],
-                   verdict == TEAM_REAL ? teams[rank][at]->claim : unit);
+                   verdict == TEAM_SHADOW ? unit : teams[rank][at]->claim);
   return verdict;
 }
 
@@ -154,6 +154,37 @@ Test(overlap, nobody_yields_to_a_leave) {
   overlap_park(overlaps[1], 0);
   cr_assert_not(answers(0, 1, OVERLAP_NEVER - 1));
   cr_assert(answers(1, 0, 0), "the one that leaves does");
+}
+
+Test(overlap, what_a_rank_did_before_it_had_a_second_team_counts) {
+  add(0, 2, (const uint32_t[]){0, 1});
+  for (int i = 0; i < 3; i++)
+    all_issue(0, 10);
+  add(1, 2, (const uint32_t[]){0, 1});
+  claim(0, 1, 20);
+  cr_assert_eq(atomic_load(&teams[0][1]->own->claim_reals), 3);
+  claim(0, 0, 10);
+  cr_assert_eq(atomic_load(&teams[0][0]->own->claim_reals), 3);
+}
+
+/* A child of all ranks is destroyed in the middle of a loop. */
+Test(overlap, what_follows_a_leave_comes_after_it) {
+  two_in_two();
+  for (int i = 0; i < 12; i++)
+    all_issue(1, 10);
+  all_issue(0, 4);
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    overlap_may_commit(overlaps[rank], teams[rank][0]);
+    team_claim_leave(teams[rank][0]);
+    overlap_park(overlaps[rank], 0);
+  }
+  cr_assert_eq(poll(0, 0), TEAM_LEFT);
+  overlap_remove(overlaps[0], teams[0][0]);
+  struct member of = member(10);
+  overlap_may_commit(overlaps[0], teams[0][1]);
+  cr_assert(team_commit(teams[0][1], (struct unit){&of, 1}));
+  cr_assert_eq(poll(1, 0), TEAM_LEFT, "and not only after that unit");
+  cr_assert(!answers(1, 1, 0), "it is rank 1's own next one");
 }
 
 Test(overlap, a_yield_cannot_be_taken_back) {
