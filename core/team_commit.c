@@ -43,9 +43,13 @@ static void foresee_one(struct team *team, struct known_unit *known) {
   team->rounds = 0;
 }
 
-/* Not the program's: ranks wait for each other there, however regularly it comes. */
-static bool is_ours(const struct known_unit *known) {
-  return known->members[0].kind == MEMBER_MARK || known->members[0].kind == MEMBER_STATE;
+/* Ranks wait for each other there, however regularly it comes. */
+static bool is_only_claimed(const struct known_unit *known) {
+  for (uint32_t i = 0; i < known->nmembers; i++)
+    if (known->members[i].kind == MEMBER_MARK || known->members[i].kind == MEMBER_STATE ||
+        known->members[i].kind == MEMBER_SPLIT)
+      return true;
+  return false;
 }
 
 /* What may be committed after the unit that has just been learnt. */
@@ -54,7 +58,7 @@ static void expect(struct team *team) {
   /* Counts as a use on every rank alike: one will commit the unit without interning it, another
    * follow it and intern it. */
   struct known_unit *known = unit_table_use(team->table, symbol);
-  bool may_commit = known != NULL && learner_is_firm(team->learner) && !is_ours(known) &&
+  bool may_commit = known != NULL && learner_is_firm(team->learner) && !is_only_claimed(known) &&
                     !(known->marked && is_meeting(team, team->symbol_last, symbol));
   team->symbol_expected = symbol;
   foresee_one(team, may_commit ? known : &team_nothing);
@@ -81,7 +85,7 @@ static void look_ahead(struct team *team) {
     room -= room % length;
   for (uint32_t n = learner_foresee(team->learner, symbols, room); count < n; count++) {
     struct known_unit *known = unit_table_known(team->table, symbols[count]);
-    if (known == NULL || is_ours(known) ||
+    if (known == NULL || is_only_claimed(known) ||
         (known->marked && is_meeting(team, before, symbols[count])))
       break;
     team->foreseen[count] = known;

@@ -72,6 +72,7 @@ static const char *const kind_names[] = {
     [MEMBER_RECEIVE] = "recv",
     [MEMBER_STATE] = "state",
     [MEMBER_MARK] = "mark",
+    [MEMBER_SPLIT] = "split",
 };
 
 const char *member_kind_name(uint8_t kind) {
@@ -118,6 +119,10 @@ static void describe_mark(uint32_t number, struct text *text) {
 static void describe_member(const struct member *member, struct text *text) {
   if (member->kind == MEMBER_MARK) {
     describe_mark(member->number, text);
+    return;
+  }
+  if (member->kind == MEMBER_SPLIT) {
+    text_add(text, "split on comm %08x", member->comm);
     return;
   }
   if (member->kind < NAMES(kind_names) && kind_names[member->kind])

@@ -81,6 +81,7 @@ uint64_t contribution_send_count(const struct member *member, uint32_t rank, uin
   case MEMBER_SEND:
     return member->count;
   case MEMBER_RECEIVE:
+  case MEMBER_SPLIT:
     return 0;
   case MEMBER_BROADCAST:
   case MEMBER_STATE:
@@ -107,6 +108,7 @@ uint64_t contribution_recv_count(const struct member *member, uint32_t rank, uin
     return member->count;
   case MEMBER_SEND:
   case MEMBER_MARK:
+  case MEMBER_SPLIT:
     return 0;
   case MEMBER_REDUCE:
     return is_root(member, rank) ? member->count : 0;
@@ -141,6 +143,7 @@ bool contribution_is_lossy(struct unit unit, uint32_t place, uint32_t rank) {
   case MEMBER_STATE:
   case MEMBER_RECEIVE:
   case MEMBER_MARK:
+  case MEMBER_SPLIT:
     return false;
   case MEMBER_ALLGATHER:
   case MEMBER_ALLTOALL:
@@ -164,6 +167,7 @@ enum lossy_kind contribution_lossy_kind(uint8_t kind) {
   case MEMBER_REDUCESCATTER:
   case MEMBER_STATE:
   case MEMBER_MARK:
+  case MEMBER_SPLIT:
     break;
   case MEMBER_ALLGATHER:
   case MEMBER_BROADCAST: /* contribution_gathers */

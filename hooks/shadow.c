@@ -115,6 +115,9 @@ static bool is_available(const struct nccl_calls *nccl, uint8_t kind, const char
   case MEMBER_RECEIVE:
     *name = "ncclRecv";
     return nccl->Recv != NULL;
+  case MEMBER_SPLIT:
+    *name = "ncclCommSplit";
+    return nccl->CommSplit != NULL;
   case MEMBER_MARK:
     break;
   }
@@ -163,6 +166,8 @@ static ncclResult_t call(const struct nccl_calls *nccl, const struct member *mem
     return nccl->Send(send, count, datatype, here->root, here->comm, stream);
   case MEMBER_RECEIVE:
     return nccl->Recv(recv, count, datatype, here->root, here->comm, stream);
+  case MEMBER_SPLIT:
+    return nccl->CommSplit(here->comm, NCCL_SPLIT_NOCOLOR, 0, &device->no_child, NULL);
   case MEMBER_MARK:
     break;
   }

@@ -1,4 +1,5 @@
-/* Issuing shadows: collectives that a joined rank makes only to match its peers.
+/* Issuing shadows: collectives that a joined rank makes only to match its peers. That of a split
+ * asks for no communicator (NCCL_SPLIT_NOCOLOR), and needs no memory.
  *
  * A shadow unit has the real one's form (the same members in the same order in one group, since
  * NCCL sorts and fuses a group's members), but sends contribution.h's fills and receives into
@@ -62,6 +63,8 @@ struct nccl_calls {
                        ncclComm_t comm, cudaStream_t stream);
   ncclResult_t (*Recv)(void *recv, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        cudaStream_t stream);
+  ncclResult_t (*CommSplit)(ncclComm_t comm, int color, int key, ncclComm_t *child,
+                            ncclConfig_t *config);
   ncclResult_t (*GroupStart)(void);
   ncclResult_t (*GroupEnd)(void);
   ncclResult_t (*RedOpCreatePreMulSum)(ncclRedOp_t *reduction, void *scalar,

@@ -62,6 +62,9 @@ struct shadow {
 
   struct buffer retired[DEVICE_RETIRED];
   unsigned nretired;
+
+  ncclComm_t no_child; /* where a split writes that there is none; perhaps later, from a thread of
+                          NCCL's */
 };
 
 /* What a thread had before device_enter. */

@@ -119,6 +119,7 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     wish_granted(stay, wish);
     return;
   case TEAM_LEFT:
+    overlap_issued(end->overlap, end->team, wish->unit);
     report_event(end, TRACE_DONE, team_index(end->team), wish->unit, -1);
     end->shadows = 0;
     settle_well(wish);

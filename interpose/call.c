@@ -14,6 +14,11 @@ static bool reduces(int kind) {
 }
 
 bool call_member(const struct call *call, const struct communicator *comm, struct member *member) {
+  if (call->kind == MEMBER_SPLIT) {
+    *member = (struct member){
+        .comm = comm->tag, .root = ROOT_NONE, .reduction = REDUCTION_NONE, .kind = MEMBER_SPLIT};
+    return true;
+  }
   if (call->count == 0 || call->kind >= CALL_SEND)
     return false;
   /* Wrong on this rank alone: NCCL returns ncclInvalidArgument here, and the others must not take
@@ -59,6 +64,8 @@ static __attribute__((noinline)) ncclResult_t issue_other(const struct call *cal
     return real.Gather(c.send, c.receive, c.count, c.datatype, c.root, c.handle, c.stream);
   case MEMBER_SCATTER:
     return real.Scatter(c.send, c.receive, c.count, c.datatype, c.root, c.handle, c.stream);
+  case MEMBER_SPLIT:
+    return real.CommSplit(c.handle, c.root, c.reduction, c.receive, (ncclConfig_t *)c.send);
   case CALL_SEND:
     return real.Send(c.send, c.count, c.datatype, c.root, c.handle, c.stream);
   case CALL_RECV:

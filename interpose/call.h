@@ -18,7 +18,8 @@ enum { CALL_SEND = 100, CALL_RECV, CALL_DESTROY_OPERATOR };
 
 #define NO_OPERATOR ((int)REDUCTION_NONE)
 
-/* 64 bytes: groups hold arrays of them. */
+/* 64 bytes: groups hold arrays of them. Of a split: send its configuration, receive where the
+ * child's handle goes, root the colour and reduction the key. */
 struct call {
   const void *send;
   void *receive;
@@ -29,7 +30,7 @@ struct call {
   int reduction; /* ncclRedOp_t, or NO_OPERATOR */
   int root;      /* or the peer of Send and Recv; ROOT_NONE without */
   int kind;      /* enum member_kind, or one of the above */
-  uint64_t unused;
+  bool owned;    /* of a split: its configuration is a copy */
 };
 
 /* The call as part of a unit of its communicator; false if it is none: point to point, count 0

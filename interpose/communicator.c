@@ -145,13 +145,21 @@ static uint64_t identity_of(int device) {
   return hash_bytes(&device, sizeof(device), process_identity);
 }
 
+/* Nothing can be agreed on any more in a team that has failed: a new communicator of the same ranks
+ * is not to share it. */
+static bool is_listed(const struct communicator *comm) {
+  return comm->end == NULL || atomic_load(&comm->end->state) == RANK_PRESENT;
+}
+
 static void list_communicators(struct attachment *me) {
   uint32_t count = 0, skip;
   for (struct communicator *comm = first; comm != NULL; comm = comm->next)
-    count++;
+    count += is_listed(comm);
   skip = count > SEGMENT_COMMS_MAX ? count - SEGMENT_COMMS_MAX : 0;
   for (struct communicator *comm = first; comm != NULL; comm = comm->next)
-    if (skip > 0)
+    if (!is_listed(comm))
+      continue;
+    else if (skip > 0)
       skip--;
     else
       me->comms[me->ncomms++] = comm->tag;

@@ -7,6 +7,7 @@
 
 #include "core/log.h"
 #include "interpose/answer.h"
+#include "interpose/children.h"
 #include "interpose/handlers.h"
 #include "interpose/hot.h"
 #include "interpose/lossy.h"
@@ -270,6 +271,16 @@ static void remember(const struct agreement *agreement, uint32_t wish, const str
   }
 }
 
+static ncclResult_t expect_births(struct births *births, const struct agreement *agreement,
+                                  const struct part *part, const struct call *calls,
+                                  size_t ncalls) {
+  for (size_t i = 0; i < ncalls; i++)
+    if (calls[i].kind == MEMBER_SPLIT && agreement->wish_of[i] != NO_WISH &&
+        is_to_be_issued(agreement, part, i) && !births_expect(births, &calls[i]))
+      return ncclSystemError;
+  return ncclSuccess;
+}
+
 static ncclResult_t issue_agreed(const struct agreement *agreement, const struct part *part,
                                  struct call *calls, size_t ncalls) {
   ncclResult_t refused = ncclSuccess;
@@ -286,13 +297,16 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, const struct
   }
   if (part->last)
     refused = worse(refused, posts_make(calls, ncalls, agreement->fates));
-  ncclResult_t result = real.GroupStart();
-  if (result != ncclSuccess)
-    return result;
-  for (size_t i = 0; i < ncalls; i++)
+  struct births births = {0};
+  ncclResult_t result = expect_births(&births, agreement, part, calls, ncalls);
+  bool open = result == ncclSuccess && (result = real.GroupStart()) == ncclSuccess;
+  for (size_t i = 0; open && i < ncalls; i++)
     if (is_to_be_issued(agreement, part, i))
       result = worse(result, call_issue(&calls[i]));
-  return worse(refused, worse(result, real.GroupEnd()));
+  if (open)
+    result = worse(result, real.GroupEnd());
+  births_end(&births, result);
+  return worse(refused, result);
 }
 
 /* The calls of each unit that has been issued. */
@@ -355,6 +369,10 @@ static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls) {
       hot_remember(comm);
   agreement_keep(&agreement);
   return result;
+}
+
+ncclResult_t group_issue_alone(struct call *call) {
+  return agree_and_issue(call, 1);
 }
 
 /* ---- groups that are hot ---- */
@@ -431,13 +449,16 @@ static __attribute__((noinline)) ncclResult_t end_slowly(void) {
   if (group.out_of_memory)
     failed = true, result = ncclSystemError;
   group.out_of_memory = false;
-  if (failed || ncalls == 0)
+  if (failed || ncalls == 0) {
+    splits_release(group_calls.calls, ncalls);
     return result;
+  }
   /* The array is ours while we may be parked: a callback of the program could open a group on this
    * thread. */
   struct group_calls held = group_calls;
   group_calls = (struct group_calls){0};
   result = worse(result, agree_and_issue(held.calls, ncalls));
+  splits_release(held.calls, ncalls);
   free(group_calls.calls);
   group_calls = (struct group_calls){held.calls, 0, held.room, false};
   return result;
@@ -465,6 +486,7 @@ ncclResult_t join_GroupSimulateEnd(ncclSimInfo_t *simInfo) {
   ncclResult_t result = group_open_real();
   for (size_t i = 0; i < group_calls.count && result == ncclSuccess; i++)
     result = call_issue(&group_calls.calls[i]);
+  splits_release(group_calls.calls, group_calls.count);
   group_calls.count = 0;
   group_calls.long_way = false;
   group.real_open = false;

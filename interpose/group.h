@@ -43,6 +43,15 @@ static inline struct call *group_hold(void) {
 /* Opens the real group, for a function that must be called inside it now. */
 ncclResult_t group_open_real(void);
 
+/* Before a function that must not be held back: opens the real group if the program has one open.
+ */
+static inline ncclResult_t group_enter_real(void) {
+  return group_is_open() ? group_open_real() : ncclSuccess;
+}
+
+/* Agrees on a call that stands in no group, and issues it. */
+ncclResult_t group_issue_alone(struct call *call);
+
 /* A communicator that is being made in this group: it is added when the group ends well. `handles`:
  * where NCCL writes the handle. */
 void group_expect(const struct arrival *arrival, ncclComm_t *handle);

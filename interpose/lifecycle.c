@@ -1,4 +1,4 @@
-/* Communicators made and ended by the program.
+/* Communicators made and ended by the program. Those made from others are in children.c.
  *
  * Before a real creation the rank marks itself for its peers; afterwards the communicator is
  * listed. Before a real end the rank leaves its team, which is where it stays parked until all
@@ -12,6 +12,7 @@
 #include "hooks/plugins.h"
 #include "interpose/answer.h"
 #include "interpose/bypass.h"
+#include "interpose/children.h"
 #include "interpose/communicator.h"
 #include "interpose/environment.h"
 #include "interpose/group.h"
@@ -36,11 +37,6 @@ static bool may_begin(int rank, int communicators) {
   log_open(settings, rank);
   library_announce();
   return plugins_load(settings->hooks);
-}
-
-/* Where a communicator made inside a group is concerned, the real group must be open for it. */
-static ncclResult_t enter(void) {
-  return group_is_open() ? group_open_real() : ncclSuccess;
 }
 
 /* After the real function: the communicator exists, is being made, or failed. */
@@ -76,7 +72,7 @@ static bool is_sane(const void *comm, int nranks, int rank) {
 ncclResult_t join_CommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank) {
   if (!may_begin(rank, 1))
     return ncclInvalidUsage;
-  ncclResult_t result = enter();
+  ncclResult_t result = group_enter_real();
   if (result != ncclSuccess || !is_sane(comm, nranks, rank))
     return result != ncclSuccess ? result : real.CommInitRank(comm, nranks, commId, rank);
   struct arrival arrival;
@@ -88,7 +84,7 @@ ncclResult_t join_CommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId 
                                      ncclConfig_t *config) {
   if (!may_begin(rank, 1))
     return ncclInvalidUsage;
-  ncclResult_t result = enter();
+  ncclResult_t result = group_enter_real();
   if (result != ncclSuccess || !is_sane(comm, nranks, rank))
     return result != ncclSuccess ? result
                                  : real.CommInitRankConfig(comm, nranks, commId, rank, config);
@@ -101,7 +97,7 @@ ncclResult_t join_CommInitRankScalable(ncclComm_t *newcomm, int nranks, int myra
                                        ncclUniqueId *commIds, ncclConfig_t *config) {
   if (!may_begin(myrank, 1))
     return ncclInvalidUsage;
-  ncclResult_t result = enter();
+  ncclResult_t result = group_enter_real();
   if (result != ncclSuccess)
     return result;
   if (!is_sane(newcomm, nranks, myrank) || nId < 1 || commIds == NULL)
@@ -116,7 +112,7 @@ ncclResult_t join_CommInitRankScalable(ncclComm_t *newcomm, int nranks, int myra
 ncclResult_t join_CommInitAll(ncclComm_t *comm, int ndev, const int *devlist) {
   if (!may_begin(0, ndev))
     return ncclInvalidUsage;
-  ncclResult_t result = enter();
+  ncclResult_t result = group_enter_real();
   if (result != ncclSuccess)
     return result;
   uint64_t seed[2];
@@ -140,67 +136,6 @@ ncclResult_t join_CommInitAll(ncclComm_t *comm, int ndev, const int *devlist) {
   return result;
 }
 
-/* A child of a communicator: which ranks will be in it, only NCCL knows. `part`: what keeps
- * children of one parent apart. */
-static void arrive_from_parent(struct arrival *arrival, struct communicator *parent,
-                               const char *how, int part, int key) {
-  struct {
-    char name[SEGMENT_NAME_SIZE];
-    char how[8];
-    uint32_t child;
-    int32_t part;
-  } seed = {.child = parent->children, .part = part};
-  memcpy(seed.name, parent->name, sizeof(seed.name));
-  strncpy(seed.how, how, sizeof(seed.how) - 1);
-  communicator_arrive(arrival, &seed, sizeof(seed), (uint32_t)parent->nranks,
-                      (uint32_t)parent->rank, 0, key, parent->device);
-  arrival->library = library_of(parent->handle);
-}
-
-ncclResult_t join_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
-                            ncclConfig_t *config) {
-  bypass_expect(1);
-  ncclResult_t result = enter();
-  struct communicator *parent = result == ncclSuccess ? communicator_find(comm) : NULL;
-  if (result != ncclSuccess || parent == NULL || newcomm == NULL)
-    return result != ncclSuccess ? result : real.CommSplit(comm, color, key, newcomm, config);
-  parent->children++;
-  if (color < 0)
-    return real.CommSplit(comm, color, key, newcomm, config);
-  struct arrival arrival;
-  arrive_from_parent(&arrival, parent, "split", color, key);
-  return made(&arrival, newcomm, real.CommSplit(comm, color, key, newcomm, config));
-}
-
-ncclResult_t join_CommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
-                             ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags) {
-  bypass_expect(1);
-  ncclResult_t result = enter();
-  struct communicator *parent = result == ncclSuccess ? communicator_find(comm) : NULL;
-  if (result != ncclSuccess)
-    return result;
-  if (parent == NULL || newcomm == NULL)
-    return real.CommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
-  struct arrival arrival;
-  parent->children++;
-  arrive_from_parent(&arrival, parent, "shrink", excludeRanksCount, 0);
-  return made(
-      &arrival, newcomm,
-      real.CommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags));
-}
-
-/* New ranks know nothing of the old ones' team, nor do they have a name in common: the new
- * communicator is passed through. */
-ncclResult_t join_CommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
-                           ncclComm_t *newcomm, ncclConfig_t *config) {
-  bypass_expect(1);
-  ncclResult_t result = enter();
-  if (result != ncclSuccess)
-    return result;
-  log_once(LOG_LEVEL_WARN, "join is off for communicators made by ncclCommGrow");
-  return real.CommGrow(comm, nRanks, uniqueId, rank, newcomm, config);
-}
-
 /* ---- the end ---- */
 
 /* The rank leaves before the real group is opened for the call, where there is one: shadows cannot
@@ -211,7 +146,7 @@ ncclResult_t join_CommFinalize(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
   ncclResult_t result = comm != NULL ? leave_communicator(comm) : ncclSuccess;
   if (result == ncclSuccess)
-    result = enter();
+    result = group_enter_real();
   return result != ncclSuccess ? result : real.CommFinalize(handle);
 }
 
@@ -222,7 +157,7 @@ ncclResult_t join_CommDestroy(ncclComm_t handle) {
   ncclResult_t left = comm != NULL ? leave_communicator(comm) : ncclSuccess;
   if (comm != NULL)
     communicator_remove(comm, RANK_DONE);
-  ncclResult_t result = enter();
+  ncclResult_t result = group_enter_real();
   if (result != ncclSuccess)
     return result;
   if (left == ncclSuccess)
@@ -235,7 +170,7 @@ ncclResult_t join_CommAbort(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
   if (comm != NULL)
     communicator_remove(comm, leave_by_abort(comm));
-  ncclResult_t result = enter();
+  ncclResult_t result = group_enter_real();
   return result != ncclSuccess ? result : real.CommAbort(handle);
 }
 
@@ -245,7 +180,7 @@ ncclResult_t join_CommRevoke(ncclComm_t handle, int revokeFlags) {
   struct communicator *comm = communicator_known(handle);
   if (comm != NULL)
     leave_failed(comm);
-  ncclResult_t result = enter();
+  ncclResult_t result = group_enter_real();
   return result != ncclSuccess ? result : real.CommRevoke(handle, revokeFlags);
 }
 
@@ -271,8 +206,10 @@ void join_unfit(ncclComm_t handle, const char *function) {
 
 /* Frees a thread that is parked on the communicator: what it waits for will not come. */
 void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t handle, ncclResult_t *asyncError) {
-  if (result != ncclSuccess || asyncError == NULL || *asyncError == ncclSuccess ||
-      *asyncError == ncclInProgress)
+  if (result != ncclSuccess || asyncError == NULL)
+    return;
+  children_look(handle, *asyncError);
+  if (*asyncError == ncclSuccess || *asyncError == ncclInProgress)
     return;
   struct communicator *comm = communicator_known(handle);
   if (comm != NULL && comm->state == COMM_JOINED)

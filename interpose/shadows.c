@@ -105,6 +105,7 @@ static const char *function_name(uint8_t kind) {
       [MEMBER_SCATTER] = "ncclScatter",
       [MEMBER_SEND] = "ncclSend",
       [MEMBER_RECEIVE] = "ncclRecv",
+      [MEMBER_SPLIT] = "ncclCommSplit",
   };
   return kind < sizeof names / sizeof *names && names[kind] != NULL ? names[kind] : "unknown";
 }
@@ -187,12 +188,13 @@ static bool collect_member(struct shadows *shadows, struct lossy_member *of, uin
                            cudaStream_t program) {
   struct endpoint *end = of->end;
   const struct member *member = &of->unit.members[of->place];
-  const struct communicator *comm = of->comm = endpoint_communicator(end, member->comm);
+  struct communicator *comm = endpoint_communicator(end, member->comm);
+  of->comm = comm;
   if (comm == NULL) {
     log_line(LOG_LEVEL_WARN, "a peer uses a communicator that this rank has destroyed already");
     return false;
   }
-  if (comm->unfit != NULL) {
+  if (comm->unfit != NULL && member->kind != MEMBER_SPLIT) {
     log_line(LOG_LEVEL_WARN, "no shadow can be issued on communicator %08x after %s", comm->tag,
              comm->unfit);
     return false;
@@ -209,6 +211,8 @@ static bool collect_member(struct shadows *shadows, struct lossy_member *of, uin
   }
   if (target.send == NULL)
     target.send = lossy_send(of, end->shadow, program);
+  if (member->kind == MEMBER_SPLIT)
+    comm->children++;
   shadows->members[shadows->nmembers] = *member;
   shadows->targets[shadows->nmembers++] = target;
   return true;
@@ -253,6 +257,7 @@ static struct nccl_calls real_calls(void) {
       .Scatter = real.Scatter,
       .Send = real.Send,
       .Recv = real.Recv,
+      .CommSplit = real.CommSplit,
       .GroupStart = real.GroupStart,
       .GroupEnd = real.GroupEnd,
       .RedOpCreatePreMulSum = real.RedOpCreatePreMulSum,

@@ -455,6 +455,16 @@ static ncclResult_t async_error(ncclComm_t comm, ncclResult_t *error) {
   return ncclSuccess;
 }
 
+static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *child,
+                               ncclConfig_t *config) {
+  (void)key, (void)config;
+  *child = NULL;
+  return collective((struct call){.name = color == NCCL_SPLIT_NOCOLOR ? "nosplit" : "split",
+                                  .reduction = -1,
+                                  .comm = comm},
+                    0, 0);
+}
+
 const struct nccl_calls double_nccl = {
     .AllReduce = all_reduce,
     .Broadcast = broadcast,
@@ -464,6 +474,7 @@ const struct nccl_calls double_nccl = {
     .AlltoAll = all_to_all,
     .Gather = gather,
     .Scatter = scatter,
+    .CommSplit = comm_split,
     .GroupStart = group_start,
     .GroupEnd = group_end,
     .RedOpCreatePreMulSum = operator_create,

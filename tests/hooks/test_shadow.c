@@ -127,6 +127,12 @@ Test(shadow, an_operator_that_cannot_be_made_issues_nothing_and_destroys_the_oth
   cr_expect_null(strstr(doubles.log, "start"));
 }
 
+Test(shadow, of_a_split_asks_for_no_communicator_and_needs_no_memory) {
+  issue_one((struct member){.root = ROOT_NONE, .kind = MEMBER_SPLIT, .reduction = REDUCTION_NONE});
+  cr_expect_str_eq(doubles.log, "nosplit");
+  cr_expect_eq(doubles.allocations, 0);
+}
+
 /* ---- errors ---- */
 
 Test(shadow, a_call_that_fails_closes_the_group_and_is_named) {

@@ -246,6 +246,7 @@ static ncclResult_t call_for_real(const struct member *member, struct buffers *b
   case MEMBER_RECEIVE:
   case MEMBER_STATE: /* see tests/join/resync.c */
   case MEMBER_MARK:
+  case MEMBER_SPLIT: /* tests/join/children.c */
     break;
   }
   return ncclInternalError;

@@ -79,6 +79,8 @@ Test(unit, describes_units_in_nccl_s_names) {
   member.reduction = 2;
   cr_expect_str_eq(unit_describe(single(&member), text, sizeof text),
                    "reduce(max, root 0, uint8, 8)");
+  member = (struct member){.comm = 0xc0ffee, .root = ROOT_NONE, .kind = MEMBER_SPLIT};
+  cr_expect_str_eq(unit_describe(single(&member), text, sizeof text), "split on comm 00c0ffee");
   cr_expect_str_eq(unit_describe((struct unit){NULL, 0}, text, sizeof text), "leave");
   member =
       (struct member){.count = 3, .root = ROOT_NONE, .reduction = 77, .kind = 99, .datatype = 88};
