@@ -203,6 +203,11 @@ void communicator_leave(struct ncclComm *comm, bool aborted) {
                  aborted ? PRESENCE_ABORTED : PRESENCE_DESTROYED);
     meeting_ring(&comm->segment);
   }
+  while (comm->captured != NULL) {
+    struct unit *unit = comm->captured;
+    comm->captured = unit->next_captured;
+    unit_release(unit);
+  }
   if (comm->order != NULL)
     device_event_destroy(comm->order);
   if (comm->fork != NULL)

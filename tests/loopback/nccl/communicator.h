@@ -1,5 +1,8 @@
 /* The communicator: what an ncclComm_t points to.
  *
+ * Graphs. A captured unit is performed by each launch of its graph, on the stream of that; other
+ * units are ordered with it only if they are on the same stream. It goes with the handle.
+ *
  * Threads. Issuing calls (operations, group ends, split, finalize, destroy) come from one thread at
  * a time, as NCCL demands; the fields they use need no lock. Workers of streams run units; they
  * touch what is marked so. ncclCommAbort, ncclCommRevoke and ncclCommGetAsyncError may come from
@@ -54,18 +57,19 @@ struct ncclComm {
 
   /* the issuing thread's */
   bool connected;
-  uint64_t collective_units, p2p_units; /* issued */
-  uint64_t children;                    /* splits and shrinks so far */
-  bool ordered;                         /* order has been recorded, after a unit on last_stream */
+  uint64_t children; /* splits and shrinks so far */
+  bool ordered;      /* order has been recorded, after a unit on last_stream */
   CUstream last_stream;
   CUevent order, fork; /* after the last unit; between the streams of one unit */
   struct user_reduction *reductions;
   int nreductions;
   struct registration *registrations;
+  struct unit *captured; /* in graphs, by next_captured */
 
   /* the executing worker's: units of a communicator run one after the other */
   uint64_t step;
-  uint64_t agendas; /* host-side agreements: the thread that runs them */
+  uint64_t collective_units, p2p_units; /* performed */
+  uint64_t agendas;                     /* host-side agreements: the thread that runs them */
 
   struct ncclComm *next_free;
 };

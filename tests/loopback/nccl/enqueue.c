@@ -143,15 +143,6 @@ static ncclResult_t append(struct ncclComm *comm, struct operation *operation, i
   if (operation->count == 0 && operation_is_collective(operation))
     return ncclSuccess; /* dropped on this rank alone, as in NCCL (enqueue.cc, taskAppend) */
   result = resolve_reduction(comm, operation, reduction);
-  if (result != ncclSuccess)
-    return result;
-  bool capturing;
-  result = device_is_capturing(operation->stream, &capturing);
-  if (result == ncclSuccess && capturing) {
-    report_error("%s : the loopback NCCL cannot be captured in a graph",
-                 operation_name(operation->kind));
-    result = ncclInvalidUsage;
-  }
   return result == ncclSuccess ? group_add_operation(comm, operation) : result;
 }
 

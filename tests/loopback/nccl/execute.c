@@ -8,6 +8,11 @@
 #include "report.h"
 #include "transfer.h"
 
+/* Nobody else is at work: units of a communicator run one after the other. */
+static void number(struct ncclComm *comm, struct unit *unit) {
+  unit->index = unit->collective ? comm->collective_units++ : comm->p2p_units++;
+}
+
 static enum meeting_result run_collectives(struct ncclComm *comm, const struct unit *unit) {
   if (!unit->collective)
     return MEETING_REACHED;
@@ -34,6 +39,7 @@ static void unit_run(void *argument) {
   struct ncclComm *comm = unit->comm;
   communicator_enter(comm);
   if (communicator_is_alive(comm, unit->epoch)) {
+    number(comm, unit);
     enum meeting_result result = run_collectives(comm, unit);
     if (result == MEETING_REACHED)
       result = transfers_run(comm, unit);
@@ -77,6 +83,10 @@ static ncclResult_t release_stream(const struct unit *unit, CUstream stream) {
   return device_wait(stream, unit->comm->order);
 }
 
+static ncclResult_t rejoin_stream(const struct unit *unit, CUstream stream) {
+  return device_wait(stream, unit->comm->fork);
+}
+
 /* Everything of the launch that is on streams. The worker may be through with the unit before this
  * returns. */
 static ncclResult_t put_on_streams(struct unit *unit) {
@@ -100,7 +110,56 @@ static ncclResult_t put_on_streams(struct unit *unit) {
   return result == ncclSuccess ? each_other_stream(unit, release_stream) : result;
 }
 
+/* Once for each launch of the graph. */
+static void unit_run_captured(void *argument) {
+  struct unit *unit = argument;
+  unit_hold(unit);
+  communicator_unit_launched(unit->comm);
+  unit_run(unit);
+}
+
+/* Other streams of the unit join the capture, as far as CUDA lets them. */
+static ncclResult_t unit_capture(struct unit *unit) {
+  struct ncclComm *comm = unit->comm;
+  CUstream stream = unit->operations[0].stream;
+  ncclResult_t result = each_other_stream(unit, wait_for_stream);
+  if (result == ncclSuccess)
+    result = device_launch(stream, unit_run_captured, unit);
+  if (result != ncclSuccess) {
+    unit_release(unit);
+    return result;
+  }
+  unit->next_captured = comm->captured;
+  comm->captured = unit;
+  result = device_record(comm->fork, stream);
+  return result == ncclSuccess ? each_other_stream(unit, rejoin_stream) : result;
+}
+
+/* NCCL takes all of a group or nothing (enqueue.cc, taskAppend; group.cc). */
+static ncclResult_t find_capture(const struct unit *unit, bool *captured) {
+  for (size_t i = 0; i < unit->noperations; i++) {
+    bool capturing;
+    ncclResult_t result = device_is_capturing(unit->operations[i].stream, &capturing);
+    if (result != ncclSuccess)
+      return result;
+    if (i > 0 && capturing != *captured) {
+      report_error("streams that are captured and streams that are not in one group");
+      return ncclInvalidUsage;
+    }
+    *captured = capturing;
+  }
+  return ncclSuccess;
+}
+
 ncclResult_t unit_launch(struct unit *unit) {
+  bool captured = false;
+  ncclResult_t found = find_capture(unit, &captured);
+  if (found != ncclSuccess || captured) {
+    if (found == ncclSuccess)
+      return unit_capture(unit);
+    unit_release(unit);
+    return found;
+  }
   unit_hold(unit); /* for the worker */
   communicator_unit_launched(unit->comm);
   ncclResult_t result = put_on_streams(unit);

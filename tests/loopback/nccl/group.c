@@ -210,7 +210,6 @@ static ncclResult_t describe_unit(struct group_work *work, struct unit *unit) {
     return no_memory();
   struct ncclComm *comm = unit->comm;
   unit->epoch = atomic_load(&comm->epoch);
-  unit->index = unit->collective ? comm->collective_units++ : comm->p2p_units++;
   return ncclSuccess;
 }
 

@@ -47,8 +47,10 @@ struct operation {
 struct unit {
   _Atomic int holders; /* the issuing thread and the worker */
   struct ncclComm *comm;
-  uint64_t epoch;  /* of the communicator when issued; a later one means it was cancelled */
-  uint64_t index;  /* among the communicator's collective units, or its point-to-point ones */
+  uint64_t epoch; /* of the communicator when issued; a later one means it was cancelled */
+  uint64_t index; /* among the communicator's collective units, or its point-to-point ones, in the
+                     order in which they are performed */
+  struct unit *next_captured;
   bool collective; /* has at least one collective: all ranks meet */
   size_t noperations, capacity;
   struct operation *operations;

@@ -279,3 +279,35 @@ static void depth_is_the_threads(struct rank *rank) {
 Test(nccl_groups, belong_to_their_thread) {
   run_both(2, depth_is_the_threads);
 }
+
+/* Each launch of a graph performs what was captured; a group goes as one. */
+static void in_a_graph(struct rank *rank) {
+  rank_join(rank);
+  int values[2] = {1, rank->rank}, got[2];
+  int *buffer = device_new(values, sizeof values);
+  CUgraph graph;
+  CUgraphExec executable;
+  EXPECT(cuStreamBeginCapture(rank->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == CUDA_SUCCESS);
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream));
+  OK(ncclAllReduce(buffer + 1, buffer + 1, 1, ncclInt32, ncclMax, rank->comm, rank->stream));
+  OK(ncclGroupEnd());
+  EXPECT(cuStreamEndCapture(rank->stream, &graph) == CUDA_SUCCESS);
+  EXPECT(cuGraphInstantiate(&executable, graph, 0) == CUDA_SUCCESS);
+  device_get(buffer, got, sizeof got);
+  EXPECT(got[0] == 1 && got[1] == rank->rank);
+  for (int launch = 0; launch < 3; launch++) {
+    EXPECT(cuGraphLaunch(executable, rank->stream) == CUDA_SUCCESS);
+    OK(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclMax, rank->comm, rank->stream));
+  }
+  stream_wait(rank->stream);
+  device_get(buffer, got, sizeof got);
+  EXPECT(got[0] == rank->nranks * rank->nranks * rank->nranks && got[1] == rank->nranks - 1);
+  EXPECT(cuGraphExecDestroy(executable) == CUDA_SUCCESS && cuGraphDestroy(graph) == CUDA_SUCCESS);
+  OK(ncclCommDestroy(rank->comm));
+}
+
+Test(nccl_groups, a_graph_performs_what_was_captured) {
+
+  run_both(3, in_a_graph);
+}
