@@ -49,6 +49,7 @@ static const struct {
 #undef FUNCTION
     {"cuThreadExchangeStreamCaptureMode",
      offsetof(struct cuda_driver, ThreadExchangeStreamCaptureMode), true},
+    {"cuStreamIsCapturing", offsetof(struct cuda_driver, StreamIsCapturing), true},
 };
 _Static_assert(sizeof functions / sizeof *functions == sizeof(struct cuda_driver) / sizeof(void *),
                "a name for every member of the table");

@@ -45,6 +45,8 @@ struct cuda_driver {
   /* NULL if the driver has none: then a shadow's first allocation fails while another thread of the
    * program captures a graph in the global mode (the default), as cuMemAlloc does there. */
   CUresult (*ThreadExchangeStreamCaptureMode)(CUstreamCaptureMode *mode);
+  /* NULL if the driver has none: then it cannot capture. */
+  CUresult (*StreamIsCapturing)(CUstream stream, CUstreamCaptureStatus *status);
 };
 
 /* The table for this process, filled at the first call; NULL with a reason if there is no driver or

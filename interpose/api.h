@@ -200,4 +200,30 @@
   OBJECT(ncclProfiler_v4)                                                                          \
   OBJECT(ncclProfiler_v5)
 
+/* And CUDA's functions, runtime and driver, that begin and end captures (capture.h); the names that
+ * <cuda.h> and the compiler's per-thread default stream make of them too. Streams and graphs are
+ * pointers, modes and results ints in both.
+ *
+ *   DOOR(name, parameters, arguments, begins) */
+#define CAPTURE_DOORS(DOOR)                                                                        \
+  CAPTURE_BEGIN(DOOR, cudaStreamBeginCapture)                                                      \
+  CAPTURE_BEGIN(DOOR, cudaStreamBeginCapture_ptsz)                                                 \
+  CAPTURE_BEGIN(DOOR, cuStreamBeginCapture_v2)                                                     \
+  CAPTURE_BEGIN(DOOR, cuStreamBeginCapture_v2_ptsz)                                                \
+  CAPTURE_BEGIN_TO_GRAPH(DOOR, cudaStreamBeginCaptureToGraph)                                      \
+  CAPTURE_BEGIN_TO_GRAPH(DOOR, cudaStreamBeginCaptureToGraph_ptsz)                                 \
+  CAPTURE_BEGIN_TO_GRAPH(DOOR, cuStreamBeginCaptureToGraph)                                        \
+  CAPTURE_BEGIN_TO_GRAPH(DOOR, cuStreamBeginCaptureToGraph_ptsz)                                   \
+  CAPTURE_END(DOOR, cudaStreamEndCapture)                                                          \
+  CAPTURE_END(DOOR, cudaStreamEndCapture_ptsz)                                                     \
+  CAPTURE_END(DOOR, cuStreamEndCapture)                                                            \
+  CAPTURE_END(DOOR, cuStreamEndCapture_ptsz)
+#define CAPTURE_BEGIN(DOOR, name) DOOR(name, (void *stream, int mode), (stream, mode), true)
+#define CAPTURE_BEGIN_TO_GRAPH(DOOR, name)                                                         \
+  DOOR(name,                                                                                       \
+       (void *stream, void *graph, const void *dependencies, const void *edges, size_t count,      \
+        int mode),                                                                                 \
+       (stream, graph, dependencies, edges, count, mode), true)
+#define CAPTURE_END(DOOR, name) DOOR(name, (void *stream, void **graph), (stream, graph), false)
+
 #endif

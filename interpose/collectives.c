@@ -3,6 +3,7 @@
  */
 #include "interpose/answer.h"
 #include "interpose/call.h"
+#include "interpose/capture.h"
 #include "interpose/group.h"
 #include "interpose/guard.h"
 #include "interpose/handlers.h"
@@ -38,6 +39,8 @@ static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
 static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
                                  const struct member *member) {
   struct endpoint *end = comm->end;
+  if (capture_takes(&call, comm, true))
+    return call_issue(&call);
   endpoint_enter(end);
   atomic_store(&end->user, endpoint_this_thread());
   ncclResult_t result = issue_in_turn(&call, comm, member);
@@ -69,6 +72,8 @@ static bool commits(struct communicator *comm, struct unit unit) {
 static ncclResult_t issue(const struct call *call) {
   struct communicator *comm = communicator_find(call->handle);
   struct member member;
+  if (comm != NULL && capture_takes(call, comm, false))
+    return call_issue(call);
   if (comm != NULL && (call->kind == CALL_SEND || call->kind == CALL_RECV))
     return issue_post(call);
   if (comm == NULL || !call_member(call, comm, &member))

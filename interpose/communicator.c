@@ -263,6 +263,13 @@ struct endpoint *communicator_endpoints(void) {
   return endpoints;
 }
 
+void communicator_end_plain(void) {
+  pthread_mutex_lock(&lock);
+  for (struct endpoint *end = endpoints; end != NULL; end = end->next)
+    endpoint_end_plain(end);
+  pthread_mutex_unlock(&lock);
+}
+
 struct communicator *communicator_first(void) {
   return first;
 }

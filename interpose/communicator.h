@@ -95,6 +95,10 @@ int communicator_current_device(void);
  * process. */
 struct endpoint *communicator_endpoints(void);
 
+/* From here on no thread is committing without looking (endpoint.h), until it has been through
+ * endpoint_exit again. */
+void communicator_end_plain(void);
+
 /* All communicators of the process in order of creation, by `next`. Not while another thread makes
  * or ends one. */
 struct communicator *communicator_first(void);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "interpose/capture.h"
 #include "interpose/communicator.h"
 #include "interpose/environment.h"
 #include "interpose/guard.h"
@@ -70,8 +71,12 @@ void endpoint_enter(struct endpoint *end) {
 void endpoint_exit(struct endpoint *end) {
   if (atomic_load(&end->user) == endpoint_this_thread() && end->trace == NULL &&
       end->sent == NULL && atomic_load(&end->state) == RANK_PRESENT &&
-      overlap_nteams(end->overlap) < 2 && has_membarrier())
+      overlap_nteams(end->overlap) < 2 && has_membarrier() && !capture_is_under_way()) {
     atomic_store(&end->plain, own_seat(end));
+    /* One may have begun in between, and have found nothing to take away. */
+    if (capture_is_under_way())
+      atomic_store(&end->plain, NULL);
+  }
   atomic_store(&end->holder, NULL);
   pthread_mutex_unlock(&end->turn);
   atomic_fetch_sub(&end->inside, 1);
@@ -191,8 +196,7 @@ static void endpoint_empty(struct endpoint *end) {
   gone = end;
 }
 
-/* Where a rank has several teams, none of them is committed to without looking at the others. */
-static void end_plain_commits(struct endpoint *end) {
+void endpoint_end_plain(struct endpoint *end) {
   struct seat *seat = atomic_exchange(&end->plain, NULL);
   if (seat == NULL || atomic_load(&seat->thread) == endpoint_this_thread())
     return;
@@ -214,9 +218,10 @@ static bool enter_overlap(struct endpoint *end, struct endpoint *others) {
   end->place = overlap_add(end->overlap, end->team, end->identities);
   if (end->place == NULL && alone)
     overlap_destroy(end->overlap);
+  /* Where a rank has several teams, none of them is committed to without looking at the others. */
   for (struct endpoint *other = others; other != NULL; other = other->next)
     if (other->overlap == end->overlap)
-      end_plain_commits(other);
+      endpoint_end_plain(other);
   return end->place != NULL;
 }
 

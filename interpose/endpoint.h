@@ -119,6 +119,9 @@ struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t 
 void endpoint_activate(struct communicator *comm, struct communicator *first,
                        _Atomic(struct endpoint *) *endpoints);
 
+/* No thread is committing without looking from here on. */
+void endpoint_end_plain(struct endpoint *end);
+
 /* Takes the communicator out of its team; with the last one, this rank's end of the team goes as
  * `how`. Also lets go of what a communicator that never joined has. */
 void endpoint_drop(struct communicator *comm, _Atomic(struct endpoint *) *endpoints,

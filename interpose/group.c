@@ -7,6 +7,7 @@
 
 #include "core/log.h"
 #include "interpose/answer.h"
+#include "interpose/capture.h"
 #include "interpose/children.h"
 #include "interpose/handlers.h"
 #include "interpose/hot.h"
@@ -205,10 +206,17 @@ static void sort_wishes(struct agreement *agreement, size_t ncalls) {
 /* Calls of a communicator without a team, and with count 0, go as they are; for sends and receives
  * see posts.h. */
 static void sort_calls(struct agreement *agreement, const struct call *calls, size_t ncalls) {
+  bool ask = true;
   for (size_t i = 0; i < ncalls; i++) {
     struct communicator *comm = communicator_find(calls[i].handle);
     struct member member;
     agreement->wish_of[i] = NO_WISH;
+    if (comm != NULL && capture_takes(&calls[i], comm, ask)) {
+      agreement->fates[i] = FATE_POSTED; /* nor are peers told */
+      continue;
+    }
+    /* NCCL takes no group of which a part is captured: one answer is good for all. */
+    ask = ask && calls[i].kind == MEMBER_SPLIT;
     if (comm != NULL && call_member(&calls[i], comm, &member)) {
       agreement->wish_of[i] = wish_for(agreement, comm->end);
       struct wish *wish = &agreement->wishes[agreement->wish_of[i]];

@@ -29,11 +29,13 @@ static void exports_of_table(char *text) {
 #define NAME_ASKED NAME_CALLED
 #define NAME(since, name, parameters, arguments, handling) names[count++] = NAME_##handling(name);
 #define PLAIN_NAME(name) names[count++] = #name;
+#define DOOR_NAME(name, parameters, arguments, begins) names[count++] = #name;
   NCCL_API(NAME)
   JOIN_API(PLAIN_NAME)
   PROCESS_API(PLAIN_NAME)
   LOOKUP_API(PLAIN_NAME)
   PROFILER_API(PLAIN_NAME)
+  CAPTURE_DOORS(DOOR_NAME)
   size_t kept = 0;
   for (size_t i = 0; i < count; i++) {
     if (names[i] != NULL)

@@ -37,6 +37,10 @@ fake -o "$out/versioned/libnccl.so.2" -Wl,--version-script="$out/versioned.map" 
 library -o "$out/front.so" -w $parts/front.c &
 library -o "$out/profiler.so" $parts/profiler.c &
 fake -o "$out/fake/libnccl.so.2" &
+for release in 12 13; do
+  library -o "$out/fake/libcudart.so.$release" "-DRELEASE=\"$release\"" $parts/fake_cudart.c \
+    -Wl,-soname,libcudart.so.$release &
+done
 wait
 
 nccl="-L$out/fake -l:libnccl.so.2 -Wl,--enable-new-dtags,-rpath,$out/fake"
@@ -51,6 +55,13 @@ other="-L$out/other -l:libother.so -Wl,-rpath,$out/other"
   library -o "$out/entangled.so" $parts/client.c -Wl,--no-as-needed "$out/double.so" $other -Wl,-z,lazy &
   library -o "$out/orphan.so" $parts/client.c -Wl,-z,lazy &
   library -o "$out/other_plugin.so" $parts/client.c $other -Wl,-z,lazy &
+  for release in 12 13; do
+    library -o "$out/capturer$release.so" $parts/capturer.c "-L$out/fake" -l:libcudart.so.$release \
+      "-Wl,--enable-new-dtags,-rpath,$out/fake" -Wl,-z,lazy &
+  done
+  library -o "$out/lonely_capturer.so" $parts/capturer.c -Wl,-z,lazy &
+  compile -o "$out/capturing" $parts/host.c $parts/capturer.c "-L$out/fake" -l:libcudart.so.12 \
+    "-Wl,--enable-new-dtags,-rpath,$out/fake" &
   compile -o "$out/doors" $parts/doors.c $nccl -Wl,-z,lazy &
   library -o "$out/maker.so" $parts/maker.c $nccl -Wl,-z,lazy &
   library -o "$out/other_maker.so" $parts/maker.c $other -Wl,-z,lazy &
@@ -72,6 +83,6 @@ other="-L$out/other -l:libother.so -Wl,-rpath,$out/other"
 
 for name in double.so old/libnccl.so.2 versioned/libnccl.so.2 other/libother.so front.so profiler.so fake/libnccl.so.2 linked now host plugin.so \
   other_plugin.so orphan.so entangled.so maker.so other_maker.so weak weak_now weak_alone seeker doors crowd arguments arguments_fixed only/outer.so \
-  only/libonly.so libbehind.so; do
+  only/libonly.so libbehind.so capturer12.so capturer13.so lonely_capturer.so capturing; do
   test -e "$out/$name"
 done

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/plane_shm.h"
+#include "interpose/capture_doors.h"
 #include "interpose/handlers.h"
 #include "interpose/hot.h"
 #include "interpose/leave.h"
@@ -96,6 +97,13 @@ void join_unfit(ncclComm_t comm, const char *function) {
 void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t comm, ncclResult_t *asyncError) {
   (void)result, (void)comm, (void)asyncError;
   note("saw", "ncclCommGetAsyncError");
+}
+
+void capture_began(void) {
+  note("capture", "begins");
+}
+void capture_ended(void) {
+  note("capture", "ends");
 }
 
 void leave_process(int status) {
