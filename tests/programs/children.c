@@ -2,7 +2,8 @@
  *
  * An iteration sums over all ranks. Splits come after each epoch (--mode after), in the loop
  * (inside), before each epoch for a loop on the child alone (epoch), two in one group (pair), or
- * once, for a copy that is used in turn with the original (copy).
+ * once, for a copy that is used in turn with the original (copy). Mode many: nothing but splits,
+ * one after the other, each used and destroyed.
  *
  * Results: "sum <epoch> <iteration> <mask of the ranks that took part>" on the communicator of all,
  * "copy" and "child" likewise, "made <epoch> <iteration> <rank> <ranks>" of a child.
@@ -11,17 +12,20 @@
 #include "tests/programs/ranks.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { COUNT = 32 };
 
 static const char *iterations = "3+1", *mode = "after", *end = "destroy";
-static int colours = 1, every = 4, uses = 2, blocking = 1;
+static int colours = 1, every = 4, uses = 2, blocking = 1, splits = 100;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per epoch and rank: 3,5,5/4"},
-    {"--mode", &mode, NULL, "after, inside, epoch, pair or copy"},
+    {"--mode", &mode, NULL, "after, inside, epoch, pair, copy or many"},
+    {"--splits", NULL, &splits, "mode many: how many"},
     {"--colours", NULL, &colours, "children of a split"},
     {"--every", NULL, &every, "mode inside: iterations between splits"},
     {"--uses", NULL, &uses, "sums on a child before it is destroyed"},
@@ -104,6 +108,31 @@ static void split_pair(ncclComm_t copy, int epoch) {
     use_child(some, epoch, 1);
 }
 
+static long kilobytes(void) {
+  long pages = 0, resident = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  if (file == NULL || fscanf(file, "%ld %ld", &pages, &resident) != 2)
+    resident = 0;
+  if (file != NULL)
+    fclose(file);
+  return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* What the process has more after the last than after the first half. */
+static void split_often(void) {
+  long before = 0;
+  for (int i = 0; i < splits; i++) {
+    if (i == splits / 2)
+      before = kilobytes();
+    ncclComm_t child = NULL;
+    CHECK_NCCL(ncclCommSplit(world, ranks.rank % colours, ranks.rank, &child, NULL));
+    for (int k = 0; k < uses; k++)
+      sum(child, COUNT);
+    CHECK_NCCL(ncclCommDestroy(child));
+  }
+  printf("TIME %d kilobytes %ld\n", ranks.rank, kilobytes() - before);
+}
+
 static void run_epoch(int epoch, ncclComm_t copy) {
   bool inside = strcmp(mode, "inside") == 0;
   ncclComm_t own = strcmp(mode, "epoch") == 0 ? split(epoch, -1) : NULL;
@@ -137,5 +166,7 @@ int main(int argc, char **argv) {
     run_epoch(epoch, copy);
   if (copy != NULL)
     CHECK_NCCL(ncclCommDestroy(copy));
+  if (strcmp(mode, "many") == 0)
+    split_often();
   return ranks_leave(&ranks, ending_named(list_item(end, ranks.rank)));
 }
