@@ -130,6 +130,7 @@ Test(bench, every_benchmark_measures_what_it_is_for) {
       "nobody joined\", \"name\": \"a group of 8, nccl-join, system calls\"",
       "\"name\": \"a group of 8, the follower asleep, calls of syscall()\"",
       "\"name\": \"follower asleep, and a busy process on every processor\"",
+      "shadows 100,000 units\", \"name\": \"a unit, processor time of the joined rank\"",
       "\"name\": \"8 ranks\", \"unit\": \"us\"",
       "\"name\": \"leaving the loop: from the call to the first shadow\"",
       "\"name\": \"shared memory per rank, 8 ranks\"",
