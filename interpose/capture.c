@@ -1,29 +1,22 @@
 /* What is captured, and what follows from it (capture.h). */
 #include "interpose/capture.h"
 
-#include <stdatomic.h>
-
 #include "core/log.h"
 #include "hooks/cuda_driver.h"
 #include "interpose/capture_doors.h"
 
-/* Begun and not ended. Runtime functions that call exported ones of the driver count twice. */
-static _Atomic int under_way;
+_Atomic int captures_under_way;
 
 void capture_began(void) {
-  atomic_fetch_add(&under_way, 1);
+  atomic_fetch_add(&captures_under_way, 1);
   communicator_end_plain();
 }
 
 /* Not below 0: a program may end what it never began. */
 void capture_ended(void) {
-  int count = atomic_load(&under_way);
-  while (count > 0 && !atomic_compare_exchange_weak(&under_way, &count, count - 1))
+  int count = atomic_load(&captures_under_way);
+  while (count > 0 && !atomic_compare_exchange_weak(&captures_under_way, &count, count - 1))
     ;
-}
-
-bool capture_is_under_way(void) {
-  return atomic_load(&under_way) > 0;
 }
 
 static bool is_captured(cudaStream_t stream) {
@@ -34,9 +27,9 @@ static bool is_captured(cudaStream_t stream) {
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-bool capture_takes(const struct call *call, struct communicator *comm, bool ask) {
-  if ((!ask && !capture_is_under_way()) || call->kind == MEMBER_SPLIT ||
-      call->kind == CALL_DESTROY_OPERATOR || !is_captured(call->stream))
+bool capture_asks(const struct call *call, struct communicator *comm) {
+  if (call->kind == MEMBER_SPLIT || call->kind == CALL_DESTROY_OPERATOR ||
+      !is_captured(call->stream))
     return false;
   if (comm->unfit == NULL) {
     comm->unfit = "the capture of a CUDA graph";

@@ -11,17 +11,29 @@
 #ifndef NCCL_JOIN_INTERPOSE_CAPTURE_H
 #define NCCL_JOIN_INTERPOSE_CAPTURE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "interpose/call.h"
 #include "interpose/communicator.h"
+#include "interpose/guard.h"
+
+/* Begun and not ended. Runtime functions that call exported ones of the driver count twice. */
+GUARD_STATE _Atomic int captures_under_way;
 
 /* Whether a capture is known to be under way anywhere in this process. */
-bool capture_is_under_way(void);
+static inline bool capture_is_under_way(void) {
+  return atomic_load(&captures_under_way) > 0;
+}
 
-/* Whether the call is captured: then it is to be issued as it is. The first time, says so, and that
- * the communicator's collectives cannot be shadowed. ask: ask the driver even if no capture is
- * known to be under way. */
-bool capture_takes(const struct call *call, struct communicator *comm, bool ask);
+/* Asks the driver whether the call is captured. The first time, says so, and that the
+ * communicator's collectives cannot be shadowed. */
+bool capture_asks(const struct call *call, struct communicator *comm);
+
+/* Whether the call is captured: then it is to be issued as it is. ask: ask the driver even if no
+ * capture is known to be under way. */
+static inline bool capture_takes(const struct call *call, struct communicator *comm, bool ask) {
+  return (ask || capture_is_under_way()) && capture_asks(call, comm);
+}
 
 #endif
