@@ -164,6 +164,7 @@ static bool agreement_take(struct agreement *agreement, size_t ncalls) {
       .fates = calloc(ncalls, sizeof(enum fate)),
       .room = ncalls,
   };
+  keep_until_thread_ends();
   if (agreement->wishes != NULL && agreement->members != NULL && agreement->wish_of != NULL &&
       agreement->fates != NULL)
     return true;
