@@ -67,7 +67,7 @@ struct overlap_team *overlap_add(struct overlap *overlap, struct team *team,
 void overlap_remove(struct overlap *overlap, struct team *team);
 
 static inline uint32_t overlap_nteams(const struct overlap *overlap) {
-  return *(const uint32_t *)(const void *)overlap;
+  return atomic_load((const _Atomic uint32_t *)(const void *)overlap);
 }
 
 /* ---- the program's own units ---- */

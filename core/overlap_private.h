@@ -26,7 +26,7 @@ struct overlap_team {
 };
 
 struct overlap {
-  uint32_t nteams; /* first: overlap_nteams */
+  _Atomic uint32_t nteams; /* first: overlap_nteams */
   uint64_t identity;
   /* Held for the moment that a function of this file takes: another thread of the process may make
    * or end a team while this one is parked. */

@@ -91,10 +91,8 @@ static bool put_off(const struct birth *birth) {
 }
 
 static void end_birth(struct birth *birth, ncclResult_t result) {
-  bool made = result == ncclSuccess || result == ncclInProgress;
-  ncclComm_t child = made ? __atomic_load_n(birth->handle, __ATOMIC_ACQUIRE) : NULL;
-  if (child != NULL)
-    communicator_add(&birth->arrival, child, birth->driver);
+  if (result == ncclSuccess && *birth->handle != NULL)
+    communicator_add(&birth->arrival, *birth->handle, birth->driver);
   else if (result != ncclInProgress || !put_off(birth))
     communicator_depart(&birth->arrival);
 }

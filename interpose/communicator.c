@@ -284,7 +284,7 @@ void communicator_remove(struct communicator *comm, enum rank_state how) {
   while (*link != NULL && *link != comm)
     link = &(*link)->next;
   if (*link == comm) {
-    *link = comm->next;
+    *link = comm->next; /* which stays: another thread may be going along the list */
     if (comm->next == NULL)
       last = link;
   }

@@ -99,8 +99,8 @@ struct endpoint *communicator_endpoints(void);
  * endpoint_exit again. */
 void communicator_end_plain(void);
 
-/* All communicators of the process in order of creation, by `next`. Not while another thread makes
- * or ends one. */
+/* All communicators of the process in order of creation, by `next`. Of those that another thread
+ * makes or ends meanwhile, any may be among them. */
 struct communicator *communicator_first(void);
 
 #endif

@@ -73,8 +73,9 @@ void endpoint_exit(struct endpoint *end) {
       end->sent == NULL && atomic_load(&end->state) == RANK_PRESENT &&
       overlap_nteams(end->overlap) < 2 && has_membarrier() && !capture_is_under_way()) {
     atomic_store(&end->plain, own_seat(end));
-    /* One may have begun in between, and have found nothing to take away. */
-    if (capture_is_under_way())
+    /* One may have begun in between, or another thread have added a team, and have found nothing to
+     * take away. */
+    if (capture_is_under_way() || overlap_nteams(end->overlap) > 1)
       atomic_store(&end->plain, NULL);
   }
   atomic_store(&end->holder, NULL);

@@ -16,7 +16,7 @@
 /* The communicator that stands for its driver and team in a wish. */
 struct departure {
   struct wish *wishes;
-  uint32_t nwishes;
+  uint32_t nwishes, room;
 };
 
 static void log_departure(const struct endpoint *end) {
@@ -71,18 +71,23 @@ static ncclResult_t depart(struct departure *departure) {
   return result;
 }
 
+/* Those that another thread makes only now are left out. */
 static void add_wish(struct departure *departure, struct endpoint *end, bool for_good) {
+  if (departure->nwishes == departure->room)
+    return;
   for (uint32_t i = 0; i < departure->nwishes; i++)
     if (departure->wishes[i].end == end)
       return;
   departure->wishes[departure->nwishes++] = (struct wish){.end = end, .for_good = for_good};
 }
 
-static uint32_t count_communicators(void) {
-  uint32_t count = 0;
+/* Room for a wish of each communicator; false without memory. */
+static bool make_room(struct departure *departure) {
+  *departure = (struct departure){.room = 1};
   for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next)
-    count++;
-  return count;
+    departure->room++;
+  departure->wishes = calloc(departure->room, sizeof(struct wish));
+  return departure->wishes != NULL;
 }
 
 /* Ranks made in one call may be driven by one thread, which cannot leave with each in turn, or by a
@@ -102,8 +107,8 @@ ncclResult_t leave_communicator(struct communicator *comm) {
     return ncclSuccess;
   if (comm->end->state != RANK_PRESENT)
     return comm->end->state == RANK_FAILED ? ncclRemoteError : ncclSuccess;
-  struct departure departure = {.wishes = calloc(count_communicators(), sizeof(struct wish))};
-  if (departure.wishes == NULL)
+  struct departure departure;
+  if (!make_room(&departure))
     return ncclSystemError;
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     if (leaves_with(comm, other))
@@ -182,8 +187,8 @@ void leave_process(int status) {
     return;
   }
   communicator_endpoints();
-  struct departure departure = {.wishes = calloc(count_communicators() + 1, sizeof(struct wish))};
-  if (departure.wishes == NULL)
+  struct departure departure;
+  if (!make_room(&departure))
     return;
   for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next) {
     if (comm->state != COMM_JOINED || comm->left)
