@@ -69,13 +69,20 @@ bool team_was_active(const struct team *team) {
   return was_active(team, team->plane->rank);
 }
 
+static bool somebody_is_late(const struct team *team, uint64_t index) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (atomic_load(&team->plane->logs[rank]->head) <= index)
+      return true;
+  return false;
+}
+
 void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds) {
+  for (uint64_t since = 0; team->plane->spin(team->plane, &since);)
+    if (!somebody_is_late(team, index))
+      return;
   uint32_t bell = plane_bell(team->plane);
   atomic_fetch_or(&team->shared->attention, PLANE_WAITING);
-  bool late = false;
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
-    late |= atomic_load(&team->plane->logs[rank]->head) <= index;
-  if (late)
+  if (somebody_is_late(team, index))
     team->plane->wait(team->plane, bell, milliseconds);
 }
 
