@@ -38,6 +38,10 @@ struct setting {
 };
 
 static const struct word switch_words[] = {{"1", true}, {"0", false}, {NULL, 0}};
+static const struct word divisor_words[] = {{"initial", DIVISOR_INITIAL},
+                                            {"active", DIVISOR_ACTIVE},
+                                            {"active-sum", DIVISOR_ACTIVE_SUM},
+                                            {NULL, 0}};
 static const struct word lossy_words[] = {
     {"error", LOSSY_ERROR}, {"zero", LOSSY_ZERO}, {"last", LOSSY_LAST}, {NULL, 0}};
 static const struct word resync_words[] = {
@@ -59,6 +63,11 @@ static const struct word level_words[] = {{"WARN", LOG_LEVEL_WARN},
 static const struct setting table[] = {
     {"NCCL_JOIN", TYPE_SWITCH, FIELD(enabled), "1", switch_words, 0, 0, NULL,
      "0: every call goes straight to NCCL"},
+    {"NCCL_JOIN_DIVISOR", TYPE_WORD, FIELD(divisor), "initial", divisor_words, 0, 0, NULL,
+     "what averages divide by: all ranks, or those that are active; active-sum: large sums of "
+     "floats are scaled to match"},
+    {"NCCL_JOIN_DIVISOR_MIN", TYPE_NUMBER, FIELD(divisor_min), "1024", NULL, 1, 1000000000,
+     "elements", "how large a sum active-sum scales: gradients, not counters"},
     {"NCCL_JOIN_LOSSY", TYPE_LOSSY, FIELD(lossy), "error", lossy_words, 0, 0, NULL,
      "what the active ranks get where they need data of a joined rank (kinds: allgather, alltoall, "
      "gather, scatter, send): an error on every rank, zeros, or what the joined rank's send buffer "
@@ -343,7 +352,9 @@ static bool store(const struct setting *setting, struct settings *settings, cons
 
 /* ---- the interface ---- */
 
-_Static_assert(sizeof(enum resync_policy) == sizeof(int) && sizeof(enum log_level) == sizeof(int),
+_Static_assert(sizeof(enum resync_policy) == sizeof(int) &&
+                   sizeof(enum divisor_policy) == sizeof(int) &&
+                   sizeof(enum log_level) == sizeof(int),
                "store_word stores an int");
 
 const char *lossy_kind_name(enum lossy_kind kind) {

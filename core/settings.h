@@ -42,6 +42,13 @@ enum resync_policy {
   RESYNC_BROADCASTS, /* and those that it broadcast before its first other collective */
 };
 
+/* What averages divide by once a rank has joined. */
+enum divisor_policy {
+  DIVISOR_INITIAL,    /* all ranks of the communicator */
+  DIVISOR_ACTIVE,     /* the active ones */
+  DIVISOR_ACTIVE_SUM, /* the same, and large sums of floats are scaled to match */
+};
+
 /* Each level includes those before it. */
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_TRACE };
 
@@ -54,6 +61,8 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_TRAC
 /* Values, copied: programs may overwrite their environment (setproctitle does). */
 struct settings {
   bool enabled;                         /* NCCL_JOIN */
+  enum divisor_policy divisor;          /* NCCL_JOIN_DIVISOR */
+  uint64_t divisor_min;                 /* NCCL_JOIN_DIVISOR_MIN: elements */
   enum lossy_policy lossy[LOSSY_KINDS]; /* NCCL_JOIN_LOSSY */
   enum resync_policy resync;            /* NCCL_JOIN_RESYNC */
   char hooks[SETTINGS_PATH_SIZE];       /* NCCL_JOIN_HOOK: paths, separated by commas; "": none */

@@ -2,6 +2,7 @@
  */
 #include "interpose/call.h"
 
+#include "interpose/operators.h"
 #include "interpose/real.h"
 
 static bool has_root(int kind) {
@@ -71,6 +72,7 @@ static __attribute__((noinline)) ncclResult_t issue_other(const struct call *cal
   case CALL_RECV:
     return real.Recv(c.receive, c.count, c.datatype, c.root, c.handle, c.stream);
   case CALL_DESTROY_OPERATOR:
+    operators_remove(c.handle, (ncclRedOp_t)c.reduction);
     return real.RedOpDestroy((ncclRedOp_t)c.reduction, c.handle);
   default:
     return ncclInternalError;

@@ -31,6 +31,7 @@ struct call {
   int root;      /* or the peer of Send and Recv; ROOT_NONE without */
   int kind;      /* enum member_kind, or one of the above */
   bool owned;    /* of a split: its configuration is a copy */
+  bool scaled;   /* reduction is an operator of ours: divisors.h */
 };
 
 /* The call as part of a unit of its communicator; false if it is none: point to point, count 0

@@ -4,11 +4,13 @@
 #include "interpose/answer.h"
 #include "interpose/call.h"
 #include "interpose/capture.h"
+#include "interpose/divisors.h"
 #include "interpose/group.h"
 #include "interpose/guard.h"
 #include "interpose/handlers.h"
 #include "interpose/hot.h"
 #include "interpose/lossy.h"
+#include "interpose/operators.h"
 #include "interpose/posts.h"
 #include "interpose/real.h"
 #include "interpose/reunion.h"
@@ -27,12 +29,17 @@ static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
                    call->send);
   if (call->kind == MEMBER_BROADCAST && !roots_apply(call, &wish))
     return ncclRemoteError;
-  ncclResult_t result = call_issue(call);
+  bool issue;
+  ncclResult_t notice = divisors_apply(call, wish.index, &issue);
+  ncclResult_t result = issue ? call_issue(call) : notice;
+  divisors_done(call);
   if (startup_is_watched(wish.end))
     startup_issued(&wish, (const struct call *const[]){call});
   ncclResult_t together = reunion_hold(&wish, 1);
-  if (wish.notice != ncclSuccess || together != ncclSuccess)
-    return wish.notice != ncclSuccess ? wish.notice : together;
+  if (notice == ncclSuccess)
+    notice = wish.notice;
+  if (notice != ncclSuccess || together != ncclSuccess)
+    return notice != ncclSuccess ? notice : together;
   return result;
 }
 
@@ -263,7 +270,10 @@ CALL(Recv,
 /* A handle's number says that it is an operator of the user's: call_member needs no more. */
 ncclResult_t join_RedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
                                        ncclScalarResidence_t residence, ncclComm_t comm) {
-  return real.RedOpCreatePreMulSum(op, scalar, datatype, residence, comm);
+  ncclResult_t result = real.RedOpCreatePreMulSum(op, scalar, datatype, residence, comm);
+  if (result == ncclSuccess && divisors_are_on())
+    operators_add(comm, *op, scalar, datatype, residence);
+  return result;
 }
 
 /* NCCL copies an operator at the call that uses it, so a program may destroy it before its group
@@ -272,5 +282,6 @@ ncclResult_t join_RedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   if (group_is_open())
     return issue_or_hold(&(struct call){
         .kind = CALL_DESTROY_OPERATOR, .reduction = op, .handle = comm, .root = ROOT_NONE});
+  operators_remove(comm, op);
   return real.RedOpDestroy(op, comm);
 }

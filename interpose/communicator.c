@@ -15,6 +15,7 @@
 #include "interpose/endpoint.h"
 #include "interpose/environment.h"
 #include "interpose/libraries.h"
+#include "interpose/operators.h"
 #include "interpose/process.h"
 #include "interpose/real.h"
 
@@ -289,6 +290,7 @@ void communicator_remove(struct communicator *comm, enum rank_state how) {
       last = link;
   }
   atomic_store(&comm->state, COMM_OFF);
+  operators_forget(comm->handle);
   endpoint_drop(comm, &endpoints, how);
   comm->next_in_team = gone;
   gone = comm;

@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "interpose/capture.h"
 #include "interpose/communicator.h"
+#include "interpose/divisors.h"
 #include "interpose/environment.h"
 #include "interpose/guard.h"
 #include "interpose/lossy.h"
@@ -71,7 +72,8 @@ void endpoint_enter(struct endpoint *end) {
 void endpoint_exit(struct endpoint *end) {
   if (atomic_load(&end->user) == endpoint_this_thread() && end->trace == NULL &&
       end->sent == NULL && atomic_load(&end->state) == RANK_PRESENT &&
-      overlap_nteams(end->overlap) < 2 && has_membarrier() && !capture_is_under_way()) {
+      overlap_nteams(end->overlap) < 2 && !divisors_are_on() && has_membarrier() &&
+      !capture_is_under_way()) {
     atomic_store(&end->plain, own_seat(end));
     /* One may have begun in between, or another thread have added a team, and have found nothing to
      * take away. */

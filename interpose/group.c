@@ -9,6 +9,7 @@
 #include "interpose/answer.h"
 #include "interpose/capture.h"
 #include "interpose/children.h"
+#include "interpose/divisors.h"
 #include "interpose/handlers.h"
 #include "interpose/hot.h"
 #include "interpose/lossy.h"
@@ -280,6 +281,28 @@ static void remember(const struct agreement *agreement, uint32_t wish, const str
   }
 }
 
+/* Roots and divisors: what takes the place of what the program has said, once it is known who is
+ * active. Before the real group is opened, for it may have to wait. A unit of which one call cannot
+ * be issued is not issued. */
+static ncclResult_t settle_calls(const struct agreement *agreement, const struct part *part,
+                                 struct call *calls, size_t ncalls) {
+  ncclResult_t result = ncclSuccess;
+  for (size_t i = 0; i < ncalls; i++) {
+    uint32_t at = agreement->wish_of[i];
+    if (at == NO_WISH || !is_to_be_issued(agreement, part, i))
+      continue;
+    struct wish *wish = &agreement->wishes[at];
+    bool issue = true;
+    if (calls[i].kind == MEMBER_BROADCAST && !roots_apply(&calls[i], wish))
+      return ncclRemoteError;
+    ncclResult_t divided = divisors_apply(&calls[i], wish->index, &issue);
+    if (!issue)
+      wish->result = divided;
+    result = worse(result, divided);
+  }
+  return result;
+}
+
 static ncclResult_t expect_births(struct births *births, const struct agreement *agreement,
                                   const struct part *part, const struct call *calls,
                                   size_t ncalls) {
@@ -290,22 +313,9 @@ static ncclResult_t expect_births(struct births *births, const struct agreement 
   return ncclSuccess;
 }
 
-static ncclResult_t issue_agreed(const struct agreement *agreement, const struct part *part,
-                                 struct call *calls, size_t ncalls) {
-  ncclResult_t refused = ncclSuccess;
-  for (uint32_t i = part->first; i < part->end; i++) {
-    refused = worse(refused, worse(agreement->wishes[i].result, agreement->wishes[i].notice));
-    remember(agreement, i, calls, ncalls);
-  }
-  /* Before the real group is opened: it may have to wait for a root. */
-  for (size_t i = 0; i < ncalls; i++) {
-    uint32_t wish = agreement->wish_of[i];
-    if (calls[i].kind == MEMBER_BROADCAST && wish != NO_WISH &&
-        is_to_be_issued(agreement, part, i) && !roots_apply(&calls[i], &agreement->wishes[wish]))
-      return ncclRemoteError;
-  }
-  if (part->last)
-    refused = worse(refused, posts_make(calls, ncalls, agreement->fates));
+/* The calls themselves; children are expected of those that split. */
+static ncclResult_t issue_part(const struct agreement *agreement, const struct part *part,
+                               struct call *calls, size_t ncalls) {
   struct births births = {0};
   ncclResult_t result = expect_births(&births, agreement, part, calls, ncalls);
   bool open = result == ncclSuccess && (result = real.GroupStart()) == ncclSuccess;
@@ -315,6 +325,25 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, const struct
   if (open)
     result = worse(result, real.GroupEnd());
   births_end(&births, result);
+  return result;
+}
+
+static ncclResult_t issue_agreed(const struct agreement *agreement, const struct part *part,
+                                 struct call *calls, size_t ncalls) {
+  ncclResult_t refused = ncclSuccess;
+  for (uint32_t i = part->first; i < part->end; i++) {
+    refused = worse(refused, worse(agreement->wishes[i].result, agreement->wishes[i].notice));
+    remember(agreement, i, calls, ncalls);
+  }
+  ncclResult_t settled = settle_calls(agreement, part, calls, ncalls);
+  refused = worse(refused, settled);
+  if (settled != ncclRemoteError && part->last)
+    refused = worse(refused, posts_make(calls, ncalls, agreement->fates));
+  ncclResult_t result = ncclSuccess;
+  if (settled != ncclRemoteError)
+    result = issue_part(agreement, part, calls, ncalls);
+  for (size_t i = 0; i < ncalls; i++)
+    divisors_done(&calls[i]);
   return worse(refused, result);
 }
 

@@ -5,7 +5,6 @@
 
 #include "core/log.h"
 #include "hooks/contribution.h"
-#include "interpose/environment.h"
 #include "interpose/membership.h"
 
 static int lowest_active(const struct communicator *comm, const bool *active) {

@@ -7,6 +7,7 @@
 #include "hooks/contribution.h"
 #include "hooks/own_send.h"
 #include "hooks/plugins.h"
+#include "interpose/divisors.h"
 #include "interpose/lossy.h"
 #include "interpose/real.h"
 #include "interpose/report.h"
@@ -218,6 +219,19 @@ static bool collect_member(struct shadows *shadows, struct lossy_member *of, uin
   return true;
 }
 
+/* Gives what was collected last the operators of the active ranks. If they refuse it, takes it
+ * back, and false. */
+static bool divide(struct shadows *shadows, uint32_t first, const struct endpoint *end) {
+  for (uint32_t i = first; i < shadows->nmembers; i++) {
+    struct member *member = &shadows->members[i];
+    if (divisors_shadow(member, endpoint_communicator(end, member->comm)))
+      continue;
+    shadows->nmembers = first;
+    return false;
+  }
+  return true;
+}
+
 bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit unit,
                      cudaStream_t program, const struct shadow_limit *limit) {
   char reason[REASON_SIZE] = "out of memory";
@@ -240,8 +254,11 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
   for (; of.place < unit.nmembers; of.place++)
     if (!collect_member(shadows, &of, index, program))
       return false;
+  if (!divide(shadows, first, end))
+    return true;
+  struct unit issued = {shadows->members + first, unit.nmembers};
   return state || !plugins_observe() ||
-         ask_plugins(end, index, unit, shadows->targets + first, limit);
+         ask_plugins(end, index, issued, shadows->targets + first, limit);
 }
 
 static struct nccl_calls real_calls(void) {

@@ -18,8 +18,9 @@ struct shadows {
 
 /* Adds a unit that has settled as a shadow of this endpoint, at team_index, after the plug-ins have
  * seen it; or buffers that are resynchronised, whoever's unit that is. May wait for a Broadcast's
- * root; for the first such buffers, for the device. program: the stream of the call that the
- * program is in. False if it cannot be shadowed (logged): the peers will wait for it in NCCL. */
+ * root; for the first such buffers, for the device. Nothing is added of a unit that the active
+ * ranks refuse (divisors.h). program: the stream of the call that the program is in. False if it
+ * cannot be shadowed (logged): the peers will wait for it in NCCL. */
 bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit unit,
                      cudaStream_t program, const struct shadow_limit *limit);
 

@@ -34,7 +34,7 @@ endef
 UNIT_WRAPPED = malloc calloc realloc aligned_alloc fcntl open fstat ftruncate getcwd gethostname mmap posix_fallocate pread access \
                sched_getaffinity write
 $(BUILD)/check/unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
-$(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(BUILD)/hooks/contribution.o
+$(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o)
 	$(link_test)
 $(BUILD)/check/simulation: $(SIMULATION_OBJECTS) $(CORE_OBJECTS)
 	$(link_test)

@@ -1,5 +1,7 @@
 /* Collectives whose result has a part from every rank, in a loop with an all-reduce before.
  *
+ * An average of integers counts among them: what one rank lacks, the others cannot make up for.
+ *
  * If NCCL refuses one as invalid usage, the loop is left, and some all-reduces more are done, as a
  * program would that goes on without them.
  *
@@ -17,14 +19,15 @@
 #include <string.h>
 
 static const char *iterations = "3+1", *end = "finalize", *collective = "allgather";
-static int count = 64, root = 0, then = 3;
+static int count = 64, root = 0, then = 3, group = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1"},
     {"--collective", &collective, NULL,
-     "allgather, alltoall, gather, scatter, broadcast, reducescatter"},
+     "allgather, alltoall, gather, scatter, broadcast, reducescatter, average"},
     {"--count", NULL, &count, "elements from, or to, each rank"},
     {"--root", NULL, &root, "of a gather, scatter or broadcast"},
+    {"--group", NULL, &group, "1: in a group with one more all-reduce"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
@@ -36,6 +39,10 @@ struct state {
   float *sum, *send, *receive; /* count, count * nranks, count * nranks */
 };
 
+static ncclDataType_t datatype(void) {
+  return strcmp(collective, "average") == 0 ? ncclInt32 : ncclFloat;
+}
+
 /* The collective under test, and how many blocks it leaves in the receive buffer of this rank. */
 static ncclResult_t issue(const struct state *state, size_t *blocks) {
   const struct ranks *ranks = &state->ranks;
@@ -45,6 +52,8 @@ static ncclResult_t issue(const struct state *state, size_t *blocks) {
   *blocks = 1;
   if (strcmp(collective, "broadcast") == 0)
     return ncclBroadcast(send, receive, n, ncclFloat, root, comm, ranks->stream);
+  if (strcmp(collective, "average") == 0)
+    return ncclAllReduce(send, receive, n, ncclInt32, ncclAvg, comm, ranks->stream);
   if (strcmp(collective, "reducescatter") == 0)
     return ncclReduceScatter(send, receive, n, ncclFloat, ncclSum, comm, ranks->stream);
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
@@ -65,6 +74,15 @@ static ncclResult_t issue(const struct state *state, size_t *blocks) {
   }
   *blocks = nranks;
   return ncclAllGather(send, receive, n, ncclFloat, comm, ranks->stream);
+}
+
+static ncclResult_t issue_in_group(const struct state *state, size_t *blocks) {
+  const struct ranks *ranks = &state->ranks;
+  CHECK_NCCL(ncclGroupStart());
+  CHECK_NCCL(issue(state, blocks));
+  CHECK_NCCL(ncclAllReduce(state->sum, state->sum, (size_t)count, ncclFloat, ncclSum,
+                           ranks->comms[0], ranks->stream));
+  return ncclGroupEnd();
 }
 
 /* Whether NCCL refused the call; every other failure ends the program. */
@@ -96,12 +114,13 @@ static bool iterate(struct state *state, int i) {
   size_t n = (size_t)count, all = n * (size_t)ranks->nranks, blocks;
   if (!sum(state, "sum", i))
     return false;
-  tape_fill(state->tape, ncclFloat, state->send, all, 100 * (ranks->rank + 1), i + 1);
+  tape_fill(state->tape, datatype(), state->send, all, 100 * (ranks->rank + 1), i + 1);
   tape_clear(state->tape, state->receive, all * sizeof(float));
-  if (was_refused(state, issue(state, &blocks), collective))
+  ncclResult_t result = group ? issue_in_group(state, &blocks) : issue(state, &blocks);
+  if (was_refused(state, result, collective))
     return false;
   if (blocks > 0)
-    tape_read(state->tape, ncclFloat, state->receive, blocks, n, "got %d", i);
+    tape_read(state->tape, datatype(), state->receive, blocks, n, "got %d", i);
   tape_play(state->tape);
   return true;
 }

@@ -17,6 +17,7 @@
 
 static const char *iterations = "3+1", *end = "finalize", *datatypes = "all",
                   *collective = "allreduce";
+static const char *scalar = "host";
 static int count = 64, root = 0, float8 = 0;
 
 static const struct option options[] = {
@@ -24,6 +25,7 @@ static const struct option options[] = {
     {"--datatypes", &datatypes, NULL, "all, or those whose names are in this text"},
     {"--float8", NULL, &float8, "1: eight-bit floats whatever the device says of itself"},
     {"--collective", &collective, NULL, "allreduce, reduce or reducescatter"},
+    {"--scalar", &scalar, NULL, "where the factor of a PreMulSum is: host or device"},
     {"--root", NULL, &root, "of a reduce"},
     {"--count", NULL, &count, "elements; an even number"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
@@ -37,7 +39,7 @@ static const char *const reduction_names[REDUCTIONS] = {
 };
 
 struct buffers {
-  void *send, *receive;
+  void *send, *receive, *scalar;
 };
 
 static bool is_wanted(ncclDataType_t datatype, int capability) {
@@ -77,9 +79,13 @@ static void step(const struct ranks *ranks, struct tape *tape, const struct buff
   if (reduction == PREMULSUM) {
     char two[8];
     value_store(datatype, two, 0, 2);
+    bool on_device = strcmp(scalar, "device") == 0;
+    if (on_device)
+      tape_fill(tape, datatype, buffers->scalar, 1, 2, 2);
     ncclRedOp_t op;
-    CHECK_NCCL(
-        ncclRedOpCreatePreMulSum(&op, two, datatype, ncclScalarHostImmediate, ranks->comms[0]));
+    CHECK_NCCL(ncclRedOpCreatePreMulSum(&op, on_device ? buffers->scalar : two, datatype,
+                                        on_device ? ncclScalarDevice : ncclScalarHostImmediate,
+                                        ranks->comms[0]));
     reduce(ranks, buffers, datatype, op);
     CHECK_NCCL(ncclRedOpDestroy(op, ranks->comms[0]));
   } else {
@@ -103,6 +109,7 @@ int main(int argc, char **argv) {
   struct buffers buffers;
   CHECK_CUDA(cudaMalloc(&buffers.send, (size_t)count * (size_t)ranks.nranks * 8));
   CHECK_CUDA(cudaMalloc(&buffers.receive, (size_t)count * 8));
+  CHECK_CUDA(cudaMalloc(&buffers.scalar, 8));
 
   for (int i = 0; i < schedule_iterations(iterations, 0, ranks.rank); i++) {
     for (int datatype = 0; datatype < VALUES_DATATYPES; datatype++)
