@@ -476,6 +476,12 @@ bool learner_is_between_iterations(const struct learner *learner) {
          (body->flags[body->cursor] & PLACE_INSERTS);
 }
 
+bool learner_may_begin_iteration(const struct learner *learner) {
+  const struct body *body = &learner->body;
+  return learner_is_between_iterations(learner) ||
+         body->event[body->cursor].symbol == body->event[body_next(body, 0)].symbol;
+}
+
 bool learner_is_valid(const struct learner *learner) {
   const struct body *body = &learner->body;
   uint64_t position = learner->lags.position;

@@ -46,8 +46,11 @@ enum entry_flag {
   ENTRY_REFUSED = 1u << 4,   /* agreed not to issue it: a joined rank cannot contribute (lossy) */
   ENTRY_REUNION = 1u << 6,   /* all ranks are out of the loop that some had left before others */
   ENTRY_RESYNC = 1u << 7,    /* and the last joiner's buffers follow (MEMBER_STATE) */
+  ENTRY_STOPPED = 1u << 8,   /* not a unit: here all ranks stopped (team_stop.h). hash: of the unit
+                                that those wanted who had not left */
 };
-#define ENTRY_FLAG_BITS 8
+#define ENTRY_FLAG_BITS 9
+#define ENTRY_NO_UNIT (ENTRY_LEAVE | ENTRY_STOPPED)
 
 /* One unit passed. 24 bytes; fields are atomic only so that a reader may look while the ring is
  * reused. */
@@ -58,8 +61,9 @@ struct plane_entry {
   _Atomic uint32_t reals;
   _Atomic uint32_t
       run_start; /* index where the present run of reals, or of shadows, began; wraps */
-  /* Low 8 bits entry_flag. Above them, for a real entry, the position of its text in 8 bytes
-   * (wraps); for a shadow, the rank whose unit it was. */
+  /* Low 9 bits entry_flag. Above them, for a real entry, the position of its text in 8 bytes
+   * (wraps); for a shadow, the rank whose unit it was; where all stopped, 1 if for a rank that was
+   * stopped elsewhere. */
   _Atomic uint32_t flags;
   uint32_t unused;
 };
@@ -73,6 +77,8 @@ enum claim_flag {
   CLAIM_EXPECTED = 1u << 3,  /* what the team's learner expects here */
   CLAIM_SEEN = 1u << 4,      /* has been in the agreed sequence before */
   CLAIM_RESYNC = 1u << 5,    /* the rank has buffers to be resynchronised, should all meet here */
+  CLAIM_TOGETHER = 1u << 6,  /* all ranks are to stop if not all claim the unit: team_stop.h */
+  CLAIM_STOPPED = 1u << 7,   /* a yield of a rank that was stopped in another team: likewise */
 };
 
 /* Above the flags: enum mark of the claim, if it is one. */
@@ -130,9 +136,10 @@ struct plane_log {
   _Atomic uint32_t asks; /* 1: out of step; commits nothing (overlap.h) */
   _Atomic uint32_t
       lossy_count; /* lossy units this rank has shadowed although it should be an error */
-  _Atomic uint64_t lossy_index;  /* the last of them */
-  _Atomic uint32_t lossy_kind;   /* and what it was: enum member_kind */
-  _Atomic uint32_t refused_for;  /* the rank that the last refused unit was refused for */
+  _Atomic uint64_t lossy_index; /* the last of them */
+  _Atomic uint32_t lossy_kind;  /* and what it was: enum member_kind */
+  /* The rank that the last refused unit was refused for, or that all ranks last stopped for. */
+  _Atomic uint32_t refused_for;
   _Atomic uint32_t lossy_peer;   /* point to point: the other rank */
   _Atomic uint64_t failed_index; /* units passed when it failed */
 

@@ -38,6 +38,8 @@ struct setting {
 };
 
 static const struct word switch_words[] = {{"1", true}, {"0", false}, {NULL, 0}};
+static const struct word early_exit_words[] = {
+    {"join", EARLY_EXIT_JOIN}, {"throw", EARLY_EXIT_THROW}, {NULL, 0}};
 static const struct word divisor_words[] = {{"initial", DIVISOR_INITIAL},
                                             {"active", DIVISOR_ACTIVE},
                                             {"active-sum", DIVISOR_ACTIVE_SUM},
@@ -63,6 +65,8 @@ static const struct word level_words[] = {{"WARN", LOG_LEVEL_WARN},
 static const struct setting table[] = {
     {"NCCL_JOIN", TYPE_SWITCH, FIELD(enabled), "1", switch_words, 0, 0, NULL,
      "0: every call goes straight to NCCL"},
+    {"NCCL_JOIN_EARLY_EXIT", TYPE_WORD, FIELD(early_exit), "join", early_exit_words, 0, 0, NULL,
+     "throw: when the first rank leaves, all ranks stop at the same collective, with an error"},
     {"NCCL_JOIN_DIVISOR", TYPE_WORD, FIELD(divisor), "initial", divisor_words, 0, 0, NULL,
      "what averages divide by: all ranks, or those that are active; active-sum: large sums of "
      "floats are scaled to match"},
@@ -353,6 +357,7 @@ static bool store(const struct setting *setting, struct settings *settings, cons
 /* ---- the interface ---- */
 
 _Static_assert(sizeof(enum resync_policy) == sizeof(int) &&
+                   sizeof(enum early_exit) == sizeof(int) &&
                    sizeof(enum divisor_policy) == sizeof(int) &&
                    sizeof(enum log_level) == sizeof(int),
                "store_word stores an int");

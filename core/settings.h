@@ -42,6 +42,12 @@ enum resync_policy {
   RESYNC_BROADCASTS, /* and those that it broadcast before its first other collective */
 };
 
+/* What happens when the first rank leaves. */
+enum early_exit {
+  EARLY_EXIT_JOIN,  /* it joins, and the others go on */
+  EARLY_EXIT_THROW, /* all ranks stop at the same unit, with ncclInvalidUsage */
+};
+
 /* What averages divide by once a rank has joined. */
 enum divisor_policy {
   DIVISOR_INITIAL,    /* all ranks of the communicator */
@@ -61,6 +67,7 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_TRAC
 /* Values, copied: programs may overwrite their environment (setproctitle does). */
 struct settings {
   bool enabled;                         /* NCCL_JOIN */
+  enum early_exit early_exit;           /* NCCL_JOIN_EARLY_EXIT */
   enum divisor_policy divisor;          /* NCCL_JOIN_DIVISOR */
   uint64_t divisor_min;                 /* NCCL_JOIN_DIVISOR_MIN: elements */
   enum lossy_policy lossy[LOSSY_KINDS]; /* NCCL_JOIN_LOSSY */

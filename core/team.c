@@ -1,6 +1,7 @@
 /* The agreed sequence as one rank keeps it (team.h): its life, and one look at what the others have
  * done. The parts have files of their own: team_commit.c what is expected and published,
- * team_claim.c what is wished, team_follow.c what others have passed, team_settle.c what all claim.
+ * team_claim.c what is wished, team_follow.c what others have passed, team_settle.c what all claim,
+ * team_stop.c where all stop.
  *
  * Everything another rank may read is in the plane's logs; everything in struct team is private.
  * What other ranks published is never trusted further than its hash: a text is copied out, measured
@@ -105,7 +106,7 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
   team_catch_up(team);
   for (;;) {
     if (team_look_for_failures(team))
-      return TEAM_FAILED;
+      return team_stop_or_fail(team);
     if (team->claimed)
       team_show_claim(team);
     /* Without room the slowest rank is on its way to our index: nothing can settle here before. */
@@ -126,7 +127,7 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
       if (team_gather_claims(team))
         verdict = is_held(team) ? TEAM_PARKED : team_settle(team, unit);
       else if (team->claimed && somebody_ended(team))
-        return TEAM_FAILED;
+        return team_stop_or_fail(team);
     }
     if (team->claimed && team->head != before)
       team_show_claim(team);

@@ -37,6 +37,7 @@ enum team_verdict {
   TEAM_MIRROR,  /* issue these sends and receives as one, then poll again */
   TEAM_REFUSED, /* the claim has settled, and all ranks know that it must not be issued:
                    team_refused_for */
+  TEAM_STOPPED, /* not all ranks want the same, and all have agreed to stop here: team_stop.h */
   TEAM_LEFT,    /* all ranks of the team have left */
   TEAM_FAILED,  /* see team_failure: nothing more will settle */
 };
@@ -81,9 +82,10 @@ struct team {
   uint32_t source;      /* rank that the last unit settled by a poll was taken from */
   uint64_t shadows;     /* shadows since the last unit issued for real */
   uint64_t shadows_total;
-  uint64_t leaves; /* how many of the indices passed were LEAVE */
+  uint64_t leaves; /* how many of the indices passed were no units: LEAVEs, and stops */
 
   uint64_t yielded; /* index plus one at which this rank has yielded; below head + 1: none open */
+  uint64_t stopped; /* the same of a yield because it was stopped in another team */
 
   /* The claim. */
   bool claimed, claim_written, claim_text_written;
@@ -91,6 +93,10 @@ struct team {
   uint64_t claim_hash;
   uint32_t claim_flags;
   uint32_t claim_text;
+
+  /* After TEAM_STOPPED: team_stop.h. */
+  uint32_t stopped_for;
+  bool stopped_elsewhere, exhausted;
 
   enum team_failure failure;
   uint32_t failure_rank;
@@ -104,7 +110,7 @@ struct team {
   bool rounds_used;   /* they have been committed at least once */
   uint64_t text_end;  /* bytes of text written so far */
   uint64_t deviations[TEAM_DEVIATIONS], ndeviations; /* indices of the last ENTRY_DEVIATIONs */
-  uint64_t left_at[TEAM_LEAVES];                     /* indices of the last LEAVEs, of `leaves` */
+  uint64_t left_at[TEAM_LEAVES];                     /* indices of the last of `leaves` */
   uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
   /* The last settlement was a guess, won by one rank's unit over that of another, of which this is
    * the first member, and it is this rank that tells. Reset by who says so. */
@@ -217,10 +223,10 @@ static inline bool team_is_yielding(const struct team *team) {
 void team_give_up(struct team *team);
 
 /* One look at the other ranks. With a claim open, any verdict. Without one (this rank is parked in
- * another team, and answers or has yielded here), TEAM_PARKED, TEAM_SHADOW, or TEAM_FAILED. For
- * TEAM_SHADOW, *unit is the unit to issue, valid until the next call; it is already published as
- * issued; so are the members of *unit for TEAM_MIRROR (peers.h). After TEAM_REAL, TEAM_REFUSED and
- * TEAM_LEFT the claim is closed. */
+ * another team, and answers or has yielded here), TEAM_PARKED, TEAM_SHADOW, TEAM_STOPPED (it has
+ * yielded here) or TEAM_FAILED. For TEAM_SHADOW, *unit is the unit to issue, valid until the next
+ * call; it is already published as issued; so are the members of *unit for TEAM_MIRROR (peers.h).
+ * After TEAM_REAL, TEAM_REFUSED, TEAM_STOPPED and TEAM_LEFT the claim is closed. */
 enum team_verdict team_poll(struct team *team, struct unit *unit);
 
 /* Waits until another rank may have done something, at most some milliseconds: polls once more

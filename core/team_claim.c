@@ -63,12 +63,17 @@ void team_show_claim(struct team *team) {
 }
 
 void team_yield(struct team *team) {
-  assert(!team->claimed && !team_is_yielding(team));
+  assert(!team_is_yielding(team));
+  (void)team_say_answering(team);
+  team_leave_yield(team, 0);
+}
+
+void team_leave_yield(struct team *team, uint32_t flags) {
+  assert(!team->claimed);
   team_catch_up(team);
-  write_claim(team, 0, 0, 0, CLAIM_YIELD);
+  write_claim(team, 0, 0, 0, CLAIM_YIELD | flags);
   team->yielded = team->head + 1;
   team_expect_nothing(team);
-  (void)team_say_answering(team);
   atomic_exchange(&team->own->claim, team->head + 1);
   team_published(team);
 }

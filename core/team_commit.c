@@ -199,14 +199,14 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   team->shadows = real ? 0 : team->shadows + 1;
   team->shadows_total += !real;
   team->reals += real;
-  if (flags & ENTRY_LEAVE)
+  if (flags & ENTRY_NO_UNIT)
     team->left_at[team->leaves++ % TEAM_LEAVES] = team->head;
   STORE(entry->hash, hash);
   STORE(entry->reals, team->reals);
   STORE(entry->run_start, team->run_start);
   STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
   atomic_exchange(&team->own->head, ++team->head);
-  if (!(flags & ENTRY_LEAVE))
+  if (!(flags & ENTRY_NO_UNIT))
     learn(team, unit, flags);
   team_published(team);
   assert(team_is_valid(team));

@@ -87,8 +87,8 @@ static bool has_given_up(const struct team *team, uint32_t rank) {
  * would follow for ever what is in the ring. And units are refused for ranks that there are. */
 static bool is_possible(const struct team *team, const struct plane_log *log, uint32_t flags) {
   uint64_t head = atomic_load_explicit(&log->head, memory_order_relaxed);
-  return head - team->head <= PLANE_RUN_AHEAD &&
-         (!(flags & ENTRY_REFUSED) || LOAD(log->refused_for) < team->plane->nranks);
+  return head - team->head <= PLANE_RUN_AHEAD && (!(flags & (ENTRY_REFUSED | ENTRY_STOPPED)) ||
+                                                  LOAD(log->refused_for) < team->plane->nranks);
 }
 
 /* The rank whose unit an entry of `rank` is: its own, or, where it only shadowed it, that of the
@@ -109,7 +109,12 @@ enum team_verdict team_follow(struct team *team, uint32_t rank, const struct pla
   }
   if (flags & ENTRY_REFUSED)
     STORE(team->own->refused_for, LOAD(team->plane->logs[rank]->refused_for));
-  if (flags & ENTRY_LEAVE) {
+  if (flags & ENTRY_STOPPED) {
+    if (team->claimed || team_is_yielding(team))
+      return team_pass_stop(team, expected, LOAD(team->plane->logs[rank]->refused_for),
+                            flags >> ENTRY_FLAG_BITS != 0);
+    read = READ_CORRUPT;
+  } else if (flags & ENTRY_LEAVE) {
     if (team->claimed && team->claim.nmembers == 0)
       return team_pass(team, *unit, 0, flags, rank);
     read = READ_CORRUPT;

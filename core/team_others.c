@@ -15,7 +15,8 @@ void team_fail(struct team *team, enum team_failure failure, uint32_t rank, uint
 bool team_look_for_failures(struct team *team) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     const struct plane_log *log = team->plane->logs[rank];
-    if (atomic_load_explicit(&log->state, memory_order_acquire) == RANK_FAILED)
+    if (atomic_load_explicit(&log->state, memory_order_acquire) == RANK_FAILED &&
+        !team_has_stopped(team, log))
       team_fail(team, FAILURE_RANK, rank, LOAD(log->failed_index));
   }
   return team->failure != FAILURE_NONE;

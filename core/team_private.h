@@ -1,6 +1,7 @@
 /* What the files of the agreed sequence (team.h) share: team.c looks, team_commit.c expects and
- * publishes, team_claim.c wishes, team_follow.c and team_settle.c pass an index; team_text.c knows
- * the text ring, team_others.c the other ranks, team_past.c what they did. Not for anybody else. */
+ * publishes, team_claim.c wishes, team_follow.c and team_settle.c pass an index; team_stop.c where
+ * all stop; team_text.c knows the text ring, team_others.c the other ranks, team_past.c what they
+ * did. Not for anybody else. */
 #ifndef NCCL_JOIN_CORE_TEAM_PRIVATE_H
 #define NCCL_JOIN_CORE_TEAM_PRIVATE_H
 
@@ -29,6 +30,10 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
 /* Shows the claim at the present index, unless this rank has yielded there. */
 void team_show_claim(struct team *team);
 
+/* Claims CLAIM_YIELD, and these flags, at the present index, in place of what it has yielded there.
+ */
+void team_leave_yield(struct team *team, uint32_t flags);
+
 /* Says that this rank answers what is posted, if it does. Whether it has said anything new. */
 bool team_say_answering(struct team *team);
 
@@ -50,6 +55,24 @@ bool team_gather_claims(struct team *team);
 
 /* Passes our index by the claims gathered. */
 enum team_verdict team_settle(struct team *team, struct unit *unit);
+
+/* Whether ranks that do not all claim the same, as gathered, stop: team_stop.h. issues: the
+ * winner's unit is one to be issued. */
+bool team_claims_stop(const struct team *team, bool issues);
+
+/* Passes our index as one at which all stop, by the claims gathered. hash: of the unit that would
+ * have been issued. */
+enum team_verdict team_settle_stop(struct team *team, uint64_t hash);
+
+/* The same, for the rank that all stop for. elsewhere: it was stopped in another team. */
+enum team_verdict team_pass_stop(struct team *team, uint64_t hash, uint32_t rank, bool elsewhere);
+
+/* Whether a rank has left behind, at our index or after it, that it was stopped in another team. */
+bool team_has_stopped(const struct team *team, const struct plane_log *log);
+
+/* A rank has failed: TEAM_STOPPED if it had agreed to stop at our index before, else TEAM_FAILED.
+ */
+enum team_verdict team_stop_or_fail(struct team *team);
 
 /* The lowest index that any rank stands at. */
 uint64_t team_slowest(const struct team *team);

@@ -274,11 +274,16 @@ static bool somebody_yields(const struct team *team) {
 }
 
 enum team_verdict team_settle(struct team *team, struct unit *unit) {
-  if (settle_is_unanimous(team->claims, team->plane->nranks))
-    return somebody_yields(team) ? TEAM_PARKED : settle_unanimous(team);
+  bool unanimous = settle_is_unanimous(team->claims, team->plane->nranks);
+  if (unanimous && !somebody_yields(team))
+    return settle_unanimous(team);
+  if (unanimous)
+    return team_claims_stop(team, false) ? team_settle_stop(team, 0) : TEAM_PARKED;
   if (!weigh_claims(team))
     return TEAM_FAILED;
   uint32_t winner = settle_winner(team->claims, team->plane->nranks);
+  if (team_claims_stop(team, team->claims[winner].mark == 0))
+    return team_settle_stop(team, team->claims[winner].hash);
   note_guess(team, winner); /* before the winner's unit is read, to the same place */
   const struct claim *claim = &team->claims[winner];
   uint64_t hash = claim->hash;

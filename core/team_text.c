@@ -20,7 +20,7 @@ uint64_t team_slowest(const struct team *team) {
 static uint64_t text_needed(const struct team *team, uint64_t from) {
   for (uint64_t at = from; at < team->head; at++) {
     uint32_t flags = LOAD(team->own->entries[at % PLANE_RING].flags);
-    if ((flags & (ENTRY_REAL | ENTRY_EXPECTED | ENTRY_LEAVE)) != ENTRY_REAL)
+    if ((flags & (ENTRY_REAL | ENTRY_EXPECTED | ENTRY_NO_UNIT)) != ENTRY_REAL)
       continue;
     uint32_t back = (uint32_t)(team->text_end / 8) - (flags >> ENTRY_FLAG_BITS);
     return team->text_end - 8 * (uint64_t)(back & (UINT32_MAX >> ENTRY_FLAG_BITS));

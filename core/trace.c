@@ -36,6 +36,7 @@ static const char *const event_names[] = {
     [TRACE_COMMIT] = "commit", [TRACE_CLAIM] = "claim",   [TRACE_PARK] = "park",
     [TRACE_SHADOW] = "shadow", [TRACE_SETTLE] = "settle", [TRACE_JOIN] = "join",
     [TRACE_LEAVE] = "leave",   [TRACE_DONE] = "done",     [TRACE_FAIL] = "fail",
+    [TRACE_STOP] = "stop",
 };
 
 static uint64_t clock_ns(clockid_t clock) {
@@ -160,6 +161,7 @@ static bool is_turning_point(enum trace_event event) {
   case TRACE_LEAVE:
   case TRACE_DONE:
   case TRACE_FAIL:
+  case TRACE_STOP:
     return true;
   case TRACE_COMMIT:
   case TRACE_CLAIM:

@@ -15,10 +15,10 @@
  * peer are left out where there are none. A version changes when a field changes its meaning or
  * goes away, not when one is added: readers ignore those they do not know.
  *
- * Records are kept in memory and written when TRACE_BUFFER_SIZE is reached, at join, leave, done
- * and fail, and at trace_flush and trace_close. The file is not held open in between, so a program
- * that closes descriptors does no harm. If it cannot be written, one WARN says so and the trace
- * ends with its last whole line; the program goes on.
+ * Records are kept in memory and written when TRACE_BUFFER_SIZE is reached, at join, leave, done,
+ * fail and stop, and at trace_flush and trace_close. The file is not held open in between, so a
+ * program that closes descriptors does no harm. If it cannot be written, one WARN says so and the
+ * trace ends with its last whole line; the program goes on.
  *
  * Every function accepts NULL for a trace that is off. A trace may be used by several threads. In
  * a forked child (log_disable) nothing is written. errno is kept.
@@ -41,6 +41,7 @@ enum trace_event {
   TRACE_LEAVE,  /* claims LEAVE */
   TRACE_DONE,   /* all ranks have joined or left: goes on */
   TRACE_FAIL,   /* a rank failed; peer: which */
+  TRACE_STOP,   /* all stop, because peer has left */
 };
 
 struct trace;

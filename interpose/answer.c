@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/log.h"
+#include "core/team_stop.h"
 #include "hooks/contribution.h"
 #include "interpose/environment.h"
 #include "interpose/lossy.h"
@@ -11,6 +12,7 @@
 #include "interpose/report.h"
 #include "interpose/shadows.h"
 #include "interpose/stay.h"
+#include "interpose/stopping.h"
 
 static void fail_endpoint(struct endpoint *end) {
   endpoint_retire(end, RANK_FAILED);
@@ -128,6 +130,11 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     report_refused(wish->end, wish->unit);
     stay_settle(wish, ncclInvalidUsage);
     return;
+  case TEAM_STOPPED:
+    stop_rank(stay, end, wish->unit);
+    note_return(end, team_index(end->team));
+    stay_settle(wish, ncclInvalidUsage);
+    return;
   case TEAM_FAILED:
     wish_failed(wish);
     return;
@@ -162,8 +169,8 @@ static bool is_full(const struct endpoint *end) {
 static bool is_available(const struct stay *stay, const struct endpoint *other) {
   if (stay_is_wished(stay, other))
     return !stay->begun && other->state == RANK_PRESENT && !is_full(other);
-  return other->state == RANK_PRESENT && stay_is_own(other) && atomic_load(&other->inside) == 0 &&
-         !is_full(other);
+  return other->state == RANK_PRESENT && endpoint_is_own(other) &&
+         atomic_load(&other->inside) == 0 && !is_full(other);
 }
 
 static bool is_answering(const struct stay *stay, const struct endpoint *other) {
@@ -237,8 +244,10 @@ static bool look(struct stay *stay) {
     if (!is_answering(stay, other) || (locked && pthread_mutex_trylock(&other->turn) != 0))
       continue;
     enum team_verdict verdict = team_poll(other->team, &unit);
+    if (verdict == TEAM_STOPPED)
+      stop_rank(stay, other, (struct unit){0});
     bool found = verdict == TEAM_SHADOW || verdict == TEAM_MIRROR;
-    moved |= found;
+    moved |= found || verdict == TEAM_STOPPED;
     if ((!found || !stay_find(stay, other, unit, locked)) && locked)
       pthread_mutex_unlock(&other->turn);
   }
@@ -338,12 +347,21 @@ ncclResult_t answer_notice(struct endpoint *end) {
   return result;
 }
 
+/* Whether all ranks are to stop if not all of them wish the same. Buffers that are resynchronised
+ * are one rank's alone. */
+static bool stops_early(const struct wish *wish) {
+  return join_settings()->early_exit == EARLY_EXIT_THROW && !unit_is_leave(wish->unit) &&
+         !unit_is_state(wish->unit) && unit_mark(wish->unit) != MARK_STATE_DONE;
+}
+
 /* What the others must know of the claim. */
 static uint32_t flags_of(const struct wish *wish) {
   const struct endpoint *end = wish->end;
   uint32_t flags = overlap_claim_flags(end->overlap, end->team, wish->unit);
   if (lossy_strict_member(wish->unit) != NULL)
     flags |= CLAIM_STRICT;
+  if (stops_early(wish))
+    flags |= CLAIM_TOGETHER;
   /* Whoever ends with its process has no use for them. */
   if (!wish->for_good && !state_is_empty(&end->buffers))
     flags |= CLAIM_RESYNC;
@@ -353,6 +371,8 @@ static uint32_t flags_of(const struct wish *wish) {
 /* Commits or claims. */
 static void begin(struct wish *wish) {
   struct endpoint *end = wish->end;
+  bool meets = stops_early(wish) && team_must_meet(end->team);
+  end->stopped = false;
   /* Before anything new is issued: all ranks that wait for the device in between hear of it in the
    * same call. */
   wish->notice = unit_is_leave(wish->unit) ? ncclSuccess : answer_notice(end);
@@ -361,7 +381,8 @@ static void begin(struct wish *wish) {
   } else if (unit_is_leave(wish->unit)) {
     report_event(end, TRACE_LEAVE, end->team->head, wish->unit, -1);
     team_claim(end->team, wish->unit, flags_of(wish));
-  } else if (overlap_may_commit(end->overlap, end->team) && team_commit(end->team, wish->unit)) {
+  } else if (!meets && overlap_may_commit(end->overlap, end->team) &&
+             team_commit(end->team, wish->unit)) {
     overlap_issued(end->overlap, end->team, wish->unit);
     report_event(end, TRACE_COMMIT, team_index(end->team), wish->unit, -1);
     stay_settle(wish, ncclSuccess);
@@ -376,7 +397,7 @@ static void say_leaving(const struct stay *stay, bool leaving) {
   if (!unit_is_leave(stay->wishes[0].unit))
     return;
   for (struct endpoint *end = stay->all; end != NULL; end = end->next)
-    if (stay_is_wished(stay, end) || stay_is_own(end))
+    if (stay_is_wished(stay, end) || endpoint_is_own(end))
       team_say_leaving(end->team, leaving);
 }
 
@@ -385,7 +406,7 @@ static void stop_answering(const struct stay *stay) {
   for (struct endpoint *end = stay->all; end != NULL; end = end->next) {
     if (!stay_is_wished(stay, end) && atomic_load(&end->user) == endpoint_this_thread())
       team_stop_answering(end->team);
-    if (stay_is_wished(stay, end) || stay_is_own(end))
+    if (stay_is_wished(stay, end) || endpoint_is_own(end))
       lossy_return(end, stay_stream(stay, end));
   }
 }
@@ -443,6 +464,7 @@ void answer(struct wish *wishes, uint32_t nwishes) {
   struct stay stay = {.wishes = wishes, .nwishes = nwishes};
   for (uint32_t i = 0; i < nwishes; i++) {
     wishes[i].settled = wishes[i].stalled = wishes[i].reunion = wishes[i].resync = false;
+    wishes[i].stopped = false;
     wishes[i].notice = ncclSuccess;
   }
   keep_step(&stay);

@@ -22,7 +22,9 @@ struct wish {
   bool for_good;       /* a LEAVE that ends the process: all its teams are answered */
   ncclResult_t result; /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */
   ncclResult_t
-      notice; /* out: ncclSuccess, or the error that its call must return although it is issued */
+      notice;   /* out: ncclSuccess, or the error that its call must return although it is issued */
+  bool stopped; /* out: the first rank has left, and all stop (core/team_stop.h): result, or
+                   notice, is ncclInvalidUsage */
   uint64_t index; /* out: where in the sequence, if issued */
   /* out: all ranks are together again there (team_is_reunion), and resynchronise
    * (team_is_resync): to be followed by reunion_hold once it has been issued. */

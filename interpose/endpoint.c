@@ -72,7 +72,8 @@ void endpoint_enter(struct endpoint *end) {
 void endpoint_exit(struct endpoint *end) {
   if (atomic_load(&end->user) == endpoint_this_thread() && end->trace == NULL &&
       end->sent == NULL && atomic_load(&end->state) == RANK_PRESENT &&
-      overlap_nteams(end->overlap) < 2 && !divisors_are_on() && has_membarrier() &&
+      overlap_nteams(end->overlap) < 2 && !divisors_are_on() &&
+      join_settings()->early_exit == EARLY_EXIT_JOIN && has_membarrier() &&
       !capture_is_under_way()) {
     atomic_store(&end->plain, own_seat(end));
     /* One may have begun in between, or another thread have added a team, and have found nothing to

@@ -62,6 +62,9 @@ struct endpoint {
   bool hook_failed;             /* a plug-in, since the rank's program last heard of it */
   bool started;                 /* the broadcasts of the program's start are over (startup.h) */
   _Atomic uint32_t last_joiner; /* rank in the team */
+  bool stopped;                 /* the program's last call was told to stop: core/team_stop.h */
+  uint64_t
+      stopped_in; /* the stay in which the rank was last stopped here, or elsewhere (answer.c) */
   /* The thread whose program uses the endpoint: who last issued something. NULL: nobody yet. */
   _Atomic(const void *) user;
   const void *creator;          /* the thread that made it */
@@ -85,6 +88,13 @@ void endpoint_exit(struct endpoint *end);
 /* What stands for the calling thread. */
 static inline const void *endpoint_this_thread(void) {
   return &guard_thread;
+}
+
+/* Whether the endpoint is the calling thread's to answer for; one that nobody has used yet is so
+ * for the thread that made it. */
+static inline bool endpoint_is_own(const struct endpoint *end) {
+  const void *user = atomic_load(&end->user);
+  return (user == NULL ? end->creator : user) == endpoint_this_thread();
 }
 
 /* The hot path: whether the calling thread, whose seat this is, may commit without a lock; if so it

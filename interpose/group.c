@@ -281,6 +281,14 @@ static void remember(const struct agreement *agreement, uint32_t wish, const str
   }
 }
 
+/* All ranks stop instead of issuing the part (core/team_stop.h). */
+static bool is_stopped(const struct agreement *agreement, const struct part *part) {
+  for (uint32_t i = part->first; i < part->end; i++)
+    if (agreement->wishes[i].stopped)
+      return true;
+  return false;
+}
+
 /* Roots and divisors: what takes the place of what the program has said, once it is known who is
  * active. Before the real group is opened, for it may have to wait. A unit of which one call cannot
  * be issued is not issued. */
@@ -331,10 +339,15 @@ static ncclResult_t issue_part(const struct agreement *agreement, const struct p
 static ncclResult_t issue_agreed(const struct agreement *agreement, const struct part *part,
                                  struct call *calls, size_t ncalls) {
   ncclResult_t refused = ncclSuccess;
+  bool agreed = part->first == part->end;
   for (uint32_t i = part->first; i < part->end; i++) {
     refused = worse(refused, worse(agreement->wishes[i].result, agreement->wishes[i].notice));
     remember(agreement, i, calls, ncalls);
+    agreed |= agreement->wishes[i].result == ncclSuccess;
   }
+  /* Nor are sends and receives, which the peer's group has too. */
+  if (!agreed && is_stopped(agreement, part))
+    return refused;
   ncclResult_t settled = settle_calls(agreement, part, calls, ncalls);
   refused = worse(refused, settled);
   if (settled != ncclRemoteError && part->last)
@@ -391,6 +404,7 @@ static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls) {
   sort_calls(&agreement, calls, ncalls);
   ncclResult_t result = ncclSuccess;
   struct part part = {0};
+  /* A rank that has been stopped wishes nothing more. */
   do {
     part = next_part(&agreement, part.end);
     enter_all(&agreement, &part);
@@ -400,7 +414,7 @@ static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls) {
     result = worse(result, reunion_hold(agreement.wishes + part.first, part.end - part.first));
     for (uint32_t i = part.first; i < part.end; i++)
       endpoint_exit(agreement.wishes[i].end);
-  } while (!part.last);
+  } while (!part.last && !is_stopped(&agreement, &part));
   for (uint32_t i = 0; i < agreement.nwishes; i++)
     for (struct communicator *comm = agreement.wishes[i].end->comms; comm != NULL;
          comm = comm->next_in_team)

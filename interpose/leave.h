@@ -4,6 +4,8 @@
 #define NCCL_JOIN_INTERPOSE_LEAVE_H
 
 /* The process is about to end with this status; may block until all ranks are done, not for ever.
+ * Returns the status that it is to end with: 1 where it would be 0, but other ranks are still in
+ * their loops and all are to stop (NCCL_JOIN_EARLY_EXIT=throw).
  *
  * Called at most once in a process, on the thread that ends it, with the guard raised and the
  * thread safe from being cancelled. It comes before any exit handler where the end can be seen
@@ -12,6 +14,6 @@
  * signal handler that interrupted an NCCL call and ends the process: a failure, which the lock
  * tells the others). NCCL calls of other threads may be under way, or be made while it runs. Must
  * not call exit. */
-void leave_process(int status);
+int leave_process(int status);
 
 #endif

@@ -42,6 +42,7 @@ static void finish_shadows(struct endpoint *end) {
              result == ncclInProgress ? "NCCL_JOIN_TIMEOUT" : reason);
 }
 
+/* ncclInvalidUsage if other ranks are still in their loops, and all stop. */
 static ncclResult_t depart(struct departure *departure) {
   for (uint32_t i = 0; i < departure->nwishes; i++) {
     endpoint_enter(departure->wishes[i].end);
@@ -57,9 +58,13 @@ static ncclResult_t depart(struct departure *departure) {
     struct endpoint *end = departure->wishes[i].end;
     if (departure->wishes[i].result != ncclSuccess)
       result = departure->wishes[i].result;
+    if (departure->wishes[i].stopped)
+      result = ncclInvalidUsage;
     if (end->state != RANK_PRESENT)
       continue;
     finish_shadows(end);
+    if (departure->wishes[i].stopped)
+      continue;
     log_line(
         LOG_LEVEL_INFO,
         "all ranks have left; rank %u goes on after %llu collectives, shadows among them: %llu",
@@ -116,7 +121,7 @@ ncclResult_t leave_communicator(struct communicator *comm) {
   ncclResult_t result = depart(&departure);
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     if (leaves_with(comm, other) && other != comm)
-      other->left = true;
+      other->left = result != ncclInvalidUsage;
   comm->left = result == ncclSuccess;
   free(departure.wishes);
   return result;
@@ -137,13 +142,15 @@ static bool has_error(const struct communicator *comm) {
          (error != ncclSuccess && error != ncclInProgress);
 }
 
-enum rank_state leave_by_abort(struct communicator *comm) {
+enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result) {
+  *result = ncclSuccess;
   if (communicator_find_ready(comm->handle) == NULL || comm->left)
     return RANK_DONE;
   struct endpoint *end = comm->end;
   if (atomic_load(&end->inside) == 0 && end->state == RANK_PRESENT && !has_error(comm) &&
       team_is_between_iterations(end->team)) {
-    leave_communicator(comm);
+    if (leave_communicator(comm) == ncclInvalidUsage)
+      *result = ncclInvalidUsage;
     return RANK_DONE;
   }
   log_line(LOG_LEVEL_WARN,
@@ -171,25 +178,25 @@ static void end_all(enum rank_state how) {
 
 static void fail_all(int status) {
   for (struct endpoint *end = communicator_endpoints(); end != NULL; end = end->next)
-    if (end->state == RANK_PRESENT)
+    if (end->state == RANK_PRESENT && !end->stopped)
       log_line(LOG_LEVEL_WARN,
                "rank %u ends with status %d after %llu collectives: a failure, not a join",
                end->team->plane->rank, status, (unsigned long long)team_passed(end->team));
   end_all(RANK_FAILED);
 }
 
-void leave_process(int status) {
+int leave_process(int status) {
   if (join_settings() == NULL)
-    return;
+    return status;
   if (status != 0) {
     fail_all(status);
     plugins_finalize();
-    return;
+    return status;
   }
   communicator_endpoints();
   struct departure departure;
   if (!make_room(&departure))
-    return;
+    return status;
   for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next) {
     if (comm->state != COMM_JOINED || comm->left)
       continue;
@@ -199,8 +206,9 @@ void leave_process(int status) {
     else
       add_wish(&departure, comm->end, true);
   }
-  depart(&departure);
+  ncclResult_t result = depart(&departure);
   free(departure.wishes);
   end_all(RANK_DONE);
   plugins_finalize();
+  return result == ncclInvalidUsage ? 1 : status;
 }

@@ -8,7 +8,8 @@
 /* The rank is done with the communicator: claims LEAVE in its team, and answers the others until
  * all have left. Communicators that the same thread drives (ncclCommInitAll, one group) leave
  * together. Nothing if it has left already or never joined. Bounded. ncclSuccess: go on into the
- * real call (after a timeout too); ncclRemoteError: a rank has failed (logged). */
+ * real call (after a timeout too); ncclRemoteError: a rank has failed (logged);
+ * ncclInvalidUsage: others are still in their loops, and all stop (core/team_stop.h; logged). */
 ncclResult_t leave_communicator(struct communicator *comm);
 
 /* Whether the thread that leaves `comm`, or says something on it, does so for `other` too, a
@@ -17,8 +18,9 @@ bool leaves_with(const struct communicator *comm, const struct communicator *oth
 
 /* ncclCommAbort: a clean departure (between two iterations, no error on the communicator, no other
  * thread parked in the team) is a leave; anything else is a failure, and goes through at once.
- * Returns what the rank is to the others now. */
-enum rank_state leave_by_abort(struct communicator *comm);
+ * Returns what the rank is to the others now. *result: ncclInvalidUsage as above, else ncclSuccess.
+ */
+enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result);
 
 /* The rank gives up: frees all who are parked in its team, its own threads among them. */
 void leave_failed(struct communicator *comm);

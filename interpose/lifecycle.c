@@ -168,10 +168,13 @@ ncclResult_t join_CommDestroy(ncclComm_t handle) {
 
 ncclResult_t join_CommAbort(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
+  ncclResult_t left = ncclSuccess;
   if (comm != NULL)
-    communicator_remove(comm, leave_by_abort(comm));
+    communicator_remove(comm, leave_by_abort(comm, &left));
   ncclResult_t result = group_enter_real();
-  return result != ncclSuccess ? result : real.CommAbort(handle);
+  if (result == ncclSuccess)
+    result = real.CommAbort(handle);
+  return left != ncclSuccess ? left : result;
 }
 
 /* What is in flight is given up: nobody can be shadowed for it. The communicator itself stays, for

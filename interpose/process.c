@@ -33,11 +33,31 @@ enum stage {
 
 static _Atomic uint32_t stage; /* futex word */
 static _Atomic pid_t owner;    /* the process that is to leave; set before STAGE_DUE */
+static _Atomic int left_with;  /* what leave_process returned; set before STAGE_LEFT */
 
-/* The backstop. Nothing is left to do where the end was seen coming. */
+typedef void any_function(void);
+
+/* Asked for at each call, each of which happens once: nothing to keep. */
+static any_function *libc_function(const char *name) {
+  any_function *function;
+  *(void **)&function = dlsym(RTLD_NEXT, name); /* as dlsym(3) says it is to be done */
+  return function;
+}
+
+static _Noreturn void libc_end(const char *name, int status) {
+  void (*libc)(int) = (void (*)(int))libc_function(name);
+  if (libc != NULL)
+    libc(status);
+  _exit(status); /* not reached: libc has these functions */
+}
+
+/* The backstop. Nothing is left to do where the end was seen coming. glibc's exit may be called by
+ * a handler: it goes on with the remaining ones, and the new status. */
 static void at_exit(int status, void *unused) {
   (void)unused;
-  process_leave(status);
+  int other = process_leave(status);
+  if (other != status)
+    libc_end("exit", other);
 }
 
 void process_watch_exit(void) {
@@ -55,30 +75,31 @@ static void leave(int status) {
    */
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   guard_raise();
-  leave_process(status);
+  atomic_store(&left_with, leave_process(status));
   guard_lower();
   atomic_store(&stage, STAGE_LEFT);
   syscall(SYS_futex, &stage, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-void process_leave(int status) {
+int process_leave(int status) {
   /* The guard is raised in here already: exit inside leave_process, a hook or a signal handler over
    * an NCCL call. */
   if (guard_thread.depth > 0)
-    return;
+    return status;
   if (atomic_load(&stage) == STAGE_NOT_DUE) {
     bypass_check_at_exit();
-    return;
+    return status;
   }
   if (atomic_load(&owner) != getpid()) /* a forked child */
-    return;
+    return status;
   uint32_t due = STAGE_DUE;
   if (atomic_compare_exchange_strong(&stage, &due, STAGE_LEAVING)) {
     leave(status);
-    return;
+    return atomic_load(&left_with);
   }
   while (status == 0 && atomic_load(&stage) == STAGE_LEAVING)
     syscall(SYS_futex, &stage, FUTEX_WAIT_PRIVATE, STAGE_LEAVING, NULL, NULL, 0);
+  return status == 0 && atomic_load(&stage) == STAGE_LEFT ? atomic_load(&left_with) : status;
 }
 
 /* ---- forking ---- */
@@ -98,28 +119,11 @@ void process_watch_fork(void) {
 
 /* ---- the doors ---- */
 
-typedef void any_function(void);
-
-/* Asked for at each call, each of which happens once: nothing to keep. */
-static any_function *libc_function(const char *name) {
-  any_function *function;
-  *(void **)&function = dlsym(RTLD_NEXT, name); /* as dlsym(3) says it is to be done */
-  return function;
-}
-
-static _Noreturn void end(const char *name, int status) {
-  process_leave(status);
-  void (*libc_end)(int) = (void (*)(int))libc_function(name);
-  if (libc_end != NULL)
-    libc_end(status);
-  _exit(status); /* not reached: libc has these functions */
-}
-
 EXPORTED void exit(int status) {
-  end("exit", status);
+  libc_end("exit", process_leave(status));
 }
 EXPORTED void quick_exit(int status) {
-  end("quick_exit", status);
+  libc_end("quick_exit", process_leave(status));
 }
 
 typedef int main_function(int argc, char **argv, char **envp);
@@ -130,9 +134,7 @@ static main_function *program_main;
 
 /* The program's main as libc sees it. libc goes on to exit by itself, without the exit above. */
 static int main_and_leave(int argc, char **argv, char **envp) {
-  int status = program_main(argc, argv, envp);
-  process_leave(status);
-  return status;
+  return process_leave(program_main(argc, argv, envp));
 }
 
 EXPORTED start_function __libc_start_main;

@@ -27,10 +27,11 @@ void process_watch_fork(void);
  * must find us done. Any thread, any number of times. */
 void process_watch_exit(void);
 
-/* Calls leave_process unless that is not due (see leave.h). Of several threads that end the process
+/* Calls leave_process unless that is not due (see leave.h), and returns the status that the process
+ * is to end with. Of several threads that end the process
  * at once one does; the others wait for it if they come with status 0, and go on if theirs is a
  * failure. A thread that comes here again from inside leave_process goes on. For the doors above.
  */
-void process_leave(int status);
+int process_leave(int status);
 
 #endif

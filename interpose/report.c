@@ -105,6 +105,27 @@ void report_refused(const struct endpoint *end, struct unit wanted) {
            kind_name(lossy_strict_member(wanted)->kind));
 }
 
+void report_stop(struct endpoint *end, struct unit wanted) {
+  const struct team *team = end->team;
+  unsigned long long index = (unsigned long long)team_index(team);
+  char text[DESCRIPTION];
+  const char *own = describe(wanted, text);
+  report_event(end, TRACE_STOP, team_index(team), wanted, (int)team->stopped_for);
+  if (team->exhausted)
+    log_line(LOG_LEVEL_WARN,
+             "Rank %u exhausted all inputs. All ranks stop after %llu collectives "
+             "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",
+             team->plane->rank, index);
+  else
+    log_line(LOG_LEVEL_WARN,
+             "Detected at least one rank that exhausted inputs. Throwing across all ranks: rank %u "
+             "%s, and %s of rank %u is not issued, after %llu collectives "
+             "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",
+             team->stopped_for,
+             team->stopped_elsewhere ? "was stopped in another communicator" : "has left its loop",
+             own, team->plane->rank, index);
+}
+
 static void warn_of_skew(struct endpoint *end) {
   uint32_t body = learner_body_length(end->team->learner);
   uint64_t limit = join_settings()->skew_warn;

@@ -21,6 +21,9 @@ void report_stuck_posts(const struct endpoint *end);
 /* All ranks agree that the unit must not be issued. */
 void report_refused(const struct endpoint *end, struct unit wanted);
 
+/* All ranks stop, because the first one has left: what this one wanted. */
+void report_stop(struct endpoint *end, struct unit wanted);
+
 /* A shadow: the first one since a real unit says that the rank has joined; counts them in
  * end->shadows. */
 void report_shadow(struct endpoint *end, uint64_t index, struct unit unit);

@@ -23,11 +23,6 @@ bool stay_is_wished(const struct stay *stay, const struct endpoint *end) {
   return false;
 }
 
-bool stay_is_own(const struct endpoint *end) {
-  const void *user = atomic_load(&end->user);
-  return (user == NULL ? end->creator : user) == endpoint_this_thread();
-}
-
 /* Asked while a shadow waits. */
 static bool is_broken(void *context) {
   const struct stay *stay = context;
@@ -180,7 +175,7 @@ static ncclResult_t finish_state(struct stay *stay, struct endpoint *end) {
 
 void stay_finish_states(struct stay *stay) {
   for (struct endpoint *end = stay->all; end != NULL; end = end->next) {
-    if (!(stay_is_wished(stay, end) || stay_is_own(end)) || !end->state_moved)
+    if (!(stay_is_wished(stay, end) || endpoint_is_own(end)) || !end->state_moved)
       continue;
     ncclResult_t result = finish_state(stay, end);
     for (uint32_t i = 0; i < stay->nwishes; i++)

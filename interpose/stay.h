@@ -17,6 +17,7 @@ struct found {
 
 /* One stay in a call. */
 struct stay {
+  uint64_t number; /* of all stays of the process; 0: none yet (stopping.c) */
   struct wish *wishes;
   uint32_t nwishes;
   bool begun;           /* the wishes are committed or claimed; before, others are waited for */
@@ -32,10 +33,6 @@ struct stay {
 void stay_settle(struct wish *wish, ncclResult_t result);
 
 bool stay_is_wished(const struct stay *stay, const struct endpoint *end);
-
-/* Whether the endpoint is this thread's to answer for; one that nobody has used yet is so for the
- * thread that made it. */
-bool stay_is_own(const struct endpoint *end);
 
 /* The stream of the program's call: of that in which an endpoint is parked, or another of its
  * device. */

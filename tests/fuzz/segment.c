@@ -216,6 +216,10 @@ static void rank_poll(struct rank *rank, bool waits) {
       FUZZ_CHECK(claimed && !team->claimed && rank->claim.nmembers > 0);
       FUZZ_CHECK(own_hash(team, team_index(team)) == unit_hash(rank->claim));
       return;
+    case TEAM_STOPPED:
+      FUZZ_CHECK(claimed && !team->claimed && team->stopped_for < team->plane->nranks);
+      FUZZ_CHECK(team->exhausted == (own_hash(team, team_index(team)) != team->claim_hash));
+      return;
     case TEAM_LEFT:
       FUZZ_CHECK(claimed && rank->claim.nmembers == 0);
       team_end(team, RANK_DONE);
@@ -535,7 +539,8 @@ static void run_step(struct job *job, struct input *input) {
     return;
   } else if (which <= 8) {
     uint8_t unit = input_byte(input);
-    rank_issue(rank, units[unit % UNITS], unit & 64 ? CLAIM_STRICT : 0);
+    rank_issue(rank, units[unit % UNITS],
+               (unit & 64 ? CLAIM_STRICT : 0) | (unit & 128 ? CLAIM_TOGETHER : 0));
   } else if (which <= 11) {
     rank_poll(rank, false);
   } else if (which == 12) {

@@ -92,6 +92,26 @@ Test(doors, a_thread_cancelled_while_it_leaves_leaves_all_the_same) {
                   "leave 0\nleft\natexit\ndestructor\n");
 }
 
+/* A rank that leaves where no rank may leave alone: whatever the door, the status is not success.
+ */
+static void expect_status_1(const char *way, const char *output) {
+  char command[512], expected[512];
+  snprintf(command, sizeof command, "(env LEAVE=one " DOORS "%s; echo status $?) 2>&1" HIDE_NCCL,
+           way);
+  snprintf(expected, sizeof expected, "%sstatus 1\n", output);
+  workshop_expect(command, 0, expected);
+}
+
+Test(doors, leave_process_may_end_the_process_with_another_status) {
+  expect_status_1("main_return 0", "leave 0\natexit\ndestructor\n");
+  expect_status_1("exit 0", "leave 0\natexit\ndestructor\n");
+  expect_status_1("thread 0", "leave 0\natexit\ndestructor\n");
+  expect_status_1("quick_exit 0", "leave 0\nat_quick_exit\n");
+}
+Test(doors, so_it_may_where_only_an_exit_handler_sees_the_end) {
+  expect_status_1("pthread_exit 0", "leave 0\natexit\ndestructor\n");
+}
+
 Test(doors, exit_inside_leave_process_ends_the_process) {
   workshop_expect("(env LEAVE=exit " DOORS "exit 3; echo status $?)" HIDE_NCCL, 0,
                   "leave 3\natexit\ndestructor\nstatus 77\n");

@@ -6,7 +6,7 @@
 #   make check-gpu   the programs on the real NCCL, where there is a GPU
 .PHONY: programs demo check-gpu gpu-programs
 
-PROGRAMS = sum ddp regression backward reductions groups teams lossy operations exchange endings shapes helpers words devices train check_sums children graph processes shrink
+PROGRAMS = sum ddp regression backward reductions groups teams lossy operations exchange endings shapes helpers words devices early train check_sums children graph processes shrink
 PROGRAM_PARTS = ranks options values tape digits record
 PROGRAM_FILES = $(addprefix $(BUILD)/programs/,$(PROGRAMS))
 PROGRAM_PART_OBJECTS = $(PROGRAM_PARTS:%=$(BUILD)/tests/programs/%.o)

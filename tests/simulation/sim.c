@@ -1,7 +1,8 @@
 /* make sim: random programs through the agreed sequences, on all processors, as many as wanted.
  *
  *   sim [--programs N] [--first SEED] [--jobs N]   runs them; ends with a table
- *   sim --seed SEED                                runs one, and prints what every rank does
+ *   sim [--throws 1] --seed SEED                   runs one, and prints what every rank does;
+ *                                                  throws: with early termination
  *
  * Exit status 0 if everything was as it must be, 1 if not or if it was interrupted (the table is of
  * what has been run by then), 2 if it could not be run.
@@ -22,11 +23,11 @@
 
 static struct {
   uint64_t programs, first, jobs;
-  bool one;
+  bool one, throws;
 } options = {.programs = 1000000, .jobs = 0};
 
 static int usage(void) {
-  fputs("usage: sim [--programs N] [--first SEED] [--jobs N] | --seed SEED\n", stderr);
+  fputs("usage: sim [--programs N] [--first SEED] [--jobs N] | [--throws 1] --seed SEED\n", stderr);
   return 2;
 }
 
@@ -42,6 +43,8 @@ static bool read_options(int argc, char **argv) {
       options.first = value;
     else if (strcmp(argv[i], "--jobs") == 0)
       options.jobs = value;
+    else if (strcmp(argv[i], "--throws") == 0)
+      options.throws = value != 0;
     else if (strcmp(argv[i], "--seed") == 0)
       options.one = true, options.first = value;
     else
@@ -75,7 +78,12 @@ static int run_one(uint64_t seed) {
   program_random(&program, seed);
   printf("seed %llu: %s, %u ranks, %u teams\n", (unsigned long long)seed,
          program_row_name(program_row(&program)), program.nranks, program.nteams);
-  simulate(&program, seed, true);
+  program.throws = options.throws;
+  struct simulation result = simulate(&program, seed, true);
+  if (options.throws) {
+    printf("%s\n", result.stopped ? "stopped" : "not stopped");
+    return result.mismatch || result.deadlock;
+  }
   const char *wrong = run_program(seed, &tally);
   const struct tally_row *row = &tally.rows[program_row(&program)];
   printf("%s; %llu of %llu indices met\n", wrong ? wrong : "as it must be",

@@ -6,6 +6,7 @@
 
 #include "core/overlap.h"
 #include "core/plane_memory.h"
+#include "core/team_stop.h"
 #include "tests/simulation/device.h"
 
 enum rank_mode {
@@ -23,6 +24,7 @@ struct sim_end {
   struct team *core;
   struct overlap_team *place;
   bool left;
+  bool heard; /* of a stop */
 };
 
 struct sim_rank {
@@ -33,6 +35,7 @@ struct sim_rank {
   uint64_t nsteps, room, next;
   enum rank_mode mode;
   uint64_t quiet; /* milliseconds, for the next look around */
+  bool stopped;   /* in one of its teams: it ends with an error once its wishes have settled */
 };
 
 /* What a team has at an index, as the first rank to issue it said. */
@@ -168,6 +171,30 @@ static struct sim_end *end_of(struct sim_rank *rank, const struct step *step) {
   abort();
 }
 
+/* ---- early termination ---- */
+
+static bool has_wishes(const struct sim_rank *rank) {
+  for (uint32_t i = 0; i < rank->nends; i++)
+    if (rank->ends[i].core->claimed && !rank->ends[i].left)
+      return true;
+  return false;
+}
+
+/* As interpose/stopping.c does it. */
+static void stop_rank(struct sim *sim, struct sim_rank *rank, struct sim_end *stopped) {
+  say(sim, rank, stopped, "STOPPED", (struct unit){0}, UINT64_MAX);
+  sim->result.stopped = rank->stopped = stopped->heard = true;
+  for (uint32_t i = 0; i < rank->nends; i++) {
+    struct sim_end *end = &rank->ends[i];
+    if (end == stopped || end->left || end->heard || end->core->claimed)
+      continue;
+    team_stop(end->core);
+    end->heard = true;
+  }
+}
+
+/* ---- the program ---- */
+
 /* The step at `next` has been issued for real. */
 static void issued_real(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
   struct step *step = &rank->steps[rank->next++];
@@ -223,7 +250,8 @@ static bool start_next(struct sim *sim, struct sim_rank *rank) {
     return true;
   }
   struct unit unit = unit_of(step);
-  if (overlap_may_commit(rank->overlap, end->core) && team_commit(end->core, unit)) {
+  bool meets = sim->program->throws && team_must_meet(end->core);
+  if (!meets && overlap_may_commit(rank->overlap, end->core) && team_commit(end->core, unit)) {
     sim->result.commits++;
     say(sim, rank, end, "commit", unit, step->point);
     issued_real(sim, rank, end);
@@ -231,7 +259,9 @@ static bool start_next(struct sim *sim, struct sim_rank *rank) {
   }
   sim->result.claims++;
   say(sim, rank, end, "claim", unit, step->point);
-  team_claim(end->core, unit, overlap_claim_flags(rank->overlap, end->core, unit));
+  team_claim(end->core, unit,
+             overlap_claim_flags(rank->overlap, end->core, unit) |
+                 (sim->program->throws ? CLAIM_TOGETHER : 0));
   overlap_park(rank->overlap, 0);
   rank->mode = MODE_PARKED;
   return true;
@@ -257,7 +287,7 @@ static void left_team(struct sim *sim, struct sim_rank *rank, struct sim_end *en
   rank->mode = MODE_RUNNING;
 }
 
-static bool poll(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
+static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
   struct unit unit;
   bool wished = end->core->claimed;
   switch (team_poll(end->core, &unit)) {
@@ -282,8 +312,11 @@ static bool poll(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
     if (!wished)
       return false;
     if (!sim->failed)
-      sim->result.mismatch = true;
+      *(sim->program->throws ? &sim->result.wrong_failure : &sim->result.mismatch) = true;
     fail_rank(sim, rank);
+    return true;
+  case TEAM_STOPPED:
+    stop_rank(sim, rank, end);
     return true;
   case TEAM_MIRROR:
   case TEAM_REFUSED:
@@ -296,6 +329,15 @@ static bool poll(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
 
 static bool is_parked(const struct sim_rank *rank) {
   return rank->mode == MODE_PARKED || rank->mode == MODE_WAITING;
+}
+
+static bool poll(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
+  uint64_t before = end->core->head;
+  bool moved = poll_end(sim, rank, end);
+  moved |= end->core->head != before; /* where it has heard of a stop elsewhere it says nothing */
+  if (rank->stopped && rank->mode != MODE_DEAD && !has_wishes(rank))
+    fail_rank(sim, rank);
+  return moved;
 }
 
 static bool look_around(struct sim *sim, struct sim_rank *rank) {
@@ -526,8 +568,32 @@ static void begin_rank(struct sim *sim, uint32_t number) {
   rank->nsteps = program_steps(program, number, &rank->steps, &rank->room);
 }
 
+/* How many units all ranks begin with alike. */
+static uint64_t common_steps(const struct sim *sim) {
+  const struct sim_rank *first = &sim->ranks[0];
+  for (uint64_t i = 0;; i++)
+    for (uint32_t rank = 0; rank < sim->program->nranks; rank++) {
+      const struct sim_rank *other = &sim->ranks[rank];
+      if (i == first->nsteps || i == other->nsteps ||
+          !unit_equal(unit_of(&first->steps[i]), unit_of(&other->steps[i])))
+        return i;
+    }
+}
+
+/* With one team the place is known. */
+static void check_stop(struct sim *sim) {
+  uint64_t common = sim->program->nteams == 1 ? common_steps(sim) : 0;
+  for (uint32_t i = 0; i < sim->program->nranks; i++) {
+    const struct sim_rank *rank = &sim->ranks[i];
+    sim->result.left_over |= !device_is_idle(sim->device, i);
+    sim->result.inexact |= sim->result.shadows != 0;
+    sim->result.inexact |= sim->program->nteams == 1 && sim->result.stopped && rank->next != common;
+  }
+}
+
 static void end_rank(struct sim *sim, struct sim_rank *rank) {
-  bool ran = !sim->failed && !sim->result.deadlock && !sim->result.stuck_on_device;
+  bool ran =
+      !sim->failed && !sim->result.deadlock && !sim->result.stuck_on_device && !sim->result.stopped;
   if (ran && rank->next != rank->nsteps)
     sim->result.wrong_order = true;
   for (uint32_t i = 0; i < rank->nends; i++) {
@@ -551,6 +617,8 @@ struct simulation simulate(const struct program *program, uint64_t seed, bool tr
   for (uint32_t i = 0; i < program->nranks; i++)
     begin_rank(&sim, i);
   schedule(&sim);
+  if (program->throws && !sim.failed)
+    check_stop(&sim);
   for (uint32_t i = 0; i < program->nranks; i++)
     end_rank(&sim, &sim.ranks[i]);
   for (uint32_t i = 0; i < program->nteams; i++) {

@@ -3,6 +3,8 @@
  *   - the real units of a rank are exactly its program, in order;
  *   - no rank waits for ever, neither for the others' decisions nor for the device: all come to
  *     their end, or are freed because a rank has failed;
+ *   - with early termination: all ranks stop where their programs first differ, or later, and
+ *     nothing is left on any device;
  *   - which units met: whether all real issues at an index stand at the same place of the program.
  */
 #ifndef NCCL_JOIN_TESTS_SIMULATION_SIMULATE_H
@@ -18,6 +20,9 @@ struct simulation {
   /* Ranks wait for the device for ever: their streams have units of several teams in orders that do
    * not go together, or a rank that others need waits for them there. */
   bool stuck_on_device;
+  /* Early termination: a rank was stopped; not exactly where the programs of the ranks first
+   * differ; one has heard of a failure, though there is none; something is left on a device. */
+  bool stopped, inexact, wrong_failure, left_over;
   uint64_t indices; /* of all agreed sequences */
   uint64_t met;     /* indices where every real issue was of the same place in the program */
   uint64_t reals, shadows, commits, claims;

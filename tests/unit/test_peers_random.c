@@ -82,6 +82,7 @@ static bool look(uint32_t me) {
     rank->mode = LEFT;
     return true;
   case TEAM_REFUSED:
+  case TEAM_STOPPED:
   case TEAM_FAILED:
     break;
   }

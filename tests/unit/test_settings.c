@@ -27,6 +27,7 @@ static bool mentions(const char *text) {
 Test(settings, nothing_set_gives_the_documented_defaults) {
   cr_expect(READ("HOME=/root", "NCCL_DEBUG=INFO"));
   cr_expect(settings.enabled);
+  cr_expect_eq(settings.early_exit, EARLY_EXIT_JOIN);
   cr_expect_eq(settings.divisor, DIVISOR_INITIAL);
   cr_expect_eq(settings.divisor_min, 1024);
   cr_expect(all_are(LOSSY_ERROR));
@@ -46,14 +47,15 @@ Test(settings, no_environment_at_all_is_the_defaults) {
 }
 
 Test(settings, every_setting_is_read) {
-  cr_expect(READ("NCCL_JOIN=0", "NCCL_JOIN_DIVISOR=active-sum", "NCCL_JOIN_DIVISOR_MIN=1",
-                 "NCCL_JOIN_LOSSY=zero", "NCCL_JOIN_SKEW_WARN=0", "NCCL_JOIN_TIMEOUT=31536000",
-                 "NCCL_JOIN_DEBUG=TRACE", "NCCL_JOIN_DEBUG_FILE=/tmp/%h.%p.%r.%%",
-                 "NCCL_JOIN_TRACE=traces", "NCCL_JOIN_RESYNC=broadcasts",
-                 "NCCL_JOIN_HOOK=/a.so,b.so"));
+  cr_expect(READ("NCCL_JOIN=0", "NCCL_JOIN_EARLY_EXIT=throw", "NCCL_JOIN_DIVISOR=active-sum",
+                 "NCCL_JOIN_DIVISOR_MIN=1", "NCCL_JOIN_LOSSY=zero", "NCCL_JOIN_SKEW_WARN=0",
+                 "NCCL_JOIN_TIMEOUT=31536000", "NCCL_JOIN_DEBUG=TRACE",
+                 "NCCL_JOIN_DEBUG_FILE=/tmp/%h.%p.%r.%%", "NCCL_JOIN_TRACE=traces",
+                 "NCCL_JOIN_RESYNC=broadcasts", "NCCL_JOIN_HOOK=/a.so,b.so"));
   cr_expect_not(settings.enabled);
   cr_expect_eq(settings.resync, RESYNC_BROADCASTS);
   cr_expect_str_eq(settings.hooks, "/a.so,b.so");
+  cr_expect_eq(settings.early_exit, EARLY_EXIT_THROW);
   cr_expect_eq(settings.divisor, DIVISOR_ACTIVE_SUM);
   cr_expect_eq(settings.divisor_min, 1);
   cr_expect(all_are(LOSSY_ZERO));
@@ -174,7 +176,7 @@ Test(settings, an_unknown_name_is_an_error_that_lists_the_known_ones) {
   cr_expect_not(READ("NCCL_JOIN_COLOUR=red"));
   cr_expect_str_eq(error,
                    "NCCL_JOIN_COLOUR is not known to this version of nccl-join. Known: NCCL_JOIN, "
-                   "NCCL_JOIN_DIVISOR, NCCL_JOIN_DIVISOR_MIN, "
+                   "NCCL_JOIN_EARLY_EXIT, NCCL_JOIN_DIVISOR, NCCL_JOIN_DIVISOR_MIN, "
                    "NCCL_JOIN_LOSSY, NCCL_JOIN_RESYNC, NCCL_JOIN_HOOK, NCCL_JOIN_SKEW_WARN, "
                    "NCCL_JOIN_TIMEOUT, NCCL_JOIN_DEBUG, "
                    "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE");
@@ -190,7 +192,7 @@ Test(settings, a_mistyped_name_is_suggested) {
 }
 
 Test(settings, settings_of_later_versions_are_not_accepted_silently) {
-  static char *const later[] = {"NCCL_JOIN_EARLY_EXIT=throw", "NCCL_JOIN_EXIT_ON=f"};
+  static char *const later[] = {"NCCL_JOIN_EXIT_ON=f"};
   for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
     cr_expect_not(READ(later[i]), "accepted %s", later[i]);
     expect_mentions("is not known to this version");

@@ -173,9 +173,9 @@ Test(trace, header_and_records_are_as_documented) {
 
 Test(trace, every_event_has_its_name) {
   static const char *const names[] = {"commit", "claim", "park", "shadow", "settle",
-                                      "join",   "leave", "done", "fail"};
+                                      "join",   "leave", "done", "fail",   "stop"};
   struct trace *trace = trace_open(folder, 0, 1, 1);
-  for (int event = TRACE_COMMIT; event <= TRACE_FAIL; event++)
+  for (int event = TRACE_COMMIT; event <= TRACE_STOP; event++)
     trace_event(trace, (enum trace_event)event, (uint64_t)event, NULL, -1);
   trace_close(trace);
   read_only_file();

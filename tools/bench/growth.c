@@ -95,6 +95,7 @@ static void park(struct simulated *me) {
       return;
     case TEAM_LEFT:
     case TEAM_REFUSED:
+    case TEAM_STOPPED:
     case TEAM_FAILED:
     case TEAM_MIRROR: /* no rank here sends or receives */
       fail("a claim came to a wrong end");

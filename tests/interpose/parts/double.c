@@ -1,8 +1,8 @@
 /* In the place of the handlers: each says "join ncclX" and calls the real function. With QUIET set
  * they only call.
  *
- * leave_process says "leave STATUS", then does what LEAVE asks for: "sleep" (and says "left"), or
- * "exit".
+ * leave_process says "leave STATUS", then does what LEAVE asks for: "one" (the process is to end
+ * with status 1), "sleep" (and says "left"), or "exit".
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ void capture_ended(void) {
   note("capture", "ends");
 }
 
-void leave_process(int status) {
+int leave_process(int status) {
   say("leave %d", status);
   ncclGroupStart();
   if (has("LEAVE", "exit"))
@@ -115,6 +115,7 @@ void leave_process(int status) {
     usleep(400000);
     say("left");
   }
+  return has("LEAVE", "one") ? 1 : status;
 }
 
 void segment_forget_all(void) {
