@@ -137,6 +137,14 @@ Test(teams, four_by_two) {
         (struct layout){.tensor = 4, .metric = 3});
 }
 
+/* The end of an epoch is said on the communicator of all ranks, and nothing else tells it. */
+Test(teams, two_by_two_says_where_an_epoch_ends) {
+  check(&(struct schedule){4, 4, {{5, 5, 9, 9}, {7, 7, 3, 3}, {0, 0, 6, 6}, {20, 20, 4, 4}}},
+        (struct layout){.tensor = 2, .after = "leave"});
+  check(&(struct schedule){4, 3, {{20, 20, 40, 40}, {30, 30, 10, 10}, {6, 6, 50, 50}}},
+        (struct layout){.tensor = 2, .metric = 3, .after = "leave"});
+}
+
 /* Both in one group. */
 
 Test(teams, a_group_over_two_teams_uneven_by_replica) {

@@ -7,6 +7,7 @@
  * Results: "<what> <epoch> <iteration> <mask of the ranks that took part>"; with --late none: then
  * no rank waits for its device before the end.
  */
+#include "hooks/nccl_join.h"
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"
 
@@ -26,7 +27,7 @@ static const struct option options[] = {
     {"--mode", &mode, NULL,
      "turns; group: both all-reduces of an iteration in one group; halves: no tensor parallel "
      "all-reduce, and data parallel groups are of neighbours"},
-    {"--after", &after, NULL, "after each epoch: all, groups or none"},
+    {"--after", &after, NULL, "after each epoch: all, groups, leave (said to nccl-join) or none"},
     {"--late", NULL, &late,
      "the last rank sleeps for half a second in this iteration; -1: in none, and all wait for "
      "their devices after each all-reduce"},
@@ -99,6 +100,8 @@ static void iterate(int epoch, int i) {
 static void finish_epoch(int epoch) {
   if (strcmp(after, "all") == 0)
     sum_now("end", world, 4, epoch, 0);
+  if (strcmp(after, "leave") == 0)
+    CHECK_NCCL(nccl_join_leave(world));
   if (strcmp(after, "groups") != 0)
     return;
   if (tensors != NULL)

@@ -2,10 +2,10 @@
  * separated by commas. Says what it is called with on stdout, "HOOK <name> ...".
  *
  *   fill         writes 1000 to every element (float64) that is about to be sent
- *   add          adds 1 to what is there, on the host, after the stream has come so far
+ *   add          adds 1 to what is there, on the host
  *   init-fails, main-fails, main-fails-later, post-fails
  *   broadcast    postHook broadcasts a number of the last joiner, by NCCL
- *   quiet        has only an init
+ *   lend         wants buffers to write to, and leaves them as they are
  */
 #include "hooks/nccl_join_hook.h"
 
@@ -32,7 +32,7 @@ static ncclResult_t begin(void **context, int *wants, ncclJoinLog_t log) {
   *context = thousands;
   for (int i = 0; i < ELEMENTS_MAX; i++)
     thousands[i] = 1000;
-  if (does("fill") || does("add"))
+  if (does("fill") || does("add") || does("lend"))
     *wants = NCCL_JOIN_HOOK_FILL;
   if (does("init-fails")) {
     log(NCCL_JOIN_LOG_WARN, "%s: it is %d o'clock", HOOK_NAME, 13);
