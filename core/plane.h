@@ -44,7 +44,7 @@ enum entry_flag {
       1u << 3, /* all claimed this unit after a rank had waited for it: never expect it here */
   ENTRY_DEVIATION = 1u << 5, /* all claimed this unit although another was expected */
   ENTRY_REFUSED = 1u << 4,   /* agreed not to issue it: a joined rank cannot contribute (lossy) */
-  ENTRY_REUNION = 1u << 6,   /* all ranks are out of the loop that some had left before others */
+  ENTRY_REUNION = 1u << 6,   /* all are together again after some had joined, or say so */
   ENTRY_RESYNC = 1u << 7,    /* and the last joiner's buffers follow (MEMBER_STATE) */
   ENTRY_STOPPED = 1u << 8,   /* not a unit: here all ranks stopped (team_stop.h). hash: of the unit
                                 that those wanted who had not left */
@@ -65,7 +65,7 @@ struct plane_entry {
    * (wraps); for a shadow, the rank whose unit it was; where all stopped, 1 if for a rank that was
    * stopped elsewhere. */
   _Atomic uint32_t flags;
-  uint32_t unused;
+  _Atomic uint32_t last_joiner; /* ENTRY_REUNION: a rank */
 };
 
 enum claim_flag {

@@ -82,6 +82,9 @@ struct team {
   uint32_t source;      /* rank that the last unit settled by a poll was taken from */
   uint64_t shadows;     /* shadows since the last unit issued for real */
   uint64_t shadows_total;
+  uint64_t together;    /* index after the last reunion */
+  uint32_t last_joiner; /* at that; and whether this rank was one of the last */
+  bool was_last;
   uint64_t leaves; /* how many of the indices passed were no units: LEAVEs, and stops */
 
   uint64_t yielded; /* index plus one at which this rank has yielded; below head + 1: none open */
@@ -238,21 +241,23 @@ static inline uint64_t team_index(const struct team *team) {
   return team->head - 1;
 }
 
-/* Whether at the unit that the last verdict was about (TEAM_REAL, TEAM_LEFT) all ranks are out of
- * the loop that some of them had left before others, or said by MARK_LOOP_END that they are. Not
- * where the last of them passed it without asking, as one that all expected. */
+/* Whether at the unit that the last verdict was about (TEAM_REAL, TEAM_LEFT) all ranks are together
+ * again: all claimed it, and since the last reunion some had joined; or a rank said by
+ * MARK_LOOP_END that it has no more data, and so did all others, or they begin a loop or leave. Not
+ * where ranks issued it without asking, because all expected it: then at the next unit that all
+ * claim. */
 bool team_is_reunion(const struct team *team);
 
 /* Whether the last joiner's buffers are to be broadcast there: all ranks say the same, and all that
  * do not want anything else meanwhile claim MARK_STATE_DONE next. */
 bool team_is_resync(const struct team *team);
 
-/* At a reunion: the largest of the ranks that issued the unit before it for real, which were the
- * last to join. All ranks say the same. */
+/* At a reunion: the largest of the ranks that issued the last unit for real that not all of them
+ * did. All ranks say the same. It is among those that say that they are together. */
 uint32_t team_last_joiner(const struct team *team);
 
-/* The same for this rank: whether it was one of the last. */
-bool team_was_active(const struct team *team);
+/* Whether this rank was one of those. */
+bool team_was_last(const struct team *team);
 
 /* The joined rank for whose sake the last unit was refused. */
 uint32_t team_refused_for(const struct team *team);

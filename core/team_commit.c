@@ -192,6 +192,10 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
                   uint32_t text) {
   struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
   bool real = (flags & ENTRY_REAL) != 0;
+  if (flags & ENTRY_REUNION) {
+    team->was_last = team_was_active_last(team, team->plane->rank);
+    team->together = team->head + 1;
+  }
   if (real != team->run_real || team->head == 0) {
     team->run_real = real;
     team->run_start = (uint32_t)team->head;
@@ -205,6 +209,7 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   STORE(entry->reals, team->reals);
   STORE(entry->run_start, team->run_start);
   STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
+  STORE(entry->last_joiner, team->last_joiner);
   atomic_exchange(&team->own->head, ++team->head);
   if (!(flags & ENTRY_NO_UNIT))
     learn(team, unit, flags);

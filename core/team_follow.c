@@ -84,11 +84,15 @@ static bool has_given_up(const struct team *team, uint32_t rank) {
 }
 
 /* No rank runs so far ahead that its ring has turned past our index: who believed that it does
- * would follow for ever what is in the ring. And units are refused for ranks that there are. */
-static bool is_possible(const struct team *team, const struct plane_log *log, uint32_t flags) {
+ * would follow for ever what is in the ring. And units are refused for ranks that there are, and
+ * reunions have a last joiner. */
+static bool is_possible(const struct team *team, const struct plane_log *log,
+                        const struct plane_entry *entry, uint32_t flags) {
   uint64_t head = atomic_load_explicit(&log->head, memory_order_relaxed);
-  return head - team->head <= PLANE_RUN_AHEAD && (!(flags & (ENTRY_REFUSED | ENTRY_STOPPED)) ||
-                                                  LOAD(log->refused_for) < team->plane->nranks);
+  return head - team->head <= PLANE_RUN_AHEAD &&
+         (!(flags & ENTRY_REUNION) || LOAD(entry->last_joiner) < team->plane->nranks) &&
+         (!(flags & (ENTRY_REFUSED | ENTRY_STOPPED)) ||
+          LOAD(log->refused_for) < team->plane->nranks);
 }
 
 /* The rank whose unit an entry of `rank` is: its own, or, where it only shadowed it, that of the
@@ -103,10 +107,12 @@ enum team_verdict team_follow(struct team *team, uint32_t rank, const struct pla
   uint32_t flags = LOAD(entry->flags), position;
   uint64_t expected = LOAD(entry->hash), hash = 0;
   enum read_result read = READ_UNIT;
-  if (!is_possible(team, team->plane->logs[rank], flags)) {
+  if (!is_possible(team, team->plane->logs[rank], entry, flags)) {
     team_fail(team, FAILURE_CORRUPT, rank, team->head);
     return TEAM_FAILED;
   }
+  if (flags & ENTRY_REUNION)
+    team->last_joiner = LOAD(entry->last_joiner);
   if (flags & ENTRY_REFUSED)
     STORE(team->own->refused_for, LOAD(team->plane->logs[rank]->refused_for));
   if (flags & ENTRY_STOPPED) {

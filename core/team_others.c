@@ -52,22 +52,12 @@ bool team_is_resync(const struct team *team) {
   return (last_flags(team) & ENTRY_RESYNC) != 0;
 }
 
-/* Whether a rank issued the unit before the last one for real. All ranks have passed that index:
- * each has claimed, or followed, the one after it. */
-static bool was_active(const struct team *team, uint32_t rank) {
-  return team->head < 2 ||
-         (LOAD(team->plane->logs[rank]->entries[(team->head - 2) % PLANE_RING].flags) & ENTRY_REAL);
-}
-
 uint32_t team_last_joiner(const struct team *team) {
-  uint32_t last = team->plane->nranks - 1;
-  while (last > 0 && !was_active(team, last))
-    last--;
-  return last;
+  return team->last_joiner;
 }
 
-bool team_was_active(const struct team *team) {
-  return was_active(team, team->plane->rank);
+bool team_was_last(const struct team *team) {
+  return team->was_last;
 }
 
 static bool somebody_is_late(const struct team *team, uint64_t index) {

@@ -81,6 +81,12 @@ uint64_t team_slowest(const struct team *team);
  * LEAVE, and for what is too long ago. */
 symbol_t team_symbol_at(const struct team *team, uint64_t index);
 
+/* Where the ranks have come to our index: whether there was a unit since the last reunion that not
+ * all of them issued for real; and whether a rank issued the last of those for real, or there was
+ * none. */
+bool team_is_uneven(const struct team *team);
+bool team_was_active_last(const struct team *team, uint32_t rank);
+
 /* Fills what the claims, whose symbols are known, say of the past. */
 void team_look_back(struct team *team);
 

@@ -204,24 +204,29 @@ static bool somebody_mirrored(const struct team *team) {
   return false;
 }
 
-/* What G has before our index. */
-static enum mark mark_before(const struct team *team) {
-  struct unit unit;
-  return unit_table_get(team->table, team->symbol_last, &unit) ? unit_mark(unit) : MARK_NONE;
-}
-
-/* ENTRY_REUNION if `unit`, which is issued next, is where all ranks are out of the loop: one of
- * them had been waiting, unless for what was only marked; or a rank says that it is the end. With
- * ENTRY_RESYNC if any of them has buffers for that. */
-static uint32_t reunion_flags(const struct team *team, struct unit unit) {
-  enum mark mark = unit_mark(unit);
-  bool ends = mark == MARK_LOOP_END;
-  if (!ends && (mark == MARK_STATE_DONE || !somebody_waited(team) || mark_before(team)))
-    return 0;
+/* Whether any of the ranks has buffers that are to be the last joiner's. */
+static bool somebody_resyncs(const struct team *team) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
     if (team->claims[rank].flags & CLAIM_RESYNC)
-      return ENTRY_REUNION | ENTRY_RESYNC;
-  return ENTRY_REUNION;
+      return true;
+  return false;
+}
+
+/* ENTRY_REUNION if `unit`, of that hash, which is passed next, is where all ranks are together
+ * again, with one of the last joiners among those who claim it. If they all leave instead, it will
+ * be where the others do so too. */
+static uint32_t reunion_flags(struct team *team, struct unit unit, uint64_t hash) {
+  enum mark mark = unit_mark(unit);
+  if (mark == MARK_STATE_DONE || unit_is_state(unit) ||
+      (mark != MARK_LOOP_END && !team_is_uneven(team)))
+    return 0;
+  for (uint32_t rank = team->plane->nranks; rank > 0; rank--) {
+    if (team->claims[rank - 1].hash != hash || !team_was_active_last(team, rank - 1))
+      continue;
+    team->last_joiner = rank - 1;
+    return ENTRY_REUNION | (somebody_resyncs(team) ? ENTRY_RESYNC : 0);
+  }
+  return 0;
 }
 
 static enum team_verdict settle_unanimous(struct team *team) {
@@ -237,7 +242,7 @@ static enum team_verdict settle_unanimous(struct team *team) {
     flags |= ENTRY_MEETING;
   if (deviates && team->claim_hash != 0 && team->symbol_expected != SYMBOL_NONE)
     flags |= ENTRY_DEVIATION;
-  flags |= reunion_flags(team, team->claim);
+  flags |= reunion_flags(team, team->claim, team->claim_hash);
   return team_pass(team, team->claim, team->claim_hash, flags, team->plane->rank);
 }
 
@@ -297,7 +302,7 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     return TEAM_FAILED;
   }
   if (unit_mark(*unit) == MARK_LOOP_END) /* the others begin a loop, or leave */
-    return team_pass(team, *unit, hash, reunion_flags(team, *unit), winner);
+    return team_pass(team, *unit, hash, reunion_flags(team, *unit, hash), winner);
   bool refused = is_refused(team, claim, *unit);
   if (refused)
     team->guessed = false; /* nobody's unit goes first */

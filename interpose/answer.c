@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "core/team_stop.h"
 #include "hooks/contribution.h"
+#include "hooks/plugins.h"
 #include "interpose/environment.h"
 #include "interpose/lossy.h"
 #include "interpose/patience.h"
@@ -75,8 +76,6 @@ static void note_return(struct endpoint *end, uint64_t index) {
   if (end->shadows == 0)
     return;
   report_return(end, index);
-  if (!team_is_reunion(end->team))
-    report_missed_reunion(end, index);
   end->shadows = 0;
   if (end->shadow != NULL)
     shadow_release(end->shadow, &(struct shadow_limit){0}, NULL);
@@ -93,6 +92,14 @@ static bool claim_next(struct wish *wish) {
   return true;
 }
 
+/* Whether the rank comes back where the others did not wait for it, and there would have been
+ * something to do. */
+static bool has_missed_reunion(const struct endpoint *end) {
+  uint64_t at = team_index(end->team) % PLANE_RING;
+  return end->shadows > 0 && (!state_is_empty(&end->buffers) || plugins_have_post()) &&
+         (atomic_load(&end->team->own->entries[at].flags) & ENTRY_EXPECTED);
+}
+
 static void wish_granted(struct stay *stay, struct wish *wish) {
   struct endpoint *end = wish->end;
   report_guess(end, wish->unit);
@@ -103,6 +110,8 @@ static void wish_granted(struct stay *stay, struct wish *wish) {
     return; /* it has failed */
   if (claim_next(wish))
     return;
+  if (has_missed_reunion(end))
+    report_missed_reunion(end);
   note_return(end, team_index(end->team));
   settle_well(wish);
 }

@@ -3,7 +3,6 @@
 
 #include "core/log.h"
 #include "hooks/contribution.h"
-#include "hooks/plugins.h"
 #include "interpose/environment.h"
 #include "interpose/lossy.h"
 
@@ -157,16 +156,13 @@ void report_return(const struct endpoint *end, uint64_t index) {
            end->team->plane->rank, (unsigned long long)index, (unsigned long long)end->shadows);
 }
 
-void report_missed_reunion(const struct endpoint *end, uint64_t index) {
-  const struct plane_log *own = end->team->own;
-  bool expected = atomic_load(&own->entries[index % PLANE_RING].flags) & ENTRY_EXPECTED;
-  if (!expected || (state_is_empty(&end->buffers) && !plugins_have_post()))
-    return;
+void report_missed_reunion(const struct endpoint *end) {
   log_line(LOG_LEVEL_WARN,
            "rank %u had joined, but the others have not waited for it at collective %llu, which "
-           "came as regularly as their loop: nothing is resynchronised, and no post hook called. "
-           "Mark the end of the loop with nccl_join_leave",
-           end->team->plane->rank, (unsigned long long)index);
+           "came as regularly as their loop: buffers are resynchronised, and post hooks called, "
+           "where the ranks next wait for each other. Mark the end of the loop with "
+           "nccl_join_leave",
+           end->team->plane->rank, (unsigned long long)team_index(end->team));
 }
 
 void report_guess(const struct endpoint *end, struct unit won) {

@@ -32,9 +32,8 @@ void report_shadow_failure(struct unit unit, const char *reason);
 /* The rank is active again. */
 void report_return(const struct endpoint *end, uint64_t index);
 
-/* It is so at a unit that the others had passed without waiting for it: if there is something to do
- * where all are together again, that is left out. */
-void report_missed_reunion(const struct endpoint *end, uint64_t index);
+/* It is so where the others did not wait for it. */
+void report_missed_reunion(const struct endpoint *end);
 
 /* If the unit won a settlement that was a guess (team->guessed): names both units. */
 void report_guess(const struct endpoint *end, struct unit won);

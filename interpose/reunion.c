@@ -167,7 +167,7 @@ static bool note_reunion(struct endpoint *end) {
     log_once(LOG_LEVEL_WARN,
              "NCCL_JOIN_RESYNC=broadcasts, but the program has broadcast nothing before its first "
              "other collective: nothing is resynchronised. Register the buffers (nccl_join.h)");
-  return team_was_active(end->team);
+  return team_was_last(end->team);
 }
 
 ncclResult_t reunion_hold(const struct wish *wishes, uint32_t nwishes) {

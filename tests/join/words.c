@@ -369,6 +369,23 @@ Test(words, a_last_joiner_that_is_killed_frees_those_who_wait_for_its_buffers) {
   check_killed("", "LOOPBACK_DEATH=hang LOOPBACK_HANG_S=0", "ncclAllReduce");
 }
 
+/* Epochs so short and so alike that nobody waits at their end: a rank that joins once comes back
+ * unnoticed, and is like the others once they have waited for each other, here where they leave. */
+Test(words, a_rank_that_comes_back_unnoticed_is_said_to_be_resynchronised_later) {
+  struct run *result = run(&(struct launch){.nranks = 3,
+                                            .program = "words",
+                                            .options = "--iterations 3/3/3/3/3/3/3/3/2,3,3/3 "
+                                                       "--state all --end destroy",
+                                            .environment = "NCCL_JOIN_DEBUG=INFO"});
+  assert_went_well(result);
+  cr_assert(run_says_in_a_line(result, "NCCL-JOIN WARN", "rank 0 had joined, but the others have",
+                               "where the ranks next wait for each other", NULL),
+            "%s", result->errors);
+  cr_assert(run_says(result, "rank 2, the last to join: 4 buffers of it are all ranks' now"), "%s",
+            result->errors);
+  run_free(result);
+}
+
 /* ---- several ranks in a process ---- */
 
 /* Each rank's state is what it began with and the sums that it took part in, then the last

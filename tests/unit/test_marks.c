@@ -89,10 +89,42 @@ Test(marks, a_mark_gives_way_to_a_unit_and_goes_before_leave) {
   cr_assert_eq(poll(2, &got), TEAM_SHADOW);
   team_claim_leave(teams[1]);
   cr_assert_eq(poll(0, &got), TEAM_REAL);
-  cr_assert(team_is_reunion(teams[0]));
-  cr_assert_eq(team_last_joiner(teams[0]), 1);
-  cr_assert_eq(poll(1, &got), TEAM_SHADOW);
-  cr_assert_eq(unit_mark(got), MARK_LOOP_END);
+  cr_assert_not(team_is_reunion(teams[0]), "the last joiner is not there");
+  for (uint32_t rank = 1; rank < RANKS; rank++) {
+    cr_assert_eq(poll(rank, &got), TEAM_SHADOW);
+    cr_assert_eq(unit_mark(got), MARK_LOOP_END);
+  }
+  team_claim(teams[0], (struct unit){NULL, 0}, CLAIM_RESYNC);
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    cr_assert_eq(poll(rank, &got), TEAM_LEFT);
+    cr_assert(team_is_reunion(teams[rank]) && team_is_resync(teams[rank]));
+    cr_assert_eq(team_last_joiner(teams[rank]), 1);
+    cr_assert_eq(team_was_last(teams[rank]), rank == 1);
+  }
+}
+
+/* All expected the unit at which one that had joined comes back, and nobody waited for it there:
+ * all are together where they next claim the same. */
+Test(marks, who_comes_back_unnoticed_is_together_with_the_others_at_their_next_meeting) {
+  learn_loop();
+  struct unit got;
+  team_claim(teams[0], unit(&C), 0);
+  for (int i = 0; i < 2; i++)
+    cr_assert(team_commit(teams[1], unit(&A)) && team_commit(teams[2], unit(&A)));
+  cr_assert_eq(poll(0, &got), TEAM_SHADOW);
+  team_give_up(teams[0]);
+  team_claim(teams[0], unit(&A), 0);
+  cr_assert_eq(poll(0, &got), TEAM_REAL);
+  cr_assert_not(team_is_reunion(teams[0]));
+  all_issue(&A);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    team_claim(teams[rank], unit(&C), 0);
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    cr_assert_eq(poll(rank, &got), TEAM_REAL);
+    cr_assert(team_is_reunion(teams[rank]));
+    cr_assert_eq(team_last_joiner(teams[rank]), 2);
+    cr_assert_eq(team_was_last(teams[rank]), rank != 0);
+  }
 }
 
 /* Who begins the next loop without having said that the last one is over is out of that one too. */
