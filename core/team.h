@@ -71,6 +71,7 @@ struct team {
   uint32_t reals;     /* units this rank has issued for real; wraps. In all its teams: overlap.h */
   uint32_t run_start; /* index where the present run of reals, or of shadows, began; wraps */
   bool run_real;
+  bool was_last; /* at the last reunion, whether this rank was one of the last */
 
   struct plane *plane;
   struct learner *learner;
@@ -80,12 +81,11 @@ struct team {
   symbol_t claim_after; /* of the last unit in G when the claim was made, if that was between two
                            iterations; else SYMBOL_NONE */
   uint32_t source;      /* rank that the last unit settled by a poll was taken from */
+  uint32_t last_joiner; /* at the last reunion */
   uint64_t shadows;     /* shadows since the last unit issued for real */
   uint64_t shadows_total;
-  uint64_t together;    /* index after the last reunion */
-  uint32_t last_joiner; /* at that; and whether this rank was one of the last */
-  bool was_last;
-  uint64_t leaves; /* how many of the indices passed were no units: LEAVEs, and stops */
+  uint64_t together; /* index after the last reunion */
+  uint64_t leaves;   /* how many of the indices passed were no units: LEAVEs, and stops */
 
   uint64_t yielded; /* index plus one at which this rank has yielded; below head + 1: none open */
   uint64_t stopped; /* the same of a yield because it was stopped in another team */

@@ -45,7 +45,8 @@ static inline void *nccl_join_find(const char *name, void **known, int *asked) {
   return __atomic_load_n(known, __ATOMIC_RELAXED);
 }
 
-/* dlsym's object pointer as a function pointer, as POSIX has it. */
+/* dlsym's object pointer as a function pointer, as POSIX has it.
+ * NOLINTBEGIN(bugprone-macro-parentheses): a declaration */
 #define NCCL_JOIN_CALL(name, parameters, arguments)                                                \
   static void *known;                                                                              \
   static int asked;                                                                                \
@@ -55,6 +56,7 @@ static inline void *nccl_join_find(const char *name, void **known, int *asked) {
     return ncclSuccess;                                                                            \
   memcpy(&function, &address, sizeof(function));                                                   \
   return function arguments
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* The NCCL_JOIN_API of the preloaded object; 0 if there is none. */
 static inline ncclResult_t nccl_join_find_version(int *version) {

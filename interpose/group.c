@@ -367,7 +367,7 @@ static void watch_startup(const struct agreement *agreement, const struct part *
     const struct wish *of = &agreement->wishes[wish];
     if (of->result != ncclSuccess || !startup_is_watched(of->end))
       continue;
-    const struct call **in_unit = calloc(ncalls, sizeof(*in_unit));
+    const struct call **in_unit = calloc(ncalls, sizeof(struct call *));
     uint32_t n = 0;
     for (size_t i = 0; i < ncalls && in_unit != NULL; i++)
       if (agreement->wish_of[i] == wish)

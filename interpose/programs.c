@@ -122,7 +122,7 @@ static ncclResult_t say(ncclComm_t handle, enum mark mark, const char *function)
   uint32_t count = 0;
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     count++;
-  struct wish *wishes = calloc(count, sizeof *wishes);
+  struct wish *wishes = calloc(count + 1, sizeof *wishes);
   if (wishes == NULL)
     return leave(ncclSystemError);
   result = say_together(wishes, wishes_for(comm, wishes, &member));
