@@ -48,8 +48,9 @@ typedef struct {
   int reduction; /* ncclRedOp_t's number, or one of the above */
   int root;      /* of those that have one, and the peer of a Send or Recv; otherwise -1 */
   /* Device memory that this rank is about to send, and that the plug-in may write to by work on
-   * `stream` (below); filled with what changes nothing. Only if a plug-in wants to fill, and not
-   * where this rank sends nothing: otherwise NULL. The last plug-in has the last word. */
+   * `stream` (below); filled with what changes nothing, or, with NCCL_JOIN_LOSSY=last, a copy of
+   * what the program's own buffer holds. Only if a plug-in wants to fill, and not where this rank
+   * sends nothing: otherwise NULL. The last plug-in has the last word. */
   void *sendBuffer;
   size_t sendBytes; /* what the function reads on this rank; 0: nothing */
 } ncclJoinMember_v1_t;

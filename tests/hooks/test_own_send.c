@@ -24,6 +24,7 @@ static char reason[REASON_SIZE];
 static CUresult (*cu_init)(unsigned flags);
 static CUresult (*cu_launch_host)(CUstream stream, CUhostFn function, void *argument);
 static CUresult (*cu_host_alloc)(void **address, size_t bytes, unsigned flags);
+static CUresult (*cu_to_host)(void *to, CUdeviceptr from, size_t bytes);
 static CUresult (*cu_reserve)(CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr at,
                               unsigned long long flags);
 static CUresult (*cu_create)(CUmemGenericAllocationHandle *handle, size_t size,
@@ -45,6 +46,7 @@ static void begin(void) {
   find(library, "cuInit", &cu_init);
   find(library, "cuLaunchHostFunc", &cu_launch_host);
   find(library, "cuMemHostAlloc", &cu_host_alloc);
+  find(library, "cuMemcpyDtoH_v2", &cu_to_host);
   find(library, "cuMemAddressReserve", &cu_reserve);
   find(library, "cuMemCreate", &cu_create);
   find(library, "cuMemMap", &cu_map);
@@ -113,6 +115,18 @@ Test(own_send, memory_mapped_in_pieces_is_there_as_far_as_there_are_pieces) {
   }
   cr_expect(own_send_is_there(shadow, (char *)address + 100, 2 * GRANULE - 100));
   cr_expect_not(own_send_is_there(shadow, (char *)address + 100, 2 * GRANULE));
+}
+
+Test(own_send, a_copy_comes_in_the_order_of_the_stream) {
+  char *from = allocate(64), *to = allocate(64);
+  cr_assert_eq(cuda->MemsetD32Async((CUdeviceptr)from, 42, 16, shadow->stream), CUDA_SUCCESS);
+  cr_assert(own_send_copy(shadow, to, from, 64, reason), "%s", reason);
+  unsigned word = 0;
+  cr_assert_eq(shadow_wait(shadow, &patient, reason), ncclSuccess);
+  cr_assert_eq(cu_to_host(&word, (CUdeviceptr)to + 60, sizeof word), CUDA_SUCCESS);
+  cr_expect_eq(word, 42);
+  cr_expect_not(own_send_copy(shadow, to, from, 1 << 20, reason));
+  cr_expect_not_null(strstr(reason, "cannot copy"), "%s", reason);
 }
 
 /* ---- order ---- */

@@ -301,3 +301,26 @@ Test(operations, last_of_buffers_that_nothing_tells_apart_is_a_guess) {
             result->errors);
   run_free(result);
 }
+
+/* Plug-ins get a copy: the program's own buffer stays as it is, and the next shadow sends it anew.
+ */
+Test(operations, last_is_what_plug_ins_are_given) {
+  static const struct schedule schedule = {3, 1, {{7, 3, 7}}};
+  char environment[512];
+  snprintf(environment, sizeof environment,
+           "NCCL_JOIN_LOSSY=allgather:last FIRST=add-gathered NCCL_JOIN_HOOK=%s/plugins/first.so",
+           run_build_folder());
+  struct run *result =
+      run(&(struct launch){.nranks = 3,
+                           .program = "operations",
+                           .options = "--operation all_gather --step 1 --iterations 7,3,7",
+                           .environment = environment});
+  assert_went_well(result);
+  for (int i = schedule.n[0][1]; i < schedule.n[0][0]; i++) {
+    char text[96];
+    snprintf(text, sizeof text, "all_gather %d 0 100 %d 201 1003 300 %d\n", i, i + 1, i + 1);
+    cr_assert(has_result(result, 0, text) && has_result(result, 2, text), "no %s%s", text,
+              result->output);
+  }
+  run_free(result);
+}

@@ -2,7 +2,8 @@
  * separated by commas. Says what it is called with on stdout, "HOOK <name> ...".
  *
  *   fill         writes 1000 to every element (float64) that is about to be sent
- *   add          adds 1 to what is there, on the host
+ *   add          adds 1 to what is there, on the host, after the stream has come so far
+ *   add-gathered the same to float32 that is gathered
  *   init-fails, main-fails, main-fails-later, post-fails
  *   broadcast    postHook broadcasts a number of the last joiner, by NCCL
  *   lend         wants buffers to write to, and leaves them as they are
@@ -32,7 +33,7 @@ static ncclResult_t begin(void **context, int *wants, ncclJoinLog_t log) {
   *context = thousands;
   for (int i = 0; i < ELEMENTS_MAX; i++)
     thousands[i] = 1000;
-  if (does("fill") || does("add") || does("lend"))
+  if (does("fill") || does("add") || does("add-gathered") || does("lend"))
     *wants = NCCL_JOIN_HOOK_FILL;
   if (does("init-fails")) {
     log(NCCL_JOIN_LOG_WARN, "%s: it is %d o'clock", HOOK_NAME, 13);
@@ -44,13 +45,19 @@ static ncclResult_t begin(void **context, int *wants, ncclJoinLog_t log) {
 /* All on the stream: a copy from the host that is not may come later than what is on it. */
 static ncclResult_t add_one(const ncclJoinMember_v1_t *member, cudaStream_t stream) {
   double elements[ELEMENTS_MAX];
-  size_t count = member->sendBytes / sizeof(double);
+  float *floats = (float *)elements;
+  size_t count =
+      member->sendBytes / (member->datatype == ncclFloat ? sizeof(float) : sizeof(double));
   if (cudaMemcpyAsync(elements, member->sendBuffer, member->sendBytes, cudaMemcpyDeviceToHost,
                       stream) != cudaSuccess ||
       cudaStreamSynchronize(stream) != cudaSuccess)
     return ncclUnhandledCudaError;
-  for (size_t i = 0; i < count; i++)
-    elements[i] += 1;
+  for (size_t i = 0; i < count; i++) {
+    if (member->datatype == ncclFloat)
+      floats[i] += 1;
+    else
+      elements[i] += 1;
+  }
   if (cudaMemcpyAsync(member->sendBuffer, elements, member->sendBytes, cudaMemcpyHostToDevice,
                       stream) != cudaSuccess ||
       cudaStreamSynchronize(stream) != cudaSuccess)
@@ -59,7 +66,10 @@ static ncclResult_t add_one(const ncclJoinMember_v1_t *member, cudaStream_t stre
 }
 
 static ncclResult_t fill_member(const ncclJoinMember_v1_t *member, cudaStream_t stream) {
+  int is_gathered = member->datatype == ncclFloat && strcmp(member->function, "ncclAllGather") == 0;
   int is_mine = member->datatype == ncclDouble && member->sendBytes <= sizeof thousands;
+  if (does("add-gathered") && is_gathered && member->sendBytes <= sizeof thousands)
+    return add_one(member, stream);
   if (!is_mine || member->sendBuffer == NULL)
     return ncclSuccess;
   if (does("fill") && cudaMemcpyAsync(member->sendBuffer, thousands, member->sendBytes,
