@@ -47,7 +47,8 @@ static void add_child(struct lines *lines, const struct shape *shape, int rank, 
 static void add_epoch(struct lines *lines, const struct schedule *schedule,
                       const struct shape *shape, int epoch, int rank) {
   unsigned all = set_of_all(schedule->nranks);
-  bool inside = strcmp(shape->mode, "inside") == 0, of_epoch = strcmp(shape->mode, "epoch") == 0;
+  bool inside = strcmp(shape->mode, "inside") == 0,
+       of_epoch = strcmp(shape->mode, "epoch") == 0 || strcmp(shape->mode, "keep") == 0;
   unsigned own = of_epoch ? add_made(lines, rank, all, shape->colours, epoch, -1) : all;
   for (int i = 0; i < schedule->n[epoch][rank]; i++) {
     unsigned active = schedule_active(schedule, epoch, i);
@@ -156,6 +157,19 @@ Test(children, another_communicator_in_each_epoch) {
 Test(children, other_halves_in_each_epoch) {
   check(&(struct schedule){4, 3, {{3, 13, 9, 5}, {5, 2, 8, 8}, {4, 4, 4, 0}}},
         (struct shape){.mode = "epoch", .colours = 2});
+}
+/* Ranks come to the split while others are still in the loops of smaller teams. */
+Test(children, split_of_all_while_halves_are_in_their_loops) {
+  check(&(struct schedule){4, 3, {{3, 13, 9, 6}, {5, 2, 8, 9}, {4, 4, 4, 4}}},
+        (struct shape){.mode = "keep", .colours = 2});
+}
+Test(children, split_of_all_while_halves_are_in_loops_that_have_been_learnt) {
+  check(&(struct schedule){4, 3, {{33, 23, 29, 36}, {25, 22, 38, 29}, {44, 14, 24, 34}}},
+        (struct shape){.mode = "keep", .colours = 2});
+}
+Test(children, communicators_of_all_that_are_kept) {
+  check(&(struct schedule){3, 3, {{3, 13, 9}, {5, 2, 8}, {0, 4, 4}}},
+        (struct shape){.mode = "keep"});
 }
 Test(children, copy_in_turn_with_the_original) {
   check(&(struct schedule){3, 1, {{20, 33, 26}}}, (struct shape){.mode = "copy"});

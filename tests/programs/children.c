@@ -1,9 +1,9 @@
 /* Communicators made from another one while ranks have different numbers of iterations.
  *
  * An iteration sums over all ranks. Splits come after each epoch (--mode after), in the loop
- * (inside), before each epoch for a loop on the child alone (epoch), two in one group (pair), or
- * once, for a copy that is used in turn with the original (copy). Mode many: nothing but splits,
- * one after the other, each used and destroyed.
+ * (inside), before each epoch for a loop on the child alone (epoch; keep: children are destroyed at
+ * the end), two in one group (pair), or once, for a copy that is used in turn with the original
+ * (copy). Mode many: nothing but splits, one after the other, each used and destroyed.
  *
  * Results: "sum <epoch> <iteration> <mask of the ranks that took part>" on the communicator of all,
  * "copy" and "child" likewise, "made <epoch> <iteration> <rank> <ranks>" of a child.
@@ -17,14 +17,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COUNT = 32 };
+enum { COUNT = 32, KEPT_MAX = 8 };
 
 static const char *iterations = "3+1", *mode = "after", *end = "destroy";
 static int colours = 1, every = 4, uses = 2, blocking = 1, splits = 100;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per epoch and rank: 3,5,5/4"},
-    {"--mode", &mode, NULL, "after, inside, epoch, pair, copy or many"},
+    {"--mode", &mode, NULL, "after, inside, epoch, keep, pair, copy or many"},
     {"--splits", NULL, &splits, "mode many: how many"},
     {"--colours", NULL, &colours, "children of a split"},
     {"--every", NULL, &every, "mode inside: iterations between splits"},
@@ -35,7 +35,8 @@ static const struct option options[] = {
 };
 
 static struct ranks ranks;
-static ncclComm_t world;
+static ncclComm_t world, kept[KEPT_MAX];
+static int nkept;
 static float *buffer;
 
 /* A call on a communicator that does not block is done when the communicator says so. */
@@ -134,8 +135,8 @@ static void split_often(void) {
 }
 
 static void run_epoch(int epoch, ncclComm_t copy) {
-  bool inside = strcmp(mode, "inside") == 0;
-  ncclComm_t own = strcmp(mode, "epoch") == 0 ? split(epoch, -1) : NULL;
+  bool inside = strcmp(mode, "inside") == 0, keep = strcmp(mode, "keep") == 0;
+  ncclComm_t own = strcmp(mode, "epoch") == 0 || keep ? split(epoch, -1) : NULL;
   for (int i = 0; i < schedule_iterations(iterations, epoch, ranks.rank); i++) {
     ranks_result(&ranks, "sum %d %d %g", epoch, i, (double)sum(own != NULL ? own : world, COUNT));
     if (strcmp(mode, "copy") == 0)
@@ -143,7 +144,9 @@ static void run_epoch(int epoch, ncclComm_t copy) {
     if (inside && i % every == every - 1)
       use_child(split(epoch, i), epoch, i);
   }
-  if (own != NULL)
+  if (keep)
+    kept[nkept++] = own;
+  else if (own != NULL)
     CHECK_NCCL(ncclCommDestroy(own));
   if (strcmp(mode, "after") == 0)
     use_child(split(epoch, -1), epoch, -1);
@@ -166,6 +169,8 @@ int main(int argc, char **argv) {
     run_epoch(epoch, copy);
   if (copy != NULL)
     CHECK_NCCL(ncclCommDestroy(copy));
+  while (nkept > 0)
+    CHECK_NCCL(ncclCommDestroy(kept[--nkept]));
   if (strcmp(mode, "many") == 0)
     split_often();
   return ranks_leave(&ranks, ending_named(list_item(end, ranks.rank)));
