@@ -50,6 +50,7 @@ static void *find(const char *name, const void *caller) {
   return address;
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type
 #define DOOR(name, parameters, arguments, begins)                                                  \
   __attribute__((visibility("default"))) int name parameters;                                      \
   int name parameters {                                                                            \
@@ -65,3 +66,4 @@ static void *find(const char *name, const void *caller) {
     return result;                                                                                 \
   }
 CAPTURE_DOORS(DOOR)
+// NOLINTEND(bugprone-macro-parentheses)

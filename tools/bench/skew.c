@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -45,17 +46,24 @@ struct memory {
   double heap, resident, device; /* KiB */
 };
 
+/* Memory of this process alone: the benchmark's own stamps are shared. */
+static double resident_kibibytes(void) {
+  char line[128], *next = line;
+  FILE *file = fopen("/proc/self/statm", "r");
+  if (file == NULL || fgets(line, sizeof line, file) == NULL)
+    _exit(1);
+  fclose(file);
+  (void)strtol(next, &next, 10); /* the size of the address space */
+  long resident = strtol(next, &next, 10), shared = strtol(next, &next, 10);
+  return (double)((resident - shared) * sysconf(_SC_PAGESIZE)) / 1024;
+}
+
 static struct memory memory_now(void) {
   struct mallinfo2 heap = mallinfo2();
   size_t left = 0, total = 0;
-  long pages, resident = 0, shared = 0; /* shared: the benchmark's own stamps, too */
-  FILE *file = fopen("/proc/self/statm", "r");
-  if (cudaMemGetInfo(&left, &total) != cudaSuccess || file == NULL ||
-      fscanf(file, "%ld %ld %ld", &pages, &resident, &shared) != 3)
+  if (cudaMemGetInfo(&left, &total) != cudaSuccess)
     _exit(1);
-  fclose(file);
-  return (struct memory){(double)(heap.uordblks + heap.hblkhd) / 1024,
-                         (double)((resident - shared) * sysconf(_SC_PAGESIZE)) / 1024,
+  return (struct memory){(double)(heap.uordblks + heap.hblkhd) / 1024, resident_kibibytes(),
                          (double)(total - left) / 1024};
 }
 
