@@ -5,6 +5,7 @@
 #include "tests/join/run.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -182,6 +183,37 @@ Test(children, split_after_an_uneven_loop_hangs_without_join) {
 }
 Test(children, split_in_an_uneven_loop_hangs_without_join) {
   assert_stuck_without(3, "children", "--iterations 9,3,6 --mode inside");
+}
+
+/* Nobody is left waiting in a split for a rank that will not come, nor gets a child without it. */
+static void check_failure(const char *after, int status) {
+  char options[128];
+  snprintf(options, sizeof options, "--iterations 3,5,4 --mode after --after on,%s,on", after);
+  struct run *result = run(&(struct launch){.nranks = 3,
+                                            .program = "children",
+                                            .options = options,
+                                            .environment = "NCCL_JOIN_TIMEOUT=60",
+                                            .each = true,
+                                            .limit_s = 20});
+  cr_assert_not(result->timed_out, "%s%s", result->output, result->errors);
+  cr_assert_eq(result->rank_status[1], status);
+  cr_assert_eq(strstr(result->output, "made"), NULL, "%s", result->output);
+  for (int rank = 0; rank < 3; rank += 2) {
+    char line[64];
+    snprintf(line, sizeof line, "RESULT %d error 6 ", rank); /* ncclRemoteError */
+    cr_assert_eq(result->rank_status[rank], 1);
+    cr_assert_neq(strstr(result->output, line), NULL, "%s%s", result->output, result->errors);
+  }
+  cr_assert(run_says_in_a_line(result, "rank 1 failed after", "parked in split on comm", NULL),
+            "%s", result->errors);
+  run_free(result);
+}
+
+Test(children, split_that_a_killed_rank_does_not_come_to) {
+  check_failure("kill", 128 + SIGKILL);
+}
+Test(children, split_that_a_rank_ends_with_status_1_before) {
+  check_failure("fail", 1);
 }
 
 /* What each leaves behind is some hundred bytes (interpose/communicator.c, endpoint.c); a team that

@@ -19,7 +19,7 @@
 
 enum { COUNT = 32, KEPT_MAX = 8 };
 
-static const char *iterations = "3+1", *mode = "after", *end = "destroy";
+static const char *iterations = "3+1", *mode = "after", *end = "destroy", *after = "on";
 static int colours = 1, every = 4, uses = 2, blocking = 1, splits = 100;
 
 static const struct option options[] = {
@@ -31,6 +31,7 @@ static const struct option options[] = {
     {"--uses", NULL, &uses, "sums on a child before it is destroyed"},
     {"--blocking", NULL, &blocking, "0: communicators that do not block"},
     {"--end", &end, NULL, "destroy, finalize, return; one, or one per rank"},
+    {"--after", &after, NULL, "what a rank does after its first loop: on, kill or fail"},
     {0},
 };
 
@@ -144,6 +145,8 @@ static void run_epoch(int epoch, ncclComm_t copy) {
     if (inside && i % every == every - 1)
       use_child(split(epoch, i), epoch, i);
   }
+  if (strcmp(list_item(after, ranks.rank), "on") != 0)
+    ranks_leave(&ranks, ending_named(list_item(after, ranks.rank)));
   if (keep)
     kept[nkept++] = own;
   else if (own != NULL)
