@@ -113,29 +113,34 @@ static ncclResult_t dispatch_GroupStart(void) {
   return result;
 }
 
-/* Ends the group in all libraries but `last`, where it is not for us to end it. */
-static ncclResult_t end_in_others(const struct library *last) {
+/* Ends the group in each library where it has been begun, in the order in which libraries were
+ * found: NCCL may wait for the other ranks here, so all must come to it in one order. Where the
+ * group is older than we are, or has not been begun at all, it is for the library of the call.
+ * `simulated`: ended there by `simulate` instead. */
+static ncclResult_t end_in_all(bool simulated, ncclSimInfo_t *info) {
+  const struct library *current = library_current();
   ncclResult_t result = ncclSuccess;
+  bool any = false;
+  for (unsigned i = 0; i < real_count(); i++)
+    any |= begun[i] > 0;
   for (unsigned i = 0; i < real_count(); i++) {
-    if (begun[i] == 0)
+    const struct library *library = &real_libraries[i];
+    if (begun[i] == 0 && (any || library != current))
       continue;
-    begun[i]--;
-    if (&real_libraries[i] != last)
-      result = worse(result, real_libraries[i].functions.GroupEnd());
+    begun[i] -= begun[i] > 0;
+    result = worse(result, simulated && library == current
+                               ? library->functions.GroupSimulateEnd(info)
+                               : library->functions.GroupEnd());
   }
   return result;
 }
 
 static ncclResult_t dispatch_GroupEnd(void) {
-  const struct library *last = library_current();
-  ncclResult_t result = end_in_others(last);
-  return worse(result, last->functions.GroupEnd());
+  return end_in_all(false, NULL);
 }
 
 static ncclResult_t dispatch_GroupSimulateEnd(ncclSimInfo_t *simInfo) {
-  const struct library *last = library_current();
-  ncclResult_t result = end_in_others(last);
-  return worse(result, last->functions.GroupSimulateEnd(simInfo));
+  return end_in_all(true, simInfo);
 }
 
 /* New communicators are remembered even where no handler sees them, with NCCL_JOIN=0. A handle may

@@ -19,7 +19,14 @@ TIMELINE = $(BUILD)/tools/nccl-join-timeline
 PROGRAM_CUDA = $(if $(CUDA13_INCLUDE),13,12)
 $(PROGRAM_OBJECTS): private tests_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE)
 
-programs: $(PROGRAM_FILES) $(DIGITS) $(TIMELINE)
+# The program sum, which opens NCCL instead of being linked to it; and another NCCL to be opened.
+OPENED_FILES = $(BUILD)/programs/opened $(BUILD)/programs/libanother.so
+OPENED_OBJECTS = $(BUILD)/tests/programs/sum.o $(BUILD)/tests/programs/trampolines.o
+# A function in an object pointer is what dlsym is about; and nccl.h has no prototypes of functions without parameters.
+$(BUILD)/tests/programs/trampolines.o: private tests_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE) \
+  -Wno-pedantic -Wno-missing-prototypes
+
+programs: $(PROGRAM_FILES) $(OPENED_FILES) $(DIGITS) $(TIMELINE)
 
 PROGRAM_LIBRARIES = $(BUILD)/loopback/libnccl.so.2 $(BUILD)/loopback/libcudart.so.$(PROGRAM_CUDA)
 
@@ -29,6 +36,17 @@ $(PROGRAM_FILES): $(BUILD)/programs/%: $(BUILD)/tests/programs/%.o $(PROGRAM_PAR
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) -Wl,--as-needed $(PROGRAM_LIBRARIES) \
 	  -Wl,-rpath-link,$(BUILD)/loopback -lm
+
+$(BUILD)/programs/opened: $(OPENED_OBJECTS) $(PROGRAM_PART_OBJECTS) $(PROGRAM_LIBRARIES)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) -Wl,--as-needed $(filter %.13 %.12,$(PROGRAM_LIBRARIES)) \
+	  -Wl,-rpath-link,$(BUILD)/loopback -lm
+
+$(BUILD)/programs/libanother.so: $(BUILD)/loopback/libnccl.so.2
+	@mkdir -p $(@D)
+	$(call say,COPY,$@)
+	$(Q)cp $< $@
 
 $(DIGITS): tests/data/digits.csv.gz
 	@mkdir -p $(@D)
