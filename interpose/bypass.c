@@ -55,6 +55,7 @@ typedef ncclResult_t stop_event(void *event);
 typedef ncclResult_t record_state(void *event, int state, void *arguments);
 typedef ncclResult_t finalize(void *context);
 
+// NOLINTBEGIN(bugprone-macro-parentheses): types
 #define PROFILER(init_type)                                                                        \
   struct init_type##_profiler {                                                                    \
     const char *name;                                                                              \
@@ -64,6 +65,7 @@ typedef ncclResult_t finalize(void *context);
     record_state *record;                                                                          \
     finalize *end;                                                                                 \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 typedef ncclResult_t init_v1(void **context, int *mask);
 typedef ncclResult_t init_v4(void **context, int *mask, const char *name, uint64_t hash, int nnodes,
                              int nranks, int rank, void *log);

@@ -22,7 +22,7 @@
 struct library_file {
   const char *bytes;
   size_t size;
-  const ElfW(Dyn) * dynamic;
+  const Elf64_Dyn * dynamic;
   size_t ndynamic;
   const char *strings; /* ends with a zero */
   size_t strings_size;
@@ -40,19 +40,19 @@ static const void *at_offset(const struct library_file *file, size_t offset, siz
   return offset <= file->size && size <= file->size - offset ? file->bytes + offset : NULL;
 }
 
-static const ElfW(Phdr) * segments(const struct library_file *file, size_t *count) {
-  const ElfW(Ehdr) *header = at_offset(file, 0, sizeof(*header));
+static const Elf64_Phdr * segments(const struct library_file *file, size_t *count) {
+  const Elf64_Ehdr *header = at_offset(file, 0, sizeof(*header));
   if (header == NULL || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
-      header->e_phentsize != sizeof(ElfW(Phdr)))
+      header->e_phentsize != sizeof(Elf64_Phdr))
     return NULL;
   *count = header->e_phnum;
-  return at_offset(file, header->e_phoff, *count * sizeof(ElfW(Phdr)));
+  return at_offset(file, header->e_phoff, *count * sizeof(Elf64_Phdr));
 }
 
 /* What will be loaded at an address. */
 static const void *at_address(const struct library_file *file, size_t address, size_t size) {
   size_t count = 0;
-  const ElfW(Phdr) *segment = segments(file, &count);
+  const Elf64_Phdr *segment = segments(file, &count);
   for (; segment != NULL && count > 0; segment++, count--)
     if (segment->p_type == PT_LOAD && address >= segment->p_vaddr &&
         address - segment->p_vaddr < segment->p_filesz)
@@ -60,7 +60,7 @@ static const void *at_address(const struct library_file *file, size_t address, s
   return NULL;
 }
 
-static size_t dynamic_value(const struct library_file *file, ElfW(Sxword) tag) {
+static size_t dynamic_value(const struct library_file *file, Elf64_Sxword tag) {
   for (size_t i = 0; i < file->ndynamic && file->dynamic[i].d_tag != DT_NULL; i++)
     if (file->dynamic[i].d_tag == tag)
       return file->dynamic[i].d_un.d_val;
@@ -69,11 +69,11 @@ static size_t dynamic_value(const struct library_file *file, ElfW(Sxword) tag) {
 
 static bool read_dynamic(struct library_file *file) {
   size_t count = 0;
-  const ElfW(Phdr) *segment = segments(file, &count);
+  const Elf64_Phdr *segment = segments(file, &count);
   for (; segment != NULL && count > 0; segment++, count--)
     if (segment->p_type == PT_DYNAMIC) {
       file->dynamic = at_offset(file, segment->p_offset, segment->p_filesz);
-      file->ndynamic = segment->p_filesz / sizeof(ElfW(Dyn));
+      file->ndynamic = segment->p_filesz / sizeof(Elf64_Dyn);
     }
   if (file->dynamic == NULL)
     return false;

@@ -27,9 +27,9 @@
 #define HANDLER_UNFIT(name, parameters)
 #define HANDLER_OBSERVED(name, parameters)                                                         \
   void saw_##name(ncclResult_t result, HANDLER_UNPACK parameters);
-#define HANDLER_CREATES HANDLER_HANDLED
-#define HANDLER_GROUPS HANDLER_HANDLED
-#define HANDLER_SPLITS HANDLER_HANDLED
+#define HANDLER_CREATES(name, parameters) HANDLER_HANDLED(name, parameters)
+#define HANDLER_GROUPS(name, parameters) HANDLER_HANDLED(name, parameters)
+#define HANDLER_SPLITS(name, parameters) HANDLER_HANDLED(name, parameters)
 #define HANDLER_CALLED(name, parameters)
 #define HANDLER_ASKED(name, parameters)
 #define HANDLER(since, name, parameters, arguments, handling) HANDLER_##handling(name, parameters)

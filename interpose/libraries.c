@@ -116,7 +116,7 @@ static ncclResult_t dispatch_GroupStart(void) {
 /* Ends the group in each library where it has been begun, in the order in which libraries were
  * found: NCCL may wait for the other ranks here, so all must come to it in one order. Where the
  * group is older than we are, or has not been begun at all, it is for the library of the call.
- * `simulated`: ended there by `simulate` instead. */
+ * `simulated`: there it is ended by ncclGroupSimulateEnd. */
 static ncclResult_t end_in_all(bool simulated, ncclSimInfo_t *info) {
   const struct library *current = library_current();
   ncclResult_t result = ncclSuccess;
@@ -220,11 +220,11 @@ static ncclResult_t dispatch_GetVersion(int *version) {
     library_leave(before);                                                                         \
     return result;                                                                                 \
   }
-#define DISPATCH_HANDLED DISPATCH
-#define DISPATCH_HOT DISPATCH
-#define DISPATCH_UNFIT DISPATCH
-#define DISPATCH_OBSERVED DISPATCH
-#define DISPATCH_CALLED DISPATCH
+#define DISPATCH_HANDLED(name, parameters, arguments) DISPATCH(name, parameters, arguments)
+#define DISPATCH_HOT(name, parameters, arguments) DISPATCH(name, parameters, arguments)
+#define DISPATCH_UNFIT(name, parameters, arguments) DISPATCH(name, parameters, arguments)
+#define DISPATCH_OBSERVED(name, parameters, arguments) DISPATCH(name, parameters, arguments)
+#define DISPATCH_CALLED(name, parameters, arguments) DISPATCH(name, parameters, arguments)
 #define DISPATCH_CREATES(name, parameters, arguments)
 #define DISPATCH_GROUPS(name, parameters, arguments)
 #define DISPATCH_SPLITS(name, parameters, arguments)

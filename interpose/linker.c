@@ -9,21 +9,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+_Static_assert(sizeof(void *) == 8, "Elf64 below");
+
+// NOLINTBEGIN(performance-no-int-to-ptr): addresses are numbers in ELF
+
 struct symbols {
-  const ElfW(Sym) * table;
+  const Elf64_Sym * table;
   const char *names;
   const uint32_t *hash;
 };
 
 /* Addresses in the dynamic section: glibc adds where the object was loaded, unless the section is
  * read-only. */
-UNINSTRUMENTED static const void *in_object(const struct link_map *object, ElfW(Addr) address) {
+UNINSTRUMENTED static const void *in_object(const struct link_map *object, Elf64_Addr address) {
   return (const void *)(address < object->l_addr ? object->l_addr + address : address);
 }
 
 UNINSTRUMENTED static struct symbols symbols_of(const struct link_map *object) {
   struct symbols symbols = {NULL, NULL, NULL};
-  for (const ElfW(Dyn) *entry = object->l_ld; entry != NULL && entry->d_tag != DT_NULL; entry++) {
+  for (const Elf64_Dyn *entry = object->l_ld; entry != NULL && entry->d_tag != DT_NULL; entry++) {
     const void *there = in_object(object, entry->d_un.d_ptr);
     if (entry->d_tag == DT_SYMTAB)
       symbols.table = there;
@@ -58,11 +62,11 @@ UNINSTRUMENTED static void *defined_by(const struct link_map *object, const char
     return NULL;
   uint32_t nbuckets = symbols.hash[0], first = symbols.hash[1], filter = symbols.hash[2];
   const uint32_t *buckets =
-      symbols.hash + 4 + (size_t)filter * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+      symbols.hash + 4 + (size_t)filter * (sizeof(Elf64_Addr) / sizeof(uint32_t));
   const uint32_t *chain = buckets + nbuckets;
   uint32_t hash = hash_of(name), at = buckets[hash % nbuckets];
   for (; at >= first; at++) {
-    const ElfW(Sym) *symbol = &symbols.table[at];
+    const Elf64_Sym *symbol = &symbols.table[at];
     if ((chain[at - first] | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
         is_equal(symbols.names + symbol->st_name, name))
       return (void *)(object->l_addr + symbol->st_value);
@@ -71,6 +75,8 @@ UNINSTRUMENTED static void *defined_by(const struct link_map *object, const char
   }
   return NULL;
 }
+
+// NOLINTEND(performance-no-int-to-ptr)
 
 UNINSTRUMENTED static bool is_ours(const struct link_map *object) {
   return object->l_ld == _DYNAMIC;

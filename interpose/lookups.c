@@ -32,13 +32,13 @@
   NAMED(3, name, parameters, arguments)
 _Static_assert(LIBRARIES_MAX == 4, "one line above for each");
 
-#define NAMED_HANDLED NAMED_IN_ALL
-#define NAMED_HOT NAMED_IN_ALL
-#define NAMED_UNFIT NAMED_IN_ALL
-#define NAMED_OBSERVED NAMED_IN_ALL
-#define NAMED_CREATES NAMED_IN_ALL
-#define NAMED_GROUPS NAMED_IN_ALL
-#define NAMED_SPLITS NAMED_IN_ALL
+#define NAMED_HANDLED(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
+#define NAMED_HOT(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
+#define NAMED_UNFIT(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
+#define NAMED_OBSERVED(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
+#define NAMED_CREATES(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
+#define NAMED_GROUPS(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
+#define NAMED_SPLITS(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
 #define NAMED_CALLED(name, parameters, arguments)
 #define NAMED_ASKED(name, parameters, arguments)
 #define NAMED_BY_HANDLING(since, name, parameters, arguments, handling)                            \
@@ -58,13 +58,13 @@ struct named {
    REAL_##name,                                                                                    \
    {(any_function *)in_0_##name, (any_function *)in_1_##name, (any_function *)in_2_##name,         \
     (any_function *)in_3_##name}},
-#define ROW_HANDLED ROW
-#define ROW_HOT ROW
-#define ROW_UNFIT ROW
-#define ROW_OBSERVED ROW
-#define ROW_CREATES ROW
-#define ROW_GROUPS ROW
-#define ROW_SPLITS ROW
+#define ROW_HANDLED(name) ROW(name)
+#define ROW_HOT(name) ROW(name)
+#define ROW_UNFIT(name) ROW(name)
+#define ROW_OBSERVED(name) ROW(name)
+#define ROW_CREATES(name) ROW(name)
+#define ROW_GROUPS(name) ROW(name)
+#define ROW_SPLITS(name) ROW(name)
 #define ROW_CALLED(name)
 #define ROW_ASKED(name)
 #define ROW_BY_HANDLING(since, name, parameters, arguments, handling) ROW_##handling(name)

@@ -23,21 +23,23 @@
 #define IS_ADDRESS(type) ((type) == R_AARCH64_GLOB_DAT || (type) == R_AARCH64_ABS64)
 #endif
 
+// NOLINTBEGIN(performance-no-int-to-ptr): addresses are numbers in ELF
+
 struct object {
-  ElfW(Addr) base;
-  ElfW(Addr) sealed, sealed_end; /* read-only since it was relocated */
-  const ElfW(Sym) * symbols;
+  Elf64_Addr base;
+  Elf64_Addr sealed, sealed_end; /* read-only since it was relocated */
+  const Elf64_Sym * symbols;
   const char *names;
-  const ElfW(Rela) * relocations;
+  const Elf64_Rela * relocations;
   size_t nrelocations;
 };
 
 /* glibc has added the base in the dynamic section, unless that is read-only. */
-static const void *in_object(const struct object *object, ElfW(Addr) address) {
+static const void *in_object(const struct object *object, Elf64_Addr address) {
   return (const void *)(address < object->base ? object->base + address : address);
 }
 
-static void read_dynamic(struct object *object, const ElfW(Dyn) * entry) {
+static void read_dynamic(struct object *object, const Elf64_Dyn * entry) {
   for (; entry->d_tag != DT_NULL; entry++) {
     if (entry->d_tag == DT_SYMTAB)
       object->symbols = in_object(object, entry->d_un.d_ptr);
@@ -46,16 +48,16 @@ static void read_dynamic(struct object *object, const ElfW(Dyn) * entry) {
     else if (entry->d_tag == DT_RELA)
       object->relocations = in_object(object, entry->d_un.d_ptr);
     else if (entry->d_tag == DT_RELASZ)
-      object->nrelocations = entry->d_un.d_val / sizeof(ElfW(Rela));
+      object->nrelocations = entry->d_un.d_val / sizeof(Elf64_Rela);
   }
 }
 
 static bool read_object(struct object *object, const struct dl_phdr_info *info) {
   *object = (struct object){.base = info->dlpi_addr};
   for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    const Elf64_Phdr *segment = &info->dlpi_phdr[i];
     if (segment->p_type == PT_DYNAMIC) {
-      read_dynamic(object, (const ElfW(Dyn) *)(object->base + segment->p_vaddr));
+      read_dynamic(object, (const Elf64_Dyn *)(object->base + segment->p_vaddr));
     } else if (segment->p_type == PT_GNU_RELRO) {
       object->sealed = object->base + segment->p_vaddr;
       object->sealed_end = object->sealed + segment->p_memsz;
@@ -83,8 +85,8 @@ static bool is_lacking(const char *name) {
 
 static void look_at(const struct object *object) {
   for (size_t i = 0; i < object->nrelocations; i++) {
-    const ElfW(Rela) *relocation = &object->relocations[i];
-    const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(relocation->r_info)];
+    const Elf64_Rela *relocation = &object->relocations[i];
+    const Elf64_Sym *symbol = &object->symbols[ELF64_R_SYM(relocation->r_info)];
     if (!IS_ADDRESS(ELF64_R_TYPE(relocation->r_info)) || symbol->st_shndx != SHN_UNDEF ||
         ELF64_ST_BIND(symbol->st_info) != STB_WEAK || !is_lacking(object->names + symbol->st_name))
       continue;
@@ -93,6 +95,8 @@ static void look_at(const struct object *object) {
       clear(object, reference);
   }
 }
+
+// NOLINTEND(performance-no-int-to-ptr)
 
 /* The program comes first. */
 static int look_at_each(struct dl_phdr_info *info, size_t size, void *with_nccl) {

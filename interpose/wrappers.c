@@ -116,8 +116,8 @@
 #define WRAPPER_UNFIT(name, parameters, arguments) WRAPPER(name, parameters, arguments, ACT_UNFIT)
 #define WRAPPER_OBSERVED(name, parameters, arguments)                                              \
   WRAPPER(name, parameters, arguments, ACT_OBSERVED)
-#define WRAPPER_GROUPS WRAPPER_HANDLED
-#define WRAPPER_SPLITS WRAPPER_HANDLED
+#define WRAPPER_GROUPS(name, parameters, arguments) WRAPPER_HANDLED(name, parameters, arguments)
+#define WRAPPER_SPLITS(name, parameters, arguments) WRAPPER_HANDLED(name, parameters, arguments)
 #define WRAPPER_CALLED(name, parameters, arguments)
 #define WRAPPER_ASKED(name, parameters, arguments)
 

@@ -7,13 +7,13 @@
 
 #define WRAPPER_DECLARATION(name, parameters)                                                      \
   __attribute__((visibility("hidden"))) ncclResult_t wrapper_##name parameters;
-#define DECLARE_HANDLED WRAPPER_DECLARATION
-#define DECLARE_HOT WRAPPER_DECLARATION
-#define DECLARE_UNFIT WRAPPER_DECLARATION
-#define DECLARE_OBSERVED WRAPPER_DECLARATION
-#define DECLARE_CREATES WRAPPER_DECLARATION
-#define DECLARE_GROUPS WRAPPER_DECLARATION
-#define DECLARE_SPLITS WRAPPER_DECLARATION
+#define DECLARE_HANDLED(name, parameters) WRAPPER_DECLARATION(name, parameters)
+#define DECLARE_HOT(name, parameters) WRAPPER_DECLARATION(name, parameters)
+#define DECLARE_UNFIT(name, parameters) WRAPPER_DECLARATION(name, parameters)
+#define DECLARE_OBSERVED(name, parameters) WRAPPER_DECLARATION(name, parameters)
+#define DECLARE_CREATES(name, parameters) WRAPPER_DECLARATION(name, parameters)
+#define DECLARE_GROUPS(name, parameters) WRAPPER_DECLARATION(name, parameters)
+#define DECLARE_SPLITS(name, parameters) WRAPPER_DECLARATION(name, parameters)
 #define DECLARE_CALLED(name, parameters)
 #define DECLARE_ASKED(name, parameters)
 #define DECLARE(since, name, parameters, arguments, handling) DECLARE_##handling(name, parameters)
