@@ -41,8 +41,8 @@ static void communicator_made(void) {
       !may_speak())
     return;
   log_line(LOG_LEVEL_WARN,
-           "join is off: this process makes NCCL communicators that bypass nccl-join. Its NCCL is "
-           "linked statically, or hidden in a library; link it to libnccl.so.2 instead");
+           "join is off: this process makes NCCL communicators that bypass nccl-join. It has NCCL "
+           "linked statically or hidden in a library, or it runs without LD_PRELOAD");
 }
 
 /* ---- the profiler plug-in ---- */

@@ -3,7 +3,7 @@
 #   tests/fuzz        the corpus of the fuzz targets
 #   tests/simulation  random programs through the core, in memory; `make sim` runs as many as wanted
 #   tests/hooks       shadows against recording doubles and the loopback
-#   tests/interpose   export list, resolver, exit paths, the real libnccl without a GPU
+#   tests/interpose   export list, ways to come to NCCL, resolver, exit paths, the real libnccl without a GPU
 #   tests/tools       the launcher
 #   tests/join        ordinary NCCL programs with and without the preload, on the loopback
 #   tests/faults      the same, with ranks killed, stopped, out of memory and so on

@@ -40,3 +40,20 @@ Test(bypass, nothing_is_said_where_that_is_not_wanted) {
 Test(bypass, the_log_file_gets_the_line) {
   expect_said("rm -f $W/log; env NCCL_JOIN_DEBUG_FILE=$W/log $J $W/linked; cat $W/log", 1, UNSEEN);
 }
+
+/* One rank of a program in build/programs, with this library as profiler plug-in alone. */
+#define RANK_0 "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 "
+#define PLUGIN_ALONE                                                                               \
+  RANK_0 "LD_LIBRARY_PATH=$B/loopback NCCL_PROFILER_PLUGIN=$B/lib/libnccl-join.so "
+#define BYPASS                                                                                     \
+  "NCCL-JOIN WARN join is off: this process makes NCCL communicators that bypass nccl-join"
+
+Test(bypass, communicators_of_a_program_without_the_preload_are_said_once) {
+  if (!workshop_has_product() || workshop_run("test -e $B/programs/sum").status != 0)
+    cr_skip("no libnccl-join.so or no programs in the build folder");
+  expect_said("env " PLUGIN_ALONE "$B/programs/sum --iterations 1 --communicators 3", 1, BYPASS);
+  expect_said("env " PLUGIN_ALONE "$B/programs/sum --iterations 1", 1, "RESULT 0 sum 0 0 0 1 1");
+  expect_said("env NCCL_JOIN=0 " PLUGIN_ALONE "$B/programs/sum --iterations 1", 0, "NCCL-JOIN");
+  expect_said("env $P " PLUGIN_ALONE "$B/programs/sum --iterations 1 --communicators 3", 0,
+              "NCCL-JOIN");
+}

@@ -244,6 +244,21 @@ Test(deepbind, a_plugin_that_brings_one_along_is_caught) {
   workshop_expect("env $J $W/host --deep $W/only/outer.so AllReduce", 0, both);
 }
 
+/* The linker's own message, whatever we have looked at. */
+Test(deepbind, files_that_are_no_libraries_are_left_to_the_linker) {
+  const char *files[] = {"$W/exports.map", "$W", "$W/cut", "$W/spoilt"};
+  workshop_run("head -c 100 $W/plugin.so >$W/cut; p=$W/plugin.so; (head -c 16 $p; head -c 600 "
+               "/dev/zero | tr '\\0' '\\377'; tail -c +617 $p) >$W/spoilt");
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    char command[256];
+    snprintf(command, sizeof command, "$W/host --deep %s", files[i]);
+    struct outcome bare = workshop_run(command);
+    cr_assert_eq(bare.status, 98, "%s: %s", command, bare.output);
+    snprintf(command, sizeof command, "env $J $W/host --deep %s", files[i]);
+    workshop_expect(command, bare.status, bare.output);
+  }
+}
+
 /* ---- what others notice ---- */
 
 /* inner.c, built as each kind of program is; `run` is what is in front of the program. */
