@@ -22,7 +22,7 @@
 struct library_file {
   const char *bytes;
   size_t size;
-  const Elf64_Dyn * dynamic;
+  const Elf64_Dyn *dynamic;
   size_t ndynamic;
   const char *strings; /* ends with a zero */
   size_t strings_size;
@@ -40,7 +40,7 @@ static const void *at_offset(const struct library_file *file, size_t offset, siz
   return offset <= file->size && size <= file->size - offset ? file->bytes + offset : NULL;
 }
 
-static const Elf64_Phdr * segments(const struct library_file *file, size_t *count) {
+static const Elf64_Phdr *segments(const struct library_file *file, size_t *count) {
   const Elf64_Ehdr *header = at_offset(file, 0, sizeof(*header));
   if (header == NULL || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
       header->e_phentsize != sizeof(Elf64_Phdr))

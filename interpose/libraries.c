@@ -128,9 +128,9 @@ static ncclResult_t end_in_all(bool simulated, ncclSimInfo_t *info) {
     if (begun[i] == 0 && (any || library != current))
       continue;
     begun[i] -= begun[i] > 0;
-    result = worse(result, simulated && library == current
-                               ? library->functions.GroupSimulateEnd(info)
-                               : library->functions.GroupEnd());
+    result =
+        worse(result, simulated && library == current ? library->functions.GroupSimulateEnd(info)
+                                                      : library->functions.GroupEnd());
   }
   return result;
 }

@@ -14,7 +14,7 @@ _Static_assert(sizeof(void *) == 8, "Elf64 below");
 // NOLINTBEGIN(performance-no-int-to-ptr): addresses are numbers in ELF
 
 struct symbols {
-  const Elf64_Sym * table;
+  const Elf64_Sym *table;
   const char *names;
   const uint32_t *hash;
 };

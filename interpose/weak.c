@@ -28,9 +28,9 @@
 struct object {
   Elf64_Addr base;
   Elf64_Addr sealed, sealed_end; /* read-only since it was relocated */
-  const Elf64_Sym * symbols;
+  const Elf64_Sym *symbols;
   const char *names;
-  const Elf64_Rela * relocations;
+  const Elf64_Rela *relocations;
   size_t nrelocations;
 };
 
@@ -39,7 +39,7 @@ static const void *in_object(const struct object *object, Elf64_Addr address) {
   return (const void *)(address < object->base ? object->base + address : address);
 }
 
-static void read_dynamic(struct object *object, const Elf64_Dyn * entry) {
+static void read_dynamic(struct object *object, const Elf64_Dyn *entry) {
   for (; entry->d_tag != DT_NULL; entry++) {
     if (entry->d_tag == DT_SYMTAB)
       object->symbols = in_object(object, entry->d_un.d_ptr);
