@@ -185,8 +185,9 @@ enum { SHIM, JOIN, VARIANTS };
 static struct job make_job(const struct scenario *scenario, int variant, const char *preload_too) {
   const char *preload = variant == JOIN ? JOB_JOIN : JOB_SHIM;
   struct job job = {.scenario = scenario->name, .nranks = 2, .pinned = true};
-  job.setup[0] = (struct rank_setup){preload, preload_too, JOB_EMPTY, false};
-  job.setup[1] = (struct rank_setup){preload, NULL, JOB_STAMPING, false};
+  job.setup[0] =
+      (struct rank_setup){.preload = preload, .preload_too = preload_too, .nccl = JOB_EMPTY};
+  job.setup[1] = (struct rank_setup){.preload = preload, .nccl = JOB_STAMPING};
   if (scenario->pace != ASLEEP)
     job.setup[1].preload_too = JOB_MANY_PROCESSORS;
   return job;

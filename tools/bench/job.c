@@ -60,6 +60,8 @@ static void set_environment(const struct rank_setup *setup, uint32_t rank) {
   setenv("NCCL_JOIN_SKEW_WARN", "0", 1); /* they are uneven on purpose */
   if (setup->off)
     setenv("NCCL_JOIN", "0", 1);
+  if (setup->setting[0] != NULL)
+    setenv(setup->setting[0], setup->setting[1], 1);
 }
 
 uint32_t job_processors(void) {

@@ -13,6 +13,7 @@ struct rank_setup {
   const char *preload, *preload_too; /* LD_PRELOAD; NULL: none */
   const char *nccl;                  /* folder of libnccl.so.2: JOB_EMPTY or JOB_STAMPING */
   bool off;                          /* NCCL_JOIN=0 */
+  const char *setting[2];            /* one more, name and value; NULL: none */
 };
 
 #define JOB_JOIN "lib/libnccl-join.so"
