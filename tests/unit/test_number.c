@@ -20,11 +20,13 @@ static unsigned codes(uint8_t datatype) {
 }
 
 Test(number, one_is_what_a_shadow_multiplies_with) {
-  for (uint8_t datatype = 0; datatype < DATATYPES; datatype++)
-    if (number_is_float(datatype)) {
-      cr_expect_eq(number_bits(datatype, 1), contribution_one(datatype).bits, "%d", datatype);
-      cr_expect_eq(number_value(datatype, contribution_one(datatype).bits), 1);
-    }
+  for (int format = 0; format < DATATYPES; format++) {
+    uint8_t datatype = (uint8_t)format;
+    if (!number_is_float(datatype))
+      continue;
+    cr_expect_eq(number_bits(datatype, 1), contribution_one(datatype).bits, "%d", format);
+    cr_expect_eq(number_value(datatype, contribution_one(datatype).bits), 1);
+  }
 }
 
 Test(number, integers_are_not_floats) {
