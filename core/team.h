@@ -270,7 +270,11 @@ enum team_verdict team_active(struct team *team, uint64_t index, bool *active);
 /* The same for one rank only. */
 enum team_verdict team_is_active(struct team *team, uint64_t index, uint32_t rank, bool *active);
 
-/* As team_wait, for the two above: waits at most some milliseconds until another rank may have done
+/* Since which index a rank has issued nothing but shadows, at an index where it is not active
+ * (team_is_active). */
+uint64_t team_joined_since(const struct team *team, uint64_t index, uint32_t rank);
+
+/* As team_wait, for the first two: waits at most some milliseconds until another rank may have done
  * something. */
 void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds);
 

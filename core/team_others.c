@@ -31,6 +31,11 @@ enum team_verdict team_is_active(struct team *team, uint64_t index, uint32_t ran
   return TEAM_REAL;
 }
 
+uint64_t team_joined_since(const struct team *team, uint64_t index, uint32_t rank) {
+  const struct plane_entry *entry = &team->plane->logs[rank]->entries[index % PLANE_RING];
+  return log_unwrap(LOAD(entry->run_start), index);
+}
+
 enum team_verdict team_active(struct team *team, uint64_t index, bool *active) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     enum team_verdict verdict = team_is_active(team, index, rank, &active[rank]);

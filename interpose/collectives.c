@@ -27,8 +27,11 @@ static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
   if (comm->end->sent != NULL)
     lossy_remember(&(struct lossy_member){comm->end, comm, wish.unit, unit_hash(wish.unit), 0},
                    call->send);
-  if (call->kind == MEMBER_BROADCAST && !roots_apply(call, &wish))
-    return ncclRemoteError;
+  ncclResult_t rooted = ncclSuccess;
+  if (call->kind == MEMBER_BROADCAST)
+    rooted = roots_apply(call, &wish);
+  if (rooted == ncclRemoteError)
+    return rooted;
   bool issue;
   ncclResult_t notice = divisors_apply(call, wish.index, &issue);
   ncclResult_t result = issue ? call_issue(call) : notice;
@@ -37,7 +40,7 @@ static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
     startup_issued(&wish, (const struct call *const[]){call});
   ncclResult_t together = reunion_hold(&wish, 1);
   if (notice == ncclSuccess)
-    notice = wish.notice;
+    notice = rooted != ncclSuccess ? rooted : wish.notice;
   if (notice != ncclSuccess || together != ncclSuccess)
     return notice != ncclSuccess ? notice : together;
   return result;

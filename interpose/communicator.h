@@ -23,6 +23,12 @@
 
 enum comm_state { COMM_PENDING, COMM_JOINED, COMM_OFF };
 
+/* A Broadcast that a communicator has had. */
+struct broadcast_from {
+  uint64_t after; /* its index plus one; 0: there has been none */
+  int root;       /* as the program gave it */
+};
+
 struct communicator {
   ncclComm_t handle;
   struct endpoint *end;         /* if it has ever joined */
@@ -39,6 +45,9 @@ struct communicator {
   uint32_t marks_made;     /* what its driver has said for it, and it has yet to say itself */
   _Atomic uint32_t states; /* buffers registered so far */
   uint32_t *team_rank_of;  /* by rank in the communicator; if joined */
+  /* The last Broadcast, the last from another root than that, and the last whose root had joined
+   * (roots.h). */
+  struct broadcast_from last_broadcast, other_broadcast, replaced_broadcast;
   struct segment *segment;
   uint32_t slot, slots;
   _Atomic(struct communicator *) next; /* of the process; followed without a lock */

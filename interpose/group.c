@@ -301,12 +301,15 @@ static ncclResult_t settle_calls(const struct agreement *agreement, const struct
       continue;
     struct wish *wish = &agreement->wishes[at];
     bool issue = true;
-    if (calls[i].kind == MEMBER_BROADCAST && !roots_apply(&calls[i], wish))
-      return ncclRemoteError;
+    ncclResult_t rooted = ncclSuccess;
+    if (calls[i].kind == MEMBER_BROADCAST)
+      rooted = roots_apply(&calls[i], wish);
+    if (rooted == ncclRemoteError)
+      return rooted;
     ncclResult_t divided = divisors_apply(&calls[i], wish->index, &issue);
     if (!issue)
       wish->result = divided;
-    result = worse(result, divided);
+    result = worse(result, worse(rooted, divided));
   }
   return result;
 }

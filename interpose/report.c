@@ -125,6 +125,16 @@ void report_stop(struct endpoint *end, struct unit wanted) {
              own, team->plane->rank, index);
 }
 
+void report_sharded(uint64_t index, int root, int joined) {
+  log_line(
+      LOG_LEVEL_WARN,
+      "rank %d has joined, but broadcasts come from it and from other ranks in turn: what "
+      "each sends, such as its shard of ZeRO's parameters, nobody else has. ncclInvalidUsage "
+      "from collective %llu (broadcast from rank %d) on. Give all ranks as many iterations, or "
+      "set NCCL_JOIN_LOSSY=allgather:zero to go on with that shard as it was",
+      joined, (unsigned long long)index, root);
+}
+
 static void warn_of_skew(struct endpoint *end) {
   uint32_t body = learner_body_length(end->team->learner);
   uint64_t limit = join_settings()->skew_warn;

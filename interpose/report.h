@@ -24,6 +24,10 @@ void report_refused(const struct endpoint *end, struct unit wanted);
 /* All ranks stop, because the first one has left: what this one wanted. */
 void report_stop(struct endpoint *end, struct unit wanted);
 
+/* This rank's Broadcast at an index is one of several, each of which sends what its root alone has;
+ * `joined`, a rank in the communicator, is one of the roots. */
+void report_sharded(uint64_t index, int root, int joined);
+
 /* A shadow: the first one since a real unit says that the rank has joined; counts them in
  * end->shadows. */
 void report_shadow(struct endpoint *end, uint64_t index, struct unit unit);

@@ -39,10 +39,10 @@ static struct shadow *endpoint_shadow(struct endpoint *end, char *reason) {
 }
 
 /* The rank in the communicator that a member is to be issued with; negative if there is none. */
-static int root_of(struct endpoint *end, const struct communicator *comm, uint64_t index,
-                   struct unit unit, const struct member *member) {
+static int root_of(struct communicator *comm, uint64_t index, struct unit unit,
+                   const struct member *member) {
   if (member->kind == MEMBER_BROADCAST && !contribution_gathers(unit, member->comm))
-    return roots_elect(end, comm, index, member->root);
+    return roots_elect(comm, index, member->root).root;
   if (!member_is_point_to_point(member->kind))
     return member->root;
   int rank = comm->nranks - 1;
@@ -200,7 +200,7 @@ static bool collect_member(struct shadows *shadows, struct lossy_member *of, uin
              comm->unfit);
     return false;
   }
-  int root = root_of(end, comm, index, of->unit, member);
+  int root = root_of(comm, index, of->unit, member);
   if (root < 0 && member->root != ROOT_NONE)
     return false;
   struct shadow_member target = {end->shadow, comm->handle, comm->rank, comm->nranks,
