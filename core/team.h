@@ -311,6 +311,10 @@ enum post_result team_post(struct team *team, const struct member *members, uint
 enum post_result team_post_later(struct team *team, const struct member *members, uint32_t nmembers,
                                  unsigned milliseconds);
 
+/* Whether this rank has passed an index, not too long ago, and issued a shadow there: what was
+ * spoiled was no result of its own. */
+bool team_has_shadowed(const struct team *team, uint64_t index);
+
 /* The rank goes on with its program: it no longer answers in teams in which it has no claim. */
 void team_stop_answering(struct team *team);
 

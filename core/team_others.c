@@ -119,6 +119,12 @@ bool team_events(struct team *team, struct lossy_event *event) {
   return false;
 }
 
+bool team_has_shadowed(const struct team *team, uint64_t index) {
+  const struct plane_entry *entry = &team->own->entries[index % PLANE_RING];
+  return index < team->head && team->head - index <= PLANE_RING &&
+         !(LOAD(entry->flags) & (ENTRY_REAL | ENTRY_LEAVE));
+}
+
 void team_say_leaving(struct team *team, bool leaving) {
   atomic_store(&team->own->leaving, leaving);
 }

@@ -81,6 +81,33 @@ static void note_return(struct endpoint *end, uint64_t index) {
     shadow_release(end->shadow, &(struct shadow_limit){0}, NULL);
 }
 
+/* ---- what joined ranks have spoiled ---- */
+
+/* leaving: of sends and receives the program is told by its own calls, so it is an error only if it
+ * is about a collective. */
+static ncclResult_t hear(struct endpoint *end, bool leaving) {
+  struct lossy_event event;
+  ncclResult_t result = ncclSuccess;
+  while (team_must_attend(end->team) && team_events(end->team, &event)) {
+    /* Issued before the program heard of the first: nothing that it could have done about it. Or
+     * by others: nothing that it wants to know. */
+    if (event.index < end->lossy_told || team_has_shadowed(end->team, event.index))
+      continue;
+    report_lossy_event(&event);
+    if (!leaving || !member_is_point_to_point(event.kind))
+      result = ncclInvalidUsage;
+  }
+  return result;
+}
+
+ncclResult_t answer_notice(struct endpoint *end) {
+  ncclResult_t result = hear(end, false);
+  /* What this call is about to issue, the program can do nothing about either. */
+  if (result != ncclSuccess)
+    end->lossy_told = end->team->head + 1;
+  return result;
+}
+
 /* ---- the loop ---- */
 
 /* What the wish goes on to, if anything. */
@@ -133,6 +160,8 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     overlap_issued(end->overlap, end->team, wish->unit);
     report_event(end, TRACE_DONE, team_index(end->team), wish->unit, -1);
     end->shadows = 0;
+    /* Others may only now have come to what the rank issued last, and no other call tells of it. */
+    wish->notice = hear(end, true);
     settle_well(wish);
     return;
   case TEAM_REFUSED:
@@ -338,22 +367,6 @@ static bool all_settled(const struct stay *stay) {
     if (!stay->wishes[i].settled)
       return false;
   return true;
-}
-
-ncclResult_t answer_notice(struct endpoint *end) {
-  struct lossy_event event;
-  ncclResult_t result = ncclSuccess;
-  while (team_must_attend(end->team) && team_events(end->team, &event)) {
-    /* Issued before the program heard of the first: nothing that it could have done about it. */
-    if (event.index < end->lossy_told)
-      continue;
-    report_lossy_event(&event);
-    result = ncclInvalidUsage;
-  }
-  /* What this call is about to issue, the program can do nothing about either. */
-  if (result != ncclSuccess)
-    end->lossy_told = end->team->head + 1;
-  return result;
 }
 
 /* Whether all ranks are to stop if not all of them wish the same. Buffers that are resynchronised

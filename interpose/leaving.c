@@ -43,7 +43,7 @@ static void finish_shadows(struct endpoint *end) {
 }
 
 /* ncclInvalidUsage if other ranks are still in their loops, and all stop. */
-static ncclResult_t depart(struct departure *departure) {
+static ncclResult_t depart(struct departure *departure, ncclResult_t *notice) {
   for (uint32_t i = 0; i < departure->nwishes; i++) {
     endpoint_enter(departure->wishes[i].end);
     log_departure(departure->wishes[i].end);
@@ -60,6 +60,8 @@ static ncclResult_t depart(struct departure *departure) {
       result = departure->wishes[i].result;
     if (departure->wishes[i].stopped)
       result = ncclInvalidUsage;
+    if (departure->wishes[i].notice != ncclSuccess)
+      *notice = departure->wishes[i].notice;
     if (end->state != RANK_PRESENT)
       continue;
     finish_shadows(end);
@@ -107,7 +109,8 @@ bool leaves_with(const struct communicator *comm, const struct communicator *oth
          (user != NULL || comm->creator == endpoint_this_thread());
 }
 
-ncclResult_t leave_communicator(struct communicator *comm) {
+ncclResult_t leave_communicator(struct communicator *comm, ncclResult_t *notice) {
+  *notice = ncclSuccess;
   if (communicator_find_ready(comm->handle) == NULL || comm->left)
     return ncclSuccess;
   if (comm->end->state != RANK_PRESENT)
@@ -118,7 +121,7 @@ ncclResult_t leave_communicator(struct communicator *comm) {
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     if (leaves_with(comm, other))
       add_wish(&departure, other->end, false);
-  ncclResult_t result = depart(&departure);
+  ncclResult_t result = depart(&departure, notice);
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     if (leaves_with(comm, other) && other != comm)
       other->left = result != ncclInvalidUsage;
@@ -149,7 +152,8 @@ enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result) 
   struct endpoint *end = comm->end;
   if (atomic_load(&end->inside) == 0 && end->state == RANK_PRESENT && !has_error(comm) &&
       team_is_between_iterations(end->team)) {
-    if (leave_communicator(comm) == ncclInvalidUsage)
+    ncclResult_t notice;
+    if (leave_communicator(comm, &notice) == ncclInvalidUsage || notice != ncclSuccess)
       *result = ncclInvalidUsage;
     return RANK_DONE;
   }
@@ -206,9 +210,10 @@ int leave_process(int status) {
     else
       add_wish(&departure, comm->end, true);
   }
-  ncclResult_t result = depart(&departure);
+  ncclResult_t notice = ncclSuccess;
+  ncclResult_t result = depart(&departure, &notice);
   free(departure.wishes);
   end_all(RANK_DONE);
   plugins_finalize();
-  return result == ncclInvalidUsage ? 1 : status;
+  return result == ncclInvalidUsage || notice != ncclSuccess ? 1 : status;
 }

@@ -9,8 +9,10 @@
  * all have left. Communicators that the same thread drives (ncclCommInitAll, one group) leave
  * together. Nothing if it has left already or never joined. Bounded. ncclSuccess: go on into the
  * real call (after a timeout too); ncclRemoteError: a rank has failed (logged);
- * ncclInvalidUsage: others are still in their loops, and all stop (core/team_stop.h; logged). */
-ncclResult_t leave_communicator(struct communicator *comm);
+ * ncclInvalidUsage: others are still in their loops, and all stop (core/team_stop.h; logged).
+ * notice: ncclSuccess, or the error that the program's call must return although it is done: a
+ * joined rank has spoiled this one's last collectives (logged). */
+ncclResult_t leave_communicator(struct communicator *comm, ncclResult_t *notice);
 
 /* Whether the thread that leaves `comm`, or says something on it, does so for `other` too, a
  * communicator made in the same call or group: itself is one. */

@@ -144,26 +144,32 @@ ncclResult_t join_CommInitAll(ncclComm_t *comm, int ndev, const int *devlist) {
  * After a failure nobody is left to finalize with. */
 ncclResult_t join_CommFinalize(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
-  ncclResult_t result = comm != NULL ? leave_communicator(comm) : ncclSuccess;
+  ncclResult_t notice = ncclSuccess;
+  ncclResult_t result = comm != NULL ? leave_communicator(comm, &notice) : ncclSuccess;
   if (result == ncclSuccess)
     result = group_enter_real();
-  return result != ncclSuccess ? result : real.CommFinalize(handle);
+  if (result == ncclSuccess)
+    result = real.CommFinalize(handle);
+  return result == ncclSuccess ? notice : result;
 }
 
 /* Nor to destroy with: the communicator is aborted then, as NCCL asks for after an error, and the
  * caller told. */
 ncclResult_t join_CommDestroy(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
-  ncclResult_t left = comm != NULL ? leave_communicator(comm) : ncclSuccess;
+  ncclResult_t notice = ncclSuccess;
+  ncclResult_t left = comm != NULL ? leave_communicator(comm, &notice) : ncclSuccess;
   if (comm != NULL)
     communicator_remove(comm, RANK_DONE);
   ncclResult_t result = group_enter_real();
   if (result != ncclSuccess)
     return result;
-  if (left == ncclSuccess)
-    return real.CommDestroy(handle);
-  real.CommAbort(handle);
-  return left;
+  if (left != ncclSuccess) {
+    real.CommAbort(handle);
+    return left;
+  }
+  result = real.CommDestroy(handle);
+  return result == ncclSuccess ? notice : result;
 }
 
 ncclResult_t join_CommAbort(ncclComm_t handle) {

@@ -8,6 +8,12 @@
 
 #define DESCRIPTION 256
 
+/* When a joined rank can send zeros, and what to do if it cannot. */
+#define ZEROS_ADVICE                                                                               \
+  "Set NCCL_JOIN_LOSSY=%s:zero where zeros count for nothing, as in SyncBatchNorm; where "         \
+  "parameters "                                                                                    \
+  "are in shards (FSDP, ZeRO), give all ranks as many iterations"
+
 static const char *describe(struct unit unit, char *text) {
   return unit_describe(unit, text, DESCRIPTION);
 }
@@ -99,7 +105,7 @@ void report_refused(const struct endpoint *end, struct unit wanted) {
   char text[DESCRIPTION];
   log_line(LOG_LEVEL_WARN,
            "%s needs data of rank %u, which has joined: ncclInvalidUsage on every rank that called "
-           "it. Set NCCL_JOIN_LOSSY=%s:zero to let joined ranks send zeros instead",
+           "it. " ZEROS_ADVICE,
            describe(wanted, text), team_refused_for(end->team),
            kind_name(lossy_strict_member(wanted)->kind));
 }
@@ -228,12 +234,11 @@ void report_lossy_event(const struct lossy_event *event) {
     report_lossy_receive(event->rank, event->peer, false);
     return;
   }
-  log_line(
-      LOG_LEVEL_WARN,
-      "rank %u has joined and could only send zeros to collective %llu (%s): ncclInvalidUsage. "
-      "Set NCCL_JOIN_LOSSY=%s:zero to allow that",
-      event->rank, (unsigned long long)event->index, member_kind_name(event->kind),
-      kind_name(event->kind));
+  log_line(LOG_LEVEL_WARN,
+           "rank %u has joined and could only send zeros to collective %llu (%s): "
+           "ncclInvalidUsage. " ZEROS_ADVICE,
+           event->rank, (unsigned long long)event->index, member_kind_name(event->kind),
+           kind_name(event->kind));
 }
 
 void report_no_last(const struct endpoint *end, struct unit unit, uint32_t place,
