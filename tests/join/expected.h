@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 /* Iterations by epoch and rank. */
-#define EPOCHS_MAX 6
+#define EPOCHS_MAX 12
 struct schedule {
   int nranks, epochs;
   int n[EPOCHS_MAX][RUN_RANKS_MAX];

@@ -12,7 +12,7 @@ PROGRAM_FILES = $(addprefix $(BUILD)/programs/,$(PROGRAMS))
 PROGRAM_PART_OBJECTS = $(PROGRAM_PARTS:%=$(BUILD)/tests/programs/%.o)
 PROGRAM_OBJECTS = $(PROGRAMS:%=$(BUILD)/tests/programs/%.o) $(PROGRAM_PART_OBJECTS)
 # Of sharded and normalised training, and of PyTorch's test of uneven inputs.
-PROGRAMS += sharded normalised
+PROGRAMS += sharded normalised uneven
 DIGITS = $(BUILD)/data/digits.csv
 TIMELINE = $(BUILD)/tools/nccl-join-timeline
 
