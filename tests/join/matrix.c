@@ -38,6 +38,7 @@ static const struct model resnet50 = {.name = "resnet50", .buckets = 35, .buffer
 /* How a model is trained: a column of the matrix. */
 struct variant {
   int interval; /* gradients are summed in iterations 0, interval, 2 * interval, ... */
+  bool static_graph, buffer_hook;
   const char *environment;
 };
 
@@ -47,27 +48,37 @@ static bool is_synced(const struct variant *variant, int i) {
   return i % variant->interval == 0;
 }
 
+static bool looks_for_unused(const struct model *model, const struct variant *variant) {
+  return model->unused && !variant->static_graph;
+}
+
 static void add_forward(struct lines *lines, const struct model *model,
                         const struct variant *variant, const struct schedule *schedule, int epoch,
                         int rank, int i) {
   int root = set_lowest(schedule_active(schedule, epoch, i));
-  for (int half = 0; half < 2 && i == 1 && !model->unused; half++)
+  for (int half = 0; half < 2 && i == 1 && !looks_for_unused(model, variant); half++)
     lines_add(lines, rank, "layout %d %d %d", epoch, half, 100 * (root + 1));
   if (!model->buffers || (i > 0 && !is_synced(variant, i - 1)))
     return;
+  if (variant->buffer_hook) {
+    unsigned active = schedule_active(schedule, epoch, i);
+    lines_add(lines, rank, "hooked %d %d 0 %u %d", epoch, i, active, set_size(active) * (i + 1));
+    return;
+  }
   lines_add(lines, rank, "buffer %d %d float32 %d %d", epoch, i, 100 * (root + 1), i);
   lines_add(lines, rank, "buffer %d %d int64 %d", epoch, i, 100 * (root + 1));
 }
 
 static void add_backward(struct lines *lines, const struct model *model,
-                         const struct schedule *schedule, int epoch, int rank, int i) {
+                         const struct variant *variant, const struct schedule *schedule, int epoch,
+                         int rank, int i) {
   unsigned active = schedule_active(schedule, epoch, i);
   const char *name = model->factors && i > 0 ? "factor" : "bucket";
   int sums = i == 0 ? 1 : model->factors ? 2 : model->buckets;
   for (int b = 0; b < sums; b++)
     lines_add(lines, rank, "%s %d %d %d %u %d", name, epoch, i, b, active,
               set_size(active) * (i + 1));
-  if (model->unused)
+  if (looks_for_unused(model, variant))
     lines_add(lines, rank, "used %d %d %d %d", epoch, i,
               set_size(active & ~(1u << model->unused_rank)), set_size(active));
 }
@@ -89,7 +100,7 @@ static struct lines *expected_lines(const struct model *model, const struct vari
       for (int i = 0; i < schedule->n[epoch][rank]; i++) {
         add_forward(lines, model, variant, schedule, epoch, rank, i);
         if (is_synced(variant, i))
-          add_backward(lines, model, schedule, epoch, rank, i);
+          add_backward(lines, model, variant, schedule, epoch, rank, i);
       }
       lines_add(lines, rank, "model %d %d %d", epoch, 100 * (last + 1), schedule->n[epoch][last]);
     }
@@ -122,8 +133,10 @@ static struct schedule all_skews(void) {
 static const char *options_text(const struct model *model, const struct variant *variant,
                                 const struct schedule *schedule) {
   static char text[512];
-  snprintf(text, sizeof text, "--model %s --interval %d --iterations %s", model->name,
-           variant->interval, schedule_text(schedule));
+  snprintf(text, sizeof text,
+           "--model %s --interval %d --static-graph %d --buffer-hook %d --iterations %s",
+           model->name, variant->interval, variant->static_graph, variant->buffer_hook,
+           schedule_text(schedule));
   return text;
 }
 
@@ -202,6 +215,19 @@ Test(matrix, resnet50) {
 }
 Test(matrix, resnet50_within_no_sync) {
   check_no_sync(&resnet50);
+}
+
+/* Not in PyTorch's: there a rank without iterations ends the others. */
+Test(matrix, static_graph) {
+  const struct variant variant = {.interval = 1, .static_graph = true};
+  check_skews(&joined_rank, &variant);
+  check_skews(&batch_norm_net, &variant);
+  check_skews(&unjoined_rank, &(struct variant){.interval = 3, .static_graph = true});
+}
+
+/* Nor this one: PyTorch's Join does not know such hooks yet. */
+Test(matrix, buffer_hook_after_the_forward_pass) {
+  check_skews(&batch_norm_net, &(struct variant){.interval = 1, .buffer_hook = true});
 }
 
 /* All skews in one job, one instance of DDP after the other, as PyTorch's test does it. */

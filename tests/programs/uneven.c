@@ -9,13 +9,18 @@
  * does when all have joined: the largest of the ranks with the most iterations is found, and
  * broadcasts its model. Each epoch has a new instance of DDP.
  *
+ * With --static-graph 1 DDP looks for unused parameters by itself, in the first iteration. With
+ * --buffer-hook 1 buffers are summed after the forward pass, by a hook of the user's, instead of
+ * broadcast before it.
+ *
  * Sizes of more than ten thousand elements are a thousandth of what they are there.
  *
  * Results: "layout <epoch> <half>" and "buffer <epoch> <iteration> <type>" with (rank + 1) * 100 of
- * whose they are, and 1 or its forward passes so far; "bucket <epoch> <iteration> <bucket>" and
- * "factor <epoch> <iteration> <which>" with the mask of the ranks that took part, and the sum of
- * their iteration + 1; "used <epoch> <iteration>" with how many ranks used the first parameter, and
- * the second; "model <epoch>" with (rank + 1) * 100 of whose it is, and its iterations.
+ * whose they are, and 1 or its forward passes so far; "hooked <epoch> <iteration>
+ * 0", "bucket <epoch> <iteration> <bucket>" and "factor <epoch> <iteration> <which>" with the mask
+ * of the ranks that took part, and the sum of their iteration + 1; "used <epoch> <iteration>" with
+ * how many ranks used the first parameter, and the second; "model <epoch>" with (rank + 1) * 100 of
+ * whose it is, and its iterations.
  */
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"
@@ -78,12 +83,14 @@ static const struct model models[] = {
 };
 
 static const char *iterations = "5,7", *model_name = "batch_norm_net", *end = "finalize";
-static int interval = 1;
+static int interval = 1, static_graph = 0, buffer_hook = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3+1 or 3,5/5,3"},
     {"--model", &model_name, NULL, "the name in PyTorch's test"},
     {"--interval", NULL, &interval, "iterations from one that sums gradients to the next"},
+    {"--static-graph", NULL, &static_graph, "1: the graph is said never to change"},
+    {"--buffer-hook", NULL, &buffer_hook, "1: buffers are summed after the forward pass"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
 };
@@ -100,6 +107,10 @@ struct trainer {
   bool rebuilt;      /* buckets have their final layout */
   bool sync_buffers; /* the last iteration was not one of no_sync */
 };
+
+static bool looks_for_unused(const struct model *model) {
+  return model->unused && !static_graph;
+}
 
 static const struct model *find_model(void) {
   for (size_t m = 0; m < sizeof models / sizeof *models; m++)
@@ -141,16 +152,6 @@ static void broadcast_buffers(struct trainer *trainer, int i) {
             i);
 }
 
-static void go_forward(struct trainer *trainer, int i, bool sync) {
-  const struct model *model = trainer->model;
-  if (trainer->synced > 0 && !trainer->rebuilt && !model->unused)
-    broadcast_layout(trainer);
-  if (model->running > 0 && trainer->sync_buffers)
-    broadcast_buffers(trainer, i);
-  trainer->sync_buffers = sync;
-  trainer->seen++;
-}
-
 static void sum(struct trainer *trainer, int count, const char *name, int i, int which) {
   tape_fill(trainer->tape, ncclFloat, trainer->device, (size_t)count, 1 << trainer->ranks.rank,
             i + 1);
@@ -158,6 +159,19 @@ static void sum(struct trainer *trainer, int count, const char *name, int i, int
                            trainer->comm, trainer->ranks.stream));
   tape_read(trainer->tape, ncclFloat, trainer->device, 1, (size_t)count, "%s %d %d %d", name,
             trainer->epoch, i, which);
+}
+
+static void go_forward(struct trainer *trainer, int i, bool sync) {
+  const struct model *model = trainer->model;
+  if (trainer->synced > 0 && !trainer->rebuilt && !looks_for_unused(model))
+    broadcast_layout(trainer);
+  bool buffers = model->running > 0 && trainer->sync_buffers;
+  if (buffers && !buffer_hook)
+    broadcast_buffers(trainer, i);
+  trainer->sync_buffers = sync;
+  trainer->seen++;
+  if (buffers && buffer_hook)
+    sum(trainer, model->running, "hooked", i, 0);
 }
 
 static void sum_used(struct trainer *trainer, int i) {
@@ -181,7 +195,7 @@ static void go_back(struct trainer *trainer, int i) {
     for (int b = 0; b < BUCKETS_MAX && model->buckets[b] > 0; b++)
       sum(trainer, model->buckets[b], "bucket", i, b);
   }
-  if (model->unused)
+  if (looks_for_unused(model))
     sum_used(trainer, i);
   trainer->synced++;
 }
