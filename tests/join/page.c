@@ -1,4 +1,4 @@
-/* docs/scenarios.md and docs/operations.md name tests: they exist. */
+/* Pages of docs/ name tests: they exist. */
 #include <criterion/criterion.h>
 #include <glob.h>
 #include <stdio.h>
@@ -53,6 +53,33 @@ static int check_names(const char *path, const char *at, bool all) {
   }
   globfree(&sources);
   return named;
+}
+
+/* A row: the feature; what the others do, each with its source in brackets; what we do, with tests.
+ */
+static void check_feature(const char *row) {
+  char copy[4096], *rest = copy, *cells[6] = {NULL};
+  snprintf(copy, sizeof copy, "%s", row);
+  for (int cell = 0; cell < 6; cell++)
+    cells[cell] = strsep(&rest, "|");
+  cr_assert(cells[5] != NULL && rest == NULL, "not four cells: %s", row);
+  for (int other = 2; other <= 3; other++)
+    cr_assert(strchr(cells[other], '[') != NULL, "no source in \"%s\" of %s", cells[other], row);
+  cr_assert_gt(check_names("docs/features.md", cells[4], false), 0, "no test in \"%s\" of %s",
+               cells[4], row);
+}
+
+Test(page, features_have_tests_and_sources) {
+  char *page = read_text("docs/features.md"), *rest = page;
+  int features = 0;
+  for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+    if (line[0] != '|' || strncmp(line, "| feature |", 11) == 0 || strncmp(line, "|---", 4) == 0)
+      continue;
+    check_feature(line);
+    features++;
+  }
+  cr_assert_gt(features, 40);
+  free(page);
 }
 
 Test(page, tests_of_the_scenarios_exist) {
