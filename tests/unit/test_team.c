@@ -353,6 +353,37 @@ Test(team, membership_is_known_once_all_have_passed) {
   cr_assert(!active[0] && active[1] && active[2]);
 }
 
+/* Ranks 1 and 2 go on for two rounds, meet rank 0, and go on again. */
+Test(team, since_when_a_rank_has_joined_is_known) {
+  learn_loop();
+  struct unit got;
+  for (int times = 0; times < 2; times++) {
+    team_claim(teams[0], unit(&C), 0);
+    uint64_t since = teams[0]->head;
+    for (uint64_t index = since; index < since + 2; index++) {
+      for (uint32_t rank = 1; rank < RANKS; rank++)
+        if (!team_commit(teams[rank], unit(&A)))
+          team_claim(teams[rank], unit(&A), 0);
+      for (uint32_t rank = 1; rank < RANKS; rank++)
+        if (teams[rank]->claimed)
+          team_poll(teams[rank], &got);
+      cr_assert_not(team_has_shadowed(teams[0], index), "not passed yet");
+      cr_assert_eq(team_poll(teams[0], &got), TEAM_SHADOW);
+      for (uint32_t rank = 1; rank < RANKS; rank++)
+        if (teams[rank]->claimed)
+          cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
+      cr_assert_eq(team_joined_since(teams[2], index, 0), since);
+      cr_assert(team_has_shadowed(teams[0], index));
+      cr_assert_not(team_has_shadowed(teams[1], index));
+    }
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+      team_claim(teams[rank], unit(&C), 0);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
+    cr_assert_not(team_has_shadowed(teams[0], team_index(teams[0])));
+  }
+}
+
 Test(team, a_failure_frees_who_is_parked) {
   learn_loop();
   struct unit got;
