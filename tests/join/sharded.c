@@ -132,6 +132,21 @@ Test(sharded, zero_is_refused_to_a_rank_without_iterations) {
   check_zero_refused(&(struct schedule){4, 1, {{6, 6, 0, 6}}}, 2);
 }
 
+/* Ranks without a shard, where there are fewer parameters than ranks, may join: nothing of theirs
+ * is missing. */
+static void add_parameters_of_two(struct lines *lines, const struct schedule *schedule, int rank,
+                                  int i) {
+  char text[256] = "";
+  for (int owner = 0; owner < 2; owner++)
+    describe_shard(text, sizeof text, schedule, owner, i + 1);
+  lines_add(lines, rank, "shards %d%s", i, text);
+}
+Test(sharded, zero_goes_on_without_a_rank_that_has_no_shard) {
+  static const char options[] = "--style zero --owners 2";
+  check_trained(&(struct schedule){4, 1, {{8, 8, 2, 5}}}, options, "", add_parameters_of_two);
+  check_trained(&(struct schedule){3, 1, {{25, 25, 0}}}, options, "", add_parameters_of_two);
+}
+
 /* As a coalescing manager makes it, or an all-gather of uneven sizes. */
 Test(sharded, zero_is_refused_in_a_group) {
   static const char options[] = "--style zero --group 1";

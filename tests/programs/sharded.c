@@ -27,12 +27,14 @@
 #include <string.h>
 
 static const char *iterations = "3+1", *end = "finalize", *style = "zero";
-static int group = 0;
+static int group = 0, owners = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1"},
     {"--style", &style, NULL, "zero, deepspeed or fsdp"},
     {"--group", NULL, &group, "1: the broadcasts of an iteration are one group"},
+    {"--owners", NULL, &owners,
+     "ranks with a shard to broadcast, where parameters are few; 0: all"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
 };
@@ -117,8 +119,8 @@ static void step(struct trainer *trainer, struct layer *layer, const float *grad
 }
 
 static void read_shards(struct trainer *trainer, const struct layer *layer, int i) {
-  tape_read(trainer->tape, ncclFloat, layer->whole, (size_t)trainer->ranks.nranks, layer->count,
-            "shards %d", i);
+  int nshards = owners > 0 ? owners : trainer->ranks.nranks;
+  tape_read(trainer->tape, ncclFloat, layer->whole, (size_t)nshards, layer->count, "shards %d", i);
   tape_play(trainer->tape);
 }
 
@@ -127,9 +129,10 @@ static void read_shards(struct trainer *trainer, const struct layer *layer, int 
 static bool broadcast_shards(struct trainer *trainer, struct layer *layer, int i) {
   struct ranks *ranks = &trainer->ranks;
   bool refused = false;
+  int nroots = owners > 0 ? owners : ranks->nranks;
   if (group)
     CHECK_NCCL(ncclGroupStart());
-  for (int root = 0; root < ranks->nranks && !refused; root++)
+  for (int root = 0; root < nroots && !refused; root++)
     refused = was_refused(trainer,
                           ncclBcast(layer->whole + layer->count * (size_t)root, layer->count,
                                     ncclFloat, root, trainer->comm, ranks->stream),
