@@ -48,6 +48,7 @@ struct communicator {
   /* The last Broadcast, the last from another root than that, and the last whose root had joined
    * (roots.h). */
   struct broadcast_from last_broadcast, other_broadcast, replaced_broadcast;
+  uint64_t refused_after; /* index plus one of the last unit with sharded broadcasts, or 0 */
   struct segment *segment;
   uint32_t slot, slots;
   _Atomic(struct communicator *) next; /* of the process; followed without a lock */

@@ -82,8 +82,10 @@ ncclResult_t roots_apply(struct call *call, const struct wish *wish) {
              comm->end->team->failure_rank);
     return ncclRemoteError;
   }
-  if (election.missing >= 0)
+  if (election.missing >= 0 && comm->refused_after != wish->index + 1) /* once for a group */
     report_sharded(wish->index, call->root, election.missing);
+  if (election.missing >= 0)
+    comm->refused_after = wish->index + 1;
   if (election.root != call->root && election.root == comm->rank)
     call->send = call->receive;
   call->root = election.root;

@@ -39,7 +39,6 @@ static const struct model resnet50 = {.name = "resnet50", .buckets = 35, .buffer
 struct variant {
   int interval; /* gradients are summed in iterations 0, interval, 2 * interval, ... */
   bool static_graph, buffer_hook;
-  const char *environment;
 };
 
 /* ---- what a rank gets ---- */
@@ -142,10 +141,8 @@ static const char *options_text(const struct model *model, const struct variant 
 
 static void check_case(const struct model *model, const struct variant *variant,
                        const struct schedule *schedule) {
-  struct run *result = run(&(struct launch){.nranks = NRANKS,
-                                            .program = "uneven",
-                                            .options = options_text(model, variant, schedule),
-                                            .environment = variant->environment});
+  struct run *result = run(&(struct launch){
+      .nranks = NRANKS, .program = "uneven", .options = options_text(model, variant, schedule)});
   assert_went_well(result);
   struct lines *lines = expected_lines(model, variant, schedule);
   assert_results(result, lines);

@@ -74,7 +74,8 @@ static void check_trained(const struct schedule *schedule, const char *options,
   run_free(result);
 }
 
-/* Rank `joined` leaves first, and all others are refused a call of their next iteration. */
+/* Rank `joined` leaves first, and all others are refused a call of their next iteration. Each says
+ * so once. */
 static void check_refused(const struct schedule *schedule, const char *options, int joined,
                           const char *call, int root, add_iteration *add) {
   struct run *result = run_sharded(schedule, options, "");
@@ -85,6 +86,10 @@ static void check_refused(const struct schedule *schedule, const char *options, 
                                "ZeRO", "NCCL_JOIN_LOSSY=zero", "ive all ranks as many iterations",
                                NULL),
             "%s", result->errors);
+  int said = 0;
+  for (const char *at = result->errors; (at = strstr(at, "ncclInvalidUsage")) != NULL; at++)
+    said++;
+  cr_assert_eq(said, schedule->nranks - 1, "%s", result->errors);
   struct lines *lines = lines_create();
   for (int rank = 0; rank < schedule->nranks; rank++) {
     for (int i = 0; i < schedule->n[0][joined]; i++)
