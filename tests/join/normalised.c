@@ -174,7 +174,7 @@ Test(normalised, refused_without_the_setting) {
   cr_assert_neq(result->status, 0);
   cr_assert_not(result->timed_out);
   cr_assert(run_says_in_a_line(result, "allgather", "rank 0, which has joined", "SyncBatchNorm",
-                               "NCCL_JOIN_LOSSY=zero", NULL),
+                               "NCCL_JOIN_LOSSY=allgather:zero", NULL),
             "%s", result->errors);
   run_free(result);
 }

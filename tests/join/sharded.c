@@ -244,6 +244,16 @@ Test(sharded, fsdp_is_refused_once_learnt) {
   check_refused_once_learnt(&(struct schedule){4, 1, {{20, 12, 20, 20}}}, "--style fsdp", 1);
 }
 
+/* With "last" a joined rank's shards stay as its last step left them. */
+Test(sharded, gathers_go_on_with_the_last_shard_of_a_joined_rank) {
+  static const char last[] = "NCCL_JOIN_LOSSY=allgather:last";
+  check_trained(&(struct schedule){3, 1, {{2, 9, 6}}}, "--style deepspeed", last, add_parameters);
+  check_trained(&(struct schedule){3, 1, {{25, 12, 18}}}, "--style deepspeed", last,
+                add_parameters);
+  check_trained(&(struct schedule){2, 1, {{5, 2}}}, "--style fsdp", last, add_fsdp);
+  check_trained(&(struct schedule){4, 1, {{20, 20, 12, 16}}}, "--style fsdp", last, add_fsdp);
+}
+
 /* What NCCL_JOIN_LOSSY=zero would do to it, and why its documentation warns of that: the forward
  * pass sees zeros in the place of a joined rank's parameters. */
 static void add_fsdp_with_zeros(struct lines *lines, const struct schedule *schedule, int rank,
