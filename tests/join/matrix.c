@@ -150,13 +150,18 @@ static void check_case(const struct model *model, const struct variant *variant,
   run_free(result);
 }
 
+static struct schedule one_skew(const struct schedule *skews, int skew) {
+  struct schedule one = {.nranks = NRANKS, .epochs = 1};
+  memcpy(one.n[0], skews->n[skew], sizeof one.n[0]);
+  return one;
+}
+
 /* Each skew in a job of its own. */
 static void check_skews(const struct model *model, const struct variant *variant) {
   const struct schedule skews = all_skews();
   cr_assert_eq(skews.epochs, SKEWS);
   for (int skew = 0; skew < skews.epochs; skew++) {
-    struct schedule one = {.nranks = NRANKS, .epochs = 1};
-    memcpy(one.n[0], skews.n[skew], sizeof one.n[0]);
+    const struct schedule one = one_skew(&skews, skew);
     check_case(model, variant, &one);
   }
 }
@@ -169,6 +174,43 @@ static void check_plain(const struct model *model) {
 static void check_no_sync(const struct model *model) {
   for (int interval = 2; interval <= 4; interval++)
     check_skews(model, &(struct variant){.interval = interval});
+}
+
+/* With NCCL_JOIN_EARLY_EXIT=throw: rank 0, which is the first to leave, and all others get an
+ * error; as many iterations as rank 0 has have run everywhere, and no more. The program ends with
+ * it. */
+static void check_thrown(const struct model *model, const struct schedule *schedule) {
+  const struct variant plain = {.interval = 1};
+  struct run *result = run(&(struct launch){.nranks = NRANKS,
+                                            .program = "uneven",
+                                            .options = options_text(model, &plain, schedule),
+                                            .environment = "NCCL_JOIN_EARLY_EXIT=throw",
+                                            .each = true});
+  struct lines *lines = lines_create();
+  cr_assert(run_says(result, "Rank 0 exhausted all inputs."), "%s", result->errors);
+  for (int rank = 0; rank < NRANKS; rank++) {
+    for (int i = 0; i < schedule->n[0][0]; i++) {
+      add_forward(lines, model, &plain, schedule, 0, rank, i);
+      add_backward(lines, model, &plain, schedule, 0, rank, i);
+    }
+    cr_assert_eq(result->rank_status[rank], 1, "rank %d\n%s", rank, result->errors);
+    lines_add(lines, rank, "error 5 %s",
+              rank > 0 && model->buffers ? "ncclBcast" : "ncclAllReduce");
+  }
+  cr_assert(run_says_in_a_line(result, "Detected at least one rank that exhausted inputs.",
+                               "rank 0 has left its loop", NULL),
+            "%s", result->errors);
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}
+
+static void check_throw(const struct model *model) {
+  const struct schedule skews = all_skews();
+  for (int skew = 0; skew < skews.epochs; skew++) {
+    const struct schedule one = one_skew(&skews, skew);
+    check_thrown(model, &one);
+  }
 }
 
 Test(matrix, batch_norm_net) {
@@ -212,6 +254,16 @@ Test(matrix, resnet50) {
 }
 Test(matrix, resnet50_within_no_sync) {
   check_no_sync(&resnet50);
+}
+
+Test(matrix, models_that_throw) {
+  static const struct model *const models[] = {&batch_norm_net, &large_conv_model, &small_model,
+                                               &unjoined_rank, &joined_rank};
+  for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+    check_throw(models[m]);
+}
+Test(matrix, resnet50_that_throws) {
+  check_throw(&resnet50);
 }
 
 /* Not in PyTorch's: there a rank without iterations ends the others. */
