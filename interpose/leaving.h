@@ -20,7 +20,8 @@ bool leaves_with(const struct communicator *comm, const struct communicator *oth
 
 /* ncclCommAbort: a clean departure (between two iterations, no error on the communicator, no other
  * thread parked in the team) is a leave; anything else is a failure, and goes through at once.
- * Returns what the rank is to the others now. *result: ncclInvalidUsage as above, else ncclSuccess.
+ * Returns what the rank is to the others now. *result: ncclInvalidUsage for either reason above,
+ * else ncclSuccess.
  */
 enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result);
 

@@ -11,8 +11,8 @@
 /* When a joined rank can send zeros, and what to do if it cannot. */
 #define ZEROS_ADVICE                                                                               \
   "Set NCCL_JOIN_LOSSY=%s:zero where zeros count for nothing, as in SyncBatchNorm; where "         \
-  "parameters "                                                                                    \
-  "are in shards (FSDP, ZeRO), give all ranks as many iterations"
+  "parameters are in shards (FSDP, ZeRO), give all ranks as many iterations, or stop them "        \
+  "together (NCCL_JOIN_EARLY_EXIT=throw)"
 
 static const char *describe(struct unit unit, char *text) {
   return unit_describe(unit, text, DESCRIPTION);
@@ -132,13 +132,13 @@ void report_stop(struct endpoint *end, struct unit wanted) {
 }
 
 void report_sharded(uint64_t index, int root, int joined) {
-  log_line(
-      LOG_LEVEL_WARN,
-      "rank %d has joined, but broadcasts come from it and from other ranks in turn: what "
-      "each sends, such as its shard of ZeRO's parameters, nobody else has. ncclInvalidUsage "
-      "from collective %llu (broadcast from rank %d) on. Give all ranks as many iterations, or "
-      "set NCCL_JOIN_LOSSY=allgather:zero to go on with that shard as it was",
-      joined, (unsigned long long)index, root);
+  log_line(LOG_LEVEL_WARN,
+           "rank %d has joined, but broadcasts come from it and from other ranks in turn: what "
+           "each sends, such as its shard of ZeRO's parameters, nobody else has. ncclInvalidUsage "
+           "from collective %llu (broadcast from rank %d) on. Give all ranks as many iterations, "
+           "stop them together (NCCL_JOIN_EARLY_EXIT=throw), or set NCCL_JOIN_LOSSY=allgather:last "
+           "to go on with that shard as it was",
+           joined, (unsigned long long)index, root);
 }
 
 static void warn_of_skew(struct endpoint *end) {

@@ -71,9 +71,8 @@ static void add_channel(struct lines *lines, const struct batches *batches, unsi
             all.products / sqrt(all.variance), all.gradients);
 }
 
-static struct lines *expected_lines(const struct schedule *schedule,
-                                    const struct batches *batches) {
-  struct lines *lines = lines_create();
+static void add_iterations(struct lines *lines, const struct schedule *schedule,
+                           const struct batches *batches) {
   for (int rank = 0; rank < schedule->nranks; rank++)
     for (int i = 0; i < schedule->n[0][rank]; i++) {
       unsigned active = schedule_active(schedule, 0, i);
@@ -83,8 +82,6 @@ static struct lines *expected_lines(const struct schedule *schedule,
         for (int channel = 0; channel < CHANNELS; channel++)
           add_channel(lines, batches, active, rank, i, layer, channel);
     }
-  lines_add_left(lines, schedule->nranks);
-  return lines;
 }
 
 static const char *options_text(const struct schedule *schedule, const struct batches *batches) {
@@ -107,7 +104,9 @@ static struct run *run_normalised(const struct schedule *schedule, const struct 
 static void check(const struct schedule *schedule, const struct batches *batches) {
   struct run *result = run_normalised(schedule, batches, "NCCL_JOIN_LOSSY=zero");
   assert_went_well(result);
-  struct lines *lines = expected_lines(schedule, batches);
+  struct lines *lines = lines_create();
+  add_iterations(lines, schedule, batches);
+  lines_add_left(lines, schedule->nranks);
   assert_results(result, lines);
   lines_free(lines);
   run_free(result);
@@ -166,6 +165,28 @@ Test(normalised, active_ranks_alone_get_the_same) {
   assert_has_lines_of(joined, alone, 12);
   run_free(joined);
   run_free(alone);
+}
+
+/* PyTorch's test of it: rank 0 has 10 iterations, the others 5, and all stop after those. */
+Test(normalised, all_stop_together_where_that_is_asked_for) {
+  const struct schedule schedule = {4, 1, {{10, 5, 5, 5}}}, done = {4, 1, {{5, 5, 5, 5}}};
+  struct run *result = run(&(struct launch){.nranks = 4,
+                                            .program = "normalised",
+                                            .options = options_text(&schedule, &small_first),
+                                            .environment = "NCCL_JOIN_EARLY_EXIT=throw",
+                                            .each = true});
+  struct lines *lines = lines_create();
+  add_iterations(lines, &done, &small_first);
+  for (int rank = 0; rank < 4; rank++) {
+    char exhausted[64];
+    snprintf(exhausted, sizeof exhausted, "Rank %d exhausted all inputs.", rank);
+    cr_assert_eq(run_says(result, exhausted), rank != 0, "%s", result->errors);
+    cr_assert_eq(result->rank_status[rank], 1);
+    lines_add(lines, rank, "error 5 %s", rank == 0 ? "ncclAllGather" : "ncclCommFinalize");
+  }
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
 }
 
 /* By default it is refused, and the message names the setting that it needs. */
