@@ -171,10 +171,23 @@ enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result) 
 
 /* ---- the end of the process ---- */
 
+/* What happens to the rank after it has left with all communicators of a team is nobody's loss: the
+ * others may not have seen yet that all have left. */
+static bool has_left(const struct endpoint *end) {
+  for (const struct communicator *comm = end->comms; comm != NULL; comm = comm->next_in_team)
+    if (!comm->left)
+      return false;
+  return true;
+}
+
+static enum rank_state end_of(const struct endpoint *end, enum rank_state how) {
+  return end->state == RANK_FAILED ? RANK_FAILED : has_left(end) ? RANK_DONE : how;
+}
+
 static void end_all(enum rank_state how) {
   for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next) {
     if (comm->state == COMM_JOINED)
-      team_end(comm->end->team, comm->end->state == RANK_FAILED ? RANK_FAILED : how);
+      team_end(comm->end->team, end_of(comm->end, how));
     /* Handlers that run after us may still use it. */
     comm->state = COMM_OFF;
   }
@@ -182,7 +195,7 @@ static void end_all(enum rank_state how) {
 
 static void fail_all(int status) {
   for (struct endpoint *end = communicator_endpoints(); end != NULL; end = end->next)
-    if (end->state == RANK_PRESENT && !end->stopped)
+    if (end->state == RANK_PRESENT && !end->stopped && !has_left(end))
       log_line(LOG_LEVEL_WARN,
                "rank %u ends with status %d after %llu collectives: a failure, not a join",
                end->team->plane->rank, status, (unsigned long long)team_passed(end->team));
