@@ -161,9 +161,11 @@ void team_catch_up(struct team *team);
 /* Publishes the expected unit as issued for real. False if that takes more than a few stores:
  * nothing has changed then, and team_commit does it. */
 static TEAM_INLINE bool team_commit_expected(struct team *team) {
-  if (team->head >= team->limit || !team->run_real)
+  uint64_t head = team->head;
+  struct plane_log *own = team->own;
+  if (head >= team->limit || !team->run_real)
     return false;
-  struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
+  struct plane_entry *entry = &own->entries[head % PLANE_RING];
   const struct known_unit *unit = *team->expected++;
   atomic_store_explicit(&entry->hash, unit->hash, memory_order_relaxed);
   atomic_store_explicit(&entry->reals, ++team->reals, memory_order_relaxed);
@@ -171,7 +173,8 @@ static TEAM_INLINE bool team_commit_expected(struct team *team) {
   atomic_store_explicit(&entry->flags, ENTRY_REAL | ENTRY_EXPECTED, memory_order_relaxed);
   /* Sequentially consistent, as is a waiter's mark: either it sees the entry, or we see it
    * waiting. */
-  atomic_exchange(&team->own->head, ++team->head);
+  team->head = head + 1;
+  atomic_exchange(&own->head, head + 1);
   return true;
 }
 
