@@ -26,7 +26,7 @@ install: all $(TIMELINE)
 	@case '$(PREFIX)' in /*) ;; *) echo "make install: PREFIX=$(PREFIX) must be an absolute path" >&2; exit 2 ;; esac
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(INSTALLED)/loopback' '$(INSTALLED)/hooks'
 	install -m 755 tools/nccl-join $(TIMELINE) '$(DESTDIR)$(PREFIX)/bin/'
-	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env '$(INSTALLED)/'
+	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) '$(INSTALLED)/'
 	install -m 755 $(BUILD)/lib/libnccl-join.so '$(INSTALLED)/'
 	install -m 755 $(HOOK_PLUGINS) '$(INSTALLED)/hooks/'
 	install -m 644 hooks/nccl_join.h hooks/nccl_join_hook.h '$(DESTDIR)$(PREFIX)/include/'

@@ -1,0 +1,23 @@
+/* Remarks: what stands between nccl-join and a program, whatever way that has to NCCL. */
+#ifndef NCCL_JOIN_TOOLS_CHECK_REMARKS_H
+#define NCCL_JOIN_TOOLS_CHECK_REMARKS_H
+
+#include "tools/check/answer.h"
+#include "tools/check/closure.h"
+
+enum remark_weight { REMARK_HARMLESS, REMARK_DOUBT, REMARK_WRONG };
+
+/* Adds a remark. Copies `remedy`; `kind` stays the caller's. */
+void remark(struct answer *answer, const char *kind, enum remark_weight weight, const char *remedy,
+            const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* Adds what LD_PRELOAD and /etc/ld.so.preload name to the closure, and says what is in the way. */
+void remark_preloads(struct answer *answer, struct closure *closure, bool in_front);
+
+/* Auditors of the dynamic linker, of LD_AUDIT and of the program. */
+void remark_auditors(struct answer *answer, struct closure *closure);
+
+/* Programs that cannot be preloaded into. The image is the program's, or the interpreter's. */
+void remark_program(struct answer *answer, const struct image *program);
+
+#endif

@@ -1,0 +1,22 @@
+/* Report: the answer for people, for programs, and as a warning. */
+#ifndef NCCL_JOIN_TOOLS_CHECK_REPORT_H
+#define NCCL_JOIN_TOOLS_CHECK_REPORT_H
+
+#include <stdio.h>
+
+#include "tools/check/answer.h"
+
+/* At most 24 lines, for a terminal. */
+void report_print(FILE *out, const struct answer *answer);
+
+/* One object of JSON in one line: program, seen (yes, no, unknown), reached (linked, exported,
+ * opened, hidden, none, unknown), ways and remarks. `format` in it is the number of this form. */
+void report_json(FILE *out, const struct answer *answer);
+
+/* One line if something is wrong for certain; otherwise nothing. */
+void report_warning(FILE *out, const struct answer *answer);
+
+/* An error as JSON. */
+void report_json_error(FILE *out, const char *program, const char *error);
+
+#endif
