@@ -155,6 +155,8 @@ static void judge(struct answer *answer, struct question *question, const struct
     remark_unnamed(answer, closure);
   }
   remark_auditors(answer, closure);
+  if (answer->is_doubtful && answer->seen == SEEN_YES)
+    answer->seen = SEEN_UNKNOWN;
   const char *join = getenv("NCCL_JOIN");
   if (join != NULL && strcmp(join, "0") == 0) {
     answer->seen = SEEN_NO;

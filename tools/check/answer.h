@@ -42,6 +42,7 @@ struct remark {
 struct answer {
   char file[PATH_MAX]; /* the program's, or the script's */
   enum seen seen;
+  bool is_doubtful; /* something else may come between: then seen is no yes */
   enum reach reach;
   struct way *ways; /* the telling one first */
   size_t nways, ways_room;

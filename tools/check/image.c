@@ -157,6 +157,14 @@ static bool read_segments(struct reader *reader, bool *has_dynamic) {
   return true;
 }
 
+/* libelf takes tables behind the end of a file for empty. Numbers above those limits are elsewhere,
+ * which no program of a linker needs. */
+static bool tables_are_complete(struct reader *reader, const GElf_Ehdr *header) {
+  size_t segments, sections;
+  return elf_getphdrnum(reader->elf, &segments) == 0 && segments == header->e_phnum &&
+         elf_getshdrnum(reader->elf, &sections) == 0 && sections == header->e_shnum;
+}
+
 static bool find_sections(struct reader *reader) {
   for (Elf_Scn *section = NULL; (section = elf_nextscn(reader->elf, section)) != NULL;) {
     GElf_Shdr header;
@@ -302,6 +310,8 @@ static bool read_headers(struct reader *reader) {
     snprintf(reader->error, IMAGE_ERROR_SIZE, "is an ELF file, but neither program nor library");
     return false;
   }
+  if (!tables_are_complete(reader, &header))
+    return damaged(reader, "its tables end behind the file");
   if (!read_segments(reader, &has_dynamic) || !find_sections(reader))
     return false;
   if (has_dynamic && reader->dynamic == NULL)

@@ -25,18 +25,13 @@ void remark(struct answer *answer, const char *kind, enum remark_weight weight, 
   added->remedy = strcpy(more_memory(NULL, strlen(remedy) + 1), remedy);
 }
 
-static void doubt(struct answer *answer) {
-  if (answer->seen == SEEN_YES)
-    answer->seen = SEEN_UNKNOWN;
-}
-
 /* ---- other objects that are preloaded ---- */
 
 static void remark_preload(struct answer *answer, const struct image *image, bool is_before) {
   if (image == NULL || image->exports == 0)
     return;
   if (is_before) {
-    doubt(answer);
+    answer->is_doubtful = true;
     remark(answer, "preload", REMARK_DOUBT, "name libnccl-join.so first in LD_PRELOAD",
            "%s comes before nccl-join in LD_PRELOAD and has functions of NCCL as well: nccl-join "
            "sees only what it passes on",
@@ -91,7 +86,7 @@ static void remark_auditor(struct answer *answer, struct closure *closure, const
   image_free(image);
   if (harmless)
     return;
-  doubt(answer);
+  answer->is_doubtful = true;
   remark(answer, "audit", REMARK_DOUBT,
          strcmp(by, "LD_AUDIT") == 0 ? "unset LD_AUDIT" : "link the program without --audit",
          "%s names %s, which can lead calls past nccl-join", by, name);

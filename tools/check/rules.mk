@@ -1,9 +1,10 @@
 # tools/check/: nccl-join check. A machine with a GPU may lack libelf; there it is not built, and the launcher does without.
 ifneq ($(ELF_LIBS),)
+CHECK_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/check_main.c,$(wildcard tools/check/*.c)))
 CHECK_TOOL = $(BUILD)/tools/nccl-join-check
 all: $(CHECK_TOOL)
 
-$(CHECK_TOOL): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/check/*.c))
+$(CHECK_TOOL): $(BUILD)/tools/check/check_main.o $(CHECK_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ $(ELF_LIBS)

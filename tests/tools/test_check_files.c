@@ -1,0 +1,184 @@
+/* What nccl-join check reads: files that are damaged, and the dynamic linker's cache. */
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/tools/workbench.h"
+#include "tools/check/search.h"
+
+TestSuite(check_files, .init = sandbox_make, .fini = sandbox_remove, .timeout = 120);
+
+static const char *in_sandbox(const char *name) {
+  static char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/%s", sandbox(), name);
+  return path;
+}
+
+static size_t read_bytes(const char *name, unsigned char **bytes) {
+  FILE *file = fopen(in_sandbox(name), "r");
+  cr_assert_not_null(file);
+  fseek(file, 0, SEEK_END);
+  size_t size = (size_t)ftell(file);
+  rewind(file);
+  *bytes = malloc(size);
+  cr_assert_eq(fread(*bytes, 1, size, file), size);
+  fclose(file);
+  return size;
+}
+
+static void write_bytes(const char *name, const void *bytes, size_t size) {
+  FILE *file = fopen(in_sandbox(name), "w");
+  cr_assert_not_null(file);
+  cr_assert_eq(fwrite(bytes, 1, size, file), size);
+  fclose(file);
+}
+
+/* Reads the file; it may be taken for good, or refused with a text. */
+static bool is_read(const char *name) {
+  char error[IMAGE_ERROR_SIZE] = "";
+  struct image *image = image_read(in_sandbox(name), error);
+  if (image == NULL)
+    cr_expect_neq(*error, '\0');
+  else
+    image_scan(image, SCAN_ALL);
+  image_free(image);
+  return image != NULL;
+}
+
+Test(check_files, a_library_that_is_cut_off_anywhere_is_refused) {
+  build_nccl(".", "2.28.9");
+  unsigned char *bytes;
+  size_t size = read_bytes("libnccl.so.2", &bytes);
+  cr_assert(is_read("libnccl.so.2"));
+  for (size_t length = 0; length < size - 64; length += 1 + size / 400) {
+    write_bytes("cut", bytes, length);
+    cr_expect_not(is_read("cut"), "%zu of %zu bytes were taken for a library", length, size);
+  }
+  free(bytes);
+}
+
+/* A generator of its own, so that a failure can be repeated: xorshift64. */
+static uint64_t next_random(uint64_t *state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  return *state ^= *state << 17;
+}
+
+/* Offsets, sizes and counts are in the headers, in tables at the end, and in the dynamic section:
+ * most of the damage is done there. */
+Test(check_files, a_garbled_library_is_never_more_than_refused) {
+  build_nccl(".", "2.28.9");
+  unsigned char *bytes, *garbled;
+  size_t size = read_bytes("libnccl.so.2", &bytes), refused = 0;
+  garbled = malloc(size);
+  uint64_t state = 1;
+  for (int i = 0; i < 3000; i++) {
+    memcpy(garbled, bytes, size);
+    for (uint64_t n = next_random(&state) % 8 + 1; n > 0; n--) {
+      uint64_t where = next_random(&state) % 4, place = next_random(&state);
+      size_t at = where == 0   ? place % 64
+                  : where == 1 ? place % 1024
+                  : where == 2 ? size - 1 - place % 2048
+                               : place % size;
+      garbled[at] = (unsigned char)(place >> 32 & 1 ? 0xff : next_random(&state));
+    }
+    write_bytes("garbled", garbled, size);
+    refused += !is_read("garbled");
+  }
+  cr_expect_gt(refused, 300);
+  cr_expect_lt(refused, 3000);
+  free(garbled);
+  free(bytes);
+}
+
+Test(check_files, what_is_no_file_is_refused_and_not_waited_for) {
+  run("mkfifo pipe; mkdir folder; ln -s loop loop; : >empty");
+  static const char *const names[] = {"pipe", "folder", "loop", "empty", "not-there"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    cr_expect_not(is_read(names[i]), "%s", names[i]);
+  cr_expect_not(is_read("../../dev/zero"));
+}
+
+/* ---- the cache ---- */
+
+/* As glibc's ldconfig writes it (its elf/cache.c). */
+struct cache {
+  char magic[20];
+  uint32_t count, strings_size, unused[5];
+  struct {
+    int32_t flags;
+    uint32_t key, value, release;
+    uint64_t hardware;
+  } entry;
+  char name[32], path[128];
+};
+
+static void fill_cache(struct cache *cache) {
+  memset(cache, 0, sizeof *cache);
+  memcpy(cache->magic, "glibc-ld.so.cache1.1", 20);
+  cache->count = 1;
+#ifdef __x86_64__
+  cache->entry.flags = 0x0303;
+#else
+  cache->entry.flags = 0x0a03;
+#endif
+  cache->entry.key = offsetof(struct cache, name);
+  cache->entry.value = offsetof(struct cache, path);
+  strcpy(cache->name, "libnccl-of-the-test.so.2");
+  snprintf(cache->path, sizeof cache->path, "%s/libnccl.so.2", sandbox());
+}
+
+static bool is_found(const void *cache, size_t size) {
+  char path[PATH_MAX];
+  struct search search;
+  write_bytes("cache", cache, size);
+  search_begin(&search, NULL, in_sandbox("cache"));
+  bool found = search_library(&search, "libnccl-of-the-test.so.2", NULL, path);
+  search_end(&search);
+  cr_expect(!found || strcmp(path, in_sandbox("libnccl.so.2")) == 0, "%s", path);
+  return found;
+}
+
+Test(check_files, libraries_of_the_dynamic_linkers_cache_are_found) {
+  build_nccl(".", "2.28.9");
+  struct cache cache;
+  fill_cache(&cache);
+  cr_expect(is_found(&cache, sizeof cache));
+  /* The older table in front of it, which is empty here. */
+  struct {
+    char older[16];
+    struct cache cache;
+  } both = {"ld.so-1.7.0", cache};
+  cr_expect(is_found(&both, sizeof both));
+  cache.entry.flags = 0x0003; /* 32-bit */
+  cr_expect_not(is_found(&cache, sizeof cache));
+  fill_cache(&cache);
+  strcpy(cache.name, "libother.so.2");
+  cr_expect_not(is_found(&cache, sizeof cache));
+  fill_cache(&cache);
+  strcat(cache.path, "-gone");
+  cr_expect_not(is_found(&cache, sizeof cache));
+}
+
+Test(check_files, a_damaged_cache_is_an_empty_one) {
+  build_nccl(".", "2.28.9");
+  struct cache cache;
+  fill_cache(&cache);
+  for (size_t size = 0; size < offsetof(struct cache, path); size += 3)
+    cr_expect_not(is_found(&cache, size));
+  static const uint32_t wrong[] = {UINT32_MAX, sizeof cache, 0x7fffffff};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    fill_cache(&cache);
+    cache.count = wrong[i];
+    cr_expect_not(is_found(&cache, sizeof cache));
+    fill_cache(&cache);
+    cache.entry.key = wrong[i];
+    cr_expect_not(is_found(&cache, sizeof cache));
+    fill_cache(&cache);
+    cache.entry.value = wrong[i];
+    cr_expect_not(is_found(&cache, sizeof cache));
+  }
+}

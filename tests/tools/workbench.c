@@ -1,0 +1,89 @@
+/* Building what nccl-join check is tested with (workbench.h). */
+#include "tests/tools/workbench.h"
+
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/tools/json_syntax.h"
+
+static void expect_done(struct result result) {
+  cr_assert_eq(result.status, 0, "%s%s", result.out, result.err);
+}
+
+void build(const char *source, const char *format, ...) {
+  char options[2048], here[PATH_MAX];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(options, sizeof options, format, arguments);
+  va_end(arguments);
+  cr_assert_not_null(getcwd(here, sizeof here));
+  expect_done(
+      run("gcc -D_GNU_SOURCE -O1 -fPIC -w %s/tests/tools/parts/%s.c %s", here, source, options));
+}
+
+void build_nccl(const char *folder, const char *version) {
+  expect_done(run("mkdir -p %s && ln -sf libnccl.so.2 %s/libnccl.so", folder, folder));
+  build("nccl", "-shared -DSHOWN -DVERSION='\"%s\"' -Wl,-soname,libnccl.so.2 -o %s/libnccl.so.2",
+        version, folder);
+}
+
+void write_file(const char *name, const char *text) {
+  char path[PATH_MAX];
+  expect_done(run("mkdir -p \"$(dirname '%s')\"", name));
+  snprintf(path, sizeof path, "%s/%s", sandbox(), name);
+  FILE *file = fopen(path, "w");
+  cr_assert_not_null(file);
+  fputs(text, file);
+  cr_assert_eq(fclose(file), 0);
+}
+
+struct result check(const char *environment, const char *words) {
+  return run("%s nccl-join check %s", environment, words);
+}
+
+struct result check_json(const char *environment, const char *words) {
+  struct result result = run("%s nccl-join check --json %s", environment, words);
+  cr_expect(is_json(result.out), "not JSON: %s", result.out);
+  return result;
+}
+
+void expect_answer(const char *environment, const char *words, int status, const char *text) {
+  struct result result = check_json(environment, words);
+  cr_expect_eq(result.status, status, "'%s %s' has status %d, not %d: %s%s", environment, words,
+               result.status, status, result.out, result.err);
+  cr_expect_not_null(strstr(result.out, text), "'%s %s': no '%s' in %s%s", environment, words, text,
+                     result.out, result.err);
+}
+
+void make_environment(void) {
+  write_file("venv/pyvenv.cfg", "home = /usr/bin\n"
+                                "include-system-site-packages = false\n"
+                                "version = 3.11.2\n");
+  expect_done(run("mkdir -p venv/bin venv/lib/python3.11/site-packages && cp /bin/true "
+                  "venv/bin/python3 && ln -s python3 venv/bin/python"));
+}
+
+#define PACKAGES "venv/lib/python3.11/site-packages"
+
+void add_package(const char *name, const char *module, const char *requires) {
+  char path[512], text[2048], copy[1024] = "";
+  snprintf(path, sizeof path, PACKAGES "/%s/__init__.py", name);
+  write_file(path, "");
+  if (module != NULL)
+    snprintf(copy, sizeof copy, "cp %s " PACKAGES "/%s/_C.cpython-311-x86_64-linux-gnu.so", module,
+             name);
+  expect_done(run(":; %s", copy));
+  snprintf(path, sizeof path, PACKAGES "/%s-1.0.dist-info/METADATA", name);
+  snprintf(text, sizeof text, "Metadata-Version: 2.1\nName: %s\n%s\nRequires-Dist: no-header\n",
+           name, requires);
+  write_file(path, text);
+  snprintf(path, sizeof path, PACKAGES "/%s-1.0.dist-info/RECORD", name);
+  snprintf(text, sizeof text, "%s/__init__.py,sha256=x,0\n%s%s%s", name, module != NULL ? name : "",
+           module != NULL ? "/_C.cpython-311-x86_64-linux-gnu.so,sha256=x,1\n" : "", "");
+  write_file(path, text);
+}
