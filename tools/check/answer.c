@@ -205,9 +205,9 @@ bool answer_make(struct answer *answer, char *const *words,
   bool good = command_read(&question.command, words, error);
   if (good) {
     const struct command *command = &question.command;
-    strcpy(answer->file, command->kind == COMMAND_PYTHON && *command->script != '\0'
-                             ? command->script
-                             : command->file);
+    copy_path(answer->file, command->kind == COMMAND_PYTHON && *command->script != '\0'
+                                ? command->script
+                                : command->file);
     if (command->kind == COMMAND_SCRIPT)
       judge_script(answer, command);
     else

@@ -6,16 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static char *copy_of(const char *text) {
-  return strcpy(more_memory(NULL, strlen(text) + 1), text);
-}
-
 static void add_missing(struct closure *closure, const char *name, const char *why,
                         const struct image *wanted_by) {
   closure->missing =
       more_memory(closure->missing, (closure->nmissing + 1) * sizeof *closure->missing);
   closure->missing[closure->nmissing++] =
-      (struct missing){.name = copy_of(name), .why = copy_of(why), .wanted_by = wanted_by};
+      (struct missing){.name = copy_text(name), .why = copy_text(why), .wanted_by = wanted_by};
 }
 
 static struct image *add(struct closure *closure, struct image *image, enum image_role role,

@@ -199,14 +199,14 @@ static void read_python_options(struct command *command, char *const *words) {
 
 static void follow(struct command *command, char *const *words) {
   char text[FIRST_LINES], path[PATH_MAX];
-  strcpy(path, command->file);
+  copy_path(path, command->file);
   for (int i = 0; i < INTERPRETERS_MAX; i++) {
     read_first_lines(path, text);
     if (strncmp(text, "#!", 2) != 0)
       break;
     char next[PATH_MAX] = "";
     if (find_behind_shim(path, text, next)) {
-      strcpy(command->file, strcpy(path, next));
+      copy_path(command->file, copy_path(path, next));
       continue;
     }
     if (!find_long_interpreter(text, next) && !find_interpreter(text, next)) {
@@ -215,16 +215,16 @@ static void follow(struct command *command, char *const *words) {
       command->interpreter[strcspn(command->interpreter, "\n")] = '\0';
       return;
     }
-    strcpy(path, next);
+    copy_path(path, next);
   }
   bool is_script = strcmp(path, command->file) != 0;
   command->kind = is_python(path) ? COMMAND_PYTHON : is_script ? COMMAND_SCRIPT : COMMAND_BINARY;
   if (command->kind != COMMAND_BINARY)
-    strcpy(command->interpreter, path);
+    copy_path(command->interpreter, path);
   if (command->kind == COMMAND_PYTHON && is_python(command->file))
     read_python_options(command, words);
   else if (command->kind == COMMAND_PYTHON)
-    strcpy(command->script, command->file);
+    copy_path(command->script, command->file);
 }
 
 bool command_read(struct command *command, char *const *words, char error[COMMAND_ERROR_SIZE]) {

@@ -18,10 +18,8 @@
 
 #if defined __x86_64__
 #define MACHINE_HERE EM_X86_64
-#elif defined __aarch64__
-#define MACHINE_HERE EM_AARCH64
 #else
-#error "nccl-join is for x86-64 and aarch64"
+#define MACHINE_HERE EM_AARCH64
 #endif
 
 /* The open file, and those of its sections that matter. */
@@ -184,7 +182,7 @@ static bool find_sections(struct reader *reader) {
 
 static void keep(char **text, const char *value) {
   free(*text);
-  *text = strcpy(more_memory(NULL, strlen(value) + 1), value);
+  *text = copy_text(value);
 }
 
 static void read_flags(struct image *image, const GElf_Dyn *entry) {
@@ -194,8 +192,7 @@ static void read_flags(struct image *image, const GElf_Dyn *entry) {
     image->skips_system = true;
 }
 
-static bool read_dynamic(struct reader *reader) {
-  struct image *image = reader->image;
+static bool read_dynamic(struct reader *reader, struct image *image) {
   const char *names;
   size_t size;
   Elf_Data *table = table_of(reader->dynamic);
@@ -317,7 +314,7 @@ static bool read_headers(struct reader *reader) {
   if (has_dynamic && reader->dynamic == NULL)
     return damaged(reader, "it has no section headers");
   image->loaded_by_linker = has_dynamic;
-  return (!has_dynamic || read_dynamic(reader)) && read_symbols(reader);
+  return (!has_dynamic || read_dynamic(reader, image)) && read_symbols(reader);
 }
 
 static bool read_elf(struct image *image, int descriptor, char *error) {
@@ -353,7 +350,7 @@ struct image *image_read(const char *path, char *error) {
   }
   struct image *image = more_memory(NULL, sizeof *image);
   *image = (struct image){.device = status.st_dev, .inode = status.st_ino};
-  strcpy(image->path, path);
+  copy_path(image->path, path);
   bool good = read_elf(image, descriptor, error);
   close(descriptor);
   if (good)

@@ -209,7 +209,7 @@ bool python_follow(struct python *python, const struct command *command, char *e
     import(python, "-m", name);
   } else if (*command->script != '\0') {
     char path[PATH_MAX];
-    strcpy(path, command->script);
+    copy_path(path, command->script);
     struct stat status;
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
       snprintf(path, sizeof path, "%.4000s/__main__.py", command->script);

@@ -13,6 +13,16 @@ void *more_memory(void *memory, size_t size) {
   exit(2);
 }
 
+char *copy_text(const char *text) {
+  size_t size = strlen(text) + 1;
+  return memcpy(more_memory(NULL, size), text, size);
+}
+
+char *copy_path(char path[PATH_MAX], const char *text) {
+  snprintf(path, PATH_MAX, "%s", text);
+  return path;
+}
+
 static bool has_part(const struct names *names, const char *text, size_t length) {
   for (size_t i = 0; i < names->count; i++)
     if (strncmp(names->items[i], text, length) == 0 && names->items[i][length] == '\0')

@@ -2,6 +2,7 @@
 #ifndef NCCL_JOIN_TOOLS_CHECK_NAMES_H
 #define NCCL_JOIN_TOOLS_CHECK_NAMES_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -22,6 +23,12 @@ bool names_has(const struct names *names, const char *name);
 void names_free(struct names *names);
 
 /* realloc(3) that does not fail: see names_add. */
-void *more_memory(void *memory, size_t size);
+void *more_memory(void *memory, size_t size) __attribute__((returns_nonnull));
+
+/* strdup(3) that does not fail. */
+char *copy_text(const char *text) __attribute__((returns_nonnull));
+
+/* Copies a path; one that is too long for the system is cut off. Returns path. */
+char *copy_path(char path[PATH_MAX], const char *text);
 
 #endif

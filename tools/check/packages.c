@@ -35,7 +35,7 @@ static void normalise(const char *text, char name[128]) {
   for (; size < 127 && (isalnum((unsigned char)*text) || strchr("-_.", *text) != NULL); text++) {
     if (*text == '\0')
       break;
-    name[size++] = strchr("-_.", *text) != NULL ? '-' : (char)tolower((unsigned char)*text);
+    name[size++] = (char)(strchr("-_.", *text) != NULL ? '-' : tolower((unsigned char)*text));
   }
   name[size] = '\0';
 }

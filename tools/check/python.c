@@ -36,7 +36,7 @@ static void folder_of(const char *path, char folder[PATH_MAX]) {
   if (size > 1)
     folder[size - 1] = '\0';
   if (size == 0)
-    strcpy(folder, ".");
+    copy_path(folder, ".");
 }
 
 /* ---- versions ---- */
@@ -184,7 +184,7 @@ void python_find(struct python *python, const struct command *command) {
     folder_of(real, bin);
     folder_of(bin, base);
   } else {
-    strcpy(base, prefix);
+    copy_path(base, prefix);
   }
   if (*python->version == '\0')
     find_version(python, base, command->interpreter);

@@ -21,8 +21,8 @@ void remark(struct answer *answer, const char *kind, enum remark_weight weight, 
   struct remark *added = &answer->remarks[answer->nremarks++];
   *added = (struct remark){
       .kind = kind, .harmless = weight == REMARK_HARMLESS, .is_wrong = weight == REMARK_WRONG};
-  added->what = strcpy(more_memory(NULL, strlen(what) + 1), what);
-  added->remedy = strcpy(more_memory(NULL, strlen(remedy) + 1), remedy);
+  added->what = copy_text(what);
+  added->remedy = copy_text(remedy);
 }
 
 /* ---- other objects that are preloaded ---- */

@@ -104,7 +104,7 @@ static const char *replacement(const char *at, const struct image *image, size_t
     const char *word = at + 1 + braces;
     if (strncmp(word, words[i].name, size) != 0 || (braces && word[size] != '}'))
       continue;
-    *replaced = 1 + size + 2 * braces;
+    *replaced = 1 + size + (braces ? 2 : 0);
     const char *text = words[i].text != NULL ? words[i].text : image->path;
     *length = words[i].text != NULL ? strlen(text) : (size_t)(base_name(text) - text);
     return text;

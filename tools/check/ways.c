@@ -20,7 +20,7 @@ static struct way *add_way(struct answer *answer, enum reach reach, enum seen se
   }
   struct way *way = &answer->ways[answer->nways++];
   *way = (struct way){.reach = reach, .seen = seen};
-  strcpy(way->object, object);
+  copy_path(way->object, object);
   return way;
 }
 
@@ -32,13 +32,13 @@ static void find_version(struct way *way, struct image *library) {
   static const char begin[] = "libnccl.so.";
   if (*library->version == '\0')
     image_scan(library, SCAN_CARRIED);
-  strcpy(way->version, library->version);
+  snprintf(way->version, sizeof way->version, "%s", library->version);
   if (*way->version != '\0' || realpath(library->path, real) == NULL ||
       strncmp(base_name(real), begin, strlen(begin)) != 0)
     return;
   const char *number = base_name(real) + strlen(begin);
   if (strchr(number, '.') != NULL && strlen(number) < IMAGE_VERSION_SIZE)
-    strcpy(way->version, number);
+    snprintf(way->version, sizeof way->version, "%s", number);
 }
 
 static void remark_old(struct answer *answer, struct way *way) {
@@ -56,7 +56,7 @@ static void remark_old(struct answer *answer, struct way *way) {
 
 static void use_library(struct answer *answer, struct way *way, struct image *library) {
   if (realpath(library->path, way->library) == NULL)
-    strcpy(way->library, library->path);
+    copy_path(way->library, library->path);
   find_version(way, library);
   remark_old(answer, way);
 }
