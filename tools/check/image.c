@@ -11,10 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "interpose/api.h"
-
-/* No table of a real library comes near it; a damaged one may pretend to have more. */
-#define TABLE_MAX ((GElf_Xword)1 << 30)
+#include "tools/check/symbols.h"
 
 #if defined __x86_64__
 #define MACHINE_HERE EM_X86_64
@@ -28,16 +25,8 @@ struct reader {
   int descriptor;
   Elf *elf;
   char *error;
-  Elf_Scn *dynamic, *symbols, *all_symbols; /* .dynamic, .dynsym, .symtab; NULL: none */
+  Elf_Scn *dynamic, *symbols; /* .dynamic, .dynsym; NULL: none */
   size_t symbols_index;
-};
-
-/* A table of symbols and its names, which end with a zero. */
-struct symbols {
-  Elf_Data *table;
-  size_t count;
-  const char *names;
-  size_t names_size;
 };
 
 const char *base_name(const char *path) {
@@ -50,27 +39,6 @@ static bool damaged(struct reader *reader, const char *what) {
   return false;
 }
 
-/* ---- names of functions ---- */
-
-#define FUNCTION_NAME(since, name, ...) "nccl" #name,
-static const char *const functions[] = {NCCL_API(FUNCTION_NAME)};
-
-/* pncclX and ncclX are the same function. */
-static bool is_nccl_function(const char *name) {
-  if (*name == 'p')
-    name++;
-  if (strncmp(name, "nccl", 4) != 0)
-    return false;
-  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
-    if (strcmp(name, functions[i]) == 0)
-      return true;
-  return false;
-}
-
-static bool is_creation(const char *name) {
-  return strcmp(name, "ncclCommInitRank") == 0;
-}
-
 static void note_linker_function(struct image *image, const char *name, bool defined) {
   if (strcmp(name, "dlopen") == 0)
     image->opens |= !defined;
@@ -80,54 +48,6 @@ static void note_linker_function(struct image *image, const char *name, bool def
     image->looks_up |= !defined;
   else if (strcmp(name, "la_objsearch") == 0 || strncmp(name, "la_symbind", 10) == 0)
     image->audits |= defined;
-}
-
-/* ---- tables ---- */
-
-/* All of a section's bytes as libelf sees them; NULL if that cannot be. */
-static Elf_Data *table_of(Elf_Scn *section) {
-  GElf_Shdr header;
-  if (section == NULL || gelf_getshdr(section, &header) == NULL || header.sh_type == SHT_NOBITS ||
-      header.sh_size > TABLE_MAX)
-    return NULL;
-  Elf_Data *data = elf_getdata(section, NULL);
-  return data != NULL && data->d_buf != NULL ? data : NULL;
-}
-
-/* The names that a table refers to. */
-static bool names_of(struct reader *reader, Elf_Scn *section, const char **names, size_t *size) {
-  GElf_Shdr header;
-  if (gelf_getshdr(section, &header) == NULL)
-    return false;
-  Elf_Data *data = table_of(elf_getscn(reader->elf, header.sh_link));
-  if (data == NULL || data->d_size == 0 || ((const char *)data->d_buf)[data->d_size - 1] != '\0')
-    return false;
-  *names = data->d_buf;
-  *size = data->d_size;
-  return true;
-}
-
-static bool symbols_of(struct reader *reader, Elf_Scn *section, struct symbols *symbols) {
-  size_t entry = gelf_fsize(reader->elf, ELF_T_SYM, 1, EV_CURRENT);
-  symbols->table = table_of(section);
-  if (symbols->table == NULL || entry == 0)
-    return false;
-  symbols->count = symbols->table->d_size / entry;
-  return symbols->count <= INT_MAX &&
-         names_of(reader, section, &symbols->names, &symbols->names_size);
-}
-
-/* The name of a symbol; NULL if there is no such symbol or name. */
-static const char *symbol_at(const struct symbols *symbols, size_t index, GElf_Sym *symbol) {
-  if (index >= symbols->count || gelf_getsym(symbols->table, (int)index, symbol) == NULL ||
-      symbol->st_name >= symbols->names_size)
-    return NULL;
-  return symbols->names + symbol->st_name;
-}
-
-/* Most libraries have none of these names, and some have millions of others. */
-static bool mentions(const struct symbols *symbols, const char *part) {
-  return memmem(symbols->names, symbols->names_size, part, strlen(part)) != NULL;
 }
 
 /* ---- what is in it ---- */
@@ -173,8 +93,6 @@ static bool find_sections(struct reader *reader) {
     } else if (header.sh_type == SHT_DYNSYM) {
       reader->symbols = section;
       reader->symbols_index = elf_ndxscn(section);
-    } else if (header.sh_type == SHT_SYMTAB) {
-      reader->all_symbols = section;
     }
   }
   return true;
@@ -195,8 +113,8 @@ static void read_flags(struct image *image, const GElf_Dyn *entry) {
 static bool read_dynamic(struct reader *reader, struct image *image) {
   const char *names;
   size_t size;
-  Elf_Data *table = table_of(reader->dynamic);
-  if (table == NULL || !names_of(reader, reader->dynamic, &names, &size))
+  Elf_Data *table = symbols_table(reader->dynamic);
+  if (table == NULL || !symbols_names(reader->elf, reader->dynamic, &names, &size))
     return damaged(reader, "its dynamic section is not where it says");
   GElf_Dyn entry;
   for (int i = 0; gelf_getdyn(table, i, &entry) != NULL && entry.d_tag != DT_NULL; i++) {
@@ -218,12 +136,18 @@ static bool read_dynamic(struct reader *reader, struct image *image) {
   return true;
 }
 
+/* Of a library's symbols, which may be hundred thousands, most are told by two letters. */
+static bool may_matter(const char *name) {
+  return (name[0] == 'd' && name[1] == 'l') || (name[0] == 'l' && name[1] == 'a') ||
+         (name[0] == 'n' && name[1] == 'c') || (name[0] == 'p' && name[1] == 'n');
+}
+
 static void read_exported(struct reader *reader, const struct symbols *symbols) {
   struct image *image = reader->image;
   GElf_Sym symbol;
   for (size_t i = 0; i < symbols->count; i++) {
-    const char *name = symbol_at(symbols, i, &symbol);
-    if (name == NULL)
+    const char *name = symbols_name(symbols, i, &symbol);
+    if (name == NULL || !may_matter(name))
       continue;
     bool defined = symbol.st_shndx != SHN_UNDEF;
     note_linker_function(image, name, defined);
@@ -235,25 +159,6 @@ static void read_exported(struct reader *reader, const struct symbols *symbols) 
   }
 }
 
-/* What the linker has kept for debuggers: functions of NCCL that are in none of the tables of the
- * dynamic linker. */
-static void read_hidden(struct reader *reader) {
-  struct symbols symbols;
-  struct image *image = reader->image;
-  GElf_Sym symbol;
-  if (image->exports > 0 || image->uses > 0 || !symbols_of(reader, reader->all_symbols, &symbols) ||
-      !mentions(&symbols, "nccl"))
-    return;
-  for (size_t i = 0; i < symbols.count; i++) {
-    const char *name = symbol_at(&symbols, i, &symbol);
-    if (name == NULL || symbol.st_shndx == SHN_UNDEF || !is_nccl_function(name) ||
-        GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
-      continue;
-    image->hides++;
-    image->has_creation |= is_creation(name);
-  }
-}
-
 /* A function that a library calls by a relocation with its name can be another's; what it calls
  * directly cannot. */
 static void count_calls(struct reader *reader, const struct symbols *symbols, Elf_Scn *section) {
@@ -261,7 +166,7 @@ static void count_calls(struct reader *reader, const struct symbols *symbols, El
   if (gelf_getshdr(section, &header) == NULL || header.sh_link != reader->symbols_index ||
       (header.sh_type != SHT_RELA && header.sh_type != SHT_REL))
     return;
-  Elf_Data *table = table_of(section);
+  Elf_Data *table = symbols_table(section);
   for (int i = 0; table != NULL && i < INT_MAX; i++) {
     GElf_Rela with_addend = {0};
     GElf_Rel plain = {0};
@@ -270,7 +175,8 @@ static void count_calls(struct reader *reader, const struct symbols *symbols, El
     if (!there)
       return;
     GElf_Sym symbol;
-    const char *name = symbol_at(symbols, GELF_R_SYM(with_addend.r_info | plain.r_info), &symbol);
+    const char *name =
+        symbols_name(symbols, GELF_R_SYM(with_addend.r_info | plain.r_info), &symbol);
     if (name != NULL && symbol.st_shndx != SHN_UNDEF && is_nccl_function(name))
       reader->image->calls_out++;
   }
@@ -279,16 +185,15 @@ static void count_calls(struct reader *reader, const struct symbols *symbols, El
 static bool read_symbols(struct reader *reader) {
   struct symbols symbols;
   if (reader->symbols != NULL) {
-    if (!symbols_of(reader, reader->symbols, &symbols))
+    if (!symbols_read(reader->elf, reader->symbols, &symbols))
       return damaged(reader, "its symbols are not where it says");
-    if (mentions(&symbols, "nccl") || mentions(&symbols, "dlopen") ||
-        mentions(&symbols, "dlmopen") || mentions(&symbols, "la_"))
+    if (symbols_mention(&symbols, "nccl") || symbols_mention(&symbols, "dlopen") ||
+        symbols_mention(&symbols, "dlmopen") || symbols_mention(&symbols, "la_"))
       read_exported(reader, &symbols);
     Elf_Scn *section = reader->image->exports > 0 ? elf_nextscn(reader->elf, NULL) : NULL;
     for (; section != NULL; section = elf_nextscn(reader->elf, section))
       count_calls(reader, &symbols, section);
   }
-  read_hidden(reader);
   return true;
 }
 

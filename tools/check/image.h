@@ -72,6 +72,9 @@ enum scan {
 /* Looks through the constant texts. A file that has been changed since gives what is left in it. */
 void image_scan(struct image *image, enum scan scan);
 
+/* Fills `hides`, which image_read leaves at 0. */
+void image_find_hidden(struct image *image);
+
 /* Whether it is NCCL, and not something that NCCL is a part of. */
 bool image_is_nccl(const struct image *image);
 

@@ -1,5 +1,6 @@
 /* The constant texts of an ELF file (image_scan of image.h): file names of NCCL, names of its
- * functions, and texts that only NCCL itself has.
+ * functions, and texts that only NCCL itself has; and the symbols that the linker has kept for
+ * debuggers.
  *
  * A framework's texts are a hundred megabytes, so they pass by in pieces that fit a processor's
  * cache, once for each text that is looked for. */
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "tools/check/image.h"
+#include "tools/check/symbols.h"
 
 #define PIECE ((size_t)256 * 1024)
 #define OVERLAP ((size_t)64) /* longer than every text that is looked for */
@@ -20,6 +22,7 @@ struct scanner {
   struct image *image;
   int descriptor;
   enum scan scan;
+  bool mentions_nccl; /* among the symbols */
 };
 
 /* ---- what is found ---- */
@@ -88,6 +91,11 @@ static const struct wanted {
     {"ncclCommInitRank", SCAN_ALL, false, found_function},
 };
 
+static void found_symbol(struct scanner *scanner, off_t place) {
+  (void)place;
+  scanner->mentions_nccl = true;
+}
+
 /* ---- going through the file ---- */
 
 static void search_piece(struct scanner *scanner, const char *bytes, size_t size, off_t place,
@@ -136,17 +144,66 @@ static bool is_wanted(const struct scanner *scanner, const struct wanted *text) 
          (!text->of_nccl || scanner->image->carries_nccl || image_is_nccl(scanner->image));
 }
 
+/* ---- symbols ---- */
+
+static void count_hidden(struct image *image, Elf *elf, Elf_Scn *section) {
+  struct symbols symbols;
+  GElf_Sym symbol;
+  if (!symbols_read(elf, section, &symbols))
+    return;
+  for (size_t i = 0; i < symbols.count; i++) {
+    const char *name = symbols_name(&symbols, i, &symbol);
+    if (name == NULL || symbol.st_shndx == SHN_UNDEF || !is_nccl_function(name) ||
+        GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
+      continue;
+    image->hides++;
+    image->has_creation |= is_creation(name);
+  }
+}
+
+/* The names alone are looked through first: PyTorch's are 78 MB. */
+static void find_hidden(struct scanner *scanner, Elf *elf) {
+  static const struct wanted creation = {"ncclCommInitRank", SCAN_ALL, false, found_symbol};
+  for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
+    GElf_Shdr header, names;
+    if (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_SYMTAB ||
+        gelf_getshdr(elf_getscn(elf, header.sh_link), &names) == NULL)
+      continue;
+    scan_range(scanner, names.sh_offset, names.sh_size, &creation);
+    if (scanner->mentions_nccl)
+      count_hidden(scanner->image, elf, section);
+  }
+}
+
+/* ---- the file ---- */
+
+static Elf *begin(struct scanner *scanner) {
+  scanner->descriptor = open(scanner->image->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  elf_version(EV_CURRENT);
+  return scanner->descriptor >= 0 ? elf_begin(scanner->descriptor, ELF_C_READ, NULL) : NULL;
+}
+
+static void end(struct scanner *scanner, Elf *elf) {
+  elf_end(elf);
+  if (scanner->descriptor >= 0)
+    close(scanner->descriptor);
+}
+
+void image_find_hidden(struct image *image) {
+  struct scanner scanner = {.image = image};
+  Elf *elf = image->exports == 0 && image->uses == 0 ? begin(&scanner) : NULL;
+  if (elf == NULL)
+    return;
+  find_hidden(&scanner, elf);
+  end(&scanner, elf);
+}
+
 void image_scan(struct image *image, enum scan scan) {
   struct scanner scanner = {.image = image, .scan = scan};
-  scanner.descriptor = open(image->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (scanner.descriptor < 0)
-    return;
-  elf_version(EV_CURRENT);
-  Elf *elf = elf_begin(scanner.descriptor, ELF_C_READ, NULL);
+  Elf *elf = begin(&scanner);
   for (size_t i = 0; elf != NULL && i < sizeof wanted / sizeof wanted[0]; i++)
     if (is_wanted(&scanner, &wanted[i]))
       scan_sections(&scanner, elf, &wanted[i]);
   image->carries_nccl = image->carries_nccl && *image->version != '\0';
-  elf_end(elf);
-  close(scanner.descriptor);
+  end(&scanner, elf);
 }

@@ -150,6 +150,8 @@ static void find_way(struct answer *answer, struct closure *closure, struct imag
     add_exported(answer, image);
     return;
   }
+  if (!brief || image->role == ROLE_PROGRAM)
+    image_find_hidden(image);
   if (is_static || may_open(image))
     image_scan(image, brief && image->hides == 0 ? SCAN_CARRIED : SCAN_ALL);
   bool names_it = image->opened.count > 0 || (image->names_functions && image->looks_up);
