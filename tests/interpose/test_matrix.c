@@ -160,3 +160,24 @@ Test(matrix, a_linked_program_is_bound_to_us) {
       "\\2,p\"",
       0, "libnccl-join.so ncclGroupStart\nlibnccl-join.so ncclGroupEnd\n");
 }
+
+/* What opens libraries that are named when it runs cannot be told from its file. */
+Test(matrix, nccl_join_check_tells_beforehand_what_is_caught) {
+  if (!workshop_has_product() || workshop_run("test -e $B/loopback/libnccl.so.2").status != 0)
+    cr_skip("no libnccl-join.so or no loopback in the build folder");
+  struct outcome built = workshop_run("tests/interpose/parts/reach.sh $W/check -O2");
+  cr_assert_eq(built.status, 0, "%s", built.output);
+  static const struct {
+    const char *file;
+    int status;
+  } answers[] = {{"linked", 0},    {"looking", 0},     {"plugin.so", 0}, {"exported.so", 0},
+                 {"hidden.so", 1}, {"symbolic.so", 1}, {"host", 2}};
+  for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+    char command[COMMAND];
+    snprintf(command, sizeof command,
+             "env -u LD_PRELOAD LD_LIBRARY_PATH=$B/loopback $B/tools/nccl-join-check $W/check/%s "
+             ">/dev/null",
+             answers[i].file);
+    workshop_expect(command, answers[i].status, "");
+  }
+}

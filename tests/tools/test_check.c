@@ -101,6 +101,8 @@ Test(check, a_program_that_opens_nccl_is_seen) {
 Test(check, a_message_with_the_name_of_nccl_is_not_the_opening_of_it) {
   build("opener", "-DHOW=dlopen -DFILE_NAME='\"cannot find libnccl.so.2\"' -o message");
   expect_answer("", "./message", UNKNOWN, "\"kind\":\"plugins\"");
+  build("opener", "-DHOW=dlopen -DFILE_NAME='\"/lib/not-libnccl.so.2\"' -o other");
+  expect_answer("", "./other", UNKNOWN, "\"kind\":\"plugins\"");
   run("echo 'int puts(const char *); int main(void) { return puts(\"libnccl.so.2\"); }' >main.c;"
       "gcc -o names main.c");
   expect_answer("", "./names", NO, "\"reached\":\"none\"");
@@ -198,6 +200,16 @@ Test(check, static_programs_cannot_be_preloaded_into) {
   expect_answer("", "./with", NO, "\"kind\":\"static\"");
   expect_answer("", "./stripped", NO, "\"reached\":\"hidden\"");
   expect_answer("", "./plain", NO, "\"reached\":\"none\"");
+}
+
+/* As the answers about programs that open libraries advise. */
+Test(check, libraries_can_be_asked_about) {
+  build_nccl("nccl", "2.28.9");
+  build("user", "-DLIBRARY -shared -o plugin.so -Lnccl -lnccl -Wl,-rpath,'$ORIGIN/nccl'");
+  build("nccl", "-shared -o hidden.so");
+  run("chmod -x plugin.so hidden.so");
+  expect_answer("", "./plugin.so", YES, "\"version\":\"2.28.9\"}],\"remarks\":[]");
+  expect_answer("", "./hidden.so", NO, "\"kind\":\"hidden\"");
 }
 
 /* ---- what is in the way ---- */

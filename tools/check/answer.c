@@ -141,6 +141,11 @@ static void remark_other_programs(struct answer *answer) {
            "if it starts another program, as mpirun and srun do, this says nothing of that one");
 }
 
+/* Whether the dynamic linker of this machine takes part. */
+static bool has_linker(const struct image *program) {
+  return program->runs_here && (program->is_library || *program->interpreter != '\0');
+}
+
 static void judge(struct answer *answer, struct question *question, const struct image *program) {
   struct closure *closure = &question->closure;
   bool is_python = question->command.kind == COMMAND_PYTHON;
@@ -150,7 +155,7 @@ static void judge(struct answer *answer, struct question *question, const struct
   ways_judge(answer);
   if (is_python) {
     remark_python(answer, question);
-  } else if (program->runs_here && *program->interpreter != '\0') {
+  } else if (has_linker(program)) {
     remark_missing(answer, closure);
     remark_unnamed(answer, closure);
   }
@@ -182,12 +187,14 @@ static bool answer_binary(struct answer *answer, struct question *question,
   const struct command *command = &question->command;
   struct closure *closure = &question->closure;
   const char *file = command->kind == COMMAND_PYTHON ? command->interpreter : command->file;
-  const struct image *program = closure_add(closure, file, ROLE_PROGRAM, NULL);
+  struct image *program = closure_add(closure, file, ROLE_PROGRAM, NULL);
   if (program == NULL) {
     snprintf(error, ANSWER_ERROR_SIZE, "%s %s", file, closure->missing[0].why);
     return false;
   }
-  if (program->runs_here && *program->interpreter != '\0') {
+  if (program->is_library)
+    program->role = ROLE_MODULE;
+  if (has_linker(program)) {
     remark_preloads(answer, closure, question->circumstances->in_front);
     if (command->kind == COMMAND_PYTHON && !read_python(question, error))
       return false;

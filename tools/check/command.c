@@ -227,8 +227,16 @@ static void follow(struct command *command, char *const *words) {
     copy_path(command->script, command->file);
 }
 
+/* Plug-ins can be asked about like programs. */
+static bool find_library(const char *name, char path[PATH_MAX]) {
+  return strchr(name, '/') != NULL && strstr(base_name(name), ".so") != NULL &&
+         snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && access(path, R_OK) == 0;
+}
+
 bool command_read(struct command *command, char *const *words, char error[COMMAND_ERROR_SIZE]) {
   *command = (struct command){.kind = COMMAND_BINARY};
+  if (find_library(words[0], command->file))
+    return true;
   if (!find_program(words[0], command->file)) {
     bool exists = strchr(words[0], '/') != NULL && access(words[0], F_OK) == 0;
     return say(error, words[0],

@@ -25,9 +25,9 @@ struct command {
 
 #define COMMAND_ERROR_SIZE 256
 
-/* What `words` (the program and its arguments, ended by NULL; they stay the caller's) starts, as
- * execvp would. False with a text in error if there is no such program or it may not be executed.
- */
+/* What `words` starts, as execvp would: the program, or the path of a library to be asked about,
+ * and its arguments, ended by NULL; they stay the caller's. False with a text in error if there is
+ * no such program or it may not be executed. */
 bool command_read(struct command *command, char *const *words, char error[COMMAND_ERROR_SIZE]);
 
 #endif

@@ -108,6 +108,8 @@ static void read_flags(struct image *image, const GElf_Dyn *entry) {
     image->symbolic = true;
   if (entry->d_tag == DT_FLAGS_1 && entry->d_un.d_val & DF_1_NODEFLIB)
     image->skips_system = true;
+  if (entry->d_tag == DT_FLAGS_1 && entry->d_un.d_val & DF_1_PIE)
+    image->is_library = false;
 }
 
 static bool read_dynamic(struct reader *reader, struct image *image) {
@@ -218,7 +220,7 @@ static bool read_headers(struct reader *reader) {
     return false;
   if (has_dynamic && reader->dynamic == NULL)
     return damaged(reader, "it has no section headers");
-  image->loaded_by_linker = has_dynamic;
+  image->is_library = header.e_type == ET_DYN && has_dynamic && *image->interpreter == '\0';
   return (!has_dynamic || read_dynamic(reader, image)) && read_symbols(reader);
 }
 

@@ -33,8 +33,8 @@ struct image {
 
   unsigned bits, machine;     /* 32 or 64; EM_X86_64 and so on */
   bool runs_here;             /* this machine's 64-bit code, as nccl-join itself is */
-  bool loaded_by_linker;      /* has a dynamic section, and if it is a program, an interpreter */
   char interpreter[PATH_MAX]; /* the dynamic linker that a program asks for; "" none */
+  bool is_library;            /* neither a program nor a static one that may lie anywhere */
   char *soname;               /* NULL: none, as the next four */
   char *rpath, *runpath;
   char *audit;       /* DT_AUDIT and DT_DEPAUDIT: libraries that watch the dynamic linker */

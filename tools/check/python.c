@@ -125,14 +125,14 @@ static void add_user_folder(struct python *python) {
     add_folder(&python->installed, "%s/.local/lib/python%s/site-packages", home, python->version);
 }
 
-/* Lines of .pth files are folders, but for code, which is not run. */
+/* Lines of .pth files are folders, or code, which is the name of none. */
 static void read_pth(struct python *python, const char *folder, const char *name) {
   char path[PATH_MAX], line[LINE_MAX_SIZE];
   snprintf(path, sizeof path, "%.3800s/%.255s", folder, name);
   FILE *file = fopen(path, "re");
   while (file != NULL && fgets(line, sizeof line, file) != NULL) {
     line[strcspn(line, "\r\n")] = '\0';
-    if (*line == '\0' || *line == '#' || strncmp(line, "import", 6) == 0)
+    if (*line == '\0')
       continue;
     if (*line == '/')
       add_folder(&python->own, "%s", line);

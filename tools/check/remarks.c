@@ -144,6 +144,8 @@ void remark_program(struct answer *answer, const struct image *program) {
            "build it for this machine, 64 bits", what);
     return;
   }
+  if (program->is_library)
+    return;
   if (*program->interpreter == '\0')
     cannot(answer, "static", uses_nccl, "link it dynamically, to libnccl.so.2",
            "it is a static executable: no dynamic linker takes part, and nothing can be preloaded");
