@@ -1,10 +1,12 @@
 /* What nccl-join check reads: files that are damaged, and the dynamic linker's cache. */
 #include <criterion/criterion.h>
+#include <elf.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/tools/workbench.h"
 #include "tools/check/search.h"
@@ -95,6 +97,25 @@ Test(check_files, a_garbled_library_is_never_more_than_refused) {
   cr_expect_lt(refused, 3000);
   free(garbled);
   free(bytes);
+}
+
+/* Sections that a file really has, of zeros that are nowhere. */
+Test(check_files, texts_without_end_are_not_read_to_the_end) {
+  build_nccl(".", "2.28.9");
+  unsigned char *bytes;
+  size_t size = read_bytes("libnccl.so.2", &bytes);
+  Elf64_Ehdr *header = (Elf64_Ehdr *)bytes;
+  Elf64_Shdr *sections = (Elf64_Shdr *)(bytes + header->e_shoff);
+  for (int i = 0; i < header->e_shnum; i++)
+    if (sections[i].sh_type == SHT_STRTAB && i != header->e_shstrndx &&
+        !(sections[i].sh_flags & SHF_ALLOC))
+      sections[i].sh_size = (Elf64_Xword)1 << 40;
+    else if (sections[i].sh_type == SHT_PROGBITS)
+      sections[i].sh_size = (Elf64_Xword)1 << 40;
+  write_bytes("endless", bytes, size);
+  free(bytes);
+  cr_assert_eq(truncate(in_sandbox("endless"), (off_t)3 << 39), 0);
+  cr_expect(is_read("endless"));
 }
 
 Test(check_files, what_is_no_file_is_refused_and_not_waited_for) {

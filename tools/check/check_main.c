@@ -6,12 +6,14 @@
  *
  * Exit status: 0 yes, 1 no, 2 it cannot be told, or an error. With --warn always 0.
  */
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tools/check/answer.h"
@@ -19,6 +21,8 @@
 
 /* With what the launcher itself takes, below 200 ms. */
 #define WARN_MS 150
+
+#define LINE_SIZE ((size_t)4 * PATH_MAX)
 
 struct options {
   bool json, warn;
@@ -52,17 +56,6 @@ static int read_options(struct options *options, char *const *word) {
   return *word != NULL ? 0 : usage("no program to check", "");
 }
 
-/* What is not known by now is not worth a delay: files on a slow disk. */
-static void give_up(int number) {
-  (void)number;
-  _exit(0);
-}
-
-static void limit_time(void) {
-  signal(SIGALRM, give_up);
-  setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = WARN_MS * 1000L}, NULL);
-}
-
 static bool join_is_off(void) {
   const char *join = getenv("NCCL_JOIN");
   return join != NULL && strcmp(join, "0") == 0;
@@ -88,23 +81,71 @@ static int report_error(const struct options *options, const char *error) {
   return SEEN_UNKNOWN;
 }
 
+static int answer(const struct options *options) {
+  struct answer answer;
+  char error[ANSWER_ERROR_SIZE];
+  struct circumstances circumstances = {
+      .libraries = options->libraries, .in_front = options->warn, .brief = options->warn};
+  int status = answer_make(&answer, options->words, &circumstances, error)
+                   ? report(options, &answer)
+                   : report_error(options, error);
+  answer_free(&answer);
+  return fflush(stdout) != 0 ? SEEN_UNKNOWN : status;
+}
+
+/* ---- the warning ---- */
+
+static long now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Reads until the other side is done. False if that is not before the deadline. */
+static bool read_line(int source, char *line, size_t size) {
+  long deadline = now_ms() + WARN_MS;
+  for (size_t used = 0; used + 1 < size;) {
+    long left = deadline - now_ms();
+    struct pollfd polled = {.fd = source, .events = POLLIN};
+    if (left <= 0 || poll(&polled, 1, (int)left) <= 0)
+      return false;
+    ssize_t got = read(source, line + used, size - used - 1);
+    used += got > 0 ? (size_t)got : 0;
+    line[used] = '\0';
+    if (got <= 0)
+      return got == 0;
+  }
+  return false;
+}
+
+/* A process that reads from a slow disk cannot be interrupted, so another one does that, and is
+ * left behind. */
+static void warn(const struct options *options) {
+  static char line[LINE_SIZE];
+  int ends[2];
+  pid_t child = pipe2(ends, O_CLOEXEC) == 0 ? fork() : -1;
+  if (child < 0)
+    return;
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO); /* the launcher waits until its own is closed */
+    _exit(answer(options));
+  }
+  close(ends[1]);
+  if (read_line(ends[0], line, sizeof line))
+    fputs(line, stdout);
+  else
+    kill(child, SIGKILL);
+  close(ends[0]);
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   struct options options;
-  struct answer answer;
-  char error[ANSWER_ERROR_SIZE];
   int status = read_options(&options, argv);
-  if (status != 0)
+  if (status != 0 || (options.warn && join_is_off()))
     return status;
-  if (options.warn && join_is_off())
-    return 0;
-  if (options.warn)
-    limit_time();
-  struct circumstances circumstances = {
-      .libraries = options.libraries, .in_front = options.warn, .brief = options.warn};
-  status = answer_make(&answer, options.words, &circumstances, error)
-               ? report(&options, &answer)
-               : report_error(&options, error);
-  answer_free(&answer);
-  return fflush(stdout) != 0 ? SEEN_UNKNOWN : status;
+  if (!options.warn)
+    return answer(&options);
+  warn(&options);
+  return fflush(stdout) != 0 ? SEEN_UNKNOWN : 0;
 }

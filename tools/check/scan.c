@@ -18,6 +18,9 @@
 #define BEFORE ((size_t)512) /* of a file name, its folders */
 #define AFTER ((size_t)64)
 
+/* Ten times what PyTorch and XLA have. A damaged file may pretend to have more than can be read. */
+#define TEXTS_MAX ((GElf_Xword)512 << 20)
+
 struct scanner {
   struct image *image;
   int descriptor;
@@ -109,6 +112,8 @@ static void search_piece(struct scanner *scanner, const char *bytes, size_t size
 static void scan_range(struct scanner *scanner, GElf_Off offset, GElf_Xword size,
                        const struct wanted *text) {
   static char bytes[PIECE + OVERLAP];
+  if (size > TEXTS_MAX)
+    size = TEXTS_MAX;
   while (size > 0 && offset <= INT64_MAX - sizeof bytes) {
     size_t asked = size < sizeof bytes ? size : sizeof bytes;
     ssize_t got = pread(scanner->descriptor, bytes, asked, (off_t)offset);
