@@ -73,6 +73,18 @@ Test(check_python, scripts_by_their_first_line_and_options_of_python) {
   expect_answer("", PYTHON "not-there.py", UNKNOWN, "No such file");
 }
 
+Test(check_python, scripts_that_launchers_are_told_to_start_are_read) {
+  char text[512];
+  snprintf(text, sizeof text, "#!%s/venv/bin/python\nfrom pure.run import main\n", sandbox());
+  write_file("launcher", text);
+  run("chmod +x launcher");
+  write_file("job/train.py", "import model\n");
+  write_file("job/model.py", "import frame\n");
+  expect_answer("", "./launcher --nproc 8 job/train.py --lr 1", YES, LINKED);
+  expect_answer("", PYTHON "-m pure.run job/train.py", YES, LINKED);
+  expect_answer("", "./launcher --nproc 8 job/not-there.py", NO, "\"reached\":\"none\"");
+}
+
 Test(check_python, modules_of_ones_own_are_followed) {
   write_file("main.py", "import model\n");
   write_file("model.py", "from package.inner import layer\n");

@@ -234,7 +234,7 @@ static bool find_library(const char *name, char path[PATH_MAX]) {
 }
 
 bool command_read(struct command *command, char *const *words, char error[COMMAND_ERROR_SIZE]) {
-  *command = (struct command){.kind = COMMAND_BINARY};
+  *command = (struct command){.kind = COMMAND_BINARY, .words = words};
   if (find_library(words[0], command->file))
     return true;
   if (!find_program(words[0], command->file)) {

@@ -19,8 +19,9 @@ struct command {
   /* Of COMMAND_PYTHON: one of the three, or none for an interactive one. */
   char script[PATH_MAX]; /* "" none */
   const char *module, *code;
-  bool isolated;     /* PYTHONPATH does not count (-I, -E) */
-  bool without_user; /* nor do the user's own packages (-I, -s) */
+  char *const *words; /* the whole command, ended by NULL; the caller's */
+  bool isolated;      /* PYTHONPATH does not count (-I, -E) */
+  bool without_user;  /* nor do the user's own packages (-I, -s) */
 };
 
 #define COMMAND_ERROR_SIZE 256

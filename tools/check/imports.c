@@ -219,6 +219,9 @@ bool python_follow(struct python *python, const struct command *command, char *e
     }
     names_add(&python->sources, path);
   }
+  for (char *const *word = command->words + 1; *word != NULL; word++)
+    if (python_is_script(*word))
+      names_add(&python->sources, *word);
   for (size_t i = 0; i < python->sources.count && i < SOURCES_MAX; i++) {
     char *text = read_source(python->sources.items[i]);
     if (text != NULL)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tools/check/image.h"
 
@@ -27,6 +28,12 @@ static bool add_folder(struct names *names, const char *format, ...) {
   int size = vsnprintf(path, sizeof path, format, arguments);
   va_end(arguments);
   return size < PATH_MAX && is_folder(path) && names_add(names, path);
+}
+
+bool python_is_script(const char *word) {
+  size_t size = strlen(word);
+  return size > 3 && size < PATH_MAX && strcmp(word + size - 3, ".py") == 0 &&
+         access(word, R_OK) == 0;
 }
 
 /* The folder of a path, "." if it is only a name. */
@@ -162,6 +169,11 @@ static void add_own_folders(struct python *python, const struct command *command
   if (*command->script != '\0')
     folder_of(command->script, folder);
   add_folder(&python->own, "%s", folder);
+  for (char *const *word = command->words + 1; *word != NULL; word++)
+    if (python_is_script(*word)) {
+      folder_of(*word, folder);
+      add_folder(&python->own, "%s", folder);
+    }
   while (list != NULL && *list != '\0') {
     size_t size = strcspn(list, ":");
     if (size > 0)

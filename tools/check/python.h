@@ -24,8 +24,13 @@ struct python {
 /* Fills python with the folders. */
 void python_find(struct python *python, const struct command *command);
 
-/* Reads what the command runs, and the user's own modules that are imported from there. False with
- * a text in error (of COMMAND_ERROR_SIZE) if the script cannot be read. */
+/* Whether an argument is a script of Python: torchrun, accelerate and others are told so what to
+ * start. */
+bool python_is_script(const char *word);
+
+/* Reads what the command runs, the scripts among its arguments, and the user's own modules that are
+ * imported from there. False with a text in error (of COMMAND_ERROR_SIZE) if the script cannot be
+ * read. */
 bool python_follow(struct python *python, const struct command *command, char *error);
 
 void python_free(struct python *python);
