@@ -48,12 +48,14 @@ static uint64_t clock_ns(clockid_t clock) {
 /* ---- the file ---- */
 
 static void stop(struct trace *trace, int error) {
+  const char *hint = error == ENOSPC || error == EDQUOT
+                         ? "Make room, or set NCCL_JOIN_TRACE to another folder"
+                         : "Set NCCL_JOIN_TRACE to a folder that exists and may be written to";
   trace->stopped = true;
   log_line(LOG_LEVEL_WARN,
            "cannot write the trace file %.300s (%s): this rank's trace ends here, the program goes "
-           "on. Make "
-           "room, or set NCCL_JOIN_TRACE to another folder",
-           trace->path, strerrordesc_np(error));
+           "on. %s",
+           trace->path, strerrordesc_np(error), hint);
 }
 
 /* Appends the buffer to the file. What a full disk has cut in two is taken back to the last whole

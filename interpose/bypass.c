@@ -140,6 +140,7 @@ void bypass_check_at_exit(void) {
     return;
   log_line(
       LOG_LEVEL_WARN,
-      "libnccl.so is loaded, but no call of it came by nccl-join: this process made none, or it "
-      "has NCCL linked statically or hidden in a library, and was not joined");
+      "libnccl.so is loaded, but no call of it came by nccl-join that makes a communicator or a "
+      "collective: this process made none, or it has NCCL linked statically or hidden in a "
+      "library, and was not joined");
 }

@@ -4,7 +4,7 @@
 
 #include "tests/interpose/workshop.h"
 
-#define UNSEEN "NCCL-JOIN WARN libnccl.so is loaded, but no call of it came by nccl-join"
+#define UNSEEN "NCCL-JOIN WARN libnccl.so is loaded, but no call of it came by nccl-join that makes"
 
 static void expect_said(const char *command, int times, const char *what) {
   struct outcome outcome = workshop_run(command);

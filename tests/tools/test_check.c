@@ -324,6 +324,7 @@ Test(check, what_cannot_be_read_has_status_2) {
   cr_expect_str_empty(result.out);
   expect_in(check("", "").err, "no program to check");
   expect_in(check("", "--jsn sh").err, "unknown option --jsn");
+  expect_in(check("", "--help").out, "usage: nccl-join check [--json]");
 }
 
 Test(check, names_of_any_bytes_are_json) {

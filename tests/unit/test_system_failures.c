@@ -187,6 +187,14 @@ Test(trace_failures, a_disk_that_takes_half_a_record) {
   trace_close(trace);
 }
 
+Test(trace_failures, a_folder_that_is_not_there) {
+  char nowhere[sizeof folder + 16];
+  snprintf(nowhere, sizeof nowhere, "%s/a/b", folder);
+  struct trace *trace = trace_open(nowhere, 0, 1, 1);
+  expect_said("Set NCCL_JOIN_TRACE to a folder that exists and may be written to");
+  trace_close(trace);
+}
+
 Test(trace_failures, a_disk_without_room_for_a_byte) {
   struct rlimit before, limit = {0, RLIM_INFINITY};
   getrlimit(RLIMIT_FSIZE, &before);

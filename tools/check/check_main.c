@@ -39,6 +39,10 @@ static int usage(const char *problem, const char *argument) {
 static int read_options(struct options *options, char *const *word) {
   *options = (struct options){0};
   for (word++; *word != NULL && **word == '-'; word++) {
+    if (strcmp(*word, "--help") == 0 || strcmp(*word, "-h") == 0) {
+      puts("usage: nccl-join check [--json] [--] PROGRAM [ARG...]");
+      exit(0);
+    }
     if (strcmp(*word, "--json") == 0) {
       options->json = true;
     } else if (strcmp(*word, "--warn") == 0) {
