@@ -200,6 +200,8 @@ Test(check, static_programs_cannot_be_preloaded_into) {
   expect_answer("", "./with", NO, "\"kind\":\"static\"");
   expect_answer("", "./stripped", NO, "\"reached\":\"hidden\"");
   expect_answer("", "./plain", NO, "\"reached\":\"none\"");
+  expect_answer("", "./plain -n 2 ./plain", UNKNOWN, "it may start ./plain");
+  expect_answer("", "./plain -n 2 ./absent", NO, "\"reached\":\"none\"");
 }
 
 /* As the answers about programs that open libraries advise. */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tools/check/closure.h"
 #include "tools/check/command.h"
@@ -135,10 +137,29 @@ static void remark_unnamed(struct answer *answer, const struct closure *closure)
   }
 }
 
-static void remark_other_programs(struct answer *answer) {
-  if (answer->nways == 0 && answer->seen != SEEN_YES)
+/* The first argument that is the path of a program; NULL if there is none. */
+static const char *find_other_program(char *const *words) {
+  struct stat status;
+  for (char *const *word = words + 1; *word != NULL; word++)
+    if (strchr(*word, '/') != NULL && stat(*word, &status) == 0 && S_ISREG(status.st_mode) &&
+        access(*word, X_OK) == 0)
+      return *word;
+  return NULL;
+}
+
+static void remark_other_programs(struct answer *answer, char *const *words) {
+  if (answer->nways != 0 || answer->seen == SEEN_YES)
+    return;
+  const char *other = find_other_program(words);
+  if (other == NULL) {
     remark(answer, "starts", REMARK_HARMLESS, "check that one: nccl-join check ./train",
            "if it starts another program, as mpirun and srun do, this says nothing of that one");
+    return;
+  }
+  answer->reach = REACH_UNKNOWN;
+  answer->seen = SEEN_UNKNOWN;
+  remark(answer, "starts", REMARK_DOUBT, "check that one; what it starts inherits LD_PRELOAD",
+         "it may start %s, of which this says nothing", other);
 }
 
 /* Whether the dynamic linker of this machine takes part. */
@@ -169,7 +190,7 @@ static void judge(struct answer *answer, struct question *question, const struct
   }
   remark_program(answer, program);
   if (!is_python)
-    remark_other_programs(answer);
+    remark_other_programs(answer, question->command.words);
 }
 
 static void judge_script(struct answer *answer, const struct command *command) {
