@@ -39,7 +39,7 @@ struct track {
   uint64_t nparts, room, own, shadows;
   struct join *joins;
   uint64_t njoins;
-  bool failed;
+  bool failed, ended; /* ended: the rank has left, or failed */
 };
 
 static struct track *tracks;
@@ -111,7 +111,9 @@ static bool track_read_event(struct track *track, const char *line) {
     return false;
   bool own = strcmp(event, "commit") == 0 || strcmp(event, "settle") == 0;
   if (strcmp(event, "fail") == 0)
-    track->failed = true;
+    track->failed = track->ended = true;
+  else if (strcmp(event, "done") == 0)
+    track->ended = true;
   else if (own || strcmp(event, "shadow") == 0) {
     if (!field_number(line, "index", &index) || index > track->nparts + INDEX_GAP_MAX)
       return false;
@@ -232,7 +234,10 @@ static void draw_row(const struct track *track, uint64_t length, uint64_t column
     printf("%s", look.glyphs[part]);
     before = part;
   }
-  printf("%s%s\n", look.plain, track->failed ? " failed" : "");
+  printf("%s%s\n", look.plain,
+         track->failed   ? " failed"
+         : !track->ended ? " (the trace ends here)"
+                         : "");
 }
 
 static void print_table_row(const struct track *track) {
