@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/overlap.h"
 #include "core/peers.h"
 #include "core/plane_memory.h"
 #include "core/segment.h"
@@ -151,6 +152,75 @@ Test(no_memory, a_trace) {
   cr_expect_eq(allocations_of(opens_trace), 1);
   snprintf(command, sizeof command, "rm -rf %s", folder);
   cr_assert_eq(system(command), 0); /* NOLINT(cert-env33-c) */
+}
+
+/* ---- several teams ---- */
+
+static const uint64_t identities[] = {10, 11};
+
+static bool creates_overlap(void) {
+  struct overlap *overlap = overlap_create(10);
+  bool created = overlap != NULL;
+  overlap_destroy(overlap);
+  return created;
+}
+
+static struct team *two_teams[2];
+static struct plane_memory *planes[2];
+
+static void start_teams(void) {
+  for (uint32_t i = 0; i < 2; i++) {
+    planes[i] = plane_memory_create(2);
+    two_teams[i] = team_create(plane_memory_rank(planes[i], 0));
+  }
+}
+
+static void stop_teams(void) {
+  for (uint32_t i = 0; i < 2; i++) {
+    team_destroy(two_teams[i]);
+    plane_memory_destroy(planes[i]);
+  }
+}
+
+Test(no_memory, the_teams_of_a_rank) {
+  cr_expect_eq(allocations_of(creates_overlap), 1);
+}
+
+/* Without it the first is as it was: alone. */
+Test(no_memory, a_second_team_of_a_rank) {
+  bool failed = true;
+  int nth = 1;
+  for (; failed; nth++) {
+    start_teams();
+    struct overlap *overlap = overlap_create(10);
+    cr_assert_not_null(overlap_add(overlap, two_teams[0], identities));
+    fail_call(CALL_ALLOCATION, nth, 1, ENOMEM);
+    bool added = overlap_add(overlap, two_teams[1], identities) != NULL;
+    failed = call_has_failed(CALL_ALLOCATION);
+    fail_call(CALL_ALLOCATION, 0, 0, 0);
+    cr_expect_neq(added, failed, "allocation %d", nth);
+    cr_expect_eq(overlap_nteams(overlap), added ? 2 : 1, "allocation %d", nth);
+    overlap_remove(overlap, two_teams[0]);
+    overlap_destroy(overlap);
+    stop_teams();
+  }
+  cr_expect_geq(nth, 7);
+}
+
+/* Who is where is not known any more: each team is then on its own. */
+Test(no_memory, a_team_that_ends) {
+  start_teams();
+  struct overlap *overlap = overlap_create(10);
+  struct overlap_team *first = overlap_add(overlap, two_teams[0], identities);
+  cr_assert_not_null(overlap_add(overlap, two_teams[1], identities));
+  fail_call(CALL_ALLOCATION, 1, 1, ENOMEM);
+  overlap_remove(overlap, two_teams[1]);
+  cr_expect(call_has_failed(CALL_ALLOCATION));
+  fail_call(CALL_ALLOCATION, 0, 0, 0);
+  cr_expect_eq(overlap_nteams(overlap), 1);
+  cr_expect_not(overlap_answers(first));
+  overlap_destroy(overlap);
+  stop_teams();
 }
 
 /* ---- point to point ---- */
