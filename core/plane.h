@@ -26,7 +26,7 @@
 
 #include "core/unit.h"
 
-#define PLANE_VERSION 3u
+#define PLANE_VERSION 4u
 #define PLANE_RING 4096u /* entries of a log; a power of two */
 #define PLANE_RUN_AHEAD                                                                            \
   2048u                       /* a stream's launch queue holds 1024: no rank runs that far ahead   \
@@ -48,8 +48,9 @@ enum entry_flag {
   ENTRY_RESYNC = 1u << 7,    /* and the last joiner's buffers follow (MEMBER_STATE) */
   ENTRY_STOPPED = 1u << 8,   /* not a unit: here all ranks stopped (team_stop.h). hash: of the unit
                                 that those wanted who had not left */
+  ENTRY_OF_LOOP = 1u << 9,   /* those who claimed this unit with CLAIM_ELSEWHERE mean another */
 };
-#define ENTRY_FLAG_BITS 9
+#define ENTRY_FLAG_BITS 10
 #define ENTRY_NO_UNIT (ENTRY_LEAVE | ENTRY_STOPPED)
 
 /* One unit passed. 24 bytes; fields are atomic only so that a reader may look while the ring is
@@ -61,7 +62,7 @@ struct plane_entry {
   _Atomic uint32_t reals;
   _Atomic uint32_t
       run_start; /* index where the present run of reals, or of shadows, began; wraps */
-  /* Low 9 bits entry_flag. Above them, for a real entry, the position of its text in 8 bytes
+  /* Low 10 bits entry_flag. Above them, for a real entry, the position of its text in 8 bytes
    * (wraps); for a shadow, the rank whose unit it was; where all stopped, 1 if for a rank that was
    * stopped elsewhere. */
   _Atomic uint32_t flags;
@@ -79,10 +80,12 @@ enum claim_flag {
   CLAIM_RESYNC = 1u << 5,    /* the rank has buffers to be resynchronised, should all meet here */
   CLAIM_TOGETHER = 1u << 6,  /* all ranks are to stop if not all claim the unit: team_stop.h */
   CLAIM_STOPPED = 1u << 7,   /* a yield of a rank that was stopped in another team: likewise */
+  CLAIM_ELSEWHERE = 1u << 8, /* not the unit that looks like it and comes here in a loop: the rank
+                                has left that */
 };
 
 /* Above the flags: enum mark of the claim, if it is one. */
-#define CLAIM_MARK_SHIFT 8
+#define CLAIM_MARK_SHIFT 9
 
 enum rank_state {
   RANK_ABSENT = 0, /* has not attached */

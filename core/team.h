@@ -115,6 +115,7 @@ struct team {
   uint64_t deviations[TEAM_DEVIATIONS], ndeviations; /* indices of the last ENTRY_DEVIATIONs */
   uint64_t left_at[TEAM_LEAVES];                     /* indices of the last of `leaves` */
   uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
+  uint64_t begins[64];   /* bit set over units: expected where all claimed another */
   /* The last settlement was a guess, won by one rank's unit over that of another, of which this is
    * the first member, and it is this rank that tells. Reset by who says so. */
   bool guessed;

@@ -46,14 +46,15 @@ void team_show_claim(struct team *team) {
   }
   if (team_is_yielding(team))
     return;
-  if (!team->claim_written) {
-    write_claim(team, team->claim_hash, unit_bytes(team->claim), team->claim_text,
-                team->claim_flags);
-    team->claim_written = true;
-  }
-  /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
-  if (LOAD(team->own->claim) == team->head + 1)
+  if (team->claim_written && LOAD(team->own->claim) == team->head + 1)
     return;
+  uint32_t flags = (team->claim_flags & ~(uint32_t)CLAIM_ELSEWHERE) |
+                   (team_claims_elsewhere(team) ? CLAIM_ELSEWHERE : 0);
+  if (!team->claim_written || flags != team->claim_flags)
+    write_claim(team, team->claim_hash, unit_bytes(team->claim), team->claim_text, flags);
+  team->claim_flags = flags;
+  team->claim_written = true;
+  /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
   /* First: of who is known to be parked it is known whether it answers. */
   (void)team_say_answering(team);
   atomic_exchange(&team->own->claim, team->head + 1);
@@ -89,8 +90,7 @@ void team_claim(struct team *team, struct unit unit, uint32_t flags) {
   }
   team->claim_hash = unit.nmembers == 0 ? 0 : unit_hash(unit);
   team->claim_flags = flags | (uint32_t)unit_mark(unit) << CLAIM_MARK_SHIFT;
-  team->claim_after =
-      learner_is_between_iterations(team->learner) ? team->symbol_last : SYMBOL_NONE;
+  team->claim_after = team_may_have_ended_loop(team) ? team->symbol_last : SYMBOL_NONE;
   team->claim_text = 0;
   team->claimed = true;
   team->claim_written = team->claim_text_written = false;

@@ -30,9 +30,18 @@ static uint64_t meeting_bit(symbol_t before, symbol_t unit) {
   return mixed >> 52; /* 4096 bits */
 }
 
-static bool is_meeting(const struct team *team, symbol_t before, symbol_t unit) {
+bool team_is_meeting(const struct team *team, symbol_t before, symbol_t unit) {
   uint64_t bit = meeting_bit(before, unit);
   return (team->meetings[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+/* Where a loop ended, the unit that would have begun another round was expected, or, by a body that
+ * holds whole epochs and begins anywhere, what comes after the loop. */
+bool team_may_have_ended_loop(const struct team *team) {
+  uint64_t bit = meeting_bit(SYMBOL_NONE, team->symbol_expected);
+  return learner_is_between_iterations(team->learner) ||
+         (team->begins[bit / 64] >> bit % 64 & 1) != 0 ||
+         team_is_meeting(team, team->symbol_last, team->symbol_expected);
 }
 
 /* Says what may be committed now: nothing, or one unit. */
@@ -59,7 +68,7 @@ static void expect(struct team *team) {
    * follow it and intern it. */
   struct known_unit *known = unit_table_use(team->table, symbol);
   bool may_commit = known != NULL && learner_is_firm(team->learner) && !is_only_claimed(known) &&
-                    !(known->marked && is_meeting(team, team->symbol_last, symbol));
+                    !(known->marked && team_is_meeting(team, team->symbol_last, symbol));
   team->symbol_expected = symbol;
   foresee_one(team, may_commit ? known : &team_nothing);
 }
@@ -86,14 +95,14 @@ static void look_ahead(struct team *team) {
   for (uint32_t n = learner_foresee(team->learner, symbols, room); count < n; count++) {
     struct known_unit *known = unit_table_known(team->table, symbols[count]);
     if (known == NULL || is_only_claimed(known) ||
-        (known->marked && is_meeting(team, before, symbols[count])))
+        (known->marked && team_is_meeting(team, before, symbols[count])))
       break;
     team->foreseen[count] = known;
     before = symbols[count];
   }
   team->foreseen[count] = &team_nothing;
   /* The first unit comes after the last again: it must be one to be committed there too. */
-  bool closed = !(team->foreseen[0]->marked && is_meeting(team, before, symbols[0]));
+  bool closed = !(team->foreseen[0]->marked && team_is_meeting(team, before, symbols[0]));
   team->rounds =
       count % length == 0 && count == team->foresight - team->foresight % length && closed ? count
                                                                                            : 0;
@@ -166,6 +175,10 @@ static void learn(struct team *team, struct unit unit, uint32_t flags) {
     uint64_t bit = meeting_bit(team->symbol_last, symbol);
     team->meetings[bit / 64] |= UINT64_C(1) << bit % 64;
     unit_table_mark(team->table, symbol);
+  }
+  if ((flags & ENTRY_DEVIATION) && team->symbol_expected != SYMBOL_NONE) {
+    uint64_t bit = meeting_bit(SYMBOL_NONE, team->symbol_expected);
+    team->begins[bit / 64] |= UINT64_C(1) << bit % 64;
   }
   if (symbol != SYMBOL_NONE)
     learner_step(team->learner, symbol, unit_table_coarse(team->table, symbol));

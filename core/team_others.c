@@ -215,7 +215,7 @@ void team_end(struct team *team, enum rank_state state) {
 
 bool team_is_between_iterations(struct team *team) {
   team_catch_up(team);
-  return learner_is_between_iterations(team->learner);
+  return team_may_have_ended_loop(team);
 }
 
 bool team_is_valid(const struct team *team) {

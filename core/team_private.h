@@ -90,6 +90,22 @@ bool team_was_active_last(const struct team *team, uint32_t rank);
 /* Fills what the claims, whose symbols are known, say of the past. */
 void team_look_back(struct team *team);
 
+/* Whether ranks wait for each other at a unit that comes after another. */
+bool team_is_meeting(const struct team *team, symbol_t before, symbol_t unit);
+
+/* Whether a rank that does not want what is expected here may have come to the end of a loop. */
+bool team_may_have_ended_loop(const struct team *team);
+
+/* Whether what this rank claims is not the unit that looks like it and may settle here:
+ * CLAIM_ELSEWHERE. */
+bool team_claims_elsewhere(const struct team *team);
+
+/* A claim's unit_hash, told apart from that of claims which mean another unit that looks like it;
+ * and back. */
+static inline uint64_t claim_identity(uint64_t hash, uint32_t flags) {
+  return flags & CLAIM_ELSEWHERE ? hash ^ UINT64_C(0x9e3779b97f4a7c15) : hash;
+}
+
 /* Writes the claim's text; false while the slowest rank may still need what it would overwrite. */
 bool team_write_text(struct team *team);
 

@@ -47,9 +47,10 @@ bool team_gather_claims(struct team *team) {
     if (atomic_load(&log->claim) != at)
       return false;
     struct claim *claim = &team->claims[rank];
-    claim->hash = atomic_load_explicit(&log->claim_hash, memory_order_acquire);
+    uint64_t hash = atomic_load_explicit(&log->claim_hash, memory_order_acquire);
     claim->bytes = atomic_load_explicit(&log->claim_bytes, memory_order_acquire);
     claim->flags = atomic_load_explicit(&log->claim_flags, memory_order_acquire);
+    claim->hash = claim_identity(hash, claim->flags);
     claim->mark = claim->flags >> CLAIM_MARK_SHIFT;
     claim->text = atomic_load_explicit(&log->claim_text, memory_order_acquire);
     claim->recent_elsewhere = atomic_load_explicit(&log->claim_reals, memory_order_acquire);
@@ -136,8 +137,10 @@ static bool weigh_claims(struct team *team) {
       continue;
     uint64_t hash = 0;
     enum read_result read = team_read_text(team, log, claim->text, &hash, &unit);
-    switch (hash == claim->hash ? read : READ_CORRUPT) {
+    switch (claim_identity(hash, claim->flags) == claim->hash ? read : READ_CORRUPT) {
     case READ_UNIT:
+      if (claim->flags & CLAIM_ELSEWHERE)
+        break; /* what is known is known of the other one */
       claim->symbol = unit_table_find(team->table, unit);
       claim->seen = claim->symbol != SYMBOL_NONE;
       claim->order = order_from(team, from, claim->symbol);
@@ -278,6 +281,14 @@ static bool somebody_yields(const struct team *team) {
   return false;
 }
 
+/* Whether ranks claim a unit that only looks like the winner's. */
+static bool is_taken_for(const struct team *team, const struct claim *winner) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (team->claims[rank].hash == claim_identity(winner->hash, CLAIM_ELSEWHERE))
+      return !(winner->flags & CLAIM_ELSEWHERE);
+  return false;
+}
+
 enum team_verdict team_settle(struct team *team, struct unit *unit) {
   bool unanimous = settle_is_unanimous(team->claims, team->plane->nranks);
   if (unanimous && !somebody_yields(team))
@@ -291,7 +302,7 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     return team_settle_stop(team, team->claims[winner].hash);
   note_guess(team, winner); /* before the winner's unit is read, to the same place */
   const struct claim *claim = &team->claims[winner];
-  uint64_t hash = claim->hash;
+  uint64_t hash = claim_identity(claim->hash, claim->flags); /* the unit's own */
   enum read_result read = READ_UNIT;
   if (hash == team->claim_hash)
     *unit = team->claim;
@@ -306,5 +317,7 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
   bool refused = is_refused(team, claim, *unit);
   if (refused)
     team->guessed = false; /* nobody's unit goes first */
-  return team_pass(team, *unit, hash, refused ? ENTRY_REFUSED : 0, winner);
+  return team_pass(team, *unit, hash,
+                   (refused ? ENTRY_REFUSED : 0) | (is_taken_for(team, claim) ? ENTRY_OF_LOOP : 0),
+                   winner);
 }

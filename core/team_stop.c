@@ -50,7 +50,9 @@ enum team_verdict team_settle_stop(struct team *team, uint64_t hash) {
 
 enum team_verdict team_pass_stop(struct team *team, uint64_t hash, uint32_t rank, bool elsewhere) {
   bool heard = is_stopped_elsewhere(team);
-  uint64_t own_hash = team->claimed && !team_is_yielding(team) ? team->claim_hash : 0;
+  uint64_t own_hash = team->claimed && !team_is_yielding(team)
+                          ? claim_identity(team->claim_hash, team->claim_flags)
+                          : 0;
   team->stopped_for = rank;
   team->stopped_elsewhere = elsewhere;
   team->exhausted = own_hash != hash;
