@@ -56,6 +56,7 @@ enum team_failure {
 #define TEAM_HISTORY 32768u
 #define TEAM_DEVIATIONS 256u
 #define TEAM_LEAVES 64u
+#define TEAM_PLACES 8u
 
 /* How far ahead what may be committed is looked up, in units. */
 #define TEAM_FORESEEN 128u
@@ -78,11 +79,10 @@ struct team {
   struct unit_table *table;
   symbol_t symbol_expected; /* the learner's, whether it may be committed or not */
   symbol_t symbol_last;     /* of the last unit in G */
-  symbol_t claim_after; /* of the last unit in G when the claim was made, if that was between two
-                           iterations; else SYMBOL_NONE */
-  uint32_t source;      /* rank that the last unit settled by a poll was taken from */
-  uint32_t last_joiner; /* at the last reunion */
-  uint64_t shadows;     /* shadows since the last unit issued for real */
+  symbol_t claim_after;     /* of the last unit in G when the claim was made */
+  uint32_t source;          /* rank that the last unit settled by a poll was taken from */
+  uint32_t last_joiner;     /* at the last reunion */
+  uint64_t shadows;         /* shadows since the last unit issued for real */
   uint64_t shadows_total;
   uint64_t together; /* index after the last reunion */
   uint64_t leaves;   /* how many of the indices passed were no units: LEAVEs, and stops */
@@ -92,7 +92,12 @@ struct team {
 
   /* The claim. */
   bool claimed, claim_written, claim_text_written;
-  struct unit claim; /* nmembers 0: LEAVE */
+  bool claim_between; /* it was made between two iterations, as far as could be told */
+  bool claim_looked;  /* whether the next three are known */
+  symbol_t claim_symbol;
+  uint32_t nclaim_places;
+  symbol_t claim_places[TEAM_PLACES]; /* units after which the one claimed has come in a loop */
+  struct unit claim;                  /* nmembers 0: LEAVE */
   uint64_t claim_hash;
   uint32_t claim_flags;
   uint32_t claim_text;

@@ -21,29 +21,6 @@ static struct unit stand_in(struct unit unit, struct member *member) {
   *member = (struct member){.count = unit_hash(unit), .root = ROOT_NONE, .kind = 0xff};
   return (struct unit){member, 1};
 }
-/* A unit that all claimed although some rank had been waiting for it is where ranks meet at the end
- * of a loop. It must not be committed later just because epochs were of equal length for a while.
- * Its place is known by the unit before it: a barrier and a loss may well have the same signature.
- */
-static uint64_t meeting_bit(symbol_t before, symbol_t unit) {
-  uint64_t mixed = (((uint64_t)before << 32) | unit) * UINT64_C(0x9e3779b97f4a7c15);
-  return mixed >> 52; /* 4096 bits */
-}
-
-bool team_is_meeting(const struct team *team, symbol_t before, symbol_t unit) {
-  uint64_t bit = meeting_bit(before, unit);
-  return (team->meetings[bit / 64] >> bit % 64 & 1) != 0;
-}
-
-/* Where a loop ended, the unit that would have begun another round was expected, or, by a body that
- * holds whole epochs and begins anywhere, what comes after the loop. */
-bool team_may_have_ended_loop(const struct team *team) {
-  uint64_t bit = meeting_bit(SYMBOL_NONE, team->symbol_expected);
-  return learner_is_between_iterations(team->learner) ||
-         (team->begins[bit / 64] >> bit % 64 & 1) != 0 ||
-         team_is_meeting(team, team->symbol_last, team->symbol_expected);
-}
-
 /* Says what may be committed now: nothing, or one unit. */
 static void foresee_one(struct team *team, struct known_unit *known) {
   team->foreseen[0] = known;
@@ -171,15 +148,7 @@ bool team_commit_slowly(struct team *team, struct unit unit) {
 static void learn(struct team *team, struct unit unit, uint32_t flags) {
   struct member member;
   symbol_t symbol = unit_table_intern(team->table, stand_in(unit, &member));
-  if (flags & ENTRY_MEETING) {
-    uint64_t bit = meeting_bit(team->symbol_last, symbol);
-    team->meetings[bit / 64] |= UINT64_C(1) << bit % 64;
-    unit_table_mark(team->table, symbol);
-  }
-  if ((flags & ENTRY_DEVIATION) && team->symbol_expected != SYMBOL_NONE) {
-    uint64_t bit = meeting_bit(SYMBOL_NONE, team->symbol_expected);
-    team->begins[bit / 64] |= UINT64_C(1) << bit % 64;
-  }
+  team_learn_places(team, symbol, flags);
   if (symbol != SYMBOL_NONE)
     learner_step(team->learner, symbol, unit_table_coarse(team->table, symbol));
   else /* out of memory: from here on this rank would expect something else than the others */

@@ -2,66 +2,10 @@
  * that of the rank it had it from. */
 #include "core/team_private.h"
 
-/* How far back a loop within the loop body is looked for. */
-#define LOOP_LOOKED_AT 1024u
-
-/* Whether the unit comes here after a loop within the loop body: two equal rounds of something end
- * just before it. Then it is where ranks with less data go on. */
-static bool comes_after_a_loop(const struct team *team, symbol_t symbol) {
-  uint64_t since = 0; /* the unit itself came last */
-  while (since < LOOP_LOOKED_AT && learner_symbol(team->learner, since) != symbol)
-    since++;
-  for (uint64_t round = 1; round <= since / 2; round++) {
-    uint64_t equal = 0;
-    while (equal < round &&
-           learner_symbol(team->learner, equal) == learner_symbol(team->learner, equal + round))
-      equal++;
-    if (equal == round)
-      return true;
-  }
-  return false;
-}
-
-/* Whether this rank has left the loop of the others, for at the end of an iteration it claimed
- * something else than was expected, and they have come to another place since. */
-static bool has_left_loop(const struct team *team) {
-  return team->claimed && team->shadows > 0 && team->claim_after != SYMBOL_NONE &&
-         team->claim_after != team->symbol_last && team->claim.nmembers > 0 &&
-         team->claim.nmembers <= UNIT_MEMBERS_MAX;
-}
-
-/* Whether the unit expected here is one of the others' loop, although it looks like what this rank
- * claims: a scalar summed in each iteration, and a barrier after the loop. */
-static bool is_of_the_loop(const struct team *team) {
-  return has_left_loop(team) && !comes_after_a_loop(team, team->symbol_expected);
-}
-
-/* Whether the unit has come after the last one before, and not where ranks meet. */
-static bool goes_on_so(const struct team *team, symbol_t symbol) {
-  if (team_is_meeting(team, team->symbol_last, symbol))
-    return false;
-  for (uint64_t back = 1; back < LOOP_LOOKED_AT; back++)
-    if (learner_symbol(team->learner, back) == team->symbol_last &&
-        learner_symbol(team->learner, back - 1) == symbol)
-      return true;
-  return false;
-}
-
-/* As is_of_the_loop, where nobody commits and it is for the claims to settle: the loop has not been
- * learnt yet, or one of its units is not firm. */
-bool team_claims_elsewhere(const struct team *team) {
-  if (!has_left_loop(team) || unit_mark(team->claim) != MARK_NONE)
-    return false;
-  symbol_t symbol = unit_table_find(team->table, team->claim);
-  return symbol != SYMBOL_NONE &&
-         (team->symbol_expected == symbol || team->symbol_expected == SYMBOL_NONE) &&
-         goes_on_so(team, symbol) && !comes_after_a_loop(team, symbol);
-}
-
 enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                             uint32_t source) {
   bool mine = team->claimed && team->claim_hash == hash &&
-              !((flags & ENTRY_EXPECTED) && is_of_the_loop(team)) &&
+              !((flags & ENTRY_EXPECTED) && team_is_of_the_loop(team)) &&
               !((flags & ENTRY_OF_LOOP) && team_claims_elsewhere(team));
   team->source = source;
   uint32_t common = flags & (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED |

@@ -93,12 +93,28 @@ void team_look_back(struct team *team);
 /* Whether ranks wait for each other at a unit that comes after another. */
 bool team_is_meeting(const struct team *team, symbol_t before, symbol_t unit);
 
-/* Whether a rank that does not want what is expected here may have come to the end of a loop. */
+/* Takes from a unit that has just been passed with these flags, and before it is learnt, where
+ * ranks wait for each other, and where iterations begin: where all claimed another unit than was
+ * expected. */
+void team_learn_places(struct team *team, symbol_t symbol, uint32_t flags);
+
+/* Whether a rank that does not want what is expected here may have come to the end of a loop: the
+ * unit that would have begun another round is expected, or, by a body that holds whole epochs and
+ * begins anywhere, what comes after the loop. */
 bool team_may_have_ended_loop(const struct team *team);
 
-/* Whether what this rank claims is not the unit that looks like it and may settle here:
- * CLAIM_ELSEWHERE. */
-bool team_claims_elsewhere(const struct team *team);
+/* Whether two units have come one after the other lately, and not where ranks wait for each other.
+ */
+bool team_goes_on_so(const struct team *team, symbol_t before, symbol_t symbol);
+
+/* Whether the unit expected here, which looks like what this rank claims, is one of a loop that
+ * this rank has left. */
+bool team_is_of_the_loop(struct team *team);
+
+/* The same where nobody commits, for the claims to settle, because the loop has not been learnt
+ * yet, or one of its units is not firm: whether what this rank claims is not the unit that looks
+ * like it and may settle here (CLAIM_ELSEWHERE). */
+bool team_claims_elsewhere(struct team *team);
 
 /* A claim's unit_hash, told apart from that of claims which mean another unit that looks like it;
  * and back. */

@@ -198,6 +198,17 @@ static bool loop_has_ended(const struct team *team) {
          team->head - deviated >= LOOP_ROUNDS * body;
 }
 
+/* Whether what all claim, although it is not expected, is one element and looks like a unit of the
+ * loop: a barrier and a loss. Where epochs are of one length for a while it would come to be
+ * expected, as the end of another round. */
+static bool looks_like_the_loop(const struct team *team) {
+  symbol_t symbol = unit_table_find(team->table, team->claim);
+  return team->symbol_expected != SYMBOL_NONE && symbol != SYMBOL_NONE &&
+         team->claim.nmembers == 1 && team->claim.members->count == 1 &&
+         !team_goes_on_so(team, team->symbol_last, symbol) &&
+         learner_body_holds(team->learner, symbol);
+}
+
 /* Whether a rank has answered for sends and receives that it has not in its own program: a loop of
  * them ends here. All ranks are asked, and none of them mirrors anything at this index any more. */
 static bool somebody_mirrored(const struct team *team) {
@@ -239,7 +250,7 @@ static enum team_verdict settle_unanimous(struct team *team) {
                   unit_hash(expected) != team->claim_hash;
   if (team->claim_hash == 0)
     flags = ENTRY_LEAVE;
-  else if (deviates && (somebody_waited(team) || loop_has_ended(team)))
+  else if (deviates && (somebody_waited(team) || loop_has_ended(team) || looks_like_the_loop(team)))
     flags = ENTRY_MEETING;
   if (team->claim_hash != 0 && somebody_mirrored(team))
     flags |= ENTRY_MEETING;
