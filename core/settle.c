@@ -32,6 +32,10 @@ static bool is_skipped(const struct claim *claims, uint32_t nranks, uint32_t a, 
   return true;
 }
 
+static bool ends_what_goes_on(const struct claim *x, const struct claim *y) {
+  return x->is_barrier && y->goes_on;
+}
+
 static uint32_t most_elsewhere(const struct claim *claims, uint32_t nranks, uint64_t hash) {
   uint32_t most = 0;
   for (uint32_t rank = 0; rank < nranks; rank++)
@@ -68,6 +72,8 @@ static int compare(const struct claim *claims, uint32_t nranks, uint32_t a, uint
     return by;
   if ((by = order(is_skipped(claims, nranks, a, b), is_skipped(claims, nranks, b, a))) != 0)
     return by;
+  if ((by = order(ends_what_goes_on(y, x), ends_what_goes_on(x, y))) != 0)
+    return by;
   if ((by = order(y->order, x->order)) != 0)
     return by;
   if ((by = order(x->expected, y->expected)) != 0)
@@ -98,7 +104,7 @@ bool settle_is_guess(const struct claim *claims, uint32_t nranks, uint32_t winne
   for (uint32_t rank = 0; rank < nranks; rank++) {
     const struct claim *lost = &claims[rank];
     if (lost->hash == 0 || lost->mark != 0 || lost->hash == won->hash ||
-        is_skipped(claims, nranks, winner, rank) ||
+        is_skipped(claims, nranks, winner, rank) || ends_what_goes_on(lost, won) ||
         (lost->order != won->order && lost->times <= won->times) ||
         on_course(claims, nranks, lost->hash) != on_course(claims, nranks, won->hash) ||
         most_recent(claims, nranks, lost->hash) != most_recent(claims, nranks, won->hash))

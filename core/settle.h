@@ -26,6 +26,8 @@ struct claim {
   uint32_t skipped; /* those that it has shadowed, and never issued for real */
   uint32_t times;   /* how often the unit has come; not part of the rule, but of what is a guess */
   uint32_t symbol;  /* of the unit (unit.h); not part of the rule */
+  bool is_barrier;  /* one element, at which ranks are known to wait for each other here */
+  bool goes_on;     /* it has come here before, and ranks do not wait for each other at it */
   bool expected;    /* it is what the learner expects here */
   bool seen;        /* it has been in the agreed sequence before */
   uint32_t text;    /* where its members are written; not part of the rule */
@@ -39,16 +41,17 @@ struct claim {
  *   3. a unit that those who claim another always skip, if those who claim it do issue the other:
  * they will come to it, and the others never come to theirs (a rank without data in an epoch whose
  * loop the others begin);
- *   4. what came first, the time before, after the unit at which all ranks last met (epochs begin
+ *   4. what goes on as before, before a barrier after it;
+ *   5. what came first, the time before, after the unit at which all ranks last met (epochs begin
  * alike);
- *   5. what the learner expects;
- *   6. a unit seen before;
- *   7. what is on its rank's course (never said by ranks of one team only);
- *   8. the most real units in all teams of its rank;
- *   9. the larger unit (gradients before a metric: a guess, for the first index of a program whose
+ *   6. what the learner expects;
+ *   7. a unit seen before;
+ *   8. what is on its rank's course (never said by ranks of one team only);
+ *   9. the most real units in all teams of its rank;
+ *   10. the larger unit (gradients before a metric: a guess, for the first index of a program whose
  * ranks begin differently, where nothing better is known);
- *   10. the most claimants;
- *   11. the lowest rank. */
+ *   11. the most claimants;
+ *   12. the lowest rank. */
 uint32_t settle_winner(const struct claim *claims, uint32_t nranks);
 
 /* Whether the winner is a guess: a rank that claims another unit, which is returned in *loser, has

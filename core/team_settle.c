@@ -115,6 +115,14 @@ static uint64_t order_from(const struct team *team, uint64_t from, symbol_t symb
   return UINT64_MAX - count;
 }
 
+static void weigh_place(const struct team *team, struct claim *claim, struct unit unit) {
+  if (claim->symbol == SYMBOL_NONE)
+    return;
+  claim->is_barrier = unit.nmembers == 1 && unit.members->count == 1 &&
+                      team_is_meeting(team, team->symbol_last, claim->symbol);
+  claim->goes_on = team_goes_on_so(team, team->symbol_last, claim->symbol);
+}
+
 /* What the winner rule needs beyond what is published as such. */
 static bool weigh_claims(struct team *team) {
   uint64_t together = last_together(team);
@@ -130,7 +138,7 @@ static bool weigh_claims(struct team *team) {
     claim->recent_elsewhere -= log_reals_before(log, together); /* it was claim_reals */
     claim->on_course = (claim->flags & CLAIM_ON_COURSE) != 0;
     claim->expected = claim->hash != 0 && claim->hash == expected;
-    claim->seen = false;
+    claim->seen = claim->is_barrier = claim->goes_on = false;
     claim->order = UINT64_MAX;
     claim->symbol = SYMBOL_NONE;
     if (claim->hash == 0)
@@ -144,6 +152,8 @@ static bool weigh_claims(struct team *team) {
       claim->symbol = unit_table_find(team->table, unit);
       claim->seen = claim->symbol != SYMBOL_NONE;
       claim->order = order_from(team, from, claim->symbol);
+      if (together == team->head)
+        weigh_place(team, claim, unit);
       break;
     case READ_TOO_BIG:
       break;
