@@ -350,7 +350,9 @@ uint64_t team_passed(const struct team *team);
  * all who wait. Any thread may say so, while another is parked. */
 void team_end(struct team *team, enum rank_state state);
 
-/* Whether the program stands between two iterations as far as the learner can tell. */
+/* Whether the program stands between two iterations as far as the learner can tell, or by what
+ * it expects here (a body that holds whole epochs may begin anywhere): what all claimed another
+ * unit instead of before, or what ranks wait for each other at. */
 bool team_is_between_iterations(struct team *team);
 
 /* The invariants; asserted in debug builds. */

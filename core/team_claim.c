@@ -91,7 +91,7 @@ void team_claim(struct team *team, struct unit unit, uint32_t flags) {
   team->claim_hash = unit.nmembers == 0 ? 0 : unit_hash(unit);
   team->claim_flags = flags | (uint32_t)unit_mark(unit) << CLAIM_MARK_SHIFT;
   team->claim_after = team->symbol_last;
-  team->claim_between = team_may_have_ended_loop(team);
+  team->claim_between = team_is_between_iterations(team);
   team->claim_looked = false;
   team->claim_text = 0;
   team->claimed = true;

@@ -213,11 +213,6 @@ void team_end(struct team *team, enum rank_state state) {
   team->plane->ring(team->plane);
 }
 
-bool team_is_between_iterations(struct team *team) {
-  team_catch_up(team);
-  return team_may_have_ended_loop(team);
-}
-
 bool team_is_valid(const struct team *team) {
   const struct plane *plane = team->plane;
   return team->own == plane->logs[plane->rank] && team->head == atomic_load(&team->own->head) &&

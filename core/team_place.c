@@ -39,7 +39,8 @@ void team_learn_places(struct team *team, symbol_t symbol, uint32_t flags) {
     set(team->begins, bit_of(SYMBOL_NONE, team->symbol_expected));
 }
 
-bool team_may_have_ended_loop(const struct team *team) {
+bool team_is_between_iterations(struct team *team) {
+  team_catch_up(team);
   return learner_is_between_iterations(team->learner) ||
          begins_iteration(team, team->symbol_expected) ||
          team_is_meeting(team, team->symbol_last, team->symbol_expected);

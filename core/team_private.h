@@ -98,11 +98,6 @@ bool team_is_meeting(const struct team *team, symbol_t before, symbol_t unit);
  * expected. */
 void team_learn_places(struct team *team, symbol_t symbol, uint32_t flags);
 
-/* Whether a rank that does not want what is expected here may have come to the end of a loop: the
- * unit that would have begun another round is expected, or, by a body that holds whole epochs and
- * begins anywhere, what comes after the loop. */
-bool team_may_have_ended_loop(const struct team *team);
-
 /* Whether two units have come one after the other lately, and not where ranks wait for each other.
  */
 bool team_goes_on_so(const struct team *team, symbol_t before, symbol_t symbol);

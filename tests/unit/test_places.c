@@ -27,6 +27,7 @@ struct step {
 struct program {
   struct step steps[STEPS_MAX];
   int nsteps, at;
+  bool logs; /* a log line may be expected where a loop ends */
 };
 
 static struct program programs[RANKS_MAX];
@@ -42,6 +43,7 @@ enum { LOSS = 8, LOG, BARRIER, EVALUATION }; /* places */
 static void write_program(struct program *program, const struct shape *shape,
                           const struct schedule *schedule, int rank) {
   program->nsteps = program->at = 0;
+  program->logs = shape->log_every != 0;
   for (int epoch = 0; epoch < schedule->epochs; epoch++) {
     for (int i = 0; i < schedule->n[epoch][rank]; i++) {
       for (int bucket = 0; bucket < BUCKETS; bucket++) {
@@ -65,6 +67,9 @@ static bool go_on(struct team *team, struct program *program, int *wrong) {
       .count = step->count, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 7};
   struct unit unit = {&member, 1};
   bool real = false;
+  if (!team->claimed && program->at < program->nsteps && step->place % 16 == BARRIER &&
+      !program->logs)
+    cr_expect(team_is_between_iterations(team), "step %d", program->at);
   if (team->claimed) {
     enum team_verdict verdict = team_poll(team, &unit);
     cr_assert(verdict == TEAM_PARKED || verdict == TEAM_REAL || verdict == TEAM_SHADOW ||
