@@ -56,18 +56,26 @@ bool team_goes_on_so(const struct team *team, symbol_t before, symbol_t symbol) 
   return false;
 }
 
-/* Whether the unit claimed comes here after a loop within the loop body: two equal rounds of
- * something end just before it. Then it is where ranks with less data go on. */
+/* How many units, going back from one, are each the same as the one a round earlier. */
+static uint64_t repeats(const struct team *team, uint64_t back, uint64_t round) {
+  uint64_t count = 0;
+  while (count < PLACES_LOOKED_AT && learner_symbol(team->learner, back + count) != SYMBOL_NONE &&
+         learner_symbol(team->learner, back + count) ==
+             learner_symbol(team->learner, back + count + round))
+    count++;
+  return count;
+}
+
+/* Whether the unit claimed comes here after a loop within the loop body: rounds of something end
+ * just before it, and not as many as the last time. Then it is where ranks with less data go on;
+ * always as many may be equal buckets before a loss. */
 static bool comes_after_a_loop(const struct team *team) {
   uint64_t since = 0; /* the unit itself came last */
   while (since < PLACES_LOOKED_AT && learner_symbol(team->learner, since) != team->claim_symbol)
     since++;
   for (uint64_t round = 1; round <= since / 2; round++) {
-    uint64_t equal = 0;
-    while (equal < round &&
-           learner_symbol(team->learner, equal) == learner_symbol(team->learner, equal + round))
-      equal++;
-    if (equal == round)
+    uint64_t here = repeats(team, 0, round);
+    if (here >= round && here != repeats(team, since + 1, round))
       return true;
   }
   return false;

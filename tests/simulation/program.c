@@ -136,9 +136,8 @@ static void random_body(struct program *program, uint64_t *state) {
   }
 }
 
-/* Buckets are large; what is logged and evaluated is small, and of a signature of its own: where a
- * unit after the loop looks like one of the loop, no protocol can tell them apart. Where no team
- * has all ranks, one of each axis marks the end of an epoch. */
+/* Buckets are large; what is logged and evaluated is small, and of a signature of its own (but see
+ * random_alike). Where no team has all ranks, one of each axis marks the end of an epoch. */
 static void random_others(struct program *program, uint64_t *state) {
   program->log = one(random_axis(program, state), all_reduce(1, DATATYPE_FLOAT32));
   program->log_every = random_one_in(state, 2) ? 0 : 1 + random_below(state, 12);
@@ -156,6 +155,22 @@ static void random_others(struct program *program, uint64_t *state) {
   } else {
     program->after[random_below(state, program->nafter)].axis = AXIS_WORLD;
   }
+}
+
+/* One element, as a loss that is summed in each iteration and a barrier after them. No protocol can
+ * tell a unit after the loop from one that looks like it and begins the loop, nor know of a loop
+ * that a rank has no part in from the beginning. */
+static void random_alike(struct program *program, uint64_t *state) {
+  program->alike =
+      program->nteams == 1 && program->nbody > 1 && program->nafter > 0 && random_one_in(state, 4);
+  for (uint32_t rank = 0; rank < program->nranks; rank++)
+    program->alike &= program->iterations[0][rank] > 0;
+  if (!program->alike)
+    return;
+  struct slot scalar = one(AXIS_WORLD, all_reduce(1, DATATYPE_FLOAT32));
+  program->body[1 + random_below(state, program->nbody - 1)] = scalar;
+  program->after[program->nafter - 1] = scalar;
+  program->log.members[0].datatype = DATATYPE_INT32;
 }
 
 static void random_iterations(struct program *program, uint64_t *state) {
@@ -214,6 +229,7 @@ void program_random(struct program *program, uint64_t seed) {
   random_others(program, &state);
   random_iterations(program, &state);
   random_run(program, &state);
+  random_alike(program, &state);
 }
 
 /* ---- steps ---- */
@@ -278,8 +294,15 @@ uint64_t program_steps(const struct program *program, uint32_t rank, struct step
 
 /* ---- rows ---- */
 
-enum { ROW_TORN = KINDS * 4, ROW_TORN_SEVERAL, ROW_HASTY, ROW_FAILING };
-_Static_assert(ROW_FAILING < PROGRAM_ROWS, "there is a row for everything");
+enum {
+  ROW_TORN = KINDS * 4,
+  ROW_TORN_SEVERAL,
+  ROW_HASTY,
+  ROW_FAILING,
+  ROW_ALIKE_CONSTANT,
+  ROW_ALIKE_VARYING
+};
+_Static_assert(ROW_ALIKE_VARYING < PROGRAM_ROWS, "there is a row for everything");
 
 uint32_t program_row(const struct program *program) {
   if (program->failing != FAILING_NEVER)
@@ -289,6 +312,8 @@ uint32_t program_row(const struct program *program) {
   if (program->torn)
     return program->nteams > 1 ? ROW_TORN_SEVERAL : ROW_TORN;
   uint32_t varying = program->imbalance == IMBALANCE_VARYING;
+  if (program->alike)
+    return varying ? ROW_ALIKE_VARYING : ROW_ALIKE_CONSTANT;
   return program->kind * 4 + (program->by_replica ? 0 : 2) + varying;
 }
 
@@ -309,11 +334,15 @@ const char *program_row_name(uint32_t row) {
     return "yielding too early";
   case ROW_FAILING:
     return "a rank fails";
+  case ROW_ALIKE_CONSTANT:
+    return "a loss like the barrier, constant";
+  case ROW_ALIKE_VARYING:
+    return "a loss like the barrier, varying";
   default:
     break;
   }
   bool by_replica = row % 4 < 2;
-  if (row > ROW_FAILING || (by_replica && !has_several_teams(row)))
+  if (row > ROW_ALIKE_VARYING || (by_replica && !has_several_teams(row)))
     return NULL;
   snprintf(name, sizeof(name), "%s%s, %s", kinds[row / 4],
            !has_several_teams(row) ? ""
@@ -324,6 +353,10 @@ const char *program_row_name(uint32_t row) {
 }
 
 enum program_group program_row_group(uint32_t row) {
+  if (row == ROW_ALIKE_CONSTANT)
+    return GROUP_ALIKE_CONSTANT;
+  if (row == ROW_ALIKE_VARYING)
+    return GROUP_ALIKE_VARYING;
   if (row >= ROW_TORN)
     return GROUP_NONE;
   if (has_several_teams(row))

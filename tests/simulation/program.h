@@ -67,6 +67,7 @@ struct program {
   enum imbalance imbalance;
   bool by_replica; /* ranks that share a tensor parallel team have equal counts */
   bool torn;       /* ranks may leave an epoch inside an iteration */
+  bool alike;      /* a unit of the body, not the first, looks like the last one after the epochs */
   uint32_t iterations[PROGRAM_EPOCHS_MAX][PROGRAM_RANKS_MAX];
   uint32_t torn_at[PROGRAM_EPOCHS_MAX][PROGRAM_RANKS_MAX]; /* slots left out of the last iteration
                                                             */
@@ -104,12 +105,14 @@ uint64_t program_steps(const struct program *program, uint32_t rank, struct step
 /* "2x2 by replica, varying": what a program's share is counted under. */
 const char *program_row_name(uint32_t row);
 uint32_t program_row(const struct program *program);
-#define PROGRAM_ROWS 24
+#define PROGRAM_ROWS 26
 
 /* Rows whose shares are asked for together. */
 enum program_group {
   GROUP_ONE_CONSTANT,
   GROUP_ONE_VARYING,
+  GROUP_ALIKE_CONSTANT,
+  GROUP_ALIKE_VARYING,
   GROUP_SEVERAL_BY_REPLICA,
   GROUP_SEVERAL_BY_RANK,
   GROUP_NONE,

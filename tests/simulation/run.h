@@ -32,7 +32,7 @@ struct requirement {
   const char *name;
   double share;
 };
-#define REQUIREMENTS 4
+#define REQUIREMENTS 6
 extern const struct requirement requirements[REQUIREMENTS];
 
 /* All rows of a group together. */

@@ -11,6 +11,7 @@ enum { RANKS_MAX = 4, EPOCHS_MAX = 6, STEPS_MAX = 4096, BUCKETS = 3 };
 
 struct shape {
   int loss_after;  /* buckets before the loss in an iteration */
+  bool equal;      /* buckets are of one size */
   int log_every;   /* iterations between log units; 0: none */
   int evaluations; /* units of an evaluation after each epoch, before the barrier */
 };
@@ -47,7 +48,7 @@ static void write_program(struct program *program, const struct shape *shape,
   for (int epoch = 0; epoch < schedule->epochs; epoch++) {
     for (int i = 0; i < schedule->n[epoch][rank]; i++) {
       for (int bucket = 0; bucket < BUCKETS; bucket++) {
-        add(program, 5000 - 1000 * (uint64_t)bucket, epoch, i, bucket);
+        add(program, shape->equal ? 5000 : 5000 - 1000 * (uint64_t)bucket, epoch, i, bucket);
         if (bucket + 1 == shape->loss_after)
           add(program, 1, epoch, i, LOSS);
       }
@@ -166,6 +167,11 @@ Test(places, an_even_epoch_comes_first) {
 
 Test(places, a_barrier_right_after_a_log_line_waits_for_the_loop) {
   all_meet(&(struct shape){.loss_after = 3, .log_every = 5}, "10,10/5,8/6,4");
+}
+
+Test(places, equal_buckets_are_no_loop) {
+  all_meet(&(struct shape){.loss_after = 3, .equal = true}, "5,7/5,7");
+  all_meet(&(struct shape){.loss_after = 3, .equal = true}, "28,31,20/28,31,20/28,31,20");
 }
 
 Test(places, a_rank_leaves_after_a_log_line) {
