@@ -204,8 +204,14 @@ static bool loop_has_ended(const struct team *team) {
   uint64_t body = learner_body_length(team->learner);
   uint64_t deviated =
       team->ndeviations == 0 ? 0 : team->deviations[(team->ndeviations - 1) % TEAM_DEVIATIONS] + 1;
-  return team->symbol_expected != SYMBOL_NONE && body != 0 &&
-         team->head - deviated >= LOOP_ROUNDS * body;
+  if (team->symbol_expected == SYMBOL_NONE || body == 0 ||
+      team->head - deviated < LOOP_ROUNDS * body)
+    return false;
+  /* It may have been believed only lately: two or three equal buckets are a loop for a while. */
+  for (uint64_t round = 1; round < LOOP_ROUNDS; round++)
+    if (learner_symbol(team->learner, round * body) != team->symbol_last)
+      return false;
+  return true;
 }
 
 /* Whether what all claim, although it is not expected, is one element and looks like a unit of the

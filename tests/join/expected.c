@@ -110,12 +110,13 @@ const char *ddp_text(const struct schedule *schedule, const struct ddp *ddp) {
                       : ddp->barrier                   ? "barrier"
                                                        : "none";
   snprintf(text, sizeof text,
-           "--iterations %s --sync-every %d --metric-every %d --buffers %d --after %s --batches %d "
+           "--iterations %s --sync-every %d --metric-every %d --metric-elements %d --buffers %d "
+           "--after %s --batches %d "
            "--forwards %d --forward-only-every %d --layer %d --loss %d --unused %d --hook %s",
            schedule_text(schedule), ddp->sync_every > 0 ? ddp->sync_every : 1, ddp->metric_every,
-           ddp->buffers, after, ddp->batches, ddp->forwards > 0 ? ddp->forwards : 1,
-           ddp->forward_only_every, ddp->layer, ddp->loss, ddp->unused,
-           ddp->hook != NULL ? ddp->hook : "none");
+           ddp->scalar_metric ? 1 : 3, ddp->buffers, after, ddp->batches,
+           ddp->forwards > 0 ? ddp->forwards : 1, ddp->forward_only_every, ddp->layer, ddp->loss,
+           ddp->unused, ddp->hook != NULL ? ddp->hook : "none");
   return text;
 }
 
@@ -192,7 +193,10 @@ static void add_iteration(struct lines *lines, struct position *at, int epoch, i
                 set_size(active & even_ranks));
     }
   }
-  if (ddp->metric_every != 0 && (i + 1) % ddp->metric_every == 0)
+  if (ddp->metric_every != 0 && (i + 1) % ddp->metric_every == 0 && ddp->scalar_metric)
+    lines_add(lines, at->rank, "metric %d %d %u", epoch, i,
+              schedule_active(at->schedule, epoch, i));
+  else if (ddp->metric_every != 0 && (i + 1) % ddp->metric_every == 0)
     add_sum(lines, at, "metric", epoch, i);
 }
 

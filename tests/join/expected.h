@@ -43,6 +43,7 @@ void lines_add_sum(struct lines *lines, const struct schedule *schedule, int col
 /* Options of programs/ddp, and what it prints with them. The text is valid until the next call. */
 struct ddp {
   int sync_every, metric_every; /* 0 for the former counts as 1 */
+  bool scalar_metric;           /* of one element, the mask: as the barrier */
   bool buffers, barrier;
   int batches;            /* of an evaluation after each epoch; 0: none */
   int forwards;           /* 0 counts as 1 */

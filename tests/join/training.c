@@ -84,6 +84,22 @@ Test(training, metric_in_every_iteration) {
   check_ddp(&(struct schedule){3, 1, {{9, 14, 5}}}, &(struct ddp){.metric_every = 1}, "");
 }
 
+/* A loss of one float in each iteration looks like the barrier after them. */
+static void check_loss_like_the_barrier(const struct schedule *schedule) {
+  check_ddp(schedule, &(struct ddp){.metric_every = 1, .scalar_metric = true, .barrier = true}, "");
+}
+Test(training, loss_like_the_barrier_and_epochs_alike) {
+  check_loss_like_the_barrier(&(struct schedule){2, 4, {{25, 26}, {25, 26}, {25, 26}, {25, 26}}});
+}
+Test(training, loss_like_the_barrier_and_epochs_of_different_lengths) {
+  check_loss_like_the_barrier(
+      &(struct schedule){4, 3, {{9, 8, 5, 2}, {5, 9, 11, 6}, {10, 2, 4, 9}}});
+}
+Test(training, loss_like_the_barrier_and_even_epochs_first) {
+  check_loss_like_the_barrier(
+      &(struct schedule){3, 4, {{9, 9, 9}, {9, 9, 9}, {4, 9, 8}, {9, 3, 8}}});
+}
+
 /* Joining again, epoch after epoch. */
 Test(training, several_epochs_with_a_barrier) {
   check_ddp(&(struct schedule){3, 3, {{6, 9, 12}, {6, 9, 12}, {6, 9, 12}}},

