@@ -110,7 +110,7 @@ VALGRIND_LOGS = $(BUILD)/valgrind
 VALGRIND = valgrind --quiet --vgdb=no --log-file=$(CURDIR)/$(VALGRIND_LOGS)/%p --error-exitcode=99 --leak-check=full \
            --show-leak-kinds=definite --errors-for-leak-kinds=definite --suppressions=$(CURDIR)/tests/valgrind.supp
 VALGRIND_SUITES = @(endings|groups|lossy|reductions)/*
-VALGRIND_UNITS = @(contribution|log|plane_shm|segment*|settings|settle|team*|trace|unit*)/*
+VALGRIND_UNITS = @(contribution|log|places|plane_shm|segment*|settings|settle|team*|trace|unit*)/*
 check-valgrind:
 	@tools/deps --check
 	@$(MAKE) --no-print-directory all loopback programs $(BUILD)/check/unit $(BUILD)/check/join
