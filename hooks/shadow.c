@@ -50,8 +50,9 @@ struct extent {
 
 static const char *result_name(ncclResult_t result) {
   static const char *const names[] = {
-      "ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
-      "ncclInvalidArgument", "ncclInvalidUsage",       "ncclRemoteError", "ncclInProgress",
+      "ncclSuccess",       "ncclUnhandledCudaError", "ncclSystemError",
+      "ncclInternalError", "ncclInvalidArgument",    "ncclInvalidUsage",
+      "ncclRemoteError",   "ncclInProgress",         "ncclTimeout",
   };
   return (size_t)result < sizeof names / sizeof *names ? names[result] : "unknown ncclResult_t";
 }

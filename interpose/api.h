@@ -1,4 +1,4 @@
-/* Every function of NCCL that nccl-join has to do with, NCCL 2.18 to 2.30, as one table.
+/* Every function of NCCL that nccl-join has to do with, NCCL 2.18 to 2.32, as one table.
  *
  * From it come the exported wrappers (wrappers.c), the prototypes of what acts on the calls
  * (handlers.h), the table of real functions (real.h) and the list of exports (exports.map.in). To
@@ -37,7 +37,8 @@
  *
  * Not here although they change a communicator: ncclCommGetUniqueId (an id for ncclCommGrow: not
  * ours to write in), ncclCommDeregister, ncclCommWindowDeregister and ncclDevCommDestroy (local;
- * what they undo was UNFIT already).
+ * what they undo was UNFIT already). tests/interpose/parts/passed.txt has every other function that
+ * a release exports, and why it is passed.
  */
 #ifndef NCCL_JOIN_INTERPOSE_API_H
 #define NCCL_JOIN_INTERPOSE_API_H
@@ -84,6 +85,39 @@
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
        ncclComm_t comm, cudaStream_t stream), \
       (sendbuff, recvbuff, count, datatype, root, comm, stream), HOT) \
+  /* The same with a configuration for the one call: configured.c. */ \
+  API(23100, AllReduceConfig, \
+      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
+       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
+      (sendbuff, recvbuff, count, datatype, op, comm, stream, config), HANDLED) \
+  API(23100, BroadcastConfig, \
+      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
+       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
+      (sendbuff, recvbuff, count, datatype, root, comm, stream, config), HANDLED) \
+  API(23100, ReduceConfig, \
+      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
+       int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
+      (sendbuff, recvbuff, count, datatype, op, root, comm, stream, config), HANDLED) \
+  API(23100, AllGatherConfig, \
+      (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, \
+       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
+      (sendbuff, recvbuff, sendcount, datatype, comm, stream, config), HANDLED) \
+  API(23100, ReduceScatterConfig, \
+      (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, \
+       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
+      (sendbuff, recvbuff, recvcount, datatype, op, comm, stream, config), HANDLED) \
+  API(23100, AlltoAllConfig, \
+      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, \
+       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
+      (sendbuff, recvbuff, count, datatype, comm, stream, config), HANDLED) \
+  API(23100, GatherConfig, \
+      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
+       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
+      (sendbuff, recvbuff, count, datatype, root, comm, stream, config), HANDLED) \
+  API(23100, ScatterConfig, \
+      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
+       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
+      (sendbuff, recvbuff, count, datatype, root, comm, stream, config), HANDLED) \
   /* Point to point: outside the agreed sequence; a joined peer mirrors them. */ \
   API(API_OLDEST, Send, \
       (const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm, \

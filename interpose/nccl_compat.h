@@ -1,4 +1,4 @@
-/* <nccl.h> of whatever release is installed, 2.18 to 2.30, and the types of api.h that an older one
+/* <nccl.h> of whatever release is installed, 2.18 to 2.32, and the types of api.h that an older one
  * lacks.
  *
  * The object built against any of these headers runs in front of any of these libraries: structures
@@ -35,6 +35,10 @@ typedef struct {
   int sigIdx;
   int ctx;
 } ncclWaitSignalDesc_t;
+#endif
+
+#if NCCL_VERSION_CODE < 23100
+typedef struct ncclCollConfig ncclCollConfig_t;
 #endif
 
 /* Since 2.28 these are in nccl_device.h, which is C++. */

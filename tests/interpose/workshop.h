@@ -10,6 +10,7 @@
  *   fake/           libnccl.so.2 that has every function of the table: fake_nccl.c
  *   old/            the same without what came after 2.18
  *   versioned/      the same with versions at its names, ANY_1.0
+ *   telling/        libnccl.so.2 that tells what configurations it is given: telling_nccl.c
  *   other/          the same under another name, libother.so: it says "other" for "real"
  *   front.so        front.c: an NCCL that calls another
  *   profiler.so     a preloaded tool that wraps ncclAllReduce and calls the next
@@ -25,6 +26,8 @@
  * NCCL only/           outer.so needs plugin.so and finds it by its RUNPATH; libonly.so: inner.c
  *   libbehind.so    inner.c
  *   doors           doors.c linked to NCCL
+ *   configs         configs.c linked to telling/
+ *   asker           asker.c linked to NCCL
  *   crowd           crowd.c linked to NCCL
  *   arguments       arguments.c; arguments_fixed: the same, not position-independent
  */

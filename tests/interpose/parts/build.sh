@@ -1,24 +1,27 @@
 #!/bin/sh
 # Builds the programs of tests/interpose into the folder $1; ../workshop.h says what each is. Run in the root of the
-# repository. CC: the compiler.
+# repository. CC: the compiler. NCCL_INCLUDE, CUDA13_INCLUDE: the headers, if not those of .deps/paths.mk.
 set -eu
 out=$1
 parts=tests/interpose/parts
-include() { sed -n "s/^$1 = //p" .deps/paths.mk; }
+: "${NCCL_INCLUDE:=$(sed -n 's/^NCCL_INCLUDE = //p' .deps/paths.mk)}"
+: "${CUDA13_INCLUDE:=$(sed -n 's/^CUDA13_INCLUDE = //p' .deps/paths.mk)}"
 
 compile() {
   ${CC:-gcc} -std=c17 -D_GNU_SOURCE -Wall -Wextra -O2 -g -fPIC -pthread -I. \
-    -isystem "$(include NCCL_INCLUDE)" -isystem "$(include CUDA13_INCLUDE)" "$@"
+    -isystem "$NCCL_INCLUDE" -isystem "$CUDA13_INCLUDE" "$@"
 }
 library() { compile -shared -fvisibility=hidden -ftls-model=initial-exec "$@"; }
 fake() { library $parts/fake_nccl.c -Wno-unused-parameter -Wl,-soname,libnccl.so.2 "$@"; }
 
 # What came after 2.18.
 newer='AlltoAll Gather Scatter GroupSimulateEnd CommInitRankScalable CommShrink CommGrow CommRevoke CommRegister
-  CommWindowRegister CommSuspend CommResume DevCommCreate PutSignal Signal WaitSignal'
+  CommWindowRegister CommSuspend CommResume DevCommCreate PutSignal Signal WaitSignal
+  AllReduceConfig BroadcastConfig ReduceConfig AllGatherConfig ReduceScatterConfig AlltoAllConfig GatherConfig
+  ScatterConfig'
 
 rm -rf "$out"
-mkdir -p "$out/fake" "$out/old" "$out/other" "$out/versioned"
+mkdir -p "$out/fake" "$out/old" "$out/other" "$out/versioned" "$out/telling"
 
 compile -E -P -x c -o "$out/exports.map" interpose/exports.map.in
 # shellcheck disable=SC2046 # several words
@@ -34,6 +37,7 @@ library -o "$out/other/libother.so" -DPART='"other"' -DVERSION=22304 -Wno-unused
   $parts/fake_nccl.c -Wl,-soname,libother.so &
 echo 'ANY_1.0 { global: nccl*; pnccl*; local: *; };' >"$out/versioned.map"
 fake -o "$out/versioned/libnccl.so.2" -Wl,--version-script="$out/versioned.map" &
+library -o "$out/telling/libnccl.so.2" $parts/telling_nccl.c -Wl,-soname,libnccl.so.2 &
 library -o "$out/front.so" -w $parts/front.c &
 library -o "$out/profiler.so" $parts/profiler.c &
 fake -o "$out/fake/libnccl.so.2" &
@@ -45,7 +49,8 @@ wait
 
 nccl="-L$out/fake -l:libnccl.so.2 -Wl,--enable-new-dtags,-rpath,$out/fake"
 other="-L$out/other -l:libother.so -Wl,-rpath,$out/other"
-# These two are several words.
+telling="-L$out/telling -l:libnccl.so.2 -Wl,--enable-new-dtags,-rpath,$out/telling"
+# These are several words.
 # shellcheck disable=SC2086
 {
   compile -o "$out/linked" $parts/host.c $parts/client.c $nccl -Wl,-z,lazy &
@@ -69,6 +74,8 @@ other="-L$out/other -l:libother.so -Wl,-rpath,$out/other"
   compile -o "$out/weak_now" $parts/weak.c -Wl,--no-as-needed $nccl -Wl,-z,now -Wl,-z,relro &
   compile -o "$out/weak_alone" $parts/weak.c &
   compile -o "$out/seeker" -DLOOKED_UP $parts/seeker.c $parts/client.c &
+  compile -o "$out/configs" $parts/configs.c $telling -Wl,-z,lazy &
+  compile -o "$out/asker" $parts/asker.c $nccl -Wl,-z,lazy &
   compile -o "$out/crowd" $parts/crowd.c $nccl -Wl,-z,lazy &
   compile -o "$out/arguments" $parts/arguments.c -rdynamic &
   compile -o "$out/arguments_fixed" $parts/arguments.c -rdynamic -no-pie -fno-pie &
@@ -81,8 +88,8 @@ other="-L$out/other -l:libother.so -Wl,-rpath,$out/other"
   wait
 }
 
-for name in double.so old/libnccl.so.2 versioned/libnccl.so.2 other/libother.so front.so profiler.so fake/libnccl.so.2 linked now host plugin.so \
-  other_plugin.so orphan.so entangled.so maker.so other_maker.so weak weak_now weak_alone seeker doors crowd arguments arguments_fixed only/outer.so \
+for name in double.so old/libnccl.so.2 versioned/libnccl.so.2 telling/libnccl.so.2 other/libother.so front.so profiler.so fake/libnccl.so.2 linked now host plugin.so \
+  other_plugin.so orphan.so entangled.so maker.so other_maker.so weak weak_now weak_alone seeker doors configs asker crowd arguments arguments_fixed only/outer.so \
   only/libonly.so libbehind.so capturer12.so capturer13.so lonely_capturer.so capturing; do
   test -e "$out/$name"
 done

@@ -38,6 +38,14 @@ static int number;
   CALL(Scatter, (NULL, NULL, 1, ncclFloat, 0, NULL, NULL))                                         \
   CALL(Send, (NULL, 1, ncclFloat, 0, NULL, NULL))                                                  \
   CALL(Recv, (NULL, 1, ncclFloat, 0, NULL, NULL))                                                  \
+  CALL(AllReduceConfig, (NULL, NULL, 1, ncclFloat, ncclSum, NULL, NULL, NULL))                     \
+  CALL(BroadcastConfig, (NULL, NULL, 1, ncclFloat, 0, NULL, NULL, NULL))                           \
+  CALL(ReduceConfig, (NULL, NULL, 1, ncclFloat, ncclSum, 0, NULL, NULL, NULL))                     \
+  CALL(AllGatherConfig, (NULL, NULL, 1, ncclFloat, NULL, NULL, NULL))                              \
+  CALL(ReduceScatterConfig, (NULL, NULL, 1, ncclFloat, ncclSum, NULL, NULL, NULL))                 \
+  CALL(AlltoAllConfig, (NULL, NULL, 1, ncclFloat, NULL, NULL, NULL))                               \
+  CALL(GatherConfig, (NULL, NULL, 1, ncclFloat, 0, NULL, NULL, NULL))                              \
+  CALL(ScatterConfig, (NULL, NULL, 1, ncclFloat, 0, NULL, NULL, NULL))                             \
   CALL(GroupStart, ())                                                                             \
   CALL(GroupEnd, ())                                                                               \
   CALL(GroupSimulateEnd, (&info))                                                                  \

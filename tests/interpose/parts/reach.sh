@@ -7,9 +7,10 @@ set -eu
 out=$1
 shift
 source=tests/interpose/parts/reach.c
-include() { sed -n "s/^$1 = //p" .deps/paths.mk; }
+: "${NCCL_INCLUDE:=$(sed -n 's/^NCCL_INCLUDE = //p' .deps/paths.mk)}"
+: "${CUDA13_INCLUDE:=$(sed -n 's/^CUDA13_INCLUDE = //p' .deps/paths.mk)}"
 compile() {
-  ${CC:-gcc} -w -D_GNU_SOURCE -fPIC -I. -isystem "$(include NCCL_INCLUDE)" -isystem "$(include CUDA13_INCLUDE)" "$@"
+  ${CC:-gcc} -w -D_GNU_SOURCE -fPIC -I. -isystem "$NCCL_INCLUDE" -isystem "$CUDA13_INCLUDE" "$@"
 }
 
 mkdir -p "$out"
