@@ -1,6 +1,6 @@
 # nccl-join: join semantics for unmodified NCCL programs.
 #
-#   make            the preload object, the launcher, the loopback stand-ins
+#   make            the preload object, the launcher, the loopback stand-ins; make product: without the stand-ins
 #   make check      everything that needs no GPU: builds, installs what is missing, tests
 #   make demo       the main job, shown
 #   make help       all targets
@@ -42,9 +42,11 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
 .DEFAULT_GOAL = all
-.PHONY: all check demo lint install clean help
+.PHONY: all product check demo lint install clean help
 .SECONDARY:
 .DELETE_ON_ERROR:
+
+all: product
 
 include .deps/paths.mk
 .deps/paths.mk: tools/deps

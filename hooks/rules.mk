@@ -7,7 +7,7 @@ HOOKS_OBJECTS = $(HOOKS_SOURCES:%.c=$(BUILD)/%.o)
 # Examples of plug-ins: what a user would build, with the installed header and nothing else.
 HOOK_EXAMPLES = $(patsubst hooks/examples/%.c,%,$(wildcard hooks/examples/*.c))
 HOOK_PLUGINS = $(HOOK_EXAMPLES:%=$(BUILD)/lib/hooks/%.so)
-all: $(HOOK_PLUGINS)
+product: $(HOOK_PLUGINS)
 
 $(HOOK_EXAMPLES:%=$(BUILD)/hooks/examples/%.o): private hooks_CFLAGS += -Ihooks
 $(HOOK_PLUGINS): $(BUILD)/lib/hooks/%.so: $(BUILD)/hooks/examples/%.o

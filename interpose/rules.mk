@@ -13,7 +13,7 @@ JOIN_LDFLAGS = -shared -Wl,-soname,libnccl-join.so -Wl,--version-script=$(JOIN_E
                -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,--no-undefined -Wl,--exclude-libs,ALL \
                -Wl,--fatal-warnings
 
-all: $(JOIN_LIBRARY)
+product: $(JOIN_LIBRARY)
 
 $(JOIN_EXPORTS): interpose/exports.map.in interpose/api.h
 	@mkdir -p $(@D)

@@ -51,8 +51,10 @@ $(BUILD)/check/join: $(JOIN_TEST_OBJECTS)
 
 # ---- make check -------------------------------------------------------------------------------------------------
 
-# Part of the product: nccl-join run --loopback. A GPU machine may lack the headers of one release of CUDA.
-ifneq ($(CUDA12_INCLUDE),)
+# For nccl-join run --loopback. The stand-in has the functions and structures of NCCL 2.28, so it cannot be built with older
+# headers; and a GPU machine may lack those of one release of CUDA.
+NCCL_HEADERS = $(shell sed -n 's/^\#define NCCL_VERSION_CODE *//p' $(NCCL_INCLUDE)/nccl.h 2>/dev/null)
+ifneq ($(and $(CUDA12_INCLUDE),$(shell test 0$(NCCL_HEADERS) -ge 22800 && echo yes)),)
 all: loopback
 endif
 

@@ -2,7 +2,7 @@
 # the files of that folder (build-address, say) instead of build/.
 
 LAUNCHER = $(BUILD)/tools/nccl-join $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env
-all: $(LAUNCHER)
+product: $(LAUNCHER)
 
 define link_tool
 	@mkdir -p $(@D)
@@ -30,4 +30,4 @@ install: all $(TIMELINE)
 	install -m 755 $(BUILD)/lib/libnccl-join.so '$(INSTALLED)/'
 	install -m 755 $(HOOK_PLUGINS) '$(INSTALLED)/hooks/'
 	install -m 644 hooks/nccl_join.h hooks/nccl_join_hook.h '$(DESTDIR)$(PREFIX)/include/'
-	cp -Pf $(BUILD)/loopback/lib*.so* '$(INSTALLED)/loopback/'
+	if [ -e $(BUILD)/loopback/libnccl.so.2 ]; then cp -Pf $(BUILD)/loopback/lib*.so* '$(INSTALLED)/loopback/'; fi

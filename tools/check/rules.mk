@@ -2,7 +2,7 @@
 ifneq ($(ELF_LIBS),)
 CHECK_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/check_main.c,$(wildcard tools/check/*.c)))
 CHECK_TOOL = $(BUILD)/tools/nccl-join-check
-all: $(CHECK_TOOL)
+product: $(CHECK_TOOL)
 
 $(CHECK_TOOL): $(BUILD)/tools/check/check_main.o $(CHECK_OBJECTS)
 	@mkdir -p $(@D)
