@@ -52,6 +52,10 @@ include .deps/paths.mk
 .deps/paths.mk: tools/deps
 	tools/deps $(if $(filter check-gpu gpu-programs,$(MAKECMDGOALS)),--gpu)
 
+# nccl_has NUMBER: whether the headers are of that release or a later one; 22800 is 2.28.
+NCCL_HEADERS := $(shell sed -n 's/^\#define NCCL_VERSION_CODE *//p' $(NCCL_INCLUDE)/nccl.h 2>/dev/null)
+nccl_has = $(shell test 0$(NCCL_HEADERS) -ge $(1) && echo yes)
+
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)

@@ -8,6 +8,8 @@
 #   tests/join        ordinary NCCL programs with and without the preload, on the loopback
 #   tests/faults      the same, with ranks killed, stopped, out of memory and so on
 #   tests/loopback    the stand-ins themselves
+# and outside of it
+#   tests/versions    the headers and libraries of NCCL's releases, run by `make check-versions`
 
 
 tests_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -Wno-missing-prototypes -Wno-overlength-strings -Wno-write-strings
@@ -53,8 +55,7 @@ $(BUILD)/check/join: $(JOIN_TEST_OBJECTS)
 
 # For nccl-join run --loopback. The stand-in has the functions and structures of NCCL 2.28, so it cannot be built with older
 # headers; and a GPU machine may lack those of one release of CUDA.
-NCCL_HEADERS = $(shell sed -n 's/^\#define NCCL_VERSION_CODE *//p' $(NCCL_INCLUDE)/nccl.h 2>/dev/null)
-ifneq ($(and $(CUDA12_INCLUDE),$(shell test 0$(NCCL_HEADERS) -ge 22800 && echo yes)),)
+ifneq ($(and $(CUDA12_INCLUDE),$(call nccl_has,22800)),)
 all: loopback
 endif
 
@@ -163,6 +164,7 @@ help:
 	@echo 'make lint         formatting, shellcheck, cppcheck, clang-tidy'
 	@echo 'make install      to PREFIX=$(PREFIX)'
 	@echo 'make check-gpu    the test programs on real NCCL, where there is a GPU'
+	@echo 'make check-versions  the headers and libraries of NCCL 2.18 to the newest on PyPI; writes docs/versions.md'
 	@echo 'make check-thread    the program tests with ThreadSanitizer'
 	@echo 'make check-valgrind  core and the most telling program tests under valgrind'
 	@echo 'make fuzz         libFuzzer on settings, records and the shared segment, FUZZ_SECONDS=$(FUZZ_SECONDS) each'

@@ -13,7 +13,9 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -94,16 +96,31 @@ static void use_child(ncclComm_t child, int epoch, int i) {
   CHECK_NCCL(ncclCommDestroy(child));
 }
 
+/* A configuration as the header of NCCL 2.18 has it, where the page behind it cannot be read. */
+enum { OLD_CONFIG_SIZE = 48 };
+static ncclConfig_t *make_old_config(void) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED || mprotect(pages + page, page, PROT_NONE) != 0) {
+    perror("children: mmap");
+    exit(1);
+  }
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.size = OLD_CONFIG_SIZE;
+  config.version = NCCL_VERSION(2, 18, 1);
+  return memcpy(pages + page - OLD_CONFIG_SIZE, &config, OLD_CONFIG_SIZE);
+}
+
 /* Of all ranks, and, from a copy, of every other rank, in one group. The configuration does not
  * outlive the call. */
 static void split_pair(ncclComm_t copy, int epoch) {
   ncclComm_t all = NULL, some = NULL;
   CHECK_NCCL(ncclGroupStart());
   CHECK_NCCL(ncclCommSplit(world, 0, ranks.rank, &all, NULL));
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclConfig_t *config = make_old_config();
   int colour = ranks.rank % 2 == 0 ? 1 : NCCL_SPLIT_NOCOLOR;
-  CHECK_NCCL(ncclCommSplit(copy, colour, ranks.rank, &some, &config));
-  memset(&config, 0xff, sizeof config);
+  CHECK_NCCL(ncclCommSplit(copy, colour, ranks.rank, &some, config));
+  memset(config, 0xff, OLD_CONFIG_SIZE);
   CHECK_NCCL(ncclGroupEnd());
   use_child(all, epoch, 0);
   if (some != NULL)

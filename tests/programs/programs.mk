@@ -6,7 +6,9 @@
 #   make check-gpu   the programs on the real NCCL, where there is a GPU
 .PHONY: programs demo check-gpu gpu-programs
 
-PROGRAMS = sum ddp regression backward reductions groups teams lossy operations exchange endings shapes helpers words devices early train check_sums children graph processes shrink
+PROGRAMS = sum ddp regression backward reductions groups teams lossy operations exchange endings shapes helpers words devices early train check_sums children graph processes
+# ncclCommShrink came with 2.27, ncclCommRevoke with 2.28.
+PROGRAMS += $(if $(call nccl_has,22800),shrink)
 PROGRAM_PARTS = ranks options values tape digits record
 PROGRAM_FILES = $(addprefix $(BUILD)/programs/,$(PROGRAMS))
 PROGRAM_PART_OBJECTS = $(PROGRAM_PARTS:%=$(BUILD)/tests/programs/%.o)

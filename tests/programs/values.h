@@ -15,6 +15,7 @@
 #define VALUES_DATATYPES 12 /* with the two of eight bits */
 #else
 #define VALUES_DATATYPES 10
+enum { ncclBfloat16 = 9 }; /* declared for C++ alone */
 #endif
 
 const char *datatype_name(ncclDataType_t datatype);
