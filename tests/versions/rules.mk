@@ -3,7 +3,7 @@
 #   make check-versions   builds with the headers of each release and runs tests/interpose in front of its library;
 #                         writes docs/versions.md
 #
-# Outside of `make check`, because each release is a download of 200 to 350 MB, once, to NCCL_VERSIONS_DIR.
+# Outside of `make check`, because each release is a download of 190 to 350 MB, once, to NCCL_VERSIONS_DIR.
 .PHONY: check-versions
 
 # The oldest that nccl-join is made for, every other release since, and the newest; all of them are on PyPI.
