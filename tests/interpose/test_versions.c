@@ -119,6 +119,19 @@ Test(versions, the_names_are_looked_at) {
   cr_assert_str_eq(outcome.output, "3\n", "%s", outcome.output);
 }
 
+/* As one of a release to come would be. */
+Test(versions, a_collective_that_nobody_knows_is_told_from_a_question) {
+  workshop_expect(
+      "mkdir -p $W/future; cd $W/future; echo '/* A (comment). */ ncclResult_t ncclAllToSome(void "
+      "*b,"
+      " ncclComm_t comm,\n cudaStream_t s); int ncclHowMany(ncclComm_t comm); void "
+      "ncclMemAlloc(cudaStream_t s, ncclComm_t c);' >nccl.h;"
+      "for name in ncclAllToSome ncclHowMany ncclMemAlloc pncclSend; do echo \"void $name(void) "
+      "{}\"; done | ${CC:-gcc} -w -shared -fPIC -x c -o libnccl.so.2 -; cd - >/dev/null;"
+      "tests/interpose/parts/names.sh $W/future/libnccl.so.2 $W/future | grep -v ^lacking",
+      0, "bypassing ncclAllToSome\npassed ncclMemAlloc\nunknown ncclHowMany\nwrapped ncclSend\n");
+}
+
 /* Called all the same, as by a weak reference that the program has not looked at. */
 Test(versions, names_that_the_real_nccl_lacks_are_invalid_usage_and_no_more) {
   skip_without_nccl();
