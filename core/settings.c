@@ -48,6 +48,8 @@ static const struct word lossy_words[] = {
     {"error", LOSSY_ERROR}, {"zero", LOSSY_ZERO}, {"last", LOSSY_LAST}, {NULL, 0}};
 static const struct word resync_words[] = {
     {"none", RESYNC_NONE}, {"broadcasts", RESYNC_BROADCASTS}, {NULL, 0}};
+static const struct word memory_words[] = {
+    {"plain", SHADOW_MEMORY_PLAIN}, {"alias", SHADOW_MEMORY_ALIAS}, {NULL, 0}};
 static const struct word kind_words[] = {
     {"allgather", LOSSY_ALLGATHER}, {"alltoall", LOSSY_ALLTOALL}, {"gather", LOSSY_GATHER},
     {"scatter", LOSSY_SCATTER},     {"send", LOSSY_SEND},         {NULL, 0}};
@@ -80,6 +82,9 @@ static const struct setting table[] = {
      "broadcasts: when all have joined, the buffers that the program broadcast at its start are "
      "broadcast again, from the last joiner (docs/programs.md says for which programs that is "
      "safe)"},
+    {"NCCL_JOIN_SHADOW_MEMORY", TYPE_WORD, FIELD(shadow_memory), "plain", memory_words, 0, 0, NULL,
+     "alias: a joined rank needs 2 MiB of device memory for each large buffer, whatever its size "
+     "(NCCL 2.24.3 and later; not tried on a GPU yet)"},
     {"NCCL_JOIN_HOOK", TYPE_PATHS, FIELD(hooks), "", NULL, 0, 0, NULL,
      "plug-ins, called in this order for every shadow and when all have joined"},
     {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, FIELD(skew_warn), "1000", NULL, 0, 1000000000,
@@ -359,6 +364,7 @@ static bool store(const struct setting *setting, struct settings *settings, cons
 _Static_assert(sizeof(enum resync_policy) == sizeof(int) &&
                    sizeof(enum early_exit) == sizeof(int) &&
                    sizeof(enum divisor_policy) == sizeof(int) &&
+                   sizeof(enum shadow_memory) == sizeof(int) &&
                    sizeof(enum log_level) == sizeof(int),
                "store_word stores an int");
 
@@ -470,7 +476,7 @@ static void show(const struct setting *setting, char *const *environment, struct
 }
 
 void settings_print(FILE *out, char *const *environment) {
-  static const char *const columns = "%-20s  %-*s  %-11s  %-7s  %-36s  %s\n";
+  static const char *const columns = "%-23s  %-*s  %-11s  %-7s  %-36s  %s\n";
   int width = 7; /* of the column VALUE: paths can be long */
   struct shown shown;
   for (const struct setting *setting = table; setting < TABLE_END; setting++) {

@@ -42,6 +42,12 @@ enum resync_policy {
   RESYNC_BROADCASTS, /* and those that it broadcast before its first other collective */
 };
 
+/* What a shadow's large buffers are. */
+enum shadow_memory {
+  SHADOW_MEMORY_PLAIN, /* memory of their size */
+  SHADOW_MEMORY_ALIAS, /* one small block, seen over and over (hooks/alias.h) */
+};
+
 /* What happens when the first rank leaves. */
 enum early_exit {
   EARLY_EXIT_JOIN,  /* it joins, and the others go on */
@@ -72,6 +78,7 @@ struct settings {
   uint64_t divisor_min;                 /* NCCL_JOIN_DIVISOR_MIN: elements */
   enum lossy_policy lossy[LOSSY_KINDS]; /* NCCL_JOIN_LOSSY */
   enum resync_policy resync;            /* NCCL_JOIN_RESYNC */
+  enum shadow_memory shadow_memory;     /* NCCL_JOIN_SHADOW_MEMORY */
   char hooks[SETTINGS_PATH_SIZE];       /* NCCL_JOIN_HOOK: paths, separated by commas; "": none */
   uint64_t skew_warn;                   /* NCCL_JOIN_SKEW_WARN: shadow iterations; 0: never */
   uint64_t timeout_s;                   /* NCCL_JOIN_TIMEOUT: seconds, at least 1 */

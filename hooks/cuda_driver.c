@@ -47,9 +47,19 @@ static const struct {
     FUNCTION(StreamWaitEvent, "cuStreamWaitEvent"),
     FUNCTION(GetErrorName, "cuGetErrorName"),
 #undef FUNCTION
-    {"cuThreadExchangeStreamCaptureMode",
-     offsetof(struct cuda_driver, ThreadExchangeStreamCaptureMode), true},
-    {"cuStreamIsCapturing", offsetof(struct cuda_driver, StreamIsCapturing), true},
+#define OPTIONAL(member, symbol)                                                                   \
+  { symbol, offsetof(struct cuda_driver, member), true }
+    OPTIONAL(ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode"),
+    OPTIONAL(StreamIsCapturing, "cuStreamIsCapturing"),
+    OPTIONAL(MemGetAllocationGranularity, "cuMemGetAllocationGranularity"),
+    OPTIONAL(MemCreate, "cuMemCreate"),
+    OPTIONAL(MemRelease, "cuMemRelease"),
+    OPTIONAL(MemAddressReserve, "cuMemAddressReserve"),
+    OPTIONAL(MemAddressFree, "cuMemAddressFree"),
+    OPTIONAL(MemMap, "cuMemMap"),
+    OPTIONAL(MemUnmap, "cuMemUnmap"),
+    OPTIONAL(MemSetAccess, "cuMemSetAccess"),
+#undef OPTIONAL
 };
 _Static_assert(sizeof functions / sizeof *functions == sizeof(struct cuda_driver) / sizeof(void *),
                "a name for every member of the table");

@@ -47,6 +47,21 @@ struct cuda_driver {
   CUresult (*ThreadExchangeStreamCaptureMode)(CUstreamCaptureMode *mode);
   /* NULL if the driver has none: then it cannot capture. */
   CUresult (*StreamIsCapturing)(CUstream stream, CUstreamCaptureStatus *status);
+  /* Virtual memory management; NULL if the driver has none (before CUDA 10.2). */
+  CUresult (*MemGetAllocationGranularity)(size_t *granularity,
+                                          const CUmemAllocationProp *properties,
+                                          CUmemAllocationGranularity_flags which);
+  CUresult (*MemCreate)(CUmemGenericAllocationHandle *handle, size_t bytes,
+                        const CUmemAllocationProp *properties, unsigned long long flags);
+  CUresult (*MemRelease)(CUmemGenericAllocationHandle handle);
+  CUresult (*MemAddressReserve)(CUdeviceptr *address, size_t bytes, size_t alignment,
+                                CUdeviceptr wanted, unsigned long long flags);
+  CUresult (*MemAddressFree)(CUdeviceptr address, size_t bytes);
+  CUresult (*MemMap)(CUdeviceptr address, size_t bytes, size_t offset,
+                     CUmemGenericAllocationHandle handle, unsigned long long flags);
+  CUresult (*MemUnmap)(CUdeviceptr address, size_t bytes);
+  CUresult (*MemSetAccess)(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access,
+                           size_t count);
 };
 
 /* The table for this process, filled at the first call; NULL with a reason if there is no driver or

@@ -452,6 +452,10 @@ struct shadow *shadow_create(const struct cuda_driver *cuda, int device, char *r
   return shadow;
 }
 
+void shadow_alias(struct shadow *shadow) {
+  shadow->aliases = alias_is_available(shadow->cuda);
+}
+
 bool shadow_is_full(struct shadow *shadow) {
   return device_is_full(shadow);
 }
@@ -500,11 +504,15 @@ void shadow_destroy(struct shadow *shadow, const struct shadow_limit *limit) {
   free(shadow);
 }
 
+static size_t held(const struct buffer *buffer) {
+  return buffer->block != 0 ? buffer->block : buffer->bytes;
+}
+
 size_t shadow_bytes(const struct shadow *shadow) {
-  size_t bytes = shadow->receive.bytes + shadow->lent.bytes;
+  size_t bytes = held(&shadow->receive) + held(&shadow->lent);
   for (unsigned i = 0; i < shadow->nsends; i++)
-    bytes += shadow->sends[i].buffer.bytes;
+    bytes += held(&shadow->sends[i].buffer);
   for (unsigned i = 0; i < shadow->nretired; i++)
-    bytes += shadow->retired[i].bytes;
+    bytes += held(&shadow->retired[i]);
   return bytes;
 }

@@ -16,6 +16,16 @@
  * directly is passed on from there (device/prims_simple.h), and the members of a group run side by
  * side in one kernel.
  *
+ * Aliases (shadow_alias): the neutral value is the same everywhere, and of the results nothing is
+ * read, so a buffer need not be memory of its own all along. One small block, seen over and over,
+ * does for each send buffer, and one for the receive area: two blocks for a unit, however large its
+ * buckets. That parts of a receive buffer are the same memory is right only where NCCL does not
+ * read from it what it has written there before. It did where ranks of one process reach each
+ * other's memory directly, until NCCL 2.24 (NCCL_DIRECT_READ and _WRITE in prims_simple.h); later
+ * releases do so only with buffers that the program has registered (ipcRegFlag and netRegFlag
+ * there), and shadows' never are. The tree with directSendFromOutput is built with CUDA 11.2
+ * and 11.3 only (all_reduce.h).
+ *
  * Growing: a buffer that has become too small is kept until shadow_release, because enqueued work
  * may use it, and waiting for that while peers wait for us might be for ever. Since buffers at
  * least double, those kept add up to no more than those in use. Only when the device is out of
@@ -103,6 +113,11 @@ struct shadow_member {
  * NULL with a reason. */
 struct shadow *shadow_create(const struct cuda_driver *cuda, int device, char *reason);
 
+/* Buffers of more than a block (alias.h) are to be aliases from now on; without effect where the
+ * driver or the device cannot. Only for an NCCL of SHADOW_ALIAS_NCCL or later. */
+#define SHADOW_ALIAS_NCCL 22403
+void shadow_alias(struct shadow *shadow);
+
 /* Allocates and fills what the unit needs, which shadow_issue does by itself; call it ahead of
  * need. It may wait (for the stream, at most limit) only if the device is out of memory. */
 ncclResult_t shadow_prepare(struct unit unit, const struct shadow_member *members,
@@ -165,7 +180,7 @@ ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *li
  * device. The shadow is gone in any case. NULL is fine. */
 void shadow_destroy(struct shadow *shadow, const struct shadow_limit *limit);
 
-/* Bytes of device memory held now, for messages. */
+/* Bytes of device memory held now, for messages; of an alias those of its block. */
 size_t shadow_bytes(const struct shadow *shadow);
 
 #endif

@@ -242,6 +242,8 @@ static CUresult fill_buffer(const struct shadow *device, struct buffer buffer, u
   const struct cuda_driver *cuda = device->cuda;
   uint32_t low = (uint32_t)pattern;
   uint32_t high = (uint32_t)(pattern >> 32);
+  if (buffer.block != 0)
+    buffer.bytes = buffer.block;
   if (low == high)
     return cuda->MemsetD32Async(buffer.address, low, buffer.bytes / sizeof low, device->stream);
   CUresult result = cuda->MemsetD32Async(buffer.address, low, 1, device->stream);
@@ -257,10 +259,13 @@ static CUresult fill_buffer(const struct shadow *device, struct buffer buffer, u
 }
 
 static void free_buffer(struct shadow *device, struct buffer *buffer) {
-  if (buffer->address != 0)
+  struct alias alias = {buffer->address, buffer->bytes, buffer->block};
+  if (buffer->block != 0)
+    alias_free(device->cuda, &alias);
+  else if (buffer->address != 0)
     (void)device->cuda->MemFree(buffer->address);
   buffer->address = 0;
-  buffer->bytes = 0;
+  buffer->bytes = buffer->block = 0;
 }
 
 static void free_retired(struct shadow *device) {
@@ -291,17 +296,36 @@ static size_t larger_size(const struct buffer *buffer) {
   return bytes / 2 < buffer->bytes ? buffer->bytes * 2 : bytes;
 }
 
+/* buffer->bytes of memory. A device that cannot alias is not asked again. alias false: each byte is
+ * to be one of its own. */
+static CUresult allocate(struct shadow *device, bool alias, struct buffer *buffer) {
+  if (alias && device->aliases && buffer->bytes > ALIAS_BLOCK) {
+    struct alias made;
+    CUresult result = alias_allocate(device->cuda, device->device, buffer->bytes, &made);
+    if (result == CUDA_SUCCESS) {
+      buffer->address = made.address;
+      buffer->bytes = made.bytes;
+      buffer->block = made.block;
+    }
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY)
+      return result;
+    device->aliases = false;
+  }
+  return device->cuda->MemAlloc(&buffer->address, buffer->bytes);
+}
+
 /* pattern NULL: content does not matter. */
 static bool grow(struct shadow *device, struct buffer *buffer, const uint64_t *pattern,
                  const struct shadow_limit *limit, struct device_failure *failure) {
   struct buffer larger = {.bytes = larger_size(buffer), .needed = buffer->needed};
   size_t enough = round_up(buffer->needed, DEVICE_GRANULE);
+  bool alias = buffer != &device->lent; /* there the owner of a plug-in writes */
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   if (device->nretired < DEVICE_RETIRED) {
-    result = device->cuda->MemAlloc(&larger.address, larger.bytes);
+    result = allocate(device, alias, &larger);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && larger.bytes > enough) {
       larger.bytes = enough;
-      result = device->cuda->MemAlloc(&larger.address, larger.bytes);
+      result = allocate(device, alias, &larger);
     }
   }
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -309,7 +333,7 @@ static bool grow(struct shadow *device, struct buffer *buffer, const uint64_t *p
     CUresult waited = give_back(device, buffer, limit);
     failure->stuck = waited == CUDA_ERROR_NOT_READY;
     if (waited == CUDA_SUCCESS)
-      result = device->cuda->MemAlloc(&larger.address, larger.bytes);
+      result = allocate(device, alias, &larger);
     else if (!failure->stuck)
       result = waited;
   }

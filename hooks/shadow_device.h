@@ -8,6 +8,7 @@
 #ifndef NCCL_JOIN_HOOKS_SHADOW_DEVICE_H
 #define NCCL_JOIN_HOOKS_SHADOW_DEVICE_H
 
+#include "hooks/alias.h"
 #include "hooks/shadow.h"
 
 /* A send buffer for every pattern that the table of contribution.c can give: zero, and one, lowest
@@ -34,6 +35,7 @@
 struct buffer {
   CUdeviceptr address; /* 0: none */
   size_t bytes;        /* a multiple of DEVICE_GRANULE */
+  size_t block;        /* physical memory, if it is seen over and over (alias.h); 0: all of it */
   size_t needed;       /* by the unit being prepared */
 };
 
@@ -48,6 +50,7 @@ struct shadow {
   CUdevice device;
   CUcontext context; /* the primary context, retained */
   CUstream stream;
+  bool aliases; /* buffers of more than a block are blocks */
 
   CUevent marks[DEVICE_MARKS]; /* NULL: not made yet */
   unsigned nmarks, oldest;     /* under way, and which of them came first */

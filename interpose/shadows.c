@@ -8,6 +8,7 @@
 #include "hooks/own_send.h"
 #include "hooks/plugins.h"
 #include "interpose/divisors.h"
+#include "interpose/environment.h"
 #include "interpose/lossy.h"
 #include "interpose/real.h"
 #include "interpose/report.h"
@@ -30,10 +31,28 @@ static bool reserve(struct shadows *shadows, uint32_t more) {
   return true;
 }
 
+/* Whether all NCCLs of the process leave what they have written to receive buffers alone. */
+static bool may_alias(void) {
+  bool may = join_settings()->shadow_memory == SHADOW_MEMORY_ALIAS;
+  for (unsigned i = 0; may && i < real_count(); i++) {
+    int version = 0;
+    (void)real_libraries[i].functions.GetVersion(&version);
+    may = version >= SHADOW_ALIAS_NCCL;
+    if (!may)
+      log_once(LOG_LEVEL_WARN,
+               "NCCL_JOIN_SHADOW_MEMORY=alias is for NCCL 2.24.3 and later, and there is %d here: "
+               "shadows get memory of their buffers' size",
+               version);
+  }
+  return may;
+}
+
 static struct shadow *endpoint_shadow(struct endpoint *end, char *reason) {
   if (end->shadow == NULL) {
     const struct cuda_driver *cuda = cuda_driver_get(reason);
     end->shadow = cuda == NULL ? NULL : shadow_create(cuda, end->device, reason);
+    if (end->shadow != NULL && may_alias())
+      shadow_alias(end->shadow);
   }
   return end->shadow;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/hooks/virtual_double.h"
+
 /* Handles and device addresses are numbers here. NOLINTBEGIN(performance-no-int-to-ptr) */
 
 struct doubles doubles;
@@ -41,7 +43,7 @@ size_t double_room(const void *address) {
     if (allocations[i].start != NULL && at >= allocations[i].start &&
         at < allocations[i].start + allocations[i].bytes)
       return (size_t)(allocations[i].start + allocations[i].bytes - at);
-  return 0;
+  return virtual_double_room(address);
 }
 
 /* ---- the driver ---- */

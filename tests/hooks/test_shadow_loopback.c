@@ -14,12 +14,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "hooks/alias.h"
 #include "hooks/contribution.h"
 #include "hooks/shadow.h"
 
 #define COUNT 1000
 #define RANKS 2
 #define TEST_SECONDS 60 /* SIGALRM ends a test that hangs */
+
+/* Bytes that a shadow with aliases may hold at the end of a test; 0: without aliases, any. */
+static size_t most_held;
 
 static const struct shadow_limit patient = {.until_ns = UINT64_MAX};
 static struct nccl_calls nccl;
@@ -325,6 +329,8 @@ static void run_shadow(struct rank *rank, ncclComm_t comm, CUcontext mine) {
   }
   if (memory_in_use() != before)
     (void)fail(rank, "memory was taken before the first shadow");
+  if (most_held != 0)
+    shadow_alias(shadow);
   CUcontext context = NULL;
   (void)cuda->CtxPopCurrent(&context);
   for (size_t i = 0; i < rank->nexchanges; i++)
@@ -339,6 +345,8 @@ static void run_shadow(struct rank *rank, ncclComm_t comm, CUcontext mine) {
   size_t held = shadow_bytes(shadow);
   if (rank->failure[0] == '\0' && memory_in_use() < before + held)
     (void)fail(rank, "shadows said to hold %zu bytes hold less", held);
+  if (most_held != 0 && memory_in_use() > before + most_held)
+    (void)fail(rank, "%zu bytes of the device are in use", memory_in_use() - before);
   if (shadow_release(shadow, &patient, reason) != ncclSuccess || memory_in_use() != before)
     (void)fail(rank, "memory is left after the release: %s", reason);
   shadow_destroy(shadow, &patient);
@@ -471,6 +479,40 @@ Test(loopback, growing_units_stay_correct_while_earlier_ones_are_under_way) {
     members[i].count = (uint64_t)(i + 1) * 7001;
     exchanges[i] = (struct exchange){&members[i], 1, 0};
   }
+  exchange_all(exchanges, N, false);
+}
+
+static struct member large(enum member_kind kind, int datatype, uint16_t reduction, int root) {
+  struct member member = make(kind, datatype, reduction, root);
+  member.count = 1500001;
+  return member;
+}
+
+Test(loopback, aliases_give_the_same_results_from_two_blocks) {
+  struct member members[] = {large(MEMBER_ALLREDUCE, DATATYPE_FLOAT64, REDUCTION_SUM, ROOT_NONE),
+                             large(MEMBER_ALLREDUCE, DATATYPE_INT32, REDUCTION_SUM, ROOT_NONE)};
+  struct exchange exchanges[] = {{members, 2, 0}, {members, 1, 0}, {members + 1, 1, 0}};
+  most_held = 2 * ALIAS_BLOCK;
+  exchange_all(exchanges, 3, false);
+}
+
+Test(loopback, aliases_give_the_same_results_in_every_collective) {
+  struct member members[] = {
+      large(MEMBER_ALLREDUCE, DATATYPE_INT64, REDUCTION_MIN, ROOT_NONE),
+      large(MEMBER_ALLREDUCE, DATATYPE_BFLOAT16, REDUCTION_PROD, ROOT_NONE),
+      large(MEMBER_REDUCE, DATATYPE_FLOAT32, REDUCTION_MAX, 0),
+      large(MEMBER_REDUCESCATTER, DATATYPE_FLOAT32, REDUCTION_SUM, ROOT_NONE),
+      large(MEMBER_BROADCAST, DATATYPE_FLOAT32, REDUCTION_NONE, 0),
+      large(MEMBER_ALLGATHER, DATATYPE_FLOAT32, REDUCTION_NONE, ROOT_NONE),
+      large(MEMBER_ALLTOALL, DATATYPE_FLOAT32, REDUCTION_NONE, ROOT_NONE),
+      large(MEMBER_GATHER, DATATYPE_FLOAT32, REDUCTION_NONE, 0),
+      large(MEMBER_SCATTER, DATATYPE_FLOAT32, REDUCTION_NONE, 0),
+  };
+  enum { N = sizeof members / sizeof *members };
+  struct exchange exchanges[N];
+  for (int i = 0; i < N; i++)
+    exchanges[i] = (struct exchange){&members[i], 1, 0};
+  most_held = 32 * ALIAS_BLOCK; /* a block for each fill, and for each time that the area grew */
   exchange_all(exchanges, N, false);
 }
 

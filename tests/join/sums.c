@@ -156,3 +156,36 @@ Test(sums, large_buffers) {
 Test(sums, long_skew) {
   check_sum(&(struct schedule){2, 1, {{5, 1200}}}, "--sync end --count 8", 1);
 }
+
+/* ---- NCCL_JOIN_SHADOW_MEMORY ---- */
+
+/* The program's buffers have 16 MiB; a shadow of the same size would need as much again. */
+#define LARGE "--count 2097152"
+#define LITTLE_MEMORY "LOOPBACK_DEVICE_MEMORY_MB=24 "
+
+Test(sums, aliased_shadows_need_little_memory) {
+  struct schedule schedule = {.nranks = 3, .epochs = 2, .n = {{3, 5, 1}, {0, 2, 4}}};
+  char text[512];
+  snprintf(text, sizeof text, "--iterations %s " LARGE, schedule_text(&schedule));
+  struct run *result =
+      run(&(struct launch){.nranks = schedule.nranks,
+                           .program = "sum",
+                           .options = text,
+                           .environment = LITTLE_MEMORY "NCCL_JOIN_SHADOW_MEMORY=alias"});
+  assert_went_well(result);
+  struct lines *lines = lines_create();
+  lines_add_sum(lines, &schedule, 1);
+  lines_add_left(lines, schedule.nranks);
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}
+
+Test(sums, plain_shadows_need_as_much_memory_as_the_buffers) {
+  struct run *result = run(&(struct launch){.nranks = 2,
+                                            .program = "sum",
+                                            .options = "--iterations 3,5 " LARGE,
+                                            .environment = LITTLE_MEMORY "NCCL_JOIN_TIMEOUT=5"});
+  cr_assert(run_says(result, "cannot allocate 8388608 bytes"), "%s", result->errors);
+  run_free(result);
+}

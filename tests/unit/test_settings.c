@@ -32,6 +32,7 @@ Test(settings, nothing_set_gives_the_documented_defaults) {
   cr_expect_eq(settings.divisor_min, 1024);
   cr_expect(all_are(LOSSY_ERROR));
   cr_expect_eq(settings.resync, RESYNC_NONE);
+  cr_expect_eq(settings.shadow_memory, SHADOW_MEMORY_PLAIN);
   cr_expect_str_empty(settings.hooks);
   cr_expect_eq(settings.skew_warn, 1000);
   cr_expect_eq(settings.timeout_s, 1800);
@@ -51,9 +52,11 @@ Test(settings, every_setting_is_read) {
                  "NCCL_JOIN_DIVISOR_MIN=1", "NCCL_JOIN_LOSSY=zero", "NCCL_JOIN_SKEW_WARN=0",
                  "NCCL_JOIN_TIMEOUT=31536000", "NCCL_JOIN_DEBUG=TRACE",
                  "NCCL_JOIN_DEBUG_FILE=/tmp/%h.%p.%r.%%", "NCCL_JOIN_TRACE=traces",
-                 "NCCL_JOIN_RESYNC=broadcasts", "NCCL_JOIN_HOOK=/a.so,b.so"));
+                 "NCCL_JOIN_RESYNC=broadcasts", "NCCL_JOIN_HOOK=/a.so,b.so",
+                 "NCCL_JOIN_SHADOW_MEMORY=alias"));
   cr_expect_not(settings.enabled);
   cr_expect_eq(settings.resync, RESYNC_BROADCASTS);
+  cr_expect_eq(settings.shadow_memory, SHADOW_MEMORY_ALIAS);
   cr_expect_str_eq(settings.hooks, "/a.so,b.so");
   cr_expect_eq(settings.early_exit, EARLY_EXIT_THROW);
   cr_expect_eq(settings.divisor, DIVISOR_ACTIVE_SUM);
@@ -177,8 +180,8 @@ Test(settings, an_unknown_name_is_an_error_that_lists_the_known_ones) {
   cr_expect_str_eq(error,
                    "NCCL_JOIN_COLOUR is not known to this version of nccl-join. Known: NCCL_JOIN, "
                    "NCCL_JOIN_EARLY_EXIT, NCCL_JOIN_DIVISOR, NCCL_JOIN_DIVISOR_MIN, "
-                   "NCCL_JOIN_LOSSY, NCCL_JOIN_RESYNC, NCCL_JOIN_HOOK, NCCL_JOIN_SKEW_WARN, "
-                   "NCCL_JOIN_TIMEOUT, NCCL_JOIN_DEBUG, "
+                   "NCCL_JOIN_LOSSY, NCCL_JOIN_RESYNC, NCCL_JOIN_SHADOW_MEMORY, NCCL_JOIN_HOOK, "
+                   "NCCL_JOIN_SKEW_WARN, NCCL_JOIN_TIMEOUT, NCCL_JOIN_DEBUG, "
                    "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE");
 }
 
@@ -285,10 +288,10 @@ static void print_some(FILE *out) {
 
 Test(settings, the_table_for_people_shows_values_and_where_they_are_from) {
   const char *text = printed(print_some);
-  cr_expect(strstr(text, "NCCL_JOIN_TIMEOUT     60       environment  1800 "), "%s", text);
-  cr_expect(strstr(text, "NCCL_JOIN_SKEW_WARN   1000     default      1000 "), "%s", text);
-  cr_expect(strstr(text, "NCCL_JOIN_LOSSY       nix      WRONG        error "), "%s", text);
-  cr_expect(strstr(text, "NCCL_JOIN_TRACE       (none)   default      (none) "), "%s", text);
+  cr_expect(strstr(text, "NCCL_JOIN_TIMEOUT        60       environment  1800 "), "%s", text);
+  cr_expect(strstr(text, "NCCL_JOIN_SKEW_WARN      1000     default      1000 "), "%s", text);
+  cr_expect(strstr(text, "NCCL_JOIN_LOSSY          nix      WRONG        error "), "%s", text);
+  cr_expect(strstr(text, "NCCL_JOIN_TRACE          (none)   default      (none) "), "%s", text);
   const char *accepted = strstr(text, "ACCEPTED"), *line = strchr(text, '\n') + 1;
   cr_expect_eq(strstr(line, "1, 0") - line, accepted - text, "columns are not aligned:\n%s", text);
 }
@@ -299,7 +302,7 @@ static void print_controls(FILE *out) {
 
 Test(settings, the_table_for_people_has_one_line_for_each_setting) {
   const char *text = printed(print_controls);
-  cr_expect(strstr(text, "\nNCCL_JOIN_TRACE       a?b      environment  (none) "), "%s", text);
+  cr_expect(strstr(text, "\nNCCL_JOIN_TRACE          a?b      environment  (none) "), "%s", text);
 }
 
 Test(settings, the_table_for_the_readme_is_markdown) {
