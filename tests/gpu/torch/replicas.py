@@ -1,0 +1,49 @@
+"""The ranks of a DistributedDataParallel job, computed one after the other in one process.
+
+What must come out with uneven inputs, from the definition alone: in each iteration the gradients of the ranks that still
+have data are added up, divided by the number of all ranks, and given to those that have data. No collective is used.
+"""
+
+import torch
+
+from job import finish, loader, optimizer_of
+
+
+class Replicas:
+    def __init__(self, options, build, dtype=torch.float64):
+        self.options = options
+        self.models = [build() for _ in range(options.world)]
+        self.optimizers = [optimizer_of(model) for model in self.models]
+        self.dtype = dtype
+
+    def rounds(self, epoch):
+        """For each iteration of an epoch the batches by rank, of the ranks that have one."""
+        lengths = self.options.lengths[epoch]
+        data = [list(loader(rank, epoch, length, self.dtype)) for rank, length in enumerate(lengths)]
+        for i in range(max(lengths)):
+            yield {rank: data[rank][i] for rank, length in enumerate(lengths) if i < length}
+
+    def average(self, active):
+        """The gradients of the active ranks, summed and divided by all ranks. One that no rank has stays none."""
+        for same in zip(*(self.models[rank].parameters() for rank in active), strict=True):
+            gradients = [parameter.grad for parameter in same if parameter.grad is not None]
+            if gradients:
+                total = sum(gradients) / self.options.world
+                for parameter in same:
+                    parameter.grad = total.clone()
+
+    def step(self, active):
+        for rank in active:
+            self.optimizers[rank].step()
+            self.optimizers[rank].zero_grad()
+
+    def spread_buffers(self, active):
+        """Buffers are broadcast from rank 0; where it has left, from the lowest rank that has not."""
+        source = dict(self.models[min(active)].named_buffers())
+        for rank in active:
+            for name, buffer in self.models[rank].named_buffers():
+                buffer.copy_(source[name])
+
+    def finish(self, numbers=None):
+        for rank, model in enumerate(self.models):
+            finish(self.options, rank, model, numbers[rank] if numbers else ())
