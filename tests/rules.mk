@@ -163,7 +163,8 @@ help:
 	@sed -n '3,6s/^#  *//p' Makefile
 	@echo 'make lint         formatting, shellcheck, cppcheck, clang-tidy'
 	@echo 'make install      to PREFIX=$(PREFIX)'
-	@echo 'make check-gpu    the test programs on real NCCL, where there is a GPU'
+	@echo 'make check-gpu    test programs, PyTorch scripts and measurements on real NCCL, where there is a GPU (docs/gpu.md)'
+	@echo 'make check-gpu-cases  its cases without a GPU: on the stand-ins, and on the CPU where there is PyTorch'
 	@echo 'make check-versions  the headers and libraries of NCCL 2.18 to the newest on PyPI; writes docs/versions.md'
 	@echo 'make check-thread    the program tests with ThreadSanitizer'
 	@echo 'make check-valgrind  core and the most telling program tests under valgrind'

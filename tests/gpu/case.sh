@@ -1,4 +1,4 @@
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2034,SC2154 # its variables are of those who read it, and theirs are its
 # What tests/gpu/program and tests/gpu/script, each of which runs one case, share; read by them with `.`, after `part` and `name`
 # and `ranks` are set. From tests/gpu/run they have: BUILD, RESULTS, LIMIT, GPUS.
 
@@ -8,7 +8,6 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 launcher=$BUILD/tools/nccl-join
-began=$(date +%s)
 with='-' without='-'
 
 # sharing HOW: how ranks share GPUs, if they do.

@@ -3,8 +3,9 @@
 #   make programs    $(BUILD)/programs/*, linked to the loopback's libcudart and libnccl: by their names, so that the same
 #                    files run on the real ones
 #   make demo        the main job, shown
-#   make check-gpu   the programs on the real NCCL, where there is a GPU
-.PHONY: programs demo check-gpu gpu-programs
+#   make check-gpu   programs and PyTorch scripts on the real NCCL, where there is a GPU
+#   make check-gpu-cases  whether the cases of check-gpu are right, as far as that can be told without a GPU
+.PHONY: programs demo check-gpu check-gpu-cases gpu-programs
 
 PROGRAMS = sum ddp regression backward reductions groups teams lossy operations exchange endings shapes helpers words devices early train check_sums children graph processes
 # ncclCommShrink came with 2.27, ncclCommRevoke with 2.28.
@@ -15,6 +16,8 @@ PROGRAM_PART_OBJECTS = $(PROGRAM_PARTS:%=$(BUILD)/tests/programs/%.o)
 PROGRAM_OBJECTS = $(PROGRAMS:%=$(BUILD)/tests/programs/%.o) $(PROGRAM_PART_OBJECTS)
 # Of sharded and normalised training, and of PyTorch's test of uneven inputs.
 PROGRAMS += sharded normalised uneven
+# The host cost of a call; for make check-gpu.
+PROGRAMS += calls
 DIGITS = $(BUILD)/data/digits.csv
 TIMELINE = $(BUILD)/tools/nccl-join-timeline
 
@@ -78,3 +81,7 @@ $(GPU_PROGRAM_FILES): $(BUILD)/gpu/programs/%: $(BUILD)/tests/programs/%.o $(PRO
 
 check-gpu:
 	@tests/gpu/run $(BUILD)
+
+# What of it can be tried without a GPU.
+check-gpu-cases:
+	@tests/gpu/run --cpu $(BUILD)
