@@ -1,4 +1,5 @@
-# shellcheck shell=sh disable=SC2034,SC2154 # its variables are of those who read it, and theirs are its
+#!/bin/sh
+# shellcheck disable=SC2034,SC2154 # its variables are of those who read it, and theirs are its
 # What tests/gpu/program and tests/gpu/script, each of which runs one case, share; read by them with `.`, after `part` and `name`
 # and `ranks` are set. From tests/gpu/run they have: BUILD, RESULTS, LIMIT, GPUS.
 
