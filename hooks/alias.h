@@ -1,6 +1,11 @@
 /* Device memory that is one small block, seen over and over: a range of addresses as long as is
  * asked for, each ALIAS_BLOCK of which is the same physical memory (CUDA driver API, virtual memory
  * management: cuMemCreate, cuMemAddressReserve, cuMemMap). shadow.h says what it may be used for.
+ *
+ * What is written at one address is sure to be seen at the others only once the operation that
+ * wrote it (a memset, a kernel) is done, and by operations that begin after that (CUDA C++
+ * Programming Guide, "Virtual Aliasing Support"). A fill on the stream of the reader, before it,
+ * is.
  */
 #ifndef NCCL_JOIN_HOOKS_ALIAS_H
 #define NCCL_JOIN_HOOKS_ALIAS_H
