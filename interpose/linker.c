@@ -21,14 +21,14 @@ struct symbols {
 
 /* Addresses in the dynamic section: glibc adds where the object was loaded, unless the section is
  * read-only. */
-UNINSTRUMENTED static const void *in_object(const struct link_map *object, Elf64_Addr address) {
-  return (const void *)(address < object->l_addr ? object->l_addr + address : address);
+UNINSTRUMENTED static const void *in_object(Elf64_Addr base, Elf64_Addr address) {
+  return (const void *)(address < base ? base + address : address);
 }
 
-UNINSTRUMENTED static struct symbols symbols_of(const struct link_map *object) {
+UNINSTRUMENTED static struct symbols symbols_of(Elf64_Addr base, const Elf64_Dyn *entry) {
   struct symbols symbols = {NULL, NULL, NULL};
-  for (const Elf64_Dyn *entry = object->l_ld; entry != NULL && entry->d_tag != DT_NULL; entry++) {
-    const void *there = in_object(object, entry->d_un.d_ptr);
+  for (; entry != NULL && entry->d_tag != DT_NULL; entry++) {
+    const void *there = in_object(base, entry->d_un.d_ptr);
     if (entry->d_tag == DT_SYMTAB)
       symbols.table = there;
     else if (entry->d_tag == DT_STRTAB)
@@ -55,8 +55,9 @@ UNINSTRUMENTED static uint32_t hash_of(const char *name) {
 /* The table: number of buckets, number of the first symbol in it, words and shift of a filter that
  * is not used here, the filter, the buckets, and for each symbol its hash, whose lowest bit ends
  * the chain. */
-UNINSTRUMENTED static void *defined_by(const struct link_map *object, const char *name) {
-  struct symbols symbols = symbols_of(object);
+UNINSTRUMENTED void *linker_definition(Elf64_Addr base, const Elf64_Dyn *dynamic,
+                                       const char *name) {
+  struct symbols symbols = symbols_of(base, dynamic);
   if (symbols.table == NULL || symbols.names == NULL || symbols.hash == NULL ||
       symbols.hash[0] == 0)
     return NULL;
@@ -69,7 +70,7 @@ UNINSTRUMENTED static void *defined_by(const struct link_map *object, const char
     const Elf64_Sym *symbol = &symbols.table[at];
     if ((chain[at - first] | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
         is_equal(symbols.names + symbol->st_name, name))
-      return (void *)(object->l_addr + symbol->st_value);
+      return (void *)(base + symbol->st_value);
     if (chain[at - first] & 1)
       break;
   }
@@ -91,7 +92,7 @@ UNINSTRUMENTED static void *next(const char *name) {
     passed |= is_ours(object);
     void **found = passed ? &behind : &before;
     if (!is_ours(object) && *found == NULL)
-      *found = defined_by(object, name);
+      *found = linker_definition(object->l_addr, object->l_ld, name);
   }
   return behind != NULL ? behind : before;
 }

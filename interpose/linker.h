@@ -7,6 +7,8 @@
 #ifndef NCCL_JOIN_INTERPOSE_LINKER_H
 #define NCCL_JOIN_INTERPOSE_LINKER_H
 
+#include <link.h>
+
 /* For what may run before a sanitizer that this library is built with is ready. */
 #define UNINSTRUMENTED __attribute__((no_sanitize("address", "thread", "undefined")))
 
@@ -22,5 +24,10 @@ LINKER_STATE void *(*linker_dlopen)(const char *file, int flags);
  * constructors have run, under a sanitizer that is not ready and in any thread: calls nothing,
  * locks nothing, allocates nothing. There is always one to be found. */
 __attribute__((visibility("hidden"))) void linker_find(void);
+
+/* What a loaded object defines under a name, or NULL; `dynamic`: its dynamic section. Asks nobody,
+ * so it may be called where the dynamic linker's locks are held. */
+__attribute__((visibility("hidden"))) void *
+linker_definition(Elf64_Addr base, const Elf64_Dyn *dynamic, const char *name);
 
 #endif
