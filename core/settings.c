@@ -18,6 +18,7 @@ enum setting_type {
   TYPE_NUMBER, /* least to most, stored in a uint64_t */
   TYPE_PATH,   /* a path, stored in a char[SETTINGS_PATH_SIZE] */
   TYPE_PATHS,  /* the same, several of them */
+  TYPE_NAMES,  /* functions; -name: of those that are built in */
   TYPE_FORMAT, /* a path in which %h, %p, %r and %% are replaced */
 };
 
@@ -59,6 +60,8 @@ static const struct word level_words[] = {{"WARN", LOG_LEVEL_WARN},
                                           {"ERROR", LOG_LEVEL_ERROR},
                                           {NULL, 0}};
 
+const char *const settings_built_in_exits[] = {"MPI_Finalize", "MPI_Barrier", NULL};
+
 #define FIELD(name) offsetof(struct settings, name)
 
 /* 1800 s and 1000 iterations are PyTorch's numbers (the time-out of a process group; the
@@ -85,6 +88,9 @@ static const struct setting table[] = {
     {"NCCL_JOIN_SHADOW_MEMORY", TYPE_WORD, FIELD(shadow_memory), "plain", memory_words, 0, 0, NULL,
      "alias: a joined rank needs 2 MiB of device memory for each large buffer, whatever its size "
      "(NCCL 2.24.3 and later; not tried on a GPU yet)"},
+    {"NCCL_JOIN_EXIT_ON", TYPE_NAMES, FIELD(exit_on), "", NULL, 0, 0, NULL,
+     "functions, of any library or the program, whose call means leaving the loop, as that of "
+     "MPI_Barrier and MPI_Finalize does"},
     {"NCCL_JOIN_HOOK", TYPE_PATHS, FIELD(hooks), "", NULL, 0, 0, NULL,
      "plug-ins, called in this order for every shadow and when all have joined"},
     {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, FIELD(skew_warn), "1000", NULL, 0, 1000000000,
@@ -164,6 +170,9 @@ static void add_accepted(struct text *text, const struct setting *setting) {
     return;
   case TYPE_PATHS:
     text_add(text, "paths, separated by commas");
+    return;
+  case TYPE_NAMES:
+    text_add(text, "names, separated by commas; -name: not that one");
     return;
   case TYPE_FORMAT:
     text_add(text, "a path; %%h host, %%p process, %%r rank");
@@ -339,6 +348,49 @@ static bool store_path(const struct setting *setting, void *field, const char *v
   return true;
 }
 
+static bool is_built_in(const char *name, size_t length) {
+  for (const char *const *exit = settings_built_in_exits; *exit; exit++)
+    if (strlen(*exit) == length && strncmp(name, *exit, length) == 0)
+      return true;
+  return false;
+}
+
+/* The name of a function: of C, or mangled. What NCCL's own mean is known without it. */
+static bool is_function(const char *name, size_t length) {
+  size_t i = 0;
+  while (i < length && (isalnum((unsigned char)name[i]) || strchr("_$.", name[i])))
+    i++;
+  return i == length && length > 0 && !isdigit((unsigned char)*name) &&
+         strncmp(name, "nccl", 4) != 0;
+}
+
+/* Whether the list has the name in front of `end`. */
+static bool is_listed(const char *list, const char *end, const char *name, size_t length) {
+  for (const char *at = list; at < end; at += strcspn(at, ",") + 1)
+    if (strcspn(at, ",") == length && strncmp(at, name, length) == 0)
+      return true;
+  return false;
+}
+
+/* Each at most once; those that are built in may be named as well, and only they can be refused. */
+static bool store_names(char *field, const char *value) {
+  uint32_t count = 0;
+  if (strlen(value) >= SETTINGS_PATH_SIZE)
+    return false;
+  for (const char *name = value; *value; name += strcspn(name, ",") + 1) {
+    size_t length = strcspn(name, ",");
+    bool minus = *name == '-';
+    if (++count > SETTINGS_NAMES_MAX || is_listed(value, name, name, length) ||
+        !is_function(name + minus, length - minus) ||
+        (minus && !is_built_in(name + minus, length - minus)))
+      return false;
+    if (name[length] == '\0')
+      break;
+  }
+  memcpy(field, value, strlen(value) + 1);
+  return true;
+}
+
 /* Stores value in the setting's field; false, with nothing changed, if it is not an accepted one.
  */
 static bool store(const struct setting *setting, struct settings *settings, const char *value) {
@@ -355,6 +407,8 @@ static bool store(const struct setting *setting, struct settings *settings, cons
   case TYPE_PATHS:
   case TYPE_FORMAT:
     return store_path(setting, field, value);
+  case TYPE_NAMES:
+    return store_names(field, value);
   }
   return false;
 }
@@ -400,6 +454,11 @@ static void add_wrong_value(struct text *text, const struct setting *setting, co
   if (setting->type == TYPE_LOSSY) {
     text_add(text, " with each kind at most once: ");
     add_words(text, kind_words);
+  }
+  if (setting->type == TYPE_NAMES) {
+    text_add(text, "; each once, at most %d, none of NCCL's; -name for", SETTINGS_NAMES_MAX);
+    for (const char *const *name = settings_built_in_exits; *name; name++)
+      text_add(text, "%s %s", name == settings_built_in_exits ? "" : " and", *name);
   }
   if (setting->type == TYPE_PATH || setting->type == TYPE_PATHS || setting->type == TYPE_FORMAT)
     text_add(text, "; shorter than %d bytes", SETTINGS_PATH_SIZE);

@@ -64,6 +64,9 @@ enum divisor_policy {
 /* Each level includes those before it. */
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_TRACE };
 
+/* Most names in NCCL_JOIN_EXIT_ON. */
+#define SETTINGS_NAMES_MAX 32
+
 /* Longest path in a setting, with its terminating zero. */
 #define SETTINGS_PATH_SIZE 1024
 
@@ -79,13 +82,18 @@ struct settings {
   enum lossy_policy lossy[LOSSY_KINDS]; /* NCCL_JOIN_LOSSY */
   enum resync_policy resync;            /* NCCL_JOIN_RESYNC */
   enum shadow_memory shadow_memory;     /* NCCL_JOIN_SHADOW_MEMORY */
-  char hooks[SETTINGS_PATH_SIZE];       /* NCCL_JOIN_HOOK: paths, separated by commas; "": none */
-  uint64_t skew_warn;                   /* NCCL_JOIN_SKEW_WARN: shadow iterations; 0: never */
-  uint64_t timeout_s;                   /* NCCL_JOIN_TIMEOUT: seconds, at least 1 */
-  enum log_level log_level;             /* NCCL_JOIN_DEBUG */
+  char exit_on[SETTINGS_PATH_SIZE];  /* NCCL_JOIN_EXIT_ON: names, and -names, separated by commas */
+  char hooks[SETTINGS_PATH_SIZE];    /* NCCL_JOIN_HOOK: paths, separated by commas; "": none */
+  uint64_t skew_warn;                /* NCCL_JOIN_SKEW_WARN: shadow iterations; 0: never */
+  uint64_t timeout_s;                /* NCCL_JOIN_TIMEOUT: seconds, at least 1 */
+  enum log_level log_level;          /* NCCL_JOIN_DEBUG */
   char log_file[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_DEBUG_FILE, %h %p %r not expanded; "": stderr */
   char trace_folder[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_TRACE; "": no trace */
 };
+
+/* Functions that are left into without being named in NCCL_JOIN_EXIT_ON, the one that all ranks
+ * come to last first; ended by NULL. */
+extern const char *const settings_built_in_exits[];
 
 /* The values that hold when nothing is set. */
 void settings_defaults(struct settings *settings);

@@ -75,6 +75,11 @@ static const char *const kind_names[] = {
     [MEMBER_SPLIT] = "split",
 };
 
+bool unit_is_door(struct unit unit) {
+  enum mark mark = unit_mark(unit);
+  return mark != MARK_NONE && (uint32_t)mark <= MARK_DOORS;
+}
+
 const char *member_kind_name(uint8_t kind) {
   return kind < NAMES(kind_names) && kind_names[kind] ? kind_names[kind] : "unknown";
 }
@@ -110,6 +115,10 @@ static void describe_mark(uint32_t number, struct text *text) {
       [MARK_LOOP_END] = "end of a loop",
       [MARK_STATE_DONE] = "end of a resynchronisation",
   };
+  if (number > 0 && number <= MARK_DOORS) {
+    text_add(text, "a function that it leaves into (%u)", number);
+    return;
+  }
   if (number < NAMES(names) && names[number])
     text_add(text, "%s", names[number]);
   else

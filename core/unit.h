@@ -39,12 +39,17 @@ enum member_kind {
 };
 
 /* What a rank says by a MEMBER_MARK. A mark is only ever claimed, and loses to every unit that is
- * none; of marks the higher number goes first, and LEAVE is behind all of them. */
+ * none; of marks the higher number goes first, and LEAVE is behind all of them.
+ *
+ * 1 to MARK_DOORS: the rank is about to call a function that is no collective of NCCL's, and waits
+ * there until all that are behind it in the sequence have come, or stand at a function with a lower
+ * number, or leave (interpose/doors.h). */
+#define MARK_DOORS 40u
 enum mark {
   MARK_NONE = 0,
-  MARK_LOOP_BEGIN, /* a loop begins */
-  MARK_LOOP_END,   /* no more data in this loop */
-  MARK_STATE_DONE, /* the last joiner's buffers have been broadcast */
+  MARK_LOOP_BEGIN = MARK_DOORS + 1, /* a loop begins */
+  MARK_LOOP_END,                    /* no more data in this loop */
+  MARK_STATE_DONE,                  /* the last joiner's buffers have been broadcast */
 };
 
 static inline bool member_is_point_to_point(uint8_t kind) {
@@ -93,6 +98,9 @@ static inline struct member mark_member(enum mark mark) {
                          .kind = MEMBER_MARK,
                          .number = (uint32_t)mark};
 }
+
+/* Whether a unit is a mark of a rank that is about to leave through a function. */
+bool unit_is_door(struct unit unit);
 
 /* Whether a unit consists of the program's buffers that are resynchronised. */
 static inline bool unit_is_state(struct unit unit) {

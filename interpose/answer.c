@@ -20,6 +20,12 @@ static void fail_endpoint(struct endpoint *end) {
   team_give_up(end->team);
 }
 
+/* Whether the call that the wish is for cannot return an error of ours, and is no part of NCCL: the
+ * rank wants to leave, one way or the other. */
+static bool only_leaves(const struct wish *wish) {
+  return unit_is_leave(wish->unit) || unit_is_door(wish->unit);
+}
+
 /* ---- what ends a wish ---- */
 
 /* It is issued by all ranks, or all have left. */
@@ -40,7 +46,7 @@ static void wish_failed(struct wish *wish) {
     stay_settle(wish, (ncclResult_t)broken);
     return;
   }
-  if (wish->end->team->failure == FAILURE_ENDED && unit_is_leave(wish->unit)) {
+  if (wish->end->team->failure == FAILURE_ENDED && only_leaves(wish)) {
     endpoint_retire(wish->end, RANK_DONE);
     stay_settle(wish, ncclSuccess);
     return;
@@ -58,7 +64,7 @@ static void wish_failed(struct wish *wish) {
 
 static void wish_timed_out(struct wish *wish) {
   const struct team *team = wish->end->team;
-  bool leave = unit_is_leave(wish->unit);
+  bool leave = only_leaves(wish);
   report_timeout(wish->end, wish->unit);
   report_event(wish->end, TRACE_FAIL, team->head, wish->unit, -1);
   /* A LEAVE stays claimed: the others can still leave with it. */
@@ -397,9 +403,9 @@ static void begin(struct wish *wish) {
   end->stopped = false;
   /* Before anything new is issued: all ranks that wait for the device in between hear of it in the
    * same call. */
-  wish->notice = unit_is_leave(wish->unit) ? ncclSuccess : answer_notice(end);
+  wish->notice = only_leaves(wish) ? ncclSuccess : answer_notice(end);
   if (end->state != RANK_PRESENT) {
-    stay_settle(wish, unit_is_leave(wish->unit) ? ncclSuccess : ncclRemoteError);
+    stay_settle(wish, only_leaves(wish) ? ncclSuccess : ncclRemoteError);
   } else if (unit_is_leave(wish->unit)) {
     report_event(end, TRACE_LEAVE, end->team->head, wish->unit, -1);
     team_claim(end->team, wish->unit, flags_of(wish));

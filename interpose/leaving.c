@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "hooks/plugins.h"
 #include "interpose/answer.h"
+#include "interpose/doors.h"
 #include "interpose/environment.h"
 #include "interpose/leave.h"
 #include "interpose/real.h"
@@ -202,9 +203,7 @@ static void fail_all(int status) {
   end_all(RANK_FAILED);
 }
 
-int leave_process(int status) {
-  if (join_settings() == NULL)
-    return status;
+static int leave_with(int status) {
   if (status != 0) {
     fail_all(status);
     plugins_finalize();
@@ -229,4 +228,12 @@ int leave_process(int status) {
   end_all(RANK_DONE);
   plugins_finalize();
   return result == ncclInvalidUsage || notice != ncclSuccess ? 1 : status;
+}
+
+int leave_process(int status) {
+  if (join_settings() == NULL)
+    return status;
+  int left_with = leave_with(status);
+  doors_close();
+  return left_with;
 }

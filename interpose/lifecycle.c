@@ -14,6 +14,7 @@
 #include "interpose/bypass.h"
 #include "interpose/children.h"
 #include "interpose/communicator.h"
+#include "interpose/doors.h"
 #include "interpose/environment.h"
 #include "interpose/group.h"
 #include "interpose/handlers.h"
@@ -36,6 +37,7 @@ static bool may_begin(int rank, int communicators) {
   bypass_expect(communicators);
   log_open(settings, rank);
   library_announce();
+  doors_open();
   return plugins_load(settings->hooks);
 }
 

@@ -11,9 +11,11 @@
 #include <stddef.h>
 
 #include "interpose/deepbind.h"
+#include "interpose/doors.h"
 #include "interpose/libraries.h"
 #include "interpose/linker.h"
 #include "interpose/real.h"
+#include "interpose/trampolines.h"
 #include "interpose/wrappers.h"
 
 /* ---- the functions ---- */
@@ -103,10 +105,24 @@ static struct lookup stand_for(void *found, const struct named *named, const cha
   return (struct lookup){look_up(RTLD_NEXT, named->name, version), true};
 }
 
+/* Whoever looks something up may just have loaded what it calls. */
+static struct lookup lookup_other(void *handle, const char *name, const char *version) {
+  if (__atomic_load_n(&trampolines_placed, __ATOMIC_RELAXED))
+    trampolines_place();
+  else
+    doors_choose();
+  bool known = handle != RTLD_NEXT && trampolines_know(name);
+  void *found = known ? look_up(handle, name, version) : NULL;
+  void *trampoline = found == NULL ? NULL : trampolines_for(name, found);
+  return (struct lookup){trampoline, trampoline != NULL};
+}
+
 struct lookup lookup_symbol(void *handle, const char *name, const char *version) {
   const struct lookup not_given = {NULL, false};
   const struct named *named = find(name);
-  if (named == NULL || handle == RTLD_NEXT)
+  if (named == NULL)
+    return lookup_other(handle, name, version);
+  if (handle == RTLD_NEXT)
     return not_given;
   void *found = look_up(handle, name, version);
   if (found == NULL)

@@ -8,7 +8,8 @@
  * function in between, however small, would be taken for the caller. (A C function that ends in a
  * call becomes a jump only if the compiler feels like it.)
  *
- * Names that begin with "nccl", and openings with RTLD_DEEPBIND, come to the two functions below.
+ * Names that begin with "nccl" or "MPI_", all names once trampolines have been placed
+ * (trampolines.h), and openings with RTLD_DEEPBIND, come to the two functions below.
  */
 #ifndef NCCL_JOIN_INTERPOSE_LOOKUPS_H
 #define NCCL_JOIN_INTERPOSE_LOOKUPS_H
@@ -25,8 +26,9 @@ struct lookup {
 };
 
 /* Of dlsym (version is NULL) and dlvsym. Given is a function of ours for each that api.h exports,
- * if the real look-up finds it: what the NCCL at hand lacks stays missing. What is looked up behind
- * somebody (RTLD_NEXT) is none of our business. Any thread. */
+ * if the real look-up finds it: what the NCCL at hand lacks stays missing; and a trampoline for
+ * each function that is left into (doors.h). What is looked up behind somebody (RTLD_NEXT) is none
+ * of our business. Any thread. */
 LOOKUP_ENTRY struct lookup lookup_symbol(void *handle, const char *name, const char *version);
 
 /* Whether a name is one of those. */

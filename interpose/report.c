@@ -3,6 +3,7 @@
 
 #include "core/log.h"
 #include "hooks/contribution.h"
+#include "interpose/doors.h"
 #include "interpose/environment.h"
 #include "interpose/lossy.h"
 
@@ -15,7 +16,14 @@
   "together (NCCL_JOIN_EARLY_EXIT=throw)"
 
 static const char *describe(struct unit unit, char *text) {
+  if (unit_is_door(unit))
+    return doors_name((uint32_t)unit_mark(unit));
   return unit_describe(unit, text, DESCRIPTION);
+}
+
+/* What becomes of the call of a rank that is released. */
+static const char *outcome(struct unit wanted) {
+  return unit_is_leave(wanted) || unit_is_door(wanted) ? "it goes on" : "ncclRemoteError";
 }
 
 void report_event(struct endpoint *end, enum trace_event event, uint64_t index, struct unit unit,
@@ -35,10 +43,9 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
   case FAILURE_RANK:
     log_line(
         LOG_LEVEL_WARN,
-        "rank %u failed after %llu collectives; rank %u, parked in %s after %llu, is released with "
-        "ncclRemoteError",
+        "rank %u failed after %llu collectives; rank %u, parked in %s after %llu, is released%s",
         team->failure_rank, (unsigned long long)team->failure_index, rank, own,
-        (unsigned long long)team->head);
+        (unsigned long long)team->head, unit_is_door(wanted) ? "" : " with ncclRemoteError");
     break;
   case FAILURE_ENDED:
     log_line(LOG_LEVEL_WARN,
@@ -84,7 +91,7 @@ void report_timeout(const struct endpoint *end, struct unit wanted) {
   char text[DESCRIPTION];
   log_line(LOG_LEVEL_WARN, "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; %s",
            team->plane->rank, (unsigned long long)join_settings()->timeout_s,
-           describe(wanted, text), unit_is_leave(wanted) ? "it goes on" : "ncclRemoteError");
+           describe(wanted, text), outcome(wanted));
   log_who_is_where(team);
 }
 

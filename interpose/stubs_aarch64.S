@@ -78,11 +78,21 @@ linker_\name:
         .globl \name
 begin \name
         cbz x1, 1f
+        adrp x9, trampolines_placed
+        ldr w9, [x9, #:lo12:trampolines_placed]
+        cbnz w9, 3f
+        ldrb w9, [x1]
+        cmp w9, #'M'
+        b.eq 2f
         differs 0, 'n'
         differs 1, 'c'
         differs 2, 'c'
         differs 3, 'l'
-        keep_arguments
+        b 3f
+2:      differs 1, 'P'
+        differs 2, 'I'
+        differs 3, '_'
+3:      keep_arguments
         \version
         bl lookup_symbol
         mov x9, x0

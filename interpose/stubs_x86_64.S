@@ -67,6 +67,10 @@ linker_\name:
 begin \name
         test %rsi, %rsi
         jz 1f
+        cmpl $0, trampolines_placed(%rip)
+        jne 3f
+        cmpb $'M', (%rsi)
+        je 2f
         cmpb $'n', (%rsi)
         jne 1f
         cmpb $'c', 1(%rsi)
@@ -75,7 +79,14 @@ begin \name
         jne 1f
         cmpb $'l', 3(%rsi)
         jne 1f
-        keep_arguments
+        jmp 3f
+2:      cmpb $'P', 1(%rsi)
+        jne 1f
+        cmpb $'I', 2(%rsi)
+        jne 1f
+        cmpb $'_', 3(%rsi)
+        jne 1f
+3:      keep_arguments
         \version
         call lookup_symbol
         mov %rdx, %rcx

@@ -35,4 +35,16 @@ Test(aarch64, look_ups_and_openings, .timeout = 300) {
              "for how in next open deepbind; do $A/run $A/inner_O%d $how; done", level);
     expect(command, "next behind\nversioned next behind\nowner program\nowner library\n");
   }
+  /* As in test_trampolines.c: all arguments and results. */
+  struct outcome outcome = workshop_run(
+      "A=$W/aarch64; export QUIET=1 WATCH=step_integers,step_doubles,step_float,step_long_double,"
+      "step_complex,step_large,step_variadic,step_variadic_integers,step_errno,step_versioned,"
+      "MPI_Step; $A/run $A/stepper steps look MPI_Step make steps open $A/stepping.so call end "
+      "steps | grep -v -e nccl >$A/steps; grep -c called $A/steps; grep -v called $A/steps | "
+      "head -n 14 >$A/first; for from in 15 29 44; do grep -v called $A/steps | tail -n +$from | "
+      "head -n 14 | cmp - $A/first; done; cat $A/first");
+  cr_assert_str_eq(outcome.output,
+                   "23\n285\n770\n4.75\n0.125\n-3 4\n3 5 2 8\n385\n204\nkept "
+                   "given\n2\n6\n40\n7\n9\n",
+                   "%s", outcome.output);
 }

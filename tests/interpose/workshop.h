@@ -29,6 +29,13 @@
  *   configs         configs.c linked to telling/
  *   asker           asker.c linked to NCCL
  *   crowd           crowd.c linked to NCCL
+ *   libsteps.so     steps.c
+ *   stepper, stepper_now, stepper_fixed, stepper_direct
+ *                   stepper.c linked to NCCL and libsteps.so: resolved lazily, at once and
+ *                   read-only since, at a fixed address and of the older version, without a PLT;
+ *                   stepless: to NCCL alone
+ *   stepping.so, stepping_now.so
+ *                   stepper.c as libraries linked to libsteps.so, for these to open
  *   arguments       arguments.c; arguments_fixed: the same, not position-independent
  */
 #ifndef TESTS_INTERPOSE_WORKSHOP_H

@@ -1,5 +1,6 @@
 /* The settings: what is accepted, what errors say, and the tables made from the one table. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/settings.h"
@@ -34,6 +35,7 @@ Test(settings, nothing_set_gives_the_documented_defaults) {
   cr_expect_eq(settings.resync, RESYNC_NONE);
   cr_expect_eq(settings.shadow_memory, SHADOW_MEMORY_PLAIN);
   cr_expect_str_empty(settings.hooks);
+  cr_expect_str_empty(settings.exit_on);
   cr_expect_eq(settings.skew_warn, 1000);
   cr_expect_eq(settings.timeout_s, 1800);
   cr_expect_eq(settings.log_level, LOG_LEVEL_WARN);
@@ -53,7 +55,8 @@ Test(settings, every_setting_is_read) {
                  "NCCL_JOIN_TIMEOUT=31536000", "NCCL_JOIN_DEBUG=TRACE",
                  "NCCL_JOIN_DEBUG_FILE=/tmp/%h.%p.%r.%%", "NCCL_JOIN_TRACE=traces",
                  "NCCL_JOIN_RESYNC=broadcasts", "NCCL_JOIN_HOOK=/a.so,b.so",
-                 "NCCL_JOIN_SHADOW_MEMORY=alias"));
+                 "NCCL_JOIN_SHADOW_MEMORY=alias", "NCCL_JOIN_EXIT_ON=finish,-MPI_Barrier"));
+  cr_expect_str_eq(settings.exit_on, "finish,-MPI_Barrier");
   cr_expect_not(settings.enabled);
   cr_expect_eq(settings.resync, RESYNC_BROADCASTS);
   cr_expect_eq(settings.shadow_memory, SHADOW_MEMORY_ALIAS);
@@ -180,7 +183,8 @@ Test(settings, an_unknown_name_is_an_error_that_lists_the_known_ones) {
   cr_expect_str_eq(error,
                    "NCCL_JOIN_COLOUR is not known to this version of nccl-join. Known: NCCL_JOIN, "
                    "NCCL_JOIN_EARLY_EXIT, NCCL_JOIN_DIVISOR, NCCL_JOIN_DIVISOR_MIN, "
-                   "NCCL_JOIN_LOSSY, NCCL_JOIN_RESYNC, NCCL_JOIN_SHADOW_MEMORY, NCCL_JOIN_HOOK, "
+                   "NCCL_JOIN_LOSSY, NCCL_JOIN_RESYNC, NCCL_JOIN_SHADOW_MEMORY, NCCL_JOIN_EXIT_ON, "
+                   "NCCL_JOIN_HOOK, "
                    "NCCL_JOIN_SKEW_WARN, NCCL_JOIN_TIMEOUT, NCCL_JOIN_DEBUG, "
                    "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE");
 }
@@ -192,15 +196,6 @@ Test(settings, a_mistyped_name_is_suggested) {
   expect_mentions("Did you mean NCCL_JOIN_DEBUG_FILE?");
   cr_expect_not(READ("NCCL_JOIN_SKEWWARN=x"));
   expect_mentions("Did you mean NCCL_JOIN_SKEW_WARN?");
-}
-
-Test(settings, settings_of_later_versions_are_not_accepted_silently) {
-  static char *const later[] = {"NCCL_JOIN_EXIT_ON=f"};
-  for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
-    cr_expect_not(READ(later[i]), "accepted %s", later[i]);
-    expect_mentions("is not known to this version");
-    cr_expect_not(mentions("Did you mean"), "%s", error);
-  }
 }
 
 Test(settings, other_programs_names_are_left_alone) {
@@ -345,4 +340,35 @@ Test(settings, the_nearest_of_two_names_is_suggested) {
   expect_mentions("Did you mean NCCL_JOIN_DEBUG_FILE?");
   cr_expect_not(READ("NCCL_JOIN_DEBUG_FILES_OF_ALL_MY_RANKS=/tmp"));
   cr_expect_not(mentions("Did you mean"));
+}
+
+Test(settings, names_of_functions) {
+  static const char *const right[] = {"finish", "MPI_Barrier", "-MPI_Barrier,-MPI_Finalize",
+                                      "_ZN4gloo7barrierERNS_14BarrierOptionsE", "a,b,a1,A,$x,a.b"};
+  static const char *const wrong[] = {
+      ",",         "finish,",  ",finish", "a,,b",          "a b", "1a",
+      "a,a",       "-finish",  "-",       "ncclBroadcast", "a;b", "-MPI_Barrier,-MPI_Barrier",
+      "MPI_Bar-r", "finish()", "a,-a"};
+  char entry[256];
+  for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+    snprintf(entry, sizeof entry, "NCCL_JOIN_EXIT_ON=%s", right[i]);
+    cr_expect(READ(entry), "%s: %s", right[i], error);
+    cr_expect_str_eq(settings.exit_on, right[i]);
+  }
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    snprintf(entry, sizeof entry, "NCCL_JOIN_EXIT_ON=%s", wrong[i]);
+    cr_expect_not(READ(entry), "%s", wrong[i]);
+    cr_expect_str_empty(settings.exit_on);
+  }
+  expect_mentions("names, separated by commas; -name: not that one; each once, at most 32, none of "
+                  "NCCL's; -name for MPI_Finalize and MPI_Barrier");
+}
+
+Test(settings, at_most_32_names_of_functions) {
+  char entry[512] = "NCCL_JOIN_EXIT_ON=f0";
+  for (int i = 1; i < SETTINGS_NAMES_MAX; i++)
+    snprintf(entry + strlen(entry), sizeof entry - strlen(entry), ",f%d", i);
+  cr_expect(READ(entry));
+  snprintf(entry + strlen(entry), sizeof entry - strlen(entry), ",one_more");
+  cr_expect_not(READ(entry));
 }

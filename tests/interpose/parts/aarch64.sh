@@ -25,7 +25,12 @@ compile -o "$out/seeker" -DLOOKED_UP $parts/seeker.c $parts/client.c &
 compile -o "$out/host" $parts/host.c &
 library -o "$out/only/libonly.so" -DONLY $parts/inner.c &
 library -o "$out/libbehind.so" -DBEHIND $parts/inner.c -Wl,-soname,libbehind.so &
+printf 'STEPS_1 { global: *; }; STEPS_2 { } STEPS_1;' >"$out/steps.map"
+library -o "$out/libsteps.so" $parts/steps.c -Wl,-soname,libsteps.so "-Wl,--version-script=$out/steps.map" &
 wait
+compile -o "$out/stepper" $parts/stepper.c -L"$out" -lsteps -L"$out/fake" -l:libnccl.so.2 -Wl,-z,lazy \
+  -Wl,-rpath,"$out" -Wl,-rpath,"$out/fake" &
+library -o "$out/stepping.so" -DPART $parts/stepper.c -L"$out" -lsteps -Wl,-z,now -Wl,-rpath,"$out" &
 library -o "$out/plugin.so" $parts/client.c -L"$out/fake" -l:libnccl.so.2 -Wl,-rpath,"$out/fake" &
 for level in O0 O2; do
   library -$level -o "$out/libinner_$level.so" $parts/inner.c -Wl,--no-as-needed "$out/libbehind.so" \

@@ -20,6 +20,10 @@ newer='AlltoAll Gather Scatter GroupSimulateEnd CommInitRankScalable CommShrink 
   AllReduceConfig BroadcastConfig ReduceConfig AllGatherConfig ReduceScatterConfig AlltoAllConfig GatherConfig
   ScatterConfig'
 
+# What keeps vector arguments whole can be seen where there are vectors.
+avx=''
+if grep -qw avx /proc/cpuinfo; then avx=-mavx; fi
+
 rm -rf "$out"
 mkdir -p "$out/fake" "$out/old" "$out/other" "$out/versioned" "$out/telling"
 
@@ -76,6 +80,17 @@ telling="-L$out/telling -l:libnccl.so.2 -Wl,--enable-new-dtags,-rpath,$out/telli
   compile -o "$out/seeker" -DLOOKED_UP $parts/seeker.c $parts/client.c &
   compile -o "$out/configs" $parts/configs.c $telling -Wl,-z,lazy &
   compile -o "$out/asker" $parts/asker.c $nccl -Wl,-z,lazy &
+  printf 'STEPS_1 { global: *; }; STEPS_2 { } STEPS_1;' >"$out/steps.map"
+  library -w $avx -o "$out/libsteps.so" $parts/steps.c -Wl,-soname,libsteps.so "-Wl,--version-script=$out/steps.map"
+  steps="-w $avx -L$out -lsteps -Wl,-rpath,$out"
+  compile -o "$out/stepper" $parts/stepper.c $steps $nccl -Wl,-z,lazy &
+  compile -o "$out/stepper_now" $parts/stepper.c $steps $nccl -Wl,-z,now -Wl,-z,relro &
+  compile -o "$out/stepper_fixed" -no-pie -fno-pie -DOLD $parts/stepper.c $steps $nccl -Wl,-z,lazy &
+  compile -o "$out/stepper_direct" -fno-plt $parts/stepper.c $steps $nccl &
+  library -o "$out/stepping.so" -DPART $parts/stepper.c $steps -Wl,-z,lazy &
+  library -o "$out/stepping_now.so" -DPART $parts/stepper.c $steps -Wl,-z,now -Wl,-z,relro &
+  compile -o "$out/stepless" $parts/stepper.c -DSTEPLESS -w $nccl &
+  wait
   compile -o "$out/crowd" $parts/crowd.c $nccl -Wl,-z,lazy &
   compile -o "$out/arguments" $parts/arguments.c -rdynamic &
   compile -o "$out/arguments_fixed" $parts/arguments.c -rdynamic -no-pie -fno-pie &
@@ -90,6 +105,7 @@ telling="-L$out/telling -l:libnccl.so.2 -Wl,--enable-new-dtags,-rpath,$out/telli
 
 for name in double.so old/libnccl.so.2 versioned/libnccl.so.2 telling/libnccl.so.2 other/libother.so front.so profiler.so fake/libnccl.so.2 linked now host plugin.so \
   other_plugin.so orphan.so entangled.so maker.so other_maker.so weak weak_now weak_alone seeker doors configs asker crowd arguments arguments_fixed only/outer.so \
-  only/libonly.so libbehind.so capturer12.so capturer13.so lonely_capturer.so capturing; do
+  only/libonly.so libbehind.so libsteps.so stepper stepper_now stepper_fixed stepper_direct stepping.so stepping_now.so stepless \
+  capturer12.so capturer13.so lonely_capturer.so capturing; do
   test -e "$out/$name"
 done

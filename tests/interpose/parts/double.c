@@ -1,9 +1,17 @@
 /* In the place of the handlers: each says "join ncclX" and calls the real function. With QUIET set
  * they only call.
  *
+ * WATCH names functions, separated by commas: from the first communicator on, calls of them (of
+ * those that begin with MPI_, only from outside of the library that has them) say "called NAME",
+ * and spoil every register that may be spoilt. ncclCommDestroy ends that.
+ *
  * leave_process says "leave STATUS", then does what LEAVE asks for: "one" (the process is to end
  * with status 1), "sleep" (and says "left"), or "exit".
  */
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +19,13 @@
 
 #include "core/plane_shm.h"
 #include "interpose/capture_doors.h"
+#include "interpose/doors.h"
 #include "interpose/handlers.h"
 #include "interpose/hot.h"
 #include "interpose/leave.h"
 #include "interpose/process.h"
 #include "interpose/real.h"
+#include "interpose/trampolines.h"
 #include "tests/interpose/parts/say.h"
 
 static int has(const char *variable, const char *value) {
@@ -42,6 +52,65 @@ static void act(const char *name) {
   }
 }
 
+/* ---- functions that are watched ---- */
+
+static struct import_name watched[32];
+
+static void spoil_registers(void) {
+#if defined(__x86_64__)
+  __asm__ volatile("pxor %%xmm0, %%xmm0; pxor %%xmm1, %%xmm1; pxor %%xmm2, %%xmm2;"
+                   "pxor %%xmm3, %%xmm3; pxor %%xmm4, %%xmm4; pxor %%xmm5, %%xmm5;"
+                   "pxor %%xmm6, %%xmm6; pxor %%xmm7, %%xmm7"
+                   :
+                   :
+                   : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "rax", "rcx",
+                     "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11");
+  /* Not by __builtin_cpu_supports, which brings a constructor with it. */
+  unsigned a, b, c, d;
+  if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_AVX) && (c & bit_OSXSAVE))
+    __asm__ volatile("vzeroall"
+                     :
+                     :
+                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
+                       "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+#elif defined(__aarch64__)
+  __asm__ volatile("movi v0.16b, #0; movi v1.16b, #0; movi v2.16b, #0; movi v3.16b, #0;"
+                   "movi v4.16b, #0; movi v5.16b, #0; movi v6.16b, #0; movi v7.16b, #0"
+                   :
+                   :
+                   : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "x0", "x1", "x2", "x3", "x4",
+                     "x5", "x6", "x7", "x8", "x9", "x10", "x16", "x17");
+#endif
+}
+
+static void called(const struct trampoline_call *call) {
+  errno = EDOM;
+  say("called %s", watched[call->name].name);
+  spoil_registers();
+}
+
+void doors_choose(void) {
+  static char names[512];
+  size_t count = 0;
+  if (getenv("WATCH") == NULL || *names != '\0')
+    return;
+  strncpy(names, getenv("WATCH"), sizeof names - 1);
+  for (char *name = strtok(names, ","); name != NULL && count < 32; name = strtok(NULL, ",")) {
+    watched[count].name = name;
+    watched[count++].outside = strncmp(name, "MPI_", 4) == 0;
+  }
+  trampolines_choose(watched, count, called);
+}
+
+static void watch_calls(const char *function) {
+  if (strncmp(function, "CommInit", 8) == 0) {
+    doors_choose();
+    trampolines_place();
+  } else if (strcmp(function, "CommDestroy") == 0) {
+    trampolines_remove();
+  }
+}
+
 /* A communicator was made: as the handlers do, and twice, as for a second one. */
 static ncclResult_t watch(const char *name, ncclResult_t result) {
   if (strncmp(name, "CommInit", 8) == 0 && result == ncclSuccess) {
@@ -59,6 +128,7 @@ static ncclResult_t watch(const char *name, ncclResult_t result) {
   ncclResult_t join_##name parameters {                                                            \
     note("join", "nccl" #name);                                                                    \
     act(#name);                                                                                    \
+    watch_calls(#name);                                                                            \
     return watch(#name, real.name arguments);                                                      \
   }
 #define DOUBLE_HOT(name, parameters, arguments)                                                    \
