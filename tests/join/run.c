@@ -84,8 +84,9 @@ static double slowness(void) {
 /* rank: -1 for a launcher that starts all ranks, else the one rank that it shall be. */
 static void command_make(struct command *command, const struct launch *launch, int rank, int port) {
   *command = (struct command){0};
+  add_words(command, launch->starter);
   add_words_printed(command, "%s/tools/nccl-join run --loopback --no-prefix", run_build_folder());
-  if (rank < 0)
+  if (rank < 0 && launch->starter == NULL)
     add_words_printed(command, "-n %d", launch->nranks);
   if (rank < 0 ? launch->without != 0 : launch->without >> rank & 1)
     add_words(command, "--no-join");
@@ -136,7 +137,7 @@ static pid_t start(const struct command *command, int output, int errors) {
     strsep(&value, "=");
     setenv(name, value != NULL ? value : "", 1);
   }
-  execv(command->words[0], command->words);
+  execvp(command->words[0], command->words);
   fprintf(stderr, "cannot run %s: %s\n", command->words[0], strerror(errno));
   _exit(127);
 }

@@ -24,7 +24,9 @@ struct launch {
   const char *program;     /* a name in the build folder's programs/ */
   const char *options;     /* separated by blanks */
   const char *environment; /* NAME=VALUE, separated by blanks */
-  uint64_t without;        /* bit set: ranks that run without the preload */
+  const char *starter; /* words that start all ranks, each behind a launcher of its own; NULL: the
+                          launcher starts them */
+  uint64_t without;    /* bit set: ranks that run without the preload */
   bool each; /* one launcher for each rank, so that a rank that fails does not end the others */
   double limit_s; /* 60 if 0 */
 };

@@ -33,7 +33,14 @@ OPENED_OBJECTS = $(BUILD)/tests/programs/sum.o $(BUILD)/tests/programs/trampolin
 $(BUILD)/tests/programs/trampolines.o: private tests_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE) \
   -Wno-pedantic -Wno-missing-prototypes
 
-programs: $(PROGRAM_FILES) $(OPENED_FILES) $(DIGITS) $(TIMELINE)
+# The program that meets in another library; and the same with MPI, where there is one.
+MPICC ?= mpicc
+MEETING_LIBRARY = $(BUILD)/programs/libmeeting.so
+MEETING_FILES = $(MEETING_LIBRARY) $(BUILD)/programs/meet $(if $(shell command -v $(MPICC)),$(BUILD)/programs/mpi)
+MEETING_FLAGS = -std=c17 -D_GNU_SOURCE $(CFLAGS) $(SANFLAGS) -fPIC -I. -isystem $(NCCL_INCLUDE) \
+                -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE)
+
+programs: $(PROGRAM_FILES) $(OPENED_FILES) $(MEETING_FILES) $(DIGITS) $(TIMELINE)
 
 PROGRAM_LIBRARIES = $(BUILD)/loopback/libnccl.so.2 $(BUILD)/loopback/libcudart.so.$(PROGRAM_CUDA)
 
@@ -49,6 +56,25 @@ $(BUILD)/programs/opened: $(OPENED_OBJECTS) $(PROGRAM_PART_OBJECTS) $(PROGRAM_LI
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) -Wl,--as-needed $(filter %.13 %.12,$(PROGRAM_LIBRARIES)) \
 	  -Wl,-rpath-link,$(BUILD)/loopback -lm
+
+$(MEETING_LIBRARY): tests/programs/meeting.c tests/programs/meeting.h
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(MEETING_FLAGS) $(WARNINGS) -shared -Wl,-soname,libmeeting.so -o $@ $<
+
+# The preload object can be seen to stand in front of either kind of reference: with -z lazy one that is bound at the first call.
+MEETING_PARTS = tests/programs/meet.c $(PROGRAM_PART_OBJECTS) $(PROGRAM_LIBRARIES)
+$(BUILD)/programs/meet: $(MEETING_PARTS) $(MEETING_LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(MEETING_FLAGS) $(WARNINGS) -pthread -o $@ $(filter-out %.h,$^) -Wl,-rpath,'$$ORIGIN' -Wl,-z,lazy \
+	  -Wl,-rpath-link,$(BUILD)/loopback -lm
+
+# MPI's header does not pass our warnings.
+$(BUILD)/programs/mpi: $(MEETING_PARTS)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(MPICC) $(MEETING_FLAGS) -DWITH_MPI -pthread -o $@ $^ -Wl,-z,now -Wl,-rpath-link,$(BUILD)/loopback -lm
 
 $(BUILD)/programs/libanother.so: $(BUILD)/loopback/libnccl.so.2
 	@mkdir -p $(@D)
