@@ -1,17 +1,23 @@
 /* Noticing calls that go past us (bypass.h). */
 #include "interpose/bypass.h"
 
+#include <cuda.h>
+#include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/log.h"
 #include "core/settings.h"
 #include "interpose/guard.h"
+#include "interpose/linker.h"
 #include "interpose/nccl_compat.h"
 
 /* Switched off, by the setting or after a fork, nobody expects to be joined. Wrong settings are
@@ -128,19 +134,105 @@ PLUGIN(v5, init_v5, begin_v5)
 
 /* ---- the end ---- */
 
-static int is_nccl(struct dl_phdr_info *object, size_t size, void *unused) {
-  (void)size, (void)unused;
+struct search {
+  const char *beginning; /* of the file's name */
+  unsigned skip;
+  char *path; /* PATH_MAX */
+};
+
+static int is_wanted(struct dl_phdr_info *object, size_t size, void *data) {
+  (void)size;
+  struct search *search = data;
   const char *slash = strrchr(object->dlpi_name, '/');
-  return strncmp(slash == NULL ? object->dlpi_name : slash + 1, "libnccl.so", 10) == 0;
+  const char *name = slash == NULL ? object->dlpi_name : slash + 1;
+  if (strncmp(name, search->beginning, strlen(search->beginning)) != 0 || search->skip-- > 0)
+    return 0;
+  snprintf(search->path, PATH_MAX, "%s", object->dlpi_name);
+  return 1;
+}
+
+/* The n-th of the loaded libraries whose file is called so; NULL behind the last one. To be closed.
+ * Only once dl_iterate_phdr has given its lock back dlopen may be called. */
+static void *loaded_library(const char *beginning, unsigned n) {
+  char path[PATH_MAX];
+  struct search search = {beginning, n, path};
+  return dl_iterate_phdr(is_wanted, &search) == 0 ? NULL
+                                                  : linker_dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+}
+
+#define FIND(library, name)                                                                        \
+  __typeof__(name) *find_##name;                                                                   \
+  *(void **)&find_##name = linker_dlsym(library, #name) /* as dlsym(3) says it is to be done */
+
+/* Before cuInit, and in a child forked after it, every call fails. */
+static bool driver_has_context(void *driver) {
+  FIND(driver, cuCtxGetCurrent);
+  FIND(driver, cuDeviceGetCount);
+  FIND(driver, cuDeviceGet);
+  FIND(driver, cuDevicePrimaryCtxGetState);
+  if (find_cuCtxGetCurrent == NULL || find_cuDeviceGetCount == NULL || find_cuDeviceGet == NULL ||
+      find_cuDevicePrimaryCtxGetState == NULL)
+    return false;
+  CUcontext context = NULL;
+  if (find_cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != NULL)
+    return true;
+  int count = 0;
+  CUdevice device;
+  for (int i = 0; find_cuDeviceGetCount(&count) == CUDA_SUCCESS && i < count; i++) {
+    unsigned flags;
+    int active = 0;
+    if (find_cuDeviceGet(&device, i) == CUDA_SUCCESS &&
+        find_cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active)
+      return true;
+  }
+  return false;
+}
+
+/* A communicator needs one, and nothing takes it away again but the program itself. */
+static bool has_context(void) {
+  void *driver = loaded_library("libcuda.so", 0);
+  bool has = driver != NULL && driver_has_context(driver);
+  if (driver != NULL)
+    dlclose(driver);
+  return has;
+}
+
+/* The first release with profiler plug-ins. */
+enum { VERSION_WITH_PROFILER = 22300 };
+
+static bool tells_profiler(void *nccl) {
+  FIND(nccl, ncclGetVersion);
+  int version = 0;
+  return find_ncclGetVersion != NULL && find_ncclGetVersion(&version) == ncclSuccess &&
+         version >= VERSION_WITH_PROFILER;
+}
+
+/* Whether this library is the plug-in that NCCL would have told. */
+static bool is_profiler(void) {
+  Dl_info object;
+  const char *plugin = getenv("NCCL_PROFILER_PLUGIN");
+  return plugin != NULL && dladdr(&ncclProfiler_v1, &object) != 0 &&
+         strcmp(plugin, object.dli_fname) == 0;
+}
+
+/* Whether communicators may have been made of an NCCL that is loaded, unseen. */
+static bool may_have_passed(void) {
+  unsigned n = 0, told = 0;
+  bool profiler = is_profiler();
+  for (void *nccl; (nccl = loaded_library("libnccl.so", n)) != NULL; n++) {
+    told += profiler && tells_profiler(nccl);
+    dlclose(nccl);
+  }
+  return told < n;
 }
 
 void bypass_check_at_exit(void) {
-  if (atomic_load(&guard_mode) != GUARD_UNDECIDED || dl_iterate_phdr(is_nccl, NULL) == 0 ||
+  if (atomic_load(&guard_mode) != GUARD_UNDECIDED || !may_have_passed() || !has_context() ||
       atomic_flag_test_and_set(&said) || !may_speak())
     return;
   log_line(
       LOG_LEVEL_WARN,
-      "libnccl.so is loaded, but no call of it came by nccl-join that makes a communicator or a "
-      "collective: this process made none, or it has NCCL linked statically or hidden in a "
-      "library, and was not joined");
+      "libnccl.so is loaded and CUDA in use, but no call of NCCL came by nccl-join that makes a "
+      "communicator or a collective: this process made none, or it has NCCL linked statically or "
+      "hidden in a library, and was not joined");
 }

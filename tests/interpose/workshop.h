@@ -12,6 +12,7 @@
  *   versioned/      the same with versions at its names, ANY_1.0
  *   telling/        libnccl.so.2 that tells what configurations it is given: telling_nccl.c
  *   other/          the same under another name, libother.so: it says "other" for "real"
+ *   driver/         libcuda.so.1 that only knows which contexts there are: fake_cuda.c
  *   front.so        front.c: an NCCL that calls another
  *   profiler.so     a preloaded tool that wraps ncclAllReduce and calls the next
  *   linked, now     host.c and client.c linked to NCCL, resolved lazily and at once

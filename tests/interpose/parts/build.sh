@@ -25,7 +25,7 @@ avx=''
 if grep -qw avx /proc/cpuinfo; then avx=-mavx; fi
 
 rm -rf "$out"
-mkdir -p "$out/fake" "$out/old" "$out/other" "$out/versioned" "$out/telling"
+mkdir -p "$out/fake" "$out/old" "$out/other" "$out/versioned" "$out/telling" "$out/driver"
 
 compile -E -P -x c -o "$out/exports.map" interpose/exports.map.in
 # shellcheck disable=SC2046 # several words
@@ -45,6 +45,7 @@ library -o "$out/telling/libnccl.so.2" $parts/telling_nccl.c -Wl,-soname,libnccl
 library -o "$out/front.so" -w $parts/front.c &
 library -o "$out/profiler.so" $parts/profiler.c &
 fake -o "$out/fake/libnccl.so.2" &
+library -o "$out/driver/libcuda.so.1" $parts/fake_cuda.c -Wl,-soname,libcuda.so.1 &
 for release in 12 13; do
   library -o "$out/fake/libcudart.so.$release" "-DRELEASE=\"$release\"" $parts/fake_cudart.c \
     -Wl,-soname,libcudart.so.$release &
@@ -103,7 +104,7 @@ telling="-L$out/telling -l:libnccl.so.2 -Wl,--enable-new-dtags,-rpath,$out/telli
   wait
 }
 
-for name in double.so old/libnccl.so.2 versioned/libnccl.so.2 telling/libnccl.so.2 other/libother.so front.so profiler.so fake/libnccl.so.2 linked now host plugin.so \
+for name in double.so old/libnccl.so.2 versioned/libnccl.so.2 telling/libnccl.so.2 other/libother.so front.so profiler.so fake/libnccl.so.2 driver/libcuda.so.1 linked now host plugin.so \
   other_plugin.so orphan.so entangled.so maker.so other_maker.so weak weak_now weak_alone seeker doors configs asker crowd arguments arguments_fixed only/outer.so \
   only/libonly.so libbehind.so libsteps.so stepper stepper_now stepper_fixed stepper_direct stepping.so stepping_now.so stepless \
   capturer12.so capturer13.so lonely_capturer.so capturing; do
