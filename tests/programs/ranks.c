@@ -100,11 +100,17 @@ static void limit_waiting(int socket) {
   setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 }
 
+/* MASTER_PORT; the one behind it where torchrun's agent has a store of its own there, as it says
+ * (torch/distributed/elastic/agent/server/local_elastic_agent.py). */
+static int port(void) {
+  const char *taken = getenv("TORCHELASTIC_USE_AGENT_STORE");
+  return environment_number("MASTER_PORT") + (taken != NULL && strcmp(taken, "True") == 0);
+}
+
 /* Rank 0: one connection from each other rank, by rank. */
 static int *accept_ranks(int nranks) {
   int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  struct sockaddr_in address = {.sin_family = AF_INET,
-                                .sin_port = htons((uint16_t)environment_number("MASTER_PORT"))};
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port())};
   setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
   limit_waiting(listener);
   if (bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
@@ -133,9 +139,11 @@ static int *accept_ranks(int nranks) {
 
 /* Another rank: its connection to rank 0, which may not listen yet. */
 static int connect_to_rank_0(int rank) {
-  const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+  const char *host = getenv("MASTER_ADDR");
+  char service[16];
+  snprintf(service, sizeof service, "%d", port());
   struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *address;
-  int error = getaddrinfo(host != NULL ? host : "127.0.0.1", port, &hints, &address);
+  int error = getaddrinfo(host != NULL ? host : "127.0.0.1", service, &hints, &address);
   if (error != 0)
     fail("MASTER_ADDR or MASTER_PORT: %s", gai_strerror(error));
   for (double end = now_s() + share_limit_s; now_s() < end; sleep_ms(20)) {
@@ -148,7 +156,7 @@ static int connect_to_rank_0(int rank) {
     }
     close(connection);
   }
-  fail("rank 0 cannot be reached at %s:%s", host, port);
+  fail("rank 0 cannot be reached at %s:%s", host, service);
 }
 
 void ranks_share(const struct ranks *ranks, void *bytes, size_t size) {
