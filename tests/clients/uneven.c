@@ -1,0 +1,123 @@
+/* Clients and launchers on the loopback, with ranks that have different numbers of iterations:
+ * stuck without nccl-join, and with it to the end, with the right sums. */
+#include "tests/clients/client.h"
+#include "tests/join/expected.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ITERATIONS "3,8,5"
+static const struct schedule schedule = {.nranks = 3, .epochs = 1, .n = {{3, 8, 5}}};
+
+static void assert_sums(const char *command) {
+  struct run *run = client_run(command);
+  assert_went_well(run);
+  struct lines *lines = lines_create();
+  lines_add_sum(lines, &schedule, 1);
+  lines_add_left(lines, schedule.nranks);
+  assert_results(run, lines);
+  lines_free(lines);
+  cr_assert(!run_says(run, "NCCL-JOIN"), "%s", run->errors);
+  run_free(run);
+}
+
+/* Without nccl-join no rank comes past the point where another has left. The loopback says so to
+ * those that would wait there. */
+static void assert_stuck(const char *command) {
+  struct run *run = client_run(command);
+  cr_assert(run->status != 0 && !run->timed_out, "%s: status %d\n%s%s", command, run->status,
+            run->output, run->errors);
+  cr_assert(strstr(run->output, "RESULT 1 sum 0 2 0 7 9\n") != NULL &&
+                strstr(run->output, "RESULT 1 total") == NULL,
+            "%s", run->output);
+  run_free(run);
+}
+
+/* ---- clients ---- */
+
+static void check_client(const char *python, const char *script) {
+  static const char format[] = "VLLM_NCCL_SO_PATH=$B/clients/libnewer_nccl.so $R %s --loopback "
+                               "--no-prefix -n 3 %s $C/%s " ITERATIONS;
+  char command[512];
+  snprintf(command, sizeof command, format, "", python, script);
+  assert_sums(command);
+  snprintf(command, sizeof command, format, "--no-join", python, script);
+  assert_stuck(command);
+}
+
+Test(uneven, ctypes, .timeout = 600) {
+  client_begin("");
+  check_client("python3", "by_ctypes.py");
+  client_end();
+}
+
+Test(uneven, cupy, .timeout = 600) {
+  client_begin("cupy");
+  check_client("$PY", "by_cupy.py");
+  client_end();
+}
+
+Test(uneven, nccl4py, .timeout = 600) {
+  client_begin("nccl4py");
+  check_client("$PY", "by_nccl4py.py");
+  client_end();
+}
+
+Test(uneven, vllm, .timeout = 600) {
+  client_begin("torch vllm-needs vllm");
+  check_client("$PY", "by_vllm.py");
+  client_end();
+}
+
+/* ---- launchers ---- */
+
+#define SUM "$B/programs/sum --iterations " ITERATIONS
+
+/* nccl-join in front of each rank, in front of the launcher, and by LD_PRELOAD alone. */
+static void check_launcher(const char *launcher) {
+  static const char *const ways[] = {
+      "%s $R --loopback " SUM,
+      "$R --loopback %s " SUM,
+      "LD_PRELOAD=$P LD_LIBRARY_PATH=$B/loopback %s " SUM,
+  };
+  char command[512];
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    snprintf(command, sizeof command, ways[i], launcher);
+    assert_sums(command);
+  }
+  snprintf(command, sizeof command, "$R --loopback --no-join %s " SUM, launcher);
+  assert_stuck(command);
+}
+
+/* Open MPI has nothing that tells ranks of each other for programs that do not use MPI. */
+static void set_free_port(void) {
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof address;
+  cr_assert(bind(listener, (struct sockaddr *)&address, size) == 0);
+  cr_assert(getsockname(listener, (struct sockaddr *)&address, &size) == 0);
+  close(listener);
+  char port[16];
+  snprintf(port, sizeof port, "%d", ntohs(address.sin_port));
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  setenv("MASTER_PORT", port, 1);
+}
+
+Test(uneven, mpirun, .timeout = 600) {
+  client_begin("mpirun");
+  set_free_port();
+  check_launcher("$MPIRUN -n 3 $C/as_rank");
+  client_end();
+}
+
+Test(uneven, torchrun, .timeout = 600) {
+  client_begin("torch");
+  check_launcher("$BIN/torchrun --nproc-per-node 3 --no-python");
+  client_end();
+}
