@@ -15,7 +15,7 @@
 
 #include "tests/faults/place.h"
 
-static const char limit_s[] = "240";
+static const char limit_s[] = "400";
 static const char page[] = "docs/clients.md";
 
 /* ---- what there is ---- */

@@ -89,7 +89,7 @@ static void check(const char *script, int runs) {
             script);
 }
 
-Test(startup, cannot_be_felt, .timeout = 900) {
+Test(startup, cannot_be_felt, .timeout = 1800) {
   client_begin("torch");
   fputs(
       "| | runs of each | wall: alone | `LD_PRELOAD` | `nccl-join run` | user and system: alone | "
@@ -100,6 +100,6 @@ Test(startup, cannot_be_felt, .timeout = 900) {
   setenv("PATH", path, 1);
   check("/bin/true", 101);
   check("python3 -c pass", 51);
-  check("python3 -c 'import torch'", 15);
+  check("python3 -c 'import torch'", 11);
   client_end();
 }

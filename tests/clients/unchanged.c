@@ -81,7 +81,7 @@ static void assert_caught(const char *command, const char *found_by) {
 
 /* ---- PyTorch ---- */
 
-Test(torch, imported, .timeout = 900) {
+Test(torch, imported, .timeout = 1800) {
   client_begin("torch");
   assert_unchanged("$PY $C/torch_import.py", "torch ");
   struct run *run = client_run("LD_PRELOAD=$P $PY $C/torch_import.py");
@@ -90,27 +90,27 @@ Test(torch, imported, .timeout = 900) {
   client_end();
 }
 
-Test(torch, forked_workers_of_a_data_loader, .timeout = 900) {
+Test(torch, forked_workers_of_a_data_loader, .timeout = 1800) {
   client_begin("torch");
   assert_unchanged("$PY $C/torch_workers.py", "epoch 0 2016.0\nepoch 1 2016.0\n");
   client_end();
 }
 
-Test(torch, gloo_under_torchrun, .timeout = 900) {
+Test(torch, gloo_under_torchrun, .timeout = 1800) {
   client_begin("torch");
   assert_unchanged("$BIN/torchrun --nproc-per-node 2 $C/torch_gloo.py",
                    "rank 0 of 2 [1.0, 3.0, 5.0, 7.0]\nrank 1 of 2 [1.0, 3.0, 5.0, 7.0]\n");
   client_end();
 }
 
-Test(torch, nccl_without_a_gpu_fails_as_it_does, .timeout = 900) {
+Test(torch, nccl_without_a_gpu_fails_as_it_does, .timeout = 1800) {
   client_begin("torch");
   assert_unchanged("$PY $C/torch_nccl.py", "process group RuntimeError ");
   client_end();
 }
 
 /* Its own messages and nothing about nccl-join: it does not know of it. */
-Test(torch, nothing_is_said_in_front_of_a_script_that_fails, .timeout = 900) {
+Test(torch, nothing_is_said_in_front_of_a_script_that_fails, .timeout = 1800) {
   client_begin("torch");
   struct run *without = run_normalised("", "$PY -c 'import torch; torch.ones(1).cuda()'");
   struct run *with = run_normalised("LD_PRELOAD=$P", "$PY -c 'import torch; torch.ones(1).cuda()'");
@@ -124,7 +124,7 @@ Test(torch, nothing_is_said_in_front_of_a_script_that_fails, .timeout = 900) {
 /* PyTorch makes no communicator without a GPU. So the dynamic linker is asked where each function
  * of NCCL that it is linked to leads: to libnccl.so.2 itself only those that nccl-join has nothing
  * to do with. */
-Test(torch, each_function_of_nccl_that_it_is_linked_to, .timeout = 900) {
+Test(torch, each_function_of_nccl_that_it_is_linked_to, .timeout = 1800) {
   client_begin("torch");
   struct run *run = client_run(
       "T=$(mktemp -d); LD_DEBUG=bindings LD_DEBUG_OUTPUT=$T/bound LD_BIND_NOW=1 LD_PRELOAD=$P $PY "
@@ -151,21 +151,21 @@ Test(torch, each_function_of_nccl_that_it_is_linked_to, .timeout = 900) {
 
 /* ---- others ---- */
 
-Test(cupy, its_module_for_nccl, .timeout = 900) {
+Test(cupy, its_module_for_nccl, .timeout = 1800) {
   client_begin("cupy");
   assert_unchanged("$PY $C/cupy_nccl.py", "CuPy ");
   assert_caught("$PY $C/cupy_nccl.py", "search order");
   client_end();
 }
 
-Test(nccl4py, without_a_gpu, .timeout = 900) {
+Test(nccl4py, without_a_gpu, .timeout = 1800) {
   client_begin("nccl4py");
   assert_unchanged("$PY $C/nccl4py_nccl.py", "nccl4py ");
   assert_caught("$PY $C/nccl4py_nccl.py", "search order");
   client_end();
 }
 
-Test(vllm, its_module_for_nccl, .timeout = 900) {
+Test(vllm, its_module_for_nccl, .timeout = 1800) {
   client_begin("torch vllm-needs vllm");
   assert_unchanged("$PY $C/vllm_nccl.py", "vLLM ");
   assert_caught("$PY $C/vllm_nccl.py", "dlsym");

@@ -51,25 +51,25 @@ static void check_client(const char *python, const char *script) {
   assert_stuck(command);
 }
 
-Test(uneven, ctypes, .timeout = 900) {
+Test(uneven, ctypes, .timeout = 1800) {
   client_begin("");
   check_client("python3", "by_ctypes.py");
   client_end();
 }
 
-Test(uneven, cupy, .timeout = 900) {
+Test(uneven, cupy, .timeout = 1800) {
   client_begin("cupy");
   check_client("$PY", "by_cupy.py");
   client_end();
 }
 
-Test(uneven, nccl4py, .timeout = 900) {
+Test(uneven, nccl4py, .timeout = 1800) {
   client_begin("nccl4py");
   check_client("$PY", "by_nccl4py.py");
   client_end();
 }
 
-Test(uneven, vllm, .timeout = 900) {
+Test(uneven, vllm, .timeout = 1800) {
   client_begin("torch vllm-needs vllm");
   check_client("$PY", "by_vllm.py");
   client_end();
@@ -109,14 +109,14 @@ static void set_free_port(void) {
   setenv("MASTER_PORT", port, 1);
 }
 
-Test(uneven, mpirun, .timeout = 900) {
+Test(uneven, mpirun, .timeout = 1800) {
   client_begin("mpirun");
   set_free_port();
   check_launcher("$MPIRUN -n 3 $C/as_rank");
   client_end();
 }
 
-Test(uneven, torchrun, .timeout = 900) {
+Test(uneven, torchrun, .timeout = 1800) {
   client_begin("torch");
   check_launcher("$BIN/torchrun --nproc-per-node 3 --no-python");
   client_end();
