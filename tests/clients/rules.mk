@@ -10,8 +10,7 @@ NEWER_NCCL = $(BUILD)/clients/libnewer_nccl.so
 $(BUILD)/check/clients: $(CLIENTS_TEST_OBJECTS)
 	$(link_test)
 
-$(BUILD)/tests/clients/newer_nccl.o: private ALL_CFLAGS += -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
-$(NEWER_NCCL): $(BUILD)/tests/clients/newer_nccl.o $(LOOPBACK)/libnccl.so.2
+$(NEWER_NCCL): $(BUILD)/tests/clients/newer_nccl.o $(BUILD)/loopback/libnccl.so.2
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LOOPBACK_LDFLAGS) -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN/../loopback' \
