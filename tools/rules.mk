@@ -13,7 +13,7 @@ endef
 $(BUILD)/tools/nccl-join-ranks: $(BUILD)/tools/ranks.o $(BUILD)/tools/relay.o
 	$(link_tool)
 
-$(BUILD)/tools/nccl-join-env: $(BUILD)/tools/settings_main.o $(BUILD)/core/settings.o
+$(BUILD)/tools/nccl-join-env: $(BUILD)/tools/settings_main.o $(SETTINGS_OBJECTS)
 	$(link_tool)
 
 $(BUILD)/tools/nccl-join: tools/nccl-join
