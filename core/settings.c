@@ -102,21 +102,26 @@ static bool is_listed(const char *list, const char *end, const char *name, size_
   return false;
 }
 
-/* Each at most once; those that are built in may be named as well, and only they can be refused. */
-static bool store_names(char *field, const char *value) {
+/* The first name of a list that is not accepted, NULL if all are. Each at most once; those that are
+ * built in may be named as well, and only they can be refused. */
+static const char *wrong_name(const char *list) {
   uint32_t count = 0;
-  if (strlen(value) >= SETTINGS_PATH_SIZE)
-    return false;
-  for (const char *name = value; *value; name += strcspn(name, ",") + 1) {
+  for (const char *name = list; *list; name += strcspn(name, ",") + 1) {
     size_t length = strcspn(name, ",");
     bool minus = *name == '-';
-    if (++count > SETTINGS_NAMES_MAX || is_listed(value, name, name, length) ||
+    if (++count > SETTINGS_NAMES_MAX || is_listed(list, name, name, length) ||
         !is_function(name + minus, length - minus) ||
         (minus && !is_built_in(name + minus, length - minus)))
-      return false;
+      return name;
     if (name[length] == '\0')
       break;
   }
+  return NULL;
+}
+
+static bool store_names(char *field, const char *value) {
+  if (strlen(value) >= SETTINGS_PATH_SIZE || wrong_name(value) != NULL)
+    return false;
   memcpy(field, value, strlen(value) + 1);
   return true;
 }
@@ -179,17 +184,21 @@ static void add_wrong_value(struct text *text, const struct setting *setting, co
   settings_add(text, "%s%s=%s is not accepted.", start ? "\n" : "", setting->name,
                settings_as_line(value, strlen(value), shown, sizeof(shown)));
   settings_add_nearest_word(text, setting, value);
+  const char *wrong = setting->type == TYPE_NAMES ? wrong_name(value) : NULL;
+  if (wrong != NULL)
+    settings_add(text, " Wrong is \"%s\".",
+                 settings_as_line(wrong, strcspn(wrong, ","), shown, sizeof(shown)));
   settings_add(text, " Accepted: ");
   settings_add_accepted(text, setting);
   if (setting->type == TYPE_LOSSY) {
     settings_add(text, " with each kind at most once: ");
     settings_add_words(text, settings_kind_words);
   }
-  if (setting->type == TYPE_NAMES) {
-    settings_add(text, "; each once, at most %d, none of NCCL's; -name for", SETTINGS_NAMES_MAX);
-    for (const char *const *name = settings_built_in_exits; *name; name++)
-      settings_add(text, "%s %s", name == settings_built_in_exits ? "" : " and", *name);
-  }
+  if (setting->type == TYPE_NAMES)
+    settings_add(text,
+                 "; as the linker knows them (nm), without blanks, each once, at most %d, none of "
+                 "NCCL's",
+                 SETTINGS_NAMES_MAX);
   if (setting->type == TYPE_PATH || setting->type == TYPE_PATHS || setting->type == TYPE_FORMAT)
     settings_add(text, "; shorter than %d bytes", SETTINGS_PATH_SIZE);
   end_line(text, start);

@@ -59,7 +59,7 @@ const struct setting settings_table[] = {
      "alias: a joined rank needs 2 MiB of device memory for each large buffer, whatever its size "
      "(NCCL 2.24.3 and later; not tried on a GPU yet)"},
     {"NCCL_JOIN_EXIT_ON", TYPE_NAMES, FIELD(exit_on), "", NULL, 0, 0, NULL,
-     "functions, of any library or the program, whose call means leaving the loop, as that of "
+     "functions of libraries whose call means leaving the loop, as that of "
      "MPI_Barrier and MPI_Finalize does"},
     {"NCCL_JOIN_HOOK", TYPE_PATHS, FIELD(hooks), "", NULL, 0, 0, NULL,
      "plug-ins, called in this order for every shadow and when all have joined"},
@@ -108,20 +108,23 @@ static void show(const struct setting *setting, char *const *environment, struct
 }
 
 void settings_print(FILE *out, char *const *environment) {
-  static const char *const columns = "%-23s  %-*s  %-11s  %-7s  %-36s  %s\n";
-  int width = 7; /* of the column VALUE: paths can be long */
+  static const char *const columns = "%-23s  %-*s  %-11s  %-7s  %-*s  %s\n";
+  int width = 7, room = 8; /* of the columns VALUE, where paths can be long, and ACCEPTED */
   struct shown shown;
   for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
     show(setting, environment, &shown);
     int length = (int)strlen(shown.value);
     width = length > width ? length : width;
+    char text[128];
+    length = (int)strlen(accepted(setting, text, sizeof(text)));
+    room = length > room ? length : room;
   }
-  fprintf(out, columns, "SETTING", width, "VALUE", "FROM", "DEFAULT", "ACCEPTED", "MEANING");
+  fprintf(out, columns, "SETTING", width, "VALUE", "FROM", "DEFAULT", room, "ACCEPTED", "MEANING");
   for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
     show(setting, environment, &shown);
     char text[128];
     fprintf(out, columns, setting->name, width, shown.value, shown.from, or_none(setting->initial),
-            accepted(setting, text, sizeof(text)), setting->meaning);
+            room, accepted(setting, text, sizeof(text)), setting->meaning);
   }
 }
 

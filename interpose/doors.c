@@ -97,11 +97,13 @@ void doors_open(void) {
   for (size_t i = 0; i < nnames; i++) {
     const char *name = names[i].name;
     if (doors[i].of == NULL && !names[i].found && name != NULL)
-      log_line(LOG_LEVEL_WARN,
-               "NCCL_JOIN_EXIT_ON: nothing that is loaded now calls %s through an import table. "
-               "Calls from libraries that are loaded later are seen; those from within the object "
-               "that has the function are not, unless it is exported (-fPIC, -rdynamic)",
-               name);
+      log_line(
+          LOG_LEVEL_WARN,
+          "NCCL_JOIN_EXIT_ON: nothing that is loaded now calls %s through an import table. "
+          "Calls from libraries loaded later, and by dlsym from now on, are seen; calls of the "
+          "program's own functions from within it never, within a library only if that "
+          "exports the function (-fPIC): put it into a library",
+          name);
   }
 }
 

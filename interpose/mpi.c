@@ -30,9 +30,17 @@ struct mpi {
   compare_function *compare;
 };
 
+/* A program that is not built with -fPIC has a copy of the object, which MPI uses as well
+ * (R_X86_64_COPY): what all others find comes first. */
+static void *open_mpi_world(void *handle) {
+  void *own = linker_dlsym(handle, OPEN_MPI_WORLD);
+  void *found = own != NULL ? linker_dlsym(RTLD_DEFAULT, OPEN_MPI_WORLD) : NULL;
+  return found != NULL ? found : own;
+}
+
 /* `handle`: of the library, or RTLD_DEFAULT. False if it is none that is known. */
 static bool look_in(void *handle, struct mpi *mpi) {
-  void *world = linker_dlsym(handle, OPEN_MPI_WORLD);
+  void *world = open_mpi_world(handle);
   mpi->world = world != NULL ? (uintptr_t)world : MPICH_WORLD;
   *(void **)&mpi->size = linker_dlsym(handle, "PMPI_Comm_size"); /* as dlsym(3) says */
   *(void **)&mpi->compare = linker_dlsym(handle, "PMPI_Comm_compare");

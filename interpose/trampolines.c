@@ -87,6 +87,14 @@ static void *in_front_of(size_t name, void *function) {
   return number == TRAMPOLINES ? NULL : stub(number);
 }
 
+static void tell_if_full(void) {
+  if (atomic_load(&full))
+    log_once(LOG_LEVEL_WARN,
+             "NCCL_JOIN_EXIT_ON: the functions of these names are more than %u, in all libraries "
+             "together: calls of the others are not seen",
+             TRAMPOLINES);
+}
+
 void trampolines_choose(struct import_name *names, size_t nnames,
                         void (*called)(const struct trampoline_call *call)) {
   static atomic_flag choosing = ATOMIC_FLAG_INIT;
@@ -132,7 +140,11 @@ void *trampolines_for(const char *name, void *function) {
   if (number == imports.nnames || function == NULL)
     return NULL;
   imports.names[number].found = true;
-  return behind(function) != NULL ? function : in_front_of(number, function);
+  if (behind(function) != NULL)
+    return function;
+  void *placed = in_front_of(number, function);
+  tell_if_full();
+  return placed;
 }
 
 /* ---- references ---- */
@@ -147,11 +159,7 @@ void trampolines_place(void) {
   /* An object that is just being loaded has its turn when something is looked up next. */
   (void)imports_change(&imports);
   atomic_flag_clear(&placing);
-  if (atomic_load(&full))
-    log_once(LOG_LEVEL_WARN,
-             "NCCL_JOIN_EXIT_ON: the functions of these names are more than %u, in all libraries "
-             "together: calls of the others are not seen",
-             TRAMPOLINES);
+  tell_if_full();
 }
 
 void trampolines_remove(void) {

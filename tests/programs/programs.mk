@@ -37,7 +37,7 @@ $(BUILD)/tests/programs/trampolines.o: private tests_CFLAGS = -isystem $(NCCL_IN
 MPICC ?= mpicc
 MEETING_LIBRARY = $(BUILD)/programs/libmeeting.so
 MEETING_FILES = $(MEETING_LIBRARY) $(BUILD)/programs/meet $(if $(shell command -v $(MPICC)),$(BUILD)/programs/mpi)
-MEETING_FLAGS = -std=c17 -D_GNU_SOURCE $(CFLAGS) $(SANFLAGS) -fPIC -I. -isystem $(NCCL_INCLUDE) \
+MEETING_FLAGS = -std=c17 -D_GNU_SOURCE $(CFLAGS) $(SANFLAGS) -I. -isystem $(NCCL_INCLUDE) \
                 -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE)
 
 programs: $(PROGRAM_FILES) $(OPENED_FILES) $(MEETING_FILES) $(DIGITS) $(TIMELINE)
@@ -60,7 +60,7 @@ $(BUILD)/programs/opened: $(OPENED_OBJECTS) $(PROGRAM_PART_OBJECTS) $(PROGRAM_LI
 $(MEETING_LIBRARY): tests/programs/meeting.c tests/programs/meeting.h
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(MEETING_FLAGS) $(WARNINGS) -shared -Wl,-soname,libmeeting.so -o $@ $<
+	$(Q)$(CC) $(MEETING_FLAGS) -fPIC $(WARNINGS) -shared -Wl,-soname,libmeeting.so -o $@ $<
 
 # The preload object can be seen to stand in front of either kind of reference: with -z lazy one that is bound at the first call.
 MEETING_PARTS = tests/programs/meet.c $(PROGRAM_PART_OBJECTS) $(PROGRAM_LIBRARIES)

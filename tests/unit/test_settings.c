@@ -360,8 +360,12 @@ Test(settings, names_of_functions) {
     cr_expect_not(READ(entry), "%s", wrong[i]);
     cr_expect_str_empty(settings.exit_on);
   }
-  expect_mentions("names, separated by commas; -name: not that one; each once, at most 32, none of "
-                  "NCCL's; -name for MPI_Finalize and MPI_Barrier");
+  expect_mentions(
+      "Wrong is \"-a\". Accepted: names, separated by commas; -MPI_Barrier, "
+      "-MPI_Finalize: not that one; as the linker knows them (nm), without blanks, each "
+      "once, at most 32, none of NCCL's");
+  cr_expect_not(READ("NCCL_JOIN_EXIT_ON=finish, other"));
+  expect_mentions("NCCL_JOIN_EXIT_ON=finish, other is not accepted. Wrong is \" other\".");
 }
 
 Test(settings, at_most_32_names_of_functions) {
