@@ -1,5 +1,5 @@
 /* The logs of a team and how a rank writes its own, as core/team_commit.c, team_claim.c and team_text.c do: publishing,
- * claiming, ringing. R1 to R21 are the rules of docs/protocol.md.
+ * claiming, ringing. R1 to R23 are the rules of docs/protocol.md.
  *
  * One transition is one access to memory that another rank may write or read, in the order in which
  * the C code makes them; what is private to a rank goes with the access before. Where several
@@ -19,10 +19,15 @@
 
 #define LEAVE 0 /* claim_hash 0 */
 #define YIELD 3 /* the units are 1 and 2 */
-#define NO_MEMBER 4
-#define IS_UNIT(u) ((u) == 1 || (u) == 2)
-#define NOTHING 5 /* is expected here */
-#define UNKNOWN 7
+#define NO_MEMBER 6
+#define NOTHING 7 /* is expected here */
+#define UNKNOWN 8
+
+/* R23: claim_identity. A claim of a unit with CLAIM_ELSEWHERE is 4 or 5: of another unit. */
+#define ELSEWHERE(u) ((u) + YIELD)
+#define IS_ELSEWHERE(claim) ((claim) == ELSEWHERE(1) || (claim) == ELSEWHERE(2))
+#define UNIT_OF(claim) (IS_ELSEWHERE(claim) -> (claim) - YIELD : (claim))
+#define IS_UNIT(claim) ((claim) == 1 || (claim) == 2 || IS_ELSEWHERE(claim))
 #define NOBODY RANKS
 
 #define PRESENT 0 /* RANK_PRESENT, RANK_DONE, RANK_FAILED */
@@ -43,6 +48,7 @@ typedef entry_t {
   byte unit;
   bool real;
   bool expected;
+  bool of_loop; /* ENTRY_OF_LOOP */
   byte from /* position of the text, or the rank whose unit it was */
 };
 
@@ -64,7 +70,7 @@ typedef team_t {
   /* What every rank's learner says of an index, given all indices before it, and what the winner
    * rule says, given the claims: any function, but one for all ranks. Chosen when first asked. */
   byte expects[RING];
-  byte winner[RING];
+  byte winner[RING]; /* a claim's, ELSEWHERE and all */
   /* Check: the unit that the first rank passed the index with, and the claims it settled on. */
   byte agreed[RING];
   byte claims[RING]
@@ -84,7 +90,9 @@ typedef own_t {
   bool yielded; /* at its head */
   bool written; /* the claim */
   bool texted;  /* its text */
+  bool waited;  /* an index has been passed since it was made */
   byte unit;
+  byte said; /* the unit as the claim says it: UNIT_OF(said) */
   byte text; /* claim_text */
   byte text_end
 };
@@ -139,6 +147,7 @@ typedef own_t {
   byte found;                                                                                      \
   byte source;                                                                                     \
   bool as_expected;                                                                                \
+  bool of_loop;                                                                                    \
   bool ok;                                                                                         \
   byte way;                                                                                        \
   byte units[RANKS];                                                                               \
@@ -180,7 +189,8 @@ inline ring_if_awaited(t)
 
 /* ---- publishing ---- */
 
-/* Check: I pass my index with unit u. What all have passed is forgotten. */
+/* Check: I pass my index with unit u. What all have passed, one of them has issued for real; then
+ * it is forgotten. */
 inline agree(t, u)
 {
   assert(teams[t].agreed[SLOT(t)] == UNKNOWN || teams[t].agreed[SLOT(t)] == u);
@@ -190,6 +200,8 @@ inline agree(t, u)
   LOG(t, me).head = own[t].head;
   if
   :: SLOWEST(t) == own[t].head ->
+    assert(LOG(t, 0).entries[low].real || LOG(t, 1).entries[low].real ||
+           LOG(t, 2).entries[low].real);
     teams[t].agreed[low] = UNKNOWN;
     teams[t].expects[low] = UNKNOWN;
     teams[t].winner[low] = UNKNOWN;
@@ -210,6 +222,7 @@ inline agree(t, u)
       LOG(t, k).entries[low].unit = 0;
       LOG(t, k).entries[low].real = false;
       LOG(t, k).entries[low].expected = false;
+      LOG(t, k).entries[low].of_loop = false;
       LOG(t, k).entries[low].from = 0
     }
     k = 0
@@ -221,7 +234,7 @@ inline agree(t, u)
 /* R1: the entry is complete before the head passes it. Nobody reads an entry that the head has not
  * passed, so that all writes are one transition. Inside d_step or atomic; ring_if_awaited is to
  * follow. */
-inline publish(t, u, is_real, is_expected, reference)
+inline publish(t, u, is_real, is_expected, is_of_loop, reference)
 {
 #if MUTANT != 1
   LOG(t, me).entries[SLOT(t)].at = own[t].head + 1;
@@ -229,6 +242,7 @@ inline publish(t, u, is_real, is_expected, reference)
   LOG(t, me).entries[SLOT(t)].unit = u;
   LOG(t, me).entries[SLOT(t)].real = is_real;
   LOG(t, me).entries[SLOT(t)].expected = is_expected;
+  LOG(t, me).entries[SLOT(t)].of_loop = is_of_loop;
   LOG(t, me).entries[SLOT(t)].from = reference;
   agree(t, u)
 }
@@ -263,15 +277,36 @@ inline write_text(t)
 /* R4: no claim while it is rewritten, then its fields. */
 inline write_claim(t)
 {
-#if MUTANT != 4
+#if MUTANT == 27
+  if
+  :: !own[t].written -> LOG(t, me).claim = 0
+  :: else
+  fi;
+#elif MUTANT != 4
   LOG(t, me).claim = 0;
 #endif
-  LOG(t, me).claim_unit = own[t].unit;
+  LOG(t, me).claim_unit = own[t].said;
   LOG(t, me).claim_text = own[t].text
 }
 
-/* show_claim. R4: at last the index. R5: which moves on with the head. R20: behind a YIELD it waits
- * until that has settled. */
+/* R23: team_claims_elsewhere. A rank decides it anew wherever its claim moves on to, and never for
+ * an index before which nothing has been passed since the claim was made. What the code tells it
+ * from is not known here: any choice. */
+inline choose_place(t)
+{
+  if
+  :: low = own[t].unit
+#ifdef PLACES
+  :: (own[t].waited || MUTANT == 32) && IS_UNIT(own[t].unit) -> low = ELSEWHERE(own[t].unit)
+#endif
+  fi
+}
+
+/* What I have said of my claim at my index: of one that waits behind a YIELD, nothing. */
+#define CLAIMS_ELSEWHERE(t) IS_ELSEWHERE(own[t].said)
+
+/* show_claim. R4: at last the index. R5: which moves on with the head, rewritten if it comes to
+ * mean something else there. R20: behind a YIELD it waits until that has settled. */
 inline show_claim(t)
 {
   if
@@ -285,18 +320,21 @@ inline show_claim(t)
   :: else
   fi;
   if
-  :: own[t].texted && !own[t].written && (!own[t].yielded || MUTANT == 20) ->
+  :: own[t].texted && own[t].shown != own[t].head + 1 && (!own[t].yielded || MUTANT == 20) &&
+     (MUTANT != 5 || own[t].shown == 0) ->
+    choose_place(t);
+    if
+    :: !own[t].written || own[t].said != low ->
+      own[t].said = low;
+      low = 0;
 #ifdef COARSE
-    d_step { write_claim(t) }
+      d_step { write_claim(t) }
 #else
-    write_claim(t);
+      write_claim(t);
 #endif
-    own[t].written = true;
-    own[t].shown = 0
-  :: else
-  fi;
-  if
-  :: own[t].written && own[t].shown != own[t].head + 1 && (MUTANT != 5 || own[t].shown == 0) ->
+      own[t].written = true
+    :: else -> low = 0
+    fi;
     d_step {
       own[t].shown = own[t].head + 1;
       LOG(t, me).claim = own[t].shown
@@ -333,29 +371,41 @@ inline close_claim(t)
   own[t].claimed = false;
   own[t].written = false;
   own[t].texted = false;
+  own[t].waited = false;
   own[t].shown = 0;
   own[t].unit = 0;
+  own[t].said = 0;
   own[t].text = 0
 }
 
 /* R9: pass. My own unit I issue for real, which closes my claim. Any other I shadow, and keep my
  * claim; so I may with one that is expected, whatever I claim: which it is to be is not known here.
- * R20: a YIELD is for one index. Inside d_step or atomic. */
+ * R23: and so I do with one of the loop, if I have said that I mean another. R20: a YIELD is for
+ * one index. Inside d_step or atomic. */
+#if MUTANT == 30
+#define IS_ANOTHER(t) of_loop
+#else
+#define IS_ANOTHER(t) (of_loop && CLAIMS_ELSEWHERE(t))
+#endif
 inline pass(t)
 {
   own[t].yielded = false;
   if
-  :: own[t].claimed && own[t].unit == found ->
+  :: own[t].claimed && own[t].unit == found && !IS_ANOTHER(t) ->
+    /* Check: what I have said I do not mean, I do not issue, whoever I know it from. */
+    assert(as_expected || !CLAIMS_ELSEWHERE(t) || teams[t].winner[SLOT(t)] != found);
     verdict = (found == LEAVE -> LEFT : REAL);
     LOG(t, me).open = false;
-    publish(t, found, true, as_expected, own[t].text);
+    publish(t, found, true, as_expected, of_loop, own[t].text);
     close_claim(t)
-  :: as_expected || !own[t].claimed || own[t].unit != found ->
+  :: as_expected || !own[t].claimed || own[t].unit != found || IS_ANOTHER(t) ->
     verdict = SHADOW;
     LOG(t, me).open = own[t].claimed;
-    publish(t, found, false, as_expected, source)
+    own[t].waited = own[t].claimed;
+    publish(t, found, false, as_expected, of_loop, source)
   fi;
   found = 0;
   source = 0;
-  as_expected = false
+  as_expected = false;
+  of_loop = false
 }

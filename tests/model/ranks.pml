@@ -14,6 +14,7 @@
  *   KILL         one rank or none is killed, between any two accesses
  *   ABORT        one rank or none fails between two units, and says so
  *   YIELD_EARLY  ranks yield at any time, not only when nobody can move
+ *   PLACES       ranks say with CLAIM_ELSEWHERE, or not, that a claim which has waited is another unit
  */
 #define RANKS 3
 

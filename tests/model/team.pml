@@ -21,6 +21,9 @@ inline follow(t)
   assert(OTHERS_ENTRY(t).at == own[t].head + 1);
   found = OTHERS_ENTRY(t).unit;
   as_expected = OTHERS_ENTRY(t).expected;
+#if MUTANT != 29
+  of_loop = OTHERS_ENTRY(t).of_loop; /* R23 */
+#endif
   source = who;
   if
   :: found == LEAVE -> assert(own[t].claimed && own[t].unit == LEAVE)
@@ -92,7 +95,8 @@ inline gather_claims(t)
     units[k] = NO_MEMBER;
     k++
   :: k == me ->
-    units[k] = (own[t].yielded && MUTANT != 20 -> YIELD : own[t].unit);
+    units[k] = (own[t].yielded && MUTANT != 20 -> YIELD :
+                (MUTANT == 28 -> own[t].unit : own[t].said));
     texts[k] = own[t].text;
     k++
 #if MUTANT == 11
@@ -115,16 +119,23 @@ inline gather_claims(t)
   k = 0
 }
 
-/* Check: all ranks that settle an index do so on the same claims; the text of every unit claimed is
- * there; and so are the entries before my index that the winner rule looks back at. */
+#define CLAIM_DIGIT(r) (units[r] == NO_MEMBER -> 0 : units[r])
+#define MEANS_ANOTHER(r) (IS_ELSEWHERE(units[r]) || units[r] == NO_MEMBER)
+
+/* Check: all ranks that settle an index do so on the same claims; not all of them mean another unit
+ * than all (R23: one has issued the last unit for real); the text of every unit claimed is there;
+ * and so are the entries before my index that the winner rule looks back at. */
 inline check_settlement(t)
 {
-  low = 128 + units[0] + 5 * units[1] + 25 * units[2];
+  low = 1 + CLAIM_DIGIT(0) + 6 * CLAIM_DIGIT(1) + 36 * CLAIM_DIGIT(2);
   assert(teams[t].claims[SLOT(t)] == 0 || teams[t].claims[SLOT(t)] == low);
   teams[t].claims[SLOT(t)] = low;
+  assert(!(MEANS_ANOTHER(0) && MEANS_ANOTHER(1) && MEANS_ANOTHER(2)));
   for (k : 0 .. RANKS - 1) {
     if
-    :: IS_UNIT(units[k]) -> read_text(t, k, texts[k], units[k])
+    :: IS_UNIT(units[k]) ->
+      low = UNIT_OF(units[k]);
+      read_text(t, k, texts[k], low)
     :: else
     fi;
     low = own[t].head;
@@ -139,6 +150,14 @@ inline check_settlement(t)
 }
 
 #define LEAVES(r) (units[r] == LEAVE || units[r] == NO_MEMBER)
+#define IS_CLAIMED_AS(claim) (units[0] == claim || units[1] == claim || units[2] == claim)
+
+/* R23: is_taken_for. The entry says so to those who follow: ENTRY_OF_LOOP. */
+#if MUTANT == 31
+#define IS_TAKEN_FOR(claim) (IS_CLAIMED_AS(ELSEWHERE(UNIT_OF(claim))))
+#else
+#define IS_TAKEN_FOR(claim) (!IS_ELSEWHERE(claim) && IS_CLAIMED_AS(ELSEWHERE(claim)))
+#endif
 
 /* R11: settle, settle_winner: one of the units claimed, and the same for all. R12: LEAVE loses to
  * every unit, and settles if all claim it. What is read stays while I stand here, as with follow.
@@ -163,8 +182,12 @@ inline settle(t)
     if
     :: teams[t].winner[SLOT(t)] == UNKNOWN ->
       if
-      :: units[0] == 1 || units[1] == 1 || units[2] == 1 -> found = 1
-      :: units[0] == 2 || units[1] == 2 || units[2] == 2 -> found = 2
+      :: IS_CLAIMED_AS(1) -> found = 1
+      :: IS_CLAIMED_AS(2) -> found = 2
+#ifdef PLACES
+      :: IS_CLAIMED_AS(ELSEWHERE(1)) -> found = ELSEWHERE(1)
+      :: IS_CLAIMED_AS(ELSEWHERE(2)) -> found = ELSEWHERE(2)
+#endif
       fi
     :: else -> found = teams[t].winner[SLOT(t)]
     fi;
@@ -172,6 +195,8 @@ inline settle(t)
     teams[t].winner[SLOT(t)] = found;
 #endif
     source = (units[0] == found -> 0 : (units[1] == found -> 1 : 2));
+    of_loop = IS_TAKEN_FOR(found);
+    found = UNIT_OF(found);
     pass(t)
   :: else /* LEAVE and YIELD: nothing to issue here */
   fi
@@ -304,7 +329,7 @@ inline commit(t, u)
     if
     :: way == 2 ->
 #endif
-      publish(t, u, true, true, 0);
+      publish(t, u, true, true, false, 0);
       way = 1
     :: else
     fi
