@@ -63,8 +63,8 @@ struct plane_entry {
   _Atomic uint32_t
       run_start; /* index where the present run of reals, or of shadows, began; wraps */
   /* Low 10 bits entry_flag. Above them, for a real entry, the position of its text in 8 bytes
-   * (wraps); for a shadow, the rank whose unit it was; where all stopped, 1 if for a rank that was
-   * stopped elsewhere. */
+   * (wraps), 0 if it was not claimed; for a shadow, the rank whose unit it was; where all stopped,
+   * 1 if for a rank that was stopped elsewhere. */
   _Atomic uint32_t flags;
   _Atomic uint32_t last_joiner; /* ENTRY_REUNION: a rank */
 };

@@ -4,6 +4,7 @@
 #define TEXT_WORDS (PLANE_TEXT / 8)
 #define TEXT_HEADER 2u /* words before the members */
 #define MEMBER_WORDS (sizeof(struct member) / 8)
+#define POSITION_BITS (32 - ENTRY_FLAG_BITS) /* of a text, in an entry; 0: it names none */
 
 uint64_t team_slowest(const struct team *team) {
   uint64_t head = team->head;
@@ -16,11 +17,13 @@ uint64_t team_slowest(const struct team *team) {
 }
 
 /* The first byte of text that a rank which stands at index `from` may still read: that of the first
- * unit from there on that is written out. */
+ * unit from there on that this rank has claimed. If it was expected where it was issued, nobody
+ * follows the text there, but who stands before may be settling an index at which it was claimed.
+ */
 static uint64_t text_needed(const struct team *team, uint64_t from) {
   for (uint64_t at = from; at < team->head; at++) {
     uint32_t flags = LOAD(team->own->entries[at % PLANE_RING].flags);
-    if ((flags & (ENTRY_REAL | ENTRY_EXPECTED | ENTRY_NO_UNIT)) != ENTRY_REAL)
+    if ((flags & (ENTRY_REAL | ENTRY_NO_UNIT)) != ENTRY_REAL || flags >> ENTRY_FLAG_BITS == 0)
       continue;
     uint32_t back = (uint32_t)(team->text_end / 8) - (flags >> ENTRY_FLAG_BITS);
     return team->text_end - 8 * (uint64_t)(back & (UINT32_MAX >> ENTRY_FLAG_BITS));
@@ -35,6 +38,8 @@ bool team_write_text(struct team *team) {
   uint64_t begin = team->text_end;
   if (begin % PLANE_TEXT + size > PLANE_TEXT)
     begin += PLANE_TEXT - begin % PLANE_TEXT;
+  if (begin / 8 % (UINT64_C(1) << POSITION_BITS) == 0) /* that would name none */
+    begin += 8;
   if (begin + size - text_needed(team, team_slowest(team)) > PLANE_TEXT)
     return false;
   _Atomic uint64_t *text = team->own->text;

@@ -643,3 +643,61 @@ Test(team, a_claim_given_up_while_it_is_followed_is_not_taken_for_corruption) {
   cr_assert_eq(teams[2]->failure, FAILURE_RANK);
   cr_assert_eq(teams[2]->failure_rank, 0);
 }
+
+/* Groups of which two fit into the text ring, and the loop that they are: B, C and three of them.
+ */
+static struct member groups[3][UNIT_MEMBERS_MAX];
+
+static struct unit large(uint32_t which) {
+  return (struct unit){groups[which], UNIT_MEMBERS_MAX};
+}
+
+static void learn_loop_of_groups(void) {
+  units();
+  for (uint32_t i = 0; i < 3 * UNIT_MEMBERS_MAX; i++)
+    groups[i / UNIT_MEMBERS_MAX][i % UNIT_MEMBERS_MAX] = member(1 + i);
+  for (int i = 0; i < 12; i++) {
+    struct unit got, body[] = {unit(&B), unit(&C), large(0), large(1), large(2)};
+    for (int k = 0; k < 5; k++)
+      for (uint32_t step = 0; step < 2 * RANKS; step++) {
+        struct team *team = teams[step % RANKS];
+        if (step >= RANKS && team->claimed)
+          cr_assert_eq(team_poll(team, &got), TEAM_REAL);
+        else if (step < RANKS && !team_commit(team, body[k]))
+          team_claim(team, body[k], 0);
+      }
+  }
+}
+
+/* Rank 2 has read all claims at an index. Before it looks into their texts, rank 1 commits what
+ * comes next, and rank 0 issues it because it claims just that. */
+static bool others_go_on(void *context) {
+  struct unit got;
+  (void)context;
+  cr_assert_eq(team_poll(teams[1], &got), TEAM_REAL);
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_SHADOW);
+  for (uint32_t which = 0; which < 2; which++) {
+    cr_assert(team_commit(teams[1], large(which)));
+    cr_assert_eq(team_poll(teams[0], &got), TEAM_REAL);
+    team_claim(teams[0], large(which + 1), 0);
+  }
+  return false;
+}
+
+Test(team, the_text_of_a_claim_that_was_expected_is_kept_for_who_settles_before_it) {
+  struct unit got;
+  learn_loop_of_groups();
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    cr_assert(team_commit(teams[rank], unit(&B)));
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    team_claim(teams[rank], rank == 0 ? large(0) : unit(&C), 0);
+  teams[2]->is_held = others_go_on;
+  cr_assert_eq(team_poll(teams[2], &got), TEAM_REAL, "failure %d", (int)teams[2]->failure);
+  teams[2]->is_held = NULL;
+  for (uint32_t which = 0; which < 2; which++)
+    cr_assert(team_commit(teams[2], large(which)));
+  team_claim(teams[2], large(2), 0);
+  team_claim(teams[1], large(2), 0);
+  for (uint32_t i = 0; i < RANKS; i++)
+    cr_assert_eq(team_poll(teams[i], &got), TEAM_REAL);
+}
