@@ -29,6 +29,7 @@
 #define UNIT_OF(claim) (IS_ELSEWHERE(claim) -> (claim) - YIELD : (claim))
 #define IS_UNIT(claim) ((claim) == 1 || (claim) == 2 || IS_ELSEWHERE(claim))
 #define NOBODY RANKS
+#define NO_TEXT 255 /* names the entry of a unit that was not claimed */
 
 #define PRESENT 0 /* RANK_PRESENT, RANK_DONE, RANK_FAILED */
 #define DONE 1
@@ -130,8 +131,14 @@ typedef own_t {
   flags[1] = value;                                                                                \
   flags[2] = value
 
-/* team_write_text: text_needed, for a text ring of one unit, and at most two units of run-ahead. */
+/* R8: team_write_text, text_needed, for a text ring of one unit, and at most two units of
+ * run-ahead. Of a unit that was expected where it was issued the text is needed, too, if it was
+ * claimed: by who settles an index before. */
+#if MUTANT == 33
 #define IS_WRITTEN_OUT(entry) (entry.real && !entry.expected && entry.unit != LEAVE)
+#else
+#define IS_WRITTEN_OUT(entry) (entry.real && entry.from != NO_TEXT && entry.unit != LEAVE)
+#endif
 #define BACK(t, n) LOG(t, me).entries[(own[t].head + RING - (n)) % RING]
 #define MISSES_TEXT(t) (own[t].claimed && !own[t].texted)
 #define TEXT_FITS(t)                                                                               \

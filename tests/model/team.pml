@@ -329,7 +329,7 @@ inline commit(t, u)
     if
     :: way == 2 ->
 #endif
-      publish(t, u, true, true, false, 0);
+      publish(t, u, true, true, false, NO_TEXT);
       way = 1
     :: else
     fi
