@@ -184,8 +184,10 @@ static bool is_refused(const struct team *team, const struct claim *winner, stru
   if (!(winner->flags & CLAIM_STRICT) || team->is_lossy == NULL)
     return false;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    if (team->claims[rank].hash == winner->hash ||
-        !team->is_lossy(team->is_lossy_context, unit, rank))
+    bool issues = team->claims[rank].hash == winner->hash ||
+                  ((winner->flags & CLAIM_ELSEWHERE) &&
+                   team->claims[rank].hash == claim_identity(winner->hash, CLAIM_ELSEWHERE));
+    if (issues || !team->is_lossy(team->is_lossy_context, unit, rank))
       continue;
     STORE(team->own->refused_for, rank);
     return true;
