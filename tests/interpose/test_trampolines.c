@@ -146,6 +146,17 @@ Test(trampolines, what_a_library_calls_of_its_own_can_be_left_alone) {
          "called MPI_Outer\n14\nleave 0\n");
 }
 
+/* It is told where it happens: nothing may be placed afterwards. */
+Test(trampolines, more_functions_than_there_are_trampolines) {
+  struct outcome outcome =
+      workshop_run("mkdir $W/many; for i in $(seq 129); do cp $W/libsteps.so $W/many/$i.so; done;"
+                   "for n in 128 129; do env QUIET=1 WATCH=step_integers $J $W/stepless make"
+                   "  $(for i in $(seq $n); do echo keep $W/many/$i.so; done) 2>&1 | grep -c 'more "
+                   "than 128'; done;"
+                   "rm -r $W/many");
+  cr_assert_str_eq(outcome.output, "0\n1\n", "%s", outcome.output);
+}
+
 Test(trampolines, look_ups_of_others_find_what_they_did) {
   expect("step_cc", "stepper", "make look _Z7step_cci call look MPI_Step call", "5\n7\nleave 0\n");
 }

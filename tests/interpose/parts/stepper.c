@@ -11,6 +11,7 @@
  *   whose          says in which library the program's reference to step_integers ends
  *   point          takes the address of step_cc instead of looking it up
  *   look NAME      looks a function up; call: calls the last that was looked up, with 4
+ *   keep FILE      opens a library for good, and looks step_integers up in it
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -142,6 +143,8 @@ int main(int argc, char **argv) {
       say_whether_sealed();
     else if (is(*word, "look"))
       function = dlsym(RTLD_DEFAULT, *++word);
+    else if (is(*word, "keep"))
+      function = dlsym(dlopen(*++word, RTLD_LAZY | RTLD_LOCAL), "step_integers");
     else if (is(*word, "call"))
       say("%d", ((int (*)(int))function)(4));
     else
