@@ -170,16 +170,21 @@ Test(check_python, an_extension_with_nccl_inside_is_warned_of) {
 }
 
 /* pyenv's shims are shell scripts. */
-Test(check_python, the_python_behind_pyenv_is_found) {
+static void make_pyenv(void) {
   char text[1024];
   snprintf(text, sizeof text,
            "#!/usr/bin/env bash\nset -e\nprogram=\"${0##*/}\"\n"
            "exec \"%s/pyenv/libexec/pyenv\" exec \"$program\" \"$@\"\n",
            sandbox());
   write_file("pyenv/shims/python", text);
-  run("chmod +x pyenv/shims/python; mkdir -p pyenv/versions; mv venv pyenv/versions/3.11.2;"
+  run("chmod +x pyenv/shims/python; cp pyenv/shims/python pyenv/shims/python3;"
+      "mkdir -p pyenv/versions; mv venv pyenv/versions/3.11.2;"
       "rm pyenv/versions/3.11.2/pyvenv.cfg; cd pyenv/versions/3.11.2/bin; mv python3 python3.11;"
-      "ln -sf python3.11 python");
+      "ln -sf python3.11 python; ln -sf python3.11 python3");
+}
+
+Test(check_python, the_python_behind_pyenv_is_found) {
+  make_pyenv();
   expect_answer("PYENV_VERSION=3.11.2", "pyenv/shims/python -c 'import frame'", YES, LINKED);
   expect_answer("PYENV_VERSION=3.9", "pyenv/shims/python -c 'import frame'", UNKNOWN, "\"script\"");
   write_file("pyenv/version", "3.11.2\n");
@@ -187,4 +192,29 @@ Test(check_python, the_python_behind_pyenv_is_found) {
   write_file(".python-version", "3.9\n");
   expect_answer("unset PYENV_VERSION;", "pyenv/shims/python -c 'import frame'", UNKNOWN,
                 "\"script\"");
+}
+
+Test(check_python, the_script_is_kept_where_its_first_line_names_a_shim) {
+  make_pyenv();
+  char own[128];
+  snprintf(own, sizeof own, "#!%s/pyenv/shims/python3 -u", sandbox());
+  const char *const lines[] = {"#!/usr/bin/env python3", "#!/usr/bin/env -S python3 -u", own};
+  for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+    for (int with = 0; with <= 1; with++) {
+      static const char environment[] = "PYENV_VERSION=3.11.2 PATH=$PWD/pyenv/shims:$PATH";
+      char text[256];
+      snprintf(text, sizeof text, "%s\nimport %s\n", lines[i], with ? "frame" : "plain");
+      write_file("script.py", text);
+      run("chmod +x script.py");
+      expect_answer(environment, "./script.py --arg", with ? YES : NO,
+                    with ? LINKED : "\"reached\":\"none\"");
+      expect_answer(environment, "./script.py", with ? YES : NO, "\"program\":\"./script.py\"");
+      expect_answer(environment, "python3 ./script.py", with ? YES : NO,
+                    with ? LINKED : "\"reached\":\"none\"");
+    }
+  }
+  /* What is behind a shim may be a script itself, as pip is. */
+  run("cp script.py pyenv/versions/3.11.2/bin/tool; cp pyenv/shims/python pyenv/shims/tool");
+  expect_answer("PYENV_VERSION=3.11.2 PATH=$PWD/pyenv/shims:$PATH", "tool", YES,
+                "/pyenv/versions/3.11.2/bin/tool\"");
 }

@@ -197,8 +197,11 @@ static void read_python_options(struct command *command, char *const *words) {
 
 /* ---- all together ---- */
 
+/* A shim that is started itself is forgotten for what is behind it; one that a #! line names is on
+ * the way from the script, which stays. */
 static void follow(struct command *command, char *const *words) {
   char text[FIRST_LINES], path[PATH_MAX];
+  bool is_script = false;
   copy_path(path, command->file);
   for (int i = 0; i < INTERPRETERS_MAX; i++) {
     read_first_lines(path, text);
@@ -206,7 +209,9 @@ static void follow(struct command *command, char *const *words) {
       break;
     char next[PATH_MAX] = "";
     if (find_behind_shim(path, text, next)) {
-      copy_path(command->file, copy_path(path, next));
+      copy_path(path, next);
+      if (!is_script)
+        copy_path(command->file, path);
       continue;
     }
     if (!find_long_interpreter(text, next) && !find_interpreter(text, next)) {
@@ -216,12 +221,12 @@ static void follow(struct command *command, char *const *words) {
       return;
     }
     copy_path(path, next);
+    is_script = true;
   }
-  bool is_script = strcmp(path, command->file) != 0;
   command->kind = is_python(path) ? COMMAND_PYTHON : is_script ? COMMAND_SCRIPT : COMMAND_BINARY;
   if (command->kind != COMMAND_BINARY)
     copy_path(command->interpreter, path);
-  if (command->kind == COMMAND_PYTHON && is_python(command->file))
+  if (command->kind == COMMAND_PYTHON && !is_script)
     read_python_options(command, words);
   else if (command->kind == COMMAND_PYTHON)
     copy_path(command->script, command->file);
