@@ -204,6 +204,15 @@ Test(check, static_programs_cannot_be_preloaded_into) {
   expect_answer("", "./plain -n 2 ./absent", NO, "\"reached\":\"none\"");
 }
 
+/* glibc lets them. */
+Test(check, static_programs_may_open_nccl) {
+  build("opener", "-DHOW=dlopen -DFILE_NAME='\"libnccl.so.2\"' -static -o opener 2>log");
+  expect_answer("", "./opener", NO, "\"reached\":\"opened\"");
+  expect_answer("", "./opener", NO, "\"kind\":\"static\"");
+  build("opener", "-DHOW=dlopen -DFILE_NAME='\"libother.so.2\"' -static -o other 2>log");
+  expect_answer("", "./other", NO, "\"reached\":\"none\"");
+}
+
 /* As the answers about programs that open libraries advise. */
 Test(check, libraries_can_be_asked_about) {
   build_nccl("nccl", "2.28.9");
@@ -348,6 +357,30 @@ Test(check, the_answer_fits_a_screen) {
   cr_expect_leq(count(result.out, "\n"), 24, "%s", result.out);
   expect_in(result.out, "more files (see --json)");
   cr_expect_eq(count(check_json("", "./main").out, "\"kind\":\"bound\""), 10);
+}
+
+Test(check, no_calls_are_not_calls_that_are_not_seen) {
+  static const char none[] = "NCCL        not at all\nseen        no: it makes no NCCL calls\n",
+                    unseen[] = "seen        no: nccl-join will not see its NCCL calls\n";
+  struct result result = check("", "/bin/ls");
+  cr_expect_eq(result.status, NO);
+  expect_in(result.out, none);
+  make_environment();
+  result = check("", "venv/bin/python -c pass");
+  cr_expect_eq(result.status, NO);
+  expect_in(result.out, none);
+  expect_in(check("NCCL_JOIN=0", "/bin/ls").out, none);
+  build_nccl("nccl", "2.28.9");
+  build("user", "-o program -Lnccl -lnccl -Wl,-rpath,'$ORIGIN/nccl'");
+  expect_in(check("NCCL_JOIN=0", "./program").out, unseen);
+  build("nccl", "-shared -o hidden.so");
+  expect_in(check("", "./hidden.so").out, unseen);
+  /* The calls of other machines' programs are not looked for. */
+  write_header("other", ELFCLASS64, EM_RISCV);
+  result = check("", "./other");
+  cr_expect_eq(result.status, NO);
+  expect_in(result.out, "NCCL        unknown\n");
+  expect_in(result.out, unseen);
 }
 
 /* ---- the warning of nccl-join run ---- */

@@ -4,7 +4,8 @@
  *   nccl-join-check [--json] [--libraries FOLDER] [--] PROGRAM [ARG...]
  *   nccl-join-check --warn ...      prints one line, or nothing, and takes WARN_MS at most
  *
- * Exit status: 0 yes, 1 no, 2 it cannot be told, or an error. With --warn always 0.
+ * Exit status: 0 yes, 1 no (or there are none), 2 it cannot be told, or an error. With --warn
+ * always 0.
  */
 #include <fcntl.h>
 #include <poll.h>

@@ -137,6 +137,7 @@ void remark_program(struct answer *answer, const struct image *program) {
   char what[256];
   bool uses_nccl = answer->nways > 0;
   if (!program->runs_here) {
+    answer->reach = REACH_UNKNOWN; /* no other machine's calls are looked for */
     snprintf(what, sizeof what,
              "it is a %u-bit program for %s; nccl-join cannot be loaded into it, and NCCL neither",
              program->bits, image_machine_name(program));

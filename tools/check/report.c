@@ -27,6 +27,11 @@ static const char *const seen_texts[] = {
 
 /* ---- for people ---- */
 
+static const char *seen_text(const struct answer *answer) {
+  return answer->reach == REACH_NONE && answer->seen == SEEN_NO ? "no: it makes no NCCL calls"
+                                                                : seen_texts[answer->seen];
+}
+
 static void print_library(FILE *out, const struct way *way) {
   const char *version = *way->version != '\0' ? way->version : "of unknown version";
   if (*way->library == '\0')
@@ -71,7 +76,7 @@ static void print_remarks(FILE *out, const struct answer *answer) {
 void report_print(FILE *out, const struct answer *answer) {
   fprintf(out, "%-12s%s\n", "program", answer->file);
   fprintf(out, "%-12s%s\n", "NCCL", reach_texts[answer->reach]);
-  fprintf(out, "%-12s%s\n", "seen", seen_texts[answer->seen]);
+  fprintf(out, "%-12s%s\n", "seen", seen_text(answer));
   print_ways(out, answer);
   print_remarks(out, answer);
 }

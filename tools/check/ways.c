@@ -138,7 +138,8 @@ static bool may_open(const struct image *image) {
   return image->opens || image->opens_apart;
 }
 
-/* A stub that opens NCCL may have functions of NCCL's names that nobody else sees. */
+/* A stub that opens NCCL may have functions of NCCL's names that nobody else sees. A static program
+ * has its dlopen inside. */
 static void find_way(struct answer *answer, struct closure *closure, struct image *image,
                      bool brief) {
   bool is_static = image->role == ROLE_PROGRAM && *image->interpreter == '\0';
@@ -157,7 +158,7 @@ static void find_way(struct answer *answer, struct closure *closure, struct imag
   bool names_it = image->opened.count > 0 || (image->names_functions && image->looks_up);
   if (image->carries_nccl || (image->hides > 0 && image->has_creation && !names_it))
     add_hidden(answer, image);
-  else if (names_it && may_open(image))
+  else if (names_it && (is_static || may_open(image)))
     add_opened(answer, closure, image);
 }
 
