@@ -2,50 +2,14 @@
  * resynchronisation are to the agreed sequence. On ranks in memory. */
 #include <criterion/criterion.h>
 
-#include "core/plane_memory.h"
-#include "core/team.h"
-
-#define RANKS 3
-
-static struct plane_memory *memory;
-static struct team *teams[RANKS];
-static struct member A, C;
+#include "tests/unit/trio.h"
 
 static void start(void) {
-  memory = plane_memory_create(RANKS);
-  for (uint32_t rank = 0; rank < RANKS; rank++)
-    teams[rank] = team_create(plane_memory_rank(memory, rank));
-  A = (struct member){.count = 100, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 7};
-  C = A;
-  C.count = 3;
+  trio_start();
+  units();
 }
 
-static void stop(void) {
-  for (uint32_t rank = 0; rank < RANKS; rank++)
-    team_destroy(teams[rank]);
-  plane_memory_destroy(memory);
-}
-
-TestSuite(marks, .init = start, .fini = stop);
-
-static struct unit unit(const struct member *of) {
-  return (struct unit){of, 1};
-}
-
-static void all_issue(struct member *of) {
-  struct unit got;
-  for (uint32_t rank = 0; rank < RANKS; rank++)
-    if (!team_commit(teams[rank], unit(of)))
-      team_claim(teams[rank], unit(of), 0);
-  for (uint32_t rank = 0; rank < RANKS; rank++)
-    if (teams[rank]->claimed)
-      cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
-}
-
-static void learn_loop(void) {
-  for (int i = 0; i < 8; i++)
-    all_issue(&A);
-}
+TestSuite(marks, .init = start, .fini = trio_stop);
 
 static void claim_mark(uint32_t rank, enum mark mark, uint32_t flags) {
   struct member member = mark_member(mark);

@@ -2,37 +2,16 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "core/plane_memory.h"
-#include "core/team.h"
+#include "tests/unit/trio.h"
 
-#define RANKS 3
-
-static struct plane_memory *memory;
-static struct team *teams[RANKS];
 static struct unit got;
 
 static void start(void) {
-  memory = plane_memory_create(RANKS);
-  for (uint32_t rank = 0; rank < RANKS; rank++)
-    teams[rank] = team_create(plane_memory_rank(memory, rank));
+  trio_start();
+  units();
 }
 
-static void stop(void) {
-  for (uint32_t rank = 0; rank < RANKS; rank++)
-    team_destroy(teams[rank]);
-  plane_memory_destroy(memory);
-}
-
-TestSuite(peers, .init = start, .fini = stop);
-
-static const struct member A = {
-    .count = 100, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 7};
-static const struct member B = {
-    .count = 5, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 2};
-
-static struct unit unit(const struct member *of) {
-  return (struct unit){of, 1};
-}
+TestSuite(peers, .init = start, .fini = trio_stop);
 
 static struct member on(uint32_t comm, uint8_t kind, uint32_t peer) {
   return (struct member){.count = 64,

@@ -1,0 +1,36 @@
+/* Three ranks of a team in memory, for tests of the agreed sequence, and what they issue.
+ */
+#ifndef TESTS_UNIT_TRIO_H
+#define TESTS_UNIT_TRIO_H
+
+#include "core/plane_memory.h"
+#include "core/team.h"
+
+#define RANKS 3
+
+extern struct plane_memory *memory;
+extern struct team *teams[RANKS];
+
+/* Of three signatures, once units() has been called. */
+extern struct member A, B, C;
+
+/* Before and after each test. */
+void trio_start(void);
+void trio_stop(void);
+
+/* An all-reduce of that many floats. */
+struct member member(uint64_t count);
+
+void units(void);
+
+static inline struct unit unit(const struct member *of) {
+  return (struct unit){of, 1};
+}
+
+/* All ranks claim a unit and get it, or commit it. */
+void all_issue(struct member *of);
+
+/* A loop of A that all expect to go on. */
+void learn_loop(void);
+
+#endif
