@@ -399,6 +399,12 @@ Test(check, run_warns_in_one_line_of_calls_that_it_cannot_see) {
   cr_expect_str_empty(run("NCCL_JOIN=0 nccl-join run ./inside").err);
 }
 
+Test(check, run_warns_of_dlmopen) {
+  build("opener", "-DHOW=dlmopen -DFILE_NAME='\"libnccl.so.2\"' -o apart");
+  struct result result = run("nccl-join run ./apart");
+  cr_expect_eq(count(result.err, "./apart opens NCCL with dlmopen"), 1, "%s", result.err);
+}
+
 Test(check, run_is_silent_where_nothing_is_wrong) {
   build_nccl("nccl", "2.28.9");
   build("user", "-o linked -Lnccl -lnccl -Wl,-rpath,'$ORIGIN/nccl'");

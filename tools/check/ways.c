@@ -116,9 +116,18 @@ static void add_hidden(struct answer *answer, struct image *image) {
          image->path);
 }
 
+static bool may_open(const struct image *image) {
+  return image->opens || image->opens_apart;
+}
+
+/* Whether it can open NCCL only where nothing that is preloaded is seen. */
+static bool opens_only_apart(const struct image *image) {
+  return image->opens_apart && !image->opens;
+}
+
 static void add_opened(struct answer *answer, const struct closure *closure,
                        const struct image *image) {
-  bool only_apart = image->opens_apart && !image->opens;
+  bool only_apart = opens_only_apart(image);
   struct way *way = add_way(answer, REACH_OPENED, only_apart ? SEEN_NO : SEEN_YES, image->path);
   const struct names *opened = &image->opened;
   for (size_t i = 0; i < opened->count && *way->library == '\0'; i++)
@@ -132,10 +141,6 @@ static void add_opened(struct answer *answer, const struct closure *closure,
 
 static bool has_nccl(const struct image *image) {
   return image->exports > 0 && image->has_creation;
-}
-
-static bool may_open(const struct image *image) {
-  return image->opens || image->opens_apart;
 }
 
 /* A stub that opens NCCL may have functions of NCCL's names that nobody else sees. A static program
@@ -154,7 +159,8 @@ static void find_way(struct answer *answer, struct closure *closure, struct imag
   if (!brief || image->role == ROLE_PROGRAM)
     image_find_hidden(image);
   if (is_static || may_open(image))
-    image_scan(image, brief && image->hides == 0 ? SCAN_CARRIED : SCAN_ALL);
+    image_scan(image,
+               brief && image->hides == 0 && !opens_only_apart(image) ? SCAN_CARRIED : SCAN_ALL);
   bool names_it = image->opened.count > 0 || (image->names_functions && image->looks_up);
   if (image->carries_nccl || (image->hides > 0 && image->has_creation && !names_it))
     add_hidden(answer, image);
