@@ -1,6 +1,7 @@
 /* The shadows of one round (shadows.h). */
 #include "interpose/shadows.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "core/log.h"
@@ -176,6 +177,7 @@ static bool lend(struct unit unit, struct shadow_member *targets, const void **o
 static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
                         struct shadow_member *targets, const struct shadow_limit *limit) {
   char reason[REASON_SIZE] = "out of memory";
+  assert(unit.nmembers > 0);
   ncclJoinMember_v1_t *seen = calloc(unit.nmembers, sizeof *seen);
   const void **own = calloc(unit.nmembers, sizeof *own);
   for (uint32_t i = 0; own != NULL && i < unit.nmembers; i++)

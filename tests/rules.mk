@@ -146,7 +146,7 @@ coverage:
 
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SHELL_FILES = $(shell git grep -lE '^\#!/bin/(sh|bash)|^\#!/usr/bin/env bash')
-TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -DNCCL_JOIN_VERSION='"$(VERSION)"' -DFUZZ_TARGET=fuzz_settings
+TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -Ihooks -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -DNCCL_JOIN_VERSION='"$(VERSION)"' -DFUZZ_TARGET=fuzz_settings
 lint:
 	@tools/deps --lint
 	$(call say,FORMAT,'$(words $(C_FILES)) files')
