@@ -4,8 +4,8 @@
 const struct requirement requirements[REQUIREMENTS] = {
     {GROUP_ONE_CONSTANT, "one team, constant", 1},
     {GROUP_ONE_VARYING, "one team, varying", 0.99},
-    {GROUP_ALIKE_CONSTANT, "a loss like the barrier, constant", 0.99},
-    {GROUP_ALIKE_VARYING, "a loss like the barrier, varying", 0.97},
+    {GROUP_ALIKE_CONSTANT, "a loss like the barrier, constant", 0.97},
+    {GROUP_ALIKE_VARYING, "a loss like the barrier, varying", 0.93},
     {GROUP_SEVERAL_BY_REPLICA, "several teams, by replica", 0.95},
     {GROUP_SEVERAL_BY_RANK, "several teams, by rank", 0.95},
 };
