@@ -27,7 +27,8 @@ struct claim {
   uint32_t times;   /* how often the unit has come; not part of the rule, but of what is a guess */
   uint32_t symbol;  /* of the unit (unit.h); not part of the rule */
   bool is_barrier;  /* one element, at which ranks are known to wait for each other here */
-  bool goes_on;     /* it has come here before, and ranks do not wait for each other at it */
+  bool goes_on;     /* it has come here before, and ranks do not wait for each other at it; said
+                       only where another claims a barrier */
   bool expected;    /* it is what the learner expects here */
   bool seen;        /* it has been in the agreed sequence before */
   uint32_t text;    /* where its members are written; not part of the rule */

@@ -115,12 +115,27 @@ static uint64_t order_from(const struct team *team, uint64_t from, symbol_t symb
   return UINT64_MAX - count;
 }
 
-static void weigh_place(const struct team *team, struct claim *claim, struct unit unit) {
-  if (claim->symbol == SYMBOL_NONE)
-    return;
-  claim->is_barrier = unit.nmembers == 1 && unit.members->count == 1 &&
-                      team_is_meeting(team, team->symbol_last, claim->symbol);
-  claim->goes_on = team_goes_on_so(team, team->symbol_last, claim->symbol);
+/* A loss, or a barrier. */
+static bool is_one_element(struct unit unit) {
+  return unit.nmembers == 1 && unit.members->count == 1;
+}
+
+/* Where a barrier is claimed, which of the others go on as before: most claims are of the same few
+ * units, which are looked for once. */
+static void weigh_what_goes_on(struct team *team) {
+  bool barrier = false, goes_on = false;
+  symbol_t known = SYMBOL_NONE;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    barrier |= team->claims[rank].is_barrier;
+  for (uint32_t rank = 0; rank < team->plane->nranks && barrier; rank++) {
+    struct claim *claim = &team->claims[rank];
+    if (claim->is_barrier || claim->symbol == SYMBOL_NONE)
+      continue;
+    if (claim->symbol != known)
+      goes_on = team_goes_on_so(team, team->symbol_last, claim->symbol);
+    known = claim->symbol;
+    claim->goes_on = goes_on;
+  }
 }
 
 /* What the winner rule needs beyond what is published as such. */
@@ -152,8 +167,8 @@ static bool weigh_claims(struct team *team) {
       claim->symbol = unit_table_find(team->table, unit);
       claim->seen = claim->symbol != SYMBOL_NONE;
       claim->order = order_from(team, from, claim->symbol);
-      if (together == team->head)
-        weigh_place(team, claim, unit);
+      claim->is_barrier = together == team->head && claim->seen && is_one_element(unit) &&
+                          team_is_meeting(team, team->symbol_last, claim->symbol);
       break;
     case READ_TOO_BIG:
       break;
@@ -162,6 +177,7 @@ static bool weigh_claims(struct team *team) {
       return false;
     }
   }
+  weigh_what_goes_on(team);
   team_look_back(team);
   return true;
 }
@@ -222,8 +238,7 @@ static bool loop_has_ended(const struct team *team) {
 static bool looks_like_the_loop(const struct team *team) {
   symbol_t symbol = unit_table_find(team->table, team->claim);
   return team->symbol_expected != SYMBOL_NONE && symbol != SYMBOL_NONE &&
-         team->claim.nmembers == 1 && team->claim.members->count == 1 &&
-         !team_goes_on_so(team, team->symbol_last, symbol) &&
+         is_one_element(team->claim) && !team_goes_on_so(team, team->symbol_last, symbol) &&
          learner_body_holds(team->learner, symbol);
 }
 

@@ -13,7 +13,15 @@ static const void *in_object(const struct object *object, Elf64_Addr address) {
   return (const void *)(address < object->base ? object->base + address : address);
 }
 
+/* Relocations that refer to no symbol stand first; a large library has a million of them. */
+static void leave_out_relative(struct relocations *relocations, size_t count) {
+  count = count < relocations->count ? count : relocations->count;
+  relocations->first += count;
+  relocations->count -= count;
+}
+
 static void read_dynamic(struct object *object) {
+  size_t nrelative = 0;
   for (const Elf64_Dyn *entry = object->dynamic; entry->d_tag != DT_NULL; entry++) {
     if (entry->d_tag == DT_SYMTAB)
       object->symbols = in_object(object, entry->d_un.d_ptr);
@@ -23,6 +31,8 @@ static void read_dynamic(struct object *object) {
       object->data.first = in_object(object, entry->d_un.d_ptr);
     else if (entry->d_tag == DT_RELASZ)
       object->data.count = entry->d_un.d_val / sizeof(Elf64_Rela);
+    else if (entry->d_tag == DT_RELACOUNT)
+      nrelative = entry->d_un.d_val;
     else if (entry->d_tag == DT_JMPREL)
       object->calls.first = in_object(object, entry->d_un.d_ptr);
     else if (entry->d_tag == DT_PLTRELSZ)
@@ -37,6 +47,8 @@ static void read_dynamic(struct object *object) {
              (entry->d_tag == DT_FLAGS && (entry->d_un.d_val & DF_SYMBOLIC)))
       object->symbolic = true;
   }
+  if (object->data.first != NULL)
+    leave_out_relative(&object->data, nrelative);
 }
 
 bool object_read(struct object *object, const struct dl_phdr_info *info) {

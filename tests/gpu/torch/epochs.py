@@ -49,11 +49,7 @@ def reference(options):
     replicas = Replicas(options, job.perceptron)
     losses = []
     for epoch in range(len(options.lengths)):
-        for batches in replicas.rounds(epoch):
-            for rank, (inputs, labels) in batches.items():
-                job.cross_entropy(replicas.models[rank](inputs), labels).backward()
-            replicas.average(batches)
-            replicas.step(batches)
+        replicas.train(epoch)
         total = sum(loss_of(model, rank) for rank, model in enumerate(replicas.models))
         losses.append((total[0] / total[1]).item())
     replicas.finish([losses] * options.world)

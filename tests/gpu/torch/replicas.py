@@ -6,7 +6,7 @@ have data are added up, divided by the number of all ranks, and given to those t
 
 import torch
 
-from job import finish, loader, optimizer_of
+from job import cross_entropy, finish, loader, optimizer_of
 
 
 class Replicas:
@@ -36,6 +36,13 @@ class Replicas:
         for rank in active:
             self.optimizers[rank].step()
             self.optimizers[rank].zero_grad()
+
+    def train(self, epoch):
+        for batches in self.rounds(epoch):
+            for rank, (inputs, labels) in batches.items():
+                cross_entropy(self.models[rank](inputs), labels).backward()
+            self.average(batches)
+            self.step(batches)
 
     def spread_buffers(self, active):
         """Buffers are broadcast from rank 0; where it has left, from the lowest rank that has not."""

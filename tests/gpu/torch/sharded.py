@@ -58,11 +58,7 @@ def train(options):
 
 def reference(options):
     replicas = Replicas(options, job.perceptron)
-    for batches in replicas.rounds(0):
-        for rank, (inputs, labels) in batches.items():
-            job.cross_entropy(replicas.models[rank](inputs), labels).backward()
-        replicas.average(batches)
-        replicas.step(batches)
+    replicas.train(0)
     replicas.finish()
 
 

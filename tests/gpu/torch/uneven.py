@@ -56,11 +56,7 @@ def train(options):
 def reference(options):
     dtype = torch.bfloat16 if options.form == "bf16" else torch.float64
     replicas = Replicas(options, lambda: build(options.form), dtype)
-    for batches in replicas.rounds(0):
-        for rank, (inputs, labels) in batches.items():
-            job.cross_entropy(replicas.models[rank](inputs), labels).backward()
-        replicas.average(batches)
-        replicas.step(batches)
+    replicas.train(0)
     replicas.finish()
 
 
