@@ -1,0 +1,48 @@
+/* Places: where in the program a call of NCCL stands, as far as that can be seen.
+ *
+ * A place is the way from the outermost frame that is known of the calling thread to the call: in
+ * each frame the loops that are gone into, outermost first, and then the call made there. The steps
+ * of that way are nodes. The same code gives the same nodes on all ranks, wherever it is loaded.
+ * NCCL never sees a place.
+ *
+ * Everything here is pure. interpose/ finds places out; core/ compares them.
+ */
+#ifndef NCCL_JOIN_CORE_PLACE_H
+#define NCCL_JOIN_CORE_PLACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A place that needs more nodes than these has the outermost ones. */
+#define PLACE_NODES_MAX 16u
+
+enum place_flag {
+  PLACE_LOOP = 1u << 0,    /* a loop of the function; otherwise a call made in it */
+  PLACE_ORDERED = 1u << 1, /* order, since and until are known; otherwise they are 0 */
+};
+
+/* One step. Two nodes that follow the same nodes stand in the same function, and in the same loops
+ * of it: there their orders compare. */
+struct place_node {
+  uint32_t id;    /* of the code (object, function, position in it); never 0 */
+  uint16_t order; /* topological: what control can reach from here, without going round a loop that
+                     surrounds both, has a higher order. A loop counts as one thing, its order is
+                     that of its head. Unique within the function */
+  uint16_t
+      since;      /* whatever stands in [since, order) is always followed by this node before the
+                     surrounding loop goes round, or the function returns (post-dominance; exceptions
+                     and calls that do not return left aside). since == order: nothing is known */
+  uint16_t until; /* whatever stands in (order, until] has always come through this node since the
+                     surrounding loop last went round, or the function began (dominance).
+                     until == order: nothing is known */
+  uint16_t flags; /* enum place_flag */
+};
+_Static_assert(sizeof(struct place_node) == 12, "no padding: published as words");
+
+struct place {
+  uint32_t id; /* of the whole way, frames that are not among the nodes included; 0: not known */
+  uint32_t nnodes;
+  struct place_node nodes[PLACE_NODES_MAX];
+};
+
+#endif
