@@ -155,8 +155,9 @@ uint32_t overlap_claim_flags(const struct overlap *overlap, const struct team *t
                              struct unit unit) {
   if (overlap_is_single(overlap) || unit_is_leave(unit))
     return 0;
-  symbol_t symbol = unit_table_find(team->table, unit);
-  uint32_t flags = course_is_usual(overlap->course, unit_hash(unit)) ? CLAIM_ON_COURSE : 0;
+  uint64_t hash = team_class_hash(team, unit);
+  symbol_t symbol = unit_table_find_hash(team->table, hash);
+  uint32_t flags = course_is_usual(overlap->course, hash) ? CLAIM_ON_COURSE : 0;
   if (symbol != SYMBOL_NONE)
     flags |= CLAIM_SEEN;
   if (symbol != SYMBOL_NONE && symbol == team->symbol_expected)
@@ -172,7 +173,7 @@ static void note_real(const struct overlap *overlap, const struct team *team) {
     }
 }
 
-static void note_unit(struct overlap *overlap, const struct team *team, struct unit unit,
+static void note_unit(struct overlap *overlap, const struct team *team,
                       const struct plane_entry *entry) {
   uint32_t flags = LOAD(entry->flags);
   if (flags & ENTRY_REAL) {
@@ -182,7 +183,7 @@ static void note_unit(struct overlap *overlap, const struct team *team, struct u
   } else {
     overlap->shadowed = true;
   }
-  course_step(overlap->course, unit, LOAD(entry->hash));
+  course_step(overlap->course, LOAD(entry->hash));
 }
 
 void overlap_issued(struct overlap *overlap, const struct team *team, struct unit unit) {
@@ -191,7 +192,7 @@ void overlap_issued(struct overlap *overlap, const struct team *team, struct uni
   const struct plane_entry *entry = &team->own->entries[team_index(team) % PLANE_RING];
   overlap_enter(overlap);
   if (!unit_is_leave(unit))
-    note_unit(overlap, team, unit, entry);
+    note_unit(overlap, team, entry);
   /* Not only when it is next asked for: what comes after a LEAVE must count as later, also if no
    * other team is left by then. */
   overlap_count(overlap);
@@ -356,14 +357,13 @@ static struct duty find_duty(struct overlap_team *there) {
 static void note_guess(struct overlap_team *there, uint32_t rank) {
   struct overlap *overlap = there->overlap;
   const struct plane_log *log = there->team->plane->logs[rank];
-  uint64_t hash;
-  struct unit unit;
-  if (team_read_text(there->team, log, LOAD(log->claim_text), &hash, &unit) != READ_UNIT)
+  struct text text;
+  if (team_read_text(there->team, log, LOAD(log->claim_text), &text) != READ_UNIT)
     return;
   for (uint32_t at = 0; at < overlap->nteams; at++)
     if (overlap->teams[at]->team->claimed)
       overlap->guessed_wish = overlap->teams[at]->team->claim;
-  overlap->guessed_for = unit.members[0];
+  overlap->guessed_for = text.unit.members[0];
   overlap->guessed = !overlap->guess_said;
   overlap->guess_said = true;
 }

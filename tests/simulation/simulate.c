@@ -261,7 +261,8 @@ static bool start_next(struct sim *sim, struct sim_rank *rank) {
   say(sim, rank, end, "claim", unit, step->point);
   team_claim(end->core, unit,
              overlap_claim_flags(rank->overlap, end->core, unit) |
-                 (sim->program->throws ? CLAIM_TOGETHER : 0));
+                 (sim->program->throws ? CLAIM_TOGETHER : 0),
+             NULL);
   overlap_park(rank->overlap, 0);
   rank->mode = MODE_PARKED;
   return true;

@@ -83,7 +83,7 @@ static bool go_on(struct team *team, struct program *program, int *wrong) {
   } else if (team_commit(team, unit)) {
     real = true;
   } else {
-    team_claim(team, unit, 0);
+    team_claim(team, unit, 0, NULL);
   }
   if (real) {
     int *place = &places[team_index(team)];
