@@ -54,7 +54,7 @@ enum entry_flag {
 #define ENTRY_FLAG_BITS 11
 #define ENTRY_NO_UNIT (ENTRY_LEAVE | ENTRY_STOPPED)
 
-/* One unit passed. 32 bytes; fields are atomic only so that a reader may look while the ring is
+/* One unit passed. 24 bytes; fields are atomic only so that a reader may look while the ring is
  * reused. */
 struct plane_entry {
   _Atomic uint64_t hash; /* unit_hash; readers check what they follow against it. 0: LEAVE */
@@ -68,11 +68,11 @@ struct plane_entry {
    * elsewhere.
    */
   _Atomic uint32_t flags;
-  _Atomic uint32_t last_joiner; /* ENTRY_REUNION: a rank */
-  _Atomic uint32_t source; /* the rank whose unit it was, which has issued it for real: its text
-                              says which; not of ENTRY_EXPECTED */
-  _Atomic uint32_t spare;
+  /* Two ranks. Low half: whose unit it was, which has issued it for real: its text says which (not
+   * of ENTRY_EXPECTED). High half: the last joiner (ENTRY_REUNION). */
+  _Atomic uint32_t ranks;
 };
+_Static_assert(PLANE_RANKS_MAX <= 1u << 16, "two ranks in a word");
 
 enum claim_flag {
   CLAIM_STRICT =

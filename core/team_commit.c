@@ -224,8 +224,7 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   STORE(entry->reals, team->reals);
   STORE(entry->run_start, team->run_start);
   STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
-  STORE(entry->last_joiner, team->last_joiner);
-  STORE(entry->source, source);
+  STORE(entry->ranks, team->last_joiner << 16 | source);
   atomic_exchange(&team->own->head, ++team->head);
   if (!(flags & ENTRY_NO_UNIT))
     learn(team, unit, flags);

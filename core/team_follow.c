@@ -39,9 +39,9 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
  * claims it). */
 static bool find_text(const struct team *team, const struct plane_entry *entry, uint32_t *rank,
                       uint32_t *position) {
-  *rank = LOAD(entry->source);
-  if (*rank >= team->plane->nranks)
+  if (entry_source(entry) >= team->plane->nranks)
     return false;
+  *rank = entry_source(entry);
   const struct plane_log *log = team->plane->logs[*rank];
   if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head) {
     *position = atomic_load_explicit(&log->claim_text, memory_order_acquire);
@@ -70,7 +70,7 @@ static bool is_possible(const struct team *team, const struct plane_log *log,
                         const struct plane_entry *entry, uint32_t flags) {
   uint64_t head = atomic_load_explicit(&log->head, memory_order_relaxed);
   return head - team->head <= PLANE_RUN_AHEAD &&
-         (!(flags & ENTRY_REUNION) || LOAD(entry->last_joiner) < team->plane->nranks) &&
+         (!(flags & ENTRY_REUNION) || entry_last_joiner(entry) < team->plane->nranks) &&
          (!(flags & (ENTRY_REFUSED | ENTRY_STOPPED)) ||
           LOAD(log->refused_for) < team->plane->nranks);
 }
@@ -99,7 +99,7 @@ static enum read_result find_unit(struct team *team, const struct plane_entry *e
 
 /* The rank whose unit an entry of `rank` is. */
 static uint32_t issuer(const struct team *team, uint32_t rank, const struct plane_entry *entry) {
-  uint32_t flags = LOAD(entry->flags), source = LOAD(entry->source);
+  uint32_t flags = LOAD(entry->flags), source = entry_source(entry);
   bool own = (flags & (ENTRY_REAL | ENTRY_EXPECTED)) == (ENTRY_REAL | ENTRY_EXPECTED);
   return own || source >= team->plane->nranks ? rank : source;
 }
@@ -126,7 +126,7 @@ enum team_verdict team_follow(struct team *team, uint32_t rank, const struct pla
     return TEAM_FAILED;
   }
   if (flags & ENTRY_REUNION)
-    team->last_joiner = LOAD(entry->last_joiner);
+    team->last_joiner = entry_last_joiner(entry);
   if (flags & ENTRY_REFUSED)
     STORE(team->own->refused_for, LOAD(team->plane->logs[rank]->refused_for));
   if (!(flags & ENTRY_NO_UNIT))

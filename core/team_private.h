@@ -153,6 +153,14 @@ static inline uint64_t log_unwrap(uint32_t low, uint64_t near) {
   return near - (uint32_t)((uint32_t)near - low);
 }
 
+/* Of an entry: the rank whose unit it was, and the last joiner. */
+static inline uint32_t entry_source(const struct plane_entry *entry) {
+  return LOAD(entry->ranks) & UINT16_MAX;
+}
+static inline uint32_t entry_last_joiner(const struct plane_entry *entry) {
+  return LOAD(entry->ranks) >> 16;
+}
+
 /* What the rank had issued for real, in all its teams, before it passed an index. */
 static inline uint32_t log_reals_before(const struct plane_log *log, uint64_t index) {
   return index == 0 ? 0 : LOAD(log->entries[(index - 1) % PLANE_RING].reals);

@@ -48,37 +48,12 @@ Test(team, a_parked_rank_shadows_what_others_commit) {
   cr_assert_eq(teams[0]->shadows, 2);
 }
 
-/* A loop of A and C; rank 0 has left it, and claims a C of its own. */
-static void leave_a_loop_of_two(void) {
-  units();
-  for (int i = 0; i < 4; i++) {
-    all_issue(&A);
-    all_issue(&C);
-  }
-  team_claim(teams[0], unit(&C), 0, NULL);
-}
-
 /* Rank 0 passes what another has committed. */
 static void expect_shadow(struct member *of) {
   struct unit got;
   cr_assert(team_commit(teams[1], unit(of)) && team_commit(teams[2], unit(of)));
   cr_assert_eq(team_poll(teams[0], &got), TEAM_SHADOW);
   cr_assert(unit_equal(got, unit(of)));
-}
-
-/* A scalar that is summed in each iteration, and a barrier after the loop. */
-Test(team, what_looks_like_a_unit_of_the_loop_is_none_after_it) {
-  struct unit got;
-  leave_a_loop_of_two();
-  for (int i = 0; i < 3; i++) {
-    expect_shadow(&A);
-    expect_shadow(&C);
-  }
-  cr_assert(teams[0]->claimed);
-  team_claim(teams[1], unit(&C), 0, NULL);
-  team_claim(teams[2], unit(&C), 0, NULL);
-  for (uint32_t rank = 0; rank < RANKS; rank++)
-    cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL, "all are there");
 }
 
 /* Epochs of equal length become a loop themselves, and what is after each a unit of it: a rank
