@@ -202,11 +202,11 @@ void overlap_issued(struct overlap *overlap, const struct team *team, struct uni
 /* ---- yielding ---- */
 
 /* Our claim; one that waits behind a yield nobody else can see, and it goes behind everything. */
-static bool read_own_claim(const struct team *team, struct overlap_claim *claim) {
+static bool read_own_claim(struct team *team, struct overlap_claim *claim) {
   if (!team->claimed)
     return false;
   *claim = (struct overlap_claim){.leave = true};
-  return team_is_yielding(team) || overlap_read_claim(team->own, team->head, claim);
+  return team_is_yielding(team) || overlap_read_claim(team, team->plane->rank, claim);
 }
 
 /* Whether our claim in `here` gives way to that of a rank in `there`, who misses in `here`. */
@@ -245,9 +245,10 @@ static enum whereabouts find_rank(const struct overlap_team *there, uint32_t ran
 static uint64_t delay_of(const struct overlap_claim *ours, const struct overlap_claim *theirs,
                          uint64_t identity_order) {
   uint64_t class;
-  if (ours->leave || ours->on_course < theirs->on_course)
+  int by = overlap_compare_loops(ours, theirs);
+  if (ours->leave || by < 0 || (by == 0 && ours->on_course < theirs->on_course))
     class = 0;
-  else if (ours->on_course > theirs->on_course)
+  else if (by > 0 || ours->on_course > theirs->on_course)
     class = 3;
   else if (ours->expected < theirs->expected || ours->seen < theirs->seen)
     class = 1;
@@ -269,7 +270,7 @@ static void weigh_claim(const struct overlap_team *there, uint32_t rank,
                         const struct overlap_claim *claim, struct duty *duty) {
   const struct overlap *overlap = there->overlap;
   for (uint32_t at = 0; at < overlap->nteams; at++) {
-    const struct team *here = overlap->teams[at]->team;
+    struct team *here = overlap->teams[at]->team;
     struct overlap_claim ours;
     bool guess = false;
     uint64_t delay;
@@ -297,7 +298,7 @@ static void weigh_claim(const struct overlap_team *there, uint32_t rank,
 static void weigh_pass(const struct overlap_team *there, struct duty *duty) {
   struct overlap_claim theirs = {.on_course = true}, ours = {0};
   for (uint32_t at = 0; at < there->overlap->nteams; at++) {
-    const struct team *here = there->overlap->teams[at]->team;
+    struct team *here = there->overlap->teams[at]->team;
     if (here->claimed && !read_own_claim(here, &ours))
       return;
   }
@@ -317,7 +318,7 @@ static struct duty find_duty_waiting(const struct overlap_team *there) {
     struct overlap_claim theirs = {.on_course = true};
     bool passed = atomic_load(&log->head) > team->head;
     if (rank == team->plane->rank ||
-        (!passed && (!overlap_read_claim(log, team->head, &theirs) || theirs.leave)))
+        (!passed && (!overlap_read_claim(there->team, rank, &theirs) || theirs.leave)))
       continue;
     uint64_t delay = there->answering ? 0 : delay_of(&ours, &theirs, team->plane->rank);
     if (passed)
@@ -346,7 +347,7 @@ static struct duty find_duty(struct overlap_team *there) {
       continue;
     if (atomic_load(&log->head) > team->head)
       passed = true;
-    else if (overlap_read_claim(log, team->head, &claim) && !claim.leave)
+    else if (overlap_read_claim(there->team, rank, &claim) && !claim.leave)
       weigh_claim(there, rank, &claim, &duty);
   }
   if (passed && duty.delay != 0)

@@ -141,11 +141,13 @@ struct overlap_claim {
   uint32_t recent; /* of those, since both ranks last issued the same one for real */
   uint64_t bytes;
   uint64_t identity;
+  struct place place; /* nnodes 0: not known */
 };
 
 /* Whether a goes before b, whose rank then yields. A strict order. *guess: whether only size or
- * rank decided. In order: any unit before LEAVE; what is on its rank's course; the most recent
- * units; what the team's learner expects; a unit seen before; the larger unit; the lower
+ * rank decided. In order: any unit before LEAVE; a unit in a loop before one that has left it, or
+ * passed it by (place.h); what is on its rank's course; the most recent units; what the team's
+ * learner expects; a unit seen before; what comes first in the program; the larger unit; the lower
  * identity. */
 bool overlap_goes_before(const struct overlap_claim *a, const struct overlap_claim *b, bool *guess);
 
