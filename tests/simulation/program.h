@@ -1,24 +1,20 @@
-/* Random training programs for the simulation: what each rank issues, in order, in which team.
+/* Random training programs for the simulation: what each rank issues, in order, in which team, and
+ * where in the program that stands.
  *
- * A program has a loop body of collectives on up to three axes (all ranks, tensor parallel, data
- * parallel), run for a number of iterations that may differ by replica or by rank, and by epoch; an
- * optional log unit every k iterations, and 0 to 3 units after each epoch. Without a unit after the
- * epochs nothing marks their ends, and they are one.
+ * A program is a tree (tree.h) that all ranks execute, each with its own data. What kind of program
+ * a seed gives, its row, is told by the seed alone (rows.h): its class, how uneven the ranks' data
+ * are, and what is seen of its places.
  */
 #ifndef NCCL_JOIN_TESTS_SIMULATION_PROGRAM_H
 #define NCCL_JOIN_TESTS_SIMULATION_PROGRAM_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/unit.h"
+#include "tests/simulation/meetings.h"
+#include "tests/simulation/rows.h"
+#include "tests/simulation/tree.h"
 
 #define PROGRAM_RANKS_MAX 64
 #define PROGRAM_TEAMS_MAX 40
-#define PROGRAM_SLOTS_MAX 8
 #define PROGRAM_EPOCHS_MAX 12
-#define PROGRAM_AFTER_MAX 3
-#define PROGRAM_MEMBERS_MAX 2
 
 enum program_kind {
   KIND_SINGLE,     /* one team, one communicator */
@@ -27,17 +23,6 @@ enum program_kind {
   KIND_GRID,       /* tensor and data parallel */
   KIND_GRID_WORLD, /* the same, and all ranks */
   KINDS,
-};
-
-enum imbalance { IMBALANCE_NONE, IMBALANCE_CONSTANT, IMBALANCE_VARYING };
-
-/* A rank has one communicator, and one team, on each axis that the program uses. */
-enum axis { AXIS_WORLD, AXIS_TENSOR, AXIS_DATA, AXES };
-
-struct slot {
-  enum axis axis;
-  uint32_t nmembers;
-  struct member members[PROGRAM_MEMBERS_MAX]; /* comm: which communicator of the team, 0 or 1 */
 };
 
 enum ending {
@@ -54,23 +39,28 @@ struct program_team {
   uint16_t ranks[PROGRAM_RANKS_MAX];
 };
 
+/* What ranks have of their own. */
+struct data {
+  uint16_t training[PROGRAM_EPOCHS_MAX][PROGRAM_RANKS_MAX]; /* iterations */
+  uint16_t validation[PROGRAM_EPOCHS_MAX][PROGRAM_RANKS_MAX];
+  /* By which exit (WHEN_DATA_ENDS) the rank leaves its last iteration; 0: at its end. */
+  uint8_t exits[PROGRAM_EPOCHS_MAX][PROGRAM_RANKS_MAX];
+  uint64_t draws; /* what WHEN_LOCAL and WHEN_AGREED come from */
+};
+
 struct program {
+  struct row row;
   enum program_kind kind;
   uint32_t nranks, nteams, tensor_size;
   struct program_team teams[PROGRAM_TEAMS_MAX];
   uint16_t team_of[AXES][PROGRAM_RANKS_MAX];
   bool has_axis[AXES];
 
-  uint32_t epochs, nbody, nafter;
-  uint32_t log_every; /* 0: no log unit */
-  struct slot body[PROGRAM_SLOTS_MAX], log, after[PROGRAM_AFTER_MAX];
-  enum imbalance imbalance;
-  bool by_replica; /* ranks that share a tensor parallel team have equal counts */
-  bool torn;       /* ranks may leave an epoch inside an iteration */
-  bool alike;      /* a unit of the body, not the first, looks like the last one after the epochs */
-  uint32_t iterations[PROGRAM_EPOCHS_MAX][PROGRAM_RANKS_MAX];
-  uint32_t torn_at[PROGRAM_EPOCHS_MAX][PROGRAM_RANKS_MAX]; /* slots left out of the last iteration
-                                                            */
+  uint32_t epochs;
+  struct tree tree;
+  struct place places[TREE_NODES_MAX]; /* of the tree's units, by node */
+  struct data data;
+  bool by_replica; /* ranks that share a tensor parallel team have equal data */
   enum ending ending;
   enum failing failing;
   uint32_t failing_rank, failing_step;
@@ -85,42 +75,35 @@ struct program {
   uint32_t speed[PROGRAM_RANKS_MAX]; /* how often a rank is scheduled, 1 to 8 */
 };
 
-/* One unit of one rank, and where in the program it stands. */
+/* One unit of one rank. */
 struct step {
-  struct member members[PROGRAM_MEMBERS_MAX];
+  struct member members[SLOT_MEMBERS_MAX];
   uint32_t nmembers;
-  uint16_t team;
-  bool synchronise; /* afterwards the rank waits until all its units are done */
-  uint64_t point; /* the same on two ranks only for the same place: epoch, iteration, place in it */
+  uint16_t team, node;
+  bool synchronise;          /* afterwards the rank waits until all its units are done */
+  struct instance instance;  /* what it means */
+  const struct place *place; /* the program's */
 };
 
-/* Deterministic by seed. */
+/* The program of a seed. Deterministic. */
 void program_random(struct program *program, uint64_t seed);
 
-/* The steps of a rank, in order, into *steps, which grows as needed (`room` of them). Returns how
+/* What program_random begins with: teams of the row's class, how it runs. */
+void program_random_teams(struct program *program, uint64_t *random);
+void program_random_run(struct program *program, uint64_t *random);
+
+/* How much data each rank has. nexits: how many exits from an iteration there are. */
+void program_random_data(struct program *program, uint64_t *random, uint32_t nexits);
+
+/* The tree of the row's class (shapes.c). Returns how many exits its iterations have. */
+uint32_t program_random_tree(struct program *program, uint64_t *random);
+
+/* The steps of a rank, in order, into *steps, which grows as needed (*room of them). Returns how
  * many, or aborts without memory. */
 uint64_t program_steps(const struct program *program, uint32_t rank, struct step **steps,
                        uint64_t *room);
 
-/* "2x2 by replica, varying": what a program's share is counted under. */
-const char *program_row_name(uint32_t row);
-uint32_t program_row(const struct program *program);
-#define PROGRAM_ROWS 26
-
-/* Rows whose shares are asked for together. */
-enum program_group {
-  GROUP_ONE_CONSTANT,
-  GROUP_ONE_VARYING,
-  GROUP_ALIKE_CONSTANT,
-  GROUP_ALIKE_VARYING,
-  GROUP_SEVERAL_BY_REPLICA,
-  GROUP_SEVERAL_BY_RANK,
-  GROUP_NONE,
-};
-enum program_group program_row_group(uint32_t row);
-
-/* xorshift64*, so that a seed means the same everywhere. */
-uint64_t random_next(uint64_t *state);
-uint32_t random_below(uint64_t *state, uint32_t bound);
+/* Prints the program as source, and each rank's data. */
+void program_print(const struct program *program);
 
 #endif

@@ -11,7 +11,7 @@ SIM_JOBS ?= 0
 sim: $(BUILD)/check/sim
 	$(Q)$(BUILD)/check/sim --programs $(SIM_PROGRAMS) --first $(SIM_FIRST) --jobs $(SIM_JOBS)
 
-$(BUILD)/check/sim: $(filter-out %/test_simulation.o %/test_stopping.o,$(call objects_of,tests/simulation)) $(CORE_OBJECTS)
+$(BUILD)/check/sim: $(foreach o,$(call objects_of,tests/simulation),$(if $(findstring /test_,$o),,$o)) $(CORE_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^)

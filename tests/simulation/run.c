@@ -1,71 +1,117 @@
-/* Running many random programs (run.h). */
+/* Running random programs, and counting what comes of them (run.h). */
 #include "tests/simulation/run.h"
 
-const struct requirement requirements[REQUIREMENTS] = {
-    {GROUP_ONE_CONSTANT, "one team, constant", 1},
-    {GROUP_ONE_VARYING, "one team, varying", 0.99},
-    {GROUP_ALIKE_CONSTANT, "a loss like the barrier, constant", 0.97},
-    {GROUP_ALIKE_VARYING, "a loss like the barrier, varying", 0.93},
-    {GROUP_SEVERAL_BY_REPLICA, "several teams, by replica", 0.95},
-    {GROUP_SEVERAL_BY_RANK, "several teams, by rank", 0.95},
+const char *const measures[MEASURES] = {
+    [MEASURE_PROGRAMS] = "programs",
+    [MEASURE_WITH_DATA] = "with_data",
+    [MEASURE_WITHOUT] = "without_data",
+    [MEASURE_WRONG] = "wrong",
+    [MEASURE_WRONG_WITH_DATA] = "wrong_with_data",
+    [MEASURE_WRONG_WITHOUT] = "wrong_without_data",
+    [MEASURE_SILENT] = "silent",
+    [MEASURE_APART] = "apart",
+    [MEASURE_SILENT_APART] = "silent_apart",
+    [MEASURE_HANGS] = "hangs",
+    [MEASURE_MISMATCHES] = "mismatches",
+    [MEASURE_SHADOWED] = "shadowed",
+    [MEASURE_INDICES] = "indices",
+    [MEASURE_UNMET] = "unmet_indices",
+    [MEASURE_WRONG_INDICES] = "wrong_indices",
+    [MEASURE_OTHER_EPOCH] = "other_epoch_indices",
+    [MEASURE_OTHER_ITERATION] = "other_iteration_indices",
+    [MEASURE_SPLIT] = "split",
+    [MEASURE_REALS] = "reals",
+    [MEASURE_SHADOWS] = "shadows",
+    [MEASURE_CLAIMS] = "claims",
+    [MEASURE_YIELDS] = "yields",
+    [MEASURE_LATE_YIELDS] = "late_yields",
+    [MEASURE_WAITS] = "waits",
 };
 
 static void add_row(struct tally_row *row, const struct tally_row *more) {
-  row->programs += more->programs;
-  row->stuck += more->stuck;
-  row->indices += more->indices;
-  row->met += more->met;
-  row->reals += more->reals;
-  row->shadows += more->shadows;
-  row->commits += more->commits;
-  row->claims += more->claims;
-  row->yields += more->yields;
-  row->late_yields += more->late_yields;
-  row->waits += more->waits;
+  for (uint32_t i = 0; i < MEASURES; i++) {
+    row->count[i] += more->count[i];
+    if (more->seed[i] != 0 && (row->seed[i] == 0 || more->seed[i] < row->seed[i]))
+      row->seed[i] = more->seed[i];
+  }
 }
 
 void tally_add(struct tally *tally, const struct tally *more) {
-  for (uint32_t row = 0; row < PROGRAM_ROWS; row++)
+  for (uint32_t row = 0; row < ROWS; row++)
     add_row(&tally->rows[row], &more->rows[row]);
-  tally->failures += more->failures;
+}
+
+static bool has_data_first(const struct program *program) {
+  bool all = true;
+  for (uint32_t rank = 0; rank < program->nranks; rank++)
+    all &= program->data.training[0][rank] > 0;
+  return all;
+}
+
+const char *run_this(const struct program *program, uint64_t seed, struct tally_row *row) {
+  struct simulation result = simulate(program, seed, false);
+  bool hangs = result.deadlock || (result.stuck_on_device && !program->hasty);
+  bool wrong = result.wrong > 0, with_data = has_data_first(program);
+  struct tally_row one = {.count = {
+                              [MEASURE_PROGRAMS] = 1,
+                              [MEASURE_WITH_DATA] = with_data,
+                              [MEASURE_WITHOUT] = !with_data,
+                              [MEASURE_WRONG] = wrong,
+                              [MEASURE_WRONG_WITH_DATA] = wrong && with_data,
+                              [MEASURE_WRONG_WITHOUT] = wrong && !with_data,
+                              [MEASURE_SILENT] = result.silent,
+                              [MEASURE_APART] = result.other_epoch + result.other_iteration > 0,
+                              [MEASURE_SILENT_APART] = result.silent_apart,
+                              [MEASURE_HANGS] = hangs,
+                              [MEASURE_MISMATCHES] = result.mismatch || result.wrong_order,
+                              [MEASURE_SHADOWED] = result.shadows > 0,
+                              [MEASURE_INDICES] = result.indices,
+                              [MEASURE_UNMET] = result.indices - result.met,
+                              [MEASURE_WRONG_INDICES] = result.wrong,
+                              [MEASURE_OTHER_EPOCH] = result.other_epoch,
+                              [MEASURE_OTHER_ITERATION] = result.other_iteration,
+                              [MEASURE_SPLIT] = result.split,
+                              [MEASURE_REALS] = result.reals,
+                              [MEASURE_SHADOWS] = result.shadows,
+                              [MEASURE_CLAIMS] = result.claims,
+                              [MEASURE_YIELDS] = result.yields,
+                              [MEASURE_LATE_YIELDS] = result.late_yields,
+                              [MEASURE_WAITS] = result.waits,
+                          }};
+  for (uint32_t i = 0; i < MEASURES; i++)
+    one.seed[i] = one.count[i] != 0 ? seed + 1 : 0;
+  add_row(row, &one);
+  return result.mismatch      ? "ranks issued different units at one index"
+         : result.deadlock    ? "nobody can move"
+         : result.wrong_order ? "a rank's real units are not its program"
+         : hangs              ? "ranks wait for the device for ever"
+                              : NULL;
 }
 
 const char *run_program(uint64_t seed, struct tally *tally) {
   static struct program program;
   program_random(&program, seed);
-  struct simulation result = simulate(&program, seed, false);
-  uint32_t row = program_row(&program);
-  add_row(&tally->rows[row], &(struct tally_row){
-                                 .programs = 1,
-                                 .stuck = result.stuck_on_device,
-                                 .indices = result.indices,
-                                 .met = result.met,
-                                 .reals = result.reals,
-                                 .shadows = result.shadows,
-                                 .commits = result.commits,
-                                 .claims = result.claims,
-                                 .yields = result.yields,
-                                 .late_yields = result.late_yields,
-                                 .waits = result.waits,
-                             });
-  const char *wrong = result.mismatch      ? "ranks issued different units at one index"
-                      : result.deadlock    ? "nobody can move"
-                      : result.wrong_order ? "a rank's real units are not its program"
-                      : result.stuck_on_device && !program.hasty
-                          ? "ranks wait for the device for ever"
-                          : NULL;
-  tally->failures += wrong != NULL;
-  return wrong;
+  return run_this(&program, seed, &tally->rows[row_number(program.row)]);
 }
 
-double row_share(const struct tally_row *row) {
-  return row->indices == 0 ? 1 : (double)row->met / (double)row->indices;
+double row_share(const struct tally_row *row, enum measure of, enum measure per) {
+  return row->count[per] == 0 ? 0 : (double)row->count[of] / (double)row->count[per];
 }
 
-struct tally_row group_sum(const struct tally *tally, enum program_group group) {
+struct tally_row requirement_sum(const struct requirement *requirement, const struct tally *tally,
+                                 struct row *worst) {
   struct tally_row sum = {0};
-  for (uint32_t row = 0; row < PROGRAM_ROWS; row++)
-    if (program_row_group(row) == group)
-      add_row(&sum, &tally->rows[row]);
+  double most = -1;
+  for (uint32_t i = 0; i < ROWS; i++) {
+    if (!requirement_is_of(requirement, row_of(i)))
+      continue;
+    const struct tally_row *row = &tally->rows[i];
+    add_row(&sum, row);
+    double share = row_share(row, requirement->of, requirement->per);
+    if (share <= most)
+      continue;
+    most = share;
+    *worst = row_of(i);
+  }
   return sum;
 }

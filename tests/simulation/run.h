@@ -1,41 +1,82 @@
-/* Running many random programs, counting what came of them, and what must come of them.
+/* Running many random programs, counting what came of them by row, and what must come of them.
  */
 #ifndef NCCL_JOIN_TESTS_SIMULATION_RUN_H
 #define NCCL_JOIN_TESTS_SIMULATION_RUN_H
 
 #include "tests/simulation/simulate.h"
 
+/* What is counted. Up to MEASURE_SHADOWED: programs. */
+enum measure {
+  MEASURE_PROGRAMS,
+  MEASURE_WITH_DATA, /* every rank has at least one iteration in the first epoch */
+  MEASURE_WITHOUT,   /* not so */
+  MEASURE_WRONG,     /* units of different points met */
+  MEASURE_WRONG_WITH_DATA,
+  MEASURE_WRONG_WITHOUT,
+  MEASURE_SILENT,       /* and no WARN had come by then */
+  MEASURE_APART,        /* units of one point met, but of different epochs or iterations */
+  MEASURE_SILENT_APART, /* and no WARN had come by then */
+  MEASURE_HANGS,        /* nobody can move, or ranks wait for their devices for ever */
+  MEASURE_MISMATCHES,   /* different units at one index, or a rank's are not its program */
+  MEASURE_SHADOWED,     /* there were shadows */
+  MEASURE_INDICES,      /* of all agreed sequences; the next four: indices */
+  MEASURE_UNMET,        /* real units of different instances (meetings.h) */
+  MEASURE_WRONG_INDICES,
+  MEASURE_OTHER_EPOCH,
+  MEASURE_OTHER_ITERATION,
+  MEASURE_SPLIT, /* real units whose instance another rank has issued at another index */
+  MEASURE_REALS,
+  MEASURE_SHADOWS,
+  MEASURE_CLAIMS,
+  MEASURE_YIELDS,
+  MEASURE_LATE_YIELDS,
+  MEASURE_WAITS,
+  MEASURES,
+};
+extern const char *const measures[MEASURES];
+
 struct tally_row {
-  uint64_t programs, stuck; /* on the device */
-  uint64_t indices, met, reals, shadows, commits, claims, yields, late_yields, waits;
+  uint64_t count[MEASURES];
+  uint64_t seed[MEASURES]; /* of the first program that counts, plus one; 0: none */
 };
 
 struct tally {
-  struct tally_row rows[PROGRAM_ROWS];
-  /* Programs in which something happened that never may: anything in which ranks wait for ever,
-   * too, unless they yield although others are at work. Then streams may come to wait for each
-   * other; those programs are there to see that no units of different kinds meet even so. */
-  uint64_t failures;
+  struct tally_row rows[ROWS];
 };
 
 void tally_add(struct tally *tally, const struct tally *more);
 
-/* Runs the program of a seed. Returns NULL, or what went wrong. */
+/* Runs the program of a seed, and counts it. Returns NULL, or what happened that never may:
+ * mismatches; that ranks wait for ever, unless they yield although others are at work. Then streams
+ * may come to wait for each other; those programs are there to see that no units of different kinds
+ * meet even so. */
 const char *run_program(uint64_t seed, struct tally *tally);
 
-/* Indices where all real units were of the same place of the program, of all; 1 if there are none.
- */
-double row_share(const struct tally_row *row);
+/* The same, of a program at hand. */
+const char *run_this(const struct program *program, uint64_t seed, struct tally_row *row);
 
+/* ---- requirements ---- */
+
+/* Of all rows that it speaks of together: count[of] is at most `goal` of count[per]. */
 struct requirement {
-  enum program_group group;
   const char *name;
-  double share;
+  uint32_t sights, imbalances; /* bit sets */
+  uint32_t traits, without;    /* enum class_trait: at least one of them, if any; none of these */
+  enum measure of, per;
+  double goal;
+  double today; /* what is asserted until the goal is reached */
 };
-#define REQUIREMENTS 6
+
+#define REQUIREMENTS 17
 extern const struct requirement requirements[REQUIREMENTS];
 
-/* All rows of a group together. */
-struct tally_row group_sum(const struct tally *tally, enum program_group group);
+bool requirement_is_of(const struct requirement *requirement, struct row row);
+
+/* All rows that a requirement speaks of. worst: the row with the highest share. */
+struct tally_row requirement_sum(const struct requirement *requirement, const struct tally *tally,
+                                 struct row *worst);
+
+/* of / per; 0 if there are none. */
+double row_share(const struct tally_row *row, enum measure of, enum measure per);
 
 #endif

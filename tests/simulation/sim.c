@@ -1,53 +1,72 @@
 /* make sim: random programs through the agreed sequences, on all processors, as many as wanted.
  *
- *   sim [--programs N] [--first SEED] [--jobs N]   runs them; ends with a table
- *   sim [--throws 1] --seed SEED                   runs one, and prints what every rank does;
- *                                                  throws: with early termination
+ *   sim [--programs N] [--first N] [--jobs N] [--only TEXT] [--table FILE]
+ *       runs the N-th program and those after it; ends with tables. only: rows whose names have
+ *       this text in them. FILE gets all that was counted, tab separated, a line a row
+ *   sim --seed N [--trace 1] [--throws 1]
+ *       runs one, and prints it. trace: what every rank does, too; throws: with early termination
  *
- * Exit status 0 if everything was as it must be, 1 if not or if it was interrupted (the table is of
- * what has been run by then), 2 if it could not be run.
+ * Exit status 0 if everything was as it must be, 1 if not or if it was interrupted (the tables are
+ * of what has been run by then), 2 if it could not be run.
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/simulation/run.h"
+#include "tests/simulation/report.h"
 
-#define PROGRAMS_PER_REPORT 500u
 #define FAILURES_SHOWN 20u /* of each process */
 #define JOBS_MAX 256u
 
 static struct {
   uint64_t programs, first, jobs;
-  bool one, throws;
-} options = {.programs = 1000000, .jobs = 0};
+  bool one, throws, trace;
+  const char *only, *table;
+} options = {.programs = 1000000, .only = ""};
 
 static int usage(void) {
-  fputs("usage: sim [--programs N] [--first SEED] [--jobs N] | [--throws 1] --seed SEED\n", stderr);
+  fputs("usage: sim [--programs N] [--first N] [--jobs N] [--only TEXT] [--table FILE]\n"
+        "       sim --seed N [--trace 1] [--throws 1]\n",
+        stderr);
   return 2;
+}
+
+static bool read_number(const char *name, const char *text) {
+  char *end;
+  uint64_t value = strtoull(text, &end, 10);
+  if (*end != '\0' || end == text)
+    return false;
+  if (strcmp(name, "--programs") == 0)
+    options.programs = value;
+  else if (strcmp(name, "--first") == 0)
+    options.first = value;
+  else if (strcmp(name, "--jobs") == 0)
+    options.jobs = value;
+  else if (strcmp(name, "--throws") == 0)
+    options.throws = value != 0;
+  else if (strcmp(name, "--trace") == 0)
+    options.trace = value != 0;
+  else if (strcmp(name, "--seed") == 0)
+    options.one = true, options.first = value;
+  else
+    return false;
+  return true;
 }
 
 static bool read_options(int argc, char **argv) {
   for (int i = 1; i < argc; i += 2) {
-    char *end = NULL;
-    uint64_t value = i + 1 < argc ? strtoull(argv[i + 1], &end, 10) : 0;
-    if (end == NULL || *end != '\0' || end == argv[i + 1])
+    if (i + 1 == argc)
       return false;
-    if (strcmp(argv[i], "--programs") == 0)
-      options.programs = value;
-    else if (strcmp(argv[i], "--first") == 0)
-      options.first = value;
-    else if (strcmp(argv[i], "--jobs") == 0)
-      options.jobs = value;
-    else if (strcmp(argv[i], "--throws") == 0)
-      options.throws = value != 0;
-    else if (strcmp(argv[i], "--seed") == 0)
-      options.one = true, options.first = value;
-    else
+    if (strcmp(argv[i], "--only") == 0)
+      options.only = argv[i + 1];
+    else if (strcmp(argv[i], "--table") == 0)
+      options.table = argv[i + 1];
+    else if (!read_number(argv[i], argv[i + 1]))
       return false;
   }
   if (options.jobs == 0)
@@ -74,119 +93,107 @@ static double now(void) {
 
 static int run_one(uint64_t seed) {
   static struct program program;
-  static struct tally tally;
+  static struct tally_row row;
   program_random(&program, seed);
-  printf("seed %llu: %s, %u ranks, %u teams\n", (unsigned long long)seed,
-         program_row_name(program_row(&program)), program.nranks, program.nteams);
+  printf("seed %llu: ", (unsigned long long)seed);
+  program_print(&program);
   program.throws = options.throws;
-  struct simulation result = simulate(&program, seed, true);
-  if (options.throws) {
-    printf("%s\n", result.stopped ? "stopped" : "not stopped");
-    return result.mismatch || result.deadlock;
+  if (options.trace || options.throws) {
+    struct simulation result = simulate(&program, seed, options.trace);
+    if (options.throws) {
+      printf("%s\n", result.stopped ? "stopped" : "not stopped");
+      return result.mismatch || result.deadlock;
+    }
   }
-  const char *wrong = run_program(seed, &tally);
-  const struct tally_row *row = &tally.rows[program_row(&program)];
-  printf("%s; %llu of %llu indices met\n", wrong ? wrong : "as it must be",
-         (unsigned long long)row->met, (unsigned long long)row->indices);
+  const char *wrong = run_this(&program, seed, &row);
+  printf("%s\n", wrong ? wrong : "nothing broke");
+  for (uint32_t i = 0; i < MEASURES; i++)
+    printf("%s%s %llu", i ? ", " : "", measures[i], (unsigned long long)row.count[i]);
+  printf("\n");
   return wrong != NULL;
 }
 
 /* ---- many ---- */
 
-/* Every jobs-th seed, reported to the parent now and then. */
-static void work(uint64_t job, int pipe) {
-  struct tally tally = {0};
-  uint64_t shown = 0, since = 0, end = options.first + options.programs;
-  for (uint64_t seed = options.first + job; seed < end; seed += options.jobs) {
-    const char *wrong = run_program(seed, &tally);
+/* The rows asked for. */
+static uint32_t nselected, selected[ROWS];
+
+static void select_rows(void) {
+  char name[ROW_NAME_SIZE];
+  for (uint32_t i = 0; i < ROWS; i++)
+    if (strstr(row_name(row_of(i), name), options.only) != NULL)
+      selected[nselected++] = i;
+}
+
+/* In memory that the parent and its workers share. */
+struct report {
+  _Atomic uint64_t programs;
+  struct tally tally;
+};
+
+static void work(uint64_t job, struct report *report) {
+  uint64_t shown = 0, end = options.first + options.programs;
+  for (uint64_t i = options.first + job; i < end; i += options.jobs) {
+    uint64_t seed = i / nselected * ROWS + selected[i % nselected];
+    const char *wrong = run_program(seed, &report->tally);
     if (wrong != NULL && shown++ < FAILURES_SHOWN)
       fprintf(stderr, "\nseed %llu: %s\n", (unsigned long long)seed, wrong);
-    if (++since < PROGRAMS_PER_REPORT && seed + options.jobs < end)
-      continue;
-    /* Less than PIPE_BUF, so reports of several processes do not mix. */
-    _Static_assert(sizeof(tally) <= 4096, "one write");
-    if (write(pipe, &tally, sizeof(tally)) != (ssize_t)sizeof(tally))
-      _exit(2);
-    tally = (struct tally){0};
-    since = 0;
+    report->programs++;
   }
   _exit(0);
 }
 
-static uint64_t programs_of(const struct tally *tally) {
+static uint64_t programs_of(const struct report *reports) {
   uint64_t programs = 0;
-  for (uint32_t row = 0; row < PROGRAM_ROWS; row++)
-    programs += tally->rows[row].programs;
+  for (uint64_t job = 0; job < options.jobs; job++)
+    programs += reports[job].programs;
   return programs;
 }
 
-/* Starts the workers and adds up what they report; false if one could not be started or broke down.
- */
-static bool run_all(struct tally *tally, double began) {
-  int ends[2];
-  pid_t children[JOBS_MAX];
-  struct tally report;
-  bool went_well = pipe(ends) == 0;
-  for (uint64_t job = 0; went_well && job < options.jobs; job++) {
-    pid_t child = fork();
-    children[job] = child;
-    if (child == 0) {
-      close(ends[0]);
-      work(job, ends[1]);
+/* Until all workers have ended, or we are interrupted. Whether all have ended well. */
+static bool wait_for_workers(const struct report *reports, uint64_t njobs, double began) {
+  bool well = true;
+  while (njobs > 0 && !interrupted) {
+    int status;
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    while (njobs > 0 && waitpid(-1, &status, WNOHANG) > 0) {
+      well &= WIFEXITED(status) && WEXITSTATUS(status) == 0;
+      njobs--;
     }
-    went_well = child > 0;
-  }
-  close(ends[1]);
-  /* Without SA_RESTART, so that it ends the read. */
-  sigaction(SIGINT, &(struct sigaction){.sa_handler = interrupt}, NULL);
-  sigaction(SIGTERM, &(struct sigaction){.sa_handler = interrupt}, NULL);
-  while (!interrupted && read(ends[0], &report, sizeof(report)) == (ssize_t)sizeof(report)) {
-    tally_add(tally, &report);
-    fprintf(stderr, "\r%llu of %llu programs, %.0f s, %llu wrong ",
-            (unsigned long long)programs_of(tally), (unsigned long long)options.programs,
-            now() - began, (unsigned long long)tally->failures);
+    if (isatty(STDERR_FILENO) || njobs == 0)
+      fprintf(stderr, "\r%llu of %llu programs, %.0f s ", (unsigned long long)programs_of(reports),
+              (unsigned long long)options.programs, now() - began);
   }
   fputc('\n', stderr);
-  for (uint64_t job = 0; interrupted && went_well && job < options.jobs; job++)
+  return well;
+}
+
+/* Starts the workers and waits for them; false if one could not be started or broke down. */
+static bool run_all(struct report *reports, double began) {
+  pid_t children[JOBS_MAX];
+  uint64_t njobs = 0;
+  while (njobs < options.jobs && (children[njobs] = fork()) > 0)
+    njobs++;
+  if (njobs < options.jobs && children[njobs] == 0)
+    work(njobs, &reports[njobs]);
+  sigaction(SIGINT, &(struct sigaction){.sa_handler = interrupt}, NULL);
+  sigaction(SIGTERM, &(struct sigaction){.sa_handler = interrupt}, NULL);
+  bool well = wait_for_workers(reports, njobs, began) && njobs == options.jobs;
+  for (uint64_t job = 0; interrupted && job < njobs; job++)
     kill(children[job], SIGKILL);
-  for (int status; wait(&status) > 0;)
-    went_well &= interrupted || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  return went_well;
+  while (interrupted && wait(NULL) > 0)
+    ;
+  return well;
 }
 
-static void print_row(const char *name, const struct tally_row *row) {
-  printf("%-42s %9llu %11llu %8.3f%% %7llu %7.2f%% %7.2f%% %7.3f%% %7.4f%%\n", name,
-         (unsigned long long)row->programs, (unsigned long long)row->indices, 100 * row_share(row),
-         (unsigned long long)row->stuck,
-         100 * (double)row->claims / (double)(row->reals ? row->reals : 1),
-         100 * (double)row->waits / (double)(row->reals ? row->reals : 1),
-         100 * (double)row->yields / (double)(row->reals + row->shadows),
-         100 * (double)row->late_yields / (double)(row->reals + row->shadows));
-}
-
-static bool print_table(const struct tally *tally, double seconds) {
-  bool met = tally->failures == 0;
-  printf("%-42s %9s %11s %9s %7s %8s %8s %8s %8s\n", "programs of this kind", "programs", "indices",
-         "met", "stuck", "claims", "waits", "yields", "in time");
-  for (uint32_t row = 0; row < PROGRAM_ROWS; row++)
-    if (tally->rows[row].programs != 0)
-      print_row(program_row_name(row), &tally->rows[row]);
-  fputs("\nmet: indices where all real units were of the same place of the program\n"
-        "stuck: programs in which ranks wait for their devices for ever\n"
-        "claims: of real units, those that ranks had to agree on\n"
-        "waits: of real units, those that waited for ranks behind in another team\n"
-        "yields: of all units; in time: those that only time decided\n\n",
-        stdout);
-  for (uint32_t i = 0; i < REQUIREMENTS; i++) {
-    struct tally_row sum = group_sum(tally, requirements[i].group);
-    bool enough = row_share(&sum) >= requirements[i].share;
-    printf("%-42s %8.3f%% met, at least %g%%: %s\n", requirements[i].name, 100 * row_share(&sum),
-           100 * requirements[i].share, enough ? "yes" : "NO");
-    met &= enough;
+static bool write_table(const struct tally *tally) {
+  FILE *file = fopen(options.table, "w");
+  if (file == NULL) {
+    perror(options.table);
+    return false;
   }
-  printf("%llu programs in %.0f s; wrong: %llu\n", (unsigned long long)programs_of(tally), seconds,
-         (unsigned long long)tally->failures);
-  return met && programs_of(tally) == options.programs;
+  report_rows(file, tally);
+  return fclose(file) == 0;
 }
 
 int main(int argc, char **argv) {
@@ -195,10 +202,25 @@ int main(int argc, char **argv) {
     return usage();
   if (options.one)
     return run_one(options.first);
+  select_rows();
+  size_t size = options.jobs * sizeof(struct report);
+  struct report *reports =
+      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (nselected == 0 || reports == MAP_FAILED) {
+    fputs("no such rows, or no memory\n", stderr);
+    return 2;
+  }
   double began = now();
-  if (!run_all(&tally, began)) {
+  if (!run_all(reports, began)) {
     fputs("a process broke down, or could not be started\n", stderr);
     return 2;
   }
-  return print_table(&tally, now() - began) ? 0 : 1;
+  for (uint64_t job = 0; job < options.jobs; job++)
+    tally_add(&tally, &reports[job].tally);
+  if (options.table != NULL && !write_table(&tally))
+    return 2;
+  report_classes(stdout, &tally);
+  bool met = report_requirements(stdout, &tally);
+  printf("%llu programs in %.0f s\n", (unsigned long long)programs_of(reports), now() - began);
+  return met && !interrupted ? 0 : 1;
 }

@@ -5,7 +5,7 @@
  *     their end, or are freed because a rank has failed;
  *   - with early termination: all ranks stop where their programs first differ, or later, and
  *     nothing is left on any device;
- *   - which units met: whether all real issues at an index stand at the same place of the program.
+ *   - which units met, and whether it is told where the wrong ones did (meetings.h).
  */
 #ifndef NCCL_JOIN_TESTS_SIMULATION_SIMULATE_H
 #define NCCL_JOIN_TESTS_SIMULATION_SIMULATE_H
@@ -23,8 +23,9 @@ struct simulation {
   /* Early termination: a rank was stopped; not exactly where the programs of the ranks first
    * differ; one has heard of a failure, though there is none; something is left on a device. */
   bool stopped, inexact, wrong_failure, left_over;
-  uint64_t indices; /* of all agreed sequences */
-  uint64_t met;     /* indices where every real issue was of the same place in the program */
+  /* Of all agreed sequences: struct meetings_sum. */
+  uint64_t indices, met, wrong, other_epoch, other_iteration, split;
+  bool silent, silent_apart; /* in one of them */
   uint64_t reals, shadows, commits, claims;
   uint64_t yields;      /* of those, between two ranks or in a chain */
   uint64_t late_yields; /* only because it was quiet */

@@ -1,44 +1,66 @@
-/* 12,000 random programs through the agreed sequences, in memory. A program that fails is named by
- * its seed; build/check/sim --seed shows it. */
+/* Random programs of all rows through the agreed sequences, in memory, and what must come of them
+ * (requirements.c). A program that fails is named by its seed; build/check/sim --seed shows it.
+ *
+ * What is asked is asked of all programs of one sight together, so each test runs one sight.
+ */
 #include <criterion/criterion.h>
 
 #include "tests/simulation/device.h"
 #include "tests/simulation/run.h"
 
-#define PROGRAMS_PER_TEST 2000
-#define PROGRAMS_PER_SHARE 100
+#define PROGRAMS_PER_ROW 36
 
 static struct program program;
+static struct tally tally;
 
-/* Shares are asked of many programs together: of few, one that goes astray counts for too much. */
-static void run(uint64_t first) {
-  struct tally tally = {0};
-  for (uint64_t seed = first; seed < first + PROGRAMS_PER_TEST; seed++) {
+static void require(const struct requirement *requirement) {
+  struct row worst = {0};
+  char name[ROW_NAME_SIZE];
+  struct tally_row sum = requirement_sum(requirement, &tally, &worst);
+  double share = row_share(&sum, requirement->of, requirement->per);
+  uint64_t seed = tally.rows[row_number(worst)].seed[requirement->of] - 1;
+  cr_expect(share <= requirement->today, "%s: %lu of %lu; most: %s, seed %lu", requirement->name,
+            sum.count[requirement->of], sum.count[requirement->per], row_name(worst, name), seed);
+}
+
+static void run(enum sight sight) {
+  for (uint64_t seed = 0; seed < (uint64_t)PROGRAMS_PER_ROW * ROWS; seed++) {
+    if (row_of_seed(seed).sight != sight)
+      continue;
     const char *wrong = run_program(seed, &tally);
     cr_assert_null(wrong, "seed %lu: %s", seed, wrong);
   }
-  for (uint32_t i = 0; i < REQUIREMENTS; i++) {
-    struct tally_row sum = group_sum(&tally, requirements[i].group);
-    double slack = requirements[i].share == 1 ? 0 : 0.02;
-    if (sum.programs < PROGRAMS_PER_SHARE)
-      continue; /* `make sim` has enough of them */
-    cr_assert(row_share(&sum) >= requirements[i].share - slack, "%s: %lu of %lu indices met",
-              requirements[i].name, sum.met, sum.indices);
-  }
+  for (uint32_t i = 0; i < REQUIREMENTS; i++)
+    require(&requirements[i]);
 }
 
-#define PROGRAMS(n)                                                                                \
-  Test(simulation, programs_from_##n) {                                                            \
-    run(n);                                                                                        \
-  }
-PROGRAMS(0)
-PROGRAMS(2000)
-PROGRAMS(4000)
-PROGRAMS(6000)
-PROGRAMS(8000)
-PROGRAMS(10000)
+Test(simulation, places_visible) {
+  run(SIGHT_VISIBLE);
+}
+Test(simulation, places_shared_by_several_points) {
+  run(SIGHT_WRAPPED);
+}
+Test(simulation, places_of_engine_threads_unknown) {
+  run(SIGHT_ENGINE);
+}
+Test(simulation, places_hidden) {
+  run(SIGHT_HIDDEN);
+}
+Test(simulation, places_without_order) {
+  run(SIGHT_UNORDERED);
+}
+Test(simulation, places_by_rank_outside_of_loops) {
+  run(SIGHT_BY_RANK_OUTSIDE);
+}
+Test(simulation, places_by_rank_in_loops) {
+  run(SIGHT_BY_RANK_INSIDE);
+}
+Test(simulation, loops_of_one_rank) {
+  run(SIGHT_OTHER_LOOP);
+}
 
-/* The checks above would be worth nothing if the simulation could not see a failure. */
+/* ---- the checks above would be worth nothing if the simulation could not see a failure ---- */
+
 Test(simulation, same_seed_same_run) {
   program_random(&program, 7);
   struct simulation a = simulate(&program, 7, false), b = simulate(&program, 7, false);
@@ -50,12 +72,12 @@ Test(simulation, same_seed_same_run) {
 
 Test(simulation, uneven_programs_have_shadows_and_even_ones_neither_shadows_nor_yields) {
   uint64_t even = 0, uneven = 0;
-  for (uint64_t seed = 0; seed < 400; seed++) {
+  for (uint64_t seed = 0; seed < ROWS; seed++) {
     program_random(&program, seed);
-    if (program.torn || program.hasty || program.failing != FAILING_NEVER)
+    if (row_has(program.row, TRAIT_ANYHOW))
       continue;
     struct simulation result = simulate(&program, seed, false);
-    *(program.imbalance == IMBALANCE_NONE ? &even : &uneven) += result.shadows + result.yields;
+    *(program.row.imbalance == IMBALANCE_NONE ? &even : &uneven) += result.shadows + result.yields;
   }
   cr_assert_eq(even, 0);
   cr_assert_gt(uneven, 1000);

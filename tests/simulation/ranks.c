@@ -1,0 +1,374 @@
+/* What the ranks of a simulation do, step by step (ranks.h). */
+#include "tests/simulation/ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/plane_memory.h"
+#include "core/team_stop.h"
+#include "tests/simulation/random.h"
+
+/* Whether core takes places: of a claim, and as the number of a unit's first member. */
+#define CORE_HAS_PLACES 0
+
+/* ---- what is printed ---- */
+
+void rank_say(const struct sim *sim, const struct sim_rank *rank, const struct sim_end *end,
+              const char *what, const struct unit *unit, const struct step *step) {
+  char described[256] = "", where[64] = "";
+  if (!sim->trace)
+    return;
+  if (step != NULL)
+    snprintf(where, sizeof(where), "point %u, epoch %u, iteration %u.%u", step->instance.point,
+             step->instance.epoch, step->instance.iteration, step->instance.inner);
+  printf("rank %2u  team %2u  [%4llu]  %-8s %s  %s\n", rank->number, end->team,
+         (unsigned long long)end->core->head, what,
+         unit == NULL ? "" : unit_describe(*unit, described, sizeof(described)), where);
+}
+
+/* ---- what has been issued ---- */
+
+uint64_t nccl_signature(struct unit unit) {
+  struct member members[SLOT_MEMBERS_MAX];
+  if (unit.nmembers == 0 || unit.nmembers > SLOT_MEMBERS_MAX)
+    return unit_hash(unit);
+  memcpy(members, unit.members, unit.nmembers * sizeof(*members));
+  members[0].number = 0;
+  return unit_hash((struct unit){members, unit.nmembers});
+}
+
+/* step: NULL if it is a shadow. */
+static void record(struct sim *sim, struct sim_rank *rank, struct sim_end *end, struct unit unit,
+                   const struct step *step) {
+  uint64_t index = team_index(end->core);
+  enum meeting meeting = meetings_add(sim->teams[end->team].meetings, index, nccl_signature(unit),
+                                      step != NULL ? &step->instance : NULL, &sim->result.mismatch);
+  *(step != NULL ? &sim->result.reals : &sim->result.shadows) += 1;
+  device_issue(sim->device, rank->number, end->team, index, step != NULL);
+  overlap_issued(rank->overlap, end->core, unit);
+  if (meeting == MEETING_WRONG)
+    rank_say(sim, rank, end, "WRONG", NULL, step);
+  else if (meeting != MEETING_SAME)
+    rank_say(sim, rank, end, "APART", NULL, step);
+}
+
+/* What interpose/ would log as a WARN. */
+static void hear_guesses(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
+  struct unit wished;
+  struct member yielded_to;
+  bool guessed = end->core->guessed;
+  end->core->guessed = false;
+  if (guessed)
+    meetings_told(sim->teams[end->team].meetings, end->core->head - 1);
+  if (rank->nends > 1 && overlap_guessed(rank->overlap, &wished, &yielded_to)) {
+    guessed = true;
+    for (uint32_t i = 0; i < rank->nends; i++)
+      meetings_told(sim->teams[rank->ends[i].team].meetings, rank->ends[i].core->head);
+  }
+  if (guessed)
+    rank_say(sim, rank, end, "WARN", NULL, NULL);
+}
+
+/* ---- failing ---- */
+
+/* The process is gone, without a word. */
+static void kill_rank(struct sim *sim, struct sim_rank *rank) {
+  const struct program *program = sim->program;
+  for (uint32_t i = 0; i < rank->nends; i++) {
+    const struct program_team *team = &program->teams[rank->ends[i].team];
+    for (uint32_t k = 0; k < team->nranks; k++)
+      if (team->ranks[k] == rank->number)
+        plane_memory_kill(sim->teams[rank->ends[i].team].memory, k);
+  }
+  if (sim->trace)
+    printf("rank %2u  is killed\n", rank->number);
+  rank->mode = MODE_DEAD;
+  sim->failed = true;
+}
+
+static bool fails_now(const struct sim *sim, const struct sim_rank *rank, enum failing how) {
+  const struct program *program = sim->program;
+  return program->failing == how && rank->number == program->failing_rank &&
+         rank->next >= program->failing_step;
+}
+
+/* The program has got an error from a call, and ends with it. */
+void rank_fail(struct sim *sim, struct sim_rank *rank) {
+  for (uint32_t i = 0; i < rank->nends; i++)
+    if (!rank->ends[i].left)
+      team_end(rank->ends[i].core, RANK_FAILED);
+  if (sim->trace)
+    printf("rank %2u  ends with an error\n", rank->number);
+  rank->mode = MODE_DEAD;
+}
+
+/* ---- ranks ---- */
+
+static struct sim_end *end_of(struct sim_rank *rank, const struct step *step) {
+  for (uint32_t i = 0; i < rank->nends; i++)
+    if (rank->ends[i].team == step->team)
+      return &rank->ends[i];
+  abort();
+}
+
+/* ---- early termination ---- */
+
+static bool has_wishes(const struct sim_rank *rank) {
+  for (uint32_t i = 0; i < rank->nends; i++)
+    if (rank->ends[i].core->claimed && !rank->ends[i].left)
+      return true;
+  return false;
+}
+
+/* As interpose/stopping.c does it. */
+static void stop_rank(struct sim *sim, struct sim_rank *rank, struct sim_end *stopped) {
+  rank_say(sim, rank, stopped, "STOPPED", NULL, NULL);
+  sim->result.stopped = rank->stopped = stopped->heard = true;
+  for (uint32_t i = 0; i < rank->nends; i++) {
+    struct sim_end *end = &rank->ends[i];
+    if (end == stopped || end->left || end->heard || end->core->claimed)
+      continue;
+    team_stop(end->core);
+    end->heard = true;
+  }
+}
+
+/* ---- the program ---- */
+
+/* The step at `next` has been issued for real. */
+static void issued_real(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
+  struct step *step = &rank->steps[rank->next++];
+  record(sim, rank, end, step_unit(step), step);
+  rank->mode = step->synchronise ? MODE_SYNCHRONISING : MODE_RUNNING;
+}
+
+static void leave(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
+  rank_say(sim, rank, end, "LEAVE", NULL, NULL);
+  team_claim_leave(end->core);
+}
+
+/* Gives up one team after the other, or all at once; waits for the device before. */
+static void leave_next(struct sim *sim, struct sim_rank *rank) {
+  if (!device_is_idle(sim->device, rank->number)) {
+    rank->mode = MODE_SYNCHRONISING;
+    return;
+  }
+  uint32_t first = sim->program->ending == ENDING_MIXED ? rank->number : 0;
+  rank->mode = MODE_ENDED;
+  for (uint32_t i = 0; i < rank->nends; i++) {
+    struct sim_end *end = &rank->ends[(first + i) % rank->nends];
+    if (end->left)
+      continue;
+    rank->mode = MODE_PARKED;
+    leave(sim, rank, end);
+    if (sim->program->ending != ENDING_EXIT)
+      break;
+  }
+  overlap_park(rank->overlap, 0);
+  for (uint32_t i = 0; i < rank->nends; i++)
+    team_say_leaving(rank->ends[i].core, true);
+}
+
+/* The only place where core is told of places. */
+static void claim_step(const struct sim *sim, struct sim_rank *rank, struct sim_end *end,
+                       const struct step *step) {
+  struct unit unit = step_unit(step);
+  uint32_t flags = overlap_claim_flags(rank->overlap, end->core, unit);
+  if (sim->program->throws)
+    flags |= CLAIM_TOGETHER;
+#if CORE_HAS_PLACES
+  team_claim(end->core, unit, flags, step->place);
+#else
+  team_claim(end->core, unit, flags);
+#endif
+}
+
+void rank_take_steps(struct sim *sim, struct sim_rank *rank) {
+  rank->nsteps = program_steps(sim->program, rank->number, &rank->steps, &rank->room);
+  for (uint64_t i = 0; i < rank->nsteps && CORE_HAS_PLACES; i++)
+    rank->steps[i].members[0].number = rank->steps[i].place->id;
+}
+
+static bool start_next(struct sim *sim, struct sim_rank *rank) {
+  if (fails_now(sim, rank, FAILING_RUNNING)) {
+    kill_rank(sim, rank);
+    return true;
+  }
+  if (rank->next == rank->nsteps) {
+    leave_next(sim, rank);
+    return true;
+  }
+  const struct step *step = &rank->steps[rank->next];
+  struct sim_end *end = end_of(rank, step);
+  if (device_is_full(sim->device, rank->number, end->team, true))
+    return false;
+  struct overlap_behind behind;
+  if (overlap_must_wait(rank->overlap, end->core, &behind)) {
+    sim->result.waits++;
+    overlap_wait(rank->overlap, 0);
+    rank->mode = MODE_WAITING;
+    return true;
+  }
+  struct unit unit = step_unit(step);
+  bool meets = sim->program->throws && team_must_meet(end->core);
+  if (!meets && overlap_may_commit(rank->overlap, end->core) && team_commit(end->core, unit)) {
+    sim->result.commits++;
+    rank_say(sim, rank, end, "commit", &unit, step);
+    issued_real(sim, rank, end);
+    return true;
+  }
+  sim->result.claims++;
+  rank_say(sim, rank, end, "claim", &unit, step);
+  claim_step(sim, rank, end, step);
+  overlap_park(rank->overlap, 0);
+  rank->mode = MODE_PARKED;
+  return true;
+}
+
+static void came_back(struct sim_rank *rank) {
+  overlap_return(rank->overlap);
+  for (uint32_t i = 0; i < rank->nends; i++)
+    team_say_leaving(rank->ends[i].core, false);
+}
+
+/* The LEAVE of one team has settled. */
+void rank_left_team(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
+  end->left = true;
+  overlap_remove(rank->overlap, end->core);
+  end->place = NULL;
+  if (rank->next != rank->nsteps)
+    sim->result.wrong_order = true;
+  for (uint32_t i = 0; i < rank->nends; i++)
+    if (rank->ends[i].core->claimed && !rank->ends[i].left)
+      return;
+  came_back(rank);
+  rank->mode = MODE_RUNNING;
+}
+
+static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
+  struct unit unit;
+  bool wished = end->core->claimed;
+  enum team_verdict verdict = team_poll(end->core, &unit);
+  hear_guesses(sim, rank, end);
+  switch (verdict) {
+  case TEAM_PARKED:
+    return false;
+  case TEAM_REAL:
+    unit = step_unit(&rank->steps[rank->next]);
+    rank_say(sim, rank, end, "real", &unit, &rank->steps[rank->next]);
+    issued_real(sim, rank, end);
+    came_back(rank);
+    return true;
+  case TEAM_SHADOW:
+    rank_say(sim, rank, end, "shadow", &unit, NULL);
+    record(sim, rank, end, unit, NULL);
+    if (fails_now(sim, rank, FAILING_SHADOWING))
+      kill_rank(sim, rank);
+    return true;
+  case TEAM_LEFT:
+    rank_say(sim, rank, end, "left", NULL, NULL);
+    rank_left_team(sim, rank, end);
+    return true;
+  case TEAM_FAILED:
+    if (!wished)
+      return false;
+    if (!sim->failed)
+      *(sim->program->throws ? &sim->result.wrong_failure : &sim->result.mismatch) = true;
+    rank_fail(sim, rank);
+    return true;
+  case TEAM_STOPPED:
+    stop_rank(sim, rank, end);
+    return true;
+  case TEAM_MIRROR:
+  case TEAM_REFUSED:
+    break;
+  }
+  sim->result.mismatch = true;
+  rank->mode = MODE_DEAD;
+  return true;
+}
+
+bool rank_is_parked(const struct sim_rank *rank) {
+  return rank->mode == MODE_PARKED || rank->mode == MODE_WAITING;
+}
+
+static bool poll(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
+  uint64_t before = end->core->head;
+  bool moved = poll_end(sim, rank, end);
+  moved |= end->core->head != before; /* where it has heard of a stop elsewhere it says nothing */
+  if (rank->stopped && rank->mode != MODE_DEAD && !has_wishes(rank))
+    rank_fail(sim, rank);
+  return moved;
+}
+
+static bool look_around(struct sim *sim, struct sim_rank *rank) {
+  bool moved = false;
+  if (fails_now(sim, rank, FAILING_PARKED)) {
+    kill_rank(sim, rank);
+    return true;
+  }
+  uint64_t quiet = rank->quiet;
+  rank->quiet = 0;
+  if (sim->program->hasty && random_below(&sim->random, 8) == 0)
+    quiet = OVERLAP_NEVER - 1;
+  for (uint32_t i = 0; i < rank->nends; i++)
+    if (!rank->ends[i].left)
+      overlap_set_available(rank->ends[i].place,
+                            !device_is_full(sim->device, rank->number, rank->ends[i].team, false));
+  overlap_look(rank->overlap, quiet);
+  for (uint32_t i = 0; i < rank->nends && rank->mode == MODE_PARKED; i++) {
+    struct sim_end *end = &rank->ends[i];
+    if (end->core->claimed && !end->left &&
+        !device_is_full(sim->device, rank->number, end->team, false))
+      moved |= poll(sim, rank, end);
+  }
+  for (uint32_t i = 0; i < rank->nends && rank_is_parked(rank); i++) {
+    struct sim_end *end = &rank->ends[i];
+    if (end->left || end->core->claimed ||
+        device_is_full(sim->device, rank->number, end->team, false))
+      continue;
+    bool yielding = team_is_yielding(end->core);
+    if (!overlap_answers(end->place))
+      continue;
+    if (!yielding && team_is_yielding(end->core)) {
+      sim->result.yields++;
+      sim->result.late_yields += quiet != 0;
+      rank_say(sim, rank, end, quiet ? "YIELD" : "yield", NULL, NULL);
+      moved = true;
+    }
+    moved |= poll(sim, rank, end);
+  }
+  return moved;
+}
+
+/* Whether those it has waited for have come. */
+static bool go_on(struct sim_rank *rank) {
+  const struct step *step = &rank->steps[rank->next];
+  struct overlap_behind behind;
+  if (overlap_must_wait(rank->overlap, end_of(rank, step)->core, &behind))
+    return false;
+  came_back(rank);
+  rank->mode = MODE_RUNNING;
+  return true;
+}
+
+/* One step of one rank; false if it could do nothing. */
+bool rank_step(struct sim *sim, struct sim_rank *rank) {
+  switch (rank->mode) {
+  case MODE_RUNNING:
+    return start_next(sim, rank);
+  case MODE_PARKED:
+    return look_around(sim, rank);
+  case MODE_WAITING:
+    return go_on(rank) || look_around(sim, rank);
+  case MODE_SYNCHRONISING:
+    if (!device_is_idle(sim->device, rank->number))
+      return false;
+    rank->mode = MODE_RUNNING;
+    return true;
+  case MODE_ENDED:
+  case MODE_DEAD:
+    return false;
+  }
+  return false;
+}

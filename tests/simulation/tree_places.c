@@ -1,0 +1,136 @@
+/* Places of a program's collectives, from its tree (tree.h, core/place.h).
+ *
+ * Orders are given in the order of the source, which is topological. Within a block, all that comes
+ * after a statement has come through it; and all that comes before it goes on to it, but for what
+ * stands before a `break` or `continue` in between.
+ */
+#include "tests/simulation/tree.h"
+
+#include <string.h>
+
+struct numbered {
+  uint16_t order, since, until;
+};
+
+/* Whether control may go from a statement to the end of the surrounding loop, or out of it. */
+static bool may_leave(const struct tree *tree, uint16_t at) {
+  const struct node *node = &tree->nodes[at];
+  if (node->kind == NODE_BREAK || node->kind == NODE_CONTINUE)
+    return true;
+  if (node->kind != NODE_BRANCH)
+    return false;
+  for (uint16_t child = node->first; child != 0; child = tree->nodes[child].next)
+    if (may_leave(tree, child))
+      return true;
+  for (uint16_t child = node->otherwise; child != 0; child = tree->nodes[child].next)
+    if (may_leave(tree, child))
+      return true;
+  return false;
+}
+
+/* Numbers the block that begins with a node, and returns the next order. */
+static uint16_t number_block(const struct tree *tree, uint16_t first, uint16_t order,
+                             struct numbered *numbers) {
+  uint16_t since = order;
+  for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
+    const struct node *node = &tree->nodes[at];
+    if (node->kind == NODE_UNIT || node->kind == NODE_CALL || node->kind == NODE_LOOP)
+      numbers[at] = (struct numbered){.order = order++, .since = since};
+    if (node->kind == NODE_CALL)
+      number_block(tree, node->first, 1, numbers);
+    if (node->kind == NODE_LOOP || node->kind == NODE_BRANCH)
+      order = number_block(tree, node->first, order, numbers);
+    if (node->kind == NODE_BRANCH)
+      order = number_block(tree, node->otherwise, order, numbers);
+    if (may_leave(tree, at))
+      since = order;
+  }
+  for (uint16_t at = first; at != 0; at = tree->nodes[at].next)
+    numbers[at].until = (uint16_t)(order - 1);
+  return order;
+}
+
+static uint32_t hash(uint32_t seed, uint32_t value) {
+  uint32_t x = (seed * UINT32_C(0x85ebca6b) + value) * UINT32_C(0x9e3779b1);
+  x ^= x >> 15;
+  return x != 0 ? x : 1;
+}
+
+struct walk {
+  const struct tree *tree;
+  enum sight sight;
+  const struct numbered *numbers;
+  struct place *places;
+};
+
+static void step_into(const struct walk *walk, struct place *way, uint16_t at,
+                      enum function function) {
+  struct numbered number = walk->numbers[at];
+  struct place_node node = {
+      .id = hash(function + 1, number.order),
+      .flags = walk->tree->nodes[at].kind == NODE_LOOP ? PLACE_LOOP : 0,
+  };
+  if (walk->sight != SIGHT_UNORDERED) {
+    node.flags |= PLACE_ORDERED;
+    node.order = number.order;
+    node.since = number.since;
+    node.until = number.until;
+  }
+  way->id = hash(way->id, node.id);
+  if (way->nnodes < PLACE_NODES_MAX)
+    way->nodes[way->nnodes++] = node;
+}
+
+/* A wrapper that hides its callers: one call in it, the same for all of them. */
+static struct place wrapper(void) {
+  struct place place = {.id = hash(FUNCTION_WRAPPER, 1), .nnodes = 1};
+  place.nodes[0] = (struct place_node){.id = hash(FUNCTION_WRAPPER + 1, 1),
+                                       .order = 1,
+                                       .since = 1,
+                                       .until = 1,
+                                       .flags = PLACE_ORDERED};
+  return place;
+}
+
+static void place_block(const struct walk *walk, uint16_t first, const struct place *way,
+                        enum function function) {
+  for (uint16_t at = first; at != 0; at = walk->tree->nodes[at].next) {
+    const struct node *node = &walk->tree->nodes[at];
+    struct place further = *way;
+    switch ((enum node_kind)node->kind) {
+    case NODE_UNIT:
+      step_into(walk, &further, at, function);
+      if (node->wrapped)
+        further = wrapper();
+      if (!node->by_engine)
+        walk->places[at] = further;
+      break;
+    case NODE_LOOP:
+      step_into(walk, &further, at, function);
+      place_block(walk, node->first, &further, function);
+      break;
+    case NODE_BRANCH:
+      place_block(walk, node->first, way, function);
+      place_block(walk, node->otherwise, way, function);
+      break;
+    case NODE_CALL:
+      step_into(walk, &further, at, function);
+      place_block(walk, node->first, &further, (enum function)node->what);
+      break;
+    case NODE_BREAK:
+    case NODE_CONTINUE:
+      break;
+    }
+  }
+}
+
+void tree_places(const struct tree *tree, enum sight sight, struct place places[TREE_NODES_MAX]) {
+  struct numbered numbers[TREE_NODES_MAX];
+  memset(numbers, 0, sizeof(numbers[0]) * tree->nnodes);
+  memset(places, 0, sizeof(places[0]) * tree->nnodes);
+  if (sight == SIGHT_HIDDEN)
+    return;
+  number_block(tree, tree->nodes[0].first, 1, numbers);
+  const struct walk walk = {tree, sight, numbers, places};
+  place_block(&walk, tree->nodes[0].first, &(struct place){0}, FUNCTION_MAIN);
+}
