@@ -4,13 +4,13 @@
 
 #include <stddef.h>
 
-/* Where the ways part: the number of nodes that are common; false if one is the beginning of the
- * other, or nothing is known. */
+/* Where the ways part: the number of nodes that are common; false if none is, or one way is the
+ * beginning of the other. */
 static bool place_part(const struct place *a, const struct place *b, uint32_t *at) {
   uint32_t n = a->nnodes < b->nnodes ? a->nnodes : b->nnodes;
   for (*at = 0; *at < n; (*at)++)
     if (a->nodes[*at].id != b->nodes[*at].id)
-      return true;
+      return *at != 0;
   return false;
 }
 

@@ -2,8 +2,9 @@
  *
  * A place is the way from the outermost frame that is known of the calling thread to the call: in
  * each frame the loops that are gone into, outermost first, and then the call made there. The steps
- * of that way are nodes. The same code gives the same nodes on all ranks, wherever it is loaded.
- * NCCL never sees a place.
+ * of that way are nodes. The first node stands for the function of the outermost frame: places that
+ * begin with different ones have nothing to do with each other. The same code gives the same nodes
+ * on all ranks, wherever it is loaded. NCCL never sees a place.
  *
  * Everything here is pure. interpose/ finds places out; core/ compares them.
  */
@@ -24,7 +25,8 @@ enum place_flag {
 /* One step. Two nodes that follow the same nodes stand in the same function, and in the same loops
  * of it: there their orders compare. */
 struct place_node {
-  uint32_t id;    /* of the code (object, function, position in it); never 0 */
+  uint32_t id;    /* of the code: object, function, position in it; of a call, the function called,
+                     too;    never 0 */
   uint16_t order; /* topological: what control can reach from here, without going round a loop that
                      surrounds both, has a higher order. A loop counts as one thing, its order is
                      that of its head. Unique within the function */

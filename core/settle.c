@@ -66,7 +66,7 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
   case PLACE_ALTERNATIVE:
     return false;
   case PLACE_SEQUENTIAL:
-    return a->common && b->common;
+    return a->common || b->common;
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
     return a->common || b->common || place_is_certain(a->place, b->place);

@@ -25,9 +25,10 @@ struct schedule {
 
 /* for (epoch) { for (batch) { buckets, a loss, a log line } for (...) evaluations; barrier; } */
 static struct place place_of(int point) {
-  struct place place = {.id = 1 + (uint32_t)point,
-                        .nnodes = 1,
-                        .nodes = {{.id = 100, .order = 1, .flags = PLACE_LOOP | PLACE_ORDERED}}};
+  struct place place = {
+      .id = 1 + (uint32_t)point,
+      .nnodes = 2,
+      .nodes = {{.id = 99}, {.id = 100, .order = 1, .flags = PLACE_LOOP | PLACE_ORDERED}}};
   uint16_t order = 40;
   if (point <= LOG) {
     place.nodes[place.nnodes++] =
