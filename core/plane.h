@@ -84,9 +84,9 @@ enum claim_flag {
   CLAIM_SEEN = 1u << 4,      /* has been in the agreed sequence before */
   CLAIM_RESYNC = 1u << 5,    /* the rank has buffers to be resynchronised, should all meet here */
   CLAIM_TOGETHER = 1u << 6,  /* all ranks are to stop if not all claim the unit: team_stop.h */
-  CLAIM_STOPPED = 1u << 7,   /* a yield of a rank that was stopped in another team: likewise */
   CLAIM_OWN_PLACE = 1u << 8, /* the unit's place is where the rank stands; otherwise one that it has
                                 come to be taken for */
+  CLAIM_STOPPED = 1u << 7,   /* a yield of a rank that was stopped in another team: likewise */
 };
 /* Those that make a claim another thing: it wants nothing. */
 #define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED)

@@ -63,6 +63,8 @@ struct team_alias {
   uint64_t own;   /* unit_hash of the unit as this rank has it; 0: free */
   uint64_t taken; /* unit_hash of the unit in the agreed sequence */
   uint32_t place; /* of that */
+  uint32_t place_own;
+  uint32_t uses; /* how often, as far as it matters */
 };
 
 /* How far ahead what may be committed is looked up, in units. */
@@ -102,6 +104,7 @@ struct team {
   uint64_t claim_hash; /* of that */
   uint64_t claim_signature;
   uint64_t claim_own;       /* unit_hash of the unit as this rank has it */
+  struct place place_own;   /* where this rank claims it */
   struct place claim_place; /* of the unit as the team has it; id 0: not known */
   uint32_t claim_flags;
   uint32_t claim_text;
@@ -124,9 +127,11 @@ struct team {
   uint64_t left_at[TEAM_LEAVES]; /* indices of the last of `leaves` */
 
   /* Places (team_places.c). */
-  struct place_table *places;
-  uint32_t place_last;   /* id of the last unit's in G that had one */
+  struct place_table *places;     /* of units in G */
+  struct place_table *places_own; /* where this rank has claimed */
+  uint32_t place_last;            /* id of the last unit's in G that had one */
   uint64_t steady_since; /* index since which G is as the learner expects, and nobody has waited */
+  uint64_t met_at;       /* index after the last ENTRY_MEETING */
   struct team_alias aliases[TEAM_ALIASES];
   uint32_t naliases;
   bool knows_place; /* whether the last unit was issued from a place (set by the owner) */
@@ -227,7 +232,7 @@ void team_expect_nothing(struct team *team);
 
 /* unit_hash of the unit as the team has it: at the place that this rank's has come to be taken for.
  */
-uint64_t team_class_hash(const struct team *team, struct unit unit);
+uint64_t team_class_hash(struct team *team, struct unit unit);
 
 /* Whether something has happened that an active rank must hear of before it issues anything:
  * team_events. */

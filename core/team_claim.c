@@ -105,6 +105,8 @@ void team_claim(struct team *team, struct unit unit, uint32_t flags, const struc
   team->claim_signature = unit.nmembers == 0 ? 0 : unit_signature(unit);
   team_class_place(team, team->claim, place, &team->claim_place);
   team->claim_flags = flags | (team->claim_hash == team->claim_own ? CLAIM_OWN_PLACE : 0);
+  team->place_own = place == NULL ? (struct place){.id = unit_place(unit)} : *place;
+  (void)place_table_add(team->places_own, &team->place_own);
   team->claim_text = 0;
   team->claimed = true;
   team->claim_written = team->claim_text_written = false;

@@ -95,20 +95,26 @@ struct known_place *team_known_place(const struct team *team, uint32_t id);
 
 /* The unit as the team has it, written to `members` if its place is to be another; and where that
  * is, given where this rank's is (NULL: not known). */
-struct unit team_class(const struct team *team, struct unit unit, struct member *members);
+struct unit team_class(struct team *team, struct unit unit, struct member *members);
 void team_class_place(const struct team *team, struct unit class, const struct place *own,
                       struct place *place);
 
 /* Whether this rank has issued the unit, which is its own, for the one expected before, that stands
  * at another place. */
-bool team_is_taken_for(const struct team *team, struct unit unit,
-                       const struct known_unit *expected);
+bool team_is_taken_for(struct team *team, struct unit unit, const struct known_unit *expected);
 
-/* Whether a unit in G, of this hash, is the one that this rank claims, at another place. */
-bool team_is_mine(struct team *team, struct unit unit, uint64_t hash);
+/* Whether a unit in G, of this hash, is the one that this rank claims, at another place. asked: all
+ * have claimed the index; otherwise the unit was expected. */
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, bool asked);
 
-/* Remembers that what this rank claims has been issued as a unit of G. */
-void team_note_alias(struct team *team, struct unit unit, uint64_t hash);
+/* Remembers that what this rank claims has been issued as a unit of G; and that it has issued a
+ * unit from the very place that the unit has. */
+void team_note_issued(struct team *team, struct unit unit, uint64_t hash);
+void team_note_use(struct team *team, struct unit unit);
+
+/* Whether a unit of this place is to be claimed, though it is expected, so that all ranks come to
+ * know that it is in the program of each: for a while after they have met. */
+bool team_must_be_shared(const struct team *team, const struct known_place *known);
 
 /* Whether ranks may leave a loop between two units, the places of which are known, so that the
  * second is not to be issued without asking. before: id of a place. */

@@ -164,7 +164,7 @@ static uint32_t flags_of_all(struct team *team, struct unit unit, const struct c
   bool deviates = !winner->expected;
   if ((deviates || unit_place(unit) != 0) && somebody_waited(team))
     flags |= ENTRY_MEETING;
-  if (deviates && team_loop_has_ended(team))
+  if (deviates && unit_place(unit) == 0 && team_loop_has_ended(team))
     flags |= ENTRY_MEETING;
   if (somebody_mirrored(team))
     flags |= ENTRY_MEETING;
