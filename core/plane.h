@@ -87,12 +87,14 @@ enum claim_flag {
   CLAIM_OWN_PLACE = 1u << 8, /* the unit's place is where the rank stands; otherwise one that it has
                                 come to be taken for */
   CLAIM_STOPPED = 1u << 7,   /* a yield of a rank that was stopped in another team: likewise */
+  CLAIM_APART = 1u << 9, /* the unit expected here is not this one, although their signatures are
+                            equal: the rank comes to that elsewhere in its program */
 };
-/* Those that make a claim another thing: it wants nothing. */
-#define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED)
+/* Those that make a claim another thing. */
+#define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED | CLAIM_APART)
 
 /* Above the flags: enum mark of the claim, if it is one. */
-#define CLAIM_MARK_SHIFT 9
+#define CLAIM_MARK_SHIFT 10
 
 enum rank_state {
   RANK_ABSENT = 0, /* has not attached */

@@ -152,6 +152,15 @@ static bool comes_to_it_elsewhere(struct team *team, const struct known_place *k
   return false;
 }
 
+bool team_expects_another(struct team *team) {
+  const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
+  if (expected == NULL || team->claim_hash == 0 || expected->hash == team->claim_hash)
+    return false;
+  struct unit unit = {expected->members, expected->nmembers};
+  return unit_may_have_place(unit) && unit_signature(unit) == team->claim_signature &&
+         comes_to_it_elsewhere(team, team_known_place(team, unit_place(unit)), expected->hash);
+}
+
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, bool asked) {
   if (team->claim_hash == 0 || !unit_may_have_place(unit) ||
       unit_signature(unit) != team->claim_signature)
@@ -159,9 +168,12 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, bool asked
   const struct known_place *known = team_known_place(team, unit_place(unit));
   const struct known_place *claimed = team_known_place(team, team->claim_place.id);
   struct place nowhere = {.id = unit_place(unit)};
+  const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
   struct claimed own = at(&team->claim_place, team->claim_hash, claimed != NULL && claimed->common);
+  own.kinds = team->claim_flags & CLAIM_KINDS;
   struct claimed other =
       at(known == NULL ? &nowhere : &known->place, hash, known != NULL && known->common);
+  other.expected = expected != NULL && expected->hash == hash;
   /* Of what nobody was asked for each rank decides by what it knows itself. */
   return settle_is_same(&own, &other) && (asked || !comes_to_it_elsewhere(team, known, hash));
 }

@@ -107,6 +107,10 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
  * have claimed the index; otherwise the unit was expected. */
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, bool asked);
 
+/* Whether the unit expected here is not the one that this rank claims, although their signatures
+ * are equal (CLAIM_APART). */
+bool team_expects_another(struct team *team);
+
 /* Remembers that what this rank claims has been issued as a unit of G; and that it has issued a
  * unit from the very place that the unit has. */
 void team_note_issued(struct team *team, struct unit unit, uint64_t hash);
