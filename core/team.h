@@ -70,6 +70,14 @@ struct team_alias {
 /* How far ahead what may be committed is looked up, in units. */
 #define TEAM_FORESEEN 128u
 
+/* One rank's unit went before that of another; or, `same`, the one has been taken for the other. */
+struct team_guess {
+  bool same;
+  uint32_t rank, other;
+  struct member member; /* the first one of the other's unit */
+  char place[PLACE_TEXT_MAX], other_place[PLACE_TEXT_MAX];
+};
+
 struct team {
   /* What a commit touches. */
   struct plane_log *own;
@@ -139,12 +147,11 @@ struct team {
   /* Units without a place (team_hidden.c). */
   uint64_t deviated;     /* index after the last ENTRY_DEVIATION */
   uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
-  /* The last settlement was a guess, won by one rank's unit over that of another, of which this is
-   * the first member, and it is this rank that tells. Reset by who says so. */
+  /* What was agreed on last is a guess, and it is this rank that tells. Reset by who says so. */
   bool guessed;
-  uint32_t guessed_for, guessed_over;
-  struct member guessed_member;
-  char guessed_place[PLACE_TEXT_MAX], guessed_over_place[PLACE_TEXT_MAX];
+  struct team_guess guess;
+  bool doubted;    /* this rank has told that it cannot see its places */
+  bool was_uneven; /* ranks have wanted different units, or have waited for each other */
   /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team;
    * NULL: never). Must be the same function of the unit and the rank on all ranks. */
   bool (*is_lossy)(void *context, struct unit unit, uint32_t rank);

@@ -23,6 +23,7 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
   team->source = source;
   if (is_mine(team, unit, hash, flags)) {
     team->claimed = false;
+    team_doubt(team, unit, hash, flags);
     team_note_issued(team, unit, hash);
     team_publish(team, unit, hash, common | ENTRY_REAL, team->claim_text, source);
     if (flags & ENTRY_LEAVE)

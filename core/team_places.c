@@ -65,6 +65,10 @@ void team_class_place(const struct team *team, struct unit class, const struct p
     *place = (struct place){.id = id};
 }
 
+bool team_has_alias(struct team *team, uint64_t hash) {
+  return find_alias(team, team->claim_own, hash) != NULL;
+}
+
 /* Counts as far as it matters: whether a place is come to again and again. */
 static void count_use(uint32_t *uses) {
   *uses += *uses < UINT32_MAX;
@@ -192,6 +196,7 @@ void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
   bool as_expected = (flags & ENTRY_ALL) && !(flags & (ENTRY_DEVIATION | ENTRY_MEETING));
   if (!(flags & ENTRY_EXPECTED) && !as_expected)
     team->steady_since = team->head;
+  team->was_uneven |= !(flags & (ENTRY_EXPECTED | ENTRY_ALL)) || (flags & ENTRY_MEETING) != 0;
   if (known == NULL)
     return;
   if (flags & ENTRY_MEETING)

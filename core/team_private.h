@@ -88,6 +88,18 @@ symbol_t team_symbol_at(const struct team *team, uint64_t index);
 bool team_is_uneven(const struct team *team);
 bool team_was_active_last(const struct team *team, uint32_t rank);
 
+/* ---- guesses (team_guess.c) ---- */
+
+/* Of the ranks that pass an index one tells that it was a guess: whether another does. */
+bool team_is_told(struct team *team);
+
+/* What messages say of a place; place: NULL if it is not known. */
+void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
+
+/* This rank is about to issue what it claims for a unit of G, of this hash and with these flags:
+ * tells if that may be another point of the program. */
+void team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
+
 /* ---- places (team_places.c) ---- */
 
 /* The description of a unit's place that all ranks share; NULL if it is not known. */
@@ -110,6 +122,9 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, bool asked
 /* Whether the unit expected here is not the one that this rank claims, although their signatures
  * are equal (CLAIM_APART). */
 bool team_expects_another(struct team *team);
+
+/* Whether this rank has issued what it claims for that unit before. */
+bool team_has_alias(struct team *team, uint64_t hash);
 
 /* Remembers that what this rank claims has been issued as a unit of G; and that it has issued a
  * unit from the very place that the unit has. */
