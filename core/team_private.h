@@ -129,7 +129,7 @@ bool team_has_alias(struct team *team, uint64_t hash);
 /* Remembers that what this rank claims has been issued as a unit of G; and that it has issued a
  * unit from the very place that the unit has. */
 void team_note_issued(struct team *team, struct unit unit, uint64_t hash);
-void team_note_use(struct team *team, struct unit unit);
+void team_note_use(struct team *team, struct unit unit, uint64_t hash);
 
 /* Whether a unit of this place is to be claimed, though it is expected, so that all ranks come to
  * know that it is in the program of each: for a while after they have met. */
