@@ -1,6 +1,8 @@
 /* Tables (report.h). */
 #include "tests/simulation/report.h"
 
+#include "tests/simulation/shrink.h"
+
 void report_rows(FILE *file, const struct tally *tally) {
   fputs("class\timbalance\tplaces", file);
   for (uint32_t i = 0; i < MEASURES; i++)
@@ -83,7 +85,19 @@ void report_classes(FILE *file, const struct tally *tally) {
 
 /* ---- requirements ---- */
 
+/* The program that breaks it, as small as it can be made. */
+static void print_culprit(uint64_t seed, enum measure measure) {
+  static struct program program;
+  char name[ROW_NAME_SIZE];
+  program_random(&program, seed);
+  printf("\nseed %llu, %s, %s:\n", (unsigned long long)seed, row_name(program.row, name),
+         measures[measure]);
+  program_shrink(&program, seed, measure);
+  program_print(&program);
+}
+
 bool report_requirements(FILE *file, const struct tally *tally) {
+  uint64_t culprits[REQUIREMENTS] = {0};
   bool all = true;
   fprintf(file, "%-42s %12s %12s %9s %9s\n", "", "", "of", "share", "at most");
   for (uint32_t i = 0; i < REQUIREMENTS; i++) {
@@ -104,9 +118,13 @@ bool report_requirements(FILE *file, const struct tally *tally) {
       fprintf(file, ": %s (%.3f%%), seed %llu", row_name(worst, name),
               percent(row, requirement->of, requirement->per),
               (unsigned long long)row->seed[requirement->of] - 1);
+      culprits[i] = holds ? 0 : row->seed[requirement->of];
     }
     fputc('\n', file);
     all &= holds;
   }
+  for (uint32_t i = 0; i < REQUIREMENTS; i++)
+    if (culprits[i] != 0)
+      print_culprit(culprits[i] - 1, requirements[i].of);
   return all;
 }

@@ -9,6 +9,7 @@ const struct class_info classes[CLASSES] = {
     [CLASS_LOG_NEARLY_EVEN] = {"log lines, one batch fewer", TRAIT_OWN_COUNTS},
     [CLASS_EVALUATION_EVEN] = {"even evaluation", 0},
     [CLASS_EVALUATION_UNEVEN] = {"uneven evaluation", 0},
+    [CLASS_EVALUATION_IN_LOOP] = {"evaluation every few steps", TRAIT_OWN_COUNTS},
     [CLASS_EVALUATION_EQUAL_UNITS] = {"evaluation of equal units", 0},
     [CLASS_EVALUATION_LIKE_TRAINING_EVEN] = {"even evaluation like training", 0},
     [CLASS_EVALUATION_LIKE_TRAINING_UNEVEN] = {"uneven evaluation like training", 0},
