@@ -56,21 +56,25 @@ static bool read_number(const char *name, const char *text) {
   return true;
 }
 
+static bool read_value(const char *name, const char *text) {
+  if (strcmp(name, "--only") == 0)
+    options.only = text;
+  else if (strcmp(name, "--table") == 0)
+    options.table = text;
+  else if (strcmp(name, "--shrink") == 0)
+    options.shrink = text;
+  else
+    return read_number(name, text);
+  return true;
+}
+
 static bool read_options(int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--trace") == 0)
       options.trace = true;
     else if (strcmp(argv[i], "--throws") == 0)
       options.throws = true;
-    else if (i + 1 == argc)
-      return false;
-    else if (strcmp(argv[i], "--only") == 0)
-      options.only = argv[++i];
-    else if (strcmp(argv[i], "--table") == 0)
-      options.table = argv[++i];
-    else if (strcmp(argv[i], "--shrink") == 0)
-      options.shrink = argv[++i];
-    else if (!read_number(argv[i], argv[i + 1]))
+    else if (i + 1 == argc || !read_value(argv[i], argv[i + 1]))
       return false;
     else
       i++;

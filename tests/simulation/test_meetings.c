@@ -46,9 +46,9 @@ static const struct step *next_known(void) {
 
 /* The next one of the rank that has most before it. */
 static const struct step *next_seen(void) {
-  const struct program_rank *most = NULL;
-  for (uint32_t rank = 0; rank < program.nranks; rank++)
-    if (most == NULL || ranks[rank].nsteps - ranks[rank].next > most->nsteps - most->next)
+  const struct program_rank *most = &ranks[0];
+  for (uint32_t rank = 1; rank < program.nranks; rank++)
+    if (ranks[rank].nsteps - ranks[rank].next > most->nsteps - most->next)
       most = &ranks[rank];
   return most->next < most->nsteps ? &most->steps[most->next] : NULL;
 }

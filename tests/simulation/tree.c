@@ -72,3 +72,17 @@ static uint16_t without_point(struct tree *tree, uint16_t first, uint8_t point) 
 void tree_remove_point(struct tree *tree, uint8_t point) {
   tree->nodes[0].first = without_point(tree, tree->nodes[0].first, point);
 }
+
+static bool block_has_branch(const struct tree *tree, uint16_t first, enum when when) {
+  for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
+    const struct node *node = &tree->nodes[at];
+    if ((node->kind == NODE_BRANCH && node->what == when) ||
+        block_has_branch(tree, node->first, when) || block_has_branch(tree, node->otherwise, when))
+      return true;
+  }
+  return false;
+}
+
+bool tree_has_branch(const struct tree *tree, enum when when) {
+  return block_has_branch(tree, tree->nodes[0].first, when);
+}
