@@ -66,12 +66,18 @@ static void course_vote(struct course *course, uint64_t hash) {
   course->next.usual_hash = after->unit == hash && after->score > 0 ? after->next : 0;
 }
 
-void course_step(struct course *course, struct unit unit, uint64_t hash) {
+/* Stands for a unit of that hash. */
+static struct member stand_in(uint64_t hash) {
+  return (struct member){.comm = (uint32_t)(hash >> 32), .number = (uint32_t)hash};
+}
+
+void course_step(struct course *course, uint64_t hash) {
   course_vote(course, hash);
   if (course->symbol != SYMBOL_NONE && hash == course->symbol_hash) {
     learner_step_expected(course->learner);
   } else {
-    symbol_t symbol = unit_table_intern(course->table, unit);
+    const struct member member = stand_in(hash);
+    symbol_t symbol = unit_table_intern(course->table, (struct unit){&member, 1});
     /* Without memory nothing is expected: every unit is agreed on with the others. */
     if (symbol == SYMBOL_NONE) {
       course->next.expected_hash = 0;
@@ -84,6 +90,6 @@ void course_step(struct course *course, struct unit unit, uint64_t hash) {
   const struct known_unit *next = unit_table_use(course->table, course->symbol);
   if (next == NULL)
     course->symbol = SYMBOL_NONE;
-  course->symbol_hash = next == NULL ? 0 : next->hash;
+  course->symbol_hash = next == NULL ? 0 : (uint64_t)next->single.comm << 32 | next->single.number;
   course->next.expected_hash = learner_is_firm(course->learner) ? course->symbol_hash : 0;
 }

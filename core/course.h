@@ -40,7 +40,7 @@ static inline bool course_is_usual(const struct course *course, uint64_t hash) {
   return ((const struct course_next *)(const void *)course)->usual_hash == hash;
 }
 
-/* The rank issues the unit, for real or as a shadow. hash: its unit_hash. */
-void course_step(struct course *course, struct unit unit, uint64_t hash);
+/* The rank issues the unit of this hash, for real or as a shadow. */
+void course_step(struct course *course, uint64_t hash);
 
 #endif

@@ -12,7 +12,7 @@
 #include "core/learner.h"
 #include "core/learner_lags.h"
 
-enum place_flag {
+enum body_place_flag {
   PLACE_VARIES = 1,   /* units here have had different counts: the last one seen is expected */
   PLACE_RUN_ENDS = 2, /* a long run of repeats of something shorter ends here: not firm */
   PLACE_INSERTS = 4,  /* units have come in between before this place */
@@ -23,7 +23,7 @@ struct body {
   uint32_t cursor;
   uint32_t run_units, run_rounds; /* runs of at least these count as long */
   struct event event[LEARNER_BODY_MAX];
-  uint8_t flags[LEARNER_BODY_MAX]; /* enum place_flag */
+  uint8_t flags[LEARNER_BODY_MAX]; /* enum body_place_flag */
 };
 
 static inline uint32_t body_next(const struct body *body, uint32_t place) {

@@ -151,12 +151,12 @@ void overlap_count(struct overlap *overlap) {
     overlap->teams[i]->team->reals = overlap->reals;
 }
 
-uint32_t overlap_claim_flags(const struct overlap *overlap, const struct team *team,
-                             struct unit unit) {
+uint32_t overlap_claim_flags(const struct overlap *overlap, struct team *team, struct unit unit) {
   if (overlap_is_single(overlap) || unit_is_leave(unit))
     return 0;
-  symbol_t symbol = unit_table_find(team->table, unit);
-  uint32_t flags = course_is_usual(overlap->course, unit_hash(unit)) ? CLAIM_ON_COURSE : 0;
+  uint64_t hash = team_class_hash(team, unit);
+  symbol_t symbol = unit_table_find_hash(team->table, hash);
+  uint32_t flags = course_is_usual(overlap->course, hash) ? CLAIM_ON_COURSE : 0;
   if (symbol != SYMBOL_NONE)
     flags |= CLAIM_SEEN;
   if (symbol != SYMBOL_NONE && symbol == team->symbol_expected)
@@ -172,7 +172,7 @@ static void note_real(const struct overlap *overlap, const struct team *team) {
     }
 }
 
-static void note_unit(struct overlap *overlap, const struct team *team, struct unit unit,
+static void note_unit(struct overlap *overlap, const struct team *team,
                       const struct plane_entry *entry) {
   uint32_t flags = LOAD(entry->flags);
   if (flags & ENTRY_REAL) {
@@ -182,7 +182,7 @@ static void note_unit(struct overlap *overlap, const struct team *team, struct u
   } else {
     overlap->shadowed = true;
   }
-  course_step(overlap->course, unit, LOAD(entry->hash));
+  course_step(overlap->course, LOAD(entry->hash));
 }
 
 void overlap_issued(struct overlap *overlap, const struct team *team, struct unit unit) {
@@ -191,7 +191,7 @@ void overlap_issued(struct overlap *overlap, const struct team *team, struct uni
   const struct plane_entry *entry = &team->own->entries[team_index(team) % PLANE_RING];
   overlap_enter(overlap);
   if (!unit_is_leave(unit))
-    note_unit(overlap, team, unit, entry);
+    note_unit(overlap, team, entry);
   /* Not only when it is next asked for: what comes after a LEAVE must count as later, also if no
    * other team is left by then. */
   overlap_count(overlap);
@@ -201,11 +201,11 @@ void overlap_issued(struct overlap *overlap, const struct team *team, struct uni
 /* ---- yielding ---- */
 
 /* Our claim; one that waits behind a yield nobody else can see, and it goes behind everything. */
-static bool read_own_claim(const struct team *team, struct overlap_claim *claim) {
+static bool read_own_claim(struct team *team, struct overlap_claim *claim) {
   if (!team->claimed)
     return false;
   *claim = (struct overlap_claim){.leave = true};
-  return team_is_yielding(team) || overlap_read_claim(team->own, team->head, claim);
+  return team_is_yielding(team) || overlap_read_claim(team, team->plane->rank, claim);
 }
 
 /* Whether our claim in `here` gives way to that of a rank in `there`, who misses in `here`. */
@@ -244,9 +244,10 @@ static enum whereabouts find_rank(const struct overlap_team *there, uint32_t ran
 static uint64_t delay_of(const struct overlap_claim *ours, const struct overlap_claim *theirs,
                          uint64_t identity_order) {
   uint64_t class;
-  if (ours->leave || ours->on_course < theirs->on_course)
+  int by = overlap_compare_loops(ours, theirs);
+  if (ours->leave || by < 0 || (by == 0 && ours->on_course < theirs->on_course))
     class = 0;
-  else if (ours->on_course > theirs->on_course)
+  else if (by > 0 || ours->on_course > theirs->on_course)
     class = 3;
   else if (ours->expected < theirs->expected || ours->seen < theirs->seen)
     class = 1;
@@ -268,7 +269,7 @@ static void weigh_claim(const struct overlap_team *there, uint32_t rank,
                         const struct overlap_claim *claim, struct duty *duty) {
   const struct overlap *overlap = there->overlap;
   for (uint32_t at = 0; at < overlap->nteams; at++) {
-    const struct team *here = overlap->teams[at]->team;
+    struct team *here = overlap->teams[at]->team;
     struct overlap_claim ours;
     bool guess = false;
     uint64_t delay;
@@ -296,7 +297,7 @@ static void weigh_claim(const struct overlap_team *there, uint32_t rank,
 static void weigh_pass(const struct overlap_team *there, struct duty *duty) {
   struct overlap_claim theirs = {.on_course = true}, ours = {0};
   for (uint32_t at = 0; at < there->overlap->nteams; at++) {
-    const struct team *here = there->overlap->teams[at]->team;
+    struct team *here = there->overlap->teams[at]->team;
     if (here->claimed && !read_own_claim(here, &ours))
       return;
   }
@@ -316,7 +317,7 @@ static struct duty find_duty_waiting(const struct overlap_team *there) {
     struct overlap_claim theirs = {.on_course = true};
     bool passed = atomic_load(&log->head) > team->head;
     if (rank == team->plane->rank ||
-        (!passed && (!overlap_read_claim(log, team->head, &theirs) || theirs.leave)))
+        (!passed && (!overlap_read_claim(there->team, rank, &theirs) || theirs.leave)))
       continue;
     uint64_t delay = there->answering ? 0 : delay_of(&ours, &theirs, team->plane->rank);
     if (passed)
@@ -345,7 +346,7 @@ static struct duty find_duty(struct overlap_team *there) {
       continue;
     if (atomic_load(&log->head) > team->head)
       passed = true;
-    else if (overlap_read_claim(log, team->head, &claim) && !claim.leave)
+    else if (overlap_read_claim(there->team, rank, &claim) && !claim.leave)
       weigh_claim(there, rank, &claim, &duty);
   }
   if (passed && duty.delay != 0)
@@ -356,14 +357,13 @@ static struct duty find_duty(struct overlap_team *there) {
 static void note_guess(struct overlap_team *there, uint32_t rank) {
   struct overlap *overlap = there->overlap;
   const struct plane_log *log = there->team->plane->logs[rank];
-  uint64_t hash;
-  struct unit unit;
-  if (team_read_text(there->team, log, LOAD(log->claim_text), &hash, &unit) != READ_UNIT)
+  struct text text;
+  if (team_read_text(there->team, log, LOAD(log->claim_text), &text) != READ_UNIT)
     return;
   for (uint32_t at = 0; at < overlap->nteams; at++)
     if (overlap->teams[at]->team->claimed)
       overlap->guessed_wish = overlap->teams[at]->team->claim;
-  overlap->guessed_for = unit.members[0];
+  overlap->guessed_for = text.unit.members[0];
   overlap->guessed = !overlap->guess_said;
   overlap->guess_said = true;
 }

@@ -87,8 +87,7 @@ bool overlap_must_wait(struct overlap *overlap, const struct team *team,
 bool overlap_may_commit(struct overlap *overlap, struct team *team);
 
 /* Flags of a claim (enum claim_flag), for others to weigh it by. */
-uint32_t overlap_claim_flags(const struct overlap *overlap, const struct team *team,
-                             struct unit unit);
+uint32_t overlap_claim_flags(const struct overlap *overlap, struct team *team, struct unit unit);
 
 /* The unit, the team's last, has been committed, or has settled for real or as a shadow; or a LEAVE
  * has. */
@@ -141,11 +140,13 @@ struct overlap_claim {
   uint32_t recent; /* of those, since both ranks last issued the same one for real */
   uint64_t bytes;
   uint64_t identity;
+  struct place place; /* nnodes 0: not known */
 };
 
 /* Whether a goes before b, whose rank then yields. A strict order. *guess: whether only size or
- * rank decided. In order: any unit before LEAVE; what is on its rank's course; the most recent
- * units; what the team's learner expects; a unit seen before; the larger unit; the lower
+ * rank decided. In order: any unit before LEAVE; a unit in a loop before one that has left it, or
+ * passed it by (place.h); what is on its rank's course; the most recent units; what the team's
+ * learner expects; a unit seen before; what comes first in the program; the larger unit; the lower
  * identity. */
 bool overlap_goes_before(const struct overlap_claim *a, const struct overlap_claim *b, bool *guess);
 

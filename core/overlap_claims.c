@@ -1,5 +1,7 @@
 /* Claims of different teams against each other (overlap.h): what ranks have published of them, and
  * the rule of who goes first. */
+#include <stddef.h>
+
 #include "core/overlap_private.h"
 #include "core/team_private.h"
 
@@ -13,6 +15,8 @@ bool overlap_goes_before(const struct overlap_claim *a, const struct overlap_cla
   *guess = false;
   if ((by = order(b->leave, a->leave)) != 0)
     return by > 0;
+  if ((by = overlap_compare_loops(a, b)) != 0)
+    return by > 0;
   if ((by = order(a->on_course, b->on_course)) != 0)
     return by > 0;
   if ((by = order(a->recent, b->recent)) != 0)
@@ -22,12 +26,36 @@ bool overlap_goes_before(const struct overlap_claim *a, const struct overlap_cla
   if ((by = order(a->seen, b->seen)) != 0)
     return by > 0;
   *guess = !a->leave;
+  if ((by = place_order(&a->place, &b->place, NULL)) != 0)
+    return by > 0;
   if ((by = order(a->bytes, b->bytes)) != 0)
     return by > 0;
   return a->identity < b->identity;
 }
 
-bool overlap_read_claim(const struct plane_log *log, uint64_t index, struct overlap_claim *claim) {
+int overlap_compare_loops(const struct overlap_claim *a, const struct overlap_claim *b) {
+  return place_relate(&a->place, &b->place) == PLACE_OUTSIDE
+             ? place_order(&a->place, &b->place, NULL)
+             : 0;
+}
+
+/* Where a claim's unit stands: as the sequence has it, or as its rank has written. */
+static void read_place(struct team *team, const struct plane_log *log, struct place *place) {
+  uint32_t id = atomic_load_explicit(&log->claim_place, memory_order_acquire);
+  const struct known_place *known = team_known_place(team, id);
+  struct text text;
+  if (known != NULL)
+    *place = known->place;
+  else if (id != 0 && log == team->own)
+    *place = team->claim_place;
+  else if (id != 0 && team_read_text(team, log, LOAD(log->claim_text), &text) == READ_UNIT &&
+           text.place != NULL)
+    *place = *text.place;
+}
+
+bool overlap_read_claim(struct team *team, uint32_t rank, struct overlap_claim *claim) {
+  const struct plane_log *log = team->plane->logs[rank];
+  uint64_t index = team->head;
   if (atomic_load(&log->claim) != index + 1 || atomic_load(&log->head) > index)
     return false;
   uint32_t flags = atomic_load_explicit(&log->claim_flags, memory_order_acquire);
@@ -40,6 +68,7 @@ bool overlap_read_claim(const struct plane_log *log, uint64_t index, struct over
       .bytes = atomic_load_explicit(&log->claim_bytes, memory_order_acquire),
       .reals = atomic_load_explicit(&log->claim_reals, memory_order_acquire),
   };
+  read_place(team, log, &claim->place);
   return !(flags & CLAIM_YIELD) && atomic_load(&log->claim) == index + 1;
 }
 

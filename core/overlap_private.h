@@ -92,8 +92,11 @@ bool overlap_is_behind(const struct overlap_team *team, uint32_t rank);
 /* A team's is_held. */
 bool overlap_is_held(void *context);
 
-/* A claim of a rank at an index; false if it claims nothing there. */
-bool overlap_read_claim(const struct plane_log *log, uint64_t index, struct overlap_claim *claim);
+/* A claim of a rank at the team's index; false if it claims nothing there. */
+bool overlap_read_claim(struct team *team, uint32_t rank, struct overlap_claim *claim);
+
+/* Above 0 if a stands in a loop that b does not stand in, below 0 the other way round. */
+int overlap_compare_loops(const struct overlap_claim *a, const struct overlap_claim *b);
 
 /* How many units each of two ranks has issued for real since both last issued the same one of a
  * team for real. */

@@ -2,8 +2,9 @@
  *
  * A place is the way from the outermost frame that is known of the calling thread to the call: in
  * each frame the loops that are gone into, outermost first, and then the call made there. The steps
- * of that way are nodes. The same code gives the same nodes on all ranks, wherever it is loaded.
- * NCCL never sees a place.
+ * of that way are nodes. The first node stands for the function of the outermost frame: places that
+ * begin with different ones have nothing to do with each other. The same code gives the same nodes
+ * on all ranks, wherever it is loaded. NCCL never sees a place.
  *
  * Everything here is pure. interpose/ finds places out; core/ compares them.
  */
@@ -24,7 +25,8 @@ enum place_flag {
 /* One step. Two nodes that follow the same nodes stand in the same function, and in the same loops
  * of it: there their orders compare. */
 struct place_node {
-  uint32_t id;    /* of the code (object, function, position in it); never 0 */
+  uint32_t id;    /* of the code: object, function, position in it; of a call, the function called,
+                     too;    never 0 */
   uint16_t order; /* topological: what control can reach from here, without going round a loop that
                      surrounds both, has a higher order. A loop counts as one thing, its order is
                      that of its head. Unique within the function */
@@ -39,10 +41,39 @@ struct place_node {
 };
 _Static_assert(sizeof(struct place_node) == 12, "no padding: published as words");
 
+/* What a message says of a place, with its final 0: "train.py:41 in the loop of train.py:38". */
+#define PLACE_TEXT_MAX 96u
+
 struct place {
   uint32_t id; /* of the whole way, frames that are not among the nodes included; 0: not known */
-  uint32_t nnodes;
+  uint32_t nnodes; /* 0: nothing is known but the id */
   struct place_node nodes[PLACE_NODES_MAX];
+  char text[PLACE_TEXT_MAX];
 };
+
+/* Whether `from` stands in a loop in which `to` does not stand. False where either is not known. */
+bool place_leaves_loop(const struct place *from, const struct place *to);
+
+/* What two places are to each other, where the ways to them part. */
+enum place_relation {
+  PLACE_UNRELATED,   /* nothing is known of it: no nodes, or the same ones, or other code altogether
+                      */
+  PLACE_ALTERNATIVE, /* in no loop that is not common to both; control may come to either alone */
+  PLACE_SEQUENTIAL,  /* the same, but who comes to one has come, or will come, to the other */
+  PLACE_OUTSIDE,     /* one stands in a loop, the other not */
+  PLACE_LOOPS,       /* each stands in a loop in which the other does not */
+};
+enum place_relation place_relate(const struct place *a, const struct place *b);
+
+/* Whether who stands at the earlier of the two will come to the later one before the loop around
+ * both goes round, or who stands at the later one has come through the earlier one: a loop counts
+ * as one thing, gone into or not. */
+bool place_is_certain(const struct place *a, const struct place *b);
+
+/* Above 0 if `a` goes before `b` where ranks stand at both: who is in a loop goes before who is
+ * not, for that one has left it, or has passed it by; of two loops the one that `last`, where all
+ * ranks have been last (NULL: not known), stands in; then what comes first in the program. 0: not
+ * known. */
+int place_order(const struct place *a, const struct place *b, const struct place *last);
 
 #endif

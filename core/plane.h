@@ -26,7 +26,7 @@
 
 #include "core/unit.h"
 
-#define PLANE_VERSION 4u
+#define PLANE_VERSION 5u
 #define PLANE_RING 4096u /* entries of a log; a power of two */
 #define PLANE_RUN_AHEAD                                                                            \
   2048u                       /* a stream's launch queue holds 1024: no rank runs that far ahead   \
@@ -48,9 +48,10 @@ enum entry_flag {
   ENTRY_RESYNC = 1u << 7,    /* and the last joiner's buffers follow (MEMBER_STATE) */
   ENTRY_STOPPED = 1u << 8,   /* not a unit: here all ranks stopped (team_stop.h). hash: of the unit
                                 that those wanted who had not left */
-  ENTRY_OF_LOOP = 1u << 9,   /* those who claimed this unit with CLAIM_ELSEWHERE mean another */
+  ENTRY_ALL = 1u << 9,       /* all claimed it */
+  ENTRY_COMMON = 1u << 10,   /* and from this very place: it is in the program of each */
 };
-#define ENTRY_FLAG_BITS 10
+#define ENTRY_FLAG_BITS 11
 #define ENTRY_NO_UNIT (ENTRY_LEAVE | ENTRY_STOPPED)
 
 /* One unit passed. 24 bytes; fields are atomic only so that a reader may look while the ring is
@@ -62,12 +63,16 @@ struct plane_entry {
   _Atomic uint32_t reals;
   _Atomic uint32_t
       run_start; /* index where the present run of reals, or of shadows, began; wraps */
-  /* Low 10 bits entry_flag. Above them, for a real entry, the position of its text in 8 bytes
-   * (wraps), 0 if it was not claimed; for a shadow, the rank whose unit it was; where all stopped,
-   * 1 if for a rank that was stopped elsewhere. */
+  /* Low bits entry_flag. Above them, for a real entry, the position of its own text in 8 bytes
+   * (wraps), 0 if it was not claimed; where all stopped, 1 if for a rank that was stopped
+   * elsewhere.
+   */
   _Atomic uint32_t flags;
-  _Atomic uint32_t last_joiner; /* ENTRY_REUNION: a rank */
+  /* Two ranks. Low half: whose unit it was, which has issued it for real: its text says which (not
+   * of ENTRY_EXPECTED). High half: the last joiner (ENTRY_REUNION). */
+  _Atomic uint32_t ranks;
 };
+_Static_assert(PLANE_RANKS_MAX <= 1u << 16, "two ranks in a word");
 
 enum claim_flag {
   CLAIM_STRICT =
@@ -79,13 +84,17 @@ enum claim_flag {
   CLAIM_SEEN = 1u << 4,      /* has been in the agreed sequence before */
   CLAIM_RESYNC = 1u << 5,    /* the rank has buffers to be resynchronised, should all meet here */
   CLAIM_TOGETHER = 1u << 6,  /* all ranks are to stop if not all claim the unit: team_stop.h */
+  CLAIM_OWN_PLACE = 1u << 8, /* the unit's place is where the rank stands; otherwise one that it has
+                                come to be taken for */
   CLAIM_STOPPED = 1u << 7,   /* a yield of a rank that was stopped in another team: likewise */
-  CLAIM_ELSEWHERE = 1u << 8, /* not the unit that looks like it and comes here in a loop: the rank
-                                has left that */
+  CLAIM_APART = 1u << 9, /* the unit expected here is not this one, although their signatures are
+                            equal: the rank comes to that elsewhere in its program */
 };
+/* Those that make a claim another thing. */
+#define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED | CLAIM_APART)
 
 /* Above the flags: enum mark of the claim, if it is one. */
-#define CLAIM_MARK_SHIFT 9
+#define CLAIM_MARK_SHIFT 10
 
 enum rank_state {
   RANK_ABSENT = 0, /* has not attached */
@@ -115,9 +124,10 @@ struct plane_pair {
   _Atomic uint64_t issued;
 };
 
-/* A text: one word with the number of members, one with unit_hash, then three words a member. A
- * unit of more than UNIT_MEMBERS_MAX members has the first two words only. A text does not wrap:
- * what is left at the ring's end is skipped. */
+/* A text: one word with the number of members and, in its high half, of the place's nodes plus one
+ * (0: no place); one with unit_hash; then three words a member; then, if there is a place, the
+ * nodes and what messages say of it, to whole words. A unit of more than UNIT_MEMBERS_MAX members
+ * has the first two words only. A text does not wrap: what is left at the ring's end is skipped. */
 struct plane_log {
   /* Read by everybody, written on every unit. */
   _Alignas(64) _Atomic uint64_t head; /* entries below it are published */
@@ -125,10 +135,13 @@ struct plane_log {
   /* The claim: written when the rank is parked. */
   _Alignas(64) _Atomic uint64_t claim; /* index claimed plus one; 0: none, or being rewritten */
   _Atomic uint64_t claim_hash;         /* unit_hash; 0: LEAVE */
+  _Atomic uint64_t claim_signature;    /* unit_signature; 0: LEAVE */
   _Atomic uint64_t claim_bytes;        /* unit_bytes of the unit */
+  _Atomic uint64_t claim_last_real;    /* index plus one of what it issued for real last; 0: none */
   _Atomic uint32_t claim_text;         /* position of the members, in 8 bytes; wraps */
   _Atomic uint32_t claim_flags;        /* enum claim_flag */
   _Atomic uint32_t claim_reals;        /* reals when it was made */
+  _Atomic uint32_t claim_place;        /* id of the unit's place; 0: not known */
 
   /* Rarely written. */
   _Alignas(64) _Atomic uint32_t state; /* enum rank_state */

@@ -1,123 +1,162 @@
 /* The winner rule (settle.h), written as one comparison so that its order can be read off. */
 #include "core/settle.h"
 
-static uint32_t claimants(const struct claim *claims, uint32_t nranks, uint64_t hash) {
-  uint32_t count = 0;
-  for (uint32_t rank = 0; rank < nranks; rank++)
-    count += claims[rank].hash == hash;
-  return count;
-}
+#include <stddef.h>
 
-/* The most recent reals among those who claim the same unit: one rank still in the loop is enough.
- */
-static uint32_t most_recent(const struct claim *claims, uint32_t nranks, uint64_t hash) {
-  uint32_t most = 0;
-  for (uint32_t rank = 0; rank < nranks; rank++)
-    if (claims[rank].hash == hash && claims[rank].recent > most)
-      most = claims[rank].recent;
-  return most;
-}
-
-/* Whether all who claim a's unit have issued b's before, and all who claim b's have skipped a's. */
-static bool is_skipped(const struct claim *claims, uint32_t nranks, uint32_t a, uint32_t b) {
-  const struct claim *x = &claims[a], *y = &claims[b];
-  if (x->unit == 0 || y->unit == 0)
-    return false;
-  for (uint32_t rank = 0; rank < nranks; rank++) {
-    const struct claim *claim = &claims[rank];
-    if ((claim->hash == x->hash && !(claim->issued & y->unit)) ||
-        (claim->hash == y->hash && !(claim->skipped & x->unit)))
-      return false;
-  }
-  return true;
-}
-
-static bool ends_what_goes_on(const struct claim *x, const struct claim *y) {
-  return x->is_barrier && y->goes_on;
-}
-
-static uint32_t most_elsewhere(const struct claim *claims, uint32_t nranks, uint64_t hash) {
-  uint32_t most = 0;
-  for (uint32_t rank = 0; rank < nranks; rank++)
-    if (claims[rank].hash == hash && claims[rank].recent_elsewhere > most)
-      most = claims[rank].recent_elsewhere;
-  return most;
-}
-
-static bool on_course(const struct claim *claims, uint32_t nranks, uint64_t hash) {
-  for (uint32_t rank = 0; rank < nranks; rank++)
-    if (claims[rank].hash == hash && claims[rank].on_course)
-      return true;
-  return false;
-}
+#include "core/plane.h"
 
 static int order(uint64_t a, uint64_t b) {
   return (a > b) - (a < b);
 }
 
 /* LEAVE, then the marks, then all that is to be issued. */
-static uint32_t standing(const struct claim *claim) {
-  return claim->mark != 0 ? claim->mark : claim->hash != 0 ? UINT32_MAX : 0;
+static uint32_t standing(const struct claimed *claimed) {
+  return claimed->mark != 0 ? claimed->mark : claimed->hash != 0 ? UINT32_MAX : 0;
 }
 
-/* Above 0 if a's claim goes before b's. */
-static int compare(const struct claim *claims, uint32_t nranks, uint32_t a, uint32_t b) {
-  const struct claim *x = &claims[a], *y = &claims[b];
+/* ---- adding up ---- */
+
+/* Above 0 if a stands before b in a summary; 0 if they are one thing. */
+static int identity_order(const struct claimed *a, const struct claimed *b) {
+  int by = order(standing(a), standing(b));
+  if (by == 0)
+    by = order(b->hash, a->hash);
+  return by != 0 ? by : order(b->kinds, a->kinds);
+}
+
+static void add_up(struct claimed *to, const struct claimed *from) {
+  to->any |= from->any;
+  to->all &= from->all;
+  to->claimants += from->claimants;
+  if (from->last_real > to->last_real)
+    to->last_real = from->last_real;
+  if (from->rank >= to->rank)
+    return;
+  to->rank = from->rank;
+  to->text = from->text;
+}
+
+void settle_add(struct settle *settle, const struct claimed *claimed) {
+  uint32_t at = 0, end = settle->nunits;
+  settle->nranks += claimed->claimants;
+  settle->any |= claimed->any;
+  while (at < end && identity_order(&settle->units[at], claimed) > 0)
+    at++;
+  if (at < end && identity_order(&settle->units[at], claimed) == 0) {
+    add_up(&settle->units[at], claimed);
+    return;
+  }
+  if (at == SETTLE_UNITS_MAX)
+    return;
+  if (end == SETTLE_UNITS_MAX)
+    end--;
+  for (uint32_t i = end; i > at; i--)
+    settle->units[i] = settle->units[i - 1];
+  settle->units[at] = *claimed;
+  settle->nunits = end + 1;
+}
+
+/* ---- one unit or two ---- */
+
+bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
+  if (a->hash == b->hash)
+    return false;
+  if ((a->kinds & CLAIM_APART && b->expected) || (b->kinds & CLAIM_APART && a->expected))
+    return true;
+  if (a->place == NULL || b->place == NULL)
+    return false;
+  switch (place_relate(a->place, b->place)) {
+  case PLACE_UNRELATED:
+  case PLACE_ALTERNATIVE:
+    return false;
+  case PLACE_SEQUENTIAL:
+    return a->common || b->common;
+  case PLACE_OUTSIDE:
+  case PLACE_LOOPS:
+    return a->common || b->common || place_is_certain(a->place, b->place);
+  }
+  return false;
+}
+
+bool settle_is_same(const struct claimed *a, const struct claimed *b) {
+  return a->hash == b->hash || (a->hash != 0 && b->hash != 0 && a->signature == b->signature &&
+                                a->mark == b->mark && !settle_is_distinct(a, b));
+}
+
+/* ---- the rule ---- */
+
+static int compare_places(const struct settle *settle, const struct claimed *x,
+                          const struct claimed *y) {
+  return x->place == NULL || y->place == NULL ? 0 : place_order(x->place, y->place, settle->last);
+}
+
+/* Above 0 if x goes before y. */
+static int compare(const struct settle *settle, const struct claimed *x, const struct claimed *y) {
   int by;
   if ((by = order(standing(x), standing(y))) != 0)
     return by;
-  if (x->hash == y->hash)
-    return 0;
-  if ((by = order(most_recent(claims, nranks, x->hash), most_recent(claims, nranks, y->hash))) != 0)
+  bool same = settle_is_same(x, y);
+  if (!same && (by = compare_places(settle, x, y)) != 0)
     return by;
-  if ((by = order(is_skipped(claims, nranks, a, b), is_skipped(claims, nranks, b, a))) != 0)
-    return by;
-  if ((by = order(ends_what_goes_on(y, x), ends_what_goes_on(x, y))) != 0)
-    return by;
-  if ((by = order(y->order, x->order)) != 0)
+  if (!same && (by = order(x->last_real, y->last_real)) != 0)
     return by;
   if ((by = order(x->expected, y->expected)) != 0)
     return by;
   if ((by = order(x->seen, y->seen)) != 0)
     return by;
-  if ((by = order(on_course(claims, nranks, x->hash), on_course(claims, nranks, y->hash))) != 0)
-    return by;
-  if ((by = order(most_elsewhere(claims, nranks, x->hash),
-                  most_elsewhere(claims, nranks, y->hash))) != 0)
+  if ((by = order(x->any & CLAIM_ON_COURSE, y->any & CLAIM_ON_COURSE)) != 0)
     return by;
   if ((by = order(x->bytes, y->bytes)) != 0)
     return by;
-  return order(claimants(claims, nranks, x->hash), claimants(claims, nranks, y->hash));
+  if ((by = order(x->claimants, y->claimants)) != 0)
+    return by;
+  return order(y->rank, x->rank);
 }
 
-uint32_t settle_winner(const struct claim *claims, uint32_t nranks) {
+/* A yield wants nothing: its ranks shadow whatever the others agree on. */
+static bool is_wanted(const struct claimed *claimed) {
+  return !(claimed->kinds & (CLAIM_YIELD | CLAIM_STOPPED));
+}
+
+uint32_t settle_winner(const struct settle *settle) {
   uint32_t winner = 0;
-  for (uint32_t rank = 1; rank < nranks; rank++)
-    if (compare(claims, nranks, rank, winner) > 0)
-      winner = rank;
+  for (uint32_t i = 1; i < settle->nunits; i++) {
+    const struct claimed *unit = &settle->units[i], *best = &settle->units[winner];
+    if (is_wanted(unit) && (!is_wanted(best) || compare(settle, unit, best) > 0))
+      winner = i;
+  }
   return winner;
 }
 
-bool settle_is_guess(const struct claim *claims, uint32_t nranks, uint32_t winner,
-                     uint32_t *loser) {
-  const struct claim *won = &claims[winner];
-  for (uint32_t rank = 0; rank < nranks; rank++) {
-    const struct claim *lost = &claims[rank];
-    if (lost->hash == 0 || lost->mark != 0 || lost->hash == won->hash ||
-        is_skipped(claims, nranks, winner, rank) || ends_what_goes_on(lost, won) ||
-        (lost->order != won->order && lost->times <= won->times) ||
-        on_course(claims, nranks, lost->hash) != on_course(claims, nranks, won->hash) ||
-        most_recent(claims, nranks, lost->hash) != most_recent(claims, nranks, won->hash))
+/* Whether nothing is known of which of two different units goes first. Of two loops it is known
+ * only that one goes on: a rank in the other may have left it, or have had no part in it and be
+ * ahead. */
+static bool is_unsure(const struct settle *settle, const struct claimed *won,
+                      const struct claimed *lost) {
+  if (compare_places(settle, won, lost) != 0)
+    return place_relate(won->place, lost->place) == PLACE_LOOPS;
+  return won->last_real <= lost->last_real;
+}
+
+bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser) {
+  const struct claimed *won = &settle->units[winner];
+  if (won->hash == 0 || won->mark != 0)
+    return false;
+  for (uint32_t i = 0; i < settle->nunits; i++) {
+    const struct claimed *lost = &settle->units[i];
+    if (lost->hash == 0 || lost->mark != 0 || settle_is_same(won, lost) ||
+        !is_unsure(settle, won, lost))
       continue;
-    *loser = rank;
+    *loser = i;
     return true;
   }
   return false;
 }
 
-bool settle_is_unanimous(const struct claim *claims, uint32_t nranks) {
-  for (uint32_t rank = 1; rank < nranks; rank++)
-    if (claims[rank].hash != claims[0].hash)
+bool settle_is_unanimous(const struct settle *settle, uint32_t winner) {
+  for (uint32_t i = 0; i < settle->nunits; i++)
+    if (!settle_is_same(&settle->units[winner], &settle->units[i]) ||
+        !is_wanted(&settle->units[i]) != !is_wanted(&settle->units[winner]))
       return false;
   return true;
 }

@@ -27,11 +27,17 @@ struct team *team_create(struct plane *plane) {
   team->table = unit_table_create();
   team->peers = peers_create(plane);
   team->claims = calloc(plane->nranks, sizeof(*team->claims));
+  team->settle = calloc(1, sizeof(*team->settle));
+  team->places_read = calloc(SETTLE_UNITS_MAX, sizeof(*team->places_read));
+  team->places = place_table_create();
+  team->places_own = place_table_create();
   team->lossy_seen = calloc(plane->nranks, sizeof(*team->lossy_seen));
   team->members_claimed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
   team->members_followed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
   if (team->learner == NULL || team->table == NULL || team->peers == NULL || team->claims == NULL ||
-      team->lossy_seen == NULL || team->members_claimed == NULL || team->members_followed == NULL) {
+      team->settle == NULL || team->places_read == NULL || team->places == NULL ||
+      team->places_own == NULL || team->lossy_seen == NULL || team->members_claimed == NULL ||
+      team->members_followed == NULL) {
     team_destroy(team);
     return NULL;
   }
@@ -49,6 +55,10 @@ void team_destroy(struct team *team) {
   unit_table_destroy(team->table);
   peers_destroy(team->peers);
   free(team->claims);
+  free(team->settle);
+  free(team->places_read);
+  place_table_destroy(team->places);
+  place_table_destroy(team->places_own);
   free(team->lossy_seen);
   free(team->members_claimed);
   free(team->members_followed);

@@ -27,6 +27,7 @@
 
 #include "core/learner.h"
 #include "core/peers.h"
+#include "core/place_table.h"
 #include "core/plane.h"
 #include "core/unit.h"
 
@@ -52,14 +53,30 @@ enum team_failure {
                     */
 };
 
-/* How far back conflicts look for what came when, in units. */
-#define TEAM_HISTORY 32768u
-#define TEAM_DEVIATIONS 256u
 #define TEAM_LEAVES 64u
-#define TEAM_PLACES 8u
+
+/* Places of this rank that have come to be taken for others, at most. */
+#define TEAM_ALIASES 64u
+
+/* A unit that this rank has issued for one whose place is another. */
+struct team_alias {
+  uint64_t own;   /* unit_hash of the unit as this rank has it; 0: free */
+  uint64_t taken; /* unit_hash of the unit in the agreed sequence */
+  uint32_t place; /* of that */
+  uint32_t place_own;
+  uint32_t uses; /* how often, as far as it matters */
+};
 
 /* How far ahead what may be committed is looked up, in units. */
 #define TEAM_FORESEEN 128u
+
+/* One rank's unit went before that of another; or, `same`, the one has been taken for the other. */
+struct team_guess {
+  bool same;
+  uint32_t rank, other;
+  struct member member; /* the first one of the other's unit */
+  char place[PLACE_TEXT_MAX], other_place[PLACE_TEXT_MAX];
+};
 
 struct team {
   /* What a commit touches. */
@@ -79,7 +96,6 @@ struct team {
   struct unit_table *table;
   symbol_t symbol_expected; /* the learner's, whether it may be committed or not */
   symbol_t symbol_last;     /* of the last unit in G */
-  symbol_t claim_after;     /* of the last unit in G when the claim was made */
   uint32_t source;          /* rank that the last unit settled by a poll was taken from */
   uint32_t last_joiner;     /* at the last reunion */
   uint64_t shadows;         /* shadows since the last unit issued for real */
@@ -92,13 +108,12 @@ struct team {
 
   /* The claim. */
   bool claimed, claim_written, claim_text_written;
-  bool claim_between; /* it was made between two iterations, as far as could be told */
-  bool claim_looked;  /* whether the next three are known */
-  symbol_t claim_symbol;
-  uint32_t nclaim_places;
-  symbol_t claim_places[TEAM_PLACES]; /* units after which the one claimed has come in a loop */
-  struct unit claim;                  /* nmembers 0: LEAVE */
-  uint64_t claim_hash;
+  struct unit claim;   /* nmembers 0: LEAVE. As the team has it (team_class) */
+  uint64_t claim_hash; /* of that */
+  uint64_t claim_signature;
+  uint64_t claim_own;       /* unit_hash of the unit as this rank has it */
+  struct place place_own;   /* where this rank claims it */
+  struct place claim_place; /* of the unit as the team has it; id 0: not known */
   uint32_t claim_flags;
   uint32_t claim_text;
 
@@ -117,15 +132,26 @@ struct team {
   uint32_t rounds;    /* length of `foreseen` if it is whole rounds of the loop body, otherwise 0 */
   bool rounds_used;   /* they have been committed at least once */
   uint64_t text_end;  /* bytes of text written so far */
-  uint64_t deviations[TEAM_DEVIATIONS], ndeviations; /* indices of the last ENTRY_DEVIATIONs */
-  uint64_t left_at[TEAM_LEAVES];                     /* indices of the last of `leaves` */
+  uint64_t left_at[TEAM_LEAVES]; /* indices of the last of `leaves` */
+
+  /* Places (team_places.c). */
+  struct place_table *places;     /* of units in G */
+  struct place_table *places_own; /* where this rank has claimed */
+  uint32_t place_last;            /* id of the last unit's in G that had one */
+  uint64_t steady_since; /* index since which G is as the learner expects, and nobody has waited */
+  uint64_t met_at;       /* index after the last ENTRY_MEETING */
+  struct team_alias aliases[TEAM_ALIASES];
+  uint32_t naliases;
+  bool knows_place; /* whether the last unit was issued from a place (set by the owner) */
+
+  /* Units without a place (team_hidden.c). */
+  uint64_t deviated;     /* index after the last ENTRY_DEVIATION */
   uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
-  uint64_t begins[64];   /* bit set over units: expected where all claimed another */
-  /* The last settlement was a guess, won by one rank's unit over that of another, of which this is
-   * the first member, and it is this rank that tells. Reset by who says so. */
+  /* What was agreed on last is a guess, and it is this rank that tells. Reset by who says so. */
   bool guessed;
-  uint32_t guessed_for, guessed_over;
-  struct member guessed_member;
+  struct team_guess guess;
+  bool doubted;    /* this rank has told that it cannot see its places */
+  bool was_uneven; /* ranks have wanted different units, or have waited for each other */
   /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team;
    * NULL: never). Must be the same function of the unit and the rank on all ranks. */
   bool (*is_lossy)(void *context, struct unit unit, uint32_t rank);
@@ -139,7 +165,10 @@ struct team {
    * come first (set by the owner of the team; NULL: never). */
   bool (*is_held)(void *context);
   void *is_held_context;
-  struct claim *claims;            /* nranks, for settling */
+  struct claimed *claims;          /* nranks, for settling */
+  struct settle *settle;           /* their sum */
+  struct place *places_read;       /* SETTLE_UNITS_MAX, of what they claim */
+  struct place place_followed;     /* of members_followed */
   uint32_t *lossy_seen;            /* nranks */
   struct member *members_claimed;  /* UNIT_MEMBERS_MAX, the claim's own copy */
   struct member *members_followed; /* UNIT_MEMBERS_MAX, what team_poll hands out */
@@ -208,6 +237,10 @@ static inline bool team_commit(struct team *team, struct unit unit) {
  * there. */
 void team_expect_nothing(struct team *team);
 
+/* unit_hash of the unit as the team has it: at the place that this rank's has come to be taken for.
+ */
+uint64_t team_class_hash(struct team *team, struct unit unit);
+
 /* Whether something has happened that an active rank must hear of before it issues anything:
  * team_events. */
 static TEAM_INLINE bool team_must_attend(const struct team *team) {
@@ -217,9 +250,10 @@ static TEAM_INLINE bool team_must_attend(const struct team *team) {
 
 /* Parks on a unit, a mark, or LEAVE. No claim may be open. `flags`: enum claim_flag, of which this
  * function adds what says that it is a mark. The members are copied; a unit of more than
- * UNIT_MEMBERS_MAX members is not, and must stay until it has settled.
+ * UNIT_MEMBERS_MAX members is not, and must stay until it has settled. place: where it stands in
+ * the program, with the id that the unit has; copied; NULL: not known.
  */
-void team_claim(struct team *team, struct unit unit, uint32_t flags);
+void team_claim(struct team *team, struct unit unit, uint32_t flags, const struct place *place);
 void team_claim_leave(struct team *team);
 
 /* At the present index, where no claim is open and another rank claims a unit: follow what the

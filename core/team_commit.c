@@ -38,14 +38,35 @@ static bool is_only_claimed(const struct known_unit *known) {
   return false;
 }
 
+/* Whether a unit may be committed after one, `before`, if it is what is expected there. place: of
+ * the last one whose place is known. Where both places are known, they tell. */
+static bool may_follow(const struct team *team, symbol_t before, uint32_t place, bool firm,
+                       const struct known_unit *known) {
+  const struct known_place *to =
+      team_known_place(team, unit_place((struct unit){known->members, known->nmembers}));
+  if (is_only_claimed(known))
+    return false;
+  if (to != NULL && to->place.nnodes != 0 && place != 0)
+    return !team_leaves_loop(team, place, known) && !team_must_be_shared(team, to);
+  return firm && !(known->marked && team_is_meeting(team, before, known->symbol));
+}
+
+/* The id of a unit's place, if that is known, or else of the one before it. */
+static uint32_t place_after(const struct team *team, uint32_t place,
+                            const struct known_unit *known) {
+  const struct known_place *at =
+      team_known_place(team, unit_place((struct unit){known->members, known->nmembers}));
+  return at != NULL && at->place.nnodes != 0 ? at->place.id : place;
+}
+
 /* What may be committed after the unit that has just been learnt. */
 static void expect(struct team *team) {
   symbol_t symbol = learner_expected(team->learner);
   /* Counts as a use on every rank alike: one will commit the unit without interning it, another
    * follow it and intern it. */
   struct known_unit *known = unit_table_use(team->table, symbol);
-  bool may_commit = known != NULL && learner_is_firm(team->learner) && !is_only_claimed(known) &&
-                    !(known->marked && team_is_meeting(team, team->symbol_last, symbol));
+  bool may_commit = known != NULL && may_follow(team, team->symbol_last, team->place_last,
+                                                learner_is_firm(team->learner), known);
   team->symbol_expected = symbol;
   foresee_one(team, may_commit ? known : &team_nothing);
 }
@@ -60,9 +81,10 @@ void team_expect_nothing(struct team *team) {
  * time that it did. In whole rounds of the loop body where there is room for one, see catch_up. */
 static void look_ahead(struct team *team) {
   symbol_t symbols[TEAM_FORESEEN], before = team->symbol_expected;
-  uint32_t count = 1, length = learner_body_length(team->learner);
+  uint32_t place, count = 1, length = learner_body_length(team->learner);
   if (team->foreseen[0] == &team_nothing || team->rounds != 0)
     return;
+  place = place_after(team, team->place_last, team->foreseen[0]);
   team->foresight = team->foresight == 0 ? 8 : 2 * team->foresight;
   if (team->foresight > TEAM_FORESEEN)
     team->foresight = TEAM_FORESEEN;
@@ -71,15 +93,15 @@ static void look_ahead(struct team *team) {
     room -= room % length;
   for (uint32_t n = learner_foresee(team->learner, symbols, room); count < n; count++) {
     struct known_unit *known = unit_table_known(team->table, symbols[count]);
-    if (known == NULL || is_only_claimed(known) ||
-        (known->marked && team_is_meeting(team, before, symbols[count])))
+    if (known == NULL || !may_follow(team, before, place, true, known))
       break;
     team->foreseen[count] = known;
     before = symbols[count];
+    place = place_after(team, place, known);
   }
   team->foreseen[count] = &team_nothing;
   /* The first unit comes after the last again: it must be one to be committed there too. */
-  bool closed = !(team->foreseen[0]->marked && team_is_meeting(team, before, symbols[0]));
+  bool closed = may_follow(team, before, place, true, team->foreseen[0]);
   team->rounds =
       count % length == 0 && count == team->foresight - team->foresight % length && closed ? count
                                                                                            : 0;
@@ -88,8 +110,22 @@ static void look_ahead(struct team *team) {
 
 /* As expect does for one. */
 static void use_foreseen(struct team *team, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++)
-    team->foreseen[i]->used = true;
+  for (uint32_t i = 0; i < count; i++) {
+    struct known_unit *known = team->foreseen[i];
+    known->used = true;
+    team_note_use(team, (struct unit){known->members, known->nmembers});
+  }
+}
+
+/* The place of the last of them that has one. */
+static void pass_places(struct team *team, uint32_t count) {
+  for (uint32_t i = count; i > 0; i--) {
+    uint32_t place = place_after(team, 0, team->foreseen[i - 1]);
+    if (place == 0)
+      continue;
+    team->place_last = place;
+    return;
+  }
 }
 
 void team_catch_up(struct team *team) {
@@ -97,6 +133,7 @@ void team_catch_up(struct team *team) {
   if (count == 0)
     return;
   use_foreseen(team, count);
+  pass_places(team, count);
   team->symbol_last = team->foreseen[count - 1]->symbol;
   learner_steps_expected(team->learner, count);
   expect(team);
@@ -114,6 +151,7 @@ static bool begin_rounds_again(struct team *team) {
     use_foreseen(team, count);
   team->rounds_used = true;
   learner_steps_expected(team->learner, count);
+  pass_places(team, count);
   team->symbol_last = team->foreseen[count - 1]->symbol;
   team->expected = team->foreseen;
   return true;
@@ -129,9 +167,9 @@ void team_look_further(struct team *team) {
 bool team_commit_slowly(struct team *team, struct unit unit) {
   team_look_further(team);
   const struct known_unit *expected = *team->expected;
-  if (unit.nmembers != expected->nmembers ||
-      memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) != 0 ||
-      !team_has_room(team))
+  bool same = unit.nmembers == expected->nmembers &&
+              memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0;
+  if ((!same && !team_is_taken_for(team, unit, expected)) || !team_has_room(team))
     return false;
   if (!team->run_real) {
     team->run_real = true;
@@ -148,15 +186,13 @@ bool team_commit_slowly(struct team *team, struct unit unit) {
 static void learn(struct team *team, struct unit unit, uint32_t flags) {
   struct member member;
   symbol_t symbol = unit_table_intern(team->table, stand_in(unit, &member));
-  team_learn_places(team, symbol, flags);
+  team_learn_meeting(team, symbol, flags);
+  team_learn_place(team, unit, flags);
   if (symbol != SYMBOL_NONE)
     learner_step(team->learner, symbol, unit_table_coarse(team->table, symbol));
   else /* out of memory: from here on this rank would expect something else than the others */
     team_fail(team, FAILURE_MEMORY, team->plane->rank, team->head);
   team->symbol_last = symbol;
-  if (flags & ENTRY_DEVIATION) {
-    team->deviations[team->ndeviations++ % TEAM_DEVIATIONS] = team->head - 1;
-  }
   expect(team);
   /* Where all have met, the next phase may begin, and not with the same unit for all. */
   if (flags & ENTRY_DEVIATION)
@@ -170,8 +206,8 @@ void team_published(struct team *team) {
     team->plane->ring(team->plane);
 }
 
-void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
-                  uint32_t text) {
+void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags, uint32_t text,
+                  uint32_t source) {
   struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
   bool real = (flags & ENTRY_REAL) != 0;
   if (flags & ENTRY_REUNION) {
@@ -191,7 +227,7 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   STORE(entry->reals, team->reals);
   STORE(entry->run_start, team->run_start);
   STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
-  STORE(entry->last_joiner, team->last_joiner);
+  STORE(entry->ranks, team->last_joiner << 16 | source);
   atomic_exchange(&team->own->head, ++team->head);
   if (!(flags & ENTRY_NO_UNIT))
     learn(team, unit, flags);

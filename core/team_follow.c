@@ -2,37 +2,46 @@
  * that of the rank it had it from. */
 #include "core/team_private.h"
 
+#define ENTRY_OF_ALL                                                                               \
+  (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED | ENTRY_DEVIATION |                \
+   ENTRY_REUNION | ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON)
+
+/* Whether the unit that G has here is the one that this rank claims. */
+static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
+  if (!team->claimed)
+    return false;
+  if (team->claim_hash != hash && !team_is_mine(team, unit, hash, !(flags & ENTRY_EXPECTED)))
+    return false;
+  return true;
+}
+
 enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
-                            uint32_t source) {
-  bool mine = team->claimed && team->claim_hash == hash &&
-              !((flags & ENTRY_EXPECTED) && team_is_of_the_loop(team)) &&
-              !((flags & ENTRY_OF_LOOP) && team_claims_elsewhere(team));
+                            uint32_t source, const struct place *place) {
+  uint32_t common = flags & ENTRY_OF_ALL;
+  if (place != NULL)
+    (void)place_table_add(team->places, place);
   team->source = source;
-  uint32_t common = flags & (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED |
-                             ENTRY_DEVIATION | ENTRY_REUNION | ENTRY_RESYNC | ENTRY_OF_LOOP);
-  if (mine) {
+  if (is_mine(team, unit, hash, flags)) {
     team->claimed = false;
-    team_publish(team, team->claim, hash, common | ENTRY_REAL, team->claim_text);
+    team_doubt(team, unit, hash, flags);
+    team_note_issued(team, unit, hash);
+    team_publish(team, unit, hash, common | ENTRY_REAL, team->claim_text, source);
     if (flags & ENTRY_LEAVE)
       return TEAM_LEFT;
     return flags & ENTRY_REFUSED ? TEAM_REFUSED : TEAM_REAL;
   }
-  team_publish(team, unit, hash, common, source);
+  team_publish(team, unit, hash, common, 0, source);
   return flags & ENTRY_REFUSED ? TEAM_PARKED : TEAM_SHADOW;
 }
 
-/* Where the members of G[head] are written, given the entry of a rank that has passed it: in that
- * rank's log, or, where it only shadowed the unit, in the log of the rank it had it from (which may
- * not have passed the index itself yet, and then still claims it). */
-static bool find_text(const struct team *team, uint32_t *rank, uint32_t flags, uint32_t *position) {
-  uint32_t source = flags >> ENTRY_FLAG_BITS;
-  if (flags & ENTRY_REAL) {
-    *position = source;
-    return true;
-  }
-  if (source >= team->plane->nranks)
+/* Where the members of G[head] are written, given the entry of a rank that has passed it: in the
+ * log of the rank whose unit it was (which may not have passed the index itself yet, and then still
+ * claims it). */
+static bool find_text(const struct team *team, const struct plane_entry *entry, uint32_t *rank,
+                      uint32_t *position) {
+  if (entry_source(entry) >= team->plane->nranks)
     return false;
-  *rank = source;
+  *rank = entry_source(entry);
   const struct plane_log *log = team->plane->logs[*rank];
   if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head) {
     *position = atomic_load_explicit(&log->claim_text, memory_order_acquire);
@@ -42,7 +51,7 @@ static bool find_text(const struct team *team, uint32_t *rank, uint32_t flags, u
     if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head)
       return false;
   }
-  flags = LOAD(log->entries[team->head % PLANE_RING].flags);
+  uint32_t flags = LOAD(log->entries[team->head % PLANE_RING].flags);
   *position = flags >> ENTRY_FLAG_BITS;
   return (flags & ENTRY_REAL) != 0;
 }
@@ -61,56 +70,74 @@ static bool is_possible(const struct team *team, const struct plane_log *log,
                         const struct plane_entry *entry, uint32_t flags) {
   uint64_t head = atomic_load_explicit(&log->head, memory_order_relaxed);
   return head - team->head <= PLANE_RUN_AHEAD &&
-         (!(flags & ENTRY_REUNION) || LOAD(entry->last_joiner) < team->plane->nranks) &&
+         (!(flags & ENTRY_REUNION) || entry_last_joiner(entry) < team->plane->nranks) &&
          (!(flags & (ENTRY_REFUSED | ENTRY_STOPPED)) ||
           LOAD(log->refused_for) < team->plane->nranks);
 }
 
-/* The rank whose unit an entry of `rank` is: its own, or, where it only shadowed it, that of the
- * rank it had it from, which did not. */
-static uint32_t issuer(const struct team *team, uint32_t rank, uint32_t flags) {
-  uint32_t from = flags >> ENTRY_FLAG_BITS;
-  return (flags & ENTRY_REAL) || from >= team->plane->nranks ? rank : from;
+/* The unit that an entry speaks of, and its place if that is not known yet. */
+static enum read_result find_unit(struct team *team, const struct plane_entry *entry, uint32_t rank,
+                                  struct text *text) {
+  uint32_t flags = LOAD(entry->flags), position;
+  uint64_t hash = LOAD(entry->hash);
+  *text = (struct text){.hash = hash};
+  if (flags & ENTRY_EXPECTED) {
+    if (!unit_table_get(team->table, team->symbol_expected, &text->unit))
+      return READ_CORRUPT;
+    text->hash = unit_hash(text->unit);
+    return READ_UNIT;
+  }
+  if (team->claimed && team->claim.nmembers != 0 && team->claim_hash == hash &&
+      (unit_place(team->claim) == 0 || team_known_place(team, unit_place(team->claim)) != NULL)) {
+    text->unit = team->claim;
+    return READ_UNIT;
+  }
+  if (find_text(team, entry, &rank, &position))
+    return team_read_text(team, team->plane->logs[rank], position, text);
+  return has_given_up(team, rank) ? READ_GIVEN_UP : READ_CORRUPT;
+}
+
+/* The rank whose unit an entry of `rank` is. */
+static uint32_t issuer(const struct team *team, uint32_t rank, const struct plane_entry *entry) {
+  uint32_t flags = LOAD(entry->flags), source = entry_source(entry);
+  bool own = (flags & (ENTRY_REAL | ENTRY_EXPECTED)) == (ENTRY_REAL | ENTRY_EXPECTED);
+  return own || source >= team->plane->nranks ? rank : source;
+}
+
+static enum team_verdict follow_unit(struct team *team, uint32_t rank,
+                                     const struct plane_entry *entry, struct unit *unit) {
+  struct text text;
+  enum read_result read = find_unit(team, entry, rank, &text);
+  if (read == READ_GIVEN_UP)
+    return TEAM_PARKED;
+  *unit = text.unit;
+  if (read == READ_UNIT && LOAD(entry->hash) == text.hash)
+    return team_pass(team, *unit, text.hash, LOAD(entry->flags), issuer(team, rank, entry),
+                     text.place);
+  team_fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, rank, team->head);
+  return TEAM_FAILED;
 }
 
 enum team_verdict team_follow(struct team *team, uint32_t rank, const struct plane_entry *entry,
                               struct unit *unit) {
-  uint32_t flags = LOAD(entry->flags), position;
-  uint64_t expected = LOAD(entry->hash), hash = 0;
-  enum read_result read = READ_UNIT;
+  uint32_t flags = LOAD(entry->flags);
   if (!is_possible(team, team->plane->logs[rank], entry, flags)) {
     team_fail(team, FAILURE_CORRUPT, rank, team->head);
     return TEAM_FAILED;
   }
   if (flags & ENTRY_REUNION)
-    team->last_joiner = LOAD(entry->last_joiner);
+    team->last_joiner = entry_last_joiner(entry);
   if (flags & ENTRY_REFUSED)
     STORE(team->own->refused_for, LOAD(team->plane->logs[rank]->refused_for));
-  if (flags & ENTRY_STOPPED) {
-    if (team->claimed || team_is_yielding(team))
-      return team_pass_stop(team, expected, LOAD(team->plane->logs[rank]->refused_for),
-                            flags >> ENTRY_FLAG_BITS != 0);
-    read = READ_CORRUPT;
-  } else if (flags & ENTRY_LEAVE) {
-    if (team->claimed && team->claim.nmembers == 0)
-      return team_pass(team, *unit, 0, flags, rank);
-    read = READ_CORRUPT;
-  } else if (team->claimed && team->claim.nmembers != 0 && team->claim_hash == expected) {
-    hash = team->claim_hash;
-    *unit = team->claim;
-  } else if (flags & ENTRY_EXPECTED) {
-    read = unit_table_get(team->table, team->symbol_expected, unit) ? READ_UNIT : READ_CORRUPT;
-    hash = read == READ_UNIT ? unit_hash(*unit) : 0;
-  } else if (find_text(team, &rank, flags, &position)) {
-    read = team_read_text(team, team->plane->logs[rank], position, &hash, unit);
-  } else if (has_given_up(team, rank)) {
-    return TEAM_PARKED;
-  } else {
-    read = READ_CORRUPT;
-  }
-  if (read == READ_UNIT && expected == hash)
-    return team_pass(team, *unit, hash, flags, issuer(team, rank, flags));
-  team_fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, rank, team->head);
+  if (!(flags & ENTRY_NO_UNIT))
+    return follow_unit(team, rank, entry, unit);
+  if ((flags & ENTRY_STOPPED) && (team->claimed || team_is_yielding(team)))
+    return team_pass_stop(team, LOAD(entry->hash), LOAD(team->plane->logs[rank]->refused_for),
+                          flags >> ENTRY_FLAG_BITS != 0);
+  if ((flags & ENTRY_LEAVE) && !(flags & ENTRY_STOPPED) && team->claimed &&
+      team->claim.nmembers == 0)
+    return team_pass(team, (struct unit){NULL, 0}, 0, flags, rank, NULL);
+  team_fail(team, FAILURE_CORRUPT, rank, team->head);
   return TEAM_FAILED;
 }
 

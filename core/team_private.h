@@ -22,10 +22,10 @@ bool team_is_answering(const struct team *team);
 /* Whether the entry ring has room for one more entry. Moves the limit on. */
 bool team_has_room(struct team *team);
 
-/* Passes an index. flags: ENTRY_; text: where the unit is written, or, of a shadow, the rank whose
- * unit it is. */
-void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
-                  uint32_t text);
+/* Passes an index. flags: ENTRY_; text: where this rank has written its claim, if that is the unit;
+ * source: the rank whose unit it is. */
+void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags, uint32_t text,
+                  uint32_t source);
 
 /* Shows the claim at the present index, unless this rank has yielded there. */
 void team_show_claim(struct team *team);
@@ -38,9 +38,10 @@ void team_leave_yield(struct team *team, uint32_t flags);
 bool team_say_answering(struct team *team);
 
 /* Passes the present index as the unit (or LEAVE) that G has there: the unit of rank `source`, with
- * the flags of the rank that knew. */
+ * the flags of the rank that knew. place: of the unit, as its rank has described it, or NULL if it
+ * is known already, or not known. */
 enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
-                            uint32_t source);
+                            uint32_t source, const struct place *place);
 
 /* Some rank that has passed our index, and its entry there; false if none has. */
 bool team_somebody_passed(const struct team *team, uint32_t *rank,
@@ -87,49 +88,102 @@ symbol_t team_symbol_at(const struct team *team, uint64_t index);
 bool team_is_uneven(const struct team *team);
 bool team_was_active_last(const struct team *team, uint32_t rank);
 
-/* Fills what the claims, whose symbols are known, say of the past. */
-void team_look_back(struct team *team);
+/* ---- guesses (team_guess.c) ---- */
 
-/* Whether ranks wait for each other at a unit that comes after another. */
+/* Of the ranks that pass an index one tells that it was a guess: whether another does. */
+bool team_is_told(struct team *team);
+
+/* What messages say of a place; place: NULL if it is not known. */
+void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
+
+/* This rank is about to issue what it claims for a unit of G, of this hash and with these flags:
+ * tells if that may be another point of the program. */
+void team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
+
+/* ---- places (team_places.c) ---- */
+
+/* The description of a unit's place that all ranks share; NULL if it is not known. */
+struct known_place *team_known_place(const struct team *team, uint32_t id);
+
+/* The unit as the team has it, written to `members` if its place is to be another; and where that
+ * is, given where this rank's is (NULL: not known). */
+struct unit team_class(struct team *team, struct unit unit, struct member *members);
+void team_class_place(const struct team *team, struct unit class, const struct place *own,
+                      struct place *place);
+
+/* Whether this rank has issued the unit, which is its own, for the one expected before, that stands
+ * at another place. */
+bool team_is_taken_for(struct team *team, struct unit unit, const struct known_unit *expected);
+
+/* Whether a unit in G, of this hash, is the one that this rank claims, at another place. asked: all
+ * have claimed the index; otherwise the unit was expected. */
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, bool asked);
+
+/* Whether the unit expected here is not the one that this rank claims, although their signatures
+ * are equal (CLAIM_APART). */
+bool team_expects_another(struct team *team);
+
+/* Whether this rank has issued what it claims for that unit before. */
+bool team_has_alias(struct team *team, uint64_t hash);
+
+/* Remembers that what this rank claims has been issued as a unit of G; and that it has issued a
+ * unit from the very place that the unit has. */
+void team_note_issued(struct team *team, struct unit unit, uint64_t hash);
+void team_note_use(struct team *team, struct unit unit);
+
+/* Whether a unit of this place is to be claimed, though it is expected, so that all ranks come to
+ * know that it is in the program of each: for a while after they have met. */
+bool team_must_be_shared(const struct team *team, const struct known_place *known);
+
+/* Whether ranks may leave a loop between two units, the places of which are known, so that the
+ * second is not to be issued without asking. before: id of a place. */
+bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next);
+
+/* Takes from a unit that has just been passed with these flags what all ranks know of its place. */
+void team_learn_place(struct team *team, struct unit unit, uint32_t flags);
+
+/* ---- units without a place (team_hidden.c) ---- */
+
+/* Whether ranks wait for each other at a unit that comes after another, one of which has no place.
+ */
 bool team_is_meeting(const struct team *team, symbol_t before, symbol_t unit);
 
+/* Whether what all claim, and not what was expected, ends a loop that had gone round often. */
+bool team_loop_has_ended(const struct team *team);
+
 /* Takes from a unit that has just been passed with these flags, and before it is learnt, where
- * ranks wait for each other, and where iterations begin: where all claimed another unit than was
- * expected. */
-void team_learn_places(struct team *team, symbol_t symbol, uint32_t flags);
+ * ranks wait for each other. */
+void team_learn_meeting(struct team *team, symbol_t symbol, uint32_t flags);
 
-/* Whether two units have come one after the other lately, and not where ranks wait for each other.
- */
-bool team_goes_on_so(const struct team *team, symbol_t before, symbol_t symbol);
-
-/* Whether the unit expected here, which looks like what this rank claims, is one of a loop that
- * this rank has left. */
-bool team_is_of_the_loop(struct team *team);
-
-/* The same where nobody commits, for the claims to settle, because the loop has not been learnt
- * yet, or one of its units is not firm: whether what this rank claims is not the unit that looks
- * like it and may settle here (CLAIM_ELSEWHERE). */
-bool team_claims_elsewhere(struct team *team);
-
-/* A claim's unit_hash, told apart from that of claims which mean another unit that looks like it;
- * and back. */
-static inline uint64_t claim_identity(uint64_t hash, uint32_t flags) {
-  return flags & CLAIM_ELSEWHERE ? hash ^ UINT64_C(0x9e3779b97f4a7c15) : hash;
-}
+/* A text, as read. */
+struct text {
+  uint64_t hash;
+  struct unit unit;          /* in members_followed */
+  const struct place *place; /* place_followed, or NULL */
+};
 
 /* Writes the claim's text; false while the slowest rank may still need what it would overwrite. */
 bool team_write_text(struct team *team);
 
-enum read_result { READ_UNIT, READ_TOO_BIG, READ_CORRUPT };
+/* READ_GIVEN_UP: its rank has taken its claim away, since something has failed. */
+enum read_result { READ_UNIT, READ_TOO_BIG, READ_CORRUPT, READ_GIVEN_UP };
 
-/* Copies a unit out of a rank's log into members_followed, whatever is there: READ_UNIT only if it
- * hashes to what it says. */
+/* Copies a unit, and its place, out of a rank's log into members_followed, whatever is there:
+ * READ_UNIT only if it hashes to what it says. */
 enum read_result team_read_text(struct team *team, const struct plane_log *log, uint32_t position,
-                                uint64_t *hash, struct unit *unit);
+                                struct text *out);
 
 /* An index published with 32 bits, not after `near` and less than 2^32 before it. */
 static inline uint64_t log_unwrap(uint32_t low, uint64_t near) {
   return near - (uint32_t)((uint32_t)near - low);
+}
+
+/* Of an entry: the rank whose unit it was, and the last joiner. */
+static inline uint32_t entry_source(const struct plane_entry *entry) {
+  return LOAD(entry->ranks) & UINT16_MAX;
+}
+static inline uint32_t entry_last_joiner(const struct plane_entry *entry) {
+  return LOAD(entry->ranks) >> 16;
 }
 
 /* What the rank had issued for real, in all its teams, before it passed an index. */

@@ -27,10 +27,7 @@ bool team_has_stopped(const struct team *team, const struct plane_log *log) {
 
 bool team_claims_stop(const struct team *team, bool issues) {
   uint32_t flags = CLAIM_STOPPED | (issues ? CLAIM_TOGETHER : 0);
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
-    if (team->claims[rank].flags & flags)
-      return true;
-  return false;
+  return (team->settle->any & flags) != 0;
 }
 
 /* The rank to name: one that has left, rather than one that only passes on what it has heard. */
@@ -38,8 +35,8 @@ enum team_verdict team_settle_stop(struct team *team, uint64_t hash) {
   uint32_t named = team->plane->rank;
   bool elsewhere = true;
   for (uint32_t rank = team->plane->nranks; rank-- > 0;) {
-    const struct claim *claim = &team->claims[rank];
-    bool stopped = (claim->flags & CLAIM_STOPPED) != 0;
+    const struct claimed *claim = &team->claims[rank];
+    bool stopped = (claim->kinds & CLAIM_STOPPED) != 0;
     if ((claim->hash == hash && !stopped) || (stopped && !elsewhere))
       continue;
     named = rank;
@@ -50,9 +47,7 @@ enum team_verdict team_settle_stop(struct team *team, uint64_t hash) {
 
 enum team_verdict team_pass_stop(struct team *team, uint64_t hash, uint32_t rank, bool elsewhere) {
   bool heard = is_stopped_elsewhere(team);
-  uint64_t own_hash = team->claimed && !team_is_yielding(team)
-                          ? claim_identity(team->claim_hash, team->claim_flags)
-                          : 0;
+  uint64_t own_hash = team->claimed && !team_is_yielding(team) ? team->claim_hash : 0;
   team->stopped_for = rank;
   team->stopped_elsewhere = elsewhere;
   team->exhausted = own_hash != hash;
@@ -60,7 +55,7 @@ enum team_verdict team_pass_stop(struct team *team, uint64_t hash, uint32_t rank
   if (!heard)
     team->claimed = false;
   /* Real: all ranks were together here. */
-  team_publish(team, (struct unit){NULL, 0}, hash, ENTRY_STOPPED | ENTRY_REAL, elsewhere);
+  team_publish(team, (struct unit){NULL, 0}, hash, ENTRY_STOPPED | ENTRY_REAL, elsewhere, rank);
   return heard ? TEAM_PARKED : TEAM_STOPPED;
 }
 

@@ -49,6 +49,17 @@ uint64_t unit_hash(struct unit unit) {
   return hash_end(hash, unit.nmembers);
 }
 
+uint64_t unit_signature(struct unit unit) {
+  if (unit_place(unit) == 0)
+    return unit_hash(unit);
+  struct member first = unit.members[0];
+  first.number = 0;
+  uint64_t hash = hash_member(1, &first, first.count);
+  for (uint32_t i = 1; i < unit.nmembers; i++)
+    hash = hash_member(hash, &unit.members[i], unit.members[i].count);
+  return hash_end(hash, unit.nmembers);
+}
+
 uint64_t unit_coarse_hash(struct unit unit) {
   uint64_t hash = 2;
   for (uint32_t i = 0; i < unit.nmembers; i++)

@@ -72,7 +72,9 @@ struct member {
   uint16_t reduction; /* ncclRedOp_t 0 to 4, REDUCTION_PREMULSUM or REDUCTION_NONE */
   uint8_t kind;       /* enum member_kind */
   uint8_t datatype;   /* ncclDataType_t */
-  uint32_t number;    /* which buffer (MEMBER_STATE), enum mark (MEMBER_MARK); otherwise 0 */
+  uint32_t number;    /* which buffer (MEMBER_STATE), enum mark (MEMBER_MARK); of a unit's first
+                         member, if that is a collective: the id of its place (place.h), 0 if it is
+                         not known; otherwise 0 */
 };
 _Static_assert(sizeof(struct member) == 24, "no padding: members are compared as bytes");
 
@@ -113,6 +115,18 @@ static inline enum mark unit_mark(struct unit unit) {
                                                                  : MARK_NONE;
 }
 uint64_t unit_hash(struct unit unit); /* never 0 */
+
+/* The id of a unit's place, and whether it may have one: 0 of LEAVE, of marks, of what is
+ * resynchronised, and of splits. */
+static inline bool unit_may_have_place(struct unit unit) {
+  return unit.nmembers > 0 && unit.members->kind < MEMBER_SPLIT;
+}
+static inline uint32_t unit_place(struct unit unit) {
+  return unit_may_have_place(unit) ? unit.members->number : 0;
+}
+
+/* unit_hash of the same unit at no place: equal where NCCL can be given one for the other. */
+uint64_t unit_signature(struct unit unit);
 
 /* The same, without counts: units that differ in counts only have equal coarse hashes. Never 0. */
 uint64_t unit_coarse_hash(struct unit unit);
@@ -162,6 +176,9 @@ symbol_t unit_table_intern(struct unit_table *table, struct unit unit);
 
 /* The unit's symbol if it is known, else SYMBOL_NONE. Changes nothing. */
 symbol_t unit_table_find(const struct unit_table *table, struct unit unit);
+
+/* The same, by its unit_hash. */
+symbol_t unit_table_find_hash(const struct unit_table *table, uint64_t hash);
 
 /* The unit behind a symbol, valid until the next intern; false if the table has forgotten it. */
 bool unit_table_get(const struct unit_table *table, symbol_t symbol, struct unit *unit);

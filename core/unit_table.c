@@ -157,6 +157,13 @@ symbol_t unit_table_find(const struct unit_table *table, struct unit unit) {
   return i == SLOTS ? SYMBOL_NONE : table->slots[i].symbol;
 }
 
+symbol_t unit_table_find_hash(const struct unit_table *table, uint64_t hash) {
+  for (uint32_t at = index_home(hash); table->index[at]; at = (at + 1) % INDEX_SIZE)
+    if (table->slots[table->index[at] - 1u].hash == hash)
+      return table->slots[table->index[at] - 1u].symbol;
+  return SYMBOL_NONE;
+}
+
 bool unit_table_get(const struct unit_table *table, symbol_t symbol, struct unit *unit) {
   const struct known_unit *slot = table_slot(table, symbol);
   if (!slot)

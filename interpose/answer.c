@@ -121,7 +121,7 @@ static bool claim_next(struct wish *wish) {
   if (wish->next == NULL || !wish->next(wish))
     return false;
   report_event(wish->end, TRACE_CLAIM, wish->end->team->head, wish->unit, -1);
-  team_claim(wish->end->team, wish->unit, 0);
+  team_claim(wish->end->team, wish->unit, 0, NULL);
   return true;
 }
 
@@ -408,7 +408,7 @@ static void begin(struct wish *wish) {
     stay_settle(wish, only_leaves(wish) ? ncclSuccess : ncclRemoteError);
   } else if (unit_is_leave(wish->unit)) {
     report_event(end, TRACE_LEAVE, end->team->head, wish->unit, -1);
-    team_claim(end->team, wish->unit, flags_of(wish));
+    team_claim(end->team, wish->unit, flags_of(wish), NULL);
   } else if (!meets && overlap_may_commit(end->overlap, end->team) &&
              team_commit(end->team, wish->unit)) {
     overlap_issued(end->overlap, end->team, wish->unit);
@@ -416,7 +416,7 @@ static void begin(struct wish *wish) {
     stay_settle(wish, ncclSuccess);
   } else {
     report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
-    team_claim(end->team, wish->unit, flags_of(wish));
+    team_claim(end->team, wish->unit, flags_of(wish), NULL);
   }
 }
 

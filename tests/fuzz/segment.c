@@ -237,7 +237,7 @@ static void rank_claim(struct rank *rank, struct unit unit, uint32_t flags) {
   if (unit.nmembers == 0)
     team_claim_leave(rank->team);
   else
-    team_claim(rank->team, unit, flags);
+    team_claim(rank->team, unit, flags, NULL);
   rank_poll(rank, false);
 }
 

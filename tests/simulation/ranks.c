@@ -9,7 +9,7 @@
 #include "tests/simulation/random.h"
 
 /* Whether core takes places: of a claim, and as the number of a unit's first member. */
-#define CORE_HAS_PLACES 0
+#define CORE_HAS_PLACES 1
 
 /* ---- what is printed ---- */
 

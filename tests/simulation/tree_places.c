@@ -83,8 +83,9 @@ static void step_into(const struct walk *walk, struct place *way, uint16_t at,
 
 /* A wrapper that hides its callers: one call in it, the same for all of them. */
 static struct place wrapper(void) {
-  struct place place = {.id = hash(FUNCTION_WRAPPER, 1), .nnodes = 1};
-  place.nodes[0] = (struct place_node){.id = hash(FUNCTION_WRAPPER + 1, 1),
+  struct place place = {
+      .id = hash(FUNCTION_WRAPPER, 1), .nnodes = 2, .nodes = {{.id = FUNCTION_WRAPPER + 1}}};
+  place.nodes[1] = (struct place_node){.id = hash(FUNCTION_WRAPPER + 1, 1),
                                        .order = 1,
                                        .since = 1,
                                        .until = 1,
@@ -132,5 +133,6 @@ void tree_places(const struct tree *tree, enum sight sight, struct place places[
     return;
   number_block(tree, tree->nodes[0].first, 1, numbers);
   const struct walk walk = {tree, sight, numbers, places};
-  place_block(&walk, tree->nodes[0].first, &(struct place){0}, FUNCTION_MAIN);
+  const struct place root = {.nnodes = 1, .nodes = {{.id = FUNCTION_MAIN + 1}}};
+  place_block(&walk, tree->nodes[0].first, &root, FUNCTION_MAIN);
 }

@@ -39,9 +39,9 @@ static struct unit unit(const struct member *of) {
 static void both(const struct member *of) {
   struct unit got;
   if (!team_commit(committer, unit(of)))
-    team_claim(committer, unit(of), 0);
+    team_claim(committer, unit(of), 0, NULL);
   if (!team_commit(follower, unit(of)))
-    team_claim(follower, unit(of), 0);
+    team_claim(follower, unit(of), 0, NULL);
   if (follower->claimed)
     cr_assert_eq(team_poll(follower, &got), TEAM_REAL);
   if (committer->claimed)
@@ -63,7 +63,7 @@ enum { NEW = 1100 };
 static void rounds_alone(uint64_t body, uint64_t *next_new) {
   struct unit got;
   struct member last = member((*next_new)++);
-  team_claim(follower, unit(&last), 0);
+  team_claim(follower, unit(&last), 0, NULL);
   for (uint64_t i = 0; i < 6 * body + 3; i++) {
     struct member of = member(1 + i % body);
     cr_assert(team_commit(committer, unit(&of)));
@@ -72,7 +72,7 @@ static void rounds_alone(uint64_t body, uint64_t *next_new) {
   }
   while (team_poll(follower, &got) == TEAM_SHADOW)
     ;
-  team_claim(committer, unit(&last), 0);
+  team_claim(committer, unit(&last), 0, NULL);
   cr_assert_eq(team_poll(committer, &got), TEAM_REAL);
   cr_assert_eq(team_poll(follower, &got), TEAM_REAL);
 }
@@ -115,7 +115,7 @@ Test(foresight, whole_rounds_count_as_uses) {
     both(&(struct member){.count = 1 + i % BODY, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE});
   struct unit got;
   struct member last = member(77);
-  team_claim(follower, unit(&last), 0);
+  team_claim(follower, unit(&last), 0, NULL);
   struct member of[BODY];
   for (uint64_t i = 0; i < BODY; i++)
     of[i] = (struct member){.count = 1 + i, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE};
@@ -139,10 +139,10 @@ Test(foresight, ends_where_ranks_meet) {
   struct unit got;
   for (int i = 0; i < 12; i++)
     both(&A);
-  team_claim(follower, unit(&C), 0);
+  team_claim(follower, unit(&C), 0, NULL);
   cr_assert(team_commit(committer, unit(&A)));
   cr_assert_eq(team_poll(follower, &got), TEAM_SHADOW);
-  team_claim(committer, unit(&C), 0);
+  team_claim(committer, unit(&C), 0, NULL);
   cr_assert_eq(team_poll(committer, &got), TEAM_REAL);
   cr_assert_eq(team_poll(follower, &got), TEAM_REAL);
   for (int epoch = 0; epoch < 12; epoch++) {
@@ -209,7 +209,7 @@ Test(foresight, whole_rounds_are_committed_again) {
   cr_assert_not(team_commit(committer, unit(&of[1])));
   struct unit got;
   struct member other = member(4);
-  team_claim(follower, unit(&other), 0);
+  team_claim(follower, unit(&other), 0, NULL);
   for (int i = 0; i < 1500; i++) {
     cr_assert_eq(team_poll(follower, &got), TEAM_SHADOW);
     cr_assert(unit_equal(got, unit(&of[i % 3])));

@@ -29,7 +29,7 @@ Test(invariants, of_a_team) {
   BROKEN(team_is_valid(team), team->expected, team->foreseen - 1);
   BROKEN(team_is_valid(team), team->expected, team->foreseen + TEAM_FORESEEN + 1);
   BROKEN(team_is_valid(team), team->foreseen[0], NULL);
-  team_claim(team, (struct unit){&member, 1}, 0);
+  team_claim(team, (struct unit){&member, 1}, 0, NULL);
   BROKEN(team_is_valid(team), team->claim_hash, 0);
   atomic_store(&team->own->head, team->limit + 1);
   team->head = team->limit + 1;

@@ -13,7 +13,7 @@ TestSuite(marks, .init = start, .fini = trio_stop);
 
 static void claim_mark(uint32_t rank, enum mark mark, uint32_t flags) {
   struct member member = mark_member(mark);
-  team_claim(teams[rank], unit(&member), flags);
+  team_claim(teams[rank], unit(&member), flags, NULL);
 }
 
 /* The verdict of a poll, and the unit that it hands out. */
@@ -44,7 +44,7 @@ Test(marks, the_end_of_a_loop_waits_for_all_and_shadows_what_they_issue_meanwhil
 Test(marks, a_mark_gives_way_to_a_unit_and_goes_before_leave) {
   struct unit got;
   claim_mark(0, MARK_LOOP_END, 0);
-  team_claim(teams[1], unit(&A), 0);
+  team_claim(teams[1], unit(&A), 0, NULL);
   team_claim_leave(teams[2]);
   cr_assert_eq(poll(0, &got), TEAM_SHADOW);
   cr_assert(unit_equal(got, unit(&A)));
@@ -58,7 +58,7 @@ Test(marks, a_mark_gives_way_to_a_unit_and_goes_before_leave) {
     cr_assert_eq(poll(rank, &got), TEAM_SHADOW);
     cr_assert_eq(unit_mark(got), MARK_LOOP_END);
   }
-  team_claim(teams[0], (struct unit){NULL, 0}, CLAIM_RESYNC);
+  team_claim(teams[0], (struct unit){NULL, 0}, CLAIM_RESYNC, NULL);
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     cr_assert_eq(poll(rank, &got), TEAM_LEFT);
     cr_assert(team_is_reunion(teams[rank]) && team_is_resync(teams[rank]));
@@ -72,17 +72,17 @@ Test(marks, a_mark_gives_way_to_a_unit_and_goes_before_leave) {
 Test(marks, who_comes_back_unnoticed_is_together_with_the_others_at_their_next_meeting) {
   learn_loop();
   struct unit got;
-  team_claim(teams[0], unit(&C), 0);
+  team_claim(teams[0], unit(&C), 0, NULL);
   for (int i = 0; i < 2; i++)
     cr_assert(team_commit(teams[1], unit(&A)) && team_commit(teams[2], unit(&A)));
   cr_assert_eq(poll(0, &got), TEAM_SHADOW);
   team_give_up(teams[0]);
-  team_claim(teams[0], unit(&A), 0);
+  team_claim(teams[0], unit(&A), 0, NULL);
   cr_assert_eq(poll(0, &got), TEAM_REAL);
   cr_assert_not(team_is_reunion(teams[0]));
   all_issue(&A);
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    team_claim(teams[rank], unit(&C), 0);
+    team_claim(teams[rank], unit(&C), 0, NULL);
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     cr_assert_eq(poll(rank, &got), TEAM_REAL);
     cr_assert(team_is_reunion(teams[rank]));
@@ -115,7 +115,7 @@ Test(marks, a_mark_is_never_committed) {
     for (uint32_t rank = 0; rank < RANKS; rank++)
       cr_assert_not(team_commit(teams[rank], unit(&end)));
     for (uint32_t rank = 0; rank < RANKS; rank++)
-      team_claim(teams[rank], unit(&end), 0);
+      team_claim(teams[rank], unit(&end), 0, NULL);
     for (uint32_t rank = 0; rank < RANKS; rank++)
       cr_assert_eq(poll(rank, &got), TEAM_REAL);
   }
@@ -125,11 +125,11 @@ Test(marks, a_mark_is_never_committed) {
 Test(marks, all_are_together_again_where_they_meet_after_one_has_joined) {
   learn_loop();
   struct unit got;
-  team_claim(teams[2], unit(&C), 0);
+  team_claim(teams[2], unit(&C), 0, NULL);
   cr_assert(team_commit(teams[0], unit(&A)) && team_commit(teams[1], unit(&A)));
   cr_assert_eq(poll(2, &got), TEAM_SHADOW);
-  team_claim(teams[0], unit(&C), CLAIM_RESYNC);
-  team_claim(teams[1], unit(&C), 0);
+  team_claim(teams[0], unit(&C), CLAIM_RESYNC, NULL);
+  team_claim(teams[1], unit(&C), 0, NULL);
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     cr_assert_eq(poll(rank, &got), TEAM_REAL);
     cr_assert(team_is_reunion(teams[rank]) && team_is_resync(teams[rank]), "rank %u", rank);
@@ -141,7 +141,7 @@ Test(marks, a_meeting_of_ranks_that_are_even_is_no_reunion) {
   learn_loop();
   struct unit got;
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    team_claim(teams[rank], unit(&C), CLAIM_RESYNC);
+    team_claim(teams[rank], unit(&C), CLAIM_RESYNC, NULL);
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     cr_assert_eq(poll(rank, &got), TEAM_REAL);
     cr_assert_not(team_is_reunion(teams[rank]));
@@ -154,7 +154,7 @@ Test(marks, a_resynchronisation_is_a_part_of_the_sequence) {
   struct member state = {.count = 4, .root = 1, .kind = MEMBER_STATE, .number = 7};
   claim_mark(0, MARK_STATE_DONE, 0);
   team_claim_leave(teams[2]);
-  team_claim(teams[1], unit(&state), 0);
+  team_claim(teams[1], unit(&state), 0, NULL);
   cr_assert_eq(poll(1, &got), TEAM_REAL);
   for (uint32_t rank = 0; rank < RANKS; rank += 2) {
     cr_assert_eq(poll(rank, &got), TEAM_SHADOW);

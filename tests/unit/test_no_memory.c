@@ -102,10 +102,10 @@ Test(no_memory, a_rank_that_cannot_learn_a_unit_fails) {
   struct team *team = team_create(plane_memory_rank(memory, 0));
   struct unit got;
   fail_call(CALL_ALLOCATION, 1, 1, ENOMEM);
-  team_claim(team, (struct unit){group, 2}, 0);
+  team_claim(team, (struct unit){group, 2}, 0, NULL);
   cr_assert_eq(team_poll(team, &got), TEAM_REAL);
   cr_assert(call_has_failed(CALL_ALLOCATION));
-  team_claim(team, (struct unit){group, 1}, 0);
+  team_claim(team, (struct unit){group, 1}, 0, NULL);
   cr_expect_eq(team_poll(team, &got), TEAM_FAILED);
   cr_expect_eq(team->failure, FAILURE_MEMORY);
   team_destroy(team);

@@ -56,7 +56,8 @@ static void claim(uint32_t rank, uint32_t at, uint64_t count) {
   struct member of = member(count);
   struct unit unit = {&of, 1};
   overlap_may_commit(overlaps[rank], teams[rank][at]);
-  team_claim(teams[rank][at], unit, overlap_claim_flags(overlaps[rank], teams[rank][at], unit));
+  team_claim(teams[rank][at], unit, overlap_claim_flags(overlaps[rank], teams[rank][at], unit),
+             NULL);
   overlap_park(overlaps[rank], 0);
 }
 

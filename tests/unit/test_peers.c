@@ -62,7 +62,7 @@ Test(peers, a_send_to_a_parked_rank_meets_a_receive) {
 }
 
 Test(peers, a_receive_from_a_parked_rank_meets_a_send) {
-  team_claim(teams[0], unit(&A), 0);
+  team_claim(teams[0], unit(&A), 0, NULL);
   post(2, receive(0));
   expect_mirror(0, MEMBER_SEND, 2);
   expect_nothing(0);
@@ -126,7 +126,7 @@ Test(peers, a_post_behind_a_unit_waits_until_all_have_issued_that) {
   for (int i = 0; i < 8; i++) {
     for (uint32_t rank = 0; rank < RANKS; rank++)
       if (!team_commit(teams[rank], unit(&A)))
-        team_claim(teams[rank], unit(&A), 0);
+        team_claim(teams[rank], unit(&A), 0, NULL);
     for (uint32_t rank = 0; rank < RANKS; rank++)
       if (teams[rank]->claimed)
         cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
@@ -147,10 +147,10 @@ Test(peers, a_post_behind_a_unit_waits_until_all_have_issued_that) {
 Test(peers, nobody_passes_an_index_while_a_claimant_is_still_asked) {
   post(1, send(0));
   post(0, receive(1));
-  team_claim(teams[0], unit(&A), 0);
-  team_claim(teams[2], unit(&A), 0);
+  team_claim(teams[0], unit(&A), 0, NULL);
+  team_claim(teams[2], unit(&A), 0, NULL);
   post(1, send(0));
-  team_claim(teams[1], unit(&A), 0);
+  team_claim(teams[1], unit(&A), 0, NULL);
   expect_nothing(1);
   expect_mirror(0, MEMBER_RECEIVE, 1);
   cr_assert_eq(team_poll(teams[1], &got), TEAM_REAL);
@@ -163,7 +163,7 @@ static void all_meet(const struct member *of, bool uneven) {
     post(1, send(0));
   for (uint32_t rank = 0; rank < RANKS; rank++)
     if (!team_commit(teams[rank], unit(of)))
-      team_claim(teams[rank], unit(of), 0);
+      team_claim(teams[rank], unit(of), 0, NULL);
   while (uneven && teams[0]->claimed && team_poll(teams[0], &got) == TEAM_MIRROR)
     ;
   for (uint32_t rank = 0; rank < RANKS; rank++)
@@ -190,7 +190,7 @@ Test(peers, a_unit_before_which_ranks_had_better_meet_is_not_committed) {
   team_expect_nothing(teams[1]);
   cr_assert_not(team_commit(teams[1], unit(&A)));
   cr_assert(team_commit(teams[2], unit(&A)));
-  team_claim(teams[1], unit(&A), 0);
+  team_claim(teams[1], unit(&A), 0, NULL);
   cr_assert_eq(team_poll(teams[1], &got), TEAM_PARKED);
   cr_assert(team_commit(teams[0], unit(&A)));
   cr_assert_eq(team_poll(teams[1], &got), TEAM_REAL);
@@ -205,10 +205,10 @@ Test(peers, what_cannot_be_followed_is_mirrored_when_all_have_come) {
   post(2, on(8, MEMBER_RECEIVE, 1));
   post(2, on(7, MEMBER_SEND, 1));
   post(1, send(0));
-  team_claim(teams[0], unit(&B), 0);
+  team_claim(teams[0], unit(&B), 0, NULL);
   expect_nothing(0);
-  team_claim(teams[1], unit(&A), 0);
-  team_claim(teams[2], unit(&A), 0);
+  team_claim(teams[1], unit(&A), 0, NULL);
+  team_claim(teams[2], unit(&A), 0, NULL);
   expect_mirror(0, MEMBER_RECEIVE, 1);
   cr_assert_neq(team_poll(teams[0], &got), TEAM_MIRROR);
 }
@@ -325,9 +325,9 @@ Test(peers, a_group_beyond_the_ring_ends_it_for_all) {
   cr_assert_not(peers_are_tracked(teams[2]->plane));
   struct member one = send(1);
   cr_assert_eq(team_post(teams[2], &one, 1), POST_LOST);
-  team_claim(teams[0], unit(&A), 0);
-  team_claim(teams[1], unit(&A), 0);
-  team_claim(teams[2], unit(&A), 0);
+  team_claim(teams[0], unit(&A), 0, NULL);
+  team_claim(teams[1], unit(&A), 0, NULL);
+  team_claim(teams[2], unit(&A), 0, NULL);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_REAL, "collectives go on");
   free(many);
 }

@@ -57,7 +57,7 @@ static bool begin(uint32_t me) {
     issue_unit(me);
     return true;
   }
-  team_claim(rank->team, unit, 0);
+  team_claim(rank->team, unit, 0, NULL);
   rank->mode = PARKED;
   return true;
 }

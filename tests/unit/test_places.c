@@ -1,6 +1,7 @@
-/* A unit of the loop and one after it that look alike (core/team_place.c): a loss that is summed in
- * each iteration and a barrier after the loop, both of one element. Programs with epochs of uneven
- * lengths run on ranks in memory, and all real units at an index must stand at the same place. */
+/* A unit of the loop and one after it that look alike (core/team_places.c): a loss that is summed
+ * in each iteration and a barrier after the loop, both of one element. Programs with epochs of
+ * uneven lengths run on ranks in memory, and all real units at an index must stand at the same
+ * place. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 
@@ -8,6 +9,8 @@
 #include "core/team.h"
 
 enum { RANKS_MAX = 4, EPOCHS_MAX = 6, STEPS_MAX = 4096, BUCKETS = 3 };
+
+enum { LOSS = 8, LOG, BARRIER, EVALUATION }; /* points of the program */
 
 struct shape {
   int loss_after;  /* buckets before the loss in an iteration */
@@ -19,6 +22,30 @@ struct shape {
 struct schedule {
   int nranks, epochs, n[EPOCHS_MAX][RANKS_MAX];
 };
+
+/* for (epoch) { for (batch) { buckets, a loss, a log line } for (...) evaluations; barrier; } */
+static struct place place_of(int point) {
+  struct place place = {
+      .id = 1 + (uint32_t)point,
+      .nnodes = 2,
+      .nodes = {{.id = 99}, {.id = 100, .order = 1, .flags = PLACE_LOOP | PLACE_ORDERED}}};
+  uint16_t order = 40;
+  if (point <= LOG) {
+    place.nodes[place.nnodes++] =
+        (struct place_node){.id = 101, .order = 2, .flags = PLACE_LOOP | PLACE_ORDERED};
+    order = (uint16_t)(3 + point);
+  } else if (point >= EVALUATION) {
+    place.nodes[place.nnodes++] =
+        (struct place_node){.id = 102, .order = 20, .flags = PLACE_LOOP | PLACE_ORDERED};
+    order = (uint16_t)(10 + point);
+  }
+  place.nodes[place.nnodes++] = (struct place_node){.id = 200 + (uint32_t)point,
+                                                    .order = order,
+                                                    .since = order,
+                                                    .until = order,
+                                                    .flags = PLACE_ORDERED};
+  return place;
+}
 
 struct step {
   uint64_t count;
@@ -38,8 +65,6 @@ static void add(struct program *program, uint64_t count, int epoch, int iteratio
   cr_assert(program->nsteps < STEPS_MAX);
   program->steps[program->nsteps++] = (struct step){count, (epoch * 1000 + iteration) * 16 + place};
 }
-
-enum { LOSS = 8, LOG, BARRIER, EVALUATION }; /* places */
 
 static void write_program(struct program *program, const struct shape *shape,
                           const struct schedule *schedule, int rank) {
@@ -64,8 +89,12 @@ static void write_program(struct program *program, const struct shape *shape,
 /* One step of a rank. Returns whether it has left. */
 static bool go_on(struct team *team, struct program *program, int *wrong) {
   struct step *step = &program->steps[program->at];
-  struct member member = {
-      .count = step->count, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 7};
+  struct place where = place_of(step->place % 16);
+  struct member member = {.count = step->count,
+                          .root = ROOT_NONE,
+                          .kind = MEMBER_ALLREDUCE,
+                          .datatype = 7,
+                          .number = where.id};
   struct unit unit = {&member, 1};
   bool real = false;
   if (!team->claimed && program->at < program->nsteps && step->place % 16 == BARRIER &&
@@ -83,7 +112,7 @@ static bool go_on(struct team *team, struct program *program, int *wrong) {
   } else if (team_commit(team, unit)) {
     real = true;
   } else {
-    team_claim(team, unit, 0);
+    team_claim(team, unit, 0, &where);
   }
   if (real) {
     int *place = &places[team_index(team)];

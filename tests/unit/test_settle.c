@@ -1,113 +1,271 @@
 /* The winner rule, one level at a time: each test makes only the levels below differ the other way
- * round. */
+ * round. And the summary that it decides by. */
 #include <criterion/criterion.h>
+#include <string.h>
 
+#include "core/plane.h"
 #include "core/settle.h"
 
-enum { A = 1, B = 2, LEAVE = 0 };
+enum { A = 1, B = 2, C = 3, LEAVE = 0 };
+
+static struct settle settle;
+
+/* The claims are of ranks 0, 1, 2, ... */
+static void add(struct claimed claim) {
+  claim.rank = settle.nranks;
+  claim.claimants = 1;
+  claim.all = claim.any;
+  if (claim.signature == 0)
+    claim.signature = claim.hash;
+  settle_add(&settle, &claim);
+}
+
+static void begin(void) {
+  settle = (struct settle){.nunits = 0};
+}
+
+static const struct claimed *winner(void) {
+  return &settle.units[settle_winner(&settle)];
+}
+
+static bool is_guess(void) {
+  uint32_t loser;
+  return settle_is_guess(&settle, settle_winner(&settle), &loser);
+}
+
+TestSuite(settle, .init = begin);
 
 Test(settle, any_unit_goes_before_leave) {
-  struct claim claims[] = {{.hash = LEAVE, .recent = 9}, {.hash = LEAVE, .recent = 9}, {.hash = A}};
-  cr_assert_eq(settle_winner(claims, 3), 2);
+  add((struct claimed){.hash = LEAVE, .last_real = 9});
+  add((struct claimed){.hash = LEAVE, .last_real = 9});
+  add((struct claimed){.hash = A});
+  cr_assert_eq(winner()->hash, A);
 }
 
 Test(settle, any_unit_goes_before_a_mark_and_any_mark_before_leave) {
-  struct claim claims[] = {{.hash = LEAVE, .recent = 9},
-                           {.hash = B, .mark = 3, .recent = 8, .expected = true, .seen = true},
-                           {.hash = B, .mark = 3, .recent = 8, .expected = true, .seen = true},
-                           {.hash = A}};
-  uint32_t loser;
-  cr_assert_eq(settle_winner(claims, 4), 3);
-  cr_assert_not(settle_is_guess(claims, 4, 3, &loser));
-  cr_assert_eq(settle_winner(claims, 3), 1);
+  add((struct claimed){.hash = LEAVE, .last_real = 9});
+  add((struct claimed){.hash = B, .mark = 3, .last_real = 8});
+  cr_assert_eq(winner()->hash, B);
+  add((struct claimed){.hash = A});
+  cr_assert_eq(winner()->hash, A);
+  cr_assert_not(is_guess());
 }
 
 Test(settle, of_marks_the_higher_goes_first) {
-  struct claim claims[] = {{.hash = A, .mark = 1, .recent = 9, .seen = true},
-                           {.hash = B, .mark = 2}};
-  cr_assert_eq(settle_winner(claims, 2), 1);
+  add((struct claimed){.hash = A, .mark = 1, .last_real = 9});
+  add((struct claimed){.hash = B, .mark = 2});
+  cr_assert_eq(winner()->hash, B);
 }
 
-Test(settle, who_has_done_more_since_all_met_is_still_in_the_loop) {
-  struct claim claims[] = {{.hash = A, .recent = 3, .expected = true, .seen = true, .bytes = 9},
-                           {.hash = B, .recent = 4}};
-  cr_assert_eq(settle_winner(claims, 2), 1);
+Test(settle, without_places_who_has_issued_last_is_still_in_the_loop) {
+  add((struct claimed){.hash = A, .last_real = 3, .bytes = 9});
+  add((struct claimed){.hash = B, .last_real = 4});
+  add((struct claimed){.hash = A, .last_real = 2, .bytes = 9});
+  cr_assert_eq(winner()->hash, B);
+  cr_assert_not(is_guess());
 }
 
 Test(settle, the_most_recent_claimant_of_a_unit_counts) {
-  struct claim claims[] = {
-      {.hash = A, .recent = 1}, {.hash = B, .recent = 4}, {.hash = A, .recent = 5}};
-  cr_assert_eq(claims[settle_winner(claims, 3)].hash, A);
+  add((struct claimed){.hash = A, .last_real = 1});
+  add((struct claimed){.hash = B, .last_real = 4});
+  add((struct claimed){.hash = A, .last_real = 5});
+  cr_assert_eq(winner()->hash, A);
+}
+
+static void add_known(uint64_t hash, bool expected, bool seen, uint64_t bytes) {
+  add((struct claimed){.hash = hash, .bytes = bytes, .expected = expected, .seen = seen});
 }
 
 Test(settle, then_what_the_learner_expects) {
-  struct claim claims[] = {{.hash = A, .seen = true, .bytes = 9}, {.hash = B, .expected = true}};
-  cr_assert_eq(settle_winner(claims, 2), 1);
+  add_known(A, false, true, 9);
+  add_known(B, true, false, 0);
+  cr_assert_eq(winner()->hash, B);
+  cr_assert(is_guess());
 }
 
 Test(settle, then_a_unit_seen_before) {
-  struct claim claims[] = {{.hash = A, .bytes = 9}, {.hash = B, .seen = true}};
-  cr_assert_eq(settle_winner(claims, 2), 1);
+  add_known(A, false, false, 9);
+  add_known(B, false, true, 0);
+  cr_assert_eq(winner()->hash, B);
+}
+
+Test(settle, then_what_is_on_its_course) {
+  add((struct claimed){.hash = A, .bytes = 9});
+  add((struct claimed){.hash = B, .any = CLAIM_ON_COURSE});
+  cr_assert_eq(winner()->hash, B);
 }
 
 Test(settle, then_the_larger_unit) {
-  struct claim claims[] = {
-      {.hash = A, .bytes = 4}, {.hash = A, .bytes = 4}, {.hash = B, .bytes = 400}};
-  cr_assert_eq(settle_winner(claims, 3), 2);
+  add((struct claimed){.hash = A, .bytes = 4});
+  add((struct claimed){.hash = A, .bytes = 4});
+  add((struct claimed){.hash = B, .bytes = 400});
+  cr_assert_eq(winner()->hash, B);
 }
 
 Test(settle, then_the_most_claimants) {
-  struct claim claims[] = {{.hash = A}, {.hash = B}, {.hash = B}};
-  cr_assert_eq(settle_winner(claims, 3), 1);
+  add((struct claimed){.hash = A});
+  add((struct claimed){.hash = B});
+  add((struct claimed){.hash = B});
+  cr_assert_eq(winner()->hash, B);
 }
 
 Test(settle, then_the_lowest_rank) {
-  struct claim claims[] = {{.hash = B}, {.hash = A}};
-  cr_assert_eq(settle_winner(claims, 2), 0);
+  add((struct claimed){.hash = B});
+  add((struct claimed){.hash = A});
+  cr_assert_eq(winner()->hash, B);
 }
 
-/* Rank 2 has shadowed A whenever it came; the others do both: they will come to B after A. */
-Test(settle, a_unit_that_the_others_skip_goes_before_what_came_first) {
-  enum { A_BIT = 1, B_BIT = 2 };
-  struct claim claims[] = {{.hash = A, .order = 3, .unit = A_BIT, .issued = A_BIT | B_BIT},
-                           {.hash = A, .order = 3, .unit = A_BIT, .issued = A_BIT | B_BIT},
-                           {.hash = B, .unit = B_BIT, .issued = B_BIT, .skipped = A_BIT}};
-  uint32_t loser;
-  cr_assert_eq(settle_winner(claims, 3), 0);
-  cr_assert_not(settle_is_guess(claims, 3, 0, &loser));
-  claims[2].skipped = 0;
-  cr_assert_eq(settle_winner(claims, 3), 2, "it may only not have come to A yet");
-  claims[2].skipped = A_BIT;
-  claims[1].issued = A_BIT;
-  cr_assert_eq(settle_winner(claims, 3), 2, "rank 1 may never come to B");
-  claims[2].recent = 1;
-  claims[1].issued = A_BIT | B_BIT;
-  cr_assert_eq(settle_winner(claims, 3), 2, "rank 2 is still in its loop");
+Test(settle, a_yield_wants_nothing) {
+  add((struct claimed){.hash = LEAVE, .kinds = CLAIM_YIELD, .any = CLAIM_YIELD});
+  add((struct claimed){.hash = LEAVE});
+  cr_assert_eq(winner()->kinds, 0);
+  cr_assert_not(settle_is_unanimous(&settle, settle_winner(&settle)));
 }
 
 Test(settle, unanimity) {
-  struct claim claims[] = {{.hash = A}, {.hash = A, .recent = 3}, {.hash = B}};
-  cr_assert(settle_is_unanimous(claims, 2));
-  cr_assert_not(settle_is_unanimous(claims, 3));
+  add((struct claimed){.hash = A});
+  add((struct claimed){.hash = A, .last_real = 3});
+  cr_assert(settle_is_unanimous(&settle, settle_winner(&settle)));
+  add((struct claimed){.hash = B});
+  cr_assert_not(settle_is_unanimous(&settle, settle_winner(&settle)));
 }
 
-Test(settle, what_came_first_the_time_before_goes_before_expectation) {
-  struct claim claims[] = {{.hash = A, .order = 3, .expected = true, .seen = true},
-                           {.hash = B, .order = 0}};
-  cr_assert_eq(settle_winner(claims, 2), 1);
+/* ---- places ---- */
+
+static struct place_node node(uint32_t id, uint16_t order, bool loop) {
+  return (struct place_node){.id = id,
+                             .order = order,
+                             .since = order,
+                             .until = order,
+                             .flags = PLACE_ORDERED | (loop ? PLACE_LOOP : 0)};
 }
 
-Test(settle, a_guess_is_known_as_one) {
-  uint32_t loser = 99;
-  struct claim tie[] = {{.hash = A, .bytes = 9}, {.hash = B}, {.hash = LEAVE}};
-  cr_assert(settle_is_guess(tie, 3, 0, &loser));
-  cr_assert_eq(loser, 1);
-  /* The unit that has come more often may be that of the loop, although the other came sooner. */
-  struct claim unlikely[] = {{.hash = A, .times = 2}, {.hash = B, .order = 1, .times = 12}};
-  cr_assert(settle_is_guess(unlikely, 2, 0, &loser));
-  cr_assert_eq(loser, 1);
-  struct claim likely[] = {{.hash = A, .times = 12}, {.hash = B, .order = 1, .times = 2}};
-  cr_assert_not(settle_is_guess(likely, 2, 0, &loser));
-  struct claim clear[] = {{.hash = A, .recent = 1}, {.hash = B}, {.hash = LEAVE, .recent = 1}};
-  cr_assert_not(settle_is_guess(clear, 3, 0, &loser));
+/* for (epoch) { for (batch) in_loop(); after(); } */
+enum { MAIN = 9, EPOCHS, BATCHES, EVALUATION, IN_LOOP, ALSO_IN_LOOP, AFTER };
+static struct place in_loop, also_in_loop, in_evaluation, after;
+
+static struct place way(uint32_t id, struct place_node last) {
+  return (struct place){
+      .id = id, .nnodes = 3, .nodes = {node(MAIN, 0, false), node(EPOCHS, 1, true), last}};
+}
+
+static void program(void) {
+  begin();
+  in_loop = way(IN_LOOP, node(BATCHES, 2, true));
+  in_loop.nodes[in_loop.nnodes++] = node(IN_LOOP, 3, false);
+  also_in_loop = way(ALSO_IN_LOOP, node(BATCHES, 2, true));
+  also_in_loop.nodes[also_in_loop.nnodes++] = node(ALSO_IN_LOOP, 4, false);
+  in_evaluation = way(EVALUATION, node(EVALUATION, 6, true));
+  in_evaluation.nodes[in_evaluation.nnodes++] = node(EVALUATION, 7, false);
+  after = way(AFTER, node(AFTER, 9, false));
+}
+
+TestSuite(settle_places, .init = program);
+
+static void add_at(uint64_t hash, uint64_t signature, const struct place *place, bool common) {
+  add((struct claimed){.hash = hash, .signature = signature, .place = place, .common = common});
+}
+
+Test(settle_places, who_is_in_the_loop_goes_before_who_has_left_it) {
+  add((struct claimed){.hash = A, .place = &after, .last_real = 9, .expected = true, .bytes = 9});
+  add((struct claimed){.hash = B, .place = &in_loop});
+  cr_assert_eq(winner()->hash, B);
+  cr_assert_not(is_guess());
+}
+
+Test(settle_places, of_two_loops_the_one_that_goes_on) {
+  settle.last = &in_evaluation;
+  add((struct claimed){.hash = A, .place = &in_loop, .last_real = 9});
+  add((struct claimed){.hash = B, .place = &in_evaluation});
+  cr_assert_eq(winner()->hash, B);
+  cr_assert(is_guess(), "the rank may have had no batches in this epoch");
+  settle.last = &in_loop;
+  cr_assert_eq(winner()->hash, A);
+  settle.last = &after;
+  cr_assert_eq(winner()->hash, A, "which comes first in the program");
+}
+
+Test(settle_places, within_a_loop_what_comes_first_in_the_program) {
+  add((struct claimed){.hash = A, .place = &also_in_loop, .last_real = 9});
+  add((struct claimed){.hash = B, .place = &in_loop});
+  cr_assert_eq(winner()->hash, B);
+}
+
+Test(settle_places, units_of_a_loop_and_after_it_are_two_where_all_know_one_of_them) {
+  add_at(A, C, &after, false);
+  add_at(B, C, &in_loop, false);
+  cr_assert(settle_is_unanimous(&settle, settle_winner(&settle)), "ranks may branch");
+  begin();
+  add_at(A, C, &after, false);
+  add_at(B, C, &in_loop, true);
+  cr_assert_not(settle_is_unanimous(&settle, settle_winner(&settle)));
+  cr_assert_eq(winner()->hash, B);
+  begin();
+  after.nodes[2].since = 2;
+  add_at(A, C, &after, false);
+  add_at(B, C, &in_loop, false);
+  cr_assert_not(settle_is_unanimous(&settle, settle_winner(&settle)),
+                "who is in the loop will come to what is after it");
+}
+
+Test(settle_places, within_a_loop_branches_are_one_unit_and_a_sequence_is_two) {
+  add_at(A, C, &also_in_loop, true);
+  add_at(B, C, &in_loop, true);
+  cr_assert(settle_is_unanimous(&settle, settle_winner(&settle)));
+  begin();
+  also_in_loop.nodes[3].since = 3;
+  add_at(A, C, &also_in_loop, true);
+  add_at(B, C, &in_loop, true);
+  cr_assert_not(settle_is_unanimous(&settle, settle_winner(&settle)));
+  cr_assert_eq(winner()->hash, B);
+  begin();
+  add_at(A, C, &also_in_loop, true);
+  add_at(B, C, &in_loop, false);
+  cr_assert_not(settle_is_unanimous(&settle, settle_winner(&settle)),
+                "who knows one of them will come to the other");
+  begin();
+  add_at(A, C, &also_in_loop, false);
+  add_at(B, C, &in_loop, false);
+  cr_assert(settle_is_unanimous(&settle, settle_winner(&settle)));
+}
+
+Test(settle_places, of_one_unit_the_place_that_is_expected_names_it) {
+  add((struct claimed){.hash = A, .signature = C, .place = &in_loop, .last_real = 9});
+  add((struct claimed){.hash = B, .signature = C, .place = &also_in_loop, .expected = true});
+  cr_assert_eq(winner()->hash, B);
+}
+
+/* ---- the summary ---- */
+
+Test(settle, summaries_add_up_in_any_order) {
+  struct claimed claims[] = {
+      {.hash = A, .rank = 3, .text = 30, .claimants = 1, .any = 1, .all = 1, .last_real = 5},
+      {.hash = A, .rank = 1, .text = 10, .claimants = 2, .any = 3, .all = 2, .last_real = 9},
+      {.hash = B, .rank = 2, .text = 20, .claimants = 1}};
+  struct settle other = {.nunits = 0};
+  for (int i = 0; i < 3; i++) {
+    settle_add(&settle, &claims[i]);
+    settle_add(&other, &claims[2 - i]);
+  }
+  cr_assert_eq(settle.nunits, 2);
+  cr_assert_eq(memcmp(&settle, &other, sizeof settle), 0);
+  const struct claimed *a = &settle.units[settle.units[0].hash == A ? 0 : 1];
+  cr_assert_eq(a->claimants, 3);
+  cr_assert_eq(a->rank, 1);
+  cr_assert_eq(a->text, 10);
+  cr_assert_eq(a->any, 3);
+  cr_assert_eq(a->all, 0);
+  cr_assert_eq(a->last_real, 9);
+  cr_assert_eq(settle.nranks, 4);
+}
+
+Test(settle, more_units_than_there_is_room_for_are_left_out_alike) {
+  struct settle other = {.nunits = 0};
+  for (uint64_t i = 0; i < 40; i++) {
+    add((struct claimed){.hash = 1 + i * 7 % 40});
+    settle_add(&other, &(struct claimed){.hash = 1 + i, .claimants = 1});
+  }
+  cr_assert_eq(settle.nunits, SETTLE_UNITS_MAX);
+  for (uint32_t i = 0; i < SETTLE_UNITS_MAX; i++)
+    cr_assert_eq(settle.units[i].hash, other.units[i].hash);
 }

@@ -10,7 +10,7 @@ TestSuite(team_limits, .init = trio_start, .fini = trio_stop);
 Test(team_limits, a_failure_frees_who_is_parked) {
   learn_loop();
   struct unit got;
-  team_claim(teams[0], unit(&C), 0);
+  team_claim(teams[0], unit(&C), 0, NULL);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_PARKED);
   team_end(teams[2], RANK_FAILED);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
@@ -22,7 +22,7 @@ Test(team_limits, a_failure_frees_who_is_parked) {
 Test(team_limits, a_dead_process_is_a_failure) {
   learn_loop();
   struct unit got;
-  team_claim(teams[0], unit(&C), 0);
+  team_claim(teams[0], unit(&C), 0, NULL);
   plane_memory_kill(memory, 1);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_PARKED);
   team_look_for_the_dead(teams[0]);
@@ -40,7 +40,7 @@ Test(team_limits, a_rank_that_is_done_is_not_dead) {
   plane_memory_kill(memory, 1);
   team_look_for_the_dead(teams[0]);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_LEFT);
-  team_claim(teams[0], unit(&A), 0);
+  team_claim(teams[0], unit(&A), 0, NULL);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED, "rank 1 will never come");
   cr_assert_eq(teams[0]->failure, FAILURE_ENDED);
 }
@@ -57,8 +57,8 @@ Test(team_limits, a_lossy_unit_is_refused_by_all_where_it_is_known_in_time) {
   for (uint32_t rank = 0; rank < RANKS; rank++)
     teams[rank]->is_lossy = rank_2_spoils;
   team_claim_leave(teams[2]);
-  team_claim(teams[0], unit(&gather), CLAIM_STRICT);
-  team_claim(teams[1], unit(&gather), CLAIM_STRICT);
+  team_claim(teams[0], unit(&gather), CLAIM_STRICT, NULL);
+  team_claim(teams[1], unit(&gather), CLAIM_STRICT, NULL);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_REFUSED);
   cr_assert_eq(team_poll(teams[2], &got), TEAM_PARKED, "nothing to shadow");
   cr_assert_eq(team_poll(teams[1], &got), TEAM_REFUSED);
@@ -77,8 +77,8 @@ Test(team_limits, a_lossy_unit_without_strictness_is_shadowed) {
   for (uint32_t rank = 0; rank < RANKS; rank++)
     teams[rank]->is_lossy = rank_2_spoils;
   team_claim_leave(teams[2]);
-  team_claim(teams[0], unit(&gather), 0);
-  team_claim(teams[1], unit(&gather), 0);
+  team_claim(teams[0], unit(&gather), 0, NULL);
+  team_claim(teams[1], unit(&gather), 0, NULL);
   cr_assert_eq(team_poll(teams[2], &got), TEAM_SHADOW);
 }
 
@@ -108,7 +108,7 @@ Test(team_limits, nobody_runs_further_ahead_than_the_logs_reach) {
   while (committed < 2 * PLANE_RING && team_commit(teams[0], unit(&A)))
     committed++;
   cr_assert_eq(committed, PLANE_RUN_AHEAD);
-  team_claim(teams[0], unit(&A), 0);
+  team_claim(teams[0], unit(&A), 0, NULL);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_PARKED);
   for (uint32_t rank = 1; rank < RANKS; rank++)
     for (uint64_t i = 0; i < committed; i++)
@@ -129,8 +129,8 @@ Test(team_limits, texts_are_kept_as_long_as_the_slowest_needs_them) {
     for (uint32_t k = 0; k < size; k++)
       group[k] = member(1 + i * 1000 + k);
     struct unit large = {group, size};
-    team_claim(teams[0], large, 0);
-    team_claim(teams[1], large, 0);
+    team_claim(teams[0], large, 0, NULL);
+    team_claim(teams[1], large, 0, NULL);
     while (teams[0]->claimed || teams[1]->claimed) {
       for (uint32_t rank = 0; rank < 2; rank++)
         if (teams[rank]->claimed)
@@ -147,11 +147,11 @@ Test(team_limits, a_unit_too_big_to_describe_is_issued_by_all_or_by_none) {
   for (uint32_t k = 0; k < large.nmembers; k++)
     group[k] = member(1 + k);
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    team_claim(teams[rank], large, 0);
+    team_claim(teams[rank], large, 0, NULL);
   for (uint32_t rank = 0; rank < RANKS; rank++)
     cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
-  team_claim(teams[0], large, 0);
-  team_claim(teams[1], large, 0);
+  team_claim(teams[0], large, 0, NULL);
+  team_claim(teams[1], large, 0, NULL);
   team_claim_leave(teams[2]);
   cr_assert_eq(team_poll(teams[2], &got), TEAM_FAILED);
   cr_assert_eq(teams[2]->failure, FAILURE_TOO_BIG);
@@ -160,7 +160,7 @@ Test(team_limits, a_unit_too_big_to_describe_is_issued_by_all_or_by_none) {
 Test(team_limits, what_a_peer_published_is_checked) {
   learn_loop();
   struct unit got;
-  team_claim(teams[0], unit(&C), 0);
+  team_claim(teams[0], unit(&C), 0, NULL);
   cr_assert(team_commit(teams[1], unit(&A)));
   atomic_fetch_xor(&plane_memory_rank(memory, 1)->logs[1]->entries[8].hash, 1);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
@@ -175,7 +175,7 @@ Test(team_limits, nobody_is_woken_when_nobody_waits) {
   cr_assert_eq(plane_memory_rings(memory), rings);
   struct unit got;
   cr_assert_eq(team_wait(teams[1], &got, 1), TEAM_SHADOW, "there are units to follow: no sleep");
-  team_claim(teams[1], unit(&C), 0);
+  team_claim(teams[1], unit(&C), 0, NULL);
   while (team_poll(teams[1], &got) != TEAM_PARKED)
     ;
   rings = plane_memory_rings(memory);
@@ -189,7 +189,7 @@ Test(team_limits, nobody_is_woken_when_nobody_waits) {
 Test(team_limits, the_rank_that_began_a_failure_is_named) {
   learn_loop();
   struct unit got;
-  team_claim(teams[0], unit(&C), 0);
+  team_claim(teams[0], unit(&C), 0, NULL);
   team_end(teams[2], RANK_FAILED); /* it aborted because rank 1 was killed */
   plane_memory_kill(memory, 1);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
@@ -226,7 +226,7 @@ Test(team_limits, a_rank_that_left_ahead_does_not_keep_the_others) {
 Test(team_limits, a_rank_that_wants_something_here_is_not_leaving) {
   units();
   team_claim_leave(teams[0]);
-  team_claim(teams[1], unit(&A), 0);
+  team_claim(teams[1], unit(&A), 0, NULL);
   team_say_leaving(teams[2], true);
   cr_assert_not(team_all_leaving(teams[0]));
 }
@@ -242,7 +242,7 @@ Test(team_limits, a_claim_given_up_while_it_is_followed_is_not_taken_for_corrupt
   units();
   struct unit got;
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    team_claim(teams[rank], unit(rank == 0 ? &B : rank == 1 ? &A : &C), 0);
+    team_claim(teams[rank], unit(rank == 0 ? &B : rank == 1 ? &A : &C), 0, NULL);
   cr_assert_eq(team_poll(teams[1], &got), TEAM_SHADOW, "B is larger: it goes first");
   teams[2]->is_held = rank_0_gives_up;
   cr_assert_eq(team_poll(teams[2], &got), TEAM_PARKED);
@@ -273,7 +273,7 @@ static void learn_loop_of_groups(void) {
         if (step >= RANKS && team->claimed)
           cr_assert_eq(team_poll(team, &got), TEAM_REAL);
         else if (step < RANKS && !team_commit(team, body[k]))
-          team_claim(team, body[k], 0);
+          team_claim(team, body[k], 0, NULL);
       }
   }
 }
@@ -288,7 +288,7 @@ static bool others_go_on(void *context) {
   for (uint32_t which = 0; which < 2; which++) {
     cr_assert(team_commit(teams[1], large(which)));
     cr_assert_eq(team_poll(teams[0], &got), TEAM_REAL);
-    team_claim(teams[0], large(which + 1), 0);
+    team_claim(teams[0], large(which + 1), 0, NULL);
   }
   return false;
 }
@@ -299,14 +299,14 @@ Test(team_limits, the_text_of_a_claim_that_was_expected_is_kept_for_who_settles_
   for (uint32_t rank = 0; rank < RANKS; rank++)
     cr_assert(team_commit(teams[rank], unit(&B)));
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    team_claim(teams[rank], rank == 0 ? large(0) : unit(&C), 0);
+    team_claim(teams[rank], rank == 0 ? large(0) : unit(&C), 0, NULL);
   teams[2]->is_held = others_go_on;
   cr_assert_eq(team_poll(teams[2], &got), TEAM_REAL, "failure %d", (int)teams[2]->failure);
   teams[2]->is_held = NULL;
   for (uint32_t which = 0; which < 2; which++)
     cr_assert(team_commit(teams[2], large(which)));
-  team_claim(teams[2], large(2), 0);
-  team_claim(teams[1], large(2), 0);
+  team_claim(teams[2], large(2), 0, NULL);
+  team_claim(teams[1], large(2), 0, NULL);
   for (uint32_t i = 0; i < RANKS; i++)
     cr_assert_eq(team_poll(teams[i], &got), TEAM_REAL);
 }

@@ -31,7 +31,7 @@ static struct member member(uint64_t count) {
 }
 
 static void claim(uint32_t rank, const struct member *of) {
-  team_claim(teams[rank], (struct unit){of, 1}, CLAIM_TOGETHER);
+  team_claim(teams[rank], (struct unit){of, 1}, CLAIM_TOGETHER, NULL);
 }
 
 /* As a rank with early termination does it: whether it may issue the unit at once. */

@@ -108,7 +108,7 @@ static void live(void) {
     struct simulated *me = sim.running;
     struct unit unit = {&me->member, 1};
     if (!team_commit(me->team, unit)) {
-      team_claim(me->team, unit, 0);
+      team_claim(me->team, unit, 0, NULL);
       park(me);
     }
     me->acting = false;
