@@ -177,7 +177,7 @@ static void claim_step(const struct sim *sim, struct sim_rank *rank, struct sim_
   if (sim->program->throws)
     flags |= CLAIM_TOGETHER;
 #if CORE_HAS_PLACES
-  team_claim(end->core, unit, flags, step->place);
+  team_claim(end->core, unit, flags, step->place->id != 0 ? step->place : NULL);
 #else
   team_claim(end->core, unit, flags);
 #endif
