@@ -150,9 +150,10 @@ bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *los
 }
 
 bool settle_is_unanimous(const struct settle *settle, uint32_t winner) {
+  uint32_t agreed = 0;
   for (uint32_t i = 0; i < settle->nunits; i++)
-    if (!settle_is_same(&settle->units[winner], &settle->units[i]) ||
-        settle->units[i].kinds != settle->units[winner].kinds)
-      return false;
-  return true;
+    if (settle_is_same(&settle->units[winner], &settle->units[i]) &&
+        settle->units[i].kinds == settle->units[winner].kinds)
+      agreed += settle->units[i].claimants;
+  return agreed == settle->nranks; /* those left out among them */
 }

@@ -86,18 +86,19 @@ static bool sum_up(struct team *team) {
   return true;
 }
 
-/* Which of the units claimed a rank claims. */
+/* Which of the units claimed a rank claims; NULL if that is left out of the summary. */
 static const struct claimed *unit_of(const struct team *team, uint32_t rank) {
   const struct claimed *claim = &team->claims[rank];
   for (uint32_t i = 0; i < team->settle->nunits; i++)
     if (team->settle->units[i].hash == claim->hash && team->settle->units[i].kinds == claim->kinds)
       return &team->settle->units[i];
-  return claim;
+  return NULL;
 }
 
-/* Whether a rank issues the winner's unit for real. */
+/* Whether a rank issues the winner's unit for real. Of one that is left out nobody knows. */
 static bool issues(const struct team *team, uint32_t rank, const struct claimed *winner) {
-  return settle_is_same(winner, unit_of(team, rank));
+  const struct claimed *unit = unit_of(team, rank);
+  return unit != NULL && settle_is_same(winner, unit);
 }
 
 /* Whether a rank was waiting at the index before: it issued that as a shadow. */
