@@ -25,7 +25,8 @@ static const struct team_alias *find_alias(const struct team *team, uint64_t own
 }
 
 /* The only unit that one of this rank has been taken for. One that is in the sequence itself is
- * taken for nothing. */
+ * taken for nothing; nor is one for a unit whose place is forgotten, since nobody could be told
+ * where that is. */
 static const struct team_alias *only_alias(const struct team *team, uint64_t own) {
   const struct team_alias *alias = find_alias(team, own, 0);
   if (alias == NULL || unit_table_find_hash(team->table, own) != SYMBOL_NONE)
@@ -33,7 +34,7 @@ static const struct team_alias *only_alias(const struct team *team, uint64_t own
   for (uint32_t i = 0; i < TEAM_ALIASES; i++)
     if (team->aliases[i].own == own && &team->aliases[i] != alias)
       return NULL;
-  return alias;
+  return team_known_place(team, alias->place) == NULL ? NULL : alias;
 }
 
 struct unit team_class(const struct team *team, struct unit unit, struct member *members) {

@@ -42,3 +42,16 @@ Test(place_knowledge, a_description_is_not_replaced_by_who_follows) {
     expect_verdict(rank, rank == 1 ? TEAM_REAL : TEAM_SHADOW);
   expect_same_tables(AFTER);
 }
+
+/* What a place was taken for says where that stands only as long as it is known. */
+Test(place_knowledge, what_was_taken_for_a_forgotten_place_has_its_own_name) {
+  claim_branches(THEN, ELSE);
+  expect_all_real();
+  for (uint32_t id = AFTER + 1; id <= AFTER + PLACE_TABLE_PLACES; id++)
+    all_issue_at(id, OTHER + id);
+  cr_assert_null(team_known_place(quartet[0], ELSE));
+  cr_assert_eq(team_class_hash(quartet[0], at(THEN, SUM)), hash_at(THEN, SUM));
+  claim(0, THEN, SUM);
+  cr_assert_eq(quartet[0]->claim_place.id, THEN);
+  cr_assert_eq(quartet[0]->claim_place.nnodes, 3);
+}
