@@ -7,10 +7,10 @@
    ENTRY_REUNION | ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON)
 
 /* Whether the unit that G has here is the one that this rank claims. */
-static bool is_mine(struct team *team, struct unit unit, uint64_t hash) {
+static bool is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place) {
   if (!team->claimed)
     return false;
-  if (team->claim_hash != hash && !team_is_mine(team, unit, hash))
+  if (team->claim_hash != hash && !team_is_mine(team, unit, hash, place))
     return false;
   if (team->claim_own != hash)
     team_note_alias(team, unit, hash);
@@ -20,10 +20,11 @@ static bool is_mine(struct team *team, struct unit unit, uint64_t hash) {
 enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                             uint32_t source, const struct place *place) {
   uint32_t common = flags & ENTRY_OF_ALL;
+  bool mine = is_mine(team, unit, hash, place);
   if (place != NULL)
-    (void)place_table_add(team->places, place);
+    (void)place_table_add(team->places, place); /* which may forget where my claim's unit stands */
   team->source = source;
-  if (is_mine(team, unit, hash)) {
+  if (mine) {
     team->claimed = false;
     team_publish(team, unit, hash, common | ENTRY_REAL, team->claim_text, source);
     if (flags & ENTRY_LEAVE)

@@ -86,20 +86,20 @@ void team_note_alias(struct team *team, struct unit unit, uint64_t hash) {
 
 static struct claimed describe(const struct team *team, uint64_t hash, const struct place *place) {
   const struct known_place *known = team_known_place(team, place->id);
+  place = known == NULL ? place : &known->place;
   return (struct claimed){.hash = hash,
                           .signature = team->claim_signature,
                           .place = place->nnodes == 0 ? NULL : place,
                           .common = known != NULL && known->common};
 }
 
-bool team_is_mine(struct team *team, struct unit unit, uint64_t hash) {
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place) {
   if (team->claim_hash == 0 || !unit_may_have_place(unit) ||
       unit_signature(unit) != team->claim_signature)
     return false;
-  const struct known_place *known = team_known_place(team, unit_place(unit));
   struct place nowhere = {.id = unit_place(unit)};
   struct claimed own = describe(team, team->claim_hash, &team->claim_place);
-  struct claimed other = describe(team, hash, known == NULL ? &nowhere : &known->place);
+  struct claimed other = describe(team, hash, place == NULL ? &nowhere : place);
   return settle_is_same(&own, &other);
 }
 

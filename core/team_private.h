@@ -104,8 +104,10 @@ void team_class_place(const struct team *team, struct unit class, const struct p
 bool team_is_taken_for(const struct team *team, struct unit unit,
                        const struct known_unit *expected);
 
-/* Whether a unit in G, of this hash, is the one that this rank claims, at another place. */
-bool team_is_mine(struct team *team, struct unit unit, uint64_t hash);
+/* Whether a unit in G, of this hash, is the one that this rank claims, at another place: as those
+ * tell who settle the index, so before the unit is learnt. place: of the unit, as its rank has
+ * described it; NULL: the table knows it, or nobody does. */
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place);
 
 /* Remembers that what this rank claims has been issued as a unit of G. */
 void team_note_alias(struct team *team, struct unit unit, uint64_t hash);
