@@ -76,6 +76,12 @@ static bool is_possible(const struct team *team, const struct plane_log *log,
           LOAD(log->refused_for) < team->plane->nranks);
 }
 
+/* Whether a unit's text has to be read for its place. A unit too big for a text has none there. */
+static bool is_place_missing(const struct team *team, struct unit unit) {
+  uint32_t id = unit_place(unit);
+  return id != 0 && unit.nmembers <= UNIT_MEMBERS_MAX && team_known_place(team, id) == NULL;
+}
+
 /* The unit that an entry speaks of, and its place if that is not known yet. */
 static enum read_result find_unit(struct team *team, const struct plane_entry *entry, uint32_t rank,
                                   struct text *text) {
@@ -89,7 +95,7 @@ static enum read_result find_unit(struct team *team, const struct plane_entry *e
     return READ_UNIT;
   }
   if (team->claimed && team->claim.nmembers != 0 && team->claim_hash == hash &&
-      (unit_place(team->claim) == 0 || team_known_place(team, unit_place(team->claim)) != NULL)) {
+      !is_place_missing(team, team->claim)) {
     text->unit = team->claim;
     return READ_UNIT;
   }

@@ -74,3 +74,49 @@ Test(place_knowledge, what_was_taken_for_a_forgotten_place_has_its_own_name) {
   cr_assert_eq(quartet[0]->claim_place.id, THEN);
   cr_assert_eq(quartet[0]->claim_place.nnodes, 3);
 }
+
+/* ---- texts ---- */
+
+/* Group i, of so many members that two and their places fit into the text ring. */
+static struct unit group(uint32_t i) {
+  static struct member members[UNIT_MEMBERS_MAX + 1];
+  for (uint32_t k = 0; k <= UNIT_MEMBERS_MAX; k++)
+    members[k] = *at(k == 0 ? 100 + i : 0, 1000 * i + k + 1).members;
+  return (struct unit){members, UNIT_MEMBERS_MAX};
+}
+
+static struct place deep_place(uint32_t i) {
+  struct place place = {.id = 100 + i, .nnodes = PLACE_NODES_MAX};
+  for (uint32_t k = 0; k < PLACE_NODES_MAX; k++)
+    place.nodes[k] = node(1000 + (k == 0 ? 0 : i * 100 + k), (uint16_t)k, k % 2 ? 0 : PLACE_LOOP);
+  memset(place.text, 'a' + (int)i % 26, PLACE_TEXT_MAX - 1);
+  return place;
+}
+
+/* Rank 0 follows. The ring turns many times. */
+Test(place_knowledge, large_groups_come_with_their_places) {
+  team_claim_leave(quartet[0]);
+  for (uint32_t i = 0; i < 40; i++) {
+    struct place place = deep_place(i);
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+      team_claim(quartet[rank], group(i), 0, &place);
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+      expect_verdict(rank, TEAM_REAL);
+    expect_verdict(0, TEAM_SHADOW);
+    cr_assert(unit_equal(got, group(i)));
+    const struct known_place *known = team_known_place(quartet[0], 100 + i);
+    cr_assert(known != NULL && memcmp(&known->place, &place, sizeof(place)) == 0, "place %u", i);
+  }
+}
+
+/* One that does not fit into a text is not described anywhere. */
+Test(place_knowledge, a_unit_too_big_for_a_text_is_issued_by_who_follows_and_has_it_too) {
+  struct unit big = group(0);
+  struct place place = deep_place(0);
+  big.nmembers = UNIT_MEMBERS_MAX + 1;
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    team_claim(quartet[rank], big, 0, &place);
+  expect_all_real();
+  expect_same_tables(100);
+}
+
