@@ -120,3 +120,9 @@ Test(place_knowledge, a_unit_too_big_for_a_text_is_issued_by_who_follows_and_has
   expect_same_tables(100);
 }
 
+Test(place_knowledge, what_messages_say_of_a_place_is_one_line) {
+  struct place place = place_of(THEN);
+  snprintf(place.text, sizeof(place.text), "a\nb\033[2Jc\177d\303\251");
+  team_claim(quartet[0], at(THEN, SUM), 0, &place);
+  cr_assert_str_eq(quartet[0]->claim_place.text, "a?b?[2Jc?d\303\251");
+}
