@@ -126,3 +126,54 @@ Test(place_knowledge, what_messages_say_of_a_place_is_one_line) {
   team_claim(quartet[0], at(THEN, SUM), 0, &place);
   cr_assert_str_eq(quartet[0]->claim_place.text, "a?b?[2Jc?d\303\251");
 }
+
+/* ---- stopping ---- */
+
+/* A loop of these: a small unit, another, and two groups. */
+static struct unit body(uint32_t step) {
+  static struct member small[2], groups[2][UNIT_MEMBERS_MAX];
+  if (step < 2) {
+    small[step] = *at(0, 1 + step).members;
+    return (struct unit){&small[step], 1};
+  }
+  for (uint32_t k = 0; k < UNIT_MEMBERS_MAX; k++)
+    groups[step - 2][k] = *at(0, 5000 * step + k).members;
+  return (struct unit){groups[step - 2], UNIT_MEMBERS_MAX};
+}
+
+static void issue_body(uint32_t step) {
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (!team_commit(quartet[rank], body(step)))
+      team_claim(quartet[rank], body(step), 0, NULL);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (quartet[rank]->claimed)
+      expect_verdict(rank, TEAM_REAL);
+}
+
+/* Rank 3 has read all claims at an index. Before it looks where they stand, the others stop there
+ * and go on: rank 0 writes over what it had claimed. */
+static bool others_stop_and_go_on(void *context) {
+  (void)context;
+  for (uint32_t rank = 0; rank < 3; rank++)
+    expect_verdict(rank, TEAM_STOPPED);
+  for (uint32_t step = 1; step < 4; step++) {
+    team_claim(quartet[0], body(step), 0, NULL);
+    cr_assert(team_commit(quartet[1], body(step)));
+    expect_verdict(0, TEAM_REAL);
+  }
+  return false;
+}
+
+Test(place_knowledge, who_settles_after_the_others_have_stopped_looks_again) {
+  struct place place = deep_place(0);
+  for (int i = 0; i < 12 * 4; i++)
+    issue_body((uint32_t)i % 4);
+  issue_body(0);
+  team_claim(quartet[0], group(0), CLAIM_TOGETHER, &place);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    team_claim(quartet[rank], body(1), 0, NULL);
+  quartet[3]->is_held = others_stop_and_go_on;
+  expect_verdict(3, TEAM_PARKED);
+  quartet[3]->is_held = NULL;
+  expect_verdict(3, TEAM_STOPPED);
+}
