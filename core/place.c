@@ -82,3 +82,10 @@ int place_order(const struct place *a, const struct place *b, const struct place
     return 0;
   return a->nodes[at].order < b->nodes[at].order ? 1 : -1;
 }
+
+void place_clean_text(struct place *place) {
+  place->text[PLACE_TEXT_MAX - 1] = '\0';
+  for (char *c = place->text; *c != '\0'; c++)
+    if ((unsigned char)*c < 0x20 || *c == 0x7f)
+      *c = '?';
+}

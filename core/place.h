@@ -70,6 +70,9 @@ enum place_relation place_relate(const struct place *a, const struct place *b);
  * as one thing, gone into or not. */
 bool place_is_certain(const struct place *a, const struct place *b);
 
+/* What messages say of a place: terminated, and without control characters, whoever wrote it. */
+void place_clean_text(struct place *place);
+
 /* Above 0 if `a` goes before `b` where ranks stand at both: who is in a loop goes before who is
  * not, for that one has left it, or has passed it by; of two loops the one that `last`, where all
  * ranks have been last (NULL: not known), stands in; then what comes first in the program. 0: not

@@ -52,13 +52,8 @@ static void forget(struct place_table *table, uint32_t id) {
 
 struct known_place *place_table_add(struct place_table *table, const struct place *place) {
   struct known_place *known = place_table_find(table, place->id);
-  if (place->id == 0)
-    return NULL;
-  if (known != NULL) {
-    if (known->place.nnodes == 0)
-      known->place = *place;
+  if (known != NULL || place->id == 0)
     return known;
-  }
   uint32_t at = (uint32_t)(table->added++ % PLACE_TABLE_PLACES);
   known = &table->places[at];
   if (known->place.id != 0)

@@ -154,9 +154,10 @@ bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *los
 }
 
 bool settle_is_unanimous(const struct settle *settle, uint32_t winner) {
+  uint32_t agreed = 0;
   for (uint32_t i = 0; i < settle->nunits; i++)
-    if (!settle_is_same(&settle->units[winner], &settle->units[i]) ||
-        !is_wanted(&settle->units[i]) != !is_wanted(&settle->units[winner]))
-      return false;
-  return true;
+    if (settle_is_same(&settle->units[winner], &settle->units[i]) &&
+        is_wanted(&settle->units[i]) == is_wanted(&settle->units[winner]))
+      agreed += settle->units[i].claimants;
+  return agreed == settle->nranks; /* those left out among them */
 }

@@ -36,7 +36,8 @@ struct claimed {
 };
 
 /* More distinct things than these at one index: those with the least standing and the largest hash
- * are left out, whoever adds up. Their ranks shadow what the others agree on. */
+ * are left out, whoever adds up. Their ranks follow what the others agree on, and count as ranks
+ * that shadow it. */
 #define SETTLE_UNITS_MAX 16u
 
 struct settle {

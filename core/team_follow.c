@@ -7,10 +7,11 @@
    ENTRY_REUNION | ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON)
 
 /* Whether the unit that G has here is the one that this rank claims. */
-static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
+static bool is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place,
+                    uint32_t flags) {
   if (!team->claimed)
     return false;
-  if (team->claim_hash != hash && !team_is_mine(team, unit, hash, !(flags & ENTRY_EXPECTED)))
+  if (team->claim_hash != hash && !team_is_mine(team, unit, hash, place, !(flags & ENTRY_EXPECTED)))
     return false;
   return true;
 }
@@ -18,10 +19,11 @@ static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t
 enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                             uint32_t source, const struct place *place) {
   uint32_t common = flags & ENTRY_OF_ALL;
+  bool mine = is_mine(team, unit, hash, place, flags);
   if (place != NULL)
-    (void)place_table_add(team->places, place);
+    (void)place_table_add(team->places, place); /* which may forget where my claim's unit stands */
   team->source = source;
-  if (is_mine(team, unit, hash, flags)) {
+  if (mine) {
     team->claimed = false;
     team_doubt(team, unit, hash, flags);
     team_note_issued(team, unit, hash);
@@ -75,6 +77,12 @@ static bool is_possible(const struct team *team, const struct plane_log *log,
           LOAD(log->refused_for) < team->plane->nranks);
 }
 
+/* Whether a unit's text has to be read for its place. A unit too big for a text has none there. */
+static bool is_place_missing(const struct team *team, struct unit unit) {
+  uint32_t id = unit_place(unit);
+  return id != 0 && unit.nmembers <= UNIT_MEMBERS_MAX && team_known_place(team, id) == NULL;
+}
+
 /* The unit that an entry speaks of, and its place if that is not known yet. */
 static enum read_result find_unit(struct team *team, const struct plane_entry *entry, uint32_t rank,
                                   struct text *text) {
@@ -88,7 +96,7 @@ static enum read_result find_unit(struct team *team, const struct plane_entry *e
     return READ_UNIT;
   }
   if (team->claimed && team->claim.nmembers != 0 && team->claim_hash == hash &&
-      (unit_place(team->claim) == 0 || team_known_place(team, unit_place(team->claim)) != NULL)) {
+      !is_place_missing(team, team->claim)) {
     text->unit = team->claim;
     return READ_UNIT;
   }

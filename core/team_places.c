@@ -25,7 +25,8 @@ static struct team_alias *find_alias(struct team *team, uint64_t own, uint64_t t
 }
 
 /* The only unit that one of this rank has been taken for. One that is in the sequence itself is
- * taken for nothing. */
+ * taken for nothing; nor is one for a unit whose place is forgotten, since nobody could be told
+ * where that is. */
 static const struct team_alias *only_alias(struct team *team, uint64_t own) {
   const struct team_alias *alias = find_alias(team, own, 0);
   if (alias == NULL || unit_table_find_hash(team->table, own) != SYMBOL_NONE)
@@ -33,7 +34,7 @@ static const struct team_alias *only_alias(struct team *team, uint64_t own) {
   for (uint32_t i = 0; i < TEAM_ALIASES; i++)
     if (team->aliases[i].own == own && &team->aliases[i] != alias)
       return NULL;
-  return alias;
+  return team_known_place(team, alias->place) == NULL ? NULL : alias;
 }
 
 struct unit team_class(struct team *team, struct unit unit, struct member *members) {
@@ -175,7 +176,8 @@ bool team_expects_another(struct team *team) {
          comes_to_it_elsewhere(team, team_known_place(team, unit_place(unit)), expected->hash);
 }
 
-bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, bool asked) {
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place,
+                  bool asked) {
   if (team->claim_hash == 0 || !unit_may_have_place(unit) ||
       unit_signature(unit) != team->claim_signature)
     return false;
@@ -185,8 +187,9 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, bool asked
   const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
   struct claimed own = at(&team->claim_place, team->claim_hash, claimed != NULL && claimed->common);
   own.kinds = team->claim_flags & CLAIM_KINDS;
-  struct claimed other =
-      at(known == NULL ? &nowhere : &known->place, hash, known != NULL && known->common);
+  if (known != NULL)
+    place = &known->place;
+  struct claimed other = at(place == NULL ? &nowhere : place, hash, known != NULL && known->common);
   other.expected = expected != NULL && expected->hash == hash;
   /* Of what nobody was asked for each rank decides by what it knows itself. */
   return settle_is_same(&own, &other) && (asked || !comes_to_it_elsewhere(team, known, hash));

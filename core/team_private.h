@@ -115,9 +115,12 @@ void team_class_place(const struct team *team, struct unit class, const struct p
  * at another place. */
 bool team_is_taken_for(struct team *team, struct unit unit, const struct known_unit *expected);
 
-/* Whether a unit in G, of this hash, is the one that this rank claims, at another place. asked: all
- * have claimed the index; otherwise the unit was expected. */
-bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, bool asked);
+/* Whether a unit in G, of this hash, is the one that this rank claims, at another place: as those
+ * tell who settle the index, so before the unit is learnt. place: of the unit, as its rank has
+ * described it; NULL: the table knows it, or nobody does. asked: all have claimed the index;
+ * otherwise the unit was expected. */
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place,
+                  bool asked);
 
 /* Whether the unit expected here is not the one that this rank claims, although their signatures
  * are equal (CLAIM_APART). */

@@ -43,15 +43,18 @@ symbol_t team_symbol_at(const struct team *team, uint64_t index) {
   return learner_symbol(team->learner, team->head - 1 - index - after);
 }
 
-/* Reads the place of a unit claimed. */
+/* Reads the place of a unit claimed. False if its text is not there: its rank may have stopped here
+ * meanwhile, and written others (team_stop.h). */
 static bool read_place(struct team *team, uint32_t i) {
   struct claimed *unit = &team->settle->units[i];
+  const struct plane_log *log = team->plane->logs[unit->rank];
   struct text text;
-  enum read_result read = team_read_text(team, team->plane->logs[unit->rank], unit->text, &text);
+  enum read_result read = team_read_text(team, log, unit->text, &text);
   if (read == READ_TOO_BIG)
     return true;
   if (read != READ_UNIT || text.hash != unit->hash) {
-    team_fail(team, FAILURE_CORRUPT, unit->rank, team->head);
+    if (atomic_load(&log->claim) == team->head + 1)
+      team_fail(team, FAILURE_CORRUPT, unit->rank, team->head);
     return false;
   }
   if (text.place == NULL)
@@ -86,18 +89,19 @@ static bool sum_up(struct team *team) {
   return true;
 }
 
-/* Which of the units claimed a rank claims. */
+/* Which of the units claimed a rank claims; NULL if that is left out of the summary. */
 static const struct claimed *unit_of(const struct team *team, uint32_t rank) {
   const struct claimed *claim = &team->claims[rank];
   for (uint32_t i = 0; i < team->settle->nunits; i++)
     if (team->settle->units[i].hash == claim->hash && team->settle->units[i].kinds == claim->kinds)
       return &team->settle->units[i];
-  return claim;
+  return NULL;
 }
 
-/* Whether a rank issues the winner's unit for real. */
+/* Whether a rank issues the winner's unit for real. Of one that is left out nobody knows. */
 static bool issues(const struct team *team, uint32_t rank, const struct claimed *winner) {
-  return settle_is_same(winner, unit_of(team, rank));
+  const struct claimed *unit = unit_of(team, rank);
+  return unit != NULL && settle_is_same(winner, unit);
 }
 
 /* Whether a rank was waiting at the index before: it issued that as a shadow. */
@@ -204,7 +208,7 @@ static enum read_result find_winner(struct team *team, const struct claimed *win
 
 enum team_verdict team_settle(struct team *team, struct unit *unit) {
   if (!sum_up(team))
-    return TEAM_FAILED;
+    return team->failure == FAILURE_NONE ? TEAM_PARKED : TEAM_FAILED;
   uint32_t at = settle_winner(team->settle);
   const struct claimed *winner = &team->settle->units[at];
   bool all = settle_is_unanimous(team->settle, at), yields = (winner->kinds & CLAIM_YIELD) != 0;

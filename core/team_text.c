@@ -95,7 +95,7 @@ static const struct place *read_place(struct team *team, const _Atomic uint64_t 
   read_words(text, packed.bytes, nodes + PLACE_TEXT_MAX);
   memcpy(place->nodes, packed.bytes, nodes);
   memcpy(place->text, packed.bytes + nodes, PLACE_TEXT_MAX);
-  place->text[PLACE_TEXT_MAX - 1] = '\0';
+  place_clean_text(place);
   return place;
 }
 

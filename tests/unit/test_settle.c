@@ -269,3 +269,12 @@ Test(settle, more_units_than_there_is_room_for_are_left_out_alike) {
   for (uint32_t i = 0; i < SETTLE_UNITS_MAX; i++)
     cr_assert_eq(settle.units[i].hash, other.units[i].hash);
 }
+
+Test(settle, who_is_left_out_of_a_summary_has_not_agreed) {
+  for (uint64_t i = 0; i < SETTLE_UNITS_MAX; i++)
+    add((struct claimed){.hash = 1 + i, .signature = A});
+  cr_assert(settle_is_unanimous(&settle, settle_winner(&settle)));
+  add((struct claimed){.hash = 99, .signature = B});
+  cr_assert_eq(settle.nunits, SETTLE_UNITS_MAX);
+  cr_assert_not(settle_is_unanimous(&settle, settle_winner(&settle)));
+}

@@ -181,6 +181,84 @@ Test(team_hostile, a_text_of_more_members_than_can_be) {
   cr_expect_eq(team->failure, FAILURE_TOO_BIG);
 }
 
+/* ---- what a text says of a place ---- */
+
+enum { PLACE = 5, NODES_AT = 5, TEXT_AT = NODES_AT + PLACE_NODES_MAX * 12 / 8 }; /* words */
+
+/* Rank 1 claims a unit of a place, and rank 0 another; the test spoils the text in between. */
+static _Atomic uint64_t *claim_at_a_place(void) {
+  static struct member placed;
+  struct place place = {.id = PLACE, .nnodes = PLACE_NODES_MAX, .text = "train.py:1"};
+  placed = B;
+  placed.number = PLACE;
+  for (uint32_t i = 0; i < PLACE_NODES_MAX; i++)
+    place.nodes[i] = (struct place_node){.id = 1 + i, .order = 1, .flags = PLACE_LOOP};
+  team_claim(honest, unit(&placed), 0, &place);
+  place.id = 1 + PLACE;
+  place.nodes[PLACE_NODES_MAX - 1].id = 99;
+  placed.number = 1 + PLACE;
+  team_claim(team, unit(&placed), 0, &place);
+  return &hostile->text[atomic_load(&hostile->claim_text) % (PLANE_TEXT / 8)];
+}
+
+Test(team_hostile, a_place_of_nodes_that_are_none_is_only_compared) {
+  _Atomic uint64_t *text = claim_at_a_place();
+  for (uint32_t i = NODES_AT; i < TEXT_AT; i++)
+    atomic_store(&text[i], i % 2 ? UINT64_MAX : 0);
+  cr_expect_eq(team_poll(team, &got), TEAM_REAL);
+  cr_expect_eq(team_poll(honest, &got), TEAM_REAL);
+}
+
+static void expect_corrupt_place(uint64_t nodes_and_one) {
+  _Atomic uint64_t *text = claim_at_a_place();
+  atomic_store(text, 1 | nodes_and_one << 32);
+  expect_corrupt();
+}
+
+Test(team_hostile, a_place_of_more_nodes_than_can_be) {
+  expect_corrupt_place(PLACE_NODES_MAX + 2);
+}
+
+Test(team_hostile, a_place_of_as_many_nodes_as_can_be_said) {
+  expect_corrupt_place(UINT32_MAX);
+}
+
+Test(team_hostile, a_place_that_reaches_beyond_the_ring) {
+  uint32_t end = PLANE_TEXT / 8;
+  _Atomic uint64_t *text = claim_at_a_place();
+  for (uint32_t i = 0; i < 20; i++)
+    atomic_store(&hostile->text[end - 20 + i], atomic_load(&text[i]));
+  atomic_store(&hostile->claim_text, end - 20);
+  expect_corrupt();
+}
+
+Test(team_hostile, what_messages_say_of_a_place_ends_and_has_no_control_characters) {
+  _Atomic uint64_t *text = claim_at_a_place();
+  for (uint32_t i = 0; i < PLACE_TEXT_MAX / 8; i++)
+    atomic_store(&text[TEXT_AT + i], UINT64_C(0x0a1b5b7f78780d09));
+  atomic_store(&hostile->claim_bytes, UINT64_MAX); /* the larger unit wins */
+  cr_expect_neq(team_poll(team, &got), TEAM_FAILED);
+  const struct known_place *known = place_table_find(team->places, PLACE);
+  cr_assert_not_null(known);
+  cr_expect_eq(strlen(known->place.text), PLACE_TEXT_MAX - 1);
+  for (const char *c = known->place.text; *c != '\0'; c++)
+    cr_expect((unsigned char)*c >= 0x20 && *c != 0x7f, "%d", *c);
+}
+
+/* What is claimed then stands where the claim says, not its text. */
+Test(team_hostile, a_claim_of_another_place_than_its_text) {
+  (void)claim_at_a_place();
+  atomic_store(&hostile->claim_place, 77);
+  cr_expect_neq(team_poll(team, &got), TEAM_FAILED);
+}
+
+Test(team_hostile, a_unit_of_a_rank_that_is_not_there) {
+  write_entry(unit(&B), ENTRY_REAL, 100);
+  atomic_store(&hostile->entries[team->head % PLANE_RING].ranks, UINT32_MAX);
+  atomic_store(&hostile->head, team->head + 1);
+  expect_corrupt();
+}
+
 /* ---- waiting for others ---- */
 
 Test(team_hostile, who_took_part_is_not_waited_for_once_a_rank_has_failed) {

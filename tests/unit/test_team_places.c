@@ -1,0 +1,219 @@
+/* Places in the agreed sequence, rule by rule: units of branches are one, units of a loop and after
+ * it are two, and who follows finds what was agreed. */
+#include <criterion/criterion.h>
+
+#include "core/team_private.h"
+#include "tests/unit/quartet.h"
+
+TestSuite(team_places, .init = quartet_start, .fini = quartet_stop);
+
+/* ---- branches ---- */
+
+Test(team_places, branches_that_look_alike_are_one_unit) {
+  claim_branches(THEN, ELSE);
+  expect_all_real();
+  expect_agreement();
+  cr_assert_eq(hash_of(0, 0), hash_at(ELSE, SUM), "it has the name that most have given it");
+  cr_assert(flags_of(0, 0) & ENTRY_ALL);
+  cr_assert_not(flags_of(0, 0) & ENTRY_COMMON, "rank 0 has not come from there");
+}
+
+Test(team_places, branches_that_look_different_are_two_units) {
+  claim(0, THEN, OTHER);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, ELSE, SUM);
+  expect_verdict(0, TEAM_REAL);
+  expect_verdict(1, TEAM_SHADOW);
+}
+
+Test(team_places, who_comes_by_a_branch_of_its_own_is_expected_there) {
+  for (int i = 0; i < 10; i++)
+    issue_at((uint32_t[]){THEN, ELSE, ELSE, ELSE}, SUM);
+  cr_assert(team_commit(quartet[0], at(THEN, SUM)));
+  cr_assert_eq(hash_of(0, quartet[0]->head - 1), hash_at(ELSE, SUM), "under the name it has there");
+  expect_verdict(1, TEAM_SHADOW);
+  cr_assert_not(team_commit(quartet[0], at(THIRD, SUM)), "it has been taken for nothing");
+}
+
+Test(team_places, who_comes_by_a_branch_of_its_own_claims_what_it_was_taken_for) {
+  claim_branches(THEN, ELSE);
+  expect_all_real();
+  claim(0, THEN, SUM);
+  cr_assert_eq(quartet[0]->claim_hash, hash_at(ELSE, SUM));
+  cr_assert_eq(quartet[0]->claim_place.id, ELSE);
+  cr_assert_not(quartet[0]->claim_flags & CLAIM_OWN_PLACE);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, ELSE, SUM);
+  expect_all_real();
+  cr_assert_not(flags_of(1, 1) & ENTRY_COMMON);
+}
+
+Test(team_places, what_was_taken_for_two_units_has_its_own_name) {
+  all_issue_at(ELSE, SUM);
+  all_issue_at(THIRD, SUM);
+  claim_branches(THEN, ELSE);
+  expect_all_real();
+  claim_branches(THEN, THIRD);
+  expect_all_real();
+  cr_assert_eq(quartet[0]->naliases, 2);
+  claim(0, THEN, SUM);
+  cr_assert_eq(quartet[0]->claim_hash, hash_at(THEN, SUM));
+}
+
+Test(team_places, what_is_in_the_sequence_itself_has_its_own_name) {
+  claim_branches(THEN, ELSE);
+  expect_all_real();
+  cr_assert_eq(team_class_hash(quartet[0], at(THEN, SUM)), hash_at(ELSE, SUM));
+  claim(0, AFTER, OTHER);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, THEN, SUM);
+  expect_verdict(0, TEAM_SHADOW);
+  cr_assert_eq(hash_of(0, 1), hash_at(THEN, SUM));
+  cr_assert_eq(team_class_hash(quartet[0], at(THEN, SUM)), hash_at(THEN, SUM));
+  const struct known_unit expected = {.nmembers = 1, .hash = hash_at(ELSE, SUM)};
+  cr_assert_not(team_is_taken_for(quartet[0], at(THEN, SUM), &expected));
+}
+
+/* ---- loops ---- */
+
+Test(team_places, what_comes_after_the_loop_waits_for_who_is_in_it) {
+  all_issue_at(HEAD, SUM);
+  cr_assert(flags_of(0, 0) & ENTRY_COMMON);
+  claim_branches(AFTER, HEAD);
+  expect_verdict(0, TEAM_SHADOW);
+  cr_assert(quartet[0]->claimed);
+  for (uint32_t rank = 1; rank < RANKS; rank++) {
+    expect_verdict(rank, TEAM_REAL);
+    claim(rank, AFTER, SUM);
+  }
+  expect_all_real();
+}
+
+/* Nobody is known to have the loop, nor the end of it, in its program. */
+Test(team_places, loops_that_not_all_are_known_to_have_do_not_tell_units_apart) {
+  claim_branches(AFTER, HEAD);
+  expect_all_real();
+  expect_agreement();
+}
+
+static void learn_loop(void) {
+  for (int i = 0; i < 8; i++)
+    all_issue_at(HEAD, SUM);
+}
+
+Test(team_places, an_expected_unit_of_the_loop_is_a_shadow_to_who_has_left_it) {
+  learn_loop();
+  claim(0, AFTER, SUM);
+  cr_assert(team_commit(quartet[1], at(HEAD, SUM)));
+  expect_verdict(0, TEAM_SHADOW);
+  cr_assert(quartet[0]->claimed);
+}
+
+Test(team_places, an_expected_unit_of_the_loop_is_real_to_who_is_in_a_branch_of_it) {
+  learn_loop();
+  claim(0, THEN, SUM);
+  cr_assert(team_commit(quartet[1], at(HEAD, SUM)));
+  expect_verdict(0, TEAM_REAL);
+  cr_assert_eq(hash_of(0, 8), hash_at(HEAD, SUM));
+}
+
+/* ---- ends of loops ---- */
+
+static void epoch(bool rank_0_waits) {
+  all_issue_at(HEAD, SUM);
+  if (rank_0_waits) {
+    claim(0, AFTER, OTHER);
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+      if (!team_commit(quartet[rank], at(HEAD, SUM)))
+        claim(rank, HEAD, SUM);
+    expect_verdict(0, TEAM_SHADOW);
+  } else {
+    all_issue_at(HEAD, SUM);
+  }
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    if (quartet[rank]->claimed)
+      expect_verdict(rank, TEAM_REAL);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (!quartet[rank]->claimed && !team_commit(quartet[rank], at(AFTER, OTHER)))
+      claim(rank, AFTER, OTHER);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (quartet[rank]->claimed)
+      expect_verdict(rank, TEAM_REAL);
+}
+
+/* Whether an epoch's last unit is committed, where it is expected. */
+static bool is_end_committed(void) {
+  uint64_t after = hash_at(AFTER, OTHER);
+  for (int i = 0; i < 2; i++)
+    all_issue_at(HEAD, SUM);
+  struct unit expected;
+  cr_assert(unit_table_get(quartet[0]->table,
+                           (team_catch_up(quartet[0]), quartet[0]->symbol_expected), &expected));
+  cr_assert_eq(unit_hash(expected), after);
+  uint64_t index = quartet[0]->head;
+  all_issue_at(AFTER, OTHER);
+  return (flags_of(0, index) & ENTRY_EXPECTED) != 0;
+}
+
+static void run_epochs(int epochs) {
+  for (int i = 0; i < epochs; i++)
+    epoch(false);
+}
+
+Test(team_places, the_end_of_a_loop_is_claimed_even_where_it_is_expected) {
+  run_epochs(20);
+  cr_assert_not(is_end_committed());
+}
+
+Test(team_places, the_end_of_a_steady_loop_is_committed) {
+  run_epochs(80);
+  cr_assert(is_end_committed());
+}
+
+Test(team_places, the_end_of_a_loop_where_a_rank_has_waited_is_claimed_for_ever) {
+  run_epochs(4);
+  epoch(true);
+  run_epochs(200);
+  cr_assert_not(is_end_committed());
+}
+
+Test(team_places, a_steady_loop_is_steady_from_where_it_last_was_not) {
+  run_epochs(50);
+  all_issue_at(HEAD, OTHER);
+  run_epochs(20);
+  cr_assert_not(is_end_committed());
+}
+
+/* ---- who follows ---- */
+
+/* Rank 2 settles alone a unit that it has of rank 1. Rank 0, whose own unit is merged, follows it
+ * while rank 1 still claims. Rank 3 follows rank 0, before rank 1 has passed or after. */
+static void follow_a_merged_unit(bool source_first) {
+  claim(0, THEN, SUM);
+  claim(1, ELSE, SUM);
+  claim(2, ELSE, SUM);
+  claim(3, AFTER, OTHER);
+  expect_verdict(2, TEAM_REAL);
+  expect_verdict(0, TEAM_REAL);
+  if (source_first)
+    expect_verdict(1, TEAM_REAL);
+  expect_verdict(3, TEAM_SHADOW);
+  cr_assert_eq(unit_hash(got), hash_at(ELSE, SUM));
+  if (!source_first)
+    expect_verdict(1, TEAM_REAL);
+  expect_agreement();
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    const struct known_place *known = team_known_place(quartet[rank], ELSE);
+    cr_assert_eq(quartet[rank]->source, 1, "rank %u: of rank %u", rank, quartet[rank]->source);
+    cr_assert(known != NULL && known->place.nnodes == 3, "rank %u", rank);
+    cr_assert_null(team_known_place(quartet[rank], THEN));
+  }
+}
+
+Test(team_places, a_merged_unit_is_read_where_its_rank_still_claims_it) {
+  follow_a_merged_unit(false);
+}
+
+Test(team_places, a_merged_unit_is_read_where_its_rank_has_issued_it) {
+  follow_a_merged_unit(true);
+}
