@@ -35,6 +35,7 @@ static bool may_begin(int rank, int communicators) {
   if (settings == NULL)
     return false;
   bypass_expect(communicators);
+  leaving_begins_anew();
   log_open(settings, rank);
   library_announce();
   doors_open();
