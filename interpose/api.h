@@ -218,7 +218,9 @@
 #define PROCESS_API(FUNCTION)                                                                      \
   FUNCTION(__libc_start_main)                                                                      \
   FUNCTION(exit)                                                                                   \
-  FUNCTION(quick_exit)
+  FUNCTION(quick_exit)                                                                             \
+  FUNCTION(_exit)                                                                                  \
+  FUNCTION(_Exit)
 
 /* ... and how it finds functions and opens libraries, see lookups.h. */
 #define LOOKUP_API(FUNCTION)                                                                       \

@@ -269,10 +269,30 @@ static int leave_with(int status) {
   return result == ncclInvalidUsage || notice != ncclSuccess ? 1 : status;
 }
 
+/* One line for each of its ranks that is not. */
+bool leave_is_over(void) {
+  bool over = true;
+  communicator_hold_endpoints();
+  for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next) {
+    if (comm->state != COMM_JOINED || comm->left || comm->end->state != RANK_PRESENT ||
+        is_clean(comm))
+      continue;
+    over = false;
+    log_line(LOG_LEVEL_WARN,
+             "rank %u ends by _exit inside an iteration, or with work left on its streams, after "
+             "%llu collectives: a failure, not a join. Wait for the streams before, or end by exit",
+             comm->end->team->plane->rank, (unsigned long long)team_passed(comm->end->team));
+  }
+  communicator_release_endpoints();
+  return over;
+}
+
 int leave_process(int status) {
   if (join_settings() == NULL)
     return status;
+  communicator_hold_endpoints();
   int left_with = leave_with(status);
+  communicator_release_endpoints();
   doors_close();
   return left_with;
 }
