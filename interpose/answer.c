@@ -9,6 +9,7 @@
 #include "hooks/plugins.h"
 #include "interpose/apart.h"
 #include "interpose/environment.h"
+#include "interpose/last_error.h"
 #include "interpose/lossy.h"
 #include "interpose/orphans.h"
 #include "interpose/outcome.h"
@@ -40,8 +41,10 @@ static ncclResult_t hear(struct endpoint *end, bool leaving) {
 ncclResult_t answer_notice(struct endpoint *end) {
   ncclResult_t result = hear(end, false);
   /* What this call is about to issue, the program can do nothing about either. */
-  if (result != ncclSuccess)
+  if (result != ncclSuccess) {
     end->lossy_told = end->team->head + 1;
+    last_error_is_ours();
+  }
   return result;
 }
 

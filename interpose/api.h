@@ -214,6 +214,9 @@
   FUNCTION(ncclJoinRegisterState)                                                                  \
   FUNCTION(ncclJoinDeregisterState)
 
+/* ... what NCCL answers otherwise (last_error.h) ... */
+#define ERROR_API(FUNCTION) FUNCTION(ncclGetLastError)
+
 /* ... the ways a process begins and ends, see process.h ... */
 #define PROCESS_API(FUNCTION)                                                                      \
   FUNCTION(__libc_start_main)                                                                      \

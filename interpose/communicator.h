@@ -53,7 +53,7 @@ struct communicator {
   struct segment *segment;
   uint32_t slot, slots;
   _Atomic(struct communicator *) next; /* of the process; followed without a lock */
-  struct communicator *next_in_team;
+  _Atomic(struct communicator *) next_in_team;
 };
 
 /* The communicator behind a handle, or NULL if it is not one that joins. Activates it at its first

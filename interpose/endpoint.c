@@ -172,7 +172,7 @@ void endpoint_drop(struct communicator *comm, _Atomic(struct endpoint *) *endpoi
     comm->segment = NULL;
     return;
   }
-  struct communicator **link = &end->comms;
+  _Atomic(struct communicator *) *link = &end->comms;
   while (*link != comm)
     link = &(*link)->next_in_team;
   *link = comm->next_in_team;

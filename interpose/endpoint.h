@@ -46,9 +46,9 @@ struct endpoint {
   _Atomic(struct overlap_team *) place; /* in there; NULL once the endpoint no longer takes part */
   uint32_t tag; /* of the communicator that made the team: its name in messages */
   int device;
-  struct communicator *comms; /* by `next_in_team` */
-  struct shadow *shadow;      /* NULL before the first one */
-  struct trace *trace;        /* NULL if not traced */
+  _Atomic(struct communicator *) comms; /* by `next_in_team` */
+  struct shadow *shadow;                /* NULL before the first one */
+  struct trace *trace;                  /* NULL if not traced */
   struct sent *sent;  /* NULL unless NCCL_JOIN_LOSSY is last for some kind (interpose/lossy.h) */
   bool reads_program; /* shadows may still be sending from the program's memory */
   /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited
@@ -57,6 +57,7 @@ struct endpoint {
   uint64_t shadows;    /* since then; 0: not joined */
   uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
   bool skew_warned, slow_told;
+  _Atomic bool told_failed;     /* the program has got ncclRemoteError of ours */
   struct state buffers;         /* what is broadcast from the last joiner */
   bool state_moved;             /* that has been issued, and may not be done yet */
   bool hook_failed;             /* a plug-in, since the rank's program last heard of it */

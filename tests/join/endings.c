@@ -73,6 +73,17 @@ Test(endings, underscore_exit_inside_an_iteration_is_named) {
   cr_assert_neq(result->status, 0);
   run_free(result);
 }
+/* ncclGetLastError, which the program prints, and PyTorch. */
+Test(endings, last_error_is_the_sentence_of_the_log) {
+  struct run *result =
+      run(&(struct launch){.nranks = 3,
+                           .program = "endings",
+                           .options = "--iterations 3,20,20 --barrier 1 --break 1:12:kill",
+                           .each = true});
+  cr_assert(run_says_in_a_line(result, "ncclAllReduce", "(nccl-join: rank 1 failed after", NULL),
+            "%s", result->errors);
+  run_free(result);
+}
 Test(endings, each_rank_in_its_own_way) {
   check_ending(&uneven, "return,finalize,abort");
 }
