@@ -170,7 +170,7 @@ struct plane_team {
   _Atomic uint32_t bell;           /* futex word: changes whenever it is rung */
   _Atomic uint32_t point_to_point; /* 1 once a rank has posted anything: others must look */
   _Atomic uint32_t apart; /* 1: ranks do not agree on anything any more (interpose/apart.h) */
-  _Atomic uint64_t told; /* index after the last settlement by guess that a rank has told of */
+  _Atomic uint64_t told;  /* index after the last settlement by guess that a rank has told of */
 };
 #define PLANE_WAITING UINT64_C(1)
 #define PLANE_EVENT (UINT64_C(1) << 32)

@@ -34,7 +34,7 @@ void apart_enter(struct endpoint *end, uint32_t tag) {
 }
 
 void apart_stand_aside(struct endpoint *end) {
-  if (end->state == RANK_PRESENT)
+  if (atomic_load(&end->holder) == endpoint_this_thread() && end->state == RANK_PRESENT)
     endpoint_retire(end, RANK_DONE);
 }
 

@@ -4,7 +4,6 @@
 #include "interpose/communicator.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -299,7 +298,7 @@ static bool enter_to_remove(struct endpoint *end) {
   while (!endpoint_enter_if_free(end)) {
     if (atomic_load(&end->inside) > 0)
       return false;
-    sched_yield();
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
   }
   return true;
 }
