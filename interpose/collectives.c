@@ -2,6 +2,7 @@
  * the long way of those that are not hot (hot.h).
  */
 #include "interpose/answer.h"
+#include "interpose/apart.h"
 #include "interpose/call.h"
 #include "interpose/capture.h"
 #include "interpose/divisors.h"
@@ -51,8 +52,7 @@ static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
   struct endpoint *end = comm->end;
   if (capture_takes(&call, comm, true))
     return call_issue(&call);
-  endpoint_enter(end);
-  atomic_store(&end->user, endpoint_this_thread());
+  apart_enter(end, comm->tag);
   ncclResult_t result = issue_in_turn(&call, comm, member);
   endpoint_exit(end);
   hot_remember(comm);

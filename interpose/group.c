@@ -7,6 +7,7 @@
 
 #include "core/log.h"
 #include "interpose/answer.h"
+#include "interpose/apart.h"
 #include "interpose/capture.h"
 #include "interpose/children.h"
 #include "interpose/divisors.h"
@@ -386,15 +387,14 @@ static void watch_startup(const struct agreement *agreement, const struct part *
 static void enter_all(const struct agreement *agreement, const struct part *part) {
   const struct endpoint *last = NULL;
   for (uint32_t entered = part->first; entered < part->end; entered++) {
-    struct endpoint *next = NULL;
+    const struct wish *next = NULL;
     for (uint32_t i = part->first; i < part->end; i++) {
-      struct endpoint *end = agreement->wishes[i].end;
-      if (end > last && (next == NULL || end < next))
-        next = end;
+      const struct wish *wish = &agreement->wishes[i];
+      if (wish->end > last && (next == NULL || wish->end < next->end))
+        next = wish;
     }
-    endpoint_enter(next);
-    atomic_store(&next->user, endpoint_this_thread());
-    last = next;
+    apart_enter(next->end, next->unit.members[0].comm);
+    last = next->end;
   }
 }
 
