@@ -72,7 +72,9 @@ struct member {
   uint16_t reduction; /* ncclRedOp_t 0 to 4, REDUCTION_PREMULSUM or REDUCTION_NONE */
   uint8_t kind;       /* enum member_kind */
   uint8_t datatype;   /* ncclDataType_t */
-  uint32_t number;    /* which buffer (MEMBER_STATE), enum mark (MEMBER_MARK); otherwise 0 */
+  uint32_t number;    /* which buffer (MEMBER_STATE), enum mark (MEMBER_MARK); of a unit's first
+                         member, if it is a collective, where the call stands (place.h); otherwise
+                         0 */
 };
 _Static_assert(sizeof(struct member) == 24, "no padding: members are compared as bytes");
 

@@ -24,53 +24,49 @@
 #include <stdint.h>
 
 #include "core/place.h"
+#include "interpose/guard.h"
 #include "interpose/native_sites.h"
 
 #define PLACES_STATE extern __attribute__((visibility("hidden")))
 
-/* Whether places are looked for; while not, all are unknown. Set before the first communicator is
- * made. */
+/* Whether places are looked for; while not, all are unknown. Set before guard_mode is GUARD_ON, and
+ * atomic only where it is set: no thread reads it before it has a communicator. */
 PLACES_STATE bool places_are_on;
 
-/* The calling thread's call. */
-struct places_thread {
-  struct native_site *site;    /* whose id the place has, or places_elsewhere */
-  uint32_t composed;           /* the id, if places_elsewhere */
-  struct native_caller caller; /* who made the call that is acted on: places_called */
-};
-PLACES_STATE _Thread_local struct places_thread places_thread;
+/* Who made the call that is acted on: places_called. */
+PLACES_STATE _Thread_local struct native_caller places_caller;
 
-/* Stands where the id is not that of a native site. No call is ever predicted to follow it. */
-PLACES_STATE struct native_site places_elsewhere;
+/* Comes before a thread's first call, and before any behind a call without a site. */
+PLACES_STATE struct native_site places_nowhere;
 
 /* The id that was found last. */
 static inline uint32_t places_current(void) {
-  const struct native_site *site = places_thread.site;
-  return site == &places_elsewhere ? places_thread.composed : site->id;
+  return guard_thread.site->id;
 }
 
-/* Whether the call stands where one was expected that follows the thread's last; if so,
- * places_current has its id. Arguments: as struct native_caller. */
-static inline __attribute__((always_inline)) bool places_hit(const void *return_address,
-                                                             const void *cfa) {
-  struct native_site *next = atomic_load_explicit(&places_thread.site->next, memory_order_acquire);
-  if (!native_site_is_at(next, (uintptr_t)return_address, (uintptr_t)cfa))
+/* Whether the call stands where one was seen to come after the thread's last; if so, places_current
+ * has its id from now on. Arguments: as struct native_caller. */
+static inline __attribute__((always_inline)) bool places_hit(uintptr_t return_address,
+                                                             uintptr_t cfa) {
+  struct native_site *next = atomic_load_explicit(&guard_thread.site->next, memory_order_acquire);
+  if (!native_site_is_at(next, return_address, cfa))
     return false;
-  places_thread.site = next;
+  guard_thread.site = next;
   return true;
 }
 
 /* Says who made the call that is acted on. Nothing is read of it yet. */
-static inline void places_called(const void *return_address, const void *cfa, const void *frame) {
-  places_thread.caller =
-      (struct native_caller){(uintptr_t)return_address, (uintptr_t)cfa, (uintptr_t)frame};
+static inline void places_called(uintptr_t return_address, uintptr_t cfa, const uintptr_t *frame) {
+  places_caller = (struct native_caller){return_address, cfa, *frame};
 }
 
-/* For a function that the program has called: all of the above, for places_called. Only where the
- * compiler makes a jump of the calls that lead there, or of none of them. */
+/* For functions that the program's call has come to by jumps. Where the compiler has made calls of
+ * them it sees the caller in our own code, which is found out, and costs a walk. */
+#define PLACES_HIT()                                                                               \
+  places_hit((uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa())
 #define PLACES_CALLED()                                                                            \
-  places_called(__builtin_return_address(0), __builtin_dwarf_cfa(),                                \
-                *(void *const *)__builtin_frame_address(0))
+  places_called((uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa(),          \
+                __builtin_frame_address(0))
 
 /* The id of the call of places_called; 0: unknown, or places are off. To be asked once for each
  * call. */
