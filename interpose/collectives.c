@@ -12,6 +12,7 @@
 #include "interpose/hot.h"
 #include "interpose/lossy.h"
 #include "interpose/operators.h"
+#include "interpose/places.h"
 #include "interpose/posts.h"
 #include "interpose/real.h"
 #include "interpose/reunion.h"
@@ -88,6 +89,8 @@ static ncclResult_t issue(const struct call *call) {
     return issue_post(call);
   if (comm == NULL || !call_member(call, comm, &member))
     return call_issue(call);
+  /* That of the others has been found before: wrappers.c. */
+  call_stands_at(&member, call->kind == MEMBER_BROADCAST ? places_here() : places_current());
   if (call->kind != MEMBER_BROADCAST && commits(comm, (struct unit){&member, 1}))
     return call_issue(call);
   return issue_slowly(*call, comm, &member);
