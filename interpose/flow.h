@@ -1,6 +1,6 @@
 /* Which loops of a function a call stands in, and what comes before and after it on every way
- * through the function: one function's control-flow graph, analysed. Native code and Python bytecode
- * both come here.
+ * through the function: one function's control-flow graph, analysed. Native code and Python
+ * bytecode both come here.
  *
  * Everything here is pure. An analysis does not change once it is made, so any thread may read it.
  * Nothing is recursive; time is O(n log n) in blocks and edges, times the depth of loops at worst.
@@ -25,9 +25,10 @@
 #define FLOW_DEPTH_MAX 64u /* loops within each other */
 
 struct flow_block {
-  uint32_t position; /* of its first instruction in the function; a loop's id is made of its head's */
-  uint16_t sites;    /* calls in it that may be asked for */
-  bool returns;      /* the function ends here and comes back to its caller */
+  uint32_t
+      position;   /* of its first instruction in the function; a loop's id is made of its head's */
+  uint16_t sites; /* calls in it that may be asked for */
+  bool returns;   /* the function ends here and comes back to its caller */
 };
 
 /* A block without edges that does not return ends a way that is left aside: behind it stands a call
@@ -35,9 +36,9 @@ struct flow_block {
 struct flow_edge {
   uint32_t from;
   uint32_t to;
-  /* Taken by an exception only. It counts as taken at the end of the block: let a block end behind a
-     call whose exception is handled in the function. Loops and orders take such edges into account;
-     since and until only where nothing else leads from or to a block. */
+  /* Taken by an exception only. It counts as taken at the end of the block: let a block end behind
+     a call whose exception is handled in the function. Loops and orders take such edges into
+     account; since and until only where nothing else leads from or to a block. */
   bool exceptional;
 };
 
@@ -61,12 +62,14 @@ struct flow *flow_analyse(const struct flow_graph *graph);
 void flow_free(struct flow *flow); /* NULL is allowed */
 size_t flow_bytes(const struct flow *flow);
 
-/* The loops around a block, outermost first, then the call in it that is the site-th (from 0), which
- * stands at position in the function. Returns how many nodes there are, of which the first room are
- * written: 0 if control does not reach the block. Ids are hashes of function_id and position.
+/* The loops around a block, outermost first, then the call in it that is the site-th (from 0),
+ * which stands at position in the function. Returns how many nodes there are, of which the first
+ * room are written: 0 if control does not reach the block. Ids are hashes of function_id and
+ * position.
  *
- * Without PLACE_ORDERED are nodes of functions with more than 65,535 sites and loops, and those in a
- * cycle that is no natural loop. Loops without sites are no nodes: since and until pass over them. */
+ * Without PLACE_ORDERED are nodes of functions with more than 65,535 sites and loops, and those in
+ * a cycle that is no natural loop. Loops without sites are no nodes: since and until pass over
+ * them. */
 uint32_t flow_nodes(const struct flow *flow, uint32_t block, uint32_t site, uint32_t position,
                     uint32_t function_id, struct place_node *nodes, uint32_t room);
 

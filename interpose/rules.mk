@@ -3,6 +3,9 @@
 # As system headers: nccl.h does not pass our warnings.
 interpose_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
 
+# Pure parts, tested without a process.
+FLOW_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/flow*.c))
+
 JOIN_LIBRARY = $(BUILD)/lib/libnccl-join.so
 JOIN_EXPORTS = $(BUILD)/interpose/exports.map
 # The transport in memory is for tests.
