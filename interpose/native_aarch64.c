@@ -38,5 +38,7 @@ bool native_decode_aarch64(const uint8_t *code, size_t size, struct native_instr
     is->kind = NATIVE_RETURN;
   else if ((word & 0xFFFF0000) == 0 || (word & 0xFFE0001F) == 0xD4200000) /* UDF, BRK */
     is->kind = NATIVE_TRAP;
+  else if (word == 0xD503201F) /* NOP */
+    is->details = NATIVE_NOTHING;
   return true;
 }

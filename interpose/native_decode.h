@@ -19,12 +19,13 @@ enum native_kind {
   NATIVE_TRAP, /* control does not come here, or does not go on */
 };
 
-/* What else the search for a jump table wants to know. */
+/* What else the search for jump tables wants to know. */
 enum native_detail {
   NATIVE_ADDRESS = 1u << 0, /* target is an address in a register from here on */
-  NATIVE_COMPARE = 1u << 1, /* of something with the number value, from 0 */
-  NATIVE_TABLE =
-      1u << 2, /* value is the address of a table of addresses that is read or jumped by */
+  NATIVE_COMPARE = 1u << 1, /* of something with the number value, or AND with it */
+  NATIVE_TABLE = 1u << 2,   /* value is the address of a table of addresses */
+  NATIVE_INDEXED = 1u << 3, /* of NATIVE_JUMP_MEMORY: with an index, 8 bytes each */
+  NATIVE_NOTHING = 1u << 4, /* only fills space */
 };
 
 struct native_instruction {
@@ -37,8 +38,9 @@ struct native_instruction {
 };
 
 /* False: not an instruction that is known, or it does not fit into size bytes. */
-bool native_decode_x86_64(const uint8_t *code, size_t size, struct native_instruction *instruction);
-bool native_decode_aarch64(const uint8_t *code, size_t size,
+typedef bool native_decode(const uint8_t *code, size_t size,
                            struct native_instruction *instruction);
+native_decode native_decode_x86_64;
+native_decode native_decode_aarch64;
 
 #endif

@@ -266,13 +266,15 @@ static enum native_kind kind_of(const struct reading *reading) {
   return NATIVE_PLAIN;
 }
 
-/* Operands of CMP with a number: 3C, 3D, and 80, 81, 83 with 7 as the ModRM's register. */
+/* CMP or AND with a number: 3C, 3D, 24, 25, and 80, 81, 83 with 7 or 4 as the ModRM's register. */
 static void see_compare(const struct reading *reading, struct native_instruction *is,
                         char follows) {
   uint8_t opcode = reading->opcode;
-  bool group =
-      (opcode == 0x80 || opcode == 0x81 || opcode == 0x83) && (reading->modrm >> 3 & 7) == 7;
-  if (reading->map != MAP_ONE || !(group || opcode == 0x3C || opcode == 0x3D))
+  uint8_t group = reading->modrm >> 3 & 7;
+  bool is_group =
+      (opcode == 0x80 || opcode == 0x81 || opcode == 0x83) && (group == 7 || group == 4);
+  bool is_plain = opcode == 0x3C || opcode == 0x3D || opcode == 0x24 || opcode == 0x25;
+  if (reading->map != MAP_ONE || !(is_group || is_plain))
     return;
   size_t bytes = immediate(reading, follows);
   uint64_t value = 0;
@@ -281,8 +283,17 @@ static void see_compare(const struct reading *reading, struct native_instruction
   is->value = value;
 }
 
+/* 90, and 0F 1F. */
+static void see_nothing(const struct reading *reading, struct native_instruction *is) {
+  if ((reading->map == MAP_ONE && reading->opcode == 0x90) ||
+      (reading->map == MAP_TWO && reading->opcode == 0x1F && !reading->vector))
+    is->details |= NATIVE_NOTHING;
+}
+
 /* LEA of a place relative to the code; a table without base register, 8 bytes an entry. */
 static void see_address(const struct reading *reading, struct native_instruction *is) {
+  if (is->kind == NATIVE_JUMP_MEMORY && (reading->modrm & 7) == 4 && reading->sib >> 6 == 3)
+    is->details |= NATIVE_INDEXED;
   if (reading->map != MAP_ONE || reading->displacement == 0 || reading->modrm >> 6 != 0)
     return;
   int32_t distance = read32(reading->code + reading->displacement);
@@ -319,5 +330,6 @@ bool native_decode_x86_64(const uint8_t *code, size_t size, struct native_instru
                follows);
   see_compare(&reading, is, follows);
   see_address(&reading, is);
+  see_nothing(&reading, is);
   return true;
 }

@@ -1,0 +1,35 @@
+/* One function's machine code as a control-flow graph. Pure, but for the tables that are read. */
+#ifndef NCCL_JOIN_INTERPOSE_NATIVE_GRAPH_H
+#define NCCL_JOIN_INTERPOSE_NATIVE_GRAPH_H
+
+#include "interpose/flow.h"
+#include "interpose/native_decode.h"
+#include "interpose/native_object.h"
+
+#define NATIVE_FUNCTION_MAX (1u << 20) /* bytes, moved parts included */
+
+struct native_graph {
+  struct flow_block *blocks; /* by position; block 0 is where the function begins */
+  struct flow_edge *edges;
+  uint32_t nblocks;
+  uint32_t nedges;
+};
+
+/* The function is the one that .eh_frame of the object has, and of the object only jump tables and
+ * parts of the function that the compiler has moved away are read beside it.
+ *
+ * False: there is an instruction that is not known, a jump into the middle of one, or a jump to
+ * what a register says whose table is not found and which cannot be a tail call (parts of the
+ * function would be reached by nothing else); or the function is too large, or there is no memory.
+ *
+ * - A moved part (foo.cold) from which control comes back belongs to the function; its positions
+ * are behind those of the function. From others control does not come back: a branch there is the
+ * way of an error, which is left aside.
+ * - Any other jump out of the function is a tail call: the function returns.
+ * - A call at the function's very end does not return. Of others that is not known.
+ * - Handlers of exceptions are reached by nothing: they are in the graph, but not in the flow. */
+bool native_graph_make(struct native_graph *graph, const struct native_object *object,
+                       struct native_part function, native_decode *decode);
+void native_graph_drop(struct native_graph *graph);
+
+#endif
