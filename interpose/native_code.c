@@ -1,7 +1,6 @@
 /* Remembers analysed functions, and finds calls in them: see native_code.h. */
 #include "interpose/native_code.h"
 
-#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -63,42 +62,15 @@ static struct function *place_of(const uint8_t *start) {
 
 /* ---- Analysis ---- */
 
-/* An object is known by code in it. */
-struct search {
-  const uint8_t *code;
-  struct native_object object;
-};
-
-static int note_object(struct dl_phdr_info *info, size_t size, void *data) {
-  (void)size;
-  struct search *search = data;
-  struct native_object object = {0};
-  bool is_it = false;
-  for (int i = 0; i < info->dlpi_phnum && object.nreadable < NATIVE_PARTS_MAX; i++) {
-    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-    const uint8_t *begin = (const uint8_t *)(uintptr_t)(info->dlpi_addr + header->p_vaddr);
-    const uint8_t *end = begin + header->p_memsz;
-    if (header->p_type == PT_GNU_EH_FRAME)
-      object.frames = begin;
-    if (header->p_type != PT_LOAD || !(header->p_flags & PF_R))
-      continue;
-    object.readable[object.nreadable++] = (struct native_part){begin, end};
-    is_it |= search->code >= begin && search->code < end;
-  }
-  if (is_it)
-    search->object = object;
-  return is_it;
-}
-
 /* Not of parts that are moved away: their order would be one of its own. */
 static bool make_graph(struct native_graph *graph, struct native_part function) {
-  struct search search = {.code = function.begin};
+  struct native_object object;
   struct native_part found;
   bool is_moved;
-  dl_iterate_phdr(note_object, &search);
-  if (native_function_at(&search.object, function.begin, &found, &is_moved) && is_moved)
+  if (!native_object_of(function.begin, &object) ||
+      (native_function_at(&object, function.begin, &found, &is_moved) && is_moved))
     return false;
-  return native_graph_make(graph, &search.object, function, decode);
+  return native_graph_make(graph, &object, function, decode);
 }
 
 static void analyse(struct function *function) {
@@ -155,7 +127,8 @@ static uint32_t nodes_of(const struct function *function, uint32_t position,
   uint32_t block = block_of(function, position);
   if (!count_calls(function, block, position, &calls))
     return 0;
-  return flow_nodes(function->flow, block, calls, position, function->id, nodes, room);
+  uint32_t count = flow_nodes(function->flow, block, calls, position, function->id, nodes, room);
+  return count < room ? count : room;
 }
 
 uint32_t native_code_nodes(const void *function_start, size_t function_size, const void *pc,

@@ -5,12 +5,14 @@
 #include <stdlib.h>
 
 #include "interpose/flow_arcs.h"
+#include "interpose/native_pads.h"
 #include "interpose/native_tables.h"
 
 struct work {
   struct native_graph *graph;
   struct native_code code;
   struct native_tables tables;
+  struct native_pads pads;
   uint32_t *block_at; /* of each position where one begins */
   uint32_t edges_room;
   bool has_unknown_jump;
@@ -22,6 +24,11 @@ static bool ends_block(const struct native_instruction *is) {
   return is->kind != NATIVE_PLAIN && is->kind != NATIVE_CALL;
 }
 
+/* Whether a block ends here because of a landing pad. */
+static bool may_throw(const struct work *work, const struct native_cursor *cursor) {
+  return cursor->is.kind == NATIVE_CALL && native_pads_find(&work->pads, cursor->position) != NULL;
+}
+
 /* Marks every instruction, and those that are jumped to or stand behind a jump. */
 static bool mark_instructions(struct work *work) {
   const struct native_code *code = &work->code;
@@ -29,10 +36,13 @@ static bool mark_instructions(struct work *work) {
   bool failed;
   for (uint32_t part = 0; part < code->nparts; part++)
     code->marks[code->begins[part]] |= NATIVE_LEADS;
+  for (uint32_t i = 0; i < work->pads.nranges; i++)
+    code->marks[work->pads.ranges[i].pad] |= NATIVE_LEADS | NATIVE_PAD;
   for (bool more = native_first(code, &cursor, &failed); more;
        more = native_next(code, &cursor, &failed)) {
     code->marks[cursor.position] |= NATIVE_STARTS;
-    if (ends_block(&cursor.is) && !native_is_last(code, &cursor))
+    bool ends = ends_block(&cursor.is) || may_throw(work, &cursor);
+    if (ends && !native_is_last(code, &cursor))
       code->marks[cursor.position + cursor.is.length] |= NATIVE_LEADS;
     size_t target = native_target(code, &cursor);
     if (cursor.is.kind != NATIVE_CALL && target != NATIVE_OUTSIDE)
@@ -81,7 +91,7 @@ static bool make_blocks(struct work *work) {
 
 /* ---- Edges ---- */
 
-static bool add_edge(struct work *work, uint32_t from, uint32_t to) {
+static bool add_any_edge(struct work *work, uint32_t from, uint32_t to, bool exceptional) {
   struct native_graph *graph = work->graph;
   if (graph->nedges == work->edges_room) {
     uint32_t room = 2 * work->edges_room + 16;
@@ -91,8 +101,12 @@ static bool add_edge(struct work *work, uint32_t from, uint32_t to) {
     graph->edges = edges;
     work->edges_room = room;
   }
-  graph->edges[graph->nedges++] = (struct flow_edge){from, to, false};
+  graph->edges[graph->nedges++] = (struct flow_edge){from, to, exceptional};
   return graph->nedges <= FLOW_EDGES_MAX;
+}
+
+static bool add_edge(struct work *work, uint32_t from, uint32_t to) {
+  return add_any_edge(work, from, to, false);
 }
 
 static bool add_table(struct work *work, uint32_t from, size_t jump) {
@@ -139,6 +153,24 @@ static bool end_block(struct work *work, uint32_t block, const struct native_cur
   return true;
 }
 
+/* A call that is known not to come back stands at the end of a part, or before a landing pad. */
+static bool goes_on(const struct work *work, const struct native_cursor *cursor) {
+  size_t next = cursor->position + cursor->is.length;
+  if (native_is_last(&work->code, cursor) || !(work->code.marks[next] & NATIVE_LEADS))
+    return false;
+  if (cursor->is.kind == NATIVE_CALL)
+    return !(work->code.marks[next] & NATIVE_PAD);
+  return cursor->is.kind == NATIVE_BRANCH || !ends_block(&cursor->is);
+}
+
+static bool add_call(struct work *work, uint32_t block, const struct native_cursor *cursor) {
+  struct flow_block *of = &work->graph->blocks[block];
+  const struct native_throwing *range = native_pads_find(&work->pads, cursor->position);
+  if (of->sites < UINT16_MAX)
+    of->sites++;
+  return range == NULL || add_any_edge(work, block, work->block_at[range->pad], true);
+}
+
 static bool add_edges(struct work *work) {
   const struct native_code *code = &work->code;
   struct native_cursor cursor;
@@ -146,18 +178,14 @@ static bool add_edges(struct work *work) {
   bool failed;
   for (bool more = native_first(code, &cursor, &failed); more;
        more = native_next(code, &cursor, &failed)) {
-    const struct native_instruction *is = &cursor.is;
-    size_t next = cursor.position + is->length;
-    bool has_next = !native_is_last(code, &cursor);
     if (code->marks[cursor.position] & NATIVE_LEADS)
       block = work->block_at[cursor.position];
-    if (is->kind == NATIVE_CALL && work->graph->blocks[block].sites < UINT16_MAX)
-      work->graph->blocks[block].sites++;
-    if (ends_block(is) && !end_block(work, block, &cursor))
+    if (cursor.is.kind == NATIVE_CALL && !add_call(work, block, &cursor))
       return false;
-    bool goes_on = has_next && (code->marks[next] & NATIVE_LEADS) &&
-                   (is->kind == NATIVE_BRANCH || !ends_block(is));
-    if (goes_on && !add_edge(work, block, work->block_at[next]))
+    if (ends_block(&cursor.is) && !end_block(work, block, &cursor))
+      return false;
+    uint32_t next = (uint32_t)cursor.position + cursor.is.length;
+    if (goes_on(work, &cursor) && !add_edge(work, block, work->block_at[next]))
       return false;
   }
   return !failed;
@@ -209,7 +237,7 @@ static bool make(struct work *work, struct native_part function) {
   if (!native_find_parts(code, function))
     return false;
   code->marks = calloc(code->begins[code->nparts], 1);
-  return code->marks != NULL && mark_instructions(work) &&
+  return code->marks != NULL && native_pads_make(&work->pads, code) && mark_instructions(work) &&
          native_tables_make(&work->tables, code) && make_blocks(work) && add_edges(work) &&
          (!work->has_unknown_jump || reaches_all(work));
 }
@@ -220,6 +248,7 @@ bool native_graph_make(struct native_graph *graph, const struct native_object *o
   struct work work = {.graph = graph, .code = {.object = object, .decode = decode}};
   bool made = make(&work, function);
   native_tables_drop(&work.tables);
+  native_pads_drop(&work.pads);
   free(work.block_at);
   free(work.code.marks);
   if (!made)

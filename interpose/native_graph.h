@@ -26,8 +26,9 @@ struct native_graph {
  * are behind those of the function. From others control does not come back: a branch there is the
  * way of an error, which is left aside.
  * - Any other jump out of the function is a tail call: the function returns.
- * - A call at the function's very end does not return. Of others that is not known.
- * - Handlers of exceptions are reached by nothing: they are in the graph, but not in the flow. */
+ * - A call at the function's very end, or before a landing pad, does not return. Of others that is
+ *   not known.
+ * - Landing pads are reached by edges of exceptions. */
 bool native_graph_make(struct native_graph *graph, const struct native_object *object,
                        struct native_part function, native_decode *decode);
 void native_graph_drop(struct native_graph *graph);

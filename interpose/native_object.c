@@ -2,7 +2,44 @@
  * native_object.h. */
 #include "interpose/native_object.h"
 
+#include <link.h>
 #include <string.h>
+
+/* ---- Where it is ---- */
+
+/* An object is known by code in it. */
+struct object_search {
+  const uint8_t *code;
+  struct native_object object;
+};
+
+static int note_if_it(struct dl_phdr_info *info, size_t size, void *data) {
+  (void)size;
+  struct object_search *search = data;
+  struct native_object object = {0};
+  bool is_it = false;
+  for (int i = 0; i < info->dlpi_phnum && object.nreadable < NATIVE_PARTS_MAX; i++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+    const uint8_t *begin = (const uint8_t *)(uintptr_t)(info->dlpi_addr + header->p_vaddr);
+    const uint8_t *end = begin + header->p_memsz;
+    if (header->p_type == PT_GNU_EH_FRAME)
+      object.frames = begin;
+    if (header->p_type != PT_LOAD || !(header->p_flags & PF_R))
+      continue;
+    object.readable[object.nreadable++] = (struct native_part){begin, end};
+    is_it |= search->code >= begin && search->code < end;
+  }
+  if (is_it)
+    search->object = object;
+  return is_it;
+}
+
+bool native_object_of(const void *code, struct native_object *object) {
+  struct object_search search = {.code = code};
+  bool found = dl_iterate_phdr(note_if_it, &search) != 0;
+  *object = search.object;
+  return found;
+}
 
 size_t native_readable(const struct native_object *object, const uint8_t *at) {
   for (uint32_t i = 0; i < object->nreadable; i++)
@@ -10,6 +47,8 @@ size_t native_readable(const struct native_object *object, const uint8_t *at) {
       return (size_t)(object->readable[i].end - at);
   return 0;
 }
+
+/* ---- Its functions ---- */
 
 static int32_t read32(const uint8_t *at) {
   int32_t value;
@@ -61,19 +100,25 @@ static const uint8_t *row_of(const struct native_object *object, const uint8_t *
   return rows + (size_t)low * ROW_SIZE;
 }
 
-bool native_function_at(const struct native_object *object, const uint8_t *at,
-                        struct native_part *function, bool *is_moved) {
+const uint8_t *native_entry_at(const struct native_object *object, const uint8_t *at,
+                               struct native_part *function, bool *is_moved) {
   const uint8_t *row = row_of(object, at);
   if (row == NULL)
-    return false;
+    return NULL;
   const uint8_t *begin = object->frames + read32(row);
   const uint8_t *entry = object->frames + read32(row + 4);
   size_t size = native_readable(object, entry);
   if (size < ENTRY_AUGMENTED_AT || entry + ENTRY_BEGIN_AT + read32(entry + ENTRY_BEGIN_AT) != begin)
-    return false;
+    return NULL;
   uint32_t length = (uint32_t)read32(entry);
   *function = (struct native_part){begin, begin + (uint32_t)read32(entry + ENTRY_SIZE_AT)};
   *is_moved = begins_with_a_frame(entry, length + 4 < size ? length + 4 : size);
-  return at >= begin && at < function->end && native_readable(object, begin) > 0 &&
-         native_readable(object, begin) >= (size_t)(function->end - begin);
+  bool is_in = at >= begin && at < function->end && native_readable(object, begin) > 0 &&
+               native_readable(object, begin) >= (size_t)(function->end - begin);
+  return is_in ? entry : NULL;
+}
+
+bool native_function_at(const struct native_object *object, const uint8_t *at,
+                        struct native_part *function, bool *is_moved) {
+  return native_entry_at(object, at, function, is_moved) != NULL;
 }

@@ -19,6 +19,9 @@ struct native_object {
   const uint8_t *frames; /* .eh_frame_hdr; NULL: functions are not known */
 };
 
+/* The object that has code at an address. Takes the dynamic linker's lock. False: none has. */
+bool native_object_of(const void *code, struct native_object *object);
+
 /* How many bytes of the object can be read from an address on. */
 size_t native_readable(const struct native_object *object, const uint8_t *at);
 
@@ -27,5 +30,9 @@ size_t native_readable(const struct native_object *object, const uint8_t *at);
  * from its function (foo.cold), which begins with a frame already there. */
 bool native_function_at(const struct native_object *object, const uint8_t *at,
                         struct native_part *function, bool *is_moved);
+
+/* The same: where its entry in .eh_frame is, NULL for false. */
+const uint8_t *native_entry_at(const struct native_object *object, const uint8_t *at,
+                               struct native_part *function, bool *is_moved);
 
 #endif

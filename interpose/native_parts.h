@@ -9,6 +9,7 @@
 enum native_mark {
   NATIVE_STARTS = 1u << 0, /* an instruction begins here */
   NATIVE_LEADS = 1u << 1,  /* a block does, if an instruction does */
+  NATIVE_PAD = 1u << 2,    /* an exception comes here */
 };
 
 /* A function's code while its graph is made: its parts, one behind the other. */
