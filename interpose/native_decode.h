@@ -21,11 +21,12 @@ enum native_kind {
 
 /* What else the search for jump tables wants to know. */
 enum native_detail {
-  NATIVE_ADDRESS = 1u << 0, /* target is an address in a register from here on */
+  NATIVE_ADDRESS = 1u << 0, /* target is an address that is taken, or jumped by */
   NATIVE_COMPARE = 1u << 1, /* of something with the number value, or AND with it */
   NATIVE_TABLE = 1u << 2,   /* value is the address of a table of addresses */
-  NATIVE_INDEXED = 1u << 3, /* of NATIVE_JUMP_MEMORY: with an index, 8 bytes each */
-  NATIVE_NOTHING = 1u << 4, /* only fills space */
+  NATIVE_INDEX_4 = 1u << 3, /* an operand has an index, of things of 4 bytes */
+  NATIVE_INDEX_8 = 1u << 4, /* ... of 8 bytes */
+  NATIVE_NOTHING = 1u << 5, /* only fills space */
 };
 
 struct native_instruction {

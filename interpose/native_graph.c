@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "interpose/flow_arcs.h"
+#include "interpose/native_endings.h"
 #include "interpose/native_pads.h"
 #include "interpose/native_tables.h"
 
@@ -123,6 +124,15 @@ static bool add_table(struct work *work, uint32_t from, size_t jump) {
   return true;
 }
 
+/* clang has a jump to behind the function stand behind a call that does not return. */
+static bool leads_nowhere(const struct work *work, const struct native_cursor *cursor) {
+  const uint8_t *to = (const uint8_t *)((uintptr_t)cursor->at + (uintptr_t)cursor->is.target);
+  struct native_part function;
+  bool is_moved;
+  return to == work->code.parts[cursor->part].end &&
+         !native_function_at(work->code.object, to, &function, &is_moved);
+}
+
 /* What the last instruction of a block does, other than going on to the next. */
 static bool end_block(struct work *work, uint32_t block, const struct native_cursor *cursor) {
   struct flow_block *of = &work->graph->blocks[block];
@@ -135,7 +145,7 @@ static bool end_block(struct work *work, uint32_t block, const struct native_cur
   case NATIVE_BRANCH:
     if (target != NATIVE_OUTSIDE)
       return add_edge(work, block, work->block_at[target]);
-    of->returns = cursor->is.kind == NATIVE_JUMP;
+    of->returns = cursor->is.kind == NATIVE_JUMP && !leads_nowhere(work, cursor);
     break;
   case NATIVE_JUMP_REGISTER:
   case NATIVE_JUMP_MEMORY:
@@ -143,7 +153,7 @@ static bool end_block(struct work *work, uint32_t block, const struct native_cur
       return add_table(work, block, cursor->position);
     of->returns = true;
     work->has_unknown_jump |=
-        cursor->is.kind == NATIVE_JUMP_REGISTER || (cursor->is.details & NATIVE_INDEXED);
+        cursor->is.kind == NATIVE_JUMP_REGISTER || (cursor->is.details & NATIVE_INDEX_8);
     break;
   case NATIVE_PLAIN:
   case NATIVE_CALL:
@@ -153,13 +163,18 @@ static bool end_block(struct work *work, uint32_t block, const struct native_cur
   return true;
 }
 
-/* A call that is known not to come back stands at the end of a part, or before a landing pad. */
+static bool does_not_return(const struct work *work, const struct native_cursor *call) {
+  const uint8_t *to = (const uint8_t *)((uintptr_t)call->at + (uintptr_t)call->is.target);
+  return call->is.has_target && native_never_returns(work->code.object, to, work->code.decode);
+}
+
+/* Behind a call that does not return stands nothing, a landing pad, or what is jumped to. */
 static bool goes_on(const struct work *work, const struct native_cursor *cursor) {
   size_t next = cursor->position + cursor->is.length;
   if (native_is_last(&work->code, cursor) || !(work->code.marks[next] & NATIVE_LEADS))
     return false;
   if (cursor->is.kind == NATIVE_CALL)
-    return !(work->code.marks[next] & NATIVE_PAD);
+    return !(work->code.marks[next] & NATIVE_PAD) && !does_not_return(work, cursor);
   return cursor->is.kind == NATIVE_BRANCH || !ends_block(&cursor->is);
 }
 
@@ -193,14 +208,16 @@ static bool add_edges(struct work *work) {
 
 /* ---- Whether that is all ---- */
 
-/* Marks the blocks that do something. */
+/* Marks the blocks that do something. One that only jumps stands behind a call that does not
+ * return. */
 static bool mark_busy(const struct work *work, bool *busy) {
   const struct native_code *code = &work->code;
   struct native_cursor cursor;
   bool failed;
   for (bool more = native_first(code, &cursor, &failed); more;
        more = native_next(code, &cursor, &failed))
-    if (cursor.is.kind != NATIVE_TRAP && !(cursor.is.details & NATIVE_NOTHING))
+    if (cursor.is.kind != NATIVE_TRAP && cursor.is.kind != NATIVE_JUMP &&
+        !(cursor.is.details & NATIVE_NOTHING))
       busy[work->block_at[cursor.position]] = true;
   return !failed;
 }

@@ -22,12 +22,12 @@ struct native_graph {
  * what a register says whose table is not found and which cannot be a tail call (parts of the
  * function would be reached by nothing else); or the function is too large, or there is no memory.
  *
- * - A moved part (foo.cold) from which control comes back belongs to the function; its positions
- * are behind those of the function. From others control does not come back: a branch there is the
- * way of an error, which is left aside.
- * - Any other jump out of the function is a tail call: the function returns.
- * - A call at the function's very end, or before a landing pad, does not return. Of others that is
- *   not known.
+ * - Parts that the compiler has moved away (foo.cold) belong to the function; their positions are
+ *   behind its own.
+ * - A jump out of the function is a tail call: the function returns. A branch out of it is an
+ * error's way, which is left aside.
+ * - A call at the function's very end, before a landing pad, or of what is known not to return
+ *   (native_endings.h) ends its way. Of others it is taken for granted that they return.
  * - Landing pads are reached by edges of exceptions. */
 bool native_graph_make(struct native_graph *graph, const struct native_object *object,
                        struct native_part function, native_decode *decode);

@@ -16,7 +16,7 @@ struct object_search {
 static int note_if_it(struct dl_phdr_info *info, size_t size, void *data) {
   (void)size;
   struct object_search *search = data;
-  struct native_object object = {0};
+  struct native_object object = {.base = info->dlpi_addr};
   bool is_it = false;
   for (int i = 0; i < info->dlpi_phnum && object.nreadable < NATIVE_PARTS_MAX; i++) {
     const ElfW(Phdr) *header = &info->dlpi_phdr[i];
@@ -24,6 +24,8 @@ static int note_if_it(struct dl_phdr_info *info, size_t size, void *data) {
     const uint8_t *end = begin + header->p_memsz;
     if (header->p_type == PT_GNU_EH_FRAME)
       object.frames = begin;
+    if (header->p_type == PT_DYNAMIC)
+      object.dynamic = begin;
     if (header->p_type != PT_LOAD || !(header->p_flags & PF_R))
       continue;
     object.readable[object.nreadable++] = (struct native_part){begin, end};

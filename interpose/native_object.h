@@ -17,6 +17,9 @@ struct native_object {
   struct native_part readable[NATIVE_PARTS_MAX];
   uint32_t nreadable;
   const uint8_t *frames; /* .eh_frame_hdr; NULL: functions are not known */
+  const uint8_t
+      *dynamic;   /* .dynamic, relocated; NULL: what the object calls is not known by name */
+  uintptr_t base; /* what is added to the addresses in the file */
 };
 
 /* The object that has code at an address. Takes the dynamic linker's lock. False: none has. */

@@ -81,7 +81,8 @@ static bool is_part(const struct native_code *code, const struct native_cursor *
                     struct native_part *part) {
   bool is_moved;
   const uint8_t *to = (const uint8_t *)((uintptr_t)cursor->at + (uintptr_t)cursor->is.target);
-  return native_function_at(code->object, to, part, &is_moved) && comes_back(code, *part);
+  return native_function_at(code->object, to, part, &is_moved) &&
+         (is_moved || comes_back(code, *part));
 }
 
 bool native_find_parts(struct native_code *code, struct native_part function) {

@@ -45,8 +45,8 @@ size_t native_target(const struct native_code *code, const struct native_cursor 
 /* Whether it is the last one of its part. */
 bool native_is_last(const struct native_code *code, const struct native_cursor *cursor);
 
-/* The function and the parts of it that the compiler has moved away, if control comes back from
- * there. False: too large. */
+/* The function and the parts of it that the compiler has moved away: what is jumped to and begins
+ * with a frame, or jumps back. False: too large. */
 bool native_find_parts(struct native_code *code, struct native_part function);
 
 #endif

@@ -5,7 +5,8 @@
  *     movslq (%rdx,%rax,4), %rax; add %rdx, %rax; jmp *%rax
  *
  * or, in code that is not relocated and for labels as values, `jmp *table(,%rax,8)`. Which register
- * holds what is not followed: whether entries lead to instructions tells tables from other data. */
+ * holds what is not followed: a jump with an index of 4 or 8 bytes shortly before it has a table,
+ * and whether entries lead to instructions tells tables from other data. */
 #include "interpose/native_tables.h"
 
 #include <stdlib.h>
@@ -16,6 +17,7 @@ enum {
   COMPARISONS = 4,          /* the last numbers compared with */
   ENTRIES_MAX = 4096,       /* of a table */
   ENTRIES_MIN = 3,          /* of one whose length is not known */
+  INDEX_NEAR = 8,           /* instructions from the table's index to the jump */
   TABLES_ENTRIES = 1 << 18, /* of all tables of a function */
 };
 
@@ -25,6 +27,8 @@ struct search {
   uint32_t newest;
   uint64_t compared[COMPARISONS];
   uint32_t newest_compared;
+  uint32_t index_age; /* instructions since the last that had an index of a table, which is ... */
+  bool index_of_addresses;
   uint32_t entries;
 };
 
@@ -74,14 +78,12 @@ static bool try_table(const struct search *search, struct native_table *table, b
 
 static bool find_table(const struct search *search, struct native_table *table) {
   uint32_t seen = search->newest < ADDRESSES ? search->newest : ADDRESSES;
+  table->has_addresses = search->index_of_addresses;
   for (int bound = 1; bound >= 0; bound--) {
     for (uint32_t i = 1; i <= seen; i++) {
       table->begin = search->addresses[(search->newest - i) % ADDRESSES];
-      for (int addresses = 0; addresses <= 1; addresses++) {
-        table->has_addresses = addresses == 1;
-        if (try_table(search, table, bound == 1))
-          return true;
-      }
+      if (try_table(search, table, bound == 1))
+        return true;
     }
   }
   return false;
@@ -94,6 +96,11 @@ static void see(struct search *search, const struct native_cursor *cursor) {
     address = (uintptr_t)cursor->at + (uintptr_t)is->target;
   if (is->details & NATIVE_TABLE)
     address = (uintptr_t)is->value;
+  search->index_age++;
+  if (is->details & (NATIVE_INDEX_4 | NATIVE_INDEX_8)) {
+    search->index_age = 0;
+    search->index_of_addresses = is->details & NATIVE_INDEX_8;
+  }
   const uint8_t *at = (const uint8_t *)address;
   bool again = search->newest > 0 && search->addresses[(search->newest - 1) % ADDRESSES] == at;
   if (at != NULL && !again && native_readable(search->code->object, at) > 0)
@@ -122,15 +129,14 @@ static bool keep(struct native_tables *tables, struct search *search,
 }
 
 bool native_tables_make(struct native_tables *tables, const struct native_code *code) {
-  struct search search = {.code = code};
+  struct search search = {.code = code, .index_age = INDEX_NEAR};
   struct native_cursor cursor;
   bool failed;
   for (bool more = native_first(code, &cursor, &failed); more;
        more = native_next(code, &cursor, &failed)) {
     see(&search, &cursor);
-    bool may_have_one =
-        cursor.is.kind == NATIVE_JUMP_REGISTER ||
-        (cursor.is.kind == NATIVE_JUMP_MEMORY && (cursor.is.details & NATIVE_INDEXED));
+    bool may_have_one = (cursor.is.kind == NATIVE_JUMP_REGISTER && search.index_age < INDEX_NEAR) ||
+                        (cursor.is.kind == NATIVE_JUMP_MEMORY && search.index_age == 0);
     struct native_table table = {.jump = cursor.position};
     if (may_have_one && find_table(&search, &table) && !keep(tables, &search, &table))
       return false;

@@ -57,6 +57,7 @@ struct reading {
   bool vector; /* VEX, EVEX or XOP */
   enum map map;
   uint8_t opcode;
+  bool has_modrm;
   uint8_t modrm;
   uint8_t sib;
   size_t displacement; /* where it stands; 0: there is none of 4 bytes */
@@ -176,6 +177,7 @@ static char what_follows(const struct reading *reading) {
 static bool take_modrm(struct reading *reading) {
   if (!take(reading, &reading->modrm))
     return false;
+  reading->has_modrm = true;
   uint8_t mode = reading->modrm >> 6;
   uint8_t base = reading->modrm & 7;
   if (mode == 3)
@@ -290,14 +292,15 @@ static void see_nothing(const struct reading *reading, struct native_instruction
     is->details |= NATIVE_NOTHING;
 }
 
-/* LEA of a place relative to the code; a table without base register, 8 bytes an entry. */
+/* Indices; LEA of a place relative to the code, or a jump by it; a table without base register. */
 static void see_address(const struct reading *reading, struct native_instruction *is) {
-  if (is->kind == NATIVE_JUMP_MEMORY && (reading->modrm & 7) == 4 && reading->sib >> 6 == 3)
-    is->details |= NATIVE_INDEXED;
+  bool has_index = reading->modrm >> 6 != 3 && (reading->modrm & 7) == 4 && reading->has_modrm;
+  if (has_index && reading->sib >> 6 >= 2)
+    is->details |= reading->sib >> 6 == 2 ? NATIVE_INDEX_4 : NATIVE_INDEX_8;
   if (reading->map != MAP_ONE || reading->displacement == 0 || reading->modrm >> 6 != 0)
     return;
   int32_t distance = read32(reading->code + reading->displacement);
-  if (reading->opcode == 0x8D && (reading->modrm & 7) == 5) {
+  if ((reading->opcode == 0x8D || is->kind == NATIVE_JUMP_MEMORY) && (reading->modrm & 7) == 5) {
     is->details |= NATIVE_ADDRESS;
     is->target = (int64_t)reading->at + distance;
   } else if ((reading->modrm & 7) == 4 && reading->sib >> 6 == 3 && (reading->sib & 7) == 5 &&
@@ -328,6 +331,8 @@ bool native_decode_x86_64(const uint8_t *code, size_t size, struct native_instru
                : is_jump ? NATIVE_JUMP
                          : NATIVE_BRANCH,
                follows);
+  if (reading.map == MAP_ONE && reading.opcode == 0xC7 && reading.modrm == 0xF8) /* XBEGIN */
+    set_target(&reading, is, NATIVE_BRANCH, 'R');
   see_compare(&reading, is, follows);
   see_address(&reading, is);
   see_nothing(&reading, is);

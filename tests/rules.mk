@@ -44,7 +44,7 @@ $(BUILD)/check/simulation: $(SIMULATION_OBJECTS) $(CORE_OBJECTS)
 	$(link_test)
 $(BUILD)/check/hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
 	$(link_test)
-$(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS)
+$(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS) $(NATIVE_CODE_OBJECTS)
 	$(link_test)
 $(BUILD)/check/tools: private CRITERION_LIBS += $(ELF_LIBS)
 $(BUILD)/check/tools: $(TOOLS_TEST_OBJECTS) $(addprefix $(BUILD)/tools/bench/,rows.o steps.o) \

@@ -10,7 +10,7 @@
 #include "interpose/native_object.h"
 #include "tests/interpose/workshop.h"
 
-enum { NUMBERS = 100, COPIES = 8, ROUNDS = 400 };
+enum { NUMBERS = 100, COPIES = 40, ROUNDS = 400 };
 
 /* Of one function:
  *   2:1   call 2 stands in one loop           20:?  ... or nothing is known of it
@@ -50,6 +50,7 @@ static struct {
   uint32_t count;
 } seen[NUMBERS];
 static uint64_t state;
+static uint32_t library_id; /* another may come to lie where one was */
 
 static uint32_t any(uint32_t below) {
   state = state * 6364136223846793005u + 1442695040888963407u;
@@ -69,19 +70,25 @@ static int choice(int below) {
   return below > 1 ? (int)any((uint32_t)below) : 0;
 }
 
-static uint32_t nodes_of(const char *call, struct place_node *nodes) {
+/* *is_moved: the call stands in a part that the compiler has moved away from its function. */
+static uint32_t nodes_of_any(const char *call, struct place_node *nodes, bool *is_moved) {
   struct native_object object;
   struct native_part function;
-  bool is_moved;
   cr_assert(native_object_of(call, &object));
-  cr_assert(native_function_at(&object, (const uint8_t *)call - 1, &function, &is_moved));
-  return native_code_nodes(function.begin, (size_t)(function.end - function.begin), call - 1, 7,
-                           nodes, PLACE_NODES_MAX);
+  cr_assert(native_function_at(&object, (const uint8_t *)call - 1, &function, is_moved));
+  return native_code_nodes(function.begin, (size_t)(function.end - function.begin), call - 1,
+                           library_id, nodes, PLACE_NODES_MAX);
+}
+
+static uint32_t nodes_of(const char *call, struct place_node *nodes) {
+  bool is_moved;
+  return nodes_of_any(call, nodes, &is_moved);
 }
 
 /* ---- What is expected ---- */
 
 static const char *where;
+static bool is_profiled; /* then rare ways may make two loops of one */
 
 /* One call of the source is one of the code, and that one of no other call. */
 static bool is_single(int number) {
@@ -95,20 +102,23 @@ static bool is_single(int number) {
 static void check_depth(int number, uint32_t depth, bool may_be_unknown) {
   struct place_node nodes[PLACE_NODES_MAX];
   cr_assert_gt(seen[number].count, 0, "%s: call %d was never made", where, number);
-  bool found = may_be_unknown;
+  bool found = may_be_unknown || is_profiled;
   for (uint32_t i = 0; i < seen[number].count; i++) {
-    uint32_t count = nodes_of(seen[number].calls[i], nodes);
-    if (count == 0 && may_be_unknown)
+    bool is_moved;
+    uint32_t count = nodes_of_any(seen[number].calls[i], nodes, &is_moved);
+    if (count == 0 && (may_be_unknown || is_moved))
       continue;
     bool is_peeled = seen[number].count > 1 && count > 0 && count <= depth; /* out of a loop */
-    cr_expect(count == depth + 1 || is_peeled, "%s: call %d has %u nodes", where, number, count);
-    found |= count == depth + 1;
+    bool is_split = is_profiled && depth > 0 && count == depth + 2;
+    cr_assert(count == depth + 1 || is_peeled || is_split, "%s: call %d has %u nodes", where,
+              number, count);
+    found |= count == depth + 1 || is_split;
     for (uint32_t node = 0; node < count; node++) {
       cr_assert_eq(nodes[node].flags & PLACE_LOOP, node < count - 1 ? PLACE_LOOP : 0);
       cr_assert_eq(nodes[node].flags & PLACE_ORDERED, PLACE_ORDERED);
     }
   }
-  cr_expect(found, "%s: no call %d is in all its loops", where, number);
+  cr_assert(found, "%s: no call %d is in all its loops", where, number);
 }
 
 static bool holds(char relation, struct place_node a, struct place_node b) {
@@ -133,7 +143,7 @@ static void check_relation(int a, char relation, int b, bool expected) {
   cr_assert_lt(common, count_a < count_b ? count_a : count_b, "%s: %d and %d", where, a, b);
   bool is = relation == '=' ? common == count_a - 1 && common == count_b - 1
                             : holds(relation, of_a[common], of_b[common]);
-  cr_expect_eq(is, expected, "%s: %s%d%c%d; %u [%u..%u] and %u [%u..%u]", where,
+  cr_assert_eq(is, expected, "%s: %s%d%c%d; %u [%u..%u] and %u [%u..%u]", where,
                expected ? "not " : "", a, relation, b, of_a[common].order, of_a[common].since,
                of_a[common].until, of_b[common].order, of_b[common].since, of_b[common].until);
 }
@@ -157,7 +167,7 @@ static void check(const char *text) {
 static void run(void (*function)(int rows, int columns)) {
   memset(seen, 0, sizeof seen);
   for (int round = 0; round < ROUNDS; round++)
-    function((int)any(5), (int)any(5));
+    function((int)any(round % 2 == 0 ? 5 : 30), (int)any(round % 2 == 0 ? 5 : 30));
 }
 
 static void check_library(const char *path, const char *name) {
@@ -187,6 +197,8 @@ Test(native_code, loops_and_order_are_those_of_the_source, .timeout = 300) {
   state = 5;
   for (char *name = strtok(built.output, "\n"); name != NULL; name = strtok(NULL, "\n"), count++) {
     path[0] = '\0';
+    library_id++;
+    is_profiled = strstr(name, "profile") != NULL;
     workshop_append(path, sizeof path, folder.output);
     workshop_append(path, sizeof path, "/");
     workshop_append(path, sizeof path, name);
