@@ -1,5 +1,5 @@
 # Tests: one Criterion program per folder, run by `make check`.
-#   tests/unit        core and pure parts of hooks, no process needed
+#   tests/unit        core and pure parts of hooks and interpose, no process needed
 #   tests/fuzz        the corpus of the fuzz targets
 #   tests/simulation  random programs through the core, in memory; `make sim` runs as many as wanted
 #   tests/hooks       shadows against recording doubles and the loopback
@@ -37,13 +37,14 @@ endef
 UNIT_WRAPPED = malloc calloc realloc aligned_alloc fcntl open fstat ftruncate getcwd gethostname mmap posix_fallocate pread access \
                sched_getaffinity write
 $(BUILD)/check/unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
-$(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o)
+$(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) \
+		$(FLOW_OBJECTS)
 	$(link_test)
 $(BUILD)/check/simulation: $(SIMULATION_OBJECTS) $(CORE_OBJECTS)
 	$(link_test)
 $(BUILD)/check/hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
 	$(link_test)
-$(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS)
+$(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS) $(NATIVE_CODE_OBJECTS)
 	$(link_test)
 $(BUILD)/check/tools: private CRITERION_LIBS += $(ELF_LIBS)
 $(BUILD)/check/tools: $(TOOLS_TEST_OBJECTS) $(addprefix $(BUILD)/tools/bench/,rows.o steps.o) \
