@@ -1,0 +1,190 @@
+/* Ids, nodes and texts of the calling thread (python_frames.h).
+ *
+ * A thread that is inside a C function cannot change its own frames, nor can another one, so they
+ * may be read with plain loads, without the GIL: from PyGILState_GetThisThreadState, which only
+ * asks for a thread's own key, along the chain of frames. That the layout is the right one is seen
+ * once, without the risk of a fault (python_check.h).
+ */
+#include "interpose/python_frames.h"
+
+#include "interpose/python_chain.h"
+#include "interpose/python_check.h"
+#include "interpose/python_code.h"
+#include "interpose/python_lines.h"
+#include "interpose/python_loops.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Deeper chains have no nodes. */
+enum { DEPTH_MAX = 1 << 17 };
+
+bool python_is_present(void) {
+  return python_layout() != NULL;
+}
+
+/* ---- the chain --------------------------------------------------------------------------------
+ */
+
+enum checked { NOT_CHECKED, CHECKED, COMPARED };
+static _Atomic int checked;
+
+/* The comparison with Python waits for a call that holds the GIL. */
+static bool check(const struct python_layout *layout, uint64_t state) {
+  if (atomic_load_explicit(&checked, memory_order_relaxed) == NOT_CHECKED &&
+      !python_check_chain(layout, state))
+    return false;
+  bool compared = python_check_with_python(layout, state);
+  atomic_store_explicit(&checked, compared ? COMPARED : CHECKED, memory_order_relaxed);
+  return python_layout() != NULL;
+}
+
+/* The innermost frame of the calling thread; 0: there is none, or nothing can be read. */
+static inline uint64_t own_frames(const struct python_layout *layout) {
+  uint64_t state = (uint64_t)layout->thread_state();
+  if (state == 0)
+    return 0;
+  uint64_t frame = python_innermost(layout, state);
+  if (frame != 0 &&
+      __builtin_expect(atomic_load_explicit(&checked, memory_order_relaxed) != COMPARED, 0) &&
+      !check(layout, state))
+    return 0;
+  return frame;
+}
+
+/* Goes one frame out. False at the end of the chain, with *address 0, or where there is no frame,
+ * with *address not 0. Frames that are none of Python code are passed over. */
+static inline bool next_frame(const struct python_layout *layout, uint64_t *address,
+                              struct python_frame *frame) {
+  for (uint64_t at = *address; at != 0; at = *address) {
+    if (at % 8 != 0)
+      return false;
+    bool is_code = python_frame_of(layout, (const uint8_t *)at, frame); // NOLINT
+    if (is_code && (frame->code % 8 != 0 || frame->code == 0 ||
+                    python_load(frame->code + PYTHON_TYPE) != layout->code_type))
+      return false;
+    *address = python_load(at + layout->at.frame_previous);
+    if (is_code)
+      return true;
+  }
+  return false;
+}
+
+uint32_t python_id(void) {
+  const struct python_layout *layout = python_layout();
+  if (layout == NULL)
+    return 0;
+  uint64_t address = own_frames(layout), chain = 0;
+  struct python_frame frame;
+  for (unsigned i = 0; i < PYTHON_FRAMES_MAX && next_frame(layout, &address, &frame); i++) {
+    uint64_t hash = python_frame_hash(layout, &frame);
+    if (hash == PYTHON_FRAME_UNKNOWN)
+      return 0;
+    chain = python_chain_add(chain, hash);
+  }
+  return python_chain_id(chain);
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------
+ */
+
+/* The instruction that a frame stands at, in a copy of its code. */
+static uint32_t instruction_of(const struct python_layout *layout, const struct python_code *code,
+                               const struct python_frame *frame) {
+  return python_code_instruction(layout, code, frame->where < 0 ? 0 : (uint32_t)frame->where / 2);
+}
+
+uint32_t python_chain_nodes(const struct python_layout *layout, const struct python_frame *frames,
+                            uint32_t nframes, struct place_node *nodes, uint32_t room) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < nframes && n < room; i++) {
+    struct python_code *code = python_code_read(layout, frames[i].code);
+    uint32_t instruction = code == NULL ? UINT32_MAX : instruction_of(layout, code, &frames[i]);
+    if (instruction != UINT32_MAX && !python_code_is_runner(code))
+      n += python_loops_nodes(layout, code, instruction, nodes + n, room - n);
+    bool known = instruction != UINT32_MAX;
+    python_code_free(code);
+    if (!known)
+      return 0;
+  }
+  return n < room ? n : room;
+}
+
+/* The outermost frames of a chain: the last ones that came. */
+struct outermost {
+  struct python_frame frames[PLACE_NODES_MAX];
+  uint32_t came;
+};
+
+static uint32_t put_in_order(const struct outermost *outermost, struct python_frame *frames) {
+  uint32_t n = outermost->came < PLACE_NODES_MAX ? outermost->came : PLACE_NODES_MAX;
+  for (uint32_t i = 0; i < n; i++)
+    frames[i] = outermost->frames[(outermost->came - 1 - i) % PLACE_NODES_MAX];
+  return n;
+}
+
+uint32_t python_nodes(struct place_node *nodes, uint32_t room) {
+  const struct python_layout *layout = python_layout();
+  if (layout == NULL)
+    return 0;
+  uint64_t address = own_frames(layout);
+  struct python_frame frame;
+  struct outermost outermost = {.came = 0};
+  for (unsigned i = 0; i < DEPTH_MAX && next_frame(layout, &address, &frame); i++) {
+    uint64_t hash = python_frame_hash(layout, &frame);
+    if (hash == PYTHON_FRAME_UNKNOWN)
+      return 0;
+    if (hash != PYTHON_FRAME_RUNNER)
+      outermost.frames[outermost.came++ % PLACE_NODES_MAX] = frame;
+  }
+  if (address != 0)
+    return 0; /* too deep, or no frame */
+  struct python_frame frames[PLACE_NODES_MAX];
+  uint32_t nframes = put_in_order(&outermost, frames);
+  return python_chain_nodes(layout, frames, nframes, nodes,
+                            room < PLACE_NODES_MAX ? room : PLACE_NODES_MAX);
+}
+
+/* ---- texts ------------------------------------------------------------------------------------
+ */
+
+/* By the folders that installers and distributions use; "<frozen ...>" and the like are the
+ * interpreter's. */
+static bool is_of_program(const struct python_code *code) {
+  static const char *const installed[] = {"/site-packages/", "/dist-packages/", "/lib/python3"};
+  for (size_t i = 0; i < sizeof(installed) / sizeof(installed[0]); i++)
+    if (strstr(code->file, installed[i]) != NULL)
+      return false;
+  return strncmp(code->file, "<frozen ", strlen("<frozen ")) != 0;
+}
+
+static void write_text(const struct python_layout *layout, const struct python_code *code,
+                       uint32_t instruction, char *text, size_t size) {
+  const char *base = python_base_name(code->file);
+  uint32_t line = python_line(layout->minor, code, instruction);
+  uint32_t loop = python_loops_line(layout, code, instruction);
+  if (loop != 0)
+    snprintf(text, size, "%s:%u in the loop of %s:%u", base, line, base, loop);
+  else
+    snprintf(text, size, "%s:%u", base, line);
+}
+
+void python_text(char *text, size_t size) {
+  if (size == 0)
+    return;
+  text[0] = '\0';
+  const struct python_layout *layout = python_layout();
+  uint64_t address = layout == NULL ? 0 : own_frames(layout);
+  struct python_frame frame;
+  bool is_of_it = false;
+  for (unsigned i = 0; i < PYTHON_FRAMES_MAX && !is_of_it && next_frame(layout, &address, &frame);
+       i++) {
+    struct python_code *code = python_code_read(layout, frame.code);
+    uint32_t instruction = code == NULL ? UINT32_MAX : instruction_of(layout, code, &frame);
+    is_of_it = instruction != UINT32_MAX && is_of_program(code);
+    if (instruction != UINT32_MAX && (is_of_it || text[0] == '\0'))
+      write_text(layout, code, instruction, text, size);
+    python_code_free(code);
+  }
+}
