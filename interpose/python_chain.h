@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* A frame of Python code. */
 struct python_frame {
@@ -47,34 +48,75 @@ static inline uint32_t python_chain_id(uint64_t chain) {
 uint32_t python_chain_nodes(const struct python_layout *layout, const struct python_frame *frames,
                             uint32_t nframes, struct place_node *nodes, uint32_t room);
 
-/* The address of the innermost frame of a thread whose state is at `state`; 0. Each reads with
- * plain loads: for the calling thread, in its own state. */
-static inline uint64_t python_load(uint64_t address) {
-  return *(const uint64_t *)address; // NOLINT(performance-no-int-to-ptr)
+/* The functions below are for the fast path too: each is compiled for `at` and `minor` that are
+ * known then. */
+#define PYTHON_INLINE static inline __attribute__((always_inline))
+
+PYTHON_INLINE uint64_t python_word(const uint8_t *bytes) {
+  uint64_t word;
+  memcpy(&word, bytes, sizeof(word));
+  return word;
 }
 
-static inline uint64_t python_innermost(const struct python_layout *layout, uint64_t state) {
-  uint64_t frame = python_load(state + layout->at.state_frame);
-  if (layout->at.cframe_frame < 0 || frame == 0)
+PYTHON_INLINE uint32_t python_number(const uint8_t *bytes) {
+  uint32_t number;
+  memcpy(&number, bytes, sizeof(number));
+  return number;
+}
+
+PYTHON_INLINE uint64_t python_load(uint64_t address) {
+  return python_word((const uint8_t *)address); // NOLINT(performance-no-int-to-ptr)
+}
+
+/* The address of the innermost frame of the thread whose state is at `state`; 0: it has none. With
+ * plain loads: for the calling thread and its own state. */
+PYTHON_INLINE uint64_t python_innermost(const struct python_offsets *at, uint64_t state) {
+  uint64_t frame = python_load(state + at->state_frame);
+  if (at->cframe_frame < 0 || frame == 0)
     return frame;
-  return python_load(frame + (uint64_t)layout->at.cframe_frame);
+  return python_load(frame + (uint64_t)at->cframe_frame);
 }
 
-/* Reads what a frame at `bytes` says, wherever these have been copied to. False: it is no frame of
- * Python code but one that the interpreter puts between them. */
-static inline bool python_frame_of(const struct python_layout *layout, const uint8_t *bytes,
-                                   struct python_frame *frame) {
-  const struct python_offsets *at = &layout->at;
+/* What a frame at `bytes` says, wherever these have been copied to. False: it is no frame of Python
+ * code but one that the interpreter puts between them. */
+PYTHON_INLINE bool python_frame_of(const struct python_offsets *at, unsigned minor,
+                                   const uint8_t *bytes, struct python_frame *frame) {
   if (at->frame_owner != 0 && bytes[at->frame_owner] >= at->frame_owner_not)
     return false;
-  frame->code = *(const uint64_t *)(bytes + at->frame_code) & ~(uint64_t)3; /* 3.14: tags */
-  if (layout->minor >= 11)
-    frame->where = (int64_t)(*(const uint64_t *)(bytes + at->frame_instruction) -
-                             (frame->code + at->code_code));
+  frame->code = python_word(bytes + at->frame_code) & ~(uint64_t)3; /* 3.14: tags */
+  const uint8_t *where = bytes + at->frame_instruction;
+  if (minor >= 11)
+    frame->where = (int64_t)(python_word(where) - (frame->code + at->code_code));
   else
-    frame->where = (int64_t) * (const int32_t *)(bytes + at->frame_instruction) *
-                   (layout->minor == 10 ? 2 : 1);
+    frame->where = (int64_t)(int32_t)python_number(where) * (minor == 10 ? 2 : 1);
   return true;
 }
+
+/* Goes one frame of Python code out from *address, with plain loads. False at the end of the chain,
+ * with *address 0, or where there is no frame, with *address not 0. */
+PYTHON_INLINE bool python_next_frame(const struct python_offsets *at, unsigned minor,
+                                     uint64_t code_type, uint64_t *address,
+                                     struct python_frame *frame) {
+  for (uint64_t here = *address; here != 0; here = *address) {
+    if (here % 8 != 0)
+      return false;
+    bool is_code = python_frame_of(at, minor, (const uint8_t *)here, frame); // NOLINT
+    if (is_code && (frame->code % 8 != 0 || frame->code == 0 ||
+                    python_load(frame->code + PYTHON_TYPE) != code_type))
+      return false;
+    *address = python_load(here + at->frame_previous);
+    if (is_code)
+      return true;
+  }
+  return false;
+}
+
+/* Whether the chain of the calling thread may be read with plain loads; its innermost frame is not
+ * 0. To be called until python_chain_is_compared. */
+bool python_chain_check(const struct python_layout *layout, uint64_t state);
+bool python_chain_is_compared(void);
+
+/* The innermost frame of the calling thread; 0: there is none, or nothing may be read. */
+uint64_t python_own_frames(const struct python_layout *layout);
 
 #endif

@@ -42,7 +42,8 @@ static bool has_chain(const struct python_layout *layout, uint64_t state) {
     struct python_frame frame;
     if (address % 8 != 0 || !python_memory_read(bytes, address, layout->at.frame_size))
       return false;
-    if (python_frame_of(layout, bytes, &frame) && !has_frame_in_code(layout, &frame))
+    if (python_frame_of(&layout->at, layout->minor, bytes, &frame) &&
+        !has_frame_in_code(layout, &frame))
       return false;
     memcpy(&address, bytes + layout->at.frame_previous, sizeof(address));
   }
@@ -114,7 +115,8 @@ static bool are_equal(const struct python_layout *layout, const struct functions
   bool equal = true;
   for (int i = 0; i < COMPARED_FRAMES && equal && address != 0; i++) {
     struct python_frame frame;
-    bool is_code = python_frame_of(layout, (const uint8_t *)address, &frame); // NOLINT
+    bool is_code =
+        python_frame_of(&layout->at, layout->minor, (const uint8_t *)address, &frame); // NOLINT
     address = python_load(address + layout->at.frame_previous);
     if (!is_code)
       continue;
@@ -138,7 +140,7 @@ bool python_check_with_python(const struct python_layout *layout, uint64_t state
   void *object = functions.get_frame();
   if (object != NULL)
     functions.incref(object);
-  if (!are_equal(layout, &functions, python_innermost(layout, state), object))
+  if (!are_equal(layout, &functions, python_innermost(&layout->at, state), object))
     python_layout_refuse();
   if (was_enabled)
     functions.gc_enable();

@@ -30,8 +30,12 @@ bool python_is_present(void) {
 enum checked { NOT_CHECKED, CHECKED, COMPARED };
 static _Atomic int checked;
 
+bool python_chain_is_compared(void) {
+  return atomic_load_explicit(&checked, memory_order_relaxed) == COMPARED;
+}
+
 /* The comparison with Python waits for a call that holds the GIL. */
-static bool check(const struct python_layout *layout, uint64_t state) {
+bool python_chain_check(const struct python_layout *layout, uint64_t state) {
   if (atomic_load_explicit(&checked, memory_order_relaxed) == NOT_CHECKED &&
       !python_check_chain(layout, state))
     return false;
@@ -40,50 +44,16 @@ static bool check(const struct python_layout *layout, uint64_t state) {
   return python_layout() != NULL;
 }
 
-/* The innermost frame of the calling thread; 0: there is none, or nothing can be read. */
-static inline uint64_t own_frames(const struct python_layout *layout) {
+uint64_t python_own_frames(const struct python_layout *layout) {
   uint64_t state = (uint64_t)layout->thread_state();
-  if (state == 0)
-    return 0;
-  uint64_t frame = python_innermost(layout, state);
-  if (frame != 0 &&
-      __builtin_expect(atomic_load_explicit(&checked, memory_order_relaxed) != COMPARED, 0) &&
-      !check(layout, state))
-    return 0;
-  return frame;
+  uint64_t frame = state == 0 ? 0 : python_innermost(&layout->at, state);
+  bool is_sure = frame == 0 || python_chain_is_compared() || python_chain_check(layout, state);
+  return is_sure ? frame : 0;
 }
 
-/* Goes one frame out. False at the end of the chain, with *address 0, or where there is no frame,
- * with *address not 0. Frames that are none of Python code are passed over. */
-static inline bool next_frame(const struct python_layout *layout, uint64_t *address,
-                              struct python_frame *frame) {
-  for (uint64_t at = *address; at != 0; at = *address) {
-    if (at % 8 != 0)
-      return false;
-    bool is_code = python_frame_of(layout, (const uint8_t *)at, frame); // NOLINT
-    if (is_code && (frame->code % 8 != 0 || frame->code == 0 ||
-                    python_load(frame->code + PYTHON_TYPE) != layout->code_type))
-      return false;
-    *address = python_load(at + layout->at.frame_previous);
-    if (is_code)
-      return true;
-  }
-  return false;
-}
-
-uint32_t python_id(void) {
-  const struct python_layout *layout = python_layout();
-  if (layout == NULL)
-    return 0;
-  uint64_t address = own_frames(layout), chain = 0;
-  struct python_frame frame;
-  for (unsigned i = 0; i < PYTHON_FRAMES_MAX && next_frame(layout, &address, &frame); i++) {
-    uint64_t hash = python_frame_hash(layout, &frame);
-    if (hash == PYTHON_FRAME_UNKNOWN)
-      return 0;
-    chain = python_chain_add(chain, hash);
-  }
-  return python_chain_id(chain);
+static bool next_frame(const struct python_layout *layout, uint64_t *address,
+                       struct python_frame *frame) {
+  return python_next_frame(&layout->at, layout->minor, layout->code_type, address, frame);
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------
@@ -128,7 +98,7 @@ uint32_t python_nodes(struct place_node *nodes, uint32_t room) {
   const struct python_layout *layout = python_layout();
   if (layout == NULL)
     return 0;
-  uint64_t address = own_frames(layout);
+  uint64_t address = python_own_frames(layout);
   struct python_frame frame;
   struct outermost outermost = {.came = 0};
   for (unsigned i = 0; i < DEPTH_MAX && next_frame(layout, &address, &frame); i++) {
@@ -175,7 +145,7 @@ void python_text(char *text, size_t size) {
     return;
   text[0] = '\0';
   const struct python_layout *layout = python_layout();
-  uint64_t address = layout == NULL ? 0 : own_frames(layout);
+  uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
   struct python_frame frame;
   bool is_of_it = false;
   for (unsigned i = 0; i < PYTHON_FRAMES_MAX && !is_of_it && next_frame(layout, &address, &frame);

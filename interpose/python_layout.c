@@ -8,6 +8,7 @@
 
 #include "interpose/linker.h"
 #include "interpose/python_memory.h"
+#include "interpose/python_offsets.h"
 #include "interpose/python_opcodes.h"
 
 #include <dlfcn.h>
@@ -16,158 +17,6 @@
 #include <stdio.h>
 #include <stddef.h>
 #include <string.h>
-
-static const struct python_offsets offsets_of[] = {
-    [9] = {.state_next = 8,
-           .state_interp = 16,
-           .state_thread = 176,
-           .state_frame = 24,
-           .state_interp_threads = 8,
-           .cframe_frame = -1,
-           .frame_previous = 24,
-           .frame_code = 32,
-           .frame_instruction = 104,
-           .frame_size = 112,
-           .code_names = 64,
-           .code_first_line = 40,
-           .code_file = 104,
-           .code_name = 112,
-           .code_lines = 120,
-           .code_code = 48,
-           .code_size = 128,
-           .tuple_items = 24,
-           .text_ascii = 48,
-           .text_other = 72},
-    [10] = {.state_next = 8,
-            .state_interp = 16,
-            .state_thread = 176,
-            .state_frame = 24,
-            .state_interp_threads = 8,
-            .cframe_frame = -1,
-            .frame_previous = 24,
-            .frame_code = 32,
-            .frame_instruction = 96,
-            .frame_size = 104,
-            .code_names = 64,
-            .code_first_line = 40,
-            .code_file = 104,
-            .code_name = 112,
-            .code_lines = 120,
-            .code_code = 48,
-            .code_size = 128,
-            .tuple_items = 24,
-            .text_ascii = 48,
-            .text_other = 72},
-    [11] = {.state_next = 8,
-            .state_interp = 16,
-            .state_thread = 152,
-            .state_native = 160,
-            .state_frame = 56,
-            .state_interp_threads = 16,
-            .cframe_frame = 8,
-            .frame_previous = 48,
-            .frame_code = 32,
-            .frame_instruction = 56,
-            .frame_size = 72,
-            .code_names = 32,
-            .code_first_line = 72,
-            .code_file = 112,
-            .code_name = 128,
-            .code_lines = 136,
-            .code_code = 184,
-            .code_exceptions = 40,
-            .code_size = 184,
-            .tuple_items = 24,
-            .text_ascii = 48,
-            .text_other = 72},
-    [12] = {.state_next = 8,
-            .state_interp = 16,
-            .state_thread = 136,
-            .state_native = 144,
-            .state_active = 24,
-            .state_frame = 56,
-            .state_interp_threads = 72,
-            .cframe_frame = 0,
-            .frame_previous = 8,
-            .frame_code = 0,
-            .frame_instruction = 56,
-            .frame_owner = 70,
-            .frame_owner_not = 3,
-            .frame_size = 72,
-            .code_names = 32,
-            .code_first_line = 68,
-            .code_file = 112,
-            .code_name = 128,
-            .code_lines = 136,
-            .code_code = 192,
-            .code_exceptions = 40,
-            .code_version = 92,
-            .code_monitoring = 168,
-            .code_size = 192,
-            .monitoring_lines = 40,
-            .monitoring_instructions = 56,
-            .tuple_items = 24,
-            .text_ascii = 40,
-            .text_other = 56},
-    [13] = {.state_next = 8,
-            .state_interp = 16,
-            .state_thread = 152,
-            .state_native = 160,
-            .state_active = 32,
-            .state_frame = 72,
-            .state_interp_threads = 7344,
-            .cframe_frame = -1,
-            .frame_previous = 8,
-            .frame_code = 0,
-            .frame_instruction = 56,
-            .frame_owner = 70,
-            .frame_owner_not = 3,
-            .frame_size = 72,
-            .code_names = 32,
-            .code_first_line = 68,
-            .code_file = 112,
-            .code_name = 128,
-            .code_lines = 136,
-            .code_code = 200,
-            .code_exceptions = 40,
-            .code_version = 92,
-            .code_monitoring = 176,
-            .code_size = 200,
-            .monitoring_lines = 32,
-            .monitoring_instructions = 48,
-            .tuple_items = 24,
-            .text_ascii = 40,
-            .text_other = 56},
-    [14] = {.state_next = 8,
-            .state_interp = 16,
-            .state_thread = 152,
-            .state_native = 160,
-            .state_active = 32,
-            .state_frame = 72,
-            .state_interp_threads = 7344,
-            .cframe_frame = -1,
-            .frame_previous = 8,
-            .frame_code = 0,
-            .frame_instruction = 56,
-            .frame_owner = 74,
-            .frame_owner_not = 3,
-            .frame_size = 80,
-            .code_names = 32,
-            .code_first_line = 68,
-            .code_file = 112,
-            .code_name = 128,
-            .code_lines = 136,
-            .code_code = 208,
-            .code_exceptions = 40,
-            .code_version = 92,
-            .code_monitoring = 176,
-            .code_size = 208,
-            .monitoring_lines = 96,
-            .monitoring_instructions = 112,
-            .tuple_items = 32,
-            .text_ascii = 40,
-            .text_other = 56},
-};
 
 /* What the debug offsets say of struct python_offsets: the number of the 64-bit word in 3.13 and in
  * 3.14, counted from the cookie, which is the first. */
@@ -221,6 +70,8 @@ static bool take_said(struct python_layout *layout, const uint64_t *words) {
     bool is_pointer = said[i].member != offsetof(struct python_offsets, frame_owner);
     if (value > UINT16_MAX || (is_of_code && value != *member) || (is_pointer && value % 4 != 0))
       return false;
+    layout->is_as_listed &=
+        value == *member || said[i].member == offsetof(struct python_offsets, state_interp_threads);
     *member = (uint16_t)value;
   }
   const struct python_offsets *at = &layout->at;
@@ -232,8 +83,10 @@ bool python_layout_of(struct python_layout *layout, const char *version, const u
   unsigned minor, micro;
   if (read_version(version, &minor, &micro) != VERSION_RELEASE)
     return false;
-  *layout = (struct python_layout){
-      .minor = minor, .at = offsets_of[minor], .opcodes = python_opcode_rows[minor]};
+  *layout = (struct python_layout){.minor = minor,
+                                   .is_as_listed = true,
+                                   .at = python_offsets_of[minor],
+                                   .opcodes = python_opcode_rows[minor]};
   if (minor < 13)
     return true;
   return words != NULL && memcmp(&words[WORD_COOKIE], COOKIE, sizeof(words[0])) == 0 &&

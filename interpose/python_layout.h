@@ -7,51 +7,15 @@
 #ifndef NCCL_JOIN_INTERPOSE_PYTHON_LAYOUT_H
 #define NCCL_JOIN_INTERPOSE_PYTHON_LAYOUT_H
 
+#include "interpose/python_offsets.h"
+
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Byte offsets. 0 stands for "there is no such thing in this version" where marked so. Each from
- * the header of CPython that is named, as the compiler lays it out on 64-bit systems; equal in all
- * releases of a minor version (3.13 and later are asked, see python_layout.c). */
-struct python_offsets {
-  /* PyThreadState, Include/cpython/pystate.h */
-  uint16_t state_next, state_interp, state_thread; /* thread: pthread_self() */
-  uint16_t state_native;                           /* its number for the system; 0 */
-  uint16_t state_active;                           /* a byte; bit 4: may hold the GIL; 0 */
-  uint16_t state_frame;                            /* the frame; of 3.11 and 3.12 the _PyCFrame */
-  uint16_t
-      state_interp_threads; /* in PyInterpreterState (pycore_interp.h): the first PyThreadState */
-  int16_t cframe_frame;     /* _PyCFrame, in 3.11 and 3.12; -1 */
-  /* PyFrameObject (pycore_frame.h: _PyInterpreterFrame in 3.11 and later) */
-  uint16_t frame_previous, frame_code, frame_instruction;
-  uint16_t frame_owner;    /* a byte; 0 */
-  uint8_t frame_owner_not; /* owners from here on are no frames of Python code */
-  uint8_t frame_size;      /* bytes that contain all of these */
-  /* PyCodeObject, Include/cpython/code.h */
-  uint16_t code_names, code_first_line, code_file, code_name;
-  uint16_t code_lines;      /* co_linetable; in 3.9 co_lnotab */
-  uint16_t code_code;       /* co_code_adaptive, the code itself; in 3.9 and 3.10 co_code, bytes */
-  uint16_t code_exceptions; /* co_exceptiontable; 0 */
-  uint16_t code_version;    /* co_version, of no other code object; 0 */
-  uint16_t code_monitoring; /* _co_monitoring; 0 */
-  uint16_t code_size;       /* bytes that contain all of these */
-  /* _PyCoMonitoringData: what stood where instrumentation has put something */
-  uint16_t monitoring_lines, monitoring_instructions;
-  /* PyTupleObject, PyASCIIObject and PyCompactUnicodeObject, PyBytesObject */
-  uint16_t tuple_items, text_ascii, text_other;
-};
-
-enum {
-  PYTHON_BYTES_DATA = 32,
-  PYTHON_SIZE = 16,
-  PYTHON_TYPE = 8,
-  PYTHON_TEXT_HASH = 24,
-  PYTHON_TEXT_STATE = 32
-};
 
 struct python_layout {
   unsigned minor; /* 9 to 14 */
   struct python_offsets at;
+  bool is_as_listed;   /* at is python_offsets_of[minor], but for state_interp_threads */
   const char *opcodes; /* python_opcodes.h */
   /* Functions and objects of CPython. Those of the first row may be called without the GIL. */
   void *(*thread_state)(void);  /* PyGILState_GetThisThreadState: of this thread, or NULL */

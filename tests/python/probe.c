@@ -1,5 +1,5 @@
-/* What scripts call through ctypes: the functions of interpose/python_frames.h, by numbers and texts. Also a C program's
- * thread that calls, as PyTorch's engine threads do.
+/* What scripts call through ctypes: the functions of interpose/python_frames.h, by numbers and
+ * texts. Also a C program's thread that calls, as PyTorch's engine threads do.
  */
 #include "interpose/flow.h"
 #include "interpose/linker.h"
@@ -59,7 +59,8 @@ EXPORT double probe_cost(void) {
     for (int i = 0; i < 1000; i++)
       python_id();
     clock_gettime(CLOCK_MONOTONIC, &end);
-    double took = ((double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec)) / 1000;
+    double took =
+        ((double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec)) / 1000;
     least = took < least ? took : least;
   }
   return least;
