@@ -44,9 +44,11 @@ static inline uint32_t python_chain_id(uint64_t chain) {
   return chain == 0 ? 0 : id == 0 ? 1 : id;
 }
 
-/* Nodes of frames, outermost first; runners among them are passed over. */
-uint32_t python_chain_nodes(const struct python_layout *layout, const struct python_frame *frames,
-                            uint32_t nframes, struct place_node *nodes, uint32_t room);
+/* The nodes of one frame, that has the hash: its loops and its call. Writes at most room, which is
+ * not 0, and returns how many were written. 0: its code cannot be read. What was found once is
+ * kept, by hash. Any thread; reads with python_memory.h only. */
+uint32_t python_frame_nodes(const struct python_layout *layout, const struct python_frame *frame,
+                            uint64_t hash, struct place_node *nodes, uint32_t room);
 
 /* The functions below are for the fast path too: each is compiled for `at` and `minor` that are
  * known then. */

@@ -243,7 +243,7 @@ static bool read_units(const struct python_layout *layout, const struct header *
 }
 
 uint32_t python_code_instruction(const struct python_layout *layout, const struct python_code *code,
-                                 uint32_t unit) {
+                                 int64_t where) {
   const char *row = layout->opcodes;
   bool is_reached = false;
   for (uint32_t i = 0; i < code->nunits;) {
@@ -252,7 +252,7 @@ uint32_t python_code_instruction(const struct python_layout *layout, const struc
     if (class == OPCODE_UNKNOWN)
       return UINT32_MAX;
     uint32_t next = i + 1 + python_opcode_caches(row, opcode);
-    is_reached |= unit < next;
+    is_reached |= where < (int64_t)next * 2;
     if (is_reached && class != OPCODE_EXTENDED && class != OPCODE_PRECALL)
       return i;
     i = next;

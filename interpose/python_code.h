@@ -45,11 +45,12 @@ struct python_code {
 struct python_code *python_code_read(const struct python_layout *layout, uint64_t address);
 void python_code_free(struct python_code *code); /* NULL is allowed */
 
-/* The instruction that the code unit `unit` belongs to, as a number of code units: what a frame
- * points at may be a cache of it, a prefix (EXTENDED_ARG), or in 3.11 the PRECALL before a CALL.
+/* The instruction that a frame stands at, `where` bytes behind the beginning of its code, as a
+ * number of code units: what it points at may be a cache of the instruction, a prefix
+ * (EXTENDED_ARG), or in 3.11 the PRECALL before a CALL. Before the beginning stands the first one.
  * UINT32_MAX: none, or the code cannot be read up to there. */
 uint32_t python_code_instruction(const struct python_layout *layout, const struct python_code *code,
-                                 uint32_t unit);
+                                 int64_t where);
 
 /* Whether the frame was written for the program: neither the machinery that runs modules nor code
  * without a file that imports modules. */

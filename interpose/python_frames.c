@@ -59,61 +59,49 @@ static bool next_frame(const struct python_layout *layout, uint64_t *address,
 /* ---- nodes ------------------------------------------------------------------------------------
  */
 
-/* The instruction that a frame stands at, in a copy of its code. */
-static uint32_t instruction_of(const struct python_layout *layout, const struct python_code *code,
-                               const struct python_frame *frame) {
-  return python_code_instruction(layout, code, frame->where < 0 ? 0 : (uint32_t)frame->where / 2);
-}
-
-uint32_t python_chain_nodes(const struct python_layout *layout, const struct python_frame *frames,
-                            uint32_t nframes, struct place_node *nodes, uint32_t room) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < nframes && n < room; i++) {
-    struct python_code *code = python_code_read(layout, frames[i].code);
-    uint32_t instruction = code == NULL ? UINT32_MAX : instruction_of(layout, code, &frames[i]);
-    if (instruction != UINT32_MAX && !python_code_is_runner(code))
-      n += python_loops_nodes(layout, code, instruction, nodes + n, room - n);
-    bool known = instruction != UINT32_MAX;
-    python_code_free(code);
-    if (!known)
-      return 0;
-  }
-  return n < room ? n : room;
-}
-
 /* The outermost frames of a chain: the last ones that came. */
 struct outermost {
   struct python_frame frames[PLACE_NODES_MAX];
+  uint64_t hashes[PLACE_NODES_MAX];
   uint32_t came;
 };
 
-static uint32_t put_in_order(const struct outermost *outermost, struct python_frame *frames) {
-  uint32_t n = outermost->came < PLACE_NODES_MAX ? outermost->came : PLACE_NODES_MAX;
-  for (uint32_t i = 0; i < n; i++)
-    frames[i] = outermost->frames[(outermost->came - 1 - i) % PLACE_NODES_MAX];
+static void add_frame(struct outermost *outermost, const struct python_frame *frame,
+                      uint64_t hash) {
+  uint32_t at = outermost->came++ % PLACE_NODES_MAX;
+  outermost->frames[at] = *frame;
+  outermost->hashes[at] = hash;
+}
+
+static uint32_t nodes_of(const struct python_layout *layout, const struct outermost *outermost,
+                         struct place_node *nodes, uint32_t room) {
+  uint32_t n = 0;
+  uint32_t nframes = outermost->came < PLACE_NODES_MAX ? outermost->came : PLACE_NODES_MAX;
+  for (uint32_t i = 0; i < nframes && n < room; i++) {
+    uint32_t at = (outermost->came - 1 - i) % PLACE_NODES_MAX;
+    uint32_t more = python_frame_nodes(layout, &outermost->frames[at], outermost->hashes[at],
+                                       nodes + n, room - n);
+    if (more == 0)
+      return 0;
+    n += more;
+  }
   return n;
 }
 
 uint32_t python_nodes(struct place_node *nodes, uint32_t room) {
   const struct python_layout *layout = python_layout();
-  if (layout == NULL)
-    return 0;
-  uint64_t address = python_own_frames(layout);
+  uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
   struct python_frame frame;
   struct outermost outermost = {.came = 0};
-  for (unsigned i = 0; i < DEPTH_MAX && next_frame(layout, &address, &frame); i++) {
+  for (unsigned i = 0; i < DEPTH_MAX && address != 0 && next_frame(layout, &address, &frame); i++) {
     uint64_t hash = python_frame_hash(layout, &frame);
     if (hash == PYTHON_FRAME_UNKNOWN)
       return 0;
     if (hash != PYTHON_FRAME_RUNNER)
-      outermost.frames[outermost.came++ % PLACE_NODES_MAX] = frame;
+      add_frame(&outermost, &frame, hash);
   }
-  if (address != 0)
-    return 0; /* too deep, or no frame */
-  struct python_frame frames[PLACE_NODES_MAX];
-  uint32_t nframes = put_in_order(&outermost, frames);
-  return python_chain_nodes(layout, frames, nframes, nodes,
-                            room < PLACE_NODES_MAX ? room : PLACE_NODES_MAX);
+  bool is_whole = address == 0; /* neither too deep nor broken */
+  return is_whole ? nodes_of(layout, &outermost, nodes, room) : 0;
 }
 
 /* ---- texts ------------------------------------------------------------------------------------
@@ -148,10 +136,12 @@ void python_text(char *text, size_t size) {
   uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
   struct python_frame frame;
   bool is_of_it = false;
-  for (unsigned i = 0; i < PYTHON_FRAMES_MAX && !is_of_it && next_frame(layout, &address, &frame);
+  for (unsigned i = 0;
+       i < PYTHON_FRAMES_MAX && !is_of_it && address != 0 && next_frame(layout, &address, &frame);
        i++) {
     struct python_code *code = python_code_read(layout, frame.code);
-    uint32_t instruction = code == NULL ? UINT32_MAX : instruction_of(layout, code, &frame);
+    uint32_t instruction =
+        code == NULL ? UINT32_MAX : python_code_instruction(layout, code, frame.where);
     is_of_it = instruction != UINT32_MAX && is_of_program(code);
     if (instruction != UINT32_MAX && (is_of_it || text[0] == '\0'))
       write_text(layout, code, instruction, text, size);

@@ -96,7 +96,7 @@ static uint64_t hash_in(const struct python_layout *layout, const struct python_
                         int64_t where) {
   if (python_code_is_runner(code))
     return PYTHON_FRAME_RUNNER;
-  uint32_t instruction = python_code_instruction(layout, code, where < 0 ? 0 : (uint32_t)where / 2);
+  uint32_t instruction = python_code_instruction(layout, code, where);
   if (instruction == UINT32_MAX)
     return PYTHON_FRAME_UNKNOWN;
   uint64_t hash = python_hash(code->key, &instruction, sizeof(instruction));

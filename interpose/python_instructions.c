@@ -1,6 +1,8 @@
 /* Instructions, jumps and handlers of a code object (python_instructions.h). */
 #include "interpose/python_instructions.h"
 
+#include "interpose/python_rounds.h"
+
 #include <stdlib.h>
 
 /* While reading: by code unit, the instruction that begins there or that it is a prefix of. */
@@ -37,6 +39,7 @@ static enum way way_of(enum python_opcode opcode) {
     return WAY_TO;
   case OPCODE_UNKNOWN:
   case OPCODE_QUIET:
+  case OPCODE_NOP:
   case OPCODE_OTHER:
   case OPCODE_CALL:
   case OPCODE_PRECALL:
@@ -68,7 +71,7 @@ static uint64_t target_unit(unsigned minor, enum way way, uint32_t argument, uin
   return way == WAY_AHEAD ? next + units : next - units; /* wraps to what is no code unit */
 }
 
-/* First pass: instructions with their arguments, in `target` for the second one. */
+/* First pass: instructions with their arguments, and where the next one begins in `handler`. */
 static bool split(struct reading *reading) {
   const struct python_code *code = reading->code;
   const char *row = reading->layout->opcodes;
@@ -83,7 +86,7 @@ static bool split(struct reading *reading) {
     uint32_t next = i + 1 + python_opcode_caches(row, number);
     if (opcode != OPCODE_EXTENDED) {
       reading->instructions->all[n++] = (struct python_instruction){.unit = i,
-                                                                    .target = argument,
+                                                                    .argument = argument,
                                                                     .handler = next,
                                                                     .opcode = opcode,
                                                                     .goes_on = goes_on(opcode)};
@@ -100,12 +103,12 @@ static bool find_targets(struct reading *reading) {
   for (uint32_t i = 0; i < reading->instructions->n; i++) {
     struct python_instruction *instruction = &reading->instructions->all[i];
     enum way way = way_of(instruction->opcode);
-    uint32_t argument = instruction->target, next = instruction->handler;
+    uint32_t next = instruction->handler;
     instruction->target = instruction->handler = PYTHON_NOWHERE;
     if (way == WAY_NONE)
       continue;
-    instruction->target =
-        instruction_at(reading, target_unit(reading->layout->minor, way, argument, next));
+    instruction->target = instruction_at(
+        reading, target_unit(reading->layout->minor, way, instruction->argument, next));
     if (instruction->target == PYTHON_NOWHERE)
       return false;
   }
@@ -118,11 +121,9 @@ static void mark_swallowing(struct python_instructions *instructions) {
   bool is_behind_exit = false;
   for (uint32_t i = 0; i < instructions->n; i++) {
     struct python_instruction *instruction = &instructions->all[i];
-    bool is_branch = instruction->opcode == OPCODE_BRANCH ||
-                     instruction->opcode == OPCODE_BRANCH_BACK ||
-                     instruction->opcode == OPCODE_BRANCH_TO;
-    instruction->swallows = is_behind_exit && is_branch;
-    is_behind_exit = instruction->opcode == OPCODE_WITH_EXCEPT || (is_behind_exit && !is_branch);
+    instruction->swallows = is_behind_exit && python_instruction_is_branch(instruction);
+    is_behind_exit = instruction->opcode == OPCODE_WITH_EXCEPT ||
+                     (is_behind_exit && !python_instruction_is_branch(instruction));
   }
 }
 
@@ -264,6 +265,8 @@ static bool read_instructions(struct reading *reading) {
     return false;
   mark_swallowing(reading->instructions);
   straighten_awaits(reading->instructions);
+  if (!python_rounds_unite(reading->layout->minor, reading->code, reading->instructions))
+    return false;
   if (reading->layout->minor >= 11)
     return handlers_by_table(reading);
   bool made = handlers_by_blocks(reading->instructions);

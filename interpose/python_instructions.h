@@ -9,9 +9,10 @@
 #define PYTHON_NOWHERE UINT32_MAX
 
 struct python_instruction {
-  uint32_t unit;    /* of its opcode, behind EXTENDED_ARG */
-  uint32_t target;  /* the instruction that it may jump to, by number; PYTHON_NOWHERE. Of a SETUP:
-                       the handler */
+  uint32_t unit;   /* of its opcode, behind EXTENDED_ARG */
+  uint32_t target; /* the instruction that it may jump to, by number; PYTHON_NOWHERE. Of a SETUP:
+                      the handler */
+  uint32_t argument;
   uint32_t handler; /* the instruction that its exceptions go to; PYTHON_NOWHERE */
   enum python_opcode opcode;
   bool goes_on;  /* the next instruction may follow */
@@ -41,6 +42,7 @@ static inline bool python_instruction_is_loud(const struct python_instruction *i
     return true;
   case OPCODE_UNKNOWN:
   case OPCODE_QUIET:
+  case OPCODE_NOP:
   case OPCODE_PRECALL:
   case OPCODE_EXTENDED:
   case OPCODE_BRANCH:
@@ -58,6 +60,12 @@ static inline bool python_instruction_is_loud(const struct python_instruction *i
     return false;
   }
   return false;
+}
+
+/* Whether it jumps or goes on by a value. */
+static inline bool python_instruction_is_branch(const struct python_instruction *instruction) {
+  return instruction->opcode == OPCODE_BRANCH || instruction->opcode == OPCODE_BRANCH_BACK ||
+         instruction->opcode == OPCODE_BRANCH_TO;
 }
 
 #endif

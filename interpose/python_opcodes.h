@@ -15,6 +15,7 @@
 enum python_opcode {
   OPCODE_UNKNOWN = '.',  /* not of this version, or generated code stands in its place */
   OPCODE_QUIET = 'q',    /* goes on, calls nothing, does not raise */
+  OPCODE_NOP = 'n',      /* does nothing */
   OPCODE_OTHER = 'o',    /* goes on, may call what an operator, a property, ... calls, may raise */
   OPCODE_CALL = 'c',     /* calls */
   OPCODE_PRECALL = 'p',  /* 3.11: may do the work of the CALL behind it */

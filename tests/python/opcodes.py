@@ -6,7 +6,7 @@ import sys
 
 # Nothing that these do can raise in a program, or run other code.
 QUIET = ('LOAD_FAST', 'LOAD_CONST', 'LOAD_SMALL_INT', 'LOAD_CLOSURE', 'LOAD_COMMON_CONSTANT', 'STORE_FAST', 'POP_TOP',
-         'POP_ITER', 'NOP', 'RESUME', 'COPY', 'SWAP', 'PUSH_NULL', 'DUP_TOP', 'ROT_', 'CACHE', 'JUMP_', 'POP_JUMP',
+         'POP_ITER', 'RESUME', 'COPY', 'SWAP', 'PUSH_NULL', 'DUP_TOP', 'ROT_', 'CACHE', 'JUMP_', 'POP_JUMP',
          'PUSH_EXC_INFO', 'MAKE_', 'BUILD_TUPLE', 'KW_NAMES', 'NOT_TAKEN', 'SETUP_FINALLY', 'END_FOR', 'END_SEND',
          'IS_OP', 'GEN_START', 'CHECK_EXC_MATCH')
 
@@ -15,7 +15,7 @@ CLASSES = {'PRECALL': 'p', 'EXTENDED_ARG': 'e', 'SEND': 's', 'RETURN_VALUE': 'r'
            'RERAISE': 'x', 'SETUP_FINALLY': 'h', 'SETUP_WITH': 'H', 'SETUP_ASYNC_WITH': 'H', 'POP_BLOCK': 'k',
            'POP_EXCEPT': 'v', 'END_ASYNC_FOR': 'y', 'WITH_EXCEPT_START': 'w', 'INSTRUMENTED_LINE': 'l',
            'INSTRUMENTED_INSTRUCTION': 'i', 'JUMP_FORWARD': 'J', 'JUMP_BACKWARD': 'B', 'JUMP_BACKWARD_NO_INTERRUPT': 'B',
-           'JUMP_ABSOLUTE': 'A', 'FOR_ITER': 'F', 'ENTER_EXECUTOR': '.', 'INTERPRETER_EXIT': '.', 'RESERVED': '.'}
+           'JUMP_ABSOLUTE': 'A', 'FOR_ITER': 'F', 'NOP': 'n', 'ENTER_EXECUTOR': '.', 'INTERPRETER_EXIT': '.', 'RESERVED': '.'}
 
 
 def general_names():
