@@ -2,10 +2,13 @@
 #include "interpose/python_graph.h"
 
 #include "interpose/python_instructions.h"
+#include "interpose/python_lines.h"
 
 #include <stdlib.h>
 
 struct building {
+  unsigned minor;
+  const struct python_code *code;
   const struct python_instruction *all;
   uint32_t n;
   uint32_t *block_of; /* by instruction; while leaders are marked: 1 for a leader */
@@ -98,8 +101,19 @@ static void mark_reached(const struct building *building, uint32_t nedges, bool 
   }
 }
 
-/* Whether something only runs if an exception has been swallowed: not the instructions that clean
- * up behind the swallowing, all of which are quiet, but code of the program. */
+/* Whether a line that surely runs has the same number: then the instruction is the end of a `with`
+ * around the one that swallows, and no code of its own. */
+static bool is_on_sure_line(const struct building *building, const bool *sure,
+                            uint32_t instruction) {
+  uint32_t line = python_line(building->minor, building->code, building->all[instruction].unit);
+  for (uint32_t i = 0; i < building->n; i++)
+    if (sure[building->block_of[i]] && python_instruction_is_loud(&building->all[i]) &&
+        python_line(building->minor, building->code, building->all[i].unit) == line)
+      return true;
+  return false;
+}
+
+/* Whether there is code of the program that only runs if an exception has been swallowed. */
 static bool needs_swallowing(const struct building *building, uint32_t nsure) {
   bool *sure = calloc((size_t)building->nblocks * 2, sizeof(*sure)), needed = false;
   if (sure == NULL)
@@ -109,7 +123,8 @@ static bool needs_swallowing(const struct building *building, uint32_t nsure) {
   mark_reached(building, building->nedges, all);
   for (uint32_t i = 0; i < building->n && !needed; i++) {
     uint32_t block = building->block_of[i];
-    needed = all[block] && !sure[block] && python_instruction_is_loud(&building->all[i]);
+    needed = all[block] && !sure[block] && python_instruction_is_loud(&building->all[i]) &&
+             !is_on_sure_line(building, sure, i);
   }
   free(sure);
   return needed;
@@ -147,7 +162,11 @@ bool python_graph_make(const struct python_layout *layout, const struct python_c
   struct python_instructions instructions;
   bool made = python_instructions_read(layout, code, &instructions);
   if (made) {
-    struct building building = {.all = instructions.all, .n = instructions.n, .graph = graph};
+    struct building building = {.minor = layout->minor,
+                                .code = code,
+                                .all = instructions.all,
+                                .n = instructions.n,
+                                .graph = graph};
     made = build(&building, graph);
     free(building.block_of);
   }

@@ -48,7 +48,8 @@ class Generator:
         if kind in ('for', 'while'):
             return (kind, self.body(depth + 1, loops + 1), self.maybe(0.2, depth + 1, loops))
         if kind == 'forever':
-            return (kind, self.body(depth + 1, loops + 1))
+            # A loop that begins with a loop has the same head in the bytecode, and is one with it.
+            return (kind, [('site', self.site())] + self.body(depth + 1, loops + 1))
         if kind == 'with':
             return (kind, self.body(depth + 1, loops))
         if kind == 'match':
