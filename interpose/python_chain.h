@@ -27,9 +27,15 @@ enum python_frame_hash {
  * noticed to be another one if its code object has gone and there is another in its place. */
 uint64_t python_frame_hash(const struct python_layout *layout, const struct python_frame *frame);
 
-/* The same for any frame, not remembered: its code is read with python_memory.h. */
+/* The same for a frame of another thread, whose code may go at any time: read with python_memory.h.
+ */
 uint64_t python_frame_hash_unsafe(const struct python_layout *layout,
                                   const struct python_frame *frame);
+
+/* The same from a copy of the code. */
+struct python_code;
+uint64_t python_frame_hash_of(const struct python_layout *layout, const struct python_code *code,
+                              int64_t where);
 
 /* Ids from hashes, innermost frame first: begin with 0, end with python_chain_id. */
 static inline uint64_t python_chain_add(uint64_t chain, uint64_t hash) {
@@ -44,11 +50,22 @@ static inline uint32_t python_chain_id(uint64_t chain) {
   return chain == 0 ? 0 : id == 0 ? 1 : id;
 }
 
-/* The nodes of one frame, that has the hash: its loops and its call. Writes at most room, which is
- * not 0, and returns how many were written. 0: its code cannot be read. What was found once is
- * kept, by hash. Any thread; reads with python_memory.h only. */
-uint32_t python_frame_nodes(const struct python_layout *layout, const struct python_frame *frame,
-                            uint64_t hash, struct place_node *nodes, uint32_t room);
+/* The outermost frames of a chain: those that came last. */
+struct python_outermost {
+  struct python_frame frames[PLACE_NODES_MAX];
+  uint64_t hashes[PLACE_NODES_MAX];
+  uint32_t came; /* beginning with 0 */
+};
+
+/* Adds the frame around those that came before. Runners are left out. */
+void python_outermost_add(struct python_outermost *outermost, const struct python_frame *frame,
+                          uint64_t hash);
+
+/* Their nodes, outermost first. Writes at most room, and returns how many. 0: a code object cannot
+ * be read. What was found once is kept, by hash. Any thread; reads with python_memory.h only. */
+uint32_t python_outermost_nodes(const struct python_layout *layout,
+                                const struct python_outermost *outermost, struct place_node *nodes,
+                                uint32_t room);
 
 /* The functions below are for the fast path too: each is compiled for `at` and `minor` that are
  * known then. */

@@ -59,49 +59,19 @@ static bool next_frame(const struct python_layout *layout, uint64_t *address,
 /* ---- nodes ------------------------------------------------------------------------------------
  */
 
-/* The outermost frames of a chain: the last ones that came. */
-struct outermost {
-  struct python_frame frames[PLACE_NODES_MAX];
-  uint64_t hashes[PLACE_NODES_MAX];
-  uint32_t came;
-};
-
-static void add_frame(struct outermost *outermost, const struct python_frame *frame,
-                      uint64_t hash) {
-  uint32_t at = outermost->came++ % PLACE_NODES_MAX;
-  outermost->frames[at] = *frame;
-  outermost->hashes[at] = hash;
-}
-
-static uint32_t nodes_of(const struct python_layout *layout, const struct outermost *outermost,
-                         struct place_node *nodes, uint32_t room) {
-  uint32_t n = 0;
-  uint32_t nframes = outermost->came < PLACE_NODES_MAX ? outermost->came : PLACE_NODES_MAX;
-  for (uint32_t i = 0; i < nframes && n < room; i++) {
-    uint32_t at = (outermost->came - 1 - i) % PLACE_NODES_MAX;
-    uint32_t more = python_frame_nodes(layout, &outermost->frames[at], outermost->hashes[at],
-                                       nodes + n, room - n);
-    if (more == 0)
-      return 0;
-    n += more;
-  }
-  return n;
-}
-
 uint32_t python_nodes(struct place_node *nodes, uint32_t room) {
   const struct python_layout *layout = python_layout();
   uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
   struct python_frame frame;
-  struct outermost outermost = {.came = 0};
+  struct python_outermost outermost = {.came = 0};
   for (unsigned i = 0; i < DEPTH_MAX && address != 0 && next_frame(layout, &address, &frame); i++) {
     uint64_t hash = python_frame_hash(layout, &frame);
     if (hash == PYTHON_FRAME_UNKNOWN)
       return 0;
-    if (hash != PYTHON_FRAME_RUNNER)
-      add_frame(&outermost, &frame, hash);
+    python_outermost_add(&outermost, &frame, hash);
   }
   bool is_whole = address == 0; /* neither too deep nor broken */
-  return is_whole ? nodes_of(layout, &outermost, nodes, room) : 0;
+  return is_whole ? python_outermost_nodes(layout, &outermost, nodes, room) : 0;
 }
 
 /* ---- texts ------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@
 
 #include "interpose/python_chain.h"
 #include "interpose/python_code.h"
+#include "interpose/python_memory.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -69,18 +70,25 @@ PYTHON_INLINE uint64_t mixed_names(const struct python_offsets *at, uint64_t nam
          0xff51afd7ed558ccdu;
 }
 
-/* 0: there is nothing to tell the frame by. */
+/* By version. `header`: where the beginning of the code object has been copied to, or it itself. 0:
+ * there is nothing to tell the frame by. */
+PYTHON_INLINE uint64_t check_by_version(const struct python_offsets *at,
+                                        const struct python_frame *frame, uint64_t header) {
+  uint64_t version = number_at(header + at->code_version);
+  uint64_t name = python_load(header + at->code_name);
+  uint64_t first_line = number_at(header + at->code_first_line);
+  uint64_t check = mixed(frame->code, (uint64_t)frame->where ^ version << 32,
+                         python_load(header + at->code_lines), name ^ first_line << 32);
+  return version == 0 ? 0 : check;
+}
+
 PYTHON_INLINE uint64_t check_of(const struct python_offsets *at, unsigned minor,
                                 const struct python_frame *frame) {
-  uint64_t code = frame->code, lines = python_load(code + at->code_lines);
-  uint64_t name = python_load(code + at->code_name);
+  uint64_t code = frame->code;
+  if (at->code_version != 0)
+    return check_by_version(at, frame, code);
+  uint64_t lines = python_load(code + at->code_lines), name = python_load(code + at->code_name);
   uint64_t first_line = number_at(code + at->code_first_line);
-  if (at->code_version != 0) {
-    uint64_t version = number_at(code + at->code_version);
-    uint64_t check =
-        mixed(code, (uint64_t)frame->where ^ version << 32, lines, name ^ first_line << 32);
-    return version == 0 ? 0 : check;
-  }
   uint64_t content = minor < 11 ? python_load(code + at->code_code) : lines;
   uint64_t names = python_load(code + at->code_names);
   return mixed(code, (uint64_t)frame->where ^ first_line << 32, lines ^ turned(names, 24), name) +
@@ -92,8 +100,8 @@ PYTHON_INLINE uint64_t check_of(const struct python_offsets *at, unsigned minor,
 /* ---- hashes -----------------------------------------------------------------------------------
  */
 
-static uint64_t hash_in(const struct python_layout *layout, const struct python_code *code,
-                        int64_t where) {
+uint64_t python_frame_hash_of(const struct python_layout *layout, const struct python_code *code,
+                              int64_t where) {
   if (python_code_is_runner(code))
     return PYTHON_FRAME_RUNNER;
   uint32_t instruction = python_code_instruction(layout, code, where);
@@ -103,12 +111,25 @@ static uint64_t hash_in(const struct python_layout *layout, const struct python_
   return hash <= PYTHON_FRAME_RUNNER ? hash + 2 : hash;
 }
 
-uint64_t python_frame_hash_unsafe(const struct python_layout *layout,
-                                  const struct python_frame *frame) {
+static uint64_t read_hash(const struct python_layout *layout, const struct python_frame *frame) {
   struct python_code *code = python_code_read(layout, frame->code);
-  uint64_t hash = code == NULL ? PYTHON_FRAME_UNKNOWN : hash_in(layout, code, frame->where);
+  uint64_t hash =
+      code == NULL ? PYTHON_FRAME_UNKNOWN : python_frame_hash_of(layout, code, frame->where);
   python_code_free(code);
   return hash;
+}
+
+/* ---- what is remembered -----------------------------------------------------------------------
+ */
+
+PYTHON_INLINE bool find(uint64_t check, uint64_t *hash) {
+  struct known *set = table[check % SETS];
+  for (int i = 0; i < WAYS; i++) {
+    *hash = atomic_load_explicit(&set[i].hash, memory_order_relaxed);
+    if ((atomic_load_explicit(&set[i].check, memory_order_relaxed) ^ *hash) == check && check != 0)
+      return true;
+  }
+  return false;
 }
 
 static void remember(struct known *set, uint64_t check, uint64_t hash) {
@@ -119,7 +140,7 @@ static void remember(struct known *set, uint64_t check, uint64_t hash) {
 
 __attribute__((noinline)) static uint64_t learn(const struct python_layout *layout,
                                                 const struct python_frame *frame, uint64_t check) {
-  uint64_t hash = python_frame_hash_unsafe(layout, frame);
+  uint64_t hash = read_hash(layout, frame);
   if (check != 0)
     remember(table[check % SETS], check, hash);
   return hash;
@@ -128,14 +149,21 @@ __attribute__((noinline)) static uint64_t learn(const struct python_layout *layo
 PYTHON_INLINE uint64_t frame_hash(const struct python_layout *layout,
                                   const struct python_offsets *at, unsigned minor,
                                   const struct python_frame *frame) {
-  uint64_t check = check_of(at, minor, frame);
-  struct known *set = table[check % SETS];
-  for (int i = 0; i < WAYS; i++) {
-    uint64_t hash = atomic_load_explicit(&set[i].hash, memory_order_relaxed);
-    if ((atomic_load_explicit(&set[i].check, memory_order_relaxed) ^ hash) == check && check != 0)
-      return hash;
-  }
-  return learn(layout, frame, check);
+  uint64_t check = check_of(at, minor, frame), hash;
+  return find(check, &hash) ? hash : learn(layout, frame, check);
+}
+
+/* Before 3.12 what tells code objects apart is spread over several objects: they are read anew each
+ * time. */
+uint64_t python_frame_hash_unsafe(const struct python_layout *layout,
+                                  const struct python_frame *frame) {
+  _Alignas(8) uint8_t header[256];
+  if (layout->at.code_version == 0)
+    return read_hash(layout, frame);
+  if (!python_memory_read(header, frame->code, layout->at.code_size))
+    return PYTHON_FRAME_UNKNOWN;
+  uint64_t check = check_by_version(&layout->at, frame, (uint64_t)header), hash;
+  return find(check, &hash) ? hash : learn(layout, frame, check);
 }
 
 uint64_t python_frame_hash(const struct python_layout *layout, const struct python_frame *frame) {

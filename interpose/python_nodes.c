@@ -47,13 +47,12 @@ static void keep(uint64_t hash, const struct place_node *nodes, uint32_t n) {
 
 /* All nodes of the frame, as far as a place has room for any. */
 static uint32_t make(const struct python_layout *layout, const struct python_frame *frame,
-                     struct place_node nodes[PLACE_NODES_MAX]) {
+                     uint64_t hash, struct place_node nodes[PLACE_NODES_MAX]) {
   struct python_code *code = python_code_read(layout, frame->code);
-  uint32_t instruction =
-      code == NULL ? UINT32_MAX : python_code_instruction(layout, code, frame->where);
   uint32_t n = 0;
-  if (instruction != UINT32_MAX)
-    n = python_loops_nodes(layout, code, instruction, nodes, PLACE_NODES_MAX);
+  if (code != NULL && python_frame_hash_of(layout, code, frame->where) == hash)
+    n = python_loops_nodes(layout, code, python_code_instruction(layout, code, frame->where), nodes,
+                           PLACE_NODES_MAX);
   python_code_free(code);
   return n < PLACE_NODES_MAX ? n : PLACE_NODES_MAX;
 }
@@ -65,14 +64,40 @@ static uint32_t copy(const struct place_node *nodes, uint32_t n, struct place_no
   return n;
 }
 
-uint32_t python_frame_nodes(const struct python_layout *layout, const struct python_frame *frame,
+/* 0: the code cannot be read, or is no longer the one that the hash was made of. */
+static uint32_t frame_nodes(const struct python_layout *layout, const struct python_frame *frame,
                             uint64_t hash, struct place_node *nodes, uint32_t room) {
   const struct way *way = find(hash);
   if (way != NULL)
     return copy(way->nodes, way->n, nodes, room);
   struct place_node made[PLACE_NODES_MAX];
-  uint32_t n = make(layout, frame, made);
+  uint32_t n = make(layout, frame, hash, made);
   if (n > 0)
     keep(hash, made, n);
   return copy(made, n, nodes, room);
+}
+
+void python_outermost_add(struct python_outermost *outermost, const struct python_frame *frame,
+                          uint64_t hash) {
+  if (hash == PYTHON_FRAME_RUNNER)
+    return;
+  uint32_t at = outermost->came++ % PLACE_NODES_MAX;
+  outermost->frames[at] = *frame;
+  outermost->hashes[at] = hash;
+}
+
+uint32_t python_outermost_nodes(const struct python_layout *layout,
+                                const struct python_outermost *outermost, struct place_node *nodes,
+                                uint32_t room) {
+  uint32_t n = 0;
+  uint32_t nframes = outermost->came < PLACE_NODES_MAX ? outermost->came : PLACE_NODES_MAX;
+  for (uint32_t i = 0; i < nframes && n < room; i++) {
+    uint32_t at = (outermost->came - 1 - i) % PLACE_NODES_MAX;
+    uint32_t more =
+        frame_nodes(layout, &outermost->frames[at], outermost->hashes[at], nodes + n, room - n);
+    if (more == 0)
+      return 0;
+    n += more;
+  }
+  return n;
 }
