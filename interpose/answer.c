@@ -14,6 +14,7 @@
 #include "interpose/orphans.h"
 #include "interpose/outcome.h"
 #include "interpose/patience.h"
+#include "interpose/places.h"
 #include "interpose/report.h"
 #include "interpose/shadows.h"
 #include "interpose/stay.h"
@@ -285,7 +286,9 @@ static void begin(struct wish *wish) {
     stay_settle(wish, ncclSuccess);
   } else {
     report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
-    team_claim(end->team, wish->unit, flags_of(wish), NULL);
+    struct place place;
+    bool known = unit_place(wish->unit) != 0 && places_describe(&place);
+    team_claim(end->team, wish->unit, flags_of(wish), known ? &place : NULL);
   }
 }
 

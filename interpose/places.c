@@ -109,20 +109,22 @@ static struct place_node site_node(uint32_t id) {
   return (struct place_node){.id = id};
 }
 
-/* The loops and the call of one frame. Loops of an engine are not the program's. */
+/* The function, the loops and the call of one frame. Loops of an engine are not the program's. */
 static uint32_t nodes_of(const struct native_frame *frame, struct place_node *nodes,
                          uint32_t room) {
   uint32_t written = 0;
-  if (room == 0)
+  if (room < 2)
     return 0;
+  nodes[0] = site_node(frame->has_rule ? native_function_id(frame) : native_call_id(frame));
   if (frame->has_rule && frame->module.owner != MODULE_ENGINE)
-    written =
-        native_code_nodes(frame->rule.function, frame->rule.function_size,
-                          (const void *)(frame->pc - 1), native_function_id(frame), nodes, room);
-  if (written > 0)
-    return written;
-  nodes[0] = site_node(native_call_id(frame));
-  return 1;
+    written = native_code_nodes(frame->rule.function, frame->rule.function_size,
+                                (const void *)(frame->pc - 1), native_function_id(frame), nodes + 1,
+                                room - 1);
+  if (written == 0) {
+    nodes[1] = site_node(native_call_id(frame));
+    written = 1;
+  }
+  return written < room - 1 ? written + 1 : room;
 }
 
 static uint32_t native_nodes(const struct native_stack *stack, struct place_node *nodes) {
@@ -158,5 +160,6 @@ bool places_describe(struct place *out) {
   else if (is_whole)
     out->nnodes = native_nodes(&stack, out->nodes);
   places_text_remember(out, stack.ninner > 0 ? &stack.inner[0] : NULL);
+  places_text(out->id, out->text, sizeof(out->text));
   return true;
 }

@@ -55,7 +55,8 @@ static void describe_frame(const struct native_frame *frame, bool in_loop, char 
 
 static void describe(const struct place *place, const struct native_frame *innermost, char *text,
                      size_t size) {
-  if (python_is_present() && python_text(text, size) > 0)
+  python_text(text, size);
+  if (text[0] != '\0')
     return;
   if (innermost != NULL)
     describe_frame(innermost, has_loop(place), text, size);

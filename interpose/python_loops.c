@@ -97,6 +97,11 @@ static uint32_t nodes_in(const struct function *function, uint32_t instruction,
                     function_id(function->key), nodes, room);
 }
 
+uint32_t python_loops_function(const struct python_code *code) {
+  uint32_t id = function_id(code->key);
+  return id != 0 ? id : 1;
+}
+
 uint32_t python_loops_nodes(const struct python_layout *layout, const struct python_code *code,
                             uint32_t instruction, struct place_node *nodes, uint32_t room) {
   bool kept;

@@ -23,4 +23,7 @@ uint32_t python_loops_nodes(const struct python_layout *layout, const struct pyt
 uint32_t python_loops_line(const struct python_layout *layout, const struct python_code *code,
                            uint32_t instruction);
 
+/* The id of the code's function; never 0. */
+uint32_t python_loops_function(const struct python_code *code);
+
 #endif

@@ -50,9 +50,11 @@ static uint32_t make(const struct python_layout *layout, const struct python_fra
                      uint64_t hash, struct place_node nodes[PLACE_NODES_MAX]) {
   struct python_code *code = python_code_read(layout, frame->code);
   uint32_t n = 0;
-  if (code != NULL && python_frame_hash_of(layout, code, frame->where) == hash)
-    n = python_loops_nodes(layout, code, python_code_instruction(layout, code, frame->where), nodes,
-                           PLACE_NODES_MAX);
+  if (code != NULL && python_frame_hash_of(layout, code, frame->where) == hash) {
+    nodes[0] = (struct place_node){.id = python_loops_function(code)};
+    n = 1 + python_loops_nodes(layout, code, python_code_instruction(layout, code, frame->where),
+                               nodes + 1, PLACE_NODES_MAX - 1);
+  }
   python_code_free(code);
   return n < PLACE_NODES_MAX ? n : PLACE_NODES_MAX;
 }
