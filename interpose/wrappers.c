@@ -123,12 +123,13 @@
     places_here();                                                                                 \
     return placed_##name arguments;                                                                \
   }                                                                                                \
+  static __attribute__((noinline)) ncclResult_t somewhere_##name parameters {                      \
+    return PLACES_HIT() ? placed_##name arguments : elsewhere_##name arguments;                    \
+  }                                                                                                \
   ncclResult_t wrapper_##name parameters {                                                         \
     if (!guard_is_open())                                                                          \
       return in_group_##name arguments;                                                            \
-    if (!places_are_on)                                                                            \
-      return alone_##name arguments;                                                               \
-    return PLACES_HIT() ? placed_##name arguments : elsewhere_##name arguments;                    \
+    return places_are_on ? somewhere_##name arguments : alone_##name arguments;                    \
   }                                                                                                \
   EXPORT_WRAPPER(name, parameters)
 
