@@ -9,7 +9,7 @@
  * control can come back to the head. So what runs only when the loop is left (`if (c) { x();
  * break; }`) stands behind the loop, not in it. Back edges with the same head are one loop. Where
  * control enters a cycle at two places (irreducible code) no loop is claimed for that cycle, and
- * what stands there has no order.
+ * what stands there has no order, nor has some of what comes next to it.
  */
 #ifndef NCCL_JOIN_INTERPOSE_FLOW_H
 #define NCCL_JOIN_INTERPOSE_FLOW_H
