@@ -137,6 +137,7 @@ static uint32_t lowest_line(unsigned minor, const struct python_code *code,
   return lowest;
 }
 
+/* flow_nodes makes a loop's id of its head, as flow_id of the inverted function. */
 uint32_t python_loops_line(const struct python_layout *layout, const struct python_code *code,
                            uint32_t instruction) {
   bool kept;
@@ -145,7 +146,7 @@ uint32_t python_loops_line(const struct python_layout *layout, const struct pyth
   uint32_t n = function == NULL ? 0 : nodes_in(function, instruction, nodes, FLOW_DEPTH_MAX + 1);
   uint32_t line = 0, id = n > 1 ? nodes[n - 2].id : 0;
   for (uint32_t i = 0; id != 0 && line == 0 && i < function->graph.flow.nblocks; i++)
-    if (flow_id(function_id(code->key), function->graph.flow.blocks[i].position) == id)
+    if (flow_id(~function_id(code->key), function->graph.flow.blocks[i].position) == id)
       line = lowest_line(layout->minor, code, &function->graph, i);
   if (!kept)
     free_function(function);

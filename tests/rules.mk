@@ -4,6 +4,7 @@
 #   tests/simulation  random programs through the core, in memory; `make sim` runs as many as wanted
 #   tests/hooks       shadows against recording doubles and the loopback
 #   tests/interpose   export list, ways to come to NCCL, resolver, exit paths, the real libnccl without a GPU
+#   tests/python      the places of calls in Python programs, by every Python of the machine
 #   tests/tools       the launcher
 #   tests/join        ordinary NCCL programs with and without the preload, on the loopback
 #   tests/faults      the same, with ranks killed, stopped, out of memory and so on
@@ -61,7 +62,7 @@ ifneq ($(and $(CUDA12_INCLUDE),$(call nccl_has,22800)),)
 all: loopback
 endif
 
-CHECKS = unit simulation fuzz interpose tools join faults
+CHECKS = unit simulation fuzz interpose python tools join faults
 # These call the stand-ins themselves.
 LOOPBACK_CHECKS = $(BUILD)/check/hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
 CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)

@@ -175,7 +175,7 @@ def operators():
         body + 1
         with body:
             pass
-        sorted([2, 1], key=lambda _: here(0, 0) or 0)
+        sorted([2, 1], key=lambda _: here(0, 1) or 0)
 
 
 def text():
