@@ -151,8 +151,7 @@ void overlap_count(struct overlap *overlap) {
     overlap->teams[i]->team->reals = overlap->reals;
 }
 
-uint32_t overlap_claim_flags(const struct overlap *overlap, const struct team *team,
-                             struct unit unit) {
+uint32_t overlap_claim_flags(const struct overlap *overlap, struct team *team, struct unit unit) {
   if (overlap_is_single(overlap) || unit_is_leave(unit))
     return 0;
   uint64_t hash = team_class_hash(team, unit);

@@ -87,8 +87,7 @@ bool overlap_must_wait(struct overlap *overlap, const struct team *team,
 bool overlap_may_commit(struct overlap *overlap, struct team *team);
 
 /* Flags of a claim (enum claim_flag), for others to weigh it by. */
-uint32_t overlap_claim_flags(const struct overlap *overlap, const struct team *team,
-                             struct unit unit);
+uint32_t overlap_claim_flags(const struct overlap *overlap, struct team *team, struct unit unit);
 
 /* The unit, the team's last, has been committed, or has settled for real or as a shadow; or a LEAVE
  * has. */

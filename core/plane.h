@@ -84,15 +84,17 @@ enum claim_flag {
   CLAIM_SEEN = 1u << 4,      /* has been in the agreed sequence before */
   CLAIM_RESYNC = 1u << 5,    /* the rank has buffers to be resynchronised, should all meet here */
   CLAIM_TOGETHER = 1u << 6,  /* all ranks are to stop if not all claim the unit: team_stop.h */
-  CLAIM_STOPPED = 1u << 7,   /* a yield of a rank that was stopped in another team: likewise */
   CLAIM_OWN_PLACE = 1u << 8, /* the unit's place is where the rank stands; otherwise one that it has
                                 come to be taken for */
+  CLAIM_STOPPED = 1u << 7,   /* a yield of a rank that was stopped in another team: likewise */
+  CLAIM_APART = 1u << 9, /* the unit expected here is not this one, although their signatures are
+                            equal: the rank comes to that elsewhere in its program */
 };
-/* Those that make a claim another thing: it wants nothing. */
-#define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED)
+/* Those that make a claim another thing. */
+#define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED | CLAIM_APART)
 
 /* Above the flags: enum mark of the claim, if it is one. */
-#define CLAIM_MARK_SHIFT 9
+#define CLAIM_MARK_SHIFT 10
 
 enum rank_state {
   RANK_ABSENT = 0, /* has not attached */

@@ -59,7 +59,11 @@ void settle_add(struct settle *settle, const struct claimed *claimed) {
 /* ---- one unit or two ---- */
 
 bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
-  if (a->place == NULL || b->place == NULL || a->hash == b->hash)
+  if (a->hash == b->hash)
+    return false;
+  if ((a->kinds & CLAIM_APART && b->expected) || (b->kinds & CLAIM_APART && a->expected))
+    return true;
+  if (a->place == NULL || b->place == NULL)
     return false;
   switch (place_relate(a->place, b->place)) {
   case PLACE_UNRELATED:
@@ -153,7 +157,7 @@ bool settle_is_unanimous(const struct settle *settle, uint32_t winner) {
   uint32_t agreed = 0;
   for (uint32_t i = 0; i < settle->nunits; i++)
     if (settle_is_same(&settle->units[winner], &settle->units[i]) &&
-        settle->units[i].kinds == settle->units[winner].kinds)
+        is_wanted(&settle->units[i]) == is_wanted(&settle->units[winner]))
       agreed += settle->units[i].claimants;
   return agreed == settle->nranks; /* those left out among them */
 }

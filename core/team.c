@@ -30,12 +30,14 @@ struct team *team_create(struct plane *plane) {
   team->settle = calloc(1, sizeof(*team->settle));
   team->places_read = calloc(SETTLE_UNITS_MAX, sizeof(*team->places_read));
   team->places = place_table_create();
+  team->places_own = place_table_create();
   team->lossy_seen = calloc(plane->nranks, sizeof(*team->lossy_seen));
   team->members_claimed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
   team->members_followed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
   if (team->learner == NULL || team->table == NULL || team->peers == NULL || team->claims == NULL ||
       team->settle == NULL || team->places_read == NULL || team->places == NULL ||
-      team->lossy_seen == NULL || team->members_claimed == NULL || team->members_followed == NULL) {
+      team->places_own == NULL || team->lossy_seen == NULL || team->members_claimed == NULL ||
+      team->members_followed == NULL) {
     team_destroy(team);
     return NULL;
   }
@@ -56,6 +58,7 @@ void team_destroy(struct team *team) {
   free(team->settle);
   free(team->places_read);
   place_table_destroy(team->places);
+  place_table_destroy(team->places_own);
   free(team->lossy_seen);
   free(team->members_claimed);
   free(team->members_followed);

@@ -63,10 +63,20 @@ struct team_alias {
   uint64_t own;   /* unit_hash of the unit as this rank has it; 0: free */
   uint64_t taken; /* unit_hash of the unit in the agreed sequence */
   uint32_t place; /* of that */
+  uint32_t place_own;
+  uint32_t uses; /* how often, as far as it matters */
 };
 
 /* How far ahead what may be committed is looked up, in units. */
 #define TEAM_FORESEEN 128u
+
+/* One rank's unit went before that of another; or, `same`, the one has been taken for the other. */
+struct team_guess {
+  bool same;
+  uint32_t rank, other;
+  struct member member; /* the first one of the other's unit */
+  char place[PLACE_TEXT_MAX], other_place[PLACE_TEXT_MAX];
+};
 
 struct team {
   /* What a commit touches. */
@@ -102,6 +112,7 @@ struct team {
   uint64_t claim_hash; /* of that */
   uint64_t claim_signature;
   uint64_t claim_own;       /* unit_hash of the unit as this rank has it */
+  struct place place_own;   /* where this rank claims it */
   struct place claim_place; /* of the unit as the team has it; id 0: not known */
   uint32_t claim_flags;
   uint32_t claim_text;
@@ -124,9 +135,11 @@ struct team {
   uint64_t left_at[TEAM_LEAVES]; /* indices of the last of `leaves` */
 
   /* Places (team_places.c). */
-  struct place_table *places;
-  uint32_t place_last;   /* id of the last unit's in G that had one */
+  struct place_table *places;     /* of units in G */
+  struct place_table *places_own; /* where this rank has claimed */
+  uint32_t place_last;            /* id of the last unit's in G that had one */
   uint64_t steady_since; /* index since which G is as the learner expects, and nobody has waited */
+  uint64_t met_at;       /* index after the last ENTRY_MEETING */
   struct team_alias aliases[TEAM_ALIASES];
   uint32_t naliases;
   bool knows_place; /* whether the last unit was issued from a place (set by the owner) */
@@ -134,12 +147,11 @@ struct team {
   /* Units without a place (team_hidden.c). */
   uint64_t deviated;     /* index after the last ENTRY_DEVIATION */
   uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
-  /* The last settlement was a guess, won by one rank's unit over that of another, of which this is
-   * the first member, and it is this rank that tells. Reset by who says so. */
+  /* What was agreed on last is a guess, and it is this rank that tells. Reset by who says so. */
   bool guessed;
-  uint32_t guessed_for, guessed_over;
-  struct member guessed_member;
-  char guessed_place[PLACE_TEXT_MAX], guessed_over_place[PLACE_TEXT_MAX];
+  struct team_guess guess;
+  bool doubted;    /* this rank has told that it cannot see its places */
+  bool was_uneven; /* ranks have wanted different units, or have waited for each other */
   /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team;
    * NULL: never). Must be the same function of the unit and the rank on all ranks. */
   bool (*is_lossy)(void *context, struct unit unit, uint32_t rank);
@@ -227,7 +239,7 @@ void team_expect_nothing(struct team *team);
 
 /* unit_hash of the unit as the team has it: at the place that this rank's has come to be taken for.
  */
-uint64_t team_class_hash(const struct team *team, struct unit unit);
+uint64_t team_class_hash(struct team *team, struct unit unit);
 
 /* Whether something has happened that an active rank must hear of before it issues anything:
  * team_events. */

@@ -55,7 +55,10 @@ void team_show_claim(struct team *team) {
     return;
   if (team->claim_written && LOAD(team->own->claim) == team->head + 1)
     return;
-  if (!team->claim_written)
+  uint32_t flags =
+      (team->claim_flags & ~(uint32_t)CLAIM_APART) | (team_expects_another(team) ? CLAIM_APART : 0);
+  if (!team->claim_written || flags != team->claim_flags) {
+    team->claim_flags = flags;
     write_claim(team, &(struct claimed){.hash = team->claim_hash,
                                         .signature = team->claim_signature,
                                         .mark = unit_mark(team->claim),
@@ -63,6 +66,7 @@ void team_show_claim(struct team *team) {
                                         .text = team->claim_text,
                                         .all = team->claim_flags,
                                         .place = &team->claim_place});
+  }
   team->claim_written = true;
   /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
   /* First: of who is known to be parked it is known whether it answers. */
@@ -106,6 +110,8 @@ void team_claim(struct team *team, struct unit unit, uint32_t flags, const struc
   team_class_place(team, team->claim, place, &team->claim_place);
   place_clean_text(&team->claim_place);
   team->claim_flags = flags | (team->claim_hash == team->claim_own ? CLAIM_OWN_PLACE : 0);
+  team->place_own = place == NULL ? (struct place){.id = unit_place(unit)} : *place;
+  (void)place_table_add(team->places_own, &team->place_own);
   team->claim_text = 0;
   team->claimed = true;
   team->claim_written = team->claim_text_written = false;

@@ -47,7 +47,7 @@ static bool may_follow(const struct team *team, symbol_t before, uint32_t place,
   if (is_only_claimed(known))
     return false;
   if (to != NULL && to->place.nnodes != 0 && place != 0)
-    return !team_leaves_loop(team, place, known);
+    return !team_leaves_loop(team, place, known) && !team_must_be_shared(team, to);
   return firm && !(known->marked && team_is_meeting(team, before, known->symbol));
 }
 
@@ -110,8 +110,11 @@ static void look_ahead(struct team *team) {
 
 /* As expect does for one. */
 static void use_foreseen(struct team *team, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++)
-    team->foreseen[i]->used = true;
+  for (uint32_t i = 0; i < count; i++) {
+    struct known_unit *known = team->foreseen[i];
+    known->used = true;
+    team_note_use(team, (struct unit){known->members, known->nmembers});
+  }
 }
 
 /* The place of the last of them that has one. */

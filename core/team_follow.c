@@ -7,25 +7,26 @@
    ENTRY_REUNION | ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON)
 
 /* Whether the unit that G has here is the one that this rank claims. */
-static bool is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place) {
+static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                    const struct place *place) {
   if (!team->claimed)
     return false;
-  if (team->claim_hash != hash && !team_is_mine(team, unit, hash, place))
+  if (team->claim_hash != hash && !team_is_mine(team, unit, hash, flags, place))
     return false;
-  if (team->claim_own != hash)
-    team_note_alias(team, unit, hash);
   return true;
 }
 
 enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                             uint32_t source, const struct place *place) {
   uint32_t common = flags & ENTRY_OF_ALL;
-  bool mine = is_mine(team, unit, hash, place);
+  bool mine = is_mine(team, unit, hash, flags, place);
   if (place != NULL)
     (void)place_table_add(team->places, place); /* which may forget where my claim's unit stands */
   team->source = source;
   if (mine) {
     team->claimed = false;
+    team_doubt(team, unit, hash, flags);
+    team_note_issued(team, unit, hash);
     team_publish(team, unit, hash, common | ENTRY_REAL, team->claim_text, source);
     if (flags & ENTRY_LEAVE)
       return TEAM_LEFT;
@@ -143,7 +144,7 @@ enum team_verdict team_follow(struct team *team, uint32_t rank, const struct pla
                           flags >> ENTRY_FLAG_BITS != 0);
   if ((flags & ENTRY_LEAVE) && !(flags & ENTRY_STOPPED) && team->claimed &&
       team->claim.nmembers == 0)
-    return team_pass(team, *unit, 0, flags, rank, NULL);
+    return team_pass(team, (struct unit){NULL, 0}, 0, flags, rank, NULL);
   team_fail(team, FAILURE_CORRUPT, rank, team->head);
   return TEAM_FAILED;
 }

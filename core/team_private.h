@@ -88,6 +88,18 @@ symbol_t team_symbol_at(const struct team *team, uint64_t index);
 bool team_is_uneven(const struct team *team);
 bool team_was_active_last(const struct team *team, uint32_t rank);
 
+/* ---- guesses (team_guess.c) ---- */
+
+/* Of the ranks that pass an index one tells that it was a guess: whether another does. */
+bool team_is_told(struct team *team);
+
+/* What messages say of a place; place: NULL if it is not known. */
+void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
+
+/* This rank is about to issue what it claims for a unit of G, of this hash and with these flags:
+ * tells if that may be another point of the program. */
+void team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
+
 /* ---- places (team_places.c) ---- */
 
 /* The description of a unit's place that all ranks share; NULL if it is not known. */
@@ -95,22 +107,35 @@ struct known_place *team_known_place(const struct team *team, uint32_t id);
 
 /* The unit as the team has it, written to `members` if its place is to be another; and where that
  * is, given where this rank's is (NULL: not known). */
-struct unit team_class(const struct team *team, struct unit unit, struct member *members);
+struct unit team_class(struct team *team, struct unit unit, struct member *members);
 void team_class_place(const struct team *team, struct unit class, const struct place *own,
                       struct place *place);
 
 /* Whether this rank has issued the unit, which is its own, for the one expected before, that stands
  * at another place. */
-bool team_is_taken_for(const struct team *team, struct unit unit,
-                       const struct known_unit *expected);
+bool team_is_taken_for(struct team *team, struct unit unit, const struct known_unit *expected);
 
 /* Whether a unit in G, of this hash, is the one that this rank claims, at another place: as those
- * tell who settle the index, so before the unit is learnt. place: of the unit, as its rank has
- * described it; NULL: the table knows it, or nobody does. */
-bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place);
+ * tell who settle the index, so before the unit is learnt. flags: of its entry. place: of the unit,
+ * as its rank has described it; NULL: the table knows it, or nobody does. */
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                  const struct place *place);
 
-/* Remembers that what this rank claims has been issued as a unit of G. */
-void team_note_alias(struct team *team, struct unit unit, uint64_t hash);
+/* Whether the unit expected here is not the one that this rank claims, although their signatures
+ * are equal (CLAIM_APART). */
+bool team_expects_another(struct team *team);
+
+/* Whether this rank has issued what it claims for that unit before. */
+bool team_has_alias(struct team *team, uint64_t hash);
+
+/* Remembers that what this rank claims has been issued as a unit of G; and that it has issued a
+ * unit from the very place that the unit has. */
+void team_note_issued(struct team *team, struct unit unit, uint64_t hash);
+void team_note_use(struct team *team, struct unit unit);
+
+/* Whether a unit of this place is to be claimed, though it is expected, so that all ranks come to
+ * know that it is in the program of each: for a while after they have met. */
+bool team_must_be_shared(const struct team *team, const struct known_place *known);
 
 /* Whether ranks may leave a loop between two units, the places of which are known, so that the
  * second is not to be issued without asking. before: id of a place. */

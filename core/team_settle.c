@@ -168,7 +168,7 @@ static uint32_t flags_of_all(struct team *team, struct unit unit, const struct c
   bool deviates = !winner->expected;
   if ((deviates || unit_place(unit) != 0) && somebody_waited(team))
     flags |= ENTRY_MEETING;
-  if (deviates && team_loop_has_ended(team))
+  if (deviates && unit_place(unit) == 0 && team_loop_has_ended(team))
     flags |= ENTRY_MEETING;
   if (somebody_mirrored(team))
     flags |= ENTRY_MEETING;
@@ -179,34 +179,19 @@ static uint32_t flags_of_all(struct team *team, struct unit unit, const struct c
   return flags;
 }
 
-/* Of the ranks that settle an index one tells that it was a guess: the winner itself may find it
- * settled. */
-static bool is_told(struct team *team) {
-  uint64_t told = atomic_load(&team->shared->told);
-  while (told <= team->head)
-    if (atomic_compare_exchange_weak(&team->shared->told, &told, team->head + 1))
-      return false;
-  return true;
-}
-
-static void copy_text(char *to, const struct place *place) {
-  memcpy(to, place == NULL ? (char[PLACE_TEXT_MAX]){""} : place->text, PLACE_TEXT_MAX);
-}
-
 static void note_guess(struct team *team, uint32_t winner) {
   uint32_t at;
   struct text text;
-  if (!settle_is_guess(team->settle, winner, &at) || is_told(team))
+  if (!settle_is_guess(team->settle, winner, &at) || team_is_told(team))
     return;
   const struct claimed *won = &team->settle->units[winner], *loser = &team->settle->units[at];
   if (team_read_text(team, team->plane->logs[loser->rank], loser->text, &text) != READ_UNIT)
     return;
   team->guessed = true;
-  team->guessed_for = won->rank;
-  team->guessed_over = loser->rank;
-  team->guessed_member = text.unit.members[0];
-  copy_text(team->guessed_place, won->place);
-  copy_text(team->guessed_over_place, loser->place);
+  team->guess =
+      (struct team_guess){.rank = won->rank, .other = loser->rank, .member = text.unit.members[0]};
+  team_copy_text(team->guess.place, won->place);
+  team_copy_text(team->guess.other_place, loser->place);
 }
 
 /* The winner's unit, as its rank has written it; or as this rank has, if it is the same. */

@@ -188,19 +188,42 @@ void report_missed_reunion(const struct endpoint *end) {
            end->team->plane->rank, (unsigned long long)team_index(end->team));
 }
 
+/* " at train.py:41": what is known of a place. What other ranks have published is printed only as
+ * far as it is text. */
+static const char *at_place(const char *place, char text[PLACE_TEXT_MAX + 8]) {
+  size_t length = 0;
+  while (place[length] >= ' ' && place[length] < 127)
+    length++;
+  (void)snprintf(text, PLACE_TEXT_MAX + 8, length == 0 ? "%.*s" : " at %.*s", (int)length, place);
+  return text;
+}
+
 void report_guess(const struct endpoint *end, struct unit won) {
   struct team *team = end->team;
+  const struct team_guess *guess = &team->guess;
   if (!team->guessed)
     return;
   team->guessed = false;
   char ours[DESCRIPTION], theirs[DESCRIPTION];
-  log_line(
-      LOG_LEVEL_WARN,
-      "ranks want different collectives at %llu, and nothing before tells which goes first: %s of "
-      "rank %u "
-      "does, %s of rank %u waits. If that is wrong, ranks meet at different places of the program",
-      (unsigned long long)team_index(team), describe(won, ours), team->guessed_for,
-      describe((struct unit){&team->guessed_member, 1}, theirs), team->guessed_over);
+  char place[PLACE_TEXT_MAX + 8], other[PLACE_TEXT_MAX + 8];
+  unsigned long long index = team_index(team);
+  at_place(guess->place, place);
+  at_place(guess->other_place, other);
+  if (guess->same)
+    log_line(
+        LOG_LEVEL_WARN,
+        "%s of rank %u%s, at %llu, is taken for that of rank %u%s, since they look alike. If they "
+        "are different points of the program, call nccl_join_leave where a loop ends",
+        describe((struct unit){&guess->member, 1}, theirs), guess->other, other, index, guess->rank,
+        place);
+  else
+    log_line(
+        LOG_LEVEL_WARN,
+        "ranks want different collectives at %llu, and nothing tells which goes first: %s of rank "
+        "%u%s does, %s of rank %u%s waits. If that is wrong, ranks meet at different points of "
+        "the program; then call nccl_join_leave where a loop ends",
+        index, describe(won, ours), guess->rank, place,
+        describe((struct unit){&guess->member, 1}, theirs), guess->other, other);
 }
 
 static void report_lossy_receive(uint32_t receiver, uint32_t joined, bool issued) {

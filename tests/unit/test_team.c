@@ -194,9 +194,9 @@ Test(team, a_guess_is_told_by_one_rank) {
       if (!team->guessed)
         continue;
       told++;
-      cr_assert_eq(team->guessed_for, 0, "the larger unit");
-      cr_assert_eq(team->guessed_over, 1);
-      cr_assert_eq(team->guessed_member.count, A.count);
+      cr_assert_eq(team->guess.rank, 0, "the larger unit");
+      cr_assert_eq(team->guess.other, 1);
+      cr_assert_eq(team->guess.member.count, A.count);
     }
     cr_assert_eq(told, 1, "%u ranks tell if rank %u settles first", told, first);
     trio_stop();
