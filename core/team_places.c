@@ -176,23 +176,24 @@ bool team_expects_another(struct team *team) {
          comes_to_it_elsewhere(team, team_known_place(team, unit_place(unit)), expected->hash);
 }
 
-bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place,
-                  bool asked) {
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                  const struct place *place) {
   if (team->claim_hash == 0 || !unit_may_have_place(unit) ||
       unit_signature(unit) != team->claim_signature)
     return false;
   const struct known_place *known = team_known_place(team, unit_place(unit));
   const struct known_place *claimed = team_known_place(team, team->claim_place.id);
-  struct place nowhere = {.id = unit_place(unit)};
   const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
-  struct claimed own = at(&team->claim_place, team->claim_hash, claimed != NULL && claimed->common);
+  struct place nowhere = {.id = unit_place(unit)};
+  place = known != NULL ? &known->place : place != NULL ? place : &nowhere;
+  struct claimed own = at(claimed == NULL ? &team->claim_place : &claimed->place, team->claim_hash,
+                          claimed != NULL && claimed->common);
   own.kinds = team->claim_flags & CLAIM_KINDS;
-  if (known != NULL)
-    place = &known->place;
-  struct claimed other = at(place == NULL ? &nowhere : place, hash, known != NULL && known->common);
+  struct claimed other = at(place, hash, known != NULL && known->common);
   other.expected = expected != NULL && expected->hash == hash;
   /* Of what nobody was asked for each rank decides by what it knows itself. */
-  return settle_is_same(&own, &other) && (asked || !comes_to_it_elsewhere(team, known, hash));
+  return settle_is_same(&own, &other) &&
+         (!(flags & ENTRY_EXPECTED) || !comes_to_it_elsewhere(team, known, hash));
 }
 
 bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next) {

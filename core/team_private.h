@@ -116,11 +116,10 @@ void team_class_place(const struct team *team, struct unit class, const struct p
 bool team_is_taken_for(struct team *team, struct unit unit, const struct known_unit *expected);
 
 /* Whether a unit in G, of this hash, is the one that this rank claims, at another place: as those
- * tell who settle the index, so before the unit is learnt. place: of the unit, as its rank has
- * described it; NULL: the table knows it, or nobody does. asked: all have claimed the index;
- * otherwise the unit was expected. */
-bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place,
-                  bool asked);
+ * tell who settle the index, so before the unit is learnt. flags: of its entry. place: of the unit,
+ * as its rank has described it; NULL: the table knows it, or nobody does. */
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                  const struct place *place);
 
 /* Whether the unit expected here is not the one that this rank claims, although their signatures
  * are equal (CLAIM_APART). */
