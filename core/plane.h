@@ -89,12 +89,14 @@ enum claim_flag {
   CLAIM_STOPPED = 1u << 7,   /* a yield of a rank that was stopped in another team: likewise */
   CLAIM_APART = 1u << 9, /* the unit expected here is not this one, although their signatures are
                             equal: the rank comes to that elsewhere in its program */
+  CLAIM_SURE = 1u << 10, /* all ranks are to stop where which unit it is, or which goes first, would
+                            be a guess: team_stop.h */
 };
 /* Those that make a claim another thing. */
 #define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED | CLAIM_APART)
 
 /* Above the flags: enum mark of the claim, if it is one. */
-#define CLAIM_MARK_SHIFT 10
+#define CLAIM_MARK_SHIFT 11
 
 enum rank_state {
   RANK_ABSENT = 0, /* has not attached */

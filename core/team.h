@@ -49,6 +49,7 @@ enum team_failure {
   FAILURE_ENDED,   /* a rank has ended although this one goes on */
   FAILURE_MEMORY,  /* no memory on this rank */
   FAILURE_TOO_BIG, /* a unit of more than UNIT_MEMBERS_MAX members would have to be shadowed */
+  FAILURE_UNSURE,  /* this rank's unit may be another point of the program (CLAIM_SURE) */
   FAILURE_CORRUPT, /* what a peer published cannot be right: another version, or memory overwritten
                     */
 };

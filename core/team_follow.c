@@ -24,8 +24,11 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
     (void)place_table_add(team->places, place); /* which may forget where my claim's unit stands */
   team->source = source;
   if (mine) {
+    if (team_doubt(team, unit, hash, flags) && (team->claim_flags & CLAIM_SURE)) {
+      team_fail(team, FAILURE_UNSURE, source, team->head);
+      return TEAM_FAILED;
+    }
     team->claimed = false;
-    team_doubt(team, unit, hash, flags);
     team_note_issued(team, unit, hash);
     team_publish(team, unit, hash, common | ENTRY_REAL, team->claim_text, source);
     if (flags & ENTRY_LEAVE)

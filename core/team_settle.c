@@ -219,6 +219,9 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     return team_settle_stop(team, winner->hash);
   if (!all)
     note_guess(team, at); /* before the winner's unit is read, to the same place */
+  uint32_t loser;
+  if (!all && (team->settle->any & CLAIM_SURE) && settle_is_guess(team->settle, at, &loser))
+    return team_settle_stop(team, winner->hash);
   struct text text;
   enum read_result read = find_winner(team, winner, &text);
   if (read != READ_UNIT) {

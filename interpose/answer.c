@@ -256,6 +256,8 @@ static uint32_t flags_of(const struct wish *wish) {
     flags |= CLAIM_STRICT;
   if (stops_early(wish))
     flags |= CLAIM_TOGETHER;
+  if (join_settings()->unsure == UNSURE_STOP)
+    flags |= CLAIM_SURE;
   /* Whoever ends with its process has no use for them. */
   if (!wish->for_good && !state_is_empty(&end->buffers))
     flags |= CLAIM_RESYNC;
