@@ -44,11 +44,11 @@ static bool may_follow(const struct team *team, symbol_t before, uint32_t place,
                        const struct known_unit *known) {
   const struct known_place *to =
       team_known_place(team, unit_place((struct unit){known->members, known->nmembers}));
-  if (is_only_claimed(known))
+  if (is_only_claimed(known) || (known->marked && team_is_meeting(team, before, known->symbol)))
     return false;
   if (to != NULL && to->place.nnodes != 0 && place != 0)
     return !team_leaves_loop(team, place, known) && !team_must_be_shared(team, to);
-  return firm && !(known->marked && team_is_meeting(team, before, known->symbol));
+  return firm;
 }
 
 /* The id of a unit's place, if that is known, or else of the one before it. */

@@ -159,7 +159,7 @@ bool places_describe(struct place *out) {
     out->nnodes = python_and_site(way, native, out->nodes);
   else if (is_whole)
     out->nnodes = native_nodes(&stack, out->nodes);
-  places_text_remember(out, stack.ninner > 0 ? &stack.inner[0] : NULL);
+  places_text_remember(out, stack.inner, stack.ninner);
   places_text(out->id, out->text, sizeof(out->text));
   return true;
 }

@@ -271,7 +271,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
     return false;
   uint32_t first = shadows->nmembers;
   struct lossy_member of = {
-      .end = end, .unit = unit, .hash = end->sent != NULL ? unit_hash(unit) : 0};
+      .end = end, .unit = unit, .hash = end->sent != NULL ? unit_signature(unit) : 0};
   for (; of.place < unit.nmembers; of.place++)
     if (!collect_member(shadows, &of, index, program))
       return false;
