@@ -7,9 +7,9 @@
 #include <string.h>
 
 /* The end of a loop: a jump back to `body` behind a test that is a copy, `distance` instructions
- * on, of the one before the body. */
+ * on, of the one before the body, of which `last` is the last instruction. */
 struct end {
-  uint32_t body;
+  uint32_t last, body;
   uint32_t distance;
 };
 
@@ -37,24 +37,26 @@ static bool goes_back(const struct python_instruction *all, uint32_t i) {
   return all[i].target != PYTHON_NOWHERE && all[i].target < i;
 }
 
-/* Before 3.12 the test's last branch itself jumps back; from then on a jump behind it. */
+/* Before 3.12 the test's last branch itself jumps back; from then on a jump behind it. Between the
+ * test and the body there may be what stands for a `try`. */
 static bool is_end(const struct ends *ends, uint32_t i, struct end *end) {
   const struct python_instruction *all = ends->all;
   if (!goes_back(all, i) || all[i].target == 0)
     return false;
-  uint32_t body = all[i].target, branch = python_instruction_is_branch(&all[i]) ? i : i - 1;
-  *end = (struct end){body, branch - (body - 1)};
-  return python_instruction_is_branch(&all[branch]) &&
-         python_instruction_is_branch(&all[body - 1]) &&
+  uint32_t last = all[i].target - 1, branch = python_instruction_is_branch(&all[i]) ? i : i - 1;
+  while (last > 0 && all[last].opcode == OPCODE_NOP)
+    last--;
+  *end = (struct end){last, all[i].target, branch - last};
+  return python_instruction_is_branch(&all[branch]) && python_instruction_is_branch(&all[last]) &&
          python_line(ends->minor, ends->code, all[branch].unit) ==
-             python_line(ends->minor, ends->code, all[body - 1].unit);
+             python_line(ends->minor, ends->code, all[last].unit);
 }
 
 static bool is_test_of(const struct ends *ends, uint32_t test, const struct end *end) {
   uint32_t at = test;
-  while (at < end->body && do_the_same(&ends->all[at], &ends->all[at + end->distance]))
+  while (at <= end->last && do_the_same(&ends->all[at], &ends->all[at + end->distance]))
     at++;
-  return test < end->body && at == end->body;
+  return test <= end->last && at > end->last;
 }
 
 static void reach(struct ends *ends, uint32_t instruction) {
