@@ -38,13 +38,15 @@ static bool goes_back(const struct python_instruction *all, uint32_t i) {
 }
 
 /* Before 3.12 the test's last branch itself jumps back; from then on a jump behind it. Between the
- * test and the body there may be what stands for a `try`. */
+ * test and the body there may be what stands for a `try`, or the way out where that leads back. */
 static bool is_end(const struct ends *ends, uint32_t i, struct end *end) {
   const struct python_instruction *all = ends->all;
   if (!goes_back(all, i) || all[i].target == 0)
     return false;
   uint32_t last = all[i].target - 1, branch = python_instruction_is_branch(&all[i]) ? i : i - 1;
   while (last > 0 && all[last].opcode == OPCODE_NOP)
+    last--;
+  if (last > 0 && all[last].opcode == OPCODE_JUMP_BACK && all[last - 1].target == all[i].target)
     last--;
   *end = (struct end){last, all[i].target, branch - last};
   return python_instruction_is_branch(&all[branch]) && python_instruction_is_branch(&all[last]) &&
