@@ -1,0 +1,170 @@
+"""Makes a program that goes wrong smaller, as long as it goes wrong in the same way."""
+
+import copy
+import time
+
+from batch import Batch
+from shapes import calls_bound, has_empty_first, is_even
+import verdict
+
+ROUNDS_MAX = 40
+SECONDS_MAX = 60
+TRIES = 3  # what depends on time may not show each time
+
+
+def without_rank(spec, rank):
+    made = copy.deepcopy(spec)
+    if spec["arrangement"] == "grid" or spec["ranks"] == 2:
+        return None
+    made["ranks"] -= 1
+    for table in tables(made):
+        for row in table:
+            del row[rank]
+    if made["own_stop"]:
+        del made["own_stop"][rank]
+    del made["pauses"][rank]
+    made["pauses"].append(0)
+    for point in made["points"]:
+        point["root"] = min(point["root"], made["ranks"] - 1)
+    return made
+
+
+def tables(spec):
+    made = [spec["iterations"]]
+    made += [spec["validate"]["counts"]] if spec["validate"] else []
+    made += [spec["torn"]["ranks"]] if spec["torn"] else []
+    return made
+
+
+def without_epoch(spec, epoch):
+    if spec["epochs"] == 1:
+        return None
+    made = copy.deepcopy(spec)
+    made["epochs"] -= 1
+    for table in tables(made):
+        del table[epoch]
+    return made
+
+
+def with_counts(spec, change):
+    made = copy.deepcopy(spec)
+    for table in tables(made)[:2]:
+        if table is (made["torn"] or {}).get("ranks"):
+            continue
+        for row in table:
+            row[:] = [change(n) for n in row]
+    return made if made != spec else None
+
+
+def one_count(spec):
+    """Each count of its own, one less or half."""
+    for at, table in enumerate(tables(spec)):
+        if spec["torn"] and table is spec["torn"]["ranks"]:
+            continue
+        for row in range(len(table)):
+            for rank in range(spec["ranks"]):
+                for less in {table[row][rank] // 2, table[row][rank] - 1}:
+                    if 0 < less < table[row][rank]:
+                        made = copy.deepcopy(spec)
+                        tables(made)[at][row][rank] = less
+                        yield made
+
+
+def without_points(spec):
+    for feature in ("start", "body", "after", "end", "rebuilt"):
+        for at in range(len(spec[feature] or ())):
+            if feature == "body" and (len(spec["body"]) == 1 or spec["torn"]):
+                continue
+            made = copy.deepcopy(spec)
+            del made[feature][at]
+            made["layers"] = made["layers"] if feature != "body" else None
+            yield made
+    for feature in ("warm", "unfreeze", "accumulate", "validate", "checkpoint"):
+        for at in range(len(spec[feature]["points"]) if spec[feature] else 0):
+            if len(spec[feature]["points"]) > 1:
+                made = copy.deepcopy(spec)
+                del made[feature]["points"][at]
+                yield made
+
+
+def simpler(spec):
+    """The features one by one, and how it runs."""
+    for feature in ("warm", "layers", "rebuilt", "unfreeze", "accumulate", "log", "torn", "validate", "checkpoint", "first",
+                    "stop", "own_stop", "two_loops"):
+        if spec[feature]:
+            yield dict(copy.deepcopy(spec), **{feature: None})
+    plain = {"helpers": {}, "branches": {}, "loop": "for", "sync": "call", "ending": "destroy", "pauses": [0] * 6, "split": 0}
+    for key, value in plain.items():
+        if spec[key] != value:
+            yield dict(copy.deepcopy(spec), **{key: value})
+    if spec["form"] != "plain":
+        made = dict(copy.deepcopy(spec), form="plain")
+        if "compiler" in made:
+            made["compiler"] = ["gcc", "-O1"]
+        yield made
+
+
+def candidates(spec):
+    """Smaller programs, the boldest first."""
+    made = [without_rank(spec, rank) for rank in range(spec["ranks"])]
+    made += [without_epoch(spec, epoch) for epoch in range(spec["epochs"])]
+    made += [with_counts(spec, lambda n: (n + 1) // 2), with_counts(spec, lambda n: max(min(n, 1), n - 1))]
+    made += list(simpler(spec)) + list(without_points(spec)) + list(one_count(spec))
+    for one in made:
+        if one is not None:
+            one["even"], one["empty_first"] = is_even(one), has_empty_first(one)
+    return [one for one in made if one is not None and is_alike(spec, one)]
+
+
+def by_replica(spec):
+    """Whether the ranks of each tensor parallel group have as many iterations."""
+    return all(row[rank] == row[rank // spec["tensor"] * spec["tensor"]] for row in spec["iterations"]
+               for rank in range(spec["ranks"]))
+
+
+def is_alike(spec, one):
+    """What is even stays so, and so on: another program might go wrong for another reason."""
+    return one["even"] == spec["even"] and (spec["empty_first"] or not one["empty_first"]) and \
+        (by_replica(one) or not by_replica(spec))
+
+
+def fails(place, name, specs, fault):
+    """Of the specs, all of one form, which still have the fault: (number, result)."""
+    batch = Batch(place, name, specs)
+    made = None
+    left = list(range(len(specs)))
+    for _ in range(TRIES):
+        results = batch.run(place, left)
+        references = batch.run(place.without_join(), left) if fault == "deviates" and place.join else {}
+        bad = [number for number in left if fault in verdict.judge(specs[number], results[number], references.get(number))]
+        if bad:
+            made = bad[0], results[bad[0]]
+            break
+    batch.remove()
+    return made
+
+
+def shrink(place, spec, fault, say=lambda text: None):
+    """The smallest program found that has the fault, and its result; None if it does not show again."""
+    name = f"shrink_{spec['kind']}_{spec['seed']}"
+    shown = fails(place, name, [spec], fault)
+    if shown is None:
+        return None
+    result, until = shown[1], time.monotonic() + SECONDS_MAX
+    for _ in range(ROUNDS_MAX):
+        if time.monotonic() > until:
+            break
+        all_candidates = candidates(spec)
+        smaller = None
+        while all_candidates and smaller is None:
+            first = all_candidates[0].get("compiler"), all_candidates[0]["form"]
+            some = [one for one in all_candidates if (one.get("compiler"), one["form"]) == first][:12]
+            all_candidates = [one for one in all_candidates if one not in some]
+            found = fails(place, name, some, fault)
+            if found is not None:
+                smaller, result = some[found[0]], found[1]
+        if smaller is None:
+            break
+        spec = smaller
+        say(f"  {spec['ranks']} ranks, {spec['epochs']} epochs, at most {calls_bound(spec)} calls")
+    return spec, result
