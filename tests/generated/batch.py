@@ -13,7 +13,8 @@ import verdict
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PER_FILE = 50
-TIMEOUT_S = "10"  # of nccl-join; a program hangs if it has made no call for longer
+IMPATIENT_S = 12
+TIMEOUT_S = "20"  # of nccl-join; a program hangs if it has made no call for longer
 
 GCC_FLAGS = (("gcc", "-O0"), ("gcc", "-O1"), ("gcc", "-O2"), ("gcc", "-O2"), ("gcc", "-O3"), ("gcc", "-O2 -flto"),
              ("gcc", "-Os"))
@@ -23,14 +24,16 @@ CLANG_FLAGS = (("clang", "-O0"), ("clang", "-O2"), ("clang", "-O3"))
 class Place:
     """Where things are, and how programs run."""
 
-    def __init__(self, build, folder, limit_s=15, join=True, tamper=None):
+    def __init__(self, build, folder, limit_s=25, join=True, tamper=None):
         self.build, self.folder, self.limit_s, self.join, self.tamper = os.path.abspath(build), folder, limit_s, join, tamper
         self.includes = [word for name in ("NCCL_INCLUDE", "CUDA_INCLUDE") if os.environ.get(name)
                          for word in ("-isystem", os.environ[name])]
 
     def without_join(self):
-        other = Place(self.build, self.folder, self.limit_s, False, self.tamper)
-        return other
+        return Place(self.build, self.folder, self.limit_s, False, self.tamper)
+
+    def impatient(self):
+        return Place(self.build, self.folder, IMPATIENT_S, self.join, self.tamper)
 
     def environment(self):
         made = dict(os.environ, NCCL_JOIN_SKEW_WARN="0", NCCL_JOIN_TIMEOUT=TIMEOUT_S, LOOPBACK_HANG_S="0", PYTHONDONTWRITEBYTECODE="1")

@@ -11,6 +11,7 @@ import collections
 import multiprocessing
 import os
 import random
+import shutil
 import sys
 import time
 
@@ -48,7 +49,8 @@ def work(job):
 class Report:
     """Counts of programs by row."""
 
-    def __init__(self):
+    def __init__(self, today):
+        self.today = today
         self.rows = collections.OrderedDict()
         self.bad = []
         self.failures = []
@@ -62,7 +64,7 @@ class Report:
             row = self.rows.setdefault(title, collections.Counter())
             row["programs"] += 1
             row.update(set(found))
-        bad = expected.unexpected(spec, found)
+        bad = expected.unexpected(spec, found, self.today)
         if bad:
             self.bad.append((spec, bad))
 
@@ -93,11 +95,9 @@ def source_of(spec):
     return c_source.Source(spec, 0).text()
 
 
-def show(place, spec, fault, smaller):
-    """Prints one program that goes wrong, made smaller."""
+def show(place, spec, fault):
+    """Prints a program that goes wrong, made smaller."""
     print(f"\n== {spec['kind']} seed {spec['seed']} ({spec['class']}, {spec['form']}): {fault}")
-    if not smaller:
-        return
     made = shrink.shrink(place, spec, fault)
     if made is None:
         print(f"   not seen again in {shrink.TRIES} runs")
@@ -119,7 +119,7 @@ def show_seed(place, spec):
     print(found[0] or "nothing wrong")
 
 
-def main():
+def options_of(arguments):
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("build")
     parser.add_argument("--programs", type=int, default=2000)
@@ -128,19 +128,32 @@ def main():
     parser.add_argument("--seed", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--shrink", type=int, default=5, help="how many programs that go wrong are made smaller")
-    parser.add_argument("--limit", type=float, default=15, help="seconds without a call until a program hangs")
+    parser.add_argument("--limit", type=float, default=25, help="seconds without a call until a program hangs")
     parser.add_argument("--class", dest="only", help="only this class")
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--today", action="store_true", help="expect what holds today, not what shall")
+    parser.add_argument("--list", action="store_true", help="name every program that went wrong")
     parser.add_argument("--no-join", action="store_true")
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main():
+    options = options_of(sys.argv[1:])
     folder = os.path.join(os.path.abspath(options.build), "generated", f"run{os.getpid()}")
     place = batch.Place(options.build, folder, options.limit, not options.no_join)
     kinds = [options.kind] if options.kind else ["c", "python"]
+    os.makedirs(folder)
+    try:
+        return check(place, kinds, options)
+    finally:
+        shutil.rmtree(folder)
+
+
+def check(place, kinds, options):
     if options.seed is not None:
         for kind in kinds:
             show_seed(place, make(kind, options.seed))
         return 0
-    report, began = Report(), time.monotonic()
+    report, began = Report(options.today), time.monotonic()
     for kind in kinds:
         seeds = range(options.first, options.first + options.programs)
         specs = [make(kind, seed) for seed in seeds]
@@ -158,7 +171,7 @@ def main():
         key = spec["class"], faults[0]
         if len(shown) < options.shrink and key not in shown:
             shown.add(key)
-            show(place, spec, faults[0], True)
+            show(place, spec, faults[0])
     return 1 if report.bad or report.failures else 0
 
 

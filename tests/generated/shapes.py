@@ -19,6 +19,7 @@ of points for the parts of a training program, counts by epoch and rank, and how
     stop        {epoch, point}: all ranks end their epochs there, after one more collective
     own_stop    by rank: epochs that it takes part in
     two_loops   rank0 or odd: these ranks have a loop of their own, at other lines, with the same points
+    mixed       [point, point]: rank 0 comes to the first, the others to the second; for the tests of the tests
     branches    {point: how}: the point has two lines; rank0, odd or data say which one is taken
 """
 

@@ -9,6 +9,7 @@ import verdict
 
 ROUNDS_MAX = 40
 SECONDS_MAX = 60
+AT_ONCE = 16
 TRIES = 3  # what depends on time may not show each time
 
 
@@ -87,16 +88,19 @@ def without_points(spec):
                 yield made
 
 
+FEATURES = ("warm", "layers", "rebuilt", "unfreeze", "accumulate", "log", "torn", "validate", "checkpoint", "first", "stop",
+            "own_stop", "two_loops")
+PLAIN = {"helpers": {}, "branches": {}, "loop": "for", "sync": "call", "ending": "destroy", "pauses": [0] * 6, "split": 0}
+
+
 def simpler(spec):
     """The features one by one, and how it runs."""
-    for feature in ("warm", "layers", "rebuilt", "unfreeze", "accumulate", "log", "torn", "validate", "checkpoint", "first",
-                    "stop", "own_stop", "two_loops"):
+    for feature in FEATURES:
         if spec[feature]:
             yield dict(copy.deepcopy(spec), **{feature: None})
-    plain = {"helpers": {}, "branches": {}, "loop": "for", "sync": "call", "ending": "destroy", "pauses": [0] * 6, "split": 0}
-    for key, value in plain.items():
+    for key, value in PLAIN.items():
         if spec[key] != value:
-            yield dict(copy.deepcopy(spec), **{key: value})
+            yield dict(copy.deepcopy(spec), **{key: copy.deepcopy(value)})
     if spec["form"] != "plain":
         made = dict(copy.deepcopy(spec), form="plain")
         if "compiler" in made:
@@ -104,9 +108,40 @@ def simpler(spec):
         yield made
 
 
+def bold(spec):
+    """Several steps at once, in all combinations."""
+    def two_ranks(one):
+        while one is not None and one["ranks"] > 2:
+            one = without_rank(one, one["ranks"] - 1)
+        return one
+
+    def one_epoch(one):
+        while one["epochs"] > 1:
+            one = without_epoch(one, one["epochs"] - 1)
+        return one
+
+    def short(one):
+        return with_counts(one, lambda n: (n + 3) // 4) or one
+
+    def featureless(one):
+        made = copy.deepcopy(one)
+        made.update({feature: None for feature in FEATURES})
+        made.update(copy.deepcopy(PLAIN))
+        return made
+
+    steps = (two_ranks, one_epoch, short, featureless)
+    for chosen in range((1 << len(steps)) - 1, 0, -1):
+        one = spec
+        for at, step in enumerate(steps):
+            one = step(one) if one is not None and chosen >> at & 1 else one
+        if one is not None and one != spec:
+            yield one
+
+
 def candidates(spec):
     """Smaller programs, the boldest first."""
-    made = [without_rank(spec, rank) for rank in range(spec["ranks"])]
+    made = list(bold(spec))
+    made += [without_rank(spec, rank) for rank in range(spec["ranks"])]
     made += [without_epoch(spec, epoch) for epoch in range(spec["epochs"])]
     made += [with_counts(spec, lambda n: (n + 1) // 2), with_counts(spec, lambda n: max(min(n, 1), n - 1))]
     made += list(simpler(spec)) + list(without_points(spec)) + list(one_count(spec))
@@ -128,17 +163,25 @@ def is_alike(spec, one):
         (by_replica(one) or not by_replica(spec))
 
 
+def size(spec):
+    """What is to become less."""
+    parts = sum(bool(value) for value in spec.values()) + sum(value != "none" for value in spec["helpers"].values())
+    return spec["ranks"] * calls_bound(spec) + parts
+
+
 def fails(place, name, specs, fault):
-    """Of the specs, all of one form, which still have the fault: (number, result)."""
+    """Of the specs, all compiled alike, the smallest that still has the fault, and its result."""
     batch = Batch(place, name, specs)
     made = None
-    left = list(range(len(specs)))
+    numbers = list(range(len(specs)))
     for _ in range(TRIES):
-        results = batch.run(place, left)
-        references = batch.run(place.without_join(), left) if fault == "deviates" and place.join else {}
-        bad = [number for number in left if fault in verdict.judge(specs[number], results[number], references.get(number))]
+        results = batch.run(place, numbers)
+        references = batch.run(place.without_join(), numbers) if fault == "deviates" and place.join else {}
+        bad = [number for number in numbers
+               if fault in verdict.judge(specs[number], results[number], references.get(number))]
         if bad:
-            made = bad[0], results[bad[0]]
+            best = min(bad, key=lambda number: size(specs[number]))
+            made = specs[best], results[best]
             break
     batch.remove()
     return made
@@ -146,6 +189,9 @@ def fails(place, name, specs, fault):
 
 def shrink(place, spec, fault, say=lambda text: None):
     """The smallest program found that has the fault, and its result; None if it does not show again."""
+    at_once = AT_ONCE
+    if fault == "hang":  # each of them takes as long as it takes to be known for one
+        place, at_once = place.impatient(), AT_ONCE // 4
     name = f"shrink_{spec['kind']}_{spec['seed']}"
     shown = fails(place, name, [spec], fault)
     if shown is None:
@@ -158,11 +204,11 @@ def shrink(place, spec, fault, say=lambda text: None):
         smaller = None
         while all_candidates and smaller is None:
             first = all_candidates[0].get("compiler"), all_candidates[0]["form"]
-            some = [one for one in all_candidates if (one.get("compiler"), one["form"]) == first][:12]
+            some = [one for one in all_candidates if (one.get("compiler"), one["form"]) == first][:at_once]
             all_candidates = [one for one in all_candidates if one not in some]
             found = fails(place, name, some, fault)
             if found is not None:
-                smaller, result = some[found[0]], found[1]
+                smaller, result = found
         if smaller is None:
             break
         spec = smaller

@@ -47,6 +47,8 @@ def loop_body(spec):
             made.append(("if", ("torn",), [("break",)], []))
         made.append(call(spec, points[at]))
         at += 1
+    if spec.get("mixed"):
+        made.append(("if", ("rank0",), *([("call", point)] for point in spec["mixed"])))
     if spec["unfreeze"]:
         made.append(("if", ("epoch from", spec["unfreeze"]["epoch"]), calls(spec, spec["unfreeze"]["points"]), []))
     if spec["rebuilt"]:
