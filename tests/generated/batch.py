@@ -25,7 +25,8 @@ class Place:
     """Where things are, and how programs run."""
 
     def __init__(self, build, folder, limit_s=25, join=True, tamper=None):
-        self.build, self.folder, self.limit_s, self.join, self.tamper = os.path.abspath(build), folder, limit_s, join, tamper
+        self.build, self.folder = os.path.abspath(build), folder
+        self.limit_s, self.join, self.tamper = limit_s, join, tamper
         self.includes = [word for name in ("NCCL_INCLUDE", "CUDA_INCLUDE") if os.environ.get(name)
                          for word in ("-isystem", os.environ[name])]
 
@@ -36,7 +37,8 @@ class Place:
         return Place(self.build, self.folder, IMPATIENT_S, self.join, self.tamper)
 
     def environment(self):
-        made = dict(os.environ, NCCL_JOIN_SKEW_WARN="0", NCCL_JOIN_TIMEOUT=TIMEOUT_S, LOOPBACK_HANG_S="0", PYTHONDONTWRITEBYTECODE="1")
+        made = dict(os.environ, NCCL_JOIN_SKEW_WARN="0", NCCL_JOIN_TIMEOUT=TIMEOUT_S, LOOPBACK_HANG_S="0")
+        made["PYTHONDONTWRITEBYTECODE"] = "1"
         made["LD_LIBRARY_PATH"] = os.path.join(self.build, "loopback")
         made["GENERATED_RANK"] = os.path.join(self.build, "generated", "librank.so")
         made["PYTHONPATH"] = HERE

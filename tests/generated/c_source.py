@@ -18,6 +18,14 @@ OPERATION = {"sum": "ncclSum", "avg": "ncclAvg", "max": "ncclMax"}
 ENUM = {"all_reduce": "ALL_REDUCE", "reduce_scatter": "REDUCE_SCATTER", "broadcast": "BROADCAST", "reduce": "REDUCE"}
 FUNCTION = {"all_reduce": "AllReduce", "reduce_scatter": "ReduceScatter", "broadcast": "Broadcast", "reduce": "Reduce"}
 
+# n: number of the program.
+CONDITIONS = {
+    "rank0": "rank0", "odd": "c->rank % 2 == 1", "data": "rank_data(c, epoch, i, {0})",
+    "steps": "c->step % {0} == 0", "step is": "c->step == {0}", "accumulated": "(i + 1) % {0} == 0",
+    "epoch is": "epoch == {0}", "epoch from": "epoch >= {0}", "epochs": "(epoch + 1) % {0} == 0",
+    "torn": "p{n}_torn[epoch][c->rank] && i + 1 == p{n}_iterations[epoch][c->rank]",
+    "stopped": "epoch == p{n}_own_stop[0][c->rank]"}
+
 HEAD = """\
 #include "tests/generated/runner.h"
 #include <setjmp.h>
@@ -104,7 +112,7 @@ class Source:
         if self.form == "coroutine":
             self.put("co_await std::suspend_always{};")
 
-    def any_call(self, which, comment_form):
+    def any_call(self, which):
         """One line for any point."""
         self.put(f"const struct point *p = &p{self.n}_points[{which}];")
         self.put(f"rank_before(c, {which}, epoch, i);")
@@ -112,12 +120,13 @@ class Source:
         self.put("ncclResult_t result;")
         used = sorted({point["collective"] for point in self.spec["points"]})
         for at, collective in enumerate(used):
-            given = arguments({"collective": collective}, "(size_t)p->count", "p->datatype", "p->operation", "p->root", "comm")
+            given = arguments({"collective": collective}, "(size_t)p->count", "p->datatype", "p->operation", "p->root",
+                              "comm")
             start = "else " if at else ""
             test = f"if (p->collective == {ENUM[collective]}) " if at < len(used) - 1 else ""
             self.put(f"{start}{test}result = nccl{FUNCTION[collective]}({given});")
         self.put("rank_after(c, result);")
-        if comment_form == "coroutine":
+        if self.form == "coroutine":
             self.put("co_await std::suspend_always{};")
 
     def layers(self, points):
@@ -135,18 +144,14 @@ class Source:
             given = arguments(point, "(size_t)p->count", "p->datatype", "p->operation", "p->root", "c->comms[p->axis]")
             self.put(f"rank_after(c, p{self.n}_nccl{FUNCTION[point['collective']]}({given}));")
         else:
-            self.any_call(f"{name}[layer]", self.form)
+            self.any_call(f"{name}[layer]")
         self.depth -= 1
         self.put("}")
 
     # ---- statements ----
 
     def condition(self, condition):
-        kind, rest = condition[0], condition[1:]
-        return {"rank0": "rank0", "odd": "c->rank % 2 == 1", "torn": f"p{self.n}_torn[epoch][c->rank] && i + 1 == p{self.n}_iterations[epoch][c->rank]",
-                "stopped": f"epoch == p{self.n}_own_stop[0][c->rank]"}.get(kind) or \
-            {"data": "rank_data(c, epoch, i, {0})", "step is": "c->step == {0}", "steps": "c->step % {0} == 0", "accumulated": "(i + 1) % {0} == 0",
-             "epoch is": "epoch == {0}", "epoch from": "epoch >= {0}", "epochs": "(epoch + 1) % {0} == 0"}[kind].format(*rest)
+        return CONDITIONS[condition[0]].format(*condition[1:], n=self.n)
 
     def loop(self, count, body):
         style = self.spec["loop"]
@@ -192,7 +197,8 @@ class Source:
         self.lines, self.depth = [], 0
         self.names += 1
         function = f"p{self.n}_{name}{self.names}"
-        self.put(f"static {'OUT' if how == 'out' or self.form == 'jump' else 'INLINE'} void {function}(struct rank *c, int epoch, int i) {{")
+        kind = "OUT" if how == "out" or self.form == "jump" else "INLINE"
+        self.put(f"static {kind} void {function}(struct rank *c, int epoch, int i) {{")
         self.put("  (void)epoch, (void)i;")
         self.block(body)
         self.put("}")
@@ -256,7 +262,7 @@ class Source:
                 head.append(f"static __typeof__(nccl{name}) *volatile p{n}_nccl{name} = nccl{name};")
         if self.form == "wrapper":
             self.depth = 1
-            self.any_call("number", "wrapper")
+            self.any_call("number")
             head.append(f"static OUT void p{n}_collective(struct rank *c, int number, int epoch, int i) {{\n" +
                         "\n".join(self.lines) + "\n}")
             self.lines = []

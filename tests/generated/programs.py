@@ -58,9 +58,9 @@ class Report:
     def add(self, spec, found):
         where = "hidden" if expected.is_hidden(spec) else "seen"
         data = "empty first" if spec["empty_first"] else "data in 1st"
-        for title in (("class", spec["class"]), ("class and form", f"{spec['class']}, {where}"),
-                      ("form", f"{spec['kind']} {spec['form']}"), ("all", f"{'even' if spec['even'] else where + ', ' + data}"),
-                      ("all", "all")):
+        alike = "units alike" if spec["collides"] else "none alike"
+        group = "even" if spec["even"] else f"{where}, {data}, {alike}"
+        for title in (("class", spec["class"]), ("form", f"{spec['kind']} {spec['form']}"), ("all", group), ("all", "all")):
             row = self.rows.setdefault(title, collections.Counter())
             row["programs"] += 1
             row.update(set(found))

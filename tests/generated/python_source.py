@@ -12,6 +12,15 @@ from c_source import DATATYPE, FUNCTION, OPERATION
 FORMS = ("plain", "plain", "plain", "wrapper", "generator", "comprehension", "class", "decorator", "async")
 
 
+# n: number of the program.
+CONDITIONS = {
+    "rank0": "c.rank == 0", "odd": "c.rank % 2 == 1", "data": "c.data(epoch, i, {0})",
+    "steps": "c.step % {0} == 0", "step is": "c.step == {0}", "accumulated": "(i + 1) % {0} == 0",
+    "epoch is": "epoch == {0}", "epoch from": "epoch >= {0}", "epochs": "(epoch + 1) % {0} == 0",
+    "torn": "TORN{n}[epoch][c.rank] and i + 1 == ITERATIONS{n}[epoch][c.rank]",
+    "stopped": "epoch == OWN_STOP{n}[0][c.rank]"}
+
+
 def leaves(body):
     """Whether a break in it belongs to the loop around it."""
     return any(s[0] == "break" or s[0] == "if" and (leaves(s[2]) or leaves(s[3])) for s in body)
@@ -78,11 +87,7 @@ class Source:
             self.depth -= 1
 
     def condition(self, condition):
-        kind, rest = condition[0], condition[1:]
-        return {"rank0": "c.rank == 0", "odd": "c.rank % 2 == 1", "torn": f"TORN{self.n}[epoch][c.rank] and i + 1 == ITERATIONS{self.n}[epoch][c.rank]",
-                "stopped": f"epoch == OWN_STOP{self.n}[0][c.rank]"}.get(kind) or \
-            {"data": "c.data(epoch, i, {0})", "step is": "c.step == {0}", "steps": "c.step % {0} == 0", "accumulated": "(i + 1) % {0} == 0",
-             "epoch is": "epoch == {0}", "epoch from": "epoch >= {0}", "epochs": "(epoch + 1) % {0} == 0"}[kind].format(*rest)
+        return CONDITIONS[condition[0]].format(*condition[1:], n=self.n)
 
     def loop(self, count, body):
         style = self.spec["loop"]

@@ -198,8 +198,43 @@ def make(kind, seed, classes, forms):
     shorten(spec)
     spec["even"] = is_even(spec)
     spec["empty_first"] = has_empty_first(spec)
+    spec["collides"] = has_collisions(spec)
     return spec
 
 
-def copy_of(spec):
-    return copy.deepcopy(spec)
+def with_points(spec, change):
+    """A copy in which every list of points has become change(list)."""
+    made = copy.deepcopy(spec)
+    for feature in ("start", "body", "after", "end", "rebuilt", "mixed"):
+        if made.get(feature):
+            made[feature] = change(made[feature])
+    for feature in ("warm", "unfreeze", "accumulate", "validate", "checkpoint"):
+        if made[feature]:
+            made[feature]["points"] = change(made[feature]["points"])
+    for feature in ("log", "first", "stop"):
+        if made[feature]:
+            made[feature]["point"], = change([made[feature]["point"]])
+    return made
+
+
+def parts(spec):
+    """The lists of points that it has."""
+    made = []
+    with_points(spec, lambda points: made.append(list(points)) or points)
+    return made
+
+
+def pruned(spec):
+    """Without the points that nothing comes to."""
+    used = sorted({point for part in parts(spec) for point in part})
+    new = {point: at for at, point in enumerate(used)}
+    made = with_points(spec, lambda points: [new[point] for point in points])
+    made["points"] = [spec["points"][point] for point in used]
+    made["branches"] = {str(new[int(point)]): how for point, how in spec["branches"].items() if int(point) in new}
+    return made
+
+
+def has_collisions(spec):
+    """Whether two of its parts have a point with the same signature."""
+    seen = [{tuple(spec["points"][point].values()) for point in part} for part in parts(spec)]
+    return any(seen[a] & seen[b] for a in range(len(seen)) for b in range(a))

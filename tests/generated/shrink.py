@@ -4,7 +4,7 @@ import copy
 import time
 
 from batch import Batch
-from shapes import calls_bound, has_empty_first, is_even
+from shapes import calls_bound, has_empty_first, is_even, pruned
 import verdict
 
 ROUNDS_MAX = 40
@@ -213,4 +213,5 @@ def shrink(place, spec, fault, say=lambda text: None):
             break
         spec = smaller
         say(f"  {spec['ranks']} ranks, {spec['epochs']} epochs, at most {calls_bound(spec)} calls")
-    return spec, result
+    last = fails(place, name, [pruned(spec)], fault)
+    return last if last is not None else (spec, result)
