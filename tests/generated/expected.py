@@ -46,6 +46,11 @@ def expectation(spec, today=False):
     return {**made, **CLASSES.get(spec["class"], {})}
 
 
+def is_grave(faults):
+    """Whether a program must be named even where many go wrong."""
+    return bool(set(faults) & {*NEVER, "deviates"})
+
+
 def unexpected(spec, found, today=False):
     """The faults of a program that it may not have."""
     allowed = expectation(spec, today)

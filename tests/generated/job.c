@@ -29,6 +29,7 @@ struct job {
 };
 
 struct job *job_make(void) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM); /* ends with who runs it */
   struct job *job =
       mmap(NULL, sizeof *job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (job == MAP_FAILED)

@@ -163,8 +163,9 @@ def check(place, kinds, options):
           f"{time.monotonic() - began:.0f} s, {len(report.bad)} with what expected.py does not allow")
     for failure in report.failures:
         print(f"could not be run: {failure}")
-    if options.list:
-        for spec, faults in report.bad:
+    report.bad.sort(key=lambda bad: verdict.FAULTS.index(bad[1][0]))
+    for spec, faults in report.bad:
+        if options.list or expected.is_grave(faults):
             print(f"{spec['kind']} {spec['seed']} {spec['class']} {spec['form']}: {' '.join(faults)}")
     shown = set()
     for spec, faults in report.bad:
