@@ -13,8 +13,6 @@ import verdict
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PER_FILE = 50
-IMPATIENT_S = 12
-TIMEOUT_S = "20"  # of nccl-join; a program hangs if it has made no call for longer
 
 GCC_FLAGS = (("gcc", "-O0"), ("gcc", "-O1"), ("gcc", "-O2"), ("gcc", "-O2"), ("gcc", "-O3"), ("gcc", "-O2 -flto"),
              ("gcc", "-Os"))
@@ -22,22 +20,23 @@ CLANG_FLAGS = (("clang", "-O0"), ("clang", "-O2"), ("clang", "-O3"))
 
 
 class Place:
-    """Where things are, and how programs run."""
+    """Where things are, and how programs run. limit_s: without a call for longer, a program hangs. timeout_s: nccl-join's."""
 
-    def __init__(self, build, folder, limit_s=25, join=True, tamper=None):
+    def __init__(self, build, folder, limit_s=25, join=True, tamper=None, timeout_s=20):
         self.build, self.folder = os.path.abspath(build), folder
-        self.limit_s, self.join, self.tamper = limit_s, join, tamper
+        self.limit_s, self.join, self.tamper, self.timeout_s = limit_s, join, tamper, timeout_s
         self.includes = [word for name in ("NCCL_INCLUDE", "CUDA_INCLUDE") if os.environ.get(name)
                          for word in ("-isystem", os.environ[name])]
 
     def without_join(self):
-        return Place(self.build, self.folder, self.limit_s, False, self.tamper)
+        return Place(self.build, self.folder, self.limit_s, False, self.tamper, self.timeout_s)
 
     def impatient(self):
-        return Place(self.build, self.folder, IMPATIENT_S, self.join, self.tamper)
+        """For programs that are known to wait: nccl-join's timeout is short, and so is what comes after it."""
+        return Place(self.build, self.folder, 6, self.join, self.tamper, 4)
 
     def environment(self):
-        made = dict(os.environ, NCCL_JOIN_SKEW_WARN="0", NCCL_JOIN_TIMEOUT=TIMEOUT_S, LOOPBACK_HANG_S="0")
+        made = dict(os.environ, NCCL_JOIN_SKEW_WARN="0", NCCL_JOIN_TIMEOUT=str(self.timeout_s), LOOPBACK_HANG_S="0")
         made["PYTHONDONTWRITEBYTECODE"] = "1"
         made["LD_LIBRARY_PATH"] = os.path.join(self.build, "loopback")
         made["GENERATED_RANK"] = os.path.join(self.build, "generated", "librank.so")

@@ -169,12 +169,12 @@ def size(spec):
     return spec["ranks"] * calls_bound(spec) + parts
 
 
-def fails(place, name, specs, fault):
+def fails(place, name, specs, fault, tries=TRIES):
     """Of the specs, all compiled alike, the smallest that still has the fault, and its result."""
     batch = Batch(place, name, specs)
     made = None
     numbers = list(range(len(specs)))
-    for _ in range(TRIES):
+    for _ in range(tries):
         results = batch.run(place, numbers)
         references = batch.run(place.without_join(), numbers) if fault == "deviates" and place.join else {}
         bad = [number for number in numbers
@@ -189,24 +189,24 @@ def fails(place, name, specs, fault):
 
 def shrink(place, spec, fault, say=lambda text: None):
     """The smallest program found that has the fault, and its result; None if it does not show again."""
-    at_once = AT_ONCE
-    if fault == "hang":  # each of them takes as long as it takes to be known for one
-        place, at_once = place.impatient(), AT_ONCE // 4
+    at_once, tries = AT_ONCE, TRIES
     name = f"shrink_{spec['kind']}_{spec['seed']}"
     shown = fails(place, name, [spec], fault)
     if shown is None:
         return None
     result, until = shown[1], time.monotonic() + SECONDS_MAX
+    if fault in ("hang", "error"):  # each takes as long as it takes to be known for one
+        place, at_once, tries = place.impatient(), 3, 1
     for _ in range(ROUNDS_MAX):
         if time.monotonic() > until:
             break
         all_candidates = candidates(spec)
         smaller = None
-        while all_candidates and smaller is None:
+        while all_candidates and smaller is None and time.monotonic() < until:
             first = all_candidates[0].get("compiler"), all_candidates[0]["form"]
             some = [one for one in all_candidates if (one.get("compiler"), one["form"]) == first][:at_once]
             all_candidates = [one for one in all_candidates if one not in some]
-            found = fails(place, name, some, fault)
+            found = fails(place, name, some, fault, tries)
             if found is not None:
                 smaller, result = found
         if smaller is None:
