@@ -8,6 +8,7 @@
 #include "hooks/contribution.h"
 #include "hooks/plugins.h"
 #include "interpose/environment.h"
+#include "interpose/follower.h"
 #include "interpose/lossy.h"
 #include "interpose/patience.h"
 #include "interpose/report.h"
@@ -292,6 +293,8 @@ static bool look(struct stay *stay) {
       stop_rank(stay, other, (struct unit){0});
     bool found = verdict == TEAM_SHADOW || verdict == TEAM_MIRROR;
     moved |= found || verdict == TEAM_STOPPED;
+    if (verdict == TEAM_PARKED)
+      follower_consider(stay, other);
     if ((!found || !stay_find(stay, other, unit, locked)) && locked)
       pthread_mutex_unlock(&other->turn);
   }
@@ -359,7 +362,7 @@ static void wait_a_little(struct stay *stay) {
     }
     struct unit unit = {0};
     enum team_verdict verdict =
-        team_wait(wish->end->team, &unit, several ? WAIT_SEVERAL_MS : WAIT_ALONE_MS);
+        follower_wait(stay, wish->end, &unit, several ? WAIT_SEVERAL_MS : WAIT_ALONE_MS);
     if (verdict != TEAM_PARKED)
       be_patient(stay);
     handle(stay, wish, verdict, unit);
@@ -489,7 +492,7 @@ static void keep_step(struct stay *stay) {
 }
 
 void answer(struct wish *wishes, uint32_t nwishes) {
-  struct stay stay = {.wishes = wishes, .nwishes = nwishes};
+  struct stay stay = {.wishes = wishes, .nwishes = nwishes, .since_ns = now_ns()};
   for (uint32_t i = 0; i < nwishes; i++) {
     wishes[i].settled = wishes[i].stalled = wishes[i].reunion = wishes[i].resync = false;
     wishes[i].stopped = false;
