@@ -74,23 +74,25 @@ static struct slot *slot_of(struct rhythm *rhythm, uint32_t place) {
 }
 
 struct gaps {
-  uint64_t shortest, longest;
+  uint64_t shortest, usual; /* the median */
 };
 
 static struct gaps gaps_of(const struct slot *slot) {
-  uint32_t shortest = UINT32_MAX, longest = 0;
-  for (uint32_t i = 0; i < GAPS && i < slot->count; i++) {
-    if (slot->gaps[i] < shortest)
-      shortest = slot->gaps[i];
-    if (slot->gaps[i] > longest)
-      longest = slot->gaps[i];
+  uint32_t sorted[GAPS], n = 0;
+  for (; n < GAPS && n < slot->count; n++) {
+    uint32_t at = n;
+    for (; at > 0 && sorted[at - 1] > slot->gaps[n]; at--)
+      sorted[at] = sorted[at - 1];
+    sorted[at] = slot->gaps[n];
   }
-  return (struct gaps){(uint64_t)shortest * TICK, (uint64_t)longest * TICK};
+  return n == 0 ? (struct gaps){0, 0}
+                : (struct gaps){(uint64_t)sorted[0] * TICK, (uint64_t)sorted[n / 2] * TICK};
 }
 
-/* How much before the shortest gap it may come: as much as the gaps differ, if that can be paid. */
+/* How much before the shortest gap it may come: as much as the gaps differ, if that can be paid. A
+ * gap that was long only because the machine was busy does not count. */
 static uint64_t margin_of(struct gaps gaps, const struct rhythm_budget *budget) {
-  uint64_t spread = (gaps.longest - gaps.shortest) / 2;
+  uint64_t spread = (gaps.usual - gaps.shortest) / 2;
   uint64_t most = budget->left > 0 ? (uint64_t)budget->left / 8 : 0;
   return GUARD + budget->overshoot + (spread < most ? spread : most);
 }

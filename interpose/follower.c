@@ -72,26 +72,28 @@ static void sleep_until(struct endpoint *end, uint32_t bell, uint64_t until) {
  * NCCL takes: 10 us in our measurements. They are spent before the unit comes. */
 #define FORGOTTEN_NS 300000
 
-static void warm_up(struct stay *stay, const struct endpoint *end, uint64_t now) {
+static void warm_up(struct stay *stay, const struct endpoint *end) {
   struct unit unit;
-  if (now - end->rhythm_stay > FORGOTTEN_NS && stay->nfound == 0 && team_foresees(end->team, &unit))
+  if (stay->nfound == 0 && team_foresees(end->team, &unit))
     shadows_rehearse(&stay->shadows, end, unit);
 }
 
-/* Whether there is something to poll for. */
+/* Whether there is something to poll for. Of a longer look the processor time counts, not what
+ * others have had of the processor meanwhile. */
 static bool look_until(struct stay *stay, struct endpoint *end, uint32_t bell, uint64_t now,
                        uint64_t until) {
   struct plane *plane = end->team->plane;
-  uint64_t begun = now;
-  bool called = false;
-  warm_up(stay, end, now);
+  bool cold = now - end->rhythm_stay > FORGOTTEN_NS, called = false;
+  uint64_t begun = now, before = cold ? processor_time() : 0;
+  if (cold)
+    warm_up(stay, end);
   while (!called && now < until) {
     rhythm_looked(end->rhythm, now);
     plane->pause(plane);
     called = team_is_called(end->team, bell);
     now = now_ns();
   }
-  rhythm_budget_spend(&end->budget, now - begun);
+  rhythm_budget_spend(&end->budget, cold ? processor_time() - before : now - begun);
   return called;
 }
 
