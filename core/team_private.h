@@ -27,6 +27,10 @@ bool team_has_room(struct team *team);
 void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags, uint32_t text,
                   uint32_t source);
 
+/* After something that nobody foresees: as team_published, and rings for those who wake themselves
+ * for what is committed (team_nap.h), too. */
+void team_tell(struct team *team);
+
 /* Shows the claim at the present index, unless this rank has yielded there. */
 void team_show_claim(struct team *team);
 
