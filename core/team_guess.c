@@ -27,7 +27,9 @@ static bool is_merged_in_doubt(struct team *team, uint64_t hash, uint32_t flags)
  * cannot be seen whether that is the point of the program where it waits. */
 static bool is_hidden(struct team *team, struct unit unit, uint32_t flags) {
   const struct known_place *known = team_known_place(team, unit_place(unit));
-  bool seen = known != NULL && known->place.nnodes != 0 && team->place_own.nnodes != 0;
+  bool seen = known != NULL && known->place.nnodes != 0 && team->place_own.nnodes != 0 &&
+              (known->place.id == team->place_own.id ||
+               place_relate(&known->place, &team->place_own) != PLACE_UNRELATED);
   return !seen && !team->doubted && team->shadows != 0 && !(flags & ENTRY_ALL);
 }
 

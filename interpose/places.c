@@ -124,7 +124,11 @@ static uint32_t nodes_of(const struct native_frame *frame, struct place_node *no
     nodes[1] = site_node(native_call_id(frame));
     written = 1;
   }
-  return written < room - 1 ? written + 1 : room;
+  written = written < room - 1 ? written + 1 : room;
+  for (uint32_t i = 1; i < written && frame->module.owner != MODULE_ENGINE; i++)
+    if (!(nodes[i].flags & PLACE_ORDERED))
+      nodes[i].flags |= PLACE_OPAQUE;
+  return written;
 }
 
 static uint32_t native_nodes(const struct native_stack *stack, struct place_node *nodes) {
