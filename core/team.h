@@ -71,9 +71,14 @@ struct team_alias {
 /* How far ahead what may be committed is looked up, in units. */
 #define TEAM_FORESEEN 128u
 
-/* One rank's unit went before that of another; or, `same`, the one has been taken for the other. */
+enum guess_kind {
+  GUESS_ORDER,  /* one rank's unit went before that of another */
+  GUESS_SAME,   /* the other's has been taken for the one */
+  GUESS_HIDDEN, /* the other rank has joined, and it cannot be seen where its unit stands */
+};
+
 struct team_guess {
-  bool same;
+  enum guess_kind kind;
   uint32_t rank, other;
   struct member member; /* the first one of the other's unit */
   char place[PLACE_TEXT_MAX], other_place[PLACE_TEXT_MAX];

@@ -35,6 +35,7 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
       return TEAM_LEFT;
     return flags & ENTRY_REFUSED ? TEAM_REFUSED : TEAM_REAL;
   }
+  team_tell_hidden(team, unit);
   team_publish(team, unit, hash, common, 0, source);
   return flags & ENTRY_REFUSED ? TEAM_PARKED : TEAM_SHADOW;
 }

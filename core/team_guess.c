@@ -42,9 +42,24 @@ bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t fla
   const struct known_place *known = team_known_place(team, unit_place(unit));
   team->doubted |= hidden;
   team->guessed = true;
-  team->guess = (struct team_guess){
-      .same = true, .rank = team->source, .other = team->plane->rank, .member = unit.members[0]};
+  team->guess = (struct team_guess){.kind = GUESS_SAME,
+                                    .rank = team->source,
+                                    .other = team->plane->rank,
+                                    .member = unit.members[0]};
   team_copy_text(team->guess.place, known == NULL ? NULL : &known->place);
   team_copy_text(team->guess.other_place, &team->place_own);
   return true;
+}
+
+void team_tell_hidden(struct team *team, struct unit unit) {
+  const struct known_place *known = team_known_place(team, unit_place(unit));
+  bool hidden = team->claimed && unit_may_have_place(team->claim) && team->place_own.nnodes == 0 &&
+                (known == NULL || known->place.nnodes == 0);
+  if (!hidden || team->doubted || team_is_told(team))
+    return;
+  team->doubted = team->guessed = true;
+  team->guess = (struct team_guess){.kind = GUESS_HIDDEN,
+                                    .rank = team->source,
+                                    .other = team->plane->rank,
+                                    .member = team->claim.members[0]};
 }

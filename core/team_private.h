@@ -105,6 +105,10 @@ void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
  * if that may be another point of the program, and returns whether it may. */
 bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
+/* This rank is about to shadow a unit: tells, once, if neither its own unit nor that one can be
+ * seen. */
+void team_tell_hidden(struct team *team, struct unit unit);
+
 /* ---- places (team_places.c) ---- */
 
 /* The description of a unit's place that all ranks share; NULL if it is not known. */

@@ -238,7 +238,14 @@ void report_guess(const struct endpoint *end, struct unit won) {
   unsigned long long index = team_index(team);
   at_place(guess->place, place);
   at_place(guess->other_place, other);
-  if (guess->same)
+  if (guess->kind == GUESS_HIDDEN)
+    log_line(
+        LOG_LEVEL_WARN,
+        "rank %u has joined at %llu, parked in %s, and where in the program calls stand cannot be "
+        "seen (docs/programs.md says why). Collectives after the loop that look like some of the "
+        "loop may meet those: call nccl_join_leave where a loop ends",
+        guess->other, index, describe((struct unit){&guess->member, 1}, theirs));
+  else if (guess->kind == GUESS_SAME)
     log_line(
         LOG_LEVEL_WARN,
         "%s of rank %u%s, at %llu, is taken for that of rank %u%s, since they look alike. If they "

@@ -24,7 +24,7 @@ static const bool all_goals = false;
 const struct requirement requirements[REQUIREMENTS] = {
     {"hangs", ALL, ALL, 0, 0, MEASURE_HANGS, MEASURE_PROGRAMS, 0, 0},
     {"mismatches", ALL, ALL, 0, 0, MEASURE_MISMATCHES, MEASURE_PROGRAMS, 0, 0},
-    {"even: shadows", ALL, EVEN, 0, TRAIT_ANYHOW, MEASURE_SHADOWS, MEASURE_REALS, 0, 0.005},
+    {"even: shadows", ALL, EVEN, 0, TRAIT_ANYHOW, MEASURE_SHADOWS, MEASURE_REALS, 0, 0},
     {"even: yields", ALL, EVEN, 0, TRAIT_ANYHOW, MEASURE_YIELDS, MEASURE_REALS, 0, 0},
 
     {"visible: silent", VISIBLE, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS, 0, 0},
@@ -33,11 +33,11 @@ const struct requirement requirements[REQUIREMENTS] = {
     {"visible, none in the first epoch: wrong", VISIBLE, UNEVEN, 0, TRAIT_ANYHOW,
      MEASURE_WRONG_WITHOUT, MEASURE_WITHOUT, 0.001, 0.03},
     {"by rank: silent", BY_RANK, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS, 0,
-     0.02},
+     0.01},
     {"partly visible: silent", PARTLY, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS,
-     0.001, 0.25},
+     0.001, 0.15},
     {"hidden: silent", HIDDEN, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS, 0.001,
-     0.3},
+     0.25},
 
     {"visible, one team: not met", VISIBLE, UNEVEN, 0,
      TRAIT_ANYHOW | TRAIT_SEVERAL | TRAIT_INSIDE | TRAIT_NO_DATA_FIRST, MEASURE_COMMON_UNMET,
@@ -48,7 +48,7 @@ const struct requirement requirements[REQUIREMENTS] = {
     {"visible, by rank: not met", VISIBLE, UNEVEN, TRAIT_BY_RANK, TRAIT_ANYHOW,
      MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.12},
     {"visible, inside iterations: not met", VISIBLE, UNEVEN, TRAIT_INSIDE, TRAIT_ANYHOW,
-     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.12},
+     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.15},
     {"several teams, by replica: not met", ALL, UNEVEN, TRAIT_SEVERAL,
      TRAIT_ANYHOW | TRAIT_BY_RANK | TRAIT_INSIDE, MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES,
      0.05, 0.05},
