@@ -149,10 +149,32 @@ static size_t finish_line(char *line, size_t length) {
   return length + 1;
 }
 
+/* The text of the last line of WARN or ERROR, with `last_lock`. */
+static char last_text[LOG_LINE_SIZE];
+static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep_text(const char *format, va_list arguments) {
+  pthread_mutex_lock(&last_lock);
+  vsnprintf(last_text, sizeof(last_text), format, arguments);
+  pthread_mutex_unlock(&last_lock);
+}
+
+void log_last(char *text, size_t size) {
+  pthread_mutex_lock(&last_lock);
+  snprintf(text, size, "%s", last_text);
+  pthread_mutex_unlock(&last_lock);
+}
+
 void log_line(enum log_level level, const char *format, ...) {
+  int saved_errno = errno;
+  if (level <= LOG_LEVEL_WARN && !log_is_disabled()) {
+    va_list kept;
+    va_start(kept, format);
+    keep_text(format, kept);
+    va_end(kept);
+  }
   if (!log_enabled(level))
     return;
-  int saved_errno = errno;
   char line[LOG_LINE_SIZE + 1], host[HOST_SIZE];
   log_host(host, sizeof(host));
   int prefix = snprintf(line, sizeof(line), "%s:%d:%d [%d] NCCL-JOIN %s ", host, (int)getpid(),

@@ -50,6 +50,10 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
       log_line(level, __VA_ARGS__);                                                                \
   } while (0)
 
+/* The text of the last line of WARN or ERROR, whether it was written or not; "" if there was none.
+ * For who returns an error to the program. */
+void log_last(char *text, size_t size);
+
 /* No line from here on, and no trace (trace.h): for a forked child, which is not a rank. Safe in a
  * pthread_atfork handler. For good. */
 void log_disable(void);

@@ -1,10 +1,10 @@
 /* Places: where in the program a call of NCCL stands, as far as that can be seen.
  *
- * A place is the way from the outermost frame that is known of the calling thread to the call: in
- * each frame the loops that are gone into, outermost first, and then the call made there. The steps
- * of that way are nodes. The first node stands for the function of the outermost frame: places that
- * begin with different ones have nothing to do with each other. The same code gives the same nodes
- * on all ranks, wherever it is loaded. NCCL never sees a place.
+ * A place is the way from the outermost frame that is known of the calling thread to the call: of
+ * each frame the function, the loops in it that are gone into, outermost first, and then the call
+ * made there. The steps of that way are nodes. Places that begin with different functions have
+ * nothing to do with each other. The same code gives the same nodes on all ranks, wherever it is
+ * loaded. NCCL never sees a place.
  *
  * Everything here is pure. interpose/ finds places out; core/ compares them.
  */
@@ -15,10 +15,10 @@
 #include <stdint.h>
 
 /* A place that needs more nodes than these has the outermost ones. */
-#define PLACE_NODES_MAX 16u
+#define PLACE_NODES_MAX 64u
 
 enum place_flag {
-  PLACE_LOOP = 1u << 0,    /* a loop of the function; otherwise a call made in it */
+  PLACE_LOOP = 1u << 0,    /* a loop of a function; otherwise a function, or a call made in it */
   PLACE_ORDERED = 1u << 1, /* order, since and until are known; otherwise they are 0 */
 };
 

@@ -8,7 +8,7 @@
 
 #include "core/place.h"
 
-#define PLACE_TABLE_PLACES 512u
+#define PLACE_TABLE_PLACES 256u
 
 struct known_place {
   struct place place;
@@ -21,7 +21,7 @@ struct known_place {
 
 struct place_table;
 
-/* Allocates (about 190 KiB); NULL if there is no memory. Owned by the caller. */
+/* Allocates (about 230 KiB); NULL if there is no memory. Owned by the caller. */
 struct place_table *place_table_create(void);
 void place_table_destroy(struct place_table *table);
 

@@ -26,7 +26,7 @@
 
 #include "core/unit.h"
 
-#define PLANE_VERSION 5u
+#define PLANE_VERSION 6u
 #define PLANE_RING 4096u /* entries of a log; a power of two */
 #define PLANE_RUN_AHEAD                                                                            \
   2048u                       /* a stream's launch queue holds 1024: no rank runs that far ahead   \
@@ -183,7 +183,8 @@ struct plane_team {
   _Alignas(64) _Atomic uint64_t attention;
   _Atomic uint32_t bell;           /* futex word: changes whenever it is rung */
   _Atomic uint32_t point_to_point; /* 1 once a rank has posted anything: others must look */
-  _Atomic uint64_t told; /* index after the last settlement by guess that a rank has told of */
+  _Atomic uint32_t apart; /* 1: ranks do not agree on anything any more (interpose/apart.h) */
+  _Atomic uint64_t told;  /* index after the last settlement by guess that a rank has told of */
 };
 #define PLANE_WAITING UINT64_C(1)
 #define PLANE_EVENT (UINT64_C(1) << 32)

@@ -77,6 +77,7 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_TRAC
 struct settings {
   bool enabled;                         /* NCCL_JOIN */
   enum early_exit early_exit;           /* NCCL_JOIN_EARLY_EXIT */
+  bool places;                          /* NCCL_JOIN_PLACES */
   enum divisor_policy divisor;          /* NCCL_JOIN_DIVISOR */
   uint64_t divisor_min;                 /* NCCL_JOIN_DIVISOR_MIN: elements */
   enum lossy_policy lossy[LOSSY_KINDS]; /* NCCL_JOIN_LOSSY */

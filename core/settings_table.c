@@ -63,6 +63,8 @@ const struct setting settings_table[] = {
      "MPI_Barrier and MPI_Finalize does"},
     {"NCCL_JOIN_HOOK", TYPE_PATHS, FIELD(hooks), "", NULL, 0, 0, NULL,
      "plug-ins, called in this order for every shadow and when all have joined"},
+    {"NCCL_JOIN_PLACES", TYPE_SWITCH, FIELD(places), "1", switch_words, 0, 0, NULL,
+     "1: where in the program a call stands is part of what is compared (docs/protocol.md)"},
     {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, FIELD(skew_warn), "1000", NULL, 0, 1000000000,
      "shadow iterations", "warn once when a rank has joined for longer than this; 0: never"},
     {"NCCL_JOIN_TIMEOUT", TYPE_NUMBER, FIELD(timeout_s), "1800", NULL, 1, 31536000, "seconds",

@@ -113,7 +113,7 @@ static void use_foreseen(struct team *team, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     struct known_unit *known = team->foreseen[i];
     known->used = true;
-    team_note_use(team, (struct unit){known->members, known->nmembers});
+    team_note_use(team, (struct unit){known->members, known->nmembers}, known->hash);
   }
 }
 

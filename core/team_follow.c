@@ -7,11 +7,11 @@
    ENTRY_REUNION | ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON | ENTRY_APART)
 
 /* Whether the unit that G has here is the one that this rank claims. */
-static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
-                    const struct place *place) {
+static bool is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place,
+                    uint32_t flags) {
   if (!team->claimed)
     return false;
-  if (team->claim_hash != hash && !team_is_mine(team, unit, hash, flags, place))
+  if (team->claim_hash != hash && !team_is_mine(team, unit, hash, place, flags))
     return false;
   return true;
 }
@@ -19,7 +19,7 @@ static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t
 enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                             uint32_t source, const struct place *place) {
   uint32_t common = flags & ENTRY_OF_ALL;
-  bool mine = is_mine(team, unit, hash, flags, place);
+  bool mine = is_mine(team, unit, hash, place, flags);
   if (place != NULL)
     (void)place_table_add(team->places, place); /* which may forget where my claim's unit stands */
   team->source = source;

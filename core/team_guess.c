@@ -17,9 +17,10 @@ void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place) {
 
 /* Whether two places that this rank, or another, comes to have become one unit, after ranks have
  * been uneven: a collective that each rank comes to by its own count, say, may have met another. */
-static bool is_merged_in_doubt(struct team *team, uint64_t hash) {
-  return hash != team->claim_own && (team->was_uneven || team->shadows_total != 0) &&
-         !team_has_alias(team, hash);
+static bool is_merged_in_doubt(struct team *team, uint64_t hash, uint32_t flags) {
+  bool uneven =
+      team->was_uneven || team->shadows_total != 0 || !(flags & (ENTRY_ALL | ENTRY_EXPECTED));
+  return hash != team->claim_own && uneven && !team_has_alias(team, hash);
 }
 
 /* Whether the rank has joined, and what it waits for has come without all having been asked; and it
@@ -34,7 +35,7 @@ void team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t fla
   if (!unit_may_have_place(unit))
     return;
   bool hidden = is_hidden(team, unit, flags);
-  if ((!hidden && !is_merged_in_doubt(team, hash)) || team_is_told(team))
+  if ((!hidden && !is_merged_in_doubt(team, hash, flags)) || team_is_told(team))
     return;
   const struct known_place *known = team_known_place(team, unit_place(unit));
   team->doubted |= hidden;

@@ -99,9 +99,17 @@ static void note_alias(struct team *team, struct unit unit, uint64_t hash) {
   count_use(&alias->uses);
 }
 
-void team_note_use(struct team *team, struct unit unit) {
+/* Whether this rank comes to a unit of G from a place of its own. */
+static bool is_taken(const struct team *team, uint64_t hash) {
+  for (uint32_t i = 0; i < TEAM_ALIASES && team->naliases != 0; i++)
+    if (team->aliases[i].taken == hash)
+      return true;
+  return false;
+}
+
+void team_note_use(struct team *team, struct unit unit, uint64_t hash) {
   struct known_place *known = team_known_place(team, unit_place(unit));
-  if (known != NULL)
+  if (known != NULL && !is_taken(team, hash))
     count_use(&known->uses);
 }
 
@@ -109,7 +117,7 @@ void team_note_issued(struct team *team, struct unit unit, uint64_t hash) {
   if (!unit_may_have_place(unit))
     return;
   if (team->claim_own == hash)
-    team_note_use(team, unit);
+    team_note_use(team, unit, hash);
   else
     note_alias(team, unit, hash);
 }
@@ -146,15 +154,17 @@ static bool comes_to_it_elsewhere(struct team *team, const struct known_place *k
     return false;
   if (known != NULL && known->uses >= OFTEN)
     return are_apart(&team->place_own, &known->place);
+  uint32_t apart = 0;
   for (uint32_t i = 0; i < TEAM_ALIASES; i++) {
     const struct team_alias *alias = &team->aliases[i];
     if (alias->own == 0 || alias->taken != hash || alias->uses < OFTEN)
       continue;
     const struct known_place *own = place_table_find(team->places_own, alias->place_own);
-    if (own != NULL && are_apart(&team->place_own, &own->place))
-      return true;
+    if (own == NULL || !are_apart(&team->place_own, &own->place))
+      return false;
+    apart++;
   }
-  return false;
+  return apart != 0;
 }
 
 bool team_expects_another(struct team *team) {
@@ -166,8 +176,8 @@ bool team_expects_another(struct team *team) {
          comes_to_it_elsewhere(team, team_known_place(team, unit_place(unit)), expected->hash);
 }
 
-bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
-                  const struct place *place) {
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place,
+                  uint32_t flags) {
   if (team->claim_hash == 0 || !unit_may_have_place(unit) ||
       unit_signature(unit) != team->claim_signature)
     return false;

@@ -118,8 +118,8 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
 /* Whether a unit in G, of this hash, is the one that this rank claims, at another place: as those
  * tell who settle the index, so before the unit is learnt. flags: of its entry. place: of the unit,
  * as its rank has described it; NULL: the table knows it, or nobody does. */
-bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
-                  const struct place *place);
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place,
+                  uint32_t flags);
 
 /* Whether the unit expected here is not the one that this rank claims, although their signatures
  * are equal (CLAIM_APART). */
@@ -131,7 +131,7 @@ bool team_has_alias(struct team *team, uint64_t hash);
 /* Remembers that what this rank claims has been issued as a unit of G; and that it has issued a
  * unit from the very place that the unit has. */
 void team_note_issued(struct team *team, struct unit unit, uint64_t hash);
-void team_note_use(struct team *team, struct unit unit);
+void team_note_use(struct team *team, struct unit unit, uint64_t hash);
 
 /* Whether a unit of this place is to be claimed, though it is expected, so that all ranks come to
  * know that it is in the program of each: for a while after they have met. */

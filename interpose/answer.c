@@ -7,85 +7,18 @@
 #include "core/team_stop.h"
 #include "hooks/contribution.h"
 #include "hooks/plugins.h"
+#include "interpose/apart.h"
 #include "interpose/environment.h"
+#include "interpose/last_error.h"
 #include "interpose/lossy.h"
+#include "interpose/orphans.h"
+#include "interpose/outcome.h"
 #include "interpose/patience.h"
+#include "interpose/places.h"
 #include "interpose/report.h"
 #include "interpose/shadows.h"
 #include "interpose/stay.h"
 #include "interpose/stopping.h"
-
-static void fail_endpoint(struct endpoint *end) {
-  endpoint_retire(end, RANK_FAILED);
-  team_give_up(end->team);
-}
-
-/* Whether the call that the wish is for cannot return an error of ours, and is no part of NCCL: the
- * rank wants to leave, one way or the other. */
-static bool only_leaves(const struct wish *wish) {
-  return unit_is_leave(wish->unit) || unit_is_door(wish->unit);
-}
-
-/* ---- what ends a wish ---- */
-
-/* It is issued by all ranks, or all have left. */
-static void settle_well(struct wish *wish) {
-  const struct team *team = wish->end->team;
-  wish->reunion = team_is_reunion(team);
-  wish->resync = team_is_resync(team);
-  stay_settle(wish, ncclSuccess);
-}
-
-/* The team has failed: everybody in it who is parked must hear of it. Only a rank that wants to
- * leave, and finds that another has gone already, has nothing to complain of. */
-static void wish_failed(struct wish *wish) {
-  /* Broken off by another thread of this process, which has said why. */
-  int broken = atomic_load(&wish->end->broken);
-  if (broken != ncclSuccess) {
-    fail_endpoint(wish->end);
-    stay_settle(wish, (ncclResult_t)broken);
-    return;
-  }
-  if (wish->end->team->failure == FAILURE_ENDED && only_leaves(wish)) {
-    endpoint_retire(wish->end, RANK_DONE);
-    stay_settle(wish, ncclSuccess);
-    return;
-  }
-  if (wish->end->team->failure == FAILURE_RANK)
-    team_find_culprit(wish->end->team);
-  report_failure(wish->end, wish->unit);
-  report_event(wish->end, TRACE_FAIL, wish->end->team->head, wish->unit,
-               (int)wish->end->team->failure_rank);
-  if (wish->end->team->failure != FAILURE_RANK)
-    team_end(wish->end->team, RANK_FAILED);
-  fail_endpoint(wish->end);
-  stay_settle(wish, ncclRemoteError);
-}
-
-static void wish_timed_out(struct wish *wish) {
-  const struct team *team = wish->end->team;
-  bool leave = only_leaves(wish);
-  report_timeout(wish->end, wish->unit);
-  report_event(wish->end, TRACE_FAIL, team->head, wish->unit, -1);
-  /* A LEAVE stays claimed: the others can still leave with it. */
-  if (leave) {
-    endpoint_retire(wish->end, RANK_DONE);
-  } else {
-    fail_endpoint(wish->end);
-    team_end(wish->end->team, RANK_FAILED);
-  }
-  stay_settle(wish, leave ? ncclSuccess : ncclRemoteError);
-}
-
-/* The rank goes on. Its shadows' memory is given back if they are done; if not, the next time. */
-static void note_return(struct endpoint *end, uint64_t index) {
-  if (end->shadows == 0)
-    return;
-  report_return(end, index);
-  end->shadows = 0;
-  if (end->shadow != NULL)
-    shadow_release(end->shadow, &(struct shadow_limit){0}, NULL);
-}
 
 /* ---- what joined ranks have spoiled ---- */
 
@@ -109,8 +42,10 @@ static ncclResult_t hear(struct endpoint *end, bool leaving) {
 ncclResult_t answer_notice(struct endpoint *end) {
   ncclResult_t result = hear(end, false);
   /* What this call is about to issue, the program can do nothing about either. */
-  if (result != ncclSuccess)
+  if (result != ncclSuccess) {
     end->lossy_told = end->team->head + 1;
+    last_error_is_ours();
+  }
   return result;
 }
 
@@ -145,8 +80,8 @@ static void wish_granted(struct stay *stay, struct wish *wish) {
     return;
   if (has_missed_reunion(end))
     report_missed_reunion(end);
-  note_return(end, team_index(end->team));
-  settle_well(wish);
+  outcome_returns(end);
+  outcome_well(wish);
 }
 
 static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdict,
@@ -168,7 +103,7 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     end->shadows = 0;
     /* Others may only now have come to what the rank issued last, and no other call tells of it. */
     wish->notice = hear(end, true);
-    settle_well(wish);
+    outcome_well(wish);
     return;
   case TEAM_REFUSED:
     report_refused(wish->end, wish->unit);
@@ -176,11 +111,11 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     return;
   case TEAM_STOPPED:
     stop_rank(stay, end, wish->unit);
-    note_return(end, team_index(end->team));
+    outcome_returns(end);
     stay_settle(wish, ncclInvalidUsage);
     return;
   case TEAM_FAILED:
-    wish_failed(wish);
+    outcome_failed(wish);
     return;
   }
 }
@@ -255,6 +190,8 @@ static void look_at_overlap(struct stay *stay) {
   for (struct endpoint *other = stay->all; other != NULL; other = other->next)
     if (is_of_a_wish(stay, other->overlap) && other->place != NULL)
       overlap_set_available(other->place, stay_is_wished(stay, other) || is_available(stay, other));
+  if (now_ms() >= stay->resort_ms && patience_is_programs_own(stay->wishes[0].end))
+    stay->resort_ms = now_ms() + join_settings()->timeout_s * 500;
   for (uint32_t i = 0; i < stay->nwishes; i++)
     if (!stay->wishes[i].settled)
       overlap_look(stay->wishes[i].end->overlap, quiet(stay, stay->wishes[i].end->overlap));
@@ -266,6 +203,11 @@ static bool look_at_wishes(struct stay *stay) {
     struct wish *wish = &stay->wishes[i];
     if (wish->settled || stay_has_found(stay, wish->end) || is_full(wish->end))
       continue;
+    if (apart_is_set(wish->end)) {
+      outcome_aside(wish);
+      moved = true;
+      continue;
+    }
     struct unit unit = {0};
     enum team_verdict verdict = team_poll(wish->end->team, &unit);
     moved |= verdict != TEAM_PARKED;
@@ -299,43 +241,64 @@ static bool look(struct stay *stay) {
   return moved;
 }
 
-/* Ranks may destroy their communicators in different orders, which NCCL does not mind: then each
- * waits here for one that waits elsewhere. Seen so twice, the rank goes on, and leaves its claim
- * behind for those that come here later. */
-static void leave_in_another_order(struct wish *wish) {
-  if (!team_all_leaving(wish->end->team)) {
-    wish->stalled = false;
-  } else if (!wish->stalled) {
-    wish->stalled = true;
-  } else {
-    endpoint_retire(wish->end, RANK_DONE);
+/* Whether all ranks are to stop if not all of them wish the same. Buffers that are resynchronised
+ * are one rank's alone. */
+static bool stops_early(const struct wish *wish) {
+  return join_settings()->early_exit == EARLY_EXIT_THROW && !unit_is_leave(wish->unit) &&
+         !unit_is_state(wish->unit) && unit_mark(wish->unit) != MARK_STATE_DONE;
+}
+
+/* What the others must know of the claim. */
+static uint32_t flags_of(const struct wish *wish) {
+  const struct endpoint *end = wish->end;
+  uint32_t flags = overlap_claim_flags(end->overlap, end->team, wish->unit);
+  if (lossy_strict_member(wish->unit) != NULL)
+    flags |= CLAIM_STRICT;
+  if (stops_early(wish))
+    flags |= CLAIM_TOGETHER;
+  /* Whoever ends with its process has no use for them. */
+  if (!wish->for_good && !state_is_empty(&end->buffers))
+    flags |= CLAIM_RESYNC;
+  return flags;
+}
+
+/* Commits or claims. */
+static void begin(struct wish *wish) {
+  struct endpoint *end = wish->end;
+  if (apart_is_set(end)) {
+    outcome_aside(wish);
+    return;
+  }
+  bool meets = stops_early(wish) && team_must_meet(end->team);
+  end->stopped = false;
+  /* Before anything new is issued: all ranks that wait for the device in between hear of it in the
+   * same call. */
+  wish->notice = wish_only_leaves(wish) ? ncclSuccess : answer_notice(end);
+  if (end->state != RANK_PRESENT) {
+    stay_settle(wish, wish_only_leaves(wish) ? ncclSuccess : ncclRemoteError);
+  } else if (unit_is_leave(wish->unit)) {
+    report_event(end, TRACE_LEAVE, end->team->head, wish->unit, -1);
+    team_claim(end->team, wish->unit, flags_of(wish), NULL);
+  } else if (!meets && overlap_may_commit(end->overlap, end->team) &&
+             team_commit(end->team, wish->unit)) {
+    overlap_issued(end->overlap, end->team, wish->unit);
+    report_event(end, TRACE_COMMIT, team_index(end->team), wish->unit, -1);
     stay_settle(wish, ncclSuccess);
+  } else {
+    report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
+    struct place place;
+    bool known = unit_place(wish->unit) != 0 && places_describe(&place);
+    team_claim(end->team, wish->unit, flags_of(wish), known ? &place : NULL);
   }
 }
 
-/* What a wait that lasts has to look after. */
-static void look_after(struct stay *stay) {
-  uint64_t now = now_ms();
-  bool looking = now >= stay->look_ms;
-  if (looking) {
-    stay->look_ms = now + LOOK_FOR_DEAD_MS;
-    for (uint32_t i = 0; i < stay->nwishes; i++)
-      team_look_for_the_dead(stay->wishes[i].end->team);
-  }
-  for (uint32_t i = 0; i < stay->nwishes; i++) {
-    struct wish *wish = &stay->wishes[i];
-    if (wish->settled)
-      continue;
-    int broken = atomic_load(&wish->end->broken);
-    if (broken != ncclSuccess) {
-      fail_endpoint(wish->end);
-      stay_settle(wish, (ncclResult_t)broken);
-    } else if (now >= stay->deadline_ms) {
-      wish_timed_out(wish);
-    } else if (unit_is_leave(wish->unit) && looking) {
-      leave_in_another_order(wish);
-    }
-  }
+/* In all teams of this thread: they are where others may be waiting for it. */
+static void say_leaving(const struct stay *stay, bool leaving) {
+  if (!unit_is_leave(stay->wishes[0].unit))
+    return;
+  for (struct endpoint *end = stay->all; end != NULL; end = end->next)
+    if (stay_is_wished(stay, end) || endpoint_is_own(end))
+      team_say_leaving(end->team, leaving);
 }
 
 /* As long as something moves, somebody is at work: NCCL_JOIN_TIMEOUT is for when nothing does. */
@@ -345,6 +308,44 @@ static void be_patient(struct stay *stay) {
   stay->resort_ms = now + patience / 2;
   for (uint32_t i = 0; i < stay->nwishes; i++)
     overlap_moved(stay->wishes[i].end->overlap, now);
+}
+
+/* Ranks of this process that nobody else leaves with: orphans.h. */
+static void adopt(struct stay *stay) {
+  struct endpoint *other;
+  while (stay->nwishes < stay->room_for_wishes && (other = orphans_enter_next(stay)) != NULL) {
+    struct wish *wish = &stay->wishes[stay->nwishes++];
+    *wish = (struct wish){.end = other, .for_good = stay->wishes[0].for_good};
+    begin(wish);
+    team_say_leaving(other->team, true);
+    overlap_park(other->overlap, now_ms());
+  }
+}
+
+/* What a wait that lasts has to look after. */
+static void look_after(struct stay *stay) {
+  uint64_t now = now_ms();
+  bool looking = now >= stay->look_ms, late = false;
+  if (looking) {
+    stay->look_ms = now + LOOK_FOR_DEAD_MS;
+    for (uint32_t i = 0; i < stay->nwishes; i++)
+      team_look_for_the_dead(stay->wishes[i].end->team);
+  }
+  for (uint32_t i = 0; i < stay->nwishes; i++) {
+    struct wish *wish = &stay->wishes[i];
+    if (wish->settled)
+      continue;
+    if (atomic_load(&wish->end->broken) != ncclSuccess)
+      outcome_broken(wish);
+    else if (now >= stay->deadline_ms)
+      late |= !outcome_late(wish);
+    else if (unit_is_leave(wish->unit) && looking)
+      outcome_in_another_order(wish);
+  }
+  if (late)
+    be_patient(stay);
+  if (looking)
+    adopt(stay);
 }
 
 static void wait_a_little(struct stay *stay) {
@@ -373,60 +374,6 @@ static bool all_settled(const struct stay *stay) {
     if (!stay->wishes[i].settled)
       return false;
   return true;
-}
-
-/* Whether all ranks are to stop if not all of them wish the same. Buffers that are resynchronised
- * are one rank's alone. */
-static bool stops_early(const struct wish *wish) {
-  return join_settings()->early_exit == EARLY_EXIT_THROW && !unit_is_leave(wish->unit) &&
-         !unit_is_state(wish->unit) && unit_mark(wish->unit) != MARK_STATE_DONE;
-}
-
-/* What the others must know of the claim. */
-static uint32_t flags_of(const struct wish *wish) {
-  const struct endpoint *end = wish->end;
-  uint32_t flags = overlap_claim_flags(end->overlap, end->team, wish->unit);
-  if (lossy_strict_member(wish->unit) != NULL)
-    flags |= CLAIM_STRICT;
-  if (stops_early(wish))
-    flags |= CLAIM_TOGETHER;
-  /* Whoever ends with its process has no use for them. */
-  if (!wish->for_good && !state_is_empty(&end->buffers))
-    flags |= CLAIM_RESYNC;
-  return flags;
-}
-
-/* Commits or claims. */
-static void begin(struct wish *wish) {
-  struct endpoint *end = wish->end;
-  bool meets = stops_early(wish) && team_must_meet(end->team);
-  end->stopped = false;
-  /* Before anything new is issued: all ranks that wait for the device in between hear of it in the
-   * same call. */
-  wish->notice = only_leaves(wish) ? ncclSuccess : answer_notice(end);
-  if (end->state != RANK_PRESENT) {
-    stay_settle(wish, only_leaves(wish) ? ncclSuccess : ncclRemoteError);
-  } else if (unit_is_leave(wish->unit)) {
-    report_event(end, TRACE_LEAVE, end->team->head, wish->unit, -1);
-    team_claim(end->team, wish->unit, flags_of(wish), NULL);
-  } else if (!meets && overlap_may_commit(end->overlap, end->team) &&
-             team_commit(end->team, wish->unit)) {
-    overlap_issued(end->overlap, end->team, wish->unit);
-    report_event(end, TRACE_COMMIT, team_index(end->team), wish->unit, -1);
-    stay_settle(wish, ncclSuccess);
-  } else {
-    report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
-    team_claim(end->team, wish->unit, flags_of(wish), NULL);
-  }
-}
-
-/* In all teams of this thread: they are where others may be waiting for it. */
-static void say_leaving(const struct stay *stay, bool leaving) {
-  if (!unit_is_leave(stay->wishes[0].unit))
-    return;
-  for (struct endpoint *end = stay->all; end != NULL; end = end->next)
-    if (stay_is_wished(stay, end) || endpoint_is_own(end))
-      team_say_leaving(end->team, leaving);
 }
 
 /* The program goes on, and may send and receive again, and write to its buffers. */
@@ -469,7 +416,7 @@ static void keep_step(struct stay *stay) {
   struct overlap_behind behind;
   if (!is_early_for_long(stay, &behind))
     return;
-  stay->all = communicator_endpoints();
+  stay->all = communicator_hold_endpoints();
   for (uint32_t i = 0; i < stay->nwishes; i++)
     overlap_wait(stay->wishes[i].end->overlap, now_ms());
   be_patient(stay);
@@ -486,10 +433,47 @@ static void keep_step(struct stay *stay) {
   stop_answering(stay);
   for (uint32_t i = 0; i < stay->nwishes; i++)
     overlap_return(stay->wishes[i].end->overlap);
+  communicator_release_endpoints();
+  stay->all = NULL;
 }
 
-void answer(struct wish *wishes, uint32_t nwishes) {
-  struct stay stay = {.wishes = wishes, .nwishes = nwishes};
+static void free_stay(struct stay *stay) {
+  stay_finish_states(stay);
+  shadows_free(&stay->shadows);
+  free(stay->found);
+}
+
+/* Until all wishes have settled. */
+static void park(struct stay *stay) {
+  for (uint32_t i = 0; i < stay->nwishes; i++)
+    if (!stay->wishes[i].settled)
+      report_event(stay->wishes[i].end, TRACE_PARK, stay->wishes[i].end->team->head,
+                   stay->wishes[i].unit, -1);
+  stay->all = communicator_hold_endpoints();
+  for (uint32_t i = 0; i < stay->nwishes; i++)
+    overlap_park(stay->wishes[i].end->overlap, now_ms());
+  be_patient(stay);
+  stay->look_ms = now_ms() + LOOK_FOR_DEAD_MS;
+  say_leaving(stay, true);
+  while (!all_settled(stay)) {
+    if (look(stay)) {
+      be_patient(stay);
+      continue;
+    }
+    look_after(stay);
+    if (!all_settled(stay))
+      wait_a_little(stay);
+  }
+  free_stay(stay);
+  say_leaving(stay, false);
+  stop_answering(stay);
+  for (uint32_t i = 0; i < stay->nwishes; i++)
+    overlap_return(stay->wishes[i].end->overlap);
+  communicator_release_endpoints();
+}
+
+uint32_t answer_with_room(struct wish *wishes, uint32_t nwishes, uint32_t room) {
+  struct stay stay = {.wishes = wishes, .nwishes = nwishes, .room_for_wishes = room};
   for (uint32_t i = 0; i < nwishes; i++) {
     wishes[i].settled = wishes[i].stalled = wishes[i].reunion = wishes[i].resync = false;
     wishes[i].stopped = false;
@@ -500,35 +484,13 @@ void answer(struct wish *wishes, uint32_t nwishes) {
   for (uint32_t i = 0; i < nwishes; i++)
     if (!wishes[i].settled)
       begin(&wishes[i]);
-  if (all_settled(&stay)) {
-    stay_finish_states(&stay);
-    shadows_free(&stay.shadows);
-    free(stay.found);
-    return;
-  }
-  for (uint32_t i = 0; i < nwishes; i++)
-    if (!wishes[i].settled)
-      report_event(wishes[i].end, TRACE_PARK, wishes[i].end->team->head, wishes[i].unit, -1);
-  stay.all = communicator_endpoints();
-  for (uint32_t i = 0; i < nwishes; i++)
-    overlap_park(wishes[i].end->overlap, now_ms());
-  be_patient(&stay);
-  stay.look_ms = now_ms() + LOOK_FOR_DEAD_MS;
-  say_leaving(&stay, true);
-  while (!all_settled(&stay)) {
-    if (look(&stay)) {
-      be_patient(&stay);
-      continue;
-    }
-    look_after(&stay);
-    if (!all_settled(&stay))
-      wait_a_little(&stay);
-  }
-  stay_finish_states(&stay);
-  say_leaving(&stay, false);
-  stop_answering(&stay);
-  for (uint32_t i = 0; i < nwishes; i++)
-    overlap_return(wishes[i].end->overlap);
-  shadows_free(&stay.shadows);
-  free(stay.found);
+  if (all_settled(&stay))
+    free_stay(&stay);
+  else
+    park(&stay);
+  return stay.nwishes;
+}
+
+void answer(struct wish *wishes, uint32_t nwishes) {
+  answer_with_room(wishes, nwishes, 0);
 }

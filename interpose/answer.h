@@ -45,4 +45,8 @@ ncclResult_t answer_notice(struct endpoint *end);
  * (endpoint_enter). Logs what went wrong. Returns when every wish has its result. */
 void answer(struct wish *wishes, uint32_t nwishes);
 
+/* The same for LEAVEs, where there is room for so many wishes: meanwhile the rank takes others of
+ * its process along (orphans.h), whose endpoints it has entered then. How many wishes there are. */
+uint32_t answer_with_room(struct wish *wishes, uint32_t nwishes, uint32_t room);
+
 #endif

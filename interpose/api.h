@@ -214,11 +214,16 @@
   FUNCTION(ncclJoinRegisterState)                                                                  \
   FUNCTION(ncclJoinDeregisterState)
 
+/* ... what NCCL answers otherwise (last_error.h) ... */
+#define ERROR_API(FUNCTION) FUNCTION(ncclGetLastError)
+
 /* ... the ways a process begins and ends, see process.h ... */
 #define PROCESS_API(FUNCTION)                                                                      \
   FUNCTION(__libc_start_main)                                                                      \
   FUNCTION(exit)                                                                                   \
-  FUNCTION(quick_exit)
+  FUNCTION(quick_exit)                                                                             \
+  FUNCTION(_exit)                                                                                  \
+  FUNCTION(_Exit)
 
 /* ... and how it finds functions and opens libraries, see lookups.h. */
 #define LOOKUP_API(FUNCTION)                                                                       \

@@ -38,6 +38,12 @@ struct call {
  * (NCCL drops it on this rank alone), or arguments that NCCL will refuse on this rank alone. */
 bool call_member(const struct call *call, const struct communicator *comm, struct member *member);
 
+/* What a unit's first member says of where the call stands (places.h), if that is part of it. */
+static inline void call_stands_at(struct member *first, uint32_t place) {
+  if (first->kind < MEMBER_SPLIT)
+    first->number = place;
+}
+
 /* Calls the real function. */
 ncclResult_t call_issue(const struct call *call);
 

@@ -2,6 +2,7 @@
  * the long way of those that are not hot (hot.h).
  */
 #include "interpose/answer.h"
+#include "interpose/apart.h"
 #include "interpose/call.h"
 #include "interpose/capture.h"
 #include "interpose/divisors.h"
@@ -11,6 +12,7 @@
 #include "interpose/hot.h"
 #include "interpose/lossy.h"
 #include "interpose/operators.h"
+#include "interpose/places.h"
 #include "interpose/posts.h"
 #include "interpose/real.h"
 #include "interpose/reunion.h"
@@ -51,8 +53,7 @@ static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
   struct endpoint *end = comm->end;
   if (capture_takes(&call, comm, true))
     return call_issue(&call);
-  endpoint_enter(end);
-  atomic_store(&end->user, endpoint_this_thread());
+  apart_enter(end, comm->tag);
   ncclResult_t result = issue_in_turn(&call, comm, member);
   endpoint_exit(end);
   hot_remember(comm);
@@ -88,6 +89,8 @@ static ncclResult_t issue(const struct call *call) {
     return issue_post(call);
   if (comm == NULL || !call_member(call, comm, &member))
     return call_issue(call);
+  /* That of the others has been found before: wrappers.c. */
+  call_stands_at(&member, call->kind == MEMBER_BROADCAST ? places_here() : places_current());
   if (call->kind != MEMBER_BROADCAST && commits(comm, (struct unit){&member, 1}))
     return call_issue(call);
   return issue_slowly(*call, comm, &member);

@@ -24,6 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(struct communicator *) first, *last = &first;
 static _Atomic(struct endpoint *) endpoints;
 static struct communicator *gone; /* by next_in_team */
+static uint32_t holders;          /* threads that go along `endpoints` */
 static uint64_t process_identity;
 static _Atomic uint64_t drivers;
 
@@ -264,6 +265,20 @@ struct endpoint *communicator_endpoints(void) {
   return endpoints;
 }
 
+struct endpoint *communicator_hold_endpoints(void) {
+  pthread_mutex_lock(&lock);
+  holders++;
+  pthread_mutex_unlock(&lock);
+  return communicator_endpoints();
+}
+
+void communicator_release_endpoints(void) {
+  pthread_mutex_lock(&lock);
+  if (--holders == 0)
+    endpoint_reap(endpoints);
+  pthread_mutex_unlock(&lock);
+}
+
 void communicator_end_plain(void) {
   pthread_mutex_lock(&lock);
   for (struct endpoint *end = endpoints; end != NULL; end = end->next)
@@ -275,24 +290,46 @@ struct communicator *communicator_first(void) {
   return first;
 }
 
-/* Pending ones first: whether they belong to this one's team must not depend on which rank destroys
- * it sooner. The structure stays, as an endpoint's does. */
-void communicator_remove(struct communicator *comm, enum rank_state how) {
-  activate_ready();
-  pthread_mutex_lock(&lock);
-  table_remove(comm);
+/* Of a thread that answers for it in this moment the communicator is not to be taken away. One that
+ * is parked there was told to come out, and has not. */
+static bool enter_to_remove(struct endpoint *end) {
+  if (end == NULL)
+    return false;
+  while (!endpoint_enter_if_free(end)) {
+    if (atomic_load(&end->inside) > 0)
+      return false;
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  }
+  return true;
+}
+
+static void take_from_list(struct communicator *comm) {
   _Atomic(struct communicator *) *link = &first;
   while (*link != NULL && *link != comm)
     link = &(*link)->next;
-  if (*link == comm) {
-    *link = comm->next; /* which stays: another thread may be going along the list */
-    if (comm->next == NULL)
-      last = link;
-  }
+  if (*link != comm)
+    return;
+  *link = comm->next; /* which stays: another thread may be going along the list */
+  if (comm->next == NULL)
+    last = link;
+}
+
+/* Pending ones first: whether they belong to this one's team must not depend on which rank destroys
+ * it sooner. The structure stays, as an endpoint's does. */
+void communicator_remove(struct communicator *comm, enum rank_state how) {
+  communicator_hold_endpoints();
+  struct endpoint *end = comm->end;
+  bool entered = enter_to_remove(end);
+  pthread_mutex_lock(&lock);
+  table_remove(comm);
+  take_from_list(comm);
   atomic_store(&comm->state, COMM_OFF);
   operators_forget(comm->handle);
   endpoint_drop(comm, &endpoints, how);
   comm->next_in_team = gone;
   gone = comm;
   pthread_mutex_unlock(&lock);
+  if (entered)
+    endpoint_exit(end);
+  communicator_release_endpoints();
 }

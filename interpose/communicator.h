@@ -36,9 +36,10 @@ struct communicator {
   char name[SEGMENT_NAME_SIZE]; /* equal on all ranks, and for no other communicator */
   int rank, nranks, device;
   _Atomic(enum comm_state) state;
-  const char *unfit;   /* the function that made its collectives impossible to shadow, or NULL */
-  _Atomic bool left;   /* its LEAVE has settled: finalized, destroyed or about to be */
-  const void *creator; /* the thread that made it: endpoint_this_thread */
+  const char *unfit; /* the function that made its collectives impossible to shadow, or NULL */
+  _Atomic bool left; /* its LEAVE has settled: finalized, destroyed or about to be */
+  const struct thread *creator;        /* the thread that made it */
+  _Atomic(const struct thread *) user; /* that last used it, by the long way. NULL: none yet */
   uint64_t
       driver; /* equal for communicators made in one call or group: one thread drives them all */
   uint32_t children;       /* splits so far */
@@ -52,7 +53,7 @@ struct communicator {
   struct segment *segment;
   uint32_t slot, slots;
   _Atomic(struct communicator *) next; /* of the process; followed without a lock */
-  struct communicator *next_in_team;
+  _Atomic(struct communicator *) next_in_team;
 };
 
 /* The communicator behind a handle, or NULL if it is not one that joins. Activates it at its first
@@ -104,6 +105,11 @@ int communicator_current_device(void);
 /* Activates all pending communicators whose creation is complete. Returns the first endpoint of the
  * process. */
 struct endpoint *communicator_endpoints(void);
+
+/* The same. Until communicator_release_endpoints what those that end meanwhile have stays, too: for
+ * a thread that goes along the list while others may destroy communicators. They nest. */
+struct endpoint *communicator_hold_endpoints(void);
+void communicator_release_endpoints(void);
 
 /* From here on no thread is committing without looking (endpoint.h), until it has been through
  * endpoint_exit again. */

@@ -1,4 +1,5 @@
 /* Averages over the active ranks (divisors.h). */
+#include "interpose/apart.h"
 #include "interpose/divisors.h"
 
 #include <stdlib.h>
@@ -71,7 +72,7 @@ ncclResult_t divisors_apply(struct call *call, uint64_t index, bool *issue) {
   const struct communicator *comm = communicator_find(call->handle);
   struct member member;
   uint32_t nranks = (uint32_t)comm->nranks;
-  if (!call_member(call, comm, &member))
+  if (!call_member(call, comm, &member) || apart_is_set(comm->end))
     return ncclSuccess;
   enum divisor_action action = divisor_action(&divisor, &member, nranks);
   if (action == DIVISOR_KEEP)

@@ -7,12 +7,14 @@
 
 #include "core/log.h"
 #include "interpose/answer.h"
+#include "interpose/apart.h"
 #include "interpose/capture.h"
 #include "interpose/children.h"
 #include "interpose/divisors.h"
 #include "interpose/handlers.h"
 #include "interpose/hot.h"
 #include "interpose/lossy.h"
+#include "interpose/places.h"
 #include "interpose/posts.h"
 #include "interpose/real.h"
 #include "interpose/reunion.h"
@@ -207,7 +209,8 @@ static void sort_wishes(struct agreement *agreement, size_t ncalls) {
 
 /* Calls of a communicator without a team, and with count 0, go as they are; for sends and receives
  * see posts.h. */
-static void sort_calls(struct agreement *agreement, const struct call *calls, size_t ncalls) {
+static void sort_calls(struct agreement *agreement, const struct call *calls, size_t ncalls,
+                       uint32_t place) {
   bool ask = true;
   for (size_t i = 0; i < ncalls; i++) {
     struct communicator *comm = communicator_find(calls[i].handle);
@@ -233,6 +236,7 @@ static void sort_calls(struct agreement *agreement, const struct call *calls, si
     for (size_t i = 0; i < ncalls; i++)
       if (agreement->wish_of[i] == wish)
         call_member(&calls[i], communicator_find(calls[i].handle), next++);
+    call_stands_at(next - agreement->wishes[wish].unit.nmembers, place);
   }
 }
 
@@ -386,25 +390,24 @@ static void watch_startup(const struct agreement *agreement, const struct part *
 static void enter_all(const struct agreement *agreement, const struct part *part) {
   const struct endpoint *last = NULL;
   for (uint32_t entered = part->first; entered < part->end; entered++) {
-    struct endpoint *next = NULL;
+    const struct wish *next = NULL;
     for (uint32_t i = part->first; i < part->end; i++) {
-      struct endpoint *end = agreement->wishes[i].end;
-      if (end > last && (next == NULL || end < next))
-        next = end;
+      const struct wish *wish = &agreement->wishes[i];
+      if (wish->end > last && (next == NULL || wish->end < next->end))
+        next = wish;
     }
-    endpoint_enter(next);
-    atomic_store(&next->user, endpoint_this_thread());
-    last = next;
+    apart_enter(next->end, next->unit.members[0].comm);
+    last = next->end;
   }
 }
 
-static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls) {
+static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls, uint32_t place) {
   struct agreement agreement;
   if (!agreement_take(&agreement, ncalls)) {
     log_line(LOG_LEVEL_ERROR, "out of memory in a group of %zu calls", ncalls);
     return ncclSystemError;
   }
-  sort_calls(&agreement, calls, ncalls);
+  sort_calls(&agreement, calls, ncalls, place);
   ncclResult_t result = ncclSuccess;
   struct part part = {0};
   /* A rank that has been stopped wishes nothing more. */
@@ -427,18 +430,19 @@ static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls) {
 }
 
 ncclResult_t group_issue_alone(struct call *call) {
-  return agree_and_issue(call, 1);
+  return agree_and_issue(call, 1, 0);
 }
 
 /* ---- groups that are hot ---- */
 
 /* Whether the calls are the unit that is expected in a team. */
-static bool is_expected(const struct endpoint *end, const struct call *calls, uint32_t ncalls) {
+static bool is_expected(const struct endpoint *end, const struct call *calls, uint32_t ncalls,
+                        uint32_t place) {
   const struct known_unit *expected = *end->team->expected;
   const struct member *member = expected->members;
   ncclComm_t handle = NULL;
   uint32_t tag = 0;
-  if (expected->nmembers != ncalls)
+  if (expected->nmembers != ncalls || member->number != place)
     return false;
   for (const struct call *call = calls; call < calls + ncalls; call++, member++) {
     if (call->handle != handle) {
@@ -457,7 +461,7 @@ static bool is_expected(const struct endpoint *end, const struct call *calls, ui
 }
 
 /* As hot_commit, for a whole group. */
-static bool commits(const struct call *calls, uint32_t ncalls) {
+static bool commits(const struct call *calls, uint32_t ncalls, uint32_t place) {
   struct communicator *comm;
   struct seat *seat;
   if (!hot_begin(calls[0].handle, &comm, &seat))
@@ -465,7 +469,7 @@ static bool commits(const struct call *calls, uint32_t ncalls) {
   struct team *team = comm->end->team;
   if (*team->expected == &team_nothing)
     team_look_further(team);
-  bool agreed = !team_must_attend(team) && is_expected(comm->end, calls, ncalls) &&
+  bool agreed = !team_must_attend(team) && is_expected(comm->end, calls, ncalls, place) &&
                 team_commit_expected(team);
   if (agreed && team_is_awaited(team))
     team_published(team);
@@ -491,7 +495,7 @@ ncclResult_t join_GroupStart(void) {
 }
 
 /* What is not hot: communicators made or ended in the group, and calls to be agreed on. */
-static __attribute__((noinline)) ncclResult_t end_slowly(void) {
+static __attribute__((noinline)) ncclResult_t end_slowly(uint32_t place) {
   uint32_t ncalls = group_calls.count;
   bool empty = !group.real_open && ncalls == 0 && !group.out_of_memory;
   if (empty && real.GroupStart() == ncclSuccess)
@@ -512,7 +516,7 @@ static __attribute__((noinline)) ncclResult_t end_slowly(void) {
    * thread. */
   struct group_calls held = group_calls;
   group_calls = (struct group_calls){0};
-  result = worse(result, agree_and_issue(held.calls, ncalls));
+  result = worse(result, agree_and_issue(held.calls, ncalls, place));
   splits_release(held.calls, ncalls);
   free(group_calls.calls);
   group_calls = (struct group_calls){held.calls, 0, held.room, false};
@@ -524,10 +528,10 @@ ncclResult_t join_GroupEnd(void) {
     return real.GroupEnd();
   if (--guard_thread.groups > 0)
     return ncclSuccess;
-  uint32_t ncalls = group_calls.count;
+  uint32_t ncalls = group_calls.count, place = ncalls > 0 ? places_here() : 0;
   bool calls_only = ncalls > 0 && !group_calls.long_way && !group.real_open && !group.out_of_memory;
-  if (!calls_only || !commits(group_calls.calls, ncalls))
-    return end_slowly();
+  if (!calls_only || !commits(group_calls.calls, ncalls, place))
+    return end_slowly(place);
   group_calls.count = 0;
   group.driver = 0;
   return issue_all(group_calls.calls, ncalls);

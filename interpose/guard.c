@@ -5,9 +5,10 @@
 #include <unistd.h>
 
 #include "core/settings.h"
+#include "interpose/places.h"
 #include "interpose/real.h"
 
-_Thread_local union guard_thread guard_thread;
+_Thread_local struct guard_thread guard_thread = {.site = &places_nowhere};
 _Atomic(enum guard_mode) guard_mode;
 
 __attribute__((cold)) bool guard_decide(void) {
@@ -16,6 +17,8 @@ __attribute__((cold)) bool guard_decide(void) {
   struct settings settings;
   /* What is wrong with the other settings is said where communicators are made. */
   settings_read(&settings, environ, NULL, 0);
+  /* Stored before the mode: who has a communicator has seen that. */
+  __atomic_store_n(&places_are_on, settings.enabled && settings.places, __ATOMIC_RELAXED);
   /* Another thread, or fork, may have decided meanwhile. */
   enum guard_mode undecided = GUARD_UNDECIDED;
   atomic_compare_exchange_strong(&guard_mode, &undecided, settings.enabled ? GUARD_ON : GUARD_OFF);
@@ -24,4 +27,5 @@ __attribute__((cold)) bool guard_decide(void) {
 
 void guard_turn_off(void) {
   atomic_store(&guard_mode, GUARD_OFF);
+  __atomic_store_n(&places_are_on, false, __ATOMIC_RELAXED);
 }

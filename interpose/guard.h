@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct native_site;
+
 enum guard_mode {
   GUARD_UNDECIDED = 0, /* before the first call: the environment has not been read */
   GUARD_ON,
@@ -28,21 +30,25 @@ enum guard_mode {
 #define GUARD_STATE extern __attribute__((visibility("hidden")))
 
 /* What a thread is inside of, in one word so that one comparison asks for all of it. */
-union guard_thread {
-  struct {
-    int depth;  /* wrappers entered; 0 in the program's own code */
-    int groups; /* groups that the program has open, one in the other */
+struct guard_thread {
+  union {
+    struct {
+      int depth;  /* wrappers entered; 0 in the program's own code */
+      int groups; /* groups that the program has open, one in the other */
+    };
+    uint64_t any;
   };
-  uint64_t any;
+  /* Where its call stands, kept here because this variable is at hand. Of places.h; never NULL. */
+  struct native_site *site;
 };
-GUARD_STATE _Thread_local union guard_thread guard_thread;
+GUARD_STATE _Thread_local struct guard_thread guard_thread;
 
 /* GUARD_ON is stored after the real functions have been found: who reads it in guard_acts may read
  * those (real.h) without further ado. Elsewhere nothing is published with it. */
 GUARD_STATE _Atomic(enum guard_mode) guard_mode;
 
-/* Reads NCCL_JOIN and finds the real functions if the mode is undecided; returns whether it is
- * GUARD_ON. Stays undecided as long as there is no NCCL. Any thread. */
+/* Reads NCCL_JOIN and NCCL_JOIN_PLACES and finds the real functions if the mode is undecided;
+ * returns whether it is GUARD_ON. Stays undecided as long as there is no NCCL. Any thread. */
 bool guard_decide(void);
 
 /* GUARD_OFF for good. Async-signal-safe. */

@@ -14,6 +14,7 @@
 #include "core/team.h"
 #include "interpose/communicator.h"
 #include "interpose/guard.h"
+#include "interpose/places.h"
 
 enum hot {
   HOT_NOT,     /* take the long way: nothing has changed */
@@ -63,9 +64,10 @@ static HOT_INLINE bool hot_begin(ncclComm_t handle, struct communicator **comm,
 
 /* For a thread that guard_is_open. Compared as the arguments are passed, so what NCCL would refuse
  * is never taken for what is expected; operators of the user's take the long way. What is not a
- * single collective has no kind there. */
+ * single collective has no kind there. placed: it stands at places_current, otherwise
+ * at an unknown place; read late, where there is a register for it. */
 static HOT_INLINE enum hot hot_commit(enum member_kind kind, size_t count, ncclDataType_t datatype,
-                                      int reduction, int root, ncclComm_t handle) {
+                                      int reduction, int root, ncclComm_t handle, bool placed) {
   struct communicator *comm;
   struct seat *seat;
   if (!hot_begin(handle, &comm, &seat))
@@ -74,7 +76,8 @@ static HOT_INLINE enum hot hot_commit(enum member_kind kind, size_t count, ncclD
   const struct member *member = &(*team->expected)->single;
   bool agreed = member->count == count && member->comm == comm->tag && member->root == root &&
                 member->reduction == reduction && member->kind == kind &&
-                member->datatype == (unsigned)datatype && !team_must_attend(team) &&
+                member->datatype == (unsigned)datatype &&
+                member->number == (placed ? places_current() : 0) && !team_must_attend(team) &&
                 team_commit_expected(team);
   if (agreed && team_is_awaited(team))
     return HOT_AWAITED;
@@ -82,15 +85,17 @@ static HOT_INLINE enum hot hot_commit(enum member_kind kind, size_t count, ncclD
   return agreed ? HOT_AGREED : HOT_NOT;
 }
 
-/* By the name of the function, from its arguments. Broadcasts are not hot: their root may have
- * joined. */
-#define HOT_AllReduce hot_commit(MEMBER_ALLREDUCE, count, datatype, op, ROOT_NONE, comm)
-#define HOT_Reduce hot_commit(MEMBER_REDUCE, count, datatype, op, root, comm)
+/* By the name of the function, from its arguments and `placed`. Broadcasts are not hot: their root
+ * may have joined. */
+#define HOT_AllReduce hot_commit(MEMBER_ALLREDUCE, count, datatype, op, ROOT_NONE, comm, placed)
+#define HOT_Reduce hot_commit(MEMBER_REDUCE, count, datatype, op, root, comm, placed)
 #define HOT_AllGather                                                                              \
-  hot_commit(MEMBER_ALLGATHER, sendcount, datatype, REDUCTION_NONE, ROOT_NONE, comm)
-#define HOT_ReduceScatter hot_commit(MEMBER_REDUCESCATTER, recvcount, datatype, op, ROOT_NONE, comm)
-#define HOT_AlltoAll hot_commit(MEMBER_ALLTOALL, count, datatype, REDUCTION_NONE, ROOT_NONE, comm)
-#define HOT_Gather hot_commit(MEMBER_GATHER, count, datatype, REDUCTION_NONE, root, comm)
-#define HOT_Scatter hot_commit(MEMBER_SCATTER, count, datatype, REDUCTION_NONE, root, comm)
+  hot_commit(MEMBER_ALLGATHER, sendcount, datatype, REDUCTION_NONE, ROOT_NONE, comm, placed)
+#define HOT_ReduceScatter                                                                          \
+  hot_commit(MEMBER_REDUCESCATTER, recvcount, datatype, op, ROOT_NONE, comm, placed)
+#define HOT_AlltoAll                                                                               \
+  hot_commit(MEMBER_ALLTOALL, count, datatype, REDUCTION_NONE, ROOT_NONE, comm, placed)
+#define HOT_Gather hot_commit(MEMBER_GATHER, count, datatype, REDUCTION_NONE, root, comm, placed)
+#define HOT_Scatter hot_commit(MEMBER_SCATTER, count, datatype, REDUCTION_NONE, root, comm, placed)
 
 #endif

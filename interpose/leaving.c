@@ -8,9 +8,11 @@
 #include "core/log.h"
 #include "hooks/plugins.h"
 #include "interpose/answer.h"
+#include "interpose/apart.h"
 #include "interpose/doors.h"
 #include "interpose/environment.h"
 #include "interpose/leave.h"
+#include "interpose/orphans.h"
 #include "interpose/real.h"
 #include "interpose/reunion.h"
 
@@ -43,13 +45,14 @@ static void finish_shadows(struct endpoint *end) {
              result == ncclInProgress ? "NCCL_JOIN_TIMEOUT" : reason);
 }
 
-/* ncclInvalidUsage if other ranks are still in their loops, and all stop. */
-static ncclResult_t depart(struct departure *departure, ncclResult_t *notice) {
+/* tag: of the communicator that is left, or 0 if all are. ncclInvalidUsage if other ranks are still
+ * in their loops, and all stop. */
+static ncclResult_t depart(struct departure *departure, uint32_t tag, ncclResult_t *notice) {
   for (uint32_t i = 0; i < departure->nwishes; i++) {
-    endpoint_enter(departure->wishes[i].end);
+    apart_enter(departure->wishes[i].end, tag);
     log_departure(departure->wishes[i].end);
   }
-  answer(departure->wishes, departure->nwishes);
+  departure->nwishes = answer_with_room(departure->wishes, departure->nwishes, departure->room);
   /* What has gone wrong has been said; it does not keep the rank from leaving. */
   (void)reunion_hold(departure->wishes, departure->nwishes);
   ncclResult_t result = ncclSuccess;
@@ -79,13 +82,17 @@ static ncclResult_t depart(struct departure *departure, ncclResult_t *notice) {
   return result;
 }
 
-/* Those that another thread makes only now are left out. */
-static void add_wish(struct departure *departure, struct endpoint *end, bool for_good) {
-  if (departure->nwishes == departure->room)
-    return;
+static bool has_wish(const struct departure *departure, const struct endpoint *end) {
   for (uint32_t i = 0; i < departure->nwishes; i++)
     if (departure->wishes[i].end == end)
-      return;
+      return true;
+  return false;
+}
+
+/* Those that another thread makes only now are left out. */
+static void add_wish(struct departure *departure, struct endpoint *end, bool for_good) {
+  if (departure->nwishes == departure->room || has_wish(departure, end))
+    return;
   departure->wishes[departure->nwishes++] = (struct wish){.end = end, .for_good = for_good};
 }
 
@@ -102,7 +109,7 @@ static bool make_room(struct departure *departure) {
  * thread each. Who has issued something tells; where nobody has, only the thread that made them
  * leaves with all. */
 bool leaves_with(const struct communicator *comm, const struct communicator *other) {
-  const void *user = atomic_load(&comm->end->user);
+  const struct thread *user = atomic_load(&comm->end->user);
   if (comm == other)
     return true;
   return other->state == COMM_JOINED && !other->left && other->driver == comm->driver &&
@@ -120,11 +127,11 @@ ncclResult_t leave_communicator(struct communicator *comm, ncclResult_t *notice)
   if (!make_room(&departure))
     return ncclSystemError;
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
-    if (leaves_with(comm, other))
+    if (leaves_with(comm, other) || orphans_is_one(comm, other))
       add_wish(&departure, other->end, false);
-  ncclResult_t result = depart(&departure, notice);
+  ncclResult_t result = depart(&departure, comm->tag, notice);
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
-    if (leaves_with(comm, other) && other != comm)
+    if (other != comm && other->tag == comm->tag && has_wish(&departure, other->end))
       other->left = result != ncclInvalidUsage;
   comm->left = result == ncclSuccess;
   free(departure.wishes);
@@ -146,13 +153,44 @@ static bool has_error(const struct communicator *comm) {
          (error != ncclSuccess && error != ncclInProgress);
 }
 
+/* The identity of the rank that gave up last; 0: none since communicators were last made. Its other
+ * communicators are given up with the one. */
+static _Atomic uint64_t given_up;
+
+void leaving_begins_anew(void) {
+  atomic_store(&given_up, 0);
+}
+
+/* Whether a peer of the rank has yet to come to what the rank has issued. Then there is work on the
+ * device that cannot be done: who aborts in this moment does not end, but gives up. */
+static bool is_somebody_behind(uint64_t identity) {
+  bool behind = false;
+  for (struct endpoint *end = communicator_hold_endpoints(); end != NULL; end = end->next) {
+    const struct plane *plane = end->team->plane;
+    for (uint32_t rank = 0; rank < plane->nranks && end->identity == identity; rank++)
+      behind |= atomic_load(&plane->logs[rank]->head) < team_passed(end->team);
+  }
+  communicator_release_endpoints();
+  return behind;
+}
+
+/* Whether an abort of the communicator is how its rank ends. */
+static bool is_clean(const struct communicator *comm) {
+  struct endpoint *end = comm->end;
+  if (end->state != RANK_PRESENT || has_error(comm) || atomic_load(&given_up) == end->identity ||
+      is_somebody_behind(end->identity) || !endpoint_enter_if_free(end))
+    return false;
+  bool between = team_is_between_iterations(end->team);
+  endpoint_exit(end);
+  return between;
+}
+
 enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result) {
   *result = ncclSuccess;
   if (communicator_find_ready(comm->handle) == NULL || comm->left)
     return RANK_DONE;
   struct endpoint *end = comm->end;
-  if (atomic_load(&end->inside) == 0 && end->state == RANK_PRESENT && !has_error(comm) &&
-      team_is_between_iterations(end->team)) {
+  if (is_clean(comm)) {
     ncclResult_t notice;
     if (leave_communicator(comm, &notice) == ncclInvalidUsage || notice != ncclSuccess)
       *result = ncclInvalidUsage;
@@ -163,6 +201,7 @@ enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result) 
            "collectives: the "
            "others are not to wait for it",
            end->team->plane->rank, (unsigned long long)team_passed(end->team));
+  atomic_store(&given_up, end->identity);
   leave_failed(comm);
   /* A parked thread returns to the program before its team goes. */
   for (int ms = 0; atomic_load(&end->inside) > 0 && ms < 10000; ms++)
@@ -223,17 +262,37 @@ static int leave_with(int status) {
       add_wish(&departure, comm->end, true);
   }
   ncclResult_t notice = ncclSuccess;
-  ncclResult_t result = depart(&departure, &notice);
+  ncclResult_t result = depart(&departure, 0, &notice);
   free(departure.wishes);
   end_all(RANK_DONE);
   plugins_finalize();
   return result == ncclInvalidUsage || notice != ncclSuccess ? 1 : status;
 }
 
+/* One line for each of its ranks that is not. */
+bool leave_is_over(void) {
+  bool over = true;
+  communicator_hold_endpoints();
+  for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next) {
+    if (comm->state != COMM_JOINED || comm->left || comm->end->state != RANK_PRESENT ||
+        is_clean(comm))
+      continue;
+    over = false;
+    log_line(LOG_LEVEL_WARN,
+             "rank %u ends by _exit inside an iteration, or with work left on its streams, after "
+             "%llu collectives: a failure, not a join. Wait for the streams before, or end by exit",
+             comm->end->team->plane->rank, (unsigned long long)team_passed(comm->end->team));
+  }
+  communicator_release_endpoints();
+  return over;
+}
+
 int leave_process(int status) {
   if (join_settings() == NULL)
     return status;
+  communicator_hold_endpoints();
   int left_with = leave_with(status);
+  communicator_release_endpoints();
   doors_close();
   return left_with;
 }

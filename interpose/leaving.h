@@ -18,12 +18,16 @@ ncclResult_t leave_communicator(struct communicator *comm, ncclResult_t *notice)
  * communicator made in the same call or group: itself is one. */
 bool leaves_with(const struct communicator *comm, const struct communicator *other);
 
-/* ncclCommAbort: a clean departure (between two iterations, no error on the communicator, no other
- * thread parked in the team) is a leave; anything else is a failure, and goes through at once.
+/* ncclCommAbort: a clean departure (between two iterations, all that the rank has issued issued by
+ * its peers too, no error on the communicator, no other thread parked in the team) is a leave;
+ * anything else is a failure, and goes through at once, as the rank's further aborts then do.
  * Returns what the rank is to the others now. *result: ncclInvalidUsage for either reason above,
  * else ncclSuccess.
  */
 enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result);
+
+/* Communicators are being made: what was given up before does not count any more. */
+void leaving_begins_anew(void);
 
 /* The rank gives up: frees all who are parked in its team, its own threads among them. */
 void leave_failed(struct communicator *comm);

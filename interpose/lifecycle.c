@@ -18,6 +18,7 @@
 #include "interpose/environment.h"
 #include "interpose/group.h"
 #include "interpose/handlers.h"
+#include "interpose/last_error.h"
 #include "interpose/leaving.h"
 #include "interpose/libraries.h"
 #include "interpose/real.h"
@@ -32,9 +33,12 @@ ncclResult_t join_GetUniqueId(ncclUniqueId *uniqueId) {
  * later. */
 static bool may_begin(int rank, int communicators) {
   const struct settings *settings = join_settings();
-  if (settings == NULL)
+  if (settings == NULL) {
+    last_error_is_ours();
     return false;
+  }
   bypass_expect(communicators);
+  leaving_begins_anew();
   log_open(settings, rank);
   library_announce();
   doors_open();
@@ -220,9 +224,15 @@ void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t handle, ncclResult_t 
   if (result != ncclSuccess || asyncError == NULL)
     return;
   children_look(handle, *asyncError);
+  struct communicator *comm = communicator_known(handle);
+  /* As it would be of NCCL, had it returned that error. */
+  if (*asyncError == ncclSuccess && comm != NULL && comm->state == COMM_JOINED &&
+      atomic_load(&comm->end->told_failed)) {
+    *asyncError = ncclRemoteError;
+    return;
+  }
   if (*asyncError == ncclSuccess || *asyncError == ncclInProgress)
     return;
-  struct communicator *comm = communicator_known(handle);
   if (comm != NULL && comm->state == COMM_JOINED)
     atomic_store(&comm->end->broken, *asyncError);
 }

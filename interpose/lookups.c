@@ -14,6 +14,7 @@
 #include "interpose/doors.h"
 #include "interpose/libraries.h"
 #include "interpose/linker.h"
+#include "interpose/native_sites.h"
 #include "interpose/real.h"
 #include "interpose/trampolines.h"
 #include "interpose/wrappers.h"
@@ -136,5 +137,8 @@ struct lookup lookup_symbol(void *handle, const char *name, const char *version)
 }
 
 int lookup_flags(const char *file, int flags, const void *caller) {
+  native_sites_expect_opening();
+  if ((flags & RTLD_DEEPBIND) == 0)
+    return flags;
   return file != NULL && deepbind_hides_nccl(file, caller) ? flags & ~RTLD_DEEPBIND : flags;
 }

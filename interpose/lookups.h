@@ -9,7 +9,7 @@
  * call becomes a jump only if the compiler feels like it.)
  *
  * Names that begin with "nccl" or "MPI_", all names once trampolines have been placed
- * (trampolines.h), and openings with RTLD_DEEPBIND, come to the two functions below.
+ * (trampolines.h), and openings come to the two functions below.
  */
 #ifndef NCCL_JOIN_INTERPOSE_LOOKUPS_H
 #define NCCL_JOIN_INTERPOSE_LOOKUPS_H
@@ -35,7 +35,7 @@ LOOKUP_ENTRY struct lookup lookup_symbol(void *handle, const char *name, const c
 LOOKUP_ENTRY bool lookup_is_caught(const char *name);
 
 /* Of dlopen: the flags to open with. RTLD_DEEPBIND is taken away from what leads to NCCL, and from
- * nothing else. `caller`: an address in the object that opens. */
+ * nothing else. `caller`: an address in the object that opens. Sites are told (native_sites.h). */
 LOOKUP_ENTRY int lookup_flags(const char *file, int flags, const void *caller);
 
 #endif

@@ -2,8 +2,11 @@
 #ifndef NCCL_JOIN_INTERPOSE_PATIENCE_H
 #define NCCL_JOIN_INTERPOSE_PATIENCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
+
+#include "interpose/endpoint.h"
 
 /* A rank that is rung wakes at once; these bound what nobody rings for. A death, which nobody rings
  * for, is to free everybody well within a second. */
@@ -19,5 +22,10 @@ static inline uint64_t now_ms(void) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
+
+/* Asked when NCCL_JOIN_TIMEOUT has passed: whether the rank waits as it would without nccl-join,
+ * for a rank whose program has not come so far yet. Nobody has left, or joined since all were last
+ * together, in any team of the rank: such a wait is no error, however long it is. */
+bool patience_is_programs_own(const struct endpoint *end);
 
 #endif

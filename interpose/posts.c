@@ -21,7 +21,7 @@ struct posting {
 
 bool posts_are_answered_here(void *context) {
   struct endpoint *end = context;
-  const void *poster = atomic_load(&end->poster);
+  const struct thread *poster = atomic_load(&end->poster);
   return poster == NULL || poster == endpoint_this_thread();
 }
 
@@ -64,7 +64,7 @@ static void gather(struct posting *posting, const struct call *calls, size_t nca
 
 /* Enters the endpoint unless another thread may be parked there, which would not let us in. */
 static bool enter(struct endpoint *end, bool *entered) {
-  const void *user = atomic_load(&end->user), *me = endpoint_this_thread();
+  const struct thread *user = atomic_load(&end->user), *me = endpoint_this_thread();
   *entered = false;
   if (atomic_load(&end->holder) == me)
     return true;
@@ -181,7 +181,7 @@ static void remember(const struct posting *posting, const struct call *calls) {
 static ncclResult_t make(struct posting *posting, const struct call *calls, enum fate *fates) {
   struct endpoint *end = posting->end;
   ncclResult_t result = ncclRemoteError, notice = ncclSuccess;
-  const void *me = endpoint_this_thread(), *nobody = NULL;
+  const struct thread *me = endpoint_this_thread(), *nobody = NULL;
   atomic_store(&end->poster, me);
   atomic_compare_exchange_strong(&end->user, &nobody, me);
   if (atomic_load(&end->state) == RANK_DONE)

@@ -126,6 +126,25 @@ EXPORTED void quick_exit(int status) {
   libc_end("quick_exit", process_leave(status));
 }
 
+/* How Python's os._exit ends a process, and with it what multiprocessing has forked. May be called
+ * in a child of vfork or in a signal handler, so what has nothing to say goes straight to the
+ * kernel, as glibc does. */
+EXPORTED void _exit(int status) {
+  if (status == 0 && guard_thread.depth == 0 && atomic_load(&stage) == STAGE_DUE &&
+      atomic_load(&owner) == getpid()) {
+    guard_raise();
+    bool over = leave_is_over();
+    guard_lower();
+    if (over)
+      status = process_leave(status);
+  }
+  for (;;)
+    syscall(SYS_exit_group, status);
+}
+EXPORTED void _Exit(int status) {
+  _exit(status);
+}
+
 typedef int main_function(int argc, char **argv, char **envp);
 typedef int start_function(main_function *main, int argc, char **argv, void (*init)(void),
                            void (*fini)(void), void (*rtld_fini)(void), void *stack_end);

@@ -1,9 +1,10 @@
 /* How the process ends, and how it forks.
  *
  * Ends seen before any exit handler runs, by functions of ours in front of libc's: return from main
- * (__libc_start_main), exit, quick_exit. Ends that libc makes without them (errx, pthread_exit of
- * the last thread) are seen by an exit handler, the backstop. _exit, _Exit, abort and signals are
- * not seen: such a process vanishes, and its peers notice by its lock.
+ * (__libc_start_main), exit, quick_exit, and _exit and _Exit with status 0 (leave_is_over). Ends
+ * that libc makes without them (errx, pthread_exit of the last thread) are seen by an exit handler,
+ * the backstop. Other ends by _exit, abort and signals are not seen: such a process vanishes, and
+ * its peers notice by its lock.
  *
  * exit called in a signal handler looks like any other exit: there is no way to tell. Only where
  * the signal interrupted an NCCL call of the same thread does the process end without leaving,

@@ -76,12 +76,11 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
   }
 }
 
-static void log_who_is_where(const struct team *team) {
+static void log_who_is_where(const struct team *team, enum log_level level) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     const struct plane_log *log = team->plane->logs[rank];
     uint64_t head = atomic_load(&log->head);
-    log_line(LOG_LEVEL_WARN, "  rank %u: %llu collectives issued, %s", rank,
-             (unsigned long long)head,
+    log_line(level, "  rank %u: %llu collectives issued, %s", rank, (unsigned long long)head,
              atomic_load(&log->claim) == head + 1 ? "parked" : "running its program");
   }
 }
@@ -89,10 +88,25 @@ static void log_who_is_where(const struct team *team) {
 void report_timeout(const struct endpoint *end, struct unit wanted) {
   const struct team *team = end->team;
   char text[DESCRIPTION];
-  log_line(LOG_LEVEL_WARN, "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; %s",
+  log_line(LOG_LEVEL_WARN,
+           "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; %s. Raise NCCL_JOIN_TIMEOUT if "
+           "ranks may be that far apart",
            team->plane->rank, (unsigned long long)join_settings()->timeout_s,
            describe(wanted, text), outcome(wanted));
-  log_who_is_where(team);
+  log_who_is_where(team, LOG_LEVEL_WARN);
+}
+
+void report_slow(struct endpoint *end, struct unit wanted) {
+  char text[DESCRIPTION];
+  if (end->slow_told)
+    return;
+  end->slow_told = true;
+  log_line(LOG_LEVEL_INFO,
+           "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; no rank has joined or left, so "
+           "it waits on, as it would without nccl-join",
+           end->team->plane->rank, (unsigned long long)join_settings()->timeout_s,
+           describe(wanted, text));
+  log_who_is_where(end->team, LOG_LEVEL_INFO);
 }
 
 void report_stuck_posts(const struct endpoint *end) {
@@ -100,7 +114,7 @@ void report_stuck_posts(const struct endpoint *end) {
            "rank %u is %u sends and receives ahead of a peer that has failed, or does not come "
            "along for NCCL_JOIN_TIMEOUT=%llu s; ncclRemoteError",
            end->team->plane->rank, PLANE_POSTS, (unsigned long long)join_settings()->timeout_s);
-  log_who_is_where(end->team);
+  log_who_is_where(end->team, LOG_LEVEL_WARN);
 }
 
 /* As in NCCL_JOIN_LOSSY. */

@@ -15,6 +15,9 @@ void report_failure(const struct endpoint *end, struct unit wanted);
 /* NCCL_JOIN_TIMEOUT has passed: who is where. */
 void report_timeout(const struct endpoint *end, struct unit wanted);
 
+/* It has passed, but nobody has joined: the rank waits on. Said once. */
+void report_slow(struct endpoint *end, struct unit wanted);
+
 /* Sends and receives wait for room because their peers do not come along. */
 void report_stuck_posts(const struct endpoint *end);
 

@@ -1,4 +1,5 @@
 /* The root of a Broadcast among ranks of which some have joined (roots.h). */
+#include "interpose/apart.h"
 #include "interpose/roots.h"
 
 #include <stdlib.h>
@@ -73,7 +74,7 @@ struct election roots_elect(struct communicator *comm, uint64_t index, int root)
 
 ncclResult_t roots_apply(struct call *call, const struct wish *wish) {
   struct communicator *comm = communicator_find(call->handle);
-  if (contribution_gathers(wish->unit, comm->tag))
+  if (apart_is_set(comm->end) || contribution_gathers(wish->unit, comm->tag))
     return ncclSuccess;
   struct election election = roots_elect(comm, wish->index, call->root);
   if (election.root < 0) {

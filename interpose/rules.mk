@@ -3,6 +3,11 @@
 # As system headers: nccl.h does not pass our warnings.
 interpose_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
 
+# Pure parts, tested without a process.
+FLOW_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/flow*.c))
+NATIVE_CODE_OBJECTS = $(FLOW_OBJECTS) $(patsubst %,$(BUILD)/interpose/native_%.o,aarch64 code endings graph object \
+                      pads parts tables x86_64)
+
 JOIN_LIBRARY = $(BUILD)/lib/libnccl-join.so
 JOIN_EXPORTS = $(BUILD)/interpose/exports.map
 # The transport in memory is for tests.

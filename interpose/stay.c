@@ -4,12 +4,17 @@
 #include <stdlib.h>
 
 #include "core/log.h"
+#include "interpose/last_error.h"
 #include "interpose/patience.h"
 
 void stay_settle(struct wish *wish, ncclResult_t result) {
   struct endpoint *end = wish->end;
   wish->settled = true;
   wish->result = result;
+  if (result != ncclSuccess)
+    last_error_is_ours();
+  if (result == ncclRemoteError)
+    end->told_failed = true;
   wish->index = team_index(end->team);
   if (unit_is_door(wish->unit))
     return; /* the rank's next call is told */

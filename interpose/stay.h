@@ -20,8 +20,9 @@ struct stay {
   uint64_t number; /* of all stays of the process; 0: none yet (stopping.c) */
   struct wish *wishes;
   uint32_t nwishes;
-  bool begun;           /* the wishes are committed or claimed; before, others are waited for */
-  struct endpoint *all; /* of this process */
+  uint32_t room_for_wishes; /* of a LEAVE: ranks that it takes along (orphans.h) */
+  bool begun;               /* the wishes are committed or claimed; before, others are waited for */
+  struct endpoint *all;     /* of this process */
   uint64_t deadline_ms, look_ms;
   uint64_t resort_ms;  /* when guesses are made that only an error would be worse than */
   struct found *found; /* room for all endpoints */

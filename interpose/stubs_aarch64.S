@@ -110,14 +110,13 @@ end \name
 
         .globl dlopen
 begin dlopen
-        tbz w1, #3, 1f          /* RTLD_DEEPBIND */
         keep_arguments
         mov x2, x30             /* the caller */
         bl lookup_flags
         mov w9, w0
         take_arguments
         mov w1, w9
-1:      go_on dlopen
+        go_on dlopen
 end dlopen
 
 #endif

@@ -103,14 +103,12 @@ end \name
 
         .globl dlopen
 begin dlopen
-        test $8, %sil           /* RTLD_DEEPBIND */
-        jz 1f
         keep_arguments
         mov 24(%rsp), %rdx      /* the caller */
         call lookup_flags
         take_arguments
         mov %eax, %esi
-1:      jmp *linker_dlopen(%rip)
+        jmp *linker_dlopen(%rip)
 end dlopen
 
 #endif

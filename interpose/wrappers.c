@@ -13,6 +13,7 @@
 #include "interpose/hot.h"
 #include "interpose/libraries.h"
 #include "interpose/nccl_compat.h"
+#include "interpose/places.h"
 #include "interpose/real.h"
 #include "interpose/wrappers.h"
 
@@ -44,9 +45,12 @@
   result = real.name arguments;                                                                    \
   saw_##name(result, UNPACK arguments);
 
+/* Who has called is asked here and not in the wrapper, which has no frame and jumps: the compiler
+ * leaves it no other way to this function. */
 #define ACTOR(name, parameters, arguments, act)                                                    \
   static __attribute__((noinline)) ncclResult_t act_on_##name parameters {                         \
     ncclResult_t result;                                                                           \
+    PLACES_CALLED();                                                                               \
     guard_raise();                                                                                 \
     act(name, arguments);                                                                          \
     guard_lower();                                                                                 \
@@ -95,7 +99,8 @@
     guard_lower();                                                                                 \
     return result;                                                                                 \
   }                                                                                                \
-  static __attribute__((noinline)) ncclResult_t alone_##name parameters {                          \
+  static inline __attribute__((always_inline))                                                     \
+  ncclResult_t at_##name(bool placed, UNPACK parameters) {                                         \
     enum hot hot = HOT_##name;                                                                     \
     if (hot == HOT_NOT)                                                                            \
       return guard_passes() ? PASS(name, arguments) : act_on_##name arguments;                     \
@@ -106,8 +111,25 @@
     guard_lower();                                                                                 \
     return result;                                                                                 \
   }                                                                                                \
+  static __attribute__((noinline)) ncclResult_t alone_##name parameters {                          \
+    return at_##name(false, UNPACK arguments);                                                     \
+  }                                                                                                \
+  static __attribute__((noinline)) ncclResult_t placed_##name parameters {                         \
+    return at_##name(true, UNPACK arguments);                                                      \
+  }                                                                                                \
+  /* Not at the place that came after the last one before. */                                      \
+  static __attribute__((noinline)) ncclResult_t elsewhere_##name parameters {                      \
+    PLACES_CALLED();                                                                               \
+    places_here();                                                                                 \
+    return placed_##name arguments;                                                                \
+  }                                                                                                \
+  static __attribute__((noinline)) ncclResult_t somewhere_##name parameters {                      \
+    return PLACES_HIT() ? placed_##name arguments : elsewhere_##name arguments;                    \
+  }                                                                                                \
   ncclResult_t wrapper_##name parameters {                                                         \
-    return guard_is_open() ? alone_##name arguments : in_group_##name arguments;                   \
+    if (!guard_is_open())                                                                          \
+      return in_group_##name arguments;                                                            \
+    return places_are_on ? somewhere_##name arguments : alone_##name arguments;                    \
   }                                                                                                \
   EXPORT_WRAPPER(name, parameters)
 

@@ -1,9 +1,10 @@
 # Tests: one Criterion program per folder, run by `make check`.
-#   tests/unit        core and pure parts of hooks, no process needed
+#   tests/unit        core and pure parts of hooks and interpose, no process needed
 #   tests/fuzz        the corpus of the fuzz targets
 #   tests/simulation  random programs through the core, in memory; `make sim` runs as many as wanted
 #   tests/hooks       shadows against recording doubles and the loopback
 #   tests/interpose   export list, ways to come to NCCL, resolver, exit paths, the real libnccl without a GPU
+#   tests/python      the places of calls in Python programs, by every Python of the machine
 #   tests/tools       the launcher
 #   tests/join        ordinary NCCL programs with and without the preload, on the loopback
 #   tests/faults      the same, with ranks killed, stopped, out of memory and so on
@@ -37,13 +38,14 @@ endef
 UNIT_WRAPPED = malloc calloc realloc aligned_alloc fcntl open fstat ftruncate getcwd gethostname mmap posix_fallocate pread access \
                sched_getaffinity write
 $(BUILD)/check/unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
-$(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o)
+$(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) \
+		$(FLOW_OBJECTS)
 	$(link_test)
 $(BUILD)/check/simulation: $(SIMULATION_OBJECTS) $(CORE_OBJECTS)
 	$(link_test)
 $(BUILD)/check/hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
 	$(link_test)
-$(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS)
+$(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS) $(NATIVE_CODE_OBJECTS)
 	$(link_test)
 $(BUILD)/check/tools: private CRITERION_LIBS += $(ELF_LIBS)
 $(BUILD)/check/tools: $(TOOLS_TEST_OBJECTS) $(addprefix $(BUILD)/tools/bench/,rows.o steps.o) \
@@ -60,7 +62,7 @@ ifneq ($(and $(CUDA12_INCLUDE),$(call nccl_has,22800)),)
 all: loopback
 endif
 
-CHECKS = unit simulation fuzz interpose tools join faults
+CHECKS = unit simulation fuzz interpose python tools join faults
 # These call the stand-ins themselves.
 LOOPBACK_CHECKS = $(BUILD)/check/hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
 CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)
@@ -129,7 +131,7 @@ check-valgrind:
 
 # ---- make coverage ----------------------------------------------------------------------------------------------
 
-# Branches of core/ that the tests without processes take. Of the simulation a tenth: the rest takes no other branch, for ten times as
+# Branches of core/ that the tests without processes take. Of the simulation a part: the rest takes no other branch, for four times as
 # long. Excluded is only what the compiler adds: branches on lines without code.
 COVERAGE_LEAST = 95
 .PHONY: coverage
@@ -138,7 +140,7 @@ coverage:
 	@$(MAKE) --no-print-directory COVERAGE=1 build-coverage/check/unit build-coverage/check/fuzz build-coverage/check/simulation
 	@find build-coverage -name '*.gcda' -delete
 	@tests/run build-coverage/check/unit build-coverage/check/fuzz \
-	  --with 'TEST_FILTER=simulation/programs_from_0' -- build-coverage/check/simulation
+	  --with 'TEST_FILTER=simulation/places_@(visible|hidden)' -- build-coverage/check/simulation
 	@gcovr --root . --object-directory build-coverage --filter core/ --branches --exclude-unreachable-branches \
 	  --print-summary --fail-under-branch $(COVERAGE_LEAST)
 

@@ -59,6 +59,17 @@ Test(doors, exit_in_a_signal_handler) {
   expect("signal 9", 9, "leave 9\natexit\ndestructor\n");
 }
 
+Test(doors, underscore_exit_leaves_where_the_loop_is_over) {
+  workshop_expect("(LOOP_IS_OVER=1 " DOORS "underscore_exit 0; echo status $?) 2>&1" HIDE_NCCL, 0,
+                  "leave 0\nstatus 0\n");
+}
+Test(doors, underscore_exit_leaves_nowhere_else) {
+  expect("underscore_exit 0", 0, "");
+}
+Test(doors, underscore_exit_with_a_failure_does_not_leave) {
+  workshop_expect("(LOOP_IS_OVER=1 " DOORS "underscore_exit 3; echo status $?) 2>&1" HIDE_NCCL, 0,
+                  "status 3\n");
+}
 Test(doors, underscore_exit_does_not_leave) {
   expect("underscore_exit 3", 3, "");
   expect("Exit 3", 3, "");

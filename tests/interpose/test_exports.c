@@ -32,6 +32,7 @@ static void exports_of_table(char *text) {
 #define DOOR_NAME(name, parameters, arguments, begins) names[count++] = #name;
   NCCL_API(NAME)
   JOIN_API(PLAIN_NAME)
+  ERROR_API(PLAIN_NAME)
   PROCESS_API(PLAIN_NAME)
   LOOKUP_API(PLAIN_NAME)
   PROFILER_API(PLAIN_NAME)

@@ -29,7 +29,8 @@ static void check_ending(const struct schedule *schedule, const char *endings) {
   add_buckets(lines, schedule);
   const char *ending = endings;
   for (int rank = 0; rank < schedule->nranks; rank++) {
-    if (strncmp(ending, "return", 6) != 0 && strncmp(ending, "exit", 4) != 0)
+    if (strncmp(ending, "return", 6) != 0 && strncmp(ending, "exit", 4) != 0 &&
+        strncmp(ending, "vanish", 6) != 0)
       lines_add(lines, rank, "left");
     const char *comma = strchr(ending, ',');
     ending = comma != NULL ? comma + 1 : ending;
@@ -55,6 +56,33 @@ Test(endings, return_from_main) {
 }
 Test(endings, exit_with_status_0) {
   check_ending(&uneven, "exit");
+}
+/* As Python's os._exit, and with it what multiprocessing has forked. */
+Test(endings, underscore_exit_with_status_0) {
+  check_ending(&uneven, "vanish");
+}
+Test(endings, underscore_exit_and_other_ways) {
+  check_ending(&uneven, "vanish,exit,finalize");
+}
+Test(endings, underscore_exit_inside_an_iteration_is_named) {
+  struct run *result = run(&(struct launch){.nranks = 3,
+                                            .program = "endings",
+                                            .options = "--iterations 20 --break 1:12:vanish",
+                                            .each = true});
+  cr_assert(run_says(result, "rank 1 ends by _exit inside an iteration"), "%s", result->errors);
+  cr_assert_neq(result->status, 0);
+  run_free(result);
+}
+/* ncclGetLastError, which the program prints, and PyTorch. */
+Test(endings, last_error_is_the_sentence_of_the_log) {
+  struct run *result =
+      run(&(struct launch){.nranks = 3,
+                           .program = "endings",
+                           .options = "--iterations 3,20,20 --barrier 1 --break 1:12:kill",
+                           .each = true});
+  cr_assert(run_says_in_a_line(result, "ncclAllReduce", "(nccl-join: rank 1 failed after", NULL),
+            "%s", result->errors);
+  run_free(result);
 }
 Test(endings, each_rank_in_its_own_way) {
   check_ending(&uneven, "return,finalize,abort");

@@ -49,6 +49,7 @@ enum ending {
   ENDING_EXIT,     /* exit(0), the same */
   ENDING_FAIL,     /* exit(1), the same */
   ENDING_KILL,     /* a signal that cannot be caught */
+  ENDING_VANISH,   /* _exit(0), the same */
 };
 
 /* The ending of that name (finalize, destroy, ...); ends the program if there is none. */

@@ -212,6 +212,13 @@ static void plan_warm_up(const struct program *program, struct plan *plan, uint6
   plan->warm_up = 1 + random_below(random, plan->nbody);
 }
 
+static void plan_evaluation_in_loop(const struct program *program, struct plan *plan,
+                                    uint64_t *random) {
+  plan_evaluation(program, plan, random);
+  plan->evaluate_every = 2 + random_below(random, 9);
+  plan->nafter = 1;
+}
+
 static void plan_unfrozen(const struct program *program, struct plan *plan, uint64_t *random) {
   plan->extra = plan->body[random_below(random, plan->nbody)];
   plan->extra.members[0].count <<= random_below(random, 2);
@@ -280,6 +287,7 @@ static const plan_function plan_functions[CLASSES] = {
     [CLASS_LOG_NEARLY_EVEN] = plan_log_nearly_even,
     [CLASS_EVALUATION_EVEN] = plan_evaluation,
     [CLASS_EVALUATION_UNEVEN] = plan_evaluation,
+    [CLASS_EVALUATION_IN_LOOP] = plan_evaluation_in_loop,
     [CLASS_EVALUATION_EQUAL_UNITS] = plan_equal_units,
     [CLASS_EVALUATION_LIKE_TRAINING_EVEN] = plan_like_training,
     [CLASS_EVALUATION_LIKE_TRAINING_UNEVEN] = plan_like_training,
@@ -345,6 +353,8 @@ void plan_random(const struct program *program, struct plan *plan, uint64_t *ran
     plan->nlast = 1;
     plan->last = scalar();
   }
+  for (uint32_t i = plan->losses; i < plan->nbody && random_one_in(random, 3); i++)
+    plan->layers[i] = random_one_in(random, 3) ? 2 + random_below(random, 3) : 0;
   bool leaves = row_has(program->row, TRAIT_INSIDE); /* not out of a function */
   plan->in_train = random_one_in(random, 2);
   plan->in_step = !leaves && (plan->shared_step || random_one_in(random, 3));

@@ -4,7 +4,7 @@
  *
  *     init; warm-up
  *     for each epoch {
- *       for each batch { body; log line }
+ *       for each batch { body; log line; perhaps the evaluation }
  *       for each batch of the validation set { evaluation }
  *       after; checkpoint
  *       if (stop) break;
@@ -26,8 +26,10 @@ struct plan {
   struct slot body[PLAN_BODY_MAX], evaluation[PLAN_BODY_MAX], after[PLAN_AFTER_MAX];
   struct slot log, init, last, checkpoint, extra, first_bucket;
 
+  uint32_t layers[PLAN_BODY_MAX]; /* so many times that unit of the body; 0: once */
   enum when log_when;
   uint32_t log_every;
+  uint32_t evaluate_every;   /* of the rank's steps, in the loop; 0: after it */
   uint32_t accumulate;       /* batches; the body then belongs to an update */
   bool losses;               /* but for its first unit, which each batch has */
   uint32_t nwarm_up;         /* rounds of */

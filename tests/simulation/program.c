@@ -146,8 +146,8 @@ static void random_epoch(struct program *program, uint64_t *random, uint32_t epo
 
 static bool has_even_evaluation(enum class class) {
   return class == CLASS_EVALUATION_EVEN || class == CLASS_EVALUATION_LIKE_TRAINING_EVEN ||
-         class == CLASS_EVALUATION_EQUAL_UNITS || class == CLASS_NO_DATA_FIRST ||
-         class == CLASS_NO_DATA_LATER;
+         class == CLASS_EVALUATION_EQUAL_UNITS || class == CLASS_EVALUATION_IN_LOOP ||
+         class == CLASS_NO_DATA_FIRST || class == CLASS_NO_DATA_LATER;
 }
 
 void program_random_data(struct program *program, uint64_t *random, uint32_t nexits) {

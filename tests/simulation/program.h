@@ -103,6 +103,9 @@ uint32_t program_random_tree(struct program *program, uint64_t *random);
 uint64_t program_steps(const struct program *program, uint32_t rank, struct step **steps,
                        uint64_t *room);
 
+/* Of programs of one team: whether all ranks issue the same. */
+bool program_is_even(const struct program *program);
+
 /* Prints the program as source, and each rank's data. */
 void program_print(const struct program *program);
 

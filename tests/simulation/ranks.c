@@ -8,9 +8,6 @@
 #include "core/team_stop.h"
 #include "tests/simulation/random.h"
 
-/* Whether core takes places: of a claim, and as the number of a unit's first member. */
-#define CORE_HAS_PLACES 1
-
 /* ---- what is printed ---- */
 
 void rank_say(const struct sim *sim, const struct sim_rank *rank, const struct sim_end *end,
@@ -176,16 +173,12 @@ static void claim_step(const struct sim *sim, struct sim_rank *rank, struct sim_
   uint32_t flags = overlap_claim_flags(rank->overlap, end->core, unit);
   if (sim->program->throws)
     flags |= CLAIM_TOGETHER;
-#if CORE_HAS_PLACES
-  team_claim(end->core, unit, flags, step->place);
-#else
-  team_claim(end->core, unit, flags);
-#endif
+  team_claim(end->core, unit, flags, step->place->id != 0 ? step->place : NULL);
 }
 
 void rank_take_steps(struct sim *sim, struct sim_rank *rank) {
   rank->nsteps = program_steps(sim->program, rank->number, &rank->steps, &rank->room);
-  for (uint64_t i = 0; i < rank->nsteps && CORE_HAS_PLACES; i++)
+  for (uint64_t i = 0; i < rank->nsteps; i++)
     rank->steps[i].members[0].number = rank->steps[i].place->id;
 }
 

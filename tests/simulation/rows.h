@@ -14,6 +14,7 @@ enum class {
   CLASS_LOG_NEARLY_EVEN,
   CLASS_EVALUATION_EVEN,
   CLASS_EVALUATION_UNEVEN,
+  CLASS_EVALUATION_IN_LOOP,
   CLASS_EVALUATION_EQUAL_UNITS,
   CLASS_EVALUATION_LIKE_TRAINING_EVEN,
   CLASS_EVALUATION_LIKE_TRAINING_UNEVEN,
@@ -52,7 +53,6 @@ enum class_trait {
   TRAIT_NO_DATA_FIRST = 1 << 2, /* ranks may have no data in their first epoch */
   TRAIT_INSIDE = 1 << 3,        /* ranks leave inside iterations, or skip the rest of one */
   TRAIT_ANYHOW = 1 << 4,        /* only that nothing breaks is asked of it */
-  TRAIT_OWN_COUNTS = 1 << 5,    /* ranks issue something by counts of their own steps */
 };
 
 struct class_info {
@@ -70,7 +70,7 @@ struct row {
   enum sight sight;
 };
 
-#define ROWS (CLASSES * IMBALANCES * SIGHTS)
+#define ROWS (UINT64_C(1) * CLASSES * IMBALANCES * SIGHTS)
 
 struct row row_of(uint32_t number); /* below ROWS */
 uint32_t row_number(struct row row);

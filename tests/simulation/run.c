@@ -16,6 +16,8 @@ const char *const measures[MEASURES] = {
     [MEASURE_SHADOWED] = "shadowed",
     [MEASURE_INDICES] = "indices",
     [MEASURE_UNMET] = "unmet_indices",
+    [MEASURE_COMMON_INDICES] = "common_indices",
+    [MEASURE_COMMON_UNMET] = "common_unmet_indices",
     [MEASURE_WRONG_INDICES] = "wrong_indices",
     [MEASURE_OTHER_EPOCH] = "other_epoch_indices",
     [MEASURE_OTHER_ITERATION] = "other_iteration_indices",
@@ -52,6 +54,8 @@ const char *run_this(const struct program *program, uint64_t seed, struct tally_
   struct simulation result = simulate(program, seed, false);
   bool hangs = result.deadlock || (result.stuck_on_device && !program->hasty);
   bool wrong = result.wrong > 0, with_data = has_data_first(program);
+  bool common = !tree_has_branch(&program->tree, WHEN_STEPS) &&
+                !tree_has_branch(&program->tree, WHEN_UPDATES);
   struct tally_row one = {.count = {
                               [MEASURE_PROGRAMS] = 1,
                               [MEASURE_WITH_DATA] = with_data,
@@ -67,6 +71,8 @@ const char *run_this(const struct program *program, uint64_t seed, struct tally_
                               [MEASURE_SHADOWED] = result.shadows > 0,
                               [MEASURE_INDICES] = result.indices,
                               [MEASURE_UNMET] = result.indices - result.met,
+                              [MEASURE_COMMON_INDICES] = common ? result.indices : 0,
+                              [MEASURE_COMMON_UNMET] = common ? result.indices - result.met : 0,
                               [MEASURE_WRONG_INDICES] = result.wrong,
                               [MEASURE_OTHER_EPOCH] = result.other_epoch,
                               [MEASURE_OTHER_ITERATION] = result.other_iteration,

@@ -13,15 +13,17 @@ enum measure {
   MEASURE_WRONG,     /* units of different points met */
   MEASURE_WRONG_WITH_DATA,
   MEASURE_WRONG_WITHOUT,
-  MEASURE_SILENT,       /* and no WARN had come by then */
-  MEASURE_APART,        /* units of one point met, but of different epochs or iterations */
-  MEASURE_SILENT_APART, /* and no WARN had come by then */
-  MEASURE_HANGS,        /* nobody can move, or ranks wait for their devices for ever */
-  MEASURE_MISMATCHES,   /* different units at one index, or a rank's are not its program */
-  MEASURE_SHADOWED,     /* there were shadows */
-  MEASURE_INDICES,      /* of all agreed sequences; the next four: indices */
-  MEASURE_UNMET,        /* real units of different instances (meetings.h) */
-  MEASURE_WRONG_INDICES,
+  MEASURE_SILENT,         /* and no WARN had come by then */
+  MEASURE_APART,          /* units of one point met, but of different epochs or iterations */
+  MEASURE_SILENT_APART,   /* and no WARN had come by then */
+  MEASURE_HANGS,          /* nobody can move, or ranks wait for their devices for ever */
+  MEASURE_MISMATCHES,     /* different units at one index, or a rank's are not its program */
+  MEASURE_SHADOWED,       /* there were shadows */
+  MEASURE_INDICES,        /* of all agreed sequences */
+  MEASURE_UNMET,          /* real units of different instances (meetings.h) */
+  MEASURE_COMMON_INDICES, /* of programs without counts of own steps (requirements.c) */
+  MEASURE_COMMON_UNMET,
+  MEASURE_WRONG_INDICES, /* real units of different points; the next two: of one point only */
   MEASURE_OTHER_EPOCH,
   MEASURE_OTHER_ITERATION,
   MEASURE_SPLIT, /* real units whose instance another rank has issued at another index */
@@ -67,8 +69,11 @@ struct requirement {
   double today; /* what is asserted until the goal is reached */
 };
 
-#define REQUIREMENTS 17
+#define REQUIREMENTS 16
 extern const struct requirement requirements[REQUIREMENTS];
+
+/* What is asserted. */
+double requirement_limit(const struct requirement *requirement);
 
 bool requirement_is_of(const struct requirement *requirement, struct row row);
 

@@ -131,7 +131,10 @@ static void write_step(struct writer *writer, const struct slot *slots, uint32_t
   for (uint32_t i = first; i < nslots; i++) {
     if (exits)
       write_exits(writer, i);
-    write_unit(writer, &slots[i]);
+    if (writer->plan->layers[i] != 0)
+      write_repeated(writer, &slots[i], writer->plan->layers[i]);
+    else
+      write_unit(writer, &slots[i]);
   }
   if (writer->plan->in_step)
     tree_close(&writer->tree);
@@ -161,6 +164,26 @@ static void write_body(struct writer *writer) {
   }
 }
 
+static void write_evaluation(struct writer *writer) {
+  const struct plan *plan = writer->plan;
+  if (plan->nevaluation == 0)
+    return;
+  if (plan->in_validate)
+    open_call(writer, FUNCTION_VALIDATE);
+  if (plan->nequal != 0) {
+    write_repeated(writer, &plan->evaluation[0], plan->nequal);
+  } else {
+    open_loop(writer, ROUNDS_VALIDATION, 0);
+    if (plan->shared_step)
+      write_step(writer, plan->evaluation, 0, plan->nevaluation, false);
+    for (uint32_t i = 0; i < plan->nevaluation && !plan->shared_step; i++)
+      write_unit(writer, &plan->evaluation[i]);
+    close_loop(writer);
+  }
+  if (plan->in_validate)
+    tree_close(&writer->tree);
+}
+
 static void write_training(struct writer *writer) {
   const struct plan *plan = writer->plan;
   if (plan->in_train)
@@ -170,6 +193,11 @@ static void write_training(struct writer *writer) {
   if (plan->log_every != 0) {
     open_branch(writer, plan->log_when, plan->log_every);
     write_unit(writer, &plan->log);
+    tree_close(&writer->tree);
+  }
+  if (plan->evaluate_every != 0) {
+    open_branch(writer, WHEN_STEPS, plan->evaluate_every);
+    write_evaluation(writer);
     tree_close(&writer->tree);
   }
   close_loop(writer);
@@ -192,26 +220,6 @@ static void write_two_trainings(struct writer *writer) {
 
 /* ---- the rest ---- */
 
-static void write_evaluation(struct writer *writer) {
-  const struct plan *plan = writer->plan;
-  if (plan->nevaluation == 0)
-    return;
-  if (plan->in_validate)
-    open_call(writer, FUNCTION_VALIDATE);
-  if (plan->nequal != 0) {
-    write_repeated(writer, &plan->evaluation[0], plan->nequal);
-  } else {
-    open_loop(writer, ROUNDS_VALIDATION, 0);
-    if (plan->shared_step)
-      write_step(writer, plan->evaluation, 0, plan->nevaluation, false);
-    for (uint32_t i = 0; i < plan->nevaluation && !plan->shared_step; i++)
-      write_unit(writer, &plan->evaluation[i]);
-    close_loop(writer);
-  }
-  if (plan->in_validate)
-    tree_close(&writer->tree);
-}
-
 static void write_checkpoint(struct writer *writer) {
   const struct plan *plan = writer->plan;
   if (plan->ncheckpoint == 0)
@@ -229,7 +237,8 @@ static void write_epoch(struct writer *writer) {
     write_two_trainings(writer);
   else
     write_training(writer);
-  write_evaluation(writer);
+  if (plan->evaluate_every == 0)
+    write_evaluation(writer);
   for (uint32_t i = 0; i < plan->nafter; i++)
     write_unit(writer, &plan->after[i]);
   write_checkpoint(writer);

@@ -3,8 +3,9 @@
  *   sim [--programs N] [--first N] [--jobs N] [--only TEXT] [--table FILE]
  *       runs the N-th program and those after it; ends with tables. only: rows whose names have
  *       this text in them. FILE gets all that was counted, tab separated, a line a row
- *   sim --seed N [--trace 1] [--throws 1]
- *       runs one, and prints it. trace: what every rank does, too; throws: with early termination
+ *   sim --seed N [--trace] [--throws] [--shrink MEASURE]
+ *       runs one, and prints it. trace: what every rank does, too; throws: with early termination;
+ *       shrink: makes it smaller first, as long as it shows what is counted under this name in FILE
  *
  * Exit status 0 if everything was as it must be, 1 if not or if it was interrupted (the tables are
  * of what has been run by then), 2 if it could not be run.
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "tests/simulation/report.h"
+#include "tests/simulation/shrink.h"
 
 #define FAILURES_SHOWN 20u /* of each process */
 #define JOBS_MAX 256u
@@ -26,12 +28,12 @@
 static struct {
   uint64_t programs, first, jobs;
   bool one, throws, trace;
-  const char *only, *table;
+  const char *only, *table, *shrink;
 } options = {.programs = 1000000, .only = ""};
 
 static int usage(void) {
   fputs("usage: sim [--programs N] [--first N] [--jobs N] [--only TEXT] [--table FILE]\n"
-        "       sim --seed N [--trace 1] [--throws 1]\n",
+        "       sim --seed N [--trace] [--throws] [--shrink MEASURE]\n",
         stderr);
   return 2;
 }
@@ -47,10 +49,6 @@ static bool read_number(const char *name, const char *text) {
     options.first = value;
   else if (strcmp(name, "--jobs") == 0)
     options.jobs = value;
-  else if (strcmp(name, "--throws") == 0)
-    options.throws = value != 0;
-  else if (strcmp(name, "--trace") == 0)
-    options.trace = value != 0;
   else if (strcmp(name, "--seed") == 0)
     options.one = true, options.first = value;
   else
@@ -58,16 +56,28 @@ static bool read_number(const char *name, const char *text) {
   return true;
 }
 
+static bool read_value(const char *name, const char *text) {
+  if (strcmp(name, "--only") == 0)
+    options.only = text;
+  else if (strcmp(name, "--table") == 0)
+    options.table = text;
+  else if (strcmp(name, "--shrink") == 0)
+    options.shrink = text;
+  else
+    return read_number(name, text);
+  return true;
+}
+
 static bool read_options(int argc, char **argv) {
-  for (int i = 1; i < argc; i += 2) {
-    if (i + 1 == argc)
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--trace") == 0)
+      options.trace = true;
+    else if (strcmp(argv[i], "--throws") == 0)
+      options.throws = true;
+    else if (i + 1 == argc || !read_value(argv[i], argv[i + 1]))
       return false;
-    if (strcmp(argv[i], "--only") == 0)
-      options.only = argv[i + 1];
-    else if (strcmp(argv[i], "--table") == 0)
-      options.table = argv[i + 1];
-    else if (!read_number(argv[i], argv[i + 1]))
-      return false;
+    else
+      i++;
   }
   if (options.jobs == 0)
     options.jobs = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
@@ -91,13 +101,25 @@ static double now(void) {
 
 /* ---- one program ---- */
 
+static bool shrink(struct program *program, uint64_t seed) {
+  for (uint32_t i = 0; i < MEASURES; i++)
+    if (strcmp(options.shrink, measures[i]) == 0) {
+      program_shrink(program, seed, (enum measure)i);
+      return true;
+    }
+  fprintf(stderr, "nothing is counted as %s\n", options.shrink);
+  return false;
+}
+
 static int run_one(uint64_t seed) {
   static struct program program;
   static struct tally_row row;
   program_random(&program, seed);
+  program.throws = options.throws;
+  if (options.shrink != NULL && !shrink(&program, seed))
+    return 2;
   printf("seed %llu: ", (unsigned long long)seed);
   program_print(&program);
-  program.throws = options.throws;
   if (options.trace || options.throws) {
     struct simulation result = simulate(&program, seed, options.trace);
     if (options.throws) {

@@ -42,3 +42,47 @@ void tree_otherwise(struct builder *builder) {
 void tree_close(struct builder *builder) {
   builder->depth--;
 }
+
+/* The block without them: its first node. */
+static uint16_t without_point(struct tree *tree, uint16_t first, uint8_t point) {
+  if (first == 0)
+    return 0;
+  struct node *node = &tree->nodes[first];
+  node->next = without_point(tree, node->next, point);
+  node->first = without_point(tree, node->first, point);
+  node->otherwise = without_point(tree, node->otherwise, point);
+  bool goes = false;
+  switch ((enum node_kind)node->kind) {
+  case NODE_UNIT:
+    goes = node->point == point;
+    node->point = goes ? 0 : node->point;
+    break;
+  case NODE_LOOP:
+  case NODE_BRANCH:
+  case NODE_CALL:
+    goes = node->first == 0 && node->otherwise == 0;
+    break;
+  case NODE_BREAK:
+  case NODE_CONTINUE:
+    break;
+  }
+  return goes ? node->next : first;
+}
+
+void tree_remove_point(struct tree *tree, uint8_t point) {
+  tree->nodes[0].first = without_point(tree, tree->nodes[0].first, point);
+}
+
+static bool block_has_branch(const struct tree *tree, uint16_t first, enum when when) {
+  for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
+    const struct node *node = &tree->nodes[at];
+    if ((node->kind == NODE_BRANCH && node->what == when) ||
+        block_has_branch(tree, node->first, when) || block_has_branch(tree, node->otherwise, when))
+      return true;
+  }
+  return false;
+}
+
+bool tree_has_branch(const struct tree *tree, enum when when) {
+  return block_has_branch(tree, tree->nodes[0].first, when);
+}

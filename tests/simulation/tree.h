@@ -124,6 +124,12 @@ void tree_open(struct builder *builder);
 void tree_otherwise(struct builder *builder);
 void tree_close(struct builder *builder);
 
+/* Takes all units of a point out, and what is empty then. */
+void tree_remove_point(struct tree *tree, uint8_t point);
+
+/* Whether something in it depends on such a condition. */
+bool tree_has_branch(const struct tree *tree, enum when when);
+
 /* ---- places ---- */
 
 /* The place of every unit of the tree, by node, as place.h has it: what interpose/ would find out

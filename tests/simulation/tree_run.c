@@ -3,6 +3,7 @@
 #include "tests/simulation/random.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };
 
@@ -216,4 +217,24 @@ uint64_t program_steps(const struct program *program, uint32_t rank, struct step
   *steps = run.steps;
   *room = run.room;
   return run.count;
+}
+
+static bool is_same_step(const struct step *a, const struct step *b) {
+  return a->team == b->team && a->nmembers == b->nmembers &&
+         memcmp(a->members, b->members, a->nmembers * sizeof(a->members[0])) == 0;
+}
+
+bool program_is_even(const struct program *program) {
+  struct step *first = NULL, *other = NULL;
+  uint64_t room_first = 0, room_other = 0;
+  bool even = true;
+  uint64_t nfirst = program_steps(program, 0, &first, &room_first);
+  for (uint32_t rank = 1; rank < program->nranks && even; rank++) {
+    even = program_steps(program, rank, &other, &room_other) == nfirst;
+    for (uint64_t i = 0; i < nfirst && even; i++)
+      even = is_same_step(&first[i], &other[i]);
+  }
+  free(first);
+  free(other);
+  return even;
 }

@@ -51,8 +51,8 @@ Test(settings, no_environment_at_all_is_the_defaults) {
 
 Test(settings, every_setting_is_read) {
   cr_expect(READ("NCCL_JOIN=0", "NCCL_JOIN_EARLY_EXIT=throw", "NCCL_JOIN_DIVISOR=active-sum",
-                 "NCCL_JOIN_DIVISOR_MIN=1", "NCCL_JOIN_LOSSY=zero", "NCCL_JOIN_SKEW_WARN=0",
-                 "NCCL_JOIN_TIMEOUT=31536000", "NCCL_JOIN_DEBUG=TRACE",
+                 "NCCL_JOIN_DIVISOR_MIN=1", "NCCL_JOIN_LOSSY=zero", "NCCL_JOIN_PLACES=1",
+                 "NCCL_JOIN_SKEW_WARN=0", "NCCL_JOIN_TIMEOUT=31536000", "NCCL_JOIN_DEBUG=TRACE",
                  "NCCL_JOIN_DEBUG_FILE=/tmp/%h.%p.%r.%%", "NCCL_JOIN_TRACE=traces",
                  "NCCL_JOIN_RESYNC=broadcasts", "NCCL_JOIN_HOOK=/a.so,b.so",
                  "NCCL_JOIN_SHADOW_MEMORY=alias", "NCCL_JOIN_EXIT_ON=finish,-MPI_Barrier"));
@@ -65,6 +65,7 @@ Test(settings, every_setting_is_read) {
   cr_expect_eq(settings.divisor, DIVISOR_ACTIVE_SUM);
   cr_expect_eq(settings.divisor_min, 1);
   cr_expect(all_are(LOSSY_ZERO));
+  cr_expect(settings.places);
   cr_expect_eq(settings.skew_warn, 0);
   cr_expect_eq(settings.timeout_s, 31536000);
   cr_expect_eq(settings.log_level, LOG_LEVEL_TRACE);
@@ -185,7 +186,7 @@ Test(settings, an_unknown_name_is_an_error_that_lists_the_known_ones) {
                    "NCCL_JOIN_EARLY_EXIT, NCCL_JOIN_DIVISOR, NCCL_JOIN_DIVISOR_MIN, "
                    "NCCL_JOIN_LOSSY, NCCL_JOIN_RESYNC, NCCL_JOIN_SHADOW_MEMORY, NCCL_JOIN_EXIT_ON, "
                    "NCCL_JOIN_HOOK, "
-                   "NCCL_JOIN_SKEW_WARN, NCCL_JOIN_TIMEOUT, NCCL_JOIN_DEBUG, "
+                   "NCCL_JOIN_PLACES, NCCL_JOIN_SKEW_WARN, NCCL_JOIN_TIMEOUT, NCCL_JOIN_DEBUG, "
                    "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE");
 }
 

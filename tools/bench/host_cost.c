@@ -47,44 +47,56 @@ static int counted_iterations(const struct scenario *scenario) {
 
 /* ---- a rank ---- */
 
-static void run_batch(struct area *area, int rank, const struct scenario *scenario,
-                      ncclComm_t comm) {
-  area_meet(area);
-  for (int i = 0; i < ITERATIONS / 8; i++)
-    scenario->iteration(comm);
-  uint64_t start = area_now();
-  for (int i = 0; i < ITERATIONS; i++)
-    scenario->iteration(comm);
-  area_add_sample(area, rank,
-                  (double)(area_now() - start) / (double)(ITERATIONS * scenario->units));
+/* What is measured stands where the loop was learnt: where in the program a call stands is part of
+ * what is learnt (interpose/places.h). So all iterations of a rank are made by one line. */
+struct stretch {
+  int iterations;
+  bool together; /* the ranks meet before */
+  bool timed, counted;
+};
+
+static struct stretch timed_stretch(int number) {
+  if (number == 0)
+    return (struct stretch){.iterations = LOOP_LEARNT};
+  if (number % 2 == 1)
+    return (struct stretch){.iterations = ITERATIONS / 8, .together = true};
+  return (struct stretch){.iterations = ITERATIONS, .timed = true};
 }
 
 /* Regions of none and of some iterations, in turns. */
-static void run_counted(struct area *area, int rank, const struct scenario *scenario,
-                        ncclComm_t comm) {
-  if (rank == 0)
-    steps_watch(&area->watched);
-  int iterations = counted_iterations(scenario);
-  for (int region = 0; region < 4; region++) {
+static struct stretch counted_stretch(int number, const struct scenario *scenario) {
+  if (number == 0)
+    return (struct stretch){.iterations = LOOP_LEARNT};
+  return (struct stretch){.iterations = number % 2 == 0 ? counted_iterations(scenario) : 0,
+                          .together = true,
+                          .counted = true};
+}
+
+static void run_stretch(struct area *area, int rank, const struct scenario *scenario,
+                        ncclComm_t comm, struct stretch stretch) {
+  if (stretch.together)
     area_meet(area);
-    if (rank == 0)
-      steps_begin();
-    for (int i = 0; i < iterations && region % 2 == 1; i++)
-      scenario->iteration(comm);
-    if (rank == 0)
-      steps_end();
-  }
+  if (stretch.counted && rank == 0)
+    steps_begin();
+  uint64_t start = area_now();
+  for (int i = 0; i < stretch.iterations; i++)
+    scenario->iteration(comm);
+  if (stretch.timed)
+    area_add_sample(area, rank,
+                    (double)(area_now() - start) /
+                        (double)(stretch.iterations * (int)scenario->units));
+  if (stretch.counted && rank == 0)
+    steps_end();
 }
 
 static int run_rank(struct area *area, int rank, const struct scenario *scenario) {
   ncclComm_t comm = loop_communicator(area->nranks, rank);
-  for (int i = 0; i < LOOP_LEARNT; i++)
-    scenario->iteration(comm);
-  if (area->counted)
-    run_counted(area, rank, scenario, comm);
-  else
-    for (int batch = 0; batch < (row_is_quick() ? 2 : 40); batch++)
-      run_batch(area, rank, scenario, comm);
+  if (area->counted && rank == 0)
+    steps_watch(&area->watched);
+  int stretches = area->counted ? 5 : row_is_quick() ? 5 : 81;
+  for (int i = 0; i < stretches; i++)
+    run_stretch(area, rank, scenario, comm,
+                area->counted ? counted_stretch(i, scenario) : timed_stretch(i));
   area_meet(area);
   ncclCommDestroy(comm);
   return 0;

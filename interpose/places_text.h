@@ -1,0 +1,12 @@
+/* What messages say of the places that have been described. */
+#ifndef NCCL_JOIN_INTERPOSE_PLACES_TEXT_H
+#define NCCL_JOIN_INTERPOSE_PLACES_TEXT_H
+
+#include "core/place.h"
+#include "interpose/native_frames.h"
+
+/* Makes the text of the calling thread's place, if there is none yet. innermost: of its native
+ * frames, or NULL. Those of the first few hundred places are kept, for good. */
+void places_text_remember(const struct place *place, const struct native_frame *innermost);
+
+#endif

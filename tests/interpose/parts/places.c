@@ -1,0 +1,163 @@
+/* See places.h. In C, for all levels of optimisation. */
+#include "places.h"
+
+#include <stdlib.h>
+
+void (*volatile places_site)(int number);
+int (*volatile places_choice)(int below);
+
+EXPORTED void nested(int rows, int columns) {
+  SITE(1);
+  for (int i = 0; i < rows; i++) {
+    SITE(2);
+    for (int j = 0; j < columns; j++)
+      SITE(3);
+    SITE(4);
+  }
+  SITE(5);
+  places_choice(1);
+}
+
+EXPORTED void leaving(int rows, int columns) {
+  (void)columns;
+  while (rows-- > 0) {
+    SITE(1);
+    if (CHOICE(3) == 0)
+      continue;
+    SITE(2);
+    if (CHOICE(5) == 0)
+      break;
+    SITE(3);
+  }
+  SITE(4);
+  places_choice(1);
+}
+
+EXPORTED void once(int rows, int columns) {
+  SITE(1);
+  do {
+    SITE(2);
+    do
+      SITE(3);
+    while (--columns > 0);
+  } while (--rows > 0);
+  SITE(4);
+  places_choice(1);
+}
+
+EXPORTED void choosing(int rows, int columns) {
+  SITE(1);
+  for (int i = 0; i < rows * columns; i++) {
+    SITE(2);
+    switch (CHOICE(9)) {
+    case 0:
+      SITE(10);
+      break;
+    case 1:
+      SITE(11); /* and on */
+      __attribute__((fallthrough));
+    case 2:
+      SITE(12);
+      break;
+    case 3:
+      SITE(13);
+      continue;
+    case 4:
+      SITE(14);
+      break;
+    case 5:
+      SITE(15);
+      break;
+    case 6:
+      SITE(16);
+      break;
+    }
+    SITE(3);
+  }
+  SITE(4);
+  places_choice(1);
+}
+
+EXPORTED void jumping(int rows, int columns) {
+  SITE(1);
+  if (CHOICE(3) == 0)
+    goto out;
+  SITE(2);
+  if (CHOICE(3) == 0)
+    return;
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) {
+      SITE(3);
+      if (CHOICE(20) == 0)
+        goto out;
+    }
+  SITE(4);
+out:
+  SITE(5);
+  places_choice(1);
+}
+
+static inline __attribute__((always_inline)) void inner(int columns) {
+  for (int j = 0; j < columns; j++)
+    SITE(2);
+}
+
+EXPORTED void inlined(int rows, int columns) {
+  for (int i = 0; i < rows; i++) {
+    SITE(1);
+    inner(columns);
+    SITE(3);
+  }
+  SITE(4);
+  places_choice(1);
+}
+
+static __attribute__((noinline, cold, noreturn)) void give_up(void) {
+  SITE(99);
+  abort();
+}
+
+EXPORTED void checking(int rows, int columns) {
+  SITE(1);
+  if (CHOICE(1) != 0)
+    give_up();
+  for (int i = 0; i < rows; i++) {
+    SITE(2);
+    if (CHOICE(columns) < 0)
+      give_up();
+    SITE(3);
+  }
+  SITE(4);
+  places_choice(1);
+}
+
+EXPORTED void rare(int rows, int columns) {
+  (void)columns;
+  SITE(1);
+  for (int i = 0; i < rows; i++) {
+    if (__builtin_expect(CHOICE(4) == 0, 0)) {
+      SITE(2);
+    } else {
+      SITE(3);
+    }
+    SITE(4);
+  }
+  SITE(5);
+  places_choice(1);
+}
+
+EXPORTED void alternatives(int rows, int columns) {
+  SITE(1);
+  if (CHOICE(2)) {
+    for (int i = 0; i < rows; i++)
+      SITE(2);
+  } else {
+    for (int i = 0; i < columns; i++)
+      SITE(3);
+  }
+  SITE(4);
+  if (CHOICE(2))
+    SITE(5);
+  SITE(6);
+  places_choice(1);
+}

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Builds places.c and places.cc as $1/NAME-LEVEL.so with every compiler there is, in every way. Prints
+# the names. What a compiler cannot do here is left out.
+set -eu
+parts=$(dirname "$0")
+folder=$1
+mkdir -p "$folder"
+
+build() { # NAME COMPILER SOURCE FLAGS...
+  name=$1 compiler=$2 source=$3
+  shift 3
+  "$compiler" -shared -fPIC "$@" -o "$folder/$name.so" "$parts/$source" 2>"$folder/$name.log" || return 0
+  echo "$name"
+}
+
+profiled() { # NAME COMPILER SOURCE: as it was seen to run, which is as trainer.c runs it
+  command -v "$2" >/dev/null || return 0
+  object=$folder/$1.o
+  "$2" -O2 -fPIC -fprofile-generate -c -o "$object" "$parts/$3" &&
+    gcc -O1 -o "$folder/$1-trainer" "$parts/trainer.c" "$object" -fprofile-generate -lgcov -lstdc++ &&
+    "$folder/$1-trainer" && "$2" -O2 -fPIC -fprofile-use -c -o "$object" "$parts/$3" &&
+    "$2" -shared -o "$folder/$1.so" "$object" && echo "$1"
+}
+
+for language in c cc; do
+  for compiler in gcc clang; do
+    [ $language = c ] || compiler=$(echo $compiler | sed 's/gcc/g++/; s/clang/clang++/')
+    command -v "$compiler" >/dev/null || continue
+    for level in -O0 -O1 -O2 -O3 -Os; do
+      build "$compiler$level" "$compiler" "places.$language" $level
+    done
+    build "$compiler-cet" "$compiler" "places.$language" -O2 -fcf-protection
+    build "$compiler-native" "$compiler" "places.$language" -O3 -march=native -funroll-loops
+  done
+done
+build gcc-lto gcc places.c -O2 -flto
+build clang-lto clang places.c -O2 -flto -fuse-ld=lld
+profiled gcc-profile gcc places.c 2>"$folder/profile.log" || :
+profiled g++-profile g++ places.cc 2>>"$folder/profile.log" || :

@@ -1,0 +1,88 @@
+/* Where in a program a call stands: the same id for the same way to it in all processes, and
+ * another for any other way. parts/standing.c and standing.cc stand somewhere, built in many ways;
+ * parts/placed.c compares each id with what the compiler's unwinder says.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/interpose/workshop.h"
+
+/* Builds them, once for all tests, which may run at the same time. */
+static void build(void) {
+  struct outcome outcome = workshop_run(
+      "flock $W/standing.lock sh -c 'test -e $W/standing/built || {"
+      "  tests/interpose/parts/standing.sh $W/standing && touch $W/standing/built; }'");
+  cr_assert_eq(outcome.status, 0, "%s", outcome.output);
+}
+
+/* Each program twice, with its addresses elsewhere; what they say must be equal. */
+static void expect_everywhere(const char *programs, const char *words) {
+  char command[1024];
+  build();
+  snprintf(command, sizeof command,
+           "for program in $W/standing/%s; do $program %s >$W/$$.1 && $program %s >$W/$$.2 && "
+           "test -s $W/$$.1 && cmp $W/$$.1 $W/$$.2 || { echo $program; cat $W/$$.1; }; done",
+           programs, words, words);
+  workshop_expect(command, 0, "");
+}
+
+Test(places, of_callers_behind_wrappers_and_pointers, .timeout = 300) {
+  expect_everywhere("standing-[gc]*", "wrapper disorder pointer loop");
+}
+
+Test(places, in_frames_of_any_size, .timeout = 300) {
+  expect_everywhere("standing-[gc]*", "alloca aligned deep");
+}
+
+Test(places, where_control_jumps, .timeout = 300) {
+  expect_everywhere("standing-[gc]*", "longjmp handler context");
+}
+
+Test(places, in_threads_and_children, .timeout = 300) {
+  expect_everywhere("standing-[gc]*", "threads child");
+}
+
+Test(places, in_templates_coroutines_and_handlers_of_exceptions, .timeout = 300) {
+  expect_everywhere("standing-c++*", "");
+}
+
+Test(places, without_tables_or_with_a_frame_pointer_that_is_none, .timeout = 300) {
+  expect_everywhere("standing-[gc]*", "generated garbage");
+}
+
+/* Without constant frames they are found as well, but not by the first comparison. */
+Test(places, of_a_loop_are_found_without_a_search, .timeout = 300) {
+  build();
+  workshop_expect("FRAMES_ARE_CONSTANT=1 $W/standing/standing-gcc-O2,-fomit-frame-pointer loop "
+                  ">$W/$$.out || cat $W/$$.out",
+                  0, "");
+}
+
+Test(places, in_a_library_that_is_closed_and_opened_again, .timeout = 300) {
+  build();
+  workshop_expect("FILE=$W/standing/libcall.so $W/standing/standing-gcc-O2 closed >$W/$$.out || "
+                  "cat $W/$$.out",
+                  0, "");
+}
+
+/* None of its own: that of the thread that waits, if it is known. */
+Test(places, in_threads_of_an_engine, .timeout = 300) {
+  build();
+  workshop_expect("for with in A=1 DOUBLE_PYTHON=7 'DOUBLE_PYTHON=7 DOUBLE_WAITING=9'; do"
+                  "  env $with FILE=$W/standing/libtorch_cpu.so $W/standing/standing-gcc-O2 engine "
+                  ">$W/$$.out || cat $W/$$.out; done",
+                  0, "");
+}
+
+Test(places, that_are_described, .timeout = 300) {
+  build();
+  workshop_expect("cd $W/standing; for with in A=1 DOUBLE_PYTHON=7; do"
+                  "  env $with ./standing-gcc-O2 description | grep -v ^description | "
+                  "  sed 's/0x[0-9a-f]*/N/'; done",
+                  0,
+                  "loop call loop call loop call ./standing-gcc-O2+N, in a loop\n"
+                  "an unknown place\n"
+                  "loop call train.py:41 in the loop of train.py:38\n"
+                  "an unknown place\n");
+}

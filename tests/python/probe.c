@@ -1,0 +1,117 @@
+/* What scripts call through ctypes: the functions of interpose/python_frames.h, by numbers and
+ * texts. Also a C program's thread that calls, as PyTorch's engine threads do.
+ */
+#include "interpose/flow.h"
+#include "interpose/linker.h"
+#include "interpose/python_frames.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Of the stubs that are not part of this library. */
+void *(*linker_dlsym)(void *handle, const char *name) = dlsym;
+void *(*linker_dlvsym)(void *handle, const char *name, const char *version) = dlvsym;
+void *(*linker_dlopen)(const char *file, int flags) = dlopen;
+
+EXPORT bool probe_is_present(void) {
+  return python_is_present();
+}
+
+EXPORT uint32_t probe_id(void) {
+  return python_id();
+}
+
+/* Six numbers a node: id, order, since, until, is a loop, is ordered. */
+static void write_nodes(const struct place_node *nodes, uint32_t n, uint32_t *numbers) {
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t node[6] = {nodes[i].id,
+                        nodes[i].order,
+                        nodes[i].since,
+                        nodes[i].until,
+                        (nodes[i].flags & PLACE_LOOP) != 0,
+                        (nodes[i].flags & PLACE_ORDERED) != 0};
+    memcpy(numbers + (size_t)i * 6, node, sizeof(node));
+  }
+}
+
+EXPORT uint32_t probe_nodes(uint32_t *numbers, uint32_t room) {
+  struct place_node nodes[PLACE_NODES_MAX];
+  uint32_t n = python_nodes(nodes, room < PLACE_NODES_MAX ? room : PLACE_NODES_MAX);
+  write_nodes(nodes, n, numbers);
+  return n;
+}
+
+EXPORT void probe_text(char *text, uint32_t size) {
+  python_text(text, size);
+}
+
+/* What a thread without Python frames is told, while the one that calls this waits for it.
+ * `numbers`: the id and then the nodes, as above; returns how many nodes. */
+struct engine {
+  uint32_t *numbers;
+  uint32_t n;
+  double cost; /* of python_waiting_id, in nanoseconds */
+};
+
+static double cost_of(uint32_t (*id)(void)) {
+  double least = 1e9;
+  for (int round = 0; round < 20; round++) {
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (int i = 0; i < 100; i++)
+      id();
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    double took =
+        ((double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec)) / 100;
+    least = took < least ? took : least;
+  }
+  return least;
+}
+
+static void *run_engine(void *argument) {
+  struct engine *engine = argument;
+  struct place_node nodes[PLACE_NODES_MAX];
+  nanosleep(&(struct timespec){0, 20000000}, NULL); /* until the other one waits */
+  engine->numbers[0] = python_waiting_id();
+  engine->numbers[1] = python_id();
+  engine->n = python_waiting_nodes(nodes, PLACE_NODES_MAX);
+  write_nodes(nodes, engine->n, engine->numbers + 2);
+  engine->cost = cost_of(python_waiting_id);
+  return NULL;
+}
+
+static double engine_cost;
+
+EXPORT uint32_t probe_engine(uint32_t *numbers) {
+  struct engine engine = {numbers, 0, 0};
+  pthread_t thread;
+  pthread_create(&thread, NULL, run_engine, &engine);
+  pthread_join(thread, NULL);
+  engine_cost = engine.cost;
+  return engine.n;
+}
+
+EXPORT double probe_engine_cost(void) {
+  return engine_cost;
+}
+
+/* Nanoseconds a call of python_id: the least of 100 times 1,000. */
+EXPORT double probe_cost(void) {
+  double least = 1e9;
+  for (int round = 0; round < 100; round++) {
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (int i = 0; i < 1000; i++)
+      python_id();
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    double took =
+        ((double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec)) / 1000;
+    least = took < least ? took : least;
+  }
+  return least;
+}

@@ -1,0 +1,70 @@
+"""What a thread without Python frames is told while a Python thread waits for it."""
+import os
+import sys
+import tempfile
+import threading
+
+import place
+from place import engine, expect, finish
+
+# A library of this name, whose functions call what waits: what torch.autograd is to PyTorch.
+folder = tempfile.mkdtemp()
+os.makedirs(folder + '/torch/autograd')
+for name, text in ('/torch/__init__.py', ''), ('/torch/autograd/__init__.py', 'def backward(f):\n    return f()\n'):
+    with open(folder + name, 'w') as file:
+        file.write(text)
+# engine() itself is Python: what stands in C is the call in it, which has to be one of torch.autograd's.
+exec(compile('''
+def engine():
+    numbers = (ctypes.c_uint32 * 98)()
+    n = probe.probe_engine(numbers)
+    return numbers[0], read(numbers[2:], n), numbers[1], probe.probe_engine_cost()
+''', folder + '/torch/autograd/graph.py', 'exec'), place.__dict__)
+waiting = place.engine
+KNOWS_THREADS = sys.version_info >= (3, 11)
+
+
+def loops(nodes):
+    return sum(node.is_loop for node in nodes)
+
+
+def train():
+    seen = set()
+    for _ in range(3):
+        of_it, nodes, own, cost = waiting()
+        seen.add((of_it, tuple(nodes)))
+        expect(own == 0, 'the thread itself has no frames')
+        expect(not KNOWS_THREADS or cost < 20000, 'cost: %d ns' % cost)
+    expect(len(seen) == 1, 'one place: %s' % seen)
+    of_it, nodes = seen.pop()
+    expect((of_it != 0) == KNOWS_THREADS and loops(nodes) == 1, 'in the loop: %s, %s' % (of_it, nodes))
+    return of_it, nodes
+
+
+def evaluate():
+    return waiting()[:2]
+
+
+a, b = train(), evaluate()
+expect(not KNOWS_THREADS or a[0] != b[0], 'two places')
+expect(loops(b[1]) == 0 and len(b[1]) > 0, 'no loop')
+
+# A function that is not of torch.autograd is not waited in.
+of_it, nodes, own, cost = engine()
+expect((of_it, nodes) == (0, []), 'nobody waits: %s, %s' % (of_it, nodes))
+
+# A thread that waits for something else does not count; two that wait in backward at different places are none.
+event = threading.Event()
+thread = threading.Thread(target=event.wait)
+thread.start()
+expect(loops(evaluate()[1]) == 0 and len(evaluate()[1]) == len(b[1]), 'beside another thread')
+event.set()
+thread.join()
+found = []
+threads = [threading.Thread(target=f) for f in (lambda: found.append(waiting()), lambda: found.append((waiting(),)[0]))]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+expect(all(f[:2] == (0, []) for f in found), 'two that wait: %s' % found)
+finish()

@@ -1,0 +1,212 @@
+/* The analysis of control flow, rule by rule, on graphs written by hand: see flow_graphs.h for how.
+ * Blocks have one site each, and its node is what is looked at. */
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "tests/unit/failing.h"
+#include "tests/unit/flow_graphs.h"
+
+enum { DEPTH = FLOW_DEPTH_MAX + 2 };
+
+static struct graph_program program;
+static struct flow *flow;
+
+static void analyse(const char *text) {
+  flow_free(flow);
+  graph_read(&program, text);
+  flow = flow_analyse(&program.graph);
+  cr_assert_not_null(flow, "%s", text);
+  const char *bad = graph_check(&program, flow);
+  cr_assert_null(bad, "%s: %s", text, bad);
+}
+
+static uint32_t depth(uint32_t block) {
+  struct place_node nodes[DEPTH];
+  return flow_nodes(flow, block, 0, 0, 1, nodes, DEPTH) - 1;
+}
+
+static struct place_node node(uint32_t block, uint32_t at) {
+  struct place_node nodes[DEPTH];
+  cr_assert_gt(flow_nodes(flow, block, 0, 0, 1, nodes, DEPTH), at);
+  return nodes[at];
+}
+
+/* The nodes of two blocks where these part. */
+static bool is_followed(uint32_t a, uint32_t b) {
+  uint32_t at = 0;
+  while (at < depth(a) && at < depth(b) && node(a, at).id == node(b, at).id)
+    at++;
+  return node(a, at).order < node(b, at).order && node(b, at).since <= node(a, at).order;
+}
+
+static bool comes_through(uint32_t a, uint32_t b) {
+  uint32_t at = 0;
+  while (at < depth(a) && at < depth(b) && node(a, at).id == node(b, at).id)
+    at++;
+  return node(a, at).order < node(b, at).order && node(b, at).order <= node(a, at).until;
+}
+
+Test(flow, what_follows_a_guarded_loop_follows_the_loop) {
+  analyse("0>1 0>2 1>1 1>2 2."); /* gcc's for: 0 is the guard */
+  cr_assert_eq(depth(1), 1);
+  cr_assert(is_followed(0, 2));
+  cr_assert(is_followed(1, 2));
+  cr_assert(comes_through(0, 2));
+  cr_assert_not(comes_through(1, 2));
+}
+
+Test(flow, what_runs_only_when_the_loop_is_left_stands_behind_it) {
+  analyse("0>1 1>2 2>3 2>4 3>1 4>5 1>5 5."); /* 4 before a break */
+  cr_assert_eq(depth(2), 1);
+  cr_assert_eq(depth(4), 0);
+  cr_assert(is_followed(4, 5));
+  cr_assert_not(is_followed(1, 2));
+  cr_assert(comes_through(2, 3));
+}
+
+Test(flow, a_branch_back_to_the_head_is_no_second_loop) {
+  analyse("0>1 1>2 2>1 2>3 3>1 3>4 4."); /* continue */
+  cr_assert_eq(depth(3), 1);
+  cr_assert_not(is_followed(2, 3));
+}
+
+Test(flow, a_return_between_is_no_since) {
+  analyse("0>1 0>2 1>3 2. 3.");
+  cr_assert_not(is_followed(0, 3));
+  cr_assert(is_followed(1, 3));
+}
+
+Test(flow, a_call_that_does_not_return_is_left_aside) {
+  analyse("0>1 0>2 2>3 3."); /* 1 aborts */
+  cr_assert(is_followed(0, 2));
+  cr_assert_gt(node(1, 0).order, node(3, 0).order);
+  cr_assert_eq(node(1, 0).since, node(1, 0).order);
+}
+
+Test(flow, where_nothing_returns_every_end_is_one) {
+  analyse("0>1 0>2 2>3");
+  cr_assert_not(is_followed(0, 2));
+  cr_assert(is_followed(2, 3));
+}
+
+Test(flow, an_endless_loop_is_an_end) {
+  analyse("0>1 0>3 1>2 2>2 3>4 4.");
+  cr_assert_not(is_followed(0, 4));
+  cr_assert(is_followed(1, 2));
+}
+
+Test(flow, exceptions_are_left_aside_but_for_handlers) {
+  analyse("0>1 0!3 1>2 1!3 2. 3>2");
+  cr_assert(is_followed(0, 1));
+  cr_assert(comes_through(0, 2));
+  cr_assert(comes_through(0, 3));
+  cr_assert(is_followed(3, 2));
+  cr_assert_not(comes_through(1, 3));
+}
+
+Test(flow, a_loop_may_go_round_by_an_exception) {
+  analyse("0>1 1!2 2>1 1>3 3.");
+  cr_assert_eq(depth(1), 1);
+  cr_assert_eq(depth(2), 1);
+}
+
+Test(flow, a_cycle_with_two_entries_is_no_loop_and_has_no_order) {
+  analyse("0>1 0>2 1>2 2>1 1>3 3.");
+  cr_assert_eq(depth(1), 0);
+  cr_assert_eq(node(1, 0).flags & PLACE_ORDERED, 0);
+  cr_assert_eq(node(1, 0).order, 0);
+  cr_assert_eq(node(0, 0).flags & PLACE_ORDERED, PLACE_ORDERED);
+}
+
+Test(flow, sites_of_a_block_are_in_order) {
+  analyse("0*3 0>1 1.");
+  struct place_node first, last;
+  cr_assert_eq(flow_nodes(flow, 0, 0, 4, 1, &first, 1), 1);
+  cr_assert_eq(flow_nodes(flow, 0, 2, 8, 1, &last, 1), 1);
+  cr_assert_eq(last.order, first.order + 2);
+  cr_assert_leq(last.since, first.order);
+  cr_assert_geq(first.until, last.order);
+  cr_assert_neq(first.id, last.id);
+}
+
+Test(flow, more_nodes_than_room_are_counted_and_the_outermost_are_written) {
+  analyse("0>1 1>2 2>2 2>1 1>3 3.");
+  struct place_node one;
+  cr_assert_eq(flow_nodes(flow, 2, 0, 0, 1, &one, 1), 3);
+  cr_assert_eq(one.id, node(1, 0).id);
+}
+
+Test(flow, what_is_not_reached_has_no_nodes) {
+  analyse("0. 1>0");
+  struct place_node nodes;
+  cr_assert_eq(flow_nodes(flow, 1, 0, 0, 1, &nodes, 1), 0);
+  cr_assert_eq(flow_nodes(flow, 2, 0, 0, 1, &nodes, 1), 0);
+}
+
+/* ---- limits ---- */
+
+static struct flow *of_many(uint32_t nblocks, uint16_t sites, uint32_t back) {
+  static struct flow_block blocks[FLOW_BLOCKS_MAX];
+  static struct flow_edge edges[2 * FLOW_BLOCKS_MAX];
+  uint32_t nedges = 0;
+  for (uint32_t i = 0; i < nblocks; i++) {
+    blocks[i] = (struct flow_block){.position = i, .sites = sites, .returns = i + 1 == nblocks};
+    if (i + 1 < nblocks)
+      edges[nedges++] = (struct flow_edge){i, i + 1, false};
+  }
+  for (uint32_t i = 1; i <= back; i++) /* loops within each other */
+    edges[nedges++] = (struct flow_edge){nblocks - 1 - i, i, false};
+  return flow_analyse(&(struct flow_graph){blocks, edges, nblocks, nedges});
+}
+
+Test(flow, too_many_sites_have_no_order) {
+  struct place_node node;
+  struct flow *large = of_many(1000, 66, 0);
+  cr_assert_eq(flow_nodes(large, 999, 65, 0, 1, &node, 1), 1);
+  cr_assert_eq(node.flags & PLACE_ORDERED, 0);
+  flow_free(large);
+  large = of_many(1000, 65, 0);
+  cr_assert_eq(flow_nodes(large, 999, 64, 0, 1, &node, 1), 1);
+  cr_assert_eq(node.order, 65000);
+  cr_assert_eq(node.since, 1);
+  cr_assert_leq(flow_bytes(large), 1000 * 32);
+  flow_free(large);
+}
+
+Test(flow, loops_may_be_so_deep) {
+  struct flow *deep = of_many(1000, 1, FLOW_DEPTH_MAX);
+  cr_assert_not_null(deep);
+  struct place_node nodes[DEPTH];
+  cr_assert_eq(flow_nodes(deep, 500, 0, 0, 1, nodes, DEPTH), FLOW_DEPTH_MAX + 1);
+  flow_free(deep);
+  cr_assert_null(of_many(1000, 1, FLOW_DEPTH_MAX + 1));
+}
+
+Test(flow, the_largest_graph_takes_no_longer_than_a_second, .timeout = 20) {
+  struct flow *largest = of_many(FLOW_BLOCKS_MAX, 1, 0);
+  struct place_node node;
+  cr_assert_eq(flow_nodes(largest, FLOW_BLOCKS_MAX - 1, 0, 0, 1, &node, 1), 1);
+  cr_assert_eq(node.since, 1);
+  flow_free(largest);
+}
+
+Test(flow, without_memory_there_is_no_analysis) {
+  graph_read(&program, "0>1 1>2 2>2 2>1 1>3 3.");
+  bool failed = true;
+  for (int nth = 1; failed; nth++) {
+    fail_call(CALL_ALLOCATION, nth, 1, ENOMEM);
+    struct flow *made = flow_analyse(&program.graph);
+    failed = call_has_failed(CALL_ALLOCATION);
+    fail_call(CALL_ALLOCATION, 0, 0, 0);
+    cr_assert(made == NULL || !failed || flow_bytes(made) > 0); /* to shrink may fail */
+    flow_free(made);
+    cr_assert_lt(nth, 100);
+  }
+}
+
+Test(flow, a_wrong_edge_is_refused) {
+  struct flow_block block = {0};
+  struct flow_edge edge = {0, 1, false};
+  cr_assert_null(flow_analyse(&(struct flow_graph){&block, &edge, 1, 1}));
+  cr_assert_null(flow_analyse(&(struct flow_graph){&block, &edge, 0, 0}));
+}
