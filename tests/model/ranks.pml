@@ -1,20 +1,22 @@
 /* Ranks that run a program against the agreed sequence (team.pml), as interpose/answer.c and
  * leaving.c do: they commit or claim, stay in the call until the claim has settled, leave, fail.
  *
- * A program is any sequence of at most STEPS units, each A or B, in any team of the rank; it is
+ * A program is any sequence of at most STEPS units, each of UNITS, in any team of the rank; it is
  * chosen as it goes, by each rank for itself. Then the rank leaves: all its teams at once (exit),
  * or one after the other in any order (ncclCommDestroy).
  *
  *   one of       ONE_TEAM, WORLD_AND_PAIR, TWO_PAIRS, TRIANGLE: three ranks and their teams
  *   STEPS        units of a program, at most
- *   UNITS        kinds of units, 1 or 2
+ *   UNITS        units that a program can name, 1 to 3
  *   RUN_AHEAD    PLANE_RUN_AHEAD
  *   TEXT         units that a text ring holds
  *   SYNCHRONISE  after each unit ranks wait until it is done: until all have issued it
  *   KILL         one rank or none is killed, between any two accesses
  *   ABORT        one rank or none fails between two units, and says so
  *   YIELD_EARLY  ranks yield at any time, not only when nobody can move
- *   PLACES       ranks say with CLAIM_ELSEWHERE, or not, that a claim which has waited is another unit
+ *   BRANCH       rank 0 names only the second unit, all others only the first
+ *   APART        ranks say with CLAIM_APART, or not, that the unit expected is not what they claim
+ *   PLACES       all units have one signature and differ in their places; else in their signatures
  */
 #define RANKS 3
 
@@ -34,6 +36,15 @@
 #endif
 
 #include "team.pml"
+
+/* The units are alike: it is enough if rank 0 begins with the first. */
+#ifdef BRANCH
+#define MAY_NAME_1 (me != 0)
+#define MAY_NAME_2 (me == 0)
+#else
+#define MAY_NAME_1 true
+#define MAY_NAME_2 !(me == 0 && steps == 1)
+#endif
 
 byte dead = NOBODY;   /* killed: does nothing any more */
 byte failed = NOBODY; /* killed, or failed by itself */
@@ -131,8 +142,9 @@ proctype rank(byte me)
       atomic {
         steps++;
         if
-        :: unit = 1
-        :: UNITS > 1 && !(me == 0 && steps == 1) -> unit = 2 /* the units are alike */
+        :: MAY_NAME_1 -> unit = 1
+        :: UNITS > 1 && MAY_NAME_2 -> unit = 2
+        :: UNITS > 2 && MAY_NAME_2 -> unit = 4
         fi
       }
       commit(0, unit);
@@ -381,8 +393,9 @@ proctype rank(byte me)
 #endif
         fi;
         if
-        :: unit = 1
-        :: UNITS > 1 && !(me == 0 && steps == 1) -> unit = 2
+        :: MAY_NAME_1 -> unit = 1
+        :: UNITS > 1 && MAY_NAME_2 -> unit = 2
+        :: UNITS > 2 && MAY_NAME_2 -> unit = 4
         fi;
         if
         :: !IS_YIELDING -> commit(t, unit)
