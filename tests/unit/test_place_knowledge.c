@@ -175,3 +175,20 @@ Test(place_knowledge, who_settles_after_the_others_have_stopped_looks_again) {
   quartet[3]->is_held = NULL;
   expect_verdict(3, TEAM_STOPPED);
 }
+
+/* ---- the table by itself ---- */
+
+/* Its index must be emptied of what is forgotten, or searches would not end. */
+Test(place_table, many_more_places_than_there_is_room_for_come_and_go, .timeout = 10) {
+  struct place_table *table = place_table_create();
+  for (uint32_t i = 1; i <= 20 * PLACE_TABLE_PLACES; i++) {
+    struct place place = {.id = i * UINT32_C(2654435761)};
+    cr_assert_not_null(place_table_add(table, &place));
+    for (uint32_t back = 0; back < PLACE_TABLE_PLACES && back < i; back += 101)
+      cr_assert_not_null(place_table_find(table, (i - back) * UINT32_C(2654435761)));
+    if (i > PLACE_TABLE_PLACES)
+      cr_assert_null(place_table_find(table, (i - PLACE_TABLE_PLACES) * UINT32_C(2654435761)));
+  }
+  cr_assert_null(place_table_add(table, &(struct place){.id = 0}));
+  place_table_destroy(table);
+}
