@@ -107,6 +107,23 @@ Test(place_knowledge, large_groups_come_with_their_places) {
   }
 }
 
+/* Rank 1 goes on, and has written its next claim, before the others read where the last one stood.
+ */
+Test(place_knowledge, a_text_does_not_begin_in_the_place_of_the_one_before) {
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (rank != 1)
+      team_claim_leave(quartet[rank]);
+  for (uint32_t id = HEAD; id < HEAD + 2; id++) {
+    claim(1, id, SUM);
+    if (id == HEAD)
+      expect_verdict(1, TEAM_REAL);
+  }
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (rank != 1)
+      expect_verdict(rank, TEAM_SHADOW);
+  expect_same_tables(HEAD);
+}
+
 /* One that does not fit into a text is not described anywhere. */
 Test(place_knowledge, a_unit_too_big_for_a_text_is_issued_by_who_follows_and_has_it_too) {
   struct unit big = group(0);
