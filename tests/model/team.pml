@@ -344,7 +344,7 @@ inline commit(t, u)
       found = EXPECTED(t)
 #endif
     :: EXPECTED(t) != u
-#ifdef APART
+#ifdef ASK
     :: true /* the end of a loop is asked for, though it is expected */
 #endif
 #else
