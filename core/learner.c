@@ -463,6 +463,10 @@ uint32_t learner_body_length(const struct learner *learner) {
   return learner->body.length;
 }
 
+uint32_t learner_body_position(const struct learner *learner) {
+  return learner->body.length == 0 ? 0 : learner->body.cursor;
+}
+
 symbol_t learner_body_symbol(const struct learner *learner, uint32_t position) {
   assert(position < learner->body.length);
   return learner->body.event[position].symbol;

@@ -85,6 +85,9 @@ static inline bool learner_is_firm(const struct learner *learner) {
 /* Length in units of the body believed now, 0 if none. */
 uint32_t learner_body_length(const struct learner *learner);
 
+/* The position in the body of the unit expected next; 0 if no body is believed. */
+uint32_t learner_body_position(const struct learner *learner);
+
 /* The body's symbol at a position 0 to length - 1; position 0 is where the body was first seen to
  * begin. */
 symbol_t learner_body_symbol(const struct learner *learner, uint32_t position);

@@ -14,6 +14,19 @@ static bool place_part(const struct place *a, const struct place *b, uint32_t *a
   return false;
 }
 
+/* Whether all loops are known from there on. */
+static bool place_is_clear(const struct place *place, uint32_t from) {
+  for (uint32_t i = from; i < place->nnodes; i++)
+    if (place->nodes[i].flags & PLACE_OPAQUE)
+      return false;
+  return true;
+}
+
+/* Whether it is known how two places stand to each other, and where they part. */
+static bool place_compare(const struct place *a, const struct place *b, uint32_t *at) {
+  return place_part(a, b, at) && place_is_clear(a, *at) && place_is_clear(b, *at);
+}
+
 static bool place_has_loop(const struct place *place, uint32_t from) {
   for (uint32_t i = from; i < place->nnodes; i++)
     if (place->nodes[i].flags & PLACE_LOOP)
@@ -34,13 +47,13 @@ static bool place_nodes_are_certain(const struct place_node *a, const struct pla
 
 bool place_leaves_loop(const struct place *from, const struct place *to) {
   uint32_t at;
-  return from->nnodes != 0 && to->nnodes != 0 && place_part(from, to, &at) &&
+  return from->nnodes != 0 && to->nnodes != 0 && place_compare(from, to, &at) &&
          place_has_loop(from, at);
 }
 
 enum place_relation place_relate(const struct place *a, const struct place *b) {
   uint32_t at;
-  if (!place_part(a, b, &at))
+  if (!place_compare(a, b, &at))
     return PLACE_UNRELATED;
   bool loops_a = place_has_loop(a, at), loops_b = place_has_loop(b, at);
   if (loops_a && loops_b)
@@ -53,7 +66,7 @@ enum place_relation place_relate(const struct place *a, const struct place *b) {
 
 bool place_is_certain(const struct place *a, const struct place *b) {
   uint32_t at;
-  return place_part(a, b, &at) && place_nodes_are_certain(&a->nodes[at], &b->nodes[at]);
+  return place_compare(a, b, &at) && place_nodes_are_certain(&a->nodes[at], &b->nodes[at]);
 }
 
 /* Whether a place goes the way that another goes, one node further than where they part from a
@@ -69,7 +82,7 @@ static bool place_goes_with(const struct place *last, const struct place *place,
 
 int place_order(const struct place *a, const struct place *b, const struct place *last) {
   uint32_t at;
-  if (!place_part(a, b, &at))
+  if (!place_compare(a, b, &at))
     return 0;
   bool loops_a = place_has_loop(a, at), loops_b = place_has_loop(b, at);
   if (loops_a != loops_b)

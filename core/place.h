@@ -18,7 +18,9 @@
 #define PLACE_NODES_MAX 64u
 
 enum place_flag {
-  PLACE_LOOP = 1u << 0,    /* a loop of a function; otherwise a function, or a call made in it */
+  PLACE_LOOP = 1u << 0, /* a loop of a function; otherwise a function, or a call made in it */
+  PLACE_OPAQUE =
+      1u << 2, /* code that cannot be followed: it may stand in loops that are not seen */
   PLACE_ORDERED = 1u << 1, /* order, since and until are known; otherwise they are 0 */
 };
 

@@ -90,12 +90,14 @@ enum claim_flag {
   CLAIM_STOPPED = 1u << 7,   /* a yield of a rank that was stopped in another team: likewise */
   CLAIM_APART = 1u << 9, /* the unit expected here is not this one, although their signatures are
                             equal: the rank comes to that elsewhere in its program */
+  CLAIM_SURE = 1u << 10, /* all ranks are to stop where which unit it is, or which goes first, would
+                            be a guess: team_stop.h */
 };
 /* Those that make a claim another thing. */
 #define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED | CLAIM_APART)
 
 /* Above the flags: enum mark of the claim, if it is one. */
-#define CLAIM_MARK_SHIFT 10
+#define CLAIM_MARK_SHIFT 11
 
 enum rank_state {
   RANK_ABSENT = 0, /* has not attached */
@@ -185,6 +187,11 @@ struct plane_team {
   _Atomic uint32_t point_to_point; /* 1 once a rank has posted anything: others must look */
   _Atomic uint32_t apart; /* 1: ranks do not agree on anything any more (interpose/apart.h) */
   _Atomic uint64_t told;  /* index after the last settlement by guess that a rank has told of */
+  /* 1: some rank may sleep that wakes itself in time for what others commit (team_nap.h). Not in
+   * `attention`: a commit does not look at it. Whoever claims, posts or waits and finds it set
+   * takes it away and rings. Stays set between two sleeps, so that nothing is written that a commit
+   * reads. */
+  _Atomic uint32_t napping;
 };
 #define PLANE_WAITING UINT64_C(1)
 #define PLANE_EVENT (UINT64_C(1) << 32)
@@ -194,6 +201,7 @@ struct plane {
   uint32_t rank, nranks;
   struct plane_team *team;
   struct plane_log **logs; /* nranks of them, by rank */
+  uint64_t looks; /* how long `spin` says so, in nanoseconds; 0: more ranks than processors */
   /* Wakes every rank of the team that waits. */
   void (*ring)(struct plane *plane);
   /* Whether to look again at once instead of waiting, because that is cheaper for now; takes a
@@ -202,6 +210,12 @@ struct plane {
   /* Waits until the bell is no longer `seen`, or some milliseconds have passed; may return early.
    */
   void (*wait)(struct plane *plane, uint32_t seen, unsigned milliseconds);
+  /* The same until a time of the transport's clock in nanoseconds, as exactly as the machine can.
+   */
+  void (*nap)(struct plane *plane, uint32_t seen, uint64_t until);
+  /* Between two looks at the logs: a moment, in which the processor is left to others if there are
+   * more ranks than processors. */
+  void (*pause)(struct plane *plane);
   /* Whether a rank's process is there; false once it has died without saying so. May cost a system
    * call. */
   bool (*alive)(struct plane *plane, uint32_t rank);

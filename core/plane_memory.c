@@ -36,6 +36,16 @@ static void memory_wait(struct plane *plane, uint32_t seen, unsigned millisecond
   (void)milliseconds;
 }
 
+static void memory_nap(struct plane *plane, uint32_t seen, uint64_t until) {
+  (void)plane;
+  (void)seen;
+  (void)until;
+}
+
+static void memory_pause(struct plane *plane) {
+  (void)plane;
+}
+
 static bool memory_alive(struct plane *plane, uint32_t rank) {
   return !((struct rank_plane *)plane)->memory->ranks[rank].dead;
 }
@@ -57,8 +67,8 @@ struct plane_memory *plane_memory_create(uint32_t nranks) {
     /* Entries and texts are read only where a head or a claim says that they are written. */
     memset(log, 0, offsetof(struct plane_log, entries));
     memory->ranks[rank] = (struct rank_plane){
-        .plane = {rank, nranks, &memory->team, memory->logs, memory_ring, memory_spin, memory_wait,
-                  memory_alive},
+        .plane = {rank, nranks, &memory->team, memory->logs, 0, memory_ring, memory_spin,
+                  memory_wait, memory_nap, memory_pause, memory_alive},
         .memory = memory,
     };
   }

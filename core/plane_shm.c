@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,7 +21,6 @@
 struct plane_shm {
   struct plane plane; /* first: a plane is cast to its plane_shm */
   struct segment_map *map;
-  bool spins; /* every rank of the team can have a processor of its own */
   uint32_t *slot_of;
 };
 
@@ -37,15 +37,23 @@ static void relax(void) {
 #endif
 }
 
-static bool shm_spin(struct plane *plane, uint64_t *since) {
-  if (!((struct plane_shm *)plane)->spins)
-    return false;
+static void shm_pause(struct plane *plane) {
+  if (plane->looks == 0) {
+    sched_yield();
+    return;
+  }
   for (int i = 0; i < PAUSES_BETWEEN_LOOKS; i++)
     relax();
+}
+
+static bool shm_spin(struct plane *plane, uint64_t *since) {
+  if (plane->looks == 0)
+    return false;
+  shm_pause(plane);
   uint64_t now = (uint64_t)segment_now();
   if (*since == 0)
     *since = now;
-  return now - *since < SPIN_NANOSECONDS;
+  return now - *since < plane->looks;
 }
 
 static void shm_wait(struct plane *plane, uint32_t seen, unsigned milliseconds) {
@@ -54,6 +62,21 @@ static void shm_wait(struct plane *plane, uint32_t seen, unsigned milliseconds) 
   /* Not FUTEX_PRIVATE: the others are in other processes. Whatever it returns, the caller looks
    * again. */
   syscall(SYS_futex, &plane->team->bell, FUTEX_WAIT, seen, &timeout, NULL, 0);
+}
+
+/* The kernel may end a sleep later by the thread's timer slack, 50 us if nobody has said anything
+ * else (prctl(2), PR_SET_TIMERSLACK). It is the program's thread: it gets its own back. */
+static void shm_nap(struct plane *plane, uint32_t seen, uint64_t until) {
+  struct timespec end = {.tv_sec = (time_t)(until / 1000000000),
+                         .tv_nsec = (long)(until % 1000000000)};
+  int slack = prctl(PR_GET_TIMERSLACK);
+  if (slack > 1)
+    prctl(PR_SET_TIMERSLACK, 1UL);
+  /* A futex's own time is CLOCK_MONOTONIC, and with a bit set it is absolute (futex(2)). */
+  syscall(SYS_futex, &plane->team->bell, FUTEX_WAIT_BITSET, seen, &end, NULL,
+          FUTEX_BITSET_MATCH_ANY);
+  if (slack > 1)
+    prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
 }
 
 static bool shm_alive(struct plane *plane, uint32_t rank) {
@@ -92,12 +115,15 @@ struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nra
                 .nranks = nranks,
                 .team = (struct plane_team *)(map->base + segment_team_offset(map->slots)),
                 .logs = calloc(nranks, sizeof(struct plane_log *)),
+                /* Every rank of the team can have a processor of its own. */
+                .looks = usable_processors() >= nranks ? SPIN_NANOSECONDS : 0,
                 .ring = shm_ring,
                 .spin = shm_spin,
                 .wait = shm_wait,
+                .nap = shm_nap,
+                .pause = shm_pause,
                 .alive = shm_alive},
       .map = map,
-      .spins = usable_processors() >= nranks,
       .slot_of = calloc(nranks, sizeof(*slot_of)),
   };
   if (shm->plane.logs == NULL || shm->slot_of == NULL) {

@@ -54,6 +54,13 @@ enum early_exit {
   EARLY_EXIT_THROW, /* all ranks stop at the same unit, with ncclInvalidUsage */
 };
 
+/* What happens where ranks come to different collectives, or to ones that look alike, and nothing
+ * tells which goes first, or whether they are one. */
+enum unsure_policy {
+  UNSURE_WARN, /* a choice is made, and told */
+  UNSURE_STOP, /* the job stops, with ncclInvalidUsage */
+};
+
 /* What averages divide by once a rank has joined. */
 enum divisor_policy {
   DIVISOR_INITIAL,    /* all ranks of the communicator */
@@ -78,6 +85,7 @@ struct settings {
   bool enabled;                         /* NCCL_JOIN */
   enum early_exit early_exit;           /* NCCL_JOIN_EARLY_EXIT */
   bool places;                          /* NCCL_JOIN_PLACES */
+  enum unsure_policy unsure;            /* NCCL_JOIN_UNSURE */
   enum divisor_policy divisor;          /* NCCL_JOIN_DIVISOR */
   uint64_t divisor_min;                 /* NCCL_JOIN_DIVISOR_MIN: elements */
   enum lossy_policy lossy[LOSSY_KINDS]; /* NCCL_JOIN_LOSSY */

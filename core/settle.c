@@ -85,9 +85,20 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b) {
 
 /* ---- the rule ---- */
 
+/* Whether x has been issued by some ranks and not by all, while y is in the program of each. */
+static bool is_skipped(const struct claimed *x, const struct claimed *y) {
+  return x->seen && !x->common && y->common;
+}
+
+/* Of two loops one that some ranks have no part in goes first: who is in it will come to the other,
+ * and who has none of it never will. */
 static int compare_places(const struct settle *settle, const struct claimed *x,
                           const struct claimed *y) {
-  return x->place == NULL || y->place == NULL ? 0 : place_order(x->place, y->place, settle->last);
+  if (x->place == NULL || y->place == NULL)
+    return 0;
+  if (is_skipped(x, y) != is_skipped(y, x) && place_relate(x->place, y->place) == PLACE_LOOPS)
+    return is_skipped(x, y) ? 1 : -1;
+  return place_order(x->place, y->place, settle->last);
 }
 
 /* Above 0 if x goes before y. */
@@ -134,7 +145,7 @@ uint32_t settle_winner(const struct settle *settle) {
 static bool is_unsure(const struct settle *settle, const struct claimed *won,
                       const struct claimed *lost) {
   if (compare_places(settle, won, lost) != 0)
-    return place_relate(won->place, lost->place) == PLACE_LOOPS;
+    return place_relate(won->place, lost->place) == PLACE_LOOPS && !is_skipped(won, lost);
   return won->last_real <= lost->last_real;
 }
 

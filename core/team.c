@@ -89,7 +89,7 @@ static bool somebody_ended(struct team *team) {
  * have come so far. TEAM_REAL: nothing stands against passing the index. */
 static enum team_verdict answer_posts(struct team *team, struct unit *unit) {
   if (team_say_answering(team))
-    team_published(team);
+    team_tell(team);
   if (LOAD(team->own->answering) != team->head + 1)
     return TEAM_REAL;
   uint32_t nmembers = 0;
@@ -101,7 +101,7 @@ static enum team_verdict answer_posts(struct team *team, struct unit *unit) {
   case PEERS_MIRROR:
     break;
   }
-  team_published(team);
+  team_tell(team);
   *unit = (struct unit){team->members_followed, nmembers};
   return TEAM_MIRROR;
 }

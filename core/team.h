@@ -49,6 +49,7 @@ enum team_failure {
   FAILURE_ENDED,   /* a rank has ended although this one goes on */
   FAILURE_MEMORY,  /* no memory on this rank */
   FAILURE_TOO_BIG, /* a unit of more than UNIT_MEMBERS_MAX members would have to be shadowed */
+  FAILURE_UNSURE,  /* this rank's unit may be another point of the program (CLAIM_SURE) */
   FAILURE_CORRUPT, /* what a peer published cannot be right: another version, or memory overwritten
                     */
 };
@@ -150,6 +151,8 @@ struct team {
   /* What was agreed on last is a guess, and it is this rank that tells. Reset by who says so. */
   bool guessed;
   struct team_guess guess;
+  uint64_t told[16]; /* hashes of pairs of units that have been told of, or 0 */
+  uint32_t ntold;
   bool doubted;    /* this rank has told that it cannot see its places */
   bool was_uneven; /* ranks have wanted different units, or have waited for each other */
   /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team;

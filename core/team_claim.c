@@ -74,7 +74,7 @@ void team_show_claim(struct team *team) {
   atomic_exchange(&team->own->claim, team->head + 1);
   /* Others wait until all have come to their index. */
   if (peers_are_tracked(team->plane))
-    team_published(team);
+    team_tell(team);
 }
 
 void team_yield(struct team *team) {
@@ -90,7 +90,7 @@ void team_leave_yield(struct team *team, uint32_t flags) {
   team->yielded = team->head + 1;
   team_expect_nothing(team);
   atomic_exchange(&team->own->claim, team->head + 1);
-  team_published(team);
+  team_tell(team);
 }
 
 void team_claim(struct team *team, struct unit unit, uint32_t flags, const struct place *place) {
@@ -116,6 +116,9 @@ void team_claim(struct team *team, struct unit unit, uint32_t flags, const struc
   team->claimed = true;
   team->claim_written = team->claim_text_written = false;
   team_show_claim(team);
+  /* From here on this rank waits for those who may still sleep through what it has committed. */
+  if (atomic_load(&team->shared->napping) != 0)
+    team_tell(team);
 }
 
 void team_claim_leave(struct team *team) {

@@ -44,11 +44,11 @@ static bool may_follow(const struct team *team, symbol_t before, uint32_t place,
                        const struct known_unit *known) {
   const struct known_place *to =
       team_known_place(team, unit_place((struct unit){known->members, known->nmembers}));
-  if (is_only_claimed(known))
+  if (is_only_claimed(known) || (known->marked && team_is_meeting(team, before, known->symbol)))
     return false;
   if (to != NULL && to->place.nnodes != 0 && place != 0)
     return !team_leaves_loop(team, place, known) && !team_must_be_shared(team, to);
-  return firm && !(known->marked && team_is_meeting(team, before, known->symbol));
+  return firm;
 }
 
 /* The id of a unit's place, if that is known, or else of the one before it. */
@@ -206,6 +206,15 @@ void team_published(struct team *team) {
     team->plane->ring(team->plane);
 }
 
+void team_tell(struct team *team) {
+  if (atomic_load(&team->shared->napping) == 0 || atomic_exchange(&team->shared->napping, 0) == 0) {
+    team_published(team);
+    return;
+  }
+  atomic_fetch_and(&team->shared->attention, ~PLANE_WAITING);
+  team->plane->ring(team->plane);
+}
+
 void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags, uint32_t text,
                   uint32_t source) {
   struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
@@ -231,6 +240,9 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   atomic_exchange(&team->own->head, ++team->head);
   if (!(flags & ENTRY_NO_UNIT))
     learn(team, unit, flags);
-  team_published(team);
+  if (flags & ENTRY_EXPECTED)
+    team_published(team);
+  else
+    team_tell(team);
   assert(team_is_valid(team));
 }

@@ -7,11 +7,11 @@
    ENTRY_REUNION | ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON | ENTRY_APART)
 
 /* Whether the unit that G has here is the one that this rank claims. */
-static bool is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place,
-                    uint32_t flags) {
+static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                    const struct place *place) {
   if (!team->claimed)
     return false;
-  if (team->claim_hash != hash && !team_is_mine(team, unit, hash, place, flags))
+  if (team->claim_hash != hash && !team_is_mine(team, unit, hash, flags, place))
     return false;
   return true;
 }
@@ -19,13 +19,16 @@ static bool is_mine(struct team *team, struct unit unit, uint64_t hash, const st
 enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                             uint32_t source, const struct place *place) {
   uint32_t common = flags & ENTRY_OF_ALL;
-  bool mine = is_mine(team, unit, hash, place, flags);
+  bool mine = is_mine(team, unit, hash, flags, place);
   if (place != NULL)
     (void)place_table_add(team->places, place); /* which may forget where my claim's unit stands */
   team->source = source;
   if (mine) {
+    if (team_doubt(team, unit, hash, flags) && (team->claim_flags & CLAIM_SURE)) {
+      team_fail(team, FAILURE_UNSURE, source, team->head);
+      return TEAM_FAILED;
+    }
     team->claimed = false;
-    team_doubt(team, unit, hash, flags);
     team_note_issued(team, unit, hash);
     team_publish(team, unit, hash, common | ENTRY_REAL, team->claim_text, source);
     if (flags & ENTRY_LEAVE)

@@ -27,16 +27,18 @@ static bool is_merged_in_doubt(struct team *team, uint64_t hash, uint32_t flags)
  * cannot be seen whether that is the point of the program where it waits. */
 static bool is_hidden(struct team *team, struct unit unit, uint32_t flags) {
   const struct known_place *known = team_known_place(team, unit_place(unit));
-  bool seen = known != NULL && known->place.nnodes != 0 && team->place_own.nnodes != 0;
+  bool seen = known != NULL && known->place.nnodes != 0 && team->place_own.nnodes != 0 &&
+              (known->place.id == team->place_own.id ||
+               place_relate(&known->place, &team->place_own) != PLACE_UNRELATED);
   return !seen && !team->doubted && team->shadows != 0 && !(flags & ENTRY_ALL);
 }
 
-void team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
-  if (!unit_may_have_place(unit))
-    return;
-  bool hidden = is_hidden(team, unit, flags);
-  if ((!hidden && !is_merged_in_doubt(team, hash, flags)) || team_is_told(team))
-    return;
+bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
+  bool hidden = unit_may_have_place(unit) && is_hidden(team, unit, flags);
+  if (!hidden && !(unit_may_have_place(unit) && is_merged_in_doubt(team, hash, flags)))
+    return false;
+  if (team_is_told(team))
+    return true;
   const struct known_place *known = team_known_place(team, unit_place(unit));
   team->doubted |= hidden;
   team->guessed = true;
@@ -44,4 +46,5 @@ void team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t fla
       .same = true, .rank = team->source, .other = team->plane->rank, .member = unit.members[0]};
   team_copy_text(team->guess.place, known == NULL ? NULL : &known->place);
   team_copy_text(team->guess.other_place, &team->place_own);
+  return true;
 }

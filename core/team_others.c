@@ -78,8 +78,11 @@ void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds) 
       return;
   uint32_t bell = plane_bell(team->plane);
   atomic_fetch_or(&team->shared->attention, PLANE_WAITING);
-  if (somebody_is_late(team, index))
-    team->plane->wait(team->plane, bell, milliseconds);
+  if (!somebody_is_late(team, index))
+    return;
+  if (atomic_load(&team->shared->napping) != 0)
+    team_tell(team);
+  team->plane->wait(team->plane, bell, milliseconds);
 }
 
 static void report_lossy(struct team *team, uint8_t kind, uint32_t peer, uint64_t index) {
@@ -164,7 +167,7 @@ enum post_result team_post(struct team *team, const struct member *members, uint
       peers_post(team->peers, members, nmembers, atomic_load(&team->own->head));
   if (result != POST_DONE || nmembers == 0)
     return result;
-  team_published(team);
+  team_tell(team);
   return result;
 }
 

@@ -176,8 +176,8 @@ bool team_expects_another(struct team *team) {
          comes_to_it_elsewhere(team, team_known_place(team, unit_place(unit)), expected->hash);
 }
 
-bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place,
-                  uint32_t flags) {
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                  const struct place *place) {
   if (team->claim_hash == 0 || !unit_may_have_place(unit) ||
       unit_signature(unit) != team->claim_signature)
     return false;

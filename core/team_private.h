@@ -27,6 +27,10 @@ bool team_has_room(struct team *team);
 void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags, uint32_t text,
                   uint32_t source);
 
+/* After something that nobody foresees: as team_published, and rings for those who wake themselves
+ * for what is committed (team_nap.h), too. */
+void team_tell(struct team *team);
+
 /* Shows the claim at the present index, unless this rank has yielded there. */
 void team_show_claim(struct team *team);
 
@@ -97,8 +101,9 @@ bool team_is_told(struct team *team);
 void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
 
 /* This rank is about to issue what it claims for a unit of G, of this hash and with these flags:
- * tells if that may be another point of the program. */
-void team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
+ * tells
+ * if that may be another point of the program, and returns whether it may. */
+bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
 /* ---- places (team_places.c) ---- */
 
@@ -118,8 +123,8 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
 /* Whether a unit in G, of this hash, is the one that this rank claims, at another place: as those
  * tell who settle the index, so before the unit is learnt. flags: of its entry. place: of the unit,
  * as its rank has described it; NULL: the table knows it, or nobody does. */
-bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, const struct place *place,
-                  uint32_t flags);
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                  const struct place *place);
 
 /* Whether the unit expected here is not the one that this rank claims, although their signatures
  * are equal (CLAIM_APART). */

@@ -179,12 +179,25 @@ static uint32_t flags_of_all(struct team *team, struct unit unit, const struct c
   return flags;
 }
 
+/* A loop is made of such choices: each is told of once. */
+static bool is_news(struct team *team, const struct claimed *won, const struct claimed *lost) {
+  uint32_t room = sizeof(team->told) / sizeof(*team->told);
+  uint64_t pair = won->hash * UINT64_C(0x9e3779b97f4a7c15) ^ lost->hash;
+  for (uint32_t i = 0; i < room; i++)
+    if (team->told[i] == pair)
+      return false;
+  team->told[team->ntold++ % room] = pair;
+  return true;
+}
+
 static void note_guess(struct team *team, uint32_t winner) {
   uint32_t at;
   struct text text;
-  if (!settle_is_guess(team->settle, winner, &at) || team_is_told(team))
+  if (!settle_is_guess(team->settle, winner, &at))
     return;
   const struct claimed *won = &team->settle->units[winner], *loser = &team->settle->units[at];
+  if (!is_news(team, won, loser) || team_is_told(team))
+    return;
   if (team_read_text(team, team->plane->logs[loser->rank], loser->text, &text) != READ_UNIT)
     return;
   team->guessed = true;
@@ -219,6 +232,9 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     return team_settle_stop(team, winner->hash);
   if (!all)
     note_guess(team, at); /* before the winner's unit is read, to the same place */
+  uint32_t loser;
+  if (!all && (team->settle->any & CLAIM_SURE) && settle_is_guess(team->settle, at, &loser))
+    return team_settle_stop(team, winner->hash);
   struct text text;
   enum read_result read = find_winner(team, winner, &text);
   if (read != READ_UNIT) {

@@ -116,10 +116,10 @@ static inline enum mark unit_mark(struct unit unit) {
 }
 uint64_t unit_hash(struct unit unit); /* never 0 */
 
-/* The id of a unit's place, and whether it may have one: 0 of LEAVE, of marks, of what is
- * resynchronised, and of splits. */
+/* The id of a unit's place, and whether it may have one: 0 of LEAVE, of marks and of what is
+ * resynchronised. */
 static inline bool unit_may_have_place(struct unit unit) {
-  return unit.nmembers > 0 && unit.members->kind < MEMBER_SPLIT;
+  return unit.nmembers > 0 && unit.members->kind <= MEMBER_SPLIT;
 }
 static inline uint32_t unit_place(struct unit unit) {
   return unit_may_have_place(unit) ? unit.members->number : 0;

@@ -431,6 +431,21 @@ ncclResult_t shadow_issue(const struct nccl_calls *nccl, struct unit unit,
   return result;
 }
 
+void shadow_rehearse(const struct nccl_calls *nccl, struct unit unit,
+                     const struct shadow_member *members) {
+  const struct shadow_limit at_once = {0};
+  char reason[REASON_SIZE] = "";
+  struct device_entry entry;
+  struct operators operators = {NULL, 0};
+  if (check(nccl, unit, reason) != ncclSuccess ||
+      shadow_prepare(unit, members, &at_once, reason) != ncclSuccess ||
+      device_enter(members[0].shadow, &entry) != CUDA_SUCCESS)
+    return;
+  (void)settle_all(nccl, unit, members, &at_once);
+  operators_destroy(nccl, unit, members, &operators);
+  device_leave(members[0].shadow, &entry);
+}
+
 /* ---- life ---- */
 
 struct shadow *shadow_create(const struct cuda_driver *cuda, int device, char *reason) {

@@ -123,6 +123,12 @@ void shadow_alias(struct shadow *shadow);
 ncclResult_t shadow_prepare(struct unit unit, const struct shadow_member *members,
                             const struct shadow_limit *limit, char *reason);
 
+/* Goes through what shadow_issue does before it calls NCCL, for a unit that is likely to come: its
+ * buffers are there then, and what the processor needs to know of the way is in its caches. Calls
+ * no collective. Neither waits nor complains. */
+void shadow_rehearse(const struct nccl_calls *nccl, struct unit unit,
+                     const struct shadow_member *members);
+
 /* Gives every member of a unit that is about to be issued, all on one device, a send buffer of its
  * own (members[i].send, where it is NULL), filled with what it would send anyway. Who has something
  * better to say writes it there, by work on shadow_stream. They hold until the unit has been

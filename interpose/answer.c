@@ -9,6 +9,7 @@
 #include "hooks/plugins.h"
 #include "interpose/apart.h"
 #include "interpose/environment.h"
+#include "interpose/follower.h"
 #include "interpose/last_error.h"
 #include "interpose/lossy.h"
 #include "interpose/orphans.h"
@@ -234,6 +235,8 @@ static bool look(struct stay *stay) {
       stop_rank(stay, other, (struct unit){0});
     bool found = verdict == TEAM_SHADOW || verdict == TEAM_MIRROR;
     moved |= found || verdict == TEAM_STOPPED;
+    if (verdict == TEAM_PARKED)
+      follower_consider(stay, other);
     if ((!found || !stay_find(stay, other, unit, locked)) && locked)
       pthread_mutex_unlock(&other->turn);
   }
@@ -256,6 +259,8 @@ static uint32_t flags_of(const struct wish *wish) {
     flags |= CLAIM_STRICT;
   if (stops_early(wish))
     flags |= CLAIM_TOGETHER;
+  if (join_settings()->unsure == UNSURE_STOP)
+    flags |= CLAIM_SURE;
   /* Whoever ends with its process has no use for them. */
   if (!wish->for_good && !state_is_empty(&end->buffers))
     flags |= CLAIM_RESYNC;
@@ -360,7 +365,7 @@ static void wait_a_little(struct stay *stay) {
     }
     struct unit unit = {0};
     enum team_verdict verdict =
-        team_wait(wish->end->team, &unit, several ? WAIT_SEVERAL_MS : WAIT_ALONE_MS);
+        follower_wait(stay, wish->end, &unit, several ? WAIT_SEVERAL_MS : WAIT_ALONE_MS);
     if (verdict != TEAM_PARKED)
       be_patient(stay);
     handle(stay, wish, verdict, unit);
@@ -473,7 +478,8 @@ static void park(struct stay *stay) {
 }
 
 uint32_t answer_with_room(struct wish *wishes, uint32_t nwishes, uint32_t room) {
-  struct stay stay = {.wishes = wishes, .nwishes = nwishes, .room_for_wishes = room};
+  struct stay stay = {
+      .wishes = wishes, .nwishes = nwishes, .room_for_wishes = room, .since_ns = now_ns()};
   for (uint32_t i = 0; i < nwishes; i++) {
     wishes[i].settled = wishes[i].stalled = wishes[i].reunion = wishes[i].resync = false;
     wishes[i].stopped = false;

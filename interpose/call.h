@@ -40,7 +40,7 @@ bool call_member(const struct call *call, const struct communicator *comm, struc
 
 /* What a unit's first member says of where the call stands (places.h), if that is part of it. */
 static inline void call_stands_at(struct member *first, uint32_t place) {
-  if (first->kind < MEMBER_SPLIT)
+  if (first->kind <= MEMBER_SPLIT)
     first->number = place;
 }
 

@@ -27,7 +27,7 @@ static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
   if (wish.result != ncclSuccess)
     return wish.result;
   if (comm->end->sent != NULL)
-    lossy_remember(&(struct lossy_member){comm->end, comm, wish.unit, unit_hash(wish.unit), 0},
+    lossy_remember(&(struct lossy_member){comm->end, comm, wish.unit, unit_signature(wish.unit), 0},
                    call->send);
   ncclResult_t rooted = ncclSuccess;
   if (call->kind == MEMBER_BROADCAST)

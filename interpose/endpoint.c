@@ -124,12 +124,14 @@ void endpoint_empty(struct endpoint *end) {
   if (end->trace != NULL)
     trace_close(end->trace);
   sent_destroy(end->sent);
+  rhythm_destroy(end->rhythm);
   free(end->identities);
   state_free(&end->buffers);
   end->overlap = NULL;
   end->team = NULL;
   end->trace = NULL;
   end->sent = NULL;
+  end->rhythm = NULL;
   end->identities = NULL;
   end->gone = gone;
   gone = end;

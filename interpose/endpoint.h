@@ -11,6 +11,7 @@
 
 #include "core/overlap.h"
 #include "core/plane_shm.h"
+#include "core/rhythm.h"
 #include "core/sent.h"
 #include "core/team.h"
 #include "core/trace.h"
@@ -49,8 +50,11 @@ struct endpoint {
   _Atomic(struct communicator *) comms; /* by `next_in_team` */
   struct shadow *shadow;                /* NULL before the first one */
   struct trace *trace;                  /* NULL if not traced */
-  struct sent *sent;  /* NULL unless NCCL_JOIN_LOSSY is last for some kind (interpose/lossy.h) */
-  bool reads_program; /* shadows may still be sending from the program's memory */
+  struct sent *sent;     /* NULL unless NCCL_JOIN_LOSSY is last for some kind (interpose/lossy.h) */
+  struct rhythm *rhythm; /* of what it shadows (follower.h); NULL before the first shadow */
+  struct rhythm_budget budget; /* while it is waited in, once there is a rhythm */
+  uint64_t rhythm_stay;        /* when it last shadowed anything */
+  bool reads_program;          /* shadows may still be sending from the program's memory */
   /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited
    * to leave for NCCL_JOIN_TIMEOUT, and went on. */
   _Atomic(enum rank_state) state;

@@ -275,7 +275,7 @@ static void remember(const struct agreement *agreement, uint32_t wish, const str
   const struct wish *of = &agreement->wishes[wish];
   if (of->end->sent == NULL || of->result != ncclSuccess)
     return;
-  struct lossy_member member = {.end = of->end, .unit = of->unit, .hash = unit_hash(of->unit)};
+  struct lossy_member member = {.end = of->end, .unit = of->unit, .hash = unit_signature(of->unit)};
   for (size_t i = 0; i < ncalls; i++) {
     if (agreement->wish_of[i] != wish)
       continue;
@@ -430,7 +430,7 @@ static ncclResult_t agree_and_issue(struct call *calls, size_t ncalls, uint32_t 
 }
 
 ncclResult_t group_issue_alone(struct call *call) {
-  return agree_and_issue(call, 1, 0);
+  return agree_and_issue(call, 1, places_here());
 }
 
 /* ---- groups that are hot ---- */

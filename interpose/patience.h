@@ -17,10 +17,14 @@
 #define WAIT_SEVERAL_MS 1
 
 /* CLOCK_MONOTONIC. */
-static inline uint64_t now_ms(void) {
+static inline uint64_t now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t now_ms(void) {
+  return now_ns() / 1000000;
 }
 
 /* Asked when NCCL_JOIN_TIMEOUT has passed: whether the rank waits as it would without nccl-join,

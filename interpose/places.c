@@ -124,7 +124,11 @@ static uint32_t nodes_of(const struct native_frame *frame, struct place_node *no
     nodes[1] = site_node(native_call_id(frame));
     written = 1;
   }
-  return written < room - 1 ? written + 1 : room;
+  written = written < room - 1 ? written + 1 : room;
+  for (uint32_t i = 1; i < written && frame->module.owner != MODULE_ENGINE; i++)
+    if (!(nodes[i].flags & PLACE_ORDERED))
+      nodes[i].flags |= PLACE_OPAQUE;
+  return written;
 }
 
 static uint32_t native_nodes(const struct native_stack *stack, struct place_node *nodes) {
@@ -159,7 +163,7 @@ bool places_describe(struct place *out) {
     out->nnodes = python_and_site(way, native, out->nodes);
   else if (is_whole)
     out->nnodes = native_nodes(&stack, out->nodes);
-  places_text_remember(out, stack.ninner > 0 ? &stack.inner[0] : NULL);
+  places_text_remember(out, stack.inner, stack.ninner);
   places_text(out->id, out->text, sizeof(out->text));
   return true;
 }

@@ -39,27 +39,46 @@ static bool has_loop(const struct place *place) {
   return false;
 }
 
-static void describe_frame(const struct native_frame *frame, bool in_loop, char *text,
-                           size_t size) {
-  Dl_info at;
-  const char *loop = in_loop ? ", in a loop" : "";
-  if (dladdr((const void *)(frame->pc - 1), &at) == 0)
-    snprintf(text, size, "%#lx%s", (unsigned long)frame->pc, loop);
-  else if (at.dli_sname != NULL)
-    snprintf(text, size, "%s+%#lx (%s)%s", at.dli_sname,
-             (unsigned long)(frame->pc - (uintptr_t)at.dli_saddr), at.dli_fname, loop);
-  else
-    snprintf(text, size, "%s+%#lx%s", at.dli_fname,
-             (unsigned long)(frame->pc - (uintptr_t)at.dli_fbase), loop);
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash != NULL ? slash + 1 : path;
 }
 
-static void describe(const struct place *place, const struct native_frame *innermost, char *text,
-                     size_t size) {
+/* Frames that are named: a wrapper, and who calls it. */
+#define FRAMES_NAMED 3u
+
+/* Appends "train_epoch+0x41", or "+0x1641" where there is no symbol: what addr2line takes. */
+static int describe_frame(const struct native_frame *frame, char *text, size_t size) {
+  Dl_info at;
+  if (dladdr((const void *)(frame->pc - 1), &at) == 0)
+    return snprintf(text, size, "%#lx", (unsigned long)frame->pc);
+  if (at.dli_sname != NULL)
+    return snprintf(text, size, "%s+%#lx", at.dli_sname,
+                    (unsigned long)(frame->pc - (uintptr_t)at.dli_saddr));
+  return snprintf(text, size, "+%#lx", (unsigned long)(frame->pc - (uintptr_t)at.dli_fbase));
+}
+
+/* "step+0x41 < train_epoch+0x90 (train), in a loop": from the innermost frame outward. */
+static void describe_frames(const struct native_frame *frames, size_t count, bool in_loop,
+                            char *text, size_t size) {
+  Dl_info at;
+  size_t length = 0;
+  for (size_t i = 0; i < count && i < FRAMES_NAMED && length < size; i++) {
+    length += (size_t)snprintf(text + length, size - length, "%s", i == 0 ? "" : " < ");
+    if (length < size)
+      length += (size_t)describe_frame(&frames[i], text + length, size - length);
+  }
+  bool known = dladdr((const void *)(frames[0].pc - 1), &at) != 0;
+  if (length < size)
+    snprintf(text + length, size - length, " (%s)%s", known ? base_name(at.dli_fname) : "no object",
+             in_loop ? ", in a loop" : "");
+}
+
+static void describe(const struct place *place, const struct native_frame *frames, size_t count,
+                     char *text, size_t size) {
   python_text(text, size);
-  if (text[0] != '\0')
-    return;
-  if (innermost != NULL)
-    describe_frame(innermost, has_loop(place), text, size);
+  if (text[0] == '\0' && count > 0)
+    describe_frames(frames, count, has_loop(place), text, size);
 }
 
 static void add(uint32_t id, const char *text) {
@@ -75,11 +94,12 @@ static void add(uint32_t id, const char *text) {
   }
 }
 
-void places_text_remember(const struct place *place, const struct native_frame *innermost) {
+void places_text_remember(const struct place *place, const struct native_frame *frames,
+                          size_t count) {
   char text[TEXT_SIZE] = "";
   if (text_of(place->id) != NULL)
     return;
-  describe(place, innermost, text, sizeof(text));
+  describe(place, frames, count, text, sizeof(text));
   if (text[0] == '\0' || pthread_mutex_trylock(&adding) != 0)
     return;
   add(place->id, text);

@@ -260,18 +260,21 @@ static void forget_setups(struct python_instructions *instructions) {
 /* ---- all of it --------------------------------------------------------------------------------
  */
 
-static bool read_instructions(struct reading *reading) {
-  if (!split(reading) || !find_targets(reading))
-    return false;
-  mark_swallowing(reading->instructions);
-  straighten_awaits(reading->instructions);
-  if (!python_rounds_unite(reading->layout->minor, reading->code, reading->instructions))
-    return false;
+static bool find_handlers(struct reading *reading) {
   if (reading->layout->minor >= 11)
     return handlers_by_table(reading);
   bool made = handlers_by_blocks(reading->instructions);
   forget_setups(reading->instructions);
   return made;
+}
+
+static bool read_instructions(struct reading *reading) {
+  if (!split(reading) || !find_targets(reading))
+    return false;
+  mark_swallowing(reading->instructions);
+  straighten_awaits(reading->instructions);
+  return find_handlers(reading) &&
+         python_rounds_unite(reading->layout->minor, reading->code, reading->instructions);
 }
 
 bool python_instructions_read(const struct python_layout *layout, const struct python_code *code,

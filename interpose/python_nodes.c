@@ -54,6 +54,9 @@ static uint32_t make(const struct python_layout *layout, const struct python_fra
     nodes[0] = (struct place_node){.id = python_loops_function(code)};
     n = 1 + python_loops_nodes(layout, code, python_code_instruction(layout, code, frame->where),
                                nodes + 1, PLACE_NODES_MAX - 1);
+    for (uint32_t i = 1; i < n && i < PLACE_NODES_MAX; i++)
+      if (!(nodes[i].flags & PLACE_ORDERED))
+        nodes[i].flags |= PLACE_OPAQUE;
   }
   python_code_free(code);
   return n < PLACE_NODES_MAX ? n : PLACE_NODES_MAX;

@@ -4,11 +4,12 @@
 #include "interpose/python_lines.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The end of a loop: a jump back to `body` behind a test that is a copy, `distance` instructions
- * on, of the one before the body. */
+ * on, of the one before the body, of which `last` is the last instruction. */
 struct end {
-  uint32_t body;
+  uint32_t last, body;
   uint32_t distance;
 };
 
@@ -16,8 +17,13 @@ struct ends {
   unsigned minor;
   const struct python_code *code;
   const struct python_instruction *all;
+  uint32_t ninstructions;
   struct end *found;
   uint32_t n;
+  /* For is_in, by instruction, and the instructions that are still to be followed. */
+  bool *reached;
+  uint32_t *work;
+  uint32_t nwork;
 };
 
 /* Specialised instructions may differ in what they are called, but not in their class. */
@@ -31,30 +37,62 @@ static bool goes_back(const struct python_instruction *all, uint32_t i) {
   return all[i].target != PYTHON_NOWHERE && all[i].target < i;
 }
 
-/* Before 3.12 the test's last branch itself jumps back; from then on a jump behind it. */
+/* Before 3.12 the test's last branch itself jumps back; from then on a jump behind it. Between the
+ * test and the body there may be what stands for a `try`, or the way out where that leads back. */
 static bool is_end(const struct ends *ends, uint32_t i, struct end *end) {
   const struct python_instruction *all = ends->all;
   if (!goes_back(all, i) || all[i].target == 0)
     return false;
-  uint32_t body = all[i].target, branch = python_instruction_is_branch(&all[i]) ? i : i - 1;
-  *end = (struct end){body, branch - (body - 1)};
-  return python_instruction_is_branch(&all[branch]) &&
-         python_instruction_is_branch(&all[body - 1]) &&
+  uint32_t last = all[i].target - 1, branch = python_instruction_is_branch(&all[i]) ? i : i - 1;
+  while (last > 0 && all[last].opcode == OPCODE_NOP)
+    last--;
+  if (last > 0 && all[last].opcode == OPCODE_JUMP_BACK && all[last - 1].target == all[i].target)
+    last--;
+  *end = (struct end){last, all[i].target, branch - last};
+  return python_instruction_is_branch(&all[branch]) && python_instruction_is_branch(&all[last]) &&
          python_line(ends->minor, ends->code, all[branch].unit) ==
-             python_line(ends->minor, ends->code, all[body - 1].unit);
+             python_line(ends->minor, ends->code, all[last].unit);
 }
 
-/* The copy of the test, if the code from `test` to the body of a loop is the test before it. */
-static uint32_t copy_of(const struct ends *ends, uint32_t test) {
-  for (uint32_t i = 0; i < ends->n; i++) {
-    const struct end *end = &ends->found[i];
-    uint32_t at = test;
-    while (at < end->body && do_the_same(&ends->all[at], &ends->all[at + end->distance]))
-      at++;
-    if (test < end->body && at == end->body)
-      return test + end->distance;
+static bool is_test_of(const struct ends *ends, uint32_t test, const struct end *end) {
+  uint32_t at = test;
+  while (at <= end->last && do_the_same(&ends->all[at], &ends->all[at + end->distance]))
+    at++;
+  return test <= end->last && at > end->last;
+}
+
+static void reach(struct ends *ends, uint32_t instruction) {
+  if (instruction == PYTHON_NOWHERE || ends->reached[instruction])
+    return;
+  ends->reached[instruction] = true;
+  ends->work[ends->nwork++] = instruction;
+}
+
+/* Whether every way to an instruction leads through the body. What jumps back to the test from
+ * elsewhere, as handlers do that the compiler has moved behind the loop, comes to the loop and is
+ * not in it. */
+static bool is_in(struct ends *ends, uint32_t body, uint32_t instruction) {
+  memset(ends->reached, 0, ends->ninstructions * sizeof(*ends->reached));
+  ends->reached[body] = true;
+  reach(ends, 0);
+  while (ends->nwork > 0) {
+    uint32_t i = ends->work[--ends->nwork];
+    reach(ends, ends->all[i].target);
+    reach(ends, ends->all[i].handler);
+    if (ends->all[i].goes_on && i + 1 < ends->ninstructions)
+      reach(ends, i + 1);
   }
-  return test;
+  return !ends->reached[instruction];
+}
+
+/* Where a jump back is to go instead: to the copy of the test, if it goes to the test before a body
+ * that it is in. */
+static uint32_t led_back(struct ends *ends, uint32_t jump) {
+  uint32_t target = ends->all[jump].target;
+  for (uint32_t i = 0; i < ends->n; i++)
+    if (is_test_of(ends, target, &ends->found[i]) && is_in(ends, ends->found[i].body, jump))
+      return target + ends->found[i].distance;
+  return target;
 }
 
 static void pass_nops(struct python_instructions *instructions) {
@@ -66,21 +104,33 @@ static void pass_nops(struct python_instructions *instructions) {
   }
 }
 
+static void find_and_pass(struct ends *ends, struct python_instruction *all) {
+  struct end end;
+  for (uint32_t i = 0; i < ends->ninstructions; i++)
+    if (is_end(ends, i, &end))
+      ends->found[ends->n++] = end;
+  for (uint32_t i = 0; i < ends->ninstructions && ends->n > 0; i++)
+    if (goes_back(all, i) && !is_end(ends, i, &end))
+      all[i].target = led_back(ends, i);
+}
+
 static bool pass_tests(unsigned minor, const struct python_code *code,
                        struct python_instructions *instructions) {
-  struct python_instruction *all = instructions->all;
-  struct ends ends = {minor, code, all, malloc(instructions->n * sizeof(*ends.found)), 0};
-  if (ends.found == NULL)
-    return false;
-  struct end end;
-  for (uint32_t i = 0; i < instructions->n; i++)
-    if (is_end(&ends, i, &end))
-      ends.found[ends.n++] = end;
-  for (uint32_t i = 0; i < instructions->n && ends.n > 0; i++)
-    if (goes_back(all, i) && !is_end(&ends, i, &end))
-      all[i].target = copy_of(&ends, all[i].target);
+  size_t n = instructions->n;
+  struct ends ends = {.minor = minor,
+                      .code = code,
+                      .all = instructions->all,
+                      .ninstructions = instructions->n,
+                      .found = malloc(n * sizeof(*ends.found)),
+                      .reached = malloc(n * sizeof(*ends.reached)),
+                      .work = malloc(n * sizeof(*ends.work))};
+  bool made = ends.found != NULL && ends.reached != NULL && ends.work != NULL;
+  if (made)
+    find_and_pass(&ends, instructions->all);
   free(ends.found);
-  return true;
+  free(ends.reached);
+  free(ends.work);
+  return made;
 }
 
 bool python_rounds_unite(unsigned minor, const struct python_code *code,

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* Changes targets of instructions whose jumps are known. False: no memory. */
+/* Changes targets of instructions whose jumps and handlers are known. False: no memory. */
 bool python_rounds_unite(unsigned minor, const struct python_code *code,
                          struct python_instructions *instructions);
 

@@ -64,6 +64,13 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
              "ncclRemoteError",
              rank, UNIT_MEMBERS_MAX, team->failure_rank);
     break;
+  case FAILURE_UNSURE:
+    log_line(LOG_LEVEL_WARN,
+             "rank %u stops with ncclRemoteError, since it cannot tell whether its collective is "
+             "that of "
+             "rank %u (NCCL_JOIN_UNSURE=stop)",
+             rank, team->failure_rank);
+    break;
   case FAILURE_CORRUPT:
     log_line(LOG_LEVEL_WARN,
              "what rank %u published at index %llu cannot be right (another version of nccl-join, "
@@ -132,12 +139,20 @@ void report_refused(const struct endpoint *end, struct unit wanted) {
 }
 
 void report_stop(struct endpoint *end, struct unit wanted) {
+  report_guess(end, wanted);
   const struct team *team = end->team;
   unsigned long long index = (unsigned long long)team_index(team);
   char text[DESCRIPTION];
   const char *own = describe(wanted, text);
   report_event(end, TRACE_STOP, team_index(team), wanted, (int)team->stopped_for);
-  if (team->exhausted)
+  if (join_settings()->early_exit != EARLY_EXIT_THROW)
+    log_line(
+        LOG_LEVEL_WARN,
+        "ranks want different collectives, and nothing tells which goes first: all stop after %llu "
+        "collectives, and %s of rank %u is not issued (NCCL_JOIN_UNSURE=stop): ncclInvalidUsage. "
+        "Call nccl_join_leave where a loop ends, or let nccl-join choose (NCCL_JOIN_UNSURE=warn)",
+        index, own, team->plane->rank);
+  else if (team->exhausted)
     log_line(LOG_LEVEL_WARN,
              "Rank %u exhausted all inputs. All ranks stop after %llu collectives "
              "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",

@@ -271,7 +271,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
     return false;
   uint32_t first = shadows->nmembers;
   struct lossy_member of = {
-      .end = end, .unit = unit, .hash = end->sent != NULL ? unit_hash(unit) : 0};
+      .end = end, .unit = unit, .hash = end->sent != NULL ? unit_signature(unit) : 0};
   for (; of.place < unit.nmembers; of.place++)
     if (!collect_member(shadows, &of, index, program))
       return false;
@@ -316,6 +316,30 @@ bool shadows_issue(struct shadows *shadows, const struct shadow_limit *limit) {
     report_shadow_failure(unit, reason);
   shadows->nmembers = 0;
   return result == ncclSuccess;
+}
+
+static bool reduces(const struct member *member) {
+  return member->kind == MEMBER_ALLREDUCE || member->kind == MEMBER_REDUCE ||
+         member->kind == MEMBER_REDUCESCATTER;
+}
+
+void shadows_rehearse(struct shadows *shadows, const struct endpoint *end, struct unit unit) {
+  assert(shadows->nmembers == 0);
+  if (end->shadow == NULL || unit.nmembers == 0 || unit.nmembers > shadows->room)
+    return;
+  for (uint32_t i = 0; i < unit.nmembers; i++) {
+    const struct member *member = &unit.members[i];
+    struct communicator *comm = endpoint_communicator(end, member->comm);
+    if (!reduces(member) || comm == NULL || comm->unfit != NULL)
+      return;
+    shadows->members[i] = *member;
+    shadows->targets[i] = (struct shadow_member){
+        end->shadow, comm->handle, comm->rank, comm->nranks, member->root, NULL, NULL};
+    if (!divisors_shadow(&shadows->members[i], comm))
+      return;
+  }
+  struct nccl_calls calls = real_calls();
+  shadow_rehearse(&calls, (struct unit){shadows->members, unit.nmembers}, shadows->targets);
 }
 
 void shadows_free(struct shadows *shadows) {

@@ -27,6 +27,10 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
 /* Issues what has been collected; false on failure (logged). Empty afterwards in any case. */
 bool shadows_issue(struct shadows *shadows, const struct shadow_limit *limit);
 
+/* For a unit that is likely to come next in the endpoint, while nothing is collected: see
+ * shadow_rehearse. Only of reductions: what else there is may depend on the ranks that issue it. */
+void shadows_rehearse(struct shadows *shadows, const struct endpoint *end, struct unit unit);
+
 void shadows_free(struct shadows *shadows);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/log.h"
+#include "interpose/follower.h"
 #include "interpose/last_error.h"
 #include "interpose/patience.h"
 
@@ -138,6 +139,7 @@ void stay_issue(struct stay *stay) {
 
 bool stay_find(struct stay *stay, struct endpoint *end, struct unit unit, bool locked) {
   overlap_issued(end->overlap, end->team, unit);
+  follower_saw(stay, end);
   if (unit_mark(unit) != MARK_NONE)
     return false;
   if (stay->nfound == stay->room) {

@@ -4,6 +4,7 @@
 #ifndef NCCL_JOIN_INTERPOSE_STAY_H
 #define NCCL_JOIN_INTERPOSE_STAY_H
 
+#include "core/rhythm.h"
 #include "interpose/answer.h"
 #include "interpose/shadows.h"
 
@@ -23,11 +24,13 @@ struct stay {
   uint32_t room_for_wishes; /* of a LEAVE: ranks that it takes along (orphans.h) */
   bool begun;               /* the wishes are committed or claimed; before, others are waited for */
   struct endpoint *all;     /* of this process */
+  uint64_t since_ns;        /* when the call began */
   uint64_t deadline_ms, look_ms;
   uint64_t resort_ms;  /* when guesses are made that only an error would be worse than */
   struct found *found; /* room for all endpoints */
   uint32_t nfound, room;
   struct shadows shadows;
+  struct rhythm_plan plan; /* of endpoints looked at since the last wait (follower.h) */
 };
 
 /* The wish has its result. */

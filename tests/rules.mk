@@ -9,6 +9,7 @@
 #   tests/join        ordinary NCCL programs with and without the preload, on the loopback
 #   tests/faults      the same, with ranks killed, stopped, out of memory and so on
 #   tests/loopback    the stand-ins themselves
+#   tests/generated   random programs in C and Python; a fixed part, `make check-programs` makes as many as wanted
 # and outside of it
 #   tests/versions    the headers and libraries of NCCL's releases, run by `make check-versions`
 #   tests/clients     real clients of NCCL, and launchers; run by `make check-clients`
@@ -90,7 +91,7 @@ check:
 	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) \
 	  --with LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
 	  --with LD_LIBRARY_PATH= JOIN_TEST_BUILD=build-address ASAN_OPTIONS=verify_asan_link_order=0 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.suppressions:print_suppressions=0 -- \
-	  $(filter-out %/simulation %/interpose %/tools,$(SANITIZED)) \
+	  $(filter-out %/simulation %/interpose %/tools %/generated,$(SANITIZED)) \
 	  --with LD_LIBRARY_PATH=build-address/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=build-address/%)
 
 # ---- make check-thread, make check-valgrind ---------------------------------------------------------------------
@@ -177,5 +178,6 @@ help:
 	@echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'
 	@echo 'make bench        what it costs: tables, and build/bench.json; docs/speed.md says what they mean'
 	@echo 'make sim          SIM_PROGRAMS=1000000 random programs through the agreement, on all processors'
+	@echo 'make check-programs  PROGRAMS=2000 random programs in C and Python on the loopback; PROGRAM_KIND=c, SEED=N'
 	@echo 'make model        the protocol as a model, searched by spin; make model-mutants: every rule broken must be found'
 	@echo 'make clean'

@@ -129,7 +129,7 @@ Test(training, what_cannot_be_known_is_said) {
       .nranks = 3, .program = "ddp", .options = ddp_text(&schedule, &(struct ddp){.batches = 2})});
   assert_went_well(result);
   cr_assert(run_says_in_a_line(result, "NCCL-JOIN WARN", "ranks want different collectives at",
-                               "allreduce(sum, float64, 2)", "of rank 1 does",
+                               "allreduce(sum, float64, 2)", "of rank 1 at ", "in a loop does",
                                "allreduce(sum, float32, 264)", NULL),
             "%s", result->errors);
   run_free(result);

@@ -1,5 +1,5 @@
 /* The logs of a team and how a rank writes its own, as core/team_commit.c, team_claim.c and team_text.c do: publishing,
- * claiming, ringing. R1 to R25 are the rules of docs/protocol.md.
+ * claiming, ringing. R1 to R26 are the rules of docs/protocol.md.
  *
  * One transition is one access to memory that another rank may write or read, in the order in which
  * the C code makes them; what is private to a rank goes with the access before. Where several
@@ -67,6 +67,9 @@ typedef log_t {
 typedef team_t {
   log_t logs[RANKS];
   bool waiting; /* WAITING in attention */
+#ifdef NAPS
+  bool napping;
+#endif
   /* What every rank's learner says of an index, given all indices before it, and what the winner
    * rule says, given the claims: any function, but one for all ranks. Chosen when first asked. */
   byte expects[RING];
@@ -153,6 +156,14 @@ typedef own_t {
   (TEXT >= STEPS || MUTANT == 8 || SLOWEST(t) == own[t].head ||                                    \
    (!IS_KEPT(t, 1) && (SLOWEST(t) + 1 == own[t].head || !IS_KEPT(t, 2))))
 
+#ifdef NAPS
+#define NAPS_SCRATCH                                                                               \
+  bool foreseen; /* what has been published was committed by somebody */                           \
+  bool naps;
+#else
+#define NAPS_SCRATCH
+#endif
+
 #define SCRATCH                                                                                    \
   byte verdict;                                                                                    \
   byte k;                                                                                          \
@@ -164,6 +175,7 @@ typedef own_t {
   bool mine;                                                                                       \
   bool apart;                                                                                      \
   short sum;                                                                                       \
+  NAPS_SCRATCH                                                                                     \
   bool ok;                                                                                         \
   byte way;                                                                                        \
   byte units[RANKS];                                                                               \
@@ -200,6 +212,40 @@ inline ring_if_awaited(t)
   fi
 #else
   skip
+#endif
+}
+
+/* R26: team_tell. Who wakes itself for what is committed is rung for anything else. */
+inline ring_for_all(t)
+{
+#ifdef NAPS
+  d_step {
+    naps = teams[t].napping;
+    teams[t].napping = false
+  }
+  if
+  :: naps ->
+    naps = false;
+    teams[t].waiting = false;
+    ring()
+  :: else -> ring_if_awaited(t)
+  fi
+#else
+  ring_if_awaited(t)
+#endif
+}
+
+/* After an entry: an expected one rings for those only who wait for the bell. */
+inline ring_for_entry(t)
+{
+#ifdef NAPS
+  if
+  :: foreseen -> ring_if_awaited(t)
+  :: else -> ring_for_all(t)
+  fi;
+  foreseen = false
+#else
+  ring_if_awaited(t)
 #endif
 }
 
@@ -398,6 +444,13 @@ inline make_claim(t, u)
     own[t].unit = u
   }
   show_claim(t)
+#if defined(NAPS) && MUTANT != 36
+  ;
+  if
+  :: teams[t].napping -> ring_for_all(t)
+  :: else
+  fi
+#endif
 }
 
 /* R19: team_yield, to a unit that another rank claims here. */
@@ -509,6 +562,9 @@ inline pass(t)
   /* Check: for real issue what is settled those that the settlers have counted; and who has yielded
    * there, as it likes. */
   assert(as_expected || own[t].yielded || mine == ((teams[t].reals[SLOT(t)] >> me) & 1));
+#ifdef NAPS
+  foreseen = as_expected;
+#endif
   own[t].yielded = false;
   if
   :: mine ->

@@ -10,6 +10,9 @@
  *   UNITS        units that a program can name, 1 to 3
  *   RUN_AHEAD    PLANE_RUN_AHEAD
  *   TEXT         units that a text ring holds
+ *   NAPS         with BELL: ranks that wake themselves for what is committed, or do not
+ *   ONE_ACTIVE   only rank 0 has units, the others leave at once
+ *   TWO_ACTIVE   rank 2 has none
  *   SYNCHRONISE  after each unit ranks wait until it is done: until all have issued it
  *   KILL         one rank or none is killed, between any two accesses
  *   ABORT        one rank or none fails between two units, and says so
@@ -45,6 +48,14 @@
 #else
 #define MAY_NAME_1 true
 #define MAY_NAME_2 !(me == 0 && steps == 1)
+#endif
+
+#ifdef ONE_ACTIVE
+#define HAS_UNITS (me == 0)
+#elif defined(TWO_ACTIVE)
+#define HAS_UNITS (me != 2)
+#else
+#define HAS_UNITS true
 #endif
 
 byte dead = NOBODY;   /* killed: does nothing any more */
@@ -83,6 +94,10 @@ inline look_for_the_dead(t)
 
 #ifdef ONE_TEAM
 
+/* R26: who has followed since it claimed may know when the next unit comes, and wake itself. In time,
+ * too late, or never until it is rung: any of it. */
+#define MAY_NAP (own[0].waited && own[0].texted)
+
 /* R13: team_wait. Read the bell, say so, look again, sleep unless it has been rung meanwhile. */
 inline wait_for_others()
 {
@@ -90,7 +105,17 @@ inline wait_for_others()
   if
   :: !announced ->
     rung[me] = false;
+#ifdef NAPS
+    if
+    :: teams[0].waiting = true;
+      naps = false
+    :: MAY_NAP ->
+      teams[0].napping = true;
+      naps = true
+    fi;
+#else
     teams[0].waiting = true;
+#endif
 #if MUTANT == 17
     d_step { asleep[me] = !rung[me] }
     !asleep[me]
@@ -99,12 +124,21 @@ inline wait_for_others()
 #endif
   :: else ->
     announced = false;
-    d_step { asleep[me] = !rung[me] }
     if
-    :: !asleep[me]
-    :: dead != NOBODY ->
-      asleep[me] = false;
-      look_for_the_dead(0)
+#ifdef NAPS
+    :: naps -> naps = false
+#endif
+    :: true ->
+#ifdef NAPS
+      naps = false;
+#endif
+      d_step { asleep[me] = !rung[me] }
+      if
+      :: !asleep[me]
+      :: dead != NOBODY ->
+        asleep[me] = false;
+        look_for_the_dead(0)
+      fi
     fi
   fi
 #else
@@ -139,7 +173,7 @@ proctype rank(byte me)
 
   {
     do
-    :: steps < STEPS ->
+    :: steps < STEPS && HAS_UNITS ->
       atomic {
         steps++;
         if

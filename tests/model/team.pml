@@ -313,7 +313,7 @@ inline poll(t)
       way = 0
     fi;
     if
-    :: verdict == REAL || verdict == SHADOW || verdict == LEFT -> ring_if_awaited(t)
+    :: verdict == REAL || verdict == SHADOW || verdict == LEFT -> ring_for_entry(t)
     :: else
     fi;
     if

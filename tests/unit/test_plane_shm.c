@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -312,5 +313,29 @@ Test(plane_shm, a_wait_ends) {
   setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {.tv_usec = 50000}}, NULL);
   plane->wait(plane, plane_bell(plane), 10000);
   cr_expect_lt(milliseconds_since(begin), 5000, "at a signal");
+  segment_detach(segment);
+}
+
+Test(plane_shm, a_nap_ends_at_its_time_and_leaves_the_timer_slack_as_it_was) {
+  struct segment *segment = attach(1, 0, 1);
+  struct plane *plane = whole_plane(segment, 0, 1);
+  prctl(PR_SET_TIMERSLACK, 12345UL);
+  int64_t begin = segment_now();
+  plane->nap(plane, plane_bell(plane), (uint64_t)begin + 20000000);
+  cr_expect_geq(segment_now() - begin, 20000000);
+  cr_expect_lt(milliseconds_since(begin), 2000);
+  cr_expect_eq(prctl(PR_GET_TIMERSLACK), 12345);
+
+  begin = segment_now();
+  plane->nap(plane, plane_bell(plane), (uint64_t)begin - 1);
+  plane->nap(plane, plane_bell(plane) + 1, (uint64_t)begin + INT64_C(10000000000));
+  plane->pause(plane);
+  cr_expect_lt(milliseconds_since(begin), 2000, "at once if it is over, or the bell has been rung");
+
+  pthread_t thread;
+  cr_assert_eq(pthread_create(&thread, NULL, ring_later, plane), 0);
+  plane->nap(plane, plane_bell(plane), (uint64_t)begin + INT64_C(10000000000));
+  cr_expect_lt(milliseconds_since(begin), 5000, "when it is rung");
+  pthread_join(thread, NULL);
   segment_detach(segment);
 }

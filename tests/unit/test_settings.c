@@ -186,7 +186,8 @@ Test(settings, an_unknown_name_is_an_error_that_lists_the_known_ones) {
                    "NCCL_JOIN_EARLY_EXIT, NCCL_JOIN_DIVISOR, NCCL_JOIN_DIVISOR_MIN, "
                    "NCCL_JOIN_LOSSY, NCCL_JOIN_RESYNC, NCCL_JOIN_SHADOW_MEMORY, NCCL_JOIN_EXIT_ON, "
                    "NCCL_JOIN_HOOK, "
-                   "NCCL_JOIN_PLACES, NCCL_JOIN_SKEW_WARN, NCCL_JOIN_TIMEOUT, NCCL_JOIN_DEBUG, "
+                   "NCCL_JOIN_PLACES, NCCL_JOIN_UNSURE, NCCL_JOIN_SKEW_WARN, NCCL_JOIN_TIMEOUT, "
+                   "NCCL_JOIN_DEBUG, "
                    "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE");
 }
 

@@ -154,10 +154,8 @@ uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room) {
   return 1;
 }
 
-uint32_t python_text(char *text, size_t size) {
-  if (python_id() == 0)
-    return 0;
-  return (uint32_t)snprintf(text, size, "train.py:41 in the loop of train.py:38");
+void python_text(char *text, size_t size) {
+  snprintf(text, size, "%s", python_id() == 0 ? "" : "train.py:41 in the loop of train.py:38");
 }
 
 /* A loop around every call of a function whose name has been given. */

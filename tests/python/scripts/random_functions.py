@@ -89,7 +89,8 @@ def compare(g, run, text):
     names = {}
     for site, seen in run.seen.items():
         truths = [g.around(n) for n in copies.get(site, ())]
-        if len(seen) > len(truths):
+        # From 3.10 to 3.13 the compiler copies ends of functions where that saves a jump.
+        if len(seen) > len(truths) and not (3, 10) <= sys.version_info < (3, 14):
             wrong.append('site %d: %d places, %d copies' % (site, len(seen), len(truths)))
         for nodes in seen:
             if len(nodes) - 1 not in [len(t) for t in truths]:
@@ -130,7 +131,8 @@ def compare_two(g, a, b, nodes_a, nodes_b, sites):
         return ['sites %d, %d: not ordered' % sites]
     wrong = []
     out = g.without_rounds(common)
-    if b in g.closure({a}, out) and not x[1] < y[1]:
+    # What ends in an exception that nobody handles comes last, whatever a handler might do after it.
+    if b in g.closure({a}, g.without_rounds(common, exceptions=False)) and not x[1] < y[1]:
         wrong.append('site %d comes before %d: orders %d, %d' % (*sites, x[1], y[1]))
     # b's node is always passed behind a: without it no way leads out of the round.
     node = heads_b[depth]

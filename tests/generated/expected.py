@@ -1,0 +1,58 @@
+"""What is expected of each class of programs: 0 for a fault that no program may have, None for one that is only counted.
+
+Programs are counted by class, by whether nccl-join can see where their calls stand (one wrapper for all of them hides that),
+and by whether every rank has an iteration in its first epoch. This is what nccl-join shall hold; what it does not is printed
+as such, and makes the status 1.
+"""
+
+# Coroutines of C++: the compiler makes a switch of them that jumps into their loops.
+HIDDEN_FORMS = ("coroutine",)
+
+NEVER = {"hang": 0, "crash": 0, "mismatch": 0, "error": 0, "garbage": 0}
+
+# Even programs: nothing at all.
+EVEN = dict(NEVER, wrong=0, silent=0, deviates=0, other_epoch=0, split=0)
+
+# Calls at places that can be seen, and every rank has data in its first epoch.
+VISIBLE = dict(NEVER, wrong=0, silent=0, deviates=0, other_epoch=None, split=None)
+
+# The same, with a rank without data in its first epoch: wrong now and then, but never without a word.
+VISIBLE_EMPTY = dict(VISIBLE, wrong=None)
+
+# One wrapper for all calls.
+HIDDEN = dict(VISIBLE, wrong=None, silent=None)
+
+# Classes that allow more than that.
+CLASSES = {
+    # Ranks that share a tensor parallel group have different numbers of iterations.
+    "grid_by_rank": dict(wrong=None, silent=None),
+}
+
+
+# What holds today.
+TODAY = dict(NEVER, wrong=None, silent=None, other_epoch=None, split=None)
+
+
+def is_hidden(spec):
+    return spec["form"] in HIDDEN_FORMS
+
+
+def expectation(spec, today=False):
+    """What holds for a program of this kind."""
+    if spec["even"]:
+        return EVEN
+    if today:
+        return TODAY
+    made = HIDDEN if is_hidden(spec) else VISIBLE_EMPTY if spec["empty_first"] else VISIBLE
+    return {**made, **CLASSES.get(spec["class"], {})}
+
+
+def is_grave(faults):
+    """Whether a program must be named even where many go wrong."""
+    return bool(set(faults) & {*NEVER, "deviates"})
+
+
+def unexpected(spec, found, today=False):
+    """The faults of a program that it may not have."""
+    allowed = expectation(spec, today)
+    return [fault for fault in found if allowed.get(fault, 0) == 0]

@@ -1,0 +1,120 @@
+/* What every generated program begins with, records and ends with.
+ *
+ * A rank numbers its collectives 1, 2, ... over all its communicators. What it contributes to one
+ * is that number, in a place of its own, so that every result tells which call of which rank is in
+ * it: element j of a vector belongs to rank j % size of the communicator; where there are fewer
+ * elements than ranks, each rank has some of the bits of each element. A record per call, in memory
+ * that outlives the rank, says at which point of the program it was made, and what was seen.
+ *
+ * The programs are ordinary ones: this file calls NCCL to make communicators and to give them up;
+ * collectives are called by the programs themselves, between rank_before and rank_after. One
+ * thread.
+ */
+#ifndef GENERATED_RANK_H
+#define GENERATED_RANK_H
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { RANKS_MAX = 6, CALLS_MAX = 1023, AXES_MAX = 3 };
+
+enum collective { ALL_REDUCE, REDUCE_SCATTER, BROADCAST, REDUCE };
+
+/* A point of the program. Several lines may be one point: what counts is what is meant. */
+struct point {
+  enum collective collective;
+  int count; /* elements each rank receives */
+  ncclDataType_t datatype;
+  ncclRedOp_t operation;
+  int root; /* in the communicator */
+  int axis; /* which communicator */
+};
+
+/* The state of a call: what became of it. */
+enum call_state {
+  CALL_ISSUED,  /* has not come back, or its stream has not been waited for */
+  CALL_DONE,    /* `seen` is valid */
+  CALL_GARBAGE, /* its result is none that any calls could make */
+  CALL_FAILED,  /* NCCL returned an error */
+};
+
+struct call {
+  uint16_t point, epoch, iteration;
+  uint8_t axis, state;
+  uint32_t said;           /* bytes that the rank had written to stderr when the call returned */
+  int16_t seen[RANKS_MAX]; /* by rank of the job: number of the call whose contribution is there */
+  uint64_t digest;         /* of the result, bit for bit */
+};
+
+/* What a rank leaves behind. */
+struct record {
+  uint32_t ncalls;
+  int32_t
+      finished;  /* 1: the program came to its end, only the communicators were left to give up */
+  int32_t error; /* ncclResult_t of the call that failed, or 0 */
+  struct call calls[CALLS_MAX];
+};
+
+/* How the ranks of a program are arranged. */
+enum arrangement {
+  ARRANGED_ONE,  /* one communicator, axis 0 */
+  ARRANGED_TWO,  /* two of all ranks, axes 0 and 1 */
+  ARRANGED_GRID, /* all ranks, tensor parallel (consecutive ranks), data parallel */
+};
+
+enum ending { ENDING_DESTROY, ENDING_FINALIZE, ENDING_EXIT, ENDING_RETURN };
+
+/* What a program is, but for its code. */
+struct setup {
+  int nranks, tensor; /* tensor: ranks of a tensor parallel group, with ARRANGED_GRID */
+  enum arrangement arrangement;
+  int split;     /* the grid's communicators are made by ncclCommSplit */
+  int run_ahead; /* 0: waits for its stream after each call, else only where it says so */
+  enum ending ending;
+  const int *pauses_us; /* by rank: how long a batch takes to load */
+  const struct point *points;
+};
+
+/* Python knows these first fields by their offsets (runner.py). */
+struct rank {
+  int rank, nranks, step;
+  void *send, *receive; /* of the call that rank_before has begun */
+  cudaStream_t stream;
+  ncclComm_t comms[AXES_MAX];
+  const struct setup *setup;
+  struct record *record;
+  struct buffers *buffers;
+  struct {
+    int size, me, ranks[RANKS_MAX];
+  } axes[AXES_MAX];
+};
+
+/* Python finds these in a library. */
+#pragma GCC visibility push(default)
+
+/* Begins a call: fills and sets send and receive. */
+void rank_before(struct rank *rank, int point, int epoch, int iteration);
+
+/* Ends it, with what NCCL returned. An error ends the process with status 3. */
+void rank_after(struct rank *rank, ncclResult_t result);
+
+/* Waits for the stream and looks at the results. */
+void rank_synchronise(struct rank *rank);
+
+/* Loads a batch: as long as the setup says. */
+void rank_load(struct rank *rank);
+
+/* A bit that depends on the rank's own data. */
+int rank_data(const struct rank *rank, int epoch, int iteration, int salt);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,49 @@
+/* A fixed part of the programs made at random, and the tests of what makes and judges them. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static const char *setting(const char *name, const char *otherwise) {
+  const char *text = getenv(name);
+  return text != NULL && *text != '\0' ? text : otherwise;
+}
+
+/* Runs a script of this folder; what it says is shown if it fails. */
+static void check_script(const char *script, const char *options) {
+  char command[512];
+  if (system("python3 -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 8))'") != 0)
+    cr_skip("no python3");
+  snprintf(command, sizeof command, "python3 tests/generated/%s %s %s 2>&1", script,
+           setting("JOIN_TEST_BUILD", "build"), options);
+  FILE *output = popen(command, "r");
+  cr_assert(output != NULL);
+  char *text = calloc(1, 1 << 20);
+  size_t size = fread(text, 1, (1 << 20) - 1, output);
+  text[size] = '\0';
+  int status = pclose(output);
+  cr_expect(status == 0, "%s: status %d\n%s", command, WEXITSTATUS(status), text);
+  free(text);
+}
+
+/* Each class of programs comes up in as many seeds as there are classes. GENERATED_EXPECT=shall
+ * asks of them what is to hold, else what does. */
+static void check_programs(const char *kind, int programs) {
+  char options[128];
+  snprintf(options, sizeof options, "--kind %s --programs %d --shrink 2 --jobs 2 %s", kind,
+           programs, strcmp(setting("GENERATED_EXPECT", ""), "shall") == 0 ? "" : "--today");
+  check_script("programs.py", options);
+}
+
+Test(generated, c_programs) {
+  check_programs("c", 60);
+}
+
+Test(generated, python_programs) {
+  check_programs("python", 30);
+}
+
+Test(generated, what_is_broken_on_purpose_is_found) {
+  check_script("test_harness.py", "");
+}
