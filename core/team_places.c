@@ -189,7 +189,9 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   struct claimed own = at(claimed == NULL ? &team->claim_place : &claimed->place, team->claim_hash,
                           claimed != NULL && claimed->common);
   own.kinds = team->claim_flags & CLAIM_KINDS;
+  own.expected = expected != NULL && expected->hash == team->claim_hash;
   struct claimed other = at(place, hash, known != NULL && known->common);
+  other.kinds = flags & ENTRY_APART ? CLAIM_APART : 0;
   other.expected = expected != NULL && expected->hash == hash;
   /* Of what nobody was asked for each rank decides by what it knows itself. */
   return settle_is_same(&own, &other) &&

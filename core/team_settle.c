@@ -249,6 +249,8 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     flags |= reunion_flags(team, *unit, winner);
   else if (is_refused(team, winner, *unit))
     flags |= ENTRY_REFUSED;
+  if (winner->kinds & CLAIM_APART)
+    flags |= ENTRY_APART;
   if (flags & ENTRY_REFUSED)
     team->guessed = false; /* nobody's unit goes first */
   return team_pass(team, *unit, text.hash, flags, winner->rank, winner->place);

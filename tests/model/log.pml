@@ -1,5 +1,5 @@
 /* The logs of a team and how a rank writes its own, as core/team_commit.c, team_claim.c and team_text.c do: publishing,
- * claiming, ringing. R1 to R24 are the rules of docs/protocol.md.
+ * claiming, ringing. R1 to R26 are the rules of docs/protocol.md.
  *
  * One transition is one access to memory that another rank may write or read, in the order in which
  * the C code makes them; what is private to a rank goes with the access before. Where several
@@ -18,16 +18,14 @@
 #endif
 
 #define LEAVE 0 /* claim_hash 0 */
-#define YIELD 3 /* the units are 1 and 2 */
+#define YIELD 3 /* the units are 1, 2 and 4 */
 #define NO_MEMBER 6
 #define NOTHING 7 /* is expected here */
 #define UNKNOWN 8
 
-/* R23: claim_identity. A claim of a unit with CLAIM_ELSEWHERE is 4 or 5: of another unit. */
-#define ELSEWHERE(u) ((u) + YIELD)
-#define IS_ELSEWHERE(claim) ((claim) == ELSEWHERE(1) || (claim) == ELSEWHERE(2))
-#define UNIT_OF(claim) (IS_ELSEWHERE(claim) -> (claim) - YIELD : (claim))
-#define IS_UNIT(claim) ((claim) == 1 || (claim) == 2 || IS_ELSEWHERE(claim))
+#define APART_BIT 8 /* CLAIM_APART */
+#define UNIT_OF(claim) ((claim) > APART_BIT -> (claim) - APART_BIT : (claim))
+#define IS_UNIT(claim) (UNIT_OF(claim) == 1 || UNIT_OF(claim) == 2 || UNIT_OF(claim) == 4)
 #define NOBODY RANKS
 #define NO_TEXT 255 /* names the entry of a unit that was not claimed */
 
@@ -49,8 +47,9 @@ typedef entry_t {
   byte unit;
   bool real;
   bool expected;
-  bool of_loop; /* ENTRY_OF_LOOP */
-  byte from /* position of the text, or the rank whose unit it was */
+  byte text;  /* position of the rank's own text, if it has claimed */
+  byte source; /* the rank whose unit it was */
+  bool apart   /* ENTRY_APART */
 };
 
 typedef log_t {
@@ -74,10 +73,13 @@ typedef team_t {
   /* What every rank's learner says of an index, given all indices before it, and what the winner
    * rule says, given the claims: any function, but one for all ranks. Chosen when first asked. */
   byte expects[RING];
-  byte winner[RING]; /* a claim's, ELSEWHERE and all */
-  /* Check: the unit that the first rank passed the index with, and the claims it settled on. */
+  byte winner[RING];
+  byte merged[RING]; /* R23: MERGED; 0: not asked yet */
+  /* Check: the unit that the first rank passed the index with; the claims it settled on; and which
+   * ranks issue the unit for real by them. */
   byte agreed[RING];
-  byte claims[RING]
+  short claims[RING];
+  byte reals[RING]
 };
 
 team_t teams[TEAMS];
@@ -94,7 +96,6 @@ typedef own_t {
   bool yielded; /* at its head */
   bool written; /* the claim */
   bool texted;  /* its text */
-  bool waited;  /* an index has been passed since it was made */
   byte unit;
   byte said; /* the unit as the claim says it: UNIT_OF(said) */
   byte text; /* claim_text */
@@ -140,14 +141,20 @@ typedef own_t {
 #if MUTANT == 33
 #define IS_WRITTEN_OUT(entry) (entry.real && !entry.expected && entry.unit != LEAVE)
 #else
-#define IS_WRITTEN_OUT(entry) (entry.real && entry.from != NO_TEXT && entry.unit != LEAVE)
+#define IS_WRITTEN_OUT(entry) (entry.real && entry.text != NO_TEXT && entry.unit != LEAVE)
 #endif
-#define BACK(t, n) LOG(t, me).entries[(own[t].head + RING - (n)) % RING]
+#define BACK_OF(t, r, n) LOG(t, r).entries[(own[t].head + RING - (n)) % RING]
+#if MUTANT == 30
+#define IS_KEPT(t, n)                                                                              \
+  (IS_WRITTEN_OUT(BACK_OF(t, me, n)) && !BACK_OF(t, (me + 1) % RANKS, n).real &&                   \
+   !BACK_OF(t, (me + 2) % RANKS, n).real)
+#else
+#define IS_KEPT(t, n) IS_WRITTEN_OUT(BACK_OF(t, me, n))
+#endif
 #define MISSES_TEXT(t) (own[t].claimed && !own[t].texted)
 #define TEXT_FITS(t)                                                                               \
   (TEXT >= STEPS || MUTANT == 8 || SLOWEST(t) == own[t].head ||                                    \
-   (!IS_WRITTEN_OUT(BACK(t, 1)) &&                                                                 \
-    (SLOWEST(t) + 1 == own[t].head || !IS_WRITTEN_OUT(BACK(t, 2)))))
+   (!IS_KEPT(t, 1) && (SLOWEST(t) + 1 == own[t].head || !IS_KEPT(t, 2))))
 
 #ifdef NAPS
 #define NAPS_SCRATCH                                                                               \
@@ -165,7 +172,9 @@ typedef own_t {
   byte found;                                                                                      \
   byte source;                                                                                     \
   bool as_expected;                                                                                \
-  bool of_loop;                                                                                    \
+  bool mine;                                                                                       \
+  bool apart;                                                                                      \
+  short sum;                                                                                       \
   NAPS_SCRATCH                                                                                     \
   bool ok;                                                                                         \
   byte way;                                                                                        \
@@ -206,7 +215,7 @@ inline ring_if_awaited(t)
 #endif
 }
 
-/* R24: team_tell. Who wakes itself for what is committed is rung for anything else. */
+/* R26: team_tell. Who wakes itself for what is committed is rung for anything else. */
 inline ring_for_all(t)
 {
 #ifdef NAPS
@@ -258,11 +267,13 @@ inline agree(t, u)
     teams[t].agreed[low] = UNKNOWN;
     teams[t].expects[low] = UNKNOWN;
     teams[t].winner[low] = UNKNOWN;
+    teams[t].merged[low] = 0;
     teams[t].claims[low] = 0;
+    teams[t].reals[low] = 0;
     for (k : 0 .. RANKS - 1) {
       if
       :: LOG(t, k).entries[low].real && !LOG(t, k).entries[low].expected && TEXT >= STEPS ->
-        LOG(t, k).text[LOG(t, k).entries[low].from] = 0
+        LOG(t, k).text[LOG(t, k).entries[low].text] = 0
       :: else
       fi;
       if
@@ -275,8 +286,9 @@ inline agree(t, u)
       LOG(t, k).entries[low].unit = 0;
       LOG(t, k).entries[low].real = false;
       LOG(t, k).entries[low].expected = false;
-      LOG(t, k).entries[low].of_loop = false;
-      LOG(t, k).entries[low].from = 0
+      LOG(t, k).entries[low].text = 0;
+      LOG(t, k).entries[low].source = 0;
+      LOG(t, k).entries[low].apart = false
     }
     k = 0
   :: else
@@ -287,7 +299,7 @@ inline agree(t, u)
 /* R1: the entry is complete before the head passes it. Nobody reads an entry that the head has not
  * passed, so that all writes are one transition. Inside d_step or atomic; ring_if_awaited is to
  * follow. */
-inline publish(t, u, is_real, is_expected, is_of_loop, reference)
+inline publish(t, u, is_real, is_expected, own_text, whose)
 {
 #if MUTANT != 1
   LOG(t, me).entries[SLOT(t)].at = own[t].head + 1;
@@ -295,8 +307,9 @@ inline publish(t, u, is_real, is_expected, is_of_loop, reference)
   LOG(t, me).entries[SLOT(t)].unit = u;
   LOG(t, me).entries[SLOT(t)].real = is_real;
   LOG(t, me).entries[SLOT(t)].expected = is_expected;
-  LOG(t, me).entries[SLOT(t)].of_loop = is_of_loop;
-  LOG(t, me).entries[SLOT(t)].from = reference;
+  LOG(t, me).entries[SLOT(t)].text = own_text;
+  LOG(t, me).entries[SLOT(t)].source = whose;
+  LOG(t, me).entries[SLOT(t)].apart = apart && MUTANT != 34;
   agree(t, u)
 }
 
@@ -330,7 +343,7 @@ inline write_text(t)
 /* R4: no claim while it is rewritten, then its fields. */
 inline write_claim(t)
 {
-#if MUTANT == 27
+#if MUTANT == 35
   if
   :: !own[t].written -> LOG(t, me).claim = 0
   :: else
@@ -342,24 +355,49 @@ inline write_claim(t)
   LOG(t, me).claim_text = own[t].text
 }
 
-/* R23: team_claims_elsewhere. A rank decides it anew wherever its claim moves on to, and never for
- * an index before which nothing has been passed since the claim was made. What the code tells it
- * from is not known here: any choice. */
-inline choose_place(t)
+/* What all expect here, if nobody has asked yet. Of what the course of a program can say (R22) this
+ * is one case: loops are in team 0. */
+#define EXPECTED(t) teams[t].expects[SLOT(t)]
+#if MUTANT == 26
+#define IS_ON_COURSE(t) true
+#else
+#define IS_ON_COURSE(t) (t == 0)
+#endif
+inline expect(t)
 {
   if
-  :: low = own[t].unit
-#ifdef PLACES
-  :: (own[t].waited || MUTANT == 32) && IS_UNIT(own[t].unit) -> low = ELSEWHERE(own[t].unit)
-#endif
+  :: EXPECTED(t) == UNKNOWN && IS_ON_COURSE(t) ->
+    if
+    :: EXPECTED(t) = NOTHING
+    :: EXPECTED(t) = 1
+    :: UNITS > 1 -> EXPECTED(t) = 2
+    :: UNITS > 2 -> EXPECTED(t) = 4
+    fi
+  :: else
   fi
 }
 
-/* What I have said of my claim at my index: of one that waits behind a YIELD, nothing. */
-#define CLAIMS_ELSEWHERE(t) IS_ELSEWHERE(own[t].said)
+/* R25: team_expects_another. A rank may say with its claim that what is expected here is another
+ * unit, and decides so anew for each index. What the code tells it from is not known here: any
+ * choice. */
+inline say_apart(t)
+{
+  low = own[t].unit;
+#ifdef APART
+  atomic {
+    expect(t);
+    if
+    :: true
+    :: IS_UNIT(own[t].unit) && IS_UNIT(EXPECTED(t)) && EXPECTED(t) != own[t].unit ->
+      low = own[t].unit + APART_BIT
+    fi
+  }
+#endif
+}
 
-/* show_claim. R4: at last the index. R5: which moves on with the head, rewritten if it comes to
- * mean something else there. R20: behind a YIELD it waits until that has settled. */
+/* show_claim. R4: at last the index. R5: which moves on with the head, rewritten if it comes to say
+ * something else there. R20: behind a YIELD it waits
+ * until that has settled. */
 inline show_claim(t)
 {
   if
@@ -375,7 +413,7 @@ inline show_claim(t)
   if
   :: own[t].texted && own[t].shown != own[t].head + 1 && (!own[t].yielded || MUTANT == 20) &&
      (MUTANT != 5 || own[t].shown == 0) ->
-    choose_place(t);
+    say_apart(t);
     if
     :: !own[t].written || own[t].said != low ->
       own[t].said = low;
@@ -396,7 +434,8 @@ inline show_claim(t)
   fi
 }
 
-/* team_claim, team_claim_leave */
+/* team_claim, team_claim_leave. R25: what is claimed may have the name of another unit, which this
+ * rank's has been taken for; it is written as that, too (team_class). */
 inline make_claim(t, u)
 {
   d_step {
@@ -405,7 +444,7 @@ inline make_claim(t, u)
     own[t].unit = u
   }
   show_claim(t)
-#if defined(NAPS) && MUTANT != 34
+#if defined(NAPS) && MUTANT != 36
   ;
   if
   :: teams[t].napping -> ring_for_all(t)
@@ -431,44 +470,119 @@ inline close_claim(t)
   own[t].claimed = false;
   own[t].written = false;
   own[t].texted = false;
-  own[t].waited = false;
   own[t].shown = 0;
   own[t].unit = 0;
   own[t].said = 0;
   own[t].text = 0
 }
 
-/* R9: pass. My own unit I issue for real, which closes my claim. Any other I shadow, and keep my
- * claim; so I may with one that is expected, whatever I claim: which it is to be is not known here.
- * R23: and so I do with one of the loop, if I have said that I mean another. R20: a YIELD is for
- * one index. Inside d_step or atomic. */
-#if MUTANT == 30
-#define IS_ANOTHER(t) of_loop
+/* ---- one unit or two ---- */
+
+/* R23: settle_is_same. Which claims are one unit is told from their places and from what all ranks
+ * know before the index: any relation, but one for all ranks. Bit a | b: a and b are one unit; bit
+ * 0: it has been chosen. Without PLACES no two units are. R25: nor are one of which its rank has said
+ * so, and the one that is expected. */
+#define IS_SAID(t, a, b)                                                                           \
+  (((a) > APART_BIT && UNIT_OF(b) == EXPECTED(t)) || ((b) > APART_BIT && UNIT_OF(a) == EXPECTED(t)))
+#define IS_SAME(t, relation, a, b)                                                                 \
+  (UNIT_OF(a) == UNIT_OF(b) || (IS_UNIT(a) && IS_UNIT(b) && !IS_SAID(t, a, b) &&                   \
+                                (((relation) >> (UNIT_OF(a) | UNIT_OF(b))) & 1)))
+
+#ifdef PLACES
+#define CAN_MERGE(a, b) (IS_UNIT(a) && IS_UNIT(b))
 #else
-#define IS_ANOTHER(t) (of_loop && CLAIMS_ELSEWHERE(t))
+#define CAN_MERGE(a, b) false
 #endif
+
+inline choose_relation(relation)
+{
+#ifdef PLACES
+  relation = 1;
+  if
+  :: true
+  :: relation = relation | (1 << 3)
+  fi;
+#if UNITS > 2
+  if
+  :: true
+  :: relation = relation | (1 << 5)
+  fi;
+  if
+  :: true
+  :: relation = relation | (1 << 6)
+  fi
+#endif
+#else
+  relation = 1
+#endif
+}
+
+/* Inside atomic. */
+inline relate(t)
+{
+  if
+  :: teams[t].merged[SLOT(t)] == 0 ->
+    choose_relation(low);
+    teams[t].merged[SLOT(t)] = low;
+    low = 0
+  :: else
+  fi
+}
+
+/* Leaves in `mine` whether the unit of G is mine. R25: of an expected one, which all may have
+ * issued without asking, each rank that claims a unit decides for itself. M29: who follows takes
+ * only what it claims for its own. */
+inline decide(t, follows)
+{
+  if
+  :: as_expected && own[t].claimed && (own[t].unit == found || CAN_MERGE(own[t].unit, found)) ->
+    if
+    :: mine = true
+    :: mine = false
+    fi
+  :: !as_expected && own[t].claimed ->
+#if MUTANT == 27
+    choose_relation(low);
+    mine = IS_SAME(t, low, own[t].said, found + apart * APART_BIT);
+    low = 0
+#else
+    relate(t);
+    mine = (follows && MUTANT == 29 -> own[t].unit == found :
+            IS_SAME(t, teams[t].merged[SLOT(t)], own[t].said, found + apart * APART_BIT))
+#endif
+  :: else -> mine = false
+  fi
+}
+
+/* R9: pass. A unit that is mine I issue for real, which closes my claim. Any other I shadow, and
+ * keep my claim. R23: it has the name that the winner has. R24: and the entry says whose it was, as
+ * the one that I follow does. R20: a YIELD is for one index. Inside d_step or atomic. */
 inline pass(t)
 {
+  /* Check: for real issue what is settled those that the settlers have counted; and who has yielded
+   * there, as it likes. */
+  assert(as_expected || own[t].yielded || mine == ((teams[t].reals[SLOT(t)] >> me) & 1));
 #ifdef NAPS
   foreseen = as_expected;
 #endif
   own[t].yielded = false;
   if
-  :: own[t].claimed && own[t].unit == found && !IS_ANOTHER(t) ->
-    /* Check: what I have said I do not mean, I do not issue, whoever I know it from. */
-    assert(as_expected || !CLAIMS_ELSEWHERE(t) || teams[t].winner[SLOT(t)] != found);
+  :: mine ->
     verdict = (found == LEAVE -> LEFT : REAL);
     LOG(t, me).open = false;
-    publish(t, found, true, as_expected, of_loop, own[t].text);
+#if MUTANT == 31
+    found = own[t].unit;
+#endif
+    publish(t, found, true, as_expected, own[t].text, source);
     close_claim(t)
-  :: as_expected || !own[t].claimed || own[t].unit != found || IS_ANOTHER(t) ->
+  :: else ->
     verdict = SHADOW;
     LOG(t, me).open = own[t].claimed;
-    own[t].waited = own[t].claimed;
-    publish(t, found, false, as_expected, of_loop, source)
+    publish(t, found, false, as_expected, NO_TEXT, source)
   fi;
+  mine = false;
+  apart = false;
   found = 0;
   source = 0;
-  as_expected = false;
-  of_loop = false
+  as_expected = false
 }

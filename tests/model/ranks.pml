@@ -1,22 +1,26 @@
 /* Ranks that run a program against the agreed sequence (team.pml), as interpose/answer.c and
  * leaving.c do: they commit or claim, stay in the call until the claim has settled, leave, fail.
  *
- * A program is any sequence of at most STEPS units, each A or B, in any team of the rank; it is
+ * A program is any sequence of at most STEPS units, each of UNITS, in any team of the rank; it is
  * chosen as it goes, by each rank for itself. Then the rank leaves: all its teams at once (exit),
  * or one after the other in any order (ncclCommDestroy).
  *
  *   one of       ONE_TEAM, WORLD_AND_PAIR, TWO_PAIRS, TRIANGLE: three ranks and their teams
  *   STEPS        units of a program, at most
- *   UNITS        kinds of units, 1 or 2
+ *   UNITS        units that a program can name, 1 to 3
  *   RUN_AHEAD    PLANE_RUN_AHEAD
  *   TEXT         units that a text ring holds
  *   NAPS         with BELL: ranks that wake themselves for what is committed, or do not
  *   ONE_ACTIVE   only rank 0 has units, the others leave at once
+ *   TWO_ACTIVE   rank 2 has none
  *   SYNCHRONISE  after each unit ranks wait until it is done: until all have issued it
  *   KILL         one rank or none is killed, between any two accesses
  *   ABORT        one rank or none fails between two units, and says so
  *   YIELD_EARLY  ranks yield at any time, not only when nobody can move
- *   PLACES       ranks say with CLAIM_ELSEWHERE, or not, that a claim which has waited is another unit
+ *   BRANCH       rank 0 names only the second unit, all others only the first
+ *   APART        ranks say with CLAIM_APART, or not, that the unit expected is not what they claim
+ *   ASK          what is expected may be claimed all the same, as the ends of loops are
+ *   PLACES       all units have one signature and differ in their places; else in their signatures
  */
 #define RANKS 3
 
@@ -37,8 +41,19 @@
 
 #include "team.pml"
 
+/* The units are alike: it is enough if rank 0 begins with the first. */
+#ifdef BRANCH
+#define MAY_NAME_1 (me != 0)
+#define MAY_NAME_2 (me == 0)
+#else
+#define MAY_NAME_1 true
+#define MAY_NAME_2 !(me == 0 && steps == 1)
+#endif
+
 #ifdef ONE_ACTIVE
 #define HAS_UNITS (me == 0)
+#elif defined(TWO_ACTIVE)
+#define HAS_UNITS (me != 2)
 #else
 #define HAS_UNITS true
 #endif
@@ -79,7 +94,7 @@ inline look_for_the_dead(t)
 
 #ifdef ONE_TEAM
 
-/* R24: who has followed since it claimed may know when the next unit comes, and wake itself. In time,
+/* R26: who has followed since it claimed may know when the next unit comes, and wake itself. In time,
  * too late, or never until it is rung: any of it. */
 #define MAY_NAP (own[0].waited && own[0].texted)
 
@@ -162,8 +177,9 @@ proctype rank(byte me)
       atomic {
         steps++;
         if
-        :: unit = 1
-        :: UNITS > 1 && !(me == 0 && steps == 1) -> unit = 2 /* the units are alike */
+        :: MAY_NAME_1 -> unit = 1
+        :: UNITS > 1 && MAY_NAME_2 -> unit = 2
+        :: UNITS > 2 && MAY_NAME_2 -> unit = 4
         fi
       }
       commit(0, unit);
@@ -412,8 +428,9 @@ proctype rank(byte me)
 #endif
         fi;
         if
-        :: unit = 1
-        :: UNITS > 1 && !(me == 0 && steps == 1) -> unit = 2
+        :: MAY_NAME_1 -> unit = 1
+        :: UNITS > 1 && MAY_NAME_2 -> unit = 2
+        :: UNITS > 2 && MAY_NAME_2 -> unit = 4
         fi;
         if
         :: !IS_YIELDING -> commit(t, unit)

@@ -13,38 +13,53 @@ inline read_text(t, rank, position, u)
 
 #define OTHERS_ENTRY(t) LOG(t, who).entries[SLOT(t)]
 
+/* R24: issuer. Who commits names nobody: then it is its own. The text is where the rank has written
+ * it whose unit it was, which may not have passed the index itself yet: find_text. */
+#define ISSUER(entry) (entry.real && entry.expected -> who : entry.source)
+
 /* R7: follow. What a rank that has passed my index has there is G. Its entry and its text stay
  * while I stand here, as the assertions check at any moment: reading and publishing are one
- * transition. */
+ * transition. With PLACES a text is read even where I claim the unit, for its place. Inside atomic.
+ */
 inline follow(t)
 {
   assert(OTHERS_ENTRY(t).at == own[t].head + 1);
   found = OTHERS_ENTRY(t).unit;
   as_expected = OTHERS_ENTRY(t).expected;
-#if MUTANT != 29
-  of_loop = OTHERS_ENTRY(t).of_loop; /* R23 */
-#endif
-  source = who;
+  apart = OTHERS_ENTRY(t).apart; /* R25 */
+  source = ISSUER(OTHERS_ENTRY(t));
   if
   :: found == LEAVE -> assert(own[t].claimed && own[t].unit == LEAVE)
-  :: found != LEAVE && own[t].claimed && own[t].unit == found
-  :: found != LEAVE && !(own[t].claimed && own[t].unit == found) ->
+  :: found != LEAVE && as_expected -> assert(teams[t].expects[SLOT(t)] == found)
+#ifndef PLACES
+  :: found != LEAVE && !as_expected && own[t].claimed && own[t].unit == found
+  :: found != LEAVE && !as_expected && !(own[t].claimed && own[t].unit == found) ->
+#else
+  :: found != LEAVE && !as_expected ->
+#endif
+#if MUTANT == 28
     if
-    :: as_expected -> assert(teams[t].expects[SLOT(t)] == found)
-    :: !as_expected && OTHERS_ENTRY(t).real -> read_text(t, who, OTHERS_ENTRY(t).from, found)
-    :: else ->
-      source = OTHERS_ENTRY(t).from;
-      way = 2
+    :: OTHERS_ENTRY(t).real -> source = who
+    :: else
+    fi;
+#endif
+    if
+    :: LOG(t, source).head > own[t].head ->
+      assert(LOG(t, source).entries[SLOT(t)].real);
+      read_text(t, source, LOG(t, source).entries[SLOT(t)].text, found)
+    :: else -> way = 2
     fi
   fi;
   if
-  :: way != 2 -> pass(t)
+  :: way != 2 ->
+    decide(t, true);
+    pass(t)
   :: else
   fi
 }
 
-/* R8: find_text, where the rank that has passed my index only shadowed the unit of `source`, which
- * may still be claiming it. */
+/* R8: find_text, where the rank whose unit it is has not passed my index yet when I look: it may
+ * still be claiming it. */
 inline find_text(t)
 {
   if
@@ -60,23 +75,26 @@ inline find_text(t)
     fi
   :: else
   fi;
-  d_step {
+  atomic {
     if
     :: way == 3 -> skip
     :: else ->
       if
       :: !ok ->
         assert(LOG(t, source).entries[SLOT(t)].real);
-        low = LOG(t, source).entries[SLOT(t)].from
+        low = LOG(t, source).entries[SLOT(t)].text
       :: else
       fi;
       read_text(t, source, low, found);
+      low = 0;
+      decide(t, true);
       pass(t)
     fi;
     ok = false;
     low = 0;
     way = 0;
     found = 0;
+    apart = false;
     source = 0
   }
 }
@@ -95,8 +113,7 @@ inline gather_claims(t)
     units[k] = NO_MEMBER;
     k++
   :: k == me ->
-    units[k] = (own[t].yielded && MUTANT != 20 -> YIELD :
-                (MUTANT == 28 -> own[t].unit : own[t].said));
+    units[k] = (own[t].yielded && MUTANT != 20 -> YIELD : own[t].said);
     texts[k] = own[t].text;
     k++
 #if MUTANT == 11
@@ -120,17 +137,18 @@ inline gather_claims(t)
 }
 
 #define CLAIM_DIGIT(r) (units[r] == NO_MEMBER -> 0 : units[r])
-#define MEANS_ANOTHER(r) (IS_ELSEWHERE(units[r]) || units[r] == NO_MEMBER)
+#define ISSUES(t, r)                                                                               \
+  (IS_MEMBER(t, r) &&                                                                              \
+   IS_SAME(t, teams[t].merged[SLOT(t)], units[r], found + apart * APART_BIT))
 
-/* Check: all ranks that settle an index do so on the same claims; not all of them mean another unit
- * than all (R23: one has issued the last unit for real); the text of every unit claimed is there;
- * and so are the entries before my index that the winner rule looks back at. */
+/* Check: all ranks that settle an index do so on the same claims; the text of every unit claimed is
+ * there; and so are the entries before my index that the winner rule looks back at. */
 inline check_settlement(t)
 {
-  low = 1 + CLAIM_DIGIT(0) + 6 * CLAIM_DIGIT(1) + 36 * CLAIM_DIGIT(2);
-  assert(teams[t].claims[SLOT(t)] == 0 || teams[t].claims[SLOT(t)] == low);
-  teams[t].claims[SLOT(t)] = low;
-  assert(!(MEANS_ANOTHER(0) && MEANS_ANOTHER(1) && MEANS_ANOTHER(2)));
+  sum = 1 + CLAIM_DIGIT(0) + 13 * CLAIM_DIGIT(1) + 169 * CLAIM_DIGIT(2);
+  assert(teams[t].claims[SLOT(t)] == 0 || teams[t].claims[SLOT(t)] == sum);
+  teams[t].claims[SLOT(t)] = sum;
+  sum = 0;
   for (k : 0 .. RANKS - 1) {
     if
     :: IS_UNIT(units[k]) ->
@@ -152,12 +170,16 @@ inline check_settlement(t)
 #define LEAVES(r) (units[r] == LEAVE || units[r] == NO_MEMBER)
 #define IS_CLAIMED_AS(claim) (units[0] == claim || units[1] == claim || units[2] == claim)
 
-/* R23: is_taken_for. The entry says so to those who follow: ENTRY_OF_LOOP. */
-#if MUTANT == 31
-#define IS_TAKEN_FOR(claim) (IS_CLAIMED_AS(ELSEWHERE(UNIT_OF(claim))))
-#else
-#define IS_TAKEN_FOR(claim) (!IS_ELSEWHERE(claim) && IS_CLAIMED_AS(ELSEWHERE(claim)))
-#endif
+/* Check: who settles counts who issues the unit for real (R23: refusals, reunions and what all claim
+ * hang on it), and all who settle count the same. */
+inline count(t)
+{
+  relate(t);
+  low = 8 + ISSUES(t, 0) + 2 * ISSUES(t, 1) + 4 * ISSUES(t, 2);
+  assert(teams[t].reals[SLOT(t)] == 0 || teams[t].reals[SLOT(t)] == low);
+  teams[t].reals[SLOT(t)] = low;
+  low = 0
+}
 
 /* R11: settle, settle_winner: one of the units claimed, and the same for all. R12: LEAVE loses to
  * every unit, and settles if all claim it. What is read stays while I stand here, as with follow.
@@ -172,8 +194,7 @@ inline settle(t)
   :: LEAVES(0) && LEAVES(1) && LEAVES(2) ->
 #endif
     found = LEAVE;
-    source = me;
-    pass(t)
+    way = 1
 #if MUTANT == 12
   :: units[0] != LEAVE && units[1] != LEAVE && units[2] != LEAVE ->
 #else
@@ -184,9 +205,11 @@ inline settle(t)
       if
       :: IS_CLAIMED_AS(1) -> found = 1
       :: IS_CLAIMED_AS(2) -> found = 2
-#ifdef PLACES
-      :: IS_CLAIMED_AS(ELSEWHERE(1)) -> found = ELSEWHERE(1)
-      :: IS_CLAIMED_AS(ELSEWHERE(2)) -> found = ELSEWHERE(2)
+      :: IS_CLAIMED_AS(4) -> found = 4
+#ifdef APART
+      :: IS_CLAIMED_AS(1 + APART_BIT) -> found = 1 + APART_BIT
+      :: IS_CLAIMED_AS(2 + APART_BIT) -> found = 2 + APART_BIT
+      :: IS_CLAIMED_AS(4 + APART_BIT) -> found = 4 + APART_BIT
 #endif
       fi
     :: else -> found = teams[t].winner[SLOT(t)]
@@ -195,10 +218,18 @@ inline settle(t)
     teams[t].winner[SLOT(t)] = found;
 #endif
     source = (units[0] == found -> 0 : (units[1] == found -> 1 : 2));
-    of_loop = IS_TAKEN_FOR(found);
+    apart = found > APART_BIT;
     found = UNIT_OF(found);
-    pass(t)
+    way = 1
   :: else /* LEAVE and YIELD: nothing to issue here */
+  fi;
+  if
+  :: way == 1 ->
+    way = 0;
+    count(t);
+    decide(t, false);
+    pass(t)
+  :: else
   fi
 }
 
@@ -293,43 +324,48 @@ inline poll(t)
   fi
 }
 
-/* R22: with several teams a rank commits only what its program, over all of them, is expected to do
- * next: else two ranks could each commit in another team, and their devices wait for each other. Of
- * what the course can say, this is one case: loops are in team 0. */
-#if MUTANT == 26
-#define IS_ON_COURSE(t) true
-#else
-#define IS_ON_COURSE(t) (t == 0)
-#endif
-
-/* R2: team_commit. What all expect here is published without asking, by a rank that has no claim
- * open. Leaves in `ok` whether it was. */
+/* R2: team_commit. R22: with several teams a rank commits only what its program, over all of them, is
+ * expected to do next: else two ranks could each commit in another team, and their devices wait for
+ * each other. What all expect here is published without asking, by a rank that has no claim
+ * open. R25: so it may be by a rank whose own unit has been taken for it: here any, and only where
+ * it likes. Leaves in `ok` whether it was. */
+#define MAY_COMMIT(t) (HAS_ROOM(t) && !own[t].yielded)
 inline commit(t, u)
 {
   atomic {
+    expect(t);
     if
-    :: teams[t].expects[SLOT(t)] == UNKNOWN && IS_ON_COURSE(t) ->
-      if
-      :: teams[t].expects[SLOT(t)] = NOTHING
-      :: teams[t].expects[SLOT(t)] = 1
-      :: UNITS > 1 -> teams[t].expects[SLOT(t)] = 2
-      fi
-    :: else
+    :: (EXPECTED(t) == u || MUTANT == 2) && MAY_COMMIT(t) -> found = u
+#ifdef PLACES
+    :: EXPECTED(t) != u && IS_UNIT(EXPECTED(t)) && MAY_COMMIT(t) ->
+#if MUTANT == 32
+      found = u
+#else
+      found = EXPECTED(t)
+#endif
+    :: EXPECTED(t) != u
+#ifdef ASK
+    :: true /* the end of a loop is asked for, though it is expected */
+#endif
+#else
+    :: EXPECTED(t) != u && MUTANT != 2
+#endif
+    :: !MAY_COMMIT(t)
     fi;
-    if
-    :: (teams[t].expects[SLOT(t)] == u || MUTANT == 2) && HAS_ROOM(t) && !own[t].yielded ->
 #if MUTANT == 14
+    if
+    :: found != 0 ->
       ok = teams[t].waiting;
-      teams[t].waiting = false;
-      way = 2
+      teams[t].waiting = false
     :: else
     fi
   }
   atomic {
-    if
-    :: way == 2 ->
 #endif
-      publish(t, u, true, true, false, NO_TEXT);
+    if
+    :: found != 0 ->
+      publish(t, found, true, true, NO_TEXT, 0);
+      found = 0;
       way = 1
     :: else
     fi

@@ -107,6 +107,23 @@ Test(place_knowledge, large_groups_come_with_their_places) {
   }
 }
 
+/* Rank 1 goes on, and has written its next claim, before the others read where the last one stood.
+ */
+Test(place_knowledge, a_text_does_not_begin_in_the_place_of_the_one_before) {
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (rank != 1)
+      team_claim_leave(quartet[rank]);
+  for (uint32_t id = HEAD; id < HEAD + 2; id++) {
+    claim(1, id, SUM);
+    if (id == HEAD)
+      expect_verdict(1, TEAM_REAL);
+  }
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (rank != 1)
+      expect_verdict(rank, TEAM_SHADOW);
+  expect_same_tables(HEAD);
+}
+
 /* One that does not fit into a text is not described anywhere. */
 Test(place_knowledge, a_unit_too_big_for_a_text_is_issued_by_who_follows_and_has_it_too) {
   struct unit big = group(0);
@@ -174,4 +191,21 @@ Test(place_knowledge, who_settles_after_the_others_have_stopped_looks_again) {
   expect_verdict(3, TEAM_PARKED);
   quartet[3]->is_held = NULL;
   expect_verdict(3, TEAM_STOPPED);
+}
+
+/* ---- the table by itself ---- */
+
+/* Its index must be emptied of what is forgotten, or searches would not end. */
+Test(place_table, many_more_places_than_there_is_room_for_come_and_go, .timeout = 10) {
+  struct place_table *table = place_table_create();
+  for (uint32_t i = 1; i <= 20 * PLACE_TABLE_PLACES; i++) {
+    struct place place = {.id = i * UINT32_C(2654435761)};
+    cr_assert_not_null(place_table_add(table, &place));
+    for (uint32_t back = 0; back < PLACE_TABLE_PLACES && back < i; back += 101)
+      cr_assert_not_null(place_table_find(table, (i - back) * UINT32_C(2654435761)));
+    if (i > PLACE_TABLE_PLACES)
+      cr_assert_null(place_table_find(table, (i - PLACE_TABLE_PLACES) * UINT32_C(2654435761)));
+  }
+  cr_assert_null(place_table_add(table, &(struct place){.id = 0}));
+  place_table_destroy(table);
 }

@@ -217,3 +217,34 @@ Test(team_places, a_merged_unit_is_read_where_its_rank_still_claims_it) {
 Test(team_places, a_merged_unit_is_read_where_its_rank_has_issued_it) {
   follow_a_merged_unit(true);
 }
+
+/* ---- two points of a rank's own program ---- */
+
+/* Rank 0 comes to HEAD again and again, and then claims what stands before it: it knows that these
+ * are two points of its program. The others claim HEAD, and know nothing of the other; nor is HEAD
+ * known to be in the program of each. */
+static void claim_what_stands_before_the_head(void) {
+  struct place place = place_of(90);
+  place.nodes[2].order = 3;
+  place.nodes[2].until = 11;
+  for (int i = 0; i < 8; i++)
+    issue_at((uint32_t[]){HEAD, HEAD, HEAD, THEN}, SUM);
+  team_claim(quartet[0], at(90, SUM), 0, &place);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, rank == 3 ? THEN : HEAD, SUM);
+  cr_assert(quartet[0]->claim_flags & CLAIM_APART);
+}
+
+Test(team_places, what_a_rank_has_said_is_apart_is_a_shadow_to_who_settles_it) {
+  claim_what_stands_before_the_head();
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    expect_verdict(rank, TEAM_SHADOW);
+  expect_verdict(0, TEAM_REAL);
+}
+
+Test(team_places, what_a_rank_has_said_is_apart_is_a_shadow_to_who_follows) {
+  claim_what_stands_before_the_head();
+  expect_verdict(0, TEAM_REAL);
+  for (uint32_t rank = RANKS; rank-- > 1;)
+    expect_verdict(rank, TEAM_SHADOW);
+}
