@@ -67,6 +67,12 @@ native_site_is_at(const struct native_site *site, uintptr_t return_address, uint
 }
 _Static_assert(NATIVE_SITE_FRAMES == 4, "one line above for each but the caller");
 
+/* No program's code lies in the upper half of the addresses. */
+static inline __attribute__((always_inline)) bool
+native_site_is_chained(const struct native_site *site) {
+  return (intptr_t)atomic_load_explicit(&site->key, memory_order_relaxed) < 0;
+}
+
 /* A stack: its bounds. */
 struct native_bounds {
   uintptr_t low, size; /* where words may begin; 0: not known */

@@ -55,7 +55,7 @@ static inline __attribute__((always_inline)) bool places_hit(uintptr_t return_ad
   return true;
 }
 
-/* The same for frames that are found by frame pointers. To be asked where that was false. */
+/* The same for frames that are found by frame pointers. */
 static inline __attribute__((always_inline)) bool places_hit_chained(uintptr_t return_address,
                                                                      uintptr_t cfa) {
   struct native_site *next = atomic_load_explicit(&guard_thread.site->next, memory_order_acquire);
@@ -64,6 +64,12 @@ static inline __attribute__((always_inline)) bool places_hit_chained(uintptr_t r
     return false;
   guard_thread.site = next;
   return true;
+}
+
+/* Which of the two to ask. */
+static inline __attribute__((always_inline)) bool places_are_chained(void) {
+  struct native_site *next = atomic_load_explicit(&guard_thread.site->next, memory_order_acquire);
+  return native_site_is_chained(next);
 }
 
 /* Says who made the call that is acted on. Nothing is read of it yet. */

@@ -131,13 +131,15 @@
   }                                                                                                \
   static __attribute__((noinline)) ncclResult_t placed_##name parameters {                         \
     if (!PLACES_HIT())                                                                             \
-      return chained_##name arguments;                                                             \
+      return elsewhere_##name arguments;                                                           \
     return at_##name(true, UNPACK arguments);                                                      \
   }                                                                                                \
   ncclResult_t wrapper_##name parameters {                                                         \
     if (!guard_is_open())                                                                          \
       return in_group_##name arguments;                                                            \
-    return places_are_on ? placed_##name arguments : alone_##name arguments;                       \
+    if (!places_are_on)                                                                            \
+      return alone_##name arguments;                                                               \
+    return places_are_chained() ? chained_##name arguments : placed_##name arguments;              \
   }                                                                                                \
   EXPORT_WRAPPER(name, parameters)
 
