@@ -165,11 +165,11 @@ struct position {
   bool has_pointer;
 };
 
-/* Where the frame's return address is, and by *pointer_at, the pointer that leads to it; 0: none is
- * needed. False: it cannot be said beforehand. */
+/* Where the frame's return address is, and by *pointer_at, the pointer that leads to it;
+ * NATIVE_NO_POINTER: none is needed. False: it cannot be said beforehand. */
 static bool advance(struct position *to, const struct step *step, int64_t *slot,
                     int64_t *pointer_at) {
-  *pointer_at = 0;
+  *pointer_at = NATIVE_NO_POINTER;
   if (step->base == FRAME_BASE_POINTER && to->has_pointer) {
     *pointer_at = to->pointer_at;
     *to = (struct position){.at = 0};
@@ -182,7 +182,8 @@ static bool advance(struct position *to, const struct step *step, int64_t *slot,
     to->pointer_at = to->at + step->fp_at;
   } else if (step->pointer != FRAME_POINTER_SAME)
     to->has_pointer = false;
-  return *slot >= 0 && *slot <= INT32_MAX && to->pointer_at < *slot && to->pointer_at >= INT32_MIN;
+  return *slot >= 0 && *slot <= INT32_MAX && to->pointer_at < *slot &&
+         to->pointer_at > NATIVE_NO_POINTER;
 }
 
 enum shape { SHAPE_OTHER, SHAPE_FLAT, SHAPE_CHAINED };
@@ -193,17 +194,17 @@ static enum shape flatten(struct record *record) {
   struct position to = {.pointer_at = NATIVE_POINTER_AT, .has_pointer = NATIVE_POINTER_AT != 0};
   uint32_t nsteps = record->nsteps;
   enum shape shape = SHAPE_FLAT;
-  int64_t slot = 0, pointer_at = 0;
+  int64_t slot = 0, pointer_at = NATIVE_NO_POINTER;
   if (nsteps == 0 || nsteps > NATIVE_SITE_FRAMES - 1)
     return SHAPE_OTHER;
   for (uint32_t i = 0; i < NATIVE_SITE_FRAMES - 1; i++) {
     bool is_step = i < nsteps;
     if (is_step && !advance(&to, &record->steps[i], &slot, &pointer_at))
       return SHAPE_OTHER;
-    if (is_step && pointer_at != 0)
+    if (is_step && pointer_at != NATIVE_NO_POINTER)
       shape = SHAPE_CHAINED;
     record->site.at[i] = (int32_t)slot;
-    record->site.pointer_at[i] = is_step ? (int32_t)pointer_at : 0;
+    record->site.pointer_at[i] = is_step ? (int32_t)pointer_at : NATIVE_NO_POINTER;
     record->site.above[i] = record->steps[is_step ? i : nsteps - 1].above;
   }
   return shape;

@@ -31,6 +31,8 @@ struct native_caller {
 #define NATIVE_POINTER_AT 0
 #endif
 
+#define NATIVE_NO_POINTER INT32_MIN
+
 struct native_site {
   /* What native_site_is_at looks at: the return address, and where the others lie. 0: a frame is
    * found by its frame pointer, or there are more of them, or an object may lie elsewhere by now.
@@ -41,7 +43,8 @@ struct native_site {
   uintptr_t above[NATIVE_SITE_FRAMES - 1];
   /* The ones that a thread was seen to come to after this one, the last one first; never NULL. */
   _Atomic(struct native_site *) next, other;
-  /* Where the frame pointer lies by which the frame is found, from where the one before led; 0: it
+  /* Where the frame pointer lies by which the frame is found, from where the one before led;
+   * NATIVE_NO_POINTER: it
    * lies where all those before it make it. */
   int32_t pointer_at[NATIVE_SITE_FRAMES - 1];
   bool is_record; /* of the table of sites (native_sites.c) */
@@ -84,7 +87,7 @@ static inline __attribute__((always_inline)) bool native_frame_is_at(const struc
                                                                      int i, uintptr_t cfa,
                                                                      uintptr_t left,
                                                                      uintptr_t *base) {
-  if (site->pointer_at[i] != 0)
+  if (site->pointer_at[i] != NATIVE_NO_POINTER)
     *base = native_word(cfa + *base + (uintptr_t)(intptr_t)site->pointer_at[i]) - cfa;
   uintptr_t slot = *base + (uintptr_t)(intptr_t)site->at[i];
   return slot < left && native_word(cfa + slot) == site->above[i];
