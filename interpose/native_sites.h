@@ -44,8 +44,7 @@ struct native_site {
   /* The ones that a thread was seen to come to after this one, the last one first; never NULL. */
   _Atomic(struct native_site *) next, other;
   /* Where the frame pointer lies by which the frame is found, from where the one before led;
-   * NATIVE_NO_POINTER: it
-   * lies where all those before it make it. */
+   * NATIVE_NO_POINTER: it lies where all those before it make it. */
   int32_t pointer_at[NATIVE_SITE_FRAMES - 1];
   bool is_record; /* of the table of sites (native_sites.c) */
 };
