@@ -128,7 +128,8 @@ static inline bool endpoint_is_own(const struct endpoint *end) {
  * is to call endpoint_end_commit at once afterwards. Biased locking: the thread that `plain` names
  * pays a load and two stores; one that wants to enter takes `plain` away, makes all threads of the
  * process pass a barrier (membarrier), and waits until the seat is not busy. */
-static inline bool endpoint_begin_commit(struct endpoint *end, struct seat *seat) {
+static inline __attribute__((always_inline)) bool endpoint_begin_commit(struct endpoint *end,
+                                                                        struct seat *seat) {
   atomic_store_explicit(&seat->busy, true, memory_order_relaxed);
   /* The other half of this fence is the membarrier of who enters. */
   atomic_signal_fence(memory_order_seq_cst);
@@ -137,7 +138,7 @@ static inline bool endpoint_begin_commit(struct endpoint *end, struct seat *seat
   atomic_store_explicit(&seat->busy, false, memory_order_release);
   return false;
 }
-static inline void endpoint_end_commit(struct seat *seat) {
+static inline __attribute__((always_inline)) void endpoint_end_commit(struct seat *seat) {
   atomic_store_explicit(&seat->busy, false, memory_order_release);
 }
 

@@ -8,7 +8,8 @@
 #include "interpose/places.h"
 #include "interpose/real.h"
 
-_Thread_local struct guard_thread guard_thread = {.site = &places_nowhere};
+_Thread_local struct guard_thread guard_thread = {.site = &places_nowhere,
+                                                  .hot.handle = GUARD_NO_HANDLE};
 _Atomic(enum guard_mode) guard_mode;
 
 __attribute__((cold)) bool guard_decide(void) {

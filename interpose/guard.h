@@ -18,7 +18,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct native_site;
+#include "interpose/native_sites.h"
+
+struct communicator;
+struct seat;
 
 enum guard_mode {
   GUARD_UNDECIDED = 0, /* before the first call: the environment has not been read */
@@ -28,6 +31,14 @@ enum guard_mode {
 
 /* Hidden by name, because the declaration decides whether it is reached through the GOT. */
 #define GUARD_STATE extern __attribute__((visibility("hidden")))
+
+/* The communicator that a thread has committed to last (hot.h). */
+struct guard_hot {
+  const void *handle; /* GUARD_NO_HANDLE: none */
+  struct communicator *comm;
+  struct seat *seat;
+};
+#define GUARD_NO_HANDLE ((const void *)UINTPTR_MAX) /* not even one that is no communicator */
 
 /* What a thread is inside of, in one word so that one comparison asks for all of it. */
 struct guard_thread {
@@ -40,6 +51,8 @@ struct guard_thread {
   };
   /* Where its call stands, kept here because this variable is at hand. Of places.h; never NULL. */
   struct native_site *site;
+  struct guard_hot hot;
+  struct native_bounds stack; /* of native_frames.h: once asked for */
 };
 GUARD_STATE _Thread_local struct guard_thread guard_thread;
 

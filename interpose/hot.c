@@ -9,14 +9,16 @@ void hot_remember(struct communicator *comm) {
   struct seat *seat = atomic_load(&comm->end->plain);
   if (seat != NULL && atomic_load(&seat->thread) == endpoint_this_thread())
     *hot_place(comm->handle) = (struct hot_communicator){comm, seat};
+  guard_thread.hot.handle = GUARD_NO_HANDLE;
 }
 
 void hot_forget(void) {
   memset(hot_communicators, 0, sizeof(hot_communicators));
+  guard_thread.hot.handle = GUARD_NO_HANDLE;
 }
 
 void hot_tell(ncclComm_t handle) {
-  const struct hot_communicator *hot = hot_place(handle);
-  team_published(hot->comm->end->team);
-  endpoint_end_commit(hot->seat);
+  (void)handle;
+  team_published(guard_thread.hot.comm->end->team);
+  endpoint_end_commit(guard_thread.hot.seat);
 }

@@ -50,15 +50,25 @@ void hot_forget(void);
 /* After HOT_AWAITED, once. */
 void hot_tell(ncclComm_t handle);
 
+/* Keeps the communicator at hand that the thread has called last. */
+static HOT_INLINE void hot_turn_to(ncclComm_t handle) {
+  const struct hot_communicator *hot = hot_place(handle);
+  if (hot->comm != NULL && hot->comm->handle == handle)
+    guard_thread.hot = (struct guard_hot){handle, hot->comm, hot->seat};
+}
+
 /* Whether nobody but the calling thread is using the communicator, so that it may commit;
  * endpoint_end_commit ends that. Otherwise take the long way. */
 static HOT_INLINE bool hot_begin(ncclComm_t handle, struct communicator **comm,
                                  struct seat **seat) {
-  const struct hot_communicator *hot = hot_place(handle);
-  *comm = hot->comm;
-  *seat = hot->seat;
-  return *comm != NULL && (*comm)->handle == handle &&
-         atomic_load_explicit(&(*comm)->state, memory_order_relaxed) == COMM_JOINED &&
+  if (__builtin_expect(guard_thread.hot.handle != handle, false)) {
+    hot_turn_to(handle);
+    if (guard_thread.hot.handle != handle)
+      return false;
+  }
+  *comm = guard_thread.hot.comm;
+  *seat = guard_thread.hot.seat;
+  return atomic_load_explicit(&(*comm)->state, memory_order_relaxed) == COMM_JOINED &&
          endpoint_begin_commit((*comm)->end, *seat);
 }
 

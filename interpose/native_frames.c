@@ -6,45 +6,42 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "interpose/guard.h"
+
 /* Deeper stacks are not followed to their outer end. */
 #define FRAMES_MAX 1024u
 
 /* ---- the stack ---- */
 
-static _Thread_local struct {
-  uintptr_t low, high;
-  bool asked;
-} bounds;
-
-static void ask_bounds(void) {
+static struct native_bounds ask_bounds(void) {
   pthread_attr_t attributes;
   void *low;
   size_t size;
-  bounds.asked = true;
+  struct native_bounds bounds = {0, 0};
   if (pthread_getattr_np(pthread_self(), &attributes) != 0)
-    return;
-  if (pthread_attr_getstack(&attributes, &low, &size) == 0) {
-    bounds.low = (uintptr_t)low;
-    bounds.high = (uintptr_t)low + size;
-  }
+    return bounds;
+  if (pthread_attr_getstack(&attributes, &low, &size) == 0)
+    bounds = (struct native_bounds){(uintptr_t)low, size - sizeof(uintptr_t) + 1};
   pthread_attr_destroy(&attributes);
+  return bounds;
 }
 
-bool native_stack_bounds(uintptr_t sp, uintptr_t *high) {
-  if (!bounds.asked)
-    ask_bounds();
-  *high = bounds.high;
-  return sp >= bounds.low && sp < bounds.high;
+struct native_bounds native_stack_bounds(void) {
+  static _Thread_local bool asked;
+  if (!asked)
+    guard_thread.stack = ask_bounds();
+  asked = true;
+  return guard_thread.stack;
 }
 
 /* On a stack that the program has made itself, of which nobody knows the bounds, the kernel reads,
  * and says so if there is nothing. */
 static bool read_word_at(uintptr_t sp, uintptr_t at, uintptr_t *word) {
-  uintptr_t high;
+  struct native_bounds stack = native_stack_bounds();
   if (at % sizeof(*word) != 0)
     return false;
-  if (native_stack_bounds(sp, &high)) {
-    if (at < sp || at >= high || high - at < sizeof(*word))
+  if (sp - stack.low < stack.size) {
+    if (at < sp || at - stack.low >= stack.size)
       return false;
     *word = *(const uintptr_t *)at;
     return true;

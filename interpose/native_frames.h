@@ -58,8 +58,8 @@ struct native_stack {
 /* False: so deep that its outer end has not been seen. There is none then. */
 bool native_stack_read(struct native_stack *stack);
 
-/* Whether the stack pointer lies in the stack that the thread was begun with; *high: its end. */
-bool native_stack_bounds(uintptr_t sp, uintptr_t *high);
+/* The stack that the thread was begun with. */
+struct native_bounds native_stack_bounds(void);
 
 /* A return address as an address of code: some processors sign it. */
 uintptr_t native_code_address(uintptr_t return_address);

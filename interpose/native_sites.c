@@ -44,13 +44,13 @@ _Static_assert(BUCKETS == 1u << (64 - 54), "bucket_of");
 
 /* ---- comparing ---- */
 
-/* The part of the stack that may be read without a question. */
+/* The part of the stack that may be read without a question: where words may begin. */
 struct readable {
   uintptr_t low, high;
 };
 
 static bool load(const struct readable *stack, uintptr_t at, uintptr_t *word) {
-  if (at < stack->low || at > stack->high - sizeof(*word) || at % sizeof(*word) != 0)
+  if (at < stack->low || at >= stack->high || at % sizeof(*word) != 0)
     return false;
   *word = *(const uintptr_t *)at;
   return true;
@@ -133,6 +133,12 @@ static size_t frames_that_matter(const struct walk *walk, bool *is_certain) {
   return frames;
 }
 
+/* Our own code calls the program's only to begin main (process.c), or where no place is asked for.
+ * What lies above it is the same each time. */
+static bool begins_program(const struct native_frame *frame) {
+  return frame->pc != 0 && frame->module.owner == MODULE_OURS;
+}
+
 /* Walks the stack for the id, and notes how. False: it cannot be found again without a walk. */
 static bool learn(const struct native_caller *caller, struct record *record) {
   struct walk walk;
@@ -142,6 +148,8 @@ static bool learn(const struct native_caller *caller, struct record *record) {
   record->pc = caller->pc;
   record->site.id = native_frames_id(walk.frames, known);
   size_t frames = frames_that_matter(&walk, &is_certain);
+  if (walk.end == NATIVE_ENDED && known + 1 < frames && begins_program(&walk.frames[known]))
+    frames = known + 1;
   if (!is_certain || frames > STEPS_MAX + 1)
     return false;
   record->nsteps = (uint32_t)frames - 1;
@@ -150,24 +158,56 @@ static bool learn(const struct native_caller *caller, struct record *record) {
   return true;
 }
 
-/* What native_site_is_at needs, if these frames are such. */
-static bool flatten(struct record *record) {
-  int64_t at = 0, slot = 0;
-  uint32_t nsteps = record->nsteps;
-  if (nsteps == 0 || nsteps > NATIVE_SITE_FRAMES - 1)
+/* Where a walk along the steps has come to, by what is known of it beforehand: how far above the
+ * CFA, or above the frame pointer that led there, and where there the next pointer is saved. */
+struct position {
+  int64_t at, pointer_at;
+  bool has_pointer;
+};
+
+/* Where the frame's return address is, and by *pointer_at, the pointer that leads to it;
+ * NATIVE_NO_POINTER: none is needed. False: it cannot be said beforehand. */
+static bool advance(struct position *to, const struct step *step, int64_t *slot,
+                    int64_t *pointer_at) {
+  *pointer_at = NATIVE_NO_POINTER;
+  if (step->base == FRAME_BASE_POINTER && to->has_pointer) {
+    *pointer_at = to->pointer_at;
+    *to = (struct position){.at = 0};
+  } else if (step->base != FRAME_BASE_STACK)
     return false;
+  to->at += step->cfa_offset;
+  *slot = to->at + step->return_at;
+  if (step->pointer == FRAME_POINTER_AT_CFA) {
+    to->has_pointer = true;
+    to->pointer_at = to->at + step->fp_at;
+  } else if (step->pointer != FRAME_POINTER_SAME)
+    to->has_pointer = false;
+  return *slot >= 0 && *slot <= INT32_MAX && to->pointer_at < *slot &&
+         to->pointer_at > NATIVE_NO_POINTER;
+}
+
+enum shape { SHAPE_OTHER, SHAPE_FLAT, SHAPE_CHAINED };
+
+/* What native_site_is_at or native_site_is_chained_at need, if these frames are such. Where there
+ * are fewer of them, the last one is compared several times. */
+static enum shape flatten(struct record *record) {
+  struct position to = {.pointer_at = NATIVE_POINTER_AT, .has_pointer = NATIVE_POINTER_AT != 0};
+  uint32_t nsteps = record->nsteps;
+  enum shape shape = SHAPE_FLAT;
+  int64_t slot = 0, pointer_at = NATIVE_NO_POINTER;
+  if (nsteps == 0 || nsteps > NATIVE_SITE_FRAMES - 1)
+    return SHAPE_OTHER;
   for (uint32_t i = 0; i < NATIVE_SITE_FRAMES - 1; i++) {
-    const struct step *step = &record->steps[i < nsteps ? i : nsteps - 1];
-    if (i < nsteps) {
-      at += step->cfa_offset;
-      slot = at + step->return_at;
-    }
-    if (step->base != FRAME_BASE_STACK || slot < 0 || slot > INT32_MAX)
-      return false;
-    record->site.at[i] = (uint32_t)slot;
-    record->site.above[i] = step->above;
+    bool is_step = i < nsteps;
+    if (is_step && !advance(&to, &record->steps[i], &slot, &pointer_at))
+      return SHAPE_OTHER;
+    if (is_step && pointer_at != NATIVE_NO_POINTER)
+      shape = SHAPE_CHAINED;
+    record->site.at[i] = (int32_t)slot;
+    record->site.pointer_at[i] = is_step ? (int32_t)pointer_at : NATIVE_NO_POINTER;
+    record->site.above[i] = record->steps[is_step ? i : nsteps - 1].above;
   }
-  return true;
+  return shape;
 }
 
 static bool is_same(const struct record *a, const struct record *b) {
@@ -175,20 +215,20 @@ static bool is_same(const struct record *a, const struct record *b) {
          memcmp(a->steps, b->steps, a->nsteps * sizeof(a->steps[0])) == 0;
 }
 
-static void set_right(struct record *record, bool is_right, bool is_flat) {
+static void set_right(struct record *record, bool is_right, enum shape shape) {
+  uintptr_t key = shape == SHAPE_FLAT ? record->pc : shape == SHAPE_CHAINED ? ~record->pc : 0;
   atomic_store_explicit(&record->is_right, is_right, memory_order_relaxed);
-  atomic_store_explicit(&record->site.key, is_right && is_flat ? record->pc : 0,
-                        memory_order_relaxed);
+  atomic_store_explicit(&record->site.key, is_right ? key : 0, memory_order_relaxed);
 }
 
 /* NULL: there is no room. With the lock. */
 static struct record *add(struct record *learnt) {
-  bool is_flat = flatten(learnt);
+  enum shape shape = flatten(learnt);
   _Atomic(struct record *) *bucket = bucket_of(learnt->pc);
   struct record *first = atomic_load_explicit(bucket, memory_order_relaxed);
   for (struct record *record = first; record != NULL; record = record->other)
     if (is_same(record, learnt)) {
-      set_right(record, true, is_flat);
+      set_right(record, true, shape);
       return record;
     }
   if (nrecords == SITES_MAX)
@@ -196,8 +236,9 @@ static struct record *add(struct record *learnt) {
   struct record *record = &records[nrecords++];
   memcpy(record, learnt, sizeof(*record));
   record->site.is_record = true;
-  set_right(record, true, is_flat);
+  set_right(record, true, shape);
   atomic_store_explicit(&record->site.next, &record->site, memory_order_relaxed);
+  atomic_store_explicit(&record->site.other, &record->site, memory_order_relaxed);
   atomic_store_explicit(&record->other, first, memory_order_relaxed);
   atomic_store_explicit(bucket, record, memory_order_release);
   return record;
@@ -218,19 +259,37 @@ static struct record *find_by_walking(const struct native_caller *caller, uint32
 
 /* ---- finding ---- */
 
+static struct record *if_at(struct native_site *site, const struct native_caller *caller,
+                            const struct readable *stack) {
+  struct record *record = (struct record *)(void *)site;
+  return site->is_record && is_at(record, caller, stack) ? record : NULL;
+}
+
 static struct record *find_by_comparing(const struct native_caller *caller,
                                         const struct native_site *after) {
-  struct readable stack = {caller->sp, 0};
-  if (!native_stack_bounds(caller->sp, &stack.high))
+  struct native_bounds bounds = native_stack_bounds();
+  struct readable stack = {caller->sp, bounds.low + bounds.size};
+  if (caller->sp - bounds.low >= bounds.size)
     return NULL;
-  struct native_site *next = atomic_load_explicit(&after->next, memory_order_acquire);
-  struct record *record = (struct record *)(void *)next;
-  if (next->is_record && is_at(record, caller, &stack))
+  struct record *record =
+      if_at(atomic_load_explicit(&after->next, memory_order_acquire), caller, &stack);
+  if (record == NULL)
+    record = if_at(atomic_load_explicit(&after->other, memory_order_acquire), caller, &stack);
+  if (record != NULL)
     return record;
   record = atomic_load_explicit(bucket_of(caller->pc), memory_order_acquire);
   while (record != NULL && !is_at(record, caller, &stack))
     record = atomic_load_explicit(&record->other, memory_order_relaxed);
   return record;
+}
+
+/* What came after it last, and before that. */
+static void note_next(struct native_site *after, struct native_site *site) {
+  struct native_site *next = atomic_load_explicit(&after->next, memory_order_relaxed);
+  if (next == site || atomic_load_explicit(&after->other, memory_order_relaxed) == site)
+    return;
+  atomic_store_explicit(&after->other, next, memory_order_release);
+  atomic_store_explicit(&after->next, site, memory_order_release);
 }
 
 struct native_site *native_site_find(const struct native_caller *caller, struct native_site *after,
@@ -241,8 +300,7 @@ struct native_site *native_site_find(const struct native_caller *caller, struct 
   if (record == NULL)
     return NULL;
   *id = record->site.id;
-  if (atomic_load_explicit(&after->next, memory_order_relaxed) != &record->site)
-    atomic_store_explicit(&after->next, &record->site, memory_order_release);
+  note_next(after, &record->site);
   return &record->site;
 }
 
@@ -263,7 +321,7 @@ void native_sites_expect_opening(void) {
   dl_iterate_phdr(count_closed, &closed);
   pthread_mutex_lock(&adding);
   for (uint32_t i = 0; closed != known && i < nrecords; i++)
-    set_right(&records[i], false, false);
+    set_right(&records[i], false, SHAPE_OTHER);
   known = closed;
   pthread_mutex_unlock(&adding);
 }

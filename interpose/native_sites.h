@@ -23,18 +23,31 @@ struct native_caller {
   uintptr_t fp; /* the frame pointer register */
 };
 
+/* Where a function that keeps a frame has saved its caller's frame pointer, from its CFA; 0: not
+ * the same in all functions. */
+#ifdef __x86_64__
+#define NATIVE_POINTER_AT (-16)
+#else
+#define NATIVE_POINTER_AT 0
+#endif
+
+#define NATIVE_NO_POINTER INT32_MIN
+
 struct native_site {
-  /* What native_site_is_at looks at: the return address, and where above the CFA the others lie. 0:
-   * the frames are not of constant size, or more, or an object may lie elsewhere by now. */
+  /* What native_site_is_at looks at: the return address, and where the others lie. 0: a frame is
+   * found by its frame pointer, or there are more of them, or an object may lie elsewhere by now.
+   * ~ of the address: native_site_is_chained_at looks. */
   _Atomic uintptr_t key;
-  uint32_t at[NATIVE_SITE_FRAMES - 1];
+  int32_t at[NATIVE_SITE_FRAMES - 1];
   uint32_t id; /* equal on all ranks; 0: unknown */
   uintptr_t above[NATIVE_SITE_FRAMES - 1];
-  /* The one that a thread was seen to come to after this one; never NULL. */
-  _Atomic(struct native_site *) next;
+  /* The ones that a thread was seen to come to after this one, the last one first; never NULL. */
+  _Atomic(struct native_site *) next, other;
+  /* Where the frame pointer lies by which the frame is found, from where the one before led;
+   * NATIVE_NO_POINTER: it lies where all those before it make it. */
+  int32_t pointer_at[NATIVE_SITE_FRAMES - 1];
   bool is_record; /* of the table of sites (native_sites.c) */
 };
-_Static_assert(sizeof(struct native_site) <= 64, "one cache line");
 
 /* A word of the stack, in a register: so one register is enough for all that is compared, and the
  * wrappers need not save any. */
@@ -49,11 +62,48 @@ static inline __attribute__((always_inline)) uintptr_t native_word(uintptr_t at)
 static inline __attribute__((always_inline)) bool
 native_site_is_at(const struct native_site *site, uintptr_t return_address, uintptr_t cfa) {
   uintptr_t key = atomic_load_explicit(&site->key, memory_order_relaxed);
-  return key == return_address && native_word(cfa + site->at[0]) == site->above[0] &&
-         native_word(cfa + site->at[1]) == site->above[1] &&
-         native_word(cfa + site->at[2]) == site->above[2];
+  return key == return_address &&
+         native_word(cfa + (uintptr_t)(intptr_t)site->at[0]) == site->above[0] &&
+         native_word(cfa + (uintptr_t)(intptr_t)site->at[1]) == site->above[1] &&
+         native_word(cfa + (uintptr_t)(intptr_t)site->at[2]) == site->above[2];
 }
 _Static_assert(NATIVE_SITE_FRAMES == 4, "one line above for each but the caller");
+
+/* No program's code lies in the upper half of the addresses. */
+static inline __attribute__((always_inline)) bool
+native_site_is_chained(const struct native_site *site) {
+  return (intptr_t)atomic_load_explicit(&site->key, memory_order_relaxed) < 0;
+}
+
+/* A stack: its bounds. */
+struct native_bounds {
+  uintptr_t low, size; /* where words may begin; 0: not known */
+};
+
+/* One frame of native_site_is_chained_at. *base, from the CFA: what it lies above. Nothing is read
+ * outside of the `left` bytes of stack above the CFA. */
+static inline __attribute__((always_inline)) bool native_frame_is_at(const struct native_site *site,
+                                                                     int i, uintptr_t cfa,
+                                                                     uintptr_t left,
+                                                                     uintptr_t *base) {
+  if (site->pointer_at[i] != NATIVE_NO_POINTER)
+    *base = native_word(cfa + *base + (uintptr_t)(intptr_t)site->pointer_at[i]) - cfa;
+  uintptr_t slot = *base + (uintptr_t)(intptr_t)site->at[i];
+  return slot < left && native_word(cfa + slot) == site->above[i];
+}
+
+/* The same where frames are found by their frame pointers, as they are saved one in the other; the
+ * caller's by the function whose CFA this is (NATIVE_POINTER_AT). */
+static inline __attribute__((always_inline)) bool
+native_site_is_chained_at(const struct native_site *site, uintptr_t return_address, uintptr_t cfa,
+                          const struct native_bounds *stack) {
+  uintptr_t key = atomic_load_explicit(&site->key, memory_order_relaxed);
+  uintptr_t below = cfa - stack->low, left = stack->size - below, base = 0;
+  return key == ~return_address && below < stack->size &&
+         native_frame_is_at(site, 0, cfa, left, &base) &&
+         native_frame_is_at(site, 1, cfa, left, &base) &&
+         native_frame_is_at(site, 2, cfa, left, &base);
+}
 
 /* The site of a call; NULL: unknown, or there is no room for more of them. `after`: the site of the
  * thread's call before, for which it is noted. *id: also without a site. */

@@ -9,7 +9,7 @@
 #include "interpose/python_frames.h"
 
 bool places_are_on;
-struct native_site places_nowhere = {.next = &places_nowhere};
+struct native_site places_nowhere = {.next = &places_nowhere, .other = &places_nowhere};
 _Thread_local struct native_caller places_caller;
 
 enum thread_kind { THREAD_UNKNOWN, THREAD_OF_PROGRAM, THREAD_OF_ENGINE };
@@ -80,6 +80,7 @@ static struct native_site *site_before(void) {
 static struct native_site *composed_site(uint32_t id) {
   own.composed.id = id;
   atomic_store_explicit(&own.composed.next, &own.composed, memory_order_relaxed);
+  atomic_store_explicit(&own.composed.other, &own.composed, memory_order_relaxed);
   return &own.composed;
 }
 
@@ -94,13 +95,33 @@ static __attribute__((noinline)) uint32_t find(const struct native_caller *calle
   return site->id;
 }
 
+static bool is_at(const struct native_site *site, const struct native_caller *caller) {
+  if (native_site_is_at(site, caller->pc, caller->sp))
+    return true;
+  return NATIVE_POINTER_AT != 0 &&
+         native_word(caller->sp + (uintptr_t)NATIVE_POINTER_AT) == caller->fp &&
+         native_site_is_chained_at(site, caller->pc, caller->sp, &guard_thread.stack);
+}
+
+/* The one of the two sites that have come after the last one, or NULL. */
+static struct native_site *follow(const struct native_caller *caller) {
+  struct native_site *last = guard_thread.site;
+  struct native_site *next = atomic_load_explicit(&last->next, memory_order_acquire);
+  if (is_at(next, caller))
+    return next;
+  next = atomic_load_explicit(&last->other, memory_order_acquire);
+  return is_at(next, caller) ? next : NULL;
+}
+
 uint32_t places_here(void) {
   const struct native_caller *caller = &places_caller;
   if (!places_are_on)
     return 0;
-  if (places_hit(caller->pc, caller->sp))
-    return places_current();
-  return find(caller);
+  struct native_site *site = follow(caller);
+  if (site == NULL)
+    return find(caller);
+  guard_thread.site = site;
+  return site->id;
 }
 
 /* ---- nodes ---- */

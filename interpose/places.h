@@ -55,6 +55,23 @@ static inline __attribute__((always_inline)) bool places_hit(uintptr_t return_ad
   return true;
 }
 
+/* The same for frames that are found by frame pointers. */
+static inline __attribute__((always_inline)) bool places_hit_chained(uintptr_t return_address,
+                                                                     uintptr_t cfa) {
+  struct native_site *next = atomic_load_explicit(&guard_thread.site->next, memory_order_acquire);
+  if (NATIVE_POINTER_AT == 0 ||
+      !native_site_is_chained_at(next, return_address, cfa, &guard_thread.stack))
+    return false;
+  guard_thread.site = next;
+  return true;
+}
+
+/* Which of the two to ask. */
+static inline __attribute__((always_inline)) bool places_are_chained(void) {
+  struct native_site *next = atomic_load_explicit(&guard_thread.site->next, memory_order_acquire);
+  return native_site_is_chained(next);
+}
+
 /* Says who made the call that is acted on. Nothing is read of it yet. */
 static inline void places_called(uintptr_t return_address, uintptr_t cfa, const uintptr_t *frame) {
   places_caller = (struct native_caller){return_address, cfa, *frame};
@@ -64,6 +81,10 @@ static inline void places_called(uintptr_t return_address, uintptr_t cfa, const 
  * them it sees the caller in our own code, which is found out, and costs a walk. */
 #define PLACES_HIT()                                                                               \
   places_hit((uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa())
+/* That it has a frame of its own is what counts. */
+#define PLACES_HIT_CHAINED()                                                                       \
+  places_hit_chained((uintptr_t)__builtin_return_address(0),                                       \
+                     (uintptr_t)__builtin_frame_address(0) - (uintptr_t)NATIVE_POINTER_AT)
 #define PLACES_CALLED()                                                                            \
   places_called((uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa(),          \
                 __builtin_frame_address(0))

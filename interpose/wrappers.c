@@ -99,11 +99,15 @@
     guard_lower();                                                                                 \
     return result;                                                                                 \
   }                                                                                                \
+  /* Not the expected one. */                                                                      \
+  static __attribute__((noinline)) ncclResult_t unexpected_##name parameters {                     \
+    return guard_passes() ? PASS(name, arguments) : act_on_##name arguments;                       \
+  }                                                                                                \
   static inline __attribute__((always_inline))                                                     \
   ncclResult_t at_##name(bool placed, UNPACK parameters) {                                         \
     enum hot hot = HOT_##name;                                                                     \
     if (hot == HOT_NOT)                                                                            \
-      return guard_passes() ? PASS(name, arguments) : act_on_##name arguments;                     \
+      return unexpected_##name arguments;                                                          \
     if (hot == HOT_AWAITED)                                                                        \
       return tell_of_##name arguments;                                                             \
     guard_raise();                                                                                 \
@@ -114,22 +118,28 @@
   static __attribute__((noinline)) ncclResult_t alone_##name parameters {                          \
     return at_##name(false, UNPACK arguments);                                                     \
   }                                                                                                \
-  static __attribute__((noinline)) ncclResult_t placed_##name parameters {                         \
-    return at_##name(true, UNPACK arguments);                                                      \
-  }                                                                                                \
-  /* Not at the place that came after the last one before. */                                      \
+  /* Not at a place that came after the last one before. */                                        \
   static __attribute__((noinline)) ncclResult_t elsewhere_##name parameters {                      \
     PLACES_CALLED();                                                                               \
     places_here();                                                                                 \
-    return placed_##name arguments;                                                                \
+    return at_##name(true, UNPACK arguments);                                                      \
   }                                                                                                \
-  static __attribute__((noinline)) ncclResult_t somewhere_##name parameters {                      \
-    return PLACES_HIT() ? placed_##name arguments : elsewhere_##name arguments;                    \
+  static __attribute__((noinline)) ncclResult_t chained_##name parameters {                        \
+    if (!PLACES_HIT_CHAINED())                                                                     \
+      return elsewhere_##name arguments;                                                           \
+    return at_##name(true, UNPACK arguments);                                                      \
+  }                                                                                                \
+  static __attribute__((noinline)) ncclResult_t placed_##name parameters {                         \
+    if (!PLACES_HIT())                                                                             \
+      return elsewhere_##name arguments;                                                           \
+    return at_##name(true, UNPACK arguments);                                                      \
   }                                                                                                \
   ncclResult_t wrapper_##name parameters {                                                         \
     if (!guard_is_open())                                                                          \
       return in_group_##name arguments;                                                            \
-    return places_are_on ? somewhere_##name arguments : alone_##name arguments;                    \
+    if (!places_are_on)                                                                            \
+      return alone_##name arguments;                                                               \
+    return places_are_chained() ? chained_##name arguments : placed_##name arguments;              \
   }                                                                                                \
   EXPORT_WRAPPER(name, parameters)
 

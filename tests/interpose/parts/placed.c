@@ -83,8 +83,12 @@ static __attribute__((noinline)) uint32_t search(void) {
   return found();
 }
 
+static __attribute__((noinline)) uint32_t chained(void) {
+  return PLACES_HIT_CHAINED() ? found() : search();
+}
+
 EXPORTED uint32_t stand(void) {
-  return PLACES_HIT() ? found() : search();
+  return PLACES_HIT() ? found() : chained();
 }
 
 EXPORTED unsigned long stand_searches(void) {
