@@ -292,7 +292,7 @@ static void begin(struct wish *wish) {
   } else {
     report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
     struct place place;
-    bool known = unit_place(wish->unit) != 0 && places_describe(&place);
+    bool known = unit_may_have_place(wish->unit) && places_describe(&place);
     team_claim(end->team, wish->unit, flags_of(wish), known ? &place : NULL);
   }
 }

@@ -51,19 +51,20 @@ static enum way way_of(enum thread_kind kind, uint32_t *python) {
     return WAY_PYTHON;
   if (!is_python && kind != THREAD_OF_ENGINE)
     return WAY_NATIVE;
-  *python = python_waiting_id();
-  return *python != 0 ? WAY_WAITING : WAY_UNKNOWN;
+  return is_python ? WAY_WAITING : WAY_UNKNOWN;
 }
 
 /* ---- ids ---- */
 
+/* Where another thread stands is no part of an id: to ask costs a system call, and the answer
+ * depends on the moment, so that ranks would differ. */
 static uint32_t compose(enum way way, uint32_t python, uint32_t native) {
   switch (way) {
   case WAY_NATIVE:
     return native;
   case WAY_PYTHON:
-  case WAY_WAITING:
     return code_hash_id(code_hash(python, native));
+  case WAY_WAITING:
   case WAY_UNKNOWN:
     return 0;
   }
@@ -177,7 +178,7 @@ bool places_describe(struct place *out) {
   bool is_whole = native_stack_read(&stack);
   enum way way = way_of(kind_of_this(), &python);
   uint32_t native = native_frames_id(stack.inner, stack.ninner);
-  out->id = compose(way, python, native);
+  out->id = way == WAY_WAITING ? python_waiting_id() : compose(way, python, native);
   if (out->id == 0)
     return false;
   if (way != WAY_NATIVE)

@@ -3,9 +3,9 @@
  *
  *   thread                                   place
  *   with Python frames                       the chain of these, and one node for the native frames
- *   without, in a process with Python, or    that of the thread that waits for it, where that can
- *   begun by an engine's library             be read (python_frames.h), else unknown
- *   any other                                its native frames
+ *   without, in a process with Python, or    unknown; described as that of the thread that waits
+ * for begun by an engine's library             it, where that can be read (python_frames.h) any
+ * other                                its native frames
  *
  * Loops of an engine or a framework are never taken for loops of the program.
  *
@@ -93,8 +93,9 @@ static inline void places_called(uintptr_t return_address, uintptr_t cfa, const 
  * call. */
 uint32_t places_here(void);
 
-/* The whole place of the call that the calling thread is in, at any depth below it. False: nothing
- * is known, and *out is the unknown place. What places_text says of it is remembered. */
+/* The whole place of the call that the calling thread is in, at any depth below it; of an engine's
+ * thread, whose calls have the id 0, that of the thread that waits for it. False: nothing is known,
+ * and *out is the unknown place. What places_text says of it is remembered. */
 bool places_describe(struct place *out);
 
 /* A place for messages: "train.py:41 in the loop of train.py:38", "train_epoch+0x41 (./train), in a
