@@ -19,7 +19,7 @@ __attribute__((cold)) bool guard_decide(void) {
   /* What is wrong with the other settings is said where communicators are made. */
   settings_read(&settings, environ, NULL, 0);
   /* Stored before the mode: who has a communicator has seen that. */
-  __atomic_store_n(&places_are_on, settings.enabled && settings.places, __ATOMIC_RELAXED);
+  atomic_store_explicit(&places_on, settings.enabled && settings.places, memory_order_relaxed);
   /* Another thread, or fork, may have decided meanwhile. */
   enum guard_mode undecided = GUARD_UNDECIDED;
   atomic_compare_exchange_strong(&guard_mode, &undecided, settings.enabled ? GUARD_ON : GUARD_OFF);
@@ -28,5 +28,5 @@ __attribute__((cold)) bool guard_decide(void) {
 
 void guard_turn_off(void) {
   atomic_store(&guard_mode, GUARD_OFF);
-  __atomic_store_n(&places_are_on, false, __ATOMIC_RELAXED);
+  atomic_store_explicit(&places_on, false, memory_order_relaxed);
 }

@@ -8,7 +8,7 @@
 #include "interpose/places_text.h"
 #include "interpose/python_frames.h"
 
-bool places_are_on;
+_Atomic bool places_on;
 struct native_site places_nowhere = {.next = &places_nowhere, .other = &places_nowhere};
 _Thread_local struct native_caller places_caller;
 
@@ -116,7 +116,7 @@ static struct native_site *follow(const struct native_caller *caller) {
 
 uint32_t places_here(void) {
   const struct native_caller *caller = &places_caller;
-  if (!places_are_on)
+  if (!places_are_on())
     return 0;
   struct native_site *site = follow(caller);
   if (site == NULL)
@@ -173,7 +173,7 @@ bool places_describe(struct place *out) {
   struct native_stack stack;
   uint32_t python;
   memset(out, 0, sizeof(*out));
-  if (!places_are_on)
+  if (!places_are_on())
     return false;
   bool is_whole = native_stack_read(&stack);
   enum way way = way_of(kind_of_this(), &python);

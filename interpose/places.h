@@ -29,9 +29,12 @@
 
 #define PLACES_STATE extern __attribute__((visibility("hidden")))
 
-/* Whether places are looked for; while not, all are unknown. Set before guard_mode is GUARD_ON, and
- * atomic only where it is set: no thread reads it before it has a communicator. */
-PLACES_STATE bool places_are_on;
+/* Whether places are looked for; while not, all are unknown. Set before guard_mode is GUARD_ON. */
+PLACES_STATE _Atomic bool places_on;
+
+static inline bool places_are_on(void) {
+  return atomic_load_explicit(&places_on, memory_order_relaxed);
+}
 
 /* Who made the call that is acted on: places_called. */
 PLACES_STATE _Thread_local struct native_caller places_caller;

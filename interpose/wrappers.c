@@ -137,7 +137,7 @@
   ncclResult_t wrapper_##name parameters {                                                         \
     if (!guard_is_open())                                                                          \
       return in_group_##name arguments;                                                            \
-    if (!places_are_on)                                                                            \
+    if (!places_are_on())                                                                          \
       return alone_##name arguments;                                                               \
     return places_are_chained() ? chained_##name arguments : placed_##name arguments;              \
   }                                                                                                \

@@ -155,3 +155,19 @@ Test(training, everything_at_once) {
   check_ddp(&(struct schedule){4, 2, {{12, 8, 16, 16}, {12, 16, 8, 16}}},
             &(struct ddp){.buffers = true, .batches = 2, .barrier = true}, "");
 }
+
+/* The same where the job is to stop instead. */
+Test(training, what_cannot_be_known_stops_the_job_if_it_is_to) {
+  const struct schedule schedule = {3, 2, {{10, 8, 12}, {10, 0, 10}}};
+  struct run *result =
+      run(&(struct launch){.nranks = 3,
+                           .program = "ddp",
+                           .options = ddp_text(&schedule, &(struct ddp){.batches = 2}),
+                           .environment = "NCCL_JOIN_UNSURE=stop"});
+  cr_assert(!result->timed_out, "%s", result->errors);
+  cr_assert_neq(result->status, 0);
+  cr_assert(run_says_in_a_line(result, "NCCL-JOIN WARN", "all stop after", "NCCL_JOIN_UNSURE=stop",
+                               "ncclInvalidUsage", NULL),
+            "%s", result->errors);
+  run_free(result);
+}

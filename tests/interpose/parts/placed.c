@@ -118,7 +118,7 @@ EXPORTED void stand_opening(void) {
 }
 
 static __attribute__((constructor)) void begin(void) {
-  places_are_on = true;
+  places_on = true;
 }
 
 /* ---- doubles of the other parts ---- */

@@ -1,0 +1,78 @@
+/* Choices without knowledge: they are told once, or stop the ranks (NCCL_JOIN_UNSURE=stop). */
+#include <criterion/criterion.h>
+
+#include "tests/unit/trio.h"
+
+TestSuite(team_guess, .init = trio_start, .fini = trio_stop);
+
+static struct unit got;
+
+/* Rank 0 wants A, the others B; nothing is known of either. */
+static void disagree(uint32_t flags) {
+  units();
+  team_claim(teams[0], unit(&A), flags, NULL);
+  team_claim(teams[1], unit(&B), 0, NULL);
+  team_claim(teams[2], unit(&B), 0, NULL);
+}
+
+/* Which of the two goes first. */
+static uint32_t count_guesses(void) {
+  uint32_t told = 0;
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    (void)team_poll(teams[rank], &got);
+    told += teams[rank]->guessed && teams[rank]->guess.kind == GUESS_ORDER;
+    teams[rank]->guessed = false;
+  }
+  return told;
+}
+
+Test(team_guess, one_rank_tells) {
+  disagree(0);
+  cr_assert_eq(count_guesses(), 1);
+}
+
+Test(team_guess, what_has_been_told_is_not_told_again) {
+  disagree(0);
+  cr_assert_eq(count_guesses(), 1);
+  struct team *loser = teams[0]->claimed ? teams[0] : teams[1];
+  struct member *again = loser == teams[0] ? &B : &A;
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (!teams[rank]->claimed)
+      team_claim(teams[rank], unit(again), 0, NULL);
+  cr_assert_eq(count_guesses(), 0, "the same two units");
+}
+
+Test(team_guess, a_rank_that_wants_to_be_sure_stops_all) {
+  disagree(CLAIM_SURE);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    cr_assert_eq(team_poll(teams[rank], &got), TEAM_STOPPED);
+  cr_assert_eq(teams[0]->head, 1);
+}
+
+Test(team_guess, nobody_is_stopped_where_all_want_the_same) {
+  units();
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    team_claim(teams[rank], unit(&A), CLAIM_SURE, NULL);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
+}
+
+/* Rank 0 has left a loop of A, and claims an A of its own; nobody knows where either stands. */
+static void join_unseen(uint32_t flags) {
+  learn_loop();
+  struct member other = member(77);
+  team_claim(teams[0], unit(&other), flags, NULL);
+  cr_assert(team_commit(teams[1], unit(&A)) && team_commit(teams[2], unit(&A)));
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_SHADOW);
+}
+
+Test(team_guess, a_rank_that_joins_where_nothing_is_seen_says_so_once) {
+  join_unseen(0);
+  cr_assert(teams[0]->guessed);
+  cr_assert_eq(teams[0]->guess.kind, GUESS_HIDDEN);
+  cr_assert_eq(teams[0]->guess.other, 0);
+  teams[0]->guessed = false;
+  cr_assert(team_commit(teams[1], unit(&A)));
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_SHADOW);
+  cr_assert_not(teams[0]->guessed);
+}
