@@ -14,11 +14,11 @@ static bool place_part(const struct place *a, const struct place *b, uint32_t *a
   return false;
 }
 
-/* Whether all loops are known from there on. */
+/* Whether it is known if the place stands in a loop from there on: the outermost one tells. */
 static bool place_is_clear(const struct place *place, uint32_t from) {
   for (uint32_t i = from; i < place->nnodes; i++)
-    if (place->nodes[i].flags & PLACE_OPAQUE)
-      return false;
+    if (place->nodes[i].flags & (PLACE_LOOP | PLACE_OPAQUE))
+      return (place->nodes[i].flags & PLACE_LOOP) != 0;
   return true;
 }
 

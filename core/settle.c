@@ -140,13 +140,15 @@ uint32_t settle_winner(const struct settle *settle) {
 }
 
 /* Whether nothing is known of which of two different units goes first. Of two loops it is known
- * only that one goes on: a rank in the other may have left it, or have had no part in it and be
- * ahead. */
+ * only that one goes on. Whoever stands in a later one has left it. But where the other one is
+ * earlier in the program its rank has gone round a loop that surrounds both; and the rank in the
+ * loop that goes on may have done so as well, and have had no part in the earlier one. */
 static bool is_unsure(const struct settle *settle, const struct claimed *won,
                       const struct claimed *lost) {
-  if (compare_places(settle, won, lost) != 0)
-    return place_relate(won->place, lost->place) == PLACE_LOOPS && !is_skipped(won, lost);
-  return won->last_real <= lost->last_real;
+  if (compare_places(settle, won, lost) == 0)
+    return won->last_real <= lost->last_real;
+  return place_relate(won->place, lost->place) == PLACE_LOOPS && !is_skipped(won, lost) &&
+         place_order(won->place, lost->place, NULL) <= 0;
 }
 
 bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser) {
