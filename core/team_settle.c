@@ -69,7 +69,9 @@ static bool read_place(struct team *team, uint32_t i) {
 static bool sum_up(struct team *team) {
   struct settle *settle = team->settle;
   struct unit expected;
-  bool expects = unit_table_get(team->table, team->symbol_expected, &expected);
+  /* A split is never issued because it is expected: ranks meet there at the latest. */
+  bool expects = unit_table_get(team->table, team->symbol_expected, &expected) &&
+                 expected.members->kind != MEMBER_SPLIT;
   *settle = (struct settle){.nunits = 0};
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
     settle_add(settle, &team->claims[rank]);
