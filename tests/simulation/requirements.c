@@ -36,9 +36,9 @@ const struct requirement requirements[REQUIREMENTS] = {
     {"by rank: silent", BY_RANK, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS, 0,
      0.01},
     {"partly visible: silent", PARTLY, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS,
-     0.001, 0.15},
+     0.001, 0.3},
     {"hidden: silent", HIDDEN, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS, 0.001,
-     0.25},
+     0.3},
 
     {"visible, one team: not met", VISIBLE, UNEVEN, 0,
      TRAIT_ANYHOW | TRAIT_SEVERAL | TRAIT_INSIDE | TRAIT_NO_DATA_FIRST, MEASURE_COMMON_UNMET,
@@ -47,14 +47,14 @@ const struct requirement requirements[REQUIREMENTS] = {
      TRAIT_ANYHOW | TRAIT_BY_RANK | TRAIT_INSIDE, MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES,
      0.001, 0.02},
     {"visible, by rank: not met", VISIBLE, UNEVEN, TRAIT_BY_RANK, TRAIT_ANYHOW,
-     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.12},
+     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.2},
     {"visible, inside iterations: not met", VISIBLE, UNEVEN, TRAIT_INSIDE, TRAIT_ANYHOW,
      MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.25},
     {"several teams, by replica: not met", ALL, UNEVEN, TRAIT_SEVERAL,
      TRAIT_ANYHOW | TRAIT_BY_RANK | TRAIT_INSIDE, MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES,
      0.05, 0.05},
     {"several teams, by rank: not met", ALL, UNEVEN, TRAIT_BY_RANK, TRAIT_ANYHOW,
-     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.05, 0.15},
+     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.05, 0.2},
 };
 
 bool requirement_is_of(const struct requirement *requirement, struct row row) {
