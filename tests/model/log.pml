@@ -96,6 +96,9 @@ typedef own_t {
   bool yielded; /* at its head */
   bool written; /* the claim */
   bool texted;  /* its text */
+#ifdef NAPS
+  bool waited; /* an index has been passed since it was made */
+#endif
   byte unit;
   byte said; /* the unit as the claim says it: UNIT_OF(said) */
   byte text; /* claim_text */
@@ -470,6 +473,9 @@ inline close_claim(t)
   own[t].claimed = false;
   own[t].written = false;
   own[t].texted = false;
+#ifdef NAPS
+  own[t].waited = false;
+#endif
   own[t].shown = 0;
   own[t].unit = 0;
   own[t].said = 0;
@@ -578,6 +584,9 @@ inline pass(t)
   :: else ->
     verdict = SHADOW;
     LOG(t, me).open = own[t].claimed;
+#ifdef NAPS
+    own[t].waited = own[t].claimed;
+#endif
     publish(t, found, false, as_expected, NO_TEXT, source)
   fi;
   mine = false;
