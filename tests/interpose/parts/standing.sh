@@ -9,7 +9,7 @@ mkdir -p "$out"
 flags="-g -pthread -I. -Wall -Wextra -Wno-unused-but-set-variable"
 linked="-L$out -lplaced -Wl,-rpath,$out"
 # These are several words.
-# shellcheck disable=SC2086
+# shellcheck disable=SC2046,SC2086
 {
   ${CC:-gcc} -std=c17 -D_GNU_SOURCE $flags -O2 -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec \
     -isystem "$NCCL_INCLUDE" -o "$out/libplaced.so" -Wl,-soname,libplaced.so -Wl,-z,now $parts/placed.c \
