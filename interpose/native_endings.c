@@ -37,6 +37,19 @@ static const char *const endings[] = {"abort",
 static const char throws[] = "_ZSt";
 static const char throws_too[] = "__throw_";
 
+/* What sanitizers report errors with, where they end the program: gcc's __asan_report_load8 and
+ * __ubsan_handle_type_mismatch_v1_abort, say. */
+static const char reports[] = "__asan_report_";
+static const char handles[] = "__ubsan_handle_";
+static const char aborts[] = "_abort";
+
+static bool is_of_a_sanitizer(const char *name) {
+  size_t length = strlen(name);
+  return strncmp(name, reports, sizeof(reports) - 1) == 0 ||
+         (strncmp(name, handles, sizeof(handles) - 1) == 0 && length > sizeof(aborts) &&
+          strcmp(name + length + 1 - sizeof(aborts), aborts) == 0);
+}
+
 /* ---- By code ---- */
 
 static bool has_no_way_out(struct native_part function, native_decode *decode) {
@@ -131,6 +144,8 @@ static const char *name_of(const struct native_object *object, const uint8_t *sl
 
 static bool is_ending(const char *name) {
   if (strncmp(name, throws, strlen(throws)) == 0 && strstr(name, throws_too) != NULL)
+    return true;
+  if (is_of_a_sanitizer(name))
     return true;
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
     if (strcmp(name, endings[i]) == 0)
