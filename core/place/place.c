@@ -34,12 +34,12 @@ static bool place_has_loop(const struct place *place, uint32_t from) {
   return false;
 }
 
-static bool place_is_ordered(const struct place_node *a, const struct place_node *b) {
+static bool place_nodes_are_ordered(const struct place_node *a, const struct place_node *b) {
   return (a->flags & b->flags & PLACE_ORDERED) != 0 && a->order != b->order;
 }
 
 static bool place_nodes_are_certain(const struct place_node *a, const struct place_node *b) {
-  if (!place_is_ordered(a, b))
+  if (!place_nodes_are_ordered(a, b))
     return false;
   const struct place_node *first = a->order < b->order ? a : b, *second = first == a ? b : a;
   return second->since <= first->order || first->until >= second->order;
@@ -69,6 +69,20 @@ bool place_is_certain(const struct place *a, const struct place *b) {
   return place_compare(a, b, &at) && place_nodes_are_certain(&a->nodes[at], &b->nodes[at]);
 }
 
+bool place_is_ordered(const struct place *a, const struct place *b) {
+  uint32_t at;
+  return place_compare(a, b, &at) && place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]);
+}
+
+bool place_is_reached(const struct place *a, const struct place *b) {
+  uint32_t at;
+  if (!place_compare(a, b, &at) || !place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]))
+    return false;
+  const struct place_node *x = &a->nodes[at], *y = &b->nodes[at];
+  const struct place_node *first = x->order < y->order ? x : y, *second = first == x ? y : x;
+  return second->order >= first->reach_from && second->order <= first->reach_to;
+}
+
 /* Whether a place goes the way that another goes, one node further than where they part from a
  * third. */
 static bool place_goes_with(const struct place *last, const struct place *place, uint32_t at) {
@@ -88,7 +102,7 @@ static bool place_is_ahead(const struct place *place, const struct place *last, 
   for (uint32_t i = 0; i < place->nnodes && i < last->nnodes; i++) {
     const struct place_node *to = &place->nodes[i], *from = &last->nodes[i];
     if (to->id != from->id)
-      return i >= at && place_is_ordered(to, from) && to->order > from->order;
+      return i >= at && place_nodes_are_ordered(to, from) && to->order > from->order;
     if (i >= at && (to->flags & PLACE_LOOP))
       return true;
   }
@@ -109,7 +123,7 @@ int place_order(const struct place *a, const struct place *b, const struct place
   bool with_b = loops_b && place_goes_with(last, b, at);
   if (with_a != with_b)
     return with_a ? 1 : -1;
-  if (!place_is_ordered(&a->nodes[at], &b->nodes[at]))
+  if (!place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]))
     return 0;
   return a->nodes[at].order < b->nodes[at].order ? 1 : -1;
 }
