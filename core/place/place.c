@@ -45,6 +45,13 @@ static bool place_nodes_are_certain(const struct place_node *a, const struct pla
   return second->since <= first->order || first->until >= second->order;
 }
 
+bool place_says_anything(const struct place *place) {
+  for (uint32_t i = 0; i < place->nnodes; i++)
+    if (place->nodes[i].flags & (PLACE_LOOP | PLACE_ORDERED))
+      return true;
+  return false;
+}
+
 bool place_leaves_loop(const struct place *from, const struct place *to) {
   uint32_t at;
   return from->nnodes != 0 && to->nnodes != 0 && place_compare(from, to, &at) &&

@@ -57,6 +57,9 @@ struct place {
   char text[PLACE_TEXT_MAX];
 };
 
+/* Whether anything of its code has been understood: a loop that it stands in, or an order. */
+bool place_says_anything(const struct place *place);
+
 /* Whether `from` stands in a loop in which `to` does not stand. False where either is not known. */
 bool place_leaves_loop(const struct place *from, const struct place *to);
 

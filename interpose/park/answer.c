@@ -294,7 +294,8 @@ static void begin(struct wish *wish) {
     struct place place;
     bool known = unit_may_have_place(wish->unit) && places_describe(&place);
     uint32_t flags = flags_of(wish);
-    if (unit_may_have_place(wish->unit) && (!known || place.nnodes == 0) && places_are_missed())
+    if (unit_may_have_place(wish->unit) && (!known || !place_says_anything(&place)) &&
+        places_are_missed())
       flags |= CLAIM_BLIND;
     team_claim(end->team, wish->unit, flags, known ? &place : NULL);
   }
