@@ -166,7 +166,8 @@ void team_look_further(struct team *team) {
 }
 
 bool team_commit_slowly(struct team *team, struct unit unit) {
-  team_look_further(team);
+  if (*team->expected == &team_nothing)
+    team_look_further(team);
   const struct known_unit *expected = *team->expected;
   bool same = unit.nmembers == expected->nmembers &&
               memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0;
