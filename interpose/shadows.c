@@ -334,7 +334,7 @@ void shadows_rehearse(struct shadows *shadows, const struct endpoint *end, struc
       return;
     shadows->members[i] = *member;
     shadows->targets[i] = (struct shadow_member){
-        end->shadow, comm->handle, comm->rank, comm->nranks, member->root, NULL, NULL};
+        end->shadow, comm->handle, comm->rank, comm->nranks, member->root, NULL, NULL, 0};
     if (!divisors_shadow(&shadows->members[i], comm))
       return;
   }

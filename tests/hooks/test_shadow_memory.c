@@ -236,7 +236,7 @@ Test(shadow_memory, without_events_nothing_is_counted) {
 /* ---- buffers of the caller's, and for the caller ---- */
 
 static struct shadow_member on_comm(int number, int root) {
-  return (struct shadow_member){shadow, double_comm(number), 1, 4, root, NULL, NULL};
+  return (struct shadow_member){shadow, double_comm(number), 1, 4, root, NULL, NULL, 0};
 }
 
 Test(shadow_memory, a_broadcast_can_go_into_a_buffer_of_the_callers) {
