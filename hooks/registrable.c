@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#include "core/look.h"
+#include "core/unit/look.h"
 #include "hooks/alias.h"
 
 static CUresult map(const struct cuda_driver *cuda, CUdevice device,

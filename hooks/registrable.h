@@ -32,9 +32,9 @@ struct registrable {
   size_t mapped; /* from start on; 0: of cuMemAlloc */
 };
 
-/* At least `bytes` (not 0) of memory that looks as told (core/look.h, enum look_buffer). Nothing is
- * held on failure: CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED where the driver has no
- * mapped memory, or what the driver says. */
+/* At least `bytes` (not 0) of memory that looks as told (core/unit/look.h, enum look_buffer).
+ * Nothing is held on failure: CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED where the driver
+ * has no mapped memory, or what the driver says. */
 CUresult registrable_allocate(const struct cuda_driver *cuda, CUdevice device, unsigned look,
                               size_t bytes, struct registrable *memory);
 

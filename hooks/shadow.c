@@ -421,7 +421,7 @@ ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *li
 void shadow_destroy(struct shadow *shadow, const struct shadow_limit *limit) {
   if (shadow == NULL)
     return;
-  device_forget_all(shadow);
+  device_forget(shadow, NULL);
   bool done = shadow_release(shadow, limit, NULL) == ncclSuccess;
   device_close(shadow, done);
   free(shadow);

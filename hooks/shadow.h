@@ -117,8 +117,8 @@ struct shadow_member {
   const void *send; /* NULL: the fill. Else device memory to send instead, large enough; the
                      * caller keeps it until the shadow is done */
   void *receive;    /* NULL: where nobody looks. Else device memory to receive into, likewise */
-  look_t look; /* how the buffers look on the ranks that issue it (core/look.h). Of those that the
-                  caller gives nothing is changed */
+  look_t look; /* how the buffers look on the ranks that issue it (core/unit/look.h). Of those that
+                  the caller gives nothing is changed */
 };
 
 /* The shadows of one device: retains its primary context and makes a non-blocking stream with the
@@ -195,13 +195,14 @@ ncclResult_t shadow_wait(struct shadow *shadow, const struct shadow_limit *limit
  * it): call again. */
 ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *limit, char *reason);
 
-/* Ends it: as shadow_release, then stream and context too. If the stream does not get done within
- * the limit, device memory and stream are left to the driver: freeing them would wait for the
- * device. The shadow is gone in any case. NULL is fine. */
+/* Ends it, when its communicators are gone or are about to go: as shadow_release, then stream and
+ * context too. If the stream does not get done within the limit, device memory and stream are left
+ * to the driver: freeing them would wait for the device. The shadow is gone in any case. NULL is
+ * fine. */
 void shadow_destroy(struct shadow *shadow, const struct shadow_limit *limit);
 
-/* A communicator that units have been issued on is about to be destroyed: call before, unless the
- * shadow is destroyed with it. Does not wait. */
+/* A communicator that units have been issued on is about to be destroyed, with all that is
+ * registered with it, and will not be called any more. Does not wait. */
 void shadow_forget(struct shadow *shadow, ncclComm_t comm);
 
 /* Bytes of device memory held now, for messages; of an alias those of its block. */

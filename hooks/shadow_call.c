@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#include "core/look.h"
+#include "core/unit/look.h"
 #include "hooks/contribution.h"
 
 /* What one member reads and writes on this rank. */

@@ -59,7 +59,7 @@ struct send_buffer {
 
 /* Memory that looks alike. */
 struct memory {
-  unsigned look; /* core/look.h, enum look_buffer; 0: not registered */
+  unsigned look; /* core/unit/look.h, enum look_buffer; 0: not registered */
   struct send_buffer sends[DEVICE_PATTERNS];
   unsigned nsends;
   struct buffer receive;
@@ -145,12 +145,8 @@ CUresult device_fill(const struct shadow *device, void *address, size_t bytes, u
 ncclResult_t device_register(struct shadow *device, const struct nccl_calls *nccl,
                              struct memory *memory, const uint64_t *pattern, ncclComm_t comm);
 
-/* The communicator is about to go: takes all that is registered with it back if nothing is under
- * way, and leaves it to NCCL otherwise. */
+/* The communicator is about to go (NULL: all are gone): what is registered with it goes with it. */
 void device_forget(struct shadow *device, ncclComm_t comm);
-
-/* The same for all, when there is no communicator any more. */
-void device_forget_all(struct shadow *device);
 
 /* A unit has been issued. Without events (no memory) nothing is counted. */
 void device_mark(struct shadow *device);

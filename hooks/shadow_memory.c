@@ -135,25 +135,16 @@ static void take_back(const struct shadow *device, struct buffer *buffer, ncclCo
   }
 }
 
-static void take_all_back(struct shadow *device, ncclComm_t comm, bool tell) {
+void device_forget(struct shadow *device, ncclComm_t comm) {
   for (unsigned kind = 0; kind < device->nmemories; kind++) {
     struct memory *memory = &device->memories[kind];
     for (unsigned i = 0; i < memory->nsends; i++)
-      take_back(device, &memory->sends[i].buffer, comm, tell);
-    take_back(device, &memory->receive, comm, tell);
-    take_back(device, &memory->lent, comm, tell);
+      take_back(device, &memory->sends[i].buffer, comm, false);
+    take_back(device, &memory->receive, comm, false);
+    take_back(device, &memory->lent, comm, false);
   }
   for (unsigned i = 0; i < device->nretired; i++)
-    take_back(device, &device->retired[i], comm, tell);
-}
-
-void device_forget(struct shadow *device, ncclComm_t comm) {
-  const struct shadow_limit at_once = {0};
-  take_all_back(device, comm, device_wait(device, &at_once) == CUDA_SUCCESS);
-}
-
-void device_forget_all(struct shadow *device) {
-  take_all_back(device, NULL, false);
+    take_back(device, &device->retired[i], comm, false);
 }
 
 /* ---- memory ---- */
@@ -387,7 +378,7 @@ void device_free(struct shadow *device) {
   if (there)
     free_retired(device);
   else
-    device_forget_all(device);
+    device_forget(device, NULL);
   for (unsigned kind = 0; kind < device->nmemories; kind++)
     free_memory(device, &device->memories[kind], there);
   if (there)

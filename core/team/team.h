@@ -273,9 +273,9 @@ void team_claim_leave(struct team *team);
 void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
                         const struct place *place, const look_t *looks);
 
-/* After TEAM_SHADOW and TEAM_MIRROR: how the buffers of the unit's members look on the ranks that
- * issue it, as far as that is known: as this rank has issued it itself, or as a rank said that
- * claimed it. NULL: all 0. Valid as long as the unit. */
+/* After TEAM_SHADOW, TEAM_MIRROR and team_foresees: how the buffers of the unit's members look on
+ * the ranks that issue it, as far as that is known: as this rank has issued it itself, or as a rank
+ * said that claimed it. NULL: all 0. Valid as long as the unit. */
 static inline const look_t *team_looks(const struct team *team) {
   return team->looks;
 }

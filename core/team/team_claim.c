@@ -94,10 +94,13 @@ void team_leave_yield(struct team *team, uint32_t flags) {
 }
 
 static bool copy_looks(struct team *team, struct unit unit, const look_t *looks) {
+  bool any = false;
   if (looks == NULL || unit.nmembers > UNIT_MEMBERS_MAX)
     return false;
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    any |= looks[i] != 0;
   memcpy(team->looks_claimed, looks, unit.nmembers * sizeof(*looks));
-  return true;
+  return any;
 }
 
 void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,

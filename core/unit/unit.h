@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/look.h"
+#include "core/unit/look.h"
 
 enum member_kind {
   MEMBER_ALLREDUCE = 1,

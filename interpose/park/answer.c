@@ -57,7 +57,7 @@ static bool claim_next(struct wish *wish) {
   if (wish->next == NULL || !wish->next(wish))
     return false;
   report_event(wish->end, TRACE_CLAIM, wish->end->team->head, wish->unit, -1);
-  team_claim(wish->end->team, wish->unit, 0, NULL);
+  team_claim_looking(wish->end->team, wish->unit, 0, NULL, wish->looks);
   return true;
 }
 
@@ -293,7 +293,7 @@ static void begin(struct wish *wish) {
     report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
     struct place place;
     bool known = unit_may_have_place(wish->unit) && places_describe(&place);
-    team_claim(end->team, wish->unit, flags_of(wish), known ? &place : NULL);
+    team_claim_looking(end->team, wish->unit, flags_of(wish), known ? &place : NULL, wish->looks);
   }
 }
 

@@ -25,7 +25,7 @@ Test(shadow_memory, every_fill_fills_the_whole_send_buffer) {
       cr_expect_eq(memcmp(call->last + 8 - fill.size, &fill.bits, fill.size), 0,
                    "datatype %d reduction %u", datatype, reductions[r]);
     }
-  cr_expect_leq(shadow->nsends, DEVICE_PATTERNS);
+  cr_expect_leq(shadow->memories[0].nsends, DEVICE_PATTERNS);
 }
 
 Test(shadow_memory, buffers_hold_what_each_kind_moves) { /* the doubles check the room */
