@@ -75,6 +75,14 @@ static bool holds(const struct registration *registration, const void *buffer, s
   return at >= begin && at < end && size <= end - at;
 }
 
+/* What is mapped in several pieces is not shared, as memory that cannot be (2.28: p2p.cc,
+ * ncclIpcLocalRegisterBuffer). */
+static bool is_in_pieces(const void *buffer, size_t size) {
+  CUdeviceptr begin, at = (CUdeviceptr)(uintptr_t)buffer;
+  size_t mapped;
+  return cuMemGetAddressRange(&begin, &mapped, at) == CUDA_SUCCESS && at + size > begin + mapped;
+}
+
 unsigned registration_look(const struct ncclComm *comm, const void *buffer, size_t size) {
   CUmemGenericAllocationHandle memory;
   CUmemAllocationProp properties;
@@ -85,7 +93,8 @@ unsigned registration_look(const struct ncclComm *comm, const void *buffer, size
   pthread_mutex_unlock(&lock);
   if (found == NULL)
     return 0;
-  if (cuMemRetainAllocationHandle(&memory, (void *)(uintptr_t)buffer) != CUDA_SUCCESS)
+  if (is_in_pieces(buffer, size) ||
+      cuMemRetainAllocationHandle(&memory, (void *)(uintptr_t)buffer) != CUDA_SUCCESS)
     return LOOK_REGISTERED;
   bool exports = cuMemGetAllocationPropertiesFromHandle(&properties, memory) == CUDA_SUCCESS &&
                  properties.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
