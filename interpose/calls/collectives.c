@@ -34,7 +34,7 @@ static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
                    call->send);
   ncclResult_t rooted = ncclSuccess;
   if (call->kind == MEMBER_BROADCAST)
-    rooted = roots_apply(call, &wish);
+    rooted = roots_apply(call, wish.unit, wish.index);
   if (rooted == ncclRemoteError)
     return rooted;
   bool issue;

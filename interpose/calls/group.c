@@ -17,6 +17,7 @@
 #include "interpose/data/lossy.h"
 #include "interpose/places/places.h"
 #include "interpose/calls/posts.h"
+#include "interpose/exits/process.h"
 #include "interpose/nccl/real.h"
 #include "interpose/park/reunion.h"
 #include "interpose/data/roots.h"
@@ -116,6 +117,8 @@ static ncclResult_t end_real(void) {
     else
       communicator_depart(&expected->arrival);
   }
+  if (made && group.nexpected > 0)
+    process_watch_exit();
   group.nexpected = 0;
   return result;
 }
@@ -318,7 +321,7 @@ static ncclResult_t settle_calls(const struct agreement *agreement, const struct
     bool issue = true;
     ncclResult_t rooted = ncclSuccess;
     if (calls[i].kind == MEMBER_BROADCAST)
-      rooted = roots_apply(&calls[i], wish);
+      rooted = roots_apply(&calls[i], wish->unit, wish->index);
     if (rooted == ncclRemoteError)
       return rooted;
     ncclResult_t divided = divisors_apply(&calls[i], wish->index, &issue);

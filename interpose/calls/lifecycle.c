@@ -22,6 +22,7 @@
 #include "interpose/calls/handlers.h"
 #include "interpose/nccl/last_error.h"
 #include "interpose/exits/leaving.h"
+#include "interpose/exits/process.h"
 #include "interpose/nccl/libraries.h"
 #include "interpose/nccl/real.h"
 
@@ -40,6 +41,7 @@ static bool may_begin(int rank, int communicators) {
     return false;
   }
   bypass_expect(communicators);
+  process_watch_fork();
   leaving_begins_anew();
   log_open(settings, rank);
   library_announce();
@@ -53,8 +55,10 @@ static ncclResult_t made(struct arrival *arrival, ncclComm_t *handle, ncclResult
     communicator_depart(arrival);
   else if (group_is_open())
     group_expect(arrival, handle);
-  else
+  else {
     communicator_add(arrival, *handle, communicator_new_driver());
+    process_watch_exit();
+  }
   return result;
 }
 
@@ -140,6 +144,8 @@ ncclResult_t join_CommInitAll(ncclComm_t *comm, int ndev, const int *devlist) {
       communicator_add(&arrivals[rank], comm[rank], driver);
     else
       communicator_depart(&arrivals[rank]);
+  if (result == ncclSuccess || result == ncclInProgress)
+    process_watch_exit();
   free(arrivals);
   return result;
 }

@@ -21,12 +21,6 @@ struct posting {
   uint32_t nmembers;
 };
 
-bool posts_are_answered_here(void *context) {
-  struct endpoint *end = context;
-  const struct thread *poster = atomic_load(&end->poster);
-  return poster == NULL || poster == endpoint_this_thread();
-}
-
 /* The call as a post of its communicator. False if it is none: to the rank itself, or with
  * arguments that NCCL will refuse. */
 static bool post_member(const struct call *call, const struct communicator *comm,

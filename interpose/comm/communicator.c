@@ -17,7 +17,6 @@
 #include "interpose/nccl/libraries.h"
 #include "interpose/comm/operators.h"
 #include "interpose/comm/registered.h"
-#include "interpose/exits/process.h"
 #include "interpose/nccl/real.h"
 
 /* Guards the lists, and all writes to the table. */
@@ -170,7 +169,6 @@ static void list_communicators(struct attachment *me) {
 
 void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
                          uint32_t slot, uint32_t expected, int key, int device) {
-  process_watch_fork();
   *arrival = (struct arrival){
       .library = library_current(), .slot = slot, .slots = slots, .device = device};
   name_of(arrival->name, seed, size);
@@ -220,7 +218,6 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
     free(comm);
   }
   pthread_mutex_unlock(&lock);
-  process_watch_exit();
 }
 
 /* ---- in use ---- */

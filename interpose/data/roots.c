@@ -72,21 +72,21 @@ struct election roots_elect(struct communicator *comm, uint64_t index, int root)
   return election;
 }
 
-ncclResult_t roots_apply(struct call *call, const struct wish *wish) {
+ncclResult_t roots_apply(struct call *call, struct unit unit, uint64_t index) {
   struct communicator *comm = communicator_find(call->handle);
-  if (apart_is_set(comm->end) || contribution_gathers(wish->unit, comm->tag))
+  if (apart_is_set(comm->end) || contribution_gathers(unit, comm->tag))
     return ncclSuccess;
-  struct election election = roots_elect(comm, wish->index, call->root);
+  struct election election = roots_elect(comm, index, call->root);
   if (election.root < 0) {
     log_line(LOG_LEVEL_WARN,
              "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError",
              comm->end->team->failure_rank);
     return ncclRemoteError;
   }
-  if (election.missing >= 0 && comm->refused_after != wish->index + 1) /* once for a group */
-    report_sharded(wish->index, call->root, election.missing);
+  if (election.missing >= 0 && comm->refused_after != index + 1) /* once for a group */
+    report_sharded(index, call->root, election.missing);
   if (election.missing >= 0)
-    comm->refused_after = wish->index + 1;
+    comm->refused_after = index + 1;
   if (election.root != call->root && election.root == comm->rank)
     call->send = call->receive;
   call->root = election.root;

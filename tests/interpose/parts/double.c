@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "core/transport/plane_shm.h"
-#include "interpose/entry/capture_doors.h"
+#include "interpose/comm/captures.h"
 #include "interpose/exits/doors.h"
 #include "interpose/calls/handlers.h"
 #include "interpose/comm/hot.h"
@@ -185,10 +185,10 @@ void saw_CommDeregister(ncclResult_t result, ncclComm_t comm, void *handle) {
   note("saw", "ncclCommDeregister");
 }
 
-void capture_began(void) {
+void captures_began(void) {
   note("capture", "begins");
 }
-void capture_ended(void) {
+void captures_ended(void) {
   note("capture", "ends");
 }
 
