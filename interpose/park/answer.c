@@ -20,6 +20,7 @@
 #include "interpose/park/shadows.h"
 #include "interpose/park/stay.h"
 #include "interpose/park/stopping.h"
+#include "interpose/park/watched.h"
 
 /* ---- what joined ranks have spoiled ---- */
 
@@ -349,8 +350,10 @@ static void look_after(struct stay *stay) {
   }
   if (late)
     be_patient(stay);
-  if (looking)
+  if (looking) {
+    watched_warn(stay);
     adopt(stay);
+  }
 }
 
 static void wait_a_little(struct stay *stay) {
