@@ -190,9 +190,9 @@ ncclResult_t shadow_synchronise_device(struct shadow *shadow, const struct shado
  * process ends) counts as done. */
 ncclResult_t shadow_wait(struct shadow *shadow, const struct shadow_limit *limit, char *reason);
 
-/* The rank goes on: waits as shadow_wait does, then gives all device memory back. Keeps stream and
- * context for the next time. On any result but ncclSuccess the memory is kept (work may still use
- * it): call again. */
+/* Waits as shadow_wait does, then gives all device memory back; that waits for all that the device
+ * has been given. Keeps stream and context. On any result but ncclSuccess the memory is kept (work
+ * may still use it): call again. */
 ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *limit, char *reason);
 
 /* Ends it, when its communicators are gone or are about to go: as shadow_release, then stream and
