@@ -66,7 +66,7 @@ Test(registered, memory_of_each_kind) {
     }
 }
 
-/* Ranks that go on take their registrations back, and make them anew for the next epoch. */
+/* Ranks that go on, and join again: what has been registered for shadows is used again. */
 Test(registered, several_epochs) {
   static const struct schedule schedule = {3, 3, {{2, 4, 3}, {4, 1, 2}, {13, 23, 0}}};
   for (int kind = 0; kind < KINDS; kind++) {
