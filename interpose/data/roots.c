@@ -35,6 +35,20 @@ static bool came_since_joined(const struct communicator *comm, uint64_t index, i
   return broadcast->after > team_joined_since(comm->end->team, index, comm->team_rank_of[rank]);
 }
 
+bool roots_can_tell(const struct communicator *comm, uint64_t index, int root) {
+  struct team *team = comm->end->team;
+  const struct broadcast_from *replaced = &comm->replaced_broadcast;
+  bool active = true;
+  enum team_verdict verdict = team_is_active(team, index, comm->team_rank_of[root], &active);
+  for (uint32_t rank = 0; verdict == TEAM_REAL && !active && rank < team->plane->nranks; rank++) {
+    bool is_active;
+    verdict = team_is_active(team, index, rank, &is_active);
+  }
+  if (verdict == TEAM_REAL && replaced->after != 0)
+    verdict = team_is_active(team, index, comm->team_rank_of[replaced->root], &active);
+  return verdict != TEAM_PARKED;
+}
+
 static const struct broadcast_from *last_of_another(const struct communicator *comm, int root) {
   return comm->last_broadcast.root != root ? &comm->last_broadcast : &comm->other_broadcast;
 }

@@ -37,6 +37,9 @@ struct election {
  * real or as a shadow. */
 struct election roots_elect(struct communicator *comm, uint64_t index, int root);
 
+/* Whether roots_elect would not wait. */
+bool roots_can_tell(const struct communicator *comm, uint64_t index, int root);
+
 /* Gives the program's Broadcast, of a unit that has settled at an index, its root: if that is this
  * rank, it sends what is in its receive buffer. It keeps its own if the unit's Broadcasts are an
  * AllGather (contribution_gathers). ncclSuccess: issue it. ncclInvalidUsage: issue it, and return
