@@ -15,12 +15,22 @@ void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place) {
     memcpy(text, place->text, PLACE_TEXT_MAX - 1);
 }
 
+/* Whether one of two places stands in a loop that the other does not stand in: a rank that has gone
+ * past the loop, without data, cannot be told from one whose program does the same elsewhere. */
+static bool is_past_a_loop(struct team *team, struct unit unit) {
+  const struct known_place *known = team_known_place(team, unit_place(unit));
+  enum place_relation relation =
+      known == NULL ? PLACE_UNRELATED : place_relate(&known->place, &team->place_own);
+  return relation == PLACE_OUTSIDE || relation == PLACE_LOOPS;
+}
+
 /* Whether two places that this rank, or another, comes to have become one unit, after ranks have
  * been uneven: a collective that each rank comes to by its own count, say, may have met another. */
-static bool is_merged_in_doubt(struct team *team, uint64_t hash, uint32_t flags) {
+static bool is_merged_in_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   bool uneven =
       team->was_uneven || team->shadows_total != 0 || !(flags & (ENTRY_ALL | ENTRY_EXPECTED));
-  return hash != team->claim_own && uneven && !team_has_alias(team, hash);
+  return hash != team->claim_own && !team_has_alias(team, hash) &&
+         (uneven || is_past_a_loop(team, unit));
 }
 
 /* Whether the rank has joined, and what it waits for has come without all having been asked; and it
@@ -35,7 +45,7 @@ static bool is_hidden(struct team *team, struct unit unit, uint32_t flags) {
 
 bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   bool hidden = unit_may_have_place(unit) && is_hidden(team, unit, flags);
-  if (!hidden && !(unit_may_have_place(unit) && is_merged_in_doubt(team, hash, flags)))
+  if (!hidden && !(unit_may_have_place(unit) && is_merged_in_doubt(team, unit, hash, flags)))
     return false;
   if (team_is_told(team))
     return true;
