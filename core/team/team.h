@@ -74,6 +74,7 @@ struct team_alias {
 enum guess_kind {
   GUESS_ORDER,  /* one rank's unit went before that of another */
   GUESS_SAME,   /* the other's has been taken for the one */
+  GUESS_BLIND,  /* nothing yet: it cannot be seen where the rank's unit stands */
   GUESS_HIDDEN, /* the other rank has joined, and it cannot be seen where its unit stands */
 };
 
@@ -158,6 +159,7 @@ struct team {
   struct team_guess guess;
   uint64_t told[16]; /* hashes of pairs of units that have been told of, or 0 */
   uint32_t ntold;
+  bool blind;      /* it has been told that places cannot be seen */
   bool doubted;    /* this rank has told that it cannot see its places */
   bool was_uneven; /* ranks have wanted different units, or have waited for each other */
   /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team;
@@ -180,6 +182,11 @@ struct team {
   uint32_t *lossy_seen;            /* nranks */
   struct member *members_claimed;  /* UNIT_MEMBERS_MAX, the claim's own copy */
   struct member *members_followed; /* UNIT_MEMBERS_MAX, what team_poll hands out */
+  look_t *looks_claimed;           /* by member, likewise; meaningless unless looks_claim_known */
+  look_t *looks_followed;          /* of the text read last, or of mirrors */
+  uint64_t looks_followed_of;      /* unit_hash of that text's unit; 0: it had none */
+  bool looks_claim_known;
+  const look_t *looks; /* see team_looks */
 };
 
 /* NULL if there is no memory. The plane stays the caller's and must outlive the team. */
@@ -263,6 +270,17 @@ static TEAM_INLINE bool team_must_attend(const struct team *team) {
  */
 void team_claim(struct team *team, struct unit unit, uint32_t flags, const struct place *place);
 void team_claim_leave(struct team *team);
+
+/* The same as team_claim. looks: how the members look (look.h), copied; NULL: all 0. */
+void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
+                        const struct place *place, const look_t *looks);
+
+/* After TEAM_SHADOW, TEAM_MIRROR and team_foresees: how the buffers of the unit's members look on
+ * the ranks that issue it, as far as that is known: as this rank has issued it itself, or as a rank
+ * said that claimed it. NULL: all 0. Valid as long as the unit. */
+static inline const look_t *team_looks(const struct team *team) {
+  return team->looks;
+}
 
 /* At the present index, where no claim is open and another rank claims a unit: follow what the
  * others agree on. Until it has settled nothing is committed here, and a claim waits behind it (and

@@ -15,22 +15,14 @@ void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place) {
     memcpy(text, place->text, PLACE_TEXT_MAX - 1);
 }
 
-/* Whether one of two places stands in a loop that the other does not stand in: a rank that has gone
- * past the loop, without data, cannot be told from one whose program does the same elsewhere. */
-static bool is_past_a_loop(struct team *team, struct unit unit) {
-  const struct known_place *known = team_known_place(team, unit_place(unit));
-  enum place_relation relation =
-      known == NULL ? PLACE_UNRELATED : place_relate(&known->place, &team->place_own);
-  return relation == PLACE_OUTSIDE || relation == PLACE_LOOPS;
-}
-
-/* Whether two places that this rank, or another, comes to have become one unit, after ranks have
- * been uneven: a collective that each rank comes to by its own count, say, may have met another. */
+/* Whether two places that this rank, or another, comes to have become one unit, and it is a guess;
+ * or after ranks have been uneven: a collective that each rank comes to by its own count, say, may
+ * have met another. */
 static bool is_merged_in_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   bool uneven =
       team->was_uneven || team->shadows_total != 0 || !(flags & (ENTRY_ALL | ENTRY_EXPECTED));
   return hash != team->claim_own && !team_has_alias(team, hash) &&
-         (uneven || is_past_a_loop(team, unit));
+         (uneven || team_is_doubtful(team, unit, hash));
 }
 
 /* Whether the rank has joined, and what it waits for has come without all having been asked; and it
@@ -59,6 +51,17 @@ bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t fla
   team_copy_text(team->guess.place, known == NULL ? NULL : &known->place);
   team_copy_text(team->guess.other_place, &team->place_own);
   return true;
+}
+
+void team_tell_blind(struct team *team) {
+  if (!team->claimed || !(team->claim_flags & CLAIM_BLIND) || team->blind)
+    return;
+  team->blind = true;
+  if (team->plane->nranks == 1 || team_is_told(team))
+    return;
+  team->guessed = true;
+  team->guess = (struct team_guess){
+      .kind = GUESS_BLIND, .rank = team->plane->rank, .member = team->claim.members[0]};
 }
 
 void team_tell_hidden(struct team *team, struct unit unit) {

@@ -7,6 +7,7 @@
 
 #include "core/report/log.h"
 #include "interpose/park/answer.h"
+#include "interpose/comm/registered.h"
 #include "interpose/comm/apart.h"
 #include "interpose/calls/capture.h"
 #include "interpose/calls/children.h"
@@ -127,9 +128,10 @@ struct agreement {
   struct wish *wishes;
   uint32_t nwishes;
   struct member *members; /* of all wishes, one after the other */
+  look_t *looks;          /* likewise */
   uint32_t *wish_of;      /* by call; none: not part of a unit */
   enum fate *fates;       /* by call: of sends and receives */
-  size_t room;            /* calls that the four have room for */
+  size_t room;            /* calls that all of them have room for */
 };
 #define NO_WISH UINT32_MAX
 
@@ -140,6 +142,7 @@ static _Thread_local struct agreement kept;
 static void agreement_free(struct agreement *agreement) {
   free(agreement->wishes);
   free(agreement->members);
+  free(agreement->looks);
   free(agreement->wish_of);
   free(agreement->fates);
 }
@@ -166,13 +169,14 @@ static bool agreement_take(struct agreement *agreement, size_t ncalls) {
   *agreement = (struct agreement){
       .wishes = calloc(ncalls, sizeof(struct wish)),
       .members = calloc(ncalls, sizeof(struct member)),
+      .looks = calloc(ncalls, sizeof(look_t)),
       .wish_of = calloc(ncalls, sizeof(uint32_t)),
       .fates = calloc(ncalls, sizeof(enum fate)),
       .room = ncalls,
   };
   keep_until_thread_ends();
-  if (agreement->wishes != NULL && agreement->members != NULL && agreement->wish_of != NULL &&
-      agreement->fates != NULL)
+  if (agreement->wishes != NULL && agreement->members != NULL && agreement->looks != NULL &&
+      agreement->wish_of != NULL && agreement->fates != NULL)
     return true;
   agreement_free(agreement);
   return false;
@@ -210,6 +214,12 @@ static void sort_wishes(struct agreement *agreement, size_t ncalls) {
   }
 }
 
+static void sort_call(struct agreement *agreement, const struct call *call, struct member *member) {
+  const struct communicator *comm = communicator_find(call->handle);
+  call_member(call, comm, member);
+  agreement->looks[member - agreement->members] = registered_look_of(comm, call, member);
+}
+
 /* Calls of a communicator without a team, and with count 0, go as they are; for sends and receives
  * see posts.h. */
 static void sort_calls(struct agreement *agreement, const struct call *calls, size_t ncalls,
@@ -236,9 +246,10 @@ static void sort_calls(struct agreement *agreement, const struct call *calls, si
   struct member *next = agreement->members;
   for (uint32_t wish = 0; wish < agreement->nwishes; wish++) {
     agreement->wishes[wish].unit.members = next;
+    agreement->wishes[wish].looks = agreement->looks + (next - agreement->members);
     for (size_t i = 0; i < ncalls; i++)
       if (agreement->wish_of[i] == wish)
-        call_member(&calls[i], communicator_find(calls[i].handle), next++);
+        sort_call(agreement, &calls[i], next++);
     call_stands_at(next - agreement->wishes[wish].unit.nmembers, place);
   }
 }

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 
 #include "core/report/log.h"
+#include "hooks/contribution.h"
 #include "interpose/park/answer.h"
 #include "interpose/self/environment.h"
+#include "interpose/comm/registered.h"
 #include "interpose/comm/hot.h"
 #include "interpose/data/lossy.h"
 #include "interpose/comm/patience.h"
@@ -35,6 +37,9 @@ static bool post_member(const struct call *call, const struct communicator *comm
       .kind = call->kind == CALL_SEND ? MEMBER_SEND : MEMBER_RECEIVE,
       .datatype = (uint8_t)call->datatype,
   };
+  size_t bytes = call->count * contribution_fill(member).size;
+  member->number =
+      registered_look(comm, call->kind == CALL_SEND ? call->send : call->receive, bytes);
   return true;
 }
 

@@ -16,6 +16,7 @@
 #include "interpose/self/environment.h"
 #include "interpose/nccl/libraries.h"
 #include "interpose/comm/operators.h"
+#include "interpose/comm/registered.h"
 #include "interpose/nccl/real.h"
 
 /* Guards the lists, and all writes to the table. */
@@ -317,11 +318,14 @@ void communicator_remove(struct communicator *comm, enum rank_state how) {
   communicator_hold_endpoints();
   struct endpoint *end = comm->end;
   bool entered = enter_to_remove(end);
+  if (entered && end->shadow != NULL)
+    shadow_forget(end->shadow, comm->handle);
   pthread_mutex_lock(&lock);
   table_remove(comm);
   take_from_list(comm);
   atomic_store(&comm->state, COMM_OFF);
   operators_forget(comm->handle);
+  registered_forget(comm);
   endpoint_drop(comm, &endpoints, how);
   comm->next_in_team = gone;
   gone = comm;

@@ -9,8 +9,11 @@
 /* A mirror does not stand in the unit that the rank's own send stood in. */
 static uint64_t key_of(const struct lossy_member *of) {
   const struct member *member = &of->unit.members[of->place];
-  if (member_is_point_to_point(member->kind))
-    return unit_hash((struct unit){member, 1});
+  if (member_is_point_to_point(member->kind)) {
+    struct member alone = *member;
+    alone.number = 0;
+    return unit_hash((struct unit){&alone, 1});
+  }
   return of->hash + of->place;
 }
 

@@ -20,6 +20,7 @@
 #include "interpose/park/shadows.h"
 #include "interpose/park/stay.h"
 #include "interpose/park/stopping.h"
+#include "interpose/park/watched.h"
 
 /* ---- what joined ranks have spoiled ---- */
 
@@ -57,7 +58,7 @@ static bool claim_next(struct wish *wish) {
   if (wish->next == NULL || !wish->next(wish))
     return false;
   report_event(wish->end, TRACE_CLAIM, wish->end->team->head, wish->unit, -1);
-  team_claim(wish->end->team, wish->unit, 0, NULL);
+  team_claim_looking(wish->end->team, wish->unit, 0, NULL, wish->looks);
   return true;
 }
 
@@ -294,7 +295,11 @@ static void begin(struct wish *wish) {
     report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
     struct place place;
     bool known = unit_may_have_place(wish->unit) && places_describe(&place);
-    team_claim(end->team, wish->unit, flags_of(wish), known ? &place : NULL);
+    uint32_t flags = flags_of(wish);
+    if (unit_may_have_place(wish->unit) && (!known || !place_says_anything(&place)) &&
+        places_are_missed())
+      flags |= CLAIM_BLIND;
+    team_claim_looking(end->team, wish->unit, flags, known ? &place : NULL, wish->looks);
   }
 }
 
@@ -350,8 +355,10 @@ static void look_after(struct stay *stay) {
   }
   if (late)
     be_patient(stay);
-  if (looking)
+  if (looking) {
+    watched_warn(stay);
     adopt(stay);
+  }
 }
 
 static void wait_a_little(struct stay *stay) {

@@ -10,7 +10,7 @@
 PROGRAMS = sum ddp crossed regression backward reductions groups teams lossy operations exchange endings shapes helpers words devices early train check_sums children graph processes drivers concurrent watchdog
 # ncclCommShrink came with 2.27, ncclCommRevoke with 2.28.
 PROGRAMS += $(if $(call nccl_has,22800),shrink)
-PROGRAM_PARTS = ranks options values tape digits record
+PROGRAM_PARTS = ranks arena options values tape digits record
 PROGRAM_FILES = $(addprefix $(BUILD)/programs/,$(PROGRAMS))
 PROGRAM_PART_OBJECTS = $(PROGRAM_PARTS:%=$(BUILD)/tests/programs/%.o)
 PROGRAM_OBJECTS = $(PROGRAMS:%=$(BUILD)/tests/programs/%.o) $(PROGRAM_PART_OBJECTS)
@@ -40,7 +40,8 @@ MEETING_FILES = $(MEETING_LIBRARY) $(BUILD)/programs/meet $(if $(shell command -
 MEETING_FLAGS = -std=c17 -D_GNU_SOURCE $(CFLAGS) $(SANFLAGS) -I. -isystem $(NCCL_INCLUDE) \
                 -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE)
 
-programs: $(PROGRAM_FILES) $(OPENED_FILES) $(MEETING_FILES) $(DIGITS) $(TIMELINE)
+BLIND_FILE = $(BUILD)/programs/sum-blind
+programs: $(BLIND_FILE) $(PROGRAM_FILES) $(OPENED_FILES) $(MEETING_FILES) $(DIGITS) $(TIMELINE)
 
 PROGRAM_LIBRARIES = $(BUILD)/loopback/libnccl.so.2 $(BUILD)/loopback/libcudart.so.$(PROGRAM_CUDA)
 
@@ -51,11 +52,22 @@ $(PROGRAM_FILES): $(BUILD)/programs/%: $(BUILD)/tests/programs/%.o $(PROGRAM_PAR
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) -Wl,--as-needed $(PROGRAM_LIBRARIES) \
 	  -Wl,-rpath-link,$(BUILD)/loopback -lm
 
-$(BUILD)/programs/opened: $(OPENED_OBJECTS) $(PROGRAM_PART_OBJECTS) $(PROGRAM_LIBRARIES)
+$(BUILD)/programs/opened: $(OPENED_OBJECTS) $(filter-out %/arena.o,$(PROGRAM_PART_OBJECTS)) $(PROGRAM_LIBRARIES)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) -Wl,--as-needed $(filter %.13 %.12,$(PROGRAM_LIBRARIES)) \
 	  -Wl,-rpath-link,$(BUILD)/loopback -lm
+
+# The program sum without unwind tables: where its calls stand cannot be seen.
+$(BUILD)/tests/programs/sum-blind.o: tests/programs/sum.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(tests_CFLAGS) -fno-asynchronous-unwind-tables -fno-unwind-tables -fomit-frame-pointer -c -o $@ $<
+
+$(BLIND_FILE): $(BUILD)/tests/programs/sum-blind.o $(PROGRAM_PART_OBJECTS) $(PROGRAM_LIBRARIES)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) $(PROGRAM_LIBRARIES) -Wl,-rpath-link,$(BUILD)/loopback -lm
 
 $(MEETING_LIBRARY): tests/programs/meeting.c tests/programs/meeting.h
 	@mkdir -p $(@D)

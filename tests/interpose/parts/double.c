@@ -174,6 +174,17 @@ void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t comm, ncclResult_t *a
   note("saw", "ncclCommGetAsyncError");
 }
 
+void saw_CommRegister(ncclResult_t result, ncclComm_t comm, void *buff, size_t size,
+                      void **handle) {
+  (void)result, (void)comm, (void)buff, (void)size, (void)handle;
+  note("saw", "ncclCommRegister");
+}
+
+void saw_CommDeregister(ncclResult_t result, ncclComm_t comm, void *handle) {
+  (void)result, (void)comm, (void)handle;
+  note("saw", "ncclCommDeregister");
+}
+
 void captures_began(void) {
   note("capture", "begins");
 }
