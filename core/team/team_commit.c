@@ -147,11 +147,12 @@ static bool begin_rounds_again(struct team *team) {
   if (count == 0 || count != team->rounds || team->foresight < TEAM_FORESEEN ||
       learner_calm(team->learner) < 2 * (uint64_t)count)
     return false;
-  if (!team->rounds_used)
+  if (!team->rounds_used) {
     use_foreseen(team, count);
+    pass_places(team, count);
+  }
   team->rounds_used = true;
   learner_steps_expected(team->learner, count);
-  pass_places(team, count);
   team->symbol_last = team->foreseen[count - 1]->symbol;
   team->expected = team->foreseen;
   return true;
@@ -165,7 +166,8 @@ void team_look_further(struct team *team) {
 }
 
 bool team_commit_slowly(struct team *team, struct unit unit) {
-  team_look_further(team);
+  if (*team->expected == &team_nothing)
+    team_look_further(team);
   const struct known_unit *expected = *team->expected;
   bool same = unit.nmembers == expected->nmembers &&
               memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0;
