@@ -19,7 +19,7 @@ comma := ,
 ifneq ($(SAN),)
 override BUILD := $(BUILD)-$(firstword $(subst $(comma), ,$(SAN)))
 SANFLAGS = -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
-# ThreadSanitizer does not know fences. What they order here (core/peers.c) is atomic, so it has nothing to complain of.
+# ThreadSanitizer does not know fences. What they order here (core/p2p/peers.c) is atomic, so it has nothing to complain of.
 SANFLAGS += $(if $(filter thread,$(SAN)),-Wno-tsan)
 endif
 
@@ -66,7 +66,9 @@ $(BUILD)/%.o: %.S
 	$(call say,AS,$<)
 	$(Q)$(CC) -c -o $@ $<
 
-include $(wildcard core/rules.mk hooks/rules.mk interpose/rules.mk tests/rules.mk tests/*/rules.mk tools/rules.mk tools/*/rules.mk)
+# The loopback before what is linked to it.
+include $(wildcard core/rules.mk hooks/rules.mk interpose/rules.mk) tools/loopback/rules.mk
+include $(wildcard tests/rules.mk tests/*/rules.mk tools/rules.mk) $(filter-out tools/loopback/%,$(wildcard tools/*/rules.mk))
 
 clean:
 	rm -rf build build-*

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What hooks/nccl_join.h is for C, in Python, by ctypes; and a program that uses it.
+"""What hooks/include/nccl_join.h is for C, in Python, by ctypes; and a program that uses it.
 
 Copy the class. It finds the preloaded libnccl-join.so in the process and does nothing where there
 is none. A communicator is a number, its ncclComm_t: in PyTorch (2.6 and later) that of a process group is

@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/settings.h"
-#include "core/unit.h"
+#include "core/settings/settings.h"
+#include "core/unit/unit.h"
 
 /* ncclDataType_t's numbers, which NCCL's ABI fixes (nccl.h; shadow.c asserts that they agree).
  * Repeated so that the rules need no CUDA headers and know types that an older nccl.h lacks: the

@@ -27,8 +27,8 @@
 
 #include <stdint.h>
 
-#include "core/settings.h"
-#include "core/unit.h"
+#include "core/settings/settings.h"
+#include "core/unit/unit.h"
 
 struct divisor_rule {
   enum divisor_policy policy;

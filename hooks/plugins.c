@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/settings.h"
+#include "core/report/log.h"
+#include "core/settings/settings.h"
 
 #define SYMBOL "ncclJoinHook_v1"
 

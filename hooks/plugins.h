@@ -6,7 +6,7 @@
 #include <nccl.h>
 #include <stdbool.h>
 
-#include "hooks/nccl_join_hook.h"
+#include "hooks/include/nccl_join_hook.h"
 
 /* Loads and initialises the plug-ins named in `paths` (separated by commas; "": none) at the first
  * call; later ones return the same. False after an error, which has been logged with what to do;

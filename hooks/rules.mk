@@ -9,7 +9,7 @@ HOOK_EXAMPLES = $(patsubst hooks/examples/%.c,%,$(wildcard hooks/examples/*.c))
 HOOK_PLUGINS = $(HOOK_EXAMPLES:%=$(BUILD)/lib/hooks/%.so)
 product: $(HOOK_PLUGINS)
 
-$(HOOK_EXAMPLES:%=$(BUILD)/hooks/examples/%.o): private hooks_CFLAGS += -Ihooks
+$(HOOK_EXAMPLES:%=$(BUILD)/hooks/examples/%.o): private hooks_CFLAGS += -Ihooks/include
 $(HOOK_PLUGINS): $(BUILD)/lib/hooks/%.so: $(BUILD)/hooks/examples/%.o
 	@mkdir -p $(@D)
 	$(call say,LD,$@)

@@ -45,7 +45,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/unit.h"
+#include "core/unit/unit.h"
 #include "hooks/cuda_driver.h"
 
 /* NCCL's own functions, of the library that the communicators belong to. Filled by whoever resolves

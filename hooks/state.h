@@ -1,7 +1,7 @@
 /* The buffers of a program that are broadcast from the last joiner when all ranks are together
  * again: its model, its optimizer's state.
  *
- * nccl-join knows them because the program has registered them (hooks/nccl_join.h), or has
+ * nccl-join knows them because the program has registered them (hooks/include/nccl_join.h), or has
  * broadcast them at its start (NCCL_JOIN_RESYNC=broadcasts). It cannot know how long they live, so
  * each is looked at before it is used: the driver numbers allocations, and never uses a number
  * again. A buffer that has been freed, and memory that has since been given to somebody else, are

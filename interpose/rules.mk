@@ -4,14 +4,14 @@
 interpose_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
 
 # Pure parts, tested without a process.
-FLOW_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/flow*.c))
-NATIVE_CODE_OBJECTS = $(FLOW_OBJECTS) $(patsubst %,$(BUILD)/interpose/native_%.o,aarch64 code endings graph object \
+FLOW_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/places/flow/*.c))
+NATIVE_CODE_OBJECTS = $(FLOW_OBJECTS) $(patsubst %,$(BUILD)/interpose/places/native/native_%.o,aarch64 code endings graph object \
                       pads parts tables x86_64)
 
 JOIN_LIBRARY = $(BUILD)/lib/libnccl-join.so
 JOIN_EXPORTS = $(BUILD)/interpose/exports.map
 # The transport in memory is for tests.
-JOIN_SOURCES = $(filter-out core/plane_memory.c,$(wildcard interpose/*.c hooks/*.c core/*.c))
+JOIN_SOURCES = $(filter-out core/transport/plane_memory.c,$(wildcard interpose/*/*.c interpose/*/*/*.c hooks/*.c core/*/*.c))
 
 # Every process of a job loads it: nothing needed but libc, nothing resolved late, never unloaded, only the list exported.
 JOIN_LDFLAGS = -shared -Wl,-soname,libnccl-join.so -Wl,--version-script=$(JOIN_EXPORTS) \
@@ -20,13 +20,13 @@ JOIN_LDFLAGS = -shared -Wl,-soname,libnccl-join.so -Wl,--version-script=$(JOIN_E
 
 product: $(JOIN_LIBRARY)
 
-$(JOIN_EXPORTS): interpose/exports.map.in interpose/api.h
+$(JOIN_EXPORTS): interpose/entry/exports.map.in interpose/nccl/api.h
 	@mkdir -p $(@D)
 	$(call say,MAP,$@)
 	$(Q)$(CC) -E -P -x c -I. -o $@ $<
 
 # For each processor; of the others nothing is left.
-JOIN_STUBS = $(wildcard interpose/stubs_*.S)
+JOIN_STUBS = $(wildcard interpose/*/stubs_*.S)
 
 $(JOIN_LIBRARY): $(JOIN_SOURCES:%.c=$(BUILD)/%.o) $(JOIN_STUBS:%.S=$(BUILD)/%.o) $(JOIN_EXPORTS)
 	@mkdir -p $(@D)

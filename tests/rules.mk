@@ -8,7 +8,7 @@
 #   tests/tools       the launcher
 #   tests/join        ordinary NCCL programs with and without the preload, on the loopback
 #   tests/faults      the same, with ranks killed, stopped, out of memory and so on
-#   tests/loopback    the stand-ins themselves
+#   tests/loopback    the stand-ins themselves (tools/loopback)
 #   tests/generated   random programs in C and Python; a fixed part, `make check-programs` makes as many as wanted
 # and outside of it
 #   tests/versions    the headers and libraries of NCCL's releases, run by `make check-versions`
@@ -149,7 +149,7 @@ coverage:
 
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SHELL_FILES = $(shell git grep -lE '^\#!/bin/(sh|bash)|^\#!/usr/bin/env bash')
-TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -Ihooks -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -DNCCL_JOIN_VERSION='"$(VERSION)"' -DFUZZ_TARGET=fuzz_settings
+TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -Ihooks/include -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -DNCCL_JOIN_VERSION='"$(VERSION)"' -DFUZZ_TARGET=fuzz_settings
 lint:
 	@tools/deps --lint
 	$(call say,FORMAT,'$(words $(C_FILES)) files')

@@ -102,7 +102,7 @@ static void prepend(const char *name, const char *value) {
 /* Becomes the program. Returns only if it cannot, with errno.
  *
  * The object is also NCCL's profiler plug-in, unless the user has one, to notice calls that bypass
- * it (interpose/bypass.h). */
+ * it (interpose/nccl/bypass.h). */
 static void become(const struct options *options) {
   prepend("LD_PRELOAD", options->preload);
   if (options->preload && strlen(options->preload) <= PLUGIN_NAME_MAX)

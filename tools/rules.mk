@@ -29,5 +29,5 @@ install: all $(TIMELINE)
 	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) '$(INSTALLED)/'
 	install -m 755 $(BUILD)/lib/libnccl-join.so '$(INSTALLED)/'
 	install -m 755 $(HOOK_PLUGINS) '$(INSTALLED)/hooks/'
-	install -m 644 hooks/nccl_join.h hooks/nccl_join_hook.h '$(DESTDIR)$(PREFIX)/include/'
+	install -m 644 hooks/include/nccl_join.h hooks/include/nccl_join_hook.h '$(DESTDIR)$(PREFIX)/include/'
 	if [ -e $(BUILD)/loopback/libnccl.so.2 ]; then cp -Pf $(BUILD)/loopback/lib*.so* '$(INSTALLED)/loopback/'; fi

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/settings.h"
+#include "core/settings/settings.h"
 
 static int check(void) {
   struct settings settings;

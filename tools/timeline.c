@@ -4,8 +4,8 @@
  *
  * For each team one row per rank, over the indices of the team's agreed sequence: where the rank
  * issued collectives of its own, and where shadows for others. Then a table of who joined when. The
- * format of the files is in core/trace.h; fields and events it does not know are skipped. UTF-8
- * where the locale says so, colours on a terminal only.
+ * format of the files is in core/report/trace.h; fields and events it does not know are skipped.
+ * UTF-8 where the locale says so, colours on a terminal only.
  */
 #include <dirent.h>
 #include <errno.h>

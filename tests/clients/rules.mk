@@ -14,7 +14,7 @@ $(NEWER_NCCL): $(BUILD)/tests/clients/newer_nccl.o $(BUILD)/loopback/libnccl.so.
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LOOPBACK_LDFLAGS) -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN/../loopback' \
-	  -Wl,--version-script=tests/loopback/nccl/nccl.map -o $@ $< $(LOOPBACK_NCCL_OBJS) $(LOOPBACK)/libcuda.so.1 -lm
+	  -Wl,--version-script=tools/loopback/nccl/nccl.map -o $@ $< $(LOOPBACK_NCCL_OBJS) $(LOOPBACK)/libcuda.so.1 -lm
 
 # One test at a time: the start of programs is measured.
 .PHONY: check-clients

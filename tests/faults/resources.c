@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/segment.h"
+#include "core/transport/segment.h"
 #include "tests/faults/place.h"
 #include "tests/join/expected.h"
 #include "tests/join/run.h"

@@ -2,9 +2,9 @@
  * moments and places. Each rank ends with right results, or with an error: none crashes, none is
  * left waiting, and no result is wrong.
  *
- * Not part of it: a process that truncates the file (SIGBUS, see core/plane_shm.h). Once all ranks
- * have attached the file has no name, and only who may look into /proc/<pid>/fd, and so might as
- * well use ptrace(2), still reaches it.
+ * Not part of it: a process that truncates the file (SIGBUS, see core/transport/plane_shm.h). Once
+ * all ranks have attached the file has no name, and only who may look into /proc/<pid>/fd, and so
+ * might as well use ptrace(2), still reaches it.
  */
 #include <criterion/criterion.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/segment.h"
+#include "core/transport/segment.h"
 #include "tests/faults/place.h"
 #include "tests/faults/watch.h"
 

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/segment.h"
+#include "core/transport/segment.h"
 
 struct watch {
   int nranks;

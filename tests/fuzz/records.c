@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/log.h"
-#include "core/trace.h"
+#include "core/report/log.h"
+#include "core/report/trace.h"
 #include "tests/fuzz/fuzz.h"
 
 int timeline_main(int argc, char **argv); /* tools/timeline.c */

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plane_memory.h"
-#include "core/team.h"
+#include "core/transport/plane_memory.h"
+#include "core/team/team.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/segment_file.h"
 

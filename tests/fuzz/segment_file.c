@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "core/segment.h"
+#include "core/transport/segment.h"
 
 static const char name[] = "00112233445566778899aabbccddeeff";
 

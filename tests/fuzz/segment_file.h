@@ -3,7 +3,7 @@
 #ifndef TESTS_FUZZ_SEGMENT_FILE_H
 #define TESTS_FUZZ_SEGMENT_FILE_H
 
-#include "core/plane_shm.h"
+#include "core/transport/plane_shm.h"
 #include "tests/fuzz/fuzz.h"
 
 #define SEGMENT_FILE_SLOTS 5u

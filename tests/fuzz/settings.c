@@ -4,14 +4,14 @@
  * Input: a byte for the room for errors, a byte for the rank, then the environment's entries, each
  * ended by a zero byte.
  */
-#include "core/settings.h"
+#include "core/settings/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "core/log.h"
+#include "core/report/log.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { ENTRIES_MAX = 64, ERROR_ROOM = 1 << 20 };

@@ -3,7 +3,7 @@
 #ifndef NCCL_JOIN_TESTS_INTERPOSE_BINARY_H
 #define NCCL_JOIN_TESTS_INTERPOSE_BINARY_H
 
-#include "interpose/native_graph.h"
+#include "interpose/places/native/native_graph.h"
 
 struct binary {
   uint8_t *base; /* what addresses in the file are relative to */

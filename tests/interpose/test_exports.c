@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/api.h"
+#include "interpose/nccl/api.h"
 #include "tests/interpose/workshop.h"
 
 #define LENGTH 16384

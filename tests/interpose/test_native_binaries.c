@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "interpose/native_graph.h"
+#include "interpose/places/native/native_graph.h"
 #include "tests/interpose/binary.h"
 #include "tests/interpose/workshop.h"
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/native_code.h"
-#include "interpose/native_object.h"
+#include "interpose/places/native/native_code.h"
+#include "interpose/places/native/native_object.h"
 #include "tests/interpose/workshop.h"
 
 enum { NUMBERS = 100, COPIES = 40, ROUNDS = 400 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/api.h"
+#include "interpose/nccl/api.h"
 #include "tests/interpose/workshop.h"
 
 #define LENGTH 16384
@@ -105,10 +105,10 @@ Test(versions, no_collective_of_the_real_nccl_goes_past_us) {
   skip_without_nccl();
   struct outcome outcome = names("grep -v '^wrapped\\|^asked\\|^passed\\|^lacking'");
   cr_assert_null(strstr(outcome.output, "bypassing "),
-                 "unknown to interpose/api.h, with a communicator and a stream:\n%s",
+                 "unknown to interpose/nccl/api.h, with a communicator and a stream:\n%s",
                  outcome.output);
   if (outcome.output[0] != '\0')
-    fprintf(stderr, "tests/interpose: neither in interpose/api.h nor in passed.txt:\n%s",
+    fprintf(stderr, "tests/interpose: neither in interpose/nccl/api.h nor in passed.txt:\n%s",
             outcome.output);
 }
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "interpose/api.h"
+#include "interpose/nccl/api.h"
 #include "tests/interpose/workshop.h"
 
 #define LENGTH 8192

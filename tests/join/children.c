@@ -216,8 +216,8 @@ Test(children, split_that_a_rank_ends_with_status_1_before) {
   check_failure("fail", 1);
 }
 
-/* What each leaves behind is some hundred bytes (interpose/communicator.c, endpoint.c); a team that
- * stayed would be a megabyte. */
+/* What each leaves behind is some hundred bytes (interpose/comm/communicator.c, endpoint.c); a team
+ * that stayed would be a megabyte. */
 static void check_many(int colours) {
   enum { SPLITS = 200, KILOBYTES_EACH = 4 };
   char options[128];

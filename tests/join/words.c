@@ -1,5 +1,5 @@
-/* What a program may say to nccl-join (hooks/nccl_join.h), and what becomes of its buffers when all
- * ranks are together again: programs/words, whose training is done once more here. */
+/* What a program may say to nccl-join (hooks/include/nccl_join.h), and what becomes of its buffers
+ * when all ranks are together again: programs/words, whose training is done once more here. */
 #include "tests/join/expected.h"
 #include "tests/join/run.h"
 

@@ -1,4 +1,4 @@
-/* The agreed sequence of a team as a rank comes to know it (core/team.c and the files beside it): following,
+/* The agreed sequence of a team as a rank comes to know it (core/team/team.c and the files beside it): following,
  * settling, committing, ending. Writes with log.pml, and follows its conventions.
  */
 #include "log.pml"

@@ -6,7 +6,7 @@
  * Each iteration adds the sum over all ranks of 1 to the state of the ranks that take part; all
  * begin with 100 times their rank. Results: "state <epoch> <value>" after an epoch.
  */
-#include "hooks/nccl_join.h"
+#include "hooks/include/nccl_join.h"
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"
 

@@ -7,7 +7,7 @@
  * Results: "<what> <epoch> <iteration> <mask of the ranks that took part>"; with --late none: then
  * no rank waits for its device before the end.
  */
-#include "hooks/nccl_join.h"
+#include "hooks/include/nccl_join.h"
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"
 

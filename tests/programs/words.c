@@ -1,6 +1,6 @@
 /* Trains a small model whose state lives on the device, and may say to nccl-join what
- * hooks/nccl_join.h lets a program say: where a loop begins and ends, and which buffers are its
- * state. Without nccl-join those words do nothing.
+ * hooks/include/nccl_join.h lets a program say: where a loop begins and ends, and which buffers are
+ * its state. Without nccl-join those words do nothing.
  *
  * Each iteration sums a gradient over all ranks; Adam does the rest, on the host, with weights and
  * state that are read from the device and written back. After an epoch the ranks meet: by
@@ -11,7 +11,7 @@
  * with the ranks that took part, "met <epoch>" with the number of ranks that did, "wrong" with the
  * results of calls that are wrong.
  */
-#include "hooks/nccl_join.h"
+#include "hooks/include/nccl_join.h"
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"
 

@@ -1,4 +1,4 @@
-"""Writes the row of interpose/python_opcodes.inc for the Python that runs this: what each opcode is for the flow
+"""Writes the row of interpose/places/python/python_opcodes.inc for the Python that runs this: what each opcode is for the flow
 of control, specialised and instrumented ones included. tests/python/test_opcodes.c compares.
 """
 import opcode
@@ -10,7 +10,7 @@ QUIET = ('LOAD_FAST', 'LOAD_CONST', 'LOAD_SMALL_INT', 'LOAD_CLOSURE', 'LOAD_COMM
          'PUSH_EXC_INFO', 'MAKE_', 'BUILD_TUPLE', 'KW_NAMES', 'NOT_TAKEN', 'SETUP_FINALLY', 'END_FOR', 'END_SEND',
          'IS_OP', 'GEN_START', 'CHECK_EXC_MATCH')
 
-# As enum python_opcode in interpose/python_opcodes.h names them.
+# As enum python_opcode in interpose/places/python/python_opcodes.h names them.
 CLASSES = {'PRECALL': 'p', 'EXTENDED_ARG': 'e', 'SEND': 's', 'RETURN_VALUE': 'r', 'RETURN_CONST': 'r', 'RAISE_VARARGS': 'x',
            'RERAISE': 'x', 'SETUP_FINALLY': 'h', 'SETUP_WITH': 'H', 'SETUP_ASYNC_WITH': 'H', 'POP_BLOCK': 'k',
            'POP_EXCEPT': 'v', 'END_ASYNC_FOR': 'y', 'WITH_EXCEPT_START': 'w', 'INSTRUMENTED_LINE': 'l',

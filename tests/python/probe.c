@@ -1,9 +1,9 @@
-/* What scripts call through ctypes: the functions of interpose/python_frames.h, by numbers and
- * texts. Also a C program's thread that calls, as PyTorch's engine threads do.
+/* What scripts call through ctypes: the functions of interpose/places/python/python_frames.h, by
+ * numbers and texts. Also a C program's thread that calls, as PyTorch's engine threads do.
  */
-#include "interpose/flow.h"
-#include "interpose/linker.h"
-#include "interpose/python_frames.h"
+#include "interpose/places/flow/flow.h"
+#include "interpose/elf/linker.h"
+#include "interpose/places/python/python_frames.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 # tests/python: the places of calls in Python programs, by every version of Python on the machine.
 
 PYTHON_PROBE = $(BUILD)/python/libprobe.so
-PYTHON_PLACE_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/python_*.c interpose/flow*.c)) $(BUILD)/interpose/linker.o
+PYTHON_PLACE_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/places/python/*.c interpose/places/flow/*.c)) \
+                       $(BUILD)/interpose/elf/linker.o
 
 $(PYTHON_PROBE): $(BUILD)/tests/python/probe.o $(PYTHON_PLACE_OBJECTS)
 	@mkdir -p $(@D)

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 
-#include "interpose/python_layout.h"
+#include "interpose/places/python/python_layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,7 +113,7 @@ Test(python, random_functions_are_seen_as_their_source_says, .timeout = 3000) {
 Test(python, the_table_of_opcodes_is_what_each_version_says, .timeout = 300) {
   find_pythons();
   char table[OUTPUT_SIZE] = "", row[OUTPUT_SIZE];
-  FILE *file = fopen("interpose/python_opcodes.inc", "r");
+  FILE *file = fopen("interpose/places/python/python_opcodes.inc", "r");
   cr_assert_not_null(file);
   table[fread(table, 1, sizeof(table) - 1, file)] = '\0';
   fclose(file);

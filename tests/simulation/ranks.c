@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/plane_memory.h"
-#include "core/team_stop.h"
+#include "core/transport/plane_memory.h"
+#include "core/team/team_stop.h"
 #include "tests/simulation/random.h"
 
 /* ---- what is printed ---- */
@@ -117,7 +117,7 @@ static bool has_wishes(const struct sim_rank *rank) {
   return false;
 }
 
-/* As interpose/stopping.c does it. */
+/* As interpose/park/stopping.c does it. */
 static void stop_rank(struct sim *sim, struct sim_rank *rank, struct sim_end *stopped) {
   rank_say(sim, rank, stopped, "STOPPED", NULL, NULL);
   sim->result.stopped = rank->stopped = stopped->heard = true;

@@ -3,7 +3,7 @@
 #ifndef NCCL_JOIN_TESTS_SIMULATION_RANKS_H
 #define NCCL_JOIN_TESTS_SIMULATION_RANKS_H
 
-#include "core/overlap.h"
+#include "core/overlap/overlap.h"
 #include "tests/simulation/device.h"
 #include "tests/simulation/simulate.h"
 

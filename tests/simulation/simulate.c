@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/plane_memory.h"
+#include "core/transport/plane_memory.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/ranks.h"
 

@@ -1,4 +1,4 @@
-/* Programs as trees: what a rank does, and where it stands (tree.h, core/place.h). */
+/* Programs as trees: what a rank does, and where it stands (tree.h, core/place/place.h). */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 

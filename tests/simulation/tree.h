@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/place.h"
-#include "core/unit.h"
+#include "core/place/place.h"
+#include "core/unit/unit.h"
 
 #define TREE_NODES_MAX 384
 #define TREE_DEPTH_MAX 16

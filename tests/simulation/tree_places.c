@@ -1,4 +1,4 @@
-/* Places of a program's collectives, from its tree (tree.h, core/place.h).
+/* Places of a program's collectives, from its tree (tree.h, core/place/place.h).
  *
  * Orders are given in the order of the source, which is topological. Within a block, all that comes
  * after a statement has come through it; and all that comes before it goes on to it, but for what

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plane_memory.h"
+#include "core/transport/plane_memory.h"
 #include "tools/bench/counted.h"
 #include "tools/bench/traffic.h"
 

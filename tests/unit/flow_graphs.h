@@ -1,9 +1,9 @@
-/* Control-flow graphs for the tests of interpose/flow.h: written by hand, or of random structured
- * programs; and what an analysis must say of one, found from the definitions alone. */
+/* Control-flow graphs for the tests of interpose/places/flow/flow.h: written by hand, or of random
+ * structured programs; and what an analysis must say of one, found from the definitions alone. */
 #ifndef NCCL_JOIN_TESTS_FLOW_GRAPHS_H
 #define NCCL_JOIN_TESTS_FLOW_GRAPHS_H
 
-#include "interpose/flow.h"
+#include "interpose/places/flow/flow.h"
 
 #define GRAPH_BLOCKS_MAX 64u
 #define GRAPH_EDGES_MAX 512u

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/unit.h"
+#include "core/unit/unit.h"
 
 #define PEERS_RANKS_MAX 6
 #define PEERS_PHASES_MAX 5

@@ -4,8 +4,8 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#include "core/plane_memory.h"
-#include "core/team_private.h"
+#include "core/transport/plane_memory.h"
+#include "core/team/team_private.h"
 
 static struct plane_memory *memory;
 struct team *quartet[RANKS];

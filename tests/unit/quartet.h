@@ -9,7 +9,7 @@
 #ifndef TESTS_UNIT_QUARTET_H
 #define TESTS_UNIT_QUARTET_H
 
-#include "core/team.h"
+#include "core/team/team.h"
 
 enum { RANKS = 4 };
 enum { HEAD = 1, THEN, ELSE, THIRD, AFTER }; /* ids of places; further ones are in the loop */

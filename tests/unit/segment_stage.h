@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/segment.h"
+#include "core/transport/segment.h"
 
 #define EXIT_REFUSED 99 /* attach failed */
 #define EXIT_ALONE 98   /* waited for others for a minute */

@@ -2,9 +2,9 @@
  * able to tell. */
 #include <criterion/criterion.h>
 
-#include "core/learner.h"
-#include "core/plane_memory.h"
-#include "core/team.h"
+#include "core/predict/learner.h"
+#include "core/transport/plane_memory.h"
+#include "core/team/team.h"
 #include "tests/unit/traces.h"
 
 enum { RANKS = 2 };

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/learner_body.h"
-#include "core/learner_lags.h"
-#include "core/plane_memory.h"
-#include "core/segment.h"
-#include "core/team.h"
+#include "core/predict/learner_body.h"
+#include "core/predict/learner_lags.h"
+#include "core/transport/plane_memory.h"
+#include "core/transport/segment.h"
+#include "core/team/team.h"
 #include "tests/unit/segment_stage.h"
 
 /* Says that it holds, breaks it, says that it no longer does, and mends it. */

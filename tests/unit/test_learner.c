@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/learner.h"
+#include "core/predict/learner.h"
 #include "tests/unit/traces.h"
 
 static void feed(struct learner *learner, symbol_t symbol) {

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "core/learner.h"
+#include "core/predict/learner.h"
 #include "tests/unit/traces.h"
 
 /* In these streams the operation is the symbol: no unit is another one's with a different count. */

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/log.h"
+#include "core/report/log.h"
 
 static char folder[] = "/tmp/nccl-join-log-XXXXXX";
 static char stderr_path[64];

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/overlap.h"
-#include "core/peers.h"
-#include "core/plane_memory.h"
-#include "core/segment.h"
-#include "core/team.h"
-#include "core/trace.h"
+#include "core/overlap/overlap.h"
+#include "core/p2p/peers.h"
+#include "core/transport/plane_memory.h"
+#include "core/transport/segment.h"
+#include "core/team/team.h"
+#include "core/report/trace.h"
 #include "tests/unit/failing.h"
 #include "tests/unit/segment_stage.h"
 

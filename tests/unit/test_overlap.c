@@ -1,9 +1,9 @@
 /* Several teams at once, rule by rule: two ranks in two teams, three in a chain, and the course. */
 #include <criterion/criterion.h>
 
-#include "core/course.h"
-#include "core/overlap.h"
-#include "core/plane_memory.h"
+#include "core/predict/course.h"
+#include "core/overlap/overlap.h"
+#include "core/transport/plane_memory.h"
 
 #define RANKS 3
 #define TEAMS 3

@@ -4,8 +4,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "core/plane_memory.h"
-#include "core/team.h"
+#include "core/transport/plane_memory.h"
+#include "core/team/team.h"
 #include "tests/unit/peers_program.h"
 
 enum mode { RUNNING, POSTING, PARKED, SYNCHRONISING, LEAVING, LEFT };

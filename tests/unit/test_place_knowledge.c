@@ -1,10 +1,10 @@
-/* What all ranks of a team know of places (core/place_table.h): the same, whoever settles and
- * whoever follows; and how places are written out (core/team_text.c). */
+/* What all ranks of a team know of places (core/place/place_table.h): the same, whoever settles and
+ * whoever follows; and how places are written out (core/team/team_text.c). */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/team_private.h"
+#include "core/team/team_private.h"
 #include "tests/unit/quartet.h"
 
 TestSuite(place_knowledge, .init = quartet_start, .fini = quartet_stop);

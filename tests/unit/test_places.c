@@ -1,12 +1,12 @@
-/* A unit of the loop and one after it that look alike (core/team_places.c): a loss that is summed
- * in each iteration and a barrier after the loop, both of one element. Programs with epochs of
- * uneven lengths run on ranks in memory, and all real units at an index must stand at the same
+/* A unit of the loop and one after it that look alike (core/team/team_places.c): a loss that is
+ * summed in each iteration and a barrier after the loop, both of one element. Programs with epochs
+ * of uneven lengths run on ranks in memory, and all real units at an index must stand at the same
  * place. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#include "core/plane_memory.h"
-#include "core/team.h"
+#include "core/transport/plane_memory.h"
+#include "core/team/team.h"
 
 enum { RANKS_MAX = 4, EPOCHS_MAX = 6, STEPS_MAX = 4096, BUCKETS = 3 };
 

@@ -1,6 +1,6 @@
-/* The plane over a segment (core/plane_shm.h): finding out who has died, forked children, ranks and
- * slots, and waking each other. */
-#include "core/plane_shm.h"
+/* The plane over a segment (core/transport/plane_shm.h): finding out who has died, forked children,
+ * ranks and slots, and waking each other. */
+#include "core/transport/plane_shm.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "core/segment.h"
+#include "core/transport/segment.h"
 #include "tests/unit/segment_stage.h"
 
 TestSuite(plane_shm, .init = stage_set_up, .fini = stage_tear_down, .timeout = 120);

@@ -1,6 +1,6 @@
-/* Following by rhythm (core/rhythm.h), on a clock of its own: a follower that does what it is
- * advised, beside a loop that goes by a timetable. */
-#include "core/rhythm.h"
+/* Following by rhythm (core/predict/rhythm.h), on a clock of its own: a follower that does what it
+ * is advised, beside a loop that goes by a timetable. */
+#include "core/predict/rhythm.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ static bool find(void) {
   return true;
 }
 
-/* As interpose/follower.c does it. The bell takes as long as a sleep to wake anybody. */
+/* As interpose/park/follower.c does it. The bell takes as long as a sleep to wake anybody. */
 static void wait_once(void) {
   rhythm_looked(rhythm, now);
   rhythm_budget_earn(&budget, now);

@@ -1,6 +1,6 @@
-/* Segments (core/plane_shm.h): coming together under a name, what is refused, what happens when
- * /dev/shm is not as it should be, and what dead jobs leave. */
-#include "core/plane_shm.h"
+/* Segments (core/transport/plane_shm.h): coming together under a name, what is refused, what
+ * happens when /dev/shm is not as it should be, and what dead jobs leave. */
+#include "core/transport/plane_shm.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/segment.h"
+#include "core/transport/segment.h"
 #include "tests/unit/segment_stage.h"
 
 #define RACERS 40

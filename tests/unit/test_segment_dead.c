@@ -1,6 +1,6 @@
 /* Segments that dead jobs have left under names of their own: who makes the next segment removes
  * them, and nothing else. */
-#include "core/plane_shm.h"
+#include "core/transport/plane_shm.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/segment.h"
+#include "core/transport/segment.h"
 #include "tests/unit/segment_stage.h"
 
 /* A folder of the test's own: what others leave in /dev/shm meanwhile is not its business. */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdint.h>
 
-#include "core/sent.h"
+#include "core/p2p/sent.h"
 #include "tests/unit/failing.h"
 
 static struct sent *sent;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/settings.h"
+#include "core/settings/settings.h"
 
 static struct settings settings;
 static char error[SETTINGS_ERROR_SIZE];

@@ -3,8 +3,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "core/plane.h"
-#include "core/settle.h"
+#include "core/transport/plane.h"
+#include "core/team/settle.h"
 
 enum { A = 1, B = 2, C = 3, LEAVE = 0 };
 

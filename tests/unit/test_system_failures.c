@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/log.h"
-#include "core/segment.h"
-#include "core/trace.h"
+#include "core/report/log.h"
+#include "core/transport/segment.h"
+#include "core/report/trace.h"
 #include "tests/unit/failing.h"
 #include "tests/unit/segment_stage.h"
 

@@ -4,8 +4,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "core/plane_memory.h"
-#include "core/team.h"
+#include "core/transport/plane_memory.h"
+#include "core/team/team.h"
 
 enum { RANKS = 2 };
 

@@ -1,5 +1,6 @@
-/* Who wakes itself for what is committed (core/team_nap.h): who rings for it, and who does not. */
-#include "core/team_nap.h"
+/* Who wakes itself for what is committed (core/team/team_nap.h): who rings for it, and who does
+ * not. */
+#include "core/team/team_nap.h"
 
 #include <criterion/criterion.h>
 

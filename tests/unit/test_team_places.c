@@ -2,7 +2,7 @@
  * it are two, and who follows finds what was agreed. */
 #include <criterion/criterion.h>
 
-#include "core/team_private.h"
+#include "core/team/team_private.h"
 #include "tests/unit/quartet.h"
 
 TestSuite(team_places, .init = quartet_start, .fini = quartet_stop);

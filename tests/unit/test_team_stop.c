@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "core/plane_memory.h"
-#include "core/team_stop.h"
+#include "core/transport/plane_memory.h"
+#include "core/team/team_stop.h"
 
 #define RANKS 3
 

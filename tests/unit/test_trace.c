@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/log.h"
-#include "core/trace.h"
+#include "core/report/log.h"
+#include "core/report/trace.h"
 
 static char folder[] = "/tmp/nccl-join-trace-XXXXXX";
 static char stderr_path[64];

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/unit.h"
+#include "core/unit/unit.h"
 #include "tests/unit/traces.h"
 
 static struct member allreduce(uint64_t count) {

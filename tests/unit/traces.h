@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/learner.h"
+#include "core/predict/learner.h"
 
 struct trace_unit {
   symbol_t symbol;

@@ -3,8 +3,8 @@
 #ifndef TESTS_UNIT_TRIO_H
 #define TESTS_UNIT_TRIO_H
 
-#include "core/plane_memory.h"
-#include "core/team.h"
+#include "core/transport/plane_memory.h"
+#include "core/team/team.h"
 
 #define RANKS 3
 

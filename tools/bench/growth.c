@@ -19,8 +19,8 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include "core/plane_memory.h"
-#include "core/team.h"
+#include "core/transport/plane_memory.h"
+#include "core/team/team.h"
 #include "tools/bench/rows.h"
 #include "tools/bench/traffic.h"
 
@@ -78,7 +78,7 @@ static void sleep_until_rung(struct plane *plane, uint32_t seen, unsigned millis
   yield();
 }
 
-/* As interpose/answer.c does it: look, follow what there is, wait. */
+/* As interpose/park/answer.c does it: look, follow what there is, wait. */
 static void park(struct simulated *me) {
   for (;;) {
     struct unit unit;

@@ -25,4 +25,4 @@ growth: $(BUILD)/bench/growth $(BENCH_REPORT) $(GROWTH_CHART)
 	$(Q)$(BENCH_REPORT) --revision "$$(git describe --always --dirty)" docs/growth.json <$(BUILD)/growth.rows
 	$(Q)$(GROWTH_CHART) docs/growth.json >docs/growth.svg
 
-$(BUILD)/check/tools: $(BUILD)/tools/bench/traffic.o $(BUILD)/core/plane_memory.o | $(GROWTH_CHART) $(BUILD)/bench/growth
+$(BUILD)/check/tools: $(BUILD)/tools/bench/traffic.o $(BUILD)/core/transport/plane_memory.o | $(GROWTH_CHART) $(BUILD)/bench/growth

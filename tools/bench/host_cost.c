@@ -48,7 +48,7 @@ static int counted_iterations(const struct scenario *scenario) {
 /* ---- a rank ---- */
 
 /* What is measured stands where the loop was learnt: where in the program a call stands is part of
- * what is learnt (interpose/places.h). So all iterations of a rank are made by one line. */
+ * what is learnt (interpose/places/places.h). So all iterations of a rank are made by one line. */
 struct stretch {
   int iterations;
   bool together; /* the ranks meet before */

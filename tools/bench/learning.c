@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/learner.h"
+#include "core/predict/learner.h"
 #include "tests/unit/traces.h"
 #include "tools/bench/area.h"
 #include "tools/bench/rows.h"

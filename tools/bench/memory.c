@@ -39,7 +39,7 @@ static double heap_kibibytes(void) {
 }
 
 /* Memory of the segments that this process has open. Their files have no names any more, and must
- * not be opened (core/plane_shm.h). */
+ * not be opened (core/transport/plane_shm.h). */
 static double shared_kibibytes(void) {
   double sum = 0;
   DIR *open = opendir("/proc/self/fd");

@@ -1,7 +1,7 @@
-/* What following by rhythm (core/rhythm.h) costs and how soon it is, by the length of an iteration.
- * Rank 1 has learnt the loop and leaves by ncclCommDestroy at once; rank 0 goes on. It computes for
- * the most of an iteration, whose length varies evenly by one percent to both sides, and does not
- * wait for rank 1.
+/* What following by rhythm (core/predict/rhythm.h) costs and how soon it is, by the length of an
+ * iteration. Rank 1 has learnt the loop and leaves by ncclCommDestroy at once; rank 0 goes on. It
+ * computes for the most of an iteration, whose length varies evenly by one percent to both sides,
+ * and does not wait for rank 1.
  *
  *   at once   the eight all-reduces of an iteration come at its end, one after the other
  *   spread    they come all over it, equally far apart

@@ -27,7 +27,7 @@ $(BENCH_JOBS): $(BUILD)/bench/%: $(BUILD)/tools/bench/%.o $(BENCH_JOB_OBJECTS) $
 	  -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/empty:$$ORIGIN/../loopback',-rpath-link,$(BUILD)/loopback
 
 $(BUILD)/bench/learning: $(BUILD)/tools/bench/learning.o $(BUILD)/tools/bench/area.o $(ROWS_OBJECT) \
-		$(BUILD)/tests/unit/traces.o $(filter $(BUILD)/core/learner%,$(CORE_OBJECTS))
+		$(BUILD)/tests/unit/traces.o $(filter $(BUILD)/core/predict/learner%,$(CORE_OBJECTS))
 	$(link_tool)
 
 define link_preload

@@ -4,8 +4,8 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
-#include "interpose/api.h"
-#include "interpose/nccl_compat.h"
+#include "interpose/nccl/api.h"
+#include "interpose/nccl/nccl_compat.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "core/plane.h"
+#include "core/transport/plane.h"
 
 struct traffic {
   uint64_t reads;    /* loads of a word that another rank may write */

@@ -42,7 +42,7 @@ struct image {
   bool skips_system; /* linked with -z nodefaultlib */
   struct names needed;
 
-  /* Functions of NCCL, of those that interpose/api.h lists. */
+  /* Functions of NCCL, of those that interpose/nccl/api.h lists. */
   unsigned uses;      /* taken from another library */
   unsigned exports;   /* its own, which others can use */
   unsigned calls_out; /* of those, what it calls itself by name, so that another can come first */

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "interpose/api.h"
+#include "interpose/nccl/api.h"
 
 /* No table of a real library comes near it; a damaged one may pretend to have more. */
 #define TABLE_MAX ((GElf_Xword)1 << 30)

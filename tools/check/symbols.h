@@ -13,8 +13,8 @@ struct symbols {
   size_t names_size;
 };
 
-/* Whether it is one of NCCL's functions that nccl-join has to do with (interpose/api.h): ncclX, or
- * pncclX, which is the same. */
+/* Whether it is one of NCCL's functions that nccl-join has to do with (interpose/nccl/api.h):
+ * ncclX, or pncclX, which is the same. */
 bool is_nccl_function(const char *name);
 
 /* Whether it is the one that every NCCL has, and no tool that only wraps collectives. */

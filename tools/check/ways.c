@@ -8,7 +8,7 @@
 
 #include "tools/check/remarks.h"
 
-/* The oldest release that nccl-join is for (interpose/api.h). */
+/* The oldest release that nccl-join is for (interpose/nccl/api.h). */
 #define MAJOR_OLDEST 2u
 #define MINOR_OLDEST 18u
 

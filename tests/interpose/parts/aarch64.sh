@@ -13,7 +13,7 @@ compile() {
 library() { compile -shared -fvisibility=hidden -ftls-model=initial-exec "$@"; }
 
 mkdir -p "$out/fake" "$out/old" "$out/only"
-compile -E -P -x c -o "$out/exports.map" interpose/exports.map.in
+compile -E -P -x c -o "$out/exports.map" interpose/entry/exports.map.in
 # shellcheck disable=SC2046 # several words
 library -o "$out/double.so" -Wl,--version-script="$out/exports.map" -Wl,-z,now,-z,nodelete $(cat $parts/double.sources) &
 library -o "$out/fake/libnccl.so.2" $parts/fake_nccl.c -Wl,-soname,libnccl.so.2 &

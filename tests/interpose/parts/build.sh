@@ -27,7 +27,7 @@ if grep -qw avx /proc/cpuinfo; then avx=-mavx; fi
 rm -rf "$out"
 mkdir -p "$out/fake" "$out/old" "$out/other" "$out/versioned" "$out/telling" "$out/driver"
 
-compile -E -P -x c -o "$out/exports.map" interpose/exports.map.in
+compile -E -P -x c -o "$out/exports.map" interpose/entry/exports.map.in
 # shellcheck disable=SC2046 # several words
 library -o "$out/double.so" -Wl,--version-script="$out/exports.map" -Wl,-z,now,-z,nodelete $(cat $parts/double.sources) &
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/api.h"
-#include "interpose/nccl_compat.h"
+#include "interpose/nccl/api.h"
+#include "interpose/nccl/nccl_compat.h"
 #include "tests/interpose/parts/client.h"
 #include "tests/interpose/parts/say.h"
 

@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "interpose/api.h"
-#include "interpose/nccl_compat.h"
+#include "interpose/nccl/api.h"
+#include "interpose/nccl/nccl_compat.h"
 #include "tests/interpose/parts/say.h"
 
 #define MAGIC 0xcafebeefu

@@ -2,7 +2,7 @@
  * each GPU. */
 #include <pthread.h>
 
-#include "interpose/nccl_compat.h"
+#include "interpose/nccl/nccl_compat.h"
 #include "tests/interpose/parts/say.h"
 
 #define THREADS 16

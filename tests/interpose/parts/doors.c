@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "interpose/nccl_compat.h"
+#include "interpose/nccl/nccl_compat.h"
 #include "tests/interpose/parts/say.h"
 
 /* Came with 2.28: the installed nccl.h may be older. */

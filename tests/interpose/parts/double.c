@@ -17,15 +17,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/plane_shm.h"
-#include "interpose/capture_doors.h"
-#include "interpose/doors.h"
-#include "interpose/handlers.h"
-#include "interpose/hot.h"
-#include "interpose/leave.h"
-#include "interpose/process.h"
-#include "interpose/real.h"
-#include "interpose/trampolines.h"
+#include "core/transport/plane_shm.h"
+#include "interpose/entry/capture_doors.h"
+#include "interpose/exits/doors.h"
+#include "interpose/calls/handlers.h"
+#include "interpose/comm/hot.h"
+#include "interpose/exits/leave.h"
+#include "interpose/exits/process.h"
+#include "interpose/nccl/real.h"
+#include "interpose/elf/trampolines.h"
 #include "tests/interpose/parts/say.h"
 
 static int has(const char *variable, const char *value) {

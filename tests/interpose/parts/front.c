@@ -4,8 +4,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#include "interpose/api.h"
-#include "interpose/nccl_compat.h"
+#include "interpose/nccl/api.h"
+#include "interpose/nccl/nccl_compat.h"
 #include "tests/interpose/parts/say.h"
 
 static void *behind(const char *name) {

@@ -1,7 +1,7 @@
 /* A plug-in linked to an NCCL: makes a communicator, and another from it, and uses both. The
  * arguments are not looked at.
  */
-#include "interpose/nccl_compat.h"
+#include "interpose/nccl/nccl_compat.h"
 #include "tests/interpose/parts/client.h"
 
 int client(int count, char **names) {

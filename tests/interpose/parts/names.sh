@@ -1,5 +1,5 @@
 #!/bin/sh
-# Holds the names that an NCCL exports against those that nccl-join knows: interpose/api.h, which it acts on or calls, and
+# Holds the names that an NCCL exports against those that nccl-join knows: interpose/nccl/api.h, which it acts on or calls, and
 # passed.txt. Run in the root of the repository.
 #
 #   names.sh LIBRARY INCLUDE
@@ -13,7 +13,7 @@ library=$1 include=$2
 
 known=$({
   # In the order of the table; names behind it, such as the macros', begin otherwise.
-  printf '#include "interpose/api.h"\n#define LINE(since, name, parameters, arguments, handling) handling name;\nNCCL_API(LINE)\n' |
+  printf '#include "interpose/nccl/api.h"\n#define LINE(since, name, parameters, arguments, handling) handling name;\nNCCL_API(LINE)\n' |
     ${CC:-gcc} -E -P -x c -I. - | tr ';' '\n' | sed -n 's/^ *\([A-Z][A-Z]*\) \([A-Za-z][A-Za-z0-9]*\) *$/\1 nccl\2/p' |
     sed 's/^CALLED /asked /; s/^ASKED /asked /; s/^[A-Z][A-Z]* /wrapped /'
   sed -n 's/^\(nccl[A-Za-z0-9]*\) .*/passed \1/p' tests/interpose/parts/passed.txt

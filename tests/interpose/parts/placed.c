@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <unwind.h>
 
-#include "interpose/code_modules.h"
-#include "interpose/native_code.h"
-#include "interpose/places.h"
-#include "interpose/python_frames.h"
+#include "interpose/places/native/code_modules.h"
+#include "interpose/places/native/native_code.h"
+#include "interpose/places/places.h"
+#include "interpose/places/python/python_frames.h"
 #include "tests/interpose/parts/placed.h"
 
 #define EXPORTED __attribute__((visibility("default")))

@@ -1,7 +1,7 @@
 /* A tool of somebody else, preloaded behind nccl-join: wraps one function and calls the next. */
 #include <dlfcn.h>
 
-#include "interpose/nccl_compat.h"
+#include "interpose/nccl/nccl_compat.h"
 #include "tests/interpose/parts/say.h"
 
 __attribute__((visibility("default"))) ncclResult_t

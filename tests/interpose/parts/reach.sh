@@ -18,7 +18,7 @@ mkdir -p "$out"
 nccl="-L$B/loopback -l:libnccl.so.2 -Wl,-rpath-link,$B/loopback"
 # NCCL inside: exported by default, and with names that only its own library can see. One binds to itself, whatever is
 # exported.
-inside="$B/tests/loopback/nccl/*.o $B/loopback/libcuda.so.1 -lm -pthread -Wl,-rpath,$B/loopback"
+inside="$B/tools/loopback/nccl/*.o $B/loopback/libcuda.so.1 -lm -pthread -Wl,-rpath,$B/loopback"
 echo '{ global: reach; local: *; };' >"$out/hidden.map"
 # shellcheck disable=SC2086 # several words
 {

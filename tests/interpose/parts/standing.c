@@ -13,7 +13,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "core/place.h"
+#include "core/place/place.h"
 #include "tests/interpose/parts/placed.h"
 
 #ifdef __clang__

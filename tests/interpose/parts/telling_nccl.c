@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "interpose/api.h"
-#include "interpose/nccl_compat.h"
+#include "interpose/nccl/api.h"
+#include "interpose/nccl/nccl_compat.h"
 #include "tests/interpose/parts/say.h"
 
 #define EXPORTED __attribute__((visibility("default")))

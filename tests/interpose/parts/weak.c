@@ -1,6 +1,6 @@
 /* A program that asks by weak references which functions its NCCL has, and calls one that is there.
  */
-#include "interpose/nccl_compat.h"
+#include "interpose/nccl/nccl_compat.h"
 #include "tests/interpose/parts/say.h"
 
 #pragma weak ncclAllReduce

@@ -8,7 +8,7 @@
  *   broadcast    postHook broadcasts a number of the last joiner, by NCCL
  *   lend         wants buffers to write to, and leaves them as they are
  */
-#include "hooks/nccl_join_hook.h"
+#include "hooks/include/nccl_join_hook.h"
 
 #include <cuda_runtime_api.h>
 #include <stdio.h>

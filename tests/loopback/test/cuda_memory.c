@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "tests/loopback/cuda/loopback_cuda.h"
+#include "tools/loopback/cuda/loopback_cuda.h"
 #include "tests/loopback/test/gate.h"
 
 TestSuite(cuda_memory, .timeout = TIMEOUT);

@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/loopback/cuda/loopback_cuda.h"
+#include "tools/loopback/cuda/loopback_cuda.h"
 #include "tests/loopback/test/gate.h"
 
 TestSuite(cuda_process, .timeout = TIMEOUT);

@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "tests/loopback/cuda/loopback_cuda.h"
+#include "tools/loopback/cuda/loopback_cuda.h"
 #include "tests/loopback/test/gate.h"
 
 TestSuite(cuda_virtual, .timeout = TIMEOUT);

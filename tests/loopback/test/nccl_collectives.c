@@ -1,5 +1,5 @@
 /* Every collective and transfer, through the library: ranks as processes and as threads. */
-#include "tests/loopback/nccl/datatype.h"
+#include "tools/loopback/nccl/datatype.h"
 #include "tests/loopback/test/nccl_fixture.h"
 #include "tests/loopback/test/nccl_reference.h"
 

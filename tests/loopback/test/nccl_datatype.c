@@ -1,6 +1,6 @@
 /* The small floating point formats against their definition, at every value and every point where
  * rounding changes. */
-#include "tests/loopback/nccl/datatype.h"
+#include "tools/loopback/nccl/datatype.h"
 
 #include <criterion/criterion.h>
 #include <float.h>

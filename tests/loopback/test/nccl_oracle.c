@@ -2,7 +2,7 @@
  * they may differ. */
 #include "tests/loopback/test/nccl_fixture.h"
 
-#include "tests/loopback/nccl/report.h"
+#include "tools/loopback/nccl/report.h"
 
 #include <stdio.h>
 #include <string.h>

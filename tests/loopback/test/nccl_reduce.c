@@ -1,6 +1,6 @@
 /* Reductions on plain memory, against the reference. */
-#include "tests/loopback/nccl/datatype.h"
-#include "tests/loopback/nccl/reduce.h"
+#include "tools/loopback/nccl/datatype.h"
+#include "tools/loopback/nccl/reduce.h"
 #include "tests/loopback/test/nccl_reference.h"
 
 #include <criterion/criterion.h>

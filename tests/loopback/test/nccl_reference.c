@@ -1,7 +1,7 @@
 /* The plain reductions. Integers are computed in 64 bits and cut, small floats in float. */
 #include "tests/loopback/test/nccl_reference.h"
 
-#include "tests/loopback/nccl/datatype.h"
+#include "tools/loopback/nccl/datatype.h"
 
 #include <math.h>
 #include <stdbool.h>

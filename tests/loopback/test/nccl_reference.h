@@ -3,7 +3,7 @@
 #ifndef TEST_NCCL_REFERENCE_H
 #define TEST_NCCL_REFERENCE_H
 
-#include "tests/loopback/nccl/reduce.h"
+#include "tools/loopback/nccl/reduce.h"
 
 #include <stddef.h>
 

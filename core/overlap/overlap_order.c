@@ -1,0 +1,164 @@
+/* The order among a rank's teams (overlap.h): which units are to be passed before which, and
+ * whether a unit may be passed yet. */
+#include "core/overlap/overlap_private.h"
+#include "core/team/team_private.h"
+
+/* The first unit of a rank at or after an index that it has issued for real; false if none. */
+static bool first_real(const struct plane_log *log, uint64_t from, uint32_t *reals) {
+  uint64_t head = atomic_load(&log->head);
+  for (uint64_t index = from; index < head; index++) {
+    const struct plane_entry *entry = &log->entries[index % PLANE_RING];
+    if (!(LOAD(entry->flags) & ENTRY_REAL))
+      continue;
+    *reals = LOAD(entry->reals);
+    return true;
+  }
+  return false;
+}
+
+bool overlap_precedes(const struct overlap_team *other, uint32_t here_at) {
+  const struct team *here = other->overlap->teams[here_at]->team, *there = other->team;
+  bool joined = here->claimed && other->stay_from < there->head;
+  for (uint32_t rank = 0; rank < there->plane->nranks; rank++) {
+    uint32_t reals, same = overlap_rank_there(other, here_at, rank);
+    if (rank == there->plane->rank || (same == NOWHERE && !joined) ||
+        !first_real(there->plane->logs[rank], there->head, &reals))
+      continue;
+    if (same == NOWHERE)
+      return true;
+    const struct plane_log *log = here->plane->logs[same];
+    if (atomic_load(&log->head) <= here->head)
+      return true;
+    const struct plane_entry *entry = &log->entries[here->head % PLANE_RING];
+    /* A shadow there after it counts as many. */
+    if ((int32_t)(LOAD(entry->reals) - reals) >= 0)
+      return true;
+  }
+  return false;
+}
+
+static uint32_t place_of(const struct overlap_team *team) {
+  uint32_t at = 0;
+  while (team->overlap->teams[at] != team)
+    at++;
+  return at;
+}
+
+bool overlap_can_answer(const struct overlap_team *team) {
+  return team->available && !team->removed && !team->team->claimed &&
+         team->team->failure == FAILURE_NONE;
+}
+
+static bool must_wait(const struct overlap_team *here) {
+  const struct overlap *overlap = here->overlap;
+  if (here->removed)
+    return false;
+  uint32_t at = place_of(here);
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    if (i != at && overlap_can_answer(overlap->teams[i]) && overlap_precedes(overlap->teams[i], at))
+      return true;
+  return false;
+}
+
+bool overlap_is_held(void *context) {
+  const struct overlap_team *here = context;
+  if (overlap_is_single(here->overlap))
+    return false;
+  overlap_enter(here->overlap);
+  bool held = must_wait(here);
+  overlap_leave(here->overlap);
+  return held;
+}
+
+/* ---- step by step ---- */
+
+bool overlap_is_behind(const struct overlap_team *team, uint32_t rank) {
+  const struct plane_log *log = team->team->plane->logs[rank];
+  return atomic_load(&log->head) <= team->issued &&
+         atomic_load_explicit(&log->state, memory_order_acquire) == RANK_PRESENT;
+}
+
+static bool is_awaited(struct overlap_team *team) {
+  for (uint32_t rank = 0; team->awaited && rank < team->team->plane->nranks; rank++)
+    if (overlap_is_behind(team, rank))
+      return true;
+  team->awaited = false;
+  return false;
+}
+
+bool overlap_must_wait(struct overlap *overlap, const struct team *team,
+                       struct overlap_behind *behind) {
+  bool waits = false;
+  if (overlap_is_single(overlap))
+    return false;
+  overlap_enter(overlap);
+  for (uint32_t i = 0; overlap->crosses && !waits && i < overlap->nteams; i++) {
+    struct overlap_team *other = overlap->teams[i];
+    waits = other->team != team && is_awaited(other);
+    if (waits)
+      *behind = (struct overlap_behind){other->team, other->issued};
+  }
+  overlap_leave(overlap);
+  return waits;
+}
+
+/* ---- committing ---- */
+
+void overlap_ask(struct overlap *overlap) {
+  overlap->asks = true;
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    atomic_store(&overlap->teams[i]->team->own->asks, 1);
+}
+
+static bool somebody_asks(const struct overlap *overlap) {
+  for (uint32_t i = 0; i < overlap->nteams; i++) {
+    const struct plane *plane = overlap->teams[i]->team->plane;
+    for (uint32_t rank = 0; rank < plane->nranks; rank++)
+      if (atomic_load_explicit(&plane->logs[rank]->asks, memory_order_acquire) != 0)
+        return true;
+  }
+  return false;
+}
+
+static bool may_commit(const struct overlap *overlap, const struct team *team) {
+  uint32_t at = 0;
+  while (at < overlap->nteams && overlap->teams[at]->team != team)
+    at++;
+  if (at == overlap->nteams || !course_expects(overlap->course, (*team->expected)->hash))
+    return false;
+  /* Where we have yielded, others may be waiting for what we have promised. */
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    if (team_is_yielding(overlap->teams[i]->team) ||
+        (i != at && overlap_precedes(overlap->teams[i], at)))
+      return false;
+  return true;
+}
+
+bool overlap_may_commit(struct overlap *overlap, struct team *team) {
+  if (overlap_is_single(overlap))
+    return true;
+  if (*team->expected == &team_nothing)
+    team_look_further(team);
+  overlap_enter(overlap);
+  overlap_count(overlap);
+  if (!overlap->asks && somebody_asks(overlap))
+    overlap_ask(overlap);
+  bool may = !overlap->asks && may_commit(overlap, team);
+  overlap_leave(overlap);
+  return may;
+}
+
+bool overlap_comes_first(struct overlap_team *there) {
+  const struct overlap *overlap = there->overlap;
+  bool first = false;
+  there->visited = true;
+  for (uint32_t at = 0; !first && at < overlap->nteams; at++) {
+    struct overlap_team *other = overlap->teams[at];
+    if (other == there || other->visited || !overlap_precedes(there, at))
+      continue;
+    first = other->team->claimed || team_is_yielding(other->team) ||
+            (overlap_can_answer(other) && overlap_comes_first(other));
+  }
+  there->visited = false;
+  return first;
+}

@@ -1,0 +1,106 @@
+/* What the files of overlapping teams (overlap.h) share: overlap.c decides what a parked rank does,
+ * overlap_order.c knows what comes before what, overlap_claims.c weighs claims. Not for anybody
+ * else. */
+#ifndef NCCL_JOIN_CORE_OVERLAP_PRIVATE_H
+#define NCCL_JOIN_CORE_OVERLAP_PRIVATE_H
+
+#include <sched.h>
+
+#include "core/predict/course.h"
+#include "core/overlap/overlap.h"
+
+#define NOWHERE UINT32_MAX
+
+struct overlap_team {
+  struct overlap *overlap;
+  struct team *team;
+  uint64_t *identities;
+  uint32_t *rank_in; /* by team of the overlap and rank here: the rank there, or NOWHERE */
+  bool available, removed;
+  struct overlap_team *next_removed;
+  uint64_t stay_from; /* index at which this stay began: what has been passed since are shadows */
+  bool visited;       /* by a search that is under way */
+  bool answering;     /* in this stay it has been decided that we have left it, by time */
+  bool awaited;    /* we have issued a unit for real that not all ranks are known to have passed */
+  uint64_t issued; /* the last one's index */
+};
+
+struct overlap {
+  _Atomic uint32_t nteams; /* first: overlap_nteams */
+  uint64_t identity;
+  /* Held for the moment that a function of this file takes: another thread of the process may make
+   * or end a team while this one is parked. */
+  atomic_flag busy;
+  struct overlap_team **teams;
+  struct overlap_team *removed; /* kept, as the other thread may be about to ask for them */
+  struct course *course;        /* NULL while there is one team */
+  uint32_t reals;               /* units issued for real, in all teams */
+  uint64_t busy_until;          /* as published */
+  uint64_t moved_at;
+  uint64_t quiet;
+  bool crosses;             /* of two teams each has ranks that the other has not */
+  bool parked, waits;       /* waits: without claims (overlap_wait) */
+  bool shadowed;            /* in this stay */
+  bool asks;                /* commits nothing any more */
+  bool guessed, guess_said; /* said: in this stay */
+  struct unit guessed_wish;
+  struct member guessed_for;
+};
+
+static inline void overlap_enter(struct overlap *overlap) {
+  while (atomic_flag_test_and_set_explicit(&overlap->busy, memory_order_acquire))
+    sched_yield();
+}
+
+static inline void overlap_leave(struct overlap *overlap) {
+  atomic_flag_clear_explicit(&overlap->busy, memory_order_release);
+}
+
+static inline bool overlap_is_single(const struct overlap *overlap) {
+  return overlap->nteams < 2;
+}
+
+/* The rank in overlap->teams[there] that is `rank` in `here`. */
+static inline uint32_t overlap_rank_there(const struct overlap_team *here, uint32_t there,
+                                          uint32_t rank) {
+  return here->rank_in[there * here->team->plane->nranks + rank];
+}
+
+/* Brings the count of units, and each team's, up to what any of them has come to: a rank with one
+ * team counts there alone, until another one comes. */
+void overlap_count(struct overlap *overlap);
+
+/* Whether a rank of both teams has issued a unit of `other`, which we have not passed, before it
+ * came to our place in `here`; or a rank that is not in `here`, if we claim there and have shadowed
+ * in `other` since: we have left its loop, and catch up with it before we go on. `other` is looked
+ * at first: what a rank does there later comes after what it has done here by then. */
+bool overlap_precedes(const struct overlap_team *other, uint32_t here_at);
+
+/* Whether units that others have passed in a team are to be passed by us because they come before
+ * what we are about to pass elsewhere: our claim, or what we shadow. */
+bool overlap_comes_first(struct overlap_team *there);
+
+/* Whether the team can be answered for now: no claim of ours is open there. */
+bool overlap_can_answer(const struct overlap_team *team);
+
+/* From now on this rank asks for every unit; those who share a team with it will. */
+void overlap_ask(struct overlap *overlap);
+
+/* Whether a rank that is there has not passed what we have issued last in a team. */
+bool overlap_is_behind(const struct overlap_team *team, uint32_t rank);
+
+/* A team's is_held. */
+bool overlap_is_held(void *context);
+
+/* A claim of a rank at the team's index; false if it claims nothing there. */
+bool overlap_read_claim(struct team *team, uint32_t rank, struct overlap_claim *claim);
+
+/* Above 0 if a stands in a loop that b does not stand in, below 0 the other way round. */
+int overlap_compare_loops(const struct overlap_claim *a, const struct overlap_claim *b);
+
+/* How many units each of two ranks has issued for real since both last issued the same one of a
+ * team for real. */
+void overlap_count_recent(const struct team *team, uint32_t a, uint32_t b,
+                          struct overlap_claim *of_a, struct overlap_claim *of_b);
+
+#endif

@@ -1,0 +1,78 @@
+/* Point to point: what a rank sends to and receives from each other rank, outside the agreed
+ * sequence, and how a rank that has joined answers it.
+ *
+ * NCCL matches the sends of a to b on a communicator with the receives of b from a in order. Every
+ * rank posts its operations in its log before it issues them, counted by pair (communicator, peer,
+ * direction), and so each can see which have met a partner. A rank that is parked mirrors those
+ * directed at it that have none: it receives what is sent to it, and sends where a peer receives.
+ * Why that is right: NCCL wants operations in the same order on all ranks ("Using multiple NCCL
+ * communicators concurrently", NCCL user guide). A rank parked at index i has done all that its
+ * program does before i, and what a peer has posted before its own i belongs there.
+ *
+ * When: a mirror must never wait on the device for one that comes later, for a communicator does
+ * one thing after the other. So a post is mirrored only once everything before it on its rank's
+ * device will come to its end; which follows from all posts (peers_follow.c). And the rank must not
+ * pass i before all ranks have come to i, for until then they may post more before it.
+ *
+ * Structures belong to one rank. Any thread may post, also while another one is parked: there is a
+ * lock inside, held for a look at most.
+ */
+#ifndef NCCL_JOIN_CORE_PEERS_H
+#define NCCL_JOIN_CORE_PEERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/transport/plane.h"
+
+struct peers;
+
+/* NULL if there is no memory. The plane stays the caller's. */
+struct peers *peers_create(struct plane *plane);
+void peers_destroy(struct peers *peers);
+
+/* plane_team.point_to_point. UNTRACKED: a rank could not post: for the rest of the team's life
+ * nothing is posted or mirrored any more. */
+enum { PEERS_UNUSED = 0, PEERS_TRACKED = 1, PEERS_UNTRACKED = 2 };
+
+static inline bool peers_are_tracked(const struct plane *plane) {
+  return atomic_load(&plane->team->point_to_point) == PEERS_TRACKED;
+}
+
+enum post_result {
+  POST_DONE,
+  POST_FULL, /* the ring is full of operations that their peers have not issued: wait, try again */
+  POST_LOST, /* this team's point to point is not tracked: issue it without */
+};
+
+/* Posts operations that are about to be issued as one: members of kind MEMBER_SEND or
+ * MEMBER_RECEIVE, root the peer's rank in the team, never the own one. index: how many units this
+ * rank has issued. Those of a group with a unit in it are posted when that has settled, and stand
+ * behind it: NCCL does a group's collectives first (enqueue.cc, ncclLaunchPrepare).
+ *
+ * The ring is as long as a rank's launch queue is for small groups: who finds it full is far ahead
+ * of a peer's program, and its device could do nothing sooner if it were not held up here. */
+enum post_result peers_post(struct peers *peers, const struct member *members, uint32_t nmembers,
+                            uint64_t index);
+
+/* The first of these receives (members as above, not posted yet) to which its peer will only send
+ * zeros: that rank is parked and has not sent it. Not those of no elements. -1: none. */
+int peers_find_lossy(struct peers *peers, const struct member *members, uint32_t nmembers,
+                     uint64_t index);
+
+enum peers_verdict {
+  PEERS_PASS,   /* nothing stands against passing the index */
+  PEERS_HOLD,   /* a rank may still post something that belongs before it */
+  PEERS_MIRROR, /* mirrors to be issued as one, posted already: then look again */
+};
+
+/* One look of a rank that is parked at an index, in this team or in another one, and has said so in
+ * plane_log.answering. mirrors: UNIT_MEMBERS_MAX of them, nmirrors how many. */
+enum peers_verdict peers_look(struct peers *peers, uint64_t index, struct member *mirrors,
+                              uint32_t *nmirrors);
+
+/* Whether a rank has posted something directed at this one, which stands at an index, that has not
+ * been answered. */
+bool peers_is_asked_by(struct peers *peers, uint32_t rank, uint64_t index);
+
+#endif

@@ -1,0 +1,236 @@
+/* How far the devices of all ranks will come (peers_private.h), given what has been posted.
+ *
+ * The model: a rank's device does its groups and units in the order in which the rank issued them,
+ * one after the other. A group begins when the one before it is done and all ranks have issued and
+ * begun the units before it; it is done when all partners of its operations have begun. That is
+ * what NCCL promises for one communicator. Where a team has several, a device may do more at once
+ * than the model does: a mirror then comes later than it could, and never too early.
+ */
+#include "core/p2p/peers_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
+
+/* ---- copying ---- */
+
+static bool make_room(struct peers *peers, uint64_t more) {
+  if (peers->nposts + more <= peers->room)
+    return true;
+  size_t room = 2 * (peers->nposts + more);
+  struct post *posts = realloc(peers->posts, room * sizeof(*posts));
+  if (posts == NULL)
+    return false;
+  peers->posts = posts;
+  peers->room = room;
+  return true;
+}
+
+static bool copy_rank(struct peers *peers, uint32_t rank) {
+  const struct plane_log *log = peers->plane->logs[rank];
+  struct window *window = &peers->windows[rank];
+  /* In this order: what a rank has posted before it came to where it stands is there. */
+  *window = (struct window){
+      .head = atomic_load(&log->head),
+      .claim = atomic_load(&log->claim),
+      .answering = atomic_load(&log->answering),
+      .ended = atomic_load(&log->state) == RANK_DONE,
+      .last = atomic_load_explicit(&log->posts_end, memory_order_acquire),
+      .at = peers->nposts,
+  };
+  uint64_t begin = atomic_load_explicit(&log->posts_begin, memory_order_acquire);
+  if (begin < peers->done[rank])
+    begin = peers->done[rank];
+  /* Never so in a log that is as it should be. */
+  if (begin > window->last || window->last - begin > PLANE_POSTS)
+    begin = window->last;
+  if (!make_room(peers, window->last - begin))
+    return false;
+  for (uint64_t i = begin; i < window->last; i++) {
+    struct post *post = &peers->posts[peers->nposts++];
+    post_read(log, i, post);
+    if (post->peer >= peers->plane->nranks)
+      post->peer = rank; /* nobody's */
+  }
+  /* Those that have gone meanwhile may have been written over while they were read. */
+  atomic_thread_fence(memory_order_acquire);
+  uint64_t gone = LOAD(log->posts_begin);
+  window->first = window->next = begin;
+  if (gone > begin)
+    window->next = gone < window->last ? gone : window->last;
+  return true;
+}
+
+/* ---- finding the other side of a post ---- */
+
+/* Who posted it is not in a post; it is known by where the post stands. */
+static bool is_post(const struct peers *peers, uint32_t at, uint32_t rank,
+                    const struct post *wanted) {
+  const struct window *window = &peers->windows[rank];
+  const struct post *post = &peers->posts[at];
+  return at >= window->at && at - window->at < window->last - window->first &&
+         post->peer == wanted->peer && post->comm == wanted->comm &&
+         post->receives == wanted->receives && post->ordinal == wanted->ordinal;
+}
+
+/* Where a post of a rank is entered, or would be. */
+static uint32_t *find_place(const struct peers *peers, uint32_t rank, const struct post *wanted) {
+  uint64_t hash = pair_key(wanted->comm, wanted->peer, wanted->receives) ^
+                  ((uint64_t)wanted->ordinal << 20 | rank) * UINT64_C(0xd6e8feb86659fd93);
+  size_t at = (size_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (peers->nplaces - 1);
+  while (peers->places[at] != 0 && !is_post(peers, peers->places[at] - 1, rank, wanted))
+    at = (at + 1) & (peers->nplaces - 1);
+  return &peers->places[at];
+}
+
+/* Of posts that are the same, which there are only in a log that is not as it should be, the last
+ * is entered. */
+static bool enter_all_places(struct peers *peers) {
+  size_t nplaces = 64;
+  while (nplaces < 2 * peers->nposts)
+    nplaces *= 2;
+  if (nplaces > peers->nplaces) {
+    uint32_t *places = realloc(peers->places, nplaces * sizeof(*places));
+    if (places == NULL)
+      return false;
+    peers->places = places;
+    peers->nplaces = nplaces;
+  }
+  memset(peers->places, 0, peers->nplaces * sizeof(*peers->places));
+  for (uint32_t rank = 0; rank < peers->plane->nranks; rank++) {
+    const struct window *window = &peers->windows[rank];
+    for (uint64_t i = 0; i < window->last - window->first; i++)
+      *find_place(peers, rank, &peers->posts[window->at + i]) = (uint32_t)(window->at + i) + 1;
+  }
+  return true;
+}
+
+static bool copy_all(struct peers *peers) {
+  uint32_t nranks = peers->plane->nranks;
+  if (peers->done == NULL)
+    peers->done = calloc(nranks, sizeof(*peers->done));
+  if (peers->windows == NULL)
+    peers->windows = calloc(nranks, sizeof(*peers->windows));
+  if (peers->done == NULL || peers->windows == NULL)
+    return false;
+  peers->nposts = 0;
+  for (uint32_t rank = 0; rank < nranks; rank++)
+    if (!copy_rank(peers, rank))
+      return false;
+  return enter_all_places(peers);
+}
+
+/* ---- following ---- */
+
+/* What a look is for. */
+struct look {
+  struct peers *peers;
+  struct member *mirrors; /* NULL: this rank is like any other */
+  uint32_t nmirrors, limit;
+};
+
+static struct post *post_at(const struct peers *peers, const struct window *window,
+                            uint64_t position) {
+  return &peers->posts[window->at + (position - window->first)];
+}
+
+static uint64_t end_of_group(const struct peers *peers, struct window *window) {
+  uint64_t end = window->next;
+  if (window->group_end > end)
+    return window->group_end;
+  uint32_t group = post_at(peers, window, end)->group;
+  while (end < window->last && post_at(peers, window, end)->group == group)
+    end++;
+  window->group_end = end;
+  return end;
+}
+
+/* Whether the units before an index will be done: all ranks have issued them, and nothing that
+ * stands before them is still to be done. A rank that mirrors answers whatever comes. */
+static bool units_are_done(const struct look *look, uint64_t index) {
+  const struct peers *peers = look->peers;
+  for (uint32_t rank = 0; rank < peers->plane->nranks; rank++) {
+    const struct window *window = &peers->windows[rank];
+    if (window->head < index)
+      return false;
+    if (look->mirrors != NULL && rank == peers->plane->rank)
+      continue;
+    if (window->next < window->last && post_at(peers, window, window->next)->index < index)
+      return false;
+  }
+  return true;
+}
+
+static bool group_begins(const struct look *look, const struct window *window) {
+  return units_are_done(look, post_at(look->peers, window, window->next)->index);
+}
+
+/* Whether the partner of a rank's post has begun. */
+static bool partner_begins(const struct look *look, uint32_t rank, const struct post *post) {
+  const struct peers *peers = look->peers;
+  struct window *other = &peers->windows[post->peer];
+  if (!post_is_met(peers, rank, post))
+    return false;
+  /* Counted after we copied: its place is not known yet. */
+  if (atomic_load(&peers->plane->logs[post->peer]->posts_end) != other->last)
+    return false;
+  uint64_t waiting = other->next;
+  if (waiting < other->last && group_begins(look, other))
+    waiting = end_of_group(peers, other);
+  struct post side = {
+      .comm = post->comm, .peer = rank, .receives = !post->receives, .ordinal = post->ordinal};
+  uint32_t place = *find_place(peers, post->peer, &side);
+  return place == 0 || place - 1 - other->at < waiting - other->first;
+}
+
+/* False if there is no room for it, or it cannot be what it says. */
+static bool mirror(struct look *look, uint32_t rank, struct post *post) {
+  if (post->mirrored || post_is_met(look->peers, rank, post))
+    return true;
+  if (look->nmirrors == look->limit ||
+      !post_mirror(look->peers, rank, post, look->mirrors, look->nmirrors))
+    return false;
+  look->nmirrors++;
+  return true;
+}
+
+/* Moves a rank past its next group if that comes to an end. */
+static bool follow_group(struct look *look, uint32_t rank) {
+  struct peers *peers = look->peers;
+  struct window *window = &peers->windows[rank];
+  if (window->next == window->last || !group_begins(look, window))
+    return false;
+  uint64_t end = end_of_group(peers, window);
+  bool done = true;
+  for (uint64_t i = window->next; i < end; i++) {
+    struct post *post = post_at(peers, window, i);
+    if (look->mirrors != NULL && post->peer == peers->plane->rank)
+      done &= mirror(look, rank, post);
+    else
+      done &= partner_begins(look, rank, post);
+  }
+  if (done)
+    window->next = end;
+  return done;
+}
+
+bool follow_posts(struct peers *peers, struct member *mirrors, uint32_t *nmirrors, uint32_t limit) {
+  struct look look = {peers, mirrors, 0, limit};
+  if (!copy_all(peers))
+    return false;
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (uint32_t rank = 0; rank < peers->plane->nranks; rank++)
+      while ((mirrors == NULL || rank != peers->plane->rank) && follow_group(&look, rank))
+        moved = true;
+  }
+  /* What a mirror of this look has been supposed for is only known once that has been posted. */
+  if (look.nmirrors == 0 && mirrors == NULL)
+    for (uint32_t rank = 0; rank < peers->plane->nranks; rank++)
+      peers->done[rank] = peers->windows[rank].next;
+  if (nmirrors != NULL)
+    *nmirrors = look.nmirrors;
+  return true;
+}

@@ -1,0 +1,77 @@
+/* What the files of point to point (peers.h) share: peers.c posts, peers_follow.c looks at what all
+ * have posted. Not for anybody else. */
+#ifndef NCCL_JOIN_CORE_PEERS_PRIVATE_H
+#define NCCL_JOIN_CORE_PEERS_PRIVATE_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "core/p2p/peers.h"
+
+/* A copy of a post. */
+struct post {
+  uint64_t count, index;
+  uint32_t comm, ordinal, group, peer;
+  uint8_t datatype;
+  bool receives;
+  bool mirrored; /* by the look that is under way */
+};
+
+/* One rank as seen by a look. */
+struct window {
+  uint64_t head;              /* of its log */
+  uint64_t claim, answering;  /* of its log */
+  bool ended;                 /* RANK_DONE */
+  uint64_t first, next, last; /* posts copied: first up to last; those before next come to an end */
+  uint64_t group_end;         /* of the group at next; not after next: not known */
+  size_t at;                  /* where the first one is among peers->posts */
+};
+
+struct peers {
+  struct plane *plane;
+  struct plane_log *own;
+  pthread_mutex_t lock; /* guards all below, and what this rank writes of its log's posts */
+  uint64_t end;         /* posts published */
+  uint64_t tidy_at;     /* when to see again which posts are done with */
+  uint32_t group;
+  uint32_t npairs;
+  uint64_t counted[PLANE_PAIRS]; /* by place in own->pairs: operations posted */
+  /* What looks know; NULL before the first. */
+  uint64_t *done; /* by rank: posts below it come to an end, whatever else happens */
+  struct window *windows;
+  struct post *posts;
+  size_t nposts, room;
+  uint32_t *places; /* of posts, by who posted what: a hash table, probed linearly; 0: free, or one
+                       more than the place */
+  size_t nplaces;   /* a power of two */
+};
+
+static inline uint64_t pair_key(uint32_t comm, uint32_t peer, bool receives) {
+  return (uint64_t)comm << 32 | peer << 1 | receives;
+}
+
+/* Where a key stands in a table, or the free place where it would. */
+uint32_t pair_place(const struct plane_log *log, uint64_t key);
+
+/* Whether the peer has issued the other side of a post of this rank. */
+bool post_is_met(const struct peers *peers, uint32_t rank, const struct post *post);
+
+/* Adds this rank's side of a post of `rank` to nmirrors others that are about to be issued. False
+ * if it is not the next one of its pair: then the log is not as it should be. */
+bool post_mirror(const struct peers *peers, uint32_t rank, struct post *post,
+                 struct member *mirrors, uint32_t nmirrors);
+
+void post_read(const struct plane_log *log, uint64_t position, struct post *post);
+
+/* Posts as a group; the lock is held, and there is room. */
+void post_group(struct peers *peers, const struct member *members, uint32_t nmembers,
+                uint64_t index);
+
+/* Makes room by what has come to an end, or else by what has met a partner. The lock is held. */
+bool post_has_room(struct peers *peers, uint32_t nmembers);
+
+/* Copies what all ranks have posted, and works out how far their devices will come. mirrors: NULL,
+ * or room for UNIT_MEMBERS_MAX of them, which this rank shall issue now. False without memory. */
+bool follow_posts(struct peers *peers, struct member *mirrors, uint32_t *nmirrors, uint32_t limit);
+
+#endif

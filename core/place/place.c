@@ -1,0 +1,104 @@
+/* Comparing places (place.h). The ways to two places run together for some nodes, and then part:
+ * there the two nodes stand in the same function, in the same loops of it, and have an order. */
+#include "core/place/place.h"
+
+#include <stddef.h>
+
+/* Where the ways part: the number of nodes that are common; false if none is, or one way is the
+ * beginning of the other. */
+static bool place_part(const struct place *a, const struct place *b, uint32_t *at) {
+  uint32_t n = a->nnodes < b->nnodes ? a->nnodes : b->nnodes;
+  for (*at = 0; *at < n; (*at)++)
+    if (a->nodes[*at].id != b->nodes[*at].id)
+      return *at != 0;
+  return false;
+}
+
+/* Whether it is known if the place stands in a loop from there on: the outermost one tells. */
+static bool place_is_clear(const struct place *place, uint32_t from) {
+  for (uint32_t i = from; i < place->nnodes; i++)
+    if (place->nodes[i].flags & (PLACE_LOOP | PLACE_OPAQUE))
+      return (place->nodes[i].flags & PLACE_LOOP) != 0;
+  return true;
+}
+
+/* Whether it is known how two places stand to each other, and where they part. */
+static bool place_compare(const struct place *a, const struct place *b, uint32_t *at) {
+  return place_part(a, b, at) && place_is_clear(a, *at) && place_is_clear(b, *at);
+}
+
+static bool place_has_loop(const struct place *place, uint32_t from) {
+  for (uint32_t i = from; i < place->nnodes; i++)
+    if (place->nodes[i].flags & PLACE_LOOP)
+      return true;
+  return false;
+}
+
+static bool place_is_ordered(const struct place_node *a, const struct place_node *b) {
+  return (a->flags & b->flags & PLACE_ORDERED) != 0 && a->order != b->order;
+}
+
+static bool place_nodes_are_certain(const struct place_node *a, const struct place_node *b) {
+  if (!place_is_ordered(a, b))
+    return false;
+  const struct place_node *first = a->order < b->order ? a : b, *second = first == a ? b : a;
+  return second->since <= first->order || first->until >= second->order;
+}
+
+bool place_leaves_loop(const struct place *from, const struct place *to) {
+  uint32_t at;
+  return from->nnodes != 0 && to->nnodes != 0 && place_compare(from, to, &at) &&
+         place_has_loop(from, at);
+}
+
+enum place_relation place_relate(const struct place *a, const struct place *b) {
+  uint32_t at;
+  if (!place_compare(a, b, &at))
+    return PLACE_UNRELATED;
+  bool loops_a = place_has_loop(a, at), loops_b = place_has_loop(b, at);
+  if (loops_a && loops_b)
+    return PLACE_LOOPS;
+  if (loops_a || loops_b)
+    return PLACE_OUTSIDE;
+  return place_nodes_are_certain(&a->nodes[at], &b->nodes[at]) ? PLACE_SEQUENTIAL
+                                                               : PLACE_ALTERNATIVE;
+}
+
+bool place_is_certain(const struct place *a, const struct place *b) {
+  uint32_t at;
+  return place_compare(a, b, &at) && place_nodes_are_certain(&a->nodes[at], &b->nodes[at]);
+}
+
+/* Whether a place goes the way that another goes, one node further than where they part from a
+ * third. */
+static bool place_goes_with(const struct place *last, const struct place *place, uint32_t at) {
+  if (last == NULL || last->nnodes <= at)
+    return false;
+  for (uint32_t i = 0; i <= at; i++)
+    if (last->nodes[i].id != place->nodes[i].id)
+      return false;
+  return true;
+}
+
+int place_order(const struct place *a, const struct place *b, const struct place *last) {
+  uint32_t at;
+  if (!place_compare(a, b, &at))
+    return 0;
+  bool loops_a = place_has_loop(a, at), loops_b = place_has_loop(b, at);
+  if (loops_a != loops_b)
+    return loops_a ? 1 : -1;
+  bool with_a = loops_a && place_goes_with(last, a, at);
+  bool with_b = loops_b && place_goes_with(last, b, at);
+  if (with_a != with_b)
+    return with_a ? 1 : -1;
+  if (!place_is_ordered(&a->nodes[at], &b->nodes[at]))
+    return 0;
+  return a->nodes[at].order < b->nodes[at].order ? 1 : -1;
+}
+
+void place_clean_text(struct place *place) {
+  place->text[PLACE_TEXT_MAX - 1] = '\0';
+  for (char *c = place->text; *c != '\0'; c++)
+    if ((unsigned char)*c < 0x20 || *c == 0x7f)
+      *c = '?';
+}

@@ -1,0 +1,34 @@
+/* The places that a team's agreed sequence has had: of each its description, and what all ranks
+ * know of it. All ranks of a team fill it alike, as they pass the same sequence.
+ *
+ * The place that has not been added to for longest is forgotten. One thread at a time.
+ */
+#ifndef NCCL_JOIN_CORE_PLACE_TABLE_H
+#define NCCL_JOIN_CORE_PLACE_TABLE_H
+
+#include "core/place/place.h"
+
+#define PLACE_TABLE_PLACES 256u
+
+struct known_place {
+  struct place place;
+  bool common;   /* all ranks have claimed a unit from this very place at one index: it is in the
+                    program of   each */
+  uint32_t uses; /* how often this rank has issued from this very place, as far as it matters; all
+                    others may say otherwise */
+  bool met;      /* ranks have waited for each other here */
+};
+
+struct place_table;
+
+/* Allocates (about 230 KiB); NULL if there is no memory. Owned by the caller. */
+struct place_table *place_table_create(void);
+void place_table_destroy(struct place_table *table);
+
+/* NULL if the place has not been added, or is forgotten, or id is 0. Valid until the next add. */
+struct known_place *place_table_find(struct place_table *table, uint32_t id);
+
+/* The place, added if it is new; a description replaces none. NULL if its id is 0. */
+struct known_place *place_table_add(struct place_table *table, const struct place *place);
+
+#endif

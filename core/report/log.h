@@ -1,0 +1,75 @@
+/* The log: lines in the format of NCCL's own, so that both can be read, merged and filtered as
+ * one.
+ *
+ *   host:pid:tid [device] NCCL-JOIN WARN text
+ *
+ * is what NCCL 2.28 prints (debug.cc, ncclDebugLog) with NCCL-JOIN for NCCL; file and line, which
+ * NCCL adds to a WARN, are left out: a message of ours says what to do, not where it was printed.
+ * ERROR and TRACE lines look the same.
+ *
+ * A line is at most LOG_LINE_SIZE bytes, the newline included (a longer one ends in "..."), has no
+ * control characters, and is written by one write(2): lines of several threads and processes never
+ * mix. Nothing here allocates; errno is kept; neither SIGPIPE nor SIGXFSZ is ever raised. Every
+ * function may be called by any thread and in exit handlers, but not in signal handlers.
+ */
+#ifndef NCCL_JOIN_CORE_LOG_H
+#define NCCL_JOIN_CORE_LOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/settings/settings.h"
+
+#define LOG_LINE_SIZE 1024
+
+/* Takes level and file from the settings, and opens the file: %h becomes the host's name up to its
+ * first dot, %p the process id, %r the rank ("unknown" if rank is negative), %% a percent sign.
+ * Appends to a file that exists. If it cannot be opened, says so once on stderr and logs there.
+ * Before log_open lines of WARN and ERROR go to stderr. The first call counts; later ones do
+ * nothing (one process may have several ranks). */
+void log_open(const struct settings *settings, int rank);
+
+/* Whether a line of this level would be written: for callers whose text is expensive. */
+bool log_enabled(enum log_level level);
+
+/* The CUDA device that this thread's lines name, as in NCCL's. 0 until set. */
+void log_set_device(int device);
+
+/* Writes one line. The text has no newline at its end. If the file cannot be written to any more
+ * (disk full, descriptor closed by the program), says so once on stderr and writes this line and
+ * all later ones there. */
+void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same, but only the first time this line of code is reached in the process, by whichever
+ * thread. */
+#define log_once(level, ...)                                                                       \
+  do {                                                                                             \
+    static atomic_flag log_once_done = ATOMIC_FLAG_INIT;                                           \
+    if (!atomic_flag_test_and_set(&log_once_done))                                                 \
+      log_line(level, __VA_ARGS__);                                                                \
+  } while (0)
+
+/* The text of the last line of WARN or ERROR, whether it was written or not; "" if there was none.
+ * For who returns an error to the program. */
+void log_last(char *text, size_t size);
+
+/* No line from here on, and no trace (trace.h): for a forked child, which is not a rank. Safe in a
+ * pthread_atfork handler. For good. */
+void log_disable(void);
+bool log_is_disabled(void);
+
+/* Closes the file and forgets the settings, for tests: as if log_open had never been called. */
+void log_reset(void);
+
+/* ---- what the trace shares with the log ---- */
+
+/* write(2) of everything, in as few calls as the kernel allows, without SIGPIPE or SIGXFSZ.
+ * Returns how many bytes were written; less than size is an error, in errno. */
+size_t log_write(int descriptor, const void *bytes, size_t size);
+
+/* This host's name up to its first dot, with / and % (which mean something in paths) as -. Always
+ * terminated. */
+void log_host(char *name, size_t size);
+
+#endif

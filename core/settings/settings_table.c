@@ -1,0 +1,157 @@
+/* The table of settings, and what is made from it. See settings.h.
+ *
+ * A setting of the design that no code acts on yet is not in the table, so that setting it is an
+ * error instead of a promise. It comes with its feature: a row here and a field in struct
+ * settings.
+ */
+#include "core/settings/settings_private.h"
+
+#include <string.h>
+
+static const struct word switch_words[] = {{"1", true}, {"0", false}, {NULL, 0}};
+static const struct word early_exit_words[] = {
+    {"join", EARLY_EXIT_JOIN}, {"throw", EARLY_EXIT_THROW}, {NULL, 0}};
+static const struct word unsure_words[] = {{"warn", UNSURE_WARN}, {"stop", UNSURE_STOP}, {NULL, 0}};
+static const struct word divisor_words[] = {{"initial", DIVISOR_INITIAL},
+                                            {"active", DIVISOR_ACTIVE},
+                                            {"active-sum", DIVISOR_ACTIVE_SUM},
+                                            {NULL, 0}};
+static const struct word lossy_words[] = {
+    {"error", LOSSY_ERROR}, {"zero", LOSSY_ZERO}, {"last", LOSSY_LAST}, {NULL, 0}};
+static const struct word resync_words[] = {
+    {"none", RESYNC_NONE}, {"broadcasts", RESYNC_BROADCASTS}, {NULL, 0}};
+static const struct word memory_words[] = {
+    {"plain", SHADOW_MEMORY_PLAIN}, {"alias", SHADOW_MEMORY_ALIAS}, {NULL, 0}};
+const struct word settings_kind_words[] = {
+    {"allgather", LOSSY_ALLGATHER}, {"alltoall", LOSSY_ALLTOALL}, {"gather", LOSSY_GATHER},
+    {"scatter", LOSSY_SCATTER},     {"send", LOSSY_SEND},         {NULL, 0}};
+static const struct word level_words[] = {{"WARN", LOG_LEVEL_WARN},
+                                          {"INFO", LOG_LEVEL_INFO},
+                                          {"TRACE", LOG_LEVEL_TRACE},
+                                          {"ERROR", LOG_LEVEL_ERROR},
+                                          {NULL, 0}};
+
+const char *const settings_built_in_exits[] = {"MPI_Finalize", "MPI_Barrier", NULL};
+
+#define FIELD(name) offsetof(struct settings, name)
+
+/* 1800 s and 1000 iterations are PyTorch's numbers (the time-out of a process group; the
+ * iterations of a joined rank after which Join warns); a year is as good as for ever, and still
+ * bounded. */
+const struct setting settings_table[] = {
+    {"NCCL_JOIN", TYPE_SWITCH, FIELD(enabled), "1", switch_words, 0, 0, NULL,
+     "0: every call goes straight to NCCL"},
+    {"NCCL_JOIN_EARLY_EXIT", TYPE_WORD, FIELD(early_exit), "join", early_exit_words, 0, 0, NULL,
+     "throw: when the first rank leaves, all ranks stop at the same collective, with an error"},
+    {"NCCL_JOIN_DIVISOR", TYPE_WORD, FIELD(divisor), "initial", divisor_words, 0, 0, NULL,
+     "what averages divide by: all ranks, or those that are active; active-sum: large sums of "
+     "floats are scaled to match"},
+    {"NCCL_JOIN_DIVISOR_MIN", TYPE_NUMBER, FIELD(divisor_min), "1024", NULL, 1, 1000000000,
+     "elements", "how large a sum active-sum scales: gradients, not counters"},
+    {"NCCL_JOIN_LOSSY", TYPE_LOSSY, FIELD(lossy), "error", lossy_words, 0, 0, NULL,
+     "what the active ranks get where they need data of a joined rank (kinds: allgather, alltoall, "
+     "gather, scatter, send): an error on every rank, zeros, or what the joined rank's send buffer "
+     "holds now"},
+    {"NCCL_JOIN_RESYNC", TYPE_WORD, FIELD(resync), "none", resync_words, 0, 0, NULL,
+     "broadcasts: when all have joined, the buffers that the program broadcast at its start are "
+     "broadcast again, from the last joiner (docs/programs.md says for which programs that is "
+     "safe)"},
+    {"NCCL_JOIN_SHADOW_MEMORY", TYPE_WORD, FIELD(shadow_memory), "plain", memory_words, 0, 0, NULL,
+     "alias: a joined rank needs 2 MiB of device memory for each large buffer, whatever its size "
+     "(NCCL 2.24.3 and later; not tried on a GPU yet)"},
+    {"NCCL_JOIN_EXIT_ON", TYPE_NAMES, FIELD(exit_on), "", NULL, 0, 0, NULL,
+     "functions of libraries whose call means leaving the loop, as that of "
+     "MPI_Barrier and MPI_Finalize does"},
+    {"NCCL_JOIN_HOOK", TYPE_PATHS, FIELD(hooks), "", NULL, 0, 0, NULL,
+     "plug-ins, called in this order for every shadow and when all have joined"},
+    {"NCCL_JOIN_PLACES", TYPE_SWITCH, FIELD(places), "1", switch_words, 0, 0, NULL,
+     "1: where in the program a call stands is part of what is compared (docs/protocol.md)"},
+    {"NCCL_JOIN_UNSURE", TYPE_WORD, FIELD(unsure), "warn", unsure_words, 0, 0, NULL,
+     "where nothing tells which of two collectives goes first, or whether they are one "
+     "(docs/programs.md "
+     "says when): warn chooses and says so; stop ends the job with an error instead"},
+    {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, FIELD(skew_warn), "1000", NULL, 0, 1000000000,
+     "shadow iterations", "warn once when a rank has joined for longer than this; 0: never"},
+    {"NCCL_JOIN_TIMEOUT", TYPE_NUMBER, FIELD(timeout_s), "1800", NULL, 1, 31536000, "seconds",
+     "how long a rank waits for the others before it gives up"},
+    {"NCCL_JOIN_DEBUG", TYPE_WORD, FIELD(log_level), "WARN", level_words, 0, 0, NULL,
+     "what is logged, in the format of NCCL's log"},
+    {"NCCL_JOIN_DEBUG_FILE", TYPE_FORMAT, FIELD(log_file), "", NULL, 0, 0, NULL,
+     "where the log goes instead of stderr"},
+    {"NCCL_JOIN_TRACE", TYPE_PATH, FIELD(trace_folder), "", NULL, 0, 0, NULL,
+     "folder for one trace file (JSON lines) per rank"},
+    {.name = NULL},
+};
+
+/* ---- printing ---- */
+
+static const char *or_none(const char *value) {
+  return *value ? value : "(none)";
+}
+
+/* The accepted values in a buffer of the caller's. */
+static const char *accepted(const struct setting *setting, char *bytes, size_t size) {
+  struct text text = {bytes, size, 0};
+  bytes[0] = '\0';
+  settings_add_accepted(&text, setting);
+  return bytes;
+}
+
+struct shown {
+  char value[SETTINGS_PATH_SIZE];
+  const char *from;
+};
+
+static void show(const struct setting *setting, char *const *environment, struct shown *shown) {
+  const char *value = settings_value(environment, setting->name);
+  struct settings scratch;
+  bool is_set = value && *value;
+  if (!is_set)
+    value = or_none(setting->initial);
+  settings_as_line(value, strlen(value), shown->value, sizeof(shown->value));
+  shown->from = !is_set                                    ? "default"
+                : settings_store(setting, &scratch, value) ? "environment"
+                                                           : "WRONG";
+}
+
+void settings_print(FILE *out, char *const *environment) {
+  static const char *const columns = "%-23s  %-*s  %-11s  %-7s  %-*s  %s\n";
+  int width = 7, room = 8; /* of the columns VALUE, where paths can be long, and ACCEPTED */
+  struct shown shown;
+  for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
+    show(setting, environment, &shown);
+    int length = (int)strlen(shown.value);
+    width = length > width ? length : width;
+    char text[128];
+    length = (int)strlen(accepted(setting, text, sizeof(text)));
+    room = length > room ? length : room;
+  }
+  fprintf(out, columns, "SETTING", width, "VALUE", "FROM", "DEFAULT", room, "ACCEPTED", "MEANING");
+  for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
+    show(setting, environment, &shown);
+    char text[128];
+    fprintf(out, columns, setting->name, width, shown.value, shown.from, or_none(setting->initial),
+            room, accepted(setting, text, sizeof(text)), setting->meaning);
+  }
+}
+
+static void print_markdown_words(FILE *out, const struct setting *setting) {
+  for (const struct word *word = setting->words; word->name; word++)
+    fprintf(out, "%s`%s`", word == setting->words ? "" : ", ", word->name);
+  if (setting->type == TYPE_LOSSY)
+    fprintf(out, ", or `kind:value,...`");
+}
+
+void settings_print_markdown(FILE *out) {
+  fprintf(out, "| setting | default | accepted | meaning |\n|---|---|---|---|\n");
+  for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
+    const char *quote = *setting->initial ? "`" : "";
+    fprintf(out, "| `%s` | %s%s%s | ", setting->name, quote, or_none(setting->initial), quote);
+    char text[128];
+    if (setting->words)
+      print_markdown_words(out, setting);
+    else
+      fputs(accepted(setting, text, sizeof(text)), out);
+    fprintf(out, " | %s |\n", setting->meaning);
+  }
+}

@@ -1,0 +1,176 @@
+/* The winner rule (settle.h), written as one comparison so that its order can be read off. */
+#include "core/team/settle.h"
+
+#include <stddef.h>
+
+#include "core/transport/plane.h"
+
+static int order(uint64_t a, uint64_t b) {
+  return (a > b) - (a < b);
+}
+
+/* LEAVE, then the marks, then all that is to be issued. */
+static uint32_t standing(const struct claimed *claimed) {
+  return claimed->mark != 0 ? claimed->mark : claimed->hash != 0 ? UINT32_MAX : 0;
+}
+
+/* ---- adding up ---- */
+
+/* Above 0 if a stands before b in a summary; 0 if they are one thing. */
+static int identity_order(const struct claimed *a, const struct claimed *b) {
+  int by = order(standing(a), standing(b));
+  if (by == 0)
+    by = order(b->hash, a->hash);
+  return by != 0 ? by : order(b->kinds, a->kinds);
+}
+
+static void add_up(struct claimed *to, const struct claimed *from) {
+  to->any |= from->any;
+  to->all &= from->all;
+  to->claimants += from->claimants;
+  if (from->last_real > to->last_real)
+    to->last_real = from->last_real;
+  if (from->rank >= to->rank)
+    return;
+  to->rank = from->rank;
+  to->text = from->text;
+}
+
+void settle_add(struct settle *settle, const struct claimed *claimed) {
+  uint32_t at = 0, end = settle->nunits;
+  settle->nranks += claimed->claimants;
+  settle->any |= claimed->any;
+  while (at < end && identity_order(&settle->units[at], claimed) > 0)
+    at++;
+  if (at < end && identity_order(&settle->units[at], claimed) == 0) {
+    add_up(&settle->units[at], claimed);
+    return;
+  }
+  if (at == SETTLE_UNITS_MAX)
+    return;
+  if (end == SETTLE_UNITS_MAX)
+    end--;
+  for (uint32_t i = end; i > at; i--)
+    settle->units[i] = settle->units[i - 1];
+  settle->units[at] = *claimed;
+  settle->nunits = end + 1;
+}
+
+/* ---- one unit or two ---- */
+
+bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
+  if (a->hash == b->hash)
+    return false;
+  if ((a->kinds & CLAIM_APART && b->expected) || (b->kinds & CLAIM_APART && a->expected))
+    return true;
+  if (a->place == NULL || b->place == NULL)
+    return false;
+  switch (place_relate(a->place, b->place)) {
+  case PLACE_UNRELATED:
+  case PLACE_ALTERNATIVE:
+    return false;
+  case PLACE_SEQUENTIAL:
+    return a->common || b->common;
+  case PLACE_OUTSIDE:
+  case PLACE_LOOPS:
+    return a->common || b->common || place_is_certain(a->place, b->place);
+  }
+  return false;
+}
+
+bool settle_is_same(const struct claimed *a, const struct claimed *b) {
+  return a->hash == b->hash || (a->hash != 0 && b->hash != 0 && a->signature == b->signature &&
+                                a->mark == b->mark && !settle_is_distinct(a, b));
+}
+
+/* ---- the rule ---- */
+
+/* Whether x has been issued by some ranks and not by all, while y is in the program of each. */
+static bool is_skipped(const struct claimed *x, const struct claimed *y) {
+  return x->seen && !x->common && y->common;
+}
+
+/* Of two loops one that some ranks have no part in goes first: who is in it will come to the other,
+ * and who has none of it never will. */
+static int compare_places(const struct settle *settle, const struct claimed *x,
+                          const struct claimed *y) {
+  if (x->place == NULL || y->place == NULL)
+    return 0;
+  if (is_skipped(x, y) != is_skipped(y, x) && place_relate(x->place, y->place) == PLACE_LOOPS)
+    return is_skipped(x, y) ? 1 : -1;
+  return place_order(x->place, y->place, settle->last);
+}
+
+/* Above 0 if x goes before y. */
+static int compare(const struct settle *settle, const struct claimed *x, const struct claimed *y) {
+  int by;
+  if ((by = order(standing(x), standing(y))) != 0)
+    return by;
+  bool same = settle_is_same(x, y);
+  if (!same && (by = compare_places(settle, x, y)) != 0)
+    return by;
+  if (!same && (by = order(x->last_real, y->last_real)) != 0)
+    return by;
+  if ((by = order(x->expected, y->expected)) != 0)
+    return by;
+  if ((by = order(x->seen, y->seen)) != 0)
+    return by;
+  if ((by = order(x->any & CLAIM_ON_COURSE, y->any & CLAIM_ON_COURSE)) != 0)
+    return by;
+  if ((by = order(x->bytes, y->bytes)) != 0)
+    return by;
+  if ((by = order(x->claimants, y->claimants)) != 0)
+    return by;
+  return order(y->rank, x->rank);
+}
+
+/* A yield wants nothing: its ranks shadow whatever the others agree on. */
+static bool is_wanted(const struct claimed *claimed) {
+  return !(claimed->kinds & (CLAIM_YIELD | CLAIM_STOPPED));
+}
+
+uint32_t settle_winner(const struct settle *settle) {
+  uint32_t winner = 0;
+  for (uint32_t i = 1; i < settle->nunits; i++) {
+    const struct claimed *unit = &settle->units[i], *best = &settle->units[winner];
+    if (is_wanted(unit) && (!is_wanted(best) || compare(settle, unit, best) > 0))
+      winner = i;
+  }
+  return winner;
+}
+
+/* Whether nothing is known of which of two different units goes first. Of two loops it is known
+ * only that one goes on. Whoever stands in a later one has left it. But where the other one is
+ * earlier in the program its rank has gone round a loop that surrounds both; and the rank in the
+ * loop that goes on may have done so as well, and have had no part in the earlier one. */
+static bool is_unsure(const struct settle *settle, const struct claimed *won,
+                      const struct claimed *lost) {
+  if (compare_places(settle, won, lost) == 0)
+    return won->last_real <= lost->last_real;
+  return place_relate(won->place, lost->place) == PLACE_LOOPS && !is_skipped(won, lost) &&
+         place_order(won->place, lost->place, NULL) <= 0;
+}
+
+bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser) {
+  const struct claimed *won = &settle->units[winner];
+  if (won->hash == 0 || won->mark != 0)
+    return false;
+  for (uint32_t i = 0; i < settle->nunits; i++) {
+    const struct claimed *lost = &settle->units[i];
+    if (lost->hash == 0 || lost->mark != 0 || settle_is_same(won, lost) ||
+        !is_unsure(settle, won, lost))
+      continue;
+    *loser = i;
+    return true;
+  }
+  return false;
+}
+
+bool settle_is_unanimous(const struct settle *settle, uint32_t winner) {
+  uint32_t agreed = 0;
+  for (uint32_t i = 0; i < settle->nunits; i++)
+    if (settle_is_same(&settle->units[winner], &settle->units[i]) &&
+        is_wanted(&settle->units[i]) == is_wanted(&settle->units[winner]))
+      agreed += settle->units[i].claimants;
+  return agreed == settle->nranks; /* those left out among them */
+}

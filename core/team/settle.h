@@ -1,0 +1,81 @@
+/* The winner rule: which unit an index gets when all ranks of a team have claimed it and do not
+ * agree.
+ *
+ * What is needed of the claims is a summary: the few distinct things that are claimed, each with
+ * counts, maxima and bits of those who claim it. Summaries of sets of ranks can be added up in any
+ * order. A pure function of it and of what all ranks know, so every rank comes to the same answer
+ * by itself.
+ */
+#ifndef NCCL_JOIN_CORE_SETTLE_H
+#define NCCL_JOIN_CORE_SETTLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/place/place.h"
+
+/* One thing that is claimed, and what is known of those who claim it. */
+struct claimed {
+  uint64_t hash;      /* unit_hash of the unit, place included; 0: LEAVE, or a yield */
+  uint64_t signature; /* unit_signature: what NCCL would compare */
+  uint32_t mark;      /* enum mark; 0: a unit, or LEAVE */
+  uint32_t kinds;     /* of enum claim_flag, those that make it another thing: CLAIM_KINDS */
+  uint32_t any, all;  /* enum claim_flag: of any of the claimants, of all of them */
+  uint32_t claimants;
+  uint32_t rank;      /* the lowest of them */
+  uint32_t text;      /* where that one has written the members */
+  uint64_t bytes;     /* what the unit moves: the sum of its members' sizes */
+  uint32_t place_id;  /* of the unit's place; 0: not known */
+  uint64_t last_real; /* the largest index, plus one, at which one of them has issued for real */
+
+  /* What all ranks know of the unit; not summed up. */
+  bool expected;             /* it is what the learner expects here */
+  bool seen;                 /* it has been in the agreed sequence before */
+  bool common;               /* all ranks have issued from its place (place_table.h) */
+  const struct place *place; /* NULL: not known */
+};
+
+/* More distinct things than these at one index: those with the least standing and the largest hash
+ * are left out, whoever adds up. Their ranks follow what the others agree on, and count as ranks
+ * that shadow it. */
+#define SETTLE_UNITS_MAX 16u
+
+struct settle {
+  struct claimed units[SETTLE_UNITS_MAX]; /* in order of standing and hash */
+  uint32_t nunits;
+  uint32_t nranks, any;     /* claims added up, and enum claim_flag of any of them */
+  const struct place *last; /* of the last unit in the sequence whose place is known, or NULL */
+};
+
+/* Adds what one rank claims, or what several do (claimants, any, all and so on of a summary). */
+void settle_add(struct settle *settle, const struct claimed *claimed);
+
+/* Whether two units of one signature are different all the same, because they stand at different
+ * points of the program. Places alone do not tell: ranks may come to one collective by branches of
+ * their own. Loops do, and what always follows what; if all ranks are known to have one of the two
+ * places in their programs. */
+bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
+
+/* Whether NCCL may be given one for the other, and shall: equal signatures, and not distinct. */
+bool settle_is_same(const struct claimed *a, const struct claimed *b);
+
+/* Index of the unit that wins. The rule, the first difference deciding:
+ *   1. any unit before a mark, and a mark before LEAVE (unit.h, enum mark);
+ *   2. where the two are the same but for their places: see 5, 6, 9;
+ *   3. what goes before in the program (place_order);
+ * and where that is not known:
+ *   4. what was issued for real last: who is still in the loop has issued since who left it;
+ *   5. what the learner expects;
+ *   6. a unit seen before;
+ *   7. what is on its rank's course (never said by ranks of one team only);
+ *   8. the larger unit (gradients before a metric);
+ *   9. the most claimants, then the lowest rank. */
+uint32_t settle_winner(const struct settle *settle);
+
+/* Whether the winner is a choice without knowledge over another unit, returned in *loser. */
+bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser);
+
+/* Whether all claim the winner, or the same but for the place. */
+bool settle_is_unanimous(const struct settle *settle, uint32_t winner);
+
+#endif

@@ -1,0 +1,161 @@
+/* The agreed sequence as one rank keeps it (team.h): its life, and one look at what the others have
+ * done. The parts have files of their own: team_commit.c what is expected and published,
+ * team_claim.c what is wished, team_follow.c what others have passed, team_settle.c what all claim,
+ * team_stop.c where all stop.
+ *
+ * Everything another rank may read is in the plane's logs; everything in struct team is private.
+ * What other ranks published is never trusted further than its hash: a text is copied out, measured
+ * and hashed before it is used.
+ */
+#include "core/team/team.h"
+
+#include <stdlib.h>
+
+#include "core/team/settle.h"
+#include "core/team/team_private.h"
+
+/* ---- creation ---- */
+
+struct team *team_create(struct plane *plane) {
+  struct team *team = calloc(1, sizeof(*team));
+  if (team == NULL)
+    return NULL;
+  team->plane = plane;
+  team->own = plane->logs[plane->rank];
+  team->shared = plane->team;
+  team->learner = learner_create();
+  team->table = unit_table_create();
+  team->peers = peers_create(plane);
+  team->claims = calloc(plane->nranks, sizeof(*team->claims));
+  team->settle = calloc(1, sizeof(*team->settle));
+  team->places_read = calloc(SETTLE_UNITS_MAX, sizeof(*team->places_read));
+  team->places = place_table_create();
+  team->places_own = place_table_create();
+  team->lossy_seen = calloc(plane->nranks, sizeof(*team->lossy_seen));
+  team->members_claimed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
+  team->members_followed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
+  if (team->learner == NULL || team->table == NULL || team->peers == NULL || team->claims == NULL ||
+      team->settle == NULL || team->places_read == NULL || team->places == NULL ||
+      team->places_own == NULL || team->lossy_seen == NULL || team->members_claimed == NULL ||
+      team->members_followed == NULL) {
+    team_destroy(team);
+    return NULL;
+  }
+  team->limit = PLANE_RUN_AHEAD;
+  team->foreseen[0] = &team_nothing;
+  team->expected = team->foreseen;
+  atomic_store(&team->own->state, RANK_PRESENT);
+  return team;
+}
+
+void team_destroy(struct team *team) {
+  if (team == NULL)
+    return;
+  learner_destroy(team->learner);
+  unit_table_destroy(team->table);
+  peers_destroy(team->peers);
+  free(team->claims);
+  free(team->settle);
+  free(team->places_read);
+  place_table_destroy(team->places);
+  place_table_destroy(team->places_own);
+  free(team->lossy_seen);
+  free(team->members_claimed);
+  free(team->members_followed);
+  free(team);
+}
+
+/* ---- polling ---- */
+
+/* Whether a rank that we wait for has ended. It may have passed our index before: then it is to be
+ * followed. */
+static bool somebody_ended(struct team *team) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    uint32_t passed_by;
+    const struct plane_entry *entry;
+    if (rank == team->plane->rank ||
+        atomic_load_explicit(&log->state, memory_order_acquire) != RANK_DONE ||
+        atomic_load(&log->claim) == team->head + 1 ||
+        team_somebody_passed(team, &passed_by, &entry))
+      continue;
+    team_fail(team, FAILURE_ENDED, rank, atomic_load(&log->head));
+    return true;
+  }
+  return false;
+}
+
+/* Sends and receives that stand before our index: what is to be mirrored, and whether all ranks
+ * have come so far. TEAM_REAL: nothing stands against passing the index. */
+static enum team_verdict answer_posts(struct team *team, struct unit *unit) {
+  if (team_say_answering(team))
+    team_tell(team);
+  if (LOAD(team->own->answering) != team->head + 1)
+    return TEAM_REAL;
+  uint32_t nmembers = 0;
+  switch (peers_look(team->peers, team->head, team->members_followed, &nmembers)) {
+  case PEERS_PASS:
+    return TEAM_REAL;
+  case PEERS_HOLD:
+    return TEAM_PARKED;
+  case PEERS_MIRROR:
+    break;
+  }
+  team_tell(team);
+  *unit = (struct unit){team->members_followed, nmembers};
+  return TEAM_MIRROR;
+}
+
+/* Asked after it has been seen that the index can be passed: what other ranks did before they came
+ * to it is to be seen by then. */
+static bool is_held(const struct team *team) {
+  return team->is_held != NULL && team->is_held(team->is_held_context);
+}
+
+enum team_verdict team_poll(struct team *team, struct unit *unit) {
+  team_catch_up(team);
+  for (;;) {
+    if (team_look_for_failures(team))
+      return team_stop_or_fail(team);
+    if (team->claimed)
+      team_show_claim(team);
+    /* Without room the slowest rank is on its way to our index: nothing can settle here before. */
+    if (!team_has_room(team) || (team->claimed && !team->claim_text_written))
+      return TEAM_PARKED;
+    enum team_verdict posts = answer_posts(team, unit);
+    if (posts != TEAM_REAL)
+      return posts;
+    uint64_t before = team->head;
+    uint32_t rank;
+    const struct plane_entry *entry;
+    enum team_verdict verdict = TEAM_PARKED;
+    if (team_somebody_passed(team, &rank, &entry)) {
+      if (is_held(team))
+        return TEAM_PARKED;
+      verdict = team_follow(team, rank, entry, unit);
+    } else if (team->claimed || team_is_yielding(team)) {
+      if (team_gather_claims(team))
+        verdict = is_held(team) ? TEAM_PARKED : team_settle(team, unit);
+      else if (team->claimed && somebody_ended(team))
+        return team_stop_or_fail(team);
+    }
+    if (team->claimed && team->head != before)
+      team_show_claim(team);
+    /* A refused unit is passed without anything to issue: look on. */
+    if (verdict != TEAM_PARKED || team->head == before)
+      return verdict;
+  }
+}
+
+enum team_verdict team_wait(struct team *team, struct unit *unit, unsigned milliseconds) {
+  enum team_verdict verdict;
+  for (uint64_t since = 0; team->plane->spin(team->plane, &since);)
+    if ((verdict = team_poll(team, unit)) != TEAM_PARKED)
+      return verdict;
+  uint32_t bell = plane_bell(team->plane);
+  atomic_fetch_or(&team->shared->attention, PLANE_WAITING);
+  verdict = team_poll(team, unit);
+  if (verdict == TEAM_PARKED)
+    team->plane->wait(team->plane, bell, milliseconds);
+  return verdict;
+}

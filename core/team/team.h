@@ -1,0 +1,403 @@
+/* One rank's end of a team's agreed sequence G: G[i] is the unit that all ranks of the team issue
+ * at index i, each for real or as a shadow. No mismatched collective ever reaches NCCL: that is the
+ * invariant, and this file is where it is kept.
+ *
+ * How a rank gets its next unit X into G at index i:
+ *   - team_commit: X is what every rank's learner expects at i. It is published and issued at once.
+ *   - team_claim, then team_poll until it settles: anything else. If some rank has passed i, G[i]
+ * is what that rank issued; if all have claimed i, the winner rule (settle.h) decides. Meanwhile
+ * every unit that settles to something else is a shadow to be issued.
+ *   - team_claim_leave: the same for the special unit LEAVE, which loses to every other claim. It
+ * settles when all ranks of the team claim it. A rank that has claimed does not commit until its
+ * claim has settled, even if its unit comes to be expected: it has left its peers' loop, and they
+ * may be about to issue another round of it.
+ *   - team_yield: this rank is parked in another team and has nothing here. It follows what the
+ * others agree on at this index. It cannot be taken back: others may have counted on it.
+ *
+ * No function here blocks, allocates (team_create and a group not seen before apart) or makes a
+ * system call (ringing the bell apart): the caller polls, and waits with team_wait in between. One
+ * thread at a time per team, which the caller sees to.
+ */
+#ifndef NCCL_JOIN_CORE_TEAM_H
+#define NCCL_JOIN_CORE_TEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "core/predict/learner.h"
+#include "core/p2p/peers.h"
+#include "core/place/place_table.h"
+#include "core/transport/plane.h"
+#include "core/unit/unit.h"
+
+enum team_verdict {
+  TEAM_PARKED,  /* not settled yet: wait, then poll again */
+  TEAM_REAL,    /* the claim has settled: issue it for real */
+  TEAM_SHADOW,  /* issue the unit as a shadow, then poll again */
+  TEAM_MIRROR,  /* issue these sends and receives as one, then poll again */
+  TEAM_REFUSED, /* the claim has settled, and all ranks know that it must not be issued:
+                   team_refused_for */
+  TEAM_STOPPED, /* not all ranks want the same, and all have agreed to stop here: team_stop.h */
+  TEAM_LEFT,    /* all ranks of the team have left */
+  TEAM_FAILED,  /* see team_failure: nothing more will settle */
+};
+
+enum team_failure {
+  FAILURE_NONE,
+  FAILURE_RANK,    /* a rank was killed, ended with an error, or aborted inside its loop */
+  FAILURE_ENDED,   /* a rank has ended although this one goes on */
+  FAILURE_MEMORY,  /* no memory on this rank */
+  FAILURE_TOO_BIG, /* a unit of more than UNIT_MEMBERS_MAX members would have to be shadowed */
+  FAILURE_UNSURE,  /* this rank's unit may be another point of the program (CLAIM_SURE) */
+  FAILURE_CORRUPT, /* what a peer published cannot be right: another version, or memory overwritten
+                    */
+};
+
+#define TEAM_LEAVES 64u
+
+/* Places of this rank that have come to be taken for others, at most. */
+#define TEAM_ALIASES 64u
+
+/* A unit that this rank has issued for one whose place is another. */
+struct team_alias {
+  uint64_t own;   /* unit_hash of the unit as this rank has it; 0: free */
+  uint64_t taken; /* unit_hash of the unit in the agreed sequence */
+  uint32_t place; /* of that */
+  uint32_t place_own;
+  uint32_t uses; /* how often, as far as it matters */
+};
+
+/* How far ahead what may be committed is looked up, in units. */
+#define TEAM_FORESEEN 128u
+
+enum guess_kind {
+  GUESS_ORDER,  /* one rank's unit went before that of another */
+  GUESS_SAME,   /* the other's has been taken for the one */
+  GUESS_HIDDEN, /* the other rank has joined, and it cannot be seen where its unit stands */
+};
+
+struct team_guess {
+  enum guess_kind kind;
+  uint32_t rank, other;
+  struct member member; /* the first one of the other's unit */
+  char place[PLACE_TEXT_MAX], other_place[PLACE_TEXT_MAX];
+};
+
+struct team {
+  /* What a commit touches. */
+  struct plane_log *own;
+  struct plane_team *shared;
+  uint64_t head;                /* index of the next unit */
+  uint64_t limit;               /* indices below it need not ask how far the slowest rank is */
+  uint64_t calm;                /* the attention word when there is nothing to do for this rank */
+  struct known_unit **expected; /* what may be committed next, or team_nothing; in `foreseen` */
+  uint32_t reals;     /* units this rank has issued for real; wraps. In all its teams: overlap.h */
+  uint32_t run_start; /* index where the present run of reals, or of shadows, began; wraps */
+  bool run_real;
+  bool was_last; /* at the last reunion, whether this rank was one of the last */
+
+  struct plane *plane;
+  struct learner *learner;
+  struct unit_table *table;
+  symbol_t symbol_expected; /* the learner's, whether it may be committed or not */
+  symbol_t symbol_last;     /* of the last unit in G */
+  uint32_t source;          /* rank that the last unit settled by a poll was taken from */
+  uint32_t last_joiner;     /* at the last reunion */
+  uint64_t shadows;         /* shadows since the last unit issued for real */
+  uint64_t shadows_total;
+  uint64_t together; /* index after the last reunion */
+  uint64_t leaves;   /* how many of the indices passed were no units: LEAVEs, and stops */
+
+  uint64_t yielded; /* index plus one at which this rank has yielded; below head + 1: none open */
+  uint64_t stopped; /* the same of a yield because it was stopped in another team */
+
+  /* The claim. */
+  bool claimed, claim_written, claim_text_written;
+  struct unit claim;   /* nmembers 0: LEAVE. As the team has it (team_class) */
+  uint64_t claim_hash; /* of that */
+  uint64_t claim_signature;
+  uint64_t claim_own;       /* unit_hash of the unit as this rank has it */
+  struct place place_own;   /* where this rank claims it */
+  struct place claim_place; /* of the unit as the team has it; id 0: not known */
+  uint32_t claim_flags;
+  uint32_t claim_text;
+
+  /* After TEAM_STOPPED: team_stop.h. */
+  uint32_t stopped_for;
+  bool stopped_elsewhere, exhausted;
+
+  enum team_failure failure;
+  uint32_t failure_rank;
+  uint64_t failure_index;
+
+  /* What may be committed from here on, if nothing else comes in between; ends with team_nothing.
+   * What has been committed of it, up to `expected`, has not been learnt yet (team_catch_up). */
+  struct known_unit *foreseen[TEAM_FORESEEN + 1];
+  uint32_t foresight; /* how far to look ahead the next time */
+  uint32_t rounds;    /* length of `foreseen` if it is whole rounds of the loop body, otherwise 0 */
+  bool rounds_used;   /* they have been committed at least once */
+  uint64_t text_end;  /* bytes of text written so far */
+  uint64_t left_at[TEAM_LEAVES]; /* indices of the last of `leaves` */
+
+  /* Places (team_places.c). */
+  struct place_table *places;     /* of units in G */
+  struct place_table *places_own; /* where this rank has claimed */
+  uint32_t place_last;            /* id of the last unit's in G that had one */
+  uint64_t steady_since; /* index since which G is as the learner expects, and nobody has waited */
+  uint64_t met_at;       /* index after the last ENTRY_MEETING */
+  struct team_alias aliases[TEAM_ALIASES];
+  uint32_t naliases;
+  bool knows_place; /* whether the last unit was issued from a place (set by the owner) */
+
+  /* Units without a place (team_hidden.c). */
+  uint64_t deviated;     /* index after the last ENTRY_DEVIATION */
+  uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
+  /* What was agreed on last is a guess, and it is this rank that tells. Reset by who says so. */
+  bool guessed;
+  struct team_guess guess;
+  uint64_t told[16]; /* hashes of pairs of units that have been told of, or 0 */
+  uint32_t ntold;
+  bool doubted;    /* this rank has told that it cannot see its places */
+  bool was_uneven; /* ranks have wanted different units, or have waited for each other */
+  /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team;
+   * NULL: never). Must be the same function of the unit and the rank on all ranks. */
+  bool (*is_lossy)(void *context, struct unit unit, uint32_t rank);
+  void *is_lossy_context;
+  struct peers *peers; /* point to point */
+  /* Whether the thread that polls answers what is posted to this rank (set by the owner of the
+   * team; NULL: always): not if sends and receives are another thread's. */
+  bool (*is_answering)(void *context);
+  void *is_answering_context;
+  /* Whether the present index must not be passed yet, asked when it could: units of other teams
+   * come first (set by the owner of the team; NULL: never). */
+  bool (*is_held)(void *context);
+  void *is_held_context;
+  struct claimed *claims;          /* nranks, for settling */
+  struct settle *settle;           /* their sum */
+  struct place *places_read;       /* SETTLE_UNITS_MAX, of what they claim */
+  struct place place_followed;     /* of members_followed */
+  uint32_t *lossy_seen;            /* nranks */
+  struct member *members_claimed;  /* UNIT_MEMBERS_MAX, the claim's own copy */
+  struct member *members_followed; /* UNIT_MEMBERS_MAX, what team_poll hands out */
+};
+
+/* NULL if there is no memory. The plane stays the caller's and must outlive the team. */
+struct team *team_create(struct plane *plane);
+void team_destroy(struct team *team);
+
+/* The parts of a commit are small, and called where there must be no call. */
+#define TEAM_INLINE inline __attribute__((always_inline))
+
+/* What is expected where nothing is: no unit has that many members. */
+extern struct known_unit team_nothing;
+
+/* The slow half of team_commit: looking further ahead, room in the log, learning, ringing. */
+bool team_commit_slowly(struct team *team, struct unit unit);
+void team_look_further(struct team *team);
+void team_published(struct team *team);
+
+/* Learns the units that have been committed since the last time: what all functions but the next
+ * three begin with. */
+void team_catch_up(struct team *team);
+
+/* Publishes the expected unit as issued for real. False if that takes more than a few stores:
+ * nothing has changed then, and team_commit does it. */
+static TEAM_INLINE bool team_commit_expected(struct team *team) {
+  uint64_t head = team->head;
+  struct plane_log *own = team->own;
+  if (head >= team->limit || !team->run_real)
+    return false;
+  struct plane_entry *entry = &own->entries[head % PLANE_RING];
+  const struct known_unit *unit = *team->expected++;
+  atomic_store_explicit(&entry->hash, unit->hash, memory_order_relaxed);
+  atomic_store_explicit(&entry->reals, ++team->reals, memory_order_relaxed);
+  atomic_store_explicit(&entry->run_start, team->run_start, memory_order_relaxed);
+  atomic_store_explicit(&entry->flags, ENTRY_REAL | ENTRY_EXPECTED, memory_order_relaxed);
+  /* Sequentially consistent, as is a waiter's mark: either it sees the entry, or we see it
+   * waiting. */
+  team->head = head + 1;
+  atomic_exchange(&own->head, head + 1);
+  return true;
+}
+
+/* After a commit: whether somebody waits, or must be told, so that team_published is to be called.
+ */
+static TEAM_INLINE bool team_is_awaited(const struct team *team) {
+  return atomic_load(&team->shared->attention) != team->calm;
+}
+
+/* If the unit is what every rank expects now, publishes it as issued for real and returns true:
+ * issue it. Otherwise changes nothing. Never waits. */
+static inline bool team_commit(struct team *team, struct unit unit) {
+  const struct known_unit *expected = *team->expected;
+  bool matches =
+      unit.nmembers == expected->nmembers &&
+      memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0;
+  if (!matches || !team_commit_expected(team))
+    return team_commit_slowly(team, unit);
+  if (team_is_awaited(team))
+    team_published(team);
+  return true;
+}
+
+/* The next unit is not to be committed, whatever is expected: this rank had better meet the others
+ * there. */
+void team_expect_nothing(struct team *team);
+
+/* unit_hash of the unit as the team has it: at the place that this rank's has come to be taken for.
+ */
+uint64_t team_class_hash(struct team *team, struct unit unit);
+
+/* Whether something has happened that an active rank must hear of before it issues anything:
+ * team_events. */
+static TEAM_INLINE bool team_must_attend(const struct team *team) {
+  uint64_t attention = atomic_load_explicit(&team->shared->attention, memory_order_relaxed);
+  return attention / PLANE_EVENT != team->calm / PLANE_EVENT;
+}
+
+/* Parks on a unit, a mark, or LEAVE. No claim may be open. `flags`: enum claim_flag, of which this
+ * function adds what says that it is a mark. The members are copied; a unit of more than
+ * UNIT_MEMBERS_MAX members is not, and must stay until it has settled. place: where it stands in
+ * the program, with the id that the unit has; copied; NULL: not known.
+ */
+void team_claim(struct team *team, struct unit unit, uint32_t flags, const struct place *place);
+void team_claim_leave(struct team *team);
+
+/* At the present index, where no claim is open and another rank claims a unit: follow what the
+ * others agree on. Until it has settled nothing is committed here, and a claim waits behind it (and
+ * is issued for real if it is just that unit). */
+void team_yield(struct team *team);
+static inline bool team_is_yielding(const struct team *team) {
+  return team->yielded == team->head + 1;
+}
+
+/* Withdraws an open claim that cannot settle any more (the caller gives up). The team has failed
+ * for this rank. */
+void team_give_up(struct team *team);
+
+/* One look at the other ranks. With a claim open, any verdict. Without one (this rank is parked in
+ * another team, and answers or has yielded here), TEAM_PARKED, TEAM_SHADOW, TEAM_STOPPED (it has
+ * yielded here) or TEAM_FAILED. For TEAM_SHADOW, *unit is the unit to issue, valid until the next
+ * call; it is already published as issued; so are the members of *unit for TEAM_MIRROR (peers.h).
+ * After TEAM_REAL, TEAM_REFUSED, TEAM_STOPPED and TEAM_LEFT the claim is closed. */
+enum team_verdict team_poll(struct team *team, struct unit *unit);
+
+/* Waits until another rank may have done something, at most some milliseconds: polls once more
+ * between announcing the wait and sleeping, and hands the verdict out if it is not TEAM_PARKED. */
+enum team_verdict team_wait(struct team *team, struct unit *unit, unsigned milliseconds);
+
+/* Index of the unit that the last verdict, or commit, was about. */
+static inline uint64_t team_index(const struct team *team) {
+  return team->head - 1;
+}
+
+/* Whether at the unit that the last verdict was about (TEAM_REAL, TEAM_LEFT) all ranks are together
+ * again: all claimed it, and since the last reunion some had joined; or a rank said by
+ * MARK_LOOP_END that it has no more data, and so did all others, or they begin a loop or leave. Not
+ * where ranks issued it without asking, because all expected it: then at the next unit that all
+ * claim. */
+bool team_is_reunion(const struct team *team);
+
+/* Whether the last joiner's buffers are to be broadcast there: all ranks say the same, and all that
+ * do not want anything else meanwhile claim MARK_STATE_DONE next. */
+bool team_is_resync(const struct team *team);
+
+/* At a reunion: the largest of the ranks that issued the last unit for real that not all of them
+ * did. All ranks say the same. It is among those that say that they are together. */
+uint32_t team_last_joiner(const struct team *team);
+
+/* Whether this rank was one of those. */
+bool team_was_last(const struct team *team);
+
+/* The joined rank for whose sake the last unit was refused. */
+uint32_t team_refused_for(const struct team *team);
+
+/* Which ranks issued G[index] for real, once all ranks have passed it: active[rank]. TEAM_PARKED
+ * until then, TEAM_FAILED if it will not be known. index: one of the last PLANE_RUN_AHEAD passed by
+ * this rank. */
+enum team_verdict team_active(struct team *team, uint64_t index, bool *active);
+
+/* The same for one rank only. */
+enum team_verdict team_is_active(struct team *team, uint64_t index, uint32_t rank, bool *active);
+
+/* Since which index a rank has issued nothing but shadows, at an index where it is not active
+ * (team_is_active). */
+uint64_t team_joined_since(const struct team *team, uint64_t index, uint32_t rank);
+
+/* As team_wait, for the first two: waits at most some milliseconds until another rank may have done
+ * something. */
+void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds);
+
+/* Says that this rank has just shadowed a unit whose result is thereby wrong on the active ranks,
+ * though it should be an error: their next call learns it from team_events. kind: enum member_kind.
+ */
+void team_report_lossy(struct team *team, uint8_t kind);
+
+/* The same of a receive of `peer`, which this rank has mirrored (kind MEMBER_SEND); or of one of
+ * its own that was not issued, because `peer` has joined (MEMBER_RECEIVE). */
+void team_report_lossy_post(struct team *team, uint8_t kind, uint32_t peer);
+
+/* In the place of a kind: the shadow is not what a plug-in would have made of it. */
+#define LOSSY_HOOK 0
+
+/* A lossy shadow of another rank. */
+struct lossy_event {
+  uint32_t rank, peer; /* peer: of a kind that is point to point */
+  uint64_t index;
+  uint8_t kind;
+};
+
+/* What has happened since the last call that active ranks must know; false if nothing (more). Call
+ * until false where team_must_attend. */
+bool team_events(struct team *team, struct lossy_event *event);
+
+/* Posts sends and receives (peers.h) that are about to be issued as one, and rings. If they are in
+ * one group with a unit, once that has settled.
+ Any thread. */
+enum post_result team_post(struct team *team, const struct member *members, uint32_t nmembers);
+
+/* After POST_FULL: as that, once another rank may have done something, or after some
+ * milliseconds. */
+enum post_result team_post_later(struct team *team, const struct member *members, uint32_t nmembers,
+                                 unsigned milliseconds);
+
+/* Whether this rank has passed an index, not too long ago, and issued a shadow there: what was
+ * spoiled was no result of its own. */
+bool team_has_shadowed(const struct team *team, uint64_t index);
+
+/* The rank goes on with its program: it no longer answers in teams in which it has no claim. */
+void team_stop_answering(struct team *team);
+
+/* After FAILURE_RANK: one failure brings others with it (an active rank aborts because a peer was
+ * killed), and they may be heard of first. Looks again, and names the rank that most likely began:
+ * one whose process is gone before one that lives, then the one that had issued least. */
+void team_find_culprit(struct team *team);
+
+/* Says to the team whether this rank's process is parked in a LEAVE, of this team or another. */
+void team_say_leaving(struct team *team, bool leaving);
+
+/* With LEAVE claimed: whether every rank that has not claimed it here is parked in a LEAVE
+ * elsewhere. If that stays so, ranks leave their teams in different orders, and wait for each
+ * other. */
+bool team_all_leaving(const struct team *team);
+
+/* Marks ranks whose process is gone as failed. Costs system calls: for waits that last. */
+void team_look_for_the_dead(struct team *team);
+
+/* How many units this rank has passed. Any thread may ask. */
+uint64_t team_passed(const struct team *team);
+
+/* This rank ends: cleanly after TEAM_LEFT or where nobody can need it, or with a failure that frees
+ * all who wait. Any thread may say so, while another is parked. */
+void team_end(struct team *team, enum rank_state state);
+
+/* Whether the program stands between two iterations as far as the learner can tell, or by what
+ * it expects here (a body that holds whole epochs may begin anywhere): what all claimed another
+ * unit instead of before, or what ranks wait for each other at. */
+bool team_is_between_iterations(struct team *team);
+
+/* The invariants; asserted in debug builds. */
+bool team_is_valid(const struct team *team);
+
+#endif

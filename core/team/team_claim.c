@@ -1,0 +1,132 @@
+/* What a rank wishes at its index, as the others see it (team.h): claims, yields, and that it
+ * answers what is posted. */
+#include <assert.h>
+
+#include "core/team/settle.h"
+#include "core/team/team_private.h"
+
+/* ncclDataType_t in NCCL's order (nccl.h): int8, uint8, int32, uint32, int64, uint64, half, float,
+ * double, bfloat16, and two of 8 bits. */
+static uint64_t unit_bytes(struct unit unit) {
+  static const uint8_t size[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < unit.nmembers; i++) {
+    uint8_t datatype = unit.members[i].datatype;
+    bytes += unit.members[i].count * (datatype < sizeof(size) ? size[datatype] : 1);
+  }
+  return bytes;
+}
+
+bool team_say_answering(struct team *team) {
+  if (!peers_are_tracked(team->plane) || LOAD(team->own->answering) == team->head + 1 ||
+      !team_is_answering(team))
+    return false;
+  atomic_store(&team->own->answering, team->head + 1);
+  return true;
+}
+
+/* Writes the fields of a claim. Releases: whoever sees a new field sees that the old claim is gone,
+ * and that our head had passed it before. */
+static void write_claim(struct team *team, const struct claimed *claim) {
+  struct plane_log *own = team->own;
+  uint32_t flags = claim->all | claim->mark << CLAIM_MARK_SHIFT;
+  uint32_t place = claim->place == NULL ? 0 : claim->place->id;
+  atomic_store_explicit(&own->claim, 0, memory_order_release);
+  atomic_store_explicit(&own->claim_hash, claim->hash, memory_order_release);
+  atomic_store_explicit(&own->claim_signature, claim->signature, memory_order_release);
+  atomic_store_explicit(&own->claim_bytes, claim->bytes, memory_order_release);
+  atomic_store_explicit(&own->claim_text, claim->text, memory_order_release);
+  atomic_store_explicit(&own->claim_flags, flags, memory_order_release);
+  atomic_store_explicit(&own->claim_place, place, memory_order_release);
+  atomic_store_explicit(&own->claim_reals, team->reals, memory_order_release);
+  atomic_store_explicit(&own->claim_last_real,
+                        team->run_real ? team->head : team->head - team->shadows,
+                        memory_order_release);
+}
+
+/* A reader that looked before sees another index afterwards, and looks again. */
+void team_show_claim(struct team *team) {
+  if (!team->claim_text_written) {
+    if (team->claim.nmembers != 0 && !team_write_text(team))
+      return;
+    team->claim_text_written = true;
+  }
+  if (team_is_yielding(team))
+    return;
+  if (team->claim_written && LOAD(team->own->claim) == team->head + 1)
+    return;
+  uint32_t flags =
+      (team->claim_flags & ~(uint32_t)CLAIM_APART) | (team_expects_another(team) ? CLAIM_APART : 0);
+  if (!team->claim_written || flags != team->claim_flags) {
+    team->claim_flags = flags;
+    write_claim(team, &(struct claimed){.hash = team->claim_hash,
+                                        .signature = team->claim_signature,
+                                        .mark = unit_mark(team->claim),
+                                        .bytes = unit_bytes(team->claim),
+                                        .text = team->claim_text,
+                                        .all = team->claim_flags,
+                                        .place = &team->claim_place});
+  }
+  team->claim_written = true;
+  /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
+  /* First: of who is known to be parked it is known whether it answers. */
+  (void)team_say_answering(team);
+  atomic_exchange(&team->own->claim, team->head + 1);
+  /* Others wait until all have come to their index. */
+  if (peers_are_tracked(team->plane))
+    team_tell(team);
+}
+
+void team_yield(struct team *team) {
+  assert(!team_is_yielding(team));
+  (void)team_say_answering(team);
+  team_leave_yield(team, 0);
+}
+
+void team_leave_yield(struct team *team, uint32_t flags) {
+  assert(!team->claimed);
+  team_catch_up(team);
+  write_claim(team, &(struct claimed){.all = CLAIM_YIELD | flags});
+  team->yielded = team->head + 1;
+  team_expect_nothing(team);
+  atomic_exchange(&team->own->claim, team->head + 1);
+  team_tell(team);
+}
+
+void team_claim(struct team *team, struct unit unit, uint32_t flags, const struct place *place) {
+  assert(!team->claimed);
+  team_catch_up(team);
+  team->foresight = 0;
+  team->claim = unit;
+  if (unit.nmembers != 0 && unit.nmembers <= UNIT_MEMBERS_MAX) {
+    team->claim = team_class(team, unit, team->members_claimed);
+    if (team->claim.members == unit.members)
+      memcpy(team->members_claimed, unit.members, unit.nmembers * sizeof(*unit.members));
+    team->claim.members = team->members_claimed;
+  }
+  team->claim_own = unit.nmembers == 0 ? 0 : unit_hash(unit);
+  team->claim_hash = unit.nmembers == 0 ? 0 : unit_hash(team->claim);
+  team->claim_signature = unit.nmembers == 0 ? 0 : unit_signature(unit);
+  team_class_place(team, team->claim, place, &team->claim_place);
+  place_clean_text(&team->claim_place);
+  team->claim_flags = flags | (team->claim_hash == team->claim_own ? CLAIM_OWN_PLACE : 0);
+  team->place_own = place == NULL ? (struct place){.id = unit_place(unit)} : *place;
+  (void)place_table_add(team->places_own, &team->place_own);
+  team->claim_text = 0;
+  team->claimed = true;
+  team->claim_written = team->claim_text_written = false;
+  team_show_claim(team);
+  /* From here on this rank waits for those who may still sleep through what it has committed. */
+  if (atomic_load(&team->shared->napping) != 0)
+    team_tell(team);
+}
+
+void team_claim_leave(struct team *team) {
+  team_claim(team, (struct unit){NULL, 0}, 0, NULL);
+}
+
+void team_give_up(struct team *team) {
+  team->claimed = false;
+  atomic_store(&team->own->claim, 0);
+  team_stop_answering(team);
+}

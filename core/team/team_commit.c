@@ -1,0 +1,248 @@
+/* What a team expects next, and may be committed (team.h), and how an index is passed: the entry,
+ * then the head, then what is learnt of it. */
+#include <assert.h>
+
+#include "core/team/team_private.h"
+
+struct known_unit team_nothing = {.nmembers = UINT32_MAX};
+
+bool team_has_room(struct team *team) {
+  if (team->head < team->limit)
+    return true;
+  team->limit = team_slowest(team) + PLANE_RUN_AHEAD;
+  return team->head < team->limit;
+}
+
+/* What the team learns and shows of a unit too big to be written out: one member that stands for
+ * its hash. */
+static struct unit stand_in(struct unit unit, struct member *member) {
+  if (unit.nmembers <= UNIT_MEMBERS_MAX)
+    return unit;
+  *member = (struct member){.count = unit_hash(unit), .root = ROOT_NONE, .kind = 0xff};
+  return (struct unit){member, 1};
+}
+/* Says what may be committed now: nothing, or one unit. */
+static void foresee_one(struct team *team, struct known_unit *known) {
+  team->foreseen[0] = known;
+  team->foreseen[1] = &team_nothing;
+  team->expected = team->foreseen;
+  team->rounds = 0;
+}
+
+/* Ranks wait for each other there, however regularly it comes. */
+static bool is_only_claimed(const struct known_unit *known) {
+  for (uint32_t i = 0; i < known->nmembers; i++)
+    if (known->members[i].kind == MEMBER_MARK || known->members[i].kind == MEMBER_STATE ||
+        known->members[i].kind == MEMBER_SPLIT)
+      return true;
+  return false;
+}
+
+/* Whether a unit may be committed after one, `before`, if it is what is expected there. place: of
+ * the last one whose place is known. Where both places are known, they tell. */
+static bool may_follow(const struct team *team, symbol_t before, uint32_t place, bool firm,
+                       const struct known_unit *known) {
+  const struct known_place *to =
+      team_known_place(team, unit_place((struct unit){known->members, known->nmembers}));
+  if (is_only_claimed(known) || (known->marked && team_is_meeting(team, before, known->symbol)))
+    return false;
+  if (to != NULL && to->place.nnodes != 0 && place != 0)
+    return !team_leaves_loop(team, place, known) && !team_must_be_shared(team, to);
+  return firm;
+}
+
+/* The id of a unit's place, if that is known, or else of the one before it. */
+static uint32_t place_after(const struct team *team, uint32_t place,
+                            const struct known_unit *known) {
+  const struct known_place *at =
+      team_known_place(team, unit_place((struct unit){known->members, known->nmembers}));
+  return at != NULL && at->place.nnodes != 0 ? at->place.id : place;
+}
+
+/* What may be committed after the unit that has just been learnt. */
+static void expect(struct team *team) {
+  symbol_t symbol = learner_expected(team->learner);
+  /* Counts as a use on every rank alike: one will commit the unit without interning it, another
+   * follow it and intern it. */
+  struct known_unit *known = unit_table_use(team->table, symbol);
+  bool may_commit = known != NULL && may_follow(team, team->symbol_last, team->place_last,
+                                                learner_is_firm(team->learner), known);
+  team->symbol_expected = symbol;
+  foresee_one(team, may_commit ? known : &team_nothing);
+}
+
+void team_expect_nothing(struct team *team) {
+  team_catch_up(team);
+  foresee_one(team, &team_nothing);
+  team->foresight = 0;
+}
+
+/* What may be committed after the first unit expected, if all goes on as it does: further with each
+ * time that it did. In whole rounds of the loop body where there is room for one, see catch_up. */
+static void look_ahead(struct team *team) {
+  symbol_t symbols[TEAM_FORESEEN], before = team->symbol_expected;
+  uint32_t place, count = 1, length = learner_body_length(team->learner);
+  if (team->foreseen[0] == &team_nothing || team->rounds != 0)
+    return;
+  place = place_after(team, team->place_last, team->foreseen[0]);
+  team->foresight = team->foresight == 0 ? 8 : 2 * team->foresight;
+  if (team->foresight > TEAM_FORESEEN)
+    team->foresight = TEAM_FORESEEN;
+  uint32_t room = team->foresight;
+  if (length <= room)
+    room -= room % length;
+  for (uint32_t n = learner_foresee(team->learner, symbols, room); count < n; count++) {
+    struct known_unit *known = unit_table_known(team->table, symbols[count]);
+    if (known == NULL || !may_follow(team, before, place, true, known))
+      break;
+    team->foreseen[count] = known;
+    before = symbols[count];
+    place = place_after(team, place, known);
+  }
+  team->foreseen[count] = &team_nothing;
+  /* The first unit comes after the last again: it must be one to be committed there too. */
+  bool closed = may_follow(team, before, place, true, team->foreseen[0]);
+  team->rounds =
+      count % length == 0 && count == team->foresight - team->foresight % length && closed ? count
+                                                                                           : 0;
+  team->rounds_used = false;
+}
+
+/* As expect does for one. */
+static void use_foreseen(struct team *team, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    struct known_unit *known = team->foreseen[i];
+    known->used = true;
+    team_note_use(team, (struct unit){known->members, known->nmembers}, known->hash);
+  }
+}
+
+/* The place of the last of them that has one. */
+static void pass_places(struct team *team, uint32_t count) {
+  for (uint32_t i = count; i > 0; i--) {
+    uint32_t place = place_after(team, 0, team->foreseen[i - 1]);
+    if (place == 0)
+      continue;
+    team->place_last = place;
+    return;
+  }
+}
+
+void team_catch_up(struct team *team) {
+  uint32_t count = (uint32_t)(team->expected - team->foreseen);
+  if (count == 0)
+    return;
+  use_foreseen(team, count);
+  pass_places(team, count);
+  team->symbol_last = team->foreseen[count - 1]->symbol;
+  learner_steps_expected(team->learner, count);
+  expect(team);
+}
+
+/* The same where whole rounds have been committed: the next ones are the same units. Nothing has
+ * been interned in between, so they are still known, and what was used then still counts as used.
+ */
+static bool begin_rounds_again(struct team *team) {
+  uint32_t count = (uint32_t)(team->expected - team->foreseen);
+  if (count == 0 || count != team->rounds || team->foresight < TEAM_FORESEEN ||
+      learner_calm(team->learner) < 2 * (uint64_t)count)
+    return false;
+  if (!team->rounds_used)
+    use_foreseen(team, count);
+  team->rounds_used = true;
+  learner_steps_expected(team->learner, count);
+  pass_places(team, count);
+  team->symbol_last = team->foreseen[count - 1]->symbol;
+  team->expected = team->foreseen;
+  return true;
+}
+
+void team_look_further(struct team *team) {
+  if (!begin_rounds_again(team)) {
+    team_catch_up(team);
+    look_ahead(team);
+  }
+}
+
+bool team_commit_slowly(struct team *team, struct unit unit) {
+  team_look_further(team);
+  const struct known_unit *expected = *team->expected;
+  bool same = unit.nmembers == expected->nmembers &&
+              memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0;
+  if ((!same && !team_is_taken_for(team, unit, expected)) || !team_has_room(team))
+    return false;
+  if (!team->run_real) {
+    team->run_real = true;
+    team->run_start = (uint32_t)team->head;
+    team->shadows = 0;
+  }
+  bool committed = team_commit_expected(team);
+  assert(committed);
+  if (team_is_awaited(team))
+    team_published(team);
+  return committed;
+}
+
+static void learn(struct team *team, struct unit unit, uint32_t flags) {
+  struct member member;
+  symbol_t symbol = unit_table_intern(team->table, stand_in(unit, &member));
+  team_learn_meeting(team, symbol, flags);
+  team_learn_place(team, unit, flags);
+  if (symbol != SYMBOL_NONE)
+    learner_step(team->learner, symbol, unit_table_coarse(team->table, symbol));
+  else /* out of memory: from here on this rank would expect something else than the others */
+    team_fail(team, FAILURE_MEMORY, team->plane->rank, team->head);
+  team->symbol_last = symbol;
+  expect(team);
+  /* Where all have met, the next phase may begin, and not with the same unit for all. */
+  if (flags & ENTRY_DEVIATION)
+    team_expect_nothing(team);
+}
+
+void team_published(struct team *team) {
+  uint64_t attention = atomic_load(&team->shared->attention);
+  if ((attention & PLANE_WAITING) != 0 &&
+      (atomic_fetch_and(&team->shared->attention, ~PLANE_WAITING) & PLANE_WAITING) != 0)
+    team->plane->ring(team->plane);
+}
+
+void team_tell(struct team *team) {
+  if (atomic_load(&team->shared->napping) == 0 || atomic_exchange(&team->shared->napping, 0) == 0) {
+    team_published(team);
+    return;
+  }
+  atomic_fetch_and(&team->shared->attention, ~PLANE_WAITING);
+  team->plane->ring(team->plane);
+}
+
+void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags, uint32_t text,
+                  uint32_t source) {
+  struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
+  bool real = (flags & ENTRY_REAL) != 0;
+  if (flags & ENTRY_REUNION) {
+    team->was_last = team_was_active_last(team, team->plane->rank);
+    team->together = team->head + 1;
+  }
+  if (real != team->run_real || team->head == 0) {
+    team->run_real = real;
+    team->run_start = (uint32_t)team->head;
+  }
+  team->shadows = real ? 0 : team->shadows + 1;
+  team->shadows_total += !real;
+  team->reals += real;
+  if (flags & ENTRY_NO_UNIT)
+    team->left_at[team->leaves++ % TEAM_LEAVES] = team->head;
+  STORE(entry->hash, hash);
+  STORE(entry->reals, team->reals);
+  STORE(entry->run_start, team->run_start);
+  STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
+  STORE(entry->ranks, team->last_joiner << 16 | source);
+  atomic_exchange(&team->own->head, ++team->head);
+  if (!(flags & ENTRY_NO_UNIT))
+    learn(team, unit, flags);
+  if (flags & ENTRY_EXPECTED)
+    team_published(team);
+  else
+    team_tell(team);
+  assert(team_is_valid(team));
+}

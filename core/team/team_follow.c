@@ -1,0 +1,168 @@
+/* Passing an index that some rank has passed (team.h): what G has there is read in its log, or in
+ * that of the rank it had it from. */
+#include "core/team/team_private.h"
+
+#define ENTRY_OF_ALL                                                                               \
+  (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED | ENTRY_DEVIATION |                \
+   ENTRY_REUNION | ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON | ENTRY_APART)
+
+/* Whether the unit that G has here is the one that this rank claims. */
+static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                    const struct place *place) {
+  if (!team->claimed)
+    return false;
+  if (team->claim_hash != hash && !team_is_mine(team, unit, hash, flags, place))
+    return false;
+  return true;
+}
+
+enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                            uint32_t source, const struct place *place) {
+  uint32_t common = flags & ENTRY_OF_ALL;
+  bool mine = is_mine(team, unit, hash, flags, place);
+  if (place != NULL)
+    (void)place_table_add(team->places, place); /* which may forget where my claim's unit stands */
+  team->source = source;
+  if (mine) {
+    if (team_doubt(team, unit, hash, flags) && (team->claim_flags & CLAIM_SURE)) {
+      team_fail(team, FAILURE_UNSURE, source, team->head);
+      return TEAM_FAILED;
+    }
+    team->claimed = false;
+    team_note_issued(team, unit, hash);
+    team_publish(team, unit, hash, common | ENTRY_REAL, team->claim_text, source);
+    if (flags & ENTRY_LEAVE)
+      return TEAM_LEFT;
+    return flags & ENTRY_REFUSED ? TEAM_REFUSED : TEAM_REAL;
+  }
+  team_tell_hidden(team, unit);
+  team_publish(team, unit, hash, common, 0, source);
+  return flags & ENTRY_REFUSED ? TEAM_PARKED : TEAM_SHADOW;
+}
+
+/* Where the members of G[head] are written, given the entry of a rank that has passed it: in the
+ * log of the rank whose unit it was (which may not have passed the index itself yet, and then still
+ * claims it). */
+static bool find_text(const struct team *team, const struct plane_entry *entry, uint32_t *rank,
+                      uint32_t *position) {
+  if (entry_source(entry) >= team->plane->nranks)
+    return false;
+  *rank = entry_source(entry);
+  const struct plane_log *log = team->plane->logs[*rank];
+  if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head) {
+    *position = atomic_load_explicit(&log->claim_text, memory_order_acquire);
+    if (atomic_load_explicit(&log->claim, memory_order_acquire) == team->head + 1)
+      return true;
+    /* It has passed the index in this moment, and claims another already. */
+    if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head)
+      return false;
+  }
+  uint32_t flags = LOAD(log->entries[team->head % PLANE_RING].flags);
+  *position = flags >> ENTRY_FLAG_BITS;
+  return (flags & ENTRY_REAL) != 0;
+}
+
+/* A rank that gives up takes its claim away, and with it what others may just be following: its
+ * failure, or the one that it has heard of, is there or will be. */
+static bool has_given_up(const struct team *team, uint32_t rank) {
+  const struct plane_log *log = team->plane->logs[rank];
+  return atomic_load(&log->claim) == 0 && atomic_load(&log->head) <= team->head;
+}
+
+/* No rank runs so far ahead that its ring has turned past our index: who believed that it does
+ * would follow for ever what is in the ring. And units are refused for ranks that there are, and
+ * reunions have a last joiner. */
+static bool is_possible(const struct team *team, const struct plane_log *log,
+                        const struct plane_entry *entry, uint32_t flags) {
+  uint64_t head = atomic_load_explicit(&log->head, memory_order_relaxed);
+  return head - team->head <= PLANE_RUN_AHEAD &&
+         (!(flags & ENTRY_REUNION) || entry_last_joiner(entry) < team->plane->nranks) &&
+         (!(flags & (ENTRY_REFUSED | ENTRY_STOPPED)) ||
+          LOAD(log->refused_for) < team->plane->nranks);
+}
+
+/* Whether a unit's text has to be read for its place. A unit too big for a text has none there. */
+static bool is_place_missing(const struct team *team, struct unit unit) {
+  uint32_t id = unit_place(unit);
+  return id != 0 && unit.nmembers <= UNIT_MEMBERS_MAX && team_known_place(team, id) == NULL;
+}
+
+/* The unit that an entry speaks of, and its place if that is not known yet. */
+static enum read_result find_unit(struct team *team, const struct plane_entry *entry, uint32_t rank,
+                                  struct text *text) {
+  uint32_t flags = LOAD(entry->flags), position;
+  uint64_t hash = LOAD(entry->hash);
+  *text = (struct text){.hash = hash};
+  if (flags & ENTRY_EXPECTED) {
+    if (!unit_table_get(team->table, team->symbol_expected, &text->unit))
+      return READ_CORRUPT;
+    text->hash = unit_hash(text->unit);
+    return READ_UNIT;
+  }
+  if (team->claimed && team->claim.nmembers != 0 && team->claim_hash == hash &&
+      !is_place_missing(team, team->claim)) {
+    text->unit = team->claim;
+    return READ_UNIT;
+  }
+  if (find_text(team, entry, &rank, &position))
+    return team_read_text(team, team->plane->logs[rank], position, text);
+  return has_given_up(team, rank) ? READ_GIVEN_UP : READ_CORRUPT;
+}
+
+/* The rank whose unit an entry of `rank` is. */
+static uint32_t issuer(const struct team *team, uint32_t rank, const struct plane_entry *entry) {
+  uint32_t flags = LOAD(entry->flags), source = entry_source(entry);
+  bool own = (flags & (ENTRY_REAL | ENTRY_EXPECTED)) == (ENTRY_REAL | ENTRY_EXPECTED);
+  return own || source >= team->plane->nranks ? rank : source;
+}
+
+static enum team_verdict follow_unit(struct team *team, uint32_t rank,
+                                     const struct plane_entry *entry, struct unit *unit) {
+  struct text text;
+  enum read_result read = find_unit(team, entry, rank, &text);
+  if (read == READ_GIVEN_UP)
+    return TEAM_PARKED;
+  *unit = text.unit;
+  if (read == READ_UNIT && LOAD(entry->hash) == text.hash)
+    return team_pass(team, *unit, text.hash, LOAD(entry->flags), issuer(team, rank, entry),
+                     text.place);
+  team_fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, rank, team->head);
+  return TEAM_FAILED;
+}
+
+enum team_verdict team_follow(struct team *team, uint32_t rank, const struct plane_entry *entry,
+                              struct unit *unit) {
+  uint32_t flags = LOAD(entry->flags);
+  if (!is_possible(team, team->plane->logs[rank], entry, flags)) {
+    team_fail(team, FAILURE_CORRUPT, rank, team->head);
+    return TEAM_FAILED;
+  }
+  if (flags & ENTRY_REUNION)
+    team->last_joiner = entry_last_joiner(entry);
+  if (flags & ENTRY_REFUSED)
+    STORE(team->own->refused_for, LOAD(team->plane->logs[rank]->refused_for));
+  if (!(flags & ENTRY_NO_UNIT))
+    return follow_unit(team, rank, entry, unit);
+  if ((flags & ENTRY_STOPPED) && (team->claimed || team_is_yielding(team)))
+    return team_pass_stop(team, LOAD(entry->hash), LOAD(team->plane->logs[rank]->refused_for),
+                          flags >> ENTRY_FLAG_BITS != 0);
+  if ((flags & ENTRY_LEAVE) && !(flags & ENTRY_STOPPED) && team->claimed &&
+      team->claim.nmembers == 0)
+    return team_pass(team, (struct unit){NULL, 0}, 0, flags, rank, NULL);
+  team_fail(team, FAILURE_CORRUPT, rank, team->head);
+  return TEAM_FAILED;
+}
+
+bool team_somebody_passed(const struct team *team, uint32_t *rank_out,
+                          const struct plane_entry **out) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    /* Sequentially consistent: the other half of what makes team_commit see a waiter. */
+    if (atomic_load(&log->head) <= team->head)
+      continue;
+    *rank_out = rank;
+    *out = &log->entries[team->head % PLANE_RING];
+    return true;
+  }
+  return false;
+}

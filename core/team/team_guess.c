@@ -1,0 +1,65 @@
+/* What is agreed on without knowledge, and is to be told (team.h). */
+#include "core/team/team_private.h"
+
+bool team_is_told(struct team *team) {
+  uint64_t told = atomic_load(&team->shared->told);
+  while (told <= team->head)
+    if (atomic_compare_exchange_weak(&team->shared->told, &told, team->head + 1))
+      return false;
+  return true;
+}
+
+void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place) {
+  memset(text, 0, PLACE_TEXT_MAX);
+  if (place != NULL)
+    memcpy(text, place->text, PLACE_TEXT_MAX - 1);
+}
+
+/* Whether two places that this rank, or another, comes to have become one unit, after ranks have
+ * been uneven: a collective that each rank comes to by its own count, say, may have met another. */
+static bool is_merged_in_doubt(struct team *team, uint64_t hash, uint32_t flags) {
+  bool uneven =
+      team->was_uneven || team->shadows_total != 0 || !(flags & (ENTRY_ALL | ENTRY_EXPECTED));
+  return hash != team->claim_own && uneven && !team_has_alias(team, hash);
+}
+
+/* Whether the rank has joined, and what it waits for has come without all having been asked; and it
+ * cannot be seen whether that is the point of the program where it waits. */
+static bool is_hidden(struct team *team, struct unit unit, uint32_t flags) {
+  const struct known_place *known = team_known_place(team, unit_place(unit));
+  bool seen = known != NULL && known->place.nnodes != 0 && team->place_own.nnodes != 0 &&
+              (known->place.id == team->place_own.id ||
+               place_relate(&known->place, &team->place_own) != PLACE_UNRELATED);
+  return !seen && !team->doubted && team->shadows != 0 && !(flags & ENTRY_ALL);
+}
+
+bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
+  bool hidden = unit_may_have_place(unit) && is_hidden(team, unit, flags);
+  if (!hidden && !(unit_may_have_place(unit) && is_merged_in_doubt(team, hash, flags)))
+    return false;
+  if (team_is_told(team))
+    return true;
+  const struct known_place *known = team_known_place(team, unit_place(unit));
+  team->doubted |= hidden;
+  team->guessed = true;
+  team->guess = (struct team_guess){.kind = GUESS_SAME,
+                                    .rank = team->source,
+                                    .other = team->plane->rank,
+                                    .member = unit.members[0]};
+  team_copy_text(team->guess.place, known == NULL ? NULL : &known->place);
+  team_copy_text(team->guess.other_place, &team->place_own);
+  return true;
+}
+
+void team_tell_hidden(struct team *team, struct unit unit) {
+  const struct known_place *known = team_known_place(team, unit_place(unit));
+  bool hidden = team->claimed && unit_may_have_place(team->claim) && team->place_own.nnodes == 0 &&
+                (known == NULL || known->place.nnodes == 0);
+  if (!hidden || team->doubted || team_is_told(team))
+    return;
+  team->doubted = team->guessed = true;
+  team->guess = (struct team_guess){.kind = GUESS_HIDDEN,
+                                    .rank = team->source,
+                                    .other = team->plane->rank,
+                                    .member = team->claim.members[0]};
+}

@@ -1,0 +1,53 @@
+/* Units whose places are not known, since all calls come through one function, or from a thread
+ * that says nothing of the program (team.h). Where loops end is then told from the sequence: after
+ * the fact, and not always. Nothing here counts between two units whose places are known.
+ */
+#include "core/team/team_private.h"
+
+static bool is_set(const uint64_t *bits, uint64_t bit) {
+  return (bits[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+static uint64_t bit_of(symbol_t before, symbol_t unit) {
+  uint64_t mixed = (((uint64_t)before << 32) | unit) * UINT64_C(0x9e3779b97f4a7c15);
+  return mixed >> 52; /* 4096 bits */
+}
+
+/* A unit that all claimed although some rank had been waiting for it is where ranks meet at the end
+ * of a loop. It must not be committed later just because epochs were of equal length for a while.
+ */
+bool team_is_meeting(const struct team *team, symbol_t before, symbol_t unit) {
+  return is_set(team->meetings, bit_of(before, unit));
+}
+
+void team_learn_meeting(struct team *team, symbol_t symbol, uint32_t flags) {
+  if (flags & ENTRY_DEVIATION)
+    team->deviated = team->head;
+  if (!(flags & ENTRY_MEETING))
+    return;
+  uint64_t bit = bit_of(team->symbol_last, symbol);
+  team->meetings[bit / 64] |= UINT64_C(1) << bit % 64;
+  unit_table_mark(team->table, symbol);
+}
+
+/* It had gone round often, and nothing else came in between. It may have been believed only lately:
+ * two or three equal buckets are a loop for a while. */
+#define LOOP_ROUNDS 8
+bool team_loop_has_ended(const struct team *team) {
+  uint64_t body = learner_body_length(team->learner);
+  if (team->symbol_expected == SYMBOL_NONE || body == 0 ||
+      team->head - team->deviated < LOOP_ROUNDS * body)
+    return false;
+  for (uint64_t round = 1; round < LOOP_ROUNDS; round++)
+    if (learner_symbol(team->learner, round * body) != team->symbol_last)
+      return false;
+  return true;
+}
+
+bool team_is_between_iterations(struct team *team) {
+  team_catch_up(team);
+  const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
+  return learner_is_between_iterations(team->learner) ||
+         (expected != NULL && team_leaves_loop(team, team->place_last, expected)) ||
+         team_is_meeting(team, team->symbol_last, team->symbol_expected);
+}

@@ -1,0 +1,47 @@
+/* Sleeping by one's own clock (team_nap.h). */
+#include "core/team/team_nap.h"
+
+#include "core/team/team_private.h"
+
+/* As team_wait: the bell is read first, then said that this rank sleeps, then looked once more. The
+ * word is written only if somebody has taken it away: it lies beside what every commit reads. */
+enum team_verdict team_announce(struct team *team, struct unit *unit, bool rung, uint32_t *bell) {
+  *bell = plane_bell(team->plane);
+  if (rung)
+    atomic_fetch_or(&team->shared->attention, PLANE_WAITING);
+  else if (atomic_load(&team->shared->napping) == 0)
+    atomic_store(&team->shared->napping, 1);
+  return team_poll(team, unit);
+}
+
+bool team_is_passed(const struct team *team) {
+  uint32_t rank;
+  const struct plane_entry *entry;
+  return team_somebody_passed(team, &rank, &entry);
+}
+
+bool team_is_called(const struct team *team, uint32_t bell) {
+  return plane_bell(team->plane) != bell || team_is_passed(team);
+}
+
+bool team_may_nap(const struct team *team) {
+  return !peers_are_tracked(team->plane);
+}
+
+bool team_foresees(const struct team *team, struct unit *unit) {
+  return unit_table_get(team->table, team->symbol_expected, unit);
+}
+
+/* Bodies up to this length have a place for each position. */
+#define BODY_MAX 1024u
+#define CONTEXT 16u
+
+uint32_t team_loop_place(const struct team *team) {
+  uint32_t length = learner_body_length(team->learner);
+  if (length > 0 && length <= BODY_MAX)
+    return 1 + learner_body_position(team->learner);
+  uint32_t mixed = team->symbol_expected;
+  for (uint32_t back = 0; back < CONTEXT; back++)
+    mixed = (mixed ^ learner_symbol(team->learner, back)) * UINT32_C(0x9e3779b1) + (mixed >> 15);
+  return mixed | UINT32_C(1) << 31;
+}

@@ -1,0 +1,51 @@
+/* What each rank did since all were last together, as far as the logs go: who took part last. */
+#include "core/team/team_private.h"
+
+/* Units that some ranks only follow by intent say nothing about who has data. */
+static bool is_ours(const struct team *team, uint64_t index) {
+  struct unit unit;
+  return unit_table_get(team->table, team_symbol_at(team, index), &unit) &&
+         (unit_mark(unit) != MARK_NONE || unit_is_state(unit));
+}
+
+/* Whether all ranks issued G[index] for real, and, if so, since when they have. */
+static bool all_issued(const struct team *team, uint64_t index, uint64_t *since) {
+  *since = 0;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_entry *entry = &team->plane->logs[rank]->entries[index % PLANE_RING];
+    uint64_t start = log_unwrap(LOAD(entry->run_start), index);
+    if (!(LOAD(entry->flags) & ENTRY_REAL))
+      return false;
+    *since = start > *since ? start : *since;
+  }
+  return true;
+}
+
+/* The last unit since the last reunion that not all ranks issued for real; false if there is none,
+ * as far as the logs go. */
+static bool find_uneven(const struct team *team, uint64_t *index) {
+  uint64_t floor = team->head >= PLANE_RUN_AHEAD ? team->head - PLANE_RUN_AHEAD + 1 : 0;
+  if (team->together > floor)
+    floor = team->together;
+  for (uint64_t end = team->head, since; end > floor; end = since) {
+    if (all_issued(team, end - 1, &since))
+      continue;
+    since = end - 1;
+    if (is_ours(team, since))
+      continue;
+    *index = since;
+    return true;
+  }
+  return false;
+}
+
+bool team_is_uneven(const struct team *team) {
+  uint64_t index;
+  return find_uneven(team, &index);
+}
+
+bool team_was_active_last(const struct team *team, uint32_t rank) {
+  uint64_t index;
+  return !find_uneven(team, &index) ||
+         (LOAD(team->plane->logs[rank]->entries[index % PLANE_RING].flags) & ENTRY_REAL);
+}

@@ -1,0 +1,224 @@
+/* Places of a team's units (team.h, place.h).
+ *
+ * In the agreed sequence a unit has one place: that of whose unit it was. Ranks that come to it
+ * from another place of their own remember what that has been taken for, and are expected there as
+ * well. What is known of places is told from the sequence alone, so that all ranks know the same.
+ */
+#include "core/team/settle.h"
+#include "core/team/team_private.h"
+
+/* A loop that has gone round so often in the same way, with nobody waiting, that its end needs no
+ * meeting: the buckets of an iteration, rather than the batches of an epoch. */
+#define STEADY_ROUNDS 64u
+
+struct known_place *team_known_place(const struct team *team, uint32_t id) {
+  return place_table_find(team->places, id);
+}
+
+/* ---- what places of this rank are taken for ---- */
+
+static struct team_alias *find_alias(struct team *team, uint64_t own, uint64_t taken) {
+  for (uint32_t i = 0; i < TEAM_ALIASES; i++)
+    if (team->aliases[i].own == own && (taken == 0 || team->aliases[i].taken == taken))
+      return &team->aliases[i];
+  return NULL;
+}
+
+/* The only unit that one of this rank has been taken for. One that is in the sequence itself is
+ * taken for nothing; nor is one for a unit whose place is forgotten, since nobody could be told
+ * where that is. */
+static const struct team_alias *only_alias(struct team *team, uint64_t own) {
+  const struct team_alias *alias = find_alias(team, own, 0);
+  if (alias == NULL || unit_table_find_hash(team->table, own) != SYMBOL_NONE)
+    return NULL;
+  for (uint32_t i = 0; i < TEAM_ALIASES; i++)
+    if (team->aliases[i].own == own && &team->aliases[i] != alias)
+      return NULL;
+  return team_known_place(team, alias->place) == NULL ? NULL : alias;
+}
+
+struct unit team_class(struct team *team, struct unit unit, struct member *members) {
+  const struct team_alias *alias = NULL;
+  if (team->naliases != 0 && unit_may_have_place(unit) && unit.nmembers <= UNIT_MEMBERS_MAX)
+    alias = only_alias(team, unit_hash(unit));
+  if (alias == NULL)
+    return unit;
+  memcpy(members, unit.members, unit.nmembers * sizeof(*members));
+  members[0].number = alias->place;
+  return (struct unit){members, unit.nmembers};
+}
+
+uint64_t team_class_hash(struct team *team, struct unit unit) {
+  uint64_t own = unit_hash(unit);
+  const struct team_alias *alias = team->naliases == 0 ? NULL : only_alias(team, own);
+  return alias == NULL ? own : alias->taken;
+}
+
+void team_class_place(const struct team *team, struct unit class, const struct place *own,
+                      struct place *place) {
+  uint32_t id = unit_place(class);
+  const struct known_place *known = team_known_place(team, id);
+  if (known != NULL)
+    *place = known->place;
+  else if (own != NULL && own->id == id)
+    *place = *own;
+  else
+    *place = (struct place){.id = id};
+}
+
+bool team_has_alias(struct team *team, uint64_t hash) {
+  return find_alias(team, team->claim_own, hash) != NULL;
+}
+
+/* Counts as far as it matters: whether a place is come to again and again. */
+static void count_use(uint32_t *uses) {
+  *uses += *uses < UINT32_MAX;
+}
+
+bool team_is_taken_for(struct team *team, struct unit unit, const struct known_unit *expected) {
+  if (team->naliases == 0 || unit.nmembers != expected->nmembers || !unit_may_have_place(unit))
+    return false;
+  uint64_t own = unit_hash(unit);
+  if (unit_table_find_hash(team->table, own) != SYMBOL_NONE)
+    return false;
+  struct team_alias *alias = find_alias(team, own, expected->hash);
+  if (alias != NULL)
+    count_use(&alias->uses);
+  return alias != NULL;
+}
+
+static void note_alias(struct team *team, struct unit unit, uint64_t hash) {
+  struct team_alias *alias = find_alias(team, team->claim_own, hash);
+  if (alias == NULL) {
+    alias = &team->aliases[team->naliases++ % TEAM_ALIASES];
+    *alias = (struct team_alias){.own = team->claim_own,
+                                 .taken = hash,
+                                 .place = unit_place(unit),
+                                 .place_own = team->place_own.id};
+  }
+  count_use(&alias->uses);
+}
+
+/* Whether this rank comes to a unit of G from a place of its own. */
+static bool is_taken(const struct team *team, uint64_t hash) {
+  for (uint32_t i = 0; i < TEAM_ALIASES && team->naliases != 0; i++)
+    if (team->aliases[i].taken == hash)
+      return true;
+  return false;
+}
+
+void team_note_use(struct team *team, struct unit unit, uint64_t hash) {
+  struct known_place *known = team_known_place(team, unit_place(unit));
+  if (known != NULL && !is_taken(team, hash))
+    count_use(&known->uses);
+}
+
+void team_note_issued(struct team *team, struct unit unit, uint64_t hash) {
+  if (!unit_may_have_place(unit))
+    return;
+  if (team->claim_own == hash)
+    team_note_use(team, unit, hash);
+  else
+    note_alias(team, unit, hash);
+}
+
+/* Rounds after a meeting in which what is not known of all ranks is asked. */
+#define SHARED_ROUNDS 4u
+
+bool team_must_be_shared(const struct team *team, const struct known_place *known) {
+  return !known->common && team->met_at != 0 &&
+         team->head - team->met_at <= SHARED_ROUNDS * (uint64_t)learner_body_length(team->learner);
+}
+
+/* ---- what units stand where ---- */
+
+static struct claimed at(const struct place *place, uint64_t hash, bool common) {
+  return (struct claimed){
+      .hash = hash, .signature = 1, .place = place->nnodes == 0 ? NULL : place, .common = common};
+}
+
+/* Whether two places of this rank's own program are two points of it. */
+static bool are_apart(const struct place *a, const struct place *b) {
+  struct claimed x = at(a, 1, true), y = at(b, 2, true);
+  return settle_is_distinct(&x, &y);
+}
+
+/* What is done once may be done in another way by other ranks, or elsewhere. */
+#define OFTEN 2u
+
+/* Whether this rank, which claims a unit, knows that one of equal signature is not that, since it
+ * comes to it elsewhere in its own program. */
+static bool comes_to_it_elsewhere(struct team *team, const struct known_place *known,
+                                  uint64_t hash) {
+  if (find_alias(team, team->claim_own, hash) != NULL)
+    return false;
+  if (known != NULL && known->uses >= OFTEN)
+    return are_apart(&team->place_own, &known->place);
+  uint32_t apart = 0;
+  for (uint32_t i = 0; i < TEAM_ALIASES; i++) {
+    const struct team_alias *alias = &team->aliases[i];
+    if (alias->own == 0 || alias->taken != hash || alias->uses < OFTEN)
+      continue;
+    const struct known_place *own = place_table_find(team->places_own, alias->place_own);
+    if (own == NULL || !are_apart(&team->place_own, &own->place))
+      return false;
+    apart++;
+  }
+  return apart != 0;
+}
+
+bool team_expects_another(struct team *team) {
+  const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
+  if (expected == NULL || team->claim_hash == 0 || expected->hash == team->claim_hash)
+    return false;
+  struct unit unit = {expected->members, expected->nmembers};
+  return unit_may_have_place(unit) && unit_signature(unit) == team->claim_signature &&
+         comes_to_it_elsewhere(team, team_known_place(team, unit_place(unit)), expected->hash);
+}
+
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                  const struct place *place) {
+  if (team->claim_hash == 0 || !unit_may_have_place(unit) ||
+      unit_signature(unit) != team->claim_signature)
+    return false;
+  const struct known_place *known = team_known_place(team, unit_place(unit));
+  const struct known_place *claimed = team_known_place(team, team->claim_place.id);
+  const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
+  struct place nowhere = {.id = unit_place(unit)};
+  place = known != NULL ? &known->place : place != NULL ? place : &nowhere;
+  struct claimed own = at(claimed == NULL ? &team->claim_place : &claimed->place, team->claim_hash,
+                          claimed != NULL && claimed->common);
+  own.kinds = team->claim_flags & CLAIM_KINDS;
+  own.expected = expected != NULL && expected->hash == team->claim_hash;
+  struct claimed other = at(place, hash, known != NULL && known->common);
+  other.kinds = flags & ENTRY_APART ? CLAIM_APART : 0;
+  other.expected = expected != NULL && expected->hash == hash;
+  /* Of what nobody was asked for each rank decides by what it knows itself. */
+  return settle_is_same(&own, &other) &&
+         (!(flags & ENTRY_EXPECTED) || !comes_to_it_elsewhere(team, known, hash));
+}
+
+bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next) {
+  const struct known_place *from = team_known_place(team, before);
+  const struct known_place *to =
+      team_known_place(team, unit_place((struct unit){next->members, next->nmembers}));
+  uint64_t steady = (uint64_t)STEADY_ROUNDS * learner_body_length(team->learner);
+  return from != NULL && to != NULL && place_leaves_loop(&from->place, &to->place) &&
+         (to->met || team->head - team->steady_since < steady);
+}
+
+void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
+  struct known_place *known = team_known_place(team, unit_place(unit));
+  bool as_expected = (flags & ENTRY_ALL) && !(flags & (ENTRY_DEVIATION | ENTRY_MEETING));
+  if (!(flags & ENTRY_EXPECTED) && !as_expected)
+    team->steady_since = team->head;
+  team->was_uneven |= !(flags & (ENTRY_EXPECTED | ENTRY_ALL)) || (flags & ENTRY_MEETING) != 0;
+  if (known == NULL)
+    return;
+  if (flags & ENTRY_MEETING)
+    team->met_at = team->head;
+  known->common |= (flags & ENTRY_COMMON) != 0;
+  known->met |= (flags & ENTRY_MEETING) != 0;
+  if (known->place.nnodes != 0)
+    team->place_last = known->place.id;
+}

@@ -1,0 +1,205 @@
+/* What the files of the agreed sequence (team.h) share: team.c looks, team_commit.c expects and
+ * publishes, team_claim.c wishes, team_follow.c and team_settle.c pass an index; team_stop.c where
+ * all stop; team_text.c knows the text ring, team_others.c the other ranks, team_past.c what they
+ * did. Not for anybody else. */
+#ifndef NCCL_JOIN_CORE_TEAM_PRIVATE_H
+#define NCCL_JOIN_CORE_TEAM_PRIVATE_H
+
+#include "core/team/team.h"
+
+#define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
+#define STORE(object, value) atomic_store_explicit(&(object), (value), memory_order_relaxed)
+
+/* The first failure counts. */
+void team_fail(struct team *team, enum team_failure failure, uint32_t rank, uint64_t index);
+
+/* Whether the team has failed; looks at what the other ranks say of themselves. */
+bool team_look_for_failures(struct team *team);
+
+/* Whether sends and receives are this thread's, to issue and to answer. */
+bool team_is_answering(const struct team *team);
+
+/* Whether the entry ring has room for one more entry. Moves the limit on. */
+bool team_has_room(struct team *team);
+
+/* Passes an index. flags: ENTRY_; text: where this rank has written its claim, if that is the unit;
+ * source: the rank whose unit it is. */
+void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags, uint32_t text,
+                  uint32_t source);
+
+/* After something that nobody foresees: as team_published, and rings for those who wake themselves
+ * for what is committed (team_nap.h), too. */
+void team_tell(struct team *team);
+
+/* Shows the claim at the present index, unless this rank has yielded there. */
+void team_show_claim(struct team *team);
+
+/* Claims CLAIM_YIELD, and these flags, at the present index, in place of what it has yielded there.
+ */
+void team_leave_yield(struct team *team, uint32_t flags);
+
+/* Says that this rank answers what is posted, if it does. Whether it has said anything new. */
+bool team_say_answering(struct team *team);
+
+/* Passes the present index as the unit (or LEAVE) that G has there: the unit of rank `source`, with
+ * the flags of the rank that knew. place: of the unit, as its rank has described it, or NULL if it
+ * is known already, or not known. */
+enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                            uint32_t source, const struct place *place);
+
+/* Some rank that has passed our index, and its entry there; false if none has. */
+bool team_somebody_passed(const struct team *team, uint32_t *rank,
+                          const struct plane_entry **entry);
+
+/* Takes G[head] over from a rank that has passed it. */
+enum team_verdict team_follow(struct team *team, uint32_t rank, const struct plane_entry *entry,
+                              struct unit *unit);
+
+/* All claims at our index; false while one is missing or is just being changed. */
+bool team_gather_claims(struct team *team);
+
+/* Passes our index by the claims gathered. */
+enum team_verdict team_settle(struct team *team, struct unit *unit);
+
+/* Whether ranks that do not all claim the same, as gathered, stop: team_stop.h. issues: the
+ * winner's unit is one to be issued. */
+bool team_claims_stop(const struct team *team, bool issues);
+
+/* Passes our index as one at which all stop, by the claims gathered. hash: of the unit that would
+ * have been issued. */
+enum team_verdict team_settle_stop(struct team *team, uint64_t hash);
+
+/* The same, for the rank that all stop for. elsewhere: it was stopped in another team. */
+enum team_verdict team_pass_stop(struct team *team, uint64_t hash, uint32_t rank, bool elsewhere);
+
+/* Whether a rank has left behind, at our index or after it, that it was stopped in another team. */
+bool team_has_stopped(const struct team *team, const struct plane_log *log);
+
+/* A rank has failed: TEAM_STOPPED if it had agreed to stop at our index before, else TEAM_FAILED.
+ */
+enum team_verdict team_stop_or_fail(struct team *team);
+
+/* The lowest index that any rank stands at. */
+uint64_t team_slowest(const struct team *team);
+
+/* The symbol of G[index]: of the learner's history, in which no LEAVE stands. SYMBOL_NONE for a
+ * LEAVE, and for what is too long ago. */
+symbol_t team_symbol_at(const struct team *team, uint64_t index);
+
+/* Where the ranks have come to our index: whether there was a unit since the last reunion that not
+ * all of them issued for real; and whether a rank issued the last of those for real, or there was
+ * none. */
+bool team_is_uneven(const struct team *team);
+bool team_was_active_last(const struct team *team, uint32_t rank);
+
+/* ---- guesses (team_guess.c) ---- */
+
+/* Of the ranks that pass an index one tells that it was a guess: whether another does. */
+bool team_is_told(struct team *team);
+
+/* What messages say of a place; place: NULL if it is not known. */
+void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
+
+/* This rank is about to issue what it claims for a unit of G, of this hash and with these flags:
+ * tells
+ * if that may be another point of the program, and returns whether it may. */
+bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
+
+/* This rank is about to shadow a unit: tells, once, if neither its own unit nor that one can be
+ * seen. */
+void team_tell_hidden(struct team *team, struct unit unit);
+
+/* ---- places (team_places.c) ---- */
+
+/* The description of a unit's place that all ranks share; NULL if it is not known. */
+struct known_place *team_known_place(const struct team *team, uint32_t id);
+
+/* The unit as the team has it, written to `members` if its place is to be another; and where that
+ * is, given where this rank's is (NULL: not known). */
+struct unit team_class(struct team *team, struct unit unit, struct member *members);
+void team_class_place(const struct team *team, struct unit class, const struct place *own,
+                      struct place *place);
+
+/* Whether this rank has issued the unit, which is its own, for the one expected before, that stands
+ * at another place. */
+bool team_is_taken_for(struct team *team, struct unit unit, const struct known_unit *expected);
+
+/* Whether a unit in G, of this hash, is the one that this rank claims, at another place: as those
+ * tell who settle the index, so before the unit is learnt. flags: of its entry. place: of the unit,
+ * as its rank has described it; NULL: the table knows it, or nobody does. */
+bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
+                  const struct place *place);
+
+/* Whether the unit expected here is not the one that this rank claims, although their signatures
+ * are equal (CLAIM_APART). */
+bool team_expects_another(struct team *team);
+
+/* Whether this rank has issued what it claims for that unit before. */
+bool team_has_alias(struct team *team, uint64_t hash);
+
+/* Remembers that what this rank claims has been issued as a unit of G; and that it has issued a
+ * unit from the very place that the unit has. */
+void team_note_issued(struct team *team, struct unit unit, uint64_t hash);
+void team_note_use(struct team *team, struct unit unit, uint64_t hash);
+
+/* Whether a unit of this place is to be claimed, though it is expected, so that all ranks come to
+ * know that it is in the program of each: for a while after they have met. */
+bool team_must_be_shared(const struct team *team, const struct known_place *known);
+
+/* Whether ranks may leave a loop between two units, the places of which are known, so that the
+ * second is not to be issued without asking. before: id of a place. */
+bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next);
+
+/* Takes from a unit that has just been passed with these flags what all ranks know of its place. */
+void team_learn_place(struct team *team, struct unit unit, uint32_t flags);
+
+/* ---- units without a place (team_hidden.c) ---- */
+
+/* Whether ranks wait for each other at a unit that comes after another, one of which has no place.
+ */
+bool team_is_meeting(const struct team *team, symbol_t before, symbol_t unit);
+
+/* Whether what all claim, and not what was expected, ends a loop that had gone round often. */
+bool team_loop_has_ended(const struct team *team);
+
+/* Takes from a unit that has just been passed with these flags, and before it is learnt, where
+ * ranks wait for each other. */
+void team_learn_meeting(struct team *team, symbol_t symbol, uint32_t flags);
+
+/* A text, as read. */
+struct text {
+  uint64_t hash;
+  struct unit unit;          /* in members_followed */
+  const struct place *place; /* place_followed, or NULL */
+};
+
+/* Writes the claim's text; false while the slowest rank may still need what it would overwrite. */
+bool team_write_text(struct team *team);
+
+/* READ_GIVEN_UP: its rank has taken its claim away, since something has failed. */
+enum read_result { READ_UNIT, READ_TOO_BIG, READ_CORRUPT, READ_GIVEN_UP };
+
+/* Copies a unit, and its place, out of a rank's log into members_followed, whatever is there:
+ * READ_UNIT only if it hashes to what it says. */
+enum read_result team_read_text(struct team *team, const struct plane_log *log, uint32_t position,
+                                struct text *out);
+
+/* An index published with 32 bits, not after `near` and less than 2^32 before it. */
+static inline uint64_t log_unwrap(uint32_t low, uint64_t near) {
+  return near - (uint32_t)((uint32_t)near - low);
+}
+
+/* Of an entry: the rank whose unit it was, and the last joiner. */
+static inline uint32_t entry_source(const struct plane_entry *entry) {
+  return LOAD(entry->ranks) & UINT16_MAX;
+}
+static inline uint32_t entry_last_joiner(const struct plane_entry *entry) {
+  return LOAD(entry->ranks) >> 16;
+}
+
+/* What the rank had issued for real, in all its teams, before it passed an index. */
+static inline uint32_t log_reals_before(const struct plane_log *log, uint64_t index) {
+  return index == 0 ? 0 : LOAD(log->entries[(index - 1) % PLANE_RING].reals);
+}
+
+#endif

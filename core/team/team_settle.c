@@ -1,0 +1,259 @@
+/* Passing an index that all ranks claim (team.h): the claims are read and summed up, and the same
+ * one wins on every rank (settle.h). */
+#include "core/team/settle.h"
+#include "core/team/team_private.h"
+
+bool team_gather_claims(struct team *team) {
+  uint64_t at = team->head + 1;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    struct plane_log *log = team->plane->logs[rank];
+    if (atomic_load(&log->claim) != at)
+      return false;
+    uint32_t flags = atomic_load_explicit(&log->claim_flags, memory_order_acquire);
+    struct claimed *claim = &team->claims[rank];
+    *claim = (struct claimed){
+        .hash = atomic_load_explicit(&log->claim_hash, memory_order_acquire),
+        .signature = atomic_load_explicit(&log->claim_signature, memory_order_acquire),
+        .mark = flags >> CLAIM_MARK_SHIFT,
+        .kinds = flags & CLAIM_KINDS,
+        .any = flags & ((1u << CLAIM_MARK_SHIFT) - 1),
+        .claimants = 1,
+        .rank = rank,
+        .text = atomic_load_explicit(&log->claim_text, memory_order_acquire),
+        .bytes = atomic_load_explicit(&log->claim_bytes, memory_order_acquire),
+        .last_real = atomic_load_explicit(&log->claim_last_real, memory_order_acquire),
+        .place_id = atomic_load_explicit(&log->claim_place, memory_order_acquire),
+    };
+    claim->all = claim->any;
+    if (atomic_load_explicit(&log->claim, memory_order_acquire) != at)
+      return false;
+  }
+  return true;
+}
+
+symbol_t team_symbol_at(const struct team *team, uint64_t index) {
+  uint64_t after = 0; /* LEAVEs after the index */
+  for (; after < team->leaves; after++) {
+    uint64_t at = team->left_at[(team->leaves - 1 - after) % TEAM_LEAVES];
+    if (at == index || after == TEAM_LEAVES)
+      return SYMBOL_NONE;
+    if (at < index)
+      break;
+  }
+  return learner_symbol(team->learner, team->head - 1 - index - after);
+}
+
+/* Reads the place of a unit claimed. False if its text is not there: its rank may have stopped here
+ * meanwhile, and written others (team_stop.h). */
+static bool read_place(struct team *team, uint32_t i) {
+  struct claimed *unit = &team->settle->units[i];
+  const struct plane_log *log = team->plane->logs[unit->rank];
+  struct text text;
+  enum read_result read = team_read_text(team, log, unit->text, &text);
+  if (read == READ_TOO_BIG)
+    return true;
+  if (read != READ_UNIT || text.hash != unit->hash) {
+    if (atomic_load(&log->claim) == team->head + 1)
+      team_fail(team, FAILURE_CORRUPT, unit->rank, team->head);
+    return false;
+  }
+  if (text.place == NULL)
+    return true;
+  team->places_read[i] = *text.place;
+  unit->place = &team->places_read[i];
+  return true;
+}
+
+/* The summary of the claims, and what all ranks know of the units in it. A place that the sequence
+ * has not had yet is as the lowest of its claimants describes it. */
+static bool sum_up(struct team *team) {
+  struct settle *settle = team->settle;
+  struct unit expected;
+  /* A split is never issued because it is expected: ranks meet there at the latest. */
+  bool expects = unit_table_get(team->table, team->symbol_expected, &expected) &&
+                 expected.members->kind != MEMBER_SPLIT;
+  *settle = (struct settle){.nunits = 0};
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    settle_add(settle, &team->claims[rank]);
+  const struct known_place *last = team_known_place(team, team->place_last);
+  settle->last = last == NULL ? NULL : &last->place;
+  for (uint32_t i = 0; i < settle->nunits; i++) {
+    struct claimed *unit = &settle->units[i];
+    const struct known_place *known = team_known_place(team, unit->place_id);
+    unit->expected = expects && unit->hash == unit_hash(expected);
+    unit->seen = unit_table_find_hash(team->table, unit->hash) != SYMBOL_NONE;
+    unit->common = known != NULL && known->common;
+    if (known != NULL)
+      unit->place = known->place.nnodes == 0 ? NULL : &known->place;
+    else if (unit->place_id != 0 && !read_place(team, i))
+      return false;
+  }
+  return true;
+}
+
+/* Which of the units claimed a rank claims; NULL if that is left out of the summary. */
+static const struct claimed *unit_of(const struct team *team, uint32_t rank) {
+  const struct claimed *claim = &team->claims[rank];
+  for (uint32_t i = 0; i < team->settle->nunits; i++)
+    if (team->settle->units[i].hash == claim->hash && team->settle->units[i].kinds == claim->kinds)
+      return &team->settle->units[i];
+  return NULL;
+}
+
+/* Whether a rank issues the winner's unit for real. Of one that is left out nobody knows. */
+static bool issues(const struct team *team, uint32_t rank, const struct claimed *winner) {
+  const struct claimed *unit = unit_of(team, rank);
+  return unit != NULL && settle_is_same(winner, unit);
+}
+
+/* Whether a rank was waiting at the index before: it issued that as a shadow. */
+static bool somebody_waited(const struct team *team) {
+  if (team->head == 0)
+    return false;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_entry *entry =
+        &team->plane->logs[rank]->entries[(team->head - 1) % PLANE_RING];
+    if (!(LOAD(entry->flags) & ENTRY_REAL))
+      return true;
+  }
+  return false;
+}
+
+/* Whether one of the ranks that would have to shadow the winner's unit would spoil it. */
+static bool is_refused(const struct team *team, const struct claimed *winner, struct unit unit) {
+  if (!(winner->any & CLAIM_STRICT) || team->is_lossy == NULL)
+    return false;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    if (issues(team, rank, winner) || !team->is_lossy(team->is_lossy_context, unit, rank))
+      continue;
+    STORE(team->own->refused_for, rank);
+    return true;
+  }
+  return false;
+}
+
+uint32_t team_refused_for(const struct team *team) {
+  return LOAD(team->own->refused_for);
+}
+
+/* Whether a rank has answered for sends and receives that it has not in its own program: a loop of
+ * them ends here. All ranks are asked, and none of them mirrors anything at this index any more. */
+static bool somebody_mirrored(const struct team *team) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (atomic_load(&team->plane->logs[rank]->mirrored) == team->head + 1)
+      return true;
+  return false;
+}
+
+/* ENTRY_REUNION if `unit`, of that hash, which is passed next, is where all ranks are together
+ * again, with one of the last joiners among those who claim it. If they all leave instead, it will
+ * be where the others do so too. */
+static uint32_t reunion_flags(struct team *team, struct unit unit, const struct claimed *winner) {
+  enum mark mark = unit_mark(unit);
+  if (mark == MARK_STATE_DONE || unit_is_state(unit) ||
+      (mark != MARK_LOOP_END && !team_is_uneven(team)))
+    return 0;
+  for (uint32_t rank = team->plane->nranks; rank > 0; rank--) {
+    if (!issues(team, rank - 1, winner) || !team_was_active_last(team, rank - 1))
+      continue;
+    team->last_joiner = rank - 1;
+    return ENTRY_REUNION | (team->settle->any & CLAIM_RESYNC ? ENTRY_RESYNC : 0);
+  }
+  return 0;
+}
+
+/* Of a unit that all claim. */
+static uint32_t flags_of_all(struct team *team, struct unit unit, const struct claimed *winner) {
+  uint32_t flags = ENTRY_ALL;
+  if (winner->hash == 0)
+    return flags | ENTRY_LEAVE;
+  bool deviates = !winner->expected;
+  if ((deviates || unit_place(unit) != 0) && somebody_waited(team))
+    flags |= ENTRY_MEETING;
+  if (deviates && unit_place(unit) == 0 && team_loop_has_ended(team))
+    flags |= ENTRY_MEETING;
+  if (somebody_mirrored(team))
+    flags |= ENTRY_MEETING;
+  if (deviates && team->symbol_expected != SYMBOL_NONE)
+    flags |= ENTRY_DEVIATION;
+  if (winner->place_id != 0 && team->settle->nunits == 1 && (winner->all & CLAIM_OWN_PLACE))
+    flags |= ENTRY_COMMON;
+  return flags;
+}
+
+/* A loop is made of such choices: each is told of once. */
+static bool is_news(struct team *team, const struct claimed *won, const struct claimed *lost) {
+  uint32_t room = sizeof(team->told) / sizeof(*team->told);
+  uint64_t pair = won->hash * UINT64_C(0x9e3779b97f4a7c15) ^ lost->hash;
+  for (uint32_t i = 0; i < room; i++)
+    if (team->told[i] == pair)
+      return false;
+  team->told[team->ntold++ % room] = pair;
+  return true;
+}
+
+static void note_guess(struct team *team, uint32_t winner) {
+  uint32_t at;
+  struct text text;
+  if (!settle_is_guess(team->settle, winner, &at))
+    return;
+  const struct claimed *won = &team->settle->units[winner], *loser = &team->settle->units[at];
+  if (!is_news(team, won, loser) || team_is_told(team))
+    return;
+  if (team_read_text(team, team->plane->logs[loser->rank], loser->text, &text) != READ_UNIT)
+    return;
+  team->guessed = true;
+  team->guess =
+      (struct team_guess){.rank = won->rank, .other = loser->rank, .member = text.unit.members[0]};
+  team_copy_text(team->guess.place, won->place);
+  team_copy_text(team->guess.other_place, loser->place);
+}
+
+/* The winner's unit, as its rank has written it; or as this rank has, if it is the same. */
+static enum read_result find_winner(struct team *team, const struct claimed *winner,
+                                    struct text *text) {
+  *text = (struct text){.hash = winner->hash, .unit = team->claim, .place = winner->place};
+  if (winner->hash == 0)
+    text->unit = (struct unit){NULL, 0};
+  if (winner->hash == 0 || winner->hash == team->claim_hash)
+    return READ_UNIT;
+  enum read_result read = team_read_text(team, team->plane->logs[winner->rank], winner->text, text);
+  return read == READ_UNIT && text->hash != winner->hash ? READ_CORRUPT : read;
+}
+
+enum team_verdict team_settle(struct team *team, struct unit *unit) {
+  if (!sum_up(team))
+    return team->failure == FAILURE_NONE ? TEAM_PARKED : TEAM_FAILED;
+  uint32_t at = settle_winner(team->settle);
+  const struct claimed *winner = &team->settle->units[at];
+  bool all = settle_is_unanimous(team->settle, at), yields = (winner->kinds & CLAIM_YIELD) != 0;
+  /* Nobody yields but to a unit: where that has been given up, nothing settles. */
+  if (yields || (winner->hash == 0 && (team->settle->any & CLAIM_YIELD)))
+    return team_claims_stop(team, false) ? team_settle_stop(team, 0) : TEAM_PARKED;
+  if (!all && team_claims_stop(team, winner->mark == 0))
+    return team_settle_stop(team, winner->hash);
+  if (!all)
+    note_guess(team, at); /* before the winner's unit is read, to the same place */
+  uint32_t loser;
+  if (!all && (team->settle->any & CLAIM_SURE) && settle_is_guess(team->settle, at, &loser))
+    return team_settle_stop(team, winner->hash);
+  struct text text;
+  enum read_result read = find_winner(team, winner, &text);
+  if (read != READ_UNIT) {
+    team_fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, winner->rank,
+              team->head);
+    return TEAM_FAILED;
+  }
+  *unit = text.unit;
+  uint32_t flags = all ? flags_of_all(team, *unit, winner) : 0;
+  /* At the end of a loop the others begin one, or leave. */
+  if (all || unit_mark(*unit) == MARK_LOOP_END)
+    flags |= reunion_flags(team, *unit, winner);
+  else if (is_refused(team, winner, *unit))
+    flags |= ENTRY_REFUSED;
+  if (winner->kinds & CLAIM_APART)
+    flags |= ENTRY_APART;
+  if (flags & ENTRY_REFUSED)
+    team->guessed = false; /* nobody's unit goes first */
+  return team_pass(team, *unit, text.hash, flags, winner->rank, winner->place);
+}

@@ -1,0 +1,72 @@
+/* Where all ranks stop (team_stop.h). */
+#include "core/team/team_stop.h"
+
+#include <assert.h>
+
+#include "core/team/settle.h"
+#include "core/team/team_private.h"
+
+bool team_must_meet(struct team *team) {
+  team_catch_up(team);
+  return learner_may_begin_iteration(team->learner);
+}
+
+void team_stop(struct team *team) {
+  team_leave_yield(team, CLAIM_STOPPED);
+  team->stopped = team->yielded;
+}
+
+static bool is_stopped_elsewhere(const struct team *team) {
+  return team->stopped == team->head + 1;
+}
+
+bool team_has_stopped(const struct team *team, const struct plane_log *log) {
+  return atomic_load(&log->claim) > team->head &&
+         (atomic_load_explicit(&log->claim_flags, memory_order_acquire) & CLAIM_STOPPED) != 0;
+}
+
+bool team_claims_stop(const struct team *team, bool issues) {
+  uint32_t flags = CLAIM_STOPPED | (issues ? CLAIM_TOGETHER : 0);
+  return (team->settle->any & flags) != 0;
+}
+
+/* The rank to name: one that has left, rather than one that only passes on what it has heard. */
+enum team_verdict team_settle_stop(struct team *team, uint64_t hash) {
+  uint32_t named = team->plane->rank;
+  bool elsewhere = true;
+  for (uint32_t rank = team->plane->nranks; rank-- > 0;) {
+    const struct claimed *claim = &team->claims[rank];
+    bool stopped = (claim->kinds & CLAIM_STOPPED) != 0;
+    if ((claim->hash == hash && !stopped) || (stopped && !elsewhere))
+      continue;
+    named = rank;
+    elsewhere = stopped;
+  }
+  return team_pass_stop(team, hash, named, elsewhere);
+}
+
+enum team_verdict team_pass_stop(struct team *team, uint64_t hash, uint32_t rank, bool elsewhere) {
+  bool heard = is_stopped_elsewhere(team);
+  uint64_t own_hash = team->claimed && !team_is_yielding(team) ? team->claim_hash : 0;
+  team->stopped_for = rank;
+  team->stopped_elsewhere = elsewhere;
+  team->exhausted = own_hash != hash;
+  STORE(team->own->refused_for, rank);
+  if (!heard)
+    team->claimed = false;
+  /* Real: all ranks were together here. */
+  team_publish(team, (struct unit){NULL, 0}, hash, ENTRY_STOPPED | ENTRY_REAL, elsewhere, rank);
+  return heard ? TEAM_PARKED : TEAM_STOPPED;
+}
+
+enum team_verdict team_stop_or_fail(struct team *team) {
+  uint32_t rank;
+  const struct plane_entry *entry;
+  struct unit unit;
+  bool stopped = (team->claimed || team_is_yielding(team)) &&
+                 team_somebody_passed(team, &rank, &entry) &&
+                 (LOAD(entry->flags) & ENTRY_STOPPED) != 0;
+  if (stopped && team_follow(team, rank, entry, &unit) == TEAM_STOPPED)
+    return TEAM_STOPPED;
+  return TEAM_FAILED;
+}

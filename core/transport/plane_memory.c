@@ -1,0 +1,97 @@
+/* The in-memory plane (plane_memory.h): logs in one allocation, a bell that only counts. */
+#include "core/transport/plane_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct rank_plane {
+  struct plane plane; /* first: a plane is cast to its rank_plane */
+  struct plane_memory *memory;
+  bool dead;
+};
+
+struct plane_memory {
+  struct plane_team team;
+  uint64_t rings;
+  uint32_t nranks;
+  struct plane_log *storage;
+  struct plane_log **logs;
+  struct rank_plane *ranks;
+};
+
+static void memory_ring(struct plane *plane) {
+  ((struct rank_plane *)plane)->memory->rings++;
+  atomic_fetch_add(&plane->team->bell, 1);
+}
+
+static bool memory_spin(struct plane *plane, uint64_t *since) {
+  (void)plane;
+  (void)since;
+  return false;
+}
+
+static void memory_wait(struct plane *plane, uint32_t seen, unsigned milliseconds) {
+  (void)plane;
+  (void)seen;
+  (void)milliseconds;
+}
+
+static void memory_nap(struct plane *plane, uint32_t seen, uint64_t until) {
+  (void)plane;
+  (void)seen;
+  (void)until;
+}
+
+static void memory_pause(struct plane *plane) {
+  (void)plane;
+}
+
+static bool memory_alive(struct plane *plane, uint32_t rank) {
+  return !((struct rank_plane *)plane)->memory->ranks[rank].dead;
+}
+
+struct plane_memory *plane_memory_create(uint32_t nranks) {
+  struct plane_memory *memory = aligned_alloc(64, (sizeof(*memory) + 63) / 64 * 64);
+  if (memory == NULL)
+    return NULL;
+  *memory = (struct plane_memory){.nranks = nranks};
+  memory->storage = aligned_alloc(64, nranks * sizeof(struct plane_log));
+  memory->logs = calloc(nranks, sizeof(struct plane_log *));
+  memory->ranks = calloc(nranks, sizeof(struct rank_plane));
+  if (memory->storage == NULL || memory->logs == NULL || memory->ranks == NULL) {
+    plane_memory_destroy(memory);
+    return NULL;
+  }
+  for (uint32_t rank = 0; rank < nranks; rank++) {
+    struct plane_log *log = memory->logs[rank] = &memory->storage[rank];
+    /* Entries and texts are read only where a head or a claim says that they are written. */
+    memset(log, 0, offsetof(struct plane_log, entries));
+    memory->ranks[rank] = (struct rank_plane){
+        .plane = {rank, nranks, &memory->team, memory->logs, 0, memory_ring, memory_spin,
+                  memory_wait, memory_nap, memory_pause, memory_alive},
+        .memory = memory,
+    };
+  }
+  return memory;
+}
+
+void plane_memory_destroy(struct plane_memory *memory) {
+  if (memory == NULL)
+    return;
+  free(memory->storage);
+  free(memory->logs);
+  free(memory->ranks);
+  free(memory);
+}
+
+struct plane *plane_memory_rank(struct plane_memory *memory, uint32_t rank) {
+  return &memory->ranks[rank].plane;
+}
+
+void plane_memory_kill(struct plane_memory *memory, uint32_t rank) {
+  memory->ranks[rank].dead = true;
+}
+
+uint64_t plane_memory_rings(const struct plane_memory *memory) {
+  return memory->rings;
+}

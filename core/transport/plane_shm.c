@@ -1,0 +1,148 @@
+/* The plane over a segment's logs (plane_shm.h): who is alive, and a bell that is a futex between
+ * processes. */
+#include "core/transport/plane_shm.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/transport/segment.h"
+
+/* Spinning longer than a futex takes to wake somebody (8 us, twice that when the machine is busy)
+ * gains nothing. Between two looks the logs are left to those who write them. */
+#define SPIN_NANOSECONDS 20000
+#define PAUSES_BETWEEN_LOOKS 8
+
+struct plane_shm {
+  struct plane plane; /* first: a plane is cast to its plane_shm */
+  struct segment_map *map;
+  uint32_t *slot_of;
+};
+
+static void shm_ring(struct plane *plane) {
+  atomic_fetch_add(&plane->team->bell, 1);
+  syscall(SYS_futex, &plane->team->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void relax(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
+static void shm_pause(struct plane *plane) {
+  if (plane->looks == 0) {
+    sched_yield();
+    return;
+  }
+  for (int i = 0; i < PAUSES_BETWEEN_LOOKS; i++)
+    relax();
+}
+
+static bool shm_spin(struct plane *plane, uint64_t *since) {
+  if (plane->looks == 0)
+    return false;
+  shm_pause(plane);
+  uint64_t now = (uint64_t)segment_now();
+  if (*since == 0)
+    *since = now;
+  return now - *since < plane->looks;
+}
+
+static void shm_wait(struct plane *plane, uint32_t seen, unsigned milliseconds) {
+  struct timespec timeout = {.tv_sec = milliseconds / 1000,
+                             .tv_nsec = milliseconds % 1000 * 1000000L};
+  /* Not FUTEX_PRIVATE: the others are in other processes. Whatever it returns, the caller looks
+   * again. */
+  syscall(SYS_futex, &plane->team->bell, FUTEX_WAIT, seen, &timeout, NULL, 0);
+}
+
+/* The kernel may end a sleep later by the thread's timer slack, 50 us if nobody has said anything
+ * else (prctl(2), PR_SET_TIMERSLACK). It is the program's thread: it gets its own back. */
+static void shm_nap(struct plane *plane, uint32_t seen, uint64_t until) {
+  struct timespec end = {.tv_sec = (time_t)(until / 1000000000),
+                         .tv_nsec = (long)(until % 1000000000)};
+  int slack = prctl(PR_GET_TIMERSLACK);
+  if (slack > 1)
+    prctl(PR_SET_TIMERSLACK, 1UL);
+  /* A futex's own time is CLOCK_MONOTONIC, and with a bit set it is absolute (futex(2)). */
+  syscall(SYS_futex, &plane->team->bell, FUTEX_WAIT_BITSET, seen, &end, NULL,
+          FUTEX_BITSET_MATCH_ANY);
+  if (slack > 1)
+    prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
+}
+
+static bool shm_alive(struct plane *plane, uint32_t rank) {
+  const struct plane_shm *shm = (const struct plane_shm *)plane;
+  return rank < plane->nranks && segment_slot_is_held(shm->map, shm->slot_of[rank]);
+}
+
+static uint32_t usable_processors(void) {
+  cpu_set_t sets[8]; /* a kernel may be built for 8192; one set holds 1024 */
+  if (sched_getaffinity(0, sizeof(sets), sets) != 0)
+    return 1;
+  return (uint32_t)CPU_COUNT_S(sizeof(sets), sets);
+}
+
+static bool slots_are_valid(const struct segment *segment, uint32_t rank, uint32_t nranks,
+                            const uint32_t *slot_of) {
+  const struct segment_map *map = segment->map;
+  if (nranks > map->slots || rank >= nranks || slot_of[rank] != segment->slot)
+    return false;
+  for (uint32_t i = 0; i < nranks; i++)
+    if (slot_of[i] >= map->slots || !segment_slot_is_ready(map, slot_of[i]))
+      return false;
+  return true;
+}
+
+struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nranks,
+                            const uint32_t *slot_of) {
+  if (segment->plane != NULL || !slots_are_valid(segment, rank, nranks, slot_of))
+    return NULL;
+  struct segment_map *map = segment->map;
+  struct plane_shm *shm = calloc(1, sizeof(*shm));
+  if (shm == NULL)
+    return NULL;
+  *shm = (struct plane_shm){
+      .plane = {.rank = rank,
+                .nranks = nranks,
+                .team = (struct plane_team *)(map->base + segment_team_offset(map->slots)),
+                .logs = calloc(nranks, sizeof(struct plane_log *)),
+                /* Every rank of the team can have a processor of its own. */
+                .looks = usable_processors() >= nranks ? SPIN_NANOSECONDS : 0,
+                .ring = shm_ring,
+                .spin = shm_spin,
+                .wait = shm_wait,
+                .nap = shm_nap,
+                .pause = shm_pause,
+                .alive = shm_alive},
+      .map = map,
+      .slot_of = calloc(nranks, sizeof(*slot_of)),
+  };
+  if (shm->plane.logs == NULL || shm->slot_of == NULL) {
+    plane_shm_destroy(shm);
+    return NULL;
+  }
+  for (uint32_t i = 0; i < nranks; i++) {
+    shm->slot_of[i] = slot_of[i];
+    shm->plane.logs[i] =
+        (struct plane_log *)(map->base + segment_log_offset(map->slots, slot_of[i]));
+  }
+  segment->plane = shm;
+  return &shm->plane;
+}
+
+void plane_shm_destroy(struct plane_shm *plane) {
+  if (plane == NULL)
+    return;
+  free(plane->plane.logs);
+  free(plane->slot_of);
+  free(plane);
+}

@@ -1,0 +1,143 @@
+/* Inside of a segment of plane_shm.h: its file (segment_file.c) and this process's register of open
+ * segments (segment.c). Known to those two, plane_shm.c and their tests only.
+ *
+ * The file: one page of header, then a segment_slot per slot, the plane_team, and a plane_log per
+ * slot, each 64-byte aligned. Header, slots and team get their memory when the file is laid out, a
+ * log when its slot is taken: a communicator of a thousand ranks costs a machine only the logs of
+ * its own. Nobody touches a log before its slot is ready. New memory is zero, which is the initial
+ * state of all of it.
+ *
+ * Locks are POSIX record locks on bytes of the file, which need not exist in it: byte n for slot n,
+ * held by the process that owns the slot; byte SEGMENT_GATE while a process decides about the name.
+ * Every version keeps to the rule that a segment on which no byte is locked is dead.
+ */
+#ifndef NCCL_JOIN_CORE_SEGMENT_H
+#define NCCL_JOIN_CORE_SEGMENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/transport/plane.h"
+#include "core/transport/plane_shm.h"
+
+#define SEGMENT_FOLDER "/dev/shm"
+#define SEGMENT_MAGIC UINT64_C(0x4e494f4a4c43434e) /* "NCCLJOIN" */
+#define SEGMENT_HEADER_BYTES 4096u
+#define SEGMENT_GATE PLANE_RANKS_MAX
+#define SEGMENT_PATH_SIZE 256
+
+/* How long a rank tries to attach, and how long it tries to remove a name. Others hold the gate for
+ * milliseconds at most, unless they are stopped, as in a debugger. */
+#define SEGMENT_ATTACH_SECONDS 30
+#define SEGMENT_UNLINK_SECONDS 1
+
+/* Written with the gate before the first slot is taken, never changed. */
+struct segment_header {
+  uint64_t magic;   /* SEGMENT_MAGIC */
+  uint32_t version; /* PLANE_VERSION */
+  uint32_t slots;
+  uint64_t bytes; /* of the file */
+};
+
+struct segment_slot {
+  _Alignas(64) struct attachment attachment;
+  _Atomic uint32_t ready; /* 1 once the attachment is complete (release) */
+};
+
+/* One open segment. Changed with the register's lock; what is read without it is constant or
+ * atomic. */
+struct segment_map {
+  struct segment_map *_Atomic next;
+  _Atomic int fd; /* the only descriptor of the file in this process; -1 in a forked child */
+  dev_t device;
+  ino_t inode;
+  char name[SEGMENT_NAME_SIZE];
+  char path[SEGMENT_PATH_SIZE];
+  uint32_t slots;
+  uint32_t handles; /* struct segment of this process */
+  bool unlinked;    /* the name is no longer this segment's */
+  bool laid_out_here;
+  unsigned char *base;
+  size_t bytes;
+  _Atomic bool *own; /* by slot: taken by this process, of whose locks F_GETLK does not tell */
+};
+
+struct plane_shm;
+
+/* A slot taken by this process. */
+struct segment {
+  struct segment_map *map;
+  uint32_t slot;
+  struct plane_shm *plane;
+};
+
+/* Where the files are: SEGMENT_FOLDER. Tests set another before they attach. */
+extern const char *segment_folder;
+
+/* Offsets in the file; segment_bytes is the whole of it. */
+size_t segment_team_offset(uint32_t slots);
+size_t segment_log_offset(uint32_t slots, uint32_t slot);
+size_t segment_bytes(uint32_t slots);
+
+static inline struct segment_slot *segment_slot(const struct segment_map *map, uint32_t slot) {
+  return (struct segment_slot *)(map->base + SEGMENT_HEADER_BYTES) + slot;
+}
+
+static inline bool segment_slot_is_ready(const struct segment_map *map, uint32_t slot) {
+  return atomic_load_explicit(&segment_slot(map, slot)->ready, memory_order_acquire) == 1;
+}
+
+/* The file. Where there is a reason (SEGMENT_REASON_SIZE bytes), it is written on failure. */
+
+__attribute__((format(printf, 2, 3))) void segment_explain(char *reason, const char *format, ...);
+
+/* CLOCK_MONOTONIC in nanoseconds, for deadlines. */
+int64_t segment_now(void);
+
+/* Opens the file of that name, or creates it empty, and checks whose it is. Not mapped yet. */
+struct segment_map *segment_map_open(const char *name, uint32_t slots, char *reason);
+void segment_map_close(struct segment_map *map);
+
+/* With the gate: lays out and maps an empty file; or maps one whose layout is as it should be. */
+bool segment_map_create(struct segment_map *map, char *reason);
+bool segment_map_join(struct segment_map *map, char *reason);
+
+/* With the gate: memory for a slot's log. */
+bool segment_allocate_log(struct segment_map *map, uint32_t slot, char *reason);
+
+/* Takes the gate before the deadline, or at once. */
+bool segment_gate_enter(struct segment_map *map, int64_t deadline, char *reason);
+bool segment_gate_try(struct segment_map *map);
+void segment_gate_leave(struct segment_map *map);
+
+/* With the gate: whether the name still is this file's; and makes sure that it no longer is. */
+bool segment_has_name(const struct segment_map *map);
+void segment_remove_name(struct segment_map *map);
+
+/* False if another process has it. */
+bool segment_lock_slot(struct segment_map *map, uint32_t slot);
+void segment_unlock_slot(struct segment_map *map, uint32_t slot);
+
+/* Whether a living process holds the slot; whether another process holds any lock. True if that
+ * cannot be found out. */
+bool segment_slot_is_held(const struct segment_map *map, uint32_t slot);
+bool segment_is_held_by_others(const struct segment_map *map);
+
+/* Removes the names of this user's dead segments: of jobs that were killed before the last rank had
+ * attached. is_open_here: whether this process has the file open; such a file is not touched. Costs
+ * a listing of the folder. */
+void segment_remove_dead(bool (*is_open_here)(dev_t device, ino_t inode));
+
+/* Whether it is a segment's name: 32 hexadecimal digits. */
+bool segment_is_name(const char *name);
+
+/* In plane_shm.c; NULL is allowed. */
+void plane_shm_destroy(struct plane_shm *plane);
+
+/* The invariants; asserted in debug builds. */
+bool segment_map_is_valid(const struct segment_map *map);
+
+#endif

@@ -1,0 +1,293 @@
+/* The program's collectives and point to point calls: from NCCL's signatures to struct call, and
+ * the long way of those that are not hot (hot.h).
+ */
+#include "interpose/park/answer.h"
+#include "interpose/comm/apart.h"
+#include "interpose/comm/call.h"
+#include "interpose/calls/capture.h"
+#include "interpose/data/divisors.h"
+#include "interpose/calls/group.h"
+#include "interpose/self/guard.h"
+#include "interpose/calls/handlers.h"
+#include "interpose/comm/hot.h"
+#include "interpose/data/lossy.h"
+#include "interpose/comm/operators.h"
+#include "interpose/places/places.h"
+#include "interpose/calls/posts.h"
+#include "interpose/nccl/real.h"
+#include "interpose/park/reunion.h"
+#include "interpose/data/roots.h"
+#include "interpose/calls/startup.h"
+
+/* In its turn, to the real call. */
+static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
+                                  const struct member *member) {
+  struct wish wish = {.end = comm->end, .unit = {member, 1}, .stream = call->stream};
+  answer(&wish, 1);
+  if (wish.result != ncclSuccess)
+    return wish.result;
+  if (comm->end->sent != NULL)
+    lossy_remember(&(struct lossy_member){comm->end, comm, wish.unit, unit_signature(wish.unit), 0},
+                   call->send);
+  ncclResult_t rooted = ncclSuccess;
+  if (call->kind == MEMBER_BROADCAST)
+    rooted = roots_apply(call, &wish);
+  if (rooted == ncclRemoteError)
+    return rooted;
+  bool issue;
+  ncclResult_t notice = divisors_apply(call, wish.index, &issue);
+  ncclResult_t result = issue ? call_issue(call) : notice;
+  divisors_done(call);
+  if (startup_is_watched(wish.end))
+    startup_issued(&wish, (const struct call *const[]){call});
+  ncclResult_t together = reunion_hold(&wish, 1);
+  if (notice == ncclSuccess)
+    notice = rooted != ncclSuccess ? rooted : wish.notice;
+  if (notice != ncclSuccess || together != ncclSuccess)
+    return notice != ncclSuccess ? notice : together;
+  return result;
+}
+
+static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
+                                 const struct member *member) {
+  struct endpoint *end = comm->end;
+  if (capture_takes(&call, comm, true))
+    return call_issue(&call);
+  apart_enter(end, comm->tag);
+  ncclResult_t result = issue_in_turn(&call, comm, member);
+  endpoint_exit(end);
+  hot_remember(comm);
+  return result;
+}
+
+static ncclResult_t issue_post(const struct call *call) {
+  enum fate fate = FATE_UNDECIDED;
+  ncclResult_t notice = posts_make(call, 1, &fate);
+  if (fate == FATE_REFUSED)
+    return notice;
+  ncclResult_t result = call_issue(call);
+  return notice != ncclSuccess ? notice : result;
+}
+
+/* What is expected, but not as far as the hot path looks. */
+static bool commits(struct communicator *comm, struct unit unit) {
+  struct seat *seat;
+  if (!hot_begin(comm->handle, &comm, &seat))
+    return false;
+  struct team *team = comm->end->team;
+  bool agreed = !team_must_attend(team) && team_commit(team, unit);
+  endpoint_end_commit(seat);
+  return agreed;
+}
+
+static ncclResult_t issue(const struct call *call) {
+  struct communicator *comm = communicator_find(call->handle);
+  struct member member;
+  if (comm != NULL && capture_takes(call, comm, false))
+    return call_issue(call);
+  if (comm != NULL && (call->kind == CALL_SEND || call->kind == CALL_RECV))
+    return issue_post(call);
+  if (comm == NULL || !call_member(call, comm, &member))
+    return call_issue(call);
+  /* That of the others has been found before: wrappers.c. */
+  call_stands_at(&member, call->kind == MEMBER_BROADCAST ? places_here() : places_current());
+  if (call->kind != MEMBER_BROADCAST && commits(comm, (struct unit){&member, 1}))
+    return call_issue(call);
+  return issue_slowly(*call, comm, &member);
+}
+
+static __attribute__((noinline)) ncclResult_t hold(const struct call *call) {
+  if (group_is_full() && !group_grow())
+    return ncclSystemError;
+  *group_hold() = *call;
+  group_calls.long_way |= call->kind == MEMBER_BROADCAST || call->kind >= CALL_SEND;
+  return ncclSuccess;
+}
+
+/* NCCL refuses a call without a communicator at once, in a group too. */
+static ncclResult_t issue_or_hold(const struct call *call) {
+  if (!group_is_open())
+    return issue(call);
+  if (call->handle != NULL)
+    return hold(call);
+  return group_open_real() == ncclSuccess ? call_issue(call) : ncclInternalError;
+}
+
+/* From the arguments of one function to struct call. hold_<name> writes it straight to where it is
+ * held back: that, too, is on the hot path. */
+#define CALL(name, parameters, arguments, ...)                                                     \
+  ncclResult_t join_##name parameters {                                                            \
+    return issue_or_hold(&(struct call)__VA_ARGS__);                                               \
+  }                                                                                                \
+  ncclResult_t hold_##name parameters;                                                             \
+  ncclResult_t hold_##name parameters {                                                            \
+    if (group_is_full())                                                                           \
+      return join_##name arguments;                                                                \
+    *group_hold() = (struct call)__VA_ARGS__;                                                      \
+    return ncclSuccess;                                                                            \
+  }
+
+CALL(AllReduce,
+     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+      ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, count, datatype, op, comm, stream),
+     {.kind = MEMBER_ALLREDUCE,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = op,
+      .handle = comm,
+      .root = ROOT_NONE,
+      .stream = stream})
+
+CALL(Broadcast,
+     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+      ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, count, datatype, root, comm, stream),
+     {.kind = MEMBER_BROADCAST,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = root,
+      .stream = stream})
+
+/* The same collective, in place. */
+ncclResult_t join_Bcast(void *buff, size_t count, ncclDataType_t datatype, int root,
+                        ncclComm_t comm, cudaStream_t stream) {
+  return join_Broadcast(buff, buff, count, datatype, root, comm, stream);
+}
+
+CALL(Reduce,
+     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+      int root, ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, count, datatype, op, root, comm, stream),
+     {.kind = MEMBER_REDUCE,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = op,
+      .handle = comm,
+      .root = root,
+      .stream = stream})
+
+CALL(AllGather,
+     (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
+      ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, sendcount, datatype, comm, stream),
+     {.kind = MEMBER_ALLGATHER,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = sendcount,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = ROOT_NONE,
+      .stream = stream})
+
+CALL(ReduceScatter,
+     (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype,
+      ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, recvcount, datatype, op, comm, stream),
+     {.kind = MEMBER_REDUCESCATTER,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = recvcount,
+      .datatype = datatype,
+      .reduction = op,
+      .handle = comm,
+      .root = ROOT_NONE,
+      .stream = stream})
+
+CALL(AlltoAll,
+     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
+      cudaStream_t stream),
+     (sendbuff, recvbuff, count, datatype, comm, stream),
+     {.kind = MEMBER_ALLTOALL,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = ROOT_NONE,
+      .stream = stream})
+
+CALL(Gather,
+     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+      ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, count, datatype, root, comm, stream),
+     {.kind = MEMBER_GATHER,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = root,
+      .stream = stream})
+
+CALL(Scatter,
+     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+      ncclComm_t comm, cudaStream_t stream),
+     (sendbuff, recvbuff, count, datatype, root, comm, stream),
+     {.kind = MEMBER_SCATTER,
+      .send = sendbuff,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = root,
+      .stream = stream})
+
+CALL(Send,
+     (const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+      cudaStream_t stream),
+     (sendbuff, count, datatype, peer, comm, stream),
+     {.kind = CALL_SEND,
+      .send = sendbuff,
+      .receive = NULL,
+      .count = count,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = peer,
+      .stream = stream})
+
+CALL(Recv,
+     (void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+      cudaStream_t stream),
+     (recvbuff, count, datatype, peer, comm, stream),
+     {.kind = CALL_RECV,
+      .send = NULL,
+      .receive = recvbuff,
+      .count = count,
+      .datatype = datatype,
+      .reduction = NO_OPERATOR,
+      .handle = comm,
+      .root = peer,
+      .stream = stream})
+
+/* A handle's number says that it is an operator of the user's: call_member needs no more. */
+ncclResult_t join_RedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
+                                       ncclScalarResidence_t residence, ncclComm_t comm) {
+  ncclResult_t result = real.RedOpCreatePreMulSum(op, scalar, datatype, residence, comm);
+  if (result == ncclSuccess && divisors_are_on())
+    operators_add(comm, *op, scalar, datatype, residence);
+  return result;
+}
+
+/* NCCL copies an operator at the call that uses it, so a program may destroy it before its group
+ * ends: held-back calls go first. */
+ncclResult_t join_RedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  if (group_is_open())
+    return issue_or_hold(&(struct call){
+        .kind = CALL_DESTROY_OPERATOR, .reduction = op, .handle = comm, .root = ROOT_NONE});
+  operators_remove(comm, op);
+  return real.RedOpDestroy(op, comm);
+}

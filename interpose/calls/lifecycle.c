@@ -1,0 +1,238 @@
+/* Communicators made and ended by the program. Those made from others are in children.c.
+ *
+ * Before a real creation the rank marks itself for its peers; afterwards the communicator is
+ * listed. Before a real end the rank leaves its team, which is where it stays parked until all
+ * ranks have left.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "core/report/log.h"
+#include "hooks/plugins.h"
+#include "interpose/park/answer.h"
+#include "interpose/nccl/bypass.h"
+#include "interpose/calls/children.h"
+#include "interpose/comm/communicator.h"
+#include "interpose/exits/doors.h"
+#include "interpose/self/environment.h"
+#include "interpose/calls/group.h"
+#include "interpose/calls/handlers.h"
+#include "interpose/nccl/last_error.h"
+#include "interpose/exits/leaving.h"
+#include "interpose/nccl/libraries.h"
+#include "interpose/nccl/real.h"
+
+/* ---- creation ---- */
+
+ncclResult_t join_GetUniqueId(ncclUniqueId *uniqueId) {
+  return real.GetUniqueId(uniqueId);
+}
+
+/* Wrong settings stop here, and plug-ins that cannot be loaded: a typo must not become a hang hours
+ * later. */
+static bool may_begin(int rank, int communicators) {
+  const struct settings *settings = join_settings();
+  if (settings == NULL) {
+    last_error_is_ours();
+    return false;
+  }
+  bypass_expect(communicators);
+  leaving_begins_anew();
+  log_open(settings, rank);
+  library_announce();
+  doors_open();
+  return plugins_load(settings->hooks);
+}
+
+/* After the real function: the communicator exists, is being made, or failed. */
+static ncclResult_t made(struct arrival *arrival, ncclComm_t *handle, ncclResult_t result) {
+  if (result != ncclSuccess && result != ncclInProgress)
+    communicator_depart(arrival);
+  else if (group_is_open())
+    group_expect(arrival, handle);
+  else
+    communicator_add(arrival, *handle, communicator_new_driver());
+  return result;
+}
+
+static void arrive_by_ids(struct arrival *arrival, const ncclUniqueId *ids, int nids, int nranks,
+                          int rank) {
+  size_t size = (size_t)nids * sizeof(*ids) + sizeof(nranks);
+  unsigned char *seed = malloc(size);
+  *arrival = (struct arrival){0};
+  if (seed == NULL)
+    return;
+  memcpy(seed, ids, (size_t)nids * sizeof(*ids));
+  memcpy(seed + (size_t)nids * sizeof(*ids), &nranks, sizeof(nranks));
+  communicator_arrive(arrival, seed, size, (uint32_t)nranks, (uint32_t)rank, (uint32_t)nranks, 0,
+                      communicator_current_device());
+  free(seed);
+}
+
+/* Arguments that NCCL will refuse need no mark. */
+static bool is_sane(const void *comm, int nranks, int rank) {
+  return comm != NULL && nranks >= 1 && rank >= 0 && rank < nranks;
+}
+
+ncclResult_t join_CommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank) {
+  if (!may_begin(rank, 1))
+    return ncclInvalidUsage;
+  ncclResult_t result = group_enter_real();
+  if (result != ncclSuccess || !is_sane(comm, nranks, rank))
+    return result != ncclSuccess ? result : real.CommInitRank(comm, nranks, commId, rank);
+  struct arrival arrival;
+  arrive_by_ids(&arrival, &commId, 1, nranks, rank);
+  return made(&arrival, comm, real.CommInitRank(comm, nranks, commId, rank));
+}
+
+ncclResult_t join_CommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
+                                     ncclConfig_t *config) {
+  if (!may_begin(rank, 1))
+    return ncclInvalidUsage;
+  ncclResult_t result = group_enter_real();
+  if (result != ncclSuccess || !is_sane(comm, nranks, rank))
+    return result != ncclSuccess ? result
+                                 : real.CommInitRankConfig(comm, nranks, commId, rank, config);
+  struct arrival arrival;
+  arrive_by_ids(&arrival, &commId, 1, nranks, rank);
+  return made(&arrival, comm, real.CommInitRankConfig(comm, nranks, commId, rank, config));
+}
+
+ncclResult_t join_CommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId,
+                                       ncclUniqueId *commIds, ncclConfig_t *config) {
+  if (!may_begin(myrank, 1))
+    return ncclInvalidUsage;
+  ncclResult_t result = group_enter_real();
+  if (result != ncclSuccess)
+    return result;
+  if (!is_sane(newcomm, nranks, myrank) || nId < 1 || commIds == NULL)
+    return real.CommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config);
+  struct arrival arrival;
+  arrive_by_ids(&arrival, commIds, nId, nranks, myrank);
+  return made(&arrival, newcomm,
+              real.CommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config));
+}
+
+/* All ranks are in this process: nobody else needs to know the name. */
+ncclResult_t join_CommInitAll(ncclComm_t *comm, int ndev, const int *devlist) {
+  if (!may_begin(0, ndev))
+    return ncclInvalidUsage;
+  ncclResult_t result = group_enter_real();
+  if (result != ncclSuccess)
+    return result;
+  uint64_t seed[2];
+  struct arrival *arrivals =
+      comm != NULL && ndev > 1 ? calloc((size_t)ndev, sizeof(*arrivals)) : NULL;
+  if (arrivals == NULL || getrandom(seed, sizeof(seed), 0) != sizeof(seed)) {
+    free(arrivals);
+    return real.CommInitAll(comm, ndev, devlist);
+  }
+  for (int rank = 0; rank < ndev; rank++)
+    communicator_arrive(&arrivals[rank], seed, sizeof(seed), (uint32_t)ndev, (uint32_t)rank,
+                        (uint32_t)ndev, 0, devlist == NULL ? rank : devlist[rank]);
+  result = real.CommInitAll(comm, ndev, devlist);
+  uint64_t driver = communicator_new_driver();
+  for (int rank = 0; rank < ndev; rank++)
+    if (result == ncclSuccess || result == ncclInProgress)
+      communicator_add(&arrivals[rank], comm[rank], driver);
+    else
+      communicator_depart(&arrivals[rank]);
+  free(arrivals);
+  return result;
+}
+
+/* ---- the end ---- */
+
+/* The rank leaves before the real group is opened for the call, where there is one: shadows cannot
+ * be issued into it.
+ *
+ * After a failure nobody is left to finalize with. */
+ncclResult_t join_CommFinalize(ncclComm_t handle) {
+  struct communicator *comm = communicator_known(handle);
+  ncclResult_t notice = ncclSuccess;
+  ncclResult_t result = comm != NULL ? leave_communicator(comm, &notice) : ncclSuccess;
+  if (result == ncclSuccess)
+    result = group_enter_real();
+  if (result == ncclSuccess)
+    result = real.CommFinalize(handle);
+  return result == ncclSuccess ? notice : result;
+}
+
+/* Nor to destroy with: the communicator is aborted then, as NCCL asks for after an error, and the
+ * caller told. */
+ncclResult_t join_CommDestroy(ncclComm_t handle) {
+  struct communicator *comm = communicator_known(handle);
+  ncclResult_t notice = ncclSuccess;
+  ncclResult_t left = comm != NULL ? leave_communicator(comm, &notice) : ncclSuccess;
+  if (comm != NULL)
+    communicator_remove(comm, RANK_DONE);
+  ncclResult_t result = group_enter_real();
+  if (result != ncclSuccess)
+    return result;
+  if (left != ncclSuccess) {
+    real.CommAbort(handle);
+    return left;
+  }
+  result = real.CommDestroy(handle);
+  return result == ncclSuccess ? notice : result;
+}
+
+ncclResult_t join_CommAbort(ncclComm_t handle) {
+  struct communicator *comm = communicator_known(handle);
+  ncclResult_t left = ncclSuccess;
+  if (comm != NULL)
+    communicator_remove(comm, leave_by_abort(comm, &left));
+  ncclResult_t result = group_enter_real();
+  if (result == ncclSuccess)
+    result = real.CommAbort(handle);
+  return left != ncclSuccess ? left : result;
+}
+
+/* What is in flight is given up: nobody can be shadowed for it. The communicator itself stays, for
+ * Split, Shrink and Destroy. */
+ncclResult_t join_CommRevoke(ncclComm_t handle, int revokeFlags) {
+  struct communicator *comm = communicator_known(handle);
+  if (comm != NULL)
+    leave_failed(comm);
+  ncclResult_t result = group_enter_real();
+  return result != ncclSuccess ? result : real.CommRevoke(handle, revokeFlags);
+}
+
+/* ---- what cannot be shadowed ---- */
+
+/* Such a call is local: ranks come to it at different places of the agreed sequence. So the
+ * communicator stays in its team, and programs whose ranks stay even notice nothing. Only its
+ * collectives are never shadowed: what a shadow without the same registration would do to its peers
+ * is undefined. */
+void join_unfit(ncclComm_t handle, const char *function) {
+  struct communicator *comm = communicator_known(handle);
+  if (comm != NULL && comm->unfit == NULL) {
+    comm->unfit = function;
+    log_line(LOG_LEVEL_WARN,
+             "%s: the collectives of communicator %08x cannot be shadowed from here on; if its "
+             "ranks join "
+             "unevenly, the job stops with an error",
+             function, comm->tag);
+  }
+  if (group_is_open())
+    group_open_real();
+}
+
+/* Frees a thread that is parked on the communicator: what it waits for will not come. */
+void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t handle, ncclResult_t *asyncError) {
+  if (result != ncclSuccess || asyncError == NULL)
+    return;
+  children_look(handle, *asyncError);
+  struct communicator *comm = communicator_known(handle);
+  /* As it would be of NCCL, had it returned that error. */
+  if (*asyncError == ncclSuccess && comm != NULL && comm->state == COMM_JOINED &&
+      atomic_load(&comm->end->told_failed)) {
+    *asyncError = ncclRemoteError;
+    return;
+  }
+  if (*asyncError == ncclSuccess || *asyncError == ncclInProgress)
+    return;
+  if (comm != NULL && comm->state == COMM_JOINED)
+    atomic_store(&comm->end->broken, *asyncError);
+}

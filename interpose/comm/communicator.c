@@ -1,0 +1,335 @@
+/* The process's communicators: a table by handle for the hot path, a list in order of creation for
+ * everything else (communicator.h). What makes a team out of marks is in endpoint.c.
+ */
+#include "interpose/comm/communicator.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/report/log.h"
+#include "hooks/cuda_driver.h"
+#include "interpose/comm/endpoint.h"
+#include "interpose/self/environment.h"
+#include "interpose/nccl/libraries.h"
+#include "interpose/comm/operators.h"
+#include "interpose/exits/process.h"
+#include "interpose/nccl/real.h"
+
+/* Guards the lists, and all writes to the table. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(struct communicator *) first, *last = &first;
+static _Atomic(struct endpoint *) endpoints;
+static struct communicator *gone; /* by next_in_team */
+static uint32_t holders;          /* threads that go along `endpoints` */
+static uint64_t process_identity;
+static _Atomic uint64_t drivers;
+
+/* ---- the table ---- */
+
+/* Open addressing. Slots are never reused, so that a reader needs no lock; a new table replaces a
+ * full one, and the old one stays for readers that are still in it. */
+struct table {
+  uint64_t mask, used;
+  struct table *older;
+  _Atomic(struct communicator *) slots[];
+};
+static _Atomic(struct table *) table;
+static struct communicator removed; /* marks the slot of one that is gone */
+
+static uint64_t slot_of_handle(ncclComm_t handle, uint64_t mask) {
+  return ((uintptr_t)handle >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & mask;
+}
+
+static _Atomic(struct communicator *) *table_slot(struct table *in, ncclComm_t handle) {
+  uint64_t at = slot_of_handle(handle, in->mask);
+  for (;; at = (at + 1) & in->mask) {
+    struct communicator *comm = atomic_load_explicit(&in->slots[at], memory_order_acquire);
+    if (comm == NULL || (comm != &removed && comm->handle == handle))
+      return &in->slots[at];
+  }
+}
+
+struct communicator *communicator_known(ncclComm_t handle) {
+  struct table *in = atomic_load_explicit(&table, memory_order_acquire);
+  return in == NULL ? NULL : atomic_load_explicit(table_slot(in, handle), memory_order_acquire);
+}
+
+static bool grow_table(void) {
+  struct table *old = atomic_load(&table);
+  uint64_t size = 64, live = 0;
+  for (struct communicator *comm = first; comm != NULL; comm = comm->next)
+    live++;
+  while (size < 4 * live)
+    size *= 2;
+  struct table *new = calloc(1, sizeof(*new) + size * sizeof(new->slots[0]));
+  if (new == NULL)
+    return false;
+  new->mask = size - 1;
+  new->older = old;
+  for (struct communicator *comm = first; comm != NULL; comm = comm->next, new->used++)
+    atomic_store(table_slot(new, comm->handle), comm);
+  atomic_store_explicit(&table, new, memory_order_release);
+  return true;
+}
+
+static bool table_add(struct communicator *comm) {
+  struct table *in = atomic_load(&table);
+  if ((in == NULL || 2 * (in->used + 1) > in->mask) && !grow_table())
+    return false;
+  in = atomic_load(&table);
+  _Atomic(struct communicator *) *slot = table_slot(in, comm->handle);
+  in->used += atomic_load(slot) == NULL;
+  atomic_store_explicit(slot, comm, memory_order_release);
+  return true;
+}
+
+static void table_remove(struct communicator *comm) {
+  atomic_store_explicit(table_slot(atomic_load(&table), comm->handle), &removed,
+                        memory_order_release);
+}
+
+/* ---- names ---- */
+
+/* Two independent 64-bit hashes of the seed. The seed holds NCCL's own random number, so nobody can
+ * guess the name. */
+static uint64_t hash_bytes(const void *bytes, size_t size, uint64_t hash) {
+  const unsigned char *byte = bytes;
+  for (size_t i = 0; i < size; i++) {
+    hash = (hash ^ byte[i]) * UINT64_C(0xff51afd7ed558ccd);
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+static void name_of(char name[SEGMENT_NAME_SIZE], const void *seed, size_t size) {
+  uint64_t a = hash_bytes(seed, size, UINT64_C(0x243f6a8885a308d3));
+  uint64_t b = hash_bytes(seed, size, UINT64_C(0x13198a2e03707344));
+  static const char digits[] = "0123456789abcdef";
+  for (int i = 0; i < 16; i++) {
+    name[i] = digits[a >> 4 * i & 15];
+    name[16 + i] = digits[b >> 4 * i & 15];
+  }
+  name[32] = '\0';
+}
+
+static uint32_t tag_of(const char *name) {
+  uint32_t tag = (uint32_t)hash_bytes(name, SEGMENT_NAME_SIZE - 1, 0);
+  return tag == 0 ? 1 : tag;
+}
+
+/* ---- arriving ---- */
+
+int communicator_current_device(void) {
+  const struct cuda_driver *cuda = cuda_driver_get(NULL);
+  CUdevice device;
+  return cuda != NULL && cuda->CtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
+}
+
+int communicator_rank_of(const struct communicator *comm, uint32_t team_rank) {
+  int rank = comm->nranks - 1;
+  while (rank > 0 && comm->team_rank_of[rank] != team_rank)
+    rank--;
+  return rank;
+}
+
+uint64_t communicator_new_driver(void) {
+  return atomic_fetch_add(&drivers, 1) + 1;
+}
+
+static uint64_t identity_of(int device) {
+  while (process_identity == 0)
+    if (getrandom(&process_identity, sizeof(process_identity), 0) != sizeof(process_identity))
+      process_identity = hash_bytes(&(uint64_t){(uint64_t)getpid()}, 8, (uintptr_t)&lock);
+  return hash_bytes(&device, sizeof(device), process_identity);
+}
+
+/* Nothing can be agreed on any more in a team that has failed: a new communicator of the same ranks
+ * is not to share it. */
+static bool is_listed(const struct communicator *comm) {
+  return comm->end == NULL || atomic_load(&comm->end->state) == RANK_PRESENT;
+}
+
+static void list_communicators(struct attachment *me) {
+  uint32_t count = 0, skip;
+  for (struct communicator *comm = first; comm != NULL; comm = comm->next)
+    count += is_listed(comm);
+  skip = count > SEGMENT_COMMS_MAX ? count - SEGMENT_COMMS_MAX : 0;
+  for (struct communicator *comm = first; comm != NULL; comm = comm->next)
+    if (!is_listed(comm))
+      continue;
+    else if (skip > 0)
+      skip--;
+    else
+      me->comms[me->ncomms++] = comm->tag;
+}
+
+void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
+                         uint32_t slot, uint32_t expected, int key, int device) {
+  process_watch_fork();
+  *arrival = (struct arrival){
+      .library = library_current(), .slot = slot, .slots = slots, .device = device};
+  name_of(arrival->name, seed, size);
+  if (slots < 2 || slots > PLANE_RANKS_MAX || slot >= slots)
+    return;
+  struct attachment me = {.key = key};
+  pthread_mutex_lock(&lock);
+  me.identity = identity_of(device);
+  list_communicators(&me);
+  pthread_mutex_unlock(&lock);
+  char reason[SEGMENT_REASON_SIZE];
+  arrival->segment = segment_attach(arrival->name, slots, slot, expected, &me, reason);
+  if (arrival->segment == NULL)
+    log_line(LOG_LEVEL_WARN, "join is off for a communicator of %u ranks: %s", slots, reason);
+}
+
+void communicator_depart(struct arrival *arrival) {
+  if (arrival->segment == NULL)
+    return;
+  segment_unlink(arrival->segment);
+  segment_detach(arrival->segment);
+  arrival->segment = NULL;
+}
+
+void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t driver) {
+  struct communicator *comm = calloc(1, sizeof(*comm));
+  if (comm == NULL || handle == NULL) {
+    free(comm);
+    return;
+  }
+  library_made(arrival->library, handle);
+  comm->handle = handle;
+  memcpy(comm->name, arrival->name, sizeof(comm->name));
+  comm->tag = tag_of(comm->name);
+  comm->device = arrival->device;
+  comm->state = arrival->segment == NULL ? COMM_OFF : COMM_PENDING;
+  comm->segment = arrival->segment;
+  comm->slot = arrival->slot;
+  comm->slots = arrival->slots;
+  comm->driver = driver;
+  comm->creator = endpoint_this_thread();
+  pthread_mutex_lock(&lock);
+  if (table_add(comm)) {
+    *last = comm;
+    last = &comm->next;
+  } else {
+    free(comm);
+  }
+  pthread_mutex_unlock(&lock);
+  process_watch_exit();
+}
+
+/* ---- in use ---- */
+
+/* A communicator that does not block may still be in creation. */
+static bool is_created(const struct communicator *comm) {
+  ncclResult_t state = ncclInProgress;
+  return real.CommGetAsyncError(comm->handle, &state) != ncclSuccess || state != ncclInProgress;
+}
+
+/* In order of creation, which is the same on all ranks for communicators of the same ranks: so all
+ * put them into the same teams. */
+static void activate_ready(void) {
+  pthread_mutex_lock(&lock);
+  for (struct communicator *comm = first; comm != NULL; comm = comm->next)
+    if (comm->state == COMM_PENDING && is_created(comm))
+      endpoint_activate(comm, first, &endpoints);
+  pthread_mutex_unlock(&lock);
+}
+
+struct communicator *communicator_find_ready(ncclComm_t handle) {
+  struct communicator *comm = communicator_known(handle);
+  if (comm != NULL && atomic_load(&comm->state) == COMM_PENDING)
+    activate_ready();
+  return comm != NULL && atomic_load(&comm->state) == COMM_JOINED ? comm : NULL;
+}
+
+struct communicator *communicator_find(ncclComm_t handle) {
+  struct communicator *comm = communicator_known(handle);
+  if (comm == NULL)
+    return NULL;
+  if (atomic_load(&comm->state) == COMM_PENDING) {
+    /* All ranks are creating it; no lock is held meanwhile. */
+    for (uint64_t ms = join_settings()->timeout_s * 1000; ms > 0 && !is_created(comm); ms--)
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    activate_ready();
+  }
+  return atomic_load(&comm->state) == COMM_JOINED ? comm : NULL;
+}
+
+struct endpoint *communicator_endpoints(void) {
+  activate_ready();
+  return endpoints;
+}
+
+struct endpoint *communicator_hold_endpoints(void) {
+  pthread_mutex_lock(&lock);
+  holders++;
+  pthread_mutex_unlock(&lock);
+  return communicator_endpoints();
+}
+
+void communicator_release_endpoints(void) {
+  pthread_mutex_lock(&lock);
+  if (--holders == 0)
+    endpoint_reap(endpoints);
+  pthread_mutex_unlock(&lock);
+}
+
+void communicator_end_plain(void) {
+  pthread_mutex_lock(&lock);
+  for (struct endpoint *end = endpoints; end != NULL; end = end->next)
+    endpoint_end_plain(end);
+  pthread_mutex_unlock(&lock);
+}
+
+struct communicator *communicator_first(void) {
+  return first;
+}
+
+/* Of a thread that answers for it in this moment the communicator is not to be taken away. One that
+ * is parked there was told to come out, and has not. */
+static bool enter_to_remove(struct endpoint *end) {
+  if (end == NULL)
+    return false;
+  while (!endpoint_enter_if_free(end)) {
+    if (atomic_load(&end->inside) > 0)
+      return false;
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  }
+  return true;
+}
+
+static void take_from_list(struct communicator *comm) {
+  _Atomic(struct communicator *) *link = &first;
+  while (*link != NULL && *link != comm)
+    link = &(*link)->next;
+  if (*link != comm)
+    return;
+  *link = comm->next; /* which stays: another thread may be going along the list */
+  if (comm->next == NULL)
+    last = link;
+}
+
+/* Pending ones first: whether they belong to this one's team must not depend on which rank destroys
+ * it sooner. The structure stays, as an endpoint's does. */
+void communicator_remove(struct communicator *comm, enum rank_state how) {
+  communicator_hold_endpoints();
+  struct endpoint *end = comm->end;
+  bool entered = enter_to_remove(end);
+  pthread_mutex_lock(&lock);
+  table_remove(comm);
+  take_from_list(comm);
+  atomic_store(&comm->state, COMM_OFF);
+  operators_forget(comm->handle);
+  endpoint_drop(comm, &endpoints, how);
+  comm->next_in_team = gone;
+  gone = comm;
+  pthread_mutex_unlock(&lock);
+  if (entered)
+    endpoint_exit(end);
+  communicator_release_endpoints();
+}

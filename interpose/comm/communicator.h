@@ -1,0 +1,122 @@
+/* The communicators of this process, and the teams they belong to.
+ *
+ * A communicator goes through: arriving (before its real ncclCommInit…: the rank has marked itself
+ * for the others), pending (the real one exists), and at its first use joined or off. Off means
+ * passed through untouched: a rank without nccl-join or on another machine, no shared memory, a
+ * window registration, one rank only. All ranks decide alike, because they see the same marks.
+ *
+ * Communicators with exactly the same ranks share one endpoint, this process's end of their team.
+ *
+ * Creation and destruction take a lock; looking one up takes none.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_COMMUNICATOR_H
+#define NCCL_JOIN_INTERPOSE_COMMUNICATOR_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <nccl.h>
+
+#include "core/transport/plane_shm.h"
+#include "interpose/comm/endpoint.h"
+
+enum comm_state { COMM_PENDING, COMM_JOINED, COMM_OFF };
+
+/* A Broadcast that a communicator has had. */
+struct broadcast_from {
+  uint64_t after; /* its index plus one; 0: there has been none */
+  int root;       /* as the program gave it */
+};
+
+struct communicator {
+  ncclComm_t handle;
+  struct endpoint *end;         /* if it has ever joined */
+  uint32_t tag;                 /* of the name; not 0 */
+  char name[SEGMENT_NAME_SIZE]; /* equal on all ranks, and for no other communicator */
+  int rank, nranks, device;
+  _Atomic(enum comm_state) state;
+  const char *unfit; /* the function that made its collectives impossible to shadow, or NULL */
+  _Atomic bool left; /* its LEAVE has settled: finalized, destroyed or about to be */
+  const struct thread *creator;        /* the thread that made it */
+  _Atomic(const struct thread *) user; /* that last used it, by the long way. NULL: none yet */
+  uint64_t
+      driver; /* equal for communicators made in one call or group: one thread drives them all */
+  uint32_t children;       /* splits so far */
+  uint32_t marks_made;     /* what its driver has said for it, and it has yet to say itself */
+  _Atomic uint32_t states; /* buffers registered so far */
+  uint32_t *team_rank_of;  /* by rank in the communicator; if joined */
+  /* The last Broadcast, the last from another root than that, and the last whose root had joined
+   * (roots.h). */
+  struct broadcast_from last_broadcast, other_broadcast, replaced_broadcast;
+  uint64_t refused_after; /* index plus one of the last unit with sharded broadcasts, or 0 */
+  struct segment *segment;
+  uint32_t slot, slots;
+  _Atomic(struct communicator *) next; /* of the process; followed without a lock */
+  _Atomic(struct communicator *) next_in_team;
+};
+
+/* The communicator behind a handle, or NULL if it is not one that joins. Activates it at its first
+ * use. Lock-free but for that. */
+struct communicator *communicator_find(ncclComm_t handle);
+
+/* The same, but does not wait for a creation that is still in progress: NULL then. For leaving. */
+struct communicator *communicator_find_ready(ncclComm_t handle);
+
+/* The same, without activating it and including those that are off. */
+struct communicator *communicator_known(ncclComm_t handle);
+
+/* ---- creation ---- */
+
+/* A rank about to enter the creation of a communicator. */
+struct arrival {
+  struct segment *segment;       /* NULL: join will be off */
+  const struct library *library; /* that makes it */
+  char name[SEGMENT_NAME_SIZE];
+  uint32_t slot, slots;
+  int device;
+};
+
+/* Marks this rank in the segment named after `seed` (the bytes that make the communicator unique on
+ * all ranks). slots and expected as segment_attach. key: of ncclCommSplit, otherwise 0. Never
+ * fails: without a segment, join is off for the communicator. */
+void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
+                         uint32_t slot, uint32_t expected, int key, int device);
+
+/* The creation failed. */
+void communicator_depart(struct arrival *arrival);
+
+/* The real communicator exists (its creation may still be in progress, if it does not block).
+ * driver: see above. */
+void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t driver);
+
+/* A number for `driver`, new each time. */
+uint64_t communicator_new_driver(void);
+
+/* The communicator is gone, or about to be. With the last one of a team its endpoint ends. */
+void communicator_remove(struct communicator *comm, enum rank_state how);
+
+/* The rank in a communicator that has joined of a rank of its team. */
+int communicator_rank_of(const struct communicator *comm, uint32_t team_rank);
+
+/* The device of the calling thread, or -1. */
+int communicator_current_device(void);
+
+/* Activates all pending communicators whose creation is complete. Returns the first endpoint of the
+ * process. */
+struct endpoint *communicator_endpoints(void);
+
+/* The same. Until communicator_release_endpoints what those that end meanwhile have stays, too: for
+ * a thread that goes along the list while others may destroy communicators. They nest. */
+struct endpoint *communicator_hold_endpoints(void);
+void communicator_release_endpoints(void);
+
+/* From here on no thread is committing without looking (endpoint.h), until it has been through
+ * endpoint_exit again. */
+void communicator_end_plain(void);
+
+/* All communicators of the process in order of creation, by `next`. Of those that another thread
+ * makes or ends meanwhile, any may be among them. */
+struct communicator *communicator_first(void);
+
+#endif

@@ -1,0 +1,177 @@
+/* Endpoints: this process's ranks in their teams. Made of the marks that ranks have left
+ * (core/transport/plane_shm.h), shared by the communicators of a team.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_ENDPOINT_H
+#define NCCL_JOIN_INTERPOSE_ENDPOINT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/overlap/overlap.h"
+#include "core/transport/plane_shm.h"
+#include "core/predict/rhythm.h"
+#include "core/p2p/sent.h"
+#include "core/team/team.h"
+#include "core/report/trace.h"
+#include "hooks/shadow.h"
+#include "hooks/state.h"
+#include "interpose/self/thread.h"
+
+struct communicator;
+
+/* A thread that may commit without a lock, see endpoint_begin_commit. Written by that thread only.
+ */
+struct seat {
+  _Atomic(const struct thread *) thread; /* NULL, or one that has ended: free */
+  _Atomic bool busy;                     /* between endpoint_begin_commit and endpoint_end_commit */
+};
+#define ENDPOINT_SEATS                                                                             \
+  4 /* PyTorch uses two threads: the main one, and that of the backward pass                       \
+     */
+
+/* This process's rank in one team. */
+struct endpoint {
+  struct team *team;
+  /* Whose thread may commit without entering: nobody else has used the endpoint since it last did,
+   * nothing is traced or remembered (sent), and nothing has failed. NULL: nobody. Changed with
+   * `turn`. */
+  _Atomic(struct seat *) plain;
+  struct seat seats[ENDPOINT_SEATS];
+  struct segment *segment; /* holds the team's logs */
+  uint64_t identity;       /* see core/transport/plane_shm.h: of this device of this process */
+  uint64_t *identities;    /* of the team's ranks */
+  /* Both may be asked for by a thread that is parked, while another one ends the endpoint. */
+  _Atomic(struct overlap *) overlap;    /* of this rank's teams; shared by its endpoints */
+  _Atomic(struct overlap_team *) place; /* in there; NULL once the endpoint no longer takes part */
+  uint32_t tag; /* of the communicator that made the team: its name in messages */
+  int device;
+  _Atomic(struct communicator *) comms; /* by `next_in_team` */
+  struct shadow *shadow;                /* NULL before the first one */
+  struct trace *trace;                  /* NULL if not traced */
+  struct sent
+      *sent; /* NULL unless NCCL_JOIN_LOSSY is last for some kind (interpose/data/lossy.h) */
+  struct rhythm *rhythm;       /* of what it shadows (follower.h); NULL before the first shadow */
+  struct rhythm_budget budget; /* while it is waited in, once there is a rhythm */
+  uint64_t rhythm_stay;        /* when it last shadowed anything */
+  bool reads_program;          /* shadows may still be sending from the program's memory */
+  /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited
+   * to leave for NCCL_JOIN_TIMEOUT, and went on. */
+  _Atomic(enum rank_state) state;
+  uint64_t shadows;    /* since then; 0: not joined */
+  uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
+  bool skew_warned, slow_told;
+  _Atomic bool told_failed;     /* the program has got ncclRemoteError of ours */
+  struct state buffers;         /* what is broadcast from the last joiner */
+  bool state_moved;             /* that has been issued, and may not be done yet */
+  bool hook_failed;             /* a plug-in, since the rank's program last heard of it */
+  bool started;                 /* the broadcasts of the program's start are over (startup.h) */
+  _Atomic uint32_t last_joiner; /* rank in the team */
+  bool stopped; /* the program's last call was told to stop: core/team/team_stop.h */
+  uint64_t
+      stopped_in; /* the stay in which the rank was last stopped here, or elsewhere (answer.c) */
+  /* The thread whose program uses the endpoint: who last issued something. NULL: nobody yet. */
+  _Atomic(const struct thread *) user;
+  const struct thread *creator; /* the thread that made it */
+  /* The thread that last sent or received something. NULL: none. */
+  _Atomic(const struct thread *) poster;
+  _Atomic uint64_t posting_at; /* how many units had been issued then */
+  _Atomic uint32_t posts_in_a_row;
+  pthread_mutex_t turn; /* held between endpoint_enter and endpoint_exit, and while answered for */
+  _Atomic int inside;   /* threads that hold it or wait for it */
+  _Atomic(const struct thread *) holder; /* the thread that holds it, or NULL */
+  _Atomic int broken; /* an ncclResult_t: another thread has broken this off, return that; 0: no */
+  /* Threads that use a communicator each: apart.c. */
+  _Atomic uint32_t inside_for; /* tag of the communicator that the thread inside came for, or 0 */
+  bool (*held_before)(void *context);
+  void *held_before_context;
+  uint64_t held_from_ms, held_until_ms, held_look_ms, held_runs;
+  bool takes_turns;
+  /* Since when its rank, and its thread, have done nothing, as far as a rank that leaves has seen:
+   * orphans.c. */
+  _Atomic uint64_t idle_head, idle_from_ms, idle_runs, asleep_from_ms;
+  _Atomic bool ended;              /* its last communicator is gone: nobody's to answer for */
+  _Atomic(struct endpoint *) next; /* of this process */
+  struct endpoint *gone;           /* of those that have ended */
+};
+
+/* A thread is about to agree on, and issue, something of the endpoint: until endpoint_exit nobody
+ * else does, and the endpoint does not end. Waits for another thread that has entered or is
+ * committing. */
+void endpoint_enter(struct endpoint *end);
+void endpoint_exit(struct endpoint *end);
+
+/* The same, but waits only as long as something is not set, and returns false then: endpoint_exit
+ * is to be called all the same, and nothing of the endpoint to be changed until then. */
+bool endpoint_enter_unless(struct endpoint *end, bool (*is_set)(const struct endpoint *end));
+
+/* The same, unless another thread is inside, or waits to be, or answers for it in this moment:
+ * false then. */
+bool endpoint_enter_if_free(struct endpoint *end);
+
+/* What stands for the calling thread. */
+static inline const struct thread *endpoint_this_thread(void) {
+  return thread_self();
+}
+
+/* Whose the endpoint is to answer for: the thread that uses it; of one that nobody has used yet, or
+ * whose user has ended, the thread that made it. */
+static inline const struct thread *endpoint_owner(const struct endpoint *end) {
+  const struct thread *user = atomic_load(&end->user);
+  return user == NULL || thread_has_ended(user) ? end->creator : user;
+}
+static inline bool endpoint_is_own(const struct endpoint *end) {
+  return endpoint_owner(end) == endpoint_this_thread() && !atomic_load(&end->ended);
+}
+
+/* The hot path: whether the calling thread, whose seat this is, may commit without a lock; if so it
+ * is to call endpoint_end_commit at once afterwards. Biased locking: the thread that `plain` names
+ * pays a load and two stores; one that wants to enter takes `plain` away, makes all threads of the
+ * process pass a barrier (membarrier), and waits until the seat is not busy. */
+static inline __attribute__((always_inline)) bool endpoint_begin_commit(struct endpoint *end,
+                                                                        struct seat *seat) {
+  atomic_store_explicit(&seat->busy, true, memory_order_relaxed);
+  /* The other half of this fence is the membarrier of who enters. */
+  atomic_signal_fence(memory_order_seq_cst);
+  if (atomic_load_explicit(&end->plain, memory_order_acquire) == seat)
+    return true;
+  atomic_store_explicit(&seat->busy, false, memory_order_release);
+  return false;
+}
+static inline __attribute__((always_inline)) void endpoint_end_commit(struct seat *seat) {
+  atomic_store_explicit(&seat->busy, false, memory_order_release);
+}
+
+/* The endpoint no longer takes part: what happens in its team means nothing for the rank's others.
+ */
+void endpoint_retire(struct endpoint *end, enum rank_state state);
+
+/* The communicator with a tag in an endpoint's team, or NULL. */
+struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag);
+
+/* The rest is for communicator.c, with its lock held. */
+
+/* Joins a pending communicator to its team, or turns it off, with one line that says why. first:
+ * all communicators of the process in order of creation. A communicator whose creation is still in
+ * progress is waited for: all ranks are creating it. */
+void endpoint_activate(struct communicator *comm, struct communicator *first,
+                       _Atomic(struct endpoint *) *endpoints);
+
+/* No thread is committing without looking from here on. */
+void endpoint_end_plain(struct endpoint *end);
+
+/* Takes the communicator out of its team; with the last one, this rank's end of the team goes as
+ * `how`: it is in no list any more, and what it has is freed by endpoint_reap. Also lets go of what
+ * a communicator that never joined has. */
+void endpoint_drop(struct communicator *comm, _Atomic(struct endpoint *) *endpoints,
+                   enum rank_state how);
+
+/* Frees what ended endpoints have. No other thread may be going along the list of endpoints, of
+ * which this is the first. */
+void endpoint_reap(const struct endpoint *endpoints);
+
+/* Frees what one has that is in no list. */
+void endpoint_empty(struct endpoint *end);
+
+#endif

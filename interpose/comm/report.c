@@ -1,0 +1,332 @@
+/* The lines and records of a rank's stay in a call (report.h). */
+#include "interpose/comm/report.h"
+
+#include "core/report/log.h"
+#include "hooks/contribution.h"
+#include "interpose/exits/doors.h"
+#include "interpose/self/environment.h"
+#include "interpose/data/lossy.h"
+
+#define DESCRIPTION 256
+
+/* When a joined rank can send zeros, and what to do if it cannot. */
+#define ZEROS_ADVICE                                                                               \
+  "Set NCCL_JOIN_LOSSY=%s:zero where zeros count for nothing, as in SyncBatchNorm; where "         \
+  "parameters are in shards (FSDP, ZeRO), give all ranks as many iterations, or stop them "        \
+  "together (NCCL_JOIN_EARLY_EXIT=throw)"
+
+static const char *describe(struct unit unit, char *text) {
+  if (unit_is_door(unit))
+    return doors_name((uint32_t)unit_mark(unit));
+  return unit_describe(unit, text, DESCRIPTION);
+}
+
+/* What becomes of the call of a rank that is released. */
+static const char *outcome(struct unit wanted) {
+  return unit_is_leave(wanted) || unit_is_door(wanted) ? "it goes on" : "ncclRemoteError";
+}
+
+void report_event(struct endpoint *end, enum trace_event event, uint64_t index, struct unit unit,
+                  int peer) {
+  if (end->trace == NULL)
+    return;
+  char text[DESCRIPTION];
+  trace_event(end->trace, event, index, describe(unit, text), peer);
+}
+
+void report_failure(const struct endpoint *end, struct unit wanted) {
+  const struct team *team = end->team;
+  char text[DESCRIPTION];
+  const char *own = describe(wanted, text);
+  uint32_t rank = team->plane->rank;
+  switch (team->failure) {
+  case FAILURE_RANK:
+    log_line(
+        LOG_LEVEL_WARN,
+        "rank %u failed after %llu collectives; rank %u, parked in %s after %llu, is released%s",
+        team->failure_rank, (unsigned long long)team->failure_index, rank, own,
+        (unsigned long long)team->head, unit_is_door(wanted) ? "" : " with ncclRemoteError");
+    break;
+  case FAILURE_ENDED:
+    log_line(LOG_LEVEL_WARN,
+             "rank %u has ended, but rank %u still wants %s: the ranks of this program do not end "
+             "together; "
+             "ncclRemoteError",
+             team->failure_rank, rank, own);
+    break;
+  case FAILURE_MEMORY:
+    log_line(LOG_LEVEL_WARN,
+             "rank %u is out of memory and cannot follow the others; ncclRemoteError", rank);
+    break;
+  case FAILURE_TOO_BIG:
+    log_line(LOG_LEVEL_WARN,
+             "rank %u cannot stand in for a group of more than %d collectives that rank %u issued; "
+             "ncclRemoteError",
+             rank, UNIT_MEMBERS_MAX, team->failure_rank);
+    break;
+  case FAILURE_UNSURE:
+    log_line(LOG_LEVEL_WARN,
+             "rank %u stops with ncclRemoteError, since it cannot tell whether its collective is "
+             "that of "
+             "rank %u (NCCL_JOIN_UNSURE=stop)",
+             rank, team->failure_rank);
+    break;
+  case FAILURE_CORRUPT:
+    log_line(LOG_LEVEL_WARN,
+             "what rank %u published at index %llu cannot be right (another version of nccl-join, "
+             "or memory "
+             "overwritten); rank %u stops with ncclRemoteError",
+             team->failure_rank, (unsigned long long)team->failure_index, rank);
+    break;
+  case FAILURE_NONE:
+    break;
+  }
+}
+
+static void log_who_is_where(const struct team *team, enum log_level level) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = team->plane->logs[rank];
+    uint64_t head = atomic_load(&log->head);
+    log_line(level, "  rank %u: %llu collectives issued, %s", rank, (unsigned long long)head,
+             atomic_load(&log->claim) == head + 1 ? "parked" : "running its program");
+  }
+}
+
+void report_timeout(const struct endpoint *end, struct unit wanted) {
+  const struct team *team = end->team;
+  char text[DESCRIPTION];
+  log_line(LOG_LEVEL_WARN,
+           "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; %s. Raise NCCL_JOIN_TIMEOUT if "
+           "ranks may be that far apart",
+           team->plane->rank, (unsigned long long)join_settings()->timeout_s,
+           describe(wanted, text), outcome(wanted));
+  log_who_is_where(team, LOG_LEVEL_WARN);
+}
+
+void report_slow(struct endpoint *end, struct unit wanted) {
+  char text[DESCRIPTION];
+  if (end->slow_told)
+    return;
+  end->slow_told = true;
+  log_line(LOG_LEVEL_INFO,
+           "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; no rank has joined or left, so "
+           "it waits on, as it would without nccl-join",
+           end->team->plane->rank, (unsigned long long)join_settings()->timeout_s,
+           describe(wanted, text));
+  log_who_is_where(end->team, LOG_LEVEL_INFO);
+}
+
+void report_stuck_posts(const struct endpoint *end) {
+  log_line(LOG_LEVEL_WARN,
+           "rank %u is %u sends and receives ahead of a peer that has failed, or does not come "
+           "along for NCCL_JOIN_TIMEOUT=%llu s; ncclRemoteError",
+           end->team->plane->rank, PLANE_POSTS, (unsigned long long)join_settings()->timeout_s);
+  log_who_is_where(end->team, LOG_LEVEL_WARN);
+}
+
+/* As in NCCL_JOIN_LOSSY. */
+static const char *kind_name(uint8_t kind) {
+  return lossy_kind_name(contribution_lossy_kind(kind));
+}
+
+void report_refused(const struct endpoint *end, struct unit wanted) {
+  char text[DESCRIPTION];
+  log_line(LOG_LEVEL_WARN,
+           "%s needs data of rank %u, which has joined: ncclInvalidUsage on every rank that called "
+           "it. " ZEROS_ADVICE,
+           describe(wanted, text), team_refused_for(end->team),
+           kind_name(lossy_strict_member(wanted)->kind));
+}
+
+void report_stop(struct endpoint *end, struct unit wanted) {
+  report_guess(end, wanted);
+  const struct team *team = end->team;
+  unsigned long long index = (unsigned long long)team_index(team);
+  char text[DESCRIPTION];
+  const char *own = describe(wanted, text);
+  report_event(end, TRACE_STOP, team_index(team), wanted, (int)team->stopped_for);
+  if (join_settings()->early_exit != EARLY_EXIT_THROW)
+    log_line(
+        LOG_LEVEL_WARN,
+        "ranks want different collectives, and nothing tells which goes first: all stop after %llu "
+        "collectives, and %s of rank %u is not issued (NCCL_JOIN_UNSURE=stop): ncclInvalidUsage. "
+        "Call nccl_join_leave where a loop ends, or let nccl-join choose (NCCL_JOIN_UNSURE=warn)",
+        index, own, team->plane->rank);
+  else if (team->exhausted)
+    log_line(LOG_LEVEL_WARN,
+             "Rank %u exhausted all inputs. All ranks stop after %llu collectives "
+             "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",
+             team->plane->rank, index);
+  else
+    log_line(LOG_LEVEL_WARN,
+             "Detected at least one rank that exhausted inputs. Throwing across all ranks: rank %u "
+             "%s, and %s of rank %u is not issued, after %llu collectives "
+             "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",
+             team->stopped_for,
+             team->stopped_elsewhere ? "was stopped in another communicator" : "has left its loop",
+             own, team->plane->rank, index);
+}
+
+void report_sharded(uint64_t index, int root, int joined) {
+  log_line(LOG_LEVEL_WARN,
+           "rank %d has joined, but broadcasts come from it and from other ranks in turn: what "
+           "each sends, such as its shard of ZeRO's parameters, nobody else has. ncclInvalidUsage "
+           "from collective %llu (broadcast from rank %d) on. Give all ranks as many iterations, "
+           "stop them together (NCCL_JOIN_EARLY_EXIT=throw), or set NCCL_JOIN_LOSSY=allgather:last "
+           "to go on with that shard as it was",
+           joined, (unsigned long long)index, root);
+}
+
+static void warn_of_skew(struct endpoint *end) {
+  uint32_t body = learner_body_length(end->team->learner);
+  uint64_t limit = join_settings()->skew_warn;
+  if (limit == 0 || end->skew_warned || end->team->shadows < limit * (body == 0 ? 1 : body))
+    return;
+  end->skew_warned = true;
+  log_line(LOG_LEVEL_WARN,
+           "rank %u has been joined for more than %llu iterations: the ranks' inputs are very "
+           "uneven, and its "
+           "device only stands in (NCCL_JOIN_SKEW_WARN)",
+           end->team->plane->rank, (unsigned long long)limit);
+}
+
+/* The first shadow: this rank has joined. */
+void report_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
+  if (end->shadows++ == 0) {
+    report_event(end, TRACE_JOIN, index, unit, -1);
+    log_line(LOG_LEVEL_INFO, "rank %u has joined: it answers for its peers from collective %llu on",
+             end->team->plane->rank, (unsigned long long)index);
+  }
+  report_guess(end, unit);
+  report_event(end, TRACE_SHADOW, index, unit, (int)end->team->source);
+  warn_of_skew(end);
+}
+
+void report_return(const struct endpoint *end, uint64_t index) {
+  log_line(LOG_LEVEL_INFO,
+           "rank %u is active again from collective %llu on, shadows since it joined: %llu",
+           end->team->plane->rank, (unsigned long long)index, (unsigned long long)end->shadows);
+}
+
+void report_missed_reunion(const struct endpoint *end) {
+  log_line(LOG_LEVEL_WARN,
+           "rank %u had joined, but the others have not waited for it at collective %llu, which "
+           "came as regularly as their loop: buffers are resynchronised, and post hooks called, "
+           "where the ranks next wait for each other. Mark the end of the loop with "
+           "nccl_join_leave",
+           end->team->plane->rank, (unsigned long long)team_index(end->team));
+}
+
+/* " at train.py:41": what is known of a place. What other ranks have published is printed only as
+ * far as it is text. */
+static const char *at_place(const char *place, char text[PLACE_TEXT_MAX + 8]) {
+  size_t length = 0;
+  while (place[length] >= ' ' && place[length] < 127)
+    length++;
+  (void)snprintf(text, PLACE_TEXT_MAX + 8, length == 0 ? "%.*s" : " at %.*s", (int)length, place);
+  return text;
+}
+
+void report_guess(const struct endpoint *end, struct unit won) {
+  struct team *team = end->team;
+  const struct team_guess *guess = &team->guess;
+  if (!team->guessed)
+    return;
+  team->guessed = false;
+  char ours[DESCRIPTION], theirs[DESCRIPTION];
+  char place[PLACE_TEXT_MAX + 8], other[PLACE_TEXT_MAX + 8];
+  unsigned long long index = team_index(team);
+  at_place(guess->place, place);
+  at_place(guess->other_place, other);
+  if (guess->kind == GUESS_HIDDEN)
+    log_line(
+        LOG_LEVEL_WARN,
+        "rank %u has joined at %llu, parked in %s, and where in the program calls stand cannot be "
+        "seen (docs/programs.md says why). Collectives after the loop that look like some of the "
+        "loop may meet those: call nccl_join_leave where a loop ends",
+        guess->other, index, describe((struct unit){&guess->member, 1}, theirs));
+  else if (guess->kind == GUESS_SAME)
+    log_line(
+        LOG_LEVEL_WARN,
+        "%s of rank %u%s, at %llu, is taken for that of rank %u%s, since they look alike. If they "
+        "are different points of the program, call nccl_join_leave where a loop ends",
+        describe((struct unit){&guess->member, 1}, theirs), guess->other, other, index, guess->rank,
+        place);
+  else
+    log_line(
+        LOG_LEVEL_WARN,
+        "ranks want different collectives at %llu, and nothing tells which goes first: %s of rank "
+        "%u%s does, %s of rank %u%s waits. If that is wrong, ranks meet at different points of "
+        "the program; then call nccl_join_leave where a loop ends",
+        index, describe(won, ours), guess->rank, place,
+        describe((struct unit){&guess->member, 1}, theirs), guess->other, other);
+}
+
+static void report_lossy_receive(uint32_t receiver, uint32_t joined, bool issued) {
+  log_line(LOG_LEVEL_WARN,
+           "rank %u has joined and %s to ncclRecv of rank %u: ncclInvalidUsage. Set "
+           "NCCL_JOIN_LOSSY=send:zero to let joined ranks send zeros",
+           joined, issued ? "could only send zeros" : "has nothing to send", receiver);
+}
+
+void report_yield(const struct endpoint *end) {
+  struct unit wished;
+  struct member member;
+  char ours[DESCRIPTION], theirs[DESCRIPTION];
+  if (!overlap_guessed(end->overlap, &wished, &member))
+    return;
+  log_line(
+      LOG_LEVEL_WARN,
+      "ranks of overlapping communicators wait for each other, and little tells who goes first: "
+      "rank %u, parked in %s, stands in for itself in %s of its peers. If that is wrong, ranks "
+      "meet at different places of the program",
+      end->team->plane->rank, describe(wished, ours), describe((struct unit){&member, 1}, theirs));
+}
+
+void report_lossy_event(const struct lossy_event *event) {
+  if (event->kind == LOSSY_HOOK) {
+    log_line(LOG_LEVEL_WARN,
+             "a plug-in of NCCL_JOIN_HOOK has failed on rank %u, which has joined, at collective "
+             "%llu: what changes nothing was sent instead; ncclInvalidUsage. That rank's log says "
+             "which plug-in",
+             event->rank, (unsigned long long)event->index);
+    return;
+  }
+  if (event->kind == MEMBER_SEND) {
+    report_lossy_receive(event->peer, event->rank, true);
+    return;
+  }
+  if (event->kind == MEMBER_RECEIVE) {
+    report_lossy_receive(event->rank, event->peer, false);
+    return;
+  }
+  log_line(LOG_LEVEL_WARN,
+           "rank %u has joined and could only send zeros to collective %llu (%s): "
+           "ncclInvalidUsage. " ZEROS_ADVICE,
+           event->rank, (unsigned long long)event->index, member_kind_name(event->kind),
+           kind_name(event->kind));
+}
+
+void report_no_last(const struct endpoint *end, struct unit unit, uint32_t place,
+                    const char *reason) {
+  const struct member *member = &unit.members[place];
+  char text[DESCRIPTION];
+  log_line(LOG_LEVEL_WARN,
+           "rank %u has joined and sends zeros in %s, which is an error on the active ranks: "
+           "NCCL_JOIN_LOSSY=%s:last, but %s",
+           end->team->plane->rank, describe((struct unit){member, 1}, text),
+           kind_name(member->kind), reason);
+}
+
+void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t place) {
+  char text[DESCRIPTION];
+  log_once(LOG_LEVEL_WARN,
+           "rank %u has joined and sends from its own buffer in %s: its calls have used several, "
+           "none of them twice, so nothing tells which; the last one is taken (NCCL_JOIN_LOSSY)",
+           end->team->plane->rank, describe((struct unit){&unit.members[place], 1}, text));
+}
+
+void report_shadow_failure(struct unit unit, const char *reason) {
+  char text[DESCRIPTION];
+  log_line(LOG_LEVEL_WARN, "a shadow of %s failed: %s", describe(unit, text), reason);
+}

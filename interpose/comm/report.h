@@ -1,0 +1,60 @@
+/* What a rank says of its stay in a call: lines of the log, records of the trace. Decides nothing.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_REPORT_H
+#define NCCL_JOIN_INTERPOSE_REPORT_H
+
+#include "interpose/comm/communicator.h"
+
+/* A record, if the endpoint is traced. peer: a rank, or -1. */
+void report_event(struct endpoint *end, enum trace_event event, uint64_t index, struct unit unit,
+                  int peer);
+
+/* Why the rank is released although what it wanted has not settled: team->failure. */
+void report_failure(const struct endpoint *end, struct unit wanted);
+
+/* NCCL_JOIN_TIMEOUT has passed: who is where. */
+void report_timeout(const struct endpoint *end, struct unit wanted);
+
+/* It has passed, but nobody has joined: the rank waits on. Said once. */
+void report_slow(struct endpoint *end, struct unit wanted);
+
+/* Sends and receives wait for room because their peers do not come along. */
+void report_stuck_posts(const struct endpoint *end);
+
+/* All ranks agree that the unit must not be issued. */
+void report_refused(const struct endpoint *end, struct unit wanted);
+
+/* All ranks stop, because the first one has left: what this one wanted. */
+void report_stop(struct endpoint *end, struct unit wanted);
+
+/* This rank's Broadcast at an index is one of several, each of which sends what its root alone has;
+ * `joined`, a rank in the communicator, is one of the roots. */
+void report_sharded(uint64_t index, int root, int joined);
+
+/* A shadow: the first one since a real unit says that the rank has joined; counts them in
+ * end->shadows. */
+void report_shadow(struct endpoint *end, uint64_t index, struct unit unit);
+void report_shadow_failure(struct unit unit, const char *reason);
+
+/* The rank is active again. */
+void report_return(const struct endpoint *end, uint64_t index);
+
+/* It is so where the others did not wait for it. */
+void report_missed_reunion(const struct endpoint *end);
+
+/* If the unit won a settlement that was a guess (team->guessed): names both units. */
+void report_guess(const struct endpoint *end, struct unit won);
+
+/* The rank has given way in this team, if that was a guess (overlap_guessed): names both units. */
+void report_yield(const struct endpoint *end);
+
+/* This rank has joined and has no buffer of its own to send from (NCCL_JOIN_LOSSY=last), and why;
+ * it sends from the last one it used, where nothing tells which one it should be. */
+void report_no_last(const struct endpoint *end, struct unit unit, uint32_t place,
+                    const char *reason);
+void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t place);
+
+/* A joined rank has spoiled a unit of the active ones. */
+void report_lossy_event(const struct lossy_event *event);
+
+#endif

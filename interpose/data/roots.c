@@ -1,0 +1,94 @@
+/* The root of a Broadcast among ranks of which some have joined (roots.h). */
+#include "interpose/comm/apart.h"
+#include "interpose/data/roots.h"
+
+#include <stdlib.h>
+
+#include "core/report/log.h"
+#include "hooks/contribution.h"
+#include "interpose/self/environment.h"
+#include "interpose/data/membership.h"
+#include "interpose/comm/report.h"
+
+/* Whether a rank of the communicator is active at an index: as membership_of. */
+static int is_active(const struct communicator *comm, uint64_t index, int rank) {
+  uint64_t deadline_ms = 0;
+  return membership_of(comm->end, index, comm->team_rank_of[rank], &deadline_ms);
+}
+
+static int lowest_active(const struct communicator *comm, uint64_t index) {
+  uint64_t deadline_ms = 0;
+  int lowest = -1;
+  bool *active = calloc(comm->end->team->plane->nranks, sizeof(*active));
+  if (active != NULL && membership_of_all(comm->end, index, active, &deadline_ms) > 0)
+    for (int rank = comm->nranks - 1; rank >= 0; rank--)
+      if (active[comm->team_rank_of[rank]])
+        lowest = rank;
+  free(active);
+  return lowest;
+}
+
+/* Whether a Broadcast came at or after the index since which a rank, which has joined at `index`,
+ * has issued nothing but shadows. */
+static bool came_since_joined(const struct communicator *comm, uint64_t index, int rank,
+                              const struct broadcast_from *broadcast) {
+  return broadcast->after > team_joined_since(comm->end->team, index, comm->team_rank_of[rank]);
+}
+
+static const struct broadcast_from *last_of_another(const struct communicator *comm, int root) {
+  return comm->last_broadcast.root != root ? &comm->last_broadcast : &comm->other_broadcast;
+}
+
+/* The joined rank whose broadcasts and those of others are seen to alternate; or negative. */
+static int find_missing(const struct communicator *comm, uint64_t index, int root, bool active) {
+  const struct broadcast_from *replaced = &comm->replaced_broadcast;
+  if (!active && came_since_joined(comm, index, root, last_of_another(comm, root)))
+    return root;
+  if (replaced->after != 0 && replaced->root != root &&
+      is_active(comm, index, replaced->root) == 0 &&
+      came_since_joined(comm, index, replaced->root, replaced))
+    return replaced->root;
+  return -1;
+}
+
+static void remember(struct communicator *comm, uint64_t index, int root, bool active) {
+  const struct broadcast_from broadcast = {.after = index + 1, .root = root};
+  if (comm->last_broadcast.root != root)
+    comm->other_broadcast = comm->last_broadcast;
+  comm->last_broadcast = broadcast;
+  if (!active)
+    comm->replaced_broadcast = broadcast;
+}
+
+struct election roots_elect(struct communicator *comm, uint64_t index, int root) {
+  struct election election = {.root = -1, .missing = -1};
+  int active = is_active(comm, index, root);
+  if (active < 0)
+    return election;
+  election.root = active ? root : lowest_active(comm, index);
+  if (election.root >= 0 && join_settings()->lossy[LOSSY_ALLGATHER] == LOSSY_ERROR)
+    election.missing = find_missing(comm, index, root, active);
+  remember(comm, index, root, active);
+  return election;
+}
+
+ncclResult_t roots_apply(struct call *call, const struct wish *wish) {
+  struct communicator *comm = communicator_find(call->handle);
+  if (apart_is_set(comm->end) || contribution_gathers(wish->unit, comm->tag))
+    return ncclSuccess;
+  struct election election = roots_elect(comm, wish->index, call->root);
+  if (election.root < 0) {
+    log_line(LOG_LEVEL_WARN,
+             "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError",
+             comm->end->team->failure_rank);
+    return ncclRemoteError;
+  }
+  if (election.missing >= 0 && comm->refused_after != wish->index + 1) /* once for a group */
+    report_sharded(wish->index, call->root, election.missing);
+  if (election.missing >= 0)
+    comm->refused_after = wish->index + 1;
+  if (election.root != call->root && election.root == comm->rank)
+    call->send = call->receive;
+  call->root = election.root;
+  return election.missing >= 0 ? ncclInvalidUsage : ncclSuccess;
+}

@@ -1,0 +1,256 @@
+/* Leaving through functions that are not NCCL's (doors.h). */
+#include "interpose/exits/doors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/report/log.h"
+#include "interpose/park/answer.h"
+#include "interpose/self/environment.h"
+#include "interpose/exits/mpi.h"
+#include "interpose/park/reunion.h"
+#include "interpose/elf/trampolines.h"
+
+/* ---- which ---- */
+
+/* The profiling names as well: MPI's Fortran library calls these. */
+static const struct built_in {
+  const char *name;
+  uint32_t mark; /* the place in settings_built_in_exits, plus one */
+  bool takes_communicator;
+} built_in[] = {
+    {"MPI_Finalize", 1, false},
+    {"PMPI_Finalize", 1, false},
+    {"MPI_Barrier", 2, true},
+    {"PMPI_Barrier", 2, true},
+};
+#define BUILT_IN (sizeof built_in / sizeof built_in[0])
+#define BUILT_IN_MARKS 2u
+#define NAMES_MAX (BUILT_IN + SETTINGS_NAMES_MAX)
+_Static_assert(BUILT_IN_MARKS + SETTINGS_NAMES_MAX <= MARK_DOORS, "a mark for each");
+
+/* Of those that are built in `of`; of the user's NULL. By their number in `names`. */
+static struct door {
+  const struct built_in *of;
+  uint32_t mark;
+} doors[NAMES_MAX];
+static struct import_name names[NAMES_MAX];
+static size_t nnames;
+static char listed[SETTINGS_PATH_SIZE]; /* what the names of the user point into */
+
+static void add(const char *name, const struct built_in *of, uint32_t mark) {
+  for (size_t i = 0; i < nnames; i++)
+    if (strcmp(names[i].name, name) == 0)
+      return;
+  doors[nnames] = (struct door){of, mark};
+  names[nnames].name = name;
+  names[nnames].outside = of != NULL;
+  nnames++;
+}
+
+/* Whether the list of the settings has "-name". */
+static bool is_refused(const char *list, const char *name) {
+  size_t length = strlen(name);
+  for (const char *at = strchr(list, '-'); at != NULL; at = strchr(at + 1, '-'))
+    if (strncmp(at + 1, name, length) == 0 && (at[length + 1] == ',' || at[length + 1] == '\0'))
+      return true;
+  return false;
+}
+
+/* The user's that are named first go first where ranks have come to different ones. */
+static void add_listed(void) {
+  uint32_t mark = BUILT_IN_MARKS + SETTINGS_NAMES_MAX;
+  char *rest = listed;
+  for (char *name; (name = strsep(&rest, ",")) != NULL; mark--)
+    if (*name != '\0' && *name != '-')
+      add(name, NULL, mark);
+}
+
+static void pass_through(const struct trampoline_call *call);
+
+void doors_choose(void) {
+  static atomic_flag chosen = ATOMIC_FLAG_INIT;
+  const struct settings *settings = join_settings();
+  if (settings == NULL || !settings->enabled || atomic_flag_test_and_set(&chosen))
+    return;
+  memcpy(listed, settings->exit_on, sizeof listed);
+  for (size_t i = 0; i < BUILT_IN; i++)
+    if (!is_refused(listed, settings_built_in_exits[built_in[i].mark - 1]))
+      add(built_in[i].name, &built_in[i], built_in[i].mark);
+  add_listed();
+  trampolines_choose(names, nnames, pass_through);
+}
+
+const char *doors_name(uint32_t mark) {
+  for (size_t i = 0; i < nnames; i++)
+    if (doors[i].mark == mark && names[i].name != NULL)
+      return names[i].name;
+  return "a function of NCCL_JOIN_EXIT_ON";
+}
+
+void doors_open(void) {
+  static atomic_flag said = ATOMIC_FLAG_INIT;
+  doors_choose();
+  trampolines_place();
+  if (atomic_flag_test_and_set(&said))
+    return;
+  for (size_t i = 0; i < nnames; i++) {
+    const char *name = names[i].name;
+    if (doors[i].of == NULL && !names[i].found && name != NULL)
+      log_line(
+          LOG_LEVEL_WARN,
+          "NCCL_JOIN_EXIT_ON: nothing that is loaded now calls %s through an import table. "
+          "Calls from libraries loaded later, and by dlsym from now on, are seen; calls of the "
+          "program's own functions from within it never, within a library only if that "
+          "exports the function (-fPIC): put it into a library",
+          name);
+  }
+}
+
+void doors_close(void) {
+  trampolines_remove();
+}
+
+/* ---- a call ---- */
+
+/* The last call that this thread has waited before. */
+static _Thread_local struct {
+  size_t number; /* of the function plus one; 0: none yet */
+  uintptr_t stack, back;
+  uint64_t passed; /* collectives since then: none inside of the function, so far */
+} last;
+
+/* Whether the function is still under way, and has called itself: further down on the stack, and
+ * the address that it is to return to still there. */
+static bool is_inside(const struct trampoline_call *call, uint64_t passed) {
+  if (doors[call->name].of != NULL || last.number != call->name + 1 || last.passed != passed ||
+      call->stack >= last.stack)
+    return false;
+#ifdef __x86_64__
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the stack is there
+  return *(const uintptr_t *)last.stack == last.back;
+#else
+  return true;
+#endif
+}
+
+/* A communicator of this thread that others can be waiting in. */
+static bool is_used(const struct communicator *comm) {
+  return comm->state == COMM_JOINED && !comm->left && comm->end->state == RANK_PRESENT &&
+         endpoint_is_own(comm->end) && atomic_load(&comm->end->inside) == 0;
+}
+
+static bool has_member(const struct endpoint *end, uint64_t identity) {
+  for (uint32_t rank = 0; rank < end->team->plane->nranks; rank++)
+    if (end->identities[rank] == identity)
+      return true;
+  return false;
+}
+
+/* Whether all that are in the team of `part` are in that of `whole`: waiting there is enough. Of
+ * equal teams the one in front. */
+static bool is_part(const struct endpoint *part, const struct endpoint *whole, bool before) {
+  uint32_t nranks = part->team->plane->nranks;
+  if (part->identity != whole->identity || nranks > whole->team->plane->nranks ||
+      (nranks == whole->team->plane->nranks && before))
+    return false;
+  for (uint32_t rank = 0; rank < nranks; rank++)
+    if (!has_member(whole, part->identities[rank]))
+      return false;
+  return true;
+}
+
+/* Where the thread is to wait: in the communicators of at most so many ranks. */
+struct visit {
+  struct wish *wishes;
+  uint32_t nwishes;
+  struct member mark;
+};
+
+static void add_wish(struct visit *visit, struct endpoint *end) {
+  for (uint32_t i = 0; i < visit->nwishes; i++)
+    if (visit->wishes[i].end == end)
+      return;
+  visit->wishes[visit->nwishes++] = (struct wish){.end = end, .unit = {&visit->mark, 1}};
+}
+
+/* One that has been left out is part of another that is still there, and so is what is part of it.
+ */
+static void leave_out_parts(struct visit *visit) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < visit->nwishes; i++) {
+    bool part = false;
+    for (uint32_t j = 0; j < visit->nwishes; j++)
+      if (j < kept || j > i)
+        part |= is_part(visit->wishes[i].end, visit->wishes[j].end, i < j);
+    if (!part)
+      visit->wishes[kept++] = visit->wishes[i];
+  }
+  visit->nwishes = kept;
+}
+
+/* How far the thread's ranks have come. */
+static uint64_t passed_by_all(void) {
+  uint64_t passed = 0;
+  for (const struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next)
+    if (is_used(comm))
+      passed += team_passed(comm->end->team);
+  return passed;
+}
+
+static void wait_for_all(struct visit *visit, const char *name) {
+  for (uint32_t i = 0; i < visit->nwishes; i++) {
+    struct endpoint *end = visit->wishes[i].end;
+    endpoint_enter(end);
+    log_line(LOG_LEVEL_INFO,
+             "rank %u has come to %s after %llu collectives; it answers for the others until all "
+             "have left their loop",
+             end->team->plane->rank, name, (unsigned long long)team_passed(end->team));
+  }
+  answer(visit->wishes, visit->nwishes);
+  /* What has gone wrong has been said; the function runs all the same. */
+  (void)reunion_hold(visit->wishes, visit->nwishes);
+  for (uint32_t i = 0; i < visit->nwishes; i++)
+    endpoint_exit(visit->wishes[i].end);
+}
+
+/* In which teams the call is waited for. Without memory in none. */
+static void plan(struct visit *visit, const struct trampoline_call *call, uint32_t nranks_max) {
+  uint32_t count = 0;
+  *visit = (struct visit){.mark = mark_member((enum mark)doors[call->name].mark)};
+  communicator_endpoints();
+  for (const struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next)
+    count++;
+  visit->wishes = count == 0 ? NULL : calloc(count, sizeof *visit->wishes);
+  for (const struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next)
+    if (visit->wishes != NULL && visit->nwishes < count && is_used(comm) &&
+        comm->end->team->plane->nranks <= nranks_max)
+      add_wish(visit, comm->end);
+  leave_out_parts(visit);
+}
+
+/* How many ranks the call is of: one of the user's is of all. */
+static uint32_t ranks_of(const struct trampoline_call *call) {
+  const struct built_in *of = doors[call->name].of;
+  if (of == NULL)
+    return UINT32_MAX;
+  return mpi_ranks(call->function, of->takes_communicator ? &call->argument : NULL);
+}
+
+static void pass_through(const struct trampoline_call *call) {
+  if (communicator_first() == NULL || !guard_is_open() || !guard_acts())
+    return;
+  guard_raise();
+  struct visit visit;
+  bool inside = is_inside(call, passed_by_all());
+  plan(&visit, call, inside ? 0 : ranks_of(call));
+  if (visit.nwishes > 0) {
+    wait_for_all(&visit, doors_name(doors[call->name].mark));
+    last.number = call->name + 1;
+    last.stack = call->stack;
+    last.back = *call->back;
+    last.passed = passed_by_all();
+  }
+  free(visit.wishes);
+  guard_lower();
+}

@@ -1,0 +1,34 @@
+/* Functions that are no NCCL calls and into which a program leaves its loop: those of
+ * NCCL_JOIN_EXIT_ON, and MPI's that wait for all of its ranks. A thread that calls one waits before
+ * it, and answers the others, until all ranks of its communicators have come to such a function or
+ * to something that marks the end of a loop (core/unit/unit.h, enum mark), or have left for good.
+ * Then the function runs, with its arguments and its result as they are.
+ *
+ * It is waited for nobody, and the function just runs:
+ *   - where the calling thread is not the one that uses the communicators, or in an open group, or
+ *     inside of NCCL or of nccl-join;
+ *   - where there is no communicator of more than one rank, or none any more;
+ *   - of MPI's: on an MPI communicator that does not have all ranks of MPI_COMM_WORLD, where that
+ *     has fewer ranks than the communicator of NCCL, and in an MPI that is not known (mpi.h);
+ *   - inside of another call of the same function on the same thread, if that is one of the user's
+ *     (but for a jump in the place of a return, which looks like another call).
+ */
+#ifndef NCCL_JOIN_INTERPOSE_DOORS_H
+#define NCCL_JOIN_INTERPOSE_DOORS_H
+
+#include <stdint.h>
+
+/* Reads which functions they are. Any thread, any number of times; nothing with NCCL_JOIN=0. */
+void doors_choose(void);
+
+/* Puts trampolines in front of them (trampolines.h): a communicator is about to be made. Says,
+ * once, which functions that the user has named are nowhere called. */
+void doors_open(void);
+
+/* Takes them away: all communicators are gone. */
+void doors_close(void);
+
+/* The function that a mark with this number stands for, for messages. */
+const char *doors_name(uint32_t mark);
+
+#endif

@@ -1,0 +1,298 @@
+/* Leaving (leaving.h), and the last thing a process does (leave.h).
+ */
+#include "interpose/exits/leaving.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/report/log.h"
+#include "hooks/plugins.h"
+#include "interpose/park/answer.h"
+#include "interpose/comm/apart.h"
+#include "interpose/exits/doors.h"
+#include "interpose/self/environment.h"
+#include "interpose/exits/leave.h"
+#include "interpose/park/orphans.h"
+#include "interpose/nccl/real.h"
+#include "interpose/park/reunion.h"
+
+/* The communicator that stands for its driver and team in a wish. */
+struct departure {
+  struct wish *wishes;
+  uint32_t nwishes, room;
+};
+
+static void log_departure(const struct endpoint *end) {
+  const struct team *team = end->team;
+  log_line(LOG_LEVEL_INFO,
+           "rank %u has left after %llu collectives; it answers for the others until all have",
+           team->plane->rank, (unsigned long long)team->head);
+}
+
+/* All that was issued in the rank's name must be done before what it runs on goes away. All ranks
+ * have issued their part. */
+static void finish_shadows(struct endpoint *end) {
+  if (end->shadow == NULL)
+    return;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  struct shadow_limit limit = {.until_ns = (uint64_t)now.tv_sec * 1000000000 +
+                                           join_settings()->timeout_s * 1000000000};
+  char reason[REASON_SIZE] = "";
+  ncclResult_t result = shadow_release(end->shadow, &limit, reason);
+  if (result != ncclSuccess)
+    log_line(LOG_LEVEL_WARN, "shadows of rank %u are not done: %s", end->team->plane->rank,
+             result == ncclInProgress ? "NCCL_JOIN_TIMEOUT" : reason);
+}
+
+/* tag: of the communicator that is left, or 0 if all are. ncclInvalidUsage if other ranks are still
+ * in their loops, and all stop. */
+static ncclResult_t depart(struct departure *departure, uint32_t tag, ncclResult_t *notice) {
+  for (uint32_t i = 0; i < departure->nwishes; i++) {
+    apart_enter(departure->wishes[i].end, tag);
+    log_departure(departure->wishes[i].end);
+  }
+  departure->nwishes = answer_with_room(departure->wishes, departure->nwishes, departure->room);
+  /* What has gone wrong has been said; it does not keep the rank from leaving. */
+  (void)reunion_hold(departure->wishes, departure->nwishes);
+  ncclResult_t result = ncclSuccess;
+  for (uint32_t i = 0; i < departure->nwishes; i++)
+    endpoint_exit(departure->wishes[i].end);
+  for (uint32_t i = 0; i < departure->nwishes; i++) {
+    struct endpoint *end = departure->wishes[i].end;
+    if (departure->wishes[i].result != ncclSuccess)
+      result = departure->wishes[i].result;
+    if (departure->wishes[i].stopped)
+      result = ncclInvalidUsage;
+    if (departure->wishes[i].notice != ncclSuccess)
+      *notice = departure->wishes[i].notice;
+    if (end->state != RANK_PRESENT)
+      continue;
+    finish_shadows(end);
+    if (departure->wishes[i].stopped)
+      continue;
+    log_line(
+        LOG_LEVEL_INFO,
+        "all ranks have left; rank %u goes on after %llu collectives, shadows among them: %llu",
+        end->team->plane->rank, (unsigned long long)(end->team->head - end->team->leaves),
+        (unsigned long long)end->team->shadows_total);
+    if (end->trace != NULL)
+      trace_flush(end->trace);
+  }
+  return result;
+}
+
+static bool has_wish(const struct departure *departure, const struct endpoint *end) {
+  for (uint32_t i = 0; i < departure->nwishes; i++)
+    if (departure->wishes[i].end == end)
+      return true;
+  return false;
+}
+
+/* Those that another thread makes only now are left out. */
+static void add_wish(struct departure *departure, struct endpoint *end, bool for_good) {
+  if (departure->nwishes == departure->room || has_wish(departure, end))
+    return;
+  departure->wishes[departure->nwishes++] = (struct wish){.end = end, .for_good = for_good};
+}
+
+/* Room for a wish of each communicator; false without memory. */
+static bool make_room(struct departure *departure) {
+  *departure = (struct departure){.room = 1};
+  for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next)
+    departure->room++;
+  departure->wishes = calloc(departure->room, sizeof(struct wish));
+  return departure->wishes != NULL;
+}
+
+/* Ranks made in one call may be driven by one thread, which cannot leave with each in turn, or by a
+ * thread each. Who has issued something tells; where nobody has, only the thread that made them
+ * leaves with all. */
+bool leaves_with(const struct communicator *comm, const struct communicator *other) {
+  const struct thread *user = atomic_load(&comm->end->user);
+  if (comm == other)
+    return true;
+  return other->state == COMM_JOINED && !other->left && other->driver == comm->driver &&
+         other->tag == comm->tag && atomic_load(&other->end->user) == user &&
+         (user != NULL || comm->creator == endpoint_this_thread());
+}
+
+ncclResult_t leave_communicator(struct communicator *comm, ncclResult_t *notice) {
+  *notice = ncclSuccess;
+  if (communicator_find_ready(comm->handle) == NULL || comm->left)
+    return ncclSuccess;
+  if (comm->end->state != RANK_PRESENT)
+    return comm->end->state == RANK_FAILED ? ncclRemoteError : ncclSuccess;
+  struct departure departure;
+  if (!make_room(&departure))
+    return ncclSystemError;
+  for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
+    if (leaves_with(comm, other) || orphans_is_one(comm, other))
+      add_wish(&departure, other->end, false);
+  ncclResult_t result = depart(&departure, comm->tag, notice);
+  for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
+    if (other != comm && other->tag == comm->tag && has_wish(&departure, other->end))
+      other->left = result != ncclInvalidUsage;
+  comm->left = result == ncclSuccess;
+  free(departure.wishes);
+  return result;
+}
+
+void leave_failed(struct communicator *comm) {
+  if (comm->state != COMM_JOINED)
+    return;
+  struct endpoint *end = comm->end;
+  endpoint_retire(end, RANK_FAILED);
+  atomic_store(&end->broken, ncclInvalidUsage);
+  team_end(end->team, RANK_FAILED);
+}
+
+static bool has_error(const struct communicator *comm) {
+  ncclResult_t error;
+  return real.CommGetAsyncError(comm->handle, &error) != ncclSuccess ||
+         (error != ncclSuccess && error != ncclInProgress);
+}
+
+/* The identity of the rank that gave up last; 0: none since communicators were last made. Its other
+ * communicators are given up with the one. */
+static _Atomic uint64_t given_up;
+
+void leaving_begins_anew(void) {
+  atomic_store(&given_up, 0);
+}
+
+/* Whether a peer of the rank has yet to come to what the rank has issued. Then there is work on the
+ * device that cannot be done: who aborts in this moment does not end, but gives up. */
+static bool is_somebody_behind(uint64_t identity) {
+  bool behind = false;
+  for (struct endpoint *end = communicator_hold_endpoints(); end != NULL; end = end->next) {
+    const struct plane *plane = end->team->plane;
+    for (uint32_t rank = 0; rank < plane->nranks && end->identity == identity; rank++)
+      behind |= atomic_load(&plane->logs[rank]->head) < team_passed(end->team);
+  }
+  communicator_release_endpoints();
+  return behind;
+}
+
+/* Whether an abort of the communicator is how its rank ends. */
+static bool is_clean(const struct communicator *comm) {
+  struct endpoint *end = comm->end;
+  if (end->state != RANK_PRESENT || has_error(comm) || atomic_load(&given_up) == end->identity ||
+      is_somebody_behind(end->identity) || !endpoint_enter_if_free(end))
+    return false;
+  bool between = team_is_between_iterations(end->team);
+  endpoint_exit(end);
+  return between;
+}
+
+enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result) {
+  *result = ncclSuccess;
+  if (communicator_find_ready(comm->handle) == NULL || comm->left)
+    return RANK_DONE;
+  struct endpoint *end = comm->end;
+  if (is_clean(comm)) {
+    ncclResult_t notice;
+    if (leave_communicator(comm, &notice) == ncclInvalidUsage || notice != ncclSuccess)
+      *result = ncclInvalidUsage;
+    return RANK_DONE;
+  }
+  log_line(LOG_LEVEL_WARN,
+           "rank %u aborts its communicator inside an iteration or after an error, after %llu "
+           "collectives: the "
+           "others are not to wait for it",
+           end->team->plane->rank, (unsigned long long)team_passed(end->team));
+  atomic_store(&given_up, end->identity);
+  leave_failed(comm);
+  /* A parked thread returns to the program before its team goes. */
+  for (int ms = 0; atomic_load(&end->inside) > 0 && ms < 10000; ms++)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  return RANK_FAILED;
+}
+
+/* ---- the end of the process ---- */
+
+/* What happens to the rank after it has left with all communicators of a team is nobody's loss: the
+ * others may not have seen yet that all have left. */
+static bool has_left(const struct endpoint *end) {
+  for (const struct communicator *comm = end->comms; comm != NULL; comm = comm->next_in_team)
+    if (!comm->left)
+      return false;
+  return true;
+}
+
+static enum rank_state end_of(const struct endpoint *end, enum rank_state how) {
+  return end->state == RANK_FAILED ? RANK_FAILED : has_left(end) ? RANK_DONE : how;
+}
+
+static void end_all(enum rank_state how) {
+  for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next) {
+    if (comm->state == COMM_JOINED)
+      team_end(comm->end->team, end_of(comm->end, how));
+    /* Handlers that run after us may still use it. */
+    comm->state = COMM_OFF;
+  }
+}
+
+static void fail_all(int status) {
+  for (struct endpoint *end = communicator_endpoints(); end != NULL; end = end->next)
+    if (end->state == RANK_PRESENT && !end->stopped && !has_left(end))
+      log_line(LOG_LEVEL_WARN,
+               "rank %u ends with status %d after %llu collectives: a failure, not a join",
+               end->team->plane->rank, status, (unsigned long long)team_passed(end->team));
+  end_all(RANK_FAILED);
+}
+
+static int leave_with(int status) {
+  if (status != 0) {
+    fail_all(status);
+    plugins_finalize();
+    return status;
+  }
+  communicator_endpoints();
+  struct departure departure;
+  if (!make_room(&departure))
+    return status;
+  for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next) {
+    if (comm->state != COMM_JOINED || comm->left)
+      continue;
+    if (atomic_load(&comm->end->inside) > 0)
+      leave_failed(
+          comm); /* another thread is parked there: it will never come back to its program */
+    else
+      add_wish(&departure, comm->end, true);
+  }
+  ncclResult_t notice = ncclSuccess;
+  ncclResult_t result = depart(&departure, 0, &notice);
+  free(departure.wishes);
+  end_all(RANK_DONE);
+  plugins_finalize();
+  return result == ncclInvalidUsage || notice != ncclSuccess ? 1 : status;
+}
+
+/* One line for each of its ranks that is not. */
+bool leave_is_over(void) {
+  bool over = true;
+  communicator_hold_endpoints();
+  for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next) {
+    if (comm->state != COMM_JOINED || comm->left || comm->end->state != RANK_PRESENT ||
+        is_clean(comm))
+      continue;
+    over = false;
+    log_line(LOG_LEVEL_WARN,
+             "rank %u ends by _exit inside an iteration, or with work left on its streams, after "
+             "%llu collectives: a failure, not a join. Wait for the streams before, or end by exit",
+             comm->end->team->plane->rank, (unsigned long long)team_passed(comm->end->team));
+  }
+  communicator_release_endpoints();
+  return over;
+}
+
+int leave_process(int status) {
+  if (join_settings() == NULL)
+    return status;
+  communicator_hold_endpoints();
+  int left_with = leave_with(status);
+  communicator_release_endpoints();
+  doors_close();
+  return left_with;
+}

@@ -1,0 +1,25 @@
+/* Ranks of this process that nobody will leave with.
+ *
+ * A program may drive its ranks with a thread each, and destroy their communicators with another:
+ * NCCL does not mind. The first ncclCommDestroy would wait for the ranks of the others, whose
+ * threads are done and will not come. So who leaves takes with it the other ranks that the process
+ * has in the communicator, if their threads have ended, or if these do nothing any more
+ * although they could: where all ranks of an even program have come to its end, nobody does.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_ORPHANS_H
+#define NCCL_JOIN_INTERPOSE_ORPHANS_H
+
+#include "interpose/park/stay.h"
+
+/* How long a thread that is alive must have been idle. Longer than a step that loads its data. */
+#define ORPHANS_IDLE_MS 5000
+#define ORPHANS_SPINNING_MS 30000 /* a thread that runs all the time, as OpenMP's may */
+
+/* Whether `other`, of the same name as `comm`, is one whose thread has ended. */
+bool orphans_is_one(const struct communicator *comm, const struct communicator *other);
+
+/* For a stay in a LEAVE, now and then: the next such rank, which the calling thread has entered
+ * (endpoint_enter_if_free), or NULL. */
+struct endpoint *orphans_enter_next(const struct stay *stay);
+
+#endif

@@ -1,0 +1,194 @@
+/* Being together again (reunion.h).
+ *
+ * Resynchronising is part of the agreed sequence: the last joiner claims its buffers, some at a
+ * time, and all others claim the mark that comes after them, and follow. So no rank need know what
+ * another has registered.
+ */
+#include "interpose/park/reunion.h"
+
+#include <stdlib.h>
+
+#include "core/report/log.h"
+#include "hooks/plugins.h"
+#include "interpose/self/environment.h"
+
+/* Buffers of one unit: what a few units hold fits into the texts of a log (core/transport/plane.h).
+ */
+#define BUFFERS_AT_ONCE 256
+
+/* What one endpoint has yet to claim. */
+struct resync {
+  struct endpoint *end;
+  struct member *buffers; /* of the last joiner; NULL for the others */
+  uint32_t nbuffers, claimed;
+  struct member done;
+};
+
+bool reunion_has(struct endpoint *end, const struct state_buffer *buffer) {
+  const struct cuda_driver *cuda = cuda_driver_get(NULL);
+  enum state_condition condition = cuda == NULL ? STATE_FREED : state_look(cuda, buffer);
+  if (condition == STATE_THERE)
+    return true;
+  bool broadcast = (buffer->number & STATE_BROADCAST) != 0;
+  log_line(LOG_LEVEL_WARN,
+           "rank %u: the buffer of %llu elements at %p, which %s, %s: it is not resynchronised any "
+           "more. %s",
+           end->team->plane->rank, (unsigned long long)buffer->count, buffer->address,
+           broadcast ? "the program broadcast at its start" : "was registered",
+           condition == STATE_FREED ? "has been freed"
+                                    : "has been freed, and its memory is another buffer's now",
+           broadcast
+               ? "Register the buffers that are to be (nccl_join.h), with NCCL_JOIN_RESYNC=none"
+               : "Call nccl_join_deregister_state before it is freed");
+  state_drop(&end->buffers, buffer->comm, buffer->address);
+  return false;
+}
+
+/* ---- resynchronising ---- */
+
+/* The last joiner's buffers, as they are now. */
+static void take_stock(struct resync *resync) {
+  struct endpoint *end = resync->end;
+  uint32_t nbuffers;
+  struct state_buffer *buffers = state_list(&end->buffers, &nbuffers);
+  resync->buffers = buffers == NULL ? NULL : calloc(nbuffers, sizeof *resync->buffers);
+  for (uint32_t i = 0; i < nbuffers && resync->buffers != NULL; i++) {
+    const struct communicator *comm = endpoint_communicator(end, buffers[i].comm);
+    if (comm == NULL || comm->unfit != NULL || !reunion_has(end, &buffers[i]))
+      continue;
+    resync->buffers[resync->nbuffers++] = (struct member){
+        .count = buffers[i].count,
+        .comm = buffers[i].comm,
+        .root = communicator_rank_of(comm, end->team->plane->rank),
+        .reduction = REDUCTION_NONE,
+        .kind = MEMBER_STATE,
+        .datatype = buffers[i].datatype,
+        .number = buffers[i].number,
+    };
+  }
+  free(buffers);
+}
+
+/* The last joiner's buffers, then, as for all others, the mark. */
+static bool next_state(struct wish *wish) {
+  struct resync *resync = wish->next_context;
+  uint32_t left = resync->nbuffers - resync->claimed;
+  if (unit_mark(wish->unit) != MARK_NONE)
+    return false;
+  if (left > BUFFERS_AT_ONCE)
+    left = BUFFERS_AT_ONCE;
+  if (left > 0)
+    wish->unit = (struct unit){resync->buffers + resync->claimed, left};
+  else
+    wish->unit = (struct unit){&resync->done, 1};
+  resync->claimed += left;
+  return true;
+}
+
+static struct wish begin_resync(struct resync *resync, struct endpoint *end) {
+  *resync = (struct resync){.end = end, .done = mark_member(MARK_STATE_DONE)};
+  /* What is in stock now must be there when it is issued. */
+  state_hold(&end->buffers);
+  if (atomic_load(&end->last_joiner) == end->team->plane->rank)
+    take_stock(resync);
+  struct wish wish = {.end = end, .next = next_state, .next_context = resync};
+  next_state(&wish);
+  return wish;
+}
+
+static void say_resynchronised(const struct endpoint *end, uint32_t nbuffers) {
+  if (atomic_load(&end->last_joiner) == end->team->plane->rank)
+    log_line(LOG_LEVEL_INFO, "rank %u, the last to join: %u buffers of it are all ranks' now",
+             end->team->plane->rank, nbuffers);
+}
+
+/* All endpoints of this thread at once: they may be each other's peers. */
+static ncclResult_t resynchronise(const struct wish *reunions, uint32_t nreunions) {
+  struct resync *resyncs = calloc(nreunions, sizeof *resyncs);
+  struct wish *wishes = calloc(nreunions, sizeof *wishes);
+  uint32_t nwishes = 0;
+  ncclResult_t result = ncclSuccess;
+  if (resyncs == NULL || wishes == NULL) {
+    log_line(LOG_LEVEL_ERROR, "out of memory for a resynchronisation");
+    result = ncclSystemError;
+  }
+  for (uint32_t i = 0; i < nreunions && result == ncclSuccess; i++)
+    if (reunions[i].resync) {
+      wishes[nwishes] = begin_resync(&resyncs[nwishes], reunions[i].end);
+      nwishes++;
+    }
+  if (nwishes > 0)
+    answer(wishes, nwishes);
+  for (uint32_t i = 0; i < nwishes; i++) {
+    ncclResult_t of_one = wishes[i].result != ncclSuccess ? wishes[i].result : wishes[i].notice;
+    result = result == ncclSuccess ? of_one : result;
+    if (of_one == ncclSuccess)
+      say_resynchronised(wishes[i].end, resyncs[i].nbuffers);
+    state_release(&wishes[i].end->buffers);
+    free(resyncs[i].buffers);
+  }
+  free(wishes);
+  free(resyncs);
+  return result;
+}
+
+/* ---- post hooks ---- */
+
+const struct communicator *reunion_communicator(const struct endpoint *end) {
+  const struct communicator *comm = end->comms;
+  while (comm != NULL && comm->next_in_team != NULL && comm->tag != end->tag)
+    comm = comm->next_in_team;
+  return comm;
+}
+
+static ncclResult_t call_post_hooks(const struct wish *wish, bool was_last) {
+  const struct endpoint *end = wish->end;
+  const struct communicator *comm = reunion_communicator(end);
+  if (comm == NULL)
+    return ncclSuccess;
+  const ncclJoinReunion_v1_t reunion = {
+      .comm = comm->handle,
+      .rank = comm->rank,
+      .nRanks = comm->nranks,
+      .lastJoiner = communicator_rank_of(comm, atomic_load(&end->last_joiner)),
+      .isLastJoiner = was_last,
+      .index = wish->index,
+  };
+  return plugins_post(&reunion);
+}
+
+/* ---- */
+
+/* Asked before anything else is issued: the sequence goes on. */
+static bool note_reunion(struct endpoint *end) {
+  uint32_t last = team_last_joiner(end->team);
+  atomic_store(&end->last_joiner, last);
+  log_line(LOG_LEVEL_INFO, "all ranks are together again; rank %u was the last to join", last);
+  if (join_settings()->resync == RESYNC_BROADCASTS && state_is_empty(&end->buffers))
+    log_once(LOG_LEVEL_WARN,
+             "NCCL_JOIN_RESYNC=broadcasts, but the program has broadcast nothing before its first "
+             "other collective: nothing is resynchronised. Register the buffers (nccl_join.h)");
+  return team_was_last(end->team);
+}
+
+ncclResult_t reunion_hold(const struct wish *wishes, uint32_t nwishes) {
+  uint32_t reunions = 0, resyncs = 0;
+  for (uint32_t i = 0; i < nwishes; i++) {
+    reunions += wishes[i].reunion;
+    resyncs += wishes[i].resync;
+  }
+  if (reunions == 0)
+    return ncclSuccess;
+  bool *was_last = calloc(nwishes, sizeof *was_last);
+  if (was_last == NULL)
+    return ncclSystemError;
+  for (uint32_t i = 0; i < nwishes; i++)
+    if (wishes[i].reunion)
+      was_last[i] = note_reunion(wishes[i].end);
+  ncclResult_t result = resyncs > 0 ? resynchronise(wishes, nwishes) : ncclSuccess;
+  for (uint32_t i = 0; i < nwishes && result == ncclSuccess; i++)
+    if (wishes[i].reunion)
+      result = call_post_hooks(&wishes[i], was_last[i]);
+  free(was_last);
+  return result;
+}

@@ -1,0 +1,29 @@
+/* What is done where all ranks are together again (core/team/team.h, team_is_reunion): the last
+ * joiner's buffers are broadcast to all, then post hooks are called.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_REUNION_H
+#define NCCL_JOIN_INTERPOSE_REUNION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <nccl.h>
+
+#include "interpose/park/answer.h"
+
+/* Called after `answer`, once what has settled has been issued, with the endpoints still entered.
+ * Nothing if none of the wishes is a reunion. Waits for the other ranks, and for the device, where
+ * buffers are resynchronised. ncclSuccess, or the error that the program's call must return:
+ * ncclRemoteError (a rank has failed), a CUDA error, or that of a post hook. All has been logged.
+ */
+ncclResult_t reunion_hold(const struct wish *wishes, uint32_t nwishes);
+
+/* The communicator of an endpoint that stands for all in plug-ins: the one that made the team, or
+ * the oldest that there still is; NULL if there is none. */
+const struct communicator *reunion_communicator(const struct endpoint *end);
+
+/* Whether a buffer is still what the program has named. If not, says so and takes it out of the
+ * endpoint's list. */
+bool reunion_has(struct endpoint *end, const struct state_buffer *buffer);
+
+#endif

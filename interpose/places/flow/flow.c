@@ -1,0 +1,162 @@
+/* The analysis of one function's control flow, and the nodes it gives: see flow.h. The steps are in
+ * flow_loops.c, flow_order.c and flow_span.c. */
+#include "interpose/places/flow/flow_private.h"
+
+#include <stdlib.h>
+
+/* ---- Memory ---- */
+
+enum { WORD_ARRAYS = 6, BOOL_ARRAYS = 5 };
+
+static bool allocate(struct flow_work *work) {
+  size_t nitems =
+      (size_t)2 * work->graph->nblocks + 1; /* at most a loop for each block; the body */
+  size_t nedges = work->graph->nedges;
+  struct flow *flow = calloc(1, sizeof *flow);
+  work->flow = flow;
+  if (flow == NULL)
+    return false;
+  flow->items = calloc(nitems, sizeof *flow->items);
+  work->arcs = calloc(2 * nedges + nitems, sizeof *work->arcs);
+  work->head = calloc(WORD_ARRAYS * nitems + 3 * (nedges + nitems), sizeof(uint32_t));
+  work->ordinary = calloc(BOOL_ARRAYS * nitems, sizeof(bool));
+  if (flow->items == NULL || work->arcs == NULL || work->head == NULL || work->ordinary == NULL)
+    return false;
+  work->kept = work->arcs + nedges;
+  work->depth = work->head + nitems;
+  work->sites = work->depth + nitems;
+  work->child = work->sites + nitems;
+  work->sibling = work->child + nitems;
+  work->end = work->sibling + nitems;
+  work->stack = work->end + nitems;
+  work->alive = work->ordinary + nitems;
+  work->endless = work->alive + nitems;
+  work->leaves = work->endless + nitems;
+  work->marked = work->leaves + nitems;
+  return true;
+}
+
+static void drop(struct flow_work *work) {
+  flow_dominators_drop(&work->dominators);
+  flow_lists_drop(&work->next);
+  flow_lists_drop(&work->previous);
+  free(work->arcs);
+  free(work->head);
+  free(work->ordinary);
+}
+
+void flow_free(struct flow *flow) {
+  if (flow == NULL)
+    return;
+  free(flow->items);
+  free(flow);
+}
+
+size_t flow_bytes(const struct flow *flow) {
+  return sizeof *flow + flow->nitems * sizeof *flow->items;
+}
+
+/* ---- Analysis ---- */
+
+static bool is_valid(const struct flow_graph *graph) {
+  if (graph->nblocks == 0 || graph->nblocks > FLOW_BLOCKS_MAX || graph->nedges > FLOW_EDGES_MAX)
+    return false;
+  for (uint32_t i = 0; i < graph->nedges; i++)
+    if (graph->edges[i].from >= graph->nblocks || graph->edges[i].to >= graph->nblocks)
+      return false;
+  return true;
+}
+
+static bool take_graph(struct flow_work *work) {
+  const struct flow_graph *graph = work->graph;
+  uint32_t n = graph->nblocks;
+  for (uint32_t i = 0; i < graph->nedges; i++)
+    work->arcs[i] = (struct flow_arc){graph->edges[i].from, graph->edges[i].to};
+  if (!flow_lists_make(&work->next, n, work->arcs, graph->nedges, false) ||
+      !flow_lists_make(&work->previous, n, work->arcs, graph->nedges, true) ||
+      !flow_dominators_make(&work->dominators, n, 0, work->arcs, graph->nedges))
+    return false;
+  work->flow->nblocks = n;
+  work->flow->nitems = n;
+  for (uint32_t block = 0; block < n; block++) {
+    work->head[block] = block;
+    work->flow->items[block] =
+        (struct flow_item){.around = FLOW_NONE,
+                           .position = graph->blocks[block].position,
+                           .reached = work->dominators.rank[block] != FLOW_NONE};
+  }
+  return true;
+}
+
+static bool analyse(struct flow_work *work) {
+  if (!take_graph(work) || !flow_find_loops(work) || !flow_find_alive(work))
+    return false;
+  flow_give_orders(work);
+  return flow_find_since(work) && flow_find_until(work);
+}
+
+/* Where there is no memory for less, the larger one stays. */
+static void shrink(struct flow *flow) {
+  struct flow_item *items = realloc(flow->items, flow->nitems * sizeof *items);
+  if (items != NULL)
+    flow->items = items;
+}
+
+struct flow *flow_analyse(const struct flow_graph *graph) {
+  struct flow_work work = {.graph = graph};
+  if (!is_valid(graph))
+    return NULL;
+  bool done = allocate(&work) && analyse(&work);
+  drop(&work);
+  if (!done) {
+    flow_free(work.flow);
+    return NULL;
+  }
+  shrink(work.flow);
+  return work.flow;
+}
+
+/* ---- Nodes ---- */
+
+/* Bijective in each of its steps, so positions of one function have ids of their own (but for 0).
+ */
+uint32_t flow_id(uint32_t function_id, uint32_t position) {
+  uint32_t id = function_id ^ (position * 0x9E3779B1u); /* 2^32 over the golden ratio */
+  id = (id ^ id >> 16) * 0x85EBCA6Bu;                   /* the finalizer of MurmurHash3 */
+  id = (id ^ id >> 13) * 0xC2B2AE35u;
+  id ^= id >> 16;
+  return id != 0 ? id : 1;
+}
+
+static struct place_node node_of(const struct flow_item *item, uint32_t id, uint16_t flags) {
+  struct place_node node = {.id = id, .flags = flags};
+  if (item->ordered) {
+    node.flags |= PLACE_ORDERED;
+    node.order = item->order;
+    node.since = item->since;
+    node.until = item->until;
+  }
+  return node;
+}
+
+uint32_t flow_nodes(const struct flow *flow, uint32_t block, uint32_t site, uint32_t position,
+                    uint32_t function_id, struct place_node *nodes, uint32_t room) {
+  if (block >= flow->nblocks || !flow->items[block].reached)
+    return 0;
+  uint32_t depth = 0;
+  for (uint32_t loop = flow->items[block].around; loop != FLOW_NONE;
+       loop = flow->items[loop].around)
+    depth++;
+  uint32_t loop = flow->items[block].around;
+  for (uint32_t at = depth; at-- > 0; loop = flow->items[loop].around) {
+    const struct flow_item *item = &flow->items[loop];
+    if (at < room)
+      nodes[at] = node_of(item, flow_id(~function_id, item->position), PLACE_LOOP);
+  }
+  if (depth < room) {
+    nodes[depth] = node_of(&flow->items[block], flow_id(function_id, position), 0);
+    if (nodes[depth].flags & PLACE_ORDERED)
+      nodes[depth].order += (uint16_t)site;
+  }
+  return depth + 1;
+}

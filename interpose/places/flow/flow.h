@@ -1,0 +1,79 @@
+/* Which loops of a function a call stands in, and what comes before and after it on every way
+ * through the function: one function's control-flow graph, analysed. Native code and Python
+ * bytecode both come here.
+ *
+ * Everything here is pure. An analysis does not change once it is made, so any thread may read it.
+ * Nothing is recursive; time is O(n log n) in blocks and edges, times the depth of loops at worst.
+ *
+ * Loops are natural loops: a head that every way into the loop goes through, and all from which
+ * control can come back to the head. So what runs only when the loop is left (`if (c) { x();
+ * break; }`) stands behind the loop, not in it. Back edges with the same head are one loop. Where
+ * control enters a cycle at two places (irreducible code) no loop is claimed for that cycle, and
+ * what stands there has no order, nor has some of what comes next to it.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_FLOW_H
+#define NCCL_JOIN_INTERPOSE_FLOW_H
+
+#include "core/place/place.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FLOW_BLOCKS_MAX 65535u
+#define FLOW_EDGES_MAX 262144u
+#define FLOW_DEPTH_MAX 64u /* loops within each other */
+
+struct flow_block {
+  uint32_t
+      position;   /* of its first instruction in the function; a loop's id is made of its head's */
+  uint16_t sites; /* calls in it that may be asked for */
+  bool returns;   /* the function ends here and comes back to its caller */
+};
+
+/* A block without edges that does not return ends a way that is left aside: behind it stands a call
+ * that does not return, or an exception that nobody in the function handles. */
+struct flow_edge {
+  uint32_t from;
+  uint32_t to;
+  /* Taken by an exception only. It counts as taken at the end of the block: let a block end behind
+     a call whose exception is handled in the function. Loops and orders take such edges into
+     account; since and until only where nothing else leads from or to a block. */
+  bool exceptional;
+};
+
+/* Control enters at block 0. Blocks that it does not reach are allowed, and more than one edge
+ * between two blocks. */
+struct flow_graph {
+  const struct flow_block *blocks;
+  const struct flow_edge *edges;
+  uint32_t nblocks;
+  uint32_t nedges;
+};
+
+struct flow;
+
+/* Keeps nothing of graph. NULL: larger than the limits above, an edge to no block, or no memory.
+ *
+ * What can reach neither a return nor a loop without end (it ends in a call that does not return,
+ * or an unhandled exception) comes last in the order, so that no since spans it; its own since is
+ * not known. In a function that never returns, every end is taken for a return. */
+struct flow *flow_analyse(const struct flow_graph *graph);
+void flow_free(struct flow *flow); /* NULL is allowed */
+size_t flow_bytes(const struct flow *flow);
+
+/* The loops around a block, outermost first, then the call in it that is the site-th (from 0),
+ * which stands at position in the function. Returns how many nodes there are, of which the first
+ * room are written: 0 if control does not reach the block. Ids are hashes of function_id and
+ * position.
+ *
+ * Without PLACE_ORDERED are nodes of functions with more than 65,535 sites and loops, and those in
+ * a cycle that is no natural loop. Loops without sites are no nodes: since and until pass over
+ * them. */
+uint32_t flow_nodes(const struct flow *flow, uint32_t block, uint32_t site, uint32_t position,
+                    uint32_t function_id, struct place_node *nodes, uint32_t room);
+
+/* The id of what stands at position of a function; never 0. */
+uint32_t flow_id(uint32_t function_id, uint32_t position);
+
+#endif

@@ -1,0 +1,80 @@
+/* What the steps of flow.h's analysis share. Blocks and loops are numbered as one: the blocks
+ * first, then the loops, inner ones before those around them. The function's body is FLOW_NONE
+ * where the loop around something is named. */
+#ifndef NCCL_JOIN_INTERPOSE_FLOW_PRIVATE_H
+#define NCCL_JOIN_INTERPOSE_FLOW_PRIVATE_H
+
+#include "interpose/places/flow/flow.h"
+#include "interpose/places/flow/flow_arcs.h"
+
+/* A block or a loop. What is no node of a place, since it has no sites, has no order. */
+struct flow_item {
+  uint32_t around;   /* the innermost loop around it */
+  uint32_t position; /* of the block, or of the loop's head */
+  uint16_t order;    /* of the loop, or of the block's first site */
+  uint16_t since;
+  uint16_t until;
+  bool reached;
+  bool ordered;
+};
+
+struct flow {
+  uint32_t nblocks;
+  uint32_t nitems; /* blocks and loops */
+  struct flow_item *items;
+};
+
+/* Only while the analysis is made. Arrays have an element for each item unless something else is
+ * said. */
+struct flow_work {
+  const struct flow_graph *graph;
+  struct flow *flow;
+  struct flow_dominators dominators; /* of the blocks */
+  struct flow_lists next;            /* blocks behind a block */
+  struct flow_lists previous;
+  struct flow_arc *arcs; /* the graph's edges */
+  struct flow_arc *kept; /* those that a step keeps; room for all, and one for each item */
+  uint32_t *head;        /* of a loop; of a block itself */
+  uint32_t *depth;       /* of a loop: loops around it and itself */
+  uint32_t *sites;       /* inside */
+  uint32_t *child;   /* the first in a loop, in order; of the function's body, behind the items */
+  uint32_t *sibling; /* the next in the loop around it */
+  uint32_t *end;     /* the last order inside */
+  uint32_t *stack;   /* three words for each edge and each item */
+  bool *ordinary;    /* blocks from which a return is reached without an exception */
+  bool *alive;       /* ... or with one */
+  bool *endless;     /* loops that only an exception leaves */
+  bool *leaves;      /* items with an arc to the exit: see flow_span.c */
+  bool *marked;      /* blocks, for one step */
+};
+
+/* flow_loops.c: loops, depths, sites; what stands in irreducible cycles is not ordered. False:
+ * loops too deep. */
+bool flow_find_loops(struct flow_work *work);
+/* The innermost loop that both loops are in, or are. */
+uint32_t flow_common_loop(const struct flow_work *work, uint32_t a, uint32_t b);
+
+/* flow_order.c: children, siblings, orders. */
+bool flow_find_alive(struct flow_work *work);
+/* Whether an edge goes round a loop without end. */
+bool flow_goes_on_forever(const struct flow_work *work, struct flow_arc edge);
+void flow_give_orders(struct flow_work *work);
+
+/* flow_span.c */
+bool flow_find_since(struct flow_work *work);
+bool flow_find_until(struct flow_work *work);
+
+static inline bool flow_is_reached(const struct flow_work *work, uint32_t block) {
+  return work->flow->items[block].reached;
+}
+
+static inline uint32_t flow_depth(const struct flow_work *work, uint32_t loop) {
+  return loop == FLOW_NONE ? 0 : work->depth[loop];
+}
+
+/* Where child has a loop's first item. */
+static inline uint32_t flow_list_of(const struct flow_work *work, uint32_t loop) {
+  return loop == FLOW_NONE ? work->flow->nitems : loop;
+}
+
+#endif

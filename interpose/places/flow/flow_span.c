@@ -1,0 +1,181 @@
+/* since and until, for each loop's own items (and those of the function's body). Called by
+ * flow_analyse.
+ *
+ * since: a loop's items, with the loops inside it as one node each, are a graph whose one exit
+ * stands for going round, leaving and returning. Of all loops that is one graph, since no arc leads
+ * from one's items to another's; post-dominance is dominance in it, backwards from the exit.
+ *
+ * until: dominance within a loop is dominance in the function. */
+#include "interpose/places/flow/flow_private.h"
+
+/* ---- Which edges count ---- */
+
+/* An exception counts only where no ordinary way leads on. Ways that come to no end do not count.
+ */
+static bool counts_for_since(const struct flow_work *work, uint32_t i) {
+  const struct flow_edge *edge = &work->graph->edges[i];
+  if (!flow_is_reached(work, edge->from))
+    return false;
+  if (work->ordinary[edge->from])
+    return !edge->exceptional &&
+           (work->ordinary[edge->to] || flow_goes_on_forever(work, work->arcs[i]));
+  return work->alive[edge->from] && work->alive[edge->to];
+}
+
+/* An exception counts only where no ordinary way leads to. ordinary: blocks reached without one. */
+static bool counts_for_until(const bool *ordinary, const struct flow_edge *edge) {
+  if (ordinary[edge->to])
+    return !edge->exceptional && ordinary[edge->from];
+  return true;
+}
+
+/* ---- The graph of since ---- */
+
+/* From item all loops around it are left, but not the one named. Returns the item of that one
+ * which block is in. From here on leaves says which items have an arc to the exit. */
+static uint32_t leave(struct flow_work *work, uint32_t item, uint32_t up_to) {
+  const struct flow_item *items = work->flow->items;
+  while (items[item].around != up_to) {
+    work->leaves[item] = true;
+    item = items[item].around;
+  }
+  return item;
+}
+
+static struct flow_arc *add_edge(struct flow_work *work, struct flow_arc *arc,
+                                 const struct flow_edge *edge) {
+  const struct flow_item *items = work->flow->items;
+  uint32_t loop = flow_common_loop(work, items[edge->from].around, items[edge->to].around);
+  uint32_t from = leave(work, edge->from, loop);
+  if (loop != FLOW_NONE && edge->to == work->head[loop]) {
+    work->leaves[from] = true;
+    return arc;
+  }
+  uint32_t to = edge->to;
+  while (items[to].around != loop)
+    to = items[to].around;
+  if (from != to)
+    *arc++ = (struct flow_arc){to, from};
+  return arc;
+}
+
+/* The graph backwards, from its exit, which stands behind the items. */
+static uint32_t reversed_graph(struct flow_work *work) {
+  const struct flow *flow = work->flow;
+  struct flow_arc *arc = work->kept;
+  for (uint32_t loop = flow->nblocks; loop < flow->nitems; loop++)
+    if (work->endless[loop])
+      work->leaves[leave(work, loop, FLOW_NONE)] = true;
+  for (uint32_t block = 0; block < flow->nblocks; block++) {
+    const struct flow_block *is = &work->graph->blocks[block];
+    bool ends = is->returns || work->next.start[block] == work->next.start[block + 1];
+    if (flow_is_reached(work, block) && ends && work->alive[block])
+      work->leaves[leave(work, block, FLOW_NONE)] = true;
+  }
+  for (uint32_t i = 0; i < work->graph->nedges; i++)
+    if (counts_for_since(work, i))
+      arc = add_edge(work, arc, &work->graph->edges[i]);
+  for (uint32_t item = 0; item < flow->nitems; item++)
+    if (work->leaves[item])
+      *arc++ = (struct flow_arc){flow->nitems, item};
+  return (uint32_t)(arc - work->kept);
+}
+
+/* ---- Runs ---- */
+
+/* An item and the farthest order that it is tied to, items between included. */
+struct run {
+  uint32_t item;
+  uint16_t reach;
+};
+
+/* Joins to item's run all runs next to it whose items are below it in the tree: so are their runs.
+ */
+static uint16_t join_runs(const struct flow_dominators *tree, struct run *runs, uint32_t *nruns,
+                          struct run run, const uint32_t *block_of) {
+  uint32_t by = block_of == NULL ? run.item : block_of[run.item];
+  while (*nruns > 0) {
+    struct run before = runs[*nruns - 1];
+    if (!flow_dominates(tree, by, block_of == NULL ? before.item : block_of[before.item]))
+      break;
+    run.reach = before.reach;
+    (*nruns)--;
+  }
+  runs[(*nruns)++] = run;
+  return run.reach;
+}
+
+static struct run *runs_of(struct flow_work *work) {
+  _Static_assert(sizeof(struct run) == 2 * sizeof(uint32_t), "two words of the stack each");
+  return (struct run *)(void *)work->stack;
+}
+
+static void since_in(struct flow_work *work, const struct flow_dominators *tree, uint32_t first) {
+  uint32_t nruns = 0;
+  for (uint32_t item = first; item != FLOW_NONE; item = work->sibling[item]) {
+    if (work->sites[item] == 0)
+      continue;
+    struct flow_item *of = &work->flow->items[item];
+    of->since = join_runs(tree, runs_of(work), &nruns, (struct run){item, of->order}, NULL);
+  }
+}
+
+static void until_in(struct flow_work *work, const struct flow_dominators *tree, uint32_t first) {
+  uint32_t count = 0;
+  uint32_t nruns = 0;
+  uint32_t *items = work->stack + (size_t)2 * work->flow->nitems; /* behind the runs */
+  for (uint32_t item = first; item != FLOW_NONE; item = work->sibling[item])
+    if (work->sites[item] > 0)
+      items[count++] = item;
+  while (count > 0) {
+    uint32_t item = items[--count];
+    struct run run = {item, (uint16_t)work->end[item]};
+    work->flow->items[item].until = join_runs(tree, runs_of(work), &nruns, run, work->head);
+  }
+}
+
+/* ---- The two steps ---- */
+
+static void in_each_loop(struct flow_work *work, const struct flow_dominators *tree,
+                         void (*find)(struct flow_work *, const struct flow_dominators *,
+                                      uint32_t)) {
+  for (uint32_t loop = work->flow->nblocks; loop < work->flow->nitems; loop++)
+    find(work, tree, work->child[loop]);
+  find(work, tree, work->child[work->flow->nitems]);
+}
+
+bool flow_find_since(struct flow_work *work) {
+  uint32_t exit = work->flow->nitems;
+  struct flow_dominators tree;
+  uint32_t narcs = reversed_graph(work);
+  if (!flow_dominators_make(&tree, exit + 1, exit, work->kept, narcs))
+    return false;
+  in_each_loop(work, &tree, since_in);
+  flow_dominators_drop(&tree);
+  return true;
+}
+
+bool flow_find_until(struct flow_work *work) {
+  const struct flow_graph *graph = work->graph;
+  struct flow_lists next;
+  uint32_t narcs = 0;
+  for (uint32_t i = 0; i < graph->nedges; i++)
+    if (!graph->edges[i].exceptional)
+      work->kept[narcs++] = work->arcs[i];
+  if (!flow_lists_make(&next, graph->nblocks, work->kept, narcs, false))
+    return false;
+  work->marked[0] = true;
+  flow_reach(&next, graph->nblocks, work->marked, work->stack);
+  flow_lists_drop(&next);
+
+  struct flow_dominators tree;
+  narcs = 0;
+  for (uint32_t i = 0; i < graph->nedges; i++)
+    if (counts_for_until(work->marked, &graph->edges[i]))
+      work->kept[narcs++] = work->arcs[i];
+  if (!flow_dominators_make(&tree, graph->nblocks, 0, work->kept, narcs))
+    return false;
+  in_each_loop(work, &tree, until_in);
+  flow_dominators_drop(&tree);
+  return true;
+}

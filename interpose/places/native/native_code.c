@@ -1,0 +1,152 @@
+/* Remembers analysed functions, and finds calls in them: see native_code.h. */
+#include "interpose/places/native/native_code.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "interpose/places/native/native_graph.h"
+
+enum {
+  FUNCTIONS = 1024,     /* remembered at most; of two in the same place the later one */
+  BYTES_MAX = 8 << 20,  /* remembered at most, but for one more function */
+  HASH_SHIFT = 64 - 10, /* FUNCTIONS is 2^10 */
+};
+
+struct function {
+  const uint8_t *start;
+  size_t size;
+  uint32_t id;
+  uint32_t nblocks;
+  uint32_t *positions; /* of the blocks */
+  struct flow *flow;   /* NULL: the code cannot be followed */
+};
+
+/* Guarded by lock. */
+static struct function functions[FUNCTIONS];
+static size_t bytes_used;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+#if defined(__x86_64__)
+static native_decode *const decode = native_decode_x86_64;
+#elif defined(__aarch64__)
+static native_decode *const decode = native_decode_aarch64;
+#else
+static bool decode(const uint8_t *code, size_t size, struct native_instruction *instruction) {
+  (void)code, (void)size, (void)instruction;
+  return false;
+}
+#endif
+
+/* ---- What is remembered ---- */
+
+static size_t bytes_of(const struct function *function) {
+  size_t positions = function->positions == NULL ? 0 : function->nblocks * sizeof(uint32_t);
+  return positions + (function->flow == NULL ? 0 : flow_bytes(function->flow));
+}
+
+static void forget(struct function *function) {
+  bytes_used -= bytes_of(function);
+  flow_free(function->flow);
+  free(function->positions);
+  *function = (struct function){0};
+}
+
+static void forget_all_if_too_much(void) {
+  for (uint32_t i = 0; i < FUNCTIONS && bytes_used > BYTES_MAX; i++)
+    forget(&functions[i]);
+}
+
+static struct function *place_of(const uint8_t *start) {
+  return &functions[(uintptr_t)start * UINT64_C(0x9E3779B97F4A7C15) >> HASH_SHIFT];
+}
+
+/* ---- Analysis ---- */
+
+/* Not of parts that are moved away: their order would be one of its own. */
+static bool make_graph(struct native_graph *graph, struct native_part function) {
+  struct native_object object;
+  struct native_part found;
+  bool is_moved;
+  if (!native_object_of(function.begin, &object) ||
+      (native_function_at(&object, function.begin, &found, &is_moved) && is_moved))
+    return false;
+  return native_graph_make(graph, &object, function, decode);
+}
+
+static void analyse(struct function *function) {
+  struct native_graph graph;
+  if (!make_graph(&graph, (struct native_part){function->start, function->start + function->size}))
+    return;
+  struct flow_graph edges = {graph.blocks, graph.edges, graph.nblocks, graph.nedges};
+  function->positions = calloc(graph.nblocks, sizeof *function->positions);
+  function->nblocks = graph.nblocks;
+  if (function->positions != NULL)
+    function->flow = flow_analyse(&edges);
+  for (uint32_t i = 0; function->flow != NULL && i < graph.nblocks; i++)
+    function->positions[i] = graph.blocks[i].position;
+  native_graph_drop(&graph);
+  bytes_used += bytes_of(function);
+}
+
+/* ---- Calls ---- */
+
+/* The block that a position is in. */
+static uint32_t block_of(const struct function *function, uint32_t position) {
+  uint32_t low = 0;
+  uint32_t high = function->nblocks;
+  while (high - low > 1) {
+    uint32_t middle = (low + high) / 2;
+    if (function->positions[middle] <= position)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* How many calls stand before the one at position in its block. False: no call is there. */
+static bool count_calls(const struct function *function, uint32_t block, uint32_t position,
+                        uint32_t *calls) {
+  struct native_instruction is;
+  *calls = 0;
+  for (size_t at = function->positions[block]; at <= position; at += is.length) {
+    if (!decode(function->start + at, function->size - at, &is))
+      return false;
+    if (position < at + is.length)
+      return is.kind == NATIVE_CALL;
+    *calls += is.kind == NATIVE_CALL;
+  }
+  return false;
+}
+
+static uint32_t nodes_of(const struct function *function, uint32_t position,
+                         struct place_node *nodes, uint32_t room) {
+  uint32_t calls;
+  if (function->flow == NULL)
+    return 0;
+  uint32_t block = block_of(function, position);
+  if (!count_calls(function, block, position, &calls))
+    return 0;
+  uint32_t count = flow_nodes(function->flow, block, calls, position, function->id, nodes, room);
+  return count < room ? count : room;
+}
+
+uint32_t native_code_nodes(const void *function_start, size_t function_size, const void *pc,
+                           uint32_t function_id, struct place_node *nodes, uint32_t room) {
+  size_t position = (size_t)((uintptr_t)pc - (uintptr_t)function_start);
+  if (function_size > NATIVE_FUNCTION_MAX || position >= function_size)
+    return 0;
+  pthread_mutex_lock(&lock);
+  struct function *function = place_of(function_start);
+  if (function->start != function_start || function->size != function_size ||
+      function->id != function_id) {
+    forget(function);
+    forget_all_if_too_much();
+    *function =
+        (struct function){.start = function_start, .size = function_size, .id = function_id};
+    analyse(function);
+  }
+  uint32_t count = nodes_of(function, (uint32_t)position, nodes, room);
+  pthread_mutex_unlock(&lock);
+  return count;
+}

@@ -1,0 +1,26 @@
+/* The nodes of a place that a call in native code gives: loops around it and its order in its
+ * function, found from the function's machine code. */
+#ifndef NCCL_JOIN_INTERPOSE_NATIVE_CODE_H
+#define NCCL_JOIN_INTERPOSE_NATIVE_CODE_H
+
+#include "core/place/place.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The nodes of the call at pc (its return address less one) in the function that fills
+ * function_size bytes from function_start on, as .eh_frame says: flow.h's flow_nodes. function_id
+ * is of the object and the function in it, equal on all ranks; ids and orders then are equal too,
+ * wherever the object is loaded. Returns how many nodes have been written, the outermost first.
+ *
+ * 0: the code cannot be followed (native_graph.h says when); there is no call at pc; control comes
+ * to it only by an exception; or the function is the part of another that the compiler has moved
+ * away (foo.cold), whose order would be one of its own.
+ *
+ * A function's first call takes about 25 us, and 15 ms if it has 300 KB of code; later ones take
+ * less than a microsecond. Any thread; not in signal handlers. At most 8 MiB are kept, and one
+ * function. */
+uint32_t native_code_nodes(const void *function_start, size_t function_size, const void *pc,
+                           uint32_t function_id, struct place_node *nodes, uint32_t room);
+
+#endif

@@ -1,0 +1,214 @@
+/* Walks the stack (native_frames.h). */
+#include "interpose/places/native/native_frames.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "interpose/self/guard.h"
+
+/* Deeper stacks are not followed to their outer end. */
+#define FRAMES_MAX 1024u
+
+/* ---- the stack ---- */
+
+static struct native_bounds ask_bounds(void) {
+  pthread_attr_t attributes;
+  void *low;
+  size_t size;
+  struct native_bounds bounds = {0, 0};
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+    return bounds;
+  if (pthread_attr_getstack(&attributes, &low, &size) == 0)
+    bounds = (struct native_bounds){(uintptr_t)low, size - sizeof(uintptr_t) + 1};
+  pthread_attr_destroy(&attributes);
+  return bounds;
+}
+
+struct native_bounds native_stack_bounds(void) {
+  static _Thread_local bool asked;
+  if (!asked)
+    guard_thread.stack = ask_bounds();
+  asked = true;
+  return guard_thread.stack;
+}
+
+/* On a stack that the program has made itself, of which nobody knows the bounds, the kernel reads,
+ * and says so if there is nothing. */
+static bool read_word_at(uintptr_t sp, uintptr_t at, uintptr_t *word) {
+  struct native_bounds stack = native_stack_bounds();
+  if (at % sizeof(*word) != 0)
+    return false;
+  if (sp - stack.low < stack.size) {
+    if (at < sp || at - stack.low >= stack.size)
+      return false;
+    *word = *(const uintptr_t *)at;
+    return true;
+  }
+  struct iovec to = {word, sizeof(*word)}, from = {(void *)at, sizeof(*word)};
+  return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)sizeof(*word);
+}
+
+uintptr_t native_code_address(uintptr_t return_address) {
+#ifdef __aarch64__
+  register uintptr_t x30 __asm__("x30") = return_address;
+  __asm__("hint #7" : "+r"(x30)); /* xpaclri, which older processors take for nothing */
+  return x30;
+#else
+  return return_address;
+#endif
+}
+
+/* ---- one step ---- */
+
+static bool cfa_of(const struct native_caller *at, const struct frame_rule *rule, uintptr_t *cfa) {
+  switch (rule->base) {
+  case FRAME_BASE_STACK:
+    *cfa = at->sp + (uintptr_t)(intptr_t)rule->cfa_offset;
+    break;
+  case FRAME_BASE_POINTER:
+    *cfa = at->fp + (uintptr_t)(intptr_t)rule->cfa_offset;
+    break;
+  case FRAME_BASE_SAVED:
+    if (!read_word_at(at->sp, at->fp + (uintptr_t)(intptr_t)rule->cfa_saved_at, cfa))
+      return false;
+    break;
+  }
+  return *cfa > at->sp;
+}
+
+/* A frame pointer that is lost becomes 0, which is no part of any stack. */
+static bool pointer_of(const struct native_caller *at, const struct frame_rule *rule, uintptr_t cfa,
+                       uintptr_t *fp) {
+  uintptr_t offset = (uintptr_t)(intptr_t)rule->fp_at;
+  switch (rule->pointer) {
+  case FRAME_POINTER_SAME:
+    *fp = at->fp;
+    return true;
+  case FRAME_POINTER_AT_CFA:
+    return read_word_at(at->sp, cfa + offset, fp);
+  case FRAME_POINTER_AT_FRAME:
+    return read_word_at(at->sp, at->fp + offset, fp);
+  case FRAME_POINTER_LOST:
+    *fp = 0;
+    return true;
+  }
+  return false;
+}
+
+enum native_end native_step(struct native_caller *at, struct native_frame *frame) {
+  uintptr_t pc = native_code_address(at->pc), cfa;
+  frame->pc = 0;
+  frame->has_rule = false;
+  if (pc == 0)
+    return NATIVE_ENDED;
+  if (!code_module_find(pc - 1, &frame->module))
+    return NATIVE_STOPPED;
+  frame->pc = pc;
+  if (!eh_frame_rule(&frame->module, pc - 1, &frame->rule))
+    return NATIVE_STOPPED;
+  frame->has_rule = true;
+  if (frame->rule.is_outermost)
+    return NATIVE_ENDED;
+  struct native_caller next;
+  if (!cfa_of(at, &frame->rule, &cfa) || !pointer_of(at, &frame->rule, cfa, &next.fp) ||
+      !read_word_at(at->sp, cfa + (uintptr_t)(intptr_t)frame->rule.return_at, &next.pc))
+    return NATIVE_UNREADABLE;
+  next.sp = cfa;
+  *at = next;
+  return NATIVE_GOES_ON;
+}
+
+/* ---- many ---- */
+
+/* _start is the program's own, and the only one of its frames that is outermost. */
+static bool only_begins(const struct native_frame *frame) {
+  return frame->module.owner == MODULE_SYSTEM || frame->module.owner == MODULE_OURS ||
+         (frame->has_rule && frame->rule.is_outermost);
+}
+
+size_t native_trim(const struct native_frame *frames, size_t count) {
+  while (count > 0 && only_begins(&frames[count - 1]))
+    count--;
+  return count;
+}
+
+uint32_t native_call_id(const struct native_frame *frame) {
+  return code_hash_id(code_hash(frame->module.id, frame->pc - frame->module.base));
+}
+
+uint32_t native_function_id(const struct native_frame *frame) {
+  uintptr_t offset = (uintptr_t)frame->rule.function - frame->module.base;
+  return code_hash_id(code_hash(code_hash(frame->module.id, offset), 1));
+}
+
+uint32_t native_frames_id(const struct native_frame *frames, size_t count) {
+  uint64_t hash = 0;
+  unsigned hashed = 0;
+  for (size_t i = 0; i < count && hashed < NATIVE_SITE_FRAMES; i++)
+    if (frames[i].module.owner != MODULE_OURS) {
+      hash = code_hash(code_hash(hash, frames[i].module.id), frames[i].pc - frames[i].module.base);
+      hashed++;
+    }
+  return hashed > 0 ? code_hash_id(hash) : 0;
+}
+
+/* ---- the whole stack ---- */
+
+/* Where the calling function goes on, for a walk that begins with it. */
+static inline __attribute__((always_inline)) struct native_caller here(void) {
+  struct native_caller at;
+#if defined(__x86_64__)
+  __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
+                   : "=&r"(at.pc), "=&r"(at.sp), "=&r"(at.fp));
+#elif defined(__aarch64__)
+  __asm__ volatile("adr %0, .\n\tmov %1, sp\n\tmov %2, x29"
+                   : "=&r"(at.pc), "=&r"(at.sp), "=&r"(at.fp));
+#else
+  at = (struct native_caller){0, 0, 0};
+#endif
+  return at;
+}
+
+/* The last frames of a walk, in a ring. */
+struct ring {
+  struct native_frame frames[NATIVE_OUTER_FRAMES];
+  size_t count; /* all that have been */
+};
+
+static void unroll(const struct ring *ring, struct native_stack *stack) {
+  size_t kept = ring->count < NATIVE_OUTER_FRAMES ? ring->count : NATIVE_OUTER_FRAMES;
+  for (size_t i = 0; i < kept; i++)
+    stack->outer[i] = ring->frames[(ring->count - kept + i) % NATIVE_OUTER_FRAMES];
+  stack->nouter = kept;
+}
+
+static void take(struct native_stack *stack, struct ring *ring, const struct native_frame *frame) {
+  if (stack->ninner < NATIVE_SITE_FRAMES)
+    stack->inner[stack->ninner++] = *frame;
+  ring->frames[ring->count++ % NATIVE_OUTER_FRAMES] = *frame;
+}
+
+__attribute__((noinline)) bool native_stack_read(struct native_stack *stack) {
+  struct native_caller at = here();
+  struct native_frame frame;
+  struct ring ring = {.count = 0};
+  enum native_end end = NATIVE_GOES_ON;
+  *stack = (struct native_stack){.ninner = 0};
+  for (size_t i = 0; i < FRAMES_MAX && end == NATIVE_GOES_ON; i++) {
+    end = native_step(&at, &frame);
+    if (frame.pc != 0 && frame.module.owner != MODULE_OURS)
+      take(stack, &ring, &frame);
+  }
+  if (end == NATIVE_GOES_ON)
+    return false;
+  unroll(&ring, stack);
+  if (end == NATIVE_ENDED) {
+    size_t left = native_trim(stack->outer, stack->nouter);
+    size_t all = ring.count - (stack->nouter - left);
+    stack->nouter = left;
+    stack->ninner = all < stack->ninner ? all : stack->ninner;
+  }
+  return true;
+}

@@ -1,0 +1,67 @@
+/* The native frames of the calling thread, read with no help of the program: from its unwind tables
+ * (eh_frame.h) and its stack. What cannot be understood ends the walk; nothing is ever read that
+ * may not be readable.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_NATIVE_FRAMES_H
+#define NCCL_JOIN_INTERPOSE_NATIVE_FRAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "interpose/places/native/code_modules.h"
+#include "interpose/places/native/eh_frame.h"
+#include "interpose/places/native/native_sites.h"
+
+/* A function that has called the one before. */
+struct native_frame {
+  uintptr_t pc; /* where it goes on: the return address */
+  struct code_module module;
+  struct frame_rule rule; /* if has_rule */
+  bool has_rule;
+};
+
+/* Why a walk goes no further. */
+enum native_end {
+  NATIVE_GOES_ON,
+  NATIVE_ENDED,      /* nobody has called this frame's function: a thread begins there */
+  NATIVE_STOPPED,    /* here it always stops: no tables, or rules that are not understood */
+  NATIVE_UNREADABLE, /* what is on the stack is none this time */
+};
+
+/* The state of the caller of what runs at `at`, in place. frame: the function at at->pc; frame->pc
+ * is 0 if that lies in no object. */
+enum native_end native_step(struct native_caller *at, struct native_frame *frame);
+
+/* Drops from the outer end of a walk that has ended what only begins main or a thread. Returns how
+ * many frames are left. */
+size_t native_trim(const struct native_frame *frames, size_t count);
+
+/* Equal on all ranks, and different for each return address: of the innermost NATIVE_SITE_FRAMES
+ * frames but our own. 0: there are none. */
+uint32_t native_frames_id(const struct native_frame *frames, size_t count);
+
+/* Equal on all ranks, for the function of a frame with a rule, and for the call made in it. */
+uint32_t native_function_id(const struct native_frame *frame);
+uint32_t native_call_id(const struct native_frame *frame);
+
+#define NATIVE_OUTER_FRAMES 16u
+
+/* The whole stack of the calling thread, without our own frames and what only begins it; of each
+ * end so many frames, from the innermost outward. */
+struct native_stack {
+  struct native_frame inner[NATIVE_SITE_FRAMES];
+  struct native_frame outer[NATIVE_OUTER_FRAMES];
+  size_t ninner, nouter;
+};
+
+/* False: so deep that its outer end has not been seen. There is none then. */
+bool native_stack_read(struct native_stack *stack);
+
+/* The stack that the thread was begun with. */
+struct native_bounds native_stack_bounds(void);
+
+/* A return address as an address of code: some processors sign it. */
+uintptr_t native_code_address(uintptr_t return_address);
+
+#endif

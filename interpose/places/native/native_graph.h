@@ -1,0 +1,36 @@
+/* One function's machine code as a control-flow graph. Pure, but for the tables that are read. */
+#ifndef NCCL_JOIN_INTERPOSE_NATIVE_GRAPH_H
+#define NCCL_JOIN_INTERPOSE_NATIVE_GRAPH_H
+
+#include "interpose/places/flow/flow.h"
+#include "interpose/places/native/native_decode.h"
+#include "interpose/places/native/native_object.h"
+
+#define NATIVE_FUNCTION_MAX (1u << 20) /* bytes, moved parts included */
+
+struct native_graph {
+  struct flow_block *blocks; /* by position; block 0 is where the function begins */
+  struct flow_edge *edges;
+  uint32_t nblocks;
+  uint32_t nedges;
+};
+
+/* The function is the one that .eh_frame of the object has, and of the object only jump tables and
+ * parts of the function that the compiler has moved away are read beside it.
+ *
+ * False: there is an instruction that is not known, a jump into the middle of one, or a jump to
+ * what a register says whose table is not found and which cannot be a tail call (parts of the
+ * function would be reached by nothing else); or the function is too large, or there is no memory.
+ *
+ * - Parts that the compiler has moved away (foo.cold) belong to the function; their positions are
+ *   behind its own.
+ * - A jump out of the function is a tail call: the function returns. A branch out of it is an
+ * error's way, which is left aside.
+ * - A call at the function's very end, before a landing pad, or of what is known not to return
+ *   (native_endings.h) ends its way. Of others it is taken for granted that they return.
+ * - Landing pads are reached by edges of exceptions. */
+bool native_graph_make(struct native_graph *graph, const struct native_object *object,
+                       struct native_part function, native_decode *decode);
+void native_graph_drop(struct native_graph *graph);
+
+#endif

@@ -1,0 +1,108 @@
+/* Where in the program the calling thread's call of NCCL stands (core/place/place.h), put together
+ * from what can be seen of it: native frames, their machine code, and Python's frames.
+ *
+ *   thread                                   place
+ *   with Python frames                       the chain of these, and one node for the native frames
+ *   without, in a process with Python, or    unknown; described as that of the thread that waits
+ * for begun by an engine's library             it, where that can be read (python_frames.h) any
+ * other                                its native frames
+ *
+ * Loops of an engine or a framework are never taken for loops of the program.
+ *
+ * Finding a call's id (places_hit, places_here) is on the fast path: while the places come in the
+ * order in which they came before, it is a comparison of the return addresses on the stack, without
+ * a call, lock, allocation or system call. Describing a place reads code, and may allocate and
+ * lock; that is for claims.
+ *
+ * All functions: any thread, each for its own call.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_PLACES_H
+#define NCCL_JOIN_INTERPOSE_PLACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/place/place.h"
+#include "interpose/self/guard.h"
+#include "interpose/places/native/native_sites.h"
+
+#define PLACES_STATE extern __attribute__((visibility("hidden")))
+
+/* Whether places are looked for; while not, all are unknown. Set before guard_mode is GUARD_ON. */
+PLACES_STATE _Atomic bool places_on;
+
+static inline bool places_are_on(void) {
+  return atomic_load_explicit(&places_on, memory_order_relaxed);
+}
+
+/* Who made the call that is acted on: places_called. */
+PLACES_STATE _Thread_local struct native_caller places_caller;
+
+/* Comes before a thread's first call, and before any behind a call without a site. */
+PLACES_STATE struct native_site places_nowhere;
+
+/* The id that was found last. */
+static inline uint32_t places_current(void) {
+  return guard_thread.site->id;
+}
+
+/* Whether the call stands where one was seen to come after the thread's last; if so, places_current
+ * has its id from now on. Arguments: as struct native_caller. */
+static inline __attribute__((always_inline)) bool places_hit(uintptr_t return_address,
+                                                             uintptr_t cfa) {
+  struct native_site *next = atomic_load_explicit(&guard_thread.site->next, memory_order_acquire);
+  if (!native_site_is_at(next, return_address, cfa))
+    return false;
+  guard_thread.site = next;
+  return true;
+}
+
+/* The same for frames that are found by frame pointers. */
+static inline __attribute__((always_inline)) bool places_hit_chained(uintptr_t return_address,
+                                                                     uintptr_t cfa) {
+  struct native_site *next = atomic_load_explicit(&guard_thread.site->next, memory_order_acquire);
+  if (NATIVE_POINTER_AT == 0 ||
+      !native_site_is_chained_at(next, return_address, cfa, &guard_thread.stack))
+    return false;
+  guard_thread.site = next;
+  return true;
+}
+
+/* Which of the two to ask. */
+static inline __attribute__((always_inline)) bool places_are_chained(void) {
+  struct native_site *next = atomic_load_explicit(&guard_thread.site->next, memory_order_acquire);
+  return native_site_is_chained(next);
+}
+
+/* Says who made the call that is acted on. Nothing is read of it yet. */
+static inline void places_called(uintptr_t return_address, uintptr_t cfa, const uintptr_t *frame) {
+  places_caller = (struct native_caller){return_address, cfa, *frame};
+}
+
+/* For functions that the program's call has come to by jumps. Where the compiler has made calls of
+ * them it sees the caller in our own code, which is found out, and costs a walk. */
+#define PLACES_HIT()                                                                               \
+  places_hit((uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa())
+/* That it has a frame of its own is what counts. */
+#define PLACES_HIT_CHAINED()                                                                       \
+  places_hit_chained((uintptr_t)__builtin_return_address(0),                                       \
+                     (uintptr_t)__builtin_frame_address(0) - (uintptr_t)NATIVE_POINTER_AT)
+#define PLACES_CALLED()                                                                            \
+  places_called((uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa(),          \
+                __builtin_frame_address(0))
+
+/* The id of the call of places_called; 0: unknown, or places are off. To be asked once for each
+ * call. */
+uint32_t places_here(void);
+
+/* The whole place of the call that the calling thread is in, at any depth below it; of an engine's
+ * thread, whose calls have the id 0, that of the thread that waits for it. False: nothing is known,
+ * and *out is the unknown place. What places_text says of it is remembered. */
+bool places_describe(struct place *out);
+
+/* A place for messages: "train.py:41 in the loop of train.py:38", "train_epoch+0x41 (./train), in a
+ * loop"; "an unknown place" for one that has not been described in this process. Returns text. */
+const char *places_text(uint32_t id, char *text, size_t size);
+
+#endif

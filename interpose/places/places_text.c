@@ -1,0 +1,113 @@
+/* Texts of places (places.h, places_text.h): made when a place is described, where its frames are
+ * at hand, and asked for later by its id alone. */
+#include "interpose/places/places_text.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "interpose/places/places.h"
+#include "interpose/places/python/python_frames.h"
+
+#define TEXTS_MAX 512u
+#define TEXT_SIZE 192u
+
+/* Never changed once its id has been stored. */
+static struct {
+  _Atomic uint32_t id;
+  char text[TEXT_SIZE];
+} texts[TEXTS_MAX];
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *text_of(uint32_t id) {
+  for (uint32_t i = 0; i < TEXTS_MAX; i++) {
+    uint32_t of = atomic_load_explicit(&texts[i].id, memory_order_acquire);
+    if (of == 0)
+      return NULL;
+    if (of == id)
+      return texts[i].text;
+  }
+  return NULL;
+}
+
+static bool has_loop(const struct place *place) {
+  for (uint32_t i = 0; i < place->nnodes; i++)
+    if ((place->nodes[i].flags & PLACE_LOOP) != 0)
+      return true;
+  return false;
+}
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash != NULL ? slash + 1 : path;
+}
+
+/* Frames that are named: a wrapper, and who calls it. */
+#define FRAMES_NAMED 3u
+
+/* Appends "train_epoch+0x41", or "+0x1641" where there is no symbol: what addr2line takes. */
+static int describe_frame(const struct native_frame *frame, char *text, size_t size) {
+  Dl_info at;
+  if (dladdr((const void *)(frame->pc - 1), &at) == 0)
+    return snprintf(text, size, "%#lx", (unsigned long)frame->pc);
+  if (at.dli_sname != NULL)
+    return snprintf(text, size, "%s+%#lx", at.dli_sname,
+                    (unsigned long)(frame->pc - (uintptr_t)at.dli_saddr));
+  return snprintf(text, size, "+%#lx", (unsigned long)(frame->pc - (uintptr_t)at.dli_fbase));
+}
+
+/* "step+0x41 < train_epoch+0x90 (train), in a loop": from the innermost frame outward. */
+static void describe_frames(const struct native_frame *frames, size_t count, bool in_loop,
+                            char *text, size_t size) {
+  Dl_info at;
+  size_t length = 0;
+  for (size_t i = 0; i < count && i < FRAMES_NAMED && length < size; i++) {
+    length += (size_t)snprintf(text + length, size - length, "%s", i == 0 ? "" : " < ");
+    if (length < size)
+      length += (size_t)describe_frame(&frames[i], text + length, size - length);
+  }
+  bool known = dladdr((const void *)(frames[0].pc - 1), &at) != 0;
+  if (length < size)
+    snprintf(text + length, size - length, " (%s)%s", known ? base_name(at.dli_fname) : "no object",
+             in_loop ? ", in a loop" : "");
+}
+
+static void describe(const struct place *place, const struct native_frame *frames, size_t count,
+                     char *text, size_t size) {
+  python_text(text, size);
+  if (text[0] == '\0' && count > 0)
+    describe_frames(frames, count, has_loop(place), text, size);
+}
+
+static void add(uint32_t id, const char *text) {
+  for (uint32_t i = 0; i < TEXTS_MAX; i++) {
+    uint32_t of = atomic_load_explicit(&texts[i].id, memory_order_relaxed);
+    if (of == id)
+      return;
+    if (of == 0) {
+      memcpy(texts[i].text, text, TEXT_SIZE);
+      atomic_store_explicit(&texts[i].id, id, memory_order_release);
+      return;
+    }
+  }
+}
+
+void places_text_remember(const struct place *place, const struct native_frame *frames,
+                          size_t count) {
+  char text[TEXT_SIZE] = "";
+  if (text_of(place->id) != NULL)
+    return;
+  describe(place, frames, count, text, sizeof(text));
+  if (text[0] == '\0' || pthread_mutex_trylock(&adding) != 0)
+    return;
+  add(place->id, text);
+  pthread_mutex_unlock(&adding);
+}
+
+const char *places_text(uint32_t id, char *text, size_t size) {
+  const char *known = id != 0 ? text_of(id) : NULL;
+  snprintf(text, size, "%s", known != NULL ? known : "an unknown place");
+  return text;
+}

@@ -1,0 +1,65 @@
+/* A code object of CPython, copied out of the interpreter with reads that cannot fault.
+ *
+ * Copies are made where an instruction is met for the first time. The interpreter's objects are
+ * trusted in nothing: every pointer is read through python_memory.h, every size has a limit.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_PYTHON_CODE_H
+#define NCCL_JOIN_INTERPOSE_PYTHON_CODE_H
+
+#include "interpose/places/python/python_layout.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Limits of what is read. A code object that is larger is "not known". */
+enum {
+  PYTHON_UNITS_MAX = 1 << 20,
+  PYTHON_TABLE_MAX = 1 << 22,
+  PYTHON_NAMES_MAX = 1 << 14,
+  PYTHON_TEXT_MAX = 1024
+};
+
+struct python_bytes {
+  const uint8_t *data;
+  uint32_t size;
+};
+
+struct python_code {
+  /* A hash of the base name of the file, the qualified name (before 3.11: the name), the first
+   * line, the names that are used and the table of lines (before 3.11 also the instructions): equal
+   * in all processes, different for all that does not look the same in the source. Never 0. */
+  uint64_t key;
+  uint32_t first_line;
+  uint32_t nunits;      /* code units of two bytes: opcode, argument */
+  const uint8_t *units; /* as run: may be specialised; what instrumentation replaced is put back */
+  struct python_bytes exceptions; /* 3.11 and later */
+  struct python_bytes lines;      /* for python_lines.h */
+  char file[PYTHON_TEXT_MAX]; /* UTF-8 as far as ASCII, other characters as '?'; of a longer one the
+                                 end */
+  char name[PYTHON_TEXT_MAX];
+};
+
+/* A copy of the code object at an address; NULL if there is none, or no memory. For
+ * python_code_free. Any thread. */
+struct python_code *python_code_read(const struct python_layout *layout, uint64_t address);
+void python_code_free(struct python_code *code); /* NULL is allowed */
+
+/* The instruction that a frame stands at, `where` bytes behind the beginning of its code, as a
+ * number of code units: what it points at may be a cache of the instruction, a prefix
+ * (EXTENDED_ARG), or in 3.11 the PRECALL before a CALL. Before the beginning stands the first one.
+ * UINT32_MAX: none, or the code cannot be read up to there. */
+uint32_t python_code_instruction(const struct python_layout *layout, const struct python_code *code,
+                                 int64_t where);
+
+/* Whether the frame was written for the program: neither the machinery that runs modules nor code
+ * without a file that imports modules. */
+bool python_code_is_runner(const struct python_code *code);
+
+/* The part behind the last '/'. */
+const char *python_base_name(const char *file);
+
+/* 64 bits of text, added to a hash. */
+uint64_t python_hash(uint64_t hash, const void *data, size_t size);
+
+#endif

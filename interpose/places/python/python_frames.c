@@ -1,0 +1,120 @@
+/* Ids, nodes and texts of the calling thread (python_frames.h).
+ *
+ * A thread that is inside a C function cannot change its own frames, nor can another one, so they
+ * may be read with plain loads, without the GIL: from PyGILState_GetThisThreadState, which only
+ * asks for a thread's own key, along the chain of frames. That the layout is the right one is seen
+ * once, without the risk of a fault (python_check.h).
+ */
+#include "interpose/places/python/python_frames.h"
+
+#include "interpose/places/python/python_chain.h"
+#include "interpose/places/python/python_check.h"
+#include "interpose/places/python/python_code.h"
+#include "interpose/places/python/python_lines.h"
+#include "interpose/places/python/python_loops.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Deeper chains have no nodes. */
+enum { DEPTH_MAX = 1 << 17 };
+
+bool python_is_present(void) {
+  return python_layout() != NULL;
+}
+
+/* ---- the chain --------------------------------------------------------------------------------
+ */
+
+enum checked { NOT_CHECKED, CHECKED, COMPARED };
+static _Atomic int checked;
+
+bool python_chain_is_compared(void) {
+  return atomic_load_explicit(&checked, memory_order_relaxed) == COMPARED;
+}
+
+/* The comparison with Python waits for a call that holds the GIL. */
+bool python_chain_check(const struct python_layout *layout, uint64_t state) {
+  if (atomic_load_explicit(&checked, memory_order_relaxed) == NOT_CHECKED &&
+      !python_check_chain(layout, state))
+    return false;
+  bool compared = python_check_with_python(layout, state);
+  atomic_store_explicit(&checked, compared ? COMPARED : CHECKED, memory_order_relaxed);
+  return python_layout() != NULL;
+}
+
+uint64_t python_own_frames(const struct python_layout *layout) {
+  uint64_t state = (uint64_t)layout->thread_state();
+  uint64_t frame = state == 0 ? 0 : python_innermost(&layout->at, state);
+  bool is_sure = frame == 0 || python_chain_is_compared() || python_chain_check(layout, state);
+  return is_sure ? frame : 0;
+}
+
+static bool next_frame(const struct python_layout *layout, uint64_t *address,
+                       struct python_frame *frame) {
+  return python_next_frame(&layout->at, layout->minor, layout->code_type, address, frame);
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------
+ */
+
+uint32_t python_nodes(struct place_node *nodes, uint32_t room) {
+  const struct python_layout *layout = python_layout();
+  uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
+  struct python_frame frame;
+  struct python_outermost outermost = {.came = 0};
+  for (unsigned i = 0; i < DEPTH_MAX && address != 0 && next_frame(layout, &address, &frame); i++) {
+    uint64_t hash = python_frame_hash(layout, &frame);
+    if (hash == PYTHON_FRAME_UNKNOWN)
+      return 0;
+    python_outermost_add(&outermost, &frame, hash);
+  }
+  bool is_whole = address == 0; /* neither too deep nor broken */
+  return is_whole ? python_outermost_nodes(layout, &outermost, nodes, room) : 0;
+}
+
+/* ---- texts ------------------------------------------------------------------------------------
+ */
+
+/* By the folders that installers and distributions use; "<frozen ...>" and the like are the
+ * interpreter's. */
+static bool is_of_program(const struct python_code *code) {
+  static const char *const installed[] = {"/site-packages/", "/dist-packages/", "/lib/python3"};
+  for (size_t i = 0; i < sizeof(installed) / sizeof(installed[0]); i++)
+    if (strstr(code->file, installed[i]) != NULL)
+      return false;
+  return strncmp(code->file, "<frozen ", strlen("<frozen ")) != 0;
+}
+
+static void write_text(const struct python_layout *layout, const struct python_code *code,
+                       uint32_t instruction, char *text, size_t size) {
+  const char *base = python_base_name(code->file);
+  uint32_t line = python_line(layout->minor, code, instruction);
+  uint32_t loop = python_loops_line(layout, code, instruction);
+  if (loop != 0)
+    snprintf(text, size, "%s:%u in the loop of %s:%u", base, line, base, loop);
+  else
+    snprintf(text, size, "%s:%u", base, line);
+}
+
+void python_text(char *text, size_t size) {
+  if (size == 0)
+    return;
+  text[0] = '\0';
+  const struct python_layout *layout = python_layout();
+  uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
+  struct python_frame frame;
+  bool is_of_it = false;
+  for (unsigned i = 0;
+       i < PYTHON_FRAMES_MAX && !is_of_it && address != 0 && next_frame(layout, &address, &frame);
+       i++) {
+    struct python_code *code = python_code_read(layout, frame.code);
+    uint32_t instruction =
+        code == NULL ? UINT32_MAX : python_code_instruction(layout, code, frame.where);
+    is_of_it = instruction != UINT32_MAX && is_of_program(code);
+    if (instruction != UINT32_MAX && (is_of_it || text[0] == '\0'))
+      write_text(layout, code, instruction, text, size);
+    python_code_free(code);
+  }
+}

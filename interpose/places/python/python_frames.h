@@ -1,0 +1,65 @@
+/* The place of a call in the Python program that makes it (core/place/place.h).
+ *
+ * Read without the interpreter's help: no GIL is taken or needed, and no function of CPython is
+ * called that could run Python code. CPython 3.9 to 3.14 are known, release versions and ordinary
+ * builds. Of anything else (other versions, free-threaded and debug builds, other implementations)
+ * nothing is read, and everything here says "not known".
+ *
+ * Every function may be called by any thread at any time between the start of the process and its
+ * end, but not in a signal handler.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_PYTHON_FRAMES_H
+#define NCCL_JOIN_INTERPOSE_PYTHON_FRAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/place/place.h"
+
+/* Frames that count for an id: the innermost ones. The nodes come from all frames. */
+#define PYTHON_FRAMES_MAX 256u
+
+/* Whether a CPython that can be read has been loaded. A load and a branch where there is one. Where
+ * there is none, what is loaded is looked at in the first 64 calls of any function here, and
+ * whenever their number is a power of two. */
+bool python_is_present(void);
+
+/* What the chain of Python frames of the calling thread is called: for each frame its code (base
+ * name of the file, qualified name, first line, names used, table of lines) and the instruction
+ * that it stands at. Equal in all processes that run the same script with the same Python, wherever
+ * it lies. 0: no frames, or they cannot be read.
+ *
+ * Frames of runners (runpy and importlib's bootstrap) do not count, neither here nor as nodes. Of a
+ * chain deeper than PYTHON_FRAMES_MAX the innermost frames count.
+ *
+ * No lock, no allocation, no system call once the same frames have been seen. */
+uint32_t python_id(void);
+
+/* The way from the outermost frame to the call: for each frame its loops and then its call. Writes
+ * at most `room` nodes, the outermost ones, and returns how many. 0: as for python_id. For claims:
+ * the first time that a function is met it is analysed, in microseconds to a few milliseconds, and
+ * what was found is kept, in memory of its own. */
+uint32_t python_nodes(struct place_node *nodes, uint32_t room);
+
+/* For threads without Python frames, such as those of PyTorch's autograd engine: the id and the
+ * nodes of the one thread that waits for them in a backward pass. It stands still, but nothing
+ * holds it. So its frames are read by system calls, which cannot fault, and believed only if its
+ * processor time shows that it has not run meanwhile, if it does not hold the GIL, and if it stands
+ * at a call made by torch.autograd. 0: there is none, or several wait at different places.
+ *
+ * python_waiting_id costs one system call (0.2 to 0.6 microseconds) as long as the thread stands
+ * where it stood when the same thread last called; otherwise it is looked for among all, in tens to
+ * hundreds of microseconds. Where 64 searches in a row found nothing, only python_waiting_nodes
+ * searches again. Before Python 3.11 it is always 0: which thread it is cannot be asked there, and
+ * a search in each call would cost too much. */
+uint32_t python_waiting_id(void);
+uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room);
+
+/* Writes where the call stands, such as "train.py:41 in the loop of train.py:38", in ASCII with a
+ * final 0, cut to `size` bytes: the innermost frame of the calling thread that is not in an
+ * installed package, or else the innermost one. An empty text: not known. Allocates as python_nodes
+ * does. */
+void python_text(char *text, size_t size);
+
+#endif

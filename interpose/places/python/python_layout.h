@@ -1,0 +1,43 @@
+/* Which CPython runs in this process, and where in its objects things lie.
+ *
+ * CPython is found in whatever is loaded: the program, if it exports the functions of Python, or a
+ * libpython, however it was loaded. A program that contains Python and exports nothing of it is not
+ * seen.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_PYTHON_LAYOUT_H
+#define NCCL_JOIN_INTERPOSE_PYTHON_LAYOUT_H
+
+#include "interpose/places/python/python_offsets.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct python_layout {
+  unsigned minor; /* 9 to 14 */
+  struct python_offsets at;
+  bool is_as_listed;   /* at is python_offsets_of[minor], but for state_interp_threads */
+  const char *opcodes; /* python_opcodes.h */
+  /* Functions and objects of CPython. Those of the first row may be called without the GIL. */
+  void *(*thread_state)(void);  /* PyGILState_GetThisThreadState: of this thread, or NULL */
+  void *(*current_state)(void); /* PyThreadState_GetUnchecked: of this thread, if it holds the GIL.
+                                   Before 3.12: of whichever thread holds it */
+  void *(*main_interpreter)(void); /* PyInterpreterState_Main */
+  uint64_t code_type, text_type, bytes_type, tuple_type;
+};
+
+/* The layout; NULL as long as no CPython is loaded, and for good if it is one that is not known.
+ * Any thread; a load and a branch once it is found. Otherwise what has been loaded meanwhile is
+ * looked at, in the first 64 calls and whenever their number is a power of two. */
+const struct python_layout *python_layout(void);
+
+/* Turns reading off for good: the layout has been seen to be wrong. */
+void python_layout_refuse(void);
+
+/* A function of the CPython that was found, by name; NULL. For the comparison in python_check.h. */
+void *python_layout_function(const char *name);
+
+/* For tests: what is made of a version and the 64-bit words of debug offsets (NULL: none). False:
+ * not known. `version`: as Py_GetVersion returns it. */
+bool python_layout_of(struct python_layout *layout, const char *version, const uint64_t *words);
+
+#endif

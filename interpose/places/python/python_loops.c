@@ -1,0 +1,154 @@
+/* Analysed functions, and nodes from them (python_loops.h). */
+#include "interpose/places/python/python_loops.h"
+
+#include "interpose/places/python/python_graph.h"
+#include "interpose/places/python/python_lines.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* Never changed once it can be found. */
+struct function {
+  uint64_t key; /* of the code */
+  struct flow *flow;
+  struct python_graph graph; /* without it there would be no way from an instruction to its block */
+  struct function *next;     /* in the same bucket */
+};
+
+/* Functions are only ever added, at the front. */
+enum { BUCKETS = 1024 };
+static struct function *_Atomic buckets[BUCKETS];
+static _Atomic uint32_t nkept;
+
+static struct function *find_kept(uint64_t key) {
+  struct function *function = atomic_load_explicit(&buckets[key % BUCKETS], memory_order_acquire);
+  while (function != NULL && function->key != key)
+    function = function->next;
+  return function;
+}
+
+static void free_function(struct function *function) {
+  if (function == NULL)
+    return;
+  flow_free(function->flow);
+  python_graph_free(&function->graph);
+  free(function);
+}
+
+static struct function *analyse(const struct python_layout *layout,
+                                const struct python_code *code) {
+  struct function *function = calloc(1, sizeof(*function));
+  if (function == NULL)
+    return NULL;
+  function->key = code->key;
+  if (python_graph_make(layout, code, &function->graph))
+    function->flow = flow_analyse(&function->graph.flow);
+  return function;
+}
+
+/* Two threads may keep the same function at once; the copies are equal. */
+static bool keep(struct function *function) {
+  if (atomic_fetch_add_explicit(&nkept, 1, memory_order_relaxed) >= PYTHON_FUNCTIONS_MAX) {
+    atomic_fetch_sub_explicit(&nkept, 1, memory_order_relaxed);
+    return false;
+  }
+  struct function *_Atomic *bucket = &buckets[function->key % BUCKETS];
+  function->next = atomic_load_explicit(bucket, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak_explicit(bucket, &function->next, function,
+                                                memory_order_release, memory_order_relaxed))
+    continue;
+  return true;
+}
+
+/* `*kept`: whether it stays; otherwise it is for free_function. */
+static struct function *function_of(const struct python_layout *layout,
+                                    const struct python_code *code, bool *kept) {
+  struct function *function = find_kept(code->key);
+  *kept = function != NULL;
+  if (function != NULL)
+    return function;
+  function = analyse(layout, code);
+  *kept = function != NULL && keep(function);
+  return function;
+}
+
+/* The last of n ascending numbers that is not above `number`; the first one is not. */
+static uint32_t last_up_to(const uint32_t *numbers, uint32_t n, uint32_t number) {
+  uint32_t low = 0, high = n;
+  while (high - low > 1) {
+    uint32_t middle = low + (high - low) / 2;
+    *(numbers[middle] <= number ? &low : &high) = middle;
+  }
+  return low;
+}
+
+static uint32_t function_id(uint64_t key) {
+  return (uint32_t)(key >> 32 ^ key);
+}
+
+static uint32_t nodes_in(const struct function *function, uint32_t instruction,
+                         struct place_node *nodes, uint32_t room) {
+  const struct python_graph *graph = &function->graph;
+  if (function->flow == NULL)
+    return 0;
+  uint32_t number = last_up_to(graph->units, graph->ninstructions, instruction);
+  uint32_t block = last_up_to(graph->firsts, graph->flow.nblocks, number);
+  return flow_nodes(function->flow, block, number - graph->firsts[block], instruction,
+                    function_id(function->key), nodes, room);
+}
+
+uint32_t python_loops_function(const struct python_code *code) {
+  uint32_t id = function_id(code->key);
+  return id != 0 ? id : 1;
+}
+
+uint32_t python_loops_nodes(const struct python_layout *layout, const struct python_code *code,
+                            uint32_t instruction, struct place_node *nodes, uint32_t room) {
+  bool kept;
+  struct function *function = function_of(layout, code, &kept);
+  uint32_t n = function == NULL ? 0 : nodes_in(function, instruction, nodes, room);
+  if (!kept)
+    free_function(function);
+  if (n > 0)
+    return n;
+  if (room > 0)
+    nodes[0] = (struct place_node){.id = flow_id(function_id(code->key), instruction)};
+  return 1;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------
+ */
+
+/* A loop's test may stand at its end as well as before it, as compiled. So it begins at the lowest
+ * line of its head and of what leads back there. */
+static uint32_t lowest_line(unsigned minor, const struct python_code *code,
+                            const struct python_graph *graph, uint32_t head) {
+  uint32_t lowest = python_line(minor, code, graph->flow.blocks[head].position);
+  for (uint32_t i = 0; i < graph->flow.nedges; i++) {
+    const struct flow_edge *edge = &graph->flow.edges[i];
+    if (edge->to != head || edge->from < head)
+      continue;
+    bool is_last = edge->from + 1 == graph->flow.nblocks;
+    uint32_t last = (is_last ? graph->ninstructions : graph->firsts[edge->from + 1]) - 1;
+    uint32_t line = python_line(minor, code, graph->units[last]);
+    if (line != 0 && (lowest == 0 || line < lowest))
+      lowest = line;
+  }
+  return lowest;
+}
+
+/* flow_nodes makes a loop's id of its head, as flow_id of the inverted function. */
+uint32_t python_loops_line(const struct python_layout *layout, const struct python_code *code,
+                           uint32_t instruction) {
+  bool kept;
+  struct function *function = function_of(layout, code, &kept);
+  struct place_node nodes[FLOW_DEPTH_MAX + 1];
+  uint32_t n = function == NULL ? 0 : nodes_in(function, instruction, nodes, FLOW_DEPTH_MAX + 1);
+  uint32_t line = 0, id = n > 1 ? nodes[n - 2].id : 0;
+  for (uint32_t i = 0; id != 0 && line == 0 && i < function->graph.flow.nblocks; i++)
+    if (flow_id(~function_id(code->key), function->graph.flow.blocks[i].position) == id)
+      line = lowest_line(layout->minor, code, &function->graph, i);
+  if (!kept)
+    free_function(function);
+  return line;
+}

@@ -1,0 +1,108 @@
+/* Nodes of frames, remembered by what the frames count as (python_chain.h).
+ */
+#include "interpose/places/python/python_chain.h"
+#include "interpose/places/python/python_code.h"
+#include "interpose/places/python/python_loops.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a function's frame at one instruction. Never changed once it can be found, never freed. */
+struct way {
+  uint64_t hash;
+  struct way *next; /* in the same bucket */
+  uint32_t n;
+  struct place_node nodes[];
+};
+
+enum { BUCKETS = 2048, WAYS_MAX = 16384 };
+static struct way *_Atomic buckets[BUCKETS];
+static _Atomic uint32_t nkept;
+
+static const struct way *find(uint64_t hash) {
+  const struct way *way = atomic_load_explicit(&buckets[hash % BUCKETS], memory_order_acquire);
+  while (way != NULL && way->hash != hash)
+    way = way->next;
+  return way;
+}
+
+/* Two threads may keep the same way at once; the copies are equal. */
+static void keep(uint64_t hash, const struct place_node *nodes, uint32_t n) {
+  if (atomic_load_explicit(&nkept, memory_order_relaxed) >= WAYS_MAX)
+    return;
+  struct way *way = malloc(sizeof(*way) + n * sizeof(nodes[0]));
+  if (way == NULL)
+    return;
+  atomic_fetch_add_explicit(&nkept, 1, memory_order_relaxed);
+  way->hash = hash;
+  way->n = n;
+  memcpy(way->nodes, nodes, n * sizeof(nodes[0]));
+  struct way *_Atomic *bucket = &buckets[hash % BUCKETS];
+  way->next = atomic_load_explicit(bucket, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak_explicit(bucket, &way->next, way, memory_order_release,
+                                                memory_order_relaxed))
+    continue;
+}
+
+/* All nodes of the frame, as far as a place has room for any. */
+static uint32_t make(const struct python_layout *layout, const struct python_frame *frame,
+                     uint64_t hash, struct place_node nodes[PLACE_NODES_MAX]) {
+  struct python_code *code = python_code_read(layout, frame->code);
+  uint32_t n = 0;
+  if (code != NULL && python_frame_hash_of(layout, code, frame->where) == hash) {
+    nodes[0] = (struct place_node){.id = python_loops_function(code)};
+    n = 1 + python_loops_nodes(layout, code, python_code_instruction(layout, code, frame->where),
+                               nodes + 1, PLACE_NODES_MAX - 1);
+    for (uint32_t i = 1; i < n && i < PLACE_NODES_MAX; i++)
+      if (!(nodes[i].flags & PLACE_ORDERED))
+        nodes[i].flags |= PLACE_OPAQUE;
+  }
+  python_code_free(code);
+  return n < PLACE_NODES_MAX ? n : PLACE_NODES_MAX;
+}
+
+static uint32_t copy(const struct place_node *nodes, uint32_t n, struct place_node *to,
+                     uint32_t room) {
+  n = n < room ? n : room;
+  memcpy(to, nodes, n * sizeof(nodes[0]));
+  return n;
+}
+
+/* 0: the code cannot be read, or is no longer the one that the hash was made of. */
+static uint32_t frame_nodes(const struct python_layout *layout, const struct python_frame *frame,
+                            uint64_t hash, struct place_node *nodes, uint32_t room) {
+  const struct way *way = find(hash);
+  if (way != NULL)
+    return copy(way->nodes, way->n, nodes, room);
+  struct place_node made[PLACE_NODES_MAX];
+  uint32_t n = make(layout, frame, hash, made);
+  if (n > 0)
+    keep(hash, made, n);
+  return copy(made, n, nodes, room);
+}
+
+void python_outermost_add(struct python_outermost *outermost, const struct python_frame *frame,
+                          uint64_t hash) {
+  if (hash == PYTHON_FRAME_RUNNER)
+    return;
+  uint32_t at = outermost->came++ % PLACE_NODES_MAX;
+  outermost->frames[at] = *frame;
+  outermost->hashes[at] = hash;
+}
+
+uint32_t python_outermost_nodes(const struct python_layout *layout,
+                                const struct python_outermost *outermost, struct place_node *nodes,
+                                uint32_t room) {
+  uint32_t n = 0;
+  uint32_t nframes = outermost->came < PLACE_NODES_MAX ? outermost->came : PLACE_NODES_MAX;
+  for (uint32_t i = 0; i < nframes && n < room; i++) {
+    uint32_t at = (outermost->came - 1 - i) % PLACE_NODES_MAX;
+    uint32_t more =
+        frame_nodes(layout, &outermost->frames[at], outermost->hashes[at], nodes + n, room - n);
+    if (more == 0)
+      return 0;
+    n += more;
+  }
+  return n;
+}

@@ -1,6 +1,0 @@
-/* The table of python_opcodes.h. */
-#include "interpose/python_opcodes.h"
-
-const char *const python_opcode_rows[PYTHON_MINOR_LAST + 1] = {
-#include "interpose/python_opcodes.inc"
-};
