@@ -10,13 +10,6 @@
  * that name. */
 void *runtime_function(const char *name);
 void *launch_function(const char *name);
-void *graph_function(const char *name);
-
-/* Puts a kernel of NCCL onto a stream. arguments: its argument block, which is copied. */
-CUresult launch_kernel(const void *kernel, CUstream stream, const void *arguments, size_t size);
-
-/* The shared cudart of the same release of CUDA as the one inside of libnccl. */
-void *runtime_library(void);
 
 struct emulated {
   const char *name;

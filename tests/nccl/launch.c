@@ -1,7 +1,7 @@
 /* Launches of NCCL's kernels. A kernel is a host function of its stream. */
 #include "tests/nccl/emulation.h"
 
-#include "tests/loopback/cuda/loopback_cuda.h"
+#include "tools/loopback/cuda/loopback_cuda.h"
 #include "tests/nccl/device.h"
 #include "tests/nccl/image.h"
 #include "tests/nccl/reducer.h"
@@ -43,7 +43,7 @@ static CUresult enqueue(void (*function)(const void *), CUstream stream, const v
   return cuLaunchHostFunc(stream, run, kernel);
 }
 
-CUresult launch_kernel(const void *kernel, CUstream stream, const void *arguments, size_t size) {
+static CUresult launch_kernel(const void *kernel, CUstream stream, const void *arguments, size_t size) {
   const char *name = image_name(kernel);
   if (name == NULL || strstr(name, "ncclDevKernel_") == NULL)
     DEVICE_REFUSE("kernel %s", name != NULL ? name : "without a name");

@@ -5,7 +5,6 @@
  * functions named cuda... get a jump as their first bytes; NCCL's own code is left alone. */
 #include "tests/nccl/emulation.h"
 
-#include "layout.h"
 #include "tests/nccl/device.h"
 #include "tests/nccl/image.h"
 
@@ -18,10 +17,6 @@
 #include <sys/mman.h>
 
 static void *runtime;
-
-void *runtime_library(void) {
-  return runtime;
-}
 
 void *emulated_find(const struct emulated *table, size_t size, const char *name) {
   for (size_t i = 0; i < size; i++)
@@ -81,8 +76,6 @@ static void redirect(const char *name, char *address, size_t size) {
   void *to = runtime_function(name);
   if (to == NULL)
     to = launch_function(name);
-  if (to == NULL)
-    to = graph_function(name);
   if (to == NULL)
     to = dlsym(runtime, name);
   jump_to(address, to != NULL ? to : stub(name));

@@ -1,7 +1,7 @@
 /* Reductions in blocks that fit into the first-level cache. */
 #include "tests/nccl/reducer.h"
 
-#include "tests/loopback/nccl/datatype.h"
+#include "tools/loopback/nccl/datatype.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_NCCL_REDUCER_H
 #define TESTS_NCCL_REDUCER_H
 
-#include "tests/loopback/nccl/reduce.h"
+#include "tools/loopback/nccl/reduce.h"
 #include "tests/nccl/function.h"
 
 #include <stdbool.h>
