@@ -30,17 +30,28 @@ static void CUDA_CB run(void *argument) {
     free(kernel);
 }
 
+/* A captured kernel lives as long as the graph. */
+static CUresult give_to_graph(struct kernel *kernel, CUgraph graph) {
+  CUuserObject object;
+  CUresult result = cuUserObjectCreate(&object, kernel, free, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  return result == CUDA_SUCCESS ? cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE)
+                                : result;
+}
+
 static CUresult enqueue(void (*function)(const void *), CUstream stream, const void *arguments,
                         size_t size) {
   struct kernel *kernel = aligned_alloc(16, (sizeof *kernel + size + 15) / 16 * 16);
   if (kernel == NULL)
     return CUDA_ERROR_OUT_OF_MEMORY;
   CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
-  cuStreamIsCapturing(stream, &capturing);
+  CUgraph graph = NULL;
+  CUresult result = cuStreamGetCaptureInfo(stream, &capturing, NULL, &graph, NULL, NULL, NULL);
   kernel->once = capturing == CU_STREAM_CAPTURE_STATUS_NONE;
   kernel->run = function;
   memcpy(kernel->arguments, arguments, size);
-  return cuLaunchHostFunc(stream, run, kernel);
+  if (result == CUDA_SUCCESS && !kernel->once)
+    result = give_to_graph(kernel, graph);
+  return result == CUDA_SUCCESS ? cuLaunchHostFunc(stream, run, kernel) : result;
 }
 
 static CUresult launch_kernel(const void *kernel, CUstream stream, const void *arguments, size_t size) {
