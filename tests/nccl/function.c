@@ -37,7 +37,7 @@ static int look(const struct word *table, size_t size, const char *text, size_t 
   return -1;
 }
 
-bool function_datatype(const char *word, size_t length, ncclDataType_t *datatype) {
+static bool parse_datatype(const char *word, size_t length, ncclDataType_t *datatype) {
   int found = LOOK(datatypes, word, length);
   if (found >= 0)
     *datatype = (ncclDataType_t)found;
@@ -77,7 +77,7 @@ bool function_parse(const char *symbol, struct function *function) {
     word = next(&rest, end, &length);
     reduction = LOOK(reductions, word, length);
     word = next(&rest, end, &length);
-    if (reduction < 0 || !function_datatype(word, length, &function->datatype))
+    if (reduction < 0 || !parse_datatype(word, length, &function->datatype))
       return false;
   }
   word = next(&rest, end, &length);
@@ -88,4 +88,13 @@ bool function_parse(const char *symbol, struct function *function) {
   function->algorithm = (enum function_algorithm)algorithm;
   function->protocol = (enum function_protocol)protocol;
   return algorithm >= 0 && protocol >= 0;
+}
+
+bool function_of_kernel(const char *symbol, struct function *function) {
+  if (symbol == NULL || strstr(symbol, "ncclDevKernel_") == NULL)
+    return false;
+  bool ring = strstr(symbol, "_RING") != NULL, e4m3 = strstr(symbol, "_f8e4m3_") != NULL;
+  function->algorithm = ring ? ALGORITHM_RING : ALGORITHM_TREE;
+  function->datatype = e4m3 ? ncclFloat8e4m3 : ncclFloat8e5m2;
+  return (ring || strstr(symbol, "_TREE") != NULL) && (e4m3 || strstr(symbol, "_f8e5m2_") != NULL);
 }

@@ -33,7 +33,8 @@ struct function {
 /* Reads "ncclDevFunc_..." out of a mangled name; false if it is none that is emulated. */
 bool function_parse(const char *symbol, struct function *function);
 
-/* "f32" and the like, or __half, float, ... as C++ mangles them. */
-bool function_datatype(const char *word, size_t length, ncclDataType_t *datatype);
+/* Takes the datatype and the algorithm out of the mangled name of a kernel of 8-bit floats; false if
+ * it is none. */
+bool function_of_kernel(const char *symbol, struct function *function);
 
 #endif

@@ -13,13 +13,39 @@
 
 enum { ITEMS_MAX = 1024, CHANNELS_MAX = 64 };
 
-static const void *const *functions; /* device functions by their numbers, as the host knows them */
+/* Device functions, and the kernels that can run them, by the functions' numbers. */
+static const void *const *functions, *const *kernels;
 static size_t nfunctions;
 
 bool kernel_prepare(void) {
   functions = image_address("ncclDevFuncTable", &nfunctions);
+  kernels = image_address("ncclDevKernelForFunc", NULL);
   nfunctions /= sizeof *functions;
-  return functions != NULL;
+  return functions != NULL && kernels != NULL;
+}
+
+static bool is_named(size_t number, struct function *function) {
+  return function_parse(image_name(functions[number]), function);
+}
+
+/* Functions of 8-bit floats are not in the host's table, but their kernels are: those of one
+ * datatype and algorithm stand together, LL, LL128 and Simple at the end, behind named ones of the
+ * same collective and reduction. */
+static bool find_function(size_t number, struct function *function) {
+  if (number >= nfunctions)
+    return false;
+  if (is_named(number, function))
+    return true;
+  struct function other;
+  size_t last = number, before = number;
+  while (last + 1 < nfunctions && kernels[last + 1] == kernels[number] && !is_named(last + 1, &other))
+    last++;
+  while (before > 0 && !is_named(before, function))
+    before--;
+  if (last - number > PROTOCOL_SIMPLE)
+    return false;
+  function->protocol = (enum function_protocol)(PROTOCOL_SIMPLE - (last - number));
+  return function_of_kernel(image_name(kernels[number]), function);
 }
 
 struct launch {
@@ -158,9 +184,8 @@ static void run_items(const struct block *block, unsigned number, const struct i
     run_p2p(block, items);
     return;
   }
-  const char *name = number < nfunctions ? image_name(functions[number]) : NULL;
-  if (!function_parse(name, &function))
-    DEVICE_REFUSE("device function %u (%s)", number, name != NULL ? name : "without a name");
+  if (!find_function(number, &function))
+    DEVICE_REFUSE("device function %u", number);
 #ifdef LAYOUT_ncclDevWorkTypeBcast
   if (items->type == LAYOUT_ncclDevWorkTypeBcast) {
     all_gather_v_run(block, &function, (struct ncclDevWorkBcast *const *)items->items, items->count);

@@ -20,6 +20,14 @@ EMULATION_LINKED = lib programs plugins data bench
 
 emulation_cuda = $(shell strings -n 12 $(1) | sed -n 's/^NCCL version .*compiled with CUDA \([0-9]*\).*/\1/p' | head -n 1)
 
+# What tests the emulation itself.
+EMULATION_TEST = $(EMULATION_DIR)/every
+$(EMULATION_TEST): tests/nccl/every.c $(BUILD)/tools/loopback/nccl/datatype.o $(PROGRAM_LIBRARIES)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -Wpedantic,$(ALL_CFLAGS)) -isystem $(NCCL_INCLUDE) -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE) -o $@ \
+	  $(filter %.c %.o,$^) $(PROGRAM_LIBRARIES) -Wl,-rpath-link,$(BUILD)/loopback -lm
+
 # $(1): release
 define nccl_emulation
 .PHONY: nccl-$(1)
