@@ -19,6 +19,12 @@
 
 #include "tools/loopback/nccl/datatype.h"
 
+/* Of all processes. */
+static struct {
+  ncclUniqueId id;
+  int made, arrived;
+} *shared;
+
 static int rank, nranks, failures;
 static ncclComm_t comm;
 static cudaStream_t stream;
@@ -345,8 +351,16 @@ static void check_graph(void) {
     wrong("graph", ncclFloat32, 0, 1, 0, (double)value, nranks * nranks * nranks);
 }
 
+/* Waits until all have come: an abort takes what is still on its way to a peer. */
+static void meet(void) {
+  __atomic_fetch_add(&shared->arrived, 1, __ATOMIC_ACQ_REL);
+  while (__atomic_load_n(&shared->arrived, __ATOMIC_ACQUIRE) < nranks)
+    usleep(1000);
+}
+
 /* Rank 0 waits in a kernel for others that never come. */
 static void check_abort(void) {
+  meet();
   if (rank == 0 && nranks > 1) {
     NCCL(ncclAllReduce(send, recv, 1000, ncclFloat32, ncclSum, comm, stream));
     nanosleep(&(struct timespec){0, 100000000}, NULL);
@@ -357,13 +371,13 @@ static void check_abort(void) {
   CUDA(cudaStreamSynchronize(stream));
 }
 
-static int run(const ncclUniqueId *id, int rounds) {
+static int run(int rounds) {
   CUDA(cudaSetDevice(rank));
   CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   CUDA(cudaMalloc((void **)&send, BYTES));
   CUDA(cudaMalloc((void **)&recv, BYTES));
   host = malloc(BYTES);
-  NCCL(ncclCommInitRank(&comm, nranks, *id, rank));
+  NCCL(ncclCommInitRank(&comm, nranks, shared->id, rank));
   for (int round = 0; round < rounds; round++) {
     check_collectives();
     for (size_t unit = 1; unit < 2000000; unit *= 97)
@@ -380,18 +394,16 @@ static int run(const ncclUniqueId *id, int rounds) {
 
 int main(int argc, char **argv) {
   nranks = argc > 1 ? atoi(argv[1]) : 2;
-  /* The first process only makes the identifier: CUDA does not go through a fork. */
-  ncclUniqueId *id = mmap(NULL, sizeof *id, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  int *made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   for (rank = 0; rank < nranks; rank++)
     if (fork() == 0) {
       if (rank == 0) {
-        NCCL(ncclGetUniqueId(id));
-        __atomic_store_n(made, 1, __ATOMIC_RELEASE);
+        NCCL(ncclGetUniqueId(&shared->id));
+        __atomic_store_n(&shared->made, 1, __ATOMIC_RELEASE);
       }
-      while (!__atomic_load_n(made, __ATOMIC_ACQUIRE))
+      while (!__atomic_load_n(&shared->made, __ATOMIC_ACQUIRE))
         usleep(1000);
-      exit(run(id, argc > 2 ? atoi(argv[2]) : 1));
+      exit(run(argc > 2 ? atoi(argv[2]) : 1));
     }
   int worst = 0;
   for (int status; wait(&status) > 0;)
