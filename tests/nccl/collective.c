@@ -342,3 +342,50 @@ void p2p_run(void *argument) {
   } while (left > 0);
   mover_close(&mover);
 }
+
+/* ---- broadcasts from several roots in one ring ---- */
+
+#ifdef HAS_ncclDevWorkBcast_bytes
+/* One chunk of a broadcast; the root is so many steps away on the ring. */
+static void broadcast_chunk(struct mover *mover, const struct ncclDevWorkBcast *work, size_t done,
+                            int nranks) {
+  size_t left = work->bytes - done, chunk = (size_t)work->chunkSize;
+  size_t at = work->bytes_done + done;
+  struct mover_chunk move = {.output = (char *)work->recvbuff + at,
+                             .receives = work->ringDepth > 0,
+                             .sends = work->ringDepth < nranks - 1};
+  if (work->ringDepth == 0)
+    move.input = (char *)work->sendbuff + at;
+  mover_move(mover, move, (int64_t)(left < chunk ? left : chunk));
+}
+
+/* They take turns, a chunk each, until all have come to their ends. */
+void all_gather_v_run(const struct block *block, const struct function *function,
+                      struct ncclDevWorkBcast *const *works, int count) {
+  struct ncclRing *ring = &block->channel->ring;
+  struct mover mover;
+  mover_open(&mover, &(struct mover_plan){.block = block,
+                                          .reducer = reducer_make(DEVICE_SUM, ncclInt8, 0),
+                                          .protocol = function->protocol,
+                                          .slices = 1,
+                                          .stride = 1,
+                                          .from = &ring->prev,
+                                          .to = &ring->next,
+                                          .nfrom = 1,
+                                          .nto = 1});
+  size_t done[64] = {0}; /* work items stay as they are: a graph launches them again */
+  if (count > 64)
+    DEVICE_REFUSE("%d broadcasts in one batch", count);
+  for (bool more = true; more;) {
+    more = false;
+    for (int i = 0; i < count; i++) {
+      if (done[i] >= works[i]->bytes)
+        continue;
+      broadcast_chunk(&mover, works[i], done[i], block->communicator->nRanks);
+      done[i] += (size_t)works[i]->chunkSize;
+      more |= done[i] < works[i]->bytes;
+    }
+  }
+  mover_close(&mover);
+}
+#endif

@@ -18,7 +18,7 @@ EMULATION_BORROWED = $(addprefix $(BUILD)/tools/loopback/nccl/,reduce.o datatype
 # What is linked from the ordinary build folder, so that JOIN_TEST_BUILD can be this one.
 EMULATION_LINKED = lib programs plugins data bench
 
-emulation_cuda = $(shell strings -n 12 $(1) | sed -n 's/^NCCL version .*compiled with CUDA \([0-9]*\).*/\1/p' | head -n 1)
+emulation_cuda = $(shell strings -n 8 $(1) | sed -n 's/^NCCL version [0-9.]*+cuda\([0-9]*\).*/\1/p' | head -n 1)
 
 # What tests the emulation itself.
 EMULATION_TEST = $(EMULATION_DIR)/every
