@@ -223,7 +223,10 @@ static void tree_all_reduce(struct job *job) {
 
 /* ---- */
 
-static uint64_t argument_of(const struct ncclDevWorkColl *work, size_t element) {
+static uint64_t argument_of(const struct function *function, const struct ncclDevWorkColl *work,
+                            size_t element) {
+  if (function->reduction == DEVICE_SUM_POST_DIV)
+    return kernel_divisor(function, work->redOpArg);
   if (!work->redOpArgIsPtr)
     return work->redOpArg;
   uint64_t argument = 0;
@@ -242,7 +245,7 @@ void collective_run(const struct block *block, const struct function *function,
                     .rank = block->communicator->rank,
                     .nranks = block->communicator->nRanks};
   struct reducer reducer = reducer_make(function->reduction, function->datatype, 0);
-  reducer = reducer_make(function->reduction, function->datatype, argument_of(work, reducer.element));
+  reducer = reducer_make(function->reduction, function->datatype, argument_of(function, work, reducer.element));
   job.mover.reducer = reducer;
   job.element = reducer.element;
   if (work->regUsed)

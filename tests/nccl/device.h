@@ -52,6 +52,9 @@ void all_gather_v_run(const struct block *block, const struct function *function
 /* Where device functions are named. */
 bool kernel_prepare(void);
 
+/* The argument of a SumPostDiv as reducer_make wants it. */
+uint64_t kernel_divisor(const struct function *function, uint64_t argument);
+
 /* Runs the kernel whose argument block is at arguments, on the calling thread. */
 void kernel_run(const void *arguments);
 

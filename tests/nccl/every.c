@@ -242,10 +242,12 @@ static void check_all(const char *name, ncclDataType_t type, ncclRedOp_t op, siz
 static void check_collectives(void) {
   static const char *const reducing[] = {"allreduce", "reduce", "reducescatter"};
   static const size_t counts[] = {1, 17, 4099, 300007};
+  int version;
+  NCCL(ncclGetVersion(&version));
   for (int type = 0; type < ncclNumTypes; type++) {
     bool small = type == ncclFloat8e4m3 || type == ncclFloat8e5m2;
-    if (small && nranks == 1)
-      continue; /* NCCL refuses the average then */
+    if (small && (nranks == 1 || version < 22400))
+      continue; /* a communicator of one rank refuses the average, and before 2.24 there were none */
     for (int op = 0; op < ncclNumOps; op++)
       for (int i = 0; i < 3; i++)
         for (int c = 0; c < (type == ncclFloat32 && op == ncclSum ? 4 : 3); c++)
@@ -385,8 +387,7 @@ static int run(int rounds) {
     check_group(5);
     check_group(50000);
     check_premultiplied();
-    if (getenv("EVERY_WITHOUT_GRAPHS") == NULL)
-      check_graph();
+    check_graph();
   }
   check_abort();
   return failures > 0;

@@ -21,6 +21,7 @@ static const struct word reductions[] = {{"Sum", DEVICE_SUM},
                                          {"PreMulSum", DEVICE_PRE_MUL_SUM},
                                          {"SumPostDiv", DEVICE_SUM_POST_DIV}};
 static const struct word datatypes[] = {
+    {"i8", ncclInt8},          {"i32", ncclInt32},        {"i64", ncclInt64},
     {"u8", ncclUint8},         {"u32", ncclUint32},       {"u64", ncclUint64},
     {"f16", ncclFloat16},      {"f32", ncclFloat32},      {"f64", ncclFloat64},
     {"bf16", ncclBfloat16},    {"f8e4m3", ncclFloat8e4m3}, {"f8e5m2", ncclFloat8e5m2},

@@ -25,7 +25,7 @@ enum device_reduction { DEVICE_SUM, DEVICE_PROD, DEVICE_MIN_MAX, DEVICE_PRE_MUL_
 struct function {
   enum function_kind kind;
   enum device_reduction reduction;
-  ncclDataType_t datatype; /* integers are unsigned here; ncclInt8 where nothing is reduced */
+  ncclDataType_t datatype; /* ncclInt8 where nothing is reduced; see reducer_make for integers */
   enum function_algorithm algorithm;
   enum function_protocol protocol;
 };

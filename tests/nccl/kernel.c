@@ -24,6 +24,24 @@ bool kernel_prepare(void) {
   return functions != NULL && kernels != NULL;
 }
 
+/* Up to 2.23 there are functions of signed integers for it. */
+static bool has_signed_division(void) {
+  static int has = -1;
+  struct function function;
+  for (size_t i = 0; i < nfunctions && has < 1; i++)
+    has = function_parse(image_name(functions[i]), &function) &&
+          function.reduction == DEVICE_SUM_POST_DIV && function.datatype == ncclInt32;
+  return has == 1;
+}
+
+uint64_t kernel_divisor(const struct function *function, uint64_t argument) {
+  if (!has_signed_division())
+    return argument;
+  bool is_signed = function->datatype == ncclInt8 || function->datatype == ncclInt32 ||
+                   function->datatype == ncclInt64;
+  return argument << 1 | is_signed;
+}
+
 static bool is_named(size_t number, struct function *function) {
   return function_parse(image_name(functions[number]), function);
 }

@@ -9,9 +9,9 @@
 
 NCCL_VERSIONS_DIR ?= .deps/versions
 EMULATION_DIR = build-nccl
-# All that are emulated: work is described otherwise before 2.22.
-NCCL_EMULATED = 2.22.3 2.23.4 2.24.3 2.25.1 2.26.2 2.27.7 2.28.9 2.29.7 2.30.7 2.32.3
+# Work is described otherwise before 2.22: these are asked, and say so.
 NCCL_NOT_EMULATED = 2.18.1 2.20.5
+NCCL_EMULATED = 2.22.3 2.23.4 2.24.3 2.25.1 2.26.2 2.27.7 2.28.9 2.29.7 2.30.7 2.32.3
 
 EMULATION_SOURCES = collective function image kernel launch mover redirect reducer runtime task
 EMULATION_BORROWED = $(addprefix $(BUILD)/tools/loopback/nccl/,reduce.o datatype.o)
@@ -64,4 +64,13 @@ $(EMULATION_DIR)/$(1)/done: $(EMULATION_DIR)/$(1)/loopback/libcuda.so.1 $(EMULAT
 	@tests/nccl/folder '$$(BUILD)' '$$(NCCL_VERSIONS_DIR)/$(1)' '$$(@D)' $$(EMULATION_LINKED)
 	@touch $$@
 endef
-$(foreach release,$(NCCL_EMULATED),$(eval $(call nccl_emulation,$(release))))
+$(foreach release,$(NCCL_NOT_EMULATED) $(NCCL_EMULATED),$(eval $(call nccl_emulation,$(release))))
+
+# The join tests stand in front of these.
+NCCL_JOINED = 2.28.9 2.32.3
+
+check-nccl:
+	@tools/deps --check --nccl
+	@NCCL_VERSIONS_DIR='$(NCCL_VERSIONS_DIR)' tools/deps --versions $(NCCL_NOT_EMULATED) $(NCCL_EMULATED)
+	@$(MAKE) --no-print-directory product loopback programs $(BUILD)/check/join $(BUILD)/bench/ddp-train $(EMULATION_TEST)
+	@tests/nccl/check '$(BUILD)' $(NCCL_NOT_EMULATED) $(NCCL_EMULATED) --join $(NCCL_JOINED)
