@@ -59,6 +59,8 @@ static const struct {
     OPTIONAL(MemMap, "cuMemMap"),
     OPTIONAL(MemUnmap, "cuMemUnmap"),
     OPTIONAL(MemSetAccess, "cuMemSetAccess"),
+    OPTIONAL(MemRetainAllocationHandle, "cuMemRetainAllocationHandle"),
+    OPTIONAL(MemGetAllocationPropertiesFromHandle, "cuMemGetAllocationPropertiesFromHandle"),
 #undef OPTIONAL
 };
 _Static_assert(sizeof functions / sizeof *functions == sizeof(struct cuda_driver) / sizeof(void *),

@@ -62,6 +62,9 @@ struct cuda_driver {
   CUresult (*MemUnmap)(CUdeviceptr address, size_t bytes);
   CUresult (*MemSetAccess)(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access,
                            size_t count);
+  CUresult (*MemRetainAllocationHandle)(CUmemGenericAllocationHandle *handle, void *address);
+  CUresult (*MemGetAllocationPropertiesFromHandle)(CUmemAllocationProp *properties,
+                                                   CUmemGenericAllocationHandle handle);
 };
 
 /* The table for this process, filled at the first call; NULL with a reason if there is no driver or

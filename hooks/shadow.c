@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "hooks/contribution.h"
+#include "hooks/shadow_call.h"
 #include "hooks/shadow_device.h"
 
 #define SAME(ours, nccl) _Static_assert((int)(ours) == (int)(nccl), "numbers of NCCL's ABI")
@@ -42,12 +43,6 @@ SAME(DATATYPE_FLOAT8E5M2, ncclFloat8e5m2);
       (void)snprintf(reason, REASON_SIZE, __VA_ARGS__);                                            \
   } while (0)
 
-/* What one member reads and writes on this rank. */
-struct extent {
-  uint64_t pattern;
-  size_t send_bytes, receive_bytes; /* 0: not used on this rank */
-};
-
 static const char *result_name(ncclResult_t result) {
   static const char *const names[] = {
       "ncclSuccess",       "ncclUnhandledCudaError", "ncclSystemError",
@@ -55,124 +50,6 @@ static const char *result_name(ncclResult_t result) {
       "ncclRemoteError",   "ncclInProgress",         "ncclTimeout",
   };
   return (size_t)result < sizeof names / sizeof *names ? names[result] : "unknown ncclResult_t";
-}
-
-static struct member rooted(const struct member *member, const struct shadow_member *here) {
-  struct member copy = *member;
-  if (copy.root != ROOT_NONE)
-    copy.root = here->root;
-  return copy;
-}
-
-static size_t bytes_of(uint64_t count, uint8_t size) {
-  size_t bytes = 0;
-  return __builtin_mul_overflow(count, (uint64_t)size, &bytes) ? SIZE_MAX : bytes;
-}
-
-static struct extent extent_of(const struct member *member, const struct shadow_member *here) {
-  struct member real = rooted(member, here);
-  struct fill fill = contribution_fill(&real);
-  uint32_t rank = (uint32_t)here->rank;
-  uint32_t nranks = (uint32_t)here->nranks;
-  return (struct extent){
-      .pattern = contribution_pattern(fill),
-      .send_bytes = bytes_of(contribution_send_count(&real, rank, nranks), fill.size),
-      .receive_bytes = bytes_of(contribution_recv_count(&real, rank, nranks), fill.size),
-  };
-}
-
-/* ---- one member's call ---- */
-
-static bool is_available(const struct nccl_calls *nccl, uint8_t kind, const char **name) {
-  switch ((enum member_kind)kind) {
-  case MEMBER_ALLREDUCE:
-    *name = "ncclAllReduce";
-    return nccl->AllReduce != NULL;
-  case MEMBER_BROADCAST:
-  case MEMBER_STATE:
-    *name = "ncclBroadcast";
-    return nccl->Broadcast != NULL;
-  case MEMBER_REDUCE:
-    *name = "ncclReduce";
-    return nccl->Reduce != NULL;
-  case MEMBER_ALLGATHER:
-    *name = "ncclAllGather";
-    return nccl->AllGather != NULL;
-  case MEMBER_REDUCESCATTER:
-    *name = "ncclReduceScatter";
-    return nccl->ReduceScatter != NULL;
-  case MEMBER_ALLTOALL:
-    *name = "ncclAlltoAll";
-    return nccl->AlltoAll != NULL;
-  case MEMBER_GATHER:
-    *name = "ncclGather";
-    return nccl->Gather != NULL;
-  case MEMBER_SCATTER:
-    *name = "ncclScatter";
-    return nccl->Scatter != NULL;
-  case MEMBER_SEND:
-    *name = "ncclSend";
-    return nccl->Send != NULL;
-  case MEMBER_RECEIVE:
-    *name = "ncclRecv";
-    return nccl->Recv != NULL;
-  case MEMBER_SPLIT:
-    *name = "ncclCommSplit";
-    return nccl->CommSplit != NULL;
-  case MEMBER_MARK:
-    break;
-  }
-  *name = "collective of a kind unknown here";
-  return false;
-}
-
-static ncclResult_t call(const struct nccl_calls *nccl, const struct member *member,
-                         const struct shadow_member *here, ncclRedOp_t reduction) {
-  struct extent extent = extent_of(member, here);
-  struct shadow *device = here->shadow;
-  void *recv = here->receive;
-  if (recv == NULL && extent.receive_bytes != 0)
-    recv = device_receive(device, extent.receive_bytes);
-  /* What a rank does not send need only be a valid address: NCCL_CHECK_POINTERS looks at it. */
-  const void *send = recv;
-  if (here->send != NULL)
-    send = here->send;
-  else if (extent.send_bytes != 0)
-    send = device_send(device, extent.pattern);
-  if (recv == NULL && member->kind == MEMBER_GATHER)
-    recv = (void *)send;
-
-  size_t count = member->count;
-  ncclDataType_t datatype = (ncclDataType_t)member->datatype;
-  cudaStream_t stream = (cudaStream_t)device->stream;
-  switch ((enum member_kind)member->kind) {
-  case MEMBER_ALLREDUCE:
-    return nccl->AllReduce(send, recv, count, datatype, reduction, here->comm, stream);
-  case MEMBER_BROADCAST:
-  case MEMBER_STATE:
-    return nccl->Broadcast(send, recv, count, datatype, here->root, here->comm, stream);
-  case MEMBER_REDUCE:
-    return nccl->Reduce(send, recv, count, datatype, reduction, here->root, here->comm, stream);
-  case MEMBER_ALLGATHER:
-    return nccl->AllGather(send, recv, count, datatype, here->comm, stream);
-  case MEMBER_REDUCESCATTER:
-    return nccl->ReduceScatter(send, recv, count, datatype, reduction, here->comm, stream);
-  case MEMBER_ALLTOALL:
-    return nccl->AlltoAll(send, recv, count, datatype, here->comm, stream);
-  case MEMBER_GATHER:
-    return nccl->Gather(send, recv, count, datatype, here->root, here->comm, stream);
-  case MEMBER_SCATTER:
-    return nccl->Scatter(send, recv, count, datatype, here->root, here->comm, stream);
-  case MEMBER_SEND:
-    return nccl->Send(send, count, datatype, here->root, here->comm, stream);
-  case MEMBER_RECEIVE:
-    return nccl->Recv(recv, count, datatype, here->root, here->comm, stream);
-  case MEMBER_SPLIT:
-    return nccl->CommSplit(here->comm, NCCL_SPLIT_NOCOLOR, 0, &device->no_child, NULL);
-  case MEMBER_MARK:
-    break;
-  }
-  return ncclInternalError;
 }
 
 /* ---- non-blocking communicators ---- */
@@ -258,7 +135,7 @@ static ncclResult_t check(const struct nccl_calls *nccl, struct unit unit, char 
   for (uint32_t i = 0; i < unit.nmembers; i++) {
     const struct member *member = &unit.members[i];
     const char *name = NULL;
-    if (!is_available(nccl, member->kind, &name)) {
+    if (!call_is_available(nccl, member->kind, &name)) {
       EXPLAIN(
           reason,
           "cannot shadow member %u of a unit: this rank's NCCL has no %s; use the same NCCL on all "
@@ -297,11 +174,11 @@ ncclResult_t shadow_prepare(struct unit unit, const struct shadow_member *member
   for (uint32_t i = 0; i < unit.nmembers; i++)
     device_needs_begin(members[i].shadow);
   for (uint32_t i = 0; i < unit.nmembers; i++) {
-    struct extent extent = extent_of(&unit.members[i], &members[i]);
-    if (extent.send_bytes != 0 && members[i].send == NULL)
-      device_needs_send(members[i].shadow, extent.pattern, extent.send_bytes);
-    if (extent.receive_bytes != 0 && members[i].receive == NULL)
-      device_needs_receive(members[i].shadow, extent.receive_bytes);
+    if (call_needs(&unit.members[i], &members[i]))
+      continue;
+    EXPLAIN(reason, "buffers of more than %d kinds of memory are registered on CUDA device %d",
+            DEVICE_MEMORIES - 1, members[i].shadow->number);
+    return ncclUnhandledCudaError;
   }
   for (uint32_t i = 0; i < unit.nmembers; i++) {
     struct device_failure failure = {0};
@@ -316,15 +193,24 @@ ncclResult_t shadow_prepare(struct unit unit, const struct shadow_member *member
 ncclResult_t shadow_lend(struct unit unit, struct shadow_member *members,
                          const struct shadow_limit *limit, char *reason) {
   struct shadow *device = members[0].shadow;
-  size_t bytes = 0;
-  for (uint32_t i = 0; i < unit.nmembers; i++)
-    bytes = device_add_piece(bytes, extent_of(&unit.members[i], &members[i]).send_bytes);
   struct device_failure failure = {0};
-  bool lent = device_lend_begin(device, bytes, limit, &failure);
+  bool lent = true;
+  uint64_t pattern;
+  size_t bytes;
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    (void)call_lends(&unit.members[i], &members[i], &pattern, &bytes);
+  for (unsigned kind = 0; kind < device->nmemories && lent; kind++) {
+    struct memory *memory = &device->memories[kind];
+    size_t all = 0;
+    for (uint32_t i = 0; i < unit.nmembers; i++)
+      if (call_lends(&unit.members[i], &members[i], &pattern, &bytes) == memory)
+        all = device_add_piece(all, bytes);
+    lent = all == 0 || device_lend_begin(device, memory, all, limit, &failure);
+  }
   for (uint32_t i = 0; i < unit.nmembers && lent; i++) {
-    struct extent extent = extent_of(&unit.members[i], &members[i]);
-    if (extent.send_bytes != 0 && members[i].send == NULL)
-      lent = device_lend(device, extent.pattern, extent.send_bytes, &members[i].send, &failure);
+    struct memory *memory = call_lends(&unit.members[i], &members[i], &pattern, &bytes);
+    if (memory != NULL)
+      lent = device_lend(device, memory, pattern, bytes, &members[i].send, &failure);
   }
   if (!lent)
     explain_memory(unit, device, &failure, reason);
@@ -332,11 +218,23 @@ ncclResult_t shadow_lend(struct unit unit, struct shadow_member *members,
 }
 
 size_t shadow_send_bytes(const struct member *member, const struct shadow_member *here) {
-  return extent_of(member, here).send_bytes;
+  return call_send_bytes(member, here);
 }
 
 cudaStream_t shadow_stream(const struct shadow *shadow) {
   return (cudaStream_t)shadow->stream;
+}
+
+/* What can fail of the members' buffers, before a group is open. *where: the function that failed.
+ */
+static ncclResult_t prepare_all(const struct nccl_calls *nccl, struct unit unit,
+                                const struct shadow_member *members, const char **where) {
+  ncclResult_t result = ncclSuccess;
+  for (uint32_t i = 0; i < unit.nmembers && result == ncclSuccess; i++)
+    result = call_prepare(nccl, &unit.members[i], &members[i], where);
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    device_receive_again(members[i].shadow);
+  return result;
 }
 
 /* The calls themselves. *where: the function that failed. */
@@ -358,8 +256,8 @@ static ncclResult_t enqueue(const struct nccl_calls *nccl, struct unit unit,
       assert(next < operators->created && operators->handles != NULL);
       reduction = operators->handles[next++];
     }
-    (void)is_available(nccl, member->kind, where);
-    result = call(nccl, member, &members[i], reduction);
+    (void)call_is_available(nccl, member->kind, where);
+    result = call_make(nccl, member, &members[i], reduction);
     failed = result != ncclSuccess && result != ncclInProgress;
   }
   if (!group)
@@ -411,6 +309,8 @@ ncclResult_t shadow_issue(const struct nccl_calls *nccl, struct unit unit,
   bool issued = false;
   struct operators operators = {NULL, 0};
   result = settle_all(nccl, unit, members, limit);
+  if (result == ncclSuccess)
+    result = prepare_all(nccl, unit, members, &where);
   if (result == ncclSuccess) {
     where = "ncclRedOpCreatePreMulSum";
     result = operators_create(nccl, unit, members, &operators);
@@ -437,11 +337,13 @@ void shadow_rehearse(const struct nccl_calls *nccl, struct unit unit,
   char reason[REASON_SIZE] = "";
   struct device_entry entry;
   struct operators operators = {NULL, 0};
+  const char *where;
   if (check(nccl, unit, reason) != ncclSuccess ||
       shadow_prepare(unit, members, &at_once, reason) != ncclSuccess ||
       device_enter(members[0].shadow, &entry) != CUDA_SUCCESS)
     return;
   (void)settle_all(nccl, unit, members, &at_once);
+  (void)prepare_all(nccl, unit, members, &where);
   operators_destroy(nccl, unit, members, &operators);
   device_leave(members[0].shadow, &entry);
 }
@@ -456,6 +358,7 @@ struct shadow *shadow_create(const struct cuda_driver *cuda, int device, char *r
   }
   shadow->cuda = cuda;
   shadow->number = device;
+  (void)device_memory(shadow, 0);
   CUresult failure = CUDA_SUCCESS;
   if (!device_open(shadow, &failure)) {
     char number[CUDA_ERROR_TEXT];
@@ -465,6 +368,10 @@ struct shadow *shadow_create(const struct cuda_driver *cuda, int device, char *r
     return NULL;
   }
   return shadow;
+}
+
+void shadow_forget(struct shadow *shadow, ncclComm_t comm) {
+  device_forget(shadow, comm);
 }
 
 void shadow_alias(struct shadow *shadow) {
@@ -514,20 +421,12 @@ ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *li
 void shadow_destroy(struct shadow *shadow, const struct shadow_limit *limit) {
   if (shadow == NULL)
     return;
+  device_forget(shadow, NULL);
   bool done = shadow_release(shadow, limit, NULL) == ncclSuccess;
   device_close(shadow, done);
   free(shadow);
 }
 
-static size_t held(const struct buffer *buffer) {
-  return buffer->block != 0 ? buffer->block : buffer->bytes;
-}
-
 size_t shadow_bytes(const struct shadow *shadow) {
-  size_t bytes = held(&shadow->receive) + held(&shadow->lent);
-  for (unsigned i = 0; i < shadow->nsends; i++)
-    bytes += held(&shadow->sends[i].buffer);
-  for (unsigned i = 0; i < shadow->nretired; i++)
-    bytes += held(&shadow->retired[i]);
-  return bytes;
+  return device_bytes(shadow);
 }

@@ -26,6 +26,15 @@
  * there), and shadows' never are. The tree with directSendFromOutput is built with CUDA 11.2
  * and 11.3 only (all_reduce.h).
  *
+ * Registered buffers (ncclCommRegister): where the peers' are, so are the shadow's, in memory of
+ * the same kind (registrable.h), in place where theirs are, and never aliases. NCCL decides by
+ * that, on each rank for itself, whether data goes the direct way (coll_reg.cc, sendrecv_reg.cc),
+ * and for some collectives which algorithm runs (enqueue.cc, NCCL_CTA_POLICY_EFFICIENCY, tuner
+ * plug-ins). All else that it decides by is in the unit or in the communicator. Without registered
+ * buffers in place or not is the same to it, and the memory's kind and alignment always are:
+ * kernels look at the alignment of their own rank's buffers only (common_kernel.h). What is
+ * received in place is written over what is sent: such a buffer is laid down anew for each unit.
+ *
  * Growing: a buffer that has become too small is kept until shadow_release, because enqueued work
  * may use it, and waiting for that while peers wait for us might be for ever. Since buffers at
  * least double, those kept add up to no more than those in use. Only when the device is out of
@@ -82,6 +91,9 @@ struct nccl_calls {
                                        ncclComm_t comm);
   ncclResult_t (*RedOpDestroy)(ncclRedOp_t reduction, ncclComm_t comm);
   ncclResult_t (*CommGetAsyncError)(ncclComm_t comm, ncclResult_t *error);
+  /* NCCL 2.19 and later; NULL before. */
+  ncclResult_t (*CommRegister)(ncclComm_t comm, void *buffer, size_t size, void **handle);
+  ncclResult_t (*CommDeregister)(ncclComm_t comm, void *handle);
 };
 
 /* How long a wait may last. Waits end at whichever comes first. */
@@ -105,6 +117,8 @@ struct shadow_member {
   const void *send; /* NULL: the fill. Else device memory to send instead, large enough; the
                      * caller keeps it until the shadow is done */
   void *receive;    /* NULL: where nobody looks. Else device memory to receive into, likewise */
+  look_t look; /* how the buffers look on the ranks that issue it (core/unit/look.h). Of those that
+                  the caller gives nothing is changed */
 };
 
 /* The shadows of one device: retains its primary context and makes a non-blocking stream with the
@@ -176,15 +190,20 @@ ncclResult_t shadow_synchronise_device(struct shadow *shadow, const struct shado
  * process ends) counts as done. */
 ncclResult_t shadow_wait(struct shadow *shadow, const struct shadow_limit *limit, char *reason);
 
-/* The rank goes on: waits as shadow_wait does, then gives all device memory back. Keeps stream and
- * context for the next time. On any result but ncclSuccess the memory is kept (work may still use
- * it): call again. */
+/* Waits as shadow_wait does, then gives all device memory back; that waits for all that the device
+ * has been given. Keeps stream and context. On any result but ncclSuccess the memory is kept (work
+ * may still use it): call again. */
 ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *limit, char *reason);
 
-/* Ends it: as shadow_release, then stream and context too. If the stream does not get done within
- * the limit, device memory and stream are left to the driver: freeing them would wait for the
- * device. The shadow is gone in any case. NULL is fine. */
+/* Ends it, when its communicators are gone or are about to go: as shadow_release, then stream and
+ * context too. If the stream does not get done within the limit, device memory and stream are left
+ * to the driver: freeing them would wait for the device. The shadow is gone in any case. NULL is
+ * fine. */
 void shadow_destroy(struct shadow *shadow, const struct shadow_limit *limit);
+
+/* A communicator that units have been issued on is about to be destroyed, with all that is
+ * registered with it, and will not be called any more. Does not wait. */
+void shadow_forget(struct shadow *shadow, ncclComm_t comm);
 
 /* Bytes of device memory held now, for messages; of an alias those of its block. */
 size_t shadow_bytes(const struct shadow *shadow);

@@ -90,6 +90,7 @@ void post_read(const struct plane_log *log, uint64_t position, struct post *post
       .group = LOAD(from->group),
       .peer = what >> 16,
       .datatype = (uint8_t)(what >> 8),
+      .look = (uint8_t)what >> POST_LOOK_SHIFT,
       .receives = (what & POST_RECEIVES) != 0,
   };
 }
@@ -110,6 +111,7 @@ void post_group(struct peers *peers, const struct member *members, uint32_t nmem
     STORE(post->ordinal, (uint32_t)ordinal);
     STORE(post->group, peers->group);
     STORE(post->what, (uint32_t)member->root << 16 | (uint32_t)member->datatype << 8 |
+                          (member->number & LOOK_BUFFER_MASK) << POST_LOOK_SHIFT |
                           (member->kind == MEMBER_RECEIVE ? POST_RECEIVES : 0));
   }
   atomic_store_explicit(&own->posts_end, peers->end, memory_order_release);
@@ -218,6 +220,7 @@ bool post_mirror(const struct peers *peers, uint32_t rank, struct post *post,
       .reduction = REDUCTION_NONE,
       .kind = post->receives ? MEMBER_SEND : MEMBER_RECEIVE,
       .datatype = post->datatype,
+      .number = post->look,
   };
   mirrors[nmirrors] = mirror;
   uint64_t before = pair_issued(peers->own, key_of(&mirror)) + earlier_of_pair(mirrors, nmirrors);

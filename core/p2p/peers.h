@@ -46,7 +46,8 @@ enum post_result {
 };
 
 /* Posts operations that are about to be issued as one: members of kind MEMBER_SEND or
- * MEMBER_RECEIVE, root the peer's rank in the team, never the own one. index: how many units this
+ * MEMBER_RECEIVE, root the peer's rank in the team, never the own one, number how the buffer looks
+ * (enum look_buffer). index: how many units this
  * rank has issued. Those of a group with a unit in it are posted when that has settled, and stand
  * behind it: NCCL does a group's collectives first (enqueue.cc, ncclLaunchPrepare).
  *
@@ -67,7 +68,8 @@ enum peers_verdict {
 };
 
 /* One look of a rank that is parked at an index, in this team or in another one, and has said so in
- * plane_log.answering. mirrors: UNIT_MEMBERS_MAX of them, nmirrors how many. */
+ * plane_log.answering. mirrors: UNIT_MEMBERS_MAX of them, nmirrors how many; number: how the
+ * buffer looks that is answered. */
 enum peers_verdict peers_look(struct peers *peers, uint64_t index, struct member *mirrors,
                               uint32_t *nmirrors);
 

@@ -13,6 +13,7 @@ struct post {
   uint64_t count, index;
   uint32_t comm, ordinal, group, peer;
   uint8_t datatype;
+  uint8_t look; /* enum look_buffer */
   bool receives;
   bool mirrored; /* by the look that is under way */
 };

@@ -41,7 +41,7 @@ struct learner {
 
   /* Positions at which there is something to do, the next alert being the first of them: */
   uint64_t ripe;     /* a hypothesis could be taken */
-  uint64_t check_at; /* hypotheses have to be checked */
+  uint64_t check_at; /* hypotheses have to be checked; NEVER: there are none */
   uint64_t watchful; /* contexts are looked at before this: something unexpected was near */
 
   /* One more than the position of the last unit that was not expected, and of the last insert. For
@@ -338,6 +338,19 @@ static uint64_t learner_next_alert(const struct learner *learner) {
   return (learner->ripe < learner->check_at ? learner->ripe : learner->check_at) - 1;
 }
 
+/* Where there is no hypothesis there is nothing to check, ever, until one is proposed. */
+static void learner_check_in_time(struct learner *learner) {
+  struct lags *lags = &learner->lags;
+  if (lags->position >= learner->check_at) {
+    lags_check(lags);
+    if (learner->body.length && lags->position - learner->wrong_at >= LAGS_CALM)
+      learner_tidy(learner);
+    learner->check_at = NEVER;
+  }
+  if (learner->check_at == NEVER && lags_are_any(lags))
+    learner->check_at = lags->position + LAGS_CALM;
+}
+
 static void learner_step_attentively(struct learner *learner, struct event event) {
   struct lags *lags = &learner->lags;
   enum verdict verdict = learner->body.length ? learner_follow(learner, event) : UNIT_UNKNOWN;
@@ -350,12 +363,7 @@ static void learner_step_attentively(struct learner *learner, struct event event
                  learner_resume(learner);
   if (resumed || new_lag || unforeseen || lags->position >= learner->ripe)
     learner_decide(learner);
-  if (lags->position >= learner->check_at) {
-    lags_check(lags);
-    if (learner->body.length && lags->position - learner->wrong_at >= LAGS_CALM)
-      learner_tidy(learner);
-    learner->check_at = lags->position + LAGS_CALM;
-  }
+  learner_check_in_time(learner);
   learner_show_next(learner);
   if (learner->body.length == 0)
     learner->next = (struct learner_next){SYMBOL_NONE, false};

@@ -45,6 +45,13 @@ static void lag_check(const struct lags *lags, struct lag *lag, uint64_t from, u
   }
 }
 
+bool lags_are_any(const struct lags *lags) {
+  for (int i = 0; i < LAGS_HYPOTHESES; i++)
+    if (lags->lag[i].lag)
+      return true;
+  return false;
+}
+
 void lags_check(struct lags *lags) {
   if (lags->checked == lags->position)
     return;
@@ -203,7 +210,9 @@ static bool lag_is_valid(const struct lags *lags, const struct lag *lag) {
 bool lags_is_valid(const struct lags *lags) {
   if (lags->checked > lags->position || lags->hashed > lags->position)
     return false;
-  if (lags->position - lags->checked > LAGS_CALM || lags->credit.steps > CREDIT_MAX)
+  if (lags_are_any(lags) && lags->position - lags->checked > LAGS_CALM)
+    return false;
+  if (lags->credit.steps > CREDIT_MAX)
     return false;
   for (int i = 0; i < LAGS_HYPOTHESES; i++) {
     if (lags->lag[i].lag && !lag_is_valid(lags, &lags->lag[i]))

@@ -81,6 +81,9 @@ static inline void lags_append(struct lags *lags, struct event event) {
   lags->history[lags->position++ % HISTORY_SIZE] = event;
 }
 
+/* Whether there is any hypothesis. */
+bool lags_are_any(const struct lags *lags);
+
 /* Brings all hypotheses up to the present. */
 void lags_check(struct lags *lags);
 

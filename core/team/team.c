@@ -34,10 +34,13 @@ struct team *team_create(struct plane *plane) {
   team->lossy_seen = calloc(plane->nranks, sizeof(*team->lossy_seen));
   team->members_claimed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
   team->members_followed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
+  team->looks_claimed = calloc(UNIT_MEMBERS_MAX, sizeof(look_t));
+  team->looks_followed = calloc(UNIT_MEMBERS_MAX, sizeof(look_t));
   if (team->learner == NULL || team->table == NULL || team->peers == NULL || team->claims == NULL ||
       team->settle == NULL || team->places_read == NULL || team->places == NULL ||
       team->places_own == NULL || team->lossy_seen == NULL || team->members_claimed == NULL ||
-      team->members_followed == NULL) {
+      team->members_followed == NULL || team->looks_claimed == NULL ||
+      team->looks_followed == NULL) {
     team_destroy(team);
     return NULL;
   }
@@ -62,6 +65,8 @@ void team_destroy(struct team *team) {
   free(team->lossy_seen);
   free(team->members_claimed);
   free(team->members_followed);
+  free(team->looks_claimed);
+  free(team->looks_followed);
   free(team);
 }
 
@@ -85,6 +90,20 @@ static bool somebody_ended(struct team *team) {
   return false;
 }
 
+/* The number of a mirror is how its peer's buffer looks (peers.h); nobody else is to take it for
+ * something. */
+static void take_looks(struct team *team, uint32_t nmembers) {
+  for (uint32_t i = 0; i < nmembers; i++) {
+    struct member *mirror = &team->members_followed[i];
+    bool sends = mirror->kind == MEMBER_SEND;
+    team->looks_followed[i] =
+        look_of(sends ? mirror->number : 0, sends ? 0 : mirror->number, false);
+    mirror->number = 0;
+  }
+  team->looks_followed_of = 0;
+  team->looks = team->looks_followed;
+}
+
 /* Sends and receives that stand before our index: what is to be mirrored, and whether all ranks
  * have come so far. TEAM_REAL: nothing stands against passing the index. */
 static enum team_verdict answer_posts(struct team *team, struct unit *unit) {
@@ -102,6 +121,7 @@ static enum team_verdict answer_posts(struct team *team, struct unit *unit) {
     break;
   }
   team_tell(team);
+  take_looks(team, nmembers);
   *unit = (struct unit){team->members_followed, nmembers};
   return TEAM_MIRROR;
 }

@@ -180,6 +180,11 @@ struct team {
   uint32_t *lossy_seen;            /* nranks */
   struct member *members_claimed;  /* UNIT_MEMBERS_MAX, the claim's own copy */
   struct member *members_followed; /* UNIT_MEMBERS_MAX, what team_poll hands out */
+  look_t *looks_claimed;           /* by member, likewise; meaningless unless looks_claim_known */
+  look_t *looks_followed;          /* of the text read last, or of mirrors */
+  uint64_t looks_followed_of;      /* unit_hash of that text's unit; 0: it had none */
+  bool looks_claim_known;
+  const look_t *looks; /* see team_looks */
 };
 
 /* NULL if there is no memory. The plane stays the caller's and must outlive the team. */
@@ -263,6 +268,17 @@ static TEAM_INLINE bool team_must_attend(const struct team *team) {
  */
 void team_claim(struct team *team, struct unit unit, uint32_t flags, const struct place *place);
 void team_claim_leave(struct team *team);
+
+/* The same as team_claim. looks: how the members look (look.h), copied; NULL: all 0. */
+void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
+                        const struct place *place, const look_t *looks);
+
+/* After TEAM_SHADOW, TEAM_MIRROR and team_foresees: how the buffers of the unit's members look on
+ * the ranks that issue it, as far as that is known: as this rank has issued it itself, or as a rank
+ * said that claimed it. NULL: all 0. Valid as long as the unit. */
+static inline const look_t *team_looks(const struct team *team) {
+  return team->looks;
+}
 
 /* At the present index, where no claim is open and another rank claims a unit: follow what the
  * others agree on. Until it has settled nothing is committed here, and a claim waits behind it (and

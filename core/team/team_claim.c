@@ -93,7 +93,18 @@ void team_leave_yield(struct team *team, uint32_t flags) {
   team_tell(team);
 }
 
-void team_claim(struct team *team, struct unit unit, uint32_t flags, const struct place *place) {
+static bool copy_looks(struct team *team, struct unit unit, const look_t *looks) {
+  bool any = false;
+  if (looks == NULL || unit.nmembers > UNIT_MEMBERS_MAX)
+    return false;
+  for (uint32_t i = 0; i < unit.nmembers; i++)
+    any |= looks[i] != 0;
+  memcpy(team->looks_claimed, looks, unit.nmembers * sizeof(*looks));
+  return any;
+}
+
+void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
+                        const struct place *place, const look_t *looks) {
   assert(!team->claimed);
   team_catch_up(team);
   team->foresight = 0;
@@ -113,12 +124,17 @@ void team_claim(struct team *team, struct unit unit, uint32_t flags, const struc
   team->place_own = place == NULL ? (struct place){.id = unit_place(unit)} : *place;
   (void)place_table_add(team->places_own, &team->place_own);
   team->claim_text = 0;
+  team->looks_claim_known = copy_looks(team, unit, looks);
   team->claimed = true;
   team->claim_written = team->claim_text_written = false;
   team_show_claim(team);
   /* From here on this rank waits for those who may still sleep through what it has committed. */
   if (atomic_load(&team->shared->napping) != 0)
     team_tell(team);
+}
+
+void team_claim(struct team *team, struct unit unit, uint32_t flags, const struct place *place) {
+  team_claim_looking(team, unit, flags, place, NULL);
 }
 
 void team_claim_leave(struct team *team) {

@@ -147,11 +147,12 @@ static bool begin_rounds_again(struct team *team) {
   if (count == 0 || count != team->rounds || team->foresight < TEAM_FORESEEN ||
       learner_calm(team->learner) < 2 * (uint64_t)count)
     return false;
-  if (!team->rounds_used)
+  if (!team->rounds_used) {
     use_foreseen(team, count);
+    pass_places(team, count);
+  }
   team->rounds_used = true;
   learner_steps_expected(team->learner, count);
-  pass_places(team, count);
   team->symbol_last = team->foreseen[count - 1]->symbol;
   team->expected = team->foreseen;
   return true;
@@ -165,7 +166,8 @@ void team_look_further(struct team *team) {
 }
 
 bool team_commit_slowly(struct team *team, struct unit unit) {
-  team_look_further(team);
+  if (*team->expected == &team_nothing)
+    team_look_further(team);
   const struct known_unit *expected = *team->expected;
   bool same = unit.nmembers == expected->nmembers &&
               memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0;
@@ -183,11 +185,28 @@ bool team_commit_slowly(struct team *team, struct unit unit) {
   return committed;
 }
 
-static void learn(struct team *team, struct unit unit, uint32_t flags) {
+/* How a unit that has just been passed looks: this rank has issued it as it claimed it, or has read
+ * how another will. Otherwise as before. */
+static void learn_looks(struct team *team, symbol_t symbol, uint64_t hash, uint32_t flags) {
+  const look_t *looks = NULL;
+  bool known = (flags & ENTRY_REAL) != 0;
+  if (known)
+    looks = team->looks_claim_known ? team->looks_claimed : NULL;
+  else if (team->looks_followed_of == hash)
+    looks = team->looks_followed;
+  known = known || looks != NULL;
+  if (known && !unit_table_set_looks(team->table, symbol, looks))
+    team_fail(team, FAILURE_MEMORY, team->plane->rank, team->head);
+  team->looks = unit_table_looks(team->table, symbol);
+}
+
+static void learn(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   struct member member;
   symbol_t symbol = unit_table_intern(team->table, stand_in(unit, &member));
   team_learn_meeting(team, symbol, flags);
   team_learn_place(team, unit, flags);
+  if (symbol != SYMBOL_NONE)
+    learn_looks(team, symbol, hash, flags);
   if (symbol != SYMBOL_NONE)
     learner_step(team->learner, symbol, unit_table_coarse(team->table, symbol));
   else /* out of memory: from here on this rank would expect something else than the others */
@@ -239,7 +258,7 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   STORE(entry->ranks, team->last_joiner << 16 | source);
   atomic_exchange(&team->own->head, ++team->head);
   if (!(flags & ENTRY_NO_UNIT))
-    learn(team, unit, flags);
+    learn(team, unit, hash, flags);
   if (flags & ENTRY_EXPECTED)
     team_published(team);
   else

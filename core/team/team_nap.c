@@ -28,7 +28,8 @@ bool team_may_nap(const struct team *team) {
   return !peers_are_tracked(team->plane);
 }
 
-bool team_foresees(const struct team *team, struct unit *unit) {
+bool team_foresees(struct team *team, struct unit *unit) {
+  team->looks = unit_table_looks(team->table, team->symbol_expected);
   return unit_table_get(team->table, team->symbol_expected, unit);
 }
 

@@ -21,9 +21,9 @@ bool team_is_passed(const struct team *team);
  * are, of which a parked rank waits for more than commits (peers.h). */
 bool team_may_nap(const struct team *team);
 
-/* The unit that is likely to be passed next; false if none is. Valid until the next call for the
- * team. */
-bool team_foresees(const struct team *team, struct unit *unit);
+/* The unit that is likely to be passed next, and how it looks (team_looks); false if none is. Valid
+ * until the next call for the team. */
+bool team_foresees(struct team *team, struct unit *unit);
 
 /* Names the place of the loop at which the team stands; not 0. The position in the body that is
  * expected, if that is short; elsewhere (a body of whole epochs, none at all) the units just

@@ -57,12 +57,18 @@ struct packed_place {
   unsigned char bytes[sizeof(struct place_node) * PLACE_NODES_MAX + PLACE_TEXT_MAX];
 };
 
+/* Words of the looks of so many members. */
+static uint64_t look_words(uint64_t nmembers) {
+  return (nmembers * sizeof(look_t) + 7) / 8;
+}
+
 bool team_write_text(struct team *team) {
   struct unit unit = team->claim;
   const struct place *place = &team->claim_place;
   uint32_t nmembers = unit.nmembers <= UNIT_MEMBERS_MAX ? unit.nmembers : 0;
   uint64_t words = nmembers == 0 ? 0 : place_words(place);
-  uint64_t size = 8 * (TEXT_HEADER + MEMBER_WORDS * nmembers + words);
+  uint64_t looks = team->looks_claim_known ? look_words(nmembers) : 0;
+  uint64_t size = 8 * (TEXT_HEADER + MEMBER_WORDS * nmembers + looks + words);
   uint64_t begin = team->text_end;
   if (begin % PLANE_TEXT + size > PLANE_TEXT)
     begin += PLANE_TEXT - begin % PLANE_TEXT;
@@ -71,15 +77,20 @@ bool team_write_text(struct team *team) {
   if (begin + size - text_needed(team, team_slowest(team)) > PLANE_TEXT)
     return false;
   _Atomic uint64_t *text = team->own->text + begin / 8 % TEXT_WORDS;
-  STORE(text[0], unit.nmembers | (words == 0 ? 0 : (uint64_t)(place->nnodes + 1) << 32));
+  STORE(text[0], unit.nmembers | (words == 0 ? 0 : (uint64_t)(place->nnodes + 1) << 32) |
+                     (looks == 0 ? 0 : PLANE_TEXT_LOOKS));
   STORE(text[1], team->claim_hash);
   write_words(text + TEXT_HEADER, unit.members, 8 * MEMBER_WORDS * nmembers);
+  if (looks != 0)
+    write_words(text + TEXT_HEADER + MEMBER_WORDS * nmembers, team->looks_claimed,
+                nmembers * sizeof(look_t));
   if (words != 0) {
     struct packed_place packed;
     uint64_t nodes = place->nnodes * sizeof(struct place_node);
     memcpy(packed.bytes, place->nodes, nodes);
     memcpy(packed.bytes + nodes, place->text, PLACE_TEXT_MAX);
-    write_words(text + TEXT_HEADER + MEMBER_WORDS * nmembers, packed.bytes, nodes + PLACE_TEXT_MAX);
+    write_words(text + TEXT_HEADER + MEMBER_WORDS * nmembers + looks, packed.bytes,
+                nodes + PLACE_TEXT_MAX);
   }
   team->claim_text = (uint32_t)(begin / 8);
   team->text_end = begin + size;
@@ -105,11 +116,13 @@ enum read_result team_read_text(struct team *team, const struct plane_log *log, 
   if (word + TEXT_HEADER > TEXT_WORDS)
     return READ_CORRUPT;
   const _Atomic uint64_t *text = log->text + word;
-  uint64_t nmembers = LOAD(text[0]) & UINT32_MAX, nnodes = LOAD(text[0]) >> 32;
+  uint64_t header = LOAD(text[0]), nmembers = header & UINT32_MAX;
+  uint64_t nnodes = (header & ~PLANE_TEXT_LOOKS) >> 32;
+  bool looks = (header & PLANE_TEXT_LOOKS) != 0;
   *out = (struct text){.hash = LOAD(text[1])};
   if (nmembers > UNIT_MEMBERS_MAX)
     return READ_TOO_BIG;
-  uint64_t words = TEXT_HEADER + MEMBER_WORDS * nmembers;
+  uint64_t words = TEXT_HEADER + MEMBER_WORDS * nmembers + (looks ? look_words(nmembers) : 0);
   if (nmembers == 0 || nnodes > PLACE_NODES_MAX + 1)
     return READ_CORRUPT;
   struct place sized = {.id = nnodes != 0, .nnodes = nnodes == 0 ? 0 : (uint32_t)nnodes - 1};
@@ -117,6 +130,10 @@ enum read_result team_read_text(struct team *team, const struct plane_log *log, 
     return READ_CORRUPT;
   read_words(text + TEXT_HEADER, team->members_followed, 8 * MEMBER_WORDS * nmembers);
   out->unit = (struct unit){team->members_followed, (uint32_t)nmembers};
+  if (looks)
+    read_words(text + TEXT_HEADER + MEMBER_WORDS * nmembers, team->looks_followed,
+               nmembers * sizeof(look_t));
+  team->looks_followed_of = looks ? out->hash : 0;
   if (nnodes != 0 && unit_place(out->unit) != 0)
     out->place = read_place(team, text + words, sized.nnodes, unit_place(out->unit));
   return unit_hash(out->unit) == out->hash ? READ_UNIT : READ_CORRUPT;

@@ -26,7 +26,7 @@
 
 #include "core/unit/unit.h"
 
-#define PLANE_VERSION 6u
+#define PLANE_VERSION 7u
 #define PLANE_RING 4096u /* entries of a log; a power of two */
 #define PLANE_RUN_AHEAD                                                                            \
   2048u                       /* a stream's launch queue holds 1024: no rank runs that far ahead   \
@@ -109,6 +109,7 @@ enum rank_state {
 enum post_flag {
   POST_RECEIVES = 1u << 0, /* a receive; otherwise a send */
 };
+#define POST_LOOK_SHIFT 1 /* above it: enum look_buffer of its buffer */
 
 /* One point to point operation (peers.h). 32 bytes; atomic for the same reason. */
 struct plane_post {
@@ -117,7 +118,8 @@ struct plane_post {
   _Atomic uint32_t comm;    /* tag of the communicator */
   _Atomic uint32_t ordinal; /* which one it is of its pair, from 1; wraps */
   _Atomic uint32_t group;   /* posts of one group are neighbours with the same number; wraps */
-  _Atomic uint32_t what;    /* peer's rank in the team << 16 | ncclDataType_t << 8 | post_flag */
+  _Atomic uint32_t what;    /* peer's rank in the team << 16 | ncclDataType_t << 8 | look <<
+                               POST_LOOK_SHIFT | post_flag */
 };
 
 /* How many operations a rank has issued of one pair: a communicator, a peer and a direction. A log
@@ -128,9 +130,12 @@ struct plane_pair {
 };
 
 /* A text: one word with the number of members and, in its high half, of the place's nodes plus one
- * (0: no place); one with unit_hash; then three words a member; then, if there is a place, the
- * nodes and what messages say of it, to whole words. A unit of more than UNIT_MEMBERS_MAX members
- * has the first two words only. A text does not wrap: what is left at the ring's end is skipped. */
+ * (0: no place), and PLANE_TEXT_LOOKS; one with unit_hash; then three words a member; then, if
+ * PLANE_TEXT_LOOKS, the looks (look.h) of the members as its rank is about to issue them, four to a
+ * word; then, if there is a place, the nodes and what messages say of it, to whole words. A unit of
+ * more than UNIT_MEMBERS_MAX members has the first two words only. A text does not wrap: what is
+ * left at the ring's end is skipped. */
+#define PLANE_TEXT_LOOKS (UINT64_C(1) << 63)
 struct plane_log {
   /* Read by everybody, written on every unit. */
   _Alignas(64) _Atomic uint64_t head; /* entries below it are published */

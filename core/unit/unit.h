@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/unit/look.h"
+
 enum member_kind {
   MEMBER_ALLREDUCE = 1,
   MEMBER_BROADCAST, /* ncclBroadcast and ncclBcast: the same collective */
@@ -156,6 +158,8 @@ struct known_unit {
   symbol_t symbol; /* SYMBOL_NONE while the place is free */
   bool used;       /* since the hand last passed (unit_table.c) or unit_table_use */
   bool marked;     /* the owner of the table has something to say about the unit */
+  look_t look;     /* of the member, if there is exactly one */
+  look_t *looks;   /* &look, or allocated and owned by the table; NULL: all 0 */
 };
 _Static_assert(sizeof(struct known_unit) == 64, "one cache line");
 
@@ -201,6 +205,13 @@ static inline struct known_unit *unit_table_use(struct unit_table *table, symbol
 
 /* Marks a unit that the table has not forgotten, for as long as it does not. */
 void unit_table_mark(struct unit_table *table, symbol_t symbol);
+
+/* How the members of a unit that is known look: nmembers of them, copied; NULL: all 0. False if
+ * there is no memory. */
+bool unit_table_set_looks(struct unit_table *table, symbol_t symbol, const look_t *looks);
+
+/* The same, or NULL; valid until the next intern, or until they are set. */
+const look_t *unit_table_looks(const struct unit_table *table, symbol_t symbol);
 
 /* Symbol without counts (units that differ in counts only share it), for the learner. 0 if
  * forgotten. */

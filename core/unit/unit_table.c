@@ -43,6 +43,8 @@ struct unit_table *unit_table_create(void) {
 static void slot_empty(struct known_unit *slot) {
   if (slot->members != &slot->single)
     free(slot->members);
+  if (slot->looks != &slot->look)
+    free(slot->looks);
   *slot = (struct known_unit){0};
 }
 
@@ -175,6 +177,31 @@ bool unit_table_get(const struct unit_table *table, symbol_t symbol, struct unit
 void unit_table_mark(struct unit_table *table, symbol_t symbol) {
   assert(table_slot(table, symbol) != NULL);
   table->slots[symbol % SLOTS].marked = true;
+}
+
+bool unit_table_set_looks(struct unit_table *table, symbol_t symbol, const look_t *looks) {
+  assert(table_slot(table, symbol) != NULL);
+  struct known_unit *slot = &table->slots[symbol % SLOTS];
+  bool plain = true;
+  for (uint32_t i = 0; looks != NULL && i < slot->nmembers; i++)
+    plain = plain && looks[i] == 0;
+  if (plain) {
+    if (slot->looks != &slot->look)
+      free(slot->looks);
+    slot->looks = NULL;
+    return true;
+  }
+  if (slot->looks == NULL)
+    slot->looks = slot->nmembers == 1 ? &slot->look : malloc(slot->nmembers * sizeof(*slot->looks));
+  if (slot->looks == NULL)
+    return false;
+  memcpy(slot->looks, looks, slot->nmembers * sizeof(*looks));
+  return true;
+}
+
+const look_t *unit_table_looks(const struct unit_table *table, symbol_t symbol) {
+  const struct known_unit *slot = table_slot(table, symbol);
+  return slot == NULL ? NULL : slot->looks;
 }
 
 uint32_t unit_table_coarse(const struct unit_table *table, symbol_t symbol) {

@@ -3,21 +3,6 @@
 
 #include "core/report/log.h"
 #include "hooks/cuda_driver.h"
-#include "interpose/entry/capture_doors.h"
-
-_Atomic int captures_under_way;
-
-void capture_began(void) {
-  atomic_fetch_add(&captures_under_way, 1);
-  communicator_end_plain();
-}
-
-/* Not below 0: a program may end what it never began. */
-void capture_ended(void) {
-  int count = atomic_load(&captures_under_way);
-  while (count > 0 && !atomic_compare_exchange_weak(&captures_under_way, &count, count - 1))
-    ;
-}
 
 static bool is_captured(cudaStream_t stream) {
   const struct cuda_driver *cuda = cuda_driver_get(NULL);

@@ -4,27 +4,18 @@
  * shadowed any more either: a joined rank would have to answer for replays in between.
  *
  * Seen without a question to the driver for each collective: the functions that begin and end a
- * capture are exported like NCCL's (capture_doors.c), and while one is under way nobody commits on
+ * capture are exported like NCCL's (comm/captures.h), and while one is under way nobody commits on
  * the hot path. A program that reaches them past us (a CUDA runtime that is linked statically) is
  * seen where a call takes long anyway: before it is agreed on with the others.
  */
 #ifndef NCCL_JOIN_INTERPOSE_CAPTURE_H
 #define NCCL_JOIN_INTERPOSE_CAPTURE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "interpose/comm/call.h"
+#include "interpose/comm/captures.h"
 #include "interpose/comm/communicator.h"
-#include "interpose/self/guard.h"
-
-/* Begun and not ended. Runtime functions that call exported ones of the driver count twice. */
-GUARD_STATE _Atomic int captures_under_way;
-
-/* Whether a capture is known to be under way anywhere in this process. */
-static inline bool capture_is_under_way(void) {
-  return atomic_load(&captures_under_way) > 0;
-}
 
 /* Asks the driver whether the call is captured. The first time, says so, and that the
  * communicator's collectives cannot be shadowed. */
@@ -33,7 +24,7 @@ bool capture_asks(const struct call *call, struct communicator *comm);
 /* Whether the call is captured: then it is to be issued as it is. ask: ask the driver even if no
  * capture is known to be under way. */
 static inline bool capture_takes(const struct call *call, struct communicator *comm, bool ask) {
-  return (ask || capture_is_under_way()) && capture_asks(call, comm);
+  return (ask || captures_are_under_way()) && capture_asks(call, comm);
 }
 
 #endif

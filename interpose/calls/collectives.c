@@ -2,6 +2,7 @@
  * the long way of those that are not hot (hot.h).
  */
 #include "interpose/park/answer.h"
+#include "interpose/comm/registered.h"
 #include "interpose/comm/apart.h"
 #include "interpose/comm/call.h"
 #include "interpose/calls/capture.h"
@@ -22,7 +23,9 @@
 /* In its turn, to the real call. */
 static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
                                   const struct member *member) {
-  struct wish wish = {.end = comm->end, .unit = {member, 1}, .stream = call->stream};
+  look_t look = registered_look_of(comm, call, member);
+  struct wish wish = {
+      .end = comm->end, .unit = {member, 1}, .stream = call->stream, .looks = &look};
   answer(&wish, 1);
   if (wish.result != ncclSuccess)
     return wish.result;
@@ -31,7 +34,7 @@ static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
                    call->send);
   ncclResult_t rooted = ncclSuccess;
   if (call->kind == MEMBER_BROADCAST)
-    rooted = roots_apply(call, &wish);
+    rooted = roots_apply(call, wish.unit, wish.index);
   if (rooted == ncclRemoteError)
     return rooted;
   bool issue;

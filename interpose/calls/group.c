@@ -7,6 +7,7 @@
 
 #include "core/report/log.h"
 #include "interpose/park/answer.h"
+#include "interpose/comm/registered.h"
 #include "interpose/comm/apart.h"
 #include "interpose/calls/capture.h"
 #include "interpose/calls/children.h"
@@ -16,6 +17,7 @@
 #include "interpose/data/lossy.h"
 #include "interpose/places/places.h"
 #include "interpose/calls/posts.h"
+#include "interpose/exits/process.h"
 #include "interpose/nccl/real.h"
 #include "interpose/park/reunion.h"
 #include "interpose/data/roots.h"
@@ -115,6 +117,8 @@ static ncclResult_t end_real(void) {
     else
       communicator_depart(&expected->arrival);
   }
+  if (made && group.nexpected > 0)
+    process_watch_exit();
   group.nexpected = 0;
   return result;
 }
@@ -124,9 +128,10 @@ struct agreement {
   struct wish *wishes;
   uint32_t nwishes;
   struct member *members; /* of all wishes, one after the other */
+  look_t *looks;          /* likewise */
   uint32_t *wish_of;      /* by call; none: not part of a unit */
   enum fate *fates;       /* by call: of sends and receives */
-  size_t room;            /* calls that the four have room for */
+  size_t room;            /* calls that all of them have room for */
 };
 #define NO_WISH UINT32_MAX
 
@@ -137,6 +142,7 @@ static _Thread_local struct agreement kept;
 static void agreement_free(struct agreement *agreement) {
   free(agreement->wishes);
   free(agreement->members);
+  free(agreement->looks);
   free(agreement->wish_of);
   free(agreement->fates);
 }
@@ -163,13 +169,14 @@ static bool agreement_take(struct agreement *agreement, size_t ncalls) {
   *agreement = (struct agreement){
       .wishes = calloc(ncalls, sizeof(struct wish)),
       .members = calloc(ncalls, sizeof(struct member)),
+      .looks = calloc(ncalls, sizeof(look_t)),
       .wish_of = calloc(ncalls, sizeof(uint32_t)),
       .fates = calloc(ncalls, sizeof(enum fate)),
       .room = ncalls,
   };
   keep_until_thread_ends();
-  if (agreement->wishes != NULL && agreement->members != NULL && agreement->wish_of != NULL &&
-      agreement->fates != NULL)
+  if (agreement->wishes != NULL && agreement->members != NULL && agreement->looks != NULL &&
+      agreement->wish_of != NULL && agreement->fates != NULL)
     return true;
   agreement_free(agreement);
   return false;
@@ -207,6 +214,12 @@ static void sort_wishes(struct agreement *agreement, size_t ncalls) {
   }
 }
 
+static void sort_call(struct agreement *agreement, const struct call *call, struct member *member) {
+  const struct communicator *comm = communicator_find(call->handle);
+  call_member(call, comm, member);
+  agreement->looks[member - agreement->members] = registered_look_of(comm, call, member);
+}
+
 /* Calls of a communicator without a team, and with count 0, go as they are; for sends and receives
  * see posts.h. */
 static void sort_calls(struct agreement *agreement, const struct call *calls, size_t ncalls,
@@ -233,9 +246,10 @@ static void sort_calls(struct agreement *agreement, const struct call *calls, si
   struct member *next = agreement->members;
   for (uint32_t wish = 0; wish < agreement->nwishes; wish++) {
     agreement->wishes[wish].unit.members = next;
+    agreement->wishes[wish].looks = agreement->looks + (next - agreement->members);
     for (size_t i = 0; i < ncalls; i++)
       if (agreement->wish_of[i] == wish)
-        call_member(&calls[i], communicator_find(calls[i].handle), next++);
+        sort_call(agreement, &calls[i], next++);
     call_stands_at(next - agreement->wishes[wish].unit.nmembers, place);
   }
 }
@@ -307,7 +321,7 @@ static ncclResult_t settle_calls(const struct agreement *agreement, const struct
     bool issue = true;
     ncclResult_t rooted = ncclSuccess;
     if (calls[i].kind == MEMBER_BROADCAST)
-      rooted = roots_apply(&calls[i], wish);
+      rooted = roots_apply(&calls[i], wish->unit, wish->index);
     if (rooted == ncclRemoteError)
       return rooted;
     ncclResult_t divided = divisors_apply(&calls[i], wish->index, &issue);

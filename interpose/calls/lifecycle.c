@@ -10,16 +10,19 @@
 
 #include "core/report/log.h"
 #include "hooks/plugins.h"
+#include "hooks/registrable.h"
 #include "interpose/park/answer.h"
 #include "interpose/nccl/bypass.h"
 #include "interpose/calls/children.h"
 #include "interpose/comm/communicator.h"
+#include "interpose/comm/registered.h"
 #include "interpose/exits/doors.h"
 #include "interpose/self/environment.h"
 #include "interpose/calls/group.h"
 #include "interpose/calls/handlers.h"
 #include "interpose/nccl/last_error.h"
 #include "interpose/exits/leaving.h"
+#include "interpose/exits/process.h"
 #include "interpose/nccl/libraries.h"
 #include "interpose/nccl/real.h"
 
@@ -38,6 +41,7 @@ static bool may_begin(int rank, int communicators) {
     return false;
   }
   bypass_expect(communicators);
+  process_watch_fork();
   leaving_begins_anew();
   log_open(settings, rank);
   library_announce();
@@ -51,8 +55,10 @@ static ncclResult_t made(struct arrival *arrival, ncclComm_t *handle, ncclResult
     communicator_depart(arrival);
   else if (group_is_open())
     group_expect(arrival, handle);
-  else
+  else {
     communicator_add(arrival, *handle, communicator_new_driver());
+    process_watch_exit();
+  }
   return result;
 }
 
@@ -138,6 +144,8 @@ ncclResult_t join_CommInitAll(ncclComm_t *comm, int ndev, const int *devlist) {
       communicator_add(&arrivals[rank], comm[rank], driver);
     else
       communicator_depart(&arrivals[rank]);
+  if (result == ncclSuccess || result == ncclInProgress)
+    process_watch_exit();
   free(arrivals);
   return result;
 }
@@ -217,6 +225,25 @@ void join_unfit(ncclComm_t handle, const char *function) {
   }
   if (group_is_open())
     group_open_real();
+}
+
+/* Local, too, and no part of the agreed sequence: how the buffers of a call look is told with its
+ * claim. A handle of NULL: NCCL registers nothing (NCCL_LOCAL_REGISTER=0). */
+void saw_CommRegister(ncclResult_t result, ncclComm_t handle, void *buff, size_t size,
+                      void **registration) {
+  struct communicator *comm = communicator_known(handle);
+  int version = 0;
+  if (result != ncclSuccess || comm == NULL || registration == NULL || *registration == NULL)
+    return;
+  (void)real.GetVersion(&version);
+  if (version < REGISTRABLE_NCCL || !registered_add(comm, buff, size, *registration))
+    join_unfit(handle, "ncclCommRegister");
+}
+
+void saw_CommDeregister(ncclResult_t result, ncclComm_t handle, void *registration) {
+  struct communicator *comm = communicator_known(handle);
+  if (result == ncclSuccess && comm != NULL && registration != NULL)
+    registered_remove(comm, registration);
 }
 
 /* Frees a thread that is parked on the communicator: what it waits for will not come. */

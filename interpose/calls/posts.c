@@ -4,8 +4,10 @@
 #include <stdlib.h>
 
 #include "core/report/log.h"
+#include "hooks/contribution.h"
 #include "interpose/park/answer.h"
 #include "interpose/self/environment.h"
+#include "interpose/comm/registered.h"
 #include "interpose/comm/hot.h"
 #include "interpose/data/lossy.h"
 #include "interpose/comm/patience.h"
@@ -18,12 +20,6 @@ struct posting {
   size_t *call_of; /* by member */
   uint32_t nmembers;
 };
-
-bool posts_are_answered_here(void *context) {
-  struct endpoint *end = context;
-  const struct thread *poster = atomic_load(&end->poster);
-  return poster == NULL || poster == endpoint_this_thread();
-}
 
 /* The call as a post of its communicator. False if it is none: to the rank itself, or with
  * arguments that NCCL will refuse. */
@@ -41,6 +37,9 @@ static bool post_member(const struct call *call, const struct communicator *comm
       .kind = call->kind == CALL_SEND ? MEMBER_SEND : MEMBER_RECEIVE,
       .datatype = (uint8_t)call->datatype,
   };
+  size_t bytes = call->count * contribution_fill(member).size;
+  member->number =
+      registered_look(comm, call->kind == CALL_SEND ? call->send : call->receive, bytes);
   return true;
 }
 

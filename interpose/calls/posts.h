@@ -25,8 +25,4 @@ enum fate {
  * wait for a peer that is thousands of operations behind. */
 ncclResult_t posts_make(const struct call *calls, size_t ncalls, enum fate *fates);
 
-/* Whether the calling thread is the one whose program sends and receives here: it answers for that
- * while it is parked, and nobody else does. For team.is_answering; context: the endpoint. */
-bool posts_are_answered_here(void *context);
-
 #endif

@@ -11,8 +11,7 @@
 #include "interpose/comm/apart.h"
 #include "interpose/comm/communicator.h"
 #include "interpose/self/environment.h"
-#include "interpose/data/lossy.h"
-#include "interpose/calls/posts.h"
+#include "interpose/comm/lossy_policy.h"
 #include "interpose/nccl/real.h"
 
 /* ---- who is there ---- */
@@ -127,6 +126,14 @@ static bool enter_overlap(struct endpoint *end, struct endpoint *others) {
   return end->place != NULL;
 }
 
+/* Whether the calling thread is the one whose program sends and receives here: it answers for that
+ * while it is parked, and nobody else does. For team.is_answering. */
+static bool is_poster(void *context) {
+  struct endpoint *end = context;
+  const struct thread *poster = atomic_load(&end->poster);
+  return poster == NULL || poster == endpoint_this_thread();
+}
+
 static struct endpoint *new_team(struct communicator *comm, const struct roster *roster) {
   struct endpoint *end = calloc(1, sizeof(*end));
   if (end == NULL)
@@ -155,7 +162,7 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
     end->identities[rank] = roster->marks[rank].identity;
   end->team->is_lossy = lossy_is_spoilt_by;
   end->team->is_lossy_context = end;
-  end->team->is_answering = posts_are_answered_here;
+  end->team->is_answering = is_poster;
   end->team->is_answering_context = end;
   const struct settings *settings = join_settings();
   if (settings->trace_folder[0] != '\0')

@@ -16,7 +16,7 @@
 #include "interpose/self/environment.h"
 #include "interpose/nccl/libraries.h"
 #include "interpose/comm/operators.h"
-#include "interpose/exits/process.h"
+#include "interpose/comm/registered.h"
 #include "interpose/nccl/real.h"
 
 /* Guards the lists, and all writes to the table. */
@@ -169,7 +169,6 @@ static void list_communicators(struct attachment *me) {
 
 void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
                          uint32_t slot, uint32_t expected, int key, int device) {
-  process_watch_fork();
   *arrival = (struct arrival){
       .library = library_current(), .slot = slot, .slots = slots, .device = device};
   name_of(arrival->name, seed, size);
@@ -219,7 +218,6 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
     free(comm);
   }
   pthread_mutex_unlock(&lock);
-  process_watch_exit();
 }
 
 /* ---- in use ---- */
@@ -320,11 +318,14 @@ void communicator_remove(struct communicator *comm, enum rank_state how) {
   communicator_hold_endpoints();
   struct endpoint *end = comm->end;
   bool entered = enter_to_remove(end);
+  if (entered && end->shadow != NULL)
+    shadow_forget(end->shadow, comm->handle);
   pthread_mutex_lock(&lock);
   table_remove(comm);
   take_from_list(comm);
   atomic_store(&comm->state, COMM_OFF);
   operators_forget(comm->handle);
+  registered_forget(comm);
   endpoint_drop(comm, &endpoints, how);
   comm->next_in_team = gone;
   gone = comm;

@@ -36,6 +36,7 @@ struct communicator {
   char name[SEGMENT_NAME_SIZE]; /* equal on all ranks, and for no other communicator */
   int rank, nranks, device;
   _Atomic(enum comm_state) state;
+  struct registered *_Atomic registered; /* registered.c; NULL: nothing */
   const char *unfit; /* the function that made its collectives impossible to shadow, or NULL */
   _Atomic bool left; /* its LEAVE has settled: finalized, destroyed or about to be */
   const struct thread *creator;        /* the thread that made it */

@@ -12,13 +12,10 @@
 
 #include "core/report/log.h"
 #include "interpose/comm/apart.h"
-#include "interpose/calls/capture.h"
+#include "interpose/comm/captures.h"
 #include "interpose/comm/communicator.h"
-#include "interpose/data/divisors.h"
 #include "interpose/self/environment.h"
 #include "interpose/self/guard.h"
-#include "interpose/data/lossy.h"
-#include "interpose/calls/posts.h"
 #include "interpose/nccl/real.h"
 
 /* ---- threads ---- */
@@ -98,13 +95,13 @@ void endpoint_exit(struct endpoint *end) {
   }
   if (!atomic_load(&end->ended) && atomic_load(&end->user) == endpoint_this_thread() &&
       end->trace == NULL && end->sent == NULL && atomic_load(&end->state) == RANK_PRESENT &&
-      overlap_nteams(end->overlap) < 2 && !divisors_are_on() &&
+      overlap_nteams(end->overlap) < 2 && join_settings()->divisor == DIVISOR_INITIAL &&
       join_settings()->early_exit == EARLY_EXIT_JOIN && has_membarrier() &&
-      !capture_is_under_way() && !apart_is_set(end)) {
+      !captures_are_under_way() && !apart_is_set(end)) {
     atomic_store(&end->plain, own_seat(end));
     /* One may have begun in between, or another thread have added a team, and have found nothing to
      * take away. */
-    if (capture_is_under_way() || overlap_nteams(end->overlap) > 1)
+    if (captures_are_under_way() || overlap_nteams(end->overlap) > 1)
       atomic_store(&end->plain, NULL);
   }
   atomic_store(&end->holder, NULL);

@@ -3,9 +3,9 @@
 
 #include "core/report/log.h"
 #include "hooks/contribution.h"
-#include "interpose/exits/doors.h"
+#include "interpose/comm/lossy_policy.h"
+#include "interpose/self/exit_points.h"
 #include "interpose/self/environment.h"
-#include "interpose/data/lossy.h"
 
 #define DESCRIPTION 256
 
@@ -17,7 +17,7 @@
 
 static const char *describe(struct unit unit, char *text) {
   if (unit_is_door(unit))
-    return doors_name((uint32_t)unit_mark(unit));
+    return exit_point_name((uint32_t)unit_mark(unit));
   return unit_describe(unit, text, DESCRIPTION);
 }
 

@@ -1,4 +1,4 @@
-/* What NCCL_JOIN_LOSSY means for the members of a unit (lossy.h). */
+/* What a joined rank sends (lossy.h). */
 #include "interpose/data/lossy.h"
 
 #include "hooks/contribution.h"
@@ -6,52 +6,14 @@
 #include "interpose/self/environment.h"
 #include "interpose/comm/report.h"
 
-enum lossy_policy lossy_policy_of(uint8_t kind) {
-  enum lossy_kind lossy = contribution_lossy_kind(kind);
-  return lossy == LOSSY_KINDS ? LOSSY_ZERO : join_settings()->lossy[lossy];
-}
-
-static bool may_be_lossy(struct unit unit, const struct member *member) {
-  if (member->kind == MEMBER_BROADCAST)
-    return contribution_gathers(unit, member->comm);
-  return contribution_lossy_kind(member->kind) != LOSSY_KINDS;
-}
-
-const struct member *lossy_strict_member(struct unit unit) {
-  const struct member *end = unit.members + unit.nmembers;
-  for (const struct member *member = unit.members; member < end; member++)
-    if (lossy_policy_of(member->kind) == LOSSY_ERROR && may_be_lossy(unit, member))
-      return member;
-  return NULL;
-}
-
-bool lossy_is_spoilt_by(void *context, struct unit unit, uint32_t team_rank) {
-  const struct endpoint *end = context;
-  for (uint32_t i = 0; i < unit.nmembers; i++) {
-    if (lossy_policy_of(unit.members[i].kind) != LOSSY_ERROR)
-      continue;
-    const struct communicator *comm = endpoint_communicator(end, unit.members[i].comm);
-    for (int rank = 0; comm != NULL && rank < comm->nranks; rank++)
-      if (comm->team_rank_of[rank] == team_rank && contribution_is_lossy(unit, i, (uint32_t)rank))
-        return true;
-  }
-  return false;
-}
-
-/* ---- last ---- */
-
-bool lossy_remembers(void) {
-  for (int kind = 0; kind < LOSSY_KINDS; kind++)
-    if (join_settings()->lossy[kind] == LOSSY_LAST)
-      return true;
-  return false;
-}
-
 /* A mirror does not stand in the unit that the rank's own send stood in. */
 static uint64_t key_of(const struct lossy_member *of) {
   const struct member *member = &of->unit.members[of->place];
-  if (member_is_point_to_point(member->kind))
-    return unit_hash((struct unit){member, 1});
+  if (member_is_point_to_point(member->kind)) {
+    struct member alone = *member;
+    alone.number = 0;
+    return unit_hash((struct unit){&alone, 1});
+  }
   return of->hash + of->place;
 }
 

@@ -1,5 +1,5 @@
-/* NCCL_JOIN_LOSSY: collectives that need data of a rank which has joined. What is refused, what is
- * issued all the same but must be reported, and what is sent in place of the data.
+/* NCCL_JOIN_LOSSY: what a rank that has joined sends to collectives that need data of it. What is
+ * refused is in comm/lossy_policy.h.
  *
  * `last`: of each call that would be lossy the address is remembered that it sends from, and a
  * shadow of it sends what is there by then (core/p2p/sent.h says which address, if there are
@@ -12,26 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/settings/settings.h"
 #include "interpose/comm/communicator.h"
-
-/* What a joined rank does for a member that is lossy (hooks/contribution.h), of an enum
- * member_kind.
- */
-enum lossy_policy lossy_policy_of(uint8_t kind);
-
-/* The first member of the unit to which all ranks must be able to contribute, or NULL. If there is
- * one, the claim of the unit is CLAIM_STRICT. */
-const struct member *lossy_strict_member(struct unit unit);
-
-/* Whether a unit must not be issued because a rank of the team would have to shadow it. The same on
- * all ranks. For team.is_lossy; context: the endpoint. */
-bool lossy_is_spoilt_by(void *context, struct unit unit, uint32_t team_rank);
-
-/* ---- last ---- */
-
-/* Whether some kind is LOSSY_LAST: then endpoints have `sent`. */
-bool lossy_remembers(void);
+#include "interpose/comm/lossy_policy.h"
 
 /* A member of a unit, as this rank has it. hash: unit_hash, used if the endpoint has `sent`. */
 struct lossy_member {

@@ -35,6 +35,20 @@ static bool came_since_joined(const struct communicator *comm, uint64_t index, i
   return broadcast->after > team_joined_since(comm->end->team, index, comm->team_rank_of[rank]);
 }
 
+bool roots_can_tell(const struct communicator *comm, uint64_t index, int root) {
+  struct team *team = comm->end->team;
+  const struct broadcast_from *replaced = &comm->replaced_broadcast;
+  bool active = true;
+  enum team_verdict verdict = team_is_active(team, index, comm->team_rank_of[root], &active);
+  for (uint32_t rank = 0; verdict == TEAM_REAL && !active && rank < team->plane->nranks; rank++) {
+    bool is_active;
+    verdict = team_is_active(team, index, rank, &is_active);
+  }
+  if (verdict == TEAM_REAL && replaced->after != 0)
+    verdict = team_is_active(team, index, comm->team_rank_of[replaced->root], &active);
+  return verdict != TEAM_PARKED;
+}
+
 static const struct broadcast_from *last_of_another(const struct communicator *comm, int root) {
   return comm->last_broadcast.root != root ? &comm->last_broadcast : &comm->other_broadcast;
 }
@@ -72,21 +86,21 @@ struct election roots_elect(struct communicator *comm, uint64_t index, int root)
   return election;
 }
 
-ncclResult_t roots_apply(struct call *call, const struct wish *wish) {
+ncclResult_t roots_apply(struct call *call, struct unit unit, uint64_t index) {
   struct communicator *comm = communicator_find(call->handle);
-  if (apart_is_set(comm->end) || contribution_gathers(wish->unit, comm->tag))
+  if (apart_is_set(comm->end) || contribution_gathers(unit, comm->tag))
     return ncclSuccess;
-  struct election election = roots_elect(comm, wish->index, call->root);
+  struct election election = roots_elect(comm, index, call->root);
   if (election.root < 0) {
     log_line(LOG_LEVEL_WARN,
              "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError",
              comm->end->team->failure_rank);
     return ncclRemoteError;
   }
-  if (election.missing >= 0 && comm->refused_after != wish->index + 1) /* once for a group */
-    report_sharded(wish->index, call->root, election.missing);
+  if (election.missing >= 0 && comm->refused_after != index + 1) /* once for a group */
+    report_sharded(index, call->root, election.missing);
   if (election.missing >= 0)
-    comm->refused_after = wish->index + 1;
+    comm->refused_after = index + 1;
   if (election.root != call->root && election.root == comm->rank)
     call->send = call->receive;
   call->root = election.root;

@@ -23,7 +23,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "interpose/park/answer.h"
 #include "interpose/comm/call.h"
 #include "interpose/comm/communicator.h"
 
@@ -38,10 +37,13 @@ struct election {
  * real or as a shadow. */
 struct election roots_elect(struct communicator *comm, uint64_t index, int root);
 
-/* Gives the program's Broadcast, of a wish that has settled, its root: if that is this rank, it
- * sends what is in its receive buffer. It keeps its own if the unit's Broadcasts are an AllGather
- * (contribution_gathers). ncclSuccess: issue it. ncclInvalidUsage: issue it, and return that
- * (logged). ncclRemoteError: a failure, do not issue it (logged). */
-ncclResult_t roots_apply(struct call *call, const struct wish *wish);
+/* Whether roots_elect would not wait. */
+bool roots_can_tell(const struct communicator *comm, uint64_t index, int root);
+
+/* Gives the program's Broadcast, of a unit that has settled at an index, its root: if that is this
+ * rank, it sends what is in its receive buffer. It keeps its own if the unit's Broadcasts are an
+ * AllGather (contribution_gathers). ncclSuccess: issue it. ncclInvalidUsage: issue it, and return
+ * that (logged). ncclRemoteError: a failure, do not issue it (logged). */
+ncclResult_t roots_apply(struct call *call, struct unit unit, uint64_t index);
 
 #endif

@@ -1,14 +1,13 @@
 /* The functions that the program reaches instead of CUDA's, to see where a capture begins and ends
- * (capture.h). Captures are rare, so the real function is looked for each time: which it is depends
- * on who calls, as several CUDA runtimes may be loaded.
+ * (comm/captures.h). Captures are rare, so the real function is looked for each time: which it is
+ * depends on who calls, as several CUDA runtimes may be loaded.
  */
-#include "interpose/entry/capture_doors.h"
-
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "interpose/comm/captures.h"
 #include "interpose/nccl/api.h"
 #include "interpose/elf/linker.h"
 
@@ -59,10 +58,10 @@ static void *find(const char *name, const void *caller) {
     if (function == NULL)                                                                          \
       return NOT_FOUND;                                                                            \
     if (begins)                                                                                    \
-      capture_began();                                                                             \
+      captures_began();                                                                            \
     int result = function arguments;                                                               \
     if (!(begins) || result != 0)                                                                  \
-      capture_ended();                                                                             \
+      captures_ended();                                                                            \
     return result;                                                                                 \
   }
 CAPTURE_DOORS(DOOR)

@@ -2,69 +2,20 @@
 #include "interpose/exits/doors.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/report/log.h"
 #include "interpose/park/answer.h"
 #include "interpose/self/environment.h"
+#include "interpose/self/exit_points.h"
 #include "interpose/exits/mpi.h"
 #include "interpose/park/reunion.h"
 #include "interpose/elf/trampolines.h"
 
 /* ---- which ---- */
 
-/* The profiling names as well: MPI's Fortran library calls these. */
-static const struct built_in {
-  const char *name;
-  uint32_t mark; /* the place in settings_built_in_exits, plus one */
-  bool takes_communicator;
-} built_in[] = {
-    {"MPI_Finalize", 1, false},
-    {"PMPI_Finalize", 1, false},
-    {"MPI_Barrier", 2, true},
-    {"PMPI_Barrier", 2, true},
-};
-#define BUILT_IN (sizeof built_in / sizeof built_in[0])
-#define BUILT_IN_MARKS 2u
-#define NAMES_MAX (BUILT_IN + SETTINGS_NAMES_MAX)
-_Static_assert(BUILT_IN_MARKS + SETTINGS_NAMES_MAX <= MARK_DOORS, "a mark for each");
-
-/* Of those that are built in `of`; of the user's NULL. By their number in `names`. */
-static struct door {
-  const struct built_in *of;
-  uint32_t mark;
-} doors[NAMES_MAX];
-static struct import_name names[NAMES_MAX];
+/* By their number, as exit_points.h has it. */
+static struct import_name names[EXIT_POINTS_MAX];
 static size_t nnames;
-static char listed[SETTINGS_PATH_SIZE]; /* what the names of the user point into */
-
-static void add(const char *name, const struct built_in *of, uint32_t mark) {
-  for (size_t i = 0; i < nnames; i++)
-    if (strcmp(names[i].name, name) == 0)
-      return;
-  doors[nnames] = (struct door){of, mark};
-  names[nnames].name = name;
-  names[nnames].outside = of != NULL;
-  nnames++;
-}
-
-/* Whether the list of the settings has "-name". */
-static bool is_refused(const char *list, const char *name) {
-  size_t length = strlen(name);
-  for (const char *at = strchr(list, '-'); at != NULL; at = strchr(at + 1, '-'))
-    if (strncmp(at + 1, name, length) == 0 && (at[length + 1] == ',' || at[length + 1] == '\0'))
-      return true;
-  return false;
-}
-
-/* The user's that are named first go first where ranks have come to different ones. */
-static void add_listed(void) {
-  uint32_t mark = BUILT_IN_MARKS + SETTINGS_NAMES_MAX;
-  char *rest = listed;
-  for (char *name; (name = strsep(&rest, ",")) != NULL; mark--)
-    if (*name != '\0' && *name != '-')
-      add(name, NULL, mark);
-}
 
 static void pass_through(const struct trampoline_call *call);
 
@@ -73,19 +24,12 @@ void doors_choose(void) {
   const struct settings *settings = join_settings();
   if (settings == NULL || !settings->enabled || atomic_flag_test_and_set(&chosen))
     return;
-  memcpy(listed, settings->exit_on, sizeof listed);
-  for (size_t i = 0; i < BUILT_IN; i++)
-    if (!is_refused(listed, settings_built_in_exits[built_in[i].mark - 1]))
-      add(built_in[i].name, &built_in[i], built_in[i].mark);
-  add_listed();
+  nnames = exit_points_read(settings);
+  for (size_t i = 0; i < nnames; i++) {
+    names[i].name = exit_point(i)->name;
+    names[i].outside = exit_point(i)->built_in;
+  }
   trampolines_choose(names, nnames, pass_through);
-}
-
-const char *doors_name(uint32_t mark) {
-  for (size_t i = 0; i < nnames; i++)
-    if (doors[i].mark == mark && names[i].name != NULL)
-      return names[i].name;
-  return "a function of NCCL_JOIN_EXIT_ON";
 }
 
 void doors_open(void) {
@@ -96,7 +40,7 @@ void doors_open(void) {
     return;
   for (size_t i = 0; i < nnames; i++) {
     const char *name = names[i].name;
-    if (doors[i].of == NULL && !names[i].found && name != NULL)
+    if (!exit_point(i)->built_in && !names[i].found && name != NULL)
       log_line(
           LOG_LEVEL_WARN,
           "NCCL_JOIN_EXIT_ON: nothing that is loaded now calls %s through an import table. "
@@ -123,7 +67,7 @@ static _Thread_local struct {
 /* Whether the function is still under way, and has called itself: further down on the stack, and
  * the address that it is to return to still there. */
 static bool is_inside(const struct trampoline_call *call, uint64_t passed) {
-  if (doors[call->name].of != NULL || last.number != call->name + 1 || last.passed != passed ||
+  if (exit_point(call->name)->built_in || last.number != call->name + 1 || last.passed != passed ||
       call->stack >= last.stack)
     return false;
 #ifdef __x86_64__
@@ -217,7 +161,7 @@ static void wait_for_all(struct visit *visit, const char *name) {
 /* In which teams the call is waited for. Without memory in none. */
 static void plan(struct visit *visit, const struct trampoline_call *call, uint32_t nranks_max) {
   uint32_t count = 0;
-  *visit = (struct visit){.mark = mark_member((enum mark)doors[call->name].mark)};
+  *visit = (struct visit){.mark = mark_member((enum mark)exit_point(call->name)->mark)};
   communicator_endpoints();
   for (const struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next)
     count++;
@@ -231,10 +175,10 @@ static void plan(struct visit *visit, const struct trampoline_call *call, uint32
 
 /* How many ranks the call is of: one of the user's is of all. */
 static uint32_t ranks_of(const struct trampoline_call *call) {
-  const struct built_in *of = doors[call->name].of;
-  if (of == NULL)
+  const struct exit_point *point = exit_point(call->name);
+  if (!point->built_in)
     return UINT32_MAX;
-  return mpi_ranks(call->function, of->takes_communicator ? &call->argument : NULL);
+  return mpi_ranks(call->function, point->takes_communicator ? &call->argument : NULL);
 }
 
 static void pass_through(const struct trampoline_call *call) {
@@ -245,7 +189,7 @@ static void pass_through(const struct trampoline_call *call) {
   bool inside = is_inside(call, passed_by_all());
   plan(&visit, call, inside ? 0 : ranks_of(call));
   if (visit.nwishes > 0) {
-    wait_for_all(&visit, doors_name(doors[call->name].mark));
+    wait_for_all(&visit, exit_point_name(exit_point(call->name)->mark));
     last.number = call->name + 1;
     last.stack = call->stack;
     last.back = *call->back;

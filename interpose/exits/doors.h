@@ -28,7 +28,4 @@ void doors_open(void);
 /* Takes them away: all communicators are gone. */
 void doors_close(void);
 
-/* The function that a mark with this number stands for, for messages. */
-const char *doors_name(uint32_t mark);
-
 #endif

@@ -18,7 +18,6 @@
 #include "interpose/self/guard.h"
 #include "interpose/comm/hot.h"
 #include "interpose/exits/leave.h"
-#include "interpose/load/weak.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -143,28 +142,4 @@ EXPORTED void _exit(int status) {
 }
 EXPORTED void _Exit(int status) {
   _exit(status);
-}
-
-typedef int main_function(int argc, char **argv, char **envp);
-typedef int start_function(main_function *main, int argc, char **argv, void (*init)(void),
-                           void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
-
-static main_function *program_main;
-
-/* The program's main as libc sees it. libc goes on to exit by itself, without the exit above. */
-static int main_and_leave(int argc, char **argv, char **envp) {
-  return process_leave(program_main(argc, argv, envp));
-}
-
-EXPORTED start_function __libc_start_main;
-
-/* glibc calls it by two versions of the name; both are the same function, and both come here. */
-int __libc_start_main(main_function *main, int argc, char **argv, void (*init)(void),
-                      void (*fini)(void), void (*rtld_fini)(void), void *stack_end) {
-  start_function *start = (start_function *)libc_function("__libc_start_main");
-  if (start == NULL)
-    abort();
-  program_main = main;
-  weak_take_back();
-  return start(main_and_leave, argc, argv, init, fini, rtld_fini, stack_end);
 }

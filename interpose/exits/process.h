@@ -1,7 +1,7 @@
 /* How the process ends, and how it forks.
  *
  * Ends seen before any exit handler runs, by functions of ours in front of libc's: return from main
- * (__libc_start_main), exit, quick_exit, and _exit and _Exit with status 0 (leave_is_over). Ends
+ * (entry/start.c), exit, quick_exit, and _exit and _Exit with status 0 (leave_is_over). Ends
  * that libc makes without them (errx, pthread_exit of the last thread) are seen by an exit handler,
  * the backstop. Other ends by _exit, abort and signals are not seen: such a process vanishes, and
  * its peers notice by its lock.
@@ -12,7 +12,7 @@
  *
  * Nothing here runs in a constructor, and a process that never makes a communicator (a shell, a
  * compiler, a data loader's worker) gets nothing but one more frame under main, and before it the
- * look of weak.h at its references.
+ * look of entry/weak.h at its references.
  */
 #ifndef NCCL_JOIN_INTERPOSE_PROCESS_H
 #define NCCL_JOIN_INTERPOSE_PROCESS_H
@@ -31,7 +31,8 @@ void process_watch_exit(void);
 /* Calls leave_process unless that is not due (see leave.h), and returns the status that the process
  * is to end with. Of several threads that end the process
  * at once one does; the others wait for it if they come with status 0, and go on if theirs is a
- * failure. A thread that comes here again from inside leave_process goes on. For the doors above.
+ * failure. A thread that comes here again from inside leave_process goes on. For the functions
+ * above.
  */
 int process_leave(int status);
 

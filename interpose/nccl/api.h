@@ -36,7 +36,7 @@
  * tool in front of us that does would be seen twice.
  *
  * Not here although they change a communicator: ncclCommGetUniqueId (an id for ncclCommGrow: not
- * ours to write in), ncclCommDeregister, ncclCommWindowDeregister and ncclDevCommDestroy (local;
+ * ours to write in), ncclCommWindowDeregister and ncclDevCommDestroy (local;
  * what they undo was UNFIT already). tests/interpose/parts/passed.txt has every other function that
  * a release exports, and why it is passed.
  */
@@ -170,9 +170,11 @@
        ncclComm_t comm), \
       (op, scalar, datatype, residence, comm), HANDLED) \
   API(API_OLDEST, RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm), (op, comm), HANDLED) \
-  /* A shadow's buffers would have to be registered as the peers' are. */ \
+  /* A shadow's buffers are registered as the peers' are. */ \
   API(21900, CommRegister, (ncclComm_t comm, void *buff, size_t size, void **handle), \
-      (comm, buff, size, handle), UNFIT) \
+      (comm, buff, size, handle), OBSERVED) \
+  API(21900, CommDeregister, (ncclComm_t comm, void *handle), (comm, handle), OBSERVED) \
+  /* Which kernel runs is decided by the windows of a rank's own buffers. */ \
   API(22700, CommWindowRegister, \
       (ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags), \
       (comm, buff, size, win, winFlags), UNFIT) \

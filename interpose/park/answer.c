@@ -20,6 +20,7 @@
 #include "interpose/park/shadows.h"
 #include "interpose/park/stay.h"
 #include "interpose/park/stopping.h"
+#include "interpose/park/watched.h"
 
 /* ---- what joined ranks have spoiled ---- */
 
@@ -57,7 +58,7 @@ static bool claim_next(struct wish *wish) {
   if (wish->next == NULL || !wish->next(wish))
     return false;
   report_event(wish->end, TRACE_CLAIM, wish->end->team->head, wish->unit, -1);
-  team_claim(wish->end->team, wish->unit, 0, NULL);
+  team_claim_looking(wish->end->team, wish->unit, 0, NULL, wish->looks);
   return true;
 }
 
@@ -228,7 +229,8 @@ static bool look(struct stay *stay) {
   for (struct endpoint *other = stay->all; other != NULL; other = other->next) {
     struct unit unit;
     bool locked = !stay_is_wished(stay, other); /* those are */
-    if (!is_answering(stay, other) || (locked && pthread_mutex_trylock(&other->turn) != 0))
+    if (stay_has_found(stay, other) || !is_answering(stay, other) ||
+        (locked && pthread_mutex_trylock(&other->turn) != 0))
       continue;
     enum team_verdict verdict = team_poll(other->team, &unit);
     if (verdict == TEAM_STOPPED)
@@ -293,7 +295,7 @@ static void begin(struct wish *wish) {
     report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
     struct place place;
     bool known = unit_may_have_place(wish->unit) && places_describe(&place);
-    team_claim(end->team, wish->unit, flags_of(wish), known ? &place : NULL);
+    team_claim_looking(end->team, wish->unit, flags_of(wish), known ? &place : NULL, wish->looks);
   }
 }
 
@@ -349,12 +351,18 @@ static void look_after(struct stay *stay) {
   }
   if (late)
     be_patient(stay);
-  if (looking)
+  if (looking) {
+    watched_warn(stay);
     adopt(stay);
+  }
 }
 
 static void wait_a_little(struct stay *stay) {
   bool several = stay->all != NULL && stay->all->next != NULL;
+  if (stay_wait_for_root(stay, several ? WAIT_SEVERAL_MS : WAIT_ALONE_MS)) {
+    stay_issue(stay);
+    return;
+  }
   for (uint32_t i = 0; i < stay->nwishes; i++) {
     struct wish *wish = &stay->wishes[i];
     if (wish->settled)
@@ -435,6 +443,7 @@ static void keep_step(struct stay *stay) {
     look_after(stay);
     team_wait_others(behind.team, behind.index, WAIT_SEVERAL_MS);
   } while (is_early(stay, &behind));
+  stay_issue_all(stay);
   stop_answering(stay);
   for (uint32_t i = 0; i < stay->nwishes; i++)
     overlap_return(stay->wishes[i].end->overlap);
@@ -469,6 +478,7 @@ static void park(struct stay *stay) {
     if (!all_settled(stay))
       wait_a_little(stay);
   }
+  stay_issue_all(stay);
   free_stay(stay);
   say_leaving(stay, false);
   stop_answering(stay);

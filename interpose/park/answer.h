@@ -19,6 +19,7 @@ struct wish {
   struct endpoint *end;
   struct unit unit;    /* nmembers 0: LEAVE */
   cudaStream_t stream; /* of the call, or of the first one of a group; of a LEAVE 0 */
+  const look_t *looks; /* of the unit's members (core/unit/look.h); NULL: all 0 */
   bool for_good;       /* a LEAVE that ends the process: all its teams are answered */
   ncclResult_t result; /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */
   ncclResult_t

@@ -27,8 +27,6 @@ void outcome_returns(struct endpoint *end) {
     return;
   report_return(end, team_index(end->team));
   end->shadows = 0;
-  if (end->shadow != NULL)
-    shadow_release(end->shadow, &(struct shadow_limit){0}, NULL);
 }
 
 void outcome_aside(struct wish *wish) {

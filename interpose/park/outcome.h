@@ -12,7 +12,9 @@ bool wish_only_leaves(const struct wish *wish);
 /* It is issued by all ranks, or all have left. */
 void outcome_well(struct wish *wish);
 
-/* The rank goes on. Its shadows' memory is given back if they are done; if not, the next time. */
+/* The rank goes on. The memory of its shadows is kept for the next time: to free it waits for the
+ * whole device, and so for collectives of other communicators whose peers may wait for this rank.
+ */
 void outcome_returns(struct endpoint *end);
 
 /* Nothing is agreed on any more: the call goes through as it comes (apart.h). */

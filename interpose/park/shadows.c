@@ -207,7 +207,7 @@ static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
 
 /* of: its comm is found here. */
 static bool collect_member(struct shadows *shadows, struct lossy_member *of, uint64_t index,
-                           cudaStream_t program) {
+                           cudaStream_t program, const look_t *looks) {
   struct endpoint *end = of->end;
   const struct member *member = &of->unit.members[of->place];
   struct communicator *comm = endpoint_communicator(end, member->comm);
@@ -224,8 +224,9 @@ static bool collect_member(struct shadows *shadows, struct lossy_member *of, uin
   int root = root_of(comm, index, of->unit, member);
   if (root < 0 && member->root != ROOT_NONE)
     return false;
-  struct shadow_member target = {end->shadow, comm->handle, comm->rank, comm->nranks,
-                                 root,        NULL,         NULL};
+  struct shadow_member target = {
+      end->shadow, comm->handle, comm->rank, comm->nranks,
+      root,        NULL,         NULL,       looks == NULL ? 0 : looks[of->place]};
   if (member->kind == MEMBER_STATE) {
     target.send = target.receive = place_of(end, member);
     if (target.send == NULL && root == comm->rank)
@@ -273,7 +274,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
   struct lossy_member of = {
       .end = end, .unit = unit, .hash = end->sent != NULL ? unit_signature(unit) : 0};
   for (; of.place < unit.nmembers; of.place++)
-    if (!collect_member(shadows, &of, index, program))
+    if (!collect_member(shadows, &of, index, program, team_looks(end->team)))
       return false;
   if (!divide(shadows, first, end))
     return true;
@@ -301,6 +302,8 @@ static struct nccl_calls real_calls(void) {
       .RedOpCreatePreMulSum = real.RedOpCreatePreMulSum,
       .RedOpDestroy = real.RedOpDestroy,
       .CommGetAsyncError = real.CommGetAsyncError,
+      .CommRegister = real.CommRegister,
+      .CommDeregister = real.CommDeregister,
   };
   return calls;
 }
@@ -327,6 +330,7 @@ void shadows_rehearse(struct shadows *shadows, const struct endpoint *end, struc
   assert(shadows->nmembers == 0);
   if (end->shadow == NULL || unit.nmembers == 0 || unit.nmembers > shadows->room)
     return;
+  const look_t *looks = team_looks(end->team);
   for (uint32_t i = 0; i < unit.nmembers; i++) {
     const struct member *member = &unit.members[i];
     struct communicator *comm = endpoint_communicator(end, member->comm);
@@ -334,7 +338,8 @@ void shadows_rehearse(struct shadows *shadows, const struct endpoint *end, struc
       return;
     shadows->members[i] = *member;
     shadows->targets[i] = (struct shadow_member){
-        end->shadow, comm->handle, comm->rank, comm->nranks, member->root, NULL, NULL};
+        end->shadow,  comm->handle, comm->rank, comm->nranks,
+        member->root, NULL,         NULL,       looks == NULL ? 0 : looks[i]};
     if (!divisors_shadow(&shadows->members[i], comm))
       return;
   }

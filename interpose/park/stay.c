@@ -2,8 +2,11 @@
 #include "interpose/park/stay.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/report/log.h"
+#include "hooks/contribution.h"
+#include "interpose/data/roots.h"
 #include "interpose/park/follower.h"
 #include "interpose/nccl/last_error.h"
 #include "interpose/comm/patience.h"
@@ -75,6 +78,18 @@ static enum turn turn_of(struct unit unit) {
   return TURN_AT_ONCE;
 }
 
+static bool waits_for_root(const struct found *found) {
+  for (uint32_t i = 0; i < found->unit.nmembers; i++) {
+    const struct member *member = &found->unit.members[i];
+    const struct communicator *comm = endpoint_communicator(found->end, member->comm);
+    if (member->kind == MEMBER_BROADCAST && comm != NULL && comm->unfit == NULL &&
+        !contribution_gathers(found->unit, member->comm) &&
+        !roots_can_tell(comm, team_index(found->end->team), member->root))
+      return true;
+  }
+  return false;
+}
+
 static struct shadow_limit limit_of(struct stay *stay) {
   return (struct shadow_limit){stay->deadline_ms * 1000000, is_broken, stay};
 }
@@ -107,10 +122,23 @@ cudaStream_t stay_stream(const struct stay *stay, const struct endpoint *end) {
   return stream;
 }
 
-/* Issues those of the units found whose turn it is. */
-static void issue_some(struct stay *stay, enum turn turn) {
-  struct shadow_limit limit = limit_of(stay);
+/* Puts units that have to wait for a root last. Returns how many need not. */
+static uint32_t put_off(struct stay *stay) {
+  uint32_t ready = 0;
   for (uint32_t i = 0; i < stay->nfound; i++) {
+    struct found found = stay->found[i];
+    if (waits_for_root(&found))
+      continue;
+    stay->found[i] = stay->found[ready];
+    stay->found[ready++] = found;
+  }
+  return ready;
+}
+
+/* Issues those of the first nfound units whose turn it is. */
+static void issue_some(struct stay *stay, enum turn turn, uint32_t nfound) {
+  struct shadow_limit limit = limit_of(stay);
+  for (uint32_t i = 0; i < nfound; i++) {
     struct found *found = &stay->found[i];
     struct device_wait wait = {stay, found->end, 0};
     struct shadow_limit until_lost = {limit.until_ns, is_lost, &wait};
@@ -121,20 +149,40 @@ static void issue_some(struct stay *stay, enum turn turn) {
   }
   if (shadows_issue(&stay->shadows, &limit))
     return;
-  for (uint32_t i = 0; i < stay->nfound; i++)
+  for (uint32_t i = 0; i < nfound; i++)
     if (turn_of(stay->found[i].unit) == turn)
       shadow_failed(stay, stay->found[i].end);
 }
 
-void stay_issue(struct stay *stay) {
-  if (stay->nfound == 0)
-    return;
+static void issue_first(struct stay *stay, uint32_t nfound) {
   for (enum turn turn = TURN_AT_ONCE; turn < TURNS; turn++)
-    issue_some(stay, turn);
-  for (uint32_t i = 0; i < stay->nfound; i++)
+    issue_some(stay, turn, nfound);
+  for (uint32_t i = 0; i < nfound; i++)
     if (stay->found[i].locked)
       pthread_mutex_unlock(&stay->found[i].end->turn);
-  stay->nfound = 0;
+  stay->nfound -= nfound;
+  memmove(stay->found, stay->found + nfound, stay->nfound * sizeof *stay->found);
+}
+
+void stay_issue(struct stay *stay) {
+  if (stay->nfound > 0)
+    issue_first(stay, put_off(stay));
+}
+
+void stay_issue_all(struct stay *stay) {
+  if (stay->nfound > 0)
+    issue_first(stay, stay->nfound);
+}
+
+bool stay_wait_for_root(struct stay *stay, unsigned milliseconds) {
+  if (stay->nfound == 0)
+    return false;
+  struct team *team = stay->found[0].end->team;
+  uint64_t since = now_ms();
+  team_wait_others(team, team_index(team), milliseconds);
+  if (now_ms() >= since + milliseconds)
+    team_look_for_the_dead(team);
+  return true;
 }
 
 bool stay_find(struct stay *stay, struct endpoint *end, struct unit unit, bool locked) {

@@ -47,8 +47,15 @@ cudaStream_t stay_stream(const struct stay *stay, const struct endpoint *end);
 bool stay_find(struct stay *stay, struct endpoint *end, struct unit unit, bool locked);
 bool stay_has_found(const struct stay *stay, const struct endpoint *end);
 
-/* Issues what a look around has found. */
+/* Issues what a look around has found; but not yet a Broadcast of which nobody can tell who its
+ * root is: the rank that will tell may wait for this one in another team until then. */
 void stay_issue(struct stay *stay);
+
+/* Issues all of it: waits for roots. */
+void stay_issue_all(struct stay *stay);
+
+/* Waits until a root may be known, some milliseconds at most; false if none is waited for. */
+bool stay_wait_for_root(struct stay *stay, unsigned milliseconds);
 
 /* Waits for buffers that have been resynchronised: the program is not to touch them before what is
  * broadcast into them, or from them, is done. */

@@ -446,6 +446,47 @@ static ncclResult_t operator_destroy(ncclRedOp_t reduction, ncclComm_t comm) {
   return ncclSuccess;
 }
 
+static struct range {
+  ncclComm_t comm; /* NULL: free */
+  const char *begin;
+  size_t bytes;
+} ranges[CALLS_MAX];
+
+static ncclResult_t comm_register(ncclComm_t comm, void *buffer, size_t bytes, void **handle) {
+  note("register");
+  cr_assert_eq(doubles.group_depth, 0, "registered inside a group");
+  cr_assert_geq(double_room(buffer), bytes);
+  if (doubles.register_result != ncclSuccess)
+    return doubles.register_result;
+  int i = 0;
+  while (ranges[i].comm != NULL)
+    i++;
+  ranges[i] = (struct range){comm, buffer, bytes};
+  *handle = &ranges[i];
+  doubles.registrations++;
+  doubles.registrations_made++;
+  return ncclSuccess;
+}
+
+static ncclResult_t comm_deregister(ncclComm_t comm, void *handle) {
+  struct range *range = handle;
+  note("deregister");
+  cr_assert_eq(range->comm, comm);
+  cr_assert_neq(double_room(range->begin), 0, "freed before it is taken back");
+  range->comm = NULL;
+  doubles.registrations--;
+  return ncclSuccess;
+}
+
+bool double_is_registered(int comm, const void *buffer, size_t bytes) {
+  const char *at = buffer;
+  for (int i = 0; i < CALLS_MAX; i++)
+    if (ranges[i].comm == double_comm(comm) && at >= ranges[i].begin &&
+        at + bytes <= ranges[i].begin + ranges[i].bytes)
+      return true;
+  return false;
+}
+
 static ncclResult_t async_error(ncclComm_t comm, ncclResult_t *error) {
   cr_assert_geq((uintptr_t)comm, 0xc0000);
   doubles.polls++;
@@ -482,6 +523,8 @@ const struct nccl_calls double_nccl = {
     .RedOpCreatePreMulSum = operator_create,
     .RedOpDestroy = operator_destroy,
     .CommGetAsyncError = async_error,
+    .CommRegister = comm_register,
+    .CommDeregister = comm_deregister,
 };
 
 /* NOLINTEND(performance-no-int-to-ptr) */

@@ -42,6 +42,7 @@ struct doubles {
   int progress_polls; /* CommGetAsyncError: ncclInProgress this many times after a launch; -1: for
                          ever */
   int polls_left;     /* the same, from now */
+  ncclResult_t register_result; /* CommRegister's answer */
   ncclResult_t async_error; /* CommGetAsyncError's answer after that, once something was launched */
 
   /* What they saw. */
@@ -49,6 +50,7 @@ struct doubles {
   int ncalls;
   char log[4096]; /* "start allreduce end" */
   int allocations, frees, fills, copies, polls, queries;
+  int registrations, registrations_made; /* there are, and have been */
   int operators, operators_made;
   uint64_t scalars[8];
   size_t live_bytes;
@@ -70,6 +72,9 @@ void doubles_reset(void);
 
 /* A communicator handle by number; never looked into. */
 ncclComm_t double_comm(int number);
+
+/* Whether all of a buffer lies in what a communicator has registered. */
+bool double_is_registered(int comm, const void *buffer, size_t bytes);
 
 /* Bytes that a device address may be used for: up to the end of its allocation; 0 if it is none. */
 size_t double_room(const void *address);

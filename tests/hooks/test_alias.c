@@ -136,7 +136,7 @@ Test(alias, a_driver_without_virtual_memory_gives_plain_memory) {
 
 Test(alias, what_is_lent_is_memory_of_its_own) {
   struct member member = allreduce(9 * MIB, DATATYPE_UINT8, REDUCTION_SUM);
-  struct shadow_member here = {shadow, double_comm(0), 1, 4, -1, NULL, NULL};
+  struct shadow_member here = {shadow, double_comm(0), 1, 4, -1, NULL, NULL, 0};
   cr_assert_eq(shadow_lend((struct unit){&member, 1}, &here, &patient, reason), ncclSuccess);
   cr_assert_geq(double_room(here.send), 9 * MIB);
   volatile char *sent = (volatile char *)here.send; /* two addresses may be one byte */

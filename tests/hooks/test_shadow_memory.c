@@ -25,7 +25,7 @@ Test(shadow_memory, every_fill_fills_the_whole_send_buffer) {
       cr_expect_eq(memcmp(call->last + 8 - fill.size, &fill.bits, fill.size), 0,
                    "datatype %d reduction %u", datatype, reductions[r]);
     }
-  cr_expect_leq(shadow->nsends, DEVICE_PATTERNS);
+  cr_expect_leq(shadow->memories[0].nsends, DEVICE_PATTERNS);
 }
 
 Test(shadow_memory, buffers_hold_what_each_kind_moves) { /* the doubles check the room */
@@ -236,7 +236,7 @@ Test(shadow_memory, without_events_nothing_is_counted) {
 /* ---- buffers of the caller's, and for the caller ---- */
 
 static struct shadow_member on_comm(int number, int root) {
-  return (struct shadow_member){shadow, double_comm(number), 1, 4, root, NULL, NULL};
+  return (struct shadow_member){shadow, double_comm(number), 1, 4, root, NULL, NULL, 0};
 }
 
 Test(shadow_memory, a_broadcast_can_go_into_a_buffer_of_the_callers) {

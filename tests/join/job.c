@@ -173,6 +173,7 @@ static const struct {
 } operations[] = {
     {"broadcast", broadcast},
     {"all_reduce", reduced},
+    {"all_reduce_apart", reduced},
     {"reduce", reduced_at_root},
     {"all_gather", gathered},
     {"all_gather_uneven", gathered_in_parts},

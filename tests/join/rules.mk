@@ -2,7 +2,7 @@
 
 PLUGIN_FLAGS = -shared -std=c17 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) $(SANFLAGS) -fPIC -I. -isystem $(NCCL_INCLUDE) \
                -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE) -MMD -MP
-TEST_PLUGINS = $(addprefix $(BUILD)/plugins/,first.so second.so only_named.so newer.so no_plugin.so)
+TEST_PLUGINS = $(addprefix $(BUILD)/plugins/,first.so second.so only_named.so newer.so no_plugin.so libtorch_cuda.so)
 programs: $(TEST_PLUGINS) $(BUILD)/programs/words_in_cpp
 
 $(BUILD)/plugins/first.so $(BUILD)/plugins/second.so: tests/join/plugins/hook.c $(PROGRAM_LIBRARIES)

@@ -121,6 +121,26 @@ Test(watchdog, slow_ranks_are_waited_for_as_long_as_they_get_on) {
   check_patience(0, "--wait 150 --end finalize", "NCCL_JOIN_TIMEOUT=1");
 }
 
+/* PyTorch counts the time that a rank is parked in a collective, from a time on that depends on
+ * NCCL_JOIN_TIMEOUT: a line says what to set. Not where ranks wait to leave. */
+static void check_pytorch(const char *options, const char *library, bool said) {
+  char environment[512];
+  snprintf(environment, sizeof environment, "NCCL_JOIN_TIMEOUT=60 LD_PRELOAD=%s/%s",
+           run_build_folder(), library);
+  struct run *result = run_late(2500, options, environment);
+  assert_went_well(result);
+  cr_assert_eq(run_says_in_a_line(result, "NCCL-JOIN WARN", "rank 0", "PyTorch counts that",
+                                  "timeout", NULL),
+               said, "%s %s\n%s", options, library, result->errors);
+  run_free(result);
+}
+
+Test(watchdog, parked_rank_says_that_pytorch_counts) {
+  check_pytorch("--barrier 1", "plugins/libtorch_cuda.so", true);
+  check_pytorch("--barrier 1", "plugins/no_plugin.so", false);
+  check_pytorch("--end destroy", "plugins/libtorch_cuda.so", false);
+}
+
 /* A rank that is parked in a collective gives up after NCCL_JOIN_TIMEOUT, not before: it says who
  * is where, and the call returns ncclRemoteError. */
 Test(watchdog, parked_rank_gives_up_after_the_timeout) {

@@ -11,6 +11,7 @@
  * Results: "sum <iteration>", "<operation> <iteration> <tensor> [<from>]" with what has been
  * received, "refused", "after <step>", "met <epoch>".
  */
+#include "tests/programs/arena.h"
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"
 #include "tests/programs/tape.h"
@@ -23,7 +24,7 @@
 #include <unistd.h>
 
 static const char *iterations = "3+1", *end = "finalize", *operation_name = "all_reduce",
-                  *form = "plain";
+                  *form = "plain", *memory = "plain";
 static int root = 0, then = 3, barriers = 0, step = 0, release = 0;
 
 static const struct option options[] = {
@@ -36,6 +37,9 @@ static const struct option options[] = {
     {"--step", NULL, &step,
      "1: what is sent changes after each iteration, to 1000 + iteration; 2: and it takes a while"},
     {"--free", NULL, &release, "1: the tensors are freed before the rank leaves"},
+    {"--memory", &memory, NULL,
+     "of the tensors: plain; registered with the communicator: registered, mapped, private, "
+     "pieces (arena.h)"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
@@ -118,6 +122,12 @@ static ncclResult_t broadcast(struct state *state, const struct tensor *tensor) 
 static ncclResult_t all_reduce(struct state *state, const struct tensor *tensor) {
   const struct ranks *ranks = &state->ranks;
   return ncclAllReduce(tensor->send, tensor->send, tensor->n, ncclFloat, ncclSum, ranks->comms[0],
+                       ranks->stream);
+}
+
+static ncclResult_t all_reduce_apart(struct state *state, const struct tensor *tensor) {
+  const struct ranks *ranks = &state->ranks;
+  return ncclAllReduce(tensor->send, tensor->result, tensor->n, ncclFloat, ncclSum, ranks->comms[0],
                        ranks->stream);
 }
 
@@ -339,6 +349,7 @@ static void read_nothing(struct state *state, const struct tensor *tensor) {
 static const struct operation operations[] = {
     {"broadcast", broadcast, read_in_place, false},
     {"all_reduce", all_reduce, read_in_place, true},
+    {"all_reduce_apart", all_reduce_apart, read_one, true},
     {"reduce", reduce, read_in_place_at_root, true},
     {"all_gather", all_gather, read_all, false},
     {"all_gather_uneven", all_gather_uneven, read_uneven_parts, false},
@@ -448,16 +459,29 @@ static bool run_epoch(struct state *state, int epoch) {
   return !barriers || meet(state, epoch);
 }
 
+/* arena NULL: memory of its own. */
+static void *new_buffer(struct arena *arena, size_t size) {
+  void *buffer = NULL;
+  if (arena != NULL)
+    return arena_take(arena, size);
+  CHECK_CUDA(cudaMalloc(&buffer, size));
+  return buffer;
+}
+
 static void make_tensors(struct state *state) {
   size_t nranks = (size_t)state->ranks.nranks;
   bool repeated = strcmp(form, "repeated") == 0;
-  CHECK_CUDA(cudaMalloc((void **)&state->gradients, GRADIENTS * sizeof(float)));
-  CHECK_CUDA(cudaMalloc((void **)&state->sizes, (nranks + 1) * sizeof *state->sizes));
+  struct arena *arena =
+      strcmp(memory, "plain") == 0
+          ? NULL
+          : arena_create(&state->ranks, memory, (nranks + 2) * GRADIENTS * sizeof(double));
+  state->gradients = new_buffer(arena, GRADIENTS * sizeof(float));
+  state->sizes = new_buffer(arena, (nranks + 1) * sizeof *state->sizes);
   for (int t = 0; t < TENSORS; t++) {
     struct tensor *tensor = &state->tensors[t];
     *tensor = (struct tensor){.number = t, .n = t == 0 || repeated ? COUNT : COUNT_OF_SECOND};
-    CHECK_CUDA(cudaMalloc((void **)&tensor->send, nranks * tensor->n * sizeof(float)));
-    CHECK_CUDA(cudaMalloc((void **)&tensor->result, nranks * tensor->n * sizeof(float)));
+    tensor->send = new_buffer(arena, nranks * tensor->n * sizeof(float));
+    tensor->result = new_buffer(arena, nranks * tensor->n * sizeof(float));
   }
 }
 

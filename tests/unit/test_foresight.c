@@ -217,3 +217,21 @@ Test(foresight, whole_rounds_are_committed_again) {
   cr_assert_eq(team_poll(follower, &got), TEAM_PARKED);
   check_alike();
 }
+
+/* Nothing is looked up again where only the log was full. */
+Test(foresight, room_in_the_log_costs_no_look_ahead) {
+  struct member of[3] = {member(1), member(2), member(3)};
+  struct unit got;
+  for (int i = 0; i < 1500; i++)
+    both(&of[i % 3]);
+  struct member other = member(4);
+  team_claim(follower, unit(&other), 0, NULL);
+  while (committer->head < committer->limit)
+    cr_assert(team_commit(committer, unit(&of[committer->head % 3])));
+  const struct known_unit *const *at = (const struct known_unit *const *)committer->expected;
+  cr_assert_neq(*at, &team_nothing);
+  while (team_poll(follower, &got) == TEAM_SHADOW)
+    ;
+  cr_assert(team_commit(committer, unit(&of[committer->head % 3])));
+  cr_assert_eq((const struct known_unit *const *)committer->expected, at + 1);
+}

@@ -390,3 +390,15 @@ Test(learner, iterations_inside_a_body_end_too) {
     learner_step(learner, body[i], body[i]);
   }
 }
+
+/* Neither now and then nor ever: what is not expected ends that. */
+Test(learner, what_is_steady_is_left_alone) {
+  feed_word(learner, "abcd", 1024);
+  cr_expect_geq(learner_calm(learner), UINT64_MAX / 2);
+  feed_word(learner, "x", 1);
+  cr_expect_eq(learner_calm(learner), 0);
+  feed_word(learner, "xyz", 12);
+  cr_expect_eq(learner_body_length(learner), 3);
+  feed_word(learner, "xyz", 1024);
+  cr_expect_geq(learner_calm(learner), UINT64_MAX / 2);
+}

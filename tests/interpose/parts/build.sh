@@ -15,7 +15,7 @@ library() { compile -shared -fvisibility=hidden -ftls-model=initial-exec "$@"; }
 fake() { library $parts/fake_nccl.c -Wno-unused-parameter -Wl,-soname,libnccl.so.2 "$@"; }
 
 # What came after 2.18.
-newer='AlltoAll Gather Scatter GroupSimulateEnd CommInitRankScalable CommShrink CommGrow CommRevoke CommRegister
+newer='AlltoAll Gather Scatter GroupSimulateEnd CommInitRankScalable CommShrink CommGrow CommRevoke CommRegister CommDeregister
   CommWindowRegister CommSuspend CommResume DevCommCreate PutSignal Signal WaitSignal
   AllReduceConfig BroadcastConfig ReduceConfig AllGatherConfig ReduceScatterConfig AlltoAllConfig GatherConfig
   ScatterConfig'

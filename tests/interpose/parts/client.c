@@ -65,6 +65,7 @@ static int number;
   CALL(RedOpCreatePreMulSum, (&op, NULL, ncclFloat, ncclScalarHostImmediate, NULL))                \
   CALL(RedOpDestroy, (ncclSum, NULL))                                                              \
   CALL(CommRegister, (NULL, NULL, 0, &handle))                                                     \
+  CALL(CommDeregister, (NULL, NULL))                                                               \
   CALL(CommWindowRegister, (NULL, NULL, 0, &window, 0))                                            \
   CALL(CommSuspend, (NULL, 0))                                                                     \
   CALL(CommResume, (NULL))                                                                         \

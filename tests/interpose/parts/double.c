@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "core/transport/plane_shm.h"
-#include "interpose/entry/capture_doors.h"
+#include "interpose/comm/captures.h"
 #include "interpose/exits/doors.h"
 #include "interpose/calls/handlers.h"
 #include "interpose/comm/hot.h"
@@ -174,10 +174,21 @@ void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t comm, ncclResult_t *a
   note("saw", "ncclCommGetAsyncError");
 }
 
-void capture_began(void) {
+void saw_CommRegister(ncclResult_t result, ncclComm_t comm, void *buff, size_t size,
+                      void **handle) {
+  (void)result, (void)comm, (void)buff, (void)size, (void)handle;
+  note("saw", "ncclCommRegister");
+}
+
+void saw_CommDeregister(ncclResult_t result, ncclComm_t comm, void *handle) {
+  (void)result, (void)comm, (void)handle;
+  note("saw", "ncclCommDeregister");
+}
+
+void captures_began(void) {
   note("capture", "begins");
 }
-void capture_ended(void) {
+void captures_ended(void) {
   note("capture", "ends");
 }
 

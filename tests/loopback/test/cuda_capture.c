@@ -43,7 +43,10 @@ static cudaGraphExec_t end(cudaStream_t stream) {
   cudaGraph_t graph;
   cudaGraphExec_t exec;
   succeeds(cudaStreamEndCapture(stream, &graph));
-  succeeds(cudaGraphInstantiate(&exec, graph, 0));
+  /* PyTorch's flags: nothing here is allocated in a graph, and no node has a priority. */
+  succeeds(cudaGraphInstantiate(&exec, graph,
+                                cudaGraphInstantiateFlagAutoFreeOnLaunch |
+                                    cudaGraphInstantiateFlagUseNodePriority));
   succeeds(cudaGraphDestroy(graph));
   return exec;
 }

@@ -4,6 +4,10 @@
 
 #include "tests/loopback/test/gate.h"
 
+/* cuda_profiler_api.h, which not every package of headers has. */
+cudaError_t CUDARTAPI cudaProfilerStart(void);
+cudaError_t CUDARTAPI cudaProfilerStop(void);
+
 TestSuite(cuda_device, .timeout = TIMEOUT);
 
 Test(cuda_device, eight_devices_by_default) {
@@ -169,4 +173,15 @@ Test(cuda_device, flags_are_kept) {
   succeeds(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
   succeeds(cudaGetDeviceFlags(&flags));
   cr_assert(eq(uint, flags, cudaDeviceScheduleBlockingSync | cudaDeviceMapHost));
+}
+
+/* Of a profiler there is nothing to be started, which is no error; what cannot be done is one. */
+Test(cuda_device, functions_that_real_libraries_are_linked_to) {
+  cudaIpcMemHandle_t handle;
+  void *memory;
+  succeeds(cudaProfilerStart());
+  succeeds(cudaProfilerStop());
+  succeeds(cudaMalloc(&memory, 64));
+  fails(cudaIpcGetMemHandle(&handle, memory), cudaErrorNotSupported);
+  fails(cudaGetLastError(), cudaErrorNotSupported);
 }

@@ -121,7 +121,9 @@ CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
 CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
   DRIVER_TRY(process_check());
   DRIVER_TRY(graph_check(graph));
-  if (flags & ~(unsigned long long)CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)
+  /* No graph here has nodes that allocate, and none of its nodes a priority. */
+  if (flags & ~(unsigned long long)(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+                                    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY))
     return process_unsupported("cuGraphInstantiate with these flags");
   return exec ? graph_instantiate(graph, exec) : CUDA_ERROR_INVALID_VALUE;
 }

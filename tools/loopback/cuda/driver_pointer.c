@@ -41,6 +41,8 @@ static CUresult get(const struct memory *known, CUpointer_attribute attribute, C
     *(int *)value = known ? known->device : CU_DEVICE_INVALID;
     return CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    *(unsigned *)value = known != NULL && known->kind == MEMORY_DEVICE;
+    return CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     *(unsigned *)value = 0;
     return CUDA_SUCCESS;

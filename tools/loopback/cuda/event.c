@@ -171,7 +171,7 @@ CUresult event_elapsed(CUevent from, CUevent to, float *milliseconds) {
 }
 
 CUresult event_wait(CUstream handle, CUevent event, unsigned flags) {
-  CUstream stream;
+  CUstream stream = NULL;
   stream_lock();
   CUresult result = find(event);
   if (result == CUDA_SUCCESS)

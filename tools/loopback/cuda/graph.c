@@ -204,7 +204,7 @@ static CUresult launch(CUgraphExec exec, CUstream stream) {
 }
 
 CUresult graph_launch(CUgraphExec exec, CUstream handle) {
-  CUstream stream;
+  CUstream stream = NULL;
   stream_lock();
   CUresult result = handle_is_live(&execs, exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)

@@ -116,7 +116,7 @@ static void place_in_child(struct creation *creation, const struct segment_agend
       continue;
     creation->nranks++;
     if (all[rank].key < creation->key ||
-        (all[rank].key == creation->key && rank < creation->parent->rank))
+        (rank < creation->parent->rank && all[rank].key == creation->key))
       creation->rank++;
   }
 }

@@ -66,6 +66,7 @@ struct segment_slot {
   uint64_t count; /* elements of the whole message */
   uint32_t datatype;
   uint32_t bytes; /* in this slot */
+  uint32_t look;  /* of the sender's buffer: registration.h */
 };
 
 /* One direction between two ranks: a ring of slots. */

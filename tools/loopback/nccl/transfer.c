@@ -4,6 +4,7 @@
 #include "buffer.h"
 #include "datatype.h"
 #include "oracle.h"
+#include "registration.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,8 +56,9 @@ static bool send_some(struct transfers *transfers, struct transfer *transfer) {
       return moved;
     size_t rest = transfer->size - transfer->moved;
     size_t part = rest < segment->slot_bytes ? rest : segment->slot_bytes;
-    channel->slot[written % SEGMENT_CHANNEL_SLOTS] = (struct segment_slot){
-        transfer->operation->count, (uint32_t)transfer->operation->datatype, (uint32_t)part};
+    channel->slot[written % SEGMENT_CHANNEL_SLOTS] =
+        (struct segment_slot){transfer->operation->count, (uint32_t)transfer->operation->datatype,
+                              (uint32_t)part, transfer->operation->look};
     memcpy(segment_channel_data(segment, channel, written), transfer->memory + transfer->moved,
            part);
     transfer->moved += part;
@@ -75,16 +77,23 @@ static bool send_some(struct transfers *transfers, struct transfer *transfer) {
 static void compare(struct transfers *transfers, const struct transfer *transfer,
                     const struct segment_slot *slot) {
   const struct operation *operation = transfer->operation;
-  if (slot->count == operation->count && slot->datatype == (uint32_t)operation->datatype)
+  if (slot->count == operation->count && slot->datatype == (uint32_t)operation->datatype &&
+      slot->look == operation->look)
     return;
   int rank = transfers->comm->rank;
   struct operation sent = {.kind = OPERATION_SEND,
                            .count = slot->count,
                            .datatype = (ncclDataType_t)slot->datatype,
                            .root = rank};
-  char mine[128], theirs[128], where[128];
+  char mine[160], theirs[160], where[128];
   operation_describe(operation, mine, sizeof mine);
   operation_describe(&sent, theirs, sizeof theirs);
+  if (slot->look != operation->look) {
+    snprintf(mine + strlen(mine), sizeof mine - strlen(mine), ", %s",
+             registration_look_name(operation->look));
+    snprintf(theirs + strlen(theirs), sizeof theirs - strlen(theirs), ", %s",
+             registration_look_name(slot->look));
+  }
   snprintf(where, sizeof where, "send/recv, p2p unit #%llu of rank %d",
            (unsigned long long)transfers->unit->index, rank);
   oracle_mismatch(transfers->comm, where, rank, mine, operation->root, theirs);

@@ -4,6 +4,7 @@
 #include "communicator.h"
 #include "datatype.h"
 #include "hash.h"
+#include "registration.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -98,15 +99,21 @@ static uint64_t hash_add_operation(uint64_t hash, const struct operation *operat
   return hash_add_number(hash, (uint64_t)(int64_t)operation->root);
 }
 
-/* Describes operations of one unit, "a; b", only collectives or all. Counts those described. */
-static size_t describe_operations(const struct unit *unit, bool all, FILE *file) {
+/* Describes operations of one unit, "a; b", only collectives or all. Counts those described. hash:
+ * not NULL: with what their buffers look like, which is added to it. */
+static size_t describe_operations(const struct unit *unit, bool all, FILE *file, uint64_t *hash) {
   size_t described = 0;
-  char text[128];
+  char text[128], look[128];
   for (size_t i = 0; i < unit->noperations; i++) {
     if (!all && !operation_is_collective(&unit->operations[i]))
       continue;
     operation_describe(&unit->operations[i], text, sizeof text);
-    fprintf(file, "%s%s", described > 0 ? "; " : "", text);
+    look[0] = '\0';
+    if (hash != NULL) {
+      registration_describe(unit->comm, &unit->operations[i], look, sizeof look);
+      *hash = hash_add(*hash, look, strlen(look));
+    }
+    fprintf(file, "%s%s%s", described > 0 ? "; " : "", text, look);
     described++;
   }
   return described;
@@ -119,7 +126,7 @@ static bool describe_for_log(struct unit *unit) {
     return false;
   if (unit->noperations > 1)
     fprintf(file, "group{");
-  describe_operations(unit, true, file);
+  describe_operations(unit, true, file, NULL);
   if (unit->noperations > 1)
     fprintf(file, "}");
   return fclose(file) == 0;
@@ -132,8 +139,19 @@ static bool has_collective(const struct unit *unit) {
   return false;
 }
 
+static void look_at_transfers(struct unit *unit) {
+  for (size_t i = 0; i < unit->noperations; i++) {
+    struct operation *operation = &unit->operations[i];
+    size_t size = operation->count * datatype_size(operation->datatype);
+    if (!operation_is_collective(operation))
+      operation->look = registration_look(
+          unit->comm, operation->kind == OPERATION_SEND ? operation->send : operation->recv, size);
+  }
+}
+
 bool unit_describe(struct unit *unit, struct unit *const *related, size_t nrelated) {
   unit->collective = has_collective(unit);
+  look_at_transfers(unit);
   if (!describe_for_log(unit))
     return false;
   size_t size, communicators = 0, described = 0;
@@ -148,7 +166,7 @@ bool unit_describe(struct unit *unit, struct unit *const *related, size_t nrelat
     fprintf(file, "%s", communicators++ > 0 ? "; " : "");
     if (member != unit)
       fprintf(file, "on %016llx: ", (unsigned long long)member->comm->hash);
-    described += describe_operations(member, false, file);
+    described += describe_operations(member, false, file, &hash);
     hash = hash_add_number(hash, member->comm->hash);
     for (size_t j = 0; j < member->noperations; j++)
       if (operation_is_collective(&member->operations[j]))

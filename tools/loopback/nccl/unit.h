@@ -42,6 +42,7 @@ struct operation {
   bool premultiplied;         /* PREMULSUM, or AVG of floats */
   int root;                   /* root, or the peer of SEND and RECV; ROOT_NONE for kinds without */
   CUstream stream;
+  unsigned look; /* of a send or receive: registration.h */
 };
 
 struct unit {

@@ -1,5 +1,5 @@
 /* Taking weak references back (weak.h). */
-#include "interpose/load/weak.h"
+#include "interpose/entry/weak.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "interpose/elf/linker.h"
-#include "interpose/load/lookups.h"
+#include "interpose/entry/lookups.h"
 #include "interpose/elf/objects.h"
 #include "interpose/nccl/real.h"
 

@@ -1,5 +1,5 @@
 /* Looking into libraries before they are loaded (deepbind.h). */
-#include "interpose/load/deepbind.h"
+#include "interpose/entry/deepbind.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "interpose/elf/linker.h"
-#include "interpose/load/lookups.h"
+#include "interpose/entry/lookups.h"
 
 /* What is needed by what is needed and so on; a ring ends here too. */
 #define DEPTH_MAX 8

@@ -4,13 +4,13 @@
  * program says what it means: this function of that library. So does a library that stands in front
  * of another one, as MSCCL++ does; its calls are made inside of one that we have acted on.
  */
-#include "interpose/load/lookups.h"
+#include "interpose/entry/lookups.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "interpose/load/deepbind.h"
+#include "interpose/entry/deepbind.h"
 #include "interpose/exits/doors.h"
 #include "interpose/nccl/libraries.h"
 #include "interpose/elf/linker.h"

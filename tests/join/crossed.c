@@ -1,0 +1,40 @@
+/* What a joined rank does in one communicator does not wait for another whose peers wait for it. */
+#include "tests/join/expected.h"
+#include "tests/join/run.h"
+
+#include <criterion/criterion.h>
+
+static struct run *run_crossed(int nranks, const char *options) {
+  struct run *result = run(&(struct launch){.nranks = nranks,
+                                            .program = "crossed",
+                                            .options = options,
+                                            .environment = "NCCL_JOIN_TIMEOUT=5",
+                                            .limit_s = 20});
+  assert_went_well(result);
+  return result;
+}
+
+/* To free device memory waits for the whole device: shadows' memory is kept when the rank goes on.
+ */
+Test(crossed, going_on_does_not_wait_for_the_device) {
+  run_free(run_crossed(3, "--what held"));
+}
+
+/* Who the root of a broadcast is, only the rank that makes it can tell if that has not come yet: it
+ * may be waiting in another communicator. */
+Test(crossed, nobody_waits_for_a_root_with_other_shadows_to_issue) {
+  struct run *result = run_crossed(3, "--what root");
+  struct lines *lines = lines_create();
+  for (int i = 0; i < 12; i++)
+    for (int rank = i < 4 ? 0 : 1; rank < 3; rank++) {
+      if (rank != 1)
+        lines_add(lines, rank, "pair %d %d", i, i < 4 ? 5 : 4);
+      lines_add(lines, rank, "root %d 4", i);
+    }
+  for (int rank = 0; rank < 3; rank++)
+    lines_add(lines, rank, "end 0 7");
+  lines_add_left(lines, 3);
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}

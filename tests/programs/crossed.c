@@ -1,0 +1,115 @@
+/* Communicators whose collectives wait for each other on devices: what a joined rank does for one
+ * of them must not wait for another.
+ *
+ * Results: "<what> <iteration> <mask of the ranks that took part>".
+ */
+#include "tests/programs/options.h"
+#include "tests/programs/ranks.h"
+
+#include <semaphore.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+
+enum { COUNT = 64, ITERATIONS = 12 };
+
+static const char *what = "held";
+
+static const struct option options[] = {
+    {"--what", &what, NULL,
+     "held: the last rank holds its all-reduces of one communicator back until it has met the "
+     "first one in the other; root: the last rank broadcasts to all what the first ranks of it "
+     "have come to long before"},
+    {0},
+};
+
+static struct ranks ranks;
+static float *buffer, *other;
+
+static void fill(float *of, int count) {
+  float host[COUNT];
+  for (int i = 0; i < count; i++)
+    host[i] = (float)(1u << ranks.rank);
+  CHECK_CUDA(cudaMemcpyAsync(of, host, sizeof(float) * (size_t)count, cudaMemcpyHostToDevice,
+                             ranks.stream));
+}
+
+static void print(const char *name, int i) {
+  float host;
+  CHECK_CUDA(cudaMemcpyAsync(&host, buffer, sizeof host, cudaMemcpyDeviceToHost, ranks.stream));
+  CHECK_CUDA(cudaStreamSynchronize(ranks.stream));
+  ranks_result(&ranks, "%s %d %g", name, i, (double)host);
+}
+
+static void sum(const char *name, int i, ncclComm_t comm, int count) {
+  fill(buffer, count);
+  CHECK_NCCL(ncclAllReduce(buffer, buffer, (size_t)count, ncclFloat, ncclSum, comm, ranks.stream));
+  print(name, i);
+}
+
+/* ---- held ---- */
+
+static sem_t met;
+
+static void wait_until_met(void *unused) {
+  (void)unused;
+  sem_wait(&met);
+}
+
+/* All ranks but the last have one iteration. Its all-reduces of `second` lie behind the host
+ * function on their stream, which ends when the program is past the end of the loop. */
+static void held(ncclComm_t first, ncclComm_t second) {
+  bool is_last = ranks.rank == ranks.nranks - 1;
+  cudaStream_t behind;
+  sem_init(&met, 0, 0);
+  CHECK_CUDA(cudaStreamCreateWithFlags(&behind, cudaStreamNonBlocking));
+  for (int i = 0; i < (is_last ? ITERATIONS : 1); i++) {
+    sum("first", i, first, 32);
+    if (is_last && i == 1)
+      CHECK_CUDA(cudaLaunchHostFunc(behind, wait_until_met, NULL));
+    if (second != NULL)
+      CHECK_NCCL(ncclAllReduce(other, other, COUNT, ncclFloat, ncclSum, second, behind));
+  }
+  sum("end", 0, first, 16);
+  sem_post(&met);
+  CHECK_CUDA(cudaStreamSynchronize(behind));
+  CHECK_CUDA(cudaStreamDestroy(behind));
+}
+
+/* ---- root ---- */
+
+/* The first rank, which has joined, and the last sum; then the last broadcasts to all. The one in
+ * between comes to that long before. */
+static void root(ncclComm_t all, ncclComm_t pair) {
+  bool is_last = ranks.rank == ranks.nranks - 1;
+  for (int i = 0; i < (ranks.rank == 0 ? 4 : ITERATIONS); i++) {
+    if (is_last)
+      nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+    if (pair != NULL)
+      sum("pair", i, pair, 32);
+    fill(buffer, COUNT);
+    CHECK_NCCL(
+        ncclBroadcast(buffer, buffer, COUNT, ncclFloat, ranks.nranks - 1, all, ranks.stream));
+    print("root", i);
+  }
+  sum("end", 0, all, 16);
+}
+
+int main(int argc, char **argv) {
+  (void)argc;
+  options_read(argv, "Communicators that wait for each other.", options);
+  ranks_begin(&ranks);
+  ncclComm_t all = ranks_communicator(&ranks), part = NULL;
+  bool is_root = strcmp(what, "root") == 0;
+  bool is_between = ranks.rank != 0 && ranks.rank != ranks.nranks - 1;
+  CHECK_CUDA(cudaMalloc((void **)&buffer, COUNT * sizeof(float)));
+  CHECK_CUDA(cudaMalloc((void **)&other, COUNT * sizeof(float)));
+  CHECK_NCCL(ncclCommSplit(all, is_between ? NCCL_SPLIT_NOCOLOR : 0, ranks.rank, &part, NULL));
+  if (is_root)
+    root(all, part);
+  else
+    held(all, part);
+  if (part != NULL)
+    CHECK_NCCL(ncclCommDestroy(part));
+  return ranks_leave(&ranks, ENDING_DESTROY);
+}

@@ -1,0 +1,149 @@
+"""Imports PyTorch once, and becomes the ranks of any number of jobs: starter.py SOCKET [MODULE...].
+
+A job is a connection to SOCKET with one line of JSON: argv (a script and its options), ranks, environment (of all of them), log (a file for what they
+print). The ranks are forked from here, so none pays for the import, and run the script as __main__; they end as a script ends, with
+all that Python and the libraries do then. As under torchrun the first that fails ends the others. The answer is one line
+of JSON, the ranks' statuses; if the other side closes the connection before, the ranks are killed.
+
+Nothing here has used CUDA or NCCL, which after a fork could not be used any more. MODULEs are imported too, and may ask whether there is CUDA.
+"""
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import time
+
+import torch
+import torch.distributed.algorithms.join  # noqa: F401
+import torch.distributed.checkpoint  # noqa: F401
+import torch.distributed.fsdp  # noqa: F401
+import torch.distributed.optim  # noqa: F401
+import torch.utils.data  # noqa: F401
+
+GRACE = 5  # seconds between SIGTERM and SIGKILL
+
+
+def import_modules(names):
+    """PyTorch's answers to these would come from CUDA itself."""
+    asked = {"is_available": lambda: True, "device_count": lambda: 8}
+    kept = {name: getattr(torch.cuda, name) for name in asked}
+    for name, answer in asked.items():
+        setattr(torch.cuda, name, answer)
+    for name in names:
+        importlib.import_module(name)
+    for name, function in kept.items():
+        setattr(torch.cuda, name, function)
+
+
+def check_state():
+    threads = len(os.listdir("/proc/self/task"))
+    untouched = ctypes.CDLL("libcuda.so.1").cuDeviceGetCount(ctypes.byref(ctypes.c_int())) == 3  # CUDA_ERROR_NOT_INITIALIZED
+    if threads != 1 or not untouched:
+        sys.exit(f"starter.py: {threads} threads, CUDA is {'not ' if untouched else ''}in use: ranks cannot be forked")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def become_rank(job, rank, port):
+    """Environment and output of one rank."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(log)
+    ranks = job["ranks"]
+    os.environ.update(job["environment"])
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), ROLE_RANK=str(rank), GROUP_RANK="0", GROUP_WORLD_SIZE="1", ROLE_NAME="default")
+    os.environ.update(WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks), ROLE_WORLD_SIZE=str(ranks))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+
+
+def signal_all(pids, number):
+    for pid in pids:
+        try:
+            os.killpg(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def watch(pids, connection):
+    """Waits for the ranks. Returns their statuses, as a shell's; None if the other side has gone."""
+    statuses, first, deadline = {}, None, None
+    while len(statuses) < len(pids):
+        for rank, pid in enumerate(pids):
+            if rank in statuses:
+                continue
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                statuses[rank] = os.waitstatus_to_exitcode(status)
+                first = rank if first is None and statuses[rank] != 0 else first
+        left = [pid for rank, pid in enumerate(pids) if rank not in statuses]
+        if first is not None and deadline is None and left:
+            deadline = time.monotonic() + GRACE
+            signal_all(left, signal.SIGTERM)
+        if deadline is not None and time.monotonic() > deadline:
+            signal_all(left, signal.SIGKILL)
+        if select.select([connection], [], [], 0.02)[0]:
+            return None
+    return {"statuses": [statuses[rank] for rank in range(len(pids))], "first": first}
+
+
+def launch(connection):
+    """Starts one job and sees it through. Returns only in its ranks."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    job = json.loads(connection.makefile().readline())
+    port, pids = free_port(), []
+    for rank in range(job["ranks"]):
+        pid = os.fork()
+        if pid == 0:
+            connection.close()
+            become_rank(job, rank, port)
+            return job
+        pids.append(pid)
+    answer = watch(pids, connection)
+    signal_all(pids, signal.SIGKILL)  # and what they have started
+    if answer:
+        connection.sendall((json.dumps(answer) + "\n").encode())
+    os._exit(0)
+
+
+def serve(path):
+    """Returns in the ranks, with their job."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(64)
+        while True:
+            connection, _ = listener.accept()
+            if os.fork() == 0:
+                listener.close()
+                return launch(connection)
+            connection.close()
+
+
+def main():
+    import_modules(sys.argv[2:])
+    check_state()
+    gc.freeze()  # what is there is there for good: no rank looks through it at its end, which would copy all pages
+    job = serve(sys.argv[1])
+    sys.argv = job["argv"]
+    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+    return sys.argv[0]
+
+
+if __name__ == "__main__":
+    runpy.run_path(main(), run_name="__main__")

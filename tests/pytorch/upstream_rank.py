@@ -1,0 +1,80 @@
+"""One rank of one of PyTorch's own distributed tests, as the wheel brings them (torch/testing/_internal/distributed/distributed_test.py):
+
+    upstream_rank.py TEST [--join null] [--cells TEXT]
+
+With BACKEND=nccl and WORLD_SIZE in the environment, it does what the processes do that PyTorch's test/distributed/test_distributed_spawn.py makes. With --join null the context of DistributedDataParallel.join does
+nothing but what the tests look at afterwards: a barrier, and the model of the last rank for all. --cells even-end or throw: of test_ddp_uneven_inputs only
+what does not throw, or does; small: not the large models either.
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.join import _JoinConfig
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
+
+Tests = DistributedTest._DistTestBase
+
+
+@contextlib.contextmanager
+def null_join(self, divide_by_initial_world_size=True, enable=True, throw_on_early_termination=False):
+    del divide_by_initial_world_size
+    self.logger._set_uneven_input_join()
+    self._join_config = _JoinConfig(enable, throw_on_early_termination, True)
+    yield
+    if not enable:
+        return
+    dist.barrier()
+    if not throw_on_early_termination:
+        self._authoritative_rank = dist.get_world_size() - 1
+        for tensor in [*self.module.parameters(), *self.module.buffers()]:
+            dist.broadcast(tensor.detach(), self._authoritative_rank)
+
+
+def choose_cells(wanted):
+    whole = Tests._run_uneven_inputs_test
+
+    def some(self, test_case, iteration_mapping, find_unused_params):
+        if "small" in wanted and ("large" in test_case.name or "resnet" in test_case.name):
+            return
+        if "throw" in wanted and not test_case.throw_on_early_termination:
+            return
+        if "even-end" in wanted and test_case.throw_on_early_termination:
+            return
+        if "no-zero" in wanted and 0 in iteration_mapping.values():
+            return
+        whole(self, test_case, iteration_mapping, find_unused_params)
+
+    Tests._run_uneven_inputs_test = some
+
+
+class TestOnTheLoopback(TestDistBackend, Tests):
+    pass
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("test")
+    parser.add_argument("--file", required=True, help="for the process group's store")
+    parser.add_argument("--join", choices=["torch", "null"], default="torch")
+    parser.add_argument("--cells", default="")
+    options = parser.parse_args()
+    if options.join == "null":
+        DistributedDataParallel.join = null_join
+    choose_cells(options.cells.split(","))
+    heard, said = torch.multiprocessing.Pipe()
+    try:
+        TestOnTheLoopback._run(int(os.environ["RANK"]), options.test, options.file, said)
+    finally:
+        said.close()
+        with contextlib.suppress(EOFError):
+            while True:
+                print(heard.recv(), file=sys.stderr)
+
+
+main()
