@@ -125,7 +125,8 @@ static void ring_all_gather(struct job *job) {
     step(job, (struct step){at, at + job->rank * job->total, .sends = true}, count);
     for (int i = 1; i < n; i++)
       step(job,
-           (struct step){-1, at + job->ring[n - i] * job->total, .receives = true, .sends = i < n - 1},
+           (struct step){-1, at + job->ring[n - i] * job->total, .receives = true,
+                         .sends = i < n - 1},
            count);
   }
 }
@@ -138,7 +139,8 @@ static void ring_reduce_scatter(struct job *job) {
     for (int i = 1; i <= n; i++) {
       int64_t from = at + job->ring[n - i] * job->total;
       bool last = i == n;
-      step(job, (struct step){from, last ? at : -1, .receives = i > 1, .sends = !last, .last = last},
+      step(job,
+           (struct step){from, last ? at : -1, .receives = i > 1, .sends = !last, .last = last},
            count);
     }
   }
@@ -189,7 +191,8 @@ static void each_chunk_of_tree(struct job *job, bool input, bool output, bool la
   for (int64_t done = 0; done < job->count; done += job->chunk) {
     int64_t at = job->offset + done;
     step(job,
-         (struct step){input ? at : -1, output ? at : -1, job->mover.nfrom > 0, job->mover.nto > 0, last},
+         (struct step){input ? at : -1, output ? at : -1, job->mover.nfrom > 0, job->mover.nto > 0,
+                       last},
          smaller(job->chunk, job->count - done));
   }
   mover_close(&job->mover);
@@ -245,7 +248,8 @@ void collective_run(const struct block *block, const struct function *function,
                     .rank = block->communicator->rank,
                     .nranks = block->communicator->nRanks};
   struct reducer reducer = reducer_make(function->reduction, function->datatype, 0);
-  reducer = reducer_make(function->reduction, function->datatype, argument_of(function, work, reducer.element));
+  reducer = reducer_make(function->reduction, function->datatype,
+                         argument_of(function, work, reducer.element));
   job.mover.reducer = reducer;
   job.element = reducer.element;
   if (work->regUsed)
@@ -315,11 +319,13 @@ void p2p_run(void *argument) {
   buffer += begin;
   if (peer == communicator->rank) { /* the receiving side does it */
     if (!side->sends && left > 0 && work->sendAddr != work->recvAddr)
-      __builtin_memcpy(device_at(buffer, left), device_at((char *)work->sendAddr + begin, left), left);
+      __builtin_memcpy(device_at(buffer, left), device_at((char *)work->sendAddr + begin, left),
+                       left);
     return;
   }
   bool ll = side->sends ? work->sendProtoLL : work->recvProtoLL;
-  size_t chunk = (size_t)chunk_size(side->sends ? work->sendChunkSize_u32fp8 : work->recvChunkSize_u32fp8);
+  size_t chunk =
+      (size_t)chunk_size(side->sends ? work->sendChunkSize_u32fp8 : work->recvChunkSize_u32fp8);
   struct mover mover;
   mover_open(&mover, &(struct mover_plan){.block = side->block,
                                           .reducer = reducer_make(DEVICE_SUM, ncclInt8, 0),

@@ -1,5 +1,5 @@
-/* The emulation of NVIDIA's GPUs for NCCL: a part of the loopback's driver, libcuda.so.1, in a build
- * folder of its own. README.md says how it hangs together. */
+/* The emulation of NVIDIA's GPUs for NCCL: a part of the loopback's driver, libcuda.so.1, in a
+ * build folder of its own. README.md says how it hangs together. */
 #ifndef TESTS_NCCL_EMULATION_H
 #define TESTS_NCCL_EMULATION_H
 

@@ -23,7 +23,7 @@
 static struct {
   ncclUniqueId id;
   int made, arrived;
-} *shared;
+} * shared;
 
 static int rank, nranks, failures;
 static ncclComm_t comm;
@@ -144,14 +144,15 @@ static double reduced(ncclDataType_t type, ncclRedOp_t op, size_t i) {
 
 static bool is_right(ncclDataType_t type, ncclRedOp_t op, double value, double wanted) {
   double least = datatype_size(type) == 1 ? 0.3 : 0.05;
-  return value == wanted || (op == ncclAvg && datatype_is_float(type) && fabs(value - wanted) < least);
+  return value == wanted ||
+         (op == ncclAvg && datatype_is_float(type) && fabs(value - wanted) < least);
 }
 
-static void wrong(const char *what, ncclDataType_t type, int op, size_t count, size_t i, double value,
-                  double wanted) {
+static void wrong(const char *what, ncclDataType_t type, int op, size_t count, size_t i,
+                  double value, double wanted) {
   if (failures++ < SHOWN)
-    fprintf(stderr, "rank %d of %d: %s of %zu %s, operator %d: [%zu] is %g, not %g\n", rank, nranks, what,
-            count, datatype_name(type), op, i, value, wanted);
+    fprintf(stderr, "rank %d of %d: %s of %zu %s, operator %d: [%zu] is %g, not %g\n", rank, nranks,
+            what, count, datatype_name(type), op, i, value, wanted);
 }
 
 /* ---- one call ---- */
@@ -161,7 +162,7 @@ struct call {
   ncclDataType_t type;
   ncclRedOp_t op;
   int root;
-  size_t count;  /* of a rank's part */
+  size_t count; /* of a rank's part */
   bool in_place;
 };
 
@@ -203,7 +204,8 @@ static void issue(const struct call *call, const char *from, char *to) {
 }
 
 static void check(const struct call *call) {
-  size_t size = datatype_size(call->type), all = sent(call) > received(call) ? sent(call) : received(call);
+  size_t size = datatype_size(call->type),
+         all = sent(call) > received(call) ? sent(call) : received(call);
   if ((all + 1) * size > BYTES)
     return;
   char *from = send + size, *to = recv + size; /* not at the beginning of the memory */
@@ -247,7 +249,8 @@ static void check_collectives(void) {
   for (int type = 0; type < ncclNumTypes; type++) {
     bool small = type == ncclFloat8e4m3 || type == ncclFloat8e5m2;
     if (small && (nranks == 1 || version < 22400))
-      continue; /* a communicator of one rank refuses the average, and before 2.24 there were none */
+      continue; /* a communicator of one rank refuses the average, and before 2.24 there were none
+                 */
     for (int op = 0; op < ncclNumOps; op++)
       for (int i = 0; i < 3; i++)
         for (int c = 0; c < (type == ncclFloat32 && op == ncclSum ? 4 : 3); c++)
@@ -305,14 +308,16 @@ static void check_group(size_t count) {
   NCCL(ncclGroupStart());
   NCCL(ncclAllReduce(send, recv, count, ncclFloat32, ncclSum, comm, stream));
   for (int root = 0; root < nranks; root++)
-    NCCL(ncclBroadcast(send, recv + (size_t)(root + 1) * count * 4, count, ncclFloat32, root, comm, stream));
+    NCCL(ncclBroadcast(send, recv + (size_t)(root + 1) * count * 4, count, ncclFloat32, root, comm,
+                       stream));
   NCCL(ncclGroupEnd());
   CUDA(cudaStreamSynchronize(stream));
   copy(host, recv, (size_t)(nranks + 1) * count * 4);
   for (size_t i = 0; i < (size_t)(nranks + 1) * count; i++) {
     float wanted = i < count ? (float)(nranks * (nranks + 1) / 2) : (float)(i / count);
     if (values[i] != wanted) {
-      wrong("group", ncclFloat32, (int)(i / count), count, i % count, (double)values[i], (double)wanted);
+      wrong("group", ncclFloat32, (int)(i / count), count, i % count, (double)values[i],
+            (double)wanted);
       return;
     }
   }

@@ -8,26 +8,25 @@ struct word {
   int value;
 };
 
-static const struct word kinds[] = {{"SendRecv", FUNCTION_SEND_RECV},
-                                    {"AllGatherV", FUNCTION_ALL_GATHER_V},
-                                    {"AllGather", FUNCTION_ALL_GATHER},
-                                    {"AllReduce", FUNCTION_ALL_REDUCE},
-                                    {"Broadcast", FUNCTION_BROADCAST},
-                                    {"ReduceScatter", FUNCTION_REDUCE_SCATTER},
-                                    {"Reduce", FUNCTION_REDUCE}};
+static const struct word kinds[] = {
+    {"SendRecv", FUNCTION_SEND_RECV},   {"AllGatherV", FUNCTION_ALL_GATHER_V},
+    {"AllGather", FUNCTION_ALL_GATHER}, {"AllReduce", FUNCTION_ALL_REDUCE},
+    {"Broadcast", FUNCTION_BROADCAST},  {"ReduceScatter", FUNCTION_REDUCE_SCATTER},
+    {"Reduce", FUNCTION_REDUCE}};
 static const struct word reductions[] = {{"Sum", DEVICE_SUM},
                                          {"Prod", DEVICE_PROD},
                                          {"MinMax", DEVICE_MIN_MAX},
                                          {"PreMulSum", DEVICE_PRE_MUL_SUM},
                                          {"SumPostDiv", DEVICE_SUM_POST_DIV}};
 static const struct word datatypes[] = {
-    {"i8", ncclInt8},          {"i32", ncclInt32},        {"i64", ncclInt64},
-    {"u8", ncclUint8},         {"u32", ncclUint32},       {"u64", ncclUint64},
-    {"f16", ncclFloat16},      {"f32", ncclFloat32},      {"f64", ncclFloat64},
-    {"bf16", ncclBfloat16},    {"f8e4m3", ncclFloat8e4m3}, {"f8e5m2", ncclFloat8e5m2},
+    {"i8", ncclInt8},       {"i32", ncclInt32},         {"i64", ncclInt64},
+    {"u8", ncclUint8},      {"u32", ncclUint32},        {"u64", ncclUint64},
+    {"f16", ncclFloat16},   {"f32", ncclFloat32},       {"f64", ncclFloat64},
+    {"bf16", ncclBfloat16}, {"f8e4m3", ncclFloat8e4m3}, {"f8e5m2", ncclFloat8e5m2},
 };
 static const struct word algorithms[] = {{"RING", ALGORITHM_RING}, {"TREE", ALGORITHM_TREE}};
-static const struct word protocols[] = {{"LL", PROTOCOL_LL}, {"LL128", PROTOCOL_LL128}, {"SIMPLE", PROTOCOL_SIMPLE}};
+static const struct word protocols[] = {
+    {"LL", PROTOCOL_LL}, {"LL128", PROTOCOL_LL128}, {"SIMPLE", PROTOCOL_SIMPLE}};
 
 #define LOOK(table, text, length) look(table, sizeof table / sizeof *table, text, length)
 

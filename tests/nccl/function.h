@@ -20,7 +20,13 @@ enum function_kind {
 enum function_algorithm { ALGORITHM_RING, ALGORITHM_TREE };
 enum function_protocol { PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_SIMPLE }; /* NCCL's order */
 
-enum device_reduction { DEVICE_SUM, DEVICE_PROD, DEVICE_MIN_MAX, DEVICE_PRE_MUL_SUM, DEVICE_SUM_POST_DIV };
+enum device_reduction {
+  DEVICE_SUM,
+  DEVICE_PROD,
+  DEVICE_MIN_MAX,
+  DEVICE_PRE_MUL_SUM,
+  DEVICE_SUM_POST_DIV
+};
 
 struct function {
   enum function_kind kind;
@@ -33,8 +39,8 @@ struct function {
 /* Reads "ncclDevFunc_..." out of a mangled name; false if it is none that is emulated. */
 bool function_parse(const char *symbol, struct function *function);
 
-/* Takes the datatype and the algorithm out of the mangled name of a kernel of 8-bit floats; false if
- * it is none. */
+/* Takes the datatype and the algorithm out of the mangled name of a kernel of 8-bit floats; false
+ * if it is none. */
 bool function_of_kernel(const char *symbol, struct function *function);
 
 #endif

@@ -56,7 +56,8 @@ static bool find_function(size_t number, struct function *function) {
     return true;
   struct function other;
   size_t last = number, before = number;
-  while (last + 1 < nfunctions && kernels[last + 1] == kernels[number] && !is_named(last + 1, &other))
+  while (last + 1 < nfunctions && kernels[last + 1] == kernels[number] &&
+         !is_named(last + 1, &other))
     last++;
   while (before > 0 && !is_named(before, function))
     before--;
@@ -125,7 +126,8 @@ static void take_items(const struct launch *launch, const struct ncclDevWorkBatc
 /* The host may write over what has been read of its buffer. */
 static void say_consumed(const struct channel_task *task, const struct ncclDevWorkBatch *batch) {
   const struct launch *launch = task->launch;
-  if (launch->arguments->workStorageType != LAYOUT_ncclDevWorkStorageTypeFifo || !batch->offsetBitset)
+  if (launch->arguments->workStorageType != LAYOUT_ncclDevWorkStorageTypeFifo ||
+      !batch->offsetBitset)
     return;
   uint32_t *consumed = DEVICE_ARRAY(launch->communicator->workConsumed, CHANNELS_MAX);
   unsigned items = 64 - (unsigned)__builtin_clzll(batch->offsetBitset);
@@ -159,7 +161,8 @@ static void say_progress(const struct channel_task *task, const struct items *it
       continue;
     struct ncclDevProfiler *channel = DEVICE_OBJECT(&of_channels[task->block.channel_id]);
     size_t entries = sizeof channel->data / sizeof channel->data[0];
-    channel->data[counter % entries].timestamp = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    channel->data[counter % entries].timestamp =
+        (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     __atomic_store_n(&channel->data[counter % entries].counter, counter, __ATOMIC_RELEASE);
   }
 }
@@ -206,7 +209,8 @@ static void run_items(const struct block *block, unsigned number, const struct i
     DEVICE_REFUSE("device function %u", number);
 #ifdef LAYOUT_ncclDevWorkTypeBcast
   if (items->type == LAYOUT_ncclDevWorkTypeBcast) {
-    all_gather_v_run(block, &function, (struct ncclDevWorkBcast *const *)items->items, items->count);
+    all_gather_v_run(block, &function, (struct ncclDevWorkBcast *const *)items->items,
+                     items->count);
     return;
   }
 #endif
@@ -255,5 +259,6 @@ void kernel_run(const void *arguments) {
   const struct ncclDevKernelArgs *block = arguments;
   struct launch launch = {block, (const struct ncclDevWorkBatch *)(block + 1),
                           DEVICE_OBJECT(block->comm)};
-  tasks_run(run_blocks, &launch, DEVICE_OBJECT((const uint32_t *)(uintptr_t)launch.communicator->abortFlag));
+  tasks_run(run_blocks, &launch,
+            DEVICE_OBJECT((const uint32_t *)(uintptr_t)launch.communicator->abortFlag));
 }

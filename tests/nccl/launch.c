@@ -19,7 +19,8 @@ void *device_at(const void *address, size_t size) {
     return NULL;
   void *bytes = loopback_device_memory(address, size);
   if (bytes == NULL)
-    DEVICE_REFUSE("a kernel touches %zu bytes at %p, which is not memory of a device", size, address);
+    DEVICE_REFUSE("a kernel touches %zu bytes at %p, which is not memory of a device", size,
+                  address);
   return bytes;
 }
 
@@ -34,8 +35,9 @@ static void CUDA_CB run(void *argument) {
 static CUresult give_to_graph(struct kernel *kernel, CUgraph graph) {
   CUuserObject object;
   CUresult result = cuUserObjectCreate(&object, kernel, free, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
-  return result == CUDA_SUCCESS ? cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE)
-                                : result;
+  return result == CUDA_SUCCESS
+             ? cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE)
+             : result;
 }
 
 static CUresult enqueue(void (*function)(const void *), CUstream stream, const void *arguments,
@@ -54,7 +56,8 @@ static CUresult enqueue(void (*function)(const void *), CUstream stream, const v
   return result == CUDA_SUCCESS ? cuLaunchHostFunc(stream, run, kernel) : result;
 }
 
-static CUresult launch_kernel(const void *kernel, CUstream stream, const void *arguments, size_t size) {
+static CUresult launch_kernel(const void *kernel, CUstream stream, const void *arguments,
+                              size_t size) {
   const char *name = image_name(kernel);
   if (name == NULL || strstr(name, "ncclDevKernel_") == NULL)
     DEVICE_REFUSE("kernel %s", name != NULL ? name : "without a name");
@@ -76,8 +79,8 @@ static void multiply(const void *argument) {
   const struct multiply *what = argument;
   struct reducer reducer = reducer_make(DEVICE_PRE_MUL_SUM, what->datatype, what->argument);
   if (what->is_pointer)
-    memcpy(reducer.factor.bytes, device_at((const void *)(uintptr_t)what->argument, reducer.element),
-           reducer.element);
+    memcpy(reducer.factor.bytes,
+           device_at((const void *)(uintptr_t)what->argument, reducer.element), reducer.element);
   size_t size = what->count * reducer.element;
   const char *input = device_at(what->input, size);
   char *output = device_at(what->output, size);
@@ -90,12 +93,18 @@ static ncclDataType_t multiplied_datatype(const char *name) {
     const char *mangled;
     ncclDataType_t datatype;
   } names[] = {
-      {"13__nv_bfloat16", ncclBfloat16},  {"13__nv_fp8_e4m3", ncclFloat8e4m3},
-      {"13__nv_fp8_e5m2", ncclFloat8e5m2}, {"6__half", ncclFloat16},
-      {"f", ncclFloat32},                 {"d", ncclFloat64},
-      {"h", ncclUint8},                   {"a", ncclInt8},
-      {"j", ncclUint32},                  {"i", ncclInt32},
-      {"m", ncclUint64},                  {"l", ncclInt64},
+      {"13__nv_bfloat16", ncclBfloat16},
+      {"13__nv_fp8_e4m3", ncclFloat8e4m3},
+      {"13__nv_fp8_e5m2", ncclFloat8e5m2},
+      {"6__half", ncclFloat16},
+      {"f", ncclFloat32},
+      {"d", ncclFloat64},
+      {"h", ncclUint8},
+      {"a", ncclInt8},
+      {"j", ncclUint32},
+      {"i", ncclInt32},
+      {"m", ncclUint64},
+      {"l", ncclInt64},
   };
   static const char function[] = "FuncPreMulSumI";
   const char *type = strstr(name, function);
@@ -111,9 +120,9 @@ static cudaError_t launch_by_runtime(const void *kernel, dim3 grid, dim3 block, 
   const char *name = image_name(kernel);
   if (name == NULL || strstr(name, "oneRankReduce") == NULL)
     DEVICE_REFUSE("kernel %s", name != NULL ? name : "without a name");
-  struct multiply what = {*(void **)arguments[0],    *(const void **)arguments[1],
-                          *(size_t *)arguments[2],   *(uint64_t *)arguments[3],
-                          *(bool *)arguments[4],     multiplied_datatype(name)};
+  struct multiply what = {*(void **)arguments[0],  *(const void **)arguments[1],
+                          *(size_t *)arguments[2], *(uint64_t *)arguments[3],
+                          *(bool *)arguments[4],   multiplied_datatype(name)};
   return (cudaError_t)enqueue(multiply, stream, &what, sizeof what);
 }
 

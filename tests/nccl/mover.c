@@ -12,8 +12,8 @@ enum {
   LINE_DATA = 8,
   LINE128 = 128,
   LINE128_DATA = 120,
-  LINES128 = 16,    /* LL128 moves so many lines at once */
-  PART_LINES = 64,  /* lines that are looked at together */
+  LINES128 = 16,   /* LL128 moves so many lines at once */
+  PART_LINES = 64, /* lines that are looked at together */
   PART_BYTES = PART_LINES * LINE_DATA,
   FIFO_OFFSET = 1, /* mode of a fifo entry: the slot is at an offset that the proxy has chosen */
 };
@@ -44,8 +44,8 @@ static void link_open(struct mover_link *link, const struct mover *mover, bool s
   volatile uint64_t *tail = connection->tail ? DEVICE_OBJECT(connection->tail) : NULL;
   link->count = sends ? head : tail;
   link->count_of_own = sends ? tail : head;
-  link->fifo = sends || simple ? DEVICE_ARRAY(connection->connFifo, connection->connFifo ? SLOTS : 0)
-                               : NULL;
+  link->fifo =
+      sends || simple ? DEVICE_ARRAY(connection->connFifo, connection->connFifo ? SLOTS : 0) : NULL;
   if (mover->protocol == PROTOCOL_LL && sends)
     link->count_of_own = NULL; /* flags say it all */
   if (mover->protocol == PROTOCOL_LL128 && sends && link->fifo == NULL)
@@ -66,9 +66,8 @@ void mover_open(struct mover *mover, const struct mover_plan *plan) {
                           .protocol = plan->protocol,
                           .slices = plan->slices,
                           .stride = plan->stride};
-  mover->step_size = plan->step_size != 0
-                         ? plan->step_size
-                         : (size_t)communicator->buffSizes[plan->protocol] / SLOTS;
+  mover->step_size = plan->step_size != 0 ? plan->step_size
+                                          : (size_t)communicator->buffSizes[plan->protocol] / SLOTS;
   for (int i = 0; i < plan->nfrom; i++)
     if (plan->from[i] >= 0)
       mover->from[mover->nfrom++].connection =

@@ -25,8 +25,8 @@ struct mover_link {
 struct mover {
   struct reducer reducer;
   enum function_protocol protocol;
-  size_t step_size;    /* bytes */
-  int slices, stride;  /* slices of a chunk, steps of a slice: Simple only */
+  size_t step_size;   /* bytes */
+  int slices, stride; /* slices of a chunk, steps of a slice: Simple only */
   int nfrom, nto;
   struct mover_link from[LINKS_MAX], to[LINKS_MAX];
 };

@@ -187,7 +187,8 @@ NVML nvmlDeviceGetMemoryErrorCounter(const void *device, int error, int counter,
 UNSUPPORTED(nvmlDeviceGetNvLinkState, const void *device, unsigned link, int *active)
 UNSUPPORTED(nvmlDeviceGetNvLinkRemotePciInfo, const void *device, unsigned link, void *info)
 UNSUPPORTED(nvmlDeviceGetNvLinkRemotePciInfo_v2, const void *device, unsigned link, void *info)
-UNSUPPORTED(nvmlDeviceGetNvLinkCapability, const void *device, unsigned link, int which, unsigned *is)
+UNSUPPORTED(nvmlDeviceGetNvLinkCapability, const void *device, unsigned link, int which,
+            unsigned *is)
 UNSUPPORTED(nvmlDeviceGetNvLinkRemoteDeviceType, const void *device, unsigned link, int *type)
 UNSUPPORTED(nvmlDeviceGetFieldValues, const void *device, int number, void *values)
 

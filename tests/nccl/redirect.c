@@ -1,8 +1,8 @@
 /* Sends the calls of libnccl to CUDA's runtime, which is linked into it, to the loopback's.
  *
- * libnccl.so.2 lies beside this library (a link to the file that NVIDIA ships), and is loaded as soon
- * as this library is, before anything can call it: whoever opens it later gets the same one. Its
- * functions named cuda... get a jump as their first bytes; NCCL's own code is left alone. */
+ * libnccl.so.2 lies beside this library (a link to the file that NVIDIA ships), and is loaded as
+ * soon as this library is, before anything can call it: whoever opens it later gets the same one.
+ * Its functions named cuda... get a jump as their first bytes; NCCL's own code is left alone. */
 #include "tests/nccl/emulation.h"
 
 #include "tests/nccl/device.h"
@@ -34,7 +34,8 @@ static cudaError_t missing(const char *name) {
 static void *stub(const char *name) {
   static unsigned char *next, *end;
   if (next + 32 > end) {
-    next = mmap(NULL, 65536, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    next =
+        mmap(NULL, 65536, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (next == MAP_FAILED)
       abort();
     end = next + 65536;
@@ -84,12 +85,10 @@ static void redirect(const char *name, char *address, size_t size) {
 /* What NCCL would find on a machine with NVLink, or what is not emulated: README.md. */
 static void choose_settings(void) {
   static const char *const settings[][2] = {
-      {"NCCL_P2P_DISABLE", "1"},      {"NCCL_CUMEM_ENABLE", "0"},
-      {"NCCL_CUMEM_HOST_ENABLE", "0"}, {"NCCL_NVLS_ENABLE", "0"},
-      {"NCCL_PAT_ENABLE", "0"},       {"NCCL_NET", "Socket"},
-      {"NCCL_SOCKET_IFNAME", "lo"},   {"NCCL_RAS_ENABLE", "0"},
-      {"NCCL_GRAPH_MIXING_SUPPORT", "0"}, {"NCCL_MAX_NCHANNELS", "2"},
-      {"NCCL_BUFFSIZE", "524288"},
+      {"NCCL_P2P_DISABLE", "1"},    {"NCCL_CUMEM_ENABLE", "0"},  {"NCCL_CUMEM_HOST_ENABLE", "0"},
+      {"NCCL_NVLS_ENABLE", "0"},    {"NCCL_PAT_ENABLE", "0"},    {"NCCL_NET", "Socket"},
+      {"NCCL_SOCKET_IFNAME", "lo"}, {"NCCL_RAS_ENABLE", "0"},    {"NCCL_GRAPH_MIXING_SUPPORT", "0"},
+      {"NCCL_MAX_NCHANNELS", "2"},  {"NCCL_BUFFSIZE", "524288"},
   };
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
     setenv(settings[i][0], settings[i][1], 0);

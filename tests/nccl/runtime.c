@@ -10,7 +10,8 @@ static cudaError_t function_by_symbol(cudaFunction_t *function, const void *symb
 }
 
 /* What NCCL's kernels have on a device of compute capability 9.0. */
-static cudaError_t function_attributes(struct cudaFuncAttributes *attributes, const void *function) {
+static cudaError_t function_attributes(struct cudaFuncAttributes *attributes,
+                                       const void *function) {
   (void)function;
   *attributes = (struct cudaFuncAttributes){.maxThreadsPerBlock = 640,
                                             .numRegs = 96,
@@ -20,7 +21,8 @@ static cudaError_t function_attributes(struct cudaFuncAttributes *attributes, co
   return cudaSuccess;
 }
 
-static cudaError_t set_attribute(const void *function, enum cudaFuncAttribute attribute, int value) {
+static cudaError_t set_attribute(const void *function, enum cudaFuncAttribute attribute,
+                                 int value) {
   (void)function, (void)attribute, (void)value;
   return cudaSuccess;
 }
@@ -42,7 +44,8 @@ static cudaError_t pool_destroy(cudaMemPool_t pool) {
   return cudaSuccess;
 }
 
-static cudaError_t pool_set_attribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value) {
+static cudaError_t pool_set_attribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute,
+                                      void *value) {
   (void)pool, (void)attribute, (void)value;
   return cudaSuccess;
 }

@@ -71,8 +71,8 @@ static struct task *task_create(void) {
     return task;
   }
   task = malloc(sizeof *task);
-  char *stack =
-      mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  char *stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (task == NULL || stack == MAP_FAILED || mprotect(stack, 4096, PROT_NONE) != 0) {
     fprintf(stderr, "NCCL emulation: no memory for a task\n");
     abort();

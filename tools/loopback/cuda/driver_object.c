@@ -41,8 +41,7 @@ CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph, CUuserObject object, uns
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph, CUuserObject object,
-                                          unsigned references) {
+CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned references) {
   DRIVER_TRY(process_check());
   DRIVER_TRY(graph_check(graph));
   if (!object || !references || !objects_take_out(&graph->objects, object, references))

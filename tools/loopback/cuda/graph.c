@@ -26,7 +26,8 @@ CUresult graph_create(CUgraph *made) {
   return CUDA_SUCCESS;
 }
 
-/* Without memory the references stay for ever: better than a function of the program under a lock. */
+/* Without memory the references stay for ever: better than a function of the program under a lock.
+ */
 static void discard_objects(struct object_list *list) {
   for (size_t i = 0; i < list->count; i++)
     objects_add(&discarded, list->objects[i], 1);
@@ -118,8 +119,8 @@ CUresult graph_instantiate(CUgraph graph, CUgraphExec *made) {
   CUgraphExec exec = calloc(1, sizeof *exec);
   struct work *nodes = malloc((graph->count + 1) * sizeof *nodes);
   stream_lock();
-  bool added = exec && nodes && objects_copy(&exec->objects, &graph->objects) &&
-               handle_add(&execs, exec);
+  bool added =
+      exec && nodes && objects_copy(&exec->objects, &graph->objects) && handle_add(&execs, exec);
   stream_unlock();
   if (!added) {
     free(exec);
