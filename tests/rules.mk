@@ -152,10 +152,13 @@ coverage:
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SHELL_FILES = $(shell git grep -lE '^\#!/bin/(sh|bash)|^\#!/usr/bin/env bash')
 TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -Ihooks/include -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -DNCCL_JOIN_VERSION='"$(VERSION)"' -DFUZZ_TARGET=fuzz_settings
+# The loopback has NCCL's and CUDA's declarations, which are not ours to write better.
 lint:
 	@tools/deps --lint
 	$(call say,FORMAT,'$(words $(C_FILES)) files')
 	$(Q)clang-format --dry-run -Werror $(C_FILES)
+	$(call say,LAYOUT,docs/architecture.md)
+	$(Q)tools/lint-layout
 	$(call say,SHELL,'$(SHELL_FILES)')
 	$(Q)shellcheck $(SHELL_FILES)
 	$(call say,CPPCHECK,)
@@ -167,7 +170,7 @@ lint:
 
 help:
 	@sed -n '3,6s/^#  *//p' Makefile
-	@echo 'make lint         formatting, shellcheck, cppcheck, clang-tidy'
+	@echo 'make lint         formatting, who may call whom (docs/architecture.md), shellcheck, cppcheck, clang-tidy'
 	@echo 'make install      to PREFIX=$(PREFIX)'
 	@echo 'make check-gpu    test programs, PyTorch scripts and measurements on real NCCL, where there is a GPU (docs/gpu.md)'
 	@echo 'make check-gpu-cases  its cases without a GPU: on the stand-ins, and on the CPU where there is PyTorch'
