@@ -57,7 +57,7 @@ static void take_stock(struct resync *resync) {
   resync->buffers = buffers == NULL ? NULL : calloc(nbuffers, sizeof *resync->buffers);
   resync->looks = buffers == NULL ? NULL : calloc(nbuffers, sizeof *resync->looks);
   for (uint32_t i = 0; i < nbuffers && resync->buffers != NULL && resync->looks != NULL; i++) {
-    const struct communicator *comm = endpoint_communicator(end, buffers[i].comm);
+    struct communicator *comm = endpoint_communicator(end, buffers[i].comm);
     if (comm == NULL || comm->unfit != NULL || !reunion_has(end, &buffers[i]))
       continue;
     struct member *member = &resync->buffers[resync->nbuffers];

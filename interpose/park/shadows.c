@@ -259,7 +259,7 @@ static bool divide(struct shadows *shadows, uint32_t first, const struct endpoin
  * taken its registration back, or has never had it. */
 static bool looks_otherwise(const struct endpoint *end, const struct member *member,
                             const struct shadow_member *target) {
-  const struct communicator *comm = endpoint_communicator(end, member->comm);
+  struct communicator *comm = endpoint_communicator(end, member->comm);
   return target->send != NULL && target->look != 0 && comm != NULL &&
          registered_look(comm, target->send, shadow_send_bytes(member, target)) !=
              look_send(target->look);
