@@ -12,11 +12,13 @@
 
 struct known_place {
   struct place place;
-  bool common;   /* all ranks have claimed a unit from this very place at one index: it is in the
-                    program of   each */
-  uint32_t uses; /* how often this rank has issued from this very place, as far as it matters; all
-                    others may say otherwise */
-  bool met;      /* ranks have waited for each other here */
+  /* All ranks have claimed a unit from this very place at one index: it is in the program of
+   * each. */
+  bool common;
+  /* How often this rank has issued from this very place, as far as it matters. Other ranks may
+   * count otherwise. */
+  uint32_t uses;
+  bool met; /* ranks have waited for each other here */
 };
 
 struct place_table;
