@@ -18,7 +18,8 @@ struct known_place {
   /* How often this rank has issued from this very place, as far as it matters. Other ranks may
    * count otherwise. */
   uint32_t uses;
-  bool met; /* ranks have waited for each other here */
+  uint32_t epochs; /* how often this rank has issued the unit of this place for real; wraps */
+  bool met;        /* ranks have waited for each other here */
 };
 
 struct place_table;
