@@ -105,9 +105,21 @@ void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
  * if that may be another point of the program, and returns whether it may. */
 bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
+/* This rank is about to pass an index where it has a claim: tells, once, if it cannot see where
+ * that stands. */
+void team_tell_blind(struct team *team);
+
 /* This rank is about to shadow a unit: tells, once, if neither its own unit nor that one can be
  * seen. */
 void team_tell_hidden(struct team *team, struct unit unit);
+
+/* ---- rounds (team_epochs.c) ---- */
+
+/* This rank has issued the unit of a place so many times for real. place: its id. */
+void team_count_epoch(struct team *team, uint32_t place, uint32_t times);
+
+/* What this rank says with its claim: the how-manieth time it comes there; 0: not known. */
+uint32_t team_epoch(const struct team *team);
 
 /* ---- places (team_places.c) ---- */
 
@@ -129,6 +141,10 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
  * as its rank has described it; NULL: the table knows it, or nobody does. */
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                   const struct place *place);
+
+/* Whether it is a guess that a unit in G, of this hash, is the one that this rank claims
+ * (settle_is_doubtful). */
+bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash);
 
 /* Whether the unit expected here is not the one that this rank claims, although their signatures
  * are equal (CLAIM_APART). */
@@ -194,6 +210,10 @@ static inline uint32_t entry_source(const struct plane_entry *entry) {
   return LOAD(entry->ranks) & UINT16_MAX;
 }
 static inline uint32_t entry_last_joiner(const struct plane_entry *entry) {
+  return LOAD(entry->ranks) >> 16;
+}
+
+static inline uint32_t entry_epoch(const struct plane_entry *entry) {
   return LOAD(entry->ranks) >> 16;
 }
 

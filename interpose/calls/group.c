@@ -215,7 +215,7 @@ static void sort_wishes(struct agreement *agreement, size_t ncalls) {
 }
 
 static void sort_call(struct agreement *agreement, const struct call *call, struct member *member) {
-  const struct communicator *comm = communicator_find(call->handle);
+  struct communicator *comm = communicator_find(call->handle);
   call_member(call, comm, member);
   agreement->looks[member - agreement->members] = registered_look_of(comm, call, member);
 }

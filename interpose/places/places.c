@@ -8,8 +8,6 @@
 #include "interpose/places/places_text.h"
 #include "interpose/places/python/python_frames.h"
 
-_Atomic bool places_on;
-struct native_site places_nowhere = {.next = &places_nowhere, .other = &places_nowhere};
 _Thread_local struct native_caller places_caller;
 
 enum thread_kind { THREAD_UNKNOWN, THREAD_OF_PROGRAM, THREAD_OF_ENGINE };
@@ -74,7 +72,7 @@ static uint32_t compose(enum way way, uint32_t python, uint32_t native) {
 static struct native_site *site_before(void) {
   if (guard_thread.site->is_record)
     return guard_thread.site;
-  return own.before != NULL ? own.before : &places_nowhere;
+  return own.before != NULL ? own.before : &native_site_nowhere;
 }
 
 /* No call stands there for native_site_is_at, so none is predicted to follow it. */
@@ -87,6 +85,7 @@ static struct native_site *composed_site(uint32_t id) {
 
 static __attribute__((noinline)) uint32_t find(const struct native_caller *caller) {
   uint32_t native = 0, python;
+  guard_thread.stack = native_stack_bounds();
   struct native_site *site = native_site_find(caller, site_before(), &native);
   enum way way = way_of(kind_of_this(), &python);
   own.before = site;
@@ -123,6 +122,10 @@ uint32_t places_here(void) {
     return find(caller);
   guard_thread.site = site;
   return site->id;
+}
+
+bool places_are_missed(void) {
+  return places_are_on() && kind_of_this() != THREAD_OF_ENGINE;
 }
 
 /* ---- nodes ---- */

@@ -1,11 +1,11 @@
 /* Where in the program the calling thread's call of NCCL stands (core/place/place.h), put together
  * from what can be seen of it: native frames, their machine code, and Python's frames.
  *
- *   thread                                   place
- *   with Python frames                       the chain of these, and one node for the native frames
- *   without, in a process with Python, or    unknown; described as that of the thread that waits
- * for begun by an engine's library             it, where that can be read (python_frames.h) any
- * other                                its native frames
+ *   thread                                 place
+ *   with Python frames                     the chain of these, and one node for the native frames
+ *   without, in a process with Python, or  unknown; described as that of the thread that waits
+ *   begun by an engine's library           for it, where that can be read (python_frames.h)
+ *   any other                              its native frames
  *
  * Loops of an engine or a framework are never taken for loops of the program.
  *
@@ -29,18 +29,13 @@
 
 #define PLACES_STATE extern __attribute__((visibility("hidden")))
 
-/* Whether places are looked for; while not, all are unknown. Set before guard_mode is GUARD_ON. */
-PLACES_STATE _Atomic bool places_on;
-
+/* Whether places are looked for; while not, all are unknown. */
 static inline bool places_are_on(void) {
-  return atomic_load_explicit(&places_on, memory_order_relaxed);
+  return atomic_load_explicit(&guard_places, memory_order_relaxed);
 }
 
 /* Who made the call that is acted on: places_called. */
 PLACES_STATE _Thread_local struct native_caller places_caller;
-
-/* Comes before a thread's first call, and before any behind a call without a site. */
-PLACES_STATE struct native_site places_nowhere;
 
 /* The id that was found last. */
 static inline uint32_t places_current(void) {
@@ -110,6 +105,10 @@ uint32_t places_here(void);
  * thread, whose calls have the id 0, that of the thread that waits for it. False: nothing is known,
  * and *out is the unknown place. What places_text says of it is remembered. */
 bool places_describe(struct place *out);
+
+/* Whether the place of the call that the calling thread is in should be seen, so that users are to
+ * hear of it if it is not: places are on, and the thread is not an engine's. */
+bool places_are_missed(void);
 
 /* A place for messages: "train.py:41 in the loop of train.py:38", "train_epoch+0x41 (./train), in a
  * loop"; "an unknown place" for one that has not been described in this process. Returns text. */

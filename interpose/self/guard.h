@@ -49,19 +49,24 @@ struct guard_thread {
     };
     uint64_t any;
   };
-  /* Where its call stands, kept here because this variable is at hand. Of places.h; never NULL. */
+  /* Where its call stands, kept here because this variable is at hand: that of places.h. Never
+   * NULL. */
   struct native_site *site;
   struct guard_hot hot;
-  struct native_bounds stack; /* of native_frames.h: once asked for */
+  struct native_bounds stack; /* places.h: since a place was last looked up the long way */
 };
 GUARD_STATE _Thread_local struct guard_thread guard_thread;
+
+/* Whether places are looked for (NCCL_JOIN_PLACES). Set before the mode is GUARD_ON. */
+GUARD_STATE _Atomic bool guard_places;
 
 /* GUARD_ON is stored after the real functions have been found: who reads it in guard_acts may read
  * those (real.h) without further ado. Elsewhere nothing is published with it. */
 GUARD_STATE _Atomic(enum guard_mode) guard_mode;
 
 /* Reads NCCL_JOIN and NCCL_JOIN_PLACES and finds the real functions if the mode is undecided;
- * returns whether it is GUARD_ON. Stays undecided as long as there is no NCCL. Any thread. */
+ * returns whether it is GUARD_ON. Stays undecided as long as there is no NCCL. Any thread. Where
+ * the functions are found is above: nccl/decision.c has it. */
 bool guard_decide(void);
 
 /* GUARD_OFF for good. Async-signal-safe. */

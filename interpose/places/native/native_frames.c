@@ -6,8 +6,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "interpose/self/guard.h"
-
 /* Deeper stacks are not followed to their outer end. */
 #define FRAMES_MAX 1024u
 
@@ -27,11 +25,12 @@ static struct native_bounds ask_bounds(void) {
 }
 
 struct native_bounds native_stack_bounds(void) {
+  static _Thread_local struct native_bounds bounds;
   static _Thread_local bool asked;
   if (!asked)
-    guard_thread.stack = ask_bounds();
+    bounds = ask_bounds();
   asked = true;
-  return guard_thread.stack;
+  return bounds;
 }
 
 /* On a stack that the program has made itself, of which nobody knows the bounds, the kernel reads,

@@ -31,6 +31,9 @@ struct record {
   struct step steps[STEPS_MAX];
 };
 
+struct native_site native_site_nowhere = {.next = &native_site_nowhere,
+                                          .other = &native_site_nowhere};
+
 /* Guards what is added; what has been added is only read, but for the atomic fields. */
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 static struct record records[SITES_MAX];

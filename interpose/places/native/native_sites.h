@@ -83,6 +83,9 @@ native_site_is_chained(const struct native_site *site) {
   return (intptr_t)atomic_load_explicit(&site->key, memory_order_relaxed) < 0;
 }
 
+/* Comes before a thread's first call, and before any behind a call without a site. */
+extern __attribute__((visibility("hidden"))) struct native_site native_site_nowhere;
+
 /* A stack: its bounds. */
 struct native_bounds {
   uintptr_t low, size; /* where words may begin; 0: not known */

@@ -17,7 +17,8 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-_Thread_local struct guard_thread guard_thread = {.site = &places_nowhere};
+_Thread_local struct guard_thread guard_thread = {.site = &native_site_nowhere};
+_Atomic bool guard_places;
 
 /* ---- the walk to compare with ---- */
 
@@ -118,7 +119,7 @@ EXPORTED void stand_opening(void) {
 }
 
 static __attribute__((constructor)) void begin(void) {
-  places_on = true;
+  guard_places = true;
 }
 
 /* ---- doubles of the other parts ---- */

@@ -1,0 +1,54 @@
+/* tools/lint-layout: that the sources are as docs/architecture.md says, and that it finds what is
+ * not. Run from the top of the repository, as `make check` does. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char said[1 << 16];
+
+/* What a shell command says; its status. */
+static int say(const char *command) {
+  FILE *output = popen(command, "r");
+  cr_assert_not_null(output);
+  said[fread(said, 1, sizeof said - 1, output)] = '\0';
+  return pclose(output);
+}
+
+Test(layout, nobody_calls_upward) {
+  const char *build = getenv("JOIN_TEST_BUILD");
+  char command[512];
+  snprintf(command, sizeof command, "tools/lint-layout --calls '%s' 2>&1",
+           build != NULL ? build : "build");
+  cr_expect(say(command) == 0, "%s", said);
+}
+
+/* A copy of the sources, changed by a shell command, in which that is found. */
+static void expect_found(const char *change, const char *found) {
+  char command[1024];
+  snprintf(command, sizeof command,
+           "d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; cp -r core hooks interpose docs \"$d\"; "
+           "(cd \"$d\" && %s); tools/lint-layout \"$d\" 2>&1",
+           change);
+  cr_expect(say(command) != 0, "nothing is found after: %s", change);
+  cr_expect(strstr(said, found) != NULL, "\"%s\" is not in:\n%s", found, said);
+}
+
+Test(layout, an_include_upward_is_found) {
+  expect_found("echo '#include \"interpose/calls/group.h\"' >>core/unit/unit.c",
+               "core/unit may not call interpose/calls");
+}
+
+Test(layout, an_include_sideways_is_found) {
+  expect_found("echo '#include \"core/place/place.h\"' >>core/unit/unit.h",
+               "core/unit may not call core/place");
+}
+
+Test(layout, a_room_that_is_not_in_the_table_is_found) {
+  expect_found("mkdir core/new && touch core/new/new.c", "core/new is not in the table");
+}
+
+Test(layout, a_table_with_a_circle_is_found) {
+  expect_found("sed -i 's/^\\(| `core\\/unit` .*| \\)|$/\\1`core\\/team` |/' docs/architecture.md",
+               "core/unit may call core/team, which is not above it");
+}
