@@ -238,7 +238,13 @@ void report_guess(const struct endpoint *end, struct unit won) {
   unsigned long long index = team_index(team);
   at_place(guess->place, place);
   at_place(guess->other_place, other);
-  if (guess->kind == GUESS_BLIND)
+  if (guess->kind == GUESS_EPOCH)
+    log_line(LOG_LEVEL_WARN,
+             "rank %u%s is %u epochs behind rank %u: they have been out of step since nccl-join "
+             "chose between them. It goes on alone until they are in one epoch again. Call "
+             "nccl_join_leave where a loop ends, so that nothing is to be chosen",
+             guess->rank, place, guess->epochs, guess->other);
+  else if (guess->kind == GUESS_BLIND)
     log_line(
         LOG_LEVEL_WARN,
         "where in the program %s of rank %u stands cannot be seen (docs/places.md says why): it is "
@@ -250,7 +256,7 @@ void report_guess(const struct endpoint *end, struct unit won) {
     log_line(
         LOG_LEVEL_WARN,
         "rank %u has joined at %llu, parked in %s, and where in the program calls stand cannot be "
-        "seen (docs/programs.md says why). Collectives after the loop that look like some of the "
+        "seen (docs/places.md says why). Collectives after the loop that look like some of the "
         "loop may meet those: call nccl_join_leave where a loop ends",
         guess->other, index, describe((struct unit){&guess->member, 1}, theirs));
   else if (guess->kind == GUESS_SAME)
