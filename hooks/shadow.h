@@ -57,9 +57,9 @@
 #include "core/unit/unit.h"
 #include "hooks/cuda_driver.h"
 
-/* NCCL's own functions, of the library that the communicators belong to. Filled by whoever resolves
- * symbols. Declared here, not taken from nccl.h, so that an nccl.h without the newer ones will do.
- */
+/* NCCL's own functions, of the library that the communicators belong to. The caller fills it by
+ * looking the symbols up. Declared here, not taken from nccl.h, so that an nccl.h without the newer
+ * ones will do. */
 struct nccl_calls {
   ncclResult_t (*AllReduce)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
                             ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream);
