@@ -1,7 +1,7 @@
 /* What each rank did since all were last together, as far as the logs go: who took part last. */
 #include "core/team/team_private.h"
 
-/* Units that some ranks only follow by intent say nothing about who has data. */
+/* Marks and resynchronised buffers are the protocol's own: they do not tell who has data. */
 static bool is_ours(const struct team *team, uint64_t index) {
   struct unit unit;
   return unit_table_get(team->table, team_symbol_at(team, index), &unit) &&
