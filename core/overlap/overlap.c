@@ -235,15 +235,15 @@ static enum whereabouts find_rank(const struct overlap_team *there, uint32_t ran
 /* Classes of who yields first in a chain: by what our claim and theirs look like. */
 static uint64_t delay_of(const struct overlap_claim *ours, const struct overlap_claim *theirs,
                          uint64_t identity_order) {
-  uint64_t class;
+  uint64_t class = 3;
   int by = overlap_compare_loops(ours, theirs);
-  if (ours->leave || by < 0 || (by == 0 && ours->on_course < theirs->on_course))
+  if (ours->leave || by < 0)
     class = 0;
-  else if (by > 0 || ours->on_course > theirs->on_course)
-    class = 3;
+  else if (by > 0)
+    class = 5;
+  else if (ours->on_course != theirs->on_course)
+    class = ours->on_course ? 4 : 1;
   else if (ours->expected < theirs->expected || ours->seen < theirs->seen)
-    class = 1;
-  else
     class = 2;
   return (class + 1) * OVERLAP_STEP_MS + identity_order % OVERLAP_STAGGER;
 }

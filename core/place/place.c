@@ -34,15 +34,22 @@ static bool place_has_loop(const struct place *place, uint32_t from) {
   return false;
 }
 
-static bool place_is_ordered(const struct place_node *a, const struct place_node *b) {
+static bool place_nodes_are_ordered(const struct place_node *a, const struct place_node *b) {
   return (a->flags & b->flags & PLACE_ORDERED) != 0 && a->order != b->order;
 }
 
 static bool place_nodes_are_certain(const struct place_node *a, const struct place_node *b) {
-  if (!place_is_ordered(a, b))
+  if (!place_nodes_are_ordered(a, b))
     return false;
   const struct place_node *first = a->order < b->order ? a : b, *second = first == a ? b : a;
   return second->since <= first->order || first->until >= second->order;
+}
+
+bool place_says_anything(const struct place *place) {
+  for (uint32_t i = 0; i < place->nnodes; i++)
+    if (place->nodes[i].flags & (PLACE_LOOP | PLACE_ORDERED))
+      return true;
+  return false;
 }
 
 bool place_leaves_loop(const struct place *from, const struct place *to) {
@@ -69,6 +76,20 @@ bool place_is_certain(const struct place *a, const struct place *b) {
   return place_compare(a, b, &at) && place_nodes_are_certain(&a->nodes[at], &b->nodes[at]);
 }
 
+bool place_is_ordered(const struct place *a, const struct place *b) {
+  uint32_t at;
+  return place_compare(a, b, &at) && place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]);
+}
+
+bool place_is_reached(const struct place *a, const struct place *b) {
+  uint32_t at;
+  if (!place_compare(a, b, &at) || !place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]))
+    return false;
+  const struct place_node *x = &a->nodes[at], *y = &b->nodes[at];
+  const struct place_node *first = x->order < y->order ? x : y, *second = first == x ? y : x;
+  return second->order >= first->reach_from && second->order <= first->reach_to;
+}
+
 /* Whether a place goes the way that another goes, one node further than where they part from a
  * third. */
 static bool place_goes_with(const struct place *last, const struct place *place, uint32_t at) {
@@ -80,18 +101,36 @@ static bool place_goes_with(const struct place *last, const struct place *place,
   return true;
 }
 
+/* Whether who has been at `last` comes to a place without going round a loop around node `at`, from
+ * which on it may part from the other place. */
+static bool place_is_ahead(const struct place *place, const struct place *last, uint32_t at) {
+  if (last == NULL || last->nnodes < at)
+    return false;
+  for (uint32_t i = 0; i < place->nnodes && i < last->nnodes; i++) {
+    const struct place_node *to = &place->nodes[i], *from = &last->nodes[i];
+    if (to->id != from->id)
+      return i >= at && place_nodes_are_ordered(to, from) && to->order > from->order;
+    if (i >= at && (to->flags & PLACE_LOOP))
+      return true;
+  }
+  return false;
+}
+
 int place_order(const struct place *a, const struct place *b, const struct place *last) {
   uint32_t at;
   if (!place_compare(a, b, &at))
     return 0;
   bool loops_a = place_has_loop(a, at), loops_b = place_has_loop(b, at);
+  bool ahead_a = place_is_ahead(a, last, at), ahead_b = place_is_ahead(b, last, at);
+  if (ahead_a != ahead_b)
+    return ahead_a ? 1 : -1;
   if (loops_a != loops_b)
     return loops_a ? 1 : -1;
   bool with_a = loops_a && place_goes_with(last, a, at);
   bool with_b = loops_b && place_goes_with(last, b, at);
   if (with_a != with_b)
     return with_a ? 1 : -1;
-  if (!place_is_ordered(&a->nodes[at], &b->nodes[at]))
+  if (!place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]))
     return 0;
   return a->nodes[at].order < b->nodes[at].order ? 1 : -1;
 }

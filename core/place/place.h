@@ -39,9 +39,13 @@ struct place_node {
   uint16_t until; /* whatever stands in (order, until] has always come through this node since the
                      surrounding loop last went round, or the function began (dominance).
                      until == order: nothing is known */
-  uint16_t flags; /* enum place_flag */
+  uint16_t reach_from, reach_to; /* whatever stands in [reach_from, reach_to], control can come to
+                                    from here without going round the surrounding loop. Not all that
+                                    it can come to is in there. reach_from > reach_to: nothing is
+                                    known */
+  uint16_t flags;                /* enum place_flag */
 };
-_Static_assert(sizeof(struct place_node) == 12, "no padding: published as words");
+_Static_assert(sizeof(struct place_node) == 16, "no padding: published as words");
 
 /* What a message says of a place, with its final 0: "train.py:41 in the loop of train.py:38". */
 #define PLACE_TEXT_MAX 96u
@@ -52,6 +56,9 @@ struct place {
   struct place_node nodes[PLACE_NODES_MAX];
   char text[PLACE_TEXT_MAX];
 };
+
+/* Whether anything of its code has been understood: a loop that it stands in, or an order. */
+bool place_says_anything(const struct place *place);
 
 /* Whether `from` stands in a loop in which `to` does not stand. False where either is not known. */
 bool place_leaves_loop(const struct place *from, const struct place *to);
@@ -71,6 +78,13 @@ enum place_relation place_relate(const struct place *a, const struct place *b);
  * both goes round, or who stands at the later one has come through the earlier one: a loop counts
  * as one thing, gone into or not. */
 bool place_is_certain(const struct place *a, const struct place *b);
+
+/* Whether the order of the two in the program is known. */
+bool place_is_ordered(const struct place *a, const struct place *b);
+
+/* Whether one thread can come from one of the two to the other before the loop around both goes
+ * round: so they are not two branches of one condition. */
+bool place_is_reached(const struct place *a, const struct place *b);
 
 /* What messages say of a place: terminated, and without control characters, whoever wrote it. */
 void place_clean_text(struct place *place);

@@ -83,6 +83,24 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b) {
                                 a->mark == b->mark && !settle_is_distinct(a, b));
 }
 
+bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
+  if (a->hash == b->hash || a->place == NULL || b->place == NULL)
+    return false;
+  switch (place_relate(a->place, b->place)) {
+  case PLACE_UNRELATED:
+    return false;
+  case PLACE_SEQUENTIAL:
+    return true;
+  case PLACE_ALTERNATIVE:
+    return a->common && b->common &&
+           (place_is_reached(a->place, b->place) || !place_is_ordered(a->place, b->place));
+  case PLACE_OUTSIDE:
+  case PLACE_LOOPS:
+    return !place_is_ordered(a->place, b->place);
+  }
+  return false;
+}
+
 /* ---- the rule ---- */
 
 /* Whether x has been issued by some ranks and not by all, while y is in the program of each. */
@@ -157,8 +175,9 @@ bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *los
     return false;
   for (uint32_t i = 0; i < settle->nunits; i++) {
     const struct claimed *lost = &settle->units[i];
-    if (lost->hash == 0 || lost->mark != 0 || settle_is_same(won, lost) ||
-        !is_unsure(settle, won, lost))
+    if (i == winner || lost->hash == 0 || lost->mark != 0)
+      continue;
+    if (settle_is_same(won, lost) ? !settle_is_doubtful(won, lost) : !is_unsure(settle, won, lost))
       continue;
     *loser = i;
     return true;

@@ -59,6 +59,12 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
 /* Whether NCCL may be given one for the other, and shall: equal signatures, and not distinct. */
 bool settle_is_same(const struct claimed *a, const struct claimed *b);
 
+/* Whether that they are the same is a guess: they look alike, and all ranks come to each of them,
+ * but not by two branches of one condition (place_is_reached); or who comes to one comes to the
+ * other, and neither is known to be in the program of all; or one stands in a loop, the other
+ * does not, and nothing is known of their order. */
+bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
+
 /* Index of the unit that wins. The rule, the first difference deciding:
  *   1. any unit before a mark, and a mark before LEAVE (unit.h, enum mark);
  *   2. where the two are the same but for their places: see 5, 6, 9;
@@ -72,7 +78,8 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b);
  *   9. the most claimants, then the lowest rank. */
 uint32_t settle_winner(const struct settle *settle);
 
-/* Whether the winner is a choice without knowledge over another unit, returned in *loser. */
+/* Whether the winner is a choice without knowledge over another unit, or is taken for it without
+ * knowledge; returned in *loser. */
 bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser);
 
 /* Whether all claim the winner, or the same but for the place. */

@@ -74,6 +74,7 @@ struct team_alias {
 enum guess_kind {
   GUESS_ORDER,  /* one rank's unit went before that of another */
   GUESS_SAME,   /* the other's has been taken for the one */
+  GUESS_BLIND,  /* nothing yet: it cannot be seen where the rank's unit stands */
   GUESS_HIDDEN, /* the other rank has joined, and it cannot be seen where its unit stands */
 };
 
@@ -158,6 +159,7 @@ struct team {
   struct team_guess guess;
   uint64_t told[16]; /* hashes of pairs of units that have been told of, or 0 */
   uint32_t ntold;
+  bool blind;      /* it has been told that places cannot be seen */
   bool doubted;    /* this rank has told that it cannot see its places */
   bool was_uneven; /* ranks have wanted different units, or have waited for each other */
   /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team;

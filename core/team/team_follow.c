@@ -23,6 +23,7 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
   if (place != NULL)
     (void)place_table_add(team->places, place); /* which may forget where my claim's unit stands */
   team->source = source;
+  team_tell_blind(team);
   if (mine) {
     if (team_doubt(team, unit, hash, flags) && (team->claim_flags & CLAIM_SURE)) {
       team_fail(team, FAILURE_UNSURE, source, team->head);

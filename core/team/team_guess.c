@@ -15,12 +15,14 @@ void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place) {
     memcpy(text, place->text, PLACE_TEXT_MAX - 1);
 }
 
-/* Whether two places that this rank, or another, comes to have become one unit, after ranks have
- * been uneven: a collective that each rank comes to by its own count, say, may have met another. */
-static bool is_merged_in_doubt(struct team *team, uint64_t hash, uint32_t flags) {
+/* Whether two places that this rank, or another, comes to have become one unit, and it is a guess;
+ * or after ranks have been uneven: a collective that each rank comes to by its own count, say, may
+ * have met another. */
+static bool is_merged_in_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   bool uneven =
       team->was_uneven || team->shadows_total != 0 || !(flags & (ENTRY_ALL | ENTRY_EXPECTED));
-  return hash != team->claim_own && uneven && !team_has_alias(team, hash);
+  return hash != team->claim_own && !team_has_alias(team, hash) &&
+         (uneven || team_is_doubtful(team, unit, hash));
 }
 
 /* Whether the rank has joined, and what it waits for has come without all having been asked; and it
@@ -35,7 +37,7 @@ static bool is_hidden(struct team *team, struct unit unit, uint32_t flags) {
 
 bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   bool hidden = unit_may_have_place(unit) && is_hidden(team, unit, flags);
-  if (!hidden && !(unit_may_have_place(unit) && is_merged_in_doubt(team, hash, flags)))
+  if (!hidden && !(unit_may_have_place(unit) && is_merged_in_doubt(team, unit, hash, flags)))
     return false;
   if (team_is_told(team))
     return true;
@@ -49,6 +51,17 @@ bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t fla
   team_copy_text(team->guess.place, known == NULL ? NULL : &known->place);
   team_copy_text(team->guess.other_place, &team->place_own);
   return true;
+}
+
+void team_tell_blind(struct team *team) {
+  if (!team->claimed || !(team->claim_flags & CLAIM_BLIND) || team->blind)
+    return;
+  team->blind = true;
+  if (team->plane->nranks == 1 || team_is_told(team))
+    return;
+  team->guessed = true;
+  team->guess = (struct team_guess){
+      .kind = GUESS_BLIND, .rank = team->plane->rank, .member = team->claim.members[0]};
 }
 
 void team_tell_hidden(struct team *team, struct unit unit) {

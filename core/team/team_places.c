@@ -176,18 +176,31 @@ bool team_expects_another(struct team *team) {
          comes_to_it_elsewhere(team, team_known_place(team, unit_place(unit)), expected->hash);
 }
 
+/* What this rank claims. */
+static struct claimed own_claim(struct team *team) {
+  const struct known_place *claimed = team_known_place(team, team->claim_place.id);
+  return at(claimed == NULL ? &team->claim_place : &claimed->place, team->claim_hash,
+            claimed != NULL && claimed->common);
+}
+
+bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash) {
+  const struct known_place *known = team_known_place(team, unit_place(unit));
+  if (known == NULL)
+    return false;
+  struct claimed own = own_claim(team), other = at(&known->place, hash, known->common);
+  return settle_is_doubtful(&own, &other);
+}
+
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                   const struct place *place) {
   if (team->claim_hash == 0 || !unit_may_have_place(unit) ||
       unit_signature(unit) != team->claim_signature)
     return false;
   const struct known_place *known = team_known_place(team, unit_place(unit));
-  const struct known_place *claimed = team_known_place(team, team->claim_place.id);
   const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
   struct place nowhere = {.id = unit_place(unit)};
   place = known != NULL ? &known->place : place != NULL ? place : &nowhere;
-  struct claimed own = at(claimed == NULL ? &team->claim_place : &claimed->place, team->claim_hash,
-                          claimed != NULL && claimed->common);
+  struct claimed own = own_claim(team);
   own.kinds = team->claim_flags & CLAIM_KINDS;
   own.expected = expected != NULL && expected->hash == team->claim_hash;
   struct claimed other = at(place, hash, known != NULL && known->common);

@@ -106,6 +106,10 @@ void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
  * if that may be another point of the program, and returns whether it may. */
 bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
+/* This rank is about to pass an index where it has a claim: tells, once, if it cannot see where
+ * that stands. */
+void team_tell_blind(struct team *team);
+
 /* This rank is about to shadow a unit: tells, once, if neither its own unit nor that one can be
  * seen. */
 void team_tell_hidden(struct team *team, struct unit unit);
@@ -130,6 +134,10 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
  * as its rank has described it; NULL: the table knows it, or nobody does. */
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                   const struct place *place);
+
+/* Whether it is a guess that a unit in G, of this hash, is the one that this rank claims
+ * (settle_is_doubtful). */
+bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash);
 
 /* Whether the unit expected here is not the one that this rank claims, although their signatures
  * are equal (CLAIM_APART). */

@@ -191,8 +191,10 @@ static void note_guess(struct team *team, uint32_t winner) {
   if (team_read_text(team, team->plane->logs[loser->rank], loser->text, &text) != READ_UNIT)
     return;
   team->guessed = true;
-  team->guess =
-      (struct team_guess){.rank = won->rank, .other = loser->rank, .member = text.unit.members[0]};
+  team->guess = (struct team_guess){.kind = settle_is_same(won, loser) ? GUESS_SAME : GUESS_ORDER,
+                                    .rank = won->rank,
+                                    .other = loser->rank,
+                                    .member = text.unit.members[0]};
   team_copy_text(team->guess.place, won->place);
   team_copy_text(team->guess.other_place, loser->place);
 }
@@ -220,10 +222,9 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     return team_claims_stop(team, false) ? team_settle_stop(team, 0) : TEAM_PARKED;
   if (!all && team_claims_stop(team, winner->mark == 0))
     return team_settle_stop(team, winner->hash);
-  if (!all)
-    note_guess(team, at); /* before the winner's unit is read, to the same place */
+  note_guess(team, at); /* before the winner's unit is read, to the same place */
   uint32_t loser;
-  if (!all && (team->settle->any & CLAIM_SURE) && settle_is_guess(team->settle, at, &loser))
+  if ((team->settle->any & CLAIM_SURE) && settle_is_guess(team->settle, at, &loser))
     return team_settle_stop(team, winner->hash);
   struct text text;
   enum read_result read = find_winner(team, winner, &text);

@@ -92,12 +92,14 @@ enum claim_flag {
                             equal: the rank comes to that elsewhere in its program */
   CLAIM_SURE = 1u << 10, /* all ranks are to stop where which unit it is, or which goes first, would
                             be a guess: team_stop.h */
+  CLAIM_BLIND =
+      1u << 11, /* where it stands should be seen, and cannot be: the ranks are told once */
 };
 /* Those that make a claim another thing. */
 #define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED | CLAIM_APART)
 
 /* Above the flags: enum mark of the claim, if it is one. */
-#define CLAIM_MARK_SHIFT 11
+#define CLAIM_MARK_SHIFT 12
 
 enum rank_state {
   RANK_ABSENT = 0, /* has not attached */

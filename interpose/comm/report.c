@@ -238,7 +238,15 @@ void report_guess(const struct endpoint *end, struct unit won) {
   unsigned long long index = team_index(team);
   at_place(guess->place, place);
   at_place(guess->other_place, other);
-  if (guess->kind == GUESS_HIDDEN)
+  if (guess->kind == GUESS_BLIND)
+    log_line(
+        LOG_LEVEL_WARN,
+        "where in the program %s of rank %u stands cannot be seen (docs/places.md says why): it is "
+        "known by its kind, type, size and order alone. That makes no difference while all ranks "
+        "have equally many batches. Otherwise collectives after a loop that look like some of the "
+        "loop may meet those: call nccl_join_leave where a loop ends",
+        describe((struct unit){&guess->member, 1}, theirs), guess->rank);
+  else if (guess->kind == GUESS_HIDDEN)
     log_line(
         LOG_LEVEL_WARN,
         "rank %u has joined at %llu, parked in %s, and where in the program calls stand cannot be "

@@ -295,7 +295,11 @@ static void begin(struct wish *wish) {
     report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
     struct place place;
     bool known = unit_may_have_place(wish->unit) && places_describe(&place);
-    team_claim_looking(end->team, wish->unit, flags_of(wish), known ? &place : NULL, wish->looks);
+    uint32_t flags = flags_of(wish);
+    if (unit_may_have_place(wish->unit) && (!known || !place_says_anything(&place)) &&
+        places_are_missed())
+      flags |= CLAIM_BLIND;
+    team_claim_looking(end->team, wish->unit, flags, known ? &place : NULL, wish->looks);
   }
 }
 

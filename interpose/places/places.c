@@ -124,6 +124,10 @@ uint32_t places_here(void) {
   return site->id;
 }
 
+bool places_are_missed(void) {
+  return places_are_on() && kind_of_this() != THREAD_OF_ENGINE;
+}
+
 /* ---- nodes ---- */
 
 static struct place_node site_node(uint32_t id) {

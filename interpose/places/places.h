@@ -96,6 +96,10 @@ uint32_t places_here(void);
  * and *out is the unknown place. What places_text says of it is remembered. */
 bool places_describe(struct place *out);
 
+/* Whether the place of the call that the calling thread is in should be seen, so that users are to
+ * hear of it if it is not: places are on, and the thread is not an engine's. */
+bool places_are_missed(void);
+
 /* A place for messages: "train.py:41 in the loop of train.py:38", "train_epoch+0x41 (./train), in a
  * loop"; "an unknown place" for one that has not been described in this process. Returns text. */
 const char *places_text(uint32_t id, char *text, size_t size);

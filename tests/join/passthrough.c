@@ -35,6 +35,24 @@ static void check_even(int nranks, const char *program, const char *options) {
   run_free(off);
 }
 
+/* Of one rank, once, before anything could have gone wrong; and not if places are not asked for. */
+Test(passthrough, that_no_place_can_be_seen_is_said_once) {
+  static const char options[] = "--iterations 6 --collectives 2";
+  static const char line[] = "cannot be seen";
+  struct run *seen = launch_with(3, "sum", options, "", 0);
+  struct run *blind = launch_with(3, "sum-blind", options, "", 0);
+  struct run *off = launch_with(3, "sum-blind", options, "NCCL_JOIN_PLACES=0", 0);
+  assert_went_well(blind);
+  assert_same_results(seen, blind);
+  const char *first = strstr(blind->errors, line);
+  cr_assert_not_null(first, "%s", blind->errors);
+  cr_assert_null(strstr(first + 1, line), "%s", blind->errors);
+  cr_assert_not(run_says(seen, line) || run_says(off, line));
+  run_free(seen);
+  run_free(blind);
+  run_free(off);
+}
+
 Test(passthrough, even_sums) {
   check_even(4, "sum", "--iterations 6 --collectives 2");
 }

@@ -40,7 +40,8 @@ MEETING_FILES = $(MEETING_LIBRARY) $(BUILD)/programs/meet $(if $(shell command -
 MEETING_FLAGS = -std=c17 -D_GNU_SOURCE $(CFLAGS) $(SANFLAGS) -I. -isystem $(NCCL_INCLUDE) \
                 -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE)
 
-programs: $(PROGRAM_FILES) $(OPENED_FILES) $(MEETING_FILES) $(DIGITS) $(TIMELINE)
+BLIND_FILE = $(BUILD)/programs/sum-blind
+programs: $(BLIND_FILE) $(PROGRAM_FILES) $(OPENED_FILES) $(MEETING_FILES) $(DIGITS) $(TIMELINE)
 
 PROGRAM_LIBRARIES = $(BUILD)/loopback/libnccl.so.2 $(BUILD)/loopback/libcudart.so.$(PROGRAM_CUDA)
 
@@ -56,6 +57,17 @@ $(BUILD)/programs/opened: $(OPENED_OBJECTS) $(filter-out %/arena.o,$(PROGRAM_PAR
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) -Wl,--as-needed $(filter %.13 %.12,$(PROGRAM_LIBRARIES)) \
 	  -Wl,-rpath-link,$(BUILD)/loopback -lm
+
+# The program sum without unwind tables: where its calls stand cannot be seen.
+$(BUILD)/tests/programs/sum-blind.o: tests/programs/sum.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(tests_CFLAGS) -fno-asynchronous-unwind-tables -fno-unwind-tables -fomit-frame-pointer -c -o $@ $<
+
+$(BLIND_FILE): $(BUILD)/tests/programs/sum-blind.o $(PROGRAM_PART_OBJECTS) $(PROGRAM_LIBRARIES)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) $(PROGRAM_LIBRARIES) -Wl,-rpath-link,$(BUILD)/loopback -lm
 
 $(MEETING_LIBRARY): tests/programs/meeting.c tests/programs/meeting.h
 	@mkdir -p $(@D)

@@ -173,6 +173,8 @@ static void claim_step(const struct sim *sim, struct sim_rank *rank, struct sim_
   uint32_t flags = overlap_claim_flags(rank->overlap, end->core, unit);
   if (sim->program->throws)
     flags |= CLAIM_TOGETHER;
+  if (sim->program->row.sight == SIGHT_HIDDEN)
+    flags |= CLAIM_BLIND;
   team_claim(end->core, unit, flags, step->place->id != 0 ? step->place : NULL);
 }
 

@@ -10,6 +10,7 @@
 
 struct numbered {
   uint16_t order, since, until;
+  uint16_t reach_from, reach_to, end; /* end: the last order inside */
 };
 
 /* Whether control may go from a statement to the end of the surrounding loop, or out of it. */
@@ -35,11 +36,15 @@ static uint16_t number_block(const struct tree *tree, uint16_t first, uint16_t o
   for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
     const struct node *node = &tree->nodes[at];
     if (node->kind == NODE_UNIT || node->kind == NODE_CALL || node->kind == NODE_LOOP)
-      numbers[at] = (struct numbered){.order = order++, .since = since};
+      numbers[at] = (struct numbered){.order = order, .since = since, .end = order};
+    if (node->kind == NODE_UNIT || node->kind == NODE_CALL || node->kind == NODE_LOOP)
+      order++;
     if (node->kind == NODE_CALL)
       number_block(tree, node->first, 1, numbers);
     if (node->kind == NODE_LOOP || node->kind == NODE_BRANCH)
       order = number_block(tree, node->first, order, numbers);
+    if (node->kind == NODE_LOOP)
+      numbers[at].end = (uint16_t)(order - 1);
     if (node->kind == NODE_BRANCH)
       order = number_block(tree, node->otherwise, order, numbers);
     if (may_leave(tree, at))
@@ -48,6 +53,42 @@ static uint16_t number_block(const struct tree *tree, uint16_t first, uint16_t o
   for (uint16_t at = first; at != 0; at = tree->nodes[at].next)
     numbers[at].until = (uint16_t)(order - 1);
   return order;
+}
+
+/* What control can come to, as one span of orders; from > to: nothing. */
+struct span {
+  uint16_t from, to;
+};
+
+static struct span join(struct span a, struct span b) {
+  if (a.from > a.to)
+    return b;
+  if (b.from > b.to)
+    return a;
+  if (a.from > b.to + 1 || b.from > a.to + 1)
+    return a.to - a.from >= b.to - b.from ? a : b;
+  return (struct span){a.from < b.from ? a.from : b.from, a.to > b.to ? a.to : b.to};
+}
+
+/* What can be come to from the beginning of the block that begins with a node. behind: from its
+ * end. */
+static struct span reach_block(const struct tree *tree, uint16_t at, struct span behind,
+                               struct numbered *numbers) {
+  static const struct span nothing = {1, 0};
+  if (at == 0)
+    return behind;
+  const struct node *node = &tree->nodes[at];
+  if (node->kind == NODE_BREAK || node->kind == NODE_CONTINUE)
+    return nothing;
+  struct span rest = reach_block(tree, node->next, behind, numbers);
+  if (node->kind == NODE_BRANCH)
+    return join(reach_block(tree, node->first, rest, numbers),
+                reach_block(tree, node->otherwise, rest, numbers));
+  if (node->kind != NODE_UNIT)
+    (void)reach_block(tree, node->first, nothing, numbers);
+  numbers[at].reach_from = rest.from;
+  numbers[at].reach_to = rest.to;
+  return join((struct span){numbers[at].order, numbers[at].end}, rest);
 }
 
 static uint32_t hash(uint32_t seed, uint32_t value) {
@@ -75,6 +116,8 @@ static void step_into(const struct walk *walk, struct place *way, uint16_t at,
     node.order = number.order;
     node.since = number.since;
     node.until = number.until;
+    node.reach_from = number.reach_from;
+    node.reach_to = number.reach_to;
   }
   way->id = hash(way->id, node.id);
   if (way->nnodes < PLACE_NODES_MAX)
@@ -132,6 +175,7 @@ void tree_places(const struct tree *tree, enum sight sight, struct place places[
   if (sight == SIGHT_HIDDEN)
     return;
   number_block(tree, tree->nodes[0].first, 1, numbers);
+  (void)reach_block(tree, tree->nodes[0].first, (struct span){1, 0}, numbers);
   const struct walk walk = {tree, sight, numbers, places};
   const struct place root = {.nnodes = 1, .nodes = {{.id = FUNCTION_MAIN + 1}}};
   place_block(&walk, tree->nodes[0].first, &root, FUNCTION_MAIN);

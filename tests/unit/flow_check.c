@@ -371,6 +371,29 @@ static const char *check_until(const struct truth *truth, uint32_t order) {
                               : say("until of order %u is %u, not %u", order, node->until, until);
 }
 
+/* ---- reach ---- */
+
+/* Whatever stands in the span can be come to without going round, from the block's last site. */
+static const char *check_reach(const struct truth *truth, uint32_t order) {
+  struct thing thing = truth->by_order[order];
+  uint32_t region = region_of(truth, thing);
+  const struct place_node *node =
+      thing.is_loop ? &truth->of_loop[thing.block] : &truth->of_block[thing.block];
+  blocks_t allowed = region == NO_BLOCK ? ~UINT64_C(0) : ~BIT(region), next = 0;
+  for (uint32_t block = 0; block < truth->n; block++)
+    if (blocks_of(truth, thing) & truth->reached & BIT(block))
+      next |= truth->next[block];
+  blocks_t reached = closure(truth->next, next, allowed) & region_blocks(truth, region);
+  for (uint32_t at = node->reach_from; at <= node->reach_to; at++) {
+    struct thing to = truth->by_order[at];
+    if (!to.known)
+      return say("order %u reaches order %u, which is nothing", order, at);
+    if (region_of(truth, to) == region && !(blocks_of(truth, to) & reached))
+      return say("order %u does not reach order %u", order, at);
+  }
+  return NULL;
+}
+
 const char *graph_check(const struct graph_program *program, const struct flow *flow) {
   struct truth truth = {.program = program, .flow = flow, .n = program->graph.nblocks};
   const char *bad = NULL;
@@ -395,6 +418,8 @@ const char *graph_check(const struct graph_program *program, const struct flow *
       bad = check_since(&truth, order);
     if (bad == NULL)
       bad = check_until(&truth, order);
+    if (bad == NULL)
+      bad = check_reach(&truth, order);
   }
   return bad;
 }

@@ -55,6 +55,26 @@ Test(flow, what_follows_a_guarded_loop_follows_the_loop) {
   cr_assert_not(comes_through(1, 2));
 }
 
+static bool is_reached(uint32_t a, uint32_t b) {
+  uint32_t at = 0;
+  while (at < depth(a) && at < depth(b) && node(a, at).id == node(b, at).id)
+    at++;
+  return node(b, at).order >= node(a, at).reach_from && node(b, at).order <= node(a, at).reach_to;
+}
+
+Test(flow, two_branches_of_one_condition_do_not_reach_each_other_and_two_conditions_do) {
+  analyse("0>1 0>2 1>3 2>3 3>4 3>5 4>5 5."); /* if 1 else 2; if 4; 5 */
+  cr_assert_not(is_reached(1, 2));
+  cr_assert(is_reached(1, 4) && is_reached(2, 4) && is_reached(1, 5) && is_reached(0, 4));
+}
+
+Test(flow, the_next_round_of_a_loop_is_not_reached) {
+  analyse("0>1 1>2 1>3 2>3 3>1 3>4 4."); /* while: 1; if 2; 3 */
+  cr_assert(is_reached(1, 2) && is_reached(2, 3) && is_reached(3, 4));
+  cr_assert_not(is_reached(3, 2));
+  cr_assert_not(is_reached(2, 1));
+}
+
 Test(flow, what_runs_only_when_the_loop_is_left_stands_behind_it) {
   analyse("0>1 1>2 2>3 2>4 3>1 4>5 1>5 5."); /* 4 before a break */
   cr_assert_eq(depth(2), 1);

@@ -191,6 +191,52 @@ Test(settle_places, within_a_loop_what_comes_first_in_the_program) {
   cr_assert_eq(winner()->hash, B);
 }
 
+/* A rank has gone on to the next iteration before its peers have come to the end of theirs. */
+Test(settle_places, what_comes_without_going_round_the_loop_goes_first) {
+  settle.last = &in_loop;
+  add((struct claimed){.hash = A, .place = &also_in_loop});
+  add((struct claimed){.hash = B, .place = &in_loop});
+  cr_assert_eq(winner()->hash, A);
+  settle.last = &also_in_loop;
+  cr_assert_eq(winner()->hash, B);
+  settle.last = &after;
+  cr_assert_eq(winner()->hash, B, "for both of them the loop of epochs has gone round");
+}
+
+Test(settle_places, also_where_the_next_iteration_begins_with_a_loop) {
+  struct place nested = in_loop;
+  nested.nodes[3] = node(77, 1, true);
+  nested.nodes[nested.nnodes++] = node(78, 2, false);
+  settle.last = &in_loop;
+  add((struct claimed){.hash = A, .place = &nested});
+  add((struct claimed){.hash = B, .place = &also_in_loop});
+  cr_assert_eq(winner()->hash, B);
+  settle.last = &nested;
+  cr_assert_eq(winner()->hash, A, "another round of that loop");
+}
+
+Test(settle_places, taking_two_conditions_of_a_loop_for_one_is_a_guess_and_two_branches_are_none) {
+  in_loop.nodes[3].reach_from = 1; /* nothing */
+  add_at(A, C, &also_in_loop, true);
+  add_at(B, C, &in_loop, true);
+  cr_assert_not(is_guess());
+  in_loop.nodes[3].reach_from = in_loop.nodes[3].reach_to = 4;
+  cr_assert(is_guess());
+  cr_assert(settle_is_unanimous(&settle, settle_winner(&settle)));
+  begin();
+  add_at(A, C, &also_in_loop, true);
+  add_at(B, C, &in_loop, false);
+  cr_assert_not(is_guess(), "ranks may branch");
+}
+
+Test(settle_places, without_an_order_to_take_a_unit_of_a_loop_for_one_after_it_is_a_guess) {
+  add_at(A, C, &after, false);
+  add_at(B, C, &in_loop, false);
+  cr_assert_not(is_guess());
+  after.nodes[2].flags = 0;
+  cr_assert(is_guess());
+}
+
 Test(settle_places, units_of_a_loop_and_after_it_are_two_where_all_know_one_of_them) {
   add_at(A, C, &after, false);
   add_at(B, C, &in_loop, false);

@@ -57,6 +57,20 @@ Test(team_guess, nobody_is_stopped_where_all_want_the_same) {
     cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
 }
 
+Test(team_guess, that_nothing_can_be_seen_is_said_once_and_of_one_rank) {
+  units();
+  for (int round = 0; round < 2; round++) {
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      team_claim(teams[rank], unit(&A), CLAIM_BLIND, NULL);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
+  }
+  int told = 0;
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    told += teams[rank]->guessed && teams[rank]->guess.kind == GUESS_BLIND;
+  cr_assert_eq(told, 1);
+}
+
 /* Rank 0 has left a loop of A, and claims an A of its own; nobody knows where either stands. */
 static void join_unseen(uint32_t flags) {
   learn_loop();

@@ -92,7 +92,7 @@ static bool analyse(struct flow_work *work) {
   if (!take_graph(work) || !flow_find_loops(work) || !flow_find_alive(work))
     return false;
   flow_give_orders(work);
-  return flow_find_since(work) && flow_find_until(work);
+  return flow_find_since(work) && flow_find_until(work) && flow_find_reach(work);
 }
 
 /* Where there is no memory for less, the larger one stays. */
@@ -129,12 +129,14 @@ uint32_t flow_id(uint32_t function_id, uint32_t position) {
 }
 
 static struct place_node node_of(const struct flow_item *item, uint32_t id, uint16_t flags) {
-  struct place_node node = {.id = id, .flags = flags};
+  struct place_node node = {.id = id, .flags = flags, .reach_from = 1};
   if (item->ordered) {
     node.flags |= PLACE_ORDERED;
     node.order = item->order;
     node.since = item->since;
     node.until = item->until;
+    node.reach_from = item->reach_from;
+    node.reach_to = item->reach_to;
   }
   return node;
 }

@@ -14,6 +14,7 @@ struct flow_item {
   uint16_t order;    /* of the loop, or of the block's first site */
   uint16_t since;
   uint16_t until;
+  uint16_t reach_from, reach_to;
   bool reached;
   bool ordered;
 };
@@ -59,6 +60,9 @@ bool flow_find_alive(struct flow_work *work);
 /* Whether an edge goes round a loop without end. */
 bool flow_goes_on_forever(const struct flow_work *work, struct flow_arc edge);
 void flow_give_orders(struct flow_work *work);
+
+/* flow_reach.c */
+bool flow_find_reach(struct flow_work *work);
 
 /* flow_span.c */
 bool flow_find_since(struct flow_work *work);
