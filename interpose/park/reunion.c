@@ -10,6 +10,7 @@
 
 #include "core/report/log.h"
 #include "hooks/plugins.h"
+#include "interpose/park/shadows.h"
 #include "interpose/self/environment.h"
 
 /* Buffers of one unit: what a few units hold fits into the texts of a log (core/transport/plane.h).
@@ -24,26 +25,6 @@ struct resync {
   struct member done;
 };
 
-bool reunion_has(struct endpoint *end, const struct state_buffer *buffer) {
-  const struct cuda_driver *cuda = cuda_driver_get(NULL);
-  enum state_condition condition = cuda == NULL ? STATE_FREED : state_look(cuda, buffer);
-  if (condition == STATE_THERE)
-    return true;
-  bool broadcast = (buffer->number & STATE_BROADCAST) != 0;
-  log_line(LOG_LEVEL_WARN,
-           "rank %u: the buffer of %llu elements at %p, which %s, %s: it is not resynchronised any "
-           "more. %s",
-           end->team->plane->rank, (unsigned long long)buffer->count, buffer->address,
-           broadcast ? "the program broadcast at its start" : "was registered",
-           condition == STATE_FREED ? "has been freed"
-                                    : "has been freed, and its memory is another buffer's now",
-           broadcast
-               ? "Register the buffers that are to be (nccl_join.h), with NCCL_JOIN_RESYNC=none"
-               : "Call nccl_join_deregister_state before it is freed");
-  state_drop(&end->buffers, buffer->comm, buffer->address);
-  return false;
-}
-
 /* ---- resynchronising ---- */
 
 /* The last joiner's buffers, as they are now. */
@@ -54,7 +35,7 @@ static void take_stock(struct resync *resync) {
   resync->buffers = buffers == NULL ? NULL : calloc(nbuffers, sizeof *resync->buffers);
   for (uint32_t i = 0; i < nbuffers && resync->buffers != NULL; i++) {
     const struct communicator *comm = endpoint_communicator(end, buffers[i].comm);
-    if (comm == NULL || comm->unfit != NULL || !reunion_has(end, &buffers[i]))
+    if (comm == NULL || comm->unfit != NULL || !shadows_has(end, &buffers[i]))
       continue;
     resync->buffers[resync->nbuffers++] = (struct member){
         .count = buffers[i].count,
@@ -134,16 +115,9 @@ static ncclResult_t resynchronise(const struct wish *reunions, uint32_t nreunion
 
 /* ---- post hooks ---- */
 
-const struct communicator *reunion_communicator(const struct endpoint *end) {
-  const struct communicator *comm = end->comms;
-  while (comm != NULL && comm->next_in_team != NULL && comm->tag != end->tag)
-    comm = comm->next_in_team;
-  return comm;
-}
-
 static ncclResult_t call_post_hooks(const struct wish *wish, bool was_last) {
   const struct endpoint *end = wish->end;
-  const struct communicator *comm = reunion_communicator(end);
+  const struct communicator *comm = endpoint_eldest(end);
   if (comm == NULL)
     return ncclSuccess;
   const ncclJoinReunion_v1_t reunion = {

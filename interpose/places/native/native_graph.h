@@ -33,4 +33,12 @@ bool native_graph_make(struct native_graph *graph, const struct native_object *o
                        struct native_part function, native_decode *decode);
 void native_graph_drop(struct native_graph *graph);
 
+/* Whether a function ever comes back to its caller. For native_graph.c. */
+
+/* Whether the function that code of the object calls there is known never to return: it has neither
+ * a return nor a jump out of it, or it is a library's that is known by name (abort and the like),
+ * called through the procedure linkage table. */
+bool native_never_returns(const struct native_object *object, const uint8_t *function,
+                          native_decode *decode);
+
 #endif
