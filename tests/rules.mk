@@ -12,6 +12,7 @@
 #   tests/generated   random programs in C and Python; a fixed part, `make check-programs` makes as many as wanted
 # and outside of it
 #   tests/versions    the headers and libraries of NCCL's releases, run by `make check-versions`
+#   tests/nccl        NVIDIA's libnccl with its kernels emulated, and the join tests in front of it, run by `make check-nccl`
 #   tests/clients     real clients of NCCL, and launchers; run by `make check-clients`
 #   tests/pytorch     PyTorch's CUDA wheel on the loopback; run by `make check-pytorch`
 
@@ -174,6 +175,7 @@ help:
 	@echo 'make check-gpu    test programs, PyTorch scripts and measurements on real NCCL, where there is a GPU (docs/gpu.md)'
 	@echo 'make check-gpu-cases  its cases without a GPU: on the stand-ins, and on the CPU where there is PyTorch'
 	@echo 'make check-versions  the headers and libraries of NCCL 2.18 to the newest on PyPI; writes docs/versions.md'
+	@echo 'make check-nccl   NVIDIA'\''s own libnccl with its kernels emulated, 2.22 to the newest, and the join tests in front of it'
 	@echo 'make check-clients   PyTorch, CuPy, nccl4py, vLLM, torchrun, mpirun without a GPU; downloads 3 GB once'
 	@echo 'make check-pytorch   PyTorch, unmodified, on the stand-ins: its scripts and its own tests; PYTORCH_PARTS=scripts'
 	@echo 'make check-thread    the program tests with ThreadSanitizer'

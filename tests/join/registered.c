@@ -77,7 +77,7 @@ Test(registered, several_epochs) {
 }
 
 /* Nothing is registered then, and no line is said. */
-Test(registered, switched_off_by_ncclS_own_setting) {
+Test(registered, switched_off_by_the_setting_of_nccl) {
   struct run *result = run(&(struct launch){
       .nranks = 3,
       .program = "operations",

@@ -8,7 +8,7 @@
 
 # The oldest that nccl-join is made for, every other release since, and the newest; all of them are on PyPI.
 NCCL_VERSIONS = 2.18.1 2.20.5 2.22.3 2.24.3 2.26.2 2.28.9 2.30.7 2.32.3
-NCCL_VERSIONS_DIR = .deps/versions
+NCCL_VERSIONS_DIR ?= .deps/versions
 
 check-versions:
 	@tools/deps --check

@@ -301,3 +301,67 @@ Test(cuda_capture, a_destroyed_stream_ends_its_capture) {
   succeeds(cudaStreamDestroy(stream));
   succeeds(cudaMalloc(&memory, 8));
 }
+
+static void count_up_when_freed(void *counter) {
+  __atomic_fetch_add((int *)counter, 1, __ATOMIC_RELEASE);
+}
+
+/* A user object goes with the last of what holds it: the graph, what was made of it, and a launch
+ * that is under way. */
+Test(cuda_capture, user_object_lives_as_long_as_launches) {
+  int freed = 0;
+  cudaUserObject_t object;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  struct gate gate;
+  cudaStream_t stream = capture_new();
+  gate_close(&gate, stream);
+  succeeds(cudaStreamEndCapture(stream, &graph));
+  succeeds(cudaUserObjectCreate(&object, &freed, count_up_when_freed, 2,
+                                cudaUserObjectNoDestructorSync));
+  succeeds(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+  succeeds(cudaUserObjectRelease(object, 1));
+  succeeds(cudaGraphInstantiate(&exec, graph, 0));
+  succeeds(cudaGraphDestroy(graph));
+  succeeds(cudaGraphLaunch(exec, stream));
+  succeeds(cudaGraphExecDestroy(exec));
+  cr_assert(eq(int, freed, 0));
+  gate_open(&gate);
+  succeeds(cudaStreamSynchronize(stream));
+  for (int i = 0; i < 1000 && !__atomic_load_n(&freed, __ATOMIC_ACQUIRE); i++)
+    usleep(1000); /* the worker gives it up after the launch has ended */
+  cr_assert(eq(int, freed, 1));
+}
+
+Test(cuda_capture, user_object_is_given_back) {
+  int freed = 0;
+  cudaUserObject_t object;
+  cudaGraph_t graph;
+  succeeds(cudaGraphCreate(&graph, 0));
+  succeeds(cudaUserObjectCreate(&object, &freed, count_up_when_freed, 1,
+                                cudaUserObjectNoDestructorSync));
+  succeeds(cudaGraphRetainUserObject(graph, object, 2, 0));
+  succeeds(cudaUserObjectRelease(object, 1));
+  fails(cudaGraphReleaseUserObject(graph, object, 3), cudaErrorInvalidValue);
+  succeeds(cudaGraphReleaseUserObject(graph, object, 1));
+  cr_assert(eq(int, freed, 0));
+  succeeds(cudaGraphReleaseUserObject(graph, object, 1));
+  cr_assert(eq(int, freed, 1));
+  succeeds(cudaGraphDestroy(graph));
+}
+
+/* What comes after depends on nothing: the work before is then left without a successor. */
+Test(cuda_capture, dependencies_are_replaced) {
+  int done = 0;
+  cudaGraph_t graph;
+  cudaStream_t stream = capture_new();
+  succeeds(cudaLaunchHostFunc(stream, count_up, &done));
+#if CUDART_VERSION >= 13000
+  succeeds(
+      cudaStreamUpdateCaptureDependencies(stream, NULL, NULL, 0, cudaStreamSetCaptureDependencies));
+#else
+  succeeds(cudaStreamUpdateCaptureDependencies(stream, NULL, 0, cudaStreamSetCaptureDependencies));
+#endif
+  succeeds(cudaLaunchHostFunc(stream, count_up, &done));
+  fails(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureUnjoined);
+}

@@ -114,6 +114,26 @@ DISAGREEMENT(stops_on_order, 2, "broadcast(int32, 8, root 0)", "allreduce(sum, i
              if (rank->rank == 1) OK(ncclAllReduce(buffer, buffer, 8, ncclInt32, ncclSum,
                                                    rank->comm, rank->stream));)
 
+/* What NCCL decides by on each rank for itself, once a buffer is registered. */
+DISAGREEMENT(stops_where_a_rank_has_not_registered, 2,
+             "(send registered, receive registered, in place)", "allreduce(sum, int32, 8)\n",
+             void *handle;
+             if (rank->rank == 0) OK(ncclCommRegister(rank->comm, buffer, ELEMENTS * 8, &handle));
+             OK(ncclAllReduce(buffer, buffer, 8, ncclInt32, ncclSum, rank->comm, rank->stream));)
+
+DISAGREEMENT(stops_where_registered_buffers_are_in_place_on_some_ranks, 2, ", in place)",
+             ", out of place)", void *handle;
+             OK(ncclCommRegister(rank->comm, buffer, ELEMENTS * 8, &handle));
+             OK(ncclAllReduce(buffer, buffer + 1024 * rank->rank, 8, ncclInt32, ncclSum, rank->comm,
+                              rank->stream));)
+
+DISAGREEMENT(stops_where_a_receive_is_registered_and_its_send_is_not, 2,
+             "recv(int32, 8, from 0), registered", "send(int32, 8, to 1), not registered",
+             void *handle;
+             if (rank->rank == 1) OK(ncclCommRegister(rank->comm, buffer, ELEMENTS * 8, &handle));
+             OK(rank->rank == 0 ? ncclSend(buffer, 8, ncclInt32, 1, rank->comm, rank->stream)
+                                : ncclRecv(buffer, 8, ncclInt32, 0, rank->comm, rank->stream));)
+
 /* Two communicators of the same ranks, together in a group on one rank only. On streams of their
  * own: on one stream the ranks may also wait for each other on different communicators, which is a
  * hang. */

@@ -131,6 +131,47 @@ CUresult capture_end(CUstream handle, CUgraph *graph) {
       graph_discard(made);
   }
   stream_unlock();
+  graph_release_discarded();
+  return result;
+}
+
+/* The union of two sets of tips. */
+static CUresult join_tips(CUstream stream, const CUgraphNode *nodes, size_t more) {
+  CUgraphNode *all = malloc((stream->ntips + more + 1) * sizeof(CUgraphNode));
+  if (!all)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  size_t count = stream->ntips;
+  if (count)
+    memcpy(all, stream->tips, count * sizeof(CUgraphNode));
+  for (size_t i = 0; i < more; i++) {
+    bool known = false;
+    for (size_t j = 0; j < stream->ntips; j++)
+      known |= all[j] == nodes[i];
+    if (!known)
+      all[count++] = nodes[i];
+  }
+  free(stream->tips);
+  stream->tips = all;
+  stream->ntips = count;
+  return CUDA_SUCCESS;
+}
+
+CUresult capture_update_dependencies(CUstream handle, const CUgraphNode *nodes, size_t count,
+                                     bool replaces) {
+  CUstream stream;
+  stream_lock();
+  CUresult result = stream_find(handle, &stream);
+  if (result == CUDA_SUCCESS && !stream->capture)
+    result = CUDA_ERROR_ILLEGAL_STATE;
+  if (result == CUDA_SUCCESS)
+    result = capture_allows(stream);
+  if (result == CUDA_SUCCESS && replaces) {
+    if (!set_tips(&stream->tips, &stream->ntips, nodes, count))
+      result = CUDA_ERROR_OUT_OF_MEMORY;
+  } else if (result == CUDA_SUCCESS) {
+    result = join_tips(stream, nodes, count);
+  }
+  stream_unlock();
   return result;
 }
 
@@ -240,27 +281,6 @@ CUresult capture_record(CUstream stream, CUevent event, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
-/* The union of two sets of tips. */
-static CUresult join_tips(CUstream stream, CUevent event) {
-  CUgraphNode *all = malloc((stream->ntips + event->ntips + 1) * sizeof(CUgraphNode));
-  if (!all)
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  size_t count = stream->ntips;
-  if (count)
-    memcpy(all, stream->tips, count * sizeof(CUgraphNode));
-  for (size_t i = 0; i < event->ntips; i++) {
-    bool known = false;
-    for (size_t j = 0; j < stream->ntips; j++)
-      known |= all[j] == event->tips[i];
-    if (!known)
-      all[count++] = event->tips[i];
-  }
-  free(stream->tips);
-  stream->tips = all;
-  stream->ntips = count;
-  return CUDA_SUCCESS;
-}
-
 CUresult capture_wait(CUstream stream, CUevent event, unsigned flags) {
   if (flags & CU_EVENT_WAIT_EXTERNAL)
     return process_unsupported("CU_EVENT_WAIT_EXTERNAL in a capture");
@@ -281,7 +301,7 @@ CUresult capture_wait(CUstream stream, CUevent event, unsigned flags) {
   }
   if (!stream->capture)
     enter(stream, theirs);
-  return join_tips(stream, event);
+  return join_tips(stream, event->tips, event->ntips);
 }
 
 CUresult capture_touch_event(CUevent event) {

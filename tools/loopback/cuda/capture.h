@@ -31,6 +31,11 @@ CUresult capture_begin(CUstream handle, CUstreamCaptureMode mode);
 CUresult capture_end(CUstream handle, CUgraph *graph);
 CUresult capture_get_info(CUstream handle, struct capture_info *info);
 
+/* What the next captured work depends on: these nodes alone (replaces), or these too.
+ * CUDA_ERROR_ILLEGAL_STATE for a stream that is not capturing. */
+CUresult capture_update_dependencies(CUstream handle, const CUgraphNode *nodes, size_t count,
+                                     bool replaces);
+
 /* Sets the calling thread's mode and gives the one before: cuThreadExchangeStreamCaptureMode. No
  * lock. */
 CUstreamCaptureMode capture_exchange_mode(CUstreamCaptureMode mode);

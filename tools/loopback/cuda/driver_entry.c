@@ -19,6 +19,8 @@ static const struct {
     {"cuStreamGetCaptureInfo", 12030, "cuStreamGetCaptureInfo_v3"},
     {"cuStreamGetCaptureInfo", 11030, "cuStreamGetCaptureInfo_v2"},
     {"cuStreamGetCaptureInfo", 0, NULL},
+    {"cuStreamUpdateCaptureDependencies", 12030, "cuStreamUpdateCaptureDependencies_v2"},
+    {"cuStreamUpdateCaptureDependencies", 0, NULL},
     {"cuGetProcAddress", 12000, "cuGetProcAddress_v2"},
     {"cuGetProcAddress", 0, "cuGetProcAddress"},
     {"cuGraphInstantiate", 12000, "cuGraphInstantiateWithFlags"},

@@ -193,6 +193,18 @@ CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *
   return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *dependencies,
+                                                   const CUgraphEdgeData *edges, size_t count,
+                                                   unsigned flags) {
+  DRIVER_TRY(process_check());
+  if (flags & ~(unsigned)CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count && !dependencies))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (edges)
+    return process_unsupported("cuStreamUpdateCaptureDependencies with data of edges");
+  return capture_update_dependencies(driver_stream(stream), dependencies, count,
+                                     flags & CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+}
+
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   DRIVER_TRY(process_check());
   return graph_launch(exec, driver_stream(stream));

@@ -9,7 +9,9 @@
 #include "tools/loopback/cuda/handle.h"
 #include "tools/loopback/cuda/process.h"
 
-static struct handle_set graphs, execs; /* guarded by stream_lock */
+/* Guarded by stream_lock. */
+static struct handle_set graphs, execs;
+static struct object_list discarded; /* references of graphs that are gone */
 
 CUresult graph_create(CUgraph *made) {
   CUgraph graph = calloc(1, sizeof *graph);
@@ -24,6 +26,22 @@ CUresult graph_create(CUgraph *made) {
   return CUDA_SUCCESS;
 }
 
+/* Without memory the references stay for ever: better than a function of the program under a lock.
+ */
+static void discard_objects(struct object_list *list) {
+  for (size_t i = 0; i < list->count; i++)
+    objects_add(&discarded, list->objects[i], 1);
+  free(list->objects);
+}
+
+void graph_release_discarded(void) {
+  stream_lock();
+  struct object_list objects = discarded;
+  discarded = (struct object_list){0};
+  stream_unlock();
+  objects_release(&objects);
+}
+
 void graph_discard(CUgraph graph) {
   handle_remove(&graphs, graph);
   for (size_t i = 0; i < graph->count; i++) {
@@ -31,6 +49,7 @@ void graph_discard(CUgraph graph) {
     free(graph->nodes[i]);
   }
   free(graph->nodes);
+  discard_objects(&graph->objects);
   free(graph);
 }
 
@@ -40,6 +59,7 @@ CUresult graph_destroy(CUgraph graph) {
   if (live)
     graph_discard(graph);
   stream_unlock();
+  graph_release_discarded();
   return live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -99,7 +119,8 @@ CUresult graph_instantiate(CUgraph graph, CUgraphExec *made) {
   CUgraphExec exec = calloc(1, sizeof *exec);
   struct work *nodes = malloc((graph->count + 1) * sizeof *nodes);
   stream_lock();
-  bool added = exec && nodes && handle_add(&execs, exec);
+  bool added =
+      exec && nodes && objects_copy(&exec->objects, &graph->objects) && handle_add(&execs, exec);
   stream_unlock();
   if (!added) {
     free(exec);
@@ -120,10 +141,12 @@ CUresult graph_exec_destroy(CUgraphExec exec) {
   if (live) {
     handle_remove(&execs, exec);
     marker_release(exec->last);
+    discard_objects(&exec->objects);
     free(exec->nodes);
     free(exec);
   }
   stream_unlock();
+  graph_release_discarded();
   return live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -141,6 +164,10 @@ static CUresult bind_nodes(CUgraphExec exec, struct work *launch) {
     }
   }
   *launch = (struct work){.kind = WORK_GRAPH, .graph = {.nodes = nodes, .count = exec->count}};
+  if (!objects_copy(&launch->graph.objects, &exec->objects)) {
+    free(nodes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   return CUDA_SUCCESS;
 }
 

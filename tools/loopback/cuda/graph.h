@@ -15,6 +15,7 @@
 
 #include <cuda.h>
 
+#include "tools/loopback/cuda/object.h"
 #include "tools/loopback/cuda/stream.h"
 #include "tools/loopback/cuda/work.h"
 
@@ -29,11 +30,13 @@ struct CUgraphNode_st {
 struct CUgraph_st {
   CUgraphNode *nodes; /* dependencies come before what depends on them */
   size_t count, capacity;
+  struct object_list objects;
 };
 
 struct CUgraphExec_st {
   struct work *nodes;
   size_t count;
+  struct object_list objects;
   struct marker last; /* its last launch; guarded by stream_lock */
 };
 
@@ -43,8 +46,10 @@ CUresult graph_create(CUgraph *graph);
 CUresult graph_destroy(CUgraph graph);
 CUresult graph_check(CUgraph graph);
 
-/* The same for a graph that no program has seen yet. stream_lock held. */
+/* The same for a graph that no program has seen yet. stream_lock held; what it holds is released by
+ * graph_release_discarded, without the lock. */
 void graph_discard(CUgraph graph);
+void graph_release_discarded(void);
 
 /* Appends a node; NULL if there is no memory. */
 CUgraphNode graph_add(CUgraph graph, const struct work *work, const CUgraphNode *dependencies,

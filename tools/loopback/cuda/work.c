@@ -127,6 +127,7 @@ void work_release(struct work *work) {
     break;
   case WORK_GRAPH:
     free(work->graph.nodes);
+    objects_release(&work->graph.objects);
     break;
   case WORK_NOTHING:
   case WORK_FILL:

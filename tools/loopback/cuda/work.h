@@ -12,6 +12,8 @@
 
 #include <cuda.h>
 
+#include "tools/loopback/cuda/object.h"
+
 enum work_kind {
   WORK_NOTHING, /* a place in the order */
   WORK_COPY,
@@ -64,6 +66,7 @@ struct work {
     struct {
       struct work *nodes; /* bound, owned; in an order that satisfies their dependencies */
       size_t count;
+      struct object_list objects; /* owned references */
     } graph;
   };
 };

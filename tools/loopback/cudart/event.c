@@ -76,6 +76,30 @@ cudaError_t CUDARTAPI cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphN
   return runtime_result(result);
 }
 
+cudaError_t CUDARTAPI cudaUserObjectCreate(cudaUserObject_t *object, void *pointer,
+                                           cudaHostFn_t destroy, unsigned references,
+                                           unsigned flags) {
+  RUNTIME_CALL(cuUserObjectCreate(object, pointer, destroy, references, flags));
+}
+
+cudaError_t CUDARTAPI cudaUserObjectRetain(cudaUserObject_t object, unsigned references) {
+  RUNTIME_CALL(cuUserObjectRetain(object, references));
+}
+
+cudaError_t CUDARTAPI cudaUserObjectRelease(cudaUserObject_t object, unsigned references) {
+  RUNTIME_CALL(cuUserObjectRelease(object, references));
+}
+
+cudaError_t CUDARTAPI cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
+                                                unsigned references, unsigned flags) {
+  RUNTIME_CALL(cuGraphRetainUserObject(graph, object, references, flags));
+}
+
+cudaError_t CUDARTAPI cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object,
+                                                 unsigned references) {
+  RUNTIME_CALL(cuGraphReleaseUserObject(graph, object, references));
+}
+
 cudaError_t CUDARTAPI cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
                                            unsigned long long flags) {
   RUNTIME_CALL(cuGraphInstantiate(exec, graph, flags));

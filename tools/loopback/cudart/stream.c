@@ -170,6 +170,34 @@ cudaError_t CUDARTAPI cudaStreamGetCaptureInfo_v3(cudaStream_t stream,
 }
 #endif
 
+#if CUDART_VERSION >= 13000
+#define DRIVER_UPDATE_DEPENDENCIES cuStreamUpdateCaptureDependencies
+cudaError_t CUDARTAPI cudaStreamUpdateCaptureDependencies(cudaStream_t stream,
+                                                          cudaGraphNode_t *dependencies,
+                                                          const cudaGraphEdgeData *edges,
+                                                          size_t count, unsigned flags) {
+  if (edges)
+    return runtime_unsupported("cudaStreamUpdateCaptureDependencies with data of edges");
+  RUNTIME_CALL(DRIVER_UPDATE_DEPENDENCIES(stream, dependencies, NULL, count, flags));
+}
+#else
+#define DRIVER_UPDATE_DEPENDENCIES cuStreamUpdateCaptureDependencies_v2
+cudaError_t CUDARTAPI cudaStreamUpdateCaptureDependencies(cudaStream_t stream,
+                                                          cudaGraphNode_t *dependencies,
+                                                          size_t count, unsigned flags) {
+  RUNTIME_CALL(DRIVER_UPDATE_DEPENDENCIES(stream, dependencies, NULL, count, flags));
+}
+
+cudaError_t CUDARTAPI cudaStreamUpdateCaptureDependencies_v2(cudaStream_t stream,
+                                                             cudaGraphNode_t *dependencies,
+                                                             const cudaGraphEdgeData *edges,
+                                                             size_t count, unsigned flags) {
+  if (edges)
+    return runtime_unsupported("cudaStreamUpdateCaptureDependencies_v2 with data of edges");
+  RUNTIME_CALL(DRIVER_UPDATE_DEPENDENCIES(stream, dependencies, NULL, count, flags));
+}
+#endif
+
 cudaError_t CUDARTAPI cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   RUNTIME_CALL(cuGraphLaunch(exec, stream));
 }

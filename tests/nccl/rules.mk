@@ -1,0 +1,76 @@
+# NVIDIA's own libnccl.so.2, as shipped, with its kernels emulated on the loopback's CUDA.
+#
+#   make nccl-2.28.9     build-nccl/2.28.9: a build folder for programs and tests in front of that release, beside
+#                        everything else, which make and make install never touch
+#   make check-nccl      the tests of the emulation and the join tests in front of it; writes a part of docs/truth.md
+#
+# Releases come as for `make check-versions` (tests/versions/rules.mk). Only for x86-64.
+.PHONY: check-nccl
+
+NCCL_VERSIONS_DIR ?= .deps/versions
+EMULATION_DIR = build-nccl
+# Work is described otherwise before 2.22: these are asked, and say so.
+NCCL_NOT_EMULATED = 2.18.1 2.20.5
+NCCL_EMULATED = 2.22.3 2.23.4 2.24.3 2.25.1 2.26.2 2.27.7 2.28.9 2.29.7 2.30.7 2.32.3
+
+EMULATION_SOURCES = collective function image kernel launch mover redirect reducer runtime task
+EMULATION_BORROWED = $(addprefix $(BUILD)/tools/loopback/nccl/,reduce.o datatype.o)
+# What is linked from the ordinary build folder, so that JOIN_TEST_BUILD can be this one.
+EMULATION_LINKED = lib programs plugins data bench
+
+emulation_cuda = $(shell strings -n 8 $(1) | sed -n 's/^NCCL version [0-9.]*+cuda\([0-9]*\).*/\1/p' | head -n 1)
+
+# What tests the emulation itself.
+EMULATION_TEST = $(EMULATION_DIR)/every
+$(EMULATION_TEST): tests/nccl/every.c $(BUILD)/tools/loopback/nccl/datatype.o $(PROGRAM_LIBRARIES)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -Wpedantic,$(ALL_CFLAGS)) -isystem $(NCCL_INCLUDE) -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE) -o $@ \
+	  $(filter %.c %.o,$^) $(PROGRAM_LIBRARIES) -Wl,-rpath-link,$(BUILD)/loopback -lm
+
+# $(1): release
+define nccl_emulation
+.PHONY: nccl-$(1)
+nccl-$(1): $(EMULATION_DIR)/$(1)/done
+
+$(NCCL_VERSIONS_DIR)/$(1)/lib/libnccl.so.2:
+	@NCCL_VERSIONS_DIR='$$(NCCL_VERSIONS_DIR)' tools/deps --versions $(1)
+
+$(EMULATION_DIR)/$(1)/layout.h: $(NCCL_VERSIONS_DIR)/$(1)/lib/libnccl.so.2 tests/nccl/layout.py
+	@mkdir -p $$(@D)
+	$$(call say,LAYOUT,$$@)
+	$$(Q)gdb -nx -batch -ex 'python release="$(1)"; header="$$@"' -x tests/nccl/layout.py $$<
+	@printf '#define EMULATED_RUNTIME "libcudart.so.%s"\n' '$$(call emulation_cuda,$$<)' >>$$@
+
+$(EMULATION_DIR)/$(1)/objects/%.o: tests/nccl/%.c $(EMULATION_DIR)/$(1)/layout.h
+	@mkdir -p $$(@D)
+	$$(call say,CC,'$$< (NCCL $(1))')
+	$$(Q)$$(CC) $$(ALL_CFLAGS) -isystem $$(NCCL_INCLUDE) -isystem $$(CUDA13_INCLUDE) -I$(EMULATION_DIR)/$(1) -Wno-pedantic -c -o $$@ $$<
+
+$(EMULATION_DIR)/$(1)/loopback/libcuda.so.1: $$(EMULATION_SOURCES:%=$(EMULATION_DIR)/$(1)/objects/%.o) $$(EMULATION_BORROWED) \
+    $$(LOOPBACK_CUDA_OBJS) tools/loopback/cuda/libcuda.map
+	@mkdir -p $$(@D)
+	$$(call say,LINK,$$@)
+	$$(Q)$$(CC) $$(LOOPBACK_LDFLAGS) -Wl,-soname,libcuda.so.1 -Wl,--version-script=tools/loopback/cuda/libcuda.map -o $$@ \
+	  $$(filter %.o,$$^) -ldl -lm
+
+$(EMULATION_DIR)/$(1)/loopback/libnvidia-ml.so.1: tests/nccl/nvml.c
+	@mkdir -p $$(@D)
+	$$(call say,LINK,$$@)
+	$$(Q)$$(CC) $$(ALL_CFLAGS) -shared -Wl,-soname,libnvidia-ml.so.1 -o $$@ $$<
+
+$(EMULATION_DIR)/$(1)/done: $(EMULATION_DIR)/$(1)/loopback/libcuda.so.1 $(EMULATION_DIR)/$(1)/loopback/libnvidia-ml.so.1 \
+    product loopback programs
+	@tests/nccl/folder '$$(BUILD)' '$$(NCCL_VERSIONS_DIR)/$(1)' '$$(@D)' $$(EMULATION_LINKED)
+	@touch $$@
+endef
+$(foreach release,$(NCCL_NOT_EMULATED) $(NCCL_EMULATED),$(eval $(call nccl_emulation,$(release))))
+
+# The join tests stand in front of these.
+NCCL_JOINED = 2.28.9 2.32.3
+
+check-nccl:
+	@tools/deps --check --nccl
+	@NCCL_VERSIONS_DIR='$(NCCL_VERSIONS_DIR)' tools/deps --versions $(NCCL_NOT_EMULATED) $(NCCL_EMULATED)
+	@$(MAKE) --no-print-directory product loopback programs $(BUILD)/check/join $(BUILD)/bench/ddp-train $(EMULATION_TEST)
+	@tests/nccl/check '$(BUILD)' $(NCCL_NOT_EMULATED) $(NCCL_EMULATED) --join $(NCCL_JOINED)
