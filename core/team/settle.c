@@ -96,7 +96,7 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
            (place_is_reached(a->place, b->place) || !place_is_ordered(a->place, b->place));
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
-    return !place_is_ordered(a->place, b->place);
+    return !place_is_ordered(a->place, b->place) || place_is_reached(a->place, b->place);
   }
   return false;
 }

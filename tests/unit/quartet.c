@@ -38,6 +38,7 @@ struct place place_of(uint32_t id) {
     place.nodes[1] = node(2000 + id, order, 0);
   } else {
     place.nodes[1] = node(1001, 5, PLACE_LOOP);
+    place.nodes[1].reach_from = place.nodes[1].reach_to = 10 + AFTER;
     place.nodes[place.nnodes++] = node(2000 + id, order, 0);
   }
   snprintf(place.text, sizeof(place.text), "train.py:%u", id);

@@ -96,6 +96,25 @@ Test(team_places, loops_that_not_all_are_known_to_have_do_not_tell_units_apart) 
   expect_agreement();
 }
 
+static uint32_t count_told(void) {
+  uint32_t told = 0;
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    told += quartet[rank]->guessed && quartet[rank]->guess.kind == GUESS_SAME;
+  return told;
+}
+
+Test(team_places, that_a_rank_past_a_loop_has_met_it_is_told) {
+  claim_branches(AFTER, HEAD);
+  expect_all_real();
+  cr_assert_eq(count_told(), 1);
+}
+
+Test(team_places, that_branches_have_met_is_not_told) {
+  claim_branches(THEN, ELSE);
+  expect_all_real();
+  cr_assert_eq(count_told(), 0);
+}
+
 static void learn_loop(void) {
   for (int i = 0; i < 8; i++)
     all_issue_at(HEAD, SUM);
