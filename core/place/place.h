@@ -60,6 +60,10 @@ struct place {
 /* Whether anything of its code has been understood: a loop that it stands in, or an order. */
 bool place_says_anything(const struct place *place);
 
+/* Whether who is in the outermost loop comes to the place once in each round of it: it stands in no
+ * loop within, and all that comes before it in a round is followed by it. */
+bool place_is_of_each_epoch(const struct place *place);
+
 /* Whether `from` stands in a loop in which `to` does not stand. False where either is not known. */
 bool place_leaves_loop(const struct place *from, const struct place *to);
 

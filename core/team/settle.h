@@ -26,6 +26,7 @@ struct claimed {
   uint32_t text;      /* where that one has written the members */
   uint64_t bytes;     /* what the unit moves: the sum of its members' sizes */
   uint32_t place_id;  /* of the unit's place; 0: not known */
+  uint32_t epoch;     /* in which epoch its claimants stand (team_epochs.c); 0: not known */
   uint64_t last_real; /* the largest index, plus one, at which one of them has issued for real */
 
   /* What all ranks know of the unit; not summed up. */
@@ -69,7 +70,8 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
 /* Index of the unit that wins. The rule, the first difference deciding:
  *   1. any unit before a mark, and a mark before LEAVE (unit.h, enum mark);
  *   2. where the two are the same but for their places: see 5, 6, 9;
- *   3. what goes before in the program (place_order);
+ *   3. of one unit the one of the earlier epoch, and of two what goes before in the program
+ *      (place_order);
  * and where that is not known:
  *   4. what was issued for real last: who is still in the loop has issued since who left it;
  *   5. what the learner expects;
@@ -82,6 +84,9 @@ uint32_t settle_winner(const struct settle *settle);
 /* Whether the winner is a choice without knowledge over another unit, or is taken for it without
  * knowledge; returned in *loser. */
 bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser);
+
+/* Whether two things claimed are one unit in two epochs: their ranks are out of step. */
+bool settle_is_out_of_step(const struct claimed *a, const struct claimed *b);
 
 /* Whether all claim the winner, or the same but for the place. */
 bool settle_is_unanimous(const struct settle *settle, uint32_t winner);

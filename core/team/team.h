@@ -75,12 +75,14 @@ enum guess_kind {
   GUESS_ORDER,  /* one rank's unit went before that of another */
   GUESS_SAME,   /* the other's has been taken for the one */
   GUESS_BLIND,  /* nothing yet: it cannot be seen where the rank's unit stands */
+  GUESS_EPOCH,  /* none: one rank is found to be some epochs ahead of the other */
   GUESS_HIDDEN, /* the other rank has joined, and it cannot be seen where its unit stands */
 };
 
 struct team_guess {
   enum guess_kind kind;
   uint32_t rank, other;
+  uint32_t epochs;      /* GUESS_EPOCH: how many the other is ahead */
   struct member member; /* the first one of the other's unit */
   char place[PLACE_TEXT_MAX], other_place[PLACE_TEXT_MAX];
 };
@@ -105,6 +107,7 @@ struct team {
   symbol_t symbol_last;     /* of the last unit in G */
   uint32_t source;          /* rank that the last unit settled by a poll was taken from */
   uint32_t last_joiner;     /* at the last reunion */
+  uint32_t epoch_behind;    /* low half: in which epoch the last ENTRY_BEHIND was issued */
   uint64_t shadows;         /* shadows since the last unit issued for real */
   uint64_t shadows_total;
   uint64_t together; /* index after the last reunion */
@@ -123,6 +126,7 @@ struct team {
   struct place claim_place; /* of the unit as the team has it; id 0: not known */
   uint32_t claim_flags;
   uint32_t claim_text;
+  uint32_t claim_epoch; /* team_epoch */
 
   /* After TEAM_STOPPED: team_stop.h. */
   uint32_t stopped_for;
@@ -137,8 +141,9 @@ struct team {
   struct known_unit *foreseen[TEAM_FORESEEN + 1];
   uint32_t foresight; /* how far to look ahead the next time */
   uint32_t rounds;    /* length of `foreseen` if it is whole rounds of the loop body, otherwise 0 */
-  bool rounds_used;   /* they have been committed at least once */
-  uint64_t text_end;  /* bytes of text written so far */
+  uint32_t rounds_again;         /* how often they have been committed that have not been counted */
+  bool rounds_used;              /* they have been committed at least once */
+  uint64_t text_end;             /* bytes of text written so far */
   uint64_t left_at[TEAM_LEAVES]; /* indices of the last of `leaves` */
 
   /* Places (team_places.c). */

@@ -38,6 +38,7 @@ static void write_claim(struct team *team, const struct claimed *claim) {
   atomic_store_explicit(&own->claim_text, claim->text, memory_order_release);
   atomic_store_explicit(&own->claim_flags, flags, memory_order_release);
   atomic_store_explicit(&own->claim_place, place, memory_order_release);
+  atomic_store_explicit(&own->claim_epoch, claim->epoch, memory_order_release);
   atomic_store_explicit(&own->claim_reals, team->reals, memory_order_release);
   atomic_store_explicit(&own->claim_last_real,
                         team->run_real ? team->head : team->head - team->shadows,
@@ -57,14 +58,17 @@ void team_show_claim(struct team *team) {
     return;
   uint32_t flags =
       (team->claim_flags & ~(uint32_t)CLAIM_APART) | (team_expects_another(team) ? CLAIM_APART : 0);
-  if (!team->claim_written || flags != team->claim_flags) {
+  uint32_t epoch = unit_is_leave(team->claim) ? 0 : team_epoch(team);
+  if (!team->claim_written || flags != team->claim_flags || epoch != team->claim_epoch) {
     team->claim_flags = flags;
+    team->claim_epoch = epoch;
     write_claim(team, &(struct claimed){.hash = team->claim_hash,
                                         .signature = team->claim_signature,
                                         .mark = unit_mark(team->claim),
                                         .bytes = unit_bytes(team->claim),
                                         .text = team->claim_text,
                                         .all = team->claim_flags,
+                                        .epoch = team->claim_epoch,
                                         .place = &team->claim_place});
   }
   team->claim_written = true;

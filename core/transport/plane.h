@@ -26,7 +26,7 @@
 
 #include "core/unit/unit.h"
 
-#define PLANE_VERSION 7u
+#define PLANE_VERSION 8u
 #define PLANE_RING 4096u /* entries of a log; a power of two */
 #define PLANE_RUN_AHEAD                                                                            \
   2048u                       /* a stream's launch queue holds 1024: no rank runs that far ahead   \
@@ -50,9 +50,11 @@ enum entry_flag {
                                 that those wanted who had not left */
   ENTRY_ALL = 1u << 9,       /* all claimed it */
   ENTRY_COMMON = 1u << 10,   /* and from this very place: it is in the program of each */
-  ENTRY_APART = 1u << 11,    /* its rank had said that it is not what was expected (CLAIM_APART) */
+  ENTRY_BEHIND = 1u << 12, /* ranks claim it in several epochs, and those of the earliest issue it:
+                              which is in `ranks` */
+  ENTRY_APART = 1u << 11,  /* its rank had said that it is not what was expected (CLAIM_APART) */
 };
-#define ENTRY_FLAG_BITS 12
+#define ENTRY_FLAG_BITS 13
 #define ENTRY_NO_UNIT (ENTRY_LEAVE | ENTRY_STOPPED)
 
 /* One unit passed. 24 bytes; fields are atomic only so that a reader may look while the ring is
@@ -70,7 +72,8 @@ struct plane_entry {
    */
   _Atomic uint32_t flags;
   /* Two ranks. Low half: whose unit it was, which has issued it for real: its text says which (not
-   * of ENTRY_EXPECTED). High half: the last joiner (ENTRY_REUNION). */
+   * of ENTRY_EXPECTED). High half: the last joiner (ENTRY_REUNION), or
+   * the low half of the epoch (ENTRY_BEHIND), of which a reunion is none. */
   _Atomic uint32_t ranks;
 };
 _Static_assert(PLANE_RANKS_MAX <= 1u << 16, "two ranks in a word");
@@ -152,6 +155,8 @@ struct plane_log {
   _Atomic uint32_t claim_flags;        /* enum claim_flag */
   _Atomic uint32_t claim_reals;        /* reals when it was made */
   _Atomic uint32_t claim_place;        /* id of the unit's place; 0: not known */
+  _Atomic uint32_t
+      claim_epoch; /* the how-manieth time the rank comes there (team_epochs.c); 0: not known */
 
   /* Rarely written. */
   _Alignas(64) _Atomic uint32_t state; /* enum rank_state */

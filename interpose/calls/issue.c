@@ -104,7 +104,7 @@ static void sort_wishes(struct agreement *agreement, size_t ncalls) {
 }
 
 static void sort_call(struct agreement *agreement, const struct call *call, struct member *member) {
-  const struct communicator *comm = communicator_find(call->handle);
+  struct communicator *comm = communicator_find(call->handle);
   call_member(call, comm, member);
   agreement->looks[member - agreement->members] = registered_look_of(comm, call, member);
 }
@@ -335,7 +335,7 @@ ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place) {
   return result;
 }
 
-ncclResult_t issue_alone(struct call *call, const struct communicator *comm,
+ncclResult_t issue_alone(struct call *call, struct communicator *comm,
                          const struct member *member) {
   look_t look = registered_look_of(comm, call, member);
   struct wish wish = {

@@ -15,8 +15,7 @@
 
 /* A collective that stands in no group; member: what it is in the agreed sequence. What the program
  * is to be given. Here and below calls may be changed: roots, operators. */
-ncclResult_t issue_alone(struct call *call, const struct communicator *comm,
-                         const struct member *member);
+ncclResult_t issue_alone(struct call *call, struct communicator *comm, const struct member *member);
 
 /* The calls of a group that has ended, or one that NCCL takes in groups only: for each team one
  * unit, and then what needs no agreement. place: where the group's end stands. */

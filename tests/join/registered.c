@@ -76,6 +76,32 @@ Test(registered, several_epochs) {
   }
 }
 
+/* As on machines with NVLink SHARP: each such collective waits on the host for all ranks. */
+Test(registered, ranks_that_meet_on_the_host) {
+  static const char *const operations[] = {"all_reduce", "all_reduce_apart", "reduce_scatter"};
+  for (int i = 0; i < 3; i++) {
+    char options[128];
+    snprintf(options, sizeof options,
+             "--operation %s --memory mapped --barrier 1 --iterations 12,20,17/20,12,0",
+             operations[i]);
+    struct run *result = run(&(struct launch){.nranks = 3,
+                                              .program = "operations",
+                                              .options = options,
+                                              .environment = "LOOPBACK_NVLS=1"});
+    assert_went_well(result);
+    run_free(result);
+  }
+}
+
+/* What is sent with NCCL_JOIN_LOSSY=last lies in memory whose registration has been taken back. */
+Test(registered, last_of_a_buffer_that_is_no_longer_registered) {
+  static const struct schedule schedule = {3, 1, {{12, 5, 12}}};
+  job_check(&(struct job){&schedule, "all_to_all_single", "plain", "last", 0, true},
+            "--memory registered --step 1 --deregister 1", false);
+  job_check(&(struct job){&schedule, "batch_isend_irecv", "plain", "last", 0, true},
+            "--memory registered --step 1 --deregister 1", false);
+}
+
 /* Nothing is registered then, and no line is said. */
 Test(registered, switched_off_by_the_setting_of_nccl) {
   struct run *result = run(&(struct launch){
