@@ -5,14 +5,14 @@
  * How a rank gets its next unit X into G at index i:
  *   - team_commit: X is what every rank's learner expects at i. It is published and issued at once.
  *   - team_claim, then team_poll until it settles: anything else. If some rank has passed i, G[i]
- * is what that rank issued; if all have claimed i, the winner rule (settle.h) decides. Meanwhile
- * every unit that settles to something else is a shadow to be issued.
+ *     is what that rank issued; if all have claimed i, the winner rule (settle.h) decides.
+ *     Meanwhile every unit that settles to something else is a shadow to be issued.
  *   - team_claim_leave: the same for the special unit LEAVE, which loses to every other claim. It
- * settles when all ranks of the team claim it. A rank that has claimed does not commit until its
- * claim has settled, even if its unit comes to be expected: it has left its peers' loop, and they
- * may be about to issue another round of it.
+ *     settles when all ranks of the team claim it. A rank that has claimed does not commit until
+ *     its claim has settled, even if its unit comes to be expected: it has left its peers' loop,
+ *     and they may be about to issue another round of it.
  *   - team_yield: this rank is parked in another team and has nothing here. It follows what the
- * others agree on at this index. It cannot be taken back: others may have counted on it.
+ *     others agree on at this index. It cannot be taken back: others may have counted on it.
  *
  * No function here blocks, allocates (team_create and a group not seen before apart) or makes a
  * system call (ringing the bell apart): the caller polls, and waits with team_wait in between. One
@@ -50,8 +50,8 @@ enum team_failure {
   FAILURE_MEMORY,  /* no memory on this rank */
   FAILURE_TOO_BIG, /* a unit of more than UNIT_MEMBERS_MAX members would have to be shadowed */
   FAILURE_UNSURE,  /* this rank's unit may be another point of the program (CLAIM_SURE) */
-  FAILURE_CORRUPT, /* what a peer published cannot be right: another version, or memory overwritten
-                    */
+  /* What a peer published cannot be right: another version, or memory overwritten. */
+  FAILURE_CORRUPT,
 };
 
 #define TEAM_LEAVES 64u
@@ -233,8 +233,8 @@ static TEAM_INLINE bool team_commit_expected(struct team *team) {
   return true;
 }
 
-/* After a commit: whether somebody waits, or must be told, so that team_published is to be called.
- */
+/* After a commit: whether team_published is to be called, because somebody waits, or must be
+ * told. */
 static TEAM_INLINE bool team_is_awaited(const struct team *team) {
   return atomic_load(&team->shared->attention) != team->calm;
 }
@@ -271,8 +271,7 @@ static TEAM_INLINE bool team_must_attend(const struct team *team) {
 /* Parks on a unit, a mark, or LEAVE. No claim may be open. `flags`: enum claim_flag, of which this
  * function adds what says that it is a mark. The members are copied; a unit of more than
  * UNIT_MEMBERS_MAX members is not, and must stay until it has settled. place: where it stands in
- * the program, with the id that the unit has; copied; NULL: not known.
- */
+ * the program, with the id that the unit has; copied; NULL: not known. */
 void team_claim(struct team *team, struct unit unit, uint32_t flags, const struct place *place);
 void team_claim_leave(struct team *team);
 
@@ -376,8 +375,7 @@ struct lossy_event {
 bool team_events(struct team *team, struct lossy_event *event);
 
 /* Posts sends and receives (peers.h) that are about to be issued as one, and rings. If they are in
- * one group with a unit, once that has settled.
- Any thread. */
+ * one group with a unit, once that has settled. Any thread. */
 enum post_result team_post(struct team *team, const struct member *members, uint32_t nmembers);
 
 /* After POST_FULL: as that, once another rank may have done something, or after some

@@ -72,9 +72,9 @@ void team_show_claim(struct team *team) {
                                         .place = &team->claim_place});
   }
   team->claim_written = true;
-  /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
-  /* First: of who is known to be parked it is known whether it answers. */
+  /* Before the claim: whoever sees that this rank is parked knows whether it answers. */
   (void)team_say_answering(team);
+  /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
   atomic_exchange(&team->own->claim, team->head + 1);
   /* Others wait until all have come to their index. */
   if (peers_are_tracked(team->plane))

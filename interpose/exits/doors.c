@@ -10,7 +10,7 @@
 
 /* ---- which ---- */
 
-/* By their number, as exit_points.h has it. */
+/* By their number, as environment.h has it. */
 static struct import_name names[EXIT_POINTS_MAX];
 static size_t nnames;
 

@@ -4,12 +4,12 @@
  * to something that marks the end of a loop (core/unit/unit.h, enum mark), or have left for good.
  * Then the function runs, with its arguments and its result as they are.
  *
- * It is waited for nobody, and the function just runs:
+ * The function just runs, and nobody is waited for:
  *   - where the calling thread is not the one that uses the communicators, or in an open group, or
  *     inside of NCCL or of nccl-join;
  *   - where there is no communicator of more than one rank, or none any more;
  *   - of MPI's: on an MPI communicator that does not have all ranks of MPI_COMM_WORLD, where that
- *     has fewer ranks than the communicator of NCCL, and in an MPI that is not known (mpi.h);
+ *     has fewer ranks than the communicator of NCCL, and in an MPI that is not known (mpi.c);
  *   - inside of another call of the same function on the same thread, if that is one of the user's
  *     (but for a jump in the place of a return, which looks like another call).
  */

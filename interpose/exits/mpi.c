@@ -1,4 +1,4 @@
-/* Questions to MPI (mpi.h). */
+/* Questions to MPI (doors.h). */
 #include "interpose/exits/doors.h"
 
 #include <dlfcn.h>

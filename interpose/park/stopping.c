@@ -1,4 +1,4 @@
-/* From team to team (stopping.h). */
+/* From team to team (stay.h). */
 #include "interpose/park/stay.h"
 
 #include "core/team/team_stop.h"

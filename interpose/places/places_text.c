@@ -1,4 +1,4 @@
-/* Texts of places (places.h, places_text.h): made when a place is described, where its frames are
+/* Texts of places (places.h): made when a place is described, where its frames are
  * at hand, and asked for later by its id alone. */
 
 #include <dlfcn.h>

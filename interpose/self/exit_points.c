@@ -1,4 +1,4 @@
-/* Which functions are exit points (exit_points.h). */
+/* Which functions are exit points (environment.h). */
 #include "interpose/self/environment.h"
 
 #include <string.h>

@@ -102,6 +102,28 @@ Test(registered, last_of_a_buffer_that_is_no_longer_registered) {
             "--memory registered --step 1 --deregister 1", false);
 }
 
+/* Which kernel runs is decided by the windows of a rank's own buffers: nothing can stand in for
+ * that. Even ranks notice nothing but the line. */
+Test(registered, windows_are_refused) {
+  struct launch launch = {.nranks = 3,
+                          .program = "operations",
+                          .options =
+                              "--operation all_reduce --memory window --iterations 12,12,12"};
+  struct run *even = run(&launch);
+  assert_went_well(even);
+  cr_assert(run_says_in_a_line(even, "ncclCommWindowRegister", "cannot be shadowed", NULL), "%s",
+            even->errors);
+  run_free(even);
+  launch.options = "--operation all_reduce --memory window --iterations 12,7,12";
+  struct run *uneven = run(&launch);
+  cr_assert(!uneven->timed_out, "%s", uneven->errors);
+  cr_assert_neq(uneven->status, 0);
+  cr_assert_neq(uneven->status, RUN_LOOPBACK_STOPPED, "%s", uneven->errors);
+  cr_assert(run_says_in_a_line(uneven, "no shadow can be issued", "ncclCommWindowRegister", NULL),
+            "%s", uneven->errors);
+  run_free(uneven);
+}
+
 /* Nothing is registered then, and no line is said. */
 Test(registered, switched_off_by_the_setting_of_nccl) {
   struct run *result = run(&(struct launch){

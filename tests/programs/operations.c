@@ -39,7 +39,7 @@ static const struct option options[] = {
     {"--free", NULL, &release, "1: the tensors are freed before the rank leaves"},
     {"--memory", &memory, NULL,
      "of the tensors: plain; registered with the communicator: registered, mapped, private, "
-     "pieces (arena.h)"},
+     "pieces, window (arena.h)"},
     {"--deregister", NULL, &deregister, "1: they are no longer registered when the rank leaves"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},

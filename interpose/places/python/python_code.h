@@ -34,7 +34,7 @@ struct python_code {
   uint32_t nunits;      /* code units of two bytes: opcode, argument */
   const uint8_t *units; /* as run: may be specialised; what instrumentation replaced is put back */
   struct python_bytes exceptions; /* 3.11 and later */
-  struct python_bytes lines;      /* for python_lines.h */
+  struct python_bytes lines;      /* for python_lines.c */
   char file[PYTHON_TEXT_MAX]; /* UTF-8 as far as ASCII, other characters as '?'; of a longer one the
                                  end */
   char name[PYTHON_TEXT_MAX];

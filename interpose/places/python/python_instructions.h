@@ -72,7 +72,7 @@ static inline bool python_instruction_is_branch(const struct python_instruction 
 /* What the compiler makes two loops of, made one again.
  *
  *   - From 3.10 to 3.13 the test of a `while` stands before the loop and once more at its end, but
- * `continue` goes to the first one, around the loop. Here it goes to the other.
+ *     `continue` goes to the first one, around the loop. Here it goes to the other.
  *   - A `while True` may begin with a NOP that only `continue` goes back to.
  */
 

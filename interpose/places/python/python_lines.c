@@ -1,4 +1,4 @@
-/* Tables of lines (python_lines.h). */
+/* Tables of lines (python_code.h). */
 #include "interpose/places/python/python_code.h"
 
 /* 3.9: pairs of bytes: how far on in bytes, and how many lines on, which may be negative. */
