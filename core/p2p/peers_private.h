@@ -29,6 +29,8 @@ struct window {
   uint64_t first, next, last; /* posts copied: first up to last; those before next come to an end */
   uint64_t group_end;         /* of the group at next; not after next: not known */
   size_t at;                  /* where the first one is among peers->posts */
+  uint64_t linked;            /* the last search for linked groups that came here */
+  uint32_t next_linked;       /* the rank that is to be looked at after it there */
 };
 
 struct peers {
@@ -45,9 +47,10 @@ struct peers {
   struct window *windows;
   struct post *posts;
   size_t nposts, room;
-  uint32_t *places; /* of posts, by who posted what: a hash table, probed linearly; 0: free, or one
-                       more than the place */
-  size_t nplaces;   /* a power of two */
+  uint32_t *places;  /* of posts, by who posted what: a hash table, probed linearly; 0: free, or one
+                        more than the place */
+  size_t nplaces;    /* a power of two */
+  uint64_t searches; /* for linked groups */
 };
 
 static inline uint64_t pair_key(uint32_t comm, uint32_t peer, bool receives) {

@@ -64,11 +64,11 @@ const struct setting settings_table[] = {
     {"NCCL_JOIN_HOOK", TYPE_PATHS, FIELD(hooks), "", NULL, 0, 0, NULL,
      "plug-ins, called in this order for every shadow and when all have joined"},
     {"NCCL_JOIN_PLACES", TYPE_SWITCH, FIELD(places), "1", switch_words, 0, 0, NULL,
-     "1: where in the program a call stands is part of what is compared (docs/protocol.md)"},
+     "1: where in the program a call stands is part of what is compared (docs/places.md)"},
     {"NCCL_JOIN_UNSURE", TYPE_WORD, FIELD(unsure), "warn", unsure_words, 0, 0, NULL,
      "where nothing tells which of two collectives goes first, or whether they are one "
-     "(docs/programs.md "
-     "says when): warn chooses and says so; stop ends the job with an error instead"},
+     "(docs/places.md says when): warn chooses and says so; stop ends the job with an error "
+     "instead"},
     {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, FIELD(skew_warn), "1000", NULL, 0, 1000000000,
      "shadow iterations", "warn once when a rank has joined for longer than this; 0: never"},
     {"NCCL_JOIN_TIMEOUT", TYPE_NUMBER, FIELD(timeout_s), "1800", NULL, 1, 31536000, "seconds",

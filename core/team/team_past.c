@@ -13,7 +13,7 @@ symbol_t team_symbol_at(const struct team *team, uint64_t index) {
   return learner_symbol(team->learner, team->head - 1 - index - after);
 }
 
-/* Units that some ranks only follow by intent say nothing about who has data. */
+/* Marks and resynchronised buffers are the protocol's own: they do not tell who has data. */
 static bool is_ours(const struct team *team, uint64_t index) {
   struct unit unit;
   return unit_table_get(team->table, team_symbol_at(team, index), &unit) &&

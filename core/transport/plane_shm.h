@@ -51,7 +51,7 @@ struct segment;
 /* Attaches this process to a slot of the named segment, creating it with that many slots (1 to
  * PLANE_RANKS_MAX) if it is not there. Several slots may belong to one process (one call each; the
  * handles share one mapping). name: 32 hexadecimal digits. expected: how many slots will be taken
- * in all; the one who takes the last unlinks the name. 0: not known, segment_unlink does it later.
+ * in all; whoever takes the last one unlinks the name. 0: not known, segment_unlink does it later.
  *
  * NULL on failure, with a sentence in reason (SEGMENT_REASON_SIZE bytes) that says what happened
  * and what to do: full or read-only /dev/shm, no permission, another version, a slot taken twice,

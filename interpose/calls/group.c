@@ -151,9 +151,9 @@ static bool is_expected(const struct endpoint *end, const struct call *calls, ui
 static bool commits(const struct call *calls, uint32_t ncalls, uint32_t place) {
   struct communicator *comm;
   struct seat *seat;
-  if (!hot_begin(calls[0].handle, &comm, &seat))
+  struct team *team;
+  if (!hot_begin(calls[0].handle, &comm, &seat, &team))
     return false;
-  struct team *team = comm->end->team;
   if (*team->expected == &team_nothing)
     team_look_further(team);
   bool agreed = !team_must_attend(team) && is_expected(comm->end, calls, ncalls, place) &&
