@@ -1,13 +1,13 @@
 /* What a joined rank contributes to one member of a unit: pure rules, no CUDA, no NCCL headers.
  *
- * The table is that of docs/design: reductions get the element that changes nothing, everything
- * else zeros. Identities hold for all values but these two, which IEEE 754 sums and NCCL's max and
+ * Reductions get the element that changes nothing, everything else zeros (docs/usage.md has the
+ * table). Identities hold for all values but these two, which IEEE 754 sums and NCCL's max and
  * min treat in their own way:
  *   - a sum over active ranks that is -0 comes out as +0 (the fill is +0, so that one zeroed buffer
- * serves all types);
+ *     serves all types);
  *   - max and min of a single active rank's NaN may come out as the fill: NCCL takes the number
- * where one side is NaN (reduce_kernel.h, FuncMinMax), with or without us as soon as two ranks take
- * part.
+ *     where one side is NaN (reduce_kernel.h, FuncMinMax), with or without us as soon as two ranks
+ *     take part.
  */
 #ifndef NCCL_JOIN_HOOKS_CONTRIBUTION_H
 #define NCCL_JOIN_HOOKS_CONTRIBUTION_H

@@ -108,17 +108,20 @@ struct shadow;
 
 /* One member of a unit as seen from this rank. */
 struct shadow_member {
-  struct shadow
-      *shadow; /* of the device that comm is on; one thread with several devices has several */
+  /* Of the device that comm is on; one thread with several devices has several. */
+  struct shadow *shadow;
   ncclComm_t comm;
   int rank, nranks; /* in comm */
-  int root; /* to use in place of member.root: a Broadcast's may have been re-elected, and a peer is
-               known by its rank in the team. Ignored for kinds without */
-  const void *send; /* NULL: the fill. Else device memory to send instead, large enough; the
-                     * caller keeps it until the shadow is done */
-  void *receive;    /* NULL: where nobody looks. Else device memory to receive into, likewise */
-  look_t look; /* how the buffers look on the ranks that issue it (core/unit/look.h). Of those that
-                  the caller gives nothing is changed */
+  /* To use in place of member.root: a Broadcast's may have been re-elected, and a peer is known by
+   * its rank in the team. Ignored for kinds without a root. */
+  int root;
+  /* NULL: the fill. Else device memory to send instead, large enough; the caller keeps it until the
+   * shadow is done. */
+  const void *send;
+  void *receive; /* NULL: where nobody looks. Else device memory to receive into, likewise */
+  /* How the buffers look on the ranks that issue the unit (core/unit/look.h). Buffers that the
+   * caller gives are left as they are. */
+  look_t look;
 };
 
 /* The shadows of one device: retains its primary context and makes a non-blocking stream with the
@@ -163,13 +166,15 @@ cudaStream_t shadow_stream(const struct shadow *shadow);
  * group that NCCL demands of it.
  *
  * Waits for communicators that are still ncclInProgress, before and after (only non-blocking ones
- * ever are), at most limit. Returns when the collectives are enqueued. ncclSuccess ncclInProgress
- * the limit came first; the reason says whether the unit is issued ncclInvalidUsage        the
- * library has no such collective, the datatype or reduction is not known, or the unit is LEAVE:
- * nothing has been issued ncclUnhandledCudaError  no memory (the reason names bytes, device and
- * unit) or another CUDA error: nothing has been issued any other               NCCL's own, from the
- * function that the reason names Whatever happens, operators are destroyed, the group is closed and
- * the context restored. */
+ * ever are), at most limit. Returns when the collectives are enqueued:
+ *   ncclSuccess
+ *   ncclInProgress          the limit came first; the reason says whether the unit is issued
+ *   ncclInvalidUsage        the library has no such collective, the datatype or reduction is not
+ *                           known, or the unit is LEAVE: nothing has been issued
+ *   ncclUnhandledCudaError  no memory (the reason names bytes, device and unit) or another CUDA
+ *                           error: nothing has been issued
+ *   any other               NCCL's own, from the function that the reason names
+ * Whatever happens, operators are destroyed, the group is closed and the context restored. */
 ncclResult_t shadow_issue(const struct nccl_calls *nccl, struct unit unit,
                           const struct shadow_member *members, const struct shadow_limit *limit,
                           char *reason);

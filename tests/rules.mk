@@ -159,6 +159,8 @@ lint:
 	$(Q)clang-format --dry-run -Werror $(C_FILES)
 	$(call say,LAYOUT,docs/architecture.md)
 	$(Q)tools/lint-layout
+	$(call say,DOCS,'links and paths')
+	$(Q)tools/lint-docs
 	$(call say,SHELL,'$(SHELL_FILES)')
 	$(Q)shellcheck $(SHELL_FILES)
 	$(call say,CPPCHECK,)
@@ -170,7 +172,7 @@ lint:
 
 help:
 	@sed -n '3,6s/^#  *//p' Makefile
-	@echo 'make lint         formatting, who may call whom (docs/architecture.md), shellcheck, cppcheck, clang-tidy'
+	@echo 'make lint         formatting, who may call whom (docs/architecture.md), links and paths of pages, shellcheck, cppcheck, clang-tidy'
 	@echo 'make install      to PREFIX=$(PREFIX)'
 	@echo 'make check-gpu    test programs, PyTorch scripts and measurements on real NCCL, where there is a GPU (docs/gpu.md)'
 	@echo 'make check-gpu-cases  its cases without a GPU: on the stand-ins, and on the CPU where there is PyTorch'

@@ -2,7 +2,7 @@
  *
  *   nccl-join-env              the table, with the values of this environment
  *   nccl-join-env --check      prints nothing if all settings are right
- *   nccl-join-env --markdown   the table of the README
+ *   nccl-join-env --markdown   the table of docs/settings.md
  *   nccl-join-env --version
  *
  * Exit status 2 if a setting is wrong, with one line for each on stderr.

@@ -1,19 +1,19 @@
-/* Several teams at once: what a rank that is parked with a wish in one team does for its others.
+/* Several teams at once: what a rank that is parked with a claim in one team does for its others.
  *
  * Every team has an agreed sequence of its own (team.h). A rank that waits in team A keeps its
  * other teams waiting. Three rules say when it answers them, and keep one order among teams:
  *
  *   - Order. Where a rank of both A and B has issued a unit of B before it comes to our place in A,
- * we pass that unit before our claim in A settles. So units of overlapping teams are issued in the
- * same order by both, also where they share a stream.
+ *     we pass that unit before our claim in A settles. So units of overlapping teams are issued in
+ *     the same order by both, also where they share a stream.
  *   - Yield, between two. We claim in A and miss in B; a rank of both teams claims in B and misses
- * in A. Neither can go on before one of them gives way, so this needs no time: both see both claims
- * and come to the same answer (overlap_goes_before). Who gives way yields (team_yield).
+ *     in A. Neither can go on before one of them gives way, so this needs no time: both see both
+ *     claims and come to the same answer (overlap_goes_before). Who gives way yields (team_yield).
  *   - Yield, in a chain. We wait for a rank that waits for another, and so on, back to one that
- * misses us in a team that not all of them see. Nobody knows the whole chain; that nothing moves
- * any more is known by asking whether everybody we wait for is parked, and waits for somebody who
- * is (overlap_quiet). Then ranks yield one by one, those first that most likely have left their
- * loop. A rank that is at work, however slow, makes its whole chain wait.
+ *     misses us in a team that not all of them see. Nobody knows the whole chain; that nothing
+ *     moves any more is known by asking whether everybody we wait for is parked, and waits for
+ *     somebody who is (overlap_quiet). Then ranks yield one by one, those first that most likely
+ *     have left their loop. A rank that is at work, however slow, makes its whole chain wait.
  *
  * A yield is always safe for the agreement: if it is wrong, units of different places of the
  * program meet. Devices are another matter. Once ranks differ in what comes first, streams that
@@ -21,16 +21,16 @@
  * it:
  *
  *   - Step by step. Before a rank begins with a unit of one team, all ranks of its other teams have
- * passed what it has issued there for real (overlap_must_wait). Say that a unit is out once the
- * last rank of its team has passed it. Then of two units that stand in one stream, and of two units
- * of one team, the first is out before the second is: no ring of them is possible. It is the ranks'
- * host threads that keep step, not their devices. Where of any two teams of a rank one has all
- * ranks of the other, its units are in one order anyway, and nobody waits.
+ *     passed what it has issued there for real (overlap_must_wait). Say that a unit is out once the
+ *     last rank of its team has passed it. Then of two units that stand in one stream, and of two
+ *     units of one team, the first is out before the second is: no ring of them is possible. It is
+ *     the ranks' host threads that keep step, not their devices. Where of any two teams of a rank
+ *     one has all ranks of the other, its units are in one order anyway, and nobody waits.
  *   - Asking. A rank whose program waits for its device, or whose stream is full, waits outside of
- * our calls, and answers nobody. So a rank that is out of step (it has yielded because only time
- * told it to, or has shadowed others and then met them in the middle of their loop) commits nothing
- * any more, nor does who shares a team with it: for a unit that all have claimed nobody waits in
- * vain.
+ *     our calls, and answers nobody. So a rank that is out of step (it has yielded because only
+ *     time told it to, or has shadowed others and then met them in the middle of their loop)
+ *     asks before every unit from then on, and so does every rank that shares a team with it. A
+ *     unit that all have claimed comes on every device.
  *
  * The course is what the rank's own program does, over all its teams in order: a learner for one
  * team takes a barrier of all ranks, seen a few times, for a loop of barriers, and would issue it

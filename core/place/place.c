@@ -52,6 +52,28 @@ bool place_says_anything(const struct place *place) {
   return false;
 }
 
+bool place_is_of_each_epoch(const struct place *place) {
+  uint32_t at = 0, first = 1;
+  while (at < place->nnodes && !(place->nodes[at].flags & (PLACE_LOOP | PLACE_OPAQUE)))
+    at++;
+  if (at + 1 >= place->nnodes || !(place->nodes[at].flags & PLACE_ORDERED))
+    return false;
+  first = place->nodes[at].order + 1u;
+  for (at++; at < place->nnodes; at++) {
+    const struct place_node *node = &place->nodes[at];
+    if (node->flags & (PLACE_LOOP | PLACE_OPAQUE))
+      return false;
+    if (!(node->flags & PLACE_ORDERED)) {
+      first = 1; /* a function: what is called in it comes next */
+      continue;
+    }
+    if (node->since > first || (node->since == node->order && node->order != 1))
+      return false;
+    first = 1;
+  }
+  return true;
+}
+
 bool place_leaves_loop(const struct place *from, const struct place *to) {
   uint32_t at;
   return from->nnodes != 0 && to->nnodes != 0 && place_compare(from, to, &at) &&

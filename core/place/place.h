@@ -18,32 +18,31 @@
 #define PLACE_NODES_MAX 64u
 
 enum place_flag {
-  PLACE_LOOP = 1u << 0, /* a loop of a function; otherwise a function, or a call made in it */
-  PLACE_OPAQUE =
-      1u << 2, /* code that cannot be followed: it may stand in loops that are not seen */
+  PLACE_LOOP = 1u << 0,    /* a loop of a function; otherwise a function, or a call made in it */
   PLACE_ORDERED = 1u << 1, /* order, since and until are known; otherwise they are 0 */
+  PLACE_OPAQUE = 1u << 2,  /* code that cannot be followed: it may stand in loops not seen */
 };
 
 /* One step. Two nodes that follow the same nodes stand in the same function, and in the same loops
- * of it: there their orders compare. */
+ * of it: there their orders compare. "Round" is meant of the loop that surrounds the node. */
 struct place_node {
-  uint32_t id;    /* of the code: object, function, position in it; of a call, the function called,
-                     too;    never 0 */
-  uint16_t order; /* topological: what control can reach from here, without going round a loop that
-                     surrounds both, has a higher order. A loop counts as one thing, its order is
-                     that of its head. Unique within the function */
-  uint16_t
-      since;      /* whatever stands in [since, order) is always followed by this node before the
-                     surrounding loop goes round, or the function returns (post-dominance; exceptions
-                     and calls that do not return left aside). since == order: nothing is known */
-  uint16_t until; /* whatever stands in (order, until] has always come through this node since the
-                     surrounding loop last went round, or the function began (dominance).
-                     until == order: nothing is known */
-  uint16_t reach_from, reach_to; /* whatever stands in [reach_from, reach_to], control can come to
-                                    from here without going round the surrounding loop. Not all that
-                                    it can come to is in there. reach_from > reach_to: nothing is
-                                    known */
-  uint16_t flags;                /* enum place_flag */
+  /* Of the code: object, function, position in it; of a call, the function called, too. Never 0. */
+  uint32_t id;
+  /* Topological: what control can come to from here without going round a loop that surrounds both
+   * has a higher order. A loop counts as one thing, and has the order of its head. Unique within
+   * the function. */
+  uint16_t order;
+  /* Post-dominance: whatever stands in [since, order) is always followed by this node before the
+   * next round, or before the function returns. Exceptions, and calls that do not return, are left
+   * aside. since == order: nothing is known. */
+  uint16_t since;
+  /* Dominance: whatever stands in (order, until] has always come through this node in the same
+   * round, or since the function began. until == order: nothing is known. */
+  uint16_t until;
+  /* Reach: control can come from here to whatever stands in [reach_from, reach_to] in the same
+   * round. It may come to other nodes, too. reach_from > reach_to: nothing is known. */
+  uint16_t reach_from, reach_to;
+  uint16_t flags; /* enum place_flag */
 };
 _Static_assert(sizeof(struct place_node) == 16, "no padding: published as words");
 
@@ -60,13 +59,16 @@ struct place {
 /* Whether anything of its code has been understood: a loop that it stands in, or an order. */
 bool place_says_anything(const struct place *place);
 
+/* Whether who is in the outermost loop comes to the place once in each round of it: it stands in no
+ * loop within, and all that comes before it in a round is followed by it. */
+bool place_is_of_each_epoch(const struct place *place);
+
 /* Whether `from` stands in a loop in which `to` does not stand. False where either is not known. */
 bool place_leaves_loop(const struct place *from, const struct place *to);
 
 /* What two places are to each other, where the ways to them part. */
 enum place_relation {
-  PLACE_UNRELATED,   /* nothing is known of it: no nodes, or the same ones, or other code altogether
-                      */
+  PLACE_UNRELATED,   /* nothing is known: no nodes, or the same ones, or other code altogether */
   PLACE_ALTERNATIVE, /* in no loop that is not common to both; control may come to either alone */
   PLACE_SEQUENTIAL,  /* the same, but who comes to one has come, or will come, to the other */
   PLACE_OUTSIDE,     /* one stands in a loop, the other not */
@@ -92,10 +94,13 @@ bool place_parts_unseen(const struct place *a, const struct place *b);
 /* What messages say of a place: terminated, and without control characters, whoever wrote it. */
 void place_clean_text(struct place *place);
 
-/* Above 0 if `a` goes before `b` where ranks stand at both: who is in a loop goes before who is
- * not, for that one has left it, or has passed it by; of two loops the one that `last`, where all
- * ranks have been last (NULL: not known), stands in; then what comes first in the program. 0: not
- * known. */
+/* Above 0 if `a` goes before `b` where ranks stand at both, below 0 if `b` does, 0: not known. last:
+ * where all ranks have been last; NULL: not known. The first difference decides:
+ *   1. what comes from `last` without going round a loop around both: whoever stands at the other
+ *      has gone round, or has skipped the rest of this round;
+ *   2. what stands in a loop: whoever does not has left it, or has passed it by;
+ *   3. of two loops the one that `last` stands in;
+ *   4. what comes first in the program. */
 int place_order(const struct place *a, const struct place *b, const struct place *last);
 
 #endif

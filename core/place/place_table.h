@@ -12,11 +12,14 @@
 
 struct known_place {
   struct place place;
-  bool common;   /* all ranks have claimed a unit from this very place at one index: it is in the
-                    program of   each */
-  uint32_t uses; /* how often this rank has issued from this very place, as far as it matters; all
-                    others may say otherwise */
-  bool met;      /* ranks have waited for each other here */
+  /* All ranks have claimed a unit from this very place at one index: it is in the program of
+   * each. */
+  bool common;
+  /* How often this rank has issued from this very place, as far as it matters. Other ranks may
+   * count otherwise. */
+  uint32_t uses;
+  uint32_t epochs; /* how often this rank has issued the unit of this place for real; wraps */
+  bool met;        /* ranks have waited for each other here */
 };
 
 struct place_table;

@@ -114,14 +114,24 @@ static uint64_t step_earlier(struct slot *slot, uint64_t gap, uint64_t unsure) {
   return step < gap ? gap - step : 0;
 }
 
-/* The gap before the unit found now. */
-static void learn(struct rhythm *rhythm, struct slot *slot, uint64_t now) {
-  uint64_t gap = now - rhythm->since, unsure = now - rhythm->looked;
+/* When a unit has come that is found now: since the last look, and if that leaves a choice, when it
+ * was due. Who is kept from its processor for a while does not lose the time of the loop. */
+static uint64_t has_come(const struct rhythm *rhythm, const struct slot *slot, uint64_t now) {
+  uint64_t due = rhythm->since + gaps_of(slot).usual;
+  if (slot->count == 0 || due >= now)
+    return now;
+  return due > rhythm->looked ? due : rhythm->looked;
+}
+
+/* The gap before the unit found now. Returns when it has come. */
+static uint64_t learn(struct rhythm *rhythm, struct slot *slot, uint64_t now) {
+  uint64_t came = has_come(rhythm, slot, now), gap = came - rhythm->since;
+  uint64_t unsure = now - rhythm->looked;
   bool known = slot->count > 0;
   if (rhythm->looked <= rhythm->since) { /* it was there at once, or while we were late anyway */
     if (!known || rhythm->unsure == 0)
       note_gap(slot, 0);
-    return;
+    return came;
   }
   bool was_due = known && rhythm->looked - rhythm->since >= gaps_of(slot).shortest;
   bool late = known && unsure > EXACT && !was_due;
@@ -133,16 +143,18 @@ static void learn(struct rhythm *rhythm, struct slot *slot, uint64_t now) {
     slot->late = 0;
   if (counts || late)
     note_gap(slot, gap);
+  return came;
 }
 
 void rhythm_saw(struct rhythm *rhythm, uint32_t place, uint64_t now) {
+  uint64_t came = now;
   if (rhythm->since != 0 && rhythm->place != 0)
-    learn(rhythm, slot_of(rhythm, rhythm->place), now);
+    came = learn(rhythm, slot_of(rhythm, rhythm->place), now);
   struct slot *slot = slot_of(rhythm, place);
   rhythm->round = slot->seen == 0 ? 0 : now - slot->seen;
   slot->seen = now;
   rhythm->place = place;
-  rhythm->since = now;
+  rhythm->since = came;
 }
 
 uint64_t rhythm_round(const struct rhythm *rhythm) {
@@ -209,8 +221,10 @@ void rhythm_budget_spend(struct rhythm_budget *budget, uint64_t used) {
     budget->left = -RHYTHM_SAVED;
 }
 
-/* Follows what grows at once, and what shrinks slowly. */
+/* Follows what grows at once, and what shrinks slowly. Once far too much is an accident. */
 static uint64_t follow(uint64_t known, uint64_t seen) {
+  if (seen > 2 * known)
+    seen = 2 * known;
   return seen > known ? known + (seen - known) / 4 : known - (known - seen) / 16;
 }
 

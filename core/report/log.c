@@ -17,9 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HOST_SIZE                                                                                  \
-  256 /* HOST_NAME_MAX is 64 on Linux, but a container's name need not keep to it                  \
-       */
+/* HOST_NAME_MAX is 64 on Linux, but a container's name need not keep to it. */
+#define HOST_SIZE 256
 
 /* Written by log_open alone, before opened is set with release order; read after it with acquire
  * order. */

@@ -1,9 +1,9 @@
 /* Settings: everything a user can set, read from the environment.
  *
- * One table (settings.c) holds the name, type, default, accepted values and meaning of every
- * setting; reading, error texts, `nccl-join env` and the README's table are made from it. Read
+ * One table (settings_table.c) holds the name, type, default, accepted values and meaning of every
+ * setting; reading, error texts, `nccl-join env` and the the table of docs/settings.md are made from it. Read
  * once per process, before the first communicator; a wrong value or an unknown NCCL_JOIN_ name is
- * an error there, because a typo must not become a hang hours later (design section 5).
+ * an error there, because a typo must not become a hang hours later.
  *
  * Pure: the environment is passed in, nothing is printed, nothing is allocated, no file is
  * touched.
@@ -121,7 +121,7 @@ bool settings_read(struct settings *settings, char *const *environment, char *er
  * that is from. */
 void settings_print(FILE *out, char *const *environment);
 
-/* The table of the README: Markdown, without the markers around it. */
+/* The table of docs/settings.md: Markdown, without the markers around it. */
 void settings_print_markdown(FILE *out);
 
 #endif

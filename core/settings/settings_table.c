@@ -1,8 +1,7 @@
 /* The table of settings, and what is made from it. See settings.h.
  *
- * A setting of the design that no code acts on yet is not in the table, so that setting it is an
- * error instead of a promise. It comes with its feature: a row here and a field in struct
- * settings.
+ * A new setting is a row here and a field in struct settings (settings.h), and comes with the code
+ * that acts on it: a setting that does nothing would be a promise, an unknown one is an error.
  */
 #include "core/settings/settings_private.h"
 

@@ -21,6 +21,8 @@ static int identity_order(const struct claimed *a, const struct claimed *b) {
   int by = order(standing(a), standing(b));
   if (by == 0)
     by = order(b->hash, a->hash);
+  if (by == 0)
+    by = order(b->epoch, a->epoch);
   return by != 0 ? by : order(b->kinds, a->kinds);
 }
 
@@ -58,9 +60,13 @@ void settle_add(struct settle *settle, const struct claimed *claimed) {
 
 /* ---- one unit or two ---- */
 
+bool settle_is_out_of_step(const struct claimed *a, const struct claimed *b) {
+  return a->hash == b->hash && a->epoch != 0 && b->epoch != 0 && a->epoch != b->epoch;
+}
+
 bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
   if (a->hash == b->hash)
-    return false;
+    return settle_is_out_of_step(a, b);
   if ((a->kinds & CLAIM_APART && b->expected) || (b->kinds & CLAIM_APART && a->expected))
     return true;
   if (a->place == NULL || b->place == NULL)
@@ -79,8 +85,10 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
 }
 
 bool settle_is_same(const struct claimed *a, const struct claimed *b) {
-  return a->hash == b->hash || (a->hash != 0 && b->hash != 0 && a->signature == b->signature &&
-                                a->mark == b->mark && !settle_is_distinct(a, b));
+  if (a->hash == b->hash)
+    return !settle_is_out_of_step(a, b);
+  return (a->hash != 0 && b->hash != 0 && a->signature == b->signature && a->mark == b->mark &&
+          !settle_is_distinct(a, b));
 }
 
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
@@ -124,6 +132,8 @@ static int compare(const struct settle *settle, const struct claimed *x, const s
   int by;
   if ((by = order(standing(x), standing(y))) != 0)
     return by;
+  if (settle_is_out_of_step(x, y))
+    return order(y->epoch, x->epoch);
   bool same = settle_is_same(x, y);
   if (!same && (by = compare_places(settle, x, y)) != 0)
     return by;
@@ -175,7 +185,7 @@ bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *los
     return false;
   for (uint32_t i = 0; i < settle->nunits; i++) {
     const struct claimed *lost = &settle->units[i];
-    if (i == winner || lost->hash == 0 || lost->mark != 0)
+    if (i == winner || lost->hash == 0 || lost->mark != 0 || settle_is_out_of_step(won, lost))
       continue;
     if (settle_is_same(won, lost) ? !settle_is_doubtful(won, lost) : !is_unsure(settle, won, lost))
       continue;

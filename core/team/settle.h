@@ -26,6 +26,7 @@ struct claimed {
   uint32_t text;      /* where that one has written the members */
   uint64_t bytes;     /* what the unit moves: the sum of its members' sizes */
   uint32_t place_id;  /* of the unit's place; 0: not known */
+  uint32_t epoch;     /* in which epoch its claimants stand (team_epochs.c); 0: not known */
   uint64_t last_real; /* the largest index, plus one, at which one of them has issued for real */
 
   /* What all ranks know of the unit; not summed up. */
@@ -66,22 +67,28 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b);
  * the other: a rank without data comes past a loop without a call in it. */
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
 
-/* Index of the unit that wins. The rule, the first difference deciding:
- *   1. any unit before a mark, and a mark before LEAVE (unit.h, enum mark);
- *   2. where the two are the same but for their places: see 5, 6, 9;
- *   3. what goes before in the program (place_order);
- * and where that is not known:
- *   4. what was issued for real last: who is still in the loop has issued since who left it;
+/* Index of the unit that wins; a yield wins only where nothing else is claimed. The rule, the first
+ * difference deciding:
+ *   1. a unit before a mark, a mark before LEAVE (unit.h, enum mark);
+ *   2. of one unit in two epochs, the earlier epoch (settle_is_out_of_step);
+ *   3. of two units that are not the same (settle_is_same), the one that goes before in the program:
+ *      of two loops one that some ranks have no part in, otherwise place_order;
+ *   4. of two units that are not the same, the one whose ranks have issued for real last: who is
+ *      still in the loop has issued since who left it;
  *   5. what the learner expects;
  *   6. a unit seen before;
  *   7. what is on its rank's course (never said by ranks of one team only);
  *   8. the larger unit (gradients before a metric);
- *   9. the most claimants, then the lowest rank. */
+ *   9. the most claimants, then the lowest rank.
+ * Of units that are the same, 5 to 9 only choose the name. */
 uint32_t settle_winner(const struct settle *settle);
 
 /* Whether the winner is a choice without knowledge over another unit, or is taken for it without
  * knowledge; returned in *loser. */
 bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser);
+
+/* Whether two things claimed are one unit in two epochs: their ranks are out of step. */
+bool settle_is_out_of_step(const struct claimed *a, const struct claimed *b);
 
 /* Whether all claim the winner, or the same but for the place. */
 bool settle_is_unanimous(const struct settle *settle, uint32_t winner);

@@ -5,14 +5,14 @@
  * How a rank gets its next unit X into G at index i:
  *   - team_commit: X is what every rank's learner expects at i. It is published and issued at once.
  *   - team_claim, then team_poll until it settles: anything else. If some rank has passed i, G[i]
- * is what that rank issued; if all have claimed i, the winner rule (settle.h) decides. Meanwhile
- * every unit that settles to something else is a shadow to be issued.
+ *     is what that rank issued; if all have claimed i, the winner rule (settle.h) decides.
+ *     Meanwhile every unit that settles to something else is a shadow to be issued.
  *   - team_claim_leave: the same for the special unit LEAVE, which loses to every other claim. It
- * settles when all ranks of the team claim it. A rank that has claimed does not commit until its
- * claim has settled, even if its unit comes to be expected: it has left its peers' loop, and they
- * may be about to issue another round of it.
+ *     settles when all ranks of the team claim it. A rank that has claimed does not commit until
+ *     its claim has settled, even if its unit comes to be expected: it has left its peers' loop,
+ *     and they may be about to issue another round of it.
  *   - team_yield: this rank is parked in another team and has nothing here. It follows what the
- * others agree on at this index. It cannot be taken back: others may have counted on it.
+ *     others agree on at this index. It cannot be taken back: others may have counted on it.
  *
  * No function here blocks, allocates (team_create and a group not seen before apart) or makes a
  * system call (ringing the bell apart): the caller polls, and waits with team_wait in between. One
@@ -50,8 +50,8 @@ enum team_failure {
   FAILURE_MEMORY,  /* no memory on this rank */
   FAILURE_TOO_BIG, /* a unit of more than UNIT_MEMBERS_MAX members would have to be shadowed */
   FAILURE_UNSURE,  /* this rank's unit may be another point of the program (CLAIM_SURE) */
-  FAILURE_CORRUPT, /* what a peer published cannot be right: another version, or memory overwritten
-                    */
+  /* What a peer published cannot be right: another version, or memory overwritten. */
+  FAILURE_CORRUPT,
 };
 
 #define TEAM_LEAVES 64u
@@ -75,12 +75,14 @@ enum guess_kind {
   GUESS_ORDER,  /* one rank's unit went before that of another */
   GUESS_SAME,   /* the other's has been taken for the one */
   GUESS_BLIND,  /* nothing yet: it cannot be seen where the rank's unit stands */
+  GUESS_EPOCH,  /* none: one rank is found to be some epochs ahead of the other */
   GUESS_HIDDEN, /* the other rank has joined, and it cannot be seen where its unit stands */
 };
 
 struct team_guess {
   enum guess_kind kind;
   uint32_t rank, other;
+  uint32_t epochs;      /* GUESS_EPOCH: how many the other is ahead */
   struct member member; /* the first one of the other's unit */
   char place[PLACE_TEXT_MAX], other_place[PLACE_TEXT_MAX];
 };
@@ -105,6 +107,7 @@ struct team {
   symbol_t symbol_last;     /* of the last unit in G */
   uint32_t source;          /* rank that the last unit settled by a poll was taken from */
   uint32_t last_joiner;     /* at the last reunion */
+  uint32_t epoch_behind;    /* low half: in which epoch the last ENTRY_BEHIND was issued */
   uint64_t shadows;         /* shadows since the last unit issued for real */
   uint64_t shadows_total;
   uint64_t together; /* index after the last reunion */
@@ -123,6 +126,7 @@ struct team {
   struct place claim_place; /* of the unit as the team has it; id 0: not known */
   uint32_t claim_flags;
   uint32_t claim_text;
+  uint32_t claim_epoch; /* team_epoch */
 
   /* After TEAM_STOPPED: team_stop.h. */
   uint32_t stopped_for;
@@ -137,8 +141,9 @@ struct team {
   struct known_unit *foreseen[TEAM_FORESEEN + 1];
   uint32_t foresight; /* how far to look ahead the next time */
   uint32_t rounds;    /* length of `foreseen` if it is whole rounds of the loop body, otherwise 0 */
-  bool rounds_used;   /* they have been committed at least once */
-  uint64_t text_end;  /* bytes of text written so far */
+  uint32_t rounds_again;         /* how often they have been committed that have not been counted */
+  bool rounds_used;              /* they have been committed at least once */
+  uint64_t text_end;             /* bytes of text written so far */
   uint64_t left_at[TEAM_LEAVES]; /* indices of the last of `leaves` */
 
   /* Places (team_places.c). */
@@ -228,8 +233,8 @@ static TEAM_INLINE bool team_commit_expected(struct team *team) {
   return true;
 }
 
-/* After a commit: whether somebody waits, or must be told, so that team_published is to be called.
- */
+/* After a commit: whether team_published is to be called, because somebody waits, or must be
+ * told. */
 static TEAM_INLINE bool team_is_awaited(const struct team *team) {
   return atomic_load(&team->shared->attention) != team->calm;
 }
@@ -266,8 +271,7 @@ static TEAM_INLINE bool team_must_attend(const struct team *team) {
 /* Parks on a unit, a mark, or LEAVE. No claim may be open. `flags`: enum claim_flag, of which this
  * function adds what says that it is a mark. The members are copied; a unit of more than
  * UNIT_MEMBERS_MAX members is not, and must stay until it has settled. place: where it stands in
- * the program, with the id that the unit has; copied; NULL: not known.
- */
+ * the program, with the id that the unit has; copied; NULL: not known. */
 void team_claim(struct team *team, struct unit unit, uint32_t flags, const struct place *place);
 void team_claim_leave(struct team *team);
 
@@ -371,8 +375,7 @@ struct lossy_event {
 bool team_events(struct team *team, struct lossy_event *event);
 
 /* Posts sends and receives (peers.h) that are about to be issued as one, and rings. If they are in
- * one group with a unit, once that has settled.
- Any thread. */
+ * one group with a unit, once that has settled. Any thread. */
 enum post_result team_post(struct team *team, const struct member *members, uint32_t nmembers);
 
 /* After POST_FULL: as that, once another rank may have done something, or after some

@@ -38,6 +38,7 @@ static void write_claim(struct team *team, const struct claimed *claim) {
   atomic_store_explicit(&own->claim_text, claim->text, memory_order_release);
   atomic_store_explicit(&own->claim_flags, flags, memory_order_release);
   atomic_store_explicit(&own->claim_place, place, memory_order_release);
+  atomic_store_explicit(&own->claim_epoch, claim->epoch, memory_order_release);
   atomic_store_explicit(&own->claim_reals, team->reals, memory_order_release);
   atomic_store_explicit(&own->claim_last_real,
                         team->run_real ? team->head : team->head - team->shadows,
@@ -57,20 +58,23 @@ void team_show_claim(struct team *team) {
     return;
   uint32_t flags =
       (team->claim_flags & ~(uint32_t)CLAIM_APART) | (team_expects_another(team) ? CLAIM_APART : 0);
-  if (!team->claim_written || flags != team->claim_flags) {
+  uint32_t epoch = unit_is_leave(team->claim) ? 0 : team_epoch(team);
+  if (!team->claim_written || flags != team->claim_flags || epoch != team->claim_epoch) {
     team->claim_flags = flags;
+    team->claim_epoch = epoch;
     write_claim(team, &(struct claimed){.hash = team->claim_hash,
                                         .signature = team->claim_signature,
                                         .mark = unit_mark(team->claim),
                                         .bytes = unit_bytes(team->claim),
                                         .text = team->claim_text,
                                         .all = team->claim_flags,
+                                        .epoch = team->claim_epoch,
                                         .place = &team->claim_place});
   }
   team->claim_written = true;
-  /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
-  /* First: of who is known to be parked it is known whether it answers. */
+  /* Before the claim: whoever sees that this rank is parked knows whether it answers. */
   (void)team_say_answering(team);
+  /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
   atomic_exchange(&team->own->claim, team->head + 1);
   /* Others wait until all have come to their index. */
   if (peers_are_tracked(team->plane))

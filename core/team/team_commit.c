@@ -113,8 +113,17 @@ static void use_foreseen(struct team *team, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     struct known_unit *known = team->foreseen[i];
     known->used = true;
-    team_note_use(team, (struct unit){known->members, known->nmembers}, known->hash);
+    struct unit unit = {known->members, known->nmembers};
+    team_note_use(team, unit, known->hash);
   }
+}
+
+/* What has been committed of them so many times. */
+static void count_epochs(struct team *team, uint32_t count, uint32_t times) {
+  for (uint32_t i = 0; i < count; i++)
+    team_count_epoch(
+        team, unit_place((struct unit){team->foreseen[i]->members, team->foreseen[i]->nmembers}),
+        times);
 }
 
 /* The place of the last of them that has one. */
@@ -130,8 +139,13 @@ static void pass_places(struct team *team, uint32_t count) {
 
 void team_catch_up(struct team *team) {
   uint32_t count = (uint32_t)(team->expected - team->foreseen);
+  if (team->rounds_again != 0) {
+    count_epochs(team, team->rounds, team->rounds_again);
+    team->rounds_again = 0;
+  }
   if (count == 0)
     return;
+  count_epochs(team, count, 1);
   use_foreseen(team, count);
   pass_places(team, count);
   team->symbol_last = team->foreseen[count - 1]->symbol;
@@ -152,6 +166,7 @@ static bool begin_rounds_again(struct team *team) {
     pass_places(team, count);
   }
   team->rounds_used = true;
+  team->rounds_again++;
   learner_steps_expected(team->learner, count);
   team->symbol_last = team->foreseen[count - 1]->symbol;
   team->expected = team->foreseen;
@@ -255,8 +270,11 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   STORE(entry->reals, team->reals);
   STORE(entry->run_start, team->run_start);
   STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
-  STORE(entry->ranks, team->last_joiner << 16 | source);
+  uint32_t high = flags & ENTRY_BEHIND ? team->epoch_behind : team->last_joiner;
+  STORE(entry->ranks, high << 16 | source);
   atomic_exchange(&team->own->head, ++team->head);
+  if (!(flags & ENTRY_NO_UNIT) && real && unit_may_have_place(unit))
+    team_count_epoch(team, unit_place(unit), 1);
   if (!(flags & ENTRY_NO_UNIT))
     learn(team, unit, hash, flags);
   if (flags & ENTRY_EXPECTED)

@@ -4,13 +4,15 @@
 
 #define ENTRY_OF_ALL                                                                               \
   (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED | ENTRY_DEVIATION |                \
-   ENTRY_REUNION | ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON | ENTRY_APART)
+   ENTRY_REUNION | ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON | ENTRY_APART | ENTRY_BEHIND)
 
 /* Whether the unit that G has here is the one that this rank claims. */
 static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                     const struct place *place) {
   if (!team->claimed)
     return false;
+  if (flags & ENTRY_BEHIND)
+    return team->claim_hash == hash && (team->claim_epoch & UINT16_MAX) == team->epoch_behind;
   if (team->claim_hash != hash && !team_is_mine(team, unit, hash, flags, place))
     return false;
   return true;
@@ -140,6 +142,8 @@ enum team_verdict team_follow(struct team *team, uint32_t rank, const struct pla
   }
   if (flags & ENTRY_REUNION)
     team->last_joiner = entry_last_joiner(entry);
+  if (flags & ENTRY_BEHIND)
+    team->epoch_behind = entry_epoch(entry);
   if (flags & ENTRY_REFUSED)
     STORE(team->own->refused_for, LOAD(team->plane->logs[rank]->refused_for));
   if (!(flags & ENTRY_NO_UNIT))

@@ -113,6 +113,14 @@ void team_tell_blind(struct team *team);
  * seen. */
 void team_tell_hidden(struct team *team, struct unit unit);
 
+/* ---- rounds (team_epochs.c) ---- */
+
+/* This rank has issued the unit of a place so many times for real. place: its id. */
+void team_count_epoch(struct team *team, uint32_t place, uint32_t times);
+
+/* What this rank says with its claim: the how-manieth time it comes there; 0: not known. */
+uint32_t team_epoch(const struct team *team);
+
 /* ---- places (team_places.c) ---- */
 
 /* The description of a unit's place that all ranks share; NULL if it is not known. */
@@ -202,6 +210,10 @@ static inline uint32_t entry_source(const struct plane_entry *entry) {
   return LOAD(entry->ranks) & UINT16_MAX;
 }
 static inline uint32_t entry_last_joiner(const struct plane_entry *entry) {
+  return LOAD(entry->ranks) >> 16;
+}
+
+static inline uint32_t entry_epoch(const struct plane_entry *entry) {
   return LOAD(entry->ranks) >> 16;
 }
 

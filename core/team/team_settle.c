@@ -21,6 +21,7 @@ bool team_gather_claims(struct team *team) {
         .rank = rank,
         .text = atomic_load_explicit(&log->claim_text, memory_order_acquire),
         .bytes = atomic_load_explicit(&log->claim_bytes, memory_order_acquire),
+        .epoch = atomic_load_explicit(&log->claim_epoch, memory_order_acquire),
         .last_real = atomic_load_explicit(&log->claim_last_real, memory_order_acquire),
         .place_id = atomic_load_explicit(&log->claim_place, memory_order_acquire),
     };
@@ -95,7 +96,9 @@ static bool sum_up(struct team *team) {
 static const struct claimed *unit_of(const struct team *team, uint32_t rank) {
   const struct claimed *claim = &team->claims[rank];
   for (uint32_t i = 0; i < team->settle->nunits; i++)
-    if (team->settle->units[i].hash == claim->hash && team->settle->units[i].kinds == claim->kinds)
+    if (team->settle->units[i].hash == claim->hash &&
+        team->settle->units[i].epoch == claim->epoch &&
+        team->settle->units[i].kinds == claim->kinds)
       return &team->settle->units[i];
   return NULL;
 }
@@ -192,6 +195,28 @@ static bool is_news(struct team *team, const struct claimed *won, const struct c
   return true;
 }
 
+/* Of a unit that ranks claim in several epochs: tells, and returns the epoch in which it is issued;
+ * 0: of one. */
+static uint32_t note_epochs(struct team *team, uint32_t winner) {
+  const struct claimed *won = &team->settle->units[winner];
+  for (uint32_t i = 0; i < team->settle->nunits; i++) {
+    const struct claimed *ahead = &team->settle->units[i];
+    if (!settle_is_out_of_step(won, ahead))
+      continue;
+    if (!team_is_told(team)) {
+      team->guessed = true;
+      team->guess = (struct team_guess){.kind = GUESS_EPOCH,
+                                        .rank = won->rank,
+                                        .other = ahead->rank,
+                                        .epochs = ahead->epoch - won->epoch,
+                                        .member = team->claim.members[0]};
+      team_copy_text(team->guess.place, won->place);
+    }
+    return won->epoch;
+  }
+  return 0;
+}
+
 static void note_guess(struct team *team, uint32_t winner) {
   uint32_t at;
   struct text text;
@@ -234,6 +259,7 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     return team_claims_stop(team, false) ? team_settle_stop(team, 0) : TEAM_PARKED;
   if (!all && team_claims_stop(team, winner->mark == 0))
     return team_settle_stop(team, winner->hash);
+  uint32_t epoch = note_epochs(team, at);
   note_guess(team, at); /* before the winner's unit is read, to the same place */
   uint32_t loser;
   if ((team->settle->any & CLAIM_SURE) && settle_is_guess(team->settle, at, &loser))
@@ -254,6 +280,10 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     flags |= ENTRY_REFUSED;
   if (winner->kinds & CLAIM_APART)
     flags |= ENTRY_APART;
+  if (epoch != 0) {
+    flags |= ENTRY_BEHIND;
+    team->epoch_behind = epoch & UINT16_MAX;
+  }
   if (flags & ENTRY_REFUSED)
     team->guessed = false; /* nobody's unit goes first */
   return team_pass(team, *unit, text.hash, flags, winner->rank, winner->place);

@@ -26,33 +26,33 @@
 
 #include "core/unit/unit.h"
 
-#define PLANE_VERSION 7u
+#define PLANE_VERSION 8u
 #define PLANE_RING 4096u /* entries of a log; a power of two */
-#define PLANE_RUN_AHEAD                                                                            \
-  2048u                       /* a stream's launch queue holds 1024: no rank runs that far ahead   \
-                               */
+/* A stream's launch queue holds 1024: no rank runs that far ahead. */
+#define PLANE_RUN_AHEAD 2048u
 #define PLANE_TEXT 65536u     /* bytes of a log's texts; a power of two */
 #define PLANE_RANKS_MAX 4096u /* ranks of a team */
 #define PLANE_POSTS 2048u     /* point to point operations of a log; a power of two */
 #define PLANE_PAIRS 1024u     /* see struct plane_pair; a power of two */
 
 enum entry_flag {
-  ENTRY_REAL = 1u << 0,     /* issued for real; otherwise as a shadow */
-  ENTRY_EXPECTED = 1u << 1, /* the unit is the one every rank's learner expects here: no text */
-  ENTRY_LEAVE = 1u << 2,    /* not a unit: here all ranks of the team had left */
-  ENTRY_MEETING =
-      1u << 3, /* all claimed this unit after a rank had waited for it: never expect it here */
-  ENTRY_DEVIATION = 1u << 5, /* all claimed this unit although another was expected */
+  ENTRY_REAL = 1u << 0,      /* issued for real; otherwise as a shadow */
+  ENTRY_EXPECTED = 1u << 1,  /* the unit is the one every rank's learner expects here: no text */
+  ENTRY_LEAVE = 1u << 2,     /* not a unit: here all ranks of the team had left */
+  ENTRY_MEETING = 1u << 3,   /* all claimed it after a rank had waited for it: never expect it */
   ENTRY_REFUSED = 1u << 4,   /* agreed not to issue it: a joined rank cannot contribute (lossy) */
+  ENTRY_DEVIATION = 1u << 5, /* all claimed this unit although another was expected */
   ENTRY_REUNION = 1u << 6,   /* all are together again after some had joined, or say so */
   ENTRY_RESYNC = 1u << 7,    /* and the last joiner's buffers follow (MEMBER_STATE) */
   ENTRY_STOPPED = 1u << 8,   /* not a unit: here all ranks stopped (team_stop.h). hash: of the unit
                                 that those wanted who had not left */
   ENTRY_ALL = 1u << 9,       /* all claimed it */
   ENTRY_COMMON = 1u << 10,   /* and from this very place: it is in the program of each */
-  ENTRY_APART = 1u << 11,    /* its rank had said that it is not what was expected (CLAIM_APART) */
+  ENTRY_BEHIND = 1u << 12, /* ranks claim it in several epochs, and those of the earliest issue it:
+                              which is in `ranks` */
+  ENTRY_APART = 1u << 11,  /* its rank had said that it is not what was expected (CLAIM_APART) */
 };
-#define ENTRY_FLAG_BITS 12
+#define ENTRY_FLAG_BITS 13
 #define ENTRY_NO_UNIT (ENTRY_LEAVE | ENTRY_STOPPED)
 
 /* One unit passed. 24 bytes; fields are atomic only so that a reader may look while the ring is
@@ -62,38 +62,37 @@ struct plane_entry {
   /* Units this rank has issued for real in all its teams, this one included; wraps. Also says which
    * of two units of different teams it came to first (overlap.h). */
   _Atomic uint32_t reals;
-  _Atomic uint32_t
-      run_start; /* index where the present run of reals, or of shadows, began; wraps */
+  _Atomic uint32_t run_start; /* index where the present run of reals, or shadows, began; wraps */
   /* Low bits entry_flag. Above them, for a real entry, the position of its own text in 8 bytes
    * (wraps), 0 if it was not claimed; where all stopped, 1 if for a rank that was stopped
    * elsewhere.
    */
   _Atomic uint32_t flags;
   /* Two ranks. Low half: whose unit it was, which has issued it for real: its text says which (not
-   * of ENTRY_EXPECTED). High half: the last joiner (ENTRY_REUNION). */
+   * of ENTRY_EXPECTED). High half: the last joiner (ENTRY_REUNION), or
+   * the low half of the epoch (ENTRY_BEHIND), of which a reunion is none. */
   _Atomic uint32_t ranks;
 };
 _Static_assert(PLANE_RANKS_MAX <= 1u << 16, "two ranks in a word");
 
 enum claim_flag {
-  CLAIM_STRICT =
-      1u
-      << 0, /* to be refused on all ranks if a rank that has to shadow it would spoil its result */
-  CLAIM_YIELD = 1u << 1,     /* not a wish: the rank shadows what the others agree on here */
+  CLAIM_STRICT = 1u << 0,    /* refuse it on all ranks if a rank that shadows it would spoil it */
+  CLAIM_YIELD = 1u << 1,     /* nothing to issue: the rank shadows what the others agree on here */
   CLAIM_ON_COURSE = 1u << 2, /* what the rank's own program does next if it goes on as before */
   CLAIM_EXPECTED = 1u << 3,  /* what the team's learner expects here */
   CLAIM_SEEN = 1u << 4,      /* has been in the agreed sequence before */
   CLAIM_RESYNC = 1u << 5,    /* the rank has buffers to be resynchronised, should all meet here */
-  CLAIM_TOGETHER = 1u << 6,  /* all ranks are to stop if not all claim the unit: team_stop.h */
-  CLAIM_OWN_PLACE = 1u << 8, /* the unit's place is where the rank stands; otherwise one that it has
-                                come to be taken for */
+  CLAIM_TOGETHER = 1u << 6,  /* stop all ranks if not all claim the unit: team_stop.h */
   CLAIM_STOPPED = 1u << 7,   /* a yield of a rank that was stopped in another team: likewise */
-  CLAIM_APART = 1u << 9, /* the unit expected here is not this one, although their signatures are
-                            equal: the rank comes to that elsewhere in its program */
-  CLAIM_SURE = 1u << 10, /* all ranks are to stop where which unit it is, or which goes first, would
-                            be a guess: team_stop.h */
-  CLAIM_BLIND =
-      1u << 11, /* where it stands should be seen, and cannot be: the ranks are told once */
+  /* The unit's place is where the rank stands; otherwise one that it has come to be taken for. */
+  CLAIM_OWN_PLACE = 1u << 8,
+  /* The unit expected here is not this one, although their signatures are equal: the rank comes to
+   * that one elsewhere in its program. */
+  CLAIM_APART = 1u << 9,
+  /* Stop all ranks where it would be a guess which unit it is, or which goes first: team_stop.h. */
+  CLAIM_SURE = 1u << 10,
+  /* The place of this unit should be seen, and cannot be: the ranks are told once. */
+  CLAIM_BLIND = 1u << 11,
 };
 /* Those that make a claim another thing. */
 #define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED | CLAIM_APART)
@@ -152,6 +151,8 @@ struct plane_log {
   _Atomic uint32_t claim_flags;        /* enum claim_flag */
   _Atomic uint32_t claim_reals;        /* reals when it was made */
   _Atomic uint32_t claim_place;        /* id of the unit's place; 0: not known */
+  _Atomic uint32_t
+      claim_epoch; /* the how-manieth time the rank comes there (team_epochs.c); 0: not known */
 
   /* Rarely written. */
   _Alignas(64) _Atomic uint32_t state; /* enum rank_state */

@@ -1,7 +1,7 @@
 /* A plug-in that records how long each rank had joined: what uneven inputs cost.
  *
- *   NCCL_JOIN_HOOK=/usr/local/lib/nccl-join/hooks/joined_time.so JOINED_TIME_FILE=joined.csv
- * nccl-join run ...
+ *   NCCL_JOIN_HOOK=/usr/local/lib/nccl-join/hooks/joined_time.so JOINED_TIME_FILE=joined.csv \
+ *     nccl-join run ...
  *
  * Each time that all ranks are together again, every rank appends one line to the file (to stderr
  * if JOINED_TIME_FILE is not set):

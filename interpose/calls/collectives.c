@@ -75,9 +75,9 @@ static ncclResult_t issue_post(const struct call *call) {
 /* What is expected, but not as far as the hot path looks. */
 static bool commits(struct communicator *comm, struct unit unit) {
   struct seat *seat;
-  if (!hot_begin(comm->handle, &comm, &seat))
+  struct team *team;
+  if (!hot_begin(comm->handle, &comm, &seat, &team))
     return false;
-  struct team *team = comm->end->team;
   bool agreed = !team_must_attend(team) && team_commit(team, unit);
   endpoint_end_commit(seat);
   return agreed;

@@ -215,7 +215,7 @@ static void sort_wishes(struct agreement *agreement, size_t ncalls) {
 }
 
 static void sort_call(struct agreement *agreement, const struct call *call, struct member *member) {
-  const struct communicator *comm = communicator_find(call->handle);
+  struct communicator *comm = communicator_find(call->handle);
   call_member(call, comm, member);
   agreement->looks[member - agreement->members] = registered_look_of(comm, call, member);
 }
@@ -478,9 +478,9 @@ static bool is_expected(const struct endpoint *end, const struct call *calls, ui
 static bool commits(const struct call *calls, uint32_t ncalls, uint32_t place) {
   struct communicator *comm;
   struct seat *seat;
-  if (!hot_begin(calls[0].handle, &comm, &seat))
+  struct team *team;
+  if (!hot_begin(calls[0].handle, &comm, &seat, &team))
     return false;
-  struct team *team = comm->end->team;
   if (*team->expected == &team_nothing)
     team_look_further(team);
   bool agreed = !team_must_attend(team) && is_expected(comm->end, calls, ncalls, place) &&

@@ -23,8 +23,7 @@ struct posting {
 
 /* The call as a post of its communicator. False if it is none: to the rank itself, or with
  * arguments that NCCL will refuse. */
-static bool post_member(const struct call *call, const struct communicator *comm,
-                        struct member *member) {
+static bool post_member(const struct call *call, struct communicator *comm, struct member *member) {
   if ((call->kind != CALL_SEND && call->kind != CALL_RECV) || call->root < 0 ||
       call->root >= comm->nranks || call->root == comm->rank ||
       (unsigned)call->datatype > UINT8_MAX)

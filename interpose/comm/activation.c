@@ -39,7 +39,8 @@ static int by_key_then_slot(const void *a, const void *b, void *context) {
   return (*x > *y) - (*x < *y);
 }
 
-/* Reads all marks. missing: slots without one. */
+/* Reads the mark of every slot; those without one are left out, and not counted in nranks. False:
+ * no memory. */
 static bool roster_read(struct roster *roster, const struct communicator *comm) {
   struct attachment *by_slot = calloc(comm->slots, sizeof(*by_slot));
   *roster = (struct roster){.slot_of = calloc(comm->slots, sizeof(uint32_t)), .marks = by_slot};

@@ -21,15 +21,13 @@
 
 struct communicator;
 
-/* A thread that may commit without a lock, see endpoint_begin_commit. Written by that thread only.
- */
+/* A thread that may commit without a lock: endpoint_begin_commit. Written by that thread only. */
 struct seat {
   _Atomic(const struct thread *) thread; /* NULL, or one that has ended: free */
   _Atomic bool busy;                     /* between endpoint_begin_commit and endpoint_end_commit */
 };
-#define ENDPOINT_SEATS                                                                             \
-  4 /* PyTorch uses two threads: the main one, and that of the backward pass                       \
-     */
+/* PyTorch uses two threads: the main one, and that of the backward pass. */
+#define ENDPOINT_SEATS 4
 
 /* This process's rank in one team. */
 struct endpoint {

@@ -59,8 +59,8 @@ static HOT_INLINE void hot_turn_to(ncclComm_t handle) {
 
 /* Whether nobody but the calling thread is using the communicator, so that it may commit;
  * endpoint_end_commit ends that. Otherwise take the long way. */
-static HOT_INLINE bool hot_begin(ncclComm_t handle, struct communicator **comm,
-                                 struct seat **seat) {
+static HOT_INLINE bool hot_begin(ncclComm_t handle, struct communicator **comm, struct seat **seat,
+                                 struct team **team) {
   if (__builtin_expect(guard_thread.hot.handle != handle, false)) {
     hot_turn_to(handle);
     if (guard_thread.hot.handle != handle)
@@ -68,8 +68,13 @@ static HOT_INLINE bool hot_begin(ncclComm_t handle, struct communicator **comm,
   }
   *comm = guard_thread.hot.comm;
   *seat = guard_thread.hot.seat;
-  return atomic_load_explicit(&(*comm)->state, memory_order_relaxed) == COMM_JOINED &&
-         endpoint_begin_commit((*comm)->end, *seat);
+  if (atomic_load_explicit(&(*comm)->state, memory_order_relaxed) != COMM_JOINED)
+    return false;
+  struct endpoint *end = (*comm)->end;
+  if (!endpoint_begin_commit(end, *seat))
+    return false;
+  *team = end->team;
+  return true;
 }
 
 /* For a thread that guard_is_open. Compared as the arguments are passed, so what NCCL would refuse
@@ -80,9 +85,9 @@ static HOT_INLINE enum hot hot_commit(enum member_kind kind, size_t count, ncclD
                                       int reduction, int root, ncclComm_t handle, bool placed) {
   struct communicator *comm;
   struct seat *seat;
-  if (!hot_begin(handle, &comm, &seat))
+  struct team *team;
+  if (!hot_begin(handle, &comm, &seat, &team))
     return HOT_NOT;
-  struct team *team = comm->end->team;
   const struct member *member = &(*team->expected)->single;
   bool agreed = member->count == count && member->comm == comm->tag && member->root == root &&
                 member->reduction == reduction && member->kind == kind &&

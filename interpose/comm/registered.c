@@ -136,16 +136,28 @@ void registered_forget(struct communicator *comm) {
   }
 }
 
-unsigned registered_look(const struct communicator *comm, const void *buffer, size_t bytes) {
-  uintptr_t at = (uintptr_t)buffer;
-  unsigned look = 0;
+/* The range that a buffer lies in, or NULL; with the lock. */
+static struct registered *find(struct communicator *comm, uintptr_t at, size_t bytes) {
+  struct registered *before = NULL, *range = comm->registered;
+  while (range != NULL && (at < range->begin || at >= range->end || bytes > range->end - at)) {
+    before = range;
+    range = range->next;
+  }
+  if (range == NULL || before == NULL)
+    return range;
+  /* To the front: loops use few of the many that an allocator has. */
+  before->next = range->next;
+  range->next = comm->registered;
+  atomic_store(&comm->registered, range);
+  return range;
+}
+
+unsigned registered_look(struct communicator *comm, const void *buffer, size_t bytes) {
   if (buffer == NULL || atomic_load(&comm->registered) == NULL)
     return 0;
   pthread_mutex_lock(&lock);
-  for (const struct registered *range = comm->registered; range != NULL && look == 0;
-       range = range->next)
-    if (range->begin <= at && at < range->end && bytes <= range->end - at)
-      look = range->look;
+  const struct registered *range = find(comm, (uintptr_t)buffer, bytes);
+  unsigned look = range == NULL ? 0 : range->look;
   pthread_mutex_unlock(&lock);
   if ((look & LOOK_MAPPED) != 0 && is_in_pieces(buffer, bytes))
     look = look_of_pieces(look);
@@ -172,7 +184,7 @@ static bool is_in_place(const struct communicator *comm, const struct call *call
   }
 }
 
-look_t registered_look_of(const struct communicator *comm, const struct call *call,
+look_t registered_look_of(struct communicator *comm, const struct call *call,
                           const struct member *member) {
   if (atomic_load(&comm->registered) == NULL || call->kind == MEMBER_SPLIT)
     return 0;

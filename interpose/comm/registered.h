@@ -21,10 +21,10 @@ void registered_remove(struct communicator *comm, const void *handle);
 void registered_forget(struct communicator *comm);
 
 /* How a buffer looks: enum look_buffer. */
-unsigned registered_look(const struct communicator *comm, const void *buffer, size_t bytes);
+unsigned registered_look(struct communicator *comm, const void *buffer, size_t bytes);
 
 /* How the buffers of a call look; member: the same call (call_member). */
-look_t registered_look_of(const struct communicator *comm, const struct call *call,
+look_t registered_look_of(struct communicator *comm, const struct call *call,
                           const struct member *member);
 
 #endif

@@ -238,7 +238,13 @@ void report_guess(const struct endpoint *end, struct unit won) {
   unsigned long long index = team_index(team);
   at_place(guess->place, place);
   at_place(guess->other_place, other);
-  if (guess->kind == GUESS_BLIND)
+  if (guess->kind == GUESS_EPOCH)
+    log_line(LOG_LEVEL_WARN,
+             "rank %u%s is %u epochs behind rank %u: they have been out of step since nccl-join "
+             "chose between them. It goes on alone until they are in one epoch again. Call "
+             "nccl_join_leave where a loop ends, so that nothing is to be chosen",
+             guess->rank, place, guess->epochs, guess->other);
+  else if (guess->kind == GUESS_BLIND)
     log_line(
         LOG_LEVEL_WARN,
         "where in the program %s of rank %u stands cannot be seen (docs/places.md says why): it is "

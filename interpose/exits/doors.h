@@ -4,7 +4,7 @@
  * to something that marks the end of a loop (core/unit/unit.h, enum mark), or have left for good.
  * Then the function runs, with its arguments and its result as they are.
  *
- * It is waited for nobody, and the function just runs:
+ * The function just runs, and nobody is waited for:
  *   - where the calling thread is not the one that uses the communicators, or in an open group, or
  *     inside of NCCL or of nccl-join;
  *   - where there is no communicator of more than one rank, or none any more;

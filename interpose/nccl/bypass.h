@@ -4,9 +4,9 @@
  * Two that see them:
  *   - NCCL itself, which tells its profiler plug-in of each communicator. This library is one: it
  *     exports ncclProfiler_v1 to v5 (NCCL 2.23 and later; the newest take v5, too), and the
- * launcher names it in NCCL_PROFILER_PLUGIN unless the user has a profiler. A communicator that no
- * wrapper has seen the making of is a bypass. No event is asked for, so no collective costs
- * anything;
+ *     launcher names it in NCCL_PROFILER_PLUGIN unless the user has a profiler. A communicator that
+ *     no wrapper has seen the making of is a bypass. No event is asked for, so no collective costs
+ *     anything;
  *   - the end of the process: an NCCL is loaded and there is a CUDA context, without which no
  *     communicator is made, but not one call of NCCL came by. Not where each NCCL that is loaded
  *     would have told its profiler plug-in, and that is this library.

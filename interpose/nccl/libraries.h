@@ -2,7 +2,7 @@
  *
  *   - a call by a function that the program has looked up is for the library it was looked up in
  *     (lookups.h): the thread is in that library until the call returns, and what a library calls
- * by its own exported names meanwhile is its own;
+ *     by its own exported names meanwhile is its own;
  *   - any other call that has a communicator is for the library that made it;
  *   - what makes a communicator from nothing (CREATES in api.h) is for the library that the calling
  *     object would have reached without us: the one that its own dependencies lead to;

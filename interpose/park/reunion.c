@@ -9,7 +9,9 @@
 #include <stdlib.h>
 
 #include "core/report/log.h"
+#include "hooks/contribution.h"
 #include "hooks/plugins.h"
+#include "interpose/comm/registered.h"
 #include "interpose/self/environment.h"
 
 /* Buffers of one unit: what a few units hold fits into the texts of a log (core/transport/plane.h).
@@ -20,6 +22,7 @@
 struct resync {
   struct endpoint *end;
   struct member *buffers; /* of the last joiner; NULL for the others */
+  look_t *looks;          /* likewise: who has none of them receives as if it had */
   uint32_t nbuffers, claimed;
   struct member done;
 };
@@ -52,11 +55,13 @@ static void take_stock(struct resync *resync) {
   uint32_t nbuffers;
   struct state_buffer *buffers = state_list(&end->buffers, &nbuffers);
   resync->buffers = buffers == NULL ? NULL : calloc(nbuffers, sizeof *resync->buffers);
-  for (uint32_t i = 0; i < nbuffers && resync->buffers != NULL; i++) {
-    const struct communicator *comm = endpoint_communicator(end, buffers[i].comm);
+  resync->looks = buffers == NULL ? NULL : calloc(nbuffers, sizeof *resync->looks);
+  for (uint32_t i = 0; i < nbuffers && resync->buffers != NULL && resync->looks != NULL; i++) {
+    struct communicator *comm = endpoint_communicator(end, buffers[i].comm);
     if (comm == NULL || comm->unfit != NULL || !reunion_has(end, &buffers[i]))
       continue;
-    resync->buffers[resync->nbuffers++] = (struct member){
+    struct member *member = &resync->buffers[resync->nbuffers];
+    *member = (struct member){
         .count = buffers[i].count,
         .comm = buffers[i].comm,
         .root = communicator_rank_of(comm, end->team->plane->rank),
@@ -65,6 +70,9 @@ static void take_stock(struct resync *resync) {
         .datatype = buffers[i].datatype,
         .number = buffers[i].number,
     };
+    unsigned look =
+        registered_look(comm, buffers[i].address, member->count * contribution_fill(member).size);
+    resync->looks[resync->nbuffers++] = look_of(look, look, true);
   }
   free(buffers);
 }
@@ -81,6 +89,7 @@ static bool next_state(struct wish *wish) {
     wish->unit = (struct unit){resync->buffers + resync->claimed, left};
   else
     wish->unit = (struct unit){&resync->done, 1};
+  wish->looks = left > 0 ? resync->looks + resync->claimed : NULL;
   resync->claimed += left;
   return true;
 }
@@ -126,6 +135,7 @@ static ncclResult_t resynchronise(const struct wish *reunions, uint32_t nreunion
       say_resynchronised(wishes[i].end, resyncs[i].nbuffers);
     state_release(&wishes[i].end->buffers);
     free(resyncs[i].buffers);
+    free(resyncs[i].looks);
   }
   free(wishes);
   free(resyncs);

@@ -12,6 +12,7 @@
 #include "interpose/self/environment.h"
 #include "interpose/data/lossy.h"
 #include "interpose/nccl/real.h"
+#include "interpose/comm/registered.h"
 #include "interpose/comm/report.h"
 #include "interpose/park/reunion.h"
 #include "interpose/data/roots.h"
@@ -254,6 +255,36 @@ static bool divide(struct shadows *shadows, uint32_t first, const struct endpoin
   return true;
 }
 
+/* Whether what is sent from the program's own memory does not look as its peers' does: the rank has
+ * taken its registration back, or has never had it. */
+static bool looks_otherwise(const struct endpoint *end, const struct member *member,
+                            const struct shadow_member *target) {
+  struct communicator *comm = endpoint_communicator(end, member->comm);
+  return target->send != NULL && target->look != 0 && comm != NULL &&
+         registered_look(comm, target->send, shadow_send_bytes(member, target)) !=
+             look_send(target->look);
+}
+
+/* Then a copy is sent, from memory that does. Plug-ins that fill are given one anyhow. */
+static bool copy_what_looks_otherwise(const struct endpoint *end, struct unit unit,
+                                      struct shadow_member *targets,
+                                      const struct shadow_limit *limit) {
+  char reason[REASON_SIZE] = "out of memory";
+  bool any = false;
+  for (uint32_t i = 0; i < unit.nmembers && !plugins_fill(); i++)
+    any |= looks_otherwise(end, &unit.members[i], &targets[i]);
+  if (!any)
+    return true;
+  const void **own = calloc(unit.nmembers, sizeof *own);
+  for (uint32_t i = 0; own != NULL && i < unit.nmembers; i++)
+    own[i] = targets[i].send;
+  bool lent = own != NULL && lend(unit, targets, own, limit, reason);
+  if (!lent)
+    log_line(LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
+  free(own);
+  return lent;
+}
+
 bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit unit,
                      cudaStream_t program, const struct shadow_limit *limit) {
   char reason[REASON_SIZE] = "out of memory";
@@ -279,8 +310,11 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
   if (!divide(shadows, first, end))
     return true;
   struct unit issued = {shadows->members + first, unit.nmembers};
-  return state || !plugins_observe() ||
-         ask_plugins(end, index, issued, shadows->targets + first, limit);
+  if (state)
+    return true;
+  if (!copy_what_looks_otherwise(end, issued, shadows->targets + first, limit))
+    return false;
+  return !plugins_observe() || ask_plugins(end, index, issued, shadows->targets + first, limit);
 }
 
 static struct nccl_calls real_calls(void) {

@@ -42,13 +42,18 @@ static inline uint32_t places_current(void) {
   return guard_thread.site->id;
 }
 
-/* Whether the call stands where one was seen to come after the thread's last; if so, places_current
- * has its id from now on. Arguments: as struct native_caller. */
+/* Whether the call stands where one of the two was seen to come after the thread's last: a loop has
+ * two calls that come after its last one. If so, places_current has its id from now on. Arguments:
+ * as struct native_caller. */
 static inline __attribute__((always_inline)) bool places_hit(uintptr_t return_address,
                                                              uintptr_t cfa) {
-  struct native_site *next = atomic_load_explicit(&guard_thread.site->next, memory_order_acquire);
-  if (!native_site_is_at(next, return_address, cfa))
-    return false;
+  struct native_site *last = guard_thread.site;
+  struct native_site *next = atomic_load_explicit(&last->next, memory_order_acquire);
+  if (!native_site_is_at(next, return_address, cfa)) {
+    next = atomic_load_explicit(&last->other, memory_order_acquire);
+    if (!native_site_is_at(next, return_address, cfa))
+      return false;
+  }
   guard_thread.site = next;
   return true;
 }
@@ -56,10 +61,15 @@ static inline __attribute__((always_inline)) bool places_hit(uintptr_t return_ad
 /* The same for frames that are found by frame pointers. */
 static inline __attribute__((always_inline)) bool places_hit_chained(uintptr_t return_address,
                                                                      uintptr_t cfa) {
-  struct native_site *next = atomic_load_explicit(&guard_thread.site->next, memory_order_acquire);
-  if (NATIVE_POINTER_AT == 0 ||
-      !native_site_is_chained_at(next, return_address, cfa, &guard_thread.stack))
+  struct native_site *last = guard_thread.site;
+  struct native_site *next = atomic_load_explicit(&last->next, memory_order_acquire);
+  if (NATIVE_POINTER_AT == 0)
     return false;
+  if (!native_site_is_as_then(next, return_address, cfa, &guard_thread.stack)) {
+    next = atomic_load_explicit(&last->other, memory_order_acquire);
+    if (!native_site_is_as_then(next, return_address, cfa, &guard_thread.stack))
+      return false;
+  }
   guard_thread.site = next;
   return true;
 }

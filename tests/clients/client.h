@@ -17,10 +17,11 @@ void client_begin(const char *names);
 void client_end(void);
 
 /* Runs a shell command in the root of the repository, for 400 seconds at most, and until nobody
- * has its output open any more. The result is the caller's. In the command: $B, $P, $R   build
- * folder, libnccl-join.so, "nccl-join run" $PY, $BIN    Python with the clients, the folder of
- * their commands $C           tests/clients $MPIRUN      mpirun with the options for ranks on this
- * machine
+ * has its output open any more. The result is the caller's. In the command:
+ *   $B, $P, $R   build folder, libnccl-join.so, "nccl-join run"
+ *   $PY, $BIN    Python with the clients, the folder of their commands
+ *   $C           tests/clients
+ *   $MPIRUN      mpirun with the options for ranks on this machine
  */
 struct run *client_run(const char *command);
 

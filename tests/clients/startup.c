@@ -15,7 +15,7 @@ enum { RUNS_MAX = 101 };
 
 /* What a person takes for at once (Nielsen, Usability Engineering, 1993, chapter 5). */
 static const double felt_s = 0.1;
-/* The launcher looks into the program first (README.md). */
+/* The launcher looks into the program first (docs/usage.md). */
 static const double look_s = 0.15;
 
 enum form { ALONE, PRELOADED, LAUNCHED, FORMS };

@@ -28,7 +28,7 @@ static void expect_everywhere(const char *programs, const char *words) {
 }
 
 Test(places, of_callers_behind_wrappers_and_pointers, .timeout = 300) {
-  expect_everywhere("standing-[gc]*", "wrapper disorder pointer loop");
+  expect_everywhere("standing-[gc]*", "wrapper disorder pointer loop rounds");
 }
 
 Test(places, in_frames_of_any_size, .timeout = 300) {
@@ -55,7 +55,7 @@ Test(places, without_tables_or_with_a_frame_pointer_that_is_none, .timeout = 300
 Test(places, of_a_loop_are_found_without_a_search, .timeout = 300) {
   build();
   workshop_expect("for how in O2,-fomit-frame-pointer O2,-fno-omit-frame-pointer O0; do"
-                  "  FRAMES_ARE_SIMPLE=1 $W/standing/standing-gcc-$how loop >$W/$$.out || {"
+                  "  FRAMES_ARE_SIMPLE=1 $W/standing/standing-gcc-$how loop rounds >$W/$$.out || {"
                   "    echo $how; cat $W/$$.out; }; done",
                   0, "");
 }

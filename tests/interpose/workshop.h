@@ -21,10 +21,11 @@
  *   orphan.so       client.c linked to no NCCL; entangled.so: to the double, then to libother.so
  *   capturer12.so, capturer13.so
  *                   capturer.c linked to fake_cudart.c as that release of the CUDA runtime, for
- * host; lonely_capturer.so: to none; capturing: a program of host.c and it maker.so        maker.c
- * linked to NCCL; other_maker.so: to libother.so weak, weak_now  weak.c linked to NCCL, resolved
- * lazily and at once; weak_alone: to no NCCL seeker          seeker.c and client.c, linked to no
- * NCCL only/           outer.so needs plugin.so and finds it by its RUNPATH; libonly.so: inner.c
+ *                   host; lonely_capturer.so: to none; capturing: a program of host.c and it
+ *   maker.so        maker.c linked to NCCL; other_maker.so: to libother.so
+ *   weak, weak_now  weak.c linked to NCCL, resolved lazily and at once; weak_alone: to no NCCL
+ *   seeker          seeker.c and client.c, linked to no NCCL
+ *   only/           outer.so needs plugin.so and finds it by its RUNPATH; libonly.so: inner.c
  *   libbehind.so    inner.c
  *   doors           doors.c linked to NCCL
  *   configs         configs.c linked to telling/

@@ -153,7 +153,7 @@ static bool same_weights(const struct trained *trained, int rank, int other) {
          0;
 }
 
-/* The limitation that README.md states: an uneven epoch, after which all take over the weights
+/* The limitation that docs/limits.md states: an uneven epoch, after which all take over the weights
  * alone, then an even one. Rank 0's moments and steps are those of its last own iteration, so the
  * models drift apart, as they do with PyTorch's Join. */
 Test(models, weights_alone_are_not_enough_for_adam) {

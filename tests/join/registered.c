@@ -76,6 +76,54 @@ Test(registered, several_epochs) {
   }
 }
 
+/* As on machines with NVLink SHARP: each such collective waits on the host for all ranks. */
+Test(registered, ranks_that_meet_on_the_host) {
+  static const char *const operations[] = {"all_reduce", "all_reduce_apart", "reduce_scatter"};
+  for (int i = 0; i < 3; i++) {
+    char options[128];
+    snprintf(options, sizeof options,
+             "--operation %s --memory mapped --barrier 1 --iterations 12,20,17/20,12,0",
+             operations[i]);
+    struct run *result = run(&(struct launch){.nranks = 3,
+                                              .program = "operations",
+                                              .options = options,
+                                              .environment = "LOOPBACK_NVLS=1"});
+    assert_went_well(result);
+    run_free(result);
+  }
+}
+
+/* What is sent with NCCL_JOIN_LOSSY=last lies in memory whose registration has been taken back. */
+Test(registered, last_of_a_buffer_that_is_no_longer_registered) {
+  static const struct schedule schedule = {3, 1, {{12, 5, 12}}};
+  job_check(&(struct job){&schedule, "all_to_all_single", "plain", "last", 0, true},
+            "--memory registered --step 1 --deregister 1", false);
+  job_check(&(struct job){&schedule, "batch_isend_irecv", "plain", "last", 0, true},
+            "--memory registered --step 1 --deregister 1", false);
+}
+
+/* Which kernel runs is decided by the windows of a rank's own buffers: nothing can stand in for
+ * that. Even ranks notice nothing but the line. */
+Test(registered, windows_are_refused) {
+  struct launch launch = {.nranks = 3,
+                          .program = "operations",
+                          .options =
+                              "--operation all_reduce --memory window --iterations 12,12,12"};
+  struct run *even = run(&launch);
+  assert_went_well(even);
+  cr_assert(run_says_in_a_line(even, "ncclCommWindowRegister", "cannot be shadowed", NULL), "%s",
+            even->errors);
+  run_free(even);
+  launch.options = "--operation all_reduce --memory window --iterations 12,7,12";
+  struct run *uneven = run(&launch);
+  cr_assert(!uneven->timed_out, "%s", uneven->errors);
+  cr_assert_neq(uneven->status, 0);
+  cr_assert_neq(uneven->status, RUN_LOOPBACK_STOPPED, "%s", uneven->errors);
+  cr_assert(run_says_in_a_line(uneven, "no shadow can be issued", "ncclCommWindowRegister", NULL),
+            "%s", uneven->errors);
+  run_free(uneven);
+}
+
 /* Nothing is registered then, and no line is said. */
 Test(registered, switched_off_by_the_setting_of_nccl) {
   struct run *result = run(&(struct launch){

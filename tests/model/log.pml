@@ -1,5 +1,5 @@
 /* The logs of a team and how a rank writes its own, as core/team/team_commit.c, team_claim.c and team_text.c do: publishing,
- * claiming, ringing. R1 to R26 are the rules of docs/protocol.md.
+ * claiming, ringing. R1 to R27 are the rules of docs/protocol.md.
  *
  * One transition is one access to memory that another rank may write or read, in the order in which
  * the C code makes them; what is private to a rank goes with the access before. Where several
@@ -487,7 +487,7 @@ inline close_claim(t)
 /* R23: settle_is_same. Which claims are one unit is told from their places and from what all ranks
  * know before the index: any relation, but one for all ranks. Bit a | b: a and b are one unit; bit
  * 0: it has been chosen. Without PLACES no two units are. R25: nor are one of which its rank has said
- * so, and the one that is expected. */
+ * so, and the one that is expected. R27: one unit in two epochs is two here, with names of their own. */
 #define IS_SAID(t, a, b)                                                                           \
   (((a) > APART_BIT && UNIT_OF(b) == EXPECTED(t)) || ((b) > APART_BIT && UNIT_OF(a) == EXPECTED(t)))
 #define IS_SAME(t, relation, a, b)                                                                 \

@@ -67,24 +67,31 @@ static void map(struct arena *arena, bool exportable) {
 }
 
 struct arena *arena_create(const struct ranks *ranks, const char *kind, size_t size) {
-  static const char *const kinds[] = {"plain", "registered", "mapped", "private", "pieces"};
-  struct arena *arena = calloc(1, sizeof *arena);
+  static const char *const kinds[] = {"plain",   "registered", "mapped",
+                                      "private", "pieces",     "window"};
+  static struct arena the_one, *arena = &the_one;
   size_t known = 0;
   while (known < sizeof kinds / sizeof *kinds && strcmp(kind, kinds[known]) != 0)
     known++;
-  if (arena == NULL || known == sizeof kinds / sizeof *kinds) {
-    fprintf(stderr, "no memory, or no kind of it that is called %s\n", kind);
+  if (known == sizeof kinds / sizeof *kinds) {
+    fprintf(stderr, "no kind of memory is called %s\n", kind);
     exit(2);
   }
   *arena = (struct arena){.ranks = ranks, .plain = known == 0, .pieces = known == 4};
   size_t all = 10 * (size + ALIGNMENT) + (size_t)ranks->nranks * ALIGNMENT;
   arena->size = arena->pieces ? 16 * GRANULE : (all + GRANULE - 1) / GRANULE * GRANULE;
   arena->used = (size_t)ranks->rank * ALIGNMENT;
-  if (known < 2)
+  bool window = known == 5;
+  if (known < 2 || window)
     CHECK_CUDA(cudaMalloc((void **)&arena->begin, arena->size));
   else
     map(arena, known != 3);
-  for (int i = 0; i < ranks->ncomms && !arena->plain; i++)
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+  ncclWindow_t of_window;
+  for (int i = 0; i < ranks->ncomms && window; i++)
+    CHECK_NCCL(ncclCommWindowRegister(ranks->comms[i], arena->begin, arena->size, &of_window, 0));
+#endif
+  for (int i = 0; i < ranks->ncomms && !arena->plain && !window; i++)
     CHECK_NCCL(ncclCommRegister(ranks->comms[i], arena->begin, arena->size, &arena->handle));
   return arena;
 }

@@ -25,7 +25,7 @@
 
 static const char *iterations = "3+1", *end = "finalize", *operation_name = "all_reduce",
                   *form = "plain", *memory = "plain";
-static int root = 0, then = 3, barriers = 0, step = 0, release = 0;
+static int root = 0, then = 3, barriers = 0, step = 0, release = 0, deregister = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1; epochs: 3,4/4,3"},
@@ -39,7 +39,8 @@ static const struct option options[] = {
     {"--free", NULL, &release, "1: the tensors are freed before the rank leaves"},
     {"--memory", &memory, NULL,
      "of the tensors: plain; registered with the communicator: registered, mapped, private, "
-     "pieces (arena.h)"},
+     "pieces, window (arena.h)"},
+    {"--deregister", NULL, &deregister, "1: they are no longer registered when the rank leaves"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
@@ -468,7 +469,7 @@ static void *new_buffer(struct arena *arena, size_t size) {
   return buffer;
 }
 
-static void make_tensors(struct state *state) {
+static struct arena *make_tensors(struct state *state) {
   size_t nranks = (size_t)state->ranks.nranks;
   bool repeated = strcmp(form, "repeated") == 0;
   struct arena *arena =
@@ -483,6 +484,7 @@ static void make_tensors(struct state *state) {
     tensor->send = new_buffer(arena, nranks * tensor->n * sizeof(float));
     tensor->result = new_buffer(arena, nranks * tensor->n * sizeof(float));
   }
+  return arena;
 }
 
 int main(int argc, char **argv) {
@@ -494,7 +496,7 @@ int main(int argc, char **argv) {
   ranks_begin(&state.ranks);
   ranks_communicator(&state.ranks);
   state.tape = tape_create(&state.ranks);
-  make_tensors(&state);
+  struct arena *arena = make_tensors(&state);
 
   bool allowed = true;
   for (int epoch = 0; allowed && epoch < schedule_epochs(iterations); epoch++)
@@ -504,5 +506,7 @@ int main(int argc, char **argv) {
   tape_play(state.tape);
   for (int t = 0; t < TENSORS && release; t++)
     CHECK_CUDA(cudaFree(state.tensors[t].send));
+  if (deregister)
+    arena_deregister(arena);
   return ranks_leave(&state.ranks, ending_named(list_item(end, state.ranks.rank)));
 }

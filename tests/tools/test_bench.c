@@ -128,6 +128,7 @@ Test(bench, every_benchmark_measures_what_it_is_for) {
   static const char *const rows[] = {
       "nobody joined\", \"name\": \"one all-reduce, direct\", \"unit\": \"ns\"",
       "nobody joined\", \"name\": \"a group of 8, nccl-join, system calls\"",
+      "from Python, nobody joined\", \"name\": \"each call over the bare shim\", \"unit\": \"ns\"",
       "\"name\": \"a group of 8, the follower asleep, calls of syscall()\"",
       "\"name\": \"follower asleep, and a busy process on every processor\"",
       "shadows 100,000 units\", \"name\": \"a unit, processor time of the joined rank\"",

@@ -215,6 +215,18 @@ Test(settle_places, also_where_the_next_iteration_begins_with_a_loop) {
   cr_assert_eq(winner()->hash, A, "another round of that loop");
 }
 
+Test(settle_places, of_one_unit_in_two_epochs_the_earlier_goes_first) {
+  add((struct claimed){.hash = A, .signature = C, .place = &after, .epoch = 4, .claimants = 5});
+  add((struct claimed){.hash = A, .signature = C, .place = &after, .epoch = 3});
+  cr_assert_eq(winner()->epoch, 3);
+  cr_assert_not(settle_is_unanimous(&settle, settle_winner(&settle)));
+  cr_assert_not(is_guess());
+  begin();
+  add((struct claimed){.hash = A, .signature = C, .place = &after, .epoch = 4});
+  add((struct claimed){.hash = A, .signature = C, .place = &after});
+  cr_assert(settle_is_unanimous(&settle, settle_winner(&settle)), "of one it is not known");
+}
+
 Test(settle_places, taking_two_conditions_of_a_loop_for_one_is_a_guess_and_two_branches_are_none) {
   in_loop.nodes[3].reach_from = 1; /* nothing */
   add_at(A, C, &also_in_loop, true);

@@ -183,7 +183,11 @@ Test(team_hostile, a_text_of_more_members_than_can_be) {
 
 /* ---- what a text says of a place ---- */
 
-enum { PLACE = 5, NODES_AT = 5, TEXT_AT = NODES_AT + PLACE_NODES_MAX * sizeof(struct place_node) / 8 }; /* words */
+enum {
+  PLACE = 5,
+  NODES_AT = 5,
+  TEXT_AT = NODES_AT + PLACE_NODES_MAX * sizeof(struct place_node) / 8
+}; /* words */
 
 /* Rank 1 claims a unit of a place, and rank 0 another; the test spoils the text in between. */
 static _Atomic uint64_t *claim_at_a_place(void) {

@@ -1,6 +1,7 @@
 /* Streams of units as training programs make them, for the learner's tests and benchmark.
  *
- * The first nine are those on which the design was chosen; their lengths and bodies are fixed.
+ * The first nine are those on which the learner's rules were chosen; their lengths and bodies are
+ * fixed.
  * Generators are deterministic: a trace is the same on every machine.
  */
 #ifndef NCCL_JOIN_TESTS_UNIT_TRACES_H

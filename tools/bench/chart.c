@@ -1,4 +1,4 @@
-/* tools/bench/chart: the growth of the agreement as a picture, from the rows of growth.c.
+/* chart: the growth of the agreement as a picture, from the rows of growth.c.
  *
  *   chart FILE >docs/growth.svg   FILE is build/bench.json, or an extract of it
  *

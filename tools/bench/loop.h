@@ -28,6 +28,13 @@ static inline void loop_iteration(ncclComm_t comm) {
     loop_unit(comm, position);
 }
 
+/* The same, the last one of another line: as where gradients are accumulated, or a loss follows. */
+static inline void loop_rounds(ncclComm_t comm) {
+  for (size_t position = 0; position < LOOP_UNITS - 1; position++)
+    loop_unit(comm, position);
+  loop_unit(comm, LOOP_UNITS - 1);
+}
+
 /* A unit of another body, 0 or 1: a group of eight all-reduces. */
 static inline void loop_group(ncclComm_t comm, size_t position) {
   ncclGroupStart();

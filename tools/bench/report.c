@@ -1,4 +1,4 @@
-/* tools/bench/report: tables and build/bench.json from the rows of all benchmarks (rows.h).
+/* report: tables and build/bench.json from the rows of all benchmarks (rows.h).
  *
  *   report [--revision TEXT] FILE   rows on stdin; writes FILE and prints the tables
  *   report --markdown FILE          prints the tables of docs/speed.md from FILE

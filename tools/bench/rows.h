@@ -5,7 +5,7 @@
  *    "samples": 21, "goal": "at most 20"}
  *
  * low and high are the first and the third quartile of the samples; goal is left out where there is
- * none. tools/bench/report makes the tables and build/bench.json of all rows. A benchmark never
+ * none. report.c makes the tables and build/bench.json of all rows. A benchmark never
  * fails because something is slow. It ends with a status other than 0, and a line on stderr, if it
  * could not measure.
  *

@@ -8,7 +8,7 @@ ROWS_OBJECT = $(BUILD)/tools/bench/rows.o
 include tools/bench/ddp.mk tools/bench/growth.mk
 
 # Programs that are the ranks of their own jobs, and what is in front of NCCL or in its place there.
-BENCH_JOBS = $(addprefix $(BUILD)/bench/,host_cost following rhythm skew settling modes memory)
+BENCH_JOBS = $(addprefix $(BUILD)/bench/,host_cost python following rhythm skew settling modes memory)
 BENCH_JOB_OBJECTS = $(addprefix $(BUILD)/tools/bench/,area.o job.o loop.o steps.o) $(ROWS_OBJECT)
 BENCH_PRELOADS = $(addprefix $(BUILD)/bench/,shim.so many_processors.so count_system_calls.so)
 BENCH_NCCL = $(BUILD)/bench/empty/libnccl.so.2 $(BUILD)/bench/stamping/libnccl.so.2

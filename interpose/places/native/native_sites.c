@@ -213,6 +213,28 @@ static enum shape flatten(struct record *record) {
   return shape;
 }
 
+/* Where all that lies on this stack. The walk has just read it. */
+static void note_then(struct native_site *site, const struct native_caller *caller) {
+  struct native_then *then = &site->then;
+  uintptr_t base = caller->sp;
+  intptr_t pointer_at = NATIVE_POINTER_AT, leads = (intptr_t)(caller->fp - caller->sp);
+  then->top = 0;
+  for (uint32_t i = 0; i < NATIVE_SITE_FRAMES - 1; i++) {
+    if (site->pointer_at[i] != NATIVE_NO_POINTER) {
+      uintptr_t slot = base + (uintptr_t)(intptr_t)site->pointer_at[i];
+      base =
+          slot == caller->sp + (uintptr_t)NATIVE_POINTER_AT ? caller->fp : *(const uintptr_t *)slot;
+      pointer_at = (intptr_t)(slot - caller->sp);
+      leads = (intptr_t)(base - caller->sp);
+    }
+    then->pointer_at[i] = pointer_at;
+    then->base[i] = leads;
+    then->at[i] = (intptr_t)(base - caller->sp) + site->at[i];
+    if ((uintptr_t)then->at[i] + sizeof(uintptr_t) > then->top)
+      then->top = (uintptr_t)then->at[i] + sizeof(uintptr_t);
+  }
+}
+
 static bool is_same(const struct record *a, const struct record *b) {
   return a->pc == b->pc && a->site.id == b->site.id && a->nsteps == b->nsteps &&
          memcmp(a->steps, b->steps, a->nsteps * sizeof(a->steps[0])) == 0;
@@ -225,8 +247,10 @@ static void set_right(struct record *record, bool is_right, enum shape shape) {
 }
 
 /* NULL: there is no room. With the lock. */
-static struct record *add(struct record *learnt) {
+static struct record *add(const struct native_caller *caller, struct record *learnt) {
   enum shape shape = flatten(learnt);
+  if (shape == SHAPE_CHAINED)
+    note_then(&learnt->site, caller);
   _Atomic(struct record *) *bucket = bucket_of(learnt->pc);
   struct record *first = atomic_load_explicit(bucket, memory_order_relaxed);
   for (struct record *record = first; record != NULL; record = record->other)
@@ -255,7 +279,7 @@ static struct record *find_by_walking(const struct native_caller *caller, uint32
   *id = learnt.site.id;
   if (!is_certain || pthread_mutex_trylock(&adding) != 0)
     return NULL;
-  struct record *record = add(&learnt);
+  struct record *record = add(caller, &learnt);
   pthread_mutex_unlock(&adding);
   return record;
 }

@@ -46,6 +46,14 @@ struct native_site {
   /* Where the frame pointer lies by which the frame is found, from where the one before led;
    * NATIVE_NO_POINTER: it lies where all those before it make it. */
   int32_t pointer_at[NATIVE_SITE_FRAMES - 1];
+  /* The same as it was when the site was learnt, all from the CFA: where the pointers lie, where
+   * they lead, where the return addresses are, and the end of the last of those. Where a frame has
+   * no pointer, a pair of another one once more. */
+  struct native_then {
+    intptr_t pointer_at[NATIVE_SITE_FRAMES - 1], base[NATIVE_SITE_FRAMES - 1];
+    intptr_t at[NATIVE_SITE_FRAMES - 1];
+    uintptr_t top;
+  } then;
   bool is_record; /* of the table of sites (native_sites.c) */
 };
 
@@ -106,6 +114,30 @@ native_site_is_chained_at(const struct native_site *site, uintptr_t return_addre
          native_frame_is_at(site, 0, cfa, left, &base) &&
          native_frame_is_at(site, 1, cfa, left, &base) &&
          native_frame_is_at(site, 2, cfa, left, &base);
+}
+
+/* Whether a pointer leads where it led when the site was learnt. */
+static inline __attribute__((always_inline)) bool native_leads_there(const struct native_site *site,
+                                                                     int i, uintptr_t cfa) {
+  return native_word(cfa + (uintptr_t)site->then.pointer_at[i]) - cfa ==
+         (uintptr_t)site->then.base[i];
+}
+static inline __attribute__((always_inline)) bool
+native_returns_there(const struct native_site *site, int i, uintptr_t cfa) {
+  return native_word(cfa + (uintptr_t)site->then.at[i]) == site->above[i];
+}
+
+/* native_site_is_chained_at for the case that all frames are as large as when the site was learnt,
+ * as those are that have no object of another size each time. False otherwise. */
+static inline __attribute__((always_inline)) bool
+native_site_is_as_then(const struct native_site *site, uintptr_t return_address, uintptr_t cfa,
+                       const struct native_bounds *stack) {
+  uintptr_t key = atomic_load_explicit(&site->key, memory_order_relaxed);
+  uintptr_t below = cfa - stack->low;
+  return key == ~return_address && below < stack->size && below + site->then.top <= stack->size &&
+         native_leads_there(site, 0, cfa) && native_returns_there(site, 0, cfa) &&
+         native_leads_there(site, 1, cfa) && native_returns_there(site, 1, cfa) &&
+         native_leads_there(site, 2, cfa) && native_returns_there(site, 2, cfa);
 }
 
 /* The site of a call; NULL: unknown, or there is no room for more of them. `after`: the site of the

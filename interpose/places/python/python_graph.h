@@ -1,7 +1,7 @@
 /* The control-flow graph of a code object of CPython, for flow.h.
  *
  *   - An await or yield from is one instruction: the way round it (SEND, YIELD_VALUE,
- * JUMP_BACKWARD) is no loop of the program.
+ *     JUMP_BACKWARD) is no loop of the program.
  *   - A `with` is taken not to swallow exceptions, unless there is code that only runs if it does.
  *     Otherwise whatever stands before a return in a `with` in a loop could come round again.
  *   - Exceptions go from everything that may raise to what handles it: by the exception table

@@ -8,11 +8,12 @@
  * A code object may be freed and another one take its place. The check is made of what tells them
  * apart:
  *   - from 3.12 on co_version, which no two code objects have in common (an interpreter counts
- * them; it is 0 once 32 bits do not suffice, and then nothing is remembered), with the addresses of
- * the table of lines and the name for several interpreters;
+ *     them; it is 0 once 32 bits do not suffice, and then nothing is remembered), with the
+ *     addresses of the table of lines and the name for several interpreters;
  *   - before: the addresses of the table of lines, the names and the name, the length of the code
- * or the table of lines, its first and last bytes, and the hashes of the name and of the first and
- * last name that is used. A code object that has the same of all these is taken for the one before.
+ *     or the table of lines, its first and last bytes, and the hashes of the name and of the first
+ *     and last name that is used. A code object that has the same of all these is taken for the one
+ *     before.
  */
 #include "interpose/places/python/python_frames.h"
 

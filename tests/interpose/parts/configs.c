@@ -5,8 +5,8 @@
  *   configs all      of every size that a release has had, with bytes that are like no others, to
  *                    every function that takes one (telling_nccl.c)
  *   configs header   the one of the nccl.h that this was compiled with, to those that need no
- * parent configs size     says the version and the size of that one; status 1 if the first has no
- * such
+ *                    parent
+ *   configs size     says the version and the size of that one; status 1 if the first has no such
  */
 #include <dlfcn.h>
 #include <stdbool.h>

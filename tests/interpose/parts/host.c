@@ -1,7 +1,7 @@
 /* A program around client.c, which it is linked to or opens. Its arguments are taken one after the
  * other:
  *   --open FILE, --now FILE   opens the plug-in as Python opens an extension module, resolved
- * lazily or at once
+ *                             lazily or at once
  *   --deep FILE               opens the plug-in with RTLD_DEEPBIND
  *   --load FILE               opens a library alone, as ctypes does
  *   NAME                      calls the function

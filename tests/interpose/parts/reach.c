@@ -2,9 +2,10 @@
  * NCCL. It knows nothing of nccl-join.
  *
  *   reach HOW FILE      with LOOKED_UP: FILE is opened "local", "global" or "deepbind", and
- * functions are looked up in it reach plugin FILE, reach deep FILE    with HOST: FILE is a plug-in,
- * opened RTLD_LOCAL or RTLD_DEEPBIND reach               otherwise linked to NCCL; with PLUGIN only
- * the plug-in
+ *                       functions are looked up in it
+ *   reach plugin FILE, reach deep FILE
+ *                       with HOST: FILE is a plug-in, opened RTLD_LOCAL or RTLD_DEEPBIND
+ *   reach               otherwise linked to NCCL; with PLUGIN only the plug-in
  */
 #include <dlfcn.h>
 #include <stdio.h>

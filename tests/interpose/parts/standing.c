@@ -137,6 +137,21 @@ static void stand_in_loop(void) {
     expect(stand_searches() == searches, "found without a search");
 }
 
+/* Two calls come after the one in the inner loop. */
+static void stand_in_rounds(void) {
+  unsigned long searches = 0;
+  for (int i = 0; i < times(6); i++) {
+    if (times(i) == 4)
+      searches = stand_searches();
+    for (int k = 0; k < times(3); k++)
+      first_id = stand();
+    second_id = stand();
+    expect(first_id != second_id, "two calls");
+  }
+  if (getenv("FRAMES_ARE_SIMPLE") != NULL)
+    expect(stand_searches() == searches, "found without a search");
+}
+
 /* ---- frames of all sizes ---- */
 
 static NOINLINE uint32_t on_more(size_t size) {
@@ -450,23 +465,15 @@ static const struct {
   const char *word;
   void (*act)(void);
 } words[] = {
-    {"wrapper", stand_in_wrapper},
-    {"disorder", stand_in_disorder},
-    {"pointer", stand_in_pointer},
-    {"loop", stand_in_loop},
-    {"alloca", stand_in_alloca},
-    {"aligned", stand_in_aligned},
-    {"deep", stand_in_deep},
-    {"longjmp", stand_in_longjmp},
-    {"handler", stand_in_handler},
-    {"threads", stand_in_threads},
-    {"child", stand_in_child},
-    {"context", stand_in_context},
-    {"generated", stand_in_generated},
-    {"garbage", stand_in_garbage},
-    {"closed", stand_in_closed},
-    {"engine", stand_in_engine},
-    {"description", stand_in_description},
+    {"wrapper", stand_in_wrapper}, {"disorder", stand_in_disorder},
+    {"pointer", stand_in_pointer}, {"loop", stand_in_loop},
+    {"rounds", stand_in_rounds},   {"alloca", stand_in_alloca},
+    {"aligned", stand_in_aligned}, {"deep", stand_in_deep},
+    {"longjmp", stand_in_longjmp}, {"handler", stand_in_handler},
+    {"threads", stand_in_threads}, {"child", stand_in_child},
+    {"context", stand_in_context}, {"generated", stand_in_generated},
+    {"garbage", stand_in_garbage}, {"closed", stand_in_closed},
+    {"engine", stand_in_engine},   {"description", stand_in_description},
 };
 
 int main(int argc, char **argv) {

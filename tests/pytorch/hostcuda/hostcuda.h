@@ -59,8 +59,9 @@ Mode mode();
 bool defer(const c10::OperatorHandle &op, c10::Stack *stack, bool captured);
 
 /* Likewise, copies between aliases on one device. */
-void defer_copy(c10::DeviceIndex device, const at::Tensor &to, const at::Tensor &from, bool captured);
+void defer_copy(c10::DeviceIndex device, const at::Tensor &to, const at::Tensor &from,
+                bool captured);
 
-}  // namespace hostcuda
+} // namespace hostcuda
 
 #endif

@@ -14,10 +14,12 @@ CUresult process_initialise(void);
 
 /* Whether the calling thread may use the API now:
  *   CUDA_ERROR_NOT_INITIALIZED  before cuInit, and in a forked child of a process that had called
- * it ("CUDA contexts do not survive fork": what the real driver returns there)
+ *                               it ("CUDA contexts do not survive fork": what the real driver
+ *                               returns there)
  *   CUDA_ERROR_DEINITIALIZED    after the driver's exit handler, which is registered by cuInit, has
- * run CUDA_ERROR_NOT_PERMITTED    in a host function or callback, which must not call CUDA
- * (cuLaunchHostFunc) */
+ *                               run
+ *   CUDA_ERROR_NOT_PERMITTED    in a host function or callback, which must not call CUDA
+ *                               (cuLaunchHostFunc) */
 CUresult process_check(void);
 
 /* False in a forked child and during exit: locks may then be held by threads that are gone. */

@@ -18,6 +18,7 @@ void connect_announce(const struct unit *unit) {
   struct ncclComm *comm = unit->comm;
   if (unit->collective)
     atomic_store(&segment_rank(&comm->segment, comm->rank)->connected, 1);
+  atomic_fetch_add(&segment_rank(&comm->segment, comm->rank)->registered, unit->meets);
   for (size_t i = 0; i < unit->noperations; i++) {
     const struct operation *operation = &unit->operations[i];
     if (operation->kind == OPERATION_SEND)
@@ -33,6 +34,10 @@ static bool is_missing(void *subject, int rank) {
   const struct ncclComm *comm = unit->comm;
   if (unit->collective && !comm->connected &&
       !atomic_load(&segment_rank(&comm->segment, rank)->connected))
+    return true;
+  if (unit->meets > 0 && settings_get()->nvls &&
+      atomic_load(&segment_rank(&comm->segment, rank)->registered) <
+          atomic_load(&segment_rank(&comm->segment, comm->rank)->registered))
     return true;
   for (size_t i = 0; i < unit->noperations; i++) {
     const struct operation *operation = &unit->operations[i];
@@ -61,7 +66,9 @@ static bool is_cancelled(void *subject) {
 
 static void describe(void *subject, char *text, size_t size) {
   const struct unit *unit = subject;
-  snprintf(text, size, "the first use of communicator %016llx, %s",
+  bool first = !unit->comm->connected || !unit->collective;
+  snprintf(text, size, "%s of communicator %016llx, %s",
+           first ? "the first use" : "the meeting of registered buffers",
            (unsigned long long)unit->comm->hash, unit->log);
 }
 

@@ -2,6 +2,10 @@
  * group.cc): the issuing thread blocks on the host until the others have issued their first
  * operation too. A program, or a library in front of it, that relies on ncclAllReduce returning at
  * once must not pass here. LOOPBACK_CONNECT=0 turns it off.
+ *
+ * LOOPBACK_NVLS=1: the same at each all-reduce, all-gather and reduce-scatter whose buffers are
+ * registered, as on machines with NVLink SHARP (nvls.cc, ncclNvlsLocalRegisterBuffer): who has them
+ * registered comes to a meeting on the host, who has not does not.
  */
 #ifndef LOOPBACK_NCCL_CONNECT_H
 #define LOOPBACK_NCCL_CONNECT_H

@@ -3,12 +3,12 @@
  * How they are computed, so that results repeat bit for bit and a test can say what they must be:
  *   - contributions are combined in rank order, 0 first;
  *   - integers wrap around, in the width of their type; float32 and float64 in their own type;
- * float16, bfloat16 and the 8-bit formats in float32, rounded to the type once, at the end (NCCL
- * rounds after every addition, in an order that depends on its algorithm);
+ *     float16, bfloat16 and the 8-bit formats in float32, rounded to the type once, at the end
+ *     (NCCL rounds after every addition, in an order that depends on its algorithm);
  *   - PreMulSum multiplies each contribution in its type (16- and 8-bit formats: in float32,
- * rounded to the type), as NCCL does, before it leaves its rank;
+ *     rounded to the type), as NCCL does, before it leaves its rank;
  *   - ncclAvg is PreMulSum by 1/n, itself rounded to the type, for floats; for integers the wrapped
- * sum divided by n, towards zero (enqueue.cc, hostToDevRedOp);
+ *     sum divided by n, towards zero (enqueue.cc, hostToDevRedOp);
  *   - max and min of floats ignore NaN where there is a number, and -0 is less than +0.
  */
 #ifndef LOOPBACK_NCCL_REDUCE_H

@@ -121,6 +121,24 @@ const char *registration_look_name(unsigned look) {
   return (look & LOOK_EXPORTS) != 0 ? "registered cuMem" : "registered cuMem, not exportable";
 }
 
+bool registration_meets(const struct ncclComm *comm, const struct operation *operation) {
+  size_t block = operation->count * datatype_size(operation->datatype);
+  size_t all = block * (size_t)comm->nranks;
+  if (operation->premultiplied && operation->reduction == REDUCTION_PREMULSUM)
+    return false;
+  switch (operation->kind) {
+  case OPERATION_ALLREDUCE:
+    return registration_look(comm, operation->send, block) != 0 &&
+           registration_look(comm, operation->recv, block) != 0;
+  case OPERATION_ALLGATHER:
+    return registration_look(comm, operation->recv, all) != 0;
+  case OPERATION_REDUCESCATTER:
+    return registration_look(comm, operation->send, all) != 0;
+  default:
+    return false;
+  }
+}
+
 void registration_describe(const struct ncclComm *comm, const struct operation *operation,
                            char *text, size_t size) {
   size_t block = operation->count * datatype_size(operation->datatype);

@@ -28,6 +28,10 @@ unsigned registration_look(const struct ncclComm *comm, const void *buffer, size
 /* "registered cuMem" */
 const char *registration_look_name(unsigned look);
 
+/* Whether a rank with these buffers comes to the meeting of NVLink SHARP (coll_reg.cc,
+ * ncclRegisterCollNvlsBuffers). */
+bool registration_meets(const struct ncclComm *comm, const struct operation *operation);
+
 /* Writes what NCCL decides by for a collective: "(send registered cuMem, receive registered cuMem,
  * in place)"; "" if neither is registered. Only what all ranks have, and what no rank may differ
  * in. */

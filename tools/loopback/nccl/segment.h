@@ -52,6 +52,8 @@ struct segment_agenda {
 struct segment_rank {
   _Alignas(SEGMENT_LINE) _Atomic uint32_t presence;
   _Atomic uint32_t connected; /* has issued its first collective */
+  _Atomic uint64_t
+      registered; /* collectives of registered buffers that it has come to (connect.h) */
   pid_t pid;
   int device;
   uint64_t started; /* the process's start time, so that a pid used again is not taken for it */

@@ -35,6 +35,7 @@ static int setting_seconds(const char *name, int standard) {
 
 static void settings_read(void) {
   settings.connect = setting_choice("LOOPBACK_CONNECT", "1", "0") == 0;
+  settings.nvls = setting_choice("LOOPBACK_NVLS", "0", "1") == 1;
   settings.duplicate_gpu_error = setting_choice("LOOPBACK_DUPLICATE_GPU", "allow", "error") == 1;
   settings.hang_seconds = setting_seconds("LOOPBACK_HANG_S", hang_seconds_default);
   settings.death_is_error = setting_choice("LOOPBACK_DEATH", "error", "hang") == 0;

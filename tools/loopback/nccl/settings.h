@@ -10,10 +10,11 @@
 
 struct settings {
   bool connect; /* LOOPBACK_CONNECT: first use blocks on the host, as NCCL's runtime connect */
+  bool nvls; /* LOOPBACK_NVLS=1: collectives of registered buffers meet on the host (connect.h) */
   bool duplicate_gpu_error; /* LOOPBACK_DUPLICATE_GPU=error: two ranks on one device are refused */
-  int hang_seconds;    /* LOOPBACK_HANG_S: a wait longer than this is reported once; 0: never */
-  bool death_is_error; /* LOOPBACK_DEATH=error: a lost peer is ncclRemoteError; hang: wait for ever
-                        */
+  int hang_seconds; /* LOOPBACK_HANG_S: a wait longer than this is reported once; 0: never */
+  /* LOOPBACK_DEATH=error: a lost peer is ncclRemoteError; hang: wait for ever. */
+  bool death_is_error;
   bool mismatch_hangs; /* LOOPBACK_MISMATCH=hang: ranks that differ wait for ever, as with NCCL;
                           stop: end the run */
   const char *log;     /* LOOPBACK_LOG: path, %p becomes the process id; NULL: no log */

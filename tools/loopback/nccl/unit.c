@@ -152,6 +152,8 @@ static void look_at_transfers(struct unit *unit) {
 bool unit_describe(struct unit *unit, struct unit *const *related, size_t nrelated) {
   unit->collective = has_collective(unit);
   look_at_transfers(unit);
+  for (size_t i = 0; i < unit->noperations; i++)
+    unit->meets += registration_meets(unit->comm, &unit->operations[i]);
   if (!describe_for_log(unit))
     return false;
   size_t size, communicators = 0, described = 0;

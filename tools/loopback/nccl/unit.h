@@ -53,6 +53,7 @@ struct unit {
                      order in which they are performed */
   struct unit *next_captured;
   bool collective; /* has at least one collective: all ranks meet */
+  unsigned meets;  /* collectives whose registered buffers NVLink SHARP would use */
   size_t noperations, capacity;
   struct operation *operations;
   uint64_t hash; /* of the descriptor: everything that must be equal on all ranks */

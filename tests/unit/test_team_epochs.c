@@ -1,0 +1,123 @@
+/* Ranks that are an epoch apart (core/team/team_epochs.c): found out where each epoch comes once,
+ * told, and mended. */
+#include <criterion/criterion.h>
+
+#include "core/team/team_private.h"
+#include "tests/unit/quartet.h"
+
+TestSuite(team_epochs, .init = quartet_start, .fini = quartet_stop);
+
+/* for (epoch) { for (batch) TRAINING; ONCE; } */
+enum { TRAINING = 20, ONCE };
+
+static struct place place_in_epoch(uint32_t id) {
+  struct place place = {
+      .id = id, .nnodes = 3, .nodes = {node(1000, 1, 0), node(1001, 5, PLACE_LOOP)}};
+  if (id == TRAINING) {
+    place.nodes[2] = node(1002, 6, PLACE_LOOP);
+    place.nodes[place.nnodes++] = node(2000 + id, 7, 0);
+  } else {
+    place.nodes[2] = node(2000 + id, 8, 0);
+    place.nodes[2].since = 6;
+  }
+  return place;
+}
+
+static void claim_in_epoch(uint32_t rank, uint32_t id) {
+  struct place place = place_in_epoch(id);
+  team_claim(quartet[rank], at(id, id), 0, &place);
+}
+
+static void all_claim(uint32_t id) {
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    claim_in_epoch(rank, id);
+  expect_all_real();
+}
+
+/* An epoch in which rank 0 has one batch less. */
+static void uneven_epoch(void) {
+  all_claim(TRAINING);
+  claim_in_epoch(0, ONCE);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim_in_epoch(rank, TRAINING);
+  expect_verdict(0, TEAM_SHADOW);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    expect_verdict(rank, TEAM_REAL);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim_in_epoch(rank, ONCE);
+  expect_all_real();
+}
+
+/* As if others had issued it while rank 0 stood aside. */
+static void rank_0_falls_behind(void) {
+  place_table_find(quartet[0]->places, ONCE)->epochs--;
+}
+
+Test(team_epochs, ranks_in_step_meet) {
+  uneven_epoch();
+  uneven_epoch();
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    cr_assert_eq(quartet[rank]->claim_epoch, 2);
+  expect_agreement();
+}
+
+Test(team_epochs, who_is_behind_goes_on_alone_until_all_are_in_one_epoch) {
+  uneven_epoch();
+  rank_0_falls_behind();
+  all_claim(TRAINING);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    claim_in_epoch(rank, ONCE);
+  expect_verdict(1, TEAM_SHADOW);
+  expect_verdict(0, TEAM_REAL);
+  expect_verdict(2, TEAM_SHADOW);
+  expect_verdict(3, TEAM_SHADOW);
+  cr_assert(flags_of(3, quartet[3]->head - 1) & ENTRY_BEHIND);
+  claim_in_epoch(0, TRAINING);
+  expect_verdict(0, TEAM_REAL);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    expect_verdict(rank, TEAM_SHADOW);
+  claim_in_epoch(0, ONCE);
+  expect_all_real();
+  expect_agreement();
+}
+
+Test(team_epochs, that_ranks_are_out_of_step_is_told_once) {
+  uneven_epoch();
+  rank_0_falls_behind();
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    claim_in_epoch(rank, ONCE);
+  uint32_t told = 0;
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    (void)team_poll(quartet[rank], &got);
+    if (!quartet[rank]->guessed || quartet[rank]->guess.kind != GUESS_EPOCH)
+      continue;
+    told++;
+    cr_assert_eq(quartet[rank]->guess.rank, 0);
+    cr_assert_eq(quartet[rank]->guess.epochs, 1);
+  }
+  cr_assert_eq(told, 1);
+}
+
+/* Ranks may do as they like before anything has been uneven: nothing can have gone wrong. */
+Test(team_epochs, even_programs_are_not_asked) {
+  for (int epoch = 0; epoch < 3; epoch++) {
+    all_claim(TRAINING);
+    all_claim(ONCE);
+  }
+  rank_0_falls_behind();
+  all_claim(ONCE);
+}
+
+Test(team_epochs, only_what_comes_once_in_each_epoch_counts) {
+  struct place once = place_in_epoch(ONCE), training = place_in_epoch(TRAINING);
+  cr_assert(place_is_of_each_epoch(&once));
+  cr_assert_not(place_is_of_each_epoch(&training), "a loop of batches");
+  once.nodes[2].since = 7;
+  cr_assert_not(place_is_of_each_epoch(&once), "not all before it comes to it");
+  once = place_in_epoch(ONCE);
+  once.nodes[1].flags = PLACE_ORDERED;
+  cr_assert_not(place_is_of_each_epoch(&once), "in no loop");
+  once = place_in_epoch(ONCE);
+  once.nodes[2].flags |= PLACE_OPAQUE;
+  cr_assert_not(place_is_of_each_epoch(&once), "it may be in more loops");
+}
