@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
-
 /* ---- copying ---- */
 
 static bool make_room(struct peers *peers, uint64_t more) {
@@ -166,8 +164,10 @@ static bool group_begins(const struct look *look, const struct window *window) {
   return units_are_done(look, post_at(look->peers, window, window->next)->index);
 }
 
-/* Whether the partner of a rank's post has begun. */
-static bool partner_begins(const struct look *look, uint32_t rank, const struct post *post) {
+/* Whether the partner of a rank's post has begun. next: gets whether it is in the next group of its
+ * rank, so that it has not come to its end. */
+static bool partner_begins(const struct look *look, uint32_t rank, const struct post *post,
+                           bool *next) {
   const struct peers *peers = look->peers;
   struct window *other = &peers->windows[post->peer];
   if (!post_is_met(peers, rank, post))
@@ -181,7 +181,68 @@ static bool partner_begins(const struct look *look, uint32_t rank, const struct 
   struct post side = {
       .comm = post->comm, .peer = rank, .receives = !post->receives, .ordinal = post->ordinal};
   uint32_t place = *find_place(peers, post->peer, &side);
+  *next = place != 0 && place - 1 - other->at >= other->next - other->first;
   return place == 0 || place - 1 - other->at < waiting - other->first;
+}
+
+/* Whether another rank that is parked will answer a post, as this one would. */
+static bool another_answers(const struct peers *peers, uint32_t rank, const struct post *post) {
+  const struct window *other = &peers->windows[post->peer];
+  return other->answering == other->head + 1 && other->answering > post->index &&
+         !post_is_met(peers, rank, post);
+}
+
+/* Goes from a rank's next group to those of its partners: puts them in front of `rest`, a list of
+ * ranks that ends with the number of ranks. False if one of them has not begun. */
+static bool link_partners(const struct look *look, uint32_t rank, uint32_t *rest) {
+  struct peers *peers = look->peers;
+  struct window *window = &peers->windows[rank];
+  uint64_t end = end_of_group(peers, window);
+  for (uint64_t i = window->next; i < end; i++) {
+    const struct post *post = post_at(peers, window, i);
+    struct window *other = &peers->windows[post->peer];
+    if (post->peer == peers->plane->rank || another_answers(peers, rank, post))
+      continue;
+    bool next;
+    if (!partner_begins(look, rank, post, &next))
+      return false;
+    if (!next || other->linked == peers->searches)
+      continue;
+    other->linked = peers->searches;
+    other->next_linked = *rest;
+    *rest = post->peer;
+  }
+  return true;
+}
+
+/* Whether a rank's next group, and all that are linked to it by their partners, have been posted
+ * and begin. NCCL connects the ranks of a group on the host, all of them at once: who answered one
+ * of these groups before the others have come would wait there for that rank, which waits for them,
+ * and they for the answer. Nothing is lost by the wait: the group is not done before they are
+ * there.
+ */
+static bool linked_groups_begin(const struct look *look, uint32_t rank) {
+  struct peers *peers = look->peers;
+  uint32_t nobody = peers->plane->nranks, rest = nobody;
+  peers->windows[rank].linked = ++peers->searches;
+  while (link_partners(look, rank, &rest)) {
+    if (rest == nobody)
+      return true;
+    rank = rest;
+    rest = peers->windows[rank].next_linked;
+  }
+  return false;
+}
+
+/* Whether a rank's next group has something for this rank to answer. */
+static bool is_asked(const struct peers *peers, uint32_t rank, uint64_t end) {
+  const struct window *window = &peers->windows[rank];
+  for (uint64_t i = window->next; i < end; i++) {
+    const struct post *post = post_at(peers, window, i);
+    if (post->peer == peers->plane->rank && !post->mirrored && !post_is_met(peers, rank, post))
+      return true;
+  }
+  return false;
 }
 
 /* False if there is no room for it, or it cannot be what it says. */
@@ -202,13 +263,15 @@ static bool follow_group(struct look *look, uint32_t rank) {
   if (window->next == window->last || !group_begins(look, window))
     return false;
   uint64_t end = end_of_group(peers, window);
-  bool done = true;
+  if (look->mirrors != NULL && is_asked(peers, rank, end) && !linked_groups_begin(look, rank))
+    return false;
+  bool done = true, next;
   for (uint64_t i = window->next; i < end; i++) {
     struct post *post = post_at(peers, window, i);
     if (look->mirrors != NULL && post->peer == peers->plane->rank)
       done &= mirror(look, rank, post);
     else
-      done &= partner_begins(look, rank, post);
+      done &= partner_begins(look, rank, post, &next);
   }
   if (done)
     window->next = end;

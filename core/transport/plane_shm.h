@@ -51,7 +51,7 @@ struct segment;
 /* Attaches this process to a slot of the named segment, creating it with that many slots (1 to
  * PLANE_RANKS_MAX) if it is not there. Several slots may belong to one process (one call each; the
  * handles share one mapping). name: 32 hexadecimal digits. expected: how many slots will be taken
- * in all; the one who takes the last unlinks the name. 0: not known, segment_unlink does it later.
+ * in all; whoever takes the last one unlinks the name. 0: not known, segment_unlink does it later.
  *
  * NULL on failure, with a sentence in reason (SEGMENT_REASON_SIZE bytes) that says what happened
  * and what to do: full or read-only /dev/shm, no permission, another version, a slot taken twice,
@@ -74,7 +74,8 @@ bool segment_attachment(const struct segment *segment, uint32_t slot,
                         struct attachment *attachment);
 
 /* Removes the name, if it still is this segment's. May be called by several ranks, several times;
- * thread-safe. Only when nobody else is to attach: who comes later creates a segment of its own. */
+ * thread-safe. Only when nobody else is to attach: a later rank would create a segment of its
+ * own. */
 void segment_unlink(struct segment *segment);
 
 /* This slot's side of a team over the segment's logs: nranks of them, slot_of[rank], which is

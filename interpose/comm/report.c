@@ -4,7 +4,6 @@
 #include "core/report/log.h"
 #include "hooks/contribution.h"
 #include "interpose/comm/lossy_policy.h"
-#include "interpose/self/exit_points.h"
 #include "interpose/self/environment.h"
 
 #define DESCRIPTION 256
@@ -256,7 +255,7 @@ void report_guess(const struct endpoint *end, struct unit won) {
     log_line(
         LOG_LEVEL_WARN,
         "rank %u has joined at %llu, parked in %s, and where in the program calls stand cannot be "
-        "seen (docs/programs.md says why). Collectives after the loop that look like some of the "
+        "seen (docs/places.md says why). Collectives after the loop that look like some of the "
         "loop may meet those: call nccl_join_leave where a loop ends",
         guess->other, index, describe((struct unit){&guess->member, 1}, theirs));
   else if (guess->kind == GUESS_SAME)

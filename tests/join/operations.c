@@ -131,6 +131,14 @@ Test(operations, all_to_all_with_several_joined_ranks) {
   check_lossy_of_several("all_to_all");
 }
 
+/* Ranks connect with all peers of a group at once, on the host: a joined rank must not connect with
+ * the first one alone, which waits for the late one, which waits for the joined rank. */
+Test(operations, all_to_all_with_a_joined_rank_and_a_late_one) {
+  static const struct schedule schedule = {3, 1, {{2, 0, 2}}};
+  job_check(&(struct job){&schedule, "all_to_all", "plain", "send:zero", 0, false}, "--late 0",
+            false);
+}
+
 /* Their sizes are gathered first: that of a joined rank is 0. */
 static void check_objects(const struct schedule *schedule) {
   job_check(&(struct job){schedule, "all_gather_object", "plain", "allgather:zero", 0, false}, "",

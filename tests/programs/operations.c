@@ -25,7 +25,7 @@
 
 static const char *iterations = "3+1", *end = "finalize", *operation_name = "all_reduce",
                   *form = "plain", *memory = "plain";
-static int root = 0, then = 3, barriers = 0, step = 0, release = 0, deregister = 0;
+static int root = 0, then = 3, barriers = 0, step = 0, release = 0, deregister = 0, late = -1;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1; epochs: 3,4/4,3"},
@@ -40,6 +40,7 @@ static const struct option options[] = {
     {"--memory", &memory, NULL,
      "of the tensors: plain; registered with the communicator: registered, mapped, private, "
      "pieces, window (arena.h)"},
+    {"--late", NULL, &late, "this rank comes to each operation half a second after the others"},
     {"--deregister", NULL, &deregister, "1: they are no longer registered when the rank leaves"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
@@ -452,11 +453,20 @@ static bool meet(struct state *state, int epoch) {
   return sum(state, METRIC, "met", epoch);
 }
 
+static void wait_if_late(const struct state *state) {
+  if (state->ranks.rank == late)
+    usleep(500000);
+}
+
 static bool run_epoch(struct state *state, int epoch) {
   int n = schedule_iterations(iterations, epoch, state->ranks.rank);
-  for (state->iteration = 0; state->iteration < n; state->iteration++)
-    if (!sum(state, GRADIENTS, "sum", state->iteration) || !operate(state))
+  for (state->iteration = 0; state->iteration < n; state->iteration++) {
+    if (!sum(state, GRADIENTS, "sum", state->iteration))
       return false;
+    wait_if_late(state);
+    if (!operate(state))
+      return false;
+  }
   return !barriers || meet(state, epoch);
 }
 

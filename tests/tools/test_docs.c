@@ -60,6 +60,10 @@ Test(docs, a_path_in_a_comment_that_is_not_there_is_found) {
                "no such file: core/team/none.h");
 }
 
+Test(docs, a_page_in_a_message_that_is_not_there_is_found) {
+  expect_found("log(\"docs/none.md says why\");", "core/unit/unit.c", "no such file: docs/none.md");
+}
+
 Test(docs, a_target_that_is_not_there_is_found) {
   expect_found("run `make cheque`", "docs/page.md", "no such target: make cheque");
 }

@@ -114,10 +114,41 @@ Test(peers, so_is_one_whose_partners_partner_waits) {
   cr_assert_eq(got.nmembers, 2);
 }
 
-Test(peers, members_of_one_group_do_not_wait_for_each_other) {
+/* NCCL connects all ranks of a group at once, on the host. */
+Test(peers, a_group_is_answered_when_all_its_partners_have_come) {
   team_claim_leave(teams[0]);
   post_group(1, receive(2), send(0));
+  expect_nothing(0);
+  post(2, send(1));
   expect_mirror(0, MEMBER_RECEIVE, 1);
+}
+
+Test(peers, groups_that_wait_for_each_other_are_answered_as_one) {
+  team_claim_leave(teams[0]);
+  post_group(1, send(2), send(0));
+  expect_nothing(0);
+  post_group(2, receive(1), receive(0));
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_MIRROR);
+  cr_assert_eq(got.nmembers, 2);
+  expect_nothing(0);
+}
+
+/* What a partner does next has nothing to do with it. */
+Test(peers, what_a_partner_waits_for_afterwards_is_not_waited_for) {
+  team_claim_leave(teams[0]);
+  post(2, send(1));
+  post_group(2, receive(1), receive(1));
+  post_group(1, receive(2), send(0));
+  expect_mirror(0, MEMBER_RECEIVE, 1);
+}
+
+Test(peers, ranks_that_answer_the_same_group_do_not_wait_for_each_other) {
+  team_claim_leave(teams[0]);
+  team_claim_leave(teams[1]);
+  post_group(2, send(0), receive(1));
+  expect_nothing(0); /* rank 1 has not said yet that it answers */
+  expect_mirror(1, MEMBER_SEND, 2);
+  expect_mirror(0, MEMBER_RECEIVE, 2);
 }
 
 Test(peers, a_post_behind_a_unit_waits_until_all_have_issued_that) {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "interpose/places/flow/flow_arcs.h"
-#include "interpose/places/native/native_endings.h"
 #include "interpose/places/native/native_pads.h"
 #include "interpose/places/native/native_resumes.h"
 #include "interpose/places/native/native_tables.h"

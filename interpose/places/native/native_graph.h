@@ -28,10 +28,18 @@ struct native_graph {
  * - A jump out of the function is a tail call: the function returns. A branch out of it is an
  *   error's way, which is left aside.
  * - A call at the function's very end, before a landing pad, or of what is known not to return
- *   (native_endings.h) ends its way. Of others it is taken for granted that they return.
+ *   (native_endings.c) ends its way. Of others it is taken for granted that they return.
  * - Landing pads are reached by edges of exceptions. */
 bool native_graph_make(struct native_graph *graph, const struct native_object *object,
                        struct native_part function, native_decode *decode);
 void native_graph_drop(struct native_graph *graph);
+
+/* Whether a function ever comes back to its caller. For native_graph.c. */
+
+/* Whether the function that code of the object calls there is known never to return: it has neither
+ * a return nor a jump out of it, or it is a library's that is known by name (abort and the like),
+ * called through the procedure linkage table. */
+bool native_never_returns(const struct native_object *object, const uint8_t *function,
+                          native_decode *decode);
 
 #endif

@@ -14,23 +14,36 @@ static struct segment_channel *channel_of(const struct ncclComm *comm,
              : segment_channel(&comm->segment, operation->root, comm->rank);
 }
 
-void connect_announce(const struct unit *unit) {
+/* Only this rank writes it. */
+static void reach(_Atomic uint32_t *word, unsigned phase) {
+  if (atomic_load(word) < phase)
+    atomic_store(word, phase);
+}
+
+void connect_announce(const struct unit *unit, unsigned phase) {
   struct ncclComm *comm = unit->comm;
   if (unit->collective)
     atomic_store(&segment_rank(&comm->segment, comm->rank)->connected, 1);
-  atomic_fetch_add(&segment_rank(&comm->segment, comm->rank)->registered, unit->meets);
+  if (phase == 1)
+    atomic_fetch_add(&segment_rank(&comm->segment, comm->rank)->registered, unit->meets);
   for (size_t i = 0; i < unit->noperations; i++) {
     const struct operation *operation = &unit->operations[i];
     if (operation->kind == OPERATION_SEND)
-      atomic_store(&channel_of(comm, operation)->sender_connected, 1);
+      reach(&channel_of(comm, operation)->sender_connected, phase);
     else if (operation->kind == OPERATION_RECV)
-      atomic_store(&channel_of(comm, operation)->receiver_connected, 1);
+      reach(&channel_of(comm, operation)->receiver_connected, phase);
   }
   meeting_ring(&comm->segment);
 }
 
+struct connecting {
+  const struct unit *unit;
+  unsigned phase;
+};
+
 static bool is_missing(void *subject, int rank) {
-  const struct unit *unit = subject;
+  const struct connecting *connecting = subject;
+  const struct unit *unit = connecting->unit;
   const struct ncclComm *comm = unit->comm;
   if (unit->collective && !comm->connected &&
       !atomic_load(&segment_rank(&comm->segment, rank)->connected))
@@ -44,39 +57,40 @@ static bool is_missing(void *subject, int rank) {
     if (operation_is_collective(operation) || operation->root != rank)
       continue;
     struct segment_channel *channel = channel_of(comm, operation);
-    if (!atomic_load(operation->kind == OPERATION_SEND ? &channel->receiver_connected
-                                                       : &channel->sender_connected))
+    if (atomic_load(operation->kind == OPERATION_SEND
+                        ? &channel->receiver_connected
+                        : &channel->sender_connected) < connecting->phase)
       return true;
   }
   return false;
 }
 
 static bool nobody_is_missing(void *subject) {
-  const struct unit *unit = subject;
-  for (int rank = 0; rank < unit->comm->nranks; rank++)
+  const struct connecting *connecting = subject;
+  for (int rank = 0; rank < connecting->unit->comm->nranks; rank++)
     if (is_missing(subject, rank))
       return false;
   return true;
 }
 
 static bool is_cancelled(void *subject) {
-  const struct unit *unit = subject;
+  const struct unit *unit = ((const struct connecting *)subject)->unit;
   return atomic_load(&unit->comm->epoch) != unit->epoch;
 }
 
 static void describe(void *subject, char *text, size_t size) {
-  const struct unit *unit = subject;
+  const struct unit *unit = ((const struct connecting *)subject)->unit;
   bool first = !unit->comm->connected || !unit->collective;
   snprintf(text, size, "%s of communicator %016llx, %s",
            first ? "the first use" : "the meeting of registered buffers",
            (unsigned long long)unit->comm->hash, unit->log);
 }
 
-ncclResult_t connect_await(const struct unit *unit) {
+ncclResult_t connect_await(const struct unit *unit, unsigned phase) {
   if (!settings_get()->connect)
     return ncclSuccess;
-  struct vigil vigil = {(void *)(uintptr_t)unit, nobody_is_missing, is_missing, is_cancelled,
-                        describe};
+  struct connecting connecting = {unit, phase};
+  struct vigil vigil = {&connecting, nobody_is_missing, is_missing, is_cancelled, describe};
   switch (meeting_await(&unit->comm->segment, &vigil)) {
   case MEETING_REACHED:
     unit->comm->connected |= unit->collective;

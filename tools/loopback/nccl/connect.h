@@ -12,12 +12,18 @@
 
 #include "unit.h"
 
-/* Says that this rank is at its first collective, or first transfer with each peer of the unit.
- * Does not wait. */
-void connect_announce(const struct unit *unit);
+/* Transfers are connected per peer, for all peers of a group together: ranks tell each other how,
+ * connect, and tell each other that it is done. None is through before its peers are, nor they
+ * before theirs: who connects with one of several ranks that wait for each other, and for it, waits
+ * for ever. */
+enum { CONNECT_PHASES = 3 };
 
-/* Waits until all ranks (the peers, for transfers) have announced themselves. ncclRemoteError: one
- * is gone. ncclInternalError: aborted meanwhile, as NCCL's sockets return. */
-ncclResult_t connect_await(const struct unit *unit);
+/* Says that this rank is at its first collective, or in a phase, from 1 on, of its first transfer
+ * with each peer of the unit. Does not wait. */
+void connect_announce(const struct unit *unit, unsigned phase);
+
+/* Waits until all ranks (the peers, for transfers) are so far. ncclRemoteError: one is gone.
+ * ncclInternalError: aborted meanwhile, as NCCL's sockets return. */
+ncclResult_t connect_await(const struct unit *unit, unsigned phase);
 
 #endif

@@ -224,17 +224,24 @@ static ncclResult_t launch_in_context(struct unit *unit) {
   return result;
 }
 
+/* All say that they are there before any of them waits: one thread may drive several ranks. */
+static ncclResult_t connect_units(struct group_work *work, unsigned phase) {
+  ncclResult_t result = ncclSuccess;
+  for (size_t i = 0; i < work->nunits; i++)
+    connect_announce(work->units[i], phase);
+  for (size_t i = 0; i < work->nunits && result == ncclSuccess; i++)
+    result = connect_await(work->units[i], phase);
+  return result;
+}
+
 static ncclResult_t launch_units(struct group_work *work) {
   ncclResult_t result = ncclSuccess;
   for (size_t i = 0; i < work->nunits && result == ncclSuccess; i++)
     result = check_self_transfers(work->units[i]);
   for (size_t i = 0; i < work->nunits && result == ncclSuccess; i++)
     result = describe_unit(work, work->units[i]);
-  /* All say that they are there before any of them waits: one thread may drive several ranks. */
-  for (size_t i = 0; i < work->nunits && result == ncclSuccess; i++)
-    connect_announce(work->units[i]);
-  for (size_t i = 0; i < work->nunits && result == ncclSuccess; i++)
-    result = connect_await(work->units[i]);
+  for (unsigned phase = 1; phase <= CONNECT_PHASES && result == ncclSuccess; phase++)
+    result = connect_units(work, phase);
   for (size_t i = 0; i < work->nunits && result == ncclSuccess; i++)
     result = launch_in_context(work->units[i]);
   return result;

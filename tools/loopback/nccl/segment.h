@@ -74,8 +74,8 @@ struct segment_slot {
 /* One direction between two ranks: a ring of slots. */
 struct segment_channel {
   _Alignas(SEGMENT_LINE) _Atomic uint64_t written; /* slots, by the sender */
-  _Atomic uint32_t sender_connected;
-  _Alignas(SEGMENT_LINE) _Atomic uint64_t read; /* slots, by the receiver */
+  _Atomic uint32_t sender_connected;               /* phase of connecting: connect.h */
+  _Alignas(SEGMENT_LINE) _Atomic uint64_t read;    /* slots, by the receiver */
   _Atomic uint32_t receiver_connected;
   struct segment_slot slot[SEGMENT_CHANNEL_SLOTS];
 };
