@@ -88,6 +88,9 @@ bool place_is_ordered(const struct place *a, const struct place *b);
  * round: so they are not two branches of one condition. */
 bool place_is_reached(const struct place *a, const struct place *b);
 
+/* Whether they part in code that cannot be followed: then PLACE_UNRELATED. */
+bool place_parts_unseen(const struct place *a, const struct place *b);
+
 /* What messages say of a place: terminated, and without control characters, whoever wrote it. */
 void place_clean_text(struct place *place);
 

@@ -62,9 +62,9 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b);
 
 /* Whether that they are the same is a guess: they look alike, and all ranks come to each of them,
  * but not by two branches of one condition (place_is_reached); or who comes to one comes to the
- * other, and neither is known to be in the program of all; or one stands in a loop in which
- * the other does not stand, and control may come from one to the other: a rank without data comes
- * past a loop without a call in it. */
+ * other, and neither is known to be in the program of all; or where they part nothing can be
+ * seen; or one stands in a loop in which the other does not stand, and control may come from one to
+ * the other: a rank without data comes past a loop without a call in it. */
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
 
 /* Index of the unit that wins; a yield wins only where nothing else is claimed. The rule, the first

@@ -20,7 +20,8 @@ struct native_graph {
  *
  * False: there is an instruction that is not known, a jump into the middle of one, or a jump to
  * what a register says whose table is not found and which cannot be a tail call (parts of the
- * function would be reached by nothing else); or the function is too large, or there is no memory.
+ * function would be reached by nothing else); or it is a coroutine of C++ (native_resumes.h); or
+ * the function is too large, or there is no memory.
  *
  * - Parts that the compiler has moved away (foo.cold) belong to the function; their positions are
  *   behind its own.
