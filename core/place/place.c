@@ -74,6 +74,23 @@ bool place_is_of_each_epoch(const struct place *place) {
   return true;
 }
 
+bool place_shares_epoch(const struct place *place, const struct place *other) {
+  for (uint32_t i = 0; i < place->nnodes && i < other->nnodes; i++) {
+    if (place->nodes[i].id != other->nodes[i].id)
+      return false;
+    if (place->nodes[i].flags & PLACE_LOOP)
+      return true;
+  }
+  return false;
+}
+
+bool place_goes_first(const struct place *first, const struct place *second) {
+  uint32_t at;
+  return place_part(first, second, &at) &&
+         place_nodes_are_ordered(&first->nodes[at], &second->nodes[at]) &&
+         first->nodes[at].order < second->nodes[at].order;
+}
+
 bool place_leaves_loop(const struct place *from, const struct place *to) {
   uint32_t at;
   return from->nnodes != 0 && to->nnodes != 0 && place_compare(from, to, &at) &&

@@ -63,6 +63,13 @@ bool place_says_anything(const struct place *place);
  * loop within, and all that comes before it in a round is followed by it. */
 bool place_is_of_each_epoch(const struct place *place);
 
+/* Of a place of each epoch (place_is_of_each_epoch): whether the other one is in its outermost loop,
+ * too. */
+bool place_shares_epoch(const struct place *place, const struct place *other);
+
+/* Whether `first` is known to come before `second` in a round of the loops around both. */
+bool place_goes_first(const struct place *first, const struct place *second);
+
 /* Whether `from` stands in a loop in which `to` does not stand. False where either is not known. */
 bool place_leaves_loop(const struct place *from, const struct place *to);
 

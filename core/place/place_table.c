@@ -37,6 +37,15 @@ struct known_place *place_table_find(struct place_table *table, uint32_t id) {
   return id == 0 || at == 0 ? NULL : &table->places[at - 1];
 }
 
+const struct known_place *place_table_next(const struct place_table *table, uint32_t *at) {
+  while (*at < PLACE_TABLE_PLACES && *at < table->added) {
+    const struct known_place *known = &table->places[(*at)++];
+    if (known->place.id != 0)
+      return known;
+  }
+  return NULL;
+}
+
 /* Those behind the gap move up, so that no search stops early. */
 static void forget(struct place_table *table, uint32_t id) {
   uint32_t hole = index_of(table, id);

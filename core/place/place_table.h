@@ -19,7 +19,9 @@ struct known_place {
    * count otherwise. */
   uint32_t uses;
   uint32_t epochs; /* how often this rank has issued the unit of this place for real; wraps */
-  bool met;        /* ranks have waited for each other here */
+  uint32_t
+      epochs_outside; /* team_epochs.c: what it had issued outside the loop by the first of them */
+  bool met;           /* ranks have waited for each other here */
 };
 
 struct place_table;
@@ -30,6 +32,9 @@ void place_table_destroy(struct place_table *table);
 
 /* NULL if the place has not been added, or is forgotten, or id is 0. Valid until the next add. */
 struct known_place *place_table_find(struct place_table *table, uint32_t id);
+
+/* The first of those from `*at` on, which moves behind it; NULL: there are no more. */
+const struct known_place *place_table_next(const struct place_table *table, uint32_t *at);
 
 /* The place, added if it is new; a description replaces none. NULL if its id is 0. */
 struct known_place *place_table_add(struct place_table *table, const struct place *place);

@@ -127,6 +127,9 @@ struct team {
   uint32_t claim_flags;
   uint32_t claim_text;
   uint32_t claim_epoch; /* team_epoch */
+  /* Whether what this rank has counted there fits what it has counted elsewhere (team_epochs.c);
+   * looked at once for each claim, during which it issues nothing. */
+  enum { CLOCK_UNKNOWN, CLOCK_FITS, CLOCK_NONE } claim_clock;
 
   /* After TEAM_STOPPED: team_stop.h. */
   uint32_t stopped_for;

@@ -131,6 +131,7 @@ void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
   team->looks_claim_known = copy_looks(team, unit, looks);
   team->claimed = true;
   team->claim_written = team->claim_text_written = false;
+  team->claim_clock = CLOCK_UNKNOWN;
   team_show_claim(team);
   /* From here on this rank waits for those who may still sleep through what it has committed. */
   if (atomic_load(&team->shared->napping) != 0)

@@ -2,19 +2,55 @@
  *
  * A point that each round comes to once is a clock of rounds: each rank counts how often it has
  * issued it for real, and says so where it claims it. Ranks that guessed wrong once, and are a
- * round apart from then on, are told by it. */
+ * round apart from then on, are told by it.
+ *
+ * Code does not show all ways: a call through a pointer may go elsewhere in another round, an
+ * exception or longjmp may skip the point, and the loop may be gone into again and again from where
+ * nobody looks (a thread for each epoch). So each rank looks whether its own counts fit each other,
+ * and says nothing where they do not. */
 #include "core/team/team_private.h"
+
+/* How often this rank has issued something outside the outermost loop around a place. */
+static uint32_t outside(const struct team *team, const struct place *place) {
+  uint32_t at = 0, times = 0;
+  for (const struct known_place *other; (other = place_table_next(team->places, &at)) != NULL;)
+    if (!place_shares_epoch(place, &other->place))
+      times += other->epochs;
+  return times;
+}
 
 void team_count_epoch(struct team *team, uint32_t place, uint32_t times) {
   struct known_place *known = team_known_place(team, place);
-  if (known != NULL)
-    known->epochs += times;
+  if (known == NULL)
+    return;
+  if (known->epochs == 0 && place_is_of_each_epoch(&known->place))
+    known->epochs_outside = outside(team, &known->place);
+  known->epochs += times;
 }
 
-uint32_t team_epoch(const struct team *team) {
+/* Of a rank that stands at a point of each round: whether it has come as often to all others that
+ * it should have come to, and has been in the loop ever since it came here first. */
+static bool fits_other_counts(const struct team *team, const struct known_place *known) {
+  uint32_t at = 0;
+  for (const struct known_place *other; (other = place_table_next(team->places, &at)) != NULL;) {
+    const struct place *place = &other->place;
+    if (other == known || !place_shares_epoch(&known->place, place) ||
+        !place_is_of_each_epoch(place))
+      continue;
+    uint32_t ahead = other->epochs - known->epochs;
+    if (ahead > 1 || (place_goes_first(place, &known->place) && ahead != 1) ||
+        (place_goes_first(&known->place, place) && ahead != 0))
+      return false;
+  }
+  return known->epochs == 0 || outside(team, &known->place) == known->epochs_outside;
+}
+
+uint32_t team_epoch(struct team *team) {
   const struct known_place *known = team_known_place(team, unit_place(team->claim));
   if (!unit_may_have_place(team->claim) || known == NULL || !known->common || !team->was_uneven ||
-      !place_is_of_each_epoch(&known->place))
+      team->claim_clock == CLOCK_NONE || !place_is_of_each_epoch(&known->place))
     return 0;
-  return known->epochs + 1;
+  if (team->claim_clock == CLOCK_UNKNOWN)
+    team->claim_clock = fits_other_counts(team, known) ? CLOCK_FITS : CLOCK_NONE;
+  return team->claim_clock == CLOCK_FITS ? known->epochs + 1 : 0;
 }

@@ -120,7 +120,7 @@ void team_tell_hidden(struct team *team, struct unit unit);
 void team_count_epoch(struct team *team, uint32_t place, uint32_t times);
 
 /* What this rank says with its claim: the how-manieth time it comes there; 0: not known. */
-uint32_t team_epoch(const struct team *team);
+uint32_t team_epoch(struct team *team);
 
 /* ---- places (team_places.c) ---- */
 

@@ -7,17 +7,20 @@
 
 TestSuite(team_epochs, .init = quartet_start, .fini = quartet_stop);
 
-/* for (epoch) { for (batch) TRAINING; ONCE; } */
-enum { TRAINING = 20, ONCE };
+/* for (epoch) { for (batch) TRAINING; ONCE; LAST; } OUTSIDE; */
+enum { TRAINING = 20, ONCE, LAST, OUTSIDE };
 
 static struct place place_in_epoch(uint32_t id) {
   struct place place = {
       .id = id, .nnodes = 3, .nodes = {node(1000, 1, 0), node(1001, 5, PLACE_LOOP)}};
-  if (id == TRAINING) {
+  if (id == OUTSIDE) {
+    place.nodes[1] = node(2000 + id, 9, 0);
+    place.nnodes = 2;
+  } else if (id == TRAINING) {
     place.nodes[2] = node(1002, 6, PLACE_LOOP);
     place.nodes[place.nnodes++] = node(2000 + id, 7, 0);
   } else {
-    place.nodes[2] = node(2000 + id, 8, 0);
+    place.nodes[2] = node(2000 + id, id == ONCE ? 8 : 9, 0);
     place.nodes[2].since = 6;
   }
   return place;
@@ -106,6 +109,52 @@ Test(team_epochs, even_programs_are_not_asked) {
   }
   rank_0_falls_behind();
   all_claim(ONCE);
+}
+
+/* An exception, or a call through a pointer that leads elsewhere: code does not show it. */
+Test(team_epochs, a_rank_that_skips_a_point_of_each_epoch_is_not_behind) {
+  uneven_epoch();
+  all_claim(LAST);
+  all_claim(TRAINING);
+  claim_in_epoch(0, LAST);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim_in_epoch(rank, ONCE);
+  expect_verdict(0, TEAM_SHADOW);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    expect_verdict(rank, TEAM_REAL);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim_in_epoch(rank, LAST);
+  expect_all_real();
+  all_claim(TRAINING);
+  all_claim(ONCE);
+  all_claim(LAST);
+  expect_agreement();
+}
+
+/* A thread for each epoch, or longjmp: the loop seen is not the outermost one. */
+Test(team_epochs, a_loop_that_is_gone_into_again_has_no_epochs) {
+  uneven_epoch();
+  claim_in_epoch(0, OUTSIDE);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim_in_epoch(rank, ONCE);
+  expect_verdict(0, TEAM_SHADOW);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    expect_verdict(rank, TEAM_REAL);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim_in_epoch(rank, OUTSIDE);
+  expect_all_real();
+  all_claim(ONCE);
+  expect_agreement();
+}
+
+Test(team_epochs, counts_that_fit_each_other_are_said) {
+  uneven_epoch();
+  all_claim(LAST);
+  uneven_epoch();
+  cr_assert_eq(quartet[0]->claim_epoch, 2);
+  all_claim(LAST);
+  cr_assert_eq(quartet[0]->claim_epoch, 2);
+  expect_agreement();
 }
 
 Test(team_epochs, only_what_comes_once_in_each_epoch_counts) {
