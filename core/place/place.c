@@ -84,6 +84,16 @@ bool place_shares_epoch(const struct place *place, const struct place *other) {
   return false;
 }
 
+bool place_is_in_one_loop(const struct place *place) {
+  uint32_t loops = 0;
+  for (uint32_t i = 0; i < place->nnodes; i++) {
+    if (place->nodes[i].flags & PLACE_OPAQUE)
+      return false;
+    loops += (place->nodes[i].flags & PLACE_LOOP) != 0;
+  }
+  return loops == 1;
+}
+
 bool place_goes_first(const struct place *first, const struct place *second) {
   uint32_t at;
   return place_part(first, second, &at) &&

@@ -67,6 +67,10 @@ bool place_is_of_each_epoch(const struct place *place);
  * too. */
 bool place_shares_epoch(const struct place *place, const struct place *other);
 
+/* Whether a place stands in one loop, and no more: none that is in the outermost loop can come to it
+ * twice in a round. */
+bool place_is_in_one_loop(const struct place *place);
+
 /* Whether `first` is known to come before `second` in a round of the loops around both. */
 bool place_goes_first(const struct place *first, const struct place *second);
 

@@ -28,20 +28,25 @@ void team_count_epoch(struct team *team, uint32_t place, uint32_t times) {
   known->epochs += times;
 }
 
-/* Of a rank that stands at a point of each round: whether it has come as often to all others that
- * it should have come to, and has been in the loop ever since it came here first. */
+/* Of a rank that stands at a point of each round: whether it has come to another point of the loop
+ * as often as it should. What is in no loop within comes at most once in a round. */
+static bool fits(const struct known_place *known, const struct known_place *other) {
+  const struct place *place = &other->place;
+  if (other == known || !place_shares_epoch(&known->place, place) || !place_is_in_one_loop(place))
+    return true;
+  int32_t ahead = (int32_t)(other->epochs - known->epochs);
+  int32_t least = place_goes_first(place, &known->place), most = 1;
+  if (place_goes_first(&known->place, place))
+    most = 0;
+  return ahead <= most && (ahead >= least || !place_is_of_each_epoch(place));
+}
+
+/* The same of all other points; and whether it has been in the loop ever since it came here first. */
 static bool fits_other_counts(const struct team *team, const struct known_place *known) {
   uint32_t at = 0;
-  for (const struct known_place *other; (other = place_table_next(team->places, &at)) != NULL;) {
-    const struct place *place = &other->place;
-    if (other == known || !place_shares_epoch(&known->place, place) ||
-        !place_is_of_each_epoch(place))
-      continue;
-    uint32_t ahead = other->epochs - known->epochs;
-    if (ahead > 1 || (place_goes_first(place, &known->place) && ahead != 1) ||
-        (place_goes_first(&known->place, place) && ahead != 0))
+  for (const struct known_place *other; (other = place_table_next(team->places, &at)) != NULL;)
+    if (!fits(known, other))
       return false;
-  }
   return known->epochs == 0 || outside(team, &known->place) == known->epochs_outside;
 }
 

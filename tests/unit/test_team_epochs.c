@@ -10,6 +10,8 @@ TestSuite(team_epochs, .init = quartet_start, .fini = quartet_stop);
 /* for (epoch) { for (batch) TRAINING; ONCE; LAST; } OUTSIDE; */
 enum { TRAINING = 20, ONCE, LAST, OUTSIDE };
 
+static bool branches; /* LAST is in a branch */
+
 static struct place place_in_epoch(uint32_t id) {
   struct place place = {
       .id = id, .nnodes = 3, .nodes = {node(1000, 1, 0), node(1001, 5, PLACE_LOOP)}};
@@ -21,7 +23,7 @@ static struct place place_in_epoch(uint32_t id) {
     place.nodes[place.nnodes++] = node(2000 + id, 7, 0);
   } else {
     place.nodes[2] = node(2000 + id, id == ONCE ? 8 : 9, 0);
-    place.nodes[2].since = 6;
+    place.nodes[2].since = id == LAST && branches ? 9 : 6;
   }
   return place;
 }
@@ -128,6 +130,19 @@ Test(team_epochs, a_rank_that_skips_a_point_of_each_epoch_is_not_behind) {
   all_claim(TRAINING);
   all_claim(ONCE);
   all_claim(LAST);
+  expect_agreement();
+}
+
+/* The same, where nothing else is known to come in each epoch. */
+Test(team_epochs, what_comes_once_at_most_tells_that_a_point_was_skipped) {
+  branches = true;
+  uneven_epoch();
+  all_claim(LAST);
+  place_table_find(quartet[0]->places, ONCE)->epochs--;
+  all_claim(TRAINING);
+  all_claim(ONCE);
+  cr_assert_eq(quartet[0]->claim_epoch, 0);
+  cr_assert_eq(quartet[1]->claim_epoch, 2);
   expect_agreement();
 }
 
