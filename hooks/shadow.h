@@ -23,7 +23,7 @@
  * read from it what it has written there before. It did where ranks of one process reach each
  * other's memory directly, until NCCL 2.24 (NCCL_DIRECT_READ and _WRITE in prims_simple.h); later
  * releases do so only with buffers that the program has registered (ipcRegFlag and netRegFlag
- * there), and shadows' never are. The tree with directSendFromOutput is built with CUDA 11.2
+ * there), and those of shadows are never aliases. The tree with directSendFromOutput is built with CUDA 11.2
  * and 11.3 only (all_reduce.h).
  *
  * Registered buffers (ncclCommRegister): where the peers' are, so are the shadow's, in memory of
@@ -57,9 +57,9 @@
 #include "core/unit/unit.h"
 #include "hooks/cuda_driver.h"
 
-/* NCCL's own functions, of the library that the communicators belong to. Filled by whoever resolves
- * symbols. Declared here, not taken from nccl.h, so that an nccl.h without the newer ones will do.
- */
+/* NCCL's own functions, of the library that the communicators belong to. The caller fills it by
+ * looking the symbols up. Declared here, not taken from nccl.h, so that an nccl.h without the newer
+ * ones will do. */
 struct nccl_calls {
   ncclResult_t (*AllReduce)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
                             ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream);

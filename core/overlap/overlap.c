@@ -143,14 +143,6 @@ void overlap_set_available(struct overlap_team *team, bool available) {
 
 /* ---- the program's own units ---- */
 
-void overlap_count(struct overlap *overlap) {
-  for (uint32_t i = 0; i < overlap->nteams; i++)
-    if ((int32_t)(overlap->teams[i]->team->reals - overlap->reals) > 0)
-      overlap->reals = overlap->teams[i]->team->reals;
-  for (uint32_t i = 0; i < overlap->nteams; i++)
-    overlap->teams[i]->team->reals = overlap->reals;
-}
-
 uint32_t overlap_claim_flags(const struct overlap *overlap, struct team *team, struct unit unit) {
   if (overlap_is_single(overlap) || unit_is_leave(unit))
     return 0;
@@ -407,87 +399,4 @@ uint64_t overlap_delay(const struct overlap *overlap) {
       least = duty.delay;
   }
   return least;
-}
-
-/* ---- quiet ---- */
-
-static void publish_busy(struct overlap *overlap, uint64_t until) {
-  overlap->busy_until = until;
-  for (uint32_t i = 0; i < overlap->nteams; i++)
-    atomic_store(&overlap->teams[i]->team->own->busy_until, until);
-}
-
-static void park(struct overlap *overlap, bool waits, uint64_t now_ms) {
-  if (overlap_is_single(overlap))
-    return;
-  overlap_enter(overlap);
-  overlap->parked = true;
-  overlap->waits = waits;
-  overlap->shadowed = false;
-  for (uint32_t i = 0; i < overlap->nteams; i++) {
-    overlap->teams[i]->answering = false;
-    overlap->teams[i]->stay_from = overlap->teams[i]->team->head;
-  }
-  overlap_count(overlap);
-  overlap->guess_said = false;
-  overlap->moved_at = now_ms;
-  publish_busy(overlap, now_ms);
-  overlap_leave(overlap);
-}
-
-void overlap_park(struct overlap *overlap, uint64_t now_ms) {
-  park(overlap, false, now_ms);
-}
-
-void overlap_wait(struct overlap *overlap, uint64_t now_ms) {
-  park(overlap, true, now_ms);
-}
-
-void overlap_return(struct overlap *overlap) {
-  if (overlap_is_single(overlap))
-    return;
-  overlap_enter(overlap);
-  overlap->parked = overlap->waits = false;
-  publish_busy(overlap, 0);
-  overlap_leave(overlap);
-}
-
-void overlap_moved(struct overlap *overlap, uint64_t now_ms) {
-  if (overlap_is_single(overlap))
-    return;
-  overlap_enter(overlap);
-  overlap->moved_at = now_ms;
-  publish_busy(overlap, now_ms);
-  overlap_leave(overlap);
-}
-
-static bool is_waited_for(const struct overlap_team *team, uint32_t rank) {
-  const struct plane_log *log = team->team->plane->logs[rank];
-  if (team->overlap->waits)
-    return team->awaited && overlap_is_behind(team, rank);
-  return team->team->claimed && atomic_load(&log->claim) != team->team->head + 1 &&
-         atomic_load(&log->head) <= team->team->head;
-}
-
-uint64_t overlap_quiet(struct overlap *overlap, uint64_t now_ms) {
-  if (overlap_is_single(overlap))
-    return 0;
-  overlap_enter(overlap);
-  uint64_t until = overlap->moved_at;
-  for (uint32_t i = 0; i < overlap->nteams; i++) {
-    const struct overlap_team *place = overlap->teams[i];
-    const struct team *team = place->team;
-    for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-      if (rank == team->plane->rank || !is_waited_for(place, rank))
-        continue;
-      uint64_t theirs = atomic_load(&team->plane->logs[rank]->busy_until);
-      if (theirs == 0)
-        theirs = now_ms;
-      if (theirs > until)
-        until = theirs;
-    }
-  }
-  publish_busy(overlap, until);
-  overlap_leave(overlap);
-  return now_ms > until ? now_ms - until : 0;
 }

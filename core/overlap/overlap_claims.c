@@ -96,3 +96,13 @@ void overlap_count_recent(const struct team *team, uint32_t a, uint32_t b,
   of_a->recent = recent_a;
   of_b->recent = recent_b;
 }
+
+/* ---- the program's own units ---- */
+
+void overlap_count(struct overlap *overlap) {
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    if ((int32_t)(overlap->teams[i]->team->reals - overlap->reals) > 0)
+      overlap->reals = overlap->teams[i]->team->reals;
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    overlap->teams[i]->team->reals = overlap->reals;
+}

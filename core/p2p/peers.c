@@ -4,9 +4,6 @@
 
 #include <stdlib.h>
 
-#define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
-#define STORE(object, value) atomic_store_explicit(&(object), (value), memory_order_relaxed)
-
 /* Posts between two looks at which of them are done with. */
 #define TIDY_EVERY 64u
 
@@ -34,66 +31,21 @@ void peers_destroy(struct peers *peers) {
 
 /* ---- pairs ---- */
 
-uint32_t pair_place(const struct plane_log *log, uint64_t key) {
-  uint32_t place = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) % PLANE_PAIRS;
-  for (uint32_t probes = 0; probes < PLANE_PAIRS; probes++) {
-    uint64_t there = atomic_load_explicit(&log->pairs[place].key, memory_order_acquire);
-    if (there == key || there == 0)
-      break;
-    place = (place + 1) % PLANE_PAIRS;
-  }
-  return place;
-}
-
-/* How many operations of a pair a rank has issued. */
-static uint64_t pair_issued(const struct plane_log *log, uint64_t key) {
-  const struct plane_pair *pair = &log->pairs[pair_place(log, key)];
-  if (atomic_load_explicit(&pair->key, memory_order_acquire) != key)
-    return 0;
-  return atomic_load_explicit(&pair->issued, memory_order_acquire);
-}
-
-static uint64_t key_of(const struct member *member) {
-  return pair_key(member->comm, (uint32_t)member->root, member->kind == MEMBER_RECEIVE);
-}
-
 /* Enters the pairs of a group; false if there are too many of them. */
 static bool enter_pairs(struct peers *peers, const struct member *members, uint32_t nmembers) {
   for (uint32_t i = 0; i < nmembers; i++) {
-    struct plane_pair *pair = &peers->own->pairs[pair_place(peers->own, key_of(&members[i]))];
+    struct plane_pair *pair = &peers->own->pairs[pair_place(peers->own, pair_key_of(&members[i]))];
     if (LOAD(pair->key) != 0)
       continue;
     if (peers->npairs == PLANE_PAIRS / 4 * 3)
       return false;
     peers->npairs++;
-    atomic_store_explicit(&pair->key, key_of(&members[i]), memory_order_release);
+    atomic_store_explicit(&pair->key, pair_key_of(&members[i]), memory_order_release);
   }
   return true;
 }
 
-bool post_is_met(const struct peers *peers, uint32_t rank, const struct post *post) {
-  uint64_t other = pair_key(post->comm, rank, !post->receives);
-  uint64_t issued = pair_issued(peers->plane->logs[post->peer], other);
-  return (int32_t)((uint32_t)issued - post->ordinal) >= 0;
-}
-
 /* ---- posting ---- */
-
-void post_read(const struct plane_log *log, uint64_t position, struct post *post) {
-  const struct plane_post *from = &log->posts[position % PLANE_POSTS];
-  uint32_t what = LOAD(from->what);
-  *post = (struct post){
-      .count = LOAD(from->count),
-      .index = LOAD(from->index),
-      .comm = LOAD(from->comm),
-      .ordinal = LOAD(from->ordinal),
-      .group = LOAD(from->group),
-      .peer = what >> 16,
-      .datatype = (uint8_t)(what >> 8),
-      .look = (uint8_t)what >> POST_LOOK_SHIFT,
-      .receives = (what & POST_RECEIVES) != 0,
-  };
-}
 
 void post_group(struct peers *peers, const struct member *members, uint32_t nmembers,
                 uint64_t index) {
@@ -104,7 +56,7 @@ void post_group(struct peers *peers, const struct member *members, uint32_t nmem
   for (uint32_t i = 0; i < nmembers; i++) {
     const struct member *member = &members[i];
     struct plane_post *post = &own->posts[peers->end++ % PLANE_POSTS];
-    uint64_t ordinal = ++peers->counted[pair_place(own, key_of(member))];
+    uint64_t ordinal = ++peers->counted[pair_place(own, pair_key_of(member))];
     STORE(post->count, member->count);
     STORE(post->index, index);
     STORE(post->comm, member->comm);
@@ -116,7 +68,7 @@ void post_group(struct peers *peers, const struct member *members, uint32_t nmem
   }
   atomic_store_explicit(&own->posts_end, peers->end, memory_order_release);
   for (uint32_t i = 0; i < nmembers; i++) {
-    uint32_t place = pair_place(own, key_of(&members[i]));
+    uint32_t place = pair_place(own, pair_key_of(&members[i]));
     /* Sequentially consistent, as is who waits: either it sees the post, or we see it waiting. */
     atomic_store(&own->pairs[place].issued, peers->counted[place]);
   }
@@ -173,14 +125,6 @@ enum post_result peers_post(struct peers *peers, const struct member *members, u
 
 /* ---- what is asked ---- */
 
-/* The operations of a pair that stand before position i in a group. */
-static uint64_t earlier_of_pair(const struct member *members, uint32_t i) {
-  uint64_t earlier = 0;
-  for (uint32_t before = 0; before < i; before++)
-    earlier += key_of(&members[before]) == key_of(&members[i]);
-  return earlier;
-}
-
 int peers_find_lossy(struct peers *peers, const struct member *members, uint32_t nmembers,
                      uint64_t index) {
   int found = -1;
@@ -191,7 +135,7 @@ int peers_find_lossy(struct peers *peers, const struct member *members, uint32_t
     const struct plane_log *log = peers->plane->logs[members[i].root];
     uint64_t at = atomic_load(&log->answering);
     uint64_t sent = pair_issued(log, pair_key(members[i].comm, peers->plane->rank, false));
-    uint64_t needed = pair_issued(peers->own, key_of(&members[i])) + earlier_of_pair(members, i);
+    uint64_t needed = pair_issued(peers->own, pair_key_of(&members[i])) + pair_earlier(members, i);
     /* Still there after we have looked at what it has sent: it has not done so in between. */
     if (at > index && at == atomic_load(&log->head) + 1 && sent <= needed &&
         at == atomic_load(&log->answering))
@@ -209,23 +153,6 @@ static bool all_have_come(const struct peers *peers, uint64_t index) {
       return false;
   }
   return true;
-}
-
-bool post_mirror(const struct peers *peers, uint32_t rank, struct post *post,
-                 struct member *mirrors, uint32_t nmirrors) {
-  struct member mirror = {
-      .count = post->count,
-      .comm = post->comm,
-      .root = (int32_t)rank,
-      .reduction = REDUCTION_NONE,
-      .kind = post->receives ? MEMBER_SEND : MEMBER_RECEIVE,
-      .datatype = post->datatype,
-      .number = post->look,
-  };
-  mirrors[nmirrors] = mirror;
-  uint64_t before = pair_issued(peers->own, key_of(&mirror)) + earlier_of_pair(mirrors, nmirrors);
-  post->mirrored = (uint32_t)before + 1 == post->ordinal;
-  return post->mirrored;
 }
 
 /* All that is left for this rank before an index, whether it comes to an end at once or not: no

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
-
 /* ---- copying ---- */
 
 static bool make_room(struct peers *peers, uint64_t more) {

@@ -1,5 +1,5 @@
-/* What the files of point to point (peers.h) share: peers.c posts, peers_follow.c looks at what all
- * have posted. Not for anybody else. */
+/* What the files of point to point (peers.h) share: peers_posts.c knows one post, peers_follow.c
+ * looks at what all have posted, peers.c posts and answers. Not for anybody else. */
 #ifndef NCCL_JOIN_CORE_PEERS_PRIVATE_H
 #define NCCL_JOIN_CORE_PEERS_PRIVATE_H
 
@@ -7,6 +7,9 @@
 #include <stddef.h>
 
 #include "core/p2p/peers.h"
+
+#define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
+#define STORE(object, value) atomic_store_explicit(&(object), (value), memory_order_relaxed)
 
 /* A copy of a post. */
 struct post {
@@ -54,8 +57,18 @@ static inline uint64_t pair_key(uint32_t comm, uint32_t peer, bool receives) {
   return (uint64_t)comm << 32 | peer << 1 | receives;
 }
 
+static inline uint64_t pair_key_of(const struct member *member) {
+  return pair_key(member->comm, (uint32_t)member->root, member->kind == MEMBER_RECEIVE);
+}
+
 /* Where a key stands in a table, or the free place where it would. */
 uint32_t pair_place(const struct plane_log *log, uint64_t key);
+
+/* How many operations of a pair a rank has issued. */
+uint64_t pair_issued(const struct plane_log *log, uint64_t key);
+
+/* The operations of a pair that stand before position i in a group. */
+uint64_t pair_earlier(const struct member *members, uint32_t i);
 
 /* Whether the peer has issued the other side of a post of this rank. */
 bool post_is_met(const struct peers *peers, uint32_t rank, const struct post *post);

@@ -103,6 +103,11 @@ bool place_is_ordered(const struct place *a, const struct place *b) {
   return place_compare(a, b, &at) && place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]);
 }
 
+bool place_parts_unseen(const struct place *a, const struct place *b) {
+  uint32_t at;
+  return place_part(a, b, &at) && !(place_is_clear(a, at) && place_is_clear(b, at));
+}
+
 bool place_is_reached(const struct place *a, const struct place *b) {
   uint32_t at;
   if (!place_compare(a, b, &at) || !place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]))

@@ -88,14 +88,17 @@ bool place_is_ordered(const struct place *a, const struct place *b);
  * round: so they are not two branches of one condition. */
 bool place_is_reached(const struct place *a, const struct place *b);
 
+/* Whether they part in code that cannot be followed: then PLACE_UNRELATED. */
+bool place_parts_unseen(const struct place *a, const struct place *b);
+
 /* What messages say of a place: terminated, and without control characters, whoever wrote it. */
 void place_clean_text(struct place *place);
 
-/* Above 0 if `a` goes before `b` where ranks stand at both, below 0 if `b` does, 0: not known. last:
- * where all ranks have been last; NULL: not known. The first difference decides:
- *   1. what comes from `last` without going round a loop around both: whoever stands at the other
+/* Above 0 if `a` goes before `b` where ranks stand at both, below 0 if `b` does, 0: not known.
+ * last: where all ranks have been last; NULL: not known. The first difference decides:
+ *   1. what comes from `last` without going round a loop around both: a rank at the other place
  *      has gone round, or has skipped the rest of this round;
- *   2. what stands in a loop: whoever does not has left it, or has passed it by;
+ *   2. what stands in a loop: a rank at the other place has left it, or has passed it by;
  *   3. of two loops the one that `last` stands in;
  *   4. what comes first in the program. */
 int place_order(const struct place *a, const struct place *b, const struct place *last);

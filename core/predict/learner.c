@@ -1,10 +1,10 @@
 /* The learner: believing, following and leaving loop bodies. See learner.h.
  *
  * Three parts: history and hypotheses about its period (learner_lags.h), the body believed now and
- * those remembered (learner_body.h), and here the decisions. While the stream does what is
- * expected, a step only moves the cursor: hypotheses need no attention before `alert`, the first
- * position at which one of them could be ripe. That is a position of the stream, so putting work
- * off decides nothing.
+ * those remembered (learner_body.h), and here the decisions. Questions are in learner_questions.c.
+ * While the stream does what is expected, a step only moves the cursor: hypotheses need no
+ * attention before `alert`, the first position at which one of them could be ripe. That is a
+ * position of the stream, so putting work off decides nothing.
  */
 #include "core/predict/learner.h"
 
@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/predict/learner_body.h"
-#include "core/predict/learner_lags.h"
+#include "core/predict/learner_private.h"
 
 /* A loop in which units vary from the beginning has to be seen for longer than three units. */
 #define LOOSE_RUN_MIN 16
@@ -24,37 +23,6 @@
 
 #define NEVER UINT64_MAX
 
-/* After a unit that was not expected: the other explanation for it, until a unit tells which is
- * right. */
-struct doubt {
-  bool open;
-  bool varies;      /* the unit stood at `place` with another count; else `place` was left out */
-  uint32_t place;   /* where the cursor was */
-  symbol_t symbol;  /* the unit */
-  uint32_t cursor;  /* where the cursor would be by now */
-  uint32_t patient; /* units until the question is dropped */
-};
-
-struct learner {
-  struct learner_next next;
-  uint64_t alert; /* units from this position on go the long way, even if expected */
-
-  /* Positions at which there is something to do, the next alert being the first of them: */
-  uint64_t ripe;     /* a hypothesis could be taken */
-  uint64_t check_at; /* hypotheses have to be checked; NEVER: there are none */
-  uint64_t watchful; /* contexts are looked at before this: something unexpected was near */
-
-  /* One more than the position of the last unit that was not expected, and of the last insert. For
-   * a body just taken: of the last unit that its hypothesis did not foresee. */
-  uint64_t wrong_at, inserted_at;
-
-  uint64_t inserts;     /* since the last unit of the body */
-  struct credit credit; /* pays for copying bodies */
-  struct doubt doubt;
-  struct lags lags;
-  struct body body;
-  struct shelf shelf;
-};
 _Static_assert(sizeof(struct learner) <= 1 << 20, "the learner's header promises at most 1 MiB");
 _Static_assert(LEARNER_BODY_MAX == LAG_MAX, "the longest body is the longest lag");
 
@@ -454,61 +422,4 @@ void learner_step(struct learner *learner, symbol_t symbol, uint32_t coarse) {
 
 void learner_catch_up(struct learner *learner) {
   lags_check(&learner->lags);
-}
-
-/* ---- questions ---- */
-
-_Static_assert(LEARNER_HISTORY == HISTORY_SIZE, "one is the other's public name");
-
-symbol_t learner_symbol(const struct learner *learner, uint64_t back) {
-  uint64_t position = learner->lags.position;
-  return back < position && back < HISTORY_SIZE
-             ? lags_event(&learner->lags, position - 1 - back)->symbol
-             : SYMBOL_NONE;
-}
-
-uint32_t learner_body_length(const struct learner *learner) {
-  return learner->body.length;
-}
-
-uint32_t learner_body_position(const struct learner *learner) {
-  return learner->body.length == 0 ? 0 : learner->body.cursor;
-}
-
-symbol_t learner_body_symbol(const struct learner *learner, uint32_t position) {
-  assert(position < learner->body.length);
-  return learner->body.event[position].symbol;
-}
-
-bool learner_body_holds(const struct learner *learner, symbol_t symbol) {
-  return body_has_symbol(&learner->body, symbol);
-}
-
-bool learner_is_between_iterations(const struct learner *learner) {
-  const struct body *body = &learner->body;
-  /* A body may hold several iterations, with a log line's unit in one of them: each begins with the
-   * unit that the first begins with. */
-  return body->length == 0 || body->event[body->cursor].symbol == body->event[0].symbol ||
-         (body->flags[body->cursor] & PLACE_INSERTS);
-}
-
-bool learner_may_begin_iteration(const struct learner *learner) {
-  const struct body *body = &learner->body;
-  return learner_is_between_iterations(learner) ||
-         body->event[body->cursor].symbol == body->event[body_next(body, 0)].symbol;
-}
-
-bool learner_is_valid(const struct learner *learner) {
-  const struct body *body = &learner->body;
-  uint64_t position = learner->lags.position;
-  if (!body_is_valid(body) || !lags_is_valid(&learner->lags))
-    return false;
-  if (learner->wrong_at > position || learner->inserted_at > position)
-    return false;
-  if (learner->doubt.open && (body->length < 2 || learner->doubt.cursor >= body->length))
-    return false;
-  if (body->length == 0)
-    return learner->next.expected == SYMBOL_NONE && !learner->next.firm;
-  bool firm = !(body->flags[body->cursor] & PLACE_RUN_ENDS);
-  return learner->next.expected == body->event[body->cursor].symbol && learner->next.firm == firm;
 }

@@ -1,6 +1,6 @@
 /* Bodies: the loop body that is believed now, and the ones remembered from earlier phases.
  *
- * Used by learner.c alone. A body is a cyclic word of events with a cursor at the one expected
+ * For the learner alone. A body is a cyclic word of events with a cursor at the one expected
  * next.
  */
 #ifndef NCCL_JOIN_CORE_LEARNER_BODY_H

@@ -1,4 +1,4 @@
-/* The table of settings, and what is made from it. See settings.h.
+/* The table of settings. See settings.h.
  *
  * A new setting is a row here and a field in struct settings (settings.h), and comes with the code
  * that acts on it: a setting that does nothing would be a promise, an unknown one is an error.
@@ -81,76 +81,3 @@ const struct setting settings_table[] = {
      "folder for one trace file (JSON lines) per rank"},
     {.name = NULL},
 };
-
-/* ---- printing ---- */
-
-static const char *or_none(const char *value) {
-  return *value ? value : "(none)";
-}
-
-/* The accepted values in a buffer of the caller's. */
-static const char *accepted(const struct setting *setting, char *bytes, size_t size) {
-  struct text text = {bytes, size, 0};
-  bytes[0] = '\0';
-  settings_add_accepted(&text, setting);
-  return bytes;
-}
-
-struct shown {
-  char value[SETTINGS_PATH_SIZE];
-  const char *from;
-};
-
-static void show(const struct setting *setting, char *const *environment, struct shown *shown) {
-  const char *value = settings_value(environment, setting->name);
-  struct settings scratch;
-  bool is_set = value && *value;
-  if (!is_set)
-    value = or_none(setting->initial);
-  settings_as_line(value, strlen(value), shown->value, sizeof(shown->value));
-  shown->from = !is_set                                    ? "default"
-                : settings_store(setting, &scratch, value) ? "environment"
-                                                           : "WRONG";
-}
-
-void settings_print(FILE *out, char *const *environment) {
-  static const char *const columns = "%-23s  %-*s  %-11s  %-7s  %-*s  %s\n";
-  int width = 7, room = 8; /* of the columns VALUE, where paths can be long, and ACCEPTED */
-  struct shown shown;
-  for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
-    show(setting, environment, &shown);
-    int length = (int)strlen(shown.value);
-    width = length > width ? length : width;
-    char text[128];
-    length = (int)strlen(accepted(setting, text, sizeof(text)));
-    room = length > room ? length : room;
-  }
-  fprintf(out, columns, "SETTING", width, "VALUE", "FROM", "DEFAULT", room, "ACCEPTED", "MEANING");
-  for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
-    show(setting, environment, &shown);
-    char text[128];
-    fprintf(out, columns, setting->name, width, shown.value, shown.from, or_none(setting->initial),
-            room, accepted(setting, text, sizeof(text)), setting->meaning);
-  }
-}
-
-static void print_markdown_words(FILE *out, const struct setting *setting) {
-  for (const struct word *word = setting->words; word->name; word++)
-    fprintf(out, "%s`%s`", word == setting->words ? "" : ", ", word->name);
-  if (setting->type == TYPE_LOSSY)
-    fprintf(out, ", or `kind:value,...`");
-}
-
-void settings_print_markdown(FILE *out) {
-  fprintf(out, "| setting | default | accepted | meaning |\n|---|---|---|---|\n");
-  for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
-    const char *quote = *setting->initial ? "`" : "";
-    fprintf(out, "| `%s` | %s%s%s | ", setting->name, quote, or_none(setting->initial), quote);
-    char text[128];
-    if (setting->words)
-      print_markdown_words(out, setting);
-    else
-      fputs(accepted(setting, text, sizeof(text)), out);
-    fprintf(out, " | %s |\n", setting->meaning);
-  }
-}

@@ -96,7 +96,7 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
     return false;
   switch (place_relate(a->place, b->place)) {
   case PLACE_UNRELATED:
-    return false;
+    return place_parts_unseen(a->place, b->place);
   case PLACE_SEQUENTIAL:
     return true;
   case PLACE_ALTERNATIVE:

@@ -62,17 +62,17 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b);
 
 /* Whether that they are the same is a guess: they look alike, and all ranks come to each of them,
  * but not by two branches of one condition (place_is_reached); or who comes to one comes to the
- * other, and neither is known to be in the program of all; or one stands in a loop in which
- * the other does not stand, and control may come from one to the other: a rank without data comes
- * past a loop without a call in it. */
+ * other, and neither is known to be in the program of all; or where they part nothing can be
+ * seen; or one stands in a loop in which the other does not stand, and control may come from one to
+ * the other: a rank without data comes past a loop without a call in it. */
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
 
 /* Index of the unit that wins; a yield wins only where nothing else is claimed. The rule, the first
  * difference deciding:
  *   1. a unit before a mark, a mark before LEAVE (unit.h, enum mark);
  *   2. of one unit in two epochs, the earlier epoch (settle_is_out_of_step);
- *   3. of two units that are not the same (settle_is_same), the one that goes before in the program:
- *      of two loops one that some ranks have no part in, otherwise place_order;
+ *   3. of two units that are not the same (settle_is_same), the one that goes before in the
+ *      program: of two loops one that some ranks have no part in, otherwise place_order;
  *   4. of two units that are not the same, the one whose ranks have issued for real last: who is
  *      still in the loop has issued since who left it;
  *   5. what the learner expects;

@@ -4,8 +4,6 @@
 
 #include "core/team/team_private.h"
 
-struct known_unit team_nothing = {.nmembers = UINT32_MAX};
-
 bool team_has_room(struct team *team) {
   if (team->head < team->limit)
     return true;
@@ -233,22 +231,6 @@ static void learn(struct team *team, struct unit unit, uint64_t hash, uint32_t f
     team_expect_nothing(team);
 }
 
-void team_published(struct team *team) {
-  uint64_t attention = atomic_load(&team->shared->attention);
-  if ((attention & PLANE_WAITING) != 0 &&
-      (atomic_fetch_and(&team->shared->attention, ~PLANE_WAITING) & PLANE_WAITING) != 0)
-    team->plane->ring(team->plane);
-}
-
-void team_tell(struct team *team) {
-  if (atomic_load(&team->shared->napping) == 0 || atomic_exchange(&team->shared->napping, 0) == 0) {
-    team_published(team);
-    return;
-  }
-  atomic_fetch_and(&team->shared->attention, ~PLANE_WAITING);
-  team->plane->ring(team->plane);
-}
-
 void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags, uint32_t text,
                   uint32_t source) {
   struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
@@ -282,4 +264,12 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   else
     team_tell(team);
   assert(team_is_valid(team));
+}
+
+bool team_is_between_iterations(struct team *team) {
+  team_catch_up(team);
+  const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
+  return learner_is_between_iterations(team->learner) ||
+         (expected != NULL && team_leaves_loop(team, team->place_last, expected)) ||
+         team_is_meeting(team, team->symbol_last, team->symbol_expected);
 }

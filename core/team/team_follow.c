@@ -171,3 +171,23 @@ bool team_somebody_passed(const struct team *team, uint32_t *rank_out,
   }
   return false;
 }
+
+/* ---- where all stop (team_stop.h) ---- */
+
+static bool is_stopped_elsewhere(const struct team *team) {
+  return team->stopped == team->head + 1;
+}
+
+enum team_verdict team_pass_stop(struct team *team, uint64_t hash, uint32_t rank, bool elsewhere) {
+  bool heard = is_stopped_elsewhere(team);
+  uint64_t own_hash = team->claimed && !team_is_yielding(team) ? team->claim_hash : 0;
+  team->stopped_for = rank;
+  team->stopped_elsewhere = elsewhere;
+  team->exhausted = own_hash != hash;
+  STORE(team->own->refused_for, rank);
+  if (!heard)
+    team->claimed = false;
+  /* Real: all ranks were together here. */
+  team_publish(team, (struct unit){NULL, 0}, hash, ENTRY_STOPPED | ENTRY_REAL, elsewhere, rank);
+  return heard ? TEAM_PARKED : TEAM_STOPPED;
+}

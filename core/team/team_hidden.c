@@ -43,11 +43,3 @@ bool team_loop_has_ended(const struct team *team) {
       return false;
   return true;
 }
-
-bool team_is_between_iterations(struct team *team) {
-  team_catch_up(team);
-  const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
-  return learner_is_between_iterations(team->learner) ||
-         (expected != NULL && team_leaves_loop(team, team->place_last, expected)) ||
-         team_is_meeting(team, team->symbol_last, team->symbol_expected);
-}

@@ -1,6 +1,7 @@
 /* Waiting of a rank that wakes itself in time for what the others commit (rhythm.h): a commit does
- * not ring for it, and so makes no system call. Who claims, yields, posts, ends, passes an index
- * with what was claimed, or is about to wait for other ranks rings for it as for any other. */
+ * not ring for it, and so makes no system call. A rank that claims, yields, posts, ends, passes an
+ * index with a unit that was claimed, or is about to wait for other ranks rings for it as for any
+ * other. */
 #ifndef NCCL_JOIN_CORE_TEAM_NAP_H
 #define NCCL_JOIN_CORE_TEAM_NAP_H
 

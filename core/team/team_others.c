@@ -4,12 +4,9 @@
 
 #include "core/team/team_private.h"
 
-void team_fail(struct team *team, enum team_failure failure, uint32_t rank, uint64_t index) {
-  if (team->failure != FAILURE_NONE)
-    return;
-  team->failure = failure;
-  team->failure_rank = rank;
-  team->failure_index = index;
+bool team_has_stopped(const struct team *team, const struct plane_log *log) {
+  return atomic_load(&log->claim) > team->head &&
+         (atomic_load_explicit(&log->claim_flags, memory_order_acquire) & CLAIM_STOPPED) != 0;
 }
 
 bool team_look_for_failures(struct team *team) {

@@ -1,6 +1,18 @@
 /* What each rank did since all were last together, as far as the logs go: who took part last. */
 #include "core/team/team_private.h"
 
+symbol_t team_symbol_at(const struct team *team, uint64_t index) {
+  uint64_t after = 0; /* LEAVEs after the index */
+  for (; after < team->leaves; after++) {
+    uint64_t at = team->left_at[(team->leaves - 1 - after) % TEAM_LEAVES];
+    if (at == index || after == TEAM_LEAVES)
+      return SYMBOL_NONE;
+    if (at < index)
+      break;
+  }
+  return learner_symbol(team->learner, team->head - 1 - index - after);
+}
+
 /* Marks and resynchronised buffers are the protocol's own: they do not tell who has data. */
 static bool is_ours(const struct team *team, uint64_t index) {
   struct unit unit;

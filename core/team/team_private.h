@@ -1,7 +1,8 @@
-/* What the files of the agreed sequence (team.h) share: team.c looks, team_commit.c expects and
- * publishes, team_claim.c wishes, team_follow.c and team_settle.c pass an index; team_stop.c where
- * all stop; team_text.c knows the text ring, team_others.c the other ranks, team_past.c what they
- * did. Not for anybody else. */
+/* What the files of the agreed sequence (team.h) share. Each calls only those named after it: team.c
+ * looks; team_stop.c is where all stop; team_settle.c and team_follow.c pass an index; team_claim.c
+ * wishes; team_commit.c expects and publishes; team_hidden.c, team_guess.c and team_places.c know
+ * what units are; team_others.c the other ranks, team_past.c what they did; team_text.c the text
+ * ring; team_tell.c rings. Not for anybody else. */
 #ifndef NCCL_JOIN_CORE_TEAM_PRIVATE_H
 #define NCCL_JOIN_CORE_TEAM_PRIVATE_H
 

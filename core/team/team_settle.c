@@ -32,18 +32,6 @@ bool team_gather_claims(struct team *team) {
   return true;
 }
 
-symbol_t team_symbol_at(const struct team *team, uint64_t index) {
-  uint64_t after = 0; /* LEAVEs after the index */
-  for (; after < team->leaves; after++) {
-    uint64_t at = team->left_at[(team->leaves - 1 - after) % TEAM_LEAVES];
-    if (at == index || after == TEAM_LEAVES)
-      return SYMBOL_NONE;
-    if (at < index)
-      break;
-  }
-  return learner_symbol(team->learner, team->head - 1 - index - after);
-}
-
 /* Reads the place of a unit claimed. False if its text is not there: its rank may have stopped here
  * meanwhile, and written others (team_stop.h). */
 static bool read_place(struct team *team, uint32_t i) {

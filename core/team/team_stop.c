@@ -16,15 +16,6 @@ void team_stop(struct team *team) {
   team->stopped = team->yielded;
 }
 
-static bool is_stopped_elsewhere(const struct team *team) {
-  return team->stopped == team->head + 1;
-}
-
-bool team_has_stopped(const struct team *team, const struct plane_log *log) {
-  return atomic_load(&log->claim) > team->head &&
-         (atomic_load_explicit(&log->claim_flags, memory_order_acquire) & CLAIM_STOPPED) != 0;
-}
-
 bool team_claims_stop(const struct team *team, bool issues) {
   uint32_t flags = CLAIM_STOPPED | (issues ? CLAIM_TOGETHER : 0);
   return (team->settle->any & flags) != 0;
@@ -43,20 +34,6 @@ enum team_verdict team_settle_stop(struct team *team, uint64_t hash) {
     elsewhere = stopped;
   }
   return team_pass_stop(team, hash, named, elsewhere);
-}
-
-enum team_verdict team_pass_stop(struct team *team, uint64_t hash, uint32_t rank, bool elsewhere) {
-  bool heard = is_stopped_elsewhere(team);
-  uint64_t own_hash = team->claimed && !team_is_yielding(team) ? team->claim_hash : 0;
-  team->stopped_for = rank;
-  team->stopped_elsewhere = elsewhere;
-  team->exhausted = own_hash != hash;
-  STORE(team->own->refused_for, rank);
-  if (!heard)
-    team->claimed = false;
-  /* Real: all ranks were together here. */
-  team_publish(team, (struct unit){NULL, 0}, hash, ENTRY_STOPPED | ENTRY_REAL, elsewhere, rank);
-  return heard ? TEAM_PARKED : TEAM_STOPPED;
 }
 
 enum team_verdict team_stop_or_fail(struct team *team) {

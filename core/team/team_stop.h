@@ -28,10 +28,11 @@
  * that is to be issued by all has left its loop, and stops them likewise. Ranks of different teams
  * may thus differ by what they do in a body before the first unit that they have in common.
  *
- * Failures. A rank that fails before all have claimed an index frees who is parked, as ever. Once
- * they have, the stop is agreed: a rank that returns first and ends its process with an error takes
- * nothing away from the others, who find what it had passed (team_stop_or_fail). Nor does one that
- * has left behind that it was stopped: that still counts at its index (team_has_stopped).
+ * Failures. A rank that fails before all have claimed an index frees the ranks that are parked, as
+ * ever. Once they have, the stop is agreed. A rank that returns first and ends its process with an
+ * error takes nothing away from the others, who find what it had passed (team_stop_or_fail). Nor
+ * does one that has left behind that it was stopped: that still counts at its index
+ * (team_has_stopped).
  *
  * A rank that is not told to stop (its setting differs) stops with those that are.
  */

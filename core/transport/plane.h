@@ -187,9 +187,9 @@ struct plane_log {
  * told. */
 struct plane_team {
   /* Lowest bit: some rank waits for the bell. It sets the bit before it looks a last time and
-   * sleeps; who publishes something and finds it set takes it away and rings. High half: counts
-   * events that every rank must look at (a lossy shadow, a failure). One load tells a rank on its
-   * hot path that nobody needs anything. */
+   * sleeps; a rank that publishes something and finds the bit set clears it and rings. High half:
+   * counts events that every rank must look at (a lossy shadow, a failure). One load tells a rank
+   * on its fast path that nobody needs anything. */
   _Alignas(64) _Atomic uint64_t attention;
   _Atomic uint32_t bell;           /* futex word: changes whenever it is rung */
   _Atomic uint32_t point_to_point; /* 1 once a rank has posted anything: others must look */

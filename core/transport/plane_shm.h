@@ -74,7 +74,8 @@ bool segment_attachment(const struct segment *segment, uint32_t slot,
                         struct attachment *attachment);
 
 /* Removes the name, if it still is this segment's. May be called by several ranks, several times;
- * thread-safe. Only when nobody else is to attach: who comes later creates a segment of its own. */
+ * thread-safe. Only when nobody else is to attach: a later rank would create a segment of its
+ * own. */
 void segment_unlink(struct segment *segment);
 
 /* This slot's side of a team over the segment's logs: nranks of them, slot_of[rank], which is

@@ -183,11 +183,6 @@ static bool take_slot(struct segment_map *map, uint32_t slot, uint32_t expected,
 
 /* ---- plane_shm.h ---- */
 
-bool segment_is_name(const char *name) {
-  return strlen(name) == SEGMENT_NAME_SIZE - 1 &&
-         strspn(name, "0123456789abcdefABCDEF") == SEGMENT_NAME_SIZE - 1;
-}
-
 static bool is_open_here(dev_t device, ino_t inode) {
   struct segment_map *map = atomic_load(&registry);
   while (map != NULL && (map->device != device || map->inode != inode))

@@ -149,6 +149,11 @@ void segment_gate_leave(struct segment_map *map) {
 
 /* ---- The name ---- */
 
+bool segment_is_name(const char *name) {
+  return strlen(name) == SEGMENT_NAME_SIZE - 1 &&
+         strspn(name, "0123456789abcdefABCDEF") == SEGMENT_NAME_SIZE - 1;
+}
+
 bool segment_has_name(const struct segment_map *map) {
   struct stat status;
   return lstat(map->path, &status) == 0 && status.st_dev == map->device &&

@@ -1,7 +1,7 @@
 /* Looks: what NCCL sees of the buffers of a call. Units are compared without them: ranks may differ
  * there, as long as no buffer is registered (ncclCommRegister). Where one is, NCCL decides on each
- * rank by the rank's own buffers how the data goes, and waits for ever if ranks decide differently:
- * whoever issues a shadow must know how its peers' buffers look (hooks/shadow.h).
+ * rank by the rank's own buffers how the data goes, and waits for ever if ranks decide differently.
+ * So a rank that issues a shadow must know how its peers' buffers look (hooks/shadow.h).
  *
  * The 7 bits of a buffer are 0 unless it lies wholly in a registered range. They are part of the
  * format between processes (plane.h).

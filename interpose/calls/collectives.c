@@ -1,66 +1,22 @@
 /* The program's collectives and point to point calls: from NCCL's signatures to struct call, and
  * the long way of those that are not hot (hot.h).
  */
-#include "interpose/park/answer.h"
-#include "interpose/comm/registered.h"
-#include "interpose/comm/apart.h"
 #include "interpose/comm/call.h"
 #include "interpose/calls/capture.h"
 #include "interpose/data/divisors.h"
 #include "interpose/calls/group.h"
 #include "interpose/self/guard.h"
 #include "interpose/calls/handlers.h"
+#include "interpose/calls/issue.h"
 #include "interpose/comm/hot.h"
-#include "interpose/data/lossy.h"
 #include "interpose/comm/operators.h"
 #include "interpose/places/places.h"
 #include "interpose/calls/posts.h"
 #include "interpose/nccl/real.h"
-#include "interpose/park/reunion.h"
-#include "interpose/data/roots.h"
-#include "interpose/calls/startup.h"
-
-/* In its turn, to the real call. */
-static ncclResult_t issue_in_turn(struct call *call, struct communicator *comm,
-                                  const struct member *member) {
-  look_t look = registered_look_of(comm, call, member);
-  struct wish wish = {
-      .end = comm->end, .unit = {member, 1}, .stream = call->stream, .looks = &look};
-  answer(&wish, 1);
-  if (wish.result != ncclSuccess)
-    return wish.result;
-  if (comm->end->sent != NULL)
-    lossy_remember(&(struct lossy_member){comm->end, comm, wish.unit, unit_signature(wish.unit), 0},
-                   call->send);
-  ncclResult_t rooted = ncclSuccess;
-  if (call->kind == MEMBER_BROADCAST)
-    rooted = roots_apply(call, wish.unit, wish.index);
-  if (rooted == ncclRemoteError)
-    return rooted;
-  bool issue;
-  ncclResult_t notice = divisors_apply(call, wish.index, &issue);
-  ncclResult_t result = issue ? call_issue(call) : notice;
-  divisors_done(call);
-  if (startup_is_watched(wish.end))
-    startup_issued(&wish, (const struct call *const[]){call});
-  ncclResult_t together = reunion_hold(&wish, 1);
-  if (notice == ncclSuccess)
-    notice = rooted != ncclSuccess ? rooted : wish.notice;
-  if (notice != ncclSuccess || together != ncclSuccess)
-    return notice != ncclSuccess ? notice : together;
-  return result;
-}
 
 static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
                                  const struct member *member) {
-  struct endpoint *end = comm->end;
-  if (capture_takes(&call, comm, true))
-    return call_issue(&call);
-  apart_enter(end, comm->tag);
-  ncclResult_t result = issue_in_turn(&call, comm, member);
-  endpoint_exit(end);
-  hot_remember(comm);
-  return result;
+  return capture_takes(&call, comm, true) ? call_issue(&call) : issue_alone(&call, comm, member);
 }
 
 static ncclResult_t issue_post(const struct call *call) {

@@ -49,9 +49,6 @@ static inline ncclResult_t group_enter_real(void) {
   return group_is_open() ? group_open_real() : ncclSuccess;
 }
 
-/* Agrees on a call that stands in no group, and issues it. */
-ncclResult_t group_issue_alone(struct call *call);
-
 /* A communicator that is being made in this group: it is added when the group ends well. `handles`:
  * where NCCL writes the handle. */
 void group_expect(const struct arrival *arrival, ncclComm_t *handle);

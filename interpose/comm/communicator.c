@@ -12,6 +12,7 @@
 
 #include "core/report/log.h"
 #include "hooks/cuda_driver.h"
+#include "interpose/comm/captures.h"
 #include "interpose/comm/endpoint.h"
 #include "interpose/self/environment.h"
 #include "interpose/nccl/libraries.h"
@@ -200,6 +201,7 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
     return;
   }
   library_made(arrival->library, handle);
+  captures_tell(communicator_end_plain);
   comm->handle = handle;
   memcpy(comm->name, arrival->name, sizeof(comm->name));
   comm->tag = tag_of(comm->name);

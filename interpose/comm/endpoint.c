@@ -223,3 +223,10 @@ struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t 
       return comm;
   return NULL;
 }
+
+const struct communicator *endpoint_eldest(const struct endpoint *end) {
+  const struct communicator *comm = end->comms;
+  while (comm != NULL && comm->next_in_team != NULL && comm->tag != end->tag)
+    comm = comm->next_in_team;
+  return comm;
+}

@@ -148,6 +148,10 @@ void endpoint_retire(struct endpoint *end, enum rank_state state);
 /* The communicator with a tag in an endpoint's team, or NULL. */
 struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag);
 
+/* The communicator of an endpoint that stands for all in plug-ins: the one that made the team, or
+ * the oldest that there still is; NULL if there is none. */
+const struct communicator *endpoint_eldest(const struct endpoint *end);
+
 /* The rest is for communicator.c, with its lock held. */
 
 /* Joins a pending communicator to its team, or turns it off, with one line that says why. first:

@@ -4,7 +4,6 @@
 #include "core/report/log.h"
 #include "hooks/contribution.h"
 #include "interpose/comm/lossy_policy.h"
-#include "interpose/self/exit_points.h"
 #include "interpose/self/environment.h"
 
 #define DESCRIPTION 256

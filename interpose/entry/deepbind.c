@@ -1,5 +1,5 @@
-/* Looking into libraries before they are loaded (deepbind.h). */
-#include "interpose/entry/deepbind.h"
+/* Looking into libraries before they are loaded (lookups.h). */
+#include "interpose/entry/lookups.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "interpose/elf/linker.h"
-#include "interpose/entry/lookups.h"
 
 /* What is needed by what is needed and so on; a ring ends here too. */
 #define DEPTH_MAX 8
@@ -32,6 +31,7 @@ struct library_file {
 struct search {
   Dl_serinfo *folders; /* of the object that opens; NULL: unknown */
   unsigned depth;
+  bool (*is_caught)(const char *name);
 };
 
 /* ---- the file ---- */
@@ -105,10 +105,10 @@ static void close_file(const struct library_file *file) {
 }
 
 /* Of functions that it uses and of those that it has; linkers let a name be the end of another. */
-static bool names_nccl(const struct library_file *file) {
+static bool names_nccl(const struct library_file *file, bool (*is_caught)(const char *name)) {
   const char *end = file->strings + file->strings_size, *at = file->strings;
   while ((at = memmem(at, (size_t)(end - at), "nccl", 4)) != NULL) {
-    if (lookup_is_caught(at))
+    if (is_caught(at))
       return true;
     at += 4;
   }
@@ -185,7 +185,8 @@ static bool leads_to_nccl(const char *path, struct search *search) {
   if (search->depth == DEPTH_MAX || !open_file(&file, path))
     return false;
   search->depth++;
-  bool leads = read_dynamic(&file) && (names_nccl(&file) || needs_nccl(&file, path, search));
+  bool leads = read_dynamic(&file) &&
+               (names_nccl(&file, search->is_caught) || needs_nccl(&file, path, search));
   search->depth--;
   close_file(&file);
   return leads;
@@ -212,9 +213,10 @@ static Dl_serinfo *folders_of(const void *caller) {
   return folders;
 }
 
-bool deepbind_hides_nccl(const char *file, const void *caller) {
+bool deepbind_hides_nccl(const char *file, const void *caller,
+                         bool (*is_caught)(const char *name)) {
   char path[PATH_MAX];
-  struct search search = {.folders = folders_of(caller)};
+  struct search search = {.folders = folders_of(caller), .is_caught = is_caught};
   bool hides = found(file, NULL, NULL, &search, path) && leads_to_nccl(path, &search);
   free(search.folders);
   return hides;

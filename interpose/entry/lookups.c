@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "interpose/entry/deepbind.h"
 #include "interpose/exits/doors.h"
 #include "interpose/nccl/libraries.h"
 #include "interpose/elf/linker.h"
@@ -140,5 +139,7 @@ int lookup_flags(const char *file, int flags, const void *caller) {
   native_sites_expect_opening();
   if ((flags & RTLD_DEEPBIND) == 0)
     return flags;
-  return file != NULL && deepbind_hides_nccl(file, caller) ? flags & ~RTLD_DEEPBIND : flags;
+  return file != NULL && deepbind_hides_nccl(file, caller, lookup_is_caught)
+             ? flags & ~RTLD_DEEPBIND
+             : flags;
 }

@@ -6,13 +6,12 @@
 
 #include "core/report/log.h"
 #include "hooks/include/nccl_join.h"
-#include "interpose/park/answer.h"
 #include "interpose/self/environment.h"
 #include "interpose/calls/group.h"
 #include "interpose/comm/hot.h"
 #include "interpose/exits/leaving.h"
 #include "interpose/comm/patience.h"
-#include "interpose/park/reunion.h"
+#include "interpose/park/transaction.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -91,20 +90,9 @@ static uint32_t wishes_for(struct communicator *comm, struct wish *wishes,
 }
 
 static ncclResult_t say_together(struct wish *wishes, uint32_t nwishes) {
-  for (uint32_t i = 0; i < nwishes; i++) {
-    endpoint_enter(wishes[i].end);
-    atomic_store(&wishes[i].end->user, endpoint_this_thread());
-  }
-  answer(wishes, nwishes);
-  ncclResult_t result = reunion_hold(wishes, nwishes);
-  for (uint32_t i = 0; i < nwishes; i++) {
-    if (wishes[i].result != ncclSuccess)
-      result = wishes[i].result;
-    else if (result == ncclSuccess)
-      result = wishes[i].notice;
-    endpoint_exit(wishes[i].end);
-  }
-  return result;
+  struct transaction transaction = {.kind = TRANSACTION_MARK, .wishes = wishes, .nwishes = nwishes};
+  ncclResult_t together = transaction_make(&transaction);
+  return transaction_worse(transaction_result(&transaction), together);
 }
 
 static ncclResult_t say(ncclComm_t handle, enum mark mark, const char *function) {

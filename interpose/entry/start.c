@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#include "interpose/entry/weak.h"
+#include "interpose/entry/lookups.h"
 #include "interpose/exits/process.h"
 
 #define EXPORTED __attribute__((visibility("default")))

@@ -1,5 +1,4 @@
-/* Taking weak references back (weak.h). */
-#include "interpose/entry/weak.h"
+/* Taking weak references back (lookups.h). */
 
 #include <dlfcn.h>
 #include <stdbool.h>

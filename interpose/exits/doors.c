@@ -4,16 +4,13 @@
 #include <stdlib.h>
 
 #include "core/report/log.h"
-#include "interpose/park/answer.h"
 #include "interpose/self/environment.h"
-#include "interpose/self/exit_points.h"
-#include "interpose/exits/mpi.h"
-#include "interpose/park/reunion.h"
+#include "interpose/park/transaction.h"
 #include "interpose/elf/trampolines.h"
 
 /* ---- which ---- */
 
-/* By their number, as exit_points.h has it. */
+/* By their number, as environment.h has it. */
 static struct import_name names[EXIT_POINTS_MAX];
 static size_t nnames;
 
@@ -142,20 +139,20 @@ static uint64_t passed_by_all(void) {
   return passed;
 }
 
+static void say_where(const struct endpoint *end, void *name) {
+  log_line(LOG_LEVEL_INFO,
+           "rank %u has come to %s after %llu collectives; it answers for the others until all "
+           "have left their loop",
+           end->team->plane->rank, (const char *)name, (unsigned long long)team_passed(end->team));
+}
+
+/* What has gone wrong has been said; the function runs all the same. */
 static void wait_for_all(struct visit *visit, const char *name) {
-  for (uint32_t i = 0; i < visit->nwishes; i++) {
-    struct endpoint *end = visit->wishes[i].end;
-    endpoint_enter(end);
-    log_line(LOG_LEVEL_INFO,
-             "rank %u has come to %s after %llu collectives; it answers for the others until all "
-             "have left their loop",
-             end->team->plane->rank, name, (unsigned long long)team_passed(end->team));
-  }
-  answer(visit->wishes, visit->nwishes);
-  /* What has gone wrong has been said; the function runs all the same. */
-  (void)reunion_hold(visit->wishes, visit->nwishes);
-  for (uint32_t i = 0; i < visit->nwishes; i++)
-    endpoint_exit(visit->wishes[i].end);
+  (void)transaction_make(&(struct transaction){.kind = TRANSACTION_EXIT_POINT,
+                                               .wishes = visit->wishes,
+                                               .nwishes = visit->nwishes,
+                                               .entered = say_where,
+                                               .context = (void *)name});
 }
 
 /* In which teams the call is waited for. Without memory in none. */

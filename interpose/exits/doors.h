@@ -9,7 +9,7 @@
  *     inside of NCCL or of nccl-join;
  *   - where there is no communicator of more than one rank, or none any more;
  *   - of MPI's: on an MPI communicator that does not have all ranks of MPI_COMM_WORLD, where that
- *     has fewer ranks than the communicator of NCCL, and in an MPI that is not known (mpi.h);
+ *     has fewer ranks than the communicator of NCCL, and in an MPI that is not known (mpi.c);
  *   - inside of another call of the same function on the same thread, if that is one of the user's
  *     (but for a jump in the place of a return, which looks like another call).
  */
@@ -27,5 +27,17 @@ void doors_open(void);
 
 /* Takes them away: all communicators are gone. */
 void doors_close(void);
+
+/* What has to be known of MPI, asked of the MPI library that the program calls. It is not linked
+ * to, and its header is not needed: an MPI_Comm is a pointer in Open MPI and its relatives, a
+ * number in MPICH and its relatives (MPICH ABI initiative: Intel MPI, MVAPICH, Cray MPICH), and
+ * either fits into the register that it is passed in.
+ */
+
+/* How many ranks MPI_COMM_WORLD has; 0 if `communicator` has fewer of them, or that is not known.
+ * `function`: the one that the program calls, between MPI_Init and the end of MPI_Finalize. On the
+ * calling thread, which is one that may call MPI. communicator: as the program has passed it; NULL:
+ * MPI_COMM_WORLD. */
+uint32_t mpi_ranks(void *function, const uintptr_t *communicator);
 
 #endif

@@ -7,14 +7,12 @@
 
 #include "core/report/log.h"
 #include "hooks/plugins.h"
-#include "interpose/park/answer.h"
-#include "interpose/comm/apart.h"
 #include "interpose/exits/doors.h"
 #include "interpose/self/environment.h"
 #include "interpose/exits/leave.h"
 #include "interpose/park/orphans.h"
 #include "interpose/nccl/real.h"
-#include "interpose/park/reunion.h"
+#include "interpose/park/transaction.h"
 
 /* The communicator that stands for its driver and team in a wish. */
 struct departure {
@@ -22,7 +20,8 @@ struct departure {
   uint32_t nwishes, room;
 };
 
-static void log_departure(const struct endpoint *end) {
+static void log_departure(const struct endpoint *end, void *unused) {
+  (void)unused;
   const struct team *team = end->team;
   log_line(LOG_LEVEL_INFO,
            "rank %u has left after %llu collectives; it answers for the others until all have",
@@ -48,16 +47,16 @@ static void finish_shadows(struct endpoint *end) {
 /* tag: of the communicator that is left, or 0 if all are. ncclInvalidUsage if other ranks are still
  * in their loops, and all stop. */
 static ncclResult_t depart(struct departure *departure, uint32_t tag, ncclResult_t *notice) {
-  for (uint32_t i = 0; i < departure->nwishes; i++) {
-    apart_enter(departure->wishes[i].end, tag);
-    log_departure(departure->wishes[i].end);
-  }
-  departure->nwishes = answer_with_room(departure->wishes, departure->nwishes, departure->room);
+  struct transaction transaction = {.kind = TRANSACTION_LEAVE,
+                                    .tag = tag,
+                                    .wishes = departure->wishes,
+                                    .nwishes = departure->nwishes,
+                                    .room = departure->room,
+                                    .entered = log_departure};
   /* What has gone wrong has been said; it does not keep the rank from leaving. */
-  (void)reunion_hold(departure->wishes, departure->nwishes);
+  (void)transaction_make(&transaction);
+  departure->nwishes = transaction.nwishes;
   ncclResult_t result = ncclSuccess;
-  for (uint32_t i = 0; i < departure->nwishes; i++)
-    endpoint_exit(departure->wishes[i].end);
   for (uint32_t i = 0; i < departure->nwishes; i++) {
     struct endpoint *end = departure->wishes[i].end;
     if (departure->wishes[i].result != ncclSuccess)

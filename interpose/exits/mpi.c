@@ -1,5 +1,5 @@
-/* Questions to MPI (mpi.h). */
-#include "interpose/exits/mpi.h"
+/* Questions to MPI (doors.h). */
+#include "interpose/exits/doors.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -12,7 +12,7 @@
  *
  * Nothing here runs in a constructor, and a process that never makes a communicator (a shell, a
  * compiler, a data loader's worker) gets nothing but one more frame under main, and before it the
- * look of entry/weak.h at its references.
+ * look of entry/weak.c at its references.
  */
 #ifndef NCCL_JOIN_INTERPOSE_PROCESS_H
 #define NCCL_JOIN_INTERPOSE_PROCESS_H

@@ -216,7 +216,7 @@
   FUNCTION(ncclJoinRegisterState)                                                                  \
   FUNCTION(ncclJoinDeregisterState)
 
-/* ... what NCCL answers otherwise (last_error.h) ... */
+/* ... what NCCL answers otherwise (last_error.c) ... */
 #define ERROR_API(FUNCTION) FUNCTION(ncclGetLastError)
 
 /* ... the ways a process begins and ends, see process.h ... */

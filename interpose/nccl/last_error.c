@@ -1,6 +1,5 @@
-/* ncclGetLastError (last_error.h). Not in the table of api.h: it returns a text, and what a program
+/* ncclGetLastError (real.h). Not in the table of api.h: it returns a text, and what a program
  * looks up with dlsym is NCCL's own. */
-#include "interpose/nccl/last_error.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -10,7 +10,7 @@
 #include "interpose/comm/apart.h"
 #include "interpose/self/environment.h"
 #include "interpose/park/follower.h"
-#include "interpose/nccl/last_error.h"
+#include "interpose/nccl/real.h"
 #include "interpose/data/lossy.h"
 #include "interpose/park/orphans.h"
 #include "interpose/park/outcome.h"
@@ -19,48 +19,10 @@
 #include "interpose/comm/report.h"
 #include "interpose/park/shadows.h"
 #include "interpose/park/stay.h"
-#include "interpose/park/stopping.h"
 #include "interpose/park/watched.h"
-
-/* ---- what joined ranks have spoiled ---- */
-
-/* leaving: of sends and receives the program is told by its own calls, so it is an error only if it
- * is about a collective. */
-static ncclResult_t hear(struct endpoint *end, bool leaving) {
-  struct lossy_event event;
-  ncclResult_t result = ncclSuccess;
-  while (team_must_attend(end->team) && team_events(end->team, &event)) {
-    /* Issued before the program heard of the first: nothing that it could have done about it. Or
-     * by others: nothing that it wants to know. */
-    if (event.index < end->lossy_told || team_has_shadowed(end->team, event.index))
-      continue;
-    report_lossy_event(&event);
-    if (!leaving || !member_is_point_to_point(event.kind))
-      result = ncclInvalidUsage;
-  }
-  return result;
-}
-
-ncclResult_t answer_notice(struct endpoint *end) {
-  ncclResult_t result = hear(end, false);
-  /* What this call is about to issue, the program can do nothing about either. */
-  if (result != ncclSuccess) {
-    end->lossy_told = end->team->head + 1;
-    last_error_is_ours();
-  }
-  return result;
-}
+#include "interpose/park/wish.h"
 
 /* ---- the loop ---- */
-
-/* What the wish goes on to, if anything. */
-static bool claim_next(struct wish *wish) {
-  if (wish->next == NULL || !wish->next(wish))
-    return false;
-  report_event(wish->end, TRACE_CLAIM, wish->end->team->head, wish->unit, -1);
-  team_claim_looking(wish->end->team, wish->unit, 0, NULL, wish->looks);
-  return true;
-}
 
 /* Whether the rank comes back where the others did not wait for it, and there would have been
  * something to do. */
@@ -78,7 +40,7 @@ static void wish_granted(struct stay *stay, struct wish *wish) {
     overlap_issued(end->overlap, end->team, wish->unit);
   else if (!stay_find(stay, end, wish->unit, false))
     return; /* it has failed */
-  if (claim_next(wish))
+  if (wish_claim_next(wish))
     return;
   if (has_missed_reunion(end))
     report_missed_reunion(end);
@@ -104,7 +66,7 @@ static void handle(struct stay *stay, struct wish *wish, enum team_verdict verdi
     report_event(end, TRACE_DONE, team_index(end->team), wish->unit, -1);
     end->shadows = 0;
     /* Others may only now have come to what the rank issued last, and no other call tells of it. */
-    wish->notice = hear(end, true);
+    wish->notice = wish_hear(end, true);
     outcome_well(wish);
     return;
   case TEAM_REFUSED:
@@ -246,63 +208,6 @@ static bool look(struct stay *stay) {
   return moved;
 }
 
-/* Whether all ranks are to stop if not all of them wish the same. Buffers that are resynchronised
- * are one rank's alone. */
-static bool stops_early(const struct wish *wish) {
-  return join_settings()->early_exit == EARLY_EXIT_THROW && !unit_is_leave(wish->unit) &&
-         !unit_is_state(wish->unit) && unit_mark(wish->unit) != MARK_STATE_DONE;
-}
-
-/* What the others must know of the claim. */
-static uint32_t flags_of(const struct wish *wish) {
-  const struct endpoint *end = wish->end;
-  uint32_t flags = overlap_claim_flags(end->overlap, end->team, wish->unit);
-  if (lossy_strict_member(wish->unit) != NULL)
-    flags |= CLAIM_STRICT;
-  if (stops_early(wish))
-    flags |= CLAIM_TOGETHER;
-  if (join_settings()->unsure == UNSURE_STOP)
-    flags |= CLAIM_SURE;
-  /* Whoever ends with its process has no use for them. */
-  if (!wish->for_good && !state_is_empty(&end->buffers))
-    flags |= CLAIM_RESYNC;
-  return flags;
-}
-
-/* Commits or claims. */
-static void begin(struct wish *wish) {
-  struct endpoint *end = wish->end;
-  if (apart_is_set(end)) {
-    outcome_aside(wish);
-    return;
-  }
-  bool meets = stops_early(wish) && team_must_meet(end->team);
-  end->stopped = false;
-  /* Before anything new is issued: all ranks that wait for the device in between hear of it in the
-   * same call. */
-  wish->notice = wish_only_leaves(wish) ? ncclSuccess : answer_notice(end);
-  if (end->state != RANK_PRESENT) {
-    stay_settle(wish, wish_only_leaves(wish) ? ncclSuccess : ncclRemoteError);
-  } else if (unit_is_leave(wish->unit)) {
-    report_event(end, TRACE_LEAVE, end->team->head, wish->unit, -1);
-    team_claim(end->team, wish->unit, flags_of(wish), NULL);
-  } else if (!meets && overlap_may_commit(end->overlap, end->team) &&
-             team_commit(end->team, wish->unit)) {
-    overlap_issued(end->overlap, end->team, wish->unit);
-    report_event(end, TRACE_COMMIT, team_index(end->team), wish->unit, -1);
-    stay_settle(wish, ncclSuccess);
-  } else {
-    report_event(end, TRACE_CLAIM, end->team->head, wish->unit, -1);
-    struct place place;
-    bool known = unit_may_have_place(wish->unit) && places_describe(&place);
-    uint32_t flags = flags_of(wish);
-    if (unit_may_have_place(wish->unit) && (!known || !place_says_anything(&place)) &&
-        places_are_missed())
-      flags |= CLAIM_BLIND;
-    team_claim_looking(end->team, wish->unit, flags, known ? &place : NULL, wish->looks);
-  }
-}
-
 /* In all teams of this thread: they are where others may be waiting for it. */
 static void say_leaving(const struct stay *stay, bool leaving) {
   if (!unit_is_leave(stay->wishes[0].unit))
@@ -327,7 +232,7 @@ static void adopt(struct stay *stay) {
   while (stay->nwishes < stay->room_for_wishes && (other = orphans_enter_next(stay)) != NULL) {
     struct wish *wish = &stay->wishes[stay->nwishes++];
     *wish = (struct wish){.end = other, .for_good = stay->wishes[0].for_good};
-    begin(wish);
+    wish_begin(wish);
     team_say_leaving(other->team, true);
     overlap_park(other->overlap, now_ms());
   }
@@ -503,7 +408,7 @@ uint32_t answer_with_room(struct wish *wishes, uint32_t nwishes, uint32_t room) 
   stay.begun = true;
   for (uint32_t i = 0; i < nwishes; i++)
     if (!wishes[i].settled)
-      begin(&wishes[i]);
+      wish_begin(&wishes[i]);
   if (all_settled(&stay))
     free_stay(&stay);
   else

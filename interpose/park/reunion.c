@@ -12,6 +12,7 @@
 #include "hooks/contribution.h"
 #include "hooks/plugins.h"
 #include "interpose/comm/registered.h"
+#include "interpose/park/shadows.h"
 #include "interpose/self/environment.h"
 
 /* Buffers of one unit: what a few units hold fits into the texts of a log (core/transport/plane.h).
@@ -27,26 +28,6 @@ struct resync {
   struct member done;
 };
 
-bool reunion_has(struct endpoint *end, const struct state_buffer *buffer) {
-  const struct cuda_driver *cuda = cuda_driver_get(NULL);
-  enum state_condition condition = cuda == NULL ? STATE_FREED : state_look(cuda, buffer);
-  if (condition == STATE_THERE)
-    return true;
-  bool broadcast = (buffer->number & STATE_BROADCAST) != 0;
-  log_line(LOG_LEVEL_WARN,
-           "rank %u: the buffer of %llu elements at %p, which %s, %s: it is not resynchronised any "
-           "more. %s",
-           end->team->plane->rank, (unsigned long long)buffer->count, buffer->address,
-           broadcast ? "the program broadcast at its start" : "was registered",
-           condition == STATE_FREED ? "has been freed"
-                                    : "has been freed, and its memory is another buffer's now",
-           broadcast
-               ? "Register the buffers that are to be (nccl_join.h), with NCCL_JOIN_RESYNC=none"
-               : "Call nccl_join_deregister_state before it is freed");
-  state_drop(&end->buffers, buffer->comm, buffer->address);
-  return false;
-}
-
 /* ---- resynchronising ---- */
 
 /* The last joiner's buffers, as they are now. */
@@ -58,7 +39,7 @@ static void take_stock(struct resync *resync) {
   resync->looks = buffers == NULL ? NULL : calloc(nbuffers, sizeof *resync->looks);
   for (uint32_t i = 0; i < nbuffers && resync->buffers != NULL && resync->looks != NULL; i++) {
     struct communicator *comm = endpoint_communicator(end, buffers[i].comm);
-    if (comm == NULL || comm->unfit != NULL || !reunion_has(end, &buffers[i]))
+    if (comm == NULL || comm->unfit != NULL || !shadows_has(end, &buffers[i]))
       continue;
     struct member *member = &resync->buffers[resync->nbuffers];
     *member = (struct member){
@@ -144,16 +125,9 @@ static ncclResult_t resynchronise(const struct wish *reunions, uint32_t nreunion
 
 /* ---- post hooks ---- */
 
-const struct communicator *reunion_communicator(const struct endpoint *end) {
-  const struct communicator *comm = end->comms;
-  while (comm != NULL && comm->next_in_team != NULL && comm->tag != end->tag)
-    comm = comm->next_in_team;
-  return comm;
-}
-
 static ncclResult_t call_post_hooks(const struct wish *wish, bool was_last) {
   const struct endpoint *end = wish->end;
-  const struct communicator *comm = reunion_communicator(end);
+  const struct communicator *comm = endpoint_eldest(end);
   if (comm == NULL)
     return ncclSuccess;
   const ncclJoinReunion_v1_t reunion = {

@@ -18,12 +18,4 @@
  */
 ncclResult_t reunion_hold(const struct wish *wishes, uint32_t nwishes);
 
-/* The communicator of an endpoint that stands for all in plug-ins: the one that made the team, or
- * the oldest that there still is; NULL if there is none. */
-const struct communicator *reunion_communicator(const struct endpoint *end);
-
-/* Whether a buffer is still what the program has named. If not, says so and takes it out of the
- * endpoint's list. */
-bool reunion_has(struct endpoint *end, const struct state_buffer *buffer);
-
 #endif

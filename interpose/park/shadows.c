@@ -14,7 +14,6 @@
 #include "interpose/nccl/real.h"
 #include "interpose/comm/registered.h"
 #include "interpose/comm/report.h"
-#include "interpose/park/reunion.h"
 #include "interpose/data/roots.h"
 
 static bool reserve(struct shadows *shadows, uint32_t more) {
@@ -74,6 +73,26 @@ static int root_of(struct communicator *comm, uint64_t index, struct unit unit,
 
 /* ---- resynchronised buffers ---- */
 
+bool shadows_has(struct endpoint *end, const struct state_buffer *buffer) {
+  const struct cuda_driver *cuda = cuda_driver_get(NULL);
+  enum state_condition condition = cuda == NULL ? STATE_FREED : state_look(cuda, buffer);
+  if (condition == STATE_THERE)
+    return true;
+  bool broadcast = (buffer->number & STATE_BROADCAST) != 0;
+  log_line(LOG_LEVEL_WARN,
+           "rank %u: the buffer of %llu elements at %p, which %s, %s: it is not resynchronised any "
+           "more. %s",
+           end->team->plane->rank, (unsigned long long)buffer->count, buffer->address,
+           broadcast ? "the program broadcast at its start" : "was registered",
+           condition == STATE_FREED ? "has been freed"
+                                    : "has been freed, and its memory is another buffer's now",
+           broadcast
+               ? "Register the buffers that are to be (nccl_join.h), with NCCL_JOIN_RESYNC=none"
+               : "Call nccl_join_deregister_state before it is freed");
+  state_drop(&end->buffers, buffer->comm, buffer->address);
+  return false;
+}
+
 /* Where this rank has the buffer of a member, if it has it still; NULL: what comes is dropped. */
 static void *place_of(struct endpoint *end, const struct member *member) {
   struct state_buffer buffer;
@@ -94,7 +113,7 @@ static void *place_of(struct endpoint *end, const struct member *member) {
         rank, buffer.address, (unsigned long long)buffer.count, (unsigned long long)member->count);
     return NULL;
   }
-  return reunion_has(end, &buffer) ? buffer.address : NULL;
+  return shadows_has(end, &buffer) ? buffer.address : NULL;
 }
 
 /* The program may have given the device work on its buffers that is not done yet. */
@@ -194,7 +213,7 @@ static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
   const ncclJoinUnit_v1_t asked = {.index = index,
                                    .nMembers = (int)unit.nmembers,
                                    .members = seen,
-                                   .reunionComm = reunion_communicator(end)->handle,
+                                   .reunionComm = endpoint_eldest(end)->handle,
                                    .cudaDevice = end->device,
                                    .stream = shadow_stream(targets->shadow)};
   if (!plugins_main(&asked))

@@ -33,4 +33,8 @@ void shadows_rehearse(struct shadows *shadows, const struct endpoint *end, struc
 
 void shadows_free(struct shadows *shadows);
 
+/* Whether a buffer is still what the program has named. If not, says so and takes it out of the
+ * endpoint's list. */
+bool shadows_has(struct endpoint *end, const struct state_buffer *buffer);
+
 #endif

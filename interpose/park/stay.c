@@ -8,7 +8,7 @@
 #include "hooks/contribution.h"
 #include "interpose/data/roots.h"
 #include "interpose/park/follower.h"
-#include "interpose/nccl/last_error.h"
+#include "interpose/nccl/real.h"
 #include "interpose/comm/patience.h"
 
 void stay_settle(struct wish *wish, ncclResult_t result) {

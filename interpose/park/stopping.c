@@ -1,5 +1,5 @@
-/* From team to team (stopping.h). */
-#include "interpose/park/stopping.h"
+/* From team to team (stay.h). */
+#include "interpose/park/stay.h"
 
 #include "core/team/team_stop.h"
 #include "interpose/comm/report.h"

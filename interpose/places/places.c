@@ -5,7 +5,6 @@
 
 #include "interpose/places/native/native_code.h"
 #include "interpose/places/native/native_frames.h"
-#include "interpose/places/places_text.h"
 #include "interpose/places/python/python_frames.h"
 
 _Thread_local struct native_caller places_caller;

@@ -26,6 +26,7 @@
 #include "core/place/place.h"
 #include "interpose/self/guard.h"
 #include "interpose/places/native/native_sites.h"
+#include "interpose/places/native/native_frames.h"
 
 #define PLACES_STATE extern __attribute__((visibility("hidden")))
 
@@ -113,5 +114,12 @@ bool places_are_missed(void);
 /* A place for messages: "train.py:41 in the loop of train.py:38", "train_epoch+0x41 (./train), in a
  * loop"; "an unknown place" for one that has not been described in this process. Returns text. */
 const char *places_text(uint32_t id, char *text, size_t size);
+
+/* What messages say of the places that have been described. */
+
+/* Makes the text of the calling thread's place, if there is none yet. frames: its native ones,
+ * from the innermost outward. Those of the first few hundred places are kept, for good. */
+void places_text_remember(const struct place *place, const struct native_frame *frames,
+                          size_t count);
 
 #endif

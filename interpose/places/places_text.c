@@ -1,6 +1,5 @@
-/* Texts of places (places.h, places_text.h): made when a place is described, where its frames are
+/* Texts of places (places.h): made when a place is described, where its frames are
  * at hand, and asked for later by its id alone. */
-#include "interpose/places/places_text.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

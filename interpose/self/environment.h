@@ -2,10 +2,37 @@
 #ifndef NCCL_JOIN_INTERPOSE_ENVIRONMENT_H
 #define NCCL_JOIN_INTERPOSE_ENVIRONMENT_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include "core/settings/settings.h"
 
 /* Read from the environment at first use. NULL if they are wrong: the error has been logged, and
  * communicators must not be created. Any thread. */
 const struct settings *join_settings(void);
+
+/* Exit points: functions that are no NCCL calls and into which a program leaves its loop. Those
+ * that the user names (NCCL_JOIN_EXIT_ON), and MPI's that wait for all of its ranks. Which they
+ * are, out of the settings; what a call of one does is in exits/doors.h.
+ */
+
+struct exit_point {
+  const char *name;
+  uint32_t mark;           /* in the agreed sequence (core/unit/unit.h, enum mark) */
+  bool built_in;           /* MPI's; false: the user's */
+  bool takes_communicator; /* of MPI, as its first argument */
+};
+
+/* MPI's, by both of their names, and the user's. */
+#define EXIT_POINTS_MAX (4 + SETTINGS_NAMES_MAX)
+
+/* Reads them, once in a process and before the others are called. How many there are. */
+size_t exit_points_read(const struct settings *settings);
+
+/* By their number, from 0 on. */
+const struct exit_point *exit_point(size_t number);
+
+/* The name of the one with this mark, for messages. */
+const char *exit_point_name(uint32_t mark);
 
 #endif

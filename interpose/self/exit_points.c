@@ -1,5 +1,5 @@
-/* Which functions are exit points (exit_points.h). */
-#include "interpose/self/exit_points.h"
+/* Which functions are exit points (environment.h). */
+#include "interpose/self/environment.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@ and by whether every rank has an iteration in its first epoch. This is what nccl
 as such, and makes the status 1.
 """
 
-# Coroutines of C++: the compiler makes a switch of them that jumps into their loops.
+# Coroutines of C++: each way round a loop leaves the function, and comes back by a switch at its beginning.
 HIDDEN_FORMS = ("coroutine",)
 
 NEVER = {"hang": 0, "crash": 0, "mismatch": 0, "error": 0, "garbage": 0}

@@ -1,4 +1,4 @@
-/* The logs of a team and how a rank writes its own, as core/team/team_commit.c, team_claim.c and team_text.c do: publishing,
+/* The logs of a team and how a rank writes its own, as core/team/team_commit.c, team_tell.c, team_claim.c and team_text.c do: publishing,
  * claiming, ringing. R1 to R27 are the rules of docs/protocol.md.
  *
  * One transition is one access to memory that another rank may write or read, in the order in which

@@ -28,7 +28,7 @@ static void expect_found(const char *change, const char *found) {
   char command[1024];
   snprintf(command, sizeof command,
            "d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; cp -r core hooks interpose docs \"$d\"; "
-           "(cd \"$d\" && %s); tools/lint-layout \"$d\" 2>&1",
+           "(cd \"$d\" && %s); tools/lint-layout \"$d\" --calls \"$d/build\" 2>&1",
            change);
   cr_expect(say(command) != 0, "nothing is found after: %s", change);
   cr_expect(strstr(said, found) != NULL, "\"%s\" is not in:\n%s", found, said);
@@ -51,4 +51,17 @@ Test(layout, a_room_that_is_not_in_the_table_is_found) {
 Test(layout, a_table_with_a_circle_is_found) {
   expect_found("sed -i 's/^\\(| `core\\/unit` .*| \\)|$/\\1`core\\/team` |/' docs/architecture.md",
                "core/unit may call core/team, which is not above it");
+}
+
+Test(layout, calls_upward_and_round_are_found_without_an_include) {
+  const char *change =
+      "p=core/unit/ping q=core/unit/pong; mkdir -p build/core/unit; "
+      "echo 'void pong(void); void ping(void); void ping(void) { pong(); }' >$p.c; "
+      "echo 'void ping(void); void pong(void); void team_tell(void *); "
+      "void pong(void) { ping(); team_tell(0); }' >$q.c; "
+      "echo 'void team_tell(void *team); void team_tell(void *team) { (void)team; }' "
+      ">core/team/team_tell.c; mkdir build/core/team; "
+      "for f in $p $q core/team/team_tell; do gcc -c -o build/$f.o $f.c; done";
+  expect_found(change, "call one another round: core/unit/ping.c core/unit/pong.c");
+  expect_found(change, "core/unit may not call core/team");
 }

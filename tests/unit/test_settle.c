@@ -249,6 +249,22 @@ Test(settle_places, without_an_order_to_take_a_unit_of_a_loop_for_one_after_it_i
   cr_assert(is_guess());
 }
 
+Test(settle_places, to_take_a_unit_of_a_loop_for_one_that_may_come_after_it_is_a_guess) {
+  add_at(A, C, &after, false);
+  add_at(B, C, &in_loop, false);
+  cr_assert_not(is_guess());
+  in_loop.nodes[2].reach_from = in_loop.nodes[2].reach_to = 9;
+  cr_assert(is_guess());
+}
+
+Test(settle_places, to_take_one_unit_for_another_where_they_part_unseen_is_a_guess) {
+  after.nodes[2].flags = in_loop.nodes[2].flags = PLACE_OPAQUE;
+  add_at(A, C, &after, false);
+  add_at(B, C, &in_loop, false);
+  cr_assert(settle_is_unanimous(&settle, settle_winner(&settle)));
+  cr_assert(is_guess());
+}
+
 Test(settle_places, units_of_a_loop_and_after_it_are_two_where_all_know_one_of_them) {
   add_at(A, C, &after, false);
   add_at(B, C, &in_loop, false);

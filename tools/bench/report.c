@@ -1,7 +1,7 @@
 /* report: tables and build/bench.json from the rows of all benchmarks (rows.h).
  *
  *   report [--revision TEXT] FILE   rows on stdin; writes FILE and prints the tables
- *   report --markdown FILE          prints the tables of docs/speed.md from FILE
+ *   report --markdown FILE          prints the tables of docs/speed.md from FILE: rows with a goal
  *
  * FILE is {"format": 1, "about": {…}, "rows": [{…}, …]}, one row a line: rows as in rows.h, and
  * about as about_here writes it: date, machine and versions.
@@ -198,6 +198,13 @@ static void print_row(const struct json_object *row, bool markdown, int names) {
            json_text(row, "samples"), or_nothing(json_text(row, "goal")));
 }
 
+/* docs/speed.md has what there are goals for; DDP and growth have pages of their own. */
+static bool is_shown(const struct json_object *row, bool markdown) {
+  const char *goal = json_text(row, "goal"), *section = json_text(row, "section");
+  return !markdown || (goal != NULL && *goal != '\0' && strncmp(section, "DDP", 3) != 0 &&
+                       strncmp(section, "Growth", 6) != 0);
+}
+
 /* All rows of the section of the row `first`. */
 static void print_section(const struct report *report, unsigned first, bool markdown) {
   const char *section = json_text(&report->rows[first], "section");
@@ -214,7 +221,8 @@ static void print_section(const struct report *report, unsigned first, bool mark
     printf("\n%s%*s %9s  %-19s %-22s %4s  %s\n", section, names + 2 - width(section), "", "median",
            "quartiles", "unit", "n", "goal");
   for (unsigned i = first; i < report->nrows; i++)
-    if (strcmp(json_text(&report->rows[i], "section"), section) == 0)
+    if (strcmp(json_text(&report->rows[i], "section"), section) == 0 &&
+        is_shown(&report->rows[i], markdown))
       print_row(&report->rows[i], markdown, names);
 }
 
@@ -224,9 +232,10 @@ static void print_tables(const struct report *report, bool markdown) {
            report->about.fields[i].text);
   puts("");
   for (unsigned i = 0; i < report->nrows; i++) {
-    bool seen = false;
+    bool seen = !is_shown(&report->rows[i], markdown);
     for (unsigned j = 0; j < i && !seen; j++)
-      seen = strcmp(json_text(&report->rows[i], "section"),
+      seen = is_shown(&report->rows[j], markdown) &&
+             strcmp(json_text(&report->rows[i], "section"),
                     json_text(&report->rows[j], "section")) == 0;
     if (!seen)
       print_section(report, i, markdown);

@@ -1,5 +1,5 @@
-/* Functions that do not return: see native_endings.h. */
-#include "interpose/places/native/native_endings.h"
+/* Functions that do not return: see native_graph.h. */
+#include "interpose/places/native/native_graph.h"
 
 #include <link.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "interpose/places/flow/flow_arcs.h"
-#include "interpose/places/native/native_endings.h"
 #include "interpose/places/native/native_pads.h"
+#include "interpose/places/native/native_resumes.h"
 #include "interpose/places/native/native_tables.h"
 
 struct work {
@@ -255,8 +255,8 @@ static bool make(struct work *work, struct native_part function) {
     return false;
   code->marks = calloc(code->begins[code->nparts], 1);
   return code->marks != NULL && native_pads_make(&work->pads, code) && mark_instructions(work) &&
-         native_tables_make(&work->tables, code) && make_blocks(work) && add_edges(work) &&
-         (!work->has_unknown_jump || reaches_all(work));
+         !native_resumes(code) && native_tables_make(&work->tables, code) && make_blocks(work) &&
+         add_edges(work) && (!work->has_unknown_jump || reaches_all(work));
 }
 
 bool native_graph_make(struct native_graph *graph, const struct native_object *object,

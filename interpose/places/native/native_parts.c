@@ -43,6 +43,20 @@ size_t native_target(const struct native_code *code, const struct native_cursor 
   return native_position(code, (uintptr_t)cursor->at + (uintptr_t)cursor->is.target);
 }
 
+bool native_jump(const struct native_code *code, struct native_cursor *cursor, bool *failed) {
+  size_t to = native_target(code, cursor);
+  *failed = false;
+  if (to == NATIVE_OUTSIDE)
+    return false;
+  while (to < code->begins[cursor->part])
+    cursor->part--;
+  while (to >= code->begins[cursor->part + 1])
+    cursor->part++;
+  cursor->position = to;
+  cursor->at = code->parts[cursor->part].begin + (to - code->begins[cursor->part]);
+  return read_at(code, cursor, failed);
+}
+
 bool native_is_last(const struct native_code *code, const struct native_cursor *cursor) {
   return cursor->at + cursor->is.length == code->parts[cursor->part].end;
 }

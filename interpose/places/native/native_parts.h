@@ -39,6 +39,9 @@ size_t native_position(const struct native_code *code, uintptr_t address);
 bool native_first(const struct native_code *code, struct native_cursor *cursor, bool *failed);
 bool native_next(const struct native_code *code, struct native_cursor *cursor, bool *failed);
 
+/* The instruction that this one jumps to. False: it is not in the code, or not known (failed). */
+bool native_jump(const struct native_code *code, struct native_cursor *cursor, bool *failed);
+
 /* Where the instruction jumps or calls, or NATIVE_OUTSIDE. */
 size_t native_target(const struct native_code *code, const struct native_cursor *cursor);
 

@@ -3,10 +3,10 @@
 
 #include "interpose/places/python/python_chain.h"
 #include "interpose/places/python/python_code.h"
-#include "interpose/places/python/python_lines.h"
 #include "interpose/places/python/python_memory.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { CHECKED_FRAMES = 64, CHECKED_THREADS = 4096, COMPARED_FRAMES = 8 };
@@ -145,4 +145,24 @@ bool python_check_with_python(const struct python_layout *layout, uint64_t state
   if (was_enabled)
     functions.gc_enable();
   return true;
+}
+
+/* ---- once for a process -----------------------------------------------------------------------
+ */
+
+enum checked { NOT_CHECKED, CHECKED, COMPARED };
+static _Atomic int checked;
+
+bool python_chain_is_compared(void) {
+  return atomic_load_explicit(&checked, memory_order_relaxed) == COMPARED;
+}
+
+/* The comparison with Python waits for a call that holds the GIL. */
+bool python_chain_check(const struct python_layout *layout, uint64_t state) {
+  if (atomic_load_explicit(&checked, memory_order_relaxed) == NOT_CHECKED &&
+      !python_check_chain(layout, state))
+    return false;
+  bool compared = python_check_with_python(layout, state);
+  atomic_store_explicit(&checked, compared ? COMPARED : CHECKED, memory_order_relaxed);
+  return python_layout() != NULL;
 }

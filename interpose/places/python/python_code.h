@@ -34,7 +34,7 @@ struct python_code {
   uint32_t nunits;      /* code units of two bytes: opcode, argument */
   const uint8_t *units; /* as run: may be specialised; what instrumentation replaced is put back */
   struct python_bytes exceptions; /* 3.11 and later */
-  struct python_bytes lines;      /* for python_lines.h */
+  struct python_bytes lines;      /* for python_lines.c */
   char file[PYTHON_TEXT_MAX]; /* UTF-8 as far as ASCII, other characters as '?'; of a longer one the
                                  end */
   char name[PYTHON_TEXT_MAX];
@@ -61,5 +61,14 @@ const char *python_base_name(const char *file);
 
 /* 64 bits of text, added to a hash. */
 uint64_t python_hash(uint64_t hash, const void *data, size_t size);
+
+/* Line numbers of instructions, from the tables in code objects: co_lnotab of 3.9
+ * (Objects/lnotab_notes.txt), co_linetable of 3.10 (PEP 626) and of 3.11 and later
+ * (Objects/locations.md).
+ */
+
+/* The line of the instruction at a code unit; 0: it has none. Never reads beyond the table,
+ * whatever it holds. */
+uint32_t python_line(unsigned minor, const struct python_code *code, uint32_t unit);
 
 #endif

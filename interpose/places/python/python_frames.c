@@ -10,10 +10,8 @@
 #include "interpose/places/python/python_chain.h"
 #include "interpose/places/python/python_check.h"
 #include "interpose/places/python/python_code.h"
-#include "interpose/places/python/python_lines.h"
 #include "interpose/places/python/python_loops.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,23 +24,6 @@ bool python_is_present(void) {
 
 /* ---- the chain --------------------------------------------------------------------------------
  */
-
-enum checked { NOT_CHECKED, CHECKED, COMPARED };
-static _Atomic int checked;
-
-bool python_chain_is_compared(void) {
-  return atomic_load_explicit(&checked, memory_order_relaxed) == COMPARED;
-}
-
-/* The comparison with Python waits for a call that holds the GIL. */
-bool python_chain_check(const struct python_layout *layout, uint64_t state) {
-  if (atomic_load_explicit(&checked, memory_order_relaxed) == NOT_CHECKED &&
-      !python_check_chain(layout, state))
-    return false;
-  bool compared = python_check_with_python(layout, state);
-  atomic_store_explicit(&checked, compared ? COMPARED : CHECKED, memory_order_relaxed);
-  return python_layout() != NULL;
-}
 
 uint64_t python_own_frames(const struct python_layout *layout) {
   uint64_t state = (uint64_t)layout->thread_state();

@@ -2,7 +2,7 @@
 #include "interpose/places/python/python_graph.h"
 
 #include "interpose/places/python/python_instructions.h"
-#include "interpose/places/python/python_lines.h"
+#include "interpose/places/python/python_code.h"
 
 #include <stdlib.h>
 

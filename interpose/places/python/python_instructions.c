@@ -1,8 +1,6 @@
 /* Instructions, jumps and handlers of a code object (python_instructions.h). */
 #include "interpose/places/python/python_instructions.h"
 
-#include "interpose/places/python/python_rounds.h"
-
 #include <stdlib.h>
 
 /* While reading: by code unit, the instruction that begins there or that it is a prefix of. */

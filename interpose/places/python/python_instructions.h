@@ -2,6 +2,7 @@
 #ifndef NCCL_JOIN_INTERPOSE_PYTHON_INSTRUCTIONS_H
 #define NCCL_JOIN_INTERPOSE_PYTHON_INSTRUCTIONS_H
 
+#include <stdbool.h>
 #include "interpose/places/python/python_code.h"
 #include "interpose/places/python/python_layout.h"
 #include "interpose/places/python/python_opcodes.h"
@@ -67,5 +68,16 @@ static inline bool python_instruction_is_branch(const struct python_instruction 
   return instruction->opcode == OPCODE_BRANCH || instruction->opcode == OPCODE_BRANCH_BACK ||
          instruction->opcode == OPCODE_BRANCH_TO;
 }
+
+/* What the compiler makes two loops of, made one again.
+ *
+ *   - From 3.10 to 3.13 the test of a `while` stands before the loop and once more at its end, but
+ *     `continue` goes to the first one, around the loop. Here it goes to the other.
+ *   - A `while True` may begin with a NOP that only `continue` goes back to.
+ */
+
+/* Changes targets of instructions whose jumps and handlers are known. False: no memory. */
+bool python_rounds_unite(unsigned minor, const struct python_code *code,
+                         struct python_instructions *instructions);
 
 #endif

@@ -1,5 +1,5 @@
-/* Tables of lines (python_lines.h). */
-#include "interpose/places/python/python_lines.h"
+/* Tables of lines (python_code.h). */
+#include "interpose/places/python/python_code.h"
 
 /* 3.9: pairs of bytes: how far on in bytes, and how many lines on, which may be negative. */
 static int64_t line_by_pairs(const struct python_code *code, int64_t at) {

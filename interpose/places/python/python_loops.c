@@ -2,7 +2,7 @@
 #include "interpose/places/python/python_loops.h"
 
 #include "interpose/places/python/python_graph.h"
-#include "interpose/places/python/python_lines.h"
+#include "interpose/places/python/python_code.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

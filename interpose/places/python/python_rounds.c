@@ -1,7 +1,7 @@
-/* Jumps back to the test before a `while`, led to the test at its end (python_rounds.h). */
-#include "interpose/places/python/python_rounds.h"
+/* Jumps back to the test before a `while`, led to the test at its end (python_instructions.h). */
+#include "interpose/places/python/python_instructions.h"
 
-#include "interpose/places/python/python_lines.h"
+#include "interpose/places/python/python_code.h"
 
 #include <stdlib.h>
 #include <string.h>

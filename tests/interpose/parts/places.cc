@@ -1,13 +1,17 @@
 // See places.h. What only C++ has: exceptions, and code that runs when a scope is left.
 #include "places.h"
 
+#include <coroutine>
+
 void (*volatile places_site)(int number);
 int (*volatile places_choice)(int below);
 
 namespace {
 
 struct scope {
-  ~scope() { places_choice(1); }
+  ~scope() {
+    places_choice(1);
+  }
 };
 
 } // namespace
@@ -53,12 +57,53 @@ template <typename F> static void repeat(int count, F body) {
 }
 
 extern "C" EXPORTED void lambdas(int rows, int columns) {
-  repeat(rows, [=](int) __attribute__((always_inline)) {
-    SITE(1);
-    for (int j = 0; j < columns; j++)
-      SITE(2);
-    SITE(3);
-  });
+  repeat(
+      rows, [=](int) __attribute__((always_inline)) {
+        SITE(1);
+        for (int j = 0; j < columns; j++)
+          SITE(2);
+        SITE(3);
+      });
   SITE(4);
   places_choice(1);
+}
+
+namespace {
+
+struct task {
+  struct promise_type {
+    task get_return_object() {
+      return {std::coroutine_handle<promise_type>::from_promise(*this)};
+    }
+    std::suspend_always initial_suspend() noexcept {
+      return {};
+    }
+    std::suspend_always final_suspend() noexcept {
+      return {};
+    }
+    void return_void() {}
+    void unhandled_exception() {}
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+
+} // namespace
+
+static task loops(int rows, int columns) {
+  for (int i = 0; i < rows; i++) {
+    SITE(1);
+    co_await std::suspend_always{};
+    for (int j = 0; j < columns; j++) {
+      SITE(2);
+      co_await std::suspend_always{};
+    }
+  }
+  SITE(3);
+}
+
+extern "C" EXPORTED void resuming(int rows, int columns) {
+  task all = loops(rows, columns);
+  while (!all.handle.done())
+    all.handle.resume();
+  all.handle.destroy();
 }

@@ -9,6 +9,7 @@ mkdir -p "$folder"
 build() { # NAME COMPILER SOURCE FLAGS...
   name=$1 compiler=$2 source=$3
   shift 3
+  [ "$source" = places.c ] || set -- -std=c++20 "$@"
   "$compiler" -shared -fPIC "$@" -o "$folder/$name.so" "$parts/$source" 2>"$folder/$name.log" || return 0
   echo "$name"
 }
@@ -16,9 +17,10 @@ build() { # NAME COMPILER SOURCE FLAGS...
 profiled() { # NAME COMPILER SOURCE: as it was seen to run, which is as trainer.c runs it
   command -v "$2" >/dev/null || return 0
   object=$folder/$1.o
-  "$2" -O2 -fPIC -fprofile-generate -c -o "$object" "$parts/$3" &&
+  [ "$3" = places.c ] && standard=gnu17 || standard=c++20
+  "$2" "-std=$standard" -O2 -fPIC -fprofile-generate -c -o "$object" "$parts/$3" &&
     gcc -O1 -o "$folder/$1-trainer" "$parts/trainer.c" "$object" -fprofile-generate -lgcov -lstdc++ &&
-    "$folder/$1-trainer" && "$2" -O2 -fPIC -fprofile-use -c -o "$object" "$parts/$3" &&
+    "$folder/$1-trainer" && "$2" "-std=$standard" -O2 -fPIC -fprofile-use -c -o "$object" "$parts/$3" &&
     "$2" -shared -o "$folder/$1.so" "$object" && echo "$1"
 }
 

@@ -4,9 +4,12 @@
  * (core/unit/unit.h, MEMBER_SPLIT): agreed on before anything reaches NCCL, and always asked for. A
  * rank that comes to it early answers its peers' collectives; one that has joined takes part with
  * NCCL_SPLIT_NOCOLOR. In a group, splits are held back until its end as collectives are.
+ *
+ * Which ranks will be in a child, only NCCL knows: all that are mark themselves in a segment with a
+ * slot for each rank of the parent.
  */
-#ifndef NCCL_JOIN_INTERPOSE_CHILDREN_H
-#define NCCL_JOIN_INTERPOSE_CHILDREN_H
+#ifndef NCCL_JOIN_INTERPOSE_BIRTHS_H
+#define NCCL_JOIN_INTERPOSE_BIRTHS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +18,24 @@
 
 #include "interpose/comm/call.h"
 #include "interpose/comm/communicator.h"
+
+/* A child on its way. */
+struct birth {
+  ncclComm_t parent;
+  ncclComm_t *handle; /* where NCCL writes the child */
+  struct arrival arrival;
+  uint64_t driver;
+  struct birth *next; /* of those under way */
+};
+
+/* Marks this rank for a child of the parent, of which `parent->children` have been made. part: what
+ * keeps children of one parent apart that are made at once. */
+void birth_arrive(struct arrival *arrival, struct communicator *parent, const char *how, int part,
+                  int key);
+
+/* The real call has ended so; for births_end below, each. Waits for nothing: what NCCL is still
+ * making is looked for in children_look. */
+void birth_end(struct birth *birth, ncclResult_t result);
 
 /* The children that the splits of one real group will bring. All zero: none. */
 struct births {

@@ -1,0 +1,27 @@
+/* The long way of the program's calls: agreed on with the other ranks, given the roots and divisors
+ * that hold among those that are active, issued, and remembered where that is asked for. Each is a
+ * transaction (park/transaction.h).
+ */
+#ifndef NCCL_JOIN_INTERPOSE_ISSUE_H
+#define NCCL_JOIN_INTERPOSE_ISSUE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <nccl.h>
+
+#include "interpose/comm/call.h"
+#include "interpose/comm/communicator.h"
+
+/* A collective that stands in no group; member: what it is in the agreed sequence. What the program
+ * is to be given. Here and below calls may be changed: roots, operators. */
+ncclResult_t issue_alone(struct call *call, struct communicator *comm, const struct member *member);
+
+/* The calls of a group that has ended, or one that NCCL takes in groups only: for each team one
+ * unit, and then what needs no agreement. place: where the group's end stands. */
+ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place);
+
+/* What the calling thread keeps for its next group. */
+void issue_free_kept(void);
+
+#endif
