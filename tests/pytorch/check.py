@@ -9,10 +9,11 @@ import sys
 
 import cases
 import gpu_scripts
+import own
 import stack
 import upstream
 
-PARTS = {"scripts": gpu_scripts.cases, "upstream": upstream.as_they_are}
+PARTS = {"own": own.cases, "scripts": gpu_scripts.cases, "upstream": upstream.as_they_are, "upstream-join": upstream.without_join}
 
 
 def main():

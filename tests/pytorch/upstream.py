@@ -51,3 +51,27 @@ def reason(result):
     """The last line of what an exception says."""
     found = re.findall(r"^(?:\[rank\d\]: )?(\w*(?:Error|Exception|Interrupt)\b.*)$", result.output, re.MULTILINE)
     return f", {found[-1][:160]}" if found else ""
+
+
+# Each with settings of nccl-join, and which cells of it (upstream_rank.py). Left out: test_ddp_grad_div_uneven_inputs divides by the active ranks in
+# its first half and by all in its second, and NCCL_JOIN_DIVISOR is for a whole process.
+WITHOUT_JOIN = [
+    ("test_ddp_join_model_equivalence", {}, ""),
+    ("test_ddp_uneven_input_exception", {}, ""),
+    ("test_ddp_uneven_input_join_disable", {}, ""),
+    ("test_ddp_join_respects_forward_sync_buffers_false", {}, ""),
+    ("test_ddp_uneven_inputs", {}, "even-end,small"),
+    ("test_ddp_uneven_inputs", {}, "even-end,small,no-zero"),
+]
+
+
+def without_join():
+    """Where Join is replaced by nothing, nccl-join does its work."""
+    for backend, environment in backends():
+        for ranks in RANKS:
+            for test, settings, cells in WITHOUT_JOIN:
+
+                def act(stack, more={**environment, **settings}, ranks=ranks, test=test, cells=cells):
+                    check(run(stack, True, ranks, more, test, "--join", "null", "--cells", cells), "Join replaced by nothing")
+
+                yield Case(f"{backend}, {ranks} ranks: upstream {test} without Join {cells}".rstrip(), act)

@@ -14,7 +14,6 @@ import sys
 
 import torch
 import torch.distributed as dist
-from torch.distributed.algorithms.join import _JoinConfig
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
 
@@ -25,7 +24,6 @@ Tests = DistributedTest._DistTestBase
 def null_join(self, divide_by_initial_world_size=True, enable=True, throw_on_early_termination=False):
     del divide_by_initial_world_size
     self.logger._set_uneven_input_join()
-    self._join_config = _JoinConfig(enable, throw_on_early_termination, True)
     yield
     if not enable:
         return

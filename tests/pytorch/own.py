@@ -1,0 +1,35 @@
+"""Scripts of tests/pytorch/scripts: what real PyTorch has shown to be difficult."""
+
+from cases import Case, Failure, backends, check, must_say
+from stack import HERE
+
+SCRIPTS = HERE / "scripts"
+
+
+def all_ranks_say(result, ranks, text):
+    for rank in range(ranks):
+        must_say(result, f"RESULT {rank} {text}")
+
+
+def right_sum(ranks, script, *options, limit=200):
+    """With nccl-join the sum after it all is that of all ranks; without, the script does not get there."""
+    expected = r"sum \[" + ", ".join([f"{sum(range(1, ranks + 1))}.0"] * 3) + r"\]"
+
+    def act(stack, environment):
+        result = check(stack.with_join.run([SCRIPTS / script, *options], ranks, environment, limit), "with nccl-join")
+        all_ranks_say(result, ranks, expected)
+        without = stack.without.run([SCRIPTS / script, *options], ranks, {**environment, "LOOPBACK_DEATH": "hang"}, 15)
+        if without.status == 0:
+            raise Failure("came through without nccl-join", without)
+        return "NCCL-JOIN WARN" in result.output and "with a WARN" or None
+
+    return act
+
+
+def cases():
+    wanted = [(2, "zero.py", *options) for options in (("1,3", "barrier"), ("0,3", "barrier"), ("2,3", "barrier"), ("0,3",), ("1,3", "barrier", "buffers"))]
+    wanted += [(2, "cells.py", "0,2"), (2, "cells.py", "1,3"), (2, "slow.py")]
+    for backend, environment in backends():
+        for ranks, script, *options in wanted:
+            act = right_sum(ranks, script, *options)
+            yield Case(f"{backend}, {ranks} ranks: {' '.join([script, *options])}", lambda stack, act=act, environment=environment: act(stack, environment))
