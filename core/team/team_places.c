@@ -60,8 +60,8 @@ void team_class_place(const struct team *team, struct unit class, const struct p
   const struct known_place *known = team_known_place(team, id);
   if (known != NULL)
     *place = known->place;
-  else if (own != NULL && own->id == id)
-    *place = *own;
+  else if (own != NULL && (own->id == id || id == 0))
+    *place = *own; /* of an engine's unit, which has no place in G: where somebody waits for it */
   else
     *place = (struct place){.id = id};
 }
@@ -99,6 +99,20 @@ static void note_alias(struct team *team, struct unit unit, uint64_t hash) {
   count_use(&alias->uses);
 }
 
+/* Remembers where somebody waits for a unit that has no place in G, since an engine's thread issues
+ * it: so this rank knows where it comes to it in its own program. */
+static void note_waiting(struct team *team, uint64_t hash) {
+  struct team_alias *alias = NULL;
+  for (uint32_t i = 0; i < TEAM_ALIASES && alias == NULL; i++)
+    if (team->aliases[i].taken == hash && team->aliases[i].place_own == team->place_own.id)
+      alias = &team->aliases[i];
+  if (alias == NULL) {
+    alias = &team->aliases[team->naliases++ % TEAM_ALIASES];
+    *alias = (struct team_alias){.own = hash, .taken = hash, .place_own = team->place_own.id};
+  }
+  count_use(&alias->uses);
+}
+
 /* Whether this rank comes to a unit of G from a place of its own. */
 static bool is_taken(const struct team *team, uint64_t hash) {
   for (uint32_t i = 0; i < TEAM_ALIASES && team->naliases != 0; i++)
@@ -116,7 +130,9 @@ void team_note_use(struct team *team, struct unit unit, uint64_t hash) {
 void team_note_issued(struct team *team, struct unit unit, uint64_t hash) {
   if (!unit_may_have_place(unit))
     return;
-  if (team->claim_own == hash)
+  if (team->claim_own == hash && unit_place(unit) == 0 && team->place_own.id != 0)
+    note_waiting(team, hash);
+  else if (team->claim_own == hash)
     team_note_use(team, unit, hash);
   else
     note_alias(team, unit, hash);

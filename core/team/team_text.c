@@ -134,7 +134,7 @@ enum read_result team_read_text(struct team *team, const struct plane_log *log, 
     read_words(text + TEXT_HEADER + MEMBER_WORDS * nmembers, team->looks_followed,
                nmembers * sizeof(look_t));
   team->looks_followed_of = looks ? out->hash : 0;
-  if (nnodes != 0 && unit_place(out->unit) != 0)
+  if (nnodes != 0)
     out->place = read_place(team, text + words, sized.nnodes, unit_place(out->unit));
   return unit_hash(out->unit) == out->hash ? READ_UNIT : READ_CORRUPT;
 }

@@ -15,8 +15,13 @@
 typedef const char *last_error_function(ncclComm_t comm);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char sentence[LOG_LINE_SIZE + 16]; /* ours, with `lock`; "": none */
-static char theirs[LOG_LINE_SIZE];        /* NCCL's when that was noted */
+/* Ours, with `lock`; "": none. A text that a program has been given stays as it is until so many
+ * more have been noted. Not a thread's own: thread-local memory is scarce where the preload object
+ * is opened at run time. */
+#define SENTENCES 8u
+static char sentences[SENTENCES][LOG_LINE_SIZE + 16];
+static unsigned newest;
+static char theirs[LOG_LINE_SIZE]; /* NCCL's when that was noted */
 
 /* Of the NCCL found first: the next object that has it, or the library that the functions are of.
  */
@@ -44,18 +49,17 @@ void last_error_is_ours(void) {
   const char *other = text_of_nccl(NULL);
   log_last(text, sizeof(text));
   pthread_mutex_lock(&lock);
-  snprintf(sentence, sizeof(sentence), "nccl-join: %s", text);
+  newest = (newest + 1) % SENTENCES;
+  snprintf(sentences[newest], sizeof(sentences[newest]), "nccl-join: %s", text);
   snprintf(theirs, sizeof(theirs), "%s", other);
   pthread_mutex_unlock(&lock);
 }
 
 __attribute__((visibility("default"))) const char *ncclGetLastError(ncclComm_t comm) {
-  static _Thread_local char text[sizeof(sentence)];
   const char *other = text_of_nccl(comm);
   pthread_mutex_lock(&lock);
-  bool ours = sentence[0] != '\0' && strncmp(theirs, other, sizeof(theirs) - 1) == 0;
-  if (ours)
-    memcpy(text, sentence, sizeof(text));
+  const char *text = sentences[newest];
+  bool ours = text[0] != '\0' && strncmp(theirs, other, sizeof(theirs) - 1) == 0;
   pthread_mutex_unlock(&lock);
   return ours && guard_thread.depth == 0 ? text : other;
 }

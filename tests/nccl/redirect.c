@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static void *runtime;
 
@@ -92,6 +93,11 @@ static void choose_settings(void) {
   };
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
     setenv(settings[i][0], settings[i][1], 0);
+  if (getenv("EMULATION_HOST_PER_PROCESS") != NULL) {
+    char id[32];
+    snprintf(id, sizeof id, "process-%d", (int)getpid());
+    setenv("NCCL_HOSTID", id, 0);
+  }
 }
 
 static void give_up(const char *why, const char *what) {

@@ -181,7 +181,8 @@ static void claim_step(const struct sim *sim, struct sim_rank *rank, struct sim_
 void rank_take_steps(struct sim *sim, struct sim_rank *rank) {
   rank->nsteps = program_steps(sim->program, rank->number, &rank->steps, &rank->room);
   for (uint64_t i = 0; i < rank->nsteps; i++)
-    rank->steps[i].members[0].number = rank->steps[i].place->id;
+    if (!sim->program->tree.nodes[rank->steps[i].node].by_engine)
+      rank->steps[i].members[0].number = rank->steps[i].place->id;
 }
 
 static bool start_next(struct sim *sim, struct sim_rank *rank) {

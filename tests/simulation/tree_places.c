@@ -146,8 +146,7 @@ static void place_block(const struct walk *walk, uint16_t first, const struct pl
       step_into(walk, &further, at, function);
       if (node->wrapped)
         further = wrapper();
-      if (!node->by_engine)
-        walk->places[at] = further;
+      walk->places[at] = further;
       break;
     case NODE_LOOP:
       step_into(walk, &further, at, function);

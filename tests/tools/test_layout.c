@@ -48,6 +48,10 @@ Test(layout, a_room_that_is_not_in_the_table_is_found) {
   expect_found("mkdir core/new && touch core/new/new.c", "core/new is not in the table");
 }
 
+Test(layout, a_file_that_is_too_long_is_found) {
+  expect_found("yes '' | head -n 450 >>core/unit/unit.c", "core/unit/unit.c: ");
+}
+
 Test(layout, a_table_with_a_circle_is_found) {
   expect_found("sed -i 's/^\\(| `core\\/unit` .*| \\)|$/\\1`core\\/team` |/' docs/architecture.md",
                "core/unit may call core/team, which is not above it");

@@ -2,6 +2,7 @@
  * it are two, and who follows finds what was agreed. */
 #include <criterion/criterion.h>
 
+#include "core/team/settle.h"
 #include "core/team/team_private.h"
 #include "tests/unit/quartet.h"
 
@@ -266,4 +267,42 @@ Test(team_places, what_a_rank_has_said_is_apart_is_a_shadow_to_who_follows) {
   expect_verdict(0, TEAM_REAL);
   for (uint32_t rank = RANKS; rank-- > 1;)
     expect_verdict(rank, TEAM_SHADOW);
+}
+
+/* ---- engines ---- */
+
+static struct unit of_engine(void) {
+  static struct member member;
+  member = *at(0, SUM).members;
+  return (struct unit){&member, 1};
+}
+
+/* The unit has no place in G; somebody waits for it in the loop. */
+static void claim_by_engine(uint32_t rank) {
+  struct place where = place_of(ELSE);
+  where.id = 77;
+  team_claim(quartet[rank], of_engine(), 0, &where);
+}
+
+Test(team_places, where_somebody_waits_for_an_engine_is_told_with_a_claim) {
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim_by_engine(rank);
+  claim(0, AFTER, OTHER);
+  expect_verdict(0, TEAM_SHADOW);
+  cr_assert_eq(quartet[0]->settle->nunits, 2);
+  cr_assert_not(quartet[0]->guessed, "who is in the loop goes first");
+}
+
+Test(team_places, who_has_left_the_loop_of_an_engine_is_not_taken_for_it) {
+  for (int i = 0; i < 20; i++) {
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      if (!team_commit(quartet[rank], of_engine()))
+        claim_by_engine(rank);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      if (quartet[rank]->claimed)
+        expect_verdict(rank, TEAM_REAL);
+  }
+  claim(0, AFTER, SUM);
+  cr_assert(team_commit(quartet[1], of_engine()));
+  expect_verdict(0, TEAM_SHADOW);
 }
