@@ -156,18 +156,22 @@ static bool place_goes_with(const struct place *last, const struct place *place,
 }
 
 /* Whether who has been at `last` comes to a place without going round a loop around node `at`, from
- * which on it may part from the other place. */
-static bool place_is_ahead(const struct place *place, const struct place *last, uint32_t at) {
+ * which on it may part from the other place. Within a call that both are in it may not be known. */
+enum ahead { AHEAD_UNKNOWN, AHEAD_NO, AHEAD_YES };
+
+static enum ahead place_is_ahead(const struct place *place, const struct place *last, uint32_t at) {
   if (last == NULL || last->nnodes < at)
-    return false;
+    return AHEAD_UNKNOWN;
   for (uint32_t i = 0; i < place->nnodes && i < last->nnodes; i++) {
     const struct place_node *to = &place->nodes[i], *from = &last->nodes[i];
+    if (to->id != from->id && !place_nodes_are_ordered(to, from))
+      return AHEAD_UNKNOWN;
     if (to->id != from->id)
-      return i >= at && place_nodes_are_ordered(to, from) && to->order > from->order;
+      return i >= at && to->order > from->order ? AHEAD_YES : AHEAD_NO;
     if (i >= at && (to->flags & PLACE_LOOP))
-      return true;
+      return AHEAD_YES;
   }
-  return false;
+  return AHEAD_NO;
 }
 
 int place_order(const struct place *a, const struct place *b, const struct place *last) {
@@ -175,9 +179,9 @@ int place_order(const struct place *a, const struct place *b, const struct place
   if (!place_compare(a, b, &at))
     return 0;
   bool loops_a = place_has_loop(a, at), loops_b = place_has_loop(b, at);
-  bool ahead_a = place_is_ahead(a, last, at), ahead_b = place_is_ahead(b, last, at);
-  if (ahead_a != ahead_b)
-    return ahead_a ? 1 : -1;
+  enum ahead ahead_a = place_is_ahead(a, last, at), ahead_b = place_is_ahead(b, last, at);
+  if (ahead_a != ahead_b && ahead_a != AHEAD_UNKNOWN && ahead_b != AHEAD_UNKNOWN)
+    return ahead_a == AHEAD_YES ? 1 : -1;
   if (loops_a != loops_b)
     return loops_a ? 1 : -1;
   bool with_a = loops_a && place_goes_with(last, a, at);

@@ -215,6 +215,17 @@ Test(settle_places, also_where_the_next_iteration_begins_with_a_loop) {
   cr_assert_eq(winner()->hash, A, "another round of that loop");
 }
 
+/* A function that ends in a jump to another leaves no frame: the ways part in functions. */
+Test(settle_places, where_a_call_is_not_understood_what_comes_first_in_the_program_goes_first) {
+  struct place within = way(ALSO_IN_LOOP, node(BATCHES, 2, false)), here = within;
+  within.nodes[within.nnodes++] = (struct place_node){.id = 70};
+  here.nodes[here.nnodes++] = (struct place_node){.id = 71};
+  settle.last = &here;
+  add((struct claimed){.hash = A, .place = &after});
+  add((struct claimed){.hash = B, .place = &within});
+  cr_assert_eq(winner()->hash, B);
+}
+
 Test(settle_places, of_one_unit_in_two_epochs_the_earlier_goes_first) {
   add((struct claimed){.hash = A, .signature = C, .place = &after, .epoch = 4, .claimants = 5});
   add((struct claimed){.hash = A, .signature = C, .place = &after, .epoch = 3});
