@@ -1,6 +1,7 @@
 /* Agreeing on calls and issuing them, team by team (issue.h). */
 #include "interpose/calls/issue.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,9 +42,17 @@ static void agreement_free(struct agreement *agreement) {
   free(agreement->fates);
 }
 
-void issue_free_kept(void) {
+/* What a thread has kept goes with it: calls outside of groups come here, too. */
+static void free_kept(void *unused) {
+  (void)unused;
   agreement_free(&kept);
   kept = (struct agreement){0};
+}
+static pthread_key_t thread_end;
+static pthread_once_t thread_end_made = PTHREAD_ONCE_INIT;
+
+static void make_thread_end(void) {
+  pthread_key_create(&thread_end, free_kept);
 }
 
 static bool agreement_take(struct agreement *agreement, size_t ncalls) {
@@ -56,6 +65,8 @@ static bool agreement_take(struct agreement *agreement, size_t ncalls) {
     return true;
   }
   agreement_free(agreement);
+  pthread_once(&thread_end_made, make_thread_end);
+  pthread_setspecific(thread_end, &kept);
   *agreement = (struct agreement){
       .wishes = calloc(ncalls, sizeof(struct wish)),
       .members = calloc(ncalls, sizeof(struct member)),

@@ -21,7 +21,4 @@ ncclResult_t issue_alone(struct call *call, struct communicator *comm, const str
  * unit, and then what needs no agreement. place: where the group's end stands. */
 ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place);
 
-/* What the calling thread keeps for its next group. */
-void issue_free_kept(void);
-
 #endif
