@@ -216,7 +216,7 @@ static ncclResult_t settle_calls(const struct agreement *agreement, const struct
     struct wish *wish = &agreement->wishes[at];
     bool issue = true;
     ncclResult_t rooted = ncclSuccess;
-    if (calls[i].kind == MEMBER_BROADCAST)
+    if (member_elects_root((uint8_t)calls[i].kind))
       rooted = roots_apply(&calls[i], wish->unit, wish->index);
     if (rooted == ncclRemoteError)
       return rooted;

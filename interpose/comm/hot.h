@@ -13,6 +13,7 @@
 
 #include "core/team/team.h"
 #include "interpose/comm/communicator.h"
+#include "interpose/nccl/api.h"
 #include "interpose/self/guard.h"
 #include "interpose/places/places.h"
 
@@ -100,17 +101,16 @@ static HOT_INLINE enum hot hot_commit(enum member_kind kind, size_t count, ncclD
   return agreed ? HOT_AGREED : HOT_NOT;
 }
 
-/* By the name of the function, from its arguments and `placed`. Broadcasts are not hot: their root
- * may have joined. */
-#define HOT_AllReduce hot_commit(MEMBER_ALLREDUCE, count, datatype, op, ROOT_NONE, comm, placed)
-#define HOT_Reduce hot_commit(MEMBER_REDUCE, count, datatype, op, root, comm, placed)
-#define HOT_AllGather                                                                              \
-  hot_commit(MEMBER_ALLGATHER, sendcount, datatype, REDUCTION_NONE, ROOT_NONE, comm, placed)
-#define HOT_ReduceScatter                                                                          \
-  hot_commit(MEMBER_REDUCESCATTER, recvcount, datatype, op, ROOT_NONE, comm, placed)
-#define HOT_AlltoAll                                                                               \
-  hot_commit(MEMBER_ALLTOALL, count, datatype, REDUCTION_NONE, ROOT_NONE, comm, placed)
-#define HOT_Gather hot_commit(MEMBER_GATHER, count, datatype, REDUCTION_NONE, root, comm, placed)
-#define HOT_Scatter hot_commit(MEMBER_SCATTER, count, datatype, REDUCTION_NONE, root, comm, placed)
+/* hot_commit by the name of the function: hot_AllReduce(sendbuff, ..., placed). Not called for a
+ * collective that elects its root: that may have joined. */
+#define HOT_FUNCTION(with, KIND, NAME, ROOT, REDUCTION, ...)                                       \
+  static HOT_INLINE enum hot hot_##NAME API_PARAMETERS(ROOT, REDUCTION, API_STREAM, bool placed) { \
+    (void)sendbuff, (void)recvbuff, (void)stream;                                                  \
+    return hot_commit(MEMBER_##KIND, count, datatype,                                              \
+                      COLLECTIVE_IF_##REDUCTION(op, REDUCTION_NONE),                               \
+                      COLLECTIVE_IF_##ROOT(root, ROOT_NONE), comm, placed);                        \
+  }
+NCCL_COLLECTIVES(HOT_FUNCTION, )
+#undef HOT_FUNCTION
 
 #endif

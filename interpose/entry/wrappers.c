@@ -105,7 +105,7 @@
   }                                                                                                \
   static inline __attribute__((always_inline))                                                     \
   ncclResult_t at_##name(bool placed, UNPACK parameters) {                                         \
-    enum hot hot = HOT_##name;                                                                     \
+    enum hot hot = hot_##name(UNPACK arguments, placed);                                           \
     if (hot == HOT_NOT)                                                                            \
       return unexpected_##name arguments;                                                          \
     if (hot == HOT_AWAITED)                                                                        \
