@@ -1,12 +1,11 @@
 /* The collectives of NCCL: one row each, from which everything that differs between them is made.
  *
- *   kinds of members, texts ..... kind.h
- *   what is wrapped ............. interpose/nccl/api.h, and from there the exports, the wrappers and
- *                                 the real functions
- *   fast path, calls as data .... interpose/comm/hot.h, interpose/calls/collectives.c, configured.c,
- *                                 interpose/comm/call.c
- *   shadows ..................... hooks/shadow.h, hooks/shadow_call.c
- *   what a joined rank sends .... hooks/contribution.c
+ *   - kinds of members, texts: kind.h
+ *   - what is wrapped, and the real functions: interpose/nccl/api.h
+ *   - the fast path, calls as data: interpose/comm/fast_path.h, interpose/comm/call.c,
+ *     interpose/calls/collectives.c, interpose/calls/configured.c
+ *   - shadows: hooks/shadow.h, hooks/shadow_call.c
+ *   - what a joined rank sends: hooks/contribution.c
  *
  * A function of another form than COLLECTIVE_FORM needs a handler of its own, as ncclBcast has.
  *
@@ -23,11 +22,11 @@
  * ROOT:
  *   - NO_ROOT
  *   - ROOTED: has one, which stays what it is when it has joined.
- *   - ELECTED: has one, and when it has joined another rank takes its part (interpose/data/roots.h).
- *     Such a collective is never on the fast path.
+ *   - ELECTED: has one, and when it has joined another rank takes its part
+ *     (interpose/data/roots.h). Such a collective is never on the fast path.
  *
- * REDUCTION: REDUCES, with an operator; a joined rank contributes what changes nothing. MOVES, without
- * one.
+ * REDUCTION: REDUCES, with an operator; a joined rank contributes what changes nothing. MOVES,
+ * without one.
  *
  * SINCE: NCCL_VERSION_CODE of the first release that has it; API_OLDEST for 2.18 and earlier.
  *
@@ -44,9 +43,9 @@
  *   - RECEIVES_PART: the other way round.
  *   - APART: never.
  *
- * LOSSY: the kind of NCCL_JOIN_LOSSY (core/settings/settings.h, LOSSY_<LOSSY>), where the active ranks
- * need data of a joined rank, or NEVER. Which ranks' data that is follows from SENDS and RECEIVES:
- * contribution_is_lossy.
+ * LOSSY: the kind of NCCL_JOIN_LOSSY (core/settings/settings.h, LOSSY_<LOSSY>), where the active
+ * ranks need data of a joined rank, or NEVER. Which ranks' data that is follows from SENDS and
+ * RECEIVES: contribution_is_lossy.
  */
 #ifndef NCCL_JOIN_CORE_COLLECTIVES_H
 #define NCCL_JOIN_CORE_COLLECTIVES_H
@@ -72,7 +71,7 @@
       ROOT_ALL, ONE, APART, SCATTER)
 // clang-format on
 
-/* The one or the other, by a row's REDUCTION or ROOT: COLLECTIVE_IF_##REDUCTION(op, NO_OPERATOR). */
+/* The one or the other, by a row's REDUCTION or ROOT: COLLECTIVE_IF_##REDUCTION(op, none). */
 #define COLLECTIVE_IF_REDUCES(is, is_not) is
 #define COLLECTIVE_IF_MOVES(is, is_not) is_not
 #define COLLECTIVE_IF_ROOTED(is, is_not) is
@@ -80,7 +79,7 @@
 #define COLLECTIVE_IF_NO_ROOT(is, is_not) is_not
 
 /* The parameters of a collective, or its arguments, in brackets and in NCCL's order: those of
- * `operator` and `root` that a row has. In the place of ...: communicator, stream, and what else. */
+ * `operator` and `root` that a row has. In the place of ...: communicator, stream and so on. */
 #define COLLECTIVE_FORM(ROOT, REDUCTION, send, receive, count, datatype, operator, root, ...)      \
   (send, receive, count,                                                                           \
    datatype COLLECTIVE_AND_##REDUCTION(operator) COLLECTIVE_AND_##ROOT(root), __VA_ARGS__)

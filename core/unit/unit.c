@@ -67,9 +67,9 @@ uint64_t unit_coarse_hash(struct unit unit) {
   return hash_end(hash, unit.nmembers);
 }
 
-bool unit_is_door(struct unit unit) {
+bool unit_is_exit_point(struct unit unit) {
   enum mark mark = unit_mark(unit);
-  return mark != MARK_NONE && (uint32_t)mark <= MARK_DOORS;
+  return mark != MARK_NONE && (uint32_t)mark <= MARK_EXIT_POINTS;
 }
 
 /* Names as NCCL's documentation spells them, in the order of nccl.h. */
@@ -107,7 +107,7 @@ static void describe_mark(uint32_t number, struct text *text) {
       [MARK_LOOP_END] = "end of a loop",
       [MARK_STATE_DONE] = "end of a resynchronisation",
   };
-  if (number > 0 && number <= MARK_DOORS) {
+  if (number > 0 && number <= MARK_EXIT_POINTS) {
     text_add(text, "a function that it leaves into (%u)", number);
     return;
   }
