@@ -51,17 +51,18 @@ static bool somebody_failed(const struct team *team) {
 }
 
 /* A shadow that could not be issued leaves the peers waiting in NCCL: nothing can be saved, say so
- * to all who are parked. */
+ * to all who are parked. A rank that leaves is told as well: NCCL's kernels hear of nobody's end,
+ * so it is for its launcher to end the others. */
 static void shadow_failed(struct stay *stay, struct endpoint *end) {
   ncclResult_t result = somebody_failed(end->team) ? ncclRemoteError : ncclUnhandledCudaError;
-  team_end(end->team, RANK_FAILED);
+  team_end_short(end->team);
   endpoint_retire(end, RANK_FAILED);
   for (uint32_t i = 0; i < stay->nwishes; i++) {
     struct wish *wish = &stay->wishes[i];
     if (wish->settled || wish->end != end)
       continue;
     team_give_up(end->team);
-    stay_settle(wish, unit_is_leave(wish->unit) ? ncclSuccess : result);
+    stay_settle(wish, result);
   }
 }
 
