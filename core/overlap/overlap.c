@@ -18,6 +18,7 @@ struct overlap *overlap_create(uint64_t identity) {
 static void team_free(struct overlap_team *team) {
   free(team->identities);
   free(team->rank_in);
+  free(team->holders);
   free(team);
 }
 
@@ -93,13 +94,14 @@ static struct overlap_team *add(struct overlap *overlap, struct team *team,
     return NULL;
   *added = (struct overlap_team){.overlap = overlap, .team = team, .available = true};
   added->identities = calloc(nranks, sizeof(*identities));
+  added->holders = calloc(nranks, sizeof(*added->holders));
   teams[overlap->nteams++] = added;
   if (added->identities != NULL)
     memcpy(added->identities, identities, nranks * sizeof(*identities));
   if (overlap->course == NULL && overlap->nteams > 1)
     overlap->course = course_create();
-  if (added->identities == NULL || (overlap->course == NULL && overlap->nteams > 1) ||
-      !map_ranks(overlap)) {
+  if (added->identities == NULL || added->holders == NULL ||
+      (overlap->course == NULL && overlap->nteams > 1) || !map_ranks(overlap)) {
     take_out(overlap, overlap->nteams - 1);
     return NULL;
   }
