@@ -27,7 +27,7 @@ struct overlap_team {
   struct overlap_team *next_removed;
   uint64_t wait_from; /* index at which this wait began: what has been passed since are shadows */
   bool visited;       /* by a search that is under way */
-  bool answering;     /* in this wait it has been decided that we have left it, by time */
+  uint64_t answering; /* in this wait what comes to us after such a delay, or less, is answered */
   bool awaited;    /* we have issued a unit for real that not all ranks are known to have passed */
   uint64_t issued; /* the last one's index */
 };
