@@ -103,7 +103,7 @@ Test(team_epochs, that_ranks_are_out_of_step_is_told_once) {
   cr_assert_eq(told, 1);
 }
 
-/* Whoever looks first settles, also one that leaves and wishes for no unit of its own. */
+/* Whoever looks first settles, also one that leaves and requests for no unit of its own. */
 Test(team_epochs, that_ranks_are_out_of_step_is_told_by_who_leaves) {
   uneven_epoch();
   rank_0_falls_behind();
