@@ -240,7 +240,9 @@ static bool comes_next(const struct overlap_claim *ours, const struct overlap_cl
          place_goes_first(&ours->place, &theirs->place);
 }
 
-/* Classes of who yields first in a chain: by what our claim and theirs look like. */
+/* Classes of who yields first in a chain: by what our claim and theirs look like. What we have
+ * begun to answer in this wait we go on with: where places tell, with what is as likely to be a
+ * loop that we have left; where they do not, with whatever comes. */
 static uint64_t delay_of(const struct overlap_team *there, const struct overlap_claim *ours,
                          const struct overlap_claim *theirs) {
   uint64_t class = 4;
@@ -255,8 +257,9 @@ static uint64_t delay_of(const struct overlap_team *there, const struct overlap_
     class = ours->predicted ? 5 : 2;
   else if (ours->expected < theirs->expected || ours->seen < theirs->seen)
     class = 3;
+  bool tells = place_relate(&ours->place, &theirs->place) != PLACE_UNRELATED;
   uint64_t delay = (class + 1) * OVERLAP_STEP_MS + there->team->plane->rank % OVERLAP_STAGGER;
-  return delay <= there->answering ? 0 : delay;
+  return there->answering != 0 && (!tells || delay <= there->answering) ? 0 : delay;
 }
 
 /* What there is to do in a team where we have no claim. */

@@ -27,7 +27,7 @@ struct overlap_team {
   struct overlap_team *next_removed;
   uint64_t wait_from; /* index at which this wait began: what has been passed since are shadows */
   bool visited;       /* by a search that is under way */
-  uint64_t answering; /* in this wait what comes to us after such a delay, or less, is answered */
+  uint64_t answering; /* after how long it was decided in this wait that we have left it; 0: not */
   bool awaited;    /* we have issued a unit for real that not all ranks are known to have passed */
   uint64_t issued; /* the last one's index */
 };
