@@ -61,8 +61,8 @@
       ONE, ROOT_ONE, WHOLE, NEVER) \
   ROW(with, ALLGATHER, AllGather, NO_ROOT, MOVES, "allgather", API_OLDEST, CONFIGURED, \
       ONE, ALL, SENDS_PART, ALLGATHER) \
-  ROW(with, REDUCESCATTER, ReduceScatter, NO_ROOT, REDUCES, "reducescatter", API_OLDEST, CONFIGURED, \
-      ALL, ONE, RECEIVES_PART, NEVER) \
+  ROW(with, REDUCESCATTER, ReduceScatter, NO_ROOT, REDUCES, "reducescatter", API_OLDEST, \
+      CONFIGURED, ALL, ONE, RECEIVES_PART, NEVER) \
   ROW(with, ALLTOALL, AlltoAll, NO_ROOT, MOVES, "alltoall", 22800, CONFIGURED, \
       ALL, ALL, APART, ALLTOALL) \
   ROW(with, GATHER, Gather, ROOTED, MOVES, "gather", 22800, CONFIGURED, \

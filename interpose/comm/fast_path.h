@@ -105,8 +105,8 @@ static FAST_PATH_INLINE enum fast_path fast_path_commit(enum member_kind kind, s
   return agreed ? FAST_PATH_AGREED : FAST_PATH_NOT;
 }
 
-/* fast_path_commit by the name of the function: fast_path_AllReduce(sendbuff, ..., placed). Not called
- * for a collective that elects its root: that may have joined. */
+/* fast_path_commit by the name of the function: fast_path_AllReduce(sendbuff, ..., placed). Not
+ * called for a collective that elects its root: that may have joined. */
 #define FAST_PATH_FUNCTION(with, KIND, NAME, ROOT, REDUCTION, ...)                                 \
   static FAST_PATH_INLINE enum fast_path fast_path_##NAME API_PARAMETERS(                          \
       ROOT, REDUCTION, API_STREAM, bool placed) {                                                  \
