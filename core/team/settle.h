@@ -77,7 +77,7 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
  *      still in the loop has issued since who left it;
  *   5. what the learner expects;
  *   6. a unit seen before;
- *   7. what is on its rank's course (never said by ranks of one team only);
+ *   7. what its rank's predictor says (never said by ranks of one team only);
  *   8. the larger unit (gradients before a metric);
  *   9. the most claimants, then the lowest rank.
  * Of units that are the same, 5 to 9 only choose the name. */
