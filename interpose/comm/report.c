@@ -91,6 +91,15 @@ static void log_who_is_where(const struct team *team, enum log_level level) {
   }
 }
 
+void report_lost(const struct endpoint *end, uint32_t rank, uint64_t issued) {
+  const struct team *team = end->team;
+  log_line(LOG_LEVEL_WARN,
+           "rank %u failed after %llu collectives; rank %u has issued %llu, and is told by "
+           "ncclCommGetAsyncError: ncclRemoteError",
+           rank, (unsigned long long)issued, team->plane->rank,
+           (unsigned long long)team_passed(team));
+}
+
 void report_timeout(const struct endpoint *end, struct unit wanted) {
   const struct team *team = end->team;
   char text[DESCRIPTION];
