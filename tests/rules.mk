@@ -73,6 +73,9 @@ CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)
 CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_INCLUDE=$(NCCL_INCLUDE) \
                     CUDA_INCLUDE=$(CUDA13_INCLUDE) JOIN_TEST_BENCHMARKS='$(if $(SAN),,$(BENCHMARKS))'
 
+# Those of the agreement run over each transport (tests/unit/planes.h).
+UNIT_OVER_SHM = UNIT_TRANSPORT=shm 'TEST_FILTER=@(foresight|looks|marks|overlap*|peers*|place*|team*)/*'
+
 .PHONY: check check-here check-build
 check-build: all loopback programs $(CHECK_PROGRAMS) $(LOOPBACK_CHECKS) $(BUILD)/bench/report
 
@@ -83,7 +86,8 @@ endif
 
 # The tests in this build folder.
 check-here: check-build
-	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) --with LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS)
+	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/unit \
+	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS)
 
 # Everything, and what needs memory and processes once more with the address and undefined behaviour sanitizers.
 SANITIZED = $(CHECKS:%=build-address/check/%)
@@ -91,8 +95,8 @@ check:
 	@tools/deps --check
 	@$(MAKE) --no-print-directory check-build
 	@$(MAKE) --no-print-directory SAN=address,undefined check-build
-	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) \
-	  --with LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
+	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/unit \
+	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
 	  --with LD_LIBRARY_PATH= JOIN_TEST_BUILD=build-address ASAN_OPTIONS=verify_asan_link_order=0 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.suppressions:print_suppressions=0 -- \
 	  $(filter-out %/simulation %/interpose %/tools %/generated,$(SANITIZED)) \
 	  --with LD_LIBRARY_PATH=build-address/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=build-address/%)

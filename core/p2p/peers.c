@@ -7,6 +7,10 @@
 /* Posts between two looks at which of them are done with. */
 #define TIDY_EVERY 64u
 
+bool peers_are_tracked(const struct plane *plane) {
+  return atomic_load(&plane->team->point_to_point) == PEERS_TRACKED;
+}
+
 struct peers *peers_create(struct plane *plane) {
   struct peers *peers = calloc(1, sizeof(*peers));
   if (peers == NULL)

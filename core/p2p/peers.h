@@ -35,9 +35,7 @@ void peers_destroy(struct peers *peers);
  * nothing is posted or mirrored any more. */
 enum { PEERS_UNUSED = 0, PEERS_TRACKED = 1, PEERS_UNTRACKED = 2 };
 
-static inline bool peers_are_tracked(const struct plane *plane) {
-  return atomic_load(&plane->team->point_to_point) == PEERS_TRACKED;
-}
+bool peers_are_tracked(const struct plane *plane);
 
 enum post_result {
   POST_DONE,

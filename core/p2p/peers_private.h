@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "core/p2p/peers.h"
+#include "core/transport/words.h"
 
 #define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
 #define STORE(object, value) atomic_store_explicit(&(object), (value), memory_order_relaxed)

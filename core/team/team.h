@@ -28,7 +28,7 @@
 #include "core/predict/learner.h"
 #include "core/p2p/peers.h"
 #include "core/place/place_table.h"
-#include "core/transport/plane.h"
+#include "core/transport/words.h"
 #include "core/unit/unit.h"
 
 enum team_verdict {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/transport/words.h"
+
 struct rank_plane {
   struct plane plane; /* first: a plane is cast to its rank_plane */
   struct plane_memory *memory;

@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/transport/plane.h"
+#include "core/transport/words.h"
 #include "core/transport/plane_shm.h"
 
 #define SEGMENT_FOLDER "/dev/shm"

@@ -4,7 +4,7 @@
  * So a rank that issues a shadow must know how its peers' buffers look (hooks/shadow.h).
  *
  * The 7 bits of a buffer are 0 unless it lies wholly in a registered range. They are part of the
- * format between processes (plane.h).
+ * format between processes (words.h).
  */
 #ifndef NCCL_JOIN_CORE_LOOK_H
 #define NCCL_JOIN_CORE_LOOK_H

@@ -5,7 +5,7 @@
  * part of it: NCCL compares neither. A member with count 0 is not part of a unit: NCCL drops such a
  * collective on that rank alone (enqueue.cc, collectives with count 0).
  *
- * Used by the agreed stream (team.h), the logs (plane.h) and the contributions (hooks/).
+ * Used by the agreed stream (team.h), the logs (words.h) and the contributions (hooks/).
  * Everything here is pure; no function allocates unless it says so.
  */
 #ifndef NCCL_JOIN_CORE_UNIT_H

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/report/log.h"
+#include "core/transport/plane_view.h"
 #include "hooks/contribution.h"
 #include "interpose/park/wait.h"
 #include "interpose/self/environment.h"
@@ -105,7 +106,7 @@ static ncclResult_t refuse(struct posting *posting, enum fate *fates) {
   ncclResult_t result = ncclSuccess;
   int lossy;
   while ((lossy = peers_find_lossy(end->team->peers, posting->members, posting->nmembers,
-                                   atomic_load(&end->team->own->head))) >= 0) {
+                                   team_passed(end->team))) >= 0) {
     result = ncclInvalidUsage;
     tell_of_refusal(end, (uint32_t)posting->members[lossy].root);
     fates[posting->call_of[lossy]] = FATE_REFUSED;
@@ -120,10 +121,7 @@ static ncclResult_t refuse(struct posting *posting, enum fate *fates) {
 
 static bool somebody_failed(const struct team *team) {
   team_look_for_the_dead((struct team *)team);
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
-    if (atomic_load(&team->plane->logs[rank]->state) == RANK_FAILED)
-      return true;
-  return false;
+  return plane_has_failed(team->plane);
 }
 
 static ncclResult_t post(struct posting *posting) {
@@ -154,7 +152,7 @@ static ncclResult_t post(struct posting *posting) {
  * collective, however regularly that comes: ranks whose loop is shorter had better wait there.
  * Many, so that the wait costs little against what it is for. */
 static void count_posts(struct endpoint *end) {
-  uint64_t at = atomic_load(&end->team->own->head);
+  uint64_t at = team_passed(end->team);
   bool entered;
   if (atomic_exchange(&end->posting_at, at) != at)
     atomic_store(&end->posts_in_a_row, 0);

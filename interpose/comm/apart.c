@@ -8,15 +8,13 @@
 
 static void recognise(struct endpoint *end, uint32_t tag, uint32_t other) {
   struct plane *plane = end->team->plane;
-  if (atomic_exchange(&plane->team->apart, 1) != 0)
+  if (!plane_set_apart(plane))
     return;
   log_line(LOG_LEVEL_WARN,
            "rank %u: two threads use communicators %08x and %08x of the same ranks at the same "
            "time, which NCCL advises against: nothing tells their order. nccl-join stands aside "
            "for both; ranks that join unevenly wait as they would without it",
            plane->rank, tag, other);
-  atomic_fetch_add(&plane->team->attention, PLANE_EVENT);
-  plane->ring(plane);
 }
 
 void apart_enter(struct endpoint *end, uint32_t tag) {
@@ -61,15 +59,9 @@ static bool has_others(const struct endpoint *end, uint64_t *runs) {
 static bool may_shadow(const struct team *team) {
   const struct plane *plane = team->plane;
   for (uint32_t rank = 0; rank < plane->nranks; rank++) {
-    const struct plane_log *log = plane->logs[rank];
-    bool passed = atomic_load_explicit(&log->head, memory_order_acquire) > team->head;
-    bool claims = atomic_load_explicit(&log->claim, memory_order_acquire) == team->head + 1 &&
-                  !(atomic_load(&log->claim_flags) & CLAIM_YIELD);
-    if (rank == plane->rank || (!passed && !claims))
-      continue;
-    uint64_t hash = passed ? atomic_load(&log->entries[team->head % PLANE_RING].hash)
-                           : atomic_load(&log->claim_hash);
-    if (!team->claimed || hash != team->claim_hash)
+    uint64_t hash;
+    if (rank != plane->rank && plane_hash(plane, rank, team->head, &hash) &&
+        (!team->claimed || hash != team->claim_hash))
       return true;
   }
   return false;

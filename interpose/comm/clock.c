@@ -1,28 +1,24 @@
 /* Whose fault a long wait is (clock.h). */
 #include "interpose/comm/clock.h"
 
+#include "core/transport/plane_view.h"
 #include "interpose/comm/communicator.h"
 
 /* Whether one of the last units that the rank has passed was a shadow. together: index since which
  * that counts. */
-static bool has_joined(const struct plane_log *log, uint64_t together) {
-  uint64_t head = atomic_load_explicit(&log->head, memory_order_acquire);
+static bool has_joined(const struct plane *plane, uint32_t rank, uint64_t together) {
+  uint64_t head = plane_passed(plane, rank);
   uint64_t from = head > PLANE_RUN_AHEAD ? head - PLANE_RUN_AHEAD : 0;
   for (uint64_t i = from > together ? from : together; i < head; i++)
-    if (!(atomic_load_explicit(&log->entries[i % PLANE_RING].flags, memory_order_relaxed) &
-          (ENTRY_REAL | ENTRY_NO_UNIT | ENTRY_REFUSED)))
+    if (!(plane_flags(plane, rank, i) & (ENTRY_REAL | ENTRY_NO_UNIT | ENTRY_REFUSED)))
       return true;
   return false;
 }
 
 /* For good, or waiting to. */
-static bool has_left(const struct plane_log *log) {
-  uint32_t state = atomic_load(&log->state);
-  return state == RANK_DONE || state == RANK_FAILED || atomic_load(&log->leaving);
-}
-
-static bool is_parked(const struct plane_log *log) {
-  return atomic_load(&log->claim) == atomic_load(&log->head) + 1;
+static bool has_left(const struct plane *plane, uint32_t rank) {
+  enum rank_state state = plane_state(plane, rank);
+  return state == RANK_DONE || state == RANK_FAILED || plane_is_leaving(plane, rank);
 }
 
 bool clock_is_programs_own(const struct endpoint *end) {
@@ -35,12 +31,11 @@ bool clock_is_programs_own(const struct endpoint *end) {
     /* Of another team its own thread may be changing that. */
     uint64_t together = other == end ? other->team->together : 0;
     for (uint32_t rank = 0; rank < plane->nranks; rank++) {
-      const struct plane_log *log = plane->logs[rank];
-      if (has_joined(log, together) || (rank != plane->rank && has_left(log))) {
+      if (has_joined(plane, rank, together) || (rank != plane->rank && has_left(plane, rank))) {
         communicator_release_endpoints();
         return false;
       }
-      late |= rank != plane->rank && !is_parked(log);
+      late |= rank != plane->rank && !plane_is_parked(plane, rank);
     }
   }
   communicator_release_endpoints();

@@ -2,6 +2,7 @@
 #include "interpose/comm/report.h"
 
 #include "core/report/log.h"
+#include "core/transport/plane_view.h"
 #include "hooks/contribution.h"
 #include "interpose/comm/lossy_policy.h"
 #include "interpose/self/environment.h"
@@ -84,10 +85,9 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
 
 static void log_who_is_where(const struct team *team, enum log_level level) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = team->plane->logs[rank];
-    uint64_t head = atomic_load(&log->head);
+    uint64_t head = plane_passed(team->plane, rank);
     log_line(level, "  rank %u: %llu collectives issued, %s", rank, (unsigned long long)head,
-             atomic_load(&log->claim) == head + 1 ? "parked" : "running its program");
+             plane_is_parked(team->plane, rank) ? "parked" : "running its program");
   }
 }
 

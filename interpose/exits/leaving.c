@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "core/report/log.h"
+#include "core/transport/plane_view.h"
 #include "hooks/plugins.h"
 #include "interpose/exits/exit_points.h"
 #include "interpose/self/environment.h"
@@ -167,7 +168,7 @@ static bool is_somebody_behind(uint64_t identity) {
   for (struct endpoint *end = communicator_hold_endpoints(); end != NULL; end = end->next) {
     const struct plane *plane = end->team->plane;
     for (uint32_t rank = 0; rank < plane->nranks && end->identity == identity; rank++)
-      behind |= atomic_load(&plane->logs[rank]->head) < team_passed(end->team);
+      behind |= plane_passed(plane, rank) < team_passed(end->team);
   }
   communicator_release_endpoints();
   return behind;

@@ -5,6 +5,7 @@
 
 #include "core/report/log.h"
 #include "core/team/team_stop.h"
+#include "core/transport/plane_view.h"
 #include "hooks/contribution.h"
 #include "hooks/plugins.h"
 #include "interpose/comm/apart.h"
@@ -27,9 +28,9 @@
 /* Whether the rank comes back where the others did not wait for it, and there would have been
  * something to do. */
 static bool has_missed_rejoin(const struct endpoint *end) {
-  uint64_t at = team_index(end->team) % PLANE_RING;
   return end->shadows > 0 && (!state_is_empty(&end->buffers) || plugins_have_post()) &&
-         (atomic_load(&end->team->own->entries[at].flags) & ENTRY_EXPECTED);
+         (plane_flags(end->team->plane, end->team->plane->rank, team_index(end->team)) &
+          ENTRY_EXPECTED);
 }
 
 static void request_granted(struct wait *wait, struct request *request) {
@@ -96,7 +97,7 @@ static bool is_asked(const struct endpoint *parked, const struct endpoint *other
       continue;
     for (uint32_t a = 0; a < here->nranks; a++)
       if (a != here->rank && other->identities[b] == parked->identities[a] &&
-          atomic_load(&here->logs[a]->head) <= parked->team->head)
+          plane_passed(here, a) <= parked->team->head)
         return true;
   }
   return false;

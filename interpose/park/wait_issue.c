@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/report/log.h"
+#include "core/transport/plane_view.h"
 #include "hooks/contribution.h"
 #include "interpose/data/roots.h"
 #include "interpose/park/follower.h"
@@ -45,10 +46,7 @@ static bool is_broken(void *context) {
 }
 
 static bool somebody_failed(const struct team *team) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
-    if (atomic_load(&team->plane->logs[rank]->state) == RANK_FAILED)
-      return true;
-  return false;
+  return plane_has_failed(team->plane);
 }
 
 /* A shadow that could not be issued leaves the peers waiting in NCCL: nothing can be saved, say so

@@ -44,6 +44,18 @@ Test(layout, an_include_sideways_is_found) {
                "core/unit may not call core/place");
 }
 
+/* In a room that may call core/transport. */
+Test(layout, words_of_a_log_or_a_team_elsewhere_are_found) {
+  static const char *const lines[] = {
+      "#include \\\"core/transport/words.h\\\"", "static struct plane_log *theirs;",
+      "uint64_t head = atomic_load(&team->own->head);", "x = team->plane->logs[rank]->state;"};
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+    char change[256];
+    snprintf(change, sizeof change, "printf '%%s\\n' \"%s\" >>interpose/comm/clock.c", lines[i]);
+    expect_found(change, "words of a log or a team are for core/");
+  }
+}
+
 Test(layout, a_room_that_is_not_in_the_table_is_found) {
   expect_found("mkdir core/new && touch core/new/new.c", "core/new is not in the table");
 }

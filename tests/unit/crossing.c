@@ -9,14 +9,14 @@ struct overlap *crossing_overlaps[RANKS];
 void crossing_add(uint32_t at, uint32_t nranks, const uint32_t *ranks) {
   struct group *group = &crossing_groups[at];
   uint64_t identities[RANKS];
-  *group = (struct group){.nranks = nranks, .memory = plane_memory_create(nranks)};
+  *group = (struct group){.nranks = nranks, .memory = planes_create(nranks)};
   for (uint32_t i = 0; i < nranks; i++)
     identities[i] = group->ranks[i] = ranks[i];
   for (uint32_t i = 0; i < nranks; i++) {
     uint32_t rank = ranks[i];
     if (crossing_overlaps[rank] == NULL)
       crossing_overlaps[rank] = overlap_create(rank);
-    crossing_teams[rank][at] = team_create(plane_memory_rank(group->memory, i));
+    crossing_teams[rank][at] = team_create(planes_rank(group->memory, i));
     crossing_places[rank][at] =
         overlap_add(crossing_overlaps[rank], crossing_teams[rank][at], identities);
   }
@@ -30,7 +30,7 @@ void crossing_stop(void) {
   }
   for (uint32_t at = 0; at < TEAMS; at++)
     if (crossing_groups[at].memory != NULL)
-      plane_memory_destroy(crossing_groups[at].memory);
+      planes_destroy(crossing_groups[at].memory);
 }
 
 struct member crossing_member(uint64_t count) {

@@ -5,7 +5,7 @@
 #define TESTS_UNIT_CROSSING_H
 
 #include "core/overlap/overlap.h"
-#include "core/transport/plane_memory.h"
+#include "tests/unit/planes.h"
 
 #define RANKS 3
 #define TEAMS 3
@@ -13,7 +13,7 @@
 /* Rank r of a team is the rank with the number ranks[r]. */
 struct group {
   uint32_t nranks, ranks[RANKS];
-  struct plane_memory *memory;
+  struct planes *memory;
 };
 
 extern struct group crossing_groups[TEAMS];

@@ -4,23 +4,23 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#include "core/transport/plane_memory.h"
+#include "tests/unit/planes.h"
 #include "core/team/team_private.h"
 
-static struct plane_memory *memory;
+static struct planes *memory;
 struct team *quartet[RANKS];
 struct unit got;
 
 void quartet_start(void) {
-  memory = plane_memory_create(RANKS);
+  memory = planes_create(RANKS);
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    quartet[rank] = team_create(plane_memory_rank(memory, rank));
+    quartet[rank] = team_create(planes_rank(memory, rank));
 }
 
 void quartet_stop(void) {
   for (uint32_t rank = 0; rank < RANKS; rank++)
     team_destroy(quartet[rank]);
-  plane_memory_destroy(memory);
+  planes_destroy(memory);
 }
 
 struct place_node node(uint32_t id, uint16_t order, uint16_t loop) {

@@ -1,4 +1,4 @@
-/* Four ranks of a team in memory that run a program, or parts of it:
+/* Four ranks of a team in one process that run a program, or parts of it:
  *
  *   for (...) {
  *     HEAD;

@@ -3,25 +3,25 @@
 #include <criterion/criterion.h>
 
 #include "core/predict/learner.h"
-#include "core/transport/plane_memory.h"
+#include "tests/unit/planes.h"
 #include "core/team/team.h"
 #include "tests/unit/traces.h"
 
 enum { RANKS = 2 };
 
-static struct plane_memory *memory;
+static struct planes *memory;
 static struct team *committer, *follower;
 
 static void start(void) {
-  memory = plane_memory_create(RANKS);
-  committer = team_create(plane_memory_rank(memory, 0));
-  follower = team_create(plane_memory_rank(memory, 1));
+  memory = planes_create(RANKS);
+  committer = team_create(planes_rank(memory, 0));
+  follower = team_create(planes_rank(memory, 1));
 }
 
 static void stop(void) {
   team_destroy(committer);
   team_destroy(follower);
-  plane_memory_destroy(memory);
+  planes_destroy(memory);
 }
 
 TestSuite(foresight, .init = start, .fini = stop);

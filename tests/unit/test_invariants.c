@@ -5,7 +5,7 @@
 
 #include "core/predict/learner_body.h"
 #include "core/predict/learner_lags.h"
-#include "core/transport/plane_memory.h"
+#include "tests/unit/planes.h"
 #include "core/transport/segment.h"
 #include "core/team/team.h"
 #include "tests/unit/segment_stage.h"
@@ -21,10 +21,10 @@
   } while (0)
 
 Test(invariants, of_a_team) {
-  struct plane_memory *memory = plane_memory_create(2);
-  struct team *team = team_create(plane_memory_rank(memory, 0));
+  struct planes *memory = planes_create(2);
+  struct team *team = team_create(planes_rank(memory, 0));
   struct member member = {.count = 1, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE};
-  BROKEN(team_is_valid(team), team->own, plane_memory_rank(memory, 0)->logs[1]);
+  BROKEN(team_is_valid(team), team->own, planes_rank(memory, 0)->logs[1]);
   BROKEN(team_is_valid(team), team->head, 1);
   BROKEN(team_is_valid(team), team->expected, team->foreseen - 1);
   BROKEN(team_is_valid(team), team->expected, team->foreseen + TEAM_FORESEEN + 1);
@@ -35,7 +35,7 @@ Test(invariants, of_a_team) {
   team->head = team->limit + 1;
   cr_expect_not(team_is_valid(team), "a head beyond the limit is not seen");
   team_destroy(team);
-  plane_memory_destroy(memory);
+  planes_destroy(memory);
 }
 
 Test(invariants, of_a_segment, .init = stage_set_up, .fini = stage_tear_down) {

@@ -2,22 +2,22 @@
 #include <criterion/criterion.h>
 
 #include "core/overlap/overlap.h"
-#include "core/transport/plane_memory.h"
+#include "tests/unit/planes.h"
 
 #define RANKS 3
 
 /* Ranks at and (at + 1) % RANKS of a team. */
-static struct plane_memory *memories[RANKS];
+static struct planes *memories[RANKS];
 static struct team *teams[RANKS][RANKS]; /* by rank and team */
 static struct overlap_team *places[RANKS][RANKS];
 static struct overlap *overlaps[RANKS];
 
 static void add(uint32_t at) {
   const uint64_t identities[] = {at, (at + 1) % RANKS};
-  memories[at] = plane_memory_create(2);
+  memories[at] = planes_create(2);
   for (uint32_t i = 0; i < 2; i++) {
     uint64_t rank = identities[i];
-    teams[rank][at] = team_create(plane_memory_rank(memories[at], i));
+    teams[rank][at] = team_create(planes_rank(memories[at], i));
     places[rank][at] = overlap_add(overlaps[rank], teams[rank][at], identities);
   }
 }
@@ -35,7 +35,7 @@ static void stop(void) {
   for (uint32_t at = 0; at < RANKS; at++) {
     team_destroy(teams[at][at]);
     team_destroy(teams[(at + 1) % RANKS][at]);
-    plane_memory_destroy(memories[at]);
+    planes_destroy(memories[at]);
   }
 }
 

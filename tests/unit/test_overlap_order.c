@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "core/overlap/overlap.h"
-#include "core/transport/plane_memory.h"
+#include "tests/unit/planes.h"
 
 #define RANKS 3
 
@@ -11,7 +11,7 @@ enum { ALL, FIRST, SECOND, TEAMS }; /* of all ranks; of 0 and 1; of 1 and 2 */
 static const uint64_t members[TEAMS][RANKS] = {{0, 1, 2}, {0, 1}, {1, 2}};
 static const uint32_t sizes[TEAMS] = {3, 2, 2};
 
-static struct plane_memory *memories[TEAMS];
+static struct planes *memories[TEAMS];
 static struct team *teams[RANKS][TEAMS];
 static struct overlap_team *places[RANKS][TEAMS];
 static struct overlap *overlaps[RANKS];
@@ -20,10 +20,10 @@ static void start(void) {
   for (uint32_t rank = 0; rank < RANKS; rank++)
     overlaps[rank] = overlap_create(rank);
   for (uint32_t at = 0; at < TEAMS; at++) {
-    memories[at] = plane_memory_create(sizes[at]);
+    memories[at] = planes_create(sizes[at]);
     for (uint32_t i = 0; i < sizes[at]; i++) {
       uint64_t rank = members[at][i];
-      teams[rank][at] = team_create(plane_memory_rank(memories[at], i));
+      teams[rank][at] = team_create(planes_rank(memories[at], i));
       places[rank][at] = overlap_add(overlaps[rank], teams[rank][at], members[at]);
     }
   }
@@ -36,7 +36,7 @@ static void stop(void) {
       team_destroy(teams[rank][at]);
   }
   for (uint32_t at = 0; at < TEAMS; at++)
-    plane_memory_destroy(memories[at]);
+    planes_destroy(memories[at]);
 }
 
 TestSuite(overlap_order, .init = start, .fini = stop);

@@ -248,10 +248,10 @@ Test(peers, a_parked_rank_is_rung) {
   post(2, send(1));
   team_claim_leave(teams[0]);
   expect_nothing(0);
-  uint64_t rings = plane_memory_rings(memory);
+  uint64_t rings = planes_rings(memory);
   cr_assert_eq(team_wait(teams[0], &got, 0), TEAM_PARKED);
   post(1, send(0));
-  cr_assert_eq(plane_memory_rings(memory), rings + 1);
+  cr_assert_eq(planes_rings(memory), rings + 1);
 }
 
 Test(peers, a_rank_parked_in_another_team_answers_here) {

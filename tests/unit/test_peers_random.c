@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "core/transport/plane_memory.h"
+#include "tests/unit/planes.h"
 #include "core/team/team.h"
 #include "tests/unit/peers_program.h"
 
@@ -143,10 +143,10 @@ static void run(uint64_t seed) {
   peers_program_random(&program, seed);
   random_state = 2 * seed + 1;
   wrong = NULL;
-  struct plane_memory *memory = plane_memory_create(program.nranks);
+  struct planes *memory = planes_create(program.nranks);
   devices = devices_create(program.nranks);
   for (uint32_t i = 0; i < program.nranks; i++) {
-    ranks[i] = (struct rank){.team = team_create(plane_memory_rank(memory, i))};
+    ranks[i] = (struct rank){.team = team_create(planes_rank(memory, i))};
     ranks[i].nsteps = peers_program_steps(&program, i, &ranks[i].steps);
   }
   schedule();
@@ -158,7 +158,7 @@ static void run(uint64_t seed) {
     team_destroy(ranks[i].team);
   }
   devices_destroy(devices);
-  plane_memory_destroy(memory);
+  planes_destroy(memory);
   cr_assert_null(wrong, "seed %lu: %s", seed, wrong);
 }
 

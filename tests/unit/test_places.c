@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#include "core/transport/plane_memory.h"
+#include "tests/unit/planes.h"
 #include "core/team/team.h"
 
 enum { RANKS_MAX = 4, EPOCHS_MAX = 6, STEPS_MAX = 4096, BUCKETS = 3 };
@@ -129,13 +129,13 @@ struct outcome {
 };
 
 static struct outcome run(const struct shape *shape, const struct schedule *schedule) {
-  struct plane_memory *memory = plane_memory_create((uint32_t)schedule->nranks);
+  struct planes *memory = planes_create((uint32_t)schedule->nranks);
   struct team *teams[RANKS_MAX];
   bool left[RANKS_MAX] = {false};
   struct outcome outcome = {0, 0};
   memset(places, 0, sizeof places);
   for (int rank = 0; rank < schedule->nranks; rank++) {
-    teams[rank] = team_create(plane_memory_rank(memory, (uint32_t)rank));
+    teams[rank] = team_create(planes_rank(memory, (uint32_t)rank));
     write_program(&programs[rank], shape, schedule, rank);
   }
   for (int turn = 0, here = schedule->nranks; here > 0; turn++) {
@@ -151,7 +151,7 @@ static struct outcome run(const struct shape *shape, const struct schedule *sche
   }
   for (int rank = 0; rank < schedule->nranks; rank++)
     team_destroy(teams[rank]);
-  plane_memory_destroy(memory);
+  planes_destroy(memory);
   return outcome;
 }
 

@@ -4,12 +4,12 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "core/transport/plane_memory.h"
+#include "tests/unit/planes.h"
 #include "core/team/team.h"
 
 enum { RANKS = 2 };
 
-static struct plane_memory *memory;
+static struct planes *memory;
 static struct team *team, *honest;
 static struct plane_log *hostile; /* rank 1's log */
 static struct member A, B;
@@ -31,12 +31,12 @@ static void all_issue(const struct member *of) {
 
 /* Both ranks run a loop of A until A is expected. */
 static void start(void) {
-  memory = plane_memory_create(RANKS);
+  memory = planes_create(RANKS);
   for (uint32_t rank = 0; rank < RANKS; rank++) /* as new memory of a segment is */
-    memset((void *)plane_memory_rank(memory, 0)->logs[rank], 0, sizeof(struct plane_log));
-  team = team_create(plane_memory_rank(memory, 0));
-  honest = team_create(plane_memory_rank(memory, 1));
-  hostile = plane_memory_rank(memory, 0)->logs[1];
+    memset((void *)planes_rank(memory, 0)->logs[rank], 0, sizeof(struct plane_log));
+  team = team_create(planes_rank(memory, 0));
+  honest = team_create(planes_rank(memory, 1));
+  hostile = planes_rank(memory, 0)->logs[1];
   A = (struct member){.count = 1, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 7};
   B = A;
   B.count = 2;
@@ -47,7 +47,7 @@ static void start(void) {
 static void stop(void) {
   team_destroy(team);
   team_destroy(honest);
-  plane_memory_destroy(memory);
+  planes_destroy(memory);
 }
 
 TestSuite(team_hostile, .init = start, .fini = stop);
@@ -121,15 +121,15 @@ Test(team_hostile, a_leave_while_this_rank_claims_a_unit) {
 }
 
 Test(team_hostile, an_expected_unit_where_nothing_is_expected) {
-  struct plane_memory *fresh = plane_memory_create(RANKS);
-  struct plane *plane = plane_memory_rank(fresh, 0);
+  struct planes *fresh = planes_create(RANKS);
+  struct plane *plane = planes_rank(fresh, 0);
   struct team *new = team_create(plane);
   atomic_store(&plane->logs[1]->entries[0].flags, ENTRY_REAL | ENTRY_EXPECTED);
   atomic_store(&plane->logs[1]->head, 1);
   cr_expect_eq(team_poll(new, &got), TEAM_FAILED);
   cr_expect_eq(new->failure, FAILURE_CORRUPT);
   team_destroy(new);
-  plane_memory_destroy(fresh);
+  planes_destroy(fresh);
 }
 
 Test(team_hostile, a_shadow_of_a_rank_that_does_not_claim_the_unit) {

@@ -23,7 +23,7 @@ Test(team_limits, a_dead_process_is_a_failure) {
   learn_loop();
   struct unit got;
   team_claim(teams[0], unit(&C), 0, NULL);
-  plane_memory_kill(memory, 1);
+  planes_kill(memory, 1);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_PARKED);
   team_look_for_the_dead(teams[0]);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
@@ -37,7 +37,7 @@ Test(team_limits, a_rank_that_is_done_is_not_dead) {
     team_claim_leave(teams[rank]);
   cr_assert_eq(team_poll(teams[1], &got), TEAM_LEFT);
   team_end(teams[1], RANK_DONE);
-  plane_memory_kill(memory, 1);
+  planes_kill(memory, 1);
   team_look_for_the_dead(teams[0]);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_LEFT);
   team_claim(teams[0], unit(&A), 0, NULL);
@@ -162,28 +162,28 @@ Test(team_limits, what_a_peer_published_is_checked) {
   struct unit got;
   team_claim(teams[0], unit(&C), 0, NULL);
   cr_assert(team_commit(teams[1], unit(&A)));
-  atomic_fetch_xor(&plane_memory_rank(memory, 1)->logs[1]->entries[8].hash, 1);
+  atomic_fetch_xor(&planes_rank(memory, 1)->logs[1]->entries[8].hash, 1);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
   cr_assert_eq(teams[0]->failure, FAILURE_CORRUPT);
 }
 
 Test(team_limits, nobody_is_woken_when_nobody_waits) {
   learn_loop();
-  uint64_t rings = plane_memory_rings(memory);
+  uint64_t rings = planes_rings(memory);
   for (int i = 0; i < 100; i++)
     cr_assert(team_commit(teams[0], unit(&A)));
-  cr_assert_eq(plane_memory_rings(memory), rings);
+  cr_assert_eq(planes_rings(memory), rings);
   struct unit got;
   cr_assert_eq(team_wait(teams[1], &got, 1), TEAM_SHADOW, "there are units to follow: no sleep");
   team_claim(teams[1], unit(&C), 0, NULL);
   while (team_poll(teams[1], &got) != TEAM_PARKED)
     ;
-  rings = plane_memory_rings(memory);
+  rings = planes_rings(memory);
   cr_assert_eq(team_wait(teams[1], &got, 1), TEAM_PARKED);
   cr_assert(team_commit(teams[0], unit(&A)));
-  cr_assert_eq(plane_memory_rings(memory), rings + 1);
+  cr_assert_eq(planes_rings(memory), rings + 1);
   cr_assert(team_commit(teams[0], unit(&A)));
-  cr_assert_eq(plane_memory_rings(memory), rings + 1, "rung once for each sleep");
+  cr_assert_eq(planes_rings(memory), rings + 1, "rung once for each sleep");
 }
 
 Test(team_limits, the_rank_that_began_a_failure_is_named) {
@@ -191,7 +191,7 @@ Test(team_limits, the_rank_that_began_a_failure_is_named) {
   struct unit got;
   team_claim(teams[0], unit(&C), 0, NULL);
   team_end(teams[2], RANK_FAILED); /* it aborted because rank 1 was killed */
-  plane_memory_kill(memory, 1);
+  planes_kill(memory, 1);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
   cr_assert_eq(teams[0]->failure_rank, 2);
   team_find_culprit(teams[0]);
@@ -209,7 +209,7 @@ Test(team_limits, who_failed_before_what_this_rank_has_issued_is_found) {
   cr_assert_not(team_find_lost(teams[0], &rank, &issued));
   cr_assert(team_commit(teams[0], unit(&A)));
   cr_assert_not(team_find_lost(teams[0], &rank, &issued));
-  plane_memory_kill(memory, 2);
+  planes_kill(memory, 2);
   cr_assert_not(team_find_lost(teams[0], &rank, &issued), "nobody has looked");
   team_look_for_the_dead(teams[0]);
   cr_assert(team_find_lost(teams[0], &rank, &issued));

@@ -16,7 +16,7 @@ static void nap(void) {
   while ((verdict = team_announce(teams[1], &got, false, &bell)) == TEAM_SHADOW)
     ;
   cr_assert_eq(verdict, TEAM_PARKED);
-  rings = plane_memory_rings(memory);
+  rings = planes_rings(memory);
 }
 
 static void set_up(void) {
@@ -29,19 +29,19 @@ static void set_up(void) {
 TestSuite(team_nap, .init = set_up, .fini = trio_stop);
 
 static void expect_rung(const char *by) {
-  cr_expect_eq(plane_memory_rings(memory), rings + 1, "not by %s", by);
+  cr_expect_eq(planes_rings(memory), rings + 1, "not by %s", by);
   cr_expect(team_is_called(teams[1], bell));
 }
 
 Test(team_nap, a_commit_rings_for_nobody) {
   for (int i = 0; i < 100; i++)
     cr_assert(team_commit(teams[0], unit(&A)));
-  cr_expect_eq(plane_memory_rings(memory), rings);
+  cr_expect_eq(planes_rings(memory), rings);
   cr_expect(team_is_called(teams[1], bell), "who looks sees it");
   nap();
   cr_expect_not(team_is_called(teams[1], bell));
   cr_assert(team_commit(teams[2], unit(&A)));
-  cr_expect_eq(plane_memory_rings(memory), rings);
+  cr_expect_eq(planes_rings(memory), rings);
 }
 
 Test(team_nap, a_commit_rings_for_who_asks_for_it) {
@@ -72,7 +72,7 @@ Test(team_nap, a_settlement_rings) {
   team_claim(teams[2], unit(&B), 0, NULL);
   expect_rung("a claim");
   atomic_store(&teams[1]->shared->napping, 1); /* again, without having looked */
-  rings = plane_memory_rings(memory);
+  rings = planes_rings(memory);
   cr_assert_eq(team_poll(teams[2], &got), TEAM_REAL);
   expect_rung("a settlement");
 }

@@ -2,25 +2,25 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "core/transport/plane_memory.h"
+#include "tests/unit/planes.h"
 #include "core/team/team_stop.h"
 
 #define RANKS 3
 
-static struct plane_memory *memory;
+static struct planes *memory;
 static struct team *teams[RANKS];
 static struct unit got;
 
 static void start(void) {
-  memory = plane_memory_create(RANKS);
+  memory = planes_create(RANKS);
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    teams[rank] = team_create(plane_memory_rank(memory, rank));
+    teams[rank] = team_create(planes_rank(memory, rank));
 }
 
 static void stop(void) {
   for (uint32_t rank = 0; rank < RANKS; rank++)
     team_destroy(teams[rank]);
-  plane_memory_destroy(memory);
+  planes_destroy(memory);
 }
 
 TestSuite(team_stop, .init = start, .fini = stop);

@@ -1,21 +1,21 @@
-/* Three ranks of a team in memory (trio.h). */
+/* Three ranks of a team in one process (trio.h). */
 #include "tests/unit/trio.h"
 
 #include <criterion/criterion.h>
 
-struct plane_memory *memory;
+struct planes *memory;
 struct team *teams[RANKS];
 
 void trio_start(void) {
-  memory = plane_memory_create(RANKS);
+  memory = planes_create(RANKS);
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    teams[rank] = team_create(plane_memory_rank(memory, rank));
+    teams[rank] = team_create(planes_rank(memory, rank));
 }
 
 void trio_stop(void) {
   for (uint32_t rank = 0; rank < RANKS; rank++)
     team_destroy(teams[rank]);
-  plane_memory_destroy(memory);
+  planes_destroy(memory);
 }
 
 struct member member(uint64_t count) {

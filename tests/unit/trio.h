@@ -1,14 +1,14 @@
-/* Three ranks of a team in memory, for tests of the agreed sequence, and what they issue.
+/* Three ranks of a team in one process, for tests of the agreed sequence, and what they issue.
  */
 #ifndef TESTS_UNIT_TRIO_H
 #define TESTS_UNIT_TRIO_H
 
-#include "core/transport/plane_memory.h"
+#include "tests/unit/planes.h"
 #include "core/team/team.h"
 
 #define RANKS 3
 
-extern struct plane_memory *memory;
+extern struct planes *memory;
 extern struct team *teams[RANKS];
 
 /* Of three signatures, once units() has been called. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/transport/words.h"
 #include "tools/bench/counted.h"
 
 #define LINE 64

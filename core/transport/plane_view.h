@@ -1,0 +1,37 @@
+/* What may be asked of the ranks of a team by those who have no part in the agreement: who waits
+ * for what, who has left, who has failed. Any thread may ask. What is said was true a moment ago.
+ *
+ * The words of logs and teams (words.h) are for core/ alone.
+ */
+#ifndef NCCL_JOIN_CORE_PLANE_VIEW_H
+#define NCCL_JOIN_CORE_PLANE_VIEW_H
+
+#include "core/transport/plane.h"
+
+/* How many units a rank has passed. */
+uint64_t plane_passed(const struct plane *plane, uint32_t rank);
+
+/* Whether a rank claims the unit after those: it is parked in this team. */
+bool plane_is_parked(const struct plane *plane, uint32_t rank);
+
+enum rank_state plane_state(const struct plane *plane, uint32_t rank);
+
+/* Whether any rank has failed. */
+bool plane_has_failed(const struct plane *plane);
+
+/* Whether a rank's process is parked in a LEAVE, of this team or another. */
+bool plane_is_leaving(const struct plane *plane, uint32_t rank);
+
+/* enum entry_flag of a unit that a rank has passed, one of its last PLANE_RUN_AHEAD. */
+uint32_t plane_flags(const struct plane *plane, uint32_t rank, uint64_t index);
+
+/* unit_hash of what a rank has passed at an index, or claims there and does not yield; false if it
+ * has not come there. */
+bool plane_hash(const struct plane *plane, uint32_t rank, uint64_t index, uint64_t *hash);
+
+/* The ranks do not agree on anything any more (interpose/comm/apart.h): says so to all of them, and
+ * wakes them. False if that has been said before. */
+bool plane_set_apart(struct plane *plane);
+bool plane_is_apart(const struct plane *plane);
+
+#endif
