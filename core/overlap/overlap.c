@@ -18,6 +18,7 @@ struct overlap *overlap_create(uint64_t identity) {
 static void team_free(struct overlap_team *team) {
   free(team->identities);
   free(team->rank_in);
+  free(team->holders);
   free(team);
 }
 
@@ -93,13 +94,14 @@ static struct overlap_team *add(struct overlap *overlap, struct team *team,
     return NULL;
   *added = (struct overlap_team){.overlap = overlap, .team = team, .available = true};
   added->identities = calloc(nranks, sizeof(*identities));
+  added->holders = calloc(nranks, sizeof(*added->holders));
   teams[overlap->nteams++] = added;
   if (added->identities != NULL)
     memcpy(added->identities, identities, nranks * sizeof(*identities));
   if (overlap->predictor == NULL && overlap->nteams > 1)
     overlap->predictor = rank_predictor_create();
-  if (added->identities == NULL || (overlap->predictor == NULL && overlap->nteams > 1) ||
-      !map_ranks(overlap)) {
+  if (added->identities == NULL || added->holders == NULL ||
+      (overlap->predictor == NULL && overlap->nteams > 1) || !map_ranks(overlap)) {
     take_out(overlap, overlap->nteams - 1);
     return NULL;
   }
@@ -238,7 +240,9 @@ static bool comes_next(const struct overlap_claim *ours, const struct overlap_cl
          place_goes_first(&ours->place, &theirs->place);
 }
 
-/* Classes of who yields first in a chain: by what our claim and theirs look like. */
+/* Classes of who yields first in a chain: by what our claim and theirs look like. What we have
+ * begun to answer in this wait we go on with: where places tell, with what is as likely to be a
+ * loop that we have left; where they do not, with whatever comes. */
 static uint64_t delay_of(const struct overlap_team *there, const struct overlap_claim *ours,
                          const struct overlap_claim *theirs) {
   uint64_t class = 4;
@@ -253,8 +257,9 @@ static uint64_t delay_of(const struct overlap_team *there, const struct overlap_
     class = ours->predicted ? 5 : 2;
   else if (ours->expected < theirs->expected || ours->seen < theirs->seen)
     class = 3;
+  bool tells = place_relate(&ours->place, &theirs->place) != PLACE_UNRELATED;
   uint64_t delay = (class + 1) * OVERLAP_STEP_MS + there->team->plane->rank % OVERLAP_STAGGER;
-  return delay <= there->answering ? 0 : delay;
+  return there->answering != 0 && (!tells || delay <= there->answering) ? 0 : delay;
 }
 
 /* What there is to do in a team where we have no claim. */
