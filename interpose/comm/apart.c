@@ -61,7 +61,7 @@ static bool may_shadow(const struct team *team) {
   for (uint32_t rank = 0; rank < plane->nranks; rank++) {
     uint64_t hash;
     if (rank != plane->rank && plane_hash(plane, rank, team->head, &hash) &&
-        (!team->claimed || hash != team->claim_hash))
+        (!team->claim.open || hash != team->claim.hash))
       return true;
   }
   return false;
@@ -98,8 +98,8 @@ static bool is_held(void *context) {
 }
 
 void apart_watch(struct endpoint *end) {
-  end->held_before = end->team->is_held;
-  end->held_before_context = end->team->is_held_context;
-  end->team->is_held = is_held;
-  end->team->is_held_context = end;
+  end->held_before = end->team->owner.is_held;
+  end->held_before_context = end->team->owner.is_held_context;
+  end->team->owner.is_held = is_held;
+  end->team->owner.is_held_context = end;
 }
