@@ -2,9 +2,14 @@
 #include "interpose/comm/apart.h"
 
 #include "core/report/log.h"
+#include "core/transport/plane_view.h"
 #include "interpose/comm/clock.h"
 
 /* ---- the proof ---- */
+
+bool apart_is_set(const struct endpoint *end) {
+  return plane_is_apart(end->team->plane);
+}
 
 static void recognise(struct endpoint *end, uint32_t tag, uint32_t other) {
   struct plane *plane = end->team->plane;

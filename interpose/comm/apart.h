@@ -15,7 +15,6 @@
 #ifndef NCCL_JOIN_INTERPOSE_APART_H
 #define NCCL_JOIN_INTERPOSE_APART_H
 
-#include "core/transport/plane_view.h"
 #include "interpose/comm/communicator.h"
 
 #define APART_ASLEEP_MS 1000 /* the other thread, before the first shadow ... */
@@ -28,9 +27,7 @@
 void apart_enter(struct endpoint *end, uint32_t tag);
 
 /* Whether the team is one that ranks stand aside of. Any thread. */
-static inline bool apart_is_set(const struct endpoint *end) {
-  return plane_is_apart(end->team->plane);
-}
+bool apart_is_set(const struct endpoint *end);
 
 /* The rank stands aside: nothing is agreed on in its team any more. Does nothing
  * on a thread that could not enter: the one that is inside, or comes next, does it. */

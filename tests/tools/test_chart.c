@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/transport/plane_memory.h"
+#include "core/transport/words.h"
 #include "tools/bench/counted.h"
 #include "tools/bench/traffic.h"
 
