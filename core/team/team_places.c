@@ -141,9 +141,23 @@ void team_note_issued(struct team *team, struct unit unit, uint64_t hash) {
 /* Rounds after a meeting in which what is not known of all ranks is asked. */
 #define SHARED_ROUNDS 4u
 
-bool team_must_be_shared(const struct team *team, const struct known_place *known) {
-  return !known->common && team->met_at != 0 &&
+static bool has_met_lately(const struct team *team) {
+  return team->met_at != 0 &&
          team->head - team->met_at <= SHARED_ROUNDS * (uint64_t)learner_body_length(team->learner);
+}
+
+bool team_must_be_shared(const struct team *team, const struct known_place *known) {
+  return !known->common && has_met_lately(team);
+}
+
+bool team_passes_by(const struct team *team, uint32_t before, const struct known_place *to) {
+  const struct known_place *from = team_known_place(team, before), *other;
+  if (from == NULL || !has_met_lately(team) || !place_goes_round(&from->place, &to->place))
+    return false;
+  for (uint32_t at = 0; (other = place_table_next(team->places, &at)) != NULL;)
+    if (other->common && place_passes_by(&from->place, &to->place, &other->place))
+      return true;
+  return false;
 }
 
 /* ---- what units stand where ---- */

@@ -163,6 +163,11 @@ void team_note_use(struct team *team, struct unit unit, uint64_t hash);
  * know that it is in the program of each: for a while after they have met. */
 bool team_must_be_shared(const struct team *team, const struct known_place *known);
 
+/* Whether a unit of this place is to be claimed, though it is expected, since it goes round a loop
+ * and passes by what other ranks may be about to come to: for a while after they have met. before:
+ * id of the place before it. */
+bool team_passes_by(const struct team *team, uint32_t before, const struct known_place *to);
+
 /* Whether ranks may leave a loop between two units, the places of which are known, so that the
  * second is not to be issued without asking. before: id of a place. */
 bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next);

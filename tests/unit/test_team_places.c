@@ -204,6 +204,40 @@ Test(team_places, a_steady_loop_is_steady_from_where_it_last_was_not) {
   cr_assert_not(is_end_committed());
 }
 
+/* ---- rounds that pass something by ---- */
+
+/* Whether a rank commits HEAD after HEAD so many units after all have met, in a program in which all
+ * come to THIRD, too, sometimes. */
+static bool goes_round_after_a_meeting(bool with_third, uint32_t units) {
+  all_issue_at(HEAD, SUM);
+  if (with_third)
+    all_issue_at(THIRD, OTHER);
+  for (int i = 0; i < 8; i++)
+    all_issue_at(HEAD, SUM);
+  claim(0, AFTER, OTHER);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    cr_assert(team_commit(quartet[rank], at(HEAD, SUM)));
+  expect_verdict(0, TEAM_SHADOW);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, AFTER, OTHER);
+  expect_all_real();
+  for (uint32_t i = 0; i < units; i++)
+    all_issue_at(HEAD, SUM);
+  return team_commit(quartet[0], at(HEAD, SUM));
+}
+
+Test(team_places, who_goes_round_past_what_others_may_come_to_asks) {
+  cr_assert_not(goes_round_after_a_meeting(true, 1));
+}
+
+Test(team_places, who_goes_round_past_nothing_does_not_ask) {
+  cr_assert(goes_round_after_a_meeting(false, 1));
+}
+
+Test(team_places, who_goes_round_as_all_have_for_a_while_does_not_ask) {
+  cr_assert(goes_round_after_a_meeting(true, 6));
+}
+
 /* ---- who follows ---- */
 
 /* Rank 2 settles alone a unit that it has of rank 1. Rank 0, whose own unit is merged, follows it
