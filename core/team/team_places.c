@@ -213,11 +213,13 @@ static struct claimed own_claim(struct team *team) {
             claimed != NULL && claimed->common);
 }
 
-bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash) {
+bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   const struct known_place *known = team_known_place(team, unit_place(unit));
   if (known == NULL)
     return false;
   struct claimed own = own_claim(team), other = at(&known->place, hash, known->common);
+  /* Who settles knows where the claimants stand; who commits does so from the place, mostly. */
+  other.shared = known->shared && (flags & ENTRY_EXPECTED);
   return settle_is_doubtful(&own, &other);
 }
 
@@ -261,6 +263,7 @@ void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
   if (flags & ENTRY_MEETING)
     team->met_at = team->head;
   known->common |= (flags & ENTRY_COMMON) != 0;
+  known->shared |= (flags & ENTRY_ALL) != 0;
   known->met |= (flags & ENTRY_MEETING) != 0;
   if (known->place.nnodes != 0)
     team->place_last = known->place.id;

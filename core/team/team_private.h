@@ -143,9 +143,9 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                   const struct place *place);
 
-/* Whether it is a guess that a unit in G, of this hash, is the one that this rank claims
- * (settle_is_doubtful). */
-bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash);
+/* Whether it is a guess that a unit in G, of this hash and with these flags, is the one that this
+ * rank claims (settle_is_doubtful). */
+bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
 /* Whether the unit expected here is not the one that this rank claims, although their signatures
  * are equal (CLAIM_APART). */
