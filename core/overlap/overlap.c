@@ -18,6 +18,7 @@ struct overlap *overlap_create(uint64_t identity) {
 static void team_free(struct overlap_team *team) {
   free(team->identities);
   free(team->rank_in);
+  free(team->holders);
   free(team);
 }
 
@@ -93,19 +94,20 @@ static struct overlap_team *add(struct overlap *overlap, struct team *team,
     return NULL;
   *added = (struct overlap_team){.overlap = overlap, .team = team, .available = true};
   added->identities = calloc(nranks, sizeof(*identities));
+  added->holders = calloc(nranks, sizeof(*added->holders));
   teams[overlap->nteams++] = added;
   if (added->identities != NULL)
     memcpy(added->identities, identities, nranks * sizeof(*identities));
   if (overlap->predictor == NULL && overlap->nteams > 1)
     overlap->predictor = rank_predictor_create();
-  if (added->identities == NULL || (overlap->predictor == NULL && overlap->nteams > 1) ||
-      !map_ranks(overlap)) {
+  if (added->identities == NULL || added->holders == NULL ||
+      (overlap->predictor == NULL && overlap->nteams > 1) || !map_ranks(overlap)) {
     take_out(overlap, overlap->nteams - 1);
     return NULL;
   }
   atomic_store(&team->own->asks, overlap->asks);
-  team->is_held = overlap_is_held;
-  team->is_held_context = added;
+  team->owner.is_held = overlap_is_held;
+  team->owner.is_held_context = added;
   return added;
 }
 
@@ -121,7 +123,7 @@ static void take_out_team(struct overlap *overlap, struct team *team) {
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     if (overlap->teams[i]->team != team)
       continue;
-    team->is_held = NULL;
+    team->owner.is_held = NULL;
     take_out(overlap, i);
     /* Without memory to say who is where, nobody is anywhere else: each team is then on its own. */
     if (!map_ranks(overlap))
@@ -194,7 +196,7 @@ void overlap_issued(struct overlap *overlap, const struct team *team, struct uni
 
 /* Our claim; one that waits behind a yield nobody else can see, and it goes behind everything. */
 static bool read_own_claim(struct team *team, struct overlap_claim *claim) {
-  if (!team->claimed)
+  if (!team->claim.open)
     return false;
   *claim = (struct overlap_claim){.leave = true};
   return team_is_yielding(team) || overlap_read_claim(team, team->plane->rank, claim);
@@ -302,7 +304,7 @@ static void weigh_pass(const struct overlap_team *there, struct duty *duty) {
   struct overlap_claim theirs = {.predicted = true}, ours = {0};
   for (uint32_t at = 0; at < there->overlap->nteams; at++) {
     struct team *here = there->overlap->teams[at]->team;
-    if (here->claimed && !read_own_claim(here, &ours))
+    if (here->claim.open && !read_own_claim(here, &ours))
       return;
   }
   *duty = (struct duty){.follow = true, .delay = delay_of(there, &ours, &theirs)};
@@ -363,8 +365,8 @@ static void note_guess(struct overlap_team *there, uint32_t rank) {
   if (team_read_text(there->team, log, LOAD(log->claim_text), &text) != READ_UNIT)
     return;
   for (uint32_t at = 0; at < overlap->nteams; at++)
-    if (overlap->teams[at]->team->claimed)
-      overlap->guessed_request = overlap->teams[at]->team->claim;
+    if (overlap->teams[at]->team->claim.open)
+      overlap->guessed_request = overlap->teams[at]->team->claim.unit;
   overlap->guessed_for = text.unit.members[0];
   overlap->guessed = !overlap->guess_said;
   overlap->guess_said = true;
