@@ -32,7 +32,7 @@ void overlap_destroy(struct overlap *overlap) {
     team_free(team);
   }
   free(overlap->teams);
-  course_destroy(overlap->course);
+  rank_predictor_destroy(overlap->predictor);
   free(overlap);
 }
 
@@ -96,9 +96,9 @@ static struct overlap_team *add(struct overlap *overlap, struct team *team,
   teams[overlap->nteams++] = added;
   if (added->identities != NULL)
     memcpy(added->identities, identities, nranks * sizeof(*identities));
-  if (overlap->course == NULL && overlap->nteams > 1)
-    overlap->course = course_create();
-  if (added->identities == NULL || (overlap->course == NULL && overlap->nteams > 1) ||
+  if (overlap->predictor == NULL && overlap->nteams > 1)
+    overlap->predictor = rank_predictor_create();
+  if (added->identities == NULL || (overlap->predictor == NULL && overlap->nteams > 1) ||
       !map_ranks(overlap)) {
     take_out(overlap, overlap->nteams - 1);
     return NULL;
@@ -148,7 +148,7 @@ uint32_t overlap_claim_flags(const struct overlap *overlap, struct team *team, s
     return 0;
   uint64_t hash = team_class_hash(team, unit);
   symbol_t symbol = unit_table_find_hash(team->table, hash);
-  uint32_t flags = course_is_usual(overlap->course, hash) ? CLAIM_ON_COURSE : 0;
+  uint32_t flags = rank_predictor_is_usual(overlap->predictor, hash) ? CLAIM_PREDICTED : 0;
   if (symbol != SYMBOL_NONE)
     flags |= CLAIM_SEEN;
   if (symbol != SYMBOL_NONE && symbol == team->symbol_expected)
@@ -174,7 +174,7 @@ static void note_unit(struct overlap *overlap, const struct team *team,
   } else {
     overlap->shadowed = true;
   }
-  course_step(overlap->course, LOAD(entry->hash));
+  rank_predictor_step(overlap->predictor, LOAD(entry->hash));
 }
 
 void overlap_issued(struct overlap *overlap, const struct team *team, struct unit unit) {
@@ -241,8 +241,8 @@ static uint64_t delay_of(const struct overlap_claim *ours, const struct overlap_
     class = 0;
   else if (by > 0)
     class = 5;
-  else if (ours->on_course != theirs->on_course)
-    class = ours->on_course ? 4 : 1;
+  else if (ours->predicted != theirs->predicted)
+    class = ours->predicted ? 4 : 1;
   else if (ours->expected < theirs->expected || ours->seen < theirs->seen)
     class = 2;
   return (class + 1) * OVERLAP_STEP_MS + identity_order % OVERLAP_STAGGER;
@@ -287,7 +287,7 @@ static void weigh_claim(const struct overlap_team *there, uint32_t rank,
 
 /* Somebody has passed our index, and nothing tells that this comes before what we claim. */
 static void weigh_pass(const struct overlap_team *there, struct duty *duty) {
-  struct overlap_claim theirs = {.on_course = true}, ours = {0};
+  struct overlap_claim theirs = {.predicted = true}, ours = {0};
   for (uint32_t at = 0; at < there->overlap->nteams; at++) {
     struct team *here = there->overlap->teams[at]->team;
     if (here->claimed && !read_own_claim(here, &ours))
@@ -299,14 +299,14 @@ static void weigh_pass(const struct overlap_team *there, struct duty *duty) {
 }
 
 /* Without a claim of ours, because of those who are behind: they are not, where nobody can move.
- * What is wished or has been passed there is then to be shadowed. */
+ * What is requested or has been passed there is then to be shadowed. */
 static struct duty find_duty_waiting(const struct overlap_team *there) {
-  static const struct overlap_claim ours = {.on_course = true, .expected = true, .seen = true};
+  static const struct overlap_claim ours = {.predicted = true, .expected = true, .seen = true};
   const struct team *team = there->team;
   struct duty duty = {.delay = OVERLAP_NEVER};
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     const struct plane_log *log = team->plane->logs[rank];
-    struct overlap_claim theirs = {.on_course = true};
+    struct overlap_claim theirs = {.predicted = true};
     bool passed = atomic_load(&log->head) > team->head;
     if (rank == team->plane->rank ||
         (!passed && (!overlap_read_claim(there->team, rank, &theirs) || theirs.leave)))
@@ -354,7 +354,7 @@ static void note_guess(struct overlap_team *there, uint32_t rank) {
     return;
   for (uint32_t at = 0; at < overlap->nteams; at++)
     if (overlap->teams[at]->team->claimed)
-      overlap->guessed_wish = overlap->teams[at]->team->claim;
+      overlap->guessed_request = overlap->teams[at]->team->claim;
   overlap->guessed_for = text.unit.members[0];
   overlap->guessed = !overlap->guess_said;
   overlap->guess_said = true;
@@ -382,11 +382,11 @@ void overlap_look(struct overlap *overlap, uint64_t quiet_ms) {
   overlap_leave(overlap);
 }
 
-bool overlap_guessed(struct overlap *overlap, struct unit *wished, struct member *yielded_to) {
+bool overlap_guessed(struct overlap *overlap, struct unit *requested, struct member *yielded_to) {
   if (!overlap->guessed)
     return false;
   overlap->guessed = false;
-  *wished = overlap->guessed_wish;
+  *requested = overlap->guessed_request;
   *yielded_to = overlap->guessed_for;
   return true;
 }

@@ -18,7 +18,7 @@ static bool first_real(const struct plane_log *log, uint64_t from, uint32_t *rea
 
 bool overlap_precedes(const struct overlap_team *other, uint32_t here_at) {
   const struct team *here = other->overlap->teams[here_at]->team, *there = other->team;
-  bool joined = here->claimed && other->stay_from < there->head;
+  bool joined = here->claimed && other->wait_from < there->head;
   for (uint32_t rank = 0; rank < there->plane->nranks; rank++) {
     uint32_t reals, same = overlap_rank_there(other, here_at, rank);
     if (rank == there->plane->rank || (same == NOWHERE && !joined) ||
@@ -124,7 +124,7 @@ static bool may_commit(const struct overlap *overlap, const struct team *team) {
   uint32_t at = 0;
   while (at < overlap->nteams && overlap->teams[at]->team != team)
     at++;
-  if (at == overlap->nteams || !course_expects(overlap->course, (*team->expected)->hash))
+  if (at == overlap->nteams || !rank_predictor_expects(overlap->predictor, (*team->expected)->hash))
     return false;
   /* Where we have yielded, others may be waiting for what we have promised. */
   for (uint32_t i = 0; i < overlap->nteams; i++)

@@ -6,7 +6,7 @@
 
 #include <sched.h>
 
-#include "core/predict/course.h"
+#include "core/predict/rank_predictor.h"
 #include "core/overlap/overlap.h"
 
 #define NOWHERE UINT32_MAX
@@ -18,9 +18,9 @@ struct overlap_team {
   uint32_t *rank_in; /* by team of the overlap and rank here: the rank there, or NOWHERE */
   bool available, removed;
   struct overlap_team *next_removed;
-  uint64_t stay_from; /* index at which this stay began: what has been passed since are shadows */
+  uint64_t wait_from; /* index at which this wait began: what has been passed since are shadows */
   bool visited;       /* by a search that is under way */
-  bool answering;     /* in this stay it has been decided that we have left it, by time */
+  bool answering;     /* in this wait it has been decided that we have left it, by time */
   bool awaited;    /* we have issued a unit for real that not all ranks are known to have passed */
   uint64_t issued; /* the last one's index */
 };
@@ -32,18 +32,18 @@ struct overlap {
    * or end a team while this one is parked. */
   atomic_flag busy;
   struct overlap_team **teams;
-  struct overlap_team *removed; /* kept, as the other thread may be about to ask for them */
-  struct course *course;        /* NULL while there is one team */
-  uint32_t reals;               /* units issued for real, in all teams */
-  uint64_t busy_until;          /* as published */
+  struct overlap_team *removed;     /* kept, as the other thread may be about to ask for them */
+  struct rank_predictor *predictor; /* NULL while there is one team */
+  uint32_t reals;                   /* units issued for real, in all teams */
+  uint64_t busy_until;              /* as published */
   uint64_t moved_at;
   uint64_t quiet;
   bool crosses;             /* of two teams each has ranks that the other has not */
   bool parked, waits;       /* waits: without claims (overlap_wait) */
-  bool shadowed;            /* in this stay */
+  bool shadowed;            /* in this wait */
   bool asks;                /* commits nothing any more */
-  bool guessed, guess_said; /* said: in this stay */
-  struct unit guessed_wish;
+  bool guessed, guess_said; /* said: in this wait */
+  struct unit guessed_request;
   struct member guessed_for;
 };
 

@@ -18,7 +18,7 @@ static void park(struct overlap *overlap, bool waits, uint64_t now_ms) {
   overlap->shadowed = false;
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     overlap->teams[i]->answering = false;
-    overlap->teams[i]->stay_from = overlap->teams[i]->team->head;
+    overlap->teams[i]->wait_from = overlap->teams[i]->team->head;
   }
   overlap_count(overlap);
   overlap->guess_said = false;

@@ -141,7 +141,7 @@ static int compare(const struct settle *settle, const struct claimed *x, const s
     return by;
   if ((by = order(x->seen, y->seen)) != 0)
     return by;
-  if ((by = order(x->any & CLAIM_ON_COURSE, y->any & CLAIM_ON_COURSE)) != 0)
+  if ((by = order(x->any & CLAIM_PREDICTED, y->any & CLAIM_PREDICTED)) != 0)
     return by;
   if ((by = order(x->bytes, y->bytes)) != 0)
     return by;

@@ -76,7 +76,7 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
  *      still in the loop has issued since who left it;
  *   4. what the learner expects;
  *   5. a unit seen before;
- *   6. what is on its rank's course (never said by ranks of one team only);
+ *   6. what its rank's predictor says (never said by ranks of one team only);
  *   7. the larger unit (gradients before a metric);
  *   8. the most claimants, then the lowest rank.
  * Of units that are the same, 4 to 8 only choose the name. Then, of what is claimed as that unit in

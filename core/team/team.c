@@ -1,7 +1,7 @@
 /* The agreed sequence as one rank keeps it (team.h): its life, and one look at what the others have
  * done. The parts have files of their own: team_commit.c what is expected and published,
- * team_claim.c what is wished, team_follow.c what others have passed, team_settle.c what all claim,
- * team_stop.c where all stop.
+ * team_claim.c what is requested, team_follow.c what others have passed, team_settle.c what all
+ * claim, team_stop.c where all stop.
  *
  * Everything another rank may read is in the plane's logs; everything in struct team is private.
  * What other ranks published is never trusted further than its hash: a text is copied out, measured

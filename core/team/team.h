@@ -98,7 +98,7 @@ struct team {
   uint32_t reals;     /* units this rank has issued for real; wraps. In all its teams: overlap.h */
   uint32_t run_start; /* index where the present run of reals, or of shadows, began; wraps */
   bool run_real;
-  bool was_last; /* at the last reunion, whether this rank was one of the last */
+  bool was_last; /* at the last rejoin, whether this rank was one of the last */
 
   struct plane *plane;
   struct learner *learner;
@@ -106,11 +106,11 @@ struct team {
   symbol_t symbol_expected; /* the learner's, whether it may be committed or not */
   symbol_t symbol_last;     /* of the last unit in G */
   uint32_t source;          /* rank that the last unit settled by a poll was taken from */
-  uint32_t last_joiner;     /* at the last reunion */
+  uint32_t last_joiner;     /* at the last rejoin */
   uint32_t epoch_behind;    /* low half: in which epoch the last ENTRY_BEHIND was issued */
   uint64_t shadows;         /* shadows since the last unit issued for real */
   uint64_t shadows_total;
-  uint64_t together; /* index after the last reunion */
+  uint64_t together; /* index after the last rejoin */
   uint64_t leaves;   /* how many of the indices passed were no units: LEAVEs, and stops */
 
   uint64_t yielded; /* index plus one at which this rank has yielded; below head + 1: none open */
@@ -318,17 +318,17 @@ static inline uint64_t team_index(const struct team *team) {
 }
 
 /* Whether at the unit that the last verdict was about (TEAM_REAL, TEAM_LEFT) all ranks are together
- * again: all claimed it, and since the last reunion some had joined; or a rank said by
+ * again: all claimed it, and since the last rejoin some had joined; or a rank said by
  * MARK_LOOP_END that it has no more data, and so did all others, or they begin a loop or leave. Not
  * where ranks issued it without asking, because all expected it: then at the next unit that all
  * claim. */
-bool team_is_reunion(const struct team *team);
+bool team_is_rejoin(const struct team *team);
 
 /* Whether the last joiner's buffers are to be broadcast there: all ranks say the same, and all that
  * do not want anything else meanwhile claim MARK_STATE_DONE next. */
 bool team_is_resync(const struct team *team);
 
-/* At a reunion: the largest of the ranks that issued the last unit for real that not all of them
+/* At a rejoin: the largest of the ranks that issued the last unit for real that not all of them
  * did. All ranks say the same. It is among those that say that they are together. */
 uint32_t team_last_joiner(const struct team *team);
 

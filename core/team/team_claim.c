@@ -1,4 +1,4 @@
-/* What a rank wishes at its index, as the others see it (team.h): claims, yields, and that it
+/* What a rank requests at its index, as the others see it (team.h): claims, yields, and that it
  * answers what is posted. */
 #include <assert.h>
 

@@ -235,7 +235,7 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
                   uint32_t source) {
   struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
   bool real = (flags & ENTRY_REAL) != 0;
-  if (flags & ENTRY_REUNION) {
+  if (flags & ENTRY_REJOIN) {
     team->was_last = team_was_active_last(team, team->plane->rank);
     team->together = team->head + 1;
   }

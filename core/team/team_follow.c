@@ -3,8 +3,8 @@
 #include "core/team/team_private.h"
 
 #define ENTRY_OF_ALL                                                                               \
-  (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED | ENTRY_DEVIATION |                \
-   ENTRY_REUNION | ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON | ENTRY_APART | ENTRY_BEHIND)
+  (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED | ENTRY_DEVIATION | ENTRY_REJOIN | \
+   ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON | ENTRY_APART | ENTRY_BEHIND)
 
 /* Whether the unit that G has here is the one that this rank claims. */
 static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
@@ -74,12 +74,12 @@ static bool has_given_up(const struct team *team, uint32_t rank) {
 
 /* No rank runs so far ahead that its ring has turned past our index: who believed that it does
  * would follow for ever what is in the ring. And units are refused for ranks that there are, and
- * reunions have a last joiner. */
+ * rejoins have a last joiner. */
 static bool is_possible(const struct team *team, const struct plane_log *log,
                         const struct plane_entry *entry, uint32_t flags) {
   uint64_t head = atomic_load_explicit(&log->head, memory_order_relaxed);
   return head - team->head <= PLANE_RUN_AHEAD &&
-         (!(flags & ENTRY_REUNION) || entry_last_joiner(entry) < team->plane->nranks) &&
+         (!(flags & ENTRY_REJOIN) || entry_last_joiner(entry) < team->plane->nranks) &&
          (!(flags & (ENTRY_REFUSED | ENTRY_STOPPED)) ||
           LOAD(log->refused_for) < team->plane->nranks);
 }
@@ -140,7 +140,7 @@ enum team_verdict team_follow(struct team *team, uint32_t rank, const struct pla
     team_fail(team, FAILURE_CORRUPT, rank, team->head);
     return TEAM_FAILED;
   }
-  if (flags & ENTRY_REUNION)
+  if (flags & ENTRY_REJOIN)
     team->last_joiner = entry_last_joiner(entry);
   if (flags & ENTRY_BEHIND)
     team->epoch_behind = entry_epoch(entry);

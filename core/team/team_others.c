@@ -46,8 +46,8 @@ static uint32_t last_flags(const struct team *team) {
   return team->head == 0 ? 0 : LOAD(team->own->entries[(team->head - 1) % PLANE_RING].flags);
 }
 
-bool team_is_reunion(const struct team *team) {
-  return (last_flags(team) & ENTRY_REUNION) != 0;
+bool team_is_rejoin(const struct team *team) {
+  return (last_flags(team) & ENTRY_REJOIN) != 0;
 }
 
 bool team_is_resync(const struct team *team) {

@@ -136,10 +136,10 @@ static bool somebody_mirrored(const struct team *team) {
   return false;
 }
 
-/* ENTRY_REUNION if `unit`, of that hash, which is passed next, is where all ranks are together
+/* ENTRY_REJOIN if `unit`, of that hash, which is passed next, is where all ranks are together
  * again, with one of the last joiners among those who claim it. If they all leave instead, it will
  * be where the others do so too. */
-static uint32_t reunion_flags(struct team *team, struct unit unit, const struct claimed *winner) {
+static uint32_t rejoin_flags(struct team *team, struct unit unit, const struct claimed *winner) {
   enum mark mark = unit_mark(unit);
   if (mark == MARK_STATE_DONE || unit_is_state(unit) ||
       (mark != MARK_LOOP_END && !team_is_uneven(team)))
@@ -148,7 +148,7 @@ static uint32_t reunion_flags(struct team *team, struct unit unit, const struct 
     if (!issues(team, rank - 1, winner) || !team_was_active_last(team, rank - 1))
       continue;
     team->last_joiner = rank - 1;
-    return ENTRY_REUNION | (team->settle->any & CLAIM_RESYNC ? ENTRY_RESYNC : 0);
+    return ENTRY_REJOIN | (team->settle->any & CLAIM_RESYNC ? ENTRY_RESYNC : 0);
   }
   return 0;
 }
@@ -263,7 +263,7 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
   uint32_t flags = all ? flags_of_all(team, *unit, winner) : 0;
   /* At the end of a loop the others begin one, or leave. */
   if (all || unit_mark(*unit) == MARK_LOOP_END)
-    flags |= reunion_flags(team, *unit, winner);
+    flags |= rejoin_flags(team, *unit, winner);
   else if (is_refused(team, winner, *unit))
     flags |= ENTRY_REFUSED;
   if (winner->kinds & CLAIM_APART)

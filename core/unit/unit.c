@@ -86,9 +86,9 @@ static const char *const kind_names[] = {
     [MEMBER_SPLIT] = "split",
 };
 
-bool unit_is_door(struct unit unit) {
+bool unit_is_exit_point(struct unit unit) {
   enum mark mark = unit_mark(unit);
-  return mark != MARK_NONE && (uint32_t)mark <= MARK_DOORS;
+  return mark != MARK_NONE && (uint32_t)mark <= MARK_EXIT_POINTS;
 }
 
 const char *member_kind_name(uint8_t kind) {
@@ -126,7 +126,7 @@ static void describe_mark(uint32_t number, struct text *text) {
       [MARK_LOOP_END] = "end of a loop",
       [MARK_STATE_DONE] = "end of a resynchronisation",
   };
-  if (number > 0 && number <= MARK_DOORS) {
+  if (number > 0 && number <= MARK_EXIT_POINTS) {
     text_add(text, "a function that it leaves into (%u)", number);
     return;
   }

@@ -43,15 +43,15 @@ enum member_kind {
 /* What a rank says by a MEMBER_MARK. A mark is only ever claimed, and loses to every unit that is
  * none; of marks the higher number goes first, and LEAVE is behind all of them.
  *
- * 1 to MARK_DOORS: the rank is about to call a function that is no collective of NCCL's, and waits
- * there until all that are behind it in the sequence have come, or stand at a function with a lower
- * number, or leave (interpose/exits/doors.h). */
-#define MARK_DOORS 40u
+ * 1 to MARK_EXIT_POINTS: the rank is about to call a function that is no collective of NCCL's, and
+ * waits there until all that are behind it in the sequence have come, or stand at a function with a
+ * lower number, or leave (interpose/exits/exit_points.h). */
+#define MARK_EXIT_POINTS 40u
 enum mark {
   MARK_NONE = 0,
-  MARK_LOOP_BEGIN = MARK_DOORS + 1, /* a loop begins */
-  MARK_LOOP_END,                    /* no more data in this loop */
-  MARK_STATE_DONE,                  /* the last joiner's buffers have been broadcast */
+  MARK_LOOP_BEGIN = MARK_EXIT_POINTS + 1, /* a loop begins */
+  MARK_LOOP_END,                          /* no more data in this loop */
+  MARK_STATE_DONE,                        /* the last joiner's buffers have been broadcast */
 };
 
 static inline bool member_is_point_to_point(uint8_t kind) {
@@ -104,7 +104,7 @@ static inline struct member mark_member(enum mark mark) {
 }
 
 /* Whether a unit is a mark of a rank that is about to leave through a function. */
-bool unit_is_door(struct unit unit);
+bool unit_is_exit_point(struct unit unit);
 
 /* Whether a unit consists of the program's buffers that are resynchronised. */
 static inline bool unit_is_state(struct unit unit) {

@@ -1,5 +1,5 @@
 /* The program's collectives and point to point calls: from NCCL's signatures to struct call, and
- * the long way of those that are not hot (hot.h).
+ * the long way of those that do not take the fast path (fast_path.h).
  */
 #include "interpose/comm/call.h"
 #include "interpose/calls/capture.h"
@@ -8,10 +8,10 @@
 #include "interpose/self/guard.h"
 #include "interpose/calls/handlers.h"
 #include "interpose/calls/issue.h"
-#include "interpose/comm/hot.h"
+#include "interpose/comm/fast_path.h"
 #include "interpose/comm/operators.h"
 #include "interpose/places/places.h"
-#include "interpose/calls/posts.h"
+#include "interpose/calls/point_to_point.h"
 #include "interpose/nccl/real.h"
 
 static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
@@ -21,18 +21,18 @@ static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
 
 static ncclResult_t issue_post(const struct call *call) {
   enum fate fate = FATE_UNDECIDED;
-  ncclResult_t notice = posts_make(call, 1, &fate);
+  ncclResult_t notice = point_to_point_post(call, 1, &fate);
   if (fate == FATE_REFUSED)
     return notice;
   ncclResult_t result = call_issue(call);
   return notice != ncclSuccess ? notice : result;
 }
 
-/* What is expected, but not as far as the hot path looks. */
+/* What is expected, but not as far as the fast path looks. */
 static bool commits(struct communicator *comm, struct unit unit) {
   struct seat *seat;
   struct team *team;
-  if (!hot_begin(comm->handle, &comm, &seat, &team))
+  if (!fast_path_begin(comm->handle, &comm, &seat, &team))
     return false;
   bool agreed = !team_must_attend(team) && team_commit(team, unit);
   endpoint_end_commit(seat);
@@ -73,7 +73,7 @@ static ncclResult_t issue_or_hold(const struct call *call) {
 }
 
 /* From the arguments of one function to struct call. hold_<name> writes it straight to where it is
- * held back: that, too, is on the hot path. */
+ * held back: that, too, is on the fast path. */
 #define CALL(name, parameters, arguments, ...)                                                     \
   ncclResult_t join_##name parameters {                                                            \
     return issue_or_hold(&(struct call)__VA_ARGS__);                                               \

@@ -11,12 +11,12 @@
 #include "core/report/log.h"
 #include "hooks/plugins.h"
 #include "hooks/registrable.h"
-#include "interpose/park/answer.h"
+#include "interpose/park/wait.h"
 #include "interpose/nccl/bypass.h"
-#include "interpose/calls/births.h"
+#include "interpose/calls/child_communicators.h"
 #include "interpose/comm/communicator.h"
 #include "interpose/comm/registered.h"
-#include "interpose/exits/doors.h"
+#include "interpose/exits/exit_points.h"
 #include "interpose/self/environment.h"
 #include "interpose/calls/group.h"
 #include "interpose/calls/handlers.h"
@@ -44,7 +44,7 @@ static bool may_begin(int rank, int communicators) {
   leaving_begins_anew();
   log_open(settings, rank);
   library_announce();
-  doors_open();
+  exit_points_open();
   return plugins_load(settings->hooks);
 }
 

@@ -2,7 +2,7 @@
 #include "interpose/comm/apart.h"
 
 #include "core/report/log.h"
-#include "interpose/comm/patience.h"
+#include "interpose/comm/clock.h"
 
 /* ---- the proof ---- */
 

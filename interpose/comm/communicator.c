@@ -1,4 +1,4 @@
-/* The process's communicators: a table by handle for the hot path, a list in order of creation for
+/* The process's communicators: a table by handle for the fast path, a list in order of creation for
  * everything else (communicator.h). What makes a team out of marks is in endpoint.c.
  */
 #include "interpose/comm/communicator.h"

@@ -15,14 +15,14 @@
   "together (NCCL_JOIN_EARLY_EXIT=throw)"
 
 static const char *describe(struct unit unit, char *text) {
-  if (unit_is_door(unit))
+  if (unit_is_exit_point(unit))
     return exit_point_name((uint32_t)unit_mark(unit));
   return unit_describe(unit, text, DESCRIPTION);
 }
 
 /* What becomes of the call of a rank that is released. */
 static const char *outcome(struct unit wanted) {
-  return unit_is_leave(wanted) || unit_is_door(wanted) ? "it goes on" : "ncclRemoteError";
+  return unit_is_leave(wanted) || unit_is_exit_point(wanted) ? "it goes on" : "ncclRemoteError";
 }
 
 void report_event(struct endpoint *end, enum trace_event event, uint64_t index, struct unit unit,
@@ -44,7 +44,7 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
         LOG_LEVEL_WARN,
         "rank %u failed after %llu collectives; rank %u, parked in %s after %llu, is released%s",
         team->failure_rank, (unsigned long long)team->failure_index, rank, own,
-        (unsigned long long)team->head, unit_is_door(wanted) ? "" : " with ncclRemoteError");
+        (unsigned long long)team->head, unit_is_exit_point(wanted) ? "" : " with ncclRemoteError");
     break;
   case FAILURE_ENDED:
     log_line(LOG_LEVEL_WARN,
@@ -119,7 +119,8 @@ void report_stuck_posts(const struct endpoint *end) {
   log_line(LOG_LEVEL_WARN,
            "rank %u is %u sends and receives ahead of a peer that has failed, or does not come "
            "along for NCCL_JOIN_TIMEOUT=%llu s; ncclRemoteError",
-           end->team->plane->rank, PLANE_POSTS, (unsigned long long)join_settings()->timeout_s);
+           end->team->plane->rank, PLANE_OPERATIONS,
+           (unsigned long long)join_settings()->timeout_s);
   log_who_is_where(end->team, LOG_LEVEL_WARN);
 }
 
@@ -207,7 +208,7 @@ void report_return(const struct endpoint *end, uint64_t index) {
            end->team->plane->rank, (unsigned long long)index, (unsigned long long)end->shadows);
 }
 
-void report_missed_reunion(const struct endpoint *end) {
+void report_missed_rejoin(const struct endpoint *end) {
   log_line(LOG_LEVEL_WARN,
            "rank %u had joined, but the others have not waited for it at collective %llu, which "
            "came as regularly as their loop: buffers are resynchronised, and post hooks called, "
@@ -283,17 +284,18 @@ static void report_lossy_receive(uint32_t receiver, uint32_t joined, bool issued
 }
 
 void report_yield(const struct endpoint *end) {
-  struct unit wished;
+  struct unit requested;
   struct member member;
   char ours[DESCRIPTION], theirs[DESCRIPTION];
-  if (!overlap_guessed(end->overlap, &wished, &member))
+  if (!overlap_guessed(end->overlap, &requested, &member))
     return;
   log_line(
       LOG_LEVEL_WARN,
       "ranks of overlapping communicators wait for each other, and little tells who goes first: "
       "rank %u, parked in %s, stands in for itself in %s of its peers. If that is wrong, ranks "
       "meet at different places of the program",
-      end->team->plane->rank, describe(wished, ours), describe((struct unit){&member, 1}, theirs));
+      end->team->plane->rank, describe(requested, ours),
+      describe((struct unit){&member, 1}, theirs));
 }
 
 void report_lossy_event(const struct lossy_event *event) {

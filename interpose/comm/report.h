@@ -1,4 +1,4 @@
-/* What a rank says of its stay in a call: lines of the log, records of the trace. Decides nothing.
+/* What a rank says of its wait in a call: lines of the log, records of the trace. Decides nothing.
  */
 #ifndef NCCL_JOIN_INTERPOSE_REPORT_H
 #define NCCL_JOIN_INTERPOSE_REPORT_H
@@ -40,7 +40,7 @@ void report_shadow_failure(struct unit unit, const char *reason);
 void report_return(const struct endpoint *end, uint64_t index);
 
 /* It is so where the others did not wait for it. */
-void report_missed_reunion(const struct endpoint *end);
+void report_missed_rejoin(const struct endpoint *end);
 
 /* If the unit won a settlement that was a guess (team->guessed): names both units. */
 void report_guess(const struct endpoint *end, struct unit won);

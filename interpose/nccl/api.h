@@ -17,7 +17,7 @@
  *
  * handling:
  *   - HANDLED: exported; the call becomes join_<name>.
- *   - HOT: the same, unless the hot path takes it (hot.h).
+ *   - FAST: the same, unless the fast path takes it (fast_path.h).
  *   - UNFIT: exported; join_unfit(comm, ...) learns that this communicator cannot be shadowed from
  *     now on, then the real function is called.
  *   - OBSERVED: exported; the real function is called, then saw_<name>(result, ...) learns what it
@@ -31,7 +31,7 @@
  * Exported is what must be seen, and nothing else. A program may ask whether a function exists (a
  * weak symbol, dlsym) and take our wrapper for a yes although its NCCL is older. Whatever may stand
  * inside a group must be seen: calls of a group are held back until its end, and a call that went
- * past us would overtake them. The functions pncclX are not exported. They are NCCL's door for
+ * past us would overtake them. The functions pncclX are not exported. They are NCCL's entry for
  * tools that must not meet an interposer, as PMPI is for MPI; no program calls them, and another
  * tool in front of us that does would be seen twice.
  *
@@ -51,7 +51,7 @@
   API(API_OLDEST, AllReduce, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
        ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, op, comm, stream), HOT) \
+      (sendbuff, recvbuff, count, datatype, op, comm, stream), FAST) \
   API(API_OLDEST, Broadcast, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
        ncclComm_t comm, cudaStream_t stream), \
@@ -64,27 +64,27 @@
   API(API_OLDEST, Reduce, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
        int root, ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, op, root, comm, stream), HOT) \
+      (sendbuff, recvbuff, count, datatype, op, root, comm, stream), FAST) \
   API(API_OLDEST, AllGather, \
       (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, \
        ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, sendcount, datatype, comm, stream), HOT) \
+      (sendbuff, recvbuff, sendcount, datatype, comm, stream), FAST) \
   API(API_OLDEST, ReduceScatter, \
       (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, \
        ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, recvcount, datatype, op, comm, stream), HOT) \
+      (sendbuff, recvbuff, recvcount, datatype, op, comm, stream), FAST) \
   API(22800, AlltoAll, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm, \
        cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, comm, stream), HOT) \
+      (sendbuff, recvbuff, count, datatype, comm, stream), FAST) \
   API(22800, Gather, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
        ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream), HOT) \
+      (sendbuff, recvbuff, count, datatype, root, comm, stream), FAST) \
   API(22800, Scatter, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
        ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream), HOT) \
+      (sendbuff, recvbuff, count, datatype, root, comm, stream), FAST) \
   /* The same with a configuration for the one call: configured.c. */ \
   API(23100, AllReduceConfig, \
       (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
@@ -245,26 +245,27 @@
  * <cuda.h> and the compiler's per-thread default stream make of them too. Streams and graphs are
  * pointers, modes and results ints in both.
  *
- *   DOOR(name, parameters, arguments, begins) */
-#define CAPTURE_DOORS(DOOR)                                                                        \
-  CAPTURE_BEGIN(DOOR, cudaStreamBeginCapture)                                                      \
-  CAPTURE_BEGIN(DOOR, cudaStreamBeginCapture_ptsz)                                                 \
-  CAPTURE_BEGIN(DOOR, cuStreamBeginCapture_v2)                                                     \
-  CAPTURE_BEGIN(DOOR, cuStreamBeginCapture_v2_ptsz)                                                \
-  CAPTURE_BEGIN_TO_GRAPH(DOOR, cudaStreamBeginCaptureToGraph)                                      \
-  CAPTURE_BEGIN_TO_GRAPH(DOOR, cudaStreamBeginCaptureToGraph_ptsz)                                 \
-  CAPTURE_BEGIN_TO_GRAPH(DOOR, cuStreamBeginCaptureToGraph)                                        \
-  CAPTURE_BEGIN_TO_GRAPH(DOOR, cuStreamBeginCaptureToGraph_ptsz)                                   \
-  CAPTURE_END(DOOR, cudaStreamEndCapture)                                                          \
-  CAPTURE_END(DOOR, cudaStreamEndCapture_ptsz)                                                     \
-  CAPTURE_END(DOOR, cuStreamEndCapture)                                                            \
-  CAPTURE_END(DOOR, cuStreamEndCapture_ptsz)
-#define CAPTURE_BEGIN(DOOR, name) DOOR(name, (void *stream, int mode), (stream, mode), true)
-#define CAPTURE_BEGIN_TO_GRAPH(DOOR, name)                                                         \
-  DOOR(name,                                                                                       \
-       (void *stream, void *graph, const void *dependencies, const void *edges, size_t count,      \
-        int mode),                                                                                 \
-       (stream, graph, dependencies, edges, count, mode), true)
-#define CAPTURE_END(DOOR, name) DOOR(name, (void *stream, void **graph), (stream, graph), false)
+ *   FUNCTION(name, parameters, arguments, begins) */
+#define CAPTURE_FUNCTIONS(FUNCTION)                                                                \
+  CAPTURE_BEGIN(FUNCTION, cudaStreamBeginCapture)                                                  \
+  CAPTURE_BEGIN(FUNCTION, cudaStreamBeginCapture_ptsz)                                             \
+  CAPTURE_BEGIN(FUNCTION, cuStreamBeginCapture_v2)                                                 \
+  CAPTURE_BEGIN(FUNCTION, cuStreamBeginCapture_v2_ptsz)                                            \
+  CAPTURE_BEGIN_TO_GRAPH(FUNCTION, cudaStreamBeginCaptureToGraph)                                  \
+  CAPTURE_BEGIN_TO_GRAPH(FUNCTION, cudaStreamBeginCaptureToGraph_ptsz)                             \
+  CAPTURE_BEGIN_TO_GRAPH(FUNCTION, cuStreamBeginCaptureToGraph)                                    \
+  CAPTURE_BEGIN_TO_GRAPH(FUNCTION, cuStreamBeginCaptureToGraph_ptsz)                               \
+  CAPTURE_END(FUNCTION, cudaStreamEndCapture)                                                      \
+  CAPTURE_END(FUNCTION, cudaStreamEndCapture_ptsz)                                                 \
+  CAPTURE_END(FUNCTION, cuStreamEndCapture)                                                        \
+  CAPTURE_END(FUNCTION, cuStreamEndCapture_ptsz)
+#define CAPTURE_BEGIN(FUNCTION, name) FUNCTION(name, (void *stream, int mode), (stream, mode), true)
+#define CAPTURE_BEGIN_TO_GRAPH(FUNCTION, name)                                                     \
+  FUNCTION(name,                                                                                   \
+           (void *stream, void *graph, const void *dependencies, const void *edges, size_t count,  \
+            int mode),                                                                             \
+           (stream, graph, dependencies, edges, count, mode), true)
+#define CAPTURE_END(FUNCTION, name)                                                                \
+  FUNCTION(name, (void *stream, void **graph), (stream, graph), false)
 
 #endif

@@ -10,10 +10,10 @@
 #ifndef NCCL_JOIN_INTERPOSE_WATCHED_H
 #define NCCL_JOIN_INTERPOSE_WATCHED_H
 
-#include "interpose/park/stay.h"
+#include "interpose/park/wait_private.h"
 
-/* Says so once for the process, where PyTorch is loaded and the stay lasts, a collective of the
+/* Says so once for the process, where PyTorch is loaded and the wait lasts, a collective of the
  * program's is what it waits for, and join is the reason. Looks now and then. */
-void watched_warn(const struct stay *stay);
+void watched_warn(const struct wait *wait);
 
 #endif

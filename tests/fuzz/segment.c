@@ -440,21 +440,21 @@ static void spoil_posts(struct job *job, struct input *input) {
   const struct plane *plane = &job->ranks[number].plane;
   struct plane_log *log = plane->logs[number];
   become_hostile(job, number);
-  uint64_t end = atomic_load(&log->posts_end);
-  struct plane_post *post = &log->posts[(end - 1 - field / 64) % PLANE_POSTS];
+  uint64_t end = atomic_load(&log->operations_end);
+  struct plane_operation *post = &log->operations[(end - 1 - field / 64) % PLANE_OPERATIONS];
   struct plane_pair *pair = &log->pairs[(field / 16 + end) % PLANE_PAIRS];
   for (uint32_t i = 0; i < PLANE_PAIRS && atomic_load(&pair->key) == 0; i++)
     pair = &log->pairs[i];
   switch (field % 16) {
   case 0:
   case 1:
-    atomic_store(&log->posts_end, end + (uint64_t)(int8_t)value);
+    atomic_store(&log->operations_end, end + (uint64_t)(int8_t)value);
     break;
   case 2:
-    atomic_store(&log->posts_end, value);
+    atomic_store(&log->operations_end, value);
     break;
   case 3:
-    atomic_store(&log->posts_begin, value);
+    atomic_store(&log->operations_begin, value);
     break;
   case 4:
     atomic_store(&log->answering, value);

@@ -176,7 +176,7 @@ Test(early, sends_and_receives_of_the_group_are_not_issued_either) {
              (struct early){.group = true, .then = 2, .more = "--ring 1"});
 }
 
-/* Stopped in one of two communicators, a rank wishes nothing more of its group in the other; and
+/* Stopped in one of two communicators, a rank requests nothing more of its group in the other; and
  * all go on in step. Who is in neither the one nor the other with the rank that has left hears of
  * it from those who are. */
 Test(early, a_group_over_two_communicators) {

@@ -1,5 +1,6 @@
 /* Plug-ins (NCCL_JOIN_HOOK): what they are called with, what they can do, and what is said of those
- * that are wrong. tests/join/plugins has them; programs/words is what they are plugged into. */
+ * that are wrong. tests/join/plugins has them; programs/annotations is what they are plugged into.
+ * */
 #include "tests/join/expected.h"
 #include "tests/join/run.h"
 

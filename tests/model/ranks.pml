@@ -1,4 +1,4 @@
-/* Ranks that run a program against the agreed sequence (team.pml), as interpose/park/answer.c and
+/* Ranks that run a program against the agreed sequence (team.pml), as interpose/park/wait.c and
  * leaving.c do: they commit or claim, stay in the call until the claim has settled, leave, fail.
  *
  * A program is any sequence of at most STEPS units, each of UNITS, in any team of the rank; it is

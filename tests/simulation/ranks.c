@@ -51,13 +51,13 @@ static void record(struct sim *sim, struct sim_rank *rank, struct sim_end *end, 
 
 /* What interpose/ would log as a WARN. */
 static void hear_guesses(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
-  struct unit wished;
+  struct unit requested;
   struct member yielded_to;
   bool guessed = end->core->guessed;
   end->core->guessed = false;
   if (guessed)
     meetings_told(sim->teams[end->team].meetings, end->core->head - 1);
-  if (rank->nends > 1 && overlap_guessed(rank->overlap, &wished, &yielded_to)) {
+  if (rank->nends > 1 && overlap_guessed(rank->overlap, &requested, &yielded_to)) {
     guessed = true;
     for (uint32_t i = 0; i < rank->nends; i++)
       meetings_told(sim->teams[rank->ends[i].team].meetings, rank->ends[i].core->head);
@@ -110,7 +110,7 @@ static struct sim_end *end_of(struct sim_rank *rank, const struct step *step) {
 
 /* ---- early termination ---- */
 
-static bool has_wishes(const struct sim_rank *rank) {
+static bool has_requests(const struct sim_rank *rank) {
   for (uint32_t i = 0; i < rank->nends; i++)
     if (rank->ends[i].core->claimed && !rank->ends[i].left)
       return true;
@@ -243,7 +243,7 @@ void rank_left_team(struct sim *sim, struct sim_rank *rank, struct sim_end *end)
 
 static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
   struct unit unit;
-  bool wished = end->core->claimed;
+  bool requested = end->core->claimed;
   enum team_verdict verdict = team_poll(end->core, &unit);
   hear_guesses(sim, rank, end);
   switch (verdict) {
@@ -266,7 +266,7 @@ static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end
     rank_left_team(sim, rank, end);
     return true;
   case TEAM_FAILED:
-    if (!wished)
+    if (!requested)
       return false;
     if (!sim->failed)
       *(sim->program->throws ? &sim->result.wrong_failure : &sim->result.mismatch) = true;
@@ -292,7 +292,7 @@ static bool poll(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
   uint64_t before = end->core->head;
   bool moved = poll_end(sim, rank, end);
   moved |= end->core->head != before; /* where it has heard of a stop elsewhere it says nothing */
-  if (rank->stopped && rank->mode != MODE_DEAD && !has_wishes(rank))
+  if (rank->stopped && rank->mode != MODE_DEAD && !has_requests(rank))
     rank_fail(sim, rank);
   return moved;
 }

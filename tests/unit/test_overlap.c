@@ -1,7 +1,8 @@
-/* Several teams at once, rule by rule: two ranks in two teams, three in a chain, and the course. */
+/* Several teams at once, rule by rule: two ranks in two teams, three in a chain, and the rank
+ * predictor. */
 #include <criterion/criterion.h>
 
-#include "core/predict/course.h"
+#include "core/predict/rank_predictor.h"
 #include "core/overlap/overlap.h"
 #include "core/transport/plane_memory.h"
 
@@ -126,16 +127,16 @@ Test(overlap, of_two_that_wait_for_each_other_exactly_one_yields) {
 }
 
 Test(overlap, a_guess_is_said_once) {
-  struct unit wished;
+  struct unit requested;
   struct member to;
   two_in_two();
   claim(0, 0, 4);
   claim(1, 1, 1000);
   cr_assert(answers(0, 1, 0));
-  cr_assert(overlap_guessed(overlaps[0], &wished, &to));
-  cr_assert_eq(wished.members[0].count, 4);
+  cr_assert(overlap_guessed(overlaps[0], &requested, &to));
+  cr_assert_eq(requested.members[0].count, 4);
   cr_assert_eq(to.count, 1000);
-  cr_assert_not(overlap_guessed(overlaps[0], &wished, &to));
+  cr_assert_not(overlap_guessed(overlaps[0], &requested, &to));
 }
 
 Test(overlap, who_still_works_goes_before_who_has_stopped) {
@@ -194,7 +195,7 @@ Test(overlap, a_yield_cannot_be_taken_back) {
   claim(0, 0, 4);
   claim(1, 2, 1000);
   cr_assert(answers(0, 2, 0));
-  /* Its wish settles nevertheless: rank 1 yields too. */
+  /* Its request settles nevertheless: rank 1 yields too. */
   team_yield(teams[1][0]);
   cr_assert_eq(poll(0, 0), TEAM_REAL);
   cr_assert_eq(poll(1, 0), TEAM_SHADOW);
@@ -280,7 +281,8 @@ Test(overlap, in_a_chain_a_rank_yields_when_it_is_quiet) {
   cr_assert_eq(poll(2, 2), TEAM_REAL);
   cr_assert_eq(poll(0, 2), TEAM_SHADOW);
   claim(2, 2, 5);
-  cr_assert(answers(0, 2, 0), "it has left as far as this wish goes: no delay for the next unit");
+  cr_assert(answers(0, 2, 0),
+            "it has left as far as this request goes: no delay for the next unit");
 }
 
 Test(overlap, a_rank_at_work_keeps_its_whole_chain_from_yielding) {
@@ -307,7 +309,8 @@ Test(overlap, ranks_of_one_team_are_left_alone) {
   cr_assert_eq(overlap_delay(overlaps[0]), OVERLAP_NEVER);
 }
 
-/* A barrier of its own team is a loop of barriers to that team's learner; the course knows better.
+/* A barrier of its own team is a loop of barriers to that team's learner; the rank predictor knows
+ * better.
  */
 Test(overlap, a_barrier_after_equal_epochs_is_not_committed) {
   two_in_two();
@@ -449,7 +452,7 @@ static void commit(uint32_t rank, uint32_t at, uint64_t count) {
 }
 
 /* Rank 0 wants something else than the rest of an iteration, which rank 1 goes on with. */
-static void leaves_in_an_iteration(uint64_t wish) {
+static void leaves_in_an_iteration(uint64_t request) {
   two_in_two();
   for (int i = 0; i < 12; i++) {
     both_commit(0, 10);
@@ -457,7 +460,7 @@ static void leaves_in_an_iteration(uint64_t wish) {
     both_commit(1, 11);
   }
   cr_assert(both_commit(0, 10));
-  claim(0, 0, wish);
+  claim(0, 0, request);
   commit(1, 0, 20);
   commit(1, 1, 11);
   cr_assert_eq(poll(0, 0), TEAM_SHADOW);
@@ -486,7 +489,7 @@ Test(overlap, the_order_of_claims_is_strict) {
   uint32_t n = 0;
   bool guess;
   for (uint32_t bits = 0; bits < 32; bits++, n++)
-    claims[n] = (struct overlap_claim){.on_course = bits & 1,
+    claims[n] = (struct overlap_claim){.predicted = bits & 1,
                                        .expected = bits & 2,
                                        .seen = bits & 4,
                                        .recent = bits >> 3 & 1,

@@ -89,9 +89,9 @@ Test(settle, then_a_unit_seen_before) {
   cr_assert_eq(winner()->hash, B);
 }
 
-Test(settle, then_what_is_on_its_course) {
+Test(settle, then_what_its_rank_predicts) {
   add((struct claimed){.hash = A, .bytes = 9});
-  add((struct claimed){.hash = B, .any = CLAIM_ON_COURSE});
+  add((struct claimed){.hash = B, .any = CLAIM_PREDICTED});
   cr_assert_eq(winner()->hash, B);
 }
 

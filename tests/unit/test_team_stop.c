@@ -243,7 +243,7 @@ Test(team_stop, a_stop_elsewhere_stops_all) {
     cr_expect_eq(teams[rank]->stopped_for, 0);
     cr_expect_not(teams[rank]->exhausted);
   }
-  /* It has heard already: its next wish is for the next index. */
+  /* It has heard already: its next request is for the next index. */
   for (uint32_t rank = 0; rank < RANKS; rank++)
     claim(rank, &A);
   for (uint32_t rank = 0; rank < RANKS; rank++)
@@ -272,7 +272,7 @@ Test(team_stop, ranks_that_have_all_heard_go_on) {
     cr_expect_eq(team_poll(teams[rank], &got), TEAM_REAL, "rank %u", rank);
 }
 
-/* Also a rank that wants to leave, and nothing else is wished. */
+/* Also a rank that wants to leave, and nothing else is requested. */
 Test(team_stop, a_rank_that_leaves_hears_of_a_stop_elsewhere) {
   team_stop(teams[0]);
   team_stop(teams[1]);

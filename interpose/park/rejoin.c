@@ -1,10 +1,10 @@
-/* Being together again (reunion.h).
+/* Being together again (rejoin.h).
  *
  * Resynchronising is part of the agreed sequence: the last joiner claims its buffers, some at a
  * time, and all others claim the mark that comes after them, and follow. So no rank need know what
  * another has registered.
  */
-#include "interpose/park/reunion.h"
+#include "interpose/park/rejoin.h"
 
 #include <stdlib.h>
 
@@ -59,31 +59,31 @@ static void take_stock(struct resync *resync) {
 }
 
 /* The last joiner's buffers, then, as for all others, the mark. */
-static bool next_state(struct wish *wish) {
-  struct resync *resync = wish->next_context;
+static bool next_state(struct request *request) {
+  struct resync *resync = request->next_context;
   uint32_t left = resync->nbuffers - resync->claimed;
-  if (unit_mark(wish->unit) != MARK_NONE)
+  if (unit_mark(request->unit) != MARK_NONE)
     return false;
   if (left > BUFFERS_AT_ONCE)
     left = BUFFERS_AT_ONCE;
   if (left > 0)
-    wish->unit = (struct unit){resync->buffers + resync->claimed, left};
+    request->unit = (struct unit){resync->buffers + resync->claimed, left};
   else
-    wish->unit = (struct unit){&resync->done, 1};
-  wish->looks = left > 0 ? resync->looks + resync->claimed : NULL;
+    request->unit = (struct unit){&resync->done, 1};
+  request->looks = left > 0 ? resync->looks + resync->claimed : NULL;
   resync->claimed += left;
   return true;
 }
 
-static struct wish begin_resync(struct resync *resync, struct endpoint *end) {
+static struct request begin_resync(struct resync *resync, struct endpoint *end) {
   *resync = (struct resync){.end = end, .done = mark_member(MARK_STATE_DONE)};
   /* What is in stock now must be there when it is issued. */
   state_hold(&end->buffers);
   if (atomic_load(&end->last_joiner) == end->team->plane->rank)
     take_stock(resync);
-  struct wish wish = {.end = end, .next = next_state, .next_context = resync};
-  next_state(&wish);
-  return wish;
+  struct request request = {.end = end, .next = next_state, .next_context = resync};
+  next_state(&request);
+  return request;
 }
 
 static void say_resynchronised(const struct endpoint *end, uint32_t nbuffers) {
@@ -93,58 +93,59 @@ static void say_resynchronised(const struct endpoint *end, uint32_t nbuffers) {
 }
 
 /* All endpoints of this thread at once: they may be each other's peers. */
-static ncclResult_t resynchronise(const struct wish *reunions, uint32_t nreunions) {
-  struct resync *resyncs = calloc(nreunions, sizeof *resyncs);
-  struct wish *wishes = calloc(nreunions, sizeof *wishes);
-  uint32_t nwishes = 0;
+static ncclResult_t resynchronise(const struct request *rejoins, uint32_t nrejoins) {
+  struct resync *resyncs = calloc(nrejoins, sizeof *resyncs);
+  struct request *requests = calloc(nrejoins, sizeof *requests);
+  uint32_t nrequests = 0;
   ncclResult_t result = ncclSuccess;
-  if (resyncs == NULL || wishes == NULL) {
+  if (resyncs == NULL || requests == NULL) {
     log_line(LOG_LEVEL_ERROR, "out of memory for a resynchronisation");
     result = ncclSystemError;
   }
-  for (uint32_t i = 0; i < nreunions && result == ncclSuccess; i++)
-    if (reunions[i].resync) {
-      wishes[nwishes] = begin_resync(&resyncs[nwishes], reunions[i].end);
-      nwishes++;
+  for (uint32_t i = 0; i < nrejoins && result == ncclSuccess; i++)
+    if (rejoins[i].resync) {
+      requests[nrequests] = begin_resync(&resyncs[nrequests], rejoins[i].end);
+      nrequests++;
     }
-  if (nwishes > 0)
-    answer(wishes, nwishes);
-  for (uint32_t i = 0; i < nwishes; i++) {
-    ncclResult_t of_one = wishes[i].result != ncclSuccess ? wishes[i].result : wishes[i].notice;
+  if (nrequests > 0)
+    wait_until_settled(requests, nrequests);
+  for (uint32_t i = 0; i < nrequests; i++) {
+    ncclResult_t of_one =
+        requests[i].result != ncclSuccess ? requests[i].result : requests[i].notice;
     result = result == ncclSuccess ? of_one : result;
     if (of_one == ncclSuccess)
-      say_resynchronised(wishes[i].end, resyncs[i].nbuffers);
-    state_release(&wishes[i].end->buffers);
+      say_resynchronised(requests[i].end, resyncs[i].nbuffers);
+    state_release(&requests[i].end->buffers);
     free(resyncs[i].buffers);
     free(resyncs[i].looks);
   }
-  free(wishes);
+  free(requests);
   free(resyncs);
   return result;
 }
 
 /* ---- post hooks ---- */
 
-static ncclResult_t call_post_hooks(const struct wish *wish, bool was_last) {
-  const struct endpoint *end = wish->end;
+static ncclResult_t call_post_hooks(const struct request *request, bool was_last) {
+  const struct endpoint *end = request->end;
   const struct communicator *comm = endpoint_eldest(end);
   if (comm == NULL)
     return ncclSuccess;
-  const ncclJoinReunion_v1_t reunion = {
+  const ncclJoinReunion_v1_t rejoin = {
       .comm = comm->handle,
       .rank = comm->rank,
       .nRanks = comm->nranks,
       .lastJoiner = communicator_rank_of(comm, atomic_load(&end->last_joiner)),
       .isLastJoiner = was_last,
-      .index = wish->index,
+      .index = request->index,
   };
-  return plugins_post(&reunion);
+  return plugins_post(&rejoin);
 }
 
 /* ---- */
 
 /* Asked before anything else is issued: the sequence goes on. */
-static bool note_reunion(struct endpoint *end) {
+static bool note_rejoin(struct endpoint *end) {
   uint32_t last = team_last_joiner(end->team);
   atomic_store(&end->last_joiner, last);
   log_line(LOG_LEVEL_INFO, "all ranks are together again; rank %u was the last to join", last);
@@ -155,24 +156,24 @@ static bool note_reunion(struct endpoint *end) {
   return team_was_last(end->team);
 }
 
-ncclResult_t reunion_hold(const struct wish *wishes, uint32_t nwishes) {
-  uint32_t reunions = 0, resyncs = 0;
-  for (uint32_t i = 0; i < nwishes; i++) {
-    reunions += wishes[i].reunion;
-    resyncs += wishes[i].resync;
+ncclResult_t rejoin_complete(const struct request *requests, uint32_t nrequests) {
+  uint32_t rejoins = 0, resyncs = 0;
+  for (uint32_t i = 0; i < nrequests; i++) {
+    rejoins += requests[i].rejoin;
+    resyncs += requests[i].resync;
   }
-  if (reunions == 0)
+  if (rejoins == 0)
     return ncclSuccess;
-  bool *was_last = calloc(nwishes, sizeof *was_last);
+  bool *was_last = calloc(nrequests, sizeof *was_last);
   if (was_last == NULL)
     return ncclSystemError;
-  for (uint32_t i = 0; i < nwishes; i++)
-    if (wishes[i].reunion)
-      was_last[i] = note_reunion(wishes[i].end);
-  ncclResult_t result = resyncs > 0 ? resynchronise(wishes, nwishes) : ncclSuccess;
-  for (uint32_t i = 0; i < nwishes && result == ncclSuccess; i++)
-    if (wishes[i].reunion)
-      result = call_post_hooks(&wishes[i], was_last[i]);
+  for (uint32_t i = 0; i < nrequests; i++)
+    if (requests[i].rejoin)
+      was_last[i] = note_rejoin(requests[i].end);
+  ncclResult_t result = resyncs > 0 ? resynchronise(requests, nrequests) : ncclSuccess;
+  for (uint32_t i = 0; i < nrequests && result == ncclSuccess; i++)
+    if (requests[i].rejoin)
+      result = call_post_hooks(&requests[i], was_last[i]);
   free(was_last);
   return result;
 }

@@ -16,7 +16,7 @@ static const struct exit_point built_in[] = {
 #define BUILT_IN (sizeof built_in / sizeof built_in[0])
 #define BUILT_IN_MARKS 2u
 _Static_assert(BUILT_IN + SETTINGS_NAMES_MAX == EXIT_POINTS_MAX, "room for all");
-_Static_assert(BUILT_IN_MARKS + SETTINGS_NAMES_MAX <= MARK_DOORS, "a mark for each");
+_Static_assert(BUILT_IN_MARKS + SETTINGS_NAMES_MAX <= MARK_EXIT_POINTS, "a mark for each");
 
 static struct exit_point points[EXIT_POINTS_MAX];
 static size_t npoints;

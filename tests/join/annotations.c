@@ -1,5 +1,6 @@
 /* What a program may say to nccl-join (hooks/include/nccl_join.h), and what becomes of its buffers
- * when all ranks are together again: programs/words, whose training is done once more here. */
+ * when all ranks are together again: programs/annotations, whose training is done once more here.
+ * */
 #include "tests/join/expected.h"
 #include "tests/join/run.h"
 
@@ -151,25 +152,25 @@ static bool is_said(const struct run *run, const char *text) {
 
 /* Without any collective after the loop, and over several epochs of lengths that vary: nothing but
  * the word tells where a loop ends. */
-Test(words, the_end_of_a_loop_is_where_the_program_says_it_is) {
+Test(annotations, the_end_of_a_loop_is_where_the_program_says_it_is) {
   check_words(&(struct words){.schedule = {3, 4, {{3, 5, 9}, {7, 2, 4}, {6, 6, 6}, {0, 8, 1}}},
                               .say_leave = true,
                               .no_meeting = true});
 }
-Test(words, a_rank_without_data_where_it_had_some_before) {
+Test(annotations, a_rank_without_data_where_it_had_some_before) {
   check_words(&(struct words){.schedule = {3, 3, {{10, 8, 12}, {10, 0, 10}, {5, 9, 0}}},
                               .say_leave = true});
 }
-Test(words, begin_and_end_are_said) {
+Test(annotations, begin_and_end_are_said) {
   check_words(&(struct words){.schedule = {4, 3, {{4, 9, 0, 7}, {0, 3, 3, 12}, {20, 1, 2, 3}}},
                               .say_leave = true,
                               .say_enter = true});
 }
-Test(words, a_loop_that_is_well_learnt_ends_where_it_is_said) {
+Test(annotations, a_loop_that_is_well_learnt_ends_where_it_is_said) {
   check_words(&(struct words){
       .schedule = {2, 2, {{60, 35}, {30, 70}}}, .say_leave = true, .no_meeting = true});
 }
-Test(words, epochs_so_alike_that_their_end_is_part_of_the_pattern) {
+Test(annotations, epochs_so_alike_that_their_end_is_part_of_the_pattern) {
   check_words(&(struct words){
       .schedule = {3, 6, {{3, 3, 3}, {3, 3, 3}, {3, 3, 3}, {3, 3, 3}, {3, 2, 5}, {4, 1, 1}}},
       .say_leave = true,
@@ -179,7 +180,7 @@ Test(words, epochs_so_alike_that_their_end_is_part_of_the_pattern) {
 }
 
 /* The same program without the words cannot be told apart from one whose loop goes on. */
-Test(words, without_words_the_ranks_of_that_program_meet_elsewhere) {
+Test(annotations, without_words_the_ranks_of_that_program_meet_elsewhere) {
   struct run *result = run(&(struct launch){
       .nranks = 3, .program = "words", .options = "--iterations 3,5,9/7,2,4 --meet 0"});
   assert_went_well(result);
@@ -194,7 +195,7 @@ Test(words, without_words_the_ranks_of_that_program_meet_elsewhere) {
 
 /* A rank that leaves for good has left the loop; one that says nothing is followed until it does.
  */
-Test(words, ranks_that_say_nothing_are_followed_until_they_leave) {
+Test(annotations, ranks_that_say_nothing_are_followed_until_they_leave) {
   struct run *result =
       run(&(struct launch){.nranks = 3,
                            .program = "words",
@@ -203,7 +204,7 @@ Test(words, ranks_that_say_nothing_are_followed_until_they_leave) {
   run_free(result);
 }
 
-Test(words, a_rank_that_fails_frees_those_who_wait_at_the_end_of_a_loop) {
+Test(annotations, a_rank_that_fails_frees_those_who_wait_at_the_end_of_a_loop) {
   struct run *result =
       run(&(struct launch){.nranks = 2,
                            .program = "words",
@@ -220,14 +221,14 @@ Test(words, a_rank_that_fails_frees_those_who_wait_at_the_end_of_a_loop) {
 
 /* ---- questions ---- */
 
-Test(words, who_was_last_and_who_is_active) {
+Test(annotations, who_was_last_and_who_is_active) {
   check_words(&(struct words){.schedule = {3, 2, {{3, 5, 4}, {9, 2, 9}}}, .ask = true});
   check_words(&(struct words){.schedule = {4, 3, {{0, 20, 3, 9}, {2, 2, 2, 2}, {5, 0, 0, 4}}},
                               .ask = true,
                               .say_leave = true});
 }
 
-Test(words, words_do_nothing_without_nccl_join) {
+Test(annotations, words_do_nothing_without_nccl_join) {
   static const char options[] =
       "--iterations 3 --say both --state all --ask 1 --wrong 1 --thread 1";
   struct run *without = run(&(struct launch){
@@ -251,7 +252,7 @@ Test(words, words_do_nothing_without_nccl_join) {
 }
 
 /* 4: ncclInvalidArgument, 5: ncclInvalidUsage. */
-Test(words, calls_that_are_wrong_are_refused_with_a_reason) {
+Test(annotations, calls_that_are_wrong_are_refused_with_a_reason) {
   struct run *result = run(
       &(struct launch){.nranks = 2, .program = "words", .options = "--iterations 3,5 --wrong 1"});
   assert_went_well(result);
@@ -267,7 +268,7 @@ Test(words, calls_that_are_wrong_are_refused_with_a_reason) {
   run_free(result);
 }
 
-Test(words, another_thread_may_ask_and_register_meanwhile) {
+Test(annotations, another_thread_may_ask_and_register_meanwhile) {
   check_words(&(struct words){.schedule = {3, 3, {{30, 12, 40}, {5, 50, 22}, {40, 30, 0}}},
                               .parts = ALL_PARTS,
                               .options = "--state all --thread 1"});
@@ -281,7 +282,7 @@ static void check_equal_at_the_end(const struct words *words) {
   cr_assert(are_equal(models, words->schedule.nranks));
 }
 
-Test(words, registered_buffers_become_those_of_the_last_joiner) {
+Test(annotations, registered_buffers_become_those_of_the_last_joiner) {
   check_equal_at_the_end(&(struct words){.schedule = {3, 3, {{6, 12, 9}, {8, 8, 8}, {3, 5, 4}}},
                                          .parts = ALL_PARTS,
                                          .options = "--state all"});
@@ -293,7 +294,7 @@ Test(words, registered_buffers_become_those_of_the_last_joiner) {
 }
 
 /* Without it, and with the weights alone, Adam's state keeps the ranks apart. */
-Test(words, what_is_not_registered_stays_as_it_was) {
+Test(annotations, what_is_not_registered_stays_as_it_was) {
   struct model models[RUN_RANKS_MAX];
   const struct schedule schedule = {3, 2, {{6, 12, 12}, {8, 8, 8}}};
   run_free(run_words(&(struct words){.schedule = schedule}, models));
@@ -304,7 +305,7 @@ Test(words, what_is_not_registered_stays_as_it_was) {
   cr_assert_not(are_equal(models, 3));
 }
 
-Test(words, buffers_of_the_first_broadcasts_are_repeated_from_the_last_joiner) {
+Test(annotations, buffers_of_the_first_broadcasts_are_repeated_from_the_last_joiner) {
   const struct schedule schedule = {3, 3, {{6, 12, 9}, {8, 8, 8}, {12, 5, 7}}};
   static const char *const begins[] = {"--begin broadcast", "--begin group", "--begin barrier"};
   for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
@@ -317,7 +318,7 @@ Test(words, buffers_of_the_first_broadcasts_are_repeated_from_the_last_joiner) {
                               .environment = "NCCL_JOIN_RESYNC=none"});
 }
 
-Test(words, broadcasts_after_another_collective_are_not_the_start) {
+Test(annotations, broadcasts_after_another_collective_are_not_the_start) {
   struct model models[RUN_RANKS_MAX];
   struct run *result = run_words(&(struct words){.schedule = {3, 1, {{6, 12, 9}}},
                                                  .options = "--begin late",
@@ -329,7 +330,7 @@ Test(words, broadcasts_after_another_collective_are_not_the_start) {
 }
 
 /* An update that the device has yet to come to is not lost, on the last joiner nor elsewhere. */
-Test(words, work_of_the_program_that_is_under_way_is_waited_for) {
+Test(annotations, work_of_the_program_that_is_under_way_is_waited_for) {
   check_equal_at_the_end(&(struct words){.schedule = {3, 2, {{6, 12, 9}, {4, 2, 6}}},
                                          .parts = ALL_PARTS,
                                          .late = true,
@@ -363,7 +364,7 @@ static void check_killed(const char *options, const char *death, const char *cal
   }
   run_free(result);
 }
-Test(words, a_last_joiner_that_is_killed_frees_those_who_wait_for_its_buffers) {
+Test(annotations, a_last_joiner_that_is_killed_frees_those_who_wait_for_its_buffers) {
   check_killed("--say leave --meet 0", "LOOPBACK_DEATH=hang LOOPBACK_HANG_S=0", "nccl_join_leave");
   check_killed("--say leave --meet 0", "LOOPBACK_DEATH=error", "nccl_join_leave");
   check_killed("", "LOOPBACK_DEATH=hang LOOPBACK_HANG_S=0", "ncclAllReduce");
@@ -371,7 +372,7 @@ Test(words, a_last_joiner_that_is_killed_frees_those_who_wait_for_its_buffers) {
 
 /* Epochs so short and so alike that nobody waits at their end: a rank that joins once comes back
  * unnoticed, and is like the others once they have waited for each other, here where they leave. */
-Test(words, a_rank_that_comes_back_unnoticed_is_said_to_be_resynchronised_later) {
+Test(annotations, a_rank_that_comes_back_unnoticed_is_said_to_be_resynchronised_later) {
   struct run *result =
       run(&(struct launch){.nranks = 3,
                            .program = "words",
@@ -421,13 +422,13 @@ static void check_devices(const char *options, int processes, const struct sched
   run_free(result);
 }
 
-Test(words, a_process_with_a_thread_for_each_rank) {
+Test(annotations, a_process_with_a_thread_for_each_rank) {
   const struct schedule schedule = {3, 3, {{20, 10, 0}, {3, 3, 9}, {4, 8, 4}}};
   check_devices("--mode threads --say leave", 1, &schedule, 1);
   check_devices("--mode threads --say both", 1, &schedule, 1);
   check_devices("--mode threads --say none", 1, &schedule, 1);
 }
-Test(words, processes_with_one_thread_for_two_ranks) {
+Test(annotations, processes_with_one_thread_for_two_ranks) {
   const struct schedule schedule = {2, 3, {{20, 10}, {3, 9}, {8, 0}}};
   check_devices("--mode pairs --say leave", 2, &schedule, 2);
   check_devices("--mode pairs --say both", 2, &schedule, 2);
@@ -435,14 +436,14 @@ Test(words, processes_with_one_thread_for_two_ranks) {
 }
 
 /* More buffers than one unit holds. */
-Test(words, a_thousand_buffers) {
+Test(annotations, a_thousand_buffers) {
   check_equal_at_the_end(&(struct words){.schedule = {3, 2, {{6, 12, 9}, {3, 2, 1}}},
                                          .parts = ALL_PARTS,
                                          .options = "--state all --repeat 1000"});
 }
 
 /* Freed on a rank that is not the last: it alone goes without. */
-Test(words, a_buffer_that_has_been_freed_is_left_out) {
+Test(annotations, a_buffer_that_has_been_freed_is_left_out) {
   struct model models[RUN_RANKS_MAX];
   struct run *result = run_words(&(struct words){.schedule = {3, 2, {{6, 12, 9}, {4, 6, 5}}},
                                                  .parts = ALL_PARTS,
@@ -456,7 +457,7 @@ Test(words, a_buffer_that_has_been_freed_is_left_out) {
 }
 
 /* Another allocation where the buffer was: its content is its own. */
-Test(words, memory_that_is_another_buffers_now_is_left_alone) {
+Test(annotations, memory_that_is_another_buffers_now_is_left_alone) {
   struct model models[RUN_RANKS_MAX];
   struct run *result = run_words(&(struct words){.schedule = {3, 1, {{6, 12, 9}}},
                                                  .parts = ALL_PARTS,
@@ -468,7 +469,7 @@ Test(words, memory_that_is_another_buffers_now_is_left_alone) {
 }
 
 /* Freed on the last joiner: nobody gets what was never its model. */
-Test(words, a_buffer_that_the_last_joiner_has_freed_is_left_out_everywhere) {
+Test(annotations, a_buffer_that_the_last_joiner_has_freed_is_left_out_everywhere) {
   struct model models[RUN_RANKS_MAX];
   struct run *result = run_words(&(struct words){.schedule = {3, 1, {{6, 12, 9}}},
                                                  .parts = MOMENTS,
@@ -479,7 +480,7 @@ Test(words, a_buffer_that_the_last_joiner_has_freed_is_left_out_everywhere) {
 }
 
 /* Ranks that have registered less, or nothing, or other sizes: no collective meets another. */
-Test(words, ranks_that_register_other_buffers_go_without) {
+Test(annotations, ranks_that_register_other_buffers_go_without) {
   struct run *result = run(&(struct launch){
       .nranks = 3, .program = "words", .options = "--iterations 6,12,9 --state none,all,less"});
   assert_went_well(result);
@@ -490,7 +491,7 @@ Test(words, ranks_that_register_other_buffers_go_without) {
 
 /* The communicator ends the last epoch: the model is the last joiner's when ncclCommDestroy
  * returns. */
-Test(words, the_end_of_a_communicator_resynchronises_too) {
+Test(annotations, the_end_of_a_communicator_resynchronises_too) {
   struct run *result = run(&(struct launch){.nranks = 2,
                                             .program = "words",
                                             .options = "--iterations 3,5 --meet 0 --state all",
@@ -504,7 +505,7 @@ Test(words, the_end_of_a_communicator_resynchronises_too) {
 /* ---- Python ---- */
 
 /* Of weights that begin with the rank: the sums of both ranks, then those of rank 1 alone. */
-Test(words, the_example_in_python_runs) {
+Test(annotations, the_example_in_python_runs) {
   if (system("command -v python3 >/dev/null") != 0) { /* NOLINT(cert-env33-c) */
     fputs("tests/join: no test of docs/words.py: there is no python3\n", stderr);
     cr_skip("no python3");

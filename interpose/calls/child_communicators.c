@@ -1,5 +1,5 @@
-/* Children of communicators on their way (births.h). */
-#include "interpose/calls/births.h"
+/* Children of communicators on their way (child_communicators.h). */
+#include "interpose/calls/child_communicators.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,11 +11,11 @@
 /* Children of communicators that do not block: NCCL writes the handle when the program polls the
  * parent. Guarded by `lock`; the number is read without it, by every poll. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct birth *under_way;
+static struct child *under_way;
 static _Atomic int nunder_way;
 
 /* `part`: what keeps children of one parent apart that are made at once. */
-void birth_arrive(struct arrival *arrival, struct communicator *parent, const char *how, int part,
+void child_arrive(struct arrival *arrival, struct communicator *parent, const char *how, int part,
                   int key) {
   struct {
     char name[SEGMENT_NAME_SIZE];
@@ -33,38 +33,38 @@ void birth_arrive(struct arrival *arrival, struct communicator *parent, const ch
   arrival->library = library_of(parent->handle);
 }
 
-static bool birth_add(struct births *births, const struct birth *birth) {
-  if (births->count == births->room) {
-    size_t room = 2 * births->room + 4;
-    struct birth *all = realloc(births->all, room * sizeof(*all));
+static bool child_add(struct children *children, const struct child *child) {
+  if (children->count == children->room) {
+    size_t room = 2 * children->room + 4;
+    struct child *all = realloc(children->all, room * sizeof(*all));
     if (all == NULL)
       return false;
-    births->all = all;
-    births->room = room;
+    children->all = all;
+    children->room = room;
   }
-  births->all[births->count++] = *birth;
+  children->all[children->count++] = *child;
   return true;
 }
 
-bool births_expect(struct births *births, const struct call *split) {
+bool children_expect(struct children *children, const struct call *split) {
   struct communicator *parent = communicator_known(split->handle);
-  struct birth birth = {.parent = split->handle, .handle = split->receive};
+  struct child child = {.parent = split->handle, .handle = split->receive};
   parent->children++;
   if (split->root < 0)
     return true;
-  birth_arrive(&birth.arrival, parent, "split", split->root, split->reduction);
-  if (birth_add(births, &birth))
+  child_arrive(&child.arrival, parent, "split", split->root, split->reduction);
+  if (child_add(children, &child))
     return true;
-  communicator_depart(&birth.arrival);
+  communicator_depart(&child.arrival);
   return false;
 }
 
 /* NCCL will write the handle: it is waited for where the program asks. */
-static bool put_off(const struct birth *birth) {
-  struct birth *later = malloc(sizeof(*later));
+static bool put_off(const struct child *child) {
+  struct child *later = malloc(sizeof(*later));
   if (later == NULL)
     return false;
-  *later = *birth;
+  *later = *child;
   pthread_mutex_lock(&lock);
   later->next = under_way;
   under_way = later;
@@ -73,45 +73,45 @@ static bool put_off(const struct birth *birth) {
   return true;
 }
 
-void birth_end(struct birth *birth, ncclResult_t result) {
-  if (result == ncclSuccess && *birth->handle != NULL)
-    communicator_add(&birth->arrival, *birth->handle, birth->driver);
-  else if (result != ncclInProgress || !put_off(birth))
-    communicator_depart(&birth->arrival);
+void child_end(struct child *child, ncclResult_t result) {
+  if (result == ncclSuccess && *child->handle != NULL)
+    communicator_add(&child->arrival, *child->handle, child->driver);
+  else if (result != ncclInProgress || !put_off(child))
+    communicator_depart(&child->arrival);
 }
 
-void births_end(struct births *births, ncclResult_t result) {
-  uint64_t driver = births->count > 0 ? communicator_new_driver() : 0;
-  for (size_t i = 0; i < births->count; i++) {
-    births->all[i].driver = driver;
-    birth_end(&births->all[i], result);
+void children_end(struct children *children, ncclResult_t result) {
+  uint64_t driver = children->count > 0 ? communicator_new_driver() : 0;
+  for (size_t i = 0; i < children->count; i++) {
+    children->all[i].driver = driver;
+    child_end(&children->all[i], result);
   }
-  free(births->all);
-  *births = (struct births){0};
+  free(children->all);
+  *children = (struct children){0};
 }
 
 void children_look(ncclComm_t parent, ncclResult_t state) {
   if (atomic_load_explicit(&nunder_way, memory_order_relaxed) == 0 || state == ncclInProgress)
     return;
-  struct birth *born = NULL;
+  struct child *born = NULL;
   pthread_mutex_lock(&lock);
-  for (struct birth **link = &under_way; *link != NULL;) {
-    struct birth *birth = *link;
-    if (birth->parent != parent) {
-      link = &birth->next;
+  for (struct child **link = &under_way; *link != NULL;) {
+    struct child *child = *link;
+    if (child->parent != parent) {
+      link = &child->next;
       continue;
     }
-    *link = birth->next;
-    birth->next = born;
-    born = birth;
+    *link = child->next;
+    child->next = born;
+    born = child;
     atomic_fetch_sub(&nunder_way, 1);
   }
   pthread_mutex_unlock(&lock);
   while (born != NULL) {
-    struct birth *birth = born;
-    born = birth->next;
-    birth_end(birth, state);
-    free(birth);
+    struct child *child = born;
+    born = child->next;
+    child_end(child, state);
+    free(child);
   }
 }
 

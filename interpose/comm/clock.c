@@ -1,5 +1,5 @@
-/* Whose fault a long wait is (patience.h). */
-#include "interpose/comm/patience.h"
+/* Whose fault a long wait is (clock.h). */
+#include "interpose/comm/clock.h"
 
 #include "interpose/comm/communicator.h"
 
@@ -25,7 +25,7 @@ static bool is_parked(const struct plane_log *log) {
   return atomic_load(&log->claim) == atomic_load(&log->head) + 1;
 }
 
-bool patience_is_programs_own(const struct endpoint *end) {
+bool clock_is_programs_own(const struct endpoint *end) {
   bool late = false;
   for (const struct endpoint *other = communicator_hold_endpoints(); other != NULL;
        other = other->next) {

@@ -13,20 +13,20 @@
  *   - inside of another call of the same function on the same thread, if that is one of the user's
  *     (but for a jump in the place of a return, which looks like another call).
  */
-#ifndef NCCL_JOIN_INTERPOSE_DOORS_H
-#define NCCL_JOIN_INTERPOSE_DOORS_H
+#ifndef NCCL_JOIN_INTERPOSE_EXIT_POINTS_H
+#define NCCL_JOIN_INTERPOSE_EXIT_POINTS_H
 
 #include <stdint.h>
 
 /* Reads which functions they are. Any thread, any number of times; nothing with NCCL_JOIN=0. */
-void doors_choose(void);
+void exit_points_choose(void);
 
 /* Puts trampolines in front of them (trampolines.h): a communicator is about to be made. Says,
  * once, which functions that the user has named are nowhere called. */
-void doors_open(void);
+void exit_points_open(void);
 
 /* Takes them away: all communicators are gone. */
-void doors_close(void);
+void exit_points_close(void);
 
 /* What has to be known of MPI, asked of the MPI library that the program calls. It is not linked
  * to, and its header is not needed: an MPI_Comm is a pointer in Open MPI and its relatives, a

@@ -8,9 +8,9 @@
 #include "hooks/include/nccl_join.h"
 #include "interpose/self/environment.h"
 #include "interpose/calls/group.h"
-#include "interpose/comm/hot.h"
+#include "interpose/comm/fast_path.h"
 #include "interpose/exits/leaving.h"
-#include "interpose/comm/patience.h"
+#include "interpose/comm/clock.h"
 #include "interpose/park/transaction.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -72,25 +72,26 @@ static ncclResult_t leave(ncclResult_t result) {
 
 /* One thread drives several ranks: its first call speaks for all of them, and those of the others
  * have been made by then. */
-static uint32_t wishes_for(struct communicator *comm, struct wish *wishes,
-                           const struct member *mark) {
-  uint32_t nwishes = 0;
+static uint32_t requests_for(struct communicator *comm, struct request *requests,
+                             const struct member *mark) {
+  uint32_t nrequests = 0;
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next) {
     bool known = false;
     if (!leaves_with(comm, other))
       continue;
     if (other != comm)
       other->marks_made++;
-    for (uint32_t i = 0; i < nwishes; i++)
-      known |= wishes[i].end == other->end;
+    for (uint32_t i = 0; i < nrequests; i++)
+      known |= requests[i].end == other->end;
     if (!known)
-      wishes[nwishes++] = (struct wish){.end = other->end, .unit = {mark, 1}};
+      requests[nrequests++] = (struct request){.end = other->end, .unit = {mark, 1}};
   }
-  return nwishes;
+  return nrequests;
 }
 
-static ncclResult_t say_together(struct wish *wishes, uint32_t nwishes) {
-  struct transaction transaction = {.kind = TRANSACTION_MARK, .wishes = wishes, .nwishes = nwishes};
+static ncclResult_t say_together(struct request *requests, uint32_t nrequests) {
+  struct transaction transaction = {
+      .kind = TRANSACTION_MARK, .requests = requests, .nrequests = nrequests};
   ncclResult_t together = transaction_make(&transaction);
   return transaction_worse(transaction_result(&transaction), together);
 }
@@ -110,12 +111,12 @@ static ncclResult_t say(ncclComm_t handle, enum mark mark, const char *function)
   uint32_t count = 0;
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     count++;
-  struct wish *wishes = calloc(count + 1, sizeof *wishes);
-  if (wishes == NULL)
+  struct request *requests = calloc(count + 1, sizeof *requests);
+  if (requests == NULL)
     return leave(ncclSystemError);
-  result = say_together(wishes, wishes_for(comm, wishes, &member));
-  free(wishes);
-  hot_remember(comm);
+  result = say_together(requests, requests_for(comm, requests, &member));
+  free(requests);
+  fast_path_remember(comm);
   return leave(result);
 }
 
@@ -206,7 +207,7 @@ ncclResult_t ncclJoinActiveRanks(ncclComm_t handle, int *count, int *ranks) {
   if (comm != NULL)
     result = list_active(comm, count, ranks);
   if (comm != NULL)
-    hot_remember(comm);
+    fast_path_remember(comm);
   return leave(result);
 }
 

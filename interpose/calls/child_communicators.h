@@ -8,8 +8,8 @@
  * Which ranks will be in a child, only NCCL knows: all that are mark themselves in a segment with a
  * slot for each rank of the parent.
  */
-#ifndef NCCL_JOIN_INTERPOSE_BIRTHS_H
-#define NCCL_JOIN_INTERPOSE_BIRTHS_H
+#ifndef NCCL_JOIN_INTERPOSE_CHILD_COMMUNICATORS_H
+#define NCCL_JOIN_INTERPOSE_CHILD_COMMUNICATORS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,36 +20,36 @@
 #include "interpose/comm/communicator.h"
 
 /* A child on its way. */
-struct birth {
+struct child {
   ncclComm_t parent;
   ncclComm_t *handle; /* where NCCL writes the child */
   struct arrival arrival;
   uint64_t driver;
-  struct birth *next; /* of those under way */
+  struct child *next; /* of those under way */
 };
 
 /* Marks this rank for a child of the parent, of which `parent->children` have been made. part: what
  * keeps children of one parent apart that are made at once. */
-void birth_arrive(struct arrival *arrival, struct communicator *parent, const char *how, int part,
+void child_arrive(struct arrival *arrival, struct communicator *parent, const char *how, int part,
                   int key);
 
-/* The real call has ended so; for births_end below, each. Waits for nothing: what NCCL is still
+/* The real call has ended so; for children_end below, each. Waits for nothing: what NCCL is still
  * making is looked for in children_look. */
-void birth_end(struct birth *birth, ncclResult_t result);
+void child_end(struct child *child, ncclResult_t result);
 
 /* The children that the splits of one real group will bring. All zero: none. */
-struct births {
-  struct birth *all;
+struct children {
+  struct child *all;
   size_t count, room;
 };
 
 /* The split is about to be issued: this rank marks itself for the child's other ranks. False
  * without memory. */
-bool births_expect(struct births *births, const struct call *split);
+bool children_expect(struct children *children, const struct call *split);
 
 /* The real group has ended so: the children are there, are still being made, or have failed. Empty
  * afterwards. */
-void births_end(struct births *births, ncclResult_t result);
+void children_end(struct children *children, ncclResult_t result);
 
 /* What the program has been told of a communicator (ncclCommGetAsyncError): with that, children of
  * one that does not block are made. Any thread; does not wait. */

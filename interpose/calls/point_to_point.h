@@ -1,8 +1,8 @@
 /* The program's sends and receives: posted in the team before they are issued, so that a peer that
  * has joined can answer them (core/p2p/peers.h).
  */
-#ifndef NCCL_JOIN_INTERPOSE_POSTS_H
-#define NCCL_JOIN_INTERPOSE_POSTS_H
+#ifndef NCCL_JOIN_INTERPOSE_POINT_TO_POINT_H
+#define NCCL_JOIN_INTERPOSE_POINT_TO_POINT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +23,6 @@ enum fate {
  * just before it is issued. ncclSuccess, or the error that the program must be given, whatever is
  * issued: a peer that has joined cannot send what is wanted (NCCL_JOIN_LOSSY), or has failed. May
  * wait for a peer that is thousands of operations behind. */
-ncclResult_t posts_make(const struct call *calls, size_t ncalls, enum fate *fates);
+ncclResult_t point_to_point_post(const struct call *calls, size_t ncalls, enum fate *fates);
 
 #endif

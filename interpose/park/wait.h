@@ -4,8 +4,8 @@
  * as a shadow, in every team of the rank, until its own unit settles, all ranks have left, or
  * something has failed. Bounded by NCCL_JOIN_TIMEOUT.
  */
-#ifndef NCCL_JOIN_INTERPOSE_ANSWER_H
-#define NCCL_JOIN_INTERPOSE_ANSWER_H
+#ifndef NCCL_JOIN_INTERPOSE_WAIT_H
+#define NCCL_JOIN_INTERPOSE_WAIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 #include "interpose/comm/communicator.h"
 
 /* What a rank wants next in one team. */
-struct wish {
+struct request {
   struct endpoint *end;
   struct unit unit;    /* nmembers 0: LEAVE */
   cudaStream_t stream; /* of the call, or of the first one of a group; of a LEAVE 0 */
@@ -27,27 +27,28 @@ struct wish {
   bool stopped; /* out: the first rank has left, and all stop (core/team/team_stop.h): result, or
                    notice, is ncclInvalidUsage */
   uint64_t index; /* out: where in the sequence, if issued */
-  /* out: all ranks are together again there (team_is_reunion), and resynchronise
-   * (team_is_resync): to be followed by reunion_hold once it has been issued. */
-  bool reunion, resync;
-  /* If not NULL, called when the unit has settled well, before the wish has: whether the rank wants
-   * another one next, which it has put in its place. Buffers that are resynchronised are issued
-   * here. */
-  bool (*next)(struct wish *wish);
+  /* out: all ranks are together again there (team_is_rejoin), and resynchronise
+   * (team_is_resync): to be followed by rejoin_complete once it has been issued. */
+  bool rejoin, resync;
+  /* If not NULL, called when the unit has settled well, before the request has: whether the rank
+   * wants another one next, which it has put in its place. Buffers that are resynchronised are
+   * issued here. */
+  bool (*next)(struct request *request);
   void *next_context;
   bool settled, stalled; /* used inside */
 };
 
 /* What has happened on joined ranks that this rank's program must hear of with its present call:
  * ncclInvalidUsage, logged, or ncclSuccess. The caller has entered the endpoint. */
-ncclResult_t answer_notice(struct endpoint *end);
+ncclResult_t wait_notice(struct endpoint *end);
 
-/* Settles all wishes, at most one per endpoint; the caller has entered their endpoints
- * (endpoint_enter). Logs what went wrong. Returns when every wish has its result. */
-void answer(struct wish *wishes, uint32_t nwishes);
+/* Settles all requests, at most one per endpoint; the caller has entered their endpoints
+ * (endpoint_enter). Logs what went wrong. Returns when every request has its result. */
+void wait_until_settled(struct request *requests, uint32_t nrequests);
 
-/* The same for LEAVEs, where there is room for so many wishes: meanwhile the rank takes others of
- * its process along (orphans.h), whose endpoints it has entered then. How many wishes there are. */
-uint32_t answer_with_room(struct wish *wishes, uint32_t nwishes, uint32_t room);
+/* The same for LEAVEs, where there is room for so many requests: meanwhile the rank takes others of
+ * its process along (orphans.h), whose endpoints it has entered then. How many requests there are.
+ * */
+uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t room);
 
 #endif

@@ -1,4 +1,4 @@
-/* One post at a time (peers.h): reading it, whether it has been met, and what answers it. */
+/* One operation at a time (peers.h): reading it, whether it has been met, and what answers it. */
 #include "core/p2p/peers_private.h"
 
 uint32_t pair_place(const struct plane_log *log, uint64_t key) {
@@ -19,16 +19,16 @@ uint64_t pair_issued(const struct plane_log *log, uint64_t key) {
   return atomic_load_explicit(&pair->issued, memory_order_acquire);
 }
 
-bool post_is_met(const struct peers *peers, uint32_t rank, const struct post *post) {
-  uint64_t other = pair_key(post->comm, rank, !post->receives);
-  uint64_t issued = pair_issued(peers->plane->logs[post->peer], other);
-  return (int32_t)((uint32_t)issued - post->ordinal) >= 0;
+bool operation_is_met(const struct peers *peers, uint32_t rank, const struct operation *operation) {
+  uint64_t other = pair_key(operation->comm, rank, !operation->receives);
+  uint64_t issued = pair_issued(peers->plane->logs[operation->peer], other);
+  return (int32_t)((uint32_t)issued - operation->ordinal) >= 0;
 }
 
-void post_read(const struct plane_log *log, uint64_t position, struct post *post) {
-  const struct plane_post *from = &log->posts[position % PLANE_POSTS];
+void operation_read(const struct plane_log *log, uint64_t position, struct operation *operation) {
+  const struct plane_operation *from = &log->operations[position % PLANE_OPERATIONS];
   uint32_t what = LOAD(from->what);
-  *post = (struct post){
+  *operation = (struct operation){
       .count = LOAD(from->count),
       .index = LOAD(from->index),
       .comm = LOAD(from->comm),
@@ -36,8 +36,8 @@ void post_read(const struct plane_log *log, uint64_t position, struct post *post
       .group = LOAD(from->group),
       .peer = what >> 16,
       .datatype = (uint8_t)(what >> 8),
-      .look = (uint8_t)what >> POST_LOOK_SHIFT,
-      .receives = (what & POST_RECEIVES) != 0,
+      .look = (uint8_t)what >> OPERATION_LOOK_SHIFT,
+      .receives = (what & OPERATION_RECEIVES) != 0,
   };
 }
 
@@ -48,19 +48,19 @@ uint64_t pair_earlier(const struct member *members, uint32_t i) {
   return earlier;
 }
 
-bool post_mirror(const struct peers *peers, uint32_t rank, struct post *post,
-                 struct member *mirrors, uint32_t nmirrors) {
+bool operation_mirror(const struct peers *peers, uint32_t rank, struct operation *operation,
+                      struct member *mirrors, uint32_t nmirrors) {
   struct member mirror = {
-      .count = post->count,
-      .comm = post->comm,
+      .count = operation->count,
+      .comm = operation->comm,
       .root = (int32_t)rank,
       .reduction = REDUCTION_NONE,
-      .kind = post->receives ? MEMBER_SEND : MEMBER_RECEIVE,
-      .datatype = post->datatype,
-      .number = post->look,
+      .kind = operation->receives ? MEMBER_SEND : MEMBER_RECEIVE,
+      .datatype = operation->datatype,
+      .number = operation->look,
   };
   mirrors[nmirrors] = mirror;
   uint64_t before = pair_issued(peers->own, pair_key_of(&mirror)) + pair_earlier(mirrors, nmirrors);
-  post->mirrored = (uint32_t)before + 1 == post->ordinal;
-  return post->mirrored;
+  operation->mirrored = (uint32_t)before + 1 == operation->ordinal;
+  return operation->mirrored;
 }

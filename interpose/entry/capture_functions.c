@@ -50,7 +50,7 @@ static void *find(const char *name, const void *caller) {
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type
-#define DOOR(name, parameters, arguments, begins)                                                  \
+#define FUNCTION(name, parameters, arguments, begins)                                              \
   __attribute__((visibility("default"))) int name parameters;                                      \
   int name parameters {                                                                            \
     int(*function) parameters;                                                                     \
@@ -64,5 +64,5 @@ static void *find(const char *name, const void *caller) {
       captures_ended();                                                                            \
     return result;                                                                                 \
   }
-CAPTURE_DOORS(DOOR)
+CAPTURE_FUNCTIONS(FUNCTION)
 // NOLINTEND(bugprone-macro-parentheses)

@@ -1,16 +1,16 @@
-/* Posting the program's sends and receives (posts.h). */
-#include "interpose/calls/posts.h"
+/* Posting the program's sends and receives (point_to_point.h). */
+#include "interpose/calls/point_to_point.h"
 
 #include <stdlib.h>
 
 #include "core/report/log.h"
 #include "hooks/contribution.h"
-#include "interpose/park/answer.h"
+#include "interpose/park/wait.h"
 #include "interpose/self/environment.h"
 #include "interpose/comm/registered.h"
-#include "interpose/comm/hot.h"
+#include "interpose/comm/fast_path.h"
 #include "interpose/data/lossy.h"
-#include "interpose/comm/patience.h"
+#include "interpose/comm/clock.h"
 #include "interpose/comm/report.h"
 
 /* The sends and receives of one endpoint in a group. */
@@ -83,7 +83,7 @@ static ncclResult_t hear(struct endpoint *end) {
   bool entered;
   if (!team_must_attend(end->team) || !enter(end, &entered))
     return ncclSuccess;
-  ncclResult_t result = answer_notice(end);
+  ncclResult_t result = wait_notice(end);
   leave(end, entered);
   return result;
 }
@@ -146,7 +146,7 @@ static ncclResult_t post(struct posting *posting) {
     log_once(LOG_LEVEL_WARN,
              "a group of more than %u sends and receives, or more than %u partners: from here on "
              "ranks that have joined no longer answer sends and receives",
-             PLANE_POSTS, PLANE_PAIRS / 4 * 3);
+             PLANE_OPERATIONS, PLANE_PAIRS / 4 * 3);
   return ncclSuccess;
 }
 
@@ -200,7 +200,7 @@ static ncclResult_t make(struct posting *posting, const struct call *calls, enum
   return result != ncclSuccess ? result : notice;
 }
 
-ncclResult_t posts_make(const struct call *calls, size_t ncalls, enum fate *fates) {
+ncclResult_t point_to_point_post(const struct call *calls, size_t ncalls, enum fate *fates) {
   struct member one;
   size_t place;
   struct posting posting = {NULL, &one, &place, 0};

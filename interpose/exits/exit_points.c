@@ -1,5 +1,5 @@
-/* Leaving through functions that are not NCCL's (doors.h). */
-#include "interpose/exits/doors.h"
+/* Leaving through functions that are not NCCL's (exit_points.h). */
+#include "interpose/exits/exit_points.h"
 
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ static size_t nnames;
 
 static void pass_through(const struct trampoline_call *call);
 
-void doors_choose(void) {
+void exit_points_choose(void) {
   static atomic_flag chosen = ATOMIC_FLAG_INIT;
   const struct settings *settings = join_settings();
   if (settings == NULL || !settings->enabled || atomic_flag_test_and_set(&chosen))
@@ -29,9 +29,9 @@ void doors_choose(void) {
   trampolines_choose(names, nnames, pass_through);
 }
 
-void doors_open(void) {
+void exit_points_open(void) {
   static atomic_flag said = ATOMIC_FLAG_INIT;
-  doors_choose();
+  exit_points_choose();
   trampolines_place();
   if (atomic_flag_test_and_set(&said))
     return;
@@ -48,7 +48,7 @@ void doors_open(void) {
   }
 }
 
-void doors_close(void) {
+void exit_points_close(void) {
   trampolines_remove();
 }
 
@@ -103,31 +103,31 @@ static bool is_part(const struct endpoint *part, const struct endpoint *whole, b
 
 /* Where the thread is to wait: in the communicators of at most so many ranks. */
 struct visit {
-  struct wish *wishes;
-  uint32_t nwishes;
+  struct request *requests;
+  uint32_t nrequests;
   struct member mark;
 };
 
-static void add_wish(struct visit *visit, struct endpoint *end) {
-  for (uint32_t i = 0; i < visit->nwishes; i++)
-    if (visit->wishes[i].end == end)
+static void add_request(struct visit *visit, struct endpoint *end) {
+  for (uint32_t i = 0; i < visit->nrequests; i++)
+    if (visit->requests[i].end == end)
       return;
-  visit->wishes[visit->nwishes++] = (struct wish){.end = end, .unit = {&visit->mark, 1}};
+  visit->requests[visit->nrequests++] = (struct request){.end = end, .unit = {&visit->mark, 1}};
 }
 
 /* One that has been left out is part of another that is still there, and so is what is part of it.
  */
 static void leave_out_parts(struct visit *visit) {
   uint32_t kept = 0;
-  for (uint32_t i = 0; i < visit->nwishes; i++) {
+  for (uint32_t i = 0; i < visit->nrequests; i++) {
     bool part = false;
-    for (uint32_t j = 0; j < visit->nwishes; j++)
+    for (uint32_t j = 0; j < visit->nrequests; j++)
       if (j < kept || j > i)
-        part |= is_part(visit->wishes[i].end, visit->wishes[j].end, i < j);
+        part |= is_part(visit->requests[i].end, visit->requests[j].end, i < j);
     if (!part)
-      visit->wishes[kept++] = visit->wishes[i];
+      visit->requests[kept++] = visit->requests[i];
   }
-  visit->nwishes = kept;
+  visit->nrequests = kept;
 }
 
 /* How far the thread's ranks have come. */
@@ -149,8 +149,8 @@ static void say_where(const struct endpoint *end, void *name) {
 /* What has gone wrong has been said; the function runs all the same. */
 static void wait_for_all(struct visit *visit, const char *name) {
   (void)transaction_make(&(struct transaction){.kind = TRANSACTION_EXIT_POINT,
-                                               .wishes = visit->wishes,
-                                               .nwishes = visit->nwishes,
+                                               .requests = visit->requests,
+                                               .nrequests = visit->nrequests,
                                                .entered = say_where,
                                                .context = (void *)name});
 }
@@ -162,11 +162,11 @@ static void plan(struct visit *visit, const struct trampoline_call *call, uint32
   communicator_endpoints();
   for (const struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next)
     count++;
-  visit->wishes = count == 0 ? NULL : calloc(count, sizeof *visit->wishes);
+  visit->requests = count == 0 ? NULL : calloc(count, sizeof *visit->requests);
   for (const struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next)
-    if (visit->wishes != NULL && visit->nwishes < count && is_used(comm) &&
+    if (visit->requests != NULL && visit->nrequests < count && is_used(comm) &&
         comm->end->team->plane->nranks <= nranks_max)
-      add_wish(visit, comm->end);
+      add_request(visit, comm->end);
   leave_out_parts(visit);
 }
 
@@ -185,13 +185,13 @@ static void pass_through(const struct trampoline_call *call) {
   struct visit visit;
   bool inside = is_inside(call, passed_by_all());
   plan(&visit, call, inside ? 0 : ranks_of(call));
-  if (visit.nwishes > 0) {
+  if (visit.nrequests > 0) {
     wait_for_all(&visit, exit_point_name(exit_point(call->name)->mark));
     last.number = call->name + 1;
     last.stack = call->stack;
     last.back = *call->back;
     last.passed = passed_by_all();
   }
-  free(visit.wishes);
+  free(visit.requests);
   guard_lower();
 }

@@ -1,6 +1,6 @@
 /* How long a rank waits for the others, and how often it looks up meanwhile. */
-#ifndef NCCL_JOIN_INTERPOSE_PATIENCE_H
-#define NCCL_JOIN_INTERPOSE_PATIENCE_H
+#ifndef NCCL_JOIN_INTERPOSE_CLOCK_H
+#define NCCL_JOIN_INTERPOSE_CLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,6 +30,6 @@ static inline uint64_t now_ms(void) {
 /* Asked when NCCL_JOIN_TIMEOUT has passed: whether the rank waits as it would without nccl-join,
  * for a rank whose program has not come so far yet. Nobody has left, or joined since all were last
  * together, in any team of the rank: such a wait is no error, however long it is. */
-bool patience_is_programs_own(const struct endpoint *end);
+bool clock_is_programs_own(const struct endpoint *end);
 
 #endif
