@@ -18,6 +18,7 @@ struct overlap *overlap_create(uint64_t identity) {
 static void team_free(struct overlap_team *team) {
   free(team->identities);
   free(team->rank_in);
+  free(team->holders);
   free(team);
 }
 
@@ -93,13 +94,14 @@ static struct overlap_team *add(struct overlap *overlap, struct team *team,
     return NULL;
   *added = (struct overlap_team){.overlap = overlap, .team = team, .available = true};
   added->identities = calloc(nranks, sizeof(*identities));
+  added->holders = calloc(nranks, sizeof(*added->holders));
   teams[overlap->nteams++] = added;
   if (added->identities != NULL)
     memcpy(added->identities, identities, nranks * sizeof(*identities));
   if (overlap->predictor == NULL && overlap->nteams > 1)
     overlap->predictor = rank_predictor_create();
-  if (added->identities == NULL || (overlap->predictor == NULL && overlap->nteams > 1) ||
-      !map_ranks(overlap)) {
+  if (added->identities == NULL || added->holders == NULL ||
+      (overlap->predictor == NULL && overlap->nteams > 1) || !map_ranks(overlap)) {
     take_out(overlap, overlap->nteams - 1);
     return NULL;
   }
@@ -232,20 +234,32 @@ static enum whereabouts find_rank(const struct overlap_team *there, uint32_t ran
              : MISSES;
 }
 
-/* Classes of who yields first in a chain: by what our claim and theirs look like. */
-static uint64_t delay_of(const struct overlap_claim *ours, const struct overlap_claim *theirs,
-                         uint64_t identity_order) {
-  uint64_t class = 3;
+/* Whether their claim is what our own program comes to after ours, in the same round. */
+static bool comes_next(const struct overlap_claim *ours, const struct overlap_claim *theirs) {
+  return place_relate(&ours->place, &theirs->place) == PLACE_SEQUENTIAL &&
+         place_goes_first(&ours->place, &theirs->place);
+}
+
+/* Classes of who yields first in a chain: by what our claim and theirs look like. What we have
+ * begun to answer in this wait we go on with: where places tell, with what is as likely to be a
+ * loop that we have left; where they do not, with whatever comes. */
+static uint64_t delay_of(const struct overlap_team *there, const struct overlap_claim *ours,
+                         const struct overlap_claim *theirs) {
+  uint64_t class = 4;
   int by = overlap_compare_loops(ours, theirs);
-  if (ours->leave || by < 0)
+  if (ours->leave)
     class = 0;
-  else if (by > 0)
-    class = 5;
+  else if (by < 0)
+    class = 1;
+  else if (by > 0 || comes_next(ours, theirs))
+    class = 6;
   else if (ours->predicted != theirs->predicted)
-    class = ours->predicted ? 4 : 1;
+    class = ours->predicted ? 5 : 2;
   else if (ours->expected < theirs->expected || ours->seen < theirs->seen)
-    class = 2;
-  return (class + 1) * OVERLAP_STEP_MS + identity_order % OVERLAP_STAGGER;
+    class = 3;
+  bool tells = place_relate(&ours->place, &theirs->place) != PLACE_UNRELATED;
+  uint64_t delay = (class + 1) * OVERLAP_STEP_MS + there->team->plane->rank % OVERLAP_STAGGER;
+  return there->answering != 0 && (!tells || delay <= there->answering) ? 0 : delay;
 }
 
 /* What there is to do in a team where we have no claim. */
@@ -276,7 +290,7 @@ static void weigh_claim(const struct overlap_team *there, uint32_t rank,
       delay = 0;
       break;
     case IS_ELSEWHERE:
-      delay = there->answering ? 0 : delay_of(&ours, claim, there->team->plane->rank);
+      delay = delay_of(there, &ours, claim);
       break;
     }
     if (duty->yield && delay >= duty->delay)
@@ -293,9 +307,7 @@ static void weigh_pass(const struct overlap_team *there, struct duty *duty) {
     if (here->claimed && !read_own_claim(here, &ours))
       return;
   }
-  *duty = (struct duty){
-      .follow = true,
-      .delay = there->answering ? 0 : delay_of(&ours, &theirs, there->team->plane->rank)};
+  *duty = (struct duty){.follow = true, .delay = delay_of(there, &ours, &theirs)};
 }
 
 /* Without a claim of ours, because of those who are behind: they are not, where nobody can move.
@@ -311,7 +323,7 @@ static struct duty find_duty_waiting(const struct overlap_team *there) {
     if (rank == team->plane->rank ||
         (!passed && (!overlap_read_claim(there->team, rank, &theirs) || theirs.leave)))
       continue;
-    uint64_t delay = there->answering ? 0 : delay_of(&ours, &theirs, team->plane->rank);
+    uint64_t delay = delay_of(there, &ours, &theirs);
     if (passed)
       return (struct duty){.follow = true, .delay = delay};
     if (!duty.yield || delay < duty.delay)
@@ -365,7 +377,7 @@ bool overlap_answers(struct overlap_team *there) {
   struct duty duty = find_duty(there);
   bool due = (duty.follow || duty.yield) && duty.delay <= there->overlap->quiet;
   if (due && duty.delay != 0) {
-    there->answering = true;
+    there->answering = duty.delay;
     overlap_ask(there->overlap);
   }
   if (due && duty.yield && (duty.guess || duty.delay != 0))

@@ -13,7 +13,9 @@
  *     misses us in a team that not all of them see. Nobody knows the whole chain; that nothing
  *     moves any more is known by asking whether everybody we wait for is parked, and waits for
  *     somebody who is (overlap_quiet). Then ranks yield one by one, those first that most likely
- *     have left their loop. A rank that is at work, however slow, makes its whole chain wait.
+ *     have left their loop. A rank that is at work, however slow, makes its whole chain wait; but
+ *     not one of which a parked rank says that it has been left behind by it (overlap_held.c): that
+ *     one may wait for its device.
  *
  * A yield is always safe for the agreement: if it is wrong, units of different places of the
  * program meet. Devices are another matter. Once ranks differ in what comes first, streams that
@@ -114,6 +116,10 @@ void overlap_set_available(struct overlap_team *team, bool available);
 /* For how many milliseconds nobody has moved whom this rank waits for, however indirectly. Also
  * tells the others the same of this rank. */
 uint64_t overlap_quiet(struct overlap *overlap, uint64_t now_ms);
+
+/* Whether a rank has gone on in another team without this one, and may wait for it on its device.
+ * */
+bool overlap_holds_up(struct overlap *overlap);
 
 /* A look around begins, after it has been quiet for so long. */
 void overlap_look(struct overlap *overlap, uint64_t quiet_ms);

@@ -412,9 +412,16 @@ void team_look_for_the_dead(struct team *team);
 /* How many units this rank has passed. Any thread may ask. */
 uint64_t team_passed(const struct team *team);
 
+/* Whether a rank has failed before it issued all that this rank has passed: what is left of that
+ * will never be done. Names the rank, and how many it has issued. Any thread may ask. */
+bool team_find_lost(const struct team *team, uint32_t *rank, uint64_t *issued);
+
 /* This rank ends: cleanly after TEAM_LEFT or where nobody can need it, or with a failure that frees
  * all who wait. Any thread may say so, while another is parked. */
 void team_end(struct team *team, enum rank_state state);
+
+/* This rank cannot issue the unit that it has passed last, and ends with a failure. */
+void team_end_short(struct team *team);
 
 /* Whether the program stands between two iterations as far as the learner can tell, or by what
  * it expects here (a body that holds whole epochs may begin anywhere): what all claimed another

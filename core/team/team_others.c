@@ -206,11 +206,35 @@ uint64_t team_passed(const struct team *team) {
   return atomic_load(&team->own->head);
 }
 
-void team_end(struct team *team, enum rank_state state) {
-  STORE(team->own->failed_index, team_passed(team));
+/* One that has stopped (team_stop.h) counts as failed, but has passed what every rank has. */
+bool team_find_lost(const struct team *team, uint32_t *rank, uint64_t *issued) {
+  for (uint32_t other = 0; other < team->plane->nranks; other++) {
+    const struct plane_log *log = team->plane->logs[other];
+    if (other == team->plane->rank ||
+        atomic_load_explicit(&log->state, memory_order_acquire) != RANK_FAILED ||
+        LOAD(log->failed_index) >= team_passed(team))
+      continue;
+    *rank = other;
+    *issued = LOAD(log->failed_index);
+    return true;
+  }
+  return false;
+}
+
+static void end_after(struct team *team, enum rank_state state, uint64_t issued) {
+  STORE(team->own->failed_index, issued);
   atomic_store(&team->own->state, state);
   atomic_fetch_add(&team->shared->attention, PLANE_EVENT);
   team->plane->ring(team->plane);
+}
+
+void team_end(struct team *team, enum rank_state state) {
+  end_after(team, state, team_passed(team));
+}
+
+void team_end_short(struct team *team) {
+  uint64_t passed = team_passed(team);
+  end_after(team, RANK_FAILED, passed > 0 ? passed - 1 : 0);
 }
 
 bool team_is_valid(const struct team *team) {

@@ -183,25 +183,32 @@ static bool is_news(struct team *team, const struct claimed *won, const struct c
   return true;
 }
 
+/* The unit is read where the rank that is ahead has written it: this one may request for nothing.
+ * */
+static void tell_of_epochs(struct team *team, const struct claimed *won,
+                           const struct claimed *ahead) {
+  struct text text;
+  if (team_read_text(team, team->plane->logs[ahead->rank], ahead->text, &text) != READ_UNIT ||
+      team_is_told(team))
+    return;
+  team->guessed = true;
+  team->guess = (struct team_guess){.kind = GUESS_EPOCH,
+                                    .rank = won->rank,
+                                    .other = ahead->rank,
+                                    .epochs = ahead->epoch - won->epoch,
+                                    .member = text.unit.members[0]};
+  team_copy_text(team->guess.place, won->place);
+}
+
 /* Of a unit that ranks claim in several epochs: tells, and returns the epoch in which it is issued;
  * 0: of one. */
 static uint32_t note_epochs(struct team *team, uint32_t winner) {
   const struct claimed *won = &team->settle->units[winner];
-  for (uint32_t i = 0; i < team->settle->nunits; i++) {
-    const struct claimed *ahead = &team->settle->units[i];
-    if (!settle_is_out_of_step(won, ahead))
-      continue;
-    if (!team_is_told(team)) {
-      team->guessed = true;
-      team->guess = (struct team_guess){.kind = GUESS_EPOCH,
-                                        .rank = won->rank,
-                                        .other = ahead->rank,
-                                        .epochs = ahead->epoch - won->epoch,
-                                        .member = team->claim.members[0]};
-      team_copy_text(team->guess.place, won->place);
+  for (uint32_t i = 0; i < team->settle->nunits; i++)
+    if (settle_is_out_of_step(won, &team->settle->units[i])) {
+      tell_of_epochs(team, won, &team->settle->units[i]);
+      return won->epoch;
     }
-    return won->epoch;
-  }
   return 0;
 }
 

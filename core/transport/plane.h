@@ -26,7 +26,7 @@
 
 #include "core/unit/unit.h"
 
-#define PLANE_VERSION 8u
+#define PLANE_VERSION 9u
 #define PLANE_RING 4096u /* entries of a log; a power of two */
 /* A stream's launch queue holds 1024: no rank runs that far ahead. */
 #define PLANE_RUN_AHEAD 2048u
@@ -160,6 +160,11 @@ struct plane_log {
   /* When the rank, or one that it waits for, was last seen at work, in milliseconds of the
    * machine's clock; 0: it is at work. Only in processes of several teams. */
   _Atomic uint64_t busy_until;
+  /* Of processes of several teams, while parked: which rank at work it asks about, and which one it
+   * holds up (overlap_held.c; identities plus one, 0: none); and how often it has moved. */
+  _Atomic uint64_t asks_about;
+  _Atomic uint64_t holds;
+  _Atomic uint64_t moves;
   _Atomic uint32_t asks; /* 1: out of step; commits nothing (overlap.h) */
   _Atomic uint32_t
       lossy_count; /* lossy units this rank has shadowed although it should be an error */

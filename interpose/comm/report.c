@@ -91,6 +91,15 @@ static void log_who_is_where(const struct team *team, enum log_level level) {
   }
 }
 
+void report_lost(const struct endpoint *end, uint32_t rank, uint64_t issued) {
+  const struct team *team = end->team;
+  log_line(LOG_LEVEL_WARN,
+           "rank %u failed after %llu collectives; rank %u has issued %llu, and is told by "
+           "ncclCommGetAsyncError: ncclRemoteError",
+           rank, (unsigned long long)issued, team->plane->rank,
+           (unsigned long long)team_passed(team));
+}
+
 void report_timeout(const struct endpoint *end, struct unit wanted) {
   const struct team *team = end->team;
   char text[DESCRIPTION];
@@ -107,12 +116,17 @@ void report_slow(struct endpoint *end, struct unit wanted) {
   if (end->slow_told)
     return;
   end->slow_told = true;
-  log_line(LOG_LEVEL_INFO,
+  bool holds_up = overlap_holds_up(end->overlap);
+  enum log_level level = holds_up ? LOG_LEVEL_WARN : LOG_LEVEL_INFO;
+  log_line(level,
            "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; no rank has joined or left, so "
-           "it waits on, as it would without nccl-join",
+           "it waits on, as it would without nccl-join%s",
            end->team->plane->rank, (unsigned long long)join_settings()->timeout_s,
-           describe(wanted, text));
-  log_who_is_where(end->team, LOG_LEVEL_INFO);
+           describe(wanted, text),
+           holds_up ? ". Ranks of another communicator have gone on without it: if they wait for "
+                      "it on their devices, nobody can go on"
+                    : "");
+  log_who_is_where(end->team, level);
 }
 
 void report_stuck_posts(const struct endpoint *end) {

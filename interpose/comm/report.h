@@ -12,6 +12,10 @@ void report_event(struct endpoint *end, enum trace_event event, uint64_t index, 
 /* Why the rank is released although what it wanted has not settled: team->failure. */
 void report_failure(const struct endpoint *end, struct unit wanted);
 
+/* Another rank failed when it had issued so many; this one waits on its device for nothing, and its
+ * program, which asks NCCL for errors, is told. */
+void report_lost(const struct endpoint *end, uint32_t rank, uint64_t issued);
+
 /* NCCL_JOIN_TIMEOUT has passed: who is where. */
 void report_timeout(const struct endpoint *end, struct unit wanted);
 

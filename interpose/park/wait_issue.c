@@ -52,17 +52,18 @@ static bool somebody_failed(const struct team *team) {
 }
 
 /* A shadow that could not be issued leaves the peers waiting in NCCL: nothing can be saved, say so
- * to all who are parked. */
+ * to all who are parked. A rank that leaves is told as well: NCCL's kernels hear of nobody's end,
+ * so it is for its launcher to end the others. */
 static void shadow_failed(struct wait *wait, struct endpoint *end) {
   ncclResult_t result = somebody_failed(end->team) ? ncclRemoteError : ncclUnhandledCudaError;
-  team_end(end->team, RANK_FAILED);
+  team_end_short(end->team);
   endpoint_retire(end, RANK_FAILED);
   for (uint32_t i = 0; i < wait->nrequests; i++) {
     struct request *request = &wait->requests[i];
     if (request->settled || request->end != end)
       continue;
     team_give_up(end->team);
-    wait_settle(request, unit_is_leave(request->unit) ? ncclSuccess : result);
+    wait_settle(request, result);
   }
 }
 

@@ -116,7 +116,7 @@ static struct run *run_words(const struct words *words, struct model *models) {
            schedule_text(&words->schedule), say, words->ask, !words->no_meeting, words->late,
            words->options != NULL ? words->options : "");
   struct run *result = run(&(struct launch){.nranks = words->schedule.nranks,
-                                            .program = "words",
+                                            .program = "annotations",
                                             .options = options,
                                             .environment = words->environment});
   assert_went_well(result);
@@ -182,11 +182,13 @@ Test(annotations, epochs_so_alike_that_their_end_is_part_of_the_pattern) {
 /* The same program without the words cannot be told apart from one whose loop goes on. */
 Test(annotations, without_words_the_ranks_of_that_program_meet_elsewhere) {
   struct run *result = run(&(struct launch){
-      .nranks = 3, .program = "words", .options = "--iterations 3,5,9/7,2,4 --meet 0"});
+      .nranks = 3, .program = "annotations", .options = "--iterations 3,5,9/7,2,4 --meet 0"});
   assert_went_well(result);
   cr_assert(strstr(result->output, "RESULT 0 step 1 6 ") != NULL);
-  struct run *other = run(&(struct launch){
-      .nranks = 3, .program = "words", .options = "--iterations 3,5,9/7,2,4 --meet 0 --say leave"});
+  struct run *other =
+      run(&(struct launch){.nranks = 3,
+                           .program = "annotations",
+                           .options = "--iterations 3,5,9/7,2,4 --meet 0 --say leave"});
   cr_assert_str_neq(strstr(result->output, "RESULT 0 step 1 6 "),
                     strstr(other->output, "RESULT 0 step 1 6 "));
   run_free(result);
@@ -198,7 +200,7 @@ Test(annotations, without_words_the_ranks_of_that_program_meet_elsewhere) {
 Test(annotations, ranks_that_say_nothing_are_followed_until_they_leave) {
   struct run *result =
       run(&(struct launch){.nranks = 3,
-                           .program = "words",
+                           .program = "annotations",
                            .options = "--iterations 2,5,7 --meet 0 --say leave,none,none"});
   assert_went_well(result);
   run_free(result);
@@ -207,7 +209,7 @@ Test(annotations, ranks_that_say_nothing_are_followed_until_they_leave) {
 Test(annotations, a_rank_that_fails_frees_those_who_wait_at_the_end_of_a_loop) {
   struct run *result =
       run(&(struct launch){.nranks = 2,
-                           .program = "words",
+                           .program = "annotations",
                            .options = "--iterations 2,5 --meet 0 --say leave,none --end fail",
                            .each = true});
   cr_assert(!result->timed_out, "%s", result->errors);
@@ -232,11 +234,11 @@ Test(annotations, words_do_nothing_without_nccl_join) {
   static const char options[] =
       "--iterations 3 --say both --state all --ask 1 --wrong 1 --thread 1";
   struct run *without = run(&(struct launch){
-      .nranks = 2, .program = "words", .options = options, .without = RUN_ALL_RANKS});
+      .nranks = 2, .program = "annotations", .options = options, .without = RUN_ALL_RANKS});
   struct run *off = run(&(struct launch){
-      .nranks = 2, .program = "words", .options = options, .environment = "NCCL_JOIN=0"});
-  struct run *alone =
-      run(&(struct launch){.nranks = 2, .program = "words", .options = options, .without = 1 << 1});
+      .nranks = 2, .program = "annotations", .options = options, .environment = "NCCL_JOIN=0"});
+  struct run *alone = run(&(struct launch){
+      .nranks = 2, .program = "annotations", .options = options, .without = 1 << 1});
   assert_went_well(without);
   cr_assert(strstr(without->output, "RESULT 1 last 0 -1\n") != NULL &&
                 strstr(without->output, "RESULT 1 active 0 2 -1\n") != NULL &&
@@ -253,8 +255,8 @@ Test(annotations, words_do_nothing_without_nccl_join) {
 
 /* 4: ncclInvalidArgument, 5: ncclInvalidUsage. */
 Test(annotations, calls_that_are_wrong_are_refused_with_a_reason) {
-  struct run *result = run(
-      &(struct launch){.nranks = 2, .program = "words", .options = "--iterations 3,5 --wrong 1"});
+  struct run *result = run(&(struct launch){
+      .nranks = 2, .program = "annotations", .options = "--iterations 3,5 --wrong 1"});
   assert_went_well(result);
   for (int rank = 0; rank < 2; rank++) {
     char expected[64];
@@ -349,7 +351,7 @@ static void check_killed(const char *options, const char *death, const char *cal
   char text[256];
   snprintf(text, sizeof text, "--iterations 3,6,4 --state all --late 2 %s", options);
   struct run *result = run(&(struct launch){.nranks = 3,
-                                            .program = "words",
+                                            .program = "annotations",
                                             .options = text,
                                             .environment = death,
                                             .each = true,
@@ -375,7 +377,7 @@ Test(annotations, a_last_joiner_that_is_killed_frees_those_who_wait_for_its_buff
 Test(annotations, a_rank_that_comes_back_unnoticed_is_said_to_be_resynchronised_later) {
   struct run *result =
       run(&(struct launch){.nranks = 3,
-                           .program = "words",
+                           .program = "annotations",
                            .options = "--iterations 3/3/3/3/3/3/3/3/2,3,3/3 "
                                       "--state all --end destroy",
                            .environment = "NCCL_JOIN_DEBUG=INFO NCCL_JOIN_PLACES=0"});
@@ -481,8 +483,10 @@ Test(annotations, a_buffer_that_the_last_joiner_has_freed_is_left_out_everywhere
 
 /* Ranks that have registered less, or nothing, or other sizes: no collective meets another. */
 Test(annotations, ranks_that_register_other_buffers_go_without) {
-  struct run *result = run(&(struct launch){
-      .nranks = 3, .program = "words", .options = "--iterations 6,12,9 --state none,all,less"});
+  struct run *result =
+      run(&(struct launch){.nranks = 3,
+                           .program = "annotations",
+                           .options = "--iterations 6,12,9 --state none,all,less"});
   assert_went_well(result);
   cr_assert(is_said(result, "rank 0 has no buffer for one that is resynchronised"), "%s",
             result->errors);
@@ -493,7 +497,7 @@ Test(annotations, ranks_that_register_other_buffers_go_without) {
  * returns. */
 Test(annotations, the_end_of_a_communicator_resynchronises_too) {
   struct run *result = run(&(struct launch){.nranks = 2,
-                                            .program = "words",
+                                            .program = "annotations",
                                             .options = "--iterations 3,5 --meet 0 --state all",
                                             .environment = "NCCL_JOIN_DEBUG=INFO"});
   cr_assert(!result->timed_out && result->status == 0, "%s", result->errors);

@@ -28,7 +28,7 @@ static struct run *run_hooked(const char *names, const char *options, const char
   char environment[1400];
   snprintf(environment, sizeof environment, "%s %s", hooks(names), more);
   return run(&(struct launch){
-      .nranks = 3, .program = "words", .options = options, .environment = environment});
+      .nranks = 3, .program = "annotations", .options = options, .environment = environment});
 }
 
 static int count_lines(const struct run *run, const char *text) {

@@ -16,7 +16,7 @@ $(BUILD)/plugins/%.so: tests/join/plugins/%.c
 	$(call say,LD,$@)
 	$(Q)$(CC) $(PLUGIN_FLAGS) -o $@ $<
 
-$(BUILD)/programs/words_in_cpp: tests/join/plugins/words.cpp hooks/include/nccl_join.h hooks/include/nccl_join_hook.h $(PROGRAM_LIBRARIES)
+$(BUILD)/programs/words_in_cpp: tests/join/plugins/annotations.cpp hooks/include/nccl_join.h hooks/include/nccl_join_hook.h $(PROGRAM_LIBRARIES)
 	@mkdir -p $(@D)
 	$(call say,CXX,$@)
 	$(Q)$(CXX) -std=c++11 -Wall -Wextra -Wpedantic -Werror $(CFLAGS) $(SANFLAGS) -Ihooks/include -isystem $(NCCL_INCLUDE) \

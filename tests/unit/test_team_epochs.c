@@ -152,6 +152,23 @@ Test(team_epochs, that_ranks_are_out_of_step_is_told_once) {
   cr_assert_eq(told, 1);
 }
 
+/* Whoever looks first settles, also one that leaves and requests for no unit of its own. */
+Test(team_epochs, that_ranks_are_out_of_step_is_told_by_who_leaves) {
+  uneven_epoch();
+  rank_0_falls_behind();
+  for (uint32_t rank = 0; rank + 1 < RANKS; rank++)
+    claim_in_epoch(rank, ONCE);
+  team_claim_leave(quartet[RANKS - 1]);
+  expect_verdict(RANKS - 1, TEAM_SHADOW);
+  cr_assert(quartet[RANKS - 1]->guessed);
+  cr_assert_eq(quartet[RANKS - 1]->guess.kind, GUESS_EPOCH);
+  cr_assert_eq(quartet[RANKS - 1]->guess.member.count, ONCE);
+  expect_verdict(0, TEAM_REAL);
+  expect_verdict(1, TEAM_SHADOW);
+  expect_verdict(2, TEAM_SHADOW);
+  expect_agreement();
+}
+
 /* Ranks may do as they like before anything has been uneven: nothing can have gone wrong. */
 Test(team_epochs, even_programs_are_not_asked) {
   for (int epoch = 0; epoch < 3; epoch++) {

@@ -198,6 +198,40 @@ Test(team_limits, the_rank_that_began_a_failure_is_named) {
   cr_assert_eq(teams[0]->failure_rank, 1);
 }
 
+/* What another rank has failed before is waited for in vain; what it has issued is not. */
+Test(team_limits, who_failed_before_what_this_rank_has_issued_is_found) {
+  uint32_t rank = RANKS;
+  uint64_t issued = 0;
+  learn_loop();
+  uint64_t before = team_passed(teams[0]);
+  cr_assert(team_commit(teams[1], unit(&A)));
+  team_end(teams[1], RANK_FAILED);
+  cr_assert_not(team_find_lost(teams[0], &rank, &issued));
+  cr_assert(team_commit(teams[0], unit(&A)));
+  cr_assert_not(team_find_lost(teams[0], &rank, &issued));
+  plane_memory_kill(memory, 2);
+  cr_assert_not(team_find_lost(teams[0], &rank, &issued), "nobody has looked");
+  team_look_for_the_dead(teams[0]);
+  cr_assert(team_find_lost(teams[0], &rank, &issued));
+  cr_assert_eq(rank, 2);
+  cr_assert_eq(issued, before);
+}
+
+Test(team_limits, who_could_not_issue_what_it_passed_is_found) {
+  uint32_t rank = RANKS;
+  uint64_t issued = 0;
+  learn_loop();
+  uint64_t before = team_passed(teams[0]);
+  for (uint32_t i = 0; i < RANKS; i++)
+    cr_assert(team_commit(teams[i], unit(&A)));
+  cr_assert_not(team_find_lost(teams[0], &rank, &issued));
+  team_end_short(teams[1]);
+  cr_assert(team_find_lost(teams[0], &rank, &issued));
+  cr_assert_eq(rank, 1);
+  cr_assert_eq(issued, before);
+  cr_assert_not(team_find_lost(teams[1], &rank, &issued), "nor is itself the one");
+}
+
 Test(team_limits, leaving_in_different_orders_is_seen) {
   learn_loop();
   team_claim_leave(teams[0]);
