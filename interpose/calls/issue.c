@@ -217,7 +217,7 @@ static ncclResult_t settle_calls(const struct agreement *agreement, const struct
     struct request *request = &agreement->requests[at];
     bool issue = true;
     ncclResult_t rooted = ncclSuccess;
-    if (calls[i].kind == MEMBER_BROADCAST)
+    if (member_elects_root((uint8_t)calls[i].kind))
       rooted = roots_apply(&calls[i], request->unit, request->index);
     if (rooted == ncclRemoteError)
       return rooted;
