@@ -7,11 +7,12 @@ MUTANTS_SEED ?= 1
 MUTANTS_JOBS ?= 1
 MUTANTS_ONLY ?=
 
-MUTANTS_UNIT = check/unit -j1 --fail-fast --color=never --filter
+MUTANTS_CRITERION = -j1 --fail-fast --timeout 60 --color=never --filter
+MUTANTS_UNIT = check/unit $(MUTANTS_CRITERION)
 MUTANTS_TESTS = "core: $(MUTANTS_UNIT) !(flow*|peers_random|learner_random|contribution|number|divisor)/*" \
                 "core/predict: $(MUTANTS_UNIT) learner_random/*" "core/p2p: $(MUTANTS_UNIT) peers_random/*" \
                 "hooks: $(MUTANTS_UNIT) @(contribution|number|divisor)/*" \
-                "hooks: check/hooks -j1 --fail-fast --color=never --filter */*" "core: check/sim --programs 400 --jobs 1"
+                "hooks: check/hooks $(MUTANTS_CRITERION) */*" "core: check/sim --programs 400 --jobs 1"
 
 .PHONY: mutants
 mutants:
