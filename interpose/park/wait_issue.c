@@ -75,7 +75,7 @@ static enum turn turn_of(struct unit unit) {
   if (unit_is_state(unit))
     return TURN_STATE;
   for (uint32_t i = 0; i < unit.nmembers; i++)
-    if (unit.members[i].kind == MEMBER_BROADCAST)
+    if (member_elects_root(unit.members[i].kind))
       return TURN_ROOT;
   return TURN_AT_ONCE;
 }
@@ -84,7 +84,7 @@ static bool waits_for_root(const struct found *found) {
   for (uint32_t i = 0; i < found->unit.nmembers; i++) {
     const struct member *member = &found->unit.members[i];
     const struct communicator *comm = endpoint_communicator(found->end, member->comm);
-    if (member->kind == MEMBER_BROADCAST && comm != NULL && comm->unfit == NULL &&
+    if (member_elects_root(member->kind) && comm != NULL && comm->unfit == NULL &&
         !contribution_gathers(found->unit, member->comm) &&
         !roots_can_tell(comm, team_index(found->end->team), member->root))
       return true;
