@@ -11,11 +11,11 @@ static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t
                     const struct place *place) {
   if (!team->claim.open)
     return false;
-  if (flags & ENTRY_BEHIND)
-    return team->claim.hash == hash && (team->claim.epoch & UINT16_MAX) == team->epoch_behind;
-  if (team->claim.hash != hash && !team_is_mine(team, unit, hash, flags, place))
-    return false;
-  return true;
+  if (team->claim.hash != hash)
+    return team_is_mine(team, unit, hash, flags, place);
+  /* Not claim.epoch: behind a yield that is of an index before. */
+  uint32_t epoch = flags & ENTRY_BEHIND ? team_epoch(team) : 0;
+  return epoch == 0 || (epoch & UINT16_MAX) == team->epoch_behind;
 }
 
 enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
