@@ -256,6 +256,9 @@ bool team_all_leaving(const struct team *team);
 /* Marks ranks whose process is gone as failed. Costs system calls: for waits that last. */
 void team_look_for_the_dead(struct team *team);
 
+/* Whether ranks stand aside of the team (interpose/comm/apart.h). Any thread may ask. */
+bool team_is_apart(const struct team *team);
+
 /* How many units this rank has passed. Any thread may ask. */
 uint64_t team_passed(const struct team *team);
 

@@ -203,6 +203,10 @@ void team_find_culprit(struct team *team) {
   }
 }
 
+bool team_is_apart(const struct team *team) {
+  return atomic_load(&team->shared->apart) != 0;
+}
+
 uint64_t team_passed(const struct team *team) {
   return atomic_load(&team->own->head);
 }

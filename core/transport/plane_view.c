@@ -53,7 +53,3 @@ bool plane_set_apart(struct plane *plane) {
   plane->ring(plane);
   return true;
 }
-
-bool plane_is_apart(const struct plane *plane) {
-  return atomic_load(&plane->team->apart) != 0;
-}

@@ -30,8 +30,7 @@ uint32_t plane_flags(const struct plane *plane, uint32_t rank, uint64_t index);
 bool plane_hash(const struct plane *plane, uint32_t rank, uint64_t index, uint64_t *hash);
 
 /* The ranks do not agree on anything any more (interpose/comm/apart.h): says so to all of them, and
- * wakes them. False if that has been said before. */
+ * wakes them. False if that has been said before. Whether it has: team_is_apart. */
 bool plane_set_apart(struct plane *plane);
-bool plane_is_apart(const struct plane *plane);
 
 #endif

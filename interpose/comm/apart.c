@@ -7,10 +7,6 @@
 
 /* ---- the proof ---- */
 
-bool apart_is_set(const struct endpoint *end) {
-  return plane_is_apart(end->team->plane);
-}
-
 static void recognise(struct endpoint *end, uint32_t tag, uint32_t other) {
   struct plane *plane = end->team->plane;
   if (!plane_set_apart(plane))

@@ -27,7 +27,9 @@
 void apart_enter(struct endpoint *end, uint32_t tag);
 
 /* Whether the team is one that ranks stand aside of. Any thread. */
-bool apart_is_set(const struct endpoint *end);
+static inline bool apart_is_set(const struct endpoint *end) {
+  return team_is_apart(end->team);
+}
 
 /* The rank stands aside: nothing is agreed on in its team any more. Does nothing
  * on a thread that could not enter: the one that is inside, or comes next, does it. */
