@@ -134,7 +134,7 @@ Test(python, other_pythons_are_left_alone, .timeout = 300) {
     run(output,
         "%s -c 'import ctypes; p = ctypes.CDLL(\"%s\"); p.probe_is_present.restype = "
         "ctypes.c_bool; "
-        "print(p.probe_is_present(), p.probe_id(), p.probe_nodes((ctypes.c_uint32 * 96)(), 16))'",
+        "print(p.probe_is_present(), p.probe_id(), p.probe_nodes((ctypes.c_uint32 * 128)(), 16))'",
         pythons[i].path, library());
     cr_expect_str_eq(output, "False 0 0\n", "%s: %s", pythons[i].path, output);
   }
