@@ -9,7 +9,12 @@
 
 _Thread_local struct native_caller places_caller;
 
-enum thread_kind { THREAD_UNKNOWN, THREAD_OF_PROGRAM, THREAD_OF_ENGINE };
+enum thread_kind {
+  THREAD_UNKNOWN,
+  THREAD_OF_PROGRAM, /* begun by the executable, which is not CPython */
+  THREAD_OF_LIBRARY, /* begun by CPython, by another library, or by what is not seen */
+  THREAD_OF_ENGINE,
+};
 
 /* What the thread keeps besides. */
 static _Thread_local struct {
@@ -25,14 +30,19 @@ static enum thread_kind kind_of(const struct native_stack *stack) {
   size_t frames = stack->nouter;
   while (frames > 0 && stack->outer[frames - 1].module.owner == MODULE_RUNTIME)
     frames--;
-  return frames > 0 && stack->outer[frames - 1].module.owner == MODULE_ENGINE ? THREAD_OF_ENGINE
-                                                                              : THREAD_OF_PROGRAM;
+  if (frames == 0)
+    return THREAD_OF_LIBRARY;
+  const struct code_module *module = &stack->outer[frames - 1].module;
+  if (module->owner == MODULE_ENGINE)
+    return THREAD_OF_ENGINE;
+  return module->is_executable && !python_is_in(module->base) ? THREAD_OF_PROGRAM
+                                                              : THREAD_OF_LIBRARY;
 }
 
 static enum thread_kind kind_of_this(void) {
   if (own.kind == THREAD_UNKNOWN) {
     struct native_stack stack;
-    own.kind = native_stack_read(&stack) ? kind_of(&stack) : THREAD_OF_PROGRAM;
+    own.kind = native_stack_read(&stack) ? kind_of(&stack) : THREAD_OF_LIBRARY;
   }
   return own.kind;
 }
@@ -40,15 +50,46 @@ static enum thread_kind kind_of_this(void) {
 /* Whose frames a place begins with. */
 enum way { WAY_NATIVE, WAY_PYTHON, WAY_WAITING, WAY_UNKNOWN };
 
-/* *python: the chain's id, if it is one of Python's. */
+/* *python: the chain's id, if it is one of Python's. Where there is Python, a library's thread may
+ * run parts of the program for a thread with Python frames; what a program's own thread does
+ * between its calls of Python is its own. */
 static enum way way_of(enum thread_kind kind, uint32_t *python) {
   bool is_python = python_is_present();
   *python = is_python ? python_id() : 0;
   if (*python != 0)
     return WAY_PYTHON;
-  if (!is_python && kind != THREAD_OF_ENGINE)
+  if (python_is_unreadable())
+    return WAY_UNKNOWN;
+  if (kind == THREAD_OF_PROGRAM || (!is_python && kind == THREAD_OF_LIBRARY))
     return WAY_NATIVE;
   return is_python ? WAY_WAITING : WAY_UNKNOWN;
+}
+
+/* ---- programs that call Python ---- */
+
+/* How many of the outermost frames are outside of Python. False: that is not seen. */
+static bool count_outside(const struct native_stack *stack, size_t *outside) {
+  for (size_t i = stack->nouter; i > 0; i--)
+    if (python_is_in(stack->outer[i - 1].module.base)) {
+      *outside = stack->nouter - i;
+      return true;
+    }
+  return false;
+}
+
+/* The id of the native frames of a place that begins with Python's. Where Python is called by the
+ * program, the calls outside of it count, too; that costs a walk in each call. */
+static uint32_t id_beside_python(uint32_t native) {
+  struct native_stack stack;
+  size_t outside;
+  if (kind_of_this() != THREAD_OF_PROGRAM)
+    return native;
+  if (!native_stack_read(&stack) || !count_outside(&stack, &outside))
+    return native;
+  uint64_t hash = native;
+  for (size_t i = 0; i < outside; i++)
+    hash = code_hash(hash, native_call_id(&stack.outer[stack.nouter - 1 - i]));
+  return outside == 0 ? native : code_hash_id(hash);
 }
 
 /* ---- ids ---- */
@@ -88,6 +129,8 @@ static __attribute__((noinline)) uint32_t find(const struct native_caller *calle
   struct native_site *site = native_site_find(caller, site_before(), &native);
   enum way way = way_of(kind_of_this(), &python);
   own.before = site;
+  if (way == WAY_PYTHON)
+    native = id_beside_python(native);
   if (way != WAY_NATIVE || site == NULL)
     site = composed_site(compose(way, python, native));
   guard_thread.site = site;
@@ -155,17 +198,34 @@ static uint32_t nodes_of(const struct native_frame *frame, struct place_node *no
   return written;
 }
 
-static uint32_t native_nodes(const struct native_stack *stack, struct place_node *nodes) {
+/* Of the outermost frames. */
+static uint32_t native_nodes(const struct native_stack *stack, size_t frames,
+                             struct place_node *nodes) {
   uint32_t written = 0;
-  for (size_t i = stack->nouter; i > 0; i--)
-    written += nodes_of(&stack->outer[i - 1], nodes + written, PLACE_NODES_MAX - written);
+  for (size_t i = 0; i < frames; i++)
+    written +=
+        nodes_of(&stack->outer[stack->nouter - 1 - i], nodes + written, PLACE_NODES_MAX - written);
   return written;
 }
 
-/* Behind Python's nodes, of which the outermost count most, there may be no room. */
-static uint32_t python_and_site(enum way way, uint32_t native, struct place_node *nodes) {
-  uint32_t written = way == WAY_PYTHON ? python_nodes(nodes, PLACE_NODES_MAX)
-                                       : python_waiting_nodes(nodes, PLACE_NODES_MAX);
+/* Nodes of Python's frames, behind those of the program that has called Python, and one for the
+ * native frames within. Of all these the outermost count most; there may be no room for others. */
+static uint32_t python_and_site(enum way way, const struct native_stack *stack, uint32_t native,
+                                struct place_node *nodes) {
+  uint32_t written = 0;
+  if (way == WAY_PYTHON && kind_of_this() == THREAD_OF_PROGRAM) {
+    size_t outside;
+    if (stack == NULL || !count_outside(stack, &outside))
+      return 0;
+    written = native_nodes(stack, outside, nodes);
+  }
+  uint32_t room = PLACE_NODES_MAX - written;
+  uint32_t more = room == 0           ? 0
+                  : way == WAY_PYTHON ? python_nodes(nodes + written, room)
+                                      : python_waiting_nodes(nodes + written, room);
+  if (more == 0 && written > 0)
+    return 0; /* not what lies between */
+  written += more;
   if (written < PLACE_NODES_MAX && native != 0)
     nodes[written++] = site_node(native);
   return written;
@@ -180,13 +240,16 @@ bool places_describe(struct place *out) {
   bool is_whole = native_stack_read(&stack);
   enum way way = way_of(kind_of_this(), &python);
   uint32_t native = native_frames_id(stack.inner, stack.ninner);
+  uint32_t within = native;
+  if (way == WAY_PYTHON)
+    native = id_beside_python(native);
   out->id = way == WAY_WAITING ? python_waiting_id() : compose(way, python, native);
   if (out->id == 0)
     return false;
   if (way != WAY_NATIVE)
-    out->nnodes = python_and_site(way, native, out->nodes);
+    out->nnodes = python_and_site(way, is_whole ? &stack : NULL, within, out->nodes);
   else if (is_whole)
-    out->nnodes = native_nodes(&stack, out->nodes);
+    out->nnodes = native_nodes(&stack, stack.nouter, out->nodes);
   places_text_remember(out, stack.inner, stack.ninner);
   places_text(out->id, out->text, sizeof(out->text));
   return true;

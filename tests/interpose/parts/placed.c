@@ -139,6 +139,15 @@ bool python_is_present(void) {
   return number_of("DOUBLE_PYTHON") != 0;
 }
 
+bool python_is_unreadable(void) {
+  return number_of("DOUBLE_UNREADABLE") != 0;
+}
+
+bool python_is_in(uintptr_t base) {
+  (void)base;
+  return false;
+}
+
 uint32_t python_id(void) {
   return has_python ? number_of("DOUBLE_PYTHON") : 0;
 }
