@@ -18,6 +18,7 @@ struct overlap *overlap_create(uint64_t identity) {
 static void team_free(struct overlap_team *team) {
   free(team->identities);
   free(team->rank_in);
+  free(team->holders);
   free(team);
 }
 
@@ -32,7 +33,7 @@ void overlap_destroy(struct overlap *overlap) {
     team_free(team);
   }
   free(overlap->teams);
-  course_destroy(overlap->course);
+  rank_predictor_destroy(overlap->predictor);
   free(overlap);
 }
 
@@ -93,19 +94,20 @@ static struct overlap_team *add(struct overlap *overlap, struct team *team,
     return NULL;
   *added = (struct overlap_team){.overlap = overlap, .team = team, .available = true};
   added->identities = calloc(nranks, sizeof(*identities));
+  added->holders = calloc(nranks, sizeof(*added->holders));
   teams[overlap->nteams++] = added;
   if (added->identities != NULL)
     memcpy(added->identities, identities, nranks * sizeof(*identities));
-  if (overlap->course == NULL && overlap->nteams > 1)
-    overlap->course = course_create();
-  if (added->identities == NULL || (overlap->course == NULL && overlap->nteams > 1) ||
-      !map_ranks(overlap)) {
+  if (overlap->predictor == NULL && overlap->nteams > 1)
+    overlap->predictor = rank_predictor_create();
+  if (added->identities == NULL || added->holders == NULL ||
+      (overlap->predictor == NULL && overlap->nteams > 1) || !map_ranks(overlap)) {
     take_out(overlap, overlap->nteams - 1);
     return NULL;
   }
   atomic_store(&team->own->asks, overlap->asks);
-  team->is_held = overlap_is_held;
-  team->is_held_context = added;
+  team->owner.is_held = overlap_is_held;
+  team->owner.is_held_context = added;
   return added;
 }
 
@@ -121,7 +123,7 @@ static void take_out_team(struct overlap *overlap, struct team *team) {
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     if (overlap->teams[i]->team != team)
       continue;
-    team->is_held = NULL;
+    team->owner.is_held = NULL;
     take_out(overlap, i);
     /* Without memory to say who is where, nobody is anywhere else: each team is then on its own. */
     if (!map_ranks(overlap))
@@ -148,7 +150,7 @@ uint32_t overlap_claim_flags(const struct overlap *overlap, struct team *team, s
     return 0;
   uint64_t hash = team_class_hash(team, unit);
   symbol_t symbol = unit_table_find_hash(team->table, hash);
-  uint32_t flags = course_is_usual(overlap->course, hash) ? CLAIM_ON_COURSE : 0;
+  uint32_t flags = rank_predictor_is_usual(overlap->predictor, hash) ? CLAIM_PREDICTED : 0;
   if (symbol != SYMBOL_NONE)
     flags |= CLAIM_SEEN;
   if (symbol != SYMBOL_NONE && symbol == team->symbol_expected)
@@ -174,7 +176,7 @@ static void note_unit(struct overlap *overlap, const struct team *team,
   } else {
     overlap->shadowed = true;
   }
-  course_step(overlap->course, LOAD(entry->hash));
+  rank_predictor_step(overlap->predictor, LOAD(entry->hash));
 }
 
 void overlap_issued(struct overlap *overlap, const struct team *team, struct unit unit) {
@@ -194,7 +196,7 @@ void overlap_issued(struct overlap *overlap, const struct team *team, struct uni
 
 /* Our claim; one that waits behind a yield nobody else can see, and it goes behind everything. */
 static bool read_own_claim(struct team *team, struct overlap_claim *claim) {
-  if (!team->claimed)
+  if (!team->claim.open)
     return false;
   *claim = (struct overlap_claim){.leave = true};
   return team_is_yielding(team) || overlap_read_claim(team, team->plane->rank, claim);
@@ -232,20 +234,32 @@ static enum whereabouts find_rank(const struct overlap_team *there, uint32_t ran
              : MISSES;
 }
 
-/* Classes of who yields first in a chain: by what our claim and theirs look like. */
-static uint64_t delay_of(const struct overlap_claim *ours, const struct overlap_claim *theirs,
-                         uint64_t identity_order) {
-  uint64_t class = 3;
+/* Whether their claim is what our own program comes to after ours, in the same round. */
+static bool comes_next(const struct overlap_claim *ours, const struct overlap_claim *theirs) {
+  return place_relate(&ours->place, &theirs->place) == PLACE_SEQUENTIAL &&
+         place_goes_first(&ours->place, &theirs->place);
+}
+
+/* Classes of who yields first in a chain: by what our claim and theirs look like. What we have
+ * begun to answer in this wait we go on with: where places tell, with what is as likely to be a
+ * loop that we have left; where they do not, with whatever comes. */
+static uint64_t delay_of(const struct overlap_team *there, const struct overlap_claim *ours,
+                         const struct overlap_claim *theirs) {
+  uint64_t class = 4;
   int by = overlap_compare_loops(ours, theirs);
-  if (ours->leave || by < 0)
+  if (ours->leave)
     class = 0;
-  else if (by > 0)
-    class = 5;
-  else if (ours->on_course != theirs->on_course)
-    class = ours->on_course ? 4 : 1;
+  else if (by < 0)
+    class = 1;
+  else if (by > 0 || comes_next(ours, theirs))
+    class = 6;
+  else if (ours->predicted != theirs->predicted)
+    class = ours->predicted ? 5 : 2;
   else if (ours->expected < theirs->expected || ours->seen < theirs->seen)
-    class = 2;
-  return (class + 1) * OVERLAP_STEP_MS + identity_order % OVERLAP_STAGGER;
+    class = 3;
+  bool tells = place_relate(&ours->place, &theirs->place) != PLACE_UNRELATED;
+  uint64_t delay = (class + 1) * OVERLAP_STEP_MS + there->team->plane->rank % OVERLAP_STAGGER;
+  return there->answering != 0 && (!tells || delay <= there->answering) ? 0 : delay;
 }
 
 /* What there is to do in a team where we have no claim. */
@@ -276,7 +290,7 @@ static void weigh_claim(const struct overlap_team *there, uint32_t rank,
       delay = 0;
       break;
     case IS_ELSEWHERE:
-      delay = there->answering ? 0 : delay_of(&ours, claim, there->team->plane->rank);
+      delay = delay_of(there, &ours, claim);
       break;
     }
     if (duty->yield && delay >= duty->delay)
@@ -287,31 +301,29 @@ static void weigh_claim(const struct overlap_team *there, uint32_t rank,
 
 /* Somebody has passed our index, and nothing tells that this comes before what we claim. */
 static void weigh_pass(const struct overlap_team *there, struct duty *duty) {
-  struct overlap_claim theirs = {.on_course = true}, ours = {0};
+  struct overlap_claim theirs = {.predicted = true}, ours = {0};
   for (uint32_t at = 0; at < there->overlap->nteams; at++) {
     struct team *here = there->overlap->teams[at]->team;
-    if (here->claimed && !read_own_claim(here, &ours))
+    if (here->claim.open && !read_own_claim(here, &ours))
       return;
   }
-  *duty = (struct duty){
-      .follow = true,
-      .delay = there->answering ? 0 : delay_of(&ours, &theirs, there->team->plane->rank)};
+  *duty = (struct duty){.follow = true, .delay = delay_of(there, &ours, &theirs)};
 }
 
 /* Without a claim of ours, because of those who are behind: they are not, where nobody can move.
- * What is wished or has been passed there is then to be shadowed. */
+ * What is requested or has been passed there is then to be shadowed. */
 static struct duty find_duty_waiting(const struct overlap_team *there) {
-  static const struct overlap_claim ours = {.on_course = true, .expected = true, .seen = true};
+  static const struct overlap_claim ours = {.predicted = true, .expected = true, .seen = true};
   const struct team *team = there->team;
   struct duty duty = {.delay = OVERLAP_NEVER};
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     const struct plane_log *log = team->plane->logs[rank];
-    struct overlap_claim theirs = {.on_course = true};
+    struct overlap_claim theirs = {.predicted = true};
     bool passed = atomic_load(&log->head) > team->head;
     if (rank == team->plane->rank ||
         (!passed && (!overlap_read_claim(there->team, rank, &theirs) || theirs.leave)))
       continue;
-    uint64_t delay = there->answering ? 0 : delay_of(&ours, &theirs, team->plane->rank);
+    uint64_t delay = delay_of(there, &ours, &theirs);
     if (passed)
       return (struct duty){.follow = true, .delay = delay};
     if (!duty.yield || delay < duty.delay)
@@ -353,8 +365,8 @@ static void note_guess(struct overlap_team *there, uint32_t rank) {
   if (team_read_text(there->team, log, LOAD(log->claim_text), &text) != READ_UNIT)
     return;
   for (uint32_t at = 0; at < overlap->nteams; at++)
-    if (overlap->teams[at]->team->claimed)
-      overlap->guessed_wish = overlap->teams[at]->team->claim;
+    if (overlap->teams[at]->team->claim.open)
+      overlap->guessed_request = overlap->teams[at]->team->claim.unit;
   overlap->guessed_for = text.unit.members[0];
   overlap->guessed = !overlap->guess_said;
   overlap->guess_said = true;
@@ -365,7 +377,7 @@ bool overlap_answers(struct overlap_team *there) {
   struct duty duty = find_duty(there);
   bool due = (duty.follow || duty.yield) && duty.delay <= there->overlap->quiet;
   if (due && duty.delay != 0) {
-    there->answering = true;
+    there->answering = duty.delay;
     overlap_ask(there->overlap);
   }
   if (due && duty.yield && (duty.guess || duty.delay != 0))
@@ -382,11 +394,11 @@ void overlap_look(struct overlap *overlap, uint64_t quiet_ms) {
   overlap_leave(overlap);
 }
 
-bool overlap_guessed(struct overlap *overlap, struct unit *wished, struct member *yielded_to) {
+bool overlap_guessed(struct overlap *overlap, struct unit *requested, struct member *yielded_to) {
   if (!overlap->guessed)
     return false;
   overlap->guessed = false;
-  *wished = overlap->guessed_wish;
+  *requested = overlap->guessed_request;
   *yielded_to = overlap->guessed_for;
   return true;
 }

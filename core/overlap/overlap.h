@@ -13,7 +13,9 @@
  *     misses us in a team that not all of them see. Nobody knows the whole chain; that nothing
  *     moves any more is known by asking whether everybody we wait for is parked, and waits for
  *     somebody who is (overlap_quiet). Then ranks yield one by one, those first that most likely
- *     have left their loop. A rank that is at work, however slow, makes its whole chain wait.
+ *     have left their loop. A rank that is at work, however slow, makes its whole chain wait; but
+ *     not one of which a parked rank says that it has been left behind by it (overlap_held.c): that
+ *     one may wait for its device.
  *
  * A yield is always safe for the agreement: if it is wrong, units of different places of the
  * program meet. Devices are another matter. Once ranks differ in what comes first, streams that
@@ -32,10 +34,10 @@
  *     asks before every unit from then on, and so does every rank that shares a team with it. A
  *     unit that all have claimed comes on every device.
  *
- * The course is what the rank's own program does, over all its teams in order: a learner for one
- * team takes a barrier of all ranks, seen a few times, for a loop of barriers, and would issue it
- * without asking. Nothing is committed that the course does not expect. It decides only between
- * asking and not asking, so ranks need not agree on it.
+ * The rank predictor is what the rank's own program does, over all its teams in order: a learner
+ * for one team takes a barrier of all ranks, seen a few times, for a loop of barriers, and would
+ * issue it without asking. Nothing is committed that the rank predictor does not expect. It decides
+ * only between asking and not asking, so ranks need not agree on it.
  *
  * Pure: no NCCL, no clock of its own. All teams of a struct overlap are driven by one thread at a
  * time, but another thread may add and remove teams. With one team everything here does nothing.
@@ -115,6 +117,10 @@ void overlap_set_available(struct overlap_team *team, bool available);
  * tells the others the same of this rank. */
 uint64_t overlap_quiet(struct overlap *overlap, uint64_t now_ms);
 
+/* Whether a rank has gone on in another team without this one, and may wait for it on its device.
+ * */
+bool overlap_holds_up(struct overlap *overlap);
+
 /* A look around begins, after it has been quiet for so long. */
 void overlap_look(struct overlap *overlap, uint64_t quiet_ms);
 
@@ -128,13 +134,13 @@ uint64_t overlap_delay(const struct overlap *overlap);
 
 /* The last yield was a guess: nothing but size or rank told which goes first. Reset by who says so.
  */
-bool overlap_guessed(struct overlap *overlap, struct unit *wished, struct member *yielded_to);
+bool overlap_guessed(struct overlap *overlap, struct unit *requested, struct member *yielded_to);
 
 /* ---- the rule between two claims ---- */
 
 struct overlap_claim {
   bool leave;
-  bool on_course; /* see CLAIM_ON_COURSE */
+  bool predicted; /* see CLAIM_PREDICTED */
   bool expected, seen;
   uint32_t reals;  /* units issued for real, in all teams */
   uint32_t recent; /* of those, since both ranks last issued the same one for real */
@@ -145,7 +151,7 @@ struct overlap_claim {
 
 /* Whether a goes before b, whose rank then yields. A strict order. *guess: whether only size or
  * rank decided. In order: any unit before LEAVE; a unit in a loop before one that has left it, or
- * passed it by (place.h); what is on its rank's course; the most recent units; what the team's
+ * passed it by (place.h); what its rank's predictor says; the most recent units; what the team's
  * learner expects; a unit seen before; what comes first in the program; the larger unit; the lower
  * identity. */
 bool overlap_goes_before(const struct overlap_claim *a, const struct overlap_claim *b, bool *guess);

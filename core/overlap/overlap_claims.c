@@ -17,7 +17,7 @@ bool overlap_goes_before(const struct overlap_claim *a, const struct overlap_cla
     return by > 0;
   if ((by = overlap_compare_loops(a, b)) != 0)
     return by > 0;
-  if ((by = order(a->on_course, b->on_course)) != 0)
+  if ((by = order(a->predicted, b->predicted)) != 0)
     return by > 0;
   if ((by = order(a->recent, b->recent)) != 0)
     return by > 0;
@@ -47,7 +47,7 @@ static void read_place(struct team *team, const struct plane_log *log, struct pl
   if (known != NULL)
     *place = known->place;
   else if (id != 0 && log == team->own)
-    *place = team->claim_place;
+    *place = team->claim.place;
   else if (id != 0 && team_read_text(team, log, LOAD(log->claim_text), &text) == READ_UNIT &&
            text.place != NULL)
     *place = *text.place;
@@ -62,7 +62,7 @@ bool overlap_read_claim(struct team *team, uint32_t rank, struct overlap_claim *
   *claim = (struct overlap_claim){
       .leave = atomic_load_explicit(&log->claim_hash, memory_order_acquire) == 0 ||
                flags >> CLAIM_MARK_SHIFT != 0,
-      .on_course = (flags & CLAIM_ON_COURSE) != 0,
+      .predicted = (flags & CLAIM_PREDICTED) != 0,
       .expected = (flags & CLAIM_EXPECTED) != 0,
       .seen = (flags & CLAIM_SEEN) != 0,
       .bytes = atomic_load_explicit(&log->claim_bytes, memory_order_acquire),

@@ -3,29 +3,54 @@
 #include "core/overlap/overlap_private.h"
 #include "core/team/team_private.h"
 
+enum { LOOK_BACK = 512 };
+
 /* The first unit of a rank at or after an index that it has issued for real; false if none. */
-static bool first_real(const struct plane_log *log, uint64_t from, uint32_t *reals) {
+static bool first_real(const struct plane_log *log, uint64_t from, uint64_t *at, uint32_t *reals) {
   uint64_t head = atomic_load(&log->head);
   for (uint64_t index = from; index < head; index++) {
     const struct plane_entry *entry = &log->entries[index % PLANE_RING];
     if (!(LOAD(entry->flags) & ENTRY_REAL))
       continue;
+    *at = index;
     *reals = LOAD(entry->reals);
     return true;
   }
   return false;
 }
 
+/* How many units a rank has issued for real, in all its teams, from the unit before the one at an
+ * index up to that one. */
+static uint32_t gap_before(const struct plane_log *log, uint64_t index) {
+  return LOAD(log->entries[index % PLANE_RING].reals) -
+         LOAD(log->entries[(index - 1) % PLANE_RING].reals);
+}
+
+/* Whether a rank has come to the unit at an index as it had come to it before, without anything in
+ * between that was not there then. If there was, it may have ended the loop that we have left, and
+ * have begun it again: in a later epoch, which we shall come to ourselves. */
+static bool goes_on_as_before(const struct plane_log *log, uint64_t index) {
+  uint64_t hash = LOAD(log->entries[index % PLANE_RING].hash);
+  uint64_t floor = index > LOOK_BACK ? index - LOOK_BACK : 1;
+  for (uint64_t before = index - 1; index > 1 && before >= floor; before--)
+    if (LOAD(log->entries[before % PLANE_RING].hash) == hash)
+      return gap_before(log, before) == gap_before(log, index);
+  return false;
+}
+
 bool overlap_precedes(const struct overlap_team *other, uint32_t here_at) {
   const struct team *here = other->overlap->teams[here_at]->team, *there = other->team;
-  bool joined = here->claimed && other->stay_from < there->head;
+  bool joined = here->claim.open && other->wait_from < there->head;
   for (uint32_t rank = 0; rank < there->plane->nranks; rank++) {
     uint32_t reals, same = overlap_rank_there(other, here_at, rank);
+    uint64_t at;
     if (rank == there->plane->rank || (same == NOWHERE && !joined) ||
-        !first_real(there->plane->logs[rank], there->head, &reals))
+        !first_real(there->plane->logs[rank], there->head, &at, &reals))
       continue;
-    if (same == NOWHERE)
+    if (same == NOWHERE && goes_on_as_before(there->plane->logs[rank], at))
       return true;
+    if (same == NOWHERE)
+      continue;
     const struct plane_log *log = here->plane->logs[same];
     if (atomic_load(&log->head) <= here->head)
       return true;
@@ -45,8 +70,8 @@ static uint32_t place_of(const struct overlap_team *team) {
 }
 
 bool overlap_can_answer(const struct overlap_team *team) {
-  return team->available && !team->removed && !team->team->claimed &&
-         team->team->failure == FAILURE_NONE;
+  return team->available && !team->removed && !team->team->claim.open &&
+         team->team->failed.how == FAILURE_NONE;
 }
 
 static bool must_wait(const struct overlap_team *here) {
@@ -124,7 +149,7 @@ static bool may_commit(const struct overlap *overlap, const struct team *team) {
   uint32_t at = 0;
   while (at < overlap->nteams && overlap->teams[at]->team != team)
     at++;
-  if (at == overlap->nteams || !course_expects(overlap->course, (*team->expected)->hash))
+  if (at == overlap->nteams || !rank_predictor_expects(overlap->predictor, (*team->expected)->hash))
     return false;
   /* Where we have yielded, others may be waiting for what we have promised. */
   for (uint32_t i = 0; i < overlap->nteams; i++)
@@ -156,7 +181,7 @@ bool overlap_comes_first(struct overlap_team *there) {
     struct overlap_team *other = overlap->teams[at];
     if (other == there || other->visited || !overlap_precedes(there, at))
       continue;
-    first = other->team->claimed || team_is_yielding(other->team) ||
+    first = other->team->claim.open || team_is_yielding(other->team) ||
             (overlap_can_answer(other) && overlap_comes_first(other));
   }
   there->visited = false;

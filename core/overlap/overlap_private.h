@@ -6,21 +6,28 @@
 
 #include <sched.h>
 
-#include "core/predict/course.h"
+#include "core/predict/rank_predictor.h"
 #include "core/overlap/overlap.h"
 
 #define NOWHERE UINT32_MAX
+
+/* Who is known to hold up a rank, until it moves. */
+struct overlap_holder {
+  const struct plane_log *log; /* NULL: nobody is known */
+  uint64_t moves;
+};
 
 struct overlap_team {
   struct overlap *overlap;
   struct team *team;
   uint64_t *identities;
   uint32_t *rank_in; /* by team of the overlap and rank here: the rank there, or NOWHERE */
+  struct overlap_holder *holders; /* by rank */
   bool available, removed;
   struct overlap_team *next_removed;
-  uint64_t stay_from; /* index at which this stay began: what has been passed since are shadows */
+  uint64_t wait_from; /* index at which this wait began: what has been passed since are shadows */
   bool visited;       /* by a search that is under way */
-  bool answering;     /* in this stay it has been decided that we have left it, by time */
+  uint64_t answering; /* after how long it was decided in this wait that we have left it; 0: not */
   bool awaited;    /* we have issued a unit for real that not all ranks are known to have passed */
   uint64_t issued; /* the last one's index */
 };
@@ -32,18 +39,20 @@ struct overlap {
    * or end a team while this one is parked. */
   atomic_flag busy;
   struct overlap_team **teams;
-  struct overlap_team *removed; /* kept, as the other thread may be about to ask for them */
-  struct course *course;        /* NULL while there is one team */
-  uint32_t reals;               /* units issued for real, in all teams */
-  uint64_t busy_until;          /* as published */
+  struct overlap_team *removed;     /* kept, as the other thread may be about to ask for them */
+  struct rank_predictor *predictor; /* NULL while there is one team */
+  uint32_t reals;                   /* units issued for real, in all teams */
+  uint64_t busy_until;              /* as published */
   uint64_t moved_at;
   uint64_t quiet;
-  bool crosses;             /* of two teams each has ranks that the other has not */
-  bool parked, waits;       /* waits: without claims (overlap_wait) */
-  bool shadowed;            /* in this stay */
-  bool asks;                /* commits nothing any more */
-  bool guessed, guess_said; /* said: in this stay */
-  struct unit guessed_wish;
+  uint64_t asked_about, held; /* as published: overlap_held.c */
+  uint64_t asking;            /* what is to be asked next */
+  bool crosses;               /* of two teams each has ranks that the other has not */
+  bool parked, waits;         /* waits: without claims (overlap_wait) */
+  bool shadowed;              /* in this wait */
+  bool asks;                  /* commits nothing any more */
+  bool guessed, guess_said;   /* said: in this wait */
+  struct unit guessed_request;
   struct member guessed_for;
 };
 
@@ -88,6 +97,20 @@ void overlap_ask(struct overlap *overlap);
 
 /* Whether a rank that is there has not passed what we have issued last in a team. */
 bool overlap_is_behind(const struct overlap_team *team, uint32_t rank);
+
+/* ---- overlap_held.c ---- */
+
+/* A rank of the team that this one waits for is at work. Returns until when the rank that holds it
+ * up was busy; now_ms if none is known to. Asks, if nothing else is being asked. */
+uint64_t overlap_busy_of_holder(struct overlap_team *place, uint32_t rank, uint64_t now_ms);
+
+/* Begins and ends a look at all ranks that this one waits for: what is asked is published, and the
+ * others' questions are answered. */
+void overlap_begin_asking(struct overlap *overlap);
+void overlap_end_asking(struct overlap *overlap);
+
+/* What this rank has said may no longer be so. */
+void overlap_forget_held(struct overlap *overlap);
 
 /* A team's is_held. */
 bool overlap_is_held(void *context);

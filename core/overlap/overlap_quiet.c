@@ -17,9 +17,10 @@ static void park(struct overlap *overlap, bool waits, uint64_t now_ms) {
   overlap->waits = waits;
   overlap->shadowed = false;
   for (uint32_t i = 0; i < overlap->nteams; i++) {
-    overlap->teams[i]->answering = false;
-    overlap->teams[i]->stay_from = overlap->teams[i]->team->head;
+    overlap->teams[i]->answering = 0;
+    overlap->teams[i]->wait_from = overlap->teams[i]->team->head;
   }
+  overlap_forget_held(overlap);
   overlap_count(overlap);
   overlap->guess_said = false;
   overlap->moved_at = now_ms;
@@ -40,6 +41,7 @@ void overlap_return(struct overlap *overlap) {
     return;
   overlap_enter(overlap);
   overlap->parked = overlap->waits = false;
+  overlap_forget_held(overlap);
   publish_busy(overlap, 0);
   overlap_leave(overlap);
 }
@@ -49,6 +51,7 @@ void overlap_moved(struct overlap *overlap, uint64_t now_ms) {
     return;
   overlap_enter(overlap);
   overlap->moved_at = now_ms;
+  overlap_forget_held(overlap);
   publish_busy(overlap, now_ms);
   overlap_leave(overlap);
 }
@@ -57,7 +60,7 @@ static bool is_waited_for(const struct overlap_team *team, uint32_t rank) {
   const struct plane_log *log = team->team->plane->logs[rank];
   if (team->overlap->waits)
     return team->awaited && overlap_is_behind(team, rank);
-  return team->team->claimed && atomic_load(&log->claim) != team->team->head + 1 &&
+  return team->team->claim.open && atomic_load(&log->claim) != team->team->head + 1 &&
          atomic_load(&log->head) <= team->team->head;
 }
 
@@ -66,19 +69,21 @@ uint64_t overlap_quiet(struct overlap *overlap, uint64_t now_ms) {
     return 0;
   overlap_enter(overlap);
   uint64_t until = overlap->moved_at;
+  overlap_begin_asking(overlap);
   for (uint32_t i = 0; i < overlap->nteams; i++) {
-    const struct overlap_team *place = overlap->teams[i];
+    struct overlap_team *place = overlap->teams[i];
     const struct team *team = place->team;
     for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
       if (rank == team->plane->rank || !is_waited_for(place, rank))
         continue;
       uint64_t theirs = atomic_load(&team->plane->logs[rank]->busy_until);
       if (theirs == 0)
-        theirs = now_ms;
+        theirs = overlap_busy_of_holder(place, rank, now_ms);
       if (theirs > until)
         until = theirs;
     }
   }
+  overlap_end_asking(overlap);
   publish_busy(overlap, until);
   overlap_leave(overlap);
   return now_ms > until ? now_ms - until : 0;

@@ -24,7 +24,7 @@ void peers_destroy(struct peers *peers) {
   pthread_mutex_destroy(&peers->lock);
   free(peers->done);
   free(peers->windows);
-  free(peers->posts);
+  free(peers->operations);
   free(peers->places);
   free(peers);
 }
@@ -51,53 +51,56 @@ void post_group(struct peers *peers, const struct member *members, uint32_t nmem
                 uint64_t index) {
   struct plane_log *own = peers->own;
   peers->group++;
-  /* What is written below must not be seen before posts_begin has been. */
+  /* What is written below must not be seen before operations_begin has been. */
   atomic_thread_fence(memory_order_release);
   for (uint32_t i = 0; i < nmembers; i++) {
     const struct member *member = &members[i];
-    struct plane_post *post = &own->posts[peers->end++ % PLANE_POSTS];
+    struct plane_operation *operation = &own->operations[peers->end++ % PLANE_OPERATIONS];
     uint64_t ordinal = ++peers->counted[pair_place(own, pair_key_of(member))];
-    STORE(post->count, member->count);
-    STORE(post->index, index);
-    STORE(post->comm, member->comm);
-    STORE(post->ordinal, (uint32_t)ordinal);
-    STORE(post->group, peers->group);
-    STORE(post->what, (uint32_t)member->root << 16 | (uint32_t)member->datatype << 8 |
-                          (member->number & LOOK_BUFFER_MASK) << POST_LOOK_SHIFT |
-                          (member->kind == MEMBER_RECEIVE ? POST_RECEIVES : 0));
+    STORE(operation->count, member->count);
+    STORE(operation->index, index);
+    STORE(operation->comm, member->comm);
+    STORE(operation->ordinal, (uint32_t)ordinal);
+    STORE(operation->group, peers->group);
+    STORE(operation->what, (uint32_t)member->root << 16 | (uint32_t)member->datatype << 8 |
+                               (member->number & LOOK_BUFFER_MASK) << OPERATION_LOOK_SHIFT |
+                               (member->kind == MEMBER_RECEIVE ? OPERATION_RECEIVES : 0));
   }
-  atomic_store_explicit(&own->posts_end, peers->end, memory_order_release);
+  atomic_store_explicit(&own->operations_end, peers->end, memory_order_release);
   for (uint32_t i = 0; i < nmembers; i++) {
     uint32_t place = pair_place(own, pair_key_of(&members[i]));
-    /* Sequentially consistent, as is who waits: either it sees the post, or we see it waiting. */
+    /* Sequentially consistent, as is who waits: either it sees the operation, or we see it waiting.
+     * */
     atomic_store(&own->pairs[place].issued, peers->counted[place]);
   }
 }
 
-/* Lets go of posts that are not needed any more: those that come to an end whatever happens. */
+/* Lets go of operations that are not needed any more: those that come to an end whatever happens.
+ * */
 static void tidy(struct peers *peers) {
   uint32_t rank = peers->plane->rank;
   peers->tidy_at = peers->end + TIDY_EVERY;
-  if (follow_posts(peers, NULL, NULL, 0) && peers->done[rank] > LOAD(peers->own->posts_begin))
-    STORE(peers->own->posts_begin, peers->done[rank]);
+  if (follow_operations(peers, NULL, NULL, 0) &&
+      peers->done[rank] > LOAD(peers->own->operations_begin))
+    STORE(peers->own->operations_begin, peers->done[rank]);
 }
 
 bool post_has_room(struct peers *peers, uint32_t nmembers) {
   struct plane_log *own = peers->own;
-  uint64_t begin = LOAD(own->posts_begin);
-  if (peers->end >= peers->tidy_at || peers->end + nmembers - begin > PLANE_POSTS)
+  uint64_t begin = LOAD(own->operations_begin);
+  if (peers->end >= peers->tidy_at || peers->end + nmembers - begin > PLANE_OPERATIONS)
     tidy(peers);
-  begin = LOAD(own->posts_begin);
+  begin = LOAD(own->operations_begin);
   /* Where ranks are far apart: what has met its partner will come to an end sooner or later. */
-  while (peers->end + nmembers - begin > PLANE_POSTS && begin < peers->end) {
-    struct post post;
-    post_read(own, begin, &post);
-    if (!post_is_met(peers, peers->plane->rank, &post))
+  while (peers->end + nmembers - begin > PLANE_OPERATIONS && begin < peers->end) {
+    struct operation operation;
+    operation_read(own, begin, &operation);
+    if (!operation_is_met(peers, peers->plane->rank, &operation))
       break;
     begin++;
   }
-  STORE(own->posts_begin, begin);
-  return peers->end + nmembers - begin <= PLANE_POSTS;
+  STORE(own->operations_begin, begin);
+  return peers->end + nmembers - begin <= PLANE_OPERATIONS;
 }
 
 enum post_result peers_post(struct peers *peers, const struct member *members, uint32_t nmembers,
@@ -111,7 +114,7 @@ enum post_result peers_post(struct peers *peers, const struct member *members, u
   pthread_mutex_lock(&peers->lock);
   if (atomic_load(state) == PEERS_UNTRACKED) {
     result = POST_LOST;
-  } else if (nmembers > PLANE_POSTS || !enter_pairs(peers, members, nmembers)) {
+  } else if (nmembers > PLANE_OPERATIONS || !enter_pairs(peers, members, nmembers)) {
     atomic_store(state, PEERS_UNTRACKED);
     result = POST_LOST;
   } else if (!post_has_room(peers, nmembers)) {
@@ -163,10 +166,10 @@ static uint32_t mirror_the_rest(struct peers *peers, uint64_t index, struct memb
   for (uint32_t rank = 0; rank < peers->plane->nranks; rank++) {
     const struct window *window = &peers->windows[rank];
     for (uint64_t i = window->next; i < window->last && nmirrors < limit; i++) {
-      struct post *post = &peers->posts[window->at + (i - window->first)];
-      if (post->index <= index && post->peer == peers->plane->rank &&
-          !post_is_met(peers, rank, post))
-        nmirrors += post_mirror(peers, rank, post, mirrors, nmirrors);
+      struct operation *operation = &peers->operations[window->at + (i - window->first)];
+      if (operation->index <= index && operation->peer == peers->plane->rank &&
+          !operation_is_met(peers, rank, operation))
+        nmirrors += operation_mirror(peers, rank, operation, mirrors, nmirrors);
     }
   }
   return nmirrors;
@@ -177,9 +180,9 @@ static bool somebody_is_asked(const struct peers *peers, uint64_t index) {
   for (uint32_t rank = 0; rank < peers->plane->nranks; rank++) {
     const struct window *window = &peers->windows[rank];
     for (uint64_t i = window->next; i < window->last; i++) {
-      const struct post *post = &peers->posts[window->at + (i - window->first)];
-      if (post->index <= index && peers->windows[post->peer].answering == index + 1 &&
-          !post_is_met(peers, rank, post))
+      const struct operation *operation = &peers->operations[window->at + (i - window->first)];
+      if (operation->index <= index && peers->windows[operation->peer].answering == index + 1 &&
+          !operation_is_met(peers, rank, operation))
         return true;
     }
   }
@@ -192,10 +195,10 @@ enum peers_verdict peers_look(struct peers *peers, uint64_t index, struct member
   *nmirrors = 0;
   pthread_mutex_lock(&peers->lock);
   (void)post_has_room(peers, UNIT_MEMBERS_MAX);
-  uint64_t used = peers->end - LOAD(peers->own->posts_begin);
-  uint32_t room = PLANE_POSTS - (uint32_t)used;
+  uint64_t used = peers->end - LOAD(peers->own->operations_begin);
+  uint32_t room = PLANE_OPERATIONS - (uint32_t)used;
   uint32_t limit = room < UNIT_MEMBERS_MAX ? room : UNIT_MEMBERS_MAX;
-  if (!follow_posts(peers, mirrors, nmirrors, limit)) {
+  if (!follow_operations(peers, mirrors, nmirrors, limit)) {
     verdict = PEERS_PASS;
   } else {
     bool come = all_have_come(peers, index);
@@ -220,12 +223,12 @@ enum peers_verdict peers_look(struct peers *peers, uint64_t index, struct member
 bool peers_is_asked_by(struct peers *peers, uint32_t rank, uint64_t index) {
   bool asked = false;
   pthread_mutex_lock(&peers->lock);
-  if (follow_posts(peers, NULL, NULL, 0)) {
+  if (follow_operations(peers, NULL, NULL, 0)) {
     const struct window *window = &peers->windows[rank];
     for (uint64_t i = window->next; i < window->last && !asked; i++) {
-      const struct post *post = &peers->posts[window->at + (i - window->first)];
-      asked = post->peer == peers->plane->rank && post->index <= index &&
-              !post_is_met(peers, rank, post);
+      const struct operation *operation = &peers->operations[window->at + (i - window->first)];
+      asked = operation->peer == peers->plane->rank && operation->index <= index &&
+              !operation_is_met(peers, rank, operation);
     }
   }
   pthread_mutex_unlock(&peers->lock);

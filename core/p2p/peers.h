@@ -10,9 +10,9 @@
  * program does before i, and what a peer has posted before its own i belongs there.
  *
  * When: a mirror must never wait on the device for one that comes later, for a communicator does
- * one thing after the other. So a post is mirrored only once everything before it on its rank's
- * device will come to its end; which follows from all posts (peers_follow.c). And the rank must not
- * pass i before all ranks have come to i, for until then they may post more before it.
+ * one thing after the other. So an operation is mirrored only once everything before it on its
+ * rank's device will come to its end; which follows from all posts (peers_follow.c). And the rank
+ * must not pass i before all ranks have come to i, for until then they may post more before it.
  *
  * Structures belong to one rank. Any thread may post, also while another one is parked: there is a
  * lock inside, held for a look at most.

@@ -14,13 +14,13 @@
 /* ---- copying ---- */
 
 static bool make_room(struct peers *peers, uint64_t more) {
-  if (peers->nposts + more <= peers->room)
+  if (peers->noperations + more <= peers->room)
     return true;
-  size_t room = 2 * (peers->nposts + more);
-  struct post *posts = realloc(peers->posts, room * sizeof(*posts));
-  if (posts == NULL)
+  size_t room = 2 * (peers->noperations + more);
+  struct operation *operations = realloc(peers->operations, room * sizeof(*operations));
+  if (operations == NULL)
     return false;
-  peers->posts = posts;
+  peers->operations = operations;
   peers->room = room;
   return true;
 }
@@ -34,59 +34,60 @@ static bool copy_rank(struct peers *peers, uint32_t rank) {
       .claim = atomic_load(&log->claim),
       .answering = atomic_load(&log->answering),
       .ended = atomic_load(&log->state) == RANK_DONE,
-      .last = atomic_load_explicit(&log->posts_end, memory_order_acquire),
-      .at = peers->nposts,
+      .last = atomic_load_explicit(&log->operations_end, memory_order_acquire),
+      .at = peers->noperations,
   };
-  uint64_t begin = atomic_load_explicit(&log->posts_begin, memory_order_acquire);
+  uint64_t begin = atomic_load_explicit(&log->operations_begin, memory_order_acquire);
   if (begin < peers->done[rank])
     begin = peers->done[rank];
   /* Never so in a log that is as it should be. */
-  if (begin > window->last || window->last - begin > PLANE_POSTS)
+  if (begin > window->last || window->last - begin > PLANE_OPERATIONS)
     begin = window->last;
   if (!make_room(peers, window->last - begin))
     return false;
   for (uint64_t i = begin; i < window->last; i++) {
-    struct post *post = &peers->posts[peers->nposts++];
-    post_read(log, i, post);
-    if (post->peer >= peers->plane->nranks)
-      post->peer = rank; /* nobody's */
+    struct operation *operation = &peers->operations[peers->noperations++];
+    operation_read(log, i, operation);
+    if (operation->peer >= peers->plane->nranks)
+      operation->peer = rank; /* nobody's */
   }
   /* Those that have gone meanwhile may have been written over while they were read. */
   atomic_thread_fence(memory_order_acquire);
-  uint64_t gone = LOAD(log->posts_begin);
+  uint64_t gone = LOAD(log->operations_begin);
   window->first = window->next = begin;
   if (gone > begin)
     window->next = gone < window->last ? gone : window->last;
   return true;
 }
 
-/* ---- finding the other side of a post ---- */
+/* ---- finding the other side of an operation ---- */
 
-/* Who posted it is not in a post; it is known by where the post stands. */
-static bool is_post(const struct peers *peers, uint32_t at, uint32_t rank,
-                    const struct post *wanted) {
+/* Who posted it is not in an operation; it is known by where the operation stands. */
+static bool is_operation(const struct peers *peers, uint32_t at, uint32_t rank,
+                         const struct operation *wanted) {
   const struct window *window = &peers->windows[rank];
-  const struct post *post = &peers->posts[at];
+  const struct operation *operation = &peers->operations[at];
   return at >= window->at && at - window->at < window->last - window->first &&
-         post->peer == wanted->peer && post->comm == wanted->comm &&
-         post->receives == wanted->receives && post->ordinal == wanted->ordinal;
+         operation->peer == wanted->peer && operation->comm == wanted->comm &&
+         operation->receives == wanted->receives && operation->ordinal == wanted->ordinal;
 }
 
-/* Where a post of a rank is entered, or would be. */
-static uint32_t *find_place(const struct peers *peers, uint32_t rank, const struct post *wanted) {
+/* Where an operation of a rank is entered, or would be. */
+static uint32_t *find_place(const struct peers *peers, uint32_t rank,
+                            const struct operation *wanted) {
   uint64_t hash = pair_key(wanted->comm, wanted->peer, wanted->receives) ^
                   ((uint64_t)wanted->ordinal << 20 | rank) * UINT64_C(0xd6e8feb86659fd93);
   size_t at = (size_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (peers->nplaces - 1);
-  while (peers->places[at] != 0 && !is_post(peers, peers->places[at] - 1, rank, wanted))
+  while (peers->places[at] != 0 && !is_operation(peers, peers->places[at] - 1, rank, wanted))
     at = (at + 1) & (peers->nplaces - 1);
   return &peers->places[at];
 }
 
-/* Of posts that are the same, which there are only in a log that is not as it should be, the last
- * is entered. */
+/* Of operations that are the same, which there are only in a log that is not as it should be, the
+ * last is entered. */
 static bool enter_all_places(struct peers *peers) {
   size_t nplaces = 64;
-  while (nplaces < 2 * peers->nposts)
+  while (nplaces < 2 * peers->noperations)
     nplaces *= 2;
   if (nplaces > peers->nplaces) {
     uint32_t *places = realloc(peers->places, nplaces * sizeof(*places));
@@ -99,7 +100,7 @@ static bool enter_all_places(struct peers *peers) {
   for (uint32_t rank = 0; rank < peers->plane->nranks; rank++) {
     const struct window *window = &peers->windows[rank];
     for (uint64_t i = 0; i < window->last - window->first; i++)
-      *find_place(peers, rank, &peers->posts[window->at + i]) = (uint32_t)(window->at + i) + 1;
+      *find_place(peers, rank, &peers->operations[window->at + i]) = (uint32_t)(window->at + i) + 1;
   }
   return true;
 }
@@ -112,7 +113,7 @@ static bool copy_all(struct peers *peers) {
     peers->windows = calloc(nranks, sizeof(*peers->windows));
   if (peers->done == NULL || peers->windows == NULL)
     return false;
-  peers->nposts = 0;
+  peers->noperations = 0;
   for (uint32_t rank = 0; rank < nranks; rank++)
     if (!copy_rank(peers, rank))
       return false;
@@ -128,17 +129,17 @@ struct look {
   uint32_t nmirrors, limit;
 };
 
-static struct post *post_at(const struct peers *peers, const struct window *window,
-                            uint64_t position) {
-  return &peers->posts[window->at + (position - window->first)];
+static struct operation *operation_at(const struct peers *peers, const struct window *window,
+                                      uint64_t position) {
+  return &peers->operations[window->at + (position - window->first)];
 }
 
 static uint64_t end_of_group(const struct peers *peers, struct window *window) {
   uint64_t end = window->next;
   if (window->group_end > end)
     return window->group_end;
-  uint32_t group = post_at(peers, window, end)->group;
-  while (end < window->last && post_at(peers, window, end)->group == group)
+  uint32_t group = operation_at(peers, window, end)->group;
+  while (end < window->last && operation_at(peers, window, end)->group == group)
     end++;
   window->group_end = end;
   return end;
@@ -154,42 +155,45 @@ static bool units_are_done(const struct look *look, uint64_t index) {
       return false;
     if (look->mirrors != NULL && rank == peers->plane->rank)
       continue;
-    if (window->next < window->last && post_at(peers, window, window->next)->index < index)
+    if (window->next < window->last && operation_at(peers, window, window->next)->index < index)
       return false;
   }
   return true;
 }
 
 static bool group_begins(const struct look *look, const struct window *window) {
-  return units_are_done(look, post_at(look->peers, window, window->next)->index);
+  return units_are_done(look, operation_at(look->peers, window, window->next)->index);
 }
 
 /* Whether the partner of a rank's post has begun. next: gets whether it is in the next group of its
  * rank, so that it has not come to its end. */
-static bool partner_begins(const struct look *look, uint32_t rank, const struct post *post,
-                           bool *next) {
+static bool partner_begins(const struct look *look, uint32_t rank,
+                           const struct operation *operation, bool *next) {
   const struct peers *peers = look->peers;
-  struct window *other = &peers->windows[post->peer];
-  if (!post_is_met(peers, rank, post))
+  struct window *other = &peers->windows[operation->peer];
+  if (!operation_is_met(peers, rank, operation))
     return false;
   /* Counted after we copied: its place is not known yet. */
-  if (atomic_load(&peers->plane->logs[post->peer]->posts_end) != other->last)
+  if (atomic_load(&peers->plane->logs[operation->peer]->operations_end) != other->last)
     return false;
   uint64_t waiting = other->next;
   if (waiting < other->last && group_begins(look, other))
     waiting = end_of_group(peers, other);
-  struct post side = {
-      .comm = post->comm, .peer = rank, .receives = !post->receives, .ordinal = post->ordinal};
-  uint32_t place = *find_place(peers, post->peer, &side);
+  struct operation side = {.comm = operation->comm,
+                           .peer = rank,
+                           .receives = !operation->receives,
+                           .ordinal = operation->ordinal};
+  uint32_t place = *find_place(peers, operation->peer, &side);
   *next = place != 0 && place - 1 - other->at >= other->next - other->first;
   return place == 0 || place - 1 - other->at < waiting - other->first;
 }
 
-/* Whether another rank that is parked will answer a post, as this one would. */
-static bool another_answers(const struct peers *peers, uint32_t rank, const struct post *post) {
-  const struct window *other = &peers->windows[post->peer];
-  return other->answering == other->head + 1 && other->answering > post->index &&
-         !post_is_met(peers, rank, post);
+/* Whether another rank that is parked will answer an operation, as this one would. */
+static bool another_answers(const struct peers *peers, uint32_t rank,
+                            const struct operation *operation) {
+  const struct window *other = &peers->windows[operation->peer];
+  return other->answering == other->head + 1 && other->answering > operation->index &&
+         !operation_is_met(peers, rank, operation);
 }
 
 /* Goes from a rank's next group to those of its partners: puts them in front of `rest`, a list of
@@ -199,18 +203,18 @@ static bool link_partners(const struct look *look, uint32_t rank, uint32_t *rest
   struct window *window = &peers->windows[rank];
   uint64_t end = end_of_group(peers, window);
   for (uint64_t i = window->next; i < end; i++) {
-    const struct post *post = post_at(peers, window, i);
-    struct window *other = &peers->windows[post->peer];
-    if (post->peer == peers->plane->rank || another_answers(peers, rank, post))
+    const struct operation *operation = operation_at(peers, window, i);
+    struct window *other = &peers->windows[operation->peer];
+    if (operation->peer == peers->plane->rank || another_answers(peers, rank, operation))
       continue;
     bool next;
-    if (!partner_begins(look, rank, post, &next))
+    if (!partner_begins(look, rank, operation, &next))
       return false;
     if (!next || other->linked == peers->searches)
       continue;
     other->linked = peers->searches;
     other->next_linked = *rest;
-    *rest = post->peer;
+    *rest = operation->peer;
   }
   return true;
 }
@@ -238,19 +242,20 @@ static bool linked_groups_begin(const struct look *look, uint32_t rank) {
 static bool is_asked(const struct peers *peers, uint32_t rank, uint64_t end) {
   const struct window *window = &peers->windows[rank];
   for (uint64_t i = window->next; i < end; i++) {
-    const struct post *post = post_at(peers, window, i);
-    if (post->peer == peers->plane->rank && !post->mirrored && !post_is_met(peers, rank, post))
+    const struct operation *operation = operation_at(peers, window, i);
+    if (operation->peer == peers->plane->rank && !operation->mirrored &&
+        !operation_is_met(peers, rank, operation))
       return true;
   }
   return false;
 }
 
 /* False if there is no room for it, or it cannot be what it says. */
-static bool mirror(struct look *look, uint32_t rank, struct post *post) {
-  if (post->mirrored || post_is_met(look->peers, rank, post))
+static bool mirror(struct look *look, uint32_t rank, struct operation *operation) {
+  if (operation->mirrored || operation_is_met(look->peers, rank, operation))
     return true;
   if (look->nmirrors == look->limit ||
-      !post_mirror(look->peers, rank, post, look->mirrors, look->nmirrors))
+      !operation_mirror(look->peers, rank, operation, look->mirrors, look->nmirrors))
     return false;
   look->nmirrors++;
   return true;
@@ -267,18 +272,19 @@ static bool follow_group(struct look *look, uint32_t rank) {
     return false;
   bool done = true, next;
   for (uint64_t i = window->next; i < end; i++) {
-    struct post *post = post_at(peers, window, i);
-    if (look->mirrors != NULL && post->peer == peers->plane->rank)
-      done &= mirror(look, rank, post);
+    struct operation *operation = operation_at(peers, window, i);
+    if (look->mirrors != NULL && operation->peer == peers->plane->rank)
+      done &= mirror(look, rank, operation);
     else
-      done &= partner_begins(look, rank, post, &next);
+      done &= partner_begins(look, rank, operation, &next);
   }
   if (done)
     window->next = end;
   return done;
 }
 
-bool follow_posts(struct peers *peers, struct member *mirrors, uint32_t *nmirrors, uint32_t limit) {
+bool follow_operations(struct peers *peers, struct member *mirrors, uint32_t *nmirrors,
+                       uint32_t limit) {
   struct look look = {peers, mirrors, 0, limit};
   if (!copy_all(peers))
     return false;

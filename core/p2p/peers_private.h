@@ -1,5 +1,5 @@
-/* What the files of point to point (peers.h) share: peers_posts.c knows one post, peers_follow.c
- * looks at what all have posted, peers.c posts and answers. Not for anybody else. */
+/* What the files of point to point (peers.h) share: peers_operations.c knows one operation,
+ * peers_follow.c looks at what all have posted, peers.c posts and answers. Not for anybody else. */
 #ifndef NCCL_JOIN_CORE_PEERS_PRIVATE_H
 #define NCCL_JOIN_CORE_PEERS_PRIVATE_H
 
@@ -11,8 +11,8 @@
 #define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
 #define STORE(object, value) atomic_store_explicit(&(object), (value), memory_order_relaxed)
 
-/* A copy of a post. */
-struct post {
+/* A copy of an operation. */
+struct operation {
   uint64_t count, index;
   uint32_t comm, ordinal, group, peer;
   uint8_t datatype;
@@ -23,31 +23,33 @@ struct post {
 
 /* One rank as seen by a look. */
 struct window {
-  uint64_t head;              /* of its log */
-  uint64_t claim, answering;  /* of its log */
-  bool ended;                 /* RANK_DONE */
-  uint64_t first, next, last; /* posts copied: first up to last; those before next come to an end */
-  uint64_t group_end;         /* of the group at next; not after next: not known */
-  size_t at;                  /* where the first one is among peers->posts */
-  uint64_t linked;            /* the last search for linked groups that came here */
-  uint32_t next_linked;       /* the rank that is to be looked at after it there */
+  uint64_t head;             /* of its log */
+  uint64_t claim, answering; /* of its log */
+  bool ended;                /* RANK_DONE */
+  uint64_t first, next,
+      last;             /* operations copied: first up to last; those before next come to an end */
+  uint64_t group_end;   /* of the group at next; not after next: not known */
+  size_t at;            /* where the first one is among peers->operations */
+  uint64_t linked;      /* the last search for linked groups that came here */
+  uint32_t next_linked; /* the rank that is to be looked at after it there */
 };
 
 struct peers {
   struct plane *plane;
   struct plane_log *own;
   pthread_mutex_t lock; /* guards all below, and what this rank writes of its log's posts */
-  uint64_t end;         /* posts published */
-  uint64_t tidy_at;     /* when to see again which posts are done with */
+  uint64_t end;         /* operations published */
+  uint64_t tidy_at;     /* when to see again which operations are done with */
   uint32_t group;
   uint32_t npairs;
   uint64_t counted[PLANE_PAIRS]; /* by place in own->pairs: operations posted */
   /* What looks know; NULL before the first. */
-  uint64_t *done; /* by rank: posts below it come to an end, whatever else happens */
+  uint64_t *done; /* by rank: operations below it come to an end, whatever else happens */
   struct window *windows;
-  struct post *posts;
-  size_t nposts, room;
-  uint32_t *places;  /* of posts, by who posted what: a hash table, probed linearly; 0: free, or one
+  struct operation *operations;
+  size_t noperations, room;
+  uint32_t
+      *places; /* of operations, by who posted what: a hash table, probed linearly; 0: free, or one
                         more than the place */
   size_t nplaces;    /* a power of two */
   uint64_t searches; /* for linked groups */
@@ -70,15 +72,15 @@ uint64_t pair_issued(const struct plane_log *log, uint64_t key);
 /* The operations of a pair that stand before position i in a group. */
 uint64_t pair_earlier(const struct member *members, uint32_t i);
 
-/* Whether the peer has issued the other side of a post of this rank. */
-bool post_is_met(const struct peers *peers, uint32_t rank, const struct post *post);
+/* Whether the peer has issued the other side of an operation of this rank. */
+bool operation_is_met(const struct peers *peers, uint32_t rank, const struct operation *operation);
 
-/* Adds this rank's side of a post of `rank` to nmirrors others that are about to be issued. False
- * if it is not the next one of its pair: then the log is not as it should be. */
-bool post_mirror(const struct peers *peers, uint32_t rank, struct post *post,
-                 struct member *mirrors, uint32_t nmirrors);
+/* Adds this rank's side of an operation of `rank` to nmirrors others that are about to be issued.
+ * False if it is not the next one of its pair: then the log is not as it should be. */
+bool operation_mirror(const struct peers *peers, uint32_t rank, struct operation *operation,
+                      struct member *mirrors, uint32_t nmirrors);
 
-void post_read(const struct plane_log *log, uint64_t position, struct post *post);
+void operation_read(const struct plane_log *log, uint64_t position, struct operation *operation);
 
 /* Posts as a group; the lock is held, and there is room. */
 void post_group(struct peers *peers, const struct member *members, uint32_t nmembers,
@@ -89,6 +91,7 @@ bool post_has_room(struct peers *peers, uint32_t nmembers);
 
 /* Copies what all ranks have posted, and works out how far their devices will come. mirrors: NULL,
  * or room for UNIT_MEMBERS_MAX of them, which this rank shall issue now. False without memory. */
-bool follow_posts(struct peers *peers, struct member *mirrors, uint32_t *nmirrors, uint32_t limit);
+bool follow_operations(struct peers *peers, struct member *mirrors, uint32_t *nmirrors,
+                       uint32_t limit);
 
 #endif

@@ -47,7 +47,7 @@ void learner_set_run(struct learner *learner, uint32_t units, uint32_t rounds);
  */
 void learner_step(struct learner *learner, symbol_t symbol, uint32_t coarse);
 
-/* The same for the unit that is expected, which must not be SYMBOL_NONE: the hot path. Nearly
+/* The same for the unit that is expected, which must not be SYMBOL_NONE: the fast path. Nearly
  * always one store to the history and a step of the cursor; what else there is to do is put off. */
 void learner_step_expected(struct learner *learner);
 

@@ -33,7 +33,7 @@ static bool all_issued(const struct team *team, uint64_t index, uint64_t *since)
   return true;
 }
 
-/* The last unit since the last reunion that not all ranks issued for real; false if there is none,
+/* The last unit since the last rejoin that not all ranks issued for real; false if there is none,
  * as far as the logs go. */
 static bool find_uneven(const struct team *team, uint64_t *index) {
   uint64_t floor = team->head >= PLANE_RUN_AHEAD ? team->head - PLANE_RUN_AHEAD + 1 : 0;

@@ -1,8 +1,8 @@
-/* What the files of the agreed sequence (team.h) share. Each calls only those named after it: team.c
- * looks; team_stop.c is where all stop; team_settle.c and team_follow.c pass an index; team_claim.c
- * wishes; team_commit.c expects and publishes; team_hidden.c, team_guess.c and team_places.c know
- * what units are; team_others.c the other ranks, team_past.c what they did; team_text.c the text
- * ring; team_tell.c rings. Not for anybody else. */
+/* What the files of the agreed sequence (team.h) share. Each calls only those named after it:
+ * team.c looks; team_stop.c is where all stop; team_settle.c and team_follow.c pass an index;
+ * team_claim.c requests; team_commit.c expects and publishes; team_hidden.c, team_guess.c and
+ * team_places.c know what units are; team_others.c the other ranks, team_past.c what they did;
+ * team_text.c the text ring; team_tell.c rings. Not for anybody else. */
 #ifndef NCCL_JOIN_CORE_TEAM_PRIVATE_H
 #define NCCL_JOIN_CORE_TEAM_PRIVATE_H
 
@@ -87,7 +87,7 @@ uint64_t team_slowest(const struct team *team);
  * LEAVE, and for what is too long ago. */
 symbol_t team_symbol_at(const struct team *team, uint64_t index);
 
-/* Where the ranks have come to our index: whether there was a unit since the last reunion that not
+/* Where the ranks have come to our index: whether there was a unit since the last rejoin that not
  * all of them issued for real; and whether a rank issued the last of those for real, or there was
  * none. */
 bool team_is_uneven(const struct team *team);

@@ -23,10 +23,10 @@
  * Several teams. A rank that is stopped in one team is stopped in all. In those where it claims
  * nothing it leaves a claim behind (team_stop), which binds as a yield does: its peers there stop
  * as soon as all have come to that index, and so on from team to team. When it comes back to such a
- * team it passes that index first, and hears no more of it. What a rank wishes in a team meanwhile
- * stays claimed, since others may have counted on it. A rank that yields (overlap.h) to a claim
- * that is to be issued by all has left its loop, and stops them likewise. Ranks of different teams
- * may thus differ by what they do in a body before the first unit that they have in common.
+ * team it passes that index first, and hears no more of it. What a rank requests in a team
+ * meanwhile stays claimed, since others may have counted on it. A rank that yields (overlap.h) to a
+ * claim that is to be issued by all has left its loop, and stops them likewise. Ranks of different
+ * teams may thus differ by what they do in a body before the first unit that they have in common.
  *
  * Failures. A rank that fails before all have claimed an index frees the ranks that are parked, as
  * ever. Once they have, the stop is agreed. A rank that returns first and ends its process with an
@@ -44,8 +44,8 @@
 /* Whether the next unit must be claimed although it could be committed. */
 bool team_must_meet(struct team *team);
 
-/* After TEAM_STOPPED, team->exhausted is whether this rank wanted something else than those who go
- * on; team->stopped_for is the lowest such rank, or, if team->stopped_elsewhere, one that was
+/* After TEAM_STOPPED, team->stop.exhausted is whether this rank wanted something else than those
+ * who go on; team->stop.rank is the lowest such rank, or, if team->stop.elsewhere, one that was
  * stopped in another of its teams. */
 
 /* This rank has been stopped in another team, and has no claim here; it may have yielded. */

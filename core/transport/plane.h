@@ -9,8 +9,8 @@
  *   - an entry is complete before `head` passes it (release); readers load `head` first (acquire);
  *   - a claim is complete before `claim` names its index (release), and is 0 while it is rewritten;
  *   - a text (the members of a unit) is complete before the entry or claim that names it;
- *   - a post is complete before `posts_end` passes it, and that is before its pair counts it;
- *     `posts_begin` has passed a post before its place is written again.
+ *   - an operation is complete before `operations_end` passes it, and that is before its pair
+ *     counts it; `operations_begin` has passed an operation before its place is written again.
  * No rank runs more than PLANE_RUN_AHEAD units ahead of the slowest, so that the last
  * PLANE_RUN_AHEAD entries before any reader's own index are always there.
  *
@@ -26,14 +26,14 @@
 
 #include "core/unit/unit.h"
 
-#define PLANE_VERSION 8u
+#define PLANE_VERSION 9u
 #define PLANE_RING 4096u /* entries of a log; a power of two */
 /* A stream's launch queue holds 1024: no rank runs that far ahead. */
 #define PLANE_RUN_AHEAD 2048u
-#define PLANE_TEXT 65536u     /* bytes of a log's texts; a power of two */
-#define PLANE_RANKS_MAX 4096u /* ranks of a team */
-#define PLANE_POSTS 2048u     /* point to point operations of a log; a power of two */
-#define PLANE_PAIRS 1024u     /* see struct plane_pair; a power of two */
+#define PLANE_TEXT 65536u      /* bytes of a log's texts; a power of two */
+#define PLANE_RANKS_MAX 4096u  /* ranks of a team */
+#define PLANE_OPERATIONS 2048u /* point to point operations of a log; a power of two */
+#define PLANE_PAIRS 1024u      /* see struct plane_pair; a power of two */
 
 enum entry_flag {
   ENTRY_REAL = 1u << 0,      /* issued for real; otherwise as a shadow */
@@ -42,7 +42,7 @@ enum entry_flag {
   ENTRY_MEETING = 1u << 3,   /* all claimed it after a rank had waited for it: never expect it */
   ENTRY_REFUSED = 1u << 4,   /* agreed not to issue it: a joined rank cannot contribute (lossy) */
   ENTRY_DEVIATION = 1u << 5, /* all claimed this unit although another was expected */
-  ENTRY_REUNION = 1u << 6,   /* all are together again after some had joined, or say so */
+  ENTRY_REJOIN = 1u << 6,    /* all are together again after some had joined, or say so */
   ENTRY_RESYNC = 1u << 7,    /* and the last joiner's buffers follow (MEMBER_STATE) */
   ENTRY_STOPPED = 1u << 8,   /* not a unit: here all ranks stopped (team_stop.h). hash: of the unit
                                 that those wanted who had not left */
@@ -69,8 +69,8 @@ struct plane_entry {
    */
   _Atomic uint32_t flags;
   /* Two ranks. Low half: whose unit it was, which has issued it for real: its text says which (not
-   * of ENTRY_EXPECTED). High half: the last joiner (ENTRY_REUNION), or
-   * the low half of the epoch (ENTRY_BEHIND), of which a reunion is none. */
+   * of ENTRY_EXPECTED). High half: the last joiner (ENTRY_REJOIN), or
+   * the low half of the epoch (ENTRY_BEHIND), of which a rejoin is none. */
   _Atomic uint32_t ranks;
 };
 _Static_assert(PLANE_RANKS_MAX <= 1u << 16, "two ranks in a word");
@@ -78,7 +78,7 @@ _Static_assert(PLANE_RANKS_MAX <= 1u << 16, "two ranks in a word");
 enum claim_flag {
   CLAIM_STRICT = 1u << 0,    /* refuse it on all ranks if a rank that shadows it would spoil it */
   CLAIM_YIELD = 1u << 1,     /* nothing to issue: the rank shadows what the others agree on here */
-  CLAIM_ON_COURSE = 1u << 2, /* what the rank's own program does next if it goes on as before */
+  CLAIM_PREDICTED = 1u << 2, /* what the rank's own program does next if it goes on as before */
   CLAIM_EXPECTED = 1u << 3,  /* what the team's learner expects here */
   CLAIM_SEEN = 1u << 4,      /* has been in the agreed sequence before */
   CLAIM_RESYNC = 1u << 5,    /* the rank has buffers to be resynchronised, should all meet here */
@@ -108,19 +108,19 @@ enum rank_state {
 };
 
 enum post_flag {
-  POST_RECEIVES = 1u << 0, /* a receive; otherwise a send */
+  OPERATION_RECEIVES = 1u << 0, /* a receive; otherwise a send */
 };
-#define POST_LOOK_SHIFT 1 /* above it: enum look_buffer of its buffer */
+#define OPERATION_LOOK_SHIFT 1 /* above it: enum look_buffer of its buffer */
 
 /* One point to point operation (peers.h). 32 bytes; atomic for the same reason. */
-struct plane_post {
+struct plane_operation {
   _Atomic uint64_t count;   /* elements */
   _Atomic uint64_t index;   /* how many units stand before it in its rank's program */
   _Atomic uint32_t comm;    /* tag of the communicator */
   _Atomic uint32_t ordinal; /* which one it is of its pair, from 1; wraps */
   _Atomic uint32_t group;   /* posts of one group are neighbours with the same number; wraps */
   _Atomic uint32_t what;    /* peer's rank in the team << 16 | ncclDataType_t << 8 | look <<
-                               POST_LOOK_SHIFT | post_flag */
+                               OPERATION_LOOK_SHIFT | post_flag */
 };
 
 /* How many operations a rank has issued of one pair: a communicator, a peer and a direction. A log
@@ -160,6 +160,11 @@ struct plane_log {
   /* When the rank, or one that it waits for, was last seen at work, in milliseconds of the
    * machine's clock; 0: it is at work. Only in processes of several teams. */
   _Atomic uint64_t busy_until;
+  /* Of processes of several teams, while parked: which rank at work it asks about, and which one it
+   * holds up (overlap_held.c; identities plus one, 0: none); and how often it has moved. */
+  _Atomic uint64_t asks_about;
+  _Atomic uint64_t holds;
+  _Atomic uint64_t moves;
   _Atomic uint32_t asks; /* 1: out of step; commits nothing (overlap.h) */
   _Atomic uint32_t
       lossy_count; /* lossy units this rank has shadowed although it should be an error */
@@ -171,8 +176,8 @@ struct plane_log {
   _Atomic uint64_t failed_index; /* units passed when it failed */
 
   /* Point to point. */
-  _Alignas(64) _Atomic uint64_t posts_end; /* posts below it are published */
-  _Atomic uint64_t posts_begin;            /* posts below it are no longer there */
+  _Alignas(64) _Atomic uint64_t operations_end; /* operations below it are published */
+  _Atomic uint64_t operations_begin;            /* operations below it are no longer there */
   _Atomic uint64_t answering; /* index plus one at which the rank is parked, here or in another
                                  team, and answers what is posted; 0, or past it: it does not */
   _Atomic uint64_t mirrored;  /* index plus one at which it last mirrored something; 0: never */
@@ -180,7 +185,7 @@ struct plane_log {
 
   _Alignas(64) struct plane_entry entries[PLANE_RING];
   _Alignas(64) _Atomic uint64_t text[PLANE_TEXT / 8];
-  _Alignas(64) struct plane_post posts[PLANE_POSTS];
+  _Alignas(64) struct plane_operation operations[PLANE_OPERATIONS];
 };
 
 /* Shared by the ranks of a team; read on every unit, written only when somebody waits or must be

@@ -1,5 +1,5 @@
 /* Attaching to segments and leaving them (plane_shm.h, segment.h): who creates one, who finds it,
- * and who removes it. Called where communicators begin and end, never on the hot path.
+ * and who removes it. Called where communicators begin and end, never on the fast path.
  *
  * Why all ranks of a communicator meet in one segment, although any of them may create it, die, or
  * find a dead job's file:

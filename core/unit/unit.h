@@ -15,48 +15,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/unit/kind.h"
 #include "core/unit/look.h"
-
-enum member_kind {
-  MEMBER_ALLREDUCE = 1,
-  MEMBER_BROADCAST, /* ncclBroadcast and ncclBcast: the same collective */
-  MEMBER_REDUCE,
-  MEMBER_ALLGATHER,
-  MEMBER_REDUCESCATTER,
-  MEMBER_ALLTOALL,
-  MEMBER_GATHER,
-  MEMBER_SCATTER,
-  /* Point to point: never part of a unit, for they are not the same on all ranks (peers.h). The
-   * root of such a member is the peer. */
-  MEMBER_SEND,
-  MEMBER_RECEIVE,
-  /* ncclCommSplit of the communicator: moves nothing (count 0), but all its ranks must come. Which
-   * colour each asks for is not the same on all ranks, and so no part of it. Only ever claimed: who
-   * stands in for itself is not in the new communicator, and cannot be put there later. */
-  MEMBER_SPLIT,
-  /* Never the program's: units of these are agreed on like any other. */
-  MEMBER_STATE, /* a Broadcast of a buffer that the program has named: the last joiner's, for all.
-                   Only ever claimed, too */
-  MEMBER_MARK,  /* nothing to issue: a unit of its own that says something, see enum mark */
-};
 
 /* What a rank says by a MEMBER_MARK. A mark is only ever claimed, and loses to every unit that is
  * none; of marks the higher number goes first, and LEAVE is behind all of them.
  *
- * 1 to MARK_DOORS: the rank is about to call a function that is no collective of NCCL's, and waits
- * there until all that are behind it in the sequence have come, or stand at a function with a lower
- * number, or leave (interpose/exits/doors.h). */
-#define MARK_DOORS 40u
+ * 1 to MARK_EXIT_POINTS: the rank is about to call a function that is no collective of NCCL's, and
+ * waits there until all that are behind it in the sequence have come, or stand at a function with a
+ * lower number, or leave (interpose/exits/exit_points.h). */
+#define MARK_EXIT_POINTS 40u
 enum mark {
   MARK_NONE = 0,
-  MARK_LOOP_BEGIN = MARK_DOORS + 1, /* a loop begins */
-  MARK_LOOP_END,                    /* no more data in this loop */
-  MARK_STATE_DONE,                  /* the last joiner's buffers have been broadcast */
+  MARK_LOOP_BEGIN = MARK_EXIT_POINTS + 1, /* a loop begins */
+  MARK_LOOP_END,                          /* no more data in this loop */
+  MARK_STATE_DONE,                        /* the last joiner's buffers have been broadcast */
 };
-
-static inline bool member_is_point_to_point(uint8_t kind) {
-  return kind == MEMBER_SEND || kind == MEMBER_RECEIVE;
-}
 
 /* Any operator made by ncclRedOpCreatePreMulSum: its handle is a number local to one rank, so only
  * that it is one can be part of a signature. Built-in operators carry NCCL's own number (0 to 4).
@@ -104,7 +78,7 @@ static inline struct member mark_member(enum mark mark) {
 }
 
 /* Whether a unit is a mark of a rank that is about to leave through a function. */
-bool unit_is_door(struct unit unit);
+bool unit_is_exit_point(struct unit unit);
 
 /* Whether a unit consists of the program's buffers that are resynchronised. */
 static inline bool unit_is_state(struct unit unit) {
@@ -132,9 +106,6 @@ uint64_t unit_signature(struct unit unit);
 
 /* The same, without counts: units that differ in counts only have equal coarse hashes. Never 0. */
 uint64_t unit_coarse_hash(struct unit unit);
-
-/* "allreduce": NCCL's name of a member_kind, or "unknown". */
-const char *member_kind_name(uint8_t kind);
 
 /* Writes "allreduce(sum, float32, 1024)" or "group{...}" for messages; always terminated; returns
  * text. */

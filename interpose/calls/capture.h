@@ -5,7 +5,7 @@
  *
  * Seen without a question to the driver for each collective: the functions that begin and end a
  * capture are exported like NCCL's (comm/captures.h), and while one is under way nobody commits on
- * the hot path. A program that reaches them past us (a CUDA runtime that is linked statically) is
+ * the fast path. A program that reaches them past us (a CUDA runtime that is linked statically) is
  * seen where a call takes long anyway: before it is agreed on with the others.
  */
 #ifndef NCCL_JOIN_INTERPOSE_CAPTURE_H

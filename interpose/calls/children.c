@@ -1,11 +1,12 @@
-/* Communicators made from another one: ncclCommSplit, ncclCommShrink, ncclCommGrow (births.h). */
+/* Communicators made from another one: ncclCommSplit, ncclCommShrink, ncclCommGrow
+ * (child_communicators.h). */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/report/log.h"
 #include "interpose/nccl/bypass.h"
-#include "interpose/calls/births.h"
+#include "interpose/calls/child_communicators.h"
 #include "interpose/calls/group.h"
 #include "interpose/calls/handlers.h"
 #include "interpose/calls/issue.h"
@@ -44,21 +45,21 @@ static ncclResult_t hold(struct call split) {
 /* ---- what is not agreed on ---- */
 
 /* The real call is about to be made, and what it returns is to be handed to end_unagreed. */
-static struct birth begin_unagreed(struct communicator *parent, const char *how, int part, int key,
+static struct child begin_unagreed(struct communicator *parent, const char *how, int part, int key,
                                    ncclComm_t *newcomm) {
-  struct birth birth = {.parent = parent->handle, .handle = newcomm};
+  struct child child = {.parent = parent->handle, .handle = newcomm};
   parent->children++;
-  birth_arrive(&birth.arrival, parent, how, part, key);
-  return birth;
+  child_arrive(&child.arrival, parent, how, part, key);
+  return child;
 }
 
-static ncclResult_t end_unagreed(struct birth *birth, ncclResult_t result) {
+static ncclResult_t end_unagreed(struct child *child, ncclResult_t result) {
   if (group_is_open() && (result == ncclSuccess || result == ncclInProgress)) {
-    group_expect(&birth->arrival, birth->handle);
+    group_expect(&child->arrival, child->handle);
     return result;
   }
-  birth->driver = communicator_new_driver();
-  birth_end(birth, result);
+  child->driver = communicator_new_driver();
+  child_end(child, result);
   return result;
 }
 
@@ -72,9 +73,9 @@ static ncclResult_t split_unagreed(const struct call *split, struct communicator
     parent->children++;
     return call_issue(split);
   }
-  struct birth birth =
+  struct child child =
       begin_unagreed(parent, "split", split->root, split->reduction, split->receive);
-  return end_unagreed(&birth, call_issue(split));
+  return end_unagreed(&child, call_issue(split));
 }
 
 ncclResult_t join_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
@@ -108,8 +109,8 @@ ncclResult_t join_CommShrink(ncclComm_t comm, int *excludeRanksList, int exclude
     return result;
   if (parent == NULL || newcomm == NULL)
     return real.CommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
-  struct birth birth = begin_unagreed(parent, "shrink", excludeRanksCount, 0, newcomm);
-  return end_unagreed(&birth, real.CommShrink(comm, excludeRanksList, excludeRanksCount, newcomm,
+  struct child child = begin_unagreed(parent, "shrink", excludeRanksCount, 0, newcomm);
+  return end_unagreed(&child, real.CommShrink(comm, excludeRanksList, excludeRanksCount, newcomm,
                                               config, shrinkFlags));
 }
 

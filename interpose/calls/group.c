@@ -4,10 +4,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "interpose/calls/births.h"
+#include "interpose/calls/child_communicators.h"
 #include "interpose/calls/handlers.h"
 #include "interpose/calls/issue.h"
-#include "interpose/comm/hot.h"
+#include "interpose/comm/fast_path.h"
 #include "interpose/places/places.h"
 #include "interpose/exits/process.h"
 #include "interpose/nccl/real.h"
@@ -119,7 +119,7 @@ static ncclResult_t end_real(void) {
   return result;
 }
 
-/* ---- groups that are hot ---- */
+/* ---- groups on the fast path ---- */
 
 /* Whether the calls are the unit that is expected in a team. */
 static bool is_expected(const struct endpoint *end, const struct call *calls, uint32_t ncalls,
@@ -132,7 +132,7 @@ static bool is_expected(const struct endpoint *end, const struct call *calls, ui
     return false;
   for (const struct call *call = calls; call < calls + ncalls; call++, member++) {
     if (call->handle != handle) {
-      const struct communicator *comm = hot_place(call->handle)->comm;
+      const struct communicator *comm = fast_path_place(call->handle)->comm;
       if (comm == NULL || call->handle != comm->handle || comm->end != end)
         return false;
       handle = comm->handle;
@@ -146,12 +146,12 @@ static bool is_expected(const struct endpoint *end, const struct call *calls, ui
   return true;
 }
 
-/* As hot_commit, for a whole group. */
+/* As fast_path_commit, for a whole group. */
 static bool commits(const struct call *calls, uint32_t ncalls, uint32_t place) {
   struct communicator *comm;
   struct seat *seat;
   struct team *team;
-  if (!hot_begin(calls[0].handle, &comm, &seat, &team))
+  if (!fast_path_begin(calls[0].handle, &comm, &seat, &team))
     return false;
   if (*team->expected == &team_nothing)
     team_look_further(team);
@@ -180,7 +180,8 @@ ncclResult_t join_GroupStart(void) {
   return ncclSuccess;
 }
 
-/* What is not hot: communicators made or ended in the group, and calls to be agreed on. */
+/* What does not take the fast path: communicators made or ended in the group, and calls to be
+ * agreed on. */
 static __attribute__((noinline)) ncclResult_t end_slowly(uint32_t place) {
   uint32_t ncalls = group_calls.count;
   bool empty = !group.real_open && ncalls == 0 && !group.out_of_memory;

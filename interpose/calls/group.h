@@ -24,7 +24,7 @@ static inline bool group_is_open(void) {
 struct group_calls {
   struct call *calls;
   uint32_t count, room;
-  bool long_way; /* among them is one that is never hot */
+  bool long_way; /* among them is one that never takes the fast path */
 };
 extern __attribute__((visibility("hidden"))) _Thread_local struct group_calls group_calls;
 

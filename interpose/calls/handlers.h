@@ -11,9 +11,9 @@
 #include "interpose/nccl/api.h"
 #include "interpose/nccl/nccl_compat.h"
 
-/* For each function that is HANDLED, CREATES, SPLITS, GROUPS or HOT:
+/* For each function that is HANDLED, CREATES, SPLITS, GROUPS or FAST:
  *   ncclResult_t join_AllReduce(...)
- * and for each that is HOT, called inside a group and without the guard, for a call that has a
+ * and for each that is FAST, called inside a group and without the guard, for a call that has a
  * communicator:
  *   ncclResult_t hold_AllReduce(...)
  * and for each that is OBSERVED, called after the real one, which must not block:
@@ -21,7 +21,7 @@
  * where *asyncError is set only if result is ncclSuccess. */
 #define HANDLER_UNPACK(...) __VA_ARGS__
 #define HANDLER_HANDLED(name, parameters) ncclResult_t join_##name parameters;
-#define HANDLER_HOT(name, parameters)                                                              \
+#define HANDLER_FAST(name, parameters)                                                             \
   ncclResult_t join_##name parameters;                                                             \
   ncclResult_t hold_##name parameters;
 #define HANDLER_UNFIT(name, parameters)
@@ -36,7 +36,7 @@
 NCCL_API(HANDLER)
 #undef HANDLER
 #undef HANDLER_HANDLED
-#undef HANDLER_HOT
+#undef HANDLER_FAST
 #undef HANDLER_UNFIT
 #undef HANDLER_OBSERVED
 #undef HANDLER_CREATES

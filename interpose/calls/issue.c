@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "core/report/log.h"
-#include "interpose/calls/births.h"
+#include "interpose/calls/child_communicators.h"
 #include "interpose/calls/capture.h"
-#include "interpose/calls/posts.h"
-#include "interpose/calls/startup.h"
+#include "interpose/calls/point_to_point.h"
 #include "interpose/comm/registered.h"
 #include "interpose/data/divisors.h"
 #include "interpose/data/lossy.h"
@@ -19,26 +18,26 @@
 
 /* The calls of a group, sorted by team: what each team has to agree on. */
 struct agreement {
-  struct wish *wishes;
-  uint32_t nwishes;
-  struct member *members; /* of all wishes, one after the other */
+  struct request *requests;
+  uint32_t nrequests;
+  struct member *members; /* of all requests, one after the other */
   look_t *looks;          /* likewise */
-  uint32_t *wish_of;      /* by call; none: not part of a unit */
+  uint32_t *request_of;   /* by call; none: not part of a unit */
   enum fate *fates;       /* by call: of sends and receives */
   size_t room;            /* calls that all of them have room for */
   bool alone;             /* one call that stands in no group */
 };
-#define NO_WISH UINT32_MAX
+#define NO_REQUEST UINT32_MAX
 
 /* Kept for the thread's next group. Empty while in use: a callback of the program could open a
  * group on this thread. */
 static _Thread_local struct agreement kept;
 
 static void agreement_free(struct agreement *agreement) {
-  free(agreement->wishes);
+  free(agreement->requests);
   free(agreement->members);
   free(agreement->looks);
-  free(agreement->wish_of);
+  free(agreement->request_of);
   free(agreement->fates);
 }
 
@@ -58,7 +57,7 @@ static void make_thread_end(void) {
 static bool agreement_take(struct agreement *agreement, size_t ncalls) {
   *agreement = kept;
   kept = (struct agreement){0};
-  agreement->nwishes = 0;
+  agreement->nrequests = 0;
   agreement->alone = false;
   if (agreement->room >= ncalls) {
     memset(agreement->fates, 0, ncalls * sizeof(*agreement->fates));
@@ -68,15 +67,15 @@ static bool agreement_take(struct agreement *agreement, size_t ncalls) {
   pthread_once(&thread_end_made, make_thread_end);
   pthread_setspecific(thread_end, &kept);
   *agreement = (struct agreement){
-      .wishes = calloc(ncalls, sizeof(struct wish)),
+      .requests = calloc(ncalls, sizeof(struct request)),
       .members = calloc(ncalls, sizeof(struct member)),
       .looks = calloc(ncalls, sizeof(look_t)),
-      .wish_of = calloc(ncalls, sizeof(uint32_t)),
+      .request_of = calloc(ncalls, sizeof(uint32_t)),
       .fates = calloc(ncalls, sizeof(enum fate)),
       .room = ncalls,
   };
-  if (agreement->wishes != NULL && agreement->members != NULL && agreement->looks != NULL &&
-      agreement->wish_of != NULL && agreement->fates != NULL)
+  if (agreement->requests != NULL && agreement->members != NULL && agreement->looks != NULL &&
+      agreement->request_of != NULL && agreement->fates != NULL)
     return true;
   agreement_free(agreement);
   return false;
@@ -87,30 +86,30 @@ static void agreement_keep(struct agreement *agreement) {
   kept = *agreement;
 }
 
-static uint32_t wish_for(struct agreement *agreement, struct endpoint *end) {
-  for (uint32_t i = 0; i < agreement->nwishes; i++)
-    if (agreement->wishes[i].end == end)
+static uint32_t request_for(struct agreement *agreement, struct endpoint *end) {
+  for (uint32_t i = 0; i < agreement->nrequests; i++)
+    if (agreement->requests[i].end == end)
       return i;
-  agreement->wishes[agreement->nwishes] = (struct wish){.end = end};
-  return agreement->nwishes++;
+  agreement->requests[agreement->nrequests] = (struct request){.end = end};
+  return agreement->nrequests++;
 }
 
-/* Puts the wishes of one team next to each other, and teams in an order that is the same on all
+/* Puts the requests of one team next to each other, and teams in an order that is the same on all
  * ranks. */
-static void sort_wishes(struct agreement *agreement, size_t ncalls) {
-  for (uint32_t at = 0; at < agreement->nwishes; at++) {
+static void sort_requests(struct agreement *agreement, size_t ncalls) {
+  for (uint32_t at = 0; at < agreement->nrequests; at++) {
     uint32_t least = at;
-    for (uint32_t i = at + 1; i < agreement->nwishes; i++)
-      if (agreement->wishes[i].end->tag < agreement->wishes[least].end->tag)
+    for (uint32_t i = at + 1; i < agreement->nrequests; i++)
+      if (agreement->requests[i].end->tag < agreement->requests[least].end->tag)
         least = i;
     if (least == at)
       continue;
-    struct wish wish = agreement->wishes[at];
-    agreement->wishes[at] = agreement->wishes[least];
-    agreement->wishes[least] = wish;
+    struct request request = agreement->requests[at];
+    agreement->requests[at] = agreement->requests[least];
+    agreement->requests[least] = request;
     for (size_t i = 0; i < ncalls; i++)
-      if (agreement->wish_of[i] == at || agreement->wish_of[i] == least)
-        agreement->wish_of[i] = agreement->wish_of[i] == at ? least : at;
+      if (agreement->request_of[i] == at || agreement->request_of[i] == least)
+        agreement->request_of[i] = agreement->request_of[i] == at ? least : at;
   }
 }
 
@@ -121,14 +120,14 @@ static void sort_call(struct agreement *agreement, const struct call *call, stru
 }
 
 /* Calls of a communicator without a team, and with count 0, go as they are; for sends and receives
- * see posts.h. */
+ * see point_to_point.h. */
 static void sort_calls(struct agreement *agreement, const struct call *calls, size_t ncalls,
                        uint32_t place) {
   bool ask = true;
   for (size_t i = 0; i < ncalls; i++) {
     struct communicator *comm = communicator_find(calls[i].handle);
     struct member member;
-    agreement->wish_of[i] = NO_WISH;
+    agreement->request_of[i] = NO_REQUEST;
     if (comm != NULL && capture_takes(&calls[i], comm, ask)) {
       agreement->fates[i] = FATE_POSTED; /* nor are peers told */
       continue;
@@ -136,21 +135,21 @@ static void sort_calls(struct agreement *agreement, const struct call *calls, si
     /* NCCL takes no group of which a part is captured: one answer is good for all. */
     ask = ask && calls[i].kind == MEMBER_SPLIT;
     if (comm != NULL && call_member(&calls[i], comm, &member)) {
-      agreement->wish_of[i] = wish_for(agreement, comm->end);
-      struct wish *wish = &agreement->wishes[agreement->wish_of[i]];
-      if (wish->unit.nmembers++ == 0)
-        wish->stream = calls[i].stream;
+      agreement->request_of[i] = request_for(agreement, comm->end);
+      struct request *request = &agreement->requests[agreement->request_of[i]];
+      if (request->unit.nmembers++ == 0)
+        request->stream = calls[i].stream;
     }
   }
-  sort_wishes(agreement, ncalls);
+  sort_requests(agreement, ncalls);
   struct member *next = agreement->members;
-  for (uint32_t wish = 0; wish < agreement->nwishes; wish++) {
-    agreement->wishes[wish].unit.members = next;
-    agreement->wishes[wish].looks = agreement->looks + (next - agreement->members);
+  for (uint32_t request = 0; request < agreement->nrequests; request++) {
+    agreement->requests[request].unit.members = next;
+    agreement->requests[request].looks = agreement->looks + (next - agreement->members);
     for (size_t i = 0; i < ncalls; i++)
-      if (agreement->wish_of[i] == wish)
+      if (agreement->request_of[i] == request)
         sort_call(agreement, &calls[i], next++);
-    call_stands_at(next - agreement->wishes[wish].unit.nmembers, place);
+    call_stands_at(next - agreement->requests[request].unit.nmembers, place);
   }
 }
 
@@ -158,36 +157,37 @@ static void sort_calls(struct agreement *agreement, const struct call *calls, si
  * has left may have to shadow that alone, and could not wait for the rest, as NCCL may block until
  * all ranks have issued it. What needs no agreement goes with the last part. */
 struct part {
-  uint32_t first, end; /* of the wishes */
+  uint32_t first, end; /* of the requests */
   bool last;
 };
 
 static struct part next_part(const struct agreement *agreement, uint32_t first) {
   struct part part = {.first = first, .end = first};
-  while (part.end < agreement->nwishes &&
-         agreement->wishes[part.end].end->tag == agreement->wishes[first].end->tag)
+  while (part.end < agreement->nrequests &&
+         agreement->requests[part.end].end->tag == agreement->requests[first].end->tag)
     part.end++;
-  part.last = part.end == agreement->nwishes;
+  part.last = part.end == agreement->nrequests;
   return part;
 }
 
 static bool is_to_be_issued(const struct agreement *agreement, const struct part *part,
                             size_t call) {
-  uint32_t wish = agreement->wish_of[call];
-  if (wish == NO_WISH)
+  uint32_t request = agreement->request_of[call];
+  if (request == NO_REQUEST)
     return part->last && agreement->fates[call] != FATE_REFUSED;
-  return wish >= part->first && wish < part->end && agreement->wishes[wish].result == ncclSuccess;
+  return request >= part->first && request < part->end &&
+         agreement->requests[request].result == ncclSuccess;
 }
 
-/* What the calls of a wish send from, where that is remembered. */
-static void remember(const struct agreement *agreement, uint32_t wish, const struct call *calls,
+/* What the calls of a request send from, where that is remembered. */
+static void remember(const struct agreement *agreement, uint32_t request, const struct call *calls,
                      size_t ncalls) {
-  const struct wish *of = &agreement->wishes[wish];
+  const struct request *of = &agreement->requests[request];
   if (of->end->sent == NULL || of->result != ncclSuccess)
     return;
   struct lossy_member member = {.end = of->end, .unit = of->unit, .hash = unit_signature(of->unit)};
   for (size_t i = 0; i < ncalls; i++) {
-    if (agreement->wish_of[i] != wish)
+    if (agreement->request_of[i] != request)
       continue;
     member.comm = communicator_find(calls[i].handle);
     lossy_remember(&member, calls[i].send);
@@ -198,7 +198,7 @@ static void remember(const struct agreement *agreement, uint32_t wish, const str
 /* All ranks stop instead of issuing the part (core/team/team_stop.h). */
 static bool is_stopped(const struct agreement *agreement, const struct part *part) {
   for (uint32_t i = part->first; i < part->end; i++)
-    if (agreement->wishes[i].stopped)
+    if (agreement->requests[i].stopped)
       return true;
   return false;
 }
@@ -210,30 +210,30 @@ static ncclResult_t settle_calls(const struct agreement *agreement, const struct
                                  struct call *calls, size_t ncalls) {
   ncclResult_t result = ncclSuccess;
   for (size_t i = 0; i < ncalls; i++) {
-    uint32_t at = agreement->wish_of[i];
-    if (at == NO_WISH || !is_to_be_issued(agreement, part, i))
+    uint32_t at = agreement->request_of[i];
+    if (at == NO_REQUEST || !is_to_be_issued(agreement, part, i))
       continue;
-    struct wish *wish = &agreement->wishes[at];
+    struct request *request = &agreement->requests[at];
     bool issue = true;
     ncclResult_t rooted = ncclSuccess;
-    if (calls[i].kind == MEMBER_BROADCAST)
-      rooted = roots_apply(&calls[i], wish->unit, wish->index);
+    if (member_elects_root((uint8_t)calls[i].kind))
+      rooted = roots_apply(&calls[i], request->unit, request->index);
     if (rooted == ncclRemoteError)
       return rooted;
-    ncclResult_t divided = divisors_apply(&calls[i], wish->index, &issue);
+    ncclResult_t divided = divisors_apply(&calls[i], request->index, &issue);
     if (!issue)
-      wish->result = divided;
+      request->result = divided;
     result = transaction_worse(result, transaction_worse(rooted, divided));
   }
   return result;
 }
 
-static ncclResult_t expect_births(struct births *births, const struct agreement *agreement,
-                                  const struct part *part, const struct call *calls,
-                                  size_t ncalls) {
+static ncclResult_t expect_children(struct children *children, const struct agreement *agreement,
+                                    const struct part *part, const struct call *calls,
+                                    size_t ncalls) {
   for (size_t i = 0; i < ncalls; i++)
-    if (calls[i].kind == MEMBER_SPLIT && agreement->wish_of[i] != NO_WISH &&
-        is_to_be_issued(agreement, part, i) && !births_expect(births, &calls[i]))
+    if (calls[i].kind == MEMBER_SPLIT && agreement->request_of[i] != NO_REQUEST &&
+        is_to_be_issued(agreement, part, i) && !children_expect(children, &calls[i]))
       return ncclSystemError;
   return ncclSuccess;
 }
@@ -243,15 +243,15 @@ static ncclResult_t issue_part(const struct agreement *agreement, const struct p
                                struct call *calls, size_t ncalls) {
   if (agreement->alone)
     return is_to_be_issued(agreement, part, 0) ? call_issue(calls) : ncclSuccess;
-  struct births births = {0};
-  ncclResult_t result = expect_births(&births, agreement, part, calls, ncalls);
+  struct children children = {0};
+  ncclResult_t result = expect_children(&children, agreement, part, calls, ncalls);
   bool open = result == ncclSuccess && (result = real.GroupStart()) == ncclSuccess;
   for (size_t i = 0; open && i < ncalls; i++)
     if (is_to_be_issued(agreement, part, i))
       result = transaction_worse(result, call_issue(&calls[i]));
   if (open)
     result = transaction_worse(result, real.GroupEnd());
-  births_end(&births, result);
+  children_end(&children, result);
   return result;
 }
 
@@ -261,9 +261,9 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, const struct
   bool agreed = part->first == part->end;
   for (uint32_t i = part->first; i < part->end; i++) {
     refused = transaction_worse(
-        refused, transaction_worse(agreement->wishes[i].result, agreement->wishes[i].notice));
+        refused, transaction_worse(agreement->requests[i].result, agreement->requests[i].notice));
     remember(agreement, i, calls, ncalls);
-    agreed |= agreement->wishes[i].result == ncclSuccess;
+    agreed |= agreement->requests[i].result == ncclSuccess;
   }
   /* Nor are sends and receives, which the peer's group has too. */
   if (!agreed && is_stopped(agreement, part))
@@ -271,7 +271,7 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, const struct
   ncclResult_t settled = settle_calls(agreement, part, calls, ncalls);
   refused = transaction_worse(refused, settled);
   if (settled != ncclRemoteError && part->last)
-    refused = transaction_worse(refused, posts_make(calls, ncalls, agreement->fates));
+    refused = transaction_worse(refused, point_to_point_post(calls, ncalls, agreement->fates));
   ncclResult_t result = ncclSuccess;
   if (settled != ncclRemoteError)
     result = issue_part(agreement, part, calls, ncalls);
@@ -283,14 +283,14 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, const struct
 /* The calls of each unit that has been issued. */
 static void watch_startup(const struct agreement *agreement, const struct part *part,
                           const struct call *calls, size_t ncalls) {
-  for (uint32_t wish = part->first; wish < part->end; wish++) {
-    const struct wish *of = &agreement->wishes[wish];
+  for (uint32_t request = part->first; request < part->end; request++) {
+    const struct request *of = &agreement->requests[request];
     if (of->result != ncclSuccess || !startup_is_watched(of->end))
       continue;
     const struct call **in_unit = calloc(ncalls, sizeof(struct call *));
     uint32_t n = 0;
     for (size_t i = 0; i < ncalls && in_unit != NULL; i++)
-      if (agreement->wish_of[i] == wish)
+      if (agreement->request_of[i] == request)
         in_unit[n++] = &calls[i];
     if (in_unit != NULL)
       startup_issued(of, in_unit);
@@ -315,7 +315,7 @@ static ncclResult_t issue_in_turn(void *context) {
   return result;
 }
 
-/* A rank that has been stopped wishes nothing more. */
+/* A rank that has been stopped requests nothing more. */
 static ncclResult_t issue_parts(const struct agreement *agreement, struct call *calls,
                                 size_t ncalls) {
   ncclResult_t result = ncclSuccess;
@@ -324,8 +324,8 @@ static ncclResult_t issue_parts(const struct agreement *agreement, struct call *
     issue.part = next_part(agreement, issue.part.end);
     struct transaction transaction = {
         .kind = TRANSACTION_CALL,
-        .wishes = agreement->wishes + issue.part.first,
-        .nwishes = issue.part.end - issue.part.first,
+        .requests = agreement->requests + issue.part.first,
+        .nrequests = issue.part.end - issue.part.first,
         .issue = issue_in_turn,
         .context = &issue,
     };
@@ -349,11 +349,14 @@ ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place) {
 ncclResult_t issue_alone(struct call *call, struct communicator *comm,
                          const struct member *member) {
   look_t look = registered_look_of(comm, call, member);
-  struct wish wish = {
+  struct request request = {
       .end = comm->end, .unit = {member, 1}, .stream = call->stream, .looks = &look};
-  uint32_t wish_of = 0;
+  uint32_t request_of = 0;
   enum fate fate = FATE_UNDECIDED;
-  const struct agreement agreement = {
-      .wishes = &wish, .nwishes = 1, .wish_of = &wish_of, .fates = &fate, .alone = true};
+  const struct agreement agreement = {.requests = &request,
+                                      .nrequests = 1,
+                                      .request_of = &request_of,
+                                      .fates = &fate,
+                                      .alone = true};
   return issue_parts(&agreement, call, 1);
 }

@@ -1,5 +1,5 @@
-/* Which of the program's first broadcasts are its state (startup.h). */
-#include "interpose/calls/startup.h"
+/* Which of the program's first broadcasts are its state (issue.h). */
+#include "interpose/calls/issue.h"
 
 #include "core/report/log.h"
 #include "interpose/self/environment.h"
@@ -41,13 +41,13 @@ static void remember(struct endpoint *end, const struct member *member, const st
              end->team->plane->rank, reason);
 }
 
-void startup_issued(const struct wish *wish, const struct call *const *calls) {
-  struct endpoint *end = wish->end;
-  bool broadcast = is_broadcast(wish->unit);
-  if ((!broadcast && !is_barrier(wish->unit)) || wish->index >= INDEX_MAX ||
-      wish->unit.nmembers > UNIT_MEMBERS_MAX)
+void startup_issued(const struct request *request, const struct call *const *calls) {
+  struct endpoint *end = request->end;
+  bool broadcast = is_broadcast(request->unit);
+  if ((!broadcast && !is_barrier(request->unit)) || request->index >= INDEX_MAX ||
+      request->unit.nmembers > UNIT_MEMBERS_MAX)
     end->started = true;
-  for (uint32_t i = 0; i < wish->unit.nmembers && broadcast && !end->started; i++)
-    remember(end, &wish->unit.members[i], calls[i],
-             STATE_BROADCAST | (uint32_t)wish->index << POSITION_BITS | i);
+  for (uint32_t i = 0; i < request->unit.nmembers && broadcast && !end->started; i++)
+    remember(end, &request->unit.members[i], calls[i],
+             STATE_BROADCAST | (uint32_t)request->index << POSITION_BITS | i);
 }

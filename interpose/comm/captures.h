@@ -1,6 +1,6 @@
 /* Captures of CUDA graphs that are under way in this process, as far as their beginning and end are
- * seen: by the functions of entry/capture_doors.c, which are exported like NCCL's. Without a type
- * of CUDA, because those are declared otherwise than in CUDA's headers: one table serves the
+ * seen: by the functions of entry/capture_functions.c, which are exported like NCCL's. Without a
+ * type of CUDA, because those are declared otherwise than in CUDA's headers: one table serves the
  * runtime and the driver. What follows from a capture is in calls/capture.h.
  */
 #ifndef NCCL_JOIN_INTERPOSE_CAPTURES_H
@@ -13,7 +13,7 @@
 extern __attribute__((visibility("hidden"))) _Atomic int captures_under_way;
 
 /* Whether a capture is known to be under way anywhere in this process. Meanwhile nobody commits on
- * the hot path. */
+ * the fast path. */
 static inline bool captures_are_under_way(void) {
   return atomic_load(&captures_under_way) > 0;
 }

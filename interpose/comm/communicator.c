@@ -1,4 +1,4 @@
-/* The process's communicators: a table by handle for the hot path, a list in order of creation for
+/* The process's communicators: a table by handle for the fast path, a list in order of creation for
  * everything else (communicator.h). What makes a team out of marks is in endpoint.c.
  */
 #include "interpose/comm/communicator.h"
@@ -265,10 +265,14 @@ struct endpoint *communicator_endpoints(void) {
   return endpoints;
 }
 
-struct endpoint *communicator_hold_endpoints(void) {
+void communicator_hold(void) {
   pthread_mutex_lock(&lock);
   holders++;
   pthread_mutex_unlock(&lock);
+}
+
+struct endpoint *communicator_hold_endpoints(void) {
+  communicator_hold();
   return communicator_endpoints();
 }
 

@@ -52,7 +52,7 @@ struct endpoint {
       *sent; /* NULL unless NCCL_JOIN_LOSSY is last for some kind (interpose/data/lossy.h) */
   struct rhythm *rhythm;       /* of what it shadows (follower.h); NULL before the first shadow */
   struct rhythm_budget budget; /* while it is waited in, once there is a rhythm */
-  uint64_t rhythm_stay;        /* when it last shadowed anything */
+  uint64_t rhythm_wait;        /* when it last shadowed anything */
   bool reads_program;          /* shadows may still be sending from the program's memory */
   /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited
    * to leave for NCCL_JOIN_TIMEOUT, and went on. */
@@ -61,14 +61,14 @@ struct endpoint {
   uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
   bool skew_warned, slow_told;
   _Atomic bool told_failed;     /* the program has got ncclRemoteError of ours */
+  _Atomic uint64_t asked_ms;    /* when the dead were last looked for because it asked for errors */
   struct state buffers;         /* what is broadcast from the last joiner */
   bool state_moved;             /* that has been issued, and may not be done yet */
   bool hook_failed;             /* a plug-in, since the rank's program last heard of it */
-  bool started;                 /* the broadcasts of the program's start are over (startup.h) */
+  bool started;                 /* the broadcasts of the program's start are over (issue.h) */
   _Atomic uint32_t last_joiner; /* rank in the team */
-  bool stopped; /* the program's last call was told to stop: core/team/team_stop.h */
-  uint64_t
-      stopped_in; /* the stay in which the rank was last stopped here, or elsewhere (answer.c) */
+  bool stopped;        /* the program's last call was told to stop: core/team/team_stop.h */
+  uint64_t stopped_in; /* the wait in which the rank was last stopped here, or elsewhere (wait.c) */
   /* The thread whose program uses the endpoint: who last issued something. NULL: nobody yet. */
   _Atomic(const struct thread *) user;
   const struct thread *creator; /* the thread that made it */
@@ -123,10 +123,10 @@ static inline bool endpoint_is_own(const struct endpoint *end) {
   return endpoint_owner(end) == endpoint_this_thread() && !atomic_load(&end->ended);
 }
 
-/* The hot path: whether the calling thread, whose seat this is, may commit without a lock; if so it
- * is to call endpoint_end_commit at once afterwards. Biased locking: the thread that `plain` names
- * pays a load and two stores; one that wants to enter takes `plain` away, makes all threads of the
- * process pass a barrier (membarrier), and waits until the seat is not busy. */
+/* The fast path: whether the calling thread, whose seat this is, may commit without a lock; if so
+ * it is to call endpoint_end_commit at once afterwards. Biased locking: the thread that `plain`
+ * names pays a load and two stores; one that wants to enter takes `plain` away, makes all threads
+ * of the process pass a barrier (membarrier), and waits until the seat is not busy. */
 static inline __attribute__((always_inline)) bool endpoint_begin_commit(struct endpoint *end,
                                                                         struct seat *seat) {
   atomic_store_explicit(&seat->busy, true, memory_order_relaxed);

@@ -15,14 +15,14 @@
   "together (NCCL_JOIN_EARLY_EXIT=throw)"
 
 static const char *describe(struct unit unit, char *text) {
-  if (unit_is_door(unit))
+  if (unit_is_exit_point(unit))
     return exit_point_name((uint32_t)unit_mark(unit));
   return unit_describe(unit, text, DESCRIPTION);
 }
 
 /* What becomes of the call of a rank that is released. */
 static const char *outcome(struct unit wanted) {
-  return unit_is_leave(wanted) || unit_is_door(wanted) ? "it goes on" : "ncclRemoteError";
+  return unit_is_leave(wanted) || unit_is_exit_point(wanted) ? "it goes on" : "ncclRemoteError";
 }
 
 void report_event(struct endpoint *end, enum trace_event event, uint64_t index, struct unit unit,
@@ -38,20 +38,20 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
   char text[DESCRIPTION];
   const char *own = describe(wanted, text);
   uint32_t rank = team->plane->rank;
-  switch (team->failure) {
+  switch (team->failed.how) {
   case FAILURE_RANK:
     log_line(
         LOG_LEVEL_WARN,
         "rank %u failed after %llu collectives; rank %u, parked in %s after %llu, is released%s",
-        team->failure_rank, (unsigned long long)team->failure_index, rank, own,
-        (unsigned long long)team->head, unit_is_door(wanted) ? "" : " with ncclRemoteError");
+        team->failed.rank, (unsigned long long)team->failed.index, rank, own,
+        (unsigned long long)team->head, unit_is_exit_point(wanted) ? "" : " with ncclRemoteError");
     break;
   case FAILURE_ENDED:
     log_line(LOG_LEVEL_WARN,
              "rank %u has ended, but rank %u still wants %s: the ranks of this program do not end "
              "together; "
              "ncclRemoteError",
-             team->failure_rank, rank, own);
+             team->failed.rank, rank, own);
     break;
   case FAILURE_MEMORY:
     log_line(LOG_LEVEL_WARN,
@@ -61,21 +61,21 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
     log_line(LOG_LEVEL_WARN,
              "rank %u cannot stand in for a group of more than %d collectives that rank %u issued; "
              "ncclRemoteError",
-             rank, UNIT_MEMBERS_MAX, team->failure_rank);
+             rank, UNIT_MEMBERS_MAX, team->failed.rank);
     break;
   case FAILURE_UNSURE:
     log_line(LOG_LEVEL_WARN,
              "rank %u stops with ncclRemoteError, since it cannot tell whether its collective is "
              "that of "
              "rank %u (NCCL_JOIN_UNSURE=stop)",
-             rank, team->failure_rank);
+             rank, team->failed.rank);
     break;
   case FAILURE_CORRUPT:
     log_line(LOG_LEVEL_WARN,
              "what rank %u published at index %llu cannot be right (another version of nccl-join, "
              "or memory "
              "overwritten); rank %u stops with ncclRemoteError",
-             team->failure_rank, (unsigned long long)team->failure_index, rank);
+             team->failed.rank, (unsigned long long)team->failed.index, rank);
     break;
   case FAILURE_NONE:
     break;
@@ -89,6 +89,15 @@ static void log_who_is_where(const struct team *team, enum log_level level) {
     log_line(level, "  rank %u: %llu collectives issued, %s", rank, (unsigned long long)head,
              atomic_load(&log->claim) == head + 1 ? "parked" : "running its program");
   }
+}
+
+void report_lost(const struct endpoint *end, uint32_t rank, uint64_t issued) {
+  const struct team *team = end->team;
+  log_line(LOG_LEVEL_WARN,
+           "rank %u failed after %llu collectives; rank %u has issued %llu, and is told by "
+           "ncclCommGetAsyncError: ncclRemoteError",
+           rank, (unsigned long long)issued, team->plane->rank,
+           (unsigned long long)team_passed(team));
 }
 
 void report_timeout(const struct endpoint *end, struct unit wanted) {
@@ -107,19 +116,25 @@ void report_slow(struct endpoint *end, struct unit wanted) {
   if (end->slow_told)
     return;
   end->slow_told = true;
-  log_line(LOG_LEVEL_INFO,
+  bool holds_up = overlap_holds_up(end->overlap);
+  enum log_level level = holds_up ? LOG_LEVEL_WARN : LOG_LEVEL_INFO;
+  log_line(level,
            "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; no rank has joined or left, so "
-           "it waits on, as it would without nccl-join",
+           "it waits on, as it would without nccl-join%s",
            end->team->plane->rank, (unsigned long long)join_settings()->timeout_s,
-           describe(wanted, text));
-  log_who_is_where(end->team, LOG_LEVEL_INFO);
+           describe(wanted, text),
+           holds_up ? ". Ranks of another communicator have gone on without it: if they wait for "
+                      "it on their devices, nobody can go on"
+                    : "");
+  log_who_is_where(end->team, level);
 }
 
 void report_stuck_posts(const struct endpoint *end) {
   log_line(LOG_LEVEL_WARN,
            "rank %u is %u sends and receives ahead of a peer that has failed, or does not come "
            "along for NCCL_JOIN_TIMEOUT=%llu s; ncclRemoteError",
-           end->team->plane->rank, PLANE_POSTS, (unsigned long long)join_settings()->timeout_s);
+           end->team->plane->rank, PLANE_OPERATIONS,
+           (unsigned long long)join_settings()->timeout_s);
   log_who_is_where(end->team, LOG_LEVEL_WARN);
 }
 
@@ -143,7 +158,7 @@ void report_stop(struct endpoint *end, struct unit wanted) {
   unsigned long long index = (unsigned long long)team_index(team);
   char text[DESCRIPTION];
   const char *own = describe(wanted, text);
-  report_event(end, TRACE_STOP, team_index(team), wanted, (int)team->stopped_for);
+  report_event(end, TRACE_STOP, team_index(team), wanted, (int)team->stop.rank);
   if (join_settings()->early_exit != EARLY_EXIT_THROW)
     log_line(
         LOG_LEVEL_WARN,
@@ -151,7 +166,7 @@ void report_stop(struct endpoint *end, struct unit wanted) {
         "collectives, and %s of rank %u is not issued (NCCL_JOIN_UNSURE=stop): ncclInvalidUsage. "
         "Call nccl_join_leave where a loop ends, or let nccl-join choose (NCCL_JOIN_UNSURE=warn)",
         index, own, team->plane->rank);
-  else if (team->exhausted)
+  else if (team->stop.exhausted)
     log_line(LOG_LEVEL_WARN,
              "Rank %u exhausted all inputs. All ranks stop after %llu collectives "
              "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",
@@ -161,8 +176,8 @@ void report_stop(struct endpoint *end, struct unit wanted) {
              "Detected at least one rank that exhausted inputs. Throwing across all ranks: rank %u "
              "%s, and %s of rank %u is not issued, after %llu collectives "
              "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",
-             team->stopped_for,
-             team->stopped_elsewhere ? "was stopped in another communicator" : "has left its loop",
+             team->stop.rank,
+             team->stop.elsewhere ? "was stopped in another communicator" : "has left its loop",
              own, team->plane->rank, index);
 }
 
@@ -207,7 +222,7 @@ void report_return(const struct endpoint *end, uint64_t index) {
            end->team->plane->rank, (unsigned long long)index, (unsigned long long)end->shadows);
 }
 
-void report_missed_reunion(const struct endpoint *end) {
+void report_missed_rejoin(const struct endpoint *end) {
   log_line(LOG_LEVEL_WARN,
            "rank %u had joined, but the others have not waited for it at collective %llu, which "
            "came as regularly as their loop: buffers are resynchronised, and post hooks called, "
@@ -228,10 +243,10 @@ static const char *at_place(const char *place, char text[PLACE_TEXT_MAX + 8]) {
 
 void report_guess(const struct endpoint *end, struct unit won) {
   struct team *team = end->team;
-  const struct team_guess *guess = &team->guess;
-  if (!team->guessed)
+  const struct team_guess *guess = &team->telling.guess;
+  if (!team->telling.guessed)
     return;
-  team->guessed = false;
+  team->telling.guessed = false;
   char ours[DESCRIPTION], theirs[DESCRIPTION];
   char place[PLACE_TEXT_MAX + 8], other[PLACE_TEXT_MAX + 8];
   unsigned long long index = team_index(team);
@@ -283,17 +298,18 @@ static void report_lossy_receive(uint32_t receiver, uint32_t joined, bool issued
 }
 
 void report_yield(const struct endpoint *end) {
-  struct unit wished;
+  struct unit requested;
   struct member member;
   char ours[DESCRIPTION], theirs[DESCRIPTION];
-  if (!overlap_guessed(end->overlap, &wished, &member))
+  if (!overlap_guessed(end->overlap, &requested, &member))
     return;
   log_line(
       LOG_LEVEL_WARN,
       "ranks of overlapping communicators wait for each other, and little tells who goes first: "
       "rank %u, parked in %s, stands in for itself in %s of its peers. If that is wrong, ranks "
       "meet at different places of the program",
-      end->team->plane->rank, describe(wished, ours), describe((struct unit){&member, 1}, theirs));
+      end->team->plane->rank, describe(requested, ours),
+      describe((struct unit){&member, 1}, theirs));
 }
 
 void report_lossy_event(const struct lossy_event *event) {

@@ -1,4 +1,4 @@
-/* What a rank says of its stay in a call: lines of the log, records of the trace. Decides nothing.
+/* What a rank says of its wait in a call: lines of the log, records of the trace. Decides nothing.
  */
 #ifndef NCCL_JOIN_INTERPOSE_REPORT_H
 #define NCCL_JOIN_INTERPOSE_REPORT_H
@@ -9,8 +9,12 @@
 void report_event(struct endpoint *end, enum trace_event event, uint64_t index, struct unit unit,
                   int peer);
 
-/* Why the rank is released although what it wanted has not settled: team->failure. */
+/* Why the rank is released although what it wanted has not settled: team->failed.how. */
 void report_failure(const struct endpoint *end, struct unit wanted);
+
+/* Another rank failed when it had issued so many; this one waits on its device for nothing, and its
+ * program, which asks NCCL for errors, is told. */
+void report_lost(const struct endpoint *end, uint32_t rank, uint64_t issued);
 
 /* NCCL_JOIN_TIMEOUT has passed: who is where. */
 void report_timeout(const struct endpoint *end, struct unit wanted);
@@ -40,9 +44,9 @@ void report_shadow_failure(struct unit unit, const char *reason);
 void report_return(const struct endpoint *end, uint64_t index);
 
 /* It is so where the others did not wait for it. */
-void report_missed_reunion(const struct endpoint *end);
+void report_missed_rejoin(const struct endpoint *end);
 
-/* If the unit won a settlement that was a guess (team->guessed): names both units. */
+/* If the unit won a settlement that was a guess (team->telling.guessed): names both units. */
 void report_guess(const struct endpoint *end, struct unit won);
 
 /* The rank has given way in this team, if that was a guess (overlap_guessed): names both units. */

@@ -4,7 +4,7 @@
  * `last`: of each call that would be lossy the address is remembered that it sends from, and a
  * shadow of it sends what is there by then (core/p2p/sent.h says which address, if there are
  * several). It comes after what the program had put into the stream of the call that it is parked
- * in. Calls of such a communicator are never hot (hot.h).
+ * in. Calls of such a communicator never take the fast path (fast_path.h).
  */
 #ifndef NCCL_JOIN_INTERPOSE_LOSSY_H
 #define NCCL_JOIN_INTERPOSE_LOSSY_H

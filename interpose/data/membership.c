@@ -2,7 +2,7 @@
 #include "interpose/data/membership.h"
 
 #include "interpose/self/environment.h"
-#include "interpose/comm/patience.h"
+#include "interpose/comm/clock.h"
 
 /* One turn of a wait for other ranks to pass an index; false if it has lasted too long or has been
  * broken off. */

@@ -2,8 +2,6 @@
 #include "interpose/comm/apart.h"
 #include "interpose/data/roots.h"
 
-#include <stdlib.h>
-
 #include "core/report/log.h"
 #include "hooks/contribution.h"
 #include "interpose/self/environment.h"
@@ -16,16 +14,16 @@ static int is_active(const struct communicator *comm, uint64_t index, int rank) 
   return membership_of(comm->end, index, comm->team_rank_of[rank], &deadline_ms);
 }
 
+/* Waits for nobody above it: such a rank may wait for what this one issues next. */
 static int lowest_active(const struct communicator *comm, uint64_t index) {
   uint64_t deadline_ms = 0;
-  int lowest = -1;
-  bool *active = calloc(comm->end->team->plane->nranks, sizeof(*active));
-  if (active != NULL && membership_of_all(comm->end, index, active, &deadline_ms) > 0)
-    for (int rank = comm->nranks - 1; rank >= 0; rank--)
-      if (active[comm->team_rank_of[rank]])
-        lowest = rank;
-  free(active);
-  return lowest;
+  int active = 0;
+  for (int rank = 0; rank < comm->nranks && active >= 0; rank++) {
+    active = membership_of(comm->end, index, comm->team_rank_of[rank], &deadline_ms);
+    if (active > 0)
+      return rank;
+  }
+  return -1;
 }
 
 /* Whether a Broadcast came at or after the index since which a rank, which has joined at `index`,
@@ -40,10 +38,8 @@ bool roots_can_tell(const struct communicator *comm, uint64_t index, int root) {
   const struct broadcast_from *replaced = &comm->replaced_broadcast;
   bool active = true;
   enum team_verdict verdict = team_is_active(team, index, comm->team_rank_of[root], &active);
-  for (uint32_t rank = 0; verdict == TEAM_REAL && !active && rank < team->plane->nranks; rank++) {
-    bool is_active;
-    verdict = team_is_active(team, index, rank, &is_active);
-  }
+  for (int rank = 0; verdict == TEAM_REAL && !active && rank < comm->nranks; rank++)
+    verdict = team_is_active(team, index, comm->team_rank_of[rank], &active);
   if (verdict == TEAM_REAL && replaced->after != 0)
     verdict = team_is_active(team, index, comm->team_rank_of[replaced->root], &active);
   return verdict != TEAM_PARKED;
@@ -94,7 +90,7 @@ ncclResult_t roots_apply(struct call *call, struct unit unit, uint64_t index) {
   if (election.root < 0) {
     log_line(LOG_LEVEL_WARN,
              "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError",
-             comm->end->team->failure_rank);
+             comm->end->team->failed.rank);
     return ncclRemoteError;
   }
   if (election.missing >= 0 && comm->refused_after != index + 1) /* once for a group */

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "interpose/exits/doors.h"
+#include "interpose/exits/exit_points.h"
 #include "interpose/nccl/libraries.h"
 #include "interpose/elf/linker.h"
 #include "interpose/places/native/native_sites.h"
@@ -35,7 +35,7 @@
 _Static_assert(LIBRARIES_MAX == 4, "one line above for each");
 
 #define NAMED_HANDLED(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
-#define NAMED_HOT(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
+#define NAMED_FAST(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
 #define NAMED_UNFIT(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
 #define NAMED_OBSERVED(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
 #define NAMED_CREATES(name, parameters, arguments) NAMED_IN_ALL(name, parameters, arguments)
@@ -61,7 +61,7 @@ struct named {
    {(any_function *)in_0_##name, (any_function *)in_1_##name, (any_function *)in_2_##name,         \
     (any_function *)in_3_##name}},
 #define ROW_HANDLED(name) ROW(name)
-#define ROW_HOT(name) ROW(name)
+#define ROW_FAST(name) ROW(name)
 #define ROW_UNFIT(name) ROW(name)
 #define ROW_OBSERVED(name) ROW(name)
 #define ROW_CREATES(name) ROW(name)
@@ -110,7 +110,7 @@ static struct lookup lookup_other(void *handle, const char *name, const char *ve
   if (__atomic_load_n(&trampolines_placed, __ATOMIC_RELAXED))
     trampolines_place();
   else
-    doors_choose();
+    exit_points_choose();
   bool known = handle != RTLD_NEXT && trampolines_know(name);
   void *found = known ? look_up(handle, name, version) : NULL;
   void *trampoline = found == NULL ? NULL : trampolines_for(name, found);

@@ -27,8 +27,8 @@ struct lookup {
 
 /* Of dlsym (version is NULL) and dlvsym. Given is a function of ours for each that api.h exports,
  * if the real look-up finds it: what the NCCL at hand lacks stays missing; and a trampoline for
- * each function that is left into (doors.h). What is looked up behind somebody (RTLD_NEXT) is none
- * of our business. Any thread. */
+ * each function that is left into (exit_points.h). What is looked up behind somebody (RTLD_NEXT) is
+ * none of our business. Any thread. */
 LOOKUP_ENTRY struct lookup lookup_symbol(void *handle, const char *name, const char *version);
 
 /* Whether a name is one of those. */

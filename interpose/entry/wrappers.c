@@ -10,7 +10,7 @@
 #include "interpose/nccl/api.h"
 #include "interpose/self/guard.h"
 #include "interpose/calls/handlers.h"
-#include "interpose/comm/hot.h"
+#include "interpose/comm/fast_path.h"
 #include "interpose/nccl/libraries.h"
 #include "interpose/nccl/nccl_compat.h"
 #include "interpose/places/places.h"
@@ -76,8 +76,8 @@
   }                                                                                                \
   EXPORT_WRAPPER(name, parameters)
 
-/* A collective that may be hot; see hot.h. */
-#define WRAPPER_HOT(name, parameters, arguments)                                                   \
+/* A collective that may take the fast path; see fast_path.h. */
+#define WRAPPER_FAST(name, parameters, arguments)                                                  \
   static __attribute__((noinline)) ncclResult_t act_on_##name parameters {                         \
     if (!guard_acts())                                                                             \
       return PASS(name, arguments);                                                                \
@@ -94,7 +94,7 @@
   }                                                                                                \
   static __attribute__((noinline)) ncclResult_t tell_of_##name parameters {                        \
     guard_raise();                                                                                 \
-    hot_tell(comm);                                                                                \
+    fast_path_tell(comm);                                                                          \
     ncclResult_t result = real.name arguments;                                                     \
     guard_lower();                                                                                 \
     return result;                                                                                 \
@@ -105,10 +105,10 @@
   }                                                                                                \
   static inline __attribute__((always_inline))                                                     \
   ncclResult_t at_##name(bool placed, UNPACK parameters) {                                         \
-    enum hot hot = HOT_##name;                                                                     \
-    if (hot == HOT_NOT)                                                                            \
+    enum fast_path way = fast_path_##name(UNPACK arguments, placed);                               \
+    if (way == FAST_PATH_NOT)                                                                      \
       return unexpected_##name arguments;                                                          \
-    if (hot == HOT_AWAITED)                                                                        \
+    if (way == FAST_PATH_AWAITED)                                                                  \
       return tell_of_##name arguments;                                                             \
     guard_raise();                                                                                 \
     ncclResult_t result = real.name arguments;                                                     \

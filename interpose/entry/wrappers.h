@@ -8,7 +8,7 @@
 #define WRAPPER_DECLARATION(name, parameters)                                                      \
   __attribute__((visibility("hidden"))) ncclResult_t wrapper_##name parameters;
 #define DECLARE_HANDLED(name, parameters) WRAPPER_DECLARATION(name, parameters)
-#define DECLARE_HOT(name, parameters) WRAPPER_DECLARATION(name, parameters)
+#define DECLARE_FAST(name, parameters) WRAPPER_DECLARATION(name, parameters)
 #define DECLARE_UNFIT(name, parameters) WRAPPER_DECLARATION(name, parameters)
 #define DECLARE_OBSERVED(name, parameters) WRAPPER_DECLARATION(name, parameters)
 #define DECLARE_CREATES(name, parameters) WRAPPER_DECLARATION(name, parameters)

@@ -7,17 +7,17 @@
 
 #include "core/report/log.h"
 #include "hooks/plugins.h"
-#include "interpose/exits/doors.h"
+#include "interpose/exits/exit_points.h"
 #include "interpose/self/environment.h"
 #include "interpose/exits/leave.h"
 #include "interpose/park/orphans.h"
 #include "interpose/nccl/real.h"
 #include "interpose/park/transaction.h"
 
-/* The communicator that stands for its driver and team in a wish. */
+/* The communicator that stands for its driver and team in a request. */
 struct departure {
-  struct wish *wishes;
-  uint32_t nwishes, room;
+  struct request *requests;
+  uint32_t nrequests, room;
 };
 
 static void log_departure(const struct endpoint *end, void *unused) {
@@ -49,26 +49,26 @@ static void finish_shadows(struct endpoint *end) {
 static ncclResult_t depart(struct departure *departure, uint32_t tag, ncclResult_t *notice) {
   struct transaction transaction = {.kind = TRANSACTION_LEAVE,
                                     .tag = tag,
-                                    .wishes = departure->wishes,
-                                    .nwishes = departure->nwishes,
+                                    .requests = departure->requests,
+                                    .nrequests = departure->nrequests,
                                     .room = departure->room,
                                     .entered = log_departure};
   /* What has gone wrong has been said; it does not keep the rank from leaving. */
   (void)transaction_make(&transaction);
-  departure->nwishes = transaction.nwishes;
+  departure->nrequests = transaction.nrequests;
   ncclResult_t result = ncclSuccess;
-  for (uint32_t i = 0; i < departure->nwishes; i++) {
-    struct endpoint *end = departure->wishes[i].end;
-    if (departure->wishes[i].result != ncclSuccess)
-      result = departure->wishes[i].result;
-    if (departure->wishes[i].stopped)
+  for (uint32_t i = 0; i < departure->nrequests; i++) {
+    struct endpoint *end = departure->requests[i].end;
+    if (departure->requests[i].result != ncclSuccess)
+      result = departure->requests[i].result;
+    if (departure->requests[i].stopped)
       result = ncclInvalidUsage;
-    if (departure->wishes[i].notice != ncclSuccess)
-      *notice = departure->wishes[i].notice;
+    if (departure->requests[i].notice != ncclSuccess)
+      *notice = departure->requests[i].notice;
     if (end->state != RANK_PRESENT)
       continue;
     finish_shadows(end);
-    if (departure->wishes[i].stopped)
+    if (departure->requests[i].stopped)
       continue;
     log_line(
         LOG_LEVEL_INFO,
@@ -81,27 +81,27 @@ static ncclResult_t depart(struct departure *departure, uint32_t tag, ncclResult
   return result;
 }
 
-static bool has_wish(const struct departure *departure, const struct endpoint *end) {
-  for (uint32_t i = 0; i < departure->nwishes; i++)
-    if (departure->wishes[i].end == end)
+static bool has_request(const struct departure *departure, const struct endpoint *end) {
+  for (uint32_t i = 0; i < departure->nrequests; i++)
+    if (departure->requests[i].end == end)
       return true;
   return false;
 }
 
 /* Those that another thread makes only now are left out. */
-static void add_wish(struct departure *departure, struct endpoint *end, bool for_good) {
-  if (departure->nwishes == departure->room || has_wish(departure, end))
+static void add_request(struct departure *departure, struct endpoint *end, bool for_good) {
+  if (departure->nrequests == departure->room || has_request(departure, end))
     return;
-  departure->wishes[departure->nwishes++] = (struct wish){.end = end, .for_good = for_good};
+  departure->requests[departure->nrequests++] = (struct request){.end = end, .for_good = for_good};
 }
 
-/* Room for a wish of each communicator; false without memory. */
+/* Room for a request of each communicator; false without memory. */
 static bool make_room(struct departure *departure) {
   *departure = (struct departure){.room = 1};
   for (struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next)
     departure->room++;
-  departure->wishes = calloc(departure->room, sizeof(struct wish));
-  return departure->wishes != NULL;
+  departure->requests = calloc(departure->room, sizeof(struct request));
+  return departure->requests != NULL;
 }
 
 /* Ranks made in one call may be driven by one thread, which cannot leave with each in turn, or by a
@@ -127,13 +127,13 @@ ncclResult_t leave_communicator(struct communicator *comm, ncclResult_t *notice)
     return ncclSystemError;
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     if (leaves_with(comm, other) || orphans_is_one(comm, other))
-      add_wish(&departure, other->end, false);
+      add_request(&departure, other->end, false);
   ncclResult_t result = depart(&departure, comm->tag, notice);
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
-    if (other != comm && other->tag == comm->tag && has_wish(&departure, other->end))
+    if (other != comm && other->tag == comm->tag && has_request(&departure, other->end))
       other->left = result != ncclInvalidUsage;
   comm->left = result == ncclSuccess;
-  free(departure.wishes);
+  free(departure.requests);
   return result;
 }
 
@@ -258,14 +258,15 @@ static int leave_with(int status) {
       leave_failed(
           comm); /* another thread is parked there: it will never come back to its program */
     else
-      add_wish(&departure, comm->end, true);
+      add_request(&departure, comm->end, true);
   }
   ncclResult_t notice = ncclSuccess;
   ncclResult_t result = depart(&departure, 0, &notice);
-  free(departure.wishes);
+  free(departure.requests);
   end_all(RANK_DONE);
   plugins_finalize();
-  return result == ncclInvalidUsage || notice != ncclSuccess ? 1 : status;
+  bool stops = result != ncclSuccess && result != ncclRemoteError;
+  return stops || notice != ncclSuccess ? 1 : status;
 }
 
 /* One line for each of its ranks that is not. */
@@ -292,6 +293,6 @@ int leave_process(int status) {
   communicator_hold_endpoints();
   int left_with = leave_with(status);
   communicator_release_endpoints();
-  doors_close();
+  exit_points_close();
   return left_with;
 }

@@ -1,5 +1,5 @@
-/* Questions to MPI (doors.h). */
-#include "interpose/exits/doors.h"
+/* Questions to MPI (exit_points.h). */
+#include "interpose/exits/exit_points.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* The doors through which a process ends, and what a fork leaves behind (process.h). */
+/* The ways in which a process ends, and what a fork leaves behind (process.h). */
 #include "interpose/exits/process.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@
 #include "core/transport/plane_shm.h"
 #include "interpose/nccl/bypass.h"
 #include "interpose/self/guard.h"
-#include "interpose/comm/hot.h"
+#include "interpose/comm/fast_path.h"
 #include "interpose/exits/leave.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -105,7 +105,7 @@ int process_leave(int status) {
 
 static void in_forked_child(void) {
   guard_turn_off();
-  hot_forget();
+  fast_path_forget();
   segment_forget_all();
   log_disable();
 }
@@ -116,7 +116,7 @@ void process_watch_fork(void) {
     pthread_atfork(NULL, NULL, in_forked_child);
 }
 
-/* ---- the doors ---- */
+/* ---- the ends ---- */
 
 EXPORTED void exit(int status) {
   libc_end("exit", process_leave(status));

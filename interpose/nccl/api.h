@@ -2,7 +2,8 @@
  *
  * From it come the exported wrappers (wrappers.c), the prototypes of what acts on the calls
  * (handlers.h), the table of real functions (real.h) and the list of exports (exports.map.in). To
- * handle one more function, add a line here.
+ * handle one more function, add a line here; for a collective, a row of
+ * core/unit/collectives.h.
  *
  *   API(since, name, parameters, arguments, handling)
  *
@@ -17,7 +18,7 @@
  *
  * handling:
  *   - HANDLED: exported; the call becomes join_<name>.
- *   - HOT: the same, unless the hot path takes it (hot.h).
+ *   - FAST: the same, unless the fast path takes it (fast_path.h).
  *   - UNFIT: exported; join_unfit(comm, ...) learns that this communicator cannot be shadowed from
  *     now on, then the real function is called.
  *   - OBSERVED: exported; the real function is called, then saw_<name>(result, ...) learns what it
@@ -31,7 +32,7 @@
  * Exported is what must be seen, and nothing else. A program may ask whether a function exists (a
  * weak symbol, dlsym) and take our wrapper for a yes although its NCCL is older. Whatever may stand
  * inside a group must be seen: calls of a group are held back until its end, and a call that went
- * past us would overtake them. The functions pncclX are not exported. They are NCCL's door for
+ * past us would overtake them. The functions pncclX are not exported. They are NCCL's entry for
  * tools that must not meet an interposer, as PMPI is for MPI; no program calls them, and another
  * tool in front of us that does would be seen twice.
  *
@@ -43,81 +44,46 @@
 #ifndef NCCL_JOIN_INTERPOSE_API_H
 #define NCCL_JOIN_INTERPOSE_API_H
 
+#include "core/unit/collectives.h"
+
 #define API_OLDEST 21800
+
+/* Of a row of core/unit/collectives.h. Its ROOT decides whether it may take the fast path. */
+#define API_COLLECTIVE(API, KIND, NAME, ROOT, REDUCTION, TEXT, SINCE, ...)                         \
+  API_ROW(API, SINCE, NAME, API_PARAMETERS(ROOT, REDUCTION, API_STREAM),                           \
+          API_ARGUMENTS(ROOT, REDUCTION, stream), API_HANDLING_##ROOT)
+#define API_COLLECTIVE_CONFIG(API, KIND, NAME, ROOT, REDUCTION, TEXT, SINCE, CONFIG, ...)          \
+  API_##CONFIG(API, NAME, ROOT, REDUCTION)
+#define API_PLAIN(API, NAME, ROOT, REDUCTION)
+#define API_CONFIGURED(API, NAME, ROOT, REDUCTION)                                                 \
+  API_ROW(API, 23100, NAME##Config, API_PARAMETERS(ROOT, REDUCTION, API_STREAM, API_CONFIG),       \
+          API_ARGUMENTS(ROOT, REDUCTION, stream, config), HANDLED)
+
+#define API_STREAM cudaStream_t stream
+#define API_CONFIG const ncclCollConfig_t *config
+#define API_PARAMETERS(ROOT, REDUCTION, ...)                                                       \
+  COLLECTIVE_FORM(ROOT, REDUCTION, const void *sendbuff, void *recvbuff, size_t count,             \
+                  ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm, __VA_ARGS__)
+#define API_ARGUMENTS(ROOT, REDUCTION, ...)                                                        \
+  COLLECTIVE_FORM(ROOT, REDUCTION, sendbuff, recvbuff, count, datatype, op, root, comm, __VA_ARGS__)
+#define API_HANDLING_NO_ROOT FAST
+#define API_HANDLING_ROOTED FAST
+#define API_HANDLING_ELECTED HANDLED
+/* With its arguments expanded: API pastes names from them. */
+#define API_ROW(API, since, name, parameters, arguments, handling)                                 \
+  API(since, name, parameters, arguments, handling)
 
 // clang-format off
 #define NCCL_API(API) \
   /* Collectives: members of units. */ \
-  API(API_OLDEST, AllReduce, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
-       ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, op, comm, stream), HOT) \
-  API(API_OLDEST, Broadcast, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
-       ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream), HANDLED) \
+  NCCL_COLLECTIVES(API_COLLECTIVE, API) \
   /* PyTorch's in-place broadcast. The real one calls ncclBroadcast, through us. */ \
   API(API_OLDEST, Bcast, \
       (void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm, \
        cudaStream_t stream), \
       (buff, count, datatype, root, comm, stream), HANDLED) \
-  API(API_OLDEST, Reduce, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
-       int root, ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, op, root, comm, stream), HOT) \
-  API(API_OLDEST, AllGather, \
-      (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, \
-       ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, sendcount, datatype, comm, stream), HOT) \
-  API(API_OLDEST, ReduceScatter, \
-      (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, \
-       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, recvcount, datatype, op, comm, stream), HOT) \
-  API(22800, AlltoAll, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm, \
-       cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, comm, stream), HOT) \
-  API(22800, Gather, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
-       ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream), HOT) \
-  API(22800, Scatter, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
-       ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream), HOT) \
   /* The same with a configuration for the one call: configured.c. */ \
-  API(23100, AllReduceConfig, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
-       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, count, datatype, op, comm, stream, config), HANDLED) \
-  API(23100, BroadcastConfig, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
-       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream, config), HANDLED) \
-  API(23100, ReduceConfig, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
-       int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, count, datatype, op, root, comm, stream, config), HANDLED) \
-  API(23100, AllGatherConfig, \
-      (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, \
-       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, sendcount, datatype, comm, stream, config), HANDLED) \
-  API(23100, ReduceScatterConfig, \
-      (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, \
-       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, recvcount, datatype, op, comm, stream, config), HANDLED) \
-  API(23100, AlltoAllConfig, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, \
-       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, count, datatype, comm, stream, config), HANDLED) \
-  API(23100, GatherConfig, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
-       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream, config), HANDLED) \
-  API(23100, ScatterConfig, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
-       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream, config), HANDLED) \
+  NCCL_COLLECTIVES(API_COLLECTIVE_CONFIG, API) \
   /* Point to point: outside the agreed sequence; a joined peer mirrors them. */ \
   API(API_OLDEST, Send, \
       (const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm, \
@@ -245,26 +211,27 @@
  * <cuda.h> and the compiler's per-thread default stream make of them too. Streams and graphs are
  * pointers, modes and results ints in both.
  *
- *   DOOR(name, parameters, arguments, begins) */
-#define CAPTURE_DOORS(DOOR)                                                                        \
-  CAPTURE_BEGIN(DOOR, cudaStreamBeginCapture)                                                      \
-  CAPTURE_BEGIN(DOOR, cudaStreamBeginCapture_ptsz)                                                 \
-  CAPTURE_BEGIN(DOOR, cuStreamBeginCapture_v2)                                                     \
-  CAPTURE_BEGIN(DOOR, cuStreamBeginCapture_v2_ptsz)                                                \
-  CAPTURE_BEGIN_TO_GRAPH(DOOR, cudaStreamBeginCaptureToGraph)                                      \
-  CAPTURE_BEGIN_TO_GRAPH(DOOR, cudaStreamBeginCaptureToGraph_ptsz)                                 \
-  CAPTURE_BEGIN_TO_GRAPH(DOOR, cuStreamBeginCaptureToGraph)                                        \
-  CAPTURE_BEGIN_TO_GRAPH(DOOR, cuStreamBeginCaptureToGraph_ptsz)                                   \
-  CAPTURE_END(DOOR, cudaStreamEndCapture)                                                          \
-  CAPTURE_END(DOOR, cudaStreamEndCapture_ptsz)                                                     \
-  CAPTURE_END(DOOR, cuStreamEndCapture)                                                            \
-  CAPTURE_END(DOOR, cuStreamEndCapture_ptsz)
-#define CAPTURE_BEGIN(DOOR, name) DOOR(name, (void *stream, int mode), (stream, mode), true)
-#define CAPTURE_BEGIN_TO_GRAPH(DOOR, name)                                                         \
-  DOOR(name,                                                                                       \
-       (void *stream, void *graph, const void *dependencies, const void *edges, size_t count,      \
-        int mode),                                                                                 \
-       (stream, graph, dependencies, edges, count, mode), true)
-#define CAPTURE_END(DOOR, name) DOOR(name, (void *stream, void **graph), (stream, graph), false)
+ *   FUNCTION(name, parameters, arguments, begins) */
+#define CAPTURE_FUNCTIONS(FUNCTION)                                                                \
+  CAPTURE_BEGIN(FUNCTION, cudaStreamBeginCapture)                                                  \
+  CAPTURE_BEGIN(FUNCTION, cudaStreamBeginCapture_ptsz)                                             \
+  CAPTURE_BEGIN(FUNCTION, cuStreamBeginCapture_v2)                                                 \
+  CAPTURE_BEGIN(FUNCTION, cuStreamBeginCapture_v2_ptsz)                                            \
+  CAPTURE_BEGIN_TO_GRAPH(FUNCTION, cudaStreamBeginCaptureToGraph)                                  \
+  CAPTURE_BEGIN_TO_GRAPH(FUNCTION, cudaStreamBeginCaptureToGraph_ptsz)                             \
+  CAPTURE_BEGIN_TO_GRAPH(FUNCTION, cuStreamBeginCaptureToGraph)                                    \
+  CAPTURE_BEGIN_TO_GRAPH(FUNCTION, cuStreamBeginCaptureToGraph_ptsz)                               \
+  CAPTURE_END(FUNCTION, cudaStreamEndCapture)                                                      \
+  CAPTURE_END(FUNCTION, cudaStreamEndCapture_ptsz)                                                 \
+  CAPTURE_END(FUNCTION, cuStreamEndCapture)                                                        \
+  CAPTURE_END(FUNCTION, cuStreamEndCapture_ptsz)
+#define CAPTURE_BEGIN(FUNCTION, name) FUNCTION(name, (void *stream, int mode), (stream, mode), true)
+#define CAPTURE_BEGIN_TO_GRAPH(FUNCTION, name)                                                     \
+  FUNCTION(name,                                                                                   \
+           (void *stream, void *graph, const void *dependencies, const void *edges, size_t count,  \
+            int mode),                                                                             \
+           (stream, graph, dependencies, edges, count, mode), true)
+#define CAPTURE_END(FUNCTION, name)                                                                \
+  FUNCTION(name, (void *stream, void **graph), (stream, graph), false)
 
 #endif

@@ -221,7 +221,7 @@ static ncclResult_t dispatch_GetVersion(int *version) {
     return result;                                                                                 \
   }
 #define DISPATCH_HANDLED(name, parameters, arguments) DISPATCH(name, parameters, arguments)
-#define DISPATCH_HOT(name, parameters, arguments) DISPATCH(name, parameters, arguments)
+#define DISPATCH_FAST(name, parameters, arguments) DISPATCH(name, parameters, arguments)
 #define DISPATCH_UNFIT(name, parameters, arguments) DISPATCH(name, parameters, arguments)
 #define DISPATCH_OBSERVED(name, parameters, arguments) DISPATCH(name, parameters, arguments)
 #define DISPATCH_CALLED(name, parameters, arguments) DISPATCH(name, parameters, arguments)

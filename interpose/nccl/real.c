@@ -26,7 +26,7 @@
 /* NCCL itself has these; a tool that wraps some of its functions has no reason to wrap a question.
  */
 #define TELLING_HANDLED false
-#define TELLING_HOT false
+#define TELLING_FAST false
 #define TELLING_UNFIT false
 #define TELLING_OBSERVED false
 #define TELLING_CREATES false

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "core/team/team_nap.h"
-#include "interpose/comm/patience.h"
+#include "interpose/comm/clock.h"
 
 static uint64_t processor_time(void) {
   struct timespec used;
@@ -17,26 +17,26 @@ static void make_rhythm(struct endpoint *end) {
   rhythm_budget_begin(&end->budget, now_ns());
 }
 
-void follower_saw(const struct stay *stay, struct endpoint *end) {
+void follower_saw(const struct wait *wait, struct endpoint *end) {
   if (!team_may_nap(end->team))
     return;
   if (end->rhythm == NULL)
     make_rhythm(end);
   if (end->rhythm == NULL)
     return; /* no memory: the bell */
-  if (end->rhythm_stay < stay->since_ns)
+  if (end->rhythm_wait < wait->since_ns)
     rhythm_begin(end->rhythm);
   uint64_t now = now_ns();
-  end->rhythm_stay = now;
+  end->rhythm_wait = now;
   rhythm_saw(end->rhythm, team_loop_place(end->team), now);
   uint64_t looks = end->team->plane->looks, round = rhythm_round(end->rhythm);
   if (looks > 0 && round > 0 && round < RHYTHM_LONG)
     rhythm_budget_grant(&end->budget, looks);
 }
 
-static struct rhythm_plan plan_of(const struct stay *stay, const struct endpoint *end,
+static struct rhythm_plan plan_of(const struct wait *wait, const struct endpoint *end,
                                   const struct rhythm_budget *budget, uint64_t now) {
-  if (end->rhythm == NULL || end->rhythm_stay < stay->since_ns || !team_may_nap(end->team))
+  if (end->rhythm == NULL || end->rhythm_wait < wait->since_ns || !team_may_nap(end->team))
     return (struct rhythm_plan){RHYTHM_BELL, 0};
   return rhythm_plan(end->rhythm, budget, now);
 }
@@ -48,13 +48,13 @@ static struct rhythm_plan earlier(struct rhythm_plan a, struct rhythm_plan b) {
 }
 _Static_assert(RHYTHM_BELL < RHYTHM_SLEEP && RHYTHM_SLEEP < RHYTHM_LOOK, "earlier() compares them");
 
-void follower_consider(struct stay *stay, struct endpoint *end) {
+void follower_consider(struct wait *wait, struct endpoint *end) {
   if (end->rhythm == NULL)
     return;
   uint64_t now = now_ns();
   rhythm_looked(end->rhythm, now);
   rhythm_budget_earn(&end->budget, now);
-  stay->plan = earlier(stay->plan, plan_of(stay, end, &end->budget, now));
+  wait->plan = earlier(wait->plan, plan_of(wait, end, &end->budget, now));
 }
 
 static void sleep_until(struct endpoint *end, uint32_t bell, uint64_t until) {
@@ -72,21 +72,21 @@ static void sleep_until(struct endpoint *end, uint32_t bell, uint64_t until) {
  * NCCL takes: 10 us in our measurements. They are spent before the unit comes. */
 #define FORGOTTEN_NS 300000
 
-static void warm_up(struct stay *stay, const struct endpoint *end) {
+static void warm_up(struct wait *wait, const struct endpoint *end) {
   struct unit unit;
-  if (stay->nfound == 0 && team_foresees(end->team, &unit))
-    shadows_rehearse(&stay->shadows, end, unit);
+  if (wait->nfound == 0 && team_foresees(end->team, &unit))
+    shadows_rehearse(&wait->shadows, end, unit);
 }
 
 /* Whether there is something to poll for. Of a longer look the processor time counts, not what
  * others have had of the processor meanwhile. */
-static bool look_until(struct stay *stay, struct endpoint *end, uint32_t bell, uint64_t now,
+static bool look_until(struct wait *wait, struct endpoint *end, uint32_t bell, uint64_t now,
                        uint64_t until) {
   struct plane *plane = end->team->plane;
-  bool cold = now - end->rhythm_stay > FORGOTTEN_NS, called = false;
+  bool cold = now - end->rhythm_wait > FORGOTTEN_NS, called = false;
   uint64_t begun = now, before = cold ? processor_time() : 0;
   if (cold)
-    warm_up(stay, end);
+    warm_up(wait, end);
   while (!called && now < until) {
     rhythm_looked(end->rhythm, now);
     plane->pause(plane);
@@ -105,9 +105,9 @@ static void pause_for_others(struct endpoint *end, uint64_t now) {
 }
 
 /* As team_wait. In a loop with long rounds nothing is to be had from looking first. */
-static enum team_verdict wait_for_bell(const struct stay *stay, struct endpoint *end,
+static enum team_verdict wait_for_bell(const struct wait *wait, struct endpoint *end,
                                        struct unit *unit, unsigned milliseconds) {
-  if (end->rhythm == NULL || end->rhythm_stay < stay->since_ns)
+  if (end->rhythm == NULL || end->rhythm_wait < wait->since_ns)
     return team_wait(end->team, unit, milliseconds);
   uint64_t before = processor_time();
   uint32_t bell;
@@ -120,18 +120,18 @@ static enum team_verdict wait_for_bell(const struct stay *stay, struct endpoint 
   return verdict;
 }
 
-enum team_verdict follower_wait(struct stay *stay, struct endpoint *end, struct unit *unit,
+enum team_verdict follower_wait(struct wait *wait, struct endpoint *end, struct unit *unit,
                                 unsigned milliseconds) {
   uint64_t now = now_ns(), limit = now + milliseconds * UINT64_C(1000000);
   if (end->rhythm != NULL) {
     rhythm_looked(end->rhythm, now);
     rhythm_budget_earn(&end->budget, now);
   }
-  struct rhythm_plan here = plan_of(stay, end, &end->budget, now), others = stay->plan;
-  stay->plan = (struct rhythm_plan){RHYTHM_BELL, 0};
+  struct rhythm_plan here = plan_of(wait, end, &end->budget, now), others = wait->plan;
+  wait->plan = (struct rhythm_plan){RHYTHM_BELL, 0};
   struct rhythm_plan plan = earlier(here, others);
   if (plan.advice == RHYTHM_BELL)
-    return wait_for_bell(stay, end, unit, milliseconds);
+    return wait_for_bell(wait, end, unit, milliseconds);
   uint32_t bell;
   enum team_verdict verdict = team_announce(end->team, unit, here.advice == RHYTHM_BELL, &bell);
   if (verdict != TEAM_PARKED)
@@ -141,7 +141,7 @@ enum team_verdict follower_wait(struct stay *stay, struct endpoint *end, struct 
     sleep_until(end, bell, until);
   else if (here.advice != RHYTHM_LOOK)
     pause_for_others(end, now);
-  else if (look_until(stay, end, bell, now, until))
+  else if (look_until(wait, end, bell, now, until))
     return team_poll(end->team, unit);
   return TEAM_PARKED;
 }

@@ -1,5 +1,6 @@
 /* A joined rank that wakes itself in time for what the others commit (core/predict/rhythm.h): when
- * a parked thread sleeps, until when, and when it looks. Not for anybody but answer.c and stay.c.
+ * a parked thread sleeps, until when, and when it looks. Not for anybody but wait.c and
+ * wait_issue.c.
  *
  * The thread waits in one team, whose bell it hears, and looks at all that it answers for: the unit
  * that is due first decides, and the processor time is that of the endpoint it waits in.
@@ -7,18 +8,18 @@
 #ifndef NCCL_JOIN_INTERPOSE_FOLLOWER_H
 #define NCCL_JOIN_INTERPOSE_FOLLOWER_H
 
-#include "interpose/park/stay.h"
+#include "interpose/park/wait_private.h"
 
 /* The endpoint, which the thread has entered or holds, has found a unit to be issued as a shadow.
  */
-void follower_saw(const struct stay *stay, struct endpoint *end);
+void follower_saw(const struct wait *wait, struct endpoint *end);
 
 /* Nothing has been found in an endpoint that is not waited in: when to look at it again. Until
  * follower_wait. */
-void follower_consider(struct stay *stay, struct endpoint *end);
+void follower_consider(struct wait *wait, struct endpoint *end);
 
 /* As team_wait in the endpoint's team; returns when any endpoint considered is to be looked at. */
-enum team_verdict follower_wait(struct stay *stay, struct endpoint *end, struct unit *unit,
+enum team_verdict follower_wait(struct wait *wait, struct endpoint *end, struct unit *unit,
                                 unsigned milliseconds);
 
 #endif

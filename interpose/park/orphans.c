@@ -2,7 +2,7 @@
 #include "interpose/park/orphans.h"
 
 #include "core/report/log.h"
-#include "interpose/comm/patience.h"
+#include "interpose/comm/clock.h"
 
 static bool is_of(const struct communicator *other, uint32_t tag) {
   return atomic_load(&other->state) == COMM_JOINED && !other->left && other->tag == tag &&
@@ -52,20 +52,21 @@ static void say_adopted(const struct endpoint *other) {
 
 /* The communicators that the parked ranks leave with are not known here, but the teams are: the
  * rank is taken along if it has a communicator of the same name as one that leaves. */
-static bool is_awaited(const struct stay *stay, const struct endpoint *other) {
-  for (uint32_t i = 0; i < stay->nwishes; i++) {
-    const struct wish *wish = &stay->wishes[i];
-    if (!wish->settled && unit_is_leave(wish->unit) && wish->end->tag == other->tag)
+static bool is_awaited(const struct wait *wait, const struct endpoint *other) {
+  for (uint32_t i = 0; i < wait->nrequests; i++) {
+    const struct request *request = &wait->requests[i];
+    if (!request->settled && unit_is_leave(request->unit) && request->end->tag == other->tag)
       return true;
   }
   return false;
 }
 
-struct endpoint *orphans_enter_next(const struct stay *stay) {
-  for (struct endpoint *other = stay->all; other != NULL; other = other->next) {
-    if (stay_is_wished(stay, other) || atomic_load(&other->ended) ||
-        atomic_load(&other->state) != RANK_PRESENT || !is_awaited(stay, other) ||
-        atomic_load(&other->inside) > 0 || !is_idle(other, team_passed(stay->wishes[0].end->team)))
+struct endpoint *orphans_enter_next(const struct wait *wait) {
+  for (struct endpoint *other = wait->all; other != NULL; other = other->next) {
+    if (wait_is_requested(wait, other) || atomic_load(&other->ended) ||
+        atomic_load(&other->state) != RANK_PRESENT || !is_awaited(wait, other) ||
+        atomic_load(&other->inside) > 0 ||
+        !is_idle(other, team_passed(wait->requests[0].end->team)))
       continue;
     if (!endpoint_enter_if_free(other))
       continue;

@@ -9,7 +9,7 @@
 #ifndef NCCL_JOIN_INTERPOSE_ORPHANS_H
 #define NCCL_JOIN_INTERPOSE_ORPHANS_H
 
-#include "interpose/park/stay.h"
+#include "interpose/park/wait_private.h"
 
 /* How long a thread that is alive must have been idle. Longer than a step that loads its data. */
 #define ORPHANS_IDLE_MS 5000
@@ -18,8 +18,8 @@
 /* Whether `other`, of the same name as `comm`, is one whose thread has ended. */
 bool orphans_is_one(const struct communicator *comm, const struct communicator *other);
 
-/* For a stay in a LEAVE, now and then: the next such rank, which the calling thread has entered
+/* For a wait in a LEAVE, now and then: the next such rank, which the calling thread has entered
  * (endpoint_enter_if_free), or NULL. */
-struct endpoint *orphans_enter_next(const struct stay *stay);
+struct endpoint *orphans_enter_next(const struct wait *wait);
 
 #endif

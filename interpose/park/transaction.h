@@ -3,9 +3,9 @@
  * before it:
  *
  *   enter    the endpoints, in an order that all threads have, so that none waits for another
- *   agree    what the rank wants settles, and the others are answered meanwhile (answer.h)
+ *   agree    what the rank wants settles, and the others are answered meanwhile (wait.h)
  *   issue    what the caller does with what has settled; here roots and divisors come in
- *   rejoin   where all ranks are together again (reunion.h)
+ *   rejoin   where all ranks are together again (rejoin.h)
  *   exit     the endpoints; communicators that were called are ready for the fast path
  */
 #ifndef NCCL_JOIN_INTERPOSE_TRANSACTION_H
@@ -15,12 +15,12 @@
 
 #include <nccl.h>
 
-#include "interpose/park/answer.h"
+#include "interpose/park/wait.h"
 
 /* What the thread comes for. */
 enum transaction_kind {
-  TRANSACTION_CALL, /* a unit of calls: of a communicator that each wish's first member names */
-  TRANSACTION_MARK, /* a word of the program's, on all communicators that the thread drives */
+  TRANSACTION_CALL, /* a unit of calls: of a communicator that each request's first member names */
+  TRANSACTION_MARK, /* an annotation, on all communicators that the thread drives */
   TRANSACTION_EXIT_POINT, /* a function that is no NCCL call, and that need not be of the program's
                            */
   TRANSACTION_LEAVE,      /* a way out for good: of the communicator `tag`, or of all (0) */
@@ -29,9 +29,9 @@ enum transaction_kind {
 struct transaction {
   enum transaction_kind kind;
   uint32_t tag;
-  struct wish *wishes; /* at most one for each endpoint */
-  uint32_t nwishes;    /* afterwards: with those that a LEAVE has taken along */
-  uint32_t room;       /* of LEAVEs: for so many wishes (answer_with_room) */
+  struct request *requests; /* at most one for each endpoint */
+  uint32_t nrequests;       /* afterwards: with those that a LEAVE has taken along */
+  uint32_t room;            /* of LEAVEs: for so many requests (wait_with_room) */
   /* Each, if not NULL: told of an endpoint that has been entered; issues what has settled, and
    * returns ncclSuccess or the error that the program must be given. */
   void (*entered)(const struct endpoint *end, void *context);
@@ -40,11 +40,11 @@ struct transaction {
 };
 
 /* Makes it. What the program must be given: the first error of issuing and of rejoining. What
- * became of the wishes stands in these. */
+ * became of the requests stands in these. */
 ncclResult_t transaction_make(struct transaction *transaction);
 
-/* What the program must be given for wishes that have settled, and of which nothing is issued: the
- * first that went wrong, or the first notice. */
+/* What the program must be given for requests that have settled, and of which nothing is issued:
+ * the first that went wrong, or the first notice. */
 ncclResult_t transaction_result(const struct transaction *transaction);
 
 /* Of two results the one that the program must be given: the first error. */

@@ -50,19 +50,18 @@ static enum thread_kind kind_of_this(void) {
 /* Whose frames a place begins with. */
 enum way { WAY_NATIVE, WAY_PYTHON, WAY_WAITING, WAY_UNKNOWN };
 
-/* *python: the chain's id, if it is one of Python's. Where there is Python, a library's thread may
- * run parts of the program for a thread with Python frames; what a program's own thread does
- * between its calls of Python is its own. */
+/* *python: the id of the thread's own chain, if it has one. An engine's thread may: what it calls
+ * back (a communication hook) says nothing of the loop around the backward pass. A library's thread
+ * without one may run parts of the program, where there is Python, for a thread that waits. What
+ * the program's own thread does between its calls of Python is its own. */
 static enum way way_of(enum thread_kind kind, uint32_t *python) {
-  bool is_python = python_is_present();
-  *python = is_python ? python_id() : 0;
-  if (*python != 0)
+  *python = 0;
+  if (!python_is_present())
+    return python_is_unreadable() || kind == THREAD_OF_ENGINE ? WAY_UNKNOWN : WAY_NATIVE;
+  *python = python_id();
+  if (*python != 0 && kind != THREAD_OF_ENGINE)
     return WAY_PYTHON;
-  if (python_is_unreadable())
-    return WAY_UNKNOWN;
-  if (kind == THREAD_OF_PROGRAM || (!is_python && kind == THREAD_OF_LIBRARY))
-    return WAY_NATIVE;
-  return is_python ? WAY_WAITING : WAY_UNKNOWN;
+  return *python == 0 && kind == THREAD_OF_PROGRAM ? WAY_NATIVE : WAY_WAITING;
 }
 
 /* ---- programs that call Python ---- */
@@ -208,32 +207,51 @@ static uint32_t native_nodes(const struct native_stack *stack, size_t frames,
   return written;
 }
 
-/* Nodes of Python's frames, behind those of the program that has called Python, and one for the
- * native frames within. Of all these the outermost count most; there may be no room for others. */
-static uint32_t python_and_site(enum way way, const struct native_stack *stack, uint32_t native,
-                                struct place_node *nodes) {
+/* Nodes of the program's frames outside of Python. False: not seen. */
+static bool nodes_outside(const struct native_stack *stack, struct place_node *nodes,
+                          uint32_t *written) {
+  size_t outside;
+  if (!count_outside(stack, &outside))
+    return false;
+  *written = native_nodes(stack, outside, nodes);
+  return true;
+}
+
+/* Of nodes the outermost count most; there may be no room for others. stack: of a program that has
+ * called Python, or NULL; waiting: somebody waits for the thread; python: it has frames of its own.
+ * 0: not known. */
+static uint32_t python_and_site(const struct native_stack *stack, uint32_t waiting, uint32_t python,
+                                uint32_t native, struct place_node *nodes) {
   uint32_t written = 0;
-  if (way == WAY_PYTHON && kind_of_this() == THREAD_OF_PROGRAM) {
-    size_t outside;
-    if (stack == NULL || !count_outside(stack, &outside))
-      return 0;
-    written = native_nodes(stack, outside, nodes);
+  if (stack != NULL && !nodes_outside(stack, nodes, &written))
+    return 0;
+  if (waiting != 0 && (written = python_waiting_nodes(nodes, PLACE_NODES_MAX)) == 0)
+    return 0; /* what it has called back is not where the program begins */
+  if (python != 0) {
+    uint32_t room = PLACE_NODES_MAX - written,
+             more = room > 0 ? python_nodes(nodes + written, room) : 0;
+    if (more == 0 && written > 0 && waiting == 0)
+      return 0; /* not what lies between */
+    written += more;
   }
-  uint32_t room = PLACE_NODES_MAX - written;
-  uint32_t more = room == 0           ? 0
-                  : way == WAY_PYTHON ? python_nodes(nodes + written, room)
-                                      : python_waiting_nodes(nodes + written, room);
-  if (more == 0 && written > 0)
-    return 0; /* not what lies between */
-  written += more;
   if (written < PLACE_NODES_MAX && native != 0)
     nodes[written++] = site_node(native);
   return written;
 }
 
+/* Of a thread that is waited for, where that one stands counts too. */
+static uint32_t describe_id(enum way way, uint32_t waiting, uint32_t python, uint32_t native) {
+  if (way != WAY_WAITING)
+    return compose(way, python, native);
+  if (python == 0)
+    return waiting;
+  uint32_t own_id = compose(WAY_PYTHON, python, native);
+  return waiting == 0 ? own_id : code_hash_id(code_hash(waiting, own_id));
+}
+
 bool places_describe(struct place *out) {
   struct native_stack stack;
-  uint32_t python;
+  uint32_t python, waiting = 0;
   memset(out, 0, sizeof(*out));
   if (!places_are_on())
     return false;
@@ -243,11 +261,14 @@ bool places_describe(struct place *out) {
   uint32_t within = native;
   if (way == WAY_PYTHON)
     native = id_beside_python(native);
-  out->id = way == WAY_WAITING ? python_waiting_id() : compose(way, python, native);
+  if (way == WAY_WAITING)
+    waiting = python_waiting_id();
+  out->id = describe_id(way, waiting, python, native);
   if (out->id == 0)
     return false;
-  if (way != WAY_NATIVE)
-    out->nnodes = python_and_site(way, is_whole ? &stack : NULL, within, out->nodes);
+  bool is_called = way == WAY_PYTHON && kind_of_this() == THREAD_OF_PROGRAM;
+  if (way != WAY_NATIVE && (is_whole || !is_called))
+    out->nnodes = python_and_site(is_called ? &stack : NULL, waiting, python, within, out->nodes);
   else if (is_whole)
     out->nnodes = native_nodes(&stack, stack.nouter, out->nodes);
   places_text_remember(out, stack.inner, stack.ninner);

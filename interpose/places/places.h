@@ -2,11 +2,11 @@
  * from what can be seen of it: native frames, their machine code, and Python's frames.
  *
  *   thread                                 place
- *   with Python frames                     the chain of these, and one node for the native frames;
+ *   begun by an engine's library, or       unknown; described as that of the thread that waits
+ *   by any library and without Python      for it, where that can be read (python_frames.h), and
+ *   frames, in a process with Python       then its own Python frames, if it calls back
+ *   any other with Python frames           the chain of these, and one node for the native frames;
  *                                          before them what the program does outside of Python
- *   begun by the program, without          its native frames
- *   begun by a library, in a process       unknown; described as that of the thread that waits
- *   with Python; or by an engine's         for it, where that can be read (python_frames.h)
  *   any other                              its native frames
  *
  * Loops of an engine or a framework are never taken for loops of the program.

@@ -13,7 +13,7 @@ const struct settings *join_settings(void);
 
 /* Exit points: functions that are no NCCL calls and into which a program leaves its loop. Those
  * that the user names (NCCL_JOIN_EXIT_ON), and MPI's that wait for all of its ranks. Which they
- * are, out of the settings; what a call of one does is in exits/doors.h.
+ * are, out of the settings; what a call of one does is in exits/exit_points.h.
  */
 
 struct exit_point {

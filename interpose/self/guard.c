@@ -2,7 +2,7 @@
 #include "interpose/self/guard.h"
 
 _Thread_local struct guard_thread guard_thread = {.site = &native_site_nowhere,
-                                                  .hot.handle = GUARD_NO_HANDLE};
+                                                  .fast_path.handle = GUARD_NO_HANDLE};
 _Atomic(enum guard_mode) guard_mode;
 _Atomic bool guard_places;
 

@@ -32,8 +32,8 @@ enum guard_mode {
 /* Hidden by name, because the declaration decides whether it is reached through the GOT. */
 #define GUARD_STATE extern __attribute__((visibility("hidden")))
 
-/* The communicator that a thread has committed to last (hot.h). */
-struct guard_hot {
+/* The communicator that a thread has committed to last (fast_path.h). */
+struct guard_fast_path {
   const void *handle; /* GUARD_NO_HANDLE: none */
   struct communicator *comm;
   struct seat *seat;
@@ -52,7 +52,7 @@ struct guard_thread {
   /* Where its call stands, kept here because this variable is at hand: that of places.h. Never
    * NULL. */
   struct native_site *site;
-  struct guard_hot hot;
+  struct guard_fast_path fast_path;
   struct native_bounds stack; /* places.h: since a place was last looked up the long way */
 };
 GUARD_STATE _Thread_local struct guard_thread guard_thread;

@@ -23,9 +23,9 @@ Test(bypass, an_nccl_that_is_never_called_is_said_at_the_end_of_a_process_that_u
   expect_said(DRIVER("primary") "$W/linked", 1, UNSEEN);
   expect_said(DRIVER("current") "$W/linked", 1, UNSEEN);
   expect_said(DRIVER("primary") "$W/host --load $W/fake/libnccl.so.2", 1, UNSEEN);
-  expect_said(DRIVER("primary") "$W/doors exit 3 none", 1, UNSEEN);
-  expect_said(DRIVER("primary") "$W/doors quick_exit 3 none", 1, UNSEEN);
-  expect_said(DRIVER("primary") "$W/doors two_threads 0 none", 1, UNSEEN);
+  expect_said(DRIVER("primary") "$W/endings exit 3 none", 1, UNSEEN);
+  expect_said(DRIVER("primary") "$W/endings quick_exit 3 none", 1, UNSEEN);
+  expect_said(DRIVER("primary") "$W/endings two_threads 0 none", 1, UNSEEN);
 }
 
 Test(bypass, without_a_cuda_context_nothing_is_said) {

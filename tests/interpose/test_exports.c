@@ -19,7 +19,7 @@ static void exports_of_table(char *text) {
   const char *names[NAMES_MAX];
   size_t count = 0;
 #define NAME_HANDLED(name) "nccl" #name
-#define NAME_HOT NAME_HANDLED
+#define NAME_FAST NAME_HANDLED
 #define NAME_UNFIT(name) "nccl" #name
 #define NAME_OBSERVED(name) "nccl" #name
 #define NAME_CREATES NAME_HANDLED
@@ -29,14 +29,14 @@ static void exports_of_table(char *text) {
 #define NAME_ASKED NAME_CALLED
 #define NAME(since, name, parameters, arguments, handling) names[count++] = NAME_##handling(name);
 #define PLAIN_NAME(name) names[count++] = #name;
-#define DOOR_NAME(name, parameters, arguments, begins) names[count++] = #name;
+#define CAPTURE_NAME(name, parameters, arguments, begins) names[count++] = #name;
   NCCL_API(NAME)
   JOIN_API(PLAIN_NAME)
   ERROR_API(PLAIN_NAME)
   PROCESS_API(PLAIN_NAME)
   LOOKUP_API(PLAIN_NAME)
   PROFILER_API(PLAIN_NAME)
-  CAPTURE_DOORS(DOOR_NAME)
+  CAPTURE_FUNCTIONS(CAPTURE_NAME)
   size_t kept = 0;
   for (size_t i = 0; i < count; i++) {
     if (names[i] != NULL)

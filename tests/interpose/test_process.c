@@ -45,21 +45,22 @@ static void under(const char *sanitizer, const char *library) {
       "s=$(gcc -print-file-name=%s.so); test -e \"$s\" || exit 77;"
       "gcc -w -D_GNU_SOURCE -fsanitize=%s -I. $(sed -n 's/^\\(NCCL\\|CUDA13\\)_INCLUDE = /-isystem "
       "/p' .deps/paths.mk)"
-      " -o $W/doors_%s tests/interpose/parts/doors.c -L$W/fake -l:libnccl.so.2 -Wl,-rpath,$W/fake "
+      " -o $W/endings_%s tests/interpose/parts/endings.c -L$W/fake -l:libnccl.so.2 "
+      "-Wl,-rpath,$W/fake "
       "|| exit 77;"
       "for way in 'main_return 3' 'exit 3' 'errx 3' 'thread 3'; do"
-      " env $J QUIET=1 LD_PRELOAD=\"$s:$W/double.so\" $W/doors_%s $way | grep -v '^real '; done",
+      " env $J QUIET=1 LD_PRELOAD=\"$s:$W/double.so\" $W/endings_%s $way | grep -v '^real '; done",
       library, sanitizer, sanitizer, sanitizer);
   struct outcome outcome = workshop_run(command);
   if (outcome.status == 77)
     cr_skip("no %s", library);
-  const char door[] = "leave 3\natexit\ndestructor\n";
+  const char ending[] = "leave 3\natexit\ndestructor\n";
   char expected[1024] = "";
   for (int i = 0; i < 4; i++) {
-    workshop_append(expected, sizeof expected, i == 2 ? "doors_" : "");
+    workshop_append(expected, sizeof expected, i == 2 ? "endings_" : "");
     workshop_append(expected, sizeof expected, i == 2 ? sanitizer : "");
     workshop_append(expected, sizeof expected, i == 2 ? ": the end\n" : "");
-    workshop_append(expected, sizeof expected, door);
+    workshop_append(expected, sizeof expected, ending);
   }
   cr_assert_str_eq(outcome.output, expected, "%s", outcome.output);
 }
@@ -76,9 +77,9 @@ Test(process, a_program_under_valgrind, .timeout = 60) {
     cr_skip("no valgrind");
   workshop_expect("env QUIET=1 valgrind -q --error-exitcode=66 --trace-children=no env true; "
                   "for way in 'main_return 3' 'exit 3' 'errx 3'; do (env $J QUIET=1 valgrind -q "
-                  "--error-exitcode=66 $W/doors $way;"
+                  "--error-exitcode=66 $W/endings $way;"
                   "echo status $?) | grep -v '^real '; done",
                   0,
                   "leave 3\natexit\ndestructor\nstatus 3\nleave 3\natexit\ndestructor\nstatus 3\n"
-                  "doors: the end\nleave 3\natexit\ndestructor\nstatus 3\n");
+                  "endings: the end\nleave 3\natexit\ndestructor\nstatus 3\n");
 }

@@ -13,7 +13,7 @@ Test(wrappers, every_function_of_the_table_is_handled_as_the_table_says) {
   char command[LENGTH] = "env $J $W/linked";
   char expected[LENGTH] = "";
 #define EXPECT_HANDLED(name) "join nccl" #name "\nreal nccl" #name "\n"
-#define EXPECT_HOT EXPECT_HANDLED
+#define EXPECT_FAST EXPECT_HANDLED
 #define EXPECT_UNFIT(name) "unfit nccl" #name "\nreal nccl" #name "\n"
 #define EXPECT_OBSERVED(name) "real nccl" #name "\nsaw nccl" #name "\n"
 #define EXPECT_CREATES EXPECT_HANDLED

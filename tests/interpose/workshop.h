@@ -27,7 +27,7 @@
  *   seeker          seeker.c and client.c, linked to no NCCL
  *   only/           outer.so needs plugin.so and finds it by its RUNPATH; libonly.so: inner.c
  *   libbehind.so    inner.c
- *   doors           doors.c linked to NCCL
+ *   endings           endings.c linked to NCCL
  *   configs         configs.c linked to telling/
  *   asker           asker.c linked to NCCL
  *   crowd           crowd.c linked to NCCL

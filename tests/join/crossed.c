@@ -38,3 +38,18 @@ Test(crossed, nobody_waits_for_a_root_with_other_shadows_to_issue) {
   lines_free(lines);
   run_free(result);
 }
+
+/* The lowest rank that is active is the root, whatever those above it are. */
+Test(crossed, nobody_waits_for_ranks_above_the_new_root) {
+  struct run *result = run_crossed(3, "--what elected");
+  struct lines *lines = lines_create();
+  for (int i = 0; i < 12; i++)
+    for (int rank = 0; rank < (i < 4 ? 3 : 2); rank++)
+      lines_add(lines, rank, "root %d %d", i, i < 4 ? 4 : 1);
+  for (int rank = 0; rank < 3; rank++)
+    lines_add(lines, rank, "end 0 7");
+  lines_add_left(lines, 3);
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}

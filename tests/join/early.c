@@ -176,7 +176,7 @@ Test(early, sends_and_receives_of_the_group_are_not_issued_either) {
              (struct early){.group = true, .then = 2, .more = "--ring 1"});
 }
 
-/* Stopped in one of two communicators, a rank wishes nothing more of its group in the other; and
+/* Stopped in one of two communicators, a rank requests nothing more of its group in the other; and
  * all go on in step. Who is in neither the one nor the other with the rank that has left hears of
  * it from those who are. */
 Test(early, a_group_over_two_communicators) {
@@ -238,7 +238,7 @@ Test(early, even_inputs_are_bit_for_bit_the_same) {
       {"reductions", "--iterations 5 --float8 1"},
       {"sum", "--iterations 9 --value 7.7 --collectives 2 --count 4096,3 --group 1"},
       {"teams", "--iterations 12/9 --metric 3"},
-      {"words", "--iterations 8/9 --say both --state all"}};
+      {"annotations", "--iterations 8/9 --say both --state all"}};
   for (int p = 0; p < 6; p++) {
     struct launch launch = {.nranks = 4, .program = programs[p][0], .options = programs[p][1]};
     struct run *plain = run(&launch);
@@ -314,7 +314,7 @@ Test(early, a_training_that_sums_every_third_gradient) {
 }
 
 Test(early, a_program_that_says_where_its_loop_ends) {
-  check_errors("words", "--iterations 20,14 --say leave", 2, " step 0 14 ");
+  check_errors("annotations", "--iterations 20,14 --say leave", 2, " step 0 14 ");
 }
 
 /* A rank is stopped in all its communicators. Ranks that share none with the one that has left may

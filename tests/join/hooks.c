@@ -1,5 +1,6 @@
 /* Plug-ins (NCCL_JOIN_HOOK): what they are called with, what they can do, and what is said of those
- * that are wrong. tests/join/plugins has them; programs/words is what they are plugged into. */
+ * that are wrong. tests/join/plugins has them; programs/annotations is what they are plugged into.
+ * */
 #include "tests/join/expected.h"
 #include "tests/join/run.h"
 
@@ -27,7 +28,7 @@ static struct run *run_hooked(const char *names, const char *options, const char
   char environment[1400];
   snprintf(environment, sizeof environment, "%s %s", hooks(names), more);
   return run(&(struct launch){
-      .nranks = 3, .program = "words", .options = options, .environment = environment});
+      .nranks = 3, .program = "annotations", .options = options, .environment = environment});
 }
 
 static int count_lines(const struct run *run, const char *text) {
@@ -239,9 +240,9 @@ Test(hooks, joined_time_that_cannot_be_written_is_an_error) {
 /* ---- C++ ---- */
 
 Test(hooks, headers_are_good_for_cpp) {
-  struct run *with = run(&(struct launch){.nranks = 1, .program = "words_in_cpp"});
+  struct run *with = run(&(struct launch){.nranks = 1, .program = "annotations_in_cpp"});
   struct run *without =
-      run(&(struct launch){.nranks = 1, .program = "words_in_cpp", .without = RUN_ALL_RANKS});
+      run(&(struct launch){.nranks = 1, .program = "annotations_in_cpp", .without = RUN_ALL_RANKS});
   assert_went_well(with);
   assert_printed(with, "version 1, results 0 0 0 0 0 0, outputs -1 -1\n");
   assert_printed(without, "version 0, results 0 0 0 0 0 0, outputs -1 -1\n");

@@ -1,4 +1,4 @@
-/* Ranks that run a program against the agreed sequence (team.pml), as interpose/park/answer.c and
+/* Ranks that run a program against the agreed sequence (team.pml), as interpose/park/wait.c and
  * leaving.c do: they commit or claim, stay in the call until the claim has settled, leave, fail.
  *
  * A program is any sequence of at most STEPS units, each of UNITS, in any team of the rank; it is
@@ -19,6 +19,7 @@
  *   YIELD_EARLY  ranks yield at any time, not only when nobody can move
  *   BRANCH       rank 0 names only the second unit, all others only the first
  *   APART        ranks say with CLAIM_APART, or not, that the unit expected is not what they claim
+ *   EPOCHS       ranks say in which of two epochs they claim a unit, or do not
  *   ASK          what is expected may be claimed all the same, as the ends of loops are
  *   PLACES       all units have one signature and differ in their places; else in their signatures
  */

@@ -6,10 +6,16 @@
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"
 
+#include <fcntl.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { COUNT = 64, ITERATIONS = 12 };
 
@@ -19,7 +25,9 @@ static const struct option options[] = {
     {"--what", &what, NULL,
      "held: the last rank holds its all-reduces of one communicator back until it has met the "
      "first one in the other; root: the last rank broadcasts to all what the first ranks of it "
-     "have come to long before"},
+     "have come to long before; elected: the last rank, which all broadcasts come from, has "
+     "joined, "
+     "and the one in between comes to each of them only once the first rank's call has returned"},
     {0},
 };
 
@@ -95,6 +103,42 @@ static void root(ncclComm_t all, ncclComm_t pair) {
   sum("end", 0, all, 16);
 }
 
+/* ---- elected ---- */
+
+/* In memory that the ranks share: how many of the first rank's calls have returned. */
+static _Atomic int *returned_calls(char name[64]) {
+  snprintf(name, 64, "/nccl-join-crossed-%ld", (long)getpid());
+  ranks_share(&ranks, name, 64);
+  int file = shm_open(name, O_RDWR | O_CREAT, 0600);
+  void *memory = MAP_FAILED;
+  if (file >= 0 && ftruncate(file, 4096) == 0)
+    memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) {
+    perror(name);
+    exit(1);
+  }
+  return memory;
+}
+
+static void elected(ncclComm_t all) {
+  bool is_last = ranks.rank == ranks.nranks - 1;
+  char name[64];
+  _Atomic int *returned = returned_calls(name);
+  for (int i = 0; i < (is_last ? 4 : ITERATIONS); i++) {
+    while (ranks.rank == 1 && i >= 6 && atomic_load(returned) <= i)
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    fill(buffer, COUNT);
+    CHECK_NCCL(
+        ncclBroadcast(buffer, buffer, COUNT, ncclFloat, ranks.nranks - 1, all, ranks.stream));
+    if (ranks.rank == 0)
+      atomic_store(returned, i + 1);
+    print("root", i);
+  }
+  sum("end", 0, all, 16);
+  if (ranks.rank == 0)
+    shm_unlink(name);
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Communicators that wait for each other.", options);
@@ -107,6 +151,8 @@ int main(int argc, char **argv) {
   CHECK_NCCL(ncclCommSplit(all, is_between ? NCCL_SPLIT_NOCOLOR : 0, ranks.rank, &part, NULL));
   if (is_root)
     root(all, part);
+  else if (strcmp(what, "elected") == 0)
+    elected(all);
   else
     held(all, part);
   if (part != NULL)

@@ -16,7 +16,7 @@ $(PYTHON_STANDING): $(BUILD)/tests/python/standing.o $(patsubst %.c,$(BUILD)/%.o
                     $(BUILD)/interpose/elf/linker.o $(BUILD)/core/place/place.o
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -shared -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined -o $@ $^
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -shared -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined -Wl,-soname,$(@F) -o $@ $^
 $(PYTHON_EMBED): $(BUILD)/tests/python/embed.o $(PYTHON_STANDING)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ -Wl,-rpath,'$$ORIGIN'

@@ -51,13 +51,13 @@ static void record(struct sim *sim, struct sim_rank *rank, struct sim_end *end, 
 
 /* What interpose/ would log as a WARN. */
 static void hear_guesses(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
-  struct unit wished;
+  struct unit requested;
   struct member yielded_to;
-  bool guessed = end->core->guessed;
-  end->core->guessed = false;
+  bool guessed = end->core->telling.guessed;
+  end->core->telling.guessed = false;
   if (guessed)
     meetings_told(sim->teams[end->team].meetings, end->core->head - 1);
-  if (rank->nends > 1 && overlap_guessed(rank->overlap, &wished, &yielded_to)) {
+  if (rank->nends > 1 && overlap_guessed(rank->overlap, &requested, &yielded_to)) {
     guessed = true;
     for (uint32_t i = 0; i < rank->nends; i++)
       meetings_told(sim->teams[rank->ends[i].team].meetings, rank->ends[i].core->head);
@@ -110,9 +110,9 @@ static struct sim_end *end_of(struct sim_rank *rank, const struct step *step) {
 
 /* ---- early termination ---- */
 
-static bool has_wishes(const struct sim_rank *rank) {
+static bool has_requests(const struct sim_rank *rank) {
   for (uint32_t i = 0; i < rank->nends; i++)
-    if (rank->ends[i].core->claimed && !rank->ends[i].left)
+    if (rank->ends[i].core->claim.open && !rank->ends[i].left)
       return true;
   return false;
 }
@@ -123,7 +123,7 @@ static void stop_rank(struct sim *sim, struct sim_rank *rank, struct sim_end *st
   sim->result.stopped = rank->stopped = stopped->heard = true;
   for (uint32_t i = 0; i < rank->nends; i++) {
     struct sim_end *end = &rank->ends[i];
-    if (end == stopped || end->left || end->heard || end->core->claimed)
+    if (end == stopped || end->left || end->heard || end->core->claim.open)
       continue;
     team_stop(end->core);
     end->heard = true;
@@ -235,7 +235,7 @@ void rank_left_team(struct sim *sim, struct sim_rank *rank, struct sim_end *end)
   if (rank->next != rank->nsteps)
     sim->result.wrong_order = true;
   for (uint32_t i = 0; i < rank->nends; i++)
-    if (rank->ends[i].core->claimed && !rank->ends[i].left)
+    if (rank->ends[i].core->claim.open && !rank->ends[i].left)
       return;
   came_back(rank);
   rank->mode = MODE_RUNNING;
@@ -243,7 +243,7 @@ void rank_left_team(struct sim *sim, struct sim_rank *rank, struct sim_end *end)
 
 static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
   struct unit unit;
-  bool wished = end->core->claimed;
+  bool requested = end->core->claim.open;
   enum team_verdict verdict = team_poll(end->core, &unit);
   hear_guesses(sim, rank, end);
   switch (verdict) {
@@ -266,7 +266,7 @@ static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end
     rank_left_team(sim, rank, end);
     return true;
   case TEAM_FAILED:
-    if (!wished)
+    if (!requested)
       return false;
     if (!sim->failed)
       *(sim->program->throws ? &sim->result.wrong_failure : &sim->result.mismatch) = true;
@@ -292,7 +292,7 @@ static bool poll(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
   uint64_t before = end->core->head;
   bool moved = poll_end(sim, rank, end);
   moved |= end->core->head != before; /* where it has heard of a stop elsewhere it says nothing */
-  if (rank->stopped && rank->mode != MODE_DEAD && !has_wishes(rank))
+  if (rank->stopped && rank->mode != MODE_DEAD && !has_requests(rank))
     rank_fail(sim, rank);
   return moved;
 }
@@ -314,13 +314,13 @@ static bool look_around(struct sim *sim, struct sim_rank *rank) {
   overlap_look(rank->overlap, quiet);
   for (uint32_t i = 0; i < rank->nends && rank->mode == MODE_PARKED; i++) {
     struct sim_end *end = &rank->ends[i];
-    if (end->core->claimed && !end->left &&
+    if (end->core->claim.open && !end->left &&
         !device_is_full(sim->device, rank->number, end->team, false))
       moved |= poll(sim, rank, end);
   }
   for (uint32_t i = 0; i < rank->nends && rank_is_parked(rank); i++) {
     struct sim_end *end = &rank->ends[i];
-    if (end->left || end->core->claimed ||
+    if (end->left || end->core->claim.open ||
         device_is_full(sim->device, rank->number, end->team, false))
       continue;
     bool yielding = team_is_yielding(end->core);

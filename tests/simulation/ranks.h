@@ -9,7 +9,7 @@
 
 enum rank_mode {
   MODE_RUNNING,
-  MODE_PARKED,  /* with a wish, or leaving */
+  MODE_PARKED,  /* with a request, or leaving */
   MODE_WAITING, /* until others have passed what it has issued in another team */
   MODE_SYNCHRONISING,
   MODE_ENDED, /* has left all its teams */
@@ -33,7 +33,7 @@ struct sim_rank {
   uint64_t nsteps, room, next;
   enum rank_mode mode;
   uint64_t quiet; /* milliseconds, for the next look around */
-  bool stopped;   /* in one of its teams: it ends with an error once its wishes have settled */
+  bool stopped;   /* in one of its teams: it ends with an error once its requests have settled */
 };
 
 struct sim_team {

@@ -1,7 +1,7 @@
 /* What must come of random programs (run.h): one table.
  *
  * A goal speaks of what can be told. Not asked for:
- *   - that ranks which issue something by counts of their own steps (WHEN_STEPS, WHEN_UPDATES) meet
+ *   - that ranks which issue something by counts of their own steps (tree_counts_own_steps) meet
  *     those of the same iteration: after an uneven epoch their counts differ, and they must meet
  *     those of others in some order. Units of one point must meet even so;
  *   - epochs, where nothing stands between them: they count as one (meetings.h);

@@ -54,8 +54,7 @@ const char *run_this(const struct program *program, uint64_t seed, struct tally_
   struct simulation result = simulate(program, seed, false);
   bool hangs = result.deadlock || (result.stuck_on_device && !program->hasty);
   bool wrong = result.wrong > 0, with_data = has_data_first(program);
-  bool common = !tree_has_branch(&program->tree, WHEN_STEPS) &&
-                !tree_has_branch(&program->tree, WHEN_UPDATES);
+  bool common = !tree_counts_own_steps(&program->tree);
   struct tally_row one = {.count = {
                               [MEASURE_PROGRAMS] = 1,
                               [MEASURE_WITH_DATA] = with_data,

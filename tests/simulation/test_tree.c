@@ -257,6 +257,30 @@ Test(tree, epochs_that_nothing_marks_the_end_of_are_one) {
   free(steps);
 }
 
+/* for each epoch { for each batch { unit 1; if (when) unit 2 }; if (after) unit 3 } */
+static bool counts_own_steps(enum when when, bool after) {
+  tree_begin(&builder, &program.tree);
+  open_block(NODE_LOOP, ROUNDS_EPOCHS, 0);
+  open_block(NODE_LOOP, ROUNDS_TRAINING, 0);
+  unit(1);
+  open_block(NODE_BRANCH, when, 5);
+  unit(2);
+  tree_close(&builder);
+  tree_close(&builder);
+  if (after)
+    unit(3);
+  tree_close(&builder);
+  return tree_counts_own_steps(&program.tree);
+}
+
+Test(tree, what_each_rank_counts_for_itself_is_told_from_what_all_count_alike) {
+  cr_expect(counts_own_steps(WHEN_STEPS, true));
+  cr_expect(counts_own_steps(WHEN_UPDATES, true));
+  cr_expect_not(counts_own_steps(WHEN_BATCHES, true));
+  cr_expect(counts_own_steps(WHEN_BATCHES, false), "epochs count as one");
+  cr_expect_not(counts_own_steps(WHEN_EPOCH, false));
+}
+
 Test(tree, a_point_taken_out_leaves_nothing_empty) {
   build();
   tree_remove_point(&program.tree, 6);

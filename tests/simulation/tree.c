@@ -86,3 +86,42 @@ static bool block_has_branch(const struct tree *tree, uint16_t first, enum when 
 bool tree_has_branch(const struct tree *tree, enum when when) {
   return block_has_branch(tree, tree->nodes[0].first, when);
 }
+
+/* Whether all ranks come to a unit here in each epoch, however little data they have. */
+static bool block_marks_epochs(const struct tree *tree, uint16_t first) {
+  for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
+    const struct node *node = &tree->nodes[at];
+    switch ((enum node_kind)node->kind) {
+    case NODE_UNIT:
+      return true;
+    case NODE_LOOP:
+      if (node->what == ROUNDS_FIXED && block_marks_epochs(tree, node->first))
+        return true;
+      break;
+    case NODE_CALL:
+      if (block_marks_epochs(tree, node->first))
+        return true;
+      break;
+    case NODE_BRANCH:
+      if (block_marks_epochs(tree, node->first) && block_marks_epochs(tree, node->otherwise))
+        return true;
+      break;
+    case NODE_BREAK:
+    case NODE_CONTINUE:
+      break;
+    }
+  }
+  return false;
+}
+
+static bool marks_epochs(const struct tree *tree, uint16_t first) {
+  for (uint16_t at = first; at != 0; at = tree->nodes[at].next)
+    if (tree->nodes[at].kind == NODE_LOOP && tree->nodes[at].what == ROUNDS_EPOCHS)
+      return block_marks_epochs(tree, tree->nodes[at].first);
+  return false;
+}
+
+bool tree_counts_own_steps(const struct tree *tree) {
+  return tree_has_branch(tree, WHEN_STEPS) || tree_has_branch(tree, WHEN_UPDATES) ||
+         (tree_has_branch(tree, WHEN_BATCHES) && !marks_epochs(tree, tree->nodes[0].first));
+}

@@ -130,6 +130,11 @@ void tree_remove_point(struct tree *tree, uint8_t point);
 /* Whether something in it depends on such a condition. */
 bool tree_has_branch(const struct tree *tree, enum when when);
 
+/* Whether ranks come to something by counts of their own steps, which are not those of other ranks
+ * in the same iteration: in all epochs together (WHEN_STEPS), in updates (WHEN_UPDATES), or in
+ * each epoch (WHEN_BATCHES) where epochs count as one since nothing marks their ends. */
+bool tree_counts_own_steps(const struct tree *tree);
+
 /* ---- places ---- */
 
 /* The place of every unit of the tree, by node, as place.h has it: what interpose/ would find out

@@ -36,7 +36,7 @@ Test(marks, the_end_of_a_loop_waits_for_all_and_shadows_what_they_issue_meanwhil
   claim_mark(1, MARK_LOOP_END, 0);
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     cr_assert_eq(poll(rank, &got), TEAM_REAL);
-    cr_assert(team_is_reunion(teams[rank]) && !team_is_resync(teams[rank]));
+    cr_assert(team_is_rejoin(teams[rank]) && !team_is_resync(teams[rank]));
     cr_assert_eq(team_last_joiner(teams[rank]), 1);
   }
 }
@@ -49,11 +49,11 @@ Test(marks, a_mark_gives_way_to_a_unit_and_goes_before_leave) {
   cr_assert_eq(poll(0, &got), TEAM_SHADOW);
   cr_assert(unit_equal(got, unit(&A)));
   cr_assert_eq(poll(1, &got), TEAM_REAL);
-  cr_assert_not(team_is_reunion(teams[1]));
+  cr_assert_not(team_is_rejoin(teams[1]));
   cr_assert_eq(poll(2, &got), TEAM_SHADOW);
   team_claim_leave(teams[1]);
   cr_assert_eq(poll(0, &got), TEAM_REAL);
-  cr_assert_not(team_is_reunion(teams[0]), "the last joiner is not there");
+  cr_assert_not(team_is_rejoin(teams[0]), "the last joiner is not there");
   for (uint32_t rank = 1; rank < RANKS; rank++) {
     cr_assert_eq(poll(rank, &got), TEAM_SHADOW);
     cr_assert_eq(unit_mark(got), MARK_LOOP_END);
@@ -61,7 +61,7 @@ Test(marks, a_mark_gives_way_to_a_unit_and_goes_before_leave) {
   team_claim(teams[0], (struct unit){NULL, 0}, CLAIM_RESYNC, NULL);
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     cr_assert_eq(poll(rank, &got), TEAM_LEFT);
-    cr_assert(team_is_reunion(teams[rank]) && team_is_resync(teams[rank]));
+    cr_assert(team_is_rejoin(teams[rank]) && team_is_resync(teams[rank]));
     cr_assert_eq(team_last_joiner(teams[rank]), 1);
     cr_assert_eq(team_was_last(teams[rank]), rank == 1);
   }
@@ -79,13 +79,13 @@ Test(marks, who_comes_back_unnoticed_is_together_with_the_others_at_their_next_m
   team_give_up(teams[0]);
   team_claim(teams[0], unit(&A), 0, NULL);
   cr_assert_eq(poll(0, &got), TEAM_REAL);
-  cr_assert_not(team_is_reunion(teams[0]));
+  cr_assert_not(team_is_rejoin(teams[0]));
   all_issue(&A);
   for (uint32_t rank = 0; rank < RANKS; rank++)
     team_claim(teams[rank], unit(&C), 0, NULL);
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     cr_assert_eq(poll(rank, &got), TEAM_REAL);
-    cr_assert(team_is_reunion(teams[rank]));
+    cr_assert(team_is_rejoin(teams[rank]));
     cr_assert_eq(team_last_joiner(teams[rank]), 2);
     cr_assert_eq(team_was_last(teams[rank]), rank != 0);
   }
@@ -103,7 +103,7 @@ Test(marks, the_end_of_a_loop_goes_before_the_begin_of_the_next) {
   claim_mark(1, MARK_LOOP_BEGIN, 0);
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     cr_assert_eq(poll(rank, &got), TEAM_REAL);
-    cr_assert_not(team_is_reunion(teams[rank]), "what was only marked is nobody's data");
+    cr_assert_not(team_is_rejoin(teams[rank]), "what was only marked is nobody's data");
   }
 }
 
@@ -132,19 +132,19 @@ Test(marks, all_are_together_again_where_they_meet_after_one_has_joined) {
   team_claim(teams[1], unit(&C), 0, NULL);
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     cr_assert_eq(poll(rank, &got), TEAM_REAL);
-    cr_assert(team_is_reunion(teams[rank]) && team_is_resync(teams[rank]), "rank %u", rank);
+    cr_assert(team_is_rejoin(teams[rank]) && team_is_resync(teams[rank]), "rank %u", rank);
     cr_assert_eq(team_last_joiner(teams[rank]), 1);
   }
 }
 
-Test(marks, a_meeting_of_ranks_that_are_even_is_no_reunion) {
+Test(marks, a_meeting_of_ranks_that_are_even_is_no_rejoin) {
   learn_loop();
   struct unit got;
   for (uint32_t rank = 0; rank < RANKS; rank++)
     team_claim(teams[rank], unit(&C), CLAIM_RESYNC, NULL);
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     cr_assert_eq(poll(rank, &got), TEAM_REAL);
-    cr_assert_not(team_is_reunion(teams[rank]));
+    cr_assert_not(team_is_rejoin(teams[rank]));
   }
 }
 
@@ -162,7 +162,7 @@ Test(marks, a_resynchronisation_is_a_part_of_the_sequence) {
   }
   claim_mark(1, MARK_STATE_DONE, 0);
   cr_assert_eq(poll(1, &got), TEAM_REAL);
-  cr_assert_not(team_is_reunion(teams[1]));
+  cr_assert_not(team_is_rejoin(teams[1]));
   cr_assert_eq(poll(0, &got), TEAM_REAL);
   cr_assert_eq(poll(2, &got), TEAM_SHADOW);
 }

@@ -1,171 +1,104 @@
-/* Several teams at once, rule by rule: two ranks in two teams, three in a chain, and the course. */
+/* Several teams at once, rule by rule: two ranks in two teams, three in a chain, and the rank
+ * predictor. */
 #include <criterion/criterion.h>
 
-#include "core/predict/course.h"
-#include "core/overlap/overlap.h"
-#include "core/transport/plane_memory.h"
+#include "core/predict/rank_predictor.h"
+#include "tests/unit/crossing.h"
 
-#define RANKS 3
-#define TEAMS 3
-
-/* Rank r of a team is the rank with the number ranks[r]. */
-struct group {
-  uint32_t nranks, ranks[RANKS];
-  struct plane_memory *memory;
-};
-
-static struct group groups[TEAMS];
-static struct team *teams[RANKS][TEAMS];
-static struct overlap_team *places[RANKS][TEAMS];
-static struct overlap *overlaps[RANKS];
-
-static void add(uint32_t at, uint32_t nranks, const uint32_t *ranks) {
-  struct group *group = &groups[at];
-  uint64_t identities[RANKS];
-  *group = (struct group){.nranks = nranks, .memory = plane_memory_create(nranks)};
-  for (uint32_t i = 0; i < nranks; i++)
-    identities[i] = group->ranks[i] = ranks[i];
-  for (uint32_t i = 0; i < nranks; i++) {
-    uint32_t rank = ranks[i];
-    if (overlaps[rank] == NULL)
-      overlaps[rank] = overlap_create(rank);
-    teams[rank][at] = team_create(plane_memory_rank(group->memory, i));
-    places[rank][at] = overlap_add(overlaps[rank], teams[rank][at], identities);
-  }
-}
-
-static void stop(void) {
-  for (uint32_t rank = 0; rank < RANKS; rank++) {
-    overlap_destroy(overlaps[rank]);
-    for (uint32_t at = 0; at < TEAMS; at++)
-      team_destroy(teams[rank][at]);
-  }
-  for (uint32_t at = 0; at < TEAMS; at++)
-    if (groups[at].memory != NULL)
-      plane_memory_destroy(groups[at].memory);
-}
-
-TestSuite(overlap, .fini = stop);
-
-static struct member member(uint64_t count) {
-  return (struct member){
-      .count = count, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE, .datatype = 7};
-}
-
-static void claim(uint32_t rank, uint32_t at, uint64_t count) {
-  struct member of = member(count);
-  struct unit unit = {&of, 1};
-  overlap_may_commit(overlaps[rank], teams[rank][at]);
-  team_claim(teams[rank][at], unit, overlap_claim_flags(overlaps[rank], teams[rank][at], unit),
-             NULL);
-  overlap_park(overlaps[rank], 0);
-}
-
-static enum team_verdict poll(uint32_t rank, uint32_t at) {
-  struct unit unit;
-  enum team_verdict verdict = team_poll(teams[rank][at], &unit);
-  if (verdict == TEAM_REAL || verdict == TEAM_SHADOW || verdict == TEAM_LEFT)
-    overlap_issued(overlaps[rank], teams[rank][at],
-                   verdict == TEAM_SHADOW ? unit : teams[rank][at]->claim);
-  return verdict;
-}
-
-static bool answers(uint32_t rank, uint32_t at, uint64_t quiet_ms) {
-  overlap_look(overlaps[rank], quiet_ms);
-  return overlap_answers(places[rank][at]);
-}
+TestSuite(overlap, .fini = crossing_stop);
 
 /* Ranks 0 and 1 in both of two teams. */
 static void two_in_two(void) {
-  add(0, 2, (const uint32_t[]){0, 1});
-  add(1, 2, (const uint32_t[]){0, 1});
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(1, 2, (const uint32_t[]){0, 1});
 }
 
 /* All ranks of a team claim the unit and get it. */
 static void all_issue(uint32_t at, uint64_t count) {
-  for (uint32_t i = 0; i < groups[at].nranks; i++)
-    claim(groups[at].ranks[i], at, count);
-  for (uint32_t i = 0; i < groups[at].nranks; i++)
-    cr_assert_eq(poll(groups[at].ranks[i], at), TEAM_REAL);
+  for (uint32_t i = 0; i < crossing_groups[at].nranks; i++)
+    crossing_claim(crossing_groups[at].ranks[i], at, count);
+  for (uint32_t i = 0; i < crossing_groups[at].nranks; i++)
+    cr_assert_eq(crossing_poll(crossing_groups[at].ranks[i], at), TEAM_REAL);
 }
 
 /* Both ranks of a team do a unit; whether they committed it. */
 static bool both_commit(uint32_t at, uint64_t count) {
-  struct member of = member(count);
+  struct member of = crossing_member(count);
   struct unit unit = {&of, 1};
   bool both = true;
-  for (uint32_t i = 0; i < groups[at].nranks; i++) {
-    uint32_t rank = groups[at].ranks[i];
-    struct team *team = teams[rank][at];
-    bool may = overlap_may_commit(overlaps[rank], team) && team_commit(team, unit);
+  for (uint32_t i = 0; i < crossing_groups[at].nranks; i++) {
+    uint32_t rank = crossing_groups[at].ranks[i];
+    struct team *team = crossing_teams[rank][at];
+    bool may = overlap_may_commit(crossing_overlaps[rank], team) && team_commit(team, unit);
     if (may)
-      overlap_issued(overlaps[rank], team, unit);
+      overlap_issued(crossing_overlaps[rank], team, unit);
     else
-      claim(rank, at, count);
+      crossing_claim(rank, at, count);
     both &= may;
   }
-  for (uint32_t i = 0; i < groups[at].nranks; i++)
-    if (teams[groups[at].ranks[i]][at]->claimed)
-      cr_assert_eq(poll(groups[at].ranks[i], at), TEAM_REAL);
+  for (uint32_t i = 0; i < crossing_groups[at].nranks; i++)
+    if (crossing_teams[crossing_groups[at].ranks[i]][at]->claim.open)
+      cr_assert_eq(crossing_poll(crossing_groups[at].ranks[i], at), TEAM_REAL);
   return both;
 }
 
 Test(overlap, of_two_that_wait_for_each_other_exactly_one_yields) {
   two_in_two();
-  claim(0, 0, 4);
-  claim(1, 1, 1000);
-  cr_assert(answers(0, 1, 0), "the smaller unit is not the loop's");
-  cr_assert_not(answers(1, 0, 0));
-  cr_assert_not(answers(1, 0, OVERLAP_NEVER - 1), "time makes no difference between two");
-  cr_assert_eq(poll(1, 1), TEAM_REAL);
-  cr_assert_eq(poll(0, 1), TEAM_SHADOW);
-  cr_assert_eq(poll(0, 0), TEAM_PARKED, "its own claim is still open");
-  claim(1, 0, 4);
-  cr_assert_eq(poll(0, 0), TEAM_REAL);
-  cr_assert_eq(poll(1, 0), TEAM_REAL);
+  crossing_claim(0, 0, 4);
+  crossing_claim(1, 1, 1000);
+  cr_assert(crossing_answers(0, 1, 0), "the smaller unit is not the loop's");
+  cr_assert_not(crossing_answers(1, 0, 0));
+  cr_assert_not(crossing_answers(1, 0, OVERLAP_NEVER - 1), "time makes no difference between two");
+  cr_assert_eq(crossing_poll(1, 1), TEAM_REAL);
+  cr_assert_eq(crossing_poll(0, 1), TEAM_SHADOW);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_PARKED, "its own claim is still open");
+  crossing_claim(1, 0, 4);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_REAL);
+  cr_assert_eq(crossing_poll(1, 0), TEAM_REAL);
 }
 
 Test(overlap, a_guess_is_said_once) {
-  struct unit wished;
+  struct unit requested;
   struct member to;
   two_in_two();
-  claim(0, 0, 4);
-  claim(1, 1, 1000);
-  cr_assert(answers(0, 1, 0));
-  cr_assert(overlap_guessed(overlaps[0], &wished, &to));
-  cr_assert_eq(wished.members[0].count, 4);
+  crossing_claim(0, 0, 4);
+  crossing_claim(1, 1, 1000);
+  cr_assert(crossing_answers(0, 1, 0));
+  cr_assert(overlap_guessed(crossing_overlaps[0], &requested, &to));
+  cr_assert_eq(requested.members[0].count, 4);
   cr_assert_eq(to.count, 1000);
-  cr_assert_not(overlap_guessed(overlaps[0], &wished, &to));
+  cr_assert_not(overlap_guessed(crossing_overlaps[0], &requested, &to));
 }
 
 Test(overlap, who_still_works_goes_before_who_has_stopped) {
   two_in_two();
   for (int i = 0; i < 6; i++)
     all_issue(1, 10);
-  claim(0, 0, 1000000);
-  claim(1, 1, 10);
-  cr_assert(answers(0, 1, 0), "the unit that rank 1 always did next, although it is smaller");
-  cr_assert_not(answers(1, 0, 0));
+  crossing_claim(0, 0, 1000000);
+  crossing_claim(1, 1, 10);
+  cr_assert(crossing_answers(0, 1, 0),
+            "the unit that rank 1 always did next, although it is smaller");
+  cr_assert_not(crossing_answers(1, 0, 0));
 }
 
 Test(overlap, nobody_yields_to_a_leave) {
   two_in_two();
-  claim(0, 0, 4);
-  team_claim_leave(teams[1][1]);
-  overlap_park(overlaps[1], 0);
-  cr_assert_not(answers(0, 1, OVERLAP_NEVER - 1));
-  cr_assert(answers(1, 0, 0), "the one that leaves does");
+  crossing_claim(0, 0, 4);
+  team_claim_leave(crossing_teams[1][1]);
+  overlap_park(crossing_overlaps[1], 0);
+  cr_assert_not(crossing_answers(0, 1, OVERLAP_NEVER - 1));
+  cr_assert(crossing_answers(1, 0, 0), "the one that leaves does");
 }
 
 Test(overlap, what_a_rank_did_before_it_had_a_second_team_counts) {
-  add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
   for (int i = 0; i < 3; i++)
     all_issue(0, 10);
-  add(1, 2, (const uint32_t[]){0, 1});
-  claim(0, 1, 20);
-  cr_assert_eq(atomic_load(&teams[0][1]->own->claim_reals), 3);
-  claim(0, 0, 10);
-  cr_assert_eq(atomic_load(&teams[0][0]->own->claim_reals), 3);
+  crossing_add(1, 2, (const uint32_t[]){0, 1});
+  crossing_claim(0, 1, 20);
+  cr_assert_eq(atomic_load(&crossing_teams[0][1]->own->claim_reals), 3);
+  crossing_claim(0, 0, 10);
+  cr_assert_eq(atomic_load(&crossing_teams[0][0]->own->claim_reals), 3);
 }
 
 /* A child of all ranks is destroyed in the middle of a loop. */
@@ -175,139 +108,143 @@ Test(overlap, what_follows_a_leave_comes_after_it) {
     all_issue(1, 10);
   all_issue(0, 4);
   for (uint32_t rank = 0; rank < 2; rank++) {
-    overlap_may_commit(overlaps[rank], teams[rank][0]);
-    team_claim_leave(teams[rank][0]);
-    overlap_park(overlaps[rank], 0);
+    overlap_may_commit(crossing_overlaps[rank], crossing_teams[rank][0]);
+    team_claim_leave(crossing_teams[rank][0]);
+    overlap_park(crossing_overlaps[rank], 0);
   }
-  cr_assert_eq(poll(0, 0), TEAM_LEFT);
-  overlap_remove(overlaps[0], teams[0][0]);
-  struct member of = member(10);
-  overlap_may_commit(overlaps[0], teams[0][1]);
-  cr_assert(team_commit(teams[0][1], (struct unit){&of, 1}));
-  cr_assert_eq(poll(1, 0), TEAM_LEFT, "and not only after that unit");
-  cr_assert(!answers(1, 1, 0), "it is rank 1's own next one");
+  cr_assert_eq(crossing_poll(0, 0), TEAM_LEFT);
+  overlap_remove(crossing_overlaps[0], crossing_teams[0][0]);
+  struct member of = crossing_member(10);
+  overlap_may_commit(crossing_overlaps[0], crossing_teams[0][1]);
+  cr_assert(team_commit(crossing_teams[0][1], (struct unit){&of, 1}));
+  cr_assert_eq(crossing_poll(1, 0), TEAM_LEFT, "and not only after that unit");
+  cr_assert(!crossing_answers(1, 1, 0), "it is rank 1's own next one");
 }
 
 Test(overlap, a_yield_cannot_be_taken_back) {
   two_in_two();
-  add(2, 3, (const uint32_t[]){0, 1, 2});
-  claim(0, 0, 4);
-  claim(1, 2, 1000);
-  cr_assert(answers(0, 2, 0));
-  /* Its wish settles nevertheless: rank 1 yields too. */
-  team_yield(teams[1][0]);
-  cr_assert_eq(poll(0, 0), TEAM_REAL);
-  cr_assert_eq(poll(1, 0), TEAM_SHADOW);
-  cr_assert_not(overlap_may_commit(overlaps[0], teams[0][1]), "others count on it");
+  crossing_add(2, 3, (const uint32_t[]){0, 1, 2});
+  crossing_claim(0, 0, 4);
+  crossing_claim(1, 2, 1000);
+  cr_assert(crossing_answers(0, 2, 0));
+  /* Its request settles nevertheless: rank 1 yields too. */
+  team_yield(crossing_teams[1][0]);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_REAL);
+  cr_assert_eq(crossing_poll(1, 0), TEAM_SHADOW);
+  cr_assert_not(overlap_may_commit(crossing_overlaps[0], crossing_teams[0][1]),
+                "others count on it");
   /* And it wants something else where it has yielded, before that has settled. */
-  claim(0, 2, 5);
-  cr_assert_eq(poll(0, 2), TEAM_PARKED);
-  claim(2, 2, 6);
-  cr_assert_eq(poll(2, 2), TEAM_SHADOW, "the larger unit, not that of rank 0");
-  cr_assert_eq(poll(1, 2), TEAM_REAL);
-  cr_assert_eq(poll(0, 2), TEAM_SHADOW, "as it has promised");
-  cr_assert(teams[0][2]->claimed);
+  crossing_claim(0, 2, 5);
+  cr_assert_eq(crossing_poll(0, 2), TEAM_PARKED);
+  crossing_claim(2, 2, 6);
+  cr_assert_eq(crossing_poll(2, 2), TEAM_SHADOW, "the larger unit, not that of rank 0");
+  cr_assert_eq(crossing_poll(1, 2), TEAM_REAL);
+  cr_assert_eq(crossing_poll(0, 2), TEAM_SHADOW, "as it has promised");
+  cr_assert(crossing_teams[0][2]->claim.open);
 }
 
 Test(overlap, a_yield_to_ones_own_next_unit_is_issued_for_real) {
   two_in_two();
-  claim(0, 0, 4);
-  claim(1, 1, 1000);
-  cr_assert(answers(0, 1, 0));
-  team_yield(teams[1][0]);
-  cr_assert_eq(poll(0, 0), TEAM_REAL);
-  cr_assert_eq(poll(1, 0), TEAM_SHADOW);
-  claim(0, 1, 1000);
-  cr_assert_eq(poll(0, 1), TEAM_REAL);
-  cr_assert_eq(poll(1, 1), TEAM_REAL);
+  crossing_claim(0, 0, 4);
+  crossing_claim(1, 1, 1000);
+  cr_assert(crossing_answers(0, 1, 0));
+  team_yield(crossing_teams[1][0]);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_REAL);
+  cr_assert_eq(crossing_poll(1, 0), TEAM_SHADOW);
+  crossing_claim(0, 1, 1000);
+  cr_assert_eq(crossing_poll(0, 1), TEAM_REAL);
+  cr_assert_eq(crossing_poll(1, 1), TEAM_REAL);
 }
 
 Test(overlap, yields_alone_settle_nothing_but_leaves_do) {
   two_in_two();
-  team_yield(teams[0][0]);
-  team_claim_leave(teams[1][0]);
-  cr_assert_eq(poll(1, 0), TEAM_PARKED);
-  cr_assert_eq(poll(0, 0), TEAM_PARKED);
-  team_claim_leave(teams[0][1]);
-  team_claim_leave(teams[1][1]);
-  cr_assert_eq(poll(0, 1), TEAM_LEFT);
-  cr_assert_eq(poll(1, 1), TEAM_LEFT);
+  team_yield(crossing_teams[0][0]);
+  team_claim_leave(crossing_teams[1][0]);
+  cr_assert_eq(crossing_poll(1, 0), TEAM_PARKED);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_PARKED);
+  team_claim_leave(crossing_teams[0][1]);
+  team_claim_leave(crossing_teams[1][1]);
+  cr_assert_eq(crossing_poll(0, 1), TEAM_LEFT);
+  cr_assert_eq(crossing_poll(1, 1), TEAM_LEFT);
 }
 
 /* Rank 1 does a unit of team 1, then comes to rank 0's claim in team 0. */
 Test(overlap, what_a_peer_did_before_it_came_comes_first) {
   two_in_two();
-  claim(0, 0, 4);
-  claim(1, 1, 1000);
-  cr_assert(answers(0, 1, 0));
-  cr_assert_eq(poll(1, 1), TEAM_REAL);
-  claim(1, 0, 4);
-  cr_assert_eq(poll(0, 0), TEAM_PARKED, "held: the unit of team 1 comes before");
-  cr_assert(answers(0, 1, 0));
-  cr_assert_eq(poll(0, 1), TEAM_SHADOW);
-  cr_assert_eq(poll(0, 0), TEAM_REAL);
+  crossing_claim(0, 0, 4);
+  crossing_claim(1, 1, 1000);
+  cr_assert(crossing_answers(0, 1, 0));
+  cr_assert_eq(crossing_poll(1, 1), TEAM_REAL);
+  crossing_claim(1, 0, 4);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_PARKED, "held: the unit of team 1 comes before");
+  cr_assert(crossing_answers(0, 1, 0));
+  cr_assert_eq(crossing_poll(0, 1), TEAM_SHADOW);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_REAL);
 }
 
 /* The same unit is no reason to answer if rank 1 did it after our claim had settled. */
 Test(overlap, what_a_peer_did_afterwards_does_not) {
   two_in_two();
-  add(2, 2, (const uint32_t[]){1, 2});
-  claim(0, 0, 4);
-  claim(1, 0, 4);
-  cr_assert_eq(poll(1, 0), TEAM_REAL);
-  claim(1, 1, 1000);
-  cr_assert_not(answers(0, 1, 0));
-  cr_assert_eq(poll(0, 0), TEAM_REAL);
+  crossing_add(2, 2, (const uint32_t[]){1, 2});
+  crossing_claim(0, 0, 4);
+  crossing_claim(1, 0, 4);
+  cr_assert_eq(crossing_poll(1, 0), TEAM_REAL);
+  crossing_claim(1, 1, 1000);
+  cr_assert_not(crossing_answers(0, 1, 0));
+  cr_assert_eq(crossing_poll(0, 0), TEAM_REAL);
 }
 
 /* 0 waits for 1 in {0, 1}, 1 for 2 in {1, 2}, 2 for 0 in {0, 2}. */
 static void chain(void) {
-  add(0, 2, (const uint32_t[]){0, 1});
-  add(1, 2, (const uint32_t[]){1, 2});
-  add(2, 2, (const uint32_t[]){0, 2});
-  claim(0, 0, 4);
-  claim(1, 1, 4);
-  claim(2, 2, 4);
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(1, 2, (const uint32_t[]){1, 2});
+  crossing_add(2, 2, (const uint32_t[]){0, 2});
+  crossing_claim(0, 0, 4);
+  crossing_claim(1, 1, 4);
+  crossing_claim(2, 2, 4);
 }
 
 Test(overlap, in_a_chain_a_rank_yields_when_it_is_quiet) {
   chain();
-  cr_assert_not(answers(0, 2, 0));
-  uint64_t delay = overlap_delay(overlaps[0]);
+  cr_assert_not(crossing_answers(0, 2, 0));
+  uint64_t delay = overlap_delay(crossing_overlaps[0]);
   cr_assert_neq(delay, OVERLAP_NEVER);
-  cr_assert_not(answers(0, 2, delay - 1));
-  cr_assert(answers(0, 2, delay));
-  cr_assert_eq(poll(2, 2), TEAM_REAL);
-  cr_assert_eq(poll(0, 2), TEAM_SHADOW);
-  claim(2, 2, 5);
-  cr_assert(answers(0, 2, 0), "it has left as far as this wish goes: no delay for the next unit");
+  cr_assert_not(crossing_answers(0, 2, delay - 1));
+  cr_assert(crossing_answers(0, 2, delay));
+  cr_assert_eq(crossing_poll(2, 2), TEAM_REAL);
+  cr_assert_eq(crossing_poll(0, 2), TEAM_SHADOW);
+  crossing_claim(2, 2, 5);
+  cr_assert(crossing_answers(0, 2, 0),
+            "it has left as far as this request goes: no delay for the next unit");
 }
 
 Test(overlap, a_rank_at_work_keeps_its_whole_chain_from_yielding) {
   chain();
-  overlap_return(overlaps[2]); /* its program runs */
+  overlap_return(crossing_overlaps[2]); /* its program runs */
   for (uint64_t now = 1; now < 100; now++)
     for (uint32_t rank = 0; rank < 2; rank++)
-      cr_assert_leq(overlap_quiet(overlaps[rank], now), 1, "rank %u at %lu", rank, now);
-  overlap_park(overlaps[2], 100);
+      cr_assert_leq(overlap_quiet(crossing_overlaps[rank], now), 1, "rank %u at %lu", rank, now);
+  overlap_park(crossing_overlaps[2], 100);
   uint64_t quiet[RANKS];
   for (uint64_t now = 100; now < 200; now++)
     for (uint32_t rank = 0; rank < RANKS; rank++)
-      quiet[rank] = overlap_quiet(overlaps[rank], now);
+      quiet[rank] = overlap_quiet(crossing_overlaps[rank], now);
   for (uint32_t rank = 0; rank < RANKS; rank++)
     cr_assert_eq(quiet[rank], 99, "rank %u", rank);
 }
 
 Test(overlap, ranks_of_one_team_are_left_alone) {
-  add(0, 3, (const uint32_t[]){0, 1, 2});
-  cr_assert(overlap_may_commit(overlaps[0], teams[0][0]));
-  struct member of = member(3);
-  cr_assert_eq(overlap_claim_flags(overlaps[0], teams[0][0], (struct unit){&of, 1}), 0);
-  claim(0, 0, 4);
-  cr_assert_eq(overlap_delay(overlaps[0]), OVERLAP_NEVER);
+  crossing_add(0, 3, (const uint32_t[]){0, 1, 2});
+  cr_assert(overlap_may_commit(crossing_overlaps[0], crossing_teams[0][0]));
+  struct member of = crossing_member(3);
+  cr_assert_eq(
+      overlap_claim_flags(crossing_overlaps[0], crossing_teams[0][0], (struct unit){&of, 1}), 0);
+  crossing_claim(0, 0, 4);
+  cr_assert_eq(overlap_delay(crossing_overlaps[0]), OVERLAP_NEVER);
 }
 
-/* A barrier of its own team is a loop of barriers to that team's learner; the course knows better.
+/* A barrier of its own team is a loop of barriers to that team's learner; the rank predictor knows
+ * better.
  */
 Test(overlap, a_barrier_after_equal_epochs_is_not_committed) {
   two_in_two();
@@ -318,9 +255,9 @@ Test(overlap, a_barrier_after_equal_epochs_is_not_committed) {
   }
   for (int i = 0; i < 4; i++)
     all_issue(1, 10);
-  team_look_further(teams[0][0]);
-  cr_assert_neq(*teams[0][0]->expected, &team_nothing, "its own learner expects it");
-  cr_assert_not(overlap_may_commit(overlaps[0], teams[0][0]));
+  team_look_further(crossing_teams[0][0]);
+  cr_assert_neq(*crossing_teams[0][0]->expected, &team_nothing, "its own learner expects it");
+  cr_assert_not(overlap_may_commit(crossing_overlaps[0], crossing_teams[0][0]));
 }
 
 Test(overlap, a_loop_over_two_teams_is_committed) {
@@ -336,73 +273,74 @@ Test(overlap, a_loop_over_two_teams_is_committed) {
 
 /* 0 in {0, 1} and in {0, 2}; it has issued a unit of the first that rank 1 has claimed. */
 static void ahead_in_the_first(void) {
-  add(0, 2, (const uint32_t[]){0, 1});
-  add(1, 2, (const uint32_t[]){0, 2});
-  claim(0, 0, 4);
-  claim(1, 0, 4);
-  cr_assert_eq(poll(0, 0), TEAM_REAL);
-  overlap_return(overlaps[0]);
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(1, 2, (const uint32_t[]){0, 2});
+  crossing_claim(0, 0, 4);
+  crossing_claim(1, 0, 4);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_REAL);
+  overlap_return(crossing_overlaps[0]);
 }
 
 Test(overlap, a_unit_of_another_team_waits_for_those_behind) {
   struct overlap_behind behind;
   ahead_in_the_first();
-  cr_assert_not(overlap_must_wait(overlaps[0], teams[0][0], &behind), "the same team");
-  cr_assert(overlap_must_wait(overlaps[0], teams[0][1], &behind));
-  cr_assert_eq(behind.team, teams[0][0]);
+  cr_assert_not(overlap_must_wait(crossing_overlaps[0], crossing_teams[0][0], &behind),
+                "the same team");
+  cr_assert(overlap_must_wait(crossing_overlaps[0], crossing_teams[0][1], &behind));
+  cr_assert_eq(behind.team, crossing_teams[0][0]);
   cr_assert_eq(behind.index, 0);
-  cr_assert_eq(poll(1, 0), TEAM_REAL);
-  cr_assert_not(overlap_must_wait(overlaps[0], teams[0][1], &behind));
+  cr_assert_eq(crossing_poll(1, 0), TEAM_REAL);
+  cr_assert_not(overlap_must_wait(crossing_overlaps[0], crossing_teams[0][1], &behind));
 }
 
 Test(overlap, shadows_are_waited_for_by_nobody) {
   struct overlap_behind behind;
-  add(0, 2, (const uint32_t[]){0, 1});
-  add(1, 2, (const uint32_t[]){0, 2});
-  team_claim_leave(teams[0][0]);
-  claim(1, 0, 4);
-  cr_assert_eq(poll(0, 0), TEAM_SHADOW);
-  cr_assert_not(overlap_must_wait(overlaps[0], teams[0][1], &behind));
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(1, 2, (const uint32_t[]){0, 2});
+  team_claim_leave(crossing_teams[0][0]);
+  crossing_claim(1, 0, 4);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_SHADOW);
+  cr_assert_not(overlap_must_wait(crossing_overlaps[0], crossing_teams[0][1], &behind));
 }
 
 Test(overlap, nobody_waits_where_one_team_has_all_ranks_of_the_other) {
   struct overlap_behind behind;
-  add(0, 2, (const uint32_t[]){0, 1});
-  add(1, 3, (const uint32_t[]){0, 1, 2});
-  claim(0, 0, 4);
-  claim(1, 0, 4);
-  cr_assert_eq(poll(0, 0), TEAM_REAL);
-  cr_assert_not(overlap_must_wait(overlaps[0], teams[0][1], &behind));
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(1, 3, (const uint32_t[]){0, 1, 2});
+  crossing_claim(0, 0, 4);
+  crossing_claim(1, 0, 4);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_REAL);
+  cr_assert_not(overlap_must_wait(crossing_overlaps[0], crossing_teams[0][1], &behind));
 }
 
 Test(overlap, the_dead_are_not_waited_for) {
   struct overlap_behind behind;
   ahead_in_the_first();
-  team_end(teams[1][0], RANK_FAILED);
-  cr_assert_not(overlap_must_wait(overlaps[0], teams[0][1], &behind));
+  team_end(crossing_teams[1][0], RANK_FAILED);
+  cr_assert_not(overlap_must_wait(crossing_overlaps[0], crossing_teams[0][1], &behind));
 }
 
 Test(overlap, who_waits_for_those_behind_answers_when_it_is_quiet) {
   ahead_in_the_first();
-  claim(2, 1, 9);
-  overlap_wait(overlaps[0], 0);
-  cr_assert_not(answers(0, 1, 0));
-  uint64_t delay = overlap_delay(overlaps[0]);
+  crossing_claim(2, 1, 9);
+  overlap_wait(crossing_overlaps[0], 0);
+  cr_assert_not(crossing_answers(0, 1, 0));
+  uint64_t delay = overlap_delay(crossing_overlaps[0]);
   cr_assert_neq(delay, OVERLAP_NEVER);
-  cr_assert_not(answers(0, 1, delay - 1));
-  cr_assert(answers(0, 1, delay), "it yields");
-  cr_assert_eq(poll(2, 1), TEAM_REAL);
-  cr_assert_eq(poll(0, 1), TEAM_SHADOW);
+  cr_assert_not(crossing_answers(0, 1, delay - 1));
+  cr_assert(crossing_answers(0, 1, delay), "it yields");
+  cr_assert_eq(crossing_poll(2, 1), TEAM_REAL);
+  cr_assert_eq(crossing_poll(0, 1), TEAM_SHADOW);
 }
 
 Test(overlap, who_is_behind_and_at_work_makes_those_wait_who_wait_for_it) {
-  add(2, 2, (const uint32_t[]){1, 2});
+  crossing_add(2, 2, (const uint32_t[]){1, 2});
   ahead_in_the_first();
-  overlap_return(overlaps[1]); /* its program runs */
-  overlap_wait(overlaps[0], 0);
-  cr_assert_leq(overlap_quiet(overlaps[0], 1000), 1);
-  overlap_park(overlaps[1], 1000);
-  cr_assert_eq(overlap_quiet(overlaps[0], 1500), 500);
+  overlap_return(crossing_overlaps[1]); /* its program runs */
+  overlap_wait(crossing_overlaps[0], 0);
+  cr_assert_leq(overlap_quiet(crossing_overlaps[0], 1000), 1);
+  overlap_park(crossing_overlaps[1], 1000);
+  cr_assert_eq(overlap_quiet(crossing_overlaps[0], 1500), 500);
 }
 
 /* ---- asking ---- */
@@ -417,39 +355,39 @@ static uint32_t commits_of_a_loop(void) {
 
 Test(overlap, after_a_yield_that_only_time_decided_all_ask) {
   chain();
-  claim(1, 0, 4);
-  claim(2, 1, 4);
-  claim(0, 2, 4);
+  crossing_claim(1, 0, 4);
+  crossing_claim(2, 1, 4);
+  crossing_claim(0, 2, 4);
   for (uint32_t at = 0; at < TEAMS; at++)
-    for (uint32_t i = 0; i < groups[at].nranks; i++)
-      cr_assert_eq(poll(groups[at].ranks[i], at), TEAM_REAL);
+    for (uint32_t i = 0; i < crossing_groups[at].nranks; i++)
+      cr_assert_eq(crossing_poll(crossing_groups[at].ranks[i], at), TEAM_REAL);
   cr_assert_gt(commits_of_a_loop(), 12);
   cr_assert_gt(commits_of_a_loop(), 30);
-  claim(0, 0, 4);
-  claim(1, 1, 4);
-  claim(2, 2, 4);
-  cr_assert(answers(0, 2, overlap_delay(overlaps[0])));
-  cr_assert_eq(poll(2, 2), TEAM_REAL);
-  cr_assert_eq(poll(0, 2), TEAM_SHADOW);
-  claim(2, 1, 4);
-  claim(1, 0, 4);
+  crossing_claim(0, 0, 4);
+  crossing_claim(1, 1, 4);
+  crossing_claim(2, 2, 4);
+  cr_assert(crossing_answers(0, 2, overlap_delay(crossing_overlaps[0])));
+  cr_assert_eq(crossing_poll(2, 2), TEAM_REAL);
+  cr_assert_eq(crossing_poll(0, 2), TEAM_SHADOW);
+  crossing_claim(2, 1, 4);
+  crossing_claim(1, 0, 4);
   for (uint32_t at = 0; at < 2; at++)
-    for (uint32_t i = 0; i < groups[at].nranks; i++)
-      cr_assert_eq(poll(groups[at].ranks[i], at), TEAM_REAL);
+    for (uint32_t i = 0; i < crossing_groups[at].nranks; i++)
+      cr_assert_eq(crossing_poll(crossing_groups[at].ranks[i], at), TEAM_REAL);
   cr_assert_eq(commits_of_a_loop(), 0);
   cr_assert_eq(commits_of_a_loop(), 0);
 }
 
 static void commit(uint32_t rank, uint32_t at, uint64_t count) {
-  struct member of = member(count);
+  struct member of = crossing_member(count);
   struct unit unit = {&of, 1};
-  cr_assert(overlap_may_commit(overlaps[rank], teams[rank][at]));
-  cr_assert(team_commit(teams[rank][at], unit));
-  overlap_issued(overlaps[rank], teams[rank][at], unit);
+  cr_assert(overlap_may_commit(crossing_overlaps[rank], crossing_teams[rank][at]));
+  cr_assert(team_commit(crossing_teams[rank][at], unit));
+  overlap_issued(crossing_overlaps[rank], crossing_teams[rank][at], unit);
 }
 
 /* Rank 0 wants something else than the rest of an iteration, which rank 1 goes on with. */
-static void leaves_in_an_iteration(uint64_t wish) {
+static void leaves_in_an_iteration(uint64_t request) {
   two_in_two();
   for (int i = 0; i < 12; i++) {
     both_commit(0, 10);
@@ -457,28 +395,28 @@ static void leaves_in_an_iteration(uint64_t wish) {
     both_commit(1, 11);
   }
   cr_assert(both_commit(0, 10));
-  claim(0, 0, wish);
+  crossing_claim(0, 0, request);
   commit(1, 0, 20);
   commit(1, 1, 11);
-  cr_assert_eq(poll(0, 0), TEAM_SHADOW);
-  cr_assert(answers(0, 1, 0));
-  cr_assert_eq(poll(0, 1), TEAM_SHADOW);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_SHADOW);
+  cr_assert(crossing_answers(0, 1, 0));
+  cr_assert_eq(crossing_poll(0, 1), TEAM_SHADOW);
 }
 
 Test(overlap, who_meets_others_in_the_middle_of_their_loop_asks) {
   leaves_in_an_iteration(10);
   commit(1, 0, 10);
-  cr_assert_eq(poll(0, 0), TEAM_REAL);
-  cr_assert_eq(atomic_load(&teams[0][1]->own->asks), 1);
-  cr_assert_not(overlap_may_commit(overlaps[1], teams[1][0]));
+  cr_assert_eq(crossing_poll(0, 0), TEAM_REAL);
+  cr_assert_eq(atomic_load(&crossing_teams[0][1]->own->asks), 1);
+  cr_assert_not(overlap_may_commit(crossing_overlaps[1], crossing_teams[1][0]));
 }
 
 Test(overlap, who_meets_others_where_all_want_it_does_not) {
   leaves_in_an_iteration(4);
-  claim(1, 0, 4);
-  cr_assert_eq(poll(0, 0), TEAM_REAL);
-  cr_assert_eq(poll(1, 0), TEAM_REAL);
-  cr_assert_eq(atomic_load(&teams[0][1]->own->asks), 0);
+  crossing_claim(1, 0, 4);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_REAL);
+  cr_assert_eq(crossing_poll(1, 0), TEAM_REAL);
+  cr_assert_eq(atomic_load(&crossing_teams[0][1]->own->asks), 0);
 }
 
 Test(overlap, the_order_of_claims_is_strict) {
@@ -486,7 +424,7 @@ Test(overlap, the_order_of_claims_is_strict) {
   uint32_t n = 0;
   bool guess;
   for (uint32_t bits = 0; bits < 32; bits++, n++)
-    claims[n] = (struct overlap_claim){.on_course = bits & 1,
+    claims[n] = (struct overlap_claim){.predicted = bits & 1,
                                        .expected = bits & 2,
                                        .seen = bits & 4,
                                        .recent = bits >> 3 & 1,

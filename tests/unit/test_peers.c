@@ -159,7 +159,7 @@ Test(peers, a_post_behind_a_unit_waits_until_all_have_issued_that) {
       if (!team_commit(teams[rank], unit(&A)))
         team_claim(teams[rank], unit(&A), 0, NULL);
     for (uint32_t rank = 0; rank < RANKS; rank++)
-      if (teams[rank]->claimed)
+      if (teams[rank]->claim.open)
         cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
   }
   team_claim_leave(teams[0]);
@@ -195,10 +195,10 @@ static void all_meet(const struct member *of, bool uneven) {
   for (uint32_t rank = 0; rank < RANKS; rank++)
     if (!team_commit(teams[rank], unit(of)))
       team_claim(teams[rank], unit(of), 0, NULL);
-  while (uneven && teams[0]->claimed && team_poll(teams[0], &got) == TEAM_MIRROR)
+  while (uneven && teams[0]->claim.open && team_poll(teams[0], &got) == TEAM_MIRROR)
     ;
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    if (teams[rank]->claimed)
+    if (teams[rank]->claim.open)
       cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
 }
 
@@ -282,7 +282,7 @@ static bool is_not_answering(void *context) {
 }
 
 Test(peers, a_thread_does_not_answer_for_another_one) {
-  teams[0]->is_answering = is_not_answering;
+  teams[0]->owner.is_answering = is_not_answering;
   post(1, send(0));
   team_claim_leave(teams[0]);
   expect_nothing(0);
@@ -315,7 +315,7 @@ Test(peers, events_of_sends_and_receives_name_both_ranks) {
 /* ---- the ring ---- */
 
 Test(peers, the_ring_is_never_full_while_peers_keep_up) {
-  for (uint32_t i = 0; i < 3 * PLANE_POSTS; i++) {
+  for (uint32_t i = 0; i < 3 * PLANE_OPERATIONS; i++) {
     post(1, send(2));
     post(2, receive(1));
   }
@@ -327,7 +327,7 @@ Test(peers, nor_while_they_keep_up_on_two_communicators_at_once) {
   post(1, on(9, MEMBER_SEND, 2));
   post(2, on(9, MEMBER_RECEIVE, 1));
   post(2, on(8, MEMBER_SEND, 1));
-  for (uint32_t i = 0; i < 3 * PLANE_POSTS; i++) {
+  for (uint32_t i = 0; i < 3 * PLANE_OPERATIONS; i++) {
     post(1, send(2));
     post(2, receive(1));
   }
@@ -335,7 +335,7 @@ Test(peers, nor_while_they_keep_up_on_two_communicators_at_once) {
 
 Test(peers, a_full_ring_waits_for_the_peer_and_loses_nothing) {
   struct member one = send(0);
-  for (uint32_t i = 0; i < PLANE_POSTS; i++)
+  for (uint32_t i = 0; i < PLANE_OPERATIONS; i++)
     post(1, one);
   cr_assert_eq(team_post(teams[1], &one, 1), POST_FULL);
   cr_assert_eq(team_post_later(teams[1], &one, 1, 0), POST_FULL);
@@ -343,16 +343,16 @@ Test(peers, a_full_ring_waits_for_the_peer_and_loses_nothing) {
   uint32_t mirrored = 0;
   while (team_poll(teams[0], &got) == TEAM_MIRROR)
     mirrored += got.nmembers;
-  cr_assert_eq(mirrored, PLANE_POSTS);
+  cr_assert_eq(mirrored, PLANE_OPERATIONS);
   post(1, one);
   expect_mirror(0, MEMBER_RECEIVE, 1);
 }
 
 Test(peers, a_group_beyond_the_ring_ends_it_for_all) {
-  struct member *many = calloc(PLANE_POSTS + 1, sizeof(*many));
-  for (uint32_t i = 0; i <= PLANE_POSTS; i++)
+  struct member *many = calloc(PLANE_OPERATIONS + 1, sizeof(*many));
+  for (uint32_t i = 0; i <= PLANE_OPERATIONS; i++)
     many[i] = send(0);
-  cr_assert_eq(team_post(teams[1], many, PLANE_POSTS + 1), POST_LOST);
+  cr_assert_eq(team_post(teams[1], many, PLANE_OPERATIONS + 1), POST_LOST);
   cr_assert_not(peers_are_tracked(teams[2]->plane));
   struct member one = send(1);
   cr_assert_eq(team_post(teams[2], &one, 1), POST_LOST);
@@ -380,21 +380,21 @@ Test(peers, a_post_to_a_rank_that_is_none_is_nobodys) {
   post(1, send(2));
   post(1, send(0));
   struct plane_log *log = teams[1]->own;
-  atomic_store(&log->posts[0].what, (uint32_t)RANKS << 16 | 7u << 8);
+  atomic_store(&log->operations[0].what, (uint32_t)RANKS << 16 | 7u << 8);
   team_claim_leave(teams[0]);
   cr_assert_neq(team_poll(teams[0], &got), TEAM_FAILED);
 }
 
 Test(peers, more_posts_than_a_ring_holds_are_none) {
   post(1, send(0));
-  atomic_store(&teams[1]->own->posts_end, 4 * PLANE_POSTS + 1);
+  atomic_store(&teams[1]->own->operations_end, 4 * PLANE_OPERATIONS + 1);
   team_claim_leave(teams[0]);
   expect_nothing(0);
 }
 
 Test(peers, what_does_not_count_on_is_not_mirrored_for_ever) {
   post(1, send(0));
-  atomic_store(&teams[1]->own->posts[0].ordinal, 1000);
+  atomic_store(&teams[1]->own->operations[0].ordinal, 1000);
   team_claim_leave(teams[0]);
   expect_nothing(0);
 }

@@ -78,7 +78,7 @@ static void sleep_until_rung(struct plane *plane, uint32_t seen, unsigned millis
   yield();
 }
 
-/* As interpose/park/answer.c does it: look, follow what there is, wait. */
+/* As interpose/park/wait.c does it: look, follow what there is, wait. */
 static void park(struct simulated *me) {
   for (;;) {
     struct unit unit;

@@ -72,7 +72,7 @@ telling="-L$out/telling -l:libnccl.so.2 -Wl,--enable-new-dtags,-rpath,$out/telli
   library -o "$out/lonely_capturer.so" $parts/capturer.c -Wl,-z,lazy &
   compile -o "$out/capturing" $parts/host.c $parts/capturer.c "-L$out/fake" -l:libcudart.so.12 \
     "-Wl,--enable-new-dtags,-rpath,$out/fake" &
-  compile -o "$out/doors" $parts/doors.c $nccl -Wl,-z,lazy &
+  compile -o "$out/endings" $parts/endings.c $nccl -Wl,-z,lazy &
   library -o "$out/maker.so" $parts/maker.c $nccl -Wl,-z,lazy &
   library -o "$out/other_maker.so" $parts/maker.c $other -Wl,-z,lazy &
   compile -o "$out/weak" $parts/weak.c -Wl,--no-as-needed $nccl -Wl,-z,lazy &
@@ -105,7 +105,7 @@ telling="-L$out/telling -l:libnccl.so.2 -Wl,--enable-new-dtags,-rpath,$out/telli
 }
 
 for name in double.so old/libnccl.so.2 versioned/libnccl.so.2 telling/libnccl.so.2 other/libother.so front.so profiler.so fake/libnccl.so.2 driver/libcuda.so.1 linked now host plugin.so \
-  other_plugin.so orphan.so entangled.so maker.so other_maker.so weak weak_now weak_alone seeker doors configs asker crowd arguments arguments_fixed only/outer.so \
+  other_plugin.so orphan.so entangled.so maker.so other_maker.so weak weak_now weak_alone seeker endings configs asker crowd arguments arguments_fixed only/outer.so \
   only/libonly.so libbehind.so libsteps.so stepper stepper_now stepper_fixed stepper_direct stepping.so stepping_now.so stepless \
   capturer12.so capturer13.so lonely_capturer.so capturing; do
   test -e "$out/$name"

@@ -82,7 +82,7 @@ static void finish(const char *name, ncclResult_t result) {
 #define CREATIONS(CALL, config)                                                                    \
   CALL(CommInitRankConfig, (&comm, 1, id, 0, config))                                              \
   CALL(CommInitRankScalable, (&comm, 1, 0, 1, &id, config))
-#define BIRTHS(CALL, config)                                                                       \
+#define CHILD_CREATIONS(CALL, config)                                                              \
   CALL(CommSplit, (parent, 0, 0, &comm, config))                                                   \
   CALL(CommShrink, (parent, NULL, 0, &comm, config, 0))                                            \
   CALL(CommGrow, (parent, 2, &id, 0, &comm, config))
@@ -117,7 +117,7 @@ static void hand_over_alone(const struct placed *placed) {
 
 static void hand_over(const struct placed *placed, ncclComm_t parent) {
   hand_over_alone(placed);
-  BIRTHS(CALL, (ncclConfig_t *)placed->bytes)
+  CHILD_CREATIONS(CALL, (ncclConfig_t *)placed->bytes)
 }
 
 static void hand_over_to_collectives(const struct placed *placed, ncclComm_t parent) {

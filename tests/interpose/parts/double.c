@@ -19,9 +19,9 @@
 
 #include "core/transport/plane_shm.h"
 #include "interpose/comm/captures.h"
-#include "interpose/exits/doors.h"
+#include "interpose/exits/exit_points.h"
 #include "interpose/calls/handlers.h"
-#include "interpose/comm/hot.h"
+#include "interpose/comm/fast_path.h"
 #include "interpose/exits/leave.h"
 #include "interpose/exits/process.h"
 #include "interpose/nccl/real.h"
@@ -89,7 +89,7 @@ static void called(const struct trampoline_call *call) {
   spoil_registers();
 }
 
-void doors_choose(void) {
+void exit_points_choose(void) {
   static char names[512];
   size_t count = 0;
   if (getenv("WATCH") == NULL || *names != '\0')
@@ -104,7 +104,7 @@ void doors_choose(void) {
 
 static void watch_calls(const char *function) {
   if (strncmp(function, "CommInit", 8) == 0) {
-    doors_choose();
+    exit_points_choose();
     trampolines_place();
   } else if (strcmp(function, "CommDestroy") == 0) {
     trampolines_remove();
@@ -131,7 +131,7 @@ static ncclResult_t watch(const char *name, ncclResult_t result) {
     watch_calls(#name);                                                                            \
     return watch(#name, real.name arguments);                                                      \
   }
-#define DOUBLE_HOT(name, parameters, arguments)                                                    \
+#define DOUBLE_FAST(name, parameters, arguments)                                                   \
   DOUBLE_HANDLED(name, parameters, arguments)                                                      \
   ncclResult_t hold_##name parameters {                                                            \
     return join_##name arguments;                                                                  \
@@ -156,13 +156,13 @@ bool leave_is_over(void) {
   void name(void) {}
 JOIN_API(DOUBLE_WORD)
 
-/* Nothing has been remembered, so nothing is hot. */
-_Thread_local struct hot_communicator hot_communicators[HOT_COMMUNICATORS];
-void hot_tell(ncclComm_t comm) {
+/* Nothing has been remembered, so nothing takes the fast path. */
+_Thread_local struct fast_path_communicator fast_path_communicators[FAST_PATH_COMMUNICATORS];
+void fast_path_tell(ncclComm_t comm) {
   (void)comm;
   note("tell", "");
 }
-void hot_forget(void) {}
+void fast_path_forget(void) {}
 
 void join_unfit(ncclComm_t comm, const char *function) {
   (void)comm;

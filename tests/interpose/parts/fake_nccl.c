@@ -52,7 +52,7 @@ static void call_myself(const char *name) {
     call_myself(#name);                                                                            \
     return ncclSuccess;                                                                            \
   }
-#define FAKE_HOT FAKE_HANDLED
+#define FAKE_FAST FAKE_HANDLED
 #define FAKE_UNFIT FAKE_HANDLED
 #define FAKE_OBSERVED FAKE_HANDLED
 #define FAKE_CREATES(name, parameters)                                                             \

@@ -3,7 +3,8 @@
  * place; what does not agree ends the program.
  *
  * stand_bare is the same without looking. DOUBLE_PYTHON, DOUBLE_WAITING: the id of Python's chain
- * of the calling thread, and of the one that waits for it.
+ * of the calling thread, and of the one that waits for it. DOUBLE_CONTAINED: all code is Python's.
+ * DOUBLE_UNREADABLE: there is a Python that cannot be read.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,8 +145,7 @@ bool python_is_unreadable(void) {
 }
 
 bool python_is_in(uintptr_t base) {
-  (void)base;
-  return false;
+  return base != 0 && number_of("DOUBLE_CONTAINED") != 0;
 }
 
 uint32_t python_id(void) {

@@ -1,0 +1,35 @@
+/* How long a rank waits for the others, and how often it looks up meanwhile. */
+#ifndef NCCL_JOIN_INTERPOSE_CLOCK_H
+#define NCCL_JOIN_INTERPOSE_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "interpose/comm/endpoint.h"
+
+/* A rank that is rung wakes at once; these bound what nobody rings for. A death, which nobody rings
+ * for, is to free everybody well within a second. */
+#define WAIT_ALONE_MS 50
+#define LOOK_FOR_DEAD_MS 100
+
+/* A rank of several teams hears the bell of one of them only. */
+#define WAIT_SEVERAL_MS 1
+
+/* CLOCK_MONOTONIC. */
+static inline uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t now_ms(void) {
+  return now_ns() / 1000000;
+}
+
+/* Asked when NCCL_JOIN_TIMEOUT has passed: whether the rank waits as it would without nccl-join,
+ * for a rank whose program has not come so far yet. Nobody has left, or joined since all were last
+ * together, in any team of the rank: such a wait is no error, however long it is. */
+bool clock_is_programs_own(const struct endpoint *end);
+
+#endif

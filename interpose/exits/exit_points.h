@@ -1,0 +1,43 @@
+/* Functions that are no NCCL calls and into which a program leaves its loop: those of
+ * NCCL_JOIN_EXIT_ON, and MPI's that wait for all of its ranks. A thread that calls one waits before
+ * it, and answers the others, until all ranks of its communicators have come to such a function or
+ * to something that marks the end of a loop (core/unit/unit.h, enum mark), or have left for good.
+ * Then the function runs, with its arguments and its result as they are.
+ *
+ * The function just runs, and nobody is waited for:
+ *   - where the calling thread is not the one that uses the communicators, or in an open group, or
+ *     inside of NCCL or of nccl-join;
+ *   - where there is no communicator of more than one rank, or none any more;
+ *   - of MPI's: on an MPI communicator that does not have all ranks of MPI_COMM_WORLD, where that
+ *     has fewer ranks than the communicator of NCCL, and in an MPI that is not known (mpi.c);
+ *   - inside of another call of the same function on the same thread, if that is one of the user's
+ *     (but for a jump in the place of a return, which looks like another call).
+ */
+#ifndef NCCL_JOIN_INTERPOSE_EXIT_POINTS_H
+#define NCCL_JOIN_INTERPOSE_EXIT_POINTS_H
+
+#include <stdint.h>
+
+/* Reads which functions they are. Any thread, any number of times; nothing with NCCL_JOIN=0. */
+void exit_points_choose(void);
+
+/* Puts trampolines in front of them (trampolines.h): a communicator is about to be made. Says,
+ * once, which functions that the user has named are nowhere called. */
+void exit_points_open(void);
+
+/* Takes them away: all communicators are gone. */
+void exit_points_close(void);
+
+/* What has to be known of MPI, asked of the MPI library that the program calls. It is not linked
+ * to, and its header is not needed: an MPI_Comm is a pointer in Open MPI and its relatives, a
+ * number in MPICH and its relatives (MPICH ABI initiative: Intel MPI, MVAPICH, Cray MPICH), and
+ * either fits into the register that it is passed in.
+ */
+
+/* How many ranks MPI_COMM_WORLD has; 0 if `communicator` has fewer of them, or that is not known.
+ * `function`: the one that the program calls, between MPI_Init and the end of MPI_Finalize. On the
+ * calling thread, which is one that may call MPI. communicator: as the program has passed it; NULL:
+ * MPI_COMM_WORLD. */
+uint32_t mpi_ranks(void *function, const uintptr_t *communicator);
+
+#endif

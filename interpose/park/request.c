@@ -1,0 +1,101 @@
+/* Requests as they begin (wait_private.h): what the rank hears first, and what it commits or claims. */
+#include "interpose/park/wait_private.h"
+
+#include "core/report/log.h"
+#include "core/team/team_stop.h"
+#include "interpose/comm/apart.h"
+#include "interpose/comm/lossy_policy.h"
+#include "interpose/comm/report.h"
+#include "interpose/nccl/real.h"
+#include "interpose/park/outcome.h"
+#include "interpose/places/places.h"
+#include "interpose/self/environment.h"
+
+ncclResult_t request_hear(struct endpoint *end, bool leaving) {
+  struct lossy_event event;
+  ncclResult_t result = ncclSuccess;
+  while (team_must_attend(end->team) && team_events(end->team, &event)) {
+    /* Issued before the program heard of the first: nothing that it could have done about it. Or
+     * by others: nothing that it wants to know. */
+    if (event.index < end->lossy_told || team_has_shadowed(end->team, event.index))
+      continue;
+    report_lossy_event(&event);
+    if (!leaving || !member_is_point_to_point(event.kind))
+      result = ncclInvalidUsage;
+  }
+  return result;
+}
+
+ncclResult_t wait_notice(struct endpoint *end) {
+  ncclResult_t result = request_hear(end, false);
+  /* What this call is about to issue, the program can do nothing about either. */
+  if (result != ncclSuccess) {
+    end->lossy_told = end->team->head + 1;
+    last_error_is_ours();
+  }
+  return result;
+}
+
+/* Whether all ranks are to stop if not all of them request the same. Buffers that are
+ * resynchronised are one rank's alone. */
+static bool request_stops_early(const struct request *request) {
+  return join_settings()->early_exit == EARLY_EXIT_THROW && !unit_is_leave(request->unit) &&
+         !unit_is_state(request->unit) && unit_mark(request->unit) != MARK_STATE_DONE;
+}
+
+/* What the others must know of the claim. */
+static uint32_t request_flags(const struct request *request) {
+  const struct endpoint *end = request->end;
+  uint32_t flags = overlap_claim_flags(end->overlap, end->team, request->unit);
+  if (lossy_strict_member(request->unit) != NULL)
+    flags |= CLAIM_STRICT;
+  if (request_stops_early(request))
+    flags |= CLAIM_TOGETHER;
+  if (join_settings()->unsure == UNSURE_STOP)
+    flags |= CLAIM_SURE;
+  /* Whoever ends with its process has no use for them. */
+  if (!request->for_good && !state_is_empty(&end->buffers))
+    flags |= CLAIM_RESYNC;
+  return flags;
+}
+
+void request_begin(struct request *request) {
+  struct endpoint *end = request->end;
+  if (apart_is_set(end)) {
+    outcome_aside(request);
+    return;
+  }
+  bool meets = request_stops_early(request) && team_must_meet(end->team);
+  end->stopped = false;
+  /* Before anything new is issued: all ranks that wait for the device in between hear of it in the
+   * same call. */
+  request->notice = request_only_leaves(request) ? ncclSuccess : wait_notice(end);
+  if (end->state != RANK_PRESENT) {
+    wait_settle(request, request_only_leaves(request) ? ncclSuccess : ncclRemoteError);
+  } else if (unit_is_leave(request->unit)) {
+    report_event(end, TRACE_LEAVE, end->team->head, request->unit, -1);
+    team_claim(end->team, request->unit, request_flags(request), NULL);
+  } else if (!meets && overlap_may_commit(end->overlap, end->team) &&
+             team_commit(end->team, request->unit)) {
+    overlap_issued(end->overlap, end->team, request->unit);
+    report_event(end, TRACE_COMMIT, team_index(end->team), request->unit, -1);
+    wait_settle(request, ncclSuccess);
+  } else {
+    report_event(end, TRACE_CLAIM, end->team->head, request->unit, -1);
+    struct place place;
+    bool known = unit_may_have_place(request->unit) && places_describe(&place);
+    uint32_t flags = request_flags(request);
+    if (unit_may_have_place(request->unit) && (!known || !place_says_anything(&place)) &&
+        places_are_missed())
+      flags |= CLAIM_BLIND;
+    team_claim_looking(end->team, request->unit, flags, known ? &place : NULL, request->looks);
+  }
+}
+
+bool request_claim_next(struct request *request) {
+  if (request->next == NULL || !request->next(request))
+    return false;
+  report_event(request->end, TRACE_CLAIM, request->end->team->head, request->unit, -1);
+  team_claim_looking(request->end->team, request->unit, 0, NULL, request->looks);
+  return true;
+}

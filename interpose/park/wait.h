@@ -1,0 +1,54 @@
+/* Waiting for a place in the agreed sequence, and answering the others meanwhile.
+ *
+ * This is where a rank is parked: each unit that settles to something else than its own is issued
+ * as a shadow, in every team of the rank, until its own unit settles, all ranks have left, or
+ * something has failed. Bounded by NCCL_JOIN_TIMEOUT.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_WAIT_H
+#define NCCL_JOIN_INTERPOSE_WAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <nccl.h>
+
+#include "interpose/comm/communicator.h"
+
+/* What a rank wants next in one team. */
+struct request {
+  struct endpoint *end;
+  struct unit unit;    /* nmembers 0: LEAVE */
+  cudaStream_t stream; /* of the call, or of the first one of a group; of a LEAVE 0 */
+  const look_t *looks; /* of the unit's members (core/unit/look.h); NULL: all 0 */
+  bool for_good;       /* a LEAVE that ends the process: all its teams are answered */
+  ncclResult_t result; /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */
+  ncclResult_t
+      notice;   /* out: ncclSuccess, or the error that its call must return although it is issued */
+  bool stopped; /* out: the first rank has left, and all stop (core/team/team_stop.h): result, or
+                   notice, is ncclInvalidUsage */
+  uint64_t index; /* out: where in the sequence, if issued */
+  /* out: all ranks are together again there (team_is_rejoin), and resynchronise
+   * (team_is_resync): to be followed by rejoin_complete once it has been issued. */
+  bool rejoin, resync;
+  /* If not NULL, called when the unit has settled well, before the request has: whether the rank
+   * wants another one next, which it has put in its place. Buffers that are resynchronised are
+   * issued here. */
+  bool (*next)(struct request *request);
+  void *next_context;
+  bool settled, stalled; /* used inside */
+};
+
+/* What has happened on joined ranks that this rank's program must hear of with its present call:
+ * ncclInvalidUsage, logged, or ncclSuccess. The caller has entered the endpoint. */
+ncclResult_t wait_notice(struct endpoint *end);
+
+/* Settles all requests, at most one per endpoint; the caller has entered their endpoints
+ * (endpoint_enter). Logs what went wrong. Returns when every request has its result. */
+void wait_until_settled(struct request *requests, uint32_t nrequests);
+
+/* The same for LEAVEs, where there is room for so many requests: meanwhile the rank takes others of
+ * its process along (orphans.h), whose endpoints it has entered then. How many requests there are.
+ * */
+uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t room);
+
+#endif

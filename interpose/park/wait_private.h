@@ -1,0 +1,100 @@
+/* One wait in a call (wait.h): what a parked thread is about, and the issuing of what it finds to
+ * be issued in the place of its ranks' programs. Not for anybody but wait.c, which looks around.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_WAIT_PRIVATE_H
+#define NCCL_JOIN_INTERPOSE_WAIT_PRIVATE_H
+
+#include "core/predict/rhythm.h"
+#include "interpose/park/wait.h"
+#include "interpose/park/shadows.h"
+
+/* A unit that has settled as a shadow, to be issued. The unit lies in its team until the next look
+ * at that. */
+struct found {
+  struct endpoint *end;
+  struct unit unit;
+  bool locked; /* with the `turn` of an endpoint that is not parked itself */
+};
+
+/* One wait in a call. */
+struct wait {
+  uint64_t number; /* of all waits of the process; 0: none yet (stopping.c) */
+  struct request *requests;
+  uint32_t nrequests;
+  uint32_t room_for_requests; /* of a LEAVE: ranks that it takes along (orphans.h) */
+  bool begun;           /* the requests are committed or claimed; before, others are waited for */
+  struct endpoint *all; /* of this process */
+  uint64_t since_ns;    /* when the call began */
+  uint64_t deadline_ms, look_ms;
+  uint64_t resort_ms;  /* when guesses are made that only an error would be worse than */
+  struct found *found; /* room for all endpoints */
+  uint32_t nfound, room;
+  struct shadows shadows;
+  struct rhythm_plan plan; /* of endpoints looked at since the last wait (follower.h) */
+};
+
+/* The request has its result. */
+void wait_settle(struct request *request, ncclResult_t result);
+
+bool wait_is_requested(const struct wait *wait, const struct endpoint *end);
+
+/* The stream of the program's call: of that in which an endpoint is parked, or another of its
+ * device. */
+cudaStream_t wait_stream(const struct wait *wait, const struct endpoint *end);
+
+/* A unit has settled that is to be issued in the next wait_issue. False if there is nothing to
+ * issue, or no memory. locked: see struct found. */
+bool wait_find(struct wait *wait, struct endpoint *end, struct unit unit, bool locked);
+bool wait_has_found(const struct wait *wait, const struct endpoint *end);
+
+/* Issues what a look around has found; but not yet a Broadcast of which nobody can tell who its
+ * root is: the rank that will tell may wait for this one in another team until then. */
+void wait_issue(struct wait *wait);
+
+/* Issues all of it: waits for roots. */
+void wait_issue_all(struct wait *wait);
+
+/* Waits until a root may be known, some milliseconds at most; false if none is waited for. */
+bool wait_for_root(struct wait *wait, unsigned milliseconds);
+
+/* Waits for buffers that have been resynchronised: the program is not to touch them before what is
+ * broadcast into them, or from them, is done. */
+void wait_finish_states(struct wait *wait);
+
+/* A rank that was stopped in one of its teams stops in all (core/team/team_stop.h).
+ */
+
+/* The rank of `end` has been stopped there in this wait: says so, with what it wanted there, marks
+ * its requests, and passes it on to all its teams in which it claims nothing, that no other thread
+ * uses, and that have not heard of it in this wait. A request that has not begun yet is settled
+ * with ncclInvalidUsage; what it claims in other teams stays claimed until it settles there. */
+void stop_rank(struct wait *wait, struct endpoint *end, struct unit wanted);
+
+/* How a request of a thread begins; how it ends is in outcome.h. request.c. */
+
+/* What has happened on joined ranks that this rank's program must hear of: ncclInvalidUsage,
+ * logged, or ncclSuccess. leaving: of sends and receives the program is told by its own calls, so
+ * it is an error only if it is about a collective. */
+ncclResult_t request_hear(struct endpoint *end, bool leaving);
+
+/* Commits or claims what the rank wants. */
+void request_begin(struct request *request);
+
+/* What the request goes on to, if anything: claims it. */
+bool request_claim_next(struct request *request);
+
+/* Timers of the program's own that go on while a rank is parked. PyTorch's backends take the time
+ * before they call NCCL, and look at it when the call has returned: the legacy one ends the process
+ * if the process group's timeout has passed by then, even if the collective is done
+ * (ProcessGroupNCCL.cpp, WorkNCCL's constructor, Watchdog::runLoop: checkTimeout); nccl2 throws
+ * from wait() unless it is done at once (WorkNCCL.cpp, checkStatus). nccl2 holds a lock around each
+ * call of NCCL which its watchdog wants too (NcclApi.cpp), and where that stands still for
+ * TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC the process is ended (HeartbeatMonitor.cpp). Nothing that NCCL
+ * returns moves these: so a rank that waits because it has joined says in time what to set.
+ */
+
+/* Says so once for the process, where PyTorch is loaded and the wait lasts, a collective of the
+ * program's is what it waits for, and join is the reason. Looks now and then. */
+void watched_warn(const struct wait *wait);
+
+#endif

@@ -1,0 +1,68 @@
+/* Which functions are exit points (environment.h). */
+#include "interpose/self/environment.h"
+
+#include <string.h>
+
+#include "core/unit/unit.h"
+
+/* The profiling names as well: MPI's Fortran library calls these. Marks: the place in
+ * settings_built_in_exits, plus one. */
+static const struct exit_point built_in[] = {
+    {"MPI_Finalize", 1, true, false},
+    {"PMPI_Finalize", 1, true, false},
+    {"MPI_Barrier", 2, true, true},
+    {"PMPI_Barrier", 2, true, true},
+};
+#define BUILT_IN (sizeof built_in / sizeof built_in[0])
+#define BUILT_IN_MARKS 2u
+_Static_assert(BUILT_IN + SETTINGS_NAMES_MAX == EXIT_POINTS_MAX, "room for all");
+_Static_assert(BUILT_IN_MARKS + SETTINGS_NAMES_MAX <= MARK_EXIT_POINTS, "a mark for each");
+
+static struct exit_point points[EXIT_POINTS_MAX];
+static size_t npoints;
+static char listed[SETTINGS_PATH_SIZE]; /* what the names of the user point into */
+
+static void exit_points_add(const struct exit_point *point) {
+  for (size_t i = 0; i < npoints; i++)
+    if (strcmp(points[i].name, point->name) == 0)
+      return;
+  points[npoints++] = *point;
+}
+
+/* Whether the list of the settings has "-name". */
+static bool exit_points_refuses(const char *list, const char *name) {
+  size_t length = strlen(name);
+  for (const char *at = strchr(list, '-'); at != NULL; at = strchr(at + 1, '-'))
+    if (strncmp(at + 1, name, length) == 0 && (at[length + 1] == ',' || at[length + 1] == '\0'))
+      return true;
+  return false;
+}
+
+/* The user's that are named first go first where ranks have come to different ones. */
+static void exit_points_add_listed(void) {
+  struct exit_point point = {.mark = BUILT_IN_MARKS + SETTINGS_NAMES_MAX};
+  char *rest = listed;
+  for (; (point.name = strsep(&rest, ",")) != NULL; point.mark--)
+    if (*point.name != '\0' && *point.name != '-')
+      exit_points_add(&point);
+}
+
+size_t exit_points_read(const struct settings *settings) {
+  memcpy(listed, settings->exit_on, sizeof listed);
+  for (size_t i = 0; i < BUILT_IN; i++)
+    if (!exit_points_refuses(listed, settings_built_in_exits[built_in[i].mark - 1]))
+      exit_points_add(&built_in[i]);
+  exit_points_add_listed();
+  return npoints;
+}
+
+const struct exit_point *exit_point(size_t number) {
+  return &points[number];
+}
+
+const char *exit_point_name(uint32_t mark) {
+  for (size_t i = 0; i < npoints; i++)
+    if (points[i].mark == mark)
+      return points[i].name;
+  return "a function of NCCL_JOIN_EXIT_ON";
+}
