@@ -6,6 +6,7 @@
 #   tests/interpose   export list, ways to come to NCCL, resolver, exit paths, the real libnccl without a GPU
 #   tests/python      the places of calls in Python programs, by every Python of the machine
 #   tests/tools       the launcher
+#   tests/added       nccl-join with one collective more, for a test of tests/tools
 #   tests/join        ordinary NCCL programs with and without the preload, on the loopback
 #   tests/faults      the same, with ranks killed, stopped, out of memory and so on
 #   tests/loopback    the stand-ins themselves (tools/loopback)
@@ -75,9 +76,9 @@ CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_I
 .PHONY: check check-here check-build
 check-build: all loopback programs $(CHECK_PROGRAMS) $(LOOPBACK_CHECKS) $(BUILD)/bench/report
 
-# Sanitizers would only measure themselves.
+# Sanitizers would only measure themselves. tests/tools is run without.
 ifeq ($(SAN),)
-check-build: bench-build
+check-build: bench-build added
 endif
 
 # The tests in this build folder.
@@ -90,11 +91,13 @@ check:
 	@tools/deps --check
 	@$(MAKE) --no-print-directory check-build
 	@$(MAKE) --no-print-directory SAN=address,undefined check-build
+	@$(MAKE) --no-print-directory nccl-small
 	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) \
 	  --with LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
 	  --with LD_LIBRARY_PATH= JOIN_TEST_BUILD=build-address ASAN_OPTIONS=verify_asan_link_order=0 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.suppressions:print_suppressions=0 -- \
 	  $(filter-out %/simulation %/interpose %/tools %/generated,$(SANITIZED)) \
-	  --with LD_LIBRARY_PATH=build-address/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=build-address/%)
+	  --with LD_LIBRARY_PATH=build-address/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=build-address/%) \
+	  $(NCCL_SMALL_RUN)
 
 # ---- make check-thread, make check-valgrind ---------------------------------------------------------------------
 

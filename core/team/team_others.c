@@ -16,7 +16,7 @@ bool team_look_for_failures(struct team *team) {
         !team_has_stopped(team, log))
       team_fail(team, FAILURE_RANK, rank, LOAD(log->failed_index));
   }
-  return team->failure != FAILURE_NONE;
+  return team->failed.how != FAILURE_NONE;
 }
 
 enum team_verdict team_is_active(struct team *team, uint64_t index, uint32_t rank, bool *active) {
@@ -105,9 +105,9 @@ bool team_events(struct team *team, struct lossy_event *event) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     struct plane_log *log = team->plane->logs[rank];
     uint32_t count = atomic_load(&log->lossy_count);
-    if (count == team->lossy_seen[rank])
+    if (count == team->settling.lossy_seen[rank])
       continue;
-    team->lossy_seen[rank] = count;
+    team->settling.lossy_seen[rank] = count;
     if (rank == team->plane->rank)
       continue;
     *event =
@@ -156,7 +156,8 @@ void team_look_for_the_dead(struct team *team) {
 }
 
 bool team_is_answering(const struct team *team) {
-  return team->is_answering == NULL || team->is_answering(team->is_answering_context);
+  return team->owner.is_answering == NULL ||
+         team->owner.is_answering(team->owner.is_answering_context);
 }
 
 enum post_result team_post(struct team *team, const struct member *members, uint32_t nmembers) {
@@ -197,8 +198,8 @@ void team_find_culprit(struct team *team) {
       continue;
     culprit_dead = dead;
     culprit_index = index;
-    team->failure_rank = rank;
-    team->failure_index = index;
+    team->failed.rank = rank;
+    team->failed.index = index;
   }
 }
 
@@ -240,8 +241,8 @@ void team_end_short(struct team *team) {
 bool team_is_valid(const struct team *team) {
   const struct plane *plane = team->plane;
   return team->own == plane->logs[plane->rank] && team->head == atomic_load(&team->own->head) &&
-         team->head <= team->limit && team->expected >= team->foreseen &&
-         team->expected - team->foreseen <= (ptrdiff_t)TEAM_FORESEEN &&
-         (team->foreseen[0] == &team_nothing || team->symbol_expected != SYMBOL_NONE) &&
-         (!team->claimed || team->claim.nmembers == 0 || team->claim_hash != 0);
+         team->head <= team->limit && team->expected >= team->ahead.foreseen &&
+         team->expected - team->ahead.foreseen <= (ptrdiff_t)TEAM_FORESEEN &&
+         (team->ahead.foreseen[0] == &team_nothing || team->symbol_expected != SYMBOL_NONE) &&
+         (!team->claim.open || team->claim.unit.nmembers == 0 || team->claim.hash != 0);
 }

@@ -1,5 +1,5 @@
-/* In front of cudaEventRecord, once that is wanted (records.h). */
-#include "interpose/nccl/records.h"
+/* In front of cudaEventRecord, once that is wanted (real.h). */
+#include "interpose/nccl/real.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -20,7 +20,6 @@
 #include "interpose/park/shadows.h"
 #include "interpose/park/wait_private.h"
 #include "interpose/park/watched.h"
-#include "interpose/park/request.h"
 
 /* ---- the loop ---- */
 

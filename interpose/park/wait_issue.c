@@ -75,7 +75,7 @@ static enum turn turn_of(struct unit unit) {
   if (unit_is_state(unit))
     return TURN_STATE;
   for (uint32_t i = 0; i < unit.nmembers; i++)
-    if (unit.members[i].kind == MEMBER_BROADCAST)
+    if (member_elects_root(unit.members[i].kind))
       return TURN_ROOT;
   return TURN_AT_ONCE;
 }
@@ -84,7 +84,7 @@ static bool waits_for_root(const struct found *found) {
   for (uint32_t i = 0; i < found->unit.nmembers; i++) {
     const struct member *member = &found->unit.members[i];
     const struct communicator *comm = endpoint_communicator(found->end, member->comm);
-    if (member->kind == MEMBER_BROADCAST && comm != NULL && comm->unfit == NULL &&
+    if (member_elects_root(member->kind) && comm != NULL && comm->unfit == NULL &&
         !contribution_gathers(found->unit, member->comm) &&
         !roots_can_tell(comm, team_index(found->end->team), member->root))
       return true;
@@ -156,9 +156,22 @@ static void issue_some(struct wait *wait, enum turn turn, uint32_t nfound) {
       shadow_failed(wait, wait->found[i].end);
 }
 
+/* Memory is asked for, and NCCL may connect ranks on the host: that is work, and no wait that others
+ * should end by a guess. */
+static void say_issuing(const struct wait *wait, uint32_t nfound, bool issuing) {
+  uint64_t now = now_ms();
+  for (uint32_t i = 0; i < nfound; i++)
+    if (issuing)
+      overlap_issues(wait->found[i].end->overlap, now);
+    else
+      overlap_moved(wait->found[i].end->overlap, now);
+}
+
 static void issue_first(struct wait *wait, uint32_t nfound) {
+  say_issuing(wait, nfound, true);
   for (enum turn turn = TURN_AT_ONCE; turn < TURNS; turn++)
     issue_some(wait, turn, nfound);
+  say_issuing(wait, nfound, false);
   for (uint32_t i = 0; i < nfound; i++)
     if (wait->found[i].locked)
       pthread_mutex_unlock(&wait->found[i].end->turn);

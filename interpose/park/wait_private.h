@@ -70,4 +70,17 @@ void wait_finish_states(struct wait *wait);
  * with ncclInvalidUsage; what it claims in other teams stays claimed until it settles there. */
 void stop_rank(struct wait *wait, struct endpoint *end, struct unit wanted);
 
+/* How a request of a thread begins; how it ends is in outcome.h. request.c. */
+
+/* What has happened on joined ranks that this rank's program must hear of: ncclInvalidUsage,
+ * logged, or ncclSuccess. leaving: of sends and receives the program is told by its own calls, so
+ * it is an error only if it is about a collective. */
+ncclResult_t request_hear(struct endpoint *end, bool leaving);
+
+/* Commits or claims what the rank wants. */
+void request_begin(struct request *request);
+
+/* What the request goes on to, if anything: claims it. */
+bool request_claim_next(struct request *request);
+
 #endif

@@ -11,9 +11,8 @@
 #include "core/report/log.h"
 #include "hooks/shadow.h"
 #include "interpose/comm/clock.h"
-#include "interpose/nccl/records.h"
+#include "interpose/nccl/real.h"
 #include "interpose/places/python/python_frames.h"
-#include "interpose/places/python/python_run.h"
 #include "interpose/self/environment.h"
 
 /* Shorter waits are not looked at: timeouts are minutes. */

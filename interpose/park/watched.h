@@ -9,7 +9,7 @@
  *   nccl2    looks first whether the collective is done (checkStatus).
  *
  * So where a rank has been parked for long because of join, its call returns when the collective is
- * done, the event that is recorded after it as well (records.h), and that function is called with the
+ * done, the event that is recorded after it as well (real.h), and that function is called with the
  * time that it took.
  *
  * Releases after 2.15 have one timer more: nccl2 holds a lock around each call of NCCL which its

@@ -1,5 +1,5 @@
-/* A line of Python, run by a thread of its own (python_run.h). */
-#include "interpose/places/python/python_run.h"
+/* A line of Python, run by a thread of its own (python_frames.h). */
+#include "interpose/places/python/python_frames.h"
 
 #include "interpose/places/python/python_layout.h"
 
