@@ -24,7 +24,7 @@ typedef int query_function(void *event);
 enum { RECORD, RECORD_WITH_FLAGS, NAMES };
 static struct import_name names[NAMES] = {{.name = "cudaEventRecord"},
                                           {.name = "cudaEventRecordWithFlags"}};
-static _Atomic uintptr_t real[NAMES];
+static _Atomic uintptr_t function_of[NAMES];
 static query_function *query; /* written before is_wanted is ever true */
 static _Thread_local bool is_wanted;
 
@@ -35,7 +35,7 @@ static void complete(void *event) {
 }
 
 static int record(void *event, void *stream) {
-  record_function *function = (record_function *)atomic_load(&real[RECORD]);
+  record_function *function = (record_function *)atomic_load(&function_of[RECORD]);
   int result = function(event, stream);
   if (is_wanted && result == 0)
     complete(event);
@@ -44,7 +44,7 @@ static int record(void *event, void *stream) {
 
 static int record_with_flags(void *event, void *stream, unsigned flags) {
   record_with_flags_function *function =
-      (record_with_flags_function *)atomic_load(&real[RECORD_WITH_FLAGS]);
+      (record_with_flags_function *)atomic_load(&function_of[RECORD_WITH_FLAGS]);
   int result = function(event, stream, flags);
   if (is_wanted && result == 0)
     complete(event);
@@ -59,14 +59,14 @@ static void *placed(size_t name) {
 /* Of a second runtime nothing is seen. */
 static void *in_front_of(size_t name, void *function) {
   uintptr_t none = 0;
-  bool is_first = atomic_compare_exchange_strong(&real[name], &none, (uintptr_t)function);
+  bool is_first = atomic_compare_exchange_strong(&function_of[name], &none, (uintptr_t)function);
   return is_first || none == (uintptr_t)function ? placed(name) : NULL;
 }
 
 static void *behind(const void *address) {
   for (size_t i = 0; i < NAMES; i++)
     if (address == placed(i))
-      return (void *)atomic_load(&real[i]);
+      return (void *)atomic_load(&function_of[i]);
   return NULL;
 }
 // NOLINTEND(performance-no-int-to-ptr)
