@@ -49,6 +49,10 @@ Test(settle, any_unit_goes_before_a_mark_and_any_mark_before_leave) {
   add((struct claimed){.hash = A});
   cr_assert_eq(winner()->hash, A);
   cr_assert_not(is_guess());
+  begin();
+  add((struct claimed){.hash = LEAVE, .last_real = 9});
+  add((struct claimed){.hash = B, .mark = 1});
+  cr_assert_eq(winner()->hash, B, "also the lowest of them");
 }
 
 Test(settle, of_marks_the_higher_goes_first) {
