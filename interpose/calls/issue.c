@@ -9,7 +9,6 @@
 #include "interpose/calls/child_communicators.h"
 #include "interpose/calls/capture.h"
 #include "interpose/calls/point_to_point.h"
-#include "interpose/calls/startup.h"
 #include "interpose/comm/registered.h"
 #include "interpose/data/divisors.h"
 #include "interpose/data/lossy.h"

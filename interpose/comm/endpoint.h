@@ -65,7 +65,7 @@ struct endpoint {
   struct state buffers;         /* what is broadcast from the last joiner */
   bool state_moved;             /* that has been issued, and may not be done yet */
   bool hook_failed;             /* a plug-in, since the rank's program last heard of it */
-  bool started;                 /* the broadcasts of the program's start are over (startup.h) */
+  bool started;                 /* the broadcasts of the program's start are over (issue.h) */
   _Atomic uint32_t last_joiner; /* rank in the team */
   bool stopped;        /* the program's last call was told to stop: core/team/team_stop.h */
   uint64_t stopped_in; /* the wait in which the rank was last stopped here, or elsewhere (wait.c) */
