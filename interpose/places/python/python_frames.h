@@ -42,8 +42,8 @@ uint32_t python_id(void);
  * what was found is kept, in memory of its own. */
 uint32_t python_nodes(struct place_node *nodes, uint32_t room);
 
-/* For threads that an engine has begun, such as those of PyTorch's autograd: the id and the nodes of
- * the one thread that waits for them in a backward pass. It stands still, but nothing holds it. So
+/* For threads that an engine has begun, as PyTorch's autograd does: the id and the nodes of the one
+ * thread that waits for them in a backward pass. It stands still, but nothing holds it. So
  * its frames are read by system calls, which cannot fault, and believed only if its processor time
  * shows that it has not run meanwhile, if it does not hold the GIL, and if it stands at a call made
  * by torch.autograd. One that has come there, but not yet to rest, is looked at again. 0: there is
