@@ -25,6 +25,12 @@
  * whenever their number is a power of two. */
 bool python_is_present(void);
 
+/* Whether there is a CPython that cannot be read: what runs in it is not seen. */
+bool python_is_unreadable(void);
+
+/* Whether the object loaded at `base` is the one that CPython is in: a libpython, or the program. */
+bool python_is_in(uintptr_t base);
+
 /* What the chain of Python frames of the calling thread is called: for each frame its code (base
  * name of the file, qualified name, first line, names used, table of lines) and the instruction
  * that it stands at. Equal in all processes that run the same script with the same Python, wherever
