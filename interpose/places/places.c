@@ -5,6 +5,7 @@
 
 #include "interpose/places/native/native_code.h"
 #include "interpose/places/native/native_frames.h"
+#include "interpose/places/native/native_tails.h"
 #include "interpose/places/python/python_frames.h"
 
 _Thread_local struct native_caller places_caller;
@@ -157,8 +158,14 @@ static uint32_t nodes_of(const struct native_frame *frame, struct place_node *no
 
 static uint32_t native_nodes(const struct native_stack *stack, struct place_node *nodes) {
   uint32_t written = 0;
-  for (size_t i = stack->nouter; i > 0; i--)
-    written += nodes_of(&stack->outer[i - 1], nodes + written, PLACE_NODES_MAX - written);
+  for (size_t i = stack->nouter; i > 0; i--) {
+    struct native_frame tails[NATIVE_TAILS_MAX];
+    const struct native_frame *frame = &stack->outer[i - 1];
+    size_t ntails = i == 1 ? 0 : native_tails_find(frame, frame - 1, tails);
+    written += nodes_of(frame, nodes + written, PLACE_NODES_MAX - written);
+    for (size_t tail = 0; tail < ntails; tail++)
+      written += nodes_of(&tails[tail], nodes + written, PLACE_NODES_MAX - written);
+  }
   return written;
 }
 

@@ -149,6 +149,8 @@ static bool end_block(struct work *work, uint32_t block, const struct native_cur
     if (target != NATIVE_OUTSIDE)
       return add_edge(work, block, work->block_at[target]);
     of->returns = cursor->is.kind == NATIVE_JUMP && !leads_nowhere(work, cursor);
+    if (of->returns && of->sites < UINT16_MAX)
+      of->sites++;
     break;
   case NATIVE_JUMP_REGISTER:
   case NATIVE_JUMP_MEMORY:

@@ -25,7 +25,7 @@ struct native_graph {
  *
  * - Parts that the compiler has moved away (foo.cold) belong to the function; their positions are
  *   behind its own.
- * - A jump out of the function is a tail call: the function returns. A branch out of it is an
+ * - A jump out of the function is a tail call, a site as others: the function returns. A branch out of it is an
  *   error's way, which is left aside.
  * - A call at the function's very end, before a landing pad, or of what is known not to return
  *   (native_endings.c) ends its way. Of others it is taken for granted that they return.
