@@ -72,60 +72,37 @@ static bool is_root(const struct member *member, uint32_t rank) {
   return member->root >= 0 && (uint32_t)member->root == rank;
 }
 
-uint64_t contribution_send_count(const struct member *member, uint32_t rank, uint32_t nranks) {
-  switch ((enum member_kind)member->kind) {
-  case MEMBER_ALLREDUCE:
-  case MEMBER_REDUCE:
-  case MEMBER_ALLGATHER:
-  case MEMBER_GATHER:
-  case MEMBER_SEND:
+/* Elements of a buffer that the rank uses. */
+static uint64_t amount(enum kind_amount amount, const struct member *member, uint32_t rank,
+                       uint32_t nranks) {
+  switch (amount) {
+  case KIND_NOTHING:
+    break;
+  case KIND_ONE:
     return member->count;
-  case MEMBER_RECEIVE:
-  case MEMBER_SPLIT:
-    return 0;
-  case MEMBER_BROADCAST:
-  case MEMBER_STATE:
-    return is_root(member, rank) ? member->count : 0;
-  case MEMBER_REDUCESCATTER:
-  case MEMBER_ALLTOALL:
+  case KIND_ALL:
     return for_each_rank(member->count, nranks);
-  case MEMBER_SCATTER:
+  case KIND_ROOT_ONE:
+    return is_root(member, rank) ? member->count : 0;
+  case KIND_ROOT_ALL:
     return is_root(member, rank) ? for_each_rank(member->count, nranks) : 0;
-  case MEMBER_MARK:
-    return 0;
   }
   return 0;
 }
 
+uint64_t contribution_send_count(const struct member *member, uint32_t rank, uint32_t nranks) {
+  return amount(kind_traits(member->kind)->sends, member, rank, nranks);
+}
+
 uint64_t contribution_recv_count(const struct member *member, uint32_t rank, uint32_t nranks) {
-  switch ((enum member_kind)member->kind) {
-  case MEMBER_ALLREDUCE:
-  case MEMBER_BROADCAST:
-  case MEMBER_STATE:
-  case MEMBER_REDUCESCATTER:
-  case MEMBER_SCATTER:
-  case MEMBER_RECEIVE:
-    return member->count;
-  case MEMBER_SEND:
-  case MEMBER_MARK:
-  case MEMBER_SPLIT:
-    return 0;
-  case MEMBER_REDUCE:
-    return is_root(member, rank) ? member->count : 0;
-  case MEMBER_ALLGATHER:
-  case MEMBER_ALLTOALL:
-    return for_each_rank(member->count, nranks);
-  case MEMBER_GATHER:
-    return is_root(member, rank) ? for_each_rank(member->count, nranks) : 0;
-  }
-  return 0;
+  return amount(kind_traits(member->kind)->receives, member, rank, nranks);
 }
 
 bool contribution_gathers(struct unit unit, uint32_t comm) {
   const struct member *first = NULL;
   for (uint32_t i = 0; i < unit.nmembers; i++) {
     const struct member *member = &unit.members[i];
-    if (member->kind != MEMBER_BROADCAST || member->comm != comm)
+    if (!member_elects_root(member->kind) || member->comm != comm)
       continue;
     if (first != NULL && member->root != first->root)
       return true;
@@ -134,53 +111,37 @@ bool contribution_gathers(struct unit unit, uint32_t comm) {
   return false;
 }
 
+static bool is_on_root_alone(enum kind_amount amount) {
+  return amount == KIND_ROOT_ONE || amount == KIND_ROOT_ALL;
+}
+
+/* Whether another rank receives what this one sends. */
+static bool is_heard(const struct member *member, uint32_t rank) {
+  const struct kind_traits *traits = kind_traits(member->kind);
+  if (is_on_root_alone(traits->sends))
+    return is_root(member, rank);
+  if (is_on_root_alone(traits->receives))
+    return !is_root(member, rank);
+  return traits->sends != KIND_NOTHING;
+}
+
 bool contribution_is_lossy(struct unit unit, uint32_t place, uint32_t rank) {
   const struct member *member = &unit.members[place];
-  switch ((enum member_kind)member->kind) {
-  case MEMBER_ALLREDUCE:
-  case MEMBER_REDUCE:
-  case MEMBER_REDUCESCATTER:
-  case MEMBER_STATE:
-  case MEMBER_RECEIVE:
-  case MEMBER_MARK:
-  case MEMBER_SPLIT:
+  if (contribution_lossy_kind(member->kind) == LOSSY_KINDS || member->count == 0)
     return false;
-  case MEMBER_ALLGATHER:
-  case MEMBER_ALLTOALL:
-    return true;
-  case MEMBER_SEND:
-    return member->count > 0;
-  case MEMBER_GATHER:
-    return !is_root(member, rank);
-  case MEMBER_SCATTER:
-    return is_root(member, rank);
-  case MEMBER_BROADCAST:
-    return is_root(member, rank) && contribution_gathers(unit, member->comm);
-  }
-  return false;
+  if (member_elects_root(member->kind) && !contribution_gathers(unit, member->comm))
+    return false;
+  return is_heard(member, rank);
 }
 
 enum lossy_kind contribution_lossy_kind(uint8_t kind) {
-  switch ((enum member_kind)kind) {
-  case MEMBER_ALLREDUCE:
-  case MEMBER_REDUCE:
-  case MEMBER_REDUCESCATTER:
-  case MEMBER_STATE:
-  case MEMBER_MARK:
-  case MEMBER_SPLIT:
-    break;
-  case MEMBER_ALLGATHER:
-  case MEMBER_BROADCAST: /* contribution_gathers */
-    return LOSSY_ALLGATHER;
-  case MEMBER_ALLTOALL:
-    return LOSSY_ALLTOALL;
-  case MEMBER_GATHER:
-    return LOSSY_GATHER;
-  case MEMBER_SCATTER:
-    return LOSSY_SCATTER;
-  case MEMBER_SEND:
-  case MEMBER_RECEIVE:
-    return LOSSY_SEND;
-  }
-  return LOSSY_KINDS;
+#define LOSSY_NEVER LOSSY_KINDS
+#define LOSSY_ROW(with, KIND, NAME, ROOT, REDUCTION, TEXT, SINCE, CONFIG, SENDS, RECEIVES,         \
+                  IN_PLACE, LOSSY)                                                                 \
+  [MEMBER_##KIND] = LOSSY_##LOSSY,
+  static const enum lossy_kind lossy[MEMBER_KINDS] = {
+      [MEMBER_NONE] = LOSSY_NEVER,  [MEMBER_SEND] = LOSSY_SEND,   [MEMBER_RECEIVE] = LOSSY_SEND,
+      [MEMBER_SPLIT] = LOSSY_NEVER, [MEMBER_STATE] = LOSSY_NEVER, [MEMBER_MARK] = LOSSY_NEVER,
+      NCCL_COLLECTIVES(LOSSY_ROW, )};
+  return kind < MEMBER_KINDS ? lossy[kind] : LOSSY_NEVER;
 }

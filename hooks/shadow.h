@@ -61,23 +61,15 @@
  * looking the symbols up. Declared here, not taken from nccl.h, so that an nccl.h without the newer
  * ones will do. */
 struct nccl_calls {
-  ncclResult_t (*AllReduce)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                            ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream);
-  ncclResult_t (*Broadcast)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                            int root, ncclComm_t comm, cudaStream_t stream);
-  ncclResult_t (*Reduce)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                         ncclRedOp_t reduction, int root, ncclComm_t comm, cudaStream_t stream);
-  ncclResult_t (*AllGather)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                            ncclComm_t comm, cudaStream_t stream);
-  ncclResult_t (*ReduceScatter)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                                ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream);
-  /* NCCL 2.28 and later; NULL before. */
-  ncclResult_t (*AlltoAll)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                           ncclComm_t comm, cudaStream_t stream);
-  ncclResult_t (*Gather)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                         int root, ncclComm_t comm, cudaStream_t stream);
-  ncclResult_t (*Scatter)(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                          int root, ncclComm_t comm, cudaStream_t stream);
+  /* The collectives; NULL of one that this NCCL lacks. */
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration
+#define NCCL_CALL(with, KIND, NAME, ROOT, REDUCTION, ...)                                          \
+  ncclResult_t(*NAME) COLLECTIVE_FORM(ROOT, REDUCTION, const void *send, void *recv, size_t count, \
+                                      ncclDataType_t datatype, ncclRedOp_t reduction, int root,    \
+                                      ncclComm_t comm, cudaStream_t stream);
+  NCCL_COLLECTIVES(NCCL_CALL, )
+#undef NCCL_CALL
+  // NOLINTEND(bugprone-macro-parentheses)
   ncclResult_t (*Send)(const void *send, size_t count, ncclDataType_t datatype, int peer,
                        ncclComm_t comm, cudaStream_t stream);
   ncclResult_t (*Recv)(void *recv, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,

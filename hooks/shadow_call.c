@@ -52,23 +52,14 @@ struct layout {
 static struct layout layout_of(const struct member *member, const struct shadow_member *here) {
   size_t block = bytes_of(member->count, contribution_fill(member).size);
   size_t own = block == SIZE_MAX ? 0 : (size_t)here->rank * block;
-  switch ((enum member_kind)member->kind) {
-  case MEMBER_ALLREDUCE:
-  case MEMBER_REDUCE:
-  case MEMBER_BROADCAST:
+  switch (kind_traits(member->kind)->in_place) {
+  case KIND_WHOLE:
     return (struct layout){.possible = true};
-  case MEMBER_ALLGATHER:
+  case KIND_SENDS_PART:
     return (struct layout){.possible = true, .send_at = own};
-  case MEMBER_REDUCESCATTER:
+  case KIND_RECEIVES_PART:
     return (struct layout){.possible = true, .receive_at = own};
-  case MEMBER_ALLTOALL:
-  case MEMBER_GATHER:
-  case MEMBER_SCATTER:
-  case MEMBER_SEND:
-  case MEMBER_RECEIVE:
-  case MEMBER_SPLIT:
-  case MEMBER_STATE:
-  case MEMBER_MARK:
+  case KIND_APART:
     break;
   }
   return (struct layout){.possible = false};
@@ -170,40 +161,20 @@ ncclResult_t call_prepare(const struct nccl_calls *nccl, const struct member *me
 /* ---- one member's call ---- */
 
 bool call_is_available(const struct nccl_calls *nccl, uint8_t kind, const char **name) {
+  *name = kind_traits(kind)->function;
   switch ((enum member_kind)kind) {
-  case MEMBER_ALLREDUCE:
-    *name = "ncclAllReduce";
-    return nccl->AllReduce != NULL;
-  case MEMBER_BROADCAST:
+#define IS_AVAILABLE(with, KIND, NAME, ...)                                                        \
+  case MEMBER_##KIND:                                                                              \
+    return nccl->NAME != NULL;
+    NCCL_COLLECTIVES(IS_AVAILABLE, )
+#undef IS_AVAILABLE
   case MEMBER_STATE:
-    *name = "ncclBroadcast";
     return nccl->Broadcast != NULL;
-  case MEMBER_REDUCE:
-    *name = "ncclReduce";
-    return nccl->Reduce != NULL;
-  case MEMBER_ALLGATHER:
-    *name = "ncclAllGather";
-    return nccl->AllGather != NULL;
-  case MEMBER_REDUCESCATTER:
-    *name = "ncclReduceScatter";
-    return nccl->ReduceScatter != NULL;
-  case MEMBER_ALLTOALL:
-    *name = "ncclAlltoAll";
-    return nccl->AlltoAll != NULL;
-  case MEMBER_GATHER:
-    *name = "ncclGather";
-    return nccl->Gather != NULL;
-  case MEMBER_SCATTER:
-    *name = "ncclScatter";
-    return nccl->Scatter != NULL;
   case MEMBER_SEND:
-    *name = "ncclSend";
     return nccl->Send != NULL;
   case MEMBER_RECEIVE:
-    *name = "ncclRecv";
     return nccl->Recv != NULL;
   case MEMBER_SPLIT:
-    *name = "ncclCommSplit";
     return nccl->CommSplit != NULL;
   case MEMBER_MARK:
     break;
@@ -234,7 +205,7 @@ static void find_buffers(const struct member *member, const struct shadow_member
     *send = here->send;
   else if (buffers.pattern)
     *send = device_send(device_memory(device, buffers.send_look), buffers.extent.pattern);
-  if (*receive == NULL && member->kind == MEMBER_GATHER)
+  if (*receive == NULL && kind_traits(member->kind)->receives == KIND_ROOT_ALL)
     *receive = (void *)(uintptr_t)*send;
 }
 
@@ -248,23 +219,14 @@ ncclResult_t call_make(const struct nccl_calls *nccl, const struct member *membe
   ncclDataType_t datatype = (ncclDataType_t)member->datatype;
   cudaStream_t stream = (cudaStream_t)device->stream;
   switch ((enum member_kind)member->kind) {
-  case MEMBER_ALLREDUCE:
-    return nccl->AllReduce(send, recv, count, datatype, reduction, here->comm, stream);
-  case MEMBER_BROADCAST:
+#define MAKE(with, KIND, NAME, ROOT, REDUCTION, ...)                                               \
+  case MEMBER_##KIND:                                                                              \
+    return nccl->NAME COLLECTIVE_FORM(ROOT, REDUCTION, send, recv, count, datatype, reduction,     \
+                                      here->root, here->comm, stream);
+    NCCL_COLLECTIVES(MAKE, )
+#undef MAKE
   case MEMBER_STATE:
     return nccl->Broadcast(send, recv, count, datatype, here->root, here->comm, stream);
-  case MEMBER_REDUCE:
-    return nccl->Reduce(send, recv, count, datatype, reduction, here->root, here->comm, stream);
-  case MEMBER_ALLGATHER:
-    return nccl->AllGather(send, recv, count, datatype, here->comm, stream);
-  case MEMBER_REDUCESCATTER:
-    return nccl->ReduceScatter(send, recv, count, datatype, reduction, here->comm, stream);
-  case MEMBER_ALLTOALL:
-    return nccl->AlltoAll(send, recv, count, datatype, here->comm, stream);
-  case MEMBER_GATHER:
-    return nccl->Gather(send, recv, count, datatype, here->root, here->comm, stream);
-  case MEMBER_SCATTER:
-    return nccl->Scatter(send, recv, count, datatype, here->root, here->comm, stream);
   case MEMBER_SEND:
     return nccl->Send(send, count, datatype, here->root, here->comm, stream);
   case MEMBER_RECEIVE:

@@ -20,7 +20,7 @@ JOIN_LDFLAGS = -shared -Wl,-soname,libnccl-join.so -Wl,--version-script=$(JOIN_E
 
 product: $(JOIN_LIBRARY)
 
-$(JOIN_EXPORTS): interpose/entry/exports.map.in interpose/nccl/api.h
+$(JOIN_EXPORTS): interpose/entry/exports.map.in interpose/nccl/api.h core/unit/collectives.h
 	@mkdir -p $(@D)
 	$(call say,MAP,$@)
 	$(Q)$(CC) -E -P -x c -I. -o $@ $<

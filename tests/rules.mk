@@ -6,6 +6,7 @@
 #   tests/interpose   export list, ways to come to NCCL, resolver, exit paths, the real libnccl without a GPU
 #   tests/python      the places of calls in Python programs, by every Python of the machine
 #   tests/tools       the launcher
+#   tests/added       nccl-join with one collective more, for a test of tests/tools
 #   tests/join        ordinary NCCL programs with and without the preload, on the loopback
 #   tests/faults      the same, with ranks killed, stopped, out of memory and so on
 #   tests/loopback    the stand-ins themselves (tools/loopback)
@@ -75,9 +76,9 @@ CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_I
 .PHONY: check check-here check-build
 check-build: all loopback programs $(CHECK_PROGRAMS) $(LOOPBACK_CHECKS) $(BUILD)/bench/report
 
-# Sanitizers would only measure themselves.
+# Sanitizers would only measure themselves. tests/tools is run without.
 ifeq ($(SAN),)
-check-build: bench-build
+check-build: bench-build added
 endif
 
 # The tests in this build folder.

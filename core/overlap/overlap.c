@@ -106,8 +106,8 @@ static struct overlap_team *add(struct overlap *overlap, struct team *team,
     return NULL;
   }
   atomic_store(&team->own->asks, overlap->asks);
-  team->is_held = overlap_is_held;
-  team->is_held_context = added;
+  team->owner.is_held = overlap_is_held;
+  team->owner.is_held_context = added;
   return added;
 }
 
@@ -123,7 +123,7 @@ static void take_out_team(struct overlap *overlap, struct team *team) {
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     if (overlap->teams[i]->team != team)
       continue;
-    team->is_held = NULL;
+    team->owner.is_held = NULL;
     take_out(overlap, i);
     /* Without memory to say who is where, nobody is anywhere else: each team is then on its own. */
     if (!map_ranks(overlap))
@@ -196,7 +196,7 @@ void overlap_issued(struct overlap *overlap, const struct team *team, struct uni
 
 /* Our claim; one that waits behind a yield nobody else can see, and it goes behind everything. */
 static bool read_own_claim(struct team *team, struct overlap_claim *claim) {
-  if (!team->claimed)
+  if (!team->claim.open)
     return false;
   *claim = (struct overlap_claim){.leave = true};
   return team_is_yielding(team) || overlap_read_claim(team, team->plane->rank, claim);
@@ -304,7 +304,7 @@ static void weigh_pass(const struct overlap_team *there, struct duty *duty) {
   struct overlap_claim theirs = {.predicted = true}, ours = {0};
   for (uint32_t at = 0; at < there->overlap->nteams; at++) {
     struct team *here = there->overlap->teams[at]->team;
-    if (here->claimed && !read_own_claim(here, &ours))
+    if (here->claim.open && !read_own_claim(here, &ours))
       return;
   }
   *duty = (struct duty){.follow = true, .delay = delay_of(there, &ours, &theirs)};
@@ -365,8 +365,8 @@ static void note_guess(struct overlap_team *there, uint32_t rank) {
   if (team_read_text(there->team, log, LOAD(log->claim_text), &text) != READ_UNIT)
     return;
   for (uint32_t at = 0; at < overlap->nteams; at++)
-    if (overlap->teams[at]->team->claimed)
-      overlap->guessed_request = overlap->teams[at]->team->claim;
+    if (overlap->teams[at]->team->claim.open)
+      overlap->guessed_request = overlap->teams[at]->team->claim.unit;
   overlap->guessed_for = text.unit.members[0];
   overlap->guessed = !overlap->guess_said;
   overlap->guess_said = true;

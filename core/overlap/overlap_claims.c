@@ -47,7 +47,7 @@ static void read_place(struct team *team, const struct plane_log *log, struct pl
   if (known != NULL)
     *place = known->place;
   else if (id != 0 && log == team->own)
-    *place = team->claim_place;
+    *place = team->claim.place;
   else if (id != 0 && team_read_text(team, log, LOAD(log->claim_text), &text) == READ_UNIT &&
            text.place != NULL)
     *place = *text.place;

@@ -40,7 +40,7 @@ static bool goes_on_as_before(const struct plane_log *log, uint64_t index) {
 
 bool overlap_precedes(const struct overlap_team *other, uint32_t here_at) {
   const struct team *here = other->overlap->teams[here_at]->team, *there = other->team;
-  bool joined = here->claimed && other->wait_from < there->head;
+  bool joined = here->claim.open && other->wait_from < there->head;
   for (uint32_t rank = 0; rank < there->plane->nranks; rank++) {
     uint32_t reals, same = overlap_rank_there(other, here_at, rank);
     uint64_t at;
@@ -70,8 +70,8 @@ static uint32_t place_of(const struct overlap_team *team) {
 }
 
 bool overlap_can_answer(const struct overlap_team *team) {
-  return team->available && !team->removed && !team->team->claimed &&
-         team->team->failure == FAILURE_NONE;
+  return team->available && !team->removed && !team->team->claim.open &&
+         team->team->failed.how == FAILURE_NONE;
 }
 
 static bool must_wait(const struct overlap_team *here) {
@@ -181,7 +181,7 @@ bool overlap_comes_first(struct overlap_team *there) {
     struct overlap_team *other = overlap->teams[at];
     if (other == there || other->visited || !overlap_precedes(there, at))
       continue;
-    first = other->team->claimed || team_is_yielding(other->team) ||
+    first = other->team->claim.open || team_is_yielding(other->team) ||
             (overlap_can_answer(other) && overlap_comes_first(other));
   }
   there->visited = false;

@@ -60,7 +60,7 @@ static bool is_waited_for(const struct overlap_team *team, uint32_t rank) {
   const struct plane_log *log = team->team->plane->logs[rank];
   if (team->overlap->waits)
     return team->awaited && overlap_is_behind(team, rank);
-  return team->team->claimed && atomic_load(&log->claim) != team->team->head + 1 &&
+  return team->team->claim.open && atomic_load(&log->claim) != team->team->head + 1 &&
          atomic_load(&log->head) <= team->team->head;
 }
 

@@ -166,7 +166,7 @@ void log_last(char *text, size_t size) {
 
 void log_line(enum log_level level, const char *format, ...) {
   int saved_errno = errno;
-  if (level <= LOG_LEVEL_WARN && !log_is_disabled()) {
+  if (level <= LOG_LEVEL_WARN && !log_is_disabled() && *format != ' ') {
     va_list kept;
     va_start(kept, format);
     keep_text(format, kept);

@@ -51,7 +51,8 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
   } while (0)
 
 /* The text of the last line of WARN or ERROR, whether it was written or not; "" if there was none.
- * For who returns an error to the program. */
+ * For who returns an error to the program. Lines that begin with a blank belong to the one before,
+ * and are left out. */
 void log_last(char *text, size_t size);
 
 /* No line from here on, and no trace (trace.h): for a forked child, which is not a rank. Safe in a

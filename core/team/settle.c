@@ -132,9 +132,7 @@ static int compare(const struct settle *settle, const struct claimed *x, const s
   int by;
   if ((by = order(standing(x), standing(y))) != 0)
     return by;
-  if (settle_is_out_of_step(x, y))
-    return order(y->epoch, x->epoch);
-  bool same = settle_is_same(x, y);
+  bool same = x->hash == y->hash || settle_is_same(x, y);
   if (!same && (by = compare_places(settle, x, y)) != 0)
     return by;
   if (!same && (by = order(x->last_real, y->last_real)) != 0)
@@ -157,6 +155,33 @@ static bool is_wanted(const struct claimed *claimed) {
   return !(claimed->kinds & (CLAIM_YIELD | CLAIM_STOPPED));
 }
 
+/* Whether a unit is claimed in a later epoch, too, and in no earlier one. */
+static bool is_behind(const struct settle *settle, const struct claimed *unit) {
+  bool behind = false;
+  for (uint32_t i = 0; i < settle->nunits; i++) {
+    if (!settle_is_out_of_step(unit, &settle->units[i]))
+      continue;
+    if (settle->units[i].epoch < unit->epoch)
+      return false;
+    behind = true;
+  }
+  return behind;
+}
+
+/* Of what is one unit but for the epoch the earliest goes first. This looks at all of them: who
+ * says no epoch, or stands at another place, is the same as either of two that are out of step. */
+static uint32_t of_the_earliest_epoch(const struct settle *settle, uint32_t winner) {
+  const struct claimed *best = &settle->units[winner];
+  if (is_behind(settle, best))
+    return winner;
+  for (uint32_t i = 0; i < settle->nunits; i++) {
+    const struct claimed *unit = &settle->units[i];
+    if ((unit->hash == best->hash || settle_is_same(unit, best)) && is_behind(settle, unit))
+      return i;
+  }
+  return winner;
+}
+
 uint32_t settle_winner(const struct settle *settle) {
   uint32_t winner = 0;
   for (uint32_t i = 1; i < settle->nunits; i++) {
@@ -164,7 +189,7 @@ uint32_t settle_winner(const struct settle *settle) {
     if (is_wanted(unit) && (!is_wanted(best) || compare(settle, unit, best) > 0))
       winner = i;
   }
-  return winner;
+  return of_the_earliest_epoch(settle, winner);
 }
 
 /* Whether nothing is known of which of two different units goes first. Of two loops it is known

@@ -70,17 +70,17 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
 /* Index of the unit that wins; a yield wins only where nothing else is claimed. The rule, the first
  * difference deciding:
  *   1. a unit before a mark, a mark before LEAVE (unit.h, enum mark);
- *   2. of one unit in two epochs, the earlier epoch (settle_is_out_of_step);
- *   3. of two units that are not the same (settle_is_same), the one that goes before in the
+ *   2. of two units that are not the same (settle_is_same), the one that goes before in the
  *      program: of two loops one that some ranks have no part in, otherwise place_order;
- *   4. of two units that are not the same, the one whose ranks have issued for real last: who is
+ *   3. of two units that are not the same, the one whose ranks have issued for real last: who is
  *      still in the loop has issued since who left it;
- *   5. what the learner expects;
- *   6. a unit seen before;
- *   7. what its rank's predictor says (never said by ranks of one team only);
- *   8. the larger unit (gradients before a metric);
- *   9. the most claimants, then the lowest rank.
- * Of units that are the same, 5 to 9 only choose the name. */
+ *   4. what the learner expects;
+ *   5. a unit seen before;
+ *   6. what its rank's predictor says (never said by ranks of one team only);
+ *   7. the larger unit (gradients before a metric);
+ *   8. the most claimants, then the lowest rank.
+ * Of units that are the same, 4 to 8 only choose the name. Then, of what is claimed as that unit in
+ * several epochs (settle_is_out_of_step), the earliest. */
 uint32_t settle_winner(const struct settle *settle);
 
 /* Whether the winner is a choice without knowledge over another unit, or is taken for it without

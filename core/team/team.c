@@ -26,27 +26,27 @@ struct team *team_create(struct plane *plane) {
   team->learner = learner_create();
   team->table = unit_table_create();
   team->peers = peers_create(plane);
-  team->claims = calloc(plane->nranks, sizeof(*team->claims));
-  team->settle = calloc(1, sizeof(*team->settle));
-  team->places_read = calloc(SETTLE_UNITS_MAX, sizeof(*team->places_read));
-  team->places = place_table_create();
-  team->places_own = place_table_create();
-  team->lossy_seen = calloc(plane->nranks, sizeof(*team->lossy_seen));
-  team->members_claimed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
-  team->members_followed = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
-  team->looks_claimed = calloc(UNIT_MEMBERS_MAX, sizeof(look_t));
-  team->looks_followed = calloc(UNIT_MEMBERS_MAX, sizeof(look_t));
-  if (team->learner == NULL || team->table == NULL || team->peers == NULL || team->claims == NULL ||
-      team->settle == NULL || team->places_read == NULL || team->places == NULL ||
-      team->places_own == NULL || team->lossy_seen == NULL || team->members_claimed == NULL ||
-      team->members_followed == NULL || team->looks_claimed == NULL ||
-      team->looks_followed == NULL) {
+  team->settling.claims = calloc(plane->nranks, sizeof(*team->settling.claims));
+  team->settling.sum = calloc(1, sizeof(*team->settling.sum));
+  team->settling.places = calloc(SETTLE_UNITS_MAX, sizeof(*team->settling.places));
+  team->places.table = place_table_create();
+  team->places.own = place_table_create();
+  team->settling.lossy_seen = calloc(plane->nranks, sizeof(*team->settling.lossy_seen));
+  team->claim.members = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
+  team->followed.members = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));
+  team->claim.looks = calloc(UNIT_MEMBERS_MAX, sizeof(look_t));
+  team->followed.looks = calloc(UNIT_MEMBERS_MAX, sizeof(look_t));
+  if (team->learner == NULL || team->table == NULL || team->peers == NULL ||
+      team->settling.claims == NULL || team->settling.sum == NULL ||
+      team->settling.places == NULL || team->places.table == NULL || team->places.own == NULL ||
+      team->settling.lossy_seen == NULL || team->claim.members == NULL ||
+      team->followed.members == NULL || team->claim.looks == NULL || team->followed.looks == NULL) {
     team_destroy(team);
     return NULL;
   }
   team->limit = PLANE_RUN_AHEAD;
-  team->foreseen[0] = &team_nothing;
-  team->expected = team->foreseen;
+  team->ahead.foreseen[0] = &team_nothing;
+  team->expected = team->ahead.foreseen;
   atomic_store(&team->own->state, RANK_PRESENT);
   return team;
 }
@@ -57,16 +57,16 @@ void team_destroy(struct team *team) {
   learner_destroy(team->learner);
   unit_table_destroy(team->table);
   peers_destroy(team->peers);
-  free(team->claims);
-  free(team->settle);
-  free(team->places_read);
-  place_table_destroy(team->places);
-  place_table_destroy(team->places_own);
-  free(team->lossy_seen);
-  free(team->members_claimed);
-  free(team->members_followed);
-  free(team->looks_claimed);
-  free(team->looks_followed);
+  free(team->settling.claims);
+  free(team->settling.sum);
+  free(team->settling.places);
+  place_table_destroy(team->places.table);
+  place_table_destroy(team->places.own);
+  free(team->settling.lossy_seen);
+  free(team->claim.members);
+  free(team->followed.members);
+  free(team->claim.looks);
+  free(team->followed.looks);
   free(team);
 }
 
@@ -94,14 +94,14 @@ static bool somebody_ended(struct team *team) {
  * something. */
 static void take_looks(struct team *team, uint32_t nmembers) {
   for (uint32_t i = 0; i < nmembers; i++) {
-    struct member *mirror = &team->members_followed[i];
+    struct member *mirror = &team->followed.members[i];
     bool sends = mirror->kind == MEMBER_SEND;
-    team->looks_followed[i] =
+    team->followed.looks[i] =
         look_of(sends ? mirror->number : 0, sends ? 0 : mirror->number, false);
     mirror->number = 0;
   }
-  team->looks_followed_of = 0;
-  team->looks = team->looks_followed;
+  team->followed.looks_of = 0;
+  team->followed.handed_out = team->followed.looks;
 }
 
 /* Sends and receives that stand before our index: what is to be mirrored, and whether all ranks
@@ -112,7 +112,7 @@ static enum team_verdict answer_posts(struct team *team, struct unit *unit) {
   if (LOAD(team->own->answering) != team->head + 1)
     return TEAM_REAL;
   uint32_t nmembers = 0;
-  switch (peers_look(team->peers, team->head, team->members_followed, &nmembers)) {
+  switch (peers_look(team->peers, team->head, team->followed.members, &nmembers)) {
   case PEERS_PASS:
     return TEAM_REAL;
   case PEERS_HOLD:
@@ -122,14 +122,14 @@ static enum team_verdict answer_posts(struct team *team, struct unit *unit) {
   }
   team_tell(team);
   take_looks(team, nmembers);
-  *unit = (struct unit){team->members_followed, nmembers};
+  *unit = (struct unit){team->followed.members, nmembers};
   return TEAM_MIRROR;
 }
 
 /* Asked after it has been seen that the index can be passed: what other ranks did before they came
  * to it is to be seen by then. */
 static bool is_held(const struct team *team) {
-  return team->is_held != NULL && team->is_held(team->is_held_context);
+  return team->owner.is_held != NULL && team->owner.is_held(team->owner.is_held_context);
 }
 
 enum team_verdict team_poll(struct team *team, struct unit *unit) {
@@ -137,10 +137,10 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
   for (;;) {
     if (team_look_for_failures(team))
       return team_stop_or_fail(team);
-    if (team->claimed)
+    if (team->claim.open)
       team_show_claim(team);
     /* Without room the slowest rank is on its way to our index: nothing can settle here before. */
-    if (!team_has_room(team) || (team->claimed && !team->claim_text_written))
+    if (!team_has_room(team) || (team->claim.open && !team->claim.text_written))
       return TEAM_PARKED;
     enum team_verdict posts = answer_posts(team, unit);
     if (posts != TEAM_REAL)
@@ -153,13 +153,13 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
       if (is_held(team))
         return TEAM_PARKED;
       verdict = team_follow(team, rank, entry, unit);
-    } else if (team->claimed || team_is_yielding(team)) {
+    } else if (team->claim.open || team_is_yielding(team)) {
       if (team_gather_claims(team))
         verdict = is_held(team) ? TEAM_PARKED : team_settle(team, unit);
-      else if (team->claimed && somebody_ended(team))
+      else if (team->claim.open && somebody_ended(team))
         return team_stop_or_fail(team);
     }
-    if (team->claimed && team->head != before)
+    if (team->claim.open && team->head != before)
       team_show_claim(team);
     /* A refused unit is passed without anything to issue: look on. */
     if (verdict != TEAM_PARKED || team->head == before)

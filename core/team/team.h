@@ -25,6 +25,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/team/team_state.h"
 #include "core/predict/learner.h"
 #include "core/p2p/peers.h"
 #include "core/place/place_table.h"
@@ -41,160 +42,6 @@ enum team_verdict {
   TEAM_STOPPED, /* not all ranks want the same, and all have agreed to stop here: team_stop.h */
   TEAM_LEFT,    /* all ranks of the team have left */
   TEAM_FAILED,  /* see team_failure: nothing more will settle */
-};
-
-enum team_failure {
-  FAILURE_NONE,
-  FAILURE_RANK,    /* a rank was killed, ended with an error, or aborted inside its loop */
-  FAILURE_ENDED,   /* a rank has ended although this one goes on */
-  FAILURE_MEMORY,  /* no memory on this rank */
-  FAILURE_TOO_BIG, /* a unit of more than UNIT_MEMBERS_MAX members would have to be shadowed */
-  FAILURE_UNSURE,  /* this rank's unit may be another point of the program (CLAIM_SURE) */
-  /* What a peer published cannot be right: another version, or memory overwritten. */
-  FAILURE_CORRUPT,
-};
-
-#define TEAM_LEAVES 64u
-
-/* Places of this rank that have come to be taken for others, at most. */
-#define TEAM_ALIASES 64u
-
-/* A unit that this rank has issued for one whose place is another. */
-struct team_alias {
-  uint64_t own;   /* unit_hash of the unit as this rank has it; 0: free */
-  uint64_t taken; /* unit_hash of the unit in the agreed sequence */
-  uint32_t place; /* of that */
-  uint32_t place_own;
-  uint32_t uses; /* how often, as far as it matters */
-};
-
-/* How far ahead what may be committed is looked up, in units. */
-#define TEAM_FORESEEN 128u
-
-enum guess_kind {
-  GUESS_ORDER,  /* one rank's unit went before that of another */
-  GUESS_SAME,   /* the other's has been taken for the one */
-  GUESS_BLIND,  /* nothing yet: it cannot be seen where the rank's unit stands */
-  GUESS_EPOCH,  /* none: one rank is found to be some epochs ahead of the other */
-  GUESS_HIDDEN, /* the other rank has joined, and it cannot be seen where its unit stands */
-};
-
-struct team_guess {
-  enum guess_kind kind;
-  uint32_t rank, other;
-  uint32_t epochs;      /* GUESS_EPOCH: how many the other is ahead */
-  struct member member; /* the first one of the other's unit */
-  char place[PLACE_TEXT_MAX], other_place[PLACE_TEXT_MAX];
-};
-
-struct team {
-  /* What a commit touches. */
-  struct plane_log *own;
-  struct plane_team *shared;
-  uint64_t head;                /* index of the next unit */
-  uint64_t limit;               /* indices below it need not ask how far the slowest rank is */
-  uint64_t calm;                /* the attention word when there is nothing to do for this rank */
-  struct known_unit **expected; /* what may be committed next, or team_nothing; in `foreseen` */
-  uint32_t reals;     /* units this rank has issued for real; wraps. In all its teams: overlap.h */
-  uint32_t run_start; /* index where the present run of reals, or of shadows, began; wraps */
-  bool run_real;
-  bool was_last; /* at the last rejoin, whether this rank was one of the last */
-
-  struct plane *plane;
-  struct learner *learner;
-  struct unit_table *table;
-  symbol_t symbol_expected; /* the learner's, whether it may be committed or not */
-  symbol_t symbol_last;     /* of the last unit in G */
-  uint32_t source;          /* rank that the last unit settled by a poll was taken from */
-  uint32_t last_joiner;     /* at the last rejoin */
-  uint32_t epoch_behind;    /* low half: in which epoch the last ENTRY_BEHIND was issued */
-  uint64_t shadows;         /* shadows since the last unit issued for real */
-  uint64_t shadows_total;
-  uint64_t together; /* index after the last rejoin */
-  uint64_t leaves;   /* how many of the indices passed were no units: LEAVEs, and stops */
-
-  uint64_t yielded; /* index plus one at which this rank has yielded; below head + 1: none open */
-  uint64_t stopped; /* the same of a yield because it was stopped in another team */
-
-  /* The claim. */
-  bool claimed, claim_written, claim_text_written;
-  struct unit claim;   /* nmembers 0: LEAVE. As the team has it (team_class) */
-  uint64_t claim_hash; /* of that */
-  uint64_t claim_signature;
-  uint64_t claim_own;       /* unit_hash of the unit as this rank has it */
-  struct place place_own;   /* where this rank claims it */
-  struct place claim_place; /* of the unit as the team has it; id 0: not known */
-  uint32_t claim_flags;
-  uint32_t claim_text;
-  uint32_t claim_epoch; /* team_epoch */
-  /* Whether what this rank has counted there fits what it has counted elsewhere (team_epochs.c);
-   * looked at once for each claim, during which it issues nothing. */
-  enum { CLOCK_UNKNOWN, CLOCK_FITS, CLOCK_NONE } claim_clock;
-
-  /* After TEAM_STOPPED: team_stop.h. */
-  uint32_t stopped_for;
-  bool stopped_elsewhere, exhausted;
-
-  enum team_failure failure;
-  uint32_t failure_rank;
-  uint64_t failure_index;
-
-  /* What may be committed from here on, if nothing else comes in between; ends with team_nothing.
-   * What has been committed of it, up to `expected`, has not been learnt yet (team_catch_up). */
-  struct known_unit *foreseen[TEAM_FORESEEN + 1];
-  uint32_t foresight; /* how far to look ahead the next time */
-  uint32_t rounds;    /* length of `foreseen` if it is whole rounds of the loop body, otherwise 0 */
-  uint32_t rounds_again;         /* how often they have been committed that have not been counted */
-  bool rounds_used;              /* they have been committed at least once */
-  uint64_t text_end;             /* bytes of text written so far */
-  uint64_t left_at[TEAM_LEAVES]; /* indices of the last of `leaves` */
-
-  /* Places (team_places.c). */
-  struct place_table *places;     /* of units in G */
-  struct place_table *places_own; /* where this rank has claimed */
-  uint32_t place_last;            /* id of the last unit's in G that had one */
-  uint64_t steady_since; /* index since which G is as the learner expects, and nobody has waited */
-  uint64_t met_at;       /* index after the last ENTRY_MEETING */
-  struct team_alias aliases[TEAM_ALIASES];
-  uint32_t naliases;
-  bool knows_place; /* whether the last unit was issued from a place (set by the owner) */
-
-  /* Units without a place (team_hidden.c). */
-  uint64_t deviated;     /* index after the last ENTRY_DEVIATION */
-  uint64_t meetings[64]; /* bit set over (unit before, unit): where ranks wait for each other */
-  /* What was agreed on last is a guess, and it is this rank that tells. Reset by who says so. */
-  bool guessed;
-  struct team_guess guess;
-  uint64_t told[16]; /* hashes of pairs of units that have been told of, or 0 */
-  uint32_t ntold;
-  bool blind;      /* it has been told that places cannot be seen */
-  bool doubted;    /* this rank has told that it cannot see its places */
-  bool was_uneven; /* ranks have wanted different units, or have waited for each other */
-  /* Whether a rank that shadows this unit would spoil its result (set by the owner of the team;
-   * NULL: never). Must be the same function of the unit and the rank on all ranks. */
-  bool (*is_lossy)(void *context, struct unit unit, uint32_t rank);
-  void *is_lossy_context;
-  struct peers *peers; /* point to point */
-  /* Whether the thread that polls answers what is posted to this rank (set by the owner of the
-   * team; NULL: always): not if sends and receives are another thread's. */
-  bool (*is_answering)(void *context);
-  void *is_answering_context;
-  /* Whether the present index must not be passed yet, asked when it could: units of other teams
-   * come first (set by the owner of the team; NULL: never). */
-  bool (*is_held)(void *context);
-  void *is_held_context;
-  struct claimed *claims;          /* nranks, for settling */
-  struct settle *settle;           /* their sum */
-  struct place *places_read;       /* SETTLE_UNITS_MAX, of what they claim */
-  struct place place_followed;     /* of members_followed */
-  uint32_t *lossy_seen;            /* nranks */
-  struct member *members_claimed;  /* UNIT_MEMBERS_MAX, the claim's own copy */
-  struct member *members_followed; /* UNIT_MEMBERS_MAX, what team_poll hands out */
-  look_t *looks_claimed;           /* by member, likewise; meaningless unless looks_claim_known */
-  look_t *looks_followed;          /* of the text read last, or of mirrors */
-  uint64_t looks_followed_of;      /* unit_hash of that text's unit; 0: it had none */
-  bool looks_claim_known;
-  const look_t *looks; /* see team_looks */
 };
 
 /* NULL if there is no memory. The plane stays the caller's and must outlive the team. */
@@ -286,7 +133,7 @@ void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
  * the ranks that issue it, as far as that is known: as this rank has issued it itself, or as a rank
  * said that claimed it. NULL: all 0. Valid as long as the unit. */
 static inline const look_t *team_looks(const struct team *team) {
-  return team->looks;
+  return team->followed.handed_out;
 }
 
 /* At the present index, where no claim is open and another rank claims a unit: follow what the
@@ -412,9 +259,16 @@ void team_look_for_the_dead(struct team *team);
 /* How many units this rank has passed. Any thread may ask. */
 uint64_t team_passed(const struct team *team);
 
+/* Whether a rank has failed before it issued all that this rank has passed: what is left of that
+ * will never be done. Names the rank, and how many it has issued. Any thread may ask. */
+bool team_find_lost(const struct team *team, uint32_t *rank, uint64_t *issued);
+
 /* This rank ends: cleanly after TEAM_LEFT or where nobody can need it, or with a failure that frees
  * all who wait. Any thread may say so, while another is parked. */
 void team_end(struct team *team, enum rank_state state);
+
+/* This rank cannot issue the unit that it has passed last, and ends with a failure. */
+void team_end_short(struct team *team);
 
 /* Whether the program stands between two iterations as far as the learner can tell, or by what
  * it expects here (a body that holds whole epochs may begin anywhere): what all claimed another

@@ -47,31 +47,31 @@ static void write_claim(struct team *team, const struct claimed *claim) {
 
 /* A reader that looked before sees another index afterwards, and looks again. */
 void team_show_claim(struct team *team) {
-  if (!team->claim_text_written) {
-    if (team->claim.nmembers != 0 && !team_write_text(team))
+  if (!team->claim.text_written) {
+    if (team->claim.unit.nmembers != 0 && !team_write_text(team))
       return;
-    team->claim_text_written = true;
+    team->claim.text_written = true;
   }
   if (team_is_yielding(team))
     return;
-  if (team->claim_written && LOAD(team->own->claim) == team->head + 1)
+  if (team->claim.written && LOAD(team->own->claim) == team->head + 1)
     return;
   uint32_t flags =
-      (team->claim_flags & ~(uint32_t)CLAIM_APART) | (team_expects_another(team) ? CLAIM_APART : 0);
-  uint32_t epoch = unit_is_leave(team->claim) ? 0 : team_epoch(team);
-  if (!team->claim_written || flags != team->claim_flags || epoch != team->claim_epoch) {
-    team->claim_flags = flags;
-    team->claim_epoch = epoch;
-    write_claim(team, &(struct claimed){.hash = team->claim_hash,
-                                        .signature = team->claim_signature,
-                                        .mark = unit_mark(team->claim),
-                                        .bytes = unit_bytes(team->claim),
-                                        .text = team->claim_text,
-                                        .all = team->claim_flags,
-                                        .epoch = team->claim_epoch,
-                                        .place = &team->claim_place});
+      (team->claim.flags & ~(uint32_t)CLAIM_APART) | (team_expects_another(team) ? CLAIM_APART : 0);
+  uint32_t epoch = unit_is_leave(team->claim.unit) ? 0 : team_epoch(team);
+  if (!team->claim.written || flags != team->claim.flags || epoch != team->claim.epoch) {
+    team->claim.flags = flags;
+    team->claim.epoch = epoch;
+    write_claim(team, &(struct claimed){.hash = team->claim.hash,
+                                        .signature = team->claim.signature,
+                                        .mark = unit_mark(team->claim.unit),
+                                        .bytes = unit_bytes(team->claim.unit),
+                                        .text = team->claim.text,
+                                        .all = team->claim.flags,
+                                        .epoch = team->claim.epoch,
+                                        .place = &team->claim.place});
   }
-  team->claim_written = true;
+  team->claim.written = true;
   /* Before the claim: whoever sees that this rank is parked knows whether it answers. */
   (void)team_say_answering(team);
   /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
@@ -88,7 +88,7 @@ void team_yield(struct team *team) {
 }
 
 void team_leave_yield(struct team *team, uint32_t flags) {
-  assert(!team->claimed);
+  assert(!team->claim.open);
   team_catch_up(team);
   write_claim(team, &(struct claimed){.all = CLAIM_YIELD | flags});
   team->yielded = team->head + 1;
@@ -103,35 +103,35 @@ static bool copy_looks(struct team *team, struct unit unit, const look_t *looks)
     return false;
   for (uint32_t i = 0; i < unit.nmembers; i++)
     any |= looks[i] != 0;
-  memcpy(team->looks_claimed, looks, unit.nmembers * sizeof(*looks));
+  memcpy(team->claim.looks, looks, unit.nmembers * sizeof(*looks));
   return any;
 }
 
 void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
                         const struct place *place, const look_t *looks) {
-  assert(!team->claimed);
+  assert(!team->claim.open);
   team_catch_up(team);
-  team->foresight = 0;
-  team->claim = unit;
+  team->ahead.depth = 0;
+  team->claim.unit = unit;
   if (unit.nmembers != 0 && unit.nmembers <= UNIT_MEMBERS_MAX) {
-    team->claim = team_class(team, unit, team->members_claimed);
-    if (team->claim.members == unit.members)
-      memcpy(team->members_claimed, unit.members, unit.nmembers * sizeof(*unit.members));
-    team->claim.members = team->members_claimed;
+    team->claim.unit = team_class(team, unit, team->claim.members);
+    if (team->claim.unit.members == unit.members)
+      memcpy(team->claim.members, unit.members, unit.nmembers * sizeof(*unit.members));
+    team->claim.unit.members = team->claim.members;
   }
-  team->claim_own = unit.nmembers == 0 ? 0 : unit_hash(unit);
-  team->claim_hash = unit.nmembers == 0 ? 0 : unit_hash(team->claim);
-  team->claim_signature = unit.nmembers == 0 ? 0 : unit_signature(unit);
-  team_class_place(team, team->claim, place, &team->claim_place);
-  place_clean_text(&team->claim_place);
-  team->claim_flags = flags | (team->claim_hash == team->claim_own ? CLAIM_OWN_PLACE : 0);
-  team->place_own = place == NULL ? (struct place){.id = unit_place(unit)} : *place;
-  (void)place_table_add(team->places_own, &team->place_own);
-  team->claim_text = 0;
-  team->looks_claim_known = copy_looks(team, unit, looks);
-  team->claimed = true;
-  team->claim_written = team->claim_text_written = false;
-  team->claim_clock = CLOCK_UNKNOWN;
+  team->claim.own_hash = unit.nmembers == 0 ? 0 : unit_hash(unit);
+  team->claim.hash = unit.nmembers == 0 ? 0 : unit_hash(team->claim.unit);
+  team->claim.signature = unit.nmembers == 0 ? 0 : unit_signature(unit);
+  team_class_place(team, team->claim.unit, place, &team->claim.place);
+  place_clean_text(&team->claim.place);
+  team->claim.flags = flags | (team->claim.hash == team->claim.own_hash ? CLAIM_OWN_PLACE : 0);
+  team->claim.own_place = place == NULL ? (struct place){.id = unit_place(unit)} : *place;
+  (void)place_table_add(team->places.own, &team->claim.own_place);
+  team->claim.text = 0;
+  team->claim.looks_known = copy_looks(team, unit, looks);
+  team->claim.open = true;
+  team->claim.written = team->claim.text_written = false;
+  team->claim.clock = CLOCK_UNKNOWN;
   team_show_claim(team);
   /* From here on this rank waits for those who may still sleep through what it has committed. */
   if (atomic_load(&team->shared->napping) != 0)
@@ -147,7 +147,7 @@ void team_claim_leave(struct team *team) {
 }
 
 void team_give_up(struct team *team) {
-  team->claimed = false;
+  team->claim.open = false;
   atomic_store(&team->own->claim, 0);
   team_stop_answering(team);
 }

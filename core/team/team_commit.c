@@ -21,10 +21,10 @@ static struct unit stand_in(struct unit unit, struct member *member) {
 }
 /* Says what may be committed now: nothing, or one unit. */
 static void foresee_one(struct team *team, struct known_unit *known) {
-  team->foreseen[0] = known;
-  team->foreseen[1] = &team_nothing;
-  team->expected = team->foreseen;
-  team->rounds = 0;
+  team->ahead.foreseen[0] = known;
+  team->ahead.foreseen[1] = &team_nothing;
+  team->expected = team->ahead.foreseen;
+  team->ahead.rounds = 0;
 }
 
 /* Ranks wait for each other there, however regularly it comes. */
@@ -63,7 +63,7 @@ static void expect(struct team *team) {
   /* Counts as a use on every rank alike: one will commit the unit without interning it, another
    * follow it and intern it. */
   struct known_unit *known = unit_table_use(team->table, symbol);
-  bool may_commit = known != NULL && may_follow(team, team->symbol_last, team->place_last,
+  bool may_commit = known != NULL && may_follow(team, team->symbol_last, team->places.last,
                                                 learner_is_firm(team->learner), known);
   team->symbol_expected = symbol;
   foresee_one(team, may_commit ? known : &team_nothing);
@@ -72,7 +72,7 @@ static void expect(struct team *team) {
 void team_expect_nothing(struct team *team) {
   team_catch_up(team);
   foresee_one(team, &team_nothing);
-  team->foresight = 0;
+  team->ahead.depth = 0;
 }
 
 /* What may be committed after the first unit expected, if all goes on as it does: further with each
@@ -80,36 +80,37 @@ void team_expect_nothing(struct team *team) {
 static void look_ahead(struct team *team) {
   symbol_t symbols[TEAM_FORESEEN], before = team->symbol_expected;
   uint32_t place, count = 1, length = learner_body_length(team->learner);
-  if (team->foreseen[0] == &team_nothing || team->rounds != 0)
+  if (team->ahead.foreseen[0] == &team_nothing || team->ahead.rounds != 0)
     return;
-  place = place_after(team, team->place_last, team->foreseen[0]);
-  team->foresight = team->foresight == 0 ? 8 : 2 * team->foresight;
-  if (team->foresight > TEAM_FORESEEN)
-    team->foresight = TEAM_FORESEEN;
-  uint32_t room = team->foresight;
+  place = place_after(team, team->places.last, team->ahead.foreseen[0]);
+  team->ahead.depth = team->ahead.depth == 0 ? 8 : 2 * team->ahead.depth;
+  if (team->ahead.depth > TEAM_FORESEEN)
+    team->ahead.depth = TEAM_FORESEEN;
+  uint32_t room = team->ahead.depth;
   if (length <= room)
     room -= room % length;
   for (uint32_t n = learner_foresee(team->learner, symbols, room); count < n; count++) {
     struct known_unit *known = unit_table_known(team->table, symbols[count]);
     if (known == NULL || !may_follow(team, before, place, true, known))
       break;
-    team->foreseen[count] = known;
+    team->ahead.foreseen[count] = known;
     before = symbols[count];
     place = place_after(team, place, known);
   }
-  team->foreseen[count] = &team_nothing;
+  team->ahead.foreseen[count] = &team_nothing;
   /* The first unit comes after the last again: it must be one to be committed there too. */
-  bool closed = may_follow(team, before, place, true, team->foreseen[0]);
-  team->rounds =
-      count % length == 0 && count == team->foresight - team->foresight % length && closed ? count
-                                                                                           : 0;
-  team->rounds_used = false;
+  bool closed = may_follow(team, before, place, true, team->ahead.foreseen[0]);
+  team->ahead.rounds =
+      count % length == 0 && count == team->ahead.depth - team->ahead.depth % length && closed
+          ? count
+          : 0;
+  team->ahead.rounds_used = false;
 }
 
 /* As expect does for one. */
 static void use_foreseen(struct team *team, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
-    struct known_unit *known = team->foreseen[i];
+    struct known_unit *known = team->ahead.foreseen[i];
     known->used = true;
     struct unit unit = {known->members, known->nmembers};
     team_note_use(team, unit, known->hash);
@@ -119,34 +120,35 @@ static void use_foreseen(struct team *team, uint32_t count) {
 /* What has been committed of them so many times. */
 static void count_epochs(struct team *team, uint32_t count, uint32_t times) {
   for (uint32_t i = 0; i < count; i++)
-    team_count_epoch(
-        team, unit_place((struct unit){team->foreseen[i]->members, team->foreseen[i]->nmembers}),
-        times);
+    team_count_epoch(team,
+                     unit_place((struct unit){team->ahead.foreseen[i]->members,
+                                              team->ahead.foreseen[i]->nmembers}),
+                     times);
 }
 
 /* The place of the last of them that has one. */
 static void pass_places(struct team *team, uint32_t count) {
   for (uint32_t i = count; i > 0; i--) {
-    uint32_t place = place_after(team, 0, team->foreseen[i - 1]);
+    uint32_t place = place_after(team, 0, team->ahead.foreseen[i - 1]);
     if (place == 0)
       continue;
-    team->place_last = place;
+    team->places.last = place;
     return;
   }
 }
 
 void team_catch_up(struct team *team) {
-  uint32_t count = (uint32_t)(team->expected - team->foreseen);
-  if (team->rounds_again != 0) {
-    count_epochs(team, team->rounds, team->rounds_again);
-    team->rounds_again = 0;
+  uint32_t count = (uint32_t)(team->expected - team->ahead.foreseen);
+  if (team->ahead.rounds_again != 0) {
+    count_epochs(team, team->ahead.rounds, team->ahead.rounds_again);
+    team->ahead.rounds_again = 0;
   }
   if (count == 0)
     return;
   count_epochs(team, count, 1);
   use_foreseen(team, count);
   pass_places(team, count);
-  team->symbol_last = team->foreseen[count - 1]->symbol;
+  team->symbol_last = team->ahead.foreseen[count - 1]->symbol;
   learner_steps_expected(team->learner, count);
   expect(team);
 }
@@ -155,19 +157,19 @@ void team_catch_up(struct team *team) {
  * been interned in between, so they are still known, and what was used then still counts as used.
  */
 static bool begin_rounds_again(struct team *team) {
-  uint32_t count = (uint32_t)(team->expected - team->foreseen);
-  if (count == 0 || count != team->rounds || team->foresight < TEAM_FORESEEN ||
+  uint32_t count = (uint32_t)(team->expected - team->ahead.foreseen);
+  if (count == 0 || count != team->ahead.rounds || team->ahead.depth < TEAM_FORESEEN ||
       learner_calm(team->learner) < 2 * (uint64_t)count)
     return false;
-  if (!team->rounds_used) {
+  if (!team->ahead.rounds_used) {
     use_foreseen(team, count);
     pass_places(team, count);
   }
-  team->rounds_used = true;
-  team->rounds_again++;
+  team->ahead.rounds_used = true;
+  team->ahead.rounds_again++;
   learner_steps_expected(team->learner, count);
-  team->symbol_last = team->foreseen[count - 1]->symbol;
-  team->expected = team->foreseen;
+  team->symbol_last = team->ahead.foreseen[count - 1]->symbol;
+  team->expected = team->ahead.foreseen;
   return true;
 }
 
@@ -204,13 +206,13 @@ static void learn_looks(struct team *team, symbol_t symbol, uint64_t hash, uint3
   const look_t *looks = NULL;
   bool known = (flags & ENTRY_REAL) != 0;
   if (known)
-    looks = team->looks_claim_known ? team->looks_claimed : NULL;
-  else if (team->looks_followed_of == hash)
-    looks = team->looks_followed;
+    looks = team->claim.looks_known ? team->claim.looks : NULL;
+  else if (team->followed.looks_of == hash)
+    looks = team->followed.looks;
   known = known || looks != NULL;
   if (known && !unit_table_set_looks(team->table, symbol, looks))
     team_fail(team, FAILURE_MEMORY, team->plane->rank, team->head);
-  team->looks = unit_table_looks(team->table, symbol);
+  team->followed.handed_out = unit_table_looks(team->table, symbol);
 }
 
 static void learn(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
@@ -270,6 +272,6 @@ bool team_is_between_iterations(struct team *team) {
   team_catch_up(team);
   const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
   return learner_is_between_iterations(team->learner) ||
-         (expected != NULL && team_leaves_loop(team, team->place_last, expected)) ||
+         (expected != NULL && team_leaves_loop(team, team->places.last, expected)) ||
          team_is_meeting(team, team->symbol_last, team->symbol_expected);
 }

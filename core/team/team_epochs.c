@@ -13,7 +13,8 @@
 /* How often this rank has issued something outside the outermost loop around a place. */
 static uint32_t outside(const struct team *team, const struct place *place) {
   uint32_t at = 0, times = 0;
-  for (const struct known_place *other; (other = place_table_next(team->places, &at)) != NULL;)
+  for (const struct known_place *other;
+       (other = place_table_next(team->places.table, &at)) != NULL;)
     if (!place_shares_epoch(place, &other->place))
       times += other->epochs;
   return times;
@@ -41,21 +42,24 @@ static bool fits(const struct known_place *known, const struct known_place *othe
   return ahead <= most && (ahead >= least || !place_is_of_each_epoch(place));
 }
 
-/* The same of all other points; and whether it has been in the loop ever since it came here first. */
+/* The same of all other points; and whether it has been in the loop ever since it came here first.
+ * */
 static bool fits_other_counts(const struct team *team, const struct known_place *known) {
   uint32_t at = 0;
-  for (const struct known_place *other; (other = place_table_next(team->places, &at)) != NULL;)
+  for (const struct known_place *other;
+       (other = place_table_next(team->places.table, &at)) != NULL;)
     if (!fits(known, other))
       return false;
   return known->epochs == 0 || outside(team, &known->place) == known->epochs_outside;
 }
 
 uint32_t team_epoch(struct team *team) {
-  const struct known_place *known = team_known_place(team, unit_place(team->claim));
-  if (!unit_may_have_place(team->claim) || known == NULL || !known->common || !team->was_uneven ||
-      team->claim_clock == CLOCK_NONE || !place_is_of_each_epoch(&known->place))
+  const struct known_place *known = team_known_place(team, unit_place(team->claim.unit));
+  if (!unit_may_have_place(team->claim.unit) || known == NULL || !known->common ||
+      !team->telling.was_uneven || team->claim.clock == CLOCK_NONE ||
+      !place_is_of_each_epoch(&known->place))
     return 0;
-  if (team->claim_clock == CLOCK_UNKNOWN)
-    team->claim_clock = fits_other_counts(team, known) ? CLOCK_FITS : CLOCK_NONE;
-  return team->claim_clock == CLOCK_FITS ? known->epochs + 1 : 0;
+  if (team->claim.clock == CLOCK_UNKNOWN)
+    team->claim.clock = fits_other_counts(team, known) ? CLOCK_FITS : CLOCK_NONE;
+  return team->claim.clock == CLOCK_FITS ? known->epochs + 1 : 0;
 }

@@ -9,13 +9,13 @@
 /* Whether the unit that G has here is the one that this rank claims. */
 static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                     const struct place *place) {
-  if (!team->claimed)
+  if (!team->claim.open)
     return false;
-  if (flags & ENTRY_BEHIND)
-    return team->claim_hash == hash && (team->claim_epoch & UINT16_MAX) == team->epoch_behind;
-  if (team->claim_hash != hash && !team_is_mine(team, unit, hash, flags, place))
-    return false;
-  return true;
+  if (team->claim.hash != hash)
+    return team_is_mine(team, unit, hash, flags, place);
+  /* Not claim.epoch: behind a yield that is of an index before. */
+  uint32_t epoch = flags & ENTRY_BEHIND ? team_epoch(team) : 0;
+  return epoch == 0 || (epoch & UINT16_MAX) == team->epoch_behind;
 }
 
 enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
@@ -23,17 +23,18 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
   uint32_t common = flags & ENTRY_OF_ALL;
   bool mine = is_mine(team, unit, hash, flags, place);
   if (place != NULL)
-    (void)place_table_add(team->places, place); /* which may forget where my claim's unit stands */
+    (void)place_table_add(team->places.table,
+                          place); /* which may forget where my claim's unit stands */
   team->source = source;
   team_tell_blind(team);
   if (mine) {
-    if (team_doubt(team, unit, hash, flags) && (team->claim_flags & CLAIM_SURE)) {
+    if (team_doubt(team, unit, hash, flags) && (team->claim.flags & CLAIM_SURE)) {
       team_fail(team, FAILURE_UNSURE, source, team->head);
       return TEAM_FAILED;
     }
-    team->claimed = false;
+    team->claim.open = false;
     team_note_issued(team, unit, hash);
-    team_publish(team, unit, hash, common | ENTRY_REAL, team->claim_text, source);
+    team_publish(team, unit, hash, common | ENTRY_REAL, team->claim.text, source);
     if (flags & ENTRY_LEAVE)
       return TEAM_LEFT;
     return flags & ENTRY_REFUSED ? TEAM_REFUSED : TEAM_REAL;
@@ -102,9 +103,9 @@ static enum read_result find_unit(struct team *team, const struct plane_entry *e
     text->hash = unit_hash(text->unit);
     return READ_UNIT;
   }
-  if (team->claimed && team->claim.nmembers != 0 && team->claim_hash == hash &&
-      !is_place_missing(team, team->claim)) {
-    text->unit = team->claim;
+  if (team->claim.open && team->claim.unit.nmembers != 0 && team->claim.hash == hash &&
+      !is_place_missing(team, team->claim.unit)) {
+    text->unit = team->claim.unit;
     return READ_UNIT;
   }
   if (find_text(team, entry, &rank, &position))
@@ -148,11 +149,11 @@ enum team_verdict team_follow(struct team *team, uint32_t rank, const struct pla
     STORE(team->own->refused_for, LOAD(team->plane->logs[rank]->refused_for));
   if (!(flags & ENTRY_NO_UNIT))
     return follow_unit(team, rank, entry, unit);
-  if ((flags & ENTRY_STOPPED) && (team->claimed || team_is_yielding(team)))
+  if ((flags & ENTRY_STOPPED) && (team->claim.open || team_is_yielding(team)))
     return team_pass_stop(team, LOAD(entry->hash), LOAD(team->plane->logs[rank]->refused_for),
                           flags >> ENTRY_FLAG_BITS != 0);
-  if ((flags & ENTRY_LEAVE) && !(flags & ENTRY_STOPPED) && team->claimed &&
-      team->claim.nmembers == 0)
+  if ((flags & ENTRY_LEAVE) && !(flags & ENTRY_STOPPED) && team->claim.open &&
+      team->claim.unit.nmembers == 0)
     return team_pass(team, (struct unit){NULL, 0}, 0, flags, rank, NULL);
   team_fail(team, FAILURE_CORRUPT, rank, team->head);
   return TEAM_FAILED;
@@ -180,13 +181,13 @@ static bool is_stopped_elsewhere(const struct team *team) {
 
 enum team_verdict team_pass_stop(struct team *team, uint64_t hash, uint32_t rank, bool elsewhere) {
   bool heard = is_stopped_elsewhere(team);
-  uint64_t own_hash = team->claimed && !team_is_yielding(team) ? team->claim_hash : 0;
-  team->stopped_for = rank;
-  team->stopped_elsewhere = elsewhere;
-  team->exhausted = own_hash != hash;
+  uint64_t own_hash = team->claim.open && !team_is_yielding(team) ? team->claim.hash : 0;
+  team->stop.rank = rank;
+  team->stop.elsewhere = elsewhere;
+  team->stop.exhausted = own_hash != hash;
   STORE(team->own->refused_for, rank);
   if (!heard)
-    team->claimed = false;
+    team->claim.open = false;
   /* Real: all ranks were together here. */
   team_publish(team, (struct unit){NULL, 0}, hash, ENTRY_STOPPED | ENTRY_REAL, elsewhere, rank);
   return heard ? TEAM_PARKED : TEAM_STOPPED;

@@ -19,9 +19,9 @@ void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place) {
  * or after ranks have been uneven: a collective that each rank comes to by its own count, say, may
  * have met another. */
 static bool is_merged_in_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
-  bool uneven =
-      team->was_uneven || team->shadows_total != 0 || !(flags & (ENTRY_ALL | ENTRY_EXPECTED));
-  return hash != team->claim_own && !team_has_alias(team, hash) &&
+  bool uneven = team->telling.was_uneven || team->shadows_total != 0 ||
+                !(flags & (ENTRY_ALL | ENTRY_EXPECTED));
+  return hash != team->claim.own_hash && !team_has_alias(team, hash) &&
          (uneven || team_is_doubtful(team, unit, hash));
 }
 
@@ -29,10 +29,10 @@ static bool is_merged_in_doubt(struct team *team, struct unit unit, uint64_t has
  * cannot be seen whether that is the point of the program where it waits. */
 static bool is_hidden(struct team *team, struct unit unit, uint32_t flags) {
   const struct known_place *known = team_known_place(team, unit_place(unit));
-  bool seen = known != NULL && known->place.nnodes != 0 && team->place_own.nnodes != 0 &&
-              (known->place.id == team->place_own.id ||
-               place_relate(&known->place, &team->place_own) != PLACE_UNRELATED);
-  return !seen && !team->doubted && team->shadows != 0 && !(flags & ENTRY_ALL);
+  bool seen = known != NULL && known->place.nnodes != 0 && team->claim.own_place.nnodes != 0 &&
+              (known->place.id == team->claim.own_place.id ||
+               place_relate(&known->place, &team->claim.own_place) != PLACE_UNRELATED);
+  return !seen && !team->telling.doubted && team->shadows != 0 && !(flags & ENTRY_ALL);
 }
 
 bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
@@ -42,37 +42,37 @@ bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t fla
   if (team_is_told(team))
     return true;
   const struct known_place *known = team_known_place(team, unit_place(unit));
-  team->doubted |= hidden;
-  team->guessed = true;
-  team->guess = (struct team_guess){.kind = GUESS_SAME,
-                                    .rank = team->source,
-                                    .other = team->plane->rank,
-                                    .member = unit.members[0]};
-  team_copy_text(team->guess.place, known == NULL ? NULL : &known->place);
-  team_copy_text(team->guess.other_place, &team->place_own);
+  team->telling.doubted |= hidden;
+  team->telling.guessed = true;
+  team->telling.guess = (struct team_guess){.kind = GUESS_SAME,
+                                            .rank = team->source,
+                                            .other = team->plane->rank,
+                                            .member = unit.members[0]};
+  team_copy_text(team->telling.guess.place, known == NULL ? NULL : &known->place);
+  team_copy_text(team->telling.guess.other_place, &team->claim.own_place);
   return true;
 }
 
 void team_tell_blind(struct team *team) {
-  if (!team->claimed || !(team->claim_flags & CLAIM_BLIND) || team->blind)
+  if (!team->claim.open || !(team->claim.flags & CLAIM_BLIND) || team->telling.blind)
     return;
-  team->blind = true;
+  team->telling.blind = true;
   if (team->plane->nranks == 1 || team_is_told(team))
     return;
-  team->guessed = true;
-  team->guess = (struct team_guess){
-      .kind = GUESS_BLIND, .rank = team->plane->rank, .member = team->claim.members[0]};
+  team->telling.guessed = true;
+  team->telling.guess = (struct team_guess){
+      .kind = GUESS_BLIND, .rank = team->plane->rank, .member = team->claim.unit.members[0]};
 }
 
 void team_tell_hidden(struct team *team, struct unit unit) {
   const struct known_place *known = team_known_place(team, unit_place(unit));
-  bool hidden = team->claimed && unit_may_have_place(team->claim) && team->place_own.nnodes == 0 &&
-                (known == NULL || known->place.nnodes == 0);
-  if (!hidden || team->doubted || team_is_told(team))
+  bool hidden = team->claim.open && unit_may_have_place(team->claim.unit) &&
+                team->claim.own_place.nnodes == 0 && (known == NULL || known->place.nnodes == 0);
+  if (!hidden || team->telling.doubted || team_is_told(team))
     return;
-  team->doubted = team->guessed = true;
-  team->guess = (struct team_guess){.kind = GUESS_HIDDEN,
-                                    .rank = team->source,
-                                    .other = team->plane->rank,
-                                    .member = team->claim.members[0]};
+  team->telling.doubted = team->telling.guessed = true;
+  team->telling.guess = (struct team_guess){.kind = GUESS_HIDDEN,
+                                            .rank = team->source,
+                                            .other = team->plane->rank,
+                                            .member = team->claim.unit.members[0]};
 }

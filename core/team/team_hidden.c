@@ -17,16 +17,16 @@ static uint64_t bit_of(symbol_t before, symbol_t unit) {
  * of a loop. It must not be committed later just because epochs were of equal length for a while.
  */
 bool team_is_meeting(const struct team *team, symbol_t before, symbol_t unit) {
-  return is_set(team->meetings, bit_of(before, unit));
+  return is_set(team->hidden.meetings, bit_of(before, unit));
 }
 
 void team_learn_meeting(struct team *team, symbol_t symbol, uint32_t flags) {
   if (flags & ENTRY_DEVIATION)
-    team->deviated = team->head;
+    team->hidden.deviated = team->head;
   if (!(flags & ENTRY_MEETING))
     return;
   uint64_t bit = bit_of(team->symbol_last, symbol);
-  team->meetings[bit / 64] |= UINT64_C(1) << bit % 64;
+  team->hidden.meetings[bit / 64] |= UINT64_C(1) << bit % 64;
   unit_table_mark(team->table, symbol);
 }
 
@@ -36,7 +36,7 @@ void team_learn_meeting(struct team *team, symbol_t symbol, uint32_t flags) {
 bool team_loop_has_ended(const struct team *team) {
   uint64_t body = learner_body_length(team->learner);
   if (team->symbol_expected == SYMBOL_NONE || body == 0 ||
-      team->head - team->deviated < LOOP_ROUNDS * body)
+      team->head - team->hidden.deviated < LOOP_ROUNDS * body)
     return false;
   for (uint64_t round = 1; round < LOOP_ROUNDS; round++)
     if (learner_symbol(team->learner, round * body) != team->symbol_last)

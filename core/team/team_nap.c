@@ -29,7 +29,7 @@ bool team_may_nap(const struct team *team) {
 }
 
 bool team_foresees(struct team *team, struct unit *unit) {
-  team->looks = unit_table_looks(team->table, team->symbol_expected);
+  team->followed.handed_out = unit_table_looks(team->table, team->symbol_expected);
   return unit_table_get(team->table, team->symbol_expected, unit);
 }
 

@@ -16,7 +16,7 @@ bool team_look_for_failures(struct team *team) {
         !team_has_stopped(team, log))
       team_fail(team, FAILURE_RANK, rank, LOAD(log->failed_index));
   }
-  return team->failure != FAILURE_NONE;
+  return team->failed.how != FAILURE_NONE;
 }
 
 enum team_verdict team_is_active(struct team *team, uint64_t index, uint32_t rank, bool *active) {
@@ -105,9 +105,9 @@ bool team_events(struct team *team, struct lossy_event *event) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     struct plane_log *log = team->plane->logs[rank];
     uint32_t count = atomic_load(&log->lossy_count);
-    if (count == team->lossy_seen[rank])
+    if (count == team->settling.lossy_seen[rank])
       continue;
-    team->lossy_seen[rank] = count;
+    team->settling.lossy_seen[rank] = count;
     if (rank == team->plane->rank)
       continue;
     *event =
@@ -156,7 +156,8 @@ void team_look_for_the_dead(struct team *team) {
 }
 
 bool team_is_answering(const struct team *team) {
-  return team->is_answering == NULL || team->is_answering(team->is_answering_context);
+  return team->owner.is_answering == NULL ||
+         team->owner.is_answering(team->owner.is_answering_context);
 }
 
 enum post_result team_post(struct team *team, const struct member *members, uint32_t nmembers) {
@@ -197,8 +198,8 @@ void team_find_culprit(struct team *team) {
       continue;
     culprit_dead = dead;
     culprit_index = index;
-    team->failure_rank = rank;
-    team->failure_index = index;
+    team->failed.rank = rank;
+    team->failed.index = index;
   }
 }
 
@@ -206,18 +207,42 @@ uint64_t team_passed(const struct team *team) {
   return atomic_load(&team->own->head);
 }
 
-void team_end(struct team *team, enum rank_state state) {
-  STORE(team->own->failed_index, team_passed(team));
+/* One that has stopped (team_stop.h) counts as failed, but has passed what every rank has. */
+bool team_find_lost(const struct team *team, uint32_t *rank, uint64_t *issued) {
+  for (uint32_t other = 0; other < team->plane->nranks; other++) {
+    const struct plane_log *log = team->plane->logs[other];
+    if (other == team->plane->rank ||
+        atomic_load_explicit(&log->state, memory_order_acquire) != RANK_FAILED ||
+        LOAD(log->failed_index) >= team_passed(team))
+      continue;
+    *rank = other;
+    *issued = LOAD(log->failed_index);
+    return true;
+  }
+  return false;
+}
+
+static void end_after(struct team *team, enum rank_state state, uint64_t issued) {
+  STORE(team->own->failed_index, issued);
   atomic_store(&team->own->state, state);
   atomic_fetch_add(&team->shared->attention, PLANE_EVENT);
   team->plane->ring(team->plane);
 }
 
+void team_end(struct team *team, enum rank_state state) {
+  end_after(team, state, team_passed(team));
+}
+
+void team_end_short(struct team *team) {
+  uint64_t passed = team_passed(team);
+  end_after(team, RANK_FAILED, passed > 0 ? passed - 1 : 0);
+}
+
 bool team_is_valid(const struct team *team) {
   const struct plane *plane = team->plane;
   return team->own == plane->logs[plane->rank] && team->head == atomic_load(&team->own->head) &&
-         team->head <= team->limit && team->expected >= team->foreseen &&
-         team->expected - team->foreseen <= (ptrdiff_t)TEAM_FORESEEN &&
-         (team->foreseen[0] == &team_nothing || team->symbol_expected != SYMBOL_NONE) &&
-         (!team->claimed || team->claim.nmembers == 0 || team->claim_hash != 0);
+         team->head <= team->limit && team->expected >= team->ahead.foreseen &&
+         team->expected - team->ahead.foreseen <= (ptrdiff_t)TEAM_FORESEEN &&
+         (team->ahead.foreseen[0] == &team_nothing || team->symbol_expected != SYMBOL_NONE) &&
+         (!team->claim.open || team->claim.unit.nmembers == 0 || team->claim.hash != 0);
 }

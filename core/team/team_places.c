@@ -12,15 +12,16 @@
 #define STEADY_ROUNDS 64u
 
 struct known_place *team_known_place(const struct team *team, uint32_t id) {
-  return place_table_find(team->places, id);
+  return place_table_find(team->places.table, id);
 }
 
 /* ---- what places of this rank are taken for ---- */
 
 static struct team_alias *find_alias(struct team *team, uint64_t own, uint64_t taken) {
   for (uint32_t i = 0; i < TEAM_ALIASES; i++)
-    if (team->aliases[i].own == own && (taken == 0 || team->aliases[i].taken == taken))
-      return &team->aliases[i];
+    if (team->places.aliases[i].own == own &&
+        (taken == 0 || team->places.aliases[i].taken == taken))
+      return &team->places.aliases[i];
   return NULL;
 }
 
@@ -32,14 +33,14 @@ static const struct team_alias *only_alias(struct team *team, uint64_t own) {
   if (alias == NULL || unit_table_find_hash(team->table, own) != SYMBOL_NONE)
     return NULL;
   for (uint32_t i = 0; i < TEAM_ALIASES; i++)
-    if (team->aliases[i].own == own && &team->aliases[i] != alias)
+    if (team->places.aliases[i].own == own && &team->places.aliases[i] != alias)
       return NULL;
   return team_known_place(team, alias->place) == NULL ? NULL : alias;
 }
 
 struct unit team_class(struct team *team, struct unit unit, struct member *members) {
   const struct team_alias *alias = NULL;
-  if (team->naliases != 0 && unit_may_have_place(unit) && unit.nmembers <= UNIT_MEMBERS_MAX)
+  if (team->places.naliases != 0 && unit_may_have_place(unit) && unit.nmembers <= UNIT_MEMBERS_MAX)
     alias = only_alias(team, unit_hash(unit));
   if (alias == NULL)
     return unit;
@@ -50,7 +51,7 @@ struct unit team_class(struct team *team, struct unit unit, struct member *membe
 
 uint64_t team_class_hash(struct team *team, struct unit unit) {
   uint64_t own = unit_hash(unit);
-  const struct team_alias *alias = team->naliases == 0 ? NULL : only_alias(team, own);
+  const struct team_alias *alias = team->places.naliases == 0 ? NULL : only_alias(team, own);
   return alias == NULL ? own : alias->taken;
 }
 
@@ -67,7 +68,7 @@ void team_class_place(const struct team *team, struct unit class, const struct p
 }
 
 bool team_has_alias(struct team *team, uint64_t hash) {
-  return find_alias(team, team->claim_own, hash) != NULL;
+  return find_alias(team, team->claim.own_hash, hash) != NULL;
 }
 
 /* Counts as far as it matters: whether a place is come to again and again. */
@@ -76,7 +77,8 @@ static void count_use(uint32_t *uses) {
 }
 
 bool team_is_taken_for(struct team *team, struct unit unit, const struct known_unit *expected) {
-  if (team->naliases == 0 || unit.nmembers != expected->nmembers || !unit_may_have_place(unit))
+  if (team->places.naliases == 0 || unit.nmembers != expected->nmembers ||
+      !unit_may_have_place(unit))
     return false;
   uint64_t own = unit_hash(unit);
   if (unit_table_find_hash(team->table, own) != SYMBOL_NONE)
@@ -88,13 +90,13 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
 }
 
 static void note_alias(struct team *team, struct unit unit, uint64_t hash) {
-  struct team_alias *alias = find_alias(team, team->claim_own, hash);
+  struct team_alias *alias = find_alias(team, team->claim.own_hash, hash);
   if (alias == NULL) {
-    alias = &team->aliases[team->naliases++ % TEAM_ALIASES];
-    *alias = (struct team_alias){.own = team->claim_own,
+    alias = &team->places.aliases[team->places.naliases++ % TEAM_ALIASES];
+    *alias = (struct team_alias){.own = team->claim.own_hash,
                                  .taken = hash,
                                  .place = unit_place(unit),
-                                 .place_own = team->place_own.id};
+                                 .place_own = team->claim.own_place.id};
   }
   count_use(&alias->uses);
 }
@@ -104,19 +106,20 @@ static void note_alias(struct team *team, struct unit unit, uint64_t hash) {
 static void note_waiting(struct team *team, uint64_t hash) {
   struct team_alias *alias = NULL;
   for (uint32_t i = 0; i < TEAM_ALIASES && alias == NULL; i++)
-    if (team->aliases[i].taken == hash && team->aliases[i].place_own == team->place_own.id)
-      alias = &team->aliases[i];
+    if (team->places.aliases[i].taken == hash &&
+        team->places.aliases[i].place_own == team->claim.own_place.id)
+      alias = &team->places.aliases[i];
   if (alias == NULL) {
-    alias = &team->aliases[team->naliases++ % TEAM_ALIASES];
-    *alias = (struct team_alias){.own = hash, .taken = hash, .place_own = team->place_own.id};
+    alias = &team->places.aliases[team->places.naliases++ % TEAM_ALIASES];
+    *alias = (struct team_alias){.own = hash, .taken = hash, .place_own = team->claim.own_place.id};
   }
   count_use(&alias->uses);
 }
 
 /* Whether this rank comes to a unit of G from a place of its own. */
 static bool is_taken(const struct team *team, uint64_t hash) {
-  for (uint32_t i = 0; i < TEAM_ALIASES && team->naliases != 0; i++)
-    if (team->aliases[i].taken == hash)
+  for (uint32_t i = 0; i < TEAM_ALIASES && team->places.naliases != 0; i++)
+    if (team->places.aliases[i].taken == hash)
       return true;
   return false;
 }
@@ -130,9 +133,9 @@ void team_note_use(struct team *team, struct unit unit, uint64_t hash) {
 void team_note_issued(struct team *team, struct unit unit, uint64_t hash) {
   if (!unit_may_have_place(unit))
     return;
-  if (team->claim_own == hash && unit_place(unit) == 0 && team->place_own.id != 0)
+  if (team->claim.own_hash == hash && unit_place(unit) == 0 && team->claim.own_place.id != 0)
     note_waiting(team, hash);
-  else if (team->claim_own == hash)
+  else if (team->claim.own_hash == hash)
     team_note_use(team, unit, hash);
   else
     note_alias(team, unit, hash);
@@ -142,8 +145,9 @@ void team_note_issued(struct team *team, struct unit unit, uint64_t hash) {
 #define SHARED_ROUNDS 4u
 
 bool team_must_be_shared(const struct team *team, const struct known_place *known) {
-  return !known->common && team->met_at != 0 &&
-         team->head - team->met_at <= SHARED_ROUNDS * (uint64_t)learner_body_length(team->learner);
+  return !known->common && team->places.met_at != 0 &&
+         team->head - team->places.met_at <=
+             SHARED_ROUNDS * (uint64_t)learner_body_length(team->learner);
 }
 
 /* ---- what units stand where ---- */
@@ -166,17 +170,17 @@ static bool are_apart(const struct place *a, const struct place *b) {
  * comes to it elsewhere in its own program. */
 static bool comes_to_it_elsewhere(struct team *team, const struct known_place *known,
                                   uint64_t hash) {
-  if (find_alias(team, team->claim_own, hash) != NULL)
+  if (find_alias(team, team->claim.own_hash, hash) != NULL)
     return false;
   if (known != NULL && known->uses >= OFTEN)
-    return are_apart(&team->place_own, &known->place);
+    return are_apart(&team->claim.own_place, &known->place);
   uint32_t apart = 0;
   for (uint32_t i = 0; i < TEAM_ALIASES; i++) {
-    const struct team_alias *alias = &team->aliases[i];
+    const struct team_alias *alias = &team->places.aliases[i];
     if (alias->own == 0 || alias->taken != hash || alias->uses < OFTEN)
       continue;
-    const struct known_place *own = place_table_find(team->places_own, alias->place_own);
-    if (own == NULL || !are_apart(&team->place_own, &own->place))
+    const struct known_place *own = place_table_find(team->places.own, alias->place_own);
+    if (own == NULL || !are_apart(&team->claim.own_place, &own->place))
       return false;
     apart++;
   }
@@ -185,17 +189,17 @@ static bool comes_to_it_elsewhere(struct team *team, const struct known_place *k
 
 bool team_expects_another(struct team *team) {
   const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
-  if (expected == NULL || team->claim_hash == 0 || expected->hash == team->claim_hash)
+  if (expected == NULL || team->claim.hash == 0 || expected->hash == team->claim.hash)
     return false;
   struct unit unit = {expected->members, expected->nmembers};
-  return unit_may_have_place(unit) && unit_signature(unit) == team->claim_signature &&
+  return unit_may_have_place(unit) && unit_signature(unit) == team->claim.signature &&
          comes_to_it_elsewhere(team, team_known_place(team, unit_place(unit)), expected->hash);
 }
 
 /* What this rank claims. */
 static struct claimed own_claim(struct team *team) {
-  const struct known_place *claimed = team_known_place(team, team->claim_place.id);
-  return at(claimed == NULL ? &team->claim_place : &claimed->place, team->claim_hash,
+  const struct known_place *claimed = team_known_place(team, team->claim.place.id);
+  return at(claimed == NULL ? &team->claim.place : &claimed->place, team->claim.hash,
             claimed != NULL && claimed->common);
 }
 
@@ -209,16 +213,16 @@ bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash) {
 
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                   const struct place *place) {
-  if (team->claim_hash == 0 || !unit_may_have_place(unit) ||
-      unit_signature(unit) != team->claim_signature)
+  if (team->claim.hash == 0 || !unit_may_have_place(unit) ||
+      unit_signature(unit) != team->claim.signature)
     return false;
   const struct known_place *known = team_known_place(team, unit_place(unit));
   const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
   struct place nowhere = {.id = unit_place(unit)};
   place = known != NULL ? &known->place : place != NULL ? place : &nowhere;
   struct claimed own = own_claim(team);
-  own.kinds = team->claim_flags & CLAIM_KINDS;
-  own.expected = expected != NULL && expected->hash == team->claim_hash;
+  own.kinds = team->claim.flags & CLAIM_KINDS;
+  own.expected = expected != NULL && expected->hash == team->claim.hash;
   struct claimed other = at(place, hash, known != NULL && known->common);
   other.kinds = flags & ENTRY_APART ? CLAIM_APART : 0;
   other.expected = expected != NULL && expected->hash == hash;
@@ -233,21 +237,22 @@ bool team_leaves_loop(const struct team *team, uint32_t before, const struct kno
       team_known_place(team, unit_place((struct unit){next->members, next->nmembers}));
   uint64_t steady = (uint64_t)STEADY_ROUNDS * learner_body_length(team->learner);
   return from != NULL && to != NULL && place_leaves_loop(&from->place, &to->place) &&
-         (to->met || team->head - team->steady_since < steady);
+         (to->met || team->head - team->places.steady_since < steady);
 }
 
 void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
   struct known_place *known = team_known_place(team, unit_place(unit));
   bool as_expected = (flags & ENTRY_ALL) && !(flags & (ENTRY_DEVIATION | ENTRY_MEETING));
   if (!(flags & ENTRY_EXPECTED) && !as_expected)
-    team->steady_since = team->head;
-  team->was_uneven |= !(flags & (ENTRY_EXPECTED | ENTRY_ALL)) || (flags & ENTRY_MEETING) != 0;
+    team->places.steady_since = team->head;
+  team->telling.was_uneven |=
+      !(flags & (ENTRY_EXPECTED | ENTRY_ALL)) || (flags & ENTRY_MEETING) != 0;
   if (known == NULL)
     return;
   if (flags & ENTRY_MEETING)
-    team->met_at = team->head;
+    team->places.met_at = team->head;
   known->common |= (flags & ENTRY_COMMON) != 0;
   known->met |= (flags & ENTRY_MEETING) != 0;
   if (known->place.nnodes != 0)
-    team->place_last = known->place.id;
+    team->places.last = known->place.id;
 }

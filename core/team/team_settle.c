@@ -10,7 +10,7 @@ bool team_gather_claims(struct team *team) {
     if (atomic_load(&log->claim) != at)
       return false;
     uint32_t flags = atomic_load_explicit(&log->claim_flags, memory_order_acquire);
-    struct claimed *claim = &team->claims[rank];
+    struct claimed *claim = &team->settling.claims[rank];
     *claim = (struct claimed){
         .hash = atomic_load_explicit(&log->claim_hash, memory_order_acquire),
         .signature = atomic_load_explicit(&log->claim_signature, memory_order_acquire),
@@ -35,7 +35,7 @@ bool team_gather_claims(struct team *team) {
 /* Reads the place of a unit claimed. False if its text is not there: its rank may have stopped here
  * meanwhile, and written others (team_stop.h). */
 static bool read_place(struct team *team, uint32_t i) {
-  struct claimed *unit = &team->settle->units[i];
+  struct claimed *unit = &team->settling.sum->units[i];
   const struct plane_log *log = team->plane->logs[unit->rank];
   struct text text;
   enum read_result read = team_read_text(team, log, unit->text, &text);
@@ -48,23 +48,23 @@ static bool read_place(struct team *team, uint32_t i) {
   }
   if (text.place == NULL)
     return true;
-  team->places_read[i] = *text.place;
-  unit->place = &team->places_read[i];
+  team->settling.places[i] = *text.place;
+  unit->place = &team->settling.places[i];
   return true;
 }
 
 /* The summary of the claims, and what all ranks know of the units in it. A place that the sequence
  * has not had yet is as the lowest of its claimants describes it. */
 static bool sum_up(struct team *team) {
-  struct settle *settle = team->settle;
+  struct settle *settle = team->settling.sum;
   struct unit expected;
   /* A split is never issued because it is expected: ranks meet there at the latest. */
   bool expects = unit_table_get(team->table, team->symbol_expected, &expected) &&
                  expected.members->kind != MEMBER_SPLIT;
   *settle = (struct settle){.nunits = 0};
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
-    settle_add(settle, &team->claims[rank]);
-  const struct known_place *last = team_known_place(team, team->place_last);
+    settle_add(settle, &team->settling.claims[rank]);
+  const struct known_place *last = team_known_place(team, team->places.last);
   settle->last = last == NULL ? NULL : &last->place;
   for (uint32_t i = 0; i < settle->nunits; i++) {
     struct claimed *unit = &settle->units[i];
@@ -82,12 +82,12 @@ static bool sum_up(struct team *team) {
 
 /* Which of the units claimed a rank claims; NULL if that is left out of the summary. */
 static const struct claimed *unit_of(const struct team *team, uint32_t rank) {
-  const struct claimed *claim = &team->claims[rank];
-  for (uint32_t i = 0; i < team->settle->nunits; i++)
-    if (team->settle->units[i].hash == claim->hash &&
-        team->settle->units[i].epoch == claim->epoch &&
-        team->settle->units[i].kinds == claim->kinds)
-      return &team->settle->units[i];
+  const struct claimed *claim = &team->settling.claims[rank];
+  for (uint32_t i = 0; i < team->settling.sum->nunits; i++)
+    if (team->settling.sum->units[i].hash == claim->hash &&
+        team->settling.sum->units[i].epoch == claim->epoch &&
+        team->settling.sum->units[i].kinds == claim->kinds)
+      return &team->settling.sum->units[i];
   return NULL;
 }
 
@@ -112,10 +112,11 @@ static bool somebody_waited(const struct team *team) {
 
 /* Whether one of the ranks that would have to shadow the winner's unit would spoil it. */
 static bool is_refused(const struct team *team, const struct claimed *winner, struct unit unit) {
-  if (!(winner->any & CLAIM_STRICT) || team->is_lossy == NULL)
+  if (!(winner->any & CLAIM_STRICT) || team->owner.is_lossy == NULL)
     return false;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    if (issues(team, rank, winner) || !team->is_lossy(team->is_lossy_context, unit, rank))
+    if (issues(team, rank, winner) ||
+        !team->owner.is_lossy(team->owner.is_lossy_context, unit, rank))
       continue;
     STORE(team->own->refused_for, rank);
     return true;
@@ -148,7 +149,7 @@ static uint32_t rejoin_flags(struct team *team, struct unit unit, const struct c
     if (!issues(team, rank - 1, winner) || !team_was_active_last(team, rank - 1))
       continue;
     team->last_joiner = rank - 1;
-    return ENTRY_REJOIN | (team->settle->any & CLAIM_RESYNC ? ENTRY_RESYNC : 0);
+    return ENTRY_REJOIN | (team->settling.sum->any & CLAIM_RESYNC ? ENTRY_RESYNC : 0);
   }
   return 0;
 }
@@ -167,19 +168,19 @@ static uint32_t flags_of_all(struct team *team, struct unit unit, const struct c
     flags |= ENTRY_MEETING;
   if (deviates && team->symbol_expected != SYMBOL_NONE)
     flags |= ENTRY_DEVIATION;
-  if (winner->place_id != 0 && team->settle->nunits == 1 && (winner->all & CLAIM_OWN_PLACE))
+  if (winner->place_id != 0 && team->settling.sum->nunits == 1 && (winner->all & CLAIM_OWN_PLACE))
     flags |= ENTRY_COMMON;
   return flags;
 }
 
 /* A loop is made of such choices: each is told of once. */
 static bool is_news(struct team *team, const struct claimed *won, const struct claimed *lost) {
-  uint32_t room = sizeof(team->told) / sizeof(*team->told);
+  uint32_t room = sizeof(team->telling.pairs) / sizeof(*team->telling.pairs);
   uint64_t pair = won->hash * UINT64_C(0x9e3779b97f4a7c15) ^ lost->hash;
   for (uint32_t i = 0; i < room; i++)
-    if (team->told[i] == pair)
+    if (team->telling.pairs[i] == pair)
       return false;
-  team->told[team->ntold++ % room] = pair;
+  team->telling.pairs[team->telling.npairs++ % room] = pair;
   return true;
 }
 
@@ -191,22 +192,22 @@ static void tell_of_epochs(struct team *team, const struct claimed *won,
   if (team_read_text(team, team->plane->logs[ahead->rank], ahead->text, &text) != READ_UNIT ||
       team_is_told(team))
     return;
-  team->guessed = true;
-  team->guess = (struct team_guess){.kind = GUESS_EPOCH,
-                                    .rank = won->rank,
-                                    .other = ahead->rank,
-                                    .epochs = ahead->epoch - won->epoch,
-                                    .member = text.unit.members[0]};
-  team_copy_text(team->guess.place, won->place);
+  team->telling.guessed = true;
+  team->telling.guess = (struct team_guess){.kind = GUESS_EPOCH,
+                                            .rank = won->rank,
+                                            .other = ahead->rank,
+                                            .epochs = ahead->epoch - won->epoch,
+                                            .member = text.unit.members[0]};
+  team_copy_text(team->telling.guess.place, won->place);
 }
 
 /* Of a unit that ranks claim in several epochs: tells, and returns the epoch in which it is issued;
  * 0: of one. */
 static uint32_t note_epochs(struct team *team, uint32_t winner) {
-  const struct claimed *won = &team->settle->units[winner];
-  for (uint32_t i = 0; i < team->settle->nunits; i++)
-    if (settle_is_out_of_step(won, &team->settle->units[i])) {
-      tell_of_epochs(team, won, &team->settle->units[i]);
+  const struct claimed *won = &team->settling.sum->units[winner];
+  for (uint32_t i = 0; i < team->settling.sum->nunits; i++)
+    if (settle_is_out_of_step(won, &team->settling.sum->units[i])) {
+      tell_of_epochs(team, won, &team->settling.sum->units[i]);
       return won->epoch;
     }
   return 0;
@@ -215,29 +216,31 @@ static uint32_t note_epochs(struct team *team, uint32_t winner) {
 static void note_guess(struct team *team, uint32_t winner) {
   uint32_t at;
   struct text text;
-  if (!settle_is_guess(team->settle, winner, &at))
+  if (!settle_is_guess(team->settling.sum, winner, &at))
     return;
-  const struct claimed *won = &team->settle->units[winner], *loser = &team->settle->units[at];
+  const struct claimed *won = &team->settling.sum->units[winner],
+                       *loser = &team->settling.sum->units[at];
   if (!is_news(team, won, loser) || team_is_told(team))
     return;
   if (team_read_text(team, team->plane->logs[loser->rank], loser->text, &text) != READ_UNIT)
     return;
-  team->guessed = true;
-  team->guess = (struct team_guess){.kind = settle_is_same(won, loser) ? GUESS_SAME : GUESS_ORDER,
-                                    .rank = won->rank,
-                                    .other = loser->rank,
-                                    .member = text.unit.members[0]};
-  team_copy_text(team->guess.place, won->place);
-  team_copy_text(team->guess.other_place, loser->place);
+  team->telling.guessed = true;
+  team->telling.guess =
+      (struct team_guess){.kind = settle_is_same(won, loser) ? GUESS_SAME : GUESS_ORDER,
+                          .rank = won->rank,
+                          .other = loser->rank,
+                          .member = text.unit.members[0]};
+  team_copy_text(team->telling.guess.place, won->place);
+  team_copy_text(team->telling.guess.other_place, loser->place);
 }
 
 /* The winner's unit, as its rank has written it; or as this rank has, if it is the same. */
 static enum read_result find_winner(struct team *team, const struct claimed *winner,
                                     struct text *text) {
-  *text = (struct text){.hash = winner->hash, .unit = team->claim, .place = winner->place};
+  *text = (struct text){.hash = winner->hash, .unit = team->claim.unit, .place = winner->place};
   if (winner->hash == 0)
     text->unit = (struct unit){NULL, 0};
-  if (winner->hash == 0 || winner->hash == team->claim_hash)
+  if (winner->hash == 0 || winner->hash == team->claim.hash)
     return READ_UNIT;
   enum read_result read = team_read_text(team, team->plane->logs[winner->rank], winner->text, text);
   return read == READ_UNIT && text->hash != winner->hash ? READ_CORRUPT : read;
@@ -245,19 +248,20 @@ static enum read_result find_winner(struct team *team, const struct claimed *win
 
 enum team_verdict team_settle(struct team *team, struct unit *unit) {
   if (!sum_up(team))
-    return team->failure == FAILURE_NONE ? TEAM_PARKED : TEAM_FAILED;
-  uint32_t at = settle_winner(team->settle);
-  const struct claimed *winner = &team->settle->units[at];
-  bool all = settle_is_unanimous(team->settle, at), yields = (winner->kinds & CLAIM_YIELD) != 0;
+    return team->failed.how == FAILURE_NONE ? TEAM_PARKED : TEAM_FAILED;
+  uint32_t at = settle_winner(team->settling.sum);
+  const struct claimed *winner = &team->settling.sum->units[at];
+  bool all = settle_is_unanimous(team->settling.sum, at),
+       yields = (winner->kinds & CLAIM_YIELD) != 0;
   /* Nobody yields but to a unit: where that has been given up, nothing settles. */
-  if (yields || (winner->hash == 0 && (team->settle->any & CLAIM_YIELD)))
+  if (yields || (winner->hash == 0 && (team->settling.sum->any & CLAIM_YIELD)))
     return team_claims_stop(team, false) ? team_settle_stop(team, 0) : TEAM_PARKED;
   if (!all && team_claims_stop(team, winner->mark == 0))
     return team_settle_stop(team, winner->hash);
   uint32_t epoch = note_epochs(team, at);
   note_guess(team, at); /* before the winner's unit is read, to the same place */
   uint32_t loser;
-  if ((team->settle->any & CLAIM_SURE) && settle_is_guess(team->settle, at, &loser))
+  if ((team->settling.sum->any & CLAIM_SURE) && settle_is_guess(team->settling.sum, at, &loser))
     return team_settle_stop(team, winner->hash);
   struct text text;
   enum read_result read = find_winner(team, winner, &text);
@@ -280,6 +284,6 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     team->epoch_behind = epoch & UINT16_MAX;
   }
   if (flags & ENTRY_REFUSED)
-    team->guessed = false; /* nobody's unit goes first */
+    team->telling.guessed = false; /* nobody's unit goes first */
   return team_pass(team, *unit, text.hash, flags, winner->rank, winner->place);
 }

@@ -18,7 +18,7 @@ void team_stop(struct team *team) {
 
 bool team_claims_stop(const struct team *team, bool issues) {
   uint32_t flags = CLAIM_STOPPED | (issues ? CLAIM_TOGETHER : 0);
-  return (team->settle->any & flags) != 0;
+  return (team->settling.sum->any & flags) != 0;
 }
 
 /* The rank to name: one that has left, rather than one that only passes on what it has heard. */
@@ -26,7 +26,7 @@ enum team_verdict team_settle_stop(struct team *team, uint64_t hash) {
   uint32_t named = team->plane->rank;
   bool elsewhere = true;
   for (uint32_t rank = team->plane->nranks; rank-- > 0;) {
-    const struct claimed *claim = &team->claims[rank];
+    const struct claimed *claim = &team->settling.claims[rank];
     bool stopped = (claim->kinds & CLAIM_STOPPED) != 0;
     if ((claim->hash == hash && !stopped) || (stopped && !elsewhere))
       continue;
@@ -40,7 +40,7 @@ enum team_verdict team_stop_or_fail(struct team *team) {
   uint32_t rank;
   const struct plane_entry *entry;
   struct unit unit;
-  bool stopped = (team->claimed || team_is_yielding(team)) &&
+  bool stopped = (team->claim.open || team_is_yielding(team)) &&
                  team_somebody_passed(team, &rank, &entry) &&
                  (LOAD(entry->flags) & ENTRY_STOPPED) != 0;
   if (stopped && team_follow(team, rank, entry, &unit) == TEAM_STOPPED)

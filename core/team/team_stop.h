@@ -44,8 +44,8 @@
 /* Whether the next unit must be claimed although it could be committed. */
 bool team_must_meet(struct team *team);
 
-/* After TEAM_STOPPED, team->exhausted is whether this rank wanted something else than those who go
- * on; team->stopped_for is the lowest such rank, or, if team->stopped_elsewhere, one that was
+/* After TEAM_STOPPED, team->stop.exhausted is whether this rank wanted something else than those
+ * who go on; team->stop.rank is the lowest such rank, or, if team->stop.elsewhere, one that was
  * stopped in another of its teams. */
 
 /* This rank has been stopped in another team, and has no claim here; it may have yielded. */

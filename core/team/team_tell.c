@@ -4,11 +4,11 @@
 struct known_unit team_nothing = {.nmembers = UINT32_MAX};
 
 void team_fail(struct team *team, enum team_failure failure, uint32_t rank, uint64_t index) {
-  if (team->failure != FAILURE_NONE)
+  if (team->failed.how != FAILURE_NONE)
     return;
-  team->failure = failure;
-  team->failure_rank = rank;
-  team->failure_index = index;
+  team->failed.how = failure;
+  team->failed.rank = rank;
+  team->failed.index = index;
 }
 
 void team_published(struct team *team) {

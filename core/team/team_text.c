@@ -63,11 +63,11 @@ static uint64_t look_words(uint64_t nmembers) {
 }
 
 bool team_write_text(struct team *team) {
-  struct unit unit = team->claim;
-  const struct place *place = &team->claim_place;
+  struct unit unit = team->claim.unit;
+  const struct place *place = &team->claim.place;
   uint32_t nmembers = unit.nmembers <= UNIT_MEMBERS_MAX ? unit.nmembers : 0;
   uint64_t words = nmembers == 0 ? 0 : place_words(place);
-  uint64_t looks = team->looks_claim_known ? look_words(nmembers) : 0;
+  uint64_t looks = team->claim.looks_known ? look_words(nmembers) : 0;
   uint64_t size = 8 * (TEXT_HEADER + MEMBER_WORDS * nmembers + looks + words);
   uint64_t begin = team->text_end;
   if (begin % PLANE_TEXT + size > PLANE_TEXT)
@@ -79,10 +79,10 @@ bool team_write_text(struct team *team) {
   _Atomic uint64_t *text = team->own->text + begin / 8 % TEXT_WORDS;
   STORE(text[0], unit.nmembers | (words == 0 ? 0 : (uint64_t)(place->nnodes + 1) << 32) |
                      (looks == 0 ? 0 : PLANE_TEXT_LOOKS));
-  STORE(text[1], team->claim_hash);
+  STORE(text[1], team->claim.hash);
   write_words(text + TEXT_HEADER, unit.members, 8 * MEMBER_WORDS * nmembers);
   if (looks != 0)
-    write_words(text + TEXT_HEADER + MEMBER_WORDS * nmembers, team->looks_claimed,
+    write_words(text + TEXT_HEADER + MEMBER_WORDS * nmembers, team->claim.looks,
                 nmembers * sizeof(look_t));
   if (words != 0) {
     struct packed_place packed;
@@ -92,14 +92,14 @@ bool team_write_text(struct team *team) {
     write_words(text + TEXT_HEADER + MEMBER_WORDS * nmembers + looks, packed.bytes,
                 nodes + PLACE_TEXT_MAX);
   }
-  team->claim_text = (uint32_t)(begin / 8);
+  team->claim.text = (uint32_t)(begin / 8);
   team->text_end = begin + size;
   return true;
 }
 
 static const struct place *read_place(struct team *team, const _Atomic uint64_t *text,
                                       uint32_t nnodes, uint32_t id) {
-  struct place *place = &team->place_followed;
+  struct place *place = &team->followed.place;
   struct packed_place packed;
   uint64_t nodes = nnodes * sizeof(struct place_node);
   *place = (struct place){.id = id, .nnodes = nnodes};
@@ -128,12 +128,12 @@ enum read_result team_read_text(struct team *team, const struct plane_log *log, 
   struct place sized = {.id = nnodes != 0, .nnodes = nnodes == 0 ? 0 : (uint32_t)nnodes - 1};
   if (word + words + place_words(&sized) > TEXT_WORDS)
     return READ_CORRUPT;
-  read_words(text + TEXT_HEADER, team->members_followed, 8 * MEMBER_WORDS * nmembers);
-  out->unit = (struct unit){team->members_followed, (uint32_t)nmembers};
+  read_words(text + TEXT_HEADER, team->followed.members, 8 * MEMBER_WORDS * nmembers);
+  out->unit = (struct unit){team->followed.members, (uint32_t)nmembers};
   if (looks)
-    read_words(text + TEXT_HEADER + MEMBER_WORDS * nmembers, team->looks_followed,
+    read_words(text + TEXT_HEADER + MEMBER_WORDS * nmembers, team->followed.looks,
                nmembers * sizeof(look_t));
-  team->looks_followed_of = looks ? out->hash : 0;
+  team->followed.looks_of = looks ? out->hash : 0;
   if (nnodes != 0)
     out->place = read_place(team, text + words, sized.nnodes, unit_place(out->unit));
   return unit_hash(out->unit) == out->hash ? READ_UNIT : READ_CORRUPT;

@@ -67,33 +67,14 @@ uint64_t unit_coarse_hash(struct unit unit) {
   return hash_end(hash, unit.nmembers);
 }
 
-/* Names as NCCL's documentation spells them, in the order of nccl.h. */
-#define NAMES(table) (sizeof(table) / sizeof *(table))
-
-static const char *const kind_names[] = {
-    [MEMBER_ALLREDUCE] = "allreduce",
-    [MEMBER_BROADCAST] = "broadcast",
-    [MEMBER_REDUCE] = "reduce",
-    [MEMBER_ALLGATHER] = "allgather",
-    [MEMBER_REDUCESCATTER] = "reducescatter",
-    [MEMBER_ALLTOALL] = "alltoall",
-    [MEMBER_GATHER] = "gather",
-    [MEMBER_SCATTER] = "scatter",
-    [MEMBER_SEND] = "send",
-    [MEMBER_RECEIVE] = "recv",
-    [MEMBER_STATE] = "state",
-    [MEMBER_MARK] = "mark",
-    [MEMBER_SPLIT] = "split",
-};
-
 bool unit_is_exit_point(struct unit unit) {
   enum mark mark = unit_mark(unit);
   return mark != MARK_NONE && (uint32_t)mark <= MARK_EXIT_POINTS;
 }
 
-const char *member_kind_name(uint8_t kind) {
-  return kind < NAMES(kind_names) && kind_names[kind] ? kind_names[kind] : "unknown";
-}
+/* Names as NCCL's documentation spells them, in the order of nccl.h. */
+#define NAMES(table) (sizeof(table) / sizeof *(table))
+
 static const char *const reduction_names[] = {"sum", "prod", "max", "min", "avg"};
 static const char *const datatype_names[] = {
     "int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
@@ -145,8 +126,8 @@ static void describe_member(const struct member *member, struct text *text) {
     text_add(text, "split on comm %08x", member->comm);
     return;
   }
-  if (member->kind < NAMES(kind_names) && kind_names[member->kind])
-    text_add(text, "%s(", kind_names[member->kind]);
+  if (member->kind != MEMBER_NONE && member->kind < MEMBER_KINDS)
+    text_add(text, "%s(", member_kind_name(member->kind));
   else
     text_add(text, "kind %u(", member->kind);
   if (member->reduction < NAMES(reduction_names))

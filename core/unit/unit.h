@@ -15,30 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/unit/kind.h"
 #include "core/unit/look.h"
-
-enum member_kind {
-  MEMBER_ALLREDUCE = 1,
-  MEMBER_BROADCAST, /* ncclBroadcast and ncclBcast: the same collective */
-  MEMBER_REDUCE,
-  MEMBER_ALLGATHER,
-  MEMBER_REDUCESCATTER,
-  MEMBER_ALLTOALL,
-  MEMBER_GATHER,
-  MEMBER_SCATTER,
-  /* Point to point: never part of a unit, for they are not the same on all ranks (peers.h). The
-   * root of such a member is the peer. */
-  MEMBER_SEND,
-  MEMBER_RECEIVE,
-  /* ncclCommSplit of the communicator: moves nothing (count 0), but all its ranks must come. Which
-   * colour each asks for is not the same on all ranks, and so no part of it. Only ever claimed: who
-   * stands in for itself is not in the new communicator, and cannot be put there later. */
-  MEMBER_SPLIT,
-  /* Never the program's: units of these are agreed on like any other. */
-  MEMBER_STATE, /* a Broadcast of a buffer that the program has named: the last joiner's, for all.
-                   Only ever claimed, too */
-  MEMBER_MARK,  /* nothing to issue: a unit of its own that says something, see enum mark */
-};
 
 /* What a rank says by a MEMBER_MARK. A mark is only ever claimed, and loses to every unit that is
  * none; of marks the higher number goes first, and LEAVE is behind all of them.
@@ -53,10 +31,6 @@ enum mark {
   MARK_LOOP_END,                          /* no more data in this loop */
   MARK_STATE_DONE,                        /* the last joiner's buffers have been broadcast */
 };
-
-static inline bool member_is_point_to_point(uint8_t kind) {
-  return kind == MEMBER_SEND || kind == MEMBER_RECEIVE;
-}
 
 /* Any operator made by ncclRedOpCreatePreMulSum: its handle is a number local to one rank, so only
  * that it is one can be part of a signature. Built-in operators carry NCCL's own number (0 to 4).
@@ -132,9 +106,6 @@ uint64_t unit_signature(struct unit unit);
 
 /* The same, without counts: units that differ in counts only have equal coarse hashes. Never 0. */
 uint64_t unit_coarse_hash(struct unit unit);
-
-/* "allreduce": NCCL's name of a member_kind, or "unknown". */
-const char *member_kind_name(uint8_t kind);
 
 /* Writes "allreduce(sum, float32, 1024)" or "group{...}" for messages; always terminated; returns
  * text. */

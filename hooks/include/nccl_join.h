@@ -1,4 +1,4 @@
-/* For programs that want to say a word to nccl-join. None of it is needed.
+/* For programs that want to say where they stand (annotations). None of it is needed.
  *
  * Header only, C and C++: each function looks for libnccl-join.so in the process, once, and does
  * nothing and returns ncclSuccess where it has not been preloaded, or is off (NCCL_JOIN=0, a rank

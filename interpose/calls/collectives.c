@@ -49,8 +49,9 @@ static ncclResult_t issue(const struct call *call) {
   if (comm == NULL || !call_member(call, comm, &member))
     return call_issue(call);
   /* That of the others has been found before: wrappers.c. */
-  call_stands_at(&member, call->kind == MEMBER_BROADCAST ? places_here() : places_current());
-  if (call->kind != MEMBER_BROADCAST && commits(comm, (struct unit){&member, 1}))
+  bool slow = member_elects_root(member.kind);
+  call_stands_at(&member, slow ? places_here() : places_current());
+  if (!slow && commits(comm, (struct unit){&member, 1}))
     return call_issue(call);
   return issue_slowly(*call, comm, &member);
 }
@@ -59,7 +60,7 @@ static __attribute__((noinline)) ncclResult_t hold(const struct call *call) {
   if (group_is_full() && !group_grow())
     return ncclSystemError;
   *group_hold() = *call;
-  group_calls.long_way |= call->kind == MEMBER_BROADCAST || call->kind >= CALL_SEND;
+  group_calls.long_way |= call->kind >= CALL_SEND || member_elects_root((uint8_t)call->kind);
   return ncclSuccess;
 }
 
@@ -86,123 +87,24 @@ static ncclResult_t issue_or_hold(const struct call *call) {
     return ncclSuccess;                                                                            \
   }
 
-CALL(AllReduce,
-     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
-      ncclComm_t comm, cudaStream_t stream),
-     (sendbuff, recvbuff, count, datatype, op, comm, stream),
-     {.kind = MEMBER_ALLREDUCE,
-      .send = sendbuff,
-      .receive = recvbuff,
-      .count = count,
-      .datatype = datatype,
-      .reduction = op,
-      .handle = comm,
-      .root = ROOT_NONE,
-      .stream = stream})
+#define CALL_COLLECTIVE(with, KIND, NAME, ROOT, REDUCTION, ...)                                    \
+  CALL(NAME, API_PARAMETERS(ROOT, REDUCTION, API_STREAM), API_ARGUMENTS(ROOT, REDUCTION, stream),  \
+       {.kind = MEMBER_##KIND,                                                                     \
+        .send = sendbuff,                                                                          \
+        .receive = recvbuff,                                                                       \
+        .count = count,                                                                            \
+        .datatype = datatype,                                                                      \
+        .reduction = COLLECTIVE_IF_##REDUCTION(op, NO_OPERATOR),                                   \
+        .handle = comm,                                                                            \
+        .root = COLLECTIVE_IF_##ROOT(root, ROOT_NONE),                                             \
+        .stream = stream})
+NCCL_COLLECTIVES(CALL_COLLECTIVE, )
 
-CALL(Broadcast,
-     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
-      ncclComm_t comm, cudaStream_t stream),
-     (sendbuff, recvbuff, count, datatype, root, comm, stream),
-     {.kind = MEMBER_BROADCAST,
-      .send = sendbuff,
-      .receive = recvbuff,
-      .count = count,
-      .datatype = datatype,
-      .reduction = NO_OPERATOR,
-      .handle = comm,
-      .root = root,
-      .stream = stream})
-
-/* The same collective, in place. */
+/* ncclBroadcast in place. */
 ncclResult_t join_Bcast(void *buff, size_t count, ncclDataType_t datatype, int root,
                         ncclComm_t comm, cudaStream_t stream) {
   return join_Broadcast(buff, buff, count, datatype, root, comm, stream);
 }
-
-CALL(Reduce,
-     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
-      int root, ncclComm_t comm, cudaStream_t stream),
-     (sendbuff, recvbuff, count, datatype, op, root, comm, stream),
-     {.kind = MEMBER_REDUCE,
-      .send = sendbuff,
-      .receive = recvbuff,
-      .count = count,
-      .datatype = datatype,
-      .reduction = op,
-      .handle = comm,
-      .root = root,
-      .stream = stream})
-
-CALL(AllGather,
-     (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
-      ncclComm_t comm, cudaStream_t stream),
-     (sendbuff, recvbuff, sendcount, datatype, comm, stream),
-     {.kind = MEMBER_ALLGATHER,
-      .send = sendbuff,
-      .receive = recvbuff,
-      .count = sendcount,
-      .datatype = datatype,
-      .reduction = NO_OPERATOR,
-      .handle = comm,
-      .root = ROOT_NONE,
-      .stream = stream})
-
-CALL(ReduceScatter,
-     (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype,
-      ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream),
-     (sendbuff, recvbuff, recvcount, datatype, op, comm, stream),
-     {.kind = MEMBER_REDUCESCATTER,
-      .send = sendbuff,
-      .receive = recvbuff,
-      .count = recvcount,
-      .datatype = datatype,
-      .reduction = op,
-      .handle = comm,
-      .root = ROOT_NONE,
-      .stream = stream})
-
-CALL(AlltoAll,
-     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
-      cudaStream_t stream),
-     (sendbuff, recvbuff, count, datatype, comm, stream),
-     {.kind = MEMBER_ALLTOALL,
-      .send = sendbuff,
-      .receive = recvbuff,
-      .count = count,
-      .datatype = datatype,
-      .reduction = NO_OPERATOR,
-      .handle = comm,
-      .root = ROOT_NONE,
-      .stream = stream})
-
-CALL(Gather,
-     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
-      ncclComm_t comm, cudaStream_t stream),
-     (sendbuff, recvbuff, count, datatype, root, comm, stream),
-     {.kind = MEMBER_GATHER,
-      .send = sendbuff,
-      .receive = recvbuff,
-      .count = count,
-      .datatype = datatype,
-      .reduction = NO_OPERATOR,
-      .handle = comm,
-      .root = root,
-      .stream = stream})
-
-CALL(Scatter,
-     (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
-      ncclComm_t comm, cudaStream_t stream),
-     (sendbuff, recvbuff, count, datatype, root, comm, stream),
-     {.kind = MEMBER_SCATTER,
-      .send = sendbuff,
-      .receive = recvbuff,
-      .count = count,
-      .datatype = datatype,
-      .reduction = NO_OPERATOR,
-      .handle = comm,
-      .root = root,
-      .stream = stream})
 
 CALL(Send,
      (const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,

@@ -7,59 +7,14 @@
 #include "interpose/calls/handlers.h"
 #include "interpose/nccl/real.h"
 
-#define CONFIGURED(name, parameters, plain, configured)                                            \
-  ncclResult_t join_##name##Config parameters {                                                    \
-    if (config == NULL && real_has(REAL_##name##Config))                                           \
-      return join_##name plain;                                                                    \
-    join_unfit(comm, "nccl" #name "Config");                                                       \
-    return real.name##Config configured;                                                           \
+#define CONFIGURED(with, KIND, NAME, ROOT, REDUCTION, TEXT, SINCE, CONFIG, ...)                    \
+  HANDLE_##CONFIG(NAME, ROOT, REDUCTION)
+#define HANDLE_PLAIN(NAME, ROOT, REDUCTION)
+#define HANDLE_CONFIGURED(NAME, ROOT, REDUCTION)                                                   \
+  ncclResult_t join_##NAME##Config API_PARAMETERS(ROOT, REDUCTION, API_STREAM, API_CONFIG) {       \
+    if (config == NULL && real_has(REAL_##NAME##Config))                                           \
+      return join_##NAME API_ARGUMENTS(ROOT, REDUCTION, stream);                                   \
+    join_unfit(comm, "nccl" #NAME "Config");                                                       \
+    return real.NAME##Config API_ARGUMENTS(ROOT, REDUCTION, stream, config);                       \
   }
-
-CONFIGURED(AllReduce,
-           (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
-           (sendbuff, recvbuff, count, datatype, op, comm, stream),
-           (sendbuff, recvbuff, count, datatype, op, comm, stream, config))
-
-CONFIGURED(Broadcast,
-           (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
-            ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
-           (sendbuff, recvbuff, count, datatype, root, comm, stream),
-           (sendbuff, recvbuff, count, datatype, root, comm, stream, config))
-
-CONFIGURED(Reduce,
-           (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-            ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
-            const ncclCollConfig_t *config),
-           (sendbuff, recvbuff, count, datatype, op, root, comm, stream),
-           (sendbuff, recvbuff, count, datatype, op, root, comm, stream, config))
-
-CONFIGURED(AllGather,
-           (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
-            ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
-           (sendbuff, recvbuff, sendcount, datatype, comm, stream),
-           (sendbuff, recvbuff, sendcount, datatype, comm, stream, config))
-
-CONFIGURED(ReduceScatter,
-           (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype,
-            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
-           (sendbuff, recvbuff, recvcount, datatype, op, comm, stream),
-           (sendbuff, recvbuff, recvcount, datatype, op, comm, stream, config))
-
-CONFIGURED(AlltoAll,
-           (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
-            ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
-           (sendbuff, recvbuff, count, datatype, comm, stream),
-           (sendbuff, recvbuff, count, datatype, comm, stream, config))
-
-CONFIGURED(Gather,
-           (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
-            ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
-           (sendbuff, recvbuff, count, datatype, root, comm, stream),
-           (sendbuff, recvbuff, count, datatype, root, comm, stream, config))
-
-CONFIGURED(Scatter,
-           (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
-            ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
-           (sendbuff, recvbuff, count, datatype, root, comm, stream),
-           (sendbuff, recvbuff, count, datatype, root, comm, stream, config))
+NCCL_COLLECTIVES(CONFIGURED, )

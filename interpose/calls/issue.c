@@ -9,7 +9,6 @@
 #include "interpose/calls/child_communicators.h"
 #include "interpose/calls/capture.h"
 #include "interpose/calls/point_to_point.h"
-#include "interpose/calls/startup.h"
 #include "interpose/comm/registered.h"
 #include "interpose/data/divisors.h"
 #include "interpose/data/lossy.h"
@@ -217,7 +216,7 @@ static ncclResult_t settle_calls(const struct agreement *agreement, const struct
     struct request *request = &agreement->requests[at];
     bool issue = true;
     ncclResult_t rooted = ncclSuccess;
-    if (calls[i].kind == MEMBER_BROADCAST)
+    if (member_elects_root((uint8_t)calls[i].kind))
       rooted = roots_apply(&calls[i], request->unit, request->index);
     if (rooted == ncclRemoteError)
       return rooted;

@@ -12,6 +12,7 @@
 
 #include "interpose/comm/call.h"
 #include "interpose/comm/communicator.h"
+#include "interpose/park/wait.h"
 
 /* A collective that stands in no group; member: what it is in the agreed sequence. What the program
  * is to be given. Here and below calls may be changed: roots, operators. */
@@ -20,5 +21,18 @@ ncclResult_t issue_alone(struct call *call, struct communicator *comm, const str
 /* The calls of a group that has ended, or one that NCCL takes in groups only: for each team one
  * unit, and then what needs no agreement. place: where the group's end stands. */
 ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place);
+
+/* The broadcasts with which a program begins, for NCCL_JOIN_RESYNC=broadcasts: what is broadcast
+ * before anything else is the model, which all ranks have to begin with.
+ */
+
+/* A unit of the program has been issued for real, at request->index: if it consists of broadcasts,
+ * and only such units came before it, its receive buffers are the program's state. Barriers (units
+ * in which no count is above 1) may come in between. calls: those of the unit, in its order. The
+ * caller has entered the endpoint. */
+void startup_issued(const struct request *request, const struct call *const *calls);
+
+/* Whether that is asked for at all. */
+bool startup_is_watched(const struct endpoint *end);
 
 #endif

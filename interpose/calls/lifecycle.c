@@ -15,7 +15,9 @@
 #include "interpose/nccl/bypass.h"
 #include "interpose/calls/child_communicators.h"
 #include "interpose/comm/communicator.h"
+#include "interpose/comm/clock.h"
 #include "interpose/comm/registered.h"
+#include "interpose/comm/report.h"
 #include "interpose/exits/exit_points.h"
 #include "interpose/self/environment.h"
 #include "interpose/calls/group.h"
@@ -245,18 +247,51 @@ void saw_CommDeregister(ncclResult_t result, ncclComm_t handle, void *registrati
     registered_remove(comm, registration);
 }
 
+/* Whether it is time to look: programs ask while they wait, some of them all the time. */
+static bool may_look(struct endpoint *end) {
+  uint64_t now = now_ms(), asked = atomic_load(&end->asked_ms);
+  return end->state == RANK_PRESENT && now >= asked + LOOK_FOR_DEAD_MS &&
+         atomic_compare_exchange_strong(&end->asked_ms, &asked, now);
+}
+
+/* A rank has failed before it came to what this one waits for: the program is to be told. */
+static bool look_for_lost(struct endpoint *end) {
+  uint32_t rank;
+  uint64_t issued;
+  team_look_for_the_dead(end->team);
+  if (!team_find_lost(end->team, &rank, &issued))
+    return false;
+  report_lost(end, rank, issued);
+  last_error_is_ours();
+  atomic_store(&end->told_failed, true);
+  return true;
+}
+
+/* Whether the program has been told of a failure, or is to be now: as NCCL would, had it seen that
+ * itself. */
+static bool has_failed(ncclComm_t handle) {
+  struct communicator *comm = communicator_known(handle);
+  if (comm == NULL || comm->state != COMM_JOINED || atomic_load(&comm->end->told_failed))
+    return comm != NULL && comm->state == COMM_JOINED;
+  if (!may_look(comm->end))
+    return false;
+  communicator_hold();
+  comm = communicator_known(handle); /* another thread may have ended it */
+  bool failed = comm != NULL && comm->state == COMM_JOINED && look_for_lost(comm->end);
+  communicator_release_endpoints();
+  return failed;
+}
+
 /* Frees a thread that is parked on the communicator: what it waits for will not come. */
 void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t handle, ncclResult_t *asyncError) {
   if (result != ncclSuccess || asyncError == NULL)
     return;
   children_look(handle, *asyncError);
-  struct communicator *comm = communicator_known(handle);
-  /* As it would be of NCCL, had it returned that error. */
-  if (*asyncError == ncclSuccess && comm != NULL && comm->state == COMM_JOINED &&
-      atomic_load(&comm->end->told_failed)) {
+  if (*asyncError == ncclSuccess && has_failed(handle)) {
     *asyncError = ncclRemoteError;
     return;
   }
+  struct communicator *comm = communicator_known(handle);
   if (*asyncError == ncclSuccess || *asyncError == ncclInProgress)
     return;
   if (comm != NULL && comm->state == COMM_JOINED)

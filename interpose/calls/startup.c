@@ -1,5 +1,5 @@
-/* Which of the program's first broadcasts are its state (startup.h). */
-#include "interpose/calls/startup.h"
+/* Which of the program's first broadcasts are its state (issue.h). */
+#include "interpose/calls/issue.h"
 
 #include "core/report/log.h"
 #include "interpose/self/environment.h"

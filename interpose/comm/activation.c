@@ -161,10 +161,10 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
   }
   for (uint32_t rank = 0; rank < roster->nranks; rank++)
     end->identities[rank] = roster->marks[rank].identity;
-  end->team->is_lossy = lossy_is_spoilt_by;
-  end->team->is_lossy_context = end;
-  end->team->is_answering = is_poster;
-  end->team->is_answering_context = end;
+  end->team->owner.is_lossy = lossy_is_spoilt_by;
+  end->team->owner.is_lossy_context = end;
+  end->team->owner.is_answering = is_poster;
+  end->team->owner.is_answering_context = end;
   const struct settings *settings = join_settings();
   if (settings->trace_folder[0] != '\0')
     end->trace = trace_open(settings->trace_folder, comm->rank, comm->nranks, comm->tag);

@@ -69,7 +69,7 @@ static bool may_shadow(const struct team *team) {
       continue;
     uint64_t hash = passed ? atomic_load(&log->entries[team->head % PLANE_RING].hash)
                            : atomic_load(&log->claim_hash);
-    if (!team->claimed || hash != team->claim_hash)
+    if (!team->claim.open || hash != team->claim.hash)
       return true;
   }
   return false;
@@ -106,8 +106,8 @@ static bool is_held(void *context) {
 }
 
 void apart_watch(struct endpoint *end) {
-  end->held_before = end->team->is_held;
-  end->held_before_context = end->team->is_held_context;
-  end->team->is_held = is_held;
-  end->team->is_held_context = end;
+  end->held_before = end->team->owner.is_held;
+  end->held_before_context = end->team->owner.is_held_context;
+  end->team->owner.is_held = is_held;
+  end->team->owner.is_held_context = end;
 }

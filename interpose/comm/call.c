@@ -5,15 +5,6 @@
 #include "interpose/comm/operators.h"
 #include "interpose/nccl/real.h"
 
-static bool has_root(int kind) {
-  return kind == MEMBER_BROADCAST || kind == MEMBER_REDUCE || kind == MEMBER_GATHER ||
-         kind == MEMBER_SCATTER;
-}
-
-static bool reduces(int kind) {
-  return kind == MEMBER_ALLREDUCE || kind == MEMBER_REDUCE || kind == MEMBER_REDUCESCATTER;
-}
-
 bool call_member(const struct call *call, const struct communicator *comm, struct member *member) {
   if (call->kind == MEMBER_SPLIT) {
     *member = (struct member){
@@ -27,17 +18,19 @@ bool call_member(const struct call *call, const struct communicator *comm, struc
    * one was built with. */
   if ((unsigned)call->datatype > UINT8_MAX || call->reduction < 0)
     return false;
-  if (has_root(call->kind) && (call->root < 0 || call->root >= comm->nranks))
+  const struct kind_traits *traits = kind_traits((uint8_t)call->kind);
+  bool rooted = traits->root != KIND_NO_ROOT;
+  if (rooted && (call->root < 0 || call->root >= comm->nranks))
     return false;
   *member = (struct member){
       .count = call->count,
       .comm = comm->tag,
-      .root = has_root(call->kind) ? call->root : ROOT_NONE,
+      .root = rooted ? call->root : ROOT_NONE,
       .reduction = REDUCTION_NONE,
       .kind = (uint8_t)call->kind,
       .datatype = (uint8_t)call->datatype,
   };
-  if (reduces(call->kind))
+  if (traits->reduces)
     member->reduction =
         call->reduction < ncclNumOps ? (uint16_t)call->reduction : (uint16_t)REDUCTION_PREMULSUM;
   return true;
@@ -46,25 +39,12 @@ bool call_member(const struct call *call, const struct communicator *comm, struc
 static __attribute__((noinline)) ncclResult_t issue_other(const struct call *call) {
   const struct call c = *call;
   switch (c.kind) {
-  case MEMBER_ALLREDUCE:
-    return real.AllReduce(c.send, c.receive, c.count, c.datatype, (ncclRedOp_t)c.reduction,
-                          c.handle, c.stream);
-  case MEMBER_BROADCAST:
-    return real.Broadcast(c.send, c.receive, c.count, c.datatype, c.root, c.handle, c.stream);
-  case MEMBER_REDUCE:
-    return real.Reduce(c.send, c.receive, c.count, c.datatype, (ncclRedOp_t)c.reduction, c.root,
-                       c.handle, c.stream);
-  case MEMBER_ALLGATHER:
-    return real.AllGather(c.send, c.receive, c.count, c.datatype, c.handle, c.stream);
-  case MEMBER_REDUCESCATTER:
-    return real.ReduceScatter(c.send, c.receive, c.count, c.datatype, (ncclRedOp_t)c.reduction,
-                              c.handle, c.stream);
-  case MEMBER_ALLTOALL:
-    return real.AlltoAll(c.send, c.receive, c.count, c.datatype, c.handle, c.stream);
-  case MEMBER_GATHER:
-    return real.Gather(c.send, c.receive, c.count, c.datatype, c.root, c.handle, c.stream);
-  case MEMBER_SCATTER:
-    return real.Scatter(c.send, c.receive, c.count, c.datatype, c.root, c.handle, c.stream);
+#define ISSUE(with, KIND, NAME, ROOT, REDUCTION, ...)                                              \
+  case MEMBER_##KIND:                                                                              \
+    return real.NAME COLLECTIVE_FORM(ROOT, REDUCTION, c.send, c.receive, c.count, c.datatype,      \
+                                     (ncclRedOp_t)c.reduction, c.root, c.handle, c.stream);
+    NCCL_COLLECTIVES(ISSUE, )
+#undef ISSUE
   case MEMBER_SPLIT:
     return real.CommSplit(c.handle, c.root, c.reduction, c.receive, (ncclConfig_t *)c.send);
   case CALL_SEND:

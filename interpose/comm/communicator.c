@@ -265,10 +265,14 @@ struct endpoint *communicator_endpoints(void) {
   return endpoints;
 }
 
-struct endpoint *communicator_hold_endpoints(void) {
+void communicator_hold(void) {
   pthread_mutex_lock(&lock);
   holders++;
   pthread_mutex_unlock(&lock);
+}
+
+struct endpoint *communicator_hold_endpoints(void) {
+  communicator_hold();
   return communicator_endpoints();
 }
 

@@ -112,6 +112,10 @@ struct endpoint *communicator_endpoints(void);
 struct endpoint *communicator_hold_endpoints(void);
 void communicator_release_endpoints(void);
 
+/* As communicator_hold_endpoints, but activates nothing: for who looks at a communicator that it
+ * knows. */
+void communicator_hold(void);
+
 /* From here on no thread is committing without looking (endpoint.h), until it has been through
  * endpoint_exit again. */
 void communicator_end_plain(void);

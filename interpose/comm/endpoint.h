@@ -61,10 +61,11 @@ struct endpoint {
   uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
   bool skew_warned, slow_told;
   _Atomic bool told_failed;     /* the program has got ncclRemoteError of ours */
+  _Atomic uint64_t asked_ms;    /* when the dead were last looked for because it asked for errors */
   struct state buffers;         /* what is broadcast from the last joiner */
   bool state_moved;             /* that has been issued, and may not be done yet */
   bool hook_failed;             /* a plug-in, since the rank's program last heard of it */
-  bool started;                 /* the broadcasts of the program's start are over (startup.h) */
+  bool started;                 /* the broadcasts of the program's start are over (issue.h) */
   _Atomic uint32_t last_joiner; /* rank in the team */
   bool stopped;        /* the program's last call was told to stop: core/team/team_stop.h */
   uint64_t stopped_in; /* the wait in which the rank was last stopped here, or elsewhere (wait.c) */

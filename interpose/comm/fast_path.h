@@ -13,6 +13,7 @@
 
 #include "core/team/team.h"
 #include "interpose/comm/communicator.h"
+#include "interpose/nccl/api.h"
 #include "interpose/self/guard.h"
 #include "interpose/places/places.h"
 
@@ -104,20 +105,17 @@ static FAST_PATH_INLINE enum fast_path fast_path_commit(enum member_kind kind, s
   return agreed ? FAST_PATH_AGREED : FAST_PATH_NOT;
 }
 
-/* By the name of the function, from its arguments and `placed`. Broadcasts do not take the fast
- * path: their root may have joined. */
-#define FAST_PATH_AllReduce                                                                        \
-  fast_path_commit(MEMBER_ALLREDUCE, count, datatype, op, ROOT_NONE, comm, placed)
-#define FAST_PATH_Reduce fast_path_commit(MEMBER_REDUCE, count, datatype, op, root, comm, placed)
-#define FAST_PATH_AllGather                                                                        \
-  fast_path_commit(MEMBER_ALLGATHER, sendcount, datatype, REDUCTION_NONE, ROOT_NONE, comm, placed)
-#define FAST_PATH_ReduceScatter                                                                    \
-  fast_path_commit(MEMBER_REDUCESCATTER, recvcount, datatype, op, ROOT_NONE, comm, placed)
-#define FAST_PATH_AlltoAll                                                                         \
-  fast_path_commit(MEMBER_ALLTOALL, count, datatype, REDUCTION_NONE, ROOT_NONE, comm, placed)
-#define FAST_PATH_Gather                                                                           \
-  fast_path_commit(MEMBER_GATHER, count, datatype, REDUCTION_NONE, root, comm, placed)
-#define FAST_PATH_Scatter                                                                          \
-  fast_path_commit(MEMBER_SCATTER, count, datatype, REDUCTION_NONE, root, comm, placed)
+/* fast_path_commit by the name of the function: fast_path_AllReduce(sendbuff, ..., placed). Not
+ * called for a collective that elects its root: that may have joined. */
+#define FAST_PATH_FUNCTION(with, KIND, NAME, ROOT, REDUCTION, ...)                                 \
+  static FAST_PATH_INLINE enum fast_path fast_path_##NAME API_PARAMETERS(                          \
+      ROOT, REDUCTION, API_STREAM, bool placed) {                                                  \
+    (void)sendbuff, (void)recvbuff, (void)stream;                                                  \
+    return fast_path_commit(MEMBER_##KIND, count, datatype,                                        \
+                            COLLECTIVE_IF_##REDUCTION(op, REDUCTION_NONE),                         \
+                            COLLECTIVE_IF_##ROOT(root, ROOT_NONE), comm, placed);                  \
+  }
+NCCL_COLLECTIVES(FAST_PATH_FUNCTION, )
+#undef FAST_PATH_FUNCTION
 
 #endif

@@ -11,7 +11,7 @@ enum lossy_policy lossy_policy_of(uint8_t kind) {
 }
 
 static bool may_be_lossy(struct unit unit, const struct member *member) {
-  if (member->kind == MEMBER_BROADCAST)
+  if (member_elects_root(member->kind))
     return contribution_gathers(unit, member->comm);
   return contribution_lossy_kind(member->kind) != LOSSY_KINDS;
 }

@@ -166,35 +166,35 @@ unsigned registered_look(struct communicator *comm, const void *buffer, size_t b
 
 /* ---- calls ---- */
 
-/* As nccl.h says it of each collective. What cannot be in place is not. */
 static bool is_in_place(const struct communicator *comm, const struct call *call, size_t block) {
   const char *send = call->send, *receive = call->receive;
   size_t own = (size_t)comm->rank * block;
-  switch (call->kind) {
-  case MEMBER_ALLREDUCE:
-  case MEMBER_REDUCE:
-  case MEMBER_BROADCAST:
+  switch (kind_traits((uint8_t)call->kind)->in_place) {
+  case KIND_WHOLE:
     return send == receive;
-  case MEMBER_ALLGATHER:
+  case KIND_SENDS_PART:
     return send == receive + own;
-  case MEMBER_REDUCESCATTER:
+  case KIND_RECEIVES_PART:
     return receive == send + own;
-  default:
-    return false;
+  case KIND_APART:
+    break;
   }
+  return false;
+}
+
+static bool is_for_each_rank(enum kind_amount amount) {
+  return amount == KIND_ALL || amount == KIND_ROOT_ALL;
 }
 
 look_t registered_look_of(struct communicator *comm, const struct call *call,
                           const struct member *member) {
   if (atomic_load(&comm->registered) == NULL || call->kind == MEMBER_SPLIT)
     return 0;
+  const struct kind_traits *traits = kind_traits(member->kind);
   size_t size = contribution_fill(member).size, block = member->count * size;
   size_t all = block * (size_t)comm->nranks;
-  bool sends_all = call->kind == MEMBER_REDUCESCATTER || call->kind == MEMBER_ALLTOALL ||
-                   call->kind == MEMBER_SCATTER;
-  bool receives_all = call->kind == MEMBER_ALLGATHER || call->kind == MEMBER_ALLTOALL ||
-                      call->kind == MEMBER_GATHER;
-  return look_of(registered_look(comm, call->send, sends_all ? all : block),
-                 registered_look(comm, call->receive, receives_all ? all : block),
-                 is_in_place(comm, call, block));
+  return look_of(
+      registered_look(comm, call->send, is_for_each_rank(traits->sends) ? all : block),
+      registered_look(comm, call->receive, is_for_each_rank(traits->receives) ? all : block),
+      is_in_place(comm, call, block));
 }

@@ -38,12 +38,12 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
   char text[DESCRIPTION];
   const char *own = describe(wanted, text);
   uint32_t rank = team->plane->rank;
-  switch (team->failure) {
+  switch (team->failed.how) {
   case FAILURE_RANK:
     log_line(
         LOG_LEVEL_WARN,
         "rank %u failed after %llu collectives; rank %u, parked in %s after %llu, is released%s",
-        team->failure_rank, (unsigned long long)team->failure_index, rank, own,
+        team->failed.rank, (unsigned long long)team->failed.index, rank, own,
         (unsigned long long)team->head, unit_is_exit_point(wanted) ? "" : " with ncclRemoteError");
     break;
   case FAILURE_ENDED:
@@ -51,7 +51,7 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
              "rank %u has ended, but rank %u still wants %s: the ranks of this program do not end "
              "together; "
              "ncclRemoteError",
-             team->failure_rank, rank, own);
+             team->failed.rank, rank, own);
     break;
   case FAILURE_MEMORY:
     log_line(LOG_LEVEL_WARN,
@@ -61,21 +61,21 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
     log_line(LOG_LEVEL_WARN,
              "rank %u cannot stand in for a group of more than %d collectives that rank %u issued; "
              "ncclRemoteError",
-             rank, UNIT_MEMBERS_MAX, team->failure_rank);
+             rank, UNIT_MEMBERS_MAX, team->failed.rank);
     break;
   case FAILURE_UNSURE:
     log_line(LOG_LEVEL_WARN,
              "rank %u stops with ncclRemoteError, since it cannot tell whether its collective is "
              "that of "
              "rank %u (NCCL_JOIN_UNSURE=stop)",
-             rank, team->failure_rank);
+             rank, team->failed.rank);
     break;
   case FAILURE_CORRUPT:
     log_line(LOG_LEVEL_WARN,
              "what rank %u published at index %llu cannot be right (another version of nccl-join, "
              "or memory "
              "overwritten); rank %u stops with ncclRemoteError",
-             team->failure_rank, (unsigned long long)team->failure_index, rank);
+             team->failed.rank, (unsigned long long)team->failed.index, rank);
     break;
   case FAILURE_NONE:
     break;
@@ -89,6 +89,15 @@ static void log_who_is_where(const struct team *team, enum log_level level) {
     log_line(level, "  rank %u: %llu collectives issued, %s", rank, (unsigned long long)head,
              atomic_load(&log->claim) == head + 1 ? "parked" : "running its program");
   }
+}
+
+void report_lost(const struct endpoint *end, uint32_t rank, uint64_t issued) {
+  const struct team *team = end->team;
+  log_line(LOG_LEVEL_WARN,
+           "rank %u failed after %llu collectives; rank %u has issued %llu, and is told by "
+           "ncclCommGetAsyncError: ncclRemoteError",
+           rank, (unsigned long long)issued, team->plane->rank,
+           (unsigned long long)team_passed(team));
 }
 
 void report_timeout(const struct endpoint *end, struct unit wanted) {
@@ -149,7 +158,7 @@ void report_stop(struct endpoint *end, struct unit wanted) {
   unsigned long long index = (unsigned long long)team_index(team);
   char text[DESCRIPTION];
   const char *own = describe(wanted, text);
-  report_event(end, TRACE_STOP, team_index(team), wanted, (int)team->stopped_for);
+  report_event(end, TRACE_STOP, team_index(team), wanted, (int)team->stop.rank);
   if (join_settings()->early_exit != EARLY_EXIT_THROW)
     log_line(
         LOG_LEVEL_WARN,
@@ -157,7 +166,7 @@ void report_stop(struct endpoint *end, struct unit wanted) {
         "collectives, and %s of rank %u is not issued (NCCL_JOIN_UNSURE=stop): ncclInvalidUsage. "
         "Call nccl_join_leave where a loop ends, or let nccl-join choose (NCCL_JOIN_UNSURE=warn)",
         index, own, team->plane->rank);
-  else if (team->exhausted)
+  else if (team->stop.exhausted)
     log_line(LOG_LEVEL_WARN,
              "Rank %u exhausted all inputs. All ranks stop after %llu collectives "
              "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",
@@ -167,8 +176,8 @@ void report_stop(struct endpoint *end, struct unit wanted) {
              "Detected at least one rank that exhausted inputs. Throwing across all ranks: rank %u "
              "%s, and %s of rank %u is not issued, after %llu collectives "
              "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",
-             team->stopped_for,
-             team->stopped_elsewhere ? "was stopped in another communicator" : "has left its loop",
+             team->stop.rank,
+             team->stop.elsewhere ? "was stopped in another communicator" : "has left its loop",
              own, team->plane->rank, index);
 }
 
@@ -234,10 +243,10 @@ static const char *at_place(const char *place, char text[PLACE_TEXT_MAX + 8]) {
 
 void report_guess(const struct endpoint *end, struct unit won) {
   struct team *team = end->team;
-  const struct team_guess *guess = &team->guess;
-  if (!team->guessed)
+  const struct team_guess *guess = &team->telling.guess;
+  if (!team->telling.guessed)
     return;
-  team->guessed = false;
+  team->telling.guessed = false;
   char ours[DESCRIPTION], theirs[DESCRIPTION];
   char place[PLACE_TEXT_MAX + 8], other[PLACE_TEXT_MAX + 8];
   unsigned long long index = team_index(team);

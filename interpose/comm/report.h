@@ -9,8 +9,12 @@
 void report_event(struct endpoint *end, enum trace_event event, uint64_t index, struct unit unit,
                   int peer);
 
-/* Why the rank is released although what it wanted has not settled: team->failure. */
+/* Why the rank is released although what it wanted has not settled: team->failed.how. */
 void report_failure(const struct endpoint *end, struct unit wanted);
+
+/* Another rank failed when it had issued so many; this one waits on its device for nothing, and its
+ * program, which asks NCCL for errors, is told. */
+void report_lost(const struct endpoint *end, uint32_t rank, uint64_t issued);
 
 /* NCCL_JOIN_TIMEOUT has passed: who is where. */
 void report_timeout(const struct endpoint *end, struct unit wanted);
@@ -42,7 +46,7 @@ void report_return(const struct endpoint *end, uint64_t index);
 /* It is so where the others did not wait for it. */
 void report_missed_rejoin(const struct endpoint *end);
 
-/* If the unit won a settlement that was a guess (team->guessed): names both units. */
+/* If the unit won a settlement that was a guess (team->telling.guessed): names both units. */
 void report_guess(const struct endpoint *end, struct unit won);
 
 /* The rank has given way in this team, if that was a guess (overlap_guessed): names both units. */

@@ -84,7 +84,7 @@ ncclResult_t divisors_apply(struct call *call, uint64_t index, bool *issue) {
         LOG_LEVEL_WARN,
         "it cannot be known which ranks are active in a reduction: rank %u failed, or somebody "
         "did not come; ncclRemoteError",
-        comm->end->team->failure_rank);
+        comm->end->team->failed.rank);
     return ncclRemoteError;
   }
   if ((uint32_t)active == nranks)

@@ -90,7 +90,7 @@ ncclResult_t roots_apply(struct call *call, struct unit unit, uint64_t index) {
   if (election.root < 0) {
     log_line(LOG_LEVEL_WARN,
              "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError",
-             comm->end->team->failure_rank);
+             comm->end->team->failed.rank);
     return ncclRemoteError;
   }
   if (election.missing >= 0 && comm->refused_after != index + 1) /* once for a group */

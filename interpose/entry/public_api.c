@@ -1,4 +1,4 @@
-/* The functions for programs that want to say a word (hooks/include/nccl_join.h): exported by name,
+/* Annotations (hooks/include/nccl_join.h): the functions for programs, exported by name,
  * found with dlsym. Each is a call like one of NCCL's: with the guard raised, and on communicators
  * that are passed through it does nothing.
  */

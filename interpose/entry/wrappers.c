@@ -105,7 +105,7 @@
   }                                                                                                \
   static inline __attribute__((always_inline))                                                     \
   ncclResult_t at_##name(bool placed, UNPACK parameters) {                                         \
-    enum fast_path way = FAST_PATH_##name;                                                         \
+    enum fast_path way = fast_path_##name(UNPACK arguments, placed);                               \
     if (way == FAST_PATH_NOT)                                                                      \
       return unexpected_##name arguments;                                                          \
     if (way == FAST_PATH_AWAITED)                                                                  \

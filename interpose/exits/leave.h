@@ -7,8 +7,9 @@
 
 /* The process is about to end with this status; may block until all ranks are done, not for ever.
  * Returns the status that it is to end with: 1 where it would be 0, but other ranks are still in
- * their loops and all are to stop (NCCL_JOIN_EARLY_EXIT=throw), or a joined rank has spoiled this
- * one's last collectives (NCCL_JOIN_LOSSY=error).
+ * their loops and all are to stop (NCCL_JOIN_EARLY_EXIT=throw), or this rank cannot answer them
+ * (after the capture of a graph), or a joined rank has spoiled this one's last collectives
+ * (NCCL_JOIN_LOSSY=error).
  *
  * Called at most once in a process, on the thread that ends it, with the guard raised and the
  * thread safe from being cancelled. It comes before any exit handler where the end can be seen

@@ -265,7 +265,8 @@ static int leave_with(int status) {
   free(departure.requests);
   end_all(RANK_DONE);
   plugins_finalize();
-  return result == ncclInvalidUsage || notice != ncclSuccess ? 1 : status;
+  bool stops = result != ncclSuccess && result != ncclRemoteError;
+  return stops || notice != ncclSuccess ? 1 : status;
 }
 
 /* One line for each of its ranks that is not. */

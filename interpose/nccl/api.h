@@ -2,7 +2,8 @@
  *
  * From it come the exported wrappers (wrappers.c), the prototypes of what acts on the calls
  * (handlers.h), the table of real functions (real.h) and the list of exports (exports.map.in). To
- * handle one more function, add a line here.
+ * handle one more function, add a line here; for a collective, a row of
+ * core/unit/collectives.h.
  *
  *   API(since, name, parameters, arguments, handling)
  *
@@ -43,81 +44,46 @@
 #ifndef NCCL_JOIN_INTERPOSE_API_H
 #define NCCL_JOIN_INTERPOSE_API_H
 
+#include "core/unit/collectives.h"
+
 #define API_OLDEST 21800
+
+/* Of a row of core/unit/collectives.h. Its ROOT decides whether it may take the fast path. */
+#define API_COLLECTIVE(API, KIND, NAME, ROOT, REDUCTION, TEXT, SINCE, ...)                         \
+  API_ROW(API, SINCE, NAME, API_PARAMETERS(ROOT, REDUCTION, API_STREAM),                           \
+          API_ARGUMENTS(ROOT, REDUCTION, stream), API_HANDLING_##ROOT)
+#define API_COLLECTIVE_CONFIG(API, KIND, NAME, ROOT, REDUCTION, TEXT, SINCE, CONFIG, ...)          \
+  API_##CONFIG(API, NAME, ROOT, REDUCTION)
+#define API_PLAIN(API, NAME, ROOT, REDUCTION)
+#define API_CONFIGURED(API, NAME, ROOT, REDUCTION)                                                 \
+  API_ROW(API, 23100, NAME##Config, API_PARAMETERS(ROOT, REDUCTION, API_STREAM, API_CONFIG),       \
+          API_ARGUMENTS(ROOT, REDUCTION, stream, config), HANDLED)
+
+#define API_STREAM cudaStream_t stream
+#define API_CONFIG const ncclCollConfig_t *config
+#define API_PARAMETERS(ROOT, REDUCTION, ...)                                                       \
+  COLLECTIVE_FORM(ROOT, REDUCTION, const void *sendbuff, void *recvbuff, size_t count,             \
+                  ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm, __VA_ARGS__)
+#define API_ARGUMENTS(ROOT, REDUCTION, ...)                                                        \
+  COLLECTIVE_FORM(ROOT, REDUCTION, sendbuff, recvbuff, count, datatype, op, root, comm, __VA_ARGS__)
+#define API_HANDLING_NO_ROOT FAST
+#define API_HANDLING_ROOTED FAST
+#define API_HANDLING_ELECTED HANDLED
+/* With its arguments expanded: API pastes names from them. */
+#define API_ROW(API, since, name, parameters, arguments, handling)                                 \
+  API(since, name, parameters, arguments, handling)
 
 // clang-format off
 #define NCCL_API(API) \
   /* Collectives: members of units. */ \
-  API(API_OLDEST, AllReduce, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
-       ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, op, comm, stream), FAST) \
-  API(API_OLDEST, Broadcast, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
-       ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream), HANDLED) \
+  NCCL_COLLECTIVES(API_COLLECTIVE, API) \
   /* PyTorch's in-place broadcast. The real one calls ncclBroadcast, through us. */ \
   API(API_OLDEST, Bcast, \
       (void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm, \
        cudaStream_t stream), \
       (buff, count, datatype, root, comm, stream), HANDLED) \
-  API(API_OLDEST, Reduce, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
-       int root, ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, op, root, comm, stream), FAST) \
-  API(API_OLDEST, AllGather, \
-      (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, \
-       ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, sendcount, datatype, comm, stream), FAST) \
-  API(API_OLDEST, ReduceScatter, \
-      (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, \
-       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, recvcount, datatype, op, comm, stream), FAST) \
-  API(22800, AlltoAll, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm, \
-       cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, comm, stream), FAST) \
-  API(22800, Gather, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
-       ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream), FAST) \
-  API(22800, Scatter, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
-       ncclComm_t comm, cudaStream_t stream), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream), FAST) \
   /* The same with a configuration for the one call: configured.c. */ \
-  API(23100, AllReduceConfig, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
-       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, count, datatype, op, comm, stream, config), HANDLED) \
-  API(23100, BroadcastConfig, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
-       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream, config), HANDLED) \
-  API(23100, ReduceConfig, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, \
-       int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, count, datatype, op, root, comm, stream, config), HANDLED) \
-  API(23100, AllGatherConfig, \
-      (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype, \
-       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, sendcount, datatype, comm, stream, config), HANDLED) \
-  API(23100, ReduceScatterConfig, \
-      (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype, \
-       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, recvcount, datatype, op, comm, stream, config), HANDLED) \
-  API(23100, AlltoAllConfig, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, \
-       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, count, datatype, comm, stream, config), HANDLED) \
-  API(23100, GatherConfig, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
-       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream, config), HANDLED) \
-  API(23100, ScatterConfig, \
-      (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root, \
-       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config), \
-      (sendbuff, recvbuff, count, datatype, root, comm, stream, config), HANDLED) \
+  NCCL_COLLECTIVES(API_COLLECTIVE_CONFIG, API) \
   /* Point to point: outside the agreed sequence; a joined peer mirrors them. */ \
   API(API_OLDEST, Send, \
       (const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm, \

@@ -49,16 +49,16 @@ void outcome_failed(struct request *request) {
     outcome_broken(request);
     return;
   }
-  if (end->team->failure == FAILURE_ENDED && request_only_leaves(request)) {
+  if (end->team->failed.how == FAILURE_ENDED && request_only_leaves(request)) {
     endpoint_retire(end, RANK_DONE);
     wait_settle(request, ncclSuccess);
     return;
   }
-  if (end->team->failure == FAILURE_RANK)
+  if (end->team->failed.how == FAILURE_RANK)
     team_find_culprit(end->team);
   report_failure(end, request->unit);
-  report_event(end, TRACE_FAIL, end->team->head, request->unit, (int)end->team->failure_rank);
-  if (end->team->failure != FAILURE_RANK)
+  report_event(end, TRACE_FAIL, end->team->head, request->unit, (int)end->team->failed.rank);
+  if (end->team->failed.how != FAILURE_RANK)
     team_end(end->team, RANK_FAILED);
   fail_endpoint(end);
   wait_settle(request, ncclRemoteError);

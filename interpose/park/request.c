@@ -1,5 +1,5 @@
-/* Requests as they begin (request.h): what the rank hears first, and what it commits or claims. */
-#include "interpose/park/request.h"
+/* Requests as they begin (wait_private.h): what the rank hears first, and what it commits or claims. */
+#include "interpose/park/wait_private.h"
 
 #include "core/report/log.h"
 #include "core/team/team_stop.h"
@@ -8,7 +8,6 @@
 #include "interpose/comm/report.h"
 #include "interpose/nccl/real.h"
 #include "interpose/park/outcome.h"
-#include "interpose/park/wait_private.h"
 #include "interpose/places/places.h"
 #include "interpose/self/environment.h"
 

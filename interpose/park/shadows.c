@@ -61,7 +61,7 @@ static struct shadow *endpoint_shadow(struct endpoint *end, char *reason) {
 /* The rank in the communicator that a member is to be issued with; negative if there is none. */
 static int root_of(struct communicator *comm, uint64_t index, struct unit unit,
                    const struct member *member) {
-  if (member->kind == MEMBER_BROADCAST && !contribution_gathers(unit, member->comm))
+  if (member_elects_root(member->kind) && !contribution_gathers(unit, member->comm))
     return roots_elect(comm, index, member->root).root;
   if (!member_is_point_to_point(member->kind))
     return member->root;
@@ -134,23 +134,6 @@ static bool begin_state(struct endpoint *end, struct shadow *shadow,
 
 /* ---- plug-ins ---- */
 
-static const char *function_name(uint8_t kind) {
-  static const char *const names[] = {
-      [MEMBER_ALLREDUCE] = "ncclAllReduce",
-      [MEMBER_BROADCAST] = "ncclBroadcast",
-      [MEMBER_REDUCE] = "ncclReduce",
-      [MEMBER_ALLGATHER] = "ncclAllGather",
-      [MEMBER_REDUCESCATTER] = "ncclReduceScatter",
-      [MEMBER_ALLTOALL] = "ncclAlltoAll",
-      [MEMBER_GATHER] = "ncclGather",
-      [MEMBER_SCATTER] = "ncclScatter",
-      [MEMBER_SEND] = "ncclSend",
-      [MEMBER_RECEIVE] = "ncclRecv",
-      [MEMBER_SPLIT] = "ncclCommSplit",
-  };
-  return kind < sizeof names / sizeof *names && names[kind] != NULL ? names[kind] : "unknown";
-}
-
 static ncclJoinMember_v1_t as_seen_by_plugins(const struct member *member,
                                               const struct shadow_member *target) {
   const void *send = plugins_fill() ? target->send : NULL; /* or it is the program's own */
@@ -158,7 +141,7 @@ static ncclJoinMember_v1_t as_seen_by_plugins(const struct member *member,
                   : member->reduction == REDUCTION_PREMULSUM ? NCCL_JOIN_REDUCTION_PREMULSUM
                                                              : member->reduction;
   return (ncclJoinMember_v1_t){
-      .function = function_name(member->kind),
+      .function = kind_traits(member->kind)->function,
       .comm = target->comm,
       .rank = target->rank,
       .nRanks = target->nranks,
@@ -339,15 +322,10 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
 static struct nccl_calls real_calls(void) {
   real_resolve();
   struct nccl_calls calls = {
-      .AllReduce = real.AllReduce,
-      .Broadcast = real.Broadcast,
-      .Reduce = real.Reduce,
-      .AllGather = real.AllGather,
-      .ReduceScatter = real.ReduceScatter,
-      .AlltoAll = real.AlltoAll,
-      .Gather = real.Gather,
-      .Scatter = real.Scatter,
-      .Send = real.Send,
+#define REAL(with, KIND, NAME, ...) .NAME = real.NAME,
+      NCCL_COLLECTIVES(REAL, )
+#undef REAL
+          .Send = real.Send,
       .Recv = real.Recv,
       .CommSplit = real.CommSplit,
       .GroupStart = real.GroupStart,
@@ -374,11 +352,6 @@ bool shadows_issue(struct shadows *shadows, const struct shadow_limit *limit) {
   return result == ncclSuccess;
 }
 
-static bool reduces(const struct member *member) {
-  return member->kind == MEMBER_ALLREDUCE || member->kind == MEMBER_REDUCE ||
-         member->kind == MEMBER_REDUCESCATTER;
-}
-
 void shadows_rehearse(struct shadows *shadows, const struct endpoint *end, struct unit unit) {
   assert(shadows->nmembers == 0);
   if (end->shadow == NULL || unit.nmembers == 0 || unit.nmembers > shadows->room)
@@ -387,7 +360,7 @@ void shadows_rehearse(struct shadows *shadows, const struct endpoint *end, struc
   for (uint32_t i = 0; i < unit.nmembers; i++) {
     const struct member *member = &unit.members[i];
     struct communicator *comm = endpoint_communicator(end, member->comm);
-    if (!reduces(member) || comm == NULL || comm->unfit != NULL)
+    if (!kind_traits(member->kind)->reduces || comm == NULL || comm->unfit != NULL)
       return;
     shadows->members[i] = *member;
     shadows->targets[i] = (struct shadow_member){

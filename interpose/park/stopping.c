@@ -15,8 +15,8 @@ static uint64_t number_of(struct wait *wait) {
 /* The caller has entered the endpoint, or holds its `turn`. */
 static void hear(struct wait *wait, struct endpoint *end, bool here) {
   struct team *team = end->team;
-  if (!here && end->stopped_in != number_of(wait) && !team->claimed &&
-      team->failure == FAILURE_NONE)
+  if (!here && end->stopped_in != number_of(wait) && !team->claim.open &&
+      team->failed.how == FAILURE_NONE)
     team_stop(team);
   end->stopped = true;
   end->stopped_in = number_of(wait);

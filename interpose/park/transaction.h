@@ -20,7 +20,7 @@
 /* What the thread comes for. */
 enum transaction_kind {
   TRANSACTION_CALL, /* a unit of calls: of a communicator that each request's first member names */
-  TRANSACTION_MARK, /* a word of the program's, on all communicators that the thread drives */
+  TRANSACTION_MARK, /* an annotation, on all communicators that the thread drives */
   TRANSACTION_EXIT_POINT, /* a function that is no NCCL call, and that need not be of the program's
                            */
   TRANSACTION_LEAVE,      /* a way out for good: of the communicator `tag`, or of all (0) */

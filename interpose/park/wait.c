@@ -19,8 +19,6 @@
 #include "interpose/comm/report.h"
 #include "interpose/park/shadows.h"
 #include "interpose/park/wait_private.h"
-#include "interpose/park/watched.h"
-#include "interpose/park/request.h"
 
 /* ---- the loop ---- */
 

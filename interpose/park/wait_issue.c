@@ -52,17 +52,18 @@ static bool somebody_failed(const struct team *team) {
 }
 
 /* A shadow that could not be issued leaves the peers waiting in NCCL: nothing can be saved, say so
- * to all who are parked. */
+ * to all who are parked. A rank that leaves is told as well: NCCL's kernels hear of nobody's end,
+ * so it is for its launcher to end the others. */
 static void shadow_failed(struct wait *wait, struct endpoint *end) {
   ncclResult_t result = somebody_failed(end->team) ? ncclRemoteError : ncclUnhandledCudaError;
-  team_end(end->team, RANK_FAILED);
+  team_end_short(end->team);
   endpoint_retire(end, RANK_FAILED);
   for (uint32_t i = 0; i < wait->nrequests; i++) {
     struct request *request = &wait->requests[i];
     if (request->settled || request->end != end)
       continue;
     team_give_up(end->team);
-    wait_settle(request, unit_is_leave(request->unit) ? ncclSuccess : result);
+    wait_settle(request, result);
   }
 }
 
@@ -74,7 +75,7 @@ static enum turn turn_of(struct unit unit) {
   if (unit_is_state(unit))
     return TURN_STATE;
   for (uint32_t i = 0; i < unit.nmembers; i++)
-    if (unit.members[i].kind == MEMBER_BROADCAST)
+    if (member_elects_root(unit.members[i].kind))
       return TURN_ROOT;
   return TURN_AT_ONCE;
 }
@@ -83,7 +84,7 @@ static bool waits_for_root(const struct found *found) {
   for (uint32_t i = 0; i < found->unit.nmembers; i++) {
     const struct member *member = &found->unit.members[i];
     const struct communicator *comm = endpoint_communicator(found->end, member->comm);
-    if (member->kind == MEMBER_BROADCAST && comm != NULL && comm->unfit == NULL &&
+    if (member_elects_root(member->kind) && comm != NULL && comm->unfit == NULL &&
         !contribution_gathers(found->unit, member->comm) &&
         !roots_can_tell(comm, team_index(found->end->team), member->root))
       return true;

@@ -1,5 +1,5 @@
-/* Asked while a rank is parked (watched.h). */
-#include "interpose/park/watched.h"
+/* Asked while a rank is parked (wait_private.h). */
+#include "interpose/park/wait_private.h"
 
 #include <link.h>
 #include <stdatomic.h>

@@ -5,7 +5,6 @@
 
 #include "interpose/places/native/native_code.h"
 #include "interpose/places/native/native_frames.h"
-#include "interpose/places/native/native_tails.h"
 #include "interpose/places/python/python_frames.h"
 
 _Thread_local struct native_caller places_caller;
@@ -41,15 +40,14 @@ static enum thread_kind kind_of_this(void) {
 /* Whose frames a place begins with. */
 enum way { WAY_NATIVE, WAY_PYTHON, WAY_WAITING, WAY_UNKNOWN };
 
-/* *python: the chain's id, if it is one of Python's. */
+/* *python: the id of the thread's own chain, if it has one. An engine's thread may: what it calls
+ * back (a communication hook) says nothing of the loop around the backward pass. */
 static enum way way_of(enum thread_kind kind, uint32_t *python) {
-  bool is_python = python_is_present();
-  *python = is_python ? python_id() : 0;
-  if (*python != 0)
-    return WAY_PYTHON;
-  if (!is_python && kind != THREAD_OF_ENGINE)
-    return WAY_NATIVE;
-  return is_python ? WAY_WAITING : WAY_UNKNOWN;
+  *python = 0;
+  if (!python_is_present())
+    return kind == THREAD_OF_ENGINE ? WAY_UNKNOWN : WAY_NATIVE;
+  *python = python_id();
+  return *python != 0 && kind != THREAD_OF_ENGINE ? WAY_PYTHON : WAY_WAITING;
 }
 
 /* ---- ids ---- */
@@ -169,29 +167,46 @@ static uint32_t native_nodes(const struct native_stack *stack, struct place_node
   return written;
 }
 
-/* Behind Python's nodes, of which the outermost count most, there may be no room. */
-static uint32_t python_and_site(enum way way, uint32_t native, struct place_node *nodes) {
-  uint32_t written = way == WAY_PYTHON ? python_nodes(nodes, PLACE_NODES_MAX)
-                                       : python_waiting_nodes(nodes, PLACE_NODES_MAX);
+/* Behind Python's nodes, of which the outermost count most, there may be no room. waiting: somebody
+ * waits for the thread; python: it has frames of its own. 0: not known. */
+static uint32_t python_and_site(uint32_t waiting, uint32_t python, uint32_t native,
+                                struct place_node *nodes) {
+  uint32_t written = waiting == 0 ? 0 : python_waiting_nodes(nodes, PLACE_NODES_MAX);
+  if (waiting != 0 && written == 0)
+    return 0; /* what it has called back is not where the program begins */
+  if (python != 0)
+    written += python_nodes(nodes + written, PLACE_NODES_MAX - written);
   if (written < PLACE_NODES_MAX && native != 0)
     nodes[written++] = site_node(native);
   return written;
 }
 
+/* Of a thread that is waited for, where that one stands counts too. */
+static uint32_t describe_id(enum way way, uint32_t waiting, uint32_t python, uint32_t native) {
+  if (way != WAY_WAITING)
+    return compose(way, python, native);
+  if (python == 0)
+    return waiting;
+  uint32_t own_id = compose(WAY_PYTHON, python, native);
+  return waiting == 0 ? own_id : code_hash_id(code_hash(waiting, own_id));
+}
+
 bool places_describe(struct place *out) {
   struct native_stack stack;
-  uint32_t python;
+  uint32_t python, waiting = 0;
   memset(out, 0, sizeof(*out));
   if (!places_are_on())
     return false;
   bool is_whole = native_stack_read(&stack);
   enum way way = way_of(kind_of_this(), &python);
   uint32_t native = native_frames_id(stack.inner, stack.ninner);
-  out->id = way == WAY_WAITING ? python_waiting_id() : compose(way, python, native);
+  if (way == WAY_WAITING)
+    waiting = python_waiting_id();
+  out->id = describe_id(way, waiting, python, native);
   if (out->id == 0)
     return false;
   if (way != WAY_NATIVE)
-    out->nnodes = python_and_site(way, native, out->nodes);
+    out->nnodes = python_and_site(waiting, python, native, out->nodes);
   else if (is_whole)
     out->nnodes = native_nodes(&stack, out->nodes);
   places_text_remember(out, stack.inner, stack.ninner);

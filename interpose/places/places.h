@@ -2,9 +2,10 @@
  * from what can be seen of it: native frames, their machine code, and Python's frames.
  *
  *   thread                                 place
- *   with Python frames                     the chain of these, and one node for the native frames
- *   without, in a process with Python, or  unknown; described as that of the thread that waits
- *   begun by an engine's library           for it, where that can be read (python_frames.h)
+ *   begun by an engine's library, or       unknown; described as that of the thread that waits
+ *   without Python frames, in a process    for it, where that can be read (python_frames.h), and
+ *   with Python                            then its own Python frames, if it calls back
+ *   any other with Python frames           the chain of these, and one node for the native frames
  *   any other                              its native frames
  *
  * Loops of an engine or a framework are never taken for loops of the program.

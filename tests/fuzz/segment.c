@@ -116,7 +116,7 @@ static bool job_begin(struct job *job, struct input *input) {
     job->ranks[rank].plane = rank == mine ? *plane : other;
     struct team *team = team_create(rank == mine ? plane : &job->ranks[rank].plane);
     FUZZ_CHECK(team != NULL);
-    team->is_lossy = spoils;
+    team->owner.is_lossy = spoils;
     job->ranks[rank].team = team;
   }
   return true;
@@ -185,10 +185,10 @@ static void check_agreement(const struct job *job) {
 /* ---- a rank's program ---- */
 
 static void rank_fail(struct rank *rank) {
-  FUZZ_CHECK(rank->team->failure != FAILURE_NONE);
-  FUZZ_CHECK(rank->team->failure_rank < rank->plane.nranks);
+  FUZZ_CHECK(rank->team->failed.how != FAILURE_NONE);
+  FUZZ_CHECK(rank->team->failed.rank < rank->plane.nranks);
   team_find_culprit(rank->team);
-  FUZZ_CHECK(rank->team->failure_rank < rank->plane.nranks);
+  FUZZ_CHECK(rank->team->failed.rank < rank->plane.nranks);
   team_give_up(rank->team);
   team_end(rank->team, RANK_FAILED);
   rank->ended = true;
@@ -198,7 +198,7 @@ static void rank_poll(struct rank *rank, bool waits) {
   struct team *team = rank->team;
   for (int i = 0; i < POLLS_MAX && !rank->ended; i++) {
     struct unit unit;
-    bool claimed = team->claimed;
+    bool claimed = team->claim.open;
     enum team_verdict verdict = waits ? team_wait(team, &unit, 0) : team_poll(team, &unit);
     FUZZ_CHECK(team_is_valid(team));
     switch (verdict) {
@@ -213,12 +213,12 @@ static void rank_poll(struct rank *rank, bool waits) {
     case TEAM_REAL:
     case TEAM_REFUSED:
       FUZZ_CHECK(verdict == TEAM_REAL || team_refused_for(team) < team->plane->nranks);
-      FUZZ_CHECK(claimed && !team->claimed && rank->claim.nmembers > 0);
+      FUZZ_CHECK(claimed && !team->claim.open && rank->claim.nmembers > 0);
       FUZZ_CHECK(own_hash(team, team_index(team)) == unit_hash(rank->claim));
       return;
     case TEAM_STOPPED:
-      FUZZ_CHECK(claimed && !team->claimed && team->stopped_for < team->plane->nranks);
-      FUZZ_CHECK(team->exhausted == (own_hash(team, team_index(team)) != team->claim_hash));
+      FUZZ_CHECK(claimed && !team->claim.open && team->stop.rank < team->plane->nranks);
+      FUZZ_CHECK(team->stop.exhausted == (own_hash(team, team_index(team)) != team->claim.hash));
       return;
     case TEAM_LEFT:
       FUZZ_CHECK(claimed && rank->claim.nmembers == 0);
@@ -245,9 +245,9 @@ static void rank_claim(struct rank *rank, struct unit unit, uint32_t flags) {
 static bool rank_issue(struct rank *rank, struct unit unit, uint32_t flags) {
   if (rank->ended || rank->team == NULL)
     return false;
-  if (rank->team->claimed)
+  if (rank->team->claim.open)
     rank_poll(rank, false);
-  if (rank->ended || rank->team->claimed)
+  if (rank->ended || rank->team->claim.open)
     return false;
   if (!team_commit(rank->team, unit))
     rank_claim(rank, unit, flags);
@@ -547,7 +547,7 @@ static void run_step(struct job *job, struct input *input) {
     rank_ask(rank, input);
   } else if (which == 13) {
     rank_post(rank, input);
-  } else if (!rank->team->claimed && which == 14) {
+  } else if (!rank->team->claim.open && which == 14) {
     rank_claim(rank, (struct unit){NULL, 0}, 0);
   } else if (which == 15) {
     team_give_up(rank->team);

@@ -76,6 +76,18 @@ Test(places, in_threads_of_an_engine, .timeout = 300) {
                   0, "");
 }
 
+/* Behind the place of the thread that waits, if it is known: the loop around the backward pass is
+ * there. */
+Test(places, in_what_a_thread_of_an_engine_calls_back, .timeout = 300) {
+  build();
+  workshop_expect("for with in DOUBLE_PYTHON=7 'DOUBLE_PYTHON=7 DOUBLE_WAITING=9'; do"
+                  "  env $with FILE=$W/standing/libtorch_cpu.so $W/standing/standing-gcc-O2 hook; "
+                  "done | grep -v ^hook",
+                  0,
+                  "7 0 train.py:41 in the loop of train.py:38\n"
+                  "9 7 0 train.py:41 in the loop of train.py:38\n");
+}
+
 Test(places, that_are_described, .timeout = 300) {
   build();
   workshop_expect(

@@ -511,15 +511,15 @@ Test(annotations, the_end_of_a_communicator_resynchronises_too) {
 /* Of weights that begin with the rank: the sums of both ranks, then those of rank 1 alone. */
 Test(annotations, the_example_in_python_runs) {
   if (system("command -v python3 >/dev/null") != 0) { /* NOLINT(cert-env33-c) */
-    fputs("tests/join: no test of docs/words.py: there is no python3\n", stderr);
+    fputs("tests/join: no test of docs/annotations.py: there is no python3\n", stderr);
     cr_skip("no python3");
   }
   if (strcmp(run_build_folder(), "build") != 0)
     cr_skip("a sanitizer must be the first thing that a process loads, and Python has none");
   struct run *with =
-      run(&(struct launch){.nranks = 2, .program = "../../docs/words.py", .options = "3,5"});
+      run(&(struct launch){.nranks = 2, .program = "../../docs/annotations.py", .options = "3,5"});
   struct run *without = run(&(struct launch){
-      .nranks = 2, .program = "../../docs/words.py", .options = "3", .without = RUN_ALL_RANKS});
+      .nranks = 2, .program = "../../docs/annotations.py", .options = "3", .without = RUN_ALL_RANKS});
   assert_went_well(with);
   cr_assert(strstr(with->output, "RESULT 0 weights 14 last 1 active [0, 1]\n") != NULL &&
                 strstr(with->output, "RESULT 1 weights 14 last 1 active [1]\n") != NULL,

@@ -81,9 +81,10 @@ Test(graphs, no_warning_when_off) {
   check_even(2, 3, "", "NCCL_JOIN=0", 0);
 }
 
-/* Ranks that join would have to answer for launches that nobody sees. */
+/* Ranks that join would have to answer for launches that nobody sees. The others wait in a kernel,
+ * which hears of nobody's end: the first rank's status ends the job. */
 static void check_refused(const char *options) {
-  struct run *result = run_graph(options, "NCCL_JOIN_TIMEOUT=10");
+  struct run *result = run_graph(options, "NCCL_JOIN_TIMEOUT=10 LOOPBACK_DEATH=hang");
   cr_assert_not(result->timed_out);
   cr_assert_neq(result->status, 0);
   cr_assert_neq(result->status, RUN_LOOPBACK_STOPPED, "%s", result->errors);
@@ -98,4 +99,8 @@ Test(graphs, uneven_loop_after_a_graph_is_refused) {
 }
 Test(graphs, uneven_loop_of_groups_after_a_graph_is_refused) {
   check_refused("--before 20 --after 5,9,7 --group 1");
+}
+/* Nor does a rank that only ends go with status 0. */
+Test(graphs, uneven_loop_after_a_graph_is_refused_at_the_end_of_main) {
+  check_refused("--before 20 --after 5,9,7 --end return");
 }

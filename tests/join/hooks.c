@@ -240,9 +240,9 @@ Test(hooks, joined_time_that_cannot_be_written_is_an_error) {
 /* ---- C++ ---- */
 
 Test(hooks, headers_are_good_for_cpp) {
-  struct run *with = run(&(struct launch){.nranks = 1, .program = "words_in_cpp"});
+  struct run *with = run(&(struct launch){.nranks = 1, .program = "annotations_in_cpp"});
   struct run *without =
-      run(&(struct launch){.nranks = 1, .program = "words_in_cpp", .without = RUN_ALL_RANKS});
+      run(&(struct launch){.nranks = 1, .program = "annotations_in_cpp", .without = RUN_ALL_RANKS});
   assert_went_well(with);
   assert_printed(with, "version 1, results 0 0 0 0 0 0, outputs -1 -1\n");
   assert_printed(without, "version 0, results 0 0 0 0 0 0, outputs -1 -1\n");

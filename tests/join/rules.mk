@@ -3,7 +3,7 @@
 PLUGIN_FLAGS = -shared -std=c17 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) $(SANFLAGS) -fPIC -I. -isystem $(NCCL_INCLUDE) \
                -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE) -MMD -MP
 TEST_PLUGINS = $(addprefix $(BUILD)/plugins/,first.so second.so only_named.so newer.so no_plugin.so libtorch_cuda.so)
-programs: $(TEST_PLUGINS) $(BUILD)/programs/words_in_cpp
+programs: $(TEST_PLUGINS) $(BUILD)/programs/annotations_in_cpp
 
 $(BUILD)/plugins/first.so $(BUILD)/plugins/second.so: tests/join/plugins/hook.c $(PROGRAM_LIBRARIES)
 	@mkdir -p $(@D)
@@ -16,7 +16,7 @@ $(BUILD)/plugins/%.so: tests/join/plugins/%.c
 	$(call say,LD,$@)
 	$(Q)$(CC) $(PLUGIN_FLAGS) -o $@ $<
 
-$(BUILD)/programs/words_in_cpp: tests/join/plugins/annotations.cpp hooks/include/nccl_join.h hooks/include/nccl_join_hook.h $(PROGRAM_LIBRARIES)
+$(BUILD)/programs/annotations_in_cpp: tests/join/plugins/annotations.cpp hooks/include/nccl_join.h hooks/include/nccl_join_hook.h $(PROGRAM_LIBRARIES)
 	@mkdir -p $(@D)
 	$(call say,CXX,$@)
 	$(Q)$(CXX) -std=c++11 -Wall -Wextra -Wpedantic -Werror $(CFLAGS) $(SANFLAGS) -Ihooks/include -isystem $(NCCL_INCLUDE) \

@@ -75,8 +75,11 @@ const char *run_build_folder(void) {
   return folder != NULL && *folder != '\0' ? folder : "build";
 }
 
-/* How many times as long as usual runs may take. */
-static double slowness(void) {
+bool run_adds_in_any_order(void) {
+  return getenv("JOIN_TEST_ANY_ORDER") != NULL;
+}
+
+double run_slowness(void) {
   const char *text = getenv("JOIN_TEST_SLOWNESS");
   return text != NULL ? strtod(text, NULL) : 1;
 }
@@ -226,7 +229,7 @@ static struct running *start_commands(const struct command *commands, int ncomma
   running->result = calloc(1, sizeof *running->result);
   unfinished++;
   running->begin = now_s();
-  running->limit_s = (limit_s > 0 ? limit_s : standard_limit_s) * slowness();
+  running->limit_s = (limit_s > 0 ? limit_s : standard_limit_s) * run_slowness();
   running->nprocesses = ncommands;
   for (int i = 0; i < ncommands; i++)
     running->processes[i] = start(&commands[i], output[1], errors[1]);

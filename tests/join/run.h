@@ -18,6 +18,13 @@
 
 const char *run_build_folder(void);
 
+/* How many times as long as usual runs may take: JOIN_TEST_SLOWNESS. */
+double run_slowness(void);
+
+/* Whether the NCCL of these tests adds in an order of its own, so that sums may differ in their last
+ * digits: JOIN_TEST_ANY_ORDER. */
+bool run_adds_in_any_order(void);
+
 /* What to run. Zero is a sensible value of everything but the first two. */
 struct launch {
   int nranks;

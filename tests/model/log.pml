@@ -23,8 +23,10 @@
 #define NOTHING 7 /* is expected here */
 #define UNKNOWN 8
 
-#define APART_BIT 8 /* CLAIM_APART */
-#define UNIT_OF(claim) ((claim) > APART_BIT -> (claim) - APART_BIT : (claim))
+#define APART_BIT 8   /* CLAIM_APART */
+#define EPOCH_BITS 16 /* times the epoch, 1 or 2; 0: the claim says none */
+#define UNIT_OF(claim) ((claim) & 7)
+#define EPOCH_OF(claim) ((claim) >> 4)
 #define IS_UNIT(claim) (UNIT_OF(claim) == 1 || UNIT_OF(claim) == 2 || UNIT_OF(claim) == 4)
 #define NOBODY RANKS
 #define NO_TEXT 255 /* names the entry of a unit that was not claimed */
@@ -49,7 +51,8 @@ typedef entry_t {
   bool expected;
   byte text;  /* position of the rank's own text, if it has claimed */
   byte source; /* the rank whose unit it was */
-  bool apart   /* ENTRY_APART */
+  bool apart;  /* ENTRY_APART */
+  byte behind  /* ENTRY_BEHIND: the epoch; 0: of one */
 };
 
 typedef log_t {
@@ -63,6 +66,14 @@ typedef log_t {
   entry_t entries[RING];
   byte text[TEXT]
 };
+
+#ifdef EPOCHS
+#define sum_t int
+#define CLAIMS_MAX 45
+#else
+#define sum_t short
+#define CLAIMS_MAX 13
+#endif
 
 typedef team_t {
   log_t logs[RANKS];
@@ -78,7 +89,7 @@ typedef team_t {
   /* Check: the unit that the first rank passed the index with; the claims it settled on; and which
    * ranks issue the unit for real by them. */
   byte agreed[RING];
-  short claims[RING];
+  sum_t claims[RING];
   byte reals[RING]
 };
 
@@ -177,7 +188,8 @@ typedef own_t {
   bool as_expected;                                                                                \
   bool mine;                                                                                       \
   bool apart;                                                                                      \
-  short sum;                                                                                       \
+  byte behind;                                                                                     \
+  sum_t sum;                                                                                       \
   NAPS_SCRATCH                                                                                     \
   bool ok;                                                                                         \
   byte way;                                                                                        \
@@ -291,7 +303,8 @@ inline agree(t, u)
       LOG(t, k).entries[low].expected = false;
       LOG(t, k).entries[low].text = 0;
       LOG(t, k).entries[low].source = 0;
-      LOG(t, k).entries[low].apart = false
+      LOG(t, k).entries[low].apart = false;
+      LOG(t, k).entries[low].behind = 0
     }
     k = 0
   :: else
@@ -313,6 +326,7 @@ inline publish(t, u, is_real, is_expected, own_text, whose)
   LOG(t, me).entries[SLOT(t)].text = own_text;
   LOG(t, me).entries[SLOT(t)].source = whose;
   LOG(t, me).entries[SLOT(t)].apart = apart && MUTANT != 34;
+  LOG(t, me).entries[SLOT(t)].behind = (MUTANT == 37 -> 0 : behind);
   agree(t, u)
 }
 
@@ -380,20 +394,30 @@ inline expect(t)
   fi
 }
 
-/* R25: team_expects_another. A rank may say with its claim that what is expected here is another
- * unit, and decides so anew for each index. What the code tells it from is not known here: any
- * choice. */
-inline say_apart(t)
+/* What a rank says with its claim, and decides anew for each index. What the code tells it from is
+ * not known here: any choice. R25: team_expects_another, what is expected here is another unit. R27:
+ * team_epoch, in which epoch the rank stands. */
+inline say_more(t)
 {
   low = own[t].unit;
-#ifdef APART
+#if defined(APART) || defined(EPOCHS)
   atomic {
+#ifdef APART
     expect(t);
     if
     :: true
     :: IS_UNIT(own[t].unit) && IS_UNIT(EXPECTED(t)) && EXPECTED(t) != own[t].unit ->
       low = own[t].unit + APART_BIT
-    fi
+    fi;
+#endif
+#ifdef EPOCHS
+    if
+    :: true
+    :: IS_UNIT(own[t].unit) -> low = low + EPOCH_BITS
+    :: IS_UNIT(own[t].unit) -> low = low + 2 * EPOCH_BITS
+    fi;
+#endif
+    skip
   }
 #endif
 }
@@ -416,7 +440,7 @@ inline show_claim(t)
   if
   :: own[t].texted && own[t].shown != own[t].head + 1 && (!own[t].yielded || MUTANT == 20) &&
      (MUTANT != 5 || own[t].shown == 0) ->
-    say_apart(t);
+    say_more(t);
     if
     :: !own[t].written || own[t].said != low ->
       own[t].said = low;
@@ -487,12 +511,16 @@ inline close_claim(t)
 /* R23: settle_is_same. Which claims are one unit is told from their places and from what all ranks
  * know before the index: any relation, but one for all ranks. Bit a | b: a and b are one unit; bit
  * 0: it has been chosen. Without PLACES no two units are. R25: nor are one of which its rank has said
- * so, and the one that is expected. R27: one unit in two epochs is two here, with names of their own. */
+ * so, and the one that is expected. R27: settle_is_out_of_step, nor is one unit in two epochs. */
+#define IS_APART(claim) ((claim) & APART_BIT)
 #define IS_SAID(t, a, b)                                                                           \
-  (((a) > APART_BIT && UNIT_OF(b) == EXPECTED(t)) || ((b) > APART_BIT && UNIT_OF(a) == EXPECTED(t)))
+  ((IS_APART(a) && UNIT_OF(b) == EXPECTED(t)) || (IS_APART(b) && UNIT_OF(a) == EXPECTED(t)))
+#define IS_OUT_OF_STEP(a, b)                                                                       \
+  (UNIT_OF(a) == UNIT_OF(b) && EPOCH_OF(a) != 0 && EPOCH_OF(b) != 0 && EPOCH_OF(a) != EPOCH_OF(b))
 #define IS_SAME(t, relation, a, b)                                                                 \
-  (UNIT_OF(a) == UNIT_OF(b) || (IS_UNIT(a) && IS_UNIT(b) && !IS_SAID(t, a, b) &&                   \
-                                (((relation) >> (UNIT_OF(a) | UNIT_OF(b))) & 1)))
+  ((UNIT_OF(a) == UNIT_OF(b) && !IS_OUT_OF_STEP(a, b)) ||                                          \
+   (UNIT_OF(a) != UNIT_OF(b) && IS_UNIT(a) && IS_UNIT(b) && !IS_SAID(t, a, b) &&                   \
+    (((relation) >> (UNIT_OF(a) | UNIT_OF(b))) & 1)))
 
 #ifdef PLACES
 #define CAN_MERGE(a, b) (IS_UNIT(a) && IS_UNIT(b))
@@ -535,6 +563,9 @@ inline relate(t)
   fi
 }
 
+/* What G has here, as it is claimed. */
+#define THE_UNIT (found + apart * APART_BIT + behind * EPOCH_BITS)
+
 /* Leaves in `mine` whether the unit of G is mine. R25: of an expected one, which all may have
  * issued without asking, each rank that claims a unit decides for itself. M29: who follows takes
  * only what it claims for its own. */
@@ -549,12 +580,15 @@ inline decide(t, follows)
   :: !as_expected && own[t].claimed ->
 #if MUTANT == 27
     choose_relation(low);
-    mine = IS_SAME(t, low, own[t].said, found + apart * APART_BIT);
+    mine = IS_SAME(t, low, own[t].said, THE_UNIT);
     low = 0
 #else
     relate(t);
     mine = (follows && MUTANT == 29 -> own[t].unit == found :
-            IS_SAME(t, teams[t].merged[SLOT(t)], own[t].said, found + apart * APART_BIT))
+            IS_SAME(t, teams[t].merged[SLOT(t)], own[t].said, THE_UNIT));
+#if MUTANT == 38
+    mine = mine && (behind == 0 || EPOCH_OF(own[t].said) == behind)
+#endif
 #endif
   :: else -> mine = false
   fi
@@ -591,6 +625,7 @@ inline pass(t)
   fi;
   mine = false;
   apart = false;
+  behind = 0;
   found = 0;
   source = 0;
   as_expected = false

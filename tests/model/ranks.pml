@@ -19,6 +19,7 @@
  *   YIELD_EARLY  ranks yield at any time, not only when nobody can move
  *   BRANCH       rank 0 names only the second unit, all others only the first
  *   APART        ranks say with CLAIM_APART, or not, that the unit expected is not what they claim
+ *   EPOCHS       ranks say in which of two epochs they claim a unit, or do not
  *   ASK          what is expected may be claimed all the same, as the ends of loops are
  *   PLACES       all units have one signature and differ in their places; else in their signatures
  */

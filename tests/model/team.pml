@@ -26,7 +26,8 @@ inline follow(t)
   assert(OTHERS_ENTRY(t).at == own[t].head + 1);
   found = OTHERS_ENTRY(t).unit;
   as_expected = OTHERS_ENTRY(t).expected;
-  apart = OTHERS_ENTRY(t).apart; /* R25 */
+  apart = OTHERS_ENTRY(t).apart;   /* R25 */
+  behind = OTHERS_ENTRY(t).behind; /* R27 */
   source = ISSUER(OTHERS_ENTRY(t));
   if
   :: found == LEAVE -> assert(own[t].claimed && own[t].unit == LEAVE)
@@ -95,6 +96,7 @@ inline find_text(t)
     way = 0;
     found = 0;
     apart = false;
+    behind = 0;
     source = 0
   }
 }
@@ -139,13 +141,13 @@ inline gather_claims(t)
 #define CLAIM_DIGIT(r) (units[r] == NO_MEMBER -> 0 : units[r])
 #define ISSUES(t, r)                                                                               \
   (IS_MEMBER(t, r) &&                                                                              \
-   IS_SAME(t, teams[t].merged[SLOT(t)], units[r], found + apart * APART_BIT))
+   IS_SAME(t, teams[t].merged[SLOT(t)], units[r], THE_UNIT))
 
 /* Check: all ranks that settle an index do so on the same claims; the text of every unit claimed is
  * there; and so are the entries before my index that the winner rule looks back at. */
 inline check_settlement(t)
 {
-  sum = 1 + CLAIM_DIGIT(0) + 13 * CLAIM_DIGIT(1) + 169 * CLAIM_DIGIT(2);
+  sum = 1 + CLAIM_DIGIT(0) + CLAIMS_MAX * CLAIM_DIGIT(1) + CLAIMS_MAX * CLAIMS_MAX * CLAIM_DIGIT(2);
   assert(teams[t].claims[SLOT(t)] == 0 || teams[t].claims[SLOT(t)] == sum);
   teams[t].claims[SLOT(t)] = sum;
   sum = 0;
@@ -168,7 +170,6 @@ inline check_settlement(t)
 }
 
 #define LEAVES(r) (units[r] == LEAVE || units[r] == NO_MEMBER)
-#define IS_CLAIMED_AS(claim) (units[0] == claim || units[1] == claim || units[2] == claim)
 
 /* Check: who settles counts who issues the unit for real (R23: refusals, reunions and what all claim
  * hang on it), and all who settle count the same. */
@@ -179,6 +180,43 @@ inline count(t)
   assert(teams[t].reals[SLOT(t)] == 0 || teams[t].reals[SLOT(t)] == low);
   teams[t].reals[SLOT(t)] = low;
   low = 0
+}
+
+/* R27: settle_winner. Of what is one unit but for the epoch the earliest goes first: also before what
+ * says none, or stands at another place. */
+#define IS_AHEAD(r, claim) (IS_OUT_OF_STEP(units[r], claim) && EPOCH_OF(units[r]) > EPOCH_OF(claim))
+#define IS_BEHIND(claim) (IS_AHEAD(0, claim) || IS_AHEAD(1, claim) || IS_AHEAD(2, claim))
+#define GOES_BEFORE(t, r)                                                                          \
+  (IS_BEHIND(units[r]) && !IS_BEHIND(found) &&                                                     \
+   (UNIT_OF(units[r]) == UNIT_OF(found) || IS_SAME(t, teams[t].merged[SLOT(t)], units[r], found)))
+inline choose_epoch(t)
+{
+#if !defined(EPOCHS) || MUTANT == 39
+  skip
+#else
+  relate(t);
+  found = (GOES_BEFORE(t, 0) -> units[0] : (GOES_BEFORE(t, 1) -> units[1] :
+           (GOES_BEFORE(t, 2) -> units[2] : found)))
+#endif
+}
+
+/* R27: note_epochs. Check: who issues a unit by the name of the winner, and says in which epoch, says
+ * the earliest of those that are said. */
+#define DIFFER_FROM(claim)                                                                         \
+  (IS_OUT_OF_STEP(units[0], claim) || IS_OUT_OF_STEP(units[1], claim) ||                           \
+   IS_OUT_OF_STEP(units[2], claim))
+#define IS_EARLIEST(t, r)                                                                          \
+  (UNIT_OF(units[r]) != UNIT_OF(found) || !DIFFER_FROM(units[r]) || IS_BEHIND(units[r]) ||         \
+   !IS_SAME(t, teams[t].merged[SLOT(t)], units[r], found))
+inline note_epoch(t)
+{
+#ifdef EPOCHS
+  relate(t);
+  assert(IS_EARLIEST(t, 0) && IS_EARLIEST(t, 1) && IS_EARLIEST(t, 2));
+  behind = (DIFFER_FROM(found) -> EPOCH_OF(found) : 0)
+#else
+  skip
+#endif
 }
 
 /* R11: settle, settle_winner: one of the units claimed, and the same for all. R12: LEAVE loses to
@@ -203,22 +241,19 @@ inline settle(t)
     if
     :: teams[t].winner[SLOT(t)] == UNKNOWN ->
       if
-      :: IS_CLAIMED_AS(1) -> found = 1
-      :: IS_CLAIMED_AS(2) -> found = 2
-      :: IS_CLAIMED_AS(4) -> found = 4
-#ifdef APART
-      :: IS_CLAIMED_AS(1 + APART_BIT) -> found = 1 + APART_BIT
-      :: IS_CLAIMED_AS(2 + APART_BIT) -> found = 2 + APART_BIT
-      :: IS_CLAIMED_AS(4 + APART_BIT) -> found = 4 + APART_BIT
-#endif
-      fi
+      :: IS_UNIT(units[0]) -> found = units[0]
+      :: IS_UNIT(units[1]) && units[1] != units[0] -> found = units[1]
+      :: IS_UNIT(units[2]) && units[2] != units[0] && units[2] != units[1] -> found = units[2]
+      fi;
+      choose_epoch(t)
     :: else -> found = teams[t].winner[SLOT(t)]
     fi;
 #if MUTANT != 13
     teams[t].winner[SLOT(t)] = found;
 #endif
     source = (units[0] == found -> 0 : (units[1] == found -> 1 : 2));
-    apart = found > APART_BIT;
+    apart = IS_APART(found) != 0;
+    note_epoch(t);
     found = UNIT_OF(found);
     way = 1
   :: else /* LEAVE and YIELD: nothing to issue here */

@@ -16,7 +16,7 @@
 
 enum { COUNT = 32 };
 
-static const char *before = "6", *after = "6", *begin = "runtime";
+static const char *before = "6", *after = "6", *begin = "runtime", *end = "destroy";
 static int launches = 4, group = 0;
 
 static const struct option options[] = {
@@ -25,6 +25,7 @@ static const struct option options[] = {
     {"--after", &after, NULL, "iterations after it, per rank"},
     {"--group", NULL, &group, "1: two sums in a group"},
     {"--begin", &begin, NULL, "runtime; driver: captures by libcuda's functions, found by dlsym"},
+    {"--end", &end, NULL, "destroy, or return from main"},
     {0},
 };
 
@@ -112,5 +113,5 @@ int main(int argc, char **argv) {
   loop(2, after);
   CHECK_CUDA(cudaGraphExecDestroy(executable));
   CHECK_CUDA(cudaGraphDestroy(graph));
-  return ranks_leave(&ranks, ENDING_DESTROY);
+  return ranks_leave(&ranks, strcmp(end, "return") == 0 ? ENDING_RETURN : ENDING_DESTROY);
 }

@@ -73,6 +73,7 @@ static void destroy_in_another_order(struct ranks *ranks, ncclComm_t world) {
   for (int k = 0; k < 2; k++)
     if (two[k] != NULL)
       ranks_result(ranks, "sum %d %g", k, (double)sum(two[k], ranks->stream, device, 1));
+  ranks_time(ranks, "destroys");
   for (int k = 0; k < 2; k++) {
     ncclComm_t comm = two[ranks->rank == 0 ? k : 1 - k];
     if (comm != NULL)

@@ -53,8 +53,8 @@ static void record(struct sim *sim, struct sim_rank *rank, struct sim_end *end, 
 static void hear_guesses(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
   struct unit requested;
   struct member yielded_to;
-  bool guessed = end->core->guessed;
-  end->core->guessed = false;
+  bool guessed = end->core->telling.guessed;
+  end->core->telling.guessed = false;
   if (guessed)
     meetings_told(sim->teams[end->team].meetings, end->core->head - 1);
   if (rank->nends > 1 && overlap_guessed(rank->overlap, &requested, &yielded_to)) {
@@ -112,7 +112,7 @@ static struct sim_end *end_of(struct sim_rank *rank, const struct step *step) {
 
 static bool has_requests(const struct sim_rank *rank) {
   for (uint32_t i = 0; i < rank->nends; i++)
-    if (rank->ends[i].core->claimed && !rank->ends[i].left)
+    if (rank->ends[i].core->claim.open && !rank->ends[i].left)
       return true;
   return false;
 }
@@ -123,7 +123,7 @@ static void stop_rank(struct sim *sim, struct sim_rank *rank, struct sim_end *st
   sim->result.stopped = rank->stopped = stopped->heard = true;
   for (uint32_t i = 0; i < rank->nends; i++) {
     struct sim_end *end = &rank->ends[i];
-    if (end == stopped || end->left || end->heard || end->core->claimed)
+    if (end == stopped || end->left || end->heard || end->core->claim.open)
       continue;
     team_stop(end->core);
     end->heard = true;
@@ -235,7 +235,7 @@ void rank_left_team(struct sim *sim, struct sim_rank *rank, struct sim_end *end)
   if (rank->next != rank->nsteps)
     sim->result.wrong_order = true;
   for (uint32_t i = 0; i < rank->nends; i++)
-    if (rank->ends[i].core->claimed && !rank->ends[i].left)
+    if (rank->ends[i].core->claim.open && !rank->ends[i].left)
       return;
   came_back(rank);
   rank->mode = MODE_RUNNING;
@@ -243,7 +243,7 @@ void rank_left_team(struct sim *sim, struct sim_rank *rank, struct sim_end *end)
 
 static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
   struct unit unit;
-  bool requested = end->core->claimed;
+  bool requested = end->core->claim.open;
   enum team_verdict verdict = team_poll(end->core, &unit);
   hear_guesses(sim, rank, end);
   switch (verdict) {
@@ -314,13 +314,13 @@ static bool look_around(struct sim *sim, struct sim_rank *rank) {
   overlap_look(rank->overlap, quiet);
   for (uint32_t i = 0; i < rank->nends && rank->mode == MODE_PARKED; i++) {
     struct sim_end *end = &rank->ends[i];
-    if (end->core->claimed && !end->left &&
+    if (end->core->claim.open && !end->left &&
         !device_is_full(sim->device, rank->number, end->team, false))
       moved |= poll(sim, rank, end);
   }
   for (uint32_t i = 0; i < rank->nends && rank_is_parked(rank); i++) {
     struct sim_end *end = &rank->ends[i];
-    if (end->left || end->core->claimed ||
+    if (end->left || end->core->claim.open ||
         device_is_full(sim->device, rank->number, end->team, false))
       continue;
     bool yielding = team_is_yielding(end->core);

@@ -19,7 +19,7 @@ static bool leave_in_another_order(struct sim *sim) {
       continue;
     for (uint32_t k = 0; k < rank->nends; k++) {
       struct sim_end *end = &rank->ends[k];
-      if (end->left || !end->core->claimed || !team_all_leaving(end->core))
+      if (end->left || !end->core->claim.open || !team_all_leaving(end->core))
         continue;
       rank_say(sim, rank, end, "goes on", NULL, NULL);
       rank_left_team(sim, rank, end);
@@ -58,7 +58,7 @@ static bool notice_failure(struct sim *sim) {
     if (rank->mode != MODE_PARKED)
       continue;
     for (uint32_t k = 0; k < rank->nends; k++)
-      if (rank->ends[k].core->claimed)
+      if (rank->ends[k].core->claim.open)
         team_look_for_the_dead(rank->ends[k].core);
     if (rank_step(sim, rank))
       return true;
@@ -97,7 +97,7 @@ static void say_who_is_stuck(const struct sim *sim) {
       const struct team *team = rank->ends[k].core;
       printf(" team %u: %llu units%s%s%s", rank->ends[k].team, (unsigned long long)team->head,
              rank->ends[k].left ? ", left"
-             : team->claimed    ? ", claims"
+             : team->claim.open ? ", claims"
                                 : "",
              team_is_yielding(team) ? ", yields" : "", k + 1 < rank->nends ? ";" : "\n");
     }

@@ -52,6 +52,11 @@ Test(layout, a_file_that_is_too_long_is_found) {
   expect_found("yes '' | head -n 450 >>core/unit/unit.c", "core/unit/unit.c: ");
 }
 
+Test(layout, a_header_that_is_too_short_is_found) {
+  expect_found("echo '#pragma once' >hooks/small.h",
+               "hooks/small.h: a header of 1 lines, less than 20");
+}
+
 Test(layout, a_table_with_a_circle_is_found) {
   expect_found("sed -i 's/^\\(| `core\\/unit` .*| \\)|$/\\1`core\\/team` |/' docs/architecture.md",
                "core/unit may call core/team, which is not above it");

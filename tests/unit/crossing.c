@@ -58,7 +58,7 @@ enum team_verdict crossing_poll(uint32_t rank, uint32_t at) {
   enum team_verdict verdict = team_poll(crossing_teams[rank][at], &unit);
   if (verdict == TEAM_REAL || verdict == TEAM_SHADOW || verdict == TEAM_LEFT)
     overlap_issued(crossing_overlaps[rank], crossing_teams[rank][at],
-                   verdict == TEAM_SHADOW ? unit : crossing_teams[rank][at]->claim);
+                   verdict == TEAM_SHADOW ? unit : crossing_teams[rank][at]->claim.unit);
   return verdict;
 }
 

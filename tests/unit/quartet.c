@@ -71,7 +71,7 @@ void claim_branches(uint32_t of_rank_0, uint32_t of_others) {
 void expect_verdict(uint32_t rank, enum team_verdict verdict) {
   enum team_verdict found = team_poll(quartet[rank], &got);
   cr_assert_eq(found, verdict, "rank %u: %d instead of %d, failure %d", rank, (int)found,
-               (int)verdict, (int)quartet[rank]->failure);
+               (int)verdict, (int)quartet[rank]->failed.how);
 }
 
 void expect_all_real(void) {
@@ -84,7 +84,7 @@ void issue_at(const uint32_t *places, uint64_t count) {
     if (!team_commit(quartet[rank], at(places[rank], count)))
       claim(rank, places[rank], count);
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    if (quartet[rank]->claimed)
+    if (quartet[rank]->claim.open)
       expect_verdict(rank, TEAM_REAL);
 }
 

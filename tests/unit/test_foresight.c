@@ -42,9 +42,9 @@ static void both(const struct member *of) {
     team_claim(committer, unit(of), 0, NULL);
   if (!team_commit(follower, unit(of)))
     team_claim(follower, unit(of), 0, NULL);
-  if (follower->claimed)
+  if (follower->claim.open)
     cr_assert_eq(team_poll(follower, &got), TEAM_REAL);
-  if (committer->claimed)
+  if (committer->claim.open)
     cr_assert_eq(team_poll(committer, &got), TEAM_REAL);
 }
 
@@ -204,8 +204,8 @@ Test(foresight, whole_rounds_are_committed_again) {
     both(&of[i % 3]);
   for (int i = 0; i < 1500; i++)
     cr_assert(team_commit(committer, unit(&of[i % 3])), "unit %d", i);
-  cr_assert_gt(committer->rounds, 0);
-  cr_assert_eq(committer->rounds % 3, 0);
+  cr_assert_gt(committer->ahead.rounds, 0);
+  cr_assert_eq(committer->ahead.rounds % 3, 0);
   cr_assert_not(team_commit(committer, unit(&of[1])));
   struct unit got;
   struct member other = member(4);

@@ -26,11 +26,11 @@ Test(invariants, of_a_team) {
   struct member member = {.count = 1, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE};
   BROKEN(team_is_valid(team), team->own, plane_memory_rank(memory, 0)->logs[1]);
   BROKEN(team_is_valid(team), team->head, 1);
-  BROKEN(team_is_valid(team), team->expected, team->foreseen - 1);
-  BROKEN(team_is_valid(team), team->expected, team->foreseen + TEAM_FORESEEN + 1);
-  BROKEN(team_is_valid(team), team->foreseen[0], NULL);
+  BROKEN(team_is_valid(team), team->expected, team->ahead.foreseen - 1);
+  BROKEN(team_is_valid(team), team->expected, team->ahead.foreseen + TEAM_FORESEEN + 1);
+  BROKEN(team_is_valid(team), team->ahead.foreseen[0], NULL);
   team_claim(team, (struct unit){&member, 1}, 0, NULL);
-  BROKEN(team_is_valid(team), team->claim_hash, 0);
+  BROKEN(team_is_valid(team), team->claim.hash, 0);
   atomic_store(&team->own->head, team->limit + 1);
   team->head = team->limit + 1;
   cr_expect_not(team_is_valid(team), "a head beyond the limit is not seen");

@@ -329,3 +329,16 @@ Test(log, a_disabled_process_writes_nothing_and_makes_no_file) {
   cr_expect_eq(status, 0, "the child made a file");
   cr_expect_str_empty(on_stderr());
 }
+
+/* What a program gets with an error is the sentence, not the table behind it. */
+Test(log, the_last_line_is_a_sentence) {
+  char text[128];
+  log_open(&settings, 0);
+  log_last(text, sizeof text);
+  cr_assert_str_eq(text, "");
+  log_line(LOG_LEVEL_WARN, "rank %d has waited", 0);
+  log_line(LOG_LEVEL_WARN, "  rank %d: parked", 1);
+  log_line(LOG_LEVEL_INFO, "nothing");
+  log_last(text, sizeof text);
+  cr_assert_str_eq(text, "rank 0 has waited");
+}

@@ -31,7 +31,7 @@ static void others_issue(struct member *of, look_t look) {
 
 static void others_get_it(void) {
   for (uint32_t rank = 1; rank < RANKS; rank++)
-    if (teams[rank]->claimed)
+    if (teams[rank]->claim.open)
       cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
 }
 
@@ -71,7 +71,7 @@ Test(looks, a_rank_knows_what_it_has_issued_itself) {
     if (!team_commit(teams[0], unit(&A)))
       claim(0, &A, LOOK);
     for (uint32_t rank = 0; rank < RANKS; rank++)
-      if (teams[rank]->claimed)
+      if (teams[rank]->claim.open)
         cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
   }
   team_claim_leave(teams[0]);
@@ -124,7 +124,7 @@ Test(looks, places_come_through_beside_them) {
   for (uint32_t rank = 1; rank < RANKS; rank++)
     team_claim_looking(teams[rank], unit(&A), 0, &place, &look);
   expect_shadow(&A, LOOK);
-  const struct known_place *known = place_table_find(teams[0]->places, place.id);
+  const struct known_place *known = place_table_find(teams[0]->places.table, place.id);
   cr_assert_not_null(known);
   cr_assert_eq(known->place.nnodes, 2);
   cr_assert_str_eq(known->place.text, "here");
@@ -141,7 +141,7 @@ Test(looks, of_posts) {
                             .kind = receives ? MEMBER_RECEIVE : MEMBER_SEND,
                             .datatype = 7,
                             .number = look};
-      if (!teams[0]->claimed)
+      if (!teams[0]->claim.open)
         team_claim_leave(teams[0]);
       cr_assert_eq(team_post(teams[1], &post, 1), POST_DONE);
       cr_assert_eq(team_poll(teams[0], &got), TEAM_MIRROR);

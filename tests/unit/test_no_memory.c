@@ -107,7 +107,7 @@ Test(no_memory, a_rank_that_cannot_learn_a_unit_fails) {
   cr_assert(call_has_failed(CALL_ALLOCATION));
   team_claim(team, (struct unit){group, 1}, 0, NULL);
   cr_expect_eq(team_poll(team, &got), TEAM_FAILED);
-  cr_expect_eq(team->failure, FAILURE_MEMORY);
+  cr_expect_eq(team->failed.how, FAILURE_MEMORY);
   team_destroy(team);
   plane_memory_destroy(memory);
 }

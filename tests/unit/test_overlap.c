@@ -37,7 +37,7 @@ static bool both_commit(uint32_t at, uint64_t count) {
     both &= may;
   }
   for (uint32_t i = 0; i < crossing_groups[at].nranks; i++)
-    if (crossing_teams[crossing_groups[at].ranks[i]][at]->claimed)
+    if (crossing_teams[crossing_groups[at].ranks[i]][at]->claim.open)
       cr_assert_eq(crossing_poll(crossing_groups[at].ranks[i], at), TEAM_REAL);
   return both;
 }
@@ -140,7 +140,7 @@ Test(overlap, a_yield_cannot_be_taken_back) {
   cr_assert_eq(crossing_poll(2, 2), TEAM_SHADOW, "the larger unit, not that of rank 0");
   cr_assert_eq(crossing_poll(1, 2), TEAM_REAL);
   cr_assert_eq(crossing_poll(0, 2), TEAM_SHADOW, "as it has promised");
-  cr_assert(crossing_teams[0][2]->claimed);
+  cr_assert(crossing_teams[0][2]->claim.open);
 }
 
 Test(overlap, a_yield_to_ones_own_next_unit_is_issued_for_real) {

@@ -70,7 +70,7 @@ static void learn(struct unit unit) {
         claim(rank, 1, unit, 0);
     for (uint32_t rank = 1; rank <= 2; rank++) {
       struct unit found;
-      if (!teams[rank][1]->claimed)
+      if (!teams[rank][1]->claim.open)
         continue;
       cr_assert_eq(team_poll(teams[rank][1], &found), TEAM_REAL);
       overlap_issued(overlaps[rank], teams[rank][1], unit);

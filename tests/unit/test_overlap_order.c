@@ -67,10 +67,10 @@ static void issue(uint32_t at, uint32_t nranks) {
   for (uint32_t i = 0; i < nranks; i++) {
     uint64_t rank = members[at][i];
     struct unit found;
-    if (!teams[rank][at]->claimed)
+    if (!teams[rank][at]->claim.open)
       continue;
     cr_assert_eq(team_poll(teams[rank][at], &found), TEAM_REAL, "rank %lu of team %u", rank, at);
-    overlap_issued(overlaps[rank], teams[rank][at], teams[rank][at]->claim);
+    overlap_issued(overlaps[rank], teams[rank][at], teams[rank][at]->claim.unit);
     overlap_return(overlaps[rank]);
   }
 }

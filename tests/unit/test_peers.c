@@ -159,7 +159,7 @@ Test(peers, a_post_behind_a_unit_waits_until_all_have_issued_that) {
       if (!team_commit(teams[rank], unit(&A)))
         team_claim(teams[rank], unit(&A), 0, NULL);
     for (uint32_t rank = 0; rank < RANKS; rank++)
-      if (teams[rank]->claimed)
+      if (teams[rank]->claim.open)
         cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
   }
   team_claim_leave(teams[0]);
@@ -195,10 +195,10 @@ static void all_meet(const struct member *of, bool uneven) {
   for (uint32_t rank = 0; rank < RANKS; rank++)
     if (!team_commit(teams[rank], unit(of)))
       team_claim(teams[rank], unit(of), 0, NULL);
-  while (uneven && teams[0]->claimed && team_poll(teams[0], &got) == TEAM_MIRROR)
+  while (uneven && teams[0]->claim.open && team_poll(teams[0], &got) == TEAM_MIRROR)
     ;
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    if (teams[rank]->claimed)
+    if (teams[rank]->claim.open)
       cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
 }
 
@@ -282,7 +282,7 @@ static bool is_not_answering(void *context) {
 }
 
 Test(peers, a_thread_does_not_answer_for_another_one) {
-  teams[0]->is_answering = is_not_answering;
+  teams[0]->owner.is_answering = is_not_answering;
   post(1, send(0));
   team_claim_leave(teams[0]);
   expect_nothing(0);

@@ -69,8 +69,8 @@ Test(place_knowledge, what_was_taken_for_a_forgotten_place_has_its_own_name) {
   cr_assert_null(team_known_place(quartet[0], ELSE));
   cr_assert_eq(team_class_hash(quartet[0], at(THEN, SUM)), hash_at(THEN, SUM));
   claim(0, THEN, SUM);
-  cr_assert_eq(quartet[0]->claim_place.id, THEN);
-  cr_assert_eq(quartet[0]->claim_place.nnodes, 3);
+  cr_assert_eq(quartet[0]->claim.place.id, THEN);
+  cr_assert_eq(quartet[0]->claim.place.nnodes, 3);
 }
 
 /* ---- texts ---- */
@@ -139,7 +139,7 @@ Test(place_knowledge, what_messages_say_of_a_place_is_one_line) {
   struct place place = place_of(THEN);
   snprintf(place.text, sizeof(place.text), "a\nb\033[2Jc\177d\303\251");
   team_claim(quartet[0], at(THEN, SUM), 0, &place);
-  cr_assert_str_eq(quartet[0]->claim_place.text, "a?b?[2Jc?d\303\251");
+  cr_assert_str_eq(quartet[0]->claim.place.text, "a?b?[2Jc?d\303\251");
 }
 
 /* ---- stopping ---- */
@@ -161,7 +161,7 @@ static void issue_body(uint32_t step) {
     if (!team_commit(quartet[rank], body(step)))
       team_claim(quartet[rank], body(step), 0, NULL);
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    if (quartet[rank]->claimed)
+    if (quartet[rank]->claim.open)
       expect_verdict(rank, TEAM_REAL);
 }
 
@@ -187,9 +187,9 @@ Test(place_knowledge, who_settles_after_the_others_have_stopped_looks_again) {
   team_claim(quartet[0], group(0), CLAIM_TOGETHER, &place);
   for (uint32_t rank = 1; rank < RANKS; rank++)
     team_claim(quartet[rank], body(1), 0, NULL);
-  quartet[3]->is_held = others_stop_and_go_on;
+  quartet[3]->owner.is_held = others_stop_and_go_on;
   expect_verdict(3, TEAM_PARKED);
-  quartet[3]->is_held = NULL;
+  quartet[3]->owner.is_held = NULL;
   expect_verdict(3, TEAM_STOPPED);
 }
 

@@ -97,10 +97,10 @@ static bool go_on(struct team *team, struct program *program, int *wrong) {
                           .number = where.id};
   struct unit unit = {&member, 1};
   bool real = false;
-  if (!team->claimed && program->at < program->nsteps && step->place % 16 == BARRIER &&
+  if (!team->claim.open && program->at < program->nsteps && step->place % 16 == BARRIER &&
       !program->logs)
     cr_expect(team_is_between_iterations(team), "step %d", program->at);
-  if (team->claimed) {
+  if (team->claim.open) {
     enum team_verdict verdict = team_poll(team, &unit);
     cr_assert(verdict == TEAM_PARKED || verdict == TEAM_REAL || verdict == TEAM_SHADOW ||
               verdict == TEAM_LEFT);
@@ -145,8 +145,8 @@ static struct outcome run(const struct shape *shape, const struct schedule *sche
         continue;
       left[rank] = go_on(teams[rank], &programs[rank], &outcome.wrong);
       here -= left[rank];
-      outcome.guesses += teams[rank]->guessed;
-      teams[rank]->guessed = false;
+      outcome.guesses += teams[rank]->telling.guessed;
+      teams[rank]->telling.guessed = false;
     }
   }
   for (int rank = 0; rank < schedule->nranks; rank++)

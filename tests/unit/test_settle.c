@@ -238,6 +238,35 @@ Test(settle_places, of_one_unit_in_two_epochs_the_earlier_goes_first) {
   cr_assert(settle_is_unanimous(&settle, settle_winner(&settle)), "of one it is not known");
 }
 
+static void add_in_epoch(uint64_t hash, uint32_t epoch, bool expected) {
+  add((struct claimed){.hash = hash, .signature = C, .epoch = epoch, .expected = expected});
+}
+
+/* Who says none is of any: it must not stand between two that are told apart. */
+Test(settle_places, who_says_no_epoch_does_not_hide_that_others_are_out_of_step) {
+  add_in_epoch(A, 0, false);
+  add_in_epoch(A, 3, false);
+  add_in_epoch(A, 4, false);
+  cr_assert_eq(winner()->epoch, 3, "not the unit of no epoch, which would be one with both");
+  add_in_epoch(A, 4, false);
+  cr_assert_eq(winner()->epoch, 3, "though more claim a later one");
+  cr_assert_eq(winner()->claimants, 1);
+}
+
+Test(settle_places, nor_does_another_point_that_is_the_same_unit) {
+  add_in_epoch(A, 4, false);
+  add_in_epoch(A, 4, false);
+  add_in_epoch(B, 0, true);
+  add_in_epoch(A, 3, false);
+  cr_assert_eq(winner()->hash, A);
+  cr_assert_eq(winner()->epoch, 3);
+  begin();
+  add_in_epoch(A, 4, false);
+  add_in_epoch(A, 3, false);
+  add((struct claimed){.hash = B, .signature = B, .last_real = 1});
+  cr_assert_eq(winner()->hash, B, "it is another unit, and goes first");
+}
+
 Test(settle_places, taking_two_conditions_of_a_loop_for_one_is_a_guess_and_two_branches_are_none) {
   in_loop.nodes[3].reach_from = 1; /* nothing */
   add_at(A, C, &also_in_loop, true);

@@ -128,7 +128,7 @@ Test(team, a_rank_that_learnt_nothing_follows_from_index_0) {
     cr_assert_eq(team_poll(teams[0], &got), TEAM_SHADOW, "unit %d", i);
     cr_assert(unit_equal(got, unit(of)));
     for (uint32_t rank = 1; rank < RANKS; rank++)
-      if (teams[rank]->claimed)
+      if (teams[rank]->claim.open)
         cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
   }
 }
@@ -164,7 +164,7 @@ Test(team, a_rank_that_skips_the_loop_waits_while_the_others_are_in_it) {
         team_claim(teams[rank], unit(&A), 0, NULL);
     cr_assert_eq(team_poll(teams[2], &got), TEAM_SHADOW);
     for (uint32_t rank = 0; rank < 2; rank++)
-      if (teams[rank]->claimed)
+      if (teams[rank]->claim.open)
         cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
   }
   for (uint32_t rank = 0; rank < 2; rank++)
@@ -191,12 +191,12 @@ Test(team, a_guess_is_told_by_one_rank) {
     for (uint32_t i = 0; i < RANKS; i++) {
       struct team *team = teams[(first + i) % RANKS];
       cr_assert_eq(team_poll(team, &got), team == teams[0] ? TEAM_REAL : TEAM_SHADOW);
-      if (!team->guessed)
+      if (!team->telling.guessed)
         continue;
       told++;
-      cr_assert_eq(team->guess.rank, 0, "the larger unit");
-      cr_assert_eq(team->guess.other, 1);
-      cr_assert_eq(team->guess.member.count, A.count);
+      cr_assert_eq(team->telling.guess.rank, 0, "the larger unit");
+      cr_assert_eq(team->telling.guess.other, 1);
+      cr_assert_eq(team->telling.guess.member.count, A.count);
     }
     cr_assert_eq(told, 1, "%u ranks tell if rank %u settles first", told, first);
     trio_stop();
@@ -212,7 +212,7 @@ Test(team, a_guess_that_another_rank_tells_is_not_told_again) {
     team_claim(teams[rank], unit(rank == 0 ? &B : &A), 0, NULL);
   atomic_store(&teams[0]->shared->told, teams[0]->head + 1);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_REAL);
-  cr_assert_not(teams[0]->guessed);
+  cr_assert_not(teams[0]->telling.guessed);
 }
 
 Test(team, a_shadow_that_settles_first_tells_the_others) {
@@ -261,7 +261,7 @@ Test(team, joining_is_repeatable) {
         team_claim(teams[rank], unit(&A), 0, NULL); /* the first unit after a meeting */
     cr_assert_eq(team_poll(teams[early], &got), TEAM_SHADOW);
     for (uint32_t rank = 0; rank < RANKS; rank++)
-      if (teams[rank]->claimed && rank != early)
+      if (teams[rank]->claim.open && rank != early)
         cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
     for (uint32_t rank = 0; rank < RANKS; rank++)
       for (int i = 0; i < 2 && rank != early; i++)
@@ -302,12 +302,12 @@ Test(team, since_when_a_rank_has_joined_is_known) {
         if (!team_commit(teams[rank], unit(&A)))
           team_claim(teams[rank], unit(&A), 0, NULL);
       for (uint32_t rank = 1; rank < RANKS; rank++)
-        if (teams[rank]->claimed)
+        if (teams[rank]->claim.open)
           team_poll(teams[rank], &got);
       cr_assert_not(team_has_shadowed(teams[0], index), "not passed yet");
       cr_assert_eq(team_poll(teams[0], &got), TEAM_SHADOW);
       for (uint32_t rank = 1; rank < RANKS; rank++)
-        if (teams[rank]->claimed)
+        if (teams[rank]->claim.open)
           cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
       cr_assert_eq(team_joined_since(teams[2], index, 0), since);
       cr_assert(team_has_shadowed(teams[0], index));

@@ -55,14 +55,14 @@ static void uneven_epoch(void) {
 
 /* As if others had issued it while rank 0 stood aside. */
 static void rank_0_falls_behind(void) {
-  place_table_find(quartet[0]->places, ONCE)->epochs--;
+  place_table_find(quartet[0]->places.table, ONCE)->epochs--;
 }
 
 Test(team_epochs, ranks_in_step_meet) {
   uneven_epoch();
   uneven_epoch();
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    cr_assert_eq(quartet[rank]->claim_epoch, 2);
+    cr_assert_eq(quartet[rank]->claim.epoch, 2);
   expect_agreement();
 }
 
@@ -86,6 +86,55 @@ Test(team_epochs, who_is_behind_goes_on_alone_until_all_are_in_one_epoch) {
   expect_agreement();
 }
 
+static bool refuses_to_shadow(void *context, struct unit unit, uint32_t rank) {
+  (void)unit;
+  return rank == *(uint32_t *)context;
+}
+
+/* A rank whose counts do not fit each other is as likely behind as not. Whatever it does, it does
+ * what all count it for: that a unit which it must not shadow is issued depends on that. */
+Test(team_epochs, who_cannot_tell_its_epoch_goes_with_those_behind) {
+  uneven_epoch();
+  all_claim(LAST);
+  rank_0_falls_behind();
+  place_table_find(quartet[0]->places.table, LAST)->epochs--;
+  place_table_find(quartet[1]->places.table, LAST)->epochs++;
+  all_claim(TRAINING);
+  uint32_t may_not_shadow = 1;
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    struct place place = place_in_epoch(ONCE);
+    quartet[rank]->owner.is_lossy = refuses_to_shadow;
+    quartet[rank]->owner.is_lossy_context = &may_not_shadow;
+    team_claim(quartet[rank], at(ONCE, ONCE), CLAIM_STRICT, &place);
+  }
+  cr_assert_eq(quartet[1]->claim.epoch, 0);
+  expect_verdict(2, TEAM_SHADOW);
+  cr_assert(flags_of(2, quartet[2]->head - 1) & ENTRY_BEHIND);
+  expect_verdict(1, TEAM_REAL);
+  expect_verdict(0, TEAM_REAL);
+  expect_verdict(3, TEAM_SHADOW);
+  expect_agreement();
+}
+
+/* What waits behind a yield has not been said, and was not counted; but it is of an epoch. */
+Test(team_epochs, a_claim_behind_a_yield_is_of_its_own_epoch) {
+  uneven_epoch();
+  all_claim(LAST);
+  uneven_epoch();
+  rank_0_falls_behind();
+  place_table_find(quartet[0]->places.table, LAST)->epochs--;
+  all_claim(TRAINING);
+  team_yield(quartet[3]);
+  quartet[3]->claim.epoch = 1; /* as if all since its last claim there had been committed */
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    claim_in_epoch(rank, LAST);
+  cr_assert_eq(quartet[0]->claim.epoch, 1);
+  cr_assert_eq(quartet[1]->claim.epoch, 2);
+  expect_verdict(1, TEAM_SHADOW);
+  expect_verdict(3, TEAM_SHADOW);
+  expect_verdict(0, TEAM_REAL);
+}
+
 Test(team_epochs, that_ranks_are_out_of_step_is_told_once) {
   uneven_epoch();
   rank_0_falls_behind();
@@ -94,11 +143,11 @@ Test(team_epochs, that_ranks_are_out_of_step_is_told_once) {
   uint32_t told = 0;
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     (void)team_poll(quartet[rank], &got);
-    if (!quartet[rank]->guessed || quartet[rank]->guess.kind != GUESS_EPOCH)
+    if (!quartet[rank]->telling.guessed || quartet[rank]->telling.guess.kind != GUESS_EPOCH)
       continue;
     told++;
-    cr_assert_eq(quartet[rank]->guess.rank, 0);
-    cr_assert_eq(quartet[rank]->guess.epochs, 1);
+    cr_assert_eq(quartet[rank]->telling.guess.rank, 0);
+    cr_assert_eq(quartet[rank]->telling.guess.epochs, 1);
   }
   cr_assert_eq(told, 1);
 }
@@ -111,9 +160,9 @@ Test(team_epochs, that_ranks_are_out_of_step_is_told_by_who_leaves) {
     claim_in_epoch(rank, ONCE);
   team_claim_leave(quartet[RANKS - 1]);
   expect_verdict(RANKS - 1, TEAM_SHADOW);
-  cr_assert(quartet[RANKS - 1]->guessed);
-  cr_assert_eq(quartet[RANKS - 1]->guess.kind, GUESS_EPOCH);
-  cr_assert_eq(quartet[RANKS - 1]->guess.member.count, ONCE);
+  cr_assert(quartet[RANKS - 1]->telling.guessed);
+  cr_assert_eq(quartet[RANKS - 1]->telling.guess.kind, GUESS_EPOCH);
+  cr_assert_eq(quartet[RANKS - 1]->telling.guess.member.count, ONCE);
   expect_verdict(0, TEAM_REAL);
   expect_verdict(1, TEAM_SHADOW);
   expect_verdict(2, TEAM_SHADOW);
@@ -155,11 +204,11 @@ Test(team_epochs, what_comes_once_at_most_tells_that_a_point_was_skipped) {
   branches = true;
   uneven_epoch();
   all_claim(LAST);
-  place_table_find(quartet[0]->places, ONCE)->epochs--;
+  place_table_find(quartet[0]->places.table, ONCE)->epochs--;
   all_claim(TRAINING);
   all_claim(ONCE);
-  cr_assert_eq(quartet[0]->claim_epoch, 0);
-  cr_assert_eq(quartet[1]->claim_epoch, 2);
+  cr_assert_eq(quartet[0]->claim.epoch, 0);
+  cr_assert_eq(quartet[1]->claim.epoch, 2);
   expect_agreement();
 }
 
@@ -183,9 +232,9 @@ Test(team_epochs, counts_that_fit_each_other_are_said) {
   uneven_epoch();
   all_claim(LAST);
   uneven_epoch();
-  cr_assert_eq(quartet[0]->claim_epoch, 2);
+  cr_assert_eq(quartet[0]->claim.epoch, 2);
   all_claim(LAST);
-  cr_assert_eq(quartet[0]->claim_epoch, 2);
+  cr_assert_eq(quartet[0]->claim.epoch, 2);
   expect_agreement();
 }
 

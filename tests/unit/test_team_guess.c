@@ -20,8 +20,8 @@ static uint32_t count_guesses(void) {
   uint32_t told = 0;
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     (void)team_poll(teams[rank], &got);
-    told += teams[rank]->guessed && teams[rank]->guess.kind == GUESS_ORDER;
-    teams[rank]->guessed = false;
+    told += teams[rank]->telling.guessed && teams[rank]->telling.guess.kind == GUESS_ORDER;
+    teams[rank]->telling.guessed = false;
   }
   return told;
 }
@@ -34,10 +34,10 @@ Test(team_guess, one_rank_tells) {
 Test(team_guess, what_has_been_told_is_not_told_again) {
   disagree(0);
   cr_assert_eq(count_guesses(), 1);
-  struct team *loser = teams[0]->claimed ? teams[0] : teams[1];
+  struct team *loser = teams[0]->claim.open ? teams[0] : teams[1];
   struct member *again = loser == teams[0] ? &B : &A;
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    if (!teams[rank]->claimed)
+    if (!teams[rank]->claim.open)
       team_claim(teams[rank], unit(again), 0, NULL);
   cr_assert_eq(count_guesses(), 0, "the same two units");
 }
@@ -67,7 +67,7 @@ Test(team_guess, that_nothing_can_be_seen_is_said_once_and_of_one_rank) {
   }
   int told = 0;
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    told += teams[rank]->guessed && teams[rank]->guess.kind == GUESS_BLIND;
+    told += teams[rank]->telling.guessed && teams[rank]->telling.guess.kind == GUESS_BLIND;
   cr_assert_eq(told, 1);
 }
 
@@ -82,11 +82,11 @@ static void join_unseen(uint32_t flags) {
 
 Test(team_guess, a_rank_that_joins_where_nothing_is_seen_says_so_once) {
   join_unseen(0);
-  cr_assert(teams[0]->guessed);
-  cr_assert_eq(teams[0]->guess.kind, GUESS_HIDDEN);
-  cr_assert_eq(teams[0]->guess.other, 0);
-  teams[0]->guessed = false;
+  cr_assert(teams[0]->telling.guessed);
+  cr_assert_eq(teams[0]->telling.guess.kind, GUESS_HIDDEN);
+  cr_assert_eq(teams[0]->telling.guess.other, 0);
+  teams[0]->telling.guessed = false;
   cr_assert(team_commit(teams[1], unit(&A)));
   cr_assert_eq(team_poll(teams[0], &got), TEAM_SHADOW);
-  cr_assert_not(teams[0]->guessed);
+  cr_assert_not(teams[0]->telling.guessed);
 }

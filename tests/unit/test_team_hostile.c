@@ -25,7 +25,7 @@ static void all_issue(const struct member *of) {
     if (!team_commit(teams[rank], unit(of)))
       team_claim(teams[rank], unit(of), 0, NULL);
   for (int rank = 0; rank < RANKS; rank++)
-    if (teams[rank]->claimed)
+    if (teams[rank]->claim.open)
       cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
 }
 
@@ -62,8 +62,8 @@ static void write_entry(struct unit of, uint32_t flags, uint32_t above) {
 
 static void expect_corrupt(void) {
   cr_assert_eq(team_poll(team, &got), TEAM_FAILED);
-  cr_expect_eq(team->failure, FAILURE_CORRUPT);
-  cr_expect_eq(team->failure_rank, 1, "rank %u is named", team->failure_rank);
+  cr_expect_eq(team->failed.how, FAILURE_CORRUPT);
+  cr_expect_eq(team->failed.rank, 1, "rank %u is named", team->failed.rank);
 }
 
 Test(team_hostile, a_rank_that_is_ahead_further_than_any_can_be_is_not_followed, .timeout = 20) {
@@ -127,7 +127,7 @@ Test(team_hostile, an_expected_unit_where_nothing_is_expected) {
   atomic_store(&plane->logs[1]->entries[0].flags, ENTRY_REAL | ENTRY_EXPECTED);
   atomic_store(&plane->logs[1]->head, 1);
   cr_expect_eq(team_poll(new, &got), TEAM_FAILED);
-  cr_expect_eq(new->failure, FAILURE_CORRUPT);
+  cr_expect_eq(new->failed.how, FAILURE_CORRUPT);
   team_destroy(new);
   plane_memory_destroy(fresh);
 }
@@ -136,7 +136,7 @@ Test(team_hostile, a_shadow_of_a_rank_that_does_not_claim_the_unit) {
   write_entry(unit(&B), 0, 0); /* this rank: it claims nothing */
   atomic_store(&hostile->head, team->head + 1);
   cr_expect_eq(team_poll(team, &got), TEAM_FAILED);
-  cr_expect_eq(team->failure, FAILURE_CORRUPT);
+  cr_expect_eq(team->failed.how, FAILURE_CORRUPT);
 }
 
 Test(team_hostile, a_shadow_of_a_rank_that_has_only_shadowed_it_too) {
@@ -178,7 +178,7 @@ Test(team_hostile, a_text_of_more_members_than_can_be) {
   atomic_store(&hostile->text[100], UINT64_MAX);
   atomic_store(&hostile->head, team->head + 1);
   cr_expect_eq(team_poll(team, &got), TEAM_FAILED);
-  cr_expect_eq(team->failure, FAILURE_TOO_BIG);
+  cr_expect_eq(team->failed.how, FAILURE_TOO_BIG);
 }
 
 /* ---- what a text says of a place ---- */
@@ -242,7 +242,7 @@ Test(team_hostile, what_messages_say_of_a_place_ends_and_has_no_control_characte
     atomic_store(&text[TEXT_AT + i], UINT64_C(0x0a1b5b7f78780d09));
   atomic_store(&hostile->claim_bytes, UINT64_MAX); /* the larger unit wins */
   cr_expect_neq(team_poll(team, &got), TEAM_FAILED);
-  const struct known_place *known = place_table_find(team->places, PLACE);
+  const struct known_place *known = place_table_find(team->places.table, PLACE);
   cr_assert_not_null(known);
   cr_expect_eq(strlen(known->place.text), PLACE_TEXT_MAX - 1);
   for (const char *c = known->place.text; *c != '\0'; c++)
@@ -271,7 +271,7 @@ Test(team_hostile, who_took_part_is_not_waited_for_once_a_rank_has_failed) {
   cr_expect_eq(team_active(team, team_index(team), active), TEAM_PARKED);
   team_end(honest, RANK_FAILED);
   cr_expect_eq(team_active(team, team_index(team), active), TEAM_FAILED);
-  cr_expect_eq(team->failure_rank, 1);
+  cr_expect_eq(team->failed.rank, 1);
 }
 
 static int waits;
@@ -327,7 +327,7 @@ static enum team_verdict settle_strict(void) {
 }
 
 Test(team_hostile, a_strict_unit_that_no_shadow_spoils_is_issued) {
-  team->is_lossy = honest->is_lossy = spoils_nothing;
+  team->owner.is_lossy = honest->owner.is_lossy = spoils_nothing;
   cr_expect_eq(settle_strict(), TEAM_SHADOW);
   cr_expect_eq(got.members[0].count, 1000);
 }

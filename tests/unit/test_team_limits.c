@@ -14,9 +14,9 @@ Test(team_limits, a_failure_frees_who_is_parked) {
   cr_assert_eq(team_poll(teams[0], &got), TEAM_PARKED);
   team_end(teams[2], RANK_FAILED);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
-  cr_assert_eq(teams[0]->failure, FAILURE_RANK);
-  cr_assert_eq(teams[0]->failure_rank, 2);
-  cr_assert_eq(teams[0]->failure_index, 8);
+  cr_assert_eq(teams[0]->failed.how, FAILURE_RANK);
+  cr_assert_eq(teams[0]->failed.rank, 2);
+  cr_assert_eq(teams[0]->failed.index, 8);
 }
 
 Test(team_limits, a_dead_process_is_a_failure) {
@@ -27,7 +27,7 @@ Test(team_limits, a_dead_process_is_a_failure) {
   cr_assert_eq(team_poll(teams[0], &got), TEAM_PARKED);
   team_look_for_the_dead(teams[0]);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
-  cr_assert_eq(teams[0]->failure_rank, 1);
+  cr_assert_eq(teams[0]->failed.rank, 1);
 }
 
 Test(team_limits, a_rank_that_is_done_is_not_dead) {
@@ -42,7 +42,7 @@ Test(team_limits, a_rank_that_is_done_is_not_dead) {
   cr_assert_eq(team_poll(teams[0], &got), TEAM_LEFT);
   team_claim(teams[0], unit(&A), 0, NULL);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED, "rank 1 will never come");
-  cr_assert_eq(teams[0]->failure, FAILURE_ENDED);
+  cr_assert_eq(teams[0]->failed.how, FAILURE_ENDED);
 }
 
 static bool rank_2_spoils(void *context, struct unit of, uint32_t rank) {
@@ -55,7 +55,7 @@ Test(team_limits, a_lossy_unit_is_refused_by_all_where_it_is_known_in_time) {
   struct unit got;
   struct member gather = {.count = 5, .root = ROOT_NONE, .kind = MEMBER_ALLGATHER, .datatype = 7};
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    teams[rank]->is_lossy = rank_2_spoils;
+    teams[rank]->owner.is_lossy = rank_2_spoils;
   team_claim_leave(teams[2]);
   team_claim(teams[0], unit(&gather), CLAIM_STRICT, NULL);
   team_claim(teams[1], unit(&gather), CLAIM_STRICT, NULL);
@@ -75,7 +75,7 @@ Test(team_limits, a_lossy_unit_without_strictness_is_shadowed) {
   struct unit got;
   struct member gather = {.count = 5, .root = ROOT_NONE, .kind = MEMBER_ALLGATHER, .datatype = 7};
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    teams[rank]->is_lossy = rank_2_spoils;
+    teams[rank]->owner.is_lossy = rank_2_spoils;
   team_claim_leave(teams[2]);
   team_claim(teams[0], unit(&gather), 0, NULL);
   team_claim(teams[1], unit(&gather), 0, NULL);
@@ -131,9 +131,9 @@ Test(team_limits, texts_are_kept_as_long_as_the_slowest_needs_them) {
     struct unit large = {group, size};
     team_claim(teams[0], large, 0, NULL);
     team_claim(teams[1], large, 0, NULL);
-    while (teams[0]->claimed || teams[1]->claimed) {
+    while (teams[0]->claim.open || teams[1]->claim.open) {
       for (uint32_t rank = 0; rank < 2; rank++)
-        if (teams[rank]->claimed)
+        if (teams[rank]->claim.open)
           team_poll(teams[rank], &got);
       if (team_poll(teams[2], &got) == TEAM_SHADOW)
         cr_assert(unit_equal(got, large), "unit %lu", i);
@@ -154,7 +154,7 @@ Test(team_limits, a_unit_too_big_to_describe_is_issued_by_all_or_by_none) {
   team_claim(teams[1], large, 0, NULL);
   team_claim_leave(teams[2]);
   cr_assert_eq(team_poll(teams[2], &got), TEAM_FAILED);
-  cr_assert_eq(teams[2]->failure, FAILURE_TOO_BIG);
+  cr_assert_eq(teams[2]->failed.how, FAILURE_TOO_BIG);
 }
 
 Test(team_limits, what_a_peer_published_is_checked) {
@@ -164,7 +164,7 @@ Test(team_limits, what_a_peer_published_is_checked) {
   cr_assert(team_commit(teams[1], unit(&A)));
   atomic_fetch_xor(&plane_memory_rank(memory, 1)->logs[1]->entries[8].hash, 1);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
-  cr_assert_eq(teams[0]->failure, FAILURE_CORRUPT);
+  cr_assert_eq(teams[0]->failed.how, FAILURE_CORRUPT);
 }
 
 Test(team_limits, nobody_is_woken_when_nobody_waits) {
@@ -193,9 +193,43 @@ Test(team_limits, the_rank_that_began_a_failure_is_named) {
   team_end(teams[2], RANK_FAILED); /* it aborted because rank 1 was killed */
   plane_memory_kill(memory, 1);
   cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
-  cr_assert_eq(teams[0]->failure_rank, 2);
+  cr_assert_eq(teams[0]->failed.rank, 2);
   team_find_culprit(teams[0]);
-  cr_assert_eq(teams[0]->failure_rank, 1);
+  cr_assert_eq(teams[0]->failed.rank, 1);
+}
+
+/* What another rank has failed before is waited for in vain; what it has issued is not. */
+Test(team_limits, who_failed_before_what_this_rank_has_issued_is_found) {
+  uint32_t rank = RANKS;
+  uint64_t issued = 0;
+  learn_loop();
+  uint64_t before = team_passed(teams[0]);
+  cr_assert(team_commit(teams[1], unit(&A)));
+  team_end(teams[1], RANK_FAILED);
+  cr_assert_not(team_find_lost(teams[0], &rank, &issued));
+  cr_assert(team_commit(teams[0], unit(&A)));
+  cr_assert_not(team_find_lost(teams[0], &rank, &issued));
+  plane_memory_kill(memory, 2);
+  cr_assert_not(team_find_lost(teams[0], &rank, &issued), "nobody has looked");
+  team_look_for_the_dead(teams[0]);
+  cr_assert(team_find_lost(teams[0], &rank, &issued));
+  cr_assert_eq(rank, 2);
+  cr_assert_eq(issued, before);
+}
+
+Test(team_limits, who_could_not_issue_what_it_passed_is_found) {
+  uint32_t rank = RANKS;
+  uint64_t issued = 0;
+  learn_loop();
+  uint64_t before = team_passed(teams[0]);
+  for (uint32_t i = 0; i < RANKS; i++)
+    cr_assert(team_commit(teams[i], unit(&A)));
+  cr_assert_not(team_find_lost(teams[0], &rank, &issued));
+  team_end_short(teams[1]);
+  cr_assert(team_find_lost(teams[0], &rank, &issued));
+  cr_assert_eq(rank, 1);
+  cr_assert_eq(issued, before);
+  cr_assert_not(team_find_lost(teams[1], &rank, &issued), "nor is itself the one");
 }
 
 Test(team_limits, leaving_in_different_orders_is_seen) {
@@ -244,13 +278,13 @@ Test(team_limits, a_claim_given_up_while_it_is_followed_is_not_taken_for_corrupt
   for (uint32_t rank = 0; rank < RANKS; rank++)
     team_claim(teams[rank], unit(rank == 0 ? &B : rank == 1 ? &A : &C), 0, NULL);
   cr_assert_eq(team_poll(teams[1], &got), TEAM_SHADOW, "B is larger: it goes first");
-  teams[2]->is_held = rank_0_gives_up;
+  teams[2]->owner.is_held = rank_0_gives_up;
   cr_assert_eq(team_poll(teams[2], &got), TEAM_PARKED);
-  teams[2]->is_held = NULL;
+  teams[2]->owner.is_held = NULL;
   team_end(teams[0], RANK_FAILED);
   cr_assert_eq(team_poll(teams[2], &got), TEAM_FAILED);
-  cr_assert_eq(teams[2]->failure, FAILURE_RANK);
-  cr_assert_eq(teams[2]->failure_rank, 0);
+  cr_assert_eq(teams[2]->failed.how, FAILURE_RANK);
+  cr_assert_eq(teams[2]->failed.rank, 0);
 }
 
 /* Groups of which two fit into the text ring, and the loop that they are: B, C and three of them.
@@ -270,7 +304,7 @@ static void learn_loop_of_groups(void) {
     for (int k = 0; k < 5; k++)
       for (uint32_t step = 0; step < 2 * RANKS; step++) {
         struct team *team = teams[step % RANKS];
-        if (step >= RANKS && team->claimed)
+        if (step >= RANKS && team->claim.open)
           cr_assert_eq(team_poll(team, &got), TEAM_REAL);
         else if (step < RANKS && !team_commit(team, body[k]))
           team_claim(team, body[k], 0, NULL);
@@ -300,9 +334,9 @@ Test(team_limits, the_text_of_a_claim_that_was_expected_is_kept_for_who_settles_
     cr_assert(team_commit(teams[rank], unit(&B)));
   for (uint32_t rank = 0; rank < RANKS; rank++)
     team_claim(teams[rank], rank == 0 ? large(0) : unit(&C), 0, NULL);
-  teams[2]->is_held = others_go_on;
-  cr_assert_eq(team_poll(teams[2], &got), TEAM_REAL, "failure %d", (int)teams[2]->failure);
-  teams[2]->is_held = NULL;
+  teams[2]->owner.is_held = others_go_on;
+  cr_assert_eq(team_poll(teams[2], &got), TEAM_REAL, "failure %d", (int)teams[2]->failed.how);
+  teams[2]->owner.is_held = NULL;
   for (uint32_t which = 0; which < 2; which++)
     cr_assert(team_commit(teams[2], large(which)));
   team_claim(teams[2], large(2), 0, NULL);

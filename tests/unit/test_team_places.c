@@ -40,9 +40,9 @@ Test(team_places, who_comes_by_a_branch_of_its_own_claims_what_it_was_taken_for)
   claim_branches(THEN, ELSE);
   expect_all_real();
   claim(0, THEN, SUM);
-  cr_assert_eq(quartet[0]->claim_hash, hash_at(ELSE, SUM));
-  cr_assert_eq(quartet[0]->claim_place.id, ELSE);
-  cr_assert_not(quartet[0]->claim_flags & CLAIM_OWN_PLACE);
+  cr_assert_eq(quartet[0]->claim.hash, hash_at(ELSE, SUM));
+  cr_assert_eq(quartet[0]->claim.place.id, ELSE);
+  cr_assert_not(quartet[0]->claim.flags & CLAIM_OWN_PLACE);
   for (uint32_t rank = 1; rank < RANKS; rank++)
     claim(rank, ELSE, SUM);
   expect_all_real();
@@ -56,9 +56,9 @@ Test(team_places, what_was_taken_for_two_units_has_its_own_name) {
   expect_all_real();
   claim_branches(THEN, THIRD);
   expect_all_real();
-  cr_assert_eq(quartet[0]->naliases, 2);
+  cr_assert_eq(quartet[0]->places.naliases, 2);
   claim(0, THEN, SUM);
-  cr_assert_eq(quartet[0]->claim_hash, hash_at(THEN, SUM));
+  cr_assert_eq(quartet[0]->claim.hash, hash_at(THEN, SUM));
 }
 
 Test(team_places, what_is_in_the_sequence_itself_has_its_own_name) {
@@ -82,7 +82,7 @@ Test(team_places, what_comes_after_the_loop_waits_for_who_is_in_it) {
   cr_assert(flags_of(0, 0) & ENTRY_COMMON);
   claim_branches(AFTER, HEAD);
   expect_verdict(0, TEAM_SHADOW);
-  cr_assert(quartet[0]->claimed);
+  cr_assert(quartet[0]->claim.open);
   for (uint32_t rank = 1; rank < RANKS; rank++) {
     expect_verdict(rank, TEAM_REAL);
     claim(rank, AFTER, SUM);
@@ -100,7 +100,7 @@ Test(team_places, loops_that_not_all_are_known_to_have_do_not_tell_units_apart) 
 static uint32_t count_told(void) {
   uint32_t told = 0;
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    told += quartet[rank]->guessed && quartet[rank]->guess.kind == GUESS_SAME;
+    told += quartet[rank]->telling.guessed && quartet[rank]->telling.guess.kind == GUESS_SAME;
   return told;
 }
 
@@ -126,7 +126,7 @@ Test(team_places, an_expected_unit_of_the_loop_is_a_shadow_to_who_has_left_it) {
   claim(0, AFTER, SUM);
   cr_assert(team_commit(quartet[1], at(HEAD, SUM)));
   expect_verdict(0, TEAM_SHADOW);
-  cr_assert(quartet[0]->claimed);
+  cr_assert(quartet[0]->claim.open);
 }
 
 Test(team_places, an_expected_unit_of_the_loop_is_real_to_who_is_in_a_branch_of_it) {
@@ -151,13 +151,13 @@ static void epoch(bool rank_0_waits) {
     all_issue_at(HEAD, SUM);
   }
   for (uint32_t rank = 1; rank < RANKS; rank++)
-    if (quartet[rank]->claimed)
+    if (quartet[rank]->claim.open)
       expect_verdict(rank, TEAM_REAL);
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    if (!quartet[rank]->claimed && !team_commit(quartet[rank], at(AFTER, OTHER)))
+    if (!quartet[rank]->claim.open && !team_commit(quartet[rank], at(AFTER, OTHER)))
       claim(rank, AFTER, OTHER);
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    if (quartet[rank]->claimed)
+    if (quartet[rank]->claim.open)
       expect_verdict(rank, TEAM_REAL);
 }
 
@@ -252,7 +252,7 @@ static void claim_what_stands_before_the_head(void) {
   team_claim(quartet[0], at(90, SUM), 0, &place);
   for (uint32_t rank = 1; rank < RANKS; rank++)
     claim(rank, rank == 3 ? THEN : HEAD, SUM);
-  cr_assert(quartet[0]->claim_flags & CLAIM_APART);
+  cr_assert(quartet[0]->claim.flags & CLAIM_APART);
 }
 
 Test(team_places, what_a_rank_has_said_is_apart_is_a_shadow_to_who_settles_it) {
@@ -289,8 +289,8 @@ Test(team_places, where_somebody_waits_for_an_engine_is_told_with_a_claim) {
     claim_by_engine(rank);
   claim(0, AFTER, OTHER);
   expect_verdict(0, TEAM_SHADOW);
-  cr_assert_eq(quartet[0]->settle->nunits, 2);
-  cr_assert_not(quartet[0]->guessed, "who is in the loop goes first");
+  cr_assert_eq(quartet[0]->settling.sum->nunits, 2);
+  cr_assert_not(quartet[0]->telling.guessed, "who is in the loop goes first");
 }
 
 Test(team_places, who_has_left_the_loop_of_an_engine_is_not_taken_for_it) {
@@ -299,7 +299,7 @@ Test(team_places, who_has_left_the_loop_of_an_engine_is_not_taken_for_it) {
       if (!team_commit(quartet[rank], of_engine()))
         claim_by_engine(rank);
     for (uint32_t rank = 0; rank < RANKS; rank++)
-      if (quartet[rank]->claimed)
+      if (quartet[rank]->claim.open)
         expect_verdict(rank, TEAM_REAL);
   }
   claim(0, AFTER, SUM);

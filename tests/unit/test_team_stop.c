@@ -49,17 +49,17 @@ static int all_issue(const struct member *of) {
   for (uint32_t rank = 0; rank < RANKS; rank++)
     committed += commits(rank, of);
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    if (teams[rank]->claimed)
+    if (teams[rank]->claim.open)
       cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
   return committed;
 }
 
 static void expect_stopped(uint32_t rank, bool exhausted, uint32_t stopped_for) {
   cr_expect_eq(team_poll(teams[rank], &got), TEAM_STOPPED, "rank %u", rank);
-  cr_expect_not(teams[rank]->claimed);
-  cr_expect_eq(teams[rank]->exhausted, exhausted, "rank %u", rank);
-  cr_expect_eq(teams[rank]->stopped_for, stopped_for, "rank %u", rank);
-  cr_expect_not(teams[rank]->stopped_elsewhere);
+  cr_expect_not(teams[rank]->claim.open);
+  cr_expect_eq(teams[rank]->stop.exhausted, exhausted, "rank %u", rank);
+  cr_expect_eq(teams[rank]->stop.rank, stopped_for, "rank %u", rank);
+  cr_expect_not(teams[rank]->stop.elsewhere);
 }
 
 Test(team_stop, all_stop_where_one_leaves) {
@@ -226,7 +226,7 @@ Test(team_stop, who_stops_first_and_leaves_takes_nothing_away) {
   expect_stopped(1, false, 2);
   claim(1, &A);
   cr_expect_eq(team_poll(teams[1], &got), TEAM_FAILED);
-  cr_expect_eq(teams[1]->failure, FAILURE_ENDED);
+  cr_expect_eq(teams[1]->failed.how, FAILURE_ENDED);
 }
 
 /* ---- stopped in another team ---- */
@@ -239,9 +239,9 @@ Test(team_stop, a_stop_elsewhere_stops_all) {
   claim(2, &A);
   for (uint32_t rank = 1; rank < RANKS; rank++) {
     cr_expect_eq(team_poll(teams[rank], &got), TEAM_STOPPED);
-    cr_expect(teams[rank]->stopped_elsewhere);
-    cr_expect_eq(teams[rank]->stopped_for, 0);
-    cr_expect_not(teams[rank]->exhausted);
+    cr_expect(teams[rank]->stop.elsewhere);
+    cr_expect_eq(teams[rank]->stop.rank, 0);
+    cr_expect_not(teams[rank]->stop.exhausted);
   }
   /* It has heard already: its next request is for the next index. */
   for (uint32_t rank = 0; rank < RANKS; rank++)
@@ -278,7 +278,7 @@ Test(team_stop, a_rank_that_leaves_hears_of_a_stop_elsewhere) {
   team_stop(teams[1]);
   team_claim_leave(teams[2]);
   cr_expect_eq(team_poll(teams[2], &got), TEAM_STOPPED);
-  cr_expect(teams[2]->stopped_elsewhere);
+  cr_expect(teams[2]->stop.elsewhere);
 }
 
 Test(team_stop, a_stop_elsewhere_counts_although_its_rank_has_failed_since) {
@@ -302,7 +302,7 @@ Test(team_stop, a_rank_that_yields_stops_the_others) {
   cr_expect_eq(team_poll(teams[0], &got), TEAM_PARKED);
   claim(2, &A);
   cr_expect_eq(team_poll(teams[0], &got), TEAM_STOPPED);
-  cr_expect(teams[0]->exhausted);
+  cr_expect(teams[0]->stop.exhausted);
   expect_stopped(1, false, 0);
   expect_stopped(2, false, 0);
 }
@@ -317,7 +317,7 @@ Test(team_stop, a_rank_that_yields_may_be_stopped_elsewhere) {
   claim(2, &A);
   cr_expect_eq(team_poll(teams[1], &got), TEAM_STOPPED);
   cr_expect_eq(team_poll(teams[2], &got), TEAM_STOPPED);
-  cr_expect(teams[1]->stopped_elsewhere && teams[2]->stopped_elsewhere);
+  cr_expect(teams[1]->stop.elsewhere && teams[2]->stop.elsewhere);
 }
 
 /* A rank behind passes first what the others have passed before they heard. */
@@ -346,5 +346,5 @@ Test(team_stop, a_stop_that_nobody_asked_for_is_corruption) {
   cr_expect_eq(team_poll(teams[0], &got), TEAM_STOPPED);
   team_give_up(teams[2]);
   cr_expect_eq(team_poll(teams[2], &got), TEAM_FAILED);
-  cr_expect_eq(teams[2]->failure, FAILURE_CORRUPT);
+  cr_expect_eq(teams[2]->failed.how, FAILURE_CORRUPT);
 }

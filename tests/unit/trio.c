@@ -37,7 +37,7 @@ void all_issue(struct member *of) {
     if (!team_commit(teams[rank], unit(of)))
       team_claim(teams[rank], unit(of), 0, NULL);
   for (uint32_t rank = 0; rank < RANKS; rank++)
-    if (teams[rank]->claimed)
+    if (teams[rank]->claim.open)
       cr_assert_eq(team_poll(teams[rank], &got), TEAM_REAL);
 }
 

@@ -9,9 +9,8 @@
 
 #include "tools/check/closure.h"
 #include "tools/check/command.h"
-#include "tools/check/packages.h"
+#include "tools/check/python.h"
 #include "tools/check/remarks.h"
-#include "tools/check/ways.h"
 
 #define CACHE_FILE "/etc/ld.so.cache"
 

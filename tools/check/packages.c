@@ -1,6 +1,6 @@
-/* Installed packages (packages.h). A name that is imported is not always that of its package:
+/* Installed packages (python.h). A name that is imported is not always that of its package:
  * cupy comes with cupy-cuda12x, which has cupy_backends, too. */
-#include "tools/check/packages.h"
+#include "tools/check/python.h"
 
 #include <ctype.h>
 #include <dirent.h>

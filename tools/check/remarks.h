@@ -20,4 +20,15 @@ void remark_auditors(struct answer *answer, struct closure *closure);
 /* Programs that cannot be preloaded into. The image is the program's, or the interpreter's. */
 void remark_program(struct answer *answer, const struct image *program);
 
+/* Ways: which of the images call NCCL, and how. */
+
+/* Adds a way for each image that has one, with the remarks that it calls for. */
+void ways_find(struct answer *answer, struct closure *closure, bool brief);
+
+/* Adds one for a Python file that opens NCCL itself. */
+void ways_add_source(struct answer *answer, const struct closure *closure, const char *source);
+
+/* Puts the telling way first and fills reach and seen. */
+void ways_judge(struct answer *answer);
+
 #endif

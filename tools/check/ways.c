@@ -1,12 +1,10 @@
-/* Which images call NCCL (ways.h). Told from what they take from others, what they have, and what
+/* Which images call NCCL (remarks.h). Told from what they take from others, what they have, and what
  * they look up. */
-#include "tools/check/ways.h"
+#include "tools/check/remarks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "tools/check/remarks.h"
 
 /* The oldest release that nccl-join is for (interpose/nccl/api.h). */
 #define MAJOR_OLDEST 2u

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "interpose/places/native/native_names.h"
+#include "interpose/places/native/native_jumps.h"
 
 /* A longer function is taken for one that returns: this bounds the time for each call. */
 enum { LOOKED_AT_MAX = 4096 };

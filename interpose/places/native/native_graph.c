@@ -7,7 +7,6 @@
 #include "interpose/places/flow/flow_arcs.h"
 #include "interpose/places/native/native_jumps.h"
 #include "interpose/places/native/native_pads.h"
-#include "interpose/places/native/native_resumes.h"
 #include "interpose/places/native/native_tables.h"
 
 struct work {

@@ -2,6 +2,7 @@
 #ifndef NCCL_JOIN_INTERPOSE_NATIVE_GRAPH_H
 #define NCCL_JOIN_INTERPOSE_NATIVE_GRAPH_H
 
+#include "interpose/places/native/native_parts.h"
 #include "interpose/places/flow/flow.h"
 #include "interpose/places/native/native_decode.h"
 #include "interpose/places/native/native_object.h"
@@ -20,13 +21,13 @@ struct native_graph {
  *
  * False: there is an instruction that is not known, a jump into the middle of one, or a jump to
  * what a register says whose table is not found and which cannot be a tail call (parts of the
- * function would be reached by nothing else); or it calls setjmp in a way that is not known; or it is a coroutine of C++ (native_resumes.h); or
- * the function is too large, or there is no memory.
+ * function would be reached by nothing else); or it calls setjmp in a way that is not known; or it
+ * is a coroutine of C++; or the function is too large, or there is no memory.
  *
  * - Parts that the compiler has moved away (foo.cold) belong to the function; their positions are
  *   behind its own.
- * - A jump out of the function is a tail call, a site as others: the function returns. A branch out of it is an
- *   error's way, which is left aside.
+ * - A jump out of the function is a tail call, a site as others: the function returns. A branch out
+ *   of it is an error's way, which is left aside.
  * - A call at the function's very end, before a landing pad, or of what is known not to return
  *   (native_endings.c) ends its way. Of others it is taken for granted that they return.
  * - Landing pads are reached by edges of exceptions; so is what follows a second return of setjmp
@@ -42,5 +43,15 @@ void native_graph_drop(struct native_graph *graph);
  * called through the procedure linkage table. */
 bool native_never_returns(const struct native_object *object, const uint8_t *function,
                           native_decode *decode);
+
+/* Functions that go on where they have left off: coroutines of C++. Their loops cannot be seen:
+ * each way round one leaves the function, and comes back by a switch at its beginning. For
+ * native_graph.c. */
+
+/* Whether the function is what gcc or clang make of a coroutine: it begins by asking for a small
+ * number in a frame behind two addresses, writes that number elsewhere, and clears the first of the
+ * addresses where it is done (as the C++ ABI of all compilers has it: std::coroutine_handle::done).
+ * Of other processors' code than x86-64's always false. */
+bool native_resumes(const struct native_code *code);
 
 #endif

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "interpose/places/flow/flow_arcs.h"
-#include "interpose/places/native/native_names.h"
 
 enum {
   CALLS_DEEP = 4,       /* functions that call each other, until one calls longjmp */

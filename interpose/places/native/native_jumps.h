@@ -33,4 +33,16 @@ bool native_may_jump(const struct native_object *object, const uint8_t *function
  * returned 0, and what may jump back to it. False: no memory. */
 bool native_jumps_within(const struct flow_graph *graph, uint32_t from, uint32_t to, bool *within);
 
+/* ---- native_names.c: functions that an object calls in others, by its procedure linkage table.
+ * Also for native_endings.c. ---- */
+
+/* Whether what stands there is a stub of the procedure linkage table. *name: of the function that it
+ * leads to; NULL if that is not known. */
+bool native_is_stub(const struct native_object *object, const uint8_t *function,
+                    native_decode *decode, const char **name);
+
+/* Whether it is a stub for a function of one of these names; NULL ends them. */
+bool native_is_named(const struct native_object *object, const uint8_t *function,
+                     native_decode *decode, const char *const *names);
+
 #endif

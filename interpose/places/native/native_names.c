@@ -1,5 +1,5 @@
-/* Names of functions that an object calls in others: see native_names.h. */
-#include "interpose/places/native/native_names.h"
+/* Names of functions that an object calls in others: see native_jumps.h. */
+#include "interpose/places/native/native_jumps.h"
 
 #include <link.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Recognises coroutines of C++ (native_resumes.h), by the few x86-64 instructions that read and
+/* Recognises coroutines of C++ (native_graph.h), by the few x86-64 instructions that read and
  * write the number of the point where they are suspended. */
-#include "interpose/places/native/native_resumes.h"
+#include "interpose/places/native/native_graph.h"
 
 #include <string.h>
 

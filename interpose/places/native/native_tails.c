@@ -1,5 +1,5 @@
-/* Finds frames that tail calls have left out: see native_tails.h. */
-#include "interpose/places/native/native_tails.h"
+/* Finds frames that tail calls have left out: see native_frames.h. */
+#include "interpose/places/native/native_frames.h"
 
 #include <string.h>
 

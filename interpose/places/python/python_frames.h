@@ -42,17 +42,17 @@ uint32_t python_id(void);
  * what was found is kept, in memory of its own. */
 uint32_t python_nodes(struct place_node *nodes, uint32_t room);
 
-/* For threads without Python frames, such as those of PyTorch's autograd engine: the id and the
- * nodes of the one thread that waits for them in a backward pass. It stands still, but nothing
- * holds it. So its frames are read by system calls, which cannot fault, and believed only if its
- * processor time shows that it has not run meanwhile, if it does not hold the GIL, and if it stands
- * at a call made by torch.autograd. 0: there is none, or several wait at different places.
+/* For threads that an engine has begun, such as those of PyTorch's autograd: the id and the nodes of
+ * the one thread that waits for them in a backward pass. It stands still, but nothing holds it. So
+ * its frames are read by system calls, which cannot fault, and believed only if its processor time
+ * shows that it has not run meanwhile, if it does not hold the GIL, and if it stands at a call made
+ * by torch.autograd. One that has come there, but not yet to rest, is looked at again. 0: there is
+ * none, or several wait at different places.
  *
- * python_waiting_id costs one system call (0.2 to 0.6 microseconds) as long as the thread stands
- * where it stood when the same thread last called; otherwise it is looked for among all, in tens to
- * hundreds of microseconds. Where 64 searches in a row found nothing, only python_waiting_nodes
- * searches again. Before Python 3.11 it is always 0: which thread it is cannot be asked there, and
- * a search in each call would cost too much. */
+ * For claims. python_waiting_id costs one system call (0.2 to 0.6 microseconds) as long as the
+ * thread stands where it stood when the same thread last called; otherwise it is looked for among
+ * all, in tens to hundreds of microseconds. Before Python 3.11 it is always 0: which thread it is
+ * cannot be asked there. */
 uint32_t python_waiting_id(void);
 uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room);
 

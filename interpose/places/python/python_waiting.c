@@ -1,9 +1,9 @@
 /* The place of a thread that waits for the calling one (python_frames.h).
  *
- * PyTorch runs backward passes in threads of its own, which have no Python frames; the thread that
- * called backward() waits for them without the GIL, in a call made by a function of torch.autograd.
+ * PyTorch runs backward passes in threads of its own, which have no Python frames but those of what
+ * they call back; the thread that called backward() waits for them without the GIL, in a call made by a function of torch.autograd.
  * While it waits it stands still, but nothing says that it still waits: its state, frames and code
- * may go at any time. So they are read by system calls only, on the fast path too, and the read
+ * may go at any time. So they are read by system calls only, and the read
  * counts only if the thread has not run meanwhile: its processor time, which the kernel counts in
  * nanoseconds, is the same before and after. The fast path is that alone: the same thread with the
  * same processor time as at the last call still stands there. Before 3.11 CPython does not say
@@ -17,11 +17,11 @@
 #include "interpose/places/python/python_memory.h"
 #include "interpose/places/python/python_opcodes.h"
 
-#include <stdatomic.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
-enum { THREADS_MAX = 1024, FAILURES_MAX = 64 };
+enum { THREADS_MAX = 1024, TRIES = 64 };
 
 /* ---- processor time ---------------------------------------------------------------------------
  */
@@ -44,6 +44,7 @@ struct waiting {
   uint64_t thread; /* its number; 0: not known */
   uint64_t time;   /* what its processor time has been since it stands there */
   uint32_t id;     /* of its chain; 0: it does not wait */
+  bool runs;       /* it is in a backward pass, but on its way into the wait or out of it */
   struct python_outermost outermost;
 };
 
@@ -98,6 +99,7 @@ static uint32_t read_chain(const struct python_layout *layout, uint64_t state,
 
 static void look_at(const struct python_layout *layout, uint64_t state, struct waiting *waiting) {
   waiting->id = 0;
+  waiting->runs = false;
   waiting->thread =
       layout->at.state_native == 0 ? 0 : python_memory_word(state + layout->at.state_native);
   waiting->time = processor_time(waiting->thread);
@@ -110,18 +112,21 @@ static void look_at(const struct python_layout *layout, uint64_t state, struct w
                                   : read_chain(layout, state, &waiting->outermost) == id;
   if (stood && !may_hold_gil(layout, state))
     waiting->id = id;
+  else
+    waiting->runs = true;
 }
 
 /* ---- the one thread ---------------------------------------------------------------------------
  */
 
-/* False: none waits, or several do at different places. */
+/* False: none waits, several do at different places, or one may be about to (found->runs). */
 static bool search(const struct python_layout *layout, struct waiting *found) {
   uint64_t own = (uint64_t)layout->thread_state();
   uint64_t interpreter = (uint64_t)layout->main_interpreter();
   uint64_t state =
       interpreter == 0 ? 0 : python_memory_word(interpreter + layout->at.state_interp_threads);
-  found->id = 0;
+  bool runs = false;
+  *found = (struct waiting){.id = 0};
   for (int i = 0; i < THREADS_MAX && state != 0; i++) {
     struct waiting waiting = {.id = 0};
     if (state != own)
@@ -130,21 +135,26 @@ static bool search(const struct python_layout *layout, struct waiting *found) {
       return false;
     if (waiting.id != 0)
       *found = waiting;
+    runs |= waiting.runs;
     state = python_memory_word(state + layout->at.state_next);
   }
-  return found->id != 0;
+  found->runs = runs;
+  return found->id != 0 && !runs;
 }
 
-/* Searches in a row that found nothing. A program in which threads call that nobody waits for is
- * not to pay for a search in each call. */
-static _Atomic uint32_t failures;
+/* The first gradient may come before the thread that has called backward() has begun to wait. It is
+ * nearly there, and has no GIL to wait for. */
+static bool search_again(const struct python_layout *layout, struct waiting *found) {
+  for (int i = 0; i < TRIES && found->runs; i++) {
+    sched_yield();
+    if (search(layout, found))
+      return true;
+  }
+  return false;
+}
 
-static bool search_and_count(const struct python_layout *layout, struct waiting *found) {
-  bool is_found = search(layout, found);
-  uint32_t before = atomic_load_explicit(&failures, memory_order_relaxed);
-  atomic_store_explicit(&failures, is_found ? 0 : before + (before < FAILURES_MAX),
-                        memory_order_relaxed);
-  return is_found;
+static bool find(const struct python_layout *layout, struct waiting *found) {
+  return search(layout, found) || search_again(layout, found);
 }
 
 uint32_t python_waiting_id(void) {
@@ -159,8 +169,7 @@ uint32_t python_waiting_id(void) {
     return last.id;
   last.id = 0;
   struct waiting found;
-  if (atomic_load_explicit(&failures, memory_order_relaxed) >= FAILURES_MAX ||
-      !search_and_count(layout, &found))
+  if (!find(layout, &found))
     return 0;
   last.thread = found.thread;
   last.time = found.time;
@@ -171,7 +180,7 @@ uint32_t python_waiting_id(void) {
 uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room) {
   const struct python_layout *layout = python_layout();
   struct waiting found;
-  if (layout == NULL || !search_and_count(layout, &found))
+  if (layout == NULL || !find(layout, &found))
     return 0;
   return python_outermost_nodes(layout, &found.outermost, nodes, room);
 }

@@ -429,6 +429,28 @@ static void call_back(void) {
   STAY;
 }
 
+/* A communication hook: frames of Python's, called by an engine's thread. */
+static void call_back_hook(void) {
+  struct place place;
+  char text[256];
+  stand_in_python(true);
+  stand_barely(true);
+  called_back = stand();
+  stand_describe(&place);
+  for (uint32_t i = 0; i < place.nnodes; i++)
+    printf("%x ", place.nodes[i].flags & PLACE_LOOP ? place.nodes[i].id : 0);
+  puts(stand_text(place.id, text, sizeof(text)));
+  stand_barely(false);
+}
+
+static void stand_in_hook(void) {
+  void *library = dlopen(getenv("FILE"), RTLD_NOW);
+  expect(library != NULL, "the library");
+  void (*run)(void (*)(void), bool) = (void (*)(void (*)(void), bool))dlsym(library, "run");
+  run(call_back_hook, true);
+  expect(called_back == 0, "of an engine's thread that calls back");
+}
+
 static void stand_in_engine(void) {
   void *library = dlopen(getenv("FILE"), RTLD_NOW);
   expect(library != NULL, "the library");
@@ -501,7 +523,7 @@ static const struct {
     {"context", stand_in_context}, {"generated", stand_in_generated},
     {"garbage", stand_in_garbage}, {"closed", stand_in_closed},
     {"engine", stand_in_engine},   {"description", stand_in_description},
-    {"tails", stand_in_tails},
+    {"tails", stand_in_tails},     {"hook", stand_in_hook},
 };
 
 int main(int argc, char **argv) {

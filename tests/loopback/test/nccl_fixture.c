@@ -1,7 +1,7 @@
 /* Ranks as processes and threads, and small helpers around the CUDA driver API. */
 #include "tests/loopback/test/nccl_fixture.h"
 
-#include "tools/loopback/nccl/unique_id.h"
+#include "tools/loopback/nccl/create.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* Agreements: agendas by parity, one meeting each, as exchanges are. */
-#include "agreement.h"
+#include "create.h"
 
 #include "meeting.h"
 #include "oracle.h"

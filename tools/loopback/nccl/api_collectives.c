@@ -1,5 +1,5 @@
 /* The API: collectives, point to point, groups, reductions of one's own. */
-#include "api.h"
+#include "report.h"
 #include "enqueue.h"
 #include "group.h"
 

@@ -1,12 +1,10 @@
 /* The API: the life of communicators, and what they say about themselves. */
-#include "api.h"
+#include "report.h"
 #include "communicator.h"
 #include "create.h"
 #include "device.h"
 #include "group.h"
 #include "meeting.h"
-#include "report.h"
-#include "unique_id.h"
 
 #include <stdlib.h>
 #include <string.h>

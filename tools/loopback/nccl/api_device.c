@@ -1,9 +1,8 @@
 /* The API: device communicators. The loopback has no device code, so what would make one is
  * ncclInvalidUsage; teams are plain arithmetic on ranks and are answered. Declared here and not
  * through nccl_device.h, which is C++. */
-#include "api.h"
-#include "communicator.h"
 #include "report.h"
+#include "communicator.h"
 
 /* nccl_device/core.h: three ints, returned by value. */
 typedef struct {

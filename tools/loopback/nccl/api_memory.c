@@ -1,11 +1,10 @@
 /* The API: memory, registration, windows; version and error texts. */
-#include "agreement.h"
-#include "api.h"
+#include "create.h"
+#include "report.h"
 #include "device.h"
 #include "group.h"
 #include "hash.h"
 #include "registration.h"
-#include "report.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Collectives. All kinds are the same loop: stage a chunk of what this rank gives, meet, take what
  * this rank gets. What differs is in the table of shapes. */
-#include "collective.h"
+#include "exchange.h"
 
 #include "buffer.h"
 #include "datatype.h"

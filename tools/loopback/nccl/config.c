@@ -1,6 +1,6 @@
 /* Reading a communicator's configuration. Only `blocking` changes what the loopback does; the
  * others are checked. */
-#include "config.h"
+#include "create.h"
 
 #include "report.h"
 

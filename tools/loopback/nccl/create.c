@@ -1,14 +1,10 @@
 /* Jobs that create communicators. */
 #include "create.h"
 
-#include "agreement.h"
-#include "config.h"
 #include "device.h"
 #include "group.h"
 #include "hash.h"
-#include "profiler.h"
 #include "report.h"
-#include "unique_id.h"
 
 #include <stdlib.h>
 #include <string.h>

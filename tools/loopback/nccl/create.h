@@ -3,6 +3,8 @@
 #ifndef LOOPBACK_NCCL_CREATE_H
 #define LOOPBACK_NCCL_CREATE_H
 
+#include <stdint.h>
+#include <nccl.h>
 #include "communicator.h"
 
 /* One rank of a new communicator on the calling thread's device. *comm is set at once; it is NULL
@@ -17,5 +19,45 @@ ncclResult_t create_by_split(struct ncclComm *parent, int color, int key, ncclCo
 /* For the ranks that stay. excluded is sorted in place, as NCCL does. */
 ncclResult_t create_by_shrink(struct ncclComm *parent, int *excluded, int nexcluded,
                               ncclComm_t *child, const ncclConfig_t *config);
+
+/* Agreements on the host: what all ranks of a communicator do together outside their streams
+ * (split, window registration). Each rank brings an agenda, waits for the others, and reads theirs.
+ * As with units, a difference in what they are about ends the run. */
+
+enum agenda_kind { AGENDA_SPLIT = 1, AGENDA_WINDOW = 2 };
+
+/* Waits until every rank has brought an agenda of the same kind and number, and copies them to
+ * all[nranks]. color and key may differ. ncclInternalError: aborted. ncclRemoteError: a rank is
+ * gone. */
+ncclResult_t agreement_reach(struct ncclComm *comm, struct segment_agenda own,
+                             struct segment_agenda *all);
+
+/* The profiler plug-in that NCCL_PROFILER_PLUGIN names. It is told of each communicator as NCCL
+ * does it (plugin/profiler.cc, ncclProfilerPluginInit): by `init` of ncclProfiler_v5 or
+ * ncclProfiler_v4, on the thread that makes the communicator. It has no events: a plug-in
+ * that asks for any gets none.
+ */
+
+/* The communicator has met its peers. */
+void profiler_communicator(const struct ncclComm *comm);
+
+/* ncclUniqueId: laid out as NCCL's (bootstrap.h): a random 64-bit magic, the creator's socket
+ * address (a union of 28 bytes), padding, and zeros from byte 40 on. Nobody listens at that
+ * address: ranks find each other by the hash of all 128 bytes, so whoever writes into the spare
+ * ones must do so before the id travels. */
+
+/* With NCCL_COMM_ID=address:port set, NCCL's fixed magic and that address. */
+ncclResult_t unique_id_create(ncclUniqueId *id);
+
+/* Over all bytes of count ids, in order. */
+uint64_t unique_id_hash(const ncclUniqueId *ids, int count);
+
+/* ncclConfig_t: reading what the caller gave, of any version, as NCCL does (init.cc,
+ * parseCommConfig). */
+
+/* Fills config with the given one (NULL: all defaults): its fields up to its size, defaults for the
+ * undefined ones, then NCCL_COMM_BLOCKING. ncclInvalidArgument: not initialized, or a value out of
+ * range. */
+ncclResult_t config_parse(const ncclConfig_t *given, ncclConfig_t *config);
 
 #endif

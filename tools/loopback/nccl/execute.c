@@ -1,12 +1,10 @@
 /* Launching units on streams, and running them there. */
-#include "execute.h"
+#include "unit.h"
 
-#include "collective.h"
+#include "exchange.h"
 #include "communicator.h"
 #include "device.h"
-#include "exchange.h"
 #include "report.h"
-#include "transfer.h"
 
 /* Nobody else is at work: units of a communicator run one after the other. */
 static void number(struct ncclComm *comm, struct unit *unit) {

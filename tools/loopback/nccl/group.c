@@ -3,7 +3,7 @@
 
 #include "connect.h"
 #include "device.h"
-#include "execute.h"
+#include "unit.h"
 #include "report.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Opening the plug-in, and telling it of communicators (profiler.h). */
-#include "profiler.h"
+/* Opening the plug-in, and telling it of communicators (create.h). */
+#include "create.h"
 
 #include "report.h"
 

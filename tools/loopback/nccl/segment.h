@@ -40,7 +40,7 @@ struct segment_descriptor {
   char text[SEGMENT_DESCRIPTION_BYTES];
 };
 
-/* What a rank brings to a host-side agreement: split, window registration (agreement.h). */
+/* What a rank brings to a host-side agreement: split, window registration (create.h). */
 struct segment_agenda {
   uint32_t kind;
   int32_t color;

@@ -1,5 +1,5 @@
 /* Point to point: rings of slots, moved along until every transfer of the unit is done. */
-#include "transfer.h"
+#include "exchange.h"
 
 #include "buffer.h"
 #include "datatype.h"

@@ -1,5 +1,5 @@
 /* Making and hashing unique ids. */
-#include "unique_id.h"
+#include "create.h"
 
 #include "hash.h"
 #include "report.h"

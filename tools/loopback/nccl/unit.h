@@ -92,4 +92,12 @@ bool unit_append(struct unit *unit, const struct operation *operation);
  * be the same on all of them. False if there is no memory. */
 bool unit_describe(struct unit *unit, struct unit *const *related, size_t nrelated);
 
+/* Units on their stream: what the worker does when a unit's turn comes. */
+
+/* Puts the unit on its streams, behind earlier units of the communicator whatever their stream.
+ * With operations on several streams it runs on the first; it waits for what is on the others, and
+ * they wait for it. Takes the unit, also on error. On the issuing thread, with the communicator's
+ * context current. */
+ncclResult_t unit_launch(struct unit *unit);
+
 #endif

@@ -9,7 +9,7 @@ is none. A communicator is a number, its ncclComm_t: in PyTorch (2.6 and later) 
 and a tensor is registered by its data_ptr(), element count and ncclDataType_t. PyTorch's allocator
 keeps memory that tensors give back: register tensors that live as long as the model.
 
-The program below is one rank, to be started as  nccl-join run -n 2 -- python3 words.py 3,5
+The program below is one rank, to be started as  nccl-join run -n 2 -- python3 annotations.py 3,5
 """
 import ctypes
 import os
