@@ -91,11 +91,13 @@ check:
 	@tools/deps --check
 	@$(MAKE) --no-print-directory check-build
 	@$(MAKE) --no-print-directory SAN=address,undefined check-build
+	@$(MAKE) --no-print-directory nccl-small
 	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) \
 	  --with LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
 	  --with LD_LIBRARY_PATH= JOIN_TEST_BUILD=build-address ASAN_OPTIONS=verify_asan_link_order=0 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.suppressions:print_suppressions=0 -- \
 	  $(filter-out %/simulation %/interpose %/tools %/generated,$(SANITIZED)) \
-	  --with LD_LIBRARY_PATH=build-address/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=build-address/%)
+	  --with LD_LIBRARY_PATH=build-address/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=build-address/%) \
+	  $(NCCL_SMALL_RUN)
 
 # ---- make check-thread, make check-valgrind ---------------------------------------------------------------------
 

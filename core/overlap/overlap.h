@@ -53,6 +53,7 @@
 #define OVERLAP_STEP_MS UINT64_C(64)
 #define OVERLAP_STAGGER UINT64_C(32) /* ranks; less than a step */
 #define OVERLAP_NEVER UINT64_MAX
+#define OVERLAP_ISSUE_MS 5000 /* longer than NCCL takes to connect ranks */
 
 struct overlap;
 struct overlap_team;
@@ -108,6 +109,10 @@ void overlap_return(struct overlap *overlap);
 
 /* Something has settled for this rank. */
 void overlap_moved(struct overlap *overlap, uint64_t now_ms);
+
+/* It is about to issue that, which may take a while: until overlap_moved, but for OVERLAP_ISSUE_MS at
+ * most, it counts as moving. After that it may be its peers that it waits for there. */
+void overlap_issues(struct overlap *overlap, uint64_t now_ms);
 
 /* Which team must not be answered now: another thread's, or one where a unit has been agreed but
  * not issued yet. */

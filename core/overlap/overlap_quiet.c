@@ -56,6 +56,14 @@ void overlap_moved(struct overlap *overlap, uint64_t now_ms) {
   overlap_leave(overlap);
 }
 
+void overlap_issues(struct overlap *overlap, uint64_t now_ms) {
+  if (overlap_is_single(overlap))
+    return;
+  overlap_enter(overlap);
+  publish_busy(overlap, now_ms + OVERLAP_ISSUE_MS);
+  overlap_leave(overlap);
+}
+
 static bool is_waited_for(const struct overlap_team *team, uint32_t rank) {
   const struct plane_log *log = team->team->plane->logs[rank];
   if (team->overlap->waits)

@@ -144,6 +144,30 @@ bool place_is_reached(const struct place *a, const struct place *b) {
   return second->order >= first->reach_from && second->order <= first->reach_to;
 }
 
+/* Where the loop is, the innermost one around both, that who comes from one place to another goes
+ * round; 0: none. */
+static uint32_t place_loop_between(const struct place *from, const struct place *to) {
+  uint32_t at = from->nnodes;
+  if (from->id != to->id &&
+      (!place_part(from, to, &at) || !place_nodes_are_ordered(&from->nodes[at], &to->nodes[at]) ||
+       to->nodes[at].order > from->nodes[at].order))
+    return 0;
+  while (at > 0 && !(from->nodes[at - 1].flags & PLACE_LOOP))
+    at--;
+  return at;
+}
+
+bool place_goes_round(const struct place *from, const struct place *to) {
+  return place_loop_between(from, to) != 0;
+}
+
+bool place_passes_by(const struct place *from, const struct place *to, const struct place *other) {
+  uint32_t at, loop = place_loop_between(from, to);
+  return loop != 0 && place_part(from, other, &at) && at >= loop &&
+         place_nodes_are_ordered(&from->nodes[at], &other->nodes[at]) &&
+         other->nodes[at].order > from->nodes[at].order;
+}
+
 /* Whether a place goes the way that another goes, one node further than where they part from a
  * third. */
 static bool place_goes_with(const struct place *last, const struct place *place, uint32_t at) {

@@ -74,6 +74,11 @@ bool place_is_in_one_loop(const struct place *place);
 /* Whether `first` is known to come before `second` in a round of the loops around both. */
 bool place_goes_first(const struct place *first, const struct place *second);
 
+/* Whether who comes from one place to another, or to the same one again, goes round a loop around
+ * both; and whether that passes by a third, which stands in the rest of the round. */
+bool place_goes_round(const struct place *from, const struct place *to);
+bool place_passes_by(const struct place *from, const struct place *to, const struct place *other);
+
 /* Whether `from` stands in a loop in which `to` does not stand. False where either is not known. */
 bool place_leaves_loop(const struct place *from, const struct place *to);
 

@@ -33,6 +33,7 @@ struct claimed {
   bool expected;             /* it is what the learner expects here */
   bool seen;                 /* it has been in the agreed sequence before */
   bool common;               /* all ranks have issued from its place (place_table.h) */
+  bool shared;               /* all ranks have issued it, and who claims it comes from its place */
   const struct place *place; /* NULL: not known */
 };
 
@@ -61,7 +62,8 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
 bool settle_is_same(const struct claimed *a, const struct claimed *b);
 
 /* Whether that they are the same is a guess: they look alike, and all ranks come to each of them,
- * but not by two branches of one condition (place_is_reached); or who comes to one comes to the
+ * but not by two branches of one condition (place_is_reached); or all have come to one of them, by
+ * whatever way, and who is there again has gone round a loop, while the other goes on in it; or who comes to one comes to the
  * other, and neither is known to be in the program of all; or where they part nothing can be
  * seen; or one stands in a loop in which the other does not stand, and control may come from one to
  * the other: a rank without data comes past a loop without a call in it. */

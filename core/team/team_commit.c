@@ -45,7 +45,8 @@ static bool may_follow(const struct team *team, symbol_t before, uint32_t place,
   if (is_only_claimed(known) || (known->marked && team_is_meeting(team, before, known->symbol)))
     return false;
   if (to != NULL && to->place.nnodes != 0 && place != 0)
-    return !team_leaves_loop(team, place, known) && !team_must_be_shared(team, to);
+    return !team_leaves_loop(team, place, known) && !team_must_be_shared(team, to) &&
+           !team_passes_by(team, place, to);
   return firm;
 }
 

@@ -22,7 +22,7 @@ static bool is_merged_in_doubt(struct team *team, struct unit unit, uint64_t has
   bool uneven = team->telling.was_uneven || team->shadows_total != 0 ||
                 !(flags & (ENTRY_ALL | ENTRY_EXPECTED));
   return hash != team->claim.own_hash && !team_has_alias(team, hash) &&
-         (uneven || team_is_doubtful(team, unit, hash));
+         (uneven || team_is_doubtful(team, unit, hash, flags));
 }
 
 /* Whether the rank has joined, and what it waits for has come without all having been asked; and it

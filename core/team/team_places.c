@@ -144,10 +144,24 @@ void team_note_issued(struct team *team, struct unit unit, uint64_t hash) {
 /* Rounds after a meeting in which what is not known of all ranks is asked. */
 #define SHARED_ROUNDS 4u
 
-bool team_must_be_shared(const struct team *team, const struct known_place *known) {
-  return !known->common && team->places.met_at != 0 &&
+static bool has_met_lately(const struct team *team) {
+  return team->places.met_at != 0 &&
          team->head - team->places.met_at <=
              SHARED_ROUNDS * (uint64_t)learner_body_length(team->learner);
+}
+
+bool team_must_be_shared(const struct team *team, const struct known_place *known) {
+  return !known->common && has_met_lately(team);
+}
+
+bool team_passes_by(const struct team *team, uint32_t before, const struct known_place *to) {
+  const struct known_place *from = team_known_place(team, before), *other;
+  if (from == NULL || !has_met_lately(team) || !place_goes_round(&from->place, &to->place))
+    return false;
+  for (uint32_t at = 0; (other = place_table_next(team->places.table, &at)) != NULL;)
+    if (other->common && place_passes_by(&from->place, &to->place, &other->place))
+      return true;
+  return false;
 }
 
 /* ---- what units stand where ---- */
@@ -203,11 +217,13 @@ static struct claimed own_claim(struct team *team) {
             claimed != NULL && claimed->common);
 }
 
-bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash) {
+bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   const struct known_place *known = team_known_place(team, unit_place(unit));
   if (known == NULL)
     return false;
   struct claimed own = own_claim(team), other = at(&known->place, hash, known->common);
+  /* Who settles knows where the claimants stand; who commits does so from the place, mostly. */
+  other.shared = known->shared && (flags & ENTRY_EXPECTED);
   return settle_is_doubtful(&own, &other);
 }
 
@@ -252,6 +268,7 @@ void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
   if (flags & ENTRY_MEETING)
     team->places.met_at = team->head;
   known->common |= (flags & ENTRY_COMMON) != 0;
+  known->shared |= (flags & ENTRY_ALL) != 0;
   known->met |= (flags & ENTRY_MEETING) != 0;
   if (known->place.nnodes != 0)
     team->places.last = known->place.id;

@@ -143,9 +143,9 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                   const struct place *place);
 
-/* Whether it is a guess that a unit in G, of this hash, is the one that this rank claims
- * (settle_is_doubtful). */
-bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash);
+/* Whether it is a guess that a unit in G, of this hash and with these flags, is the one that this
+ * rank claims (settle_is_doubtful). */
+bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
 /* Whether the unit expected here is not the one that this rank claims, although their signatures
  * are equal (CLAIM_APART). */
@@ -162,6 +162,11 @@ void team_note_use(struct team *team, struct unit unit, uint64_t hash);
 /* Whether a unit of this place is to be claimed, though it is expected, so that all ranks come to
  * know that it is in the program of each: for a while after they have met. */
 bool team_must_be_shared(const struct team *team, const struct known_place *known);
+
+/* Whether a unit of this place is to be claimed, though it is expected, since it goes round a loop
+ * and passes by what other ranks may be about to come to: for a while after they have met. before:
+ * id of the place before it. */
+bool team_passes_by(const struct team *team, uint32_t before, const struct known_place *to);
 
 /* Whether ranks may leave a loop between two units, the places of which are known, so that the
  * second is not to be issued without asking. before: id of a place. */

@@ -156,9 +156,22 @@ static void issue_some(struct wait *wait, enum turn turn, uint32_t nfound) {
       shadow_failed(wait, wait->found[i].end);
 }
 
+/* Memory is asked for, and NCCL may connect ranks on the host: that is work, and no wait that others
+ * should end by a guess. */
+static void say_issuing(const struct wait *wait, uint32_t nfound, bool issuing) {
+  uint64_t now = now_ms();
+  for (uint32_t i = 0; i < nfound; i++)
+    if (issuing)
+      overlap_issues(wait->found[i].end->overlap, now);
+    else
+      overlap_moved(wait->found[i].end->overlap, now);
+}
+
 static void issue_first(struct wait *wait, uint32_t nfound) {
+  say_issuing(wait, nfound, true);
   for (enum turn turn = TURN_AT_ONCE; turn < TURNS; turn++)
     issue_some(wait, turn, nfound);
+  say_issuing(wait, nfound, false);
   for (uint32_t i = 0; i < nfound; i++)
     if (wait->found[i].locked)
       pthread_mutex_unlock(&wait->found[i].end->turn);

@@ -159,6 +159,15 @@ Test(teams, a_group_over_two_teams_and_ranks_without_iterations) {
         (struct layout){.tensor = 2, .mode = "group"});
 }
 
+/* NCCL takes its time to connect ranks at the first collective. A joined rank that is in NCCL
+ * meanwhile moves, and nobody guesses because of it. */
+Test(teams, connecting_is_no_quiet) {
+  struct layout layout = {.tensor = 2, .mode = "group"};
+  setenv("LOOPBACK_CONNECT_MS", "700", 1);
+  check(&(struct schedule){4, 2, {{0, 4, 4, 0}, {0, 0, 3, 6}}}, layout);
+  unsetenv("LOOPBACK_CONNECT_MS");
+}
+
 /* ---- keeping step ---- */
 
 #define ISSUED_MAX 512

@@ -9,6 +9,7 @@
 #include "tests/nccl/image.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -116,11 +117,14 @@ static void *open_beside(const char *folder, int length, const char *name) {
 
 __attribute__((constructor)) static void start(void) {
   Dl_info self;
-  dladdr((void *)start, &self);
-  int length = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
+  char path[PATH_MAX]; /* of the file, which may have been opened by a link from elsewhere */
+  if (dladdr((void *)start, &self) == 0 || realpath(self.dli_fname, path) == NULL)
+    give_up("no such file", self.dli_fname);
+  int length = (int)(strrchr(path, '/') - path);
   choose_settings();
-  runtime = open_beside(self.dli_fname, length, EMULATED_RUNTIME);
-  void *nccl = open_beside(self.dli_fname, length, "libnccl.so.2");
+  runtime = open_beside(path, length, EMULATED_RUNTIME);
+  (void)open_beside(path, length, "libnvidia-ml.so.1"); /* NCCL opens it by its name only */
+  void *nccl = open_beside(path, length, "libnccl.so.2");
   struct link_map *map;
   if (dlinfo(nccl, RTLD_DI_LINKMAP, &map) != 0 || !image_read(map->l_name, (char *)map->l_addr))
     give_up("no symbols", map->l_name);

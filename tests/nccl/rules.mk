@@ -33,9 +33,6 @@ define nccl_emulation
 .PHONY: nccl-$(1)
 nccl-$(1): $(EMULATION_DIR)/$(1)/done
 
-$(NCCL_VERSIONS_DIR)/$(1)/lib/libnccl.so.2:
-	@NCCL_VERSIONS_DIR='$$(NCCL_VERSIONS_DIR)' tools/deps --versions $(1)
-
 $(EMULATION_DIR)/$(1)/layout.h: $(NCCL_VERSIONS_DIR)/$(1)/lib/libnccl.so.2 tests/nccl/layout.py
 	@mkdir -p $$(@D)
 	$$(call say,LAYOUT,$$@)
@@ -64,7 +61,37 @@ $(EMULATION_DIR)/$(1)/done: $(EMULATION_DIR)/$(1)/loopback/libcuda.so.1 $(EMULAT
 	@tests/nccl/folder '$$(BUILD)' '$$(NCCL_VERSIONS_DIR)/$(1)' '$$(@D)' $$(EMULATION_LINKED)
 	@touch $$@
 endef
-$(foreach release,$(NCCL_NOT_EMULATED) $(NCCL_EMULATED),$(eval $(call nccl_emulation,$(release))))
+$(foreach release,$(NCCL_NOT_EMULATED) $(NCCL_EMULATED) pytorch,$(eval $(call nccl_emulation,$(release))))
+
+$(NCCL_VERSIONS_DIR)/%/lib/libnccl.so.2:
+	@NCCL_VERSIONS_DIR='$(NCCL_VERSIONS_DIR)' tools/deps --versions $*
+
+# The one that PyTorch's wheel comes with. (tests/pytorch/rules.mk is read after this.)
+EMULATION_PYTORCH = $(wildcard $(CLIENTS)/python/lib/python3.*/site-packages)
+$(NCCL_VERSIONS_DIR)/pytorch/lib/libnccl.so.2: $(EMULATION_PYTORCH)/nvidia/nccl/lib/libnccl.so.2
+	@mkdir -p $(@D)
+	@ln -sfn '$(abspath $<)' $@
+
+# PyTorch, the NCCL that it comes with, and its kernels emulated: a folder for PYTORCH_SITE.
+EMULATION_SITE = $(EMULATION_DIR)/pytorch/site
+$(EMULATION_SITE)/torch/__init__.py: $(EMULATION_DIR)/pytorch/done $(BUILD)/pytorch/libhostcuda.so tests/pytorch/stack
+	$(call say,LINKS,$(EMULATION_SITE))
+	$(Q)tests/pytorch/stack '$(EMULATION_PYTORCH)' $(EMULATION_DIR)/pytorch/loopback $(EMULATION_DIR)/pytorch/loopback/libnccl.so.2 \
+	  $(PYTORCH_OPERATORS) $(EMULATION_SITE)
+.PHONY: nccl-pytorch-site
+nccl-pytorch-site: $(EMULATION_SITE)/torch/__init__.py
+
+# A small part of this, for `make check`, if the library has been downloaded: each test shows something that the loopback's NCCL
+# cannot show in the same way.
+NCCL_SMALL = 2.28.9
+NCCL_SMALL_TESTS = @(operations/all_to_all_with_a_joined_rank_and_a_late_one|graphs/uneven_loop_after_a_graph_is_refused|shrink/after_a_rank_has_been_killed|sums/three_ranks_leave_one_after_the_other|sharded/zero_is_refused_when_rank_0_has_joined|endings/destroy_only|demo/uneven_shards)
+NCCL_SMALL_THERE = $(and $(wildcard $(NCCL_VERSIONS_DIR)/$(NCCL_SMALL)/lib/libnccl.so.2),$(shell command -v gdb),yes)
+# What tests/run is told.
+NCCL_SMALL_RUN = $(if $(NCCL_SMALL_THERE),--with LD_LIBRARY_PATH= JOIN_TEST_BUILD=$(EMULATION_DIR)/$(NCCL_SMALL) JOIN_TEST_ANY_ORDER=1 \
+  JOIN_TEST_SLOWNESS=2 'TEST_FILTER=$(NCCL_SMALL_TESTS)' -- $(BUILD)/check/join)
+.PHONY: nccl-small
+nccl-small: $(if $(NCCL_SMALL_THERE),nccl-$(NCCL_SMALL))
+	$(if $(NCCL_SMALL_THERE),,@echo 'not run in front of NVIDIA'\''s NCCL: make nccl-$(NCCL_SMALL) downloads it')
 
 # The join tests stand in front of these.
 NCCL_JOINED = 2.28.9 2.32.3

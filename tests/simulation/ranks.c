@@ -64,6 +64,7 @@ static void hear_guesses(struct sim *sim, struct sim_rank *rank, struct sim_end 
   }
   if (guessed)
     rank_say(sim, rank, end, "WARN", NULL, NULL);
+  sim->result.told |= guessed && end->core->telling.guess.kind != GUESS_BLIND;
 }
 
 /* ---- failing ---- */

@@ -14,6 +14,8 @@ enum measure {
   MEASURE_WRONG_WITH_DATA,
   MEASURE_WRONG_WITHOUT,
   MEASURE_SILENT,         /* and no WARN had come by then */
+  MEASURE_TOLD,           /* a WARN other than that places cannot be seen */
+  MEASURE_NEEDLESS,       /* and nothing but units of one instance met */
   MEASURE_APART,          /* units of one point met, but of different epochs or iterations */
   MEASURE_SILENT_APART,   /* and no WARN had come by then */
   MEASURE_HANGS,          /* nobody can move, or ranks wait for their devices for ever */

@@ -26,6 +26,7 @@ struct simulation {
   /* Of all agreed sequences: struct meetings_sum. */
   uint64_t indices, met, wrong, other_epoch, other_iteration, split;
   bool silent, silent_apart; /* in one of them */
+  bool told;                 /* more than that places cannot be seen */
   uint64_t reals, shadows, commits, claims;
   uint64_t yields;      /* of those, between two ranks or in a chain */
   uint64_t late_yields; /* only because it was quiet */

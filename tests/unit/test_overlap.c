@@ -233,6 +233,33 @@ Test(overlap, a_rank_at_work_keeps_its_whole_chain_from_yielding) {
     cr_assert_eq(quiet[rank], 99, "rank %u", rank);
 }
 
+/* The longest that it has been quiet for ranks 0 and 1, after a while. Rank 2 does not ask. */
+static uint64_t quiet_at(uint64_t begin, uint64_t end) {
+  uint64_t longest = 0;
+  for (uint64_t now = begin; now <= end; now++)
+    for (uint32_t rank = 0; rank < 2; rank++) {
+      uint64_t quiet = overlap_quiet(crossing_overlaps[rank], now);
+      if (now == end && quiet > longest)
+        longest = quiet;
+    }
+  return longest;
+}
+
+/* NCCL may connect ranks on the host; or it waits there for the very ranks that wait. */
+Test(overlap, a_rank_that_issues_is_at_work_but_not_for_ever) {
+  chain();
+  overlap_issues(crossing_overlaps[2], 100);
+  cr_assert_leq(quiet_at(100, 1000), 1);
+  cr_assert_eq(quiet_at(1001, 100 + OVERLAP_ISSUE_MS + 50), 50);
+}
+Test(overlap, a_rank_that_has_issued_is_quiet_from_then_on) {
+  chain();
+  overlap_issues(crossing_overlaps[2], 100);
+  cr_assert_leq(quiet_at(100, 1000), 1);
+  overlap_moved(crossing_overlaps[2], 1000);
+  cr_assert_eq(quiet_at(1001, 1100), 100);
+}
+
 Test(overlap, ranks_of_one_team_are_left_alone) {
   crossing_add(0, 3, (const uint32_t[]){0, 1, 2});
   cr_assert(overlap_may_commit(crossing_overlaps[0], crossing_teams[0][0]));

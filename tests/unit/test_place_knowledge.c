@@ -209,3 +209,33 @@ Test(place_table, many_more_places_than_there_is_room_for_come_and_go, .timeout 
   cr_assert_null(place_table_add(table, &(struct place){.id = 0}));
   place_table_destroy(table);
 }
+
+/* ---- rounds ---- */
+
+/* for (epoch) { for (batch) { [7]; for (layer) [1]; [9] } [8] } */
+static struct place in_rounds(uint32_t id, uint32_t nloops, uint16_t order) {
+  struct place place = {
+      .id = id,
+      .nnodes = nloops + 1,
+      .nodes = {node(1000, 1, PLACE_LOOP), node(1001, 6, PLACE_LOOP), node(1002, 8, PLACE_LOOP)}};
+  place.nodes[nloops] = node(2000 + id, order, 0);
+  return place;
+}
+
+Test(place_round, what_stands_in_the_rest_of_a_round_is_passed_by) {
+  struct place first = in_rounds(1, 2, 7), layer = in_rounds(2, 3, 1), last = in_rounds(3, 2, 9),
+               after = in_rounds(4, 1, 8);
+  cr_expect(place_passes_by(&first, &first, &last));
+  cr_expect(place_passes_by(&first, &first, &layer));
+  cr_expect(place_passes_by(&layer, &first, &last));
+  cr_expect_not(place_passes_by(&first, &first, &after),
+                "who goes on with the loop is not past it");
+  cr_expect_not(place_passes_by(&last, &first, &after));
+  cr_expect_not(place_passes_by(&last, &first, &layer), "it was in this round");
+  cr_expect_not(place_passes_by(&first, &last, &layer), "that is not round");
+  cr_expect_not(place_passes_by(&layer, &layer, &last), "round the layers only");
+  cr_expect(place_goes_round(&layer, &layer));
+  cr_expect(place_goes_round(&last, &first));
+  cr_expect_not(place_goes_round(&first, &layer));
+  cr_expect_not(place_goes_round(&last, &after));
+}

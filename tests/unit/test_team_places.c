@@ -204,6 +204,101 @@ Test(team_places, a_steady_loop_is_steady_from_where_it_last_was_not) {
   cr_assert_not(is_end_committed());
 }
 
+/* ---- rounds that pass something by ---- */
+
+/* Whether a rank commits HEAD after HEAD so many units after all have met, in a program in which all
+ * come to THIRD, too, sometimes. */
+static bool goes_round_after_a_meeting(bool with_third, uint32_t units) {
+  all_issue_at(HEAD, SUM);
+  if (with_third)
+    all_issue_at(THIRD, OTHER);
+  for (int i = 0; i < 8; i++)
+    all_issue_at(HEAD, SUM);
+  claim(0, AFTER, OTHER);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    cr_assert(team_commit(quartet[rank], at(HEAD, SUM)));
+  expect_verdict(0, TEAM_SHADOW);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, AFTER, OTHER);
+  expect_all_real();
+  for (uint32_t i = 0; i < units; i++)
+    all_issue_at(HEAD, SUM);
+  return team_commit(quartet[0], at(HEAD, SUM));
+}
+
+Test(team_places, who_goes_round_past_what_others_may_come_to_asks) {
+  cr_assert_not(goes_round_after_a_meeting(true, 1));
+}
+
+Test(team_places, who_goes_round_past_nothing_does_not_ask) {
+  cr_assert(goes_round_after_a_meeting(false, 1));
+}
+
+Test(team_places, who_goes_round_as_all_have_for_a_while_does_not_ask) {
+  cr_assert(goes_round_after_a_meeting(true, 6));
+}
+
+/* ---- two points of a round ---- */
+
+/* for (...) { if (rank == 0) FIRST_0; else FIRST; SECOND; }, where rank 0 may also have a loop that it
+ * comes to FIRST in. */
+enum { FIRST_0 = 30, FIRST, SECOND };
+
+static void claim_in_round(uint32_t rank, uint32_t id, bool in_loop) {
+  struct place place = {
+      .id = id, .nnodes = 2, .nodes = {node(1000, 1, 0), node(1001, 5, PLACE_LOOP)}};
+  uint16_t order = (uint16_t)(id - 20);
+  if (in_loop)
+    place.nodes[place.nnodes++] = node(1002, order, PLACE_LOOP);
+  place.nodes[place.nnodes] = node(2000 + id, order, 0);
+  place.nodes[place.nnodes].reach_from = place.nodes[place.nnodes].reach_to = SECOND - 20;
+  place.nnodes++;
+  team_claim(quartet[rank], at(id, SUM), 0, &place);
+}
+
+/* All come to FIRST, each by a way of its own. Then one of them is there again, others at SECOND. */
+static uint32_t told_in_round(uint32_t again, bool in_loop) {
+  uint32_t told = 0;
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    claim_in_round(rank, rank == 0 ? FIRST_0 : FIRST, rank == 0 && in_loop);
+  expect_all_real();
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (rank == again)
+      claim_in_round(rank, rank == 0 ? FIRST_0 : FIRST, rank == 0 && in_loop);
+    else
+      claim_in_round(rank, SECOND, false);
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    expect_verdict(rank, TEAM_REAL);
+    told += quartet[rank]->telling.guessed;
+    quartet[rank]->telling.guessed = false;
+  }
+  return told;
+}
+
+Test(team_places, that_who_has_gone_round_has_met_who_has_not_is_told) {
+  cr_assert_eq(told_in_round(1, false), 1);
+}
+
+Test(team_places, that_who_goes_on_has_met_what_was_committed_a_round_later_is_told) {
+  for (int round = 0; round < 8; round++) {
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      if (!team_commit(quartet[rank], at(rank == 0 ? FIRST_0 : FIRST, SUM)))
+        claim_in_round(rank, rank == 0 ? FIRST_0 : FIRST, false);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      if (quartet[rank]->claim.open)
+        expect_verdict(rank, TEAM_REAL);
+  }
+  cr_assert(team_commit(quartet[1], at(FIRST, SUM)));
+  claim_in_round(0, SECOND, false);
+  expect_verdict(0, TEAM_REAL);
+  cr_assert(quartet[0]->telling.guessed);
+}
+
+/* It calls in a loop what the others call one by one. */
+Test(team_places, that_a_loop_of_one_rank_has_met_calls_of_others_is_not_told) {
+  cr_assert_eq(told_in_round(0, true), 0);
+}
+
 /* ---- who follows ---- */
 
 /* Rank 2 settles alone a unit that it has of rank 1. Rank 0, whose own unit is merged, follows it

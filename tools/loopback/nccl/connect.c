@@ -6,6 +6,7 @@
 #include "settings.h"
 
 #include <stdio.h>
+#include <time.h>
 
 static struct segment_channel *channel_of(const struct ncclComm *comm,
                                           const struct operation *operation) {
@@ -86,6 +87,14 @@ static void describe(void *subject, char *text, size_t size) {
            (unsigned long long)unit->comm->hash, unit->log);
 }
 
+/* Real connections take their time: shared memory, sockets, threads. */
+static void make_connections(struct ncclComm *comm) {
+  int ms = settings_get()->connect_ms;
+  if (!comm->connected && ms > 0)
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+  comm->connected = true;
+}
+
 ncclResult_t connect_await(const struct unit *unit, unsigned phase) {
   if (!settings_get()->connect)
     return ncclSuccess;
@@ -93,7 +102,8 @@ ncclResult_t connect_await(const struct unit *unit, unsigned phase) {
   struct vigil vigil = {&connecting, nobody_is_missing, is_missing, is_cancelled, describe};
   switch (meeting_await(&unit->comm->segment, &vigil)) {
   case MEETING_REACHED:
-    unit->comm->connected |= unit->collective;
+    if (unit->collective)
+      make_connections(unit->comm);
     return ncclSuccess;
   case MEETING_CANCELLED:
     return ncclInternalError;

@@ -22,22 +22,23 @@ static int setting_choice(const char *name, const char *first, const char *secon
   report_stop("%s=%s is not a value I know: %s or %s", name, value, first, second);
 }
 
-static int setting_seconds(const char *name, int standard) {
+static int setting_number(const char *name, int standard, const char *unit) {
   const char *value = getenv(name);
   if (value == NULL || *value == '\0')
     return standard;
   char *end;
-  long seconds = strtol(value, &end, 10);
-  if (*end != '\0' || seconds < 0 || seconds > 1000000)
-    report_stop("%s=%s is not a number of seconds", name, value);
-  return (int)seconds;
+  long number = strtol(value, &end, 10);
+  if (*end != '\0' || number < 0 || number > 1000000)
+    report_stop("%s=%s is not a number of %s", name, value, unit);
+  return (int)number;
 }
 
 static void settings_read(void) {
   settings.connect = setting_choice("LOOPBACK_CONNECT", "1", "0") == 0;
+  settings.connect_ms = setting_number("LOOPBACK_CONNECT_MS", 0, "milliseconds");
   settings.nvls = setting_choice("LOOPBACK_NVLS", "0", "1") == 1;
   settings.duplicate_gpu_error = setting_choice("LOOPBACK_DUPLICATE_GPU", "allow", "error") == 1;
-  settings.hang_seconds = setting_seconds("LOOPBACK_HANG_S", hang_seconds_default);
+  settings.hang_seconds = setting_number("LOOPBACK_HANG_S", hang_seconds_default, "seconds");
   settings.death_is_error = setting_choice("LOOPBACK_DEATH", "error", "hang") == 0;
   settings.mismatch_hangs = setting_choice("LOOPBACK_MISMATCH", "stop", "hang") == 1;
   const char *log = getenv("LOOPBACK_LOG");
