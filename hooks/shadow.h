@@ -23,8 +23,8 @@
  * read from it what it has written there before. It did where ranks of one process reach each
  * other's memory directly, until NCCL 2.24 (NCCL_DIRECT_READ and _WRITE in prims_simple.h); later
  * releases do so only with buffers that the program has registered (ipcRegFlag and netRegFlag
- * there), and those of shadows are never aliases. The tree with directSendFromOutput is built with CUDA 11.2
- * and 11.3 only (all_reduce.h).
+ * there), and those of shadows are never aliases. The tree with directSendFromOutput is built with
+ * CUDA 11.2 and 11.3 only (all_reduce.h).
  *
  * Registered buffers (ncclCommRegister): where the peers' are, so are the shadow's, in memory of
  * the same kind (registrable.h), in place where theirs are, and never aliases. NCCL decides by

@@ -10,7 +10,7 @@
 #   tests/join        ordinary NCCL programs with and without the preload, on the loopback
 #   tests/faults      the same, with ranks killed, stopped, out of memory and so on
 #   tests/loopback    the stand-ins themselves (tools/loopback)
-#   tests/generated   random programs in C and Python; a fixed part, `make check-programs` makes as many as wanted
+#   tests/generated   random programs in C, C++ and Python; a fixed part, `make check-programs` makes as many as wanted
 # and outside of it
 #   tests/versions    the headers and libraries of NCCL's releases, run by `make check-versions`
 #   tests/nccl        NVIDIA's libnccl with its kernels emulated, and the join tests in front of it, run by `make check-nccl`
@@ -186,10 +186,12 @@ help:
 	@echo 'make check-thread    the program tests with ThreadSanitizer'
 	@echo 'make check-valgrind  core and the most telling program tests under valgrind'
 	@echo 'make fuzz         libFuzzer on settings, records and the shared segment, FUZZ_SECONDS=$(FUZZ_SECONDS) each'
+	@echo 'make faults       ranks killed and stopped, no memory, no descriptors, garbage in shared memory, clocks that jump'
 	@echo 'make coverage     branches of core/ that tests take; fails below 95 percent'
 	@echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'
 	@echo 'make bench        what it costs: tables, and build/bench.json; docs/speed.md says what they mean'
+	@echo 'make growth       reads, messages and steps for 2 to 4,096 ranks; draws docs/growth.svg'
 	@echo 'make sim          SIM_PROGRAMS=1000000 random programs through the agreement, on all processors'
-	@echo 'make check-programs  PROGRAMS=2000 random programs in C and Python on the loopback; PROGRAM_KIND=c, SEED=N'
+	@echo 'make check-programs  PROGRAMS=2000 random programs in C, C++ and Python on the loopback; PROGRAM_KIND=c, SEED=N'
 	@echo 'make model        the protocol as a model, searched by spin; make model-mutants: every rule broken must be found'
 	@echo 'make clean'

@@ -122,8 +122,8 @@ void overlap_set_available(struct overlap_team *team, bool available);
  * tells the others the same of this rank. */
 uint64_t overlap_quiet(struct overlap *overlap, uint64_t now_ms);
 
-/* Whether a rank has gone on in another team without this one, and may wait for it on its device.
- * */
+/* Whether a rank has gone on in another team without this one, and may now wait on its device for
+ * what this one has yet to issue there. */
 bool overlap_holds_up(struct overlap *overlap);
 
 /* A look around begins, after it has been quiet for so long. */

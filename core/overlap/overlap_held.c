@@ -6,9 +6,9 @@
  * rank asks about the one that it waits for, in all its teams, and who is parked behind that one
  * says so. Until the latter moves, the former has only as much to wait for as it has itself.
  *
- * Where all ranks do the same, nobody is wrongly taken for held up for good. Who is behind stands at
- * a unit before the one that the other has issued, and waits in turn for somebody, and so on, always
- * further back: to a rank at work that nobody is behind of. */
+ * Where all ranks do the same, nobody is wrongly taken for held up for good. Who is behind stands
+ * at a unit before the one that the other has issued, and waits in turn for somebody, and so on,
+ * always further back: to a rank at work that is behind nobody. */
 #include "core/overlap/overlap_private.h"
 #include "core/team/team_private.h"
 

@@ -69,14 +69,13 @@ void post_group(struct peers *peers, const struct member *members, uint32_t nmem
   atomic_store_explicit(&own->operations_end, peers->end, memory_order_release);
   for (uint32_t i = 0; i < nmembers; i++) {
     uint32_t place = pair_place(own, pair_key_of(&members[i]));
-    /* Sequentially consistent, as is who waits: either it sees the operation, or we see it waiting.
-     * */
+    /* Sequentially consistent, as is the mark of who waits: either it sees the operation, or we see
+     * it waiting. */
     atomic_store(&own->pairs[place].issued, peers->counted[place]);
   }
 }
 
-/* Lets go of operations that are not needed any more: those that come to an end whatever happens.
- * */
+/* Lets go of operations that are not needed any more: they come to an end whatever happens. */
 static void tidy(struct peers *peers) {
   uint32_t rank = peers->plane->rank;
   peers->tidy_at = peers->end + TIDY_EVERY;

@@ -47,9 +47,9 @@ enum post_result {
 
 /* Posts operations that are about to be issued as one: members of kind MEMBER_SEND or
  * MEMBER_RECEIVE, root the peer's rank in the team, never the own one, number how the buffer looks
- * (enum look_buffer). index: how many units this
- * rank has issued. Those of a group with a unit in it are posted when that has settled, and stand
- * behind it: NCCL does a group's collectives first (enqueue.cc, ncclLaunchPrepare).
+ * (enum look_buffer). index: how many units this rank has issued. Those of a group with a unit in
+ * it are posted when that has settled, and stand behind it: NCCL does a group's collectives first
+ * (enqueue.cc, ncclLaunchPrepare).
  *
  * The ring is as long as a rank's launch queue is for small groups: who finds it full is far ahead
  * of a peer's program, and its device could do nothing sooner if it were not held up here. */

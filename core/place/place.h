@@ -63,12 +63,12 @@ bool place_says_anything(const struct place *place);
  * loop within, and all that comes before it in a round is followed by it. */
 bool place_is_of_each_epoch(const struct place *place);
 
-/* Of a place of each epoch (place_is_of_each_epoch): whether the other one is in its outermost loop,
- * too. */
+/* Of a place of each epoch (place_is_of_each_epoch): whether the other one is in its outermost
+ * loop, too. */
 bool place_shares_epoch(const struct place *place, const struct place *other);
 
-/* Whether a place stands in one loop, and no more: none that is in the outermost loop can come to it
- * twice in a round. */
+/* Whether a place stands in one loop, and no more: a rank can come to it at most once in a round of
+ * that loop. */
 bool place_is_in_one_loop(const struct place *place);
 
 /* Whether `first` is known to come before `second` in a round of the loops around both. */

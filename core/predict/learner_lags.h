@@ -1,7 +1,8 @@
 /* The stream's history and the lags at which it may repeat itself.
  *
- * The learner's raw material, used by learner.c alone. `struct lags` keeps the last HISTORY_SIZE
- * events and a few hypotheses "from here on every event equals the one `lag` events before".
+ * The raw material of the learner, for its own files alone. `struct lags` keeps the last
+ * HISTORY_SIZE events and a few hypotheses "from here on every event equals the one `lag` events
+ * before".
  * Hypotheses are proposed by hashes of recent context and then checked event by event: a hash
  * collision costs time, never truth.
  *

@@ -1,9 +1,9 @@
 /* Settings: everything a user can set, read from the environment.
  *
  * One table (settings_table.c) holds the name, type, default, accepted values and meaning of every
- * setting. Reading, error texts, `nccl-join env` and the table of docs/settings.md are made from it.
- * Read once per process, before the first communicator. A wrong value or an unknown NCCL_JOIN_ name
- * is an error there, because a typo must not become a hang hours later.
+ * setting. Reading, error texts, `nccl-join env` and the table of docs/settings.md are made from
+ * it. Read once per process, before the first communicator. A wrong value or an unknown NCCL_JOIN_
+ * name is an error there, because a typo must not become a hang hours later.
  *
  * Pure: the environment is passed in, nothing is printed, nothing is allocated, no file is
  * touched.

@@ -270,9 +270,9 @@ void team_end(struct team *team, enum rank_state state);
 /* This rank cannot issue the unit that it has passed last, and ends with a failure. */
 void team_end_short(struct team *team);
 
-/* Whether the program stands between two iterations as far as the learner can tell, or by what
- * it expects here (a body that holds whole epochs may begin anywhere): what all claimed another
- * unit instead of before, or what ranks wait for each other at. */
+/* Whether the program stands between two iterations: the learner says so, or the unit expected here
+ * does (a body that holds whole epochs may begin anywhere), which leaves a loop, or is one at which
+ * ranks have waited for each other. */
 bool team_is_between_iterations(struct team *team);
 
 /* The invariants; asserted in debug builds. */

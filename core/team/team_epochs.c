@@ -42,8 +42,7 @@ static bool fits(const struct known_place *known, const struct known_place *othe
   return ahead <= most && (ahead >= least || !place_is_of_each_epoch(place));
 }
 
-/* The same of all other points; and whether it has been in the loop ever since it came here first.
- * */
+/* The same of all other points; and whether it has stayed in the loop since it first came here. */
 static bool fits_other_counts(const struct team *team, const struct known_place *known) {
   uint32_t at = 0;
   for (const struct known_place *other;

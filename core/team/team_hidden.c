@@ -30,8 +30,8 @@ void team_learn_meeting(struct team *team, symbol_t symbol, uint32_t flags) {
   unit_table_mark(team->table, symbol);
 }
 
-/* It had gone round often, and nothing else came in between. It may have been believed only lately:
- * two or three equal buckets are a loop for a while. */
+/* A loop has ended if it had gone round LOOP_ROUNDS times with nothing else in between. That its
+ * body is believed is not enough: two or three equal buckets look like a loop for a while. */
 #define LOOP_ROUNDS 8
 bool team_loop_has_ended(const struct team *team) {
   uint64_t body = learner_body_length(team->learner);

@@ -185,8 +185,8 @@ static bool is_news(struct team *team, const struct claimed *won, const struct c
   return true;
 }
 
-/* The unit is read where the rank that is ahead has written it: this one may request for nothing.
- * */
+/* The unit is read where the rank that is ahead has written it: this one may claim nothing itself.
+ */
 static void tell_of_epochs(struct team *team, const struct claimed *won,
                            const struct claimed *ahead) {
   struct text text;

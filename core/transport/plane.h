@@ -69,8 +69,8 @@ struct plane_entry {
    */
   _Atomic uint32_t flags;
   /* Two ranks. Low half: whose unit it was, which has issued it for real: its text says which (not
-   * of ENTRY_EXPECTED). High half: the last joiner (ENTRY_REJOIN), or
-   * the low half of the epoch (ENTRY_BEHIND), of which a rejoin is none. */
+   * of ENTRY_EXPECTED). High half: with ENTRY_REJOIN the last joiner, with ENTRY_BEHIND the low 16
+   * bits of the epoch; an entry has one of these two flags at most. */
   _Atomic uint32_t ranks;
 };
 _Static_assert(PLANE_RANKS_MAX <= 1u << 16, "two ranks in a word");

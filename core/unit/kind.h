@@ -22,8 +22,8 @@ enum member_kind {
   MEMBER_SEND,
   MEMBER_RECEIVE,
   /* ncclCommSplit of the communicator: moves nothing (count 0), but all its ranks must come. Which
-   * colour each asks for is not the same on all ranks, and so no part of it. Only ever claimed: who
-   * stands in for itself is not in the new communicator, and cannot be put there later. */
+   * colour each asks for is not the same on all ranks, and so no part of it. Only ever claimed: a
+   * rank that shadows it is not in the new communicator, and cannot be put there later. */
   MEMBER_SPLIT,
   /* Never the program's: units of these are agreed on like any other. */
   MEMBER_STATE, /* a Broadcast of a buffer that the program has named: the last joiner's, for all.

@@ -18,8 +18,8 @@
 #include "core/unit/kind.h"
 #include "core/unit/look.h"
 
-/* What a rank says by a MEMBER_MARK. A mark is only ever claimed, and loses to every unit that is
- * none; of marks the higher number goes first, and LEAVE is behind all of them.
+/* What a rank says by a MEMBER_MARK. A mark is only ever claimed. It loses to every unit that is
+ * issued; of two marks the one with the higher number wins, and every mark wins over LEAVE.
  *
  * 1 to MARK_EXIT_POINTS: the rank is about to call a function that is no collective of NCCL's, and
  * waits there until all that are behind it in the sequence have come, or stand at a function with a
@@ -127,7 +127,7 @@ struct known_unit {
   uint32_t nmembers;
   uint32_t coarse; /* see unit_table_coarse */
   symbol_t symbol; /* SYMBOL_NONE while the place is free */
-  bool used;       /* since the hand last passed (unit_table.c) or unit_table_use */
+  bool used;       /* since the hand of second chance last came by (unit_table.c) */
   bool marked;     /* the owner of the table has something to say about the unit */
   look_t look;     /* of the member, if there is exactly one */
   look_t *looks;   /* &look, or allocated and owned by the table; NULL: all 0 */
@@ -164,9 +164,9 @@ static inline struct known_unit *unit_table_known(struct unit_table *table, symb
   return known->symbol == symbol && symbol != SYMBOL_NONE ? known : NULL;
 }
 
-/* The same, and counts as a use, as interning does. For the unit expected
- * next: a rank that issues it as expected does not intern it, and what is expected must not be
- * forgotten, nor sooner on one rank than on another. */
+/* The same, and counts as a use, as interning does. For the unit expected next: a rank that issues
+ * it as expected does not intern it, and what is expected must not be forgotten, nor sooner on one
+ * rank than on another. */
 static inline struct known_unit *unit_table_use(struct unit_table *table, symbol_t symbol) {
   struct known_unit *known = unit_table_known(table, symbol);
   if (known != NULL)
@@ -184,8 +184,8 @@ bool unit_table_set_looks(struct unit_table *table, symbol_t symbol, const look_
 /* The same, or NULL; valid until the next intern, or until they are set. */
 const look_t *unit_table_looks(const struct unit_table *table, symbol_t symbol);
 
-/* Symbol without counts (units that differ in counts only share it), for the learner. 0 if
- * forgotten. */
+/* A number that is not 0 and that units share which differ in counts only: the learner's coarse
+ * symbol. 0 if the unit has been forgotten. */
 uint32_t unit_table_coarse(const struct unit_table *table, symbol_t symbol);
 
 #endif

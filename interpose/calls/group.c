@@ -1,7 +1,6 @@
 /* Held-back calls, and the ends of groups (group.h). */
 #include "interpose/calls/group.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "interpose/calls/child_communicators.h"
@@ -12,6 +11,7 @@
 #include "interpose/exits/process.h"
 #include "interpose/nccl/real.h"
 #include "interpose/park/transaction.h"
+#include "interpose/self/thread.h"
 
 struct expected {
   struct arrival arrival;
@@ -29,23 +29,11 @@ static _Thread_local struct group group;
 _Thread_local struct group_calls group_calls;
 
 /* What a thread has kept goes with it. */
-static void free_kept(void *unused) {
-  (void)unused;
+static void group_release(void) {
   free(group_calls.calls);
   free(group.expected);
   group_calls = (struct group_calls){0};
   group = (struct group){0};
-}
-static pthread_key_t thread_end;
-static pthread_once_t thread_end_made = PTHREAD_ONCE_INIT;
-
-static void make_thread_end(void) {
-  pthread_key_create(&thread_end, free_kept);
-}
-
-static void keep_until_thread_ends(void) {
-  pthread_once(&thread_end_made, make_thread_end);
-  pthread_setspecific(thread_end, &group);
 }
 
 static void *grown(void *array, size_t count, size_t *room, size_t size) {
@@ -53,7 +41,7 @@ static void *grown(void *array, size_t count, size_t *room, size_t size) {
     return array;
   size_t more = *room == 0 ? 16 : 2 * *room;
   void *new = realloc(array, more * size);
-  keep_until_thread_ends();
+  thread_at_end(group_release);
   if (new != NULL)
     *room = more;
   return new;

@@ -1,7 +1,6 @@
 /* Agreeing on calls and issuing them, team by team (issue.h). */
 #include "interpose/calls/issue.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +14,7 @@
 #include "interpose/data/roots.h"
 #include "interpose/nccl/real.h"
 #include "interpose/park/transaction.h"
+#include "interpose/self/thread.h"
 
 /* The calls of a group, sorted by team: what each team has to agree on. */
 struct agreement {
@@ -42,16 +42,9 @@ static void agreement_free(struct agreement *agreement) {
 }
 
 /* What a thread has kept goes with it: calls outside of groups come here, too. */
-static void free_kept(void *unused) {
-  (void)unused;
+static void agreement_release(void) {
   agreement_free(&kept);
   kept = (struct agreement){0};
-}
-static pthread_key_t thread_end;
-static pthread_once_t thread_end_made = PTHREAD_ONCE_INIT;
-
-static void make_thread_end(void) {
-  pthread_key_create(&thread_end, free_kept);
 }
 
 static bool agreement_take(struct agreement *agreement, size_t ncalls) {
@@ -64,8 +57,7 @@ static bool agreement_take(struct agreement *agreement, size_t ncalls) {
     return true;
   }
   agreement_free(agreement);
-  pthread_once(&thread_end_made, make_thread_end);
-  pthread_setspecific(thread_end, &kept);
+  thread_at_end(agreement_release);
   *agreement = (struct agreement){
       .requests = calloc(ncalls, sizeof(struct request)),
       .members = calloc(ncalls, sizeof(struct member)),

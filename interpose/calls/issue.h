@@ -14,8 +14,8 @@
 #include "interpose/comm/communicator.h"
 #include "interpose/park/wait.h"
 
-/* A collective that stands in no group; member: what it is in the agreed sequence. What the program
- * is to be given. Here and below calls may be changed: roots, operators. */
+/* A collective that stands in no group; member: what it is in the agreed sequence. Returns what the
+ * program is to get. Here and below calls may be changed: roots, operators. */
 ncclResult_t issue_alone(struct call *call, struct communicator *comm, const struct member *member);
 
 /* The calls of a group that has ended, or one that NCCL takes in groups only: for each team one
@@ -32,7 +32,7 @@ ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place);
  * caller has entered the endpoint. */
 void startup_issued(const struct request *request, const struct call *const *calls);
 
-/* Whether that is asked for at all. */
+/* Whether NCCL_JOIN_RESYNC asks for that, and the start is not over yet. */
 bool startup_is_watched(const struct endpoint *end);
 
 #endif

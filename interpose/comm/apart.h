@@ -31,8 +31,8 @@ static inline bool apart_is_set(const struct endpoint *end) {
   return atomic_load(&end->team->shared->apart) != 0;
 }
 
-/* The rank stands aside: nothing is agreed on in its team any more. Does nothing
- * on a thread that could not enter: the one that is inside, or comes next, does it. */
+/* The rank stands aside: nothing is agreed on in its team any more. Does nothing on a thread that
+ * could not enter: the one that is inside, or comes next, does it. */
 void apart_stand_aside(struct endpoint *end);
 
 /* A new team of the rank: shadows in it wait as said above, in front of what else holds them. */

@@ -79,7 +79,7 @@ struct arrival {
 };
 
 /* Marks this rank in the segment named after `seed` (the bytes that make the communicator unique on
- * all ranks). slots and expected as segment_attach. key: of ncclCommSplit, otherwise 0. Never
+ * all ranks). slots and expected: as for segment_attach. key: ncclCommSplit's, otherwise 0. Never
  * fails: without a segment, join is off for the communicator. */
 void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
                          uint32_t slot, uint32_t expected, int key, int device);
@@ -97,7 +97,7 @@ uint64_t communicator_new_driver(void);
 /* The communicator is gone, or about to be. With the last one of a team its endpoint ends. */
 void communicator_remove(struct communicator *comm, enum rank_state how);
 
-/* The rank in a communicator that has joined of a rank of its team. */
+/* By a rank of the team: its rank in the communicator, which must have joined its team. */
 int communicator_rank_of(const struct communicator *comm, uint32_t team_rank);
 
 /* The device of the calling thread, or -1. */
@@ -116,7 +116,7 @@ void communicator_release_endpoints(void);
  * knows. */
 void communicator_hold(void);
 
-/* From here on no thread is committing without looking (endpoint.h), until it has been through
+/* From here on no thread commits without entering (`plain`, endpoint.h), until it has been through
  * endpoint_exit again. */
 void communicator_end_plain(void);
 

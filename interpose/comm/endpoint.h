@@ -32,9 +32,9 @@ struct seat {
 /* This process's rank in one team. */
 struct endpoint {
   struct team *team;
-  /* Whose thread may commit without entering: nobody else has used the endpoint since it last did,
-   * nothing is traced or remembered (sent), and nothing has failed. NULL: nobody. Changed with
-   * `turn`. */
+  /* The seat of the thread that may commit without entering: no other has used the endpoint since
+   * it last did, nothing is traced or remembered (sent), and nothing has failed. NULL: nobody.
+   * Changed with `turn`. */
   _Atomic(struct seat *) plain;
   struct seat seats[ENDPOINT_SEATS];
   struct segment *segment; /* holds the team's logs */
@@ -57,7 +57,7 @@ struct endpoint {
   /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited
    * to leave for NCCL_JOIN_TIMEOUT, and went on. */
   _Atomic(enum rank_state) state;
-  uint64_t shadows;    /* since then; 0: not joined */
+  uint64_t shadows;    /* since the rank has joined; 0: it has not */
   uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
   bool skew_warned, slow_told;
   _Atomic bool told_failed;     /* the program has got ncclRemoteError of ours */
@@ -160,7 +160,7 @@ const struct communicator *endpoint_eldest(const struct endpoint *end);
 void endpoint_activate(struct communicator *comm, struct communicator *first,
                        _Atomic(struct endpoint *) *endpoints);
 
-/* No thread is committing without looking from here on. */
+/* Sets `plain` to nobody: from here on no thread commits without entering. */
 void endpoint_end_plain(struct endpoint *end);
 
 /* Takes the communicator out of its team; with the last one, this rank's end of the team goes as

@@ -32,9 +32,9 @@ struct election {
 };
 
 /* The root of the Broadcast at an index that this rank has passed. Waits for `root` to get there;
- * for the lowest active rank, and all below it, if it has joined; and, where the root of a former Broadcast had, for that rank. To
- * be called once for each Broadcast of the communicator, in their order, whether it is issued for
- * real or as a shadow. */
+ * if that has joined, for the lowest active rank and all below it; and for the root of an earlier
+ * Broadcast that had joined then. To be called once for each Broadcast of the communicator, in
+ * their order, whether it is issued for real or as a shadow. */
 struct election roots_elect(struct communicator *comm, uint64_t index, int root);
 
 /* Whether roots_elect would not wait. */

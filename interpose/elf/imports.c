@@ -43,7 +43,9 @@ struct walk {
   struct object program;             /* the first one */
   bool early;                        /* an object is not relocated yet */
   struct question question;          /* the last one, with its answer */
-  unsigned hopeless, unanswered;     /* questions without an answer; of this walk */
+  /* Questions to which there was no answer: the first `hopeless` that a walk comes to are not
+   * asked again. unanswered: those that this walk has come to. */
+  unsigned hopeless, unanswered;
 };
 
 /* What has been walked through. An object that is new comes behind all others. */
@@ -96,7 +98,7 @@ static void ask(struct walk *walk, const struct object *object, size_t name, uin
 
 /* ---- one object ---- */
 
-/* The place in the list, or that behind it. */
+/* The index of the name in the list; nnames if it is not there. */
 static size_t find(const struct imports *imports, const char *name) {
   size_t i = 0;
   while (i < imports->nnames &&

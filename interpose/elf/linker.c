@@ -97,7 +97,7 @@ UNINSTRUMENTED static void *next(const char *name) {
   return behind != NULL ? behind : before;
 }
 
-/* Several threads may store, the same. */
+/* Several threads may be here at once: all store the same values. */
 UNINSTRUMENTED void linker_find(void) {
   void *symbol = next("dlsym"), *version = next("dlvsym"), *open = next("dlopen");
   if (symbol == NULL || version == NULL || open == NULL)

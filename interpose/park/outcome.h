@@ -5,8 +5,8 @@
 
 #include "interpose/park/wait.h"
 
-/* Whether the call that the request is for cannot return an error of ours, and is no part of NCCL:
- * the rank wants to leave, one way or the other. */
+/* Whether the request only leaves: a LEAVE, or an exit point. Such a call need not be NCCL's, and
+ * then cannot return an error of ours. */
 bool request_only_leaves(const struct request *request);
 
 /* It is issued by all ranks, or all have left. */

@@ -1,4 +1,4 @@
-/* Requests as they begin (wait_private.h): what the rank hears first, and what it commits or claims. */
+/* How requests begin (wait_private.h): what the rank hears first, and what it commits or claims. */
 #include "interpose/park/wait_private.h"
 
 #include "core/report/log.h"

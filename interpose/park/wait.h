@@ -47,8 +47,8 @@ ncclResult_t wait_notice(struct endpoint *end);
 void wait_until_settled(struct request *requests, uint32_t nrequests);
 
 /* The same for LEAVEs, where there is room for so many requests: meanwhile the rank takes others of
- * its process along (orphans.h), whose endpoints it has entered then. How many requests there are.
- * */
+ * its process along (orphans.h), whose endpoints it has entered then. Returns how many requests
+ * there are. */
 uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t room);
 
 #endif

@@ -9,7 +9,12 @@
 
 _Thread_local struct native_caller places_caller;
 
-enum thread_kind { THREAD_UNKNOWN, THREAD_OF_PROGRAM, THREAD_OF_ENGINE };
+enum thread_kind {
+  THREAD_UNKNOWN,
+  THREAD_OF_PROGRAM, /* begun by the executable, which is not CPython */
+  THREAD_OF_LIBRARY, /* begun by CPython, by another library, or by what is not seen */
+  THREAD_OF_ENGINE,
+};
 
 /* What the thread keeps besides. */
 static _Thread_local struct {
@@ -25,14 +30,19 @@ static enum thread_kind kind_of(const struct native_stack *stack) {
   size_t frames = stack->nouter;
   while (frames > 0 && stack->outer[frames - 1].module.owner == MODULE_RUNTIME)
     frames--;
-  return frames > 0 && stack->outer[frames - 1].module.owner == MODULE_ENGINE ? THREAD_OF_ENGINE
-                                                                              : THREAD_OF_PROGRAM;
+  if (frames == 0)
+    return THREAD_OF_LIBRARY;
+  const struct code_module *module = &stack->outer[frames - 1].module;
+  if (module->owner == MODULE_ENGINE)
+    return THREAD_OF_ENGINE;
+  return module->is_executable && !python_is_in(module->base) ? THREAD_OF_PROGRAM
+                                                              : THREAD_OF_LIBRARY;
 }
 
 static enum thread_kind kind_of_this(void) {
   if (own.kind == THREAD_UNKNOWN) {
     struct native_stack stack;
-    own.kind = native_stack_read(&stack) ? kind_of(&stack) : THREAD_OF_PROGRAM;
+    own.kind = native_stack_read(&stack) ? kind_of(&stack) : THREAD_OF_LIBRARY;
   }
   return own.kind;
 }
@@ -41,13 +51,44 @@ static enum thread_kind kind_of_this(void) {
 enum way { WAY_NATIVE, WAY_PYTHON, WAY_WAITING, WAY_UNKNOWN };
 
 /* *python: the id of the thread's own chain, if it has one. An engine's thread may: what it calls
- * back (a communication hook) says nothing of the loop around the backward pass. */
+ * back (a communication hook) says nothing of the loop around the backward pass. A library's thread
+ * without one may run parts of the program, where there is Python, for a thread that waits. What
+ * the program's own thread does between its calls of Python is its own. */
 static enum way way_of(enum thread_kind kind, uint32_t *python) {
   *python = 0;
   if (!python_is_present())
-    return kind == THREAD_OF_ENGINE ? WAY_UNKNOWN : WAY_NATIVE;
+    return python_is_unreadable() || kind == THREAD_OF_ENGINE ? WAY_UNKNOWN : WAY_NATIVE;
   *python = python_id();
-  return *python != 0 && kind != THREAD_OF_ENGINE ? WAY_PYTHON : WAY_WAITING;
+  if (*python != 0 && kind != THREAD_OF_ENGINE)
+    return WAY_PYTHON;
+  return *python == 0 && kind == THREAD_OF_PROGRAM ? WAY_NATIVE : WAY_WAITING;
+}
+
+/* ---- programs that call Python ---- */
+
+/* How many of the outermost frames are outside of Python. False: that is not seen. */
+static bool count_outside(const struct native_stack *stack, size_t *outside) {
+  for (size_t i = stack->nouter; i > 0; i--)
+    if (python_is_in(stack->outer[i - 1].module.base)) {
+      *outside = stack->nouter - i;
+      return true;
+    }
+  return false;
+}
+
+/* The id of the native frames of a place that begins with Python's. Where Python is called by the
+ * program, the calls outside of it count, too; that costs a walk in each call. */
+static uint32_t id_beside_python(uint32_t native) {
+  struct native_stack stack;
+  size_t outside;
+  if (kind_of_this() != THREAD_OF_PROGRAM)
+    return native;
+  if (!native_stack_read(&stack) || !count_outside(&stack, &outside))
+    return native;
+  uint64_t hash = native;
+  for (size_t i = 0; i < outside; i++)
+    hash = code_hash(hash, native_call_id(&stack.outer[stack.nouter - 1 - i]));
+  return outside == 0 ? native : code_hash_id(hash);
 }
 
 /* ---- ids ---- */
@@ -87,6 +128,8 @@ static __attribute__((noinline)) uint32_t find(const struct native_caller *calle
   struct native_site *site = native_site_find(caller, site_before(), &native);
   enum way way = way_of(kind_of_this(), &python);
   own.before = site;
+  if (way == WAY_PYTHON)
+    native = id_beside_python(native);
   if (way != WAY_NATIVE || site == NULL)
     site = composed_site(compose(way, python, native));
   guard_thread.site = site;
@@ -154,12 +197,14 @@ static uint32_t nodes_of(const struct native_frame *frame, struct place_node *no
   return written;
 }
 
-static uint32_t native_nodes(const struct native_stack *stack, struct place_node *nodes) {
+/* Of the outermost frames. */
+static uint32_t native_nodes(const struct native_stack *stack, size_t frames,
+                             struct place_node *nodes) {
   uint32_t written = 0;
-  for (size_t i = stack->nouter; i > 0; i--) {
+  for (size_t i = 0; i < frames; i++) {
     struct native_frame tails[NATIVE_TAILS_MAX];
-    const struct native_frame *frame = &stack->outer[i - 1];
-    size_t ntails = i == 1 ? 0 : native_tails_find(frame, frame - 1, tails);
+    const struct native_frame *frame = &stack->outer[stack->nouter - 1 - i];
+    size_t ntails = i + 1 == frames ? 0 : native_tails_find(frame, frame - 1, tails);
     written += nodes_of(frame, nodes + written, PLACE_NODES_MAX - written);
     for (size_t tail = 0; tail < ntails; tail++)
       written += nodes_of(&tails[tail], nodes + written, PLACE_NODES_MAX - written);
@@ -167,15 +212,33 @@ static uint32_t native_nodes(const struct native_stack *stack, struct place_node
   return written;
 }
 
-/* Behind Python's nodes, of which the outermost count most, there may be no room. waiting: somebody
- * waits for the thread; python: it has frames of its own. 0: not known. */
-static uint32_t python_and_site(uint32_t waiting, uint32_t python, uint32_t native,
-                                struct place_node *nodes) {
-  uint32_t written = waiting == 0 ? 0 : python_waiting_nodes(nodes, PLACE_NODES_MAX);
-  if (waiting != 0 && written == 0)
+/* Nodes of the program's frames outside of Python. False: not seen. */
+static bool nodes_outside(const struct native_stack *stack, struct place_node *nodes,
+                          uint32_t *written) {
+  size_t outside;
+  if (!count_outside(stack, &outside))
+    return false;
+  *written = native_nodes(stack, outside, nodes);
+  return true;
+}
+
+/* Of nodes the outermost count most; there may be no room for others. stack: of a program that has
+ * called Python, or NULL; waiting: somebody waits for the thread; python: it has frames of its own.
+ * 0: not known. */
+static uint32_t python_and_site(const struct native_stack *stack, uint32_t waiting, uint32_t python,
+                                uint32_t native, struct place_node *nodes) {
+  uint32_t written = 0;
+  if (stack != NULL && !nodes_outside(stack, nodes, &written))
+    return 0;
+  if (waiting != 0 && (written = python_waiting_nodes(nodes, PLACE_NODES_MAX)) == 0)
     return 0; /* what it has called back is not where the program begins */
-  if (python != 0)
-    written += python_nodes(nodes + written, PLACE_NODES_MAX - written);
+  if (python != 0) {
+    uint32_t room = PLACE_NODES_MAX - written,
+             more = room > 0 ? python_nodes(nodes + written, room) : 0;
+    if (more == 0 && written > 0 && waiting == 0)
+      return 0; /* not what lies between */
+    written += more;
+  }
   if (written < PLACE_NODES_MAX && native != 0)
     nodes[written++] = site_node(native);
   return written;
@@ -200,15 +263,19 @@ bool places_describe(struct place *out) {
   bool is_whole = native_stack_read(&stack);
   enum way way = way_of(kind_of_this(), &python);
   uint32_t native = native_frames_id(stack.inner, stack.ninner);
+  uint32_t within = native;
+  if (way == WAY_PYTHON)
+    native = id_beside_python(native);
   if (way == WAY_WAITING)
     waiting = python_waiting_id();
   out->id = describe_id(way, waiting, python, native);
   if (out->id == 0)
     return false;
-  if (way != WAY_NATIVE)
-    out->nnodes = python_and_site(waiting, python, native, out->nodes);
+  bool is_called = way == WAY_PYTHON && kind_of_this() == THREAD_OF_PROGRAM;
+  if (way != WAY_NATIVE && (is_whole || !is_called))
+    out->nnodes = python_and_site(is_called ? &stack : NULL, waiting, python, within, out->nodes);
   else if (is_whole)
-    out->nnodes = native_nodes(&stack, out->nodes);
+    out->nnodes = native_nodes(&stack, stack.nouter, out->nodes);
   places_text_remember(out, stack.inner, stack.ninner);
   places_text(out->id, out->text, sizeof(out->text));
   return true;

@@ -3,9 +3,10 @@
  *
  *   thread                                 place
  *   begun by an engine's library, or       unknown; described as that of the thread that waits
- *   without Python frames, in a process    for it, where that can be read (python_frames.h), and
- *   with Python                            then its own Python frames, if it calls back
- *   any other with Python frames           the chain of these, and one node for the native frames
+ *   by any library and without Python      for it, where that can be read (python_frames.h), and
+ *   frames, in a process with Python       then its own Python frames, if it calls back
+ *   any other with Python frames           the chain of these, and one node for the native frames;
+ *                                          before them what the program does outside of Python
  *   any other                              its native frames
  *
  * Loops of an engine or a framework are never taken for loops of the program.

@@ -38,7 +38,7 @@ struct guard_fast_path {
   struct communicator *comm;
   struct seat *seat;
 };
-#define GUARD_NO_HANDLE ((const void *)UINTPTR_MAX) /* not even one that is no communicator */
+#define GUARD_NO_HANDLE ((const void *)UINTPTR_MAX) /* NULL may be passed by a program */
 
 /* What a thread is inside of, in one word so that one comparison asks for all of it. */
 struct guard_thread {

@@ -17,6 +17,8 @@ static pthread_once_t end_key_made = PTHREAD_ONCE_INIT;
 static void at_thread_end(void *of) {
   struct thread *thread = of;
   atomic_store(&thread->ended, true);
+  for (size_t i = 0; i < THREAD_KEEPERS && thread->at_end[i] != NULL; i++)
+    thread->at_end[i]();
 }
 
 static void make_end_key(void) {
@@ -36,6 +38,19 @@ const struct thread *thread_register(void) {
     continue;
   thread_own = thread;
   return thread;
+}
+
+/* The key is set anew: a destructor of the program's may come here after ours has run. */
+void thread_at_end(void (*release)(void)) {
+  struct thread *thread = (struct thread *)(uintptr_t)thread_self();
+  if (thread == &unknown)
+    return;
+  for (size_t i = 0; i < THREAD_KEEPERS; i++)
+    if (thread->at_end[i] == NULL || thread->at_end[i] == release) {
+      thread->at_end[i] = release;
+      break;
+    }
+  pthread_setspecific(end_key, thread);
 }
 
 bool thread_has_ended(const struct thread *thread) {

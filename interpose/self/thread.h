@@ -14,11 +14,15 @@
 
 #include "interpose/self/guard.h"
 
-/* Of a thread that has come to NCCL. Never freed: 32 bytes for each. */
+#define THREAD_KEEPERS                                                                             \
+  2u /* who keeps something for a thread's next call: groups, and issuing them */
+
+/* Of a thread that has come to NCCL. Never freed: 48 bytes for each. */
 struct thread {
   pid_t id; /* gettid */
   _Atomic bool ended;
   struct thread *next;
+  void (*at_end[THREAD_KEEPERS])(void); /* NULL: none yet */
 };
 
 GUARD_STATE _Thread_local const struct thread *thread_own;
@@ -30,6 +34,10 @@ const struct thread *thread_register(void);
 static inline const struct thread *thread_self(void) {
   return thread_own != NULL ? thread_own : thread_register();
 }
+
+/* The calling thread keeps memory until it ends: `release` is called then, on the thread. At most
+ * THREAD_KEEPERS functions; asking again for the same one is asking once. */
+void thread_at_end(void (*release)(void));
 
 /* Whether the thread's functions have returned: none of its calls can come any more. False of NULL,
  * and of a thread that was never registered. */

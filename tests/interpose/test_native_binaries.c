@@ -138,3 +138,75 @@ Test(native_binaries, instructions_are_those_of_objdump, .timeout = 300) {
   if (count == 0)
     cr_skip("no objdump");
 }
+
+/* ---- the same for aarch64 ---- */
+
+static int expected_kind_aarch64(const char *name) {
+  static const struct {
+    const char *name;
+    int kind;
+  } kinds[] = {{"b", NATIVE_JUMP},
+               {"bl", NATIVE_CALL},
+               {"blr", NATIVE_CALL},
+               {"br", NATIVE_JUMP_REGISTER},
+               {"braa", NATIVE_JUMP_REGISTER},
+               {"brab", NATIVE_JUMP_REGISTER},
+               {"blraa", NATIVE_CALL},
+               {"blrab", NATIVE_CALL},
+               {"ret", NATIVE_RETURN},
+               {"retaa", NATIVE_RETURN},
+               {"retab", NATIVE_RETURN},
+               {"cbz", NATIVE_BRANCH},
+               {"cbnz", NATIVE_BRANCH},
+               {"tbz", NATIVE_BRANCH},
+               {"tbnz", NATIVE_BRANCH},
+               {"brk", NATIVE_TRAP},
+               {"udf", NATIVE_TRAP}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (strcmp(name, kinds[i].name) == 0)
+      return kinds[i].kind;
+  return strncmp(name, "b.", 2) == 0 || strncmp(name, "bc.", 3) == 0 ? NATIVE_BRANCH : NATIVE_PLAIN;
+}
+
+/* "  23f50:\tb4000300 \tcbz\tx0, 23fb0 <name>": kind, and where it goes to, which is the last number
+ * before the name. */
+static bool agrees_aarch64(const char *line, bool *is_branch) {
+  unsigned long address, bits;
+  char name[32], operands[256] = "";
+  if (sscanf(line, " %lx: %8lx %31s %255[^<\n]", &address, &bits, name, operands) < 3)
+    return true;
+  uint32_t word = (uint32_t)bits;
+  struct native_instruction is;
+  if (!native_decode_aarch64((const uint8_t *)&word, sizeof word, &is) || is.length != sizeof word)
+    return false;
+  int kind = name[0] == '.' ? is.kind : expected_kind_aarch64(name); /* .inst: not known to it */
+  *is_branch = is.has_target;
+  if (is.kind != kind || is.has_target != (strchr(line, '<') != NULL && kind != NATIVE_PLAIN))
+    return false;
+  while (operands[0] != '\0' && operands[strlen(operands) - 1] == ' ')
+    operands[strlen(operands) - 1] = '\0';
+  const char *last = strrchr(operands, ' ');
+  return !is.has_target ||
+         strtoul(last != NULL ? last : operands, NULL, 16) == address + (uint64_t)is.target;
+}
+
+Test(native_binaries, instructions_for_aarch64_are_those_of_objdump, .timeout = 300) {
+  char line[512];
+  uint64_t count = 0, targets = 0;
+  FILE *lines =
+      popen("for f in libc.so.6 libstdc++.so.6 libm.so.6; do aarch64-linux-gnu-objdump -dw "
+            "/usr/aarch64-linux-gnu/lib/$f 2>/dev/null; done | grep '^ *[0-9a-f]*:'",
+            "r");
+  cr_assert_not_null(lines);
+  for (; fgets(line, sizeof line, lines) != NULL; count++) {
+    bool is_branch = false;
+    cr_assert(agrees_aarch64(line, &is_branch), "%s", line);
+    targets += is_branch;
+  }
+  pclose(lines);
+  if (count == 0)
+    cr_skip("no objdump for aarch64");
+  cr_assert_gt(targets, count / 20);
+  printf("   aarch64: %lu instructions, %lu with a target\n", (unsigned long)count,
+         (unsigned long)targets);
+}

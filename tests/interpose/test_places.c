@@ -67,12 +67,15 @@ Test(places, in_a_library_that_is_closed_and_opened_again, .timeout = 300) {
                   0, "");
 }
 
-/* None of its own: that of the thread that waits, if it is known. */
+/* None of its own: that of the thread that waits, if it is known. The same for threads of other
+ * libraries where there is Python. The program's own thread has its own, but not where there is a
+ * Python that cannot be read. */
 Test(places, in_threads_of_an_engine, .timeout = 300) {
   build();
-  workshop_expect("for with in A=1 DOUBLE_PYTHON=7 'DOUBLE_PYTHON=7 DOUBLE_WAITING=9'; do"
-                  "  env $with FILE=$W/standing/libtorch_cpu.so $W/standing/standing-gcc-O2 engine "
-                  ">$W/$$.out || cat $W/$$.out; done",
+  workshop_expect("for file in torch_cpu pool; do for with in A=1 DOUBLE_PYTHON=7 "
+                  "'DOUBLE_PYTHON=7 DOUBLE_WAITING=9' DOUBLE_UNREADABLE=1; do"
+                  "  env $with FILE=$W/standing/lib$file.so $W/standing/standing-gcc-O2 engine "
+                  ">$W/$$.out || cat $W/$$.out; done; done",
                   0, "");
 }
 
@@ -91,7 +94,7 @@ Test(places, in_what_a_thread_of_an_engine_calls_back, .timeout = 300) {
 Test(places, that_are_described, .timeout = 300) {
   build();
   workshop_expect(
-      "cd $W/standing; for with in A=1 DOUBLE_PYTHON=7; do"
+      "cd $W/standing; for with in A=1 'DOUBLE_PYTHON=7 DOUBLE_CONTAINED=1'; do"
       "  env $with ./standing-gcc-O2 description | grep -v ^description | "
       "  sed 's/[a-z_+]*0x[0-9a-f]*/N/g'; done",
       0,

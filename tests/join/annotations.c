@@ -1,6 +1,6 @@
 /* What a program may say to nccl-join (hooks/include/nccl_join.h), and what becomes of its buffers
- * when all ranks are together again: programs/annotations, whose training is done once more here.
- * */
+ * when all ranks are together again: programs/annotations, whose training is done here once more.
+ */
 #include "tests/join/expected.h"
 #include "tests/join/run.h"
 

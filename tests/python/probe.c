@@ -26,32 +26,32 @@ EXPORT uint32_t probe_id(void) {
   return python_id();
 }
 
-/* Nodes of functions are left out: each frame has one, before those of its loops and its call. */
-#define SHOWN_MAX 16u
-
-/* Six numbers a node: id, order, since, until, is a loop, is ordered. Returns how many nodes. */
-static uint32_t write_nodes(const struct place_node *nodes, uint32_t n, uint32_t *numbers) {
+/* Eight numbers a node: id, order, since, until, is a loop, is ordered, what it reaches. Returns how
+ * many nodes, at most `room`. Nodes of functions are left out: each frame has one, before those of
+ * its loops and its call. */
+static uint32_t write_nodes(const struct place_node *nodes, uint32_t n, uint32_t *numbers,
+                            uint32_t room) {
   uint32_t written = 0;
-  for (uint32_t i = 0; i < n && written < SHOWN_MAX; i++) {
-    uint32_t node[6] = {nodes[i].id,
+  for (uint32_t i = 0; i < n && written < room; i++) {
+    uint32_t node[8] = {nodes[i].id,
                         nodes[i].order,
                         nodes[i].since,
                         nodes[i].until,
                         (nodes[i].flags & PLACE_LOOP) != 0,
-                        (nodes[i].flags & PLACE_ORDERED) != 0};
+                        (nodes[i].flags & PLACE_ORDERED) != 0,
+                        nodes[i].reach_from,
+                        nodes[i].reach_to};
     if (nodes[i].flags == 0)
       continue;
-    memcpy(numbers + (size_t)written * 6, node, sizeof(node));
+    memcpy(numbers + (size_t)written * 8, node, sizeof(node));
     written++;
   }
   return written;
 }
 
-/* numbers: room for SHOWN_MAX nodes. */
 EXPORT uint32_t probe_nodes(uint32_t *numbers, uint32_t room) {
   struct place_node nodes[PLACE_NODES_MAX];
-  (void)room;
-  return write_nodes(nodes, python_nodes(nodes, PLACE_NODES_MAX), numbers);
+  return write_nodes(nodes, python_nodes(nodes, PLACE_NODES_MAX), numbers, room);
 }
 
 EXPORT void probe_text(char *text, uint32_t size) {
@@ -59,7 +59,7 @@ EXPORT void probe_text(char *text, uint32_t size) {
 }
 
 /* What a thread without Python frames is told, while the one that calls this waits for it.
- * `numbers`: the id and then the nodes, as above; returns how many nodes. */
+ * `numbers`: two ids and then at most 16 nodes, as above; returns how many nodes. */
 struct engine {
   uint32_t *numbers;
   uint32_t n;
@@ -86,7 +86,8 @@ static void *run_engine(void *argument) {
   struct place_node nodes[PLACE_NODES_MAX];
   engine->numbers[0] = python_waiting_id();
   engine->numbers[1] = python_id();
-  engine->n = write_nodes(nodes, python_waiting_nodes(nodes, PLACE_NODES_MAX), engine->numbers + 2);
+  engine->n =
+      write_nodes(nodes, python_waiting_nodes(nodes, PLACE_NODES_MAX), engine->numbers + 2, 16);
   engine->cost = cost_of(python_waiting_id);
   return NULL;
 }

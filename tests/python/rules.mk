@@ -9,6 +9,18 @@ $(PYTHON_PROBE): $(BUILD)/tests/python/probe.o $(PYTHON_PLACE_OBJECTS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -shared -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined -o $@ $^
 
+# All of interpose/places, and a program that calls Python.
+PYTHON_STANDING = $(BUILD)/python/libstanding.so
+PYTHON_EMBED = $(BUILD)/python/embed
+$(PYTHON_STANDING): $(BUILD)/tests/python/standing.o $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/places/*.c interpose/places/*/*.c)) \
+                    $(BUILD)/interpose/elf/linker.o $(BUILD)/core/place/place.o
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -shared -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined -Wl,-soname,$(@F) -o $@ $^
+$(PYTHON_EMBED): $(BUILD)/tests/python/embed.o $(PYTHON_STANDING)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ -Wl,-rpath,'$$ORIGIN'
+
 # RANDOM_FUNCTIONS=N: that many random functions for each version.
-$(BUILD)/check/python: $(BUILD)/tests/python/test_python.o $(BUILD)/tests/python/probe.o $(PYTHON_PLACE_OBJECTS) | $(PYTHON_PROBE)
+$(BUILD)/check/python: $(BUILD)/tests/python/test_python.o $(BUILD)/tests/python/probe.o $(PYTHON_PLACE_OBJECTS) | $(PYTHON_PROBE) $(PYTHON_EMBED)
 	$(link_test)

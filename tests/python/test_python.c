@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { OUTPUT_SIZE = 1 << 16 };
 
@@ -24,11 +25,15 @@ static int run(char *output, const char *format, const char *python, const char 
   return pclose(pipe);
 }
 
-static const char *library(void) {
+static const char *built(const char *file) {
   static char path[4096];
   const char *build = getenv("JOIN_TEST_BUILD");
-  snprintf(path, sizeof(path), "%s/python/libprobe.so", build != NULL ? build : "build");
+  snprintf(path, sizeof(path), "%s/python/%s", build != NULL ? build : "build", file);
   return path;
+}
+
+static const char *library(void) {
+  return built("libprobe.so");
 }
 
 /* The interpreters, each a line, and for each what it says of itself: version, and whether it is an
@@ -134,9 +139,49 @@ Test(python, other_pythons_are_left_alone, .timeout = 300) {
     run(output,
         "%s -c 'import ctypes; p = ctypes.CDLL(\"%s\"); p.probe_is_present.restype = "
         "ctypes.c_bool; "
-        "print(p.probe_is_present(), p.probe_id(), p.probe_nodes((ctypes.c_uint32 * 96)(), 16))'",
+        "print(p.probe_is_present(), p.probe_id(), p.probe_nodes((ctypes.c_uint32 * 128)(), 16))'",
         pythons[i].path, library());
     cr_expect_str_eq(output, "False 0 0\n", "%s: %s", pythons[i].path, output);
+  }
+}
+
+/* What the interpreter itself does, its loops among it, is no place of the program. */
+Test(python, what_runs_in_a_python_that_is_not_read_has_no_place, .timeout = 300) {
+  find_pythons();
+  for (unsigned i = 0; i < npythons; i++) {
+    char output[OUTPUT_SIZE];
+    run(output,
+        "%s -c 'import ctypes; p = ctypes.CDLL(\"%s\"); p.stand.restype = ctypes.c_uint64; "
+        "print([p.stand() & 0xffffffff != 0 for _ in range(3)])'",
+        pythons[i].path, built("libstanding.so"));
+    const char *expected =
+        is_known(&pythons[i]) ? "[True, True, True]\n" : "[False, False, False]\n";
+    cr_expect_str_eq(output, expected, "%s: %s", pythons[i].path, output);
+  }
+}
+
+/* A C program that opens libpython, as far as the interpreter was built with one. */
+Test(python, programs_that_call_python_are_seen_on_both_sides, .timeout = 600) {
+  find_pythons();
+  for (unsigned i = 0; i < npythons; i++) {
+    char output[OUTPUT_SIZE], rest[10000];
+    snprintf(
+        rest, sizeof(rest),
+        "-c 'import sys, sysconfig as s; print(\"PYTHONHOME=%%s %%s %%s/%%s\" %% (sys.base_prefix, "
+        "\"%s\", s.get_config_var(\"LIBDIR\"), s.get_config_var(\"INSTSONAME\")))'",
+        built("embed"));
+    run(output, "%s %s", pythons[i].path, rest);
+    output[strcspn(output, "\n")] = '\0';
+    const char *file = strrchr(output, ' ');
+    if (file == NULL || access(file + 1, R_OK) != 0)
+      continue;
+    for (int global = 0; global < 2; global++) {
+      char said[OUTPUT_SIZE];
+      snprintf(rest, sizeof(rest), "%s %s 2>&1", global ? "global" : "local",
+               is_known(&pythons[i]) ? "readable" : "unreadable");
+      int status = run(said, "%s %s", output, rest);
+      cr_expect_eq(status, 0, "%s %s:\n%s", output, rest, said);
+    }
   }
 }
 

@@ -142,6 +142,7 @@ static int look_at(struct dl_phdr_info *object, size_t size, void *of) {
       .base = object->dlpi_addr,
       .id = id_of(object),
       .owner = is_ours ? MODULE_OURS : owner_of(file_of(name != NULL ? name : "")),
+      .is_executable = name != NULL && *name == '\0', /* dl_iterate_phdr(3) */
   };
   find_tables(object, search->module);
   return 1;

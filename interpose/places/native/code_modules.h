@@ -24,6 +24,7 @@ struct code_module {
   const uint8_t *tables;        /* the segment with the unwind tables, ... */
   const uint8_t *tables_end;    /* ... which is readable up to here */
   enum module_owner owner;
+  bool is_executable; /* the file that the process was started with */
 };
 
 /* Whether an object is known to have code at the address. Takes the dynamic linker's lock. */

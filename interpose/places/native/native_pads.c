@@ -13,7 +13,7 @@ enum {
   ENCODED_OMITTED = 0xFF,
 };
 
-/* After an attempt to read behind the end all that is read is 0. */
+/* `failed` is set by an attempt to read behind the end; from then on every byte read is 0. */
 struct reader {
   const uint8_t *at;
   const uint8_t *end;
@@ -62,7 +62,8 @@ static const uint8_t *read_near(struct reader *reader, uint8_t encoding) {
   return encoding == ENCODED_4 ? (const uint8_t *)(uintptr_t)value : NULL;
 }
 
-/* How the entries that share this one write the address of their table. */
+/* The encoding in which the entries (FDEs) of this common one (CIE) write the address of their
+ * table: what its augmentation, a string of letters, has for 'L'. */
 static uint8_t encoding_of(const struct native_object *object, const uint8_t *common) {
   struct reader reader = reader_at(object, common);
   char letters[8] = {0};
@@ -119,8 +120,8 @@ static bool keep(struct native_pads *pads, struct native_throwing range) {
   return true;
 }
 
-/* The head: what pads are counted from (omitted: the part), where types are, and how ranges are
- * written. Returns the latter. */
+/* The head of a table: what pads are counted from (omitted: the part's begin), where the types are,
+ * and the encoding of the ranges, which is returned. */
 static uint8_t read_head(struct reader *reader) {
   if (read_byte(reader) != ENCODED_OMITTED)
     reader->failed = true;

@@ -22,6 +22,14 @@ bool python_is_present(void) {
   return python_layout() != NULL;
 }
 
+bool python_is_unreadable(void) {
+  return python_layout() == NULL && python_layout_is_refused();
+}
+
+bool python_is_in(uintptr_t base) {
+  return python_layout() != NULL && base == python_layout_base();
+}
+
 /* ---- the chain --------------------------------------------------------------------------------
  */
 

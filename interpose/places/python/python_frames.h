@@ -25,6 +25,12 @@
  * whenever their number is a power of two. */
 bool python_is_present(void);
 
+/* Whether there is a CPython that cannot be read: what runs in it is not seen. */
+bool python_is_unreadable(void);
+
+/* Whether the object loaded at `base` is the one that CPython is in: a libpython, or the program. */
+bool python_is_in(uintptr_t base);
+
 /* What the chain of Python frames of the calling thread is called: for each frame its code (base
  * name of the file, qualified name, first line, names used, table of lines) and the instruction
  * that it stands at. Equal in all processes that run the same script with the same Python, wherever
@@ -42,8 +48,8 @@ uint32_t python_id(void);
  * what was found is kept, in memory of its own. */
 uint32_t python_nodes(struct place_node *nodes, uint32_t room);
 
-/* For threads that an engine has begun, such as those of PyTorch's autograd: the id and the nodes of
- * the one thread that waits for them in a backward pass. It stands still, but nothing holds it. So
+/* For threads that an engine has begun, as PyTorch's autograd does: the id and the nodes of the one
+ * thread that waits for them in a backward pass. It stands still, but nothing holds it. So
  * its frames are read by system calls, which cannot fault, and believed only if its processor time
  * shows that it has not run meanwhile, if it does not hold the GIL, and if it stands at a call made
  * by torch.autograd. One that has come there, but not yet to rest, is looked at again. 0: there is

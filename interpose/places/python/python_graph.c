@@ -68,6 +68,11 @@ static bool is_last_of_block(const struct building *building, uint32_t i) {
   return i + 1 == building->n || building->block_of[i] != building->block_of[i + 1];
 }
 
+/* An `async for` ends by an exception: that is its ordinary way out. */
+static bool is_exceptional(const struct building *building, const struct python_instruction *from) {
+  return building->all[from->handler].opcode != OPCODE_END_ASYNC_FOR;
+}
+
 /* What swallows comes last, at *nsure. At most three edges an instruction. */
 static void make_edges(struct building *building, uint32_t *nsure) {
   for (uint32_t i = 0; i < building->n; i++) {
@@ -79,7 +84,7 @@ static void make_edges(struct building *building, uint32_t *nsure) {
     if (instruction->target != PYTHON_NOWHERE && !instruction->swallows)
       add_edge(building, i, instruction->target, false);
     if (instruction->handler != PYTHON_NOWHERE && python_instruction_is_loud(instruction))
-      add_edge(building, i, instruction->handler, true);
+      add_edge(building, i, instruction->handler, is_exceptional(building, instruction));
   }
   *nsure = building->nedges;
   for (uint32_t i = 0; i < building->n; i++)

@@ -125,6 +125,10 @@ void *python_layout_function(const char *name) {
   return linker_definition(python_object.base, python_object.dynamic, name);
 }
 
+uint64_t python_layout_base(void) {
+  return python_object.base;
+}
+
 struct sought {
   const char *name;
   void *address;
@@ -223,6 +227,10 @@ const struct python_layout *python_layout(void) {
     return NULL;
   look();
   return atomic_load_explicit(&state, memory_order_acquire) == FOUND ? &found : NULL;
+}
+
+bool python_layout_is_refused(void) {
+  return atomic_load_explicit(&state, memory_order_relaxed) == REFUSED;
 }
 
 void python_layout_refuse(void) {

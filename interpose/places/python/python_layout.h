@@ -33,6 +33,12 @@ const struct python_layout *python_layout(void);
 /* Turns reading off for good: the layout has been seen to be wrong. */
 void python_layout_refuse(void);
 
+/* Whether reading has been turned off, or a CPython has been found that is not known. */
+bool python_layout_is_refused(void);
+
+/* What was added to the addresses of the file that CPython was found in. Once there is a layout. */
+uint64_t python_layout_base(void);
+
 /* A function of the CPython that was found, by name; NULL. For the comparison in python_check.h. */
 void *python_layout_function(const char *name);
 

@@ -1,13 +1,13 @@
 /* The place of a thread that waits for the calling one (python_frames.h).
  *
  * PyTorch runs backward passes in threads of its own, which have no Python frames but those of what
- * they call back; the thread that called backward() waits for them without the GIL, in a call made by a function of torch.autograd.
- * While it waits it stands still, but nothing says that it still waits: its state, frames and code
- * may go at any time. So they are read by system calls only, and the read
- * counts only if the thread has not run meanwhile: its processor time, which the kernel counts in
- * nanoseconds, is the same before and after. The fast path is that alone: the same thread with the
- * same processor time as at the last call still stands there. Before 3.11 CPython does not say
- * which thread of the system a state is of; there, two reads have to agree, and nothing is
+ * they call back; the thread that called backward() waits for them without the GIL, in a call made
+ * by a function of torch.autograd. While it waits it stands still, but nothing says that it still
+ * waits: its state, frames and code may go at any time. So they are read by system calls only, and
+ * the read counts only if the thread has not run meanwhile: its processor time, which the kernel
+ * counts in nanoseconds, is the same before and after. The fast path is that alone: the same thread
+ * with the same processor time as at the last call still stands there. Before 3.11 CPython does not
+ * say which thread of the system a state is of; there, two reads have to agree, and nothing is
  * remembered.
  */
 #include "interpose/places/python/python_frames.h"

@@ -3,7 +3,8 @@
  * place; what does not agree ends the program.
  *
  * stand_bare is the same without looking. DOUBLE_PYTHON, DOUBLE_WAITING: the id of Python's chain
- * of the calling thread, and of the one that waits for it.
+ * of the calling thread, and of the one that waits for it. DOUBLE_CONTAINED: all code is Python's.
+ * DOUBLE_UNREADABLE: there is a Python that cannot be read.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,14 @@ EXPORTED void stand_in_python(bool in) {
 
 bool python_is_present(void) {
   return number_of("DOUBLE_PYTHON") != 0;
+}
+
+bool python_is_unreadable(void) {
+  return number_of("DOUBLE_UNREADABLE") != 0;
+}
+
+bool python_is_in(uintptr_t base) {
+  return base != 0 && number_of("DOUBLE_CONTAINED") != 0;
 }
 
 uint32_t python_id(void) {

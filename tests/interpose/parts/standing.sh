@@ -33,7 +33,7 @@ linked="-L$out -lplaced -Wl,-rpath,$out"
 unsigned call(unsigned (*function)(void));
 unsigned call(unsigned (*function)(void)) { unsigned id = function(); __asm__ volatile(""); return id; }
 END
-  gcc $flags -O2 -fPIC -shared -o "$out/libtorch_cpu.so" -x c - <<'END'
+  gcc $flags -O2 -fPIC -shared -o "$out/libpool.so" -x c - <<'END'
 #include <pthread.h>
 #include <stdbool.h>
 static void *begin(void *function) { ((void (*)(void))function)(); __asm__ volatile(""); return 0; }
@@ -45,4 +45,5 @@ void run(void (*function)(void), bool in_thread) {
   pthread_join(thread, 0);
 }
 END
+  cp "$out/libpool.so" "$out/libtorch_cpu.so"
 }

@@ -174,7 +174,7 @@ import ctypes
 probe = ctypes.CDLL(%r)
 probe.probe_id.restype = ctypes.c_uint32
 a = [probe.probe_id() for _ in range(2)]
-numbers = (ctypes.c_uint32 * 96)()
+numbers = (ctypes.c_uint32 * 128)()
 n = probe.probe_nodes(numbers, 16)
 with open(%r, 'w') as out:
     print(a[0] == a[1] != 0, n, file=out)

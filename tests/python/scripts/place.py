@@ -10,16 +10,16 @@ for library in probe, holding:
     library.probe_id.restype = ctypes.c_uint32
     library.probe_cost.restype = library.probe_engine_cost.restype = ctypes.c_double
 
-Node = collections.namedtuple('Node', 'id order since until is_loop is_ordered')
+Node = collections.namedtuple('Node', 'id order since until is_loop is_ordered reach_from reach_to')
 wrong = []
 
 
 def read(numbers, n):
-    return [Node(*numbers[6 * i:6 * i + 6]) for i in range(n)]
+    return [Node(*numbers[8 * i:8 * i + 8]) for i in range(n)]
 
 
 def nodes(library=probe):
-    numbers = (ctypes.c_uint32 * 96)()
+    numbers = (ctypes.c_uint32 * 128)()
     return read(numbers, library.probe_nodes(numbers, 16))
 
 
@@ -42,7 +42,7 @@ def text():
 
 def engine():
     """The id and the nodes that a thread without frames gets, its own id, and what asking cost it."""
-    numbers = (ctypes.c_uint32 * 98)()
+    numbers = (ctypes.c_uint32 * 130)()
     n = probe.probe_engine(numbers)
     return numbers[0], read(numbers[2:], n), numbers[1], probe.probe_engine_cost()
 

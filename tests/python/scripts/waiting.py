@@ -17,7 +17,7 @@ for name, text in ('/torch/__init__.py', ''), ('/torch/autograd/__init__.py', 'd
 # engine() itself is Python: what stands in C is the call in it, which has to be one of torch.autograd's.
 exec(compile('''
 def engine():
-    numbers = (ctypes.c_uint32 * 98)()
+    numbers = (ctypes.c_uint32 * 130)()
     n = probe.probe_engine(numbers)
     return numbers[0], read(numbers[2:], n), numbers[1], probe.probe_engine_cost()
 
