@@ -411,6 +411,11 @@ ncclResult_t shadow_wait(struct shadow *shadow, const struct shadow_limit *limit
   return ncclUnhandledCudaError;
 }
 
+bool shadow_wait_stream(struct shadow *shadow, cudaStream_t stream,
+                        const struct shadow_limit *limit) {
+  return device_wait_for(shadow, (CUstream)stream, limit) == CUDA_SUCCESS;
+}
+
 ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *limit, char *reason) {
   ncclResult_t result = shadow_wait(shadow, limit, reason);
   if (result == ncclSuccess)

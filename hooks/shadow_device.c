@@ -69,17 +69,22 @@ static bool is_gone(CUresult result) {
   return result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-CUresult device_wait(const struct shadow *device, const struct shadow_limit *limit) {
+CUresult device_wait_for(const struct shadow *device, CUstream stream,
+                         const struct shadow_limit *limit) {
   struct device_entry entry;
   CUresult result = device_enter(device, &entry);
   if (result != CUDA_SUCCESS)
     return is_gone(result) ? CUDA_SUCCESS : result;
   uint64_t pause_ns = 0;
   do {
-    result = device->cuda->StreamQuery(device->stream);
+    result = device->cuda->StreamQuery(stream);
   } while (result == CUDA_ERROR_NOT_READY && limit_pause(limit, &pause_ns));
   device_leave(device, &entry);
   return is_gone(result) ? CUDA_SUCCESS : result;
+}
+
+CUresult device_wait(const struct shadow *device, const struct shadow_limit *limit) {
+  return device_wait_for(device, device->stream, limit);
 }
 
 /* ---- how many are under way ---- */

@@ -167,6 +167,10 @@ bool device_lend(struct shadow *device, struct memory *memory, uint64_t pattern,
  * limit came first. */
 CUresult device_wait(const struct shadow *device, const struct shadow_limit *limit);
 
+/* The same of another stream of the device's. */
+CUresult device_wait_for(const struct shadow *device, CUstream stream,
+                         const struct shadow_limit *limit);
+
 /* The same for all that there is in the context, whatever its stream. CUDA has no question for
  * that, only a wait without end, so a thread waits while this one looks; given up, it is left
  * behind. */

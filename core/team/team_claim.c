@@ -58,7 +58,7 @@ void team_show_claim(struct team *team) {
     return;
   uint32_t flags =
       (team->claim.flags & ~(uint32_t)CLAIM_APART) | (team_expects_another(team) ? CLAIM_APART : 0);
-  uint32_t epoch = unit_is_leave(team->claim.unit) ? 0 : team_epoch(team);
+  uint32_t epoch = team_epoch(team); /* of LEAVE none */
   if (!team->claim.written || flags != team->claim.flags || epoch != team->claim.epoch) {
     team->claim.flags = flags;
     team->claim.epoch = epoch;

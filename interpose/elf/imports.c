@@ -48,12 +48,6 @@ struct walk {
   unsigned hopeless, unanswered;
 };
 
-/* What has been walked through. An object that is new comes behind all others. */
-static struct {
-  unsigned long long loads, unloads;
-  size_t objects;
-} known;
-
 /* ---- asking the dynamic linker ---- */
 
 static void *look_up(void *handle, const struct question *question, const char *name) {
@@ -188,9 +182,10 @@ static int change_in(struct dl_phdr_info *info, size_t size, void *context) {
   walk->loads = info->dlpi_adds;
   walk->unloads = info->dlpi_subs;
   if (walk->objects == 0) {
-    bool nothing_gone = walk->unloads == known.unloads;
-    walk->begin = nothing_gone ? known.objects : 0;
-    if (nothing_gone && walk->loads == known.loads)
+    const struct imports_known *known = walk->imports->known;
+    bool nothing_gone = walk->unloads == known->unloads;
+    walk->begin = nothing_gone ? known->objects : 0;
+    if (nothing_gone && walk->loads == known->loads)
       return 1;
   }
   if (walk->objects == 0)
@@ -218,9 +213,7 @@ bool imports_change(const struct imports *imports) {
   if (walk.early)
     return false;
   if (walk.objects > 0) {
-    known.objects = walk.objects;
-    known.loads = walk.loads;
-    known.unloads = walk.unloads;
+    *imports->known = (struct imports_known){walk.loads, walk.unloads, walk.objects};
   }
   return true;
 }
@@ -252,6 +245,5 @@ static int change_back_in(struct dl_phdr_info *info, size_t size, void *imports)
 
 void imports_change_back(const struct imports *imports) {
   dl_iterate_phdr(change_back_in, (void *)imports);
-  known.objects = 0;
-  known.loads = known.unloads = 0;
+  *imports->known = (struct imports_known){0};
 }

@@ -19,6 +19,12 @@ struct import_name {
   _Atomic bool found; /* out: there is, or was, such a reference */
 };
 
+/* What has been walked through. An object that is new comes behind all others. */
+struct imports_known {
+  unsigned long long loads, unloads;
+  size_t objects;
+};
+
 struct imports {
   struct import_name *names;
   size_t nnames;
@@ -27,6 +33,7 @@ struct imports {
   void *(*in_front_of)(size_t name, void *function);
   /* The function that such an address stands for; NULL for any other. */
   void *(*behind)(const void *address);
+  struct imports_known *known; /* zero at first */
 };
 
 /* Changes the references of all that is loaded and was not when it was last called: a walk through

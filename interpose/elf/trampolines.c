@@ -105,7 +105,8 @@ void trampolines_choose(struct import_name *names, size_t nnames,
   }
   measure_registers();
   tell = called;
-  imports = (struct imports){names, nnames, in_front_of, behind};
+  static struct imports_known known;
+  imports = (struct imports){names, nnames, in_front_of, behind, &known};
   atomic_store(&chosen, true);
 }
 

@@ -94,4 +94,16 @@ const char *real_describe(char *text, size_t size);
  * another one to tell, ncclGetLastError says that line. Any thread. */
 void last_error_is_ours(void);
 
+/* ---- the program's events (records.c) ---- */
+
+/* The events by which a program sees whether a collective is done. It records one when its call of
+ * NCCL has returned, and may ask at once: even on a stream that has passed the device takes some
+ * microseconds for it.
+ */
+
+/* The next event that the calling thread records with the CUDA runtime is done when that returns; a
+ * second at most is waited for it. From the first time on, cudaEventRecord is seen in all that was
+ * loaded by then: a jump more in each call. Only where a single CUDA runtime is called. */
+void records_complete_next(void);
+
 #endif

@@ -20,6 +20,7 @@
 #include "interpose/comm/report.h"
 #include "interpose/park/shadows.h"
 #include "interpose/park/wait_private.h"
+#include "interpose/park/watched.h"
 
 /* ---- the loop ---- */
 
@@ -261,7 +262,7 @@ static void look_after(struct wait *wait) {
   if (late)
     be_patient(wait);
   if (looking) {
-    watched_warn(wait);
+    watched_look(wait);
     adopt(wait);
   }
 }
@@ -405,6 +406,7 @@ uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t r
   for (uint32_t i = 0; i < nrequests; i++) {
     requests[i].settled = requests[i].stalled = requests[i].rejoin = requests[i].resync = false;
     requests[i].stopped = false;
+    requests[i].watched_ns = 0;
     requests[i].notice = ncclSuccess;
   }
   keep_step(&wait);

@@ -36,6 +36,7 @@ struct request {
   bool (*next)(struct request *request);
   void *next_context;
   bool settled, stalled; /* used inside */
+  uint64_t watched_ns; /* since when it has been parked because of join, if for long (watched.h) */
 };
 
 /* What has happened on joined ranks that this rank's program must hear of with its present call:

@@ -201,9 +201,14 @@ static uint32_t nodes_of(const struct native_frame *frame, struct place_node *no
 static uint32_t native_nodes(const struct native_stack *stack, size_t frames,
                              struct place_node *nodes) {
   uint32_t written = 0;
-  for (size_t i = 0; i < frames; i++)
-    written +=
-        nodes_of(&stack->outer[stack->nouter - 1 - i], nodes + written, PLACE_NODES_MAX - written);
+  for (size_t i = 0; i < frames; i++) {
+    struct native_frame tails[NATIVE_TAILS_MAX];
+    const struct native_frame *frame = &stack->outer[stack->nouter - 1 - i];
+    size_t ntails = i + 1 == frames ? 0 : native_tails_find(frame, frame - 1, tails);
+    written += nodes_of(frame, nodes + written, PLACE_NODES_MAX - written);
+    for (size_t tail = 0; tail < ntails; tail++)
+      written += nodes_of(&tails[tail], nodes + written, PLACE_NODES_MAX - written);
+  }
   return written;
 }
 

@@ -103,3 +103,13 @@ Test(places, that_are_described, .timeout = 300) {
       "loop call train.py:41 in the loop of train.py:38\n"
       "an unknown place\n");
 }
+
+/* clang makes one jump of two. */
+Test(places, of_functions_that_have_ended_in_a_tail_call, .timeout = 300) {
+  build();
+  workshop_expect("for program in $W/standing/standing-gcc-O[23]*; do"
+                  "  $program tails | grep -v ^tails | grep -v '^3 more, 0 more'; done;"
+                  "for program in $W/standing/standing-clang-O[23]; do test ! -x $program ||"
+                  "  $program tails | grep -v ^tails | grep -v '^3 more'; done; true",
+                  0, "");
+}

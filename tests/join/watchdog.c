@@ -121,8 +121,9 @@ Test(watchdog, slow_ranks_are_waited_for_as_long_as_they_get_on) {
   check_patience(0, "--wait 150 --end finalize", "NCCL_JOIN_TIMEOUT=1");
 }
 
-/* PyTorch counts the time that a rank is parked in a collective, from a time on that depends on
- * NCCL_JOIN_TIMEOUT: a line says what to set. Not where ranks wait to leave. */
+/* PyTorch counts the time that a rank is parked in a collective, and in a program without Python
+ * nothing moves that: from a time on that depends on NCCL_JOIN_TIMEOUT a line says what to set. Not
+ * where ranks wait to leave. With Python: tests/pytorch/scripts/slow.py. */
 static void check_pytorch(const char *options, const char *library, bool said) {
   char environment[512];
   snprintf(environment, sizeof environment, "NCCL_JOIN_TIMEOUT=60 LD_PRELOAD=%s/%s",

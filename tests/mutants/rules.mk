@@ -10,13 +10,13 @@ MUTANTS_ONLY ?=
 MUTANTS_CRITERION = -j1 --fail-fast --timeout 60 --color=never --filter
 MUTANTS_UNIT = check/unit $(MUTANTS_CRITERION)
 MUTANTS_TESTS = "core: $(MUTANTS_UNIT) !(flow*|peers_random|learner_random|contribution|number|divisor)/*" \
-                "core/predict: $(MUTANTS_UNIT) learner_random/*" "core/p2p: $(MUTANTS_UNIT) peers_random/*" \
+                "core/predict: $(MUTANTS_UNIT) learner_random/*" \
                 "hooks: $(MUTANTS_UNIT) @(contribution|number|divisor)/*" \
                 "hooks: check/hooks $(MUTANTS_CRITERION) */*" "core: check/sim --programs 400 --jobs 1"
 
 .PHONY: mutants
-mutants:
+mutants: loopback
 	@tools/deps --check
-	@tests/mutants/mutants --count $(MUTANTS) --seed $(MUTANTS_SEED) --jobs $(MUTANTS_JOBS) --only '$(MUTANTS_ONLY)' \
+	@LD_LIBRARY_PATH=$(CURDIR)/$(BUILD)/loopback tests/mutants/mutants --count $(MUTANTS) --seed $(MUTANTS_SEED) --jobs $(MUTANTS_JOBS) --only '$(MUTANTS_ONLY)' \
 	  --work $(BUILD)/mutants core hooks -- \
 	  $(MUTANTS_TESTS)

@@ -49,6 +49,10 @@ Test(settle, any_unit_goes_before_a_mark_and_any_mark_before_leave) {
   add((struct claimed){.hash = A});
   cr_assert_eq(winner()->hash, A);
   cr_assert_not(is_guess());
+  begin();
+  add((struct claimed){.hash = LEAVE, .last_real = 9});
+  add((struct claimed){.hash = B, .mark = 1});
+  cr_assert_eq(winner()->hash, B, "also the lowest of them");
 }
 
 Test(settle, of_marks_the_higher_goes_first) {
@@ -349,7 +353,81 @@ Test(settle_places, of_one_unit_the_place_that_is_expected_names_it) {
   cr_assert_eq(winner()->hash, B);
 }
 
+static bool is_unanimous(void) {
+  return settle_is_unanimous(&settle, settle_winner(&settle));
+}
+
+Test(settle_places, what_a_rank_says_is_apart_from_the_expected_unit_is_another) {
+  for (uint32_t apart = A; apart <= B; apart++) {
+    begin();
+    add((struct claimed){
+        .hash = A, .signature = C, .kinds = apart == A ? CLAIM_APART : 0, .expected = apart != A});
+    add((struct claimed){
+        .hash = B, .signature = C, .kinds = apart == B ? CLAIM_APART : 0, .expected = apart != B});
+    cr_assert_not(is_unanimous());
+  }
+  begin();
+  add((struct claimed){.hash = A, .signature = C, .kinds = CLAIM_APART});
+  add((struct claimed){.hash = B, .signature = C});
+  cr_assert(is_unanimous(), "what is not expected may be the same");
+}
+
+/* One of them was issued by some ranks only: those come to the other, too. */
+Test(settle_places, of_two_loops_one_that_some_ranks_have_no_part_in_goes_first) {
+  for (uint32_t skipped = A; skipped <= B; skipped++) {
+    begin();
+    settle.last = &in_evaluation;
+    add((struct claimed){.hash = skipped, .place = &in_loop, .seen = true});
+    add((struct claimed){.hash = A + B - skipped, .place = &in_evaluation, .common = true});
+    cr_assert_eq(winner()->hash, skipped);
+    begin();
+    settle.last = &in_evaluation;
+    add((struct claimed){.hash = skipped, .place = &in_loop});
+    add((struct claimed){.hash = A + B - skipped, .place = &in_evaluation, .common = true});
+    cr_assert_eq(winner()->hash, A + B - skipped, "nobody has issued it");
+    begin();
+    settle.last = &in_evaluation;
+    add((struct claimed){.hash = skipped, .place = &in_loop, .seen = true, .common = true});
+    add((struct claimed){.hash = A + B - skipped, .place = &in_evaluation, .common = true});
+    cr_assert_eq(winner()->hash, A + B - skipped, "all have issued it");
+    begin();
+    settle.last = &in_evaluation;
+    add((struct claimed){.hash = skipped, .place = &in_loop, .seen = true});
+    add((struct claimed){.hash = A + B - skipped, .place = &in_evaluation, .seen = true});
+    cr_assert_eq(winner()->hash, A + B - skipped, "not all have the other, either");
+  }
+}
+
+Test(settle_places, to_take_one_for_another_that_always_follows_it_is_a_guess) {
+  also_in_loop.nodes[3].since = 3;
+  add_at(A, C, &also_in_loop, false);
+  add_at(B, C, &in_loop, false);
+  cr_assert(is_unanimous());
+  cr_assert(is_guess());
+}
+
+Test(settle_places, of_a_hidden_place_nothing_is_told) {
+  for (uint32_t hidden = A; hidden <= B; hidden++) {
+    begin();
+    add_at(A, C, hidden == A ? NULL : &after, true);
+    add_at(B, C, hidden == B ? NULL : &after, true);
+    cr_assert(is_unanimous());
+    cr_assert_not(is_guess());
+    begin();
+    add((struct claimed){.hash = A, .place = hidden == A ? NULL : &after, .last_real = 1});
+    add((struct claimed){.hash = B, .place = hidden == B ? NULL : &in_loop});
+    cr_assert_eq(winner()->hash, A, "who has issued last");
+  }
+}
+
 /* ---- the summary ---- */
+
+Test(settle, what_any_rank_says_is_in_the_summary) {
+  add((struct claimed){.hash = A, .any = 1});
+  add((struct claimed){.hash = B, .any = 2});
+  add((struct claimed){.hash = A, .any = 4});
+  cr_assert_eq(settle.any, 7);
+}
 
 Test(settle, summaries_add_up_in_any_order) {
   struct claimed claims[] = {

@@ -104,7 +104,8 @@ static uint32_t block_of(const struct function *function, uint32_t position) {
   return low;
 }
 
-/* How many calls stand before the one at position in its block. False: no call is there. */
+/* How many calls stand before the one at position in its block. False: no call is there. A tail
+ * call counts as one, the last of its block. */
 static bool count_calls(const struct function *function, uint32_t block, uint32_t position,
                         uint32_t *calls) {
   struct native_instruction is;
@@ -113,7 +114,7 @@ static bool count_calls(const struct function *function, uint32_t block, uint32_
     if (!decode(function->start + at, function->size - at, &is))
       return false;
     if (position < at + is.length)
-      return is.kind == NATIVE_CALL;
+      return is.kind == NATIVE_CALL || is.kind == NATIVE_JUMP;
     *calls += is.kind == NATIVE_CALL;
   }
   return false;

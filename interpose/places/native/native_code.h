@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The nodes of the call at pc (its return address less one) in the function that fills
+/* The nodes of the call, or tail call, at pc (its return address less one) in the function that fills
  * function_size bytes from function_start on, as .eh_frame says: flow.h's flow_nodes. function_id
  * is of the object and the function in it, equal on all ranks; ids and orders then are equal too,
  * wherever the object is loaded. Returns how many nodes have been written, the outermost first.

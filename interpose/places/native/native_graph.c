@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "interpose/places/flow/flow_arcs.h"
+#include "interpose/places/native/native_jumps.h"
 #include "interpose/places/native/native_pads.h"
 #include "interpose/places/native/native_tables.h"
 
@@ -13,6 +14,7 @@ struct work {
   struct native_code code;
   struct native_tables tables;
   struct native_pads pads;
+  struct native_jumps jumps;
   uint32_t *block_at; /* of each position where one begins */
   uint32_t edges_room;
   bool has_unknown_jump;
@@ -24,9 +26,10 @@ static bool ends_block(const struct native_instruction *is) {
   return is->kind != NATIVE_PLAIN && is->kind != NATIVE_CALL;
 }
 
-/* Whether a block ends here because of a landing pad. */
+/* Whether a block ends here because of a landing pad, or of a setjmp. */
 static bool may_throw(const struct work *work, const struct native_cursor *cursor) {
-  return cursor->is.kind == NATIVE_CALL && native_pads_find(&work->pads, cursor->position) != NULL;
+  return cursor->is.kind == NATIVE_CALL &&
+         (work->jumps.count > 0 || native_pads_find(&work->pads, cursor->position) != NULL);
 }
 
 /* Marks every instruction, and those that are jumped to or stand behind a jump. */
@@ -145,6 +148,8 @@ static bool end_block(struct work *work, uint32_t block, const struct native_cur
     if (target != NATIVE_OUTSIDE)
       return add_edge(work, block, work->block_at[target]);
     of->returns = cursor->is.kind == NATIVE_JUMP && !leads_nowhere(work, cursor);
+    if (of->returns && of->sites < UINT16_MAX)
+      of->sites++;
     break;
   case NATIVE_JUMP_REGISTER:
   case NATIVE_JUMP_MEMORY:
@@ -205,6 +210,53 @@ static bool add_edges(struct work *work) {
   return !failed;
 }
 
+/* ---- Edges of longjmp ---- */
+
+/* What calls within these blocks may jump to. sure: those alone that are seen to. */
+static bool add_jumps(struct work *work, const bool *within, uint32_t to, bool sure) {
+  const struct native_code *code = &work->code;
+  struct native_cursor cursor;
+  bool failed, added = true;
+  for (bool more = native_first(code, &cursor, &failed); more && added;
+       more = native_next(code, &cursor, &failed)) {
+    uint32_t block = work->block_at[cursor.position];
+    const uint8_t *target = (const uint8_t *)((uintptr_t)cursor.at + (uintptr_t)cursor.is.target);
+    if (cursor.is.kind != NATIVE_CALL || !within[block] ||
+        (sure && (!cursor.is.has_target || !native_may_jump(code->object, target, code->decode))))
+      continue;
+    added = add_any_edge(work, block, to, !sure);
+  }
+  return added && !failed;
+}
+
+/* The first return of setjmp does not lead there. */
+static void take_away(struct native_graph *graph, uint32_t from, uint32_t to) {
+  for (uint32_t i = 0; i < graph->nedges; i++)
+    if (graph->edges[i].from == from && graph->edges[i].to == to && !graph->edges[i].exceptional)
+      graph->edges[i--] = graph->edges[--graph->nedges];
+}
+
+/* What follows a jump is reached from the calls that are seen to end in longjmp, as by a branch; if
+ * none is, from all, as a landing pad is. */
+static bool add_all_jumps(struct work *work) {
+  struct native_graph *graph = work->graph;
+  bool *within = calloc((size_t)graph->nblocks + 1, sizeof *within);
+  bool added = within != NULL;
+  for (uint32_t i = 0; added && i < work->jumps.count; i++) {
+    const struct native_return *of = &work->jumps.returns[i];
+    uint32_t from = work->block_at[of->branch], to = work->block_at[of->jumped];
+    struct flow_graph flow = {graph->blocks, graph->edges, graph->nblocks, graph->nedges};
+    uint32_t before = graph->nedges;
+    added = native_jumps_within(&flow, from, work->block_at[of->first], within) &&
+            add_jumps(work, within, to, true) &&
+            (graph->nedges > before || add_jumps(work, within, to, false));
+    if (added && graph->nedges > before)
+      take_away(graph, from, to);
+  }
+  free(within);
+  return added;
+}
+
 /* ---- Whether that is all ---- */
 
 /* Marks the blocks that do something. One that only jumps stands behind a call that does not
@@ -253,9 +305,10 @@ static bool make(struct work *work, struct native_part function) {
   if (!native_find_parts(code, function))
     return false;
   code->marks = calloc(code->begins[code->nparts], 1);
-  return code->marks != NULL && native_pads_make(&work->pads, code) && mark_instructions(work) &&
+  return code->marks != NULL && native_pads_make(&work->pads, code) &&
+         native_jumps_find(&work->jumps, code) && mark_instructions(work) &&
          !native_resumes(code) && native_tables_make(&work->tables, code) && make_blocks(work) &&
-         add_edges(work) && (!work->has_unknown_jump || reaches_all(work));
+         add_edges(work) && add_all_jumps(work) && (!work->has_unknown_jump || reaches_all(work));
 }
 
 bool native_graph_make(struct native_graph *graph, const struct native_object *object,

@@ -21,16 +21,17 @@ struct native_graph {
  *
  * False: there is an instruction that is not known, a jump into the middle of one, or a jump to
  * what a register says whose table is not found and which cannot be a tail call (parts of the
- * function would be reached by nothing else); or it is a coroutine of C++; or
- * the function is too large, or there is no memory.
+ * function would be reached by nothing else); or it calls setjmp in a way that is not known; or it
+ * is a coroutine of C++; or the function is too large, or there is no memory.
  *
  * - Parts that the compiler has moved away (foo.cold) belong to the function; their positions are
  *   behind its own.
- * - A jump out of the function is a tail call: the function returns. A branch out of it is an
- *   error's way, which is left aside.
+ * - A jump out of the function is a tail call, a site as others: the function returns. A branch out
+ *   of it is an error's way, which is left aside.
  * - A call at the function's very end, before a landing pad, or of what is known not to return
  *   (native_endings.c) ends its way. Of others it is taken for granted that they return.
- * - Landing pads are reached by edges of exceptions. */
+ * - Landing pads are reached by edges of exceptions; so is what follows a second return of setjmp
+ *   (native_jumps.h). */
 bool native_graph_make(struct native_graph *graph, const struct native_object *object,
                        struct native_part function, native_decode *decode);
 void native_graph_drop(struct native_graph *graph);

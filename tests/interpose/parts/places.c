@@ -1,6 +1,7 @@
 /* See places.h. In C, for all levels of optimisation. */
 #include "places.h"
 
+#include <setjmp.h>
 #include <stdlib.h>
 
 void (*volatile places_site)(int number);
@@ -159,5 +160,44 @@ EXPORTED void alternatives(int rows, int columns) {
   if (CHOICE(2))
     SITE(5);
   SITE(6);
+  places_choice(1);
+}
+
+static __attribute__((noinline)) void count_up(volatile int *i, int end, jmp_buf back) {
+  if (++*i >= end)
+    longjmp(back, 1);
+}
+
+/* Loops that only longjmp leaves. */
+EXPORTED void returning(int rows, int columns) {
+  jmp_buf back, again;
+  volatile int i = -1, j = -1;
+  SITE(1);
+  if (setjmp(back) == 0)
+    for (;;) {
+      count_up(&i, rows, back);
+      SITE(2);
+    }
+  SITE(3);
+  if (setjmp(again) == 0)
+    for (;;) {
+      SITE(4);
+      count_up(&j, columns, again);
+      SITE(5);
+    }
+  SITE(6);
+  places_choice(1);
+}
+
+/* A loop that longjmp goes round. */
+EXPORTED void restarting(int rows, int columns) {
+  jmp_buf back;
+  volatile int i = 0;
+  (void)columns;
+  (void)setjmp(back);
+  SITE(1);
+  if (++i < rows)
+    longjmp(back, 1);
+  SITE(2);
   places_choice(1);
 }

@@ -486,6 +486,33 @@ static void stand_in_description(void) {
   puts(stand_text(12345, text, sizeof(text)));
 }
 
+static NOINLINE uint32_t describe_tail(struct place *place, uint32_t number) {
+  uint32_t id = stand();
+  stand_describe(place);
+  return id + number;
+}
+
+static NOINLINE uint32_t jump_to_it(struct place *place) {
+  return describe_tail(place, 1);
+}
+
+static NOINLINE uint32_t jump_twice(struct place *place) {
+  if (times(1) == 1)
+    return describe_tail(place, 2);
+  expect_known(stand());
+  return describe_tail(place, 3);
+}
+
+/* Frames that tail calls have left out are there where only one way leads there. */
+static void stand_in_tails(void) {
+  struct place with, without, unknown;
+  stand_untraced();
+  describe_tail(&without, 0);
+  jump_to_it(&with);
+  jump_twice(&unknown);
+  printf("%u more, %u more\n", with.nnodes - without.nnodes, unknown.nnodes - without.nnodes);
+}
+
 static const struct {
   const char *word;
   void (*act)(void);
@@ -499,7 +526,7 @@ static const struct {
     {"context", stand_in_context}, {"generated", stand_in_generated},
     {"garbage", stand_in_garbage}, {"closed", stand_in_closed},
     {"engine", stand_in_engine},   {"description", stand_in_description},
-    {"hook", stand_in_hook},
+    {"tails", stand_in_tails},     {"hook", stand_in_hook},
 };
 
 int main(int argc, char **argv) {
