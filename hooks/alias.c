@@ -12,13 +12,13 @@ bool alias_is_available(const struct cuda_driver *cuda) {
          cuda->MemSetAccess != NULL;
 }
 
-static void unmap(const struct cuda_driver *cuda, const struct alias *alias, size_t mapped) {
+static void alias_unmap(const struct cuda_driver *cuda, const struct alias *alias, size_t mapped) {
   for (size_t at = 0; at < mapped; at += alias->block)
     (void)cuda->MemUnmap(alias->address + at, alias->block);
 }
 
-static CUresult map(const struct cuda_driver *cuda, CUdevice device, const struct alias *alias,
-                    CUmemGenericAllocationHandle physical) {
+static CUresult alias_map(const struct cuda_driver *cuda, CUdevice device,
+                          const struct alias *alias, CUmemGenericAllocationHandle physical) {
   CUresult result = CUDA_SUCCESS;
   size_t mapped = 0;
   while (mapped < alias->bytes && result == CUDA_SUCCESS) {
@@ -32,7 +32,7 @@ static CUresult map(const struct cuda_driver *cuda, CUdevice device, const struc
     result = cuda->MemSetAccess(alias->address, alias->bytes, &access, 1);
   }
   if (result != CUDA_SUCCESS)
-    unmap(cuda, alias, mapped);
+    alias_unmap(cuda, alias, mapped);
   return result;
 }
 
@@ -56,7 +56,7 @@ CUresult alias_allocate(const struct cuda_driver *cuda, CUdevice device, size_t 
     return result;
   result = cuda->MemAddressReserve(&alias->address, alias->bytes, 0, 0, 0);
   if (result == CUDA_SUCCESS) {
-    result = map(cuda, device, alias, physical);
+    result = alias_map(cuda, device, alias, physical);
     if (result != CUDA_SUCCESS)
       (void)cuda->MemAddressFree(alias->address, alias->bytes);
   }
@@ -65,6 +65,6 @@ CUresult alias_allocate(const struct cuda_driver *cuda, CUdevice device, size_t 
 }
 
 void alias_free(const struct cuda_driver *cuda, const struct alias *alias) {
-  unmap(cuda, alias, alias->bytes);
+  alias_unmap(cuda, alias, alias->bytes);
   (void)cuda->MemAddressFree(alias->address, alias->bytes);
 }

@@ -73,8 +73,8 @@ static bool is_root(const struct member *member, uint32_t rank) {
 }
 
 /* Elements of a buffer that the rank uses. */
-static uint64_t amount(enum kind_amount amount, const struct member *member, uint32_t rank,
-                       uint32_t nranks) {
+static uint64_t contribution_amount(enum kind_amount amount, const struct member *member,
+                                    uint32_t rank, uint32_t nranks) {
   switch (amount) {
   case KIND_NOTHING:
     break;
@@ -91,11 +91,11 @@ static uint64_t amount(enum kind_amount amount, const struct member *member, uin
 }
 
 uint64_t contribution_send_count(const struct member *member, uint32_t rank, uint32_t nranks) {
-  return amount(kind_traits(member->kind)->sends, member, rank, nranks);
+  return contribution_amount(kind_traits(member->kind)->sends, member, rank, nranks);
 }
 
 uint64_t contribution_recv_count(const struct member *member, uint32_t rank, uint32_t nranks) {
-  return amount(kind_traits(member->kind)->receives, member, rank, nranks);
+  return contribution_amount(kind_traits(member->kind)->receives, member, rank, nranks);
 }
 
 bool contribution_gathers(struct unit unit, uint32_t comm) {

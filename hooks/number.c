@@ -22,28 +22,28 @@ bool number_is_float(uint8_t datatype) {
   return datatype < DATATYPES && formats[datatype].exponent != 0;
 }
 
-static uint64_t ones(unsigned bits) {
+static uint64_t number_ones(unsigned bits) {
   return (UINT64_C(1) << bits) - 1;
 }
 
-static int bias(const struct format *format) {
-  return (int)ones(format->exponent - 1u);
+static int number_bias(const struct format *format) {
+  return (int)number_ones(format->exponent - 1u);
 }
 
 /* All of the exponent and the fraction. */
 static uint64_t not_a_number(const struct format *format) {
-  return ones(format->exponent + format->fraction + 0u);
+  return number_ones(format->exponent + format->fraction + 0u);
 }
 
-static uint64_t largest(const struct format *format) {
-  uint64_t infinity = ones(format->exponent) << format->fraction;
+static uint64_t number_largest(const struct format *format) {
+  uint64_t infinity = number_ones(format->exponent) << format->fraction;
   return format->has_infinity ? infinity : not_a_number(format) - 1;
 }
 
 /* A finite number that is not negative, to the nearest. The codes of such numbers are in their
  * order, so a fraction that rounds up to the next exponent is right by itself. */
 static uint64_t magnitude_bits(const struct format *format, double magnitude) {
-  int exponent, least = 1 - bias(format);
+  int exponent, least = 1 - number_bias(format);
   bool is_zero = frexp(magnitude, &exponent) == 0;
   exponent = is_zero || exponent - 1 < least ? least : exponent - 1;
   double units = ldexp(magnitude, format->fraction - exponent);
@@ -51,7 +51,7 @@ static uint64_t magnitude_bits(const struct format *format, double magnitude) {
   double rest = units - (double)whole;
   whole += rest > 0.5 || (rest == 0.5 && whole % 2 == 1);
   uint64_t bits = whole + ((uint64_t)(exponent - least) << format->fraction);
-  return bits < largest(format) ? bits : largest(format);
+  return bits < number_largest(format) ? bits : number_largest(format);
 }
 
 uint64_t number_bits(uint8_t datatype, double value) {
@@ -63,23 +63,23 @@ uint64_t number_bits(uint8_t datatype, double value) {
   if (isnan(value))
     return sign | not_a_number(format);
   if (isinf(value))
-    return sign | largest(format);
+    return sign | number_largest(format);
   return sign | magnitude_bits(format, fabs(value));
 }
 
 double number_value(uint8_t datatype, uint64_t bits) {
   assert(number_is_float(datatype));
   const struct format *format = &formats[datatype];
-  uint64_t fraction = bits & ones(format->fraction);
-  uint64_t exponent = bits >> format->fraction & ones(format->exponent);
+  uint64_t fraction = bits & number_ones(format->fraction);
+  uint64_t exponent = bits >> format->fraction & number_ones(format->exponent);
   double sign = bits >> (format->exponent + format->fraction) & 1 ? -1 : 1;
-  bool highest = exponent == ones(format->exponent);
+  bool highest = exponent == number_ones(format->exponent);
   if (highest && format->has_infinity)
     return fraction == 0 ? sign * INFINITY : NAN;
-  if (highest && fraction == ones(format->fraction))
+  if (highest && fraction == number_ones(format->fraction))
     return NAN;
   if (exponent != 0)
     fraction += UINT64_C(1) << format->fraction;
-  int power = (exponent == 0 ? 1 : (int)exponent) - bias(format) - format->fraction;
+  int power = (exponent == 0 ? 1 : (int)exponent) - number_bias(format) - format->fraction;
   return sign * ldexp((double)fraction, power);
 }

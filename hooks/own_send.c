@@ -45,7 +45,7 @@ bool own_send_is_there(const struct shadow *shadow, const void *address, size_t 
 
 /* What comes into the second stream from now on waits for what is in the first. An event may be
  * destroyed while it is waited for (cuEventDestroy). */
-static CUresult chain(const struct cuda_driver *cuda, CUstream first, CUstream second) {
+static CUresult own_send_chain(const struct cuda_driver *cuda, CUstream first, CUstream second) {
   CUevent event = NULL;
   CUresult result = cuda->EventCreate(&event, CU_EVENT_DISABLE_TIMING);
   if (result != CUDA_SUCCESS)
@@ -57,7 +57,8 @@ static CUresult chain(const struct cuda_driver *cuda, CUstream first, CUstream s
   return result;
 }
 
-static void explain(const struct shadow *shadow, const char *what, CUresult result, char *reason) {
+static void own_send_explain(const struct shadow *shadow, const char *what, CUresult result,
+                             char *reason) {
   char number[CUDA_ERROR_TEXT];
   if (result != CUDA_SUCCESS && reason != NULL)
     (void)snprintf(reason, REASON_SIZE, "cannot %s on CUDA device %d: %s", what, shadow->number,
@@ -72,7 +73,7 @@ bool own_send_copy(struct shadow *shadow, void *to, const void *from, size_t byt
                                            bytes, shadow->stream);
     device_leave(shadow, &entry);
   }
-  explain(shadow, "copy what a rank is to send", result, reason);
+  own_send_explain(shadow, "copy what a rank is to send", result, reason);
   return result == CUDA_SUCCESS;
 }
 
@@ -82,11 +83,11 @@ static bool put_in_order(struct shadow *shadow, cudaStream_t program, bool progr
   CUresult result = device_enter(shadow, &entry);
   if (result == CUDA_SUCCESS) {
     CUstream other = (CUstream)program;
-    result = program_first ? chain(shadow->cuda, other, shadow->stream)
-                           : chain(shadow->cuda, shadow->stream, other);
+    result = program_first ? own_send_chain(shadow->cuda, other, shadow->stream)
+                           : own_send_chain(shadow->cuda, shadow->stream, other);
     device_leave(shadow, &entry);
   }
-  explain(shadow, "put the program's stream and that of shadows in order", result, reason);
+  own_send_explain(shadow, "put the program's stream and that of shadows in order", result, reason);
   return result == CUDA_SUCCESS;
 }
 

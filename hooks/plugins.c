@@ -94,7 +94,7 @@ static bool open_plugin(struct plugin *plugin) {
   return false;
 }
 
-static bool initialise(struct plugin *plugin) {
+static bool plugins_initialise(struct plugin *plugin) {
   if (plugin->hook->init == NULL)
     return true;
   ncclResult_t result = plugin->hook->init(&plugin->context, &plugin->wants, log_for_plugin);
@@ -107,7 +107,7 @@ static bool initialise(struct plugin *plugin) {
 }
 
 /* Room for all that are named. */
-static bool allocate(void) {
+static bool plugins_allocate(void) {
   size_t count = 1;
   for (const char *at = wanted; (at = strchr(at, ',')) != NULL; at++)
     count++;
@@ -117,8 +117,8 @@ static bool allocate(void) {
   return plugins != NULL;
 }
 
-static void load(void) {
-  if (*wanted != '\0' && !allocate())
+static void plugins_load_wanted(void) {
+  if (*wanted != '\0' && !plugins_allocate())
     return;
   for (const char *at = wanted; *at != '\0';) {
     size_t length = strcspn(at, ",");
@@ -127,7 +127,7 @@ static void load(void) {
     at += length + (at[length] == ',');
     if (length == 0)
       continue;
-    if (!open_plugin(plugin) || !initialise(plugin)) {
+    if (!open_plugin(plugin) || !plugins_initialise(plugin)) {
       plugins_finalize();
       nplugins = 0;
       return;
@@ -144,7 +144,7 @@ bool plugins_load(const char *paths) {
   if (wanted == NULL)
     wanted = paths;
   pthread_mutex_unlock(&lock);
-  (void)pthread_once(&once, load);
+  (void)pthread_once(&once, plugins_load_wanted);
   return loaded;
 }
 

@@ -7,8 +7,9 @@
 #include "core/unit/look.h"
 #include "hooks/alias.h"
 
-static CUresult map(const struct cuda_driver *cuda, CUdevice device,
-                    const struct registrable *memory, CUmemGenericAllocationHandle physical) {
+static CUresult registrable_map(const struct cuda_driver *cuda, CUdevice device,
+                                const struct registrable *memory,
+                                CUmemGenericAllocationHandle physical) {
   CUresult result = cuda->MemMap(memory->start, memory->mapped, 0, physical, 0);
   if (result != CUDA_SUCCESS)
     return result;
@@ -46,7 +47,7 @@ static CUresult allocate_mapped(const struct cuda_driver *cuda, CUdevice device,
     return result;
   result = cuda->MemAddressReserve(&memory->start, memory->mapped, 0, 0, 0);
   if (result == CUDA_SUCCESS) {
-    result = map(cuda, device, memory, physical);
+    result = registrable_map(cuda, device, memory, physical);
     if (result != CUDA_SUCCESS)
       (void)cuda->MemAddressFree(memory->start, memory->mapped);
   }

@@ -55,8 +55,8 @@ static const char *result_name(ncclResult_t result) {
 /* ---- non-blocking communicators ---- */
 
 /* What has become of a call that returned ncclInProgress. */
-static ncclResult_t settle(const struct nccl_calls *nccl, ncclComm_t comm,
-                           const struct shadow_limit *limit) {
+static ncclResult_t shadow_settle(const struct nccl_calls *nccl, ncclComm_t comm,
+                                  const struct shadow_limit *limit) {
   ncclResult_t state = ncclInProgress;
   uint64_t pause_ns = 0;
   do {
@@ -71,7 +71,7 @@ static ncclResult_t settle_all(const struct nccl_calls *nccl, struct unit unit,
                                const struct shadow_member *members,
                                const struct shadow_limit *limit) {
   for (uint32_t i = 0; i < unit.nmembers; i++) {
-    ncclResult_t result = settle(nccl, members[i].comm, limit);
+    ncclResult_t result = shadow_settle(nccl, members[i].comm, limit);
     if (result != ncclSuccess)
       return result;
   }
@@ -127,7 +127,7 @@ static ncclResult_t operators_create(const struct nccl_calls *nccl, struct unit 
 
 /* ---- a unit ---- */
 
-static ncclResult_t check(const struct nccl_calls *nccl, struct unit unit, char *reason) {
+static ncclResult_t shadow_check(const struct nccl_calls *nccl, struct unit unit, char *reason) {
   if (unit_is_leave(unit)) {
     EXPLAIN(reason, "LEAVE cannot be shadowed");
     return ncclInvalidUsage;
@@ -238,9 +238,9 @@ static ncclResult_t prepare_all(const struct nccl_calls *nccl, struct unit unit,
 }
 
 /* The calls themselves. *where: the function that failed. */
-static ncclResult_t enqueue(const struct nccl_calls *nccl, struct unit unit,
-                            const struct shadow_member *members, const struct operators *operators,
-                            const char **where) {
+static ncclResult_t shadow_enqueue(const struct nccl_calls *nccl, struct unit unit,
+                                   const struct shadow_member *members,
+                                   const struct operators *operators, const char **where) {
   bool group = unit.nmembers > 1;
   ncclResult_t result = ncclSuccess;
   if (group && (result = nccl->GroupStart()) != ncclSuccess) {
@@ -288,7 +288,7 @@ static void explain_call(struct unit unit, const struct shadow_member *members, 
 ncclResult_t shadow_issue(const struct nccl_calls *nccl, struct unit unit,
                           const struct shadow_member *members, const struct shadow_limit *limit,
                           char *reason) {
-  ncclResult_t result = check(nccl, unit, reason);
+  ncclResult_t result = shadow_check(nccl, unit, reason);
   if (result == ncclSuccess)
     result = shadow_prepare(unit, members, limit, reason);
   if (result != ncclSuccess)
@@ -316,7 +316,7 @@ ncclResult_t shadow_issue(const struct nccl_calls *nccl, struct unit unit,
     result = operators_create(nccl, unit, members, &operators);
   }
   if (result == ncclSuccess) {
-    result = enqueue(nccl, unit, members, &operators, &where);
+    result = shadow_enqueue(nccl, unit, members, &operators, &where);
     issued = result == ncclSuccess || result == ncclInProgress;
     if (result == ncclInProgress)
       result = settle_all(nccl, unit, members, limit);
@@ -338,7 +338,7 @@ void shadow_rehearse(const struct nccl_calls *nccl, struct unit unit,
   struct device_entry entry;
   struct operators operators = {NULL, 0};
   const char *where;
-  if (check(nccl, unit, reason) != ncclSuccess ||
+  if (shadow_check(nccl, unit, reason) != ncclSuccess ||
       shadow_prepare(unit, members, &at_once, reason) != ncclSuccess ||
       device_enter(members[0].shadow, &entry) != CUDA_SUCCESS)
     return;

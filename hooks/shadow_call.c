@@ -12,7 +12,7 @@ struct extent {
   size_t send_bytes, receive_bytes; /* 0: not used on this rank */
 };
 
-static struct member rooted(const struct member *member, const struct shadow_member *here) {
+static struct member shadow_rooted(const struct member *member, const struct shadow_member *here) {
   struct member copy = *member;
   if (copy.root != ROOT_NONE)
     copy.root = here->root;
@@ -25,7 +25,7 @@ static size_t bytes_of(uint64_t count, uint8_t size) {
 }
 
 static struct extent extent_of(const struct member *member, const struct shadow_member *here) {
-  struct member real = rooted(member, here);
+  struct member real = shadow_rooted(member, here);
   struct fill fill = contribution_fill(&real);
   uint32_t rank = (uint32_t)here->rank;
   uint32_t nranks = (uint32_t)here->nranks;

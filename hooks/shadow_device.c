@@ -135,7 +135,7 @@ static void let_go(struct synchronisation *of) {
     free(of);
 }
 
-static void *synchronise(void *argument) {
+static void *shadow_synchronise(void *argument) {
   struct synchronisation *of = argument;
   CUcontext context = NULL;
   of->result = of->cuda->CtxPushCurrent(of->context);
@@ -157,7 +157,7 @@ static bool start_thread(struct synchronisation *of) {
   (void)pthread_sigmask(SIG_SETMASK, &all, &before);
   (void)pthread_attr_init(&attributes);
   (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  bool started = pthread_create(&thread, &attributes, synchronise, of) == 0;
+  bool started = pthread_create(&thread, &attributes, shadow_synchronise, of) == 0;
   (void)pthread_attr_destroy(&attributes);
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   return started;

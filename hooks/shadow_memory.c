@@ -234,8 +234,8 @@ static CUresult allocate_registrable(struct shadow *device, unsigned look, struc
 
 /* buffer->bytes of memory. A device that cannot alias is not asked again. alias false: each byte is
  * to be one of its own, as of what is registered: NCCL has peers read and write there. */
-static CUresult allocate(struct shadow *device, const struct memory *memory, bool alias,
-                         struct buffer *buffer) {
+static CUresult shadow_allocate(struct shadow *device, const struct memory *memory, bool alias,
+                                struct buffer *buffer) {
   if (memory->look != 0)
     return allocate_registrable(device, memory->look, buffer);
   if (alias && device->aliases && buffer->bytes > ALIAS_BLOCK) {
@@ -254,18 +254,18 @@ static CUresult allocate(struct shadow *device, const struct memory *memory, boo
 }
 
 /* pattern NULL: content does not matter. */
-static bool grow(struct shadow *device, struct memory *memory, struct buffer *buffer,
-                 const uint64_t *pattern, const struct shadow_limit *limit,
-                 struct device_failure *failure) {
+static bool shadow_grow(struct shadow *device, struct memory *memory, struct buffer *buffer,
+                        const uint64_t *pattern, const struct shadow_limit *limit,
+                        struct device_failure *failure) {
   struct buffer larger = {.bytes = larger_size(buffer), .needed = buffer->needed};
   size_t enough = round_up(buffer->needed, DEVICE_GRANULE);
   bool alias = buffer != &memory->lent; /* there the owner of a plug-in writes */
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   if (device->nretired < DEVICE_RETIRED) {
-    result = allocate(device, memory, alias, &larger);
+    result = shadow_allocate(device, memory, alias, &larger);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && larger.bytes > enough) {
       larger.bytes = enough;
-      result = allocate(device, memory, alias, &larger);
+      result = shadow_allocate(device, memory, alias, &larger);
     }
   }
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -273,7 +273,7 @@ static bool grow(struct shadow *device, struct memory *memory, struct buffer *bu
     CUresult waited = give_back(device, buffer, limit);
     failure->stuck = waited == CUDA_ERROR_NOT_READY;
     if (waited == CUDA_SUCCESS)
-      result = allocate(device, memory, alias, &larger);
+      result = shadow_allocate(device, memory, alias, &larger);
     else if (!failure->stuck)
       result = waited;
   }
@@ -297,11 +297,11 @@ static bool grow_memory(struct shadow *device, struct memory *memory,
   for (unsigned i = 0; i < memory->nsends; i++) {
     struct send_buffer *send = &memory->sends[i];
     if (send->buffer.needed > send->buffer.bytes &&
-        !grow(device, memory, &send->buffer, &send->pattern, limit, failure))
+        !shadow_grow(device, memory, &send->buffer, &send->pattern, limit, failure))
       return false;
   }
   return memory->receive.needed <= memory->receive.bytes ||
-         grow(device, memory, &memory->receive, NULL, limit, failure);
+         shadow_grow(device, memory, &memory->receive, NULL, limit, failure);
 }
 
 static bool is_enough(const struct memory *memory) {
@@ -339,7 +339,7 @@ bool device_lend_begin(struct shadow *device, struct memory *memory, size_t byte
   *failure = (struct device_failure){.error = device_enter(device, &entry)};
   if (failure->error != CUDA_SUCCESS)
     return false;
-  bool grown = grow(device, memory, &memory->lent, NULL, limit, failure);
+  bool grown = shadow_grow(device, memory, &memory->lent, NULL, limit, failure);
   device_leave(device, &entry);
   return grown;
 }
@@ -386,7 +386,7 @@ void device_free(struct shadow *device) {
   device->nretired = 0;
 }
 
-static size_t held(const struct buffer *buffer) {
+static size_t shadow_held(const struct buffer *buffer) {
   if (buffer->registrable.start != 0)
     return (size_t)(buffer->address - buffer->registrable.start) + buffer->registrable.bytes;
   return buffer->block != 0 ? buffer->block : buffer->bytes;
@@ -396,11 +396,11 @@ size_t device_bytes(const struct shadow *device) {
   size_t bytes = 0;
   for (unsigned kind = 0; kind < device->nmemories; kind++) {
     const struct memory *memory = &device->memories[kind];
-    bytes += held(&memory->receive) + held(&memory->lent);
+    bytes += shadow_held(&memory->receive) + shadow_held(&memory->lent);
     for (unsigned i = 0; i < memory->nsends; i++)
-      bytes += held(&memory->sends[i].buffer);
+      bytes += shadow_held(&memory->sends[i].buffer);
   }
   for (unsigned i = 0; i < device->nretired; i++)
-    bytes += held(&device->retired[i]);
+    bytes += shadow_held(&device->retired[i]);
   return bytes;
 }

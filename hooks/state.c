@@ -55,7 +55,7 @@ static bool look_up(const struct cuda_driver *cuda, const void *address, struct 
          found->type == CU_MEMORYTYPE_DEVICE;
 }
 
-static bool holds(const struct allocation *allocation, const struct state_buffer *buffer) {
+static bool state_holds(const struct allocation *allocation, const struct state_buffer *buffer) {
   size_t offset = (CUdeviceptr)(uintptr_t)buffer->address - allocation->begin;
   size_t bytes = state_bytes(buffer);
   return bytes != 0 && offset <= allocation->bytes && bytes <= allocation->bytes - offset;
@@ -67,13 +67,14 @@ enum state_condition state_look(const struct cuda_driver *cuda, const struct sta
     return STATE_FREED;
   if (now.number != buffer->allocation)
     return STATE_REPLACED;
-  return holds(&now, buffer) ? STATE_THERE : STATE_FREED;
+  return state_holds(&now, buffer) ? STATE_THERE : STATE_FREED;
 }
 
 /* ---- the list ---- */
 
 /* With the lock. */
-static struct state_buffer *find(struct state *state, uint32_t comm, const void *address) {
+static struct state_buffer *state_find_buffer(struct state *state, uint32_t comm,
+                                              const void *address) {
   for (uint32_t i = 0; i < state->nbuffers; i++)
     if (state->buffers[i].comm == comm && state->buffers[i].address == address)
       return &state->buffers[i];
@@ -81,8 +82,8 @@ static struct state_buffer *find(struct state *state, uint32_t comm, const void 
 }
 
 /* With the lock. */
-static bool put(struct state *state, struct state_buffer buffer) {
-  struct state_buffer *same = find(state, buffer.comm, buffer.address);
+static bool state_put(struct state *state, struct state_buffer buffer) {
+  struct state_buffer *same = state_find_buffer(state, buffer.comm, buffer.address);
   if (same != NULL) {
     buffer.number = same->number;
     *same = buffer;
@@ -108,7 +109,8 @@ bool state_add(struct state *state, const struct cuda_driver *cuda, int device,
                    (unsigned long long)buffer.count, buffer.datatype);
     return false;
   }
-  if (!look_up(cuda, buffer.address, &found) || !holds(&found, &buffer) || found.device != device) {
+  if (!look_up(cuda, buffer.address, &found) || !state_holds(&found, &buffer) ||
+      found.device != device) {
     (void)snprintf(
         reason, REASON_SIZE,
         "the %zu bytes from %p on are not memory of CUDA device %d, which the communicator is on",
@@ -117,7 +119,7 @@ bool state_add(struct state *state, const struct cuda_driver *cuda, int device,
   }
   buffer.allocation = found.number;
   pthread_mutex_lock(&state->lock);
-  bool added = put(state, buffer);
+  bool added = state_put(state, buffer);
   pthread_mutex_unlock(&state->lock);
   if (!added)
     (void)snprintf(reason, REASON_SIZE, "out of memory");
@@ -145,7 +147,7 @@ void state_release(struct state *state) {
 
 /* With the lock. */
 static bool take_out_at(struct state *state, uint32_t comm, const void *address) {
-  const struct state_buffer *buffer = find(state, comm, address);
+  const struct state_buffer *buffer = state_find_buffer(state, comm, address);
   if (buffer != NULL)
     take_out(state, (uint32_t)(buffer - state->buffers));
   return buffer != NULL;

@@ -81,8 +81,8 @@ static void take_out(struct overlap *overlap, uint32_t at) {
     overlap->teams[at] = overlap->teams[at + 1];
 }
 
-static struct overlap_team *add(struct overlap *overlap, struct team *team,
-                                const uint64_t *identities) {
+static struct overlap_team *overlap_add_team(struct overlap *overlap, struct team *team,
+                                             const uint64_t *identities) {
   uint32_t nranks = team->plane->nranks;
   struct overlap_team **teams =
       realloc(overlap->teams, (overlap->nteams + 1) * sizeof(struct overlap_team *));
@@ -114,7 +114,7 @@ static struct overlap_team *add(struct overlap *overlap, struct team *team,
 struct overlap_team *overlap_add(struct overlap *overlap, struct team *team,
                                  const uint64_t *identities) {
   overlap_enter(overlap);
-  struct overlap_team *added = add(overlap, team, identities);
+  struct overlap_team *added = overlap_add_team(overlap, team, identities);
   overlap_leave(overlap);
   return added;
 }

@@ -5,7 +5,7 @@
 #include "core/overlap/overlap_private.h"
 #include "core/team/team_private.h"
 
-static int order(uint64_t a, uint64_t b) {
+static int overlap_claims_order(uint64_t a, uint64_t b) {
   return (a > b) - (a < b);
 }
 
@@ -13,22 +13,22 @@ bool overlap_goes_before(const struct overlap_claim *a, const struct overlap_cla
                          bool *guess) {
   int by;
   *guess = false;
-  if ((by = order(b->leave, a->leave)) != 0)
+  if ((by = overlap_claims_order(b->leave, a->leave)) != 0)
     return by > 0;
   if ((by = overlap_compare_loops(a, b)) != 0)
     return by > 0;
-  if ((by = order(a->predicted, b->predicted)) != 0)
+  if ((by = overlap_claims_order(a->predicted, b->predicted)) != 0)
     return by > 0;
-  if ((by = order(a->recent, b->recent)) != 0)
+  if ((by = overlap_claims_order(a->recent, b->recent)) != 0)
     return by > 0;
-  if ((by = order(a->expected, b->expected)) != 0)
+  if ((by = overlap_claims_order(a->expected, b->expected)) != 0)
     return by > 0;
-  if ((by = order(a->seen, b->seen)) != 0)
+  if ((by = overlap_claims_order(a->seen, b->seen)) != 0)
     return by > 0;
   *guess = !a->leave;
   if ((by = place_order(&a->place, &b->place, NULL)) != 0)
     return by > 0;
-  if ((by = order(a->bytes, b->bytes)) != 0)
+  if ((by = overlap_claims_order(a->bytes, b->bytes)) != 0)
     return by > 0;
   return a->identity < b->identity;
 }

@@ -90,7 +90,7 @@ static bool is_behind(const struct team *team, uint32_t rank) {
 }
 
 /* Whether we are behind that rank in one of our teams; about 0: behind any. */
-static bool holds(const struct overlap *overlap, uint64_t about) {
+static bool overlap_holds(const struct overlap *overlap, uint64_t about) {
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     const struct overlap_team *place = overlap->teams[i];
     const struct plane *plane = place->team->plane;
@@ -106,20 +106,20 @@ bool overlap_holds_up(struct overlap *overlap) {
   if (overlap_is_single(overlap))
     return false;
   overlap_enter(overlap);
-  bool does = holds(overlap, 0);
+  bool does = overlap_holds(overlap, 0);
   overlap_leave(overlap);
   return does;
 }
 
 /* What is asked, one after the other: the answers take turns. */
-static void answer(struct overlap *overlap) {
+static void overlap_answer(struct overlap *overlap) {
   uint64_t next = 0;
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     const struct plane *plane = overlap->teams[i]->team->plane;
     for (uint32_t rank = 0; rank < plane->nranks; rank++) {
       uint64_t about = atomic_load(&plane->logs[rank]->asks_about);
       bool is_nearer = next == 0 || about - overlap->held - 1 < next - overlap->held - 1;
-      if (about != 0 && rank != plane->rank && is_nearer && holds(overlap, about))
+      if (about != 0 && rank != plane->rank && is_nearer && overlap_holds(overlap, about))
         next = about;
     }
   }
@@ -129,5 +129,5 @@ static void answer(struct overlap *overlap) {
 
 void overlap_end_asking(struct overlap *overlap) {
   publish_asked(overlap, overlap->asking);
-  answer(overlap);
+  overlap_answer(overlap);
 }

@@ -9,7 +9,7 @@ static void publish_busy(struct overlap *overlap, uint64_t until) {
     atomic_store(&overlap->teams[i]->team->own->busy_until, until);
 }
 
-static void park(struct overlap *overlap, bool waits, uint64_t now_ms) {
+static void overlap_quiet_park(struct overlap *overlap, bool waits, uint64_t now_ms) {
   if (overlap_is_single(overlap))
     return;
   overlap_enter(overlap);
@@ -29,11 +29,11 @@ static void park(struct overlap *overlap, bool waits, uint64_t now_ms) {
 }
 
 void overlap_park(struct overlap *overlap, uint64_t now_ms) {
-  park(overlap, false, now_ms);
+  overlap_quiet_park(overlap, false, now_ms);
 }
 
 void overlap_wait(struct overlap *overlap, uint64_t now_ms) {
-  park(overlap, true, now_ms);
+  overlap_quiet_park(overlap, true, now_ms);
 }
 
 void overlap_return(struct overlap *overlap) {

@@ -80,7 +80,7 @@ void post_group(struct peers *peers, const struct member *members, uint32_t nmem
 }
 
 /* Lets go of operations that are not needed any more: they come to an end whatever happens. */
-static void tidy(struct peers *peers) {
+static void peers_tidy(struct peers *peers) {
   uint32_t rank = peers->plane->rank;
   peers->tidy_at = peers->end + TIDY_EVERY;
   if (follow_operations(peers, NULL, NULL, 0) &&
@@ -92,7 +92,7 @@ bool post_has_room(struct peers *peers, uint32_t nmembers) {
   struct plane_log *own = peers->own;
   uint64_t begin = LOAD(own->operations_begin);
   if (peers->end >= peers->tidy_at || peers->end + nmembers - begin > PLANE_OPERATIONS)
-    tidy(peers);
+    peers_tidy(peers);
   begin = LOAD(own->operations_begin);
   /* Where ranks are far apart: what has met its partner will come to an end sooner or later. */
   while (peers->end + nmembers - begin > PLANE_OPERATIONS && begin < peers->end) {

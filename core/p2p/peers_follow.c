@@ -251,7 +251,7 @@ static bool is_asked(const struct peers *peers, uint32_t rank, uint64_t end) {
 }
 
 /* False if there is no room for it, or it cannot be what it says. */
-static bool mirror(struct look *look, uint32_t rank, struct operation *operation) {
+static bool peers_mirror(struct look *look, uint32_t rank, struct operation *operation) {
   if (operation->mirrored || operation_is_met(look->peers, rank, operation))
     return true;
   if (look->nmirrors == look->limit ||
@@ -274,7 +274,7 @@ static bool follow_group(struct look *look, uint32_t rank) {
   for (uint64_t i = window->next; i < end; i++) {
     struct operation *operation = operation_at(peers, window, i);
     if (look->mirrors != NULL && operation->peer == peers->plane->rank)
-      done &= mirror(look, rank, operation);
+      done &= peers_mirror(look, rank, operation);
     else
       done &= partner_begins(look, rank, operation, &next);
   }

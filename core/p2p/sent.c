@@ -42,7 +42,7 @@ void sent_destroy(struct sent *sent) {
 }
 
 /* The calls of a key; if there are none, NULL, and in *place where they may be put. */
-static struct calls *find(struct sent *sent, uint64_t key, struct calls **place) {
+static struct calls *sent_find(struct sent *sent, uint64_t key, struct calls **place) {
   struct calls *set = sent->calls[key % SENT_SETS];
   *place = set;
   for (struct calls *calls = set; calls < set + SENT_WAYS; calls++) {
@@ -57,7 +57,7 @@ static struct calls *find(struct sent *sent, uint64_t key, struct calls **place)
 }
 
 /* Room for one more call. */
-static bool grow(struct calls *calls) {
+static bool sent_grow(struct calls *calls) {
   if (calls->total < calls->room || calls->room == SENT_CALLS)
     return true;
   uint32_t room = calls->room == 0 ? ROOM_FIRST : 2 * calls->room;
@@ -72,13 +72,13 @@ static bool grow(struct calls *calls) {
 void sent_note(struct sent *sent, uint64_t key, const void *address) {
   struct calls *place;
   pthread_mutex_lock(&sent->lock);
-  struct calls *calls = find(sent, key, &place);
+  struct calls *calls = sent_find(sent, key, &place);
   if (calls == NULL) {
     calls = place;
     *calls = (struct calls){
         .key = key, .used = ++sent->clock, .addresses = place->addresses, .room = place->room};
   }
-  if (grow(calls)) {
+  if (sent_grow(calls)) {
     calls->addresses[calls->total++ % calls->room] = address;
     calls->ahead = 0;
   }
@@ -86,14 +86,14 @@ void sent_note(struct sent *sent, uint64_t key, const void *address) {
 }
 
 /* The address of so many calls before the last. */
-static const void *before(const struct calls *calls, uint32_t back) {
+static const void *sent_before(const struct calls *calls, uint32_t back) {
   return calls->addresses[(calls->total - 1 - back) % calls->room];
 }
 
 /* Of how many calls, from the last one on, it is true that the one a round earlier was equal. */
-static uint32_t repeated(const struct calls *calls, uint32_t kept, uint32_t round) {
+static uint32_t sent_repeated(const struct calls *calls, uint32_t kept, uint32_t round) {
   uint32_t length = 0;
-  while (length < kept - round && before(calls, length) == before(calls, round + length))
+  while (length < kept - round && sent_before(calls, length) == sent_before(calls, round + length))
     length++;
   return length;
 }
@@ -104,7 +104,7 @@ static void find_round(struct calls *calls) {
   calls->round = 1;
   calls->told = kept == 1;
   for (uint32_t round = 1; round < kept; round++) {
-    uint32_t length = repeated(calls, kept, round);
+    uint32_t length = sent_repeated(calls, kept, round);
     if (length > longest) {
       longest = length;
       calls->round = round;
@@ -121,11 +121,11 @@ const void *sent_next(struct sent *sent, uint64_t key, bool *told) {
   const void *address = NULL;
   struct calls *place;
   pthread_mutex_lock(&sent->lock);
-  struct calls *calls = find(sent, key, &place);
+  struct calls *calls = sent_find(sent, key, &place);
   if (calls != NULL && calls->total > 0) {
     if (calls->ahead == 0)
       find_round(calls);
-    address = before(calls, calls->round - 1 - calls->ahead++ % calls->round);
+    address = sent_before(calls, calls->round - 1 - calls->ahead++ % calls->round);
     *told = calls->told;
   }
   pthread_mutex_unlock(&sent->lock);

@@ -47,7 +47,7 @@ const struct known_place *place_table_next(const struct place_table *table, uint
 }
 
 /* Those behind the gap move up, so that no search stops early. */
-static void forget(struct place_table *table, uint32_t id) {
+static void place_table_forget(struct place_table *table, uint32_t id) {
   uint32_t hole = index_of(table, id);
   for (uint32_t at = (hole + 1) % INDEX_SIZE; table->index[at] != 0; at = (at + 1) % INDEX_SIZE) {
     uint32_t home = home_of(table->places[table->index[at] - 1].place.id) % INDEX_SIZE;
@@ -66,7 +66,7 @@ struct known_place *place_table_add(struct place_table *table, const struct plac
   uint32_t at = (uint32_t)(table->added++ % PLACE_TABLE_PLACES);
   known = &table->places[at];
   if (known->place.id != 0)
-    forget(table, known->place.id);
+    place_table_forget(table, known->place.id);
   *known = (struct known_place){.place = *place};
   table->index[index_of(table, place->id)] = (uint16_t)(at + 1);
   return known;

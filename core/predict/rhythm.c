@@ -124,7 +124,7 @@ static uint64_t has_come(const struct rhythm *rhythm, const struct slot *slot, u
 }
 
 /* The gap before the unit found now. Returns when it has come. */
-static uint64_t learn(struct rhythm *rhythm, struct slot *slot, uint64_t now) {
+static uint64_t rhythm_learn(struct rhythm *rhythm, struct slot *slot, uint64_t now) {
   uint64_t came = has_come(rhythm, slot, now), gap = came - rhythm->since;
   uint64_t unsure = now - rhythm->looked;
   bool known = slot->count > 0;
@@ -149,7 +149,7 @@ static uint64_t learn(struct rhythm *rhythm, struct slot *slot, uint64_t now) {
 void rhythm_saw(struct rhythm *rhythm, uint32_t place, uint64_t now) {
   uint64_t came = now;
   if (rhythm->since != 0 && rhythm->place != 0)
-    came = learn(rhythm, slot_of(rhythm, rhythm->place), now);
+    came = rhythm_learn(rhythm, slot_of(rhythm, rhythm->place), now);
   struct slot *slot = slot_of(rhythm, place);
   rhythm->round = slot->seen == 0 ? 0 : now - slot->seen;
   slot->seen = now;
@@ -222,7 +222,7 @@ void rhythm_budget_spend(struct rhythm_budget *budget, uint64_t used) {
 }
 
 /* Follows what grows at once, and what shrinks slowly. Once far too much is an accident. */
-static uint64_t follow(uint64_t known, uint64_t seen) {
+static uint64_t rhythm_follow(uint64_t known, uint64_t seen) {
   if (seen > 2 * known)
     seen = 2 * known;
   return seen > known ? known + (seen - known) / 4 : known - (known - seen) / 16;
@@ -231,8 +231,8 @@ static uint64_t follow(uint64_t known, uint64_t seen) {
 void rhythm_budget_slept(struct rhythm_budget *budget, uint64_t until, uint64_t now,
                          uint64_t used) {
   uint64_t over = now > until ? now - until : 0;
-  budget->overshoot = follow(budget->overshoot, over < OVERSHOOT_MAX ? over : OVERSHOOT_MAX);
-  budget->nap = follow(budget->nap, used < OVERSHOOT_MAX ? used : OVERSHOOT_MAX);
+  budget->overshoot = rhythm_follow(budget->overshoot, over < OVERSHOOT_MAX ? over : OVERSHOOT_MAX);
+  budget->nap = rhythm_follow(budget->nap, used < OVERSHOOT_MAX ? used : OVERSHOOT_MAX);
   rhythm_budget_spend(budget, used);
 }
 

@@ -111,7 +111,7 @@ static int create_file(struct trace *trace, const char *folder, int rank, const 
 /* The bytes of text as the inside of a JSON string. Others than ASCII are taken for Latin-1, so
  * that the result is valid whatever they are. Always terminated; room for ESCAPED_SIZE * limit + 1
  * bytes. */
-static void escape(const char *text, size_t limit, char *escaped) {
+static void trace_escape(const char *text, size_t limit, char *escaped) {
   size_t used = 0;
   for (size_t i = 0; i < limit && text[i]; i++) {
     unsigned char c = (unsigned char)text[i];
@@ -129,7 +129,7 @@ static void escape(const char *text, size_t limit, char *escaped) {
 
 static void add_header(struct trace *trace, int rank, int ranks, uint64_t team, const char *host) {
   char escaped[HOST_SIZE * ESCAPED_SIZE + 1];
-  escape(host, HOST_SIZE, escaped);
+  trace_escape(host, HOST_SIZE, escaped);
   trace->used = (size_t)snprintf(
       trace->buffer, sizeof(trace->buffer),
       "{\"format\":\"nccl-join-trace\",\"version\":%d,\"rank\":%d,\"ranks\":%d,\"team\":\"%"
@@ -147,7 +147,7 @@ static size_t format_record(char *record, enum trace_event event, uint64_t index
                       (unsigned long long)index);
   if (unit) {
     used += sprintf(record + used, ",\"unit\":\"");
-    escape(unit, TRACE_UNIT_MAX, record + used);
+    trace_escape(unit, TRACE_UNIT_MAX, record + used);
     used += (int)strlen(record + used);
     used += sprintf(record + used, "\"");
   }

@@ -8,7 +8,7 @@ static const char *or_none(const char *value) {
 }
 
 /* The accepted values in a buffer of the caller's. */
-static const char *accepted(const struct setting *setting, char *bytes, size_t size) {
+static const char *settings_accepted(const struct setting *setting, char *bytes, size_t size) {
   struct text text = {bytes, size, 0};
   bytes[0] = '\0';
   settings_add_accepted(&text, setting);
@@ -20,7 +20,8 @@ struct shown {
   const char *from;
 };
 
-static void show(const struct setting *setting, char *const *environment, struct shown *shown) {
+static void settings_show(const struct setting *setting, char *const *environment,
+                          struct shown *shown) {
   const char *value = settings_value(environment, setting->name);
   struct settings scratch;
   bool is_set = value && *value;
@@ -37,19 +38,19 @@ void settings_print(FILE *out, char *const *environment) {
   int width = 7, room = 8; /* of the columns VALUE, where paths can be long, and ACCEPTED */
   struct shown shown;
   for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
-    show(setting, environment, &shown);
+    settings_show(setting, environment, &shown);
     int length = (int)strlen(shown.value);
     width = length > width ? length : width;
     char text[128];
-    length = (int)strlen(accepted(setting, text, sizeof(text)));
+    length = (int)strlen(settings_accepted(setting, text, sizeof(text)));
     room = length > room ? length : room;
   }
   fprintf(out, columns, "SETTING", width, "VALUE", "FROM", "DEFAULT", room, "ACCEPTED", "MEANING");
   for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
-    show(setting, environment, &shown);
+    settings_show(setting, environment, &shown);
     char text[128];
     fprintf(out, columns, setting->name, width, shown.value, shown.from, or_none(setting->initial),
-            room, accepted(setting, text, sizeof(text)), setting->meaning);
+            room, settings_accepted(setting, text, sizeof(text)), setting->meaning);
   }
 }
 
@@ -69,7 +70,7 @@ void settings_print_markdown(FILE *out) {
     if (setting->words)
       print_markdown_words(out, setting);
     else
-      fputs(accepted(setting, text, sizeof(text)), out);
+      fputs(settings_accepted(setting, text, sizeof(text)), out);
     fprintf(out, " | %s |\n", setting->meaning);
   }
 }

@@ -81,7 +81,7 @@ static size_t least_of(size_t a, size_t b) {
 /* Levenshtein's distance, cases equal, and swapped neighbours one step; SETTINGS_WORD_MAX if either
  * is long.
  */
-static size_t distance(const char *a, const char *b) {
+static size_t settings_distance(const char *a, const char *b) {
   size_t na = strlen(a), nb = strlen(b);
   if (na > SETTINGS_WORD_MAX || nb > SETTINGS_WORD_MAX)
     return SETTINGS_WORD_MAX;
@@ -110,14 +110,14 @@ static size_t distance(const char *a, const char *b) {
 
 /* Two slips, or one in a short word. */
 static bool is_near(const char *a, const char *b) {
-  return distance(a, b) <= (strlen(b) > 4 ? 2 : 1);
+  return settings_distance(a, b) <= (strlen(b) > 4 ? 2 : 1);
 }
 
 void settings_add_nearest_name(struct text *text, const char *name) {
   const struct setting *nearest = NULL;
   for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
-    if (is_near(name, setting->name) &&
-        (!nearest || distance(name, setting->name) < distance(name, nearest->name)))
+    if (is_near(name, setting->name) && (!nearest || settings_distance(name, setting->name) <
+                                                         settings_distance(name, nearest->name)))
       nearest = setting;
   }
   if (nearest)

@@ -5,12 +5,12 @@
 
 #include "core/transport/plane.h"
 
-static int order(uint64_t a, uint64_t b) {
+static int settle_order(uint64_t a, uint64_t b) {
   return (a > b) - (a < b);
 }
 
 /* LEAVE, then the marks, then all that is to be issued. */
-static uint32_t standing(const struct claimed *claimed) {
+static uint32_t settle_standing(const struct claimed *claimed) {
   return claimed->mark != 0 ? claimed->mark : claimed->hash != 0 ? UINT32_MAX : 0;
 }
 
@@ -18,12 +18,12 @@ static uint32_t standing(const struct claimed *claimed) {
 
 /* Above 0 if a stands before b in a summary; 0 if they are one thing. */
 static int identity_order(const struct claimed *a, const struct claimed *b) {
-  int by = order(standing(a), standing(b));
+  int by = settle_order(settle_standing(a), settle_standing(b));
   if (by == 0)
-    by = order(b->hash, a->hash);
+    by = settle_order(b->hash, a->hash);
   if (by == 0)
-    by = order(b->epoch, a->epoch);
-  return by != 0 ? by : order(b->kinds, a->kinds);
+    by = settle_order(b->epoch, a->epoch);
+  return by != 0 ? by : settle_order(b->kinds, a->kinds);
 }
 
 static void add_up(struct claimed *to, const struct claimed *from) {
@@ -130,26 +130,27 @@ static int compare_places(const struct settle *settle, const struct claimed *x,
 }
 
 /* Above 0 if x goes before y. */
-static int compare(const struct settle *settle, const struct claimed *x, const struct claimed *y) {
+static int settle_compare(const struct settle *settle, const struct claimed *x,
+                          const struct claimed *y) {
   int by;
-  if ((by = order(standing(x), standing(y))) != 0)
+  if ((by = settle_order(settle_standing(x), settle_standing(y))) != 0)
     return by;
   bool same = x->hash == y->hash || settle_is_same(x, y);
   if (!same && (by = compare_places(settle, x, y)) != 0)
     return by;
-  if (!same && (by = order(x->last_real, y->last_real)) != 0)
+  if (!same && (by = settle_order(x->last_real, y->last_real)) != 0)
     return by;
-  if ((by = order(x->expected, y->expected)) != 0)
+  if ((by = settle_order(x->expected, y->expected)) != 0)
     return by;
-  if ((by = order(x->seen, y->seen)) != 0)
+  if ((by = settle_order(x->seen, y->seen)) != 0)
     return by;
-  if ((by = order(x->any & CLAIM_PREDICTED, y->any & CLAIM_PREDICTED)) != 0)
+  if ((by = settle_order(x->any & CLAIM_PREDICTED, y->any & CLAIM_PREDICTED)) != 0)
     return by;
-  if ((by = order(x->bytes, y->bytes)) != 0)
+  if ((by = settle_order(x->bytes, y->bytes)) != 0)
     return by;
-  if ((by = order(x->claimants, y->claimants)) != 0)
+  if ((by = settle_order(x->claimants, y->claimants)) != 0)
     return by;
-  return order(y->rank, x->rank);
+  return settle_order(y->rank, x->rank);
 }
 
 /* A yield wants nothing: its ranks shadow whatever the others agree on. */
@@ -188,7 +189,7 @@ uint32_t settle_winner(const struct settle *settle) {
   uint32_t winner = 0;
   for (uint32_t i = 1; i < settle->nunits; i++) {
     const struct claimed *unit = &settle->units[i], *best = &settle->units[winner];
-    if (is_wanted(unit) && (!is_wanted(best) || compare(settle, unit, best) > 0))
+    if (is_wanted(unit) && (!is_wanted(best) || settle_compare(settle, unit, best) > 0))
       winner = i;
   }
   return of_the_earliest_epoch(settle, winner);

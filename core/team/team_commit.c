@@ -59,7 +59,7 @@ static uint32_t place_after(const struct team *team, uint32_t place,
 }
 
 /* What may be committed after the unit that has just been learnt. */
-static void expect(struct team *team) {
+static void team_expect(struct team *team) {
   symbol_t symbol = learner_expected(team->learner);
   /* Counts as a use on every rank alike: one will commit the unit without interning it, another
    * follow it and intern it. */
@@ -151,7 +151,7 @@ void team_catch_up(struct team *team) {
   pass_places(team, count);
   team->symbol_last = team->ahead.foreseen[count - 1]->symbol;
   learner_steps_expected(team->learner, count);
-  expect(team);
+  team_expect(team);
 }
 
 /* The same where whole rounds have been committed: the next ones are the same units. Nothing has
@@ -216,7 +216,7 @@ static void learn_looks(struct team *team, symbol_t symbol, uint64_t hash, uint3
   team->followed.handed_out = unit_table_looks(team->table, symbol);
 }
 
-static void learn(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
+static void team_learn(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   struct member member;
   symbol_t symbol = unit_table_intern(team->table, stand_in(unit, &member));
   team_learn_meeting(team, symbol, flags);
@@ -228,7 +228,7 @@ static void learn(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   else /* out of memory: from here on this rank would expect something else than the others */
     team_fail(team, FAILURE_MEMORY, team->plane->rank, team->head);
   team->symbol_last = symbol;
-  expect(team);
+  team_expect(team);
   /* Where all have met, the next phase may begin, and not with the same unit for all. */
   if (flags & ENTRY_DEVIATION)
     team_expect_nothing(team);
@@ -261,7 +261,7 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   if (!(flags & ENTRY_NO_UNIT) && real && unit_may_have_place(unit))
     team_count_epoch(team, unit_place(unit), 1);
   if (!(flags & ENTRY_NO_UNIT))
-    learn(team, unit, hash, flags);
+    team_learn(team, unit, hash, flags);
   if (flags & ENTRY_EXPECTED)
     team_published(team);
   else

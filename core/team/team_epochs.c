@@ -11,7 +11,7 @@
 #include "core/team/team_private.h"
 
 /* How often this rank has issued something outside the outermost loop around a place. */
-static uint32_t outside(const struct team *team, const struct place *place) {
+static uint32_t team_outside(const struct team *team, const struct place *place) {
   uint32_t at = 0, times = 0;
   for (const struct known_place *other;
        (other = place_table_next(team->places.table, &at)) != NULL;)
@@ -25,13 +25,13 @@ void team_count_epoch(struct team *team, uint32_t place, uint32_t times) {
   if (known == NULL)
     return;
   if (known->epochs == 0 && place_is_of_each_epoch(&known->place))
-    known->epochs_outside = outside(team, &known->place);
+    known->epochs_outside = team_outside(team, &known->place);
   known->epochs += times;
 }
 
 /* Of a rank that stands at a point of each round: whether it has come to another point of the loop
  * as often as it should. What is in no loop within comes at most once in a round. */
-static bool fits(const struct known_place *known, const struct known_place *other) {
+static bool team_fits(const struct known_place *known, const struct known_place *other) {
   const struct place *place = &other->place;
   if (other == known || !place_shares_epoch(&known->place, place) || !place_is_in_one_loop(place))
     return true;
@@ -47,9 +47,9 @@ static bool fits_other_counts(const struct team *team, const struct known_place 
   uint32_t at = 0;
   for (const struct known_place *other;
        (other = place_table_next(team->places.table, &at)) != NULL;)
-    if (!fits(known, other))
+    if (!team_fits(known, other))
       return false;
-  return known->epochs == 0 || outside(team, &known->place) == known->epochs_outside;
+  return known->epochs == 0 || team_outside(team, &known->place) == known->epochs_outside;
 }
 
 uint32_t team_epoch(struct team *team) {

@@ -114,7 +114,8 @@ static enum read_result find_unit(struct team *team, const struct plane_entry *e
 }
 
 /* The rank whose unit an entry of `rank` is. */
-static uint32_t issuer(const struct team *team, uint32_t rank, const struct plane_entry *entry) {
+static uint32_t team_issuer(const struct team *team, uint32_t rank,
+                            const struct plane_entry *entry) {
   uint32_t flags = LOAD(entry->flags), source = entry_source(entry);
   bool own = (flags & (ENTRY_REAL | ENTRY_EXPECTED)) == (ENTRY_REAL | ENTRY_EXPECTED);
   return own || source >= team->plane->nranks ? rank : source;
@@ -128,7 +129,7 @@ static enum team_verdict follow_unit(struct team *team, uint32_t rank,
     return TEAM_PARKED;
   *unit = text.unit;
   if (read == READ_UNIT && LOAD(entry->hash) == text.hash)
-    return team_pass(team, *unit, text.hash, LOAD(entry->flags), issuer(team, rank, entry),
+    return team_pass(team, *unit, text.hash, LOAD(entry->flags), team_issuer(team, rank, entry),
                      text.place);
   team_fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, rank, team->head);
   return TEAM_FAILED;

@@ -166,14 +166,14 @@ bool team_passes_by(const struct team *team, uint32_t before, const struct known
 
 /* ---- what units stand where ---- */
 
-static struct claimed at(const struct place *place, uint64_t hash, bool common) {
+static struct claimed team_at(const struct place *place, uint64_t hash, bool common) {
   return (struct claimed){
       .hash = hash, .signature = 1, .place = place->nnodes == 0 ? NULL : place, .common = common};
 }
 
 /* Whether two places of this rank's own program are two points of it. */
 static bool are_apart(const struct place *a, const struct place *b) {
-  struct claimed x = at(a, 1, true), y = at(b, 2, true);
+  struct claimed x = team_at(a, 1, true), y = team_at(b, 2, true);
   return settle_is_distinct(&x, &y);
 }
 
@@ -213,15 +213,15 @@ bool team_expects_another(struct team *team) {
 /* What this rank claims. */
 static struct claimed own_claim(struct team *team) {
   const struct known_place *claimed = team_known_place(team, team->claim.place.id);
-  return at(claimed == NULL ? &team->claim.place : &claimed->place, team->claim.hash,
-            claimed != NULL && claimed->common);
+  return team_at(claimed == NULL ? &team->claim.place : &claimed->place, team->claim.hash,
+                 claimed != NULL && claimed->common);
 }
 
 bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   const struct known_place *known = team_known_place(team, unit_place(unit));
   if (known == NULL)
     return false;
-  struct claimed own = own_claim(team), other = at(&known->place, hash, known->common);
+  struct claimed own = own_claim(team), other = team_at(&known->place, hash, known->common);
   /* Who settles knows where the claimants stand; who commits does so from the place, mostly. */
   other.shared = known->shared && (flags & ENTRY_EXPECTED);
   return settle_is_doubtful(&own, &other);
@@ -239,7 +239,7 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   struct claimed own = own_claim(team);
   own.kinds = team->claim.flags & CLAIM_KINDS;
   own.expected = expected != NULL && expected->hash == team->claim.hash;
-  struct claimed other = at(place, hash, known != NULL && known->common);
+  struct claimed other = team_at(place, hash, known != NULL && known->common);
   other.kinds = flags & ENTRY_APART ? CLAIM_APART : 0;
   other.expected = expected != NULL && expected->hash == hash;
   /* Of what nobody was asked for each rank decides by what it knows itself. */

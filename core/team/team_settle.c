@@ -93,7 +93,7 @@ static const struct claimed *unit_of(const struct team *team, uint32_t rank) {
 }
 
 /* Whether a rank issues the winner's unit for real. Of one that is left out nobody knows. */
-static bool issues(const struct team *team, uint32_t rank, const struct claimed *winner) {
+static bool team_issues(const struct team *team, uint32_t rank, const struct claimed *winner) {
   const struct claimed *unit = unit_of(team, rank);
   return unit != NULL && settle_is_same(winner, unit);
 }
@@ -116,7 +116,7 @@ static bool is_refused(const struct team *team, const struct claimed *winner, st
   if (!(winner->any & CLAIM_STRICT) || team->owner.is_lossy == NULL)
     return false;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    if (issues(team, rank, winner) ||
+    if (team_issues(team, rank, winner) ||
         !team->owner.is_lossy(team->owner.is_lossy_context, unit, rank))
       continue;
     STORE(team->own->refused_for, rank);
@@ -147,7 +147,7 @@ static uint32_t rejoin_flags(struct team *team, struct unit unit, const struct c
       (mark != MARK_LOOP_END && !team_is_uneven(team)))
     return 0;
   for (uint32_t rank = team->plane->nranks; rank > 0; rank--) {
-    if (!issues(team, rank - 1, winner) || !team_was_active_last(team, rank - 1))
+    if (!team_issues(team, rank - 1, winner) || !team_was_active_last(team, rank - 1))
       continue;
     team->last_joiner = rank - 1;
     return ENTRY_REJOIN | (team->settling.sum->any & CLAIM_RESYNC ? ENTRY_RESYNC : 0);

@@ -29,7 +29,7 @@ static void shm_ring(struct plane *plane) {
   syscall(SYS_futex, &plane->team->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static void relax(void) {
+static void plane_relax(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -43,7 +43,7 @@ static void shm_pause(struct plane *plane) {
     return;
   }
   for (int i = 0; i < PAUSES_BETWEEN_LOOKS; i++)
-    relax();
+    plane_relax();
 }
 
 static bool shm_spin(struct plane *plane, uint64_t *since) {

@@ -3,7 +3,7 @@
 
 #include "core/transport/words.h"
 
-static uint64_t acquire(const _Atomic uint64_t *word) {
+static uint64_t plane_acquire(const _Atomic uint64_t *word) {
   return atomic_load_explicit(word, memory_order_acquire);
 }
 
@@ -38,9 +38,9 @@ uint32_t plane_flags(const struct plane *plane, uint32_t rank, uint64_t index) {
 
 bool plane_hash(const struct plane *plane, uint32_t rank, uint64_t index, uint64_t *hash) {
   const struct plane_log *log = plane->logs[rank];
-  bool passed = acquire(&log->head) > index;
+  bool passed = plane_acquire(&log->head) > index;
   bool claims =
-      acquire(&log->claim) == index + 1 && !(atomic_load(&log->claim_flags) & CLAIM_YIELD);
+      plane_acquire(&log->claim) == index + 1 && !(atomic_load(&log->claim_flags) & CLAIM_YIELD);
   *hash =
       passed ? atomic_load(&log->entries[index % PLANE_RING].hash) : atomic_load(&log->claim_hash);
   return passed || claims;

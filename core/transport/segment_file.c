@@ -230,7 +230,7 @@ static bool map_memory(struct segment_map *map, char *reason) {
 }
 
 /* Without memory up front, a full file system would show as SIGBUS at the first touch. */
-static bool allocate(struct segment_map *map, size_t offset, size_t bytes, char *reason) {
+static bool segment_allocate(struct segment_map *map, size_t offset, size_t bytes, char *reason) {
   int error;
   do
     error = posix_fallocate(map->fd, (off_t)offset, (off_t)bytes);
@@ -241,7 +241,8 @@ static bool allocate(struct segment_map *map, size_t offset, size_t bytes, char 
 }
 
 bool segment_allocate_log(struct segment_map *map, uint32_t slot, char *reason) {
-  return allocate(map, segment_log_offset(map->slots, slot), sizeof(struct plane_log), reason);
+  return segment_allocate(map, segment_log_offset(map->slots, slot), sizeof(struct plane_log),
+                          reason);
 }
 
 bool segment_map_create(struct segment_map *map, char *reason) {
@@ -250,7 +251,7 @@ bool segment_map_create(struct segment_map *map, char *reason) {
     explain_error(reason, EFBIG, map); /* growing past it would be a signal */
     return false;
   }
-  if (!allocate(map, 0, segment_log_offset(map->slots, 0), reason))
+  if (!segment_allocate(map, 0, segment_log_offset(map->slots, 0), reason))
     return false;
   if (ftruncate(map->fd, (off_t)map->bytes) != 0) {
     explain_error(reason, errno, map);

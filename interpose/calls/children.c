@@ -29,7 +29,7 @@ static const ncclConfig_t *keep_config(const ncclConfig_t *config, bool *kept) {
   return copy;
 }
 
-static ncclResult_t hold(struct call split) {
+static ncclResult_t children_hold(struct call split) {
   bool kept;
   split.send = keep_config(split.send, &kept);
   split.owned = kept;
@@ -95,7 +95,7 @@ ncclResult_t join_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t *new
   if (atomic_load(&parent->end->state) != RANK_PRESENT)
     return split_unagreed(&split, parent);
   *newcomm = NULL;
-  return group_is_open() ? hold(split) : issue_group(&split, 1, places_here());
+  return group_is_open() ? children_hold(split) : issue_group(&split, 1, places_here());
 }
 
 /* Called by the ranks that stay, perhaps because another has failed: those that are left out do not

@@ -29,7 +29,7 @@ static ncclResult_t issue_post(const struct call *call) {
 }
 
 /* What is expected, but not as far as the fast path looks. */
-static bool commits(struct communicator *comm, struct unit unit) {
+static bool collectives_commits(struct communicator *comm, struct unit unit) {
   struct seat *seat;
   struct team *team;
   if (!fast_path_begin(comm->handle, &comm, &seat, &team))
@@ -39,7 +39,7 @@ static bool commits(struct communicator *comm, struct unit unit) {
   return agreed;
 }
 
-static ncclResult_t issue(const struct call *call) {
+static ncclResult_t collectives_issue(const struct call *call) {
   struct communicator *comm = communicator_find(call->handle);
   struct member member;
   if (comm != NULL && capture_takes(call, comm, false))
@@ -51,12 +51,12 @@ static ncclResult_t issue(const struct call *call) {
   /* That of the others has been found before: wrappers.c. */
   bool slow = member_elects_root(member.kind);
   call_stands_at(&member, slow ? places_here() : places_current());
-  if (!slow && commits(comm, (struct unit){&member, 1}))
+  if (!slow && collectives_commits(comm, (struct unit){&member, 1}))
     return call_issue(call);
   return issue_slowly(*call, comm, &member);
 }
 
-static __attribute__((noinline)) ncclResult_t hold(const struct call *call) {
+static __attribute__((noinline)) ncclResult_t collectives_hold(const struct call *call) {
   if (group_is_full() && !group_grow())
     return ncclSystemError;
   *group_hold() = *call;
@@ -67,9 +67,9 @@ static __attribute__((noinline)) ncclResult_t hold(const struct call *call) {
 /* NCCL refuses a call without a communicator at once, in a group too. */
 static ncclResult_t issue_or_hold(const struct call *call) {
   if (!group_is_open())
-    return issue(call);
+    return collectives_issue(call);
   if (call->handle != NULL)
-    return hold(call);
+    return collectives_hold(call);
   return group_open_real() == ncclSuccess ? call_issue(call) : ncclInternalError;
 }
 

@@ -36,7 +36,7 @@ static void group_release(void) {
   group = (struct group){0};
 }
 
-static void *grown(void *array, size_t count, size_t *room, size_t size) {
+static void *group_grown(void *array, size_t count, size_t *room, size_t size) {
   if (count < *room)
     return array;
   size_t more = *room == 0 ? 16 : 2 * *room;
@@ -49,7 +49,7 @@ static void *grown(void *array, size_t count, size_t *room, size_t size) {
 
 bool group_grow(void) {
   size_t room = group_calls.room;
-  struct call *calls = grown(group_calls.calls, group_calls.count, &room, sizeof(*calls));
+  struct call *calls = group_grown(group_calls.calls, group_calls.count, &room, sizeof(*calls));
   if (calls == NULL) {
     group.out_of_memory = true;
     return false;
@@ -69,7 +69,7 @@ ncclResult_t group_open_real(void) {
 
 void group_expect(const struct arrival *arrival, ncclComm_t *handle) {
   struct expected *expected =
-      grown(group.expected, group.nexpected, &group.expected_room, sizeof(*expected));
+      group_grown(group.expected, group.nexpected, &group.expected_room, sizeof(*expected));
   if (expected == NULL) {
     struct arrival gone = *arrival;
     communicator_depart(&gone);
@@ -135,7 +135,7 @@ static bool is_expected(const struct endpoint *end, const struct call *calls, ui
 }
 
 /* As fast_path_commit, for a whole group. */
-static bool commits(const struct call *calls, uint32_t ncalls, uint32_t place) {
+static bool group_commits(const struct call *calls, uint32_t ncalls, uint32_t place) {
   struct communicator *comm;
   struct seat *seat;
   struct team *team;
@@ -205,7 +205,7 @@ ncclResult_t join_GroupEnd(void) {
     return ncclSuccess;
   uint32_t ncalls = group_calls.count, place = ncalls > 0 ? places_here() : 0;
   bool calls_only = ncalls > 0 && !group_calls.long_way && !group.real_open && !group.out_of_memory;
-  if (!calls_only || !commits(group_calls.calls, ncalls, place))
+  if (!calls_only || !group_commits(group_calls.calls, ncalls, place))
     return end_slowly(place);
   group_calls.count = 0;
   group.driver = 0;

@@ -172,8 +172,8 @@ static bool is_to_be_issued(const struct agreement *agreement, const struct part
 }
 
 /* What the calls of a request send from, where that is remembered. */
-static void remember(const struct agreement *agreement, uint32_t request, const struct call *calls,
-                     size_t ncalls) {
+static void issue_remember(const struct agreement *agreement, uint32_t request,
+                           const struct call *calls, size_t ncalls) {
   const struct request *of = &agreement->requests[request];
   if (of->end->sent == NULL || of->result != ncclSuccess)
     return;
@@ -254,7 +254,7 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, const struct
   for (uint32_t i = part->first; i < part->end; i++) {
     refused = transaction_worse(
         refused, transaction_worse(agreement->requests[i].result, agreement->requests[i].notice));
-    remember(agreement, i, calls, ncalls);
+    issue_remember(agreement, i, calls, ncalls);
     agreed |= agreement->requests[i].result == ncclSuccess;
   }
   /* Nor are sends and receives, which the peer's group has too. */

@@ -51,7 +51,8 @@ static bool may_begin(int rank, int communicators) {
 }
 
 /* After the real function: the communicator exists, is being made, or failed. */
-static ncclResult_t made(struct arrival *arrival, ncclComm_t *handle, ncclResult_t result) {
+static ncclResult_t lifecycle_made(struct arrival *arrival, ncclComm_t *handle,
+                                   ncclResult_t result) {
   if (result != ncclSuccess && result != ncclInProgress)
     communicator_depart(arrival);
   else if (group_is_open())
@@ -90,7 +91,7 @@ ncclResult_t join_CommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId
     return result != ncclSuccess ? result : real.CommInitRank(comm, nranks, commId, rank);
   struct arrival arrival;
   arrive_by_ids(&arrival, &commId, 1, nranks, rank);
-  return made(&arrival, comm, real.CommInitRank(comm, nranks, commId, rank));
+  return lifecycle_made(&arrival, comm, real.CommInitRank(comm, nranks, commId, rank));
 }
 
 ncclResult_t join_CommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
@@ -103,7 +104,8 @@ ncclResult_t join_CommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId 
                                  : real.CommInitRankConfig(comm, nranks, commId, rank, config);
   struct arrival arrival;
   arrive_by_ids(&arrival, &commId, 1, nranks, rank);
-  return made(&arrival, comm, real.CommInitRankConfig(comm, nranks, commId, rank, config));
+  return lifecycle_made(&arrival, comm,
+                        real.CommInitRankConfig(comm, nranks, commId, rank, config));
 }
 
 ncclResult_t join_CommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId,
@@ -117,8 +119,8 @@ ncclResult_t join_CommInitRankScalable(ncclComm_t *newcomm, int nranks, int myra
     return real.CommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config);
   struct arrival arrival;
   arrive_by_ids(&arrival, commIds, nId, nranks, myrank);
-  return made(&arrival, newcomm,
-              real.CommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config));
+  return lifecycle_made(&arrival, newcomm,
+                        real.CommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config));
 }
 
 /* All ranks are in this process: nobody else needs to know the name. */

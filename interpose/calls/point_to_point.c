@@ -44,8 +44,8 @@ static bool post_member(const struct call *call, struct communicator *comm, stru
 }
 
 /* From `first` on, all calls that belong to the endpoint of that one. */
-static void gather(struct posting *posting, const struct call *calls, size_t ncalls, size_t first,
-                   enum fate *fates) {
+static void point_to_point_gather(struct posting *posting, const struct call *calls, size_t ncalls,
+                                  size_t first, enum fate *fates) {
   posting->end = NULL;
   posting->nmembers = 0;
   for (size_t i = first; i < ncalls; i++) {
@@ -62,7 +62,7 @@ static void gather(struct posting *posting, const struct call *calls, size_t nca
 }
 
 /* Enters the endpoint unless another thread may be parked there, which would not let us in. */
-static bool enter(struct endpoint *end, bool *entered) {
+static bool point_to_point_enter(struct endpoint *end, bool *entered) {
   const struct thread *user = atomic_load(&end->user), *me = endpoint_this_thread();
   *entered = false;
   if (atomic_load(&end->holder) == me)
@@ -74,18 +74,18 @@ static bool enter(struct endpoint *end, bool *entered) {
   return true;
 }
 
-static void leave(struct endpoint *end, bool entered) {
+static void point_to_point_leave(struct endpoint *end, bool entered) {
   if (entered)
     endpoint_exit(end);
 }
 
 /* What has happened elsewhere that the program must hear of. */
-static ncclResult_t hear(struct endpoint *end) {
+static ncclResult_t point_to_point_hear(struct endpoint *end) {
   bool entered;
-  if (!team_must_attend(end->team) || !enter(end, &entered))
+  if (!team_must_attend(end->team) || !point_to_point_enter(end, &entered))
     return ncclSuccess;
   ncclResult_t result = wait_notice(end);
-  leave(end, entered);
+  point_to_point_leave(end, entered);
   return result;
 }
 
@@ -94,14 +94,14 @@ static void tell_of_refusal(struct endpoint *end, uint32_t joined) {
   bool entered;
   report_lossy_event(&(struct lossy_event){
       .rank = end->team->plane->rank, .peer = joined, .kind = MEMBER_RECEIVE});
-  if (!enter(end, &entered))
+  if (!point_to_point_enter(end, &entered))
     return;
   team_report_lossy_post(end->team, MEMBER_RECEIVE, joined);
-  leave(end, entered);
+  point_to_point_leave(end, entered);
 }
 
 /* Takes out the receives that would only get zeros, and says so to all ranks. */
-static ncclResult_t refuse(struct posting *posting, enum fate *fates) {
+static ncclResult_t point_to_point_refuse(struct posting *posting, enum fate *fates) {
   struct endpoint *end = posting->end;
   ncclResult_t result = ncclSuccess;
   int lossy;
@@ -124,7 +124,7 @@ static bool somebody_failed(const struct team *team) {
   return plane_has_failed(team->plane);
 }
 
-static ncclResult_t post(struct posting *posting) {
+static ncclResult_t point_to_point_post_members(struct posting *posting) {
   struct endpoint *end = posting->end;
   uint64_t deadline_ms = now_ms() + join_settings()->timeout_s * 1000;
   enum post_result result = team_post(end->team, posting->members, posting->nmembers);
@@ -156,14 +156,15 @@ static void count_posts(struct endpoint *end) {
   bool entered;
   if (atomic_exchange(&end->posting_at, at) != at)
     atomic_store(&end->posts_in_a_row, 0);
-  if (atomic_fetch_add(&end->posts_in_a_row, 1) + 1 != LEARNER_RUN_MIN || !enter(end, &entered))
+  if (atomic_fetch_add(&end->posts_in_a_row, 1) + 1 != LEARNER_RUN_MIN ||
+      !point_to_point_enter(end, &entered))
     return;
   team_expect_nothing(end->team);
-  leave(end, entered);
+  point_to_point_leave(end, entered);
 }
 
 /* What the sends among them send from, where that is remembered. */
-static void remember(const struct posting *posting, const struct call *calls) {
+static void point_to_point_remember(const struct posting *posting, const struct call *calls) {
   struct endpoint *end = posting->end;
   for (uint32_t i = 0; end->sent != NULL && i < posting->nmembers; i++) {
     struct lossy_member member = {.end = end,
@@ -174,7 +175,8 @@ static void remember(const struct posting *posting, const struct call *calls) {
   }
 }
 
-static ncclResult_t make(struct posting *posting, const struct call *calls, enum fate *fates) {
+static ncclResult_t point_to_point_make(struct posting *posting, const struct call *calls,
+                                        enum fate *fates) {
   struct endpoint *end = posting->end;
   ncclResult_t result = ncclRemoteError, notice = ncclSuccess;
   const struct thread *me = endpoint_this_thread(), *nobody = NULL;
@@ -183,15 +185,15 @@ static ncclResult_t make(struct posting *posting, const struct call *calls, enum
   if (atomic_load(&end->state) == RANK_DONE)
     return ncclSuccess;
   if (atomic_load(&end->state) == RANK_PRESENT) {
-    notice = hear(end);
+    notice = point_to_point_hear(end);
     if (join_settings()->lossy[LOSSY_SEND] == LOSSY_ERROR) {
-      ncclResult_t refused = refuse(posting, fates);
+      ncclResult_t refused = point_to_point_refuse(posting, fates);
       notice = refused != ncclSuccess ? refused : notice;
     }
     count_posts(end);
-    result = post(posting);
+    result = point_to_point_post_members(posting);
     if (result == ncclSuccess)
-      remember(posting, calls);
+      point_to_point_remember(posting, calls);
   }
   for (uint32_t i = 0; result != ncclSuccess && i < posting->nmembers; i++)
     fates[posting->call_of[i]] = FATE_REFUSED;
@@ -215,8 +217,9 @@ ncclResult_t point_to_point_post(const struct call *calls, size_t ncalls, enum f
       result = ncclSystemError;
       break;
     }
-    gather(&posting, calls, ncalls, first, fates);
-    ncclResult_t made = posting.nmembers == 0 ? ncclSuccess : make(&posting, calls, fates);
+    point_to_point_gather(&posting, calls, ncalls, first, fates);
+    ncclResult_t made =
+        posting.nmembers == 0 ? ncclSuccess : point_to_point_make(&posting, calls, fates);
     result = made != ncclSuccess ? made : result;
   }
   if (posting.members != &one) {

@@ -27,8 +27,8 @@ static bool is_broadcast(struct unit unit) {
   return true;
 }
 
-static void remember(struct endpoint *end, const struct member *member, const struct call *call,
-                     uint32_t number) {
+static void startup_remember(struct endpoint *end, const struct member *member,
+                             const struct call *call, uint32_t number) {
   char reason[REASON_SIZE] = "";
   const struct cuda_driver *cuda = cuda_driver_get(reason);
   struct state_buffer buffer = {.address = call->receive,
@@ -48,6 +48,6 @@ void startup_issued(const struct request *request, const struct call *const *cal
       request->unit.nmembers > UNIT_MEMBERS_MAX)
     end->started = true;
   for (uint32_t i = 0; i < request->unit.nmembers && broadcast && !end->started; i++)
-    remember(end, &request->unit.members[i], calls[i],
-             STATE_BROADCAST | (uint32_t)request->index << POSITION_BITS | i);
+    startup_remember(end, &request->unit.members[i], calls[i],
+                     STATE_BROADCAST | (uint32_t)request->index << POSITION_BITS | i);
 }

@@ -60,7 +60,7 @@ static bool roster_read(struct roster *roster, const struct communicator *comm) 
   return true;
 }
 
-static bool lists(const struct attachment *mark, uint32_t tag) {
+static bool activation_lists(const struct attachment *mark, uint32_t tag) {
   for (uint32_t i = 0; i < mark->ncomms; i++)
     if (mark->comms[i] == tag)
       return true;
@@ -99,7 +99,7 @@ static struct endpoint *same_team(const struct communicator *comm, const struct 
     struct communicator *other = find_listed(first, roster->marks[0].comms[i], mine);
     bool same = other != NULL && other->nranks == comm->nranks;
     for (int rank = 0; same && rank < comm->nranks; rank++)
-      same = lists(&roster->marks[rank], other->tag) &&
+      same = activation_lists(&roster->marks[rank], other->tag) &&
              rank_of_identity(roster, other->end->identities[rank]) >= 0;
     if (same)
       return other->end;

@@ -7,7 +7,7 @@
 
 /* ---- the proof ---- */
 
-static void recognise(struct endpoint *end, uint32_t tag, uint32_t other) {
+static void apart_recognise(struct endpoint *end, uint32_t tag, uint32_t other) {
   struct plane *plane = end->team->plane;
   if (!plane_set_apart(plane))
     return;
@@ -21,7 +21,7 @@ static void recognise(struct endpoint *end, uint32_t tag, uint32_t other) {
 void apart_enter(struct endpoint *end, uint32_t tag) {
   uint32_t inside = atomic_load(&end->inside_for);
   if (inside != 0 && inside != tag && atomic_load(&end->inside) > 0)
-    recognise(end, tag, inside);
+    apart_recognise(end, tag, inside);
   atomic_store(&end->user, endpoint_this_thread());
   if (!endpoint_enter_unless(end, apart_is_set))
     return;

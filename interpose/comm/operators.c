@@ -17,7 +17,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list */
 static struct known_operator *list;
 static size_t count, room;
 
-static struct known_operator *find(ncclComm_t comm, ncclRedOp_t number) {
+static struct known_operator *operators_find(ncclComm_t comm, ncclRedOp_t number) {
   for (size_t i = 0; i < count; i++)
     if (list[i].comm == comm && list[i].number == number)
       return &list[i];
@@ -45,7 +45,7 @@ void operators_add(ncclComm_t comm, ncclRedOp_t number, const void *scalar, nccl
                    ncclScalarResidence_t residence) {
   uint8_t size = contribution_one((uint8_t)datatype).size;
   pthread_mutex_lock(&lock);
-  struct known_operator *known = find(comm, number);
+  struct known_operator *known = operators_find(comm, number);
   if (known != NULL)
     take_out(known);
   if (residence == ncclScalarHostImmediate && size != 0 && make_room()) {
@@ -58,7 +58,7 @@ void operators_add(ncclComm_t comm, ncclRedOp_t number, const void *scalar, nccl
 
 void operators_remove(ncclComm_t comm, ncclRedOp_t number) {
   pthread_mutex_lock(&lock);
-  struct known_operator *known = find(comm, number);
+  struct known_operator *known = operators_find(comm, number);
   if (known != NULL)
     take_out(known);
   pthread_mutex_unlock(&lock);
@@ -74,7 +74,7 @@ void operators_forget(ncclComm_t comm) {
 
 bool operators_scalar(ncclComm_t comm, ncclRedOp_t number, uint64_t *bits) {
   pthread_mutex_lock(&lock);
-  const struct known_operator *known = find(comm, number);
+  const struct known_operator *known = operators_find(comm, number);
   if (known != NULL)
     *bits = known->scalar;
   pthread_mutex_unlock(&lock);

@@ -33,8 +33,8 @@ static int nccl_version(void) {
 
 /* ---- what memory it is ---- */
 
-static bool ask(const struct cuda_driver *cuda, CUpointer_attribute attribute, const void *address,
-                void *value) {
+static bool registered_ask(const struct cuda_driver *cuda, CUpointer_attribute attribute,
+                           const void *address, void *value) {
   return cuda->PointerGetAttribute(value, attribute, (CUdeviceptr)(uintptr_t)address) ==
          CUDA_SUCCESS;
 }
@@ -62,9 +62,11 @@ static unsigned look_of_memory(const void *address) {
   int shared = 0;
   if (cuda == NULL)
     return LOOK_REGISTERED;
-  if (ask(cuda, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address, &type) && type == CU_MEMORYTYPE_HOST)
+  if (registered_ask(cuda, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address, &type) &&
+      type == CU_MEMORYTYPE_HOST)
     return nccl_version() >= NCCL_WITH_SEGMENTS ? 0 : LOOK_REGISTERED;
-  if (ask(cuda, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address, &shared) && shared)
+  if (registered_ask(cuda, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address, &shared) &&
+      shared)
     return LOOK_REGISTERED;
   return look_of_mapped(cuda, address);
 }
@@ -73,8 +75,10 @@ static bool is_in_pieces(const void *address, size_t bytes) {
   const struct cuda_driver *cuda = cuda_driver_get(NULL);
   CUdeviceptr start = 0, at = (CUdeviceptr)(uintptr_t)address;
   size_t size = 0;
-  return cuda != NULL && ask(cuda, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address, &start) &&
-         ask(cuda, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address, &size) && start + size < at + bytes;
+  return cuda != NULL &&
+         registered_ask(cuda, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address, &start) &&
+         registered_ask(cuda, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address, &size) &&
+         start + size < at + bytes;
 }
 
 /* A buffer that is mapped in several pieces. Before NCCL 2.29 such a one takes part in the meeting
@@ -137,7 +141,7 @@ void registered_forget(struct communicator *comm) {
 }
 
 /* The range that a buffer lies in, or NULL; with the lock. */
-static struct registered *find(struct communicator *comm, uintptr_t at, size_t bytes) {
+static struct registered *registered_find(struct communicator *comm, uintptr_t at, size_t bytes) {
   struct registered *before = NULL, *range = comm->registered;
   while (range != NULL && (at < range->begin || at >= range->end || bytes > range->end - at)) {
     before = range;
@@ -156,7 +160,7 @@ unsigned registered_look(struct communicator *comm, const void *buffer, size_t b
   if (buffer == NULL || atomic_load(&comm->registered) == NULL)
     return 0;
   pthread_mutex_lock(&lock);
-  const struct registered *range = find(comm, (uintptr_t)buffer, bytes);
+  const struct registered *range = registered_find(comm, (uintptr_t)buffer, bytes);
   unsigned look = range == NULL ? 0 : range->look;
   pthread_mutex_unlock(&lock);
   if ((look & LOOK_MAPPED) != 0 && is_in_pieces(buffer, bytes))

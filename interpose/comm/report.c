@@ -15,14 +15,14 @@
   "parameters are in shards (FSDP, ZeRO), give all ranks as many iterations, or stop them "        \
   "together (NCCL_JOIN_EARLY_EXIT=throw)"
 
-static const char *describe(struct unit unit, char *text) {
+static const char *report_describe(struct unit unit, char *text) {
   if (unit_is_exit_point(unit))
     return exit_point_name((uint32_t)unit_mark(unit));
   return unit_describe(unit, text, DESCRIPTION);
 }
 
 /* What becomes of the call of a rank that is released. */
-static const char *outcome(struct unit wanted) {
+static const char *report_outcome(struct unit wanted) {
   return unit_is_leave(wanted) || unit_is_exit_point(wanted) ? "it goes on" : "ncclRemoteError";
 }
 
@@ -31,13 +31,13 @@ void report_event(struct endpoint *end, enum trace_event event, uint64_t index, 
   if (end->trace == NULL)
     return;
   char text[DESCRIPTION];
-  trace_event(end->trace, event, index, describe(unit, text), peer);
+  trace_event(end->trace, event, index, report_describe(unit, text), peer);
 }
 
 void report_failure(const struct endpoint *end, struct unit wanted) {
   const struct team *team = end->team;
   char text[DESCRIPTION];
-  const char *own = describe(wanted, text);
+  const char *own = report_describe(wanted, text);
   uint32_t rank = team->plane->rank;
   switch (team->failed.how) {
   case FAILURE_RANK:
@@ -107,7 +107,7 @@ void report_timeout(const struct endpoint *end, struct unit wanted) {
            "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; %s. Raise NCCL_JOIN_TIMEOUT if "
            "ranks may be that far apart",
            team->plane->rank, (unsigned long long)join_settings()->timeout_s,
-           describe(wanted, text), outcome(wanted));
+           report_describe(wanted, text), report_outcome(wanted));
   log_who_is_where(team, LOG_LEVEL_WARN);
 }
 
@@ -122,7 +122,7 @@ void report_slow(struct endpoint *end, struct unit wanted) {
            "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; no rank has joined or left, so "
            "it waits on, as it would without nccl-join%s",
            end->team->plane->rank, (unsigned long long)join_settings()->timeout_s,
-           describe(wanted, text),
+           report_describe(wanted, text),
            holds_up ? ". Ranks of another communicator have gone on without it: if they wait for "
                       "it on their devices, nobody can go on"
                     : "");
@@ -148,7 +148,7 @@ void report_refused(const struct endpoint *end, struct unit wanted) {
   log_line(LOG_LEVEL_WARN,
            "%s needs data of rank %u, which has joined: ncclInvalidUsage on every rank that called "
            "it. " ZEROS_ADVICE,
-           describe(wanted, text), team_refused_for(end->team),
+           report_describe(wanted, text), team_refused_for(end->team),
            kind_name(lossy_strict_member(wanted)->kind));
 }
 
@@ -157,7 +157,7 @@ void report_stop(struct endpoint *end, struct unit wanted) {
   const struct team *team = end->team;
   unsigned long long index = (unsigned long long)team_index(team);
   char text[DESCRIPTION];
-  const char *own = describe(wanted, text);
+  const char *own = report_describe(wanted, text);
   report_event(end, TRACE_STOP, team_index(team), wanted, (int)team->stop.rank);
   if (join_settings()->early_exit != EARLY_EXIT_THROW)
     log_line(
@@ -265,29 +265,29 @@ void report_guess(const struct endpoint *end, struct unit won) {
         "known by its kind, type, size and order alone. That makes no difference while all ranks "
         "have equally many batches. Otherwise collectives after a loop that look like some of the "
         "loop may meet those: call nccl_join_leave where a loop ends",
-        describe((struct unit){&guess->member, 1}, theirs), guess->rank);
+        report_describe((struct unit){&guess->member, 1}, theirs), guess->rank);
   else if (guess->kind == GUESS_HIDDEN)
     log_line(
         LOG_LEVEL_WARN,
         "rank %u has joined at %llu, parked in %s, and where in the program calls stand cannot be "
         "seen (docs/places.md says why). Collectives after the loop that look like some of the "
         "loop may meet those: call nccl_join_leave where a loop ends",
-        guess->other, index, describe((struct unit){&guess->member, 1}, theirs));
+        guess->other, index, report_describe((struct unit){&guess->member, 1}, theirs));
   else if (guess->kind == GUESS_SAME)
     log_line(
         LOG_LEVEL_WARN,
         "%s of rank %u%s, at %llu, is taken for that of rank %u%s, since they look alike. If they "
         "are different points of the program, call nccl_join_leave where a loop ends",
-        describe((struct unit){&guess->member, 1}, theirs), guess->other, other, index, guess->rank,
-        place);
+        report_describe((struct unit){&guess->member, 1}, theirs), guess->other, other, index,
+        guess->rank, place);
   else
     log_line(
         LOG_LEVEL_WARN,
         "ranks want different collectives at %llu, and nothing tells which goes first: %s of rank "
         "%u%s does, %s of rank %u%s waits. If that is wrong, ranks meet at different points of "
         "the program; then call nccl_join_leave where a loop ends",
-        index, describe(won, ours), guess->rank, place,
-        describe((struct unit){&guess->member, 1}, theirs), guess->other, other);
+        index, report_describe(won, ours), guess->rank, place,
+        report_describe((struct unit){&guess->member, 1}, theirs), guess->other, other);
 }
 
 static void report_lossy_receive(uint32_t receiver, uint32_t joined, bool issued) {
@@ -308,8 +308,8 @@ void report_yield(const struct endpoint *end) {
       "ranks of overlapping communicators wait for each other, and little tells who goes first: "
       "rank %u, parked in %s, stands in for itself in %s of its peers. If that is wrong, ranks "
       "meet at different places of the program",
-      end->team->plane->rank, describe(requested, ours),
-      describe((struct unit){&member, 1}, theirs));
+      end->team->plane->rank, report_describe(requested, ours),
+      report_describe((struct unit){&member, 1}, theirs));
 }
 
 void report_lossy_event(const struct lossy_event *event) {
@@ -343,7 +343,7 @@ void report_no_last(const struct endpoint *end, struct unit unit, uint32_t place
   log_line(LOG_LEVEL_WARN,
            "rank %u has joined and sends zeros in %s, which is an error on the active ranks: "
            "NCCL_JOIN_LOSSY=%s:last, but %s",
-           end->team->plane->rank, describe((struct unit){member, 1}, text),
+           end->team->plane->rank, report_describe((struct unit){member, 1}, text),
            kind_name(member->kind), reason);
 }
 
@@ -352,10 +352,10 @@ void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t p
   log_once(LOG_LEVEL_WARN,
            "rank %u has joined and sends from its own buffer in %s: its calls have used several, "
            "none of them twice, so nothing tells which; the last one is taken (NCCL_JOIN_LOSSY)",
-           end->team->plane->rank, describe((struct unit){&unit.members[place], 1}, text));
+           end->team->plane->rank, report_describe((struct unit){&unit.members[place], 1}, text));
 }
 
 void report_shadow_failure(struct unit unit, const char *reason) {
   char text[DESCRIPTION];
-  log_line(LOG_LEVEL_WARN, "a shadow of %s failed: %s", describe(unit, text), reason);
+  log_line(LOG_LEVEL_WARN, "a shadow of %s failed: %s", report_describe(unit, text), reason);
 }

@@ -12,7 +12,7 @@
 #include "interpose/comm/operators.h"
 #include "interpose/nccl/real.h"
 
-static struct divisor_rule rule(void) {
+static struct divisor_rule divisors_rule(void) {
   const struct settings *settings = join_settings();
   return (struct divisor_rule){settings->divisor, settings->divisor_min};
 }
@@ -45,7 +45,7 @@ static bool find_scalar(const struct call *call, const struct member *member, do
   return true;
 }
 
-static ncclResult_t scale(struct call *call, const struct member *member, double factor) {
+static ncclResult_t divisors_scale(struct call *call, const struct member *member, double factor) {
   uint64_t scalar;
   if (!find_scalar(call, member, factor, &scalar)) {
     log_line(LOG_LEVEL_WARN,
@@ -65,7 +65,7 @@ static ncclResult_t scale(struct call *call, const struct member *member, double
 }
 
 ncclResult_t divisors_apply(struct call *call, uint64_t index, bool *issue) {
-  const struct divisor_rule divisor = rule();
+  const struct divisor_rule divisor = divisors_rule();
   *issue = true;
   if (divisor.policy == DIVISOR_INITIAL)
     return ncclSuccess;
@@ -90,7 +90,7 @@ ncclResult_t divisors_apply(struct call *call, uint64_t index, bool *issue) {
   if ((uint32_t)active == nranks)
     return ncclSuccess;
   if (action == DIVISOR_SCALE)
-    return scale(call, &member, divisor_factor(&member, nranks, (uint32_t)active));
+    return divisors_scale(call, &member, divisor_factor(&member, nranks, (uint32_t)active));
   *issue = false;
   log_line(LOG_LEVEL_WARN,
            "NCCL cannot divide a sum of integers by the active ranks, of which there are %d of %u: "
@@ -107,7 +107,7 @@ void divisors_done(struct call *call) {
 }
 
 bool divisors_shadow(struct member *member, const struct communicator *comm) {
-  const struct divisor_rule divisor = rule();
+  const struct divisor_rule divisor = divisors_rule();
   switch (divisor_action(&divisor, member, (uint32_t)comm->nranks)) {
   case DIVISOR_KEEP:
     return true;

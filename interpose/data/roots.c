@@ -61,7 +61,7 @@ static int find_missing(const struct communicator *comm, uint64_t index, int roo
   return -1;
 }
 
-static void remember(struct communicator *comm, uint64_t index, int root, bool active) {
+static void roots_remember(struct communicator *comm, uint64_t index, int root, bool active) {
   const struct broadcast_from broadcast = {.after = index + 1, .root = root};
   if (comm->last_broadcast.root != root)
     comm->other_broadcast = comm->last_broadcast;
@@ -78,7 +78,7 @@ struct election roots_elect(struct communicator *comm, uint64_t index, int root)
   election.root = active ? root : lowest_active(comm, index);
   if (election.root >= 0 && join_settings()->lossy[LOSSY_ALLGATHER] == LOSSY_ERROR)
     election.missing = find_missing(comm, index, root, active);
-  remember(comm, index, root, active);
+  roots_remember(comm, index, root, active);
   return election;
 }
 

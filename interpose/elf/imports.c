@@ -67,7 +67,7 @@ static void *look_up_inside(const struct question *question, const char *name) {
   return function;
 }
 
-static void answer(struct question *question, const char *name) {
+static void imports_answer(struct question *question, const char *name) {
   question->answer = question->symbolic ? look_up_inside(question, name) : NULL;
   if (question->answer == NULL)
     question->answer = look_up(question->stands_in ? RTLD_NEXT : RTLD_DEFAULT, question, name);
@@ -75,7 +75,8 @@ static void answer(struct question *question, const char *name) {
     question->answer = look_up_inside(question, name);
 }
 
-static void ask(struct walk *walk, const struct object *object, size_t name, uint32_t number) {
+static void imports_ask(struct walk *walk, const struct object *object, size_t name,
+                        uint32_t number) {
   const Elf64_Sym *symbol = &object->symbols[number];
   struct question *question = &walk->question;
   const char *version = object_version(object, number);
@@ -93,7 +94,7 @@ static void ask(struct walk *walk, const struct object *object, size_t name, uin
 /* ---- one object ---- */
 
 /* The index of the name in the list; nnames if it is not there. */
-static size_t find(const struct imports *imports, const char *name) {
+static size_t imports_find(const struct imports *imports, const char *name) {
   size_t i = 0;
   while (i < imports->nnames &&
          (imports->names[i].name == NULL || strcmp(imports->names[i].name, name) != 0))
@@ -138,12 +139,12 @@ static void *function_of(struct walk *walk, const struct object *object,
       walk->question.name == name)
     return walk->question.answer;
   if (walk->unanswered++ >= walk->hopeless)
-    ask(walk, object, name, number);
+    imports_ask(walk, object, name, number);
   return NULL;
 }
 
-static void change(struct walk *walk, const struct object *object,
-                   const struct relocations *relocations, bool definer) {
+static void imports_change_relocations(struct walk *walk, const struct object *object,
+                                       const struct relocations *relocations, bool definer) {
   const struct imports *imports = walk->imports;
   for (size_t i = 0; i < relocations->count && !walk->asking; i++) {
     const Elf64_Rela *relocation = &relocations->first[i];
@@ -152,7 +153,7 @@ static void change(struct walk *walk, const struct object *object,
     if (!IS_REFERENCE(ELF64_R_TYPE(relocation->r_info)) || type == STT_OBJECT || type == STT_TLS ||
         IS_UNLIKE_C(symbol))
       continue;
-    size_t name = find(imports, object->names + symbol->st_name);
+    size_t name = imports_find(imports, object->names + symbol->st_name);
     if (name == imports->nnames || (definer && imports->names[name].outside))
       continue;
     imports->names[name].found = true;
@@ -193,8 +194,8 @@ static int change_in(struct dl_phdr_info *info, size_t size, void *context) {
   if (walk->objects++ < walk->begin || !object_read(&object, info) || object.dynamic == _DYNAMIC)
     return 0;
   bool definer = defines_any(walk->imports, &object);
-  change(walk, &object, &object.calls, definer);
-  change(walk, &object, &object.data, definer);
+  imports_change_relocations(walk, &object, &object.calls, definer);
+  imports_change_relocations(walk, &object, &object.data, definer);
   return walk->asking;
 }
 
@@ -207,7 +208,7 @@ bool imports_change(const struct imports *imports) {
     if (!walk.asking)
       break;
     if (imports->names[walk.question.name].name != NULL)
-      answer(&walk.question, imports->names[walk.question.name].name);
+      imports_answer(&walk.question, imports->names[walk.question.name].name);
     walk.hopeless += walk.question.answer == NULL;
   } while (true);
   if (walk.early)

@@ -89,7 +89,7 @@ bool object_store(const struct object *object, void **reference, void *value) {
 // NOLINTEND(performance-no-int-to-ptr)
 
 /* The tables are lists of records that say how far the next one is. */
-static const void *behind(const void *record, uint32_t offset) {
+static const void *objects_behind(const void *record, uint32_t offset) {
   return (const char *)record + offset;
 }
 
@@ -98,9 +98,10 @@ const char *object_version(const struct object *object, uint32_t symbol) {
     return NULL;
   unsigned wanted = object->versions[symbol] & VERSION_MASK;
   const Elf64_Verneed *file = object->needed;
-  for (unsigned i = 0; i < object->nneeded; i++, file = behind(file, file->vn_next)) {
-    const Elf64_Vernaux *version = behind(file, file->vn_aux);
-    for (unsigned j = 0; j < file->vn_cnt; j++, version = behind(version, version->vna_next))
+  for (unsigned i = 0; i < object->nneeded; i++, file = objects_behind(file, file->vn_next)) {
+    const Elf64_Vernaux *version = objects_behind(file, file->vn_aux);
+    for (unsigned j = 0; j < file->vn_cnt;
+         j++, version = objects_behind(version, version->vna_next))
       if ((version->vna_other & VERSION_MASK) == wanted)
         return object->names + version->vna_name;
   }

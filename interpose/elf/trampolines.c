@@ -58,11 +58,11 @@ static void measure_registers(void) {}
 
 /* ---- the table ---- */
 
-static void *stub(uint32_t number) {
+static void *trampolines_stub(uint32_t number) {
   return (void *)(trampoline_stubs + (size_t)number * TRAMPOLINE_SIZE);
 }
 
-static void *behind(const void *address) {
+static void *trampolines_behind(const void *address) {
   uintptr_t at = (uintptr_t)address - (uintptr_t)trampoline_stubs;
   return at < (uintptr_t)TRAMPOLINES * TRAMPOLINE_SIZE ? trampolines[at / TRAMPOLINE_SIZE].function
                                                        : NULL;
@@ -84,7 +84,7 @@ static void *in_front_of(size_t name, void *function) {
   atomic_flag_clear(&adding);
   if (number == TRAMPOLINES)
     atomic_store(&full, true);
-  return number == TRAMPOLINES ? NULL : stub(number);
+  return number == TRAMPOLINES ? NULL : trampolines_stub(number);
 }
 
 static void tell_if_full(void) {
@@ -106,7 +106,7 @@ void trampolines_choose(struct import_name *names, size_t nnames,
   measure_registers();
   tell = called;
   static struct imports_known known;
-  imports = (struct imports){names, nnames, in_front_of, behind, &known};
+  imports = (struct imports){names, nnames, in_front_of, trampolines_behind, &known};
   atomic_store(&chosen, true);
 }
 
@@ -124,7 +124,7 @@ void *trampoline_called(uint32_t number, const uintptr_t *first_argument, const 
   return trampoline->function;
 }
 
-static size_t find(const char *name) {
+static size_t trampolines_find(const char *name) {
   size_t i = 0;
   while (i < imports.nnames &&
          (imports.names[i].name == NULL || strcmp(imports.names[i].name, name) != 0))
@@ -133,15 +133,15 @@ static size_t find(const char *name) {
 }
 
 bool trampolines_know(const char *name) {
-  return atomic_load(&chosen) && !atomic_load(&removed) && find(name) < imports.nnames;
+  return atomic_load(&chosen) && !atomic_load(&removed) && trampolines_find(name) < imports.nnames;
 }
 
 void *trampolines_for(const char *name, void *function) {
-  size_t number = find(name);
+  size_t number = trampolines_find(name);
   if (number == imports.nnames || function == NULL)
     return NULL;
   imports.names[number].found = true;
-  if (behind(function) != NULL)
+  if (trampolines_behind(function) != NULL)
     return function;
   void *placed = in_front_of(number, function);
   tell_if_full();

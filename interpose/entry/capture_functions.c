@@ -35,7 +35,7 @@ static void *look_in(const char *file, const char *name) {
 
 /* Behind the caller's own references; the usual search order, which lacks what Python has loaded;
  * then by name. */
-static void *find(const char *name, const void *caller) {
+static void *capture_find(const char *name, const void *caller) {
   static const char *const libraries[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0",
                                           "libcuda.so.1"};
   Dl_info object;
@@ -54,7 +54,7 @@ static void *find(const char *name, const void *caller) {
   __attribute__((visibility("default"))) int name parameters;                                      \
   int name parameters {                                                                            \
     int(*function) parameters;                                                                     \
-    *(void **)&function = find(#name, __builtin_return_address(0));                                \
+    *(void **)&function = capture_find(#name, __builtin_return_address(0));                        \
     if (function == NULL)                                                                          \
       return NOT_FOUND;                                                                            \
     if (begins)                                                                                    \

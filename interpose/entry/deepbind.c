@@ -40,7 +40,7 @@ static const void *at_offset(const struct library_file *file, size_t offset, siz
   return offset <= file->size && size <= file->size - offset ? file->bytes + offset : NULL;
 }
 
-static const Elf64_Phdr *segments(const struct library_file *file, size_t *count) {
+static const Elf64_Phdr *deepbind_segments(const struct library_file *file, size_t *count) {
   const Elf64_Ehdr *header = at_offset(file, 0, sizeof(*header));
   if (header == NULL || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
       header->e_phentsize != sizeof(Elf64_Phdr))
@@ -52,7 +52,7 @@ static const Elf64_Phdr *segments(const struct library_file *file, size_t *count
 /* What will be loaded at an address. */
 static const void *at_address(const struct library_file *file, size_t address, size_t size) {
   size_t count = 0;
-  const Elf64_Phdr *segment = segments(file, &count);
+  const Elf64_Phdr *segment = deepbind_segments(file, &count);
   for (; segment != NULL && count > 0; segment++, count--)
     if (segment->p_type == PT_LOAD && address >= segment->p_vaddr &&
         address - segment->p_vaddr < segment->p_filesz)
@@ -69,7 +69,7 @@ static size_t dynamic_value(const struct library_file *file, Elf64_Sxword tag) {
 
 static bool read_dynamic(struct library_file *file) {
   size_t count = 0;
-  const Elf64_Phdr *segment = segments(file, &count);
+  const Elf64_Phdr *segment = deepbind_segments(file, &count);
   for (; segment != NULL && count > 0; segment++, count--)
     if (segment->p_type == PT_DYNAMIC) {
       file->dynamic = at_offset(file, segment->p_offset, segment->p_filesz);
@@ -155,8 +155,8 @@ static bool found_in_folders(const Dl_serinfo *folders, const char *name, char *
 }
 
 /* list: the RUNPATH of the file at `origin`; both may be NULL. */
-static bool found(const char *name, const char *list, const char *origin,
-                  const struct search *search, char *path) {
+static bool deepbind_found(const char *name, const char *list, const char *origin,
+                           const struct search *search, char *path) {
   if (strchr(name, '/') != NULL)
     return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX;
   return found_in_list(list, origin, name, path) || found_in_folders(search->folders, name, path);
@@ -172,8 +172,8 @@ static bool needs_nccl(const struct library_file *file, const char *path, struct
         list >= file->strings_size || is_loaded(file->strings + name))
       continue;
     char needed[PATH_MAX];
-    if (found(file->strings + name, list == 0 ? NULL : file->strings + list, path, search,
-              needed) &&
+    if (deepbind_found(file->strings + name, list == 0 ? NULL : file->strings + list, path, search,
+                       needed) &&
         leads_to_nccl(needed, search))
       return true;
   }
@@ -217,7 +217,7 @@ bool deepbind_hides_nccl(const char *file, const void *caller,
                          bool (*is_caught)(const char *name)) {
   char path[PATH_MAX];
   struct search search = {.folders = folders_of(caller), .is_caught = is_caught};
-  bool hides = found(file, NULL, NULL, &search, path) && leads_to_nccl(path, &search);
+  bool hides = deepbind_found(file, NULL, NULL, &search, path) && leads_to_nccl(path, &search);
   free(search.folders);
   return hides;
 }

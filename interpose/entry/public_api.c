@@ -29,7 +29,7 @@ EXPORTED ncclResult_t ncclJoinDeregisterState(ncclComm_t comm, void *buffer);
 
 /* What the call is about: *comm is NULL if there is nothing to do for it, as for communicators of
  * one rank, and those made in ways that nccl-join passes through. */
-static ncclResult_t begin(ncclComm_t handle, const char *function, struct communicator **comm) {
+static ncclResult_t api_begin(ncclComm_t handle, const char *function, struct communicator **comm) {
   *comm = NULL;
   if (handle == NULL) {
     log_line(LOG_LEVEL_WARN, "%s: the communicator is NULL", function);
@@ -47,7 +47,7 @@ static ncclResult_t begin_in_turn(ncclComm_t handle, const char *function,
              function);
     return ncclInvalidUsage;
   }
-  ncclResult_t result = begin(handle, function, comm);
+  ncclResult_t result = api_begin(handle, function, comm);
   if (*comm == NULL || !(*comm)->left)
     return result;
   log_line(LOG_LEVEL_WARN, "%s: communicator %08x has been finalized", function, (*comm)->tag);
@@ -56,14 +56,14 @@ static ncclResult_t begin_in_turn(ncclComm_t handle, const char *function,
 }
 
 /* The calling thread's calls are acted on: it is not inside of NCCL, nor nccl-join off. */
-static bool enter(void) {
+static bool api_enter(void) {
   if (!guard_acts())
     return false;
   guard_raise();
   return true;
 }
 
-static ncclResult_t leave(ncclResult_t result) {
+static ncclResult_t api_leave(ncclResult_t result) {
   guard_lower();
   return result;
 }
@@ -96,16 +96,16 @@ static ncclResult_t say_together(struct request *requests, uint32_t nrequests) {
   return transaction_worse(transaction_result(&transaction), together);
 }
 
-static ncclResult_t say(ncclComm_t handle, enum mark mark, const char *function) {
+static ncclResult_t api_say(ncclComm_t handle, enum mark mark, const char *function) {
   struct communicator *comm;
-  if (!enter())
+  if (!api_enter())
     return ncclSuccess;
   ncclResult_t result = begin_in_turn(handle, function, &comm);
   if (comm == NULL)
-    return leave(result);
+    return api_leave(result);
   if (comm->marks_made > 0) {
     comm->marks_made--;
-    return leave(ncclSuccess);
+    return api_leave(ncclSuccess);
   }
   struct member member = mark_member(mark);
   uint32_t count = 0;
@@ -113,19 +113,19 @@ static ncclResult_t say(ncclComm_t handle, enum mark mark, const char *function)
     count++;
   struct request *requests = calloc(count + 1, sizeof *requests);
   if (requests == NULL)
-    return leave(ncclSystemError);
+    return api_leave(ncclSystemError);
   result = say_together(requests, requests_for(comm, requests, &member));
   free(requests);
   fast_path_remember(comm);
-  return leave(result);
+  return api_leave(result);
 }
 
 ncclResult_t ncclJoinLeave(ncclComm_t comm) {
-  return say(comm, MARK_LOOP_END, "ncclJoinLeave");
+  return api_say(comm, MARK_LOOP_END, "ncclJoinLeave");
 }
 
 ncclResult_t ncclJoinEnter(ncclComm_t comm) {
-  return say(comm, MARK_LOOP_BEGIN, "ncclJoinEnter");
+  return api_say(comm, MARK_LOOP_BEGIN, "ncclJoinEnter");
 }
 
 /* ---- questions ---- */
@@ -144,14 +144,14 @@ ncclResult_t ncclJoinGetVersion(int *version) {
 
 ncclResult_t ncclJoinLastJoiner(ncclComm_t handle, int *rank) {
   struct communicator *comm;
-  if (!enter())
+  if (!api_enter())
     return ncclSuccess;
   if (rank == NULL)
-    return leave(refuse_null("ncclJoinLastJoiner", "rank"));
-  ncclResult_t result = begin(handle, "ncclJoinLastJoiner", &comm);
+    return api_leave(refuse_null("ncclJoinLastJoiner", "rank"));
+  ncclResult_t result = api_begin(handle, "ncclJoinLastJoiner", &comm);
   if (comm != NULL)
     *rank = communicator_rank_of(comm, atomic_load(&comm->end->last_joiner));
-  return leave(result);
+  return api_leave(result);
 }
 
 /* Who issued the last unit for real; all, if there is none yet. */
@@ -199,16 +199,16 @@ static ncclResult_t list_active(const struct communicator *comm, int *count, int
 
 ncclResult_t ncclJoinActiveRanks(ncclComm_t handle, int *count, int *ranks) {
   struct communicator *comm;
-  if (!enter())
+  if (!api_enter())
     return ncclSuccess;
   if (count == NULL)
-    return leave(refuse_null("ncclJoinActiveRanks", "count"));
+    return api_leave(refuse_null("ncclJoinActiveRanks", "count"));
   ncclResult_t result = begin_in_turn(handle, "ncclJoinActiveRanks", &comm);
   if (comm != NULL)
     result = list_active(comm, count, ranks);
   if (comm != NULL)
     fast_path_remember(comm);
-  return leave(result);
+  return api_leave(result);
 }
 
 /* ---- buffers ---- */
@@ -232,25 +232,25 @@ static ncclResult_t register_state(struct communicator *comm, void *buffer, size
 ncclResult_t ncclJoinRegisterState(ncclComm_t handle, void *buffer, size_t count,
                                    ncclDataType_t datatype) {
   struct communicator *comm;
-  if (!enter())
+  if (!api_enter())
     return ncclSuccess;
   if (buffer == NULL)
-    return leave(refuse_null("ncclJoinRegisterState", "buffer"));
-  ncclResult_t result = begin(handle, "ncclJoinRegisterState", &comm);
+    return api_leave(refuse_null("ncclJoinRegisterState", "buffer"));
+  ncclResult_t result = api_begin(handle, "ncclJoinRegisterState", &comm);
   if (comm != NULL)
     result = register_state(comm, buffer, count, datatype);
-  return leave(result);
+  return api_leave(result);
 }
 
 ncclResult_t ncclJoinDeregisterState(ncclComm_t handle, void *buffer) {
   struct communicator *comm;
-  if (!enter())
+  if (!api_enter())
     return ncclSuccess;
-  ncclResult_t result = begin(handle, "ncclJoinDeregisterState", &comm);
+  ncclResult_t result = api_begin(handle, "ncclJoinDeregisterState", &comm);
   if (comm != NULL && !state_remove(&comm->end->buffers, comm->tag, buffer)) {
     log_line(LOG_LEVEL_WARN, "ncclJoinDeregisterState: %p is not registered on communicator %08x",
              buffer, comm->tag);
     result = ncclInvalidArgument;
   }
-  return leave(result);
+  return api_leave(result);
 }

@@ -156,7 +156,8 @@ static void wait_for_all(struct visit *visit, const char *name) {
 }
 
 /* In which teams the call is waited for. Without memory in none. */
-static void plan(struct visit *visit, const struct trampoline_call *call, uint32_t nranks_max) {
+static void exit_points_plan(struct visit *visit, const struct trampoline_call *call,
+                             uint32_t nranks_max) {
   uint32_t count = 0;
   *visit = (struct visit){.mark = mark_member((enum mark)exit_point(call->name)->mark)};
   communicator_endpoints();
@@ -184,7 +185,7 @@ static void pass_through(const struct trampoline_call *call) {
   guard_raise();
   struct visit visit;
   bool inside = is_inside(call, passed_by_all());
-  plan(&visit, call, inside ? 0 : ranks_of(call));
+  exit_points_plan(&visit, call, inside ? 0 : ranks_of(call));
   if (visit.nrequests > 0) {
     wait_for_all(&visit, exit_point_name(exit_point(call->name)->mark));
     last.number = call->name + 1;

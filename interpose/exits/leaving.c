@@ -47,7 +47,8 @@ static void finish_shadows(struct endpoint *end) {
 
 /* tag: of the communicator that is left, or 0 if all are. ncclInvalidUsage if other ranks are still
  * in their loops, and all stop. */
-static ncclResult_t depart(struct departure *departure, uint32_t tag, ncclResult_t *notice) {
+static ncclResult_t leaving_depart(struct departure *departure, uint32_t tag,
+                                   ncclResult_t *notice) {
   struct transaction transaction = {.kind = TRANSACTION_LEAVE,
                                     .tag = tag,
                                     .requests = departure->requests,
@@ -129,7 +130,7 @@ ncclResult_t leave_communicator(struct communicator *comm, ncclResult_t *notice)
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     if (leaves_with(comm, other) || orphans_is_one(comm, other))
       add_request(&departure, other->end, false);
-  ncclResult_t result = depart(&departure, comm->tag, notice);
+  ncclResult_t result = leaving_depart(&departure, comm->tag, notice);
   for (struct communicator *other = communicator_first(); other != NULL; other = other->next)
     if (other != comm && other->tag == comm->tag && has_request(&departure, other->end))
       other->left = result != ncclInvalidUsage;
@@ -262,7 +263,7 @@ static int leave_with(int status) {
       add_request(&departure, comm->end, true);
   }
   ncclResult_t notice = ncclSuccess;
-  ncclResult_t result = depart(&departure, 0, &notice);
+  ncclResult_t result = leaving_depart(&departure, 0, &notice);
   free(departure.requests);
   end_all(RANK_DONE);
   plugins_finalize();

@@ -49,7 +49,7 @@ static bool look_in(void *handle, struct mpi *mpi) {
 }
 
 /* The library of the function, or what it needs: a tool that stands in front of MPI. */
-static bool find(void *function, struct mpi *mpi) {
+static bool mpi_find(void *function, struct mpi *mpi) {
   Dl_info object;
   void *handle = dladdr(function, &object) != 0 && object.dli_fname[0] == '/'
                      ? linker_dlopen(object.dli_fname, RTLD_NOLOAD | RTLD_LAZY)
@@ -63,7 +63,7 @@ static bool find(void *function, struct mpi *mpi) {
 uint32_t mpi_ranks(void *function, const uintptr_t *communicator) {
   struct mpi mpi;
   int nranks = 0, result = MPI_SIMILAR;
-  if (!find(function, &mpi)) {
+  if (!mpi_find(function, &mpi)) {
     log_once(LOG_LEVEL_INFO, "this MPI is neither Open MPI nor of MPICH's interface: ranks do not "
                              "wait for each other in MPI_Barrier and MPI_Finalize");
     return 0;

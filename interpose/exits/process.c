@@ -69,7 +69,7 @@ void process_watch_exit(void) {
   }
 }
 
-static void leave(int status) {
+static void process_leave_for_good(int status) {
   /* For good: this thread ends the process. Cancelled now, it would hold up all that wait for it.
    */
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
@@ -93,7 +93,7 @@ int process_leave(int status) {
     return status;
   uint32_t due = STAGE_DUE;
   if (atomic_compare_exchange_strong(&stage, &due, STAGE_LEAVING)) {
-    leave(status);
+    process_leave_for_good(status);
     return atomic_load(&left_with);
   }
   while (status == 0 && atomic_load(&stage) == STAGE_LEAVING)

@@ -78,7 +78,7 @@ typedef ncclResult_t init_v4(void **context, int *mask, const char *name, uint64
 typedef ncclResult_t init_v5(void **context, uint64_t hash, int *mask, const char *name, int nnodes,
                              int nranks, int rank, void *log);
 
-static ncclResult_t begin(void **context, int *mask) {
+static ncclResult_t bypass_begin(void **context, int *mask) {
   *context = NULL;
   *mask = 0;
   communicator_made();
@@ -90,28 +90,28 @@ static ncclResult_t begin(void **context, int *mask) {
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 static ncclResult_t begin_v4(void **context, int *mask, const char *name, uint64_t hash, int nnodes,
                              int nranks, int rank, void *log) {
-  return begin(context, mask);
+  return bypass_begin(context, mask);
 }
 
 static ncclResult_t begin_v5(void **context, uint64_t hash, int *mask, const char *name, int nnodes,
                              int nranks, int rank, void *log) {
-  return begin(context, mask);
+  return bypass_begin(context, mask);
 }
 
-static ncclResult_t start(void *context, void **event, void *description) {
+static ncclResult_t bypass_start(void *context, void **event, void *description) {
   *event = NULL;
   return ncclSuccess;
 }
 
-static ncclResult_t stop(void *event) {
+static ncclResult_t bypass_stop(void *event) {
   return ncclSuccess;
 }
 
-static ncclResult_t record(void *event, int state, void *arguments) {
+static ncclResult_t bypass_record(void *event, int state, void *arguments) {
   return ncclSuccess;
 }
 
-static ncclResult_t end(void *context) {
+static ncclResult_t bypass_end(void *context) {
   return ncclSuccess;
 }
 #pragma GCC diagnostic pop
@@ -124,11 +124,11 @@ PROFILER(init_v5);
 #define PLUGIN(version, init_type, init_function)                                                  \
   extern const struct init_type##_profiler ncclProfiler_##version;                                 \
   __attribute__((visibility("default")))                                                           \
-  const struct init_type##_profiler ncclProfiler_##version = {"nccl-join", init_function, start,   \
-                                                              stop,        record,        end};
-PLUGIN(v1, init_v1, begin)
-PLUGIN(v2, init_v1, begin)
-PLUGIN(v3, init_v1, begin)
+  const struct init_type##_profiler ncclProfiler_##version = {                                     \
+      "nccl-join", init_function, bypass_start, bypass_stop, bypass_record, bypass_end};
+PLUGIN(v1, init_v1, bypass_begin)
+PLUGIN(v2, init_v1, bypass_begin)
+PLUGIN(v3, init_v1, bypass_begin)
 PLUGIN(v4, init_v4, begin_v4)
 PLUGIN(v5, init_v5, begin_v5)
 

@@ -95,7 +95,7 @@ void library_announce(void) {
 
 /* ---- dispatch ---- */
 
-static ncclResult_t worse(ncclResult_t a, ncclResult_t b) {
+static ncclResult_t libraries_worse(ncclResult_t a, ncclResult_t b) {
   return a != ncclSuccess && a != ncclInProgress ? a : b != ncclSuccess ? b : a;
 }
 
@@ -108,7 +108,7 @@ static ncclResult_t dispatch_GroupStart(void) {
   for (unsigned i = 0; i < real_count(); i++) {
     ncclResult_t one = real_libraries[i].functions.GroupStart();
     begun[i] += one == ncclSuccess;
-    result = worse(result, one);
+    result = libraries_worse(result, one);
   }
   return result;
 }
@@ -128,9 +128,9 @@ static ncclResult_t end_in_all(bool simulated, ncclSimInfo_t *info) {
     if (begun[i] == 0 && (any || library != current))
       continue;
     begun[i] -= begun[i] > 0;
-    result =
-        worse(result, simulated && library == current ? library->functions.GroupSimulateEnd(info)
-                                                      : library->functions.GroupEnd());
+    result = libraries_worse(result, simulated && library == current
+                                         ? library->functions.GroupSimulateEnd(info)
+                                         : library->functions.GroupEnd());
   }
   return result;
 }
@@ -145,8 +145,8 @@ static ncclResult_t dispatch_GroupSimulateEnd(ncclSimInfo_t *simInfo) {
 
 /* New communicators are remembered even where no handler sees them, with NCCL_JOIN=0. A handle may
  * be written later; then a handler says so. */
-static ncclResult_t remember(const struct library *library, const ncclComm_t *comms, int ncomms,
-                             ncclResult_t result) {
+static ncclResult_t libraries_remember(const struct library *library, const ncclComm_t *comms,
+                                       int ncomms, ncclResult_t result) {
   if (result == ncclSuccess || result == ncclInProgress)
     for (int i = 0; comms != NULL && i < ncomms; i++)
       library_made(library, comms[i]);
@@ -160,26 +160,28 @@ static ncclResult_t dispatch_GetUniqueId(ncclUniqueId *uniqueId) {
 static ncclResult_t dispatch_CommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId,
                                           int rank) {
   const struct library *library = library_current();
-  return remember(library, comm, 1, library->functions.CommInitRank(comm, nranks, commId, rank));
+  return libraries_remember(library, comm, 1,
+                            library->functions.CommInitRank(comm, nranks, commId, rank));
 }
 
 static ncclResult_t dispatch_CommInitAll(ncclComm_t *comm, int ndev, const int *devlist) {
   const struct library *library = library_current();
-  return remember(library, comm, ndev, library->functions.CommInitAll(comm, ndev, devlist));
+  return libraries_remember(library, comm, ndev,
+                            library->functions.CommInitAll(comm, ndev, devlist));
 }
 
 static ncclResult_t dispatch_CommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId,
                                                 int rank, ncclConfig_t *config) {
   const struct library *library = library_current();
-  return remember(library, comm, 1,
-                  library->functions.CommInitRankConfig(comm, nranks, commId, rank, config));
+  return libraries_remember(
+      library, comm, 1, library->functions.CommInitRankConfig(comm, nranks, commId, rank, config));
 }
 
 static ncclResult_t dispatch_CommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank,
                                                   int nId, ncclUniqueId *commIds,
                                                   ncclConfig_t *config) {
   const struct library *library = library_current();
-  return remember(
+  return libraries_remember(
       library, newcomm, 1,
       library->functions.CommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config));
 }
@@ -187,24 +189,25 @@ static ncclResult_t dispatch_CommInitRankScalable(ncclComm_t *newcomm, int nrank
 static ncclResult_t dispatch_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
                                        ncclConfig_t *config) {
   const struct library *library = library_of(comm);
-  return remember(library, newcomm, 1,
-                  library->functions.CommSplit(comm, color, key, newcomm, config));
+  return libraries_remember(library, newcomm, 1,
+                            library->functions.CommSplit(comm, color, key, newcomm, config));
 }
 
 static ncclResult_t dispatch_CommShrink(ncclComm_t comm, int *excludeRanksList,
                                         int excludeRanksCount, ncclComm_t *newcomm,
                                         ncclConfig_t *config, int shrinkFlags) {
   const struct library *library = library_of(comm);
-  return remember(library, newcomm, 1,
-                  library->functions.CommShrink(comm, excludeRanksList, excludeRanksCount, newcomm,
-                                                config, shrinkFlags));
+  return libraries_remember(library, newcomm, 1,
+                            library->functions.CommShrink(comm, excludeRanksList, excludeRanksCount,
+                                                          newcomm, config, shrinkFlags));
 }
 
 static ncclResult_t dispatch_CommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId,
                                       int rank, ncclComm_t *newcomm, ncclConfig_t *config) {
   const struct library *library = library_of(comm);
-  return remember(library, newcomm, 1,
-                  library->functions.CommGrow(comm, nRanks, uniqueId, rank, newcomm, config));
+  return libraries_remember(
+      library, newcomm, 1,
+      library->functions.CommGrow(comm, nRanks, uniqueId, rank, newcomm, config));
 }
 
 static ncclResult_t dispatch_GetVersion(int *version) {

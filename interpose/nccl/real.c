@@ -187,7 +187,7 @@ static const void *base_of(const void *address) {
   return address != NULL && dladdr(address, &object) != 0 ? object.dli_fbase : NULL;
 }
 
-static void fill(struct library *library, const struct findings *findings) {
+static void real_fill(struct library *library, const struct findings *findings) {
 // NOLINTBEGIN(bugprone-macro-parentheses): a type
 #define FILL(since, name, parameters, arguments, handling)                                         \
   {                                                                                                \
@@ -201,7 +201,7 @@ static void fill(struct library *library, const struct findings *findings) {
   // NOLINTEND(bugprone-macro-parentheses)
 }
 
-static void install(const struct real_functions *these) {
+static void real_install(const struct real_functions *these) {
 #define INSTALL(since, name, parameters, arguments, handling)                                      \
   atomic_store(&real.name, atomic_load(&these->name));
   NCCL_API(INSTALL)
@@ -216,7 +216,7 @@ static const struct library *known_at(const void *base) {
 }
 
 /* The lock is held for some stores only. */
-static const struct library *add(const struct findings *findings, const char *found_by) {
+static const struct library *real_add(const struct findings *findings, const char *found_by) {
   static atomic_flag adding = ATOMIC_FLAG_INIT;
   any_function *version = findings->function[REAL_GetVersion];
   const void *base = base_of(*(void **)&version);
@@ -226,15 +226,15 @@ static const struct library *add(const struct findings *findings, const char *fo
   const struct library *library = known_at(base);
   if (library == NULL && known < LIBRARIES_MAX) {
     struct library *new = &real_libraries[known];
-    fill(new, findings);
+    real_fill(new, findings);
     new->base = base;
     new->found_by = found_by;
     library = new;
     if (known == 0)
-      install(&new->functions);
+      real_install(&new->functions);
     atomic_store(&nlibraries, known + 1);
     if (known == 1)
-      install(&libraries_dispatch);
+      real_install(&libraries_dispatch);
   }
   atomic_flag_clear(&adding);
   if (library == NULL)
@@ -257,7 +257,7 @@ const struct library *real_library(void *handle, const char *found_by) {
   struct findings findings = {0};
   if (library != NULL || version == NULL || !look_in(handle, &findings))
     return library;
-  library = add(&findings, found_by);
+  library = real_add(&findings, found_by);
   if (library != NULL)
     keep_loaded(library);
   return library;
@@ -270,7 +270,7 @@ bool real_resolve(void) {
   unsigned step = 0;
   while (step < STEPS && !steps[step].look(&findings))
     step++;
-  return step < STEPS && add(&findings, steps[step].name) != NULL;
+  return step < STEPS && real_add(&findings, steps[step].name) != NULL;
 }
 
 bool real_has(enum real_function function) {

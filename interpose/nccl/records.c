@@ -28,17 +28,17 @@ static _Atomic uintptr_t function_of[NAMES];
 static query_function *query; /* written before is_wanted is ever true */
 static _Thread_local bool is_wanted;
 
-static void complete(void *event) {
+static void records_complete(void *event) {
   is_wanted = false;
   for (int i = 0; i < LOOKS && query(event) == CUDA_ERROR_NOT_READY; i++)
     nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 }
 
-static int record(void *event, void *stream) {
+static int records_record(void *event, void *stream) {
   record_function *function = (record_function *)atomic_load(&function_of[RECORD]);
   int result = function(event, stream);
   if (is_wanted && result == 0)
-    complete(event);
+    records_complete(event);
   return result;
 }
 
@@ -47,25 +47,25 @@ static int record_with_flags(void *event, void *stream, unsigned flags) {
       (record_with_flags_function *)atomic_load(&function_of[RECORD_WITH_FLAGS]);
   int result = function(event, stream, flags);
   if (is_wanted && result == 0)
-    complete(event);
+    records_complete(event);
   return result;
 }
 
 // NOLINTBEGIN(performance-no-int-to-ptr): functions and their addresses in import tables
-static void *placed(size_t name) {
-  return (void *)(name == RECORD ? (uintptr_t)record : (uintptr_t)record_with_flags);
+static void *records_placed(size_t name) {
+  return (void *)(name == RECORD ? (uintptr_t)records_record : (uintptr_t)record_with_flags);
 }
 
 /* Of a second runtime nothing is seen. */
 static void *in_front_of(size_t name, void *function) {
   uintptr_t none = 0;
   bool is_first = atomic_compare_exchange_strong(&function_of[name], &none, (uintptr_t)function);
-  return is_first || none == (uintptr_t)function ? placed(name) : NULL;
+  return is_first || none == (uintptr_t)function ? records_placed(name) : NULL;
 }
 
-static void *behind(const void *address) {
+static void *records_behind(const void *address) {
   for (size_t i = 0; i < NAMES; i++)
-    if (address == placed(i))
+    if (address == records_placed(i))
       return (void *)atomic_load(&function_of[i]);
   return NULL;
 }
@@ -82,7 +82,7 @@ static bool find_query(void) {
 
 void records_complete_next(void) {
   static struct imports_known known;
-  static const struct imports imports = {names, NAMES, in_front_of, behind, &known};
+  static const struct imports imports = {names, NAMES, in_front_of, records_behind, &known};
   static atomic_flag placing = ATOMIC_FLAG_INIT;
   static _Atomic bool is_placed;
   if (!atomic_load(&is_placed) && !atomic_flag_test_and_set(&placing)) {

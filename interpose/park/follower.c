@@ -41,7 +41,7 @@ static struct rhythm_plan plan_of(const struct wait *wait, const struct endpoint
   return rhythm_plan(end->rhythm, budget, now);
 }
 
-static struct rhythm_plan earlier(struct rhythm_plan a, struct rhythm_plan b) {
+static struct rhythm_plan follower_earlier(struct rhythm_plan a, struct rhythm_plan b) {
   if (a.advice != b.advice)
     return a.advice > b.advice ? a : b;
   return a.until <= b.until ? a : b;
@@ -54,7 +54,7 @@ void follower_consider(struct wait *wait, struct endpoint *end) {
   uint64_t now = now_ns();
   rhythm_looked(end->rhythm, now);
   rhythm_budget_earn(&end->budget, now);
-  wait->plan = earlier(wait->plan, plan_of(wait, end, &end->budget, now));
+  wait->plan = follower_earlier(wait->plan, plan_of(wait, end, &end->budget, now));
 }
 
 static void sleep_until(struct endpoint *end, uint32_t bell, uint64_t until) {
@@ -129,7 +129,7 @@ enum team_verdict follower_wait(struct wait *wait, struct endpoint *end, struct 
   }
   struct rhythm_plan here = plan_of(wait, end, &end->budget, now), others = wait->plan;
   wait->plan = (struct rhythm_plan){RHYTHM_BELL, 0};
-  struct rhythm_plan plan = earlier(here, others);
+  struct rhythm_plan plan = follower_earlier(here, others);
   if (plan.advice == RHYTHM_BELL)
     return wait_for_bell(wait, end, unit, milliseconds);
   uint32_t bell;

@@ -93,7 +93,7 @@ static void say_resynchronised(const struct endpoint *end, uint32_t nbuffers) {
 }
 
 /* All endpoints of this thread at once: they may be each other's peers. */
-static ncclResult_t resynchronise(const struct request *rejoins, uint32_t nrejoins) {
+static ncclResult_t rejoin_resynchronise(const struct request *rejoins, uint32_t nrejoins) {
   struct resync *resyncs = calloc(nrejoins, sizeof *resyncs);
   struct request *requests = calloc(nrejoins, sizeof *requests);
   uint32_t nrequests = 0;
@@ -170,7 +170,7 @@ ncclResult_t rejoin_complete(const struct request *requests, uint32_t nrequests)
   for (uint32_t i = 0; i < nrequests; i++)
     if (requests[i].rejoin)
       was_last[i] = note_rejoin(requests[i].end);
-  ncclResult_t result = resyncs > 0 ? resynchronise(requests, nrequests) : ncclSuccess;
+  ncclResult_t result = resyncs > 0 ? rejoin_resynchronise(requests, nrequests) : ncclSuccess;
   for (uint32_t i = 0; i < nrequests && result == ncclSuccess; i++)
     if (requests[i].rejoin)
       result = call_post_hooks(&requests[i], was_last[i]);

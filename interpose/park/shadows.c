@@ -16,7 +16,7 @@
 #include "interpose/comm/report.h"
 #include "interpose/data/roots.h"
 
-static bool reserve(struct shadows *shadows, uint32_t more) {
+static bool shadows_reserve(struct shadows *shadows, uint32_t more) {
   if (shadows->nmembers + more <= shadows->room)
     return true;
   uint32_t room = 2 * (shadows->nmembers + more);
@@ -164,8 +164,8 @@ static void plugin_failed(struct endpoint *end, struct shadow_member *targets, c
 }
 
 /* Buffers that plug-ins may write to: with a copy of what is the program's own. */
-static bool lend(struct unit unit, struct shadow_member *targets, const void **own,
-                 const struct shadow_limit *limit, char *reason) {
+static bool shadows_lend(struct unit unit, struct shadow_member *targets, const void **own,
+                         const struct shadow_limit *limit, char *reason) {
   for (uint32_t i = 0; i < unit.nmembers; i++)
     targets[i].send = NULL;
   if (shadow_lend(unit, targets, limit, reason) != ncclSuccess)
@@ -185,7 +185,8 @@ static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
   const void **own = calloc(unit.nmembers, sizeof *own);
   for (uint32_t i = 0; own != NULL && i < unit.nmembers; i++)
     own[i] = targets[i].send;
-  if (seen == NULL || own == NULL || (plugins_fill() && !lend(unit, targets, own, limit, reason))) {
+  if (seen == NULL || own == NULL ||
+      (plugins_fill() && !shadows_lend(unit, targets, own, limit, reason))) {
     log_line(LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
     free(seen);
     free(own);
@@ -246,7 +247,7 @@ static bool collect_member(struct shadows *shadows, struct lossy_member *of, uin
 
 /* Gives what was collected last the operators of the active ranks. If they refuse it, takes it
  * back, and false. */
-static bool divide(struct shadows *shadows, uint32_t first, const struct endpoint *end) {
+static bool shadows_divide(struct shadows *shadows, uint32_t first, const struct endpoint *end) {
   for (uint32_t i = first; i < shadows->nmembers; i++) {
     struct member *member = &shadows->members[i];
     if (divisors_shadow(member, endpoint_communicator(end, member->comm)))
@@ -280,7 +281,7 @@ static bool copy_what_looks_otherwise(const struct endpoint *end, struct unit un
   const void **own = calloc(unit.nmembers, sizeof *own);
   for (uint32_t i = 0; own != NULL && i < unit.nmembers; i++)
     own[i] = targets[i].send;
-  bool lent = own != NULL && lend(unit, targets, own, limit, reason);
+  bool lent = own != NULL && shadows_lend(unit, targets, own, limit, reason);
   if (!lent)
     log_line(LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
   free(own);
@@ -297,7 +298,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
   if (!state)
     report_shadow(end, index, unit);
   struct shadow *shadow = endpoint_shadow(end, reason);
-  if (shadow == NULL || !reserve(shadows, unit.nmembers)) {
+  if (shadow == NULL || !shadows_reserve(shadows, unit.nmembers)) {
     log_line(LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
     return false;
   }
@@ -309,7 +310,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
   for (; of.place < unit.nmembers; of.place++)
     if (!collect_member(shadows, &of, index, program, team_looks(end->team)))
       return false;
-  if (!divide(shadows, first, end))
+  if (!shadows_divide(shadows, first, end))
     return true;
   struct unit issued = {shadows->members + first, unit.nmembers};
   if (state)

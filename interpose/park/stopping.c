@@ -13,7 +13,7 @@ static uint64_t number_of(struct wait *wait) {
 }
 
 /* The caller has entered the endpoint, or holds its `turn`. */
-static void hear(struct wait *wait, struct endpoint *end, bool here) {
+static void stopping_hear(struct wait *wait, struct endpoint *end, bool here) {
   struct team *team = end->team;
   if (!here && end->stopped_in != number_of(wait) && !team->claim.open &&
       team->failed.how == FAILURE_NONE)
@@ -32,13 +32,13 @@ static void stop_request(struct wait *wait, struct request *request, const struc
   request->notice = ncclInvalidUsage;
   if (wait->begun || request->settled)
     return;
-  hear(wait, request->end, request->end == where);
+  stopping_hear(wait, request->end, request->end == where);
   wait_settle(request, ncclInvalidUsage);
 }
 
 void stop_rank(struct wait *wait, struct endpoint *end, struct unit wanted) {
   bool told = false;
-  hear(wait, end, true);
+  stopping_hear(wait, end, true);
   for (uint32_t i = 0; i < wait->nrequests; i++) {
     if (wait->requests[i].end->overlap != end->overlap)
       continue;
@@ -51,7 +51,7 @@ void stop_rank(struct wait *wait, struct endpoint *end, struct unit wanted) {
     if (other->overlap != end->overlap || wait_is_requested(wait, other) || other == end ||
         !is_free(other))
       continue;
-    hear(wait, other, false);
+    stopping_hear(wait, other, false);
     pthread_mutex_unlock(&other->turn);
   }
 }

@@ -48,8 +48,8 @@ static void request_granted(struct wait *wait, struct request *request) {
   outcome_well(request);
 }
 
-static void handle(struct wait *wait, struct request *request, enum team_verdict verdict,
-                   struct unit unit) {
+static void wait_handle(struct wait *wait, struct request *request, enum team_verdict verdict,
+                        struct unit unit) {
   struct endpoint *end = request->end;
   switch (verdict) {
   case TEAM_PARKED:
@@ -137,7 +137,7 @@ static bool is_answering(const struct wait *wait, const struct endpoint *other) 
 /* How long the ranks that we wait for have been waiting themselves. Shortly before the program
  * would get an error they are taken to be: one that is at work may wait for us on its device, which
  * nobody sees. */
-static uint64_t quiet(const struct wait *wait, struct overlap *overlap) {
+static uint64_t wait_quiet(const struct wait *wait, struct overlap *overlap) {
   uint64_t now = now_ms();
   return now >= wait->resort_ms ? OVERLAP_NEVER - 1 : overlap_quiet(overlap, now);
 }
@@ -159,7 +159,8 @@ static void look_at_overlap(struct wait *wait) {
     wait->resort_ms = now_ms() + join_settings()->timeout_s * 500;
   for (uint32_t i = 0; i < wait->nrequests; i++)
     if (!wait->requests[i].settled)
-      overlap_look(wait->requests[i].end->overlap, quiet(wait, wait->requests[i].end->overlap));
+      overlap_look(wait->requests[i].end->overlap,
+                   wait_quiet(wait, wait->requests[i].end->overlap));
 }
 
 static bool look_at_requests(struct wait *wait) {
@@ -176,7 +177,7 @@ static bool look_at_requests(struct wait *wait) {
     struct unit unit = {0};
     enum team_verdict verdict = team_poll(request->end->team, &unit);
     moved |= verdict != TEAM_PARKED;
-    handle(wait, request, verdict, unit);
+    wait_handle(wait, request, verdict, unit);
   }
   return moved;
 }
@@ -184,7 +185,7 @@ static bool look_at_requests(struct wait *wait) {
 /* One look at everything; false if nothing has moved. Requests are looked at twice: of several
  * ranks of one thread, the first may have seen what others had published before the last had
  * published its own part. */
-static bool look(struct wait *wait) {
+static bool wait_look(struct wait *wait) {
   look_at_overlap(wait);
   bool moved = look_at_requests(wait);
   if (moved)
@@ -228,7 +229,7 @@ static void be_patient(struct wait *wait) {
 }
 
 /* Ranks of this process that nobody else leaves with: orphans.h. */
-static void adopt(struct wait *wait) {
+static void wait_adopt(struct wait *wait) {
   struct endpoint *other;
   while (wait->nrequests < wait->room_for_requests && (other = orphans_enter_next(wait)) != NULL) {
     struct request *request = &wait->requests[wait->nrequests++];
@@ -263,7 +264,7 @@ static void look_after(struct wait *wait) {
     be_patient(wait);
   if (looking) {
     watched_look(wait);
-    adopt(wait);
+    wait_adopt(wait);
   }
 }
 
@@ -286,7 +287,7 @@ static void wait_a_little(struct wait *wait) {
         follower_wait(wait, request->end, &unit, several ? WAIT_SEVERAL_MS : WAIT_ALONE_MS);
     if (verdict != TEAM_PARKED)
       be_patient(wait);
-    handle(wait, request, verdict, unit);
+    wait_handle(wait, request, verdict, unit);
     break;
   }
   wait_issue(wait);
@@ -345,7 +346,7 @@ static void keep_step(struct wait *wait) {
     overlap_wait(wait->requests[i].end->overlap, now_ms());
   be_patient(wait);
   do {
-    if (look(wait)) {
+    if (wait_look(wait)) {
       be_patient(wait);
       continue;
     }
@@ -369,7 +370,7 @@ static void free_stay(struct wait *wait) {
 }
 
 /* Until all requests have settled. */
-static void park(struct wait *wait) {
+static void wait_park(struct wait *wait) {
   for (uint32_t i = 0; i < wait->nrequests; i++)
     if (!wait->requests[i].settled)
       report_event(wait->requests[i].end, TRACE_PARK, wait->requests[i].end->team->head,
@@ -381,7 +382,7 @@ static void park(struct wait *wait) {
   wait->look_ms = now_ms() + LOOK_FOR_DEAD_MS;
   say_leaving(wait, true);
   while (!all_settled(wait)) {
-    if (look(wait)) {
+    if (wait_look(wait)) {
       be_patient(wait);
       continue;
     }
@@ -417,7 +418,7 @@ uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t r
   if (all_settled(&wait))
     free_stay(&wait);
   else
-    park(&wait);
+    wait_park(&wait);
   return wait.nrequests;
 }
 

@@ -95,7 +95,7 @@ static uint32_t id_beside_python(uint32_t native) {
 
 /* Where another thread stands is no part of an id: to ask costs a system call, and the answer
  * depends on the moment, so that ranks would differ. */
-static uint32_t compose(enum way way, uint32_t python, uint32_t native) {
+static uint32_t places_compose(enum way way, uint32_t python, uint32_t native) {
   switch (way) {
   case WAY_NATIVE:
     return native;
@@ -122,7 +122,7 @@ static struct native_site *composed_site(uint32_t id) {
   return &own.composed;
 }
 
-static __attribute__((noinline)) uint32_t find(const struct native_caller *caller) {
+static __attribute__((noinline)) uint32_t places_find(const struct native_caller *caller) {
   uint32_t native = 0, python;
   guard_thread.stack = native_stack_bounds();
   struct native_site *site = native_site_find(caller, site_before(), &native);
@@ -131,7 +131,7 @@ static __attribute__((noinline)) uint32_t find(const struct native_caller *calle
   if (way == WAY_PYTHON)
     native = id_beside_python(native);
   if (way != WAY_NATIVE || site == NULL)
-    site = composed_site(compose(way, python, native));
+    site = composed_site(places_compose(way, python, native));
   guard_thread.site = site;
   return site->id;
 }
@@ -145,7 +145,7 @@ static bool is_at(const struct native_site *site, const struct native_caller *ca
 }
 
 /* The one of the two sites that have come after the last one, or NULL. */
-static struct native_site *follow(const struct native_caller *caller) {
+static struct native_site *places_follow(const struct native_caller *caller) {
   struct native_site *last = guard_thread.site;
   struct native_site *next = atomic_load_explicit(&last->next, memory_order_acquire);
   if (is_at(next, caller))
@@ -158,9 +158,9 @@ uint32_t places_here(void) {
   const struct native_caller *caller = &places_caller;
   if (!places_are_on())
     return 0;
-  struct native_site *site = follow(caller);
+  struct native_site *site = places_follow(caller);
   if (site == NULL)
-    return find(caller);
+    return places_find(caller);
   guard_thread.site = site;
   return site->id;
 }
@@ -247,10 +247,10 @@ static uint32_t python_and_site(const struct native_stack *stack, uint32_t waiti
 /* Of a thread that is waited for, where that one stands counts too. */
 static uint32_t describe_id(enum way way, uint32_t waiting, uint32_t python, uint32_t native) {
   if (way != WAY_WAITING)
-    return compose(way, python, native);
+    return places_compose(way, python, native);
   if (python == 0)
     return waiting;
-  uint32_t own_id = compose(WAY_PYTHON, python, native);
+  uint32_t own_id = places_compose(WAY_PYTHON, python, native);
   return waiting == 0 ? own_id : code_hash_id(code_hash(waiting, own_id));
 }
 

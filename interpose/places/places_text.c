@@ -73,14 +73,14 @@ static void describe_frames(const struct native_frame *frames, size_t count, boo
              in_loop ? ", in a loop" : "");
 }
 
-static void describe(const struct place *place, const struct native_frame *frames, size_t count,
-                     char *text, size_t size) {
+static void places_text_describe(const struct place *place, const struct native_frame *frames,
+                                 size_t count, char *text, size_t size) {
   python_text(text, size);
   if (text[0] == '\0' && count > 0)
     describe_frames(frames, count, has_loop(place), text, size);
 }
 
-static void add(uint32_t id, const char *text) {
+static void places_text_add(uint32_t id, const char *text) {
   for (uint32_t i = 0; i < TEXTS_MAX; i++) {
     uint32_t of = atomic_load_explicit(&texts[i].id, memory_order_relaxed);
     if (of == id)
@@ -98,10 +98,10 @@ void places_text_remember(const struct place *place, const struct native_frame *
   char text[TEXT_SIZE] = "";
   if (text_of(place->id) != NULL)
     return;
-  describe(place, frames, count, text, sizeof(text));
+  places_text_describe(place, frames, count, text, sizeof(text));
   if (text[0] == '\0' || pthread_mutex_trylock(&adding) != 0)
     return;
-  add(place->id, text);
+  places_text_add(place->id, text);
   pthread_mutex_unlock(&adding);
 }
 

@@ -518,8 +518,10 @@ Test(annotations, the_example_in_python_runs) {
     cr_skip("a sanitizer must be the first thing that a process loads, and Python has none");
   struct run *with =
       run(&(struct launch){.nranks = 2, .program = "../../docs/annotations.py", .options = "3,5"});
-  struct run *without = run(&(struct launch){
-      .nranks = 2, .program = "../../docs/annotations.py", .options = "3", .without = RUN_ALL_RANKS});
+  struct run *without = run(&(struct launch){.nranks = 2,
+                                             .program = "../../docs/annotations.py",
+                                             .options = "3",
+                                             .without = RUN_ALL_RANKS});
   assert_went_well(with);
   cr_assert(strstr(with->output, "RESULT 0 weights 14 last 1 active [0, 1]\n") != NULL &&
                 strstr(with->output, "RESULT 1 weights 14 last 1 active [1]\n") != NULL,

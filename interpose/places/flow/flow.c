@@ -8,7 +8,7 @@
 
 enum { WORD_ARRAYS = 6, BOOL_ARRAYS = 5 };
 
-static bool allocate(struct flow_work *work) {
+static bool flow_allocate(struct flow_work *work) {
   size_t nitems =
       (size_t)2 * work->graph->nblocks + 1; /* at most a loop for each block; the body */
   size_t nedges = work->graph->nedges;
@@ -36,7 +36,7 @@ static bool allocate(struct flow_work *work) {
   return true;
 }
 
-static void drop(struct flow_work *work) {
+static void flow_drop(struct flow_work *work) {
   flow_dominators_drop(&work->dominators);
   flow_lists_drop(&work->next);
   flow_lists_drop(&work->previous);
@@ -88,7 +88,7 @@ static bool take_graph(struct flow_work *work) {
   return true;
 }
 
-static bool analyse(struct flow_work *work) {
+static bool flow_analyse_work(struct flow_work *work) {
   if (!take_graph(work) || !flow_find_loops(work) || !flow_find_alive(work))
     return false;
   flow_give_orders(work);
@@ -96,7 +96,7 @@ static bool analyse(struct flow_work *work) {
 }
 
 /* Where there is no memory for less, the larger one stays. */
-static void shrink(struct flow *flow) {
+static void flow_shrink(struct flow *flow) {
   struct flow_item *items = realloc(flow->items, flow->nitems * sizeof *items);
   if (items != NULL)
     flow->items = items;
@@ -106,13 +106,13 @@ struct flow *flow_analyse(const struct flow_graph *graph) {
   struct flow_work work = {.graph = graph};
   if (!is_valid(graph))
     return NULL;
-  bool done = allocate(&work) && analyse(&work);
-  drop(&work);
+  bool done = flow_allocate(&work) && flow_analyse_work(&work);
+  flow_drop(&work);
   if (!done) {
     flow_free(work.flow);
     return NULL;
   }
-  shrink(work.flow);
+  flow_shrink(work.flow);
   return work.flow;
 }
 

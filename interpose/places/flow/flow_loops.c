@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The outermost loop found so far around loop. up holds shorter ways. */
-static uint32_t outermost(const struct flow_item *items, uint32_t *up, uint32_t loop) {
+static uint32_t flow_outermost(const struct flow_item *items, uint32_t *up, uint32_t loop) {
   while (items[loop].around != FLOW_NONE) {
     if (up[loop] == FLOW_NONE)
       up[loop] = items[loop].around;
@@ -42,7 +42,7 @@ static void collect_body(struct flow_work *work, uint32_t loop, uint32_t depth) 
       depth = push_previous(work, block, depth);
       continue;
     }
-    uint32_t inner = outermost(items, up, items[block].around);
+    uint32_t inner = flow_outermost(items, up, items[block].around);
     if (inner == loop)
       continue;
     items[inner].around = loop;

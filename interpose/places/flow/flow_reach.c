@@ -13,17 +13,17 @@ struct span {
 
 static const struct span nothing = {1, 0};
 
-static uint32_t length(struct span span) {
+static uint32_t flow_length(struct span span) {
   return span.from > span.to ? 0 : span.to - span.from + 1;
 }
 
-static struct span join(struct span a, struct span b) {
-  if (length(a) == 0 || length(b) == 0 || a.from > b.to + 1 || b.from > a.to + 1)
-    return length(a) >= length(b) ? a : b;
+static struct span flow_join(struct span a, struct span b) {
+  if (flow_length(a) == 0 || flow_length(b) == 0 || a.from > b.to + 1 || b.from > a.to + 1)
+    return flow_length(a) >= flow_length(b) ? a : b;
   return (struct span){a.from < b.from ? a.from : b.from, a.to > b.to ? a.to : b.to};
 }
 
-static struct span behind(const struct flow_item *item) {
+static struct span flow_behind(const struct flow_item *item) {
   return (struct span){item->reach_from, item->reach_to};
 }
 
@@ -31,8 +31,8 @@ static struct span behind(const struct flow_item *item) {
 static struct span from_item_on(const struct flow_work *work, uint32_t item) {
   const struct flow_item *is = &work->flow->items[item];
   if (work->sites[item] == 0)
-    return behind(is);
-  return join((struct span){is->order, work->end[item]}, behind(is));
+    return flow_behind(is);
+  return flow_join((struct span){is->order, work->end[item]}, flow_behind(is));
 }
 
 /* Arcs between the items of one loop, or of the body. */
@@ -65,7 +65,7 @@ static void reach_in(struct flow_work *work, const struct flow_lists *next, uint
     uint32_t item = work->stack[--count];
     struct span span = nothing;
     for (uint32_t i = next->start[item]; i < next->start[item + 1]; i++)
-      span = join(span, from_item_on(work, next->items[i]));
+      span = flow_join(span, from_item_on(work, next->items[i]));
     work->flow->items[item].reach_from = (uint16_t)span.from;
     work->flow->items[item].reach_to = (uint16_t)span.to;
   }

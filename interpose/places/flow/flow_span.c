@@ -33,7 +33,7 @@ static bool counts_for_until(const bool *ordinary, const struct flow_edge *edge)
 
 /* From item all loops around it are left, but not the one named. Returns the item of that one
  * which block is in. From here on leaves says which items have an arc to the exit. */
-static uint32_t leave(struct flow_work *work, uint32_t item, uint32_t up_to) {
+static uint32_t flow_leave(struct flow_work *work, uint32_t item, uint32_t up_to) {
   const struct flow_item *items = work->flow->items;
   while (items[item].around != up_to) {
     work->leaves[item] = true;
@@ -46,7 +46,7 @@ static struct flow_arc *add_edge(struct flow_work *work, struct flow_arc *arc,
                                  const struct flow_edge *edge) {
   const struct flow_item *items = work->flow->items;
   uint32_t loop = flow_common_loop(work, items[edge->from].around, items[edge->to].around);
-  uint32_t from = leave(work, edge->from, loop);
+  uint32_t from = flow_leave(work, edge->from, loop);
   if (loop != FLOW_NONE && edge->to == work->head[loop]) {
     work->leaves[from] = true;
     return arc;
@@ -65,12 +65,12 @@ static uint32_t reversed_graph(struct flow_work *work) {
   struct flow_arc *arc = work->kept;
   for (uint32_t loop = flow->nblocks; loop < flow->nitems; loop++)
     if (work->endless[loop])
-      work->leaves[leave(work, loop, FLOW_NONE)] = true;
+      work->leaves[flow_leave(work, loop, FLOW_NONE)] = true;
   for (uint32_t block = 0; block < flow->nblocks; block++) {
     const struct flow_block *is = &work->graph->blocks[block];
     bool ends = is->returns || work->next.start[block] == work->next.start[block + 1];
     if (flow_is_reached(work, block) && ends && work->alive[block])
-      work->leaves[leave(work, block, FLOW_NONE)] = true;
+      work->leaves[flow_leave(work, block, FLOW_NONE)] = true;
   }
   for (uint32_t i = 0; i < work->graph->nedges; i++)
     if (counts_for_since(work, i))

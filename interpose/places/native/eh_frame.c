@@ -114,7 +114,7 @@ static bool read_common(const struct code_module *module, const uint8_t *entry,
 
 /* ---- from the row to the rule ---- */
 
-static bool fits(int64_t offset) {
+static bool eh_frame_fits(int64_t offset) {
   return offset >= INT32_MIN && offset <= INT32_MAX;
 }
 
@@ -122,8 +122,8 @@ static bool rule_from(const struct eh_row *row, struct frame_rule *rule) {
   rule->is_outermost = row->back.how == SAVED_NOWHERE;
   if (rule->is_outermost)
     return true;
-  if (row->back.how != SAVED_AT_CFA || !fits(row->back.at) || !fits(row->cfa_offset) ||
-      !fits(row->frame.at))
+  if (row->back.how != SAVED_AT_CFA || !eh_frame_fits(row->back.at) ||
+      !eh_frame_fits(row->cfa_offset) || !eh_frame_fits(row->frame.at))
     return false;
   rule->return_at = (int32_t)row->back.at;
   rule->fp_at = (int32_t)row->frame.at;

@@ -12,7 +12,7 @@ struct interpreter {
   bool failed;
 };
 
-static void save(struct interpreter *of, uint64_t number, enum saved how, int64_t at) {
+static void eh_frame_save(struct interpreter *of, uint64_t number, enum saved how, int64_t at) {
   struct eh_saved saved = {how, at};
   if (number == REGISTER_FRAME)
     of->row.frame = saved;
@@ -20,7 +20,7 @@ static void save(struct interpreter *of, uint64_t number, enum saved how, int64_
     of->row.back = saved;
 }
 
-static void restore(struct interpreter *of, uint64_t number) {
+static void eh_frame_restore(struct interpreter *of, uint64_t number) {
   if (number == REGISTER_FRAME)
     of->row.frame = of->initial.frame;
   else if (number == REGISTER_RETURN)
@@ -61,17 +61,17 @@ static void save_by_expression(struct interpreter *of) {
   uint64_t number = eh_read_uleb(&of->program);
   int64_t offset;
   bool is_known = reads_frame(&of->program, false, &offset);
-  save(of, number, is_known ? SAVED_AT_FRAME : SAVED_OTHERWISE, offset);
+  eh_frame_save(of, number, is_known ? SAVED_AT_FRAME : SAVED_OTHERWISE, offset);
 }
 
-static void remember(struct interpreter *of) {
+static void eh_frame_remember(struct interpreter *of) {
   if (of->nremembered == REMEMBERED_MAX)
     of->failed = true;
   else
     of->remembered[of->nremembered++] = of->row;
 }
 
-static void recall(struct interpreter *of) {
+static void eh_frame_recall(struct interpreter *of) {
   if (of->nremembered == 0)
     of->failed = true;
   else
@@ -79,7 +79,7 @@ static void recall(struct interpreter *of) {
 }
 
 /* DWARF 5, 6.4.2; those from 0x1c on are vendors'. */
-static void define(struct interpreter *of, uint8_t instruction) {
+static void eh_frame_define(struct interpreter *of, uint8_t instruction) {
   struct eh_reader *program = &of->program;
   int64_t unit = of->common->data_unit;
   uint64_t number;
@@ -116,35 +116,35 @@ static void save_or_define(struct interpreter *of, uint8_t instruction) {
   switch (instruction) {
   case 0x05: /* offset_extended */
     number = eh_read_uleb(program);
-    save(of, number, SAVED_AT_CFA, (int64_t)eh_read_uleb(program) * unit);
+    eh_frame_save(of, number, SAVED_AT_CFA, (int64_t)eh_read_uleb(program) * unit);
     break;
   case 0x11: /* offset_extended_sf */
     number = eh_read_uleb(program);
-    save(of, number, SAVED_AT_CFA, eh_read_sleb(program) * unit);
+    eh_frame_save(of, number, SAVED_AT_CFA, eh_read_sleb(program) * unit);
     break;
   case 0x06: /* restore_extended */
-    restore(of, eh_read_uleb(program));
+    eh_frame_restore(of, eh_read_uleb(program));
     break;
   case 0x07: /* undefined */
-    save(of, eh_read_uleb(program), SAVED_NOWHERE, 0);
+    eh_frame_save(of, eh_read_uleb(program), SAVED_NOWHERE, 0);
     break;
   case 0x08: /* same_value */
-    save(of, eh_read_uleb(program), SAVED_NOT, 0);
+    eh_frame_save(of, eh_read_uleb(program), SAVED_NOT, 0);
     break;
   case 0x09: /* register */
   case 0x14: /* val_offset */
   case 0x15: /* val_offset_sf */
-    save(of, eh_read_uleb(program), SAVED_OTHERWISE, 0);
+    eh_frame_save(of, eh_read_uleb(program), SAVED_OTHERWISE, 0);
     eh_read_uleb(program);
     break;
   case 0x10:
     save_by_expression(of);
     break;
   case 0x0a:
-    remember(of);
+    eh_frame_remember(of);
     break;
   case 0x0b:
-    recall(of);
+    eh_frame_recall(of);
     break;
   case 0x2e: /* GNU_args_size */
     eh_read_uleb(program);
@@ -152,27 +152,28 @@ static void save_or_define(struct interpreter *of, uint8_t instruction) {
   case 0x2d: /* aarch64: the return address is signed from here on, or not any more */
     break;
   default:
-    define(of, instruction);
+    eh_frame_define(of, instruction);
   }
 }
 
-static void advance(struct interpreter *of, uint64_t units) {
+static void eh_frame_advance(struct interpreter *of, uint64_t units) {
   of->location += units * of->common->code_unit;
 }
 
-static void interpret(struct interpreter *of) {
+static void eh_frame_interpret(struct interpreter *of) {
   struct eh_reader *program = &of->program;
   while (!of->failed && !program->failed && program->at < program->end && of->location <= of->pc) {
     uint8_t instruction = eh_read_byte(program), operand = instruction & 0x3f;
     switch (instruction >> 6) {
     case 1:
-      advance(of, operand);
+      eh_frame_advance(of, operand);
       continue;
     case 2:
-      save(of, operand, SAVED_AT_CFA, (int64_t)eh_read_uleb(program) * of->common->data_unit);
+      eh_frame_save(of, operand, SAVED_AT_CFA,
+                    (int64_t)eh_read_uleb(program) * of->common->data_unit);
       continue;
     case 3:
-      restore(of, operand);
+      eh_frame_restore(of, operand);
       continue;
     }
     switch (instruction) {
@@ -184,7 +185,7 @@ static void interpret(struct interpreter *of) {
     case 0x02:
     case 0x03:
     case 0x04:
-      advance(of, eh_read_word(program, (size_t)1 << (instruction - 0x02)));
+      eh_frame_advance(of, eh_read_word(program, (size_t)1 << (instruction - 0x02)));
       break;
     default:
       save_or_define(of, instruction);
@@ -197,12 +198,12 @@ bool eh_program_run(const struct eh_common *common, struct eh_reader program, ui
                     uintptr_t pc, struct eh_row *row) {
   struct interpreter of = {
       .program = common->program, .common = common, .location = begin, .pc = pc};
-  interpret(&of);
+  eh_frame_interpret(&of);
   if (of.failed || of.program.failed)
     return false;
   of.initial = of.row;
   of.program = program;
-  interpret(&of);
+  eh_frame_interpret(&of);
   *row = of.row;
   return !of.failed && !of.program.failed;
 }

@@ -44,7 +44,7 @@ static size_t bytes_of(const struct function *function) {
   return positions + (function->flow == NULL ? 0 : flow_bytes(function->flow));
 }
 
-static void forget(struct function *function) {
+static void native_forget(struct function *function) {
   bytes_used -= bytes_of(function);
   flow_free(function->flow);
   free(function->positions);
@@ -53,7 +53,7 @@ static void forget(struct function *function) {
 
 static void forget_all_if_too_much(void) {
   for (uint32_t i = 0; i < FUNCTIONS && bytes_used > BYTES_MAX; i++)
-    forget(&functions[i]);
+    native_forget(&functions[i]);
 }
 
 static struct function *place_of(const uint8_t *start) {
@@ -73,7 +73,7 @@ static bool make_graph(struct native_graph *graph, struct native_part function) 
   return native_graph_make(graph, &object, function, decode);
 }
 
-static void analyse(struct function *function) {
+static void native_analyse(struct function *function) {
   struct native_graph graph;
   if (!make_graph(&graph, (struct native_part){function->start, function->start + function->size}))
     return;
@@ -141,11 +141,11 @@ uint32_t native_code_nodes(const void *function_start, size_t function_size, con
   struct function *function = place_of(function_start);
   if (function->start != function_start || function->size != function_size ||
       function->id != function_id) {
-    forget(function);
+    native_forget(function);
     forget_all_if_too_much();
     *function =
         (struct function){.start = function_start, .size = function_size, .id = function_id};
-    analyse(function);
+    native_analyse(function);
   }
   uint32_t count = nodes_of(function, (uint32_t)position, nodes, room);
   pthread_mutex_unlock(&lock);

@@ -156,7 +156,7 @@ uint32_t native_frames_id(const struct native_frame *frames, size_t count) {
 /* ---- the whole stack ---- */
 
 /* Where the calling function goes on, for a walk that begins with it. */
-static inline __attribute__((always_inline)) struct native_caller here(void) {
+static inline __attribute__((always_inline)) struct native_caller native_here(void) {
   struct native_caller at;
 #if defined(__x86_64__)
   __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
@@ -176,21 +176,22 @@ struct ring {
   size_t count; /* all that have been */
 };
 
-static void unroll(const struct ring *ring, struct native_stack *stack) {
+static void native_unroll(const struct ring *ring, struct native_stack *stack) {
   size_t kept = ring->count < NATIVE_OUTER_FRAMES ? ring->count : NATIVE_OUTER_FRAMES;
   for (size_t i = 0; i < kept; i++)
     stack->outer[i] = ring->frames[(ring->count - kept + i) % NATIVE_OUTER_FRAMES];
   stack->nouter = kept;
 }
 
-static void take(struct native_stack *stack, struct ring *ring, const struct native_frame *frame) {
+static void native_take(struct native_stack *stack, struct ring *ring,
+                        const struct native_frame *frame) {
   if (stack->ninner < NATIVE_SITE_FRAMES)
     stack->inner[stack->ninner++] = *frame;
   ring->frames[ring->count++ % NATIVE_OUTER_FRAMES] = *frame;
 }
 
 __attribute__((noinline)) bool native_stack_read(struct native_stack *stack) {
-  struct native_caller at = here();
+  struct native_caller at = native_here();
   struct native_frame frame;
   struct ring ring = {.count = 0};
   enum native_end end = NATIVE_GOES_ON;
@@ -198,11 +199,11 @@ __attribute__((noinline)) bool native_stack_read(struct native_stack *stack) {
   for (size_t i = 0; i < FRAMES_MAX && end == NATIVE_GOES_ON; i++) {
     end = native_step(&at, &frame);
     if (frame.pc != 0 && frame.module.owner != MODULE_OURS)
-      take(stack, &ring, &frame);
+      native_take(stack, &ring, &frame);
   }
   if (end == NATIVE_GOES_ON)
     return false;
-  unroll(&ring, stack);
+  native_unroll(&ring, stack);
   if (end == NATIVE_ENDED) {
     size_t left = native_trim(stack->outer, stack->nouter);
     size_t all = ring.count - (stack->nouter - left);

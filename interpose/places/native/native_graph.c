@@ -300,7 +300,7 @@ static bool reaches_all(const struct work *work) {
 
 /* ---- All of it ---- */
 
-static bool make(struct work *work, struct native_part function) {
+static bool native_make(struct work *work, struct native_part function) {
   struct native_code *code = &work->code;
   if (!native_find_parts(code, function))
     return false;
@@ -315,7 +315,7 @@ bool native_graph_make(struct native_graph *graph, const struct native_object *o
                        struct native_part function, native_decode *decode) {
   *graph = (struct native_graph){0};
   struct work work = {.graph = graph, .code = {.object = object, .decode = decode}};
-  bool made = make(&work, function);
+  bool made = native_make(&work, function);
   native_tables_drop(&work.tables);
   native_pads_drop(&work.pads);
   free(work.block_at);

@@ -85,7 +85,7 @@ struct search {
   uint32_t count;
 };
 
-static void add(struct search *search, const uint8_t *function, uint8_t depth) {
+static void native_add(struct search *search, const uint8_t *function, uint8_t depth) {
   if (depth > CALLS_DEEP || search->count == sizeof search->depths)
     return;
   for (uint32_t i = 0; i < search->count; i++)
@@ -108,14 +108,14 @@ static void add_called(struct search *search, const struct native_object *object
       return;
     const uint8_t *to = target_of(at, &is);
     if (is.has_target && is.kind != NATIVE_BRANCH && (to < part.begin || to >= part.end))
-      add(search, to, depth);
+      native_add(search, to, depth);
   }
 }
 
 bool native_may_jump(const struct native_object *object, const uint8_t *function,
                      native_decode *decode) {
   struct search search = {.count = 0};
-  add(&search, function, 1);
+  native_add(&search, function, 1);
   for (uint32_t i = 0; i < search.count; i++) {
     if (native_is_named(object, search.functions[i], decode, jumps_back))
       return true;
@@ -127,7 +127,7 @@ bool native_may_jump(const struct native_object *object, const uint8_t *function
 /* ---- What runs in between ---- */
 
 /* Marks what control reaches, but for one edge, if it is not NONE. */
-static bool reach(const struct flow_graph *graph, uint32_t without, bool *reached) {
+static bool native_reach(const struct flow_graph *graph, uint32_t without, bool *reached) {
   struct flow_arc *arcs = calloc((size_t)graph->nedges + 1, sizeof *arcs);
   uint32_t *stack = calloc(graph->nblocks, sizeof *stack), count = 0;
   struct flow_lists next = {0};
@@ -153,8 +153,8 @@ bool native_jumps_within(const struct flow_graph *graph, uint32_t from, uint32_t
     without++;
   bool *others = calloc(graph->nblocks, sizeof *others);
   memset(within, 0, graph->nblocks * sizeof *within);
-  bool made =
-      others != NULL && reach(graph, graph->nedges, within) && reach(graph, without, others);
+  bool made = others != NULL && native_reach(graph, graph->nedges, within) &&
+              native_reach(graph, without, others);
   for (uint32_t block = 0; made && block < graph->nblocks; block++)
     within[block] &= !others[block];
   free(others);

@@ -107,7 +107,7 @@ static const uint8_t *table_of(const struct native_object *object, struct native
   return read_near(&reader, encoding_of(object, common));
 }
 
-static bool keep(struct native_pads *pads, struct native_throwing range) {
+static bool native_keep(struct native_pads *pads, struct native_throwing range) {
   if (pads->nranges == pads->room) {
     uint32_t room = 2 * pads->room + 16;
     struct native_throwing *larger = realloc(pads->ranges, room * sizeof *larger);
@@ -160,7 +160,7 @@ static bool read_part(struct native_pads *pads, const struct native_code *code, 
     last = begin + length;
     struct native_throwing range = {code->begins[part] + begin, code->begins[part] + last,
                                     code->begins[part] + pad};
-    if (pad != 0 && !keep(pads, range))
+    if (pad != 0 && !native_keep(pads, range))
       return false;
   }
   return true;

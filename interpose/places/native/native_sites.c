@@ -52,7 +52,7 @@ struct readable {
   uintptr_t low, high;
 };
 
-static bool load(const struct readable *stack, uintptr_t at, uintptr_t *word) {
+static bool native_load(const struct readable *stack, uintptr_t at, uintptr_t *word) {
   if (at < stack->low || at >= stack->high || at % sizeof(*word) != 0)
     return false;
   *word = *(const uintptr_t *)at;
@@ -60,15 +60,15 @@ static bool load(const struct readable *stack, uintptr_t at, uintptr_t *word) {
 }
 
 /* One frame outward, in place; false: not where the step leads. */
-static bool follows(const struct readable *stack, const struct step *step,
-                    struct native_caller *at) {
+static bool native_follows(const struct readable *stack, const struct step *step,
+                           struct native_caller *at) {
   uintptr_t cfa = step->base == FRAME_BASE_STACK ? at->sp : at->fp, old_fp = at->fp;
   if (step->base == FRAME_BASE_SAVED) {
-    if (!load(stack, cfa + (uintptr_t)(intptr_t)step->cfa_saved_at, &cfa))
+    if (!native_load(stack, cfa + (uintptr_t)(intptr_t)step->cfa_saved_at, &cfa))
       return false;
   } else
     cfa += (uintptr_t)(intptr_t)step->cfa_offset;
-  if (cfa <= at->sp || !load(stack, cfa + (uintptr_t)(intptr_t)step->return_at, &at->pc) ||
+  if (cfa <= at->sp || !native_load(stack, cfa + (uintptr_t)(intptr_t)step->return_at, &at->pc) ||
       at->pc != step->above)
     return false;
   at->sp = cfa;
@@ -77,7 +77,7 @@ static bool follows(const struct readable *stack, const struct step *step,
   uintptr_t from = step->pointer == FRAME_POINTER_AT_CFA ? cfa : old_fp;
   at->fp = 0;
   return step->pointer == FRAME_POINTER_LOST ||
-         load(stack, from + (uintptr_t)(intptr_t)step->fp_at, &at->fp);
+         native_load(stack, from + (uintptr_t)(intptr_t)step->fp_at, &at->fp);
 }
 
 static bool is_at(const struct record *record, const struct native_caller *caller,
@@ -86,7 +86,7 @@ static bool is_at(const struct record *record, const struct native_caller *calle
     return false;
   struct native_caller at = *caller;
   for (uint32_t i = 0; i < record->nsteps; i++)
-    if (!follows(stack, &record->steps[i], &at))
+    if (!native_follows(stack, &record->steps[i], &at))
       return false;
   return true;
 }
@@ -143,7 +143,7 @@ static bool begins_program(const struct native_frame *frame) {
 }
 
 /* Walks the stack for the id, and notes how. False: it cannot be found again without a walk. */
-static bool learn(const struct native_caller *caller, struct record *record) {
+static bool native_learn(const struct native_caller *caller, struct record *record) {
   struct walk walk;
   bool is_certain;
   walk_from(caller, &walk);
@@ -170,8 +170,8 @@ struct position {
 
 /* Where the frame's return address is, and by *pointer_at, the pointer that leads to it;
  * NATIVE_NO_POINTER: none is needed. False: it cannot be said beforehand. */
-static bool advance(struct position *to, const struct step *step, int64_t *slot,
-                    int64_t *pointer_at) {
+static bool native_advance(struct position *to, const struct step *step, int64_t *slot,
+                           int64_t *pointer_at) {
   *pointer_at = NATIVE_NO_POINTER;
   if (step->base == FRAME_BASE_POINTER && to->has_pointer) {
     *pointer_at = to->pointer_at;
@@ -193,7 +193,7 @@ enum shape { SHAPE_OTHER, SHAPE_FLAT, SHAPE_CHAINED };
 
 /* What native_site_is_at or native_site_is_chained_at need, if these frames are such. Where there
  * are fewer of them, the last one is compared several times. */
-static enum shape flatten(struct record *record) {
+static enum shape native_flatten(struct record *record) {
   struct position to = {.pointer_at = NATIVE_POINTER_AT, .has_pointer = NATIVE_POINTER_AT != 0};
   uint32_t nsteps = record->nsteps;
   enum shape shape = SHAPE_FLAT;
@@ -202,7 +202,7 @@ static enum shape flatten(struct record *record) {
     return SHAPE_OTHER;
   for (uint32_t i = 0; i < NATIVE_SITE_FRAMES - 1; i++) {
     bool is_step = i < nsteps;
-    if (is_step && !advance(&to, &record->steps[i], &slot, &pointer_at))
+    if (is_step && !native_advance(&to, &record->steps[i], &slot, &pointer_at))
       return SHAPE_OTHER;
     if (is_step && pointer_at != NATIVE_NO_POINTER)
       shape = SHAPE_CHAINED;
@@ -247,8 +247,8 @@ static void set_right(struct record *record, bool is_right, enum shape shape) {
 }
 
 /* NULL: there is no room. With the lock. */
-static struct record *add(const struct native_caller *caller, struct record *learnt) {
-  enum shape shape = flatten(learnt);
+static struct record *native_sites_add(const struct native_caller *caller, struct record *learnt) {
+  enum shape shape = native_flatten(learnt);
   if (shape == SHAPE_CHAINED)
     note_then(&learnt->site, caller);
   _Atomic(struct record *) *bucket = bucket_of(learnt->pc);
@@ -275,11 +275,11 @@ static struct record *add(const struct native_caller *caller, struct record *lea
 static struct record *find_by_walking(const struct native_caller *caller, uint32_t *id) {
   struct record learnt;
   memset(&learnt, 0, sizeof(learnt));
-  bool is_certain = learn(caller, &learnt);
+  bool is_certain = native_learn(caller, &learnt);
   *id = learnt.site.id;
   if (!is_certain || pthread_mutex_trylock(&adding) != 0)
     return NULL;
-  struct record *record = add(caller, &learnt);
+  struct record *record = native_sites_add(caller, &learnt);
   pthread_mutex_unlock(&adding);
   return record;
 }

@@ -89,7 +89,7 @@ static bool find_table(const struct search *search, struct native_table *table) 
   return false;
 }
 
-static void see(struct search *search, const struct native_cursor *cursor) {
+static void native_see(struct search *search, const struct native_cursor *cursor) {
   const struct native_instruction *is = &cursor->is;
   uintptr_t address = 0;
   if (is->details & NATIVE_ADDRESS)
@@ -109,8 +109,8 @@ static void see(struct search *search, const struct native_cursor *cursor) {
     search->compared[search->newest_compared++ % COMPARISONS] = is->value;
 }
 
-static bool keep(struct native_tables *tables, struct search *search,
-                 const struct native_table *table) {
+static bool native_tables_keep(struct native_tables *tables, struct search *search,
+                               const struct native_table *table) {
   search->entries += table->count;
   if (search->entries > TABLES_ENTRIES)
     return false;
@@ -134,11 +134,11 @@ bool native_tables_make(struct native_tables *tables, const struct native_code *
   bool failed;
   for (bool more = native_first(code, &cursor, &failed); more;
        more = native_next(code, &cursor, &failed)) {
-    see(&search, &cursor);
+    native_see(&search, &cursor);
     bool may_have_one = (cursor.is.kind == NATIVE_JUMP_REGISTER && search.index_age < INDEX_NEAR) ||
                         (cursor.is.kind == NATIVE_JUMP_MEMORY && search.index_age == 0);
     struct native_table table = {.jump = cursor.position};
-    if (may_have_one && find_table(&search, &table) && !keep(tables, &search, &table))
+    if (may_have_one && find_table(&search, &table) && !native_tables_keep(tables, &search, &table))
       return false;
   }
   return !failed;

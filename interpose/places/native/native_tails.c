@@ -17,7 +17,8 @@ static native_decode *const decode = native_decode_aarch64;
 enum { CALL_LENGTH = 4 };
 #else
 enum { CALL_LENGTH = 1 };
-static bool decode(const uint8_t *code, size_t size, struct native_instruction *instruction) {
+static bool decode(const uint8_t *code, size_t size,
+                                struct native_instruction *instruction) {
   (void)code, (void)size, (void)instruction;
   return false;
 }
@@ -78,7 +79,7 @@ static const uint8_t *next_jump(struct native_part function, const uint8_t **at)
 }
 
 /* All ways are looked at, one function after the other, as deep as there is room. */
-static void look(struct search *search, const uint8_t *from) {
+static void native_look(struct search *search, const uint8_t *from) {
   struct native_part functions[NATIVE_TAILS_MAX];
   const uint8_t *at[NATIVE_TAILS_MAX];
   size_t depth = 0;
@@ -110,6 +111,6 @@ size_t native_tails_find(const struct native_frame *caller, const struct native_
     return 0;
   struct search search = {
       .object = &object, .caller = caller, .to = callee->rule.function, .found = tails};
-  look(&search, called);
+  native_look(&search, called);
   return search.ways == 1 ? search.length : 0;
 }

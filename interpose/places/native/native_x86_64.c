@@ -63,7 +63,7 @@ struct reading {
   size_t displacement; /* where it stands; 0: there is none of 4 bytes */
 };
 
-static bool take(struct reading *reading, uint8_t *byte) {
+static bool native_x86_64_take(struct reading *reading, uint8_t *byte) {
   if (reading->at >= reading->size)
     return false;
   *byte = reading->code[reading->at++];
@@ -112,24 +112,24 @@ static bool take_vector(struct reading *reading, uint8_t first) {
   uint8_t byte;
   uint8_t rest = first == 0x62 ? 2 : first == 0xC5 ? 0 : 1;
   reading->vector = true;
-  if (!take(reading, &byte))
+  if (!native_x86_64_take(reading, &byte))
     return false;
   reading->map = first == 0xC5 ? MAP_TWO : vector_map(byte & (first == 0x62 ? 7 : 31));
   while (rest-- > 0)
-    if (!take(reading, &byte))
+    if (!native_x86_64_take(reading, &byte))
       return false;
-  return reading->map != MAP_NONE && take(reading, &reading->opcode);
+  return reading->map != MAP_NONE && native_x86_64_take(reading, &reading->opcode);
 }
 
 static bool take_opcode(struct reading *reading) {
   uint8_t byte;
   do {
-    if (!take(reading, &byte))
+    if (!native_x86_64_take(reading, &byte))
       return false;
   } while (take_prefix(reading, byte));
   if (byte >= 0x40 && byte <= 0x4F) {
     reading->wide = byte & 8;
-    if (!take(reading, &byte))
+    if (!native_x86_64_take(reading, &byte))
       return false;
   }
   bool is_xop =
@@ -138,11 +138,11 @@ static bool take_opcode(struct reading *reading) {
     return take_vector(reading, byte);
   if (byte == 0x0F) {
     reading->map = MAP_TWO;
-    if (!take(reading, &byte))
+    if (!native_x86_64_take(reading, &byte))
       return false;
     if (byte == 0x38 || byte == 0x3A) {
       reading->map = byte == 0x38 ? MAP_38 : MAP_3A;
-      return take(reading, &reading->opcode);
+      return native_x86_64_take(reading, &reading->opcode);
     }
   }
   reading->opcode = byte;
@@ -175,7 +175,7 @@ static char what_follows(const struct reading *reading) {
 }
 
 static bool take_modrm(struct reading *reading) {
-  if (!take(reading, &reading->modrm))
+  if (!native_x86_64_take(reading, &reading->modrm))
     return false;
   reading->has_modrm = true;
   uint8_t mode = reading->modrm >> 6;
@@ -183,7 +183,7 @@ static bool take_modrm(struct reading *reading) {
   if (mode == 3)
     return true;
   if (base == 4) {
-    if (!take(reading, &reading->sib))
+    if (!native_x86_64_take(reading, &reading->sib))
       return false;
     base = reading->sib & 7;
   }
@@ -197,7 +197,7 @@ static bool take_modrm(struct reading *reading) {
 }
 
 /* How many bytes follow the opcode, or its ModRM. */
-static size_t immediate(const struct reading *reading, char follows) {
+static size_t native_immediate(const struct reading *reading, char follows) {
   size_t operand = reading->operand16 && !reading->wide && !reading->vector ? 2 : 4;
   bool tests = (reading->modrm & 0x30) == 0; /* group 3: TEST has one, the others not */
   switch (follows) {
@@ -278,7 +278,7 @@ static void see_compare(const struct reading *reading, struct native_instruction
   bool is_plain = opcode == 0x3C || opcode == 0x3D || opcode == 0x24 || opcode == 0x25;
   if (reading->map != MAP_ONE || !(is_group || is_plain))
     return;
-  size_t bytes = immediate(reading, follows);
+  size_t bytes = native_immediate(reading, follows);
   uint64_t value = 0;
   memcpy(&value, reading->code + reading->at - bytes, bytes);
   is->details |= NATIVE_COMPARE;
@@ -318,7 +318,7 @@ bool native_decode_x86_64(const uint8_t *code, size_t size, struct native_instru
   char follows = what_follows(&reading);
   if (follows == 'x' || (strchr("mbzgG", follows) != NULL && !take_modrm(&reading)))
     return false;
-  reading.at += immediate(&reading, follows);
+  reading.at += native_immediate(&reading, follows);
   if (reading.at > reading.size)
     return false;
   is->length = (uint8_t)reading.at;

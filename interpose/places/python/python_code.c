@@ -263,8 +263,8 @@ uint32_t python_code_instruction(const struct python_layout *layout, const struc
 /* ---- all of it --------------------------------------------------------------------------------
  */
 
-static bool fill(const struct python_layout *layout, const struct header *header,
-                 struct python_code *code) {
+static bool python_fill(const struct python_layout *layout, const struct header *header,
+                        struct python_code *code) {
   const struct python_offsets *at = &layout->at;
   code->first_line = number_at(header, at->code_first_line);
   return read_text(layout, word_at(header, at->code_file), code->file) &&
@@ -280,7 +280,7 @@ struct python_code *python_code_read(const struct python_layout *layout, uint64_
   if (!read_header(layout, address, &header))
     return NULL;
   struct python_code *code = calloc(1, sizeof(*code));
-  if (code == NULL || fill(layout, &header, code))
+  if (code == NULL || python_fill(layout, &header, code))
     return code;
   python_code_free(code);
   return NULL;

@@ -138,7 +138,7 @@ static bool needs_swallowing(const struct building *building, uint32_t nsure) {
 /* ---- all of it --------------------------------------------------------------------------------
  */
 
-static bool build(struct building *building, struct python_graph *graph) {
+static bool python_build(struct building *building, struct python_graph *graph) {
   size_t n = building->n;
   building->block_of = calloc(n, sizeof(*building->block_of));
   graph->units = malloc(n * sizeof(*graph->units));
@@ -172,7 +172,7 @@ bool python_graph_make(const struct python_layout *layout, const struct python_c
                                 .all = instructions.all,
                                 .n = instructions.n,
                                 .graph = graph};
-    made = build(&building, graph);
+    made = python_build(&building, graph);
     free(building.block_of);
   }
   free(instructions.all);

@@ -133,7 +133,7 @@ PYTHON_INLINE bool find(uint64_t check, uint64_t *hash) {
   return false;
 }
 
-static void remember(struct known *set, uint64_t check, uint64_t hash) {
+static void python_remember(struct known *set, uint64_t check, uint64_t hash) {
   struct known *at = &set[check >> 63];
   atomic_store_explicit(&at->hash, hash, memory_order_relaxed);
   atomic_store_explicit(&at->check, check ^ hash, memory_order_relaxed);
@@ -143,7 +143,7 @@ __attribute__((noinline)) static uint64_t learn(const struct python_layout *layo
                                                 const struct python_frame *frame, uint64_t check) {
   uint64_t hash = read_hash(layout, frame);
   if (check != 0)
-    remember(table[check % SETS], check, hash);
+    python_remember(table[check % SETS], check, hash);
   return hash;
 }
 

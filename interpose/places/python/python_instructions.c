@@ -70,7 +70,7 @@ static uint64_t target_unit(unsigned minor, enum way way, uint32_t argument, uin
 }
 
 /* First pass: instructions with their arguments, and where the next one begins in `handler`. */
-static bool split(struct reading *reading) {
+static bool python_split(struct reading *reading) {
   const struct python_code *code = reading->code;
   const char *row = reading->layout->opcodes;
   uint32_t argument = 0, first = 0, n = 0;
@@ -187,16 +187,16 @@ struct stacks {
   uint32_t nwork;
 };
 
-static uint32_t push(struct stacks *stacks, uint32_t below, uint32_t handler) {
+static uint32_t python_push(struct stacks *stacks, uint32_t below, uint32_t handler) {
   stacks->blocks[stacks->nblocks] = (struct block){below, handler};
   return stacks->nblocks++;
 }
 
-static uint32_t pop(const struct stacks *stacks, uint32_t top) {
+static uint32_t python_pop(const struct stacks *stacks, uint32_t top) {
   return top == PYTHON_NOWHERE ? top : stacks->blocks[top].below;
 }
 
-static void reach(struct stacks *stacks, uint32_t instruction, uint32_t top) {
+static void python_reach(struct stacks *stacks, uint32_t instruction, uint32_t top) {
   if (stacks->is_known[instruction])
     return;
   stacks->is_known[instruction] = true;
@@ -210,22 +210,23 @@ static uint32_t handler_in(const struct stacks *stacks, uint32_t top) {
   return top == PYTHON_NOWHERE ? top : stacks->blocks[top].handler;
 }
 
-static void follow(struct stacks *stacks, struct python_instructions *instructions, uint32_t i) {
+static void python_instructions_follow(struct stacks *stacks,
+                                       struct python_instructions *instructions, uint32_t i) {
   struct python_instruction *instruction = &instructions->all[i];
   uint32_t top = stacks->at[i];
   instruction->handler = handler_in(stacks, top);
   bool sets_up = instruction->opcode == OPCODE_SETUP || instruction->opcode == OPCODE_SETUP_WITH;
   if (sets_up) {
-    reach(stacks, instruction->target, push(stacks, top, PYTHON_NOWHERE));
-    top = push(stacks, top, instruction->target);
+    python_reach(stacks, instruction->target, python_push(stacks, top, PYTHON_NOWHERE));
+    top = python_push(stacks, top, instruction->target);
   } else if (instruction->opcode == OPCODE_POP_BLOCK || instruction->opcode == OPCODE_POP_EXCEPT ||
              instruction->opcode == OPCODE_END_ASYNC_FOR) {
-    top = pop(stacks, top);
+    top = python_pop(stacks, top);
   }
   if (instruction->target != PYTHON_NOWHERE && !sets_up)
-    reach(stacks, instruction->target, top);
+    python_reach(stacks, instruction->target, top);
   if (instruction->goes_on && i + 1 < instructions->n)
-    reach(stacks, i + 1, top);
+    python_reach(stacks, i + 1, top);
 }
 
 static bool handlers_by_blocks(struct python_instructions *instructions) {
@@ -237,9 +238,9 @@ static bool handlers_by_blocks(struct python_instructions *instructions) {
   bool made =
       stacks.blocks != NULL && stacks.at != NULL && stacks.is_known != NULL && stacks.work != NULL;
   if (made)
-    reach(&stacks, 0, PYTHON_NOWHERE);
+    python_reach(&stacks, 0, PYTHON_NOWHERE);
   while (made && stacks.nwork > 0)
-    follow(&stacks, instructions, stacks.work[--stacks.nwork]);
+    python_instructions_follow(&stacks, instructions, stacks.work[--stacks.nwork]);
   free(stacks.blocks);
   free(stacks.at);
   free(stacks.is_known);
@@ -267,7 +268,7 @@ static bool find_handlers(struct reading *reading) {
 }
 
 static bool read_instructions(struct reading *reading) {
-  if (!split(reading) || !find_targets(reading))
+  if (!python_split(reading) || !find_targets(reading))
     return false;
   mark_swallowing(reading->instructions);
   straighten_awaits(reading->instructions);

@@ -134,7 +134,7 @@ struct sought {
   void *address;
 };
 
-static int defines(struct dl_phdr_info *info, size_t size, void *result) {
+static int python_defines(struct dl_phdr_info *info, size_t size, void *result) {
   (void)size;
   struct sought *sought = result;
   for (unsigned i = 0; i < info->dlpi_phnum && sought->address == NULL; i++)
@@ -148,7 +148,7 @@ static int defines(struct dl_phdr_info *info, size_t size, void *result) {
 /* Data of Python: a program may have its own copy (R_X86_64_COPY), which then all use. */
 static uint64_t data_address(const char *name) {
   struct sought sought = {name, NULL};
-  dl_iterate_phdr(defines, &sought);
+  dl_iterate_phdr(python_defines, &sought);
   return (uint64_t)sought.address;
 }
 
@@ -193,7 +193,7 @@ static void keep_loaded(void) {
     linker_dlopen(python_object.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-static void look(void) {
+static void python_look(void) {
   static atomic_flag busy = ATOMIC_FLAG_INIT;
   if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
     return; /* another thread, which may not come back from it in a forked child: then nothing is
@@ -225,7 +225,7 @@ const struct python_layout *python_layout(void) {
     return &found;
   if (seen == REFUSED || !is_time_to_look())
     return NULL;
-  look();
+  python_look();
   return atomic_load_explicit(&state, memory_order_acquire) == FOUND ? &found : NULL;
 }
 

@@ -35,8 +35,8 @@ static void free_function(struct function *function) {
   free(function);
 }
 
-static struct function *analyse(const struct python_layout *layout,
-                                const struct python_code *code) {
+static struct function *python_analyse(const struct python_layout *layout,
+                                       const struct python_code *code) {
   struct function *function = calloc(1, sizeof(*function));
   if (function == NULL)
     return NULL;
@@ -47,7 +47,7 @@ static struct function *analyse(const struct python_layout *layout,
 }
 
 /* Two threads may keep the same function at once; the copies are equal. */
-static bool keep(struct function *function) {
+static bool python_keep(struct function *function) {
   if (atomic_fetch_add_explicit(&nkept, 1, memory_order_relaxed) >= PYTHON_FUNCTIONS_MAX) {
     atomic_fetch_sub_explicit(&nkept, 1, memory_order_relaxed);
     return false;
@@ -67,8 +67,8 @@ static struct function *function_of(const struct python_layout *layout,
   *kept = function != NULL;
   if (function != NULL)
     return function;
-  function = analyse(layout, code);
-  *kept = function != NULL && keep(function);
+  function = python_analyse(layout, code);
+  *kept = function != NULL && python_keep(function);
   return function;
 }
 

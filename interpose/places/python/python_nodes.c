@@ -20,7 +20,7 @@ enum { BUCKETS = 2048, WAYS_MAX = 16384 };
 static struct way *_Atomic buckets[BUCKETS];
 static _Atomic uint32_t nkept;
 
-static const struct way *find(uint64_t hash) {
+static const struct way *python_nodes_find(uint64_t hash) {
   const struct way *way = atomic_load_explicit(&buckets[hash % BUCKETS], memory_order_acquire);
   while (way != NULL && way->hash != hash)
     way = way->next;
@@ -28,7 +28,7 @@ static const struct way *find(uint64_t hash) {
 }
 
 /* Two threads may keep the same way at once; the copies are equal. */
-static void keep(uint64_t hash, const struct place_node *nodes, uint32_t n) {
+static void python_nodes_keep(uint64_t hash, const struct place_node *nodes, uint32_t n) {
   if (atomic_load_explicit(&nkept, memory_order_relaxed) >= WAYS_MAX)
     return;
   struct way *way = malloc(sizeof(*way) + n * sizeof(nodes[0]));
@@ -46,8 +46,8 @@ static void keep(uint64_t hash, const struct place_node *nodes, uint32_t n) {
 }
 
 /* All nodes of the frame, as far as a place has room for any. */
-static uint32_t make(const struct python_layout *layout, const struct python_frame *frame,
-                     uint64_t hash, struct place_node nodes[PLACE_NODES_MAX]) {
+static uint32_t python_make(const struct python_layout *layout, const struct python_frame *frame,
+                            uint64_t hash, struct place_node nodes[PLACE_NODES_MAX]) {
   struct python_code *code = python_code_read(layout, frame->code);
   uint32_t n = 0;
   if (code != NULL && python_frame_hash_of(layout, code, frame->where) == hash) {
@@ -62,8 +62,8 @@ static uint32_t make(const struct python_layout *layout, const struct python_fra
   return n < PLACE_NODES_MAX ? n : PLACE_NODES_MAX;
 }
 
-static uint32_t copy(const struct place_node *nodes, uint32_t n, struct place_node *to,
-                     uint32_t room) {
+static uint32_t python_copy(const struct place_node *nodes, uint32_t n, struct place_node *to,
+                            uint32_t room) {
   n = n < room ? n : room;
   memcpy(to, nodes, n * sizeof(nodes[0]));
   return n;
@@ -72,14 +72,14 @@ static uint32_t copy(const struct place_node *nodes, uint32_t n, struct place_no
 /* 0: the code cannot be read, or is no longer the one that the hash was made of. */
 static uint32_t frame_nodes(const struct python_layout *layout, const struct python_frame *frame,
                             uint64_t hash, struct place_node *nodes, uint32_t room) {
-  const struct way *way = find(hash);
+  const struct way *way = python_nodes_find(hash);
   if (way != NULL)
-    return copy(way->nodes, way->n, nodes, room);
+    return python_copy(way->nodes, way->n, nodes, room);
   struct place_node made[PLACE_NODES_MAX];
-  uint32_t n = make(layout, frame, hash, made);
+  uint32_t n = python_make(layout, frame, hash, made);
   if (n > 0)
-    keep(hash, made, n);
-  return copy(made, n, nodes, room);
+    python_nodes_keep(hash, made, n);
+  return python_copy(made, n, nodes, room);
 }
 
 void python_outermost_add(struct python_outermost *outermost, const struct python_frame *frame,

@@ -61,7 +61,7 @@ static bool is_test_of(const struct ends *ends, uint32_t test, const struct end 
   return test <= end->last && at > end->last;
 }
 
-static void reach(struct ends *ends, uint32_t instruction) {
+static void python_rounds_reach(struct ends *ends, uint32_t instruction) {
   if (instruction == PYTHON_NOWHERE || ends->reached[instruction])
     return;
   ends->reached[instruction] = true;
@@ -74,13 +74,13 @@ static void reach(struct ends *ends, uint32_t instruction) {
 static bool is_in(struct ends *ends, uint32_t body, uint32_t instruction) {
   memset(ends->reached, 0, ends->ninstructions * sizeof(*ends->reached));
   ends->reached[body] = true;
-  reach(ends, 0);
+  python_rounds_reach(ends, 0);
   while (ends->nwork > 0) {
     uint32_t i = ends->work[--ends->nwork];
-    reach(ends, ends->all[i].target);
-    reach(ends, ends->all[i].handler);
+    python_rounds_reach(ends, ends->all[i].target);
+    python_rounds_reach(ends, ends->all[i].handler);
     if (ends->all[i].goes_on && i + 1 < ends->ninstructions)
-      reach(ends, i + 1);
+      python_rounds_reach(ends, i + 1);
   }
   return !ends->reached[instruction];
 }

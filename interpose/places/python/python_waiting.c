@@ -120,7 +120,7 @@ static void look_at(const struct python_layout *layout, uint64_t state, struct w
  */
 
 /* False: none waits, several do at different places, or one may be about to (found->runs). */
-static bool search(const struct python_layout *layout, struct waiting *found) {
+static bool python_search(const struct python_layout *layout, struct waiting *found) {
   uint64_t own = (uint64_t)layout->thread_state();
   uint64_t interpreter = (uint64_t)layout->main_interpreter();
   uint64_t state =
@@ -147,14 +147,14 @@ static bool search(const struct python_layout *layout, struct waiting *found) {
 static bool search_again(const struct python_layout *layout, struct waiting *found) {
   for (int i = 0; i < TRIES && found->runs; i++) {
     sched_yield();
-    if (search(layout, found))
+    if (python_search(layout, found))
       return true;
   }
   return false;
 }
 
-static bool find(const struct python_layout *layout, struct waiting *found) {
-  return search(layout, found) || search_again(layout, found);
+static bool python_waiting_find(const struct python_layout *layout, struct waiting *found) {
+  return python_search(layout, found) || search_again(layout, found);
 }
 
 uint32_t python_waiting_id(void) {
@@ -169,7 +169,7 @@ uint32_t python_waiting_id(void) {
     return last.id;
   last.id = 0;
   struct waiting found;
-  if (!find(layout, &found))
+  if (!python_waiting_find(layout, &found))
     return 0;
   last.thread = found.thread;
   last.time = found.time;
@@ -180,7 +180,7 @@ uint32_t python_waiting_id(void) {
 uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room) {
   const struct python_layout *layout = python_layout();
   struct waiting found;
-  if (layout == NULL || !find(layout, &found))
+  if (layout == NULL || !python_waiting_find(layout, &found))
     return 0;
   return python_outermost_nodes(layout, &found.outermost, nodes, room);
 }
