@@ -367,6 +367,7 @@ struct shadow *shadow_create(const struct cuda_driver *cuda, int device, char *r
     free(shadow);
     return NULL;
   }
+  shadow_enlist(shadow);
   return shadow;
 }
 
@@ -418,7 +419,7 @@ bool shadow_wait_stream(struct shadow *shadow, cudaStream_t stream,
 
 ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *limit, char *reason) {
   ncclResult_t result = shadow_wait(shadow, limit, reason);
-  if (result == ncclSuccess)
+  if (result == ncclSuccess && !shadow_others_are_under_way(shadow))
     device_free(shadow);
   return result;
 }
@@ -426,6 +427,7 @@ ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *li
 void shadow_destroy(struct shadow *shadow, const struct shadow_limit *limit) {
   if (shadow == NULL)
     return;
+  shadow_delist(shadow);
   device_forget(shadow, NULL);
   bool done = shadow_release(shadow, limit, NULL) == ncclSuccess;
   device_close(shadow, done);

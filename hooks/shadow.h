@@ -192,8 +192,14 @@ ncclResult_t shadow_wait(struct shadow *shadow, const struct shadow_limit *limit
 bool shadow_wait_stream(struct shadow *shadow, cudaStream_t stream,
                         const struct shadow_limit *limit);
 
-/* Waits as shadow_wait does, then gives all device memory back; that waits for all that the device
- * has been given. Keeps stream and context. On any result but ncclSuccess the memory is kept (work
+/* Whether to give this one's memory back would hold a peer up: its own shadows are done, others of
+ * the process on the same device are not. The driver frees no memory before the device has passed
+ * (cuMemFree), a shadow under way waits for a peer, and that peer may wait for this rank. Any
+ * thread. False of NULL. */
+bool shadow_holds_others_up(const struct shadow *shadow);
+
+/* Waits as shadow_wait does, then gives all device memory back, unless that held a peer up
+ * (shadow_holds_others_up): then the memory is kept, for the next time. Keeps stream and context. On any result but ncclSuccess the memory is kept (work
  * may still use it): call again. */
 ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *limit, char *reason);
 

@@ -69,6 +69,7 @@ struct memory {
 };
 
 struct shadow {
+  struct shadow *next; /* of all in the process: shadow_list.c */
   const struct cuda_driver *cuda;
   int number; /* of the device */
   CUdevice device;
@@ -185,5 +186,10 @@ size_t device_bytes(const struct shadow *device);
 /* One pause of a polling loop: false if the limit has come. *pause_ns begins at 0 and grows up to a
  * millisecond. */
 bool limit_pause(const struct shadow_limit *limit, uint64_t *pause_ns);
+
+/* From its creation to its end a shadow is in the list of the process (shadow_list.c). Any thread. */
+void shadow_enlist(struct shadow *shadow);
+void shadow_delist(const struct shadow *shadow);
+bool shadow_others_are_under_way(const struct shadow *shadow);
 
 #endif

@@ -110,10 +110,11 @@ static CUresult stream_destroy(CUstream stream) {
 }
 
 static CUresult stream_query(CUstream stream) {
-  (void)stream;
   expect_ours();
   doubles.queries++;
   note("query");
+  if (doubles.busy_stream != NULL && stream != doubles.busy_stream)
+    return doubles.stream_error;
   if (doubles.stream_busy < 0)
     return CUDA_ERROR_NOT_READY;
   if (doubles.stream_busy > 0) {

@@ -29,6 +29,7 @@ struct call {
 struct doubles {
   /* What the doubles do. */
   int stream_busy;       /* StreamQuery: not ready this many times; -1: for ever */
+  CUstream busy_stream;  /* that this is said of; NULL: of all */
   CUresult stream_error; /* StreamQuery's answer after that */
   CUresult event_error;  /* EventCreate's answer */
   int events_done;       /* EventQuery: of the events recorded, in order, so many are; -1: all */

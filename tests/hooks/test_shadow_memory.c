@@ -293,3 +293,27 @@ Test(shadow_memory, what_cannot_be_lent_is_said) {
   cr_expect(strstr(reason, "cannot allocate") != NULL, "%s", reason);
   cr_expect_null(here.send);
 }
+
+/* To give memory back waits for the device, and what is under way there may wait for a peer that
+ * waits for this rank. */
+Test(shadow_memory, is_kept_while_another_shadow_on_the_device_is_under_way) {
+  struct shadow *other = shadow_create(&double_driver, 3, reason);
+  struct shadow *elsewhere = shadow_create(&double_driver, 4, reason);
+  cr_assert(other != NULL && elsewhere != NULL, "%s", reason);
+  issue_one(allreduce(100000, DATATYPE_FLOAT32, REDUCTION_SUM));
+  doubles.stream_busy = -1;
+  doubles.busy_stream = elsewhere->stream;
+  cr_expect_not(shadow_holds_others_up(shadow), "another device does not wait for this one");
+  doubles.busy_stream = shadow->stream;
+  cr_expect_not(shadow_holds_others_up(shadow), "its own are left to the driver");
+  doubles.busy_stream = other->stream;
+  cr_expect(shadow_holds_others_up(shadow));
+  cr_expect_eq(shadow_release(shadow, &patient, reason), ncclSuccess, "%s", reason);
+  cr_expect_eq(doubles.frees, 0);
+  doubles.stream_busy = 0;
+  cr_expect_not(shadow_holds_others_up(shadow));
+  cr_expect_eq(shadow_release(shadow, &patient, reason), ncclSuccess, "%s", reason);
+  cr_expect_eq(shadow_bytes(shadow), 0);
+  shadow_destroy(other, &patient);
+  shadow_destroy(elsewhere, &patient);
+}
