@@ -91,10 +91,12 @@ check-here: check-build
 
 # Everything, and what needs memory and processes once more with the address and undefined behaviour sanitizers.
 SANITIZED = $(CHECKS:%=build-address/check/%)
+# Built on all processors, unless make was given a number of jobs.
+BUILD_JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 check:
 	@tools/deps --check
-	@$(MAKE) --no-print-directory check-build
-	@$(MAKE) --no-print-directory SAN=address,undefined check-build
+	@$(MAKE) --no-print-directory $(BUILD_JOBS) check-build
+	@$(MAKE) --no-print-directory $(BUILD_JOBS) SAN=address,undefined check-build
 	@$(MAKE) --no-print-directory nccl-small
 	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/unit \
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
