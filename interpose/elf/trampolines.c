@@ -163,6 +163,11 @@ void trampolines_place(void) {
   tell_if_full();
 }
 
+void trampolines_end(void) {
+  atomic_store(&removed, true);
+  __atomic_store_n(&trampolines_placed, 0, __ATOMIC_RELAXED);
+}
+
 void trampolines_remove(void) {
   if (!atomic_load(&chosen) || atomic_exchange(&removed, true))
     return;

@@ -44,6 +44,10 @@ void trampolines_place(void);
  * functions, and tell nobody. */
 void trampolines_remove(void);
 
+/* The same, but leaves references as they are, and asks the dynamic linker nothing: for a forked
+ * child, where another thread's lock of it is held for ever. */
+void trampolines_end(void);
+
 /* Whether all look-ups are to come by (read by stubs_*.S): between the two above. */
 extern TRAMPOLINE_ENTRY uint32_t trampolines_placed;
 

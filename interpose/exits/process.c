@@ -14,6 +14,8 @@
 
 #include "core/report/log.h"
 #include "core/transport/plane_shm.h"
+#include "interpose/elf/linker.h"
+#include "interpose/elf/trampolines.h"
 #include "interpose/nccl/bypass.h"
 #include "interpose/self/guard.h"
 #include "interpose/comm/fast_path.h"
@@ -39,7 +41,7 @@ typedef void any_function(void);
 /* Asked for at each call, each of which happens once: nothing to keep. */
 static any_function *libc_function(const char *name) {
   any_function *function;
-  *(void **)&function = dlsym(RTLD_NEXT, name); /* as dlsym(3) says it is to be done */
+  *(void **)&function = linker_dlsym(RTLD_NEXT, name); /* as dlsym(3) says it is to be done */
   return function;
 }
 
@@ -105,6 +107,7 @@ int process_leave(int status) {
 
 static void in_forked_child(void) {
   guard_turn_off();
+  trampolines_end();
   fast_path_forget();
   segment_forget_all();
   log_disable();

@@ -54,6 +54,10 @@ Test(threads, fork_children_that_end_at_once) {
 Test(threads, fork_children_that_exit) {
   check_undisturbed("fork --child exit");
 }
+/* What another thread holds of the dynamic linker at a fork is held in the child for ever. */
+Test(threads, fork_children_that_exit_while_objects_are_listed) {
+  check_undisturbed("fork --child exit --walk 1");
+}
 Test(threads, fork_children_that_become_another_program) {
   check_undisturbed("fork --child exec");
 }

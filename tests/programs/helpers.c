@@ -11,6 +11,7 @@
 #include "tests/programs/ranks.h"
 #include "tests/programs/tape.h"
 
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,7 +23,7 @@
 #include <unistd.h>
 
 static const char *iterations = "3+1", *helper = "none", *child = "nothing", *end = "finalize";
-static int wait_ms = 0, helps = 0, after_ms = 0;
+static int wait_ms = 0, helps = 0, after_ms = 0, walk = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1"},
@@ -30,6 +31,7 @@ static const struct option options[] = {
     {"--child", &child, NULL, "what forked children do: nothing, _exit, exit, exec or call"},
     {"--helps", NULL, &helps, "how often to fork or poll, every two milliseconds"},
     {"--after", NULL, &after_ms, "milliseconds before the helper begins"},
+    {"--walk", NULL, &walk, "1: another thread goes along the list of loaded objects all the time"},
     {"--wait", NULL, &wait_ms, "milliseconds before each iteration"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
@@ -72,6 +74,17 @@ static bool help_by_forking(void) {
          (status == 0 || (strcmp(child, "nothing") == 0 && WIFSIGNALED(status)));
 }
 
+static int see_object(struct dl_phdr_info *info, size_t size, void *unused) {
+  (void)info, (void)size, (void)unused;
+  sleep_ms(1); /* with the dynamic linker's lock */
+  return 0;
+}
+
+static _Noreturn void *walk_objects(void *unused) {
+  for (;;)
+    dl_iterate_phdr(see_object, unused);
+}
+
 static bool help_by_polling(void) {
   ncclResult_t error = ncclSuccess;
   CHECK_NCCL(ncclCommGetAsyncError(comm, &error));
@@ -89,6 +102,9 @@ static void *help(void *unused) {
   const char *how = list_item(helper, ranks.rank);
   int helped = 0;
   bool forks = strcmp(how, "fork") == 0, polls = strcmp(how, "poll") == 0;
+  pthread_t walker;
+  if (walk != 0 && pthread_create(&walker, NULL, walk_objects, NULL) == 0)
+    pthread_detach(walker);
   sleep_ms(after_ms);
   for (int i = 0; i < helps && (forks || polls); i++, sleep_ms(2))
     helped += forks ? help_by_forking() : help_by_polling();
