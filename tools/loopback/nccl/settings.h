@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 struct settings {
-  bool connect; /* LOOPBACK_CONNECT: first use blocks on the host, as NCCL's runtime connect */
+  bool connect;   /* LOOPBACK_CONNECT: first use blocks on the host, as NCCL's runtime connect */
   int connect_ms; /* LOOPBACK_CONNECT_MS: how long that takes once all ranks have come */
   bool nvls; /* LOOPBACK_NVLS=1: collectives of registered buffers meet on the host (connect.h) */
   bool duplicate_gpu_error; /* LOOPBACK_DUPLICATE_GPU=error: two ranks on one device are refused */
