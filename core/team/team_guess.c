@@ -2,11 +2,7 @@
 #include "core/team/team_private.h"
 
 bool team_is_told(struct team *team) {
-  uint64_t told = atomic_load(&team->shared->told);
-  while (told <= team->head)
-    if (atomic_compare_exchange_weak(&team->shared->told, &told, team->head + 1))
-      return false;
-  return true;
+  return plane_is_told(team->shared, team->head);
 }
 
 void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place) {
