@@ -158,6 +158,18 @@ Test(check_sources, archives_and_compiled_modules) {
   expect_answer("", PYTHON "app", UNKNOWN, "has no source");
 }
 
+Test(check_sources, what_is_no_source_is_not_waited_for) {
+  run("mkfifo pipe; mkdir folder; printf '\\000\\001' >binary; printf '\\357\\273\\277import "
+      "frame\\n' >mark");
+  expect_answer("", PYTHON "pipe", UNKNOWN, "pipe cannot be read");
+  expect_answer("", PYTHON "folder", UNKNOWN, "folder has no __main__");
+  expect_answer("", PYTHON "binary", UNKNOWN, "binary is not a text of this Python");
+  expect_answer("", PYTHON "mark", YES, LINKED);
+  write_file("absent", "#!/not/there/python\nimport frame\n");
+  run("chmod +x absent");
+  expect_answer("", "./absent", UNKNOWN, "#!/not/there/python, is not found");
+}
+
 Test(check_sources, nothing_is_run) {
   write_file(PACKAGES "evil.pth", "import os; open('run', 'w')\n");
   write_file(PACKAGES "sitecustomize.py", "open('run', 'w')\n");

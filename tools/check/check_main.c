@@ -1,5 +1,5 @@
 /* nccl-join-check: whether nccl-join will see a program's NCCL calls, for `nccl-join check` and for
- * the warning of `nccl-join run`. Nothing is executed.
+ * the warning of `nccl-join run`. Nothing of the program is run.
  *
  *   nccl-join-check [--json] [--libraries FOLDER] [--] PROGRAM [ARG...]
  *   nccl-join-check --warn MS ...   prints one line, or nothing, and takes so many milliseconds at

@@ -225,9 +225,10 @@ static void follow(struct command *command, char *const *words) {
       continue;
     }
     if (!find_long_interpreter(text, next) && !find_interpreter(text, next)) {
-      command->kind = COMMAND_SCRIPT;
-      snprintf(command->interpreter, PATH_MAX, "%.100s", text + 2);
-      command->interpreter[strcspn(command->interpreter, "\n")] = '\0';
+      command->kind = COMMAND_UNKNOWN;
+      snprintf(command->why, sizeof command->why,
+               "the interpreter of its first line, %.*s, is not found",
+               (int)strcspn(text, "\n") > 120 ? 120 : (int)strcspn(text, "\n"), text);
       return;
     }
     copy_path(path, next);
@@ -274,6 +275,8 @@ bool command_read(struct command *command, char *const *words, char error[COMMAN
     if (!find_file(command, words[0], error))
       return false;
     follow(command, words);
+    if (command->kind == COMMAND_UNKNOWN)
+      return true;
     enum launched launched = launcher_read(command, &words);
     if (launched == LAUNCHED_UNKNOWN)
       command->kind = COMMAND_UNKNOWN;

@@ -412,6 +412,8 @@ class Reader:
         if os.path.isdir(path) or is_archive(path):
             return self.read_main(path)
         try:
+            if not os.path.isfile(path):  # a pipe may never end
+                raise OSError
             with open(path, "rb") as file:
                 Source(self, path, "", True, is_main).read(file.read())
         except OSError:
@@ -434,6 +436,8 @@ class Reader:
 
 def is_archive(path):
     """Zip archives end with their table of contents: PKZIP's application note, 4.3.16."""
+    if not os.path.isfile(path):
+        return False
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.path.getsize(path) - 65557))
