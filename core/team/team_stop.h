@@ -34,7 +34,8 @@
  * does one that has left behind that it was stopped: that still counts at its index
  * (team_has_stopped).
  *
- * A rank that is not told to stop (its setting differs) stops with those that are.
+ * A rank whose claims have no CLAIM_TOGETHER stops with those that have it. (Settings that differ
+ * are refused before: interpose/comm/alike.h.)
  */
 #ifndef NCCL_JOIN_CORE_TEAM_STOP_H
 #define NCCL_JOIN_CORE_TEAM_STOP_H

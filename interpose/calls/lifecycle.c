@@ -53,13 +53,17 @@ static bool may_begin(int rank, int communicators) {
 /* After the real function: the communicator exists, is being made, or failed. */
 static ncclResult_t lifecycle_made(struct arrival *arrival, ncclComm_t *handle,
                                    ncclResult_t result) {
-  if (result != ncclSuccess && result != ncclInProgress)
-    communicator_depart(arrival);
-  else if (group_is_open())
+  bool made = result == ncclSuccess || result == ncclInProgress;
+  if (made && group_is_open()) {
     group_expect(arrival, handle);
-  else {
+    return result;
+  }
+  result = communicator_created(arrival, handle, result);
+  if (result == ncclSuccess || result == ncclInProgress) {
     communicator_add(arrival, *handle, communicator_new_driver());
     process_watch_exit();
+  } else {
+    communicator_depart(arrival);
   }
   return result;
 }
@@ -75,6 +79,7 @@ static void arrive_by_ids(struct arrival *arrival, const ncclUniqueId *ids, int 
   memcpy(seed + (size_t)nids * sizeof(*ids), &nranks, sizeof(nranks));
   communicator_arrive(arrival, seed, size, (uint32_t)nranks, (uint32_t)rank, (uint32_t)nranks, 0,
                       communicator_current_device());
+  arrival->to_compare = true;
   free(seed);
 }
 
@@ -186,6 +191,8 @@ ncclResult_t join_CommDestroy(ncclComm_t handle) {
     return left;
   }
   result = real.CommDestroy(handle);
+  if (comm != NULL && result == ncclSuccess)
+    communicator_free_shadows(comm->device);
   return result == ncclSuccess ? notice : result;
 }
 
@@ -288,6 +295,10 @@ static bool has_failed(ncclComm_t handle) {
 void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t handle, ncclResult_t *asyncError) {
   if (result != ncclSuccess || asyncError == NULL)
     return;
+  if (*asyncError != ncclInProgress && communicator_is_refused(handle)) {
+    *asyncError = ncclInvalidUsage;
+    return;
+  }
   children_look(handle, *asyncError);
   if (*asyncError == ncclSuccess && has_failed(handle)) {
     *asyncError = ncclRemoteError;
