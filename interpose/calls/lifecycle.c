@@ -191,6 +191,8 @@ ncclResult_t join_CommDestroy(ncclComm_t handle) {
     return left;
   }
   result = real.CommDestroy(handle);
+  if (comm != NULL && result == ncclSuccess)
+    communicator_free_shadows(comm->device);
   return result == ncclSuccess ? notice : result;
 }
 

@@ -335,6 +335,16 @@ void communicator_release_endpoints(void) {
   pthread_mutex_unlock(&lock);
 }
 
+void communicator_free_shadows(int device) {
+  bool used = false;
+  pthread_mutex_lock(&lock);
+  for (struct communicator *comm = first; comm != NULL; comm = comm->next)
+    used = used || comm->device == device;
+  pthread_mutex_unlock(&lock);
+  if (!used)
+    shadow_free_kept(device);
+}
+
 void communicator_end_plain(void) {
   pthread_mutex_lock(&lock);
   for (struct endpoint *end = endpoints; end != NULL; end = end->next)

@@ -110,6 +110,11 @@ uint64_t communicator_new_driver(void);
 /* The communicator is gone, or about to be. With the last one of a team its endpoint ends. */
 void communicator_remove(struct communicator *comm, enum rank_state how);
 
+/* The real communicator that was on the device has been destroyed: if the process has no other there,
+ * the device gets the memory of its shadows back. While there is one, what is under way may wait for
+ * a peer. */
+void communicator_free_shadows(int device);
+
 /* By a rank of the team: its rank in the communicator, which must have joined its team. */
 int communicator_rank_of(const struct communicator *comm, uint32_t team_rank);
 
