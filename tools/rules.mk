@@ -27,6 +27,7 @@ install: all $(TIMELINE)
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(INSTALLED)/loopback' '$(INSTALLED)/hooks'
 	install -m 755 tools/nccl-join $(TIMELINE) '$(DESTDIR)$(PREFIX)/bin/'
 	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) '$(INSTALLED)/'
+	$(if $(CHECK_READER),install -m 644 $(CHECK_READER) '$(INSTALLED)/')
 	install -m 755 $(BUILD)/lib/libnccl-join.so '$(INSTALLED)/'
 	install -m 755 $(HOOK_PLUGINS) '$(INSTALLED)/hooks/'
 	install -m 644 hooks/include/nccl_join.h hooks/include/nccl_join_hook.h '$(DESTDIR)$(PREFIX)/include/'

@@ -81,21 +81,35 @@ void team_report_lossy_post(struct team *team, uint8_t kind, uint32_t peer) {
   report_lossy(team, kind, peer, team_passed(team));
 }
 
+/* Whether a rank has shadowed something lossy since this one has last asked. */
+static bool has_event(const struct team *team, uint32_t rank, uint32_t *count,
+                      struct lossy_event *event) {
+  const struct plane_log *log = log_of(team->plane, rank);
+  *count = log_lossy_count(log);
+  struct log_lossy lossy = log_last_lossy(log);
+  *event = (struct lossy_event){rank, lossy.peer, lossy.index, (uint8_t)lossy.kind};
+  return *count != atomic_load(&team->settling.lossy_seen[rank]);
+}
+
 bool team_events(struct team *team, struct lossy_event *event) {
   plane_calm_t calm = plane_calm(team->shared);
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = log_of(team->plane, rank);
-    uint32_t count = log_lossy_count(log);
-    if (count == team->settling.lossy_seen[rank])
+    uint32_t count;
+    if (!has_event(team, rank, &count, event))
       continue;
-    team->settling.lossy_seen[rank] = count;
-    if (rank == team->plane->rank)
-      continue;
-    struct log_lossy lossy = log_last_lossy(log);
-    *event = (struct lossy_event){rank, lossy.peer, lossy.index, (uint8_t)lossy.kind};
-    return true;
+    atomic_store(&team->settling.lossy_seen[rank], count);
+    if (rank != team->plane->rank)
+      return true;
   }
   team->calm = calm;
+  return false;
+}
+
+bool team_find_event(const struct team *team, struct lossy_event *event) {
+  uint32_t count;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (rank != team->plane->rank && has_event(team, rank, &count, event))
+      return true;
   return false;
 }
 

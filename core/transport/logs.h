@@ -221,6 +221,8 @@ static inline uint32_t plane_bell(const struct plane *plane);
 
 /* Of all ranks that settle an index by guess one tells of it: whether this one is not to. */
 static inline bool plane_is_told(struct plane_team *shared, uint64_t index);
+/* The last one that a rank has told of, plus one; 0: none. */
+static inline uint64_t plane_last_told(const struct plane_team *shared);
 
 /* Whether ranks stand aside of the team (interpose/comm/apart.h). To say so: plane_set_apart. */
 static inline bool plane_is_apart(const struct plane_team *shared);

@@ -352,6 +352,10 @@ static inline bool plane_is_told(struct plane_team *shared, uint64_t index) {
   return true;
 }
 
+static inline uint64_t plane_last_told(const struct plane_team *shared) {
+  return atomic_load(&shared->told);
+}
+
 static inline bool plane_is_apart(const struct plane_team *shared) {
   return atomic_load(&shared->apart) != 0;
 }

@@ -75,6 +75,9 @@ static void print_remarks(FILE *out, const struct answer *answer) {
 
 void report_print(FILE *out, const struct answer *answer) {
   fprintf(out, "%-12s%s\n", "program", answer->file);
+  for (size_t i = 0; i < answer->launchers.count; i++)
+    fprintf(out, "%s%s%s", i == 0 ? "started by  " : ", ", answer->launchers.items[i],
+            i + 1 == answer->launchers.count ? "\n" : "");
   fprintf(out, "%-12s%s\n", "NCCL", reach_texts[answer->reach]);
   fprintf(out, "%-12s%s\n", "seen", seen_text(answer));
   print_ways(out, answer);
@@ -146,6 +149,12 @@ static void json_begin(FILE *out, const char *program) {
 
 void report_json(FILE *out, const struct answer *answer) {
   json_begin(out, answer->file);
+  fputs(",\"launchers\":[", out);
+  for (size_t i = 0; i < answer->launchers.count; i++) {
+    fputs(i > 0 ? "," : "", out);
+    json_text(out, answer->launchers.items[i]);
+  }
+  fputc(']', out);
   json_member(out, "seen", seen_names[answer->seen]);
   json_member(out, "reached", reach_names[answer->reach]);
   fputs(",\"ways\":[", out);

@@ -2,7 +2,12 @@
 ifneq ($(ELF_LIBS),)
 CHECK_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/check_main.c,$(wildcard tools/check/*.c)))
 CHECK_TOOL = $(BUILD)/tools/nccl-join-check
-product: $(CHECK_TOOL)
+CHECK_READER = $(BUILD)/tools/nccl-join-imports.py
+product: $(CHECK_TOOL) $(CHECK_READER)
+
+$(CHECK_READER): tools/check/imports.py
+	@mkdir -p $(@D)
+	$(Q)install -m 644 $< $@
 
 $(CHECK_TOOL): $(BUILD)/tools/check/check_main.o $(CHECK_OBJECTS)
 	@mkdir -p $(@D)
