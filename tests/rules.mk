@@ -74,7 +74,7 @@ CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_I
                     CUDA_INCLUDE=$(CUDA13_INCLUDE) JOIN_TEST_BENCHMARKS='$(if $(SAN),,$(BENCHMARKS))'
 
 # Those of the agreement run over each transport (tests/unit/planes.h).
-UNIT_OVER_SHM = UNIT_TRANSPORT=shm 'TEST_FILTER=@(foresight|looks|marks|overlap*|peers*|place*|team*)/*'
+UNIT_OVER_SHM = UNIT_TRANSPORT=shm 'TEST_FILTER=@(attachment|foresight|looks|marks|overlap*|peers*|place*|team*)/*'
 
 .PHONY: check check-here check-build
 check-build: all loopback programs $(CHECK_PROGRAMS) $(LOOPBACK_CHECKS) $(BUILD)/bench/report
