@@ -224,6 +224,10 @@ struct lossy_event {
  * until false where team_must_attend. */
 bool team_events(struct team *team, struct lossy_event *event);
 
+/* Whether there is one of which the program has not heard yet; it stays to be heard of. Any thread
+ * may ask. */
+bool team_find_event(const struct team *team, struct lossy_event *event);
+
 /* Posts sends and receives (peers.h) that are about to be issued as one, and rings. If they are in
  * one group with a unit, once that has settled. Any thread. */
 enum post_result team_post(struct team *team, const struct member *members, uint32_t nmembers);

@@ -99,23 +99,36 @@ void team_report_lossy_post(struct team *team, uint8_t kind, uint32_t peer) {
   report_lossy(team, kind, peer, atomic_load(&team->own->head));
 }
 
+/* Whether a rank has shadowed something lossy since this one has last asked. */
+static bool has_event(const struct team *team, uint32_t rank, uint32_t *count,
+                      struct lossy_event *event) {
+  const struct plane_log *log = team->plane->logs[rank];
+  *count = atomic_load(&log->lossy_count);
+  *event = (struct lossy_event){rank, atomic_load(&log->lossy_peer), atomic_load(&log->lossy_index),
+                                (uint8_t)atomic_load(&log->lossy_kind)};
+  return *count != atomic_load(&team->settling.lossy_seen[rank]);
+}
+
 bool team_events(struct team *team, struct lossy_event *event) {
   /* Noted first: what happens while we look is looked for again. */
   uint64_t calm = atomic_load(&team->shared->attention) / PLANE_EVENT * PLANE_EVENT;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    struct plane_log *log = team->plane->logs[rank];
-    uint32_t count = atomic_load(&log->lossy_count);
-    if (count == team->settling.lossy_seen[rank])
+    uint32_t count;
+    if (!has_event(team, rank, &count, event))
       continue;
-    team->settling.lossy_seen[rank] = count;
-    if (rank == team->plane->rank)
-      continue;
-    *event =
-        (struct lossy_event){rank, atomic_load(&log->lossy_peer), atomic_load(&log->lossy_index),
-                             (uint8_t)atomic_load(&log->lossy_kind)};
-    return true;
+    atomic_store(&team->settling.lossy_seen[rank], count);
+    if (rank != team->plane->rank)
+      return true;
   }
   team->calm = calm;
+  return false;
+}
+
+bool team_find_event(const struct team *team, struct lossy_event *event) {
+  uint32_t count;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (rank != team->plane->rank && has_event(team, rank, &count, event))
+      return true;
   return false;
 }
 

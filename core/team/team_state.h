@@ -151,10 +151,10 @@ struct team_owner {
 
 /* All claims of an index, read to be settled: team_settle.c. */
 struct team_settling {
-  struct claimed *claims; /* nranks */
-  struct settle *sum;     /* their sum */
-  struct place *places;   /* SETTLE_UNITS_MAX, of what they claim */
-  uint32_t *lossy_seen;   /* nranks */
+  struct claimed *claims;       /* nranks */
+  struct settle *sum;           /* their sum */
+  struct place *places;         /* SETTLE_UNITS_MAX, of what they claim */
+  _Atomic uint32_t *lossy_seen; /* nranks; read by any thread */
 };
 
 /* The unit that was read last from another rank's log: team_follow.c, team_text.c. */

@@ -30,7 +30,8 @@
  *
  * Failures. A rank that fails before all have claimed an index frees the ranks that are parked, as
  * ever. Once they have, the stop is agreed. A rank that returns first and ends its process with an
- * error takes nothing away from the others, who find what it had passed (team_stop_or_fail). Nor
+ * error takes nothing away from the others, who find what it had passed (team_stop_or_fail; the
+ * same holds where all have agreed to refuse a unit). Nor
  * does one that has left behind that it was stopped: that still counts at its index
  * (team_has_stopped).
  *
