@@ -32,3 +32,13 @@ json_t *json_of(const char *text) {
   free(valid);
   return string;
 }
+
+json_t *json_of_optional(const char *text) {
+  return text != NULL ? json_of(text) : json_null();
+}
+
+void json_print(FILE *out, json_t *value) {
+  json_dumpf(value, out, JSON_COMPACT);
+  json_decref(value);
+  fputc('\n', out);
+}

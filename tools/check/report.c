@@ -104,13 +104,6 @@ static json_t *json_begin(const char *program) {
   return json_pack("{s:i, s:o}", "format", FORMAT, "program", json_of(program));
 }
 
-/* The object is gone after that. */
-static void json_end(FILE *out, json_t *object) {
-  json_dumpf(object, out, JSON_COMPACT);
-  json_decref(object);
-  fputc('\n', out);
-}
-
 static json_t *json_launchers(const struct answer *answer) {
   json_t *launchers = json_array();
   for (size_t i = 0; i < answer->launchers.count; i++)
@@ -149,12 +142,12 @@ void report_json(FILE *out, const struct answer *answer) {
   json_object_set_new(object, "reached", json_string(reach_names[answer->reach]));
   json_object_set_new(object, "ways", json_ways(answer));
   json_object_set_new(object, "remarks", json_remarks(answer));
-  json_end(out, object);
+  json_print(out, object);
 }
 
 void report_json_error(FILE *out, const char *program, const char *error) {
   json_t *object = json_begin(program);
   json_object_set_new(object, "seen", json_string(seen_names[SEEN_UNKNOWN]));
   json_object_set_new(object, "error", json_of(error));
-  json_end(out, object);
+  json_print(out, object);
 }

@@ -64,15 +64,11 @@ void findings_print_json(FILE *out, const struct findings *findings) {
   json_t *all = json_array();
   for (size_t i = 0; i < findings->count; i++) {
     const struct finding *one = &findings->all[i];
-    json_array_append_new(
-        all, json_pack("{s:s, s:s, s:o, s:o?}", "health",
-                       one->health == HEALTH_WRONG ? "wrong" : health_names[one->health], "subject",
-                       one->subject, "what", json_of(one->what), "remedy",
-                       one->remedy ? json_of(one->remedy) : NULL));
+    const char *health = one->health == HEALTH_WRONG ? "wrong" : health_names[one->health];
+    json_array_append_new(all, json_pack("{s:s, s:s, s:o, s:o}", "health", health, "subject",
+                                         one->subject, "what", json_of(one->what), "remedy",
+                                         json_of_optional(one->remedy)));
   }
-  json_t *object = json_pack("{s:i, s:b, s:o}", "format", FORMAT, "good",
-                             findings_worst(findings) != HEALTH_WRONG, "findings", all);
-  json_dumpf(object, out, JSON_COMPACT);
-  json_decref(object);
-  fputc('\n', out);
+  json_print(out, json_pack("{s:i, s:b, s:o}", "format", FORMAT, "good",
+                            findings_worst(findings) != HEALTH_WRONG, "findings", all));
 }
