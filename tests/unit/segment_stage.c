@@ -43,7 +43,8 @@ void stage_tear_down(void) {
 }
 
 struct segment *attach(uint32_t slots, uint32_t slot, uint32_t expected) {
-  struct introduction me = {.identity = 100 + slot, .key = -(int32_t)slot, .ncomms = 1, .comms = {7}};
+  struct introduction me = {
+      .identity = 100 + slot, .key = -(int32_t)slot, .ncomms = 1, .comms = {7}};
   struct segment *segment = segment_attach(stage_name, slots, slot, expected, &me, stage_reason);
   handles[nhandles++ % 64] = segment;
   return segment;
