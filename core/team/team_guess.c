@@ -2,17 +2,13 @@
 #include "core/team/team_private.h"
 
 bool team_is_told(struct team *team) {
-  uint64_t told = atomic_load(&team->shared->told);
-  while (told <= team->head)
-    if (atomic_compare_exchange_weak(&team->shared->told, &told, team->head + 1))
-      return false;
-  return true;
+  return plane_is_told(team->shared, team->head);
 }
 
 /* The same of what this rank alone knows: that somebody has told of a later index says nothing of
  * this one. */
 static bool is_told_here(struct team *team) {
-  return team_is_told(team) && atomic_load(&team->shared->told) == team->head + 1;
+  return team_is_told(team) && plane_last_told(team->shared) == team->head + 1;
 }
 
 void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place) {

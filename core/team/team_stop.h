@@ -33,7 +33,7 @@
  * error takes nothing away from the others, who find what it had passed (team_stop_or_fail; the
  * same holds where all have agreed to refuse a unit). Nor
  * does one that has left behind that it was stopped: that still counts at its index
- * (team_has_stopped).
+ * (log_has_stopped).
  *
  * A rank whose claims have no CLAIM_TOGETHER stops with those that have it. (Settings that differ
  * are refused before: interpose/comm/alike.h.)

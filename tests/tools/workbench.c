@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/tools/json_syntax.h"
-
 static void expect_done(struct result result) {
   cr_assert_eq(result.status, 0, "%s%s", result.out, result.err);
 }

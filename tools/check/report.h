@@ -6,7 +6,7 @@
 
 #include "tools/check/answer.h"
 
-/* At most 24 lines, for a terminal. */
+/* At most 24 lines, before a terminal breaks long ones. */
 void report_print(FILE *out, const struct answer *answer);
 
 /* One object of JSON in one line: program, seen (yes, no, unknown), reached (linked, exported,
