@@ -41,13 +41,19 @@ endef
 # Calls that fail when a test wants them to (tests/unit/failing.h).
 UNIT_WRAPPED = malloc calloc realloc aligned_alloc fcntl open fstat ftruncate getcwd gethostname mmap posix_fallocate pread access \
                sched_getaffinity write
-$(BUILD)/check/unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
-$(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) \
-		$(FLOW_OBJECTS)
+UNIT_PARTS = $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) $(FLOW_OBJECTS)
+$(BUILD)/check/unit $(BUILD)/check/quick-unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
+$(BUILD)/check/unit: $(UNIT_PARTS)
 	$(link_test)
 $(BUILD)/check/simulation: $(SIMULATION_OBJECTS) $(CORE_OBJECTS)
 	$(link_test)
 $(BUILD)/check/hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
+	$(link_test)
+# The same tests without Criterion's processes (tests/quick.c).
+$(BUILD)/check/quick-%: private CRITERION_LIBS =
+$(BUILD)/check/quick-unit: $(UNIT_PARTS) $(BUILD)/tests/quick.o
+	$(link_test)
+$(BUILD)/check/quick-hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS) $(BUILD)/tests/quick.o
 	$(link_test)
 $(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS) $(NATIVE_CODE_OBJECTS)
 	$(link_test)
