@@ -225,9 +225,8 @@ static void say_who_is_missing(const struct communicator *comm, const struct ros
   }
   bool speaker = roster->nranks > 0 && roster->slot_of[0] == comm->slot;
   log_line(speaker ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
-           "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, or on "
-           "another "
-           "machine",
+           "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, with "
+           "NCCL_JOIN=0, or on another machine",
            comm->tag, missing, comm->nranks);
 }
 

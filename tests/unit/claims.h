@@ -15,6 +15,7 @@
  *     last real, expected      the same
  *     (if they are the same)   of_one_unit_the_place_that_is_expected_names_it
  *     expected                 then_what_the_learner_expects; and with seen
+ *     stood at                 a_unit_has_the_name_of_a_place_where_somebody_stands
  *     seen                     then_a_unit_seen_before; and with predicted
  *     predicted                then_what_its_rank_predicts; and with the size
  *     size                     then_the_larger_unit; and with claimants
@@ -34,6 +35,7 @@
  *   settle_is_doubtful
  *     parts unseen             to_take_one_unit_for_another_where_they_part_unseen_is_a_guess
  *     sequential               to_take_one_for_another_that_always_follows_it_is_a_guess
+ *     (where somebody stands)  a_place_where_nobody_stands_says_nothing_of_who_claims_it
  *     reached, shared          who_is_again_where_all_have_been_may_have_gone_round_past_the_other
  *     reached, common          taking_two_conditions_of_a_loop_for_one_is_a_guess_...
  *     common, no order         two_places_that_all_come_to_may_be_two_conditions_if_...

@@ -36,7 +36,11 @@ static void program(void) {
 TestSuite(settle_places, .init = program);
 
 static void add_at(uint64_t hash, uint64_t signature, const struct place *place, bool common) {
-  add((struct claimed){.hash = hash, .signature = signature, .place = place, .common = common});
+  add((struct claimed){.hash = hash,
+                       .signature = signature,
+                       .place = place,
+                       .common = common,
+                       .any = CLAIM_OWN_PLACE});
 }
 
 Test(settle_places, a_mark_waits_for_any_unit_wherever_it_stands) {
@@ -192,12 +196,47 @@ Test(settle_places, who_is_again_where_all_have_been_may_have_gone_round_past_th
   in_loop.nodes[3].reach_from = in_loop.nodes[3].reach_to = 4;
   for (uint32_t shared = A; shared <= B; shared++) {
     begin();
-    add((struct claimed){.hash = A, .signature = C, .place = &also_in_loop, .shared = shared == A});
-    add((struct claimed){.hash = B, .signature = C, .place = &in_loop, .shared = shared == B});
+    add((struct claimed){.hash = A,
+                         .signature = C,
+                         .place = &also_in_loop,
+                         .any = CLAIM_OWN_PLACE,
+                         .shared = shared == A});
+    add((struct claimed){.hash = B,
+                         .signature = C,
+                         .place = &in_loop,
+                         .any = CLAIM_OWN_PLACE,
+                         .shared = shared == B});
     cr_assert(is_guess());
   }
   in_loop.nodes[3].reach_from = 5;
   cr_assert_not(is_guess(), "of two branches of one condition only one is in a round");
+}
+
+Test(settle_places, a_unit_has_the_name_of_a_place_where_somebody_stands) {
+  for (uint32_t expected = 0; expected <= 1; expected++) {
+    begin();
+    add((struct claimed){.hash = A,
+                         .signature = C,
+                         .place = &also_in_loop,
+                         .seen = true,
+                         .expected = expected != 0});
+    add_at(B, C, &in_loop, false);
+    cr_assert_eq(winner()->hash, expected ? A : B);
+  }
+}
+
+/* Who claims it knows where it stands itself (team_guess.c). */
+Test(settle_places, a_place_where_nobody_stands_says_nothing_of_who_claims_it) {
+  also_in_loop.nodes[3].since = 3;
+  for (uint32_t expected = 0; expected <= 1; expected++) {
+    begin();
+    add((struct claimed){
+        .hash = A, .signature = C, .place = &also_in_loop, .expected = expected != 0});
+    add_at(B, C, &in_loop, false);
+    cr_assert(is_unanimous());
+    cr_assert_eq(winner()->hash, expected ? A : B);
+    cr_assert_not(is_guess());
+  }
 }
 
 Test(settle_places, without_an_order_to_take_a_unit_of_a_loop_for_one_after_it_is_a_guess) {
