@@ -99,9 +99,7 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
   case PLACE_SEQUENTIAL:
     return true;
   case PLACE_ALTERNATIVE:
-    if (place_is_reached(a->place, b->place) && (a->shared || b->shared))
-      return true;
-    return a->common && b->common &&
+    return (a->shared || b->shared || (a->common && b->common)) &&
            (place_is_reached(a->place, b->place) || !place_is_ordered(a->place, b->place));
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
