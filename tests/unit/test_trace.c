@@ -154,7 +154,7 @@ Test(trace, a_second_trace_of_the_same_rank_has_its_own_file) {
 /* Where a program has closed its standard input, that is the first descriptor to be had. */
 Test(trace, a_program_may_have_no_standard_input) {
   cr_assert_eq(close(STDIN_FILENO), 0);
-  struct trace *trace = trace_open(folder, 0, 1, 1);
+  struct trace *trace = trace_open(folder, LIMIT, 0, 1, 1);
   cr_assert_not_null(trace, "%s", warnings());
   trace_event(trace, TRACE_COMMIT, 0, NULL, -1);
   trace_close(trace);
