@@ -13,7 +13,7 @@ define link_tool
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^
 endef
 
-$(BUILD)/tools/nccl-join-ranks: $(BUILD)/tools/ranks.o $(BUILD)/tools/relay.o
+$(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_options.o relay.o)
 	$(link_tool)
 
 $(BUILD)/tools/nccl-join-env: $(BUILD)/tools/settings_main.o $(SETTINGS_OBJECTS)
