@@ -18,25 +18,6 @@
 #include "core/settings/settings.h"
 #include "core/unit/unit.h"
 
-/* ncclDataType_t's numbers, which NCCL's ABI fixes (nccl.h; shadow.c asserts that they agree).
- * Repeated so that the rules need no CUDA headers and know types that an older nccl.h lacks: the
- * float8 types came with NCCL 2.24. */
-enum datatype {
-  DATATYPE_INT8 = 0,
-  DATATYPE_UINT8 = 1, /* bool travels as this, with max as "or" */
-  DATATYPE_INT32 = 2,
-  DATATYPE_UINT32 = 3,
-  DATATYPE_INT64 = 4,
-  DATATYPE_UINT64 = 5,
-  DATATYPE_FLOAT16 = 6,
-  DATATYPE_FLOAT32 = 7,
-  DATATYPE_FLOAT64 = 8,
-  DATATYPE_BFLOAT16 = 9,
-  DATATYPE_FLOAT8E4M3 = 10, /* OCP E4M3: no infinity, largest 448 */
-  DATATYPE_FLOAT8E5M2 = 11,
-  DATATYPES = 12,
-};
-
 /* ncclRedOp_t's numbers, in the same way. member.reduction also knows REDUCTION_PREMULSUM and
  * REDUCTION_NONE. */
 enum builtin_reduction {

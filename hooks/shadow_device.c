@@ -2,11 +2,11 @@
 #include "hooks/shadow_device.h"
 
 #include <assert.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+
+#include "core/thread/detached.h"
 
 #define PAUSE_FIRST_NS 2000
 #define PAUSE_LAST_NS 1000000
@@ -148,27 +148,12 @@ static void *shadow_synchronise(void *argument) {
   return NULL;
 }
 
-/* No signal of the program's is handled on it. */
-static bool start_thread(struct synchronisation *of) {
-  sigset_t all, before;
-  pthread_attr_t attributes;
-  pthread_t thread;
-  (void)sigfillset(&all);
-  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-  (void)pthread_attr_init(&attributes);
-  (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  bool started = pthread_create(&thread, &attributes, shadow_synchronise, of) == 0;
-  (void)pthread_attr_destroy(&attributes);
-  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return started;
-}
-
 CUresult device_synchronise(const struct shadow *device, const struct shadow_limit *limit) {
   struct synchronisation *of = malloc(sizeof *of);
   if (of == NULL)
     return CUDA_ERROR_OUT_OF_MEMORY;
   *of = (struct synchronisation){.cuda = device->cuda, .context = device->context, .users = 2};
-  if (!start_thread(of)) {
+  if (!detached_start(shadow_synchronise, of)) {
     free(of);
     return CUDA_ERROR_OPERATING_SYSTEM;
   }

@@ -5,10 +5,10 @@
 #include "core/team/settle.h"
 #include "core/team/team_private.h"
 
-/* ncclDataType_t in NCCL's order (nccl.h): int8, uint8, int32, uint32, int64, uint64, half, float,
- * double, bfloat16, and two of 8 bits. */
+/* By enum datatype. */
 static uint64_t unit_bytes(struct unit unit) {
   static const uint8_t size[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  _Static_assert(sizeof(size) == DATATYPES, "a size for each datatype");
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < unit.nmembers; i++) {
     uint8_t datatype = unit.members[i].datatype;

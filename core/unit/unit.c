@@ -80,6 +80,7 @@ static const char *const datatype_names[] = {
     "int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
     "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2",
 };
+_Static_assert(NAMES(datatype_names) == DATATYPES, "a name for each datatype");
 
 /* A text that grows in a buffer of fixed size and stays terminated; what does not fit is dropped.
  */

@@ -40,6 +40,25 @@ enum mark {
 
 #define ROOT_NONE (-1) /* kinds without a root */
 
+/* ncclDataType_t's numbers, which NCCL's ABI fixes (nccl.h; hooks/shadow.c asserts that they agree).
+ * Repeated so that core/ needs no CUDA headers and knows types that an older nccl.h lacks: the
+ * float8 types came with NCCL 2.24. */
+enum datatype {
+  DATATYPE_INT8 = 0,
+  DATATYPE_UINT8 = 1, /* bool travels as this, with max as "or" */
+  DATATYPE_INT32 = 2,
+  DATATYPE_UINT32 = 3,
+  DATATYPE_INT64 = 4,
+  DATATYPE_UINT64 = 5,
+  DATATYPE_FLOAT16 = 6,
+  DATATYPE_FLOAT32 = 7,
+  DATATYPE_FLOAT64 = 8,
+  DATATYPE_BFLOAT16 = 9,
+  DATATYPE_FLOAT8E4M3 = 10, /* OCP E4M3: no infinity, largest 448 */
+  DATATYPE_FLOAT8E5M2 = 11,
+  DATATYPES = 12,
+};
+
 /* One collective of a unit. No padding: compared and hashed as bytes. */
 struct member {
   uint64_t count;     /* elements, as passed to NCCL */
@@ -47,7 +66,7 @@ struct member {
   int32_t root;       /* rank in the communicator, or ROOT_NONE */
   uint16_t reduction; /* ncclRedOp_t 0 to 4, REDUCTION_PREMULSUM or REDUCTION_NONE */
   uint8_t kind;       /* enum member_kind */
-  uint8_t datatype;   /* ncclDataType_t */
+  uint8_t datatype;   /* enum datatype */
   uint32_t number;    /* which buffer (MEMBER_STATE), enum mark (MEMBER_MARK); of a unit's first
                          member, if that is a collective: the id of its place (place.h), 0 if it is
                          not known; otherwise 0 */

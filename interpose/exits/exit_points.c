@@ -24,7 +24,7 @@ void exit_points_choose(void) {
   nnames = exit_points_read(settings);
   for (size_t i = 0; i < nnames; i++) {
     names[i].name = exit_point(i)->name;
-    names[i].outside = exit_point(i)->built_in;
+    names[i].outside = exit_point(i)->of != EXIT_POINT_OF_USER;
   }
   trampolines_choose(names, nnames, pass_through);
 }
@@ -37,7 +37,7 @@ void exit_points_open(void) {
     return;
   for (size_t i = 0; i < nnames; i++) {
     const char *name = names[i].name;
-    if (!exit_point(i)->built_in && !names[i].found && name != NULL)
+    if (exit_point(i)->of == EXIT_POINT_OF_USER && !names[i].found && name != NULL)
       log_line(
           LOG_LEVEL_WARN,
           "NCCL_JOIN_EXIT_ON: nothing that is loaded now calls %s through an import table. "
@@ -64,8 +64,8 @@ static _Thread_local struct {
 /* Whether the function is still under way, and has called itself: further down on the stack, and
  * the address that it is to return to still there. */
 static bool is_inside(const struct trampoline_call *call, uint64_t passed) {
-  if (exit_point(call->name)->built_in || last.number != call->name + 1 || last.passed != passed ||
-      call->stack >= last.stack)
+  if (exit_point(call->name)->of != EXIT_POINT_OF_USER || last.number != call->name + 1 ||
+      last.passed != passed || call->stack >= last.stack)
     return false;
 #ifdef __x86_64__
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the stack is there
@@ -171,12 +171,16 @@ static void exit_points_plan(struct visit *visit, const struct trampoline_call *
   leave_out_parts(visit);
 }
 
-/* How many ranks the call is of: one of the user's is of all. */
+/* How many ranks the call is of: the library knows; one of the user's is of all. */
 static uint32_t ranks_of(const struct trampoline_call *call) {
   const struct exit_point *point = exit_point(call->name);
-  if (!point->built_in)
+  switch (point->of) {
+  case EXIT_POINT_OF_USER:
     return UINT32_MAX;
-  return mpi_ranks(call->function, point->takes_communicator ? &call->argument : NULL);
+  case EXIT_POINT_OF_MPI:
+    return mpi_ranks(call->function, point->takes_communicator ? &call->argument : NULL);
+  }
+  return 0;
 }
 
 static void pass_through(const struct trampoline_call *call) {

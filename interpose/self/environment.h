@@ -18,8 +18,8 @@ const struct settings *join_settings(void);
 
 struct exit_point {
   const char *name;
-  uint32_t mark;           /* in the agreed sequence (core/unit/unit.h, enum mark) */
-  bool built_in;           /* MPI's; false: the user's */
+  uint32_t mark; /* in the agreed sequence (core/unit/unit.h, enum mark) */
+  enum exit_point_of { EXIT_POINT_OF_USER, EXIT_POINT_OF_MPI } of;
   bool takes_communicator; /* of MPI, as its first argument */
 };
 

@@ -8,10 +8,10 @@
 /* The profiling names as well: MPI's Fortran library calls these. Marks: the place in
  * settings_built_in_exits, plus one. */
 static const struct exit_point built_in[] = {
-    {"MPI_Finalize", 1, true, false},
-    {"PMPI_Finalize", 1, true, false},
-    {"MPI_Barrier", 2, true, true},
-    {"PMPI_Barrier", 2, true, true},
+    {"MPI_Finalize", 1, EXIT_POINT_OF_MPI, false},
+    {"PMPI_Finalize", 1, EXIT_POINT_OF_MPI, false},
+    {"MPI_Barrier", 2, EXIT_POINT_OF_MPI, true},
+    {"PMPI_Barrier", 2, EXIT_POINT_OF_MPI, true},
 };
 #define BUILT_IN (sizeof built_in / sizeof built_in[0])
 #define BUILT_IN_MARKS 2u

@@ -1,7 +1,7 @@
 # tests/python: the places of calls in Python programs, by every version of Python on the machine.
 
 PYTHON_PROBE = $(BUILD)/python/libprobe.so
-PYTHON_PLACE_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/places/python/*.c interpose/places/flow/*.c)) \
+PYTHON_PLACE_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/places/python/*.c interpose/places/flow/*.c) core/thread/detached.c) \
                        $(BUILD)/interpose/elf/linker.o
 
 $(PYTHON_PROBE): $(BUILD)/tests/python/probe.o $(PYTHON_PLACE_OBJECTS)

@@ -1,15 +1,14 @@
 /* A line of Python, run by a thread of its own (python_frames.h). */
 #include "interpose/places/python/python_frames.h"
 
-#include "interpose/places/python/python_layout.h"
-
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "core/thread/detached.h"
+#include "interpose/places/python/python_layout.h"
 
 /* Of Python.h. */
 struct python_calls {
@@ -49,21 +48,6 @@ static void *run_errand(void *argument) {
   return NULL;
 }
 
-/* The program's handlers of signals are not to be called there. */
-static bool begin_thread(struct errand *errand) {
-  sigset_t all, before;
-  pthread_attr_t attributes;
-  pthread_t thread;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  bool is_begun = pthread_create(&thread, &attributes, run_errand, errand) == 0;
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return is_begun;
-}
-
 /* Returns false if it is still running; then the thread frees it. */
 static bool wait_for(struct errand *errand, unsigned milliseconds) {
   for (unsigned i = 0; i < milliseconds && atomic_load(&errand->progress) == RUNNING; i++)
@@ -84,7 +68,7 @@ bool python_run(const char *text, unsigned milliseconds) {
     return false;
   errand->calls = calls;
   snprintf(errand->text, sizeof(errand->text), "%s", text);
-  if (begin_thread(errand) && !wait_for(errand, milliseconds))
+  if (detached_start(run_errand, errand) && !wait_for(errand, milliseconds))
     return false;
   bool is_well = errand->is_well;
   free(errand);
