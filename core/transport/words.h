@@ -20,7 +20,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 9u
+#define PLANE_VERSION 10u
 #define PLANE_TEXT 65536u /* bytes of a log's texts; a power of two */
 
 /* One unit passed. 24 bytes; fields are atomic only so that a reader may look while the ring is
