@@ -118,6 +118,23 @@ static bool is_skipped(const struct claimed *x, const struct claimed *y) {
   return x->seen && !x->common && y->common;
 }
 
+/* Whether x comes with the next round of a loop around both, and y is still in this one. */
+static bool goes_round(const struct settle *settle, const struct claimed *x,
+                       const struct claimed *y) {
+  return settle->last != NULL && place_goes_round(settle->last, x->place) &&
+         !place_goes_round(settle->last, y->place);
+}
+
+/* Whether y is what a rank comes to in its last round of the loop around both, such as validation
+ * after the last batch: nobody has come to it yet, but the others will. Then x goes on with the
+ * loop, as all ranks have done, or its ranks have gone on since. */
+static bool goes_on(const struct settle *settle, const struct claimed *x, const struct claimed *y) {
+  if (y->seen || !place_goes_round(y->place, x->place) || place_leaves_loop(x->place, y->place))
+    return false;
+  return settle->last != NULL &&
+         (x->last_real > y->last_real || (x->common && goes_round(settle, x, y)));
+}
+
 /* Of two loops one that some ranks have no part in goes first: who is in it will come to the other,
  * and who has none of it never will. */
 static int compare_places(const struct settle *settle, const struct claimed *x,
@@ -126,6 +143,8 @@ static int compare_places(const struct settle *settle, const struct claimed *x,
     return 0;
   if (is_skipped(x, y) != is_skipped(y, x) && place_relate(x->place, y->place) == PLACE_LOOPS)
     return is_skipped(x, y) ? 1 : -1;
+  if (goes_on(settle, x, y) != goes_on(settle, y, x))
+    return goes_on(settle, x, y) ? 1 : -1;
   return place_order(x->place, y->place, settle->last);
 }
 
@@ -195,6 +214,13 @@ uint32_t settle_winner(const struct settle *settle) {
   return of_the_earliest_epoch(settle, winner);
 }
 
+/* The same of a winner that has been seen before, where the loop is expected to go on. */
+static bool may_be_last(const struct settle *settle, const struct claimed *won,
+                        const struct claimed *lost) {
+  return won->place != NULL && lost->place != NULL && !won->expected && lost->expected &&
+         goes_round(settle, lost, won) && !place_leaves_loop(lost->place, won->place);
+}
+
 /* Whether nothing is known of which of two different units goes first. Of two loops it is known
  * only that one goes on. Whoever stands in a later one has left it. But where the other one is
  * earlier in the program its rank has gone round a loop that surrounds both; and the rank in the
@@ -203,6 +229,8 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
                       const struct claimed *lost) {
   if (compare_places(settle, won, lost) == 0)
     return won->last_real <= lost->last_real;
+  if (may_be_last(settle, won, lost))
+    return true;
   return place_relate(won->place, lost->place) == PLACE_LOOPS && !is_skipped(won, lost) &&
          place_order(won->place, lost->place, NULL) <= 0;
 }

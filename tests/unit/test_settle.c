@@ -219,6 +219,35 @@ Test(settle_places, also_where_the_next_iteration_begins_with_a_loop) {
   cr_assert_eq(winner()->hash, A, "another round of that loop");
 }
 
+/* Validation after the last batch of a rank, in the loop of batches. */
+Test(settle_places, what_nobody_has_come_to_yet_waits_for_who_goes_on_with_the_loop) {
+  settle.last = &in_loop;
+  add((struct claimed){.hash = A, .place = &also_in_loop, .bytes = 9});
+  add((struct claimed){.hash = B, .place = &in_loop, .seen = true, .common = true});
+  cr_assert_eq(winner()->hash, B);
+  cr_assert_not(is_guess());
+}
+
+/* Its rank has answered for the others since it came there. */
+Test(settle_places, it_also_waits_for_what_comes_before_it_for_the_first_time) {
+  struct place nested = also_in_loop;
+  nested.nodes[3] = node(77, 5, true);
+  nested.nodes[nested.nnodes++] = node(78, 2, false);
+  settle.last = &in_loop;
+  add((struct claimed){.hash = A, .place = &nested, .last_real = 3});
+  add((struct claimed){.hash = B, .place = &also_in_loop, .last_real = 4});
+  cr_assert_eq(winner()->hash, B);
+}
+
+Test(settle_places, that_it_goes_first_where_it_has_been_seen_but_is_not_expected_is_a_guess) {
+  settle.last = &in_loop;
+  add((struct claimed){.hash = A, .place = &also_in_loop, .seen = true, .common = true});
+  add((struct claimed){
+      .hash = B, .place = &in_loop, .seen = true, .common = true, .expected = true});
+  cr_assert_eq(winner()->hash, A);
+  cr_assert(is_guess());
+}
+
 /* A function that ends in a jump to another leaves no frame: the ways part in functions. */
 Test(settle_places, where_a_call_is_not_understood_what_comes_first_in_the_program_goes_first) {
   struct place within = way(ALSO_IN_LOOP, node(BATCHES, 2, false)), here = within;
