@@ -148,6 +148,11 @@ static int compare_places(const struct settle *settle, const struct claimed *x,
   return place_order(x->place, y->place, settle->last);
 }
 
+/* Whether a rank that claims it stands at its place. */
+static bool is_stood_at(const struct claimed *claimed) {
+  return (claimed->any & CLAIM_OWN_PLACE) != 0;
+}
+
 /* Above 0 if x goes before y. */
 static int settle_compare(const struct settle *settle, const struct claimed *x,
                           const struct claimed *y) {
@@ -160,6 +165,8 @@ static int settle_compare(const struct settle *settle, const struct claimed *x,
   if (!same && (by = settle_order(x->last_real, y->last_real)) != 0)
     return by;
   if ((by = settle_order(x->expected, y->expected)) != 0)
+    return by;
+  if (same && (by = settle_order(is_stood_at(x), is_stood_at(y))) != 0)
     return by;
   if ((by = settle_order(x->seen, y->seen)) != 0)
     return by;
@@ -235,6 +242,10 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
          place_order(won->place, lost->place, NULL) <= 0;
 }
 
+static bool is_merged_in_doubt(const struct claimed *won, const struct claimed *lost) {
+  return is_stood_at(won) && is_stood_at(lost) && settle_is_doubtful(won, lost);
+}
+
 bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser) {
   const struct claimed *won = &settle->units[winner];
   if (won->hash == 0 || won->mark != 0)
@@ -243,7 +254,7 @@ bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *los
     const struct claimed *lost = &settle->units[i];
     if (i == winner || lost->hash == 0 || lost->mark != 0 || settle_is_out_of_step(won, lost))
       continue;
-    if (settle_is_same(won, lost) ? !settle_is_doubtful(won, lost) : !is_unsure(settle, won, lost))
+    if (settle_is_same(won, lost) ? !is_merged_in_doubt(won, lost) : !is_unsure(settle, won, lost))
       continue;
     *loser = i;
     return true;

@@ -71,7 +71,7 @@ struct requirement {
   double today; /* what is asserted until the goal is reached */
 };
 
-#define REQUIREMENTS 16
+#define REQUIREMENTS 17
 extern const struct requirement requirements[REQUIREMENTS];
 
 /* What is asserted. */

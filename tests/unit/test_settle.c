@@ -167,7 +167,11 @@ static void program(void) {
 TestSuite(settle_places, .init = program);
 
 static void add_at(uint64_t hash, uint64_t signature, const struct place *place, bool common) {
-  add((struct claimed){.hash = hash, .signature = signature, .place = place, .common = common});
+  add((struct claimed){.hash = hash,
+                       .signature = signature,
+                       .place = place,
+                       .common = common,
+                       .any = CLAIM_OWN_PLACE});
 }
 
 Test(settle_places, who_is_in_the_loop_goes_before_who_has_left_it) {
@@ -312,6 +316,28 @@ Test(settle_places, taking_two_conditions_of_a_loop_for_one_is_a_guess_and_two_b
   add_at(A, C, &also_in_loop, true);
   add_at(B, C, &in_loop, false);
   cr_assert_not(is_guess(), "ranks may branch");
+}
+
+Test(settle_places, a_unit_has_the_name_of_a_place_where_somebody_stands) {
+  for (uint32_t expected = 0; expected <= 1; expected++) {
+    begin();
+    add((struct claimed){.hash = A,
+                         .signature = C,
+                         .place = &also_in_loop,
+                         .seen = true,
+                         .expected = expected != 0});
+    add_at(B, C, &in_loop, false);
+    cr_assert_eq(winner()->hash, expected ? A : B);
+  }
+}
+
+/* Who claims it knows where it stands itself (team_guess.c). */
+Test(settle_places, a_place_where_nobody_stands_says_nothing_of_who_claims_it) {
+  also_in_loop.nodes[3].since = 3;
+  add((struct claimed){.hash = A, .signature = C, .place = &also_in_loop});
+  add_at(B, C, &in_loop, false);
+  cr_assert(settle_is_unanimous(&settle, settle_winner(&settle)));
+  cr_assert_not(is_guess());
 }
 
 Test(settle_places, without_an_order_to_take_a_unit_of_a_loop_for_one_after_it_is_a_guess) {
