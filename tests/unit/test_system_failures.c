@@ -193,6 +193,16 @@ Test(trace_failures, a_disk_without_room_for_a_file) {
   cr_expect_eq(rmdir(folder), -1); /* the file with what was said is in it */
 }
 
+Test(trace_failures, who_has_no_room_is_told_to_make_some) {
+  for (int i = 0; i < 2; i++) {
+    fail_call(CALL_OPEN, 1, 1, i == 0 ? ENOSPC : EDQUOT);
+    cr_expect_null(trace_open(folder, 1 << 20, 0, 1, 1));
+    expect_said(i == 0 ? "(No space left on device)" : "(Disk quota exceeded)");
+    expect_said("Make room, or set NCCL_JOIN_TRACE to another folder");
+    cr_assert_eq(truncate(said_path, 0), 0);
+  }
+}
+
 Test(trace_failures, a_folder_that_is_no_more_here) {
   cr_assert_eq(chdir(folder), 0);
   fail_call(CALL_GETCWD, 1, 1, ENOENT);
