@@ -122,16 +122,6 @@ static bool goes_round(const struct settle *settle, const struct claimed *x,
          !place_goes_round(settle->last, y->place);
 }
 
-/* Whether y is what a rank comes to in its last round of the loop around both, such as validation
- * after the last batch: nobody has come to it yet, but the others will. Then x goes on with the
- * loop, as all ranks have done, or its ranks have gone on since. */
-static bool goes_on(const struct settle *settle, const struct claimed *x, const struct claimed *y) {
-  if (y->seen || !place_goes_round(y->place, x->place) || place_leaves_loop(x->place, y->place))
-    return false;
-  return settle->last != NULL &&
-         (x->last_real > y->last_real || (x->common && goes_round(settle, x, y)));
-}
-
 /* Of two loops one that some ranks have no part in goes first: who is in it will come to the other,
  * and who has none of it never will. */
 static int compare_places(const struct settle *settle, const struct claimed *x,
@@ -140,8 +130,6 @@ static int compare_places(const struct settle *settle, const struct claimed *x,
     return 0;
   if (is_skipped(x, y) != is_skipped(y, x) && place_relate(x->place, y->place) == PLACE_LOOPS)
     return is_skipped(x, y) ? 1 : -1;
-  if (goes_on(settle, x, y) != goes_on(settle, y, x))
-    return goes_on(settle, x, y) ? 1 : -1;
   return place_order(x->place, y->place, settle->last);
 }
 
@@ -218,11 +206,14 @@ uint32_t settle_winner(const struct settle *settle) {
   return of_the_earliest_epoch(settle, winner);
 }
 
-/* The same of a winner that has been seen before, where the loop is expected to go on. */
+/* Whether the winner may be what its rank comes to in its last round of the loop around both, such
+ * as validation after the last batch, to which the others would come, too: they are known or
+ * expected to go on with the loop, and nobody has come to it yet, or nobody expects it. */
 static bool may_be_last(const struct settle *settle, const struct claimed *won,
                         const struct claimed *lost) {
-  return won->place != NULL && lost->place != NULL && !won->expected && lost->expected &&
-         goes_round(settle, lost, won) && !place_leaves_loop(lost->place, won->place);
+  bool goes_on = won->seen ? lost->expected && !won->expected : lost->again;
+  return won->place != NULL && lost->place != NULL && goes_on && goes_round(settle, lost, won) &&
+         !place_leaves_loop(lost->place, won->place);
 }
 
 /* Whether nothing is known of which of two different units goes first. Of two loops it is known

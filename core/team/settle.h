@@ -33,6 +33,7 @@ struct claimed {
   bool expected;             /* it is what the learner expects here */
   bool seen;                 /* it has been in the agreed sequence before */
   bool common;               /* all ranks have issued from its place (place_table.h) */
+  bool again;                /* ... and did so once more */
   bool shared;               /* all ranks have issued it, and who claims it comes from its place */
   const struct place *place; /* NULL: not known */
 };
@@ -74,8 +75,7 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
  * difference deciding:
  *   1. a unit before a mark, a mark before LEAVE (unit.h, enum mark);
  *   2. of two units that are not the same (settle_is_same), the one that goes before in the
- *      program: of two loops one that some ranks have no part in; what a loop goes on with, before
- *      what nobody has come to yet in it; otherwise place_order;
+ *      program: of two loops one that some ranks have no part in, otherwise place_order;
  *   3. of two units that are not the same, the one whose ranks have issued for real last: who is
  *      still in the loop has issued since who left it;
  *   4. what the learner expects;
