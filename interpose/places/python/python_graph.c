@@ -104,7 +104,7 @@ struct swallowing {
   uint32_t nsure;         /* of the edges, those that count */
   struct flow_lists next; /* of blocks, by these */
   bool *sure;             /* blocks that control comes to by these */
-  bool *own;              /* blocks with code of their own */
+  bool *has_own;          /* blocks with code of their own */
   uint32_t *seen;         /* by block: for which edge it has been looked at */
   uint32_t *work;         /* blocks that are still to be followed; lines */
 };
@@ -122,11 +122,11 @@ static void find_own(struct swallowing *swallowing) {
     if (swallowing->sure[building->block_of[i]] && python_instruction_is_loud(&building->all[i]))
       lines[nlines++] = building->all[i].line;
   qsort(lines, nlines, sizeof(*lines), by_number);
-  memset(swallowing->own, 0, building->nblocks * sizeof(*swallowing->own));
+  memset(swallowing->has_own, 0, building->nblocks * sizeof(*swallowing->has_own));
   for (uint32_t i = 0; i < building->n; i++)
     if (python_instruction_is_loud(&building->all[i]) &&
         bsearch(&building->all[i].line, lines, nlines, sizeof(*lines), by_number) == NULL)
-      swallowing->own[building->block_of[i]] = true;
+      swallowing->has_own[building->block_of[i]] = true;
 }
 
 /* Whether the edge leads to code of the program that would not run otherwise. */
@@ -137,7 +137,7 @@ static bool leads_to_own(struct swallowing *swallowing, uint32_t edge) {
     uint32_t block = swallowing->work[--nwork];
     if (swallowing->sure[block] || swallowing->seen[block] == edge)
       continue;
-    if (swallowing->own[block])
+    if (swallowing->has_own[block])
       return true;
     swallowing->seen[block] = edge;
     for (uint32_t i = swallowing->next.start[block]; i < swallowing->next.start[block + 1]; i++)
@@ -184,16 +184,16 @@ static bool choose_swallowing(const struct building *building, uint32_t *nsure) 
   struct swallowing swallowing = {.building = building,
                                   .nsure = *nsure,
                                   .sure = calloc(n, sizeof(*swallowing.sure)),
-                                  .own = malloc(n * sizeof(*swallowing.own)),
+                                  .has_own = malloc(n * sizeof(*swallowing.has_own)),
                                   .seen = malloc(n * sizeof(*swallowing.seen)),
                                   .work = malloc(nwork * sizeof(*swallowing.work))};
-  bool made = swallowing.sure != NULL && swallowing.own != NULL && swallowing.seen != NULL &&
+  bool made = swallowing.sure != NULL && swallowing.has_own != NULL && swallowing.seen != NULL &&
               swallowing.work != NULL;
   for (bool changed = true; made && changed && swallowing.nsure < building->nedges;)
     made = add_swallowing(&swallowing, &changed);
   *nsure = swallowing.nsure;
   free(swallowing.sure);
-  free(swallowing.own);
+  free(swallowing.has_own);
   free(swallowing.seen);
   free(swallowing.work);
   return made;
