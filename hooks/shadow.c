@@ -367,7 +367,6 @@ struct shadow *shadow_create(const struct cuda_driver *cuda, int device, char *r
     free(shadow);
     return NULL;
   }
-  shadow_enlist(shadow);
   return shadow;
 }
 
@@ -417,20 +416,16 @@ bool shadow_wait_stream(struct shadow *shadow, cudaStream_t stream,
   return device_wait_for(shadow, (CUstream)stream, limit) == CUDA_SUCCESS;
 }
 
-ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *limit, char *reason) {
-  ncclResult_t result = shadow_wait(shadow, limit, reason);
-  if (result == ncclSuccess && !shadow_others_are_under_way(shadow))
-    device_free(shadow);
-  return result;
-}
-
 void shadow_destroy(struct shadow *shadow, const struct shadow_limit *limit) {
   if (shadow == NULL)
     return;
-  shadow_delist(shadow);
   device_forget(shadow, NULL);
-  bool done = shadow_release(shadow, limit, NULL) == ncclSuccess;
-  device_close(shadow, done);
+  bool done = device_wait(shadow, limit) == CUDA_SUCCESS;
+  if (device_close(shadow, done) && done && device_bytes(shadow) != 0) {
+    device_keep(shadow);
+    return;
+  }
+  (void)shadow->cuda->DevicePrimaryCtxRelease(shadow->device);
   free(shadow);
 }
 

@@ -35,7 +35,7 @@
  * kernels look at the alignment of their own rank's buffers only (common_kernel.h). What is
  * received in place is written over what is sent: such a buffer is laid down anew for each unit.
  *
- * Growing: a buffer that has become too small is kept until shadow_release, because enqueued work
+ * Growing: a buffer that has become too small is kept until shadow_destroy, because enqueued work
  * may use it, and waiting for that while peers wait for us might be for ever. Since buffers at
  * least double, those kept add up to no more than those in use. Only when the device is out of
  * memory are they given back earlier, after the stream has passed.
@@ -192,22 +192,15 @@ ncclResult_t shadow_wait(struct shadow *shadow, const struct shadow_limit *limit
 bool shadow_wait_stream(struct shadow *shadow, cudaStream_t stream,
                         const struct shadow_limit *limit);
 
-/* Whether to give this one's memory back would hold a peer up: its own shadows are done, others of
- * the process on the same device are not. The driver frees no memory before the device has passed
- * (cuMemFree), a shadow under way waits for a peer, and that peer may wait for this rank. Any
- * thread. False of NULL. */
-bool shadow_holds_others_up(const struct shadow *shadow);
-
-/* Waits as shadow_wait does, then gives all device memory back, unless that held a peer up
- * (shadow_holds_others_up): then the memory is kept, for the next time. Keeps stream and context. On any result but ncclSuccess the memory is kept (work
- * may still use it): call again. */
-ncclResult_t shadow_release(struct shadow *shadow, const struct shadow_limit *limit, char *reason);
-
-/* Ends it, when its communicators are gone or are about to go: as shadow_release, then stream and
- * context too. If the stream does not get done within the limit, device memory and stream are left
- * to the driver: freeing them would wait for the device. The shadow is gone in any case. NULL is
- * fine. */
+/* Ends it, when its communicators are gone or are about to go. Its memory is kept for the device's
+ * next shadows: to free memory waits for all that the device has been given (cuMemFree), and that
+ * may wait for a peer that waits for this rank. If its stream does not get done within the limit,
+ * device memory and stream are left to the driver. The shadow is gone in any case. NULL is fine. */
 void shadow_destroy(struct shadow *shadow, const struct shadow_limit *limit);
+
+/* Gives back what is kept of the device's shadows that are gone. Waits for the device: call it when
+ * nothing there waits for a peer. Any thread. */
+void shadow_free_kept(int device);
 
 /* A communicator that units have been issued on is about to be destroyed, with all that is
  * registered with it, and will not be called any more. Does not wait. */

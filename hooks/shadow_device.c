@@ -180,14 +180,16 @@ CUresult device_synchronise(const struct shadow *device, const struct shadow_lim
   return result;
 }
 
-void device_close(struct shadow *device, bool done) {
+bool device_close(struct shadow *device, bool done) {
   struct device_entry entry;
-  if (done && device_enter(device, &entry) == CUDA_SUCCESS) {
+  if (device_enter(device, &entry) != CUDA_SUCCESS)
+    return false;
+  if (done) {
     (void)device->cuda->StreamDestroy(device->stream);
     for (unsigned i = 0; i < DEVICE_MARKS; i++)
       if (device->marks[i] != NULL)
         (void)device->cuda->EventDestroy(device->marks[i]);
-    device_leave(device, &entry);
   }
-  (void)device->cuda->DevicePrimaryCtxRelease(device->device);
+  device_leave(device, &entry);
+  return true;
 }

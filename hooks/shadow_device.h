@@ -69,7 +69,7 @@ struct memory {
 };
 
 struct shadow {
-  struct shadow *next; /* of all in the process: shadow_list.c */
+  struct shadow *next; /* of those that are gone: shadow_kept.c */
   const struct cuda_driver *cuda;
   int number; /* of the device */
   CUdevice device;
@@ -112,8 +112,9 @@ void device_leave(const struct shadow *device, struct device_entry *entry);
 /* Context and stream; *failure on failure, then nothing is held. */
 bool device_open(struct shadow *device, CUresult *failure);
 
-/* The reverse; device_free comes before. done false: the stream has not passed, and stays. */
-void device_close(struct shadow *device, bool done);
+/* The stream goes, unless it has not passed (done false); the context stays retained. Whether the
+ * context is still there, and so the device memory. */
+bool device_close(struct shadow *device, bool done);
 
 void device_needs_begin(struct shadow *device);
 
@@ -187,9 +188,18 @@ size_t device_bytes(const struct shadow *device);
  * millisecond. */
 bool limit_pause(const struct shadow_limit *limit, uint64_t *pause_ns);
 
-/* From its creation to its end a shadow is in the list of the process (shadow_list.c). Any thread. */
-void shadow_enlist(struct shadow *shadow);
-void shadow_delist(const struct shadow *shadow);
-bool shadow_others_are_under_way(const struct shadow *shadow);
+/* ---- shadow_kept.c; any thread ---- */
+
+/* A shadow that is gone but for its context and its buffers: others take from them. */
+void device_keep(struct shadow *device);
+
+/* All of them of a device, by their `next`: the caller frees them. */
+struct shadow *device_take_all_kept(int number);
+
+/* Takes a buffer of at least so many bytes that looks as told (core/unit/look.h), the smallest there
+ * is; false if there is none. alias: it may be one (alias.h). What is in it is anything; its
+ * `needed` stays. */
+bool device_take_kept(const struct shadow *device, unsigned look, bool alias, size_t bytes,
+                      struct buffer *buffer);
 
 #endif

@@ -194,12 +194,25 @@ static void free_retired(struct shadow *device) {
     free_buffer(device, &device->retired[--device->nretired]);
 }
 
-/* Gives back what the unit being prepared does not need, `buffer` too: it is too small. */
+void shadow_free_kept(int number) {
+  for (struct shadow *device = device_take_all_kept(number), *next; device != NULL; device = next) {
+    next = device->next;
+    device_free(device);
+    (void)device->cuda->DevicePrimaryCtxRelease(device->device);
+    free(device);
+  }
+}
+
+/* Gives back what the unit being prepared does not need, `buffer` too: it is too small. To free
+ * memory waits for all that the device has been given, without a limit: here that has passed. */
 static CUresult give_back(struct shadow *device, struct buffer *buffer,
                           const struct shadow_limit *limit) {
   CUresult result = device_wait(device, limit);
+  if (result == CUDA_SUCCESS)
+    result = device_synchronise(device, limit);
   if (result != CUDA_SUCCESS)
     return result;
+  shadow_free_kept(device->number);
   free_retired(device);
   free_buffer(device, buffer);
   for (unsigned kind = 0; kind < device->nmemories; kind++) {
@@ -261,7 +274,10 @@ static bool shadow_grow(struct shadow *device, struct memory *memory, struct buf
   size_t enough = round_up(buffer->needed, DEVICE_GRANULE);
   bool alias = buffer != &memory->lent; /* there the owner of a plug-in writes */
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-  if (device->nretired < DEVICE_RETIRED) {
+  if (device->nretired < DEVICE_RETIRED &&
+      device_take_kept(device, memory->look, alias && device->aliases, enough, &larger)) {
+    result = CUDA_SUCCESS;
+  } else if (device->nretired < DEVICE_RETIRED) {
     result = shadow_allocate(device, memory, alias, &larger);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && larger.bytes > enough) {
       larger.bytes = enough;

@@ -4,6 +4,9 @@
 LAUNCHER = $(BUILD)/tools/nccl-join $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env
 product: $(LAUNCHER)
 
+# For programs that write to a terminal, or JSON.
+TEXT_OBJECTS = $(BUILD)/tools/terminal.o $(BUILD)/tools/json_text.o
+
 define link_tool
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -26,7 +29,8 @@ install: all $(TIMELINE)
 	@case '$(PREFIX)' in /*) ;; *) echo "make install: PREFIX=$(PREFIX) must be an absolute path" >&2; exit 2 ;; esac
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(INSTALLED)/loopback' '$(INSTALLED)/hooks'
 	install -m 755 tools/nccl-join $(TIMELINE) '$(DESTDIR)$(PREFIX)/bin/'
-	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) '$(INSTALLED)/'
+	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) $(DOCTOR_TOOL) '$(INSTALLED)/'
+	$(if $(CHECK_READER),install -m 644 $(CHECK_READER) '$(INSTALLED)/')
 	install -m 755 $(BUILD)/lib/libnccl-join.so '$(INSTALLED)/'
 	install -m 755 $(HOOK_PLUGINS) '$(INSTALLED)/hooks/'
 	install -m 644 hooks/include/nccl_join.h hooks/include/nccl_join_hook.h '$(DESTDIR)$(PREFIX)/include/'

@@ -98,6 +98,7 @@ struct settings {
   enum log_level log_level;          /* NCCL_JOIN_DEBUG */
   char log_file[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_DEBUG_FILE, %h %p %r not expanded; "": stderr */
   char trace_folder[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_TRACE; "": no trace */
+  uint64_t trace_mib;                    /* NCCL_JOIN_TRACE_SIZE: of each file at most */
 };
 
 /* Functions that are left into without being named in NCCL_JOIN_EXIT_ON, the one that all ranks
@@ -116,6 +117,17 @@ void settings_defaults(struct settings *settings);
  * those settings at their defaults: the caller decides whether to go on. error may be NULL if size
  * is 0. Any thread. */
 bool settings_read(struct settings *settings, char *const *environment, char *error, size_t size);
+
+/* ---- what the ranks of a communicator must have alike ---- */
+
+/* Those settings as one text: the value of each in a line, in the table's order. A value for which
+ * there is no room is cut, and ends with a checksum of the whole. Texts are equal if the settings
+ * are. */
+#define SETTINGS_ALIKE_SIZE 200
+void settings_alike(const struct settings *settings, char text[SETTINGS_ALIKE_SIZE]);
+
+/* The name of the setting in a line of it, from 0 on; NULL behind the last. */
+const char *settings_alike_name(size_t line);
 
 /* `nccl-join env`: one aligned line for each setting, with its value in this environment and where
  * that is from. */

@@ -62,7 +62,9 @@ static void print_markdown_words(FILE *out, const struct setting *setting) {
 }
 
 void settings_print_markdown(FILE *out) {
-  fprintf(out, "| setting | default | accepted | meaning |\n|---|---|---|---|\n");
+  fprintf(
+      out,
+      "| setting | default | accepted | alike on all ranks | meaning |\n|---|---|---|---|---|\n");
   for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
     const char *quote = *setting->initial ? "`" : "";
     fprintf(out, "| `%s` | %s%s%s | ", setting->name, quote, or_none(setting->initial), quote);
@@ -71,6 +73,6 @@ void settings_print_markdown(FILE *out) {
       print_markdown_words(out, setting);
     else
       fputs(settings_accepted(setting, text, sizeof(text)), out);
-    fprintf(out, " | %s |\n", setting->meaning);
+    fprintf(out, " | %s | %s |\n", setting->scope == OF_ALL_RANKS ? "yes" : "", setting->meaning);
   }
 }

@@ -22,9 +22,14 @@ struct word {
   int value;
 };
 
+/* Whether the ranks of a communicator must have it alike, because it changes what all of them do
+ * together. */
+enum setting_scope { OF_EACH_RANK, OF_ALL_RANKS };
+
 struct setting {
   const char *name;
   enum setting_type type;
+  enum setting_scope scope;
   size_t offset;            /* of its field in struct settings */
   const char *initial;      /* the default, as one would write it; "" for an unset path */
   const struct word *words; /* TYPE_WORD, TYPE_SWITCH and TYPE_LOSSY */

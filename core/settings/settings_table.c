@@ -38,46 +38,52 @@ const char *const settings_built_in_exits[] = {"MPI_Finalize", "MPI_Barrier", NU
  * iterations of a joined rank after which Join warns); a year is as good as for ever, and still
  * bounded. */
 const struct setting settings_table[] = {
-    {"NCCL_JOIN", TYPE_SWITCH, FIELD(enabled), "1", switch_words, 0, 0, NULL,
+    {"NCCL_JOIN", TYPE_SWITCH, OF_EACH_RANK, FIELD(enabled), "1", switch_words, 0, 0, NULL,
      "0: every call goes straight to NCCL"},
-    {"NCCL_JOIN_EARLY_EXIT", TYPE_WORD, FIELD(early_exit), "join", early_exit_words, 0, 0, NULL,
+    {"NCCL_JOIN_EARLY_EXIT", TYPE_WORD, OF_ALL_RANKS, FIELD(early_exit), "join", early_exit_words,
+     0, 0, NULL,
      "throw: when the first rank leaves, all ranks stop at the same collective, with an error"},
-    {"NCCL_JOIN_DIVISOR", TYPE_WORD, FIELD(divisor), "initial", divisor_words, 0, 0, NULL,
+    {"NCCL_JOIN_DIVISOR", TYPE_WORD, OF_ALL_RANKS, FIELD(divisor), "initial", divisor_words, 0, 0,
+     NULL,
      "what averages divide by: all ranks, or those that are active; active-sum: large sums of "
      "floats are scaled to match"},
-    {"NCCL_JOIN_DIVISOR_MIN", TYPE_NUMBER, FIELD(divisor_min), "1024", NULL, 1, 1000000000,
-     "elements", "how large a sum active-sum scales: gradients, not counters"},
-    {"NCCL_JOIN_LOSSY", TYPE_LOSSY, FIELD(lossy), "error", lossy_words, 0, 0, NULL,
+    {"NCCL_JOIN_DIVISOR_MIN", TYPE_NUMBER, OF_ALL_RANKS, FIELD(divisor_min), "1024", NULL, 1,
+     1000000000, "elements", "how large a sum active-sum scales: gradients, not counters"},
+    {"NCCL_JOIN_LOSSY", TYPE_LOSSY, OF_ALL_RANKS, FIELD(lossy), "error", lossy_words, 0, 0, NULL,
      "what the active ranks get where they need data of a joined rank (kinds: allgather, alltoall, "
      "gather, scatter, send): an error on every rank, zeros, or what the joined rank's send buffer "
      "holds now"},
-    {"NCCL_JOIN_RESYNC", TYPE_WORD, FIELD(resync), "none", resync_words, 0, 0, NULL,
+    {"NCCL_JOIN_RESYNC", TYPE_WORD, OF_ALL_RANKS, FIELD(resync), "none", resync_words, 0, 0, NULL,
      "broadcasts: when all have joined, the buffers that the program broadcast at its start are "
      "broadcast again, from the last joiner (docs/programs.md says for which programs that is "
      "safe)"},
-    {"NCCL_JOIN_SHADOW_MEMORY", TYPE_WORD, FIELD(shadow_memory), "plain", memory_words, 0, 0, NULL,
+    {"NCCL_JOIN_SHADOW_MEMORY", TYPE_WORD, OF_EACH_RANK, FIELD(shadow_memory), "plain",
+     memory_words, 0, 0, NULL,
      "alias: a joined rank needs 2 MiB of device memory for each large buffer, whatever its size "
      "(NCCL 2.24.3 and later; not tried on a GPU yet)"},
-    {"NCCL_JOIN_EXIT_ON", TYPE_NAMES, FIELD(exit_on), "", NULL, 0, 0, NULL,
+    {"NCCL_JOIN_EXIT_ON", TYPE_NAMES, OF_ALL_RANKS, FIELD(exit_on), "", NULL, 0, 0, NULL,
      "functions of libraries whose call means leaving the loop, as that of "
      "MPI_Barrier and MPI_Finalize does"},
-    {"NCCL_JOIN_HOOK", TYPE_PATHS, FIELD(hooks), "", NULL, 0, 0, NULL,
+    {"NCCL_JOIN_HOOK", TYPE_PATHS, OF_EACH_RANK, FIELD(hooks), "", NULL, 0, 0, NULL,
      "plug-ins, called in this order for every shadow and when all have joined"},
-    {"NCCL_JOIN_PLACES", TYPE_SWITCH, FIELD(places), "1", switch_words, 0, 0, NULL,
+    {"NCCL_JOIN_PLACES", TYPE_SWITCH, OF_ALL_RANKS, FIELD(places), "1", switch_words, 0, 0, NULL,
      "1: where in the program a call stands is part of what is compared (docs/places.md)"},
-    {"NCCL_JOIN_UNSURE", TYPE_WORD, FIELD(unsure), "warn", unsure_words, 0, 0, NULL,
+    {"NCCL_JOIN_UNSURE", TYPE_WORD, OF_ALL_RANKS, FIELD(unsure), "warn", unsure_words, 0, 0, NULL,
      "where nothing tells which of two collectives goes first, or whether they are one "
      "(docs/places.md says when): warn chooses and says so; stop ends the job with an error "
      "instead"},
-    {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, FIELD(skew_warn), "1000", NULL, 0, 1000000000,
-     "shadow iterations", "warn once when a rank has joined for longer than this; 0: never"},
-    {"NCCL_JOIN_TIMEOUT", TYPE_NUMBER, FIELD(timeout_s), "1800", NULL, 1, 31536000, "seconds",
-     "how long a rank waits for the others before it gives up"},
-    {"NCCL_JOIN_DEBUG", TYPE_WORD, FIELD(log_level), "WARN", level_words, 0, 0, NULL,
+    {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, OF_EACH_RANK, FIELD(skew_warn), "1000", NULL, 0,
+     1000000000, "shadow iterations",
+     "warn once when a rank has joined for longer than this; 0: never"},
+    {"NCCL_JOIN_TIMEOUT", TYPE_NUMBER, OF_EACH_RANK, FIELD(timeout_s), "1800", NULL, 1, 31536000,
+     "seconds", "how long a rank waits for the others before it gives up"},
+    {"NCCL_JOIN_DEBUG", TYPE_WORD, OF_EACH_RANK, FIELD(log_level), "WARN", level_words, 0, 0, NULL,
      "what is logged, in the format of NCCL's log"},
-    {"NCCL_JOIN_DEBUG_FILE", TYPE_FORMAT, FIELD(log_file), "", NULL, 0, 0, NULL,
+    {"NCCL_JOIN_DEBUG_FILE", TYPE_FORMAT, OF_EACH_RANK, FIELD(log_file), "", NULL, 0, 0, NULL,
      "where the log goes instead of stderr"},
-    {"NCCL_JOIN_TRACE", TYPE_PATH, FIELD(trace_folder), "", NULL, 0, 0, NULL,
+    {"NCCL_JOIN_TRACE", TYPE_PATH, OF_EACH_RANK, FIELD(trace_folder), "", NULL, 0, 0, NULL,
      "folder for one trace file (JSON lines) per rank"},
+    {"NCCL_JOIN_TRACE_SIZE", TYPE_NUMBER, OF_EACH_RANK, FIELD(trace_mib), "16", NULL, 1, 65536,
+     "MiB", "how large a trace file becomes: of a longer run it has the last collectives"},
     {.name = NULL},
 };

@@ -17,7 +17,7 @@
  * is made with a map from rank to slot.
  *
  * The file is /dev/shm/nccl-join-<uid>-<name>, mode 0600; segment.h has its layout and locks. A
- * slot costs 320 bytes of /dev/shm, a slot that is taken a struct plane_log more. Memory is taken
+ * slot costs 512 bytes of /dev/shm, a slot that is taken a struct plane_log more. Memory is taken
  * before it is touched: a full /dev/shm is an error here, never a SIGBUS later. What peers have
  * written is checked before use; only a peer that truncates the file can still do harm (SIGBUS).
  *
@@ -36,6 +36,7 @@
 #define SEGMENT_NAME_SIZE 33    /* 32 hexadecimal digits, and the terminator */
 #define SEGMENT_COMMS_MAX 60    /* communicators that a rank lists */
 #define SEGMENT_REASON_SIZE 256 /* room for a sentence */
+#define SEGMENT_TELLS_SIZE 240  /* text that a rank compares with the others */
 
 /* What a rank tells the others of itself when it attaches. */
 struct attachment {
@@ -44,6 +45,7 @@ struct attachment {
   int32_t key;       /* ncclCommSplit: orders the ranks; 0 otherwise */
   uint32_t ncomms;   /* tags of the communicators that the rank has, the latest SEGMENT_COMMS_MAX */
   uint32_t comms[SEGMENT_COMMS_MAX];
+  char tells[SEGMENT_TELLS_SIZE]; /* what must be alike on all ranks (interpose/comm/alike.h) */
 };
 
 struct segment;
@@ -56,6 +58,8 @@ struct segment;
  * NULL on failure, with a sentence in reason (SEGMENT_REASON_SIZE bytes) that says what happened
  * and what to do: full or read-only /dev/shm, no permission, another version, a slot taken twice,
  * another number of slots. A slot is taken once: not again after its rank has died or detached.
+ * errno is EPROTO for another version, and 0 otherwise; the ranks in the segment are told of that
+ * (segment_stranger).
  *
  * A segment left by a dead job under the same name (nobody alive holds a lock on it) is replaced.
  * Those left under other names, by jobs killed before their last rank attached, are removed by the
@@ -72,6 +76,9 @@ uint32_t segment_attached(const struct segment *segment);
  * SEGMENT_COMMS_MAX; the rest is what the peer wrote. */
 bool segment_attachment(const struct segment *segment, uint32_t slot,
                         struct attachment *attachment);
+
+/* Whether a rank with another PLANE_VERSION has come to the segment: reason says which. */
+bool segment_stranger(const struct segment *segment, char *reason);
 
 /* Removes the name, if it still is this segment's. May be called by several ranks, several times;
  * thread-safe. Only when nobody else is to attach: a later rank would create a segment of its

@@ -80,6 +80,7 @@ enum entry {
   ENTERED, /* in the register, with the gate */
   AGAIN,   /* the name is another file's by now, or nobody's */
   REFUSED, /* reason says why */
+  STRANGE, /* likewise: another version */
 };
 
 static enum entry enter_known(struct segment_map *map, uint32_t slots, int64_t deadline,
@@ -97,7 +98,8 @@ static enum entry enter_known(struct segment_map *map, uint32_t slots, int64_t d
   return REFUSED;
 }
 
-static enum entry enter_opened(struct segment_map *map, int64_t deadline, char *reason) {
+static enum entry enter_opened(struct segment_map *map, uint32_t slot, int64_t deadline,
+                               char *reason) {
   struct stat status;
   if (!segment_gate_enter(map, deadline, reason))
     return REFUSED;
@@ -105,7 +107,7 @@ static enum entry enter_opened(struct segment_map *map, int64_t deadline, char *
     return AGAIN;
   if (segment_is_held_by_others(map)) {
     if (!segment_map_join(map, reason))
-      return REFUSED;
+      return segment_map_disagree(map, slot) ? STRANGE : REFUSED;
   } else if (fstat(map->fd, &status) != 0 || status.st_size != 0) {
     segment_remove_name(map); /* a dead job's */
     return AGAIN;
@@ -119,20 +121,22 @@ static enum entry enter_opened(struct segment_map *map, int64_t deadline, char *
   return ENTERED;
 }
 
-static struct segment_map *map_enter(const char *name, uint32_t slots, char *reason) {
+static struct segment_map *map_enter(const char *name, uint32_t slots, uint32_t slot,
+                                     char *reason) {
   int64_t deadline = segment_now() + SEGMENT_ATTACH_SECONDS * INT64_C(1000000000);
   do {
     struct segment_map *map = registry_find(name);
     bool known = map != NULL;
     if (!known && (map = segment_map_open(name, slots, reason)) == NULL)
       return NULL;
-    enum entry entry =
-        known ? enter_known(map, slots, deadline, reason) : enter_opened(map, deadline, reason);
+    enum entry entry = known ? enter_known(map, slots, deadline, reason)
+                             : enter_opened(map, slot, deadline, reason);
     if (entry == ENTERED)
       return map;
     if (!known)
       segment_map_close(map); /* the gate goes with it */
-    if (entry == REFUSED)
+    errno = entry == STRANGE ? EPROTO : 0;
+    if (entry != AGAIN)
       return NULL;
   } while (segment_now() < deadline);
   segment_explain(reason, "segment %s in %s keeps disappearing: what cleans that folder?", name,
@@ -203,6 +207,7 @@ static void clean_up_once(const struct segment_map *map) {
 struct segment *segment_attach(const char *name, uint32_t slots, uint32_t slot, uint32_t expected,
                                const struct attachment *me, char *reason) {
   reason[0] = '\0';
+  errno = 0;
   if (!segment_is_name(name) || slots == 0 || slots > PLANE_RANKS_MAX || slot >= slots ||
       expected > slots || me->ncomms > SEGMENT_COMMS_MAX) {
     segment_explain(reason, "cannot attach rank %u of %u (%u on this machine): at most %u ranks",
@@ -215,7 +220,7 @@ struct segment *segment_attach(const char *name, uint32_t slots, uint32_t slot, 
     return NULL;
   }
   pthread_mutex_lock(&registry_lock);
-  struct segment_map *map = map_enter(name, slots, reason);
+  struct segment_map *map = map_enter(name, slots, slot, reason);
   bool taken = map != NULL && take_slot(map, slot, expected, me, reason);
   if (map != NULL && map->handles == 0) {
     map_leave(map, true);
@@ -224,9 +229,11 @@ struct segment *segment_attach(const char *name, uint32_t slots, uint32_t slot, 
     assert(segment_map_is_valid(map));
     clean_up_once(map);
   }
+  int error = map == NULL && errno == EPROTO ? EPROTO : 0;
   pthread_mutex_unlock(&registry_lock);
   if (!taken) {
     free(segment);
+    errno = error;
     return NULL;
   }
   *segment = (struct segment){.map = map, .slot = slot};
@@ -245,6 +252,17 @@ bool segment_attachment(const struct segment *segment, uint32_t slot,
   if (attachment->ncomms > SEGMENT_COMMS_MAX)
     attachment->ncomms = SEGMENT_COMMS_MAX;
   return true;
+}
+
+bool segment_stranger(const struct segment *segment, char *reason) {
+  const struct segment_header *header = (const struct segment_header *)segment->map->base;
+  uint32_t stranger = atomic_load(&header->stranger);
+  if (stranger != 0)
+    segment_explain(reason,
+                    "rank %u's nccl-join has plane version %u, this one's has %u: use the same "
+                    "nccl-join on all ranks",
+                    stranger - 1, atomic_load(&header->stranger_version), PLANE_VERSION);
+  return stranger != 0;
 }
 
 void segment_unlink(struct segment *segment) {

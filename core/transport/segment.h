@@ -34,12 +34,16 @@
 #define SEGMENT_ATTACH_SECONDS 30
 #define SEGMENT_UNLINK_SECONDS 1
 
-/* Written with the gate before the first slot is taken, never changed. */
+/* Written with the gate before the first slot is taken. Where these fields are is the same in every
+ * version. */
 struct segment_header {
   uint64_t magic;   /* SEGMENT_MAGIC */
   uint32_t version; /* PLANE_VERSION */
   uint32_t slots;
   uint64_t bytes; /* of the file */
+  /* Written with the gate by a rank with another PLANE_VERSION that has found the file: its slot
+   * plus one, and its version. */
+  _Atomic uint32_t stranger, stranger_version;
 };
 
 struct segment_slot {
@@ -104,6 +108,10 @@ void segment_map_close(struct segment_map *map);
 /* With the gate: lays out and maps an empty file; or maps one whose layout is as it should be. */
 bool segment_map_create(struct segment_map *map, char *reason);
 bool segment_map_join(struct segment_map *map, char *reason);
+
+/* With the gate, after segment_map_join has failed: if that is because the file is of another
+ * version, tells the ranks in there. False if it is not. */
+bool segment_map_disagree(const struct segment_map *map, uint32_t slot);
 
 /* With the gate: memory for a slot's log. */
 bool segment_allocate_log(struct segment_map *map, uint32_t slot, char *reason);

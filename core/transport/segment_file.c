@@ -287,6 +287,17 @@ bool segment_map_join(struct segment_map *map, char *reason) {
   return false;
 }
 
+bool segment_map_disagree(const struct segment_map *map, uint32_t slot) {
+  struct segment_header header;
+  if (pread(map->fd, &header, sizeof(header), 0) != sizeof(header) ||
+      header.magic != SEGMENT_MAGIC || header.version == PLANE_VERSION)
+    return false;
+  uint32_t us[2] = {slot + 1, PLANE_VERSION};
+  /* What cannot be written is not heard: the rank counts as one without nccl-join. */
+  (void)!pwrite(map->fd, us, sizeof(us), offsetof(struct segment_header, stranger));
+  return true;
+}
+
 /* ---- What dead jobs have left ---- */
 
 static bool is_name_of_this_user(const char *file) {

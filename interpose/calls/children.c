@@ -89,6 +89,8 @@ ncclResult_t join_CommSplit(ncclComm_t comm, int color, int key, ncclComm_t *new
                        .reduction = key};
   struct communicator *parent = newcomm == NULL ? NULL : communicator_find(comm);
   if (parent == NULL) {
+    if (communicator_is_refused(comm))
+      return ncclInvalidUsage;
     ncclResult_t result = group_enter_real();
     return result != ncclSuccess ? result : call_issue(&split);
   }

@@ -46,6 +46,8 @@ static ncclResult_t collectives_issue(const struct call *call) {
     return call_issue(call);
   if (comm != NULL && (call->kind == CALL_SEND || call->kind == CALL_RECV))
     return issue_post(call);
+  if (comm == NULL && communicator_is_refused(call->handle))
+    return ncclInvalidUsage;
   if (comm == NULL || !call_member(call, comm, &member))
     return call_issue(call);
   /* That of the others has been found before: wrappers.c. */

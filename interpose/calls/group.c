@@ -93,16 +93,20 @@ static ncclResult_t end_real(void) {
     return ncclSuccess;
   group.real_open = false;
   ncclResult_t result = real.GroupEnd();
-  bool made = result == ncclSuccess || result == ncclInProgress;
+  ncclResult_t ended = result;
   for (size_t i = 0; i < group.nexpected; i++) {
     struct expected *expected = &group.expected[i];
+    ncclResult_t created = communicator_created(&expected->arrival, expected->handle, ended);
+    bool made = created == ncclSuccess || created == ncclInProgress;
     if (made && *expected->handle != NULL)
       communicator_add(&expected->arrival, *expected->handle, group_driver());
     else
       communicator_depart(&expected->arrival);
+    if (made)
+      process_watch_exit();
+    else
+      result = created;
   }
-  if (made && group.nexpected > 0)
-    process_watch_exit();
   group.nexpected = 0;
   return result;
 }

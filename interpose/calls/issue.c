@@ -326,8 +326,17 @@ static ncclResult_t issue_parts(const struct agreement *agreement, struct call *
   return result;
 }
 
+static bool is_refused(const struct call *calls, size_t ncalls) {
+  for (size_t i = 0; i < ncalls; i++)
+    if (communicator_find(calls[i].handle) == NULL && communicator_is_refused(calls[i].handle))
+      return true;
+  return false;
+}
+
 ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place) {
   struct agreement agreement;
+  if (is_refused(calls, ncalls))
+    return ncclInvalidUsage;
   if (!agreement_take(&agreement, ncalls)) {
     log_line(LOG_LEVEL_ERROR, "out of memory in a group of %zu calls", ncalls);
     return ncclSystemError;

@@ -38,7 +38,7 @@ ncclResult_t join_GetUniqueId(ncclUniqueId *uniqueId) {
 static bool may_begin(int rank, int communicators) {
   const struct settings *settings = join_settings();
   if (settings == NULL) {
-    last_error_is_ours();
+    last_error_is_ours(ncclInvalidUsage);
     return false;
   }
   bypass_expect(communicators);
@@ -53,13 +53,17 @@ static bool may_begin(int rank, int communicators) {
 /* After the real function: the communicator exists, is being made, or failed. */
 static ncclResult_t lifecycle_made(struct arrival *arrival, ncclComm_t *handle,
                                    ncclResult_t result) {
-  if (result != ncclSuccess && result != ncclInProgress)
-    communicator_depart(arrival);
-  else if (group_is_open())
+  bool made = result == ncclSuccess || result == ncclInProgress;
+  if (made && group_is_open()) {
     group_expect(arrival, handle);
-  else {
+    return result;
+  }
+  result = communicator_created(arrival, handle, result);
+  if (result == ncclSuccess || result == ncclInProgress) {
     communicator_add(arrival, *handle, communicator_new_driver());
     process_watch_exit();
+  } else {
+    communicator_depart(arrival);
   }
   return result;
 }
@@ -75,6 +79,7 @@ static void arrive_by_ids(struct arrival *arrival, const ncclUniqueId *ids, int 
   memcpy(seed + (size_t)nids * sizeof(*ids), &nranks, sizeof(nranks));
   communicator_arrive(arrival, seed, size, (uint32_t)nranks, (uint32_t)rank, (uint32_t)nranks, 0,
                       communicator_current_device());
+  arrival->to_compare = true;
   free(seed);
 }
 
@@ -186,6 +191,8 @@ ncclResult_t join_CommDestroy(ncclComm_t handle) {
     return left;
   }
   result = real.CommDestroy(handle);
+  if (comm != NULL && result == ncclSuccess)
+    communicator_free_shadows(comm->device);
   return result == ncclSuccess ? notice : result;
 }
 
@@ -256,43 +263,52 @@ static bool may_look(struct endpoint *end) {
          atomic_compare_exchange_strong(&end->asked_ms, &asked, now);
 }
 
-/* A rank has failed before it came to what this one waits for: the program is to be told. */
-static bool look_for_lost(struct endpoint *end) {
+/* A rank has failed before it came to what this one waits for: the program is to be told. If that
+ * rank has heard of an error that is this one's as well, and ended of it, that is the reason. */
+static void look_for_lost(struct endpoint *end) {
   uint32_t rank;
   uint64_t issued;
+  struct lossy_event event;
   team_look_for_the_dead(end->team);
   if (!team_find_lost(end->team, &rank, &issued))
-    return false;
-  report_lost(end, rank, issued);
-  last_error_is_ours();
-  atomic_store(&end->told_failed, true);
-  return true;
+    return;
+  bool refused = team_find_event(end->team, &event) && !team_has_shadowed(end->team, event.index);
+  if (refused)
+    report_lossy_event(&event);
+  else
+    report_lost(end, rank, issued);
+  ncclResult_t result = refused ? ncclInvalidUsage : ncclRemoteError;
+  last_error_is_ours(result);
+  atomic_store(&end->told_failed, result);
 }
 
-/* Whether the program has been told of a failure, or is to be now: as NCCL would, had it seen that
+/* What the program has been told of a failure, or is to be now: as NCCL would, had it seen that
  * itself. */
-static bool has_failed(ncclComm_t handle) {
+static ncclResult_t failure_of(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
-  if (comm == NULL || comm->state != COMM_JOINED || atomic_load(&comm->end->told_failed))
-    return comm != NULL && comm->state == COMM_JOINED;
-  if (!may_look(comm->end))
-    return false;
-  communicator_hold();
-  comm = communicator_known(handle); /* another thread may have ended it */
-  bool failed = comm != NULL && comm->state == COMM_JOINED && look_for_lost(comm->end);
-  communicator_release_endpoints();
-  return failed;
+  if (comm == NULL || comm->state != COMM_JOINED)
+    return ncclSuccess;
+  if (atomic_load(&comm->end->told_failed) == ncclSuccess && may_look(comm->end)) {
+    communicator_hold();
+    comm = communicator_known(handle); /* another thread may have ended it */
+    if (comm != NULL && comm->state == COMM_JOINED)
+      look_for_lost(comm->end);
+    communicator_release_endpoints();
+  }
+  return comm == NULL || comm->end == NULL ? ncclSuccess : atomic_load(&comm->end->told_failed);
 }
 
 /* Frees a thread that is parked on the communicator: what it waits for will not come. */
 void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t handle, ncclResult_t *asyncError) {
   if (result != ncclSuccess || asyncError == NULL)
     return;
-  children_look(handle, *asyncError);
-  if (*asyncError == ncclSuccess && has_failed(handle)) {
-    *asyncError = ncclRemoteError;
+  if (*asyncError != ncclInProgress && communicator_is_refused(handle)) {
+    *asyncError = ncclInvalidUsage;
     return;
   }
+  children_look(handle, *asyncError);
+  if (*asyncError == ncclSuccess && (*asyncError = failure_of(handle)) != ncclSuccess)
+    return;
   struct communicator *comm = communicator_known(handle);
   if (*asyncError == ncclSuccess || *asyncError == ncclInProgress)
     return;

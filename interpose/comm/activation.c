@@ -167,7 +167,8 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
   end->team->owner.is_answering_context = end;
   const struct settings *settings = join_settings();
   if (settings->trace_folder[0] != '\0')
-    end->trace = trace_open(settings->trace_folder, comm->rank, comm->nranks, comm->tag);
+    end->trace = trace_open(settings->trace_folder, settings->trace_mib << 20, comm->rank,
+                            comm->nranks, comm->tag);
   return end;
 }
 
@@ -225,9 +226,8 @@ static void say_who_is_missing(const struct communicator *comm, const struct ros
   }
   bool speaker = roster->nranks > 0 && roster->slot_of[0] == comm->slot;
   log_line(speaker ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
-           "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, or on "
-           "another "
-           "machine",
+           "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, with "
+           "NCCL_JOIN=0, or on another machine",
            comm->tag, missing, comm->nranks);
 }
 

@@ -3,6 +3,7 @@
  */
 #include "interpose/comm/communicator.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include "core/report/log.h"
 #include "hooks/cuda_driver.h"
+#include "interpose/comm/alike.h"
 #include "interpose/comm/captures.h"
 #include "interpose/comm/endpoint.h"
 #include "interpose/self/environment.h"
@@ -176,14 +178,59 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
   if (slots < 2 || slots > PLANE_RANKS_MAX || slot >= slots)
     return;
   struct attachment me = {.key = key};
+  alike_tell(me.tells);
   pthread_mutex_lock(&lock);
   me.identity = identity_of(device);
   list_communicators(&me);
   pthread_mutex_unlock(&lock);
   char reason[SEGMENT_REASON_SIZE];
   arrival->segment = segment_attach(arrival->name, slots, slot, expected, &me, reason);
-  if (arrival->segment == NULL)
+  arrival->refused = arrival->segment == NULL && errno == EPROTO;
+  if (arrival->refused)
+    alike_refused(tag_of(arrival->name), reason);
+  else if (arrival->segment == NULL)
     log_line(LOG_LEVEL_WARN, "join is off for a communicator of %u ranks: %s", slots, reason);
+}
+
+ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
+                                  ncclResult_t result) {
+  bool compare = arrival->to_compare && arrival->segment != NULL && result != ncclInProgress;
+  arrival->to_compare = arrival->to_compare && result == ncclInProgress;
+  if (compare && !alike_in(arrival->segment, arrival->slots, tag_of(arrival->name)))
+    arrival->refused = true;
+  if (!arrival->refused || result == ncclInProgress)
+    return result;
+  last_error_is_ours(ncclInvalidUsage);
+  if (result == ncclSuccess && *handle != NULL) {
+    (void)real.CommAbort(*handle);
+    *handle = NULL;
+  }
+  return ncclInvalidUsage;
+}
+
+/* With `lock`. */
+static void compare(struct communicator *comm) {
+  if (!atomic_exchange(&comm->to_compare, false) || comm->segment == NULL ||
+      alike_in(comm->segment, comm->slots, comm->tag))
+    return;
+  last_error_is_ours(ncclInvalidUsage);
+  segment_unlink(comm->segment);
+  segment_detach(comm->segment);
+  comm->segment = NULL;
+  comm->refused = true;
+  comm->state = COMM_OFF;
+}
+
+bool communicator_is_refused(ncclComm_t handle) {
+  struct communicator *comm = communicator_known(handle);
+  if (comm == NULL)
+    return false;
+  if (atomic_load(&comm->to_compare)) {
+    pthread_mutex_lock(&lock);
+    compare(comm);
+    pthread_mutex_unlock(&lock);
+  }
+  return atomic_load(&comm->refused);
 }
 
 void communicator_depart(struct arrival *arrival) {
@@ -210,6 +257,8 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
   comm->segment = arrival->segment;
   comm->slot = arrival->slot;
   comm->slots = arrival->slots;
+  comm->to_compare = arrival->to_compare;
+  comm->refused = arrival->refused;
   comm->driver = driver;
   comm->creator = endpoint_this_thread();
   pthread_mutex_lock(&lock);
@@ -235,8 +284,11 @@ static bool is_created(const struct communicator *comm) {
 static void activate_ready(void) {
   pthread_mutex_lock(&lock);
   for (struct communicator *comm = first; comm != NULL; comm = comm->next)
-    if (comm->state == COMM_PENDING && is_created(comm))
-      endpoint_activate(comm, first, &endpoints);
+    if (comm->state == COMM_PENDING && is_created(comm)) {
+      compare(comm);
+      if (comm->state == COMM_PENDING)
+        endpoint_activate(comm, first, &endpoints);
+    }
   pthread_mutex_unlock(&lock);
 }
 
@@ -281,6 +333,16 @@ void communicator_release_endpoints(void) {
   if (--holders == 0)
     endpoint_reap(endpoints);
   pthread_mutex_unlock(&lock);
+}
+
+void communicator_free_shadows(int device) {
+  bool used = false;
+  pthread_mutex_lock(&lock);
+  for (struct communicator *comm = first; comm != NULL; comm = comm->next)
+    used = used || comm->device == device;
+  pthread_mutex_unlock(&lock);
+  if (!used)
+    shadow_free_kept(device);
 }
 
 void communicator_end_plain(void) {

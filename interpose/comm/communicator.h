@@ -37,6 +37,8 @@ struct communicator {
   int rank, nranks, device;
   _Atomic(enum comm_state) state;
   struct registered *_Atomic registered; /* registered.c; NULL: nothing */
+  _Atomic bool to_compare; /* its creation did not wait for its ranks: alike.h is to be asked yet */
+  _Atomic bool refused;    /* they differ: every call is ncclInvalidUsage */
   const char *unfit; /* the function that made its collectives impossible to shadow, or NULL */
   _Atomic bool left; /* its LEAVE has settled: finalized, destroyed or about to be */
   const struct thread *creator;        /* the thread that made it */
@@ -72,6 +74,8 @@ struct communicator *communicator_known(ncclComm_t handle);
 /* A rank about to enter the creation of a communicator. */
 struct arrival {
   struct segment *segment;       /* NULL: join will be off */
+  bool to_compare;               /* the slots are the ranks: alike.h is to be asked */
+  bool refused;                  /* another version of nccl-join than its peers': not to be used */
   const struct library *library; /* that makes it */
   char name[SEGMENT_NAME_SIZE];
   uint32_t slot, slots;
@@ -87,6 +91,15 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
 /* The creation failed. */
 void communicator_depart(struct arrival *arrival);
 
+/* What a creation that has ended with `result` returns. If the ranks run different nccl-joins, or
+ * have not set them alike (alike.h), ncclInvalidUsage: that is logged, and the communicator aborted.
+ * A creation may have failed because other ranks have come to that sooner. */
+ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle, ncclResult_t result);
+
+/* Whether the program has been, or is to be, told so of a communicator that did not block, and whose
+ * creation has ended. Of one that is in no team: asked after communicator_find. */
+bool communicator_is_refused(ncclComm_t handle);
+
 /* The real communicator exists (its creation may still be in progress, if it does not block).
  * driver: see above. */
 void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t driver);
@@ -96,6 +109,11 @@ uint64_t communicator_new_driver(void);
 
 /* The communicator is gone, or about to be. With the last one of a team its endpoint ends. */
 void communicator_remove(struct communicator *comm, enum rank_state how);
+
+/* The real communicator that was on the device has been destroyed: if the process has no other there,
+ * the device gets the memory of its shadows back. While there is one, what is under way may wait for
+ * a peer. */
+void communicator_free_shadows(int device);
 
 /* By a rank of the team: its rank in the communicator, which must have joined its team. */
 int communicator_rank_of(const struct communicator *comm, uint32_t team_rank);

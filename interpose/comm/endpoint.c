@@ -199,13 +199,12 @@ static bool is_last_of_overlap(const struct endpoint *end, const struct endpoint
   return !has_overlap(endpoints, end->overlap);
 }
 
-/* A thread may still be inside one, long after it has been told to come out: that one stays. So does
- * one whose memory cannot be given back yet. */
+/* A thread may still be inside one, long after it has been told to come out: that one stays. */
 void endpoint_reap(const struct endpoint *endpoints) {
   struct endpoint **link = &ended;
   while (*link != NULL) {
     struct endpoint *end = *link;
-    if (atomic_load(&end->inside) > 0 || shadow_holds_others_up(end->shadow)) {
+    if (atomic_load(&end->inside) > 0) {
       link = &end->gone;
       continue;
     }

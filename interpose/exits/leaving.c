@@ -39,7 +39,7 @@ static void finish_shadows(struct endpoint *end) {
   struct shadow_limit limit = {.until_ns = (uint64_t)now.tv_sec * 1000000000 +
                                            join_settings()->timeout_s * 1000000000};
   char reason[REASON_SIZE] = "";
-  ncclResult_t result = shadow_release(end->shadow, &limit, reason);
+  ncclResult_t result = shadow_wait(end->shadow, &limit, reason);
   if (result != ncclSuccess)
     log_line(LOG_LEVEL_WARN, "shadows of rank %u are not done: %s", end->team->plane->rank,
              result == ncclInProgress ? "NCCL_JOIN_TIMEOUT" : reason);

@@ -8,6 +8,8 @@
 #ifndef TESTS_HOOKS_DOUBLES_H
 #define TESTS_HOOKS_DOUBLES_H
 
+#include <stdatomic.h>
+
 #include "hooks/shadow.h"
 
 #define CALLS_MAX 256
@@ -28,11 +30,11 @@ struct call {
 
 struct doubles {
   /* What the doubles do. */
-  int stream_busy;       /* StreamQuery: not ready this many times; -1: for ever */
-  CUstream busy_stream;  /* that this is said of; NULL: of all */
-  CUresult stream_error; /* StreamQuery's answer after that */
-  CUresult event_error;  /* EventCreate's answer */
-  int events_done;       /* EventQuery: of the events recorded, in order, so many are; -1: all */
+  int stream_busy;          /* StreamQuery: not ready this many times; -1: for ever */
+  _Atomic bool device_busy; /* whether synchronising goes on */
+  CUresult stream_error;    /* StreamQuery's answer after that */
+  CUresult event_error;     /* EventCreate's answer */
+  int events_done;          /* EventQuery: of the events recorded, in order, so many are; -1: all */
   CUresult memset_error, open_error, push_error;
   size_t memory; /* bytes that can still be allocated */
   int fail_call; /* the collective call that fails, from 0; -1: none */

@@ -28,6 +28,14 @@ void fixture_begin(void) {
   cr_assert_not_null(shadow, "%s", reason);
 }
 
+void fixture_free(void) {
+  shadow_destroy(shadow, &patient);
+  shadow_free_kept(3);
+  cr_expect_eq(doubles.live_bytes, 0, "device memory is left");
+  shadow = shadow_create(&double_driver, 3, reason);
+  cr_assert_not_null(shadow, "%s", reason);
+}
+
 /* Whatever a test did, the thread and the doubles are as before, and nothing is left. */
 void fixture_end(void) {
   cr_expect_eq(doubles.contexts, 1, "the caller's context is not current again");
@@ -39,6 +47,8 @@ void fixture_end(void) {
   doubles.stream_error = CUDA_SUCCESS;
   doubles.push_error = CUDA_SUCCESS;
   shadow_destroy(shadow, &patient);
+  for (int device = 3; device <= 4; device++)
+    shadow_free_kept(device);
   cr_expect_eq(doubles.live_bytes, 0, "device memory is left");
   cr_expect_eq(doubles.retained, 0);
   cr_expect_eq(doubles.events, 0, "an event is left");

@@ -17,6 +17,9 @@ uint64_t now_ns(void);
 
 void fixture_begin(void);
 
+/* The device gets all memory back: the shadow is a new one then. */
+void fixture_free(void);
+
 /* Also checks that the test has left the thread, NCCL and the device as they were before it. */
 void fixture_end(void);
 

@@ -137,17 +137,18 @@ Test(registered, groups_in_place) {
     cr_expect(doubles.calls[i].uniform && doubles.calls[i].send == doubles.calls[i].recv);
 }
 
-Test(registered, once_with_each_communicator_and_taken_back_at_the_end) {
+Test(registered, once_with_each_communicator_and_taken_back_when_memory_is_short) {
   struct member member = allreduce(COUNT, DATATYPE_FLOAT32, REDUCTION_SUM);
   for (int comm = 0; comm < 6; comm++)
     cr_assert_eq(issue_looking(member, look_of(PLAIN, PLAIN, false), comm % 3), ncclSuccess);
   cr_expect_eq(doubles.registrations_made, 3 * 2);
   shadow_forget(shadow, double_comm(1));
   cr_expect_null(strstr(doubles.log, "deregister"), "the communicator is gone");
-  cr_assert_eq(shadow_release(shadow, &patient, reason), ncclSuccess);
+  doubles.memory = 0; /* so that it gives back what the next unit does not need */
+  member.count *= 1000;
+  (void)issue_looking(member, 0, 0);
   cr_expect_eq(doubles.registrations, 2, "%d are left, not those of the one that is gone",
                doubles.registrations);
-  cr_expect_eq(doubles.live_bytes, 0);
 }
 
 /* What has become too small stays registered until it is freed. */
@@ -158,8 +159,6 @@ Test(registered, a_larger_buffer_is_registered_anew) {
   const struct call *call = look(member, look_of(PLAIN, PLAIN, true));
   cr_expect(double_is_registered(0, call->send, 1000 * BYTES));
   cr_expect_eq(doubles.registrations, 2);
-  cr_assert_eq(shadow_release(shadow, &patient, reason), ncclSuccess);
-  cr_expect_eq(doubles.registrations, 0);
 }
 
 Test(registered, what_plug_ins_write_to_is_registered) {

@@ -276,27 +276,55 @@ Test(shadow, a_driver_that_has_shut_down_counts_as_done) {
   cr_expect_eq(shadow_wait(shadow, &patient, reason), ncclSuccess);
 }
 
-Test(shadow, release_gives_all_memory_back_after_the_stream_and_the_next_shadow_starts_again) {
+/* To free memory waits for the device, and what is under way there may wait for a peer that waits
+ * for this rank. */
+Test(shadow, destroying_frees_no_memory_and_the_next_shadow_of_the_device_takes_it) {
   issue_one(allreduce(64 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
   issue_one(allreduce(256 * KIB, DATATYPE_FLOAT64, REDUCTION_PROD));
+  size_t held = shadow_bytes(shadow);
   doubles.stream_busy = 2;
   doubles.log[0] = '\0';
-  cr_expect_eq(shadow_release(shadow, &patient, reason), ncclSuccess);
-  cr_expect_eq(strncmp(doubles.log, "query query query free", 22), 0, "%s", doubles.log);
-  cr_expect_eq(doubles.live_bytes, 0);
-  cr_expect_eq(shadow_bytes(shadow), 0);
-  cr_expect_eq(doubles.streams, 1);
+  shadow_destroy(shadow, &patient);
+  cr_expect_str_eq(doubles.log, "query query query");
+  cr_expect_eq(doubles.live_bytes, held);
+  cr_expect_eq(doubles.streams, 0);
+  shadow = shadow_create(&double_driver, 4, reason);
   issue_one(allreduce(64 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  cr_expect_eq(doubles.live_bytes, held + 128 * KIB, "another device has memory of its own");
+  shadow_destroy(shadow, &patient);
+  int allocations = doubles.allocations;
+  shadow = shadow_create(&double_driver, 3, reason);
+  issue_one(allreduce(256 * KIB, DATATYPE_FLOAT64, REDUCTION_MAX));
+  issue_one(allreduce(64 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  cr_expect_eq(doubles.allocations, allocations);
   cr_expect(last_call()->uniform && last_call()->first[0] == 0);
+  cr_expect_eq(doubles.frees, 0);
 }
 
-Test(shadow, release_keeps_memory_that_a_stuck_stream_may_still_use) {
+Test(shadow, what_is_kept_is_freed_when_nothing_is_under_way) {
   issue_one(allreduce(64 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
-  doubles.stream_busy = -1;
-  struct shadow_limit limit = {.until_ns = now_ns() + 3000000};
-  cr_expect_eq(shadow_release(shadow, &limit, reason), ncclInProgress);
-  cr_expect_eq(doubles.frees, 0);
-  cr_expect_eq(shadow_bytes(shadow), 128 * KIB);
+  shadow_destroy(shadow, &patient);
+  shadow_free_kept(4);
+  cr_expect_eq(doubles.frees, 0, "of another device");
+  cr_expect_eq(doubles.retained, 1, "the memory's context is to stay");
+  shadow_free_kept(3);
+  cr_expect_eq(doubles.frees, 2);
+  cr_expect_eq(doubles.live_bytes, 0);
+  cr_expect_eq(doubles.retained, 0);
+  shadow = NULL;
+}
+
+Test(shadow, destroying_without_its_context_keeps_no_memory) {
+  issue_one(allreduce(64 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  doubles.push_error = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  shadow_destroy(shadow, &patient);
+  doubles.push_error = CUDA_SUCCESS;
+  doubles.live_bytes = 0; /* gone with the context */
+  doubles.streams = 0;
+  cr_expect_eq(doubles.retained, 0);
+  shadow = shadow_create(&double_driver, 3, reason);
+  issue_one(allreduce(64 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  cr_expect_eq(doubles.live_bytes, 128 * KIB);
 }
 
 Test(shadow, destroying_with_a_stuck_stream_leaves_it_and_its_memory_to_the_driver) {

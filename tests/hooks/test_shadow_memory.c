@@ -34,7 +34,7 @@ Test(shadow_memory, buffers_hold_what_each_kind_moves) { /* the doubles check th
       struct member member = rooted((enum member_kind)kind, 100000, root, REDUCTION_SUM);
       doubles.ncalls = 0;
       issue_one(member);
-      shadow_release(shadow, &patient, NULL);
+      fixture_free();
     }
 }
 
@@ -146,6 +146,36 @@ Test(shadow_memory,
   cr_expect(strstr(reason, "do not end"), "%s", reason);
   cr_expect_eq(doubles.frees, 0);
   issue_one(allreduce(64 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+}
+
+/* The driver waits for all work of the device before it frees memory, without a limit. */
+Test(shadow_memory, out_of_memory_on_a_device_that_does_not_pass_ends_at_the_limit) {
+  issue_one(allreduce(64 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  doubles.memory = 0;
+  atomic_store(&doubles.device_busy, true);
+  struct member member = allreduce(256 * KIB, DATATYPE_UINT8, REDUCTION_SUM);
+  struct shadow_limit limit = {.until_ns = now_ns() + 5000000};
+  cr_expect_eq(issue_within(&member, 1, &limit), ncclUnhandledCudaError);
+  cr_expect(strstr(reason, "do not end"), "%s", reason);
+  cr_expect_eq(doubles.frees, 0);
+  atomic_store(&doubles.device_busy, false);
+  doubles.memory = 384 * KIB; /* 512 with what is given back, of which it needs all */
+  issue(&member, 1);
+  cr_expect_gt(doubles.frees, 0);
+}
+
+Test(shadow_memory, what_is_kept_is_taken_first_by_who_needs_least_of_it) {
+  issue_one(allreduce(64 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  issue_one(allreduce(1024 * KIB, DATATYPE_UINT8, REDUCTION_MIN));
+  shadow_destroy(shadow, &patient);
+  shadow = shadow_create(&double_driver, 3, reason);
+  int allocations = doubles.allocations;
+  issue_one(allreduce(32 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  cr_expect_eq(shadow_bytes(shadow), 128 * KIB, "the smallest buffers that do");
+  issue_one(allreduce(900 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  cr_expect_eq(doubles.allocations, allocations);
+  issue_one(allreduce(2048 * KIB, DATATYPE_UINT8, REDUCTION_SUM));
+  cr_expect_gt(doubles.allocations, allocations);
 }
 
 Test(shadow_memory, a_size_beyond_all_memory_is_an_error_and_not_a_small_buffer) {
@@ -280,8 +310,6 @@ Test(shadow_memory, what_is_lent_is_the_members_own_and_neutral) {
     cr_expect_eq(doubles.calls[doubles.ncalls - 3].first[0], 7);
     cr_expect_eq(memcmp(doubles.calls[doubles.ncalls - 2].first, &lowest, sizeof lowest), 0);
   }
-  cr_expect_eq(shadow_release(shadow, &patient, reason), ncclSuccess);
-  cr_expect_eq(shadow_bytes(shadow), 0);
 }
 
 Test(shadow_memory, what_cannot_be_lent_is_said) {
@@ -292,28 +320,4 @@ Test(shadow_memory, what_cannot_be_lent_is_said) {
                ncclUnhandledCudaError);
   cr_expect(strstr(reason, "cannot allocate") != NULL, "%s", reason);
   cr_expect_null(here.send);
-}
-
-/* To give memory back waits for the device, and what is under way there may wait for a peer that
- * waits for this rank. */
-Test(shadow_memory, is_kept_while_another_shadow_on_the_device_is_under_way) {
-  struct shadow *other = shadow_create(&double_driver, 3, reason);
-  struct shadow *elsewhere = shadow_create(&double_driver, 4, reason);
-  cr_assert(other != NULL && elsewhere != NULL, "%s", reason);
-  issue_one(allreduce(100000, DATATYPE_FLOAT32, REDUCTION_SUM));
-  doubles.stream_busy = -1;
-  doubles.busy_stream = elsewhere->stream;
-  cr_expect_not(shadow_holds_others_up(shadow), "another device does not wait for this one");
-  doubles.busy_stream = shadow->stream;
-  cr_expect_not(shadow_holds_others_up(shadow), "its own are left to the driver");
-  doubles.busy_stream = other->stream;
-  cr_expect(shadow_holds_others_up(shadow));
-  cr_expect_eq(shadow_release(shadow, &patient, reason), ncclSuccess, "%s", reason);
-  cr_expect_eq(doubles.frees, 0);
-  doubles.stream_busy = 0;
-  cr_expect_not(shadow_holds_others_up(shadow));
-  cr_expect_eq(shadow_release(shadow, &patient, reason), ncclSuccess, "%s", reason);
-  cr_expect_eq(shadow_bytes(shadow), 0);
-  shadow_destroy(other, &patient);
-  shadow_destroy(elsewhere, &patient);
 }

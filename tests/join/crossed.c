@@ -20,6 +20,40 @@ Test(crossed, going_on_does_not_wait_for_the_device) {
   run_free(run_crossed(3, "--what held"));
 }
 
+/* The same with what the program itself has under way. */
+Test(crossed, destroying_does_not_wait_for_another_communicator) {
+  struct run *result = run_crossed(3, "--what destroyed");
+  struct lines *lines = lines_create();
+  for (int i = 0; i < 12; i++)
+    for (int rank = i < 4 ? 0 : 2; rank < 3; rank += 2)
+      lines_add(lines, rank, "pair %d %d", i, i < 4 ? 5 : 4);
+  for (int rank = 0; rank < 3; rank += 2)
+    lines_add(lines, rank, "end 0 5");
+  for (int i = 0; i < 12; i++)
+    for (int rank = 0; rank < 3; rank++)
+      lines_add(lines, rank, "all %d 7", i);
+  lines_add_left(lines, 3);
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}
+
+/* Nor with a collective of the communicator that is aborted, which ends only by that. */
+Test(crossed, aborting_does_not_wait_for_what_is_aborted) {
+  struct run *result = run_crossed(2, "--what aborted");
+  struct lines *lines = lines_create();
+  for (int i = 0; i < 12; i++)
+    for (int rank = i < 4 ? 0 : 1; rank < 2; rank++)
+      lines_add(lines, rank, "all %d %d", i, i < 4 ? 3 : 2);
+  for (int rank = 0; rank < 2; rank++) {
+    lines_add(lines, rank, "end 0 3");
+    lines_add(lines, rank, "aborted");
+  }
+  assert_results(result, lines);
+  lines_free(lines);
+  run_free(result);
+}
+
 /* Who the root of a broadcast is, only the rank that makes it can tell if that has not come yet: it
  * may be waiting in another communicator. */
 Test(crossed, nobody_waits_for_a_root_with_other_shadows_to_issue) {

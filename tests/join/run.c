@@ -100,6 +100,8 @@ static void command_make(struct command *command, const struct launch *launch, i
   split(command, launch->environment, command->variables, &command->nvariables);
   if (rank < 0)
     return;
+  if (rank == launch->odd)
+    split(command, launch->odd_environment, command->variables, &command->nvariables);
   char text[256];
   snprintf(text, sizeof text,
            "RANK=%d LOCAL_RANK=%d WORLD_SIZE=%d LOCAL_WORLD_SIZE=%d MASTER_ADDR=127.0.0.1 "

@@ -35,6 +35,8 @@ struct launch {
                           launcher starts them */
   uint64_t without;    /* bit set: ranks that run without the preload */
   bool each; /* one launcher for each rank, so that a rank that fails does not end the others */
+  int odd;   /* each: a rank that has more variables than the others */
+  const char *odd_environment;
   double limit_s; /* 60 if 0 */
 };
 

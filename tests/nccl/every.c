@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <nccl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -339,7 +340,20 @@ static void check_premultiplied(void) {
 
 /* ---- graphs, aborts ---- */
 
+static bool is_before(int release) {
+  int version;
+  NCCL(ncclGetVersion(&version));
+  return version < release;
+}
+
+static bool is_over_sockets(void) {
+  const char *disabled = getenv("NCCL_SHM_DISABLE");
+  return disabled != NULL && strcmp(disabled, "1") == 0;
+}
+
 static void check_graph(void) {
+  if (is_before(22400) && is_over_sockets())
+    return; /* proxies are told by nodes that NCCL adds to the graph by hand: not emulated */
   float value = 1;
   cudaGraph_t graph;
   cudaGraphExec_t exec;
@@ -368,7 +382,9 @@ static void meet(void) {
 /* Rank 0 waits in a kernel for others that never come. */
 static void check_abort(void) {
   meet();
-  if (rank == 0 && nranks > 1) {
+  /* With a peer that is gone the proxies of 2.23.4 go on for ever, and ncclCommAbort waits for them. */
+  bool waits = !(is_before(22400) && !is_before(22300) && is_over_sockets());
+  if (rank == 0 && nranks > 1 && waits) {
     NCCL(ncclAllReduce(send, recv, 1000, ncclFloat32, ncclSum, comm, stream));
     nanosleep(&(struct timespec){0, 100000000}, NULL);
     if (cudaStreamQuery(stream) != cudaErrorNotReady)
@@ -399,10 +415,11 @@ static int run(int rounds) {
 }
 
 int main(int argc, char **argv) {
+  pid_t ranks[64];
   nranks = argc > 1 ? atoi(argv[1]) : 2;
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   for (rank = 0; rank < nranks; rank++)
-    if (fork() == 0) {
+    if ((ranks[rank] = fork()) == 0) {
       if (rank == 0) {
         NCCL(ncclGetUniqueId(&shared->id));
         __atomic_store_n(&shared->made, 1, __ATOMIC_RELEASE);
@@ -413,7 +430,8 @@ int main(int argc, char **argv) {
     }
   int worst = 0;
   for (int status; wait(&status) > 0;)
-    if (status != 0)
-      worst = 1;
-  return worst;
+    if (status != 0 && worst++ == 0) /* the others may wait for it */
+      for (rank = 0; rank < nranks; rank++)
+        kill(ranks[rank], SIGTERM);
+  return worst > 0;
 }

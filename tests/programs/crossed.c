@@ -27,7 +27,10 @@ static const struct option options[] = {
      "first one in the other; root: the last rank broadcasts to all what the first ranks of it "
      "have come to long before; elected: the last rank, which all broadcasts come from, has "
      "joined, "
-     "and the one in between comes to each of them only once the first rank's call has returned"},
+     "and the one in between comes to each of them only once the first rank's call has returned; "
+     "destroyed: the first rank has joined before and destroys that communicator while the last "
+     "sum of the other is under way, to which the one in between comes only then; "
+     "aborted: it has joined before and aborts what the last never comes to"},
     {0},
 };
 
@@ -139,6 +142,59 @@ static void elected(ncclComm_t all) {
     shm_unlink(name);
 }
 
+/* ---- destroyed ---- */
+
+/* The first rank takes no part in most sums of the pair. */
+static void destroyed(ncclComm_t all, ncclComm_t pair) {
+  char name[64];
+  _Atomic int *returned = returned_calls(name);
+  for (int i = 0; pair != NULL && i < (ranks.rank == 0 ? 4 : ITERATIONS); i++)
+    sum("pair", i, pair, 32);
+  if (pair != NULL)
+    sum("end", 0, pair, 16);
+  for (int i = 0; i < ITERATIONS; i++) {
+    while (pair == NULL && i == ITERATIONS - 1 && atomic_load(returned) == 0)
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    fill(buffer, COUNT);
+    CHECK_NCCL(ncclAllReduce(buffer, buffer, COUNT, ncclFloat, ncclSum, all, ranks.stream));
+    if (i < ITERATIONS - 1)
+      print("all", i);
+  }
+  if (pair != NULL)
+    CHECK_NCCL(ncclCommDestroy(pair));
+  if (ranks.rank == 0)
+    atomic_store(returned, 1);
+  print("all", ITERATIONS - 1);
+  if (ranks.rank == 0)
+    shm_unlink(name);
+}
+
+/* ---- aborted ---- */
+
+static int aborted(ncclComm_t all) {
+  bool is_last = ranks.rank == ranks.nranks - 1;
+  char name[64];
+  _Atomic int *returned = returned_calls(name);
+  for (int i = 0; i < (ranks.rank == 0 ? 4 : ITERATIONS); i++)
+    sum("all", i, all, 32);
+  sum("end", 0, all, 16);
+  for (int i = 0; i < ITERATIONS; i++) {
+    while (is_last && i == ITERATIONS - 1 && atomic_load(returned) == 0)
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (is_last && i == ITERATIONS - 1)
+      break;
+    CHECK_NCCL(ncclAllReduce(buffer, buffer, COUNT, ncclFloat, ncclSum, all, ranks.stream));
+    if (i < ITERATIONS - 1)
+      CHECK_CUDA(cudaStreamSynchronize(ranks.stream));
+  }
+  if (ranks.rank == 0)
+    shm_unlink(name);
+  CHECK_NCCL(ncclCommAbort(all));
+  atomic_store(returned, 1);
+  ranks_result(&ranks, "aborted");
+  return 0;
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Communicators that wait for each other.", options);
@@ -148,14 +204,18 @@ int main(int argc, char **argv) {
   bool is_between = ranks.rank != 0 && ranks.rank != ranks.nranks - 1;
   CHECK_CUDA(cudaMalloc((void **)&buffer, COUNT * sizeof(float)));
   CHECK_CUDA(cudaMalloc((void **)&other, COUNT * sizeof(float)));
+  if (strcmp(what, "aborted") == 0)
+    return aborted(all);
   CHECK_NCCL(ncclCommSplit(all, is_between ? NCCL_SPLIT_NOCOLOR : 0, ranks.rank, &part, NULL));
   if (is_root)
     root(all, part);
   else if (strcmp(what, "elected") == 0)
     elected(all);
+  else if (strcmp(what, "destroyed") == 0)
+    destroyed(all, part);
   else
     held(all, part);
-  if (part != NULL)
+  if (part != NULL && strcmp(what, "destroyed") != 0)
     CHECK_NCCL(ncclCommDestroy(part));
   return ranks_leave(&ranks, ENDING_DESTROY);
 }

@@ -3,10 +3,12 @@
 #include "core/transport/plane_shm.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -108,7 +110,7 @@ Test(segment, memory_is_taken_for_attached_slots_only) {
   cr_assert_eq((size_t)status.st_size, segment_bytes(PLANE_RANKS_MAX));
   cr_assert_geq((size_t)status.st_blocks * 512,
                 segment_log_offset(PLANE_RANKS_MAX, 0) + sizeof(struct plane_log));
-  cr_assert_lt(status.st_blocks * 512, 2 << 20);
+  cr_assert_lt(status.st_blocks * 512, 3 << 20);
   segment_detach(segment);
 }
 
@@ -285,7 +287,28 @@ Test(segment, another_version_is_refused) {
   uint32_t version = PLANE_VERSION + 1;
   damage(offsetof(struct segment_header, version), &version, sizeof(version));
   assert_refused(attach(2, 1, 0), "use the same nccl-join on all ranks");
+  cr_assert_eq(errno, EPROTO);
   kill_and_reap(pid);
+}
+
+/* To this child the file is of another version, as it would be to a rank with another nccl-join. */
+static int come_to_another_version(uint32_t slot) {
+  segment_forget_all(); /* what it has of its parent */
+  return attach(2, slot, 0) == NULL && errno == EPROTO ? 0 : 1;
+}
+
+Test(segment, ranks_hear_of_one_with_another_version) {
+  struct segment *segment = attach(2, 0, 0);
+  char reason[SEGMENT_REASON_SIZE], expected[SEGMENT_REASON_SIZE];
+  cr_assert_not(segment_stranger(segment, reason));
+  uint32_t version = PLANE_VERSION + 1;
+  damage(offsetof(struct segment_header, version), &version, sizeof(version));
+  cr_assert_eq(finish(start(come_to_another_version, 1)), 0);
+  cr_assert(segment_stranger(segment, reason));
+  snprintf(expected, sizeof(expected), "rank 1's nccl-join has plane version %u, this one's has %u",
+           PLANE_VERSION, PLANE_VERSION);
+  cr_assert_eq(strncmp(reason, expected, strlen(expected)), 0, "%s", reason);
+  segment_detach(segment);
 }
 
 Test(segment, a_living_file_of_another_kind_is_refused) {

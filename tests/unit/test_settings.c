@@ -54,8 +54,9 @@ Test(settings, every_setting_is_read) {
                  "NCCL_JOIN_DIVISOR_MIN=1", "NCCL_JOIN_LOSSY=zero", "NCCL_JOIN_PLACES=1",
                  "NCCL_JOIN_SKEW_WARN=0", "NCCL_JOIN_TIMEOUT=31536000", "NCCL_JOIN_DEBUG=TRACE",
                  "NCCL_JOIN_DEBUG_FILE=/tmp/%h.%p.%r.%%", "NCCL_JOIN_TRACE=traces",
-                 "NCCL_JOIN_RESYNC=broadcasts", "NCCL_JOIN_HOOK=/a.so,b.so",
-                 "NCCL_JOIN_SHADOW_MEMORY=alias", "NCCL_JOIN_EXIT_ON=finish,-MPI_Barrier"));
+                 "NCCL_JOIN_TRACE_SIZE=65536", "NCCL_JOIN_RESYNC=broadcasts",
+                 "NCCL_JOIN_HOOK=/a.so,b.so", "NCCL_JOIN_SHADOW_MEMORY=alias",
+                 "NCCL_JOIN_EXIT_ON=finish,-MPI_Barrier"));
   cr_expect_str_eq(settings.exit_on, "finish,-MPI_Barrier");
   cr_expect_not(settings.enabled);
   cr_expect_eq(settings.resync, RESYNC_BROADCASTS);
@@ -71,6 +72,7 @@ Test(settings, every_setting_is_read) {
   cr_expect_eq(settings.log_level, LOG_LEVEL_TRACE);
   cr_expect_str_eq(settings.log_file, "/tmp/%h.%p.%r.%%");
   cr_expect_str_eq(settings.trace_folder, "traces");
+  cr_expect_eq(settings.trace_mib, 65536);
 }
 
 Test(settings, words_may_be_in_any_case) {
@@ -188,7 +190,7 @@ Test(settings, an_unknown_name_is_an_error_that_lists_the_known_ones) {
                    "NCCL_JOIN_HOOK, "
                    "NCCL_JOIN_PLACES, NCCL_JOIN_UNSURE, NCCL_JOIN_SKEW_WARN, NCCL_JOIN_TIMEOUT, "
                    "NCCL_JOIN_DEBUG, "
-                   "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE");
+                   "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE, NCCL_JOIN_TRACE_SIZE");
 }
 
 Test(settings, a_mistyped_name_is_suggested) {
@@ -270,6 +272,13 @@ Test(settings, a_long_value_is_cut_between_characters) {
   expect_mentions(shown);
 }
 
+Test(settings, a_long_value_without_a_character_is_cut_to_nothing) {
+  char entry[256] = "NCCL_JOIN_LOSSY=";
+  memset(entry + strlen(entry), 0x80, 200);
+  cr_expect_not(READ(entry));
+  expect_mentions("NCCL_JOIN_LOSSY=... is not accepted");
+}
+
 /* What a function prints, in a buffer that the next call overwrites. */
 static const char *printed(void (*print)(FILE *)) {
   static char text[16384];
@@ -291,6 +300,10 @@ Test(settings, the_table_for_people_shows_values_and_where_they_are_from) {
   cr_expect(strstr(text, "NCCL_JOIN_TRACE          (none)   default      (none) "), "%s", text);
   const char *accepted = strstr(text, "ACCEPTED"), *line = strchr(text, '\n') + 1;
   cr_expect_eq(strstr(line, "1, 0") - line, accepted - text, "columns are not aligned:\n%s", text);
+  for (size_t column = (size_t)(strstr(text, "MEANING") - text); *line != '\0';
+       line = strchr(line, '\n') + 1)
+    cr_expect(strncmp(line + column - 2, "  ", 2) == 0 && line[column] != ' ',
+              "columns are not aligned:\n%s", text);
 }
 
 static void print_controls(FILE *out) {
@@ -305,13 +318,13 @@ Test(settings, the_table_for_people_has_one_line_for_each_setting) {
 Test(settings, the_table_for_the_readme_is_markdown) {
   const char *text = printed(settings_print_markdown);
   cr_expect(strstr(text, "| `NCCL_JOIN_LOSSY` | `error` | `error`, `zero`, `last`, or "
-                         "`kind:value,...` | what the active"),
+                         "`kind:value,...` | yes | what the active"),
             "%s", text);
   for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
     size_t bars = 0;
     for (const char *c = line; *c != '\n'; c++)
       bars += *c == '|';
-    cr_expect_eq(bars, 5, "not four columns: %s", line);
+    cr_expect_eq(bars, 6, "not five columns: %s", line);
   }
 }
 
@@ -375,4 +388,60 @@ Test(settings, at_most_32_names_of_functions) {
   cr_expect(READ(entry));
   snprintf(entry + strlen(entry), sizeof entry - strlen(entry), ",one_more");
   cr_expect_not(READ(entry));
+}
+
+/* ---- what ranks must have alike ---- */
+
+/* The value of a setting in what READ has read. */
+static const char *alike_value(const char *name) {
+  static char text[SETTINGS_ALIKE_SIZE];
+  settings_alike(&settings, text);
+  char *value = text;
+  for (size_t line = 0; strcmp(settings_alike_name(line), name) != 0; line++)
+    value = strchr(value, '\n') + 1;
+  *strchr(value, '\n') = '\0';
+  return value;
+}
+
+Test(settings, values_that_mean_the_same_are_alike) {
+  cr_expect(READ("NCCL_JOIN_LOSSY=Scatter:last,allgather:ZERO,send:error",
+                 "NCCL_JOIN_DIVISOR_MIN=0077", "NCCL_JOIN_EARLY_EXIT=THROW"));
+  cr_expect_str_eq(alike_value("NCCL_JOIN_LOSSY"), "allgather:zero,scatter:last");
+  cr_expect_str_eq(alike_value("NCCL_JOIN_DIVISOR_MIN"), "77");
+  cr_expect_str_eq(alike_value("NCCL_JOIN_EARLY_EXIT"), "throw");
+  cr_expect_str_eq(alike_value("NCCL_JOIN_PLACES"), "1");
+  cr_expect_str_eq(alike_value("NCCL_JOIN_EXIT_ON"), "");
+  cr_expect(
+      READ("NCCL_JOIN_LOSSY=allgather:zero,alltoall:zero,gather:zero,scatter:zero,send:zero"));
+  cr_expect_str_eq(alike_value("NCCL_JOIN_LOSSY"), "zero");
+}
+
+/* At their longest the settings still have a line each, and a list of names that is cut is told from
+ * another one that begins alike. */
+Test(settings, the_text_of_alike_settings_is_bounded) {
+  char entry[SETTINGS_PATH_SIZE + 32], first[SETTINGS_ALIKE_SIZE], second[SETTINGS_ALIKE_SIZE];
+  memset(entry, 'f', sizeof(entry));
+  memcpy(entry, "NCCL_JOIN_EXIT_ON=", strlen("NCCL_JOIN_EXIT_ON="));
+  entry[SETTINGS_PATH_SIZE + 10] = '\0';
+  static char *const longest[] = {
+      "NCCL_JOIN_LOSSY=allgather:zero,alltoall:last,gather:zero,scatter:last,send:zero",
+      "NCCL_JOIN_DIVISOR=active-sum",
+      "NCCL_JOIN_DIVISOR_MIN=1000000000",
+      "NCCL_JOIN_RESYNC=broadcasts",
+      "NCCL_JOIN_EARLY_EXIT=throw",
+      "NCCL_JOIN_UNSURE=stop",
+  };
+  cr_expect(READ(entry, longest[0], longest[1], longest[2], longest[3], longest[4], longest[5]));
+  settings_alike(&settings, first);
+  entry[SETTINGS_PATH_SIZE + 9] = 'g';
+  cr_expect(READ(entry, longest[0], longest[1], longest[2], longest[3], longest[4], longest[5]));
+  settings_alike(&settings, second);
+  cr_expect_str_neq(first, second);
+  cr_expect_str_eq(alike_value("NCCL_JOIN_UNSURE"), "stop");
+  cr_expect_eq(second[SETTINGS_ALIKE_SIZE - 1], '\0');
+  size_t lines = 0;
+  for (const char *c = second; *c != '\0'; c++)
+    lines += *c == '\n';
+  cr_expect_null(settings_alike_name(lines));
+  cr_expect_not_null(settings_alike_name(lines - 1));
 }
