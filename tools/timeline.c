@@ -35,7 +35,8 @@ struct join {
 struct track {
   char team[32];
   int rank;
-  unsigned char *parts; /* enum part by index */
+  uint64_t base;        /* the first index of which there is a record */
+  unsigned char *parts; /* enum part by index, from there on */
   uint64_t nparts, room, own, shadows;
   struct join *joins;
   uint64_t njoins;
@@ -81,7 +82,8 @@ static void *grown(void *memory, size_t size) {
   return memory;
 }
 
-static void track_put(struct track *track, uint64_t index, enum part part) {
+static void track_put(struct track *track, uint64_t at, enum part part) {
+  uint64_t index = at - track->base;
   if (index >= track->room) {
     uint64_t room = 2 * index + 1024;
     track->parts = grown(track->parts, room);
@@ -90,7 +92,7 @@ static void track_put(struct track *track, uint64_t index, enum part part) {
   }
   if (part == PART_SHADOW && (index == 0 || track->parts[index - 1] != PART_SHADOW)) {
     track->joins = grown(track->joins, (track->njoins + 1) * sizeof *track->joins);
-    track->joins[track->njoins++] = (struct join){.index = index};
+    track->joins[track->njoins++] = (struct join){.index = at};
   }
   if (part == PART_SHADOW) {
     track->shadows++;
@@ -115,26 +117,50 @@ static bool track_read_event(struct track *track, const char *line) {
   else if (strcmp(event, "done") == 0)
     track->ended = true;
   else if (own || strcmp(event, "shadow") == 0) {
-    if (!field_number(line, "index", &index) || index > track->nparts + INDEX_GAP_MAX)
+    if (!field_number(line, "index", &index) || index < track->base ||
+        index - track->base > track->nparts + INDEX_GAP_MAX)
       return false;
     track_put(track, index, own ? PART_OWN : PART_SHADOW);
   }
   return true;
 }
 
-/* The next whole line, in memory that the caller frees; false at the end. What a full disk or a
- * crash has cut off is counted as damaged. */
+/* The next whole line with something in it, in memory that the caller frees; false at the end. What a
+ * crash of the machine has cut off is counted as damaged; what a killed process has not finished does
+ * not begin with '{' (core/report/ring.h). */
 static bool read_line(FILE *file, char **line, uint64_t *damaged) {
   size_t size = 0;
   ssize_t length;
   free(*line);
   *line = NULL;
   while ((length = getline(line, &size, file)) > 0) {
+    if (**line != '{')
+      continue;
     if ((*line)[length - 1] == '\n' && strlen(*line) == (size_t)length)
       return true;
     ++*damaged;
   }
   return false;
+}
+
+/* The records of a file that is full begin in its middle, with the oldest one: those are read first. */
+static void read_records(struct track *track, FILE *file, uint64_t *damaged) {
+  char *line = NULL;
+  uint64_t time, first = UINT64_MAX, ignored = 0, index;
+  long behind_header = ftell(file), oldest = behind_header, at = behind_header;
+  for (; read_line(file, &line, &ignored); at = ftell(file))
+    if (field_number(line, "t_ns", &time) && time < first) {
+      first = time;
+      oldest = at;
+      track->base = field_number(line, "index", &index) ? index : 0;
+    }
+  fseek(file, oldest, SEEK_SET);
+  while (read_line(file, &line, damaged))
+    *damaged += !track_read_event(track, line);
+  fseek(file, behind_header, SEEK_SET);
+  for (at = behind_header; at < oldest && read_line(file, &line, damaged); at = ftell(file))
+    *damaged += !track_read_event(track, line);
+  free(line);
 }
 
 static void read_file(const char *path) {
@@ -148,8 +174,7 @@ static void read_file(const char *path) {
       version == TRACE_VERSION_READ && field_number(line, "rank", &rank) && rank <= INT_MAX &&
       field_text(line, "team", track.team, sizeof track.team)) {
     track.rank = (int)rank;
-    while (read_line(file, &line, &damaged))
-      damaged += !track_read_event(&track, line);
+    read_records(&track, file, &damaged);
     if (damaged > 0)
       fprintf(stderr, "nccl-join-timeline: %s: %" PRIu64 " damaged lines are left out\n", path,
               damaged);
@@ -217,6 +242,8 @@ static void choose_look(void) {
 /* What a column shows: what there is most of among its indices. */
 static enum part column_part(const struct track *track, uint64_t begin, uint64_t end) {
   uint64_t counts[3] = {0};
+  begin = begin > track->base ? begin - track->base : 0;
+  end = end > track->base ? end - track->base : 0;
   for (uint64_t index = begin; index < end && index < track->nparts; index++)
     counts[track->parts[index]]++;
   if (counts[PART_OWN] == 0 && counts[PART_SHADOW] == 0)
@@ -224,11 +251,12 @@ static enum part column_part(const struct track *track, uint64_t begin, uint64_t
   return counts[PART_SHADOW] > counts[PART_OWN] ? PART_SHADOW : PART_OWN;
 }
 
-static void draw_row(const struct track *track, uint64_t length, uint64_t columns) {
+static void draw_row(const struct track *track, uint64_t from, uint64_t length, uint64_t columns) {
   printf("  rank %-3d ", track->rank);
   enum part before = PART_NONE;
   for (uint64_t column = 0; column < columns; column++) {
-    enum part part = column_part(track, column * length / columns, (column + 1) * length / columns);
+    enum part part = column_part(track, from + column * length / columns,
+                                 from + (column + 1) * length / columns);
     if (part != before)
       printf("%s%s", look.plain, look.colours[part]);
     printf("%s", look.glyphs[part]);
@@ -253,15 +281,22 @@ static void print_table_row(const struct track *track) {
 
 /* The tracks of one team. */
 static void draw_team(const struct track *first, size_t n) {
-  uint64_t length = 0;
-  for (size_t i = 0; i < n; i++)
-    length = first[i].nparts > length ? first[i].nparts : length;
-  if (length == 0)
+  uint64_t from = UINT64_MAX, end = 0; /* of files that were full, the beginning is lost */
+  for (size_t i = 0; i < n; i++) {
+    uint64_t last = first[i].base + first[i].nparts;
+    if (first[i].nparts == 0)
+      continue;
+    from = first[i].base < from ? first[i].base : from;
+    end = last > end ? last : end;
+  }
+  if (from >= end)
     return;
-  uint64_t columns = length < COLUMNS ? length : COLUMNS;
-  printf("  index    0%*" PRIu64 "\n", (int)columns - 1, length - 1);
+  uint64_t length = end - from, columns = length < COLUMNS ? length : COLUMNS;
+  char begin[24];
+  int digits = snprintf(begin, sizeof begin, "%" PRIu64, from);
+  printf("  index    %s%*" PRIu64 "\n", begin, (int)columns - digits, end - 1);
   for (size_t i = 0; i < n; i++)
-    draw_row(&first[i], length, columns);
+    draw_row(&first[i], from, length, columns);
   printf("           %s%s%s its own   %s%s%s a shadow, for those still active\n\n",
          look.colours[PART_OWN], look.glyphs[PART_OWN], look.plain, look.colours[PART_SHADOW],
          look.glyphs[PART_SHADOW], look.plain);

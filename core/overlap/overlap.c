@@ -105,7 +105,7 @@ static struct overlap_team *overlap_add_team(struct overlap *overlap, struct tea
     take_out(overlap, overlap->nteams - 1);
     return NULL;
   }
-  atomic_store(&team->own->asks, overlap->asks);
+  log_say_asks(team->own, overlap->asks);
   team->owner.is_held = overlap_is_held;
   team->owner.is_held_context = added;
   return added;
@@ -166,26 +166,24 @@ static void note_real(const struct overlap *overlap, const struct team *team) {
     }
 }
 
-static void note_unit(struct overlap *overlap, const struct team *team,
-                      const struct plane_entry *entry) {
-  uint32_t flags = LOAD(entry->flags);
-  if (flags & ENTRY_REAL) {
+static void note_unit(struct overlap *overlap, const struct team *team) {
+  struct log_entry entry = log_entry(team->own, team_index(team));
+  if (entry.flags & ENTRY_REAL) {
     note_real(overlap, team);
-    if (overlap->parked && overlap->shadowed && flags & ENTRY_EXPECTED)
+    if (overlap->parked && overlap->shadowed && entry.flags & ENTRY_EXPECTED)
       overlap_ask(overlap);
   } else {
     overlap->shadowed = true;
   }
-  rank_predictor_step(overlap->predictor, LOAD(entry->hash));
+  rank_predictor_step(overlap->predictor, entry.hash);
 }
 
 void overlap_issued(struct overlap *overlap, const struct team *team, struct unit unit) {
   if (overlap_is_single(overlap))
     return;
-  const struct plane_entry *entry = &team->own->entries[team_index(team) % PLANE_RING];
   overlap_enter(overlap);
   if (!unit_is_leave(unit))
-    note_unit(overlap, team, entry);
+    note_unit(overlap, team);
   /* Not only when it is next asked for: what comes after a LEAVE must count as later, also if no
    * other team is left by then. */
   overlap_count(overlap);
@@ -228,10 +226,8 @@ static enum whereabouts find_rank(const struct overlap_team *there, uint32_t ran
   uint32_t same = overlap_rank_there(there, here_at, rank);
   if (same == NOWHERE)
     return IS_ELSEWHERE;
-  const struct plane_log *log = here->plane->logs[same];
-  return atomic_load(&log->head) > here->head || atomic_load(&log->claim) == here->head + 1
-             ? HAS_REACHED_US
-             : MISSES;
+  const struct plane_log *log = log_of(here->plane, same);
+  return log_passed(log) > here->head || log_claims(log, here->head) ? HAS_REACHED_US : MISSES;
 }
 
 /* Whether their claim is what our own program comes to after ours, in the same round. */
@@ -317,9 +313,8 @@ static struct duty find_duty_waiting(const struct overlap_team *there) {
   const struct team *team = there->team;
   struct duty duty = {.delay = OVERLAP_NEVER};
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = team->plane->logs[rank];
     struct overlap_claim theirs = {.predicted = true};
-    bool passed = atomic_load(&log->head) > team->head;
+    bool passed = log_passed(log_of(team->plane, rank)) > team->head;
     if (rank == team->plane->rank ||
         (!passed && (!overlap_read_claim(there->team, rank, &theirs) || theirs.leave)))
       continue;
@@ -344,11 +339,10 @@ static struct duty find_duty(struct overlap_team *there) {
     return find_duty_waiting(there);
   bool passed = false;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = team->plane->logs[rank];
     struct overlap_claim claim;
     if (rank == team->plane->rank)
       continue;
-    if (atomic_load(&log->head) > team->head)
+    if (log_passed(log_of(team->plane, rank)) > team->head)
       passed = true;
     else if (overlap_read_claim(there->team, rank, &claim) && !claim.leave)
       weigh_claim(there, rank, &claim, &duty);
@@ -360,9 +354,11 @@ static struct duty find_duty(struct overlap_team *there) {
 
 static void note_guess(struct overlap_team *there, uint32_t rank) {
   struct overlap *overlap = there->overlap;
-  const struct plane_log *log = there->team->plane->logs[rank];
+  const struct plane_log *log = log_of(there->team->plane, rank);
+  struct log_claim claim;
   struct text text;
-  if (team_read_text(there->team, log, LOAD(log->claim_text), &text) != READ_UNIT)
+  if (!log_read_claim(log, there->team->head, &claim) ||
+      team_read_text(there->team, log, claim.text, &text) != READ_UNIT)
     return;
   for (uint32_t at = 0; at < overlap->nteams; at++)
     if (overlap->teams[at]->team->claim.open)

@@ -45,6 +45,8 @@
 #ifndef NCCL_JOIN_CORE_OVERLAP_H
 #define NCCL_JOIN_CORE_OVERLAP_H
 
+#include <stdatomic.h>
+
 #include "core/team/team.h"
 
 /* How long it must have been quiet before the ranks of a chain yield, in milliseconds. Each class

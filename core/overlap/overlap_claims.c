@@ -40,51 +40,48 @@ int overlap_compare_loops(const struct overlap_claim *a, const struct overlap_cl
 }
 
 /* Where a claim's unit stands: as the sequence has it, or as its rank has written. */
-static void read_place(struct team *team, const struct plane_log *log, struct place *place) {
-  uint32_t id = atomic_load_explicit(&log->claim_place, memory_order_acquire);
-  const struct known_place *known = team_known_place(team, id);
+static void read_place(struct team *team, const struct plane_log *log,
+                       const struct log_claim *claim, struct place *place) {
+  const struct known_place *known = team_known_place(team, claim->place);
   struct text text;
   if (known != NULL)
     *place = known->place;
-  else if (id != 0 && log == team->own)
+  else if (claim->place != 0 && log == team->own)
     *place = team->claim.place;
-  else if (id != 0 && team_read_text(team, log, LOAD(log->claim_text), &text) == READ_UNIT &&
+  else if (claim->place != 0 && team_read_text(team, log, claim->text, &text) == READ_UNIT &&
            text.place != NULL)
     *place = *text.place;
 }
 
 bool overlap_read_claim(struct team *team, uint32_t rank, struct overlap_claim *claim) {
-  const struct plane_log *log = team->plane->logs[rank];
+  const struct plane_log *log = log_of(team->plane, rank);
   uint64_t index = team->head;
-  if (atomic_load(&log->claim) != index + 1 || atomic_load(&log->head) > index)
+  struct log_claim said;
+  if (log_passed(log) > index || !log_read_claim(log, index, &said) || said.flags & CLAIM_YIELD)
     return false;
-  uint32_t flags = atomic_load_explicit(&log->claim_flags, memory_order_acquire);
   *claim = (struct overlap_claim){
-      .leave = atomic_load_explicit(&log->claim_hash, memory_order_acquire) == 0 ||
-               flags >> CLAIM_MARK_SHIFT != 0,
-      .predicted = (flags & CLAIM_PREDICTED) != 0,
-      .expected = (flags & CLAIM_EXPECTED) != 0,
-      .seen = (flags & CLAIM_SEEN) != 0,
-      .bytes = atomic_load_explicit(&log->claim_bytes, memory_order_acquire),
-      .reals = atomic_load_explicit(&log->claim_reals, memory_order_acquire),
+      .leave = said.hash == 0 || said.mark != 0,
+      .predicted = (said.flags & CLAIM_PREDICTED) != 0,
+      .expected = (said.flags & CLAIM_EXPECTED) != 0,
+      .seen = (said.flags & CLAIM_SEEN) != 0,
+      .bytes = said.bytes,
+      .reals = said.reals,
   };
-  read_place(team, log, &claim->place);
-  return !(flags & CLAIM_YIELD) && atomic_load(&log->claim) == index + 1;
+  read_place(team, log, &said, &claim->place);
+  return log_claims(log, index);
 }
 
 void overlap_count_recent(const struct team *team, uint32_t a, uint32_t b,
                           struct overlap_claim *of_a, struct overlap_claim *of_b) {
-  const struct plane_log *x = team->plane->logs[a], *y = team->plane->logs[b];
-  uint64_t x_head = atomic_load(&x->head), y_head = atomic_load(&y->head);
+  const struct plane_log *x = log_of(team->plane, a), *y = log_of(team->plane, b);
+  uint64_t x_head = log_passed(x), y_head = log_passed(y);
   uint64_t head = x_head < y_head ? x_head : y_head, end = head;
   uint64_t floor = head >= PLANE_RUN_AHEAD ? head - PLANE_RUN_AHEAD + 1 : 0;
   while (end > floor) {
-    const struct plane_entry *of_x = &x->entries[(end - 1) % PLANE_RING];
-    const struct plane_entry *of_y = &y->entries[(end - 1) % PLANE_RING];
-    bool x_real = LOAD(of_x->flags) & ENTRY_REAL, y_real = LOAD(of_y->flags) & ENTRY_REAL;
+    bool x_real = log_is_real(x, end - 1), y_real = log_is_real(y, end - 1);
     if (x_real && y_real)
       break;
-    end = log_unwrap(LOAD((x_real ? of_y : of_x)->run_start), end - 1);
+    end = log_run_start(x_real ? y : x, end - 1);
   }
   if (end < floor)
     end = floor;

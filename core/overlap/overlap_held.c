@@ -17,7 +17,7 @@ static void publish_asked(struct overlap *overlap, uint64_t about) {
     return;
   overlap->asked_about = about;
   for (uint32_t i = 0; i < overlap->nteams; i++)
-    atomic_store(&overlap->teams[i]->team->own->asks_about, about);
+    log_ask_about(overlap->teams[i]->team->own, about);
 }
 
 static void publish_held(struct overlap *overlap, uint64_t held) {
@@ -25,16 +25,14 @@ static void publish_held(struct overlap *overlap, uint64_t held) {
     return;
   overlap->held = held;
   for (uint32_t i = 0; i < overlap->nteams; i++)
-    atomic_store(&overlap->teams[i]->team->own->holds, held);
+    log_say_holds(overlap->teams[i]->team->own, held);
 }
 
 void overlap_forget_held(struct overlap *overlap) {
   publish_asked(overlap, 0);
   publish_held(overlap, 0);
-  for (uint32_t i = 0; i < overlap->nteams; i++) {
-    struct plane_log *own = overlap->teams[i]->team->own;
-    atomic_store(&own->moves, atomic_load(&own->moves) + 1);
-  }
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    log_move(overlap->teams[i]->team->own);
 }
 
 /* ---- asking ---- */
@@ -45,9 +43,9 @@ static bool find_holder(const struct overlap *overlap, uint64_t about,
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     const struct plane *plane = overlap->teams[i]->team->plane;
     for (uint32_t rank = 0; rank < plane->nranks; rank++) {
-      const struct plane_log *log = plane->logs[rank];
-      *holder = (struct overlap_holder){log, atomic_load(&log->moves)};
-      if (rank != plane->rank && atomic_load(&log->holds) == about)
+      const struct plane_log *log = log_of(plane, rank);
+      *holder = (struct overlap_holder){log, log_moves(log)};
+      if (rank != plane->rank && log_holds(log) == about)
         return true;
     }
   }
@@ -63,26 +61,25 @@ uint64_t overlap_busy_of_holder(struct overlap_team *place, uint32_t rank, uint6
   struct overlap_holder *holder = &place->holders[rank];
   uint64_t about = place->identities[rank] + 1;
   bool is_asked = overlap->asked_about == about;
-  if (holder->log != NULL && atomic_load(&holder->log->moves) != holder->moves)
+  if (holder->log != NULL && log_moves(holder->log) != holder->moves)
     holder->log = NULL;
   if (holder->log == NULL && is_asked && !find_holder(overlap, about, holder))
     holder->log = NULL;
   if (holder->log == NULL && overlap->asking == 0)
     overlap->asking = about;
-  uint64_t until = holder->log == NULL ? 0 : atomic_load(&holder->log->busy_until);
+  uint64_t until = holder->log == NULL ? 0 : log_busy_until(holder->log);
   return until == 0 ? now_ms : until;
 }
 
 /* ---- answering ---- */
 
 static bool is_unit(const struct plane_log *log, uint64_t index) {
-  uint32_t flags = LOAD(log->entries[index % PLANE_RING].flags);
-  return !(flags & (ENTRY_NO_UNIT | ENTRY_REFUSED));
+  return !(log_flags(log, index) & (ENTRY_NO_UNIT | ENTRY_REFUSED));
 }
 
 static bool is_behind(const struct team *team, uint32_t rank) {
-  const struct plane_log *log = team->plane->logs[rank];
-  uint64_t head = atomic_load(&log->head);
+  const struct plane_log *log = log_of(team->plane, rank);
+  uint64_t head = log_passed(log);
   for (uint64_t index = team->head; index < head; index++)
     if (is_unit(log, index))
       return true;
@@ -117,7 +114,7 @@ static void overlap_answer(struct overlap *overlap) {
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     const struct plane *plane = overlap->teams[i]->team->plane;
     for (uint32_t rank = 0; rank < plane->nranks; rank++) {
-      uint64_t about = atomic_load(&plane->logs[rank]->asks_about);
+      uint64_t about = log_asks_about(log_of(plane, rank));
       bool is_nearer = next == 0 || about - overlap->held - 1 < next - overlap->held - 1;
       if (about != 0 && rank != plane->rank && is_nearer && overlap_holds(overlap, about))
         next = about;

@@ -7,13 +7,12 @@ enum { LOOK_BACK = 512 };
 
 /* The first unit of a rank at or after an index that it has issued for real; false if none. */
 static bool first_real(const struct plane_log *log, uint64_t from, uint64_t *at, uint32_t *reals) {
-  uint64_t head = atomic_load(&log->head);
+  uint64_t head = log_passed(log);
   for (uint64_t index = from; index < head; index++) {
-    const struct plane_entry *entry = &log->entries[index % PLANE_RING];
-    if (!(LOAD(entry->flags) & ENTRY_REAL))
+    if (!log_is_real(log, index))
       continue;
     *at = index;
-    *reals = LOAD(entry->reals);
+    *reals = log_reals(log, index);
     return true;
   }
   return false;
@@ -22,18 +21,17 @@ static bool first_real(const struct plane_log *log, uint64_t from, uint64_t *at,
 /* How many units a rank has issued for real, in all its teams, from the unit before the one at an
  * index up to that one. */
 static uint32_t gap_before(const struct plane_log *log, uint64_t index) {
-  return LOAD(log->entries[index % PLANE_RING].reals) -
-         LOAD(log->entries[(index - 1) % PLANE_RING].reals);
+  return log_reals(log, index) - log_reals_before(log, index);
 }
 
 /* Whether a rank has come to the unit at an index as it had come to it before, without anything in
  * between that was not there then. If there was, it may have ended the loop that we have left, and
  * have begun it again: in a later epoch, which we shall come to ourselves. */
 static bool goes_on_as_before(const struct plane_log *log, uint64_t index) {
-  uint64_t hash = LOAD(log->entries[index % PLANE_RING].hash);
+  uint64_t hash = log_hash(log, index);
   uint64_t floor = index > LOOK_BACK ? index - LOOK_BACK : 1;
   for (uint64_t before = index - 1; index > 1 && before >= floor; before--)
-    if (LOAD(log->entries[before % PLANE_RING].hash) == hash)
+    if (log_hash(log, before) == hash)
       return gap_before(log, before) == gap_before(log, index);
   return false;
 }
@@ -45,18 +43,17 @@ bool overlap_precedes(const struct overlap_team *other, uint32_t here_at) {
     uint32_t reals, same = overlap_rank_there(other, here_at, rank);
     uint64_t at;
     if (rank == there->plane->rank || (same == NOWHERE && !joined) ||
-        !first_real(there->plane->logs[rank], there->head, &at, &reals))
+        !first_real(log_of(there->plane, rank), there->head, &at, &reals))
       continue;
-    if (same == NOWHERE && goes_on_as_before(there->plane->logs[rank], at))
+    if (same == NOWHERE && goes_on_as_before(log_of(there->plane, rank), at))
       return true;
     if (same == NOWHERE)
       continue;
-    const struct plane_log *log = here->plane->logs[same];
-    if (atomic_load(&log->head) <= here->head)
+    const struct plane_log *log = log_of(here->plane, same);
+    if (log_passed(log) <= here->head)
       return true;
-    const struct plane_entry *entry = &log->entries[here->head % PLANE_RING];
     /* A shadow there after it counts as many. */
-    if ((int32_t)(LOAD(entry->reals) - reals) >= 0)
+    if ((int32_t)(log_reals(log, here->head) - reals) >= 0)
       return true;
   }
   return false;
@@ -98,9 +95,8 @@ bool overlap_is_held(void *context) {
 /* ---- step by step ---- */
 
 bool overlap_is_behind(const struct overlap_team *team, uint32_t rank) {
-  const struct plane_log *log = team->team->plane->logs[rank];
-  return atomic_load(&log->head) <= team->issued &&
-         atomic_load_explicit(&log->state, memory_order_acquire) == RANK_PRESENT;
+  const struct plane_log *log = log_of(team->team->plane, rank);
+  return log_passed(log) <= team->issued && log_state(log) == RANK_PRESENT;
 }
 
 static bool is_awaited(struct overlap_team *team) {
@@ -132,14 +128,14 @@ bool overlap_must_wait(struct overlap *overlap, const struct team *team,
 void overlap_ask(struct overlap *overlap) {
   overlap->asks = true;
   for (uint32_t i = 0; i < overlap->nteams; i++)
-    atomic_store(&overlap->teams[i]->team->own->asks, 1);
+    log_say_asks(overlap->teams[i]->team->own, true);
 }
 
 static bool somebody_asks(const struct overlap *overlap) {
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     const struct plane *plane = overlap->teams[i]->team->plane;
     for (uint32_t rank = 0; rank < plane->nranks; rank++)
-      if (atomic_load_explicit(&plane->logs[rank]->asks, memory_order_acquire) != 0)
+      if (log_asks(log_of(plane, rank)))
         return true;
   }
   return false;

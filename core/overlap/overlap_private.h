@@ -5,9 +5,11 @@
 #define NCCL_JOIN_CORE_OVERLAP_PRIVATE_H
 
 #include <sched.h>
+#include <stdatomic.h>
 
-#include "core/predict/rank_predictor.h"
 #include "core/overlap/overlap.h"
+#include "core/predict/rank_predictor.h"
+#include "core/transport/logs.h"
 
 #define NOWHERE UINT32_MAX
 

@@ -6,7 +6,7 @@
 static void publish_busy(struct overlap *overlap, uint64_t until) {
   overlap->busy_until = until;
   for (uint32_t i = 0; i < overlap->nteams; i++)
-    atomic_store(&overlap->teams[i]->team->own->busy_until, until);
+    log_say_busy(overlap->teams[i]->team->own, until);
 }
 
 static void overlap_quiet_park(struct overlap *overlap, bool waits, uint64_t now_ms) {
@@ -65,11 +65,11 @@ void overlap_issues(struct overlap *overlap, uint64_t now_ms) {
 }
 
 static bool is_waited_for(const struct overlap_team *team, uint32_t rank) {
-  const struct plane_log *log = team->team->plane->logs[rank];
+  const struct plane_log *log = log_of(team->team->plane, rank);
   if (team->overlap->waits)
     return team->awaited && overlap_is_behind(team, rank);
-  return team->team->claim.open && atomic_load(&log->claim) != team->team->head + 1 &&
-         atomic_load(&log->head) <= team->team->head;
+  return team->team->claim.open && !log_claims(log, team->team->head) &&
+         log_passed(log) <= team->team->head;
 }
 
 uint64_t overlap_quiet(struct overlap *overlap, uint64_t now_ms) {
@@ -84,7 +84,7 @@ uint64_t overlap_quiet(struct overlap *overlap, uint64_t now_ms) {
     for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
       if (rank == team->plane->rank || !is_waited_for(place, rank))
         continue;
-      uint64_t theirs = atomic_load(&team->plane->logs[rank]->busy_until);
+      uint64_t theirs = log_busy_until(log_of(team->plane, rank));
       if (theirs == 0)
         theirs = overlap_busy_of_holder(place, rank, now_ms);
       if (theirs > until)

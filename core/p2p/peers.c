@@ -8,7 +8,7 @@
 #define TIDY_EVERY 64u
 
 bool peers_are_tracked(const struct plane *plane) {
-  return atomic_load(&plane->team->point_to_point) == PEERS_TRACKED;
+  return plane_posting(plane) == POSTING_TRACKED;
 }
 
 struct peers *peers_create(struct plane *plane) {
@@ -16,7 +16,7 @@ struct peers *peers_create(struct plane *plane) {
   if (peers == NULL)
     return NULL;
   peers->plane = plane;
-  peers->own = plane->logs[plane->rank];
+  peers->own = log_of(plane, plane->rank);
   peers->tidy_at = TIDY_EVERY;
   pthread_mutex_init(&peers->lock, NULL);
   return peers;
@@ -38,13 +38,12 @@ void peers_destroy(struct peers *peers) {
 /* Enters the pairs of a group; false if there are too many of them. */
 static bool enter_pairs(struct peers *peers, const struct member *members, uint32_t nmembers) {
   for (uint32_t i = 0; i < nmembers; i++) {
-    struct plane_pair *pair = &peers->own->pairs[pair_place(peers->own, pair_key_of(&members[i]))];
-    if (LOAD(pair->key) != 0)
+    if (pair_is_entered(peers->own, pair_key_of(&members[i])))
       continue;
     if (peers->npairs == PLANE_PAIRS / 4 * 3)
       return false;
     peers->npairs++;
-    atomic_store_explicit(&pair->key, pair_key_of(&members[i]), memory_order_release);
+    pair_enter(peers->own, pair_key_of(&members[i]));
   }
   return true;
 }
@@ -55,27 +54,24 @@ void post_group(struct peers *peers, const struct member *members, uint32_t nmem
                 uint64_t index) {
   struct plane_log *own = peers->own;
   peers->group++;
-  /* What is written below must not be seen before operations_begin has been. */
-  atomic_thread_fence(memory_order_release);
   for (uint32_t i = 0; i < nmembers; i++) {
     const struct member *member = &members[i];
-    struct plane_operation *operation = &own->operations[peers->end++ % PLANE_OPERATIONS];
     uint64_t ordinal = ++peers->counted[pair_place(own, pair_key_of(member))];
-    STORE(operation->count, member->count);
-    STORE(operation->index, index);
-    STORE(operation->comm, member->comm);
-    STORE(operation->ordinal, (uint32_t)ordinal);
-    STORE(operation->group, peers->group);
-    STORE(operation->what, (uint32_t)member->root << 16 | (uint32_t)member->datatype << 8 |
-                               (member->number & LOOK_BUFFER_MASK) << OPERATION_LOOK_SHIFT |
-                               (member->kind == MEMBER_RECEIVE ? OPERATION_RECEIVES : 0));
+    log_write_operation(own, peers->end++,
+                        &(struct operation){.count = member->count,
+                                            .index = index,
+                                            .comm = member->comm,
+                                            .ordinal = (uint32_t)ordinal,
+                                            .group = peers->group,
+                                            .peer = (uint32_t)member->root,
+                                            .datatype = member->datatype,
+                                            .look = member->number & LOOK_BUFFER_MASK,
+                                            .receives = member->kind == MEMBER_RECEIVE});
   }
-  atomic_store_explicit(&own->operations_end, peers->end, memory_order_release);
+  log_show_operations(own, peers->end);
   for (uint32_t i = 0; i < nmembers; i++) {
     uint32_t place = pair_place(own, pair_key_of(&members[i]));
-    /* Sequentially consistent, as is the mark of who waits: either it sees the operation, or we see
-     * it waiting. */
-    atomic_store(&own->pairs[place].issued, peers->counted[place]);
+    pair_count(own, place, peers->counted[place]);
   }
 }
 
@@ -84,16 +80,16 @@ static void peers_tidy(struct peers *peers) {
   uint32_t rank = peers->plane->rank;
   peers->tidy_at = peers->end + TIDY_EVERY;
   if (follow_operations(peers, NULL, NULL, 0) &&
-      peers->done[rank] > LOAD(peers->own->operations_begin))
-    STORE(peers->own->operations_begin, peers->done[rank]);
+      peers->done[rank] > log_operations_begin(peers->own))
+    log_drop_operations(peers->own, peers->done[rank]);
 }
 
 bool post_has_room(struct peers *peers, uint32_t nmembers) {
   struct plane_log *own = peers->own;
-  uint64_t begin = LOAD(own->operations_begin);
+  uint64_t begin = log_operations_begin(own);
   if (peers->end >= peers->tidy_at || peers->end + nmembers - begin > PLANE_OPERATIONS)
     peers_tidy(peers);
-  begin = LOAD(own->operations_begin);
+  begin = log_operations_begin(own);
   /* Where ranks are far apart: what has met its partner will come to an end sooner or later. */
   while (peers->end + nmembers - begin > PLANE_OPERATIONS && begin < peers->end) {
     struct operation operation;
@@ -102,23 +98,21 @@ bool post_has_room(struct peers *peers, uint32_t nmembers) {
       break;
     begin++;
   }
-  STORE(own->operations_begin, begin);
+  log_drop_operations(own, begin);
   return peers->end + nmembers - begin <= PLANE_OPERATIONS;
 }
 
 enum post_result peers_post(struct peers *peers, const struct member *members, uint32_t nmembers,
                             uint64_t index) {
-  _Atomic uint32_t *state = &peers->plane->team->point_to_point;
   if (nmembers == 0)
     return POST_DONE;
-  if (atomic_load(state) == PEERS_UNUSED)
-    atomic_compare_exchange_strong(state, &(uint32_t){PEERS_UNUSED}, PEERS_TRACKED);
+  plane_begin_posting(peers->plane);
   enum post_result result = POST_DONE;
   pthread_mutex_lock(&peers->lock);
-  if (atomic_load(state) == PEERS_UNTRACKED) {
+  if (plane_posting(peers->plane) == POSTING_LOST) {
     result = POST_LOST;
   } else if (nmembers > PLANE_OPERATIONS || !enter_pairs(peers, members, nmembers)) {
-    atomic_store(state, PEERS_UNTRACKED);
+    plane_give_up_posting(peers->plane);
     result = POST_LOST;
   } else if (!post_has_room(peers, nmembers)) {
     result = POST_FULL;
@@ -138,13 +132,12 @@ int peers_find_lossy(struct peers *peers, const struct member *members, uint32_t
   for (uint32_t i = 0; i < nmembers && found < 0; i++) {
     if (members[i].kind != MEMBER_RECEIVE || members[i].count == 0)
       continue;
-    const struct plane_log *log = peers->plane->logs[members[i].root];
-    uint64_t at = atomic_load(&log->answering);
+    const struct plane_log *log = log_of(peers->plane, (uint32_t)members[i].root);
+    uint64_t at = log_answering(log);
     uint64_t sent = pair_issued(log, pair_key(members[i].comm, peers->plane->rank, false));
     uint64_t needed = pair_issued(peers->own, pair_key_of(&members[i])) + pair_earlier(members, i);
     /* Still there after we have looked at what it has sent: it has not done so in between. */
-    if (at > index && at == atomic_load(&log->head) + 1 && sent <= needed &&
-        at == atomic_load(&log->answering))
+    if (at > index && at == log_passed(log) + 1 && sent <= needed && at == log_answering(log))
       found = (int)i;
   }
   pthread_mutex_unlock(&peers->lock);
@@ -198,7 +191,7 @@ enum peers_verdict peers_look(struct peers *peers, uint64_t index, struct member
   *nmirrors = 0;
   pthread_mutex_lock(&peers->lock);
   (void)post_has_room(peers, UNIT_MEMBERS_MAX);
-  uint64_t used = peers->end - LOAD(peers->own->operations_begin);
+  uint64_t used = peers->end - log_operations_begin(peers->own);
   uint32_t room = PLANE_OPERATIONS - (uint32_t)used;
   uint32_t limit = room < UNIT_MEMBERS_MAX ? room : UNIT_MEMBERS_MAX;
   if (!follow_operations(peers, mirrors, nmirrors, limit)) {
@@ -208,11 +201,11 @@ enum peers_verdict peers_look(struct peers *peers, uint64_t index, struct member
     if (come && *nmirrors == 0)
       *nmirrors = mirror_the_rest(peers, index, mirrors, limit);
     if (*nmirrors > 0 && !enter_pairs(peers, mirrors, *nmirrors)) {
-      atomic_store(&peers->plane->team->point_to_point, PEERS_UNTRACKED);
+      plane_give_up_posting(peers->plane);
       *nmirrors = 0;
     }
     if (*nmirrors > 0) {
-      atomic_store(&peers->own->mirrored, index + 1);
+      log_say_mirrored(peers->own, index);
       post_group(peers, mirrors, *nmirrors, index);
       verdict = PEERS_MIRROR;
     } else if (come && !somebody_is_asked(peers, index)) {

@@ -31,10 +31,7 @@ struct peers;
 struct peers *peers_create(struct plane *plane);
 void peers_destroy(struct peers *peers);
 
-/* plane_team.point_to_point. UNTRACKED: a rank could not post: for the rest of the team's life
- * nothing is posted or mirrored any more. */
-enum { PEERS_UNUSED = 0, PEERS_TRACKED = 1, PEERS_UNTRACKED = 2 };
-
+/* Whether anything is posted and mirrored in the team (enum posting). */
 bool peers_are_tracked(const struct plane *plane);
 
 enum post_result {
@@ -66,7 +63,7 @@ enum peers_verdict {
 };
 
 /* One look of a rank that is parked at an index, in this team or in another one, and has said so in
- * plane_log.answering. mirrors: UNIT_MEMBERS_MAX of them, nmirrors how many; number: how the
+ * log_say_answering. mirrors: UNIT_MEMBERS_MAX of them, nmirrors how many; number: how the
  * buffer looks that is answered. */
 enum peers_verdict peers_look(struct peers *peers, uint64_t index, struct member *mirrors,
                               uint32_t *nmirrors);

@@ -26,18 +26,18 @@ static bool make_room(struct peers *peers, uint64_t more) {
 }
 
 static bool copy_rank(struct peers *peers, uint32_t rank) {
-  const struct plane_log *log = peers->plane->logs[rank];
+  const struct plane_log *log = log_of(peers->plane, rank);
   struct window *window = &peers->windows[rank];
   /* In this order: what a rank has posted before it came to where it stands is there. */
   *window = (struct window){
-      .head = atomic_load(&log->head),
-      .claim = atomic_load(&log->claim),
-      .answering = atomic_load(&log->answering),
-      .ended = atomic_load(&log->state) == RANK_DONE,
-      .last = atomic_load_explicit(&log->operations_end, memory_order_acquire),
+      .head = log_passed(log),
+      .claim = log_claimed(log),
+      .answering = log_answering(log),
+      .ended = log_state(log) == RANK_DONE,
+      .last = log_operations_end(log),
       .at = peers->noperations,
   };
-  uint64_t begin = atomic_load_explicit(&log->operations_begin, memory_order_acquire);
+  uint64_t begin = log_operations_begin(log);
   if (begin < peers->done[rank])
     begin = peers->done[rank];
   /* Never so in a log that is as it should be. */
@@ -51,9 +51,7 @@ static bool copy_rank(struct peers *peers, uint32_t rank) {
     if (operation->peer >= peers->plane->nranks)
       operation->peer = rank; /* nobody's */
   }
-  /* Those that have gone meanwhile may have been written over while they were read. */
-  atomic_thread_fence(memory_order_acquire);
-  uint64_t gone = LOAD(log->operations_begin);
+  uint64_t gone = log_operations_gone(log);
   window->first = window->next = begin;
   if (gone > begin)
     window->next = gone < window->last ? gone : window->last;
@@ -174,7 +172,7 @@ static bool partner_begins(const struct look *look, uint32_t rank,
   if (!operation_is_met(peers, rank, operation))
     return false;
   /* Counted after we copied: its place is not known yet. */
-  if (atomic_load(&peers->plane->logs[operation->peer]->operations_end) != other->last)
+  if (log_operations_end(log_of(peers->plane, operation->peer)) != other->last)
     return false;
   uint64_t waiting = other->next;
   if (waiting < other->last && group_begins(look, other))

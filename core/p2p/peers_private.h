@@ -7,20 +7,8 @@
 #include <stddef.h>
 
 #include "core/p2p/peers.h"
-#include "core/transport/words.h"
-
-#define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
-#define STORE(object, value) atomic_store_explicit(&(object), (value), memory_order_relaxed)
-
-/* A copy of an operation. */
-struct operation {
-  uint64_t count, index;
-  uint32_t comm, ordinal, group, peer;
-  uint8_t datatype;
-  uint8_t look; /* enum look_buffer */
-  bool receives;
-  bool mirrored; /* by the look that is under way */
-};
+#include "core/transport/logs.h"
+#include "core/transport/operations.h"
 
 /* One rank as seen by a look. */
 struct window {
@@ -56,19 +44,9 @@ struct peers {
   uint64_t searches; /* for linked groups */
 };
 
-static inline uint64_t pair_key(uint32_t comm, uint32_t peer, bool receives) {
-  return (uint64_t)comm << 32 | peer << 1 | receives;
-}
-
 static inline uint64_t pair_key_of(const struct member *member) {
   return pair_key(member->comm, (uint32_t)member->root, member->kind == MEMBER_RECEIVE);
 }
-
-/* Where a key stands in a table, or the free place where it would. */
-uint32_t pair_place(const struct plane_log *log, uint64_t key);
-
-/* How many operations of a pair a rank has issued. */
-uint64_t pair_issued(const struct plane_log *log, uint64_t key);
 
 /* The operations of a pair that stand before position i in a group. */
 uint64_t pair_earlier(const struct member *members, uint32_t i);
@@ -80,8 +58,6 @@ bool operation_is_met(const struct peers *peers, uint32_t rank, const struct ope
  * False if it is not the next one of its pair: then the log is not as it should be. */
 bool operation_mirror(const struct peers *peers, uint32_t rank, struct operation *operation,
                       struct member *mirrors, uint32_t nmirrors);
-
-void operation_read(const struct plane_log *log, uint64_t position, struct operation *operation);
 
 /* Posts as a group; the lock is held, and there is room. */
 void post_group(struct peers *peers, const struct member *members, uint32_t nmembers,

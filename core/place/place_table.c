@@ -1,19 +1,24 @@
 /* Places by id (place_table.h): a ring, found through an index with linear probing. */
 #include "core/place/place_table.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define INDEX_SIZE (4 * PLACE_TABLE_PLACES)
 
 struct place_table {
-  struct known_place places[PLACE_TABLE_PLACES];
-  uint16_t index[INDEX_SIZE]; /* position + 1; 0: free */
   uint64_t added;
+  uint16_t index[INDEX_SIZE]; /* position + 1; 0: free */
+  struct known_place places[PLACE_TABLE_PLACES];
 };
 
+/* A place is written before it is read: a table of few places has touched little memory. */
 struct place_table *place_table_create(void) {
-  return calloc(1, sizeof(struct place_table));
+  struct place_table *table = malloc(sizeof(*table));
+  if (table != NULL)
+    memset(table, 0, offsetof(struct place_table, places));
+  return table;
 }
 
 void place_table_destroy(struct place_table *table) {
@@ -38,12 +43,7 @@ struct known_place *place_table_find(struct place_table *table, uint32_t id) {
 }
 
 const struct known_place *place_table_next(const struct place_table *table, uint32_t *at) {
-  while (*at < PLACE_TABLE_PLACES && *at < table->added) {
-    const struct known_place *known = &table->places[(*at)++];
-    if (known->place.id != 0)
-      return known;
-  }
-  return NULL;
+  return *at < PLACE_TABLE_PLACES && *at < table->added ? &table->places[(*at)++] : NULL;
 }
 
 /* Those behind the gap move up, so that no search stops early. */
@@ -65,7 +65,7 @@ struct known_place *place_table_add(struct place_table *table, const struct plac
     return known;
   uint32_t at = (uint32_t)(table->added++ % PLACE_TABLE_PLACES);
   known = &table->places[at];
-  if (known->place.id != 0)
+  if (table->added > PLACE_TABLE_PLACES)
     place_table_forget(table, known->place.id);
   *known = (struct known_place){.place = *place};
   table->index[index_of(table, place->id)] = (uint16_t)(at + 1);

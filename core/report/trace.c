@@ -1,8 +1,7 @@
-/* The trace: records to JSON, the buffer, the file. See trace.h for the format. */
+/* The trace: records to JSON, and the file that they go to (ring.h). See trace.h for the format. */
 #include "core/report/trace.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/report/log.h"
+#include "core/report/ring.h"
 
 #define HOST_SIZE 256
 #define SAME_NAME_MAX                                                                              \
@@ -21,15 +21,12 @@
 /* A record at its longest: a unit of which every byte is escaped, and the other fields. */
 #define ESCAPED_SIZE 6
 #define RECORD_MAX (TRACE_UNIT_MAX * ESCAPED_SIZE + 256)
-_Static_assert(RECORD_MAX < TRACE_BUFFER_SIZE, "a record fits into an empty buffer");
+_Static_assert(RECORD_MAX <= RING_CHUNK / 2, "a record is a line");
 
 struct trace {
   pthread_mutex_t lock; /* guards all below */
-  char path[PATH_MAX];  /* absolute: the program may change its folder */
-  off_t written;        /* whole records in the file */
-  bool stopped;         /* could not be written: records are dropped */
-  size_t used;
-  char buffer[TRACE_BUFFER_SIZE];
+  struct ring ring;
+  char record[RECORD_MAX];
 };
 
 static const char *const event_names[] = {
@@ -47,61 +44,44 @@ static uint64_t clock_ns(clockid_t clock) {
 
 /* ---- the file ---- */
 
-static void stop(struct trace *trace, int error) {
-  const char *hint = error == ENOSPC || error == EDQUOT
-                         ? "Make room, or set NCCL_JOIN_TRACE to another folder"
-                         : "Set NCCL_JOIN_TRACE to a folder that exists and may be written to";
-  trace->stopped = true;
-  log_line(LOG_LEVEL_WARN,
-           "cannot write the trace file %.300s (%s): this rank's trace ends here, the program goes "
-           "on. %s",
-           trace->path, strerrordesc_np(error), hint);
+static const char *hint_for(int error) {
+  return error == ENOSPC || error == EDQUOT
+             ? "Make room, or set NCCL_JOIN_TRACE to another folder"
+             : "Set NCCL_JOIN_TRACE to a folder that may be written to";
 }
 
-/* Appends the buffer to the file. What a full disk has cut in two is taken back to the last whole
- * buffer. */
-static void write_out(struct trace *trace) {
-  if (trace->used == 0 || trace->stopped)
+/* The folder and those above it, as far as they are missing. If that fails, making the file says
+ * why. */
+static void make_folders(const char *folder) {
+  char path[PATH_MAX];
+  if ((size_t)snprintf(path, sizeof(path), "%s", folder) >= sizeof(path))
     return;
-  int descriptor = open(trace->path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
-  if (descriptor < 0) {
-    stop(trace, errno);
-    return;
+  for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    mkdir(path, 0777);
+    *slash = '/';
   }
-  size_t done = log_write(descriptor, trace->buffer, trace->used);
-  int error = errno;
-  if (done < trace->used) {
-    while (done > 0 && trace->buffer[done - 1] != '\n')
-      done--;
-    if (ftruncate(descriptor, trace->written + (off_t)done) != 0)
-      error = errno;
-    stop(trace, error);
-  }
-  trace->written += (off_t)done;
-  trace->used = 0;
-  close(descriptor);
+  mkdir(path, 0777);
 }
 
-/* Makes trace->path the absolute path of a new, empty file. Returns 0 or an errno. */
-static int create_file(struct trace *trace, const char *folder, int rank, const char *host) {
+/* Makes a new file in the folder, its path absolute. Returns 0 or an errno. */
+static int create_file(struct trace *trace, const char *folder, size_t limit, int rank,
+                       const char *host) {
   char here[PATH_MAX] = "";
+  struct ring *ring = &trace->ring;
   if (folder[0] != '/' && !getcwd(here, sizeof(here)))
     return errno;
   for (int i = 1; i <= SAME_NAME_MAX; i++) {
     char again[16] = "";
     if (i > 1)
       snprintf(again, sizeof(again), "-%d", i);
-    int length = snprintf(trace->path, sizeof(trace->path), "%s%s%s/rank-%d.%s.%d%s.jsonl", here,
+    int length = snprintf(ring->path, sizeof(ring->path), "%s%s%s/rank-%d.%s.%d%s.jsonl", here,
                           here[0] ? "/" : "", folder, rank, host, (int)getpid(), again);
-    if (length >= (int)sizeof(trace->path))
+    if (length >= (int)sizeof(ring->path))
       return ENAMETOOLONG;
-    int descriptor = open(trace->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0) {
-      close(descriptor);
-      return 0;
-    }
-    if (errno != EEXIST)
-      return errno;
+    int error = ring_create(ring, limit, trace->record, strlen(trace->record));
+    if (error != EEXIST)
+      return error;
   }
   return EEXIST;
 }
@@ -127,16 +107,17 @@ static void trace_escape(const char *text, size_t limit, char *escaped) {
   escaped[used] = '\0';
 }
 
-static void add_header(struct trace *trace, int rank, int ranks, uint64_t team, const char *host) {
+static void write_header(struct trace *trace, int rank, int ranks, uint64_t team,
+                         const char *host) {
   char escaped[HOST_SIZE * ESCAPED_SIZE + 1];
   trace_escape(host, HOST_SIZE, escaped);
-  trace->used = (size_t)snprintf(
-      trace->buffer, sizeof(trace->buffer),
-      "{\"format\":\"nccl-join-trace\",\"version\":%d,\"rank\":%d,\"ranks\":%d,\"team\":\"%"
-      "016llx\","
-      "\"host\":\"%s\",\"pid\":%d,\"start_ns\":%llu,\"start_unix_ns\":%llu}\n",
-      TRACE_VERSION, rank, ranks, (unsigned long long)team, escaped, (int)getpid(),
-      (unsigned long long)clock_ns(CLOCK_MONOTONIC), (unsigned long long)clock_ns(CLOCK_REALTIME));
+  snprintf(trace->record, sizeof(trace->record),
+           "{\"format\":\"nccl-join-trace\",\"version\":%d,\"rank\":%d,\"ranks\":%d,\"team\":\"%"
+           "016llx\","
+           "\"host\":\"%s\",\"pid\":%d,\"start_ns\":%llu,\"start_unix_ns\":%llu}\n",
+           TRACE_VERSION, rank, ranks, (unsigned long long)team, escaped, (int)getpid(),
+           (unsigned long long)clock_ns(CLOCK_MONOTONIC),
+           (unsigned long long)clock_ns(CLOCK_REALTIME));
 }
 
 /* The record as one line; returns its length. */
@@ -157,27 +138,9 @@ static size_t format_record(char *record, enum trace_event event, uint64_t index
   return (size_t)used;
 }
 
-static bool is_turning_point(enum trace_event event) {
-  switch (event) {
-  case TRACE_JOIN:
-  case TRACE_LEAVE:
-  case TRACE_DONE:
-  case TRACE_FAIL:
-  case TRACE_STOP:
-    return true;
-  case TRACE_COMMIT:
-  case TRACE_CLAIM:
-  case TRACE_PARK:
-  case TRACE_SHADOW:
-  case TRACE_SETTLE:
-    return false;
-  }
-  return false;
-}
-
 /* ---- the interface ---- */
 
-struct trace *trace_open(const char *folder, int rank, int ranks, uint64_t team) {
+struct trace *trace_open(const char *folder, size_t limit, int rank, int ranks, uint64_t team) {
   if (!folder[0] || log_is_disabled())
     return NULL;
   int saved_errno = errno;
@@ -185,18 +148,18 @@ struct trace *trace_open(const char *folder, int rank, int ranks, uint64_t team)
   log_host(host, sizeof(host));
   struct trace *trace = calloc(1, sizeof(*trace));
   if (trace) {
-    pthread_mutex_init(&trace->lock, NULL);
-    mkdir(folder, 0777); /* if it fails, making the file says why */
-    int error = create_file(trace, folder, rank, host);
+    write_header(trace, rank, ranks, team, host);
+    make_folders(folder);
+    int error = create_file(trace, folder, limit, rank, host);
     if (error) {
-      stop(trace, error);
-    } else {
-      add_header(trace, rank, ranks, team, host);
-      write_out(trace);
-    }
-    if (trace->stopped) {
-      trace_close(trace);
+      log_line(LOG_LEVEL_WARN,
+               "cannot write the trace file %.300s (%s): this rank has no trace, the program goes "
+               "on. %s",
+               trace->ring.path, strerrordesc_np(error), hint_for(error));
+      free(trace);
       trace = NULL;
+    } else {
+      pthread_mutex_init(&trace->lock, NULL);
     }
   }
   errno = saved_errno;
@@ -209,14 +172,15 @@ void trace_event(struct trace *trace, enum trace_event event, uint64_t index, co
     return;
   int saved_errno = errno;
   pthread_mutex_lock(&trace->lock);
-  if (!trace->stopped) {
-    if (sizeof(trace->buffer) - trace->used < RECORD_MAX)
-      write_out(trace);
-    trace->used += format_record(trace->buffer + trace->used, event, index, unit, peer);
-    if (is_turning_point(event))
-      write_out(trace);
-  }
+  size_t size = format_record(trace->record, event, index, unit, peer);
+  int error = ring_add(&trace->ring, trace->record, size);
+  size_t room = trace->ring.room;
   pthread_mutex_unlock(&trace->lock);
+  if (error)
+    log_line(LOG_LEVEL_WARN,
+             "the trace file %.300s cannot grow (%s): it keeps the last %zu KiB of what this rank "
+             "does, the program goes on. %s",
+             trace->ring.path, strerrordesc_np(error), room / 1024, hint_for(error));
   errno = saved_errno;
 }
 
@@ -225,7 +189,7 @@ void trace_flush(struct trace *trace) {
     return;
   int saved_errno = errno;
   pthread_mutex_lock(&trace->lock);
-  write_out(trace);
+  ring_trim(&trace->ring);
   pthread_mutex_unlock(&trace->lock);
   errno = saved_errno;
 }
@@ -234,6 +198,8 @@ void trace_close(struct trace *trace) {
   if (!trace)
     return;
   trace_flush(trace);
+  if (!log_is_disabled())
+    ring_close(&trace->ring);
   pthread_mutex_destroy(&trace->lock);
   free(trace);
 }

@@ -15,10 +15,11 @@
  * peer are left out where there are none. A version changes when a field changes its meaning or
  * goes away, not when one is added: readers ignore those they do not know.
  *
- * Records are kept in memory and written when TRACE_BUFFER_SIZE is reached, at join, leave, done,
- * fail and stop, and at trace_flush and trace_close. The file is not held open in between, so a
- * program that closes descriptors does no harm. If it cannot be written, one WARN says so and the
- * trace ends with its last whole line; the program goes on.
+ * The file is mapped (ring.h): a record is there as soon as it has been made, however the process
+ * ends. It is bounded (NCCL_JOIN_TRACE_SIZE): of a longer run it has the last records. Readers take
+ * the records in the order of t_ns, and leave out what does not begin with '{': empty lines, and what
+ * a process leaves that is killed while it writes. Where there is no room for the file to grow, one WARN says
+ * so, and it keeps the size that it has; the program goes on.
  *
  * Every function accepts NULL for a trace that is off. A trace may be used by several threads. In
  * a forked child (log_disable) nothing is written. errno is kept.
@@ -26,10 +27,10 @@
 #ifndef NCCL_JOIN_CORE_TRACE_H
 #define NCCL_JOIN_CORE_TRACE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define TRACE_VERSION 1
-#define TRACE_BUFFER_SIZE (64 * 1024)
 
 enum trace_event {
   TRACE_COMMIT, /* issued at once, as the learner expected */
@@ -46,10 +47,10 @@ enum trace_event {
 
 struct trace;
 
-/* Opens the trace of one rank of a team and writes its header. The folder is made if it is missing
- * (its parents are not). NULL if folder is "" (no trace), in a disabled process, without memory,
+/* Opens the trace of one rank of a team and writes its header. The file has at most `limit` bytes
+ * (64 KiB at least). The folder is made if it is missing, and those above it. NULL if folder is "" (no trace), in a disabled process, without memory,
  * or if the file cannot be made (one WARN). The caller closes it. */
-struct trace *trace_open(const char *folder, int rank, int ranks, uint64_t team);
+struct trace *trace_open(const char *folder, size_t limit, int rank, int ranks, uint64_t team);
 
 /* Adds a record. unit: as from unit_describe, or NULL; cut off after TRACE_UNIT_MAX bytes. peer: a
  * rank, or -1. */
@@ -57,10 +58,10 @@ struct trace *trace_open(const char *folder, int rank, int ranks, uint64_t team)
 void trace_event(struct trace *trace, enum trace_event event, uint64_t index, const char *unit,
                  int peer);
 
-/* Writes what is in memory: for exit paths that may not come back. */
+/* Gives back what the file has ahead: for exit paths that may not come back. */
 void trace_flush(struct trace *trace);
 
-/* Flushes and frees. */
+/* The same, and frees. */
 void trace_close(struct trace *trace);
 
 #endif

@@ -98,6 +98,7 @@ struct settings {
   enum log_level log_level;          /* NCCL_JOIN_DEBUG */
   char log_file[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_DEBUG_FILE, %h %p %r not expanded; "": stderr */
   char trace_folder[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_TRACE; "": no trace */
+  uint64_t trace_mib;                    /* NCCL_JOIN_TRACE_SIZE: of each file at most */
 };
 
 /* Functions that are left into without being named in NCCL_JOIN_EXIT_ON, the one that all ranks
@@ -134,5 +135,8 @@ void settings_print(FILE *out, char *const *environment);
 
 /* The table of docs/settings.md: Markdown, without the markers around it. */
 void settings_print_markdown(FILE *out);
+
+/* The same as items of a manual page (man(7)). */
+void settings_print_man(FILE *out);
 
 #endif

@@ -83,5 +83,7 @@ const struct setting settings_table[] = {
      "where the log goes instead of stderr"},
     {"NCCL_JOIN_TRACE", TYPE_PATH, OF_EACH_RANK, FIELD(trace_folder), "", NULL, 0, 0, NULL,
      "folder for one trace file (JSON lines) per rank"},
+    {"NCCL_JOIN_TRACE_SIZE", TYPE_NUMBER, OF_EACH_RANK, FIELD(trace_mib), "16", NULL, 1, 65536,
+     "MiB", "how large a trace file becomes: of a longer run it has the last collectives"},
     {.name = NULL},
 };

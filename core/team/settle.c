@@ -87,8 +87,7 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
 bool settle_is_same(const struct claimed *a, const struct claimed *b) {
   if (a->hash == b->hash)
     return !settle_is_out_of_step(a, b);
-  return (a->hash != 0 && b->hash != 0 && a->signature == b->signature && a->mark == b->mark &&
-          !settle_is_distinct(a, b));
+  return a->signature == b->signature && !settle_is_distinct(a, b);
 }
 
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
@@ -100,9 +99,7 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
   case PLACE_SEQUENTIAL:
     return true;
   case PLACE_ALTERNATIVE:
-    if (place_is_reached(a->place, b->place) && (a->shared || b->shared))
-      return true;
-    return a->common && b->common &&
+    return (a->shared || b->shared || (a->common && b->common)) &&
            (place_is_reached(a->place, b->place) || !place_is_ordered(a->place, b->place));
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
@@ -129,6 +126,11 @@ static int compare_places(const struct settle *settle, const struct claimed *x,
   return place_order(x->place, y->place, settle->last);
 }
 
+/* Whether a rank that claims it stands at its place. */
+static bool is_stood_at(const struct claimed *claimed) {
+  return (claimed->any & CLAIM_OWN_PLACE) != 0;
+}
+
 /* Above 0 if x goes before y. */
 static int settle_compare(const struct settle *settle, const struct claimed *x,
                           const struct claimed *y) {
@@ -141,6 +143,8 @@ static int settle_compare(const struct settle *settle, const struct claimed *x,
   if (!same && (by = settle_order(x->last_real, y->last_real)) != 0)
     return by;
   if ((by = settle_order(x->expected, y->expected)) != 0)
+    return by;
+  if (same && (by = settle_order(is_stood_at(x), is_stood_at(y))) != 0)
     return by;
   if ((by = settle_order(x->seen, y->seen)) != 0)
     return by;
@@ -155,7 +159,7 @@ static int settle_compare(const struct settle *settle, const struct claimed *x,
 
 /* A yield wants nothing: its ranks shadow whatever the others agree on. */
 static bool is_wanted(const struct claimed *claimed) {
-  return !(claimed->kinds & (CLAIM_YIELD | CLAIM_STOPPED));
+  return !(claimed->kinds & CLAIM_YIELD);
 }
 
 /* Whether a unit is claimed in a later epoch, too, and in no earlier one. */
@@ -207,15 +211,17 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
          place_order(won->place, lost->place, NULL) <= 0;
 }
 
+static bool is_merged_in_doubt(const struct claimed *won, const struct claimed *lost) {
+  return is_stood_at(won) && is_stood_at(lost) && settle_is_doubtful(won, lost);
+}
+
 bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser) {
   const struct claimed *won = &settle->units[winner];
-  if (won->hash == 0 || won->mark != 0)
-    return false;
   for (uint32_t i = 0; i < settle->nunits; i++) {
     const struct claimed *lost = &settle->units[i];
     if (i == winner || lost->hash == 0 || lost->mark != 0 || settle_is_out_of_step(won, lost))
       continue;
-    if (settle_is_same(won, lost) ? !settle_is_doubtful(won, lost) : !is_unsure(settle, won, lost))
+    if (settle_is_same(won, lost) ? !is_merged_in_doubt(won, lost) : !is_unsure(settle, won, lost))
       continue;
     *loser = i;
     return true;

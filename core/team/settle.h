@@ -62,11 +62,12 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
 bool settle_is_same(const struct claimed *a, const struct claimed *b);
 
 /* Whether that they are the same is a guess: they look alike, and all ranks come to each of them,
- * but not by two branches of one condition (place_is_reached); or all have come to one of them, by
- * whatever way, and who is there again has gone round a loop, while the other goes on in it; or who comes to one comes to the
- * other, and neither is known to be in the program of all; or where they part nothing can be
- * seen; or one stands in a loop in which the other does not stand, and control may come from one to
- * the other: a rank without data comes past a loop without a call in it. */
+ * or all have come to one of them, by whatever way: who is there again has gone round a loop, while
+ * the other may go on in it. But not if they are known to be two branches of one condition
+ * (place_is_reached). Or who comes to one comes to the other, and neither is known to be in the
+ * program of all; or where they part nothing can be seen; or one stands in a loop in which the other
+ * does not stand, and control may come from one to the other: a rank without data comes past a loop
+ * without a call in it. */
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
 
 /* Index of the unit that wins; a yield wins only where nothing else is claimed. The rule, the first
@@ -77,16 +78,18 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
  *   3. of two units that are not the same, the one whose ranks have issued for real last: who is
  *      still in the loop has issued since who left it;
  *   4. what the learner expects;
- *   5. a unit seen before;
- *   6. what its rank's predictor says (never said by ranks of one team only);
- *   7. the larger unit (gradients before a metric);
- *   8. the most claimants, then the lowest rank.
- * Of units that are the same, 4 to 8 only choose the name. Then, of what is claimed as that unit in
+ *   5. of units that are the same, one at whose place one of its claimants stands;
+ *   6. a unit seen before;
+ *   7. what its rank's predictor says (never said by ranks of one team only);
+ *   8. the larger unit (gradients before a metric);
+ *   9. the most claimants, then the lowest rank.
+ * Of units that are the same, 4 to 9 only choose the name. Then, of what is claimed as that unit in
  * several epochs (settle_is_out_of_step), the earliest. */
 uint32_t settle_winner(const struct settle *settle);
 
 /* Whether the winner is a choice without knowledge over another unit, or is taken for it without
- * knowledge; returned in *loser. */
+ * knowledge; returned in *loser. Of units that are the same it looks only at places where somebody
+ * stands: who claims what it has been taken for knows better itself (team_guess.c). */
 bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser);
 
 /* Whether two things claimed are one unit in two epochs: their ranks are out of step. */

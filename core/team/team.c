@@ -21,8 +21,8 @@ struct team *team_create(struct plane *plane) {
   if (team == NULL)
     return NULL;
   team->plane = plane;
-  team->own = plane->logs[plane->rank];
-  team->shared = plane->team;
+  team->own = log_of(plane, plane->rank);
+  team->shared = plane_shared(plane);
   team->learner = learner_create();
   team->table = unit_table_create();
   team->peers = peers_create(plane);
@@ -47,7 +47,7 @@ struct team *team_create(struct plane *plane) {
   team->limit = PLANE_RUN_AHEAD;
   team->ahead.foreseen[0] = &team_nothing;
   team->expected = team->ahead.foreseen;
-  atomic_store(&team->own->state, RANK_PRESENT);
+  log_begin(team->own);
   return team;
 }
 
@@ -76,15 +76,11 @@ void team_destroy(struct team *team) {
  * followed. */
 static bool somebody_ended(struct team *team) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = team->plane->logs[rank];
-    uint32_t passed_by;
-    const struct plane_entry *entry;
-    if (rank == team->plane->rank ||
-        atomic_load_explicit(&log->state, memory_order_acquire) != RANK_DONE ||
-        atomic_load(&log->claim) == team->head + 1 ||
-        team_somebody_passed(team, &passed_by, &entry))
+    const struct plane_log *log = log_of(team->plane, rank);
+    if (rank == team->plane->rank || log_state(log) != RANK_DONE || log_claims(log, team->head) ||
+        plane_first_past(team->plane, team->head) != team->plane->nranks)
       continue;
-    team_fail(team, FAILURE_ENDED, rank, atomic_load(&log->head));
+    team_fail(team, FAILURE_ENDED, rank, log_passed(log));
     return true;
   }
   return false;
@@ -109,7 +105,7 @@ static void take_looks(struct team *team, uint32_t nmembers) {
 static enum team_verdict answer_posts(struct team *team, struct unit *unit) {
   if (team_say_answering(team))
     team_tell(team);
-  if (LOAD(team->own->answering) != team->head + 1)
+  if (log_answering(team->own) != team->head + 1)
     return TEAM_REAL;
   uint32_t nmembers = 0;
   switch (peers_look(team->peers, team->head, team->followed.members, &nmembers)) {
@@ -147,12 +143,12 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
       return posts;
     uint64_t before = team->head;
     uint32_t rank;
-    const struct plane_entry *entry;
+    struct log_entry entry;
     enum team_verdict verdict = TEAM_PARKED;
     if (team_somebody_passed(team, &rank, &entry)) {
       if (is_held(team))
         return TEAM_PARKED;
-      verdict = team_follow(team, rank, entry, unit);
+      verdict = team_follow(team, rank, &entry, unit);
     } else if (team->claim.open || team_is_yielding(team)) {
       if (team_gather_claims(team))
         verdict = is_held(team) ? TEAM_PARKED : team_settle(team, unit);
@@ -173,7 +169,7 @@ enum team_verdict team_wait(struct team *team, struct unit *unit, unsigned milli
     if ((verdict = team_poll(team, unit)) != TEAM_PARKED)
       return verdict;
   uint32_t bell = plane_bell(team->plane);
-  atomic_fetch_or(&team->shared->attention, PLANE_WAITING);
+  plane_say_waiting(team->shared);
   verdict = team_poll(team, unit);
   if (verdict == TEAM_PARKED)
     team->plane->wait(team->plane, bell, milliseconds);

@@ -29,7 +29,7 @@
 #include "core/predict/learner.h"
 #include "core/p2p/peers.h"
 #include "core/place/place_table.h"
-#include "core/transport/words.h"
+#include "core/transport/logs.h"
 #include "core/unit/unit.h"
 
 enum team_verdict {
@@ -48,9 +48,6 @@ enum team_verdict {
 struct team *team_create(struct plane *plane);
 void team_destroy(struct team *team);
 
-/* The parts of a commit are small, and called where there must be no call. */
-#define TEAM_INLINE inline __attribute__((always_inline))
-
 /* What is expected where nothing is: no unit has that many members. */
 extern struct known_unit team_nothing;
 
@@ -65,28 +62,18 @@ void team_catch_up(struct team *team);
 
 /* Publishes the expected unit as issued for real. False if that takes more than a few stores:
  * nothing has changed then, and team_commit does it. */
-static TEAM_INLINE bool team_commit_expected(struct team *team) {
-  uint64_t head = team->head;
-  struct plane_log *own = team->own;
-  if (head >= team->limit || !team->run_real)
+static LOG_INLINE bool team_commit_expected(struct team *team) {
+  if (team->head >= team->limit || !team->run_real)
     return false;
-  struct plane_entry *entry = &own->entries[head % PLANE_RING];
   const struct known_unit *unit = *team->expected++;
-  atomic_store_explicit(&entry->hash, unit->hash, memory_order_relaxed);
-  atomic_store_explicit(&entry->reals, ++team->reals, memory_order_relaxed);
-  atomic_store_explicit(&entry->run_start, team->run_start, memory_order_relaxed);
-  atomic_store_explicit(&entry->flags, ENTRY_REAL | ENTRY_EXPECTED, memory_order_relaxed);
-  /* Sequentially consistent, as is a waiter's mark: either it sees the entry, or we see it
-   * waiting. */
-  team->head = head + 1;
-  atomic_exchange(&own->head, head + 1);
+  log_commit(team->own, &team->head, &unit->hash, &team->reals, &team->run_start);
   return true;
 }
 
 /* After a commit: whether team_published is to be called, because somebody waits, or must be
  * told. */
-static TEAM_INLINE bool team_is_awaited(const struct team *team) {
-  return atomic_load(&team->shared->attention) != team->calm;
+static LOG_INLINE bool team_is_awaited(const struct team *team) {
+  return !plane_is_calm(team->shared, &team->calm);
 }
 
 /* If the unit is what every rank expects now, publishes it as issued for real and returns true:
@@ -113,9 +100,8 @@ uint64_t team_class_hash(struct team *team, struct unit unit);
 
 /* Whether something has happened that an active rank must hear of before it issues anything:
  * team_events. */
-static TEAM_INLINE bool team_must_attend(const struct team *team) {
-  uint64_t attention = atomic_load_explicit(&team->shared->attention, memory_order_relaxed);
-  return attention / PLANE_EVENT != team->calm / PLANE_EVENT;
+static LOG_INLINE bool team_must_attend(const struct team *team) {
+  return plane_has_events(team->shared, &team->calm);
 }
 
 /* Parks on a unit, a mark, or LEAVE. No claim may be open. `flags`: enum claim_flag, of which this
@@ -223,6 +209,10 @@ struct lossy_event {
 /* What has happened since the last call that active ranks must know; false if nothing (more). Call
  * until false where team_must_attend. */
 bool team_events(struct team *team, struct lossy_event *event);
+
+/* Whether there is one of which the program has not heard yet; it stays to be heard of. Any thread
+ * may ask. */
+bool team_find_event(const struct team *team, struct lossy_event *event);
 
 /* Posts sends and receives (peers.h) that are about to be issued as one, and rings. If they are in
  * one group with a unit, once that has settled. Any thread. */

@@ -18,31 +18,18 @@ static uint64_t unit_bytes(struct unit unit) {
 }
 
 bool team_say_answering(struct team *team) {
-  if (!peers_are_tracked(team->plane) || LOAD(team->own->answering) == team->head + 1 ||
+  if (!peers_are_tracked(team->plane) || log_answering(team->own) == team->head + 1 ||
       !team_is_answering(team))
     return false;
-  atomic_store(&team->own->answering, team->head + 1);
+  log_say_answering(team->own, team->head);
   return true;
 }
 
-/* Writes the fields of a claim. Releases: whoever sees a new field sees that the old claim is gone,
- * and that our head had passed it before. */
-static void write_claim(struct team *team, const struct claimed *claim) {
-  struct plane_log *own = team->own;
-  uint32_t flags = claim->all | claim->mark << CLAIM_MARK_SHIFT;
-  uint32_t place = claim->place == NULL ? 0 : claim->place->id;
-  atomic_store_explicit(&own->claim, 0, memory_order_release);
-  atomic_store_explicit(&own->claim_hash, claim->hash, memory_order_release);
-  atomic_store_explicit(&own->claim_signature, claim->signature, memory_order_release);
-  atomic_store_explicit(&own->claim_bytes, claim->bytes, memory_order_release);
-  atomic_store_explicit(&own->claim_text, claim->text, memory_order_release);
-  atomic_store_explicit(&own->claim_flags, flags, memory_order_release);
-  atomic_store_explicit(&own->claim_place, place, memory_order_release);
-  atomic_store_explicit(&own->claim_epoch, claim->epoch, memory_order_release);
-  atomic_store_explicit(&own->claim_reals, team->reals, memory_order_release);
-  atomic_store_explicit(&own->claim_last_real,
-                        team->run_real ? team->head : team->head - team->shadows,
-                        memory_order_release);
+/* Writes a claim, with what this rank has issued so far. */
+static void write_claim(struct team *team, struct log_claim claim) {
+  claim.reals = team->reals;
+  claim.last_real = team->run_real ? team->head : team->head - team->shadows;
+  log_write_claim(team->own, &claim);
 }
 
 /* A reader that looked before sees another index afterwards, and looks again. */
@@ -54,7 +41,7 @@ void team_show_claim(struct team *team) {
   }
   if (team_is_yielding(team))
     return;
-  if (team->claim.written && LOAD(team->own->claim) == team->head + 1)
+  if (team->claim.written && log_claims(team->own, team->head))
     return;
   uint32_t flags =
       (team->claim.flags & ~(uint32_t)CLAIM_APART) | (team_expects_another(team) ? CLAIM_APART : 0);
@@ -62,20 +49,19 @@ void team_show_claim(struct team *team) {
   if (!team->claim.written || flags != team->claim.flags || epoch != team->claim.epoch) {
     team->claim.flags = flags;
     team->claim.epoch = epoch;
-    write_claim(team, &(struct claimed){.hash = team->claim.hash,
-                                        .signature = team->claim.signature,
-                                        .mark = unit_mark(team->claim.unit),
-                                        .bytes = unit_bytes(team->claim.unit),
-                                        .text = team->claim.text,
-                                        .all = team->claim.flags,
-                                        .epoch = team->claim.epoch,
-                                        .place = &team->claim.place});
+    write_claim(team, (struct log_claim){.hash = team->claim.hash,
+                                         .signature = team->claim.signature,
+                                         .mark = unit_mark(team->claim.unit),
+                                         .bytes = unit_bytes(team->claim.unit),
+                                         .text = team->claim.text,
+                                         .flags = team->claim.flags,
+                                         .epoch = team->claim.epoch,
+                                         .place = team->claim.place.id});
   }
   team->claim.written = true;
   /* Before the claim: whoever sees that this rank is parked knows whether it answers. */
   (void)team_say_answering(team);
-  /* Sequentially consistent: of the last two claimants at least one sees that all have claimed. */
-  atomic_exchange(&team->own->claim, team->head + 1);
+  log_claim(team->own, team->head);
   /* Others wait until all have come to their index. */
   if (peers_are_tracked(team->plane))
     team_tell(team);
@@ -90,10 +76,10 @@ void team_yield(struct team *team) {
 void team_leave_yield(struct team *team, uint32_t flags) {
   assert(!team->claim.open);
   team_catch_up(team);
-  write_claim(team, &(struct claimed){.all = CLAIM_YIELD | flags});
+  write_claim(team, (struct log_claim){.flags = CLAIM_YIELD | flags});
   team->yielded = team->head + 1;
   team_expect_nothing(team);
-  atomic_exchange(&team->own->claim, team->head + 1);
+  log_claim(team->own, team->head);
   team_tell(team);
 }
 
@@ -134,7 +120,7 @@ void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
   team->claim.clock = CLOCK_UNKNOWN;
   team_show_claim(team);
   /* From here on this rank waits for those who may still sleep through what it has committed. */
-  if (atomic_load(&team->shared->napping) != 0)
+  if (plane_is_napping(team->shared))
     team_tell(team);
 }
 
@@ -148,6 +134,6 @@ void team_claim_leave(struct team *team) {
 
 void team_give_up(struct team *team) {
   team->claim.open = false;
-  atomic_store(&team->own->claim, 0);
+  log_withdraw_claim(team->own);
   team_stop_answering(team);
 }

@@ -7,7 +7,7 @@
 bool team_has_room(struct team *team) {
   if (team->head < team->limit)
     return true;
-  team->limit = team_slowest(team) + PLANE_RUN_AHEAD;
+  team->limit = plane_slowest(team->plane) + PLANE_RUN_AHEAD;
   return team->head < team->limit;
 }
 
@@ -236,7 +236,6 @@ static void team_learn(struct team *team, struct unit unit, uint64_t hash, uint3
 
 void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t flags, uint32_t text,
                   uint32_t source) {
-  struct plane_entry *entry = &team->own->entries[team->head % PLANE_RING];
   bool real = (flags & ENTRY_REAL) != 0;
   if (flags & ENTRY_REJOIN) {
     team->was_last = team_was_active_last(team, team->plane->rank);
@@ -251,13 +250,15 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   team->reals += real;
   if (flags & ENTRY_NO_UNIT)
     team->left_at[team->leaves++ % TEAM_LEAVES] = team->head;
-  STORE(entry->hash, hash);
-  STORE(entry->reals, team->reals);
-  STORE(entry->run_start, team->run_start);
-  STORE(entry->flags, text << ENTRY_FLAG_BITS | flags);
-  uint32_t high = flags & ENTRY_BEHIND ? team->epoch_behind : team->last_joiner;
-  STORE(entry->ranks, high << 16 | source);
-  atomic_exchange(&team->own->head, ++team->head);
+  log_pass(team->own, team->head++,
+           &(struct log_entry){.hash = hash,
+                               .reals = team->reals,
+                               .run_start = team->run_start,
+                               .flags = flags,
+                               .text = text,
+                               .source = source,
+                               .last_joiner = team->last_joiner,
+                               .epoch = team->epoch_behind});
   if (!(flags & ENTRY_NO_UNIT) && real && unit_may_have_place(unit))
     team_count_epoch(team, unit_place(unit), 1);
   if (!(flags & ENTRY_NO_UNIT))

@@ -47,42 +47,43 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
 /* Where the members of G[head] are written, given the entry of a rank that has passed it: in the
  * log of the rank whose unit it was (which may not have passed the index itself yet, and then still
  * claims it). */
-static bool find_text(const struct team *team, const struct plane_entry *entry, uint32_t *rank,
+static bool find_text(const struct team *team, const struct log_entry *entry, uint32_t *rank,
                       uint32_t *position) {
-  if (entry_source(entry) >= team->plane->nranks)
+  if (entry->source >= team->plane->nranks)
     return false;
-  *rank = entry_source(entry);
-  const struct plane_log *log = team->plane->logs[*rank];
-  if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head) {
-    *position = atomic_load_explicit(&log->claim_text, memory_order_acquire);
-    if (atomic_load_explicit(&log->claim, memory_order_acquire) == team->head + 1)
+  *rank = entry->source;
+  const struct plane_log *log = log_of(team->plane, *rank);
+  if (log_passed(log) <= team->head) {
+    struct log_claim claim;
+    if (log_read_claim(log, team->head, &claim)) {
+      *position = claim.text;
       return true;
+    }
     /* It has passed the index in this moment, and claims another already. */
-    if (atomic_load_explicit(&log->head, memory_order_acquire) <= team->head)
+    if (log_passed(log) <= team->head)
       return false;
   }
-  uint32_t flags = LOAD(log->entries[team->head % PLANE_RING].flags);
-  *position = flags >> ENTRY_FLAG_BITS;
-  return (flags & ENTRY_REAL) != 0;
+  struct log_entry theirs = log_entry(log, team->head);
+  *position = theirs.text;
+  return (theirs.flags & ENTRY_REAL) != 0;
 }
 
 /* A rank that gives up takes its claim away, and with it what others may just be following: its
  * failure, or the one that it has heard of, is there or will be. */
 static bool has_given_up(const struct team *team, uint32_t rank) {
-  const struct plane_log *log = team->plane->logs[rank];
-  return atomic_load(&log->claim) == 0 && atomic_load(&log->head) <= team->head;
+  const struct plane_log *log = log_of(team->plane, rank);
+  return log_claimed(log) == 0 && log_passed(log) <= team->head;
 }
 
 /* No rank runs so far ahead that its ring has turned past our index: who believed that it does
  * would follow for ever what is in the ring. And units are refused for ranks that there are, and
  * rejoins have a last joiner. */
 static bool is_possible(const struct team *team, const struct plane_log *log,
-                        const struct plane_entry *entry, uint32_t flags) {
-  uint64_t head = atomic_load_explicit(&log->head, memory_order_relaxed);
-  return head - team->head <= PLANE_RUN_AHEAD &&
-         (!(flags & ENTRY_REJOIN) || entry_last_joiner(entry) < team->plane->nranks) &&
-         (!(flags & (ENTRY_REFUSED | ENTRY_STOPPED)) ||
-          LOAD(log->refused_for) < team->plane->nranks);
+                        const struct log_entry *entry) {
+  return log_passed(log) - team->head <= PLANE_RUN_AHEAD &&
+         (!(entry->flags & ENTRY_REJOIN) || entry->last_joiner < team->plane->nranks) &&
+         (!(entry->flags & (ENTRY_REFUSED | ENTRY_STOPPED)) ||
+          log_refused_for(log) < team->plane->nranks);
 }
 
 /* Whether a unit's text has to be read for its place. A unit too big for a text has none there. */
@@ -92,67 +93,64 @@ static bool is_place_missing(const struct team *team, struct unit unit) {
 }
 
 /* The unit that an entry speaks of, and its place if that is not known yet. */
-static enum read_result find_unit(struct team *team, const struct plane_entry *entry, uint32_t rank,
+static enum read_result find_unit(struct team *team, const struct log_entry *entry, uint32_t rank,
                                   struct text *text) {
-  uint32_t flags = LOAD(entry->flags), position;
-  uint64_t hash = LOAD(entry->hash);
-  *text = (struct text){.hash = hash};
-  if (flags & ENTRY_EXPECTED) {
+  uint32_t position;
+  *text = (struct text){.hash = entry->hash};
+  if (entry->flags & ENTRY_EXPECTED) {
     if (!unit_table_get(team->table, team->symbol_expected, &text->unit))
       return READ_CORRUPT;
     text->hash = unit_hash(text->unit);
     return READ_UNIT;
   }
-  if (team->claim.open && team->claim.unit.nmembers != 0 && team->claim.hash == hash &&
+  if (team->claim.open && team->claim.unit.nmembers != 0 && team->claim.hash == entry->hash &&
       !is_place_missing(team, team->claim.unit)) {
     text->unit = team->claim.unit;
     return READ_UNIT;
   }
   if (find_text(team, entry, &rank, &position))
-    return team_read_text(team, team->plane->logs[rank], position, text);
+    return team_read_text(team, log_of(team->plane, rank), position, text);
   return has_given_up(team, rank) ? READ_GIVEN_UP : READ_CORRUPT;
 }
 
 /* The rank whose unit an entry of `rank` is. */
-static uint32_t team_issuer(const struct team *team, uint32_t rank,
-                            const struct plane_entry *entry) {
-  uint32_t flags = LOAD(entry->flags), source = entry_source(entry);
-  bool own = (flags & (ENTRY_REAL | ENTRY_EXPECTED)) == (ENTRY_REAL | ENTRY_EXPECTED);
-  return own || source >= team->plane->nranks ? rank : source;
+static uint32_t team_issuer(const struct team *team, uint32_t rank, const struct log_entry *entry) {
+  bool own = (entry->flags & (ENTRY_REAL | ENTRY_EXPECTED)) == (ENTRY_REAL | ENTRY_EXPECTED);
+  return own || entry->source >= team->plane->nranks ? rank : entry->source;
 }
 
 static enum team_verdict follow_unit(struct team *team, uint32_t rank,
-                                     const struct plane_entry *entry, struct unit *unit) {
+                                     const struct log_entry *entry, struct unit *unit) {
   struct text text;
   enum read_result read = find_unit(team, entry, rank, &text);
   if (read == READ_GIVEN_UP)
     return TEAM_PARKED;
   *unit = text.unit;
-  if (read == READ_UNIT && LOAD(entry->hash) == text.hash)
-    return team_pass(team, *unit, text.hash, LOAD(entry->flags), team_issuer(team, rank, entry),
+  if (read == READ_UNIT && entry->hash == text.hash)
+    return team_pass(team, *unit, text.hash, entry->flags, team_issuer(team, rank, entry),
                      text.place);
   team_fail(team, read == READ_TOO_BIG ? FAILURE_TOO_BIG : FAILURE_CORRUPT, rank, team->head);
   return TEAM_FAILED;
 }
 
-enum team_verdict team_follow(struct team *team, uint32_t rank, const struct plane_entry *entry,
+enum team_verdict team_follow(struct team *team, uint32_t rank, const struct log_entry *entry,
                               struct unit *unit) {
-  uint32_t flags = LOAD(entry->flags);
-  if (!is_possible(team, team->plane->logs[rank], entry, flags)) {
+  const struct plane_log *log = log_of(team->plane, rank);
+  uint32_t flags = entry->flags;
+  if (!is_possible(team, log, entry)) {
     team_fail(team, FAILURE_CORRUPT, rank, team->head);
     return TEAM_FAILED;
   }
   if (flags & ENTRY_REJOIN)
-    team->last_joiner = entry_last_joiner(entry);
+    team->last_joiner = entry->last_joiner;
   if (flags & ENTRY_BEHIND)
-    team->epoch_behind = entry_epoch(entry);
+    team->epoch_behind = entry->epoch;
   if (flags & ENTRY_REFUSED)
-    STORE(team->own->refused_for, LOAD(team->plane->logs[rank]->refused_for));
+    log_set_refused_for(team->own, log_refused_for(log));
   if (!(flags & ENTRY_NO_UNIT))
     return follow_unit(team, rank, entry, unit);
   if ((flags & ENTRY_STOPPED) && (team->claim.open || team_is_yielding(team)))
-    return team_pass_stop(team, LOAD(entry->hash), LOAD(team->plane->logs[rank]->refused_for),
-                          flags >> ENTRY_FLAG_BITS != 0);
+    return team_pass_stop(team, entry->hash, log_refused_for(log), entry->text != 0);
   if ((flags & ENTRY_LEAVE) && !(flags & ENTRY_STOPPED) && team->claim.open &&
       team->claim.unit.nmembers == 0)
     return team_pass(team, (struct unit){NULL, 0}, 0, flags, rank, NULL);
@@ -160,18 +158,12 @@ enum team_verdict team_follow(struct team *team, uint32_t rank, const struct pla
   return TEAM_FAILED;
 }
 
-bool team_somebody_passed(const struct team *team, uint32_t *rank_out,
-                          const struct plane_entry **out) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = team->plane->logs[rank];
-    /* Sequentially consistent: the other half of what makes team_commit see a waiter. */
-    if (atomic_load(&log->head) <= team->head)
-      continue;
-    *rank_out = rank;
-    *out = &log->entries[team->head % PLANE_RING];
-    return true;
-  }
-  return false;
+bool team_somebody_passed(const struct team *team, uint32_t *rank, struct log_entry *entry) {
+  *rank = plane_first_past(team->plane, team->head);
+  if (*rank == team->plane->nranks)
+    return false;
+  *entry = log_entry(log_of(team->plane, *rank), team->head);
+  return true;
 }
 
 /* ---- where all stop (team_stop.h) ---- */
@@ -186,7 +178,7 @@ enum team_verdict team_pass_stop(struct team *team, uint64_t hash, uint32_t rank
   team->stop.rank = rank;
   team->stop.elsewhere = elsewhere;
   team->stop.exhausted = own_hash != hash;
-  STORE(team->own->refused_for, rank);
+  log_set_refused_for(team->own, rank);
   if (!heard)
     team->claim.open = false;
   /* Real: all ranks were together here. */

@@ -2,11 +2,13 @@
 #include "core/team/team_private.h"
 
 bool team_is_told(struct team *team) {
-  uint64_t told = atomic_load(&team->shared->told);
-  while (told <= team->head)
-    if (atomic_compare_exchange_weak(&team->shared->told, &told, team->head + 1))
-      return false;
-  return true;
+  return plane_is_told(team->shared, team->head);
+}
+
+/* The same of what this rank alone knows: that somebody has told of a later index says nothing of
+ * this one. */
+static bool is_told_here(struct team *team) {
+  return team_is_told(team) && plane_last_told(team->shared) == team->head + 1;
 }
 
 void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place) {
@@ -39,7 +41,7 @@ bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t fla
   bool hidden = unit_may_have_place(unit) && is_hidden(team, unit, flags);
   if (!hidden && !(unit_may_have_place(unit) && is_merged_in_doubt(team, unit, hash, flags)))
     return false;
-  if (team_is_told(team))
+  if (is_told_here(team))
     return true;
   const struct known_place *known = team_known_place(team, unit_place(unit));
   team->telling.doubted |= hidden;

@@ -3,21 +3,19 @@
 
 #include "core/team/team_private.h"
 
-/* As team_wait: the bell is read first, then said that this rank sleeps, then looked once more. The
- * word is written only if somebody has taken it away: it lies beside what every commit reads. */
+/* As team_wait: the bell is read first, then said that this rank sleeps, then looked once more.
+ */
 enum team_verdict team_announce(struct team *team, struct unit *unit, bool rung, uint32_t *bell) {
   *bell = plane_bell(team->plane);
   if (rung)
-    atomic_fetch_or(&team->shared->attention, PLANE_WAITING);
-  else if (atomic_load(&team->shared->napping) == 0)
-    atomic_store(&team->shared->napping, 1);
+    plane_say_waiting(team->shared);
+  else
+    plane_say_napping(team->shared);
   return team_poll(team, unit);
 }
 
 bool team_is_passed(const struct team *team) {
-  uint32_t rank;
-  const struct plane_entry *entry;
-  return team_somebody_passed(team, &rank, &entry);
+  return plane_first_past(team->plane, team->head) != team->plane->nranks;
 }
 
 bool team_is_called(const struct team *team, uint32_t bell) {

@@ -24,9 +24,9 @@ static bool is_ours(const struct team *team, uint64_t index) {
 static bool all_issued(const struct team *team, uint64_t index, uint64_t *since) {
   *since = 0;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_entry *entry = &team->plane->logs[rank]->entries[index % PLANE_RING];
-    uint64_t start = log_unwrap(LOAD(entry->run_start), index);
-    if (!(LOAD(entry->flags) & ENTRY_REAL))
+    const struct plane_log *log = log_of(team->plane, rank);
+    uint64_t start = log_run_start(log, index);
+    if (!log_is_real(log, index))
       return false;
     *since = start > *since ? start : *since;
   }
@@ -58,6 +58,5 @@ bool team_is_uneven(const struct team *team) {
 
 bool team_was_active_last(const struct team *team, uint32_t rank) {
   uint64_t index;
-  return !find_uneven(team, &index) ||
-         (LOAD(team->plane->logs[rank]->entries[index % PLANE_RING].flags) & ENTRY_REAL);
+  return !find_uneven(team, &index) || log_is_real(log_of(team->plane, rank), index);
 }

@@ -217,14 +217,49 @@ static struct claimed own_claim(struct team *team) {
                  claimed != NULL && claimed->common);
 }
 
+/* Whether it is doubtful that two places are two ways to one unit, to which all ranks have come. */
+static bool are_two_units(const struct place *a, const struct place *b) {
+  struct claimed x = team_at(a, 1, false), y = team_at(b, 2, false);
+  x.shared = true;
+  return a->id != b->id && settle_is_doubtful(&x, &y);
+}
+
+/* The same of where this rank stands, and from where it has come to the unit before; and of that
+ * unit, and what this one has been taken for. What stands in a row may be the rounds of a loop
+ * elsewhere. */
+static bool has_come_another_way(struct team *team, const struct known_place *known,
+                                 uint64_t hash) {
+  const struct place *stands = &team->claim.own_place;
+  if (place_relate(stands, &known->place) == PLACE_OUTSIDE)
+    return false;
+  if (known->uses != 0 && are_two_units(stands, &known->place))
+    return true;
+  if (team->claim.place.id != stands->id && are_two_units(&team->claim.place, &known->place))
+    return true;
+  for (uint32_t i = 0; i < TEAM_ALIASES; i++) {
+    const struct team_alias *alias = &team->places.aliases[i];
+    const struct known_place *own =
+        alias->taken != hash ? NULL : place_table_find(team->places.own, alias->place_own);
+    if (own != NULL && are_two_units(stands, &own->place))
+      return true;
+  }
+  return false;
+}
+
 bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   const struct known_place *known = team_known_place(team, unit_place(unit));
+  const struct known_place *taken = team_known_place(team, team->claim.place.id);
+  const struct known_place *own = team_known_place(team, team->claim.own_place.id);
   if (known == NULL)
     return false;
-  struct claimed own = own_claim(team), other = team_at(&known->place, hash, known->common);
+  /* Where it stands, not what that has been taken for. */
+  struct claimed stands =
+      team_at(&team->claim.own_place, team->claim.own_hash, own != NULL && own->common);
+  struct claimed other = team_at(&known->place, hash, known->common);
+  stands.shared = taken != NULL && taken->shared;
   /* Who settles knows where the claimants stand; who commits does so from the place, mostly. */
   other.shared = known->shared && (flags & ENTRY_EXPECTED);
-  return settle_is_doubtful(&own, &other);
+  return settle_is_doubtful(&stands, &other) || has_come_another_way(team, known, hash);
 }
 
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,

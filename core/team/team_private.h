@@ -8,9 +8,6 @@
 
 #include "core/team/team.h"
 
-#define LOAD(object) atomic_load_explicit(&(object), memory_order_relaxed)
-#define STORE(object, value) atomic_store_explicit(&(object), (value), memory_order_relaxed)
-
 /* The first failure counts. */
 void team_fail(struct team *team, enum team_failure failure, uint32_t rank, uint64_t index);
 
@@ -49,11 +46,10 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
                             uint32_t source, const struct place *place);
 
 /* Some rank that has passed our index, and its entry there; false if none has. */
-bool team_somebody_passed(const struct team *team, uint32_t *rank,
-                          const struct plane_entry **entry);
+bool team_somebody_passed(const struct team *team, uint32_t *rank, struct log_entry *entry);
 
 /* Takes G[head] over from a rank that has passed it. */
-enum team_verdict team_follow(struct team *team, uint32_t rank, const struct plane_entry *entry,
+enum team_verdict team_follow(struct team *team, uint32_t rank, const struct log_entry *entry,
                               struct unit *unit);
 
 /* All claims at our index; false while one is missing or is just being changed. */
@@ -73,15 +69,9 @@ enum team_verdict team_settle_stop(struct team *team, uint64_t hash);
 /* The same, for the rank that all stop for. elsewhere: it was stopped in another team. */
 enum team_verdict team_pass_stop(struct team *team, uint64_t hash, uint32_t rank, bool elsewhere);
 
-/* Whether a rank has left behind, at our index or after it, that it was stopped in another team. */
-bool team_has_stopped(const struct team *team, const struct plane_log *log);
-
 /* A rank has failed: TEAM_STOPPED if it had agreed to stop at our index before, else TEAM_FAILED.
  */
 enum team_verdict team_stop_or_fail(struct team *team);
-
-/* The lowest index that any rank stands at. */
-uint64_t team_slowest(const struct team *team);
 
 /* The symbol of G[index]: of the learner's history, in which no LEAVE stands. SYMBOL_NONE for a
  * LEAVE, and for what is too long ago. */
@@ -205,27 +195,5 @@ enum read_result { READ_UNIT, READ_TOO_BIG, READ_CORRUPT, READ_GIVEN_UP };
  * READ_UNIT only if it hashes to what it says. */
 enum read_result team_read_text(struct team *team, const struct plane_log *log, uint32_t position,
                                 struct text *out);
-
-/* An index published with 32 bits, not after `near` and less than 2^32 before it. */
-static inline uint64_t log_unwrap(uint32_t low, uint64_t near) {
-  return near - (uint32_t)((uint32_t)near - low);
-}
-
-/* Of an entry: the rank whose unit it was, and the last joiner. */
-static inline uint32_t entry_source(const struct plane_entry *entry) {
-  return LOAD(entry->ranks) & UINT16_MAX;
-}
-static inline uint32_t entry_last_joiner(const struct plane_entry *entry) {
-  return LOAD(entry->ranks) >> 16;
-}
-
-static inline uint32_t entry_epoch(const struct plane_entry *entry) {
-  return LOAD(entry->ranks) >> 16;
-}
-
-/* What the rank had issued for real, in all its teams, before it passed an index. */
-static inline uint32_t log_reals_before(const struct plane_log *log, uint64_t index) {
-  return index == 0 ? 0 : LOAD(log->entries[(index - 1) % PLANE_RING].reals);
-}
 
 #endif

@@ -4,30 +4,25 @@
 #include "core/team/team_private.h"
 
 bool team_gather_claims(struct team *team) {
-  uint64_t at = team->head + 1;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    struct plane_log *log = team->plane->logs[rank];
-    if (atomic_load(&log->claim) != at)
+    struct log_claim claim;
+    if (!log_read_claim(log_of(team->plane, rank), team->head, &claim))
       return false;
-    uint32_t flags = atomic_load_explicit(&log->claim_flags, memory_order_acquire);
-    struct claimed *claim = &team->settling.claims[rank];
-    *claim = (struct claimed){
-        .hash = atomic_load_explicit(&log->claim_hash, memory_order_acquire),
-        .signature = atomic_load_explicit(&log->claim_signature, memory_order_acquire),
-        .mark = flags >> CLAIM_MARK_SHIFT,
-        .kinds = flags & CLAIM_KINDS,
-        .any = flags & ((1u << CLAIM_MARK_SHIFT) - 1),
+    team->settling.claims[rank] = (struct claimed){
+        .hash = claim.hash,
+        .signature = claim.signature,
+        .mark = claim.mark,
+        .kinds = claim.flags & CLAIM_KINDS,
+        .any = claim.flags,
+        .all = claim.flags,
         .claimants = 1,
         .rank = rank,
-        .text = atomic_load_explicit(&log->claim_text, memory_order_acquire),
-        .bytes = atomic_load_explicit(&log->claim_bytes, memory_order_acquire),
-        .epoch = atomic_load_explicit(&log->claim_epoch, memory_order_acquire),
-        .last_real = atomic_load_explicit(&log->claim_last_real, memory_order_acquire),
-        .place_id = atomic_load_explicit(&log->claim_place, memory_order_acquire),
+        .text = claim.text,
+        .bytes = claim.bytes,
+        .epoch = claim.epoch,
+        .last_real = claim.last_real,
+        .place_id = claim.place,
     };
-    claim->all = claim->any;
-    if (atomic_load_explicit(&log->claim, memory_order_acquire) != at)
-      return false;
   }
   return true;
 }
@@ -36,13 +31,13 @@ bool team_gather_claims(struct team *team) {
  * meanwhile, and written others (team_stop.h). */
 static bool read_place(struct team *team, uint32_t i) {
   struct claimed *unit = &team->settling.sum->units[i];
-  const struct plane_log *log = team->plane->logs[unit->rank];
+  const struct plane_log *log = log_of(team->plane, unit->rank);
   struct text text;
   enum read_result read = team_read_text(team, log, unit->text, &text);
   if (read == READ_TOO_BIG)
     return true;
   if (read != READ_UNIT || text.hash != unit->hash) {
-    if (atomic_load(&log->claim) == team->head + 1)
+    if (log_claims(log, team->head))
       team_fail(team, FAILURE_CORRUPT, unit->rank, team->head);
     return false;
   }
@@ -102,12 +97,9 @@ static bool team_issues(const struct team *team, uint32_t rank, const struct cla
 static bool somebody_waited(const struct team *team) {
   if (team->head == 0)
     return false;
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_entry *entry =
-        &team->plane->logs[rank]->entries[(team->head - 1) % PLANE_RING];
-    if (!(LOAD(entry->flags) & ENTRY_REAL))
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (!log_is_real(log_of(team->plane, rank), team->head - 1))
       return true;
-  }
   return false;
 }
 
@@ -119,21 +111,21 @@ static bool is_refused(const struct team *team, const struct claimed *winner, st
     if (team_issues(team, rank, winner) ||
         !team->owner.is_lossy(team->owner.is_lossy_context, unit, rank))
       continue;
-    STORE(team->own->refused_for, rank);
+    log_set_refused_for(team->own, rank);
     return true;
   }
   return false;
 }
 
 uint32_t team_refused_for(const struct team *team) {
-  return LOAD(team->own->refused_for);
+  return log_refused_for(team->own);
 }
 
 /* Whether a rank has answered for sends and receives that it has not in its own program: a loop of
  * them ends here. All ranks are asked, and none of them mirrors anything at this index any more. */
 static bool somebody_mirrored(const struct team *team) {
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
-    if (atomic_load(&team->plane->logs[rank]->mirrored) == team->head + 1)
+    if (log_has_mirrored(log_of(team->plane, rank), team->head))
       return true;
   return false;
 }
@@ -155,6 +147,14 @@ static uint32_t rejoin_flags(struct team *team, struct unit unit, const struct c
   return 0;
 }
 
+/* Whether all claim the unit from its place: whatever they say of it besides. */
+static bool all_stand_at(const struct settle *sum, const struct claimed *winner) {
+  for (uint32_t i = 0; i < sum->nunits; i++)
+    if (sum->units[i].hash != winner->hash || !(sum->units[i].all & CLAIM_OWN_PLACE))
+      return false;
+  return true;
+}
+
 /* Of a unit that all claim. */
 static uint32_t flags_of_all(struct team *team, struct unit unit, const struct claimed *winner) {
   uint32_t flags = ENTRY_ALL;
@@ -169,7 +169,7 @@ static uint32_t flags_of_all(struct team *team, struct unit unit, const struct c
     flags |= ENTRY_MEETING;
   if (deviates && team->symbol_expected != SYMBOL_NONE)
     flags |= ENTRY_DEVIATION;
-  if (winner->place_id != 0 && team->settling.sum->nunits == 1 && (winner->all & CLAIM_OWN_PLACE))
+  if (winner->place_id != 0 && all_stand_at(team->settling.sum, winner))
     flags |= ENTRY_COMMON;
   return flags;
 }
@@ -190,7 +190,7 @@ static bool is_news(struct team *team, const struct claimed *won, const struct c
 static void tell_of_epochs(struct team *team, const struct claimed *won,
                            const struct claimed *ahead) {
   struct text text;
-  if (team_read_text(team, team->plane->logs[ahead->rank], ahead->text, &text) != READ_UNIT ||
+  if (team_read_text(team, log_of(team->plane, ahead->rank), ahead->text, &text) != READ_UNIT ||
       team_is_told(team))
     return;
   team->telling.guessed = true;
@@ -223,7 +223,7 @@ static void note_guess(struct team *team, uint32_t winner) {
                        *loser = &team->settling.sum->units[at];
   if (!is_news(team, won, loser) || team_is_told(team))
     return;
-  if (team_read_text(team, team->plane->logs[loser->rank], loser->text, &text) != READ_UNIT)
+  if (team_read_text(team, log_of(team->plane, loser->rank), loser->text, &text) != READ_UNIT)
     return;
   team->telling.guessed = true;
   team->telling.guess =
@@ -243,7 +243,8 @@ static enum read_result find_winner(struct team *team, const struct claimed *win
     text->unit = (struct unit){NULL, 0};
   if (winner->hash == 0 || winner->hash == team->claim.hash)
     return READ_UNIT;
-  enum read_result read = team_read_text(team, team->plane->logs[winner->rank], winner->text, text);
+  enum read_result read =
+      team_read_text(team, log_of(team->plane, winner->rank), winner->text, text);
   return read == READ_UNIT && text->hash != winner->hash ? READ_CORRUPT : read;
 }
 

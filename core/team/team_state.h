@@ -11,7 +11,7 @@
 #include "core/place/place.h"
 #include "core/place/place_table.h"
 #include "core/predict/learner.h"
-#include "core/transport/plane.h"
+#include "core/transport/logs.h"
 #include "core/unit/look.h"
 #include "core/unit/unit.h"
 
@@ -151,10 +151,10 @@ struct team_owner {
 
 /* All claims of an index, read to be settled: team_settle.c. */
 struct team_settling {
-  struct claimed *claims; /* nranks */
-  struct settle *sum;     /* their sum */
-  struct place *places;   /* SETTLE_UNITS_MAX, of what they claim */
-  uint32_t *lossy_seen;   /* nranks */
+  struct claimed *claims;       /* nranks */
+  struct settle *sum;           /* their sum */
+  struct place *places;         /* SETTLE_UNITS_MAX, of what they claim */
+  _Atomic uint32_t *lossy_seen; /* nranks; read by any thread */
 };
 
 /* The unit that was read last from another rank's log: team_follow.c, team_text.c. */
@@ -172,7 +172,7 @@ struct team {
   struct plane_team *shared;
   uint64_t head;                /* index of the next unit */
   uint64_t limit;               /* indices below it need not ask how far the slowest rank is */
-  uint64_t calm;                /* the attention word when there is nothing to do for this rank */
+  plane_calm_t calm;            /* the events that this rank has attended to */
   struct known_unit **expected; /* what may be committed next, or team_nothing; in ahead.foreseen */
   uint32_t reals;     /* units this rank has issued for real; wraps. In all its teams: overlap.h */
   uint32_t run_start; /* index where the present run of reals, or of shadows, began; wraps */

@@ -38,12 +38,11 @@ enum team_verdict team_settle_stop(struct team *team, uint64_t hash) {
 
 enum team_verdict team_stop_or_fail(struct team *team) {
   uint32_t rank;
-  const struct plane_entry *entry;
+  struct log_entry entry;
   struct unit unit;
-  bool stopped = (team->claim.open || team_is_yielding(team)) &&
-                 team_somebody_passed(team, &rank, &entry) &&
-                 (LOAD(entry->flags) & ENTRY_STOPPED) != 0;
-  if (stopped && team_follow(team, rank, entry, &unit) == TEAM_STOPPED)
-    return TEAM_STOPPED;
-  return TEAM_FAILED;
+  bool agreed = (team->claim.open || team_is_yielding(team)) &&
+                team_somebody_passed(team, &rank, &entry) &&
+                (entry.flags & (ENTRY_STOPPED | ENTRY_REFUSED)) != 0;
+  enum team_verdict verdict = agreed ? team_follow(team, rank, &entry, &unit) : TEAM_FAILED;
+  return verdict == TEAM_STOPPED || verdict == TEAM_REFUSED ? verdict : TEAM_FAILED;
 }

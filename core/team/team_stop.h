@@ -30,9 +30,10 @@
  *
  * Failures. A rank that fails before all have claimed an index frees the ranks that are parked, as
  * ever. Once they have, the stop is agreed. A rank that returns first and ends its process with an
- * error takes nothing away from the others, who find what it had passed (team_stop_or_fail). Nor
+ * error takes nothing away from the others, who find what it had passed (team_stop_or_fail; the
+ * same holds where all have agreed to refuse a unit). Nor
  * does one that has left behind that it was stopped: that still counts at its index
- * (team_has_stopped).
+ * (log_has_stopped).
  *
  * A rank whose claims have no CLAIM_TOGETHER stops with those that have it. (Settings that differ
  * are refused before: interpose/comm/alike.h.)

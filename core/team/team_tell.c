@@ -12,17 +12,15 @@ void team_fail(struct team *team, enum team_failure failure, uint32_t rank, uint
 }
 
 void team_published(struct team *team) {
-  uint64_t attention = atomic_load(&team->shared->attention);
-  if ((attention & PLANE_WAITING) != 0 &&
-      (atomic_fetch_and(&team->shared->attention, ~PLANE_WAITING) & PLANE_WAITING) != 0)
+  if (plane_take_waiting(team->shared))
     team->plane->ring(team->plane);
 }
 
 void team_tell(struct team *team) {
-  if (atomic_load(&team->shared->napping) == 0 || atomic_exchange(&team->shared->napping, 0) == 0) {
+  if (!plane_take_napping(team->shared)) {
     team_published(team);
     return;
   }
-  atomic_fetch_and(&team->shared->attention, ~PLANE_WAITING);
+  (void)plane_take_waiting(team->shared);
   team->plane->ring(team->plane);
 }

@@ -3,8 +3,8 @@
  *
  * Every rank of a team owns one log. It alone writes it; all others read it. A log holds the units
  * that the rank has passed (each issued for real or as a shadow) and the claim on which it is
- * parked. What a log is made of is words.h, which is for core/ alone: whoever else wants to know
- * something of a rank asks plane_view.h.
+ * parked. Those who agree read and write logs by logs.h; whoever else wants to know something of a
+ * rank asks plane_view.h. What a log is made of (words.h) nobody sees but the transports.
  *
  * A transport is what makes a struct plane: where the logs are, so that each rank can read all of
  * them, and the functions below. A commit calls none of these: it writes the rank's own log, and
@@ -40,11 +40,10 @@ enum entry_flag {
                                 that those wanted who had not left */
   ENTRY_ALL = 1u << 9,       /* all claimed it */
   ENTRY_COMMON = 1u << 10,   /* and from this very place: it is in the program of each */
-  ENTRY_BEHIND = 1u << 12, /* ranks claim it in several epochs, and those of the earliest issue it:
-                              which is in `ranks` */
-  ENTRY_APART = 1u << 11,  /* its rank had said that it is not what was expected (CLAIM_APART) */
+  ENTRY_APART = 1u << 11,    /* its rank had said that it is not what was expected (CLAIM_APART) */
+  ENTRY_BEHIND = 1u << 12, /* ranks claim it in several epochs, and those of the earliest, which the
+                              entry says, issue it */
 };
-#define ENTRY_FLAG_BITS 13
 #define ENTRY_NO_UNIT (ENTRY_LEAVE | ENTRY_STOPPED)
 
 enum claim_flag {
@@ -69,9 +68,6 @@ enum claim_flag {
 /* Those that make a claim another thing. */
 #define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED | CLAIM_APART)
 
-/* Above the flags: enum mark of the claim, if it is one. */
-#define CLAIM_MARK_SHIFT 12
-
 enum rank_state {
   RANK_ABSENT = 0, /* has not attached */
   RANK_PRESENT,
@@ -79,19 +75,14 @@ enum rank_state {
   RANK_FAILED, /* killed, ended with an error, or aborted inside its loop */
 };
 
-enum post_flag {
-  OPERATION_RECEIVES = 1u << 0, /* a receive; otherwise a send */
-};
-#define OPERATION_LOOK_SHIFT 1 /* above it: enum look_buffer of its buffer */
-
 struct plane_team;
 struct plane_log;
 
 /* A transport's side of one team as one rank sees it. */
 struct plane {
   uint32_t rank, nranks;
-  struct plane_team *team; /* words.h, as the logs */
-  struct plane_log **logs; /* nranks of them, by rank */
+  struct plane_team *team; /* what all share; by plane_shared (logs.h) */
+  struct plane_log **logs; /* nranks of them; by log_of */
   uint64_t looks; /* how long `spin` says so, in nanoseconds; 0: more ranks than processors */
   /* Wakes every rank of the team that waits. */
   void (*ring)(struct plane *plane);

@@ -1,23 +1,19 @@
 /* Questions to a rank's log (plane_view.h). */
 #include "core/transport/plane_view.h"
 
-#include "core/transport/words.h"
-
-static uint64_t plane_acquire(const _Atomic uint64_t *word) {
-  return atomic_load_explicit(word, memory_order_acquire);
-}
+#include "core/transport/logs.h"
 
 uint64_t plane_passed(const struct plane *plane, uint32_t rank) {
-  return atomic_load(&plane->logs[rank]->head);
+  return log_passed(log_of(plane, rank));
 }
 
 bool plane_is_parked(const struct plane *plane, uint32_t rank) {
-  const struct plane_log *log = plane->logs[rank];
-  return atomic_load(&log->claim) == atomic_load(&log->head) + 1;
+  const struct plane_log *log = log_of(plane, rank);
+  return log_claimed(log) == log_passed(log) + 1;
 }
 
 enum rank_state plane_state(const struct plane *plane, uint32_t rank) {
-  return (enum rank_state)atomic_load(&plane->logs[rank]->state);
+  return log_state(log_of(plane, rank));
 }
 
 bool plane_has_failed(const struct plane *plane) {
@@ -28,28 +24,30 @@ bool plane_has_failed(const struct plane *plane) {
 }
 
 bool plane_is_leaving(const struct plane *plane, uint32_t rank) {
-  return atomic_load(&plane->logs[rank]->leaving) != 0;
+  return log_is_leaving(log_of(plane, rank));
 }
 
 uint32_t plane_flags(const struct plane *plane, uint32_t rank, uint64_t index) {
-  const struct plane_entry *entry = &plane->logs[rank]->entries[index % PLANE_RING];
-  return atomic_load_explicit(&entry->flags, memory_order_relaxed);
+  return log_flags(log_of(plane, rank), index);
 }
 
 bool plane_hash(const struct plane *plane, uint32_t rank, uint64_t index, uint64_t *hash) {
-  const struct plane_log *log = plane->logs[rank];
-  bool passed = plane_acquire(&log->head) > index;
-  bool claims =
-      plane_acquire(&log->claim) == index + 1 && !(atomic_load(&log->claim_flags) & CLAIM_YIELD);
-  *hash =
-      passed ? atomic_load(&log->entries[index % PLANE_RING].hash) : atomic_load(&log->claim_hash);
-  return passed || claims;
+  const struct plane_log *log = log_of(plane, rank);
+  struct log_claim claim;
+  if (log_passed(log) > index) {
+    *hash = log_hash(log, index);
+    return true;
+  }
+  if (!log_read_claim(log, index, &claim))
+    return false;
+  *hash = claim.hash;
+  return !(claim.flags & CLAIM_YIELD);
 }
 
 bool plane_set_apart(struct plane *plane) {
   if (atomic_exchange(&plane->team->apart, 1) != 0)
     return false;
-  atomic_fetch_add(&plane->team->attention, PLANE_EVENT);
+  plane_add_event(plane->team, NULL);
   plane->ring(plane);
   return true;
 }

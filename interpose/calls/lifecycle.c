@@ -38,7 +38,7 @@ ncclResult_t join_GetUniqueId(ncclUniqueId *uniqueId) {
 static bool may_begin(int rank, int communicators) {
   const struct settings *settings = join_settings();
   if (settings == NULL) {
-    last_error_is_ours();
+    last_error_is_ours(ncclInvalidUsage);
     return false;
   }
   bypass_expect(communicators);
@@ -263,32 +263,39 @@ static bool may_look(struct endpoint *end) {
          atomic_compare_exchange_strong(&end->asked_ms, &asked, now);
 }
 
-/* A rank has failed before it came to what this one waits for: the program is to be told. */
-static bool look_for_lost(struct endpoint *end) {
+/* A rank has failed before it came to what this one waits for: the program is to be told. If that
+ * rank has heard of an error that is this one's as well, and ended of it, that is the reason. */
+static void look_for_lost(struct endpoint *end) {
   uint32_t rank;
   uint64_t issued;
+  struct lossy_event event;
   team_look_for_the_dead(end->team);
   if (!team_find_lost(end->team, &rank, &issued))
-    return false;
-  report_lost(end, rank, issued);
-  last_error_is_ours();
-  atomic_store(&end->told_failed, true);
-  return true;
+    return;
+  bool refused = team_find_event(end->team, &event) && !team_has_shadowed(end->team, event.index);
+  if (refused)
+    report_lossy_event(&event);
+  else
+    report_lost(end, rank, issued);
+  ncclResult_t result = refused ? ncclInvalidUsage : ncclRemoteError;
+  last_error_is_ours(result);
+  atomic_store(&end->told_failed, result);
 }
 
-/* Whether the program has been told of a failure, or is to be now: as NCCL would, had it seen that
+/* What the program has been told of a failure, or is to be now: as NCCL would, had it seen that
  * itself. */
-static bool has_failed(ncclComm_t handle) {
+static ncclResult_t failure_of(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
-  if (comm == NULL || comm->state != COMM_JOINED || atomic_load(&comm->end->told_failed))
-    return comm != NULL && comm->state == COMM_JOINED;
-  if (!may_look(comm->end))
-    return false;
-  communicator_hold();
-  comm = communicator_known(handle); /* another thread may have ended it */
-  bool failed = comm != NULL && comm->state == COMM_JOINED && look_for_lost(comm->end);
-  communicator_release_endpoints();
-  return failed;
+  if (comm == NULL || comm->state != COMM_JOINED)
+    return ncclSuccess;
+  if (atomic_load(&comm->end->told_failed) == ncclSuccess && may_look(comm->end)) {
+    communicator_hold();
+    comm = communicator_known(handle); /* another thread may have ended it */
+    if (comm != NULL && comm->state == COMM_JOINED)
+      look_for_lost(comm->end);
+    communicator_release_endpoints();
+  }
+  return comm == NULL || comm->end == NULL ? ncclSuccess : atomic_load(&comm->end->told_failed);
 }
 
 /* Frees a thread that is parked on the communicator: what it waits for will not come. */
@@ -300,10 +307,8 @@ void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t handle, ncclResult_t 
     return;
   }
   children_look(handle, *asyncError);
-  if (*asyncError == ncclSuccess && has_failed(handle)) {
-    *asyncError = ncclRemoteError;
+  if (*asyncError == ncclSuccess && (*asyncError = failure_of(handle)) != ncclSuccess)
     return;
-  }
   struct communicator *comm = communicator_known(handle);
   if (*asyncError == ncclSuccess || *asyncError == ncclInProgress)
     return;

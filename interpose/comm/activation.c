@@ -167,7 +167,8 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
   end->team->owner.is_answering_context = end;
   const struct settings *settings = join_settings();
   if (settings->trace_folder[0] != '\0')
-    end->trace = trace_open(settings->trace_folder, comm->rank, comm->nranks, comm->tag);
+    end->trace = trace_open(settings->trace_folder, settings->trace_mib << 20, comm->rank,
+                            comm->nranks, comm->tag);
   return end;
 }
 

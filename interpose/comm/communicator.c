@@ -200,7 +200,7 @@ ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
     arrival->refused = true;
   if (!arrival->refused || result == ncclInProgress)
     return result;
-  last_error_is_ours();
+  last_error_is_ours(ncclInvalidUsage);
   if (result == ncclSuccess && *handle != NULL) {
     (void)real.CommAbort(*handle);
     *handle = NULL;
@@ -213,7 +213,7 @@ static void compare(struct communicator *comm) {
   if (!atomic_exchange(&comm->to_compare, false) || comm->segment == NULL ||
       alike_in(comm->segment, comm->slots, comm->tag))
     return;
-  last_error_is_ours();
+  last_error_is_ours(ncclInvalidUsage);
   segment_unlink(comm->segment);
   segment_detach(comm->segment);
   comm->segment = NULL;

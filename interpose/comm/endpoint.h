@@ -60,7 +60,8 @@ struct endpoint {
   uint64_t shadows;    /* since the rank has joined; 0: it has not */
   uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
   bool skew_warned, slow_told;
-  _Atomic bool told_failed;     /* the program has got ncclRemoteError of ours */
+  _Atomic(ncclResult_t) told_failed; /* the program has got this error of ours, because a rank has
+                                        failed; ncclSuccess: it has not */
   _Atomic uint64_t asked_ms;    /* when the dead were last looked for because it asked for errors */
   struct state buffers;         /* what is broadcast from the last joiner */
   bool state_moved;             /* that has been issued, and may not be done yet */

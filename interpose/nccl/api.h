@@ -183,7 +183,9 @@
   FUNCTION(ncclJoinDeregisterState)
 
 /* ... what NCCL answers otherwise (last_error.c) ... */
-#define ERROR_API(FUNCTION) FUNCTION(ncclGetLastError)
+#define ERROR_API(FUNCTION)                                                                        \
+  FUNCTION(ncclGetLastError)                                                                       \
+  FUNCTION(ncclGetErrorString)
 
 /* ... the ways a process begins and ends, see process.h ... */
 #define PROCESS_API(FUNCTION)                                                                      \

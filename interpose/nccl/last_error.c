@@ -1,5 +1,5 @@
-/* ncclGetLastError (real.h). Not in the table of api.h: it returns a text, and what a program
- * looks up with dlsym is NCCL's own. */
+/* ncclGetLastError and ncclGetErrorString (real.h). Not in the table of api.h: they return a text,
+ * and what a program looks up with dlsym is NCCL's own. */
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,6 +13,7 @@
 #include "interpose/nccl/real.h"
 
 typedef const char *last_error_function(ncclComm_t comm);
+typedef const char *error_string_function(ncclResult_t result);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Ours, with `lock`; "": none. A text that a program has been given stays as it is until so many
@@ -20,46 +21,73 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
  * is opened at run time. */
 #define SENTENCES 8u
 static char sentences[SENTENCES][LOG_LINE_SIZE + 16];
+/* The same behind what NCCL says of the result. */
+static char explained[SENTENCES][LOG_LINE_SIZE + 128];
 static unsigned newest;
+static ncclResult_t newest_result;
 static char theirs[LOG_LINE_SIZE]; /* NCCL's when that was noted */
 
 /* Of the NCCL found first: the next object that has it, or the library that the functions are of.
- */
-static last_error_function *find_real(void) {
-  last_error_function *function;
+ * NULL: none. */
+static void *find_real(const char *name) {
   Dl_info info;
-  *(void **)&function = linker_dlsym(RTLD_NEXT, "ncclGetLastError");
+  void *function = linker_dlsym(RTLD_NEXT, name);
   if (function != NULL || !real_resolve() || real_count() == 0 ||
       dladdr(real_libraries[0].base, &info) == 0)
     return function;
   void *handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (handle != NULL)
-    *(void **)&function = linker_dlsym(handle, "ncclGetLastError");
-  return function;
+  return handle == NULL ? NULL : linker_dlsym(handle, name);
 }
 
 static const char *text_of_nccl(ncclComm_t comm) {
-  last_error_function *function = find_real();
+  last_error_function *function;
+  *(void **)&function = find_real("ncclGetLastError");
   const char *text = function == NULL ? NULL : function(comm);
   return text == NULL ? "" : text;
 }
 
-void last_error_is_ours(void) {
+static const char *string_of_nccl(ncclResult_t result) {
+  error_string_function *function;
+  *(void **)&function = find_real("ncclGetErrorString");
+  const char *text = function == NULL ? NULL : function(result);
+  return text == NULL ? "" : text;
+}
+
+void last_error_is_ours(ncclResult_t result) {
   char text[LOG_LINE_SIZE];
-  const char *other = text_of_nccl(NULL);
+  const char *other = text_of_nccl(NULL), *string = string_of_nccl(result);
   log_last(text, sizeof(text));
   pthread_mutex_lock(&lock);
   newest = (newest + 1) % SENTENCES;
+  newest_result = result;
   snprintf(sentences[newest], sizeof(sentences[newest]), "nccl-join: %s", text);
+  snprintf(explained[newest], sizeof(explained[newest]), "%.100s: nccl-join: %s", string, text);
   snprintf(theirs, sizeof(theirs), "%s", other);
   pthread_mutex_unlock(&lock);
+}
+
+/* With `lock`: whether NCCL has said nothing since ours was noted. */
+static bool is_ours(const char *other) {
+  return sentences[newest][0] != '\0' && strncmp(theirs, other, sizeof(theirs) - 1) == 0 &&
+         guard_thread.depth == 0;
 }
 
 __attribute__((visibility("default"))) const char *ncclGetLastError(ncclComm_t comm) {
   const char *other = text_of_nccl(comm);
   pthread_mutex_lock(&lock);
-  const char *text = sentences[newest];
-  bool ours = text[0] != '\0' && strncmp(theirs, other, sizeof(theirs) - 1) == 0;
+  const char *text = is_ours(other) ? sentences[newest] : other;
   pthread_mutex_unlock(&lock);
-  return ours && guard_thread.depth == 0 ? text : other;
+  return text;
+}
+
+__attribute__((visibility("default"))) const char *ncclGetErrorString(ncclResult_t result) {
+  const char *string = string_of_nccl(result);
+  if (result == ncclSuccess || result == ncclInProgress)
+    return string;
+  const char *other = text_of_nccl(NULL);
+  pthread_mutex_lock(&lock);
+  bool ours = result == newest_result && is_ours(other);
+  const char *text = ours ? explained[newest] : string;
+  pthread_mutex_unlock(&lock);
+  return text;
 }

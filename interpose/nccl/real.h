@@ -86,13 +86,15 @@ const char *real_describe_library(const struct library *library, char *text, siz
 /* The same of the one found first, or that there is none. */
 const char *real_describe(char *text, size_t size);
 
-/* What ncclGetLastError says of an error that nccl-join has returned: the line that its log has. So
- * a traceback of PyTorch, which asks for it, ends with it.
+/* What ncclGetLastError and ncclGetErrorString say of an error that nccl-join has returned: the line
+ * that its log has. So a traceback of PyTorch, which asks for both, ends with it, and programs that
+ * print the latter alone say it, too.
  */
 
 /* An error is about to be returned that is nccl-join's own, and has been logged. Until NCCL has
- * another one to tell, ncclGetLastError says that line. Any thread. */
-void last_error_is_ours(void);
+ * another one to tell, ncclGetLastError says that line, and ncclGetErrorString says it of this
+ * result. Any thread. */
+void last_error_is_ours(ncclResult_t result);
 
 /* ---- the program's events (records.c) ---- */
 

@@ -31,7 +31,7 @@ ncclResult_t wait_notice(struct endpoint *end) {
   /* What this call is about to issue, the program can do nothing about either. */
   if (result != ncclSuccess) {
     end->lossy_told = end->team->head + 1;
-    last_error_is_ours();
+    last_error_is_ours(result);
   }
   return result;
 }

@@ -79,6 +79,8 @@ static void wait_handle(struct wait *wait, struct request *request, enum team_ve
     wait_settle(request, ncclInvalidUsage);
     return;
   case TEAM_FAILED:
+    if (request->notice == ncclSuccess && !request_only_leaves(request))
+      request->notice = wait_notice(end);
     outcome_failed(request);
     return;
   }

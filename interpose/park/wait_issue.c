@@ -18,9 +18,9 @@ void wait_settle(struct request *request, ncclResult_t result) {
   request->settled = true;
   request->result = result;
   if (result != ncclSuccess)
-    last_error_is_ours();
+    last_error_is_ours(result);
   if (result == ncclRemoteError)
-    end->told_failed = true;
+    end->told_failed = result;
   request->index = team_index(end->team);
   if (unit_is_exit_point(request->unit))
     return; /* the rank's next call is told */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/report/log.h"
+#include "core/report/ring.h"
 #include "core/report/trace.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -209,23 +210,27 @@ static void check_unit(const char *line, const char *unit) {
   FUZZ_CHECK(length == strnlen(unit, TRACE_UNIT_MAX));
 }
 
-/* Whole lines, the header first; all of them unless there was a limit. */
+/* Whole lines, the header first; all of them in their order unless there was a limit. */
 static void check_trace(const char *text, size_t size, char **units, int n, bool limited) {
   FUZZ_CHECK(strlen(text) == size && (size == 0 || text[size - 1] == '\n'));
   char *copy = strdup(text), *rest = copy;
   int lines = 0;
-  for (char *line; (line = strsep(&rest, "\n")) != NULL && *line != '\0'; lines++) {
+  for (char *line; (line = strsep(&rest, "\n")) != NULL; lines++) {
+    if (*line == '\0') {
+      lines--;
+      continue;
+    }
     check_object(line);
     if (lines == 0)
       FUZZ_CHECK(strncmp(line, "{\"format\":\"nccl-join-trace\",\"version\":1,", 40) == 0);
-    else
+    else if (!limited)
       check_unit(line, units[lines - 1]);
   }
   FUZZ_CHECK(limited ? lines <= n + 1 : lines == n + 1);
   free(copy);
 }
 
-/* Bytes: rank, ranks, the limit on the file's size in 1024 bytes (0: none), the number of records.
+/* Bytes: rank, ranks, how many KiB the file may be larger than it is made (0: no limit), the number of records.
  * A record: event and whether it has a unit, index, peer, and the unit's text. Returns how many. */
 static int write_trace(struct input *input, char **units, bool *limited) {
   struct rlimit before, limit;
@@ -235,12 +240,12 @@ static int write_trace(struct input *input, char **units, bool *limited) {
   uint8_t pages = input_byte(input);
   *limited = pages != 0;
   if (*limited)
-    limit.rlim_cur = (rlim_t)pages * 1024;
+    limit.rlim_cur = RING_CHUNK + (rlim_t)pages * 1024;
   int n = input_byte(input) % EVENTS_MAX;
 
   capture_begin(STDERR_FILENO);
   FUZZ_CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-  struct trace *trace = trace_open(trace_folder(), rank, ranks, 0xc0ffee);
+  struct trace *trace = trace_open(trace_folder(), 2 << 20, rank, ranks, 0xc0ffee);
   FUZZ_CHECK(trace != NULL);
   for (int i = 0; i < n; i++) {
     uint8_t event = input_byte(input);

@@ -62,7 +62,10 @@ static struct segment_slot *slot_at(uint32_t slot) {
 /* The file with all slots but the rank's own taken, and what the input does to it. */
 static void lay_out(struct input *input, uint8_t spoilt, uint32_t rank, uint32_t nranks) {
   FUZZ_CHECK(nranks > 0);
-  struct segment_header header = {SEGMENT_MAGIC, PLANE_VERSION, nranks, segment_bytes(nranks)};
+  struct segment_header header = {.magic = SEGMENT_MAGIC,
+                                  .version = PLANE_VERSION,
+                                  .slots = nranks,
+                                  .bytes = segment_bytes(nranks)};
   FUZZ_CHECK(ftruncate(file, 0) == 0);
   FUZZ_CHECK(ftruncate(file, (off_t)segment_bytes(SEGMENT_FILE_SLOTS)) == 0);
   header.magic ^= spoilt & 1 ? input_long(input) : 0;

@@ -205,3 +205,36 @@ Test(lossy, nothing_is_refused_while_nobody_has_joined) {
     run_free(result);
   }
 }
+
+/* ---- who ends first ---- */
+
+/* Programs that take the refusal as any other error: each ends with it, and takes its communicator
+ * along. Every active rank gets the refusal, and none its peer's end, whoever is first. */
+static void check_that_all_hear_why(const char *iterations) {
+  char options[128];
+  snprintf(options, sizeof options, "--iterations %s --collective allgather --strict 1",
+           iterations);
+  for (int i = 0; i < 6; i++) {
+    struct run *result = run(&(struct launch){
+        .nranks = 3, .program = "lossy", .options = options, .each = true, .limit_s = 20});
+    cr_assert_not(result->timed_out, "%s", result->errors);
+    for (int rank = 1; rank < 3; rank++) {
+      char error[32];
+      snprintf(error, sizeof error, "error %d", 5); /* ncclInvalidUsage */
+      cr_assert(has_result(result, rank, error), "rank %d\n%s%s", rank, result->output,
+                result->errors);
+    }
+    /* As NCCL's last error, too. */
+    cr_assert(
+        run_says_in_a_line(result, "rank 1: ", "rank 0", "NCCL_JOIN_LOSSY=allgather", NULL) &&
+            run_says_in_a_line(result, "rank 2: ", "rank 0", "NCCL_JOIN_LOSSY=allgather", NULL),
+        "%s", result->errors);
+    run_free(result);
+  }
+}
+Test(lossy, all_hear_why_whoever_ends_first) {
+  check_that_all_hear_why("1,6,6");
+}
+Test(lossy, all_hear_why_once_learnt_whoever_ends_first) {
+  check_that_all_hear_why("12,20,20");
+}

@@ -123,7 +123,7 @@ typedef own_t {
 #define MIN(a, b) ((a) < (b) -> (a) : (b))
 #define HEAD_OR_MINE(t, r) (IS_MEMBER(t, r) -> LOG(t, r).head : own[t].head)
 
-/* team_slowest. Heads only grow, by one: reading one after the other gives what reading all at once
+/* plane_slowest. Heads only grow, by one: reading one after the other gives what reading all at once
  * gives at some moment in between. */
 #define SLOWEST(t) MIN(MIN(HEAD_OR_MINE(t, 0), HEAD_OR_MINE(t, 1)), HEAD_OR_MINE(t, 2))
 

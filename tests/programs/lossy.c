@@ -19,7 +19,7 @@
 #include <string.h>
 
 static const char *iterations = "3+1", *end = "finalize", *collective = "allgather";
-static int count = 64, root = 0, then = 3, group = 0;
+static int count = 64, root = 0, then = 3, group = 0, strict = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1"},
@@ -29,6 +29,7 @@ static const struct option options[] = {
     {"--root", NULL, &root, "of a gather, scatter or broadcast"},
     {"--group", NULL, &group, "1: in a group with one more all-reduce"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
+    {"--strict", NULL, &strict, "1: a refusal ends the program, as any other error"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
 };
@@ -87,7 +88,7 @@ static ncclResult_t issue_in_group(const struct state *state, size_t *blocks) {
 
 /* Whether NCCL refused the call; every other failure ends the program. */
 static bool was_refused(const struct state *state, ncclResult_t result, const char *call) {
-  if (result == ncclInvalidUsage) {
+  if (result == ncclInvalidUsage && !strict) {
     ranks_result(&state->ranks, "refused %s", call);
     return true;
   }

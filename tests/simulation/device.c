@@ -53,7 +53,7 @@ struct device *device_create(const struct program *program) {
     abort();
   for (uint32_t team = 0; team < program->nteams; team++) {
     device->arrived[team] = calloc(TEAM_RING, 1);
-    device->stream_of[team] = calloc((size_t)TEAM_RING * program->nranks, 1);
+    device->stream_of[team] = malloc((size_t)TEAM_RING * program->nranks);
     if (device->arrived[team] == NULL || device->stream_of[team] == NULL)
       abort();
   }

@@ -10,6 +10,7 @@
  * Exit status 0 if everything was as it must be, 1 if not or if it was interrupted (the tables are
  * of what has been run by then), 2 if it could not be run.
  */
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,6 +155,7 @@ struct report {
 };
 
 static void work(uint64_t job, struct report *report) {
+  mallopt(M_TRIM_THRESHOLD, 1 << 30); /* each program takes what the one before has given back */
   uint64_t shown = 0, end = options.first + options.programs;
   for (uint64_t i = options.first + job; i < end; i += options.jobs) {
     uint64_t seed = i / nselected * ROWS + selected[i % nselected];

@@ -55,40 +55,68 @@ static uint16_t number_block(const struct tree *tree, uint16_t first, uint16_t o
   return order;
 }
 
-/* What control can come to, as one span of orders; from > to: nothing. */
+/* What control can come to: orders in a row, up and apart. from > to: nothing. */
 struct span {
   uint16_t from, to;
 };
 
-static struct span join(struct span a, struct span b) {
-  if (a.from > a.to)
-    return b;
-  if (b.from > b.to)
-    return a;
-  if (a.from > b.to + 1 || b.from > a.to + 1)
-    return a.to - a.from >= b.to - b.from ? a : b;
-  return (struct span){a.from < b.from ? a.from : b.from, a.to > b.to ? a.to : b.to};
+#define SPANS_MAX 8
+
+struct reach {
+  uint32_t nspans;
+  struct span spans[SPANS_MAX];
+};
+
+static void add_span(struct reach *reach, struct span span) {
+  struct reach before = *reach;
+  reach->nspans = 0;
+  for (uint32_t i = 0; i < before.nspans; i++) {
+    struct span old = before.spans[i];
+    if (old.from > span.to + 1 || span.from > old.to + 1) {
+      reach->spans[reach->nspans++] = old;
+      continue;
+    }
+    span.from = span.from < old.from ? span.from : old.from;
+    span.to = span.to > old.to ? span.to : old.to;
+  }
+  if (reach->nspans < SPANS_MAX)
+    reach->spans[reach->nspans++] = span;
+}
+
+/* A node tells of one span: the longest. */
+static struct span longest(const struct reach *reach) {
+  struct span best = {1, 0};
+  for (uint32_t i = 0; i < reach->nspans; i++)
+    if (best.from > best.to || reach->spans[i].to - reach->spans[i].from > best.to - best.from)
+      best = reach->spans[i];
+  return best;
 }
 
 /* What can be come to from the beginning of the block that begins with a node. behind: from its
  * end. */
-static struct span reach_block(const struct tree *tree, uint16_t at, struct span behind,
-                               struct numbered *numbers) {
-  static const struct span nothing = {1, 0};
+static struct reach reach_block(const struct tree *tree, uint16_t at, struct reach behind,
+                                struct numbered *numbers) {
+  static const struct reach nothing = {0};
   if (at == 0)
     return behind;
   const struct node *node = &tree->nodes[at];
   if (node->kind == NODE_BREAK || node->kind == NODE_CONTINUE)
     return nothing;
-  struct span rest = reach_block(tree, node->next, behind, numbers);
-  if (node->kind == NODE_BRANCH)
-    return join(reach_block(tree, node->first, rest, numbers),
-                reach_block(tree, node->otherwise, rest, numbers));
+  struct reach rest = reach_block(tree, node->next, behind, numbers);
+  if (node->kind == NODE_BRANCH) {
+    struct reach either = reach_block(tree, node->first, rest, numbers);
+    struct reach or = reach_block(tree, node->otherwise, rest, numbers);
+    for (uint32_t i = 0; i < or.nspans; i++)
+      add_span(&either, or.spans[i]);
+    return either;
+  }
   if (node->kind != NODE_UNIT)
     (void)reach_block(tree, node->first, nothing, numbers);
-  numbers[at].reach_from = rest.from;
-  numbers[at].reach_to = rest.to;
-  return join((struct span){numbers[at].order, numbers[at].end}, rest);
+  struct span span = longest(&rest);
+  numbers[at].reach_from = span.from;
+  numbers[at].reach_to = span.to;
+  add_span(&rest, (struct span){numbers[at].order, numbers[at].end});
+  return rest;
 }
 
 static uint32_t hash(uint32_t seed, uint32_t value) {
@@ -174,7 +202,7 @@ void tree_places(const struct tree *tree, enum sight sight, struct place places[
   if (sight == SIGHT_HIDDEN)
     return;
   number_block(tree, tree->nodes[0].first, 1, numbers);
-  (void)reach_block(tree, tree->nodes[0].first, (struct span){1, 0}, numbers);
+  (void)reach_block(tree, tree->nodes[0].first, (struct reach){0}, numbers);
   const struct walk walk = {tree, sight, numbers, places};
   const struct place root = {.nnodes = 1, .nodes = {{.id = FUNCTION_MAIN + 1}}};
   place_block(&walk, tree->nodes[0].first, &root, FUNCTION_MAIN);

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -156,4 +157,10 @@ int count(const char *text, const char *part) {
   for (const char *hit = text; (hit = strstr(hit, part)); hit += strlen(part))
     n++;
   return n;
+}
+
+bool is_json(const char *text) {
+  json_t *value = json_loads(text, 0, NULL);
+  json_decref(value);
+  return value != NULL;
 }

@@ -8,6 +8,7 @@
 #ifndef NCCL_JOIN_TESTS_TOOLS_SANDBOX_H
 #define NCCL_JOIN_TESTS_TOOLS_SANDBOX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -38,6 +39,9 @@ void wait_for_lines(const char *file, int lines);
 /* Waits until none of the processes whose ids are the lines of the file is there; false after 2 s.
  */
 int all_gone(const char *file);
+
+/* Whether a text is JSON, and nothing else. */
+bool is_json(const char *text);
 
 /* How often part occurs in text. */
 int count(const char *text, const char *part);

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/tools/json_syntax.h"
 #include "tests/tools/sandbox.h"
 #include "tools/bench/rows.h"
 

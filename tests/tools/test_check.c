@@ -26,7 +26,7 @@ Test(check, a_linked_program_is_seen) {
   expect_in(result.out, "/nccl/libnccl.so.2\n");
   cr_expect_eq(count(result.out, "in the way"), 0);
   expect_answer("", "./linked with arguments", YES, "\"reached\":\"linked\"");
-  expect_answer("", "sh", NO, "\"reached\":\"none\"");
+  expect_answer("", "true", NO, "\"reached\":\"none\"");
 }
 
 Test(check, a_program_whose_library_is_linked_is_seen) {
@@ -344,8 +344,8 @@ Test(check, names_of_any_bytes_are_json) {
   run("cp program 'quote\" back\\slash\ttab'; cp program \"$(printf 'bytes\\377\\303\\050')\"");
   struct result result = check_json("", "./quote*");
   cr_expect_eq(result.status, YES);
-  expect_in(result.out, "./quote\\\" back\\\\slash\\u0009tab\"");
-  expect_in(check_json("", "./bytes*").out, "./bytes\\ufffd\\ufffd(\"");
+  expect_in(result.out, "./quote\\\" back\\\\slash\\ttab\"");
+  expect_in(check_json("", "./bytes*").out, "./bytes\xef\xbf\xbd\xef\xbf\xbd(\"");
 }
 
 Test(check, the_answer_fits_a_screen) {

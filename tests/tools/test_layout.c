@@ -44,16 +44,34 @@ Test(layout, an_include_sideways_is_found) {
                "core/unit may not call core/place");
 }
 
-/* In a room that may call core/transport. */
+static void expect_words_found(const char *line, const char *file, const char *found) {
+  char change[256];
+  snprintf(change, sizeof change, "printf '%%s\\n' \"%s\" >>%s", line, file);
+  expect_found(change, found);
+}
+
+/* In rooms that may call core/transport. */
 Test(layout, words_of_a_log_or_a_team_elsewhere_are_found) {
-  static const char *const lines[] = {
-      "#include \\\"core/transport/words.h\\\"", "static struct plane_log *theirs;",
-      "uint64_t head = atomic_load(&team->own->head);", "x = team->plane->logs[rank]->state;"};
+  static const char found[] = "the words of a log or a team are for core/transport";
+  static const char *const lines[] = {"#include \\\"core/transport/words.h\\\"",
+                                      "#include \\\"core/transport/logs_inline.h\\\"",
+                                      "x = team->plane->logs[rank]->state;"};
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-    char change[256];
-    snprintf(change, sizeof change, "printf '%%s\\n' \"%s\" >>interpose/comm/clock.c", lines[i]);
-    expect_found(change, "words of a log or a team are for core/");
+    expect_words_found(lines[i], "interpose/comm/clock.c", found);
+    expect_words_found(lines[i], "core/team/team_past.c", found);
   }
+  expect_words_found("static struct plane_log *theirs;", "interpose/comm/clock.c", found);
+  expect_words_found("uint64_t head = atomic_load(&team->own->head);", "interpose/comm/clock.c",
+                     found);
+}
+
+/* Where no name tells it: the compiler does. */
+Test(layout, a_word_of_a_log_or_a_team_that_those_who_agree_read_is_found) {
+  static const char found[] = "with the words of logs and teams hidden";
+  expect_words_found("uint64_t peek(struct team *team) { return team->own->head; }",
+                     "core/team/team_past.c", found);
+  expect_words_found("int peek(const struct plane_log *log) { return log->state == RANK_DONE; }",
+                     "core/overlap/overlap_quiet.c", found);
 }
 
 Test(layout, a_room_that_is_not_in_the_table_is_found) {

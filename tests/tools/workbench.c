@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/tools/json_syntax.h"
-
 static void expect_done(struct result result) {
   cr_assert_eq(result.status, 0, "%s%s", result.out, result.err);
 }
@@ -60,12 +58,15 @@ void expect_answer(const char *environment, const char *words, int status, const
                      result.out, result.err);
 }
 
+/* Of the machine's own Python, whose release is not always the folder's: that is a link then. */
 void make_environment(void) {
-  write_file("venv/pyvenv.cfg", "home = /usr/bin\n"
-                                "include-system-site-packages = false\n"
-                                "version = 3.11.2\n");
-  expect_done(run("mkdir -p venv/bin venv/lib/python3.11/site-packages && cp /bin/true "
-                  "venv/bin/python3 && ln -s python3 venv/bin/python"));
+  expect_done(
+      run("real=$(python3 -c 'import sys; print(sys.executable)') && mkdir -p venv/bin "
+          "venv/lib/python3.11/site-packages && ln -s \"$real\" venv/bin/python3 && ln -s python3 "
+          "venv/bin/python && printf 'home = %%s\\ninclude-system-site-packages = false\\n' "
+          "\"$(dirname \"$real\")\" >venv/pyvenv.cfg && release=$(venv/bin/python -c 'import sys; "
+          "print(\"%%d.%%d\" %% sys.version_info[:2])') && { [ \"$release\" = 3.11 ] || ln -s "
+          "python3.11 \"venv/lib/python$release\"; }"));
 }
 
 #define PACKAGES "venv/lib/python3.11/site-packages"

@@ -23,7 +23,7 @@ struct result check_json(const char *environment, const char *words);
 /* The answer must have that status, and that text in it. */
 void expect_answer(const char *environment, const char *words, int status, const char *text);
 
-/* A folder venv/ in the sandbox, as python3 -m venv makes it, with an ELF file for Python. */
+/* A folder venv/ in the sandbox, as python3 -m venv makes it, of this machine's own Python. */
 void make_environment(void);
 
 /* Adds a package to it, with these files: a Python source, and if `module` is not NULL that file of

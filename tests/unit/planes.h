@@ -5,7 +5,7 @@
 #ifndef TESTS_UNIT_PLANES_H
 #define TESTS_UNIT_PLANES_H
 
-#include "core/transport/words.h"
+#include "core/transport/logs.h"
 
 struct planes;
 

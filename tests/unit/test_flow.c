@@ -68,6 +68,14 @@ Test(flow, two_branches_of_one_condition_do_not_reach_each_other_and_two_conditi
   cr_assert(is_reached(1, 4) && is_reached(2, 4) && is_reached(1, 5) && is_reached(0, 4));
 }
 
+/* 0; if (1) 2; else { 3; if () 4; } 5: the ways behind 1 leave a gap each. */
+Test(flow, what_is_reached_by_either_half_of_a_branch_is_reached) {
+  analyse("0>1 1>2 1>3 2>5 3>4 3>5 4>5 5.");
+  for (uint32_t to = 2; to <= 5; to++)
+    cr_assert(is_reached(0, to) && is_reached(1, to), "%u", to);
+  cr_assert_not(is_reached(2, 3) || is_reached(2, 4));
+}
+
 Test(flow, the_next_round_of_a_loop_is_not_reached) {
   analyse("0>1 1>2 1>3 2>3 3>1 3>4 4."); /* while: 1; if 2; 3 */
   cr_assert(is_reached(1, 2) && is_reached(2, 3) && is_reached(3, 4));

@@ -140,7 +140,7 @@ Test(no_memory, a_plane_over_a_segment) {
 static char folder[] = "/tmp/nccl-join-trace-XXXXXX";
 
 static bool opens_trace(void) {
-  struct trace *trace = trace_open(folder, 0, 1, 1);
+  struct trace *trace = trace_open(folder, 1 << 20, 0, 1, 1);
   bool opened = trace != NULL;
   trace_close(trace);
   return opened;

@@ -12,6 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "core/transport/logs.h"
 #include "core/transport/segment.h"
 #include "tests/unit/segment_stage.h"
 

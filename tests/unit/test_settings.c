@@ -54,8 +54,9 @@ Test(settings, every_setting_is_read) {
                  "NCCL_JOIN_DIVISOR_MIN=1", "NCCL_JOIN_LOSSY=zero", "NCCL_JOIN_PLACES=1",
                  "NCCL_JOIN_SKEW_WARN=0", "NCCL_JOIN_TIMEOUT=31536000", "NCCL_JOIN_DEBUG=TRACE",
                  "NCCL_JOIN_DEBUG_FILE=/tmp/%h.%p.%r.%%", "NCCL_JOIN_TRACE=traces",
-                 "NCCL_JOIN_RESYNC=broadcasts", "NCCL_JOIN_HOOK=/a.so,b.so",
-                 "NCCL_JOIN_SHADOW_MEMORY=alias", "NCCL_JOIN_EXIT_ON=finish,-MPI_Barrier"));
+                 "NCCL_JOIN_TRACE_SIZE=65536", "NCCL_JOIN_RESYNC=broadcasts",
+                 "NCCL_JOIN_HOOK=/a.so,b.so", "NCCL_JOIN_SHADOW_MEMORY=alias",
+                 "NCCL_JOIN_EXIT_ON=finish,-MPI_Barrier"));
   cr_expect_str_eq(settings.exit_on, "finish,-MPI_Barrier");
   cr_expect_not(settings.enabled);
   cr_expect_eq(settings.resync, RESYNC_BROADCASTS);
@@ -71,6 +72,7 @@ Test(settings, every_setting_is_read) {
   cr_expect_eq(settings.log_level, LOG_LEVEL_TRACE);
   cr_expect_str_eq(settings.log_file, "/tmp/%h.%p.%r.%%");
   cr_expect_str_eq(settings.trace_folder, "traces");
+  cr_expect_eq(settings.trace_mib, 65536);
 }
 
 Test(settings, words_may_be_in_any_case) {
@@ -188,7 +190,7 @@ Test(settings, an_unknown_name_is_an_error_that_lists_the_known_ones) {
                    "NCCL_JOIN_HOOK, "
                    "NCCL_JOIN_PLACES, NCCL_JOIN_UNSURE, NCCL_JOIN_SKEW_WARN, NCCL_JOIN_TIMEOUT, "
                    "NCCL_JOIN_DEBUG, "
-                   "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE");
+                   "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE, NCCL_JOIN_TRACE_SIZE");
 }
 
 Test(settings, a_mistyped_name_is_suggested) {
@@ -270,6 +272,13 @@ Test(settings, a_long_value_is_cut_between_characters) {
   expect_mentions(shown);
 }
 
+Test(settings, a_long_value_without_a_character_is_cut_to_nothing) {
+  char entry[256] = "NCCL_JOIN_LOSSY=";
+  memset(entry + strlen(entry), 0x80, 200);
+  cr_expect_not(READ(entry));
+  expect_mentions("NCCL_JOIN_LOSSY=... is not accepted");
+}
+
 /* What a function prints, in a buffer that the next call overwrites. */
 static const char *printed(void (*print)(FILE *)) {
   static char text[16384];
@@ -291,6 +300,10 @@ Test(settings, the_table_for_people_shows_values_and_where_they_are_from) {
   cr_expect(strstr(text, "NCCL_JOIN_TRACE          (none)   default      (none) "), "%s", text);
   const char *accepted = strstr(text, "ACCEPTED"), *line = strchr(text, '\n') + 1;
   cr_expect_eq(strstr(line, "1, 0") - line, accepted - text, "columns are not aligned:\n%s", text);
+  for (size_t column = (size_t)(strstr(text, "MEANING") - text); *line != '\0';
+       line = strchr(line, '\n') + 1)
+    cr_expect(strncmp(line + column - 2, "  ", 2) == 0 && line[column] != ' ',
+              "columns are not aligned:\n%s", text);
 }
 
 static void print_controls(FILE *out) {

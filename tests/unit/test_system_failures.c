@@ -171,48 +171,42 @@ Test(log_failures, a_descriptor_that_is_another_file_by_now_is_not_closed) {
 
 TestSuite(trace_failures, .init = redirect, .fini = clean, .timeout = 60);
 
-Test(trace_failures, a_disk_that_takes_half_a_record) {
-  struct rlimit before, limit = {700, RLIM_INFINITY};
-  struct trace *trace = trace_open(folder, 0, 1, 1);
+Test(trace_failures, a_file_that_cannot_be_cut_off_keeps_empty_lines) {
+  struct trace *trace = trace_open(folder, 1 << 20, 0, 1, 1);
   cr_assert_not_null(trace);
-  getrlimit(RLIMIT_FSIZE, &before);
-  for (uint64_t i = 0; i < 20; i++)
-    trace_event(trace, TRACE_COMMIT, i, "allreduce(sum, float32, 1024)", -1);
-  setrlimit(RLIMIT_FSIZE, &limit);
+  trace_event(trace, TRACE_COMMIT, 1, NULL, -1);
   fail_call(CALL_FTRUNCATE, 1, 1, EIO);
   trace_flush(trace);
-  setrlimit(RLIMIT_FSIZE, &before);
   cr_expect(call_has_failed(CALL_FTRUNCATE));
-  expect_said("(Input/output error): this rank's trace ends here");
+  trace_event(trace, TRACE_COMMIT, 2, NULL, -1);
   trace_close(trace);
+  cr_expect_str_empty(said());
 }
 
-Test(trace_failures, a_folder_that_is_not_there) {
-  char nowhere[sizeof folder + 16];
-  snprintf(nowhere, sizeof nowhere, "%s/a/b", folder);
-  struct trace *trace = trace_open(nowhere, 0, 1, 1);
-  expect_said("Set NCCL_JOIN_TRACE to a folder that exists and may be written to");
-  trace_close(trace);
-}
-
-Test(trace_failures, a_disk_without_room_for_a_byte) {
-  struct rlimit before, limit = {0, RLIM_INFINITY};
+Test(trace_failures, a_disk_without_room_for_a_file) {
+  struct rlimit before, limit = {60000, RLIM_INFINITY};
   getrlimit(RLIMIT_FSIZE, &before);
-  struct trace *trace = trace_open(folder, 0, 1, 1);
-  trace_event(trace, TRACE_COMMIT, 0, NULL, -1);
   setrlimit(RLIMIT_FSIZE, &limit);
-  cr_assert_eq(close(STDERR_FILENO), 0); /* it has the same limit */
-  fail_call(CALL_FTRUNCATE, 1, 1, EIO);
-  trace_flush(trace);
+  cr_expect_null(trace_open(folder, 1 << 20, 0, 1, 1));
   setrlimit(RLIMIT_FSIZE, &before);
-  cr_expect(call_has_failed(CALL_FTRUNCATE), "the file is cut back to what it was");
-  trace_close(trace);
+  expect_said("(File too large): this rank has no trace");
+  cr_expect_eq(rmdir(folder), -1); /* the file with what was said is in it */
+}
+
+Test(trace_failures, who_has_no_room_is_told_to_make_some) {
+  for (int i = 0; i < 2; i++) {
+    fail_call(CALL_OPEN, 1, 1, i == 0 ? ENOSPC : EDQUOT);
+    cr_expect_null(trace_open(folder, 1 << 20, 0, 1, 1));
+    expect_said(i == 0 ? "(No space left on device)" : "(Disk quota exceeded)");
+    expect_said("Make room, or set NCCL_JOIN_TRACE to another folder");
+    cr_assert_eq(truncate(said_path, 0), 0);
+  }
 }
 
 Test(trace_failures, a_folder_that_is_no_more_here) {
   cr_assert_eq(chdir(folder), 0);
   fail_call(CALL_GETCWD, 1, 1, ENOENT);
-  cr_expect_null(trace_open("traces", 0, 1, 1));
+  cr_expect_null(trace_open("traces", 1 << 20, 0, 1, 1));
   expect_said("(No such file or directory)");
 }
 
@@ -220,16 +214,16 @@ Test(trace_failures, a_path_that_is_too_long) {
   char path[PATH_MAX];
   memset(path, '/', sizeof path - 1);
   path[sizeof path - 1] = '\0';
-  cr_expect_null(trace_open(path, 0, 1, 1));
+  cr_expect_null(trace_open(path, 1 << 20, 0, 1, 1));
   expect_said("(File name too long)");
 }
 
 Test(trace_failures, a_process_that_is_no_rank_any_more_writes_nothing) {
-  struct trace *trace = trace_open(folder, 0, 1, 1);
+  struct trace *trace = trace_open(folder, 1 << 20, 0, 1, 1);
   log_disable();
   trace_event(trace, TRACE_COMMIT, 0, NULL, -1);
   trace_flush(trace);
-  cr_expect_null(trace_open(folder, 0, 1, 1));
+  cr_expect_null(trace_open(folder, 1 << 20, 0, 1, 1));
   trace_close(trace);
   cr_expect_str_empty(said());
 }

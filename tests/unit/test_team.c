@@ -320,3 +320,28 @@ Test(team, since_when_a_rank_has_joined_is_known) {
     cr_assert_not(team_has_shadowed(teams[0], team_index(teams[0])));
   }
 }
+
+static bool only_a_is_lossy(void *context, struct unit unit, uint32_t rank) {
+  (void)context;
+  (void)rank;
+  return unit.nmembers == 1 && unit.members[0].count == A.count;
+}
+
+/* All have agreed that A is not to be issued. Who hears of it first, and ends of it, takes nothing
+ * away from who hears of it later; for the rank that has left it is a failure. */
+Test(team, who_is_refused_first_and_ends_with_an_error_takes_nothing_away) {
+  struct unit got;
+  units();
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    teams[rank]->owner.is_lossy = only_a_is_lossy;
+  team_claim(teams[0], unit(&A), CLAIM_STRICT, NULL);
+  team_claim(teams[1], unit(&A), CLAIM_STRICT, NULL);
+  team_claim_leave(teams[2]);
+  cr_expect_eq(team_poll(teams[0], &got), TEAM_REFUSED);
+  team_end(teams[0], RANK_FAILED);
+  cr_expect_eq(team_poll(teams[1], &got), TEAM_REFUSED);
+  cr_expect_eq(team_refused_for(teams[1]), 2);
+  team_claim(teams[1], unit(&A), CLAIM_STRICT, NULL);
+  cr_expect_eq(team_poll(teams[1], &got), TEAM_FAILED);
+  cr_expect_eq(team_poll(teams[2], &got), TEAM_FAILED);
+}

@@ -1,23 +1,22 @@
 /* From a command to the answer (answer.h). */
 #include "tools/check/answer.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/check/closure.h"
 #include "tools/check/command.h"
+#include "tools/check/doubts.h"
 #include "tools/check/python.h"
 #include "tools/check/remarks.h"
-
-#define CACHE_FILE "/etc/ld.so.cache"
 
 struct question {
   struct command command;
   struct python python;
-  struct names modules, libraries; /* of Python's packages */
+  char python_error[COMMAND_ERROR_SIZE]; /* "" its Python has been asked */
   struct search search;
   struct closure closure;
   char *library_path; /* NULL: none */
@@ -31,12 +30,12 @@ static char *join_paths(const char *first, const char *second) {
   return both;
 }
 
-static void begin(struct question *question, const struct circumstances *circumstances) {
-  const char *path = getenv("LD_LIBRARY_PATH"), *folder = circumstances->libraries;
-  *question = (struct question){.circumstances = circumstances};
+/* Launchers have done by now what they do to the environment. */
+static void begin_search(struct question *question) {
+  const char *path = getenv("LD_LIBRARY_PATH"), *folder = question->circumstances->libraries;
   question->library_path = join_paths(folder != NULL ? folder : "", path != NULL ? path : "");
-  search_begin(&question->search, question->library_path, CACHE_FILE);
-  question->search.folders = &question->libraries;
+  search_begin(&question->search, question->library_path);
+  question->search.folders = &question->python.folders;
   question->closure.search = &question->search;
 }
 
@@ -44,142 +43,83 @@ static void end(struct question *question) {
   closure_free(&question->closure);
   search_end(&question->search);
   python_free(&question->python);
-  names_free(&question->modules);
-  names_free(&question->libraries);
+  command_free(&question->command);
   free(question->library_path);
 }
 
 /* ---- Python ---- */
 
-static void list_names(const struct names *names, char *text, size_t size) {
-  size_t used = 0;
-  *text = '\0';
-  for (size_t i = 0; i < names->count && used < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", names->items[i]);
+static void add_modules(struct question *question, const struct names *names) {
+  for (size_t i = 0; i < names->count; i++)
+    closure_add(&question->closure, names->items[i], ROLE_MODULE, NULL);
 }
 
-static void remark_python(struct answer *answer, const struct question *question) {
-  const struct python *python = &question->python;
-  const struct command *command = &question->command;
-  char list[256];
-  if (*command->script == '\0' && command->module == NULL && command->code == NULL) {
-    answer->reach = REACH_UNKNOWN;
-    answer->seen = SEEN_UNKNOWN;
-    remark(answer, "script", REMARK_DOUBT, "name the script behind it",
-           "what Python is to run is not said");
-  } else if (answer->nways == 0 && python->not_found.count > 0) {
-    answer->reach = REACH_UNKNOWN;
-    answer->seen = SEEN_UNKNOWN;
-    list_names(&python->not_found, list, sizeof list);
-    remark(answer, "import", REMARK_DOUBT,
-           "check with the Python, and in the environment, that the job runs with",
-           "imported, but not found by %s: %s", command->interpreter, list);
-  }
-  if (python->bind_deep.count > 0)
-    remark(answer, "deepbind", REMARK_HARMLESS, "nothing",
-           "%s opens libraries with RTLD_DEEPBIND, past what is preloaded: nccl-join takes the "
-           "flag away where it would hide NCCL",
-           python->bind_deep.items[0]);
-}
-
-static bool read_python(struct question *question, char error[ANSWER_ERROR_SIZE]) {
+static void read_python(struct question *question, enum python_depth depth) {
   struct python *python = &question->python;
-  python_find(python, &question->command);
-  if (!python_follow(python, &question->command, error))
-    return false;
-  packages_find(python, !question->circumstances->brief, &question->modules, &question->libraries);
-  for (size_t i = 0; i < question->modules.count; i++)
-    closure_add(&question->closure, question->modules.items[i], ROLE_MODULE, NULL);
-  return true;
+  char path[PATH_MAX];
+  if (!python_read(python, &question->command, depth, question->python_error))
+    return;
+  *question->python_error = '\0';
+  add_modules(question, &python->objects);
+  add_modules(question, &python->own);
+  for (size_t i = 0; i < python->opens.count; i++)
+    if (search_library(&question->search, python->opens.items[i], NULL, path))
+      closure_add(&question->closure, path, ROLE_MODULE, NULL);
+  closure_complete(&question->closure);
 }
 
-/* ---- programs ---- */
-
-/* Libraries of the system open others of the system. */
-static bool is_of_system(const struct image *image) {
-  static const char *const folders[] = {"/lib", "/usr/lib"};
-  for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
-    if (strncmp(image->path, folders[i], strlen(folders[i])) == 0)
-      return true;
-  return false;
-}
-
-static void remark_missing(struct answer *answer, const struct closure *closure) {
-  for (size_t i = 0; i < closure->nmissing; i++) {
-    const struct missing *missing = &closure->missing[i];
-    if (missing->wanted_by == NULL)
-      continue;
-    if (answer->nways == 0) {
-      answer->reach = REACH_UNKNOWN;
-      answer->seen = SEEN_UNKNOWN;
+/* Something of that name may be anything: it is not run then. */
+static void ask_python(struct question *question, const struct image *interpreter) {
+  const struct command *command = &question->command;
+  for (size_t i = 0; i < question->closure.count; i++)
+    if (question->closure.images[i]->runs_python) {
+      read_python(question, question->circumstances->brief ? PYTHON_BRIEF : PYTHON_OWN);
+      return;
     }
-    remark(answer, "missing", answer->nways == 0 ? REMARK_DOUBT : REMARK_HARMLESS,
-           "set LD_LIBRARY_PATH as it is where the program runs, and check again",
-           "%s, which %s needs, %s", missing->name, missing->wanted_by->path, missing->why);
-    return;
-  }
+  snprintf(question->python_error, COMMAND_ERROR_SIZE, "%.120s is no CPython: %s",
+           interpreter->path,
+           *command->script != '\0' ? "what the script imports is not known" : "it is not asked");
 }
 
-static void remark_unnamed(struct answer *answer, const struct closure *closure) {
-  for (size_t i = 0; answer->nways == 0 && i < closure->count; i++) {
-    const struct image *image = closure->images[i];
-    if (image->role == ROLE_PRELOAD || !(image->opens || image->opens_apart) ||
-        (image->role != ROLE_PROGRAM && is_of_system(image)))
-      continue;
-    answer->reach = REACH_UNKNOWN;
-    answer->seen = SEEN_UNKNOWN;
-    remark(answer, "plugins", REMARK_DOUBT,
-           "check the plug-ins, or run it: with NCCL_JOIN_DEBUG=INFO nccl-join names the NCCL that "
-           "it is in front of",
-           "%s opens libraries at run time whose names are not in it", image->path);
-    return;
-  }
-}
+/* ---- the answer ---- */
 
-/* The first argument that is the path of a program; NULL if there is none. */
-static const char *find_other_program(char *const *words) {
-  struct stat status;
-  for (char *const *word = words + 1; *word != NULL; word++)
-    if (strchr(*word, '/') != NULL && stat(*word, &status) == 0 && S_ISREG(status.st_mode) &&
-        access(*word, X_OK) == 0)
-      return *word;
-  return NULL;
-}
-
-static void remark_other_programs(struct answer *answer, char *const *words) {
-  if (answer->nways != 0 || answer->seen == SEEN_YES)
-    return;
-  const char *other = find_other_program(words);
-  if (other == NULL) {
-    remark(answer, "starts", REMARK_HARMLESS, "check that one: nccl-join check ./train",
-           "if it starts another program, as mpirun and srun do, this says nothing of that one");
-    return;
-  }
-  answer->reach = REACH_UNKNOWN;
-  answer->seen = SEEN_UNKNOWN;
-  remark(answer, "starts", REMARK_DOUBT, "check that one; what it starts inherits LD_PRELOAD",
-         "it may start %s, of which this says nothing", other);
-}
-
-/* Whether the dynamic linker of this machine takes part. */
-static bool has_linker(const struct image *program) {
-  return program->runs_here && (program->is_library || *program->interpreter != '\0');
-}
-
-static void judge(struct answer *answer, struct question *question, const struct image *program) {
-  struct closure *closure = &question->closure;
-  bool is_python = question->command.kind == COMMAND_PYTHON;
-  ways_find(answer, closure, question->circumstances->brief);
+static void find_ways(struct answer *answer, struct question *question) {
+  ways_find(answer, &question->closure, question->circumstances->brief);
   for (size_t i = 0; i < question->python.name_nccl.count; i++)
-    ways_add_source(answer, closure, question->python.name_nccl.items[i]);
-  ways_judge(answer);
-  if (is_python) {
-    remark_python(answer, question);
-  } else if (has_linker(program)) {
-    remark_missing(answer, closure);
-    remark_unnamed(answer, closure);
+    ways_add_source(answer, &question->closure, question->python.name_nccl.items[i]);
+}
+
+/* Sources of packages take longer to read, and count only where nothing else tells. */
+static bool is_unclear(const struct answer *answer, const struct question *question) {
+  const struct python *python = &question->python;
+  return question->command.kind == COMMAND_PYTHON && !question->circumstances->brief &&
+         answer->nways == 0 && python->not_found.count == 0 && python->decided.count == 0 &&
+         *question->python_error == '\0' && python->imported.count > 0;
+}
+
+static void remark_dropped(struct answer *answer, const struct command *command) {
+  if (command->drops == NULL || (answer->seen == SEEN_NO && answer->reach == REACH_NONE))
+    return;
+  answer->seen = SEEN_NO;
+  remark(answer, "environment", answer->nways > 0 ? REMARK_WRONG : REMARK_DOUBT,
+         "start nccl-join behind it: nccl-join run ./train",
+         "%s takes LD_PRELOAD away from what it starts", command->drops);
+}
+
+static void judge(struct answer *answer, struct question *question, struct image *program) {
+  const struct command *command = &question->command;
+  find_ways(answer, question);
+  if (is_unclear(answer, question)) {
+    read_python(question, PYTHON_DEEP);
+    find_ways(answer, question);
   }
-  remark_auditors(answer, closure);
+  ways_judge(answer);
+  if (command->kind == COMMAND_PYTHON)
+    doubts_of_python(answer, &question->closure, command, &question->python,
+                     *question->python_error != '\0' ? question->python_error : NULL);
+  else
+    doubts_of_program(answer, &question->closure, command, program);
+  remark_auditors(answer, &question->closure);
   if (answer->is_doubtful && answer->seen == SEEN_YES)
     answer->seen = SEEN_UNKNOWN;
   const char *join = getenv("NCCL_JOIN");
@@ -187,19 +127,8 @@ static void judge(struct answer *answer, struct question *question, const struct
     answer->seen = SEEN_NO;
     remark(answer, "off", REMARK_DOUBT, "unset NCCL_JOIN", "NCCL_JOIN=0: nccl-join is off");
   }
+  remark_dropped(answer, command);
   remark_program(answer, program);
-  if (!is_python)
-    remark_other_programs(answer, question->command.words);
-}
-
-static void judge_script(struct answer *answer, const struct command *command) {
-  answer->reach = REACH_UNKNOWN;
-  answer->seen = SEEN_UNKNOWN;
-  remark(answer, "script", REMARK_DOUBT,
-         "check the program that it starts: nccl-join check ./train; what it starts inherits "
-         "LD_PRELOAD",
-         "it is a script for %s: what that starts is only known when it runs",
-         command->interpreter);
 }
 
 static bool answer_binary(struct answer *answer, struct question *question,
@@ -212,13 +141,17 @@ static bool answer_binary(struct answer *answer, struct question *question,
     snprintf(error, ANSWER_ERROR_SIZE, "%s %s", file, closure->missing[0].why);
     return false;
   }
+  if (*command->script != '\0' && access(command->script, R_OK) != 0) {
+    snprintf(error, ANSWER_ERROR_SIZE, "%.4000s: %s", command->script, strerror(errno));
+    return false;
+  }
   if (program->is_library)
     program->role = ROLE_MODULE;
-  if (has_linker(program)) {
-    remark_preloads(answer, closure, question->circumstances->in_front);
-    if (command->kind == COMMAND_PYTHON && !read_python(question, error))
-      return false;
+  if (program->runs_here && (program->is_library || *program->interpreter != '\0')) {
+    remark_preloads(answer, closure, question->circumstances->in_front || command->puts_in_front);
     closure_complete(closure);
+    if (command->kind == COMMAND_PYTHON)
+      ask_python(question, program);
   }
   judge(answer, question, program);
   return true;
@@ -226,17 +159,19 @@ static bool answer_binary(struct answer *answer, struct question *question,
 
 bool answer_make(struct answer *answer, char *const *words,
                  const struct circumstances *circumstances, char error[ANSWER_ERROR_SIZE]) {
-  struct question question;
+  struct question question = {.circumstances = circumstances};
+  struct command *command = &question.command;
   *answer = (struct answer){.seen = SEEN_UNKNOWN, .reach = REACH_UNKNOWN};
-  begin(&question, circumstances);
-  bool good = command_read(&question.command, words, error);
+  bool good = command_read(command, words, error);
+  begin_search(&question);
   if (good) {
-    const struct command *command = &question.command;
     copy_path(answer->file, command->kind == COMMAND_PYTHON && *command->script != '\0'
                                 ? command->script
                                 : command->file);
-    if (command->kind == COMMAND_SCRIPT)
-      judge_script(answer, command);
+    for (size_t i = 0; i < command->launchers.count; i++)
+      names_add(&answer->launchers, command->launchers.items[i]);
+    if (command->kind == COMMAND_SCRIPT || command->kind == COMMAND_UNKNOWN)
+      doubts_of_command(answer, command);
     else
       good = answer_binary(answer, &question, error);
   }
@@ -251,5 +186,6 @@ void answer_free(struct answer *answer) {
   }
   free(answer->remarks);
   free(answer->ways);
+  names_free(&answer->launchers);
   *answer = (struct answer){0};
 }

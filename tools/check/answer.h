@@ -40,7 +40,8 @@ struct remark {
 };
 
 struct answer {
-  char file[PATH_MAX]; /* the program's, or the script's */
+  char file[PATH_MAX];    /* the program's, or the script's */
+  struct names launchers; /* by which it is started, outermost first */
   enum seen seen;
   bool is_doubtful; /* something else may come between: then seen is no yes */
   enum reach reach;

@@ -1,8 +1,9 @@
 /* nccl-join-check: whether nccl-join will see a program's NCCL calls, for `nccl-join check` and for
- * the warning of `nccl-join run`. Nothing is executed.
+ * the warning of `nccl-join run`. Nothing of the program is run.
  *
  *   nccl-join-check [--json] [--libraries FOLDER] [--] PROGRAM [ARG...]
- *   nccl-join-check --warn ...      prints one line, or nothing, and takes WARN_MS at most
+ *   nccl-join-check --warn MS ...   prints one line, or nothing, and takes so many milliseconds at
+ *                                   most
  *
  * Exit status: 0 yes, 1 no (or there are none), 2 it cannot be told, or an error. With --warn
  * always 0.
@@ -20,13 +21,11 @@
 #include "tools/check/answer.h"
 #include "tools/check/report.h"
 
-/* With what the launcher itself takes, below 200 ms. */
-#define WARN_MS 150
-
 #define LINE_SIZE ((size_t)4 * PATH_MAX)
 
 struct options {
-  bool json, warn;
+  bool json;
+  long warn; /* for how many milliseconds; 0: no warning is asked for */
   const char *libraries;
   char *const *words;
 };
@@ -46,8 +45,8 @@ static int read_options(struct options *options, char *const *word) {
     }
     if (strcmp(*word, "--json") == 0) {
       options->json = true;
-    } else if (strcmp(*word, "--warn") == 0) {
-      options->warn = true;
+    } else if (strcmp(*word, "--warn") == 0 && word[1] != NULL) {
+      options->warn = strtol(*++word, NULL, 10);
     } else if (strcmp(*word, "--libraries") == 0 && word[1] != NULL) {
       options->libraries = *++word;
     } else if (strcmp(*word, "--") == 0) {
@@ -67,17 +66,17 @@ static bool join_is_off(void) {
 }
 
 static int report(const struct options *options, const struct answer *answer) {
-  if (options->warn)
+  if (options->warn > 0)
     report_warning(stdout, answer);
   else if (options->json)
     report_json(stdout, answer);
   else
     report_print(stdout, answer);
-  return options->warn ? 0 : (int)answer->seen;
+  return options->warn > 0 ? 0 : (int)answer->seen;
 }
 
 static int report_error(const struct options *options, const char *error) {
-  if (options->warn)
+  if (options->warn > 0)
     return 0; /* starting it says the same */
   if (options->json)
     report_json_error(stdout, options->words[0], error);
@@ -90,7 +89,7 @@ static int answer(const struct options *options) {
   struct answer answer;
   char error[ANSWER_ERROR_SIZE];
   struct circumstances circumstances = {
-      .libraries = options->libraries, .in_front = options->warn, .brief = options->warn};
+      .libraries = options->libraries, .in_front = options->warn > 0, .brief = options->warn > 0};
   int status = answer_make(&answer, options->words, &circumstances, error)
                    ? report(options, &answer)
                    : report_error(options, error);
@@ -107,8 +106,7 @@ static long now_ms(void) {
 }
 
 /* Reads until the other side is done. False if that is not before the deadline. */
-static bool read_line(int source, char *line, size_t size) {
-  long deadline = now_ms() + WARN_MS;
+static bool read_line(int source, char *line, size_t size, long deadline) {
   for (size_t used = 0; used + 1 < size;) {
     long left = deadline - now_ms();
     struct pollfd polled = {.fd = source, .events = POLLIN};
@@ -136,7 +134,7 @@ static void warn(const struct options *options) {
     _exit(answer(options));
   }
   close(ends[1]);
-  if (read_line(ends[0], line, sizeof line))
+  if (read_line(ends[0], line, sizeof line, now_ms() + options->warn))
     fputs(line, stdout);
   else
     kill(child, SIGKILL);
@@ -147,9 +145,9 @@ int main(int argc, char **argv) {
   (void)argc;
   struct options options;
   int status = read_options(&options, argv);
-  if (status != 0 || (options.warn && join_is_off()))
+  if (status != 0 || (options.warn > 0 && join_is_off()))
     return status;
-  if (!options.warn)
+  if (options.warn == 0)
     return answer(&options);
   warn(&options);
   return fflush(stdout) != 0 ? SEEN_UNKNOWN : 0;

@@ -1,5 +1,5 @@
 /* From a command line to the file that is executed (command.h): PATH, #! lines, pyenv's shims, the
- * options of Python. */
+ * options of Python, and so from launcher to launcher. */
 #include "tools/check/command.h"
 
 #include <ctype.h>
@@ -162,12 +162,15 @@ static bool read_python_option(struct command *command, char *const **words) {
     case 'm':
       command->module = value_of(letter, words);
       return true;
+    case 'P':
+      command->safe_path = true;
+      break;
     case 'W':
     case 'X':
       value_of(letter, words);
       return false;
     case 'I':
-      command->isolated = command->without_user = true;
+      command->isolated = command->without_user = command->safe_path = true;
       break;
     case 'E':
       command->isolated = true;
@@ -184,14 +187,21 @@ static bool read_python_option(struct command *command, char *const **words) {
 
 static void read_python_options(struct command *command, char *const *words) {
   for (words++; *words != NULL; words++) {
-    if (**words != '-' || (*words)[1] == '\0') {
+    command->arguments = words + 1;
+    if (**words != '-') {
       snprintf(command->script, PATH_MAX, "%s", *words);
       return;
     }
+    if ((*words)[1] == '\0')
+      return; /* from standard input */
+    if (strcmp(*words, "--check-hash-based-pycs") == 0 && words[1] != NULL)
+      words++;
     if ((*words)[1] == '-')
       continue;
-    if (read_python_option(command, &words) || *words == NULL)
+    if (read_python_option(command, &words) || *words == NULL) {
+      command->arguments = *words != NULL ? words + 1 : words;
       return;
+    }
   }
 }
 
@@ -215,9 +225,10 @@ static void follow(struct command *command, char *const *words) {
       continue;
     }
     if (!find_long_interpreter(text, next) && !find_interpreter(text, next)) {
-      command->kind = COMMAND_SCRIPT;
-      snprintf(command->interpreter, PATH_MAX, "%.100s", text + 2);
-      command->interpreter[strcspn(command->interpreter, "\n")] = '\0';
+      command->kind = COMMAND_UNKNOWN;
+      snprintf(command->why, sizeof command->why,
+               "the interpreter of its first line, %.*s, is not found",
+               (int)strcspn(text, "\n") > 120 ? 120 : (int)strcspn(text, "\n"), text);
       return;
     }
     copy_path(path, next);
@@ -238,16 +249,45 @@ static bool find_library(const char *name, char path[PATH_MAX]) {
          snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && access(path, R_OK) == 0;
 }
 
-bool command_read(struct command *command, char *const *words, char error[COMMAND_ERROR_SIZE]) {
-  *command = (struct command){.kind = COMMAND_BINARY, .words = words};
-  if (find_library(words[0], command->file))
+static bool find_file(struct command *command, const char *name, char *error) {
+  if (find_library(name, command->file) || find_program(name, command->file))
     return true;
-  if (!find_program(words[0], command->file)) {
-    bool exists = strchr(words[0], '/') != NULL && access(words[0], F_OK) == 0;
-    return say(error, words[0],
-               exists ? "cannot be executed: not a file with permission to execute it"
-                      : "program not found");
+  bool exists = strchr(name, '/') != NULL && access(name, F_OK) == 0;
+  return say(error, name,
+             exists ? "cannot be executed: not a file with permission to execute it"
+                    : "program not found");
+}
+
+/* Forgets the launcher for what it starts. */
+static void begin(struct command *command, char *const *words) {
+  command->kind = COMMAND_BINARY;
+  command->words = words;
+  command->arguments = words + 1;
+  *command->interpreter = *command->script = '\0';
+  command->module = command->code = NULL;
+  command->isolated = command->without_user = command->safe_path = false;
+}
+
+bool command_read(struct command *command, char *const *words, char error[COMMAND_ERROR_SIZE]) {
+  *command = (struct command){0};
+  for (unsigned i = 0; i < COMMAND_LAUNCHERS_MAX; i++) {
+    begin(command, words);
+    if (!find_file(command, words[0], error))
+      return false;
+    follow(command, words);
+    if (command->kind == COMMAND_UNKNOWN)
+      return true;
+    enum launched launched = launcher_read(command, &words);
+    if (launched == LAUNCHED_UNKNOWN)
+      command->kind = COMMAND_UNKNOWN;
+    if (launched != LAUNCHED_COMMAND)
+      return true;
   }
-  follow(command, words);
-  return true;
+  return say(error, words[0], "too many launchers start each other");
+}
+
+void command_free(struct command *command) {
+  for (unsigned i = 0; i < command->nmade; i++)
+    free(command->made[i]);
+  names_free(&command->launchers);
 }

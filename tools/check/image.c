@@ -39,8 +39,11 @@ static bool damaged(struct reader *reader, const char *what) {
   return false;
 }
 
-static void note_linker_function(struct image *image, const char *name, bool defined) {
-  if (strcmp(name, "dlopen") == 0)
+static void note_function(struct image *image, const char *name, bool defined) {
+  if (strcmp(name, "Py_BytesMain") == 0 || strcmp(name, "Py_Main") == 0 ||
+      strcmp(name, "Py_RunMain") == 0 || strncmp(name, "Py_Initialize", 13) == 0)
+    image->runs_python = true;
+  else if (strcmp(name, "dlopen") == 0)
     image->opens |= !defined;
   else if (strcmp(name, "dlmopen") == 0)
     image->opens_apart |= !defined;
@@ -141,7 +144,8 @@ static bool read_dynamic(struct reader *reader, struct image *image) {
 /* Of a library's symbols, which may be hundred thousands, most are told by two letters. */
 static bool may_matter(const char *name) {
   return (name[0] == 'd' && name[1] == 'l') || (name[0] == 'l' && name[1] == 'a') ||
-         (name[0] == 'n' && name[1] == 'c') || (name[0] == 'p' && name[1] == 'n');
+         (name[0] == 'n' && name[1] == 'c') || (name[0] == 'p' && name[1] == 'n') ||
+         (name[0] == 'P' && name[1] == 'y');
 }
 
 static void read_exported(struct reader *reader, const struct symbols *symbols) {
@@ -152,7 +156,7 @@ static void read_exported(struct reader *reader, const struct symbols *symbols) 
     if (name == NULL || !may_matter(name))
       continue;
     bool defined = symbol.st_shndx != SHN_UNDEF;
-    note_linker_function(image, name, defined);
+    note_function(image, name, defined);
     if (!is_nccl_function(name) || GELF_ST_BIND(symbol.st_info) == STB_LOCAL)
       continue;
     image->uses += !defined;
@@ -190,7 +194,8 @@ static bool read_symbols(struct reader *reader) {
     if (!symbols_read(reader->elf, reader->symbols, &symbols))
       return damaged(reader, "its symbols are not where it says");
     if (symbols_mention(&symbols, "nccl") || symbols_mention(&symbols, "dlopen") ||
-        symbols_mention(&symbols, "dlmopen") || symbols_mention(&symbols, "la_"))
+        symbols_mention(&symbols, "dlmopen") || symbols_mention(&symbols, "la_") ||
+        symbols_mention(&symbols, "Py_Initialize") || symbols_mention(&symbols, "Main"))
       read_exported(reader, &symbols);
     Elf_Scn *section = reader->image->exports > 0 ? elf_nextscn(reader->elf, NULL) : NULL;
     for (; section != NULL; section = elf_nextscn(reader->elf, section))

@@ -52,6 +52,9 @@ struct image {
   /* Functions of the dynamic linker that it calls, or has (an auditor). */
   bool opens, opens_apart, looks_up, audits; /* dlopen, dlmopen, dlsym or dlvsym, la_... */
 
+  bool runs_python; /* it has, or takes from a library, what CPython begins with */
+  bool starts;      /* it starts, or may start, other programs: see image_find_starts */
+
   /* From its constant texts, see image_scan. */
   bool carries_nccl;                /* what only NCCL itself says, and its version, is in it */
   bool names_functions;             /* of NCCL, as one does who looks them up */
@@ -74,6 +77,10 @@ void image_scan(struct image *image, enum scan scan);
 
 /* Fills `hides`, which image_read leaves at 0. */
 void image_find_hidden(struct image *image);
+
+/* Fills `starts`, which image_read leaves at false. Of a static program without symbols it is true:
+ * nobody can tell. */
+void image_find_starts(struct image *image);
 
 /* Whether it is NCCL, and not something that NCCL is a part of. */
 bool image_is_nccl(const struct image *image);

@@ -1,34 +1,22 @@
-/* The folders of a Python (python.h). */
+/* Asking a Python (python.h): it runs imports.py, and writes records. */
 #include "tools/check/python.h"
 
-#include <ctype.h>
-#include <dirent.h>
-#include <stdarg.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tools/check/image.h"
 
-#define LINE_MAX_SIZE 4096
-
-static bool is_folder(const char *path) {
-  struct stat status;
-  return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-static bool add_folder(struct names *names, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static bool add_folder(struct names *names, const char *format, ...) {
-  char path[PATH_MAX];
-  va_list arguments;
-  va_start(arguments, format);
-  int size = vsnprintf(path, sizeof path, format, arguments);
-  va_end(arguments);
-  return size < PATH_MAX && is_folder(path) && names_add(names, path);
-}
+#define READER "nccl-join-imports.py"
+#define READ_MS 120000 /* four times what imports.py takes at most */
+#define WORDS_MAX 64
+#define RECORDS_MAX ((size_t)64 << 20)
 
 bool python_is_script(const char *word) {
   size_t size = strlen(word);
@@ -36,186 +24,177 @@ bool python_is_script(const char *word) {
          access(word, R_OK) == 0;
 }
 
-/* The folder of a path, "." if it is only a name. */
-static void folder_of(const char *path, char folder[PATH_MAX]) {
-  size_t size = (size_t)(base_name(path) - path);
-  snprintf(folder, PATH_MAX, "%.*s", (int)size, path);
-  if (size > 1)
-    folder[size - 1] = '\0';
-  if (size == 0)
-    copy_path(folder, ".");
-}
+/* ---- the question ---- */
 
-/* ---- versions ---- */
-
-/* "3.11" of "python3.11" or of "3.11.2". */
-static bool take_version(const char *text, char version[16]) {
-  size_t major = strspn(text, "0123456789");
-  size_t minor = text[major] == '.' ? strspn(text + major + 1, "0123456789") : 0;
-  if (major == 0 || minor == 0 || major + minor > 8)
-    return false;
-  snprintf(version, 16, "%.*s", (int)(major + 1 + minor), text);
-  return true;
-}
-
-/* By the file's own name, or by the standard library beside it. */
-static void find_version(struct python *python, const char *prefix, const char *executable) {
-  char real[PATH_MAX], path[PATH_MAX];
-  if (realpath(executable, real) != NULL && strncmp(base_name(real), "python", 6) == 0 &&
-      take_version(base_name(real) + 6, python->version))
-    return;
-  snprintf(path, sizeof path, "%.4000s/lib", prefix);
-  DIR *folder = opendir(path);
-  for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
-    if (strncmp(entry->d_name, "python3.", 8) == 0)
-      take_version(entry->d_name + 6, python->version);
-  if (folder != NULL)
-    closedir(folder);
-}
-
-/* ---- virtual environments ---- */
-
-struct environment {
-  char home[PATH_MAX]; /* folder of the Python that it was made with; "" not an environment */
-  bool with_system;
+struct words {
+  const char *items[WORDS_MAX];
+  size_t count;
 };
 
-static void read_environment(const char *prefix, struct environment *environment,
-                             char version[16]) {
-  char path[PATH_MAX], line[LINE_MAX_SIZE];
-  snprintf(path, sizeof path, "%.4000s/pyvenv.cfg", prefix);
-  *environment = (struct environment){0};
-  FILE *file = fopen(path, "re");
-  while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-    char *equals = strchr(line, '=');
-    if (equals == NULL)
-      continue;
-    char *value = equals + 1 + strspn(equals + 1, " \t");
-    value[strcspn(value, "\r\n")] = '\0';
-    size_t size = strcspn(line, " \t=");
-    if (size == 4 && strncmp(line, "home", 4) == 0)
-      snprintf(environment->home, PATH_MAX, "%s", value);
-    else if (strncmp(line, "include-system-site-packages", size) == 0 && size > 7)
-      environment->with_system = strncasecmp(value, "true", 4) == 0;
-    else if (strncmp(line, "version", 7) == 0) /* version or version_info */
-      take_version(value, version);
-  }
-  if (file != NULL)
-    fclose(file);
+static void add_word(struct words *words, const char *word) {
+  if (words->count + 1 < WORDS_MAX)
+    words->items[words->count++] = word;
 }
 
-/* ---- folders ---- */
-
-static void add_site_folders(struct python *python, const char *prefix) {
-  const char *version = python->version;
-  add_folder(&python->installed, "%s/lib/python%s/site-packages", prefix, version);
-  add_folder(&python->installed, "%s/lib64/python%s/site-packages", prefix, version);
-  if (strcmp(prefix, "/usr") != 0)
-    return;
-  add_folder(&python->installed, "/usr/local/lib/python%s/dist-packages", version);
-  add_folder(&python->installed, "/usr/lib/python3/dist-packages");
+static void add_pair(struct words *words, const char *name, const char *value) {
+  add_word(words, name);
+  add_word(words, value);
 }
 
-static void add_standard_folders(struct python *python, const char *prefix) {
-  add_folder(&python->standard, "%s/lib/python%s", prefix, python->version);
-  add_folder(&python->standard, "%s/lib64/python%s", prefix, python->version);
-  add_folder(&python->standard, "%s/lib/python%s/lib-dynload", prefix, python->version);
+/* imports.py lies beside this program. */
+static bool find_reader(char path[PATH_MAX]) {
+  ssize_t size = readlink("/proc/self/exe", path, PATH_MAX - sizeof READER);
+  if (size <= 0)
+    return false;
+  path[size] = '\0';
+  char *slash = strrchr(path, '/');
+  memcpy(slash + 1, READER, sizeof READER);
+  return access(path, R_OK) == 0;
 }
 
-static void add_user_folder(struct python *python) {
-  const char *base = getenv("PYTHONUSERBASE"), *home = getenv("HOME");
-  if (getenv("PYTHONNOUSERSITE") != NULL)
-    return;
-  if (base != NULL && *base != '\0')
-    add_folder(&python->installed, "%s/lib/python%s/site-packages", base, python->version);
-  else if (home != NULL)
-    add_folder(&python->installed, "%s/.local/lib/python%s/site-packages", home, python->version);
-}
-
-/* Lines of .pth files are folders, or code, which is the name of none. */
-static void read_pth(struct python *python, const char *folder, const char *name) {
-  char path[PATH_MAX], line[LINE_MAX_SIZE];
-  snprintf(path, sizeof path, "%.3800s/%.255s", folder, name);
-  FILE *file = fopen(path, "re");
-  while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-    line[strcspn(line, "\r\n")] = '\0';
-    if (*line == '\0')
-      continue;
-    if (*line == '/')
-      add_folder(&python->own, "%s", line);
-    else
-      add_folder(&python->own, "%s/%s", folder, line);
-  }
-  if (file != NULL)
-    fclose(file);
-}
-
-static void read_all_pth(struct python *python) {
-  for (size_t i = 0; i < python->installed.count; i++) {
-    DIR *folder = opendir(python->installed.items[i]);
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-      size_t size = strlen(entry->d_name);
-      if (size > 4 && strcmp(entry->d_name + size - 4, ".pth") == 0)
-        read_pth(python, python->installed.items[i], entry->d_name);
-    }
-    if (folder != NULL)
-      closedir(folder);
-  }
-}
-
-static void add_own_folders(struct python *python, const struct command *command) {
-  const char *list = command->isolated ? NULL : getenv("PYTHONPATH");
-  char folder[PATH_MAX] = ".";
+static void write_question(struct words *words, const struct command *command,
+                           enum python_depth depth, const char *reader) {
+  add_word(words, command->interpreter);
+  add_pair(words, "-I", "-S");
+  add_pair(words, "-B", "-X");
+  add_pair(words, "utf8", reader);
+  if (depth != PYTHON_OWN)
+    add_word(words, depth == PYTHON_BRIEF ? "--brief" : "--deep");
+  if (command->isolated)
+    add_word(words, "--isolated");
+  if (command->without_user)
+    add_word(words, "--no-user");
+  if (command->safe_path)
+    add_word(words, "--safe-path");
   if (*command->script != '\0')
-    folder_of(command->script, folder);
-  add_folder(&python->own, "%s", folder);
+    add_pair(words, "--script", command->script);
+  else if (command->module != NULL)
+    add_pair(words, "--module", command->module);
+  else if (command->code != NULL)
+    add_pair(words, "--code", command->code);
   for (char *const *word = command->words + 1; *word != NULL; word++)
-    if (python_is_script(*word)) {
-      folder_of(*word, folder);
-      add_folder(&python->own, "%s", folder);
+    if (python_is_script(*word) && strcmp(*word, command->script) != 0)
+      add_pair(words, "--also", *word);
+}
+
+/* The Python dies with who asks, and gets nothing in front of it. */
+static void become_reader(const struct words *words, int out) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  unsetenv("LD_PRELOAD");
+  unsetenv("LD_AUDIT");
+  dup2(out, STDOUT_FILENO);
+  if (freopen("/dev/null", "r", stdin) == NULL || freopen("/dev/null", "w", stderr) == NULL)
+    _exit(127);
+  execv(words->items[0], (char *const *)words->items);
+  _exit(127);
+}
+
+/* ---- the answer ---- */
+
+static long now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* All that comes until the other side is done, ended by a zero. NULL if that takes too long. */
+static char *read_records(int source, size_t *size) {
+  size_t room = 1 << 16;
+  char *bytes = more_memory(NULL, room);
+  long deadline = now_ms() + READ_MS;
+  for (*size = 0;;) {
+    long left = deadline - now_ms();
+    struct pollfd polled = {.fd = source, .events = POLLIN};
+    bool ready = left > 0 && *size < RECORDS_MAX && poll(&polled, 1, (int)left) > 0;
+    ssize_t got = ready ? read(source, bytes + *size, room - *size - 1) : -1;
+    if (got < 0) {
+      free(bytes);
+      return NULL;
     }
-  while (list != NULL && *list != '\0') {
-    size_t size = strcspn(list, ":");
-    if (size > 0)
-      add_folder(&python->own, "%.*s", (int)size, list);
-    list += size + (list[size] != '\0');
+    *size += (size_t)got;
+    bytes[*size] = '\0';
+    if (got == 0)
+      return bytes;
+    if (room - *size < room / 2)
+      bytes = more_memory(bytes, room *= 2);
   }
 }
 
-void python_find(struct python *python, const struct command *command) {
-  char bin[PATH_MAX], prefix[PATH_MAX], base[PATH_MAX], real[PATH_MAX];
-  struct environment environment;
-  *python = (struct python){0};
-  folder_of(command->interpreter, bin);
-  folder_of(bin, prefix);
-  read_environment(prefix, &environment, python->version);
-  bool is_environment = *environment.home != '\0';
-  if (is_environment)
-    folder_of(environment.home, base);
-  else if (realpath(command->interpreter, real) != NULL) {
-    folder_of(real, bin);
-    folder_of(bin, base);
-  } else {
-    copy_path(base, prefix);
+/* False if it is no record. */
+static bool take_record(struct python *python, char *record, bool *complete) {
+  const struct {
+    const char *kind;
+    struct names *names;
+  } kinds[] = {{"package", &python->imported},
+               {"object", &python->objects},
+               {"own", &python->own},
+               {"folder", &python->folders},
+               {"opens", &python->opens},
+               {"nccl", &python->name_nccl},
+               {"deepbind", &python->bind_deep},
+               {"missing", &python->not_found},
+               {"dynamic", &python->decided},
+               {"may", &python->packages},
+               {"installed", &python->installed}};
+  char *tab = strchr(record, '\t');
+  if (tab == NULL)
+    return false;
+  *tab = '\0';
+  *complete = strcmp(record, "end") == 0;
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+    if (strcmp(record, kinds[i].kind) == 0) {
+      names_add(kinds[i].names, tab + 1);
+      return true;
+    }
+  return *complete;
+}
+
+static bool take_records(struct python *python, char *bytes, size_t size) {
+  bool complete = false;
+  for (char *record = bytes; record != NULL && record < bytes + size;) {
+    size_t length = strlen(record);
+    if (!take_record(python, record, &complete))
+      return false;
+    record += length + 1;
   }
-  if (*python->version == '\0')
-    find_version(python, base, command->interpreter);
-  add_own_folders(python, command);
-  add_standard_folders(python, base);
-  if (is_environment)
-    add_site_folders(python, prefix);
-  if (!is_environment || environment.with_system) {
-    if (!command->without_user)
-      add_user_folder(python);
-    add_site_folders(python, base);
+  return complete;
+}
+
+bool python_read(struct python *python, const struct command *command, enum python_depth depth,
+                 char *error) {
+  char reader[PATH_MAX];
+  struct words words = {0};
+  int ends[2];
+  size_t size;
+  snprintf(error, COMMAND_ERROR_SIZE,
+           "%.120s does not read the program's imports; it is no "
+           "CPython of release 3.8 or later, or cannot be run here",
+           command->interpreter);
+  if (!find_reader(reader) || pipe(ends) != 0)
+    return false;
+  write_question(&words, command, depth, reader);
+  pid_t child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    become_reader(&words, ends[1]);
   }
-  read_all_pth(python);
+  close(ends[1]);
+  char *bytes = child > 0 ? read_records(ends[0], &size) : NULL;
+  close(ends[0]);
+  if (child > 0) {
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+  }
+  bool good = bytes != NULL && take_records(python, bytes, size);
+  free(bytes);
+  return good;
 }
 
 void python_free(struct python *python) {
-  struct names *all[] = {&python->own,       &python->standard, &python->installed,
-                         &python->sources,   &python->packages, &python->not_found,
-                         &python->name_nccl, &python->bind_deep};
+  struct names *all[] = {&python->imported,  &python->objects,   &python->own,
+                         &python->folders,   &python->opens,     &python->name_nccl,
+                         &python->bind_deep, &python->not_found, &python->decided,
+                         &python->packages,  &python->installed};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
     names_free(all[i]);
 }

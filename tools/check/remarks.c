@@ -128,7 +128,8 @@ static bool gains_rights(const char *path) {
 
 static void cannot(struct answer *answer, const char *kind, bool is_wrong, const char *remedy,
                    const char *what) {
-  answer->seen = SEEN_NO;
+  if (strcmp(kind, "static") != 0 || is_wrong) /* what it starts may be dynamic */
+    answer->seen = SEEN_NO;
   remark(answer, kind, is_wrong ? REMARK_WRONG : REMARK_DOUBT, remedy, "%s", what);
 }
 

@@ -1,12 +1,15 @@
 /* Writing the answer down (report.h). */
 #include "tools/check/report.h"
 
-#include <stdint.h>
 #include <string.h>
+
+#include "tools/json_text.h"
+#include "tools/terminal.h"
 
 #define FORMAT 1
 #define WAYS_SHOWN 4u
 #define REMARKS_SHOWN 4u
+#define INDENT 12 /* the column of names */
 
 static const char *const seen_names[] = {"yes", "no", "unknown"};
 static const char *const reach_names[] = {"linked", "exported", "opened",
@@ -65,8 +68,10 @@ static void print_remarks(FILE *out, const struct answer *answer) {
       const struct remark *remark = &answer->remarks[i];
       if (remark->harmless != (harmless != 0))
         continue;
-      fprintf(out, "%-12s%s\n%12sto do: %s\n", harmless ? "note" : "in the way", remark->what, "",
-              remark->remedy);
+      fprintf(out, "%-*s", INDENT, harmless ? "note" : "in the way");
+      terminal_print(out, INDENT, INDENT, remark->what);
+      fprintf(out, "%*sto do: ", INDENT, "");
+      terminal_print(out, INDENT + 7, INDENT, remark->remedy);
       shown++;
     }
   if (answer->nremarks > shown)
@@ -75,6 +80,9 @@ static void print_remarks(FILE *out, const struct answer *answer) {
 
 void report_print(FILE *out, const struct answer *answer) {
   fprintf(out, "%-12s%s\n", "program", answer->file);
+  for (size_t i = 0; i < answer->launchers.count; i++)
+    fprintf(out, "%s%s%s", i == 0 ? "started by  " : ", ", answer->launchers.items[i],
+            i + 1 == answer->launchers.count ? "\n" : "");
   fprintf(out, "%-12s%s\n", "NCCL", reach_texts[answer->reach]);
   fprintf(out, "%-12s%s\n", "seen", seen_text(answer));
   print_ways(out, answer);
@@ -92,87 +100,54 @@ void report_warning(FILE *out, const struct answer *answer) {
 
 /* ---- for programs ---- */
 
-/* Length of the UTF-8 character at the beginning of a text; 0 if there is none (RFC 3629). */
-static size_t character_size(const unsigned char *text) {
-  static const struct {
-    unsigned char mask, head;
-    uint32_t least;
-  } forms[] = {{0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
-  for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-    if ((text[0] & forms[i].mask) != forms[i].head)
-      continue;
-    uint32_t value = (uint32_t)(text[0] & (unsigned char)~forms[i].mask);
-    for (size_t j = 1; j <= i; j++) {
-      if ((text[j] & 0xc0) != 0x80)
-        return 0;
-      value = value << 6 | (text[j] & 0x3f);
-    }
-    return value >= forms[i].least && value <= 0x10ffff && (value < 0xd800 || value > 0xdfff)
-               ? i + 1
-               : 0;
+static json_t *json_begin(const char *program) {
+  return json_pack("{s:i, s:o}", "format", FORMAT, "program", json_of(program));
+}
+
+static json_t *json_launchers(const struct answer *answer) {
+  json_t *launchers = json_array();
+  for (size_t i = 0; i < answer->launchers.count; i++)
+    json_array_append_new(launchers, json_of(answer->launchers.items[i]));
+  return launchers;
+}
+
+static json_t *json_ways(const struct answer *answer) {
+  json_t *ways = json_array();
+  for (size_t i = 0; i < answer->nways; i++) {
+    const struct way *way = &answer->ways[i];
+    json_array_append_new(ways,
+                          json_pack("{s:s, s:s, s:o, s:o, s:s}", "reached", reach_names[way->reach],
+                                    "seen", seen_names[way->seen], "file", json_of(way->object),
+                                    "library", json_of(way->library), "version", way->version));
   }
-  return 0;
+  return ways;
 }
 
-/* File names are bytes; what is not UTF-8 becomes U+FFFD. */
-static void json_text(FILE *out, const char *text) {
-  fputc('"', out);
-  for (size_t size; *text != '\0'; text += size) {
-    unsigned char first = (unsigned char)*text;
-    size = character_size((const unsigned char *)text);
-    if (size == 0) {
-      fputs("\\ufffd", out);
-      size = 1;
-    } else if (first < ' ') {
-      fprintf(out, "\\u%04x", first);
-    } else {
-      if (first == '"' || first == '\\')
-        fputc('\\', out);
-      fwrite(text, 1, size, out);
-    }
+static json_t *json_remarks(const struct answer *answer) {
+  json_t *remarks = json_array();
+  for (size_t i = 0; i < answer->nremarks; i++) {
+    const struct remark *remark = &answer->remarks[i];
+    json_array_append_new(remarks,
+                          json_pack("{s:s, s:b, s:o, s:o}", "kind", remark->kind, "harmless",
+                                    remark->harmless, "what", json_of(remark->what), "remedy",
+                                    json_of(remark->remedy)));
   }
-  fputc('"', out);
-}
-
-static void json_member(FILE *out, const char *name, const char *text) {
-  fprintf(out, ",\"%s\":", name);
-  json_text(out, text);
-}
-
-static void json_begin(FILE *out, const char *program) {
-  fprintf(out, "{\"format\":%d", FORMAT);
-  json_member(out, "program", program);
+  return remarks;
 }
 
 void report_json(FILE *out, const struct answer *answer) {
-  json_begin(out, answer->file);
-  json_member(out, "seen", seen_names[answer->seen]);
-  json_member(out, "reached", reach_names[answer->reach]);
-  fputs(",\"ways\":[", out);
-  for (size_t i = 0; i < answer->nways; i++) {
-    const struct way *way = &answer->ways[i];
-    fprintf(out, "%s{\"reached\":\"%s\"", i > 0 ? "," : "", reach_names[way->reach]);
-    json_member(out, "seen", seen_names[way->seen]);
-    json_member(out, "file", way->object);
-    json_member(out, "library", way->library);
-    json_member(out, "version", way->version);
-    fputc('}', out);
-  }
-  fputs("],\"remarks\":[", out);
-  for (size_t i = 0; i < answer->nremarks; i++) {
-    const struct remark *remark = &answer->remarks[i];
-    fprintf(out, "%s{\"kind\":\"%s\",\"harmless\":%s", i > 0 ? "," : "", remark->kind,
-            remark->harmless ? "true" : "false");
-    json_member(out, "what", remark->what);
-    json_member(out, "remedy", remark->remedy);
-    fputc('}', out);
-  }
-  fputs("]}\n", out);
+  json_t *object = json_begin(answer->file);
+  json_object_set_new(object, "launchers", json_launchers(answer));
+  json_object_set_new(object, "seen", json_string(seen_names[answer->seen]));
+  json_object_set_new(object, "reached", json_string(reach_names[answer->reach]));
+  json_object_set_new(object, "ways", json_ways(answer));
+  json_object_set_new(object, "remarks", json_remarks(answer));
+  json_print(out, object);
 }
 
 void report_json_error(FILE *out, const char *program, const char *error) {
-  json_begin(out, program);
-  json_member(out, "seen", seen_names[SEEN_UNKNOWN]);
-  json_member(out, "error", error);
-  fputs("}\n", out);
+  json_t *object = json_begin(program);
+  json_object_set_new(object, "seen", json_string(seen_names[SEEN_UNKNOWN]));
+  json_object_set_new(object, "error", json_of(error));
+  json_print(out, object);
 }

@@ -6,11 +6,11 @@
 
 #include "tools/check/answer.h"
 
-/* At most 24 lines, for a terminal. */
+/* At most 24 lines, before a terminal breaks long ones. */
 void report_print(FILE *out, const struct answer *answer);
 
 /* One object of JSON in one line: program, seen (yes, no, unknown), reached (linked, exported,
- * opened, hidden, none, unknown), ways and remarks. `format` in it is the number of this form. */
+ * opened, hidden, none, unknown), launchers, ways and remarks. `format` in it is the number of this form. */
 void report_json(FILE *out, const struct answer *answer);
 
 /* One line if something is wrong for certain; otherwise nothing. */

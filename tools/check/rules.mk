@@ -1,11 +1,16 @@
-# tools/check/: nccl-join check. A machine with a GPU may lack libelf; there it is not built, and the launcher does without.
-ifneq ($(ELF_LIBS),)
+# tools/check/: nccl-join check. A machine with a GPU may lack libelf or Jansson; there it is not built, and the launcher does without.
+ifneq ($(and $(ELF_LIBS),$(JSON_LIBS)),)
 CHECK_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/check_main.c,$(wildcard tools/check/*.c)))
 CHECK_TOOL = $(BUILD)/tools/nccl-join-check
-product: $(CHECK_TOOL)
+CHECK_READER = $(BUILD)/tools/nccl-join-imports.py
+product: $(CHECK_TOOL) $(CHECK_READER)
 
-$(CHECK_TOOL): $(BUILD)/tools/check/check_main.o $(CHECK_OBJECTS)
+$(CHECK_READER): tools/check/imports.py
+	@mkdir -p $(@D)
+	$(Q)install -m 644 $< $@
+
+$(CHECK_TOOL): $(BUILD)/tools/check/check_main.o $(CHECK_OBJECTS) $(TEXT_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ $(ELF_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ $(ELF_LIBS) $(JSON_LIBS)
 endif

@@ -180,6 +180,46 @@ static void find_hidden(struct scanner *scanner, Elf *elf) {
   }
 }
 
+/* ---- what starts programs ---- */
+
+static bool is_starter(const char *name) {
+  static const char *const starters[] = {
+      "execl",   "execle",   "execlp",      "execv",        "execve", "execvp", "execvpe",
+      "fexecve", "execveat", "posix_spawn", "posix_spawnp", "system", "popen"};
+  for (size_t i = 0; i < sizeof starters / sizeof starters[0]; i++)
+    if (strcmp(name, starters[i]) == 0)
+      return true;
+  return false;
+}
+
+/* A program that is linked dynamically takes them from others, a static one has them. */
+static bool has_starters(Elf *elf, Elf_Scn *section, bool defined) {
+  struct symbols symbols;
+  GElf_Sym symbol;
+  if (!symbols_read(elf, section, &symbols))
+    return true; /* nobody can tell */
+  for (size_t i = 0; i < symbols.count; i++) {
+    const char *name = symbols_name(&symbols, i, &symbol);
+    if (name != NULL && (symbol.st_shndx != SHN_UNDEF) == defined && is_starter(name))
+      return true;
+  }
+  return false;
+}
+
+static bool find_starters(Elf *elf, bool is_static) {
+  bool known = !is_static;
+  for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == NULL ||
+        header.sh_type != (is_static ? SHT_SYMTAB : SHT_DYNSYM))
+      continue;
+    known = true;
+    if (has_starters(elf, section, is_static))
+      return true;
+  }
+  return !known;
+}
+
 /* ---- the file ---- */
 
 static Elf *begin(struct scanner *scanner) {
@@ -200,6 +240,15 @@ void image_find_hidden(struct image *image) {
   if (elf == NULL)
     return;
   find_hidden(&scanner, elf);
+  end(&scanner, elf);
+}
+
+void image_find_starts(struct image *image) {
+  struct scanner scanner = {.image = image};
+  Elf *elf = begin(&scanner);
+  if (elf == NULL)
+    return;
+  image->starts = find_starters(elf, !image->is_library && *image->interpreter == '\0');
   end(&scanner, elf);
 }
 

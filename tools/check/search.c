@@ -1,21 +1,16 @@
 /* The order in which the dynamic linker looks for a library (search.h). */
 #include "tools/check/search.h"
 
-#include <fcntl.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #if defined __x86_64__
 #define PLATFORM "x86_64"
-#define CACHE_FLAGS                                                                                \
-  0x0303 /* FLAG_X8664_LIB64 | FLAG_ELF_LIBC6, glibc's sysdeps/generic/ldconfig.h */
+#define CACHE_KIND "(libc6,x86-64)" /* as glibc's ldconfig names them, elf/cache.c */
 #else
 #define PLATFORM "aarch64"
-#define CACHE_FLAGS 0x0a03 /* FLAG_AARCH64_LIB64 | FLAG_ELF_LIBC6 */
+#define CACHE_KIND "(libc6,AArch64)"
 #endif
 
 /* What is compiled into glibc, for Debian's and for other distributions. */
@@ -23,66 +18,31 @@ static const char system_folders[] =
     "/lib/" PLATFORM "-linux-gnu:/usr/lib/" PLATFORM "-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib";
 static const char multiarch_lib[] = "lib/" PLATFORM "-linux-gnu";
 
-/* ---- the cache: glibc's sysdeps/generic/dl-cache.h ---- */
+/* ---- the cache ---- */
 
-#define CACHE_MAGIC "glibc-ld.so.cache1.1"
-#define CACHE_SIZE_MAX ((off_t)64 * 1024 * 1024)
-
-struct cache_entry {
-  int32_t flags;
-  uint32_t key, value; /* names, from the beginning of the header */
-  uint32_t unused;
-  uint64_t hardware; /* 0: for all processors */
-};
-
-struct cache_header {
-  char magic[sizeof CACHE_MAGIC - 1];
-  uint32_t count, strings_size;
-  uint32_t unused[5];
-  struct cache_entry entries[];
-};
-
-static void read_cache(struct search *search, const char *file) {
-  struct stat status;
-  int descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (descriptor < 0)
-    return;
-  if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
-      status.st_size < CACHE_SIZE_MAX) {
-    size_t size = (size_t)status.st_size;
-    char *bytes = more_memory(NULL, size + 1);
-    ssize_t got = read(descriptor, bytes, size);
-    bytes[got > 0 ? got : 0] = '\0';
-    search->cache = bytes;
-    search->cache_size = got > 0 ? (size_t)got : 0;
-  }
-  close(descriptor);
-}
-
-/* Files of older releases of ldconfig begin with an older table, and have this one after it. */
-static const struct cache_header *cache_header(const struct search *search, size_t *size) {
-  const char *begin = search->cache == NULL ? NULL
-                                            : memmem(search->cache, search->cache_size, CACHE_MAGIC,
-                                                     sizeof CACHE_MAGIC - 1);
-  if (begin == NULL || (begin - search->cache) % (ptrdiff_t) _Alignof(struct cache_entry) != 0)
-    return NULL;
-  *size = search->cache_size - (size_t)(begin - search->cache);
-  const struct cache_header *header = (const void *)begin;
-  return *size >= sizeof *header &&
-                 header->count <= (*size - sizeof *header) / sizeof header->entries[0]
-             ? header
-             : NULL;
-}
-
-static bool found_in_cache(const struct search *search, const char *name, char path[PATH_MAX]) {
+/* By its usual path too: users seldom have /sbin on PATH. */
+static void read_cache(struct search *search) {
+  static const char command[] =
+      "PATH=\"$PATH:/usr/sbin:/sbin\" LC_ALL=C exec ldconfig -p 2>/dev/null";
+  FILE *pipe = popen(command, "re"); /* NOLINT(cert-env33-c): a text of our own */
   size_t size = 0;
-  const struct cache_header *header = cache_header(search, &size);
-  for (uint32_t i = 0; header != NULL && i < header->count; i++) {
-    const struct cache_entry *entry = &header->entries[i];
-    if (entry->flags != CACHE_FLAGS || entry->hardware != 0 || entry->key >= size ||
-        entry->value >= size || strcmp((const char *)header + entry->key, name) != 0)
-      continue;
-    snprintf(path, PATH_MAX, "%s", (const char *)header + entry->value);
+  if (pipe == NULL)
+    return;
+  if (getdelim(&search->cache, &size, '\0', pipe) < 0) {
+    free(search->cache);
+    search->cache = NULL;
+  }
+  pclose(pipe);
+}
+
+/* Lines are "\tNAME (libc6,x86-64) => PATH". Those for some processors only have more in the brackets. */
+static bool found_in_cache(const struct search *search, const char *name, char path[PATH_MAX]) {
+  char begin[PATH_MAX];
+  int size = snprintf(begin, sizeof begin, "\n\t%s " CACHE_KIND " => ", name);
+  const char *line = size < PATH_MAX && search->cache != NULL ? search->cache : NULL;
+  while (line != NULL && (line = strstr(line, begin)) != NULL) {
+    line += size;
+    snprintf(path, PATH_MAX, "%.*s", (int)strcspn(line, "\n"), line);
     if (image_fits(path))
       return true;
   }
@@ -175,9 +135,9 @@ bool search_library(const struct search *search, const char *name, const struct 
           found_in_list(system_folders, ":", NULL, name, path));
 }
 
-void search_begin(struct search *search, const char *library_path, const char *cache_file) {
+void search_begin(struct search *search, const char *library_path) {
   *search = (struct search){.library_path = library_path};
-  read_cache(search, cache_file);
+  read_cache(search);
 }
 
 void search_end(struct search *search) {

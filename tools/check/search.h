@@ -9,13 +9,12 @@
 struct search {
   const char *library_path;    /* LD_LIBRARY_PATH; NULL: none */
   const struct names *folders; /* before the system's: whence Python packages open libraries */
-  char *cache;                 /* /etc/ld.so.cache; NULL: none */
-  size_t cache_size;
+  char *cache; /* the dynamic linker's cache, as ldconfig -p writes it; NULL: none */
 };
 
-/* Reads the dynamic linker's cache from a file; without one, or with a damaged one, nothing is
- * found in it. The texts stay the caller's, the cache goes with search_end. */
-void search_begin(struct search *search, const char *library_path, const char *cache_file);
+/* Asks ldconfig for the dynamic linker's cache; without it, nothing is found in that. The texts stay
+ * the caller's, the cache goes with search_end. */
+void search_begin(struct search *search, const char *library_path);
 void search_end(struct search *search);
 
 /* The file for a name that `image` needs or opens (NULL: that a program without RUNPATH needs).

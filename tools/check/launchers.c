@@ -1,0 +1,450 @@
+/* Programs that start other programs (launcher_read of command.h), by their options. What is not known
+ * of one is no answer: then it cannot be told what it starts. */
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <wordexp.h>
+
+#include "tools/check/command.h"
+#include "tools/check/image.h"
+
+/* Options that mean something here, whatever a launcher calls them. */
+enum meaning {
+  PLAIN = 1,
+  IS_PROGRAM,  /* not a script of Python */
+  IS_MODULE,   /* a module of Python */
+  UNTOLD,      /* what is started is told elsewhere */
+  EMPTY,       /* the environment is emptied */
+  UNSET,       /* of one variable */
+  FOLDER,      /* another working folder */
+  EXPORT,      /* Slurm's list of variables */
+  NOT_IN_FRONT /* nccl-join run --no-join */
+};
+
+enum way {
+  BEHIND,    /* the command is what comes behind the options */
+  VARIABLES, /* likewise, behind NAME=value */
+  PYTHON,    /* a script, for the Python that the launcher is run by */
+  MPI,       /* several commands with a colon between them */
+  IN_FRONT,  /* nccl-join run */
+  SHELL,     /* the text behind -c */
+};
+
+/* Options as words: "name" has no value, "name=" has one, "name==" two, "name?" one only behind an
+ * equals sign; a letter of meaning may follow: !p program, !m module, !u untold, !e empty, !s unset,
+ * !f folder, !x export, !n not in front. One-letter options are words of one letter. */
+struct launcher {
+  const char *names, *modules; /* of the program; of the Python module; with spaces around each */
+  enum way way;
+  unsigned before; /* words before the command: a mask, a duration */
+  bool one_dash;   /* long options may have one dash */
+  const char *options;
+};
+
+/* From the manual pages and --help of coreutils 9.1, util-linux 2.38, numactl 2.0.16, Open MPI 4.1 and
+ * 5.0, MPICH 4.1, Slurm 23.11, PyTorch 2.9, Accelerate 1.10 and DeepSpeed 0.17. */
+static const struct launcher launchers[] = {
+    {" env ", "", VARIABLES, 0, false,
+     "i!e ignore-environment!e u=!s unset=!s C=!f chdir=!f S=!u split-string=!u v debug"},
+    {" nice ", "", BEHIND, 0, false, "n= adjustment= 0 1 2 3 4 5 6 7 8 9"},
+    {" nohup setsid ", "", BEHIND, 0, false, "c ctty f fork w wait"},
+    {" stdbuf ", "", BEHIND, 0, false, "i= input= o= output= e= error="},
+    {" time ", "", BEHIND, 0, false,
+     "a append f= format= o= output= p portability v verbose q quiet"},
+    {" ionice ", "", BEHIND, 0, false, "c= class= n= classdata= t ignore p=!u pid=!u P=!u u=!u"},
+    {" chrt ", "", BEHIND, 1, false, "b f i o r d R a v p!u T= P= D="},
+    {" taskset ", "", BEHIND, 1, false, "a all-tasks c cpu-list p!u pid!u"},
+    {" timeout ", "", BEHIND, 1, false,
+     "k= kill-after= s= signal= foreground preserve-status v verbose"},
+    {" numactl ", "", BEHIND, 0, false,
+     "a all b balancing i= interleave= w= weighted-interleave= p= preferred= P= preferred-many= m= "
+     "membind= N= cpunodebind= C= physcpubind= l localalloc s!u show!u H!u hardware!u"},
+    {" mpirun mpiexec orterun prterun mpiexec.hydra mpirun.openmpi mpiexec.openmpi mpirun.mpich "
+     "mpiexec.mpich ",
+     "", MPI, 0, true,
+     "n= np= c= N= npernode= npersocket= host= H= hosts= hostfile= machinefile= f= ppn= perhost= "
+     "x= "
+     "map-by= bind-to= rank-by= wd=!f wdir=!f path= prefix= output-filename= report-uri= stdin= "
+     "timeout= rf= rankfile= tune= cpu-set= cpu-list= slot-list= xterm= personality= output= "
+     "display= "
+     "runtime-options= mca== gmca== pmixmca== prtemca== genv== env== genvlist= envlist= genvall "
+     "genvnone!e envall envnone!e launcher= bootstrap= rmk= iface= outfile-pattern= "
+     "errfile-pattern= l "
+     "prepend-rank print-all-exitcodes allow-run-as-root oversubscribe nooversubscribe "
+     "use-hwthread-cpus tag-output timestamp-output report-bindings display-map display-allocation "
+     "bycore bynode byslot quiet q verbose v d debug-daemons enable-recovery get-stack-traces "
+     "merge-stderr-to-stdout nolocal novm continuous xml app=!u configfile=!u"},
+    {" srun ", "", BEHIND, 0, false,
+     "A= a= B= C= c= D=!f d= E e= G= H I? J= K? k L= l M= m= N= n= O o= P= p= Q q= r= S= s T= t= u "
+     "v W= "
+     "w= X x= Z account= acctg-freq= bb= bbf= bcast? begin= chdir=!f clusters= comment= "
+     "constraint= "
+     "container=!u core-spec= cores-per-socket= cpu-bind= cpu-freq= cpus-per-gpu= cpus-per-task= "
+     "deadline= delay-boot= dependency= disable-status distribution= epilog= error= exact exclude= "
+     "exclusive? export=!x export-file=!u extra= extra-node-info= gid= gpu-bind= gpu-freq= gpus= "
+     "gpus-per-node= gpus-per-socket= gpus-per-task= gres= gres-flags= hint= hold immediate? "
+     "input= "
+     "job-name= jobid= kill-on-bad-exit? label licenses= mail-type= mail-user= mem= mem-bind= "
+     "mem-per-cpu= mem-per-gpu= mincpus= mpi= multi-prog!u network= nice? no-allocate no-kill? "
+     "nodefile= nodelist= nodes= ntasks= ntasks-per-core= ntasks-per-gpu= ntasks-per-node= "
+     "ntasks-per-socket= open-mode= output= overcommit overlap oversubscribe partition= power= "
+     "prefer= preserve-env priority= profile= prolog= propagate? pty? qos= quiet quit-on-interrupt "
+     "reboot relative= reservation= resv-ports? send-libs? signal= slurmd-debug= sockets-per-node= "
+     "spread-job switches= task-epilog= task-prolog= test-only thread-spec= threads= "
+     "threads-per-core= time= time-min= tmp= tres-per-task= uid= unbuffered use-min-nodes verbose "
+     "wait= wckey= whole"},
+    {" torchrun ", " torch.distributed.run torch.distributed.launch ", PYTHON, 0, false,
+     "nnodes= nproc-per-node= rdzv-backend= rdzv-endpoint= rdzv-id= rdzv-conf= standalone "
+     "max-restarts= monitor-interval= start-method= role= m!m module!m no-python!p run-path "
+     "log-dir= "
+     "r= redirects= t= tee= local-ranks-filter= node-rank= master-addr= master-port= local-addr= "
+     "logs-specs= use-env numa-binding= signals-to-handle= virtual-local-rank event-log-handler= "
+     "duplicate-stdout-filters= duplicate-stderr-filters="},
+    {" accelerate accelerate-launch ", " accelerate.commands.launch ", PYTHON, 0, false,
+     "config-file= q quiet cpu multi-gpu tpu tpu-use-cluster use-deepspeed use-fsdp "
+     "use-parallelism-config use-megatron-lm mixed-precision= dynamo-backend= dynamo-mode= "
+     "dynamo-use-fullgraph dynamo-use-dynamic num-processes= num-machines= "
+     "num-cpu-threads-per-process= "
+     "enable-cpu-affinity machine-rank= main-process-ip= main-process-port= rdzv-backend= "
+     "rdzv-conf= "
+     "same-network max-restarts= monitor-interval= gpu-ids= t= tee= role= log-dir= m!m module!m "
+     "no-python!p debug main-training-function= downcast-bf16 zero-stage= deepspeed-config-file= "
+     "deepspeed-hostfile= deepspeed-multinode-launcher= gradient-accumulation-steps= "
+     "gradient-clipping= offload-optimizer-device= offload-param-device= zero3-init-flag= "
+     "zero3-save-16bit-model= fsdp-version= fsdp-sharding-strategy= fsdp-auto-wrap-policy= "
+     "fsdp-offload-params= fsdp-state-dict-type= fsdp-min-num-params= "
+     "fsdp-transformer-layer-cls-to-wrap= fsdp-backward-prefetch= fsdp-use-orig-params= "
+     "fsdp-cpu-ram-efficient-loading= fsdp-sync-module-states= fsdp-activation-checkpointing="},
+    {" deepspeed ds ", " deepspeed.launcher.runner ", PYTHON, 0, false,
+     "H= hostfile= i= include= e= exclude= num-nodes= min-elastic-nodes= max-elastic-nodes= "
+     "num-gpus= "
+     "master-port= master-addr= node-rank= launcher= launcher-args= module!m no-python!p "
+     "no-local-rank "
+     "no-ssh no-ssh-check force-multi save-pid enable-each-rank-log= autotuning=!u "
+     "elastic-training "
+     "bind-cores-to-rank bind-core-list= ssh-port= venv-script="},
+    {" nccl-join ", "", IN_FRONT, 0, false, "n= loopback no-join!n no-prefix"},
+    {" sh bash dash zsh ksh ", "", SHELL, 0, false, ""},
+};
+
+static enum launched untold(struct command *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static enum launched untold(struct command *command, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(command->why, sizeof command->why, format, arguments);
+  va_end(arguments);
+  return LAUNCHED_UNKNOWN;
+}
+
+static bool has_word(const char *list, const char *word) {
+  char part[256];
+  snprintf(part, sizeof part, " %s ", word);
+  return strstr(list, part) != NULL;
+}
+
+/* A copy of one or two lists behind each other, in one piece of memory. */
+static char *const *make_words(struct command *command, const char *const *first, size_t nfirst,
+                               char *const *second) {
+  size_t count = nfirst, size = 0;
+  while (second[count - nfirst] != NULL)
+    count++;
+#define WORD(i) ((i) < nfirst ? first[i] : second[(i)-nfirst])
+  for (size_t i = 0; i < count; i++)
+    size += strlen(WORD(i)) + 1;
+  char **words = more_memory(NULL, (count + 1) * sizeof *words + size);
+  char *text = (char *)(words + count + 1);
+  for (size_t i = 0; i < count; i++) {
+    words[i] = strcpy(text, WORD(i));
+    text += strlen(text) + 1;
+  }
+#undef WORD
+  words[count] = NULL;
+  command->made[command->nmade++] = words;
+  return words;
+}
+
+/* ---- options, read by getopt_long ---- */
+
+#define OPTIONS_MAX 220
+
+struct options {
+  struct option all[2 * OPTIONS_MAX + 1]; /* and once more with _ for - */
+  enum meaning meanings[OPTIONS_MAX], of_letter[128];
+  bool has_two[OPTIONS_MAX];
+  char letters[300], text[8192];
+  size_t count, nlong;
+};
+
+static enum meaning meaning_of(char letter) {
+  static const struct {
+    char letter;
+    enum meaning meaning;
+  } meanings[] = {{'p', IS_PROGRAM}, {'m', IS_MODULE}, {'u', UNTOLD}, {'e', EMPTY},
+                  {'s', UNSET},      {'f', FOLDER},    {'x', EXPORT}, {'n', NOT_IN_FRONT}};
+  for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
+    if (meanings[i].letter == letter)
+      return meanings[i].meaning;
+  return PLAIN;
+}
+
+static void add_long(struct options *options, const char *name, size_t index, int argument) {
+  options->all[options->nlong++] =
+      (struct option){.name = name, .has_arg = argument, .val = 1000 + (int)index};
+}
+
+static void add_option(struct options *options, char *word, bool one_dash) {
+  size_t size = strcspn(word, "=?!"), index = options->count++;
+  const char *mark = word + size;
+  const char *letter = strchr(mark, '!');
+  int argument = *mark == '=' ? required_argument : *mark == '?' ? optional_argument : no_argument;
+  options->has_two[index] = strncmp(mark, "==", 2) == 0;
+  options->meanings[index] = meaning_of(letter != NULL ? letter[1] : '\0');
+  word[size] = '\0';
+  if (size == 1) {
+    size_t used = strlen(options->letters);
+    snprintf(options->letters + used, sizeof options->letters - used, "%s%s", word,
+             argument == required_argument   ? ":"
+             : argument == optional_argument ? "::"
+                                             : "");
+    options->of_letter[(unsigned char)*word] = options->meanings[index];
+    if (!one_dash)
+      return;
+  }
+  add_long(options, word, index, argument);
+  if (strchr(word, '-') == NULL)
+    return;
+  char *other = word + sizeof options->text / 2;
+  memcpy(other, word, size + 1);
+  for (char *dash = other; (dash = strchr(dash, '-')) != NULL;)
+    *dash = '_';
+  add_long(options, other, index, argument);
+}
+
+static void read_table(struct options *options, const struct launcher *launcher) {
+  *options = (struct options){.letters = "+"}; /* the first word that is no option ends them */
+  snprintf(options->text, sizeof options->text / 2, "%s", launcher->options);
+  char *rest = NULL;
+  for (char *word = strtok_r(options->text, " ", &rest);
+       word != NULL && options->count < OPTIONS_MAX; word = strtok_r(NULL, " ", &rest))
+    add_option(options, word, launcher->one_dash);
+}
+
+/* What has been read of a launcher's own words. */
+struct reading {
+  bool is_program, is_module, not_in_front;
+};
+
+static bool keeps_preload(const char *variables) {
+  return strncmp(variables, "ALL", 3) == 0 || strstr(variables, "LD_PRELOAD") != NULL;
+}
+
+/* False if it is then not known any more what is started. */
+static bool follow_option(struct command *command, struct reading *reading, enum meaning meaning,
+                          const char *name) {
+  switch (meaning) {
+  case PLAIN:
+    return true;
+  case IS_PROGRAM:
+    return reading->is_program = true;
+  case IS_MODULE:
+    return reading->is_module = true;
+  case NOT_IN_FRONT:
+    return reading->not_in_front = true;
+  case UNTOLD:
+    return false;
+  case EMPTY:
+    command->drops = name;
+    unsetenv("LD_LIBRARY_PATH");
+    return unsetenv("LD_PRELOAD") == 0;
+  case UNSET:
+    if (strcmp(optarg, "LD_PRELOAD") == 0)
+      command->drops = name;
+    return unsetenv(optarg) == 0;
+  case FOLDER:
+    return chdir(optarg) == 0;
+  case EXPORT:
+    if (!keeps_preload(optarg))
+      command->drops = name;
+    return true;
+  }
+  return false;
+}
+
+/* The words behind the options; NULL if there is an option that is not known, or that leaves open what is
+ * started. */
+static char *const *read_options(struct command *command, const struct launcher *launcher,
+                                 const char *name, char *const *words, struct reading *reading) {
+  struct options options;
+  int count = 0, found, index;
+  while (words[count] != NULL)
+    count++;
+  read_table(&options, launcher);
+  opterr = 0;
+  optind = 0;
+  for (;;) {
+    int at = optind > 0 ? optind : 1;
+    found = launcher->one_dash
+                ? getopt_long_only(count, (char **)words, options.letters, options.all, &index)
+                : getopt_long(count, (char **)words, options.letters, options.all, &index);
+    if (found == -1)
+      break;
+    enum meaning meaning = found == '?'    ? UNTOLD
+                           : found >= 1000 ? options.meanings[found - 1000]
+                                           : options.of_letter[found];
+    if (found >= 1000 && options.has_two[found - 1000] && optind < count)
+      optind++;
+    if (!follow_option(command, reading, meaning, name)) {
+      untold(command, "with %.60s %.60s it cannot be told here what it starts", name,
+             at < count ? words[at] : "");
+      return NULL;
+    }
+  }
+  for (unsigned i = 0; i < launcher->before && optind < count; i++)
+    optind++;
+  return words + (optind < count ? optind : count);
+}
+
+/* ---- what is behind them ---- */
+
+static bool is_assignment(const char *word) {
+  size_t size = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+  return size > 0 && word[size] == '=';
+}
+
+/* NAME=value words take effect here. */
+static char *const *take_assignments(struct command *command, const char *name,
+                                     char *const *words) {
+  while (*words != NULL && is_assignment(*words)) {
+    const char *equals = strchr(*words, '=');
+    char variable[256];
+    snprintf(variable, sizeof variable, "%.*s", (int)(equals - *words), *words);
+    setenv(variable, equals + 1, 1);
+    if (strcmp(variable, "LD_PRELOAD") == 0)
+      command->drops = strstr(equals, "libnccl-join.so") != NULL ? NULL : name;
+    words++;
+  }
+  return words;
+}
+
+static bool is_shell_word(const char *word) {
+  return has_word(
+      " . source cd eval set export unset ulimit umask trap if for while until case function "
+      "exit return shift alias read { ! [ [[ : true false echo printf test wait builtin "
+      "command declare local time ",
+      word);
+}
+
+/* A text that is one plain command is one; of any other, the shell knows what it is. */
+static enum launched read_shell_text(struct command *command, const char *text, const char *name,
+                                     char *const **started) {
+  wordexp_t expanded;
+  const char *dollar = text;
+  while ((dollar = strchr(dollar, '$')) != NULL && strchr("0123456789@*#!?-$", *++dollar) == NULL)
+    continue;
+  if (dollar != NULL || wordexp(text, &expanded, WRDE_NOCMD | WRDE_UNDEF) != 0)
+    return untold(command, "what %.60s makes of its text is known only when it runs", name);
+  *started = make_words(command, NULL, 0, expanded.we_wordv);
+  wordfree(&expanded);
+  *started = take_assignments(command, name, *started);
+  if (**started != NULL && strcmp(**started, "exec") == 0)
+    ++*started;
+  if (**started == NULL || is_shell_word(**started))
+    return untold(command, "what %.60s makes of its text is known only when it runs", name);
+  return LAUNCHED_COMMAND;
+}
+
+/* sh -c TEXT, sh -ec TEXT, sh FILE, sh */
+static enum launched read_shell(struct command *command, char *const *words,
+                                char *const **started) {
+  const char *name = base_name(words[0]);
+  char *const *word = words + 1;
+  for (; *word != NULL && (**word == '-' || **word == '+') && (*word)[1] != '\0'; word++) {
+    if (strspn(*word + 1, "abefhmnuvxc") != strlen(*word + 1))
+      return untold(command, "with %.60s %.60s, files that the shell reads decide what it starts",
+                    name, *word);
+    if (**word == '-' && strchr(*word, 'c') != NULL)
+      return word[1] != NULL ? read_shell_text(command, word[1], name, started)
+                             : untold(command, "no text is given to %.60s -c", name);
+  }
+  return *word != NULL
+             ? untold(command,
+                      "it is a script for %.60s: what it starts is known only when it runs", name)
+             : untold(command, "what %.60s is told to start is not said", name);
+}
+
+static enum launched start_python(struct command *command, const struct reading *reading,
+                                  char *const *rest, char *const **started) {
+  const char *python[] = {command->interpreter, "-m"};
+  *started =
+      reading->is_program ? rest : make_words(command, python, reading->is_module ? 2 : 1, rest);
+  return LAUNCHED_COMMAND;
+}
+
+static enum launched read_rest(struct command *command, const struct launcher *launcher,
+                               const char *name, char *const *words, char *const **started) {
+  struct reading reading = {0};
+  char *const *rest = read_options(command, launcher, name, words, &reading);
+  if (rest == NULL)
+    return LAUNCHED_UNKNOWN;
+  if (launcher->way == VARIABLES) {
+    if (*rest != NULL && strcmp(*rest, "-") == 0) {
+      follow_option(command, &reading, EMPTY, name);
+      rest++;
+    }
+    rest = take_assignments(command, name, rest);
+  }
+  if (*rest == NULL)
+    return untold(command, "what %.60s is to start is not said", name);
+  for (char *const *word = rest; launcher->way == MPI && *word != NULL; word++)
+    if (strcmp(*word, ":") == 0)
+      return untold(command, "%.60s starts several programs", name);
+  if (launcher->way == IN_FRONT) {
+    command->puts_in_front |= !reading.not_in_front;
+    command->drops = reading.not_in_front ? command->drops : NULL;
+  }
+  if (launcher->way == PYTHON)
+    return start_python(command, &reading, rest, started);
+  *started = rest;
+  return LAUNCHED_COMMAND;
+}
+
+/* The words of the launcher itself, its name first: of `python -m NAME`, those from NAME on; of
+ * `accelerate launch` and `nccl-join run`, those from the second word on. NULL: it does something else. */
+static char *const *own_words(const struct command *command, const struct launcher *launcher) {
+  char *const *words = command->module != NULL ? command->arguments - 1 : command->words;
+  const char *name = base_name(command->file);
+  if (command->kind == COMMAND_PYTHON && command->module == NULL && *command->script != '\0')
+    words = command->arguments - 1;
+  if (launcher->way != IN_FRONT && (command->module != NULL || strcmp(name, "accelerate") != 0))
+    return words;
+  const char *wanted = launcher->way == IN_FRONT ? "run" : "launch";
+  return words[1] != NULL && strcmp(words[1], wanted) == 0 ? words + 1 : NULL;
+}
+
+enum launched launcher_read(struct command *command, char *const **started) {
+  const char *name = base_name(command->file);
+  bool is_module = command->kind == COMMAND_PYTHON && command->module != NULL;
+  for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+    const struct launcher *launcher = &launchers[i];
+    if (is_module ? !has_word(launcher->modules, command->module)
+                  : !has_word(launcher->names, name))
+      continue;
+    if (launcher->way == PYTHON && command->kind != COMMAND_PYTHON)
+      return LAUNCHED_NONE; /* something else of that name */
+    if (is_module)
+      name = command->module;
+    names_add(&command->launchers, name);
+    name =
+        command->launchers.items[command->launchers.count - 1]; /* command->file will be another */
+    if (launcher->way == SHELL)
+      return read_shell(command, command->words, started);
+    char *const *words = own_words(command, launcher);
+    return words != NULL ? read_rest(command, launcher, name, words, started)
+                         : untold(command, "what %.60s starts here is not known", name);
+  }
+  return LAUNCHED_NONE;
+}
