@@ -81,9 +81,9 @@ CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)
 CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_INCLUDE=$(NCCL_INCLUDE) \
                     CUDA_INCLUDE=$(CUDA13_INCLUDE) JOIN_TEST_BENCHMARKS='$(if $(SAN),,$(BENCHMARKS))'
 
-# Those of the agreement run over each transport (tests/unit/planes.h). Random programs take the same paths more often: a quarter
+# Those of attachments and of the agreement run over each transport (tests/unit/planes.h). Random programs take the same paths more often: a quarter
 # of them is run again over the other transport, and with sanitizers.
-UNIT_OVER_SHM = UNIT_TRANSPORT=shm 'TEST_FILTER=@(@(foresight|looks|marks|overlap*|peers|place*|team*)/*|peers_random/programs_0)'
+UNIT_OVER_SHM = UNIT_TRANSPORT=shm 'TEST_FILTER=@(@(attachment|foresight|looks|marks|overlap*|peers|place*|team*)/*|peers_random/programs_0)'
 UNIT_SANITIZED = 'TEST_FILTER=!(peers_random/programs_[123])'
 
 .PHONY: check check-here check-build
@@ -193,7 +193,7 @@ lint:
 help:
 	@sed -n '3,6s/^#  *//p' Makefile
 	@echo 'make lint         formatting, who may call whom (docs/architecture.md), links and paths of pages, shellcheck, cppcheck, clang-tidy'
-	@echo 'make install      to PREFIX=$(PREFIX)'
+	@echo 'make install      to PREFIX=$(PREFIX); make uninstall takes it away again'
 	@echo 'make check-gpu    test programs, PyTorch scripts and measurements on real NCCL, where there is a GPU (docs/gpu.md)'
 	@echo 'make check-gpu-cases  its cases without a GPU: on the stand-ins, and on the CPU where there is PyTorch'
 	@echo 'make check-versions  the headers and libraries of NCCL 2.18 to the newest on PyPI; writes docs/versions.md'
