@@ -81,9 +81,9 @@ CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)
 CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_INCLUDE=$(NCCL_INCLUDE) \
                     CUDA_INCLUDE=$(CUDA13_INCLUDE) JOIN_TEST_BENCHMARKS='$(if $(SAN),,$(BENCHMARKS))'
 
-# Those of the agreement run over each transport (tests/unit/planes.h). Random programs take the same paths more often: a quarter
+# Those of attachments and of the agreement run over each transport (tests/unit/planes.h). Random programs take the same paths more often: a quarter
 # of them is run again over the other transport, and with sanitizers.
-UNIT_OVER_SHM = UNIT_TRANSPORT=shm 'TEST_FILTER=@(@(foresight|looks|marks|overlap*|peers|place*|team*)/*|peers_random/programs_0)'
+UNIT_OVER_SHM = UNIT_TRANSPORT=shm 'TEST_FILTER=@(@(attachment|foresight|looks|marks|overlap*|peers|place*|team*)/*|peers_random/programs_0)'
 UNIT_SANITIZED = 'TEST_FILTER=!(peers_random/programs_[123])'
 
 .PHONY: check check-here check-build

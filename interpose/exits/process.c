@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/report/log.h"
-#include "core/transport/plane_shm.h"
+#include "core/transport/attachment.h"
 #include "interpose/elf/linker.h"
 #include "interpose/elf/trampolines.h"
 #include "interpose/nccl/bypass.h"
@@ -109,7 +109,7 @@ static void in_forked_child(void) {
   guard_turn_off();
   trampolines_end();
   fast_path_forget();
-  segment_forget_all();
+  attachment_forget_all();
   log_disable();
 }
 

@@ -310,8 +310,8 @@ Test(segment_failures, a_header_that_cannot_be_read) {
 }
 
 Test(segment_failures, names_that_are_none) {
-  char reason[SEGMENT_REASON_SIZE];
-  struct attachment me = {0};
+  char reason[ATTACHMENT_REASON_SIZE];
+  struct introduction me = {0};
   cr_expect_null(segment_attach("00112233445566778899aabbccddeefg", 1, 0, 0, &me, reason));
   cr_expect_null(segment_attach("00112233445566778899aabbccddee", 1, 0, 0, &me, reason));
 }
@@ -341,7 +341,7 @@ Test(segment_failures, what_is_forgotten_is_inert) {
 Test(segment_failures, a_gate_that_somebody_holds_is_not_waited_for_longer_than_said) {
   pid_t other = start_staying(2);
   struct segment *segment = attach(2, 1, 0);
-  char reason[SEGMENT_REASON_SIZE] = "";
+  char reason[ATTACHMENT_REASON_SIZE] = "";
   cr_assert_not_null(segment, "%s", stage_reason);
   fail_call(CALL_FCNTL, 1, 1000, EAGAIN);
   cr_expect_not(segment_gate_enter(segment->map, segment_now() + 1000000, reason));
