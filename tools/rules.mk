@@ -29,7 +29,7 @@ install: all $(TIMELINE)
 	@case '$(PREFIX)' in /*) ;; *) echo "make install: PREFIX=$(PREFIX) must be an absolute path" >&2; exit 2 ;; esac
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(INSTALLED)/loopback' '$(INSTALLED)/hooks'
 	install -m 755 tools/nccl-join $(TIMELINE) '$(DESTDIR)$(PREFIX)/bin/'
-	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) $(DOCTOR_TOOL) '$(INSTALLED)/'
+	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) $(DOCTOR_TOOL) $(STATUS_TOOL) '$(INSTALLED)/'
 	$(if $(CHECK_READER),install -m 644 $(CHECK_READER) '$(INSTALLED)/')
 	install -m 755 $(BUILD)/lib/libnccl-join.so '$(INSTALLED)/'
 	install -m 755 $(HOOK_PLUGINS) '$(INSTALLED)/hooks/'

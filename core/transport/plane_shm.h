@@ -36,7 +36,7 @@
 #define SEGMENT_NAME_SIZE 33    /* 32 hexadecimal digits, and the terminator */
 #define SEGMENT_COMMS_MAX 60    /* communicators that a rank lists */
 #define SEGMENT_REASON_SIZE 256 /* room for a sentence */
-#define SEGMENT_TELLS_SIZE 240  /* text that a rank compares with the others */
+#define SEGMENT_TELLS_SIZE 232  /* text that a rank compares with the others */
 
 /* What a rank tells the others of itself when it attaches. */
 struct attachment {
@@ -94,6 +94,10 @@ void segment_unlink(struct segment *segment);
  * a signal. */
 struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nranks,
                             const uint32_t *slot_of);
+
+/* This process is about to end with a status: its peers hear that from their planes (fate).
+ * Async-signal-safe. */
+void segment_say_end(int status);
 
 /* Lets go of the slot: its lock is released, so that to the others it looks like the end of the
  * process; the memory is unmapped with the last handle of this process, and a name that is still

@@ -21,7 +21,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 10u
+#define PLANE_VERSION 11u
 #define PLANE_TEXT 65536u /* bytes of a log's texts; a power of two */
 
 /* One index passed: struct log_entry. 24 bytes; fields are atomic only so that a reader may look
@@ -95,6 +95,7 @@ struct plane_log {
   _Atomic uint32_t refused_for;
   _Atomic uint32_t lossy_peer;
   _Atomic uint64_t failed_index;
+  _Atomic uint64_t parked_ms;
 
   /* Point to point. */
   _Alignas(64) _Atomic uint64_t operations_end; /* operations below it are published */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/report/log.h"
+#include "core/transport/segment_view.h"
 #include "hooks/cuda_driver.h"
 #include "interpose/comm/alike.h"
 #include "interpose/comm/captures.h"
@@ -119,11 +120,6 @@ static void name_of(char name[SEGMENT_NAME_SIZE], const void *seed, size_t size)
   name[32] = '\0';
 }
 
-static uint32_t tag_of(const char *name) {
-  uint32_t tag = (uint32_t)hash_bytes(name, SEGMENT_NAME_SIZE - 1, 0);
-  return tag == 0 ? 1 : tag;
-}
-
 /* ---- arriving ---- */
 
 int communicator_current_device(void) {
@@ -187,7 +183,7 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
   arrival->segment = segment_attach(arrival->name, slots, slot, expected, &me, reason);
   arrival->refused = arrival->segment == NULL && errno == EPROTO;
   if (arrival->refused)
-    alike_refused(tag_of(arrival->name), reason);
+    alike_refused(segment_tag(arrival->name), reason);
   else if (arrival->segment == NULL)
     log_line(LOG_LEVEL_WARN, "join is off for a communicator of %u ranks: %s", slots, reason);
 }
@@ -196,7 +192,7 @@ ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
                                   ncclResult_t result) {
   bool compare = arrival->to_compare && arrival->segment != NULL && result != ncclInProgress;
   arrival->to_compare = arrival->to_compare && result == ncclInProgress;
-  if (compare && !alike_in(arrival->segment, arrival->slots, tag_of(arrival->name)))
+  if (compare && !alike_in(arrival->segment, arrival->slots, segment_tag(arrival->name)))
     arrival->refused = true;
   if (!arrival->refused || result == ncclInProgress)
     return result;
@@ -251,7 +247,7 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
   captures_tell(communicator_end_plain);
   comm->handle = handle;
   memcpy(comm->name, arrival->name, sizeof(comm->name));
-  comm->tag = tag_of(comm->name);
+  comm->tag = segment_tag(comm->name);
   comm->device = arrival->device;
   comm->state = arrival->segment == NULL ? COMM_OFF : COMM_PENDING;
   comm->segment = arrival->segment;
