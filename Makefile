@@ -48,10 +48,13 @@ say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
 all: product
 
+# These need nothing, so they install and download nothing.
+ifneq ($(or $(filter-out help clean uninstall,$(MAKECMDGOALS)),$(if $(MAKECMDGOALS),,all)),)
 include .deps/paths.mk
 # Quiet but for what it installs.
 .deps/paths.mk: tools/deps
 	@tools/deps $(if $(filter check-gpu gpu-programs,$(MAKECMDGOALS)),--gpu)
+endif
 
 # nccl_has NUMBER: whether the headers are of that release or a later one; 22800 is 2.28.
 NCCL_HEADERS := $(shell sed -n 's/^\#define NCCL_VERSION_CODE *//p' $(NCCL_INCLUDE)/nccl.h 2>/dev/null)

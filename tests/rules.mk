@@ -41,13 +41,19 @@ endef
 # Calls that fail when a test wants them to (tests/unit/failing.h).
 UNIT_WRAPPED = malloc calloc realloc aligned_alloc fcntl open fstat ftruncate getcwd gethostname mmap posix_fallocate pread access \
                sched_getaffinity write
-$(BUILD)/check/unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
-$(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) \
-		$(FLOW_OBJECTS)
+UNIT_PARTS = $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) $(FLOW_OBJECTS)
+$(BUILD)/check/unit $(BUILD)/check/quick-unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
+$(BUILD)/check/unit: $(UNIT_PARTS)
 	$(link_test)
 $(BUILD)/check/simulation: $(SIMULATION_OBJECTS) $(CORE_OBJECTS)
 	$(link_test)
 $(BUILD)/check/hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
+	$(link_test)
+# The same tests without Criterion's processes (tests/quick.c).
+$(BUILD)/check/quick-%: private CRITERION_LIBS =
+$(BUILD)/check/quick-unit: $(UNIT_PARTS) $(BUILD)/tests/quick.o
+	$(link_test)
+$(BUILD)/check/quick-hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS) $(BUILD)/tests/quick.o
 	$(link_test)
 $(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS) $(NATIVE_CODE_OBJECTS)
 	$(link_test)
@@ -66,18 +72,22 @@ ifneq ($(and $(CUDA12_INCLUDE),$(call nccl_has,22800)),)
 all: loopback
 endif
 
-CHECKS = unit simulation fuzz interpose python tools join faults
+# With sanitizers tests/unit is run by tests/quick.c: Criterion starts such a program anew for each test, which costs more than
+# the tests, and does not look at how it ends: whether it has lost memory.
+CHECKS = $(if $(SAN),quick-unit,unit) simulation fuzz interpose python tools join faults
 # These call the stand-ins themselves.
 LOOPBACK_CHECKS = $(BUILD)/check/hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
 CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)
 CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_INCLUDE=$(NCCL_INCLUDE) \
                     CUDA_INCLUDE=$(CUDA13_INCLUDE) JOIN_TEST_BENCHMARKS='$(if $(SAN),,$(BENCHMARKS))'
 
-# Those of the agreement run over each transport (tests/unit/planes.h).
-UNIT_OVER_SHM = UNIT_TRANSPORT=shm 'TEST_FILTER=@(foresight|looks|marks|overlap*|peers*|place*|team*)/*'
+# Those of attachments and of the agreement run over each transport (tests/unit/planes.h). Random programs take the same paths more often: a quarter
+# of them is run again over the other transport, and with sanitizers.
+UNIT_OVER_SHM = UNIT_TRANSPORT=shm 'TEST_FILTER=@(@(attachment|foresight|looks|marks|overlap*|peers|place*|team*)/*|peers_random/programs_0)'
+UNIT_SANITIZED = 'TEST_FILTER=!(peers_random/programs_[123])'
 
 .PHONY: check check-here check-build
-check-build: all loopback programs $(CHECK_PROGRAMS) $(LOOPBACK_CHECKS) $(BUILD)/bench/report
+check-build: all loopback programs $(CHECK_PROGRAMS) $(BUILD)/check/quick-unit $(LOOPBACK_CHECKS) $(BUILD)/bench/report
 
 # Sanitizers would only measure themselves. tests/tools is run without.
 ifeq ($(SAN),)
@@ -86,11 +96,11 @@ endif
 
 # The tests in this build folder.
 check-here: check-build
-	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/unit \
+	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/quick-unit \
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS)
 
 # Everything, and what needs memory and processes once more with the address and undefined behaviour sanitizers.
-SANITIZED = $(CHECKS:%=build-address/check/%)
+SANITIZED = $(patsubst %/unit,%/quick-unit,$(CHECKS:%=build-address/check/%))
 # Built on all processors, unless make was given a number of jobs.
 BUILD_JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 check:
@@ -98,10 +108,11 @@ check:
 	@$(MAKE) --no-print-directory $(BUILD_JOBS) check-build
 	@$(MAKE) --no-print-directory $(BUILD_JOBS) SAN=address,undefined check-build
 	@$(MAKE) --no-print-directory nccl-small
-	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/unit \
+	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/quick-unit \
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
-	  --with LD_LIBRARY_PATH= JOIN_TEST_BUILD=build-address ASAN_OPTIONS=verify_asan_link_order=0 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.suppressions:print_suppressions=0 -- \
-	  $(filter-out %/simulation %/interpose %/tools %/generated,$(SANITIZED)) \
+	  --with LD_LIBRARY_PATH= JOIN_TEST_BUILD=build-address ASAN_OPTIONS=verify_asan_link_order=0 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.suppressions:print_suppressions=0 $(UNIT_SANITIZED) -- \
+	  $(filter %/quick-unit,$(SANITIZED)) --with TEST_FILTER= -- \
+	  $(filter-out %/quick-unit %/simulation %/interpose %/tools %/generated,$(SANITIZED)) \
 	  --with LD_LIBRARY_PATH=build-address/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=build-address/%) \
 	  $(NCCL_SMALL_RUN)
 
@@ -182,7 +193,7 @@ lint:
 help:
 	@sed -n '3,6s/^#  *//p' Makefile
 	@echo 'make lint         formatting, who may call whom (docs/architecture.md), links and paths of pages, shellcheck, cppcheck, clang-tidy'
-	@echo 'make install      to PREFIX=$(PREFIX)'
+	@echo 'make install      to PREFIX=$(PREFIX); make uninstall takes it away again'
 	@echo 'make check-gpu    test programs, PyTorch scripts and measurements on real NCCL, where there is a GPU (docs/gpu.md)'
 	@echo 'make check-gpu-cases  its cases without a GPU: on the stand-ins, and on the CPU where there is PyTorch'
 	@echo 'make check-versions  the headers and libraries of NCCL 2.18 to the newest on PyPI; writes docs/versions.md'

@@ -9,6 +9,8 @@
  * when one fails or when it is told to, and leaves no process behind: each rank leads a process
  * group of its own, and a rank dies with the launcher.
  *
+ * Ctrl-Z stops all ranks with it, and fg lets them go on.
+ *
  * Rank 0 reads the launcher's stdin unless that is a terminal (which a process group in the
  * background cannot read); the others read nothing. Exit status: that of the first rank that
  * failed, 128 + signal if a signal ended it; 0 if all ended with 0; 128 + signal if the launcher
@@ -20,7 +22,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,21 +33,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/ranks_options.h"
 #include "tools/relay.h"
 
-#define RANKS_MAX 256      /* two pipes each fit into the usual limit of 1024 descriptors */
 #define GRACE_MS 5000      /* from SIGTERM to SIGKILL */
 #define LAST_OUTPUT_MS 200 /* for output of processes that have left their rank's group */
-#define STATUS_USAGE 2
 #define STATUS_NOT_EXECUTABLE 126
 #define STATUS_NOT_FOUND 127
-
-struct options {
-  int nranks; /* 0: become the program */
-  bool prefix;
-  const char *preload, *libraries; /* NULL: none */
-  char **program;                  /* with its arguments */
-};
 
 struct rank {
   pid_t pid;  /* and process group; a zombie until the end, so that the number stays its own */
@@ -66,16 +59,6 @@ struct launch {
   bool stopping;    /* SIGTERM has been sent */
   long deadline_ms; /* for SIGKILL, while stopping */
 };
-
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *format, ...) {
-  char text[1024];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  dprintf(STDERR_FILENO, "nccl-join: %s\n", text); /* one write */
-}
 
 static long now_ms(void) {
   struct timespec now;
@@ -292,10 +275,26 @@ static void take_signal(struct launch *launch, int number) {
   stop(launch, again ? SIGKILL : number);
 }
 
+/* Ctrl-Z: the terminal knows of the launcher's process group only. All ranks stop with it, and go on
+ * where the shell lets it go on (fg, bg). A rank cannot refuse, as it may not be half of a job. */
+static void suspend(struct launch *launch) {
+  if (launch->stopping)
+    return;
+  for (int i = 0; i < launch->options.nranks; i++)
+    if (launch->ranks[i].pid > 0 && !launch->ranks[i].ended)
+      kill(-launch->ranks[i].pid, SIGSTOP);
+  kill(getpid(), SIGSTOP);
+  for (int i = 0; i < launch->options.nranks; i++)
+    if (launch->ranks[i].pid > 0)
+      kill(-launch->ranks[i].pid, SIGCONT);
+}
+
 static void read_signals(struct launch *launch) {
   struct signalfd_siginfo info;
   while (read(launch->signals, &info, sizeof(info)) == sizeof(info)) {
-    if (info.ssi_signo != SIGCHLD)
+    if (info.ssi_signo == SIGTSTP)
+      suspend(launch);
+    else if (info.ssi_signo != SIGCHLD)
       take_signal(launch, (int)info.ssi_signo);
   }
   look_for_ended(launch);
@@ -366,7 +365,7 @@ static int run_ranks(struct launch *launch) {
   launch->port = free_port();
   sigset_t handled;
   sigemptyset(&handled);
-  static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
   for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
     sigaddset(&handled, numbers[i]);
   sigprocmask(SIG_BLOCK, &handled, &launch->mask_before);
@@ -388,53 +387,16 @@ static int run_ranks(struct launch *launch) {
   return launch->status;
 }
 
-/* ---- options ---- */
-
-static int usage(const char *problem, const char *argument) {
-  say("%s%s (see nccl-join --help)", problem, argument);
-  return STATUS_USAGE;
-}
-
-/* Fills options; 0 or the status to exit with. */
-static int read_options(struct options *options, char **argument) {
-  *options = (struct options){.prefix = true};
-  for (argument++; *argument && (*argument)[0] == '-'; argument++) {
-    const char *name = *argument;
-    if (strcmp(name, "--no-prefix") == 0) {
-      options->prefix = false;
-    } else if (strcmp(name, "--") == 0) {
-      argument++;
-      break;
-    } else if (!argument[1]) {
-      return usage("a value is missing after ", name);
-    } else if (strcmp(name, "-n") == 0) {
-      char *end;
-      long n = strtol(*++argument, &end, 10);
-      if (**argument < '0' || **argument > '9' || *end || n < 1 || n > RANKS_MAX)
-        return usage("-n takes a number of ranks from 1 to 256, not ", *argument);
-      options->nranks = (int)n;
-    } else if (strcmp(name, "--preload") == 0) {
-      options->preload = *++argument;
-    } else if (strcmp(name, "--libraries") == 0) {
-      options->libraries = *++argument;
-    } else {
-      return usage("unknown option ", name);
-    }
-  }
-  options->program = argument;
-  return *argument ? 0 : usage("no program to run", "");
-}
-
 int main(int argc, char **argv) {
-  (void)argc;
   struct launch launch = {0};
-  int status = read_options(&launch.options, argv);
+  int status = options_read(&launch.options, argc, argv);
   if (status)
     return status;
   if (launch.options.nranks == 0) {
     become(&launch.options);
     return say_not_started(launch.options.program[0], errno);
   }
+  options_warn_of_devices(&launch.options);
   launch.ranks = calloc((size_t)launch.options.nranks, sizeof(*launch.ranks));
   if (!launch.ranks) {
     say("no memory");

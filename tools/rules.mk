@@ -13,7 +13,7 @@ define link_tool
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^
 endef
 
-$(BUILD)/tools/nccl-join-ranks: $(BUILD)/tools/ranks.o $(BUILD)/tools/relay.o
+$(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_options.o relay.o)
 	$(link_tool)
 
 $(BUILD)/tools/nccl-join-env: $(BUILD)/tools/settings_main.o $(SETTINGS_OBJECTS)
@@ -23,15 +23,35 @@ $(BUILD)/tools/nccl-join: tools/nccl-join
 	@mkdir -p $(@D)
 	$(Q)install -m 755 $< $@
 
-# PREFIX is where it will run from, DESTDIR where a package is being put together.
-INSTALLED = $(DESTDIR)$(PREFIX)/lib/nccl-join
+# PREFIX is where it will run from, DESTDIR where a package is being put together. make uninstall takes away what make install
+# puts there, and the folders that are empty then.
+ROOT = $(DESTDIR)$(PREFIX)
+INSTALLED = $(ROOT)/lib/nccl-join
+PAGES = $(ROOT)/share/doc/nccl-join
+COMPLETIONS = $(ROOT)/share/bash-completion/completions
+.PHONY: uninstall
+absolute = case '$(PREFIX)' in /*) ;; *) echo "make $@: PREFIX=$(PREFIX) must be an absolute path" >&2; exit 2 ;; esac
 install: all $(TIMELINE)
-	@case '$(PREFIX)' in /*) ;; *) echo "make install: PREFIX=$(PREFIX) must be an absolute path" >&2; exit 2 ;; esac
-	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(INSTALLED)/loopback' '$(INSTALLED)/hooks'
-	install -m 755 tools/nccl-join $(TIMELINE) '$(DESTDIR)$(PREFIX)/bin/'
+	@$(absolute)
+	install -d '$(ROOT)/bin' '$(ROOT)/include' '$(INSTALLED)/loopback' '$(INSTALLED)/hooks' '$(PAGES)/docs' '$(COMPLETIONS)' \
+	  '$(ROOT)/share/man/man1' '$(ROOT)/share/man/man7'
+	install -m 755 tools/nccl-join $(TIMELINE) '$(ROOT)/bin/'
 	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) $(DOCTOR_TOOL) $(STATUS_TOOL) '$(INSTALLED)/'
 	$(if $(CHECK_READER),install -m 644 $(CHECK_READER) '$(INSTALLED)/')
 	install -m 755 $(BUILD)/lib/libnccl-join.so '$(INSTALLED)/'
 	install -m 755 $(HOOK_PLUGINS) '$(INSTALLED)/hooks/'
-	install -m 644 hooks/include/nccl_join.h hooks/include/nccl_join_hook.h '$(DESTDIR)$(PREFIX)/include/'
+	install -m 644 hooks/include/nccl_join.h hooks/include/nccl_join_hook.h '$(ROOT)/include/'
+	install -m 644 $(filter %.1,$(MAN_PAGES)) '$(ROOT)/share/man/man1/'
+	install -m 644 $(filter %.7,$(MAN_PAGES)) '$(ROOT)/share/man/man7/'
+	install -m 644 tools/completion.bash '$(COMPLETIONS)/nccl-join'
+	install -m 644 LICENSE README.md '$(PAGES)/'
+	install -m 644 docs/* '$(PAGES)/docs/'
 	if [ -e $(BUILD)/loopback/libnccl.so.2 ]; then cp -Pf $(BUILD)/loopback/lib*.so* '$(INSTALLED)/loopback/'; fi
+
+uninstall:
+	@$(absolute)
+	rm -rf '$(INSTALLED)' '$(PAGES)'
+	rm -f '$(ROOT)/bin/nccl-join' '$(ROOT)/bin/nccl-join-timeline' '$(ROOT)/include/nccl_join.h' '$(ROOT)/include/nccl_join_hook.h' \
+	  '$(ROOT)/share/man/man1/nccl-join.1' '$(ROOT)/share/man/man7/libnccl-join.7' '$(COMPLETIONS)/nccl-join'
+	@cd '$(ROOT)' 2>/dev/null && rmdir -p --ignore-fail-on-non-empty bin include lib share/man/man1 share/man/man7 share/doc \
+	  share/bash-completion/completions 2>/dev/null || :

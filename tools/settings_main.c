@@ -3,10 +3,12 @@
  *   nccl-join-env              the table, with the values of this environment
  *   nccl-join-env --check      prints nothing if all settings are right
  *   nccl-join-env --markdown   the table of docs/settings.md
+ *   nccl-join-env --man        the same for manual pages
  *   nccl-join-env --version
  *
  * Exit status 2 if a setting is wrong, with one line for each on stderr.
  */
+#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,18 +30,26 @@ static int check(void) {
 }
 
 int main(int argc, char **argv) {
-  const char *what = argc > 1 ? argv[1] : "";
-  if (argc > 2 || (*what && strcmp(what, "--check") != 0 && strcmp(what, "--markdown") != 0 &&
-                   strcmp(what, "--version") != 0)) {
-    fprintf(stderr, "nccl-join: env takes no argument, --check, --markdown or --version\n");
+  static const struct option options[] = {{"check", no_argument, NULL, 'c'},
+                                          {"markdown", no_argument, NULL, 'm'},
+                                          {"man", no_argument, NULL, 'r'},
+                                          {"version", no_argument, NULL, 'v'},
+                                          {0}};
+  opterr = 0;
+  int what = getopt_long(argc, argv, "+", options, NULL), status = 0;
+  if (what == '?' || optind < argc) {
+    fprintf(stderr, "nccl-join: env takes no argument, --check, --markdown, --man or --version\n");
     return 2;
   }
-  if (strcmp(what, "--version") == 0)
-    return puts("nccl-join " NCCL_JOIN_VERSION) < 0;
-  if (strcmp(what, "--markdown") == 0)
+  if (what == 'v')
+    puts("nccl-join " NCCL_JOIN_VERSION);
+  else if (what == 'm')
     settings_print_markdown(stdout);
-  else if (!*what)
+  else if (what == 'r')
+    settings_print_man(stdout);
+  else if (what == -1)
     settings_print(stdout, environ);
-  int status = *what == '\0' || strcmp(what, "--check") == 0 ? check() : 0;
+  if (what == -1 || what == 'c')
+    status = check();
   return fflush(stdout) != 0 ? 1 : status;
 }

@@ -137,4 +137,7 @@ void settings_print(FILE *out, char *const *environment);
 /* The table of docs/settings.md: Markdown, without the markers around it. */
 void settings_print_markdown(FILE *out);
 
+/* The same as items of a manual page (man(7)). */
+void settings_print_man(FILE *out);
+
 #endif

@@ -76,3 +76,22 @@ void settings_print_markdown(FILE *out) {
     fprintf(out, " | %s | %s |\n", setting->scope == OF_ALL_RANKS ? "yes" : "", setting->meaning);
   }
 }
+
+/* A minus is one in manual pages only with a backslash. */
+static void print_roff(FILE *out, const char *text) {
+  for (; *text != '\0'; text++)
+    fprintf(out, *text == '-' ? "\\-" : "%c", *text);
+}
+
+void settings_print_man(FILE *out) {
+  for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
+    char text[128];
+    fprintf(out, ".TP\n.B %s\n", setting->name);
+    print_roff(out, setting->meaning);
+    fputs(".\n.br\nDefault: ", out);
+    print_roff(out, or_none(setting->initial));
+    fputs(". Accepted: ", out);
+    print_roff(out, settings_accepted(setting, text, sizeof(text)));
+    fprintf(out, ".%s\n", setting->scope == OF_ALL_RANKS ? " Alike on all ranks." : "");
+  }
+}

@@ -87,8 +87,7 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
 bool settle_is_same(const struct claimed *a, const struct claimed *b) {
   if (a->hash == b->hash)
     return !settle_is_out_of_step(a, b);
-  return (a->hash != 0 && b->hash != 0 && a->signature == b->signature && a->mark == b->mark &&
-          !settle_is_distinct(a, b));
+  return a->signature == b->signature && !settle_is_distinct(a, b);
 }
 
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
@@ -100,9 +99,7 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
   case PLACE_SEQUENTIAL:
     return true;
   case PLACE_ALTERNATIVE:
-    if (place_is_reached(a->place, b->place) && (a->shared || b->shared))
-      return true;
-    return a->common && b->common &&
+    return (a->shared || b->shared || (a->common && b->common)) &&
            (place_is_reached(a->place, b->place) || !place_is_ordered(a->place, b->place));
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
@@ -162,7 +159,7 @@ static int settle_compare(const struct settle *settle, const struct claimed *x,
 
 /* A yield wants nothing: its ranks shadow whatever the others agree on. */
 static bool is_wanted(const struct claimed *claimed) {
-  return !(claimed->kinds & (CLAIM_YIELD | CLAIM_STOPPED));
+  return !(claimed->kinds & CLAIM_YIELD);
 }
 
 /* Whether a unit is claimed in a later epoch, too, and in no earlier one. */
@@ -220,8 +217,6 @@ static bool is_merged_in_doubt(const struct claimed *won, const struct claimed *
 
 bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser) {
   const struct claimed *won = &settle->units[winner];
-  if (won->hash == 0 || won->mark != 0)
-    return false;
   for (uint32_t i = 0; i < settle->nunits; i++) {
     const struct claimed *lost = &settle->units[i];
     if (i == winner || lost->hash == 0 || lost->mark != 0 || settle_is_out_of_step(won, lost))

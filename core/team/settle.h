@@ -62,11 +62,12 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
 bool settle_is_same(const struct claimed *a, const struct claimed *b);
 
 /* Whether that they are the same is a guess: they look alike, and all ranks come to each of them,
- * but not by two branches of one condition (place_is_reached); or all have come to one of them, by
- * whatever way, and who is there again has gone round a loop, while the other goes on in it; or who comes to one comes to the
- * other, and neither is known to be in the program of all; or where they part nothing can be
- * seen; or one stands in a loop in which the other does not stand, and control may come from one to
- * the other: a rank without data comes past a loop without a call in it. */
+ * or all have come to one of them, by whatever way: who is there again has gone round a loop, while
+ * the other may go on in it. But not if they are known to be two branches of one condition
+ * (place_is_reached). Or who comes to one comes to the other, and neither is known to be in the
+ * program of all; or where they part nothing can be seen; or one stands in a loop in which the other
+ * does not stand, and control may come from one to the other: a rank without data comes past a loop
+ * without a call in it. */
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
 
 /* Index of the unit that wins; a yield wins only where nothing else is claimed. The rule, the first

@@ -147,6 +147,14 @@ static uint32_t rejoin_flags(struct team *team, struct unit unit, const struct c
   return 0;
 }
 
+/* Whether all claim the unit from its place: whatever they say of it besides. */
+static bool all_stand_at(const struct settle *sum, const struct claimed *winner) {
+  for (uint32_t i = 0; i < sum->nunits; i++)
+    if (sum->units[i].hash != winner->hash || !(sum->units[i].all & CLAIM_OWN_PLACE))
+      return false;
+  return true;
+}
+
 /* Of a unit that all claim. */
 static uint32_t flags_of_all(struct team *team, struct unit unit, const struct claimed *winner) {
   uint32_t flags = ENTRY_ALL;
@@ -161,7 +169,7 @@ static uint32_t flags_of_all(struct team *team, struct unit unit, const struct c
     flags |= ENTRY_MEETING;
   if (deviates && team->symbol_expected != SYMBOL_NONE)
     flags |= ENTRY_DEVIATION;
-  if (winner->place_id != 0 && team->settling.sum->nunits == 1 && (winner->all & CLAIM_OWN_PLACE))
+  if (winner->place_id != 0 && all_stand_at(team->settling.sum, winner))
     flags |= ENTRY_COMMON;
   return flags;
 }

@@ -10,6 +10,9 @@ struct rank_plane {
   struct plane plane; /* first: a plane is cast to its rank_plane */
   struct plane_memory *memory;
   bool dead;
+  /* Of a team that is not of all (plane_memory_set_team); NULL: a rank is the slot. */
+  struct plane_log **logs;
+  uint32_t *slot_of;
 };
 
 struct plane_memory {
@@ -49,7 +52,9 @@ static void memory_pause(struct plane *plane) {
 }
 
 static bool memory_alive(struct plane *plane, uint32_t rank) {
-  return !((struct rank_plane *)plane)->memory->ranks[rank].dead;
+  const struct rank_plane *own = (const struct rank_plane *)plane;
+  return rank < plane->nranks &&
+         !own->memory->ranks[own->slot_of == NULL ? rank : own->slot_of[rank]].dead;
 }
 
 static struct plane_fate memory_fate(const struct plane *plane, uint32_t rank) {
@@ -86,6 +91,10 @@ struct plane_memory *plane_memory_create(uint32_t nranks) {
 void plane_memory_destroy(struct plane_memory *memory) {
   if (memory == NULL)
     return;
+  for (uint32_t slot = 0; memory->ranks != NULL && slot < memory->nranks; slot++) {
+    free(memory->ranks[slot].logs);
+    free(memory->ranks[slot].slot_of);
+  }
   free(memory->storage);
   free(memory->logs);
   free(memory->ranks);
@@ -96,8 +105,25 @@ struct plane *plane_memory_rank(struct plane_memory *memory, uint32_t rank) {
   return &memory->ranks[rank].plane;
 }
 
-void plane_memory_kill(struct plane_memory *memory, uint32_t rank) {
-  memory->ranks[rank].dead = true;
+bool plane_memory_set_team(struct plane_memory *memory, uint32_t rank, uint32_t nranks,
+                           const uint32_t *slot_of) {
+  struct rank_plane *own = &memory->ranks[slot_of[rank]];
+  own->logs = calloc(nranks, sizeof(struct plane_log *));
+  own->slot_of = calloc(nranks, sizeof(*slot_of));
+  if (own->logs == NULL || own->slot_of == NULL)
+    return false;
+  for (uint32_t i = 0; i < nranks; i++) {
+    own->logs[i] = memory->logs[slot_of[i]];
+    own->slot_of[i] = slot_of[i];
+  }
+  own->plane.rank = rank;
+  own->plane.nranks = nranks;
+  own->plane.logs = own->logs;
+  return true;
+}
+
+void plane_memory_kill(struct plane_memory *memory, uint32_t slot) {
+  memory->ranks[slot].dead = true;
 }
 
 uint64_t plane_memory_rings(const struct plane_memory *memory) {

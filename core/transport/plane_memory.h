@@ -1,5 +1,6 @@
 /* The plane of ranks that live in one process and are driven by one thread: for tests and for
- * simulating thousands of ranks. Waiting returns at once.
+ * simulating thousands of ranks. Waiting returns at once. As a transport (attachment.h,
+ * transport_memory) it is the smallest there is.
  */
 #ifndef NCCL_JOIN_CORE_PLANE_MEMORY_H
 #define NCCL_JOIN_CORE_PLANE_MEMORY_H
@@ -8,15 +9,24 @@
 
 struct plane_memory;
 
-/* A team of nranks; NULL if there is no memory. */
+/* Logs for so many ranks, and what they share; NULL if there is no memory. */
 struct plane_memory *plane_memory_create(uint32_t nranks);
 void plane_memory_destroy(struct plane_memory *memory);
 
-/* One rank's side, owned by the plane_memory. */
+/* One rank's side of the team of all, owned by the plane_memory. */
 struct plane *plane_memory_rank(struct plane_memory *memory, uint32_t rank);
 
-/* From now on the rank counts as dead. */
-void plane_memory_kill(struct plane_memory *memory, uint32_t rank);
+/* Makes the rank in a slot a rank of a team of some of them: slot_of[rank] is the slot, and so on;
+ * copied. The same side as plane_memory_rank of the slot gives. False if there is no memory. */
+bool plane_memory_set_team(struct plane_memory *memory, uint32_t rank, uint32_t nranks,
+                           const uint32_t *slot_of);
+
+/* From now on the rank in a slot counts as dead. */
+void plane_memory_kill(struct plane_memory *memory, uint32_t slot);
+
+/* The same for an attachment of transport_memory, which stays to be detached. */
+struct attachment;
+void transport_memory_kill(struct attachment *attachment);
 
 /* How often the bell was rung. */
 uint64_t plane_memory_rings(const struct plane_memory *memory);

@@ -162,7 +162,7 @@ static uint32_t count_ready(const struct segment_map *map) {
 
 /* With the gate: one rank only sees the last slot taken. */
 static bool take_slot(struct segment_map *map, uint32_t slot, uint32_t expected,
-                      const struct attachment *me, char *reason) {
+                      const struct introduction *me, char *reason) {
   struct segment_slot *taken = segment_slot(map, slot);
   if (atomic_load(&map->own[slot]) || !segment_lock_slot(map, slot)) {
     segment_explain(reason, "slot %u of %s is taken: do two ranks have the same number?", slot,
@@ -173,7 +173,7 @@ static bool take_slot(struct segment_map *map, uint32_t slot, uint32_t expected,
     segment_explain(reason, "slot %u of %s was taken by a rank that has ended or left", slot,
                     map->path);
   else if (segment_allocate_log(map, slot, reason)) {
-    taken->attachment = *me;
+    taken->introduction = *me;
     segment_fill_process(taken);
     atomic_store_explicit(&taken->ready, 1, memory_order_release);
     atomic_store(&map->own[slot], true);
@@ -206,11 +206,11 @@ static void clean_up_once(const struct segment_map *map) {
 }
 
 struct segment *segment_attach(const char *name, uint32_t slots, uint32_t slot, uint32_t expected,
-                               const struct attachment *me, char *reason) {
+                               const struct introduction *me, char *reason) {
   reason[0] = '\0';
   errno = 0;
   if (!segment_is_name(name) || slots == 0 || slots > PLANE_RANKS_MAX || slot >= slots ||
-      expected > slots || me->ncomms > SEGMENT_COMMS_MAX) {
+      expected > slots || me->ncomms > INTRODUCTION_COMMS_MAX) {
     segment_explain(reason, "cannot attach rank %u of %u (%u on this machine): at most %u ranks",
                     slot, slots, expected, PLANE_RANKS_MAX);
     return NULL;
@@ -245,13 +245,13 @@ uint32_t segment_attached(const struct segment *segment) {
   return count_ready(segment->map);
 }
 
-bool segment_attachment(const struct segment *segment, uint32_t slot,
-                        struct attachment *attachment) {
+bool segment_introduction(const struct segment *segment, uint32_t slot,
+                          struct introduction *introduction) {
   if (slot >= segment->map->slots || !segment_slot_is_ready(segment->map, slot))
     return false;
-  *attachment = segment_slot(segment->map, slot)->attachment;
-  if (attachment->ncomms > SEGMENT_COMMS_MAX)
-    attachment->ncomms = SEGMENT_COMMS_MAX;
+  *introduction = segment_slot(segment->map, slot)->introduction;
+  if (introduction->ncomms > INTRODUCTION_COMMS_MAX)
+    introduction->ncomms = INTRODUCTION_COMMS_MAX;
   return true;
 }
 
@@ -269,7 +269,7 @@ bool segment_stranger(const struct segment *segment, char *reason) {
 void segment_unlink(struct segment *segment) {
   struct segment_map *map = segment->map;
   int64_t deadline = segment_now() + SEGMENT_UNLINK_SECONDS * INT64_C(1000000000);
-  char reason[SEGMENT_REASON_SIZE];
+  char reason[ATTACHMENT_REASON_SIZE];
   pthread_mutex_lock(&registry_lock);
   if (registry_has(map) && !map->unlinked && segment_gate_enter(map, deadline, reason)) {
     segment_remove_name(map);

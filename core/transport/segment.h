@@ -47,10 +47,10 @@ struct segment_header {
 };
 
 struct segment_slot {
-  _Alignas(64) struct attachment attachment;
+  _Alignas(64) struct introduction introduction;
   uint64_t pid_space; /* of `pid`: the number of its namespace; 0: not known */
   int32_t pid;
-  _Atomic uint32_t ready; /* 1 once the attachment, and what is above, is complete (release) */
+  _Atomic uint32_t ready; /* 1 once the introduction, and what is above, is complete (release) */
   _Atomic uint32_t ended; /* 0: not known; enum plane_end << 16 | number */
 };
 
@@ -61,7 +61,7 @@ struct segment_map {
   _Atomic int fd; /* the only descriptor of the file in this process; -1 in a forked child */
   dev_t device;
   ino_t inode;
-  char name[SEGMENT_NAME_SIZE];
+  char name[ATTACHMENT_NAME_SIZE];
   char path[SEGMENT_PATH_SIZE];
   uint32_t slots;
   uint32_t handles; /* struct segment of this process */
@@ -76,6 +76,7 @@ struct plane_shm;
 
 /* A slot taken by this process. */
 struct segment {
+  struct attachment attachment; /* first: an attachment is cast to its segment */
   struct segment_map *map;
   uint32_t slot;
   struct plane_shm *plane;
@@ -97,7 +98,7 @@ static inline bool segment_slot_is_ready(const struct segment_map *map, uint32_t
   return atomic_load_explicit(&segment_slot(map, slot)->ready, memory_order_acquire) == 1;
 }
 
-/* The file. Where there is a reason (SEGMENT_REASON_SIZE bytes), it is written on failure. */
+/* The file. Where there is a reason (ATTACHMENT_REASON_SIZE bytes), it is written on failure. */
 
 __attribute__((format(printf, 2, 3))) void segment_explain(char *reason, const char *format, ...);
 

@@ -42,7 +42,7 @@ size_t segment_bytes(uint32_t slots) {
 void segment_explain(char *reason, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(reason, SEGMENT_REASON_SIZE, format, arguments);
+  vsnprintf(reason, ATTACHMENT_REASON_SIZE, format, arguments);
   va_end(arguments);
 }
 
@@ -150,8 +150,8 @@ void segment_gate_leave(struct segment_map *map) {
 /* ---- The name ---- */
 
 bool segment_is_name(const char *name) {
-  return strlen(name) == SEGMENT_NAME_SIZE - 1 &&
-         strspn(name, "0123456789abcdefABCDEF") == SEGMENT_NAME_SIZE - 1;
+  return strlen(name) == ATTACHMENT_NAME_SIZE - 1 &&
+         strspn(name, "0123456789abcdefABCDEF") == ATTACHMENT_NAME_SIZE - 1;
 }
 
 bool segment_has_name(const struct segment_map *map) {
@@ -197,7 +197,7 @@ struct segment_map *segment_map_open(const char *name, uint32_t slots, char *rea
   }
   map->slots = slots;
   map->bytes = segment_bytes(slots);
-  memcpy(map->name, name, SEGMENT_NAME_SIZE);
+  memcpy(map->name, name, ATTACHMENT_NAME_SIZE);
   snprintf(map->path, sizeof(map->path), "%s/" FILE_FORMAT "%s", segment_folder,
            (unsigned)geteuid(), name);
   /* Without O_EXCL: whoever comes first through the gate of an empty file lays it out. */
@@ -322,7 +322,7 @@ void segment_remove_dead(bool (*is_open_here)(dev_t device, ino_t inode)) {
   for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
     struct segment_map file = {.fd = -1};
     struct stat status;
-    char ignored[SEGMENT_REASON_SIZE];
+    char ignored[ATTACHMENT_REASON_SIZE];
     if (!is_name_of_this_user(entry->d_name) ||
         (size_t)snprintf(file.path, sizeof(file.path), "%s/%s", segment_folder, entry->d_name) >=
             sizeof(file.path))

@@ -22,15 +22,6 @@ struct segment_view {
   struct viewed_plane seen;
 };
 
-uint32_t segment_tag(const char *name) {
-  uint64_t hash = 0;
-  for (int i = 0; i < SEGMENT_NAME_SIZE - 1; i++) {
-    hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0xff51afd7ed558ccd);
-    hash ^= hash >> 32;
-  }
-  return (uint32_t)hash == 0 ? 1 : (uint32_t)hash;
-}
-
 static bool view_map(struct segment_map *map, const char *path, char *reason) {
   struct segment_header header;
   struct stat status;
@@ -103,7 +94,7 @@ bool segment_view_slot(const struct segment_view *view, uint32_t slot, struct se
     return false;
   const struct segment_slot *of = segment_slot(&view->map, slot);
   *seen = (struct segment_seen){
-      .mark = of->attachment, .pid = of->pid, .alive = segment_slot_is_held(&view->map, slot)};
+      .mark = of->introduction, .pid = of->pid, .alive = segment_slot_is_held(&view->map, slot)};
   if (!seen->alive)
     segment_look_how_it_ended(&view->map, slot);
   seen->fate = segment_fate(&view->map, slot);

@@ -9,13 +9,10 @@
 
 #include "core/transport/plane_shm.h"
 
-/* The number by which messages call the communicator of a segment's name; not 0. */
-uint32_t segment_tag(const char *name);
-
 struct segment_view;
 
 /* Of a file with a segment; path: such as /proc/PID/fd/N, as the name is gone once all ranks have
- * attached. NULL, and a sentence in reason (SEGMENT_REASON_SIZE bytes): it cannot be opened, or is of
+ * attached. NULL, and a sentence in reason (ATTACHMENT_REASON_SIZE bytes): it cannot be opened, or is of
  * another version. Nothing is written there if it is gone. */
 struct segment_view *segment_view_open(const char *path, char *reason);
 void segment_view_close(struct segment_view *view);
@@ -24,7 +21,7 @@ uint32_t segment_view_slots(const struct segment_view *view);
 
 /* What the rank in a slot has said of itself, and its process; false if the slot is not taken. */
 struct segment_seen {
-  struct attachment mark;
+  struct introduction mark;
   int32_t pid;
   bool alive; /* its process has not ended */
   struct plane_fate fate;

@@ -18,7 +18,7 @@ static _Atomic int nunder_way;
 void child_arrive(struct arrival *arrival, struct communicator *parent, const char *how, int part,
                   int key) {
   struct {
-    char name[SEGMENT_NAME_SIZE];
+    char name[ATTACHMENT_NAME_SIZE];
     char how[8];
     uint32_t child;
     int32_t part;

@@ -5,8 +5,8 @@
  * rank that comes to it early answers its peers' collectives; one that has joined takes part with
  * NCCL_SPLIT_NOCOLOR. In a group, splits are held back until its end as collectives are.
  *
- * Which ranks will be in a child, only NCCL knows: all that are mark themselves in a segment with a
- * slot for each rank of the parent.
+ * Which ranks will be in a child, only NCCL knows: all that are attach where there is a slot for
+ * each rank of the parent.
  */
 #ifndef NCCL_JOIN_INTERPOSE_CHILD_COMMUNICATORS_H
 #define NCCL_JOIN_INTERPOSE_CHILD_COMMUNICATORS_H
@@ -43,7 +43,7 @@ struct children {
   size_t count, room;
 };
 
-/* The split is about to be issued: this rank marks itself for the child's other ranks. False
+/* The split is about to be issued: this rank attaches for the child's other ranks. False
  * without memory. */
 bool children_expect(struct children *children, const struct call *split);
 

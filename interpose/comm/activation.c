@@ -1,5 +1,6 @@
-/* Teams out of marks (endpoint.h). Everything here must come out alike on all ranks: it uses only
- * what all ranks see, the marks that were complete before any rank left its ncclCommInit….
+/* Teams out of introductions (endpoint.h). Everything here must come out alike on all ranks: it uses
+ * only what all ranks see, the introductions that were complete before any rank left its
+ * ncclCommInit….
  */
 #include "interpose/comm/endpoint.h"
 
@@ -16,16 +17,16 @@
 
 /* ---- who is there ---- */
 
-/* The marks of a communicator's ranks, by rank. */
+/* What a communicator's ranks have said of themselves, by rank. */
 struct roster {
   uint32_t nranks;
   uint32_t *slot_of;
-  struct attachment *marks;
+  struct introduction *ranks;
 };
 
 static void roster_free(struct roster *roster) {
   free(roster->slot_of);
-  free(roster->marks);
+  free(roster->ranks);
 }
 
 /* ncclCommSplit orders ranks by key, then by rank in the parent. Elsewhere keys are 0 and slots are
@@ -33,36 +34,36 @@ static void roster_free(struct roster *roster) {
 static int by_key_then_slot(const void *a, const void *b, void *context) {
   const uint32_t *x = a, *y = b;
   const struct roster *roster = context;
-  int32_t kx = roster->marks[*x].key, ky = roster->marks[*y].key;
+  int32_t kx = roster->ranks[*x].key, ky = roster->ranks[*y].key;
   if (kx != ky)
     return kx < ky ? -1 : 1;
   return (*x > *y) - (*x < *y);
 }
 
-/* Reads the mark of every slot; those without one are left out, and not counted in nranks. False:
- * no memory. */
+/* Reads what the rank in every slot has said; slots that are not taken are left out, and not counted
+ * in nranks. False: no memory. */
 static bool roster_read(struct roster *roster, const struct communicator *comm) {
-  struct attachment *by_slot = calloc(comm->slots, sizeof(*by_slot));
-  *roster = (struct roster){.slot_of = calloc(comm->slots, sizeof(uint32_t)), .marks = by_slot};
+  struct introduction *by_slot = calloc(comm->slots, sizeof(*by_slot));
+  *roster = (struct roster){.slot_of = calloc(comm->slots, sizeof(uint32_t)), .ranks = by_slot};
   if (by_slot == NULL || roster->slot_of == NULL)
     return false;
   for (uint32_t slot = 0; slot < comm->slots; slot++)
-    if (segment_attachment(comm->segment, slot, &by_slot[slot]))
+    if (attachment_read(comm->attachment, slot, &by_slot[slot]))
       roster->slot_of[roster->nranks++] = slot;
   qsort_r(roster->slot_of, roster->nranks, sizeof(uint32_t), by_key_then_slot, roster);
-  struct attachment *by_rank = calloc(comm->slots, sizeof(*by_rank));
+  struct introduction *by_rank = calloc(comm->slots, sizeof(*by_rank));
   if (by_rank == NULL)
     return false;
   for (uint32_t rank = 0; rank < roster->nranks; rank++)
     by_rank[rank] = by_slot[roster->slot_of[rank]];
-  roster->marks = by_rank;
+  roster->ranks = by_rank;
   free(by_slot);
   return true;
 }
 
-static bool activation_lists(const struct attachment *mark, uint32_t tag) {
-  for (uint32_t i = 0; i < mark->ncomms; i++)
-    if (mark->comms[i] == tag)
+static bool activation_lists(const struct introduction *rank, uint32_t tag) {
+  for (uint32_t i = 0; i < rank->ncomms; i++)
+    if (rank->comms[i] == tag)
       return true;
   return false;
 }
@@ -70,7 +71,7 @@ static bool activation_lists(const struct attachment *mark, uint32_t tag) {
 static int rank_of_identity(const struct roster *roster, uint64_t identity) {
   int found = -1;
   for (uint32_t rank = 0; rank < roster->nranks; rank++) {
-    if (roster->marks[rank].identity != identity)
+    if (roster->ranks[rank].identity != identity)
       continue;
     if (found >= 0)
       return -1; /* two ranks on one device of one process: they cannot be told apart */
@@ -94,12 +95,12 @@ static struct communicator *find_listed(struct communicator *first, uint32_t tag
 
 static struct endpoint *same_team(const struct communicator *comm, const struct roster *roster,
                                   struct communicator *first) {
-  uint64_t mine = roster->marks[comm->rank].identity;
-  for (uint32_t i = 0; i < roster->marks[0].ncomms; i++) {
-    struct communicator *other = find_listed(first, roster->marks[0].comms[i], mine);
+  uint64_t mine = roster->ranks[comm->rank].identity;
+  for (uint32_t i = 0; i < roster->ranks[0].ncomms; i++) {
+    struct communicator *other = find_listed(first, roster->ranks[0].comms[i], mine);
     bool same = other != NULL && other->nranks == comm->nranks;
     for (int rank = 0; same && rank < comm->nranks; rank++)
-      same = activation_lists(&roster->marks[rank], other->tag) &&
+      same = activation_lists(&roster->ranks[rank], other->tag) &&
              rank_of_identity(roster, other->end->identities[rank]) >= 0;
     if (same)
       return other->end;
@@ -139,7 +140,7 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
   struct endpoint *end = calloc(1, sizeof(*end));
   if (end == NULL)
     return NULL;
-  end->segment = comm->segment;
+  end->attachment = comm->attachment;
   end->tag = comm->tag;
   end->creator = comm->creator;
   end->device = comm->device;
@@ -147,10 +148,10 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
   pthread_mutex_init(&end->turn, NULL);
   state_init(&end->buffers);
   end->last_joiner = roster->nranks - 1;
-  end->identity = roster->marks[comm->rank].identity;
+  end->identity = roster->ranks[comm->rank].identity;
   end->identities = calloc(roster->nranks, sizeof(uint64_t));
   struct plane *plane =
-      segment_plane(comm->segment, (uint32_t)comm->rank, roster->nranks, roster->slot_of);
+      attachment_plane(comm->attachment, (uint32_t)comm->rank, roster->nranks, roster->slot_of);
   if (plane != NULL)
     end->team = team_create(plane);
   if (lossy_remembers())
@@ -160,7 +161,7 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
     return NULL;
   }
   for (uint32_t rank = 0; rank < roster->nranks; rank++)
-    end->identities[rank] = roster->marks[rank].identity;
+    end->identities[rank] = roster->ranks[rank].identity;
   end->team->owner.is_lossy = lossy_is_spoilt_by;
   end->team->owner.is_lossy_context = end;
   end->team->owner.is_answering = is_poster;
@@ -191,8 +192,8 @@ static bool enter_team(struct communicator *comm, const struct roster *roster,
     comm->team_rank_of[shared ? (uint32_t)rank_of_identity(roster, end->identities[team_rank])
                               : team_rank] = team_rank;
   if (shared) {
-    segment_detach(comm->segment);
-    comm->segment = NULL;
+    attachment_detach(comm->attachment);
+    comm->attachment = NULL;
   } else {
     end->next = *endpoints;
     *endpoints = end;
@@ -256,13 +257,13 @@ static bool try_to_join(struct communicator *comm, struct communicator *first,
 void endpoint_activate(struct communicator *comm, struct communicator *first,
                        _Atomic(struct endpoint *) *endpoints) {
   bool joined = try_to_join(comm, first, endpoints);
-  if (comm->segment != NULL)
-    segment_unlink(comm->segment);
+  if (comm->attachment != NULL)
+    attachment_complete(comm->attachment);
   if (joined)
     return;
   comm->state = COMM_OFF;
   free(comm->team_rank_of);
   comm->team_rank_of = NULL;
-  segment_detach(comm->segment);
-  comm->segment = NULL;
+  attachment_detach(comm->attachment);
+  comm->attachment = NULL;
 }

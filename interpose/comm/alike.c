@@ -9,7 +9,7 @@
 #include "core/report/log.h"
 #include "interpose/self/environment.h"
 
-#define VERSION_SIZE (SEGMENT_TELLS_SIZE - SETTINGS_ALIKE_SIZE)
+#define VERSION_SIZE (INTRODUCTION_TELLS_SIZE - SETTINGS_ALIKE_SIZE)
 _Static_assert(sizeof(NCCL_JOIN_VERSION) < VERSION_SIZE, "a version fits");
 
 /* A message names so many values, and so many ranks of each. */
@@ -18,31 +18,32 @@ _Static_assert(sizeof(NCCL_JOIN_VERSION) < VERSION_SIZE, "a version fits");
 #define VALUE_SHOWN 100
 
 /* The version in a line, then the settings. */
-void alike_tell(char tells[SEGMENT_TELLS_SIZE]) {
+void alike_tell(char tells[INTRODUCTION_TELLS_SIZE]) {
   char settings[SETTINGS_ALIKE_SIZE];
   settings_alike(join_settings(), settings);
-  memset(tells, 0, SEGMENT_TELLS_SIZE);
-  (void)snprintf(tells, SEGMENT_TELLS_SIZE, "%s\n%s", NCCL_JOIN_VERSION, settings);
+  memset(tells, 0, INTRODUCTION_TELLS_SIZE);
+  (void)snprintf(tells, INTRODUCTION_TELLS_SIZE, "%s\n%s", NCCL_JOIN_VERSION, settings);
 }
 
 /* What the ranks have told, one after the other; ended by a zero each. NULL: a rank is missing, or
  * there is no memory. */
-static char *alike_read(const struct segment *segment, uint32_t slots) {
-  char *tells = calloc(slots, SEGMENT_TELLS_SIZE);
-  struct attachment mark;
+static char *alike_read(const struct attachment *attachment, uint32_t slots) {
+  char *tells = calloc(slots, INTRODUCTION_TELLS_SIZE);
+  struct introduction introduction;
   for (uint32_t slot = 0; tells != NULL && slot < slots; slot++) {
-    if (!segment_attachment(segment, slot, &mark)) {
+    if (!attachment_read(attachment, slot, &introduction)) {
       free(tells);
       return NULL;
     }
-    memcpy(tells + (size_t)slot * SEGMENT_TELLS_SIZE, mark.tells, SEGMENT_TELLS_SIZE - 1);
+    memcpy(tells + (size_t)slot * INTRODUCTION_TELLS_SIZE, introduction.tells,
+           INTRODUCTION_TELLS_SIZE - 1);
   }
   return tells;
 }
 
 /* A line of what a rank has told, and its length. */
 static const char *line_of(const char *tells, uint32_t rank, size_t line, size_t *length) {
-  const char *text = tells + (size_t)rank * SEGMENT_TELLS_SIZE;
+  const char *text = tells + (size_t)rank * INTRODUCTION_TELLS_SIZE;
   while (line-- > 0) {
     text += strcspn(text, "\n");
     text += *text == '\n';
@@ -149,13 +150,13 @@ static bool alike_lines(const char *tells, uint32_t slots, uint32_t tag) {
   return alike;
 }
 
-bool alike_in(const struct segment *segment, uint32_t slots, uint32_t tag) {
-  char reason[SEGMENT_REASON_SIZE];
-  if (segment_stranger(segment, reason)) {
+bool alike_in(const struct attachment *attachment, uint32_t slots, uint32_t tag) {
+  char reason[ATTACHMENT_REASON_SIZE];
+  if (attachment_stranger(attachment, reason)) {
     alike_refused(tag, reason);
     return false;
   }
-  char *tells = alike_read(segment, slots);
+  char *tells = alike_read(attachment, slots);
   bool alike = tells == NULL || alike_lines(tells, slots, tag);
   free(tells);
   return alike;

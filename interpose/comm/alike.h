@@ -1,6 +1,6 @@
 /* Whether the ranks of a communicator run the same nccl-join, and have set alike what changes what
- * all of them do together (core/settings). Each rank tells the others in its mark
- * (core/transport/plane_shm.h); so all of them see the same, and all refuse the communicator.
+ * all of them do together (core/settings). Each rank tells the others when it attaches
+ * (core/transport/attachment.h); so all of them see the same, and all refuse the communicator.
  */
 #ifndef NCCL_JOIN_INTERPOSE_ALIKE_H
 #define NCCL_JOIN_INTERPOSE_ALIKE_H
@@ -8,17 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/transport/plane_shm.h"
+#include "core/transport/attachment.h"
 
 /* What this rank tells the others. */
-void alike_tell(char tells[SEGMENT_TELLS_SIZE]);
+void alike_tell(char tells[INTRODUCTION_TELLS_SIZE]);
 
 /* To be asked once all ranks of a communicator have entered its creation, of one whose slots are
  * its ranks. False: they differ, and lines of the log say in what; the communicator must not be
- * used. True also if some rank is not in the segment: join is off then. */
-bool alike_in(const struct segment *segment, uint32_t slots, uint32_t tag);
+ * used. True also if some rank has not attached: join is off then. */
+bool alike_in(const struct attachment *attachment, uint32_t slots, uint32_t tag);
 
-/* The version of some rank's segment is another one: says so. */
+/* Some rank has another PLANE_VERSION: says so. */
 void alike_refused(uint32_t tag, const char *reason);
 
 #endif

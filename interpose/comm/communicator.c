@@ -1,5 +1,5 @@
 /* The process's communicators: a table by handle for the fast path, a list in order of creation for
- * everything else (communicator.h). What makes a team out of marks is in endpoint.c.
+ * everything else (communicator.h). What makes a team out of introductions is activation.c.
  */
 #include "interpose/comm/communicator.h"
 
@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "core/report/log.h"
-#include "core/transport/segment_view.h"
 #include "hooks/cuda_driver.h"
 #include "interpose/comm/alike.h"
 #include "interpose/comm/captures.h"
@@ -109,7 +108,7 @@ static uint64_t hash_bytes(const void *bytes, size_t size, uint64_t hash) {
   return hash;
 }
 
-static void name_of(char name[SEGMENT_NAME_SIZE], const void *seed, size_t size) {
+static void name_of(char name[ATTACHMENT_NAME_SIZE], const void *seed, size_t size) {
   uint64_t a = hash_bytes(seed, size, UINT64_C(0x243f6a8885a308d3));
   uint64_t b = hash_bytes(seed, size, UINT64_C(0x13198a2e03707344));
   static const char digits[] = "0123456789abcdef";
@@ -152,11 +151,11 @@ static bool is_listed(const struct communicator *comm) {
   return comm->end == NULL || atomic_load(&comm->end->state) == RANK_PRESENT;
 }
 
-static void list_communicators(struct attachment *me) {
+static void list_communicators(struct introduction *me) {
   uint32_t count = 0, skip;
   for (struct communicator *comm = first; comm != NULL; comm = comm->next)
     count += is_listed(comm);
-  skip = count > SEGMENT_COMMS_MAX ? count - SEGMENT_COMMS_MAX : 0;
+  skip = count > INTRODUCTION_COMMS_MAX ? count - INTRODUCTION_COMMS_MAX : 0;
   for (struct communicator *comm = first; comm != NULL; comm = comm->next)
     if (!is_listed(comm))
       continue;
@@ -173,26 +172,26 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
   name_of(arrival->name, seed, size);
   if (slots < 2 || slots > PLANE_RANKS_MAX || slot >= slots)
     return;
-  struct attachment me = {.key = key};
+  struct introduction me = {.key = key};
   alike_tell(me.tells);
   pthread_mutex_lock(&lock);
   me.identity = identity_of(device);
   list_communicators(&me);
   pthread_mutex_unlock(&lock);
-  char reason[SEGMENT_REASON_SIZE];
-  arrival->segment = segment_attach(arrival->name, slots, slot, expected, &me, reason);
-  arrival->refused = arrival->segment == NULL && errno == EPROTO;
+  char reason[ATTACHMENT_REASON_SIZE];
+  arrival->attachment = attachment_make(arrival->name, slots, slot, expected, &me, reason);
+  arrival->refused = arrival->attachment == NULL && errno == EPROTO;
   if (arrival->refused)
-    alike_refused(segment_tag(arrival->name), reason);
-  else if (arrival->segment == NULL)
+    alike_refused(attachment_tag(arrival->name), reason);
+  else if (arrival->attachment == NULL)
     log_line(LOG_LEVEL_WARN, "join is off for a communicator of %u ranks: %s", slots, reason);
 }
 
 ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
                                   ncclResult_t result) {
-  bool compare = arrival->to_compare && arrival->segment != NULL && result != ncclInProgress;
+  bool compare = arrival->to_compare && arrival->attachment != NULL && result != ncclInProgress;
   arrival->to_compare = arrival->to_compare && result == ncclInProgress;
-  if (compare && !alike_in(arrival->segment, arrival->slots, segment_tag(arrival->name)))
+  if (compare && !alike_in(arrival->attachment, arrival->slots, attachment_tag(arrival->name)))
     arrival->refused = true;
   if (!arrival->refused || result == ncclInProgress)
     return result;
@@ -206,13 +205,13 @@ ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
 
 /* With `lock`. */
 static void compare(struct communicator *comm) {
-  if (!atomic_exchange(&comm->to_compare, false) || comm->segment == NULL ||
-      alike_in(comm->segment, comm->slots, comm->tag))
+  if (!atomic_exchange(&comm->to_compare, false) || comm->attachment == NULL ||
+      alike_in(comm->attachment, comm->slots, comm->tag))
     return;
   last_error_is_ours(ncclInvalidUsage);
-  segment_unlink(comm->segment);
-  segment_detach(comm->segment);
-  comm->segment = NULL;
+  attachment_complete(comm->attachment);
+  attachment_detach(comm->attachment);
+  comm->attachment = NULL;
   comm->refused = true;
   comm->state = COMM_OFF;
 }
@@ -230,11 +229,11 @@ bool communicator_is_refused(ncclComm_t handle) {
 }
 
 void communicator_depart(struct arrival *arrival) {
-  if (arrival->segment == NULL)
+  if (arrival->attachment == NULL)
     return;
-  segment_unlink(arrival->segment);
-  segment_detach(arrival->segment);
-  arrival->segment = NULL;
+  attachment_complete(arrival->attachment);
+  attachment_detach(arrival->attachment);
+  arrival->attachment = NULL;
 }
 
 void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t driver) {
@@ -247,10 +246,10 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
   captures_tell(communicator_end_plain);
   comm->handle = handle;
   memcpy(comm->name, arrival->name, sizeof(comm->name));
-  comm->tag = segment_tag(comm->name);
+  comm->tag = attachment_tag(comm->name);
   comm->device = arrival->device;
-  comm->state = arrival->segment == NULL ? COMM_OFF : COMM_PENDING;
-  comm->segment = arrival->segment;
+  comm->state = arrival->attachment == NULL ? COMM_OFF : COMM_PENDING;
+  comm->attachment = arrival->attachment;
   comm->slot = arrival->slot;
   comm->slots = arrival->slots;
   comm->to_compare = arrival->to_compare;

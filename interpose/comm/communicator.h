@@ -1,9 +1,10 @@
 /* The communicators of this process, and the teams they belong to.
  *
- * A communicator goes through: arriving (before its real ncclCommInit…: the rank has marked itself
- * for the others), pending (the real one exists), and at its first use joined or off. Off means
+ * A communicator goes through: arriving (before its real ncclCommInit…: the rank has attached),
+ * pending (the real one exists), and at its first use joined or off. Off means
  * passed through untouched: a rank without nccl-join or on another machine, no shared memory, a
- * window registration, one rank only. All ranks decide alike, because they see the same marks.
+ * window registration, one rank only. All ranks decide alike, because they read the
+ * same introductions.
  *
  * Communicators with exactly the same ranks share one endpoint, this process's end of their team.
  *
@@ -18,7 +19,7 @@
 
 #include <nccl.h>
 
-#include "core/transport/plane_shm.h"
+#include "core/transport/attachment.h"
 #include "interpose/comm/endpoint.h"
 
 enum comm_state { COMM_PENDING, COMM_JOINED, COMM_OFF };
@@ -31,9 +32,9 @@ struct broadcast_from {
 
 struct communicator {
   ncclComm_t handle;
-  struct endpoint *end;         /* if it has ever joined */
-  uint32_t tag;                 /* of the name; not 0 */
-  char name[SEGMENT_NAME_SIZE]; /* equal on all ranks, and for no other communicator */
+  struct endpoint *end;            /* if it has ever joined */
+  uint32_t tag;                    /* of the name; not 0 */
+  char name[ATTACHMENT_NAME_SIZE]; /* equal on all ranks, and for no other communicator */
   int rank, nranks, device;
   _Atomic(enum comm_state) state;
   struct registered *_Atomic registered; /* registered.c; NULL: nothing */
@@ -53,7 +54,7 @@ struct communicator {
    * (roots.h). */
   struct broadcast_from last_broadcast, other_broadcast, replaced_broadcast;
   uint64_t refused_after; /* index plus one of the last unit with sharded broadcasts, or 0 */
-  struct segment *segment;
+  struct attachment *attachment;
   uint32_t slot, slots;
   _Atomic(struct communicator *) next; /* of the process; followed without a lock */
   _Atomic(struct communicator *) next_in_team;
@@ -73,18 +74,18 @@ struct communicator *communicator_known(ncclComm_t handle);
 
 /* A rank about to enter the creation of a communicator. */
 struct arrival {
-  struct segment *segment;       /* NULL: join will be off */
+  struct attachment *attachment; /* NULL: join will be off */
   bool to_compare;               /* the slots are the ranks: alike.h is to be asked */
   bool refused;                  /* another version of nccl-join than its peers': not to be used */
   const struct library *library; /* that makes it */
-  char name[SEGMENT_NAME_SIZE];
+  char name[ATTACHMENT_NAME_SIZE];
   uint32_t slot, slots;
   int device;
 };
 
-/* Marks this rank in the segment named after `seed` (the bytes that make the communicator unique on
- * all ranks). slots and expected: as for segment_attach. key: ncclCommSplit's, otherwise 0. Never
- * fails: without a segment, join is off for the communicator. */
+/* Attaches this rank under a name made of `seed` (the bytes that make the communicator unique on
+ * all ranks). slots and expected: as for attachment_make. key: ncclCommSplit's, otherwise 0. Never
+ * fails: without an attachment, join is off for the communicator. */
 void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
                          uint32_t slot, uint32_t expected, int key, int device);
 

@@ -161,9 +161,9 @@ void endpoint_drop(struct communicator *comm, _Atomic(struct endpoint *) *endpoi
   free(comm->team_rank_of);
   comm->team_rank_of = NULL;
   if (end == NULL) {
-    if (comm->segment != NULL)
-      segment_detach(comm->segment);
-    comm->segment = NULL;
+    if (comm->attachment != NULL)
+      attachment_detach(comm->attachment);
+    comm->attachment = NULL;
     return;
   }
   _Atomic(struct communicator *) *link = &end->comms;
@@ -212,7 +212,7 @@ void endpoint_reap(const struct endpoint *endpoints) {
       overlap_destroy(end->overlap);
     *link = end->gone;
     shadow_destroy(end->shadow, &(struct shadow_limit){0});
-    segment_detach(end->segment);
+    attachment_detach(end->attachment);
     endpoint_empty(end);
   }
 }

@@ -1,5 +1,5 @@
-/* Endpoints: this process's ranks in their teams. Made of the marks that ranks have left
- * (core/transport/plane_shm.h), shared by the communicators of a team.
+/* Endpoints: this process's ranks in their teams. Made of what ranks have said when they attached
+ * (core/transport/attachment.h), shared by the communicators of a team.
  */
 #ifndef NCCL_JOIN_INTERPOSE_ENDPOINT_H
 #define NCCL_JOIN_INTERPOSE_ENDPOINT_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "core/overlap/overlap.h"
-#include "core/transport/plane_shm.h"
+#include "core/transport/attachment.h"
 #include "core/predict/rhythm.h"
 #include "core/p2p/sent.h"
 #include "core/team/team.h"
@@ -37,9 +37,9 @@ struct endpoint {
    * Changed with `turn`. */
   _Atomic(struct seat *) plain;
   struct seat seats[ENDPOINT_SEATS];
-  struct segment *segment; /* holds the team's logs */
-  uint64_t identity;       /* see core/transport/plane_shm.h: of this device of this process */
-  uint64_t *identities;    /* of the team's ranks */
+  struct attachment *attachment; /* holds the team's logs */
+  uint64_t identity;    /* see core/transport/attachment.h: of this device of this process */
+  uint64_t *identities; /* of the team's ranks */
   /* Both may be asked for by a thread that is parked, while another one ends the endpoint. */
   _Atomic(struct overlap *) overlap;    /* of this rank's teams; shared by its endpoints */
   _Atomic(struct overlap_team *) place; /* in there; NULL once the endpoint no longer takes part */

@@ -14,12 +14,6 @@
   "parameters are in shards (FSDP, ZeRO), give all ranks as many iterations, or stop them "        \
   "together (NCCL_JOIN_EARLY_EXIT=throw)"
 
-const char *report_describe(struct unit unit, char text[DESCRIPTION]) {
-  if (unit_is_exit_point(unit))
-    return exit_point_name((uint32_t)unit_mark(unit));
-  return unit_describe(unit, text, DESCRIPTION);
-}
-
 void report_event(struct endpoint *end, enum trace_event event, uint64_t index, struct unit unit,
                   int peer) {
   if (end->trace == NULL)

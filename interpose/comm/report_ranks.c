@@ -8,6 +8,12 @@
 #include "interpose/comm/report_private.h"
 #include "interpose/self/environment.h"
 
+const char *report_describe(struct unit unit, char text[DESCRIPTION]) {
+  if (unit_is_exit_point(unit))
+    return exit_point_name((uint32_t)unit_mark(unit));
+  return unit_describe(unit, text, DESCRIPTION);
+}
+
 /* " at train.py:41": what is known of a place. What other ranks have published is printed only as
  * far as it is text. */
 const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]) {

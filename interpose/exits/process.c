@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/report/log.h"
-#include "core/transport/plane_shm.h"
+#include "core/transport/attachment.h"
 #include "interpose/elf/linker.h"
 #include "interpose/elf/trampolines.h"
 #include "interpose/nccl/bypass.h"
@@ -93,7 +93,7 @@ int process_leave(int status) {
   }
   if (atomic_load(&owner) != getpid()) /* a forked child */
     return status;
-  segment_say_end(status);
+  attachment_say_end(status);
   uint32_t due = STAGE_DUE;
   if (atomic_compare_exchange_strong(&stage, &due, STAGE_LEAVING)) {
     process_leave_for_good(status);
@@ -110,7 +110,7 @@ static void in_forked_child(void) {
   guard_turn_off();
   trampolines_end();
   fast_path_forget();
-  segment_forget_all();
+  attachment_forget_all();
   log_disable();
 }
 
@@ -143,7 +143,7 @@ EXPORTED void _exit(int status) {
   }
   if (guard_thread.depth == 0 && atomic_load(&stage) != STAGE_NOT_DUE &&
       atomic_load(&owner) == getpid())
-    segment_say_end(status);
+    attachment_say_end(status);
   for (;;)
     syscall(SYS_exit_group, status);
 }

@@ -17,8 +17,8 @@
 #ifndef NCCL_JOIN_INTERPOSE_PROCESS_H
 #define NCCL_JOIN_INTERPOSE_PROCESS_H
 
-/* From now on a forked child is off: its calls go straight to NCCL, it holds no segment and writes
- * no line. To be called before the first segment is attached. Any thread, any number of times. A
+/* From now on a forked child is off: its calls go straight to NCCL, it holds no attachment and writes
+ * no line. To be called before the first attachment is made. Any thread, any number of times. A
  * child made by vfork, posix_spawn or a bare clone runs no fork handler: it must exec, as
  * everywhere. */
 void process_watch_fork(void);

@@ -88,13 +88,13 @@ static void lay_out(struct input *input, uint8_t spoilt, uint32_t rank, uint32_t
 }
 
 /* What is read of the slots is within its bounds. */
-static void check_attachments(const struct segment *segment, uint32_t nranks) {
-  struct attachment attachment;
+static void check_introductions(const struct segment *segment, uint32_t nranks) {
+  struct introduction introduction;
   FUZZ_CHECK(segment_attached(segment) <= nranks);
-  FUZZ_CHECK(!segment_attachment(segment, nranks, &attachment));
+  FUZZ_CHECK(!segment_introduction(segment, nranks, &introduction));
   for (uint32_t slot = 0; slot < nranks; slot++)
-    if (segment_attachment(segment, slot, &attachment))
-      FUZZ_CHECK(attachment.ncomms <= SEGMENT_COMMS_MAX);
+    if (segment_introduction(segment, slot, &introduction))
+      FUZZ_CHECK(introduction.ncomms <= INTRODUCTION_COMMS_MAX);
 }
 
 struct plane *segment_file_attach(struct input *input, uint32_t rank, uint32_t nranks,
@@ -102,8 +102,8 @@ struct plane *segment_file_attach(struct input *input, uint32_t rank, uint32_t n
   make_file();
   uint8_t spoilt = input_byte(input);
   lay_out(input, spoilt, rank, nranks);
-  struct attachment me = {.identity = 1, .ncomms = 1};
-  char reason[SEGMENT_REASON_SIZE];
+  struct introduction me = {.identity = 1, .ncomms = 1};
+  char reason[ATTACHMENT_REASON_SIZE];
   uint32_t slots[SEGMENT_FILE_SLOTS];
   *segment = segment_attach(name, nranks, rank, nranks, &me, reason);
   FUZZ_CHECK((*segment == NULL) == (reason[0] != '\0'));
@@ -111,7 +111,7 @@ struct plane *segment_file_attach(struct input *input, uint32_t rank, uint32_t n
   FUZZ_CHECK(*segment != NULL || spoilt != 0 || rank >= 2);
   if (*segment == NULL)
     return NULL;
-  check_attachments(*segment, nranks);
+  check_introductions(*segment, nranks);
   for (uint32_t i = 0; i < nranks; i++)
     slots[i] = spoilt & 64 ? input_byte(input) % SEGMENT_FILE_SLOTS : i;
   struct plane *plane = segment_plane(*segment, rank, nranks, slots);

@@ -144,7 +144,7 @@ Test(endings, calls_made_while_leaving_reach_nccl_and_no_handler) {
 
 Test(endings, a_forked_child_lets_go_and_reaches_no_handler) {
   workshop_expect("(env $J $W/endings fork 3; echo status $?)" HIDE_NCCL, 0,
-                  "join ncclCommInitAll\nforget segments\natexit\ndestructor\n"
+                  "join ncclCommInitAll\nforget attachments\natexit\ndestructor\n"
                   "child 5\nleave 3\natexit\ndestructor\nstatus 3\n");
 }
 

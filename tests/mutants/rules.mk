@@ -1,18 +1,33 @@
 # Changes of core/ and hooks/, one line at a time, that tests must find (tests/mutants/mutants). Not part of `make check`.
 #
 #   make mutants [MUTANTS=300] [MUTANTS_SEED=1] [MUTANTS_JOBS=1] [MUTANTS_ONLY=core/team]
-# A change is given to the tests of its room that take no longer than seconds, and to a few programs of the simulation.
+# A change is given to the tests of its room, then to a few programs of the simulation, then to all tests that take no longer
+# than seconds, and at last to those of its room with sanitizers, which find memory that is lost.
 MUTANTS ?= 300
 MUTANTS_SEED ?= 1
 MUTANTS_JOBS ?= 1
 MUTANTS_ONLY ?=
 
-MUTANTS_CRITERION = -j1 --fail-fast --timeout 60 --color=never --filter
-MUTANTS_UNIT = check/unit $(MUTANTS_CRITERION)
-MUTANTS_TESTS = "core: $(MUTANTS_UNIT) !(flow*|peers_random|learner_random|contribution|number|divisor)/*" \
-                "core/predict: $(MUTANTS_UNIT) learner_random/*" \
-                "hooks: $(MUTANTS_UNIT) @(contribution|number|divisor)/*" \
-                "hooks: check/hooks $(MUTANTS_CRITERION) */*" "core: check/sim --programs 400 --jobs 1"
+mutants_run = $(1) -j1 --fail-fast --verbose --color=never --filter
+mutants_suites = "$(1): $(3) $(call mutants_run,check/quick-unit) @($(2))/*"
+mutants_rooms = $(call mutants_suites,core/unit,unit*,$(1)) \
+                $(call mutants_suites,core/place,place*|settle*,$(1)) \
+                $(call mutants_suites,core/predict,learner|rhythm|foresight,$(1)) \
+                $(call mutants_suites,core/transport,segment*|plane_shm,$(1)) \
+                $(call mutants_suites,core/overlap,overlap*,$(1)) \
+                $(call mutants_suites,core/p2p,peers|sent,$(1)) \
+                $(call mutants_suites,core/report,log*|trace*,$(1)) \
+                $(call mutants_suites,core/settings,settings,$(1)) \
+                $(call mutants_suites,core/team,settle*|team*|marks|looks|foresight,$(1)) \
+                $(call mutants_suites,hooks,contribution|number|divisor,$(1))
+mutants_sanitized = SAN=address,undefined
+MUTANTS_TESTS = $(call mutants_rooms,) \
+                "hooks: $(call mutants_run,check/quick-hooks) !(loopback)/*" \
+                "hooks: $(call mutants_run,check/quick-hooks) loopback/*" \
+                "core: check/sim --programs 400 --jobs 1" \
+                "core: $(call mutants_run,check/quick-unit) !(flow*|*_random|contribution|number|divisor|segment*|places|log*|trace*|settings|rhythm)/*" \
+                $(call mutants_suites,core/predict,learner_random,) \
+                $(call mutants_rooms,$(mutants_sanitized))
 
 .PHONY: mutants
 mutants: loopback

@@ -4,6 +4,17 @@
  *   - that ranks which issue something by counts of their own steps (tree_counts_own_steps) meet
  *     those of the same iteration: after an uneven epoch their counts differ, and they must meet
  *     those of others in some order. Units of one point must meet even so;
+ *   - that ranks which have no data in some epoch and come from the loop of training to another
+ *     loop (an evaluation) at once meet those of the same epoch. A rank that is at the evaluation
+ *     again, while another trains, may be in the next epoch, without data, or in one more round of
+ *     the evaluation: both make the same calls from the same places. Points must be right even so;
+ *   - that two points of one loop which look alike, and to each of which ranks come by a condition
+ *     of their own, do not meet (tree_has_twins): `if (a) x(); if (b) x();`. Ranks that come to x
+ *     three times by a, and by a, a, b, are even if b is a's other half in that round; if they are
+ *     not, the third one of them meets another point. Until then all calls are equal, and where
+ *     programs are even nobody may shadow. It must be told even so;
+ *   - that it is told, where several points are one place (wrappers) or none (the threads of an
+ *     engine): docs/limits.md has two programs that nobody can tell apart, one of them even;
  *   - epochs, where nothing stands between them: they count as one (meetings.h);
  *   - anything but that nothing breaks, where ranks fail or yield too early (TRAIT_ANYHOW).
  */
@@ -16,7 +27,8 @@ static const bool all_goals = false;
 #define UNEVEN (1u << IMBALANCE_CONSTANT | 1u << IMBALANCE_VARYING)
 #define VISIBLE (1u << SIGHT_VISIBLE)
 #define BY_RANK (1u << SIGHT_BY_RANK_OUTSIDE | 1u << SIGHT_BY_RANK_INSIDE | 1u << SIGHT_OTHER_LOOP)
-#define PARTLY (1u << SIGHT_WRAPPED | 1u << SIGHT_ENGINE | 1u << SIGHT_UNORDERED)
+#define UNORDERED (1u << SIGHT_UNORDERED)
+#define NOT_TOLD_APART (1u << SIGHT_WRAPPED | 1u << SIGHT_ENGINE)
 #define HIDDEN (1u << SIGHT_HIDDEN)
 #define ALL UINT32_MAX
 
@@ -31,30 +43,32 @@ const struct requirement requirements[REQUIREMENTS] = {
 
     {"visible: silent", VISIBLE, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS, 0, 0},
     {"visible, data in the first epoch: wrong", VISIBLE, UNEVEN, 0, TRAIT_ANYHOW,
-     MEASURE_WRONG_WITH_DATA, MEASURE_WITH_DATA, 0, 0.003},
+     MEASURE_WRONG_WITH_DATA, MEASURE_WITH_DATA, 0, 0},
     {"visible, none in the first epoch: wrong", VISIBLE, UNEVEN, 0, TRAIT_ANYHOW,
      MEASURE_WRONG_WITHOUT, MEASURE_WITHOUT, 0.001, 0.005},
     {"by rank: silent", BY_RANK, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS, 0, 0},
-    {"partly visible: silent", PARTLY, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS,
-     0.001, 0.3},
+    {"order unknown: silent", UNORDERED, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS,
+     0.001, 0.001},
+    {"shared by several, engine: silent", NOT_TOLD_APART, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT,
+     MEASURE_PROGRAMS, 0.25, 0.25}, /* no goal: that it grows is to be seen */
     {"hidden: silent", HIDDEN, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS, 0.001,
      0.001},
 
     {"visible, one team: not met", VISIBLE, UNEVEN, 0,
      TRAIT_ANYHOW | TRAIT_SEVERAL | TRAIT_INSIDE | TRAIT_NO_DATA_FIRST, MEASURE_COMMON_UNMET,
-     MEASURE_COMMON_INDICES, 0, 0.002},
+     MEASURE_COMMON_INDICES, 0, 0},
     {"visible, by replica: not met", VISIBLE, UNEVEN, TRAIT_SEVERAL,
      TRAIT_ANYHOW | TRAIT_BY_RANK | TRAIT_INSIDE, MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES,
      0.001, 0.001},
     {"visible, by rank: not met", VISIBLE, UNEVEN, TRAIT_BY_RANK, TRAIT_ANYHOW,
      MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.02},
     {"visible, inside iterations: not met", VISIBLE, UNEVEN, TRAIT_INSIDE, TRAIT_ANYHOW,
-     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.03},
+     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.02},
     {"several teams, by replica: not met", ALL, UNEVEN, TRAIT_SEVERAL,
      TRAIT_ANYHOW | TRAIT_BY_RANK | TRAIT_INSIDE, MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES,
      0.05, 0.05},
     {"several teams, by rank: not met", ALL, UNEVEN, TRAIT_BY_RANK, TRAIT_ANYHOW,
-     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.05, 0.08},
+     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.05, 0.05},
 };
 
 bool requirement_is_of(const struct requirement *requirement, struct row row) {

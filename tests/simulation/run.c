@@ -52,18 +52,29 @@ static bool has_data_first(const struct program *program) {
   return all;
 }
 
+static bool has_data_always(const struct program *program) {
+  bool all = true;
+  for (uint32_t epoch = 0; epoch < program->epochs; epoch++)
+    for (uint32_t rank = 0; rank < program->nranks; rank++)
+      all &= program->data.training[epoch][rank] > 0;
+  return all;
+}
+
 const char *run_this(const struct program *program, uint64_t seed, struct tally_row *row) {
   struct simulation result = simulate(program, seed, false);
   bool hangs = result.deadlock || (result.stuck_on_device && !program->hasty);
-  bool wrong = result.wrong > 0, with_data = has_data_first(program);
-  bool common = !tree_counts_own_steps(&program->tree);
+  bool wrong = result.wrong > 0, twins = tree_has_twins(&program->tree);
+  bool with_data = has_data_first(program) && !twins;
+  bool without_data = !has_data_first(program) && !twins;
+  bool common = !tree_counts_own_steps(&program->tree) &&
+                (has_data_always(program) || !tree_goes_from_loop_to_loop(&program->tree));
   struct tally_row one = {.count = {
                               [MEASURE_PROGRAMS] = 1,
                               [MEASURE_WITH_DATA] = with_data,
-                              [MEASURE_WITHOUT] = !with_data,
+                              [MEASURE_WITHOUT] = without_data,
                               [MEASURE_WRONG] = wrong,
                               [MEASURE_WRONG_WITH_DATA] = wrong && with_data,
-                              [MEASURE_WRONG_WITHOUT] = wrong && !with_data,
+                              [MEASURE_WRONG_WITHOUT] = wrong && without_data,
                               [MEASURE_SILENT] = result.silent,
                               [MEASURE_TOLD] = result.told,
                               [MEASURE_NEEDLESS] = result.told && result.met == result.indices,

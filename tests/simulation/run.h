@@ -9,7 +9,7 @@
 enum measure {
   MEASURE_PROGRAMS,
   MEASURE_WITH_DATA, /* every rank has at least one iteration in the first epoch */
-  MEASURE_WITHOUT,   /* not so */
+  MEASURE_WITHOUT,   /* not so; of both only programs without twins (requirements.c) */
   MEASURE_WRONG,     /* units of different points met */
   MEASURE_WRONG_WITH_DATA,
   MEASURE_WRONG_WITHOUT,
@@ -23,7 +23,7 @@ enum measure {
   MEASURE_SHADOWED,       /* there were shadows */
   MEASURE_INDICES,        /* of all agreed sequences */
   MEASURE_UNMET,          /* real units of different instances (meetings.h) */
-  MEASURE_COMMON_INDICES, /* of programs without counts of own steps (requirements.c) */
+  MEASURE_COMMON_INDICES, /* of programs where it can be told (requirements.c) */
   MEASURE_COMMON_UNMET,
   MEASURE_WRONG_INDICES, /* real units of different points; the next two: of one point only */
   MEASURE_OTHER_EPOCH,
@@ -71,7 +71,7 @@ struct requirement {
   double today; /* what is asserted until the goal is reached */
 };
 
-#define REQUIREMENTS 17
+#define REQUIREMENTS 18
 extern const struct requirement requirements[REQUIREMENTS];
 
 /* What is asserted. */

@@ -281,6 +281,84 @@ Test(tree, what_each_rank_counts_for_itself_is_told_from_what_all_count_alike) {
   cr_expect_not(counts_own_steps(WHEN_EPOCH, false));
 }
 
+static void open_if(enum when when) {
+  open_block(NODE_BRANCH, when, 4);
+}
+
+/* if (...) 1; else 2;  if (...) { 3; if (...) 4; else 5; 6 }  The ways leave gaps. */
+Test(tree, what_is_reached_by_either_half_of_a_branch_is_reached) {
+  tree_begin(&builder, &program.tree);
+  open_if(WHEN_RANK);
+  unit(1);
+  tree_otherwise(&builder);
+  unit(2);
+  tree_close(&builder);
+  open_if(WHEN_LOCAL);
+  unit(3);
+  open_if(WHEN_RANK);
+  unit(4);
+  tree_otherwise(&builder);
+  unit(5);
+  tree_close(&builder);
+  unit(6);
+  tree_close(&builder);
+  tree_places(&program.tree, SIGHT_VISIBLE, places);
+  for (uint8_t point = 1; point <= 2; point++) {
+    cr_expect_eq(last_of(point).reach_from, last_of(3).order);
+    cr_expect_eq(last_of(point).reach_to, last_of(6).order);
+  }
+  cr_expect_eq(last_of(4).reach_from, last_of(6).order);
+}
+
+/* Two points in a loop, of the same signature or not, each by the condition given, or by the same
+ * half of one. */
+static bool has_twins(bool alike, bool one_condition, bool in_two_loops) {
+  tree_begin(&builder, &program.tree);
+  open_block(NODE_LOOP, ROUNDS_TRAINING, 0);
+  open_if(WHEN_LOCAL);
+  unit(1);
+  if (!one_condition) {
+    tree_close(&builder);
+    if (in_two_loops) {
+      tree_close(&builder);
+      open_block(NODE_LOOP, ROUNDS_TRAINING, 0);
+    }
+    open_if(WHEN_LOCAL);
+  }
+  unit(2);
+  if (alike)
+    program.tree.nodes[program.tree.nnodes - 1].slot.members[0].count = 1;
+  return tree_has_twins(&program.tree);
+}
+
+Test(tree, two_points_of_a_loop_that_look_alike_and_come_by_conditions_are_twins) {
+  cr_expect(has_twins(true, false, false));
+  cr_expect_not(has_twins(false, false, false));
+  cr_expect_not(has_twins(true, true, false), "who comes to one comes to the other");
+  cr_expect_not(has_twins(true, false, true));
+}
+
+static bool goes_from_loop_to_loop(bool unit_between) {
+  tree_begin(&builder, &program.tree);
+  open_block(NODE_LOOP, ROUNDS_EPOCHS, 0);
+  open_block(NODE_CALL, FUNCTION_TRAIN, 0);
+  open_block(NODE_LOOP, ROUNDS_TRAINING, 0);
+  unit(1);
+  tree_close(&builder);
+  tree_close(&builder);
+  if (unit_between)
+    unit(2);
+  open_block(NODE_CALL, FUNCTION_VALIDATE, 0);
+  open_block(NODE_LOOP, ROUNDS_VALIDATION, 0);
+  unit(3);
+  return tree_goes_from_loop_to_loop(&program.tree);
+}
+
+Test(tree, a_loop_behind_that_of_training_is_found_unless_something_stands_between) {
+  cr_expect(goes_from_loop_to_loop(false));
+  cr_expect_not(goes_from_loop_to_loop(true));
+}
+
 Test(tree, a_point_taken_out_leaves_nothing_empty) {
   build();
   tree_remove_point(&program.tree, 6);

@@ -2,6 +2,7 @@
 #include "tests/simulation/tree.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void tree_begin(struct builder *builder, struct tree *tree) {
   *builder = (struct builder){.tree = tree};
@@ -124,4 +125,69 @@ static bool marks_epochs(const struct tree *tree, uint16_t first) {
 bool tree_counts_own_steps(const struct tree *tree) {
   return tree_has_branch(tree, WHEN_STEPS) || tree_has_branch(tree, WHEN_UPDATES) ||
          (tree_has_branch(tree, WHEN_BATCHES) && !marks_epochs(tree, tree->nodes[0].first));
+}
+
+/* Of a unit: the innermost loop around it, and the block of the outermost branch in that. */
+struct condition {
+  uint16_t loop, block;
+};
+
+static void find_conditions(const struct tree *tree, uint16_t first, struct condition around,
+                            struct condition *conditions) {
+  for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
+    const struct node *node = &tree->nodes[at];
+    struct condition inside = around;
+    conditions[at] = around;
+    if (node->kind == NODE_LOOP)
+      inside = (struct condition){at, 0};
+    if (node->kind == NODE_BRANCH && around.block == 0)
+      inside.block = node->first;
+    find_conditions(tree, node->first, inside, conditions);
+    if (node->kind == NODE_BRANCH && around.block == 0)
+      inside.block = node->otherwise;
+    find_conditions(tree, node->otherwise, inside, conditions);
+  }
+}
+
+static bool is_equal_slot(const struct slot *a, const struct slot *b) {
+  return a->axis == b->axis && a->nmembers == b->nmembers &&
+         memcmp(a->members, b->members, a->nmembers * sizeof(a->members[0])) == 0;
+}
+
+bool tree_has_twins(const struct tree *tree) {
+  struct condition conditions[TREE_NODES_MAX] = {0};
+  find_conditions(tree, tree->nodes[0].first, (struct condition){0, 0}, conditions);
+  for (uint16_t a = 1; a < tree->nnodes; a++)
+    for (uint16_t b = 1; b < a && conditions[a].block != 0; b++) {
+      const struct node *x = &tree->nodes[a], *y = &tree->nodes[b];
+      if (x->kind == NODE_UNIT && y->kind == NODE_UNIT && x->point != y->point &&
+          conditions[a].loop == conditions[b].loop && conditions[b].block != 0 &&
+          conditions[a].block != conditions[b].block && is_equal_slot(&x->slot, &y->slot))
+        return true;
+    }
+  return false;
+}
+
+/* What all ranks come to first in a block, behind the loop of training, if that is in it: 0:
+ * nothing. */
+static uint16_t first_behind(const struct tree *tree, uint16_t first, bool *behind) {
+  for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
+    const struct node *node = &tree->nodes[at];
+    uint16_t found = 0;
+    if (node->kind == NODE_LOOP && node->what == ROUNDS_TRAINING)
+      *behind = true;
+    else if (*behind && (node->kind == NODE_UNIT || node->kind == NODE_LOOP))
+      return at;
+    else if (node->kind == NODE_CALL || (node->kind == NODE_LOOP && node->what == ROUNDS_EPOCHS))
+      found = first_behind(tree, node->first, behind);
+    if (found != 0)
+      return found;
+  }
+  return 0;
+}
+
+bool tree_goes_from_loop_to_loop(const struct tree *tree) {
+  bool behind = false;
+  uint16_t at = first_behind(tree, tree->nodes[0].first, &behind);
+  return at != 0 && tree->nodes[at].kind == NODE_LOOP;
 }

@@ -135,6 +135,13 @@ bool tree_has_branch(const struct tree *tree, enum when when);
  * each epoch (WHEN_BATCHES) where epochs count as one since nothing marks their ends. */
 bool tree_counts_own_steps(const struct tree *tree);
 
+/* Whether two points of one loop look alike, and a rank comes to each by a condition of its own. */
+bool tree_has_twins(const struct tree *tree);
+
+/* Whether ranks come from the loop of training to another loop at once: who has no data in an epoch
+ * goes from that loop to itself. */
+bool tree_goes_from_loop_to_loop(const struct tree *tree);
+
 /* ---- places ---- */
 
 /* The place of every unit of the tree, by node, as place.h has it: what interpose/ would find out

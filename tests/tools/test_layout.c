@@ -53,16 +53,24 @@ static void expect_words_found(const char *line, const char *file, const char *f
 /* In rooms that may call core/transport. */
 Test(layout, words_of_a_log_or_a_team_elsewhere_are_found) {
   static const char found[] = "the words of a log or a team are for core/transport";
-  static const char *const lines[] = {"#include \\\"core/transport/words.h\\\"",
-                                      "#include \\\"core/transport/logs_inline.h\\\"",
-                                      "x = team->plane->logs[rank]->state;"};
-  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-    expect_words_found(lines[i], "interpose/comm/clock.c", found);
-    expect_words_found(lines[i], "core/team/team_past.c", found);
-  }
+  static const char logs[] = "x = team->plane->logs[rank]->state;";
+  expect_words_found(logs, "interpose/comm/clock.c", found);
+  expect_words_found(logs, "core/team/team_past.c", found);
   expect_words_found("static struct plane_log *theirs;", "interpose/comm/clock.c", found);
   expect_words_found("uint64_t head = atomic_load(&team->own->head);", "interpose/comm/clock.c",
                      found);
+}
+
+Test(layout, what_a_transport_is_made_of_is_not_included_elsewhere) {
+  static const char *const headers[] = {"words", "logs_inline", "segment", "plane_shm"};
+  for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+    char line[64], found[96];
+    snprintf(line, sizeof line, "#include \\\"core/transport/%s.h\\\"", headers[i]);
+    snprintf(found, sizeof found, "core/transport/%s.h is not for interpose/comm", headers[i]);
+    expect_words_found(line, "interpose/comm/clock.c", found);
+    snprintf(found, sizeof found, "core/transport/%s.h is not for core/team", headers[i]);
+    expect_words_found(line, "core/team/team_past.c", found);
+  }
 }
 
 /* Where no name tells it: the compiler does. */

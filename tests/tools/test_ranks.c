@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/tools/sandbox.h"
@@ -246,4 +248,59 @@ Test(ranks, start_with_the_signals_of_the_launchers_caller) {
   struct result result =
       run("nccl-join run --no-prefix -n 1 grep -E '^Sig(Blk|Ign)' /proc/self/status");
   cr_expect_str_eq(result.out, expected);
+}
+
+/* ---- being suspended ---- */
+
+/* Whether all processes whose ids are in the file are stopped (or all are not). */
+static bool all_are(const char *file, bool stopped) {
+  for (int i = 0; i < 300; i++) {
+    struct result result =
+        run("for pid in $(cat %s); do sed 's/.*) //' /proc/$pid/stat; done", file);
+    if (count(result.out, "T ") == (stopped ? count(result.out, "\n") : 0))
+      return true;
+    nanosleep(&(struct timespec){0, 10000000}, NULL);
+  }
+  return false;
+}
+
+Test(ranks, stop_with_their_launcher_and_go_on_with_it) {
+  pid_t pid = start("exec nccl-join run -n 3 --no-prefix sh -c 'trap \"\" TSTP; echo $$ >>pids; "
+                    "sleep 30 & echo $! >>pids; wait'");
+  wait_for_lines("pids", 6);
+  kill(pid, SIGTSTP);
+  cr_expect(all_are("pids", true));
+  int status;
+  cr_expect_eq(waitpid(pid, &status, WUNTRACED), pid);
+  cr_expect(WIFSTOPPED(status));
+  kill(pid, SIGCONT);
+  cr_expect(all_are("pids", false));
+  kill(pid, SIGTERM);
+  cr_expect_eq(wait_for(pid).status, 128 + SIGTERM);
+}
+
+/* As a user does it, at a terminal. */
+Test(ranks, stop_at_ctrl_z_and_go_on_at_fg) {
+  struct result result = run("printf 'sleep 1\\nprintf \"\\\\032\"\\nsleep 1\\necho fg\\nsleep "
+                             "3\\necho exit\\n' >keys; sh keys | "
+                             "script -qec 'bash --norc -ic \"set -m; nccl-join run -n 2 sleep 2; "
+                             "echo went on: \\$?; fg; echo "
+                             "ended: \\$?\"' log >/dev/null; cat log");
+  expect_in(result.out, "went on: 14"); /* 148 if it comes before the ranks are started */
+  expect_in(result.out, "ended: 0");
+}
+
+/* ---- devices ---- */
+
+Test(ranks, more_than_there_are_devices_is_said) {
+  struct result result = run("CUDA_VISIBLE_DEVICES=0,1 nccl-join run -n 3 true");
+  cr_expect_eq(result.status, 0);
+  expect_in(result.err,
+            "nccl-join: 3 ranks, but CUDA_VISIBLE_DEVICES names 2 GPUs: NCCL needs one for");
+  expect_in(result.err, "To do: -n 2, or --loopback");
+  cr_expect_str_empty(run("CUDA_VISIBLE_DEVICES=0,1 nccl-join run -n 2 true").err);
+  cr_expect_str_empty(run("CUDA_VISIBLE_DEVICES=0 nccl-join run --loopback -n 2 true").err);
+  cr_expect_str_empty(run("CUDA_VISIBLE_DEVICES=0 nccl-join run true").err);
+  cr_expect_str_empty(run("CUDA_VISIBLE_DEVICES=-1 nccl-join run -n 2 true").err);
+  expect_in(run("CUDA_VISIBLE_DEVICES=0,-1,1 nccl-join run -n 2 true").err, "names 1 GPU:");
 }

@@ -183,12 +183,16 @@ struct operation {
   size_t item; /* which of its rank's items it is in */
 };
 
+struct post {
+  struct member member;
+  size_t ordinal; /* in its line */
+};
+
 struct item {
   bool is_unit;
   uint64_t index; /* of a unit */
-  struct member posts[PEERS_GROUP_MAX * PEERS_RANKS_MAX * 64];
-  size_t ordinals[PEERS_GROUP_MAX * PEERS_RANKS_MAX * 64];
   uint32_t nposts;
+  struct post posts[];
 };
 
 struct line {
@@ -225,8 +229,8 @@ void devices_destroy(struct devices *devices) {
   free(devices);
 }
 
-static struct item *add_item(struct devices *devices, uint32_t rank) {
-  struct item *item = calloc(1, sizeof(*item));
+static struct item *add_item(struct devices *devices, uint32_t rank, uint32_t nposts) {
+  struct item *item = calloc(1, sizeof(*item) + nposts * sizeof(*item->posts));
   if (devices->nitems[rank] == devices->rooms[rank]) {
     devices->rooms[rank] = 2 * devices->rooms[rank] + 64;
     devices->items[rank] =
@@ -234,12 +238,13 @@ static struct item *add_item(struct devices *devices, uint32_t rank) {
   }
   if (item == NULL || devices->items[rank] == NULL)
     abort();
+  item->nposts = nposts;
   devices->items[rank][devices->nitems[rank]++] = item;
   return item;
 }
 
 void devices_issue_unit(struct devices *devices, uint32_t rank, uint64_t index) {
-  struct item *item = add_item(devices, rank);
+  struct item *item = add_item(devices, rank, 0);
   item->is_unit = true;
   item->index = index;
 }
@@ -253,9 +258,7 @@ static const struct operation *partner(const struct devices *devices, uint32_t r
 
 void devices_issue(struct devices *devices, uint32_t rank, const struct member *posts,
                    uint32_t nposts, uint64_t point) {
-  struct item *item = add_item(devices, rank);
-  if (nposts > sizeof(item->posts) / sizeof(*item->posts))
-    abort();
+  struct item *item = add_item(devices, rank, nposts);
   for (uint32_t i = 0; i < nposts; i++) {
     struct line *line = &devices->lines[rank][posts[i].root][posts[i].kind == MEMBER_RECEIVE];
     if (line->n == line->room) {
@@ -264,10 +267,9 @@ void devices_issue(struct devices *devices, uint32_t rank, const struct member *
       if (line->operations == NULL)
         abort();
     }
-    item->posts[i] = posts[i];
-    item->ordinals[i] = line->n;
+    item->posts[i] = (struct post){posts[i], line->n};
     line->operations[line->n++] = (struct operation){posts[i], point, devices->nitems[rank] - 1};
-    const struct operation *other = partner(devices, rank, &posts[i], item->ordinals[i]);
+    const struct operation *other = partner(devices, rank, &posts[i], item->posts[i].ordinal);
     if (other == NULL)
       continue;
     if (other->member.count != posts[i].count || other->member.datatype != posts[i].datatype)
@@ -277,7 +279,6 @@ void devices_issue(struct devices *devices, uint32_t rank, const struct member *
     if (point == 0 && other->point == 0)
       devices->error = "a mirror has met a mirror";
   }
-  item->nposts = nposts;
 }
 
 /* Whether the item at the head of a rank's queue comes to its end now. */
@@ -287,8 +288,9 @@ static bool is_done(const struct devices *devices, uint32_t rank) {
     if (devices->units[other] <= item->index)
       return false;
   for (uint32_t i = 0; i < item->nposts; i++) {
-    const struct operation *other = partner(devices, rank, &item->posts[i], item->ordinals[i]);
-    if (other == NULL || other->item > devices->next[item->posts[i].root])
+    const struct post *post = &item->posts[i];
+    const struct operation *other = partner(devices, rank, &post->member, post->ordinal);
+    if (other == NULL || other->item > devices->next[post->member.root])
       return false;
   }
   return true;

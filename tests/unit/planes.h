@@ -1,13 +1,17 @@
 /* The planes of a team whose ranks one test drives in turn, over one of the transports: that of
- * UNIT_TRANSPORT, which is "memory" (plane_memory.h) or "shm" (plane_shm.h). `make check` runs the
- * tests of the agreement over both.
+ * UNIT_TRANSPORT, which is "memory" (transport_memory) or "shm" (transport_shm). `make check` runs
+ * the tests of attachments and of the agreement over both.
  */
 #ifndef TESTS_UNIT_PLANES_H
 #define TESTS_UNIT_PLANES_H
 
+#include "core/transport/attachment.h"
 #include "core/transport/logs.h"
 
 struct planes;
+
+/* A name that nobody has; attachments are made over that transport from now on. */
+void planes_name(char name[ATTACHMENT_NAME_SIZE]);
 
 /* A team of nranks, on /dev/shm or in memory; fails the test if there is none. */
 struct planes *planes_create(uint32_t nranks);

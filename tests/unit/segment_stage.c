@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 struct stage *stage;
-char stage_name[SEGMENT_NAME_SIZE], stage_path[SEGMENT_PATH_SIZE];
-char stage_reason[SEGMENT_REASON_SIZE];
+char stage_name[ATTACHMENT_NAME_SIZE], stage_path[SEGMENT_PATH_SIZE];
+char stage_reason[ATTACHMENT_REASON_SIZE];
 
 /* All handles of this process, so that what a child leaves to the kernel is no leak. */
 static struct segment *volatile handles[64];
@@ -43,7 +43,8 @@ void stage_tear_down(void) {
 }
 
 struct segment *attach(uint32_t slots, uint32_t slot, uint32_t expected) {
-  struct attachment me = {.identity = 100 + slot, .key = -(int32_t)slot, .ncomms = 1, .comms = {7}};
+  struct introduction me = {
+      .identity = 100 + slot, .key = -(int32_t)slot, .ncomms = 1, .comms = {7}};
   struct segment *segment = segment_attach(stage_name, slots, slot, expected, &me, stage_reason);
   handles[nhandles++ % 64] = segment;
   return segment;

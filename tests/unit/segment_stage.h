@@ -23,8 +23,8 @@ extern struct stage *stage;
 
 /* The test's segment: a random name, the path that it has in segment_folder, and why attach failed.
  */
-extern char stage_name[SEGMENT_NAME_SIZE], stage_path[SEGMENT_PATH_SIZE];
-extern char stage_reason[SEGMENT_REASON_SIZE];
+extern char stage_name[ATTACHMENT_NAME_SIZE], stage_path[SEGMENT_PATH_SIZE];
+extern char stage_reason[ATTACHMENT_REASON_SIZE];
 
 /* Before and after each test. */
 void stage_set_up(void);

@@ -147,6 +147,11 @@ Test(log, a_long_line_is_cut_to_its_size) {
   }
 }
 
+Test(log, a_line_without_text_has_nothing_behind_its_level) {
+  log_line(LOG_LEVEL_WARN, "%s", "");
+  cr_expect_str_eq(strstr(on_stderr(), " NCCL-JOIN"), " NCCL-JOIN WARN \n");
+}
+
 Test(log, a_cut_line_keeps_its_characters_whole) {
   char text[2001] = "";
   for (size_t i = 0; i + 2 < sizeof(text); i += 2)

@@ -1,7 +1,9 @@
 /* Point to point, rule by rule, on ranks in memory. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 
+#include "tests/unit/failing.h"
 #include "tests/unit/trio.h"
 
 static struct unit got;
@@ -131,6 +133,31 @@ Test(peers, groups_that_wait_for_each_other_are_answered_as_one) {
   cr_assert_eq(team_poll(teams[0], &got), TEAM_MIRROR);
   cr_assert_eq(got.nmembers, 2);
   expect_nothing(0);
+}
+
+Test(peers, a_group_is_not_answered_while_a_partners_group_waits_for_something_else) {
+  team_claim_leave(teams[0]);
+  post_group(1, send(2), send(0));
+  post_group(2, receive(1), receive(1));
+  expect_nothing(0);
+}
+
+Test(peers, all_that_a_group_sends_to_a_parked_rank_is_answered_at_once) {
+  team_claim_leave(teams[0]);
+  post_group(1, send(0), send(0));
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_MIRROR);
+  cr_assert_eq(got.nmembers, 2);
+  expect_nothing(0);
+}
+
+Test(peers, looking_again_and_again_takes_no_more_memory) {
+  team_claim_leave(teams[0]);
+  post(1, send(2));
+  expect_nothing(0);
+  fail_call(CALL_ALLOCATION, 1, 1000, ENOMEM);
+  for (int look = 0; look < 1000; look++)
+    expect_nothing(0);
+  cr_assert_not(call_has_failed(CALL_ALLOCATION));
 }
 
 /* What a partner does next has nothing to do with it. */

@@ -28,6 +28,30 @@ Test(place_knowledge, all_ranks_fill_their_tables_alike_and_forget_alike) {
   cr_assert_not_null(team_known_place(quartet[0], PLACES));
 }
 
+/* Rank 0 has been in the loop once only, and the others often: they say that what is expected there
+ * is not what they claim, and it says nothing. */
+Test(place_knowledge, a_place_is_common_whatever_ranks_say_of_what_is_expected) {
+  all_issue_at(HEAD, SUM);
+  claim(0, AFTER, SUM);
+  for (int i = 0; i < 8; i++)
+    for (uint32_t rank = RANKS; rank-- > 0;) {
+      if (rank == 0)
+        expect_verdict(0, TEAM_SHADOW);
+      else if (!team_commit(quartet[rank], at(HEAD, SUM))) {
+        claim(rank, HEAD, SUM);
+        if (rank == 1)
+          for (uint32_t other = 1; other < RANKS; other++)
+            expect_verdict(other, TEAM_REAL);
+      }
+    }
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, AFTER, SUM);
+  cr_assert(quartet[1]->claim.flags & CLAIM_APART);
+  cr_assert_not(quartet[0]->claim.flags & CLAIM_APART);
+  expect_all_real();
+  cr_assert(team_known_place(quartet[0], AFTER)->common);
+}
+
 /* Two units of one call; rank 0 does not know where that stands. */
 Test(place_knowledge, a_description_is_not_replaced_by_who_follows) {
   struct place nowhere = {.id = THEN};

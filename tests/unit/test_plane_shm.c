@@ -231,16 +231,16 @@ Test(plane_shm, a_plane_of_wrong_slots_is_refused) {
 
 Test(plane_shm, nonsense_in_the_segment_is_harmless) {
   struct segment *segment = attach(2, 0, 0);
-  struct attachment other;
+  struct introduction other;
   struct segment_slot nonsense;
   memset(&nonsense, 0xff, sizeof(nonsense));
   nonsense.ready = 1;
   damage(SEGMENT_HEADER_BYTES + sizeof(struct segment_slot), &nonsense, sizeof(nonsense));
-  cr_assert(segment_attachment(segment, 1, &other));
-  cr_assert_eq(other.ncomms, SEGMENT_COMMS_MAX);
+  cr_assert(segment_introduction(segment, 1, &other));
+  cr_assert_eq(other.ncomms, INTRODUCTION_COMMS_MAX);
   nonsense.ready = 2;
   damage(SEGMENT_HEADER_BYTES + sizeof(struct segment_slot), &nonsense, sizeof(nonsense));
-  cr_assert(!segment_attachment(segment, 1, &other));
+  cr_assert(!segment_introduction(segment, 1, &other));
   cr_assert_eq(segment_attached(segment), 1);
   memset(segment->map->base, 0xff, sizeof(struct segment_header));
   cr_assert_eq(segment_attached(segment), 1, "the header is not looked at any more");

@@ -21,7 +21,7 @@
 
 #define RACERS 40
 
-static const struct attachment nobody = {0};
+static const struct introduction nobody = {0};
 
 TestSuite(segment, .init = stage_set_up, .fini = stage_tear_down, .timeout = 120);
 
@@ -37,8 +37,8 @@ static int see_all_marks(uint32_t slot) {
   if (segment_attached(segment) != SLOTS)
     return 1;
   for (uint32_t i = 0; i < SLOTS; i++) {
-    struct attachment other;
-    if (!segment_attachment(segment, i, &other) || other.identity != 100 + i ||
+    struct introduction other;
+    if (!segment_introduction(segment, i, &other) || other.identity != 100 + i ||
         other.key != -(int32_t)i || other.ncomms != 1 || other.comms[0] != 7)
       return 2;
   }
@@ -55,14 +55,14 @@ Test(segment, every_rank_sees_the_marks_of_all) {
 }
 
 Test(segment, a_slot_that_is_not_taken_has_no_mark) {
-  struct attachment other;
+  struct introduction other;
   struct segment *segment = attach(3, 1, 0);
   cr_assert_not_null(segment, "%s", stage_reason);
   cr_assert_eq(segment_attached(segment), 1);
-  cr_assert(!segment_attachment(segment, 0, &other));
-  cr_assert(segment_attachment(segment, 1, &other));
-  cr_assert(!segment_attachment(segment, 3, &other));
-  cr_assert(!segment_attachment(segment, UINT32_MAX, &other));
+  cr_assert(!segment_introduction(segment, 0, &other));
+  cr_assert(segment_introduction(segment, 1, &other));
+  cr_assert(!segment_introduction(segment, 3, &other));
+  cr_assert(!segment_introduction(segment, UINT32_MAX, &other));
   segment_detach(segment);
 }
 
@@ -200,7 +200,7 @@ Test(segment, forty_ranks_race_to_replace_a_dead_segment) {
 }
 
 static void *attach_in_thread(void *argument) {
-  char why[SEGMENT_REASON_SIZE];
+  char why[ATTACHMENT_REASON_SIZE];
   uint32_t slot = *(uint32_t *)argument;
   struct segment *segment = segment_attach(stage_name, 8, slot, 0, &nobody, why);
   if (segment == NULL)
@@ -239,7 +239,7 @@ static void assert_refused(struct segment *segment, const char *because) {
   cr_assert_null(segment);
   cr_assert_not_null(strstr(stage_reason, because), "reason: '%s', expected '%s'", stage_reason,
                      because);
-  cr_assert_lt(strlen(stage_reason), SEGMENT_REASON_SIZE - 1, "cut off: %s", stage_reason);
+  cr_assert_lt(strlen(stage_reason), ATTACHMENT_REASON_SIZE - 1, "cut off: %s", stage_reason);
 }
 
 Test(segment, a_slot_is_taken_once) {
@@ -269,7 +269,7 @@ Test(segment, ranks_agree_on_the_number_of_slots) {
 }
 
 Test(segment, arguments_are_checked) {
-  struct attachment many = {.ncomms = SEGMENT_COMMS_MAX + 1};
+  struct introduction many = {.ncomms = INTRODUCTION_COMMS_MAX + 1};
   assert_refused(attach(0, 0, 0), "cannot attach");
   assert_refused(attach(PLANE_RANKS_MAX + 1, 0, 0), "cannot attach");
   assert_refused(attach(2, 2, 0), "cannot attach");
@@ -299,7 +299,7 @@ static int come_to_another_version(uint32_t slot) {
 
 Test(segment, ranks_hear_of_one_with_another_version) {
   struct segment *segment = attach(2, 0, 0);
-  char reason[SEGMENT_REASON_SIZE], expected[SEGMENT_REASON_SIZE];
+  char reason[ATTACHMENT_REASON_SIZE], expected[ATTACHMENT_REASON_SIZE];
   cr_assert_not(segment_stranger(segment, reason));
   uint32_t version = PLANE_VERSION + 1;
   damage(offsetof(struct segment_header, version), &version, sizeof(version));
@@ -449,13 +449,13 @@ Test(segment, a_limit_on_file_sizes_is_an_error) {
 /* ---- Dead segments ---- */
 
 Test(segment, a_dead_jobs_segment_is_replaced) {
-  struct attachment other;
+  struct introduction other;
   kill_and_reap(start_staying(5));
   cr_assert(exists(stage_path));
   struct segment *segment = attach(2, 1, 0); /* another number of slots, too */
   cr_assert_not_null(segment, "%s", stage_reason);
   cr_assert_eq(segment_attached(segment), 1);
-  cr_assert(!segment_attachment(segment, 0, &other));
+  cr_assert(!segment_introduction(segment, 0, &other));
   segment_detach(segment);
 }
 

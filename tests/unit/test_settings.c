@@ -274,6 +274,13 @@ Test(settings, a_long_value_is_cut_between_characters) {
   expect_mentions(shown);
 }
 
+Test(settings, a_long_value_without_a_character_is_cut_to_nothing) {
+  char entry[256] = "NCCL_JOIN_LOSSY=";
+  memset(entry + strlen(entry), 0x80, 200);
+  cr_expect_not(READ(entry));
+  expect_mentions("NCCL_JOIN_LOSSY=... is not accepted");
+}
+
 /* What a function prints, in a buffer that the next call overwrites. */
 static const char *printed(void (*print)(FILE *)) {
   static char text[16384];
@@ -295,6 +302,10 @@ Test(settings, the_table_for_people_shows_values_and_where_they_are_from) {
   cr_expect(strstr(text, "NCCL_JOIN_TRACE          (none)   default      (none) "), "%s", text);
   const char *accepted = strstr(text, "ACCEPTED"), *line = strchr(text, '\n') + 1;
   cr_expect_eq(strstr(line, "1, 0") - line, accepted - text, "columns are not aligned:\n%s", text);
+  for (size_t column = (size_t)(strstr(text, "MEANING") - text); *line != '\0';
+       line = strchr(line, '\n') + 1)
+    cr_expect(strncmp(line + column - 2, "  ", 2) == 0 && line[column] != ' ',
+              "columns are not aligned:\n%s", text);
 }
 
 static void print_controls(FILE *out) {

@@ -193,6 +193,16 @@ Test(trace_failures, a_disk_without_room_for_a_file) {
   cr_expect_eq(rmdir(folder), -1); /* the file with what was said is in it */
 }
 
+Test(trace_failures, who_has_no_room_is_told_to_make_some) {
+  for (int i = 0; i < 2; i++) {
+    fail_call(CALL_OPEN, 1, 1, i == 0 ? ENOSPC : EDQUOT);
+    cr_expect_null(trace_open(folder, 1 << 20, 0, 1, 1));
+    expect_said(i == 0 ? "(No space left on device)" : "(Disk quota exceeded)");
+    expect_said("Make room, or set NCCL_JOIN_TRACE to another folder");
+    cr_assert_eq(truncate(said_path, 0), 0);
+  }
+}
+
 Test(trace_failures, a_folder_that_is_no_more_here) {
   cr_assert_eq(chdir(folder), 0);
   fail_call(CALL_GETCWD, 1, 1, ENOENT);
@@ -300,8 +310,8 @@ Test(segment_failures, a_header_that_cannot_be_read) {
 }
 
 Test(segment_failures, names_that_are_none) {
-  char reason[SEGMENT_REASON_SIZE];
-  struct attachment me = {0};
+  char reason[ATTACHMENT_REASON_SIZE];
+  struct introduction me = {0};
   cr_expect_null(segment_attach("00112233445566778899aabbccddeefg", 1, 0, 0, &me, reason));
   cr_expect_null(segment_attach("00112233445566778899aabbccddee", 1, 0, 0, &me, reason));
 }
@@ -331,7 +341,7 @@ Test(segment_failures, what_is_forgotten_is_inert) {
 Test(segment_failures, a_gate_that_somebody_holds_is_not_waited_for_longer_than_said) {
   pid_t other = start_staying(2);
   struct segment *segment = attach(2, 1, 0);
-  char reason[SEGMENT_REASON_SIZE] = "";
+  char reason[ATTACHMENT_REASON_SIZE] = "";
   cr_assert_not_null(segment, "%s", stage_reason);
   fail_call(CALL_FCNTL, 1, 1000, EAGAIN);
   cr_expect_not(segment_gate_enter(segment->map, segment_now() + 1000000, reason));

@@ -151,6 +151,17 @@ Test(trace, a_second_trace_of_the_same_rank_has_its_own_file) {
   }
 }
 
+/* Where a program has closed its standard input, that is the first descriptor to be had. */
+Test(trace, a_program_may_have_no_standard_input) {
+  cr_assert_eq(close(STDIN_FILENO), 0);
+  struct trace *trace = trace_open(folder, LIMIT, 0, 1, 1);
+  cr_assert_not_null(trace, "%s", warnings());
+  trace_event(trace, TRACE_COMMIT, 0, NULL, -1);
+  trace_close(trace);
+  read_only_file();
+  cr_expect_eq(nlines, 2);
+}
+
 Test(trace, a_program_may_change_its_folder) {
   cr_assert_eq(chdir(folder), 0);
   struct trace *trace = trace_open(".", LIMIT, 0, 1, 1);

@@ -62,6 +62,40 @@ Test(unit, hashes_do_not_change) {
   cr_expect_eq(unit_coarse_hash(single(&member)), 0x12e399c4b73f4fa8u);
 }
 
+Test(unit, a_signature_is_the_hash_without_the_place) {
+  struct member at_place[2] = {allreduce(1), allreduce(2)}, nowhere[2] = {at_place[0], at_place[1]};
+  at_place[0].number = 77;
+  for (uint32_t n = 1; n <= 2; n++) {
+    cr_expect_neq(unit_hash((struct unit){at_place, n}), unit_hash((struct unit){nowhere, n}));
+    cr_expect_eq(unit_signature((struct unit){at_place, n}), unit_hash((struct unit){nowhere, n}));
+    cr_expect_eq(unit_signature((struct unit){nowhere, n}), unit_hash((struct unit){nowhere, n}));
+  }
+}
+
+Test(unit, marks_say_what_they_are) {
+  static const struct {
+    uint32_t number;
+    bool is_exit_point;
+    const char *text;
+  } marks[] = {
+      {1, true, "a function that it leaves into (1)"},
+      {MARK_EXIT_POINTS, true, "a function that it leaves into (40)"},
+      {MARK_LOOP_BEGIN, false, "begin of a loop"},
+      {MARK_LOOP_END, false, "end of a loop"},
+      {MARK_STATE_DONE, false, "end of a resynchronisation"},
+      {MARK_STATE_DONE + 1, false, "mark 44"},
+      {0, false, "mark 0"},
+  };
+  char text[64];
+  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+    struct member mark = mark_member((enum mark)marks[i].number);
+    cr_expect_eq(unit_is_exit_point(single(&mark)), marks[i].is_exit_point, "%s", marks[i].text);
+    cr_expect_str_eq(unit_describe(single(&mark), text, sizeof text), marks[i].text);
+  }
+  struct member member = allreduce(1);
+  cr_expect_not(unit_is_exit_point(single(&member)));
+}
+
 Test(unit, describes_units_in_nccl_s_names) {
   char text[200];
   struct member member = allreduce(1024);
@@ -183,6 +217,35 @@ Test(unit_table, forgets_what_has_not_been_used_for_longest) {
   cr_expect(unit_table_use(table, SYMBOL_NONE) == NULL);
   cr_expect_eq(find(3), SYMBOL_NONE);
   cr_expect_neq(find(20000), SYMBOL_NONE);
+}
+
+Test(unit_table, forgets_the_first_of_those_that_all_have_been_used) {
+  for (int round = 0; round < 2; round++)
+    for (uint64_t i = 0; i < UNIT_TABLE_PLACES; i++)
+      intern(i + 1);
+  cr_expect_neq(intern(5000), SYMBOL_NONE);
+  cr_expect_eq(find(1), SYMBOL_NONE);
+  cr_expect_neq(find(2), SYMBOL_NONE);
+}
+
+Test(unit_table, knows_how_members_look_until_they_look_like_nothing) {
+  struct member group[2] = {allreduce(1), allreduce(2)};
+  static const look_t alike[2] = {0, 0}, first[2] = {1, 0}, second[2] = {0, 2};
+  for (uint32_t n = 1; n <= 2; n++) {
+    symbol_t symbol = unit_table_intern(table, (struct unit){group, n});
+    cr_assert(unit_table_set_looks(table, symbol, alike));
+    cr_expect_null(unit_table_looks(table, symbol), "what is plain needs no memory");
+    cr_assert(unit_table_set_looks(table, symbol, first));
+    cr_assert_not_null(unit_table_looks(table, symbol));
+    cr_expect_eq(memcmp(unit_table_looks(table, symbol), first, n * sizeof(look_t)), 0);
+    cr_assert(unit_table_set_looks(table, symbol, second));
+    cr_expect_eq(unit_table_looks(table, symbol) == NULL, n == 1);
+    if (n == 2)
+      cr_expect_eq(memcmp(unit_table_looks(table, symbol), second, sizeof second), 0);
+    cr_assert(unit_table_set_looks(table, symbol, first));
+    cr_assert(unit_table_set_looks(table, symbol, NULL));
+    cr_expect_null(unit_table_looks(table, symbol));
+  }
 }
 
 Test(unit_table, a_symbol_never_comes_to_mean_another_unit) {

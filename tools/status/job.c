@@ -71,7 +71,7 @@ static bool read_ranks(struct job *job, struct segment_view *view, const struct 
 
 bool job_read(struct job *job, const char *path, const char *name, char *reason) {
   reason[0] = '\0';
-  *job = (struct job){.tag = segment_tag(name)};
+  *job = (struct job){.tag = attachment_tag(name)};
   struct segment_view *view = segment_view_open(path, reason);
   if (view == NULL)
     return false;

@@ -26,7 +26,7 @@ enum { JOBS_MAX = 256 };
 struct found {
   dev_t device;
   ino_t inode;
-  char path[64], name[SEGMENT_NAME_SIZE];
+  char path[64], name[ATTACHMENT_NAME_SIZE];
 };
 static struct found found[JOBS_MAX];
 static size_t nfound;
@@ -38,13 +38,13 @@ static bool number_of(const char *text, long *number) {
 }
 
 /* Whether a descriptor's target is a segment of this user, named or not; its name. */
-static bool is_segment(const char *target, char name[SEGMENT_NAME_SIZE]) {
+static bool is_segment(const char *target, char name[ATTACHMENT_NAME_SIZE]) {
   char prefix[64];
   int length = snprintf(prefix, sizeof prefix, "/dev/shm/nccl-join-%u-", (unsigned)getuid());
   if (strncmp(target, prefix, (size_t)length) != 0 ||
-      strspn(target + length, "0123456789abcdef") != SEGMENT_NAME_SIZE - 1)
+      strspn(target + length, "0123456789abcdef") != ATTACHMENT_NAME_SIZE - 1)
     return false;
-  snprintf(name, SEGMENT_NAME_SIZE, "%s", target + length);
+  snprintf(name, ATTACHMENT_NAME_SIZE, "%s", target + length);
   return true;
 }
 
@@ -101,12 +101,12 @@ static void find_segments(long pid) {
 /* How many jobs there were. */
 static size_t show(long pid, bool json) {
   size_t shown = 0;
-  char said[SEGMENT_REASON_SIZE] = "";
+  char said[ATTACHMENT_REASON_SIZE] = "";
   find_segments(pid);
   json_t *all = json ? json_array() : NULL;
   for (size_t i = 0; i < nfound; i++) {
     struct job job;
-    char reason[SEGMENT_REASON_SIZE];
+    char reason[ATTACHMENT_REASON_SIZE];
     if (!job_read(&job, found[i].path, found[i].name, reason)) {
       if (reason[0] != '\0' && strcmp(reason, said) != 0)
         fprintf(stderr, "nccl-join: a job is left out: %s\n", reason);

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/transport/plane_shm.h"
+#include "core/transport/attachment.h"
 #include "interpose/comm/captures.h"
 #include "interpose/exits/exit_points.h"
 #include "interpose/calls/handlers.h"
@@ -204,6 +204,6 @@ int leave_process(int status) {
   return has("LEAVE", "one") ? 1 : status;
 }
 
-void segment_forget_all(void) {
-  note("forget", "segments");
+void attachment_forget_all(void) {
+  note("forget", "attachments");
 }

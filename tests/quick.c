@@ -1,0 +1,262 @@
+/* Criterion's tests without its library: what they need of it, in one file, and a main.
+ *
+ * Criterion starts the program anew for each test, which costs fifty times what most tests of
+ * core/ do. Here a test is a forked child, so a suite of hundreds takes about a second, and how a
+ * child ends counts: one that loses memory under LeakSanitizer fails. The assertions are
+ * Criterion's own headers, and so are the words that are printed (tests/run reads them) and these
+ * options: -jN, --fail-fast, --verbose, --list, --color=never, --filter PATTERN.
+ *
+ * Suites with .init, .fini, .signal, .exit_code, .timeout and .disabled; no theories, no parameters.
+ */
+#include <criterion/criterion.h>
+#include <fnmatch.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
+extern struct criterion_suite *__start_cr_sts[], *__stop_cr_sts[];
+/* Of a program without a TestSuite the section is missing. */
+#pragma weak __start_cr_sts
+#pragma weak __stop_cr_sts
+
+struct criterion_options criterion_options;
+
+/* How a child ends that has passed, failed, or skipped its test. */
+enum { PASSED = 0, FAILED = 99, SKIPPED = 98 };
+
+/* ---- in the child ---- */
+
+static jmp_buf aborted;
+static bool has_failed;
+static struct criterion_test *current;
+
+static struct criterion_test_extra_data *suite_of(const struct criterion_test *test) {
+  for (struct criterion_suite **suite = __start_cr_sts; suite < __stop_cr_sts; suite++)
+    if (strcmp((*suite)->name, test->category) == 0)
+      return (*suite)->data;
+  return NULL;
+}
+
+void criterion_abort_test(void) {
+  longjmp(aborted, 1);
+}
+
+void criterion_continue_test(void) {}
+
+void criterion_skip_test(const char *format, ...) {
+  (void)format;
+  fflush(NULL);
+  _exit(SKIPPED);
+}
+
+void criterion_send_assert(struct criterion_assert_stats *stats) {
+  if (stats->passed)
+    return;
+  has_failed = true;
+  printf("[----] %s:%u: Assertion Failed\n[----]   %s\n", stats->file, stats->line,
+         stats->message == NULL ? "" : stats->message);
+}
+
+void cri_asserts_passed_incr(void) {}
+
+int cr_asprintf(char **text, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vasprintf(text, format, arguments);
+  va_end(arguments);
+  return length;
+}
+
+void cr_asprintf_free(char *text) {
+  free(text);
+}
+
+/* What was compared is in the line that is named. */
+char *cr_translate_assert_msg(int index, ...) {
+  (void)index;
+  return strdup("");
+}
+
+static void call(void (*function)(void)) {
+  if (function != NULL && setjmp(aborted) == 0)
+    function();
+}
+
+void criterion_internal_test_setup(void) {
+  const struct criterion_test_extra_data *suite = suite_of(current);
+  call(suite == NULL ? NULL : suite->init);
+  call(current->data->init);
+}
+
+void criterion_internal_test_main(void (*function)(void)) {
+  if (!has_failed)
+    call(function);
+}
+
+void criterion_internal_test_teardown(void) {
+  const struct criterion_test_extra_data *suite = suite_of(current);
+  call(current->data->fini);
+  call(suite == NULL ? NULL : suite->fini);
+}
+
+/* ---- the runner ---- */
+
+struct child {
+  const struct criterion_test *test; /* NULL: none */
+  pid_t process;
+  int alive; /* readable when it has ended */
+  double begun, limit;
+};
+
+static bool fails_fast, is_verbose, has_to_stop;
+static unsigned tested, passing, failing, crashing;
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void start(struct child *child, struct criterion_test *test) {
+  const struct criterion_test_extra_data *suite = suite_of(test);
+  double limit = test->data->timeout;
+  *child = (struct child){.test = test, .begun = now()};
+  child->limit = limit != 0 ? limit : suite != NULL ? suite->timeout : 0;
+  if (is_verbose)
+    printf("[RUN ] %s::%s\n", test->category, test->name);
+  fflush(NULL);
+  child->process = fork();
+  if (child->process == 0) {
+    (void)setsid();
+    current = test;
+    test->test();
+    exit(has_failed ? FAILED : PASSED);
+  }
+  child->alive = (int)syscall(SYS_pidfd_open, child->process, 0);
+  if (child->process < 0 || child->alive < 0) {
+    perror("tests/quick");
+    exit(2);
+  }
+}
+
+static void judge(const struct child *child, int status, bool late) {
+  const struct criterion_test_extra_data *data = child->test->data, *suite = suite_of(child->test);
+  int wanted_signal = data->signal != 0 || suite == NULL ? data->signal : suite->signal;
+  int wanted = data->exit_code != 0 || suite == NULL ? data->exit_code : suite->exit_code;
+  bool ended = WIFEXITED(status);
+  tested++;
+  if (!late && (ended ? wanted_signal == 0 && WEXITSTATUS(status) == wanted
+                      : WTERMSIG(status) == wanted_signal)) {
+    passing++;
+    return;
+  }
+  if (ended && WEXITSTATUS(status) == SKIPPED) {
+    tested--;
+    return;
+  }
+  failing++;
+  crashing += !ended && !late;
+  printf("[FAIL] %s::%s: ", child->test->category, child->test->name);
+  if (late)
+    printf("Timed out. ");
+  else if (!ended)
+    printf("CRASH! (%s) ", strsignal(WTERMSIG(status)));
+  else if (WEXITSTATUS(status) != FAILED)
+    printf("ended with status %d ", WEXITSTATUS(status));
+  printf("(%.2fs)\n", now() - child->begun);
+  has_to_stop = fails_fast;
+}
+
+/* Takes the children that have ended, or waited for too long, from the list; waits for one. */
+static void reap(struct child *children, unsigned count) {
+  struct pollfd ended[64];
+  for (unsigned i = 0; i < count; i++)
+    ended[i] =
+        (struct pollfd){.fd = children[i].test == NULL ? -1 : children[i].alive, .events = POLLIN};
+  if (poll(ended, count, 100) < 0)
+    return;
+  for (unsigned i = 0; i < count; i++) {
+    struct child *child = &children[i];
+    if (child->test == NULL)
+      continue;
+    bool late = child->limit != 0 && now() - child->begun > child->limit;
+    if (ended[i].revents == 0 && !late)
+      continue;
+    int status;
+    late = late && ended[i].revents == 0;
+    if (late)
+      kill(child->process, SIGKILL);
+    if (waitpid(child->process, &status, 0) != child->process)
+      continue;
+    kill(-child->process, SIGKILL); /* what it has started */
+    close(child->alive);
+    judge(child, status, late);
+    child->test = NULL;
+  }
+}
+
+static bool is_wanted(const struct criterion_test *test, const char *filter) {
+  char name[512];
+  const struct criterion_test_extra_data *suite = suite_of(test);
+  snprintf(name, sizeof name, "%s/%s", test->category, test->name);
+  return !test->data->disabled && !(suite != NULL && suite->disabled) &&
+         fnmatch(filter, name, FNM_EXTMATCH) == 0;
+}
+
+static int by_name(const void *a, const void *b) {
+  const struct criterion_test *x = *(struct criterion_test *const *)a,
+                              *y = *(struct criterion_test *const *)b;
+  int by = strcmp(x->category, y->category);
+  return by != 0 ? by : strcmp(x->name, y->name);
+}
+
+int main(int argc, char **argv) {
+  struct child children[64] = {{.test = NULL}};
+  unsigned jobs = 1, running = 0;
+  bool lists = false;
+  const char *filter = "*/*";
+  for (int i = 1; i < argc; i++) {
+    if (strncmp(argv[i], "-j", 2) == 0)
+      jobs = (unsigned)atoi(argv[i] + 2);
+    fails_fast |= strcmp(argv[i], "--fail-fast") == 0;
+    is_verbose |= strcmp(argv[i], "--verbose") == 0;
+    lists |= strcmp(argv[i], "--list") == 0;
+    if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc)
+      filter = argv[++i];
+  }
+  jobs = jobs < 1 ? 1 : jobs > 64 ? 64 : jobs;
+  size_t ntests = (size_t)(__stop_cr_tst - __start_cr_tst);
+  qsort(__start_cr_tst, ntests, sizeof(*__start_cr_tst), by_name);
+  for (size_t next = 0; next < ntests || running > 0;) {
+    running = 0;
+    for (unsigned i = 0; i < jobs; i++) {
+      while (children[i].test == NULL && next < ntests && !has_to_stop) {
+        struct criterion_test *test = __start_cr_tst[next++];
+        if (!is_wanted(test, filter))
+          continue;
+        if (lists)
+          printf("%s/%s\n", test->category, test->name);
+        else
+          start(&children[i], test);
+      }
+      running += children[i].test != NULL;
+    }
+    if (has_to_stop)
+      next = ntests;
+    if (running > 0)
+      reap(children, jobs);
+  }
+  if (!lists)
+    printf("[====] Synthesis: Tested: %u | Passing: %u | Failing: %u | Crashing: %u \n", tested,
+           passing, failing, crashing);
+  return failing != 0;
+}

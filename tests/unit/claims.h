@@ -1,0 +1,82 @@
+/* Claims of one index, for tests of the winner rule (core/team/settle.h): added up in one summary,
+ * of which they ask what wins.
+ *
+ * Each step of core/team/settle.c has been taken out, and been exchanged with the next one. What
+ * fails then:
+ *
+ *   settle_compare
+ *     standing                 any_unit_goes_before_leave, of_marks_the_higher_goes_first
+ *     standing, place          a_mark_waits_for_any_unit_wherever_it_stands
+ *     a loop not all come to   of_two_loops_one_that_some_ranks_have_no_part_in_goes_first
+ *     (of loops only)          a_loop_goes_before_what_is_after_it_also_if_not_all_come_there
+ *     place                    within_a_loop_what_comes_first_in_the_program
+ *     place, last real         who_is_in_the_loop_goes_before_who_has_left_it
+ *     last real                without_places_who_has_issued_last_is_still_in_the_loop
+ *     last real, expected      the same
+ *     (if they are the same)   of_one_unit_the_place_that_is_expected_names_it
+ *     expected                 then_what_the_learner_expects; and with seen
+ *     stood at                 a_unit_has_the_name_of_a_place_where_somebody_stands
+ *     seen                     then_a_unit_seen_before; and with predicted
+ *     predicted                then_what_its_rank_predicts; and with the size
+ *     size                     then_the_larger_unit; and with claimants
+ *     claimants                then_the_most_claimants; and with the rank
+ *     rank                     then_the_lowest_rank
+ *   settle_winner
+ *     yields                   a_yield_wants_nothing
+ *     the earliest epoch       of_one_unit_in_two_epochs_the_earlier_goes_first
+ *       no epoch is any        who_says_no_epoch_does_not_hide_that_others_are_out_of_step
+ *       under another name     nor_does_another_point_that_is_the_same_unit
+ *       its name               of_the_earliest_epoch_the_rule_chooses_the_name
+ *   settle_is_distinct
+ *     CLAIM_APART              what_a_rank_says_is_apart_from_the_expected_unit_is_another
+ *     hidden                   of_a_hidden_place_nothing_is_told
+ *     sequential               within_a_loop_branches_are_one_unit_and_a_sequence_is_two
+ *     outside, loops           units_of_a_loop_and_after_it_are_two_where_all_know_one_of_them
+ *   settle_is_doubtful
+ *     parts unseen             to_take_one_unit_for_another_where_they_part_unseen_is_a_guess
+ *     sequential               to_take_one_for_another_that_always_follows_it_is_a_guess
+ *     (where somebody stands)  a_place_where_nobody_stands_says_nothing_of_who_claims_it
+ *     reached, shared          who_is_again_where_all_have_been_may_have_gone_round_past_the_other
+ *     reached, common          taking_two_conditions_of_a_loop_for_one_is_a_guess_...
+ *     common, no order         two_places_that_all_come_to_may_be_two_conditions_if_...
+ *     shared, no order         without_an_order_to_take_one_that_all_have_come_to_for_another_...
+ *     a loop, no order         without_an_order_to_take_a_unit_of_a_loop_for_one_after_it_is_...
+ *     a loop, reached          to_take_a_unit_of_a_loop_for_one_that_may_come_after_it_is_a_guess
+ *   settle_is_guess
+ *     nothing known            then_what_the_learner_expects
+ *     last real                without_places_who_has_issued_last_is_still_in_the_loop
+ *     a later loop goes on     of_two_loops_the_one_that_goes_on
+ *     (of loops only)          who_has_gone_round_to_a_loop_waits_for_what_is_left_of_the_epoch
+ *     (not if skipped)         who_goes_first_as_others_have_no_part_in_its_loop_is_known_to
+ *     marks, LEAVE             any_unit_goes_before_a_mark_and_any_mark_before_leave
+ *     out of step              of_one_unit_in_two_epochs_the_earlier_goes_first
+ *   settle_is_unanimous
+ *     yields                   a_yield_wants_nothing
+ *     those left out           who_is_left_out_of_a_summary_has_not_agreed
+ *   settle_add
+ *     order                    units_stay_in_a_summary_where_marks_leave_no_room
+ *     epoch, kinds             of_one_unit_in_two_epochs_..., a_yield_wants_nothing
+ */
+#ifndef TESTS_UNIT_CLAIMS_H
+#define TESTS_UNIT_CLAIMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/team/settle.h"
+
+enum { A = 1, B = 2, C = 3, LEAVE = 0 };
+
+extern struct settle settle;
+
+/* Nothing is claimed. */
+void begin(void);
+
+/* What the next rank claims, from rank 0 on. Without a signature it is another for each hash. */
+void add(struct claimed claim);
+
+const struct claimed *winner(void);
+bool is_guess(void);
+bool is_unanimous(void);
+
+#endif
