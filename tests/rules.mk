@@ -57,7 +57,7 @@ $(BUILD)/check/quick-hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECT
 	$(link_test)
 $(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS) $(NATIVE_CODE_OBJECTS)
 	$(link_test)
-$(BUILD)/check/tools: private CRITERION_LIBS += $(ELF_LIBS) $(JSON_LIBS)
+$(BUILD)/check/tools: private CRITERION_LIBS += $(ELF_LIBS) $(JSON_LIBS) $(DECODER_LIBS)
 $(BUILD)/check/tools: $(TOOLS_TEST_OBJECTS) $(addprefix $(BUILD)/tools/bench/,rows.o steps.o) \
 		$(filter-out %/check_main.o,$(call objects_of,tools/check)) $(addprefix $(BUILD)/tools/,terminal.o json_text.o)
 	$(link_test)

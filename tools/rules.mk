@@ -10,7 +10,7 @@ TEXT_OBJECTS = $(BUILD)/tools/terminal.o $(BUILD)/tools/json_text.o
 define link_tool
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ $(TOOL_LIBS)
 endef
 
 $(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_options.o relay.o)

@@ -5,7 +5,10 @@
  * For each team one row per rank, over the indices of the team's agreed sequence: where the rank
  * issued collectives of its own, and where shadows for others. Then a table of who joined when. The
  * format of the files is in core/report/trace.h; fields and events it does not know are skipped.
- * UTF-8 where the locale says so, colours on a terminal only.
+ * UTF-8 where the locale says so; colours on a terminal that has them, if the user does.
+ *
+ * Lines are searched for their fields, and not parsed by a library: what a crash has cut off, or a full
+ * disk, counts as damaged and costs no more than its line.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -17,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "tools/terminal.h"
 
 enum { COLUMNS = 66, JOINS_SHOWN = 4, TRACE_VERSION_READ = 1 };
 
@@ -231,7 +236,7 @@ static void choose_look(void) {
   if (locale == NULL || *locale == '\0')
     locale = getenv("LANG");
   bool utf8 = locale != NULL && (strstr(locale, "UTF-8") != NULL || strstr(locale, "utf8") != NULL);
-  bool colour = isatty(STDOUT_FILENO);
+  bool colour = terminal_has_colours(stdout);
   look = (struct look){
       .glyphs = {" ", utf8 ? "█" : "#", utf8 ? "░" : "."},
       .colours = {"", colour ? "\033[32m" : "", colour ? "\033[33m" : ""},
@@ -307,7 +312,8 @@ static void draw_team(const struct track *first, size_t n) {
 
 int main(int argc, char **argv) {
   if (argc != 2 || strcmp(argv[1], "--help") == 0) {
-    fprintf(stderr, "usage: nccl-join-timeline FOLDER   (what NCCL_JOIN_TRACE named)\n");
+    fprintf(argc == 2 ? stdout : stderr,
+            "usage: nccl-join-timeline FOLDER   (what NCCL_JOIN_TRACE named)\n");
     return argc == 2 ? 0 : 2;
   }
   if (!read_folder(argv[1])) {

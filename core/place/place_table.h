@@ -15,6 +15,7 @@ struct known_place {
   /* All ranks have claimed a unit from this very place at one index: it is in the program of
    * each. */
   bool common;
+  bool again;  /* ... and once more since */
   bool shared; /* all ranks have claimed the unit of this place at one index, from wherever */
   /* How often this rank has issued from this very place, as far as it matters. Other ranks may
    * count otherwise. */

@@ -115,6 +115,13 @@ static bool is_skipped(const struct claimed *x, const struct claimed *y) {
   return x->seen && !x->common && y->common;
 }
 
+/* Whether x comes with the next round of a loop around both, and y is still in this one. */
+static bool goes_round(const struct settle *settle, const struct claimed *x,
+                       const struct claimed *y) {
+  return settle->last != NULL && place_goes_round(settle->last, x->place) &&
+         !place_goes_round(settle->last, y->place);
+}
+
 /* Of two loops one that some ranks have no part in goes first: who is in it will come to the other,
  * and who has none of it never will. */
 static int compare_places(const struct settle *settle, const struct claimed *x,
@@ -199,6 +206,16 @@ uint32_t settle_winner(const struct settle *settle) {
   return of_the_earliest_epoch(settle, winner);
 }
 
+/* Whether the winner may be what its rank comes to in its last round of the loop around both, such
+ * as validation after the last batch, to which the others would come, too: they are known or
+ * expected to go on with the loop, and nobody has come to it yet, or nobody expects it. */
+static bool may_be_last(const struct settle *settle, const struct claimed *won,
+                        const struct claimed *lost) {
+  bool goes_on = won->seen ? lost->expected && !won->expected : lost->again;
+  return won->place != NULL && lost->place != NULL && goes_on && goes_round(settle, lost, won) &&
+         !place_leaves_loop(lost->place, won->place);
+}
+
 /* Whether nothing is known of which of two different units goes first. Of two loops it is known
  * only that one goes on. Whoever stands in a later one has left it. But where the other one is
  * earlier in the program its rank has gone round a loop that surrounds both; and the rank in the
@@ -207,6 +224,8 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
                       const struct claimed *lost) {
   if (compare_places(settle, won, lost) == 0)
     return won->last_real <= lost->last_real;
+  if (may_be_last(settle, won, lost))
+    return true;
   return place_relate(won->place, lost->place) == PLACE_LOOPS && !is_skipped(won, lost) &&
          place_order(won->place, lost->place, NULL) <= 0;
 }

@@ -33,6 +33,7 @@ struct claimed {
   bool expected;             /* it is what the learner expects here */
   bool seen;                 /* it has been in the agreed sequence before */
   bool common;               /* all ranks have issued from its place (place_table.h) */
+  bool again;                /* ... and did so once more */
   bool shared;               /* all ranks have issued it, and who claims it comes from its place */
   const struct place *place; /* NULL: not known */
 };

@@ -302,6 +302,7 @@ void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
     return;
   if (flags & ENTRY_MEETING)
     team->places.met_at = team->head;
+  known->again |= known->common && (flags & ENTRY_COMMON) != 0;
   known->common |= (flags & ENTRY_COMMON) != 0;
   known->shared |= (flags & ENTRY_ALL) != 0;
   known->met |= (flags & ENTRY_MEETING) != 0;

@@ -67,6 +67,7 @@ static bool sum_up(struct team *team) {
     unit->expected = expects && unit->hash == unit_hash(expected);
     unit->seen = unit_table_find_hash(team->table, unit->hash) != SYMBOL_NONE;
     unit->common = known != NULL && known->common;
+    unit->again = known != NULL && known->again;
     unit->shared = known != NULL && known->shared && (unit->all & CLAIM_OWN_PLACE);
     if (known != NULL)
       unit->place = known->place.nnodes == 0 ? NULL : &known->place;

@@ -30,6 +30,7 @@ enum mark {
   MARK_LOOP_BEGIN = MARK_EXIT_POINTS + 1, /* a loop begins */
   MARK_LOOP_END,                          /* no more data in this loop */
   MARK_STATE_DONE,                        /* the last joiner's buffers have been broadcast */
+  MARK_OWN_JOIN, /* the program answers for ranks without data (interpose/park/own_join.h) */
 };
 
 /* Any operator made by ncclRedOpCreatePreMulSum: its handle is a number local to one rank, so only

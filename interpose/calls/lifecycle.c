@@ -176,7 +176,8 @@ ncclResult_t join_CommFinalize(ncclComm_t handle) {
 }
 
 /* Nor to destroy with: the communicator is aborted then, as NCCL asks for after an error, and the
- * caller told. */
+ * caller told. Where all ranks stop (ncclInvalidUsage) nobody has failed, and nothing is under way:
+ * the others may destroy theirs, and that of NCCL 2.32 waits for this one. */
 ncclResult_t join_CommDestroy(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
   ncclResult_t notice = ncclSuccess;
@@ -186,13 +187,15 @@ ncclResult_t join_CommDestroy(ncclComm_t handle) {
   ncclResult_t result = group_enter_real();
   if (result != ncclSuccess)
     return result;
-  if (left != ncclSuccess) {
+  if (left != ncclSuccess && left != ncclInvalidUsage) {
     real.CommAbort(handle);
     return left;
   }
   result = real.CommDestroy(handle);
   if (comm != NULL && result == ncclSuccess)
     communicator_free_shadows(comm->device);
+  if (result == ncclSuccess)
+    result = left;
   return result == ncclSuccess ? notice : result;
 }
 

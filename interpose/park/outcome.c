@@ -4,6 +4,7 @@
 #include "interpose/comm/apart.h"
 #include "interpose/comm/clock.h"
 #include "interpose/comm/report.h"
+#include "interpose/park/own_join.h"
 #include "interpose/park/wait_private.h"
 
 static void fail_endpoint(struct endpoint *end) {
@@ -30,6 +31,7 @@ void outcome_returns(struct endpoint *end) {
 }
 
 void outcome_aside(struct request *request) {
+  own_join_restore(request);
   apart_stand_aside(request->end);
   request->settled = true;
   request->result = ncclSuccess;

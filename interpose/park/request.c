@@ -8,6 +8,7 @@
 #include "interpose/comm/report.h"
 #include "interpose/nccl/real.h"
 #include "interpose/park/outcome.h"
+#include "interpose/park/own_join.h"
 #include "interpose/places/places.h"
 #include "interpose/self/environment.h"
 
@@ -81,6 +82,7 @@ void request_begin(struct request *request) {
     report_event(end, TRACE_COMMIT, team_index(end->team), request->unit, -1);
     wait_settle(request, ncclSuccess);
   } else {
+    own_join_recognise(request);
     report_event(end, TRACE_CLAIM, end->team->head, request->unit, -1);
     struct place place;
     bool known = unit_may_have_place(request->unit) && places_describe(&place);

@@ -15,6 +15,7 @@
 #include "interpose/data/lossy.h"
 #include "interpose/park/orphans.h"
 #include "interpose/park/outcome.h"
+#include "interpose/park/own_join.h"
 #include "interpose/comm/clock.h"
 #include "interpose/places/places.h"
 #include "interpose/comm/report.h"
@@ -40,6 +41,10 @@ static void request_granted(struct wait *wait, struct request *request) {
     overlap_issued(end->overlap, end->team, request->unit);
   else if (!wait_find(wait, end, request->unit, false))
     return; /* it has failed */
+  if (own_join_is_agreed(request)) {
+    outcome_aside(request);
+    return;
+  }
   if (request_claim_next(request))
     return;
   if (has_missed_rejoin(end))

@@ -35,6 +35,7 @@ struct request {
    * issued here. */
   bool (*next)(struct request *request);
   void *next_context;
+  struct unit kept;      /* what is wanted behind the mark that is claimed (own_join.h) */
   bool settled, stalled; /* used inside */
   uint64_t watched_ns; /* since when it has been parked because of join, if for long (watched.h) */
 };

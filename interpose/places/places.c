@@ -169,6 +169,10 @@ bool places_are_missed(void) {
   return places_are_on() && kind_of_this() != THREAD_OF_ENGINE;
 }
 
+bool places_are_in_file(const char *end) {
+  return places_are_on() && python_is_in_file(end);
+}
+
 /* ---- nodes ---- */
 
 static struct place_node site_node(uint32_t id) {

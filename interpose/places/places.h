@@ -113,6 +113,10 @@ bool places_describe(struct place *out);
  * hear of it if it is not: places are on, and the thread is not an engine's. */
 bool places_are_missed(void);
 
+/* Whether the call is made by Python code of a file whose path ends so: one of the innermost frames
+ * is of it. Allocates, and copies code: to be asked once for each place. */
+bool places_are_in_file(const char *end);
+
 /* A place for messages: "train.py:41 in the loop of train.py:38", "train_epoch+0x41 (./train), in a
  * loop"; "an unknown place" for one that has not been described in this process. Returns text. */
 const char *places_text(uint32_t id, char *text, size_t size);

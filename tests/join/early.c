@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char throws[] = "NCCL_JOIN_EARLY_EXIT=throw";
@@ -217,6 +218,12 @@ Test(early, by_a_barrier) {
 }
 Test(early, by_destroy) {
   check_stop(&learnt, (struct early){.end = "destroy"});
+}
+/* As NCCL 2.32, whose ncclCommDestroy waits for all: nobody's may become an abort. */
+Test(early, by_destroy_that_waits_for_all) {
+  setenv("LOOPBACK_DESTROY", "meet", 1);
+  check_stop(&learnt, (struct early){.end = "destroy"});
+  unsetenv("LOOPBACK_DESTROY");
 }
 Test(early, by_abort) {
   check_stop(&learnt, (struct early){.end = "abort"});

@@ -181,11 +181,13 @@ Test(models, weights_and_state_are_enough_for_adam) {
 /* ---- many ranks ---- */
 
 /* 64 processes, two epochs with ranks that leave at many different times, some with nothing at all.
- */
+ * NVIDIA's NCCL takes one device for each, of which the loopback has eight. */
 Test(models, sixty_four_ranks) {
   static struct regression wanted = {
       .schedule = {.nranks = 64, .epochs = 2}, .adam = true, .take_over = TAKE_OVER_ALL};
-  for (int rank = 0; rank < 64; rank++) {
+  if (run_adds_in_any_order())
+    wanted.schedule.nranks = 8;
+  for (int rank = 0; rank < wanted.schedule.nranks; rank++) {
     wanted.schedule.n[0][rank] = rank * 7 % 16;
     wanted.schedule.n[1][rank] = 20 - rank * 5 % 17;
   }

@@ -11,7 +11,7 @@ MUTANTS_ONLY ?=
 mutants_run = $(1) -j1 --fail-fast --verbose --color=never --filter
 mutants_suites = "$(1): $(3) $(call mutants_run,check/quick-unit) @($(2))/*"
 mutants_rooms = $(call mutants_suites,core/unit,unit*,$(1)) \
-                $(call mutants_suites,core/place,place*|settle*,$(1)) \
+                $(call mutants_suites,core/place,place*|settle*|team_places|team_epochs|overlap_places,$(1)) \
                 $(call mutants_suites,core/predict,learner|rhythm|foresight,$(1)) \
                 $(call mutants_suites,core/transport,segment*|plane_shm,$(1)) \
                 $(call mutants_suites,core/overlap,overlap*,$(1)) \

@@ -144,17 +144,25 @@ static void elected(ncclComm_t all) {
 
 /* ---- destroyed ---- */
 
+static void wait_for(_Atomic int *number, int value) {
+  while (atomic_load(number) < value)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 /* The first rank takes no part in most sums of the pair. */
 static void destroyed(ncclComm_t all, ncclComm_t pair) {
+  enum { PAIR_IS_DONE = 1, PAIR_IS_GONE };
   char name[64];
-  _Atomic int *returned = returned_calls(name);
+  _Atomic int *state = returned_calls(name);
   for (int i = 0; pair != NULL && i < (ranks.rank == 0 ? 4 : ITERATIONS); i++)
     sum("pair", i, pair, 32);
   if (pair != NULL)
     sum("end", 0, pair, 16);
+  if (ranks.rank == 0)
+    atomic_store(state, PAIR_IS_DONE);
   for (int i = 0; i < ITERATIONS; i++) {
-    while (pair == NULL && i == ITERATIONS - 1 && atomic_load(returned) == 0)
-      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (pair == NULL && (i == 0 || i == ITERATIONS - 1))
+      wait_for(state, i == 0 ? PAIR_IS_DONE : PAIR_IS_GONE);
     fill(buffer, COUNT);
     CHECK_NCCL(ncclAllReduce(buffer, buffer, COUNT, ncclFloat, ncclSum, all, ranks.stream));
     if (i < ITERATIONS - 1)
@@ -163,7 +171,7 @@ static void destroyed(ncclComm_t all, ncclComm_t pair) {
   if (pair != NULL)
     CHECK_NCCL(ncclCommDestroy(pair));
   if (ranks.rank == 0)
-    atomic_store(returned, 1);
+    atomic_store(state, PAIR_IS_GONE);
   print("all", ITERATIONS - 1);
   if (ranks.rank == 0)
     shm_unlink(name);

@@ -98,10 +98,10 @@ $(DIGITS): tests/data/digits.csv.gz
 	$(call say,GUNZIP,$@)
 	$(Q)gzip -dc $< > $@
 
-$(TIMELINE): $(BUILD)/tools/timeline.o
+$(TIMELINE): $(BUILD)/tools/timeline.o $(BUILD)/tools/terminal.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $<
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^
 
 demo: all programs
 	@tools/demo $(BUILD)

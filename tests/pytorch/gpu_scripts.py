@@ -1,12 +1,11 @@
 """The scripts of tests/gpu/torch on the loopback, by the lists that tests/gpu/run has (tests/gpu/script says what the words mean)."""
 
-import importlib.util
 import pathlib
 import shlex
 import tempfile
 
 from cases import RANKS, Case, Failure, Skip, backends, check, must_say
-from stack import ROOT, SITE
+from stack import PACKAGES, ROOT
 
 SCRIPTS = ROOT / "tests/gpu/torch"
 LIMIT = 300  # seconds; machines that test this have other things to do
@@ -89,10 +88,16 @@ class Trial:
         return self.stuck_without() if how != "even" else None
 
 
+# What a script imports, by words of its line.
+NEEDS = {"cupy": "cupy", "by_accelerate.py": "accelerate", "by_lightning.py": "lightning"}
+
+
 def missing(line):
     """What the line needs and is not there."""
-    if "cupy" in line.options and not importlib.util.find_spec("cupy") and not list(SITE.glob("cupy")):
-        return "CuPy is not there"
+    for word in (line.script, *line.options):
+        package = NEEDS.get(word)
+        if package and not (PACKAGES / package).is_dir():
+            return f"{package} is not there"
     return None
 
 
@@ -109,7 +114,7 @@ def case(line, ranks, backend, environment):
 
 def cases():
     for backend, environment in backends():
-        for which in ("scripts", "matrix"):
+        for which in ("scripts", "settings", "frameworks", "matrix"):
             for line in lines(which):
                 for ranks in RANKS:
                     yield case(line, ranks, backend, environment)

@@ -37,6 +37,6 @@ pytorch: $(PYTORCH)/site/torch/__init__.py
 PYTORCH_PARTS =
 check-pytorch:
 	@tools/deps --clients
-	@tests/clients/install '$(CLIENTS)' torch torch-tests
+	@tests/clients/install '$(CLIENTS)' torch torch-tests accelerate lightning
 	@$(MAKE) --no-print-directory all loopback pytorch
 	@JOIN_TEST_BUILD=$(BUILD) PYTHON='$(CLIENTS)/python/bin/python' tests/pytorch/check.py $(PYTORCH_PARTS)

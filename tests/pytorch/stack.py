@@ -20,6 +20,7 @@ ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ.get("JOIN_TEST_BUILD", "build")).resolve()
 SITE = pathlib.Path(os.environ.get("PYTORCH_SITE", BUILD / "pytorch/site")).resolve()
 PYTHON = os.environ.get("PYTHON", str(ROOT / ".deps/clients/python/bin/python"))
+PACKAGES = next(pathlib.Path(PYTHON).parent.parent.glob("lib/python3*/site-packages"), pathlib.Path("/nowhere"))
 PRELOAD = BUILD / "lib/libnccl-join.so"
 
 # Operators are computed in the stream's memory by whoever issues them; threads of libraries would not survive the fork.

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -176,4 +177,23 @@ Test(install, config_says_where_things_are) {
   cr_expect_eq(result.status, 2);
   expect_in(result.err, "config knows --preload, --include and --loopback, not --what");
   cr_expect_eq(run("nccl-join config --include").status, 1); /* the sandbox has none */
+}
+
+/* It is no part of the sandbox, as the other programs are. */
+Test(install, the_timeline_has_colours_where_they_are_wanted) {
+  const char *folder = getenv("JOIN_TEST_BUILD");
+  char here[PATH_MAX], timeline[PATH_MAX + 64];
+  cr_assert_not_null(getcwd(here, sizeof here));
+  snprintf(timeline, sizeof timeline, "%s/%s/tools/nccl-join-timeline traces", here,
+           folder != NULL ? folder : "build");
+  run("mkdir traces; printf '{\"version\":1,\"team\":\"t\",\"rank\":0}\\n"
+      "{\"event\":\"commit\",\"index\":0}\\n{\"event\":\"done\"}\\n' >traces/a.jsonl");
+  expect_in(run("%s", timeline).out, "rank 0");
+  cr_expect_null(strstr(run("%s", timeline).out, "\033["));
+  expect_in(run("TERM=xterm script -qec '%s' log >/dev/null; cat log", timeline).out, "\033[32m");
+  cr_expect_null(
+      strstr(run("NO_COLOR=1 TERM=xterm script -qec '%s' log >/dev/null; cat log", timeline).out,
+             "\033["));
+  cr_expect_null(
+      strstr(run("TERM=dumb script -qec '%s' log >/dev/null; cat log", timeline).out, "\033["));
 }

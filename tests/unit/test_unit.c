@@ -83,7 +83,8 @@ Test(unit, marks_say_what_they_are) {
       {MARK_LOOP_BEGIN, false, "begin of a loop"},
       {MARK_LOOP_END, false, "end of a loop"},
       {MARK_STATE_DONE, false, "end of a resynchronisation"},
-      {MARK_STATE_DONE + 1, false, "mark 44"},
+      {MARK_OWN_JOIN, false, "a join of the program's own"},
+      {MARK_OWN_JOIN + 1, false, "mark 45"},
       {0, false, "mark 0"},
   };
   char text[64];

@@ -16,7 +16,7 @@ GROWTH_CHART = $(BUILD)/bench/chart
 $(GROWTH_CHART): $(BUILD)/tools/bench/chart.o $(BUILD)/tools/bench/json.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ -lm
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ $(JSON_LIBS) -lm
 
 # make growth: docs/growth.json, and docs/growth.svg from it.
 .PHONY: growth

@@ -1,91 +1,45 @@
-/* Flat JSON objects (json.h). */
+/* Flat JSON objects (json.h), read and written by Jansson. */
 #include "tools/bench/json.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void skip_space(const char **at) {
-  *at += strspn(*at, " \t\r\n");
+#define DIGITS 15 /* of a double, that all come back */
+
+static bool add_number(struct json_field *field, json_t *value) {
+  field->is_number = true;
+  if (json_is_integer(value))
+    snprintf(field->text, sizeof field->text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+  else
+    snprintf(field->text, sizeof field->text, "%.*g", DIGITS, json_real_value(value));
+  return json_is_number(value);
 }
 
-static bool take(const char **at, char c) {
-  skip_space(at);
-  if (**at != c)
+static bool add_field(struct json_object *object, const char *name, json_t *value) {
+  const char *text = json_is_string(value) ? json_string_value(value) : "";
+  if (object->nfields == JSON_FIELDS_MAX || strlen(name) >= JSON_TEXT_MAX ||
+      strlen(text) >= JSON_TEXT_MAX)
     return false;
-  ++*at;
-  return true;
-}
-
-/* \u is written for control characters only, which tables do not show. */
-static bool read_escape(const char **at, char *c) {
-  switch (**at) {
-  case '"':
-  case '\\':
-  case '/':
-    *c = **at;
-    ++*at;
+  if (json_is_string(value)) {
+    json_add(object, name, text);
     return true;
-  case 'u':
-    if (strspn(*at + 1, "0123456789abcdefABCDEF") < 4)
-      return false;
-    *at += 5;
-    *c = ' ';
-    return true;
-  default:
-    return false;
   }
-}
-
-static bool read_text(const char **at, char text[JSON_TEXT_MAX]) {
-  if (!take(at, '"'))
-    return false;
-  size_t size = 0;
-  while (**at != '"') {
-    if (size + 1 == JSON_TEXT_MAX || (unsigned char)**at < ' ')
-      return false;
-    char c = *(*at)++;
-    if (c == '\\' && !read_escape(at, &c))
-      return false;
-    text[size++] = c;
-  }
-  text[size] = '\0';
-  ++*at;
-  return true;
-}
-
-static bool read_number(const char **at, char text[JSON_TEXT_MAX]) {
-  skip_space(at);
-  size_t size = strspn(*at, "+-.0123456789eE");
-  if (size == 0 || size >= JSON_TEXT_MAX)
-    return false;
-  memcpy(text, *at, size);
-  text[size] = '\0';
-  char *end;
-  strtod(text, &end);
-  if (*end != '\0')
-    return false;
-  *at += size;
-  return true;
+  struct json_field *field = &object->fields[object->nfields++];
+  snprintf(field->name, sizeof field->name, "%s", name);
+  return add_number(field, value);
 }
 
 bool json_read(const char **at, struct json_object *object) {
+  json_error_t error;
+  const char *name;
+  json_t *value, *all = json_loads(*at, JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, &error);
+  bool good = json_is_object(all);
   object->nfields = 0;
-  if (!take(at, '{'))
-    return false;
-  if (take(at, '}'))
-    return true;
-  do {
-    if (object->nfields == JSON_FIELDS_MAX)
-      return false;
-    struct json_field *field = &object->fields[object->nfields++];
-    if (!read_text(at, field->name) || !take(at, ':'))
-      return false;
-    skip_space(at);
-    field->is_number = **at != '"';
-    if (!(field->is_number ? read_number(at, field->text) : read_text(at, field->text)))
-      return false;
-  } while (take(at, ','));
-  return take(at, '}');
+  json_object_foreach(all, name, value) good = good && add_field(object, name, value);
+  *at += error.position;
+  json_decref(all);
+  return good;
 }
 
 static const struct json_field *find(const struct json_object *object, const char *name) {
@@ -117,28 +71,16 @@ void json_add(struct json_object *object, const char *name, const char *text) {
   field->is_number = false;
 }
 
-static void write_text(FILE *file, const char *text) {
-  putc('"', file);
-  for (; *text != '\0'; text++) {
-    if (*text == '"' || *text == '\\')
-      putc('\\', file);
-    putc((unsigned char)*text < ' ' ? ' ' : *text, file);
-  }
-  putc('"', file);
-}
-
 void json_write(FILE *file, const struct json_object *object) {
-  putc('{', file);
+  json_t *all = json_object();
   for (unsigned i = 0; i < object->nfields; i++) {
     const struct json_field *field = &object->fields[i];
-    if (i > 0)
-      fputs(", ", file);
-    write_text(file, field->name);
-    fputs(": ", file);
-    if (field->is_number)
-      fputs(field->text, file);
-    else
-      write_text(file, field->text);
+    json_object_set_new(all, field->name,
+                        !field->is_number ? json_string(field->text)
+                        : strpbrk(field->text, ".eE") != NULL
+                            ? json_real(strtod(field->text, NULL))
+                            : json_integer(strtoll(field->text, NULL, 10)));
   }
-  putc('}', file);
+  json_dumpf(all, file, JSON_REAL_PRECISION(DIGITS));
+  json_decref(all);
 }

@@ -10,7 +10,7 @@
 
 struct json_field {
   char name[JSON_TEXT_MAX];
-  char text[JSON_TEXT_MAX]; /* of a number too, as it is written */
+  char text[JSON_TEXT_MAX]; /* of a number too */
   bool is_number;
 };
 

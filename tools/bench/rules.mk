@@ -15,6 +15,7 @@ BENCH_NCCL = $(BUILD)/bench/empty/libnccl.so.2 $(BUILD)/bench/stamping/libnccl.s
 
 # nccl.h declares functions without prototypes.
 $(BUILD)/tools/bench/%.o: private tools_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -Wno-missing-prototypes
+$(BENCH_REPORT): private TOOL_LIBS = $(JSON_LIBS)
 $(BENCH_REPORT): $(BUILD)/tools/bench/report.o $(BUILD)/tools/bench/json.o $(ROWS_OBJECT)
 	$(link_tool)
 
@@ -24,7 +25,7 @@ $(BENCH_JOBS): $(BUILD)/bench/%: $(BUILD)/tools/bench/%.o $(BENCH_JOB_OBJECTS) $
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ -Wl,-z,now \
-	  -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/empty:$$ORIGIN/../loopback',-rpath-link,$(BUILD)/loopback
+	  -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/empty:$$ORIGIN/../loopback',-rpath-link,$(BUILD)/loopback $(DECODER_LIBS)
 
 $(BUILD)/bench/learning: $(BUILD)/tools/bench/learning.o $(BUILD)/tools/bench/area.o $(ROWS_OBJECT) \
 		$(BUILD)/tests/unit/traces.o $(filter $(BUILD)/core/predict/learner%,$(CORE_OBJECTS))

@@ -1,11 +1,11 @@
 /* Single-stepping by ptrace (steps.h). */
 #include "tools/bench/steps.h"
 
+#include <capstone/capstone.h>
 #include <dlfcn.h>
 #include <elf.h>
-#include <errno.h>
 #include <signal.h>
-#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -75,29 +75,53 @@ bool steps_knows_locked(void) {
 #endif
 }
 
-/* Instructions of x86-64: what stands before the opcode, then the opcode. `lock` is such a prefix;
- * xchg with memory locks without it. */
-static bool is_prefix(unsigned char byte) {
-  return strchr("\x26\x2e\x36\x3e\x64\x65\x66\x67\xf2\xf3", byte) != NULL && byte != 0;
-}
+/* ---- instructions, decoded by Capstone ---- */
 
-static bool x86_is_locked(const unsigned char *code) {
-  while (is_prefix(*code))
-    code++;
-  if (*code == 0xf0)
-    return true;
-  if ((*code & 0xf0) == 0x40)
-    code++;
-  bool exchange = code[0] == 0x86 || code[0] == 0x87;
-  return exchange && code[1] < 0xc0;
-}
+#define INSTRUCTION_MAX 15 /* bytes, on x86-64 */
 
-static bool is_system_call(const unsigned char *code) {
+/* Opened once, for the instructions of this processor. */
+static csh decoder(void) {
+  static csh handle;
+  if (handle != 0)
+    return handle;
 #if defined(__x86_64__)
-  return code[0] == 0x0f && code[1] == 0x05;
-#else /* aarch64 */
-  return memcmp(code, "\x01\x00\x00\xd4", 4) == 0;
+  cs_err error = cs_open(CS_ARCH_X86, CS_MODE_64, &handle);
+#else
+  cs_err error = cs_open(CS_ARCH_ARM64, CS_MODE_LITTLE_ENDIAN, &handle);
 #endif
+  if (error != CS_ERR_OK || cs_option(handle, CS_OPT_DETAIL, CS_OPT_ON) != CS_ERR_OK)
+    abort();
+  return handle;
+}
+
+/* xchg with memory locks without the prefix. */
+static bool is_locked(const cs_insn *instruction) {
+#if defined(__x86_64__)
+  const cs_x86 *x86 = &instruction->detail->x86;
+  bool exchange = instruction->id == X86_INS_XCHG;
+  return x86->prefix[0] == X86_PREFIX_LOCK ||
+         (exchange && (x86->operands[0].type == X86_OP_MEM || x86->operands[1].type == X86_OP_MEM));
+#else
+  (void)instruction;
+  return false;
+#endif
+}
+
+static bool is_system_call(const cs_insn *instruction) {
+#if defined(__x86_64__)
+  return instruction->id == X86_INS_SYSCALL;
+#else
+  return instruction->id == ARM64_INS_SVC;
+#endif
+}
+
+static void count_kind(const unsigned char *code, size_t size, struct steps *steps) {
+  cs_insn *instruction = NULL;
+  if (cs_disasm(decoder(), code, size, 0, 1, &instruction) != 1)
+    return; /* one that is newer than Capstone, and neither */
+  steps->locked += is_locked(instruction);
+  steps->system_calls += is_system_call(instruction);
+  cs_free(instruction, 1);
 }
 
 static bool is_one_of(const uint64_t *addresses, uint64_t address) {
@@ -114,15 +138,17 @@ static bool count(pid_t child, const struct steps_watched *watched, struct steps
   if (ptrace(PTRACE_GETREGSET, child, NT_PRSTATUS, &all) != 0)
     return false;
   uint64_t at = program_counter(&registers);
-  errno = 0;
-  long word = ptrace(PTRACE_PEEKTEXT, child, at, NULL); /* NOLINT(performance-no-int-to-ptr) */
-  if (errno != 0)
+  unsigned char code[INSTRUCTION_MAX];
+  struct iovec here = {code, sizeof code}, there = {(void *)(uintptr_t)at, sizeof code};
+  ssize_t got = process_vm_readv(child, &here, 1, &there, 1, 0);
+  if (got < 0) { /* the next page may not be there */
+    there.iov_len = 4096 - at % 4096 < sizeof code ? 4096 - at % 4096 : sizeof code;
+    got = process_vm_readv(child, &here, 1, &there, 1, 0);
+  }
+  if (got <= 0)
     return false;
-  unsigned char code[sizeof word];
-  memcpy(code, &word, sizeof word);
   steps->instructions++;
-  steps->locked += steps_knows_locked() && x86_is_locked(code);
-  steps->system_calls += is_system_call(code);
+  count_kind(code, (size_t)got, steps);
   steps->allocations += is_one_of(watched->allocations, at);
   steps->mutexes += is_one_of(watched->mutexes, at);
   return true;

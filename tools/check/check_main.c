@@ -9,6 +9,7 @@
  * always 0.
  */
 #include <fcntl.h>
+#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -36,28 +37,31 @@ static int usage(const char *problem, const char *argument) {
 }
 
 /* 0 or the status to exit with. */
-static int read_options(struct options *options, char *const *word) {
+static int read_options(struct options *options, int argc, char **argv) {
+  static const struct option known[] = {{"help", no_argument, NULL, 'h'},
+                                        {"json", no_argument, NULL, 'j'},
+                                        {"warn", required_argument, NULL, 'w'},
+                                        {"libraries", required_argument, NULL, 'l'},
+                                        {0}};
   *options = (struct options){0};
-  for (word++; *word != NULL && **word == '-'; word++) {
-    if (strcmp(*word, "--help") == 0 || strcmp(*word, "-h") == 0) {
+  opterr = 0;
+  for (int option; (option = getopt_long(argc, argv, "+:h", known, NULL)) != -1;) {
+    if (option == 'h') {
       puts("usage: nccl-join check [--json] [--] PROGRAM [ARG...]");
       exit(0);
     }
-    if (strcmp(*word, "--json") == 0) {
+    if (option == '?' || option == ':')
+      return usage(option == '?' ? "unknown option " : "a value is missing after ",
+                   argv[optind - 1]);
+    if (option == 'j')
       options->json = true;
-    } else if (strcmp(*word, "--warn") == 0 && word[1] != NULL) {
-      options->warn = strtol(*++word, NULL, 10);
-    } else if (strcmp(*word, "--libraries") == 0 && word[1] != NULL) {
-      options->libraries = *++word;
-    } else if (strcmp(*word, "--") == 0) {
-      word++;
-      break;
-    } else {
-      return usage("unknown option ", *word);
-    }
+    else if (option == 'w')
+      options->warn = strtol(optarg, NULL, 10);
+    else
+      options->libraries = optarg;
   }
-  options->words = word;
-  return *word != NULL ? 0 : usage("no program to check", "");
+  options->words = argv + optind;
+  return *options->words != NULL ? 0 : usage("no program to check", "");
 }
 
 static bool join_is_off(void) {
@@ -142,9 +146,8 @@ static void warn(const struct options *options) {
 }
 
 int main(int argc, char **argv) {
-  (void)argc;
   struct options options;
-  int status = read_options(&options, argv);
+  int status = read_options(&options, argc, argv);
   if (status != 0 || (options.warn > 0 && join_is_off()))
     return status;
   if (options.warn == 0)

@@ -71,4 +71,21 @@ uint64_t python_hash(uint64_t hash, const void *data, size_t size);
  * whatever it holds. */
 uint32_t python_line(unsigned minor, const struct python_code *code, uint32_t unit);
 
+/* The same for one instruction after the other. */
+struct python_lines {
+  unsigned minor;
+  const struct python_bytes *table;
+  uint32_t next; /* the entry behind the current one */
+  int64_t line;
+  int64_t end; /* of the current entry, in bytes; 3.9: of the one before it */
+  bool is_none;
+  uint64_t columns;
+};
+
+void python_lines_begin(struct python_lines *lines, unsigned minor, const struct python_code *code);
+
+/* Units ascend. `*columns` (3.11 and later; otherwise 0): the last line as counted from the first
+ * one, the first column and the last one as one number, equal for equal ones; 0: not known. */
+uint32_t python_lines_at(struct python_lines *lines, uint32_t unit, uint64_t *columns);
+
 #endif

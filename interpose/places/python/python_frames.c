@@ -107,3 +107,21 @@ void python_text(char *text, size_t size) {
     python_code_free(code);
   }
 }
+
+/* ---- files ------------------------------------------------------------------------------------
+ */
+
+bool python_is_in_file(const char *end) {
+  const struct python_layout *layout = python_layout();
+  uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
+  struct python_frame frame;
+  bool is_in = false;
+  for (unsigned i = 0;
+       i < PYTHON_CALLERS && !is_in && address != 0 && next_frame(layout, &address, &frame); i++) {
+    struct python_code *code = python_code_read(layout, frame.code);
+    size_t length = code == NULL ? 0 : strlen(code->file);
+    is_in = length >= strlen(end) && strcmp(code->file + length - strlen(end), end) == 0;
+    python_code_free(code);
+  }
+  return is_in;
+}

@@ -68,6 +68,11 @@ uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room);
  * does. */
 void python_text(char *text, size_t size);
 
+/* Whether one of the calling thread's innermost PYTHON_CALLERS frames is of a file whose path ends
+ * with this. Allocates. */
+#define PYTHON_CALLERS 8u
+bool python_is_in_file(const char *end);
+
 /* ---- asking something of the Python program that nccl-join is in (python_run.c) ---- */
 
 #define PYTHON_RUN_SIZE 512

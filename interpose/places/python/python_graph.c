@@ -1,14 +1,14 @@
 /* From instructions to blocks and edges (python_graph.h). */
 #include "interpose/places/python/python_graph.h"
 
+#include "interpose/places/flow/flow_arcs.h"
 #include "interpose/places/python/python_instructions.h"
 #include "interpose/places/python/python_code.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct building {
-  unsigned minor;
-  const struct python_code *code;
   const struct python_instruction *all;
   uint32_t n;
   uint32_t *block_of; /* by instruction; while leaders are marked: 1 for a leader */
@@ -21,8 +21,9 @@ struct building {
 /* ---- blocks -----------------------------------------------------------------------------------
  */
 
-static bool ends_block(const struct python_instruction *instruction) {
-  return instruction->target != PYTHON_NOWHERE || !instruction->goes_on ||
+static bool ends_block(const struct building *building, uint32_t i) {
+  const struct python_instruction *instruction = &building->all[i];
+  return instruction->target != PYTHON_NOWHERE || instruction->next != i + 1 ||
          (instruction->handler != PYTHON_NOWHERE && python_instruction_is_loud(instruction));
 }
 
@@ -30,8 +31,10 @@ static void mark_leaders(const struct building *building) {
   for (uint32_t i = 0; i < building->n; i++) {
     const struct python_instruction *instruction = &building->all[i];
     bool is_other_range = i > 0 && instruction->handler != building->all[i - 1].handler;
-    if (i == 0 || is_other_range || ends_block(&building->all[i - 1]))
+    if (i == 0 || is_other_range || ends_block(building, i - 1))
       building->block_of[i] = 1;
+    if (instruction->next != PYTHON_NOWHERE && instruction->next != i + 1)
+      building->block_of[instruction->next] = 1;
     if (instruction->target != PYTHON_NOWHERE)
       building->block_of[instruction->target] = 1;
     if (instruction->handler != PYTHON_NOWHERE)
@@ -53,6 +56,7 @@ static void make_blocks(struct building *building) {
     last->sites += last->sites < UINT16_MAX;
     last->returns = building->all[i].opcode == OPCODE_RETURN;
     building->graph->units[i] = building->all[i].unit;
+    building->graph->same[i] = building->all[i].same;
   }
 }
 
@@ -79,8 +83,8 @@ static void make_edges(struct building *building, uint32_t *nsure) {
     const struct python_instruction *instruction = &building->all[i];
     if (!is_last_of_block(building, i))
       continue;
-    if (instruction->goes_on && i + 1 < building->n)
-      add_edge(building, i, i + 1, false);
+    if (instruction->next != PYTHON_NOWHERE)
+      add_edge(building, i, instruction->next, false);
     if (instruction->target != PYTHON_NOWHERE && !instruction->swallows)
       add_edge(building, i, instruction->target, false);
     if (instruction->handler != PYTHON_NOWHERE && python_instruction_is_loud(instruction))
@@ -92,47 +96,107 @@ static void make_edges(struct building *building, uint32_t *nsure) {
       add_edge(building, i, building->all[i].target, false);
 }
 
-/* Marks the blocks that control comes to by the first nedges edges. Each round follows at least one
- * edge more; nearly all lead ahead, so there are few. */
-static void mark_reached(const struct building *building, uint32_t nedges, bool *reached) {
-  reached[0] = true;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (uint32_t i = 0; i < nedges; i++) {
-      const struct flow_edge *edge = &building->edges[i];
-      if (reached[edge->from] && !reached[edge->to])
-        reached[edge->to] = changed = true;
-    }
-  }
+/* ---- a `with` that swallows --------------------------------------------------------------------
+ */
+
+struct swallowing {
+  const struct building *building;
+  uint32_t nsure;         /* of the edges, those that count */
+  struct flow_lists next; /* of blocks, by these */
+  bool *sure;             /* blocks that control comes to by these */
+  bool *has_own;          /* blocks with code of their own */
+  uint32_t *seen;         /* by block: for which edge it has been looked at */
+  uint32_t *work;         /* blocks that are still to be followed; lines */
+};
+
+static int by_number(const void *one, const void *other) {
+  uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
+  return a < b ? -1 : a > b;
 }
 
-/* Whether a line that surely runs has the same number: then the instruction is the end of a `with`
- * around the one that swallows, and no code of its own. */
-static bool is_on_sure_line(const struct building *building, const bool *sure,
-                            uint32_t instruction) {
-  uint32_t line = python_line(building->minor, building->code, building->all[instruction].unit);
+/* Code on a line that surely runs is the end of a `with` around the one that swallows. */
+static void find_own(struct swallowing *swallowing) {
+  const struct building *building = swallowing->building;
+  uint32_t *lines = swallowing->work, nlines = 0;
   for (uint32_t i = 0; i < building->n; i++)
-    if (sure[building->block_of[i]] && python_instruction_is_loud(&building->all[i]) &&
-        python_line(building->minor, building->code, building->all[i].unit) == line)
+    if (swallowing->sure[building->block_of[i]] && python_instruction_is_loud(&building->all[i]))
+      lines[nlines++] = building->all[i].line;
+  qsort(lines, nlines, sizeof(*lines), by_number);
+  memset(swallowing->has_own, 0, building->nblocks * sizeof(*swallowing->has_own));
+  for (uint32_t i = 0; i < building->n; i++)
+    if (python_instruction_is_loud(&building->all[i]) &&
+        bsearch(&building->all[i].line, lines, nlines, sizeof(*lines), by_number) == NULL)
+      swallowing->has_own[building->block_of[i]] = true;
+}
+
+/* Whether the edge leads to code of the program that would not run otherwise. */
+static bool leads_to_own(struct swallowing *swallowing, uint32_t edge) {
+  uint32_t nwork = 0;
+  swallowing->work[nwork++] = swallowing->building->edges[edge].to;
+  while (nwork > 0) {
+    uint32_t block = swallowing->work[--nwork];
+    if (swallowing->sure[block] || swallowing->seen[block] == edge)
+      continue;
+    if (swallowing->has_own[block])
       return true;
+    swallowing->seen[block] = edge;
+    for (uint32_t i = swallowing->next.start[block]; i < swallowing->next.start[block + 1]; i++)
+      if (swallowing->seen[swallowing->next.items[i]] != edge)
+        swallowing->work[nwork++] = swallowing->next.items[i];
+  }
   return false;
 }
 
-/* Whether there is code of the program that only runs if an exception has been swallowed. */
-static bool needs_swallowing(const struct building *building, uint32_t nsure) {
-  bool *sure = calloc((size_t)building->nblocks * 2, sizeof(*sure)), needed = false;
-  if (sure == NULL)
+/* Lets edges count that have to. *changed: whether there were any. False: no memory. */
+static bool add_swallowing(struct swallowing *swallowing, bool *changed) {
+  const struct building *building = swallowing->building;
+  struct flow_arc *arcs = malloc((building->nedges + 1) * sizeof(*arcs));
+  for (uint32_t i = 0; arcs != NULL && i < swallowing->nsure; i++)
+    arcs[i] = (struct flow_arc){building->edges[i].from, building->edges[i].to};
+  bool made = arcs != NULL &&
+              flow_lists_make(&swallowing->next, building->nblocks, arcs, swallowing->nsure, false);
+  free(arcs);
+  if (!made)
     return false;
-  bool *all = sure + building->nblocks;
-  mark_reached(building, nsure, sure);
-  mark_reached(building, building->nedges, all);
-  for (uint32_t i = 0; i < building->n && !needed; i++) {
-    uint32_t block = building->block_of[i];
-    needed = all[block] && !sure[block] && python_instruction_is_loud(&building->all[i]) &&
-             !is_on_sure_line(building, sure, i);
+  *changed = false;
+  swallowing->sure[0] = true;
+  flow_reach(&swallowing->next, building->nblocks, swallowing->sure, swallowing->work);
+  find_own(swallowing);
+  memset(swallowing->seen, 0xff, building->nblocks * sizeof(*swallowing->seen));
+  uint32_t nsure = swallowing->nsure;
+  for (uint32_t i = nsure; i < building->nedges; i++) {
+    struct flow_edge edge = building->edges[i];
+    if (!swallowing->sure[edge.from] || !leads_to_own(swallowing, i))
+      continue;
+    building->edges[i] = building->edges[nsure];
+    building->edges[nsure++] = edge;
+    *changed = true;
   }
-  free(sure);
-  return needed;
+  swallowing->nsure = nsure;
+  flow_lists_drop(&swallowing->next);
+  return true;
+}
+
+/* Of the edges from nsure on, which are taken where a `with` swallows, those come first without
+ * which there would be code that never runs; nsure counts them then. False: no memory. */
+static bool choose_swallowing(const struct building *building, uint32_t *nsure) {
+  size_t n = building->nblocks, nwork = building->n + building->nedges + 1;
+  struct swallowing swallowing = {.building = building,
+                                  .nsure = *nsure,
+                                  .sure = calloc(n, sizeof(*swallowing.sure)),
+                                  .has_own = malloc(n * sizeof(*swallowing.has_own)),
+                                  .seen = malloc(n * sizeof(*swallowing.seen)),
+                                  .work = malloc(nwork * sizeof(*swallowing.work))};
+  bool made = swallowing.sure != NULL && swallowing.has_own != NULL && swallowing.seen != NULL &&
+              swallowing.work != NULL;
+  for (bool changed = true; made && changed && swallowing.nsure < building->nedges;)
+    made = add_swallowing(&swallowing, &changed);
+  *nsure = swallowing.nsure;
+  free(swallowing.sure);
+  free(swallowing.has_own);
+  free(swallowing.seen);
+  free(swallowing.work);
+  return made;
 }
 
 /* ---- all of it --------------------------------------------------------------------------------
@@ -142,21 +206,23 @@ static bool python_build(struct building *building, struct python_graph *graph) 
   size_t n = building->n;
   building->block_of = calloc(n, sizeof(*building->block_of));
   graph->units = malloc(n * sizeof(*graph->units));
+  graph->same = malloc(n * sizeof(*graph->same));
   graph->firsts = malloc(n * sizeof(*graph->firsts));
   building->blocks = malloc(n * sizeof(*building->blocks));
   building->edges = malloc(3 * n * sizeof(*building->edges));
   graph->flow.blocks = building->blocks;
   graph->flow.edges = building->edges;
-  if (building->block_of == NULL || graph->units == NULL || graph->firsts == NULL ||
-      building->blocks == NULL || building->edges == NULL)
+  if (building->block_of == NULL || graph->units == NULL || graph->same == NULL ||
+      graph->firsts == NULL || building->blocks == NULL || building->edges == NULL)
     return false;
   mark_leaders(building);
   make_blocks(building);
   uint32_t nsure;
   make_edges(building, &nsure);
-  bool with_all = nsure < building->nedges && needs_swallowing(building, nsure);
+  if (!choose_swallowing(building, &nsure))
+    return false;
   graph->flow.nblocks = building->nblocks;
-  graph->flow.nedges = with_all ? building->nedges : nsure;
+  graph->flow.nedges = nsure;
   graph->ninstructions = building->n;
   return true;
 }
@@ -167,11 +233,7 @@ bool python_graph_make(const struct python_layout *layout, const struct python_c
   struct python_instructions instructions;
   bool made = python_instructions_read(layout, code, &instructions);
   if (made) {
-    struct building building = {.minor = layout->minor,
-                                .code = code,
-                                .all = instructions.all,
-                                .n = instructions.n,
-                                .graph = graph};
+    struct building building = {.all = instructions.all, .n = instructions.n, .graph = graph};
     made = python_build(&building, graph);
     free(building.block_of);
   }
@@ -183,5 +245,6 @@ void python_graph_free(struct python_graph *graph) {
   free((void *)graph->flow.blocks);
   free((void *)graph->flow.edges);
   free(graph->units);
+  free(graph->same);
   free(graph->firsts);
 }

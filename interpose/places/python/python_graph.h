@@ -2,8 +2,8 @@
  *
  *   - An await or yield from is one instruction: the way round it (SEND, YIELD_VALUE,
  *     JUMP_BACKWARD) is no loop of the program.
- *   - A `with` is taken not to swallow exceptions, unless there is code that only runs if it does.
- *     Otherwise whatever stands before a return in a `with` in a loop could come round again.
+ *   - A `with` is taken not to swallow exceptions, unless there is code that only runs if that one
+ *     does. Otherwise whatever stands before a return in a `with` in a loop could come round again.
  *   - Exceptions go from everything that may raise to what handles it: by the exception table
  *     (Objects/exception_handling_notes.txt) in 3.11 and later, by the stack of blocks before.
  */
@@ -17,6 +17,7 @@
 struct python_graph {
   struct flow_graph flow; /* positions are code units; every instruction is a site */
   uint32_t *units;        /* by instruction: the code unit of its opcode, ascending */
+  uint32_t *same;         /* by instruction: the one that it is a copy of, or itself */
   uint32_t *firsts;       /* by block: its first instruction, ascending */
   uint32_t ninstructions;
 };

@@ -83,18 +83,34 @@ static bool python_split(struct reading *reading) {
     reading->at_unit[i] = n;
     uint32_t next = i + 1 + python_opcode_caches(row, number);
     if (opcode != OPCODE_EXTENDED) {
-      reading->instructions->all[n++] = (struct python_instruction){.unit = i,
-                                                                    .argument = argument,
-                                                                    .handler = next,
-                                                                    .opcode = opcode,
-                                                                    .goes_on = goes_on(opcode)};
+      reading->instructions->all[n] = (struct python_instruction){.unit = i,
+                                                                  .same = n,
+                                                                  .argument = argument,
+                                                                  .handler = next,
+                                                                  .opcode = opcode,
+                                                                  .number = number};
+      reading->instructions->all[n].next = goes_on(opcode) ? n + 1 : PYTHON_NOWHERE;
+      n++;
       argument = 0;
       first = next;
     }
     i = next;
   }
   reading->instructions->n = n;
-  return n > 0 && first >= code->nunits; /* the last one whole, and no prefix of nothing */
+  if (n == 0 || first < code->nunits) /* the last one whole, and no prefix of nothing */
+    return false;
+  if (reading->instructions->all[n - 1].next == n)
+    reading->instructions->all[n - 1].next = PYTHON_NOWHERE;
+  return true;
+}
+
+static void find_lines(struct reading *reading) {
+  struct python_lines lines;
+  python_lines_begin(&lines, reading->layout->minor, reading->code);
+  for (uint32_t i = 0; i < reading->instructions->n; i++) {
+    struct python_instruction *instruction = &reading->instructions->all[i];
+    instruction->line = python_lines_at(&lines, instruction->unit, &instruction->columns);
+  }
 }
 
 static bool find_targets(struct reading *reading) {
@@ -225,8 +241,8 @@ static void python_instructions_follow(struct stacks *stacks,
   }
   if (instruction->target != PYTHON_NOWHERE && !sets_up)
     python_reach(stacks, instruction->target, top);
-  if (instruction->goes_on && i + 1 < instructions->n)
-    python_reach(stacks, i + 1, top);
+  if (instruction->next != PYTHON_NOWHERE)
+    python_reach(stacks, instruction->next, top);
 }
 
 static bool handlers_by_blocks(struct python_instructions *instructions) {
@@ -270,10 +286,11 @@ static bool find_handlers(struct reading *reading) {
 static bool read_instructions(struct reading *reading) {
   if (!python_split(reading) || !find_targets(reading))
     return false;
+  find_lines(reading);
   mark_swallowing(reading->instructions);
   straighten_awaits(reading->instructions);
   return find_handlers(reading) &&
-         python_rounds_unite(reading->layout->minor, reading->code, reading->instructions);
+         python_copies_unite(reading->layout->minor, reading->instructions);
 }
 
 bool python_instructions_read(const struct python_layout *layout, const struct python_code *code,

@@ -10,14 +10,17 @@
 #define PYTHON_NOWHERE UINT32_MAX
 
 struct python_instruction {
-  uint32_t unit;   /* of its opcode, behind EXTENDED_ARG */
-  uint32_t target; /* the instruction that it may jump to, by number; PYTHON_NOWHERE. Of a SETUP:
-                      the handler */
+  uint32_t unit;    /* of its opcode, behind EXTENDED_ARG */
+  uint32_t next;    /* the instruction that may follow, by number; PYTHON_NOWHERE */
+  uint32_t target;  /* the one that it may jump to; PYTHON_NOWHERE. Of a SETUP: the handler */
+  uint32_t handler; /* the one that its exceptions go to; PYTHON_NOWHERE */
+  uint32_t same;    /* the one that it is a copy of, or itself: python_copies_unite */
   uint32_t argument;
-  uint32_t handler; /* the instruction that its exceptions go to; PYTHON_NOWHERE */
+  uint32_t line;    /* 0: none */
+  uint64_t columns; /* see python_lines_at */
   enum python_opcode opcode;
-  bool goes_on;  /* the next instruction may follow */
-  bool swallows; /* its jump is taken when an __exit__ swallows an exception */
+  uint8_t number; /* of its opcode; from 3.11 on perhaps a specialised one */
+  bool swallows;  /* its jump is taken when an __exit__ swallows an exception */
 };
 
 struct python_instructions {
@@ -69,15 +72,12 @@ static inline bool python_instruction_is_branch(const struct python_instruction 
          instruction->opcode == OPCODE_BRANCH_TO;
 }
 
-/* What the compiler makes two loops of, made one again.
+/* Makes copies of code one again: whatever leads to a copy leads to the first one, which `same`
+ * names; no way leads to the others any more. False: no memory, or too much to compare.
  *
- *   - From 3.10 to 3.13 the test of a `while` stands before the loop and once more at its end, but
- *     `continue` goes to the first one, around the loop. Here it goes to the other.
- *   - A `while True` may begin with a NOP that only `continue` goes back to.
- */
-
-/* Changes targets of instructions whose jumps and handlers are known. False: no memory. */
-bool python_rounds_unite(unsigned minor, const struct python_code *code,
-                         struct python_instructions *instructions);
+ * From 3.10 to 3.13 the test of a `while` stands before the loop and once more at its end, and
+ * `continue` goes to the first one: as they stand, these are two loops. Likewise a `while True` may
+ * begin with a NOP that only `continue` goes back to. */
+bool python_copies_unite(unsigned minor, struct python_instructions *instructions);
 
 #endif

@@ -91,9 +91,9 @@ static uint32_t nodes_in(const struct function *function, uint32_t instruction,
   const struct python_graph *graph = &function->graph;
   if (function->flow == NULL)
     return 0;
-  uint32_t number = last_up_to(graph->units, graph->ninstructions, instruction);
+  uint32_t number = graph->same[last_up_to(graph->units, graph->ninstructions, instruction)];
   uint32_t block = last_up_to(graph->firsts, graph->flow.nblocks, number);
-  return flow_nodes(function->flow, block, number - graph->firsts[block], instruction,
+  return flow_nodes(function->flow, block, number - graph->firsts[block], graph->units[number],
                     function_id(function->key), nodes, room);
 }
 

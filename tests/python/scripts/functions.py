@@ -34,7 +34,6 @@ class Generator:
         self.random = random
         self.sites = 0
         self.inner = {}  # by site: loops in each frame within the function's, outermost first
-        self.copied = set()  # sites in the test of a while
         self.kind = random.choice(KINDS)
         self.returns = self.kind not in ('module', 'class')
         self.raises = True
@@ -120,14 +119,12 @@ class Generator:
     make_async_for = make_for
 
     def make_while(self, kind, depth, loops):
-        first = self.sites
-        test = self.test()
-        self.copied.update(range(first, self.sites))
-        return (kind, test) + self.make_for(kind, depth, loops)[1:]
+        return (kind, self.test()) + self.make_for(kind, depth, loops)[1:]
 
     def make_forever(self, kind, depth, loops):
-        # A loop that begins with a loop has the same head in the bytecode, and is one with it.
-        return (kind, [('site', self.site())] + self.body(depth + 1, loops + 1))
+        # In 3.9 a loop that begins with a loop has the same head in the bytecode, and is one with it.
+        begin = [('site', self.site())] if sys.version_info < (3, 10) or self.random.random() < 0.3 else []
+        return (kind, begin + self.body(depth + 1, loops + 1))
 
     def make_with(self, kind, depth, loops):
         return (kind, self.body(depth + 1, loops))
@@ -154,7 +151,10 @@ class Generator:
         was, self.raises = self.raises, False
         final = self.body(depth + 1, 0) if not handlers or self.random.random() < 0.3 else []
         self.raises = was
-        return (kind, self.body(depth + 1, loops), handlers, self.maybe(0.2, depth + 1, loops) if handlers else [],
+        body = self.body(depth + 1, loops)
+        # What can only run if a `with` swallows an exception would say that it does.
+        orelse = self.maybe(0.2, depth + 1, loops) if handlers and all(completes(x) for x in body) else []
+        return (kind, body, handlers, orelse,
                 [s for s in final if s[0] != 'return'] or ([('site', self.site())] if final else []))
 
 

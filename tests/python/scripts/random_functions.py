@@ -6,13 +6,11 @@ The last line is "N functions, M calls, W wrong". NUMBER: only that function.
 """
 import collections
 import ctypes
-import dis
 import os
 import random
 import signal
 import sys
 import threading
-import types
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import functions  # noqa: E402
@@ -22,7 +20,6 @@ probe = ctypes.CDLL(sys.argv[1])
 ROOM, WORDS = 64, 8
 numbers = (ctypes.c_uint32 * (ROOM * WORDS))()
 RUNS, CALLS, PAIRS, SHRINK_TRIES = 40, 150, 3000, 2000
-COPIES = (3, 10) <= sys.version_info < (3, 14)  # the compiler copies ends of functions and tests of loops where that saves a jump
 Node = collections.namedtuple('Node', 'id order since until is_loop is_ordered reach_from reach_to')
 
 
@@ -254,50 +251,24 @@ def places_of(run, inner, wrong):
     return places
 
 
-def numbers_in(code):
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from numbers_in(constant)
-        elif isinstance(constant, int):
-            yield constant
-
-
-def compiled_copies(code):
-    """By site: how many calls of it there are in the code, or of what calls it."""
-    copies = collections.Counter()
-    last = None, None
-    for instruction in dis.get_instructions(code):
-        value = instruction.argval
-        if instruction.opname == 'LOAD_CONST' and isinstance(value, types.CodeType):
-            copies.update(set(numbers_in(value)))
-        elif instruction.opname == 'LOAD_CONST' and isinstance(value, int) and set(last) & {'c', 'w', 'y', 'a'}:
-            copies[value] += 1
-        last = last[1], value
-    return copies
-
-
-def compare_loops(g, generator, places, code, wrong):
+def compare_loops(g, places, wrong):
     """Returns the only node of each site that has one node, and one place."""
     copies, single, names = {}, {}, {}
-    compiled = compiled_copies(code) if COPIES else {}
     for n, site in g.site_of.items():
         if g.reached >> n & 1:
             copies.setdefault(site, []).append(n)
     for site, seen in places.items():
         truths = [g.around(n) for n in copies.get(site, ())]
         depths = {len(t) for t in truths}
-        is_copied = COPIES and site in generator.copied
-        if is_copied:
-            depths |= {d - 1 for d in depths}
-        if len(seen) > len(truths) and not COPIES:
+        if len(seen) > len(truths):
             wrong.append('site %d: %d places, %d copies' % (site, len(seen), len(truths)))
         for nodes in seen:
             if len(nodes) - 1 not in depths:
                 wrong.append('site %d: %d loops, not %s' % (site, len(nodes) - 1, sorted(depths)))
-            elif len(truths) == 1 and not is_copied:
+            elif len(truths) == 1:
                 for node, head in zip(nodes, truths[0]):
                     names.setdefault(head, set()).add(node.id)
-        if len(truths) == len(seen) == 1 and not is_copied and compiled.get(site, 1) == 1:
+        if len(truths) == len(seen) == 1:
             single[site] = copies[site][0], next(iter(seen))
     owners = {}
     for head, ids in names.items():
@@ -335,12 +306,12 @@ def compare_two(g, sites, a, nodes_a, b, nodes_b):
     return wrong
 
 
-def compare(body, generator, run, code):
+def compare(body, generator, run):
     """How many calls were compared, and what is wrong."""
     wrong = []
     g = truth.Graph(body)
     places = places_of(run, generator.inner, wrong)
-    single = compare_loops(g, generator, places, code, wrong)
+    single = compare_loops(g, places, wrong)
     if not wrong:
         pairs = [(a, b) for a in single for b in single if a != b]
         for a, b in pairs if len(pairs) <= PAIRS else run.random.sample(pairs, PAIRS):
@@ -361,9 +332,7 @@ def judge(body, generator, number):
     else:
         exec(code, names)
         observe(run, generator.kind, names['f'])
-    if generator.kind != 'module':
-        code = code.co_consts[0]
-    return compare(body, generator, run, code)
+    return compare(body, generator, run)
 
 
 # ---- smaller functions

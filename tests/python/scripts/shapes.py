@@ -5,6 +5,7 @@ many frames are compared as there are numbers.
 """
 import asyncio
 import contextlib
+import random
 import sys
 
 from place import fail, finish, frames
@@ -195,8 +196,105 @@ def nested():
         f()
 
 
+def again(chance=random.Random(1)):
+    return chance.random() < 0.6
+
+
+def tests_of_several_parts():
+    while not again() or (here(1) or again()):
+        try:
+            here(1)
+            continue
+        except KeyError:
+            here(1)
+    while again() and (here(1) or again()):
+        try:
+            here(1)
+            if again():
+                continue
+        except KeyError:
+            pass
+        here(1)
+
+
+def continued_within():
+    while again():
+        while again():
+            here(2)
+            continue
+    while again():
+        with contextlib.nullcontext():
+            here(1)
+            continue
+        here(1)
+
+
+def forever_in_a_while():
+    while again():
+        while True:
+            here(2)
+            if again():
+                break
+
+
+def forever_twice():
+    rounds = 0
+    while True:
+        while True:
+            here(2)
+            if again():
+                break
+            if again():
+                continue
+            here(2)
+        here(1)
+        rounds += 1
+        if rounds < 3:
+            continue
+        here(1)
+        if rounds == 5:
+            here(0)
+            break
+
+
+def forever_and_a_while():
+    rounds = 0
+    while True:
+        while again():
+            here(2)
+        here(1)
+        rounds += 1
+        if rounds == 3:
+            here(0)
+            break
+
+
+def raise_error():
+    raise KeyError
+
+
+def one_swallows():
+    for i in range(2):
+        with contextlib.nullcontext():
+            here(1)
+            if i == 1:
+                here(0)
+                break
+    with contextlib.suppress(KeyError):
+        return raise_error()
+    for i in range(2):
+        with contextlib.suppress(KeyError):
+            here(1)
+            return raise_error() if i < 3 else here(1)
+        here(1)
+
+
+SHAPES = [plain, leaving, comprehensions, generators, inner, operators, text, nested, tests_of_several_parts, continued_within,
+          forever_in_a_while, one_swallows]
+if sys.version_info >= (3, 10):  # in 3.9 a loop that begins with a loop has the same head, and is one with it
+    SHAPES += [forever_twice, forever_and_a_while]
 for _ in range(20):  # specialised after some rounds
-    for shape in plain, leaving, comprehensions, generators, inner, operators, text, nested:
+    for shape in SHAPES:
         shape()
 asyncio.run(work())
 if sys.version_info >= (3, 10):

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static pthread_mutex_t free_lock = PTHREAD_MUTEX_INITIALIZER; /* guards free_handles */
 static struct ncclComm *free_handles;
@@ -195,6 +196,12 @@ void communicator_release(struct ncclComm *comm) {
     communicator_free(comm);
 }
 
+static void wait_for_other_destroyers(const struct ncclComm *comm) {
+  for (int rank = 0; rank < comm->nranks; rank++)
+    while (atomic_load(&segment_rank(&comm->segment, rank)->presence) != PRESENCE_DESTROYED)
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 /* Events go here and not with the last reference: that may be dropped on a stream's worker, where
  * CUDA may not be called. */
 void communicator_leave(struct ncclComm *comm, bool aborted) {
@@ -202,6 +209,8 @@ void communicator_leave(struct ncclComm *comm, bool aborted) {
     atomic_store(&segment_rank(&comm->segment, comm->rank)->presence,
                  aborted ? PRESENCE_ABORTED : PRESENCE_DESTROYED);
     meeting_ring(&comm->segment);
+    if (!aborted && settings_get()->destroy_meets)
+      wait_for_other_destroyers(comm);
   }
   while (comm->captured != NULL) {
     struct unit *unit = comm->captured;

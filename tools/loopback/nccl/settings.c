@@ -36,6 +36,7 @@ static int setting_number(const char *name, int standard, const char *unit) {
 static void settings_read(void) {
   settings.connect = setting_choice("LOOPBACK_CONNECT", "1", "0") == 0;
   settings.connect_ms = setting_number("LOOPBACK_CONNECT_MS", 0, "milliseconds");
+  settings.destroy_meets = setting_choice("LOOPBACK_DESTROY", "alone", "meet") == 1;
   settings.nvls = setting_choice("LOOPBACK_NVLS", "0", "1") == 1;
   settings.duplicate_gpu_error = setting_choice("LOOPBACK_DUPLICATE_GPU", "allow", "error") == 1;
   settings.hang_seconds = setting_number("LOOPBACK_HANG_S", hang_seconds_default, "seconds");

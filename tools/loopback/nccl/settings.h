@@ -11,6 +11,7 @@
 struct settings {
   bool connect;   /* LOOPBACK_CONNECT: first use blocks on the host, as NCCL's runtime connect */
   int connect_ms; /* LOOPBACK_CONNECT_MS: how long that takes once all ranks have come */
+  bool destroy_meets; /* LOOPBACK_DESTROY=meet: ncclCommDestroy waits for that of all others */
   bool nvls; /* LOOPBACK_NVLS=1: collectives of registered buffers meet on the host (connect.h) */
   bool duplicate_gpu_error; /* LOOPBACK_DUPLICATE_GPU=error: two ranks on one device are refused */
   int hang_seconds; /* LOOPBACK_HANG_S: a wait longer than this is reported once; 0: never */

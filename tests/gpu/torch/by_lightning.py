@@ -1,0 +1,76 @@
+"""Uneven DataLoaders with Lightning: epochs of trainer.fit with the strategy ddp, and after each of them a validation, whose loss is averaged over all ranks."""
+
+import lightning
+import torch
+
+import job
+from replicas import Replicas
+
+VALIDATION = 1000  # the epoch whose data nobody trains on
+
+
+class Module(lightning.LightningModule):
+    def __init__(self, options):
+        super().__init__()
+        self.options, self.model, self.losses = options, job.perceptron(), []
+
+    def training_step(self, batch, _):
+        return job.cross_entropy(self.model(batch[0]), batch[1])
+
+    def on_train_epoch_end(self):
+        print(f"RESULT {self.global_rank} out of data", flush=True)
+
+    def validation_step(self, batch, _):
+        self.log("loss", job.cross_entropy(self.model(batch[0]), batch[1]), sync_dist=True)
+
+    def on_validation_epoch_end(self):
+        self.losses.append(self.trainer.callback_metrics["loss"].item())
+
+    def configure_optimizers(self):
+        return job.optimizer_of(self.model)
+
+    def train_dataloader(self):
+        epoch = self.trainer.current_epoch
+        return job.loader(self.global_rank, epoch, self.options.lengths[epoch][self.global_rank])
+
+    def val_dataloader(self):
+        return job.loader(self.global_rank, VALIDATION, 3)
+
+
+def train(options):
+    world = len(options.lengths[0])
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    trainer = lightning.Trainer(
+        accelerator="gpu",
+        devices=world,
+        strategy="ddp",
+        max_epochs=len(options.lengths),
+        use_distributed_sampler=False,
+        reload_dataloaders_every_n_epochs=1,
+        num_sanity_val_steps=0,
+        **quiet,
+    )
+    module = Module(options)
+    trainer.fit(module)
+    job.finish(options, module.global_rank, module.model, module.losses)
+
+
+def reference(options):
+    replicas = Replicas(options, job.perceptron)
+    losses = []
+    for epoch in range(len(options.lengths)):
+        replicas.train(epoch)
+        means = []
+        for rank, model in enumerate(replicas.models):
+            with torch.no_grad():
+                means += [job.cross_entropy(model(inputs), labels).item() for inputs, labels in job.loader(rank, VALIDATION, 3)]
+        losses.append(sum(means) / len(means))
+    replicas.finish([losses] * options.world)
+
+
+def main():
+    options = job.read_options(__doc__)
+    (reference if options.reference else train)(options)
+
+
+main()

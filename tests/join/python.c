@@ -1,0 +1,142 @@
+/* Programs in Python, and what PyTorch and what is built upon it do (tests/join/python stands for
+ * them; with the real ones: tests/pytorch). */
+#include "tests/join/run.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void need_python(void) {
+  if (system("command -v python3 >/dev/null") != 0) /* NOLINT(cert-env33-c) */
+    cr_skip("no python3");
+  if (strcmp(run_build_folder(), "build") != 0)
+    cr_skip("a sanitizer must be the first thing that a process loads, and Python has none");
+}
+
+static struct run *run_script(const char *script, const char *options, uint64_t without) {
+  char program[128];
+  snprintf(program, sizeof program, "../../tests/join/python/%s.py", script);
+  return run(&(struct launch){.nranks = 2,
+                              .program = program,
+                              .options = options,
+                              .environment = "NCCL_JOIN_DEBUG=INFO",
+                              .without = without});
+}
+
+/* The lines of a rank, for free(). */
+static char *lines_of(const struct run *run, int rank) {
+  char name[32], *state = NULL, *output = strdup(run->output);
+  char *found = calloc(1, strlen(output) + 2);
+  snprintf(name, sizeof name, "RESULT %d ", rank);
+  for (char *line = strtok_r(output, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
+    if (strncmp(line, name, strlen(name)) == 0)
+      strcat(strcat(found, line + strlen(name)), "\n");
+  free(output);
+  return found;
+}
+
+static void check_lines(const struct run *run, int rank, const char *expected) {
+  char *lines = lines_of(run, rank);
+  cr_assert_str_eq(lines, expected, "%s", run->errors);
+  free(lines);
+}
+
+/* ---- PyTorch's Join: nccl-join stands aside ---- */
+
+/* Each rank prints the same with nccl-join as without, and nobody has answered for anybody; a rank
+ * says that it stands aside. */
+static void check_untouched(const char *options) {
+  need_python();
+  struct run *with = run_script("own_join", options, 0);
+  struct run *alone = run_script("own_join", options, RUN_ALL_RANKS);
+  cr_assert(!with->timed_out && with->status == 0, "%s\n%s%s", options, with->output, with->errors);
+  cr_assert(!alone->timed_out && alone->status == 0, "%s\n%s", options, alone->errors);
+  for (int rank = 0; rank < 2; rank++) {
+    char *lines = lines_of(with, rank), *expected = lines_of(alone, rank);
+    cr_assert_str_eq(lines, expected, "%s\n%s", options, with->errors);
+    free(lines);
+    free(expected);
+  }
+  cr_assert(run_says(with, "the program uses PyTorch's Join"), "%s", with->errors);
+  cr_assert(!run_says(with, "WARN"), "%s", with->errors);
+  run_free(with);
+  run_free(alone);
+}
+
+Test(own_join, ranks_without_data_answer_by_themselves) {
+  check_untouched("2,5");
+  check_untouched("6,3");
+}
+Test(own_join, a_rank_without_data) {
+  check_untouched("0,3");
+}
+/* What a shadow contributes to the second sum of an iteration would not say that. */
+Test(own_join, the_first_that_is_out_of_data_stops_all) {
+  check_untouched("2,5 throw");
+  check_untouched("4,0 throw");
+}
+
+/* Only with nccl-join does the first epoch come to its end. */
+Test(own_join, after_an_uneven_epoch) {
+  need_python();
+  struct run *result = run_script("own_join", "2,4 first=3,5", 0);
+  cr_assert(!result->timed_out && result->status == 0, "%s%s", result->output, result->errors);
+  check_lines(result, 0, "sum 0 3\nsum 1 3\nsum 2 3\nsum 0 3\nsum 1 3\nrounds 2\nat last 3\n");
+  check_lines(result, 1,
+              "sum 0 3\nsum 1 3\nsum 2 3\nsum 3 2\nsum 4 2\n"
+              "sum 0 3\nsum 1 3\nsum 2 2\nsum 3 2\nrounds 0\nat last 3\n");
+  run_free(result);
+}
+
+/* ---- Lightning: validation in the iteration of the last batch ---- */
+
+/* It looks like what comes every few steps of a rank's own counting, so a rank may do it alone; but
+ * not without a word. */
+Test(last_batch, that_a_rank_validates_alone_is_told) {
+  need_python();
+  const char *const lengths[] = {"4,9", "9,4", "4,9/7,2", "2,30/30,1/1,30"};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    struct run *result = run_script("last_batch", lengths[i], 0);
+    cr_assert(!result->timed_out && result->status == 0, "%s\n%s", lengths[i], result->errors);
+    bool is_alone = false;
+    for (int rank = 0; rank < 2; rank++) {
+      char *lines = lines_of(result, rank);
+      for (const char *at = lines; (at = strstr(at, "validation ")) != NULL; at++)
+        is_alone |= strncmp(at + strlen("validation 0 "), "3 2\n", 4) != 0;
+      free(lines);
+    }
+    cr_assert(!is_alone || run_says(result, "nothing tells which goes first"), "%s\n%s%s",
+              lengths[i], result->output, result->errors);
+    run_free(result);
+  }
+}
+
+Test(last_batch, of_equal_lengths_it_meets_all) {
+  need_python();
+  struct run *result = run_script("last_batch", "4,4/7,7", 0);
+  cr_assert(!result->timed_out && result->status == 0, "%s", result->errors);
+  for (int rank = 0; rank < 2; rank++) {
+    char *lines = lines_of(result, rank);
+    cr_assert(strstr(lines, "validation 0 3 2\n") && strstr(lines, "validation 1 3 2\n"), "%s%s",
+              lines, result->errors);
+    free(lines);
+  }
+  cr_assert(!run_says(result, "WARN"), "%s", result->errors);
+  run_free(result);
+}
+
+/* ---- PyTorch's timers while a rank is parked ---- */
+
+/* Rank 0 waits for 5 times half a second. The next record waits, and only that one. */
+Test(timers, parked_rank_makes_timeouts_longer_and_comes_back_with_its_work_done) {
+  need_python();
+  char options[512];
+  snprintf(options, sizeof options, "2,7 %s/plugins/libtorch_cuda.so", run_build_folder());
+  struct run *result = run_script("timers", options, 0);
+  cr_assert(!result->timed_out && result->status == 0, "%s%s", result->output, result->errors);
+  check_lines(result, 0, "added 2 first 0 second 600\n");
+  check_lines(result, 1, "added 0 first 600 second 600\n");
+  cr_assert(!run_says(result, "WARN"), "%s", result->errors);
+  run_free(result);
+}
