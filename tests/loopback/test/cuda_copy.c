@@ -172,6 +172,19 @@ Test(cuda_copy, devices_copy_to_each_other) {
   fails(cudaMemcpyPeer(second, 1, first, 8, SIZE), cudaErrorInvalidDevice);
 }
 
+Test(cuda_copy, a_stream_writes_a_value) {
+  uint32_t back[3];
+  char *device = device_new(12);
+  CUdeviceptr address = (CUdeviceptr)device;
+  succeeds(cudaMemset(device, 0, 12));
+  cr_assert(eq(int, (int)cuStreamWriteValue32(NULL, address + 4, 0x12345678, 0), CUDA_SUCCESS));
+  succeeds(cudaMemcpy(back, device, 12, cudaMemcpyDeviceToHost));
+  cr_assert(back[0] == 0 && back[1] == 0x12345678 && back[2] == 0);
+  cr_assert(ne(int, (int)cuStreamWriteValue32(NULL, address + 2, 1, 0), CUDA_SUCCESS));
+  cr_assert(ne(int, (int)cuStreamWriteValue32(NULL, address, 1, 1), CUDA_SUCCESS));
+  cr_assert(ne(int, (int)cuStreamWriteValue32(NULL, address + 12, 1, 0), CUDA_SUCCESS));
+}
+
 Test(cuda_copy, the_driver_fills_with_wider_values) {
   unsigned words[4];
   unsigned short halves[4];
