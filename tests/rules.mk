@@ -108,6 +108,7 @@ check:
 	@$(MAKE) --no-print-directory $(BUILD_JOBS) check-build
 	@$(MAKE) --no-print-directory $(BUILD_JOBS) SAN=address,undefined check-build
 	@$(MAKE) --no-print-directory nccl-small
+	@$(MAKE) --no-print-directory pytorch-small
 	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/quick-unit \
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
 	  --with LD_LIBRARY_PATH= JOIN_TEST_BUILD=build-address ASAN_OPTIONS=verify_asan_link_order=0 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.suppressions:print_suppressions=0 $(UNIT_SANITIZED) -- \

@@ -36,7 +36,7 @@ install: all $(TIMELINE)
 	install -d '$(ROOT)/bin' '$(ROOT)/include' '$(INSTALLED)/loopback' '$(INSTALLED)/hooks' '$(PAGES)/docs' '$(COMPLETIONS)' \
 	  '$(ROOT)/share/man/man1' '$(ROOT)/share/man/man7'
 	install -m 755 tools/nccl-join $(TIMELINE) '$(ROOT)/bin/'
-	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) $(DOCTOR_TOOL) '$(INSTALLED)/'
+	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) $(DOCTOR_TOOL) $(STATUS_TOOL) '$(INSTALLED)/'
 	$(if $(CHECK_READER),install -m 644 $(CHECK_READER) '$(INSTALLED)/')
 	install -m 755 $(BUILD)/lib/libnccl-join.so '$(INSTALLED)/'
 	install -m 755 $(HOOK_PLUGINS) '$(INSTALLED)/hooks/'

@@ -94,6 +94,7 @@ struct settings {
   char exit_on[SETTINGS_PATH_SIZE];  /* NCCL_JOIN_EXIT_ON: names, and -names, separated by commas */
   char hooks[SETTINGS_PATH_SIZE];    /* NCCL_JOIN_HOOK: paths, separated by commas; "": none */
   uint64_t skew_warn;                /* NCCL_JOIN_SKEW_WARN: shadow iterations; 0: never */
+  uint64_t stall_warn_s;             /* NCCL_JOIN_STALL_WARN: seconds; 0: never */
   uint64_t timeout_s;                /* NCCL_JOIN_TIMEOUT: seconds, at least 1 */
   enum log_level log_level;          /* NCCL_JOIN_DEBUG */
   char log_file[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_DEBUG_FILE, %h %p %r not expanded; "": stderr */
@@ -123,7 +124,7 @@ bool settings_read(struct settings *settings, char *const *environment, char *er
 /* Those settings as one text: the value of each in a line, in the table's order. A value for which
  * there is no room is cut, and ends with a checksum of the whole. Texts are equal if the settings
  * are. */
-#define SETTINGS_ALIKE_SIZE 200
+#define SETTINGS_ALIKE_SIZE 192
 void settings_alike(const struct settings *settings, char text[SETTINGS_ALIKE_SIZE]);
 
 /* The name of the setting in a line of it, from 0 on; NULL behind the last. */

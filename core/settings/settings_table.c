@@ -75,6 +75,10 @@ const struct setting settings_table[] = {
     {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, OF_EACH_RANK, FIELD(skew_warn), "1000", NULL, 0,
      1000000000, "shadow iterations",
      "warn once when a rank has joined for longer than this; 0: never"},
+    {"NCCL_JOIN_STALL_WARN", TYPE_NUMBER, OF_EACH_RANK, FIELD(stall_warn_s), "60", NULL, 0,
+     31536000, "seconds",
+     "warn once when ranks wait and none has moved for so long, with a table of who is where; 0: "
+     "never"},
     {"NCCL_JOIN_TIMEOUT", TYPE_NUMBER, OF_EACH_RANK, FIELD(timeout_s), "1800", NULL, 1, 31536000,
      "seconds", "how long a rank waits for the others before it gives up"},
     {"NCCL_JOIN_DEBUG", TYPE_WORD, OF_EACH_RANK, FIELD(log_level), "WARN", level_words, 0, 0, NULL,

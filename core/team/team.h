@@ -235,6 +235,16 @@ void team_stop_answering(struct team *team);
  * one whose process is gone before one that lives, then the one that had issued least. */
 void team_find_culprit(struct team *team);
 
+/* What a rank waits in, or, if it is not parked, the last unit that it has passed; nmembers 0: it
+ * leaves. Valid until the next poll. False: that cannot be told. What another rank has published is
+ * text only as far as it can be printed. */
+struct team_last {
+  struct unit unit;
+  const char *place; /* ""; or where that stands in its program */
+  bool parked;
+};
+bool team_last_unit(struct team *team, uint32_t rank, struct team_last *last);
+
 /* Says to the team whether this rank's process is parked in a LEAVE, of this team or another. */
 void team_say_leaving(struct team *team, bool leaving);
 

@@ -37,6 +37,20 @@ void attachment_detach(struct attachment *attachment) {
     attachment->transport->detach(attachment);
 }
 
+uint32_t attachment_tag(const char *name) {
+  uint64_t hash = 0;
+  for (int i = 0; i < ATTACHMENT_NAME_SIZE - 1; i++) {
+    hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0xff51afd7ed558ccd);
+    hash ^= hash >> 32;
+  }
+  return (uint32_t)hash == 0 ? 1 : (uint32_t)hash;
+}
+
+void attachment_say_end(int status) {
+  if (transport_used->say_end != NULL)
+    transport_used->say_end(status);
+}
+
 void attachment_forget_all(void) {
   transport_used->forget_all();
 }

@@ -26,7 +26,7 @@
 #define ATTACHMENT_REASON_SIZE 256 /* room for a sentence */
 
 #define INTRODUCTION_COMMS_MAX 60   /* communicators that a rank lists */
-#define INTRODUCTION_TELLS_SIZE 240 /* text that a rank compares with the others */
+#define INTRODUCTION_TELLS_SIZE 232 /* text that a rank compares with the others */
 
 /* What a rank tells the others of itself when it attaches. */
 struct introduction {
@@ -38,6 +38,9 @@ struct introduction {
   char
       tells[INTRODUCTION_TELLS_SIZE]; /* what must be alike on all ranks (interpose/comm/alike.h) */
 };
+
+/* The number by which messages call the communicator of a name; not 0. */
+uint32_t attachment_tag(const char *name);
 
 /* A rank's slot among those of a communicator. */
 struct attachment {
@@ -81,6 +84,10 @@ struct plane *attachment_plane(struct attachment *attachment, uint32_t rank, uin
  * nothing. NULL is allowed. Thread-safe. */
 void attachment_detach(struct attachment *attachment);
 
+/* This process is about to end with a status: its peers hear that from their planes (fate).
+ * Async-signal-safe. */
+void attachment_say_end(int status);
+
 /* In a forked child: lets go of what was inherited without touching what is the parent's.
  * Attachments and planes from before are inert (alive says true, detach only frees); new ones may be
  * made. Async-signal-safe. */
@@ -100,6 +107,7 @@ struct transport {
                          const uint32_t *slot_of);
   void (*detach)(struct attachment *attachment);
   void (*forget_all)(void);
+  void (*say_end)(int status); /* NULL: nobody hears it */
 };
 
 extern const struct transport transport_shm;    /* processes of one machine: plane_shm.h */

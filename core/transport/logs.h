@@ -135,6 +135,11 @@ static inline uint64_t log_failed_index(const struct plane_log *log);
 static inline bool log_is_leaving(const struct plane_log *log);
 static inline void log_say_leaving(struct plane_log *own, bool leaving);
 
+/* Since when it waits in a call, in milliseconds of the machine's clock; 0: it does not. For
+ * messages. */
+static inline uint64_t log_parked_since(const struct plane_log *log);
+static inline void log_say_parked(struct plane_log *own, uint64_t since_ms);
+
 /* The rank that the last refused unit was refused for, or that all ranks last stopped for. Relaxed:
  * read where an entry says so. */
 static inline uint32_t log_refused_for(const struct plane_log *log);

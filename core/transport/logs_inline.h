@@ -206,6 +206,14 @@ static inline void log_say_leaving(struct plane_log *own, bool leaving) {
   atomic_store(&own->leaving, leaving);
 }
 
+static inline uint64_t log_parked_since(const struct plane_log *log) {
+  return WORD_LOAD(log->parked_ms);
+}
+
+static inline void log_say_parked(struct plane_log *own, uint64_t since_ms) {
+  WORD_STORE(own->parked_ms, since_ms);
+}
+
 static inline uint32_t log_refused_for(const struct plane_log *log) {
   return WORD_LOAD(log->refused_for);
 }

@@ -75,6 +75,18 @@ enum rank_state {
   RANK_FAILED, /* killed, ended with an error, or aborted inside its loop */
 };
 
+/* How a rank's process has ended, as far as that is known. */
+enum plane_end {
+  END_UNKNOWN, /* or it has not */
+  END_STATUS,  /* with a status: number */
+  END_SIGNAL,  /* by a signal: number */
+};
+
+struct plane_fate {
+  enum plane_end how;
+  int number;
+};
+
 struct plane_team;
 struct plane_log;
 
@@ -101,6 +113,8 @@ struct plane {
   /* Whether a rank's process is there; false once it has died without saying so. May cost a system
    * call. */
   bool (*alive)(struct plane *plane, uint32_t rank);
+  /* Of a rank that is not alive, or about to end: how it ended. */
+  struct plane_fate (*fate)(const struct plane *plane, uint32_t rank);
 };
 
 #endif

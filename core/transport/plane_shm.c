@@ -81,7 +81,17 @@ static void shm_nap(struct plane *plane, uint32_t seen, uint64_t until) {
 
 static bool shm_alive(struct plane *plane, uint32_t rank) {
   const struct plane_shm *shm = (const struct plane_shm *)plane;
-  return rank < plane->nranks && segment_slot_is_held(shm->map, shm->slot_of[rank]);
+  if (rank >= plane->nranks)
+    return false;
+  if (segment_slot_is_held(shm->map, shm->slot_of[rank]))
+    return true;
+  segment_look_how_it_ended(shm->map, shm->slot_of[rank]);
+  return false;
+}
+
+static struct plane_fate shm_fate(const struct plane *plane, uint32_t rank) {
+  const struct plane_shm *shm = (const struct plane_shm *)plane;
+  return segment_fate(shm->map, shm->slot_of[rank]);
 }
 
 static uint32_t usable_processors(void) {
@@ -122,7 +132,8 @@ struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nra
                 .wait = shm_wait,
                 .nap = shm_nap,
                 .pause = shm_pause,
-                .alive = shm_alive},
+                .alive = shm_alive,
+                .fate = shm_fate},
       .map = map,
       .slot_of = calloc(nranks, sizeof(*slot_of)),
   };

@@ -47,6 +47,9 @@ void segment_unlink(struct segment *segment);
 struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nranks,
                             const uint32_t *slot_of);
 
+/* As attachment_say_end. */
+void segment_say_end(int status);
+
 /* As attachment_detach: the slot's lock is released; the memory is unmapped with the last handle of
  * this process, and a name that is still there goes with the last handle of all. */
 void segment_detach(struct segment *segment);

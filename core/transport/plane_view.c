@@ -27,6 +27,18 @@ bool plane_is_leaving(const struct plane *plane, uint32_t rank) {
   return log_is_leaving(log_of(plane, rank));
 }
 
+uint64_t plane_parked_since(const struct plane *plane, uint32_t rank) {
+  return log_parked_since(log_of(plane, rank));
+}
+
+void plane_say_parked(struct plane *plane, uint64_t since_ms) {
+  log_say_parked(plane->logs[plane->rank], since_ms);
+}
+
+struct plane_fate plane_fate(const struct plane *plane, uint32_t rank) {
+  return plane->fate(plane, rank);
+}
+
 uint32_t plane_flags(const struct plane *plane, uint32_t rank, uint64_t index) {
   return log_flags(log_of(plane, rank), index);
 }

@@ -22,6 +22,14 @@ bool plane_has_failed(const struct plane *plane);
 /* Whether a rank's process is parked in a LEAVE, of this team or another. */
 bool plane_is_leaving(const struct plane *plane, uint32_t rank);
 
+/* Since when it waits in its call, in milliseconds of the machine's clock; 0: it does not. The rank
+ * itself says so. */
+uint64_t plane_parked_since(const struct plane *plane, uint32_t rank);
+void plane_say_parked(struct plane *plane, uint64_t since_ms);
+
+/* How a rank has ended; END_UNKNOWN also if it has not. */
+struct plane_fate plane_fate(const struct plane *plane, uint32_t rank);
+
 /* enum entry_flag of a unit that a rank has passed, one of its last PLANE_RUN_AHEAD. */
 uint32_t plane_flags(const struct plane *plane, uint32_t rank, uint64_t index);
 

@@ -174,6 +174,7 @@ static bool take_slot(struct segment_map *map, uint32_t slot, uint32_t expected,
                     map->path);
   else if (segment_allocate_log(map, slot, reason)) {
     taken->introduction = *me;
+    segment_fill_process(taken);
     atomic_store_explicit(&taken->ready, 1, memory_order_release);
     atomic_store(&map->own[slot], true);
     map->handles++;
@@ -274,6 +275,18 @@ void segment_unlink(struct segment *segment) {
     segment_remove_name(map);
     segment_gate_leave(map);
   }
+  pthread_mutex_unlock(&registry_lock);
+}
+
+/* Without the register's lock, which this thread may hold: then nothing is said. */
+void segment_say_end(int status) {
+  if (pthread_mutex_trylock(&registry_lock) != 0)
+    return;
+  for (struct segment_map *map = atomic_load(&registry); map != NULL; map = atomic_load(&map->next))
+    for (uint32_t slot = 0; slot < map->slots; slot++)
+      if (atomic_load(&map->own[slot]))
+        atomic_store(&segment_slot(map, slot)->ended,
+                     (uint32_t)END_STATUS << 16 | (uint32_t)(status & 0xff));
   pthread_mutex_unlock(&registry_lock);
 }
 

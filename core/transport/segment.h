@@ -48,7 +48,10 @@ struct segment_header {
 
 struct segment_slot {
   _Alignas(64) struct introduction introduction;
-  _Atomic uint32_t ready; /* 1 once the introduction is complete (release) */
+  uint64_t pid_space; /* of `pid`: the number of its namespace; 0: not known */
+  int32_t pid;
+  _Atomic uint32_t ready; /* 1 once the introduction, and what is above, is complete (release) */
+  _Atomic uint32_t ended; /* 0: not known; enum plane_end << 16 | number */
 };
 
 /* One open segment. Changed with the register's lock; what is read without it is constant or
@@ -134,6 +137,14 @@ void segment_unlock_slot(struct segment_map *map, uint32_t slot);
  * cannot be found out. */
 bool segment_slot_is_held(const struct segment_map *map, uint32_t slot);
 bool segment_is_held_by_others(const struct segment_map *map);
+
+/* Of a slot whose process has ended, if it has not said how: looks while it is a zombie, which its
+ * parent has not waited for yet. */
+void segment_look_how_it_ended(const struct segment_map *map, uint32_t slot);
+struct plane_fate segment_fate(const struct segment_map *map, uint32_t slot);
+
+/* Who this process is. */
+void segment_fill_process(struct segment_slot *slot);
 
 /* Removes the names of this user's dead segments: of jobs that were killed before the last rank had
  * attached. is_open_here: whether this process has the file open; such a file is not touched. Costs

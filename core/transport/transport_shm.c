@@ -49,4 +49,5 @@ const struct transport transport_shm = {
     .plane = shm_plane,
     .detach = shm_detach,
     .forget_all = segment_forget_all,
+    .say_end = segment_say_end,
 };

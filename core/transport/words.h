@@ -95,6 +95,7 @@ struct plane_log {
   _Atomic uint32_t refused_for;
   _Atomic uint32_t lossy_peer;
   _Atomic uint64_t failed_index;
+  _Atomic uint64_t parked_ms;
 
   /* Point to point. */
   _Alignas(64) _Atomic uint64_t operations_end; /* operations below it are published */

@@ -119,11 +119,6 @@ static void name_of(char name[ATTACHMENT_NAME_SIZE], const void *seed, size_t si
   name[32] = '\0';
 }
 
-static uint32_t tag_of(const char *name) {
-  uint32_t tag = (uint32_t)hash_bytes(name, ATTACHMENT_NAME_SIZE - 1, 0);
-  return tag == 0 ? 1 : tag;
-}
-
 /* ---- arriving ---- */
 
 int communicator_current_device(void) {
@@ -187,7 +182,7 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
   arrival->attachment = attachment_make(arrival->name, slots, slot, expected, &me, reason);
   arrival->refused = arrival->attachment == NULL && errno == EPROTO;
   if (arrival->refused)
-    alike_refused(tag_of(arrival->name), reason);
+    alike_refused(attachment_tag(arrival->name), reason);
   else if (arrival->attachment == NULL)
     log_line(LOG_LEVEL_WARN, "join is off for a communicator of %u ranks: %s", slots, reason);
 }
@@ -196,7 +191,7 @@ ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
                                   ncclResult_t result) {
   bool compare = arrival->to_compare && arrival->attachment != NULL && result != ncclInProgress;
   arrival->to_compare = arrival->to_compare && result == ncclInProgress;
-  if (compare && !alike_in(arrival->attachment, arrival->slots, tag_of(arrival->name)))
+  if (compare && !alike_in(arrival->attachment, arrival->slots, attachment_tag(arrival->name)))
     arrival->refused = true;
   if (!arrival->refused || result == ncclInProgress)
     return result;
@@ -251,7 +246,7 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
   captures_tell(communicator_end_plain);
   comm->handle = handle;
   memcpy(comm->name, arrival->name, sizeof(comm->name));
-  comm->tag = tag_of(comm->name);
+  comm->tag = attachment_tag(comm->name);
   comm->device = arrival->device;
   comm->state = arrival->attachment == NULL ? COMM_OFF : COMM_PENDING;
   comm->attachment = arrival->attachment;

@@ -5,26 +5,14 @@
 #include "core/transport/plane_view.h"
 #include "hooks/contribution.h"
 #include "interpose/comm/lossy_policy.h"
+#include "interpose/comm/report_private.h"
 #include "interpose/self/environment.h"
-
-#define DESCRIPTION 256
 
 /* When a joined rank can send zeros, and what to do if it cannot. */
 #define ZEROS_ADVICE                                                                               \
   "Set NCCL_JOIN_LOSSY=%s:zero where zeros count for nothing, as in SyncBatchNorm; where "         \
   "parameters are in shards (FSDP, ZeRO), give all ranks as many iterations, or stop them "        \
   "together (NCCL_JOIN_EARLY_EXIT=throw)"
-
-static const char *report_describe(struct unit unit, char *text) {
-  if (unit_is_exit_point(unit))
-    return exit_point_name((uint32_t)unit_mark(unit));
-  return unit_describe(unit, text, DESCRIPTION);
-}
-
-/* What becomes of the call of a rank that is released. */
-static const char *report_outcome(struct unit wanted) {
-  return unit_is_leave(wanted) || unit_is_exit_point(wanted) ? "it goes on" : "ncclRemoteError";
-}
 
 void report_event(struct endpoint *end, enum trace_event event, uint64_t index, struct unit unit,
                   int peer) {
@@ -36,16 +24,18 @@ void report_event(struct endpoint *end, enum trace_event event, uint64_t index, 
 
 void report_failure(const struct endpoint *end, struct unit wanted) {
   const struct team *team = end->team;
-  char text[DESCRIPTION];
+  char text[DESCRIPTION], how[REPORT_HOW];
   const char *own = report_describe(wanted, text);
   uint32_t rank = team->plane->rank;
   switch (team->failed.how) {
   case FAILURE_RANK:
-    log_line(
-        LOG_LEVEL_WARN,
-        "rank %u failed after %llu collectives; rank %u, parked in %s after %llu, is released%s",
-        team->failed.rank, (unsigned long long)team->failed.index, rank, own,
-        (unsigned long long)team->head, unit_is_exit_point(wanted) ? "" : " with ncclRemoteError");
+    log_line(LOG_LEVEL_WARN,
+             "rank %u failed after %llu collectives%s; rank %u, parked in %s after %llu, is "
+             "released%s",
+             team->failed.rank, (unsigned long long)team->failed.index,
+             report_end_of(end, team->failed.rank, true, how), rank, own,
+             (unsigned long long)team->head,
+             unit_is_exit_point(wanted) ? "" : " with ncclRemoteError");
     break;
   case FAILURE_ENDED:
     log_line(LOG_LEVEL_WARN,
@@ -83,59 +73,14 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
   }
 }
 
-static void log_who_is_where(const struct team *team, enum log_level level) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    uint64_t head = plane_passed(team->plane, rank);
-    log_line(level, "  rank %u: %llu collectives issued, %s", rank, (unsigned long long)head,
-             plane_is_parked(team->plane, rank) ? "parked" : "running its program");
-  }
-}
-
 void report_lost(const struct endpoint *end, uint32_t rank, uint64_t issued) {
   const struct team *team = end->team;
+  char how[REPORT_HOW];
   log_line(LOG_LEVEL_WARN,
-           "rank %u failed after %llu collectives; rank %u has issued %llu, and is told by "
+           "rank %u failed after %llu collectives%s; rank %u has issued %llu, and is told by "
            "ncclCommGetAsyncError: ncclRemoteError",
-           rank, (unsigned long long)issued, team->plane->rank,
-           (unsigned long long)team_passed(team));
-}
-
-void report_timeout(const struct endpoint *end, struct unit wanted) {
-  const struct team *team = end->team;
-  char text[DESCRIPTION];
-  log_line(LOG_LEVEL_WARN,
-           "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; %s. Raise NCCL_JOIN_TIMEOUT if "
-           "ranks may be that far apart",
-           team->plane->rank, (unsigned long long)join_settings()->timeout_s,
-           report_describe(wanted, text), report_outcome(wanted));
-  log_who_is_where(team, LOG_LEVEL_WARN);
-}
-
-void report_slow(struct endpoint *end, struct unit wanted) {
-  char text[DESCRIPTION];
-  if (end->slow_told)
-    return;
-  end->slow_told = true;
-  bool holds_up = overlap_holds_up(end->overlap);
-  enum log_level level = holds_up ? LOG_LEVEL_WARN : LOG_LEVEL_INFO;
-  log_line(level,
-           "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; no rank has joined or left, so "
-           "it waits on, as it would without nccl-join%s",
-           end->team->plane->rank, (unsigned long long)join_settings()->timeout_s,
-           report_describe(wanted, text),
-           holds_up ? ". Ranks of another communicator have gone on without it: if they wait for "
-                      "it on their devices, nobody can go on"
-                    : "");
-  log_who_is_where(end->team, level);
-}
-
-void report_stuck_posts(const struct endpoint *end) {
-  log_line(LOG_LEVEL_WARN,
-           "rank %u is %u sends and receives ahead of a peer that has failed, or does not come "
-           "along for NCCL_JOIN_TIMEOUT=%llu s; ncclRemoteError",
-           end->team->plane->rank, PLANE_OPERATIONS,
-           (unsigned long long)join_settings()->timeout_s);
-  log_who_is_where(end->team, LOG_LEVEL_WARN);
+           rank, (unsigned long long)issued, report_end_of(end, rank, false, how),
+           team->plane->rank, (unsigned long long)team_passed(team));
 }
 
 /* As in NCCL_JOIN_LOSSY. */
@@ -231,16 +176,6 @@ void report_missed_rejoin(const struct endpoint *end) {
            end->team->plane->rank, (unsigned long long)team_index(end->team));
 }
 
-/* " at train.py:41": what is known of a place. What other ranks have published is printed only as
- * far as it is text. */
-static const char *at_place(const char *place, char text[PLACE_TEXT_MAX + 8]) {
-  size_t length = 0;
-  while (place[length] >= ' ' && place[length] < 127)
-    length++;
-  (void)snprintf(text, PLACE_TEXT_MAX + 8, length == 0 ? "%.*s" : " at %.*s", (int)length, place);
-  return text;
-}
-
 void report_guess(const struct endpoint *end, struct unit won) {
   struct team *team = end->team;
   const struct team_guess *guess = &team->telling.guess;
@@ -250,8 +185,8 @@ void report_guess(const struct endpoint *end, struct unit won) {
   char ours[DESCRIPTION], theirs[DESCRIPTION];
   char place[PLACE_TEXT_MAX + 8], other[PLACE_TEXT_MAX + 8];
   unsigned long long index = team_index(team);
-  at_place(guess->place, place);
-  at_place(guess->other_place, other);
+  report_at(guess->place, place);
+  report_at(guess->other_place, other);
   if (guess->kind == GUESS_EPOCH)
     log_line(LOG_LEVEL_WARN,
              "rank %u%s is %u epochs behind rank %u: they have been out of step since nccl-join "

@@ -19,6 +19,9 @@ void report_lost(const struct endpoint *end, uint32_t rank, uint64_t issued);
 /* NCCL_JOIN_TIMEOUT has passed: who is where. */
 void report_timeout(const struct endpoint *end, struct unit wanted);
 
+/* No rank has moved for so many seconds (NCCL_JOIN_STALL_WARN), and this one waits: who is where. */
+void report_stall(const struct endpoint *end, struct unit wanted, uint64_t seconds);
+
 /* It has passed, but nobody has joined: the rank waits on. Said once. */
 void report_slow(struct endpoint *end, struct unit wanted);
 

@@ -93,6 +93,7 @@ int process_leave(int status) {
   }
   if (atomic_load(&owner) != getpid()) /* a forked child */
     return status;
+  attachment_say_end(status);
   uint32_t due = STAGE_DUE;
   if (atomic_compare_exchange_strong(&stage, &due, STAGE_LEAVING)) {
     process_leave_for_good(status);
@@ -140,6 +141,9 @@ EXPORTED void _exit(int status) {
     if (over)
       status = process_leave(status);
   }
+  if (guard_thread.depth == 0 && atomic_load(&stage) != STAGE_NOT_DUE &&
+      atomic_load(&owner) == getpid())
+    attachment_say_end(status);
   for (;;)
     syscall(SYS_exit_group, status);
 }

@@ -271,6 +271,7 @@ static void look_after(struct wait *wait) {
     be_patient(wait);
   if (looking) {
     watched_look(wait);
+    stall_look(wait);
     wait_adopt(wait);
   }
 }
@@ -376,6 +377,11 @@ static void free_stay(struct wait *wait) {
   free(wait->found);
 }
 
+static void say_parked(const struct wait *wait, uint64_t since_ms) {
+  for (uint32_t i = 0; i < wait->nrequests; i++)
+    plane_say_parked(wait->requests[i].end->team->plane, since_ms);
+}
+
 /* Until all requests have settled. */
 static void wait_park(struct wait *wait) {
   for (uint32_t i = 0; i < wait->nrequests; i++)
@@ -388,6 +394,7 @@ static void wait_park(struct wait *wait) {
   be_patient(wait);
   wait->look_ms = now_ms() + LOOK_FOR_DEAD_MS;
   say_leaving(wait, true);
+  say_parked(wait, now_ms());
   while (!all_settled(wait)) {
     if (wait_look(wait)) {
       be_patient(wait);
@@ -399,6 +406,7 @@ static void wait_park(struct wait *wait) {
   }
   wait_issue_all(wait);
   free_stay(wait);
+  say_parked(wait, 0);
   say_leaving(wait, false);
   stop_answering(wait);
   for (uint32_t i = 0; i < wait->nrequests; i++)

@@ -30,6 +30,9 @@ struct wait {
   struct found *found; /* room for all endpoints */
   uint32_t nfound, room;
   struct shadows shadows;
+  uint64_t stall_moves,
+      stall_ms; /* stall.c: how much ranks had moved, and when that last changed */
+  bool stall_told;
   struct rhythm_plan plan; /* of endpoints looked at since the last wait (follower.h) */
 };
 
@@ -60,6 +63,10 @@ bool wait_for_root(struct wait *wait, unsigned milliseconds);
 /* Waits for buffers that have been resynchronised: the program is not to touch them before what is
  * broadcast into them, or from them, is done. */
 void wait_finish_states(struct wait *wait);
+
+/* Asked now and then: says once if no rank has moved for NCCL_JOIN_STALL_WARN. Of the ranks that wait
+ * the lowest one speaks. stall.c. */
+void stall_look(struct wait *wait);
 
 /* A rank that was stopped in one of its teams stops in all (core/team/team_stop.h).
  */

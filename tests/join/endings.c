@@ -169,3 +169,28 @@ Test(failures, launcher_reports_the_failing_rank) {
   cr_assert(result->status == 1, "status %d\n%s", result->status, result->errors);
   run_free(result);
 }
+
+/* How it has ended, and what it had done, stands in the line of each other rank: killed in iteration
+ * 8 of rank 1, behind the sums of that. */
+static void check_how(const char *how, const char *says) {
+  char text[128];
+  snprintf(text, sizeof text, "--iterations 4,20,20 --barrier 1 --break 1:8:%s", how);
+  struct run *result = run(&(struct launch){
+      .nranks = 3, .program = "endings", .options = text, .each = true, .limit_s = 20});
+  cr_assert(run_says_in_a_line(result, "rank 1 failed after", says, "after allreduce(sum, float32,",
+                               "; rank 0, parked in", NULL),
+            "%s", result->errors);
+  run_free(result);
+}
+Test(failures, a_rank_that_was_killed_is_named_with_the_signal) {
+  check_how("kill", "collectives, killed by signal 9 (SIGKILL: somebody, its launcher, or");
+}
+Test(failures, a_rank_that_has_ended_is_named_with_its_status) {
+  check_how("fail", "collectives, ended with status 1");
+}
+Test(failures, a_rank_that_has_vanished_is_named_with_its_status) {
+  check_how("vanish", "collectives, ended with status 0");
+}
+Test(failures, a_rank_that_has_aborted_is_still_there) {
+  check_how("abort", "collectives, ");
+}

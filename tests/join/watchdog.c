@@ -177,3 +177,32 @@ Test(watchdog, rank_that_leaves_goes_after_the_timeout) {
   cr_assert_eq(result->rank_status[0], 0);
   run_free(result);
 }
+
+/* ---- stalls ---- */
+
+/* Rank 0 waits for rank 1, which sleeps: one rank says so, once, with who is where. The run goes on
+ * all the same. */
+Test(watchdog, that_nothing_moves_is_said_once) {
+  struct run *result = run_late(4000, "--barrier 1", "NCCL_JOIN_STALL_WARN=1");
+  assert_went_well(result);
+  cr_assert_eq(count_lines(result, "nothing has moved in communicator"), 1, "%s", result->errors);
+  cr_assert(run_says_in_a_line(result, "nothing has moved in communicator",
+                               " for 1 s: rank 0 waits in", "allreduce(sum, float32, 1)",
+                               "ranks 1, 2", NULL),
+            "%s", result->errors);
+  cr_assert(run_says_in_a_line(result,
+                               "rank 0: 33 collectives issued, parked in allreduce(sum, "
+                               "float32, 1)",
+                               " for 1 s", NULL),
+            "%s", result->errors);
+  cr_assert(
+      run_says_in_a_line(result, "rank 1: 30 collectives issued, running its program after", NULL),
+      "%s", result->errors);
+  run_free(result);
+}
+Test(watchdog, that_nothing_moves_need_not_be_said) {
+  struct run *result = run_late(3000, "--barrier 1", "NCCL_JOIN_STALL_WARN=0");
+  assert_went_well(result);
+  cr_assert_str_empty(result->errors);
+  run_free(result);
+}

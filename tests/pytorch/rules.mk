@@ -40,3 +40,13 @@ check-pytorch:
 	@tests/clients/install '$(CLIENTS)' torch torch-tests accelerate lightning
 	@$(MAKE) --no-print-directory all loopback pytorch
 	@JOIN_TEST_BUILD=$(BUILD) PYTHON='$(CLIENTS)/python/bin/python' tests/pytorch/check.py $(PYTORCH_PARTS)
+
+# For `make check`: a few cases, where PyTorch has been downloaded before.
+PYTORCH_SMALL = nccl2, 2 ranks: (zero.py 1,3 barrier|uneven.py --iterations 4,9,6,9: join)
+.PHONY: pytorch-small
+pytorch-small:
+	@if [ -f '$(CLIENTS)/torch.installed' ]; then \
+	  $(MAKE) --no-print-directory loopback pytorch && \
+	  JOIN_TEST_BUILD=$(BUILD) PYTHON='$(CLIENTS)/python/bin/python' PYTORCH_RANKS=2 PYTORCH_BACKENDS=nccl2 PYTORCH_CASES='$(PYTORCH_SMALL)' \
+	    tests/pytorch/check.py own scripts; \
+	else echo '== tests/pytorch: not run; make check-pytorch downloads PyTorch'; fi

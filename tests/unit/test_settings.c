@@ -37,6 +37,7 @@ Test(settings, nothing_set_gives_the_documented_defaults) {
   cr_expect_str_empty(settings.hooks);
   cr_expect_str_empty(settings.exit_on);
   cr_expect_eq(settings.skew_warn, 1000);
+  cr_expect_eq(settings.stall_warn_s, 60);
   cr_expect_eq(settings.timeout_s, 1800);
   cr_expect_eq(settings.log_level, LOG_LEVEL_WARN);
   cr_expect_str_empty(settings.log_file);
@@ -188,7 +189,8 @@ Test(settings, an_unknown_name_is_an_error_that_lists_the_known_ones) {
                    "NCCL_JOIN_EARLY_EXIT, NCCL_JOIN_DIVISOR, NCCL_JOIN_DIVISOR_MIN, "
                    "NCCL_JOIN_LOSSY, NCCL_JOIN_RESYNC, NCCL_JOIN_SHADOW_MEMORY, NCCL_JOIN_EXIT_ON, "
                    "NCCL_JOIN_HOOK, "
-                   "NCCL_JOIN_PLACES, NCCL_JOIN_UNSURE, NCCL_JOIN_SKEW_WARN, NCCL_JOIN_TIMEOUT, "
+                   "NCCL_JOIN_PLACES, NCCL_JOIN_UNSURE, NCCL_JOIN_SKEW_WARN, "
+                   "NCCL_JOIN_STALL_WARN, NCCL_JOIN_TIMEOUT, "
                    "NCCL_JOIN_DEBUG, "
                    "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE, NCCL_JOIN_TRACE_SIZE");
 }

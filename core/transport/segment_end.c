@@ -1,0 +1,65 @@
+/* How the processes of a segment have ended (segment.h). A process says so itself where it sees its
+ * end coming. Of one that is killed, or crashes, the kernel tells in /proc/PID/stat, as long as its
+ * parent has not waited for it, and to those of the same user (proc_pid_stat(5): exit_code). */
+#include "core/transport/segment.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STAT_SIZE 2048
+#define FIELD_STATE 3
+#define FIELD_EXIT_CODE 52
+
+static uint64_t pid_space(void) {
+  struct stat status;
+  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+void segment_fill_process(struct segment_slot *slot) {
+  slot->pid = getpid();
+  slot->pid_space = pid_space();
+}
+
+/* The fields behind the name, which may have any character; field 3 is the first. */
+static const char *field_of(const char *text, int number) {
+  const char *at = strrchr(text, ')');
+  for (int field = FIELD_STATE - 1; at != NULL && field < number; field++) {
+    at = strchr(at, ' ');
+    at += at != NULL;
+  }
+  return at;
+}
+
+void segment_look_how_it_ended(const struct segment_map *map, uint32_t slot) {
+  struct segment_slot *of = segment_slot(map, slot);
+  char path[32], text[STAT_SIZE];
+  if (atomic_load(&of->ended) != 0 || of->pid_space == 0 || of->pid_space != pid_space())
+    return;
+  snprintf(path, sizeof(path), "/proc/%d/stat", (int)of->pid);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t size = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
+  if (file >= 0)
+    close(file);
+  if (size <= 0)
+    return;
+  text[size] = '\0';
+  const char *state = field_of(text, FIELD_STATE), *code = field_of(text, FIELD_EXIT_CODE);
+  if (state == NULL || *state != 'Z' || code == NULL)
+    return;
+  unsigned status = (unsigned)strtoul(code, NULL, 10); /* as of wait(2) */
+  uint32_t nothing = 0, ended = (status & 0x7f) != 0
+                                    ? (uint32_t)END_SIGNAL << 16 | (status & 0x7f)
+                                    : (uint32_t)END_STATUS << 16 | (status >> 8 & 0xff);
+  atomic_compare_exchange_strong(&of->ended, &nothing, ended);
+}
+
+struct plane_fate segment_fate(const struct segment_map *map, uint32_t slot) {
+  uint32_t ended = atomic_load(&segment_slot(map, slot)->ended);
+  enum plane_end how = (enum plane_end)(ended >> 16);
+  return how == END_STATUS || how == END_SIGNAL ? (struct plane_fate){how, (int)(ended & 0xffff)}
+                                                : (struct plane_fate){.how = END_UNKNOWN};
+}

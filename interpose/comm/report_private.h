@@ -1,0 +1,23 @@
+/* What the files of report.h share. Not for anybody else. */
+#ifndef NCCL_JOIN_INTERPOSE_REPORT_PRIVATE_H
+#define NCCL_JOIN_INTERPOSE_REPORT_PRIVATE_H
+
+#include "interpose/comm/report.h"
+
+#define DESCRIPTION 256
+#define REPORT_HOW (DESCRIPTION + PLACE_TEXT_MAX + 160)
+
+/* What the unit is called in messages; returns text, or a name. */
+const char *report_describe(struct unit unit, char text[DESCRIPTION]);
+
+/* " at train.py:41": what is known of a place. What other ranks have published is printed only as
+ * far as it is text. */
+const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]);
+
+/* ", killed by signal 9 (SIGKILL), in its program behind allreduce(...) at train.py:41": how a rank
+ * that has failed has ended, and what it did. entered: what it did, too; the caller has entered the
+ * endpoint. */
+const char *report_end_of(const struct endpoint *end, uint32_t rank, bool entered,
+                          char how[REPORT_HOW]);
+
+#endif

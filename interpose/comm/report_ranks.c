@@ -1,0 +1,184 @@
+/* Where ranks are, and how they have ended: for those who wait for them (report.h). */
+#include <signal.h>
+#include <stdio.h>
+
+#include "core/report/log.h"
+#include "core/transport/plane_view.h"
+#include "interpose/comm/clock.h"
+#include "interpose/comm/report_private.h"
+#include "interpose/self/environment.h"
+
+const char *report_describe(struct unit unit, char text[DESCRIPTION]) {
+  if (unit_is_exit_point(unit))
+    return exit_point_name((uint32_t)unit_mark(unit));
+  return unit_describe(unit, text, DESCRIPTION);
+}
+
+/* " at train.py:41": what is known of a place. What other ranks have published is printed only as
+ * far as it is text. */
+const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]) {
+  size_t length = 0;
+  while (place[length] >= ' ' && place[length] < 127)
+    length++;
+  (void)snprintf(text, PLACE_TEXT_MAX + 8, length == 0 ? "%.*s" : " at %.*s", (int)length, place);
+  return text;
+}
+
+/* ---- how one has ended ---- */
+
+static const char *signal_name(int number) {
+  switch (number) {
+  case SIGKILL:
+    return "killed by signal 9 (SIGKILL: somebody, its launcher, or the kernel for lack of memory)";
+  case SIGTERM:
+    return "killed by signal 15 (SIGTERM: its launcher, or somebody)";
+  case SIGINT:
+    return "killed by signal 2 (SIGINT)";
+  case SIGSEGV:
+    return "crashed: signal 11 (SIGSEGV)";
+  case SIGBUS:
+    return "crashed: signal 7 (SIGBUS)";
+  case SIGABRT:
+    return "aborted: signal 6 (SIGABRT)";
+  case SIGFPE:
+    return "crashed: signal 8 (SIGFPE)";
+  case SIGILL:
+    return "crashed: signal 4 (SIGILL)";
+  default:
+    return NULL;
+  }
+}
+
+static int write_fate(const struct plane *plane, uint32_t rank, char how[REPORT_HOW]) {
+  struct plane_fate fate = plane_fate(plane, rank);
+  const char *name = fate.how == END_SIGNAL ? signal_name(fate.number) : NULL;
+  if (fate.how == END_STATUS)
+    return snprintf(how, REPORT_HOW, ", ended with status %d", fate.number);
+  if (name != NULL)
+    return snprintf(how, REPORT_HOW, ", %s", name);
+  if (fate.how == END_SIGNAL)
+    return snprintf(how, REPORT_HOW, ", killed by signal %d", fate.number);
+  if (plane->alive((struct plane *)plane, rank))
+    return snprintf(how, REPORT_HOW, ", its process goes on");
+  return snprintf(how, REPORT_HOW, ", killed or crashed (its launcher knows)");
+}
+
+/* What it waits in, or has issued last: " in allreduce(...) at train.py:41". */
+static const char *write_last(const struct endpoint *end, uint32_t rank, char text[REPORT_HOW]) {
+  struct team_last last;
+  char unit[DESCRIPTION], place[PLACE_TEXT_MAX + 8];
+  if (!team_last_unit(end->team, rank, &last))
+    return "";
+  snprintf(text, REPORT_HOW, "%s %s%s", last.parked ? " in" : " after",
+           report_describe(last.unit, unit), report_at(last.place, place));
+  return text;
+}
+
+const char *report_end_of(const struct endpoint *end, uint32_t rank, bool entered,
+                          char how[REPORT_HOW]) {
+  char did[REPORT_HOW];
+  int used = write_fate(end->team->plane, rank, how);
+  if (entered && used > 0 && (size_t)used < REPORT_HOW)
+    snprintf(how + used, REPORT_HOW - (size_t)used, "%s%s",
+             plane_is_parked(end->team->plane, rank) ? ", parked" : "", write_last(end, rank, did));
+  return how;
+}
+
+/* ---- where all are ---- */
+
+/* " for 61 s", of a rank that waits. */
+static const char *write_since(const struct plane *plane, uint32_t rank, char text[32]) {
+  uint64_t since = plane_parked_since(plane, rank), now = now_ms();
+  snprintf(text, 32, since == 0 || now < since ? "" : " for %llu s",
+           (unsigned long long)((now - since) / 1000));
+  return text;
+}
+
+/* The caller has entered the endpoint. */
+static void log_who_is_where(const struct endpoint *end, enum log_level level) {
+  const struct plane *plane = end->team->plane;
+  for (uint32_t rank = 0; rank < plane->nranks; rank++) {
+    bool parked = plane_is_parked(plane, rank);
+    char last[REPORT_HOW], since[32];
+    log_line(level, "  rank %u: %llu collectives issued, %s%s%s", rank,
+             (unsigned long long)plane_passed(plane, rank),
+             parked ? "parked" : "running its program", write_last(end, rank, last),
+             parked ? write_since(plane, rank, since) : "");
+  }
+}
+
+/* What becomes of the call of a rank that is released. */
+static const char *report_outcome(struct unit wanted) {
+  return unit_is_leave(wanted) || unit_is_exit_point(wanted) ? "it goes on" : "ncclRemoteError";
+}
+
+void report_timeout(const struct endpoint *end, struct unit wanted) {
+  const struct team *team = end->team;
+  char text[DESCRIPTION];
+  log_line(LOG_LEVEL_WARN,
+           "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; %s. Raise NCCL_JOIN_TIMEOUT if "
+           "ranks may be that far apart",
+           team->plane->rank, (unsigned long long)join_settings()->timeout_s,
+           report_describe(wanted, text), report_outcome(wanted));
+  log_who_is_where(end, LOG_LEVEL_WARN);
+}
+
+void report_slow(struct endpoint *end, struct unit wanted) {
+  char text[DESCRIPTION];
+  if (end->slow_told)
+    return;
+  end->slow_told = true;
+  bool holds_up = overlap_holds_up(end->overlap);
+  enum log_level level = holds_up ? LOG_LEVEL_WARN : LOG_LEVEL_INFO;
+  log_line(level,
+           "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; no rank has joined or left, so "
+           "it waits on, as it would without nccl-join%s",
+           end->team->plane->rank, (unsigned long long)join_settings()->timeout_s,
+           report_describe(wanted, text),
+           holds_up ? ". Ranks of another communicator have gone on without it: if they wait for "
+                      "it on their devices, nobody can go on"
+                    : "");
+  log_who_is_where(end, level);
+}
+
+void report_stuck_posts(const struct endpoint *end) {
+  log_line(LOG_LEVEL_WARN,
+           "rank %u is %u sends and receives ahead of a peer that has failed, or does not come "
+           "along for NCCL_JOIN_TIMEOUT=%llu s; ncclRemoteError",
+           end->team->plane->rank, PLANE_OPERATIONS,
+           (unsigned long long)join_settings()->timeout_s);
+  log_who_is_where(end, LOG_LEVEL_WARN);
+}
+
+/* "1, 2, 5 and 3 more": those that are not parked, or, if there are none, NULL. */
+static const char *write_active(const struct plane *plane, char text[96]) {
+  enum { NAMED = 8 };
+  uint32_t named = 0, more = 0;
+  int used = 0;
+  for (uint32_t rank = 0; rank < plane->nranks; rank++) {
+    if (plane_is_parked(plane, rank))
+      continue;
+    if (named == NAMED)
+      more++;
+    else
+      used += snprintf(text + used, 96 - (size_t)used, "%s%u", named++ == 0 ? "" : ", ", rank);
+  }
+  if (more > 0)
+    snprintf(text + used, 96 - (size_t)used, " and %u more", more);
+  return named == 0 ? NULL : text;
+}
+
+void report_stall(const struct endpoint *end, struct unit wanted, uint64_t seconds) {
+  const struct plane *plane = end->team->plane;
+  char text[DESCRIPTION], active[96];
+  const char *others = write_active(plane, active);
+  log_line(
+      LOG_LEVEL_WARN,
+      "nothing has moved in communicator %08x for %llu s: rank %u waits in %s, %s%s. Look at what "
+      "they do (py-spy dump, gdb -p); if ranks may be that far apart, raise "
+      "NCCL_JOIN_STALL_WARN",
+      end->tag, (unsigned long long)seconds, plane->rank, report_describe(wanted, text),
+      others == NULL ? "and all other ranks wait, too" : "and the programs go on of ranks ",
+      others == NULL ? "" : others);
+  log_who_is_where(end, LOG_LEVEL_WARN);
+}

@@ -1,0 +1,82 @@
+/* nccl-join status: what it says of a job, which it does not disturb. */
+#include "tests/join/expected.h"
+#include "tests/join/run.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Rank 0 leaves its loop and waits for rank 1, which sleeps; rank 2 waits for that on its device. */
+static struct running *start_late(const char *environment) {
+  return run_start(&(struct launch){.nranks = 3,
+                                    .program = "endings",
+                                    .options = "--iterations 4,20,20 --sleep 1:10:8000 --barrier 1",
+                                    .environment = environment,
+                                    .each = true,
+                                    .limit_s = 60});
+}
+
+/* What is said of the job once rank 0 has waited for a second; the caller's. */
+static struct run *status_of(struct running *running, const char *option) {
+  char arguments[64];
+  snprintf(arguments, sizeof arguments, "%s %d", option, (int)run_process(running, 0));
+  for (int i = 0; i < 60; i++) {
+    struct run *status = run_tool("tools/nccl-join-status", arguments);
+    if (strstr(status->output, " 1 s  waits in") != NULL ||
+        strstr(status->output, "\"waits_s\":1,") != NULL)
+      return status;
+    run_free(status);
+    cr_assert(run_goes_on(running, 0.2), "the job has ended");
+  }
+  cr_assert_fail("nobody waits");
+  return NULL;
+}
+
+Test(status, ranks_are_where_they_are, .timeout = 90) {
+  struct running *running = start_late("");
+  struct run *status = status_of(running, "");
+  cr_expect_eq(status->status, 0);
+  cr_expect(strstr(status->output, ", 3 ranks here\n") != NULL, "%s", status->output);
+  cr_expect(strstr(status->output, " 1 s  waits in allreduce(sum, float32, 1) on comm ") != NULL,
+            "%s", status->output);
+  cr_expect(strstr(status->output, "; joined since collective 12\n") != NULL, "%s", status->output);
+  cr_expect(strstr(status->output, " 30             runs its program, last allreduce(") != NULL,
+            "%s", status->output);
+  cr_expect(strstr(status->output, "\n  rank 0 waits for ranks 1, 2\n") != NULL, "%s",
+            status->output);
+  run_free(status);
+  struct run *result = run_finish(running);
+  assert_went_well(result);
+  cr_expect_str_empty(result->errors);
+  run_free(result);
+}
+
+/* Stopped ranks cannot be asked, and need not be. */
+Test(status, ranks_may_be_stopped, .timeout = 90) {
+  struct running *running = start_late("");
+  run_free(status_of(running, ""));
+  for (int rank = 0; rank < 3; rank++)
+    kill(run_process(running, rank), SIGSTOP);
+  struct run *status = run_tool("tools/nccl-join-status", "--json --all");
+  for (int rank = 0; rank < 3; rank++)
+    kill(run_process(running, rank), SIGCONT);
+  char pid[32];
+  snprintf(pid, sizeof pid, "\"pid\":%d,\"state\":\"waits\"", (int)run_process(running, 0));
+  cr_expect(strstr(status->output, pid) != NULL, "no %s in\n%s", pid, status->output);
+  cr_expect_eq(status->output[0], '[');
+  run_free(status);
+  struct run *result = run_finish(running);
+  assert_went_well(result);
+  run_free(result);
+}
+
+Test(status, a_process_without_a_job_has_none) {
+  struct run *status = run_tool("tools/nccl-join-status", "1");
+  cr_expect_eq(status->status, 1);
+  cr_expect(strstr(status->output, "no job of this user") != NULL, "%s", status->output);
+  run_free(status);
+  status = run_tool("tools/nccl-join-status", "everywhere");
+  cr_expect_eq(status->status, 2);
+  run_free(status);
+}
