@@ -7,8 +7,6 @@
 
 /* ---- units ---- */
 
-enum { DATATYPE_INT32 = 2, DATATYPE_FLOAT32 = 7 };
-
 static struct member all_reduce(uint64_t count, uint8_t datatype) {
   return (struct member){.count = count,
                          .root = ROOT_NONE,
