@@ -72,7 +72,8 @@ Test(check_launchers, programs_that_launchers_start_are_judged) {
       "mpirun -n 4 %s --lr 1",
       "mpirun -np 4 --mca btl tcp,self --oversubscribe -x A=1 -H host:2 --bind-to none %s",
       "mpiexec -genv A 1 -n 2 -ppn 1 %s",
-      "srun -N2 -n 8 --gpus-per-node=4 --export=ALL --mpi pmix %s",
+      "srun -N2 -n 8 -i none -b now --compress --het-group 0 --gpus-per-node=4 --export=ALL --mpi "
+      "pmix %s",
       "numactl --cpunodebind=0 -m 0 %s",
       "taskset -c 0-3 %s",
       "taskset 0x3 %s",
@@ -105,7 +106,8 @@ Test(check_launchers, scripts_that_launchers_of_python_start_are_judged) {
       "torchrun --nproc 2 %s",
       "python -m torch.distributed.run --nproc-per-node 8 %s",
       "python -u -m torch.distributed.launch --use-env %s",
-      "accelerate launch --num_processes 8 --mixed_precision bf16 %s",
+      "accelerate launch --num_processes 8 --parallelism_config_dp_shard_size 2 --mixed_precision "
+      "bf16 %s",
       "deepspeed --num_gpus 8 %s --deepspeed",
       "mpirun -n 2 python %s",
       "srun -n2 nccl-join run python -u %s",

@@ -10,6 +10,7 @@
 
 #include "tools/check/command.h"
 #include "tools/check/image.h"
+#include "tools/check/launcher_table.h"
 
 /* Options that mean something here, whatever a launcher calls them. */
 enum meaning {
@@ -22,112 +23,6 @@ enum meaning {
   FOLDER,      /* another working folder */
   EXPORT,      /* Slurm's list of variables */
   NOT_IN_FRONT /* nccl-join run --no-join */
-};
-
-enum way {
-  BEHIND,    /* the command is what comes behind the options */
-  VARIABLES, /* likewise, behind NAME=value */
-  PYTHON,    /* a script, for the Python that the launcher is run by */
-  MPI,       /* several commands with a colon between them */
-  IN_FRONT,  /* nccl-join run */
-  SHELL,     /* the text behind -c */
-};
-
-/* Options as words: "name" has no value, "name=" has one, "name==" two, "name?" one only behind an
- * equals sign; a letter of meaning may follow: !p program, !m module, !u untold, !e empty, !s unset,
- * !f folder, !x export, !n not in front. One-letter options are words of one letter. */
-struct launcher {
-  const char *names, *modules; /* of the program; of the Python module; with spaces around each */
-  enum way way;
-  unsigned before; /* words before the command: a mask, a duration */
-  bool one_dash;   /* long options may have one dash */
-  const char *options;
-};
-
-/* From the manual pages and --help of coreutils 9.1, util-linux 2.38, numactl 2.0.16, Open MPI 4.1 and
- * 5.0, MPICH 4.1, Slurm 23.11, PyTorch 2.9, Accelerate 1.10 and DeepSpeed 0.17. */
-static const struct launcher launchers[] = {
-    {" env ", "", VARIABLES, 0, false,
-     "i!e ignore-environment!e u=!s unset=!s C=!f chdir=!f S=!u split-string=!u v debug"},
-    {" nice ", "", BEHIND, 0, false, "n= adjustment= 0 1 2 3 4 5 6 7 8 9"},
-    {" nohup setsid ", "", BEHIND, 0, false, "c ctty f fork w wait"},
-    {" stdbuf ", "", BEHIND, 0, false, "i= input= o= output= e= error="},
-    {" time ", "", BEHIND, 0, false,
-     "a append f= format= o= output= p portability v verbose q quiet"},
-    {" ionice ", "", BEHIND, 0, false, "c= class= n= classdata= t ignore p=!u pid=!u P=!u u=!u"},
-    {" chrt ", "", BEHIND, 1, false, "b f i o r d R a v p!u T= P= D="},
-    {" taskset ", "", BEHIND, 1, false, "a all-tasks c cpu-list p!u pid!u"},
-    {" timeout ", "", BEHIND, 1, false,
-     "k= kill-after= s= signal= foreground preserve-status v verbose"},
-    {" numactl ", "", BEHIND, 0, false,
-     "a all b balancing i= interleave= w= weighted-interleave= p= preferred= P= preferred-many= m= "
-     "membind= N= cpunodebind= C= physcpubind= l localalloc s!u show!u H!u hardware!u"},
-    {" mpirun mpiexec orterun prterun mpiexec.hydra mpirun.openmpi mpiexec.openmpi mpirun.mpich "
-     "mpiexec.mpich ",
-     "", MPI, 0, true,
-     "n= np= c= N= npernode= npersocket= host= H= hosts= hostfile= machinefile= f= ppn= perhost= "
-     "x= "
-     "map-by= bind-to= rank-by= wd=!f wdir=!f path= prefix= output-filename= report-uri= stdin= "
-     "timeout= rf= rankfile= tune= cpu-set= cpu-list= slot-list= xterm= personality= output= "
-     "display= "
-     "runtime-options= mca== gmca== pmixmca== prtemca== genv== env== genvlist= envlist= genvall "
-     "genvnone!e envall envnone!e launcher= bootstrap= rmk= iface= outfile-pattern= "
-     "errfile-pattern= l "
-     "prepend-rank print-all-exitcodes allow-run-as-root oversubscribe nooversubscribe "
-     "use-hwthread-cpus tag-output timestamp-output report-bindings display-map display-allocation "
-     "bycore bynode byslot quiet q verbose v d debug-daemons enable-recovery get-stack-traces "
-     "merge-stderr-to-stdout nolocal novm continuous xml app=!u configfile=!u"},
-    {" srun ", "", BEHIND, 0, false,
-     "A= a= B= C= c= D=!f d= E e= G= H I? J= K? k L= l M= m= N= n= O o= P= p= Q q= r= S= s T= t= u "
-     "v W= "
-     "w= X x= Z account= acctg-freq= bb= bbf= bcast? begin= chdir=!f clusters= comment= "
-     "constraint= "
-     "container=!u core-spec= cores-per-socket= cpu-bind= cpu-freq= cpus-per-gpu= cpus-per-task= "
-     "deadline= delay-boot= dependency= disable-status distribution= epilog= error= exact exclude= "
-     "exclusive? export=!x export-file=!u extra= extra-node-info= gid= gpu-bind= gpu-freq= gpus= "
-     "gpus-per-node= gpus-per-socket= gpus-per-task= gres= gres-flags= hint= hold immediate? "
-     "input= "
-     "job-name= jobid= kill-on-bad-exit? label licenses= mail-type= mail-user= mem= mem-bind= "
-     "mem-per-cpu= mem-per-gpu= mincpus= mpi= multi-prog!u network= nice? no-allocate no-kill? "
-     "nodefile= nodelist= nodes= ntasks= ntasks-per-core= ntasks-per-gpu= ntasks-per-node= "
-     "ntasks-per-socket= open-mode= output= overcommit overlap oversubscribe partition= power= "
-     "prefer= preserve-env priority= profile= prolog= propagate? pty? qos= quiet quit-on-interrupt "
-     "reboot relative= reservation= resv-ports? send-libs? signal= slurmd-debug= sockets-per-node= "
-     "spread-job switches= task-epilog= task-prolog= test-only thread-spec= threads= "
-     "threads-per-core= time= time-min= tmp= tres-per-task= uid= unbuffered use-min-nodes verbose "
-     "wait= wckey= whole"},
-    {" torchrun ", " torch.distributed.run torch.distributed.launch ", PYTHON, 0, false,
-     "nnodes= nproc-per-node= rdzv-backend= rdzv-endpoint= rdzv-id= rdzv-conf= standalone "
-     "max-restarts= monitor-interval= start-method= role= m!m module!m no-python!p run-path "
-     "log-dir= "
-     "r= redirects= t= tee= local-ranks-filter= node-rank= master-addr= master-port= local-addr= "
-     "logs-specs= use-env numa-binding= signals-to-handle= virtual-local-rank event-log-handler= "
-     "duplicate-stdout-filters= duplicate-stderr-filters="},
-    {" accelerate accelerate-launch ", " accelerate.commands.launch ", PYTHON, 0, false,
-     "config-file= q quiet cpu multi-gpu tpu tpu-use-cluster use-deepspeed use-fsdp "
-     "use-parallelism-config use-megatron-lm mixed-precision= dynamo-backend= dynamo-mode= "
-     "dynamo-use-fullgraph dynamo-use-dynamic num-processes= num-machines= "
-     "num-cpu-threads-per-process= "
-     "enable-cpu-affinity machine-rank= main-process-ip= main-process-port= rdzv-backend= "
-     "rdzv-conf= "
-     "same-network max-restarts= monitor-interval= gpu-ids= t= tee= role= log-dir= m!m module!m "
-     "no-python!p debug main-training-function= downcast-bf16 zero-stage= deepspeed-config-file= "
-     "deepspeed-hostfile= deepspeed-multinode-launcher= gradient-accumulation-steps= "
-     "gradient-clipping= offload-optimizer-device= offload-param-device= zero3-init-flag= "
-     "zero3-save-16bit-model= fsdp-version= fsdp-sharding-strategy= fsdp-auto-wrap-policy= "
-     "fsdp-offload-params= fsdp-state-dict-type= fsdp-min-num-params= "
-     "fsdp-transformer-layer-cls-to-wrap= fsdp-backward-prefetch= fsdp-use-orig-params= "
-     "fsdp-cpu-ram-efficient-loading= fsdp-sync-module-states= fsdp-activation-checkpointing="},
-    {" deepspeed ds ", " deepspeed.launcher.runner ", PYTHON, 0, false,
-     "H= hostfile= i= include= e= exclude= num-nodes= min-elastic-nodes= max-elastic-nodes= "
-     "num-gpus= "
-     "master-port= master-addr= node-rank= launcher= launcher-args= module!m no-python!p "
-     "no-local-rank "
-     "no-ssh no-ssh-check force-multi save-pid enable-each-rank-log= autotuning=!u "
-     "elastic-training "
-     "bind-cores-to-rank bind-core-list= ssh-port= venv-script="},
-    {" nccl-join ", "", IN_FRONT, 0, false, "n= loopback no-join!n no-prefix"},
-    {" sh bash dash zsh ksh ", "", SHELL, 0, false, ""},
 };
 
 static enum launched untold(struct command *command, const char *format, ...)
@@ -169,7 +64,7 @@ static char *const *make_words(struct command *command, const char *const *first
 
 /* ---- options, read by getopt_long ---- */
 
-#define OPTIONS_MAX 220
+#define OPTIONS_MAX 256
 
 struct options {
   struct option all[2 * OPTIONS_MAX + 1]; /* and once more with _ for - */
@@ -428,8 +323,7 @@ static char *const *own_words(const struct command *command, const struct launch
 enum launched launcher_read(struct command *command, char *const **started) {
   const char *name = base_name(command->file);
   bool is_module = command->kind == COMMAND_PYTHON && command->module != NULL;
-  for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
-    const struct launcher *launcher = &launchers[i];
+  for (const struct launcher *launcher = launcher_table; launcher->names != NULL; launcher++) {
     if (is_module ? !has_word(launcher->modules, command->module)
                   : !has_word(launcher->names, name))
       continue;
