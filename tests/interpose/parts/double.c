@@ -204,6 +204,10 @@ int leave_process(int status) {
   return has("LEAVE", "one") ? 1 : status;
 }
 
+void attachment_say_end(int status) {
+  (void)status;
+}
+
 void attachment_forget_all(void) {
   note("forget", "attachments");
 }

@@ -170,6 +170,11 @@ uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room) {
   return 1;
 }
 
+bool python_is_in_file(const char *end) {
+  (void)end;
+  return false;
+}
+
 void python_text(char *text, size_t size) {
   snprintf(text, size, "%s", python_id() == 0 ? "" : "train.py:41 in the loop of train.py:38");
 }
