@@ -111,7 +111,9 @@ void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
   team_class_place(team, team->claim.unit, place, &team->claim.place);
   place_clean_text(&team->claim.place);
   team->claim.flags = flags | (team->claim.hash == team->claim.own_hash ? CLAIM_OWN_PLACE : 0);
-  team->claim.own_place = place == NULL ? (struct place){.id = unit_place(unit)} : *place;
+  team->claim.own_place = (struct place){.id = unit_place(unit)};
+  if (place != NULL)
+    team->claim.own_place = *place;
   (void)place_table_add(team->places.own, &team->claim.own_place);
   team->claim.text = 0;
   team->claim.looks_known = copy_looks(team, unit, looks);

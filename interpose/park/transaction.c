@@ -40,19 +40,23 @@ static void transaction_enter_one(const struct transaction *transaction,
     transaction->entered(request->end, transaction->context);
 }
 
+/* The request whose communicator has the lowest address above `last`; NULL: there is none. */
+static const struct request *request_behind(const struct transaction *transaction,
+                                            const struct endpoint *last) {
+  const struct request *next = NULL;
+  for (uint32_t i = 0; i < transaction->nrequests; i++) {
+    const struct request *request = &transaction->requests[i];
+    if (request->end > last && (next == NULL || request->end < next->end))
+      next = request;
+  }
+  return next;
+}
+
 /* In the order of addresses. */
 static void transaction_enter(const struct transaction *transaction) {
-  const struct endpoint *last = NULL;
-  for (uint32_t entered = 0; entered < transaction->nrequests; entered++) {
-    const struct request *next = NULL;
-    for (uint32_t i = 0; i < transaction->nrequests; i++) {
-      const struct request *request = &transaction->requests[i];
-      if (request->end > last && (next == NULL || request->end < next->end))
-        next = request;
-    }
+  for (const struct request *next = request_behind(transaction, NULL); next != NULL;
+       next = request_behind(transaction, next->end))
     transaction_enter_one(transaction, next);
-    last = next->end;
-  }
 }
 
 /* The communicators of a unit of calls: their next calls may be on the fast path. */
