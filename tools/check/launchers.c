@@ -187,11 +187,13 @@ static char *const *read_options(struct command *command, const struct launcher 
                 : getopt_long(count, (char **)words, options.letters, options.all, &index);
     if (found == -1)
       break;
-    enum meaning meaning = found == '?'    ? UNTOLD
-                           : found >= 1000 ? options.meanings[found - 1000]
-                                           : options.of_letter[found];
-    if (found >= 1000 && options.has_two[found - 1000] && optind < count)
-      optind++;
+    enum meaning meaning = UNTOLD;
+    if (found >= 1000) {
+      meaning = options.meanings[found - 1000];
+      optind += options.has_two[found - 1000] && optind < count;
+    } else if (found != '?') {
+      meaning = options.of_letter[found & 127];
+    }
     if (!follow_option(command, reading, meaning, name)) {
       untold(command, "with %.60s %.60s it cannot be told here what it starts", name,
              at < count ? words[at] : "");
@@ -242,7 +244,7 @@ static enum launched read_shell_text(struct command *command, const char *text, 
     continue;
   if (dollar != NULL || wordexp(text, &expanded, WRDE_NOCMD | WRDE_UNDEF) != 0)
     return untold(command, "what %.60s makes of its text is known only when it runs", name);
-  *started = make_words(command, NULL, 0, expanded.we_wordv);
+  *started = make_words(command, (const char *const *)expanded.we_wordv, 0, expanded.we_wordv);
   wordfree(&expanded);
   *started = take_assignments(command, name, *started);
   if (**started != NULL && strcmp(**started, "exec") == 0)

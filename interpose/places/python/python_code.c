@@ -143,6 +143,7 @@ static bool hash_some_names(const struct python_layout *layout, const uint64_t *
   uint8_t objects[NAMES_AT_ONCE][NAME_BYTES];
   struct iovec to[NAMES_AT_ONCE], from[NAMES_AT_ONCE];
   for (size_t i = 0; i < n; i++) {
+    // cppcheck-suppress legacyUninitvar; python_memory_read_pieces fills it
     to[i] = (struct iovec){objects[i], NAME_BYTES};
     from[i] = (struct iovec){(void *)items[i], NAME_BYTES};
   }
