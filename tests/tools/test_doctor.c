@@ -109,6 +109,16 @@ Test(doctor, nccl_is_found_where_programs_find_it) {
   expect_in(doctor("PATH=$PWD/venv/bin:$PATH").out, "libnccl.so.2, of the packages of python3\n");
 }
 
+Test(doctor, a_dev_shm_that_is_read_only_is_told) {
+  if (run("unshare -m mount -t tmpfs -o ro t /dev/shm").status != 0)
+    cr_skip("may not mount a file system");
+  struct result result =
+      run("unshare -m sh -c 'mount -t tmpfs -o ro t /dev/shm; nccl-join doctor'");
+  cr_expect_eq(result.status, 1);
+  expect_in(result.out, "WRONG  /dev/shm      it is read-only");
+  expect_in(result.out, "remount,rw");
+}
+
 Test(doctor, a_small_dev_shm_is_told) {
   if (run("unshare -m mount -t tmpfs -o size=64k t /dev/shm").status != 0)
     cr_skip("may not mount a file system");

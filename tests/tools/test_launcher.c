@@ -139,7 +139,7 @@ Test(launcher, wrong_usage_is_status_2_and_says_what_is_wrong) {
     const char *arguments, *said;
   } wrong[] = {
       {"", "usage: nccl-join run"},
-      {"walk ./x", "unknown command walk"},
+      {"walk ./x", "unknown command walk; known are run, check, doctor, status, env, "},
       {"run", "no program to run"},
       {"run --", "no program to run"},
       {"run -n 2", "no program to run"},
@@ -152,6 +152,7 @@ Test(launcher, wrong_usage_is_status_2_and_says_what_is_wrong) {
       {"run -nfoo true", "not foo"},
       {"run --loopbak true", "unknown option --loopbak"},
       {"env --nonsense", "env takes no argument"},
+      {"status nonsense", "status takes the number of a process, not nonsense"},
   };
   for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
     struct result result = run("nccl-join %s", wrong[i].arguments);

@@ -58,6 +58,10 @@ void look_at_memory(struct findings *findings) {
     finding(findings, HEALTH_WRONG, "/dev/shm", "mount -t tmpfs tmpfs /dev/shm", "there is none");
     return;
   }
+  if (system.f_flag & ST_RDONLY) {
+    finding(findings, HEALTH_WRONG, folder, "mount -o remount,rw /dev/shm", "it is read-only");
+    return;
+  }
   total = (unsigned long long)system.f_blocks * system.f_frsize;
   left = (unsigned long long)system.f_bavail * system.f_frsize;
   if (left < needed || !can_make_files())

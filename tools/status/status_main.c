@@ -148,8 +148,12 @@ int main(int argc, char **argv) {
     json |= option == 'j';
     watch |= option == 'w';
   }
-  if (optind < argc - 1 || (optind < argc && !number_of(argv[optind], &pid)))
+  if (optind < argc - 1)
     return usage(stderr, 2);
+  if (optind < argc && !number_of(argv[optind], &pid)) {
+    fprintf(stderr, "nccl-join: status takes the number of a process, not %s\n", argv[optind]);
+    return usage(stderr, 2);
+  }
   while (watch) {
     if (terminal_width(stdout) != 0)
       fputs("\033[H\033[2J", stdout);
