@@ -195,6 +195,17 @@ Test(settings, an_unknown_name_is_an_error_that_lists_the_known_ones) {
                    "NCCL_JOIN_DEBUG_FILE, NCCL_JOIN_TRACE, NCCL_JOIN_TRACE_SIZE");
 }
 
+Test(settings, all_names_are_listed_once_and_not_where_one_is_near) {
+  cr_expect_not(READ("NCCL_JOIN_TIEMOUT=5"));
+  cr_expect_str_eq(error, "NCCL_JOIN_TIEMOUT is not known to this version of nccl-join. Did you "
+                          "mean NCCL_JOIN_TIMEOUT?");
+  cr_expect_not(READ("NCCL_JOIN_TIEMOUT=5", "NCCL_JOIN_COLOUR=red", "NCCL_JOIN_TASTE=sweet"));
+  const char *list = strstr(error, " Known: NCCL_JOIN, ");
+  cr_assert(list, "%s", error);
+  cr_expect_null(strstr(list + 1, " Known: "), "%s", error);
+  expect_mentions("\nNCCL_JOIN_TASTE is not known to this version of nccl-join.");
+}
+
 Test(settings, a_mistyped_name_is_suggested) {
   cr_expect_not(READ("NCCL_JOIN_TIEMOUT=5"));
   expect_mentions("Did you mean NCCL_JOIN_TIMEOUT?");
