@@ -1,4 +1,5 @@
-/* What is installed: help, manual pages, completion, where things are; and that it goes away again. */
+/* What is installed: help, manual pages, completion, where things are; and that it goes away again.
+ */
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ Test(install, everything_is_there_and_goes_away_again) {
                                       "bin/nccl-join-timeline",
                                       "lib/nccl-join/libnccl-join.so",
                                       "lib/nccl-join/nccl-join-doctor",
-                                      "lib/nccl-join/nccl-join-imports.py",
+                                      "lib/nccl-join/nccl-join-imports/__main__.py",
                                       "include/nccl_join.h",
                                       "share/man/man1/nccl-join.1",
                                       "share/man/man7/libnccl-join.7",
