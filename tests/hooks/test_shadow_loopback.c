@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "hooks/alias.h"
+#include "hooks/contribution.h"
 #include "tests/hooks/exchange.h"
 
 #define COUNT 1000

@@ -150,9 +150,7 @@ static void check_devices(const char *options, int processes, const struct sched
     for (int rank = 0; rank < nranks; rank++)
       lines_add(lines, rank, "state %d %g", epoch, states[rank]);
   }
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 Test(resync, a_process_with_a_thread_for_each_rank) {

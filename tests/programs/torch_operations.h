@@ -38,7 +38,6 @@ struct torch_operation {
   void (*read)(struct torch *state, const struct torch_tensor *tensor);
   bool reduces;
 };
-static const struct torch_operation *operation;
 
 /* Ends the process if this NCCL has none of that name. */
 const struct torch_operation *torch_operation_named(const char *name);

@@ -1,5 +1,4 @@
-/* What is installed: help, manual pages, completion, where things are; and that it goes away again.
- */
+/* What is installed: help, manual pages, completion, where things are; and that it goes away again. */
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <stdio.h>

@@ -5,15 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char said[1 << 16];
-
-/* What a shell command says; its status. */
-static int say(const char *command) {
-  FILE *output = popen(command, "r");
-  cr_assert_not_null(output);
-  said[fread(said, 1, sizeof said - 1, output)] = '\0';
-  return pclose(output);
-}
+#include "tests/tools/say.h"
 
 Test(layout, nobody_calls_upward) {
   const char *build = getenv("JOIN_TEST_BUILD");

@@ -1,6 +1,8 @@
 /* Three ranks in several teams (crossing.h). */
 #include "tests/unit/crossing.h"
 
+#include <criterion/criterion.h>
+
 struct group crossing_groups[TEAMS];
 struct team *crossing_teams[RANKS][TEAMS];
 struct overlap_team *crossing_places[RANKS][TEAMS];

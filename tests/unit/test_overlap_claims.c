@@ -95,7 +95,6 @@ Test(overlap_claims, of_two_that_leave_none_is_a_guess) {
 Test(overlap_claims, the_order_of_claims_is_strict) {
   struct overlap_claim claims[64];
   uint32_t n = 0;
-  bool guess;
   for (uint32_t bits = 0; bits < 32; bits++, n++)
     claims[n] = (struct overlap_claim){.predicted = bits & 1,
                                        .expected = bits & 2,
