@@ -26,7 +26,7 @@ Test(install, everything_is_there_and_goes_away_again) {
                                       "bin/nccl-join-timeline",
                                       "lib/nccl-join/libnccl-join.so",
                                       "lib/nccl-join/nccl-join-doctor",
-                                      "lib/nccl-join/nccl-join-imports.py",
+                                      "lib/nccl-join/nccl-join-imports/__main__.py",
                                       "include/nccl_join.h",
                                       "share/man/man1/nccl-join.1",
                                       "share/man/man7/libnccl-join.7",
