@@ -13,7 +13,10 @@ define link_tool
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ $(TOOL_LIBS)
 endef
 
-$(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_options.o relay.o)
+# What reads segments: of nccl-join status, and of the launcher.
+STATUS_READERS = $(addprefix $(BUILD)/tools/status/,ended.o job.o segments.o warning.o)
+
+$(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_options.o relay.o) $(STATUS_READERS) $(CORE_OBJECTS)
 	$(link_tool)
 
 $(BUILD)/tools/nccl-join-env: $(BUILD)/tools/settings_main.o $(SETTINGS_OBJECTS)

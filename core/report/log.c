@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/report/last_line.h"
+
 /* HOST_NAME_MAX is 64 on Linux, but a container's name need not keep to it. */
 #define HOST_SIZE 256
 
@@ -174,6 +176,7 @@ static void keep_text(const char *format, va_list arguments) {
   va_copy(own, arguments);
   pthread_mutex_lock(&last_lock);
   vsnprintf(last_text, sizeof(last_text), format, own);
+  last_line_show(last_text);
   pthread_mutex_unlock(&last_lock);
   va_end(own);
 }
@@ -294,4 +297,5 @@ void log_reset(void) {
   atomic_store(&opened, false);
   atomic_store(&opening, false);
   thread_device = 0;
+  last_line_forget();
 }

@@ -196,11 +196,6 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
                 "join is off for a communicator of %u ranks: %s", slots, reason);
 }
 
-struct log_subject communicator_subject(const struct communicator *comm) {
-  return (struct log_subject){
-      .comm = comm->handle, .rank = comm->rank, .nranks = comm->nranks, .tag = comm->tag};
-}
-
 ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
                                   ncclResult_t result) {
   bool compare = arrival->to_compare && arrival->attachment != NULL && result != ncclInProgress;

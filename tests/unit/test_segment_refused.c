@@ -184,7 +184,10 @@ Test(segment_refused, a_full_file_system_is_an_error) {
   mount_folder("size=128k");
   assert_refused(attach(64, 0, 0), "MiB are needed for 64 ranks; make it larger (docker run "
                                    "--shm-size, or mount -o remount,size=...)");
-  cr_assert_not_null(strstr(stage_reason, " is full: up to "));
+  char said[80];
+  snprintf(said, sizeof(said), " is full: 0.1 of 0.1 MiB are free, up to %.1f MiB are needed",
+           (double)segment_bytes(64) / (1 << 20));
+  cr_assert_not_null(strstr(stage_reason, said), "no '%s' in: %s", said, stage_reason);
   cr_assert(!exists(stage_path), "left a name behind");
   unmount_folder();
 }
