@@ -4,6 +4,7 @@
 #include "interpose/comm/apart.h"
 #include "interpose/comm/fast_path.h"
 #include "interpose/park/rejoin.h"
+#include "interpose/park/stopping.h"
 #include "interpose/park/watched.h"
 
 __attribute__((noinline)) ncclResult_t transaction_worse(ncclResult_t a, ncclResult_t b) {
@@ -86,6 +87,7 @@ ncclResult_t transaction_make(struct transaction *transaction) {
   ncclResult_t result =
       transaction->issue == NULL ? ncclSuccess : transaction->issue(transaction->context);
   ncclResult_t together = rejoin_complete(transaction->requests, transaction->nrequests);
+  stopping_finish(transaction->requests, transaction->nrequests);
   watched_return(transaction->requests, transaction->nrequests);
   transaction_exit(transaction);
   return transaction_worse(result, together);
