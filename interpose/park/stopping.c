@@ -1,11 +1,10 @@
-/* From team to team, and to the program (stopping.h, wait_private.h). */
-#include "interpose/park/stopping.h"
+/* From team to team (wait_private.h), and to the program (wait.h). */
+#include "interpose/park/wait_private.h"
 
 #include "core/report/log.h"
 #include "core/team/team_stop.h"
 #include "interpose/comm/clock.h"
 #include "interpose/comm/report.h"
-#include "interpose/park/wait_private.h"
 #include "interpose/self/environment.h"
 
 /* Of all waits of the process: so that a team hears of a stop once in each. */

@@ -4,7 +4,6 @@
 #include "interpose/comm/apart.h"
 #include "interpose/comm/fast_path.h"
 #include "interpose/park/rejoin.h"
-#include "interpose/park/stopping.h"
 #include "interpose/park/watched.h"
 
 __attribute__((noinline)) ncclResult_t transaction_worse(ncclResult_t a, ncclResult_t b) {
