@@ -1,57 +1,11 @@
 """Classes of programs whose control flow is the point: how a loop ends, which branches a condition has, what stands in
 functions of its own. Each is a script (script.py) with the numbers and points of its seed."""
 
-from shapes import base_length, counts, has_common_flow, new_point, scalar_for
+from script_exchanges import all_to_alls, experts, pipelines, rings
+from script_points import begin, second_loop
 
 C_SCRIPT_FORMS = ("plain", "plain", "plain", "wrapper", "pointer", "template")
 PYTHON_SCRIPT_FORMS = ("plain", "plain", "wrapper", "decorator")
-
-
-class Points:
-    """The points of a script, by name."""
-
-    def __init__(self, random, spec, alike=0.55):
-        self.random, self.spec = random, spec
-        self.alike = random.random() < alike
-        spec["names"] = {}
-        spec["root"] = [random.randrange(spec["ranks"])] * 2
-
-    def add(self, name, like=None, scalar=False, **wanted):
-        """like: name of the point that it looks like, if it does to one at all; wanted: parts of its signature."""
-        random, spec = self.random, self.spec
-        looks = like if like is not None else random.choice(sorted(spec["names"]) or [None])
-        if looks is not None and self.alike and random.random() < (0.6 if like is None else 0.9):
-            number = new_point(random, spec, like=spec["names"][looks])
-        elif scalar:
-            spec["points"].append(scalar_for(random, spec))
-            number = len(spec["points"]) - 1
-        else:
-            number = new_point(random, spec)
-        spec["points"][number].update(wanted)
-        spec["names"][name] = number
-        return name
-
-    def barrier(self, indent=8):
-        """What comes after an epoch, if anything does."""
-        if self.random.random() < 0.25:
-            return ""
-        return " " * indent + self.add("bar", scalar=True) + "()\n"
-
-
-def begin(random, spec, each=4, empty=0.1, own_data=False, alike=0.55):
-    """Its counts, mostly uneven. each: collectives of an iteration, at most."""
-    spec["each"] = each
-    how = random.choice(("even", "constant", "varying", "sometimes", "constant", "varying"))
-    none = random.choice(("first", "later", "any")) if how != "even" and random.random() < empty else "none"
-    spec["iterations"] = counts(random, spec, how, min(base_length(random), 12), none)
-    spec["own_data"] = own_data and how != "even"
-    return Points(random, spec, alike)
-
-
-def second_loop(random, spec):
-    """Counts for N2."""
-    how = "even" if has_common_flow(spec) else random.choice(("even", "varying", "constant"))
-    spec["validate"] = {"points": [], "counts": counts(random, spec, how, min(base_length(random), 8))}
 
 
 # ---- where a loop ends ---------------------------------------------------------------------------------------------
@@ -471,89 +425,6 @@ def loops_in_loops(random, spec):
                 b()
 """))
     spec["script"] = f"def main():\n    for epoch in range(E):\n{body}{points.barrier()}"
-
-
-# ---- sends and receives --------------------------------------------------------------------------------------------
-
-def exchange(random, spec, collective, each=4, **more):
-    """Points whose signature is an exchange of messages."""
-    points = begin(random, spec, each=each, empty=0, **more)
-    wanted = {"collective": collective, "operation": "sum", "datatype": random.choice(("float32", "int64")), "root": 0}
-    return points, wanted
-
-
-def experts(random, spec):
-    """Two all-to-alls and a gradient in each iteration, and perhaps one more after the epoch."""
-    points, wanted = exchange(random, spec, "all_to_all", each=6)
-    points.add("dispatch", **wanted)
-    points.add("combine", like="dispatch", **wanted)
-    points.add("grad", collective="all_reduce")
-    after = random.choice((points.barrier(), "        rest()\n"))
-    if "rest" in after:
-        points.add("rest", like="dispatch", **wanted)
-    spec["script"] = f"""\
-def expert(epoch, i):
-    dispatch()
-    load()
-    combine()
-    return 0
-def main():
-    for epoch in range(E):
-        for i in data(N(epoch)):
-            for l in range({random.randint(1, 2)}):
-                expert(epoch, i)
-            grad()
-{after}"""
-
-
-def all_to_alls(random, spec):
-    """Nothing but all-to-alls, and one more after the loop."""
-    points, wanted = exchange(random, spec, "all_to_all")
-    points.add("a", **wanted)
-    points.add("b", **wanted)
-    points.add("rest", like="a", **wanted)
-    spec["script"] = f"""\
-def main():
-    for epoch in range(E):
-        for i in data(N(epoch)):
-            a()
-            {random.choice(("b()", "load()"))}
-        rest()
-"""
-
-
-def rings(random, spec):
-    """Shifts around a ring, left into another one or into a collective."""
-    points, wanted = exchange(random, spec, "ring", each=6)
-    points.add("shift", **wanted)
-    points.add("grad", collective="all_reduce")
-    after = random.choice((points.barrier(), "        rest()\n"))
-    if "rest" in after:
-        points.add("rest", like="shift", **wanted)
-    spec["script"] = f"""\
-def main():
-    for epoch in range(E):
-        for i in data(N(epoch)):
-            for l in range({random.randint(1, 3)}):
-                shift()
-            {random.choice(("grad()", "load()"))}
-{after}"""
-
-
-def pipelines(random, spec):
-    """Stages: each receives from the one before and sends to the next, forward and perhaps back."""
-    points, wanted = exchange(random, spec, "forward", each=4)
-    points.add("forth", **wanted)
-    points.add("back", **dict(wanted, collective="backward"))
-    points.add("grad", collective="all_reduce")
-    spec["script"] = f"""\
-def main():
-    for epoch in range(E):
-        for i in data(N(epoch)):
-            forth()
-            {random.choice(("back()", "load()"))}
-            {random.choice(("grad()", "grad()", "load()"))}
-{points.barrier()}"""
 
 
 SCRIPTS = {function.__name__: function for function in (
