@@ -51,7 +51,7 @@ $(EMULATION_DIR)/$(1)/loopback/libcuda.so.1: $$(EMULATION_SOURCES:%=$(EMULATION_
 	$$(Q)$$(CC) $$(LOOPBACK_LDFLAGS) -Wl,-soname,libcuda.so.1 -Wl,--version-script=tools/loopback/cuda/libcuda.map -o $$@ \
 	  $$(filter %.o,$$^) -ldl -lm
 
-$(EMULATION_DIR)/$(1)/loopback/libnvidia-ml.so.1: tests/nccl/nvml.c
+$(EMULATION_DIR)/$(1)/loopback/libnvidia-ml.so.1: tools/loopback/nvml/nvml.c
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
 	$$(Q)$$(CC) $$(ALL_CFLAGS) -shared -Wl,-soname,libnvidia-ml.so.1 -o $$@ $$<
@@ -77,7 +77,7 @@ EMULATION_SITE = $(EMULATION_DIR)/pytorch/site
 $(EMULATION_SITE)/torch/__init__.py: $(EMULATION_DIR)/pytorch/done $(BUILD)/pytorch/libhostcuda.so tests/pytorch/stack
 	$(call say,LINKS,$(EMULATION_SITE))
 	$(Q)tests/pytorch/stack '$(EMULATION_PYTORCH)' $(EMULATION_DIR)/pytorch/loopback $(EMULATION_DIR)/pytorch/loopback/libnccl.so.2 \
-	  $(PYTORCH_OPERATORS) $(EMULATION_SITE)
+	  $(PYTORCH_OPERATORS) $(EMULATION_DIR)/pytorch/loopback/libnvidia-ml.so.1 $(EMULATION_SITE)
 .PHONY: nccl-pytorch-site
 nccl-pytorch-site: $(EMULATION_SITE)/torch/__init__.py
 
