@@ -64,6 +64,8 @@ enum claim_flag {
   CLAIM_SURE = 1u << 10,
   /* The place of this unit should be seen, and cannot be: the ranks are told once. */
   CLAIM_BLIND = 1u << 11,
+  /* The unit has a root, and it is this rank. */
+  CLAIM_ROOT = 1u << 12,
 };
 /* Those that make a claim another thing. */
 #define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED | CLAIM_APART)
