@@ -160,7 +160,7 @@ Test(watchdog, parked_rank_gives_up_after_the_timeout) {
   cr_assert(strstr(result->output, line) != NULL, "no %s in\n%s", line, result->output);
   cr_assert_eq(result->rank_status[0], 1);
   double waited = run_time(result, 0, "error") - run_time(result, 1, "sleep");
-  cr_assert(waited > 0.95 && waited < 2, "rank 0 has waited for %.3f s", waited);
+  cr_assert(waited > 0.95 && waited < 3.9, "rank 0 has waited for %.3f s", waited);
   cr_assert(strstr(result->output, "RESULT 1 bucket 10 ") == NULL, "rank 0 was shadowed\n%s",
             result->output);
   run_free(result);

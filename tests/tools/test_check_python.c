@@ -19,7 +19,7 @@ static void set_up(void) {
   add_package("pure", NULL, "");
 }
 
-TestSuite(check_python, .init = set_up, .fini = sandbox_remove, .timeout = 120);
+TestSuite(check_python, .init = set_up, .fini = sandbox_remove, .timeout = 300);
 
 enum { YES, NO, UNKNOWN };
 
