@@ -31,8 +31,7 @@ static struct run *run_early(const struct schedule *schedule, const struct early
                               .program = "early",
                               .options = text,
                               .environment = environment,
-                              .each = true,
-                              .limit_s = 30});
+                              .each = true});
 }
 
 static int fewest(const struct schedule *schedule, int epoch) {
@@ -276,8 +275,7 @@ Test(early, a_rank_that_fails_is_a_failure) {
                                             .program = "endings",
                                             .options = "--iterations 20 --break 1:14:kill",
                                             .environment = throws,
-                                            .each = true,
-                                            .limit_s = 20});
+                                            .each = true});
   cr_assert(!result->timed_out, "somebody stays for ever\n%s%s", result->output, result->errors);
   cr_assert(run_says(result, "rank 1 failed"), "%s", result->errors);
   cr_assert(!run_says(result, "exhausted"), "%s", result->errors);
@@ -293,8 +291,7 @@ static void check_errors(const char *program, const char *options, int nranks, c
                                             .program = program,
                                             .options = options,
                                             .environment = throws,
-                                            .each = true,
-                                            .limit_s = 30});
+                                            .each = true});
   cr_assert(!result->timed_out, "somebody stays for ever\n%s%s", result->output, result->errors);
   for (int rank = 0; rank < nranks; rank++) {
     char line[64];
