@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +26,14 @@ static void end(void) {
 TestSuite(status, .init = begin, .fini = end, .timeout = 300);
 
 /* Rank 0 leaves its loop and waits for rank 1, which is held; rank 2 waits for that on its device. */
-static struct running *start_held(void) {
+static struct running *start_held(const char *environment) {
   char options[160];
   snprintf(options, sizeof options, "--iterations 4,20,20 --hold 1:10:%s --barrier 1", let_go);
-  return run_start(&(struct launch){
-      .nranks = 3, .program = "endings", .options = options, .each = true, .limit_s = 200});
+  return run_start(&(struct launch){.nranks = 3,
+                                    .program = "endings",
+                                    .options = options,
+                                    .environment = environment,
+                                    .each = true});
 }
 
 static struct run *finish(struct running *running) {
@@ -37,6 +41,26 @@ static struct run *finish(struct running *running) {
   struct run *result = run_finish(running);
   assert_went_well(result);
   return result;
+}
+
+/* What is said of the communicators that a rank is in. The caller's. */
+static struct run *ask(const struct running *running, int rank, const char *option) {
+  char arguments[64];
+  snprintf(arguments, sizeof arguments, "%s %d", option, (int)run_process(running, rank));
+  return run_tool("tools/nccl-join-status", arguments);
+}
+
+/* The same, once the text is in it, and `says` (unless NULL) is true of it. */
+static struct run *ask_until(struct running *running, int rank, const char *text,
+                             bool (*says)(const char *said)) {
+  for (;;) {
+    struct run *status = ask(running, rank, "");
+    if (strstr(status->output, text) != NULL && (says == NULL || says(status->output)))
+      return status;
+    bool goes_on = run_goes_on(running, 0.2);
+    cr_assert(goes_on, "the job has ended without '%s'; at last:\n%s", text, status->output);
+    run_free(status);
+  }
 }
 
 /* Whether somebody waits, for a second or more. */
@@ -47,23 +71,13 @@ static bool says_wait(const char *said) {
   return at != NULL && strtol(at, NULL, 10) > 0;
 }
 
-/* What is said of the job once rank 0 has waited for a second; the caller's. */
+/* Rank 0 has waited for a second. */
 static struct run *status_of(struct running *running) {
-  char arguments[64];
-  snprintf(arguments, sizeof arguments, "%d", (int)run_process(running, 0));
-  for (int i = 0; i < 600; i++) {
-    struct run *status = run_tool("tools/nccl-join-status", arguments);
-    if (says_wait(status->output))
-      return status;
-    run_free(status);
-    cr_assert(run_goes_on(running, 0.1), "the job has ended");
-  }
-  cr_assert_fail("nobody waits");
-  return NULL;
+  return ask_until(running, 0, " s  waits in", says_wait);
 }
 
 Test(status, ranks_are_where_they_are) {
-  struct running *running = start_held();
+  struct running *running = start_held("");
   struct run *status = status_of(running);
   cr_expect_eq(status->status, 0);
   cr_expect(strstr(status->output, ", 3 ranks here\n") != NULL, "%s", status->output);
@@ -81,12 +95,27 @@ Test(status, ranks_are_where_they_are) {
 }
 
 /* Stopped ranks cannot be asked, and need not be. */
-Test(status, ranks_may_be_stopped) {
-  struct running *running = start_held();
-  run_free(status_of(running));
+Test(status, ranks_may_be_stopped_and_are_said_to_be) {
+  struct running *running = start_held("");
+  struct run *status = status_of(running);
+  cr_expect(strstr(status->output, "stopped") == NULL, "%s", status->output);
+  run_free(status);
   for (int rank = 0; rank < 3; rank++)
     kill(run_process(running, rank), SIGSTOP);
-  struct run *status = run_tool("tools/nccl-join-status", "--json --all");
+  status = ask(running, 0, "");
+  cr_expect(strstr(status->output, " stopped by SIGSTOP, Ctrl-Z or a debugger, last ") != NULL,
+            "%s", status->output);
+  cr_expect(strstr(status->output, "; its process is stopped by SIGSTOP, Ctrl-Z or a debugger\n"),
+            "%s", status->output);
+  cr_expect(strstr(status->output,
+                   "\n  rank 0 waits for ranks 1 (stopped by SIGSTOP, Ctrl-Z or a debugger), 2 ("),
+            "%s", status->output);
+  run_free(status);
+  status = ask(running, 0, "--json");
+  cr_expect(strstr(status->output, "\"stopped\":true") != NULL, "%s", status->output);
+  cr_expect(strstr(status->output, "\"stopped\":false") == NULL, "%s", status->output);
+  run_free(status);
+  status = run_tool("tools/nccl-join-status", "--json --all");
   for (int rank = 0; rank < 3; rank++)
     kill(run_process(running, rank), SIGCONT);
   char pid[32];
@@ -94,7 +123,63 @@ Test(status, ranks_may_be_stopped) {
   cr_expect(strstr(status->output, pid) != NULL, "no %s in\n%s", pid, status->output);
   cr_expect_eq(status->output[0], '[');
   run_free(status);
+  struct run *result = finish(running);
+  run_free(result);
+}
+
+Test(status, the_last_warning_is_told) {
+  struct running *running = start_held("NCCL_JOIN_STALL_WARN=1");
+  struct run *status = ask_until(running, 0, "  last WARN of rank 0, ", NULL);
+  cr_expect(strstr(status->output, " s ago: nothing has moved in communicator ") != NULL, "%s",
+            status->output);
+  cr_expect(strstr(status->output, "  last WARN of rank 1") == NULL, "%s", status->output);
+  run_free(status);
+  status = ask(running, 0, "--json");
+  cr_expect(strstr(status->output, "\"last_warning\":\"nothing has moved in communicator ") != NULL,
+            "%s", status->output);
+  run_free(status);
   run_free(finish(running));
+}
+
+static void end_ranks(struct running *running, int nranks) {
+  for (int rank = 0; rank < nranks; rank++)
+    kill(run_process(running, rank), SIGKILL);
+  run_free(run_finish(running));
+}
+
+/* Ranks 0 to 2 wait in the communicator of all; their tensor and data parallel groups have nobody
+ * who waits there, and rank 3 is on its way. */
+Test(status, a_rank_that_waits_in_another_communicator_is_not_said_to_run) {
+  struct running *running =
+      run_start(&(struct launch){.nranks = 4,
+                                 .program = "teams",
+                                 .options = "--iterations 12,12,12,40 --late 30 --late-ms 50000",
+                                 .each = true});
+  struct run *status = ask_until(running, 2, "\n  ranks 0, 1, 2 wait for rank 3\n", NULL);
+  cr_expect(strstr(status->output, " waits in communicator ") != NULL, "%s", status->output);
+  cr_expect(strstr(status->output, ", as rank 2 there, last allreduce(") != NULL, "%s",
+            status->output);
+  cr_expect(strstr(status->output, " runs its program, last allreduce(") != NULL, "%s",
+            status->output);
+  run_free(status);
+  status = ask(running, 2, "--json");
+  cr_expect(strstr(status->output, "\"waits_in\":{\"communicator\":\"") != NULL, "%s",
+            status->output);
+  run_free(status);
+  end_ranks(running, 4);
+}
+
+/* The others may end before they notice; then nobody but the launcher can say it. */
+Test(status, the_launcher_says_where_a_rank_was_that_has_been_killed) {
+  struct run *result = run(&(struct launch){
+      .nranks = 3, .program = "endings", .options = "--iterations 20 --break 1:12:kill"});
+  cr_expect_eq(result->status, 128 + SIGKILL);
+  cr_expect(run_says_in_a_line(result,
+                               "nccl-join: rank 1 was ended by signal 9 (Killed) after "
+                               "allreduce(sum, float32, 256) on comm ",
+                               " at ", ": ending the others", NULL),
+            "%s", result->errors);
+  run_free(result);
 }
 
 Test(status, a_process_without_a_job_has_none) {

@@ -26,7 +26,7 @@ Test(install, everything_is_there_and_goes_away_again) {
                                       "bin/nccl-join-timeline",
                                       "lib/nccl-join/libnccl-join.so",
                                       "lib/nccl-join/nccl-join-doctor",
-                                      "lib/nccl-join/nccl-join-imports.py",
+                                      "lib/nccl-join/nccl-join-imports/__main__.py",
                                       "include/nccl_join.h",
                                       "share/man/man1/nccl-join.1",
                                       "share/man/man7/libnccl-join.7",
@@ -191,7 +191,7 @@ Test(install, config_says_where_things_are) {
 }
 
 /* It is no part of the sandbox, as the other programs are. */
-Test(install, the_timeline_has_colours_where_they_are_wanted) {
+Test(install, the_timeline_says_what_it_cannot_read_and_has_colours_where_they_are_wanted) {
   const char *folder = getenv("JOIN_TEST_BUILD");
   char here[PATH_MAX], timeline[PATH_MAX + 64];
   cr_assert_not_null(getcwd(here, sizeof here));
@@ -200,6 +200,10 @@ Test(install, the_timeline_has_colours_where_they_are_wanted) {
   run("mkdir traces; printf '{\"version\":1,\"team\":\"t\",\"rank\":0}\\n"
       "{\"event\":\"commit\",\"index\":0}\\n{\"event\":\"done\"}\\n' >traces/a.jsonl");
   expect_in(run("%s", timeline).out, "rank 0");
+  expect_in(run("%s/none", timeline).err,
+            "cannot read the folder traces/none: No such file or directory");
+  expect_in(run("%s/a.jsonl", timeline).err, "a.jsonl: Not a directory");
+  expect_in(run("mkdir traces/none; %s/none", timeline).err, "no traces in traces/none");
   cr_expect_null(strstr(run("%s", timeline).out, "\033["));
   expect_in(run("TERM=xterm script -qec '%s' log >/dev/null; cat log", timeline).out, "\033[32m");
   cr_expect_null(
