@@ -21,8 +21,6 @@ override BUILD := $(BUILD)-$(firstword $(subst $(comma), ,$(SAN)))
 SANFLAGS = -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 # ThreadSanitizer does not know fences. What they order here (core/p2p/peers.c) is atomic, so it has nothing to complain of.
 SANFLAGS += $(if $(filter thread,$(SAN)),-Wno-tsan)
-# Wrong without -O2; the ordinary build has them.
-SANFLAGS += $(if $(findstring address,$(SAN)),-Wno-maybe-uninitialized -Wno-format-truncation)
 endif
 
 # COVERAGE=1 likewise: build-coverage, for `make coverage`. Without optimisation, so that a branch is one of the source.
@@ -35,8 +33,8 @@ endif
 
 WARNINGS = -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
            -Wwrite-strings -Wvla
-# With sanitizers compiling takes three times as long, half of that for what debuggers know of variables and for -O2.
-CFLAGS ?= $(if $(findstring address,$(SAN)),-O1 -g1,-O2 -g $(if $(SAN),,-DNDEBUG))
+# With sanitizers compiling takes three times as long, a third of that for what debuggers know of variables.
+CFLAGS ?= -O2 $(if $(SAN),-g1,-g -DNDEBUG)
 ALL_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) $(SANFLAGS) -fPIC -fvisibility=hidden \
              -ftls-model=initial-exec -pthread -I. -MMD -MP -DNCCL_JOIN_VERSION='"$(VERSION)"'
 
