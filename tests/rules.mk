@@ -96,7 +96,7 @@ endif
 
 # The tests in this build folder.
 check-here: check-build
-	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/quick-unit \
+	@tests/run --with $(CHECK_ENVIRONMENT) -- $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/quick-unit \
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS)
 
 # Everything, and what needs memory and processes once more with the address and undefined behaviour sanitizers.
@@ -109,7 +109,7 @@ check:
 	@$(MAKE) --no-print-directory $(BUILD_JOBS) SAN=address,undefined check-build
 	@$(MAKE) --no-print-directory nccl-small
 	@$(MAKE) --no-print-directory pytorch-small
-	@$(CHECK_ENVIRONMENT) tests/run $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/quick-unit \
+	@tests/run --with $(CHECK_ENVIRONMENT) -- $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/quick-unit \
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
 	  --with LD_LIBRARY_PATH= JOIN_TEST_BUILD=build-address ASAN_OPTIONS=verify_asan_link_order=0 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.suppressions:print_suppressions=0 $(UNIT_SANITIZED) -- \
 	  $(filter %/quick-unit,$(SANITIZED)) --with TEST_FILTER= -- \
@@ -127,7 +127,7 @@ check-thread:
 	@tools/deps --check
 	@$(MAKE) --no-print-directory $(BUILD)/check/join $(BUILD)/data/digits.csv
 	@$(MAKE) --no-print-directory SAN=thread all loopback programs build-thread/bench/ddp-train $(THREAD_LOOPBACK_CHECKS)
-	@$(CHECK_ENVIRONMENT) tests/run --with TSAN_OPTIONS=halt_on_error=1:exitcode=66 JOIN_TEST_BUILD=build-thread \
+	@tests/run --with $(CHECK_ENVIRONMENT) TSAN_OPTIONS=halt_on_error=1:exitcode=66 JOIN_TEST_BUILD=build-thread \
 	  JOIN_TEST_SLOWNESS=4 TEST_LIMIT=3600 -- $(BUILD)/check/join
 	@for program in $(THREAD_LOOPBACK_CHECKS); do LD_LIBRARY_PATH=build-thread/loopback \
 	  TSAN_OPTIONS=handle_segv=0:handle_abort=0:atexit_sleep_ms=10 $$program || exit 1; done
@@ -145,8 +145,8 @@ check-valgrind:
 	@tools/deps --check
 	@$(MAKE) --no-print-directory all loopback programs $(BUILD)/check/unit $(BUILD)/check/join
 	@rm -rf $(VALGRIND_LOGS) && mkdir -p $(VALGRIND_LOGS)
-	@$(CHECK_ENVIRONMENT) TEST_LIMIT=3600 tests/run \
-	  --with 'TEST_UNDER=$(VALGRIND) --trace-children=yes' 'TEST_FILTER=$(VALGRIND_UNITS)' -- $(BUILD)/check/unit \
+	@tests/run \
+	  --with $(CHECK_ENVIRONMENT) TEST_LIMIT=3600 'TEST_UNDER=$(VALGRIND) --trace-children=yes' 'TEST_FILTER=$(VALGRIND_UNITS)' -- $(BUILD)/check/unit \
 	  --with TEST_UNDER= 'TEST_FILTER=$(VALGRIND_SUITES)' 'JOIN_TEST_UNDER=$(VALGRIND)' JOIN_TEST_SLOWNESS=10 -- \
 	  $(BUILD)/check/join
 	@find $(VALGRIND_LOGS) -type f -size +0 -exec cat {} +
@@ -201,6 +201,7 @@ help:
 	@echo 'make check-nccl   NVIDIA'\''s own libnccl with its kernels emulated, 2.22 to the newest, and the join tests in front of it'
 	@echo 'make check-clients   PyTorch, CuPy, nccl4py, vLLM, torchrun, mpirun without a GPU; downloads 3 GB once'
 	@echo 'make check-pytorch   PyTorch, unmodified, on the stand-ins: its scripts and its own tests; PYTORCH_PARTS=scripts'
+	@echo 'make bench-pytorch   what an iteration costs there, with nccl-join and with its own Join'
 	@echo 'make check-thread    the program tests with ThreadSanitizer'
 	@echo 'make check-valgrind  core and the most telling program tests under valgrind'
 	@echo 'make fuzz         libFuzzer on settings, records and the shared segment, FUZZ_SECONDS=$(FUZZ_SECONDS) each'

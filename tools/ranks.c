@@ -35,6 +35,7 @@
 
 #include "tools/ranks_options.h"
 #include "tools/relay.h"
+#include "tools/status/job.h"
 
 #define GRACE_MS 5000      /* from SIGTERM to SIGKILL */
 #define LAST_OUTPUT_MS 200 /* for output of processes that have left their rank's group */
@@ -236,12 +237,24 @@ static bool all_ended(const struct launch *launch) {
   return true;
 }
 
+/* What it did last, which its peers know (tools/status/job.h). */
+static const char *write_where(const struct launch *launch, int number, char *where, size_t size) {
+  int peers[RANKS_MAX];
+  size_t npeers = 0;
+  for (int i = 0; i < launch->options.nranks; i++)
+    if (launch->ranks[i].pid > 0 && !launch->ranks[i].ended)
+      peers[npeers++] = launch->ranks[i].pid;
+  job_write_end(launch->ranks[number].pid, peers, npeers, where, size);
+  return where;
+}
+
 static void say_failed(const struct launch *launch, int number) {
   const struct rank *rank = &launch->ranks[number];
   const char *others = all_ended(launch) ? "" : ": ending the others";
+  char where[512];
   if (rank->status > 128)
-    say("rank %d was ended by signal %d (%s)%s", number, rank->status - 128,
-        strsignal(rank->status - 128), others);
+    say("rank %d was ended by signal %d (%s)%s%s", number, rank->status - 128,
+        strsignal(rank->status - 128), write_where(launch, number, where, sizeof(where)), others);
   else
     say("rank %d ended with status %d%s", number, rank->status, others);
 }

@@ -13,7 +13,10 @@ define link_tool
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ $(TOOL_LIBS)
 endef
 
-$(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_options.o relay.o)
+# What reads segments: of nccl-join status, and of the launcher.
+STATUS_READERS = $(addprefix $(BUILD)/tools/status/,ended.o job.o segments.o warning.o)
+
+$(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_options.o relay.o) $(STATUS_READERS) $(CORE_OBJECTS)
 	$(link_tool)
 
 $(BUILD)/tools/nccl-join-env: $(BUILD)/tools/settings_main.o $(SETTINGS_OBJECTS)
@@ -37,7 +40,7 @@ install: all $(TIMELINE)
 	  '$(ROOT)/share/man/man1' '$(ROOT)/share/man/man7'
 	install -m 755 tools/nccl-join $(TIMELINE) '$(ROOT)/bin/'
 	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) $(DOCTOR_TOOL) $(STATUS_TOOL) '$(INSTALLED)/'
-	$(if $(CHECK_READER),install -m 644 $(CHECK_READER) '$(INSTALLED)/')
+	$(if $(CHECK_READER),install -m 644 -D -t '$(INSTALLED)/nccl-join-imports' $(CHECK_READER))
 	install -m 755 $(BUILD)/lib/libnccl-join.so '$(INSTALLED)/'
 	install -m 755 $(HOOK_PLUGINS) '$(INSTALLED)/hooks/'
 	install -m 644 hooks/include/nccl_join.h hooks/include/nccl_join_hook.h '$(ROOT)/include/'

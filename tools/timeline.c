@@ -201,8 +201,10 @@ static int compare_tracks(const void *left, const void *right) {
 
 static bool read_folder(const char *folder) {
   DIR *directory = opendir(folder);
-  if (directory == NULL)
+  if (directory == NULL) {
+    fprintf(stderr, "nccl-join-timeline: cannot read the folder %s: %s\n", folder, strerror(errno));
     return false;
+  }
   for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
@@ -212,6 +214,8 @@ static bool read_folder(const char *folder) {
   closedir(directory);
   if (ntracks > 0)
     qsort(tracks, ntracks, sizeof *tracks, compare_tracks);
+  else
+    fprintf(stderr, "nccl-join-timeline: no traces in %s\n", folder);
   return ntracks > 0;
 }
 
@@ -316,10 +320,8 @@ int main(int argc, char **argv) {
             "usage: nccl-join-timeline FOLDER   (what NCCL_JOIN_TRACE named)\n");
     return argc == 2 ? 0 : 2;
   }
-  if (!read_folder(argv[1])) {
-    fprintf(stderr, "nccl-join-timeline: no traces in %s\n", argv[1]);
+  if (!read_folder(argv[1]))
     return 1;
-  }
   choose_look();
   for (size_t first = 0, next; first < ntracks; first = next) {
     for (next = first + 1; next < ntracks; next++)

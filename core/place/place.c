@@ -130,6 +130,15 @@ bool place_is_ordered(const struct place *a, const struct place *b) {
   return place_compare(a, b, &at) && place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]);
 }
 
+bool place_shares_loop(const struct place *a, const struct place *b) {
+  uint32_t at;
+  if (!place_part(a, b, &at))
+    return false;
+  while (at > 0 && !(a->nodes[at - 1].flags & PLACE_LOOP))
+    at--;
+  return at != 0;
+}
+
 bool place_parts_unseen(const struct place *a, const struct place *b) {
   uint32_t at;
   return place_part(a, b, &at) && !(place_is_clear(a, at) && place_is_clear(b, at));

@@ -104,6 +104,9 @@ bool place_is_ordered(const struct place *a, const struct place *b);
  * round: so they are not two branches of one condition. */
 bool place_is_reached(const struct place *a, const struct place *b);
 
+/* Whether there is a loop around both. */
+bool place_shares_loop(const struct place *a, const struct place *b);
+
 /* Whether they part in code that cannot be followed: then PLACE_UNRELATED. */
 bool place_parts_unseen(const struct place *a, const struct place *b);
 

@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/report/last_line.h"
+
 /* HOST_NAME_MAX is 64 on Linux, but a container's name need not keep to it. */
 #define HOST_SIZE 256
 
@@ -155,6 +157,7 @@ static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
 static void keep_text(const char *format, va_list arguments) {
   pthread_mutex_lock(&last_lock);
   vsnprintf(last_text, sizeof(last_text), format, arguments);
+  last_line_show(last_text);
   pthread_mutex_unlock(&last_lock);
 }
 
@@ -263,4 +266,5 @@ void log_reset(void) {
   atomic_store(&opened, false);
   atomic_store(&opening, false);
   thread_device = 0;
+  last_line_forget();
 }

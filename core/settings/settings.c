@@ -213,18 +213,22 @@ static bool is_known(const char *entry, size_t length) {
   return false;
 }
 
-static void add_unknown_name(struct text *text, const char *entry, size_t length) {
+/* All names are listed once, for the first of which nothing better is known. */
+static void add_unknown_name(struct text *text, const char *entry, size_t length, bool *listed) {
   char name[2 * SETTINGS_WORD_MAX];
   settings_as_line(entry, length, name, sizeof(name));
   size_t start = text->used;
   settings_add(text, "%s%s is not known to this version of nccl-join.", start ? "\n" : "", name);
-  settings_add_nearest_name(text, name);
+  if (!settings_add_nearest_name(text, name) && !*listed) {
+    settings_add_names(text);
+    *listed = true;
+  }
   end_line(text, start);
 }
 
 bool settings_read(struct settings *settings, char *const *environment, char *error, size_t size) {
   struct text text = {error, size, 0};
-  bool good = true;
+  bool good = true, listed = false;
   if (size)
     error[0] = '\0';
   settings_defaults(settings);
@@ -239,7 +243,7 @@ bool settings_read(struct settings *settings, char *const *environment, char *er
     size_t length = strcspn(*entry, "=");
     if (strncmp(*entry, SETTINGS_PREFIX, strlen(SETTINGS_PREFIX)) == 0 &&
         !is_known(*entry, length)) {
-      add_unknown_name(&text, *entry, length);
+      add_unknown_name(&text, *entry, length, &listed);
       good = false;
     }
   }

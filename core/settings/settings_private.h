@@ -69,9 +69,13 @@ void settings_add_accepted(struct text *text, const struct setting *setting);
 /* The word that the first length bytes of a text are, in any case; NULL if they are none. */
 const struct word *settings_find_word(const struct word *words, const char *text, size_t length);
 
-/* " Did you mean ...?", if a name, or a word that a setting takes, is near to what was given. */
-void settings_add_nearest_name(struct text *text, const char *name);
+/* " Did you mean ...?", if a name, or a word that a setting takes, is near to what was given. False
+ * if no name is. */
+bool settings_add_nearest_name(struct text *text, const char *name);
 void settings_add_nearest_word(struct text *text, const struct setting *setting, const char *value);
+
+/* " Known: " and all names. */
+void settings_add_names(struct text *text);
 
 /* The value in an environment (NAME=value entries, ended by NULL), or NULL. */
 const char *settings_value(char *const *environment, const char *name);

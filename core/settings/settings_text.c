@@ -113,7 +113,7 @@ static bool is_near(const char *a, const char *b) {
   return settings_distance(a, b) <= (strlen(b) > 4 ? 2 : 1);
 }
 
-void settings_add_nearest_name(struct text *text, const char *name) {
+bool settings_add_nearest_name(struct text *text, const char *name) {
   const struct setting *nearest = NULL;
   for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
     if (is_near(name, setting->name) && (!nearest || settings_distance(name, setting->name) <
@@ -122,6 +122,10 @@ void settings_add_nearest_name(struct text *text, const char *name) {
   }
   if (nearest)
     settings_add(text, " Did you mean %s?", nearest->name);
+  return nearest != NULL;
+}
+
+void settings_add_names(struct text *text) {
   settings_add(text, " Known: ");
   for (const struct setting *setting = settings_table; setting->name != NULL; setting++)
     settings_add(text, "%s%s", setting == settings_table ? "" : ", ", setting->name);

@@ -90,6 +90,15 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b) {
   return a->signature == b->signature && !settle_is_distinct(a, b);
 }
 
+/* Whether two branches of one condition in a loop may be two points of the program: a rank that is
+ * in another branch than before may be at the end of its loop. A collective may be called by its
+ * root in a branch of its own. */
+static bool may_end_the_loop(const struct claimed *a, const struct claimed *b) {
+  bool by_rank = (a->by_root || b->by_root) && !a->common && !b->common;
+  return !by_rank && place_shares_loop(a->place, b->place) &&
+         place_is_ordered(a->place, b->place) && !place_is_reached(a->place, b->place);
+}
+
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
   if (a->hash == b->hash || a->place == NULL || b->place == NULL)
     return false;
@@ -99,8 +108,10 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
   case PLACE_SEQUENTIAL:
     return true;
   case PLACE_ALTERNATIVE:
-    return (a->shared || b->shared || (a->common && b->common)) &&
-           (place_is_reached(a->place, b->place) || !place_is_ordered(a->place, b->place));
+    if ((a->shared || b->shared || (a->common && b->common)) &&
+        (place_is_reached(a->place, b->place) || !place_is_ordered(a->place, b->place)))
+      return true;
+    return may_end_the_loop(a, b);
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
     return !place_is_ordered(a->place, b->place) || place_is_reached(a->place, b->place);

@@ -263,8 +263,11 @@ bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash, uint32
       team_at(&team->claim.own_place, team->claim.own_hash, own != NULL && own->common);
   struct claimed other = team_at(&known->place, hash, known->common);
   stands.shared = taken != NULL && taken->shared;
-  /* Who settles knows where the claimants stand; who commits does so from the place, mostly. */
+  /* Who settles knows where the claimants stand, and who of them is the root; who commits does so
+   * from the place, mostly. */
   other.shared = known->shared && (flags & ENTRY_EXPECTED);
+  stands.by_root = unit.members->root != ROOT_NONE && !(flags & ENTRY_EXPECTED) &&
+                   (team->claim.flags & CLAIM_OWN_PLACE);
   return settle_is_doubtful(&stands, &other) || has_come_another_way(team, known, hash);
 }
 

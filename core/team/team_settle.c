@@ -69,6 +69,7 @@ static bool sum_up(struct team *team) {
     unit->common = known != NULL && known->common;
     unit->again = known != NULL && known->again;
     unit->shared = known != NULL && known->shared && (unit->all & CLAIM_OWN_PLACE);
+    unit->by_root = unit->claimants == 1 && (unit->any & CLAIM_ROOT);
     if (known != NULL)
       unit->place = known->place.nnodes == 0 ? NULL : &known->place;
     else if (unit->place_id != 0 && !read_place(team, i))

@@ -64,6 +64,8 @@ enum claim_flag {
   CLAIM_SURE = 1u << 10,
   /* The place of this unit should be seen, and cannot be: the ranks are told once. */
   CLAIM_BLIND = 1u << 11,
+  /* The unit has a root, and it is this rank. */
+  CLAIM_ROOT = 1u << 12,
 };
 /* Those that make a claim another thing. */
 #define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED | CLAIM_APART)
@@ -113,6 +115,9 @@ struct plane {
   /* Whether a rank's process is there; false once it has died without saying so. May cost a system
    * call. */
   bool (*alive)(struct plane *plane, uint32_t rank);
+  /* Whether a rank's process stands still: it has been stopped by a signal, or by a debugger. May
+   * cost system calls. */
+  bool (*stopped)(const struct plane *plane, uint32_t rank);
   /* Of a rank that is not alive, or about to end: how it ended. */
   struct plane_fate (*fate)(const struct plane *plane, uint32_t rank);
 };

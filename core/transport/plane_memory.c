@@ -57,6 +57,12 @@ static bool memory_alive(struct plane *plane, uint32_t rank) {
          !own->memory->ranks[own->slot_of == NULL ? rank : own->slot_of[rank]].dead;
 }
 
+static bool memory_stopped(const struct plane *plane, uint32_t rank) {
+  (void)plane;
+  (void)rank;
+  return false;
+}
+
 static struct plane_fate memory_fate(const struct plane *plane, uint32_t rank) {
   (void)plane;
   (void)rank;
@@ -81,7 +87,7 @@ struct plane_memory *plane_memory_create(uint32_t nranks) {
     memset(log, 0, offsetof(struct plane_log, entries));
     memory->ranks[rank] = (struct rank_plane){
         .plane = {rank, nranks, &memory->team, memory->logs, 0, memory_ring, memory_spin,
-                  memory_wait, memory_nap, memory_pause, memory_alive, memory_fate},
+                  memory_wait, memory_nap, memory_pause, memory_alive, memory_stopped, memory_fate},
         .memory = memory,
     };
   }

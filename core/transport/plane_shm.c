@@ -89,6 +89,11 @@ static bool shm_alive(struct plane *plane, uint32_t rank) {
   return false;
 }
 
+static bool shm_stopped(const struct plane *plane, uint32_t rank) {
+  const struct plane_shm *shm = (const struct plane_shm *)plane;
+  return segment_slot_is_stopped(shm->map, shm->slot_of[rank]);
+}
+
 static struct plane_fate shm_fate(const struct plane *plane, uint32_t rank) {
   const struct plane_shm *shm = (const struct plane_shm *)plane;
   return segment_fate(shm->map, shm->slot_of[rank]);
@@ -133,6 +138,7 @@ struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nra
                 .nap = shm_nap,
                 .pause = shm_pause,
                 .alive = shm_alive,
+                .stopped = shm_stopped,
                 .fate = shm_fate},
       .map = map,
       .slot_of = calloc(nranks, sizeof(*slot_of)),

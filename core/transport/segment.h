@@ -143,6 +143,10 @@ bool segment_is_held_by_others(const struct segment_map *map);
 void segment_look_how_it_ended(const struct segment_map *map, uint32_t slot);
 struct plane_fate segment_fate(const struct segment_map *map, uint32_t slot);
 
+/* Whether the slot's process is stopped; false if that cannot be found out: it is of another user, or
+ * its number is of another namespace. */
+bool segment_slot_is_stopped(const struct segment_map *map, uint32_t slot);
+
 /* Who this process is. */
 void segment_fill_process(struct segment_slot *slot);
 

@@ -1,6 +1,7 @@
-/* How the processes of a segment have ended (segment.h). A process says so itself where it sees its
- * end coming. Of one that is killed, or crashes, the kernel tells in /proc/PID/stat, as long as its
- * parent has not waited for it, and to those of the same user (proc_pid_stat(5): exit_code). */
+/* How the processes of a segment have ended (segment.h), or that one is stopped. A process says how it
+ * ends itself where it sees that coming. Of one that is killed, or crashes, the kernel tells in
+ * /proc/PID/stat, as long as its parent has not waited for it, and to those of the same user
+ * (proc_pid_stat(5): state, exit_code). */
 #include "core/transport/segment.h"
 
 #include <fcntl.h>
@@ -34,21 +35,42 @@ static const char *field_of(const char *text, int number) {
   return at;
 }
 
-void segment_look_how_it_ended(const struct segment_map *map, uint32_t slot) {
-  struct segment_slot *of = segment_slot(map, slot);
-  char path[32], text[STAT_SIZE];
-  if (atomic_load(&of->ended) != 0 || of->pid_space == 0 || of->pid_space != pid_space())
-    return;
+/* What the kernel says of a slot's process; false if that is not to be known here. */
+static bool read_process(const struct segment_slot *of, char text[STAT_SIZE]) {
+  char path[32];
+  if (of->pid_space == 0 || of->pid_space != pid_space())
+    return false;
   snprintf(path, sizeof(path), "/proc/%d/stat", (int)of->pid);
   int file = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t size = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
+  ssize_t size = file < 0 ? -1 : read(file, text, STAT_SIZE - 1);
   if (file >= 0)
     close(file);
   if (size <= 0)
-    return;
+    return false;
   text[size] = '\0';
-  const char *state = field_of(text, FIELD_STATE), *code = field_of(text, FIELD_EXIT_CODE);
-  if (state == NULL || *state != 'Z' || code == NULL)
+  return true;
+}
+
+/* As the kernel calls it: 'Z', a zombie; 'T', stopped by a signal; 't', by a debugger; 0: not known. */
+static char state_of(const char *text) {
+  const char *state = field_of(text, FIELD_STATE);
+  return (char)(state == NULL ? 0 : *state);
+}
+
+bool segment_slot_is_stopped(const struct segment_map *map, uint32_t slot) {
+  char text[STAT_SIZE];
+  if (!read_process(segment_slot(map, slot), text))
+    return false;
+  return state_of(text) == 'T' || state_of(text) == 't';
+}
+
+void segment_look_how_it_ended(const struct segment_map *map, uint32_t slot) {
+  struct segment_slot *of = segment_slot(map, slot);
+  char text[STAT_SIZE];
+  if (atomic_load(&of->ended) != 0 || !read_process(of, text))
+    return;
+  const char *code = field_of(text, FIELD_EXIT_CODE);
+  if (state_of(text) != 'Z' || code == NULL)
     return;
   unsigned status = (unsigned)strtoul(code, NULL, 10); /* as of wait(2) */
   uint32_t nothing = 0, ended = (status & 0x7f) != 0

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,15 +47,28 @@ void segment_explain(char *reason, const char *format, ...) {
   va_end(arguments);
 }
 
+/* "0.1 of 64.0 MiB are free, ": what the file system says of itself; "" if it says nothing. */
+static const char *write_room(const struct segment_map *map, char text[64]) {
+  struct statvfs room;
+  text[0] = '\0';
+  if (fstatvfs(map->fd, &room) == 0 && room.f_blocks > 0) {
+    double block = (double)room.f_frsize / (1 << 20);
+    snprintf(text, 64, "%.1f of %.1f MiB are free, ", (double)room.f_bavail * block,
+             (double)room.f_blocks * block);
+  }
+  return text;
+}
+
 static void explain_error(char *reason, int error, const struct segment_map *map) {
   char text[80];
   switch (error) {
   case ENOSPC:
   case EDQUOT:
     segment_explain(reason,
-                    "%s is full: up to %zu MiB are needed for %u ranks; make it larger (docker run "
-                    "--shm-size, or mount -o remount,size=...)",
-                    segment_folder, (map->bytes >> 20) + 1, map->slots);
+                    "%s is full: %sup to %.1f MiB are needed for %u ranks; make it larger (docker "
+                    "run --shm-size, or mount -o remount,size=...)",
+                    segment_folder, write_room(map, text), (double)map->bytes / (1 << 20),
+                    map->slots);
     return;
   case EFBIG:
     segment_explain(reason, "the limit on file sizes is below %zu MiB: raise it (ulimit -f)",

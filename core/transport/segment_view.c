@@ -95,6 +95,7 @@ bool segment_view_slot(const struct segment_view *view, uint32_t slot, struct se
   const struct segment_slot *of = segment_slot(&view->map, slot);
   *seen = (struct segment_seen){
       .mark = of->introduction, .pid = of->pid, .alive = segment_slot_is_held(&view->map, slot)};
+  seen->stopped = seen->alive && segment_slot_is_stopped(&view->map, slot);
   if (!seen->alive)
     segment_look_how_it_ended(&view->map, slot);
   seen->fate = segment_fate(&view->map, slot);
@@ -130,6 +131,11 @@ static bool viewed_alive(struct plane *plane, uint32_t rank) {
   return segment_slot_is_held(seen->map, seen->slot_of[rank]);
 }
 
+static bool viewed_stopped(const struct plane *plane, uint32_t rank) {
+  const struct viewed_plane *seen = (const struct viewed_plane *)plane;
+  return segment_slot_is_stopped(seen->map, seen->slot_of[rank]);
+}
+
 static struct plane_fate viewed_fate(const struct plane *plane, uint32_t rank) {
   const struct viewed_plane *seen = (const struct viewed_plane *)plane;
   return segment_fate(seen->map, seen->slot_of[rank]);
@@ -152,6 +158,7 @@ struct plane *segment_view_plane(struct segment_view *view, uint32_t rank, uint3
       .nap = viewed_nap,
       .pause = viewed_ring,
       .alive = viewed_alive,
+      .stopped = viewed_stopped,
       .fate = viewed_fate,
   };
   if (seen->slot_of == NULL || seen->plane.logs == NULL)

@@ -23,7 +23,8 @@ uint32_t segment_view_slots(const struct segment_view *view);
 struct segment_seen {
   struct introduction mark;
   int32_t pid;
-  bool alive; /* its process has not ended */
+  bool alive;   /* its process has not ended */
+  bool stopped; /* and stands still (plane.h) */
   struct plane_fate fate;
 };
 bool segment_view_slot(const struct segment_view *view, uint32_t slot, struct segment_seen *seen);

@@ -41,9 +41,9 @@ _Static_assert(ENTRY_BEHIND == 1u << (ENTRY_FLAG_BITS - 1), "the highest of enum
 _Static_assert(PLANE_RANKS_MAX <= 1u << 16, "two ranks in a word");
 
 /* Flags of a claim: low bits enum claim_flag, above them enum mark of the claim, if it is one. */
-#define CLAIM_MARK_SHIFT 12
+#define CLAIM_MARK_SHIFT 13
 #define CLAIM_FLAGS ((1u << CLAIM_MARK_SHIFT) - 1)
-_Static_assert(CLAIM_BLIND == 1u << (CLAIM_MARK_SHIFT - 1), "the highest of enum claim_flag");
+_Static_assert(CLAIM_ROOT == 1u << (CLAIM_MARK_SHIFT - 1), "the highest of enum claim_flag");
 
 /* One point to point operation: struct operation. 40 bytes; atomic for the same reason. */
 struct plane_operation {

@@ -266,35 +266,42 @@ static bool may_look(struct endpoint *end) {
          atomic_compare_exchange_strong(&end->asked_ms, &asked, now);
 }
 
-/* A rank has failed before it came to what this one waits for: the program is to be told. If that
- * rank has heard of an error that is this one's as well, and ended of it, that is the reason. */
+/* Tells the program of an error of its own that it has not heard of. A rank that is gone may have
+ * heard of that, and ended of it: then it is the reason. */
+static bool tell_of_own_error(struct endpoint *end) {
+  struct lossy_event event;
+  if (!team_find_event(end->team, &event) || team_has_shadowed(end->team, event.index))
+    return false;
+  report_lossy_event(&event);
+  last_error_is_ours(ncclInvalidUsage);
+  atomic_store(&end->told_failed, ncclInvalidUsage);
+  return true;
+}
+
+/* A rank has failed before it came to what this one waits for: the program is to be told. */
 static void look_for_lost(struct endpoint *end) {
   uint32_t rank;
   uint64_t issued;
-  struct lossy_event event;
   team_look_for_the_dead(end->team);
-  if (!team_find_lost(end->team, &rank, &issued))
+  if (!team_find_lost(end->team, &rank, &issued) || tell_of_own_error(end))
     return;
-  bool refused = team_find_event(end->team, &event) && !team_has_shadowed(end->team, event.index);
-  if (refused)
-    report_lossy_event(&event);
-  else
-    report_lost(end, rank, issued);
-  ncclResult_t result = refused ? ncclInvalidUsage : ncclRemoteError;
-  last_error_is_ours(result);
-  atomic_store(&end->told_failed, result);
+  report_lost(end, rank, issued);
+  last_error_is_ours(ncclRemoteError);
+  atomic_store(&end->told_failed, ncclRemoteError);
 }
 
 /* What the program has been told of a failure, or is to be now: as NCCL would, had it seen that
- * itself. */
-static ncclResult_t failure_of(ncclComm_t handle) {
+ * itself; or `noticed`, since it has. */
+static ncclResult_t failure_of(ncclComm_t handle, bool noticed) {
   struct communicator *comm = communicator_known(handle);
   if (comm == NULL || comm->state != COMM_JOINED)
     return ncclSuccess;
-  if (atomic_load(&comm->end->told_failed) == ncclSuccess && may_look(comm->end)) {
+  if (atomic_load(&comm->end->told_failed) == ncclSuccess && (noticed || may_look(comm->end))) {
     communicator_hold();
     comm = communicator_known(handle); /* another thread may have ended it */
-    if (comm != NULL && comm->state == COMM_JOINED)
+    if (comm != NULL && comm->state == COMM_JOINED && noticed)
+      (void)tell_of_own_error(comm->end);
+    else if (comm != NULL && comm->state == COMM_JOINED)
       look_for_lost(comm->end);
     communicator_release_endpoints();
   }
@@ -310,8 +317,10 @@ void saw_CommGetAsyncError(ncclResult_t result, ncclComm_t handle, ncclResult_t 
     return;
   }
   children_look(handle, *asyncError);
-  if (*asyncError == ncclSuccess && (*asyncError = failure_of(handle)) != ncclSuccess)
+  if (*asyncError == ncclSuccess && (*asyncError = failure_of(handle, false)) != ncclSuccess)
     return;
+  if (*asyncError == ncclRemoteError && failure_of(handle, true) == ncclInvalidUsage)
+    *asyncError = ncclInvalidUsage;
   struct communicator *comm = communicator_known(handle);
   if (*asyncError == ncclSuccess || *asyncError == ncclInProgress)
     return;

@@ -130,7 +130,7 @@ static bool somebody_failed(const struct team *team) {
 
 static ncclResult_t point_to_point_post_members(struct posting *posting) {
   struct endpoint *end = posting->end;
-  uint64_t deadline_ms = now_ms() + join_settings()->timeout_s * 1000;
+  uint64_t deadline_ms = now_ms() + join_settings()->timeout_s * 1000, looked_ms = 0;
   const struct posts posts = {posting->members, posting->nmembers, posting->place,
                               posting->exchanged};
   enum post_result result = team_post(end->team, &posts);
@@ -138,6 +138,7 @@ static ncclResult_t point_to_point_post_members(struct posting *posting) {
     result = team_post_later(end->team, &posts, WAIT_ALONE_MS);
     if (result != POST_FULL)
       break;
+    deadline_ms += clock_stopped(&looked_ms, now_ms());
     int broken = atomic_load(&end->broken);
     if (broken != ncclSuccess)
       return (ncclResult_t)broken;

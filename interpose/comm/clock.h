@@ -16,6 +16,9 @@
 /* A rank of several teams hears the bell of one of them only. */
 #define WAIT_SEVERAL_MS 1
 
+/* A thread that waits looks up far more often. If it has not for so long, its process did not run. */
+#define CLOCK_STOPPED_MS 2000
+
 /* CLOCK_MONOTONIC. */
 static inline uint64_t now_ns(void) {
   struct timespec now;
@@ -25,6 +28,15 @@ static inline uint64_t now_ns(void) {
 
 static inline uint64_t now_ms(void) {
   return now_ns() / 1000000;
+}
+
+/* To be asked at each look of a wait: how long the process has been stopped since the last one (by
+ * Ctrl-Z, a debugger, or a machine that slept), which is not to count as waiting. 0: it has not.
+ * *looked_ms: when it was asked last, 0 at first. */
+static inline uint64_t clock_stopped(uint64_t *looked_ms, uint64_t now) {
+  uint64_t gone = *looked_ms == 0 ? 0 : now - *looked_ms;
+  *looked_ms = now;
+  return gone < CLOCK_STOPPED_MS ? 0 : gone;
 }
 
 /* Asked when NCCL_JOIN_TIMEOUT has passed: whether the rank waits as it would without nccl-join,

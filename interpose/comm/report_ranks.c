@@ -94,6 +94,15 @@ static const char *write_since(const struct plane *plane, uint32_t rank, char te
   return text;
 }
 
+/* What a rank does in this moment, as far as it can be seen from outside. */
+static const char *report_doing(const struct plane *plane, uint32_t rank) {
+  bool parked = plane_is_parked(plane, rank);
+  if (plane->stopped(plane, rank))
+    return parked ? "parked, its process stopped (SIGSTOP, Ctrl-Z or a debugger)"
+                  : "stopped (SIGSTOP, Ctrl-Z or a debugger)";
+  return parked ? "parked" : "running its program";
+}
+
 /* The caller has entered the endpoint. */
 static void log_who_is_where(const struct endpoint *end, enum log_level level) {
   const struct plane *plane = end->team->plane;
@@ -101,9 +110,8 @@ static void log_who_is_where(const struct endpoint *end, enum log_level level) {
     bool parked = plane_is_parked(plane, rank);
     char last[REPORT_HOW], since[32];
     log_line(level, "  rank %u: %llu collectives issued, %s%s%s", rank,
-             (unsigned long long)plane_passed(plane, rank),
-             parked ? "parked" : "running its program", write_last(end, rank, last),
-             parked ? write_since(plane, rank, since) : "");
+             (unsigned long long)plane_passed(plane, rank), report_doing(plane, rank),
+             write_last(end, rank, last), parked ? write_since(plane, rank, since) : "");
   }
 }
 
@@ -150,13 +158,14 @@ void report_stuck_posts(const struct endpoint *end) {
   log_who_is_where(end, LOG_LEVEL_WARN);
 }
 
-/* "1, 2, 5 and 3 more": those that are not parked, or, if there are none, NULL. */
-static const char *write_active(const struct plane *plane, char text[96]) {
+/* "1, 2, 5 and 3 more": those that are not parked, and of them those that are stopped or those that are
+ * not. How many they are. */
+static uint32_t write_active(const struct plane *plane, bool stopped, char text[96]) {
   enum { NAMED = 8 };
   uint32_t named = 0, more = 0;
   int used = 0;
   for (uint32_t rank = 0; rank < plane->nranks; rank++) {
-    if (plane_is_parked(plane, rank))
+    if (plane_is_parked(plane, rank) || plane->stopped(plane, rank) != stopped)
       continue;
     if (named == NAMED)
       more++;
@@ -165,20 +174,35 @@ static const char *write_active(const struct plane *plane, char text[96]) {
   }
   if (more > 0)
     snprintf(text + used, 96 - (size_t)used, " and %u more", more);
-  return named == 0 ? NULL : text;
+  return named + more;
+}
+
+/* "the programs go on of ranks 1, 2; stopped (...) are ranks 3". */
+static const char *write_others(const struct plane *plane, char text[320]) {
+  char active[96], stopped[96];
+  uint32_t nactive = write_active(plane, false, active);
+  uint32_t nstopped = write_active(plane, true, stopped);
+  snprintf(text, 320, "%s%s%s%s%s",
+           nactive + nstopped == 0 ? "and all other ranks wait, too"
+           : nactive == 0          ? "and"
+                                   : "and the programs go on of ranks ",
+           nactive == 0 ? "" : active, nactive != 0 && nstopped != 0 ? ";" : "",
+           nstopped == 0
+               ? ""
+               : " stopped (SIGSTOP, Ctrl-Z or a debugger; kill -CONT lets them go on) are "
+                 "ranks ",
+           nstopped == 0 ? "" : stopped);
+  return text;
 }
 
 void report_stall(const struct endpoint *end, struct unit wanted, uint64_t seconds) {
-  const struct plane *plane = end->team->plane;
-  char text[DESCRIPTION], active[96];
-  const char *others = write_active(plane, active);
+  char text[DESCRIPTION], others[320];
   log_line(
       LOG_LEVEL_WARN,
-      "nothing has moved in communicator %08x for %llu s: rank %u waits in %s, %s%s. Look at what "
+      "nothing has moved in communicator %08x for %llu s: rank %u waits in %s, %s. Look at what "
       "they do (py-spy dump, gdb -p); if ranks may be that far apart, raise "
       "NCCL_JOIN_STALL_WARN",
-      end->tag, (unsigned long long)seconds, plane->rank, report_describe(wanted, text),
-      others == NULL ? "and all other ranks wait, too" : "and the programs go on of ranks ",
-      others == NULL ? "" : others);
+      end->tag, (unsigned long long)seconds, end->team->plane->rank, report_describe(wanted, text),
+      write_others(end->team->plane, others));
   log_who_is_where(end, LOG_LEVEL_WARN);
 }

@@ -7,12 +7,13 @@
 /* One turn of a wait for other ranks to pass an index; false if it has lasted too long or has been
  * broken off. */
 static bool wait_for(struct endpoint *end, uint64_t index, uint64_t *deadline_ms) {
-  uint64_t now = now_ms();
+  uint64_t now = now_ms(), looked_ms = now;
   if (*deadline_ms == 0)
     *deadline_ms = now + join_settings()->timeout_s * 1000;
   team_wait_others(end->team, index, WAIT_ALONE_MS);
   if (now_ms() - now >= WAIT_ALONE_MS)
     team_look_for_the_dead(end->team);
+  *deadline_ms += clock_stopped(&looked_ms, now_ms());
   return now < *deadline_ms && !atomic_load(&end->broken);
 }
 

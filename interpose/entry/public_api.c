@@ -157,6 +157,7 @@ ncclResult_t ncclJoinLastJoiner(ncclComm_t handle, int *rank) {
 /* Who issued the last unit for real; all, if there is none yet. */
 static ncclResult_t ask_who_is_active(struct endpoint *end, bool *active) {
   uint64_t deadline_ms = now_ms() + join_settings()->timeout_s * 1000, passed = end->team->head;
+  uint64_t looked_ms = 0;
   enum team_verdict verdict = TEAM_REAL;
   for (uint32_t rank = 0; rank < end->team->plane->nranks; rank++)
     active[rank] = true;
@@ -164,6 +165,7 @@ static ncclResult_t ask_who_is_active(struct endpoint *end, bool *active) {
          now_ms() < deadline_ms && !atomic_load(&end->broken)) {
     team_wait_others(end->team, passed - 1, WAIT_ALONE_MS);
     team_look_for_the_dead(end->team);
+    deadline_ms += clock_stopped(&looked_ms, now_ms());
   }
   if (verdict == TEAM_REAL)
     return ncclSuccess;

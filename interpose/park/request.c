@@ -4,6 +4,7 @@
 #include "core/report/log.h"
 #include "core/team/team_stop.h"
 #include "interpose/comm/apart.h"
+#include "interpose/comm/communicator.h"
 #include "interpose/comm/lossy_policy.h"
 #include "interpose/comm/report.h"
 #include "interpose/nccl/real.h"
@@ -44,6 +45,15 @@ static bool request_stops_early(const struct request *request) {
          !unit_is_state(request->unit) && unit_mark(request->unit) != MARK_STATE_DONE;
 }
 
+/* Whether the rank is the root of the unit, which has one. */
+static bool is_root(const struct request *request) {
+  const struct member *first = request->unit.members;
+  if (unit_is_leave(request->unit) || first->root == ROOT_NONE)
+    return false;
+  const struct communicator *comm = endpoint_communicator(request->end, first->comm);
+  return comm != NULL && comm->rank == first->root;
+}
+
 /* What the others must know of the claim. */
 static uint32_t request_flags(const struct request *request) {
   const struct endpoint *end = request->end;
@@ -52,6 +62,8 @@ static uint32_t request_flags(const struct request *request) {
     flags |= CLAIM_STRICT;
   if (request_stops_early(request))
     flags |= CLAIM_TOGETHER;
+  if (is_root(request))
+    flags |= CLAIM_ROOT;
   if (join_settings()->unsure == UNSURE_STOP)
     flags |= CLAIM_SURE;
   /* Whoever ends with its process has no use for them. */

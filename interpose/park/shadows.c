@@ -58,6 +58,11 @@ static struct shadow *endpoint_shadow(struct endpoint *end, char *reason) {
   return end->shadow;
 }
 
+bool shadows_finish(struct endpoint *end, const struct shadow_limit *limit, char *reason) {
+  struct shadow *shadow = endpoint_shadow(end, reason);
+  return shadow != NULL && shadow_synchronise_device(shadow, limit, reason) == ncclSuccess;
+}
+
 /* The rank in the communicator that a member is to be issued with; negative if there is none. */
 static int root_of(struct communicator *comm, uint64_t index, struct unit unit,
                    const struct member *member) {

@@ -231,15 +231,6 @@ static void say_leaving(const struct wait *wait, bool leaving) {
       team_say_leaving(end->team, leaving);
 }
 
-/* As long as something moves, somebody is at work: NCCL_JOIN_TIMEOUT is for when nothing does. */
-static void be_patient(struct wait *wait) {
-  uint64_t now = now_ms(), timeout_ms = join_settings()->timeout_s * 1000;
-  wait->deadline_ms = now + timeout_ms;
-  wait->resort_ms = now + timeout_ms / 2;
-  for (uint32_t i = 0; i < wait->nrequests; i++)
-    overlap_moved(wait->requests[i].end->overlap, now);
-}
-
 /* Ranks of this process that nobody else leaves with: orphans.h. */
 static void wait_adopt(struct wait *wait) {
   struct endpoint *other;
@@ -256,6 +247,7 @@ static void wait_adopt(struct wait *wait) {
 static void look_after(struct wait *wait) {
   uint64_t now = now_ms();
   bool looking = now >= wait->look_ms, late = false;
+  wait_leave_out_stop(wait, now);
   if (looking) {
     wait->look_ms = now + LOOK_FOR_DEAD_MS;
     for (uint32_t i = 0; i < wait->nrequests; i++)
@@ -273,7 +265,7 @@ static void look_after(struct wait *wait) {
       outcome_in_another_order(request);
   }
   if (late)
-    be_patient(wait);
+    wait_be_patient(wait);
   if (looking) {
     watched_look(wait);
     stall_look(wait);
@@ -299,7 +291,7 @@ static void wait_a_little(struct wait *wait) {
     enum team_verdict verdict =
         follower_wait(wait, request->end, &unit, several ? WAIT_SEVERAL_MS : WAIT_ALONE_MS);
     if (verdict != TEAM_PARKED)
-      be_patient(wait);
+      wait_be_patient(wait);
     wait_handle(wait, request, verdict, unit);
     break;
   }
@@ -357,10 +349,10 @@ static void keep_step(struct wait *wait) {
   wait->all = communicator_hold_endpoints();
   for (uint32_t i = 0; i < wait->nrequests; i++)
     overlap_wait(wait->requests[i].end->overlap, now_ms());
-  be_patient(wait);
+  wait_be_patient(wait);
   do {
     if (wait_look(wait)) {
-      be_patient(wait);
+      wait_be_patient(wait);
       continue;
     }
     if (now_ms() >= wait->look_ms)
@@ -396,13 +388,13 @@ static void wait_park(struct wait *wait) {
   wait->all = communicator_hold_endpoints();
   for (uint32_t i = 0; i < wait->nrequests; i++)
     overlap_park(wait->requests[i].end->overlap, now_ms());
-  be_patient(wait);
+  wait_be_patient(wait);
   wait->look_ms = now_ms() + LOOK_FOR_DEAD_MS;
   say_leaving(wait, true);
   say_parked(wait, now_ms());
   while (!all_settled(wait)) {
     if (wait_look(wait)) {
-      be_patient(wait);
+      wait_be_patient(wait);
       continue;
     }
     look_after(wait);

@@ -26,6 +26,7 @@ struct wait {
   struct endpoint *all; /* of this process */
   uint64_t since_ns;    /* when the call began */
   uint64_t deadline_ms, look_ms;
+  uint64_t looked_ms;  /* clock_stopped */
   uint64_t resort_ms;  /* when guesses are made that only an error would be worse than */
   struct found *found; /* room for all endpoints */
   uint32_t nfound, room;
@@ -63,6 +64,14 @@ bool wait_for_root(struct wait *wait, unsigned milliseconds);
 /* Waits for buffers that have been resynchronised: the program is not to touch them before what is
  * broadcast into them, or from them, is done. */
 void wait_finish_states(struct wait *wait);
+
+/* Something has moved: as long as it does, somebody is at work, and NCCL_JOIN_TIMEOUT is for when
+ * nothing does. wait_clock.c. */
+void wait_be_patient(struct wait *wait);
+
+/* At each look: NCCL_JOIN_TIMEOUT is not for the time in which this process was stopped, as its peers
+ * were if a shell stopped its job. Nor does their silence say anything then. */
+void wait_leave_out_stop(struct wait *wait, uint64_t now);
 
 /* Asked now and then: says once if no rank has moved for NCCL_JOIN_STALL_WARN. Of the ranks that wait
  * the lowest one speaks. stall.c. */

@@ -22,4 +22,4 @@ check-clients:
 	@tools/deps --clients
 	@$(MAKE) --no-print-directory all loopback programs $(BUILD)/check/clients $(NEWER_NCCL)
 	@tests/clients/install '$(CLIENTS)'
-	@$(CHECK_ENVIRONMENT) CLIENTS='$(CLIENTS)' TEST_JOBS=1 TEST_LIMIT=1800 tests/run $(BUILD)/check/clients
+	@tests/run --with $(CHECK_ENVIRONMENT) CLIENTS='$(CLIENTS)' TEST_JOBS=1 TEST_LIMIT=1800 -- $(BUILD)/check/clients

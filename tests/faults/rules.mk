@@ -19,4 +19,4 @@ $(BUILD)/faults/%.so: tests/faults/%.c
 
 .PHONY: faults
 faults: check-build
-	@$(CHECK_ENVIRONMENT) FAULTS_LONG=1 TEST_JOBS=1 tests/run $(BUILD)/check/faults
+	@tests/run --with $(CHECK_ENVIRONMENT) FAULTS_LONG=1 TEST_JOBS=1 -- $(BUILD)/check/faults

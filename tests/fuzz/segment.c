@@ -9,28 +9,23 @@
  * Input: a byte for where the plane is (bit 0: in a file) and the number of ranks, what the file
  * holds (segment_file.h), then steps (run_step).
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/transport/plane_memory.h"
-#include "core/team/team.h"
-#include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/segment_file.h"
+#include "tests/fuzz/segment_job.h"
 
-enum { UNITS = 8, STEPS_MAX = 256, ROUNDS_MAX = 1024, POLLS_MAX = 16, MEMBERS = 4096 };
+enum { STEPS_MAX = 256, ROUNDS_MAX = 1024, POLLS_MAX = 16, MEMBERS = 4096 };
 
 /* ---- units ---- */
 
-/* Of one member, of several, of as many as can be described and of one more; 2 and 3 cannot be
- * shadowed without spoiling them. */
-static struct unit units[UNITS];
+struct unit segment_units[SEGMENT_UNITS];
 
 static void make_units(void) {
   static struct member members[MEMBERS];
-  static const uint32_t sizes[UNITS] = {1, 1, 1, 2, 2, 7, UNIT_MEMBERS_MAX, UNIT_MEMBERS_MAX + 1};
+  static const uint32_t sizes[SEGMENT_UNITS] = {
+      1, 1, 1, 2, 2, 7, UNIT_MEMBERS_MAX, UNIT_MEMBERS_MAX + 1};
   uint32_t used = 0;
-  for (uint32_t i = 0; i < UNITS && units[i].nmembers == 0; i++) {
-    units[i] = (struct unit){&members[used], sizes[i]};
+  for (uint32_t i = 0; i < SEGMENT_UNITS && segment_units[i].nmembers == 0; i++) {
+    segment_units[i] = (struct unit){&members[used], sizes[i]};
     bool gathers = i == 2 || i == 3;
     for (uint32_t j = 0; j < sizes[i]; j++)
       members[used++] = (struct member){
@@ -49,22 +44,6 @@ static bool spoils(void *context, struct unit unit, uint32_t rank) {
 }
 
 /* ---- ranks ---- */
-
-struct rank {
-  struct plane plane;
-  struct team *team; /* NULL: hostile */
-  struct unit claim;
-  uint32_t position; /* in the loop that a step makes all ranks run */
-  bool ended;
-};
-
-struct job {
-  struct rank ranks[SEGMENT_FILE_SLOTS];
-  uint32_t nranks, rounds;
-  bool all_honest;
-  struct plane_memory *memory;
-  struct segment *segment;
-};
 
 static void no_ring(struct plane *plane) {
   atomic_fetch_add(&plane->team->bell, 1);
@@ -87,7 +66,7 @@ static bool odd_ones_live(struct plane *plane, uint32_t rank) {
   return rank % 2 == 1;
 }
 
-static bool job_begin(struct job *job, struct input *input) {
+static bool job_begin(struct segment_job *job, struct input *input) {
   uint8_t kind = input_byte(input);
   bool in_file = kind & 1;
   job->nranks = 1 + (kind >> 1) % SEGMENT_FILE_SLOTS;
@@ -122,7 +101,7 @@ static bool job_begin(struct job *job, struct input *input) {
   return true;
 }
 
-static void job_end(struct job *job) {
+static void job_end(struct segment_job *job) {
   for (uint32_t rank = 0; rank < job->nranks; rank++)
     team_destroy(job->ranks[rank].team);
   segment_file_detach(job->segment);
@@ -170,7 +149,7 @@ static void check_mirrors(const struct team *team, struct unit unit) {
 
 /* Honest ranks that have only met honest ones have the same unit at every index that both logs
  * hold. */
-static void check_agreement(const struct job *job) {
+static void check_agreement(const struct segment_job *job) {
   const struct team *first = job->ranks[0].team;
   for (uint32_t rank = 1; job->all_honest && rank < job->nranks; rank++) {
     const struct team *other = job->ranks[rank].team;
@@ -184,7 +163,7 @@ static void check_agreement(const struct job *job) {
 
 /* ---- a rank's program ---- */
 
-static void rank_fail(struct rank *rank) {
+static void rank_fail(struct segment_rank *rank) {
   FUZZ_CHECK(rank->team->failed.how != FAILURE_NONE);
   FUZZ_CHECK(rank->team->failed.rank < rank->plane.nranks);
   team_find_culprit(rank->team);
@@ -194,7 +173,7 @@ static void rank_fail(struct rank *rank) {
   rank->ended = true;
 }
 
-static void rank_poll(struct rank *rank, bool waits) {
+static void rank_poll(struct segment_rank *rank, bool waits) {
   struct team *team = rank->team;
   for (int i = 0; i < POLLS_MAX && !rank->ended; i++) {
     struct unit unit;
@@ -233,7 +212,7 @@ static void rank_poll(struct rank *rank, bool waits) {
   }
 }
 
-static void rank_claim(struct rank *rank, struct unit unit, uint32_t flags) {
+static void rank_claim(struct segment_rank *rank, struct unit unit, uint32_t flags) {
   rank->claim = unit;
   if (unit.nmembers == 0)
     team_claim_leave(rank->team);
@@ -243,7 +222,7 @@ static void rank_claim(struct rank *rank, struct unit unit, uint32_t flags) {
 }
 
 /* Issues a unit, or waits for the one before. */
-static bool rank_issue(struct rank *rank, struct unit unit, uint32_t flags) {
+static bool rank_issue(struct segment_rank *rank, struct unit unit, uint32_t flags) {
   if (rank->ended || rank->team == NULL)
     return false;
   if (rank->team->claim.open)
@@ -256,7 +235,7 @@ static bool rank_issue(struct rank *rank, struct unit unit, uint32_t flags) {
 }
 
 /* Sends to another rank and receives from it, as one. */
-static void rank_post(struct rank *rank, struct input *input) {
+static void rank_post(struct segment_rank *rank, struct input *input) {
   struct member members[4];
   struct team *team = rank->team;
   uint8_t what = input_byte(input);
@@ -283,7 +262,7 @@ static void rank_post(struct rank *rank, struct input *input) {
 }
 
 /* Everything else that a rank may ask or say. */
-static void rank_ask(struct rank *rank, struct input *input) {
+static void rank_ask(struct segment_rank *rank, struct input *input) {
   struct team *team = rank->team;
   struct lossy_event event;
   bool active[SEGMENT_FILE_SLOTS];
@@ -323,224 +302,35 @@ static void rank_ask(struct rank *rank, struct input *input) {
 
 /* ---- steps ---- */
 
-/* A value that is likely to do harm: near an index, a hash, a position. */
-static uint64_t some_value(const struct job *job, struct input *input) {
-  uint8_t kind = input_byte(input);
-  int8_t delta = (int8_t)input_byte(input);
-  const struct plane *plane = &job->ranks[kind % job->nranks].plane;
-  const struct plane_log *log = plane->logs[plane->rank];
-  uint64_t head = atomic_load(&log->head);
-  switch (kind / 32) {
-  case 0:
-    return head + (uint64_t)delta;
-  case 1:
-    return unit_hash(units[(uint8_t)delta % UNITS]);
-  case 2:
-    return (uint64_t)delta;
-  case 3:
-    return atomic_load(&log->claim_text) + (uint64_t)delta;
-  case 4:
-    return head + (uint64_t)delta * 256;
-  case 5:
-    return atomic_load(&log->entries[(head + (uint64_t)delta) % PLANE_RING].hash);
-  case 6:
-    return units[(uint8_t)delta % UNITS].nmembers + (uint64_t)(delta < 0);
-  default:
-    return input_long(input);
-  }
-}
-
-static void become_hostile(struct job *job, uint32_t number) {
-  job->all_honest = false;
-  team_destroy(job->ranks[number].team);
-  job->ranks[number].team = NULL;
-}
-
-/* Writes into the log of a rank, which is hostile from here on, or what all share. */
-static void spoil(struct job *job, struct input *input) {
-  uint32_t number = input_byte(input) % job->nranks;
-  uint8_t field = input_byte(input);
-  uint64_t value = some_value(job, input);
-  struct rank *rank = &job->ranks[number];
-  struct plane_log *log = rank->plane.logs[number];
-  if (field % 32 >= 30) {
-    atomic_store(&rank->plane.team->attention, value);
-    job->all_honest = false;
-    return;
-  }
-  become_hostile(job, number);
-  uint64_t at = atomic_load(&job->ranks[field / 32 % job->nranks].plane.logs[number]->head);
-  struct plane_entry *entry = &log->entries[at % PLANE_RING];
-  switch (field % 32) {
-  case 0:
-  case 1:
-    atomic_store(&log->head, value);
-    break;
-  case 2:
-    atomic_store(&log->claim, value);
-    break;
-  case 3:
-    atomic_store(&log->claim_hash, value);
-    break;
-  case 4:
-    atomic_store(&log->claim_bytes, value);
-    break;
-  case 5:
-    atomic_store(&log->claim_text, (uint32_t)value);
-    break;
-  case 6:
-    atomic_store(&log->claim_flags, (uint32_t)value);
-    break;
-  case 7:
-    atomic_store(&log->state, (uint32_t)value);
-    break;
-  case 8:
-    atomic_store(&log->leaving, (uint32_t)value);
-    break;
-  case 9:
-    atomic_store(&log->lossy_count, (uint32_t)value);
-    break;
-  case 10:
-    atomic_store(&log->lossy_index, value);
-    break;
-  case 11:
-    atomic_store(&log->lossy_kind, (uint32_t)value);
-    break;
-  case 12:
-    atomic_store(&log->refused_for, (uint32_t)value);
-    break;
-  case 13:
-    atomic_store(&log->failed_index, value);
-    break;
-  case 14:
-  case 15:
-    atomic_store(&entry->hash, value);
-    break;
-  case 16:
-    atomic_store(&entry->reals, (uint32_t)value);
-    break;
-  case 17:
-    atomic_store(&entry->run_start, (uint32_t)value);
-    break;
-  case 18:
-  case 19:
-    atomic_store(&entry->flags, (uint32_t)value);
-    break;
-  default:
-    atomic_store(&log->text[(atomic_load(&log->claim_text) + field % 32 - 20) % (PLANE_TEXT / 8)],
-                 value);
-    break;
-  }
-}
-
-/* The same for what is point to point. */
-static void spoil_posts(struct job *job, struct input *input) {
-  uint32_t number = input_byte(input) % job->nranks;
-  uint8_t field = input_byte(input);
-  uint64_t value = some_value(job, input);
-  const struct plane *plane = &job->ranks[number].plane;
-  struct plane_log *log = plane->logs[number];
-  become_hostile(job, number);
-  uint64_t end = atomic_load(&log->operations_end);
-  struct plane_operation *post = &log->operations[(end - 1 - field / 64) % PLANE_OPERATIONS];
-  struct plane_pair *pair = &log->pairs[(field / 16 + end) % PLANE_PAIRS];
-  for (uint32_t i = 0; i < PLANE_PAIRS && atomic_load(&pair->key) == 0; i++)
-    pair = &log->pairs[i];
-  switch (field % 16) {
-  case 0:
-  case 1:
-    atomic_store(&log->operations_end, end + (uint64_t)(int8_t)value);
-    break;
-  case 2:
-    atomic_store(&log->operations_end, value);
-    break;
-  case 3:
-    atomic_store(&log->operations_begin, value);
-    break;
-  case 4:
-    atomic_store(&log->answering, value);
-    break;
-  case 5:
-    atomic_store(&log->mirrored, value);
-    break;
-  case 6:
-    atomic_store(&pair->key, value);
-    break;
-  case 7:
-    atomic_store(&pair->issued, value);
-    break;
-  case 8:
-    for (uint32_t i = 0; i < PLANE_PAIRS; i++) /* no free place, and none with any key asked for */
-      atomic_store(&log->pairs[i].key, value | 1);
-    break;
-  case 9:
-    atomic_store(&post->count, value);
-    break;
-  case 10:
-    atomic_store(&post->index, value);
-    break;
-  case 11:
-    atomic_store(&post->comm, (uint32_t)value);
-    break;
-  case 12:
-    atomic_store(&post->ordinal, (uint32_t)value);
-    break;
-  case 13:
-    atomic_store(&post->group, (uint32_t)value);
-    break;
-  case 14:
-    atomic_store(&post->what, (uint32_t)value);
-    break;
-  default:
-    atomic_store(&plane->team->point_to_point, (uint32_t)value);
-    break;
-  }
-}
-
-/* The whole ring of a hostile rank is one entry, and its head is anywhere. */
-static void flood(struct job *job, struct input *input) {
-  uint32_t number = input_byte(input) % job->nranks;
-  struct rank *rank = &job->ranks[number];
-  struct plane_log *log = rank->plane.logs[number];
-  uint64_t hash = some_value(job, input), head = some_value(job, input);
-  uint32_t flags = input_word(input);
-  become_hostile(job, number);
-  for (uint32_t i = 0; i < PLANE_RING; i++) {
-    atomic_store(&log->entries[i].hash, hash);
-    atomic_store(&log->entries[i].flags, flags);
-  }
-  atomic_store(&log->head, head);
-}
-
 /* All honest ranks run a loop together, each as far as it comes: what learners learn from. */
-static void run_loop(struct job *job, struct input *input) {
+static void run_loop(struct segment_job *job, struct input *input) {
   uint32_t rounds = input_byte(input), first = input_byte(input), length = 1 + first / 8 % 4;
   for (uint32_t i = 0; i < job->nranks; i++)
     job->ranks[i].position = 0;
   for (uint32_t round = 0; round < rounds && job->rounds < ROUNDS_MAX; round++, job->rounds++)
     for (uint32_t i = 0; i < job->nranks; i++) {
-      struct rank *rank = &job->ranks[i];
-      rank->position += rank_issue(rank, units[(first + rank->position % length) % 6], 0);
+      struct segment_rank *rank = &job->ranks[i];
+      rank->position += rank_issue(rank, segment_units[(first + rank->position % length) % 6], 0);
     }
 }
 
-static void run_step(struct job *job, struct input *input) {
+static void run_step(struct segment_job *job, struct input *input) {
   uint8_t step = input_byte(input);
-  struct rank *rank = &job->ranks[step / 16 % job->nranks];
+  struct segment_rank *rank = &job->ranks[step / 16 % job->nranks];
   uint8_t which = step % 16;
   if (which == 0) {
     run_loop(job, input);
   } else if (which == 1) {
-    spoil(job, input);
+    segment_spoil(job, input);
   } else if (which == 2) {
-    spoil_posts(job, input);
+    segment_spoil_posts(job, input);
   } else if (which == 3) {
-    flood(job, input);
+    segment_flood(job, input);
   } else if (rank->team == NULL || rank->ended) {
     return;
   } else if (which <= 8) {
     uint8_t unit = input_byte(input);
-    rank_issue(rank, units[unit % UNITS],
+    rank_issue(rank, segment_units[unit % SEGMENT_UNITS],
                (unit & 64 ? CLAIM_STRICT : 0) | (unit & 128 ? CLAIM_TOGETHER : 0));
   } else if (which <= 11) {
     rank_poll(rank, false);
@@ -559,7 +349,7 @@ static void run_step(struct job *job, struct input *input) {
 
 void fuzz_segment(const uint8_t *bytes, size_t size) {
   struct input input = {bytes, size};
-  struct job job = {0};
+  struct segment_job job = {0};
   make_units();
   if (job_begin(&job, &input)) {
     for (int step = 0; step < STEPS_MAX && input.size > 0; step++)

@@ -6,6 +6,10 @@
     lambda     each part is a C++ lambda, called through std::function
 """
 
+import ast
+
+import c_script
+import script
 import tree
 
 C_FORMS = ("plain", "wrapper", "pointer", "jump")
@@ -15,7 +19,8 @@ FORMS = ("plain", "plain", "plain", "wrapper", "pointer", "jump", "template", "c
 DATATYPE = {"float32": ("ncclFloat", "float"), "float64": ("ncclDouble", "double"), "int64": ("ncclInt64", "int64_t"),
             "int32": ("ncclInt32", "int32_t")}
 OPERATION = {"sum": "ncclSum", "avg": "ncclAvg", "max": "ncclMax"}
-ENUM = {"all_reduce": "ALL_REDUCE", "reduce_scatter": "REDUCE_SCATTER", "broadcast": "BROADCAST", "reduce": "REDUCE"}
+ENUM = {"all_reduce": "ALL_REDUCE", "reduce_scatter": "REDUCE_SCATTER", "broadcast": "BROADCAST", "reduce": "REDUCE",
+        "all_to_all": "ALL_TO_ALL", "ring": "RING", "forward": "FORWARD", "backward": "BACKWARD"}
 FUNCTION = {"all_reduce": "AllReduce", "reduce_scatter": "ReduceScatter", "broadcast": "Broadcast", "reduce": "Reduce"}
 
 # n: number of the program.
@@ -40,6 +45,7 @@ CPP_HEAD = """\
 #include <functional>
 #include <new>
 #include <exception>
+struct skip {};
 struct task {
   struct promise_type {
     task get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
@@ -71,15 +77,16 @@ template <typename T> OUT ncclResult_t collective(struct rank *c, const struct p
 
 def arguments(point, count, datatype, operation, root, comm):
     middle = {"all_reduce": [operation], "reduce_scatter": [operation], "broadcast": [root],
-              "reduce": [operation, root]}[point["collective"]]
+              "reduce": [operation, root]}.get(point["collective"], [])
     return ", ".join(["c->send", "c->receive", str(count), datatype] + middle + [comm, "c->stream"])
 
 
-class Source:
+class Source(c_script.ScriptSource):
     """The text of one program, number n of its file."""
 
     def __init__(self, spec, number):
         self.spec, self.n, self.form = spec, number, spec["form"]
+        self.is_cpp = self.form in CPP_FORMS
         self.functions, self.lines, self.depth, self.names = [], [], 1, 0
 
     def put(self, text):
@@ -95,15 +102,17 @@ class Source:
 
     def call(self, number):
         point = self.spec["points"][number]
-        name = "nccl" + FUNCTION[point["collective"]]
+        name = "nccl" + FUNCTION.get(point["collective"], "")
         datatype, c_type = DATATYPE[point["datatype"]]
         given = arguments(point, point["count"], datatype, OPERATION[point["operation"]], str(point["root"]),
                           f"c->comms[{point['axis']}]")
         if self.form == "wrapper":
-            self.put(f"p{self.n}_collective(c, {number}, epoch, i);")
+            self.put(f"p{self.n}_collective(c, {number}, {self.stands_at()});")
             return
-        self.put(f"rank_before(c, {number}, epoch, i);")
-        if self.form == "pointer":
+        self.put(f"rank_before(c, {number}, {self.stands_at()});")
+        if point["collective"] in c_script.EXCHANGES:
+            self.put(f"rank_after(c, p{self.n}_{point['collective']}(c, {point['count']}, {datatype}, {point['axis']}));")
+        elif self.form == "pointer":
             self.put(f"rank_after(c, p{self.n}_{name}({given}));")
         elif self.form == "template":
             self.put(f"rank_after(c, collective<{c_type}>(c, p{self.n}_points[{number}]));")
@@ -124,7 +133,9 @@ class Source:
                               "comm")
             start = "else " if at else ""
             test = f"if (p->collective == {ENUM[collective]}) " if at < len(used) - 1 else ""
-            self.put(f"{start}{test}result = nccl{FUNCTION[collective]}({given});")
+            called = f"nccl{FUNCTION[collective]}({given})" if collective in FUNCTION else \
+                f"p{self.n}_{collective}(c, (size_t)p->count, p->datatype, p->axis)"
+            self.put(f"{start}{test}result = {called};")
         self.put("rank_after(c, result);")
         if self.form == "coroutine":
             self.put("co_await std::suspend_always{};")
@@ -151,6 +162,8 @@ class Source:
     # ---- statements ----
 
     def condition(self, condition):
+        if isinstance(condition, ast.AST):
+            return self.expression(condition)
         return CONDITIONS[condition[0]].format(*condition[1:], n=self.n)
 
     def loop(self, count, body):
@@ -240,6 +253,8 @@ class Source:
             self.part(*rest)
         elif kind == "break":
             self.put("break;")
+        else:
+            self.script_statement(kind, rest)
 
     # ---- the whole ----
 
@@ -257,8 +272,10 @@ class Source:
         if self.form == "jump":
             head.append(f"static OUT int p{n}_next_or_jump(volatile int *at, int n, jmp_buf jump) {{\n"
                         "  if (++*at >= n)\n    longjmp(jump, 1);\n  return *at;\n}")
+        head += [c_script.exchange(n, each, spec["helpers"].get("step") == "inline") for each in
+                 sorted({p["collective"] for p in spec["points"]} & set(c_script.EXCHANGES))]
         if self.form == "pointer":
-            for name in sorted({FUNCTION[p["collective"]] for p in spec["points"]}):
+            for name in sorted({FUNCTION[p["collective"]] for p in spec["points"] if p["collective"] in FUNCTION}):
                 head.append(f"static __typeof__(nccl{name}) *volatile p{n}_nccl{name} = nccl{name};")
         if self.form == "wrapper":
             self.depth = 1
@@ -266,6 +283,11 @@ class Source:
             head.append(f"static OUT void p{n}_collective(struct rank *c, int number, int epoch, int i) {{\n" +
                         "\n".join(self.lines) + "\n}")
             self.lines = []
+        if spec["script"]:
+            head += [f"static jmp_buf p{n}_skip;", f"static inline int p{n}_after(int i, int n) {{ return i + 1 < n ? i + 1 : -1; }}"]
+            self.script_functions()
+            self.depth = 0
+            self.script_locals(script.functions(spec)["main"])
         self.depth = 0
         self.block(tree.tree(spec))
         start = "(void)epoch, (void)i, (void)p{0}_next, (void)p{0}_iterations;".format(n)
@@ -274,7 +296,9 @@ class Source:
             body += ["}", f"static void p{n}_run(struct rank *c) {{", f"  task all = p{n}_coroutine(c);",
                      "  while (!all.handle.done())", "    all.handle.resume();", "  all.handle.destroy();", "}"]
         else:
-            body = [f"static void p{n}_run(struct rank *c) {{", "  int epoch = 0, i = 0;", "  " + start] + self.lines + ["}"]
+            body = [f"static void p{n}_run(struct rank *c) {{"]
+            body += [] if spec["script"] else ["  int epoch = 0, i = 0;", "  " + start]
+            body += self.lines + ["}"]
         return "\n".join([f"/* {spec['kind']} {spec['seed']}: {spec['class']}, {spec['form']} */"] + head + self.functions + body)
 
 

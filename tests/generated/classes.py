@@ -1,5 +1,6 @@
 """The classes of programs: what each of them has, on top of what every program has (shapes.py)."""
 
+from scripts import SCRIPTS
 from shapes import axis_sizes, barrier, base_length, body, counts, new_point, scalar_for
 
 
@@ -272,3 +273,4 @@ CLASSES = {function.__name__: function for function in (
     validation_uneven, validation_like_training, early_stopping, own_stopping, checkpoints, loss_like_barrier, one_unit,
     begins_alike, nothing_after, empty_first, empty_later, empty_evaluates, torn, uneven_branches, two_communicators,
     grid_by_replica, grid_by_rank, anything, anything_empty)}
+CLASSES.update(SCRIPTS)

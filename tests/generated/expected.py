@@ -11,10 +11,11 @@ HIDDEN_FORMS = ("coroutine",)
 NEVER = {"hang": 0, "crash": 0, "mismatch": 0, "error": 0, "garbage": 0}
 
 # Even programs: nothing at all.
-EVEN = dict(NEVER, wrong=0, silent=0, deviates=0, other_epoch=0, split=0)
+# (A WARN may be: where two points of one loop that look alike come by conditions of their own.)
+EVEN = dict(NEVER, wrong=0, silent=0, deviates=0, other_epoch=0, split=0, warned=None)
 
 # Calls at places that can be seen, and every rank has data in its first epoch.
-VISIBLE = dict(NEVER, wrong=0, silent=0, deviates=0, other_epoch=None, split=None)
+VISIBLE = dict(NEVER, wrong=0, silent=0, deviates=0, other_epoch=None, split=None, as_alone=None)
 
 # The same, with a rank without data in its first epoch: wrong now and then, but never without a word.
 VISIBLE_EMPTY = dict(VISIBLE, wrong=None)
@@ -22,15 +23,26 @@ VISIBLE_EMPTY = dict(VISIBLE, wrong=None)
 # One wrapper for all calls.
 HIDDEN = dict(VISIBLE, wrong=None, silent=None)
 
+# Told, but not asserted: docs/limits.md has what cannot be told there, or not in time.
+TOLD = dict(wrong=None)
+SILENT = dict(wrong=None, silent=None)
+
+# Sends and receives: docs/limits.md. They may also wait, or meet others of another size.
+MESSAGES = dict(SILENT, hang=None, mismatch=None, error=None)
+
 # Classes that allow more than that.
 CLASSES = {
+    "ends_in_else": SILENT, "ends_in_a_function": SILENT, "next_that_ends": SILENT, "states": SILENT, "last_batch": SILENT,
+    "threaded_conditions": SILENT,
+    "some_conditions": TOLD, "early_stop": TOLD, "recursion": TOLD, "hooks": TOLD, "loops_in_loops": TOLD,
+    "experts": MESSAGES, "all_to_alls": MESSAGES, "rings": MESSAGES, "pipelines": MESSAGES,
     # Ranks that share a tensor parallel group have different numbers of iterations.
     "grid_by_rank": dict(wrong=None, silent=None),
 }
 
 
 # What holds today.
-TODAY = dict(NEVER, wrong=None, silent=None, other_epoch=None, split=None)
+TODAY = dict(NEVER, wrong=None, silent=None, other_epoch=None, split=None, as_alone=None)
 
 
 def is_hidden(spec):
@@ -45,6 +57,11 @@ def expectation(spec, today=False):
         return TODAY
     made = HIDDEN if is_hidden(spec) else VISIBLE_EMPTY if spec["empty_first"] else VISIBLE
     return {**made, **CLASSES.get(spec["class"], {})}
+
+
+def is_asserted(name):
+    """Whether programs of that class may at least not hang."""
+    return CLASSES.get(name) is not MESSAGES
 
 
 def is_grave(faults):

@@ -20,18 +20,21 @@ import c_source
 import classes
 import expected
 import python_source
+import scripts
 import shapes
 import shrink
 import verdict
 
 COLUMNS = verdict.FAULTS
 TITLES = {"hang": "hang", "crash": "crash", "mismatch": "misma", "error": "error", "garbage": "garb", "wrong": "wrong",
-          "silent": "silent", "deviates": "deviat", "other_epoch": "epoch", "split": "split"}
+          "silent": "silent", "deviates": "deviat", "other_epoch": "epoch", "split": "split", "as_alone": "alone",
+          "warned": "warned"}
 
 
 def make(kind, seed):
     forms = c_source.FORMS if kind == "c" else python_source.FORMS
-    spec = shapes.make(kind, seed, classes.CLASSES, forms)
+    of_scripts = scripts.C_SCRIPT_FORMS if kind == "c" else scripts.PYTHON_SCRIPT_FORMS
+    spec = shapes.make(kind, seed, classes.CLASSES, lambda name: of_scripts if name in scripts.SCRIPTS else forms)
     if kind == "c":
         spec["compiler"] = batch.compilers(random.Random(f"compiler {seed}"), spec)
     return spec
@@ -129,7 +132,8 @@ def options_of(arguments):
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--shrink", type=int, default=5, help="how many programs that go wrong are made smaller")
     parser.add_argument("--limit", type=float, default=25, help="seconds without a call until a program hangs")
-    parser.add_argument("--class", dest="only", help="only this class")
+    parser.add_argument("--class", dest="only", help="only these classes, with commas between; scripts: those of scripts.py")
+    parser.add_argument("--asserted", action="store_true", help="not the classes of which nothing is asserted")
     parser.add_argument("--today", action="store_true", help="expect what holds today, not what shall")
     parser.add_argument("--list", action="store_true", help="name every program that went wrong")
     parser.add_argument("--no-join", action="store_true")
@@ -157,7 +161,10 @@ def check(place, kinds, options):
     for kind in kinds:
         seeds = range(options.first, options.first + options.programs)
         specs = [make(kind, seed) for seed in seeds]
-        run_all(place, [spec for spec in specs if options.only in (None, spec["class"])], options.jobs, report)
+        only = list(scripts.SCRIPTS) if options.only == "scripts" else (options.only or "").split(",")
+        specs = [spec for spec in specs if not options.only or spec["class"] in only]
+        specs = [spec for spec in specs if not options.asserted or expected.is_asserted(spec["class"])]
+        run_all(place, specs, options.jobs, report)
     report.print()
     print(f"\n{sum(row['programs'] for (of, name), row in report.rows.items() if (of, name) == ('all', 'all'))} programs in "
           f"{time.monotonic() - began:.0f} s, {len(report.bad)} with what expected.py does not allow")

@@ -15,7 +15,7 @@ import sys
 
 ncclInt32, ncclInt64, ncclFloat, ncclDouble = 2, 4, 7, 8
 ncclSum, ncclMax, ncclAvg = 0, 2, 4
-COLLECTIVES = ("all_reduce", "reduce_scatter", "broadcast", "reduce")
+COLLECTIVES = ("all_reduce", "reduce_scatter", "broadcast", "reduce", "all_to_all", "ring", "forward", "backward")
 RANKS_MAX = 6
 ENDING_RETURN = 3
 
@@ -27,6 +27,7 @@ nccl.ncclAllReduce.argtypes = [_POINTER, _POINTER, _SIZE, _INT, _INT, _POINTER, 
 nccl.ncclReduceScatter.argtypes = nccl.ncclAllReduce.argtypes
 nccl.ncclBroadcast.argtypes = nccl.ncclAllReduce.argtypes
 nccl.ncclReduce.argtypes = [_POINTER, _POINTER, _SIZE, _INT, _INT, _INT, _POINTER, _POINTER]
+nccl.ncclSend.argtypes = nccl.ncclRecv.argtypes = [_POINTER, _SIZE, _INT, _INT, _POINTER, _POINTER]
 
 
 class CPoint(ctypes.Structure):
@@ -90,8 +91,55 @@ class Rank:
     def synchronise(self):
         _rank.rank_synchronise(self._pointer)
 
+    def value(self):
+        return _rank.rank_value(self._pointer)
+
+    def met(self):
+        return _rank.rank_met(self._pointer)
+
+    def draw(self, own, a, b, salt):
+        return _rank.rank_draw(self._pointer, own, a, b, salt)
+
     def data(self, epoch, i, salt):
         return _rank.rank_data(self._pointer, epoch, i, salt)
+
+
+class Skip(Exception):
+    """What the programs raise."""
+
+
+def all_to_all(c, point):
+    size = point.count * (4 if point.datatype in (ncclFloat, ncclInt32) else 8)
+    nccl.ncclGroupStart()
+    for peer in range(c.nranks):
+        nccl.ncclSend(c.send + peer * size, point.count, point.datatype, peer, c.comms[point.axis], c.stream)
+        nccl.ncclRecv(c.receive + peer * size, point.count, point.datatype, peer, c.comms[point.axis], c.stream)
+    return nccl.ncclGroupEnd()
+
+
+def ring(c, point):
+    n = c.nranks
+    nccl.ncclGroupStart()
+    nccl.ncclSend(c.send, point.count, point.datatype, (c.rank + 1) % n, c.comms[point.axis], c.stream)
+    nccl.ncclRecv(c.receive, point.count, point.datatype, (c.rank + n - 1) % n, c.comms[point.axis], c.stream)
+    return nccl.ncclGroupEnd()
+
+
+def through_stages(c, point, before, after):
+    result = 0
+    if 0 <= before < c.nranks:
+        result = nccl.ncclRecv(c.receive, point.count, point.datatype, before, c.comms[point.axis], c.stream)
+    if 0 <= after < c.nranks and result == 0:
+        result = nccl.ncclSend(c.send, point.count, point.datatype, after, c.comms[point.axis], c.stream)
+    return result
+
+
+def forward(c, point):
+    return through_stages(c, point, c.rank - 1, c.rank + 1)
+
+
+def backward(c, point):
+    return through_stages(c, point, c.rank + 1, c.rank - 1)
 
 
 def timed(function):

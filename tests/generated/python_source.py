@@ -6,7 +6,11 @@
     async       parts are coroutines, which let others run between calls
 """
 
+import ast
+
+import python_script
 import tree
+from c_script import EXCHANGES
 from c_source import DATATYPE, FUNCTION, OPERATION
 
 FORMS = ("plain", "plain", "plain", "wrapper", "generator", "comprehension", "class", "decorator", "async")
@@ -26,7 +30,7 @@ def leaves(body):
     return any(s[0] == "break" or s[0] == "if" and (leaves(s[2]) or leaves(s[3])) for s in body)
 
 
-class Source:
+class Source(python_script.ScriptSource):
     def __init__(self, spec, number):
         self.spec, self.n, self.form = spec, number, spec["form"]
         self.functions, self.lines, self.depth, self.names = [], [], 1, 0
@@ -64,9 +68,12 @@ class Source:
     def call(self, number):
         point = self.spec["points"][number]
         if self.form == "wrapper":
-            self.put(f"p{self.n}_collective(c, {number}, epoch, i)")
+            self.put(f"p{self.n}_collective(c, {number}, {self.stands_at()})")
             return
-        self.put(f"c.before({number}, epoch, i)")
+        self.put(f"c.before({number}, {self.stands_at()})")
+        if point["collective"] in EXCHANGES:
+            self.put(f"c.after({point['collective']}(c, P{self.n}[{number}]))")
+            return
         self.put(f"c.after(nccl.nccl{FUNCTION[point['collective']]}({self.arguments(point)}))")
         self.between_calls()
 
@@ -87,6 +94,8 @@ class Source:
             self.depth -= 1
 
     def condition(self, condition):
+        if isinstance(condition, ast.AST):
+            return self.expression(condition)
         return CONDITIONS[condition[0]].format(*condition[1:], n=self.n)
 
     def loop(self, count, body):
@@ -166,12 +175,17 @@ class Source:
             self.part(rest[0], rest[2])
         elif kind == "break":
             self.put("break")
+        else:
+            self.script_statement(kind, rest)
 
     def wrapper(self):
         self.put(f"def p{self.n}_collective(c, number, epoch, i):")
         self.put("    c.before(number, epoch, i)")
         for collective in sorted({point["collective"] for point in self.spec["points"]}):
             self.put(f"    if P{self.n}[number].collective == '{collective}':")
+            if collective in EXCHANGES:
+                self.put(f"        c.after({collective}(c, P{self.n}[number]))")
+                continue
             given = self.arguments({"collective": collective}, "number")
             self.put(f"        c.after(nccl.nccl{FUNCTION[collective]}({given}))")
 
@@ -186,6 +200,8 @@ class Source:
             self.wrapper()
             head += self.lines
             self.lines = []
+        if spec["script"]:
+            self.script_functions()
         self.depth = 1 if self.form == "class" else 0
         start = "async def" if self.form == "async" else "def"
         self.put(f"{start} p{n}_all({'self, ' if self.form == 'class' else ''}c):")

@@ -91,6 +91,11 @@ static int is_vector(const struct point *point, int size) {
 static void fill(void *buffer, const struct point *point, int size, int me, int64_t number,
                  size_t elements) {
   memset(buffer, 0, elements * datatype_size(point->datatype));
+  if (point->collective >= ALL_TO_ALL) {
+    for (size_t j = 0; j < elements; j++)
+      put(buffer, j, point->datatype, number);
+    return;
+  }
   if (is_vector(point, size)) {
     for (size_t j = 0; j < elements; j++)
       if ((int)(j % (size_t)point->count) % size == me)
@@ -125,6 +130,30 @@ static int decode(const void *buffer, const struct point *point, int size, int64
   return 1;
 }
 
+/* Of messages: each is the sender's number, all over. What nobody has sent is negative still. */
+static int decode_messages(const void *buffer, const struct point *point, int size, int me,
+                           int64_t own, int64_t *numbers) {
+  memset(numbers, 0, (size_t)size * sizeof *numbers);
+  int first = point->collective == ALL_TO_ALL ? 0 : me + (point->collective == BACKWARD ? 1 : -1);
+  int last = point->collective == ALL_TO_ALL ? size - 1 : first;
+  if (point->collective == RING)
+    first = last = (me + size - 1) % size;
+  for (int from = first; from <= last; from++) {
+    if (from < 0 || from >= size)
+      continue;
+    size_t at = (size_t)(from - first) * (size_t)point->count;
+    for (size_t j = at; j < at + (size_t)point->count; j++) {
+      int64_t number = get_whole(buffer, j, point, size);
+      if (number < 0 || number > CALLS_MAX || (j > at && number != numbers[from]))
+        return 0;
+      numbers[from] = number;
+    }
+  }
+  if (point->collective != ALL_TO_ALL)
+    numbers[me] = own;
+  return 1;
+}
+
 /* ---- a call ---- */
 
 static uint32_t said(void) {
@@ -144,9 +173,9 @@ void rank_before(struct rank *rank, int point, int epoch, int iteration) {
   const struct point *what = &rank->setup->points[point];
   int size = rank->axes[what->axis].size;
   struct buffers *buffers = rank->buffers;
-  size_t elements = (size_t)what->count;
-  size_t receives = elements * datatype_size(what->datatype);
-  size_t sends = what->collective == REDUCE_SCATTER ? receives * (size_t)size : receives;
+  size_t block = (size_t)what->count * datatype_size(what->datatype);
+  size_t receives = what->collective == ALL_TO_ALL ? block * (size_t)size : block;
+  size_t sends = what->collective == REDUCE_SCATTER ? block * (size_t)size : receives;
   if (record->ncalls == CALLS_MAX)
     fail(rank, "more calls than there is room for", 0);
   if (buffers_full(buffers, sends + receives))
@@ -161,6 +190,10 @@ void rank_before(struct rank *rank, int point, int epoch, int iteration) {
   int me = rank->axes[what->axis].me;
   fill(buffers->host, what, size, me, record->ncalls, sends / datatype_size(what->datatype));
   copy_in(rank, pending->send, sends);
+  if (what->collective >= ALL_TO_ALL) {
+    check(rank, cudaStreamSynchronize(rank->stream), "cudaStreamSynchronize");
+    fill(buffers->host, what, size, me, -1, receives / datatype_size(what->datatype));
+  }
   copy_in(rank, pending->receive, receives);
   rank->send = pending->send;
   rank->receive = pending->receive;
@@ -209,7 +242,14 @@ static void look_at_result(struct rank *rank, const struct pending *pending) {
   if (point->collective == REDUCE && me != point->root) {
     call->digest = 0; /* undefined */
     call->seen[rank->rank] = (int16_t)number;
-  } else if (decode(host, point, size, numbers)) {
+  } else if (point->collective >= ALL_TO_ALL
+                 ? decode_messages(host, point, size, me, number, numbers)
+                 : decode(host, point, size, numbers)) {
+    rank->value = rank->met = 0;
+    for (int lane = 0; lane < size; lane++) {
+      rank->value += (int)numbers[lane];
+      rank->met += numbers[lane] != 0;
+    }
     for (int lane = 0; lane < size; lane++)
       call->seen[rank->axes[point->axis].ranks[lane]] = (int16_t)numbers[lane];
   } else {
@@ -230,6 +270,22 @@ void rank_load(struct rank *rank) {
   rank->step++;
   if (rank->setup->pauses_us[rank->rank] != 0)
     usleep((useconds_t)rank->setup->pauses_us[rank->rank]);
+}
+
+int rank_value(struct rank *rank) {
+  rank_synchronise(rank);
+  return rank->value;
+}
+
+int rank_met(struct rank *rank) {
+  rank_synchronise(rank);
+  return rank->met;
+}
+
+int rank_draw(const struct rank *rank, int own, int a, int b, int salt) {
+  uint32_t hash = (uint32_t)((((own ? rank->rank : 0) * 31 + a) * 101 + b) * 13 + salt);
+  hash *= UINT32_C(2654435761);
+  return (int)(hash >> 13 & 1023);
 }
 
 int rank_data(const struct rank *rank, int epoch, int iteration, int salt) {

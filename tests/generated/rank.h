@@ -23,7 +23,17 @@ extern "C" {
 
 enum { RANKS_MAX = 6, CALLS_MAX = 1023, AXES_MAX = 3 };
 
-enum collective { ALL_REDUCE, REDUCE_SCATTER, BROADCAST, REDUCE };
+enum collective {
+  ALL_REDUCE,
+  REDUCE_SCATTER,
+  BROADCAST,
+  REDUCE,
+  /* Sends and receives. */
+  ALL_TO_ALL, /* count elements to each rank */
+  RING,       /* to the next rank, from the one before */
+  FORWARD,    /* the same, but for the first and the last rank: a pipeline of stages */
+  BACKWARD,   /* from the next rank, to the one before */
+};
 
 /* A point of the program. Several lines may be one point: what counts is what is meant. */
 struct point {
@@ -89,6 +99,7 @@ struct rank {
   const struct setup *setup;
   struct record *record;
   struct buffers *buffers;
+  int value, met; /* of the last result that was looked at */
   struct {
     int size, me, ranks[RANKS_MAX];
   } axes[AXES_MAX];
@@ -111,6 +122,14 @@ void rank_load(struct rank *rank);
 
 /* A bit that depends on the rank's own data. */
 int rank_data(const struct rank *rank, int epoch, int iteration, int salt);
+
+/* 0 to 1023: from the rank's own data, or from data that all ranks have. */
+int rank_draw(const struct rank *rank, int own, int a, int b, int salt);
+
+/* Of the last result: the sum of the numbers in it, and of how many ranks they are. All ranks that
+ * get it see the same, but of sends and receives, or a reduction to one rank. Waits for it. */
+int rank_value(struct rank *rank);
+int rank_met(struct rank *rank);
 
 #pragma GCC visibility pop
 

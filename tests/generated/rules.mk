@@ -29,7 +29,7 @@ $(BUILD)/check/generated: $(BUILD)/tests/generated/test_generated.o | generated-
 GENERATED_EXPECT ?= shall
 export GENERATED_EXPECT
 check-generated: $(BUILD)/check/generated
-	@$(CHECK_ENVIRONMENT) tests/run $<
+	@tests/run --with $(CHECK_ENVIRONMENT) -- $<
 
 # In `make check`: GENERATED_IN_CHECK=yes.
 GENERATED_IN_CHECK ?= yes

@@ -21,6 +21,8 @@ of points for the parts of a training program, counts by epoch and rank, and how
     two_loops   rank0 or odd: these ranks have a loop of their own, at other lines, with the same points
     mixed       [point, point]: rank 0 comes to the first, the others to the second; for the tests of the tests
     branches    {point: how}: the point has two lines; rank0, odd or data say which one is taken
+    script      instead of all these: its text (script.py), with names {name: point}, and each: calls of an iteration
+    own_data    whether the script's D differs by rank
 """
 
 import copy
@@ -117,8 +119,9 @@ def begin(random, name, seed, kind, forms):
     for feature in ("start", "body", "after", "end"):
         spec[feature] = []
     for feature in ("warm", "layers", "rebuilt", "unfreeze", "accumulate", "log", "torn", "validate", "checkpoint", "first",
-                    "stop", "own_stop", "two_loops"):
+                    "stop", "own_stop", "two_loops", "script"):
         spec[feature] = None
+    spec["own_data"] = False
     spec["branches"] = {}
     spec["helpers"] = {part: random.choice(("none", "none", "out", "inline")) for part in
                        ("train", "step", "validate", "checkpoint", "epoch")}
@@ -156,6 +159,9 @@ def barrier(random, spec, scalar):
 def calls_bound(spec):
     """At most that many calls of a rank."""
     table = lambda rows: sum(max(row) for row in rows)
+    if spec["script"]:
+        counts = spec["iterations"] + (spec["validate"]["counts"] if spec["validate"] else [])
+        return (table(counts) + 4 * spec["epochs"]) * spec["each"] + 10
     each = len(spec["body"]) + 1
     for feature in ("unfreeze", "accumulate"):
         each += len(spec[feature]["points"]) if spec[feature] else 0
@@ -181,19 +187,24 @@ def has_empty_first(spec):
     return any(n == 0 for n in spec["iterations"][0])
 
 
-def is_even(spec):
-    """Whether all ranks do the same, so that no rank ever joins."""
+def has_common_flow(spec):
+    """Whether all ranks have the same counts."""
     tables = [spec["iterations"]] + ([spec["validate"]["counts"]] if spec["validate"] else [])
     tables += [spec["torn"]["ranks"]] if spec["torn"] else []
     return all(len(set(row)) == 1 for rows in tables for row in rows) and len(set(spec["own_stop"] or [0])) == 1
 
 
+def is_even(spec):
+    """Whether all ranks do the same, so that no rank ever joins."""
+    return has_common_flow(spec) and not spec["own_data"]
+
+
 def make(kind, seed, classes, forms):
-    """The program of that seed. classes: name to function (classes.py)."""
+    """The program of that seed. classes: name to function (classes.py); forms: what a class may have."""
     names = list(classes)
     name = names[seed % len(names)]
     state = random.Random(f"{kind} {seed}")
-    spec = begin(state, name, seed, kind, forms)
+    spec = begin(state, name, seed, kind, forms(name))
     classes[name](state, spec)
     shorten(spec)
     spec["even"] = is_even(spec)
@@ -219,6 +230,8 @@ def with_points(spec, change):
 
 def parts(spec):
     """The lists of points that it has."""
+    if spec["script"]:
+        return [[point] for point in set(spec["names"].values())]
     made = []
     with_points(spec, lambda points: made.append(list(points)) or points)
     return made
@@ -226,6 +239,8 @@ def parts(spec):
 
 def pruned(spec):
     """Without the points that nothing comes to."""
+    if spec["script"]:
+        return spec
     used = sorted({point for part in parts(spec) for point in part})
     new = {point: at for at, point in enumerate(used)}
     made = with_points(spec, lambda points: [new[point] for point in points])

@@ -3,6 +3,7 @@
 import copy
 import time
 
+import script
 from batch import Batch
 from shapes import calls_bound, has_empty_first, is_even, pruned
 import verdict
@@ -72,6 +73,8 @@ def one_count(spec):
 
 
 def without_points(spec):
+    if spec["script"]:
+        return
     for feature in ("start", "body", "after", "end", "rebuilt"):
         for at in range(len(spec[feature] or ())):
             if feature == "body" and (len(spec["body"]) == 1 or spec["torn"]):
@@ -96,11 +99,13 @@ PLAIN = {"helpers": {}, "branches": {}, "loop": "for", "sync": "call", "ending":
 def simpler(spec):
     """The features one by one, and how it runs."""
     for feature in FEATURES:
-        if spec[feature]:
+        if spec[feature] and not spec["script"]:
             yield dict(copy.deepcopy(spec), **{feature: None})
     for key, value in PLAIN.items():
         if spec[key] != value:
             yield dict(copy.deepcopy(spec), **{key: copy.deepcopy(value)})
+    for text in script.shorter(spec["script"]) if spec["script"] else ():
+        yield dict(copy.deepcopy(spec), script=text)
     if spec["form"] != "plain":
         made = dict(copy.deepcopy(spec), form="plain")
         if "compiler" in made:
@@ -125,7 +130,7 @@ def bold(spec):
 
     def featureless(one):
         made = copy.deepcopy(one)
-        made.update({feature: None for feature in FEATURES})
+        made.update({feature: None for feature in FEATURES if not one["script"]})
         made.update(copy.deepcopy(PLAIN))
         return made
 
@@ -165,7 +170,8 @@ def is_alike(spec, one):
 
 def size(spec):
     """What is to become less."""
-    parts = sum(bool(value) for value in spec.values()) + sum(value != "none" for value in spec["helpers"].values())
+    parts = len((spec["script"] or "").split())
+    parts += sum(bool(value) for value in spec.values()) + sum(value != "none" for value in spec["helpers"].values())
     return spec["ranks"] * calls_bound(spec) + parts
 
 

@@ -31,8 +31,8 @@ static void check_script(const char *script, const char *options) {
  * asks of them what is to hold, else what does. */
 static void check_programs(const char *kind, int programs) {
   char options[128];
-  snprintf(options, sizeof options, "--kind %s --programs %d --shrink 2 --jobs 2 %s", kind,
-           programs, strcmp(setting("GENERATED_EXPECT", ""), "shall") == 0 ? "" : "--today");
+  snprintf(options, sizeof options, "--kind %s --programs %d --asserted --shrink 2 --jobs 2 %s",
+           kind, programs, strcmp(setting("GENERATED_EXPECT", ""), "shall") == 0 ? "" : "--today");
   check_script("programs.py", options);
 }
 

@@ -10,10 +10,13 @@
     ("if", condition, then, else)   conditions: see below
     ("part", name, how, body)       a function of its own: out, inline, or none: in place
     ("break",)                      out of the innermost loop; never across a part
+    and those of scripts            (script.py), with expressions of Python's as conditions
 
     conditions: ("rank0",) ("odd",) ("data", salt) ("steps", k): after k of the own iterations, ("step is", n),
     ("accumulated", k), ("epoch is", e), ("epoch from", e), ("epochs", k): after k epochs, ("torn",), ("stopped",)
 """
+
+import script
 
 
 def call(spec, point):
@@ -88,6 +91,8 @@ def epoch_body(spec):
 
 
 def tree(spec):
+    if spec["script"]:
+        return script.functions(spec)["main"].body
     made = calls(spec, spec["start"])
     if spec["warm"]:
         made.append(("repeat", spec["warm"]["count"], [("load",)] + calls(spec, spec["warm"]["points"])))

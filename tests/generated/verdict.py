@@ -17,7 +17,8 @@ STATUS_MISMATCH = 86  # of the loopback: ranks mean different collectives
 SIGNAL_KILL = 9
 
 # What can be wrong with a program, worst first.
-FAULTS = ("hang", "crash", "mismatch", "error", "garbage", "wrong", "silent", "deviates", "other_epoch", "split")
+FAULTS = ("hang", "crash", "mismatch", "error", "garbage", "wrong", "silent", "deviates", "other_epoch", "split",
+          "as_alone", "warned")
 
 
 class Rank:
@@ -178,18 +179,24 @@ def is_silent(spec, ranks, meetings, wrong):
 
 def has_ends(spec):
     """Whether something all ranks do comes between its epochs."""
+    if spec["script"]:
+        return bool(spec["names"].keys() & {"bar", "end", "rest", "g", "v"})
     return bool(spec["after"] or spec["validate"] or spec["first"])
 
 
+# Not all ranks see who met in these.
+SEEN_BY_SOME = ("reduce", "ring", "forward", "backward")
+
+
 def count_split(spec, meetings):
-    """Collectives that calls of one point and epoch took, beyond the fewest that they could. Reductions to one rank are left
-    out: if that has joined nobody sees who met."""
+    """Collectives that calls of one point and epoch took, beyond the fewest that they could. Left out are those of which
+    nobody may see who met, if a rank has joined."""
     counts, calls = {}, {}
     for met in meetings:
         keys = set()
         for rank, _, call in met:
             point, epoch, axis = call[0], call[1] if has_ends(spec) else 0, call[3]
-            if spec["points"][point]["collective"] == "reduce":
+            if spec["points"][point]["collective"] in SEEN_BY_SOME:
                 continue
             key = (point, epoch, communicator(spec, axis, rank))
             keys.add(key)
@@ -217,6 +224,16 @@ def deviations(spec, ranks, meetings):
     return bad
 
 
+def all_call_alike(spec, ranks):
+    """Whether all ranks have made calls of the same signatures: without nccl-join the program works, too."""
+    return len({tuple(tuple(spec["points"][call[0]].values()) for call in rank.calls) for rank in ranks}) == 1
+
+
+def is_as_alone(ranks, met):
+    """Whether a meeting is that of a program without nccl-join, if all ranks call alike."""
+    return len({at for _, at, _ in met}) == 1 and len(met) == len(ranks)
+
+
 def call_root(spec, call):
     return spec["points"][call[0]]["root"]
 
@@ -242,6 +259,12 @@ def judge(spec, result, reference=None):
     if (met.garbage or twice) and not found:  # what is left behind by a rank that has failed may be anything
         found["garbage"] = max(1, len(met.garbage))
     wrong = [met for met in meetings if len({call[0] for _, _, call in met}) > 1]
+    alone = []
+    if wrong and not spec["even"] and spec["arrangement"] != "grid" and all_call_alike(spec, ranks):
+        alone = [met for met in wrong if is_as_alone(ranks, met)]
+    if alone:
+        found["as_alone"] = len(alone)
+        wrong = [met for met in wrong if met not in alone]
     if wrong:
         found["wrong"] = len(wrong)
         if is_silent(spec, ranks, meetings, wrong):
@@ -254,6 +277,8 @@ def judge(spec, result, reference=None):
         split = count_split(spec, meetings)
         if split:
             found["split"] = split
+    if spec["even"] and any(warnings(spec, rank) for rank in ranks):
+        found["warned"] = 1
     if spec["even"]:
         bad = deviations(spec, ranks, meetings)
         if reference is not None:

@@ -82,4 +82,12 @@ bool double_is_registered(int comm, const void *buffer, size_t bytes);
 /* Bytes that a device address may be used for: up to the end of its allocation; 0 if it is none. */
 size_t double_room(const void *address);
 
+/* ---- what the doubles share ---- */
+
+/* Adds a word to the log. */
+void double_note(const char *word);
+
+/* The thread's current context. */
+CUcontext double_context(void);
+
 #endif

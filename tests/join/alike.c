@@ -53,36 +53,27 @@ static void check_refused(const char *setting, const char *says) {
   run_free(result);
 }
 
-Test(alike, what_joined_ranks_send) {
-  check_refused("NCCL_JOIN_LOSSY=zero",
-                "NCCL_JOIN_LOSSY set differently: zero on rank 0; error on ranks 1, 2.");
-}
-Test(alike, what_joined_ranks_send_by_kind) {
-  check_refused("NCCL_JOIN_LOSSY=send:last,allgather:zero",
-                "set differently: allgather:zero,send:last on rank 0; error on ranks 1, 2.");
-}
-Test(alike, early_termination) {
-  check_refused("NCCL_JOIN_EARLY_EXIT=throw", "NCCL_JOIN_EARLY_EXIT set differently: throw on");
-}
-Test(alike, divisors) {
-  check_refused("NCCL_JOIN_DIVISOR=active", "NCCL_JOIN_DIVISOR set differently: active on");
-}
-Test(alike, what_divisors_scale) {
-  check_refused("NCCL_JOIN_DIVISOR_MIN=77", "NCCL_JOIN_DIVISOR_MIN set differently: 77 on");
-}
-Test(alike, resynchronised_buffers) {
-  check_refused("NCCL_JOIN_RESYNC=broadcasts", "NCCL_JOIN_RESYNC set differently: broadcasts on");
-}
-Test(alike, places) {
-  check_refused("NCCL_JOIN_PLACES=0", "NCCL_JOIN_PLACES set differently: 0 on rank 0; 1 on");
-}
-Test(alike, what_is_done_where_nothing_is_sure) {
-  check_refused("NCCL_JOIN_UNSURE=stop", "NCCL_JOIN_UNSURE set differently: stop on");
-}
-Test(alike, exit_points) {
-  check_refused("NCCL_JOIN_EXIT_ON=finish",
-                "NCCL_JOIN_EXIT_ON set differently: finish on rank 0; nothing on ranks 1, 2.");
-}
+#define REFUSED(name, setting, says)                                                               \
+  Test(alike, name) {                                                                              \
+    check_refused(setting, says);                                                                  \
+  }
+REFUSED(what_joined_ranks_send, "NCCL_JOIN_LOSSY=zero",
+        "NCCL_JOIN_LOSSY set differently: zero on rank 0; error on ranks 1, 2.")
+REFUSED(what_joined_ranks_send_by_kind, "NCCL_JOIN_LOSSY=send:last,allgather:zero",
+        "set differently: allgather:zero,send:last on rank 0; error on ranks 1, 2.")
+REFUSED(early_termination, "NCCL_JOIN_EARLY_EXIT=throw",
+        "NCCL_JOIN_EARLY_EXIT set differently: throw on")
+REFUSED(divisors, "NCCL_JOIN_DIVISOR=active", "NCCL_JOIN_DIVISOR set differently: active on")
+REFUSED(what_divisors_scale, "NCCL_JOIN_DIVISOR_MIN=77",
+        "NCCL_JOIN_DIVISOR_MIN set differently: 77 on")
+REFUSED(resynchronised_buffers, "NCCL_JOIN_RESYNC=broadcasts",
+        "NCCL_JOIN_RESYNC set differently: broadcasts on")
+REFUSED(places, "NCCL_JOIN_PLACES=0", "NCCL_JOIN_PLACES set differently: 0 on rank 0; 1 on")
+REFUSED(what_is_done_where_nothing_is_sure, "NCCL_JOIN_UNSURE=stop",
+        "NCCL_JOIN_UNSURE set differently: stop on")
+REFUSED(exit_points, "NCCL_JOIN_EXIT_ON=finish",
+        "NCCL_JOIN_EXIT_ON set differently: finish on rank 0; nothing on ranks 1, 2.")
+#undef REFUSED
 
 /* Written differently, it is the same. */
 Test(alike, the_same_in_other_words_is_alike) {
@@ -147,9 +138,7 @@ Test(alike, switched_off_on_one_rank_join_is_off_on_all) {
   struct lines *lines = lines_create();
   lines_add_sum(lines, &schedule, 1);
   lines_add_left(lines, 3);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* Its settings are not compared: they do nothing. */

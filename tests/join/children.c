@@ -95,9 +95,7 @@ static void check(const struct schedule *schedule, struct shape shape) {
       add_epoch(lines, schedule, &shape, epoch, rank);
   if (strcmp(shape.end, "destroy") == 0)
     lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* Ranks leave their loops into the split: all take part. */

@@ -22,9 +22,7 @@ static void check(const char *options, const struct schedule *schedule) {
       lines_add(lines, rank, "all %d %u", i, active);
     }
   lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 Test(connect, first_collective_of_all_without_a_rank) {

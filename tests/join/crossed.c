@@ -33,9 +33,7 @@ Test(crossed, destroying_does_not_wait_for_another_communicator) {
     for (int rank = 0; rank < 3; rank++)
       lines_add(lines, rank, "all %d 7", i);
   lines_add_left(lines, 3);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* Nor with a collective of the communicator that is aborted, which ends only by that. */
@@ -49,9 +47,7 @@ Test(crossed, aborting_does_not_wait_for_what_is_aborted) {
     lines_add(lines, rank, "end 0 3");
     lines_add(lines, rank, "aborted");
   }
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* Who the root of a broadcast is, only the rank that makes it can tell if that has not come yet: it
@@ -68,9 +64,7 @@ Test(crossed, nobody_waits_for_a_root_with_other_shadows_to_issue) {
   for (int rank = 0; rank < 3; rank++)
     lines_add(lines, rank, "end 0 7");
   lines_add_left(lines, 3);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* The lowest rank that is active is the root, whatever those above it are. */
@@ -83,7 +77,5 @@ Test(crossed, nobody_waits_for_ranks_above_the_new_root) {
   for (int rank = 0; rank < 3; rank++)
     lines_add(lines, rank, "end 0 7");
   lines_add_left(lines, 3);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }

@@ -226,9 +226,7 @@ static void check_formats(const struct schedule *schedule, const char *options,
       if (root < 0 || rank == root)
         add_reduced(lines, rank, i, schedule_active(schedule, 0, i), schedule->nranks, with_sums);
   lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 static const struct schedule halves = {4, 1, {{2, 5, 2, 6}}};
@@ -275,9 +273,7 @@ static void check_refused(const char *options) {
     lines_add(lines, rank, "refused average");
   }
   lines_add_left(lines, 3);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 Test(divisor, an_average_of_integers_is_refused_once_a_rank_has_joined) {

@@ -35,9 +35,7 @@ static void check_ending(const struct schedule *schedule, const char *endings) {
     const char *comma = strchr(ending, ',');
     ending = comma != NULL ? comma + 1 : ending;
   }
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 static const struct schedule uneven = {3, 1, {{4, 9, 7}}};

@@ -58,9 +58,7 @@ static void check(const struct schedule *schedule, const char *mode, int sync_ev
                   schedule->nranks * (epoch + 1));
     }
   lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 static void check_zeros(const struct schedule *schedule, const char *mode, int sync_every) {
@@ -120,9 +118,7 @@ Test(exchange, sends_of_another_thread_are_left_to_it) {
       lines_add(lines, rank, "thread %d %d", i, 1000 * ((rank + RANKS - 1) % RANKS + 1) + i);
     }
   lines_add_left(lines, RANKS);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* What is sent to a joined rank is not missed by anybody: nothing is refused. */

@@ -297,6 +297,12 @@ void assert_results(const struct run *run, struct lines *lines) {
   lines_free(got);
 }
 
+void finish_run(struct run *run, struct lines *lines) {
+  assert_results(run, lines);
+  lines_free(lines);
+  run_free(run);
+}
+
 void assert_same_results(const struct run *one, const struct run *other) {
   struct lines *wanted = lines_of_run(one), *got = lines_of_run(other);
   cr_assert(wanted->n > 0, "no results at all\n%s", one->errors);

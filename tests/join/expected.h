@@ -54,9 +54,10 @@ struct ddp {
 const char *ddp_text(const struct schedule *schedule, const struct ddp *ddp);
 void lines_add_ddp(struct lines *lines, const struct schedule *schedule, const struct ddp *ddp);
 
-/* Criterion assertions: the run printed these RESULT lines, each as often, and no others; two runs
- * printed the same. */
+/* Criterion assertions: the run printed these RESULT lines, each as often, and no others; finish_run
+ * frees both then. Two runs printed the same. */
 void assert_results(const struct run *run, struct lines *lines);
+void finish_run(struct run *run, struct lines *lines);
 void assert_same_results(const struct run *one, const struct run *other);
 
 #endif

@@ -30,9 +30,7 @@ static void check_masks(const struct schedule *schedule, const char *mode, const
       lines_add(lines, rank, "broadcast %d %d %d", i, 100 * (root + 1), i + 1);
     }
   lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 static const char *const in_group[] = {"large", "small", NULL};
@@ -71,9 +69,7 @@ static void check_turns(const struct schedule *schedule) {
                   i, active, set_size(active) * (i + 1));
     }
   lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 Test(groups, two_communicators_in_turn) {

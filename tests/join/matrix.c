@@ -145,9 +145,7 @@ static void check_case(const struct model *model, const struct variant *variant,
       .nranks = NRANKS, .program = "uneven", .options = options_text(model, variant, schedule)});
   assert_went_well(result);
   struct lines *lines = expected_lines(model, variant, schedule);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 static struct schedule one_skew(const struct schedule *skews, int skew) {
@@ -200,9 +198,7 @@ static void check_thrown(const struct model *model, const struct schedule *sched
   cr_assert(run_says_in_a_line(result, "Detected at least one rank that exhausted inputs.",
                                "rank 0 has left its loop", NULL),
             "%s", result->errors);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 static void check_throw(const struct model *model) {

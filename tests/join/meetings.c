@@ -47,15 +47,16 @@ static struct run *start(const struct schedule *schedule, const char *options,
       .nranks = schedule->nranks, .program = "meet", .options = text, .environment = environment});
 }
 
+/* The run has met so often, without a WARN. */
+static void finish(struct run *result, const struct schedule *schedule, int meetings) {
+  assert_went_well(result);
+  cr_assert(!run_says(result, "WARN"), "%s", result->errors);
+  finish_run(result, expected(schedule, meetings));
+}
+
 static void check(const struct schedule *schedule, const char *options, const char *environment,
                   int meetings) {
-  struct run *result = start(schedule, options, environment);
-  assert_went_well(result);
-  struct lines *lines = expected(schedule, meetings);
-  assert_results(result, lines);
-  lines_free(lines);
-  cr_assert(!run_says(result, "WARN"), "%s", result->errors);
-  run_free(result);
+  finish(start(schedule, options, environment), schedule, meetings);
 }
 
 /* ---- of a library ---- */
@@ -116,9 +117,7 @@ Test(meetings, function_that_only_one_rank_calls_is_named_first) {
   struct lines *lines = expected(&schedule, 2);
   lines_add(lines, 0, "prepared 1");
   lines_add(lines, 0, "prepared 2");
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* Rank 2 comes to the function three times before it meets the others, rank 0 once. */
@@ -147,9 +146,7 @@ Test(meetings, of_ranks_with_communicators_of_rows_and_columns) {
     for (int met = 1; met <= 2; met++)
       lines_add(lines, rank, "met %d", met);
   lines_add_left(lines, schedule.nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 Test(meetings, one_that_nothing_calls_is_said_once_by_each_rank) {
@@ -232,13 +229,7 @@ static struct run *start_mpi(const struct schedule *schedule, const char *option
 }
 
 static void check_mpi(const struct schedule *schedule, const char *options, int meetings) {
-  struct run *result = start_mpi(schedule, options, false, 0);
-  assert_went_well(result);
-  struct lines *lines = expected(schedule, meetings);
-  assert_results(result, lines);
-  lines_free(lines);
-  cr_assert(!run_says(result, "WARN"), "%s", result->errors);
-  run_free(result);
+  finish(start_mpi(schedule, options, false, 0), schedule, meetings);
 }
 
 Test(mpi, loop_that_is_left_into_a_barrier) {

@@ -15,9 +15,7 @@ static struct trained check_training(const struct regression *wanted, uint64_t w
   assert_went_well(result);
   struct lines *lines = lines_create();
   struct trained trained = lines_add_regression(lines, wanted);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
   return trained;
 }
 

@@ -107,9 +107,7 @@ static void check(const struct schedule *schedule, const struct batches *batches
   struct lines *lines = lines_create();
   add_iterations(lines, schedule, batches);
   lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 static const struct batches small_first = {.counts = {2, 2, 4, 8}};
@@ -184,9 +182,7 @@ Test(normalised, all_stop_together_where_that_is_asked_for) {
     cr_assert_eq(result->rank_status[rank], 1);
     lines_add(lines, rank, "error 5 %s", rank == 0 ? "ncclAllGather" : "ncclCommFinalize");
   }
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* By default it is refused, and the message names the setting that it needs. */

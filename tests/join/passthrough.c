@@ -86,9 +86,7 @@ Test(passthrough, off_means_plain_sums) {
   struct lines *lines = lines_create();
   lines_add_sum(lines, &schedule, 1);
   lines_add_left(lines, 3);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* Uneven programs do not come through without it: this is what the other tests are worth. */

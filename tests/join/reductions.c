@@ -61,9 +61,7 @@ static void check_reductions(const struct schedule *schedule, const char *option
                     reduced(reductions[r], active, datatypes[d].is_signed));
     }
   lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* All ranks but one do more iterations than that one. */

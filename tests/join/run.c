@@ -147,21 +147,32 @@ static pid_t start(const struct command *command, int output, int errors) {
   _exit(127);
 }
 
-/* Kills what is left of a run: children of this process, and theirs once they become ours. Returns
- * how many there were. */
+static bool list_children(char *list, int size) {
+  FILE *children = fopen("/proc/thread-self/children", "r");
+  if (children == NULL || fgets(list, size, children) == NULL)
+    *list = '\0';
+  if (children != NULL)
+    fclose(children);
+  return *list != '\0';
+}
+
+/* Kills what is left of a run, after some time in which it may end by itself, as what a killed
+ * process has begun does (the launcher's look at the program, LeakSanitizer's at the threads):
+ * children of this process, and theirs once they become ours. Returns how many there were. */
 static int kill_the_rest(void) {
+  double until = now_s() + grace_s;
+  char list[4096];
   int left = 0;
   for (;;) {
     while (waitpid(-1, NULL, WNOHANG) > 0)
       ; /* they had ended by themselves */
-    FILE *children = fopen("/proc/thread-self/children", "r");
-    char list[4096] = "", *rest = list;
-    if (children == NULL || fgets(list, sizeof list, children) == NULL)
-      *list = '\0';
-    if (children != NULL)
-      fclose(children);
-    if (*list == '\0')
+    if (!list_children(list, sizeof list))
       return left;
+    if (now_s() < until) {
+      nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+      continue;
+    }
+    char *rest = list;
     for (long pid; (pid = strtol(rest, &rest, 10)) > 0; left++)
       kill((pid_t)pid, SIGKILL);
     while (waitpid(-1, NULL, 0) > 0)

@@ -18,9 +18,7 @@ static void check_lines(int nranks, const char *program, const char *options, st
       run(&(struct launch){.nranks = nranks, .program = program, .options = options});
   assert_went_well(result);
   lines_add_left(lines, nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 static void check_ddp(const struct schedule *schedule, const struct ddp *ddp) {

@@ -69,9 +69,7 @@ static void check_trained(const struct schedule *schedule, const char *options,
     for (int i = 0; i < schedule->n[0][rank]; i++)
       add(lines, schedule, rank, i);
   lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* Rank `joined` leaves first, and all others are refused a call of their next iteration. Each says
@@ -97,9 +95,7 @@ static void check_refused(const struct schedule *schedule, const char *options, 
       lines_add(lines, rank, "refused %d %s %d", schedule->n[0][joined], call, root);
   }
   lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* ---- ZeroRedundancyOptimizer: each rank broadcasts its shard ---- */

@@ -40,9 +40,7 @@ static void check(const struct schedule *schedule, int at, int without) {
   for (int i = 0; i < schedule->n[0][without]; i++)
     lines_add(lines, without, "sum %d %u", i, schedule_active(schedule, 0, i));
   lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 Test(shrink, without_a_rank_that_has_joined) {
@@ -73,9 +71,7 @@ static void check_killed(const struct schedule *schedule, int at, int without) {
     if (rank != without)
       lines_add(lines, rank, "left");
   }
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 Test(shrink, after_a_rank_has_been_killed) {
@@ -97,9 +93,7 @@ Test(shrink, no_further_than_to_a_split_after_a_revocation) {
     lines_add(lines, rank, "made %d %d", rank, schedule.nranks);
   }
   lines_add_left(lines, schedule.nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 Test(shrink, uneven_loops_hang_without_join) {

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,25 +18,33 @@ static struct running *start_late(const char *environment) {
                                     .limit_s = 60});
 }
 
-/* What is said of the job once rank 0 has waited for a second; the caller's. */
-static struct run *status_of(struct running *running, const char *option) {
+/* What is said of the communicators that a rank is in. The caller's. */
+static struct run *ask(const struct running *running, int rank, const char *option) {
   char arguments[64];
-  snprintf(arguments, sizeof arguments, "%s %d", option, (int)run_process(running, 0));
-  for (int i = 0; i < 60; i++) {
-    struct run *status = run_tool("tools/nccl-join-status", arguments);
-    if (strstr(status->output, " 1 s  waits in") != NULL ||
-        strstr(status->output, "\"waits_s\":1,") != NULL)
+  snprintf(arguments, sizeof arguments, "%s %d", option, (int)run_process(running, rank));
+  return run_tool("tools/nccl-join-status", arguments);
+}
+
+/* The same, once the text is in it. */
+static struct run *ask_until(struct running *running, int rank, const char *text) {
+  for (;;) {
+    struct run *status = ask(running, rank, "");
+    if (strstr(status->output, text) != NULL)
       return status;
+    bool goes_on = run_goes_on(running, 0.2);
+    cr_assert(goes_on, "the job has ended without '%s'; at last:\n%s", text, status->output);
     run_free(status);
-    cr_assert(run_goes_on(running, 0.2), "the job has ended");
   }
-  cr_assert_fail("nobody waits");
-  return NULL;
+}
+
+/* Rank 0 has waited for a second. */
+static struct run *status_of(struct running *running) {
+  return ask_until(running, 0, " 1 s  waits in");
 }
 
 Test(status, ranks_are_where_they_are, .timeout = 90) {
   struct running *running = start_late("");
-  struct run *status = status_of(running, "");
+  struct run *status = status_of(running);
   cr_expect_eq(status->status, 0);
   cr_expect(strstr(status->output, ", 3 ranks here\n") != NULL, "%s", status->output);
   cr_expect(strstr(status->output, " 1 s  waits in allreduce(sum, float32, 1) on comm ") != NULL,
@@ -53,12 +62,27 @@ Test(status, ranks_are_where_they_are, .timeout = 90) {
 }
 
 /* Stopped ranks cannot be asked, and need not be. */
-Test(status, ranks_may_be_stopped, .timeout = 90) {
+Test(status, ranks_may_be_stopped_and_are_said_to_be, .timeout = 90) {
   struct running *running = start_late("");
-  run_free(status_of(running, ""));
+  struct run *status = status_of(running);
+  cr_expect(strstr(status->output, "stopped") == NULL, "%s", status->output);
+  run_free(status);
   for (int rank = 0; rank < 3; rank++)
     kill(run_process(running, rank), SIGSTOP);
-  struct run *status = run_tool("tools/nccl-join-status", "--json --all");
+  status = ask(running, 0, "");
+  cr_expect(strstr(status->output, " stopped by SIGSTOP, Ctrl-Z or a debugger, last ") != NULL,
+            "%s", status->output);
+  cr_expect(strstr(status->output, "; its process is stopped by SIGSTOP, Ctrl-Z or a debugger\n"),
+            "%s", status->output);
+  cr_expect(strstr(status->output,
+                   "\n  rank 0 waits for ranks 1 (stopped by SIGSTOP, Ctrl-Z or a debugger), 2 ("),
+            "%s", status->output);
+  run_free(status);
+  status = ask(running, 0, "--json");
+  cr_expect(strstr(status->output, "\"stopped\":true") != NULL, "%s", status->output);
+  cr_expect(strstr(status->output, "\"stopped\":false") == NULL, "%s", status->output);
+  run_free(status);
+  status = run_tool("tools/nccl-join-status", "--json --all");
   for (int rank = 0; rank < 3; rank++)
     kill(run_process(running, rank), SIGCONT);
   char pid[32];
@@ -68,6 +92,64 @@ Test(status, ranks_may_be_stopped, .timeout = 90) {
   run_free(status);
   struct run *result = run_finish(running);
   assert_went_well(result);
+  run_free(result);
+}
+
+Test(status, the_last_warning_is_told, .timeout = 90) {
+  struct running *running = start_late("NCCL_JOIN_STALL_WARN=1");
+  struct run *status = ask_until(running, 0, "  last WARN of rank 0, ");
+  cr_expect(strstr(status->output, " s ago: nothing has moved in communicator ") != NULL, "%s",
+            status->output);
+  cr_expect(strstr(status->output, "  last WARN of rank 1") == NULL, "%s", status->output);
+  run_free(status);
+  status = ask(running, 0, "--json");
+  cr_expect(strstr(status->output, "\"last_warning\":\"nothing has moved in communicator ") != NULL,
+            "%s", status->output);
+  run_free(status);
+  run_free(run_finish(running));
+}
+
+static void end_ranks(struct running *running, int nranks) {
+  for (int rank = 0; rank < nranks; rank++)
+    kill(run_process(running, rank), SIGKILL);
+  run_free(run_finish(running));
+}
+
+/* Ranks 0 to 2 wait in the communicator of all; their tensor and data parallel groups have nobody
+ * who waits there, and rank 3 is on its way. */
+Test(status, a_rank_that_waits_in_another_communicator_is_not_said_to_run, .timeout = 90) {
+  struct running *running =
+      run_start(&(struct launch){.nranks = 4,
+                                 .program = "teams",
+                                 .options = "--iterations 12,12,12,40 --late 30 --late-ms 50000",
+                                 .each = true,
+                                 .limit_s = 80});
+  struct run *status = ask_until(running, 2, "\n  ranks 0, 1, 2 wait for rank 3\n");
+  cr_expect(strstr(status->output, " waits in communicator ") != NULL, "%s", status->output);
+  cr_expect(strstr(status->output, ", as rank 2 there, last allreduce(") != NULL, "%s",
+            status->output);
+  cr_expect(strstr(status->output, " runs its program, last allreduce(") != NULL, "%s",
+            status->output);
+  run_free(status);
+  status = ask(running, 2, "--json");
+  cr_expect(strstr(status->output, "\"waits_in\":{\"communicator\":\"") != NULL, "%s",
+            status->output);
+  run_free(status);
+  end_ranks(running, 4);
+}
+
+/* The others may end before they notice; then nobody but the launcher can say it. */
+Test(status, the_launcher_says_where_a_rank_was_that_has_been_killed, .timeout = 90) {
+  struct run *result = run(&(struct launch){.nranks = 3,
+                                            .program = "endings",
+                                            .options = "--iterations 20 --break 1:12:kill",
+                                            .limit_s = 60});
+  cr_expect_eq(result->status, 128 + SIGKILL);
+  cr_expect(run_says_in_a_line(result,
+                               "nccl-join: rank 1 was ended by signal 9 (Killed) after "
+                               "allreduce(sum, float32, 256) on comm ",
+                               " at ", ": ending the others", NULL),
+            "%s", result->errors);
   run_free(result);
 }
 

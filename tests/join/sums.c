@@ -18,9 +18,7 @@ static void check_sum(const struct schedule *schedule, const char *options, int 
   struct lines *lines = lines_create();
   lines_add_sum(lines, schedule, collectives);
   lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* PyTorch's own test of Join: rank r has 3 + r iterations. */
@@ -86,9 +84,7 @@ static void check_average(int nranks) {
     lines_add(lines, rank, "total %.9g", total);
   }
   lines_add_left(lines, nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 Test(sums, averages_divide_by_the_initial_number_of_two) {
@@ -176,9 +172,7 @@ Test(sums, aliased_shadows_need_little_memory) {
   struct lines *lines = lines_create();
   lines_add_sum(lines, &schedule, 1);
   lines_add_left(lines, schedule.nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 Test(sums, plain_shadows_need_as_much_memory_as_the_buffers) {

@@ -76,9 +76,7 @@ static void check(const struct schedule *schedule, struct layout layout) {
       add_epoch(lines, schedule, &layout, epoch, rank);
   if (strcmp(layout.end, "destroy") == 0)
     lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* All ranks, and data parallel halves of them. */

@@ -23,9 +23,7 @@ static void check_turns(const char *shape) {
         lines_add(lines, rank, "backward %d %d %u", i, b, active);
     }
   lines_add_left(lines, uneven.nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 Test(threads, of_one_communicator) {

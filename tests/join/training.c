@@ -15,9 +15,7 @@ static void check_ddp(const struct schedule *schedule, const struct ddp *ddp, co
   struct lines *lines = lines_create();
   lines_add_ddp(lines, schedule, ddp);
   lines_add_left(lines, schedule->nranks);
-  assert_results(result, lines);
-  lines_free(lines);
-  run_free(result);
+  finish_run(result, lines);
 }
 
 /* Buckets are rebuilt after the first iteration: three become four, with two broadcasts in between.

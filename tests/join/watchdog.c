@@ -3,6 +3,8 @@
 #include "tests/join/run.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -200,6 +202,69 @@ Test(watchdog, that_nothing_moves_is_said_once) {
       "%s", result->errors);
   run_free(result);
 }
+/* Until nccl-join status says one of two things of the communicators of rank 0. */
+static void wait_for_status(struct running *running, const char *this, const char *that) {
+  char pid[16];
+  snprintf(pid, sizeof pid, "%d", (int)run_process(running, 0));
+  for (bool said = false; !said;) {
+    struct run *status = run_tool("tools/nccl-join-status", pid);
+    said = strstr(status->output, this) != NULL || strstr(status->output, that) != NULL;
+    bool goes_on = said || run_goes_on(running, 0.1);
+    cr_assert(goes_on, "the job has ended without '%s'; at last:\n%s", this, status->output);
+    run_free(status);
+  }
+}
+
+/* All are stopped together, as by Ctrl-Z, for longer than NCCL_JOIN_TIMEOUT: nobody has waited then.
+ * Rank 0, which waits for the others, goes on first. */
+Test(watchdog, time_in_which_a_job_was_stopped_does_not_count, .timeout = 120) {
+  struct running *running =
+      run_start(&(struct launch){.nranks = 3,
+                                 .program = "endings",
+                                 .options = "--iterations 4,20,20 --sleep 1:10:4000 --barrier 1",
+                                 .environment = "NCCL_JOIN_TIMEOUT=6 NCCL_JOIN_STALL_WARN=5",
+                                 .each = true});
+  wait_for_status(running, " 0 s  waits in", " 1 s  waits in");
+  for (int rank = 0; rank < 3; rank++)
+    kill(run_process(running, rank), SIGSTOP);
+  run_goes_on(running, 7);
+  for (int rank = 0; rank < 3; rank++) {
+    kill(run_process(running, rank), SIGCONT);
+    run_goes_on(running, 0.3);
+  }
+  struct run *result = run_finish(running);
+  assert_went_well(result);
+  cr_expect_str_empty(result->errors);
+  run_free(result);
+}
+
+/* One is stopped: the line says so, and not that its program goes on. */
+Test(watchdog, a_stopped_rank_is_not_said_to_run_its_program, .timeout = 120) {
+  struct running *running =
+      run_start(&(struct launch){.nranks = 2,
+                                 .program = "endings",
+                                 .options = "--iterations 4,150 --wait 20 --barrier 1",
+                                 .environment = "NCCL_JOIN_STALL_WARN=1",
+                                 .each = true});
+  wait_for_status(running, "; joined since", "; joined since");
+  kill(run_process(running, 1), SIGSTOP);
+  wait_for_status(running, "last WARN of rank 0", "last WARN of rank 0");
+  kill(run_process(running, 1), SIGCONT);
+  struct run *result = run_finish(running);
+  assert_went_well(result);
+  cr_expect(
+      run_says_in_a_line(result, "nothing has moved in communicator",
+                         "and stopped (SIGSTOP, Ctrl-Z or a debugger; kill -CONT lets them go "
+                         "on) are ranks 1. ",
+                         NULL),
+      "%s", result->errors);
+  cr_expect(run_says_in_a_line(result, "rank 1: ",
+                               " collectives issued, stopped (SIGSTOP, Ctrl-Z or a debugger) after",
+                               NULL),
+            "%s", result->errors);
+  run_free(result);
+}
+
 Test(watchdog, that_nothing_moves_need_not_be_said) {
   struct run *result = run_late(3000, "--barrier 1", "NCCL_JOIN_STALL_WARN=0");
   assert_went_well(result);

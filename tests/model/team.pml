@@ -1,7 +1,7 @@
 /* The agreed sequence of a team as a rank comes to know it (core/team/team.c and the files beside it): following,
- * settling, committing, ending. Writes with log.pml, and follows its conventions.
+ * settling, committing, ending. Writes with log.pml and claims.pml, and follows their conventions.
  */
-#include "log.pml"
+#include "claims.pml"
 
 /* ---- following ---- */
 

@@ -17,9 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *iterations = "3+1", *end = "finalize", *collective = "allgather";
-static int count = 64, root = 0, then = 3, group = 0, strict = 0;
+static int count = 64, root = 0, then = 3, group = 0, strict = 0, late = -1;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1"},
@@ -30,6 +31,9 @@ static const struct option options[] = {
     {"--group", NULL, &group, "1: in a group with one more all-reduce"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
     {"--strict", NULL, &strict, "1: a refusal ends the program, as any other error"},
+    {"--late", NULL, &late,
+     "the last rank comes late to this iteration; others wait for it on the device, and hear of "
+     "errors only then"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
 };
@@ -113,6 +117,9 @@ static bool sum(struct state *state, const char *name, int i) {
 static bool iterate(struct state *state, int i) {
   struct ranks *ranks = &state->ranks;
   size_t n = (size_t)count, all = n * (size_t)ranks->nranks, blocks;
+  bool is_late = i == late && ranks->rank == ranks->nranks - 1;
+  if (is_late)
+    usleep(300000);
   if (!sum(state, "sum", i))
     return false;
   tape_fill(state->tape, datatype(), state->send, all, 100 * (ranks->rank + 1), i + 1);
@@ -122,6 +129,8 @@ static bool iterate(struct state *state, int i) {
     return false;
   if (blocks > 0)
     tape_read(state->tape, datatype(), state->receive, blocks, n, "got %d", i);
+  if (i == late && !is_late)
+    CHECK_CUDA(cudaStreamSynchronize(ranks->stream));
   tape_play(state->tape);
   return true;
 }

@@ -11,10 +11,8 @@
  * Results: "sum <iteration>", "<operation> <iteration> <tensor> [<from>]" with what has been
  * received, "refused", "after <step>", "met <epoch>".
  */
-#include "tests/programs/arena.h"
 #include "tests/programs/options.h"
-#include "tests/programs/ranks.h"
-#include "tests/programs/tape.h"
+#include "tests/programs/tensors.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,22 +45,7 @@ static const struct option options[] = {
     {0},
 };
 
-enum { TENSORS = 2, COUNT = 64, COUNT_OF_SECOND = 40, GRADIENTS = 96, METRIC = 6 };
-
-struct tensor {
-  int number;
-  size_t n;             /* elements of a block */
-  float *send, *result; /* a block for each rank */
-};
-
-struct state {
-  struct ranks ranks;
-  struct tape *tape;
-  float *gradients; /* GRADIENTS */
-  struct tensor tensors[TENSORS];
-  int64_t *sizes; /* of pickled objects, a block of one for each rank */
-  int iteration;
-};
+enum { METRIC = 6 };
 
 struct operation {
   const char *name;
@@ -75,43 +58,6 @@ static const struct operation *operation;
 
 static ncclResult_t worst(ncclResult_t a, ncclResult_t b) {
   return a != ncclSuccess ? a : b;
-}
-
-/* ---- reading ---- */
-
-static void read_blocks(struct state *state, const struct tensor *tensor, const float *data,
-                        int blocks) {
-  tape_read(state->tape, ncclFloat, data, (size_t)blocks, tensor->n, "%s %d %d", operation->name,
-            state->iteration, tensor->number);
-}
-
-/* A part of its own size from one rank. */
-static void read_part(struct state *state, const struct tensor *tensor, int from, size_t n) {
-  if (n > 0)
-    tape_read(state->tape, ncclFloat, tensor->result + (size_t)from * tensor->n, 1, n,
-              "%s %d %d %d", operation->name, state->iteration, tensor->number, from);
-}
-
-static void read_in_place(struct state *state, const struct tensor *tensor) {
-  read_blocks(state, tensor, tensor->send, 1);
-}
-
-static void read_in_place_at_root(struct state *state, const struct tensor *tensor) {
-  if (state->ranks.rank == root)
-    read_blocks(state, tensor, tensor->send, 1);
-}
-
-static void read_one(struct state *state, const struct tensor *tensor) {
-  read_blocks(state, tensor, tensor->result, 1);
-}
-
-static void read_all(struct state *state, const struct tensor *tensor) {
-  read_blocks(state, tensor, tensor->result, state->ranks.nranks);
-}
-
-static void read_all_at_root(struct state *state, const struct tensor *tensor) {
-  if (state->ranks.rank == root)
-    read_all(state, tensor);
 }
 
 /* ---- collectives that are one call ---- */
@@ -470,43 +416,19 @@ static bool run_epoch(struct state *state, int epoch) {
   return !barriers || meet(state, epoch);
 }
 
-/* arena NULL: memory of its own. */
-static void *new_buffer(struct arena *arena, size_t size) {
-  void *buffer = NULL;
-  if (arena != NULL)
-    return arena_take(arena, size);
-  CHECK_CUDA(cudaMalloc(&buffer, size));
-  return buffer;
-}
-
-static struct arena *make_tensors(struct state *state) {
-  size_t nranks = (size_t)state->ranks.nranks;
-  bool repeated = strcmp(form, "repeated") == 0;
-  struct arena *arena =
-      strcmp(memory, "plain") == 0
-          ? NULL
-          : arena_create(&state->ranks, memory, (nranks + 2) * GRADIENTS * sizeof(double));
-  state->gradients = new_buffer(arena, GRADIENTS * sizeof(float));
-  state->sizes = new_buffer(arena, (nranks + 1) * sizeof *state->sizes);
-  for (int t = 0; t < TENSORS; t++) {
-    struct tensor *tensor = &state->tensors[t];
-    *tensor = (struct tensor){.number = t, .n = t == 0 || repeated ? COUNT : COUNT_OF_SECOND};
-    tensor->send = new_buffer(arena, nranks * tensor->n * sizeof(float));
-    tensor->result = new_buffer(arena, nranks * tensor->n * sizeof(float));
-  }
-  return arena;
-}
-
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "The operations of torch.distributed, as its NCCL backend makes them.",
                options);
   operation = find_operation(operation_name);
   struct state state;
+  state.root = root;
+  state.name = operation->name;
   ranks_begin(&state.ranks);
   ranks_communicator(&state.ranks);
   state.tape = tape_create(&state.ranks);
-  struct arena *arena = make_tensors(&state);
+  struct arena *arena =
+      tensors_make(&state, memory, strcmp(form, "repeated") == 0 ? COUNT : COUNT_OF_SECOND);
 
   bool allowed = true;
   for (int epoch = 0; allowed && epoch < schedule_epochs(iterations); epoch++)

@@ -7,13 +7,13 @@
 #   make check-gpu-cases  whether the cases of check-gpu are right, as far as that can be told without a GPU
 .PHONY: programs demo check-gpu check-gpu-cases gpu-programs
 
-PROGRAMS = sum ddp connect crossed regression backward reductions groups teams lossy operations exchange experts endings shapes helpers annotations devices early train check_sums children graph processes drivers concurrent watchdog
+PROGRAMS = sum ddp connect crossed regression backward reductions groups teams lossy operations exchange experts endings shapes helpers annotations devices early train check_sums children graph processes drivers concurrent watchdog buffers
 # ncclCommShrink came with 2.27, ncclCommRevoke with 2.28.
 PROGRAMS += $(if $(call nccl_has,22800),shrink)
 PROGRAM_PARTS = ranks arena options values tape digits record
 PROGRAM_FILES = $(addprefix $(BUILD)/programs/,$(PROGRAMS))
 PROGRAM_PART_OBJECTS = $(PROGRAM_PARTS:%=$(BUILD)/tests/programs/%.o)
-PROGRAM_OBJECTS = $(PROGRAMS:%=$(BUILD)/tests/programs/%.o) $(PROGRAM_PART_OBJECTS)
+PROGRAM_OBJECTS = $(PROGRAMS:%=$(BUILD)/tests/programs/%.o) $(PROGRAM_PART_OBJECTS) $(BUILD)/tests/programs/tensors.o
 # Of sharded and normalised training, and of PyTorch's test of uneven inputs.
 PROGRAMS += sharded normalised uneven
 # The host cost of a call; for make check-gpu.
@@ -51,6 +51,8 @@ $(PROGRAM_FILES): $(BUILD)/programs/%: $(BUILD)/tests/programs/%.o $(PROGRAM_PAR
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) -Wl,--as-needed $(PROGRAM_LIBRARIES) \
 	  -Wl,-rpath-link,$(BUILD)/loopback -lm
+
+$(BUILD)/programs/operations: $(BUILD)/tests/programs/tensors.o
 
 $(BUILD)/programs/opened: $(OPENED_OBJECTS) $(filter-out %/arena.o,$(PROGRAM_PART_OBJECTS)) $(PROGRAM_LIBRARIES)
 	@mkdir -p $(@D)

@@ -18,7 +18,7 @@
 enum { COUNT = 64 };
 
 static const char *iterations = "3+1", *end = "destroy", *mode = "turns", *after = "all";
-static int tensor = 2, metric, late = -1;
+static int tensor = 2, metric, late = -1, late_ms = 500;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per epoch and rank: 3,5,5/4"},
@@ -29,8 +29,9 @@ static const struct option options[] = {
      "all-reduce, and data parallel groups are of neighbours"},
     {"--after", &after, NULL, "after each epoch: all, groups, leave (said to nccl-join) or none"},
     {"--late", NULL, &late,
-     "the last rank sleeps for half a second in this iteration; -1: in none, and all wait for "
+     "the last rank sleeps for --late-ms in this iteration; -1: in none, and all wait for "
      "their devices after each all-reduce"},
+    {"--late-ms", NULL, &late_ms, "milliseconds"},
     {"--end", &end, NULL, "destroy, return, exit; one, or one per rank"},
     {0},
 };
@@ -76,7 +77,8 @@ static void sum_now(const char *what, ncclComm_t comm, int count, int epoch, int
 static void iterate(int epoch, int i) {
   bool grouped = strcmp(mode, "group") == 0;
   if (i == late && ranks.rank == ranks.nranks - 1)
-    nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+    nanosleep(&(struct timespec){.tv_sec = late_ms / 1000, .tv_nsec = late_ms % 1000 * 1000000L},
+              NULL);
   if (!grouped) {
     if (tensors != NULL)
       sum_now("tensor", tensors, 1, epoch, i);

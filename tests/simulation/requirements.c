@@ -13,6 +13,8 @@
  *     three times by a, and by a, a, b, are even if b is a's other half in that round; if they are
  *     not, the third one of them meets another point. Until then all calls are equal, and where
  *     programs are even nobody may shadow. It must be told even so;
+ *   - that nothing is told of even programs in which ranks take different halves of a branch in a
+ *     loop (tree_has_halves): that one of them does not end the loop is known afterwards;
  *   - that it is told, where several points are one place (wrappers) or none (the threads of an
  *     engine): docs/limits.md has two programs that nobody can tell apart, one of them even;
  *   - epochs, where nothing stands between them: they count as one (meetings.h);
@@ -38,7 +40,7 @@ const struct requirement requirements[REQUIREMENTS] = {
     {"mismatches", ALL, ALL, 0, 0, MEASURE_MISMATCHES, MEASURE_PROGRAMS, 0, 0},
     {"even: shadows", ALL, EVEN, 0, TRAIT_ANYHOW, MEASURE_SHADOWS, MEASURE_REALS, 0, 0},
     {"even: yields", ALL, EVEN, 0, TRAIT_ANYHOW, MEASURE_YIELDS, MEASURE_REALS, 0, 0},
-    {"even, visible or by rank: told", VISIBLE | BY_RANK, EVEN, 0, TRAIT_ANYHOW, MEASURE_TOLD,
+    {"even, visible or by rank: told", VISIBLE | BY_RANK, EVEN, 0, TRAIT_ANYHOW, MEASURE_TOLD_WHOLE,
      MEASURE_PROGRAMS, 0, 0},
 
     {"visible: silent", VISIBLE, UNEVEN, 0, TRAIT_ANYHOW, MEASURE_SILENT, MEASURE_PROGRAMS, 0, 0},

@@ -15,6 +15,7 @@ enum measure {
   MEASURE_WRONG_WITHOUT,
   MEASURE_SILENT,         /* and no WARN had come by then */
   MEASURE_TOLD,           /* a WARN other than that places cannot be seen */
+  MEASURE_TOLD_WHOLE,     /* the same of programs without halves that look alike (requirements.c) */
   MEASURE_NEEDLESS,       /* and nothing but units of one instance met */
   MEASURE_APART,          /* units of one point met, but of different epochs or iterations */
   MEASURE_SILENT_APART,   /* and no WARN had come by then */

@@ -338,6 +338,26 @@ Test(tree, two_points_of_a_loop_that_look_alike_and_come_by_conditions_are_twins
   cr_expect_not(has_twins(true, false, true));
 }
 
+/* if (...) 1; else if (...) 2;  in a loop, or not. */
+static bool has_halves(bool alike, bool in_loop) {
+  tree_begin(&builder, &program.tree);
+  open_block(in_loop ? NODE_LOOP : NODE_CALL, in_loop ? ROUNDS_TRAINING : FUNCTION_TRAIN, 0);
+  open_if(WHEN_LOCAL);
+  unit(1);
+  tree_otherwise(&builder);
+  open_if(WHEN_LOCAL);
+  unit(2);
+  if (alike)
+    program.tree.nodes[program.tree.nnodes - 1].slot.members[0].count = 1;
+  return tree_has_halves(&program.tree);
+}
+
+Test(tree, what_looks_alike_in_two_branches_of_a_loop_makes_halves) {
+  cr_expect(has_halves(true, true));
+  cr_expect_not(has_halves(false, true));
+  cr_expect_not(has_halves(true, false));
+}
+
 static bool goes_from_loop_to_loop(bool unit_between) {
   tree_begin(&builder, &program.tree);
   open_block(NODE_LOOP, ROUNDS_EPOCHS, 0);

@@ -168,6 +168,38 @@ bool tree_has_twins(const struct tree *tree) {
   return false;
 }
 
+/* Whether something in the block that begins with a node is equal to a slot; NULL: to something in
+ * the other block. */
+static bool block_has(const struct tree *tree, uint16_t first, const struct slot *slot,
+                      uint16_t other) {
+  for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
+    const struct node *node = &tree->nodes[at];
+    bool equal = node->kind == NODE_UNIT && (slot == NULL ? block_has(tree, other, &node->slot, 0)
+                                                          : is_equal_slot(&node->slot, slot));
+    if (equal || block_has(tree, node->first, slot, other) ||
+        block_has(tree, node->otherwise, slot, other))
+      return true;
+  }
+  return false;
+}
+
+static bool block_has_halves(const struct tree *tree, uint16_t first, bool in_loop) {
+  for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
+    const struct node *node = &tree->nodes[at];
+    bool inside = in_loop || node->kind == NODE_LOOP;
+    if ((node->kind == NODE_BRANCH && in_loop &&
+         block_has(tree, node->first, NULL, node->otherwise)) ||
+        block_has_halves(tree, node->first, inside) ||
+        block_has_halves(tree, node->otherwise, inside))
+      return true;
+  }
+  return false;
+}
+
+bool tree_has_halves(const struct tree *tree) {
+  return block_has_halves(tree, tree->nodes[0].first, false);
+}
+
 /* What all ranks come to first in a block, behind the loop of training, if that is in it: 0:
  * nothing. */
 static uint16_t first_behind(const struct tree *tree, uint16_t first, bool *behind) {

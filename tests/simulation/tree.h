@@ -138,6 +138,10 @@ bool tree_counts_own_steps(const struct tree *tree);
 /* Whether two points of one loop look alike, and a rank comes to each by a condition of its own. */
 bool tree_has_twins(const struct tree *tree);
 
+/* Whether what looks alike stands in both halves of a branch in a loop: ranks that take one each
+ * meet, and are told so. */
+bool tree_has_halves(const struct tree *tree);
+
 /* Whether ranks come from the loop of training to another loop at once: who has no data in an epoch
  * goes from that loop to itself. */
 bool tree_goes_from_loop_to_loop(const struct tree *tree);

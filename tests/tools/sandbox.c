@@ -55,7 +55,7 @@ static void shell(const char *format, ...) {
 void sandbox_make(void) {
   strcpy(folder, "/tmp/nccl-join-tools-XXXXXX");
   cr_assert(mkdtemp(folder));
-  shell("cd %s && mkdir tools lib loopback && cp %s/tools/nccl-join* tools/ &&"
+  shell("cd %s && mkdir tools lib loopback && cp -r %s/tools/nccl-join* tools/ &&"
         "gcc -shared -o lib/libnccl-join.so -xc /dev/null && cp lib/libnccl-join.so "
         "loopback/libnccl.so.2",
         folder, build_folder());

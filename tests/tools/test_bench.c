@@ -104,16 +104,24 @@ Test(bench, quantiles_and_middle_means_do_not_depend_on_the_order_of_samples) {
 
 /* ---- the benchmarks ---- */
 
-Test(bench, a_benchmark_that_cannot_measure_fails_the_run) {
+Test(bench, a_benchmark_that_cannot_measure_fails_the_run_and_is_named_behind_the_tables) {
   struct result result = run("mkdir -p build/bench; cp %s/%s/bench/report build/bench/;"
                              "echo '%s' >rows; printf '#!/bin/sh\\ncat rows\\n' >good;"
-                             "printf '#!/bin/sh\\nexit 3\\n' >broken; chmod +x good broken;"
+                             "printf '#!/bin/sh\\nexit 3\\n' >broken;"
+                             "printf '#!/bin/sh\\nexec sleep 1000\\n' >endless;"
+                             "chmod +x good broken endless;"
                              "%s/tools/bench/run build ./good && echo well;"
-                             "%s/tools/bench/run build ./good ./broken",
+                             "BENCH_LIMIT=1 %s/tools/bench/run build ./endless ./broken ./good",
                              top, build(), ROW_LINE, top, top);
   cr_expect_eq(result.status, 1, "%s", result.err);
-  expect_in(result.out, "well\n");
+  const char *well = strstr(result.out, "well\n");
+  cr_assert(well, "%s", result.out);
+  cr_expect_null(strstr(result.err, "./good could not measure"), "%s", result.err);
   expect_in(result.err, "./broken could not measure (status 3)");
+  const char *table = strstr(well, "\nOne "), *missing = strstr(well, "NOT MEASURED");
+  cr_assert(table && missing, "%s", result.out);
+  cr_expect_gt(missing, table);
+  expect_in(missing, " ./endless (not done within 1 s) ./broken (status 3)\n");
 }
 
 Test(bench, every_benchmark_measures_what_it_is_for) {

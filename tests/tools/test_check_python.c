@@ -5,18 +5,10 @@
 
 #include "tests/tools/workbench.h"
 
-/* frame: a package with an extension that is linked to NCCL in the environment's nvidia folder, as
- * PyTorch's wheels are; plain: one without; pure: of Python alone. */
 static void set_up(void) {
   sandbox_make();
-  make_environment();
-  build_nccl("venv/lib/python3.11/site-packages/nvidia/nccl/lib", "2.27.3");
-  build("user", "-DLIBRARY -shared -o frame.so -Lvenv/lib/python3.11/site-packages/nvidia/nccl/lib "
-                "-lnccl");
-  run("echo 'int plain;' >plain.c; gcc -shared -o plain.so plain.c; mkdir cwd");
-  add_package("frame", "frame.so", "");
-  add_package("plain", "plain.so", "");
-  add_package("pure", NULL, "");
+  make_packages();
+  run("mkdir cwd");
 }
 
 TestSuite(check_python, .init = set_up, .fini = sandbox_remove, .timeout = 120);

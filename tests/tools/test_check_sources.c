@@ -5,17 +5,9 @@
 
 #include "tests/tools/workbench.h"
 
-/* As in test_check_python.c: frame is linked to NCCL, plain has an extension without, pure has none. */
 static void set_up(void) {
   sandbox_make();
-  make_environment();
-  build_nccl("venv/lib/python3.11/site-packages/nvidia/nccl/lib", "2.27.3");
-  build("user", "-DLIBRARY -shared -o frame.so -Lvenv/lib/python3.11/site-packages/nvidia/nccl/lib "
-                "-lnccl");
-  run("echo 'int plain;' >plain.c; gcc -shared -o plain.so plain.c");
-  add_package("frame", "frame.so", "");
-  add_package("plain", "plain.so", "");
-  add_package("pure", NULL, "");
+  make_packages();
   run("rm frame.so");
 }
 

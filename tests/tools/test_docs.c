@@ -4,15 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static char said[1 << 16];
-
-/* What a shell command says; its status. */
-static int say(const char *command) {
-  FILE *output = popen(command, "r");
-  cr_assert_not_null(output);
-  said[fread(said, 1, sizeof said - 1, output)] = '\0';
-  return pclose(output);
-}
+#include "tests/tools/say.h"
 
 Test(docs, what_pages_and_comments_name_exists) {
   cr_expect(say("tools/lint-docs 2>&1") == 0, "%s", said);

@@ -5,15 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char said[1 << 16];
-
-/* What a shell command says; its status. */
-static int say(const char *command) {
-  FILE *output = popen(command, "r");
-  cr_assert_not_null(output);
-  said[fread(said, 1, sizeof said - 1, output)] = '\0';
-  return pclose(output);
-}
+#include "tests/tools/say.h"
 
 Test(layout, nobody_calls_upward) {
   const char *build = getenv("JOIN_TEST_BUILD");
@@ -88,6 +80,9 @@ Test(layout, a_room_that_is_not_in_the_table_is_found) {
 
 Test(layout, a_file_that_is_too_long_is_found) {
   expect_found("yes '' | head -n 450 >>core/unit/unit.c", "core/unit/unit.c: ");
+  expect_found("mkdir tests && yes '' | head -n 451 >tests/long.py", "tests/long.py: 451 lines");
+  expect_found("mkdir tools && (echo '#!/bin/sh'; yes '' | head -n 450) >tools/long",
+               "tools/long: 451 lines");
 }
 
 Test(layout, a_header_that_is_too_short_is_found) {

@@ -45,9 +45,10 @@ static void check_reference(const char *reference) {
 }
 
 static char *read_model(void) {
-  static const char *const files[] = {"log.pml", "team.pml", "ranks.pml"};
+  static const char *const files[] = {"log.pml",   "claims.pml",   "team.pml",
+                                      "ranks.pml", "one_team.pml", "several_teams.pml"};
   char *all = calloc(1, 1);
-  for (size_t i = 0; i < 3; i++) {
+  for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
     char path[64];
     snprintf(path, sizeof(path), "tests/model/%s", files[i]);
     char *text = read_file(path);

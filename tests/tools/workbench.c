@@ -88,3 +88,14 @@ void add_package(const char *name, const char *module, const char *requires) {
            module != NULL ? "/_C.cpython-311-x86_64-linux-gnu.so,sha256=x,1\n" : "", "");
   write_file(path, text);
 }
+
+void make_packages(void) {
+  make_environment();
+  build_nccl("venv/lib/python3.11/site-packages/nvidia/nccl/lib", "2.27.3");
+  build("user", "-DLIBRARY -shared -o frame.so -Lvenv/lib/python3.11/site-packages/nvidia/nccl/lib "
+                "-lnccl");
+  run("echo 'int plain;' >plain.c; gcc -shared -o plain.so plain.c");
+  add_package("frame", "frame.so", "");
+  add_package("plain", "plain.so", "");
+  add_package("pure", NULL, "");
+}

@@ -1,6 +1,8 @@
 /* Three ranks in several teams (crossing.h). */
 #include "tests/unit/crossing.h"
 
+#include <criterion/criterion.h>
+
 struct group crossing_groups[TEAMS];
 struct team *crossing_teams[RANKS][TEAMS];
 struct overlap_team *crossing_places[RANKS][TEAMS];
@@ -65,4 +67,45 @@ enum team_verdict crossing_poll(uint32_t rank, uint32_t at) {
 bool crossing_answers(uint32_t rank, uint32_t at, uint64_t quiet_ms) {
   overlap_look(crossing_overlaps[rank], quiet_ms);
   return overlap_answers(crossing_places[rank][at]);
+}
+
+void crossing_pair(void) {
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(1, 2, (const uint32_t[]){0, 1});
+}
+
+void crossing_issue(uint32_t at, uint64_t count) {
+  for (uint32_t i = 0; i < crossing_groups[at].nranks; i++)
+    crossing_claim(crossing_groups[at].ranks[i], at, count);
+  for (uint32_t i = 0; i < crossing_groups[at].nranks; i++)
+    cr_assert_eq(crossing_poll(crossing_groups[at].ranks[i], at), TEAM_REAL);
+}
+
+bool crossing_commit(uint32_t at, uint64_t count) {
+  struct member of = crossing_member(count);
+  struct unit unit = {&of, 1};
+  bool both = true;
+  for (uint32_t i = 0; i < crossing_groups[at].nranks; i++) {
+    uint32_t rank = crossing_groups[at].ranks[i];
+    struct team *team = crossing_teams[rank][at];
+    bool may = overlap_may_commit(crossing_overlaps[rank], team) && team_commit(team, unit);
+    if (may)
+      overlap_issued(crossing_overlaps[rank], team, unit);
+    else
+      crossing_claim(rank, at, count);
+    both &= may;
+  }
+  for (uint32_t i = 0; i < crossing_groups[at].nranks; i++)
+    if (crossing_teams[crossing_groups[at].ranks[i]][at]->claim.open)
+      cr_assert_eq(crossing_poll(crossing_groups[at].ranks[i], at), TEAM_REAL);
+  return both;
+}
+
+void crossing_chain(void) {
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(1, 2, (const uint32_t[]){1, 2});
+  crossing_add(2, 2, (const uint32_t[]){0, 2});
+  crossing_claim(0, 0, 4);
+  crossing_claim(1, 1, 4);
+  crossing_claim(2, 2, 4);
 }

@@ -38,4 +38,16 @@ enum team_verdict crossing_poll(uint32_t rank, uint32_t at);
 /* Whether the rank answers in a team, after it has been quiet for so long. */
 bool crossing_answers(uint32_t rank, uint32_t at, uint64_t quiet_ms);
 
+/* Ranks 0 and 1 in both of two teams. */
+void crossing_pair(void);
+
+/* 0 waits for 1 in {0, 1}, 1 for 2 in {1, 2}, 2 for 0 in {0, 2}. */
+void crossing_chain(void);
+
+/* All ranks of a team claim the unit and get it. */
+void crossing_issue(uint32_t at, uint64_t count);
+
+/* All ranks of a team do a unit; whether they committed it. */
+bool crossing_commit(uint32_t at, uint64_t count);
+
 #endif

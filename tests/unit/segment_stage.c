@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -17,6 +18,7 @@
 struct stage *stage;
 char stage_name[ATTACHMENT_NAME_SIZE], stage_path[SEGMENT_PATH_SIZE];
 char stage_reason[ATTACHMENT_REASON_SIZE];
+char stage_folder[] = SEGMENT_FOLDER "/nccl-join-test-XXXXXX";
 
 /* All handles of this process, so that what a child leaves to the kernel is no leak. */
 static struct segment *volatile handles[64];
@@ -33,13 +35,17 @@ void stage_set_up(void) {
   cr_assert_eq(getrandom(random, sizeof(random), 0), (ssize_t)sizeof(random));
   for (size_t i = 0; i < sizeof(random); i++)
     snprintf(stage_name + 2 * i, 3, "%02x", random[i]);
-  stage_move(SEGMENT_FOLDER);
+  cr_assert_not_null(mkdtemp(stage_folder));
+  stage_move(stage_folder);
   stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   cr_assert_neq(stage, MAP_FAILED);
 }
 
 void stage_tear_down(void) {
+  char command[128];
   unlink(stage_path);
+  snprintf(command, sizeof(command), "rm -rf '%s'", stage_folder);
+  cr_assert(rmdir(stage_folder) == 0 || system(command) == 0);
 }
 
 struct segment *attach(uint32_t slots, uint32_t slot, uint32_t expected) {

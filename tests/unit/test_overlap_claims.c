@@ -91,3 +91,25 @@ Test(overlap_claims, of_two_that_leave_none_is_a_guess) {
   first.leave = second.leave = true;
   expect_before(&first, &second, false);
 }
+
+Test(overlap_claims, the_order_of_claims_is_strict) {
+  struct overlap_claim claims[64];
+  uint32_t n = 0;
+  for (uint32_t bits = 0; bits < 32; bits++, n++)
+    claims[n] = (struct overlap_claim){.predicted = bits & 1,
+                                       .expected = bits & 2,
+                                       .seen = bits & 4,
+                                       .recent = bits >> 3 & 1,
+                                       .bytes = bits >> 4 & 1,
+                                       .identity = bits};
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < n; k++) {
+      if (i != k)
+        cr_assert_neq(overlap_goes_before(&claims[i], &claims[k], &guess),
+                      overlap_goes_before(&claims[k], &claims[i], &guess));
+      for (uint32_t m = 0; m < n; m++)
+        if (overlap_goes_before(&claims[i], &claims[k], &guess) &&
+            overlap_goes_before(&claims[k], &claims[m], &guess))
+          cr_assert(overlap_goes_before(&claims[i], &claims[m], &guess));
+    }
+}

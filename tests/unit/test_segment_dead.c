@@ -15,30 +15,16 @@
 #include "core/transport/segment.h"
 #include "tests/unit/segment_stage.h"
 
-/* A folder of the test's own: what others leave in /dev/shm meanwhile is not its business. */
-static char folder[] = "/dev/shm/nccl-join-dead-XXXXXX";
 static char first_path[SEGMENT_PATH_SIZE];
 
 /* Another job's name from here on. */
 static void take_another_name(void) {
   strcpy(first_path, stage_path);
   stage_name[0] = stage_name[0] == 'f' ? '0' : 'f';
-  stage_move(folder);
+  stage_move(stage_folder);
 }
 
-static void set_up(void) {
-  stage_set_up();
-  cr_assert_not_null(mkdtemp(folder));
-  stage_move(folder);
-}
-
-static void tear_down(void) {
-  char command[128];
-  snprintf(command, sizeof(command), "rm -rf %s", folder);
-  cr_assert_eq(system(command), 0);
-}
-
-TestSuite(segment_dead, .init = set_up, .fini = tear_down, .timeout = 60);
+TestSuite(segment_dead, .init = stage_set_up, .fini = stage_tear_down, .timeout = 60);
 
 static struct segment *make_the_next(void) {
   struct segment *segment = attach(2, 0, 0);
@@ -111,7 +97,7 @@ Test(segment_dead, looking_for_them_keeps_the_own_lock) {
 
 static void write_file(const char *name, mode_t mode) {
   char path[PATH_MAX];
-  snprintf(path, sizeof(path), "%s/%s", folder, name);
+  snprintf(path, sizeof(path), "%s/%s", stage_folder, name);
   int fd = open(path, O_CREAT | O_RDWR, 0600);
   cr_assert(fd >= 0 && write(fd, "x", 1) == 1 && fchmod(fd, mode) == 0);
   close(fd);
@@ -119,7 +105,7 @@ static void write_file(const char *name, mode_t mode) {
 
 static bool has_file(const char *name) {
   char path[PATH_MAX];
-  snprintf(path, sizeof(path), "%s/%s", folder, name);
+  snprintf(path, sizeof(path), "%s/%s", stage_folder, name);
   return exists(path);
 }
 
@@ -140,7 +126,7 @@ Test(segment_dead, files_of_others_stay) {
   if (geteuid() != 0)
     return;
   char path[PATH_MAX];
-  snprintf(path, sizeof(path), "%s/%s", folder, name[3]);
+  snprintf(path, sizeof(path), "%s/%s", stage_folder, name[3]);
   cr_assert_eq(chmod(path, 0600), 0);
   cr_assert_eq(chown(path, 65534, 65534), 0);
   take_another_name();
@@ -155,7 +141,7 @@ enum { JOBS = 8, RANKS = 4 };
 
 static int race(uint32_t number) {
   stage_name[0] = "0123456789abcdef"[number / RANKS];
-  stage_move(folder);
+  stage_move(stage_folder);
   atomic_fetch_add(&stage->arrived, 1);
   await(&stage->arrived, JOBS * RANKS);
   struct segment *segment = attach(RANKS, number % RANKS, RANKS);

@@ -110,10 +110,26 @@ Test(team_places, that_a_rank_past_a_loop_has_met_it_is_told) {
   cr_assert_eq(count_told(), 1);
 }
 
-Test(team_places, that_branches_have_met_is_not_told) {
-  claim_branches(THEN, ELSE);
+static void branches_meet(uint32_t flags_of_rank_0, uint32_t told) {
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    quartet[rank]->telling.guessed = false;
+    struct place place = place_of(rank == 0 ? THEN : ELSE);
+    struct unit unit = at(place.id, SUM);
+    ((struct member *)(uintptr_t)unit.members)->root = flags_of_rank_0 == 0 ? ROOT_NONE : 0;
+    team_claim(quartet[rank], unit, rank == 0 ? flags_of_rank_0 : 0, &place);
+  }
   expect_all_real();
-  cr_assert_eq(count_told(), 0);
+  cr_assert_eq(count_told(), told);
+}
+
+Test(team_places, that_branches_of_a_loop_have_met_is_told_once) {
+  branches_meet(0, 1);
+  branches_meet(0, 0);
+}
+
+Test(team_places, that_the_root_comes_by_a_branch_of_its_own_is_not_told) {
+  branches_meet(CLAIM_ROOT, 0);
+  branches_meet(CLAIM_ROOT, 0);
 }
 
 static void learn_loop(void) {

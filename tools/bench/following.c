@@ -23,7 +23,8 @@
 #define DELAY_SECTION "From an active rank's call to the joined rank's shadow in NCCL"
 #define ROUNDS_MAX 64
 #define BATCH_ITERATIONS 32
-#define UNITS_MAX 4096
+#define UNLEARNT 48 /* units of the active rank before what is measured */
+#define SAMPLES_MAX 4096
 
 enum pace { BACK_TO_BACK, AWAKE, ASLEEP };
 
@@ -52,7 +53,7 @@ struct active {
   bool followed;               /* by rank 1 */
 };
 
-static inline void issue_unit(struct active *active) {
+static void issue_unit(struct active *active) {
   if (active->scenario->groups)
     loop_group(active->comm, active->units % 2);
   else
@@ -66,21 +67,6 @@ static void wait_for_follower(const struct active *active) {
     area_wait_entered(active->area, 1, active->collectives);
 }
 
-static void run_back_to_back(struct active *active) {
-  for (int batch = 0; batch < (row_is_quick() ? 4 : 40); batch++) {
-    wait_for_follower(active);
-    loop_iteration(active->comm); /* wakes it */
-    uint64_t start = area_now();
-    for (int i = 0; i < BATCH_ITERATIONS; i++)
-      loop_iteration(active->comm);
-    area_add_sample(active->area, 0,
-                    (double)(area_now() - start) / (BATCH_ITERATIONS * LOOP_UNITS));
-    active->units += (uint64_t)(1 + BATCH_ITERATIONS) * LOOP_UNITS;
-    active->collectives = active->units;
-  }
-}
-
-/* Both only once the follower has caught up. */
 static void pass_time(const struct active *active) {
   if (active->scenario->pace == ASLEEP) {
     wait_for_follower(active);
@@ -94,34 +80,82 @@ static void pass_time(const struct active *active) {
   }
 }
 
-/* One by one; what it takes to read the clock is in the figures of all variants alike. */
-static void run_paced(struct active *active) {
-  static uint64_t called[UNITS_MAX], number[UNITS_MAX];
-  unsigned units = row_is_quick() ? 16 : active->scenario->pace == ASLEEP ? 200 : 2000;
-  for (unsigned unit = 0; unit < units; unit++) {
-    pass_time(active);
-    number[unit] = active->collectives;
-    called[unit] = area_now();
-    issue_unit(active);
-    area_add_sample(active->area, 0, (double)(area_now() - called[unit]));
-  }
+/* What is measured stands where the loop was learnt: where in the program a call stands is part of
+ * what is learnt (interpose/places/places.h), and from another line each would be a claim, which
+ * waits. So all units of a rank are issued by one line. */
+struct stretch {
+  unsigned units;
+  enum { UNMEASURED, TIMED, COUNTED } measured;
+};
+
+static struct stretch stretch_back_to_back(struct active *active, unsigned number) {
+  if (number % 2 == 0)
+    return (struct stretch){BATCH_ITERATIONS * LOOP_UNITS, TIMED};
   wait_for_follower(active);
-  const struct area_rank *follower = &active->area->ranks[1];
-  for (unsigned unit = 0; unit < units && active->followed; unit++) {
-    double entered = (double)atomic_load(&follower->stamps[number[unit] % AREA_STAMPS]);
-    area_add_sample(active->area, 1, (entered - (double)called[unit]) / 1000);
-  }
+  return (struct stretch){LOOP_UNITS, UNMEASURED}; /* wakes it */
+}
+
+/* One by one; what it takes to read the clock is in the figures of all variants alike. */
+static struct stretch stretch_paced(struct active *active) {
+  pass_time(active);
+  return (struct stretch){1, TIMED};
 }
 
 /* Regions of no unit and of one, in turns. */
-static void run_counted(struct active *active) {
-  steps_watch(&active->area->watched);
-  for (int region = 0; region < (row_is_quick() ? 4 : STEPS_REGIONS); region++) {
+static struct stretch stretch_counted(struct active *active, unsigned number) {
+  pass_time(active);
+  return (struct stretch){(number + 1) % 2, COUNTED};
+}
+
+static unsigned stretches(const struct active *active) {
+  if (active->area->counted)
+    return row_is_quick() ? 4 : STEPS_REGIONS;
+  if (active->scenario->pace == BACK_TO_BACK)
+    return 2 * (row_is_quick() ? 4 : 40);
+  return row_is_quick() ? 16 : active->scenario->pace == ASLEEP ? 200 : 2000;
+}
+
+/* Stretch 0 is what both ranks learn. Until UNLEARNT more the follower learns when units come. */
+static struct stretch stretch_of(struct active *active, unsigned number) {
+  if (number == 0)
+    return (struct stretch){LOOP_LEARNT_UNITS, UNMEASURED};
+  if (number <= UNLEARNT) {
     pass_time(active);
+    return (struct stretch){1, UNMEASURED};
+  }
+  if (active->area->counted)
+    return stretch_counted(active, number - UNLEARNT);
+  return active->scenario->pace == BACK_TO_BACK ? stretch_back_to_back(active, number - UNLEARNT)
+                                                : stretch_paced(active);
+}
+
+static uint64_t called[SAMPLES_MAX], number_of[SAMPLES_MAX]; /* of each sample */
+
+static void run_stretch(struct active *active, struct stretch stretch) {
+  uint64_t first = active->collectives;
+  if (stretch.measured == COUNTED)
     steps_begin();
-    if (region % 2 == 1)
-      issue_unit(active);
+  uint64_t start = area_now();
+  for (unsigned unit = 0; unit < stretch.units; unit++)
+    issue_unit(active);
+  uint64_t end = area_now();
+  if (stretch.measured == COUNTED)
     steps_end();
+  if (stretch.measured != TIMED)
+    return;
+  uint64_t sample = active->area->ranks[0].nsamples;
+  called[sample] = start;
+  number_of[sample] = first;
+  area_add_sample(active->area, 0, (double)(end - start) / stretch.units);
+}
+
+/* Of the first unit of each sample. */
+static void measure_delays(const struct active *active) {
+  const struct area_rank *follower = &active->area->ranks[1];
+  wait_for_follower(active);
+  for (uint64_t i = 0; i < active->area->ranks[0].nsamples && active->followed; i++) {
+    double entered = (double)atomic_load(&follower->stamps[number_of[i] % AREA_STAMPS]);
+    area_add_sample(active->area, 1, (entered - (double)called[i]) / 1000);
   }
 }
 
@@ -130,29 +164,30 @@ static uint64_t system_calls(void) {
   return counted == NULL ? 0 : *counted;
 }
 
-static void run_active(struct active *active) {
-  area_sleep_us(20000); /* rank 1 has left */
-  uint64_t from = active->units, calls = system_calls();
-  if (active->area->counted)
-    run_counted(active);
-  else if (active->scenario->pace == BACK_TO_BACK)
-    run_back_to_back(active);
-  else
-    run_paced(active);
-  /* Per unit, in thousandths. */
-  uint64_t made = 1000 * (system_calls() - calls);
-  atomic_store(&active->area->ranks[0].progress, made / (active->units - from));
-}
-
 static int run_rank(struct area *area, int rank, const struct scenario *scenario) {
   struct active active = {.area = area, .scenario = scenario};
   active.comm = loop_communicator(area->nranks, rank);
-  while (active.units < LOOP_LEARNT_UNITS)
-    issue_unit(&active);
   /* Only with nccl-join does anybody follow. */
   active.followed = getenv("LD_PRELOAD") != NULL && strstr(getenv("LD_PRELOAD"), JOB_JOIN) != NULL;
-  if (rank == 0)
-    run_active(&active);
+  if (area->counted && rank == 0)
+    steps_watch(&area->watched);
+  unsigned last = rank == 0 ? UNLEARNT + stretches(&active) : 0;
+  uint64_t from = 0, calls = 0;
+  for (unsigned number = 0; number <= last; number++) {
+    if (number == 1)
+      area_sleep_us(20000); /* rank 1 has left */
+    if (number == UNLEARNT + 1) {
+      from = active.units;
+      calls = system_calls();
+    }
+    run_stretch(&active, stretch_of(&active, number));
+  }
+  if (rank == 0) {
+    /* Per unit, in thousandths. */
+    uint64_t made = 1000 * (system_calls() - calls);
+    atomic_store(&area->ranks[0].progress, made / (active.units - from));
+    measure_delays(&active);
+  }
   ncclCommDestroy(active.comm);
   return 0;
 }

@@ -97,9 +97,12 @@ static _Noreturn void become_rank(const struct job *job, uint32_t rank) {
 
 /* ---- the job ---- */
 
-static void check(int status, uint32_t rank) {
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    fprintf(stderr, "benchmark: rank %u ended with %s %d\n", rank,
+static void check(const struct job *job, int status, uint32_t rank) {
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    fprintf(stderr, "benchmark: %s: rank %u did not end within %d s\n", job->scenario, rank,
+            LIMIT_SECONDS);
+  else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    fprintf(stderr, "benchmark: %s: rank %u ended with %s %d\n", job->scenario, rank,
             WIFSIGNALED(status) ? "signal" : "status",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
@@ -124,11 +127,11 @@ void job_run(const struct job *job, struct area *area) {
       status = steps_take(ranks[rank], &area->watched, job->steps);
     else
       waitpid(ranks[rank], &status, 0);
-    check(status, rank);
+    check(job, status, rank);
     failed |= status != 0;
   }
   if (failed)
-    fail("a job failed, of this many ranks", job->nranks);
+    fail("what follows has not been measured; ranks of the job that failed", job->nranks);
 }
 
 /* ---- load ---- */

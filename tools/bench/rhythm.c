@@ -24,7 +24,8 @@
 #define DELAY_SECTION "Following by rhythm: from an active rank's call to the shadow in NCCL"
 #define SHARE_SECTION "Following by rhythm: the joined rank's processor time"
 #define ROUNDS 5   /* jobs of each kind */
-#define UNLEARNT 6 /* iterations before what is measured */
+#define UNLEARNT 6 /* iterations after rank 1 has left, before what is measured */
+#define MEASURED ((uint64_t)(LOOP_LEARNT + UNLEARNT))
 #define ITERATIONS_MAX 1024
 #define UNITS_MAX (ITERATIONS_MAX * LOOP_UNITS)
 #define JITTER_PERCENT 1
@@ -51,7 +52,6 @@ struct active {
   const struct scenario *scenario;
   ncclComm_t comm;
   uint64_t random;
-  bool followed; /* by rank 1 */
 };
 
 static uint64_t called[UNITS_MAX];
@@ -85,62 +85,73 @@ static uint64_t iteration_length(struct active *active) {
   return length - width / 2 + (active->random >> 33) % width;
 }
 
-static void run_iteration(struct active *active, uint64_t *unit, bool timed) {
-  uint64_t begun = area_now(), length = iteration_length(active);
-  for (unsigned position = 0; position < LOOP_UNITS; position++, ++*unit) {
-    if (active->scenario->spread)
+/* What is measured stands where the loop was learnt, as in following.c: all units of a rank are
+ * issued by one line. Numbers count from the first of the program on. */
+static void run_iteration(struct active *active, uint64_t number) {
+  bool paced = number >= LOOP_LEARNT, timed = number >= MEASURED, spread = active->scenario->spread;
+  uint64_t begun = area_now(), length = paced ? iteration_length(active) : 0;
+  for (unsigned position = 0; position < LOOP_UNITS; position++) {
+    if (paced && spread)
       compute_until(begun + length * (position + 1) / LOOP_UNITS);
-    else if (position == 0)
+    else if (paced && position == 0)
       compute_until(begun + length);
-    called[*unit] = area_now();
+    uint64_t start = area_now();
     loop_unit(active->comm, position);
-    if (timed)
-      area_add_sample(active->area, 0, (double)(area_now() - called[*unit]));
+    if (timed) {
+      called[(number - MEASURED) * LOOP_UNITS + position] = start;
+      area_add_sample(active->area, 0, (double)(area_now() - start));
+    }
   }
 }
 
 /* Delays: of the units that the follower waits for. */
-static void add_delays(const struct active *active, uint64_t from, uint64_t units) {
+static void add_delays(const struct active *active, uint64_t units) {
   const struct area_rank *follower = &active->area->ranks[1];
-  area_wait_entered(active->area, 1, LOOP_LEARNT_UNITS + units);
-  for (uint64_t unit = from; unit < units; unit++) {
-    uint64_t number = LOOP_LEARNT_UNITS + unit;
+  area_wait_entered(active->area, 1, MEASURED * LOOP_UNITS + units);
+  for (uint64_t unit = 0; unit < units; unit++) {
+    uint64_t number = MEASURED * LOOP_UNITS + unit;
     double entered = (double)atomic_load(&follower->stamps[number % AREA_STAMPS]);
     if (active->scenario->spread || unit % LOOP_UNITS == 0)
       area_add_sample(active->area, 1, (entered - (double)called[unit]) / 1000);
   }
 }
 
-static void run_active(struct active *active) {
-  area_sleep_us(20000); /* rank 1 has left */
-  uint64_t unit = 0, begun = 0, calls = 0, used = 0;
-  unsigned iterations = row_is_quick() ? 4 : active->scenario->iterations;
-  for (unsigned i = 0; i < UNLEARNT + iterations; i++) {
-    if (i == UNLEARNT) {
-      begun = area_now();
-      calls = system_calls();
-      used = processor_time(active->area);
-    }
-    run_iteration(active, &unit, i >= UNLEARNT);
-  }
-  struct area_rank *me = &active->area->ranks[0];
-  me->stamps[0] = system_calls() - calls;
-  me->stamps[1] = (processor_time(active->area) - used) * 100000 / (area_now() - begun);
-  atomic_store(&me->progress, unit - UNLEARNT * LOOP_UNITS);
-  if (active->followed)
-    add_delays(active, UNLEARNT * LOOP_UNITS, unit);
+struct used {
+  uint64_t at, calls, processor;
+};
+
+static struct used used_now(const struct area *area) {
+  return (struct used){area_now(), system_calls(), processor_time(area)};
+}
+
+static void show_used(struct area *area, struct used from) {
+  struct used now = used_now(area);
+  area->ranks[0].stamps[0] = now.calls - from.calls;
+  area->ranks[0].stamps[1] = (now.processor - from.processor) * 100000 / (now.at - from.at);
 }
 
 static int run_rank(struct area *area, int rank, const struct scenario *scenario) {
   struct active active = {.area = area, .scenario = scenario, .random = (uint64_t)getpid()};
+  struct used used = {0};
+  unsigned measured = row_is_quick() ? 4 : scenario->iterations;
+  uint64_t end = rank == 0 ? MEASURED + measured : LOOP_LEARNT;
   active.comm = loop_communicator(area->nranks, rank);
-  for (uint64_t unit = 0; unit < LOOP_LEARNT_UNITS; unit++)
-    loop_unit(active.comm, unit % LOOP_UNITS);
   if (rank == 1)
     atomic_store(&area->ranks[1].progress, (uint64_t)getpid());
-  active.followed = getenv("LD_PRELOAD") != NULL && strstr(getenv("LD_PRELOAD"), JOB_JOIN) != NULL;
-  if (rank == 0)
-    run_active(&active);
+  for (uint64_t number = 0; number < end; number++) {
+    if (number == LOOP_LEARNT)
+      area_sleep_us(20000); /* rank 1 has left */
+    if (number == MEASURED)
+      used = used_now(area);
+    run_iteration(&active, number);
+  }
+  if (rank == 0) {
+    uint64_t units = (uint64_t)measured * LOOP_UNITS;
+    show_used(area, used);
+    atomic_store(&area->ranks[0].progress, units);
+    if (getenv("LD_PRELOAD") != NULL && strstr(getenv("LD_PRELOAD"), JOB_JOIN) != NULL)
+      add_delays(&active, units);
+  }
   ncclCommDestroy(active.comm);
   return 0;
 }

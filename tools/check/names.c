@@ -18,6 +18,12 @@ char *copy_text(const char *text) {
   return memcpy(more_memory(NULL, size), text, size);
 }
 
+char *format_text(const char *format, va_list arguments) {
+  char text[2 * PATH_MAX];
+  vsnprintf(text, sizeof text, format, arguments);
+  return copy_text(text);
+}
+
 char *copy_path(char path[PATH_MAX], const char *text) {
   snprintf(path, PATH_MAX, "%s", text);
   return path;

@@ -3,6 +3,7 @@
 #define NCCL_JOIN_TOOLS_CHECK_NAMES_H
 
 #include <limits.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -27,6 +28,10 @@ void *more_memory(void *memory, size_t size) __attribute__((returns_nonnull));
 
 /* strdup(3) that does not fail. */
 char *copy_text(const char *text) __attribute__((returns_nonnull));
+
+/* vasprintf(3) that does not fail; a text of more than 2 * PATH_MAX bytes is cut off. */
+char *format_text(const char *format, va_list arguments)
+    __attribute__((returns_nonnull, format(printf, 1, 0)));
 
 /* Copies a path; one that is too long for the system is cut off. Returns path. */
 char *copy_path(char path[PATH_MAX], const char *text);

@@ -1,4 +1,4 @@
-/* Asking a Python (python.h): it runs imports.py, and writes records. */
+/* Asking a Python (python.h): it runs imports/, and writes records. */
 #include "tools/check/python.h"
 
 #include <poll.h>
@@ -13,8 +13,8 @@
 
 #include "tools/check/image.h"
 
-#define READER "nccl-join-imports.py"
-#define READ_MS 120000 /* four times what imports.py takes at most */
+#define READER "nccl-join-imports"
+#define READ_MS 120000 /* four times what imports/ takes at most */
 #define WORDS_MAX 64
 #define RECORDS_MAX ((size_t)64 << 20)
 
@@ -41,7 +41,7 @@ static void add_pair(struct words *words, const char *name, const char *value) {
   add_word(words, value);
 }
 
-/* imports.py lies beside this program. */
+/* The folder imports lies beside this program. */
 static bool find_reader(char path[PATH_MAX]) {
   ssize_t size = readlink("/proc/self/exe", path, PATH_MAX - sizeof READER);
   if (size <= 0)

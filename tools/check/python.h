@@ -1,12 +1,12 @@
 /* Python: what a Python program imports. The program's own Python reads that from its sources, by
- * imports.py; nothing of the program is run or imported. */
+ * imports/; nothing of the program is run or imported. */
 #ifndef NCCL_JOIN_TOOLS_CHECK_PYTHON_H
 #define NCCL_JOIN_TOOLS_CHECK_PYTHON_H
 
 #include "tools/check/command.h"
 #include "tools/check/names.h"
 
-/* What imports.py says, record by record. */
+/* What imports/ says, record by record. */
 struct python {
   struct names imported;  /* installed packages that are imported */
   struct names objects;   /* their shared objects, and those of what they require */

@@ -12,17 +12,15 @@
 
 void remark(struct answer *answer, const char *kind, enum remark_weight weight, const char *remedy,
             const char *format, ...) {
-  char what[2 * PATH_MAX];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(what, sizeof what, format, arguments);
-  va_end(arguments);
   answer->remarks = more_memory(answer->remarks, (answer->nremarks + 1) * sizeof(struct remark));
   struct remark *added = &answer->remarks[answer->nremarks++];
   *added = (struct remark){
       .kind = kind, .harmless = weight == REMARK_HARMLESS, .is_wrong = weight == REMARK_WRONG};
-  added->what = copy_text(what);
   added->remedy = copy_text(remedy);
+  va_list arguments;
+  va_start(arguments, format);
+  added->what = format_text(format, arguments);
+  va_end(arguments);
 }
 
 /* ---- other objects that are preloaded ---- */

@@ -2,10 +2,11 @@
 ifneq ($(and $(ELF_LIBS),$(JSON_LIBS)),)
 CHECK_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/check_main.c,$(wildcard tools/check/*.c)))
 CHECK_TOOL = $(BUILD)/tools/nccl-join-check
-CHECK_READER = $(BUILD)/tools/nccl-join-imports.py
+# The program's own Python runs this folder.
+CHECK_READER = $(patsubst tools/check/imports/%,$(BUILD)/tools/nccl-join-imports/%,$(wildcard tools/check/imports/*.py))
 product: $(CHECK_TOOL) $(CHECK_READER)
 
-$(CHECK_READER): tools/check/imports.py
+$(CHECK_READER): $(BUILD)/tools/nccl-join-imports/%: tools/check/imports/%
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
 

@@ -16,16 +16,15 @@ static const char *const health_names[] = {"ok", "note", "WRONG"};
 
 void finding(struct findings *findings, enum health health, const char *subject, const char *remedy,
              const char *format, ...) {
-  char what[2 * PATH_MAX];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(what, sizeof what, format, arguments);
+  char *what = format_text(format, arguments);
   va_end(arguments);
   findings->all = more_memory(findings->all, (findings->count + 1) * sizeof(struct finding));
   findings->all[findings->count++] =
       (struct finding){.health = health,
                        .subject = subject,
-                       .what = copy_text(what),
+                       .what = what,
                        .remedy = remedy != NULL ? copy_text(remedy) : NULL};
 }
 

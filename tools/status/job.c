@@ -1,4 +1,4 @@
-/* Reading a segment's ranks, and writing them for people and programs (job.h). */
+/* Reading a segment's ranks (job.h). */
 #include "tools/status/job.h"
 
 #include <stdlib.h>
@@ -7,8 +7,6 @@
 
 #include "core/team/team.h"
 #include "core/transport/plane_view.h"
-
-/* ---- reading ---- */
 
 /* As endpoints order the ranks of a communicator (interpose/comm/activation.c). */
 static int by_key_then_slot(const void *a, const void *b, void *context) {
@@ -36,8 +34,11 @@ static void read_last(struct team *team, uint32_t rank, struct job_rank *out) {
 static void read_rank(struct team *team, uint32_t rank, enum rank_state state,
                       const struct segment_seen *seen, struct job_rank *out) {
   const struct plane *plane = team->plane;
-  *out =
-      (struct job_rank){.pid = seen->pid, .fate = seen->fate, .passed = plane_passed(plane, rank)};
+  *out = (struct job_rank){.pid = seen->pid,
+                           .identity = seen->mark.identity,
+                           .stopped = seen->stopped,
+                           .fate = seen->fate,
+                           .passed = plane_passed(plane, rank)};
   bool parked = plane_is_parked(plane, rank);
   out->doing = !seen->alive || state == RANK_FAILED ? DOING_ENDED
                : state == RANK_DONE                 ? DOING_LEFT
@@ -50,7 +51,10 @@ static void read_rank(struct team *team, uint32_t rank, enum rank_state state,
     out->joined = parked && !(flags & (ENTRY_REAL | ENTRY_NO_UNIT | ENTRY_REFUSED));
     out->joined_since = out->joined ? team_joined_since(team, out->passed - 1, rank) : 0;
   }
+  out->parked = parked;
   read_last(team, rank, out);
+  if (seen->alive)
+    job_read_warning(out, now);
 }
 
 /* A team of our own over a copy of the logs, for what core/team knows to read in them. Making it
@@ -98,98 +102,21 @@ void job_free(struct job *job) {
   free(job->ranks);
 }
 
-/* ---- for people ---- */
+/* ---- several ---- */
 
-static void write_fate(const struct job_rank *rank, char *text, size_t size) {
-  if (rank->fate.how == END_STATUS)
-    snprintf(text, size, "ended with status %d", rank->fate.number);
-  else if (rank->fate.how == END_SIGNAL)
-    snprintf(text, size, "ended by signal %d (%s)", rank->fate.number,
-             strsignal(rank->fate.number));
-  else
-    snprintf(text, size, "failed");
-}
-
-static void write_doing(const struct job_rank *rank, char *text, size_t size) {
-  char fate[96] = "", joined[64] = "";
-  if (rank->doing == DOING_ENDED)
-    write_fate(rank, fate, sizeof fate);
-  if (rank->joined)
-    snprintf(joined, sizeof joined, "; joined since collective %llu",
-             (unsigned long long)rank->joined_since);
-  const char *what = rank->doing == DOING_RUNS    ? "runs its program"
-                     : rank->doing == DOING_WAITS ? "waits"
-                     : rank->doing == DOING_LEFT  ? "has left"
-                                                  : fate;
-  snprintf(text, size, "%s%s%s%s%s%s", what,
-           rank->unit[0] == '\0'        ? ""
-           : rank->doing == DOING_WAITS ? " in "
-                                        : ", last ",
-           rank->unit, rank->place[0] == '\0' ? "" : " at ", rank->place, joined);
-}
-
-/* "0, 2": the ranks that wait, or those that run their programs. */
-static int write_ranks(const struct job *job, enum rank_doing doing, char *text, size_t size) {
-  int count = 0;
-  size_t used = 0;
-  text[0] = '\0';
-  for (uint32_t rank = 0; rank < job->nranks; rank++)
-    if (job->ranks[rank].doing == doing && used < size)
-      used += (size_t)snprintf(text + used, size - used, "%s%u", count++ == 0 ? "" : ", ", rank);
-  return count;
-}
-
-void job_print(FILE *out, const struct job *job) {
-  char waiting[256], running[256];
-  fprintf(out, "communicator %08x, %u ranks here\n", job->tag, job->nranks);
-  fprintf(out, "  rank      pid  collectives  waits for\n");
-  for (uint32_t i = 0; i < job->nranks; i++) {
-    const struct job_rank *rank = &job->ranks[i];
-    char doing[512], since[24] = "";
-    write_doing(rank, doing, sizeof doing);
-    if (rank->doing == DOING_WAITS)
-      snprintf(since, sizeof since, "%llu s", (unsigned long long)rank->waits_s);
-    fprintf(out, "  %4u  %7d  %11llu  %9s  %s\n", i, rank->pid, (unsigned long long)rank->passed,
-            since, doing);
+static void find_elsewhere(struct job_rank *rank, const struct job *job) {
+  for (uint32_t other = 0; other < job->nranks && rank->elsewhere == 0; other++) {
+    if (job->ranks[other].identity != rank->identity || job->ranks[other].doing != DOING_WAITS)
+      continue;
+    rank->elsewhere = job->tag;
+    rank->rank_elsewhere = other;
   }
-  int waits = write_ranks(job, DOING_WAITS, waiting, sizeof waiting);
-  int runs = write_ranks(job, DOING_RUNS, running, sizeof running);
-  if (waits > 0 && runs > 0)
-    fprintf(out, "  rank%s %s wait%s for rank%s %s\n", waits == 1 ? "" : "s", waiting,
-            waits == 1 ? "s" : "", runs == 1 ? "" : "s", running);
-  fputc('\n', out);
 }
 
-/* ---- for programs ---- */
-
-static json_t *rank_to_json(const struct job_rank *rank, uint32_t number) {
-  static const char *const doings[] = {"runs", "waits", "left", "ended"};
-  json_t *out = json_object();
-  json_object_set_new(out, "rank", json_integer((json_int_t)number));
-  json_object_set_new(out, "pid", json_integer(rank->pid));
-  json_object_set_new(out, "state", json_string(doings[rank->doing]));
-  json_object_set_new(out, "collectives", json_integer((json_int_t)rank->passed));
-  json_object_set_new(out, "waits_s", json_integer((json_int_t)rank->waits_s));
-  json_object_set_new(out, "joined", json_boolean(rank->joined));
-  if (rank->joined)
-    json_object_set_new(out, "joined_since", json_integer((json_int_t)rank->joined_since));
-  if (rank->unit[0] != '\0')
-    json_object_set_new(out, "collective", json_of(rank->unit));
-  if (rank->place[0] != '\0')
-    json_object_set_new(out, "place", json_of(rank->place));
-  if (rank->fate.how != END_UNKNOWN)
-    json_object_set_new(out, rank->fate.how == END_STATUS ? "status" : "signal",
-                        json_integer(rank->fate.number));
-  return out;
-}
-
-json_t *job_to_json(const struct job *job) {
-  char tag[16];
-  snprintf(tag, sizeof tag, "%08x", job->tag);
-  json_t *out = json_object(), *ranks = json_array();
-  json_object_set_new(out, "communicator", json_string(tag));
-  for (uint32_t rank = 0; rank < job->nranks; rank++)
-    json_array_append_new(ranks, rank_to_json(&job->ranks[rank], rank));
-  json_object_set_new(out, "ranks", ranks);
-  return out;
+void jobs_link(struct job *jobs, size_t njobs) {
+  for (size_t i = 0; i < njobs; i++)
+    for (uint32_t rank = 0; rank < jobs[i].nranks; rank++)
+      for (size_t j = 0; j < njobs && jobs[i].ranks[rank].doing == DOING_RUNS; j++)
+        if (j != i)
+          find_elsewhere(&jobs[i].ranks[rank], &jobs[j]);
 }

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "core/report/last_line.h"
 #include "core/transport/segment_view.h"
-#include "tools/json_text.h"
 
 enum rank_doing {
   DOING_RUNS,  /* its program */
@@ -18,14 +18,21 @@ enum rank_doing {
 
 struct job_rank {
   int pid;
+  uint64_t identity; /* equal in all communicators of this rank (attachment.h) */
   enum rank_doing doing;
+  bool stopped; /* its process, by a signal or a debugger */
+  /* What waits in a call of another communicator: that one's tag, or 0, and the rank there. */
+  uint32_t elsewhere, rank_elsewhere;
   struct plane_fate fate;
   uint64_t passed; /* collectives */
+  bool parked;     /* it waits, or did when it ended */
   bool joined;
   uint64_t joined_since; /* index */
   uint64_t waits_s;
-  char unit[256];  /* it waits in, or issued last; "": not known */
-  char place[100]; /* where that stands in its program; "": not known */
+  char unit[256];               /* it waits in, or issued last; "": not known */
+  char place[100];              /* where that stands in its program; "": not known */
+  char warning[LAST_LINE_SIZE]; /* the last WARN or ERROR of its process; "": none, or not known */
+  uint64_t warned_s;            /* so long ago */
 };
 
 struct job {
@@ -38,7 +45,20 @@ struct job {
 bool job_read(struct job *job, const char *path, const char *name, char *reason);
 void job_free(struct job *job);
 
+/* Of a process, into one of its ranks. now_ms: CLOCK_MONOTONIC. */
+void job_read_warning(struct job_rank *rank, uint64_t now_ms);
+
+/* Of all that have been read: which rank waits in which other communicator. */
+void jobs_link(struct job *jobs, size_t njobs);
+
 void job_print(FILE *out, const struct job *job);
-json_t *job_to_json(const struct job *job);
+
+/* Without Jansson there is none. */
+struct json_t *job_to_json(const struct job *job);
+
+/* Where a rank was that has ended, as far as its peers, or one of them, still have a segment open in
+ * which that stands: " in allreduce(...) at train.py:41", " after allreduce(...)"; "" if that is not
+ * known. ended.c. */
+void job_write_end(int ended, const int *peers, size_t npeers, char *text, size_t size);
 
 #endif

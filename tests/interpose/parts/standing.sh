@@ -21,7 +21,8 @@ linked="-L$out -lplaced -Wl,-rpath,$out"
     for how in O0 O1 O2 O3 O2,-flto O2,-fomit-frame-pointer O2,-fno-omit-frame-pointer O2,-no-pie,-fno-pie \
       O2,-Wl,--build-id=none; do
       words=$(echo "$how" | sed 's/,-Wl,/ -Wl,/; t; s/,/ /g')
-      $compiler -std=c17 -D_GNU_SOURCE $flags -$words -o "$out/standing-$compiler-$how" $parts/standing.c $linked
+      $compiler -std=c17 -D_GNU_SOURCE $flags -$words -o "$out/standing-$compiler-$how" $parts/standing.c \
+        $parts/standing_ways.c $linked
     done
     for how in O0 O2; do
       $(echo $compiler | sed "s,gcc,g,")++ -std=c++20 $flags -$how -o \

@@ -1,0 +1,100 @@
+/* A job's ranks, for people (job.h). */
+#include <string.h>
+
+#include "tools/status/job.h"
+
+static void write_fate(const struct job_rank *rank, char *text, size_t size) {
+  if (rank->fate.how == END_STATUS)
+    snprintf(text, size, "ended with status %d", rank->fate.number);
+  else if (rank->fate.how == END_SIGNAL)
+    snprintf(text, size, "ended by signal %d (%s)", rank->fate.number,
+             strsignal(rank->fate.number));
+  else
+    snprintf(text, size, "failed");
+}
+
+#define STOPPED "stopped by SIGSTOP, Ctrl-Z or a debugger"
+
+/* "runs its program", "waits", "stopped (...)": what a rank does, in a few words. */
+static void write_state(const struct job_rank *rank, char *text, size_t size) {
+  if (rank->doing == DOING_ENDED)
+    write_fate(rank, text, size);
+  else if (rank->elsewhere != 0)
+    snprintf(text, size, "waits in communicator %08x, as rank %u there", rank->elsewhere,
+             rank->rank_elsewhere);
+  else
+    snprintf(text, size, "%s",
+             rank->doing == DOING_WAITS  ? "waits"
+             : rank->doing == DOING_LEFT ? "has left"
+             : rank->stopped             ? STOPPED
+                                         : "runs its program");
+}
+
+static void write_doing(const struct job_rank *rank, char *text, size_t size) {
+  char state[96], joined[64] = "";
+  write_state(rank, state, sizeof state);
+  if (rank->joined)
+    snprintf(joined, sizeof joined, "; joined since collective %llu",
+             (unsigned long long)rank->joined_since);
+  snprintf(text, size, "%s%s%s%s%s%s%s", state,
+           rank->unit[0] == '\0'        ? ""
+           : rank->doing == DOING_WAITS ? " in "
+                                        : ", last ",
+           rank->unit, rank->place[0] == '\0' ? "" : " at ", rank->place, joined,
+           rank->stopped && strcmp(state, STOPPED) != 0 ? "; its process is " STOPPED : "");
+}
+
+/* "0, 2": the ranks that wait, or those that run their programs: of these with what keeps them. How
+ * many they are. */
+static int write_ranks(const struct job *job, enum rank_doing doing, char *text, size_t size) {
+  int count = 0;
+  size_t used = 0;
+  text[0] = '\0';
+  for (uint32_t number = 0; number < job->nranks && used < size; number++) {
+    const struct job_rank *rank = &job->ranks[number];
+    char state[96] = "";
+    if (rank->doing != doing)
+      continue;
+    if (rank->elsewhere != 0 || rank->stopped)
+      write_state(rank, state, sizeof state);
+    bool told = state[0] != '\0' && doing == DOING_RUNS;
+    used += (size_t)snprintf(text + used, size - used, "%s%u%s%s%s", count++ == 0 ? "" : ", ",
+                             number, told ? " (" : "", told ? state : "", told ? ")" : "");
+  }
+  return count;
+}
+
+/* Once for the ranks of one process. */
+static void print_warnings(FILE *out, const struct job *job) {
+  for (uint32_t i = 0; i < job->nranks; i++) {
+    const struct job_rank *rank = &job->ranks[i];
+    bool told = rank->warning[0] == '\0';
+    for (uint32_t before = 0; before < i && !told; before++)
+      told = job->ranks[before].pid == rank->pid;
+    if (!told)
+      fprintf(out, "  last WARN of rank %u, %llu s ago: %s\n", i,
+              (unsigned long long)rank->warned_s, rank->warning);
+  }
+}
+
+void job_print(FILE *out, const struct job *job) {
+  char waiting[1024], running[1024];
+  fprintf(out, "communicator %08x, %u ranks here\n", job->tag, job->nranks);
+  fprintf(out, "  rank      pid  collectives  waits for\n");
+  for (uint32_t i = 0; i < job->nranks; i++) {
+    const struct job_rank *rank = &job->ranks[i];
+    char doing[640], since[24] = "";
+    write_doing(rank, doing, sizeof doing);
+    if (rank->doing == DOING_WAITS)
+      snprintf(since, sizeof since, "%llu s", (unsigned long long)rank->waits_s);
+    fprintf(out, "  %4u  %7d  %11llu  %9s  %s\n", i, rank->pid, (unsigned long long)rank->passed,
+            since, doing);
+  }
+  int waits = write_ranks(job, DOING_WAITS, waiting, sizeof waiting);
+  int runs = write_ranks(job, DOING_RUNS, running, sizeof running);
+  if (waits > 0 && runs > 0)
+    fprintf(out, "  rank%s %s wait%s for rank%s %s\n", waits == 1 ? "" : "s", waiting,
+            waits == 1 ? "s" : "", runs == 1 ? "" : "s", running);
+  print_warnings(out, job);
+  fputc('\n', out);
+}
