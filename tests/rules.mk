@@ -201,6 +201,7 @@ help:
 	@echo 'make check-nccl   NVIDIA'\''s own libnccl with its kernels emulated, 2.22 to the newest, and the join tests in front of it'
 	@echo 'make check-clients   PyTorch, CuPy, nccl4py, vLLM, torchrun, mpirun without a GPU; downloads 3 GB once'
 	@echo 'make check-pytorch   PyTorch, unmodified, on the stand-ins: its scripts and its own tests; PYTORCH_PARTS=scripts'
+	@echo 'make bench-pytorch   what an iteration costs there, with nccl-join and with its own Join'
 	@echo 'make check-thread    the program tests with ThreadSanitizer'
 	@echo 'make check-valgrind  core and the most telling program tests under valgrind'
 	@echo 'make fuzz         libFuzzer on settings, records and the shared segment, FUZZ_SECONDS=$(FUZZ_SECONDS) each'

@@ -165,6 +165,11 @@ bool team_leaves_loop(const struct team *team, uint32_t before, const struct kno
 /* Takes from a unit that has just been passed with these flags what all ranks know of its place. */
 void team_learn_place(struct team *team, struct unit unit, uint32_t flags);
 
+/* For team_rehearse: without any effect, what passing the unit that is expected will ask, as a shadow,
+ * and what will be asked of the one after it. */
+bool team_rehearse_following(const struct team *team);
+bool team_rehearse_expecting(const struct team *team);
+
 /* ---- units without a place (team_hidden.c) ---- */
 
 /* Whether ranks wait for each other at a unit that comes after another, one of which has no place.

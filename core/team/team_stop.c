@@ -46,3 +46,18 @@ enum team_verdict team_stop_or_fail(struct team *team) {
   enum team_verdict verdict = agreed ? team_follow(team, rank, &entry, &unit) : TEAM_FAILED;
   return verdict == TEAM_STOPPED || verdict == TEAM_REFUSED ? verdict : TEAM_FAILED;
 }
+
+static bool has_come_to_stop(const struct plane_log *log) {
+  uint64_t passed = log_passed(log);
+  return log_has_stopped(log, passed) ||
+         (passed > 0 && (log_entry(log, passed - 1).flags & ENTRY_STOPPED) != 0);
+}
+
+bool team_stop_is_lost(const struct team *team) {
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
+    const struct plane_log *log = log_of(team->plane, rank);
+    if (log_state(log) == RANK_FAILED && !has_come_to_stop(log))
+      return true;
+  }
+  return false;
+}

@@ -35,6 +35,12 @@
  * does one that has left behind that it was stopped: that still counts at its index
  * (log_has_stopped).
  *
+ * Devices. A rank that is told may end its process at once, and take with it what its device has not
+ * done yet, while a peer that has come further waits for just that on its own device, where nobody
+ * tells it. So it is told when its device is done (interpose/park/stopping.c): all that it has
+ * issued, its peers issue too, or have. Not where a rank has failed, nor among teams that send and
+ * receive, where a rank that stops may leave a send without its receive.
+ *
  * A rank whose claims have no CLAIM_TOGETHER stops with those that have it. (Settings that differ
  * are refused before: interpose/comm/alike.h.)
  */
@@ -52,5 +58,9 @@ bool team_must_meet(struct team *team);
 
 /* This rank has been stopped in another team, and has no claim here; it may have yielded. */
 void team_stop(struct team *team);
+
+/* Whether a rank has failed before it had come to where all stop: what this rank has issued for it
+ * may never be done. */
+bool team_stop_is_lost(const struct team *team);
 
 #endif

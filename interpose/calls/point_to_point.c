@@ -92,8 +92,9 @@ static ncclResult_t point_to_point_hear(struct endpoint *end) {
 /* Says to all ranks that a receive of this one is not issued. */
 static void tell_of_refusal(struct endpoint *end, uint32_t joined) {
   bool entered;
-  report_lossy_event(&(struct lossy_event){
-      .rank = end->team->plane->rank, .peer = joined, .kind = MEMBER_RECEIVE});
+  report_lossy_event(end, &(struct lossy_event){.rank = end->team->plane->rank,
+                                                .peer = joined,
+                                                .kind = MEMBER_RECEIVE});
   if (!point_to_point_enter(end, &entered))
     return;
   team_report_lossy_post(end->team, MEMBER_RECEIVE, joined);
@@ -142,10 +143,11 @@ static ncclResult_t point_to_point_post_members(struct posting *posting) {
     }
   }
   if (result == POST_LOST)
-    log_once(LOG_LEVEL_WARN,
-             "a group of more than %u sends and receives, or more than %u partners: from here on "
-             "ranks that have joined no longer answer sends and receives",
-             PLANE_OPERATIONS, PLANE_PAIRS / 4 * 3);
+    log_once_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
+        "a group of more than %u sends and receives, or more than %u partners: from here on "
+        "ranks that have joined no longer answer sends and receives",
+        PLANE_OPERATIONS, PLANE_PAIRS / 4 * 3);
   return ncclSuccess;
 }
 

@@ -11,11 +11,11 @@ static void apart_recognise(struct endpoint *end, uint32_t tag, uint32_t other) 
   struct plane *plane = end->team->plane;
   if (!plane_set_apart(plane))
     return;
-  log_line(LOG_LEVEL_WARN,
-           "rank %u: two threads use communicators %08x and %08x of the same ranks at the same "
-           "time, which NCCL advises against: nothing tells their order. nccl-join stands aside "
-           "for both; ranks that join unevenly wait as they would without it",
-           plane->rank, tag, other);
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "rank %u: two threads use communicators %08x and %08x of the same ranks at the same "
+              "time, which NCCL advises against: nothing tells their order. nccl-join stands aside "
+              "for both; ranks that join unevenly wait as they would without it",
+              plane->rank, tag, other);
 }
 
 void apart_enter(struct endpoint *end, uint32_t tag) {

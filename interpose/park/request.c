@@ -21,7 +21,7 @@ ncclResult_t request_hear(struct endpoint *end, bool leaving) {
      * by others: nothing that it wants to know. */
     if (event.index < end->lossy_told || team_has_shadowed(end->team, event.index))
       continue;
-    report_lossy_event(&event);
+    report_lossy_event(end, &event);
     if (!leaving || !member_is_point_to_point(event.kind))
       result = ncclInvalidUsage;
   }

@@ -33,6 +33,10 @@ void shadows_rehearse(struct shadows *shadows, const struct endpoint *end, struc
 
 void shadows_free(struct shadows *shadows);
 
+/* Waits until all that this process has given the endpoint's device is done; false with a reason.
+ * Only where all ranks have issued all that may be waited for. */
+bool shadows_finish(struct endpoint *end, const struct shadow_limit *limit, char *reason);
+
 /* Whether a buffer is still what the program has named. If not, says so and takes it out of the
  * endpoint's list. */
 bool shadows_has(struct endpoint *end, const struct state_buffer *buffer);

@@ -1,8 +1,11 @@
-/* From team to team (wait_private.h). */
+/* From team to team (wait_private.h), and to the program (wait.h). */
 #include "interpose/park/wait_private.h"
 
+#include "core/report/log.h"
 #include "core/team/team_stop.h"
+#include "interpose/comm/clock.h"
 #include "interpose/comm/report.h"
+#include "interpose/self/environment.h"
 
 /* Of all waits of the process: so that a team hears of a stop once in each. */
 static uint64_t number_of(struct wait *wait) {
@@ -53,5 +56,47 @@ void stop_rank(struct wait *wait, struct endpoint *end, struct unit wanted) {
       continue;
     stopping_hear(wait, other, false);
     pthread_mutex_unlock(&other->turn);
+  }
+}
+
+/* ---- told ---- */
+
+static bool is_with(const struct endpoint *other, const struct endpoint *end) {
+  return other->overlap == end->overlap && other->state == RANK_PRESENT;
+}
+
+static bool sends_and_receives(const struct endpoint *end) {
+  bool tracked = false;
+  for (struct endpoint *other = communicator_hold_endpoints(); other != NULL; other = other->next)
+    tracked |= is_with(other, end) && peers_are_tracked(other->team->plane);
+  communicator_release_endpoints();
+  return tracked;
+}
+
+static bool is_lost(void *context) {
+  const struct endpoint *end = context;
+  bool lost = false;
+  for (struct endpoint *other = communicator_hold_endpoints(); other != NULL; other = other->next)
+    lost |= is_with(other, end) && team_stop_is_lost(other->team);
+  communicator_release_endpoints();
+  return lost;
+}
+
+void stopping_finish(const struct request *requests, uint32_t nrequests) {
+  for (uint32_t i = 0; i < nrequests; i++) {
+    struct endpoint *end = requests[i].end;
+    char reason[REASON_SIZE] = "";
+    struct shadow_limit limit = {.until_ns =
+                                     now_ns() + join_settings()->timeout_s * UINT64_C(1000000000),
+                                 .give_up = is_lost,
+                                 .context = end};
+    if (!requests[i].stopped || end->state != RANK_PRESENT || sends_and_receives(end) ||
+        shadows_finish(end, &limit, reason))
+      continue;
+    log_line(
+        LOG_LEVEL_WARN,
+        "rank %u is told to stop before its device is done: %s. A rank that waits for it on its "
+        "device may wait for ever if this one ends now",
+        end->team->plane->rank, reason);
   }
 }

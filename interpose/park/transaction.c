@@ -86,6 +86,7 @@ ncclResult_t transaction_make(struct transaction *transaction) {
   ncclResult_t result =
       transaction->issue == NULL ? ncclSuccess : transaction->issue(transaction->context);
   ncclResult_t together = rejoin_complete(transaction->requests, transaction->nrequests);
+  stopping_finish(transaction->requests, transaction->nrequests);
   watched_return(transaction->requests, transaction->nrequests);
   transaction_exit(transaction);
   return transaction_worse(result, together);

@@ -53,4 +53,9 @@ void wait_until_settled(struct request *requests, uint32_t nrequests);
  * there are. */
 uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t room);
 
+/* Of requests that were stopped (core/team/team_stop.h): waits until the devices of their ranks are
+ * done, for NCCL_JOIN_TIMEOUT at most. The program may end when it is told, and what its device has
+ * not done would be missing to a peer that waits on its own. stopping.c. */
+void stopping_finish(const struct request *requests, uint32_t nrequests);
+
 #endif

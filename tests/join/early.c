@@ -235,6 +235,47 @@ Test(early, by_exit_with_status_1) {
   check_stop(&learnt, (struct early){.end = "exit"});
 }
 
+/* ---- devices ---- */
+
+/* Rank 0 ends where it is stopped, while its device has not come to what it has issued: a rank that
+ * catches the error, and waits for its own device, must not wait for ever. */
+Test(early, a_rank_that_ends_at_once_takes_nothing_with_it) {
+  struct run *result =
+      run(&(struct launch){.nranks = 3,
+                           .program = "early",
+                           .options = "--iterations 20,14,20 --barrier 1 --sync end --slow 13 "
+                                      "--caught 0,1",
+                           .environment = "NCCL_JOIN_EARLY_EXIT=throw LOOPBACK_DEATH=hang",
+                           .each = true,
+                           .limit_s = 20});
+  cr_assert(!result->timed_out, "%s%s", result->output, result->errors);
+  cr_assert_eq(result->rank_status[0], 1, "%s", result->errors);
+  for (int rank = 1; rank < 3; rank++) {
+    char line[64];
+    snprintf(line, sizeof line, "RESULT %d bucket 0 13 2 7 42\n", rank);
+    cr_assert(strstr(result->output, line) != NULL, "no %s in\n%s%s", line, result->output,
+              result->errors);
+    snprintf(line, sizeof line, "RESULT %d idle\n", rank);
+    cr_assert(strstr(result->output, line) != NULL, "no %s in\n%s%s", line, result->output,
+              result->errors);
+  }
+  run_free(result);
+}
+
+/* A device that is not done in time keeps nobody for ever. */
+Test(early, a_device_that_is_not_done_is_told_of) {
+  struct run *result =
+      run(&(struct launch){.nranks = 3,
+                           .program = "early",
+                           .options = "--iterations 20,14,20 --barrier 1 --sync end --held 13",
+                           .environment = "NCCL_JOIN_EARLY_EXIT=throw NCCL_JOIN_TIMEOUT=5",
+                           .each = true,
+                           .limit_s = 20});
+  assert_went_well(result);
+  cr_assert(run_says(result, "is told to stop before its device is done"), "%s", result->errors);
+  run_free(result);
+}
+
 /* ---- what does not stop ---- */
 
 /* The same numbers, bit for bit, and the same ending. */

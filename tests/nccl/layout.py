@@ -117,7 +117,8 @@ def refuse(why):
 def main():
     missing = [name for name in NEEDED if find(name) is None]
     if missing:
-        refuse(f"it has no struct {missing[0]} (work is described otherwise before 2.22, or there is no debug information)")
+        why = "work is described by struct ncclWork, as before 2.22" if find("ncclWork") else "there is no debug information"
+        refuse(f"it has no struct {missing[0]}: {why}")
     kinds = {name: find(name) for name in NEEDED + OPTIONAL if find(name)}
     communicator = kinds["ncclDevKernelArgs"]["comm"].type.target().strip_typedefs()
     kinds[communicator.name] = communicator

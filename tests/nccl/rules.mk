@@ -9,7 +9,7 @@
 
 NCCL_VERSIONS_DIR ?= .deps/versions
 EMULATION_DIR = build-nccl
-# Work is described otherwise before 2.22: these are asked, and say so.
+# Work is described otherwise before 2.22: these must say so.
 NCCL_NOT_EMULATED = 2.18.1 2.20.5
 NCCL_EMULATED = 2.22.3 2.23.4 2.24.3 2.25.1 2.26.2 2.27.7 2.28.9 2.29.7 2.30.7 2.32.3
 
@@ -51,7 +51,7 @@ $(EMULATION_DIR)/$(1)/loopback/libcuda.so.1: $$(EMULATION_SOURCES:%=$(EMULATION_
 	$$(Q)$$(CC) $$(LOOPBACK_LDFLAGS) -Wl,-soname,libcuda.so.1 -Wl,--version-script=tools/loopback/cuda/libcuda.map -o $$@ \
 	  $$(filter %.o,$$^) -ldl -lm
 
-$(EMULATION_DIR)/$(1)/loopback/libnvidia-ml.so.1: tests/nccl/nvml.c
+$(EMULATION_DIR)/$(1)/loopback/libnvidia-ml.so.1: tools/loopback/nvml/nvml.c
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
 	$$(Q)$$(CC) $$(ALL_CFLAGS) -shared -Wl,-soname,libnvidia-ml.so.1 -o $$@ $$<
@@ -77,7 +77,7 @@ EMULATION_SITE = $(EMULATION_DIR)/pytorch/site
 $(EMULATION_SITE)/torch/__init__.py: $(EMULATION_DIR)/pytorch/done $(BUILD)/pytorch/libhostcuda.so tests/pytorch/stack
 	$(call say,LINKS,$(EMULATION_SITE))
 	$(Q)tests/pytorch/stack '$(EMULATION_PYTORCH)' $(EMULATION_DIR)/pytorch/loopback $(EMULATION_DIR)/pytorch/loopback/libnccl.so.2 \
-	  $(PYTORCH_OPERATORS) $(EMULATION_SITE)
+	  $(PYTORCH_OPERATORS) $(EMULATION_DIR)/pytorch/loopback/libnvidia-ml.so.1 $(EMULATION_SITE)
 .PHONY: nccl-pytorch-site
 nccl-pytorch-site: $(EMULATION_SITE)/torch/__init__.py
 
@@ -100,4 +100,4 @@ check-nccl:
 	@tools/deps --check --nccl
 	@NCCL_VERSIONS_DIR='$(NCCL_VERSIONS_DIR)' tools/deps --versions $(NCCL_NOT_EMULATED) $(NCCL_EMULATED)
 	@$(MAKE) --no-print-directory product loopback programs $(BUILD)/check/join $(BUILD)/bench/ddp-train $(EMULATION_TEST)
-	@tests/nccl/check '$(BUILD)' $(NCCL_NOT_EMULATED) $(NCCL_EMULATED) --join $(NCCL_JOINED)
+	@tests/nccl/check '$(BUILD)' $(NCCL_EMULATED) --refused $(NCCL_NOT_EMULATED) --join $(NCCL_JOINED)

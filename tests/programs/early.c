@@ -1,5 +1,6 @@
 /* A program that stops with an error if NCCL says so, in order: no more iterations, the device done
- * with what it has, and then perhaps some all-reduces by which all ranks go on together.
+ * with what it has, and then perhaps some all-reduces by which all ranks go on together. Or at once,
+ * with status 1, as if nobody had caught the error.
  *
  * The body sums buckets, which all have sizes of their own. What NCCL refuses as invalid usage ends
  * the loop, wherever it is; every other failure ends the program.
@@ -15,9 +16,11 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
-static const char *iterations = "3+1", *end = "finalize", *synchronise = "iteration";
-static int buckets = 3, before = 0, barrier = 0, group = 0, pairs = 0, ring = 0, then = 0;
+static const char *iterations = "3+1", *end = "finalize", *synchronise = "iteration", *caught = "1";
+static int buckets = 3, before = 0, barrier = 0, group = 0, pairs = 0, ring = 0, then = 0,
+           slow = -1, held = -1;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5/4"},
@@ -28,6 +31,9 @@ static const struct option options[] = {
     {"--pairs", NULL, &pairs, "1: in the group also a sum over pairs of neighbours"},
     {"--ring", NULL, &ring, "1: in the group also a send to the next rank"},
     {"--sync", &synchronise, NULL, "wait for the device after each iteration, or only at the end"},
+    {"--slow", NULL, &slow, "in this iteration rank 0's device sleeps before the last bucket"},
+    {"--held", NULL, &held, "in this one it waits there until the program is told to stop"},
+    {"--caught", &caught, NULL, "0: a rank ends where it is stopped; one, or one per rank"},
     {"--then", NULL, &then, "all-reduces after the loop has been stopped"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
@@ -40,13 +46,29 @@ struct state {
   float *data, *more; /* more: what is sent, received, and summed over pairs */
 };
 
+static bool uncaught; /* of this rank */
+
+static _Atomic bool told; /* that it is to stop */
+
+static void hold(void *unused) {
+  (void)unused;
+  while (!told)
+    usleep(1000);
+}
+
+static void doze(void *unused) {
+  (void)unused;
+  usleep(500000);
+}
+
 static size_t bucket_count(int bucket) {
   return 64 + 32 * (size_t)bucket;
 }
 
 /* Whether NCCL said that the loop is to end here. */
 static bool was_stopped(ncclResult_t result) {
-  if (result != ncclInvalidUsage)
+  told |= result == ncclInvalidUsage;
+  if (result != ncclInvalidUsage || uncaught)
     CHECK_NCCL(result);
   return result == ncclInvalidUsage;
 }
@@ -92,6 +114,8 @@ static bool iterate_in_group(struct state *state, int epoch, int i) {
 
 static bool iterate(struct state *state, int epoch, int i) {
   for (int b = 0; b < buckets; b++) {
+    if ((i == slow || i == held) && b == buckets - 1 && state->ranks.rank == 0)
+      CHECK_CUDA(cudaLaunchHostFunc(state->ranks.stream, i == slow ? doze : hold, NULL));
     if (was_stopped(sum(state, bucket_count(b), i))) {
       ranks_result(&state->ranks, "stopped %d %d %d", epoch, i, b);
       return false;
@@ -157,6 +181,7 @@ int main(int argc, char **argv) {
   CHECK_CUDA(cudaMalloc((void **)&state.data, size));
   CHECK_CUDA(cudaMalloc((void **)&state.more, 24 * sizeof(float)));
   int rank = state.ranks.rank;
+  uncaught = strcmp(list_item(caught, rank), "0") == 0;
   if (pairs)
     CHECK_NCCL(ncclCommSplit(state.ranks.comms[0], rank / 2, rank, &state.pair, NULL));
   if (before)

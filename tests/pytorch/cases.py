@@ -1,5 +1,6 @@
 """What a test of tests/pytorch is, and the one who runs them."""
 
+import collections
 import concurrent.futures
 import os
 import re
@@ -68,13 +69,15 @@ def run_one(case, stack):
 def run_all(cases, stack):
     """Runs those whose names match PYTORCH_CASES, says each, and at last how many passed. Returns whether none failed."""
     chosen = [case for case in cases if re.search(os.environ.get("PYTORCH_CASES", ""), case.name)]
-    counts = {"passed": 0, "FAILED": 0, "skipped": 0}
+    counts, reasons = {"passed": 0, "FAILED": 0, "skipped": 0}, collections.Counter()
     lock = threading.Lock()
 
     def act(case):
         verdict, why, result, seconds = run_one(case, stack)
         with lock:
             counts[verdict] += 1
+            if verdict == "skipped":
+                reasons[why] += 1
             print(f"check-pytorch: {verdict:7} {case.name} ({seconds:.1f} s){': ' + why if why else ''}", flush=True)
             if result:
                 sys.stdout.write("".join(f"    | {line}\n" for line in result.output.splitlines()[-40:]))
@@ -82,6 +85,9 @@ def run_all(cases, stack):
 
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         list(pool.map(act, sorted(chosen, key=lambda case: -case.weight)))
+    print(f"check-pytorch: {stack.processor:.0f} s of processor time")
+    for why, count in reasons.most_common():
+        print(f"check-pytorch: {count} skipped: {why}")
     skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
     print(f"{counts['passed']} passed, {counts['FAILED']} failed{skipped}", flush=True)
     return counts["FAILED"] == 0

@@ -47,7 +47,7 @@ class Trial:
 
     def same(self, left, right, *options):
         argv = [SCRIPTS / "compare.py", self.folder / left, self.folder / right, self.line.tolerance, *options]
-        result = self.stack.without.run(argv, 1)
+        result = self.stack.without.run(argv, 1, brief=True)
         if result.status != 0:
             raise Failure(f"{left} and {right}: {result.output.strip()}")
 
@@ -80,7 +80,7 @@ class Trial:
         result = check(self.with_join(), "with nccl-join")
         if how == "matrix":
             return self.same_as_torch_join()
-        check(self.run(self.stack.without, "reference", "--reference", self.ranks, ranks=1), "the reference")
+        check(self.run(self.stack.without, "reference", "--reference", self.ranks, ranks=1, brief=True), "the reference")
         self.same("with", "reference")
         must_say(result, self.line.text)
         if how == "join":
@@ -109,7 +109,7 @@ def case(line, ranks, backend, environment):
         with tempfile.TemporaryDirectory(prefix="trial-") as folder:
             return Trial(stack, line, ranks, environment, folder).act()
 
-    return Case(f"{backend}, {ranks} ranks: {line.name}", act, weight=3 if line.how == "matrix" else 1)
+    return Case(f"{backend}, {ranks} ranks: {line.name}", act, weight=3 if line.how == "matrix" or "compile" in line.options else 1)
 
 
 def cases():

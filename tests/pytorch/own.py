@@ -18,12 +18,24 @@ def right_sum(ranks, script, *options, limit=200):
     def act(stack, environment):
         result = check(stack.with_join.run([SCRIPTS / script, *options], ranks, environment, limit), "with nccl-join")
         all_ranks_say(result, ranks, expected)
-        without = stack.without.run([SCRIPTS / script, *options], ranks, {**environment, "LOOPBACK_DEATH": "hang"}, 15)
+        without = stack.without.run([SCRIPTS / script, *options], ranks, {**environment, "LOOPBACK_DEATH": "hang"}, 60, stuck_after="out of data")
         if without.status == 0:
             raise Failure("came through without nccl-join", without)
         return "NCCL-JOIN WARN" in result.output and "with a WARN" or None
 
     return act
+
+
+def monitored(stack, environment):
+    """The barrier ends when it was told to, and names the rank, as without nccl-join; and when its rank ends, so does the one that is held in its call."""
+    for join, starter in (("with nccl-join", stack.with_join), ("without", stack.without)):
+        result = starter.run([SCRIPTS / "monitored.py"], 2, {**environment, "LOOPBACK_DEATH": "hang"}, 100)
+        if result.stuck or result.status == 0:
+            raise Failure(f"{join}: {'still there' if result.stuck else 'came through'}", result)
+        must_say(result, "RESULT 0 waited as long as it was told")
+        must_say(result, "Rank 1 failed to pass monitoredBarrier")
+        if starter is stack.with_join:
+            must_say(result, "rank 0 failed .*; rank 1, parked in allreduce.* is released")
 
 
 def cases():
@@ -33,3 +45,4 @@ def cases():
         for ranks, script, *options in wanted:
             act = right_sum(ranks, script, *options)
             yield Case(f"{backend}, {ranks} ranks: {' '.join([script, *options])}", lambda stack, act=act, environment=environment: act(stack, environment))
+        yield Case(f"{backend}, 2 ranks: monitored.py", lambda stack, environment=environment: monitored(stack, environment))

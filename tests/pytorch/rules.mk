@@ -1,6 +1,7 @@
 # tests/pytorch: PyTorch's CUDA wheel, unmodified, on the loopback; operators are computed by the CPU in the device's memory.
 #
 #   make check-pytorch     installs it into CLIENTS, once (3 GB to download), and runs the tests; not part of `make check`
+#   make bench-pytorch     what an iteration costs there, with PyTorch's Join and with nccl-join
 PYTORCH = $(BUILD)/pytorch
 PYTORCH_PACKAGES = $(wildcard $(CLIENTS)/python/lib/python3.*/site-packages)
 PYTORCH_NCCL = $(PYTORCH)/libnccl.so.2
@@ -26,9 +27,9 @@ $(PYTORCH_OPERATORS): $(PYTORCH_OBJECTS) $(LOOPBACK)/libcudart.so.13
 	$(call say,LINK,$@)
 	$(Q)$(CXX) -shared -o $@ $^ -L$(PYTORCH_PACKAGES)/torch/lib -ltorch_cpu -ltorch_cuda -lc10_cuda -lc10 -Wl,--allow-shlib-undefined
 
-$(PYTORCH)/site/torch/__init__.py: tests/pytorch/stack $(wildcard tests/pytorch/hostcuda/*.py) $(PYTORCH_NCCL) $(PYTORCH_OPERATORS)
+$(PYTORCH)/site/torch/__init__.py: tests/pytorch/stack $(wildcard tests/pytorch/hostcuda/*.py) $(PYTORCH_NCCL) $(PYTORCH_OPERATORS) $(LOOPBACK_NVML)
 	$(call say,LINKS,$(PYTORCH)/site)
-	$(Q)tests/pytorch/stack '$(PYTORCH_PACKAGES)' $(LOOPBACK) $(PYTORCH_NCCL) $(PYTORCH_OPERATORS) $(PYTORCH)/site
+	$(Q)tests/pytorch/stack '$(PYTORCH_PACKAGES)' $(LOOPBACK) $(PYTORCH_NCCL) $(PYTORCH_OPERATORS) $(LOOPBACK_NVML) $(PYTORCH)/site
 
 .PHONY: pytorch check-pytorch
 pytorch: $(PYTORCH)/site/torch/__init__.py
@@ -40,6 +41,14 @@ check-pytorch:
 	@tests/clients/install '$(CLIENTS)' torch torch-tests accelerate lightning
 	@$(MAKE) --no-print-directory all loopback pytorch
 	@JOIN_TEST_BUILD=$(BUILD) PYTHON='$(CLIENTS)/python/bin/python' tests/pytorch/check.py $(PYTORCH_PARTS)
+
+# What an iteration costs: PyTorch's Join and nccl-join side by side.
+.PHONY: bench-pytorch
+bench-pytorch:
+	@tools/deps --clients
+	@tests/clients/install '$(CLIENTS)' torch
+	@$(MAKE) --no-print-directory all loopback pytorch
+	@JOIN_TEST_BUILD=$(BUILD) PYTHON='$(CLIENTS)/python/bin/python' tests/pytorch/cost.py
 
 # For `make check`: a few cases, where PyTorch has been downloaded before.
 PYTORCH_SMALL = nccl2, 2 ranks: (zero.py 1,3 barrier|uneven.py --iterations 4,9,6,9: join)

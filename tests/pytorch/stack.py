@@ -56,7 +56,7 @@ class Starter:
     """One process that has imported PyTorch, with or without nccl-join in front of it."""
 
     def __init__(self, path, join, modules, more):
-        self.path = str(path)
+        self.path, self.processor = str(path), 0.0
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_JOIN", "LD_PRELOAD"))}
         environment.update(SURROUNDINGS)
         environment.update(more)
@@ -84,10 +84,10 @@ class Starter:
                 time.sleep(0.05)
         raise SystemExit(f"{self.path} does not answer")
 
-    def run(self, argv, ranks, environment=None, limit=120, stuck_after=None, patience=5):
-        """One job. stuck_after: once this is in the output, it is given up after `patience` seconds."""
+    def run(self, argv, ranks, environment=None, limit=120, stuck_after=None, patience=5, brief=False):
+        """One job. stuck_after: once this is in the output, it is given up after `patience` seconds. brief: it is done with its last line."""
         log = tempfile.NamedTemporaryFile(mode="r", suffix=".log", delete=False)
-        job = {"argv": [str(word) for word in argv], "ranks": ranks, "environment": environment or {}, "log": log.name}
+        job = {"argv": [str(word) for word in argv], "ranks": ranks, "environment": environment or {}, "log": log.name, "brief": brief}
         begin = time.monotonic()
         deadline, seen, answer = begin + limit, False, None
         with self.connect() as connection, log:
@@ -104,7 +104,8 @@ class Starter:
         os.unlink(log.name)
         if answer is None:
             return Result(None, seconds, output)
-        found = json.loads(answer) if answer else {"statuses": [1], "first": 0}
+        found = json.loads(answer) if answer else {"statuses": [1], "first": 0, "processor": 0.0}
+        self.processor += found["processor"]
         return Result(found["statuses"][found["first"]] if found["first"] is not None else 0, seconds, output)
 
 
@@ -129,6 +130,11 @@ class Stack:
                 path = pathlib.Path(self.temporary.name) / f"starter-{len(self.starters)}"
                 self.starters[key] = Starter(path, join, modules, dict(more))
             return self.starters[key]
+
+    @property
+    def processor(self):
+        """Seconds of processor time that ranks have had which were not given up."""
+        return sum(starter.processor for starter in self.starters.values())
 
     @property
     def with_join(self):

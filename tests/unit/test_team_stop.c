@@ -229,6 +229,31 @@ Test(team_stop, who_stops_first_and_leaves_takes_nothing_away) {
   cr_expect_eq(teams[1]->failed.how, FAILURE_ENDED);
 }
 
+/* A rank that is stopped waits for its device, unless a peer may never have come to what that has. */
+Test(team_stop, who_ends_after_it_was_stopped_is_not_missed) {
+  struct member A = member(100);
+  all_issue(&A);
+  claim(0, &A);
+  claim(1, &A);
+  team_claim_leave(teams[2]);
+  for (uint32_t rank = 0; rank < 2; rank++)
+    cr_expect_eq(team_poll(teams[rank], &got), TEAM_STOPPED);
+  team_end(teams[0], RANK_FAILED);
+  cr_expect_not(team_stop_is_lost(teams[1]));
+  team_end(teams[2], RANK_FAILED);
+  cr_expect(team_stop_is_lost(teams[1]));
+}
+
+Test(team_stop, who_ends_after_it_was_stopped_elsewhere_is_not_missed) {
+  struct member A = member(100);
+  all_issue(&A);
+  team_stop(teams[0]);
+  team_end(teams[0], RANK_FAILED);
+  cr_expect_not(team_stop_is_lost(teams[1]));
+  team_end(teams[2], RANK_FAILED);
+  cr_expect(team_stop_is_lost(teams[1]));
+}
+
 /* ---- stopped in another team ---- */
 
 Test(team_stop, a_stop_elsewhere_stops_all) {

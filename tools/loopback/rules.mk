@@ -97,3 +97,10 @@ $(LOOPBACK)/libcuda.so: $(LOOPBACK)/libcuda.so.1
 
 $(LOOPBACK)/libcudart.so: $(LOOPBACK)/libcudart.so.13
 	$(Q)ln -sf $(<F) $@
+
+# NVML, for those who ask it: in a folder of its own, as most programs are to find none.
+LOOPBACK_NVML = $(LOOPBACK)/nvml/libnvidia-ml.so.1
+$(LOOPBACK_NVML): tools/loopback/nvml/nvml.c
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $<

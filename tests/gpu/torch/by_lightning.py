@@ -1,7 +1,13 @@
-"""Uneven DataLoaders with Lightning: epochs of trainer.fit with the strategy ddp, and after each of them a validation, whose loss is averaged over all ranks."""
+"""Uneven DataLoaders with Lightning: epochs of trainer.fit with the strategy ddp, and after each of them a validation, whose loss is averaged over all ranks.
+
+Lightning validates in the iteration of the last batch. --leave: a rank says before that it has no more data in this loop (docs/programs.md).
+"""
+
+import ctypes
 
 import lightning
 import torch
+import torch.distributed as dist
 
 import job
 from replicas import Replicas
@@ -17,8 +23,12 @@ class Module(lightning.LightningModule):
     def training_step(self, batch, _):
         return job.cross_entropy(self.model(batch[0]), batch[1])
 
-    def on_train_epoch_end(self):
+    def on_validation_start(self):
         print(f"RESULT {self.global_rank} out of data", flush=True)
+        if self.options.leave:
+            communicator = dist.group.WORLD._get_backend(self.device)._comm_ptr()
+            leave = getattr(ctypes.CDLL(None), "ncclJoinLeave", None)  # none without nccl-join
+            assert leave is None or leave(ctypes.c_void_p(communicator)) == 0
 
     def validation_step(self, batch, _):
         self.log("loss", job.cross_entropy(self.model(batch[0]), batch[1]), sync_dist=True)
@@ -69,7 +79,7 @@ def reference(options):
 
 
 def main():
-    options = job.read_options(__doc__)
+    options = job.read_options(__doc__, ("--leave", {"action": "store_true"}))
     (reference if options.reference else train)(options)
 
 

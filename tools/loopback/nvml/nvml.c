@@ -1,4 +1,4 @@
-/* libnvidia-ml.so.1, as far as NCCL asks it: the devices of the loopback, each behind a PCI Express
+/* libnvidia-ml.so.1, as far as NCCL and PyTorch ask it: the devices of the loopback, each behind a PCI Express
  * link of its own, without NVLink and without access to each other.
  *
  * Types are those of nvml.h, which CUDA's packages do not have; numbers are its enumerations. */
@@ -8,7 +8,12 @@
 
 enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6 };
 enum { P2P_OK = 0, P2P_NOT_SUPPORTED = 5 };
-enum { DEVICES_MAX = 64, DEVICE_ID = 0x233010de, SUBSYSTEM_ID = 0x16c110de };
+enum {
+  DEVICES_MAX = 64,
+  DRIVER_VERSION = 13000,
+  DEVICE_ID = 0x233010de,
+  SUBSYSTEM_ID = 0x16c110de
+};
 
 struct pci {
   char short_id[16];
@@ -152,6 +157,11 @@ NVML nvmlSystemGetDriverVersion(char *text, unsigned size) {
   return SUCCESS;
 }
 
+NVML nvmlSystemGetCudaDriverVersion_v2(int *version) {
+  *version = DRIVER_VERSION;
+  return SUCCESS;
+}
+
 /* A link of the fourth generation, 16 lanes wide. */
 static int link_of(unsigned *value, unsigned number) {
   *value = number;
@@ -190,6 +200,8 @@ UNSUPPORTED(nvmlDeviceGetNvLinkRemotePciInfo_v2, const void *device, unsigned li
 UNSUPPORTED(nvmlDeviceGetNvLinkCapability, const void *device, unsigned link, int which,
             unsigned *is)
 UNSUPPORTED(nvmlDeviceGetNvLinkRemoteDeviceType, const void *device, unsigned link, int *type)
+UNSUPPORTED(nvmlDeviceGetGpuFabricInfoV, const void *device, void *info)
+UNSUPPORTED(nvmlDeviceGetComputeRunningProcesses, const void *device, unsigned *number, void *infos)
 UNSUPPORTED(nvmlDeviceGetFieldValues, const void *device, int number, void *values)
 
 __attribute__((visibility("default"))) const char *nvmlErrorString(int result) {
