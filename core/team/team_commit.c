@@ -70,6 +70,16 @@ static void team_expect(struct team *team) {
   foresee_one(team, may_commit ? known : &team_nothing);
 }
 
+bool team_rehearse_expecting(const struct team *team) {
+  symbol_t symbols[2];
+  if (learner_foresee(team->learner, symbols, 2) < 2)
+    return false;
+  const struct known_unit *known = unit_table_known(team->table, symbols[0]);
+  const struct known_unit *next = unit_table_known(team->table, symbols[1]);
+  return known != NULL && next != NULL &&
+         may_follow(team, symbols[0], place_after(team, team->places.last, known), true, next);
+}
+
 void team_expect_nothing(struct team *team) {
   team_catch_up(team);
   foresee_one(team, &team_nothing);

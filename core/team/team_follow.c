@@ -18,6 +18,15 @@ static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t
   return epoch == 0 || (epoch & UINT16_MAX) == team->epoch_behind;
 }
 
+bool team_rehearse_following(const struct team *team) {
+  struct unit unit;
+  if (!unit_table_get(team->table, team->symbol_expected, &unit))
+    return false;
+  uint64_t hash = unit_hash(unit);
+  return unit_table_find_hash(team->table, hash) == team->symbol_expected &&
+         is_mine((struct team *)team, unit, hash, ENTRY_EXPECTED, NULL);
+}
+
 enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                             uint32_t source, const struct place *place) {
   uint32_t common = flags & ENTRY_OF_ALL;
@@ -38,6 +47,10 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
     if (flags & ENTRY_LEAVE)
       return TEAM_LEFT;
     return flags & ENTRY_REFUSED ? TEAM_REFUSED : TEAM_REAL;
+  }
+  if (team_is_outside(team) && team->outside.hash == hash) {
+    team_publish(team, unit, hash, common | ENTRY_REAL, team->outside.text, source);
+    return TEAM_SHADOW; /* nothing is left to be issued */
   }
   team_tell_hidden(team, unit);
   team_publish(team, unit, hash, common, 0, source);

@@ -31,6 +31,11 @@ bool team_foresees(struct team *team, struct unit *unit) {
   return unit_table_get(team->table, team->symbol_expected, unit);
 }
 
+void team_rehearse(const struct team *team) {
+  (void)team_rehearse_following(team);
+  (void)team_rehearse_expecting(team);
+}
+
 /* Bodies up to this length have a place for each position. */
 #define BODY_MAX 1024u
 #define CONTEXT 16u

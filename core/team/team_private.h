@@ -36,6 +36,10 @@ void team_show_claim(struct team *team);
  */
 void team_leave_yield(struct team *team, uint32_t flags);
 
+/* Closes the claim for this rank alone. It stays where others see it, who may have counted on it: at
+ * its index the rank is as one that has yielded. */
+void team_step_outside(struct team *team);
+
 /* Says that this rank answers what is posted, if it does. Whether it has said anything new. */
 bool team_say_answering(struct team *team);
 
@@ -164,6 +168,11 @@ bool team_leaves_loop(const struct team *team, uint32_t before, const struct kno
 
 /* Takes from a unit that has just been passed with these flags what all ranks know of its place. */
 void team_learn_place(struct team *team, struct unit unit, uint32_t flags);
+
+/* For team_rehearse: without any effect, what passing the unit that is expected will ask, as a shadow,
+ * and what will be asked of the one after it. */
+bool team_rehearse_following(const struct team *team);
+bool team_rehearse_expecting(const struct team *team);
 
 /* ---- units without a place (team_hidden.c) ---- */
 

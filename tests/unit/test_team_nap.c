@@ -3,7 +3,10 @@
 #include "core/team/team_nap.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
+#include "core/predict/learner_private.h"
+#include "core/team/team_private.h"
 #include "tests/unit/trio.h"
 
 static struct unit got;
@@ -98,7 +101,7 @@ Test(team_nap, who_waits_for_others_rings) {
 Test(team_nap, a_send_rings_and_from_then_on_nobody_naps) {
   struct member send = {.count = 1, .root = 1, .kind = MEMBER_SEND, .datatype = 7};
   cr_expect(team_may_nap(teams[1]));
-  cr_assert_eq(team_post(teams[0], &send, 1), POST_DONE);
+  cr_assert_eq(team_post(teams[0], &(struct posts){.members = &send, .nmembers = 1}), POST_DONE);
   expect_rung("a send");
   cr_expect_not(team_may_nap(teams[1]));
 }
@@ -113,6 +116,24 @@ Test(team_nap, what_comes_next_is_foreseen_at_its_place) {
   cr_expect_eq(team_loop_place(teams[1]), place, "the loop is one unit long");
 }
 
+/* It asks all that following asks, and changes nothing. */
+Test(team_nap, a_rehearsal_has_no_effect) {
+  static struct team team;
+  static unsigned char learner[sizeof(struct learner)];
+  for (int i = 0; i < 4 * LAGS_CALM; i++) {
+    cr_assert(team_commit(teams[0], unit(&A)) && team_commit(teams[2], unit(&A)));
+    nap();
+  }
+  memcpy(&team, teams[1], sizeof team);
+  memcpy(learner, teams[1]->learner, sizeof learner);
+  team_rehearse(teams[1]);
+  cr_expect(team_rehearse_expecting(teams[1]), "what comes after the next is asked");
+  cr_expect_not(team_rehearse_following(teams[1]), "A is not what rank 1 claims");
+  cr_expect_eq(memcmp(&team, teams[1], sizeof team), 0);
+  cr_expect_eq(memcmp(learner, teams[1]->learner, sizeof learner), 0);
+  cr_expect_eq(planes_rings(memory), rings);
+}
+
 Test(team_nap, a_place_outside_of_all_loops_has_a_name) {
   struct team *fresh = teams[1];
   learner_destroy(fresh->learner);
@@ -120,4 +141,5 @@ Test(team_nap, a_place_outside_of_all_loops_has_a_name) {
   fresh->symbol_expected = SYMBOL_NONE;
   cr_expect_neq(team_loop_place(fresh), 0);
   cr_expect_not(team_foresees(fresh, &got));
+  team_rehearse(fresh);
 }
