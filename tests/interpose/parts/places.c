@@ -204,17 +204,17 @@ EXPORTED void restarting(int rows, int columns) {
 
 /* Branches that end a loop by what they set, and one that does not. */
 EXPORTED void deciding(int rows, int columns) {
-  int done = 0, i = 0;
+  int done = 0, i;
   (void)columns;
   SITE(1);
+  i = CHOICE(1);
   while (!done) {
     if (i++ < rows) {
       SITE(2);
     } else {
       SITE(3);
       done = 1;
-      if (CHOICE(2) == 0)
-        SITE(4);
+      i = CHOICE(2);
     }
   }
   SITE(5);
