@@ -175,6 +175,10 @@ bool plugins_have_post(void) {
   return false;
 }
 
+static struct log_subject subject_of(const ncclJoinMember_v1_t *member) {
+  return (struct log_subject){member->comm, member->rank, member->nRanks, 0};
+}
+
 bool plugins_main(const ncclJoinUnit_v1_t *unit) {
   bool good = true;
   pthread_rwlock_rdlock(&in_use);
@@ -185,12 +189,13 @@ bool plugins_main(const ncclJoinUnit_v1_t *unit) {
     ncclResult_t result = plugin->hook->mainHook(plugin->context, unit);
     if (result == ncclSuccess)
       continue;
-    log_line(LOG_LEVEL_WARN,
-             "mainHook of the plug-in %s (%s) returned %d for the shadow at collective %llu: what "
-             "changes nothing is sent instead, the ranks that have data get ncclInvalidUsage, and "
-             "the hook is not called again. See what it has said above, or take it out of "
-             "NCCL_JOIN_HOOK",
-             name_of(plugin), plugin->path, (int)result, unit->index);
+    log_line_of(
+        subject_of(unit->members), LOG_LEVEL_WARN,
+        "mainHook of the plug-in %s (%s) returned %d for the shadow at collective %llu: what "
+        "changes nothing is sent instead, the ranks that have data get ncclInvalidUsage, and "
+        "the hook is not called again. See what it has said above, or take it out of "
+        "NCCL_JOIN_HOOK",
+        name_of(plugin), plugin->path, (int)result, unit->index);
     atomic_store(&plugin->main_failed, true);
     good = false;
   }
@@ -208,8 +213,8 @@ ncclResult_t plugins_post(const ncclJoinReunion_v1_t *reunion) {
     ncclResult_t result = plugin->hook->postHook(plugin->context, reunion);
     if (result == ncclSuccess)
       continue;
-    log_line(
-        LOG_LEVEL_WARN,
+    log_line_of(
+        (struct log_subject){reunion->comm, reunion->rank, reunion->nRanks, 0}, LOG_LEVEL_WARN,
         "postHook of the plug-in %s (%s) returned %d on rank %d; so does the call that brought "
         "the rank here, unless it ends the communicator. See what it has said above, or take it "
         "out of NCCL_JOIN_HOOK",

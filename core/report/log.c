@@ -130,12 +130,27 @@ void log_set_device(int device) {
   thread_device = device;
 }
 
-/* Makes one line of a text of length bytes that may be cut off: at most LOG_LINE_SIZE bytes with
- * its newline. */
-static size_t finish_line(char *line, size_t length) {
+/* " [comm 0x5581c0ffee00 rank 1 nranks 4 tag 0badcafe]", or "": about nobody. */
+#define SUBJECT_SIZE 96
+static void write_subject(const struct log_subject *subject, char text[SUBJECT_SIZE]) {
+  char comm[32] = "", rank[32] = "", tag[32] = "";
+  if (subject->comm != NULL)
+    snprintf(comm, sizeof(comm), "comm %p ", subject->comm);
+  if (subject->nranks > 0)
+    snprintf(rank, sizeof(rank), "rank %d nranks %d ", subject->rank, subject->nranks);
+  if (subject->tag != 0)
+    snprintf(tag, sizeof(tag), "tag %08x ", subject->tag);
+  int length = snprintf(text, SUBJECT_SIZE, " [%s%s%s", comm, rank, tag);
+  text[length > 2 ? length - 1 : 0] = length > 2 ? ']' : '\0'; /* for the last blank */
+}
+
+/* Makes one line of a text of length bytes, which may be cut off, and of what stands behind it: at
+ * most LOG_LINE_SIZE bytes with its newline. */
+static size_t finish_line(char *line, size_t length, const char *behind) {
   static const char cut[] = "...";
-  if (length > LOG_LINE_SIZE - 1) {
-    length = LOG_LINE_SIZE - sizeof(cut);
+  size_t room = LOG_LINE_SIZE - 1 - strlen(behind);
+  if (length > room) {
+    length = room + 1 - sizeof(cut);
     while (((unsigned char)line[length] & 0xc0) ==
            0x80) /* not in the middle of a UTF-8 character */
       length--;
@@ -146,6 +161,8 @@ static size_t finish_line(char *line, size_t length) {
     if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
       line[i] = ' ';
   }
+  memcpy(line + length, behind, strlen(behind));
+  length += strlen(behind);
   line[length] = '\n';
   return length + 1;
 }
@@ -155,10 +172,13 @@ static char last_text[LOG_LINE_SIZE];
 static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void keep_text(const char *format, va_list arguments) {
+  va_list own;
+  va_copy(own, arguments);
   pthread_mutex_lock(&last_lock);
-  vsnprintf(last_text, sizeof(last_text), format, arguments);
+  vsnprintf(last_text, sizeof(last_text), format, own);
   last_line_show(last_text);
   pthread_mutex_unlock(&last_lock);
+  va_end(own);
 }
 
 void log_last(char *text, size_t size) {
@@ -167,26 +187,37 @@ void log_last(char *text, size_t size) {
   pthread_mutex_unlock(&last_lock);
 }
 
-void log_line(enum log_level level, const char *format, ...) {
+static void write_text(const struct log_subject *subject, enum log_level level, const char *format,
+                       va_list arguments) {
   int saved_errno = errno;
-  if (level <= LOG_LEVEL_WARN && !log_is_disabled() && *format != ' ') {
-    va_list kept;
-    va_start(kept, format);
-    keep_text(format, kept);
-    va_end(kept);
-  }
+  if (level <= LOG_LEVEL_WARN && !log_is_disabled() && *format != ' ')
+    keep_text(format, arguments);
   if (!log_enabled(level))
     return;
-  char line[LOG_LINE_SIZE + 1], host[HOST_SIZE];
+  char line[LOG_LINE_SIZE + 1], host[HOST_SIZE], behind[SUBJECT_SIZE] = "";
   log_host(host, sizeof(host));
   int prefix = snprintf(line, sizeof(line), "%s:%d:%d [%d] NCCL-JOIN %s ", host, (int)getpid(),
                         (int)gettid(), thread_device, level_names[level]);
+  int text = vsnprintf(line + prefix, sizeof(line) - (size_t)prefix, format, arguments);
+  if (*format != ' ')
+    write_subject(subject, behind);
+  write_line(line, finish_line(line, (size_t)prefix + (text > 0 ? (size_t)text : 0), behind));
+  errno = saved_errno;
+}
+
+void log_line(enum log_level level, const char *format, ...) {
+  static const struct log_subject nobody;
   va_list arguments;
   va_start(arguments, format);
-  int text = vsnprintf(line + prefix, sizeof(line) - (size_t)prefix, format, arguments);
+  write_text(&nobody, level, format, arguments);
   va_end(arguments);
-  write_line(line, finish_line(line, (size_t)prefix + (text > 0 ? (size_t)text : 0)));
-  errno = saved_errno;
+}
+
+void log_line_of(struct log_subject subject, enum log_level level, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  write_text(&subject, level, format, arguments);
+  va_end(arguments);
 }
 
 /* ---- the file ---- */

@@ -5,7 +5,10 @@
  *
  * is what NCCL 2.28 prints (debug.cc, ncclDebugLog) with NCCL-JOIN for NCCL; file and line, which
  * NCCL adds to a WARN, are left out: a message of ours says what to do, not where it was printed.
- * ERROR and TRACE lines look the same.
+ * ERROR and TRACE lines look the same. A line that is about a rank of a communicator ends with it,
+ * in the words of NCCL's own (init.cc: "comm %p rank %d nranks %d ... commId 0x%llx"):
+ *
+ *   ... text [comm 0x5581c0ffee00 rank 1 nranks 4 tag 0badcafe]
  *
  * A line is at most LOG_LINE_SIZE bytes, the newline included (a longer one ends in "..."), has no
  * control characters, and is written by one write(2): lines of several threads and processes never
@@ -18,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/settings/settings.h"
 
@@ -41,13 +45,27 @@ void log_set_device(int device);
  * all later ones there. */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same, but only the first time this line of code is reached in the process, by whichever
+/* Whom a line is about: this process's rank of a communicator. All zero: nobody. */
+struct log_subject {
+  const void *comm; /* the program's handle, as NCCL prints it; NULL: not known, or gone */
+  int rank, nranks; /* 0 ranks: not known */
+  uint32_t tag;     /* the communicator's number, equal on all ranks; 0: not known */
+};
+
+/* The same as log_line, about a rank of a communicator. A text that is too long is cut, not that. A
+ * line that begins with a blank belongs to the one before, which says it. */
+void log_line_of(struct log_subject subject, enum log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* log_line, or log_line_of, but only the first time this line of code is reached in the process, by whichever
  * thread. */
-#define log_once(level, ...)                                                                       \
+#define log_once(...) LOG_ONCE(log_line(__VA_ARGS__))
+#define log_once_of(...) LOG_ONCE(log_line_of(__VA_ARGS__))
+#define LOG_ONCE(statement)                                                                        \
   do {                                                                                             \
     static atomic_flag log_once_done = ATOMIC_FLAG_INIT;                                           \
     if (!atomic_flag_test_and_set(&log_once_done))                                                 \
-      log_line(level, __VA_ARGS__);                                                                \
+      statement;                                                                                   \
   } while (0)
 
 /* The text of the last line of WARN or ERROR, whether it was written or not; "" if there was none.

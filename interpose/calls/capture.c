@@ -18,11 +18,12 @@ bool capture_asks(const struct call *call, struct communicator *comm) {
     return false;
   if (comm->unfit == NULL) {
     comm->unfit = "the capture of a CUDA graph";
-    log_line(LOG_LEVEL_WARN,
-             "communicator %08x is used in a CUDA graph: what is captured is passed through as it "
-             "is, because replays cannot be seen. From here on its collectives cannot be shadowed; "
-             "if its ranks join unevenly, the job stops with an error, or waits in a replay",
-             comm->tag);
+    log_line_of(
+        communicator_subject(comm), LOG_LEVEL_WARN,
+        "communicator %08x is used in a CUDA graph: what is captured is passed through as it "
+        "is, because replays cannot be seen. From here on its collectives cannot be shadowed; "
+        "if its ranks join unevenly, the job stops with an error, or waits in a replay",
+        comm->tag);
   }
   return true;
 }

@@ -230,11 +230,11 @@ void join_unfit(ncclComm_t handle, const char *function) {
   struct communicator *comm = communicator_known(handle);
   if (comm != NULL && comm->unfit == NULL) {
     comm->unfit = function;
-    log_line(LOG_LEVEL_WARN,
-             "%s: the collectives of communicator %08x cannot be shadowed from here on; if its "
-             "ranks join "
-             "unevenly, the job stops with an error",
-             function, comm->tag);
+    log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,
+                "%s: the collectives of communicator %08x cannot be shadowed from here on; if its "
+                "ranks join "
+                "unevenly, the job stops with an error",
+                function, comm->tag);
   }
   if (group_is_open())
     group_open_real();
@@ -272,7 +272,7 @@ static bool tell_of_own_error(struct endpoint *end) {
   struct lossy_event event;
   if (!team_find_event(end->team, &event) || team_has_shadowed(end->team, event.index))
     return false;
-  report_lossy_event(&event);
+  report_lossy_event(end, &event);
   last_error_is_ours(ncclInvalidUsage);
   atomic_store(&end->told_failed, ncclInvalidUsage);
   return true;

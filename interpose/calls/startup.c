@@ -37,8 +37,9 @@ static void startup_remember(struct endpoint *end, const struct member *member,
                                 .number = number,
                                 .datatype = member->datatype};
   if (cuda == NULL || !state_add(&end->buffers, cuda, end->device, buffer, reason))
-    log_line(LOG_LEVEL_WARN, "rank %u: a buffer that is broadcast cannot be resynchronised: %s",
-             end->team->plane->rank, reason);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "rank %u: a buffer that is broadcast cannot be resynchronised: %s",
+                end->team->plane->rank, reason);
 }
 
 void startup_issued(const struct request *request, const struct call *const *calls) {

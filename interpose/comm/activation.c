@@ -202,8 +202,9 @@ static bool enter_team(struct communicator *comm, const struct roster *roster,
   comm->next_in_team = end->comms;
   end->comms = comm;
   atomic_store(&comm->state, COMM_JOINED); /* last: it is read without the lock */
-  log_line(LOG_LEVEL_INFO, "communicator %08x, rank %d of %d on device %d: join is on%s", comm->tag,
-           comm->rank, comm->nranks, comm->device, shared ? ", in the team of an earlier one" : "");
+  log_line_of(communicator_subject(comm), LOG_LEVEL_INFO,
+              "communicator %08x, rank %d of %d on device %d: join is on%s", comm->tag, comm->rank,
+              comm->nranks, comm->device, shared ? ", in the team of an earlier one" : "");
   return true;
 }
 
@@ -226,10 +227,10 @@ static void say_who_is_missing(const struct communicator *comm, const struct ros
     used += (size_t)wrote;
   }
   bool speaker = roster->nranks > 0 && roster->slot_of[0] == comm->slot;
-  log_line(speaker ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
-           "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, with "
-           "NCCL_JOIN=0, or on another machine",
-           comm->tag, missing, comm->nranks);
+  log_line_of(communicator_subject(comm), speaker ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
+              "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, with "
+              "NCCL_JOIN=0, or on another machine",
+              comm->tag, missing, comm->nranks);
 }
 
 static bool try_to_join(struct communicator *comm, struct communicator *first,
@@ -249,7 +250,8 @@ static bool try_to_join(struct communicator *comm, struct communicator *first,
   else if (read)
     say_who_is_missing(comm, &roster);
   if (!joined && read == complete)
-    log_line(LOG_LEVEL_WARN, "join is off for communicator %08x: out of memory", comm->tag);
+    log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,
+                "join is off for communicator %08x: out of memory", comm->tag);
   roster_free(&roster);
   return joined;
 }

@@ -117,7 +117,7 @@ static void add_values(struct sentence *sentence, const char *tells, uint32_t sl
 
 /* Whether all ranks have said the same in a line; otherwise says what. name: of the setting; NULL:
  * it is the version. */
-static bool alike_line(const char *tells, uint32_t slots, uint32_t tag, size_t line,
+static bool alike_line(const char *tells, uint32_t slots, struct log_subject subject, size_t line,
                        const char *name) {
   uint32_t rank = 1;
   while (rank < slots && same_line(tells, 0, rank, line))
@@ -127,42 +127,44 @@ static bool alike_line(const char *tells, uint32_t slots, uint32_t tag, size_t l
   struct sentence sentence = {.used = 0};
   add_values(&sentence, tells, slots, line);
   if (name == NULL)
-    log_line(LOG_LEVEL_ERROR,
-             "ranks of communicator %08x run different versions of nccl-join: %s. It cannot be "
-             "used: ncclInvalidUsage on every rank. Start all ranks with the same libnccl-join.so",
-             tag, sentence.bytes);
+    log_line_of(
+        subject, LOG_LEVEL_ERROR,
+        "ranks of communicator %08x run different versions of nccl-join: %s. It cannot be "
+        "used: ncclInvalidUsage on every rank. Start all ranks with the same libnccl-join.so",
+        subject.tag, sentence.bytes);
   else
-    log_line(LOG_LEVEL_ERROR,
-             "ranks of communicator %08x have %s set differently: %s. It cannot be used: "
-             "ncclInvalidUsage on every rank. Set it alike for all ranks",
-             tag, name, sentence.bytes);
+    log_line_of(subject, LOG_LEVEL_ERROR,
+                "ranks of communicator %08x have %s set differently: %s. It cannot be used: "
+                "ncclInvalidUsage on every rank. Set it alike for all ranks",
+                subject.tag, name, sentence.bytes);
   return false;
 }
 
-static bool alike_lines(const char *tells, uint32_t slots, uint32_t tag) {
+static bool alike_lines(const char *tells, uint32_t slots, struct log_subject subject) {
   const char *name;
   /* Of another version the settings may be others. */
-  if (!alike_line(tells, slots, tag, 0, NULL))
+  if (!alike_line(tells, slots, subject, 0, NULL))
     return false;
   bool alike = true;
   for (size_t line = 0; (name = settings_alike_name(line)) != NULL; line++)
-    alike = alike_line(tells, slots, tag, line + 1, name) && alike;
+    alike = alike_line(tells, slots, subject, line + 1, name) && alike;
   return alike;
 }
 
-bool alike_in(const struct attachment *attachment, uint32_t slots, uint32_t tag) {
+bool alike_in(const struct attachment *attachment, uint32_t slots, struct log_subject subject) {
   char reason[ATTACHMENT_REASON_SIZE];
   if (attachment_stranger(attachment, reason)) {
-    alike_refused(tag, reason);
+    alike_refused(subject, reason);
     return false;
   }
   char *tells = alike_read(attachment, slots);
-  bool alike = tells == NULL || alike_lines(tells, slots, tag);
+  bool alike = tells == NULL || alike_lines(tells, slots, subject);
   free(tells);
   return alike;
 }
 
-void alike_refused(uint32_t tag, const char *reason) {
-  log_line(LOG_LEVEL_ERROR, "communicator %08x cannot be used, ncclInvalidUsage on every rank: %s",
-           tag, reason);
+void alike_refused(struct log_subject subject, const char *reason) {
+  log_line_of(subject, LOG_LEVEL_ERROR,
+              "communicator %08x cannot be used, ncclInvalidUsage on every rank: %s", subject.tag,
+              reason);
 }

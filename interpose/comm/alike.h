@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/report/log.h"
 #include "core/transport/attachment.h"
 
 /* What this rank tells the others. */
@@ -16,9 +17,9 @@ void alike_tell(char tells[INTRODUCTION_TELLS_SIZE]);
 /* To be asked once all ranks of a communicator have entered its creation, of one whose slots are
  * its ranks. False: they differ, and lines of the log say in what; the communicator must not be
  * used. True also if some rank has not attached: join is off then. */
-bool alike_in(const struct attachment *attachment, uint32_t slots, uint32_t tag);
+bool alike_in(const struct attachment *attachment, uint32_t slots, struct log_subject subject);
 
 /* Some rank has another PLANE_VERSION: says so. */
-void alike_refused(uint32_t tag, const char *reason);
+void alike_refused(struct log_subject subject, const char *reason);
 
 #endif

@@ -165,6 +165,14 @@ static void list_communicators(struct introduction *me) {
       me->comms[me->ncomms++] = comm->tag;
 }
 
+/* Where it is made by one call of each rank, as it mostly is, a slot is a rank. */
+static struct log_subject arrival_subject(const struct arrival *arrival, ncclComm_t handle) {
+  return (struct log_subject){.comm = handle,
+                              .rank = (int)arrival->slot,
+                              .nranks = (int)arrival->slots,
+                              .tag = attachment_tag(arrival->name)};
+}
+
 void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
                          uint32_t slot, uint32_t expected, int key, int device) {
   *arrival = (struct arrival){
@@ -182,16 +190,18 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
   arrival->attachment = attachment_make(arrival->name, slots, slot, expected, &me, reason);
   arrival->refused = arrival->attachment == NULL && errno == EPROTO;
   if (arrival->refused)
-    alike_refused(attachment_tag(arrival->name), reason);
+    alike_refused(arrival_subject(arrival, NULL), reason);
   else if (arrival->attachment == NULL)
-    log_line(LOG_LEVEL_WARN, "join is off for a communicator of %u ranks: %s", slots, reason);
+    log_line_of(arrival_subject(arrival, NULL), LOG_LEVEL_WARN,
+                "join is off for a communicator of %u ranks: %s", slots, reason);
 }
 
 ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
                                   ncclResult_t result) {
   bool compare = arrival->to_compare && arrival->attachment != NULL && result != ncclInProgress;
   arrival->to_compare = arrival->to_compare && result == ncclInProgress;
-  if (compare && !alike_in(arrival->attachment, arrival->slots, attachment_tag(arrival->name)))
+  if (compare && !alike_in(arrival->attachment, arrival->slots,
+                           arrival_subject(arrival, result == ncclSuccess ? *handle : NULL)))
     arrival->refused = true;
   if (!arrival->refused || result == ncclInProgress)
     return result;
@@ -206,7 +216,7 @@ ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
 /* With `lock`. */
 static void compare(struct communicator *comm) {
   if (!atomic_exchange(&comm->to_compare, false) || comm->attachment == NULL ||
-      alike_in(comm->attachment, comm->slots, comm->tag))
+      alike_in(comm->attachment, comm->slots, communicator_subject(comm)))
     return;
   last_error_is_ours(ncclInvalidUsage);
   attachment_complete(comm->attachment);

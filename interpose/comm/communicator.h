@@ -116,6 +116,12 @@ void communicator_remove(struct communicator *comm, enum rank_state how);
  * a peer. */
 void communicator_free_shadows(int device);
 
+/* For lines of the log. */
+static inline struct log_subject communicator_subject(const struct communicator *comm) {
+  return (struct log_subject){
+      .comm = comm->handle, .rank = comm->rank, .nranks = comm->nranks, .tag = comm->tag};
+}
+
 /* By a rank of the team: its rank in the communicator, which must have joined its team. */
 int communicator_rank_of(const struct communicator *comm, uint32_t team_rank);
 

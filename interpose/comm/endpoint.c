@@ -143,6 +143,15 @@ void endpoint_end_plain(struct endpoint *end) {
     sched_yield();
 }
 
+struct log_subject endpoint_subject(const struct endpoint *end) {
+  const struct communicator *comm = endpoint_communicator(end, end->tag);
+  const struct plane *plane = end->team->plane;
+  return (struct log_subject){.comm = comm == NULL ? NULL : comm->handle,
+                              .rank = (int)plane->rank,
+                              .nranks = (int)plane->nranks,
+                              .tag = end->tag};
+}
+
 void endpoint_retire(struct endpoint *end, enum rank_state state) {
   end->state = state;
   if (end->place != NULL)

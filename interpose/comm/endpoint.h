@@ -14,6 +14,7 @@
 #include "core/predict/rhythm.h"
 #include "core/p2p/sent.h"
 #include "core/team/team.h"
+#include "core/report/log.h"
 #include "core/report/trace.h"
 #include "hooks/shadow.h"
 #include "hooks/state.h"
@@ -148,6 +149,10 @@ void endpoint_retire(struct endpoint *end, enum rank_state state);
 
 /* The communicator with a tag in an endpoint's team, or NULL. */
 struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag);
+
+/* For lines of the log: the rank in its team, and the communicator that made that, if it is still
+ * there. */
+struct log_subject endpoint_subject(const struct endpoint *end);
 
 /* The communicator of an endpoint that stands for all in plug-ins: the one that made the team, or
  * the oldest that there still is; NULL if there is none. */

@@ -29,44 +29,48 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
   uint32_t rank = team->plane->rank;
   switch (team->failed.how) {
   case FAILURE_RANK:
-    log_line(LOG_LEVEL_WARN,
-             "rank %u failed after %llu collectives%s; rank %u, parked in %s after %llu, is "
-             "released%s",
-             team->failed.rank, (unsigned long long)team->failed.index,
-             report_end_of(end, team->failed.rank, true, how), rank, own,
-             (unsigned long long)team->head,
-             unit_is_exit_point(wanted) ? "" : " with ncclRemoteError");
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "rank %u failed after %llu collectives%s; rank %u, parked in %s after %llu, is "
+                "released%s",
+                team->failed.rank, (unsigned long long)team->failed.index,
+                report_end_of(end, team->failed.rank, true, how), rank, own,
+                (unsigned long long)team->head,
+                unit_is_exit_point(wanted) ? "" : " with ncclRemoteError");
     break;
   case FAILURE_ENDED:
-    log_line(LOG_LEVEL_WARN,
-             "rank %u has ended, but rank %u still wants %s: the ranks of this program do not end "
-             "together; "
-             "ncclRemoteError",
-             team->failed.rank, rank, own);
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
+        "rank %u has ended, but rank %u still wants %s: the ranks of this program do not end "
+        "together; "
+        "ncclRemoteError",
+        team->failed.rank, rank, own);
     break;
   case FAILURE_MEMORY:
-    log_line(LOG_LEVEL_WARN,
-             "rank %u is out of memory and cannot follow the others; ncclRemoteError", rank);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "rank %u is out of memory and cannot follow the others; ncclRemoteError", rank);
     break;
   case FAILURE_TOO_BIG:
-    log_line(LOG_LEVEL_WARN,
-             "rank %u cannot stand in for a group of more than %d collectives that rank %u issued; "
-             "ncclRemoteError",
-             rank, UNIT_MEMBERS_MAX, team->failed.rank);
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
+        "rank %u cannot stand in for a group of more than %d collectives that rank %u issued; "
+        "ncclRemoteError",
+        rank, UNIT_MEMBERS_MAX, team->failed.rank);
     break;
   case FAILURE_UNSURE:
-    log_line(LOG_LEVEL_WARN,
-             "rank %u stops with ncclRemoteError, since it cannot tell whether its collective is "
-             "that of "
-             "rank %u (NCCL_JOIN_UNSURE=stop)",
-             rank, team->failed.rank);
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
+        "rank %u stops with ncclRemoteError, since it cannot tell whether its collective is "
+        "that of "
+        "rank %u (NCCL_JOIN_UNSURE=stop)",
+        rank, team->failed.rank);
     break;
   case FAILURE_CORRUPT:
-    log_line(LOG_LEVEL_WARN,
-             "what rank %u published at index %llu cannot be right (another version of nccl-join, "
-             "or memory "
-             "overwritten); rank %u stops with ncclRemoteError",
-             team->failed.rank, (unsigned long long)team->failed.index, rank);
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
+        "what rank %u published at index %llu cannot be right (another version of nccl-join, "
+        "or memory "
+        "overwritten); rank %u stops with ncclRemoteError",
+        team->failed.rank, (unsigned long long)team->failed.index, rank);
     break;
   case FAILURE_NONE:
     break;
@@ -76,11 +80,11 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
 void report_lost(const struct endpoint *end, uint32_t rank, uint64_t issued) {
   const struct team *team = end->team;
   char how[REPORT_HOW];
-  log_line(LOG_LEVEL_WARN,
-           "rank %u failed after %llu collectives%s; rank %u has issued %llu, and is told by "
-           "ncclCommGetAsyncError: ncclRemoteError",
-           rank, (unsigned long long)issued, report_end_of(end, rank, false, how),
-           team->plane->rank, (unsigned long long)team_passed(team));
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "rank %u failed after %llu collectives%s; rank %u has issued %llu, and is told by "
+              "ncclCommGetAsyncError: ncclRemoteError",
+              rank, (unsigned long long)issued, report_end_of(end, rank, false, how),
+              team->plane->rank, (unsigned long long)team_passed(team));
 }
 
 /* As in NCCL_JOIN_LOSSY. */
@@ -90,11 +94,12 @@ static const char *kind_name(uint8_t kind) {
 
 void report_refused(const struct endpoint *end, struct unit wanted) {
   char text[DESCRIPTION];
-  log_line(LOG_LEVEL_WARN,
-           "%s needs data of rank %u, which has joined: ncclInvalidUsage on every rank that called "
-           "it. " ZEROS_ADVICE,
-           report_describe(wanted, text), team_refused_for(end->team),
-           kind_name(lossy_strict_member(wanted)->kind));
+  log_line_of(
+      endpoint_subject(end), LOG_LEVEL_WARN,
+      "%s needs data of rank %u, which has joined: ncclInvalidUsage on every rank that called "
+      "it. " ZEROS_ADVICE,
+      report_describe(wanted, text), team_refused_for(end->team),
+      kind_name(lossy_strict_member(wanted)->kind));
 }
 
 void report_stop(struct endpoint *end, struct unit wanted) {
@@ -105,35 +110,37 @@ void report_stop(struct endpoint *end, struct unit wanted) {
   const char *own = report_describe(wanted, text);
   report_event(end, TRACE_STOP, team_index(team), wanted, (int)team->stop.rank);
   if (join_settings()->early_exit != EARLY_EXIT_THROW)
-    log_line(
-        LOG_LEVEL_WARN,
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
         "ranks want different collectives, and nothing tells which goes first: all stop after %llu "
         "collectives, and %s of rank %u is not issued (NCCL_JOIN_UNSURE=stop): ncclInvalidUsage. "
         "Call nccl_join_leave where a loop ends, or let nccl-join choose (NCCL_JOIN_UNSURE=warn)",
         index, own, team->plane->rank);
   else if (team->stop.exhausted)
-    log_line(LOG_LEVEL_WARN,
-             "Rank %u exhausted all inputs. All ranks stop after %llu collectives "
-             "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",
-             team->plane->rank, index);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "Rank %u exhausted all inputs. All ranks stop after %llu collectives "
+                "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",
+                team->plane->rank, index);
   else
-    log_line(LOG_LEVEL_WARN,
-             "Detected at least one rank that exhausted inputs. Throwing across all ranks: rank %u "
-             "%s, and %s of rank %u is not issued, after %llu collectives "
-             "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",
-             team->stop.rank,
-             team->stop.elsewhere ? "was stopped in another communicator" : "has left its loop",
-             own, team->plane->rank, index);
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
+        "Detected at least one rank that exhausted inputs. Throwing across all ranks: rank %u "
+        "%s, and %s of rank %u is not issued, after %llu collectives "
+        "(NCCL_JOIN_EARLY_EXIT=throw): ncclInvalidUsage",
+        team->stop.rank,
+        team->stop.elsewhere ? "was stopped in another communicator" : "has left its loop", own,
+        team->plane->rank, index);
 }
 
-void report_sharded(uint64_t index, int root, int joined) {
-  log_line(LOG_LEVEL_WARN,
-           "rank %d has joined, but broadcasts come from it and from other ranks in turn: what "
-           "each sends, such as its shard of ZeRO's parameters, nobody else has. ncclInvalidUsage "
-           "from collective %llu (broadcast from rank %d) on. Give all ranks as many iterations, "
-           "stop them together (NCCL_JOIN_EARLY_EXIT=throw), or set NCCL_JOIN_LOSSY=allgather:last "
-           "to go on with that shard as it was",
-           joined, (unsigned long long)index, root);
+void report_sharded(const struct communicator *comm, uint64_t index, int root, int joined) {
+  log_line_of(
+      communicator_subject(comm), LOG_LEVEL_WARN,
+      "rank %d has joined, but broadcasts come from it and from other ranks in turn: what "
+      "each sends, such as its shard of ZeRO's parameters, nobody else has. ncclInvalidUsage "
+      "from collective %llu (broadcast from rank %d) on. Give all ranks as many iterations, "
+      "stop them together (NCCL_JOIN_EARLY_EXIT=throw), or set NCCL_JOIN_LOSSY=allgather:last "
+      "to go on with that shard as it was",
+      joined, (unsigned long long)index, root);
 }
 
 static void warn_of_skew(struct endpoint *end) {
@@ -142,19 +149,20 @@ static void warn_of_skew(struct endpoint *end) {
   if (limit == 0 || end->skew_warned || end->team->shadows < limit * (body == 0 ? 1 : body))
     return;
   end->skew_warned = true;
-  log_line(LOG_LEVEL_WARN,
-           "rank %u has been joined for more than %llu iterations: the ranks' inputs are very "
-           "uneven, and its "
-           "device only stands in (NCCL_JOIN_SKEW_WARN)",
-           end->team->plane->rank, (unsigned long long)limit);
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "rank %u has been joined for more than %llu iterations: the ranks' inputs are very "
+              "uneven, and its "
+              "device only stands in (NCCL_JOIN_SKEW_WARN)",
+              end->team->plane->rank, (unsigned long long)limit);
 }
 
 /* The first shadow: this rank has joined. */
 void report_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
   if (end->shadows++ == 0) {
     report_event(end, TRACE_JOIN, index, unit, -1);
-    log_line(LOG_LEVEL_INFO, "rank %u has joined: it answers for its peers from collective %llu on",
-             end->team->plane->rank, (unsigned long long)index);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_INFO,
+                "rank %u has joined: it answers for its peers from collective %llu on",
+                end->team->plane->rank, (unsigned long long)index);
   }
   report_guess(end, unit);
   report_event(end, TRACE_SHADOW, index, unit, (int)end->team->source);
@@ -162,18 +170,18 @@ void report_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
 }
 
 void report_return(const struct endpoint *end, uint64_t index) {
-  log_line(LOG_LEVEL_INFO,
-           "rank %u is active again from collective %llu on, shadows since it joined: %llu",
-           end->team->plane->rank, (unsigned long long)index, (unsigned long long)end->shadows);
+  log_line_of(endpoint_subject(end), LOG_LEVEL_INFO,
+              "rank %u is active again from collective %llu on, shadows since it joined: %llu",
+              end->team->plane->rank, (unsigned long long)index, (unsigned long long)end->shadows);
 }
 
 void report_missed_rejoin(const struct endpoint *end) {
-  log_line(LOG_LEVEL_WARN,
-           "rank %u had joined, but the others have not waited for it at collective %llu, which "
-           "came as regularly as their loop: buffers are resynchronised, and post hooks called, "
-           "where the ranks next wait for each other. Mark the end of the loop with "
-           "nccl_join_leave",
-           end->team->plane->rank, (unsigned long long)team_index(end->team));
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "rank %u had joined, but the others have not waited for it at collective %llu, which "
+              "came as regularly as their loop: buffers are resynchronised, and post hooks called, "
+              "where the ranks next wait for each other. Mark the end of the loop with "
+              "nccl_join_leave",
+              end->team->plane->rank, (unsigned long long)team_index(end->team));
 }
 
 void report_guess(const struct endpoint *end, struct unit won) {
@@ -188,36 +196,36 @@ void report_guess(const struct endpoint *end, struct unit won) {
   report_at(guess->place, place);
   report_at(guess->other_place, other);
   if (guess->kind == GUESS_EPOCH)
-    log_line(LOG_LEVEL_WARN,
-             "rank %u%s is %u epochs behind rank %u: they have been out of step since nccl-join "
-             "chose between them. It goes on alone until they are in one epoch again. Call "
-             "nccl_join_leave where a loop ends, so that nothing is to be chosen",
-             guess->rank, place, guess->epochs, guess->other);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "rank %u%s is %u epochs behind rank %u: they have been out of step since nccl-join "
+                "chose between them. It goes on alone until they are in one epoch again. Call "
+                "nccl_join_leave where a loop ends, so that nothing is to be chosen",
+                guess->rank, place, guess->epochs, guess->other);
   else if (guess->kind == GUESS_BLIND)
-    log_line(
-        LOG_LEVEL_WARN,
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
         "where in the program %s of rank %u stands cannot be seen (docs/places.md says why): it is "
         "known by its kind, type, size and order alone. That makes no difference while all ranks "
         "have equally many batches. Otherwise collectives after a loop that look like some of the "
         "loop may meet those: call nccl_join_leave where a loop ends",
         report_describe((struct unit){&guess->member, 1}, theirs), guess->rank);
   else if (guess->kind == GUESS_HIDDEN)
-    log_line(
-        LOG_LEVEL_WARN,
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
         "rank %u has joined at %llu, parked in %s, and where in the program calls stand cannot be "
         "seen (docs/places.md says why). Collectives after the loop that look like some of the "
         "loop may meet those: call nccl_join_leave where a loop ends",
         guess->other, index, report_describe((struct unit){&guess->member, 1}, theirs));
   else if (guess->kind == GUESS_SAME)
-    log_line(
-        LOG_LEVEL_WARN,
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
         "%s of rank %u%s, at %llu, is taken for that of rank %u%s, since they look alike. If they "
         "are different points of the program, call nccl_join_leave where a loop ends",
         report_describe((struct unit){&guess->member, 1}, theirs), guess->other, other, index,
         guess->rank, place);
   else
-    log_line(
-        LOG_LEVEL_WARN,
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
         "ranks want different collectives at %llu, and nothing tells which goes first: %s of rank "
         "%u%s does, %s of rank %u%s waits. If that is wrong, ranks meet at different points of "
         "the program; then call nccl_join_leave where a loop ends",
@@ -225,11 +233,12 @@ void report_guess(const struct endpoint *end, struct unit won) {
         report_describe((struct unit){&guess->member, 1}, theirs), guess->other, other);
 }
 
-static void report_lossy_receive(uint32_t receiver, uint32_t joined, bool issued) {
-  log_line(LOG_LEVEL_WARN,
-           "rank %u has joined and %s to ncclRecv of rank %u: ncclInvalidUsage. Set "
-           "NCCL_JOIN_LOSSY=send:zero to let joined ranks send zeros",
-           joined, issued ? "could only send zeros" : "has nothing to send", receiver);
+static void report_lossy_receive(const struct endpoint *end, uint32_t receiver, uint32_t joined,
+                                 bool issued) {
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "rank %u has joined and %s to ncclRecv of rank %u: ncclInvalidUsage. Set "
+              "NCCL_JOIN_LOSSY=send:zero to let joined ranks send zeros",
+              joined, issued ? "could only send zeros" : "has nothing to send", receiver);
 }
 
 void report_yield(const struct endpoint *end) {
@@ -238,8 +247,8 @@ void report_yield(const struct endpoint *end) {
   char ours[DESCRIPTION], theirs[DESCRIPTION];
   if (!overlap_guessed(end->overlap, &requested, &member))
     return;
-  log_line(
-      LOG_LEVEL_WARN,
+  log_line_of(
+      endpoint_subject(end), LOG_LEVEL_WARN,
       "ranks of overlapping communicators wait for each other, and little tells who goes first: "
       "rank %u, parked in %s, stands in for itself in %s of its peers. If that is wrong, ranks "
       "meet at different places of the program",
@@ -247,50 +256,53 @@ void report_yield(const struct endpoint *end) {
       report_describe((struct unit){&member, 1}, theirs));
 }
 
-void report_lossy_event(const struct lossy_event *event) {
+void report_lossy_event(const struct endpoint *end, const struct lossy_event *event) {
   if (event->kind == LOSSY_HOOK) {
-    log_line(LOG_LEVEL_WARN,
-             "a plug-in of NCCL_JOIN_HOOK has failed on rank %u, which has joined, at collective "
-             "%llu: what changes nothing was sent instead; ncclInvalidUsage. That rank's log says "
-             "which plug-in",
-             event->rank, (unsigned long long)event->index);
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
+        "a plug-in of NCCL_JOIN_HOOK has failed on rank %u, which has joined, at collective "
+        "%llu: what changes nothing was sent instead; ncclInvalidUsage. That rank's log says "
+        "which plug-in",
+        event->rank, (unsigned long long)event->index);
     return;
   }
   if (event->kind == MEMBER_SEND) {
-    report_lossy_receive(event->peer, event->rank, true);
+    report_lossy_receive(end, event->peer, event->rank, true);
     return;
   }
   if (event->kind == MEMBER_RECEIVE) {
-    report_lossy_receive(event->rank, event->peer, false);
+    report_lossy_receive(end, event->rank, event->peer, false);
     return;
   }
-  log_line(LOG_LEVEL_WARN,
-           "rank %u has joined and could only send zeros to collective %llu (%s): "
-           "ncclInvalidUsage. " ZEROS_ADVICE,
-           event->rank, (unsigned long long)event->index, member_kind_name(event->kind),
-           kind_name(event->kind));
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "rank %u has joined and could only send zeros to collective %llu (%s): "
+              "ncclInvalidUsage. " ZEROS_ADVICE,
+              event->rank, (unsigned long long)event->index, member_kind_name(event->kind),
+              kind_name(event->kind));
 }
 
 void report_no_last(const struct endpoint *end, struct unit unit, uint32_t place,
                     const char *reason) {
   const struct member *member = &unit.members[place];
   char text[DESCRIPTION];
-  log_line(LOG_LEVEL_WARN,
-           "rank %u has joined and sends zeros in %s, which is an error on the active ranks: "
-           "NCCL_JOIN_LOSSY=%s:last, but %s",
-           end->team->plane->rank, report_describe((struct unit){member, 1}, text),
-           kind_name(member->kind), reason);
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "rank %u has joined and sends zeros in %s, which is an error on the active ranks: "
+              "NCCL_JOIN_LOSSY=%s:last, but %s",
+              end->team->plane->rank, report_describe((struct unit){member, 1}, text),
+              kind_name(member->kind), reason);
 }
 
 void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t place) {
   char text[DESCRIPTION];
-  log_once(LOG_LEVEL_WARN,
-           "rank %u has joined and sends from its own buffer in %s: its calls have used several, "
-           "none of them twice, so nothing tells which; the last one is taken (NCCL_JOIN_LOSSY)",
-           end->team->plane->rank, report_describe((struct unit){&unit.members[place], 1}, text));
+  log_once_of(
+      endpoint_subject(end), LOG_LEVEL_WARN,
+      "rank %u has joined and sends from its own buffer in %s: its calls have used several, "
+      "none of them twice, so nothing tells which; the last one is taken (NCCL_JOIN_LOSSY)",
+      end->team->plane->rank, report_describe((struct unit){&unit.members[place], 1}, text));
 }
 
-void report_shadow_failure(struct unit unit, const char *reason) {
+void report_shadow_failure(struct log_subject subject, struct unit unit, const char *reason) {
   char text[DESCRIPTION];
-  log_line(LOG_LEVEL_WARN, "a shadow of %s failed: %s", report_describe(unit, text), reason);
+  log_line_of(subject, LOG_LEVEL_WARN, "a shadow of %s failed: %s", report_describe(unit, text),
+              reason);
 }

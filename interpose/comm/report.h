@@ -36,12 +36,12 @@ void report_stop(struct endpoint *end, struct unit wanted);
 
 /* This rank's Broadcast at an index is one of several, each of which sends what its root alone has;
  * `joined`, a rank in the communicator, is one of the roots. */
-void report_sharded(uint64_t index, int root, int joined);
+void report_sharded(const struct communicator *comm, uint64_t index, int root, int joined);
 
 /* A shadow: the first one since a real unit says that the rank has joined; counts them in
  * end->shadows. */
 void report_shadow(struct endpoint *end, uint64_t index, struct unit unit);
-void report_shadow_failure(struct unit unit, const char *reason);
+void report_shadow_failure(struct log_subject subject, struct unit unit, const char *reason);
 
 /* The rank is active again. */
 void report_return(const struct endpoint *end, uint64_t index);
@@ -62,6 +62,6 @@ void report_no_last(const struct endpoint *end, struct unit unit, uint32_t place
 void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t place);
 
 /* A joined rank has spoiled a unit of the active ones. */
-void report_lossy_event(const struct lossy_event *event);
+void report_lossy_event(const struct endpoint *end, const struct lossy_event *event);
 
 #endif

@@ -123,11 +123,12 @@ static const char *report_outcome(struct unit wanted) {
 void report_timeout(const struct endpoint *end, struct unit wanted) {
   const struct team *team = end->team;
   char text[DESCRIPTION];
-  log_line(LOG_LEVEL_WARN,
-           "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; %s. Raise NCCL_JOIN_TIMEOUT if "
-           "ranks may be that far apart",
-           team->plane->rank, (unsigned long long)join_settings()->timeout_s,
-           report_describe(wanted, text), report_outcome(wanted));
+  log_line_of(
+      endpoint_subject(end), LOG_LEVEL_WARN,
+      "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; %s. Raise NCCL_JOIN_TIMEOUT if "
+      "ranks may be that far apart",
+      team->plane->rank, (unsigned long long)join_settings()->timeout_s,
+      report_describe(wanted, text), report_outcome(wanted));
   log_who_is_where(end, LOG_LEVEL_WARN);
 }
 
@@ -138,23 +139,24 @@ void report_slow(struct endpoint *end, struct unit wanted) {
   end->slow_told = true;
   bool holds_up = overlap_holds_up(end->overlap);
   enum log_level level = holds_up ? LOG_LEVEL_WARN : LOG_LEVEL_INFO;
-  log_line(level,
-           "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; no rank has joined or left, so "
-           "it waits on, as it would without nccl-join%s",
-           end->team->plane->rank, (unsigned long long)join_settings()->timeout_s,
-           report_describe(wanted, text),
-           holds_up ? ". Ranks of another communicator have gone on without it: if they wait for "
-                      "it on their devices, nobody can go on"
-                    : "");
+  log_line_of(
+      endpoint_subject(end), level,
+      "rank %u has waited for NCCL_JOIN_TIMEOUT=%llu s in %s; no rank has joined or left, so "
+      "it waits on, as it would without nccl-join%s",
+      end->team->plane->rank, (unsigned long long)join_settings()->timeout_s,
+      report_describe(wanted, text),
+      holds_up ? ". Ranks of another communicator have gone on without it: if they wait for "
+                 "it on their devices, nobody can go on"
+               : "");
   log_who_is_where(end, level);
 }
 
 void report_stuck_posts(const struct endpoint *end) {
-  log_line(LOG_LEVEL_WARN,
-           "rank %u is %u sends and receives ahead of a peer that has failed, or does not come "
-           "along for NCCL_JOIN_TIMEOUT=%llu s; ncclRemoteError",
-           end->team->plane->rank, PLANE_OPERATIONS,
-           (unsigned long long)join_settings()->timeout_s);
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "rank %u is %u sends and receives ahead of a peer that has failed, or does not come "
+              "along for NCCL_JOIN_TIMEOUT=%llu s; ncclRemoteError",
+              end->team->plane->rank, PLANE_OPERATIONS,
+              (unsigned long long)join_settings()->timeout_s);
   log_who_is_where(end, LOG_LEVEL_WARN);
 }
 
@@ -197,8 +199,8 @@ static const char *write_others(const struct plane *plane, char text[320]) {
 
 void report_stall(const struct endpoint *end, struct unit wanted, uint64_t seconds) {
   char text[DESCRIPTION], others[320];
-  log_line(
-      LOG_LEVEL_WARN,
+  log_line_of(
+      endpoint_subject(end), LOG_LEVEL_WARN,
       "nothing has moved in communicator %08x for %llu s: rank %u waits in %s, %s. Look at what "
       "they do (py-spy dump, gdb -p); if ranks may be that far apart, raise "
       "NCCL_JOIN_STALL_WARN",

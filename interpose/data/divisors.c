@@ -45,13 +45,15 @@ static bool find_scalar(const struct call *call, const struct member *member, do
   return true;
 }
 
-static ncclResult_t divisors_scale(struct call *call, const struct member *member, double factor) {
+static ncclResult_t divisors_scale(struct call *call, const struct communicator *comm,
+                                   const struct member *member, double factor) {
   uint64_t scalar;
   if (!find_scalar(call, member, factor, &scalar)) {
-    log_line(LOG_LEVEL_WARN,
-             "a PreMulSum operator with its scalar in device memory cannot be scaled to the active "
-             "ranks: ncclInvalidUsage. Make it with ncclScalarHostImmediate, or set "
-             "NCCL_JOIN_DIVISOR=active, which leaves it alone");
+    log_line_of(
+        communicator_subject(comm), LOG_LEVEL_WARN,
+        "a PreMulSum operator with its scalar in device memory cannot be scaled to the active "
+        "ranks: ncclInvalidUsage. Make it with ncclScalarHostImmediate, or set "
+        "NCCL_JOIN_DIVISOR=active, which leaves it alone");
     return ncclInvalidUsage;
   }
   ncclRedOp_t scaled;
@@ -80,8 +82,8 @@ ncclResult_t divisors_apply(struct call *call, uint64_t index, bool *issue) {
   int active = count_active(comm->end, index);
   if (active < 0) {
     *issue = false;
-    log_line(
-        LOG_LEVEL_WARN,
+    log_line_of(
+        communicator_subject(comm), LOG_LEVEL_WARN,
         "it cannot be known which ranks are active in a reduction: rank %u failed, or somebody "
         "did not come; ncclRemoteError",
         comm->end->team->failed.rank);
@@ -90,13 +92,14 @@ ncclResult_t divisors_apply(struct call *call, uint64_t index, bool *issue) {
   if ((uint32_t)active == nranks)
     return ncclSuccess;
   if (action == DIVISOR_SCALE)
-    return divisors_scale(call, &member, divisor_factor(&member, nranks, (uint32_t)active));
+    return divisors_scale(call, comm, &member, divisor_factor(&member, nranks, (uint32_t)active));
   *issue = false;
-  log_line(LOG_LEVEL_WARN,
-           "NCCL cannot divide a sum of integers by the active ranks, of which there are %d of %u: "
-           "ncclInvalidUsage on every rank that called it. Set NCCL_JOIN_DIVISOR=initial, or sum "
-           "and divide in the program",
-           active, nranks);
+  log_line_of(
+      communicator_subject(comm), LOG_LEVEL_WARN,
+      "NCCL cannot divide a sum of integers by the active ranks, of which there are %d of %u: "
+      "ncclInvalidUsage on every rank that called it. Set NCCL_JOIN_DIVISOR=initial, or sum "
+      "and divide in the program",
+      active, nranks);
   return ncclInvalidUsage;
 }
 

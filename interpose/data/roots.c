@@ -88,13 +88,13 @@ ncclResult_t roots_apply(struct call *call, struct unit unit, uint64_t index) {
     return ncclSuccess;
   struct election election = roots_elect(comm, index, call->root);
   if (election.root < 0) {
-    log_line(LOG_LEVEL_WARN,
-             "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError",
-             comm->end->team->failed.rank);
+    log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,
+                "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError",
+                comm->end->team->failed.rank);
     return ncclRemoteError;
   }
   if (election.missing >= 0 && comm->refused_after != index + 1) /* once for a group */
-    report_sharded(index, call->root, election.missing);
+    report_sharded(comm, index, call->root, election.missing);
   if (election.missing >= 0)
     comm->refused_after = index + 1;
   if (election.root != call->root && election.root == comm->rank)

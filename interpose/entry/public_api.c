@@ -50,7 +50,8 @@ static ncclResult_t begin_in_turn(ncclComm_t handle, const char *function,
   ncclResult_t result = api_begin(handle, function, comm);
   if (*comm == NULL || !(*comm)->left)
     return result;
-  log_line(LOG_LEVEL_WARN, "%s: communicator %08x has been finalized", function, (*comm)->tag);
+  log_line_of(communicator_subject(*comm), LOG_LEVEL_WARN,
+              "%s: communicator %08x has been finalized", function, (*comm)->tag);
   *comm = NULL;
   return ncclInvalidUsage;
 }
@@ -169,11 +170,12 @@ static ncclResult_t ask_who_is_active(struct endpoint *end, bool *active) {
   }
   if (verdict == TEAM_REAL)
     return ncclSuccess;
-  log_line(LOG_LEVEL_WARN,
-           "rank %u asks which ranks are active, but not all ranks have come to collective %llu: "
-           "one has failed, or NCCL_JOIN_TIMEOUT=%llu s has passed; ncclRemoteError",
-           end->team->plane->rank, (unsigned long long)(passed - 1),
-           (unsigned long long)join_settings()->timeout_s);
+  log_line_of(
+      endpoint_subject(end), LOG_LEVEL_WARN,
+      "rank %u asks which ranks are active, but not all ranks have come to collective %llu: "
+      "one has failed, or NCCL_JOIN_TIMEOUT=%llu s has passed; ncclRemoteError",
+      end->team->plane->rank, (unsigned long long)(passed - 1),
+      (unsigned long long)join_settings()->timeout_s);
   return ncclRemoteError;
 }
 
@@ -227,7 +229,7 @@ static ncclResult_t register_state(struct communicator *comm, void *buffer, size
   if (cuda != NULL && (unsigned)datatype <= UINT8_MAX &&
       state_add(&comm->end->buffers, cuda, comm->device, added, reason))
     return ncclSuccess;
-  log_line(LOG_LEVEL_WARN, "ncclJoinRegisterState: %s", reason);
+  log_line_of(communicator_subject(comm), LOG_LEVEL_WARN, "ncclJoinRegisterState: %s", reason);
   return ncclInvalidArgument;
 }
 
@@ -250,8 +252,9 @@ ncclResult_t ncclJoinDeregisterState(ncclComm_t handle, void *buffer) {
     return ncclSuccess;
   ncclResult_t result = api_begin(handle, "ncclJoinDeregisterState", &comm);
   if (comm != NULL && !state_remove(&comm->end->buffers, comm->tag, buffer)) {
-    log_line(LOG_LEVEL_WARN, "ncclJoinDeregisterState: %p is not registered on communicator %08x",
-             buffer, comm->tag);
+    log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,
+                "ncclJoinDeregisterState: %p is not registered on communicator %08x", buffer,
+                comm->tag);
     result = ncclInvalidArgument;
   }
   return api_leave(result);

@@ -140,10 +140,11 @@ static uint64_t passed_by_all(void) {
 }
 
 static void say_where(const struct endpoint *end, void *name) {
-  log_line(LOG_LEVEL_INFO,
-           "rank %u has come to %s after %llu collectives; it answers for the others until all "
-           "have left their loop",
-           end->team->plane->rank, (const char *)name, (unsigned long long)team_passed(end->team));
+  log_line_of(endpoint_subject(end), LOG_LEVEL_INFO,
+              "rank %u has come to %s after %llu collectives; it answers for the others until all "
+              "have left their loop",
+              end->team->plane->rank, (const char *)name,
+              (unsigned long long)team_passed(end->team));
 }
 
 /* What has gone wrong has been said; the function runs all the same. */

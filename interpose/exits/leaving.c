@@ -24,9 +24,9 @@ struct departure {
 static void log_departure(const struct endpoint *end, void *unused) {
   (void)unused;
   const struct team *team = end->team;
-  log_line(LOG_LEVEL_INFO,
-           "rank %u has left after %llu collectives; it answers for the others until all have",
-           team->plane->rank, (unsigned long long)team->head);
+  log_line_of(endpoint_subject(end), LOG_LEVEL_INFO,
+              "rank %u has left after %llu collectives; it answers for the others until all have",
+              team->plane->rank, (unsigned long long)team->head);
 }
 
 /* All that was issued in the rank's name must be done before what it runs on goes away. All ranks
@@ -41,8 +41,8 @@ static void finish_shadows(struct endpoint *end) {
   char reason[REASON_SIZE] = "";
   ncclResult_t result = shadow_wait(end->shadow, &limit, reason);
   if (result != ncclSuccess)
-    log_line(LOG_LEVEL_WARN, "shadows of rank %u are not done: %s", end->team->plane->rank,
-             result == ncclInProgress ? "NCCL_JOIN_TIMEOUT" : reason);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN, "shadows of rank %u are not done: %s",
+                end->team->plane->rank, result == ncclInProgress ? "NCCL_JOIN_TIMEOUT" : reason);
 }
 
 /* tag: of the communicator that is left, or 0 if all are. ncclInvalidUsage if other ranks are still
@@ -72,8 +72,8 @@ static ncclResult_t leaving_depart(struct departure *departure, uint32_t tag,
     finish_shadows(end);
     if (departure->requests[i].stopped)
       continue;
-    log_line(
-        LOG_LEVEL_INFO,
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_INFO,
         "all ranks have left; rank %u goes on after %llu collectives, shadows among them: %llu",
         end->team->plane->rank, (unsigned long long)(end->team->head - end->team->leaves),
         (unsigned long long)end->team->shadows_total);
@@ -197,11 +197,11 @@ enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result) 
       *result = ncclInvalidUsage;
     return RANK_DONE;
   }
-  log_line(LOG_LEVEL_WARN,
-           "rank %u aborts its communicator inside an iteration or after an error, after %llu "
-           "collectives: the "
-           "others are not to wait for it",
-           end->team->plane->rank, (unsigned long long)team_passed(end->team));
+  log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,
+              "rank %u aborts its communicator inside an iteration or after an error, after %llu "
+              "collectives: the "
+              "others are not to wait for it",
+              end->team->plane->rank, (unsigned long long)team_passed(end->team));
   atomic_store(&given_up, end->identity);
   leave_failed(comm);
   /* A parked thread returns to the program before its team goes. */
@@ -237,9 +237,9 @@ static void end_all(enum rank_state how) {
 static void fail_all(int status) {
   for (struct endpoint *end = communicator_endpoints(); end != NULL; end = end->next)
     if (end->state == RANK_PRESENT && !end->stopped && !has_left(end))
-      log_line(LOG_LEVEL_WARN,
-               "rank %u ends with status %d after %llu collectives: a failure, not a join",
-               end->team->plane->rank, status, (unsigned long long)team_passed(end->team));
+      log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                  "rank %u ends with status %d after %llu collectives: a failure, not a join",
+                  end->team->plane->rank, status, (unsigned long long)team_passed(end->team));
   end_all(RANK_FAILED);
 }
 
@@ -280,10 +280,11 @@ bool leave_is_over(void) {
         is_clean(comm))
       continue;
     over = false;
-    log_line(LOG_LEVEL_WARN,
-             "rank %u ends by _exit inside an iteration, or with work left on its streams, after "
-             "%llu collectives: a failure, not a join. Wait for the streams before, or end by exit",
-             comm->end->team->plane->rank, (unsigned long long)team_passed(comm->end->team));
+    log_line_of(
+        communicator_subject(comm), LOG_LEVEL_WARN,
+        "rank %u ends by _exit inside an iteration, or with work left on its streams, after "
+        "%llu collectives: a failure, not a join. Wait for the streams before, or end by exit",
+        comm->end->team->plane->rank, (unsigned long long)team_passed(comm->end->team));
   }
   communicator_release_endpoints();
   return over;

@@ -44,10 +44,10 @@ static bool is_idle(struct endpoint *other, uint64_t head) {
 
 static void say_adopted(const struct endpoint *other) {
   if (!has_nobody(other))
-    log_line(LOG_LEVEL_INFO,
-             "rank %u leaves with another rank of its process: its own thread does nothing any "
-             "more",
-             other->team->plane->rank);
+    log_line_of(endpoint_subject(other), LOG_LEVEL_INFO,
+                "rank %u leaves with another rank of its process: its own thread does nothing any "
+                "more",
+                other->team->plane->rank);
 }
 
 /* The communicators that the parked ranks leave with are not known here, but the teams are: the

@@ -37,10 +37,10 @@ bool own_join_is_agreed(const struct request *request) {
   if (unit_mark(request->unit) != MARK_OWN_JOIN)
     return false;
   if (plane_set_apart(plane))
-    log_line(LOG_LEVEL_INFO,
-             "rank %u: the program uses PyTorch's Join, which answers for ranks without data: "
-             "nccl-join stands aside for the communicators of these ranks",
-             plane->rank);
+    log_line_of(endpoint_subject(request->end), LOG_LEVEL_INFO,
+                "rank %u: the program uses PyTorch's Join, which answers for ranks without data: "
+                "nccl-join stands aside for the communicators of these ranks",
+                plane->rank);
   return true;
 }
 

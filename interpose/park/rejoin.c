@@ -88,8 +88,9 @@ static struct request begin_resync(struct resync *resync, struct endpoint *end) 
 
 static void say_resynchronised(const struct endpoint *end, uint32_t nbuffers) {
   if (atomic_load(&end->last_joiner) == end->team->plane->rank)
-    log_line(LOG_LEVEL_INFO, "rank %u, the last to join: %u buffers of it are all ranks' now",
-             end->team->plane->rank, nbuffers);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_INFO,
+                "rank %u, the last to join: %u buffers of it are all ranks' now",
+                end->team->plane->rank, nbuffers);
 }
 
 /* All endpoints of this thread at once: they may be each other's peers. */
@@ -148,11 +149,13 @@ static ncclResult_t call_post_hooks(const struct request *request, bool was_last
 static bool note_rejoin(struct endpoint *end) {
   uint32_t last = team_last_joiner(end->team);
   atomic_store(&end->last_joiner, last);
-  log_line(LOG_LEVEL_INFO, "all ranks are together again; rank %u was the last to join", last);
+  log_line_of(endpoint_subject(end), LOG_LEVEL_INFO,
+              "all ranks are together again; rank %u was the last to join", last);
   if (join_settings()->resync == RESYNC_BROADCASTS && state_is_empty(&end->buffers))
-    log_once(LOG_LEVEL_WARN,
-             "NCCL_JOIN_RESYNC=broadcasts, but the program has broadcast nothing before its first "
-             "other collective: nothing is resynchronised. Register the buffers (nccl_join.h)");
+    log_once_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
+        "NCCL_JOIN_RESYNC=broadcasts, but the program has broadcast nothing before its first "
+        "other collective: nothing is resynchronised. Register the buffers (nccl_join.h)");
   return team_was_last(end->team);
 }
 

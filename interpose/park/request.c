@@ -21,7 +21,7 @@ ncclResult_t request_hear(struct endpoint *end, bool leaving) {
      * by others: nothing that it wants to know. */
     if (event.index < end->lossy_told || team_has_shadowed(end->team, event.index))
       continue;
-    report_lossy_event(&event);
+    report_lossy_event(end, &event);
     if (!leaving || !member_is_point_to_point(event.kind))
       result = ncclInvalidUsage;
   }
@@ -103,6 +103,8 @@ void request_begin(struct request *request) {
         places_are_missed())
       flags |= CLAIM_BLIND;
     team_claim_looking(end->team, request->unit, flags, known ? &place : NULL, request->looks);
+    if (request->posts != NULL)
+      team_claim_posts(end->team, request->posts);
   }
 }
 

@@ -84,16 +84,16 @@ bool shadows_has(struct endpoint *end, const struct state_buffer *buffer) {
   if (condition == STATE_THERE)
     return true;
   bool broadcast = (buffer->number & STATE_BROADCAST) != 0;
-  log_line(LOG_LEVEL_WARN,
-           "rank %u: the buffer of %llu elements at %p, which %s, %s: it is not resynchronised any "
-           "more. %s",
-           end->team->plane->rank, (unsigned long long)buffer->count, buffer->address,
-           broadcast ? "the program broadcast at its start" : "was registered",
-           condition == STATE_FREED ? "has been freed"
-                                    : "has been freed, and its memory is another buffer's now",
-           broadcast
-               ? "Register the buffers that are to be (nccl_join.h), with NCCL_JOIN_RESYNC=none"
-               : "Call nccl_join_deregister_state before it is freed");
+  log_line_of(
+      endpoint_subject(end), LOG_LEVEL_WARN,
+      "rank %u: the buffer of %llu elements at %p, which %s, %s: it is not resynchronised any "
+      "more. %s",
+      end->team->plane->rank, (unsigned long long)buffer->count, buffer->address,
+      broadcast ? "the program broadcast at its start" : "was registered",
+      condition == STATE_FREED ? "has been freed"
+                               : "has been freed, and its memory is another buffer's now",
+      broadcast ? "Register the buffers that are to be (nccl_join.h), with NCCL_JOIN_RESYNC=none"
+                : "Call nccl_join_deregister_state before it is freed");
   state_drop(&end->buffers, buffer->comm, buffer->address);
   return false;
 }
@@ -103,15 +103,16 @@ static void *place_of(struct endpoint *end, const struct member *member) {
   struct state_buffer buffer;
   uint32_t rank = end->team->plane->rank;
   if (!state_find(&end->buffers, member->comm, member->number, &buffer)) {
-    log_once(LOG_LEVEL_WARN,
-             "rank %u has no buffer for one that is resynchronised (number %u, %llu elements): all "
-             "ranks must register the same buffers in the same order",
-             rank, member->number, (unsigned long long)member->count);
+    log_once_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
+        "rank %u has no buffer for one that is resynchronised (number %u, %llu elements): all "
+        "ranks must register the same buffers in the same order",
+        rank, member->number, (unsigned long long)member->count);
     return NULL;
   }
   if (buffer.count != member->count || buffer.datatype != member->datatype) {
-    log_line(
-        LOG_LEVEL_WARN,
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
         "rank %u: buffer %p of %llu elements is not resynchronised: the last joiner's has %llu "
         "elements, or another datatype. All ranks must register the same buffers in the same "
         "order",
@@ -128,8 +129,8 @@ static bool begin_state(struct endpoint *end, struct shadow *shadow,
   if (end->state_moved)
     return true;
   if (shadow_synchronise_device(shadow, limit, reason) != ncclSuccess) {
-    log_line(LOG_LEVEL_WARN, "nothing can be resynchronised on rank %u: %s", end->team->plane->rank,
-             reason);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "nothing can be resynchronised on rank %u: %s", end->team->plane->rank, reason);
     return false;
   }
   state_hold(&end->buffers);
@@ -192,7 +193,7 @@ static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
     own[i] = targets[i].send;
   if (seen == NULL || own == NULL ||
       (plugins_fill() && !shadows_lend(unit, targets, own, limit, reason))) {
-    log_line(LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
     free(seen);
     free(own);
     return false;
@@ -222,12 +223,13 @@ static bool collect_member(struct shadows *shadows, struct lossy_member *of, uin
   struct communicator *comm = endpoint_communicator(end, member->comm);
   of->comm = comm;
   if (comm == NULL) {
-    log_line(LOG_LEVEL_WARN, "a peer uses a communicator that this rank has destroyed already");
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "a peer uses a communicator that this rank has destroyed already");
     return false;
   }
   if (comm->unfit != NULL && member->kind != MEMBER_SPLIT) {
-    log_line(LOG_LEVEL_WARN, "no shadow can be issued on communicator %08x after %s", comm->tag,
-             comm->unfit);
+    log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,
+                "no shadow can be issued on communicator %08x after %s", comm->tag, comm->unfit);
     return false;
   }
   int root = root_of(comm, index, of->unit, member);
@@ -288,7 +290,7 @@ static bool copy_what_looks_otherwise(const struct endpoint *end, struct unit un
     own[i] = targets[i].send;
   bool lent = own != NULL && shadows_lend(unit, targets, own, limit, reason);
   if (!lent)
-    log_line(LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
   free(own);
   return lent;
 }
@@ -304,7 +306,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
     report_shadow(end, index, unit);
   struct shadow *shadow = endpoint_shadow(end, reason);
   if (shadow == NULL || !shadows_reserve(shadows, unit.nmembers)) {
-    log_line(LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
     return false;
   }
   if (state && !begin_state(end, shadow, limit))
@@ -345,6 +347,12 @@ static struct nccl_calls real_calls(void) {
   return calls;
 }
 
+/* Of units of several endpoints, the first. */
+static struct log_subject subject_of(const struct member *member,
+                                     const struct shadow_member *target) {
+  return (struct log_subject){target->comm, target->rank, target->nranks, member->comm};
+}
+
 bool shadows_issue(struct shadows *shadows, const struct shadow_limit *limit) {
   if (shadows->nmembers == 0)
     return true;
@@ -353,7 +361,7 @@ bool shadows_issue(struct shadows *shadows, const struct shadow_limit *limit) {
   char reason[REASON_SIZE] = "";
   ncclResult_t result = shadow_issue(&calls, unit, shadows->targets, limit, reason);
   if (result != ncclSuccess)
-    report_shadow_failure(unit, reason);
+    report_shadow_failure(subject_of(&unit.members[0], &shadows->targets[0]), unit, reason);
   shadows->nmembers = 0;
   return result == ncclSuccess;
 }

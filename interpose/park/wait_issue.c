@@ -201,7 +201,7 @@ bool wait_for_root(struct wait *wait, unsigned milliseconds) {
 bool wait_find(struct wait *wait, struct endpoint *end, struct unit unit, bool locked) {
   overlap_issued(end->overlap, end->team, unit);
   follower_saw(wait, end);
-  if (unit_mark(unit) != MARK_NONE)
+  if (unit_mark(unit) != MARK_NONE || unit_is_exchange(unit))
     return false;
   if (wait->nfound == wait->room) {
     uint32_t room = 2 * wait->room + 8;
@@ -238,8 +238,9 @@ static ncclResult_t finish_state(struct wait *wait, struct endpoint *end) {
   if (result == ncclInProgress || somebody_failed(end->team))
     result = ncclRemoteError;
   if (result != ncclSuccess)
-    log_line(LOG_LEVEL_WARN, "rank %u: what is resynchronised may be half done: %s",
-             end->team->plane->rank, *reason != '\0' ? reason : "a rank has failed meanwhile");
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "rank %u: what is resynchronised may be half done: %s", end->team->plane->rank,
+                *reason != '\0' ? reason : "a rank has failed meanwhile");
   return result;
 }
 

@@ -54,13 +54,14 @@ static void warn_once(const struct request *request, uint64_t parked_ns) {
   if (parked_ns < join_settings()->timeout_s * UINT64_C(1000000000) / WARN_SHARE ||
       atomic_exchange(&done, true) || !has_torch() || (python_is_present() && !has_heartbeat()))
     return;
-  log_line(LOG_LEVEL_WARN,
-           "rank %u has been in a collective for %" PRIu64
-           " s, for ranks that are still in their loop. PyTorch counts that: it ends this process "
-           "if that takes longer than %s. Set it to more than ranks may be apart",
-           request->end->team->plane->rank, parked_ns / 1000000000,
-           python_is_present() ? "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC (480), with its backend nccl2"
-                               : "the process group's timeout (10 minutes by default)");
+  log_line_of(
+      endpoint_subject(request->end), LOG_LEVEL_WARN,
+      "rank %u has been in a collective for %" PRIu64
+      " s, for ranks that are still in their loop. PyTorch counts that: it ends this process "
+      "if that takes longer than %s. Set it to more than ranks may be apart",
+      request->end->team->plane->rank, parked_ns / 1000000000,
+      python_is_present() ? "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC (480), with its backend nccl2"
+                          : "the process group's timeout (10 minutes by default)");
 }
 
 void watched_look(const struct wait *wait) {

@@ -188,6 +188,7 @@ static ncclResult_t call_for_real(const struct member *member, struct buffers *b
   case MEMBER_SEND: /* the real side of these is another kind: see tests/join/exchange.c */
   case MEMBER_RECEIVE:
   case MEMBER_STATE: /* see tests/join/resync.c */
+  case MEMBER_EXCHANGE:
   case MEMBER_MARK:
   case MEMBER_SPLIT: /* tests/join/children.c */
     break;

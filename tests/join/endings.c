@@ -84,6 +84,30 @@ Test(endings, last_error_is_the_sentence_of_the_log) {
             "%s", result->errors);
   run_free(result);
 }
+/* Each rank has the device of its number, which stands in front. */
+Test(endings, lines_of_the_log_name_rank_and_communicator) {
+  struct run *result = run(&(struct launch){.nranks = 3,
+                                            .program = "sum",
+                                            .options = "--iterations 3,5,4",
+                                            .environment = "NCCL_JOIN_DEBUG=INFO"});
+  unsigned first = 0, lines = 0;
+  for (char *rest = result->errors, *line; (line = strsep(&rest, "\n")) != NULL;) {
+    int of = -1, rank = -1, nranks = 0;
+    unsigned tag = 0;
+    void *comm = NULL;
+    if (strstr(line, "NCCL-JOIN") == NULL || strstr(line, "INFO in front of") != NULL)
+      continue;
+    const char *named = strrchr(line, '[');
+    sscanf(strchr(line, '['), "[%d]", &of);
+    cr_assert_eq(sscanf(named, "[comm %p rank %d nranks %d tag %8x]", &comm, &rank, &nranks, &tag),
+                 4, "%s", line);
+    first = first == 0 ? tag : first;
+    cr_expect(comm != NULL && rank == of && nranks == 3 && tag == first, "%s", line);
+    lines++;
+  }
+  cr_expect_geq(lines, 9, "joins, leaves and comes back: %u lines", lines);
+  run_free(result);
+}
 Test(endings, each_rank_in_its_own_way) {
   check_ending(&uneven, "return,finalize,abort");
 }

@@ -77,6 +77,44 @@ Test(log, a_line_has_the_format_of_nccls_log) {
   cr_expect_str_eq(on_stderr(), expected);
 }
 
+/* Expects the text behind the level to be that, and nothing more. */
+static void expect_text(const char *text) {
+  const char *line = strstr(on_stderr(), "NCCL-JOIN WARN ");
+  cr_assert_not_null(line);
+  cr_expect_str_eq(line + strlen("NCCL-JOIN WARN "), text);
+  cr_assert_eq(truncate(stderr_path, 0), 0);
+}
+
+static struct log_subject subject = {(void *)0x5581c0ffee00, 1, 4, 0x0badcafe};
+
+Test(log, a_line_about_a_rank_ends_with_its_communicator) {
+  log_line_of(subject, LOG_LEVEL_WARN, "rank %d has left", 1);
+  expect_text("rank 1 has left [comm 0x5581c0ffee00 rank 1 nranks 4 tag 0badcafe]\n");
+  subject.comm = NULL;
+  log_line_of(subject, LOG_LEVEL_WARN, "text");
+  expect_text("text [rank 1 nranks 4 tag 0badcafe]\n");
+  log_line_of((struct log_subject){.tag = 7}, LOG_LEVEL_WARN, "text");
+  expect_text("text [tag 00000007]\n");
+  log_line_of((struct log_subject){0}, LOG_LEVEL_WARN, "text");
+  expect_text("text\n");
+  for (int i = 0; i < 2; i++)
+    log_once_of(subject, LOG_LEVEL_WARN, "once");
+  expect_text("once [rank 1 nranks 4 tag 0badcafe]\n");
+  log_line_of(subject, LOG_LEVEL_WARN, "  of the line before");
+  expect_text("  of the line before\n");
+}
+
+Test(log, a_text_that_is_too_long_is_cut_before_its_communicator) {
+  char text[2 * LOG_LINE_SIZE];
+  memset(text, 'x', sizeof(text) - 1);
+  text[sizeof(text) - 1] = '\0';
+  log_line_of(subject, LOG_LEVEL_WARN, "%s", text);
+  cr_expect_eq(strlen(on_stderr()), LOG_LINE_SIZE);
+  cr_expect(strstr(on_stderr(), "xxx... [comm 0x5581c0ffee00 rank 1 nranks 4 tag 0badcafe]\n"));
+  log_last(text, sizeof(text));
+  cr_expect_null(strstr(text, "comm"), "who returns an error says what has happened");
+}
+
 Test(log, only_lines_up_to_the_level_are_written) {
   static const char *const names[] = {"ERROR", "WARN", "INFO", "TRACE"};
   for (int level = LOG_LEVEL_ERROR; level <= LOG_LEVEL_TRACE; level++) {
