@@ -172,6 +172,23 @@ Test(overlap, in_a_chain_a_rank_yields_when_it_is_quiet) {
             "it has left as far as this request goes: no delay for the next unit");
 }
 
+/* Nor is anything else of a wait known in the next one: that it was a guess is said again. */
+Test(overlap, in_its_next_wait_a_rank_must_be_quiet_again) {
+  struct unit requested;
+  struct member to;
+  crossing_chain();
+  cr_assert(crossing_answers(0, 2, overlap_delay(crossing_overlaps[0])));
+  cr_assert(overlap_guessed(crossing_overlaps[0], &requested, &to));
+  cr_assert_eq(crossing_poll(2, 2), TEAM_REAL);
+  cr_assert_eq(crossing_poll(0, 2), TEAM_SHADOW);
+  crossing_claim(2, 2, 5);
+  overlap_park(crossing_overlaps[0], 0);
+  cr_assert_not(crossing_answers(0, 2, 0));
+  uint64_t delay = overlap_delay(crossing_overlaps[0]);
+  cr_assert(delay > 0 && delay != OVERLAP_NEVER);
+  cr_assert(crossing_answers(0, 2, delay));
+  cr_assert(overlap_guessed(crossing_overlaps[0], &requested, &to));
+}
 Test(overlap, a_rank_at_work_keeps_its_whole_chain_from_yielding) {
   crossing_chain();
   overlap_return(crossing_overlaps[2]); /* its program runs */
