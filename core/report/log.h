@@ -57,8 +57,8 @@ struct log_subject {
 void log_line_of(struct log_subject subject, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* log_line, or log_line_of, but only the first time this line of code is reached in the process, by whichever
- * thread. */
+/* log_line, or log_line_of, but only the first time this line of code is reached in the process, by
+ * whichever thread. */
 #define log_once(...) LOG_ONCE(log_line(__VA_ARGS__))
 #define log_once_of(...) LOG_ONCE(log_line_of(__VA_ARGS__))
 #define LOG_ONCE(statement)                                                                        \

@@ -15,7 +15,7 @@
 #include "tests/unit/failing.h"
 #include "tests/unit/segment_stage.h"
 
-TestSuite(no_memory, .init = stage_set_up, .fini = stage_tear_down, .timeout = 60);
+TestSuite(no_memory, .init = stage_set_up, .fini = stage_tear_down, .timeout = 300);
 
 /* Makes the first allocation fail, then the second, and so on until there are not that many.
  * Returns how many there were. */

@@ -19,7 +19,7 @@
 
 static const struct introduction nobody = {0};
 
-TestSuite(segment_refused, .init = stage_set_up, .fini = stage_tear_down, .timeout = 120);
+TestSuite(segment_refused, .init = stage_set_up, .fini = stage_tear_down, .timeout = 300);
 
 static void assert_refused(struct segment *segment, const char *because) {
   cr_assert_null(segment);

@@ -52,6 +52,11 @@ void flow_free(struct flow *flow) {
   free(flow);
 }
 
+void flow_end(struct flow_work *work) {
+  flow_drop(work);
+  flow_free(work->flow);
+}
+
 size_t flow_bytes(const struct flow *flow) {
   return sizeof *flow + flow->nitems * sizeof *flow->items;
 }
@@ -88,8 +93,12 @@ static bool take_graph(struct flow_work *work) {
   return true;
 }
 
+bool flow_begin(struct flow_work *work) {
+  return is_valid(work->graph) && flow_allocate(work) && take_graph(work) && flow_find_loops(work);
+}
+
 static bool flow_analyse_work(struct flow_work *work) {
-  if (!take_graph(work) || !flow_find_loops(work) || !flow_find_alive(work))
+  if (!flow_begin(work) || !flow_find_alive(work))
     return false;
   flow_give_orders(work);
   return flow_find_since(work) && flow_find_until(work) && flow_find_reach(work);
@@ -104,9 +113,7 @@ static void flow_shrink(struct flow *flow) {
 
 struct flow *flow_analyse(const struct flow_graph *graph) {
   struct flow_work work = {.graph = graph};
-  if (!is_valid(graph))
-    return NULL;
-  bool done = flow_allocate(&work) && flow_analyse_work(&work);
+  bool done = flow_analyse_work(&work);
   flow_drop(&work);
   if (!done) {
     flow_free(work.flow);
@@ -141,24 +148,50 @@ static struct place_node node_of(const struct flow_item *item, uint32_t id, uint
   return node;
 }
 
-uint32_t flow_nodes(const struct flow *flow, uint32_t block, uint32_t site, uint32_t position,
-                    uint32_t function_id, struct place_node *nodes, uint32_t room) {
-  if (block >= flow->nblocks || !flow->items[block].reached)
-    return 0;
-  uint32_t depth = 0;
-  for (uint32_t loop = flow->items[block].around; loop != FLOW_NONE;
-       loop = flow->items[loop].around)
+/* The loops around something, outermost first; from: the innermost of them. Returns how many. */
+static uint32_t loops_from(const struct flow *flow, uint32_t from, uint32_t function_id,
+                           struct place_node *nodes, uint32_t room) {
+  uint32_t depth = 0, loop = from;
+  for (; loop != FLOW_NONE; loop = flow->items[loop].around)
     depth++;
-  uint32_t loop = flow->items[block].around;
+  loop = from;
   for (uint32_t at = depth; at-- > 0; loop = flow->items[loop].around) {
     const struct flow_item *item = &flow->items[loop];
     if (at < room)
       nodes[at] = node_of(item, flow_id(~function_id, item->position), PLACE_LOOP);
   }
+  return depth;
+}
+
+uint32_t flow_nodes(const struct flow *flow, uint32_t block, uint32_t site, uint32_t position,
+                    uint32_t function_id, struct place_node *nodes, uint32_t room) {
+  if (block >= flow->nblocks || !flow->items[block].reached)
+    return 0;
+  uint32_t depth = loops_from(flow, flow->items[block].around, function_id, nodes, room);
   if (depth < room) {
     nodes[depth] = node_of(&flow->items[block], flow_id(function_id, position), 0);
     if (nodes[depth].flags & PLACE_ORDERED)
       nodes[depth].order += (uint16_t)site;
   }
   return depth + 1;
+}
+
+/* Of the loop itself nothing comes before it, and what always follows it follows the call, too; that
+ * is left aside. */
+uint32_t flow_nodes_leaving(const struct flow *flow, uint32_t block, uint32_t position,
+                            uint32_t function_id, struct place_node *nodes, uint32_t room) {
+  if (block >= flow->nblocks || !flow->items[block].reached ||
+      flow->items[block].around == FLOW_NONE)
+    return flow_nodes(flow, block, 0, position, function_id, nodes, room);
+  const struct flow_item *left = &flow->items[flow->items[block].around];
+  uint32_t depth = loops_from(flow, left->around, function_id, nodes, room);
+  if (depth < room) {
+    nodes[depth] = node_of(left, flow_id(function_id, position), 0);
+    nodes[depth].since = nodes[depth].until = nodes[depth].order;
+  }
+  return depth + 1;
+}
+
+bool flow_never_returns(const struct flow *flow, uint32_t block) {
+  return block < flow->nblocks && flow->items[block].reached && !flow->items[block].returns;
 }

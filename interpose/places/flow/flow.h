@@ -51,6 +51,29 @@ struct flow_graph {
   uint32_t nedges;
 };
 
+/* What a function's code does to values of its own, as far as it is followed. A state is what is
+ * known of them at one point of the function. */
+struct flow_machine {
+  void *context;
+  size_t size; /* of a state */
+  /* A state in which nothing is known. */
+  void (*forget)(void *context, void *state);
+  /* Leaves what is known in both of two states, and returns whether that is less than before. */
+  bool (*meet)(void *context, void *state, const void *other);
+  /* From before a block to behind it. Returns the block that control goes to then, if that is known;
+   * FLOW_ANYWHERE otherwise. */
+  uint32_t (*run)(void *context, uint32_t block, void *state);
+};
+#define FLOW_ANYWHERE UINT32_MAX
+
+/* Lets edges by which control always leaves a loop, in view of what the values are, lead there at
+ * once: of `while (!done) if (c) x(); else { y(); done = 1; }` the second branch then stands behind
+ * the loop. Writes graph's edges to `edges`, so changed, which has room for twice as many, and
+ * returns how many there are. All of them as they are if there is no memory, or if it would take too
+ * much. */
+uint32_t flow_decide(const struct flow_graph *graph, const struct flow_machine *machine,
+                     struct flow_edge *edges);
+
 struct flow;
 
 /* Keeps nothing of graph. NULL: larger than the limits above, an edge to no block, or no memory.
@@ -72,6 +95,15 @@ size_t flow_bytes(const struct flow *flow);
  * them. */
 uint32_t flow_nodes(const struct flow *flow, uint32_t block, uint32_t site, uint32_t position,
                     uint32_t function_id, struct place_node *nodes, uint32_t room);
+
+/* The same of a call from which control always leaves the innermost loop around it, so that it does
+ * not stand there: it stands where the loop does, as far as order is concerned. */
+uint32_t flow_nodes_leaving(const struct flow *flow, uint32_t block, uint32_t position,
+                            uint32_t function_id, struct place_node *nodes, uint32_t room);
+
+/* Whether the function ends in an exception, or what else does not return, on all ways from behind
+ * the calls in a block. */
+bool flow_never_returns(const struct flow *flow, uint32_t block);
 
 /* The id of what stands at position of a function; never 0. */
 uint32_t flow_id(uint32_t function_id, uint32_t position);

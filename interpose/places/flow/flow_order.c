@@ -59,6 +59,8 @@ bool flow_find_alive(struct flow_work *work) {
   bool any_end = false;
   if (!reach_ends(work, work->alive, true, any_end))
     return false;
+  for (uint32_t block = 0; block < work->flow->nblocks; block++)
+    work->flow->items[block].returns = work->alive[block];
   any_end = !work->alive[0];
   return (!any_end || reach_ends(work, work->alive, true, any_end)) &&
          reach_ends(work, work->ordinary, false, any_end);

@@ -17,6 +17,9 @@ struct flow_item {
   uint16_t reach_from, reach_to;
   bool reached;
   bool ordered;
+  bool
+      returns; /* of a block: the function may come back to its caller from behind it, or goes on for
+                   ever */
 };
 
 struct flow {
@@ -48,6 +51,10 @@ struct flow_work {
   bool *leaves;      /* items with an arc to the exit: see flow_span.c */
   bool *marked;      /* blocks, for one step */
 };
+
+/* flow.c: a work for a graph, with its loops; false: none, or no memory. */
+bool flow_begin(struct flow_work *work);
+void flow_end(struct flow_work *work);
 
 /* flow_loops.c: loops, depths, sites; what stands in irreducible cycles is not ordered. False:
  * loops too deep. */

@@ -316,6 +316,8 @@ bool native_graph_make(struct native_graph *graph, const struct native_object *o
   *graph = (struct native_graph){0};
   struct work work = {.graph = graph, .code = {.object = object, .decode = decode}};
   bool made = native_make(&work, function);
+  if (made && work.jumps.count == 0) /* nothing is known of what longjmp leaves as it was */
+    native_decide(graph, &work.code, work.block_at);
   native_tables_drop(&work.tables);
   native_pads_drop(&work.pads);
   free(work.block_at);

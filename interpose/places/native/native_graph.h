@@ -30,11 +30,18 @@ struct native_graph {
  *   of it is an error's way, which is left aside.
  * - A call at the function's very end, before a landing pad, or of what is known not to return
  *   (native_endings.c) ends its way. Of others it is taken for granted that they return.
+ * - A branch that leaves a loop whenever control comes there leaves it at once, whatever else is
+ *   compared in between (native_decide.c). Of x86-64's code only.
  * - Landing pads are reached by edges of exceptions; so is what follows a second return of setjmp
  *   (native_jumps.h). */
 bool native_graph_make(struct native_graph *graph, const struct native_object *object,
                        struct native_part function, native_decode *decode);
 void native_graph_drop(struct native_graph *graph);
+
+/* Lets edges by which control always leaves a loop lead there at once (flow_decide), as far as the
+ * code's own numbers tell. block_at: by position. For native_graph.c. */
+void native_decide(struct native_graph *graph, const struct native_code *code,
+                   const uint32_t *block_at);
 
 /* Whether a function ever comes back to its caller. For native_graph.c. */
 

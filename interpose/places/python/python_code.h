@@ -31,7 +31,8 @@ struct python_code {
    * in all processes, different for all that does not look the same in the source. Never 0. */
   uint64_t key;
   uint32_t first_line;
-  uint32_t nunits;      /* code units of two bytes: opcode, argument */
+  bool suspends;   /* a generator or coroutine: control also leaves it by a yield or an await */
+  uint32_t nunits; /* code units of two bytes: opcode, argument */
   const uint8_t *units; /* as run: may be specialised; what instrumentation replaced is put back */
   struct python_bytes exceptions; /* 3.11 and later */
   struct python_bytes lines;      /* for python_lines.c */

@@ -2,6 +2,7 @@
 #include "interpose/places/python/python_loops.h"
 
 #include "interpose/places/python/python_graph.h"
+#include "interpose/places/python/python_opcodes.h"
 #include "interpose/places/python/python_code.h"
 
 #include <stdatomic.h>
@@ -86,15 +87,36 @@ static uint32_t function_id(uint64_t key) {
   return (uint32_t)(key >> 32 ^ key);
 }
 
-static uint32_t nodes_in(const struct function *function, uint32_t instruction,
+/* The instruction by number, and its block. */
+static uint32_t number_of(const struct python_graph *graph, uint32_t instruction, uint32_t *block) {
+  uint32_t number = graph->same[last_up_to(graph->units, graph->ninstructions, instruction)];
+  *block = last_up_to(graph->firsts, graph->flow.nblocks, number);
+  return number;
+}
+
+static uint32_t nodes_in(const struct function *function, uint32_t instruction, bool leaves,
                          struct place_node *nodes, uint32_t room) {
   const struct python_graph *graph = &function->graph;
+  uint32_t block, number, id = function_id(function->key);
   if (function->flow == NULL)
     return 0;
-  uint32_t number = graph->same[last_up_to(graph->units, graph->ninstructions, instruction)];
-  uint32_t block = last_up_to(graph->firsts, graph->flow.nblocks, number);
-  return flow_nodes(function->flow, block, number - graph->firsts[block], graph->units[number],
-                    function_id(function->key), nodes, room);
+  number = number_of(graph, instruction, &block);
+  if (leaves)
+    return flow_nodes_leaving(function->flow, block, graph->units[number], id, nodes, room);
+  return flow_nodes(function->flow, block, number - graph->firsts[block], graph->units[number], id,
+                    nodes, room);
+}
+
+/* Whether the function ends in an exception on all ways from there on, in view of how the call made
+ * there ends. A generator comes back by what it yields, too. What an exception out of another call
+ * leads to is not followed: it may be swallowed on the way here. */
+static bool throws_from(const struct python_code *code, const struct function *function,
+                        uint32_t instruction, bool thrown) {
+  uint32_t block;
+  if (thrown || code->suspends || function->flow == NULL)
+    return false;
+  (void)number_of(&function->graph, instruction, &block);
+  return flow_never_returns(function->flow, block);
 }
 
 uint32_t python_loops_function(const struct python_code *code) {
@@ -102,11 +124,20 @@ uint32_t python_loops_function(const struct python_code *code) {
   return id != 0 ? id : 1;
 }
 
+/* What comes from an iterator by an exception ends the loop, or goes beyond it. */
+static bool is_iteration(const struct python_layout *layout, const struct python_code *code,
+                         uint32_t instruction) {
+  return python_opcode_of(layout->opcodes, code->units[(size_t)2 * instruction]) == OPCODE_FOR_ITER;
+}
+
 uint32_t python_loops_nodes(const struct python_layout *layout, const struct python_code *code,
-                            uint32_t instruction, struct place_node *nodes, uint32_t room) {
-  bool kept;
+                            uint32_t instruction, bool thrown, struct place_node *nodes,
+                            uint32_t room, bool *throws) {
+  bool kept, is_known = instruction < code->nunits;
   struct function *function = function_of(layout, code, &kept);
-  uint32_t n = function == NULL ? 0 : nodes_in(function, instruction, nodes, room);
+  bool leaves = thrown && is_known && is_iteration(layout, code, instruction);
+  uint32_t n = function == NULL ? 0 : nodes_in(function, instruction, leaves, nodes, room);
+  *throws = function != NULL && is_known && throws_from(code, function, instruction, thrown);
   if (!kept)
     free_function(function);
   if (n > 0)
@@ -143,7 +174,8 @@ uint32_t python_loops_line(const struct python_layout *layout, const struct pyth
   bool kept;
   struct function *function = function_of(layout, code, &kept);
   struct place_node nodes[FLOW_DEPTH_MAX + 1];
-  uint32_t n = function == NULL ? 0 : nodes_in(function, instruction, nodes, FLOW_DEPTH_MAX + 1);
+  uint32_t n =
+      function == NULL ? 0 : nodes_in(function, instruction, false, nodes, FLOW_DEPTH_MAX + 1);
   uint32_t line = 0, id = n > 1 ? nodes[n - 2].id : 0;
   for (uint32_t i = 0; id != 0 && line == 0 && i < function->graph.flow.nblocks; i++)
     if (flow_id(~function_id(code->key), function->graph.flow.blocks[i].position) == id)

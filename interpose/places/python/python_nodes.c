@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a function's frame at one instruction. Never changed once it can be found, never freed. */
+/* Of a function's frame at one instruction, in view of how the call made there ends. Never changed once it can be found, never freed. */
 struct way {
   uint64_t hash;
   struct way *next; /* in the same bucket */
   uint32_t n;
+  bool thrown, throws; /* python_loops_nodes */
   struct place_node nodes[];
 };
 
@@ -20,15 +21,16 @@ enum { BUCKETS = 2048, WAYS_MAX = 16384 };
 static struct way *_Atomic buckets[BUCKETS];
 static _Atomic uint32_t nkept;
 
-static const struct way *python_nodes_find(uint64_t hash) {
+static const struct way *python_nodes_find(uint64_t hash, bool thrown) {
   const struct way *way = atomic_load_explicit(&buckets[hash % BUCKETS], memory_order_acquire);
-  while (way != NULL && way->hash != hash)
+  while (way != NULL && (way->hash != hash || way->thrown != thrown))
     way = way->next;
   return way;
 }
 
 /* Two threads may keep the same way at once; the copies are equal. */
-static void python_nodes_keep(uint64_t hash, const struct place_node *nodes, uint32_t n) {
+static void python_nodes_keep(uint64_t hash, bool thrown, const struct place_node *nodes,
+                              uint32_t n, bool throws) {
   if (atomic_load_explicit(&nkept, memory_order_relaxed) >= WAYS_MAX)
     return;
   struct way *way = malloc(sizeof(*way) + n * sizeof(nodes[0]));
@@ -36,6 +38,8 @@ static void python_nodes_keep(uint64_t hash, const struct place_node *nodes, uin
     return;
   atomic_fetch_add_explicit(&nkept, 1, memory_order_relaxed);
   way->hash = hash;
+  way->thrown = thrown;
+  way->throws = throws;
   way->n = n;
   memcpy(way->nodes, nodes, n * sizeof(nodes[0]));
   struct way *_Atomic *bucket = &buckets[hash % BUCKETS];
@@ -47,13 +51,15 @@ static void python_nodes_keep(uint64_t hash, const struct place_node *nodes, uin
 
 /* All nodes of the frame, as far as a place has room for any. */
 static uint32_t python_make(const struct python_layout *layout, const struct python_frame *frame,
-                            uint64_t hash, struct place_node nodes[PLACE_NODES_MAX]) {
+                            uint64_t hash, bool thrown, struct place_node nodes[PLACE_NODES_MAX],
+                            bool *throws) {
   struct python_code *code = python_code_read(layout, frame->code);
   uint32_t n = 0;
+  *throws = false;
   if (code != NULL && python_frame_hash_of(layout, code, frame->where) == hash) {
     nodes[0] = (struct place_node){.id = python_loops_function(code)};
     n = 1 + python_loops_nodes(layout, code, python_code_instruction(layout, code, frame->where),
-                               nodes + 1, PLACE_NODES_MAX - 1);
+                               thrown, nodes + 1, PLACE_NODES_MAX - 1, throws);
     for (uint32_t i = 1; i < n && i < PLACE_NODES_MAX; i++)
       if (!(nodes[i].flags & PLACE_ORDERED))
         nodes[i].flags |= PLACE_OPAQUE;
@@ -65,20 +71,26 @@ static uint32_t python_make(const struct python_layout *layout, const struct pyt
 static uint32_t python_copy(const struct place_node *nodes, uint32_t n, struct place_node *to,
                             uint32_t room) {
   n = n < room ? n : room;
-  memcpy(to, nodes, n * sizeof(nodes[0]));
+  if (n > 0)
+    memcpy(to, nodes, n * sizeof(nodes[0]));
   return n;
 }
 
-/* 0: the code cannot be read, or is no longer the one that the hash was made of. */
+/* 0: the code cannot be read, or is no longer the one that the hash was made of. *thrown: how the
+ * call made there ends; afterwards how the function itself does. */
 static uint32_t frame_nodes(const struct python_layout *layout, const struct python_frame *frame,
-                            uint64_t hash, struct place_node *nodes, uint32_t room) {
-  const struct way *way = python_nodes_find(hash);
-  if (way != NULL)
+                            uint64_t hash, bool *thrown, struct place_node *nodes, uint32_t room) {
+  const struct way *way = python_nodes_find(hash, *thrown);
+  if (way != NULL) {
+    *thrown = way->throws;
     return python_copy(way->nodes, way->n, nodes, room);
+  }
   struct place_node made[PLACE_NODES_MAX];
-  uint32_t n = python_make(layout, frame, hash, made);
+  bool throws;
+  uint32_t n = python_make(layout, frame, hash, *thrown, made, &throws);
   if (n > 0)
-    python_nodes_keep(hash, made, n);
+    python_nodes_keep(hash, *thrown, made, n, throws);
+  *thrown = throws;
   return python_copy(made, n, nodes, room);
 }
 
@@ -91,15 +103,30 @@ void python_outermost_add(struct python_outermost *outermost, const struct pytho
   outermost->hashes[at] = hash;
 }
 
+/* By frame, beginning with the innermost one that there is: how the call made there ends. Of what
+ * lies further in nothing is known. */
+static void find_endings(const struct python_layout *layout,
+                         const struct python_outermost *outermost, uint32_t nframes,
+                         bool endings[PLACE_NODES_MAX]) {
+  bool thrown = false;
+  for (uint32_t i = 0; i < nframes; i++) {
+    uint32_t at = (outermost->came - nframes + i) % PLACE_NODES_MAX;
+    endings[i] = thrown;
+    (void)frame_nodes(layout, &outermost->frames[at], outermost->hashes[at], &thrown, NULL, 0);
+  }
+}
+
 uint32_t python_outermost_nodes(const struct python_layout *layout,
                                 const struct python_outermost *outermost, struct place_node *nodes,
                                 uint32_t room) {
   uint32_t n = 0;
   uint32_t nframes = outermost->came < PLACE_NODES_MAX ? outermost->came : PLACE_NODES_MAX;
+  bool endings[PLACE_NODES_MAX];
+  find_endings(layout, outermost, nframes, endings);
   for (uint32_t i = 0; i < nframes && n < room; i++) {
     uint32_t at = (outermost->came - 1 - i) % PLACE_NODES_MAX;
-    uint32_t more =
-        frame_nodes(layout, &outermost->frames[at], outermost->hashes[at], nodes + n, room - n);
+    uint32_t more = frame_nodes(layout, &outermost->frames[at], outermost->hashes[at],
+                                &endings[nframes - 1 - i], nodes + n, room - n);
     if (more == 0)
       return 0;
     n += more;

@@ -23,7 +23,7 @@ struct python_offsets {
   uint8_t frame_owner_not; /* owners from here on are no frames of Python code */
   uint8_t frame_size;      /* bytes that contain all of these */
   /* PyCodeObject, Include/cpython/code.h */
-  uint16_t code_names, code_first_line, code_file, code_name;
+  uint16_t code_names, code_flags, code_first_line, code_file, code_name;
   uint16_t code_lines;      /* co_linetable; in 3.9 co_lnotab */
   uint16_t code_code;       /* co_code_adaptive, the code itself; in 3.9 and 3.10 co_code, bytes */
   uint16_t code_exceptions; /* co_exceptiontable; 0 */
@@ -58,6 +58,7 @@ static const struct python_offsets python_offsets_of[] = {
            .frame_instruction = 104,
            .frame_size = 112,
            .code_names = 64,
+           .code_flags = 36,
            .code_first_line = 40,
            .code_file = 104,
            .code_name = 112,
@@ -78,6 +79,7 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_instruction = 96,
             .frame_size = 104,
             .code_names = 64,
+            .code_flags = 36,
             .code_first_line = 40,
             .code_file = 104,
             .code_name = 112,
@@ -99,6 +101,7 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_instruction = 56,
             .frame_size = 72,
             .code_names = 32,
+            .code_flags = 48,
             .code_first_line = 72,
             .code_file = 112,
             .code_name = 128,
@@ -124,6 +127,7 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_owner_not = 3,
             .frame_size = 72,
             .code_names = 32,
+            .code_flags = 48,
             .code_first_line = 68,
             .code_file = 112,
             .code_name = 128,
@@ -153,6 +157,7 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_owner_not = 3,
             .frame_size = 72,
             .code_names = 32,
+            .code_flags = 48,
             .code_first_line = 68,
             .code_file = 112,
             .code_name = 128,
@@ -182,6 +187,7 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_owner_not = 3,
             .frame_size = 80,
             .code_names = 32,
+            .code_flags = 48,
             .code_first_line = 68,
             .code_file = 112,
             .code_name = 128,

@@ -201,3 +201,35 @@ EXPORTED void restarting(int rows, int columns) {
   SITE(2);
   places_choice(1);
 }
+
+/* Branches that end a loop by what they set, and one that does not. */
+EXPORTED void deciding(int rows, int columns) {
+  int done = 0, i;
+  (void)columns;
+  SITE(1);
+  i = CHOICE(1);
+  while (!done) {
+    if (i++ < rows) {
+      SITE(2);
+    } else {
+      SITE(3);
+      done = 1;
+      i = CHOICE(2);
+    }
+  }
+  SITE(5);
+  for (i = 0, done = 0; i < 40 && !done; i++) {
+    if (CHOICE(9) == 0) {
+      SITE(10);
+      done = 1;
+    } else if (CHOICE(2) == 0) {
+      SITE(11);
+      done = 0;
+    } else {
+      SITE(12);
+      done = CHOICE(9) == 0;
+    }
+  }
+  SITE(6);
+  places_choice(1);
+}

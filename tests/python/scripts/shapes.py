@@ -289,7 +289,84 @@ def one_swallows():
         here(1)
 
 
-SHAPES = [plain, leaving, comprehensions, generators, inner, operators, text, nested, tests_of_several_parts, continued_within,
+class Batches:
+    """Says how many loops its own frame stands in that of who iterates, and what it does at its end."""
+    def __init__(self, outside, end):
+        self.outside, self.end, self.left = outside, end, 2
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.left == 0:
+            self.end(self.outside)
+            raise StopIteration
+        self.left -= 1
+        here(0, self.outside + 1)
+        return self.left
+
+
+class EndingBatches(Batches):
+    def __next__(self):
+        if self.left == 0:
+            here(0, self.outside + 1)
+            if self.outside == 7:
+                return 0
+            here(0, self.outside)
+            raise StopIteration
+        try:
+            if self.left == 1:
+                here(0, self.outside + 1)
+                raise KeyError
+        except KeyError:
+            here(0, self.outside + 1)
+        self.left -= 1
+        return self.left
+
+
+def end(outside):
+    here(0, 0, outside)
+
+
+def iterators():
+    for _ in Batches(0, end):
+        here(1)
+    for i in range(2):
+        here(1)
+        for _ in EndingBatches(1, end):
+            here(2)
+        [here(1 if not NEW else 2) for _ in Batches(0 if not NEW else 1, end)]
+    here(0)
+
+
+def generator_of(batches):
+    for _ in batches:
+        yield here(1, 1)
+    here(0, 1)
+
+
+def iterators_in_generators():
+    for _ in generator_of(Batches(0, end)):
+        here(1)
+    while True:  # what next() gets may be swallowed
+        try:
+            here(1)
+            next(Caught(1))
+        except StopIteration:
+            here(0)
+            break
+
+
+class Caught:
+    def __init__(self, loops):
+        self.loops = loops
+
+    def __next__(self):
+        here(0, self.loops)
+        raise StopIteration
+
+
+SHAPES = [iterators, iterators_in_generators, plain, leaving, comprehensions, generators, inner, operators, text, nested, tests_of_several_parts, continued_within,
           forever_in_a_while, one_swallows]
 if sys.version_info >= (3, 10):  # in 3.9 a loop that begins with a loop has the same head, and is one with it
     SHAPES += [forever_twice, forever_and_a_while]

@@ -1,0 +1,36 @@
+/* What an instruction of x86-64 works on. For native_values.c. */
+#ifndef NCCL_JOIN_INTERPOSE_NATIVE_OPERANDS_H
+#define NCCL_JOIN_INTERPOSE_NATIVE_OPERANDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RAX, RCX, RDX, RBX, RSP, RBP };
+
+/* Its memory operand is [base + at] (is_slot), or anything else. */
+struct native_operands {
+  const uint8_t *code;
+  size_t length;
+  uint32_t bits; /* of its operands, if these are no bytes */
+  uint8_t rex;   /* 0: none */
+  bool two;      /* opcode 0F xx */
+  uint8_t opcode;
+  uint8_t mode, reg, rm; /* of ModRM; the two registers with the bits of REX */
+  bool is_slot;          /* memory: [rsp + at] or [rbp + at] */
+  bool is_far;           /* memory: relative to the code, or an address */
+  uint32_t base;
+  int32_t at;
+  bool other_segment;
+  bool repeats; /* F2 or F3 */
+  bool wide16;  /* 66 */
+};
+
+/* Of an instruction whose length is known. False: it has prefixes of which nothing is known. What is
+ * said of ModRM is right for opcodes that native_values.c knows. */
+bool native_operands_read(struct native_operands *is, const uint8_t *code, size_t length);
+
+/* Whether an opcode that native_values.c knows has a ModRM byte. */
+bool native_operands_has_modrm(const struct native_operands *is);
+
+#endif
