@@ -65,7 +65,7 @@ void log_line_of(struct log_subject subject, enum log_level level, const char *f
   do {                                                                                             \
     static atomic_flag log_once_done = ATOMIC_FLAG_INIT;                                           \
     if (!atomic_flag_test_and_set(&log_once_done))                                                 \
-      statement;                                                                                   \
+      (statement);                                                                                 \
   } while (0)
 
 /* The text of the last line of WARN or ERROR, whether it was written or not; "" if there was none.
