@@ -133,6 +133,8 @@ enum post_result peers_post(struct peers *peers, const struct posts *posts, uint
     result = POST_FULL;
   } else {
     post_group(peers, posts, index);
+    if (posts->unequal != NULL)
+      operations_find_unequal(peers, nmembers, posts->unequal);
     if (!posts->exchanged)
       peers->posted_from[posts->place % PEERS_PLACES] = posts->place;
   }

@@ -40,6 +40,16 @@ enum post_result {
   POST_LOST, /* this team's point to point is not tracked: issue it without */
 };
 
+/* An operation of this rank and the one of its peer that it meets, which moves more bytes or fewer.
+ * NCCL wants as many on both sides (nccl.h, ncclSend and ncclRecv: the same datatype and the same
+ * count), so the two are not those that belong together. Datatypes of one size may differ: NCCL
+ * copies bytes. */
+struct unequal {
+  bool found;
+  struct member ours, theirs; /* root: each other's rank in the team */
+  uint32_t place;             /* of their group; 0: not known */
+};
+
 /* Operations that are issued as one: members of kind MEMBER_SEND or MEMBER_RECEIVE, root the peer's
  * rank in the team, never the own one, number how the buffer looks (enum look_buffer). */
 struct posts {
@@ -47,6 +57,9 @@ struct posts {
   uint32_t nmembers;
   uint32_t place; /* id of where they stand in the program; 0: not known */
   bool exchanged; /* they are a unit that has been agreed on (MEMBER_EXCHANGE) */
+  /* Gets the first of them that meets one of another size, if its peer has posted that before: of
+   * two ranks that post at the same time at least one sees it. NULL: nobody wants to know. */
+  struct unequal *unequal;
 };
 
 /* Posts operations that are about to be issued. index: how many units this rank has issued. Those

@@ -1,5 +1,8 @@
-/* One operation at a time (peers.h): whether it has been met, and what answers it. */
+/* One operation at a time (peers.h): whether it has been met, by one of its size, and what answers
+ * it. */
 #include "core/p2p/peers_private.h"
+
+#include <stdatomic.h>
 
 bool operation_is_met(const struct peers *peers, uint32_t rank, const struct operation *operation) {
   uint64_t other = pair_key(operation->comm, rank, !operation->receives);
@@ -52,4 +55,75 @@ bool operation_mirror(const struct peers *peers, uint32_t rank, struct operation
   uint64_t before = pair_issued(peers->own, pair_key_of(&mirror)) + pair_earlier(mirrors, nmirrors);
   operation->mirrored = (uint32_t)before + 1 == operation->ordinal;
   return operation->mirrored;
+}
+
+/* ---- sizes ---- */
+
+static bool is_other_side(const struct operation *own, const struct operation *other,
+                          uint32_t rank) {
+  return other->peer == rank && other->comm == own->comm && other->ordinal == own->ordinal &&
+         other->receives != own->receives;
+}
+
+/* Of an operation of this rank what its peer has posted. False: nothing yet, or it is gone. */
+static bool find_other_side(struct peers *peers, const struct operation *own,
+                            struct operation *other) {
+  uint32_t rank = peers->plane->rank;
+  const struct plane_log *log = log_of(peers->plane, own->peer);
+  if (!operation_is_met(peers, rank, own))
+    return false;
+  uint64_t key = pair_key(own->comm, own->peer, own->receives);
+  struct peers_met *met = &peers->met[pair_place(peers->own, key)];
+  uint64_t begin = log_operations_begin(log), end = log_operations_end(log);
+  uint64_t at = met->at + met->stride;
+  bool found = false;
+  if (at >= begin && at < end) {
+    operation_read(log, at, other);
+    found = is_other_side(own, other, rank);
+  }
+  if (!found)
+    at = met->at > begin ? met->at : begin;
+  /* No further than a ring is long, whatever a log says. */
+  for (uint32_t reads = 0; !found && at < end && reads < PLANE_OPERATIONS; reads++) {
+    operation_read(log, at, other);
+    found = is_other_side(own, other, rank);
+    at += !found;
+  }
+  if (!found || log_operations_gone(log) > at)
+    return false;
+  *met = (struct peers_met){.at = at, .stride = at - met->at};
+  return true;
+}
+
+/* Of a datatype that is not known here nothing is said. */
+static bool are_equally_large(const struct operation *own, const struct operation *other) {
+  if (own->datatype == other->datatype)
+    return own->count == other->count;
+  uint32_t own_size = datatype_size(own->datatype), other_size = datatype_size(other->datatype);
+  return own_size == 0 || other_size == 0 || own->count * own_size == other->count * other_size;
+}
+
+static struct member operation_member(const struct operation *operation) {
+  return (struct member){.count = operation->count,
+                         .comm = operation->comm,
+                         .root = (int32_t)operation->peer,
+                         .reduction = REDUCTION_NONE,
+                         .kind = operation->receives ? MEMBER_RECEIVE : MEMBER_SEND,
+                         .datatype = operation->datatype};
+}
+
+void operations_find_unequal(struct peers *peers, uint32_t noperations, struct unequal *unequal) {
+  unequal->found = false;
+  /* What we have counted is seen before we look what the peer has counted: as it does. */
+  atomic_thread_fence(memory_order_seq_cst);
+  for (uint64_t i = peers->end - noperations; i < peers->end && !unequal->found; i++) {
+    struct operation own, other;
+    operation_read(peers->own, i, &own);
+    if (!find_other_side(peers, &own, &other) || are_equally_large(&own, &other))
+      continue;
+    *unequal = (struct unequal){.found = true,
+                                .ours = operation_member(&own),
+                                .theirs = operation_member(&other),
+                                .place = other.place};
+  }
 }

@@ -23,6 +23,12 @@ struct window {
   uint32_t next_linked; /* the rank that is to be looked at after it there */
 };
 
+/* The last operation of a peer that one of a pair has met, by number; and how far behind the one
+ * before: loops come round, so the next one is likely to stand as far behind this one. */
+struct peers_met {
+  uint64_t at, stride;
+};
+
 #define PEERS_PLACES 64u /* a power of two; a program has few */
 
 struct peers {
@@ -33,7 +39,8 @@ struct peers {
   uint64_t tidy_at;     /* when to see again which operations are done with */
   uint32_t group;
   uint32_t npairs;
-  uint64_t counted[PLANE_PAIRS]; /* by place in own->pairs: operations posted */
+  uint64_t counted[PLANE_PAIRS];     /* by place in own->pairs: operations posted */
+  struct peers_met met[PLANE_PAIRS]; /* likewise: what was looked at last (struct posts, unequal) */
   /* Places by their low bits: from where this rank has posted what is no unit; and where a group
    * might have been one, and has met what is none. */
   uint32_t posted_from[PEERS_PLACES], apart[PEERS_PLACES];
@@ -63,6 +70,10 @@ bool operation_is_met(const struct peers *peers, uint32_t rank, const struct ope
  * False if it is not the next one of its pair: then the log is not as it should be. */
 bool operation_mirror(const struct peers *peers, uint32_t rank, struct operation *operation,
                       struct member *mirrors, uint32_t nmirrors);
+
+/* The first of the last operations that this rank has posted that meets one of another size. The
+ * lock is held. */
+void operations_find_unequal(struct peers *peers, uint32_t noperations, struct unequal *unequal);
 
 /* Posts as a group; the lock is held, and there is room. */
 void post_group(struct peers *peers, const struct posts *posts, uint64_t index);

@@ -5,18 +5,15 @@
 #include "core/team/settle.h"
 #include "core/team/team_private.h"
 
-/* By enum datatype. */
 static uint64_t unit_bytes(struct unit unit) {
   /* Not the same on all ranks. Where nothing else tells it goes first, as what is outside of the
    * sequence does. */
   if (unit_is_exchange(unit))
     return UINT64_MAX;
-  static const uint8_t size[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  _Static_assert(sizeof(size) == DATATYPES, "a size for each datatype");
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < unit.nmembers; i++) {
-    uint8_t datatype = unit.members[i].datatype;
-    bytes += unit.members[i].count * (datatype < sizeof(size) ? size[datatype] : 1);
+    uint32_t size = datatype_size(unit.members[i].datatype);
+    bytes += unit.members[i].count * (size == 0 ? 1 : size);
   }
   return bytes;
 }

@@ -9,6 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
+uint32_t datatype_size(uint8_t datatype) {
+  static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  _Static_assert(sizeof(sizes) == DATATYPES, "a size for each datatype");
+  return datatype < DATATYPES ? sizes[datatype] : 0;
+}
+
 static inline bool member_equal(const struct member *a, const struct member *b) {
   return memcmp(a, b, sizeof *a) == 0;
 }

@@ -60,6 +60,9 @@ enum datatype {
   DATATYPES = 12,
 };
 
+/* Bytes of an element; 0: not known here. */
+uint32_t datatype_size(uint8_t datatype);
+
 /* One collective of a unit. No padding: compared and hashed as bytes. */
 struct member {
   uint64_t count;     /* elements, as passed to NCCL */

@@ -6,6 +6,7 @@
 #include "core/report/log.h"
 #include "core/transport/plane_view.h"
 #include "hooks/contribution.h"
+#include "interpose/exits/leaving.h"
 #include "interpose/park/wait.h"
 #include "interpose/comm/apart.h"
 #include "interpose/self/environment.h"
@@ -14,6 +15,7 @@
 #include "interpose/data/lossy.h"
 #include "interpose/comm/clock.h"
 #include "interpose/comm/report.h"
+#include "interpose/places/places.h"
 
 /* The sends and receives of one endpoint in a group. */
 struct posting {
@@ -129,11 +131,33 @@ static bool somebody_failed(const struct team *team) {
   return plane_has_failed(team->plane);
 }
 
+/* What an operation of this rank meets is of another size: says so. ncclSuccess, or the error that
+ * the program must be given instead. */
+static ncclResult_t doubt_unequal(const struct posting *posting, const struct unequal *unequal) {
+  struct communicator *comm = endpoint_communicator(posting->end, unequal->ours.comm);
+  if (comm == NULL)
+    return ncclSuccess;
+  bool refused = join_settings()->unsure == UNSURE_STOP;
+  char other[PLACE_TEXT_MAX] = "";
+  struct place own = {0};
+  if (posting->place != 0 && !places_describe(&own))
+    own.text[0] = '\0';
+  bool same = posting->place != 0 && unequal->place == posting->place;
+  if (!same && unequal->place != 0 && places_are_described(unequal->place))
+    places_text(unequal->place, other, sizeof other);
+  report_unequal(comm, unequal, &(struct unequal_places){own.text, other, same}, refused);
+  if (!refused)
+    return ncclSuccess;
+  leave_failed(comm); /* peers count on what has been posted: they are told */
+  return ncclInvalidUsage;
+}
+
 static ncclResult_t point_to_point_post_members(struct posting *posting) {
   struct endpoint *end = posting->end;
   uint64_t deadline_ms = now_ms() + join_settings()->timeout_s * 1000, looked_ms = 0;
+  struct unequal unequal = {0};
   const struct posts posts = {posting->members, posting->nmembers, posting->place,
-                              posting->exchanged};
+                              posting->exchanged, &unequal};
   enum post_result result = team_post(end->team, &posts);
   while (result == POST_FULL) {
     result = team_post_later(end->team, &posts, WAIT_ALONE_MS);
@@ -154,7 +178,7 @@ static ncclResult_t point_to_point_post_members(struct posting *posting) {
         "a group of more than %u sends and receives, or more than %u partners: from here on "
         "ranks that have joined no longer answer sends and receives",
         PLANE_OPERATIONS, PLANE_PAIRS / 4 * 3);
-  return ncclSuccess;
+  return unequal.found ? doubt_unequal(posting, &unequal) : ncclSuccess;
 }
 
 /* Where many of them come one after the other, a loop of nothing else may end with the next

@@ -41,7 +41,8 @@ struct communicator {
   _Atomic bool to_compare; /* its creation did not wait for its ranks: alike.h is to be asked yet */
   _Atomic bool refused;    /* they differ: every call is ncclInvalidUsage */
   const char *unfit; /* the function that made its collectives impossible to shadow, or NULL */
-  _Atomic bool left; /* its LEAVE has settled: finalized, destroyed or about to be */
+  _Atomic bool told_unequal; /* that a send and its receive are not of one size (report_unequal) */
+  _Atomic bool left;         /* its LEAVE has settled: finalized, destroyed or about to be */
   const struct thread *creator;        /* the thread that made it */
   _Atomic(const struct thread *) user; /* that last used it, by the long way. NULL: none yet */
   uint64_t

@@ -102,6 +102,34 @@ void report_refused(const struct endpoint *end, struct unit wanted) {
       kind_name(lossy_strict_member(wanted)->kind));
 }
 
+/* As the program has it: ranks in the communicator. */
+static const char *describe_in(const struct communicator *comm, struct member member,
+                               char text[DESCRIPTION]) {
+  member.root = communicator_rank_of(comm, (uint32_t)member.root);
+  member.comm = 0;
+  return report_describe((struct unit){&member, 1}, text);
+}
+
+void report_unequal(struct communicator *comm, const struct unequal *unequal,
+                    const struct unequal_places *places, bool refused) {
+  char own[DESCRIPTION], other[DESCRIPTION];
+  char place[PLACE_TEXT_MAX + 8], other_place[PLACE_TEXT_MAX + 8];
+  if (atomic_exchange(&comm->told_unequal, true) && !refused)
+    return;
+  log_line_of(
+      communicator_subject(comm), LOG_LEVEL_WARN,
+      "%s of rank %d%s meets %s of rank %d%s%s, although their sizes differ: NCCL wants the same "
+      "on "
+      "both sides, and what arrives is undefined. Ranks are at different points of the program, "
+      "mostly since one has left a loop of sends and receives that others go on with: call "
+      "nccl_join_leave where that loop ends%s",
+      describe_in(comm, unequal->ours, own), comm->rank, report_at(places->ours, place),
+      describe_in(comm, unequal->theirs, other),
+      communicator_rank_of(comm, (uint32_t)unequal->ours.root),
+      report_at(places->theirs, other_place), places->same ? " at the same place" : "",
+      refused ? ". It is not issued (NCCL_JOIN_UNSURE=stop): ncclInvalidUsage" : "");
+}
+
 void report_stop(struct endpoint *end, struct unit wanted) {
   report_guess(end, wanted);
   const struct team *team = end->team;

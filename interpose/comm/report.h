@@ -28,6 +28,16 @@ void report_slow(struct endpoint *end, struct unit wanted);
 /* Sends and receives wait for room because their peers do not come along. */
 void report_stuck_posts(const struct endpoint *end);
 
+/* A send or receive of this rank, about to be issued, meets one of another size. places: where both
+ * stand, "" if that is not known; same: that is one place. refused: it is not issued. Said once for
+ * each communicator, and whenever it is refused. */
+struct unequal_places {
+  const char *ours, *theirs;
+  bool same;
+};
+void report_unequal(struct communicator *comm, const struct unequal *unequal,
+                    const struct unequal_places *places, bool refused);
+
 /* All ranks agree that the unit must not be issued. */
 void report_refused(const struct endpoint *end, struct unit wanted);
 

@@ -121,6 +121,9 @@ bool places_are_in_file(const char *end);
  * loop"; "an unknown place" for one that has not been described in this process. Returns text. */
 const char *places_text(uint32_t id, char *text, size_t size);
 
+/* Whether one has. */
+bool places_are_described(uint32_t id);
+
 /* What messages say of the places that have been described. */
 
 /* Makes the text of the calling thread's place, if there is none yet. frames: its native ones,

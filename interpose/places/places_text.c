@@ -105,6 +105,10 @@ void places_text_remember(const struct place *place, const struct native_frame *
   pthread_mutex_unlock(&adding);
 }
 
+bool places_are_described(uint32_t id) {
+  return id != 0 && text_of(id) != NULL;
+}
+
 const char *places_text(uint32_t id, char *text, size_t size) {
   const char *known = id != 0 ? text_of(id) : NULL;
   snprintf(text, size, "%s", known != NULL ? known : "an unknown place");

@@ -229,6 +229,52 @@ Test(exchange, so_is_one_in_a_group) {
   run_free(result);
 }
 
+/* ---- other sizes ---- */
+
+static struct run *run_rings(const char *iterations, const char *environment) {
+  char text[128];
+  snprintf(text, sizeof text, "--mode rings --iterations %s --then 0", iterations);
+  return run(&(struct launch){
+      .nranks = 3, .program = "exchange", .options = text, .environment = environment});
+}
+
+/* A ring of three is not agreed on: the last round of one rank meets what comes after the loop. */
+Test(exchange, a_ring_that_meets_one_of_another_size_is_told_of) {
+  static const char *const iterations[] = {"4,3,3", "3,4,3", "60,60,61"};
+  for (int i = 0; i < 3; i++) {
+    struct run *result = run_rings(iterations[i], "");
+    cr_expect(run_says_in_a_line(result, "NCCL-JOIN WARN", ", float32, 32) of rank ", " meets ",
+                                 ", float32, 64) of rank ", " at ", "their sizes differ",
+                                 "nccl_join_leave", NULL) ||
+                  run_says_in_a_line(result, "NCCL-JOIN WARN", ", float32, 64) of rank ", " meets ",
+                                     ", float32, 32) of rank ", " at ", "their sizes differ",
+                                     "nccl_join_leave", NULL),
+              "%s: %s", iterations[i], result->errors);
+    run_free(result);
+  }
+}
+
+Test(exchange, or_the_job_stops_there) {
+  struct run *result = run_rings("4,3,3", "NCCL_JOIN_UNSURE=stop");
+  cr_expect(run_says_in_a_line(result, "their sizes differ", "It is not issued", "ncclInvalidUsage",
+                               NULL),
+            "%s", result->errors);
+  cr_expect_not(run_says(result, "MISMATCH"), "%s", result->errors);
+  cr_expect(strstr(result->output, " refused group") != NULL, "%s", result->output);
+  cr_expect_neq(result->status, 0);
+  cr_expect_not(result->timed_out);
+  run_free(result);
+}
+
+Test(exchange, rings_that_are_even_are_not_doubted) {
+  struct run *result = run_rings("40,40,40/7,7,7", "NCCL_JOIN_UNSURE=stop");
+  assert_went_well(result);
+  cr_expect_not(run_says(result, "NCCL-JOIN WARN"), "%s", result->errors);
+  cr_expect(has_result(result, 1, "got 40 100 41"), "%s", result->output);
+  cr_expect(has_result(result, 2, "got 7 200 8"), "%s", result->output);
+  run_free(result);
+}
+
 /* ---- without nccl-join ---- */
 
 static void check_stuck(const struct schedule *schedule, const char *mode) {

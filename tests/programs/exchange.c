@@ -3,7 +3,8 @@
  * ring: an all-reduce, and one group that sends to the right and receives from the left. plain: the
  * same without groups, between pairs of neighbours (0 to 1, 2 to 3). pipeline: each stage receives
  * from the one before and passes on what it got; no collective. rounds: epochs of ring exchanges
- * with nothing else in the loop, and an all-reduce after each. pairs: as ring, but each pair of
+ * with nothing else in the loop, and an all-reduce after each. rings: the same, and a ring exchange
+ * of half the size instead of the all-reduce. pairs: as ring, but each pair of
  * ranks (0 and 1, 2 and 3) exchanges on a communicator of its own. turned: as ring, on a second
  * communicator in which the ranks stand the other way round. threads: all-reduces on one thread,
  * the exchanges on another one, with a communicator each.
@@ -30,7 +31,7 @@ static int count = 64, then = 3, sync_every = 1;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1; epochs of rounds: 3,4/4,3"},
-    {"--mode", &mode, NULL, "ring, plain, pipeline, rounds, pairs, turned or threads"},
+    {"--mode", &mode, NULL, "ring, plain, pipeline, rounds, rings, pairs, turned or threads"},
     {"--count", NULL, &count, "elements"},
     {"--sync-every", NULL, &sync_every, "iterations between waits for the device; 0: at the end"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
@@ -125,11 +126,20 @@ static bool pass_on(struct state *state, int i) {
          !was_refused(state, send(state, rank == 0 ? state->out : state->in, rank + 1), "send");
 }
 
+/* A ring exchange at another place of the program. */
+static bool exchange_half(struct state *state, int i) {
+  count /= 2;
+  bool goes_on = exchange(state, i);
+  count *= 2;
+  tape_play(state->tape);
+  return goes_on;
+}
+
 static bool iterate(struct state *state, int i) {
   bool goes_on;
   if (strcmp(mode, "pipeline") == 0)
     goes_on = pass_on(state, i);
-  else if (strcmp(mode, "rounds") == 0)
+  else if (strcmp(mode, "rounds") == 0 || strcmp(mode, "rings") == 0)
     goes_on = exchange(state, i);
   else if (strcmp(mode, "plain") == 0)
     goes_on = sum(state, "sum", i) && exchange_plainly(state, i);
@@ -231,6 +241,8 @@ int main(int argc, char **argv) {
       allowed = iterate(&state, i);
     if (allowed && strcmp(mode, "rounds") == 0)
       allowed = sum(&state, "met", epoch);
+    if (allowed && strcmp(mode, "rings") == 0)
+      allowed = exchange_half(&state, n);
   }
   for (int step = 0; !allowed && step < then; step++)
     sum(&state, "after", step);
