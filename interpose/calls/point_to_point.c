@@ -135,9 +135,9 @@ static bool somebody_failed(const struct team *team) {
  * the program must be given instead. */
 static ncclResult_t doubt_unequal(const struct posting *posting, const struct unequal *unequal) {
   struct communicator *comm = endpoint_communicator(posting->end, unequal->ours.comm);
-  if (comm == NULL)
-    return ncclSuccess;
   bool refused = join_settings()->unsure == UNSURE_STOP;
+  if (comm == NULL || (!refused && atomic_load(&comm->told_unequal)))
+    return ncclSuccess;
   char other[PLACE_TEXT_MAX] = "";
   struct place own = {0};
   if (posting->place != 0 && !places_describe(&own))
