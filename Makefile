@@ -33,7 +33,8 @@ endif
 
 WARNINGS = -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
            -Wwrite-strings -Wvla
-CFLAGS ?= -O2 -g $(if $(SAN),,-DNDEBUG)
+# With sanitizers compiling takes three times as long, a third of that for what debuggers know of variables.
+CFLAGS ?= -O2 $(if $(SAN),-g1,-g -DNDEBUG)
 ALL_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) $(SANFLAGS) -fPIC -fvisibility=hidden \
              -ftls-model=initial-exec -pthread -I. -MMD -MP -DNCCL_JOIN_VERSION='"$(VERSION)"'
 

@@ -140,8 +140,8 @@ enum lossy_kind contribution_lossy_kind(uint8_t kind) {
                   IN_PLACE, LOSSY)                                                                 \
   [MEMBER_##KIND] = LOSSY_##LOSSY,
   static const enum lossy_kind lossy[MEMBER_KINDS] = {
-      [MEMBER_NONE] = LOSSY_NEVER,  [MEMBER_SEND] = LOSSY_SEND,   [MEMBER_RECEIVE] = LOSSY_SEND,
-      [MEMBER_SPLIT] = LOSSY_NEVER, [MEMBER_STATE] = LOSSY_NEVER, [MEMBER_MARK] = LOSSY_NEVER,
-      NCCL_COLLECTIVES(LOSSY_ROW, )};
+      [MEMBER_NONE] = LOSSY_NEVER,     [MEMBER_SEND] = LOSSY_SEND,   [MEMBER_RECEIVE] = LOSSY_SEND,
+      [MEMBER_SPLIT] = LOSSY_NEVER,    [MEMBER_STATE] = LOSSY_NEVER, [MEMBER_MARK] = LOSSY_NEVER,
+      [MEMBER_EXCHANGE] = LOSSY_NEVER, NCCL_COLLECTIVES(LOSSY_ROW, )};
   return kind < MEMBER_KINDS ? lossy[kind] : LOSSY_NEVER;
 }

@@ -176,6 +176,7 @@ bool call_is_available(const struct nccl_calls *nccl, uint8_t kind, const char *
     return nccl->Recv != NULL;
   case MEMBER_SPLIT:
     return nccl->CommSplit != NULL;
+  case MEMBER_EXCHANGE:
   case MEMBER_MARK:
     break;
   }
@@ -233,6 +234,7 @@ ncclResult_t call_make(const struct nccl_calls *nccl, const struct member *membe
     return nccl->Recv(recv, count, datatype, here->root, here->comm, stream);
   case MEMBER_SPLIT:
     return nccl->CommSplit(here->comm, NCCL_SPLIT_NOCOLOR, 0, &device->no_child, NULL);
+  case MEMBER_EXCHANGE:
   case MEMBER_MARK:
     break;
   }

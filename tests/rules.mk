@@ -100,22 +100,35 @@ check-here: check-build
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS)
 
 # Everything, and what needs memory and processes once more with the address and undefined behaviour sanitizers.
-SANITIZED = $(patsubst %/unit,%/quick-unit,$(CHECKS:%=build-address/check/%))
+SANITIZED_BUILD = build-address
+SANITIZED_LAUNCHER = $(SANITIZED_BUILD)/launcher
+SANITIZED_CHECKS = quick-unit fuzz python
+# Ranks have sanitizers; what starts them and reads what they say has none, nor, but for a few suites, has the launcher: three processes more a run.
+SANITIZED_LAUNCHES = @(sums|endings|lossy|alike)/*
+SANITIZED_SETTINGS = LD_LIBRARY_PATH= JOIN_TEST_BUILD=$(SANITIZED_BUILD) ASAN_OPTIONS=verify_asan_link_order=0 \
+                     LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.suppressions:print_suppressions=0
+
+# In the build folder of the sanitizers.
+.PHONY: check-build-sanitized
+check-build-sanitized: all loopback programs $(SANITIZED_CHECKS:%=$(BUILD)/check/%) $(LOOPBACK_CHECKS) $(BUILD)/bench/ddp-train
+
 # Built on all processors, unless make was given a number of jobs.
 BUILD_JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 check:
 	@tools/deps --check
 	@$(MAKE) --no-print-directory $(BUILD_JOBS) check-build
-	@$(MAKE) --no-print-directory $(BUILD_JOBS) SAN=address,undefined check-build
+	@$(MAKE) --no-print-directory $(BUILD_JOBS) SAN=address,undefined check-build-sanitized
+	@tests/join/launcher $(BUILD) $(SANITIZED_BUILD) $(SANITIZED_LAUNCHER)
 	@$(MAKE) --no-print-directory nccl-small
 	@$(MAKE) --no-print-directory pytorch-small
 	@tests/run --with $(CHECK_ENVIRONMENT) -- $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/quick-unit \
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
-	  --with LD_LIBRARY_PATH= JOIN_TEST_BUILD=build-address ASAN_OPTIONS=verify_asan_link_order=0 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.suppressions:print_suppressions=0 $(UNIT_SANITIZED) -- \
-	  $(filter %/quick-unit,$(SANITIZED)) --with TEST_FILTER= -- \
-	  $(filter-out %/quick-unit %/simulation %/interpose %/tools %/generated,$(SANITIZED)) \
-	  --with LD_LIBRARY_PATH=build-address/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=build-address/%) \
-	  $(NCCL_SMALL_RUN)
+	  --with $(SANITIZED_SETTINGS) $(UNIT_SANITIZED) -- $(SANITIZED_BUILD)/check/quick-unit \
+	  --with TEST_FILTER= -- $(SANITIZED_BUILD)/check/fuzz $(SANITIZED_BUILD)/check/python $(BUILD)/check/faults \
+	  --with 'TEST_FILTER=$(SANITIZED_LAUNCHES)' -- $(BUILD)/check/join \
+	  --with 'TEST_FILTER=!($(SANITIZED_LAUNCHES))' JOIN_TEST_LAUNCHER=$(SANITIZED_LAUNCHER) -- $(BUILD)/check/join \
+	  --with TEST_FILTER= LD_LIBRARY_PATH=$(SANITIZED_BUILD)/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=$(SANITIZED_BUILD)/%) \
+	  --with JOIN_TEST_LAUNCHER= -- $(NCCL_SMALL_RUN)
 
 # ---- make check-thread, make check-valgrind ---------------------------------------------------------------------
 

@@ -107,18 +107,28 @@ static int say_not_started(const char *program, int error) {
 
 /* ---- starting ranks ---- */
 
-/* A port on 127.0.0.1 that is free now; torchrun finds its own in the same way. 0 if there is
- * none.
- */
+/* Of the ports that Linux gives out by itself (32768 to 60999) those that bind gets: connections
+ * get the even ones first (net/ipv4/inet_connection_sock.c). */
+#define FIRST_PORT 32769
+#define PORTS 14000
+
+/* A port on 127.0.0.1 that is free now. Another launcher could find the same until rank 0 listens
+ * there: so each begins to look elsewhere. 0 if there is none. */
 static int free_port(void) {
-  int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-  socklen_t length = sizeof(address);
-  bool good = descriptor >= 0 && bind(descriptor, (struct sockaddr *)&address, length) == 0 &&
-              getsockname(descriptor, (struct sockaddr *)&address, &length) == 0;
-  if (descriptor >= 0)
-    close(descriptor);
-  return good ? ntohs(address.sin_port) : 0;
+  for (int i = 0; i < PORTS; i++) {
+    int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int port = FIRST_PORT + 2 * ((getpid() + i) % PORTS);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr = {htonl(INADDR_LOOPBACK)},
+                                  .sin_port = htons((uint16_t)port)};
+    bool is_free =
+        descriptor >= 0 && bind(descriptor, (struct sockaddr *)&address, sizeof(address)) == 0;
+    if (descriptor >= 0)
+      close(descriptor);
+    if (is_free)
+      return port;
+  }
+  return 0;
 }
 
 static void set_number(const char *name, int number) {

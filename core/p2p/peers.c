@@ -50,9 +50,10 @@ static bool enter_pairs(struct peers *peers, const struct member *members, uint3
 
 /* ---- posting ---- */
 
-void post_group(struct peers *peers, const struct member *members, uint32_t nmembers,
-                uint64_t index) {
+void post_group(struct peers *peers, const struct posts *posts, uint64_t index) {
   struct plane_log *own = peers->own;
+  const struct member *members = posts->members;
+  uint32_t nmembers = posts->nmembers;
   peers->group++;
   for (uint32_t i = 0; i < nmembers; i++) {
     const struct member *member = &members[i];
@@ -64,9 +65,11 @@ void post_group(struct peers *peers, const struct member *members, uint32_t nmem
                                             .ordinal = (uint32_t)ordinal,
                                             .group = peers->group,
                                             .peer = (uint32_t)member->root,
+                                            .place = posts->place,
                                             .datatype = member->datatype,
                                             .look = member->number & LOOK_BUFFER_MASK,
-                                            .receives = member->kind == MEMBER_RECEIVE});
+                                            .receives = member->kind == MEMBER_RECEIVE,
+                                            .exchanged = posts->exchanged});
   }
   log_show_operations(own, peers->end);
   for (uint32_t i = 0; i < nmembers; i++) {
@@ -102,11 +105,23 @@ bool post_has_room(struct peers *peers, uint32_t nmembers) {
   return peers->end + nmembers - begin <= PLANE_OPERATIONS;
 }
 
-enum post_result peers_post(struct peers *peers, const struct member *members, uint32_t nmembers,
-                            uint64_t index) {
+void peers_begin(struct peers *peers) {
+  plane_begin_posting(peers->plane);
+}
+
+bool peers_are_apart(struct peers *peers, uint32_t place) {
+  pthread_mutex_lock(&peers->lock);
+  bool apart = place != 0 && peers->apart[place % PEERS_PLACES] == place;
+  pthread_mutex_unlock(&peers->lock);
+  return apart;
+}
+
+enum post_result peers_post(struct peers *peers, const struct posts *posts, uint64_t index) {
+  const struct member *members = posts->members;
+  uint32_t nmembers = posts->nmembers;
   if (nmembers == 0)
     return POST_DONE;
-  plane_begin_posting(peers->plane);
+  peers_begin(peers);
   enum post_result result = POST_DONE;
   pthread_mutex_lock(&peers->lock);
   if (plane_posting(peers->plane) == POSTING_LOST) {
@@ -117,7 +132,9 @@ enum post_result peers_post(struct peers *peers, const struct member *members, u
   } else if (!post_has_room(peers, nmembers)) {
     result = POST_FULL;
   } else {
-    post_group(peers, members, nmembers, index);
+    post_group(peers, posts, index);
+    if (!posts->exchanged)
+      peers->posted_from[posts->place % PEERS_PLACES] = posts->place;
   }
   pthread_mutex_unlock(&peers->lock);
   return result;
@@ -125,8 +142,17 @@ enum post_result peers_post(struct peers *peers, const struct member *members, u
 
 /* ---- what is asked ---- */
 
+/* Whether a rank that is parked at an index may still send for itself. */
+static bool may_send(const struct plane_log *log, uint64_t index, uint32_t comm, bool unit) {
+  struct log_claim claim;
+  struct member exchange = exchange_member(comm, 0);
+  if (!log_read_claim(log, index, &claim))
+    return unit;
+  return claim.signature == unit_signature((struct unit){&exchange, 1});
+}
+
 int peers_find_lossy(struct peers *peers, const struct member *members, uint32_t nmembers,
-                     uint64_t index) {
+                     uint64_t index, bool unit) {
   int found = -1;
   pthread_mutex_lock(&peers->lock);
   for (uint32_t i = 0; i < nmembers && found < 0; i++) {
@@ -137,7 +163,8 @@ int peers_find_lossy(struct peers *peers, const struct member *members, uint32_t
     uint64_t sent = pair_issued(log, pair_key(members[i].comm, peers->plane->rank, false));
     uint64_t needed = pair_issued(peers->own, pair_key_of(&members[i])) + pair_earlier(members, i);
     /* Still there after we have looked at what it has sent: it has not done so in between. */
-    if (at > index && at == log_passed(log) + 1 && sent <= needed && at == log_answering(log))
+    if (at > index && at == log_passed(log) + 1 && sent <= needed &&
+        !may_send(log, at - 1, members[i].comm, unit) && at == log_answering(log))
       found = (int)i;
   }
   pthread_mutex_unlock(&peers->lock);
@@ -185,8 +212,24 @@ static bool somebody_is_asked(const struct peers *peers, uint64_t index) {
   return false;
 }
 
-enum peers_verdict peers_look(struct peers *peers, uint64_t index, struct member *mirrors,
-                              uint32_t *nmirrors) {
+/* Whether a peer has posted, before an index, what this rank's own group is the other side of. */
+static bool is_met_outside(struct peers *peers, uint64_t index, const struct posts *pending) {
+  for (uint32_t rank = 0; rank < peers->plane->nranks; rank++) {
+    const struct window *window = &peers->windows[rank];
+    for (uint64_t i = window->first; i < window->last; i++) {
+      const struct operation *operation = &peers->operations[window->at + (i - window->first)];
+      if (operation->index > index || !operation_meets(peers, rank, operation, pending))
+        continue;
+      if (operation->place != pending->place)
+        peers->apart[pending->place % PEERS_PLACES] = pending->place;
+      return true;
+    }
+  }
+  return false;
+}
+
+enum peers_verdict peers_look(struct peers *peers, uint64_t index, const struct posts *pending,
+                              struct member *mirrors, uint32_t *nmirrors) {
   enum peers_verdict verdict = PEERS_HOLD;
   *nmirrors = 0;
   pthread_mutex_lock(&peers->lock);
@@ -196,6 +239,9 @@ enum peers_verdict peers_look(struct peers *peers, uint64_t index, struct member
   uint32_t limit = room < UNIT_MEMBERS_MAX ? room : UNIT_MEMBERS_MAX;
   if (!follow_operations(peers, mirrors, nmirrors, limit)) {
     verdict = PEERS_PASS;
+  } else if (pending != NULL && is_met_outside(peers, index, pending)) {
+    *nmirrors = 0;
+    verdict = PEERS_MET;
   } else {
     bool come = all_have_come(peers, index);
     if (come && *nmirrors == 0)
@@ -206,7 +252,7 @@ enum peers_verdict peers_look(struct peers *peers, uint64_t index, struct member
     }
     if (*nmirrors > 0) {
       log_say_mirrored(peers->own, index);
-      post_group(peers, mirrors, *nmirrors, index);
+      post_group(peers, &(struct posts){.members = mirrors, .nmembers = *nmirrors}, index);
       verdict = PEERS_MIRROR;
     } else if (come && !somebody_is_asked(peers, index)) {
       verdict = PEERS_PASS;

@@ -40,33 +40,50 @@ enum post_result {
   POST_LOST, /* this team's point to point is not tracked: issue it without */
 };
 
-/* Posts operations that are about to be issued as one: members of kind MEMBER_SEND or
- * MEMBER_RECEIVE, root the peer's rank in the team, never the own one, number how the buffer looks
- * (enum look_buffer). index: how many units this rank has issued. Those of a group with a unit in
- * it are posted when that has settled, and stand behind it: NCCL does a group's collectives first
- * (enqueue.cc, ncclLaunchPrepare).
+/* Operations that are issued as one: members of kind MEMBER_SEND or MEMBER_RECEIVE, root the peer's
+ * rank in the team, never the own one, number how the buffer looks (enum look_buffer). */
+struct posts {
+  const struct member *members;
+  uint32_t nmembers;
+  uint32_t place; /* id of where they stand in the program; 0: not known */
+  bool exchanged; /* they are a unit that has been agreed on (MEMBER_EXCHANGE) */
+};
+
+/* Posts operations that are about to be issued. index: how many units this rank has issued. Those
+ * of a group with a unit in it, or that is one, are posted when that has settled, and stand behind
+ * it: NCCL does a group's collectives first (enqueue.cc, ncclLaunchPrepare).
  *
  * The ring is as long as a rank's launch queue is for small groups: who finds it full is far ahead
  * of a peer's program, and its device could do nothing sooner if it were not held up here. */
-enum post_result peers_post(struct peers *peers, const struct member *members, uint32_t nmembers,
-                            uint64_t index);
+enum post_result peers_post(struct peers *peers, const struct posts *posts, uint64_t index);
+
+/* The first post of a team comes: from here on ranks that are parked answer. */
+void peers_begin(struct peers *peers);
+
+/* Whether a group from this place has been issued as part of no unit although it might have been
+ * one. */
+bool peers_are_apart(struct peers *peers, uint32_t place);
 
 /* The first of these receives (members as above, not posted yet) to which its peer will only send
- * zeros: that rank is parked and has not sent it. Not those of no elements. -1: none. */
+ * zeros: that rank is parked and has not sent it. Not those of no elements, and not those of a rank
+ * that waits for an exchange: it may be about to. unit: they are about to be agreed on as an
+ * exchange, where a rank without a claim may still come to it. -1: none. */
 int peers_find_lossy(struct peers *peers, const struct member *members, uint32_t nmembers,
-                     uint64_t index);
+                     uint64_t index, bool unit);
 
 enum peers_verdict {
   PEERS_PASS,   /* nothing stands against passing the index */
   PEERS_HOLD,   /* a rank may still post something that belongs before it */
   PEERS_MIRROR, /* mirrors to be issued as one, posted already: then look again */
+  PEERS_MET,    /* a peer has issued its side of `pending` outside of the sequence */
 };
 
 /* One look of a rank that is parked at an index, in this team or in another one, and has said so in
  * log_say_answering. mirrors: UNIT_MEMBERS_MAX of them, nmirrors how many; number: how the
- * buffer looks that is answered. */
-enum peers_verdict peers_look(struct peers *peers, uint64_t index, struct member *mirrors,
-                              uint32_t *nmirrors);
+ * buffer looks that is answered. pending: the rank's own group, which is a unit and claimed there;
+ * or NULL. */
+enum peers_verdict peers_look(struct peers *peers, uint64_t index, const struct posts *pending,
+                              struct member *mirrors, uint32_t *nmirrors);
 
 /* Whether a rank has posted something directed at this one, which stands at an index, that has not
  * been answered. */

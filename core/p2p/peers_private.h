@@ -23,6 +23,8 @@ struct window {
   uint32_t next_linked; /* the rank that is to be looked at after it there */
 };
 
+#define PEERS_PLACES 64u /* a power of two; a program has few */
+
 struct peers {
   struct plane *plane;
   struct plane_log *own;
@@ -32,6 +34,9 @@ struct peers {
   uint32_t group;
   uint32_t npairs;
   uint64_t counted[PLANE_PAIRS]; /* by place in own->pairs: operations posted */
+  /* Places by their low bits: from where this rank has posted what is no unit; and where a group
+   * might have been one, and has met what is none. */
+  uint32_t posted_from[PEERS_PLACES], apart[PEERS_PLACES];
   /* What looks know; NULL before the first. */
   uint64_t *done; /* by rank: operations below it come to an end, whatever else happens */
   struct window *windows;
@@ -60,8 +65,13 @@ bool operation_mirror(const struct peers *peers, uint32_t rank, struct operation
                       struct member *mirrors, uint32_t nmirrors);
 
 /* Posts as a group; the lock is held, and there is room. */
-void post_group(struct peers *peers, const struct member *members, uint32_t nmembers,
-                uint64_t index);
+void post_group(struct peers *peers, const struct posts *posts, uint64_t index);
+
+/* Whether a rank's operation, of the last look, is the other side of one of this rank's group that
+ * is a unit, and claimed, although it has been issued as part of none: so the ranks of this program
+ * do not all come to the unit. */
+bool operation_meets(const struct peers *peers, uint32_t rank, const struct operation *operation,
+                     const struct posts *pending);
 
 /* Makes room by what has come to an end, or else by what has met a partner. The lock is held. */
 bool post_has_room(struct peers *peers, uint32_t nmembers);

@@ -108,11 +108,15 @@ static enum team_verdict answer_posts(struct team *team, struct unit *unit) {
   if (log_answering(team->own) != team->head + 1)
     return TEAM_REAL;
   uint32_t nmembers = 0;
-  switch (peers_look(team->peers, team->head, team->followed.members, &nmembers)) {
+  const struct posts *pending = team->claim.open ? team->claim.posts : NULL;
+  switch (peers_look(team->peers, team->head, pending, team->followed.members, &nmembers)) {
   case PEERS_PASS:
     return TEAM_REAL;
   case PEERS_HOLD:
     return TEAM_PARKED;
+  case PEERS_MET:
+    team_step_outside(team);
+    return TEAM_OUTSIDE;
   case PEERS_MIRROR:
     break;
   }

@@ -37,6 +37,8 @@ enum team_verdict {
   TEAM_REAL,    /* the claim has settled: issue it for real */
   TEAM_SHADOW,  /* issue the unit as a shadow, then poll again */
   TEAM_MIRROR,  /* issue these sends and receives as one, then poll again */
+  TEAM_OUTSIDE, /* of an exchange: a peer issues its side of it outside of the sequence, so that it
+                   is none in this program: issue it in the same way */
   TEAM_REFUSED, /* the claim has settled, and all ranks know that it must not be issued:
                    team_refused_for */
   TEAM_STOPPED, /* not all ranks want the same, and all have agreed to stop here: team_stop.h */
@@ -215,13 +217,27 @@ bool team_events(struct team *team, struct lossy_event *event);
 bool team_find_event(const struct team *team, struct lossy_event *event);
 
 /* Posts sends and receives (peers.h) that are about to be issued as one, and rings. If they are in
- * one group with a unit, once that has settled. Any thread. */
-enum post_result team_post(struct team *team, const struct member *members, uint32_t nmembers);
+ * one group with a unit, or are one, once that has settled. Any thread. */
+enum post_result team_post(struct team *team, const struct posts *posts);
 
 /* After POST_FULL: as that, once another rank may have done something, or after some
  * milliseconds. */
-enum post_result team_post_later(struct team *team, const struct member *members, uint32_t nmembers,
+enum post_result team_post_later(struct team *team, const struct posts *posts,
                                  unsigned milliseconds);
+
+/* Whether all ranks know that there are exchanges where this one stands: it has been in the
+ * sequence, or this rank's has been taken for one. */
+bool team_knows_exchange(struct team *team, struct unit exchange);
+
+/* Whether this rank has issued an exchange outside of the sequence, at an index that has not settled:
+ * what follows before that is issued there, too, so that ranks do not come to be a round apart. */
+static inline bool team_is_outside(const struct team *team) {
+  return team->outside.index == team->head + 1;
+}
+
+/* The claim just made is of an exchange, of these sends and receives, which must stay until it has
+ * settled. */
+void team_claim_posts(struct team *team, const struct posts *posts);
 
 /* Whether this rank has passed an index, not too long ago, and issued a shadow there: what was
  * spoiled was no result of its own. */

@@ -7,6 +7,10 @@
 
 /* By enum datatype. */
 static uint64_t unit_bytes(struct unit unit) {
+  /* Not the same on all ranks. Where nothing else tells it goes first, as what is outside of the
+   * sequence does. */
+  if (unit_is_exchange(unit))
+    return UINT64_MAX;
   static const uint8_t size[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
   _Static_assert(sizeof(size) == DATATYPES, "a size for each datatype");
   uint64_t bytes = 0;
@@ -59,8 +63,10 @@ void team_show_claim(struct team *team) {
                                          .place = team->claim.place.id});
   }
   team->claim.written = true;
-  /* Before the claim: whoever sees that this rank is parked knows whether it answers. */
-  (void)team_say_answering(team);
+  /* Before the claim: whoever sees that this rank is parked knows whether it answers. Of an exchange
+   * after it, with the next look: whoever sees that this rank answers knows that it may send, too. */
+  if (!unit_is_exchange(team->claim.unit))
+    (void)team_say_answering(team);
   log_claim(team->own, team->head);
   /* Others wait until all have come to their index. */
   if (peers_are_tracked(team->plane))
@@ -81,6 +87,15 @@ void team_leave_yield(struct team *team, uint32_t flags) {
   team_expect_nothing(team);
   log_claim(team->own, team->head);
   team_tell(team);
+}
+
+void team_step_outside(struct team *team) {
+  team->claim.open = false;
+  if (!team_is_yielding(team)) /* otherwise nobody has seen it */
+    team->outside = (struct team_outside){team->head + 1, team->claim.hash, team->claim.text};
+  team->yielded = team->head + 1;
+  team_expect_nothing(team);
+  team_stop_answering(team);
 }
 
 static bool copy_looks(struct team *team, struct unit unit, const look_t *looks) {
@@ -120,6 +135,7 @@ void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
   team->claim.open = true;
   team->claim.written = team->claim.text_written = false;
   team->claim.clock = CLOCK_UNKNOWN;
+  team->claim.posts = NULL;
   team_show_claim(team);
   /* From here on this rank waits for those who may still sleep through what it has committed. */
   if (plane_is_napping(team->shared))
@@ -128,6 +144,10 @@ void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
 
 void team_claim(struct team *team, struct unit unit, uint32_t flags, const struct place *place) {
   team_claim_looking(team, unit, flags, place, NULL);
+}
+
+void team_claim_posts(struct team *team, const struct posts *posts) {
+  team->claim.posts = posts;
 }
 
 void team_claim_leave(struct team *team) {

@@ -48,6 +48,10 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
       return TEAM_LEFT;
     return flags & ENTRY_REFUSED ? TEAM_REFUSED : TEAM_REAL;
   }
+  if (team_is_outside(team) && team->outside.hash == hash) {
+    team_publish(team, unit, hash, common | ENTRY_REAL, team->outside.text, source);
+    return TEAM_SHADOW; /* nothing is left to be issued */
+  }
   team_tell_hidden(team, unit);
   team_publish(team, unit, hash, common, 0, source);
   return flags & ENTRY_REFUSED ? TEAM_PARKED : TEAM_SHADOW;

@@ -145,19 +145,19 @@ bool team_is_answering(const struct team *team) {
          team->owner.is_answering(team->owner.is_answering_context);
 }
 
-enum post_result team_post(struct team *team, const struct member *members, uint32_t nmembers) {
-  enum post_result result = peers_post(team->peers, members, nmembers, team_passed(team));
-  if (result != POST_DONE || nmembers == 0)
+enum post_result team_post(struct team *team, const struct posts *posts) {
+  enum post_result result = peers_post(team->peers, posts, team_passed(team));
+  if (result != POST_DONE || posts->nmembers == 0)
     return result;
   team_tell(team);
   return result;
 }
 
-enum post_result team_post_later(struct team *team, const struct member *members, uint32_t nmembers,
+enum post_result team_post_later(struct team *team, const struct posts *posts,
                                  unsigned milliseconds) {
   uint32_t bell = plane_bell(team->plane);
   plane_say_waiting(team->shared);
-  enum post_result result = team_post(team, members, nmembers);
+  enum post_result result = team_post(team, posts);
   if (result == POST_FULL)
     team->plane->wait(team->plane, bell, milliseconds);
   return result;

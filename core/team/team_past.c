@@ -13,11 +13,13 @@ symbol_t team_symbol_at(const struct team *team, uint64_t index) {
   return learner_symbol(team->learner, team->head - 1 - index - after);
 }
 
-/* Marks and resynchronised buffers are the protocol's own: they do not tell who has data. */
+/* Marks and resynchronised buffers are the protocol's own: they do not tell who has data. Nor does
+ * an exchange alone: a rank may have nothing to send or receive in one (experts without a token),
+ * and be seen to come to it by nobody. */
 static bool is_ours(const struct team *team, uint64_t index) {
   struct unit unit;
   return unit_table_get(team->table, team_symbol_at(team, index), &unit) &&
-         (unit_mark(unit) != MARK_NONE || unit_is_state(unit));
+         (unit_mark(unit) != MARK_NONE || unit_is_state(unit) || unit_is_exchange(unit));
 }
 
 /* Whether all ranks issued G[index] for real, and, if so, since when they have. */

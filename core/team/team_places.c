@@ -67,6 +67,12 @@ void team_class_place(const struct team *team, struct unit class, const struct p
     *place = (struct place){.id = id};
 }
 
+bool team_knows_exchange(struct team *team, struct unit exchange) {
+  uint64_t own = unit_hash(exchange);
+  return unit_table_find_hash(team->table, own) != SYMBOL_NONE ||
+         team_class_hash(team, exchange) != own;
+}
+
 bool team_has_alias(struct team *team, uint64_t hash) {
   return find_alias(team, team->claim.own_hash, hash) != NULL;
 }

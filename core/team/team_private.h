@@ -36,6 +36,10 @@ void team_show_claim(struct team *team);
  */
 void team_leave_yield(struct team *team, uint32_t flags);
 
+/* Closes the claim for this rank alone. It stays where others see it, who may have counted on it: at
+ * its index the rank is as one that has yielded. */
+void team_step_outside(struct team *team);
+
 /* Says that this rank answers what is posted, if it does. Whether it has said anything new. */
 bool team_say_answering(struct team *team);
 

@@ -76,8 +76,17 @@ struct team_claim {
   /* Whether what this rank has counted there fits what it has counted elsewhere (team_epochs.c);
    * looked at once for each claim, during which it issues nothing. */
   enum { CLOCK_UNKNOWN, CLOCK_FITS, CLOCK_NONE } clock;
-  struct member *members; /* UNIT_MEMBERS_MAX, the claim's own copy */
-  look_t *looks;          /* by member, likewise; meaningless unless looks_known */
+  struct member *members;    /* UNIT_MEMBERS_MAX, the claim's own copy */
+  look_t *looks;             /* by member, likewise; meaningless unless looks_known */
+  const struct posts *posts; /* of an exchange: the caller's; NULL: it is none */
+};
+
+/* An exchange that this rank has claimed, and then issued outside of the sequence: the claim as others
+ * see it. team_claim.c. */
+struct team_outside {
+  uint64_t index; /* plus one; 0: none */
+  uint64_t hash;
+  uint32_t text;
 };
 
 /* Why nothing will settle any more: team_others.c. */
@@ -200,6 +209,7 @@ struct team {
   uint64_t stopped; /* the same of a yield because it was stopped in another team */
 
   struct team_claim claim;
+  struct team_outside outside;
   struct team_failed failed;
   struct team_stop stop;
   struct team_ahead ahead;

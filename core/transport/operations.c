@@ -46,8 +46,10 @@ void operation_read(const struct plane_log *log, uint64_t number, struct operati
       .ordinal = LOAD(from->ordinal),
       .group = LOAD(from->group),
       .peer = what >> 16,
+      .place = LOAD(from->place),
       .datatype = (uint8_t)(what >> 8),
       .look = (uint8_t)what >> OPERATION_LOOK_SHIFT,
+      .exchanged = LOAD(from->exchanged) != 0,
       .receives = (what & OPERATION_RECEIVES) != 0,
   };
 }
@@ -66,6 +68,8 @@ void log_write_operation(struct plane_log *own, uint64_t number,
   STORE(to->comm, operation->comm);
   STORE(to->ordinal, operation->ordinal);
   STORE(to->group, operation->group);
+  STORE(to->place, operation->place);
+  STORE(to->exchanged, operation->exchanged);
   STORE(to->what, operation->peer << 16 | (uint32_t)operation->datatype << 8 |
                       (operation->look & LOOK_BUFFER_MASK) << OPERATION_LOOK_SHIFT |
                       (operation->receives ? OPERATION_RECEIVES : 0));

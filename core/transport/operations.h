@@ -17,9 +17,11 @@ struct operation {
   uint32_t ordinal; /* which one it is of its pair, from 1; wraps */
   uint32_t group;   /* operations of one group are neighbours with the same number; wraps */
   uint32_t peer;    /* rank in the team */
+  uint32_t place;   /* id of where the group stands in its rank's program (place.h); 0: not known */
   uint8_t datatype; /* ncclDataType_t */
   uint8_t look;     /* enum look_buffer of its buffer */
   bool receives;    /* otherwise it sends */
+  bool exchanged;   /* of a group that is a unit (MEMBER_EXCHANGE), and has been agreed on */
   bool mirrored;    /* the reader's own: by the look that is under way */
 };
 

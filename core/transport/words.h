@@ -45,7 +45,7 @@ _Static_assert(PLANE_RANKS_MAX <= 1u << 16, "two ranks in a word");
 #define CLAIM_FLAGS ((1u << CLAIM_MARK_SHIFT) - 1)
 _Static_assert(CLAIM_ROOT == 1u << (CLAIM_MARK_SHIFT - 1), "the highest of enum claim_flag");
 
-/* One point to point operation: struct operation. 32 bytes; atomic for the same reason. */
+/* One point to point operation: struct operation. 40 bytes; atomic for the same reason. */
 struct plane_operation {
   _Atomic uint64_t count;
   _Atomic uint64_t index;
@@ -54,6 +54,8 @@ struct plane_operation {
   _Atomic uint32_t group;
   _Atomic uint32_t what; /* peer << 16 | datatype << 8 | look << OPERATION_LOOK_SHIFT | whether it
                             receives */
+  _Atomic uint32_t place;
+  _Atomic uint32_t exchanged;
 };
 #define OPERATION_RECEIVES 1u
 #define OPERATION_LOOK_SHIFT 1

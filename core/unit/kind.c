@@ -23,6 +23,7 @@ const struct kind_traits kind_table[MEMBER_KINDS] = {
                         .function = "ncclRecv",
                         .root = KIND_ROOTED,
                         .receives = KIND_ONE},
+    [MEMBER_EXCHANGE] = {.name = "exchange", .function = "ncclGroupEnd"},
     [MEMBER_SPLIT] = {.name = "split", .function = "ncclCommSplit"},
     [MEMBER_STATE] = {.name = "state",
                       .function = "ncclBroadcast",

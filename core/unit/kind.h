@@ -21,6 +21,9 @@ enum member_kind {
    * root of such a member is the peer. */
   MEMBER_SEND,
   MEMBER_RECEIVE,
+  /* A group of sends and receives between all ranks of a communicator, as one: moves nothing itself
+   * (count 0), for what each rank sends is its own, and is posted behind it (peers.h). */
+  MEMBER_EXCHANGE,
   /* ncclCommSplit of the communicator: moves nothing (count 0), but all its ranks must come. Which
    * colour each asks for is not the same on all ranks, and so no part of it. Only ever claimed: a
    * rank that shadows it is not in the new communicator, and cannot be put there later. */

@@ -124,8 +124,10 @@ static void describe_member(const struct member *member, struct text *text) {
     describe_mark(member->number, text);
     return;
   }
-  if (member->kind == MEMBER_SPLIT) {
-    text_add(text, "split on comm %08x", member->comm);
+  if (member->kind == MEMBER_SPLIT || member->kind == MEMBER_EXCHANGE) {
+    text_add(text, "%s on comm %08x",
+             member->kind == MEMBER_SPLIT ? "split" : "exchange of sends and receives",
+             member->comm);
     return;
   }
   if (member->kind != MEMBER_NONE && member->kind < MEMBER_KINDS)

@@ -97,6 +97,18 @@ static inline struct member mark_member(enum mark mark) {
                          .number = (uint32_t)mark};
 }
 
+/* The unit of a group of sends and receives between all ranks of a communicator, as above. */
+static inline struct member exchange_member(uint32_t comm, uint32_t place) {
+  return (struct member){.comm = comm,
+                         .root = ROOT_NONE,
+                         .reduction = REDUCTION_NONE,
+                         .kind = MEMBER_EXCHANGE,
+                         .number = place};
+}
+static inline bool unit_is_exchange(struct unit unit) {
+  return unit.nmembers == 1 && unit.members->kind == MEMBER_EXCHANGE;
+}
+
 /* Whether a unit is a mark of a rank that is about to leave through a function. */
 bool unit_is_exit_point(struct unit unit);
 

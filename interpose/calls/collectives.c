@@ -21,7 +21,7 @@ static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
 
 static ncclResult_t issue_post(const struct call *call) {
   enum fate fate = FATE_UNDECIDED;
-  ncclResult_t notice = point_to_point_post(call, 1, &fate);
+  ncclResult_t notice = point_to_point_post(call, 1, &fate, places_here(), false);
   if (fate == FATE_REFUSED)
     return notice;
   ncclResult_t result = call_issue(call);

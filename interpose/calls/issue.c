@@ -24,8 +24,10 @@ struct agreement {
   look_t *looks;          /* likewise */
   uint32_t *request_of;   /* by call; none: not part of a unit */
   enum fate *fates;       /* by call: of sends and receives */
+  size_t *call_of;        /* by post: see struct exchange */
   size_t room;            /* calls that all of them have room for */
   bool alone;             /* one call that stands in no group */
+  uint32_t place;         /* of the group */
 };
 #define NO_REQUEST UINT32_MAX
 
@@ -39,6 +41,7 @@ static void agreement_free(struct agreement *agreement) {
   free(agreement->looks);
   free(agreement->request_of);
   free(agreement->fates);
+  free(agreement->call_of);
 }
 
 /* What a thread has kept goes with it: calls outside of groups come here, too. */
@@ -64,10 +67,11 @@ static bool agreement_take(struct agreement *agreement, size_t ncalls) {
       .looks = calloc(ncalls, sizeof(look_t)),
       .request_of = calloc(ncalls, sizeof(uint32_t)),
       .fates = calloc(ncalls, sizeof(enum fate)),
+      .call_of = calloc(ncalls, sizeof(size_t)),
       .room = ncalls,
   };
   if (agreement->requests != NULL && agreement->members != NULL && agreement->looks != NULL &&
-      agreement->request_of != NULL && agreement->fates != NULL)
+      agreement->request_of != NULL && agreement->fates != NULL && agreement->call_of != NULL)
     return true;
   agreement_free(agreement);
   return false;
@@ -247,10 +251,17 @@ static ncclResult_t issue_part(const struct agreement *agreement, const struct p
   return result;
 }
 
+/* The request of a group that is an exchange; NULL: it is none. */
+static const struct request *agreement_exchange(const struct agreement *agreement) {
+  return agreement->nrequests == 1 && agreement->requests->posts != NULL ? agreement->requests
+                                                                         : NULL;
+}
+
 static ncclResult_t issue_agreed(const struct agreement *agreement, const struct part *part,
                                  struct call *calls, size_t ncalls) {
   ncclResult_t refused = ncclSuccess;
   bool agreed = part->first == part->end;
+  const struct request *exchange = agreement_exchange(agreement);
   for (uint32_t i = part->first; i < part->end; i++) {
     refused = transaction_worse(
         refused, transaction_worse(agreement->requests[i].result, agreement->requests[i].notice));
@@ -258,12 +269,14 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, const struct
     agreed |= agreement->requests[i].result == ncclSuccess;
   }
   /* Nor are sends and receives, which the peer's group has too. */
-  if (!agreed && is_stopped(agreement, part))
+  if (!agreed && (is_stopped(agreement, part) || exchange != NULL))
     return refused;
   ncclResult_t settled = settle_calls(agreement, part, calls, ncalls);
   refused = transaction_worse(refused, settled);
   if (settled != ncclRemoteError && part->last)
-    refused = transaction_worse(refused, point_to_point_post(calls, ncalls, agreement->fates));
+    refused = transaction_worse(
+        refused, point_to_point_post(calls, ncalls, agreement->fates, agreement->place,
+                                     exchange != NULL && !exchange->outside));
   ncclResult_t result = ncclSuccess;
   if (settled != ncclRemoteError)
     result = issue_part(agreement, part, calls, ncalls);
@@ -341,10 +354,22 @@ ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place) {
     log_line(LOG_LEVEL_ERROR, "out of memory in a group of %zu calls", ncalls);
     return ncclSystemError;
   }
+  agreement.place = place;
   sort_calls(&agreement, calls, ncalls, place);
+  struct exchange exchange;
+  ncclResult_t refused = ncclSuccess;
+  if (agreement.nrequests == 0 && agreement.fates[0] == FATE_UNDECIDED &&
+      point_to_point_exchanges(&exchange, calls, ncalls, place, agreement.members,
+                               agreement.call_of)) {
+    refused = point_to_point_begin(&exchange, agreement.fates);
+    agreement.requests[agreement.nrequests++] = (struct request){.end = exchange.comm->end,
+                                                                 .unit = {&exchange.unit, 1},
+                                                                 .stream = calls[0].stream,
+                                                                 .posts = &exchange.posts};
+  }
   ncclResult_t result = issue_parts(&agreement, calls, ncalls);
   agreement_keep(&agreement);
-  return result;
+  return transaction_worse(refused, result);
 }
 
 ncclResult_t issue_alone(struct call *call, struct communicator *comm,

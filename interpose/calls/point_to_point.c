@@ -7,6 +7,7 @@
 #include "core/transport/plane_view.h"
 #include "hooks/contribution.h"
 #include "interpose/park/wait.h"
+#include "interpose/comm/apart.h"
 #include "interpose/self/environment.h"
 #include "interpose/comm/registered.h"
 #include "interpose/comm/fast_path.h"
@@ -20,6 +21,8 @@ struct posting {
   struct member *members;
   size_t *call_of; /* by member */
   uint32_t nmembers;
+  uint32_t place;
+  bool exchanged;
 };
 
 /* The call as a post of its communicator. False if it is none: to the rank itself, or with
@@ -101,13 +104,14 @@ static void tell_of_refusal(struct endpoint *end, uint32_t joined) {
   point_to_point_leave(end, entered);
 }
 
-/* Takes out the receives that would only get zeros, and says so to all ranks. */
-static ncclResult_t point_to_point_refuse(struct posting *posting, enum fate *fates) {
+/* Takes out the receives that would only get zeros, and says so to all ranks. unit: as in
+ * peers_find_lossy. */
+static ncclResult_t refuse_receives(struct posting *posting, enum fate *fates, bool unit) {
   struct endpoint *end = posting->end;
   ncclResult_t result = ncclSuccess;
   int lossy;
   while ((lossy = peers_find_lossy(end->team->peers, posting->members, posting->nmembers,
-                                   team_passed(end->team))) >= 0) {
+                                   team_passed(end->team), unit)) >= 0) {
     result = ncclInvalidUsage;
     tell_of_refusal(end, (uint32_t)posting->members[lossy].root);
     fates[posting->call_of[lossy]] = FATE_REFUSED;
@@ -128,9 +132,11 @@ static bool somebody_failed(const struct team *team) {
 static ncclResult_t point_to_point_post_members(struct posting *posting) {
   struct endpoint *end = posting->end;
   uint64_t deadline_ms = now_ms() + join_settings()->timeout_s * 1000, looked_ms = 0;
-  enum post_result result = team_post(end->team, posting->members, posting->nmembers);
+  const struct posts posts = {posting->members, posting->nmembers, posting->place,
+                              posting->exchanged};
+  enum post_result result = team_post(end->team, &posts);
   while (result == POST_FULL) {
-    result = team_post_later(end->team, posting->members, posting->nmembers, WAIT_ALONE_MS);
+    result = team_post_later(end->team, &posts, WAIT_ALONE_MS);
     if (result != POST_FULL)
       break;
     deadline_ms += clock_stopped(&looked_ms, now_ms());
@@ -190,7 +196,7 @@ static ncclResult_t point_to_point_make(struct posting *posting, const struct ca
   if (atomic_load(&end->state) == RANK_PRESENT) {
     notice = point_to_point_hear(end);
     if (join_settings()->lossy[LOSSY_SEND] == LOSSY_ERROR) {
-      ncclResult_t refused = point_to_point_refuse(posting, fates);
+      ncclResult_t refused = refuse_receives(posting, fates, false);
       notice = refused != ncclSuccess ? refused : notice;
     }
     count_posts(end);
@@ -203,10 +209,12 @@ static ncclResult_t point_to_point_make(struct posting *posting, const struct ca
   return result != ncclSuccess ? result : notice;
 }
 
-ncclResult_t point_to_point_post(const struct call *calls, size_t ncalls, enum fate *fates) {
+ncclResult_t point_to_point_post(const struct call *calls, size_t ncalls, enum fate *fates,
+                                 uint32_t place, bool exchanged) {
   struct member one;
-  size_t place;
-  struct posting posting = {NULL, &one, &place, 0};
+  size_t first_call;
+  struct posting posting = {
+      .members = &one, .call_of = &first_call, .place = place, .exchanged = exchanged};
   ncclResult_t result = ncclSuccess;
   for (size_t first = 0; first < ncalls; first++) {
     if ((calls[first].kind != CALL_SEND && calls[first].kind != CALL_RECV) ||
@@ -229,5 +237,65 @@ ncclResult_t point_to_point_post(const struct call *calls, size_t ncalls, enum f
     free(posting.members);
     free(posting.call_of);
   }
+  return result;
+}
+
+/* ---- exchanges ---- */
+
+/* Whether all other ranks of the communicator are sent something, and are received from. */
+static bool reaches_all(const struct exchange *exchange) {
+  uint64_t sends[PLANE_RANKS_MAX / 64] = {0}, receives[PLANE_RANKS_MAX / 64] = {0};
+  int reached = 0;
+  for (uint32_t i = 0; i < exchange->posts.nmembers; i++) {
+    const struct member *member = &exchange->posts.members[i];
+    uint64_t *ranks = member->kind == MEMBER_SEND ? sends : receives;
+    uint64_t bit = UINT64_C(1) << (uint32_t)member->root % 64;
+    reached += (ranks[member->root / 64] & bit) == 0;
+    ranks[member->root / 64] |= bit;
+  }
+  return reached == 2 * (exchange->comm->nranks - 1);
+}
+
+/* Whether all of them are sends and receives of one communicator. */
+static bool gather_exchange(struct exchange *exchange, const struct call *calls, size_t ncalls,
+                            struct member *members) {
+  uint32_t *nmembers = &exchange->posts.nmembers;
+  for (size_t i = 0; i < ncalls; i++) {
+    if ((calls[i].kind != CALL_SEND && calls[i].kind != CALL_RECV) ||
+        calls[i].handle != calls[0].handle)
+      return false;
+    if (post_member(&calls[i], exchange->comm, &members[*nmembers]))
+      exchange->call_of[(*nmembers)++] = i;
+  }
+  return *nmembers > 0;
+}
+
+bool point_to_point_exchanges(struct exchange *exchange, const struct call *calls, size_t ncalls,
+                              uint32_t place, struct member *members, size_t *call_of) {
+  *exchange = (struct exchange){.comm = communicator_find(calls[0].handle),
+                                .call_of = call_of,
+                                .posts = {.members = members, .place = place}};
+  if (exchange->comm == NULL || !gather_exchange(exchange, calls, ncalls, members))
+    return false;
+  struct endpoint *end = exchange->comm->end;
+  exchange->unit = exchange_member(exchange->comm->tag, place);
+  return atomic_load(&end->state) == RANK_PRESENT && !apart_has_others(end, exchange->comm) &&
+         !peers_are_apart(end->team->peers, place) && !team_is_outside(end->team) &&
+         (reaches_all(exchange) ||
+          team_knows_exchange(end->team, (struct unit){&exchange->unit, 1}));
+}
+
+ncclResult_t point_to_point_begin(struct exchange *exchange, enum fate *fates) {
+  struct endpoint *end = exchange->comm->end;
+  atomic_store(&end->poster, endpoint_this_thread());
+  peers_begin(end->team->peers);
+  if (join_settings()->lossy[LOSSY_SEND] != LOSSY_ERROR)
+    return ncclSuccess;
+  struct posting posting = {.end = end,
+                            .members = (struct member *)exchange->posts.members,
+                            .call_of = exchange->call_of,
+                            .nmembers = exchange->posts.nmembers};
+  ncclResult_t result = refuse_receives(&posting, fates, true);
+  exchange->posts.nmembers = posting.nmembers;
   return result;
 }

@@ -40,19 +40,25 @@ void apart_stand_aside(struct endpoint *end) {
 /* ---- waiting for it ---- */
 
 /* Whether another thread that may yet come uses one of the communicators, and what it has done. */
-static bool has_others(const struct endpoint *end, uint64_t *runs) {
+static bool has_others(const struct endpoint *end, const struct communicator *except,
+                       uint64_t *runs) {
   bool others = false;
   *runs = 0;
   for (const struct communicator *comm = end->comms; comm != NULL; comm = comm->next_in_team) {
     const struct thread *user = atomic_load(&comm->user);
     if (user == NULL)
       user = comm->creator;
-    if (user == endpoint_this_thread() || thread_has_ended(user) || comm->left)
+    if (comm == except || user == endpoint_this_thread() || thread_has_ended(user) || comm->left)
       continue;
     others = true;
     *runs += thread_runs(user);
   }
   return others;
+}
+
+bool apart_has_others(const struct endpoint *end, const struct communicator *except) {
+  uint64_t runs;
+  return has_others(end, except, &runs);
 }
 
 /* Whether the next index may be passed with a shadow: another rank has passed it, or claims it,
@@ -76,7 +82,7 @@ static bool waits_on(struct endpoint *end, uint64_t now) {
   if (now < end->held_look_ms)
     return true;
   end->held_look_ms = now + 10;
-  if (!has_others(end, &runs))
+  if (!has_others(end, NULL, &runs))
     return false;
   if (runs != end->held_runs)
     end->held_until_ms = now + asleep_ms;

@@ -103,6 +103,8 @@ void request_begin(struct request *request) {
         places_are_missed())
       flags |= CLAIM_BLIND;
     team_claim_looking(end->team, request->unit, flags, known ? &place : NULL, request->looks);
+    if (request->posts != NULL)
+      team_claim_posts(end->team, request->posts);
   }
 }
 

@@ -66,6 +66,11 @@ static void wait_handle(struct wait *wait, struct request *request, enum team_ve
   case TEAM_REAL:
     request_granted(wait, request);
     return;
+  case TEAM_OUTSIDE:
+    request->outside = true;
+    outcome_returns(end);
+    wait_settle(request, ncclSuccess);
+    return;
   case TEAM_LEFT:
     overlap_issued(end->overlap, end->team, request->unit);
     report_event(end, TRACE_DONE, team_index(end->team), request->unit, -1);
@@ -413,7 +418,7 @@ uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t r
                       .since_ns = now_ns()};
   for (uint32_t i = 0; i < nrequests; i++) {
     requests[i].settled = requests[i].stalled = requests[i].rejoin = requests[i].resync = false;
-    requests[i].stopped = false;
+    requests[i].stopped = requests[i].outside = false;
     requests[i].watched_ns = 0;
     requests[i].notice = ncclSuccess;
   }

@@ -17,15 +17,17 @@
 /* What a rank wants next in one team. */
 struct request {
   struct endpoint *end;
-  struct unit unit;    /* nmembers 0: LEAVE */
-  cudaStream_t stream; /* of the call, or of the first one of a group; of a LEAVE 0 */
-  const look_t *looks; /* of the unit's members (core/unit/look.h); NULL: all 0 */
-  bool for_good;       /* a LEAVE that ends the process: all its teams are answered */
-  ncclResult_t result; /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */
+  struct unit unit;          /* nmembers 0: LEAVE */
+  cudaStream_t stream;       /* of the call, or of the first one of a group; of a LEAVE 0 */
+  const look_t *looks;       /* of the unit's members (core/unit/look.h); NULL: all 0 */
+  const struct posts *posts; /* of an exchange, its sends and receives; otherwise NULL */
+  bool for_good;             /* a LEAVE that ends the process: all its teams are answered */
+  ncclResult_t result;       /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */
   ncclResult_t
       notice;   /* out: ncclSuccess, or the error that its call must return although it is issued */
   bool stopped; /* out: the first rank has left, and all stop (core/team/team_stop.h): result, or
                    notice, is ncclInvalidUsage */
+  bool outside; /* out: an exchange that is to be issued without (TEAM_OUTSIDE) */
   uint64_t index; /* out: where in the sequence, if issued */
   /* out: all ranks are together again there (team_is_rejoin), and resynchronise
    * (team_is_resync): to be followed by rejoin_complete once it has been issued. */

@@ -201,7 +201,7 @@ bool wait_for_root(struct wait *wait, unsigned milliseconds) {
 bool wait_find(struct wait *wait, struct endpoint *end, struct unit unit, bool locked) {
   overlap_issued(end->overlap, end->team, unit);
   follower_saw(wait, end);
-  if (unit_mark(unit) != MARK_NONE)
+  if (unit_mark(unit) != MARK_NONE || unit_is_exchange(unit))
     return false;
   if (wait->nfound == wait->room) {
     uint32_t room = 2 * wait->room + 8;

@@ -24,8 +24,7 @@ static void kill_all_while_attaching(void) {
                                                        .program = "sum",
                                                        .options = "--iterations 2",
                                                        .environment = watch_environment(watch),
-                                                       .each = true,
-                                                       .limit_s = 20});
+                                                       .each = true});
   watch_begin(watch, running);
   while (!some_but_not_all_have_attached(watch) && watch_state(watch, 0) != STATE_GONE)
     ;

@@ -11,6 +11,8 @@ FAULTS_TEST_OBJECTS = $(filter-out $(FAULTS_PRELOADS:%=$(BUILD)/tests/faults/%.o
 $(BUILD)/check/faults: $(FAULTS_TEST_OBJECTS) $(CORE_OBJECTS) | $(FAULTS_PRELOAD_FILES)
 	$(link_test)
 
+check-build-sanitized: $(FAULTS_PRELOAD_FILES)
+
 # Without a sanitizer: the program they come into has one of its own.
 $(BUILD)/faults/%.so: tests/faults/%.c
 	@mkdir -p $(@D)

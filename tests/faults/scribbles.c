@@ -89,8 +89,7 @@ static struct run *run_job(int job, struct watch *watch, bool disturb) {
                                                        .program = "endings",
                                                        .options = jobs[job],
                                                        .environment = "NCCL_JOIN_TIMEOUT=2",
-                                                       .each = true,
-                                                       .limit_s = 20});
+                                                       .each = true});
   watch_begin(watch, running);
   if (disturb)
     scribble_for_a_while(running, watch);

@@ -190,6 +190,7 @@ static void rank_poll(struct segment_rank *rank, bool waits) {
       check_mirrors(team, unit);
       break;
     case TEAM_REAL:
+    case TEAM_OUTSIDE:
     case TEAM_REFUSED:
       FUZZ_CHECK(verdict == TEAM_REAL || team_refused_for(team) < team->plane->nranks);
       FUZZ_CHECK(claimed && !team->claim.open && rank->claim.nmembers > 0);
@@ -252,9 +253,9 @@ static void rank_post(struct segment_rank *rank, struct input *input) {
         .datatype = 7,
     };
   }
-  int lossy = peers_find_lossy(team->peers, members, n, team_passed(team));
+  int lossy = peers_find_lossy(team->peers, members, n, team_passed(team), false);
   FUZZ_CHECK(lossy >= -1 && lossy < (int)n);
-  (void)team_post_later(team, members, n, 0);
+  (void)team_post_later(team, &(struct posts){.members = members, .nmembers = n}, 0);
   if (what & 128)
     team_stop_answering(team);
   FUZZ_CHECK(team_is_valid(team));

@@ -101,6 +101,11 @@ class Source(c_script.ScriptSource):
     # ---- calls ----
 
     def call(self, number):
+        self.one_call(number)
+        if self.spec["script"] and not self.spec["merged"]:
+            self.put(f'__asm__ volatile("# point {number}");')
+
+    def one_call(self, number):
         point = self.spec["points"][number]
         name = "nccl" + FUNCTION.get(point["collective"], "")
         datatype, c_type = DATATYPE[point["datatype"]]

@@ -28,8 +28,25 @@ struct job {
   int hung, statuses[RANKS_MAX];
 };
 
+/* The parent waits for the end of a rank by that signal; ranks have it as any program does. */
+static void block_child_signals(int how) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  sigprocmask(how, &set, NULL);
+}
+
+/* Until a child ends, but at most that long. */
+static void wait_for_child(long us) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = us * 1000});
+}
+
 struct job *job_make(void) {
   prctl(PR_SET_PDEATHSIG, SIGTERM); /* ends with who runs it */
+  block_child_signals(SIG_BLOCK);
   struct job *job =
       mmap(NULL, sizeof *job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (job == MAP_FAILED)
@@ -110,6 +127,7 @@ static int naxes(const struct setup *setup) {
 
 struct rank *job_enter(struct job *job, int number) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  block_child_signals(SIG_UNBLOCK);
   dup2(job->errors[number], STDERR_FILENO);
   static struct rank rank;
   static struct buffers buffers;
@@ -181,7 +199,7 @@ void job_watch(struct job *job, const pid_t *ranks, double limit_s) {
     }
     if (left == 0)
       break;
-    sleep_us(500);
+    wait_for_child(20000);
     if (calls_made(job) != calls) {
       calls = calls_made(job);
       last = now_s();

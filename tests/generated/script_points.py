@@ -41,6 +41,7 @@ def begin(random, spec, each=4, empty=0.1, own_data=False, alike=0.55):
     none = random.choice(("first", "later", "any")) if how != "even" and random.random() < empty else "none"
     spec["iterations"] = counts(random, spec, how, min(base_length(random), 12), none)
     spec["own_data"] = own_data and how != "even"
+    spec["merged"] = spec["kind"] == "c" and random.random() < 0.15
     return Points(random, spec, alike)
 
 

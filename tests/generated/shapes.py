@@ -23,6 +23,7 @@ of points for the parts of a training program, counts by epoch and rank, and how
     branches    {point: how}: the point has two lines; rank0, odd or data say which one is taken
     script      instead of all these: its text (script.py), with names {name: point}, and each: calls of an iteration
     own_data    whether the script's D differs by rank
+    merged      whether a compiler may make one call of two halves of a branch that look alike: then they are one place
 """
 
 import copy
@@ -121,7 +122,7 @@ def begin(random, name, seed, kind, forms):
     for feature in ("warm", "layers", "rebuilt", "unfreeze", "accumulate", "log", "torn", "validate", "checkpoint", "first",
                     "stop", "own_stop", "two_loops", "script"):
         spec[feature] = None
-    spec["own_data"] = False
+    spec["own_data"] = spec["merged"] = False
     spec["branches"] = {}
     spec["helpers"] = {part: random.choice(("none", "none", "out", "inline")) for part in
                        ("train", "step", "validate", "checkpoint", "epoch")}

@@ -134,7 +134,7 @@ static void *take_out(void *unused) {
   return NULL;
 }
 
-Test(state, what_is_held_cannot_be_taken_out, .timeout = 20) {
+Test(state, what_is_held_cannot_be_taken_out, .timeout = 300) {
   pthread_t thread;
   cr_assert(add(floats(0, 1, 0)));
   state_hold(&state);

@@ -320,7 +320,7 @@ Test(lookups, by_a_program_under_the_thread_sanitizer) {
   under("thread", "libtsan");
 }
 
-Test(lookups, by_a_program_under_valgrind, .timeout = 60) {
+Test(lookups, by_a_program_under_valgrind, .timeout = 300) {
   if (workshop_run("valgrind --version").status != 0)
     cr_skip("no valgrind");
   workshop_expect("env $J valgrind -q --error-exitcode=66 $W/seeker --local $W/" NCCL

@@ -72,7 +72,7 @@ Test(process, a_program_under_the_thread_sanitizer) {
   under("thread", "libtsan");
 }
 
-Test(process, a_program_under_valgrind, .timeout = 60) {
+Test(process, a_program_under_valgrind, .timeout = 300) {
   if (workshop_run("valgrind --version").status != 0)
     cr_skip("no valgrind");
   workshop_expect("env QUIET=1 valgrind -q --error-exitcode=66 --trace-children=no env true; "

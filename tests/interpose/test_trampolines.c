@@ -169,7 +169,7 @@ Test(trampolines, with_read_only_references_that_are_read_only_again) {
   cr_assert_eq(lines_with(outcome.output, "sealed\n"), 1, "%s", outcome.output);
 }
 
-Test(trampolines, under_valgrind, .timeout = 120) {
+Test(trampolines, under_valgrind, .timeout = 300) {
   if (workshop_run("valgrind --version").status != 0)
     cr_skip("no valgrind");
   struct outcome outcome =

@@ -89,7 +89,7 @@ struct outcome workshop_run(const char *command) {
   setenv("SCRIPT", script, 1);
   free(script);
   FILE *pipe =
-      popen("exec timeout -s KILL 120 sh -c \"$SCRIPT\" 2>&1", "r"); // NOLINT(cert-env33-c)
+      popen("exec timeout -s KILL 280 sh -c \"$SCRIPT\" 2>&1", "r"); // NOLINT(cert-env33-c)
   cr_assert_not_null(pipe);
   size_t length = fread(outcome.output, 1, sizeof outcome.output - 1, pipe);
   outcome.output[length] = '\0';

@@ -64,7 +64,7 @@ bool workshop_has_aarch64(void);
 
 /* Runs a shell command, in which $W is the workshop, $B the build folder, $J the assignment that
  * preloads the double, $P the one that preloads the product, $N the real NCCL and $L its folder.
- * Killed after 120 seconds. */
+ * Killed after 280 seconds. */
 struct outcome workshop_run(const char *command);
 
 /* Adds to a text in a buffer of that size, which must be large enough. */

@@ -18,8 +18,7 @@ static struct run *run_odd(const char *program, const char *options, int odd,
                               .options = options,
                               .each = true,
                               .odd = odd,
-                              .odd_environment = environment,
-                              .limit_s = 20});
+                              .odd_environment = environment});
 }
 
 /* Every rank has got ncclInvalidUsage (5) from a function, and none has done anything more. */
@@ -119,8 +118,7 @@ Test(alike, a_line_stays_short) {
                                             .environment = "NCCL_JOIN_DIVISOR_MIN=7",
                                             .each = true,
                                             .odd = 7,
-                                            .odd_environment = "NCCL_JOIN_DIVISOR_MIN=8",
-                                            .limit_s = 30});
+                                            .odd_environment = "NCCL_JOIN_DIVISOR_MIN=8"});
   cr_assert(run_says(result, "7 on ranks 0, 1, 2, 3 and 3 more; 8 on rank 7."), "%s",
             result->errors);
   run_free(result);
@@ -183,8 +181,7 @@ Test(alike, another_version) {
                                             .without = 1u << 2,
                                             .each = true,
                                             .odd = 2,
-                                            .odd_environment = environment,
-                                            .limit_s = 20});
+                                            .odd_environment = environment});
   unlink(path);
   rmdir(folder);
   assert_refused_by(result, "ncclCommInitRank");

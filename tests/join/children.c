@@ -86,8 +86,7 @@ static void check(const struct schedule *schedule, struct shape shape) {
   struct run *result = run(&(struct launch){.nranks = schedule->nranks,
                                             .program = "children",
                                             .options = options_of(schedule, &shape),
-                                            .environment = "NCCL_JOIN_TIMEOUT=10",
-                                            .limit_s = 40});
+                                            .environment = "NCCL_JOIN_TIMEOUT=10"});
   assert_went_well(result);
   struct lines *lines = lines_create();
   for (int rank = 0; rank < schedule->nranks; rank++)
@@ -191,8 +190,7 @@ static void check_failure(const char *after, int status) {
                                             .program = "children",
                                             .options = options,
                                             .environment = "NCCL_JOIN_TIMEOUT=60",
-                                            .each = true,
-                                            .limit_s = 20});
+                                            .each = true});
   cr_assert_not(result->timed_out, "%s%s", result->output, result->errors);
   cr_assert_eq(result->rank_status[1], status);
   cr_assert_eq(strstr(result->output, "made"), NULL, "%s", result->output);

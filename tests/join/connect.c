@@ -10,8 +10,8 @@
 static void check(const char *options, const struct schedule *schedule) {
   char text[128];
   snprintf(text, sizeof text, "--iterations %s %s", schedule_text(schedule), options);
-  struct run *result = run(&(struct launch){
-      .nranks = schedule->nranks, .program = "connect", .options = text, .limit_s = 20});
+  struct run *result =
+      run(&(struct launch){.nranks = schedule->nranks, .program = "connect", .options = text});
   assert_went_well(result);
   struct lines *lines = lines_create();
   for (int rank = 0; rank < schedule->nranks; rank++)

@@ -8,8 +8,7 @@ static struct run *run_crossed(int nranks, const char *options) {
   struct run *result = run(&(struct launch){.nranks = nranks,
                                             .program = "crossed",
                                             .options = options,
-                                            .environment = "NCCL_JOIN_TIMEOUT=5",
-                                            .limit_s = 20});
+                                            .environment = "NCCL_JOIN_TIMEOUT=5"});
   assert_went_well(result);
   return result;
 }

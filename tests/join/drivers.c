@@ -72,12 +72,12 @@ Test(drivers, threads_of_an_epoch_not_destroyed) {
 }
 
 /* The pool's threads are alive, and do nothing: after a while that is known. */
-Test(drivers, pool_hands_devices_over_and_main_destroys, .timeout = 120) {
+Test(drivers, pool_hands_devices_over_and_main_destroys, .timeout = 300) {
   const char *options = "--threads pool --iterations 5,5,5/3,3,3/7,7,7 --drivers 3";
   struct run *without = run_drivers(options, true), *result = run_drivers(options, false);
   assert_went_well(result);
   assert_same_results(result, without);
-  cr_assert_lt(result->seconds, 10 * run_slowness());
+  cr_assert_lt(result->seconds, 100 * run_slowness());
   run_free(result);
   run_free(without);
 }
@@ -165,7 +165,7 @@ static void check_watchdog(const char *options) {
       run(&(struct launch){.nranks = 2, .program = "watchdog", .options = options, .each = true});
   double aborting = run_time(result, 1, "aborting"), aborted = run_time(result, 1, "aborted");
   cr_assert(aborting > 0 && aborted > 0, "%s", result->errors);
-  cr_assert_lt(aborted - aborting, 1);
+  cr_assert_lt(aborted - aborting, run_slowness());
   run_free(result);
 }
 

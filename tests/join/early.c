@@ -31,8 +31,7 @@ static struct run *run_early(const struct schedule *schedule, const struct early
                               .program = "early",
                               .options = text,
                               .environment = environment,
-                              .each = true,
-                              .limit_s = 30});
+                              .each = true});
 }
 
 static int fewest(const struct schedule *schedule, int epoch) {
@@ -246,8 +245,7 @@ Test(early, a_rank_that_ends_at_once_takes_nothing_with_it) {
                            .options = "--iterations 20,14,20 --barrier 1 --sync end --slow 13 "
                                       "--caught 0,1",
                            .environment = "NCCL_JOIN_EARLY_EXIT=throw LOOPBACK_DEATH=hang",
-                           .each = true,
-                           .limit_s = 20});
+                           .each = true});
   cr_assert(!result->timed_out, "%s%s", result->output, result->errors);
   cr_assert_eq(result->rank_status[0], 1, "%s", result->errors);
   for (int rank = 1; rank < 3; rank++) {
@@ -269,8 +267,7 @@ Test(early, a_device_that_is_not_done_is_told_of) {
                            .program = "early",
                            .options = "--iterations 20,14,20 --barrier 1 --sync end --held 13",
                            .environment = "NCCL_JOIN_EARLY_EXIT=throw NCCL_JOIN_TIMEOUT=5",
-                           .each = true,
-                           .limit_s = 20});
+                           .each = true});
   assert_went_well(result);
   cr_assert(run_says(result, "is told to stop before its device is done"), "%s", result->errors);
   run_free(result);
@@ -317,8 +314,7 @@ Test(early, a_rank_that_fails_is_a_failure) {
                                             .program = "endings",
                                             .options = "--iterations 20 --break 1:14:kill",
                                             .environment = throws,
-                                            .each = true,
-                                            .limit_s = 20});
+                                            .each = true});
   cr_assert(!result->timed_out, "somebody stays for ever\n%s%s", result->output, result->errors);
   cr_assert(run_says(result, "rank 1 failed"), "%s", result->errors);
   cr_assert(!run_says(result, "exhausted"), "%s", result->errors);
@@ -334,8 +330,7 @@ static void check_errors(const char *program, const char *options, int nranks, c
                                             .program = program,
                                             .options = options,
                                             .environment = throws,
-                                            .each = true,
-                                            .limit_s = 30});
+                                            .each = true});
   cr_assert(!result->timed_out, "somebody stays for ever\n%s%s", result->output, result->errors);
   for (int rank = 0; rank < nranks; rank++) {
     char line[64];

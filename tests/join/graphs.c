@@ -10,11 +10,8 @@
 enum { RANKS = 3, LAUNCHES = 4 };
 
 static struct run *run_graph(const char *options, const char *environment) {
-  return run(&(struct launch){.nranks = RANKS,
-                              .program = "graph",
-                              .options = options,
-                              .environment = environment,
-                              .limit_s = 20});
+  return run(&(struct launch){
+      .nranks = RANKS, .program = "graph", .options = options, .environment = environment});
 }
 
 static void add_loop(struct lines *lines, int rank, int place, int iterations) {

@@ -211,8 +211,8 @@ static void check_that_all_hear_why(const char *iterations, int times) {
   snprintf(options, sizeof options, "--collective allgather --strict 1 --iterations %s",
            iterations);
   for (int i = 0; i < times; i++) {
-    struct run *result = run(&(struct launch){
-        .nranks = 3, .program = "lossy", .options = options, .each = true, .limit_s = 20});
+    struct run *result =
+        run(&(struct launch){.nranks = 3, .program = "lossy", .options = options, .each = true});
     cr_assert_not(result->timed_out, "%s", result->errors);
     for (int rank = 1; rank < 3; rank++) {
       char error[32];

@@ -21,8 +21,7 @@ static struct run *start(int nranks, bool with_join, const char *format, const c
                               .program = "../bench/ddp-train",
                               .options = options,
                               .environment = "NCCL_JOIN_TIMEOUT=10",
-                              .without = with_join ? 0 : RUN_ALL_RANKS,
-                              .limit_s = 30});
+                              .without = with_join ? 0 : RUN_ALL_RANKS});
 }
 
 /* A run in which nothing is wrong. */

@@ -81,13 +81,9 @@ Test(resync, work_of_the_program_that_is_under_way_is_waited_for) {
 static void check_killed(const char *options, const char *death, const char *call) {
   char text[256];
   snprintf(text, sizeof text, "--iterations 3,6,4 --state all --late 2 %s", options);
-  struct run *result = run(&(struct launch){.nranks = 3,
-                                            .program = "annotations",
-                                            .options = text,
-                                            .environment = death,
-                                            .each = true,
-                                            .limit_s = 20});
-  cr_assert(!result->timed_out && result->seconds < 10, "%s%s", result->output, result->errors);
+  struct run *result = run(&(struct launch){
+      .nranks = 3, .program = "annotations", .options = text, .environment = death, .each = true});
+  cr_assert(!result->timed_out && result->seconds < 100, "%s%s", result->output, result->errors);
   cr_assert_eq(result->rank_status[1], 128 + 9);
   for (int rank = 0; rank < 3; rank += 2) {
     char line[64];

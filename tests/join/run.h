@@ -2,7 +2,8 @@
  * without the preload.
  *
  * Every run has a deadline; whatever has not ended by then is killed with all its processes. The
- * build folder is JOIN_TEST_BUILD, or "build". JOIN_TEST_UNDER: words that each rank's program runs
+ * build folder is JOIN_TEST_BUILD, or "build"; JOIN_TEST_LAUNCHER: the folder of the launcher, if it
+ * is another. JOIN_TEST_UNDER: words that each rank's program runs
  * under (valgrind and its options); JOIN_TEST_SLOWNESS: the deadlines are that many times as long.
  */
 #ifndef TESTS_JOIN_RUN_H
@@ -37,7 +38,7 @@ struct launch {
   bool each; /* one launcher for each rank, so that a rank that fails does not end the others */
   int odd;   /* each: a rank that has more variables than the others */
   const char *odd_environment;
-  double limit_s; /* 60 if 0 */
+  double limit_s; /* 240 if 0 */
 };
 
 struct run {

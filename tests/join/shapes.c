@@ -9,8 +9,7 @@ static struct run *run_shape(int nranks, const char *options) {
   struct run *result = run(&(struct launch){.nranks = nranks,
                                             .program = "shapes",
                                             .options = options,
-                                            .environment = "NCCL_JOIN_TIMEOUT=10",
-                                            .limit_s = 20});
+                                            .environment = "NCCL_JOIN_TIMEOUT=10"});
   assert_went_well(result);
   return result;
 }
@@ -82,8 +81,7 @@ static void check_devices(const char *options, const struct schedule *schedule, 
   struct run *result = run(&(struct launch){.nranks = nprocesses,
                                             .program = "processes",
                                             .options = text,
-                                            .environment = "NCCL_JOIN_TIMEOUT=10",
-                                            .limit_s = 20});
+                                            .environment = "NCCL_JOIN_TIMEOUT=10"});
   assert_went_well(result);
   struct lines *lines = lines_create();
   for (int rank = 0; rank < schedule->nranks; rank++) {

@@ -16,8 +16,7 @@ static struct run *run_shrink(const struct schedule *schedule, int at, int witho
                               .program = "shrink",
                               .options = options,
                               .environment = "NCCL_JOIN_TIMEOUT=10 LOOPBACK_DEATH=hang",
-                              .each = true,
-                              .limit_s = 20});
+                              .each = true});
 }
 
 /* Of the ranks but the one that is left out. */

@@ -3,19 +3,44 @@
 #include "tests/join/run.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-/* Rank 0 leaves its loop and waits for rank 1, which sleeps; rank 2 waits for that on its device. */
-static struct running *start_late(const char *environment) {
+static char folder[] = "/tmp/nccl-join-status-XXXXXX", let_go[64];
+
+static void begin(void) {
+  cr_assert_not_null(mkdtemp(folder));
+  snprintf(let_go, sizeof let_go, "%s/go", folder);
+}
+
+static void end(void) {
+  unlink(let_go);
+  rmdir(folder);
+}
+
+TestSuite(status, .init = begin, .fini = end, .timeout = 300);
+
+/* Rank 0 leaves its loop and waits for rank 1, which is held; rank 2 waits for that on its device. */
+static struct running *start_held(const char *environment) {
+  char options[160];
+  snprintf(options, sizeof options, "--iterations 4,20,20 --hold 1:10:%s --barrier 1", let_go);
   return run_start(&(struct launch){.nranks = 3,
                                     .program = "endings",
-                                    .options = "--iterations 4,20,20 --sleep 1:10:8000 --barrier 1",
+                                    .options = options,
                                     .environment = environment,
-                                    .each = true,
-                                    .limit_s = 60});
+                                    .each = true});
+}
+
+static struct run *finish(struct running *running) {
+  close(open(let_go, O_CREAT | O_WRONLY, 0600));
+  struct run *result = run_finish(running);
+  assert_went_well(result);
+  return result;
 }
 
 /* What is said of the communicators that a rank is in. The caller's. */
@@ -25,11 +50,12 @@ static struct run *ask(const struct running *running, int rank, const char *opti
   return run_tool("tools/nccl-join-status", arguments);
 }
 
-/* The same, once the text is in it. */
-static struct run *ask_until(struct running *running, int rank, const char *text) {
+/* The same, once the text is in it, and `says` (unless NULL) is true of it. */
+static struct run *ask_until(struct running *running, int rank, const char *text,
+                             bool (*says)(const char *said)) {
   for (;;) {
     struct run *status = ask(running, rank, "");
-    if (strstr(status->output, text) != NULL)
+    if (strstr(status->output, text) != NULL && (says == NULL || says(status->output)))
       return status;
     bool goes_on = run_goes_on(running, 0.2);
     cr_assert(goes_on, "the job has ended without '%s'; at last:\n%s", text, status->output);
@@ -37,17 +63,25 @@ static struct run *ask_until(struct running *running, int rank, const char *text
   }
 }
 
-/* Rank 0 has waited for a second. */
-static struct run *status_of(struct running *running) {
-  return ask_until(running, 0, " 1 s  waits in");
+/* Whether somebody waits, for a second or more. */
+static bool says_wait(const char *said) {
+  const char *at = strstr(said, " s  waits in");
+  while (at != NULL && at > said && at[-1] >= '0' && at[-1] <= '9')
+    at--;
+  return at != NULL && strtol(at, NULL, 10) > 0;
 }
 
-Test(status, ranks_are_where_they_are, .timeout = 90) {
-  struct running *running = start_late("");
+/* Rank 0 has waited for a second. */
+static struct run *status_of(struct running *running) {
+  return ask_until(running, 0, " s  waits in", says_wait);
+}
+
+Test(status, ranks_are_where_they_are) {
+  struct running *running = start_held("");
   struct run *status = status_of(running);
   cr_expect_eq(status->status, 0);
   cr_expect(strstr(status->output, ", 3 ranks here\n") != NULL, "%s", status->output);
-  cr_expect(strstr(status->output, " 1 s  waits in allreduce(sum, float32, 1) on comm ") != NULL,
+  cr_expect(strstr(status->output, " s  waits in allreduce(sum, float32, 1) on comm ") != NULL,
             "%s", status->output);
   cr_expect(strstr(status->output, "; joined since collective 12\n") != NULL, "%s", status->output);
   cr_expect(strstr(status->output, " 30             runs its program, last allreduce(") != NULL,
@@ -55,15 +89,14 @@ Test(status, ranks_are_where_they_are, .timeout = 90) {
   cr_expect(strstr(status->output, "\n  rank 0 waits for ranks 1, 2\n") != NULL, "%s",
             status->output);
   run_free(status);
-  struct run *result = run_finish(running);
-  assert_went_well(result);
+  struct run *result = finish(running);
   cr_expect_str_empty(result->errors);
   run_free(result);
 }
 
 /* Stopped ranks cannot be asked, and need not be. */
-Test(status, ranks_may_be_stopped_and_are_said_to_be, .timeout = 90) {
-  struct running *running = start_late("");
+Test(status, ranks_may_be_stopped_and_are_said_to_be) {
+  struct running *running = start_held("");
   struct run *status = status_of(running);
   cr_expect(strstr(status->output, "stopped") == NULL, "%s", status->output);
   run_free(status);
@@ -90,14 +123,13 @@ Test(status, ranks_may_be_stopped_and_are_said_to_be, .timeout = 90) {
   cr_expect(strstr(status->output, pid) != NULL, "no %s in\n%s", pid, status->output);
   cr_expect_eq(status->output[0], '[');
   run_free(status);
-  struct run *result = run_finish(running);
-  assert_went_well(result);
+  struct run *result = finish(running);
   run_free(result);
 }
 
-Test(status, the_last_warning_is_told, .timeout = 90) {
-  struct running *running = start_late("NCCL_JOIN_STALL_WARN=1");
-  struct run *status = ask_until(running, 0, "  last WARN of rank 0, ");
+Test(status, the_last_warning_is_told) {
+  struct running *running = start_held("NCCL_JOIN_STALL_WARN=1");
+  struct run *status = ask_until(running, 0, "  last WARN of rank 0, ", NULL);
   cr_expect(strstr(status->output, " s ago: nothing has moved in communicator ") != NULL, "%s",
             status->output);
   cr_expect(strstr(status->output, "  last WARN of rank 1") == NULL, "%s", status->output);
@@ -106,7 +138,7 @@ Test(status, the_last_warning_is_told, .timeout = 90) {
   cr_expect(strstr(status->output, "\"last_warning\":\"nothing has moved in communicator ") != NULL,
             "%s", status->output);
   run_free(status);
-  run_free(run_finish(running));
+  run_free(finish(running));
 }
 
 static void end_ranks(struct running *running, int nranks) {
@@ -117,14 +149,13 @@ static void end_ranks(struct running *running, int nranks) {
 
 /* Ranks 0 to 2 wait in the communicator of all; their tensor and data parallel groups have nobody
  * who waits there, and rank 3 is on its way. */
-Test(status, a_rank_that_waits_in_another_communicator_is_not_said_to_run, .timeout = 90) {
+Test(status, a_rank_that_waits_in_another_communicator_is_not_said_to_run) {
   struct running *running =
       run_start(&(struct launch){.nranks = 4,
                                  .program = "teams",
                                  .options = "--iterations 12,12,12,40 --late 30 --late-ms 50000",
-                                 .each = true,
-                                 .limit_s = 80});
-  struct run *status = ask_until(running, 2, "\n  ranks 0, 1, 2 wait for rank 3\n");
+                                 .each = true});
+  struct run *status = ask_until(running, 2, "\n  ranks 0, 1, 2 wait for rank 3\n", NULL);
   cr_expect(strstr(status->output, " waits in communicator ") != NULL, "%s", status->output);
   cr_expect(strstr(status->output, ", as rank 2 there, last allreduce(") != NULL, "%s",
             status->output);
@@ -139,11 +170,9 @@ Test(status, a_rank_that_waits_in_another_communicator_is_not_said_to_run, .time
 }
 
 /* The others may end before they notice; then nobody but the launcher can say it. */
-Test(status, the_launcher_says_where_a_rank_was_that_has_been_killed, .timeout = 90) {
-  struct run *result = run(&(struct launch){.nranks = 3,
-                                            .program = "endings",
-                                            .options = "--iterations 20 --break 1:12:kill",
-                                            .limit_s = 60});
+Test(status, the_launcher_says_where_a_rank_was_that_has_been_killed) {
+  struct run *result = run(&(struct launch){
+      .nranks = 3, .program = "endings", .options = "--iterations 20 --break 1:12:kill"});
   cr_expect_eq(result->status, 128 + SIGKILL);
   cr_expect(run_says_in_a_line(result,
                                "nccl-join: rank 1 was ended by signal 9 (Killed) after "

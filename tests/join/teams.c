@@ -67,8 +67,7 @@ static void check(const struct schedule *schedule, struct layout layout) {
   struct run *result = run(&(struct launch){.nranks = schedule->nranks,
                                             .program = "teams",
                                             .options = text,
-                                            .environment = "NCCL_JOIN_TIMEOUT=10",
-                                            .limit_s = 40});
+                                            .environment = "NCCL_JOIN_TIMEOUT=10"});
   assert_went_well(result);
   struct lines *lines = lines_create();
   for (int rank = 0; rank < schedule->nranks; rank++)
@@ -240,8 +239,7 @@ Test(teams, two_by_two_a_rank_waits_for_who_is_behind_in_its_other_team) {
   struct run *result = run(&(struct launch){.nranks = 4,
                                             .program = "teams",
                                             .options = "--iterations 40,40,40,40 --late 20",
-                                            .environment = environment,
-                                            .limit_s = 40});
+                                            .environment = environment});
   assert_went_well(result);
   run_free(result);
   read_all_times(folder, all, 4);

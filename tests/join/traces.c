@@ -31,8 +31,7 @@ static struct run *run_traced(const char *program, const char *options, const ch
                               .program = program,
                               .options = options,
                               .environment = environment,
-                              .each = true,
-                              .limit_s = 30});
+                              .each = true});
 }
 
 /* The records of a rank's only file, with zeros in the place of newlines. */

@@ -120,7 +120,7 @@ Test(watchdog, late_rank_is_waited_for_on_exit) {
 
 /* Rank 0 is parked for longer than NCCL_JOIN_TIMEOUT in all, while the others get on slowly. */
 Test(watchdog, slow_ranks_are_waited_for_as_long_as_they_get_on) {
-  check_patience(0, "--wait 150 --end finalize", "NCCL_JOIN_TIMEOUT=1");
+  check_patience(0, "--wait 150 --end finalize", "NCCL_JOIN_TIMEOUT=2");
 }
 
 /* PyTorch counts the time that a rank is parked in a collective, and in a program without Python
@@ -162,7 +162,7 @@ Test(watchdog, parked_rank_gives_up_after_the_timeout) {
   cr_assert(strstr(result->output, line) != NULL, "no %s in\n%s", line, result->output);
   cr_assert_eq(result->rank_status[0], 1);
   double waited = run_time(result, 0, "error") - run_time(result, 1, "sleep");
-  cr_assert(waited > 0.95 && waited < 2, "rank 0 has waited for %.3f s", waited);
+  cr_assert(waited > 0.95 && waited < 3.9, "rank 0 has waited for %.3f s", waited);
   cr_assert(strstr(result->output, "RESULT 1 bucket 10 ") == NULL, "rank 0 was shadowed\n%s",
             result->output);
   run_free(result);
@@ -217,7 +217,7 @@ static void wait_for_status(struct running *running, const char *this, const cha
 
 /* All are stopped together, as by Ctrl-Z, for longer than NCCL_JOIN_TIMEOUT: nobody has waited then.
  * Rank 0, which waits for the others, goes on first. */
-Test(watchdog, time_in_which_a_job_was_stopped_does_not_count, .timeout = 120) {
+Test(watchdog, time_in_which_a_job_was_stopped_does_not_count, .timeout = 300) {
   struct running *running =
       run_start(&(struct launch){.nranks = 3,
                                  .program = "endings",
@@ -239,7 +239,7 @@ Test(watchdog, time_in_which_a_job_was_stopped_does_not_count, .timeout = 120) {
 }
 
 /* One is stopped: the line says so, and not that its program goes on. */
-Test(watchdog, a_stopped_rank_is_not_said_to_run_its_program, .timeout = 120) {
+Test(watchdog, a_stopped_rank_is_not_said_to_run_its_program, .timeout = 300) {
   struct running *running =
       run_start(&(struct launch){.nranks = 2,
                                  .program = "endings",

@@ -2,7 +2,7 @@
  *
  * The body sums three buckets. The rank named by --break ends between the first and the second of
  * the iteration it names; its other ranks then meet whatever NCCL does about a lost peer. The one
- * named by --sleep sleeps before the first.
+ * named by --sleep sleeps before the first, the one named by --hold waits there for a file.
  *
  * Results: "bucket <iteration> <bucket>" with the mask of the ranks that took part and the sum of
  * their iteration + 1; "breaking".
@@ -15,14 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-static const char *iterations = "3+1", *end = "finalize", *breaking = "none", *sleeping = "none";
+static const char *iterations = "3+1", *end = "finalize", *breaking = "none", *sleeping = "none",
+                  *holding = "none";
 static int wait_ms = 0, barrier = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1"},
     {"--break", &breaking, NULL, "RANK:ITERATION:HOW; how is one of the endings, or fail or kill"},
     {"--sleep", &sleeping, NULL, "RANK:ITERATION:MILLISECONDS"},
+    {"--hold", &holding, NULL, "RANK:ITERATION:FILE; until the file is there"},
     {"--barrier", NULL, &barrier, "1: all ranks meet after the loop"},
     {"--wait", NULL, &wait_ms, "milliseconds before each iteration"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
@@ -62,7 +65,7 @@ static void sleep_ms(long milliseconds) {
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Ends in one way or another.", options);
-  struct event plan = event_read(breaking), nap = event_read(sleeping);
+  struct event plan = event_read(breaking), nap = event_read(sleeping), hold = event_read(holding);
   struct ranks ranks;
   ranks_begin(&ranks);
   ncclComm_t comm = ranks_communicator(&ranks);
@@ -75,6 +78,8 @@ int main(int argc, char **argv) {
       ranks_time(&ranks, "sleep");
       sleep_ms(strtol(nap.what, NULL, 10));
     }
+    while (ranks.rank == hold.rank && i == hold.iteration && access(hold.what, F_OK) != 0)
+      sleep_ms(10);
     for (int b = 0; b < BUCKETS; b++) {
       if (b == 1 && ranks.rank == plan.rank && i == plan.iteration) {
         tape_play(tape);

@@ -29,7 +29,7 @@ struct ranks {
 /* Reads the environment, selects the device and makes the stream. */
 void ranks_begin(struct ranks *ranks);
 
-/* Gives every rank rank 0's bytes, over TCP. Called by all ranks, any number of times; 30 seconds
+/* Gives every rank rank 0's bytes, over TCP. Called by all ranks, any number of times; 100 seconds
  * at most. */
 void ranks_share(const struct ranks *ranks, void *bytes, size_t size);
 

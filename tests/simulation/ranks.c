@@ -277,6 +277,7 @@ static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end
     stop_rank(sim, rank, end);
     return true;
   case TEAM_MIRROR:
+  case TEAM_OUTSIDE:
   case TEAM_REFUSED:
     break;
   }

@@ -130,7 +130,7 @@ struct result run(const char *format, ...) {
 
 void wait_for_lines(const char *file, int lines) {
   static char bytes[OUTPUT_MAX + 1];
-  double limit = now() + 10;
+  double limit = now() + 50;
   size_t size;
   while (count(read_output(file, bytes, &size), "\n") < lines) {
     cr_assert_lt(now(), limit, "%s has fewer than %d lines", file, lines);
@@ -141,7 +141,7 @@ void wait_for_lines(const char *file, int lines) {
 int all_gone(const char *file) {
   static char bytes[OUTPUT_MAX + 1];
   size_t size;
-  double limit = now() + 2;
+  double limit = now() + 30;
   for (char *line = read_output(file, bytes, &size); *line; line = strchr(line, '\n') + 1) {
     while (kill((pid_t)strtol(line, NULL, 10), 0) == 0 || errno != ESRCH) {
       if (now() > limit)

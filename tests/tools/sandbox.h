@@ -33,11 +33,11 @@ struct result run(const char *format, ...) __attribute__((format(printf, 1, 2)))
 pid_t start(const char *format, ...) __attribute__((format(printf, 1, 2)));
 struct result wait_for(pid_t pid);
 
-/* Waits until the file in the sandbox has that many lines; fails after 10 s. */
+/* Waits until the file in the sandbox has that many lines; fails after 50 s. */
 void wait_for_lines(const char *file, int lines);
 
-/* Waits until none of the processes whose ids are the lines of the file is there; false after 2 s.
- */
+/* Waits until none of the processes whose ids are the lines of the file is there; false after 30
+ * s. */
 int all_gone(const char *file);
 
 /* Whether a text is JSON, and nothing else. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(added, .timeout = 120);
+TestSuite(added, .timeout = 300);
 
 static char said[1 << 16];
 

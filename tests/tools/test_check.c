@@ -7,7 +7,7 @@
 
 #include "tests/tools/workbench.h"
 
-TestSuite(check, .init = sandbox_make, .fini = sandbox_remove, .timeout = 120);
+TestSuite(check, .init = sandbox_make, .fini = sandbox_remove, .timeout = 300);
 
 #define expect_in(text, part) cr_expect(strstr(text, part), "no '%s' in: %s", part, text)
 

@@ -11,7 +11,7 @@
 #include "tests/tools/workbench.h"
 #include "tools/check/search.h"
 
-TestSuite(check_files, .init = sandbox_make, .fini = sandbox_remove, .timeout = 120);
+TestSuite(check_files, .init = sandbox_make, .fini = sandbox_remove, .timeout = 300);
 
 static const char *in_sandbox(const char *name) {
   static char path[PATH_MAX];

@@ -11,7 +11,7 @@ static void set_up(void) {
   run("mkdir cwd");
 }
 
-TestSuite(check_python, .init = set_up, .fini = sandbox_remove, .timeout = 120);
+TestSuite(check_python, .init = set_up, .fini = sandbox_remove, .timeout = 300);
 
 enum { YES, NO, UNKNOWN };
 

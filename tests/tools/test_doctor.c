@@ -5,7 +5,7 @@
 
 #include "tests/tools/workbench.h"
 
-TestSuite(doctor, .init = sandbox_make, .fini = sandbox_remove, .timeout = 120);
+TestSuite(doctor, .init = sandbox_make, .fini = sandbox_remove, .timeout = 300);
 
 #define expect_in(text, part) cr_expect(strstr(text, part), "no '%s' in: %s", part, text)
 #define expect_not_in(text, part) cr_expect_null(strstr(text, part), "'%s' in: %s", part, text)

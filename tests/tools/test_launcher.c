@@ -5,7 +5,7 @@
 
 #include "tests/tools/sandbox.h"
 
-TestSuite(launcher, .init = sandbox_make, .fini = sandbox_remove, .timeout = 60);
+TestSuite(launcher, .init = sandbox_make, .fini = sandbox_remove, .timeout = 300);
 
 #define expect_in(text, part) cr_expect(strstr(text, part), "no '%s' in: %s", part, text)
 

@@ -8,9 +8,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/tools/sandbox.h"
+#include "tests/tools/workbench.h"
 
-TestSuite(ranks, .init = sandbox_make, .fini = sandbox_remove, .timeout = 60);
+TestSuite(ranks, .init = sandbox_make, .fini = sandbox_remove, .timeout = 300);
+
+/* What is not waited for here sleeps for 100 s. */
+#define expect_not_waited(result) cr_expect_lt((result).seconds, 90)
 
 #define expect_in(text, part) cr_expect(strstr(text, part), "no '%s' in: %s", part, text)
 
@@ -122,7 +125,7 @@ Test(ranks, no_prefix_leaves_the_output_alone) {
 Test(ranks, a_reader_that_goes_away_ends_the_run) {
   struct result result = run("nccl-join run -n 2 sh -c 'echo $$ >> pids; yes' | head -n 1");
   cr_expect_eq(count(result.out, "\n"), 1);
-  cr_expect_lt(result.seconds, 4);
+  expect_not_waited(result);
   cr_expect(all_gone("pids"));
 }
 
@@ -140,7 +143,7 @@ Test(ranks, the_first_that_fails_gives_the_status_and_ends_the_others) {
       run("nccl-join run -n 4 sh -c '"
           "echo $$ >> pids; [ $RANK = 2 ] && sleep 0.3 && exit 42; exec sleep 100'");
   cr_expect_eq(result.status, 42);
-  cr_expect_lt(result.seconds, 4);
+  expect_not_waited(result);
   cr_expect_str_eq(result.err, "nccl-join: rank 2 ended with status 42: ending the others\n");
   cr_expect(all_gone("pids"));
 }
@@ -153,8 +156,10 @@ Test(ranks, one_ended_by_a_signal_is_128_and_the_signal) {
 }
 
 Test(ranks, what_a_rank_says_while_it_is_ended_is_passed_on) {
-  struct result result = run("nccl-join run -n 2 sh -c 'trap \"echo good bye; exit 0\" TERM;"
-                             "[ $RANK = 1 ] && sleep 0.3 && exit 9; while :; do sleep 0.1; done'");
+  struct result result =
+      run("nccl-join run -n 2 sh -c '"
+          "if [ $RANK = 1 ]; then while [ ! -e ready ]; do sleep 0.01; done; exit 9; fi;"
+          "trap \"echo good bye; exit 0\" TERM; >ready; while :; do sleep 0.1; done'");
   cr_expect_eq(result.status, 9);
   expect_in(result.out, "[0] good bye\n");
 }
@@ -162,10 +167,11 @@ Test(ranks, what_a_rank_says_while_it_is_ended_is_passed_on) {
 Test(ranks, one_that_ignores_being_ended_is_killed_after_the_grace_time) {
   struct result result =
       run("nccl-join run -n 2 sh -c '"
-          "echo $$ >> pids; [ $RANK = 1 ] && sleep 0.2 && exit 4; trap \"\" TERM;"
-          "while :; do sleep 1; done'");
+          "echo $$ >> pids;"
+          "if [ $RANK = 1 ]; then while [ ! -e ready ]; do sleep 0.01; done; exit 4; fi;"
+          "trap \"\" TERM; >ready; while :; do sleep 1; done'");
   cr_expect_eq(result.status, 4);
-  cr_expect(result.seconds > 4.5 && result.seconds < 9, "%f s", result.seconds);
+  cr_expect_gt(result.seconds, 4.5, "%f s", result.seconds);
   cr_expect(all_gone("pids"));
 }
 
@@ -179,25 +185,30 @@ Test(ranks, processes_started_by_ranks_are_ended_with_them) {
 Test(ranks, processes_left_behind_by_ranks_that_ended_well_are_ended) {
   struct result result = run("nccl-join run -n 2 sh -c 'sleep 100 & echo $! >> pids; echo said'");
   cr_expect_eq(result.status, 0);
-  cr_expect_lt(result.seconds, 4);
+  expect_not_waited(result);
   cr_expect_eq(count(result.out, "said"), 2);
   cr_expect(all_gone("pids"));
 }
 
+/* For as long as a machine without much to do takes: so not each time. */
 Test(ranks, a_process_that_left_its_rank_is_heard_but_not_waited_for) {
-  struct result result =
-      run("nccl-join run -n 1 sh -c 'setsid sh -c \"echo \\$\\$ >> pids; sleep 0.1;"
-          "echo late; exec sleep 100\" & while [ ! -s pids ]; do sleep 0.01; done'");
-  cr_expect_eq(result.status, 0);
-  cr_expect_str_eq(result.out, "[0] late\n");
-  cr_expect_lt(result.seconds, 4);
-  run("kill $(cat pids)");
+  bool heard = false;
+  for (int i = 0; i < 20 && !heard; i++) {
+    struct result result =
+        run("rm -f pids; nccl-join run -n 1 sh -c 'setsid sh -c \"echo \\$\\$ >> pids; sleep 0.1;"
+            "echo late; exec sleep 100\" & while [ ! -s pids ]; do sleep 0.01; done'");
+    cr_assert_eq(result.status, 0);
+    expect_not_waited(result);
+    heard = strcmp(result.out, "[0] late\n") == 0;
+    run("kill $(cat pids)");
+  }
+  cr_expect(heard);
 }
 
 Test(ranks, a_flood_of_output_does_not_keep_a_failure_waiting) {
   struct result result = run("nccl-join run -n 2 sh -c '[ $RANK = 1 ] && sleep 0.5 && exit 6; exec "
                              "yes' | tail -n 1; exit 0");
-  cr_expect_lt(result.seconds, 4);
+  expect_not_waited(result);
   expect_in(result.err, "rank 1 ended with status 6");
 }
 
@@ -208,7 +219,7 @@ static void check_told_to_stop(int number) {
   kill(launcher, number);
   struct result result = wait_for(launcher);
   cr_expect_eq(result.status, 128 + number, "status %d", result.status);
-  cr_expect_lt(result.seconds, 4);
+  expect_not_waited(result);
   cr_expect(all_gone("pids"));
 }
 
@@ -220,17 +231,25 @@ Test(ranks, terminating_the_launcher_ends_everything) {
   check_told_to_stop(SIGTERM);
 }
 
+/* Who waits for the grace time takes 5 s each time. */
 Test(ranks, interrupting_twice_does_not_wait_for_the_grace_time) {
-  pid_t launcher = start("exec nccl-join run -n 2 sh -c 'trap \"\" INT TERM; echo $$ >> pids; "
-                         "while :; do sleep 1; done'");
-  wait_for_lines("pids", 2);
-  kill(launcher, SIGINT);
-  usleep(200 * 1000);
-  kill(launcher, SIGINT);
-  struct result result = wait_for(launcher);
-  cr_expect_eq(result.status, 130);
-  cr_expect_lt(result.seconds, 4);
-  cr_expect(all_gone("pids"));
+  double least = 100;
+  for (int i = 0; i < 5 && least > 4.5; i++) {
+    pid_t launcher = start("exec nccl-join run -n 2 sh -c 'trap \"\" INT TERM; echo $$ >> pids%d; "
+                           "while :; do sleep 1; done'",
+                           i);
+    char pids[16];
+    snprintf(pids, sizeof pids, "pids%d", i);
+    wait_for_lines(pids, 2);
+    kill(launcher, SIGINT);
+    usleep(200 * 1000);
+    kill(launcher, SIGINT);
+    struct result result = wait_for(launcher);
+    cr_expect_eq(result.status, 130);
+    cr_expect(all_gone(pids));
+    least = result.seconds < least ? result.seconds : least;
+  }
+  cr_expect_lt(least, 4.5);
 }
 
 Test(ranks, ranks_die_with_a_launcher_that_is_killed) {
@@ -254,7 +273,7 @@ Test(ranks, start_with_the_signals_of_the_launchers_caller) {
 
 /* Whether all processes whose ids are in the file are stopped (or all are not). */
 static bool all_are(const char *file, bool stopped) {
-  for (int i = 0; i < 300; i++) {
+  for (int i = 0; i < 3000; i++) {
     struct result result =
         run("for pid in $(cat %s); do sed 's/.*) //' /proc/$pid/stat; done", file);
     if (count(result.out, "T ") == (stopped ? count(result.out, "\n") : 0))
@@ -279,13 +298,25 @@ Test(ranks, stop_with_their_launcher_and_go_on_with_it) {
   cr_expect_eq(wait_for(pid).status, 128 + SIGTERM);
 }
 
-/* As a user does it, at a terminal. */
+static void write_keys(void) {
+  write_file("rank", "echo >>started\n"
+                     "for i in $(seq 1200); do [ -e go ] && exit; sleep 0.05; done\n");
+  write_file("keys",
+             "wait_for() { for i in $(seq 1200); do eval \"$1\" && return; sleep 0.05; done; }\n"
+             "wait_for '[ \"$(wc -l <started)\" = 2 ]'\n"
+             "printf '\\032'\n"
+             "wait_for 'grep -q went log'\n"
+             ">go\n"
+             "wait_for 'grep -q ended log'\n");
+}
+
+/* As a user does it, at a terminal: the keys come once the ranks run, and these end once it has gone
+ * on. */
 Test(ranks, stop_at_ctrl_z_and_go_on_at_fg) {
-  struct result result = run("printf 'sleep 1\\nprintf \"\\\\032\"\\nsleep 1\\necho fg\\nsleep "
-                             "3\\necho exit\\n' >keys; sh keys | "
-                             "script -qec 'bash --norc -ic \"set -m; nccl-join run -n 2 sleep 2; "
-                             "echo went on: \\$?; fg; echo "
-                             "ended: \\$?\"' log >/dev/null; cat log");
+  write_keys();
+  struct result result = run(">started; >log; sh keys | script -qefc 'bash --norc -ic \"set -m; "
+                             "nccl-join run -n 2 --no-prefix sh rank; "
+                             "echo went on: \\$?; fg; echo ended: \\$?\"' log >/dev/null; cat log");
   expect_in(result.out, "went on: 14"); /* 148 if it comes before the ranks are started */
   expect_in(result.out, "ended: 0");
 }

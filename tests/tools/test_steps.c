@@ -11,7 +11,7 @@
 
 #include "tools/bench/steps.h"
 
-TestSuite(steps, .timeout = 60);
+TestSuite(steps, .timeout = 300);
 
 static struct steps_watched *watched; /* shared with the child */
 static struct steps_taken taken;

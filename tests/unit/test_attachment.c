@@ -16,7 +16,7 @@ static void set_up(void) {
   planes_name(name);
 }
 
-TestSuite(attachment, .init = set_up, .timeout = 60);
+TestSuite(attachment, .init = set_up, .timeout = 300);
 
 static struct attachment *make(uint32_t slots, uint32_t slot, uint32_t expected) {
   struct introduction me = {

@@ -234,6 +234,7 @@ static const struct {
     {MEMBER_STATE, 10, 0, 10, 10, false, false},
     {MEMBER_MARK, 0, 0, 0, 0, false, false},
     {MEMBER_SPLIT, 0, 0, 0, 0, false, false},
+    {MEMBER_EXCHANGE, 0, 0, 0, 0, false, false},
 };
 
 Test(contribution, counts_and_losses_of_every_kind) {

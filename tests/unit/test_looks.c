@@ -143,7 +143,8 @@ Test(looks, of_posts) {
                             .number = look};
       if (!teams[0]->claim.open)
         team_claim_leave(teams[0]);
-      cr_assert_eq(team_post(teams[1], &post, 1), POST_DONE);
+      cr_assert_eq(team_post(teams[1], &(struct posts){.members = &post, .nmembers = 1}),
+                   POST_DONE);
       cr_assert_eq(team_poll(teams[0], &got), TEAM_MIRROR);
       cr_assert_eq(got.members[0].kind, receives ? MEMBER_SEND : MEMBER_RECEIVE);
       cr_assert_eq(got.members[0].number, 0);

@@ -15,7 +15,7 @@
 #include "tests/unit/failing.h"
 #include "tests/unit/segment_stage.h"
 
-TestSuite(no_memory, .init = stage_set_up, .fini = stage_tear_down, .timeout = 60);
+TestSuite(no_memory, .init = stage_set_up, .fini = stage_tear_down, .timeout = 300);
 
 /* Makes the first allocation fail, then the second, and so on until there are not that many.
  * Returns how many there were. */
@@ -232,7 +232,8 @@ static void start_peers(void) {
   for (uint32_t rank = 0; rank < 2; rank++)
     peers[rank] = peers_create(plane_memory_rank(memory, rank));
   struct member send = {.count = 1, .comm = 7, .kind = MEMBER_SEND, .reduction = REDUCTION_NONE};
-  cr_assert_eq(peers_post(peers[1], &send, 1, 0), POST_DONE);
+  cr_assert_eq(peers_post(peers[1], &(struct posts){.members = &send, .nmembers = 1}, 0),
+               POST_DONE);
   plane_memory_rank(memory, 0)->logs[0]->answering = 1;
 }
 
@@ -249,7 +250,7 @@ static bool is_asked(void) {
 static bool mirrors(void) {
   struct member mirror[UNIT_MEMBERS_MAX];
   uint32_t nmirrors;
-  enum peers_verdict verdict = peers_look(peers[0], 0, mirror, &nmirrors);
+  enum peers_verdict verdict = peers_look(peers[0], 0, NULL, mirror, &nmirrors);
   cr_assert(verdict == PEERS_MIRROR ? nmirrors == 1 : verdict == PEERS_PASS && nmirrors == 0);
   return verdict == PEERS_MIRROR;
 }

@@ -33,11 +33,14 @@ static struct member receive(uint32_t peer) {
 }
 
 static void post(uint32_t rank, struct member member) {
-  cr_assert_eq(team_post(teams[rank], &member, 1), POST_DONE);
+  cr_assert_eq(team_post(teams[rank], &(struct posts){.members = &member, .nmembers = 1}),
+               POST_DONE);
 }
 
 static void post_group(uint32_t rank, struct member one, struct member other) {
-  cr_assert_eq(team_post(teams[rank], (struct member[]){one, other}, 2), POST_DONE);
+  cr_assert_eq(team_post(teams[rank],
+                         &(struct posts){.members = (struct member[]){one, other}, .nmembers = 2}),
+               POST_DONE);
 }
 
 /* The rank is told to issue these now, and nothing else. */
@@ -320,13 +323,13 @@ Test(peers, a_thread_does_not_answer_for_another_one) {
 Test(peers, a_receive_from_a_rank_that_has_joined_is_known_before) {
   struct member one = receive(0);
   post(1, send(2));
-  cr_assert_eq(peers_find_lossy(teams[1]->peers, &one, 1, 0), -1);
+  cr_assert_eq(peers_find_lossy(teams[1]->peers, &one, 1, 0, false), -1);
   post(0, send(1));
   team_claim_leave(teams[0]);
   expect_nothing(0);
-  cr_assert_eq(peers_find_lossy(teams[1]->peers, &one, 1, 0), -1, "it has been sent");
-  cr_assert_eq(peers_find_lossy(teams[1]->peers, (struct member[]){one, one}, 2, 0), 1);
-  cr_assert_eq(peers_find_lossy(teams[1]->peers, (struct member[]){one, one}, 2, 1), -1,
+  cr_assert_eq(peers_find_lossy(teams[1]->peers, &one, 1, 0, false), -1, "it has been sent");
+  cr_assert_eq(peers_find_lossy(teams[1]->peers, (struct member[]){one, one}, 2, 0, false), 1);
+  cr_assert_eq(peers_find_lossy(teams[1]->peers, (struct member[]){one, one}, 2, 1, false), -1,
                "rank 0 may still follow to there, and find that it is not its turn to leave");
 }
 
@@ -364,8 +367,9 @@ Test(peers, a_full_ring_waits_for_the_peer_and_loses_nothing) {
   struct member one = send(0);
   for (uint32_t i = 0; i < PLANE_OPERATIONS; i++)
     post(1, one);
-  cr_assert_eq(team_post(teams[1], &one, 1), POST_FULL);
-  cr_assert_eq(team_post_later(teams[1], &one, 1, 0), POST_FULL);
+  cr_assert_eq(team_post(teams[1], &(struct posts){.members = &one, .nmembers = 1}), POST_FULL);
+  cr_assert_eq(team_post_later(teams[1], &(struct posts){.members = &one, .nmembers = 1}, 0),
+               POST_FULL);
   team_claim_leave(teams[0]);
   uint32_t mirrored = 0;
   while (team_poll(teams[0], &got) == TEAM_MIRROR)
@@ -379,10 +383,12 @@ Test(peers, a_group_beyond_the_ring_ends_it_for_all) {
   struct member *many = calloc(PLANE_OPERATIONS + 1, sizeof(*many));
   for (uint32_t i = 0; i <= PLANE_OPERATIONS; i++)
     many[i] = send(0);
-  cr_assert_eq(team_post(teams[1], many, PLANE_OPERATIONS + 1), POST_LOST);
+  cr_assert_eq(
+      team_post(teams[1], &(struct posts){.members = many, .nmembers = PLANE_OPERATIONS + 1}),
+      POST_LOST);
   cr_assert_not(peers_are_tracked(teams[2]->plane));
   struct member one = send(1);
-  cr_assert_eq(team_post(teams[2], &one, 1), POST_LOST);
+  cr_assert_eq(team_post(teams[2], &(struct posts){.members = &one, .nmembers = 1}), POST_LOST);
   team_claim(teams[0], unit(&A), 0, NULL);
   team_claim(teams[1], unit(&A), 0, NULL);
   team_claim(teams[2], unit(&A), 0, NULL);
@@ -394,9 +400,9 @@ Test(peers, so_do_more_pairs_than_there_is_room_for) {
   enum post_result result = POST_DONE;
   for (uint32_t comm = 1; comm <= PLANE_PAIRS && result == POST_DONE; comm++) {
     struct member one = on(comm, MEMBER_SEND, 2), other = on(comm, MEMBER_RECEIVE, 1);
-    result = team_post(teams[1], &one, 1);
+    result = team_post(teams[1], &(struct posts){.members = &one, .nmembers = 1});
     if (result == POST_DONE)
-      team_post(teams[2], &other, 1);
+      team_post(teams[2], &(struct posts){.members = &other, .nmembers = 1});
   }
   cr_assert_eq(result, POST_LOST);
 }
@@ -432,17 +438,20 @@ Test(peers, of_two_receives_the_first_that_only_gets_zeros_is_named) {
   cr_assert_eq(team_poll(teams[1], &got), TEAM_PARKED);
   post(0, send(1));
   cr_assert_eq(team_poll(teams[1], &got), TEAM_MIRROR);
-  cr_expect_eq(peers_find_lossy(teams[0]->peers, both, 2, 0), 0);
-  cr_expect_eq(peers_find_lossy(teams[0]->peers, both, 2, 1), -1, "it answers at an index before");
+  cr_expect_eq(peers_find_lossy(teams[0]->peers, both, 2, 0, false), 0);
+  cr_expect_eq(peers_find_lossy(teams[0]->peers, both, 2, 1, false), -1,
+               "it answers at an index before");
   both[0].count = 0;
-  cr_expect_eq(peers_find_lossy(teams[0]->peers, both, 2, 0), 1, "nothing is lost of no elements");
+  cr_expect_eq(peers_find_lossy(teams[0]->peers, both, 2, 0, false), 1,
+               "nothing is lost of no elements");
 }
 
 Test(peers, who_is_asked_is_told_from_who_is_not) {
   post(0, send(2));
   cr_expect_not(peers_is_asked_by(teams[1]->peers, 0, 0), "the other rank is");
   struct member later = send(1);
-  cr_assert_eq(peers_post(teams[0]->peers, &later, 1, 5), POST_DONE);
+  cr_assert_eq(peers_post(teams[0]->peers, &(struct posts){.members = &later, .nmembers = 1}, 5),
+               POST_DONE);
   cr_expect_not(peers_is_asked_by(teams[1]->peers, 0, 4), "not before the index");
   cr_expect(peers_is_asked_by(teams[1]->peers, 0, 5));
   cr_expect_not(peers_is_asked_by(teams[1]->peers, 2, 5));

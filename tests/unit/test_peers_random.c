@@ -28,7 +28,8 @@ static bool post(uint32_t me) {
   struct rank *rank = &ranks[me];
   struct peers_step *step = &rank->steps[rank->next];
   rank->mode = POSTING;
-  if (team_post(rank->team, step->posts, step->nposts) != POST_DONE)
+  if (team_post(rank->team, &(struct posts){.members = step->posts, .nmembers = step->nposts}) !=
+      POST_DONE)
     return false;
   if (step->nposts > 0)
     devices_issue(devices, me, step->posts, step->nposts, step->point);
@@ -81,6 +82,7 @@ static bool look(uint32_t me) {
   case TEAM_LEFT:
     rank->mode = LEFT;
     return true;
+  case TEAM_OUTSIDE:
   case TEAM_REFUSED:
   case TEAM_STOPPED:
   case TEAM_FAILED:

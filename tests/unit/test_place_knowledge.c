@@ -220,7 +220,7 @@ Test(place_knowledge, who_settles_after_the_others_have_stopped_looks_again) {
 /* ---- the table by itself ---- */
 
 /* Its index must be emptied of what is forgotten, or searches would not end. */
-Test(place_table, many_more_places_than_there_is_room_for_come_and_go, .timeout = 10) {
+Test(place_table, many_more_places_than_there_is_room_for_come_and_go, .timeout = 300) {
   struct place_table *table = place_table_create();
   for (uint32_t i = 1; i <= 20 * PLACE_TABLE_PLACES; i++) {
     struct place place = {.id = i * UINT32_C(2654435761)};

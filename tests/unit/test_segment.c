@@ -16,7 +16,7 @@
 
 static const struct introduction nobody = {0};
 
-TestSuite(segment, .init = stage_set_up, .fini = stage_tear_down, .timeout = 120);
+TestSuite(segment, .init = stage_set_up, .fini = stage_tear_down, .timeout = 300);
 
 /* ---- Coming together ---- */
 
@@ -199,7 +199,7 @@ static void *attach_in_thread(void *argument) {
   if (segment == NULL)
     return argument;
   bool all = false;
-  for (int i = 0; i < 5000 && !all; i++, nap(1))
+  for (int i = 0; i < 60000 && !all; i++, nap(1))
     all = segment_attached(segment) == 8;
   atomic_fetch_add(&stage->arrived, 1);
   await(&stage->arrived, 8);

@@ -24,7 +24,7 @@ static void take_another_name(void) {
   stage_move(stage_folder);
 }
 
-TestSuite(segment_dead, .init = stage_set_up, .fini = stage_tear_down, .timeout = 60);
+TestSuite(segment_dead, .init = stage_set_up, .fini = stage_tear_down, .timeout = 300);
 
 static struct segment *make_the_next(void) {
   struct segment *segment = attach(2, 0, 0);
@@ -148,7 +148,7 @@ static int race(uint32_t number) {
   if (segment == NULL)
     return EXIT_REFUSED;
   for (int i = 0; segment_attached(segment) < RANKS; i++, nap(1))
-    if (i == 20000)
+    if (i == 60000)
       return EXIT_ALONE;
   return 0;
 }

@@ -19,7 +19,7 @@
 
 static const struct introduction nobody = {0};
 
-TestSuite(segment_refused, .init = stage_set_up, .fini = stage_tear_down, .timeout = 120);
+TestSuite(segment_refused, .init = stage_set_up, .fini = stage_tear_down, .timeout = 300);
 
 static void assert_refused(struct segment *segment, const char *because) {
   cr_assert_null(segment);
@@ -193,7 +193,7 @@ Test(segment_refused, a_full_file_system_is_an_error) {
 }
 
 Test(segment_refused, a_file_system_that_is_full_for_one_more_rank_is_an_error) {
-  mount_folder("size=256k");
+  mount_folder("size=384k");
   struct segment *segment = attach(4, 0, 0);
   cr_assert_not_null(segment, "%s", stage_reason);
   assert_refused(attach(4, 1, 0), "is full");

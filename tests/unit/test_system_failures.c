@@ -56,7 +56,7 @@ static const char *said(void) {
 
 /* ---- the log ---- */
 
-TestSuite(log_failures, .init = redirect, .fini = clean, .timeout = 60);
+TestSuite(log_failures, .init = redirect, .fini = clean, .timeout = 300);
 
 static void open_log(const char *name) {
   snprintf(settings.log_file, sizeof settings.log_file, "%s/%s", folder, name);
@@ -169,7 +169,7 @@ Test(log_failures, a_descriptor_that_is_another_file_by_now_is_not_closed) {
 
 /* ---- the trace ---- */
 
-TestSuite(trace_failures, .init = redirect, .fini = clean, .timeout = 60);
+TestSuite(trace_failures, .init = redirect, .fini = clean, .timeout = 300);
 
 Test(trace_failures, a_file_that_cannot_be_cut_off_keeps_empty_lines) {
   struct trace *trace = trace_open(folder, 1 << 20, 0, 1, 1);
@@ -230,7 +230,7 @@ Test(trace_failures, a_process_that_is_no_rank_any_more_writes_nothing) {
 
 /* ---- segments ---- */
 
-TestSuite(segment_failures, .init = stage_set_up, .fini = stage_tear_down, .timeout = 120);
+TestSuite(segment_failures, .init = stage_set_up, .fini = stage_tear_down, .timeout = 300);
 
 static void expect_refused(enum call call, int error, const char *why) {
   fail_call(call, 1, 1, error);
@@ -413,7 +413,7 @@ static bool spins(void) {
   bool spun = plane->spin(plane, &since);
   int64_t begin = segment_now();
   while (plane->spin(plane, &since))
-    cr_assert_lt(milliseconds_since(begin), 10000u, "spins for ever");
+    cr_assert_lt(milliseconds_since(begin), 100000u, "spins for ever");
   segment_detach(segment);
   segment_detach(other);
   return spun;

@@ -101,7 +101,7 @@ Test(team_nap, who_waits_for_others_rings) {
 Test(team_nap, a_send_rings_and_from_then_on_nobody_naps) {
   struct member send = {.count = 1, .root = 1, .kind = MEMBER_SEND, .datatype = 7};
   cr_expect(team_may_nap(teams[1]));
-  cr_assert_eq(team_post(teams[0], &send, 1), POST_DONE);
+  cr_assert_eq(team_post(teams[0], &(struct posts){.members = &send, .nmembers = 1}), POST_DONE);
   expect_rung("a send");
   cr_expect_not(team_may_nap(teams[1]));
 }

@@ -21,7 +21,7 @@ TestSuite(trace_ring, .init = trace_files_begin, .fini = trace_files_end);
 static const char unit_text[] = "allreduce(sum, float32, 1024)";
 
 /* Killed while it writes, many times over; the last record may be half there. */
-Test(trace_ring, a_process_that_is_killed_leaves_all_its_records, .timeout = 60) {
+Test(trace_ring, a_process_that_is_killed_leaves_all_its_records, .timeout = 300) {
   for (int round = 0; round < 10; round++) {
     _Atomic uint64_t *done =
         mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -98,6 +98,7 @@ static void park(struct simulated *me) {
     case TEAM_STOPPED:
     case TEAM_FAILED:
     case TEAM_MIRROR: /* no rank here sends or receives */
+    case TEAM_OUTSIDE:
       fail("a claim came to a wrong end");
     }
   }

@@ -6,7 +6,7 @@
  * and spoil every register that may be spoilt. ncclCommDestroy ends that.
  *
  * leave_process says "leave STATUS", then does what LEAVE asks for: "one" (the process is to end
- * with status 1), "sleep" (and says "left"), or "exit".
+ * with status 1), "sleep" or "long" (writes to LEAVING_FD, sleeps, and says "left"), or "exit".
  */
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -197,8 +197,10 @@ int leave_process(int status) {
   ncclGroupStart();
   if (has("LEAVE", "exit"))
     exit(77);
-  if (has("LEAVE", "sleep")) {
-    usleep(400000);
+  if (has("LEAVE", "sleep") || has("LEAVE", "long")) {
+    char here = 1;
+    (void)!write(LEAVING_FD, &here, 1);
+    usleep(has("LEAVE", "long") ? 100000000 : 400000);
     say("left");
   }
   return has("LEAVE", "one") ? 1 : status;

@@ -87,22 +87,30 @@ static int by_pthread_exit(void) {
   pthread_exit(NULL);
 }
 
+/* Begins to end the process with success, and returns once leave_process of the double has begun. */
+static pthread_t begin_to_leave(void) {
+  pthread_t thread;
+  int leaving[2];
+  char byte;
+  if (pipe(leaving) != 0 || dup2(leaving[1], LEAVING_FD) < 0)
+    _exit(98);
+  pthread_create(&thread, NULL, end_thread_well, NULL);
+  (void)!read(leaving[0], &byte, 1);
+  return thread;
+}
+
 /* The second one comes while the first is leaving. */
 static int by_two_threads(void) {
-  pthread_t threads[2];
-  pthread_create(&threads[0], NULL, end_thread_well, NULL);
-  usleep(100000);
-  pthread_create(&threads[1], NULL, end_thread, NULL);
+  pthread_t second;
+  (void)begin_to_leave();
+  pthread_create(&second, NULL, end_thread, NULL);
   pause();
   return 97;
 }
 
 /* A thread ends the process, and is cancelled while it is at it. */
 static int by_cancelled_thread(void) {
-  pthread_t thread;
-  pthread_create(&thread, NULL, end_thread_well, NULL);
-  usleep(100000);
-  pthread_cancel(thread);
+  pthread_cancel(begin_to_leave());
   exit(0);
 }
 

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#define LEAVING_FD 99 /* the double tells that it has begun to leave, if this is open */
+
 __attribute__((format(printf, 1, 2))) static inline void say(const char *format, ...) {
   char line[2048];
   va_list arguments;

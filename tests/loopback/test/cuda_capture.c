@@ -264,6 +264,8 @@ Test(cuda_capture, launches_of_one_graph_are_in_order) {
   cudaGraphExec_t exec = end(first);
   succeeds(cudaGraphLaunch(exec, first));
   succeeds(cudaGraphLaunch(exec, second));
+  while (atomic_load(&entered) < 1)
+    usleep(1000);
   usleep(50 * 1000); /* time to go wrong */
   cr_assert(eq(int, atomic_load(&entered), 1));
   gate_open(&gate);
@@ -328,7 +330,7 @@ Test(cuda_capture, user_object_lives_as_long_as_launches) {
   cr_assert(eq(int, freed, 0));
   gate_open(&gate);
   succeeds(cudaStreamSynchronize(stream));
-  for (int i = 0; i < 1000 && !__atomic_load_n(&freed, __ATOMIC_ACQUIRE); i++)
+  for (int i = 0; i < 100000 && !__atomic_load_n(&freed, __ATOMIC_ACQUIRE); i++)
     usleep(1000); /* the worker gives it up after the launch has ended */
   cr_assert(eq(int, freed, 1));
 }

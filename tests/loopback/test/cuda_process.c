@@ -9,13 +9,13 @@
 
 TestSuite(cuda_process, .timeout = TIMEOUT);
 
-/* The exit status of a child that runs body; -1 if it was killed or did not end within ten
+/* The exit status of a child that runs body; -1 if it was killed or did not end within 200
  * seconds. */
 static int status_of_child(int (*body)(void)) {
   int status;
   pid_t child = fork();
   if (child == 0) {
-    alarm(10);
+    alarm(200);
     exit(body());
   }
   waitpid(child, &status, 0);

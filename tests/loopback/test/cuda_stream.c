@@ -77,7 +77,9 @@ Test(cuda_stream, a_full_queue_holds_up_the_host) {
   struct filler filler = {.stream = stream_new(cudaStreamDefault)};
   gate_close(&gate, filler.stream);
   pthread_create(&thread, NULL, fill_queue, &filler);
-  usleep(200 * 1000);
+  while (atomic_load(&filler.enqueued) < 3)
+    usleep(1000);
+  usleep(50 * 1000); /* time to go wrong */
   cr_assert(eq(int, atomic_load(&filler.enqueued), 3));
   gate_open(&gate);
   pthread_join(thread, NULL);

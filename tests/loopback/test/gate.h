@@ -16,7 +16,7 @@
 #include <cuda_runtime_api.h>
 
 /* Seconds that a test may take, sanitizers included: what waits for ever is broken. */
-#define TIMEOUT 120
+#define TIMEOUT 300
 
 struct gate {
   sem_t open, passed;

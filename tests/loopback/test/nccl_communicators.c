@@ -296,12 +296,15 @@ static void first_use(struct rank *rank) {
   rank_join(rank);
   int one = 1;
   int *buffer = device_new(&one, sizeof one);
-  if (rank->rank == 1)
-    usleep(300000);
+  if (rank->rank == 1 && connects)
+    usleep(100000); /* time to go wrong */
+  while (rank->rank == 1 && !connects && atomic_load(&rank->blackboard->number[2]) == 0)
+    usleep(1000);
   atomic_fetch_add(&rank->blackboard->number[1], rank->rank == 1);
   OK(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, rank->comm, rank->stream));
   if (rank->rank == 0)
     EXPECT((atomic_load(&rank->blackboard->number[1]) != 0) == connects);
+  atomic_fetch_add(&rank->blackboard->number[2], rank->rank == 0);
   stream_wait(rank->stream);
   /* the second does not wait for anyone */
   if (rank->rank == 0)

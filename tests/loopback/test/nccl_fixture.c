@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const unsigned alarm_seconds = 120;
+static const unsigned alarm_seconds = 300;
 
 void rank_fail(const char *file, int line, const char *what) {
   fprintf(stderr, "%s:%d: %s failed; last error: %s\n", file, line, what, ncclGetLastError(NULL));

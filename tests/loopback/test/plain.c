@@ -12,7 +12,7 @@ static int run(const struct plain_test *test) {
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
-    alarm(120);
+    alarm(300);
     test->body();
     exit(0);
   }
