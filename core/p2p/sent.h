@@ -4,9 +4,9 @@
  * A key stands for one place in one unit. Calls of one key may use several buffers: layers of the
  * same size, the halves of a double buffer. Their order comes round with the program's loop, and so
  * the last round of it is repeated. That is the shortest one that has come SENT_REPEATS times in a
- * row: the ranks that are still active are in the loop, whatever this one's program did after it
- * before. Where nothing has come so often, it is what follows after the longest end of the sequence
- * that has been there earlier.
+ * row: the ranks that are still active are in the loop, whatever this rank's program has done after
+ * earlier loops. Where no round has come so often, the end of the sequence is looked for earlier in
+ * it, as long a piece as can be found there, and what followed it is what comes next.
  *
  * Addresses are numbers here, never looked at. Any thread: there is a lock inside, held for the
  * time of a call.

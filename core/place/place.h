@@ -59,8 +59,8 @@ struct place {
 /* Whether anything of its code has been understood: a loop that it stands in, or an order. */
 bool place_says_anything(const struct place *place);
 
-/* Whether who is in the outermost loop comes to the place once in each round of it: it stands in no
- * loop within, and all that comes before it in a round is followed by it. */
+/* Whether a rank in the outermost loop comes to the place once in each round of it: the place stands
+ * in no inner loop, and whatever comes before it in a round is followed by it. */
 bool place_is_of_each_epoch(const struct place *place);
 
 /* Of a place of each epoch (place_is_of_each_epoch): whether the other one is in its outermost
@@ -74,8 +74,8 @@ bool place_is_in_one_loop(const struct place *place);
 /* Whether `first` is known to come before `second` in a round of the loops around both. */
 bool place_goes_first(const struct place *first, const struct place *second);
 
-/* Whether who comes from one place to another, or to the same one again, goes round a loop around
- * both; and whether that passes by a third, which stands in the rest of the round. */
+/* Whether a rank that comes from one place to another, or to the same one again, goes round a loop
+ * around both; and whether it passes by a third place then, which stands in the rest of the round. */
 bool place_goes_round(const struct place *from, const struct place *to);
 bool place_passes_by(const struct place *from, const struct place *to, const struct place *other);
 
@@ -92,9 +92,9 @@ enum place_relation {
 };
 enum place_relation place_relate(const struct place *a, const struct place *b);
 
-/* Whether who stands at the earlier of the two will come to the later one before the loop around
- * both goes round, or who stands at the later one has come through the earlier one: a loop counts
- * as one thing, gone into or not. */
+/* Whether a rank at the earlier of the two will come to the later one before the loop around both
+ * goes round, or a rank at the later one has come through the earlier one. A loop counts as one
+ * thing, gone into or not. */
 bool place_is_certain(const struct place *a, const struct place *b);
 
 /* Whether the order of the two in the program is known. */

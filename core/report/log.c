@@ -161,10 +161,9 @@ static size_t finish_line(char *line, size_t length, const char *behind) {
     if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
       line[i] = ' ';
   }
-  memcpy(line + length, behind, strlen(behind));
-  length += strlen(behind);
-  line[length] = '\n';
-  return length + 1;
+  char *end = stpcpy(line + length, behind);
+  *end = '\n';
+  return (size_t)(end + 1 - line);
 }
 
 /* The text of the last line of WARN or ERROR, with `last_lock`. */

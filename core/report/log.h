@@ -57,15 +57,15 @@ struct log_subject {
 void log_line_of(struct log_subject subject, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* log_line, or log_line_of, but only the first time this line of code is reached in the process, by whichever
- * thread. */
+/* log_line, or log_line_of, but only the first time this line of code is reached in the process, by
+ * whichever thread. */
 #define log_once(...) LOG_ONCE(log_line(__VA_ARGS__))
 #define log_once_of(...) LOG_ONCE(log_line_of(__VA_ARGS__))
 #define LOG_ONCE(statement)                                                                        \
   do {                                                                                             \
     static atomic_flag log_once_done = ATOMIC_FLAG_INIT;                                           \
     if (!atomic_flag_test_and_set(&log_once_done))                                                 \
-      statement;                                                                                   \
+      (statement);                                                                                 \
   } while (0)
 
 /* The text of the last line of WARN or ERROR, whether it was written or not; "" if there was none.

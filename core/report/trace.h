@@ -18,8 +18,8 @@
  * The file is mapped (ring.h): a record is there as soon as it has been made, however the process
  * ends. It is bounded (NCCL_JOIN_TRACE_SIZE): of a longer run it has the last records. Readers take
  * the records in the order of t_ns, and leave out what does not begin with '{': empty lines, and what
- * a process leaves that is killed while it writes. Where there is no room for the file to grow, one WARN says
- * so, and it keeps the size that it has; the program goes on.
+ * a process leaves that is killed while it writes. Where the file cannot grow, one WARN says so; it
+ * keeps the size that it has, and the program goes on.
  *
  * Every function accepts NULL for a trace that is off. A trace may be used by several threads. In
  * a forked child (log_disable) nothing is written. errno is kept.
@@ -48,8 +48,8 @@ enum trace_event {
 struct trace;
 
 /* Opens the trace of one rank of a team and writes its header. The file has at most `limit` bytes
- * (64 KiB at least). The folder is made if it is missing, and those above it. NULL if folder is "" (no trace), in a disabled process, without memory,
- * or if the file cannot be made (one WARN). The caller closes it. */
+ * (64 KiB at least). Missing folders are made. NULL if folder is "" (no trace), in a disabled process,
+ * without memory, or if the file cannot be made (one WARN). The caller closes it. */
 struct trace *trace_open(const char *folder, size_t limit, int rank, int ranks, uint64_t team);
 
 /* Adds a record. unit: as from unit_describe, or NULL; cut off after TRACE_UNIT_MAX bytes. peer: a

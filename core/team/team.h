@@ -96,7 +96,7 @@ static inline bool team_commit(struct team *team, struct unit unit) {
  * there. */
 void team_expect_nothing(struct team *team);
 
-/* unit_hash of the unit as the team has it: at the place that this rank's has come to be taken for.
+/* unit_hash of the unit as the team knows it: with the place that its own has been taken for.
  */
 uint64_t team_class_hash(struct team *team, struct unit unit);
 
@@ -159,12 +159,12 @@ static inline uint64_t team_index(const struct team *team) {
  * claim. */
 bool team_is_rejoin(const struct team *team);
 
-/* Whether the last joiner's buffers are to be broadcast there: all ranks say the same, and all that
- * do not want anything else meanwhile claim MARK_STATE_DONE next. */
+/* Whether the last joiner's buffers are to be broadcast there. All ranks say the same. Those that
+ * want nothing else meanwhile claim MARK_STATE_DONE next. */
 bool team_is_resync(const struct team *team);
 
-/* At a rejoin: the largest of the ranks that issued the last unit for real that not all of them
- * did. All ranks say the same. It is among those that say that they are together. */
+/* At a rejoin: of the last unit that not all ranks issued for real, the largest rank that did. All
+ * ranks say the same. It is among those that say that they are together. */
 uint32_t team_last_joiner(const struct team *team);
 
 /* Whether this rank was one of those. */

@@ -97,12 +97,7 @@ static bool team_issues(const struct team *team, uint32_t rank, const struct cla
 
 /* Whether a rank was waiting at the index before: it issued that as a shadow. */
 static bool somebody_waited(const struct team *team) {
-  if (team->head == 0)
-    return false;
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
-    if (!log_is_real(log_of(team->plane, rank), team->head - 1))
-      return true;
-  return false;
+  return team->head > 0 && !plane_all_real(team->plane, team->head - 1);
 }
 
 /* Whether one of the ranks that would have to shadow the winner's unit would spoil it. */
@@ -126,10 +121,7 @@ uint32_t team_refused_for(const struct team *team) {
 /* Whether a rank has answered for sends and receives that it has not in its own program: a loop of
  * them ends here. All ranks are asked, and none of them mirrors anything at this index any more. */
 static bool somebody_mirrored(const struct team *team) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
-    if (log_has_mirrored(log_of(team->plane, rank), team->head))
-      return true;
-  return false;
+  return plane_has_mirrored(team->plane, team->head);
 }
 
 /* ENTRY_REJOIN if `unit`, of that hash, which is passed next, is where all ranks are together

@@ -111,7 +111,7 @@ struct transport {
 };
 
 extern const struct transport transport_shm;    /* processes of one machine: plane_shm.h */
-extern const struct transport transport_memory; /* slots of one thread, for tests */
+extern const struct transport transport_memory; /* one thread's, no lock inside: for tests */
 
 /* That of attachments made from now on: transport_shm unless a test says another. */
 void attachment_use(const struct transport *transport);

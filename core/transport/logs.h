@@ -80,6 +80,12 @@ static inline uint32_t plane_first_past(const struct plane *plane, uint64_t inde
 /* Whether every rank has. */
 static inline bool plane_all_past(const struct plane *plane, uint64_t index);
 
+/* Whether every rank has issued for real what it passed at an index; all have passed it. */
+static inline bool plane_all_real(const struct plane *plane, uint64_t index);
+
+/* Whether a rank has mirrored something at an index (log_say_mirrored). */
+static inline bool plane_has_mirrored(const struct plane *plane, uint64_t index);
+
 /* ---- what a rank claims ---- */
 
 /* A claim: of a rank that is parked. */

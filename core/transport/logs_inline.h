@@ -116,6 +116,20 @@ static inline bool plane_all_past(const struct plane *plane, uint64_t index) {
   return true;
 }
 
+static inline bool plane_all_real(const struct plane *plane, uint64_t index) {
+  for (uint32_t rank = 0; rank < plane->nranks; rank++)
+    if (!log_is_real(log_of(plane, rank), index))
+      return false;
+  return true;
+}
+
+static inline bool plane_has_mirrored(const struct plane *plane, uint64_t index) {
+  for (uint32_t rank = 0; rank < plane->nranks; rank++)
+    if (log_has_mirrored(log_of(plane, rank), index))
+      return true;
+  return false;
+}
+
 /* ---- claims ---- */
 
 static inline uint64_t log_claimed(const struct plane_log *log) {

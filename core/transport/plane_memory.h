@@ -1,6 +1,6 @@
-/* The plane of ranks that live in one process and are driven by one thread: for tests and for
- * simulating thousands of ranks. Waiting returns at once. As a transport (attachment.h,
- * transport_memory) it is the smallest there is.
+/* The plane of ranks that one thread drives in one process, for tests and for simulating thousands
+ * of ranks. Waiting returns at once. Nothing here is thread-safe, and nor is transport_memory, the
+ * transport made of it (attachment.h), whatever that header says of other transports.
  */
 #ifndef NCCL_JOIN_CORE_PLANE_MEMORY_H
 #define NCCL_JOIN_CORE_PLANE_MEMORY_H

@@ -47,8 +47,8 @@ NCCL_API(HANDLER)
 #undef HANDLER_UNPACK
 
 /* Called before the real function for each that is UNFIT: from now on this communicator cannot be
- * shadowed. Where calls of an open group are held back, the real group must be opened and they be
- * issued before this returns: the real function belongs into that group, after them. comm may be
+ * shadowed. Where calls of an open group are held back, it opens the real group and issues them
+ * before it returns: the real function belongs into that group, after them. comm may be
  * NULL or not a communicator at all: the real function will say so. function: its name with the
  * prefix, a string that stays. */
 void join_unfit(ncclComm_t comm, const char *function);

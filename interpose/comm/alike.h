@@ -14,9 +14,9 @@
 /* What this rank tells the others. */
 void alike_tell(char tells[INTRODUCTION_TELLS_SIZE]);
 
-/* To be asked once all ranks of a communicator have entered its creation, of one whose slots are
- * its ranks. False: they differ, and lines of the log say in what; the communicator must not be
- * used. True also if some rank has not attached: join is off then. */
+/* Called once all ranks of a communicator, whose slots are its ranks, have entered its creation.
+ * False: they differ, lines of the log say in what, and the communicator must not be used. True also
+ * if some rank has not attached: join is off then. */
 bool alike_in(const struct attachment *attachment, uint32_t slots, struct log_subject subject);
 
 /* Some rank has another PLANE_VERSION: says so. */

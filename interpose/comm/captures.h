@@ -18,7 +18,7 @@ static inline bool captures_are_under_way(void) {
   return atomic_load(&captures_under_way) > 0;
 }
 
-/* Who is told when one begins, once it counts: there are communicators. */
+/* Says who is told when a capture begins. Called once there are communicators. */
 void captures_tell(void (*begun)(void));
 
 /* A capture is about to begin; has ended, or has not begun after all. Any thread. */

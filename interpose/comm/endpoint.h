@@ -115,8 +115,8 @@ static inline const struct thread *endpoint_this_thread(void) {
   return thread_self();
 }
 
-/* Whose the endpoint is to answer for: the thread that uses it; of one that nobody has used yet, or
- * whose user has ended, the thread that made it. */
+/* The thread that is to answer for the endpoint: its user; or the thread that made it, if nobody has
+ * used it yet, or the user has ended. */
 static inline const struct thread *endpoint_owner(const struct endpoint *end) {
   const struct thread *user = atomic_load(&end->user);
   return user == NULL || thread_has_ended(user) ? end->creator : user;

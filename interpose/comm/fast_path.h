@@ -24,8 +24,8 @@ enum fast_path {
 };
 
 /* A communicator that this thread has used, and its seat (endpoint.h) there. Stale entries do no
- * harm: neither structure is ever freed, a communicator that is gone is not joined, and of a seat
- * only that counts that `plain` of the endpoint still names it. */
+ * harm: neither structure is ever freed, a communicator that is gone is not joined, and a seat counts
+ * only as long as the endpoint's `plain` names it. */
 struct fast_path_communicator {
   struct communicator *comm; /* NULL: none */
   struct seat *seat;

@@ -48,7 +48,7 @@ void trampolines_remove(void);
  * child, where another thread's lock of it is held for ever. */
 void trampolines_end(void);
 
-/* Whether all look-ups are to come by (read by stubs_*.S): between the two above. */
+/* Whether look-ups must be told of (read by stubs_*.S): from placing to removing. */
 extern TRAMPOLINE_ENTRY uint32_t trampolines_placed;
 
 /* The trampoline to be handed out for a function that has been looked up by name, or NULL. Any

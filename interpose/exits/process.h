@@ -28,11 +28,12 @@ void process_watch_fork(void);
  * must find us done. Any thread, any number of times. */
 void process_watch_exit(void);
 
-/* Calls leave_process unless that is not due (see leave.h), and returns the status that the process
- * is to end with. Of several threads that end the process
- * at once one does; the others wait for it if they come with status 0, and go on if theirs is a
- * failure. A thread that comes here again from inside leave_process goes on. For the functions
- * above.
+/* Calls leave_process where that is due (leave.h), and returns the status that the process is to end
+ * with. Of several threads that end the process at once one does so; the others wait for it if they
+ * come with status 0, and go on if theirs is a failure. A thread that comes here again from inside
+ * leave_process goes on.
+ *
+ * For the functions above.
  */
 int process_leave(int status);
 

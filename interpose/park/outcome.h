@@ -30,9 +30,9 @@ void outcome_broken(struct request *request);
  * nothing has changed then. */
 bool outcome_late(struct request *request);
 
-/* Of a LEAVE, asked now and then: ranks may destroy their communicators in different orders, which
- * NCCL does not mind: then each waits here for one that waits elsewhere. Seen so twice, the rank
- * goes on, and leaves its claim behind for those that come here later. */
+/* Called now and then for a LEAVE. Ranks may destroy their communicators in different orders, which
+ * NCCL allows; then each waits here for one that waits elsewhere. Once that has been seen twice, the
+ * rank goes on, and leaves its claim behind for those that come here later. */
 void outcome_in_another_order(struct request *request);
 
 #endif

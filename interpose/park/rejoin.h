@@ -11,8 +11,8 @@
 
 #include "interpose/park/wait.h"
 
-/* Called after `answer`, once what has settled has been issued, with the endpoints still entered.
- * Nothing if none of the requests is a rejoin. Waits for the other ranks, and for the device, where
+/* Called after wait_until_settled and after issuing what has settled, the endpoints still entered.
+ * Does nothing if no request is a rejoin. Waits for the other ranks, and for the device, where
  * buffers are resynchronised. ncclSuccess, or the error that the program's call must return:
  * ncclRemoteError (a rank has failed), a CUDA error, or that of a post hook. All has been logged.
  */

@@ -93,8 +93,8 @@ void stopping_finish(const struct request *requests, uint32_t nrequests) {
     if (!requests[i].stopped || end->state != RANK_PRESENT || sends_and_receives(end) ||
         shadows_finish(end, &limit, reason))
       continue;
-    log_line(
-        LOG_LEVEL_WARN,
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
         "rank %u is told to stop before its device is done: %s. A rank that waits for it on its "
         "device may wait for ever if this one ends now",
         end->team->plane->rank, reason);

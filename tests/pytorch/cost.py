@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's Join against nccl-join on the loopback, side by side in one run: cost.py [ROUNDS]; prints tables (scripts/cost.py says what is done).
+"""PyTorch's Join against nccl-join on the loopback, side by side in one run: cost.py [ROUNDS [ITERATIONS]]; prints tables (scripts/cost.py says what is done).
 
 Called by make bench-pytorch. The ways take turns, and each ratio is one of the same round; medians, with the quartiles in brackets. PYTORCH_BACKENDS as
 in check.py.
@@ -13,7 +13,7 @@ import stack
 from cases import backends, check
 
 SCRIPT = stack.HERE / "scripts/cost.py"
-SAMPLES, CALLS = 60, 1000
+CALLS = 1000
 WAYS = {"no join": (False, []), "nccl-join": (True, []), "PyTorch's Join": (False, ["join"])}
 
 
@@ -47,12 +47,13 @@ def table(running, environment, rounds, ways, words, samples, to):
 
 def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    samples = int(sys.argv[2]) if len(sys.argv) > 2 else 60
     with stack.Stack() as running:
         for name, environment in backends():
-            print(f"\n{name}, 2 ranks, {rounds} rounds of {SAMPLES} iterations, {CALLS} of calls alone\n")
+            print(f"\n{name}, 2 ranks, {rounds} rounds of {samples} iterations, {CALLS} of calls alone\n")
             print("| | | iterations/s | processor time of one | iterations/s, by the first way | processor time, by the first way |\n|---|---|---|---|---|---|")
             for inputs, ways, words in (("even", list(WAYS), []), ("uneven", ["PyTorch's Join", "nccl-join"], ["uneven"])):
-                for row in table(running, environment, rounds, ways, words, SAMPLES, ways[0]):
+                for row in table(running, environment, rounds, ways, words, samples, ways[0]):
                     print(f"| {inputs} | {row} |", flush=True)
             for row in table(running, environment, rounds, ["no join", "nccl-join"], ["calls"], CALLS, "no join"):
                 print(f"| calls alone | {row} |", flush=True)

@@ -138,6 +138,7 @@ def serve(path):
 
 
 def main():
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: it ends with the test that began it
     import_modules(sys.argv[2:])
     check_state()
     gc.freeze()  # what is there is there for good: no rank looks through it at its end, which would copy all pages

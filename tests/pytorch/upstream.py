@@ -18,7 +18,7 @@ SOURCE = SITE / "torch/testing/_internal/distributed/distributed_test.py"
 # loopback at collectives that do not match, which says so.
 SKIPS = range(72, 90)
 TOO_FEW = re.compile(r"[Ww]orld.size|Need at least|out of range|group_size|subgroup")
-LIMIT = 300
+LIMIT = 900
 MODULE = "torch.testing._internal.distributed.distributed_test"
 # What passes by itself and not under nccl-join: what is said there, and why.
 HELD = "a call of the program that its peers do not make does not return, so the wait(timeout=0.1) behind it is not reached; one ends when the other does"

@@ -172,6 +172,69 @@ Test(overlap, in_a_chain_a_rank_yields_when_it_is_quiet) {
             "it has left as far as this request goes: no delay for the next unit");
 }
 
+static void make_chain(void) {
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(1, 2, (const uint32_t[]){1, 2});
+  crossing_add(2, 2, (const uint32_t[]){0, 2});
+}
+
+/* How many steps rank 0 lets pass before it gives way to rank 2, of which it knows nothing else. */
+static uint64_t steps(void) {
+  return overlap_delay(crossing_overlaps[0]) / OVERLAP_STEP_MS;
+}
+
+Test(overlap, in_a_chain_who_leaves_yields_first) {
+  make_chain();
+  team_claim_leave(crossing_teams[0][0]);
+  overlap_park(crossing_overlaps[0], 0);
+  crossing_claim(2, 2, 4);
+  cr_assert_eq(steps(), 1);
+}
+Test(overlap, in_a_chain_then_who_wants_what_its_team_has_not_seen) {
+  make_chain();
+  crossing_issue(2, 10);
+  crossing_claim(0, 0, 4);
+  crossing_claim(2, 2, 10);
+  cr_assert_eq(steps(), 4);
+}
+Test(overlap, in_a_chain_then_who_wants_what_is_as_new) {
+  crossing_chain();
+  cr_assert_eq(steps(), 5);
+}
+Test(overlap, in_a_chain_who_does_what_it_always_does_yields_after_who_does_not) {
+  make_chain();
+  for (int i = 0; i < 12; i++)
+    crossing_issue(0, 4);
+  crossing_claim(0, 0, 4);
+  crossing_claim(2, 2, 10);
+  cr_assert_eq(steps(), 6);
+}
+Test(overlap, in_a_chain_who_does_something_new_yields_before_who_does_not) {
+  make_chain();
+  for (int i = 0; i < 12; i++)
+    crossing_issue(2, 10);
+  crossing_claim(0, 0, 4);
+  crossing_claim(2, 2, 10);
+  cr_assert_eq(steps(), 3);
+}
+
+/* Nor is anything else of a wait known in the next one: that it was a guess is said again. */
+Test(overlap, in_its_next_wait_a_rank_must_be_quiet_again) {
+  struct unit requested;
+  struct member to;
+  crossing_chain();
+  cr_assert(crossing_answers(0, 2, overlap_delay(crossing_overlaps[0])));
+  cr_assert(overlap_guessed(crossing_overlaps[0], &requested, &to));
+  cr_assert_eq(crossing_poll(2, 2), TEAM_REAL);
+  cr_assert_eq(crossing_poll(0, 2), TEAM_SHADOW);
+  crossing_claim(2, 2, 5);
+  overlap_park(crossing_overlaps[0], 0);
+  cr_assert_not(crossing_answers(0, 2, 0));
+  uint64_t delay = overlap_delay(crossing_overlaps[0]);
+  cr_assert(delay > 0 && delay != OVERLAP_NEVER);
+  cr_assert(crossing_answers(0, 2, delay));
+  cr_assert(overlap_guessed(crossing_overlaps[0], &requested, &to));
+}
 Test(overlap, a_rank_at_work_keeps_its_whole_chain_from_yielding) {
   crossing_chain();
   overlap_return(crossing_overlaps[2]); /* its program runs */

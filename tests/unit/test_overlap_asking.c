@@ -108,6 +108,14 @@ Test(overlap_asking, who_waits_for_those_behind_answers_when_it_is_quiet) {
   cr_assert_eq(crossing_poll(0, 1), TEAM_SHADOW);
 }
 
+Test(overlap_asking, who_waits_for_those_behind_does_not_yield_to_a_leave) {
+  ahead_in_the_first();
+  team_claim_leave(crossing_teams[2][1]);
+  overlap_park(crossing_overlaps[2], 0);
+  overlap_wait(crossing_overlaps[0], 0);
+  cr_assert_eq(overlap_delay(crossing_overlaps[0]), OVERLAP_NEVER);
+  cr_assert_not(crossing_answers(0, 1, OVERLAP_NEVER - 1));
+}
 Test(overlap_asking, who_is_behind_and_at_work_makes_those_wait_who_wait_for_it) {
   crossing_add(2, 2, (const uint32_t[]){1, 2});
   ahead_in_the_first();

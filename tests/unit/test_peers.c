@@ -333,15 +333,6 @@ Test(peers, a_receive_from_a_rank_that_has_joined_is_known_before) {
                "rank 0 may still follow to there, and find that it is not its turn to leave");
 }
 
-Test(peers, events_of_sends_and_receives_name_both_ranks) {
-  struct lossy_event event;
-  team_report_lossy_post(teams[0], MEMBER_SEND, 2);
-  cr_assert(team_events(teams[1], &event));
-  cr_assert_eq(event.rank, 0);
-  cr_assert_eq(event.peer, 2);
-  cr_assert_eq(event.kind, MEMBER_SEND);
-}
-
 /* ---- the ring ---- */
 
 Test(peers, the_ring_is_never_full_while_peers_keep_up) {

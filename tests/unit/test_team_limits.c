@@ -101,6 +101,15 @@ Test(team_limits, a_lossy_shadow_reaches_active_ranks_with_their_next_unit) {
   cr_assert_not(team_must_attend(teams[0]));
 }
 
+Test(team_limits, events_of_sends_and_receives_name_both_ranks) {
+  struct lossy_event event;
+  team_report_lossy_post(teams[0], MEMBER_SEND, 2);
+  cr_assert(team_events(teams[1], &event));
+  cr_assert_eq(event.rank, 0);
+  cr_assert_eq(event.peer, 2);
+  cr_assert_eq(event.kind, MEMBER_SEND);
+}
+
 Test(team_limits, nobody_runs_further_ahead_than_the_logs_reach) {
   learn_loop();
   struct unit got;

@@ -6,8 +6,6 @@
 
 #include "interpose/places/native/native_operands.h"
 
-/* ---- numbers ---- */
-
 static uint64_t mask(uint32_t bits) {
   return bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 }
