@@ -177,7 +177,8 @@ Test(meetings, rank_that_fails_releases_those_that_wait) {
                                             .program = "meet",
                                             .options = "--iterations 1,100 --wait 20 --fail 1:9",
                                             .environment = NAMED,
-                                            .each = true});
+                                            .each = true,
+                                            .limit_s = 20});
   cr_assert(run_says_in_a_line(result, "rank 1 failed", "parked in meeting_of_all", NULL), "%s",
             result->errors);
   run_free(result);

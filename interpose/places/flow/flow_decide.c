@@ -258,7 +258,8 @@ uint32_t flow_decide(const struct flow_graph *graph, const struct flow_machine *
   struct deciding deciding = {.work = {.graph = graph}, .machine = machine};
   struct edges_of of = {NULL, NULL};
   uint32_t nedges = graph->nedges;
-  memcpy(edges, graph->edges, nedges * sizeof *edges);
+  if (nedges != 0)
+    memcpy(edges, graph->edges, nedges * sizeof *edges);
   if (flow_begin(&deciding.work) && has_loops(&deciding.work) && make_states(&deciding) &&
       list_edges(graph, &of)) {
     find_states(&deciding, &of);

@@ -17,7 +17,7 @@
  * to it only by an exception; or the function is the part of another that the compiler has moved
  * away (foo.cold), whose order would be one of its own.
  *
- * A function's first call takes about 25 us, and 15 ms if it has 300 KB of code; later ones take
+ * A function's first call takes about 25 us, and 30 ms if it has 300 KB of code; later ones take
  * less than a microsecond. Any thread; not in signal handlers. At most 8 MiB are kept, and one
  * function. */
 uint32_t native_code_nodes(const void *function_start, size_t function_size, const void *pc,

@@ -417,8 +417,6 @@ bool native_values_decide(const struct native_values *values, const uint8_t *cod
   return true;
 }
 
-/* ---- what is known in both of two ---- */
-
 static bool meet_numbers(struct native_number *to, struct native_number other) {
   struct native_number before = *to;
   uint32_t bits = to->bits < other.bits ? to->bits : other.bits;
