@@ -107,17 +107,17 @@ static int say_not_started(const char *program, int error) {
 
 /* ---- starting ranks ---- */
 
-/* Of the ports that Linux gives out by itself (32768 to 60999) those that bind gets: connections
- * get the even ones first (net/ipv4/inet_connection_sock.c). */
-#define FIRST_PORT 32769
-#define PORTS 14000
+/* Below those that Linux gives out by itself (net.ipv4.ip_local_port_range, from 32768 on): a
+ * connection, or a bind to no port, could take one of these before rank 0 listens there. */
+#define FIRST_PORT 10240
+#define PORTS 20000
 
 /* A port on 127.0.0.1 that is free now. Another launcher could find the same until rank 0 listens
  * there: so each begins to look elsewhere. 0 if there is none. */
 static int free_port(void) {
   for (int i = 0; i < PORTS; i++) {
     int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int port = FIRST_PORT + 2 * ((getpid() + i) % PORTS);
+    int port = FIRST_PORT + (getpid() + i) % PORTS;
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr = {htonl(INADDR_LOOPBACK)},
                                   .sin_port = htons((uint16_t)port)};

@@ -294,7 +294,8 @@ void team_end_short(struct team *team);
  * ranks have waited for each other. */
 bool team_is_between_iterations(struct team *team);
 
-/* The invariants; asserted in debug builds. */
+/* The invariants; asserted in debug builds. They are of this process's memory alone: another may have
+ * overwritten what lies in the plane. */
 bool team_is_valid(const struct team *team);
 
 #endif

@@ -225,8 +225,8 @@ void team_end_short(struct team *team) {
 
 bool team_is_valid(const struct team *team) {
   const struct plane *plane = team->plane;
-  return team->own == log_of(plane, plane->rank) && team->head == log_passed(team->own) &&
-         team->head <= team->limit && team->expected >= team->ahead.foreseen &&
+  return team->own == log_of(plane, plane->rank) && team->head <= team->limit &&
+         team->expected >= team->ahead.foreseen &&
          team->expected - team->ahead.foreseen <= (ptrdiff_t)TEAM_FORESEEN &&
          (team->ahead.foreseen[0] == &team_nothing || team->symbol_expected != SYMBOL_NONE) &&
          (!team->claim.open || team->claim.unit.nmembers == 0 || team->claim.hash != 0);

@@ -123,7 +123,7 @@ static int free_port(void) {
   static int looks;
   for (int i = 0; i < 1000; i++) {
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int port = 32769 + 2 * ((getpid() + 101 * looks++) % 14000);
+    int port = 10240 + (getpid() + 101 * looks++) % 20000;
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                   .sin_port = htons((uint16_t)port)};

@@ -94,6 +94,19 @@ Test(status, ranks_are_where_they_are) {
   run_free(result);
 }
 
+/* A signal stops a process only when that runs the next time. */
+static void stop(pid_t pid) {
+  char path[64], state = '\0';
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  kill(pid, SIGSTOP);
+  while (state != 'T') {
+    FILE *stat = fopen(path, "r");
+    cr_assert(stat != NULL && fscanf(stat, "%*d (%*[^)]) %c", &state) == 1, "%s", path);
+    fclose(stat);
+    usleep(1000);
+  }
+}
+
 /* Stopped ranks cannot be asked, and need not be. */
 Test(status, ranks_may_be_stopped_and_are_said_to_be) {
   struct running *running = start_held("");
@@ -101,7 +114,7 @@ Test(status, ranks_may_be_stopped_and_are_said_to_be) {
   cr_expect(strstr(status->output, "stopped") == NULL, "%s", status->output);
   run_free(status);
   for (int rank = 0; rank < 3; rank++)
-    kill(run_process(running, rank), SIGSTOP);
+    stop(run_process(running, rank));
   status = ask(running, 0, "");
   cr_expect(strstr(status->output, " stopped by SIGSTOP, Ctrl-Z or a debugger, last ") != NULL,
             "%s", status->output);

@@ -51,18 +51,18 @@ def check_state():
 
 
 def free_port():
-    """A port that is free now. Another job could find the same until rank 0 listens there: so each begins to look elsewhere, at the
-    ports that Linux keeps from connections (tools/ranks.c: free_port)."""
-    first, ports = 32769, 14000
+    """A port that is free now. Another job could find the same until rank 0 listens there: so each begins to look elsewhere, below the
+    ports that Linux gives out by itself (tools/ranks.c: free_port)."""
+    first, ports = 10240, 20000
     for offset in range(ports):
-        port = first + 2 * ((os.getpid() + offset) % ports)
+        port = first + (os.getpid() + offset) % ports
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return port
-    sys.exit(f"starter.py: no free port on 127.0.0.1 from {first} to {first + 2 * ports - 2}")
+    sys.exit(f"starter.py: no free port on 127.0.0.1 from {first} to {first + ports - 1}")
 
 
 def become_rank(job, rank, port):

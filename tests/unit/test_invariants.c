@@ -25,7 +25,7 @@ Test(invariants, of_a_team) {
   struct team *team = team_create(planes_rank(memory, 0));
   struct member member = {.count = 1, .root = ROOT_NONE, .kind = MEMBER_ALLREDUCE};
   BROKEN(team_is_valid(team), team->own, planes_rank(memory, 0)->logs[1]);
-  BROKEN(team_is_valid(team), team->head, 1);
+  BROKEN(team_is_valid(team), team->head, team->limit + 1);
   BROKEN(team_is_valid(team), team->expected, team->ahead.foreseen - 1);
   BROKEN(team_is_valid(team), team->expected, team->ahead.foreseen + TEAM_FORESEEN + 1);
   BROKEN(team_is_valid(team), team->ahead.foreseen[0], NULL);
