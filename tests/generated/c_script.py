@@ -6,6 +6,8 @@ import script
 class ScriptSource:
     """What Source has for scripts."""
 
+    scope = None  # the function that is being written, of a script
+
     def expression(self, node):
         return script.text(node, script.IN_C, self._value)
 
@@ -48,12 +50,6 @@ class ScriptSource:
         names = [f"{name} = 0" for name in function.locals]
         if names:
             self.put(f"  {'volatile ' if function.tries else ''}int {', '.join(names)};")
-
-    def stands_at(self):
-        """The epoch and iteration that a call is recorded with."""
-        if not self.spec["script"]:
-            return "epoch, i"
-        return ", ".join(name if self.scope.has(name) else "0" for name in ("epoch", "i"))
 
     def batches(self, name, count, body):
         style = self.spec["loop"]

@@ -112,9 +112,9 @@ class Source(c_script.ScriptSource):
         given = arguments(point, point["count"], datatype, OPERATION[point["operation"]], str(point["root"]),
                           f"c->comms[{point['axis']}]")
         if self.form == "wrapper":
-            self.put(f"p{self.n}_collective(c, {number}, {self.stands_at()});")
+            self.put(f"p{self.n}_collective(c, {number}, {script.stands_at(self.spec, self.scope)});")
             return
-        self.put(f"rank_before(c, {number}, {self.stands_at()});")
+        self.put(f"rank_before(c, {number}, {script.stands_at(self.spec, self.scope)});")
         if point["collective"] in c_script.EXCHANGES:
             self.put(f"rank_after(c, p{self.n}_{point['collective']}(c, {point['count']}, {datatype}, {point['axis']}));")
         elif self.form == "pointer":

@@ -9,6 +9,7 @@
 import ast
 
 import python_script
+import script
 import tree
 from c_script import EXCHANGES
 from c_source import DATATYPE, FUNCTION, OPERATION
@@ -68,9 +69,9 @@ class Source(python_script.ScriptSource):
     def call(self, number):
         point = self.spec["points"][number]
         if self.form == "wrapper":
-            self.put(f"p{self.n}_collective(c, {number}, {self.stands_at()})")
+            self.put(f"p{self.n}_collective(c, {number}, {script.stands_at(self.spec, self.scope)})")
             return
-        self.put(f"c.before({number}, {self.stands_at()})")
+        self.put(f"c.before({number}, {script.stands_at(self.spec, self.scope)})")
         if point["collective"] in EXCHANGES:
             self.put(f"c.after({point['collective']}(c, P{self.n}[{number}]))")
             return

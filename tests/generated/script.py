@@ -30,6 +30,13 @@ def functions(spec):
     return {node.name: _function(spec, node) for node in module.body}
 
 
+def stands_at(spec, function):
+    """The epoch and iteration that a call in this function is recorded with."""
+    if not spec["script"]:
+        return "epoch, i"
+    return ", ".join(name if function.has(name) else "0" for name in ("epoch", "i"))
+
+
 def _function(spec, node):
     names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     tries = any(isinstance(each, ast.Try) for each in ast.walk(node))

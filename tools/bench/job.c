@@ -108,6 +108,10 @@ static void check(const struct job *job, int status, uint32_t rank) {
 }
 
 void job_run(const struct job *job, struct area *area) {
+  if (getenv("BENCH_BUILD") == NULL) { /* nothing would be preloaded, and that be measured */
+    fputs("benchmark: BENCH_BUILD is not set: run me with make bench\n", stderr);
+    exit(1);
+  }
   area_clear(area);
   area->nranks = job->nranks;
   area->counted = job->steps != NULL;
