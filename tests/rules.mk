@@ -59,9 +59,9 @@ $(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS) $(NATIVE_CODE_OBJECTS)
 	$(link_test)
 $(BUILD)/check/tools: private CRITERION_LIBS += $(ELF_LIBS) $(JSON_LIBS) $(DECODER_LIBS)
 $(BUILD)/check/tools: $(TOOLS_TEST_OBJECTS) $(addprefix $(BUILD)/tools/bench/,rows.o steps.o) \
-		$(filter-out %/check_main.o,$(call objects_of,tools/check)) $(addprefix $(BUILD)/tools/,terminal.o json_text.o)
+		$(filter-out %/check_main.o,$(call objects_of,tools/check)) $(addprefix $(BUILD)/tools/,terminal.o json_text.o port.o)
 	$(link_test)
-$(BUILD)/check/join: $(JOIN_TEST_OBJECTS)
+$(BUILD)/check/join: $(JOIN_TEST_OBJECTS) $(BUILD)/tools/port.o
 	$(link_test)
 
 # ---- make check -------------------------------------------------------------------------------------------------

@@ -16,10 +16,8 @@
  * failed, 128 + signal if a signal ended it; 0 if all ended with 0; 128 + signal if the launcher
  * itself was told to stop; 126, 127 or 2 as a shell's.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -33,6 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/port.h"
 #include "tools/ranks_options.h"
 #include "tools/relay.h"
 #include "tools/status/job.h"
@@ -106,30 +105,6 @@ static int say_not_started(const char *program, int error) {
 }
 
 /* ---- starting ranks ---- */
-
-/* Below those that Linux gives out by itself (net.ipv4.ip_local_port_range, from 32768 on): a
- * connection, or a bind to no port, could take one of these before rank 0 listens there. */
-#define FIRST_PORT 10240
-#define PORTS 20000
-
-/* A port on 127.0.0.1 that is free now. Another launcher could find the same until rank 0 listens
- * there: so each begins to look elsewhere. 0 if there is none. */
-static int free_port(void) {
-  for (int i = 0; i < PORTS; i++) {
-    int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int port = FIRST_PORT + (getpid() + i) % PORTS;
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr = {htonl(INADDR_LOOPBACK)},
-                                  .sin_port = htons((uint16_t)port)};
-    bool is_free =
-        descriptor >= 0 && bind(descriptor, (struct sockaddr *)&address, sizeof(address)) == 0;
-    if (descriptor >= 0)
-      close(descriptor);
-    if (is_free)
-      return port;
-  }
-  return 0;
-}
 
 static void set_number(const char *name, int number) {
   char text[16];
@@ -385,7 +360,8 @@ static void finish(struct launch *launch) {
 }
 
 static int run_ranks(struct launch *launch) {
-  launch->port = free_port();
+  int hold;
+  launch->port = port_take(&hold); /* until the launcher ends */
   sigset_t handled;
   sigemptyset(&handled);
   static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};

@@ -16,7 +16,7 @@ endef
 # What reads segments: of nccl-join status, and of the launcher.
 STATUS_READERS = $(addprefix $(BUILD)/tools/status/,ended.o job.o segments.o warning.o)
 
-$(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_options.o relay.o) $(STATUS_READERS) $(CORE_OBJECTS)
+$(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_options.o port.o relay.o) $(STATUS_READERS) $(CORE_OBJECTS)
 	$(link_tool)
 
 $(BUILD)/tools/nccl-join-env: $(BUILD)/tools/settings_main.o $(SETTINGS_OBJECTS)

@@ -6,12 +6,10 @@
  */
 #include "tests/join/run.h"
 
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -24,6 +22,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tools/port.h"
 
 static const double standard_limit_s = 240;
 static const double stuck_s = 2; /* programs here that come through do so in a small part of that */
@@ -115,25 +115,6 @@ static void command_make(struct command *command, const struct launch *launch, i
 static void command_free(struct command *command) {
   for (int i = 0; i < command->ntexts; i++)
     free(command->texts[i]);
-}
-
-/* Each test begins to look elsewhere, as each launcher does (tools/ranks.c): until rank 0 listens
- * another could find the same. */
-static int free_port(void) {
-  static int looks;
-  for (int i = 0; i < 1000; i++) {
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int port = 10240 + (getpid() + 101 * looks++) % 20000;
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                                  .sin_port = htons((uint16_t)port)};
-    bool is_free = bind(listener, (struct sockaddr *)&address, sizeof address) == 0;
-    close(listener);
-    if (is_free)
-      return port;
-  }
-  cr_assert_fail("no free port");
-  return 0;
 }
 
 /* ---- processes ---- */
@@ -242,6 +223,7 @@ struct running {
   pid_t processes[RUN_RANKS_MAX];
   int nprocesses;
   double begin, limit_s;
+  int port_hold; /* see port_take; -1: no port */
 };
 
 static struct running *start_commands(const struct command *commands, int ncommands,
@@ -266,10 +248,13 @@ static struct running *start_commands(const struct command *commands, int ncomma
 
 struct running *run_start(const struct launch *launch) {
   struct command commands[RUN_RANKS_MAX];
-  int ncommands = launch->each ? launch->nranks : 1, port = free_port();
+  int ncommands = launch->each ? launch->nranks : 1, hold;
+  int port = port_take(&hold);
+  cr_assert_gt(port, 0, "no free port");
   for (int i = 0; i < ncommands; i++)
     command_make(&commands[i], launch, launch->each ? i : -1, port);
   struct running *running = start_commands(commands, ncommands, launch->limit_s);
+  running->port_hold = hold;
   for (int i = 0; i < ncommands; i++)
     command_free(&commands[i]);
   return running;
@@ -310,6 +295,8 @@ struct run *run_finish(struct running *running) {
   result->output = reader->texts[0];
   result->errors = reader->texts[1];
   result->seconds = now_s() - running->begin;
+  if (running->port_hold >= 0)
+    close(running->port_hold);
   free(running);
   return result;
 }
@@ -323,6 +310,7 @@ struct run *run_tool(const char *tool, const char *arguments) {
   add_words_printed(&command, "%s/%s %s", run_build_folder(), tool, arguments);
   split(&command, "LC_ALL=C", command.variables, &command.nvariables);
   struct running *running = start_commands(&command, 1, 0);
+  running->port_hold = -1;
   command_free(&command);
   return run_finish(running);
 }

@@ -50,19 +50,21 @@ def check_state():
         sys.exit(f"starter.py: {threads} threads, CUDA is {'not ' if untouched else ''}in use: ranks cannot be forked")
 
 
-def free_port():
-    """A port that is free now. Another job could find the same until rank 0 listens there: so each begins to look elsewhere, below the
-    ports that Linux gives out by itself (tools/ranks.c: free_port)."""
-    first, ports = 10240, 20000
-    for offset in range(ports):
-        port = first + (os.getpid() + offset) % ports
+def take_port():
+    """A port and what keeps it: other launchers of nccl-join leave it alone until that is closed, as tools/port.h says."""
+    first, count = 10240, 10000
+    for offset in range(count):
+        port = first + 2 * ((os.getpid() + offset) % count)
+        hold = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         with socket.socket() as probe:
             try:
+                hold.bind(f"\0nccl-join/port/{port}")
                 probe.bind(("127.0.0.1", port))
             except OSError:
+                hold.close()
                 continue
-            return port
-    sys.exit(f"starter.py: no free port on 127.0.0.1 from {first} to {first + ports - 1}")
+            return port, hold
+    sys.exit(f"starter.py: no free port on 127.0.0.1 from {first} to {first + 2 * (count - 1)}")
 
 
 def become_rank(job, rank, port):
@@ -117,11 +119,12 @@ def launch(connection):
     """Starts one job and sees it through. Returns only in its ranks."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     job = json.loads(connection.makefile().readline())
-    port, pids = free_port(), []
+    (port, hold), pids = take_port(), []
     for rank in range(job["ranks"]):
         pid = os.fork()
         if pid == 0:
             connection.close()
+            hold.close()
             become_rank(job, rank, port)
             return job
         pids.append(pid)
