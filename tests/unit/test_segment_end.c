@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "core/transport/plane_shm.h"
+#include "core/transport/segment_view.h"
 #include "tests/unit/segment_stage.h"
 
 TestSuite(segment_end, .init = stage_set_up, .fini = stage_tear_down, .timeout = 300);
@@ -106,5 +106,27 @@ Test(segment_end, who_is_stopped_is_seen_to_be) {
   await_state(pid, WCONTINUED);
   cr_assert_not(plane->stopped(plane, 0));
   kill_and_reap(pid);
+  segment_detach(segment);
+}
+
+/* ---- from outside ---- */
+
+Test(segment_end, a_tool_sees_who_is_there_and_who_has_ended) {
+  struct segment_seen seen;
+  pid_t pid = start_staying(3);
+  segment = attach(3, 1, 0);
+  cr_assert_not_null(segment, "%s", stage_reason);
+  struct segment_view *view = segment_view_open(stage_path, stage_reason);
+  cr_assert_not_null(view, "%s", stage_reason);
+  cr_assert_eq(segment_view_slots(view), 3);
+  cr_assert(segment_view_slot(view, 0, &seen));
+  cr_assert(seen.alive && !seen.stopped && seen.pid == pid && seen.mark.identity == 100);
+  cr_assert_not(segment_view_slot(view, 2, &seen), "nobody has come");
+  kill(pid, SIGUSR1);
+  await_state(pid, WEXITED);
+  cr_assert(segment_view_slot(view, 0, &seen));
+  cr_assert(!seen.alive && seen.fate.how == END_SIGNAL && seen.fate.number == SIGUSR1);
+  cr_assert_eq(finish(pid), -SIGUSR1);
+  segment_view_close(view);
   segment_detach(segment);
 }
