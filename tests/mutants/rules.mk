@@ -2,7 +2,7 @@
 #
 #   make mutants [MUTANTS=300] [MUTANTS_SEED=1] [MUTANTS_JOBS=1] [MUTANTS_ONLY=core/team]
 # A change is given to the tests of its room, then to a few programs of the simulation, then to all tests that take no longer
-# than seconds, and at last to those of its room with sanitizers, which find memory that is lost.
+# than seconds, and at last to those of its room with sanitizers, which find memory that is lost, and locks that are not held.
 MUTANTS ?= 300
 MUTANTS_SEED ?= 1
 MUTANTS_JOBS ?= 1
@@ -27,7 +27,8 @@ MUTANTS_TESTS = $(call mutants_rooms,) \
                 "core: check/sim --programs 400 --jobs 1" \
                 "core: $(call mutants_run,check/quick-unit) !(flow*|*_random|contribution|number|divisor|segment*|places|log*|trace*|settings|rhythm)/*" \
                 $(call mutants_suites,core/predict,learner_random,) \
-                $(call mutants_rooms,$(mutants_sanitized))
+                $(call mutants_rooms,$(mutants_sanitized)) \
+                "hooks: SAN=thread $(call mutants_run,check/quick-hooks) state/*"
 
 .PHONY: mutants
 mutants: loopback
