@@ -15,7 +15,7 @@ mutants_rooms = $(call mutants_suites,core/unit,unit*,$(1)) \
                 $(call mutants_suites,core/predict,learner|rhythm|foresight,$(1)) \
                 $(call mutants_suites,core/transport,segment*|plane_*|attachment,$(1)) \
                 $(call mutants_suites,core/overlap,overlap*,$(1)) \
-                $(call mutants_suites,core/p2p,peers|sent,$(1)) \
+                $(call mutants_suites,core/p2p,peers|peers_linked|sent,$(1)) \
                 $(call mutants_suites,core/report,log*|trace*,$(1)) \
                 $(call mutants_suites,core/settings,settings,$(1)) \
                 $(call mutants_suites,core/team,settle*|team*|marks|looks|foresight,$(1)) \
@@ -28,7 +28,8 @@ MUTANTS_TESTS = $(call mutants_rooms,) \
                 "core: $(call mutants_run,check/quick-unit) !(flow*|*_random|contribution|number|divisor|segment*|places|log*|trace*|settings|rhythm)/*" \
                 $(call mutants_suites,core/predict,learner_random,) \
                 $(call mutants_rooms,$(mutants_sanitized)) \
-                "hooks: SAN=thread $(call mutants_run,check/quick-hooks) state/*"
+                "hooks: SAN=thread $(call mutants_run,check/quick-hooks) state/*" \
+                "core/p2p: SAN=thread $(call mutants_run,check/quick-unit) @(peers|sent)/*"
 
 .PHONY: mutants
 mutants: loopback
