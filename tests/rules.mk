@@ -204,26 +204,33 @@ lint:
 	$(Q)printf '%s\n' $(filter-out tools/loopback/%,$(filter core/%.c hooks/%.c interpose/%.c tools/%.c tests/fuzz/%.c,$(C_FILES))) | \
 	  xargs -P2 -I{} clang-tidy --quiet {} -- $(TIDY_FLAGS) 2>/dev/null
 
+# Targets, and what they do in lines of 80 columns.
+HELP = awk '{ at = match($$0, /  +|$$/); text = substr($$0, at + RLENGTH); line = sprintf("%-22s", substr($$0, 1, at - 1)); \
+  n = split(text, word, / +/); \
+  for (i = 1; i <= n; i++) { \
+    if (length(line " " word[i]) > 80) { print line; line = sprintf("%22s", "") } \
+    line = line " " word[i] } \
+  sub(/ +$$/, "", line); print line }'
 help:
-	@sed -n '3,6s/^#  *//p' Makefile
-	@echo 'make lint         formatting, who may call whom (docs/architecture.md), links and paths of pages, shellcheck, cppcheck, clang-tidy'
-	@echo 'make install      to PREFIX=$(PREFIX); make uninstall takes it away again'
-	@echo 'make check-gpu    test programs, PyTorch scripts and measurements on real NCCL, where there is a GPU (docs/gpu.md)'
-	@echo 'make check-gpu-cases  its cases without a GPU: on the stand-ins, and on the CPU where there is PyTorch'
-	@echo 'make check-versions  the headers and libraries of NCCL 2.18 to the newest on PyPI; writes docs/versions.md'
-	@echo 'make check-nccl   NVIDIA'\''s own libnccl with its kernels emulated, 2.22 to the newest, and the join tests in front of it'
-	@echo 'make check-clients   PyTorch, CuPy, nccl4py, vLLM, torchrun, mpirun without a GPU; downloads 3 GB once'
-	@echo 'make check-pytorch   PyTorch, unmodified, on the stand-ins: its scripts and its own tests; PYTORCH_PARTS=scripts'
-	@echo 'make bench-pytorch   what an iteration costs there, with nccl-join and with its own Join'
-	@echo 'make check-thread    the program tests with ThreadSanitizer'
-	@echo 'make check-valgrind  core and the most telling program tests under valgrind'
-	@echo 'make fuzz         libFuzzer on settings, records and the shared segment, FUZZ_SECONDS=$(FUZZ_SECONDS) each'
-	@echo 'make faults       ranks killed and stopped, no memory, no descriptors, garbage in shared memory, clocks that jump'
-	@echo 'make coverage     branches of core/ that tests take; fails below 95 percent'
-	@echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'
-	@echo 'make bench        what it costs: tables, and build/bench.json; docs/speed.md says what they mean'
-	@echo 'make growth       reads, messages and steps for 2 to 4,096 ranks; draws docs/growth.svg'
-	@echo 'make sim          SIM_PROGRAMS=1000000 random programs through the agreement, on all processors'
-	@echo 'make check-programs  PROGRAMS=2000 random programs in C, C++ and Python on the loopback; PROGRAM_KIND=c, SEED=N'
-	@echo 'make model        the protocol as a model, searched by spin; make model-mutants: every rule broken must be found'
-	@echo 'make clean'
+	@{ sed -n '3,6s/^#  *//p' Makefile; \
+	  echo 'make lint         formatting, who may call whom (docs/architecture.md), links and paths of pages, shellcheck, cppcheck, clang-tidy'; \
+	  echo 'make install      to PREFIX=$(PREFIX); make uninstall takes it away again'; \
+	  echo 'make check-gpu    test programs, PyTorch scripts and measurements on real NCCL, where there is a GPU (docs/gpu.md)'; \
+	  echo 'make check-gpu-cases  its cases without a GPU: on the stand-ins, and on the CPU where there is PyTorch'; \
+	  echo 'make check-versions  the headers and libraries of NCCL 2.18 to the newest on PyPI; writes docs/versions.md'; \
+	  echo 'make check-nccl   NVIDIA'\''s own libnccl with its kernels emulated, 2.22 to the newest, and the join tests in front of it'; \
+	  echo 'make check-clients   PyTorch, CuPy, nccl4py, vLLM, torchrun, mpirun without a GPU; downloads 3 GB once'; \
+	  echo 'make check-pytorch   PyTorch, unmodified, on the stand-ins: its scripts and its own tests; PYTORCH_PARTS=scripts'; \
+	  echo 'make bench-pytorch   what an iteration costs there, with nccl-join and with its own Join'; \
+	  echo 'make check-thread    the program tests with ThreadSanitizer'; \
+	  echo 'make check-valgrind  core and the most telling program tests under valgrind'; \
+	  echo 'make fuzz         libFuzzer on settings, records and the shared segment, FUZZ_SECONDS=$(FUZZ_SECONDS) each'; \
+	  echo 'make faults       ranks killed and stopped, no memory, no descriptors, garbage in shared memory, clocks that jump'; \
+	  echo 'make coverage     branches of core/ that tests take; fails below 95 percent'; \
+	  echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'; \
+	  echo 'make bench        what it costs: tables, and build/bench.json; docs/speed.md says what they mean'; \
+	  echo 'make growth       reads, messages and steps for 2 to 4,096 ranks; draws docs/growth.svg'; \
+	  echo 'make sim          SIM_PROGRAMS=1000000 random programs through the agreement, on all processors'; \
+	  echo 'make check-programs  PROGRAMS=2000 random programs in C, C++ and Python on the loopback; PROGRAM_KIND=c, SEED=N'; \
+	  echo 'make model        the protocol as a model, searched by spin; make model-mutants: every rule broken must be found'; \
+	  echo 'make clean'; } | $(HELP)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/settings/settings.h"
+#include "tools/terminal.h"
 
 static int check(void) {
   struct settings settings;
@@ -27,6 +28,12 @@ static int check(void) {
     fprintf(stderr, "nccl-join: %s\n", line);
   }
   return 2;
+}
+
+/* Lines longer than 100 columns are hard to read. */
+static int width(void) {
+  int columns = terminal_width(stdout);
+  return columns == 0 ? 80 : columns > 100 ? 100 : columns;
 }
 
 int main(int argc, char **argv) {
@@ -48,7 +55,7 @@ int main(int argc, char **argv) {
   else if (what == 'r')
     settings_print_man(stdout);
   else if (what == -1)
-    settings_print(stdout, environ);
+    settings_print(stdout, environ, width());
   if (what == -1 || what == 'c')
     status = check();
   return fflush(stdout) != 0 ? 1 : status;

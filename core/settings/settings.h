@@ -130,9 +130,9 @@ void settings_alike(const struct settings *settings, char text[SETTINGS_ALIKE_SI
 /* The name of the setting in a line of it, from 0 on; NULL behind the last. */
 const char *settings_alike_name(size_t line);
 
-/* `nccl-join env`: one aligned line for each setting, with its value in this environment and where
- * that is from. */
-void settings_print(FILE *out, char *const *environment);
+/* `nccl-join env`: for each setting a line with its value in this environment and where that is from;
+ * below it what it means and accepts, in lines of at most `width` columns. */
+void settings_print(FILE *out, char *const *environment, int width);
 
 /* The table of docs/settings.md: Markdown, without the markers around it. */
 void settings_print_markdown(FILE *out);

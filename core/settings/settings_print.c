@@ -33,24 +33,36 @@ static void settings_show(const struct setting *setting, char *const *environmen
                                                            : "WRONG";
 }
 
-void settings_print(FILE *out, char *const *environment) {
-  static const char *const columns = "%-23s  %-*s  %-11s  %-7s  %-*s  %s\n";
-  int width = 7, room = 8; /* of the columns VALUE, where paths can be long, and ACCEPTED */
-  struct shown shown;
-  for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
-    settings_show(setting, environment, &shown);
-    int length = (int)strlen(shown.value);
-    width = length > width ? length : width;
-    char text[128];
-    length = (int)strlen(settings_accepted(setting, text, sizeof(text)));
-    room = length > room ? length : room;
+/* Words, as many in a line as it has room for; further lines are indented. A word that is longer than
+ * a line is not broken. */
+static void print_words(FILE *out, const char *text, int indent, int width) {
+  int column = 0;
+  for (const char *word = text; *word != '\0';) {
+    int length = (int)strcspn(word, " ");
+    bool breaks = column == 0 || column + 1 + length > width;
+    if (breaks)
+      fprintf(out, "%s%*s", column == 0 ? "" : "\n", indent, "");
+    else
+      fputc(' ', out);
+    fprintf(out, "%.*s", length, word);
+    column = (breaks ? indent : column + 1) + length;
+    word += length;
+    word += strspn(word, " ");
   }
-  fprintf(out, columns, "SETTING", width, "VALUE", "FROM", "DEFAULT", room, "ACCEPTED", "MEANING");
+  fputc('\n', out);
+}
+
+void settings_print(FILE *out, char *const *environment, int width) {
+  struct shown shown;
+  fprintf(out, "%-23s  %-11s  %s\n", "SETTING", "FROM", "VALUE");
   for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
+    char text[128], more[512];
     settings_show(setting, environment, &shown);
-    char text[128];
-    fprintf(out, columns, setting->name, width, shown.value, shown.from, or_none(setting->initial),
-            room, settings_accepted(setting, text, sizeof(text)), setting->meaning);
+    fprintf(out, "\n%-23s  %-11s  %s\n", setting->name, shown.from, shown.value);
+    print_words(out, setting->meaning, 4, width);
+    snprintf(more, sizeof(more), "accepted: %s; default: %s",
+             settings_accepted(setting, text, sizeof(text)), or_none(setting->initial));
+    print_words(out, more, 4, width);
   }
 }
 

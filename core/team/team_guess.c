@@ -41,11 +41,11 @@ bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t fla
   bool hidden = unit_may_have_place(unit) && is_hidden(team, unit, flags);
   if (!hidden && !(unit_may_have_place(unit) && is_merged_in_doubt(team, unit, hash, flags)))
     return false;
-  if (is_told_here(team))
-    return true;
   const struct known_place *known = team_known_place(team, unit_place(unit));
-  team->telling.doubted |= hidden;
-  team->telling.guessed = true;
+  if (!is_told_here(team)) {
+    team->telling.doubted |= hidden;
+    team->telling.guessed = true;
+  }
   team->telling.guess = (struct team_guess){.kind = GUESS_SAME,
                                             .rank = team->source,
                                             .other = team->plane->rank,

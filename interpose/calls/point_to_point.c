@@ -8,6 +8,7 @@
 #include "hooks/contribution.h"
 #include "interpose/exits/leaving.h"
 #include "interpose/park/wait.h"
+#include "interpose/nccl/real.h"
 #include "interpose/comm/apart.h"
 #include "interpose/self/environment.h"
 #include "interpose/comm/registered.h"
@@ -255,6 +256,8 @@ ncclResult_t point_to_point_post(const struct call *calls, size_t ncalls, enum f
     point_to_point_gather(&posting, calls, ncalls, first, fates);
     ncclResult_t made =
         posting.nmembers == 0 ? ncclSuccess : point_to_point_make(&posting, calls, fates);
+    if (made != ncclSuccess)
+      last_error_is_ours(made);
     result = made != ncclSuccess ? made : result;
   }
   if (posting.members != &one) {
@@ -320,6 +323,8 @@ ncclResult_t point_to_point_begin(struct exchange *exchange, enum fate *fates) {
                             .call_of = exchange->call_of,
                             .nmembers = exchange->posts.nmembers};
   ncclResult_t result = refuse_receives(&posting, fates, true);
+  if (result != ncclSuccess)
+    last_error_is_ours(result);
   exchange->posts.nmembers = posting.nmembers;
   return result;
 }

@@ -22,6 +22,22 @@ void report_event(struct endpoint *end, enum trace_event event, uint64_t index, 
   trace_event(end->trace, event, index, report_describe(unit, text), peer);
 }
 
+/* What team_doubt has found: of the guess only the places are of interest. */
+static void report_unsure(const struct endpoint *end, const char *own) {
+  const struct team *team = end->team;
+  const struct team_guess *guess = &team->telling.guess;
+  char place[PLACE_TEXT_MAX + 8], other[PLACE_TEXT_MAX + 8];
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "%s of rank %u%s, at collective %llu, looks like that of rank %u%s, which is issued, "
+              "and nothing tells "
+              "whether they are one: rank %u stops (NCCL_JOIN_UNSURE=stop): ncclRemoteError. Call "
+              "nccl_join_leave where a loop ends, or let nccl-join take them for one "
+              "(NCCL_JOIN_UNSURE=warn)",
+              own, team->plane->rank, report_at(guess->other_place, other),
+              (unsigned long long)team->failed.index, team->failed.rank,
+              report_at(guess->place, place), team->plane->rank);
+}
+
 void report_failure(const struct endpoint *end, struct unit wanted) {
   const struct team *team = end->team;
   char text[DESCRIPTION], how[REPORT_HOW];
@@ -57,12 +73,7 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
         rank, UNIT_MEMBERS_MAX, team->failed.rank);
     break;
   case FAILURE_UNSURE:
-    log_line_of(
-        endpoint_subject(end), LOG_LEVEL_WARN,
-        "rank %u stops with ncclRemoteError, since it cannot tell whether its collective is "
-        "that of "
-        "rank %u (NCCL_JOIN_UNSURE=stop)",
-        rank, team->failed.rank);
+    report_unsure(end, own);
     break;
   case FAILURE_CORRUPT:
     log_line_of(
@@ -240,21 +251,23 @@ void report_guess(const struct endpoint *end, struct unit won) {
   else if (guess->kind == GUESS_HIDDEN)
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
-        "rank %u has joined at %llu, parked in %s, and where in the program calls stand cannot be "
+        "rank %u has joined at collective %llu, parked in %s, and where in the program calls stand "
+        "cannot be "
         "seen (docs/places.md says why). Collectives after the loop that look like some of the "
         "loop may meet those: call nccl_join_leave where a loop ends",
         guess->other, index, report_describe((struct unit){&guess->member, 1}, theirs));
   else if (guess->kind == GUESS_SAME)
-    log_line_of(
-        endpoint_subject(end), LOG_LEVEL_WARN,
-        "%s of rank %u%s, at %llu, is taken for that of rank %u%s, since they look alike. If they "
-        "are different points of the program, call nccl_join_leave where a loop ends",
-        report_describe((struct unit){&guess->member, 1}, theirs), guess->other, other, index,
-        guess->rank, place);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "%s of rank %u%s, at collective %llu, is taken for that of rank %u%s, since they "
+                "look alike. If they "
+                "are different points of the program, call nccl_join_leave where a loop ends",
+                report_describe((struct unit){&guess->member, 1}, theirs), guess->other, other,
+                index, guess->rank, place);
   else
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
-        "ranks want different collectives at %llu, and nothing tells which goes first: %s of rank "
+        "ranks want different collectives at collective %llu, and nothing tells which goes first: "
+        "%s of rank "
         "%u%s does, %s of rank %u%s waits. If that is wrong, ranks meet at different points of "
         "the program; then call nccl_join_leave where a loop ends",
         index, report_describe(won, ours), guess->rank, place,

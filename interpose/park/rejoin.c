@@ -89,7 +89,7 @@ static struct request begin_resync(struct resync *resync, struct endpoint *end) 
 static void say_resynchronised(const struct endpoint *end, uint32_t nbuffers) {
   if (atomic_load(&end->last_joiner) == end->team->plane->rank)
     log_line_of(endpoint_subject(end), LOG_LEVEL_INFO,
-                "rank %u, the last to join: %u buffers of it are all ranks' now",
+                "rank %u, whose data lasted longest: %u buffers of it are all ranks' now",
                 end->team->plane->rank, nbuffers);
 }
 
@@ -150,7 +150,7 @@ static bool note_rejoin(struct endpoint *end) {
   uint32_t last = team_last_joiner(end->team);
   atomic_store(&end->last_joiner, last);
   log_line_of(endpoint_subject(end), LOG_LEVEL_INFO,
-              "all ranks are together again; rank %u was the last to join", last);
+              "all ranks are together again; the data of rank %u lasted longest", last);
   if (join_settings()->resync == RESYNC_BROADCASTS && state_is_empty(&end->buffers))
     log_once_of(
         endpoint_subject(end), LOG_LEVEL_WARN,

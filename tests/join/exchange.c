@@ -261,6 +261,8 @@ Test(exchange, or_the_job_stops_there) {
             "%s", result->errors);
   cr_expect_not(run_says(result, "MISMATCH"), "%s", result->errors);
   cr_expect(strstr(result->output, " refused group") != NULL, "%s", result->output);
+  cr_expect(run_says_in_a_line(result, "refused: nccl-join: ", "their sizes differ", NULL), "%s",
+            result->errors);
   cr_expect_neq(result->status, 0);
   cr_expect_not(result->timed_out);
   run_free(result);

@@ -112,8 +112,9 @@ Test(resync, a_rank_that_comes_back_unnoticed_is_said_to_be_resynchronised_later
   cr_assert(run_says_in_a_line(result, "NCCL-JOIN WARN", "rank 0 had joined, but the others have",
                                "where the ranks next wait for each other", NULL),
             "%s", result->errors);
-  cr_assert(run_says(result, "rank 2, the last to join: 4 buffers of it are all ranks' now"), "%s",
-            result->errors);
+  cr_assert(
+      run_says(result, "rank 2, whose data lasted longest: 4 buffers of it are all ranks' now"),
+      "%s", result->errors);
   run_free(result);
 }
 
@@ -229,7 +230,8 @@ Test(resync, the_end_of_a_communicator_resynchronises_too) {
                                             .options = "--iterations 3,5 --meet 0 --state all",
                                             .environment = "NCCL_JOIN_DEBUG=INFO"});
   cr_assert(!result->timed_out && result->status == 0, "%s", result->errors);
-  cr_assert(run_says(result, "rank 1, the last to join: 4 buffers of it are all ranks' now"), "%s",
-            result->errors);
+  cr_assert(
+      run_says(result, "rank 1, whose data lasted longest: 4 buffers of it are all ranks' now"),
+      "%s", result->errors);
   run_free(result);
 }

@@ -36,8 +36,12 @@ static struct running *start_held(const char *environment) {
                                     .each = true});
 }
 
-static struct run *finish(struct running *running) {
+static void go_on(void) {
   close(open(let_go, O_CREAT | O_WRONLY, 0600));
+}
+
+static struct run *finish(struct running *running) {
+  go_on();
   struct run *result = run_finish(running);
   assert_went_well(result);
   return result;
@@ -88,6 +92,7 @@ Test(status, ranks_are_where_they_are) {
             "%s", status->output);
   cr_expect(strstr(status->output, "\n  rank 0 waits for ranks 1, 2\n") != NULL, "%s",
             status->output);
+  cr_expect(strstr(status->output, "kill -CONT") == NULL, "%s", status->output);
   run_free(status);
   struct run *result = finish(running);
   cr_expect_str_empty(result->errors);
@@ -120,9 +125,12 @@ Test(status, ranks_may_be_stopped_and_are_said_to_be) {
             "%s", status->output);
   cr_expect(strstr(status->output, "; its process is stopped by SIGSTOP, Ctrl-Z or a debugger\n"),
             "%s", status->output);
-  cr_expect(strstr(status->output,
-                   "\n  rank 0 waits for ranks 1 (stopped by SIGSTOP, Ctrl-Z or a debugger), 2 ("),
-            "%s", status->output);
+  char remedy[96];
+  snprintf(remedy, sizeof remedy, "\n  what lets them go on: kill -CONT %d %d %d\n",
+           (int)run_process(running, 0), (int)run_process(running, 1),
+           (int)run_process(running, 2));
+  cr_expect(strstr(status->output, remedy) != NULL, "no %s in\n%s", remedy, status->output);
+  cr_expect(strstr(status->output, " wait for ") == NULL, "%s", status->output);
   run_free(status);
   status = ask(running, 0, "--json");
   cr_expect(strstr(status->output, "\"stopped\":true") != NULL, "%s", status->output);
@@ -138,6 +146,39 @@ Test(status, ranks_may_be_stopped_and_are_said_to_be) {
   run_free(status);
   struct run *result = finish(running);
   run_free(result);
+}
+
+/* Rank 0 has joined and answers nothing any more; the others issue what it has not come to. */
+Test(status, ranks_wait_for_one_that_has_joined_and_is_stopped) {
+  struct running *running = start_held("");
+  run_free(status_of(running));
+  stop(run_process(running, 0));
+  go_on();
+  struct run *status = ask_until(
+      running, 1, "\n  ranks 1, 2 wait for rank 0 (stopped by SIGSTOP, Ctrl-Z or a debugger)\n",
+      NULL);
+  run_free(status);
+  status = ask(running, 1, "--json");
+  cr_expect(strstr(status->output, "\"waits_for\":[0]") != NULL, "%s", status->output);
+  run_free(status);
+  kill(run_process(running, 0), SIGCONT);
+  run_free(finish(running));
+}
+
+/* Rank 2 has issued what rank 1 has not come to, and runs its program as far as that goes. */
+Test(status, peers_of_an_active_rank_that_is_stopped_wait_for_it) {
+  struct running *running = start_held("");
+  run_free(ask_until(running, 0, " 33             runs its program", says_wait));
+  stop(run_process(running, 1));
+  struct run *status = ask(running, 1, "");
+  cr_expect(strstr(status->output,
+                   "\n  ranks 0, 2 wait for rank 1 (stopped by SIGSTOP, Ctrl-Z or a debugger)\n"),
+            "%s", status->output);
+  cr_expect(strstr(status->output, " 33  on device  waits on its device, last allreduce(") != NULL,
+            "%s", status->output);
+  run_free(status);
+  kill(run_process(running, 1), SIGCONT);
+  run_free(finish(running));
 }
 
 Test(status, the_last_warning_is_told) {
@@ -198,7 +239,12 @@ Test(status, the_launcher_says_where_a_rank_was_that_has_been_killed) {
 Test(status, a_process_without_a_job_has_none) {
   struct run *status = run_tool("tools/nccl-join-status", "1");
   cr_expect_eq(status->status, 1);
-  cr_expect(strstr(status->output, "no job of this user") != NULL, "%s", status->output);
+  cr_expect(strstr(status->output, "process 1 is not in a job with nccl-join") != NULL ||
+                strstr(status->output, "process 1 is another user's") != NULL,
+            "%s", status->output);
+  run_free(status);
+  status = run_tool("tools/nccl-join-status", "2147483647");
+  cr_expect_str_eq(status->output, "there is no process 2147483647\n");
   run_free(status);
   status = run_tool("tools/nccl-join-status", "everywhere");
   cr_expect_eq(status->status, 2);

@@ -154,6 +154,18 @@ Test(training, everything_at_once) {
             &(struct ddp){.buffers = true, .batches = 2, .barrier = true}, "");
 }
 
+/* Where the collective has been issued by the others before the rank comes to one that looks alike. */
+Test(training, what_is_found_late_stops_the_job_with_the_place_and_the_remedy) {
+  struct run *result = run(&(struct launch){
+      .nranks = 3, .program = "branches", .options = "", .environment = "NCCL_JOIN_UNSURE=stop"});
+  cr_expect_neq(result->status, 0);
+  cr_expect(run_says_in_a_line(result, "NCCL-JOIN WARN", " of rank 0 at ", " (branches)",
+                               ", at collective ", " looks like that of rank ", "ncclRemoteError",
+                               "nccl_join_leave", "NCCL_JOIN_UNSURE=warn", NULL),
+            "%s", result->errors);
+  run_free(result);
+}
+
 /* The same where the job is to stop instead. */
 Test(training, what_cannot_be_known_stops_the_job_if_it_is_to) {
   const struct schedule schedule = {3, 2, {{10, 8, 12}, {10, 0, 10}}};

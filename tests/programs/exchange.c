@@ -51,6 +51,7 @@ struct state {
 static bool was_refused(const struct state *state, ncclResult_t result, const char *call) {
   if (result == ncclInvalidUsage) {
     ranks_result(&state->ranks, "refused %s", call);
+    fprintf(stderr, "refused: %s\n", ncclGetLastError(NULL));
     return true;
   }
   CHECK_NCCL(result);

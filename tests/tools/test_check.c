@@ -29,6 +29,21 @@ Test(check, a_linked_program_is_seen) {
   expect_answer("", "true", NO, "\"reached\":\"none\"");
 }
 
+/* Nothing is said under --loopback, of a program without NCCL, or where there is a driver. */
+Test(check, a_run_on_a_machine_without_a_gpu_is_told_of_the_stand_ins) {
+  if (access("/proc/driver/nvidia", F_OK) == 0)
+    cr_skip("this machine has a driver");
+  build_nccl("nccl", "2.28.9");
+  build("user", "-o linked -Lnccl -lnccl -Wl,-rpath,'$ORIGIN/nccl'");
+  struct result result = run("nccl-join run ./linked");
+  expect_in(result.err, "./linked: there is no GPU driver on this machine");
+  expect_in(result.err, "nccl-join run --loopback\n");
+  cr_expect_str_empty(run("nccl-join run true").err);
+  cr_expect_eq(count(run("nccl-join run --loopback ./linked").err, "GPU driver"), 0);
+  run("echo 'int cuInit(void) { return 0; }' >cuda.c; gcc -shared -o libcuda.so.1 cuda.c");
+  cr_expect_str_empty(run("LD_LIBRARY_PATH=. nccl-join run ./linked").err);
+}
+
 Test(check, a_program_whose_library_is_linked_is_seen) {
   build_nccl("nccl", "2.28.9");
   build("user", "-DLIBRARY -shared -o libframework.so -Lnccl -lnccl -Wl,-rpath,'$ORIGIN/nccl'");
@@ -411,10 +426,12 @@ Test(check, run_is_silent_where_nothing_is_wrong) {
   build("user", "-o lacks -Lnccl -lnccl");
   write_file("script", "#!/bin/sh\n:\n");
   run("chmod +x script; echo 'int main(void) { return 0; }' >main.c; gcc -static -o static main.c");
+  run("echo 'int cuInit(void) { return 0; }' >cuda.c; gcc -shared -o nccl/libcuda.so.1 cuda.c");
   static const char *const programs[] = {"./linked", "./script", "./static", "true",
                                          "--loopback true"};
   for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
-    cr_expect_str_empty(run("nccl-join run %s", programs[i]).err, "of %s", programs[i]);
+    cr_expect_str_empty(run("LD_LIBRARY_PATH=nccl nccl-join run %s", programs[i]).err, "of %s",
+                        programs[i]);
   struct result result = run("nccl-join run ./not-there");
   cr_expect_eq(result.status, 127);
   cr_expect_str_eq(result.err, "nccl-join: ./not-there: program not found\n");

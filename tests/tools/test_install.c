@@ -72,7 +72,18 @@ Test(install, help_installs_and_downloads_nothing) {
           "&& ! make product 2>/dev/null && test -e asked",
           here, sandbox(), sandbox());
   cr_expect_eq(result.status, 0, "%s%s", result.out, result.err);
-  expect_in(result.out, "make install      to PREFIX=");
+  expect_in(result.out, "\nmake install           to PREFIX=");
+}
+
+/* What a target does stands in one column. */
+Test(install, help_of_make_fits_80_columns) {
+  char here[PATH_MAX];
+  cr_assert_not_null(getcwd(here, sizeof here));
+  struct result result = run(
+      "make -C %s --no-print-directory help | awk 'length > 80 || substr($0, 23, 1) != \" \" && "
+      "length > 22'; make -C %s --no-print-directory help | wc -l",
+      here, here);
+  cr_expect(strchr(result.out, '\n') == result.out + result.out_size - 1, "%s", result.out);
 }
 
 /* ---- help, manual pages, completion: each command, option and setting is in all of them ---- */

@@ -140,6 +140,8 @@ Test(launcher, wrong_usage_is_status_2_and_says_what_is_wrong) {
   } wrong[] = {
       {"", "usage: nccl-join run"},
       {"walk ./x", "unknown command walk; known are run, check, doctor, status, env, "},
+      {"statsu", "unknown command statsu; did you mean nccl-join status?"},
+      {"doc", "unknown command doc; did you mean nccl-join doctor?"},
       {"run", "no program to run"},
       {"run --", "no program to run"},
       {"run -n 2", "no program to run"},
@@ -173,6 +175,23 @@ Test(launcher, help_and_version_are_on_stdout) {
   cr_expect_eq(strncmp(result.out, "nccl-join 0.", 12), 0);
 }
 
+Test(launcher, every_command_has_help) {
+  static const char *const commands[] = {"run", "check",  "doctor",  "status",
+                                         "env", "config", "timeline"};
+  for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+    char usage[64], part[64];
+    struct result result = run("nccl-join %s --help", commands[i]);
+    cr_expect_eq(result.status, 0, "%s", result.err);
+    cr_expect_str_empty(result.err);
+    snprintf(usage, sizeof usage, "usage: nccl-join %s", commands[i]);
+    cr_expect_eq(strncmp(result.out, usage, strlen(usage)), 0, "%s", result.out);
+    for (size_t other = 0; other < sizeof(commands) / sizeof(commands[0]); other++) {
+      snprintf(part, sizeof part, "\n%s ", commands[other]);
+      cr_expect_eq(count(result.out, part), other == i, "%s", result.out);
+    }
+  }
+}
+
 Test(launcher, a_program_that_is_not_there_is_127_and_one_that_cannot_run_126) {
   static const char *const options[] = {"", "-n 3"};
   for (size_t i = 0; i < 2; i++) {
@@ -194,14 +213,14 @@ Test(launcher, a_program_that_is_not_there_is_127_and_one_that_cannot_run_126) {
 Test(launcher, env_prints_the_settings) {
   struct result result = run("NCCL_JOIN_TIMEOUT=77 nccl-join env");
   cr_expect_eq(result.status, 0);
-  expect_in(result.out, "NCCL_JOIN_TIMEOUT        77       environment  1800");
-  expect_in(result.out, "NCCL_JOIN_DEBUG          WARN     default      WARN");
+  expect_in(result.out, "\nNCCL_JOIN_TIMEOUT        environment  77\n");
+  expect_in(result.out, "\nNCCL_JOIN_DEBUG          default      WARN\n");
 }
 
 Test(launcher, env_shows_wrong_settings_and_has_status_2) {
   struct result result = run("NCCL_JOIN_TIMEOUT=x NCCL_JOIN_LOSY=zero nccl-join env");
   cr_expect_eq(result.status, 2);
-  expect_in(result.out, "NCCL_JOIN_TIMEOUT        x        WRONG");
+  expect_in(result.out, "\nNCCL_JOIN_TIMEOUT        WRONG        x\n");
   expect_in(result.err,
             "nccl-join: NCCL_JOIN_TIMEOUT=x is not accepted. Accepted: 1 to 31536000 seconds\n");
   expect_in(result.err, "nccl-join: NCCL_JOIN_LOSY is not known");

@@ -75,6 +75,17 @@ Test(attachment, a_slot_that_is_not_taken_has_nothing_to_say) {
   attachment_detach(only);
 }
 
+Test(attachment, as_many_communicators_as_there_is_room_for_are_said) {
+  struct introduction other, me = {.ncomms = INTRODUCTION_COMMS_MAX};
+  me.comms[INTRODUCTION_COMMS_MAX - 1] = 9;
+  struct attachment *only = attachment_make(name, SLOTS, 0, 0, &me, reason);
+  cr_assert_not_null(only, "%s", reason);
+  cr_assert(attachment_read(only, 0, &other));
+  cr_expect_eq(other.ncomms, INTRODUCTION_COMMS_MAX);
+  cr_expect_eq(other.comms[INTRODUCTION_COMMS_MAX - 1], 9);
+  attachment_detach(only);
+}
+
 static void expect_refused(struct attachment *made) {
   cr_expect_null(made);
   cr_expect_str_neq(reason, "");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/predict/learner.h"
+#include "core/predict/learner_lags.h"
 #include "tests/unit/traces.h"
 
 static void feed(struct learner *learner, symbol_t symbol) {
@@ -401,4 +402,45 @@ Test(learner, what_is_steady_is_left_alone) {
   cr_expect_eq(learner_body_length(learner), 3);
   feed_word(learner, "xyz", 1024);
   cr_expect_geq(learner_calm(learner), UINT64_MAX / 2);
+}
+
+/* Of a body that is kept nothing is lost when another takes its place. */
+Test(learner, the_longest_body_that_is_kept_is_left_as_soon_as_a_short_one) {
+  const uint32_t lengths[] = {20, 2048};
+  int missed[2];
+  for (int i = 0; i < 2; i++) {
+    struct learner *of = learner_create();
+    for (uint32_t at = 0; at < 3 * lengths[i]; at++)
+      feed(of, 100 + at % lengths[i]);
+    cr_assert_eq(learner_body_length(of), lengths[i]);
+    missed[i] = misses(of, "z", 100);
+    learner_destroy(of);
+  }
+  cr_expect_lt(missed[0], 30, "%d", missed[0]);
+  cr_expect_eq(missed[1], missed[0], "%d", missed[1]);
+}
+
+/* ---- periods ---- */
+
+static void append(struct lags *lags, const char *word) {
+  for (; *word != '\0'; word++) {
+    lags_append(lags, (struct event){(symbol_t)*word, (uint32_t)*word & ~0x20u});
+    lags_check(lags);
+    (void)lags_look(lags);
+  }
+}
+
+Test(learner, what_is_foreign_to_a_period_makes_what_varied_in_it_forgotten) {
+  struct lags *lags = calloc(1, sizeof(*lags));
+  const struct lag *of = NULL;
+  append(lags, "abababaB");
+  for (int i = 0; i < LAGS_HYPOTHESES; i++)
+    if (lags->lag[i].lag == 2)
+      of = &lags->lag[i];
+  cr_assert_not_null(of);
+  cr_expect_eq(lag_trouble(of, lags->position), 3);
+  append(lags, "z");
+  cr_expect_eq(of->lag, 2);
+  cr_expect_eq(lag_trouble(of, lags->position), 0);
+  free(lags);
 }

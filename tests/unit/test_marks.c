@@ -166,3 +166,21 @@ Test(marks, a_resynchronisation_is_a_part_of_the_sequence) {
   cr_assert_eq(poll(0, &got), TEAM_REAL);
   cr_assert_eq(poll(2, &got), TEAM_SHADOW);
 }
+
+/* The mark at index 1, which one rank alone issued, is found behind the LEAVE that came since. */
+Test(marks, a_mark_before_a_leave_says_nothing_of_who_has_data) {
+  struct unit got;
+  all_issue(&A);
+  claim_mark(1, MARK_LOOP_BEGIN, 0);
+  team_claim_leave(teams[0]);
+  team_claim_leave(teams[2]);
+  cr_assert_eq(poll(1, &got), TEAM_REAL);
+  cr_assert_eq(poll(0, &got), TEAM_SHADOW);
+  cr_assert_eq(poll(2, &got), TEAM_SHADOW);
+  team_claim_leave(teams[1]);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    cr_assert_eq(poll(rank, &got), TEAM_LEFT);
+  all_issue(&B);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    cr_assert_not(team_is_rejoin(teams[rank]));
+}

@@ -45,6 +45,49 @@ Test(overlap, who_still_works_goes_before_who_has_stopped) {
   cr_assert_not(crossing_answers(1, 0, 0));
 }
 
+/* The first goes on in a team of both, in which the second follows it, having claimed in the other. */
+static void goes_on_alone(uint32_t first, uint32_t second, uint32_t at) {
+  crossing_claim(second, 1 - at, 4);
+  crossing_claim(first, at, 1000);
+  cr_assert(crossing_answers(second, at, 0), "the smaller unit is not the loop's");
+  cr_assert_eq(crossing_poll(first, at), TEAM_REAL);
+  cr_assert_eq(crossing_poll(second, at), TEAM_SHADOW);
+  overlap_return(crossing_overlaps[first]);
+}
+
+/* The claims are as new to the teams and to their ranks; rank 0's is larger. */
+static void expect_rank_0_gives_way(bool gives_way) {
+  crossing_claim(0, 0, 7);
+  crossing_claim(1, 1, 3);
+  cr_assert_eq(crossing_answers(0, 1, 0), gives_way);
+  cr_assert_eq(crossing_answers(1, 0, 0), !gives_way);
+}
+
+Test(overlap, who_has_issued_more_since_both_were_together_goes_first) {
+  crossing_pair();
+  goes_on_alone(1, 0, 1);
+  team_give_up(crossing_teams[0][0]);
+  expect_rank_0_gives_way(true);
+}
+
+Test(overlap, that_both_were_together_where_one_waits_is_seen) {
+  crossing_pair();
+  goes_on_alone(1, 0, 1);
+  crossing_claim(1, 0, 4);
+  cr_assert_eq(crossing_poll(0, 0), TEAM_REAL);
+  cr_assert_eq(crossing_poll(1, 0), TEAM_REAL);
+  expect_rank_0_gives_way(false);
+}
+
+Test(overlap, that_both_were_together_where_the_other_waits_is_seen) {
+  crossing_pair();
+  goes_on_alone(1, 0, 0);
+  crossing_claim(1, 1, 4);
+  cr_assert_eq(crossing_poll(0, 1), TEAM_REAL);
+  cr_assert_eq(crossing_poll(1, 1), TEAM_REAL);
+  expect_rank_0_gives_way(false);
+}
+
 Test(overlap, nobody_yields_to_a_leave) {
   crossing_pair();
   crossing_claim(0, 0, 4);
@@ -63,6 +106,21 @@ Test(overlap, what_a_rank_did_before_it_had_a_second_team_counts) {
   cr_assert_eq(atomic_load(&crossing_teams[0][1]->own->claim_reals), 3);
   crossing_claim(0, 0, 10);
   cr_assert_eq(atomic_load(&crossing_teams[0][0]->own->claim_reals), 3);
+}
+
+/* Where nothing may be committed it is not asked whether it may: a mark. */
+Test(overlap, and_counts_where_a_rank_claims_at_once) {
+  struct member mark = mark_member(MARK_LOOP_BEGIN);
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  for (int i = 0; i < 3; i++)
+    crossing_issue(0, 10);
+  crossing_add(1, 2, (const uint32_t[]){0, 1});
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    team_claim(crossing_teams[rank][1], (struct unit){&mark, 1}, 0, NULL);
+    overlap_park(crossing_overlaps[rank], 0);
+  }
+  cr_assert_eq(crossing_poll(0, 1), TEAM_REAL);
+  cr_assert_eq(log_reals(crossing_teams[0][1]->own, 0), 4);
 }
 
 /* A child of all ranks is destroyed in the middle of a loop. */

@@ -116,6 +116,58 @@ Test(overlap_asking, who_waits_for_those_behind_does_not_yield_to_a_leave) {
   cr_assert_eq(overlap_delay(crossing_overlaps[0]), OVERLAP_NEVER);
   cr_assert_not(crossing_answers(0, 1, OVERLAP_NEVER - 1));
 }
+
+/* Of what is passed or claimed in the team of all ranks: three ranks, of which 0 waits. */
+static uint64_t steps_of_who_waits(uint64_t of_1, uint64_t of_2) {
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(1, 3, (const uint32_t[]){0, 1, 2});
+  crossing_add(2, 2, (const uint32_t[]){1, 2});
+  for (int i = 0; i < 12; i++)
+    crossing_commit(1, 10);
+  if (of_1 != 0)
+    crossing_claim(1, 1, of_1);
+  if (of_2 != 0)
+    crossing_claim(2, 1, of_2);
+  overlap_wait(crossing_overlaps[0], 0);
+  uint64_t delay = overlap_delay(crossing_overlaps[0]);
+  cr_assert_not(crossing_answers(0, 1, delay - 1));
+  cr_assert(crossing_answers(0, 1, delay));
+  return delay / OVERLAP_STEP_MS;
+}
+
+Test(overlap_asking, who_waits_yields_to_what_its_rank_always_does_next) {
+  cr_assert_eq(steps_of_who_waits(10, 0), 5);
+}
+
+Test(overlap_asking, who_waits_yields_to_anything_else_later) {
+  cr_assert_eq(steps_of_who_waits(0, 99), 6);
+}
+
+Test(overlap_asking, who_waits_yields_to_the_first_of_two_if_that_comes_first) {
+  cr_assert_eq(steps_of_who_waits(10, 99), 5);
+}
+
+Test(overlap_asking, who_waits_yields_to_the_second_of_two_if_that_comes_first) {
+  cr_assert_eq(steps_of_who_waits(99, 10), 5);
+}
+
+Test(overlap_asking, who_waits_follows_what_has_been_passed_when_it_is_quiet) {
+  struct member of = crossing_member(10);
+  struct unit unit = {&of, 1};
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(1, 2, (const uint32_t[]){0, 2});
+  for (int i = 0; i < 12; i++)
+    crossing_commit(1, 10);
+  overlap_wait(crossing_overlaps[0], 0);
+  cr_assert_eq(overlap_delay(crossing_overlaps[0]), OVERLAP_NEVER);
+  cr_assert(team_commit(crossing_teams[2][1], unit));
+  uint64_t delay = overlap_delay(crossing_overlaps[0]);
+  cr_assert_eq(delay / OVERLAP_STEP_MS, 5);
+  cr_assert_not(crossing_answers(0, 1, delay - 1));
+  cr_assert(crossing_answers(0, 1, delay));
+  cr_assert_eq(crossing_poll(0, 1), TEAM_SHADOW);
+}
+
 Test(overlap_asking, who_is_behind_and_at_work_makes_those_wait_who_wait_for_it) {
   crossing_add(2, 2, (const uint32_t[]){1, 2});
   ahead_in_the_first();
@@ -150,6 +202,8 @@ Test(overlap_asking, after_a_yield_that_only_time_decided_all_ask) {
   crossing_claim(1, 1, 4);
   crossing_claim(2, 2, 4);
   cr_assert(crossing_answers(0, 2, overlap_delay(crossing_overlaps[0])));
+  cr_assert(log_asks(crossing_teams[0][0]->own));
+  cr_assert(log_asks(crossing_teams[0][2]->own));
   cr_assert_eq(crossing_poll(2, 2), TEAM_REAL);
   cr_assert_eq(crossing_poll(0, 2), TEAM_SHADOW);
   crossing_claim(2, 1, 4);
@@ -200,4 +254,21 @@ Test(overlap_asking, who_meets_others_where_all_want_it_does_not) {
   cr_assert_eq(crossing_poll(0, 0), TEAM_REAL);
   cr_assert_eq(crossing_poll(1, 0), TEAM_REAL);
   cr_assert_eq(atomic_load(&crossing_teams[0][1]->own->asks), 0);
+}
+
+/* Ranks 1 and 2, which ask about each other, have both gone on without rank 0. */
+Test(overlap_asking, what_several_ask_about_is_answered_in_turn) {
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(1, 3, (const uint32_t[]){0, 1, 2});
+  for (int i = 0; i < 12; i++)
+    crossing_commit(1, 10);
+  for (uint32_t rank = 1; rank < 3; rank++) {
+    commit(rank, 1, 10);
+    log_ask_about(crossing_teams[rank][1]->own, 1 + (3 - rank)); /* a number plus one */
+  }
+  crossing_claim(0, 0, 4);
+  for (uint64_t now = 1; now <= 6; now++) {
+    overlap_quiet(crossing_overlaps[0], now);
+    cr_assert_eq(log_holds(crossing_teams[0][1]->own), now % 2 != 0 ? 2 : 3);
+  }
 }

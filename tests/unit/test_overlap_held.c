@@ -109,6 +109,13 @@ Test(overlap_held, who_waits_for_its_device_does_not_keep_others_from_yielding) 
   cr_assert(overlap_answers(places[2][1]), "what rank 1 waits for");
 }
 
+Test(overlap_held, who_waits_asks_in_all_its_teams) {
+  ring(true);
+  overlap_quiet(overlaps[0], 1);
+  cr_assert_eq(log_asks_about(teams[0][0]->own), 2, "about rank 1: its number plus one");
+  cr_assert_eq(log_asks_about(teams[0][2]->own), 2);
+}
+
 Test(overlap_held, who_is_at_work_and_ahead_of_nobody_does) {
   uint64_t of_0, of_2;
   ring(false);

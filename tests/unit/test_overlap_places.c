@@ -45,16 +45,28 @@ static void chain(uint32_t of_0, uint32_t of_1, uint32_t of_2) {
   claim_here(2, 2, of_2);
 }
 
+/* How many steps a rank lets pass before it gives way. */
+static uint64_t steps(uint32_t rank) {
+  return overlap_delay(crossing_overlaps[rank]) / OVERLAP_STEP_MS;
+}
+
 Test(overlap_places, who_has_left_the_loop_gives_way_before_who_is_in_it) {
   chain(AFTER, BATCH, BATCH);
+  cr_assert_eq(steps(0), 2, "after who leaves, before who wants something new");
   cr_assert_lt(overlap_delay(crossing_overlaps[0]), overlap_delay(crossing_overlaps[1]));
   cr_assert_lt(overlap_delay(crossing_overlaps[0]), overlap_delay(crossing_overlaps[2]));
 }
 
 Test(overlap_places, who_comes_to_it_next_gives_way_last) {
   chain(AFTER, LAST, LAST);
+  cr_assert_eq(steps(0), 7);
   cr_assert_gt(overlap_delay(crossing_overlaps[0]), overlap_delay(crossing_overlaps[1]));
   cr_assert_gt(overlap_delay(crossing_overlaps[0]), overlap_delay(crossing_overlaps[2]));
+}
+
+Test(overlap_places, who_is_in_the_loop_gives_way_last) {
+  chain(BATCH, AFTER, AFTER);
+  cr_assert_eq(steps(0), 7);
 }
 
 /* Rank 0 has left the loop of rank 2, which then leaves it too. */

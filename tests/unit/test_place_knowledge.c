@@ -52,6 +52,18 @@ Test(place_knowledge, a_place_is_common_whatever_ranks_say_of_what_is_expected) 
   cr_assert(team_known_place(quartet[0], AFTER)->common);
 }
 
+Test(place_knowledge, that_all_come_to_a_place_again_is_known_from_the_second_time_on) {
+  for (uint32_t times = 1; times <= 2; times++) {
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      claim(rank, HEAD, SUM);
+    expect_all_real();
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+      cr_assert(team_known_place(quartet[rank], HEAD)->common);
+      cr_assert_eq(team_known_place(quartet[rank], HEAD)->again, times == 2);
+    }
+  }
+}
+
 /* Two units of one call; rank 0 does not know where that stands. */
 Test(place_knowledge, a_description_is_not_replaced_by_who_follows) {
   struct place nowhere = {.id = THEN};

@@ -87,6 +87,20 @@ Test(team_doubts, two_calls_in_a_row_are_not_two_ways_to_one_of_another_loop) {
   }
 }
 
+/* The same: rank 0 alone knows that it has been at the first. */
+Test(team_doubts, who_wants_to_be_sure_fails_where_it_alone_is_in_doubt) {
+  struct place first = stand(1, 20, 21, 22, 21), second = stand(2, 20, 22, 0, 21),
+               elsewhere = stand(3, 30, 31, 32, 31);
+  cr_assert_eq(meet(&first, &elsewhere), 0);
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    const struct place *place = rank == 0 ? &second : &elsewhere;
+    team_claim(quartet[rank], at(place->id, SUM), CLAIM_SURE, place);
+  }
+  expect_verdict(0, TEAM_FAILED);
+  cr_assert_eq(quartet[0]->failed.how, FAILURE_UNSURE);
+  expect_verdict(1, TEAM_REAL);
+}
+
 /* if (one) a(); if (!one) a(); */
 Test(team_doubts, where_nobody_has_been_before_two_conditions_are_two_ways) {
   struct place first = stand(1, 0, 11, 12, 11), second = stand(2, 0, 12, 0, 12);

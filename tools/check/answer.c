@@ -129,6 +129,8 @@ static void judge(struct answer *answer, struct question *question, struct image
   }
   remark_dropped(answer, command);
   remark_program(answer, program);
+  if (question->circumstances->driver)
+    remark_driver(answer, &question->search);
 }
 
 static bool answer_binary(struct answer *answer, struct question *question,

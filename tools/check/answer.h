@@ -56,6 +56,7 @@ struct circumstances {
   const char *libraries; /* a folder that is to come before LD_LIBRARY_PATH; NULL: none */
   bool in_front;         /* nccl-join is to be put in front, whatever LD_PRELOAD says */
   bool brief;            /* only what a warning is made of is wanted, quickly */
+  bool driver;           /* it needs one of a GPU */
 };
 
 #define ANSWER_ERROR_SIZE 4608

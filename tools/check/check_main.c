@@ -4,6 +4,7 @@
  *   nccl-join-check [--json] [--libraries FOLDER] [--] PROGRAM [ARG...]
  *   nccl-join-check --warn MS ...   prints one line, or nothing, and takes so many milliseconds at
  *                                   most
+ *                   --driver        also if there is no GPU driver
  *
  * Exit status: 0 yes, 1 no (or there are none), 2 it cannot be told, or an error. With --warn
  * always 0.
@@ -25,7 +26,7 @@
 #define LINE_SIZE ((size_t)4 * PATH_MAX)
 
 struct options {
-  bool json;
+  bool json, driver;
   long warn; /* for how many milliseconds; 0: no warning is asked for */
   const char *libraries;
   char *const *words;
@@ -41,6 +42,7 @@ static int read_options(struct options *options, int argc, char **argv) {
   static const struct option known[] = {{"help", no_argument, NULL, 'h'},
                                         {"json", no_argument, NULL, 'j'},
                                         {"warn", required_argument, NULL, 'w'},
+                                        {"driver", no_argument, NULL, 'd'},
                                         {"libraries", required_argument, NULL, 'l'},
                                         {0}};
   *options = (struct options){0};
@@ -55,6 +57,8 @@ static int read_options(struct options *options, int argc, char **argv) {
                    argv[optind - 1]);
     if (option == 'j')
       options->json = true;
+    else if (option == 'd')
+      options->driver = true;
     else if (option == 'w')
       options->warn = strtol(optarg, NULL, 10);
     else
@@ -92,8 +96,10 @@ static int report_error(const struct options *options, const char *error) {
 static int answer(const struct options *options) {
   struct answer answer;
   char error[ANSWER_ERROR_SIZE];
-  struct circumstances circumstances = {
-      .libraries = options->libraries, .in_front = options->warn > 0, .brief = options->warn > 0};
+  struct circumstances circumstances = {.libraries = options->libraries,
+                                        .in_front = options->warn > 0,
+                                        .brief = options->warn > 0,
+                                        .driver = options->driver};
   int status = answer_make(&answer, options->words, &circumstances, error)
                    ? report(options, &answer)
                    : report_error(options, error);

@@ -20,11 +20,12 @@ void doubts_of_command(struct answer *answer, const struct command *command) {
   cannot_tell(answer);
   if (command->kind == COMMAND_UNKNOWN)
     remark(answer, "starts", REMARK_DOUBT,
-           "check what it starts: nccl-join check ./train; that inherits LD_PRELOAD", "%s",
-           command->why);
+           "check what it starts: nccl-join check PROGRAM, from the folder where that runs; it "
+           "inherits LD_PRELOAD",
+           "%s", command->why);
   else
     remark(answer, "script", REMARK_DOUBT,
-           "check the program that it starts: nccl-join check ./train; what it starts inherits "
+           "check the program that it starts: nccl-join check PROGRAM; what it starts inherits "
            "LD_PRELOAD",
            "it is a script for %s: what that starts is only known when it runs",
            command->interpreter);
@@ -119,7 +120,7 @@ static void doubt_others(struct answer *answer, const struct closure *closure,
            "it may start %s, of which this says nothing", other);
   else
     remark(answer, "starts", REMARK_DOUBT,
-           "if it starts the program that uses NCCL, check that one: nccl-join check ./train",
+           "if it starts the program that uses NCCL, check that one: nccl-join check PROGRAM",
            "it makes no NCCL calls itself, but %s %s", starter->path,
            starter->role == ROLE_PROGRAM && *starter->interpreter == '\0'
                ? "is static, and what it starts cannot be seen"

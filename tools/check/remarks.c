@@ -159,3 +159,16 @@ void remark_program(struct answer *answer, const struct image *program) {
            "it runs with another user's rights (setuid, setgid or capabilities), for which the "
            "dynamic linker drops LD_PRELOAD, also for what it starts");
 }
+
+void remark_driver(struct answer *answer, const struct search *search) {
+  char path[PATH_MAX];
+  if (answer->nways == 0 || access("/proc/driver/nvidia", F_OK) == 0 ||
+      search_library(search, "libcuda.so.1", NULL, path))
+    return;
+  remark(
+      answer, "driver", REMARK_WRONG,
+      "install NVIDIA's driver (in a container: --gpus all), or run it on the stand-ins for CUDA "
+      "and NCCL: nccl-join run --loopback",
+      "there is no GPU driver on this machine, neither in the kernel nor libcuda.so.1: CUDA will "
+      "find no device");
+}

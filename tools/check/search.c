@@ -39,8 +39,9 @@ static void read_cache(struct search *search) {
 static bool found_in_cache(const struct search *search, const char *name, char path[PATH_MAX]) {
   char begin[PATH_MAX];
   int size = snprintf(begin, sizeof begin, "\n\t%s " CACHE_KIND " => ", name);
-  const char *line = size < PATH_MAX && search->cache != NULL ? search->cache : NULL;
-  while (line != NULL && (line = strstr(line, begin)) != NULL) {
+  if (size >= PATH_MAX || search->cache == NULL)
+    return false;
+  for (const char *line = search->cache; (line = strstr(line, begin)) != NULL;) {
     line += size;
     snprintf(path, PATH_MAX, "%.*s", (int)strcspn(line, "\n"), line);
     if (image_fits(path))

@@ -92,6 +92,8 @@ bool job_read(struct job *job, const char *path, const char *name, char *reason)
     qsort_r(slot_of, job->nranks, sizeof *slot_of, by_key_then_slot, seen);
   job->expected = slots;
   bool read = alive && read_ranks(job, view, seen, slot_of);
+  if (read)
+    job_find_waits(job);
   free(seen);
   free(slot_of);
   segment_view_close(view);

@@ -20,7 +20,10 @@ struct job_rank {
   int pid;
   uint64_t identity; /* equal in all communicators of this rank (attachment.h) */
   enum rank_doing doing;
-  bool stopped; /* its process, by a signal or a debugger */
+  bool stopped;   /* its process, by a signal or a debugger */
+  bool held;      /* it waits: in a call, or for a rank that is stopped */
+  bool holds;     /* ranks that wait, wait for this one */
+  bool on_device; /* it is not in a call, and has issued what a stopped rank has not come to */
   /* What waits in a call of another communicator: that one's tag, or 0, and the rank there. */
   uint32_t elsewhere, rank_elsewhere;
   struct plane_fate fate;
@@ -44,6 +47,11 @@ struct job {
 /* Reads the segment in a file. False: it cannot be read, or has ended (reason is empty then). */
 bool job_read(struct job *job, const char *path, const char *name, char *reason);
 void job_free(struct job *job);
+
+/* Who waits for whom: `held` and `holds` of all ranks. Where a process is stopped, all that have issued
+ * as much as it has, or wait in a call, wait for it; otherwise those that wait in a call wait for those
+ * that run. who_waits.c. */
+void job_find_waits(struct job *job);
 
 /* Of a process, into one of its ranks. now_ms: CLOCK_MONOTONIC. */
 void job_read_warning(struct job_rank *rank, uint64_t now_ms);

@@ -12,7 +12,17 @@ static json_t *waits_in(const struct job_rank *rank) {
   return out;
 }
 
-static json_t *rank_to_json(const struct job_rank *rank, uint32_t number) {
+/* The ranks that it waits for. */
+static json_t *waits_for(const struct job *job) {
+  json_t *out = json_array();
+  for (uint32_t number = 0; number < job->nranks; number++)
+    if (job->ranks[number].holds)
+      json_array_append_new(out, json_integer((json_int_t)number));
+  return out;
+}
+
+static json_t *rank_to_json(const struct job *job, uint32_t number) {
+  const struct job_rank *rank = &job->ranks[number];
   static const char *const doings[] = {"runs", "waits", "left", "ended"};
   json_t *out = json_object();
   json_object_set_new(out, "rank", json_integer((json_int_t)number));
@@ -28,6 +38,8 @@ static json_t *rank_to_json(const struct job_rank *rank, uint32_t number) {
     json_object_set_new(out, "collective", json_of(rank->unit));
   if (rank->place[0] != '\0')
     json_object_set_new(out, "place", json_of(rank->place));
+  if (rank->held)
+    json_object_set_new(out, "waits_for", waits_for(job));
   if (rank->elsewhere != 0)
     json_object_set_new(out, "waits_in", waits_in(rank));
   if (rank->warning[0] != '\0') {
@@ -46,7 +58,7 @@ json_t *job_to_json(const struct job *job) {
   json_t *out = json_object(), *ranks = json_array();
   json_object_set_new(out, "communicator", json_string(tag));
   for (uint32_t rank = 0; rank < job->nranks; rank++)
-    json_array_append_new(ranks, rank_to_json(&job->ranks[rank], rank));
+    json_array_append_new(ranks, rank_to_json(job, rank));
   json_object_set_new(out, "ranks", ranks);
   return out;
 }

@@ -27,6 +27,7 @@ static void write_state(const struct job_rank *rank, char *text, size_t size) {
              rank->doing == DOING_WAITS  ? "waits"
              : rank->doing == DOING_LEFT ? "has left"
              : rank->stopped             ? STOPPED
+             : rank->on_device           ? "waits on its device"
                                          : "runs its program");
 }
 
@@ -44,24 +45,43 @@ static void write_doing(const struct job_rank *rank, char *text, size_t size) {
            rank->stopped && strcmp(state, STOPPED) != 0 ? "; its process is " STOPPED : "");
 }
 
-/* "0, 2": the ranks that wait, or those that run their programs: of these with what keeps them. How
- * many they are. */
-static int write_ranks(const struct job *job, enum rank_doing doing, char *text, size_t size) {
+/* "0, 2": the ranks that wait, or those for which they wait: of these with what keeps them. How many
+ * they are. */
+static int write_ranks(const struct job *job, bool holds, char *text, size_t size) {
   int count = 0;
   size_t used = 0;
   text[0] = '\0';
   for (uint32_t number = 0; number < job->nranks && used < size; number++) {
     const struct job_rank *rank = &job->ranks[number];
     char state[96] = "";
-    if (rank->doing != doing)
+    if (!(holds ? rank->holds : rank->held))
       continue;
-    if (rank->elsewhere != 0 || rank->stopped)
+    if (rank->stopped)
+      snprintf(state, sizeof state, STOPPED);
+    else if (rank->elsewhere != 0)
       write_state(rank, state, sizeof state);
-    bool told = state[0] != '\0' && doing == DOING_RUNS;
+    bool told = state[0] != '\0' && holds;
     used += (size_t)snprintf(text + used, size - used, "%s%u%s%s%s", count++ == 0 ? "" : ", ",
                              number, told ? " (" : "", told ? state : "", told ? ")" : "");
   }
   return count;
+}
+
+/* What lets ranks go on that are stopped: "kill -CONT 4711 4712"; once for each process. */
+static void print_remedy(FILE *out, const struct job *job) {
+  bool any = false;
+  for (uint32_t i = 0; i < job->nranks; i++) {
+    const struct job_rank *rank = &job->ranks[i];
+    bool told = !rank->stopped || !rank->holds;
+    for (uint32_t before = 0; before < i && !told; before++)
+      told = job->ranks[before].pid == rank->pid;
+    if (told)
+      continue;
+    fprintf(out, "%s %d", any ? "" : "  what lets them go on: kill -CONT", rank->pid);
+    any = true;
+  }
+  if (any)
+    fputc('\n', out);
 }
 
 /* Once for the ranks of one process. */
@@ -80,21 +100,24 @@ static void print_warnings(FILE *out, const struct job *job) {
 void job_print(FILE *out, const struct job *job) {
   char waiting[1024], running[1024];
   fprintf(out, "communicator %08x, %u ranks here\n", job->tag, job->nranks);
-  fprintf(out, "  rank      pid  collectives  waits for\n");
+  fprintf(out, "  rank      pid  collectives      waits\n");
   for (uint32_t i = 0; i < job->nranks; i++) {
     const struct job_rank *rank = &job->ranks[i];
     char doing[640], since[24] = "";
     write_doing(rank, doing, sizeof doing);
     if (rank->doing == DOING_WAITS)
       snprintf(since, sizeof since, "%llu s", (unsigned long long)rank->waits_s);
+    else if (rank->on_device)
+      snprintf(since, sizeof since, "on device");
     fprintf(out, "  %4u  %7d  %11llu  %9s  %s\n", i, rank->pid, (unsigned long long)rank->passed,
             since, doing);
   }
-  int waits = write_ranks(job, DOING_WAITS, waiting, sizeof waiting);
-  int runs = write_ranks(job, DOING_RUNS, running, sizeof running);
-  if (waits > 0 && runs > 0)
-    fprintf(out, "  rank%s %s wait%s for rank%s %s\n", waits == 1 ? "" : "s", waiting,
-            waits == 1 ? "s" : "", runs == 1 ? "" : "s", running);
+  int held = write_ranks(job, false, waiting, sizeof waiting);
+  int holding = write_ranks(job, true, running, sizeof running);
+  if (held > 0 && holding > 0)
+    fprintf(out, "  rank%s %s wait%s for rank%s %s\n", held == 1 ? "" : "s", waiting,
+            held == 1 ? "s" : "", holding == 1 ? "" : "s", running);
+  print_remedy(out, job);
   print_warnings(out, job);
   fputc('\n', out);
 }

@@ -8,8 +8,10 @@
  * is stopped; then who waits for whom, also across communicators, and the last WARN of each process.
  * The status is 1 if there is no such job.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +47,16 @@ static size_t read_jobs(const struct segments *segments, struct job *jobs) {
   return njobs;
 }
 
+static void say_none(long pid) {
+  if (pid == 0)
+    printf("no job of this user runs with nccl-join on this machine\n");
+  else if (kill((pid_t)pid, 0) == 0)
+    printf("process %ld is not in a job with nccl-join: it has no communicator, or runs without\n",
+           pid);
+  else
+    printf(errno == ESRCH ? "there is no process %ld\n" : "process %ld is another user's\n", pid);
+}
+
 /* How many jobs there were. */
 static size_t show(long pid, bool json) {
   static struct job jobs[SEGMENTS_MAX];
@@ -66,7 +78,7 @@ static size_t show(long pid, bool json) {
   if (json)
     json_print(stdout, all);
   else if (njobs == 0)
-    printf("no job of this user runs with nccl-join here%s\n", pid != 0 ? ", in that process" : "");
+    say_none(pid);
   return njobs;
 }
 

@@ -1,0 +1,141 @@
+/* Two places by themselves (core/place/place.h): which of them goes first, what loops they share,
+ * and which comes once in each round. */
+#include <criterion/criterion.h>
+
+#include "core/place/place.h"
+
+enum { UNORDERED = 0 };
+
+static struct place_node node(uint32_t id, uint16_t order, uint16_t flags) {
+  return (struct place_node){.id = id,
+                             .order = order,
+                             .since = order,
+                             .until = order,
+                             .flags = order == UNORDERED ? flags : flags | PLACE_ORDERED};
+}
+
+/* f() { for (...) { ...; for (...) a(); ... } }: in the inner loop `loop`, if that is not 0. */
+static struct place stand(uint32_t id, uint32_t loop, uint16_t loop_order, uint16_t order) {
+  struct place place = {
+      .id = id, .nnodes = 2, .nodes = {node(1000, 1, 0), node(1001, 5, PLACE_LOOP)}};
+  if (loop != 0)
+    place.nodes[place.nnodes++] = node(loop, loop_order, PLACE_LOOP);
+  place.nodes[place.nnodes++] = node(2000 + id, order, 0);
+  return place;
+}
+
+/* ---- which goes first ---- */
+
+static void expect_first(const struct place *a, const struct place *b, const struct place *last) {
+  cr_expect_gt(place_order(a, b, last), 0);
+  cr_expect_lt(place_order(b, a, last), 0);
+}
+
+Test(place_order, what_comes_first_in_the_program_goes_first) {
+  struct place a = stand(1, 0, 0, 7), b = stand(2, 0, 0, 8);
+  expect_first(&a, &b, NULL);
+}
+
+Test(place_order, but_what_stands_in_a_loop_goes_before_it) {
+  struct place a = stand(1, 0, 0, 7), b = stand(2, 20, 8, 9);
+  expect_first(&b, &a, NULL);
+}
+
+Test(place_order, and_what_comes_next_from_where_all_have_been_before_that) {
+  struct place last = stand(3, 0, 0, 7), a = stand(1, 0, 0, 8), b = stand(2, 20, 6, 9);
+  expect_first(&a, &b, &last);
+  expect_first(&b, &a, NULL);
+}
+
+Test(place_order, who_is_in_a_loop_comes_to_the_rest_of_it_next) {
+  struct place a = stand(1, 20, 6, 1), b = stand(2, 30, 7, 1), last = stand(3, 30, 7, 2);
+  expect_first(&b, &a, &last);
+  expect_first(&a, &b, NULL);
+}
+
+Test(place_order, what_has_no_order_is_not_known) {
+  struct place a = stand(1, 0, 0, UNORDERED), b = stand(2, 0, 0, 8);
+  cr_expect_eq(place_order(&a, &b, NULL), 0);
+  cr_expect_eq(place_order(&b, &a, NULL), 0);
+}
+
+Test(place_order, of_two_loops_without_an_order_the_one_where_all_have_been_goes_first) {
+  struct place a = stand(1, 20, UNORDERED, 1), b = stand(2, 30, UNORDERED, 1);
+  struct place last = stand(3, 30, UNORDERED, 2);
+  cr_expect_eq(place_order(&a, &b, NULL), 0);
+  expect_first(&b, &a, &last);
+  last = stand(3, 20, UNORDERED, 2);
+  expect_first(&a, &b, &last);
+  last = stand(3, 40, UNORDERED, 2);
+  cr_expect_eq(place_order(&a, &b, &last), 0, "in neither of them");
+  last.nnodes = 2;
+  cr_expect_eq(place_order(&a, &b, &last), 0);
+  cr_expect_eq(place_order(&b, &a, &last), 0);
+}
+
+Test(place_order, of_other_code_nothing_is_known) {
+  struct place a = stand(1, 0, 0, 7), b = stand(2, 0, 0, 8);
+  b.nodes[0].id++;
+  cr_expect_eq(place_order(&a, &b, NULL), 0);
+  b = a;
+  cr_expect_eq(place_order(&a, &b, NULL), 0, "the same place");
+}
+
+/* ---- loops around both ---- */
+
+Test(place_order, a_loop_around_one_of_them_is_not_shared) {
+  struct place a = stand(1, 20, 6, 1), b = stand(2, 0, 0, 7);
+  cr_expect(place_shares_loop(&a, &b), "the outer one");
+  a.nodes[1].flags = b.nodes[1].flags = PLACE_ORDERED;
+  cr_expect_not(place_shares_loop(&a, &b));
+  cr_expect_not(place_shares_loop(&b, &a));
+}
+
+Test(place_order, a_loop_further_out_is_shared) {
+  struct place a = stand(1, 0, 0, 1), b = stand(2, 0, 0, 7);
+  for (int i = 0; i < 2; i++) {
+    struct place *place = i == 0 ? &a : &b;
+    place->nodes[place->nnodes] = place->nodes[place->nnodes - 1];
+    place->nodes[place->nnodes++ - 1] = node(50, 3, 0);
+  }
+  cr_expect(place_shares_loop(&a, &b));
+}
+
+/* ---- once in each round ---- */
+
+/* for (...) { ...; g(); } with the call in g, which goes on in `call`. */
+static bool comes_once(struct place_node within, struct place_node call) {
+  struct place place = {
+      .id = 1, .nnodes = 3, .nodes = {node(1000, 1, 0), node(1001, 5, PLACE_LOOP)}};
+  place.nodes[2] = within;
+  place.nodes[place.nnodes++] = call;
+  return place_is_of_each_epoch(&place);
+}
+
+Test(place_order, in_a_function_all_before_must_come_to_it_too) {
+  struct place_node within = node(50, 8, 0), call = node(60, 8, 0),
+                    function = node(70, UNORDERED, 0);
+  within.since = 6;
+  call.since = 1;
+  cr_expect(comes_once(within, call));
+  cr_expect(comes_once(function, call));
+  call.since = 2;
+  cr_expect_not(comes_once(within, call), "what stands first in it may return before");
+  call.since = 6;
+  cr_expect_not(comes_once(within, call));
+  cr_expect_not(comes_once(function, call));
+  cr_expect_not(comes_once(node(50, 8, 0), node(60, 1, 0)), "the function is called in a branch");
+  cr_expect(comes_once(within, node(60, 1, 0)), "the first thing in it");
+}
+
+Test(place_order, the_loop_itself_must_be_seen) {
+  struct place place = stand(1, 0, 0, 8);
+  place.nodes[2].since = 6;
+  cr_expect(place_is_of_each_epoch(&place));
+  place.nnodes = 2;
+  cr_expect_not(place_is_of_each_epoch(&place), "what is called in it");
+  place.nnodes = 3;
+  place.nodes[1].flags = PLACE_LOOP;
+  place.nodes[1].order = 5;
+  cr_expect_not(place_is_of_each_epoch(&place), "where it begins");
+}
