@@ -199,7 +199,7 @@ static void find_buffers(const struct member *member, const struct shadow_member
     return;
   }
   if (*receive == NULL)
-    *receive = buffers.over ? (void *)(uintptr_t)here->send : area;
+    *receive = buffers.over ? (void *)here->send : area;
   /* What a rank does not send need only be a valid address: NCCL_CHECK_POINTERS looks at it. */
   *send = *receive;
   if (here->send != NULL)
@@ -207,7 +207,7 @@ static void find_buffers(const struct member *member, const struct shadow_member
   else if (buffers.pattern)
     *send = device_send(device_memory(device, buffers.send_look), buffers.extent.pattern);
   if (*receive == NULL && kind_traits(member->kind)->receives == KIND_ROOT_ALL)
-    *receive = (void *)(uintptr_t)*send;
+    *receive = (void *)*send;
 }
 
 ncclResult_t call_make(const struct nccl_calls *nccl, const struct member *member,

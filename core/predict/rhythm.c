@@ -210,9 +210,10 @@ void rhythm_budget_begin(struct rhythm_budget *budget, uint64_t now) {
 void rhythm_budget_earn(struct rhythm_budget *budget, uint64_t now) {
   uint64_t earned = (now - budget->at) / RHYTHM_SHARE;
   budget->at += earned * RHYTHM_SHARE;
-  budget->left = earned > 2 * RHYTHM_SAVED || budget->left + (int64_t)earned > RHYTHM_SAVED
-                     ? RHYTHM_SAVED
-                     : budget->left + (int64_t)earned;
+  budget->left =
+      earned > UINT64_C(2) * RHYTHM_SAVED || budget->left + (int64_t)earned > RHYTHM_SAVED
+          ? RHYTHM_SAVED
+          : budget->left + (int64_t)earned;
 }
 
 void rhythm_budget_spend(struct rhythm_budget *budget, uint64_t used) {

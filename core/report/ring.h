@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define RING_CHUNK (64 * 1024)
+#define RING_CHUNK ((size_t)64 << 10)
 
 struct ring {
   char path[PATH_MAX]; /* absolute: the program may change its folder */

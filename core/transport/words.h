@@ -55,7 +55,7 @@ struct plane_operation {
   _Atomic uint32_t what; /* peer << 16 | datatype << 8 | look << OPERATION_LOOK_SHIFT | whether it
                             receives */
   _Atomic uint32_t place;
-  _Atomic uint32_t exchanged;
+  _Atomic uint32_t flags; /* enum operation_flag */
 };
 #define OPERATION_RECEIVES 1u
 #define OPERATION_LOOK_SHIFT 1

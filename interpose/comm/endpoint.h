@@ -31,8 +31,8 @@ struct seat {
 /* PyTorch uses two threads: the main one, and that of the backward pass. */
 #define ENDPOINT_SEATS 4
 
-/* This process's rank in one team. */
-struct endpoint {
+/* This process's rank in one team. In the order of what belongs together. */
+struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   struct team *team;
   /* The seat of the thread that may commit without entering: no other has used the endpoint since
    * it last did, nothing is traced or remembered (sent), and nothing has failed. NULL: nobody.

@@ -44,7 +44,7 @@ static unsigned look_of_mapped(const struct cuda_driver *cuda, const void *addre
   CUmemAllocationProp properties;
   if (cuda->MemRetainAllocationHandle == NULL ||
       cuda->MemGetAllocationPropertiesFromHandle == NULL ||
-      cuda->MemRetainAllocationHandle(&physical, (void *)(uintptr_t)address) != CUDA_SUCCESS)
+      cuda->MemRetainAllocationHandle(&physical, (void *)address) != CUDA_SUCCESS)
     return LOOK_REGISTERED;
   unsigned look = LOOK_REGISTERED;
   if (cuda->MemGetAllocationPropertiesFromHandle(&properties, physical) == CUDA_SUCCESS)

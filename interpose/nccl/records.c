@@ -35,6 +35,7 @@ static void records_complete(void *event) {
 }
 
 static int records_record(void *event, void *stream) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): a look-up has given it
   record_function *function = (record_function *)atomic_load(&function_of[RECORD]);
   int result = function(event, stream);
   if (is_wanted && result == 0)
@@ -44,6 +45,7 @@ static int records_record(void *event, void *stream) {
 
 static int record_with_flags(void *event, void *stream, unsigned flags) {
   record_with_flags_function *function =
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): the same
       (record_with_flags_function *)atomic_load(&function_of[RECORD_WITH_FLAGS]);
   int result = function(event, stream, flags);
   if (is_wanted && result == 0)

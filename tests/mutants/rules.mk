@@ -2,7 +2,7 @@
 #
 #   make mutants [MUTANTS=300] [MUTANTS_SEED=1] [MUTANTS_JOBS=1] [MUTANTS_ONLY=core/team]
 # A change is given to the tests of its room, then to a few programs of the simulation, then to all tests that take no longer
-# than seconds, and at last to those of its room with sanitizers, which find memory that is lost.
+# than seconds, and at last to those of its room with sanitizers, which find memory that is lost, and locks that are not held.
 MUTANTS ?= 300
 MUTANTS_SEED ?= 1
 MUTANTS_JOBS ?= 1
@@ -15,7 +15,7 @@ mutants_rooms = $(call mutants_suites,core/unit,unit*,$(1)) \
                 $(call mutants_suites,core/predict,learner|rhythm|foresight,$(1)) \
                 $(call mutants_suites,core/transport,segment*|plane_*|attachment,$(1)) \
                 $(call mutants_suites,core/overlap,overlap*,$(1)) \
-                $(call mutants_suites,core/p2p,peers|sent,$(1)) \
+                $(call mutants_suites,core/p2p,peers|peers_linked|sent,$(1)) \
                 $(call mutants_suites,core/report,log*|trace*,$(1)) \
                 $(call mutants_suites,core/settings,settings,$(1)) \
                 $(call mutants_suites,core/team,settle*|team*|marks|looks|foresight,$(1)) \
@@ -27,7 +27,9 @@ MUTANTS_TESTS = $(call mutants_rooms,) \
                 "core: check/sim --programs 400 --jobs 1" \
                 "core: $(call mutants_run,check/quick-unit) !(flow*|*_random|contribution|number|divisor|segment*|places|log*|trace*|settings|rhythm)/*" \
                 $(call mutants_suites,core/predict,learner_random,) \
-                $(call mutants_rooms,$(mutants_sanitized))
+                $(call mutants_rooms,$(mutants_sanitized)) \
+                "hooks: SAN=thread $(call mutants_run,check/quick-hooks) state/*" \
+                "core/p2p: SAN=thread $(call mutants_run,check/quick-unit) @(peers|sent)/*"
 
 .PHONY: mutants
 mutants: loopback

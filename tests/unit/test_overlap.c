@@ -108,6 +108,21 @@ Test(overlap, what_a_rank_did_before_it_had_a_second_team_counts) {
   cr_assert_eq(atomic_load(&crossing_teams[0][0]->own->claim_reals), 3);
 }
 
+/* Where nothing may be committed it is not asked whether it may: a mark. */
+Test(overlap, and_counts_where_a_rank_claims_at_once) {
+  struct member mark = mark_member(MARK_LOOP_BEGIN);
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  for (int i = 0; i < 3; i++)
+    crossing_issue(0, 10);
+  crossing_add(1, 2, (const uint32_t[]){0, 1});
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    team_claim(crossing_teams[rank][1], (struct unit){&mark, 1}, 0, NULL);
+    overlap_park(crossing_overlaps[rank], 0);
+  }
+  cr_assert_eq(crossing_poll(0, 1), TEAM_REAL);
+  cr_assert_eq(log_reals(crossing_teams[0][1]->own, 0), 4);
+}
+
 /* A child of all ranks is destroyed in the middle of a loop. */
 Test(overlap, what_follows_a_leave_comes_after_it) {
   crossing_pair();

@@ -255,3 +255,20 @@ Test(overlap_asking, who_meets_others_where_all_want_it_does_not) {
   cr_assert_eq(crossing_poll(1, 0), TEAM_REAL);
   cr_assert_eq(atomic_load(&crossing_teams[0][1]->own->asks), 0);
 }
+
+/* Ranks 1 and 2, which ask about each other, have both gone on without rank 0. */
+Test(overlap_asking, what_several_ask_about_is_answered_in_turn) {
+  crossing_add(0, 2, (const uint32_t[]){0, 1});
+  crossing_add(1, 3, (const uint32_t[]){0, 1, 2});
+  for (int i = 0; i < 12; i++)
+    crossing_commit(1, 10);
+  for (uint32_t rank = 1; rank < 3; rank++) {
+    commit(rank, 1, 10);
+    log_ask_about(crossing_teams[rank][1]->own, 1 + (3 - rank)); /* a number plus one */
+  }
+  crossing_claim(0, 0, 4);
+  for (uint64_t now = 1; now <= 6; now++) {
+    overlap_quiet(crossing_overlaps[0], now);
+    cr_assert_eq(log_holds(crossing_teams[0][1]->own), now % 2 != 0 ? 2 : 3);
+  }
+}

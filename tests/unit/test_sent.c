@@ -14,6 +14,7 @@ static void begin(void) {
 }
 static void end(void) {
   sent_destroy(sent);
+  sent = NULL; /* what is still there is lost */
 }
 TestSuite(sent, .init = begin, .fini = end);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/unit/unit.h"
+#include "hooks/contribution.h"
 #include "tests/unit/traces.h"
 
 static struct member allreduce(uint64_t count) {
@@ -309,4 +310,10 @@ Test(unit, a_member_of_no_kind_is_described_by_its_number) {
   unit_describe((struct unit){&odd, 1}, text, sizeof text);
   cr_expect_eq(strncmp(text, "kind 0(", 7), 0, "%s", text);
   cr_expect_str_eq(unit_describe((struct unit){&odd, 1}, NULL, 0), "");
+}
+
+Test(unit, the_size_of_a_datatype_is_that_of_its_one) {
+  for (uint8_t datatype = 0; datatype < DATATYPES; datatype++)
+    cr_expect_eq(datatype_size(datatype), contribution_one(datatype).size, "datatype %u", datatype);
+  cr_expect_eq(datatype_size(DATATYPES), 0);
 }
