@@ -153,6 +153,35 @@ bool place_is_reached(const struct place *a, const struct place *b) {
   return second->order >= first->reach_from && second->order <= first->reach_to;
 }
 
+/* Whether two places part in two branches of one condition, in a loop; flags of both, and of any. */
+static bool place_branches(const struct place *a, const struct place *b, uint32_t *at,
+                           uint32_t *all, uint32_t *any) {
+  if (!place_part(a, b, at) || !place_is_ordered(a, b) || place_is_reached(a, b) ||
+      !place_shares_loop(a, b))
+    return false;
+  *all = a->nodes[*at].flags & b->nodes[*at].flags;
+  *any = a->nodes[*at].flags | b->nodes[*at].flags;
+  return true;
+}
+
+bool place_takes_turns(const struct place *a, const struct place *b) {
+  uint32_t at, all, any;
+  return place_branches(a, b, &at, &all, &any) && (any & PLACE_CHANGES) != 0;
+}
+
+/* All loops around both must be of the function in which they part: what is called again in a loop
+ * may be given something else. */
+bool place_stays_apart(const struct place *a, const struct place *b) {
+  uint32_t at, all, any, loop = 0;
+  if (!place_branches(a, b, &at, &all, &any) || !(all & PLACE_FIXED))
+    return false;
+  while (!(a->nodes[loop].flags & (PLACE_LOOP | PLACE_OPAQUE)))
+    loop++;
+  while (loop < at && (a->nodes[loop].flags & PLACE_LOOP))
+    loop++;
+  return loop == at;
+}
+
 /* Where the loop is, the innermost one around both, that who comes from one place to another goes
  * round; 0: none. */
 static uint32_t place_loop_between(const struct place *from, const struct place *to) {

@@ -21,6 +21,12 @@ enum place_flag {
   PLACE_LOOP = 1u << 0,    /* a loop of a function; otherwise a function, or a call made in it */
   PLACE_ORDERED = 1u << 1, /* order, since and until are known; otherwise they are 0 */
   PLACE_OPAQUE = 1u << 2,  /* code that cannot be followed: it may stand in loops not seen */
+  /* Of what leads here in a round rather than to something else in it, as far as the code of the
+   * function tells (flow.h): the last condition is another in other rounds (it counts them, or the
+   * code sets what it tests); all conditions are the same in all rounds of all loops of the function
+   * around the node. */
+  PLACE_CHANGES = 1u << 3,
+  PLACE_FIXED = 1u << 4,
 };
 
 /* One step. Two nodes that follow the same nodes stand in the same function, and in the same loops
@@ -103,6 +109,12 @@ bool place_is_ordered(const struct place *a, const struct place *b);
 /* Whether one thread can come from one of the two to the other before the loop around both goes
  * round: so they are not two branches of one condition. */
 bool place_is_reached(const struct place *a, const struct place *b);
+
+/* Of two branches of one condition in a loop: whether who is in one may be in the other in a later
+ * round, as the condition changes; and whether it never is, as nothing that decides between them
+ * changes in any loop around both. False where nothing is known. */
+bool place_takes_turns(const struct place *a, const struct place *b);
+bool place_stays_apart(const struct place *a, const struct place *b);
 
 /* Whether there is a loop around both. */
 bool place_shares_loop(const struct place *a, const struct place *b);

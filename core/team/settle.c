@@ -95,10 +95,13 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b) {
 }
 
 /* Whether two branches of one condition in a loop may be two points of the program: a rank that is
- * in another branch than before may be at the end of its loop. A collective may be called by its
- * root in a branch of its own. */
+ * in another branch than before may be at the end of its loop. Not where each rank is in one of them
+ * for good; and a collective may be called by its root in a branch of its own, unless the condition
+ * is known to change. */
 static bool may_end_the_loop(const struct claimed *a, const struct claimed *b) {
-  bool by_rank = (a->by_root || b->by_root) && !a->common && !b->common;
+  bool by_rank = place_stays_apart(a->place, b->place) ||
+                 ((a->by_root || b->by_root) && !place_takes_turns(a->place, b->place));
+  by_rank &= !a->common && !b->common;
   return !by_rank && place_shares_loop(a->place, b->place) &&
          place_is_ordered(a->place, b->place) && !place_is_reached(a->place, b->place);
 }
@@ -118,7 +121,8 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
     return may_end_the_loop(a, b);
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
-    return !place_is_ordered(a->place, b->place) || place_is_reached(a->place, b->place);
+    return !place_is_ordered(a->place, b->place) || place_is_reached(a->place, b->place) ||
+           place_takes_turns(a->place, b->place);
   }
   return false;
 }

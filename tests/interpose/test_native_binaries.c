@@ -44,7 +44,7 @@ static bool check_function(const struct binary *binary, struct native_part funct
   struct native_graph graph;
   if (!native_graph_make(&graph, &binary->object, function, native_decode_x86_64))
     return false;
-  struct flow_graph edges = {graph.blocks, graph.edges, graph.nblocks, graph.nedges};
+  struct flow_graph edges = {graph.blocks, graph.edges, graph.nblocks, graph.nedges, NULL};
   struct flow *flow = flow_analyse(&edges);
   cr_assert_not_null(flow);
   check_nodes(&graph, flow);

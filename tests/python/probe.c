@@ -26,7 +26,8 @@ EXPORT uint32_t probe_id(void) {
   return python_id();
 }
 
-/* Eight numbers a node: id, order, since, until, is a loop, is ordered, what it reaches. Returns how
+/* Eight numbers a node: id, order, since, until, is a loop, is ordered (2 more if what leads there
+ * changes, 4 more if it is fixed), what it reaches. Returns how
  * many nodes, at most `room`. Nodes of functions are left out: each frame has one, before those of
  * its loops and its call. */
 static uint32_t write_nodes(const struct place_node *nodes, uint32_t n, uint32_t *numbers,
@@ -38,7 +39,9 @@ static uint32_t write_nodes(const struct place_node *nodes, uint32_t n, uint32_t
                         nodes[i].since,
                         nodes[i].until,
                         (nodes[i].flags & PLACE_LOOP) != 0,
-                        (nodes[i].flags & PLACE_ORDERED) != 0,
+                        (nodes[i].flags & PLACE_ORDERED ? 1u : 0) |
+                            (nodes[i].flags & PLACE_CHANGES ? 2u : 0) |
+                            (nodes[i].flags & PLACE_FIXED ? 4u : 0),
                         nodes[i].reach_from,
                         nodes[i].reach_to};
     if (nodes[i].flags == 0)

@@ -95,6 +95,10 @@ Test(python, calls_in_all_shapes_of_code_stand_in_their_loops, .timeout = 300) {
   run_script("shapes.py");
 }
 
+Test(python, conditions_are_decided_and_known_to_change_as_variables_tell, .timeout = 300) {
+  run_script("conditions.py");
+}
+
 Test(python, ids_are_equal_at_the_same_place_only, .timeout = 600) {
   run_script("ids.py");
 }

@@ -41,6 +41,10 @@
  *     branches                 to_take_one_for_the_other_is_a_guess
  *     (in a loop)              but_not_where_there_is_no_loop_to_end
  *     (not the root's)         nor_where_one_is_the_roots_unless_all_have_been_there
+ *     (unless it changes)      unless_the_condition_is_known_to_change
+ *     (not if it is fixed)     nor_where_each_rank_stays_in_its_branch_unless_all_have_been_there
+ *     (of this function)       what_a_function_is_given_may_be_something_else_the_next_time
+ *     a loop, it changes       of_a_loop_in_a_branch_it_is_a_guess_if_the_condition_changes
  *     common, no order         two_places_that_all_come_to_may_be_two_conditions_if_...
  *     shared, no order         without_an_order_to_take_one_that_all_have_come_to_for_another_...
  *     a loop, no order         without_an_order_to_take_a_unit_of_a_loop_for_one_after_it_is_...

@@ -184,7 +184,7 @@ static struct flow *of_many(uint32_t nblocks, uint16_t sites, uint32_t back) {
   }
   for (uint32_t i = 1; i <= back; i++) /* loops within each other */
     edges[nedges++] = (struct flow_edge){nblocks - 1 - i, i, false};
-  return flow_analyse(&(struct flow_graph){blocks, edges, nblocks, nedges});
+  return flow_analyse(&(struct flow_graph){blocks, edges, nblocks, nedges, NULL});
 }
 
 Test(flow, too_many_sites_have_no_order) {
@@ -235,8 +235,8 @@ Test(flow, without_memory_there_is_no_analysis) {
 Test(flow, a_wrong_edge_is_refused) {
   struct flow_block block = {0};
   struct flow_edge edge = {0, 1, false};
-  cr_assert_null(flow_analyse(&(struct flow_graph){&block, &edge, 1, 1}));
-  cr_assert_null(flow_analyse(&(struct flow_graph){&block, &edge, 0, 0}));
+  cr_assert_null(flow_analyse(&(struct flow_graph){&block, &edge, 1, 1, NULL}));
+  cr_assert_null(flow_analyse(&(struct flow_graph){&block, &edge, 0, 0, NULL}));
 }
 
 /* 0; for (...) { 1: next(); 2 } 3: what next() does at its end. */

@@ -66,3 +66,71 @@ Test(settle_branches, nor_where_one_is_the_roots_unless_all_have_been_there) {
     cr_assert(is_guess());
   }
 }
+
+static void condition(uint16_t flags) {
+  then.nodes[2].flags |= flags;
+  otherwise.nodes[2].flags |= flags;
+}
+
+/* for (...) { if (i < n) broadcast(); else broadcast(); i++; } */
+Test(settle_branches, unless_the_condition_is_known_to_change) {
+  then.nodes[2].flags |= PLACE_CHANGES;
+  claim_both(false, false);
+  settle.units[0].by_root = true;
+  cr_assert(is_guess());
+}
+
+/* for (...) if (rank == 0) sum(); else sum(); */
+Test(settle_branches, nor_where_each_rank_stays_in_its_branch_unless_all_have_been_there) {
+  condition(PLACE_FIXED);
+  claim_both(false, false);
+  cr_assert(is_unanimous());
+  cr_assert_not(is_guess());
+  for (uint32_t common = 1; common <= 3; common++) {
+    claim_both((common & 1) != 0, (common & 2) != 0);
+    cr_assert(is_guess());
+  }
+  otherwise.nodes[2].flags = PLACE_ORDERED;
+  claim_both(false, false);
+  cr_assert(is_guess());
+}
+
+/* for (...) step(rank); and in step: for (...) if (rank == 0) sum(); else sum(); */
+Test(settle_branches, what_a_function_is_given_may_be_something_else_the_next_time) {
+  struct place *const both[] = {&then, &otherwise};
+  condition(PLACE_FIXED);
+  for (uint32_t i = 0; i < 2; i++) {
+    struct place *place = both[i];
+    place->nodes[5] = place->nodes[2];
+    place->nodes[4] = place->nodes[1];
+    place->nodes[4].id = 18;
+    place->nodes[2] = (struct place_node){.id = 20, .order = 5, .flags = PLACE_ORDERED};
+    place->nodes[3] = (struct place_node){.id = 19};
+    place->nnodes = 6;
+  }
+  claim_both(false, false);
+  cr_assert(is_guess());
+  then.nodes[1].flags = otherwise.nodes[1].flags = PLACE_ORDERED; /* called once */
+  claim_both(false, false);
+  cr_assert_not(is_guess());
+}
+
+/* for (...) if (...) for (...) then(); else otherwise(); */
+Test(settle_branches, of_a_loop_in_a_branch_it_is_a_guess_if_the_condition_changes) {
+  then.nodes[2].flags |= PLACE_LOOP;
+  then.nodes[then.nnodes++] = (struct place_node){.id = 7, .order = 1};
+  claim_both(false, false);
+  cr_assert(is_unanimous());
+  cr_assert_not(is_guess());
+  otherwise.nodes[2].flags |= PLACE_CHANGES;
+  claim_both(false, false);
+  cr_assert(is_unanimous());
+  cr_assert(is_guess());
+  otherwise.nodes[2].flags |= PLACE_LOOP;
+  otherwise.nodes[otherwise.nnodes++] = (struct place_node){.id = 6, .order = 1};
+  claim_both(false, false);
+  cr_assert(is_guess());
+  then.nodes[1].flags = otherwise.nodes[1].flags = PLACE_ORDERED;
+  claim_both(false, false);
+  cr_assert_not(is_guess());
+}

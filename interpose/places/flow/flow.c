@@ -138,7 +138,7 @@ uint32_t flow_id(uint32_t function_id, uint32_t position) {
 static struct place_node node_of(const struct flow_item *item, uint32_t id, uint16_t flags) {
   struct place_node node = {.id = id, .flags = flags, .reach_from = 1};
   if (item->ordered) {
-    node.flags |= PLACE_ORDERED;
+    node.flags |= PLACE_ORDERED | item->flags;
     node.order = item->order;
     node.since = item->since;
     node.until = item->until;

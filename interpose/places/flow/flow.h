@@ -42,6 +42,15 @@ struct flow_edge {
   bool exceptional;
 };
 
+/* What a block does to the variables of its function, as far as that is followed: at most 64 of
+ * them, a bit each. */
+struct flow_values {
+  uint64_t tests;  /* which of them, as they are before the block, decide where control goes then */
+  uint64_t sets;   /* which may be others behind it */
+  uint64_t moves;  /* which it sets to a number, or adds one to: they are meant to be others */
+  bool tests_more; /* something else decides, too */
+};
+
 /* Control enters at block 0. Blocks that it does not reach are allowed, and more than one edge
  * between two blocks. */
 struct flow_graph {
@@ -49,6 +58,7 @@ struct flow_graph {
   const struct flow_edge *edges;
   uint32_t nblocks;
   uint32_t nedges;
+  const struct flow_values *values; /* by block; NULL: nothing is known */
 };
 
 /* What a function's code does to values of its own, as far as it is followed. A state is what is
@@ -89,6 +99,8 @@ size_t flow_bytes(const struct flow *flow);
  * which stands at position in the function. Returns how many nodes there are, of which the first
  * room are written: 0 if control does not reach the block. Ids are hashes of function_id and
  * position.
+ *
+ * PLACE_CHANGES and PLACE_FIXED: by the graph's values.
  *
  * Without PLACE_ORDERED are nodes of functions with more than 65,535 sites and loops, and those in
  * a cycle that is no natural loop. Loops without sites are no nodes: since and until pass over

@@ -15,6 +15,7 @@ struct flow_item {
   uint16_t since;
   uint16_t until;
   uint16_t reach_from, reach_to;
+  uint16_t flags; /* PLACE_CHANGES, PLACE_FIXED */
   bool reached;
   bool ordered;
   bool
@@ -70,6 +71,9 @@ void flow_give_orders(struct flow_work *work);
 
 /* flow_reach.c */
 bool flow_find_reach(struct flow_work *work);
+
+/* flow_tests.c: flags. after: the dominators of flow_span.c's reversed graph. False: no memory. */
+bool flow_find_tests(struct flow_work *work, const struct flow_dominators *after);
 
 /* flow_span.c */
 bool flow_find_since(struct flow_work *work);

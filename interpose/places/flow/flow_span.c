@@ -151,8 +151,9 @@ bool flow_find_since(struct flow_work *work) {
   if (!flow_dominators_make(&tree, exit + 1, exit, work->kept, narcs))
     return false;
   in_each_loop(work, &tree, since_in);
+  bool found = flow_find_tests(work, &tree);
   flow_dominators_drop(&tree);
-  return true;
+  return found;
 }
 
 bool flow_find_until(struct flow_work *work) {

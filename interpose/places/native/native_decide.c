@@ -68,7 +68,7 @@ void native_decide(struct native_graph *graph, const struct native_code *code,
   struct deciding deciding = {.graph = graph, .code = code, .block_at = block_at};
   struct flow_machine machine = {&deciding, sizeof(struct native_values), values_forget,
                                  values_meet, values_run};
-  struct flow_graph flow = {graph->blocks, graph->edges, graph->nblocks, graph->nedges};
+  struct flow_graph flow = {graph->blocks, graph->edges, graph->nblocks, graph->nedges, NULL};
   struct flow_edge *edges = malloc(((size_t)2 * graph->nedges + 1) * sizeof *edges);
   if (edges == NULL || code->decode != native_decode_x86_64) {
     free(edges);

@@ -245,7 +245,7 @@ static bool add_all_jumps(struct work *work) {
   for (uint32_t i = 0; added && i < work->jumps.count; i++) {
     const struct native_return *of = &work->jumps.returns[i];
     uint32_t from = work->block_at[of->branch], to = work->block_at[of->jumped];
-    struct flow_graph flow = {graph->blocks, graph->edges, graph->nblocks, graph->nedges};
+    struct flow_graph flow = {graph->blocks, graph->edges, graph->nblocks, graph->nedges, NULL};
     uint32_t before = graph->nedges;
     added = native_jumps_within(&flow, from, work->block_at[of->first], within) &&
             add_jumps(work, within, to, true) &&

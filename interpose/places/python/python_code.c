@@ -193,6 +193,55 @@ static bool make_key(const struct python_layout *layout, const struct header *he
 
 // NOLINTEND(performance-no-int-to-ptr)
 
+/* ---- constants --------------------------------------------------------------------------------
+ */
+
+enum { CONSTANTS_MAX = 4096, DIGIT_BITS = 30 };
+
+/* Of an int or bool of one digit: ob_size says how many, and is negative for a negative number;
+ * from 3.12 on lv_tag (Include/cpython/longintrepr.h), 1 for 0 and 2 for a negative one. */
+static struct python_constant number_of(unsigned minor, const uint64_t *object) {
+  uint32_t digit = (uint32_t)object[PYTHON_SIZE / 8 + 1];
+  int64_t size = (int64_t)object[PYTHON_SIZE / 8];
+  if (minor >= 12)
+    size = (size & 3) == 1 ? 0 : (size & 3) == 2 ? -(size >> 3) : size >> 3;
+  if (size == 0)
+    return (struct python_constant){PYTHON_NUMBER, 0};
+  if (size < -1 || size > 1 || digit >> DIGIT_BITS != 0)
+    return (struct python_constant){PYTHON_ANYTHING, 0};
+  return (struct python_constant){PYTHON_NUMBER, size * (int64_t)digit};
+}
+
+static struct python_constant constant_at(const struct python_layout *layout, uint64_t address) {
+  uint64_t object[4];
+  if (address == layout->none)
+    return (struct python_constant){PYTHON_NONE, 0};
+  if (address % 8 != 0 || !python_memory_read(object, address, sizeof(object)) ||
+      (object[PYTHON_TYPE / 8] != layout->number_type &&
+       object[PYTHON_TYPE / 8] != layout->bool_type))
+    return (struct python_constant){PYTHON_ANYTHING, 0};
+  return number_of(layout->minor, object);
+}
+
+/* Without them nothing is known of what is set. */
+static void read_constants(const struct python_layout *layout, const struct header *header,
+                           struct python_code *code) {
+  uint64_t head[3], address = word_at(header, layout->at.code_names - 8);
+  if (layout->number_type == 0 || layout->bool_type == 0 || layout->none == 0 || address % 8 != 0 ||
+      !python_memory_read(head, address, sizeof(head)) ||
+      head[PYTHON_TYPE / 8] != layout->tuple_type || head[PYTHON_SIZE / 8] > CONSTANTS_MAX)
+    return;
+  uint32_t n = (uint32_t)head[PYTHON_SIZE / 8];
+  uint64_t *items = malloc((n + 1) * sizeof(*items));
+  code->constants = calloc(n + 1, sizeof(*code->constants));
+  if (items != NULL && code->constants != NULL &&
+      (n == 0 || python_memory_read(items, address + layout->at.tuple_items, n * sizeof(*items))))
+    code->nconstants = n;
+  for (uint32_t i = 0; i < code->nconstants; i++)
+    code->constants[i] = constant_at(layout, items[i]);
+  free(items);
+}
+
 /* ---- instructions -----------------------------------------------------------------------------
  */
 
@@ -273,6 +322,7 @@ static bool python_fill(const struct python_layout *layout, const struct header 
   const struct python_offsets *at = &layout->at;
   code->first_line = number_at(header, at->code_first_line);
   code->suspends = (number_at(header, at->code_flags) & OF_GENERATORS) != 0;
+  read_constants(layout, header, code);
   return read_text(layout, word_at(header, at->code_file), code->file) &&
          read_text(layout, word_at(header, at->code_name), code->name) &&
          read_bytes(layout, word_at(header, at->code_lines), PYTHON_TABLE_MAX, &code->lines) &&
@@ -298,6 +348,7 @@ void python_code_free(struct python_code *code) {
   free((void *)code->units);
   free((void *)code->exceptions.data);
   free((void *)code->lines.data);
+  free(code->constants);
   free(code);
 }
 

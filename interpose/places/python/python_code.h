@@ -25,6 +25,13 @@ struct python_bytes {
   uint32_t size;
 };
 
+/* What a variable may hold, as far as it matters: bool counts as a number. */
+enum python_kind { PYTHON_ANYTHING, PYTHON_NUMBER, PYTHON_NONE };
+struct python_constant {
+  enum python_kind kind;
+  int64_t number;
+};
+
 struct python_code {
   /* A hash of the base name of the file, the qualified name (before 3.11: the name), the first
    * line, the names that are used and the table of lines (before 3.11 also the instructions): equal
@@ -34,8 +41,10 @@ struct python_code {
   bool suspends;   /* a generator or coroutine: control also leaves it by a yield or an await */
   uint32_t nunits; /* code units of two bytes: opcode, argument */
   const uint8_t *units; /* as run: may be specialised; what instrumentation replaced is put back */
-  struct python_bytes exceptions; /* 3.11 and later */
-  struct python_bytes lines;      /* for python_lines.c */
+  struct python_bytes exceptions;    /* 3.11 and later */
+  struct python_bytes lines;         /* for python_lines.c */
+  struct python_constant *constants; /* NULL: not read */
+  uint32_t nconstants;
   char file[PYTHON_TEXT_MAX]; /* UTF-8 as far as ASCII, other characters as '?'; of a longer one the
                                  end */
   char name[PYTHON_TEXT_MAX];

@@ -193,10 +193,27 @@ static bool find_classes(struct copies *copies) {
 /* ---- all of it --------------------------------------------------------------------------------
  */
 
-/* Where control goes that comes to an instruction. */
+/* Whether what is silent before two copies is the same, so many instructions before them. */
+static bool is_same_before(const struct copies *copies, uint32_t one, uint32_t other, uint32_t n) {
+  for (uint32_t i = 1; i <= n; i++) {
+    if (i > other || copies->end[other - i] != other)
+      return false;
+    const struct python_instruction *a = &copies->all[one - i], *b = &copies->all[other - i];
+    if (a->opcode != b->opcode || a->effect != b->effect || a->argument != b->argument ||
+        a->line != b->line || a->columns != b->columns)
+      return false;
+  }
+  return true;
+}
+
+/* Where control goes that comes to an instruction. What is silent before a copy may be no copy: it
+ * may set variables. */
 static uint32_t original_of(const struct copies *copies, uint32_t i) {
-  uint32_t class = copies->class[done_at(copies, i)];
-  return copies->has_copy[class] ? class : i;
+  uint32_t at = i;
+  for (int jumps = 0; jumps < JUMPS_MAX && python_is_jump(&copies->all[at]); jumps++)
+    at = copies->all[at].target;
+  uint32_t end = copies->end[at], class = copies->class[end], before = end - at;
+  return copies->has_copy[class] && is_same_before(copies, end, class, before) ? class - before : i;
 }
 
 static void lead_to_originals(struct copies *copies) {
@@ -205,7 +222,8 @@ static void lead_to_originals(struct copies *copies) {
   for (uint32_t i = 0; i < copies->n; i++) {
     struct python_instruction *instruction = &copies->all[i];
     uint32_t *const ways[] = {&instruction->next, &instruction->target, &instruction->handler};
-    for (int way = 0; way < 3; way++)
+    /* Control no longer comes to a copy: it must not end a block in the midst of what it copies. */
+    for (int way = 0; way < 3 && instruction->same == i; way++)
       if (*ways[way] != PYTHON_NOWHERE)
         *ways[way] = copies->all[*ways[way]].same;
   }

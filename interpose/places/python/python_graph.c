@@ -235,6 +235,8 @@ bool python_graph_make(const struct python_layout *layout, const struct python_c
   if (made) {
     struct building building = {.all = instructions.all, .n = instructions.n, .graph = graph};
     made = python_build(&building, graph);
+    if (made)
+      python_decide(layout, code, &instructions, building.block_of, graph);
     free(building.block_of);
   }
   free(instructions.all);
@@ -244,6 +246,7 @@ bool python_graph_make(const struct python_layout *layout, const struct python_c
 void python_graph_free(struct python_graph *graph) {
   free((void *)graph->flow.blocks);
   free((void *)graph->flow.edges);
+  free((void *)graph->flow.values);
   free(graph->units);
   free(graph->same);
   free(graph->firsts);

@@ -83,12 +83,14 @@ static bool python_split(struct reading *reading) {
     reading->at_unit[i] = n;
     uint32_t next = i + 1 + python_opcode_caches(row, number);
     if (opcode != OPCODE_EXTENDED) {
-      reading->instructions->all[n] = (struct python_instruction){.unit = i,
-                                                                  .same = n,
-                                                                  .argument = argument,
-                                                                  .handler = next,
-                                                                  .opcode = opcode,
-                                                                  .number = number};
+      reading->instructions->all[n] =
+          (struct python_instruction){.unit = i,
+                                      .same = n,
+                                      .argument = argument,
+                                      .handler = next,
+                                      .opcode = opcode,
+                                      .effect = python_opcode_effect(row, number),
+                                      .number = number};
       reading->instructions->all[n].next = goes_on(opcode) ? n + 1 : PYTHON_NOWHERE;
       n++;
       argument = 0;

@@ -19,6 +19,7 @@ struct python_instruction {
   uint32_t line;    /* 0: none */
   uint64_t columns; /* see python_lines_at */
   enum python_opcode opcode;
+  enum python_effect effect;
   uint8_t number; /* of its opcode; from 3.11 on perhaps a specialised one */
   bool swallows;  /* its jump is taken when an __exit__ swallows an exception */
 };

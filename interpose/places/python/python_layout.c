@@ -171,6 +171,9 @@ static bool find_functions(struct python_layout *layout) {
   layout->text_type = data_address("PyUnicode_Type");
   layout->bytes_type = data_address("PyBytes_Type");
   layout->tuple_type = data_address("PyTuple_Type");
+  layout->number_type = data_address("PyLong_Type");
+  layout->bool_type = data_address("PyBool_Type");
+  layout->none = data_address("_Py_NoneStruct");
   return layout->thread_state != NULL && layout->current_state != NULL &&
          layout->main_interpreter != NULL && layout->code_type != 0 && layout->text_type != 0 &&
          layout->bytes_type != 0 && layout->tuple_type != 0;

@@ -23,6 +23,7 @@ struct python_layout {
                                    Before 3.12: of whichever thread holds it */
   void *(*main_interpreter)(void); /* PyInterpreterState_Main */
   uint64_t code_type, text_type, bytes_type, tuple_type;
+  uint64_t number_type, bool_type, none; /* 0: not found; then no constant is known */
 };
 
 /* The layout; NULL as long as no CPython is loaded, and for good if it is one that is not known.

@@ -23,7 +23,8 @@ struct python_offsets {
   uint8_t frame_owner_not; /* owners from here on are no frames of Python code */
   uint8_t frame_size;      /* bytes that contain all of these */
   /* PyCodeObject, Include/cpython/code.h */
-  uint16_t code_names, code_flags, code_first_line, code_file, code_name;
+  uint16_t code_names, code_flags, code_first_line, code_file, code_name; /* co_consts lies before
+                                                                             co_names */
   uint16_t code_lines;      /* co_linetable; in 3.9 co_lnotab */
   uint16_t code_code;       /* co_code_adaptive, the code itself; in 3.9 and 3.10 co_code, bytes */
   uint16_t code_exceptions; /* co_exceptiontable; 0 */

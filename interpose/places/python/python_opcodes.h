@@ -1,4 +1,4 @@
-/* What each opcode of CPython is for the flow of control, by minor version: as the standard
+/* What each opcode of CPython is for the flow of control, and what it does to values, by minor version: as the standard
  * library's `opcode` says, with names told apart by tests/python/opcodes.py. A specialised or
  * instrumented opcode is what the general one is.
  */
@@ -40,18 +40,66 @@ enum python_opcode {
   OPCODE_INSTRUCTION = 'i',   /* the same, for events of single instructions */
 };
 
-/* The row of a minor version (PYTHON_MINOR_FIRST to PYTHON_MINOR_LAST): for each opcode two
- * characters, its enum python_opcode and, in hexadecimal, how many code units behind it are caches.
- */
+/* What it does to the uppermost values of the stack, and to variables. n: its argument. */
+enum python_effect {
+  EFFECT_ANY = '*', /* anything to the stack, nothing to variables */
+  EFFECT_NONE = '=',
+  EFFECT_LOAD = 'L',     /* pushes variable n */
+  EFFECT_LOAD_TWO = 'M', /* n / 16, then n % 16 */
+  EFFECT_STORE = 'S',
+  EFFECT_STORE_TWO = 'T',
+  EFFECT_STORE_LOAD = 'U', /* stores n / 16, then pushes n % 16 */
+  EFFECT_DELETE = 'D',
+  EFFECT_CLEAR = 'l', /* pushes variable n and deletes it */
+  EFFECT_CONSTANT = 'C',
+  EFFECT_NUMBER = 'I', /* pushes n */
+  EFFECT_BINARY = 'B', /* 3.11 and later: the operator is n */
+  EFFECT_ADD = '+',
+  EFFECT_SUBTRACT = '-',
+  EFFECT_OF_TWO = 'b', /* of the two uppermost makes one */
+  EFFECT_COMPARE = 'Q',
+  EFFECT_IS = 'i', /* n: is not */
+  EFFECT_NOT = 'N',
+  EFFECT_TRUTH = 't',
+  EFFECT_OF_ONE = 'u',
+  EFFECT_UNPACK = 'v',         /* of one makes n */
+  EFFECT_LOAD_ATTRIBUTE = 'a', /* from 3.12 on n / 2, and one value more if n is odd */
+  EFFECT_STORE_ATTRIBUTE = 'A',
+  EFFECT_METHOD = 'm',
+  EFFECT_LOAD_GLOBAL = 'g', /* from 3.11 on likewise */
+  EFFECT_LOAD_NAME = 'n',
+  EFFECT_STORE_NAME = 's',
+  EFFECT_PUSH = 'p',
+  EFFECT_POP = 'x',
+  EFFECT_AGAIN = 'd', /* pushes the uppermost once more */
+  EFFECT_COPY = 'y',  /* pushes the n-th from above */
+  EFFECT_SWAP = 'w',  /* exchanges it and the uppermost */
+  EFFECT_ROTATE_TWO = 'r',
+  EFFECT_ROTATE_THREE = 'R',  /* the uppermost goes below two others */
+  EFFECT_CALL_FUNCTION = 'f', /* takes n and one more */
+  EFFECT_CALL = 'c',          /* takes n and two more */
+  EFFECT_IF_TRUE = 'J',       /* pops, and jumps */
+  EFFECT_IF_FALSE = 'K',
+  EFFECT_IF_NONE = 'V',
+  EFFECT_IF_NOT_NONE = 'W',
+};
+
+/* The row of a minor version (PYTHON_MINOR_FIRST to PYTHON_MINOR_LAST): for each opcode three
+ * characters, its enum python_opcode, in hexadecimal how many code units behind it are caches, and
+ * its enum python_effect. */
 extern const char *const python_opcode_rows[];
 
 static inline enum python_opcode python_opcode_of(const char *row, uint8_t opcode) {
-  return (enum python_opcode)row[2 * opcode];
+  return (enum python_opcode)row[3 * opcode];
 }
 
 static inline uint32_t python_opcode_caches(const char *row, uint8_t opcode) {
-  char digit = row[2 * opcode + 1];
+  char digit = row[3 * opcode + 1];
   return (uint32_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+}
+
+static inline enum python_effect python_opcode_effect(const char *row, uint8_t opcode) {
+  return (enum python_effect)row[3 * opcode + 2];
 }
 
 #endif

@@ -10,7 +10,13 @@ for library in probe, holding:
     library.probe_id.restype = ctypes.c_uint32
     library.probe_cost.restype = library.probe_engine_cost.restype = ctypes.c_double
 
-Node = collections.namedtuple('Node', 'id order since until is_loop is_ordered reach_from reach_to')
+class Node(collections.namedtuple('Node', 'id order since until is_loop is_ordered reach_from reach_to')):
+    @property
+    def condition(self):
+        """Of the conditions that lead there."""
+        return {0: '', 2: 'changes', 4: 'fixed'}.get(self.is_ordered & 6, 'both')
+
+
 wrong = []
 
 

@@ -189,7 +189,7 @@ def nested():
     for _ in range(2):
         def f():
             while True:
-                here(1, 1)
+                here(0, 1)
                 break_out = True
                 if break_out:
                     return
