@@ -99,6 +99,9 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint32_t lossy_peer;
   _Atomic uint64_t failed_index;
   _Atomic uint64_t parked_ms;
+  _Atomic uint64_t shadows; /* issued, in all */
+  _Atomic uint64_t
+      joined_time; /* high half: how long, in ms; low half: since when, 0: it has not */
 
   /* Point to point. */
   _Alignas(64) _Atomic uint64_t operations_end; /* operations below it are published */

@@ -219,12 +219,14 @@ void report_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
                 "rank %u has joined: it answers for its peers from collective %llu on",
                 end->team->plane->rank, (unsigned long long)index);
   }
+  report_joined(end);
   report_guess(end, unit);
   report_event(end, TRACE_SHADOW, index, unit, (int)end->team->source);
   warn_of_skew(end);
 }
 
-void report_return(const struct endpoint *end, uint64_t index) {
+void report_return(struct endpoint *end, uint64_t index) {
+  report_active(end);
   log_line_of(endpoint_subject(end), LOG_LEVEL_INFO,
               "rank %u is active again from collective %llu on, shadows since it joined: %llu",
               end->team->plane->rank, (unsigned long long)index, (unsigned long long)end->shadows);
