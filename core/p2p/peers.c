@@ -26,6 +26,7 @@ void peers_destroy(struct peers *peers) {
   if (peers == NULL)
     return;
   pthread_mutex_destroy(&peers->lock);
+  place_table_destroy(peers->described);
   free(peers->done);
   free(peers->windows);
   free(peers->operations);
@@ -57,19 +58,22 @@ void post_group(struct peers *peers, const struct posts *posts, uint64_t index) 
   peers->group++;
   for (uint32_t i = 0; i < nmembers; i++) {
     const struct member *member = &members[i];
-    uint64_t ordinal = ++peers->counted[pair_place(own, pair_key_of(member))];
-    log_write_operation(own, peers->end++,
-                        &(struct operation){.count = member->count,
-                                            .index = index,
-                                            .comm = member->comm,
-                                            .ordinal = (uint32_t)ordinal,
-                                            .group = peers->group,
-                                            .peer = (uint32_t)member->root,
-                                            .place = posts->place,
-                                            .datatype = member->datatype,
-                                            .look = member->number & LOOK_BUFFER_MASK,
-                                            .receives = member->kind == MEMBER_RECEIVE,
-                                            .exchanged = posts->exchanged});
+    uint32_t pair = pair_place(own, pair_key_of(member));
+    uint64_t ordinal = ++peers->counted[pair];
+    uint8_t flags = places_come(peers, pair, posts->place);
+    log_write_operation(
+        own, peers->end++,
+        &(struct operation){.count = member->count,
+                            .index = index,
+                            .comm = member->comm,
+                            .ordinal = (uint32_t)ordinal,
+                            .group = peers->group,
+                            .peer = (uint32_t)member->root,
+                            .place = posts->place,
+                            .datatype = member->datatype,
+                            .look = member->number & LOOK_BUFFER_MASK,
+                            .receives = member->kind == MEMBER_RECEIVE,
+                            .flags = flags | (posts->exchanged ? OPERATION_EXCHANGED : 0)});
   }
   log_show_operations(own, peers->end);
   for (uint32_t i = 0; i < nmembers; i++) {

@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/place/place.h"
 #include "core/transport/plane.h"
 
 struct peers;
@@ -40,12 +41,20 @@ enum post_result {
   POST_LOST, /* this team's point to point is not tracked: issue it without */
 };
 
-/* An operation of this rank and the one of its peer that it meets, which moves more bytes or fewer.
- * NCCL wants as many on both sides (nccl.h, ncclSend and ncclRecv: the same datatype and the same
- * count), so the two are not those that belong together. Datatypes of one size may differ: NCCL
- * copies bytes. */
+/* Why an operation of this rank and the one of its peer that it meets are not taken for those that
+ * belong together. */
+enum unequal_how {
+  /* One moves more bytes. NCCL wants as many on both sides (nccl.h, ncclSend and ncclRecv: the same
+   * datatype and the same count). Datatypes of one size may differ: NCCL copies bytes. */
+  UNEQUAL_SIZES,
+  /* One rank has left a loop of such operations, and the other has gone round one once more. The
+   * stages of a pipeline may do so by design, in loops of as many rounds as there are stages. */
+  UNEQUAL_WE_LEFT,
+  UNEQUAL_THEY_LEFT,
+};
 struct unequal {
   bool found;
+  enum unequal_how how;
   struct member ours, theirs; /* root: each other's rank in the team */
   uint32_t place;             /* of their group; 0: not known */
 };
@@ -69,6 +78,11 @@ struct posts {
  * The ring is as long as a rank's launch queue is for small groups: who finds it full is far ahead
  * of a peer's program, and its device could do nothing sooner if it were not held up here. */
 enum post_result peers_post(struct peers *peers, const struct posts *posts, uint64_t index);
+
+/* Whether a place from which this rank posts has been described, and does so: nnodes 0 if nothing
+ * is known of it. Asked for each post, and mostly answered without a lock. */
+bool peers_know_place(struct peers *peers, uint32_t place);
+void peers_learn_place(struct peers *peers, const struct place *place);
 
 /* The first post of a team comes: from here on ranks that are parked answer. */
 void peers_begin(struct peers *peers);

@@ -20,7 +20,7 @@ static const struct member *nth_of_pair(const struct posts *posts, uint64_t key,
 
 bool operation_meets(const struct peers *peers, uint32_t rank, const struct operation *operation,
                      const struct posts *pending) {
-  if (operation->peer != peers->plane->rank || operation->exchanged)
+  if (operation->peer != peers->plane->rank || (operation->flags & OPERATION_EXCHANGED))
     return false;
   uint64_t key = pair_key(operation->comm, rank, !operation->receives);
   uint32_t nth = operation->ordinal - (uint32_t)pair_issued(peers->own, key);
@@ -103,6 +103,18 @@ static bool are_equally_large(const struct operation *own, const struct operatio
   return own_size == 0 || other_size == 0 || own->count * own_size == other->count * other_size;
 }
 
+/* Whether one of the two ranks has left a loop, and the other has not. Who is at the same place has
+ * gone round a loop around the one that was left. */
+static bool is_left_alone(const struct operation *own, const struct operation *other,
+                          enum unequal_how *how) {
+  uint8_t left = own->flags | other->flags;
+  if (!(left & OPERATION_LEFT) || !(left & OPERATION_ROUND) || (left & OPERATION_EXCHANGED) ||
+      own->place == other->place)
+    return false;
+  *how = own->flags & OPERATION_LEFT ? UNEQUAL_WE_LEFT : UNEQUAL_THEY_LEFT;
+  return true;
+}
+
 static struct member operation_member(const struct operation *operation) {
   return (struct member){.count = operation->count,
                          .comm = operation->comm,
@@ -119,9 +131,13 @@ void operations_find_unequal(struct peers *peers, uint32_t noperations, struct u
   for (uint64_t i = peers->end - noperations; i < peers->end && !unequal->found; i++) {
     struct operation own, other;
     operation_read(peers->own, i, &own);
-    if (!find_other_side(peers, &own, &other) || are_equally_large(&own, &other))
+    if (!find_other_side(peers, &own, &other))
+      continue;
+    enum unequal_how how = UNEQUAL_SIZES;
+    if (are_equally_large(&own, &other) && !is_left_alone(&own, &other, &how))
       continue;
     *unequal = (struct unequal){.found = true,
+                                .how = how,
                                 .ours = operation_member(&own),
                                 .theirs = operation_member(&other),
                                 .place = other.place};

@@ -4,9 +4,11 @@
 #define NCCL_JOIN_CORE_PEERS_PRIVATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "core/p2p/peers.h"
+#include "core/place/place_table.h"
 #include "core/transport/logs.h"
 #include "core/transport/operations.h"
 
@@ -31,6 +33,12 @@ struct peers_met {
 
 #define PEERS_PLACES 64u /* a power of two; a program has few */
 
+/* From one place of this rank to another: enum operation_flag. */
+struct peers_way {
+  uint32_t from, to; /* 0: none */
+  uint8_t flags;
+};
+
 struct peers {
   struct plane *plane;
   struct plane_log *own;
@@ -41,6 +49,11 @@ struct peers {
   uint32_t npairs;
   uint64_t counted[PLANE_PAIRS];     /* by place in own->pairs: operations posted */
   struct peers_met met[PLANE_PAIRS]; /* likewise: what was looked at last (struct posts, unequal) */
+  /* Where this rank's operations stand (peers_places.c). */
+  struct place_table *described;           /* NULL before the first */
+  _Atomic uint32_t known[PEERS_PLACES];    /* some of those described, by their low bits */
+  uint32_t stands[PLANE_PAIRS];            /* by place in own->pairs: the last one of this rank */
+  struct peers_way ways[4 * PEERS_PLACES]; /* by the low bits of both ends */
   /* Places by their low bits: from where this rank has posted what is no unit; and where a group
    * might have been one, and has met what is none. */
   uint32_t posted_from[PEERS_PLACES], apart[PEERS_PLACES];
@@ -71,8 +84,12 @@ bool operation_is_met(const struct peers *peers, uint32_t rank, const struct ope
 bool operation_mirror(const struct peers *peers, uint32_t rank, struct operation *operation,
                       struct member *mirrors, uint32_t nmirrors);
 
-/* The first of the last operations that this rank has posted that meets one of another size. The
- * lock is held. */
+/* What the next operation of a pair says of the way to it from the one before (enum operation_flag),
+ * of which it is the one before from now on. The lock is held. */
+uint8_t places_come(struct peers *peers, uint32_t pair, uint32_t place);
+
+/* The first of the last operations that this rank has posted that meets one that does not belong to
+ * it. The lock is held. */
 void operations_find_unequal(struct peers *peers, uint32_t noperations, struct unequal *unequal);
 
 /* Posts as a group; the lock is held, and there is room. */

@@ -186,13 +186,9 @@ void log_last(char *text, size_t size) {
   pthread_mutex_unlock(&last_lock);
 }
 
-static void write_text(const struct log_subject *subject, enum log_level level, const char *format,
-                       va_list arguments) {
+static void write_named(const struct log_subject *subject, enum log_level level, const char *format,
+                        va_list arguments) {
   int saved_errno = errno;
-  if (level <= LOG_LEVEL_WARN && !log_is_disabled() && *format != ' ')
-    keep_text(format, arguments);
-  if (!log_enabled(level))
-    return;
   char line[LOG_LINE_SIZE + 1], host[HOST_SIZE], behind[SUBJECT_SIZE] = "";
   log_host(host, sizeof(host));
   int prefix = snprintf(line, sizeof(line), "%s:%d:%d [%d] NCCL-JOIN %s ", host, (int)getpid(),
@@ -202,6 +198,22 @@ static void write_text(const struct log_subject *subject, enum log_level level, 
     write_subject(subject, behind);
   write_line(line, finish_line(line, (size_t)prefix + (text > 0 ? (size_t)text : 0), behind));
   errno = saved_errno;
+}
+
+static void write_text(const struct log_subject *subject, enum log_level level, const char *format,
+                       va_list arguments) {
+  if (level <= LOG_LEVEL_WARN && !log_is_disabled() && *format != ' ')
+    keep_text(format, arguments);
+  if (log_enabled(level))
+    write_named(subject, level, format, arguments);
+}
+
+void log_note_of(struct log_subject subject, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  if (log_enabled(LOG_LEVEL_WARN))
+    write_named(&subject, LOG_LEVEL_INFO, format, arguments);
+  va_end(arguments);
 }
 
 void log_line(enum log_level level, const char *format, ...) {

@@ -57,6 +57,10 @@ struct log_subject {
 void log_line_of(struct log_subject subject, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A line of INFO about a rank that is written at the level WARN, too. */
+void log_note_of(struct log_subject subject, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* log_line, or log_line_of, but only the first time this line of code is reached in the process, by
  * whichever thread. */
 #define log_once(...) LOG_ONCE(log_line(__VA_ARGS__))

@@ -50,9 +50,7 @@ static const char *hint_for(int error) {
              : "Set NCCL_JOIN_TRACE to a folder that may be written to";
 }
 
-/* The folder and those above it, as far as they are missing. If that fails, making the file says
- * why. */
-static void make_folders(const char *folder) {
+void trace_make_folder(const char *folder) {
   char path[PATH_MAX];
   if ((size_t)snprintf(path, sizeof(path), "%s", folder) >= sizeof(path))
     return;
@@ -149,7 +147,7 @@ struct trace *trace_open(const char *folder, size_t limit, int rank, int ranks, 
   struct trace *trace = calloc(1, sizeof(*trace));
   if (trace) {
     write_header(trace, rank, ranks, team, host);
-    make_folders(folder);
+    trace_make_folder(folder);
     int error = create_file(trace, folder, limit, rank, host);
     if (error) {
       log_line(LOG_LEVEL_WARN,

@@ -45,6 +45,10 @@ enum trace_event {
   TRACE_STOP,   /* all stop, because peer has left */
 };
 
+/* A folder and those above it, as far as they are missing. If that fails, making a file there says
+ * why. */
+void trace_make_folder(const char *folder);
+
 struct trace;
 
 /* Opens the trace of one rank of a team and writes its header. The file has at most `limit` bytes

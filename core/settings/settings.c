@@ -78,6 +78,13 @@ static bool store_path(const struct setting *setting, void *field, const char *v
   return true;
 }
 
+/* A word as it stands in the table; a folder is known by its slash, so that a typo is none. */
+static bool store_folder(const struct setting *setting, void *field, const char *value) {
+  const struct word *word = settings_find_word(setting->words, value, strlen(value));
+  return word ? store_path(setting, field, word->name)
+              : strchr(value, '/') && store_path(setting, field, value);
+}
+
 static bool is_built_in(const char *name, size_t length) {
   for (const char *const *exit = settings_built_in_exits; *exit; exit++)
     if (strlen(*exit) == length && strncmp(name, *exit, length) == 0)
@@ -138,6 +145,8 @@ bool settings_store(const struct setting *setting, struct settings *settings, co
     return store_policies(setting, field, value);
   case TYPE_NUMBER:
     return store_number(setting, field, value);
+  case TYPE_FOLDER:
+    return store_folder(setting, field, value);
   case TYPE_PATH:
   case TYPE_PATHS:
   case TYPE_FORMAT:
@@ -200,7 +209,8 @@ static void add_wrong_value(struct text *text, const struct setting *setting, co
                  "; as the linker knows them (nm), without blanks, each once, at most %d, none of "
                  "NCCL's",
                  SETTINGS_NAMES_MAX);
-  if (setting->type == TYPE_PATH || setting->type == TYPE_PATHS || setting->type == TYPE_FORMAT)
+  if (setting->type == TYPE_FOLDER || setting->type == TYPE_PATH || setting->type == TYPE_PATHS ||
+      setting->type == TYPE_FORMAT)
     settings_add(text, "; shorter than %d bytes", SETTINGS_PATH_SIZE);
   end_line(text, start);
 }

@@ -74,6 +74,9 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_TRAC
 /* Most names in NCCL_JOIN_EXIT_ON. */
 #define SETTINGS_NAMES_MAX 32
 
+#define REPORT_LINE "line"
+#define REPORT_OFF "off"
+
 /* Longest path in a setting, with its terminating zero. */
 #define SETTINGS_PATH_SIZE 1024
 
@@ -98,6 +101,7 @@ struct settings {
   uint64_t timeout_s;                /* NCCL_JOIN_TIMEOUT: seconds, at least 1 */
   enum log_level log_level;          /* NCCL_JOIN_DEBUG */
   char log_file[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_DEBUG_FILE, %h %p %r not expanded; "": stderr */
+  char report[SETTINGS_PATH_SIZE];   /* NCCL_JOIN_REPORT: REPORT_LINE, REPORT_OFF, or a folder */
   char trace_folder[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_TRACE; "": no trace */
   uint64_t trace_mib;                    /* NCCL_JOIN_TRACE_SIZE: of each file at most */
 };

@@ -63,6 +63,7 @@ static void add_value(struct text *text, const struct setting *setting,
   case TYPE_NUMBER:
     settings_add(text, "%llu", (unsigned long long)*(const uint64_t *)field);
     return;
+  case TYPE_FOLDER:
   case TYPE_PATH:
   case TYPE_PATHS:
   case TYPE_FORMAT:

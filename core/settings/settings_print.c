@@ -71,6 +71,8 @@ static void print_markdown_words(FILE *out, const struct setting *setting) {
     fprintf(out, "%s`%s`", word == setting->words ? "" : ", ", word->name);
   if (setting->type == TYPE_LOSSY)
     fprintf(out, ", or `kind:value,...`");
+  if (setting->type == TYPE_FOLDER)
+    fprintf(out, ", or a folder with a `/` in it");
 }
 
 void settings_print_markdown(FILE *out) {

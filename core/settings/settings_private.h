@@ -12,6 +12,7 @@ enum setting_type {
   TYPE_LOSSY,  /* one of words for all kinds, or kind:word,...; an enum lossy_policy[LOSSY_KINDS] */
   TYPE_NUMBER, /* least to most, stored in a uint64_t */
   TYPE_PATH,   /* a path, stored in a char[SETTINGS_PATH_SIZE] */
+  TYPE_FOLDER, /* the same: one of words, or a folder with a slash in its name */
   TYPE_PATHS,  /* the same, several of them */
   TYPE_NAMES,  /* functions; -name: of those that are built in */
   TYPE_FORMAT, /* a path in which %h, %p, %r and %% are replaced */
@@ -32,7 +33,7 @@ struct setting {
   enum setting_scope scope;
   size_t offset;            /* of its field in struct settings */
   const char *initial;      /* the default, as one would write it; "" for an unset path */
-  const struct word *words; /* TYPE_WORD, TYPE_SWITCH and TYPE_LOSSY */
+  const struct word *words; /* TYPE_WORD, TYPE_SWITCH, TYPE_LOSSY and TYPE_FOLDER */
   uint64_t least, most;     /* TYPE_NUMBER */
   const char *unit;         /* TYPE_NUMBER */
   const char *meaning;

@@ -24,6 +24,7 @@ static const struct word memory_words[] = {
 const struct word settings_kind_words[] = {
     {"allgather", LOSSY_ALLGATHER}, {"alltoall", LOSSY_ALLTOALL}, {"gather", LOSSY_GATHER},
     {"scatter", LOSSY_SCATTER},     {"send", LOSSY_SEND},         {NULL, 0}};
+static const struct word report_words[] = {{REPORT_LINE, 0}, {REPORT_OFF, 0}, {NULL, 0}};
 static const struct word level_words[] = {{"WARN", LOG_LEVEL_WARN},
                                           {"INFO", LOG_LEVEL_INFO},
                                           {"TRACE", LOG_LEVEL_TRACE},
@@ -89,5 +90,11 @@ const struct setting settings_table[] = {
      "folder for one trace file (JSON lines) per rank"},
     {"NCCL_JOIN_TRACE_SIZE", TYPE_NUMBER, OF_EACH_RANK, FIELD(trace_mib), "16", NULL, 1, 65536,
      "MiB", "how large a trace file becomes: of a longer run it has the last collectives"},
+    {"NCCL_JOIN_REPORT", TYPE_FOLDER, OF_EACH_RANK, FIELD(report), "line", report_words, 0, 0, NULL,
+     "what is told when all ranks have left, if their inputs were uneven: one line in the log, "
+     "with how "
+     "much each rank has shadowed and what that has cost; the same as JSON in a file of a folder, "
+     "too; "
+     "or nothing"},
     {.name = NULL},
 };

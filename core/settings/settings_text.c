@@ -50,6 +50,10 @@ void settings_add_accepted(struct text *text, const struct setting *setting) {
     settings_add(text, "%llu to %llu %s", (unsigned long long)setting->least,
                  (unsigned long long)setting->most, setting->unit);
     return;
+  case TYPE_FOLDER:
+    settings_add_words(text, setting->words);
+    settings_add(text, ", or a folder with a / in it");
+    return;
   case TYPE_PATH:
     settings_add(text, "a path");
     return;
@@ -157,7 +161,7 @@ static void add_nearest_policy(struct text *text, const struct word *values, con
 
 void settings_add_nearest_word(struct text *text, const struct setting *setting,
                                const char *value) {
-  if (setting->type == TYPE_WORD)
+  if (setting->type == TYPE_WORD || setting->type == TYPE_FOLDER)
     add_nearest_of(text, setting->words, value);
   else if (setting->type == TYPE_LOSSY)
     add_nearest_policy(text, setting->words, value);

@@ -146,6 +146,11 @@ static inline void log_say_leaving(struct plane_log *own, bool leaving);
 static inline uint64_t log_parked_since(const struct plane_log *log);
 static inline void log_say_parked(struct plane_log *own, uint64_t since_ms);
 
+/* What the rank has done for the others, in all: struct plane_joined, which its program tells. */
+static inline uint64_t log_shadows(const struct plane_log *log);
+static inline uint64_t log_joined_time(const struct plane_log *log);
+static inline void log_say_joined(struct plane_log *own, uint64_t shadows, uint64_t time);
+
 /* The rank that the last refused unit was refused for, or that all ranks last stopped for. Relaxed:
  * read where an entry says so. */
 static inline uint32_t log_refused_for(const struct plane_log *log);

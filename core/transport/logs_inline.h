@@ -228,6 +228,19 @@ static inline void log_say_parked(struct plane_log *own, uint64_t since_ms) {
   WORD_STORE(own->parked_ms, since_ms);
 }
 
+static inline uint64_t log_shadows(const struct plane_log *log) {
+  return WORD_LOAD(log->shadows);
+}
+
+static inline uint64_t log_joined_time(const struct plane_log *log) {
+  return WORD_LOAD(log->joined_time);
+}
+
+static inline void log_say_joined(struct plane_log *own, uint64_t shadows, uint64_t time) {
+  WORD_STORE(own->shadows, shadows);
+  WORD_STORE(own->joined_time, time);
+}
+
 static inline uint32_t log_refused_for(const struct plane_log *log) {
   return WORD_LOAD(log->refused_for);
 }

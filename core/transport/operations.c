@@ -49,7 +49,7 @@ void operation_read(const struct plane_log *log, uint64_t number, struct operati
       .place = LOAD(from->place),
       .datatype = (uint8_t)(what >> 8),
       .look = (uint8_t)what >> OPERATION_LOOK_SHIFT,
-      .exchanged = LOAD(from->exchanged) != 0,
+      .flags = (uint8_t)LOAD(from->flags),
       .receives = (what & OPERATION_RECEIVES) != 0,
   };
 }
@@ -69,7 +69,7 @@ void log_write_operation(struct plane_log *own, uint64_t number,
   STORE(to->ordinal, operation->ordinal);
   STORE(to->group, operation->group);
   STORE(to->place, operation->place);
-  STORE(to->exchanged, operation->exchanged);
+  STORE(to->flags, operation->flags);
   STORE(to->what, operation->peer << 16 | (uint32_t)operation->datatype << 8 |
                       (operation->look & LOOK_BUFFER_MASK) << OPERATION_LOOK_SHIFT |
                       (operation->receives ? OPERATION_RECEIVES : 0));

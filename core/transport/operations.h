@@ -21,8 +21,15 @@ struct operation {
   uint8_t datatype; /* ncclDataType_t */
   uint8_t look;     /* enum look_buffer of its buffer */
   bool receives;    /* otherwise it sends */
-  bool exchanged;   /* of a group that is a unit (MEMBER_EXCHANGE), and has been agreed on */
+  uint8_t flags;    /* enum operation_flag */
   bool mirrored;    /* the reader's own: by the look that is under way */
+};
+
+enum operation_flag {
+  OPERATION_EXCHANGED = 1u << 0, /* of a group that is a unit (MEMBER_EXCHANGE), and agreed on */
+  /* Since the one before of its pair its rank has ... */
+  OPERATION_LEFT = 1u << 1,  /* left a loop */
+  OPERATION_ROUND = 1u << 2, /* gone round one that is around both */
 };
 
 /* Whether anything is posted in a team: until a rank cannot post, and then for the rest of the

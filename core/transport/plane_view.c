@@ -35,6 +35,22 @@ void plane_say_parked(struct plane *plane, uint64_t since_ms) {
   log_say_parked(plane->logs[plane->rank], since_ms);
 }
 
+/* Time and since when are one word: who reads it while it is written has both of one moment. */
+struct plane_joined plane_joined(const struct plane *plane, uint32_t rank, uint64_t now_ms) {
+  const struct plane_log *log = log_of(plane, rank);
+  uint64_t time = log_joined_time(log);
+  uint32_t since = (uint32_t)time;
+  return (struct plane_joined){.shadows = log_shadows(log),
+                               .ms = (time >> 32) + (since == 0 ? 0 : (uint32_t)now_ms - since)};
+}
+
+void plane_say_joined(struct plane *plane, struct plane_joined joined, uint64_t since_ms) {
+  uint32_t since = (uint32_t)since_ms;
+  if (since == 0 && since_ms != 0)
+    since = 1;
+  log_say_joined(plane->logs[plane->rank], joined.shadows, joined.ms << 32 | since);
+}
+
 struct plane_fate plane_fate(const struct plane *plane, uint32_t rank) {
   return plane->fate(plane, rank);
 }

@@ -27,6 +27,16 @@ bool plane_is_leaving(const struct plane *plane, uint32_t rank);
 uint64_t plane_parked_since(const struct plane *plane, uint32_t rank);
 void plane_say_parked(struct plane *plane, uint64_t since_ms);
 
+/* What a rank has done for the others: how many collectives it has shadowed, and for how many
+ * milliseconds it has been joined. The rank itself says so: how long until the last time that it came
+ * back, and since when it is joined now, of the machine's clock; 0: it is not. Who reads what a rank has
+ * claimed later reads all that it has said before. */
+struct plane_joined {
+  uint64_t shadows, ms;
+};
+struct plane_joined plane_joined(const struct plane *plane, uint32_t rank, uint64_t now_ms);
+void plane_say_joined(struct plane *plane, struct plane_joined joined, uint64_t since_ms);
+
 /* How a rank has ended; END_UNKNOWN also if it has not. */
 struct plane_fate plane_fate(const struct plane *plane, uint32_t rank);
 

@@ -21,7 +21,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 12u
+#define PLANE_VERSION 13u
 #define PLANE_TEXT 65536u /* bytes of a log's texts; a power of two */
 
 /* One index passed: struct log_entry. 24 bytes; fields are atomic only so that a reader may look
@@ -55,7 +55,7 @@ struct plane_operation {
   _Atomic uint32_t what; /* peer << 16 | datatype << 8 | look << OPERATION_LOOK_SHIFT | whether it
                             receives */
   _Atomic uint32_t place;
-  _Atomic uint32_t exchanged;
+  _Atomic uint32_t flags; /* enum operation_flag */
 };
 #define OPERATION_RECEIVES 1u
 #define OPERATION_LOOK_SHIFT 1
@@ -99,6 +99,9 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint32_t lossy_peer;
   _Atomic uint64_t failed_index;
   _Atomic uint64_t parked_ms;
+  _Atomic uint64_t shadows; /* issued, in all */
+  _Atomic uint64_t
+      joined_time; /* high half: how long, in ms; low half: since when, 0: it has not */
 
   /* Point to point. */
   _Alignas(64) _Atomic uint64_t operations_end; /* operations below it are published */

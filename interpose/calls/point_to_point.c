@@ -153,8 +153,21 @@ static ncclResult_t doubt_unequal(const struct posting *posting, const struct un
   return ncclInvalidUsage;
 }
 
+/* Where the call stands, if that has not been looked at before. */
+static void learn_place(const struct posting *posting) {
+  struct place place;
+  struct peers *peers = posting->end->team->peers;
+  if (peers_know_place(peers, posting->place))
+    return;
+  if (!places_describe(&place))
+    place = (struct place){0};
+  place.id = posting->place;
+  peers_learn_place(peers, &place);
+}
+
 static ncclResult_t point_to_point_post_members(struct posting *posting) {
   struct endpoint *end = posting->end;
+  learn_place(posting);
   uint64_t deadline_ms = now_ms() + join_settings()->timeout_s * 1000, looked_ms = 0;
   struct unequal unequal = {0};
   const struct posts posts = {posting->members, posting->nmembers, posting->place,

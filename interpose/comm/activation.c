@@ -10,6 +10,7 @@
 
 #include "core/report/log.h"
 #include "interpose/comm/apart.h"
+#include "interpose/comm/clock.h"
 #include "interpose/comm/communicator.h"
 #include "interpose/self/environment.h"
 #include "interpose/comm/lossy_policy.h"
@@ -144,6 +145,7 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
   end->tag = comm->tag;
   end->creator = comm->creator;
   end->device = comm->device;
+  end->made_ms = now_ms();
   end->state = RANK_PRESENT;
   pthread_mutex_init(&end->turn, NULL);
   state_init(&end->buffers);

@@ -14,6 +14,7 @@
 #include "core/predict/rhythm.h"
 #include "core/p2p/sent.h"
 #include "core/team/team.h"
+#include "core/transport/plane_view.h"
 #include "core/report/log.h"
 #include "core/report/trace.h"
 #include "hooks/shadow.h"
@@ -58,8 +59,12 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   /* RANK_PRESENT while it takes part. RANK_FAILED: nothing settles any more. RANK_DONE: it waited
    * to leave for NCCL_JOIN_TIMEOUT, and went on. */
   _Atomic(enum rank_state) state;
-  uint64_t shadows;    /* since the rank has joined; 0: it has not */
-  uint64_t lossy_told; /* the program has heard of all lossy shadows below this index */
+  uint64_t shadows;           /* since the rank has joined; 0: it has not */
+  uint64_t made_ms;           /* when it was made, CLOCK_MONOTONIC */
+  struct plane_joined joined; /* until it last came back; as all ranks see it: plane_view.h */
+  uint64_t joined_since_ms;   /* 0: it is not joined */
+  bool summed_up;             /* report_uneven has been called */
+  uint64_t lossy_told;        /* the program has heard of all lossy shadows below this index */
   bool skew_warned, slow_told;
   _Atomic(ncclResult_t) told_failed; /* the program has got this error of ours, because a rank has
                                         failed; ncclSuccess: it has not */

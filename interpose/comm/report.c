@@ -121,6 +121,25 @@ static const char *describe_in(const struct communicator *comm, struct member me
   return report_describe((struct unit){&member, 1}, text);
 }
 
+/* What is wrong with it, and why. */
+static const char *unequal_text(enum unequal_how how) {
+  switch (how) {
+  case UNEQUAL_SIZES:
+    return "although their sizes differ: NCCL wants the same on both sides, and what arrives is "
+           "undefined. Ranks are at different points of the program, mostly since one has left a "
+           "loop of sends and receives that others go on with";
+  case UNEQUAL_WE_LEFT:
+    return "although this rank has left a loop of sends and receives that the other goes on with: "
+           "if it has run out of data, ranks are at different points of the program, and what "
+           "arrives is not what is wanted (stages of a pipeline may do so by design)";
+  case UNEQUAL_THEY_LEFT:
+    return "although that rank has left a loop of sends and receives that this one goes on with: "
+           "if it has run out of data, ranks are at different points of the program, and what "
+           "arrives is not what is wanted (stages of a pipeline may do so by design)";
+  }
+  return "";
+}
+
 void report_unequal(struct communicator *comm, const struct unequal *unequal,
                     const struct unequal_places *places, bool refused) {
   char own[DESCRIPTION], other[DESCRIPTION];
@@ -129,15 +148,12 @@ void report_unequal(struct communicator *comm, const struct unequal *unequal,
     return;
   log_line_of(
       communicator_subject(comm), LOG_LEVEL_WARN,
-      "%s of rank %d%s meets %s of rank %d%s%s, although their sizes differ: NCCL wants the same "
-      "on "
-      "both sides, and what arrives is undefined. Ranks are at different points of the program, "
-      "mostly since one has left a loop of sends and receives that others go on with: call "
-      "nccl_join_leave where that loop ends%s",
+      "%s of rank %d%s meets %s of rank %d%s%s, %s. Call nccl_join_leave where that loop ends%s",
       describe_in(comm, unequal->ours, own), comm->rank, report_at(places->ours, place),
       describe_in(comm, unequal->theirs, other),
       communicator_rank_of(comm, (uint32_t)unequal->ours.root),
       report_at(places->theirs, other_place), places->same ? " at the same place" : "",
+      unequal_text(unequal->how),
       refused ? ". It is not issued (NCCL_JOIN_UNSURE=stop): ncclInvalidUsage" : "");
 }
 
@@ -203,12 +219,14 @@ void report_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
                 "rank %u has joined: it answers for its peers from collective %llu on",
                 end->team->plane->rank, (unsigned long long)index);
   }
+  report_joined(end);
   report_guess(end, unit);
   report_event(end, TRACE_SHADOW, index, unit, (int)end->team->source);
   warn_of_skew(end);
 }
 
-void report_return(const struct endpoint *end, uint64_t index) {
+void report_return(struct endpoint *end, uint64_t index) {
+  report_active(end);
   log_line_of(endpoint_subject(end), LOG_LEVEL_INFO,
               "rank %u is active again from collective %llu on, shadows since it joined: %llu",
               end->team->plane->rank, (unsigned long long)index, (unsigned long long)end->shadows);

@@ -8,6 +8,7 @@
 #include "core/report/log.h"
 #include "core/transport/plane_view.h"
 #include "hooks/plugins.h"
+#include "interpose/comm/report.h"
 #include "interpose/exits/exit_points.h"
 #include "interpose/self/environment.h"
 #include "interpose/exits/leave.h"
@@ -83,6 +84,25 @@ static ncclResult_t leaving_depart(struct departure *departure, uint32_t tag,
   return result;
 }
 
+/* What happens to the rank after it has left with all communicators of a team is nobody's loss: the
+ * others may not have seen yet that all have left. */
+static bool has_left(const struct endpoint *end) {
+  for (const struct communicator *comm = end->comms; comm != NULL; comm = comm->next_in_team)
+    if (!comm->left)
+      return false;
+  return true;
+}
+
+/* for_good: the process ends. */
+static void sum_up(const struct departure *departure, bool for_good) {
+  for (uint32_t i = 0; i < departure->nrequests; i++) {
+    const struct request *request = &departure->requests[i];
+    if (request->result == ncclSuccess && !request->stopped &&
+        request->end->state == RANK_PRESENT && (for_good || has_left(request->end)))
+      report_uneven(request->end);
+  }
+}
+
 static bool has_request(const struct departure *departure, const struct endpoint *end) {
   for (uint32_t i = 0; i < departure->nrequests; i++)
     if (departure->requests[i].end == end)
@@ -135,6 +155,7 @@ ncclResult_t leave_communicator(struct communicator *comm, ncclResult_t *notice)
     if (other != comm && other->tag == comm->tag && has_request(&departure, other->end))
       other->left = result != ncclInvalidUsage;
   comm->left = result == ncclSuccess;
+  sum_up(&departure, false);
   free(departure.requests);
   return result;
 }
@@ -212,15 +233,6 @@ enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result) 
 
 /* ---- the end of the process ---- */
 
-/* What happens to the rank after it has left with all communicators of a team is nobody's loss: the
- * others may not have seen yet that all have left. */
-static bool has_left(const struct endpoint *end) {
-  for (const struct communicator *comm = end->comms; comm != NULL; comm = comm->next_in_team)
-    if (!comm->left)
-      return false;
-  return true;
-}
-
 static enum rank_state end_of(const struct endpoint *end, enum rank_state how) {
   return end->state == RANK_FAILED ? RANK_FAILED : has_left(end) ? RANK_DONE : how;
 }
@@ -264,6 +276,7 @@ static int leave_with(int status) {
   }
   ncclResult_t notice = ncclSuccess;
   ncclResult_t result = leaving_depart(&departure, 0, &notice);
+  sum_up(&departure, true);
   free(departure.requests);
   end_all(RANK_DONE);
   plugins_finalize();

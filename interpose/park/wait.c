@@ -75,6 +75,7 @@ static void wait_handle(struct wait *wait, struct request *request, enum team_ve
     overlap_issued(end->overlap, end->team, request->unit);
     report_event(end, TRACE_DONE, team_index(end->team), request->unit, -1);
     end->shadows = 0;
+    report_active(end);
     /* Others may only now have come to what the rank issued last, and no other call tells of it. */
     request->notice = request_hear(end, true);
     outcome_well(request);

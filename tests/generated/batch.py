@@ -36,7 +36,7 @@ class Place:
         return Place(self.build, self.folder, 6, self.join, self.tamper, 4)
 
     def environment(self):
-        made = dict(os.environ, NCCL_JOIN_SKEW_WARN="0", NCCL_JOIN_TIMEOUT=str(self.timeout_s), LOOPBACK_HANG_S="0")
+        made = dict(os.environ, NCCL_JOIN_SKEW_WARN="0", NCCL_JOIN_REPORT="off", NCCL_JOIN_TIMEOUT=str(self.timeout_s), LOOPBACK_HANG_S="0")
         made["NCCL_JOIN_LOSSY"] = "zero"  # messages of a joined rank; no other program has what needs its data
         made["PYTHONDONTWRITEBYTECODE"] = "1"
         made["LD_LIBRARY_PATH"] = os.path.join(self.build, "loopback")

@@ -277,6 +277,59 @@ Test(exchange, rings_that_are_even_are_not_doubted) {
   run_free(result);
 }
 
+/* ---- loops that are left ---- */
+
+/* Rings and pipelines that end with one more of the same size, at another place. */
+static struct run *run_left(const char *mode, const char *iterations, const char *environment) {
+  char text[128];
+  snprintf(text, sizeof text, "--mode %s --iterations %s --then 0", mode, iterations);
+  return run(&(struct launch){.nranks = 3,
+                              .program = "exchange",
+                              .options = text,
+                              .environment = environment,
+                              .limit_s = 8});
+}
+
+static void check_left(const char *mode, const char *iterations) {
+  struct run *result = run_left(mode, iterations, "NCCL_JOIN_TIMEOUT=4");
+  cr_expect(run_says_in_a_line(result, "NCCL-JOIN WARN", ", float32, 64) of rank ", " meets ",
+                               " has left a loop of sends and receives that ", " goes on with",
+                               "nccl_join_leave", NULL),
+            "%s %s: %s", mode, iterations, result->errors);
+  run_free(result);
+}
+
+Test(exchange, a_rank_that_leaves_a_ring_into_another_is_told_of) {
+  check_left("alike", "4,3,3");
+  check_left("alike", "4,4,4/3,4,3");
+}
+Test(exchange, so_is_a_stage_that_leaves_a_pipeline) {
+  check_left("stages", "2,3,3");
+  check_left("stages", "4,4,4/3,3,2");
+}
+
+Test(exchange, or_the_job_stops_before_they_meet) {
+  struct run *result = run_left("alike", "4,3,3", "NCCL_JOIN_UNSURE=stop");
+  cr_expect(
+      run_says_in_a_line(result, " has left a loop ", "It is not issued", "ncclInvalidUsage", NULL),
+      "%s", result->errors);
+  cr_expect(strstr(result->output, " refused group") != NULL, "%s", result->output);
+  cr_expect_neq(result->status, 0);
+  cr_expect_not(result->timed_out);
+  run_free(result);
+}
+
+Test(exchange, loops_that_all_leave_are_not_doubted) {
+  static const char *const modes[] = {"alike", "stages"};
+  for (int i = 0; i < 2; i++) {
+    struct run *result = run_left(modes[i], "40,40,40/1,1,1/7,7,7", "NCCL_JOIN_UNSURE=stop");
+    assert_went_well(result);
+    cr_expect_not(run_says(result, "NCCL-JOIN WARN"), "%s", result->errors);
+    cr_expect(has_result(result, 1, "got 1002 100 1003"), "%s", result->output);
+    run_free(result);
+  }
+}
+
 /* ---- without nccl-join ---- */
 
 static void check_stuck(const struct schedule *schedule, const char *mode) {

@@ -4,7 +4,8 @@
  * same without groups, between pairs of neighbours (0 to 1, 2 to 3). pipeline: each stage receives
  * from the one before and passes on what it got; no collective. rounds: epochs of ring exchanges
  * with nothing else in the loop, and an all-reduce after each. rings: the same, and a ring exchange
- * of half the size instead of the all-reduce. pairs: as ring, but each pair of
+ * of half the size instead of the all-reduce; alike: of the same size. stages: pipelines, and the
+ * stages pass on one more after each epoch. pairs: as ring, but each pair of
  * ranks (0 and 1, 2 and 3) exchanges on a communicator of its own. turned: as ring, on a second
  * communicator in which the ranks stand the other way round. threads: all-reduces on one thread,
  * the exchanges on another one, with a communicator each.
@@ -31,13 +32,16 @@ static int count = 64, then = 3, sync_every = 1;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1; epochs of rounds: 3,4/4,3"},
-    {"--mode", &mode, NULL, "ring, plain, pipeline, rounds, rings, pairs, turned or threads"},
+    {"--mode", &mode, NULL,
+     "ring, plain, pipeline, rounds, rings, alike, stages, pairs, turned or threads"},
     {"--count", NULL, &count, "elements"},
     {"--sync-every", NULL, &sync_every, "iterations between waits for the device; 0: at the end"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
 };
+
+enum { REST = 1000 }; /* number of what alike and stages do after the first epoch */
 
 struct state {
   struct ranks ranks;
@@ -127,20 +131,33 @@ static bool pass_on(struct state *state, int i) {
          !was_refused(state, send(state, rank == 0 ? state->out : state->in, rank + 1), "send");
 }
 
-/* A ring exchange at another place of the program. */
+/* What comes after an epoch, at another place of the program. */
 static bool exchange_half(struct state *state, int i) {
   count /= 2;
   bool goes_on = exchange(state, i);
   count *= 2;
+  return goes_on;
+}
+
+static bool end_epoch(struct state *state, int epoch, int i) {
+  bool goes_on = true;
+  if (strcmp(mode, "rounds") == 0)
+    goes_on = sum(state, "met", epoch);
+  else if (strcmp(mode, "rings") == 0)
+    goes_on = exchange_half(state, i);
+  else if (strcmp(mode, "alike") == 0)
+    goes_on = exchange(state, REST + epoch);
+  else if (strcmp(mode, "stages") == 0)
+    goes_on = pass_on(state, REST + epoch);
   tape_play(state->tape);
   return goes_on;
 }
 
 static bool iterate(struct state *state, int i) {
   bool goes_on;
-  if (strcmp(mode, "pipeline") == 0)
+  if (strcmp(mode, "pipeline") == 0 || strcmp(mode, "stages") == 0)
     goes_on = pass_on(state, i);
-  else if (strcmp(mode, "rounds") == 0 || strcmp(mode, "rings") == 0)
+  else if (strcmp(mode, "rounds") == 0 || strcmp(mode, "rings") == 0 || strcmp(mode, "alike") == 0)
     goes_on = exchange(state, i);
   else if (strcmp(mode, "plain") == 0)
     goes_on = sum(state, "sum", i) && exchange_plainly(state, i);
@@ -240,10 +257,7 @@ int main(int argc, char **argv) {
     int n = schedule_iterations(iterations, epoch, state.ranks.rank);
     for (int i = 0; allowed && i < n; i++)
       allowed = iterate(&state, i);
-    if (allowed && strcmp(mode, "rounds") == 0)
-      allowed = sum(&state, "met", epoch);
-    if (allowed && strcmp(mode, "rings") == 0)
-      allowed = exchange_half(&state, n);
+    allowed = allowed && end_epoch(&state, epoch, n);
   }
   for (int step = 0; !allowed && step < then; step++)
     sum(&state, "after", step);

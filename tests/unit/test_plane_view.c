@@ -66,3 +66,17 @@ Test(plane_view, that_ranks_stand_aside_is_said_once_and_to_all) {
   cr_assert(team_is_apart(teams[1]));
   cr_assert_not(plane_set_apart(teams[2]->plane));
 }
+
+Test(plane_view, what_a_joined_rank_has_done_is_said_by_itself) {
+  struct plane_joined joined = plane_joined(view(), 1, 1000);
+  cr_assert(joined.shadows == 0 && joined.ms == 0);
+  plane_say_joined(teams[1]->plane, (struct plane_joined){.shadows = 7, .ms = 100}, 900);
+  joined = plane_joined(view(), 1, 1000);
+  cr_assert_eq(joined.shadows, 7);
+  cr_assert_eq(joined.ms, 200, "it is joined since 100 ms");
+  plane_say_joined(teams[1]->plane, (struct plane_joined){.shadows = 7, .ms = 150}, 0);
+  cr_assert_eq(plane_joined(view(), 1, 9000).ms, 150, "it is active");
+  plane_say_joined(teams[1]->plane, (struct plane_joined){.shadows = 8, .ms = 150}, 1ull << 32);
+  cr_assert_eq(plane_joined(view(), 1, (1ull << 32) + 5).ms, 154, "0 would be: it is active");
+  cr_assert_eq(plane_joined(view(), 0, 9000).shadows, 0);
+}

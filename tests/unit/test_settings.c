@@ -42,6 +42,7 @@ Test(settings, nothing_set_gives_the_documented_defaults) {
   cr_expect_eq(settings.log_level, LOG_LEVEL_WARN);
   cr_expect_str_empty(settings.log_file);
   cr_expect_str_empty(settings.trace_folder);
+  cr_expect_str_eq(settings.report, REPORT_LINE);
   cr_expect_str_empty(error);
 }
 
@@ -187,7 +188,8 @@ Test(settings, an_unknown_name_is_an_error_and_the_known_ones_are_listed_once) {
   const char *list = strstr(error, "\nNCCL_JOIN_COLOUR is not known to this version of nccl-join. "
                                    "Known: NCCL_JOIN, NCCL_JOIN_EARLY_EXIT, ");
   cr_assert(list, "%s", error);
-  cr_expect(strstr(list, ", NCCL_JOIN_TRACE, NCCL_JOIN_TRACE_SIZE\nNCCL_JOIN_TASTE is not known to "
+  cr_expect(strstr(list, ", NCCL_JOIN_TRACE, NCCL_JOIN_TRACE_SIZE, "
+                         "NCCL_JOIN_REPORT\nNCCL_JOIN_TASTE is not known to "
                          "this version of nccl-join."),
             "%s", error);
   cr_expect_null(strstr(strstr(list, " Known: ") + 1, " Known: "), "%s", error);
@@ -323,4 +325,15 @@ Test(settings, at_most_32_names_of_functions) {
   cr_expect(READ(entry));
   snprintf(entry + strlen(entry), sizeof entry - strlen(entry), ",one_more");
   cr_expect_not(READ(entry));
+}
+
+/* A typo of a word is no folder. */
+Test(settings, a_folder_is_known_by_its_slash) {
+  cr_expect(READ("NCCL_JOIN_REPORT=OFF"));
+  cr_expect_str_eq(settings.report, REPORT_OFF);
+  cr_expect(READ("NCCL_JOIN_REPORT=./off"));
+  cr_expect_str_eq(settings.report, "./off");
+  cr_expect_not(READ("NCCL_JOIN_REPORT=lin"));
+  expect_mentions("Did you mean line? Accepted: line, off, or a folder with a / in it");
+  cr_expect_str_eq(settings.report, REPORT_LINE);
 }

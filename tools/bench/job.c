@@ -58,6 +58,7 @@ static void set_environment(const struct rank_setup *setup, uint32_t rank) {
     setenv("LD_PRELOAD", path, 1);
   }
   setenv("NCCL_JOIN_SKEW_WARN", "0", 1); /* they are uneven on purpose */
+  setenv("NCCL_JOIN_REPORT", "off", 1);
   if (setup->off)
     setenv("NCCL_JOIN", "0", 1);
   if (setup->setting[0] != NULL)

@@ -1,0 +1,172 @@
+/* What unevenness has cost: counted while a rank is joined, told when all have left (report.h). */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/report/log.h"
+#include "core/report/trace.h"
+#include "interpose/comm/clock.h"
+#include "interpose/comm/report_private.h"
+#include "interpose/self/environment.h"
+
+/* Ranks that a line names. */
+#define NAMED 8u
+
+/* ---- counting ---- */
+
+void report_joined(struct endpoint *end) {
+  struct plane *plane = end->team->plane;
+  end->joined.shadows++;
+  if (end->joined_since_ms == 0) {
+    uint64_t parked = plane_parked_since(plane, plane->rank);
+    end->joined_since_ms = parked != 0 ? parked : now_ms();
+  }
+  plane_say_joined(plane, end->joined, end->joined_since_ms);
+}
+
+void report_active(struct endpoint *end) {
+  if (end->joined_since_ms == 0)
+    return;
+  end->joined.ms += now_ms() - end->joined_since_ms;
+  end->joined_since_ms = 0;
+  plane_say_joined(end->team->plane, end->joined, 0);
+}
+
+/* ---- what all have counted ---- */
+
+struct share {
+  uint32_t rank;
+  struct plane_joined joined;
+};
+
+struct sum {
+  struct share *shares; /* of all ranks, those with the most shadows first */
+  uint32_t nranks, njoined;
+  uint64_t collectives, joined_ms, run_ms;
+};
+
+static int by_shadows(const void *a, const void *b) {
+  const struct share *x = a, *y = b;
+  if (x->joined.shadows != y->joined.shadows)
+    return x->joined.shadows < y->joined.shadows ? 1 : -1;
+  return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* False: nobody has shadowed anything, or there is no memory. */
+static bool sum_make(struct sum *sum, const struct endpoint *end) {
+  const struct plane *plane = end->team->plane;
+  uint64_t now = now_ms();
+  *sum = (struct sum){.nranks = plane->nranks,
+                      .collectives = end->team->head - end->team->leaves,
+                      .run_ms = now - end->made_ms,
+                      .shares = calloc(plane->nranks, sizeof(struct share))};
+  for (uint32_t rank = 0; sum->shares != NULL && rank < plane->nranks; rank++) {
+    struct share *share = &sum->shares[rank];
+    *share = (struct share){rank, plane_joined(plane, rank, now)};
+    sum->njoined += share->joined.shadows != 0;
+    sum->joined_ms += share->joined.ms;
+  }
+  if (sum->shares != NULL)
+    qsort(sum->shares, sum->nranks, sizeof(struct share), by_shadows);
+  return sum->njoined != 0;
+}
+
+static unsigned percent(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : (unsigned)((part * 100 + whole / 2) / whole);
+}
+
+/* ---- for people ---- */
+
+/* Those who have shadowed least: the last of the shares. */
+static void write_most(const struct sum *sum, char text[64]) {
+  uint32_t last = sum->nranks - 1, count = 1;
+  uint64_t least = sum->shares[last].joined.shadows;
+  while (count < sum->nranks && sum->shares[last - count].joined.shadows == least)
+    count++;
+  if (count == 1)
+    snprintf(text, 64, "rank %u", sum->shares[last].rank);
+  else
+    snprintf(text, 64, "rank %u and %u more", sum->shares[sum->nranks - count].rank, count - 1);
+}
+
+static void write_shares(const struct sum *sum, char text[NAMED * 64]) {
+  size_t used = 0;
+  uint32_t named = sum->njoined < NAMED ? sum->njoined : NAMED;
+  for (uint32_t i = 0; i < named; i++) {
+    const struct share *share = &sum->shares[i];
+    used += (size_t)snprintf(
+        text + used, NAMED * 64 - used, "%srank %u %s%llu%s (%u %%, %.1f s)", i == 0 ? "" : ", ",
+        share->rank, i == 0 ? "answered " : "", (unsigned long long)share->joined.shadows,
+        i == 0 ? " without data" : "", percent(share->joined.shadows, sum->collectives),
+        (double)share->joined.ms / 1000);
+  }
+  if (named < sum->njoined)
+    snprintf(text + used, NAMED * 64 - used, " and %u more ranks", sum->njoined - named);
+}
+
+static void say_line(const struct endpoint *end, const struct sum *sum) {
+  char most[64], shares[NAMED * 64];
+  write_most(sum, most);
+  write_shares(sum, shares);
+  log_note_of(endpoint_subject(end),
+              "inputs were uneven: %s had the most data. Of %llu collectives %s: %u %% of the time "
+              "of all ranks (%u x %.1f s). Where: NCCL_JOIN_TRACE and nccl-join report. "
+              "NCCL_JOIN_REPORT=off: no such line",
+              most, (unsigned long long)sum->collectives, shares,
+              percent(sum->joined_ms, sum->run_ms * sum->nranks), sum->nranks,
+              (double)sum->run_ms / 1000);
+}
+
+/* ---- for programs ---- */
+
+static void write_json(FILE *out, const struct endpoint *end, const struct sum *sum) {
+  fprintf(out,
+          "{\"format\":\"nccl-join-report\",\"version\":1,\"communicator\":\"%08x\",\"ranks\":%u,"
+          "\"collectives\":%llu,\"run_ms\":%llu,\"joined_ms\":%llu,\"joined\":[",
+          end->tag, sum->nranks, (unsigned long long)sum->collectives,
+          (unsigned long long)sum->run_ms, (unsigned long long)sum->joined_ms);
+  for (uint32_t i = 0; i < sum->nranks; i++)
+    fprintf(out, "%s{\"rank\":%u,\"shadows\":%llu,\"joined_ms\":%llu}", i == 0 ? "" : ",",
+            sum->shares[i].rank, (unsigned long long)sum->shares[i].joined.shadows,
+            (unsigned long long)sum->shares[i].joined.ms);
+  fputs("]}\n", out);
+}
+
+static void save(const struct endpoint *end, const struct sum *sum, const char *folder) {
+  char path[PATH_MAX], *text = NULL;
+  size_t size = 0;
+  int length =
+      snprintf(path, sizeof(path), "%s/report-%08x.%d.json", folder, end->tag, (int)getpid());
+  FILE *memory = open_memstream(&text, &size);
+  if (memory == NULL)
+    return;
+  write_json(memory, end, sum);
+  trace_make_folder(folder);
+  bool made = fclose(memory) == 0 && length < (int)sizeof(path);
+  int file = made ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666) : -1;
+  if (file < 0 || log_write(file, text, size) != size)
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "cannot write %.300s (%s). Set NCCL_JOIN_REPORT to a folder that may be written to",
+                path, strerrordesc_np(errno));
+  if (file >= 0)
+    close(file);
+  free(text);
+}
+
+void report_uneven(struct endpoint *end) {
+  const char *report = join_settings()->report;
+  struct sum sum;
+  if (end->summed_up || end->team->plane->rank != 0 || strcmp(report, REPORT_OFF) == 0)
+    return;
+  end->summed_up = true;
+  if (sum_make(&sum, end)) {
+    say_line(end, &sum);
+    if (strcmp(report, REPORT_LINE) != 0)
+      save(end, &sum, report);
+  }
+  free(sum.shares);
+}
