@@ -13,7 +13,7 @@ mutants_suites = "$(1): $(3) $(call mutants_run,check/quick-unit) @($(2))/*"
 mutants_rooms = $(call mutants_suites,core/unit,unit*,$(1)) \
                 $(call mutants_suites,core/place,place*|settle*|team_places|team_epochs|overlap_places,$(1)) \
                 $(call mutants_suites,core/predict,learner|rhythm|foresight,$(1)) \
-                $(call mutants_suites,core/transport,segment*|plane_*|attachment,$(1)) \
+                $(call mutants_suites,core/transport,segment*|plane_*|attachment|questions,$(1)) \
                 $(call mutants_suites,core/overlap,overlap*,$(1)) \
                 $(call mutants_suites,core/p2p,peers|peers_linked|sent,$(1)) \
                 $(call mutants_suites,core/report,log*|trace*,$(1)) \
