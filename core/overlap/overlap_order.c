@@ -100,11 +100,8 @@ bool overlap_is_behind(const struct overlap_team *team, uint32_t rank) {
 }
 
 static bool is_awaited(struct overlap_team *team) {
-  for (uint32_t rank = 0; team->awaited && rank < team->team->plane->nranks; rank++)
-    if (overlap_is_behind(team, rank))
-      return true;
-  team->awaited = false;
-  return false;
+  team->awaited = team->awaited && plane_awaits_any(team->team->plane, team->issued);
+  return team->awaited;
 }
 
 bool overlap_must_wait(struct overlap *overlap, const struct team *team,
@@ -132,12 +129,9 @@ void overlap_ask(struct overlap *overlap) {
 }
 
 static bool somebody_asks(const struct overlap *overlap) {
-  for (uint32_t i = 0; i < overlap->nteams; i++) {
-    const struct plane *plane = overlap->teams[i]->team->plane;
-    for (uint32_t rank = 0; rank < plane->nranks; rank++)
-      if (log_asks(log_of(plane, rank)))
-        return true;
-  }
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    if (plane_any_asks(overlap->teams[i]->team->plane))
+      return true;
   return false;
 }
 

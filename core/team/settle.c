@@ -38,7 +38,7 @@ static void add_up(struct claimed *to, const struct claimed *from) {
   to->text = from->text;
 }
 
-void settle_add(struct settle *settle, const struct claimed *claimed) {
+struct claimed *settle_add(struct settle *settle, const struct claimed *claimed) {
   uint32_t at = 0, end = settle->nunits;
   settle->nranks += claimed->claimants;
   settle->any |= claimed->any;
@@ -46,16 +46,20 @@ void settle_add(struct settle *settle, const struct claimed *claimed) {
     at++;
   if (at < end && identity_order(&settle->units[at], claimed) == 0) {
     add_up(&settle->units[at], claimed);
-    return;
+    return &settle->units[at];
   }
   if (at == SETTLE_UNITS_MAX)
-    return;
+    return NULL;
+  /* Each of the first sets is one thing's: a new one takes the next, or that of what it displaces. */
+  uint32_t set = end;
   if (end == SETTLE_UNITS_MAX)
-    end--;
+    set = settle->units[--end].set;
   for (uint32_t i = end; i > at; i--)
     settle->units[i] = settle->units[i - 1];
   settle->units[at] = *claimed;
+  settle->units[at].set = set;
   settle->nunits = end + 1;
+  return &settle->units[at];
 }
 
 /* ---- one unit or two ---- */

@@ -28,6 +28,7 @@ struct claimed {
   uint32_t place_id;  /* of the unit's place; 0: not known */
   uint32_t epoch;     /* in which epoch its claimants stand (team_epochs.c); 0: not known */
   uint64_t last_real; /* the largest index, plus one, at which one of them has issued for real */
+  uint32_t set;       /* which of SETTLE_UNITS_MAX sets of ranks, the caller's, is of them */
 
   /* What all ranks know of the unit; not summed up. */
   bool expected;             /* it is what the learner expects here */
@@ -51,8 +52,10 @@ struct settle {
   const struct place *last; /* of the last unit in the sequence whose place is known, or NULL */
 };
 
-/* Adds what one rank claims, or what several do (claimants, any, all and so on of a summary). */
-void settle_add(struct settle *settle, const struct claimed *claimed);
+/* Adds what one rank claims, or what several do (claimants, any, all and so on of a summary). Returns
+ * the thing that it is part of, whose set is to hold those ranks too: nothing else if it has no other
+ * claimants. NULL: it is left out. */
+struct claimed *settle_add(struct settle *settle, const struct claimed *claimed);
 
 /* Whether two units of one signature are different all the same, because they stand at different
  * points of the program. Places alone do not tell: ranks may come to one collective by branches of

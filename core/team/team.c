@@ -26,7 +26,9 @@ struct team *team_create(struct plane *plane) {
   team->learner = learner_create();
   team->table = unit_table_create();
   team->peers = peers_create(plane);
-  team->settling.claims = calloc(plane->nranks, sizeof(*team->settling.claims));
+  size_t words = rank_set_words(plane->nranks);
+  team->settling.sets = calloc(SETTLE_UNITS_MAX * words, sizeof(*team->settling.sets));
+  team->settling.issuers = calloc(words, sizeof(*team->settling.issuers));
   team->settling.sum = calloc(1, sizeof(*team->settling.sum));
   team->settling.places = calloc(SETTLE_UNITS_MAX, sizeof(*team->settling.places));
   team->places.table = place_table_create();
@@ -37,7 +39,7 @@ struct team *team_create(struct plane *plane) {
   team->claim.looks = calloc(UNIT_MEMBERS_MAX, sizeof(look_t));
   team->followed.looks = calloc(UNIT_MEMBERS_MAX, sizeof(look_t));
   if (team->learner == NULL || team->table == NULL || team->peers == NULL ||
-      team->settling.claims == NULL || team->settling.sum == NULL ||
+      team->settling.sets == NULL || team->settling.issuers == NULL || team->settling.sum == NULL ||
       team->settling.places == NULL || team->places.table == NULL || team->places.own == NULL ||
       team->settling.lossy_seen == NULL || team->claim.members == NULL ||
       team->followed.members == NULL || team->claim.looks == NULL || team->followed.looks == NULL) {
@@ -57,7 +59,8 @@ void team_destroy(struct team *team) {
   learner_destroy(team->learner);
   unit_table_destroy(team->table);
   peers_destroy(team->peers);
-  free(team->settling.claims);
+  free(team->settling.sets);
+  free(team->settling.issuers);
   free(team->settling.sum);
   free(team->settling.places);
   place_table_destroy(team->places.table);
@@ -75,15 +78,12 @@ void team_destroy(struct team *team) {
 /* Whether a rank that we wait for has ended. It may have passed our index before: then it is to be
  * followed. */
 static bool somebody_ended(struct team *team) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = log_of(team->plane, rank);
-    if (rank == team->plane->rank || log_state(log) != RANK_DONE || log_claims(log, team->head) ||
-        plane_first_past(team->plane, team->head) != team->plane->nranks)
-      continue;
-    team_fail(team, FAILURE_ENDED, rank, log_passed(log));
-    return true;
-  }
-  return false;
+  uint32_t rank = plane_first_ended(team->plane, team->head);
+  if (rank == team->plane->nranks ||
+      plane_first_past(team->plane, team->head) != team->plane->nranks)
+    return false;
+  team_fail(team, FAILURE_ENDED, rank, log_passed(log_of(team->plane, rank)));
+  return true;
 }
 
 /* The number of a mirror is how its peer's buffer looks (peers.h); nobody else is to take it for

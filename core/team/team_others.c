@@ -5,11 +5,9 @@
 #include "core/team/team_private.h"
 
 bool team_look_for_failures(struct team *team) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = log_of(team->plane, rank);
-    if (log_state(log) == RANK_FAILED && !log_has_stopped(log, team->head))
-      team_fail(team, FAILURE_RANK, rank, log_failed_index(log));
-  }
+  uint32_t rank = plane_first_failed(team->plane, team->head);
+  if (rank != team->plane->nranks)
+    team_fail(team, FAILURE_RANK, rank, log_failed_index(log_of(team->plane, rank)));
   return team->failed.how != FAILURE_NONE;
 }
 
@@ -123,15 +121,7 @@ void team_say_leaving(struct team *team, bool leaving) {
 }
 
 bool team_all_leaving(const struct team *team) {
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = log_of(team->plane, rank);
-    struct log_claim claim;
-    bool leaves_here =
-        log_read_claim(log, team->head, &claim) && claim.hash == 0 && !(claim.flags & CLAIM_YIELD);
-    if (!leaves_here && !log_is_leaving(log))
-      return false;
-  }
-  return true;
+  return plane_all_leave(team->plane, team->head);
 }
 
 void team_look_for_the_dead(struct team *team) {
@@ -196,16 +186,12 @@ uint64_t team_passed(const struct team *team) {
 
 /* One that has stopped (team_stop.h) counts as failed, but has passed what every rank has. */
 bool team_find_lost(const struct team *team, uint32_t *rank, uint64_t *issued) {
-  for (uint32_t other = 0; other < team->plane->nranks; other++) {
-    const struct plane_log *log = log_of(team->plane, other);
-    if (other == team->plane->rank || log_state(log) != RANK_FAILED ||
-        log_failed_index(log) >= team_passed(team))
-      continue;
-    *rank = other;
-    *issued = log_failed_index(log);
-    return true;
-  }
-  return false;
+  uint32_t other = plane_first_short(team->plane, team_passed(team));
+  if (other == team->plane->nranks)
+    return false;
+  *rank = other;
+  *issued = log_failed_index(log_of(team->plane, other));
+  return true;
 }
 
 static void end_after(struct team *team, enum rank_state state, uint64_t issued) {

@@ -22,19 +22,6 @@ static bool is_ours(const struct team *team, uint64_t index) {
          (unit_mark(unit) != MARK_NONE || unit_is_state(unit) || unit_is_exchange(unit));
 }
 
-/* Whether all ranks issued G[index] for real, and, if so, since when they have. */
-static bool all_issued(const struct team *team, uint64_t index, uint64_t *since) {
-  *since = 0;
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = log_of(team->plane, rank);
-    uint64_t start = log_run_start(log, index);
-    if (!log_is_real(log, index))
-      return false;
-    *since = start > *since ? start : *since;
-  }
-  return true;
-}
-
 /* The last unit since the last rejoin that not all ranks issued for real; false if there is none,
  * as far as the logs go. */
 static bool find_uneven(const struct team *team, uint64_t *index) {
@@ -42,7 +29,7 @@ static bool find_uneven(const struct team *team, uint64_t *index) {
   if (team->together > floor)
     floor = team->together;
   for (uint64_t end = team->head, since; end > floor; end = since) {
-    if (all_issued(team, end - 1, &since))
+    if (plane_all_real_since(team->plane, end - 1, &since))
       continue;
     since = end - 1;
     if (is_ours(team, since))
@@ -56,6 +43,15 @@ static bool find_uneven(const struct team *team, uint64_t *index) {
 bool team_is_uneven(const struct team *team) {
   uint64_t index;
   return find_uneven(team, &index);
+}
+
+bool team_find_last_joiner(const struct team *team, const rank_set_t *set, uint32_t *rank) {
+  uint64_t index = team->head;
+  if (find_uneven(team, &index))
+    *rank = plane_last_real(team->plane, set, index);
+  else
+    *rank = rank_set_last(set, team->plane->nranks);
+  return *rank != team->plane->nranks;
 }
 
 bool team_was_active_last(const struct team *team, uint32_t rank) {

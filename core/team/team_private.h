@@ -56,7 +56,7 @@ bool team_somebody_passed(const struct team *team, uint32_t *rank, struct log_en
 enum team_verdict team_follow(struct team *team, uint32_t rank, const struct log_entry *entry,
                               struct unit *unit);
 
-/* All claims at our index; false while one is missing or is just being changed. */
+/* Sums up all claims at our index; false while one is missing or is just being changed. */
 bool team_gather_claims(struct team *team);
 
 /* Passes our index by the claims gathered. */
@@ -86,6 +86,9 @@ symbol_t team_symbol_at(const struct team *team, uint64_t index);
  * none. */
 bool team_is_uneven(const struct team *team);
 bool team_was_active_last(const struct team *team, uint32_t rank);
+
+/* The largest rank of a set for which team_was_active_last is so; false if there is none. */
+bool team_find_last_joiner(const struct team *team, const rank_set_t *set, uint32_t *rank);
 
 /* ---- guesses (team_guess.c) ---- */
 

@@ -3,26 +3,47 @@
 #include "core/team/settle.h"
 #include "core/team/team_private.h"
 
+static rank_set_t *set_of(const struct team *team, const struct claimed *unit) {
+  return team->settling.sets + unit->set * rank_set_words(team->plane->nranks);
+}
+
+static void add_claim(struct team *team, uint32_t rank, const struct log_claim *claim) {
+  struct claimed claimed = {
+      .hash = claim->hash,
+      .signature = claim->signature,
+      .mark = claim->mark,
+      .kinds = claim->flags & CLAIM_KINDS,
+      .any = claim->flags,
+      .all = claim->flags,
+      .claimants = 1,
+      .rank = rank,
+      .text = claim->text,
+      .bytes = claim->bytes,
+      .epoch = claim->epoch,
+      .last_real = claim->last_real,
+      .place_id = claim->place,
+  };
+  struct claimed *unit = settle_add(team->settling.sum, &claimed);
+  if (unit == NULL)
+    return;
+  rank_set_t *set = set_of(team, unit);
+  if (unit->claimants == 1)
+    memset(set, 0, rank_set_words(team->plane->nranks) * sizeof(*set));
+  rank_set_add(set, rank);
+}
+
+/* The only loop over ranks that reads what they claim: who holds the logs of some of them would sum
+ * those up, and sums add up (settle.h). */
 bool team_gather_claims(struct team *team) {
+  struct settle *sum = team->settling.sum;
+  if (!plane_all_claim(team->plane, team->head))
+    return false;
+  sum->nunits = sum->nranks = sum->any = 0;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     struct log_claim claim;
     if (!log_read_claim(log_of(team->plane, rank), team->head, &claim))
       return false;
-    team->settling.claims[rank] = (struct claimed){
-        .hash = claim.hash,
-        .signature = claim.signature,
-        .mark = claim.mark,
-        .kinds = claim.flags & CLAIM_KINDS,
-        .any = claim.flags,
-        .all = claim.flags,
-        .claimants = 1,
-        .rank = rank,
-        .text = claim.text,
-        .bytes = claim.bytes,
-        .epoch = claim.epoch,
-        .last_real = claim.last_real,
-        .place_id = claim.place,
-    };
+    add_claim(team, rank, &claim);
   }
   return true;
 }
@@ -48,17 +69,14 @@ static bool read_place(struct team *team, uint32_t i) {
   return true;
 }
 
-/* The summary of the claims, and what all ranks know of the units in it. A place that the sequence
- * has not had yet is as the lowest of its claimants describes it. */
-static bool sum_up(struct team *team) {
+/* What all ranks know of the units in the summary. A place that the sequence has not had yet is as the
+ * lowest of its claimants describes it. */
+static bool add_knowledge(struct team *team) {
   struct settle *settle = team->settling.sum;
   struct unit expected;
   /* A split is never issued because it is expected: ranks meet there at the latest. */
   bool expects = unit_table_get(team->table, team->symbol_expected, &expected) &&
                  expected.members->kind != MEMBER_SPLIT;
-  *settle = (struct settle){.nunits = 0};
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
-    settle_add(settle, &team->settling.claims[rank]);
   const struct known_place *last = team_known_place(team, team->places.last);
   settle->last = last == NULL ? NULL : &last->place;
   for (uint32_t i = 0; i < settle->nunits; i++) {
@@ -78,21 +96,17 @@ static bool sum_up(struct team *team) {
   return true;
 }
 
-/* Which of the units claimed a rank claims; NULL if that is left out of the summary. */
-static const struct claimed *unit_of(const struct team *team, uint32_t rank) {
-  const struct claimed *claim = &team->settling.claims[rank];
-  for (uint32_t i = 0; i < team->settling.sum->nunits; i++)
-    if (team->settling.sum->units[i].hash == claim->hash &&
-        team->settling.sum->units[i].epoch == claim->epoch &&
-        team->settling.sum->units[i].kinds == claim->kinds)
-      return &team->settling.sum->units[i];
-  return NULL;
-}
-
-/* Whether a rank issues the winner's unit for real. Of one that is left out nobody knows. */
-static bool team_issues(const struct team *team, uint32_t rank, const struct claimed *winner) {
-  const struct claimed *unit = unit_of(team, rank);
-  return unit != NULL && settle_is_same(winner, unit);
+/* Who issues the winner's unit for real. Of a rank whose claim is left out nobody knows. */
+static const rank_set_t *team_issuers(struct team *team, const struct claimed *winner) {
+  size_t words = rank_set_words(team->plane->nranks);
+  rank_set_t *issuers = team->settling.issuers;
+  memset(issuers, 0, words * sizeof(*issuers));
+  for (uint32_t i = 0; i < team->settling.sum->nunits; i++) {
+    const struct claimed *unit = &team->settling.sum->units[i];
+    for (size_t k = 0; settle_is_same(winner, unit) && k < words; k++)
+      issuers[k] |= set_of(team, unit)[k];
+  }
+  return issuers;
 }
 
 /* Whether a rank was waiting at the index before: it issued that as a shadow. */
@@ -101,11 +115,12 @@ static bool somebody_waited(const struct team *team) {
 }
 
 /* Whether one of the ranks that would have to shadow the winner's unit would spoil it. */
-static bool is_refused(const struct team *team, const struct claimed *winner, struct unit unit) {
+static bool is_refused(struct team *team, const struct claimed *winner, struct unit unit) {
   if (!(winner->any & CLAIM_STRICT) || team->owner.is_lossy == NULL)
     return false;
+  const rank_set_t *issuers = team_issuers(team, winner);
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    if (team_issues(team, rank, winner) ||
+    if (rank_set_has(issuers, rank) ||
         !team->owner.is_lossy(team->owner.is_lossy_context, unit, rank))
       continue;
     log_set_refused_for(team->own, rank);
@@ -132,13 +147,11 @@ static uint32_t rejoin_flags(struct team *team, struct unit unit, const struct c
   if (mark == MARK_STATE_DONE || unit_is_state(unit) ||
       (mark != MARK_LOOP_END && !team_is_uneven(team)))
     return 0;
-  for (uint32_t rank = team->plane->nranks; rank > 0; rank--) {
-    if (!team_issues(team, rank - 1, winner) || !team_was_active_last(team, rank - 1))
-      continue;
-    team->last_joiner = rank - 1;
-    return ENTRY_REJOIN | (team->settling.sum->any & CLAIM_RESYNC ? ENTRY_RESYNC : 0);
-  }
-  return 0;
+  uint32_t last;
+  if (!team_find_last_joiner(team, team_issuers(team, winner), &last))
+    return 0;
+  team->last_joiner = last;
+  return ENTRY_REJOIN | (team->settling.sum->any & CLAIM_RESYNC ? ENTRY_RESYNC : 0);
 }
 
 /* Whether all claim the unit from its place: whatever they say of it besides. */
@@ -243,7 +256,7 @@ static enum read_result find_winner(struct team *team, const struct claimed *win
 }
 
 enum team_verdict team_settle(struct team *team, struct unit *unit) {
-  if (!sum_up(team))
+  if (!add_knowledge(team))
     return team->failed.how == FAILURE_NONE ? TEAM_PARKED : TEAM_FAILED;
   uint32_t at = settle_winner(team->settling.sum);
   const struct claimed *winner = &team->settling.sum->units[at];

@@ -11,7 +11,7 @@
 #include "core/place/place.h"
 #include "core/place/place_table.h"
 #include "core/predict/learner.h"
-#include "core/transport/logs.h"
+#include "core/transport/questions.h"
 #include "core/unit/look.h"
 #include "core/unit/unit.h"
 
@@ -158,10 +158,11 @@ struct team_owner {
   void *is_held_context;
 };
 
-/* All claims of an index, read to be settled: team_settle.c. */
+/* All claims of an index, summed up to be settled: team_settle.c. */
 struct team_settling {
-  struct claimed *claims;       /* nranks */
-  struct settle *sum;           /* their sum */
+  struct settle *sum;
+  rank_set_t *sets;             /* SETTLE_UNITS_MAX, by `set` of what they claim: who does */
+  rank_set_t *issuers;          /* who issues the winner's unit for real */
   struct place *places;         /* SETTLE_UNITS_MAX, of what they claim */
   _Atomic uint32_t *lossy_seen; /* nranks; read by any thread */
 };

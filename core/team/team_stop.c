@@ -25,12 +25,14 @@ bool team_claims_stop(const struct team *team, bool issues) {
 enum team_verdict team_settle_stop(struct team *team, uint64_t hash) {
   uint32_t named = team->plane->rank;
   bool elsewhere = true;
-  for (uint32_t rank = team->plane->nranks; rank-- > 0;) {
-    const struct claimed *claim = &team->settling.claims[rank];
-    bool stopped = (claim->kinds & CLAIM_STOPPED) != 0;
-    if ((claim->hash == hash && !stopped) || (stopped && !elsewhere))
+  uint32_t lowest = team->plane->nranks;
+  for (uint32_t i = 0; i < team->settling.sum->nunits; i++) {
+    const struct claimed *unit = &team->settling.sum->units[i];
+    bool stopped = (unit->kinds & CLAIM_STOPPED) != 0;
+    if ((unit->hash == hash && !stopped) || stopped > elsewhere ||
+        (stopped == elsewhere && unit->rank > lowest))
       continue;
-    named = rank;
+    named = lowest = unit->rank;
     elsewhere = stopped;
   }
   return team_pass_stop(team, hash, named, elsewhere);

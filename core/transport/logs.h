@@ -1,7 +1,8 @@
 /* What the ranks of a team tell each other, for those who agree (core/p2p, core/team, core/overlap).
  * The way to the words of logs and teams: these (words.h) are core/transport's own, and nobody else
  * sees them (tools/lint-layout compiles the others with PLANE_WORDS_HIDDEN). Who has no part in the
- * agreement asks plane_view.h. Sends and receives: operations.h. Members of units: texts.h.
+ * agreement asks plane_view.h. Sends and receives: operations.h. Members of units: texts.h. What
+ * concerns all ranks of a team: questions.h.
  *
  * Whose: what takes `own` is for the rank whose log it is, and for the one of its threads that has
  * the team, unless it says "any thread". What takes `log` may be asked by any thread of any rank.
@@ -68,23 +69,6 @@ static inline void log_pass(struct plane_log *own, uint64_t index, const struct 
  * it is written: all at once would take more registers than the callers have left. */
 static LOG_INLINE void log_commit(struct plane_log *own, uint64_t *head, const uint64_t *hash,
                                   uint32_t *reals, const uint32_t *run_start);
-
-/* ---- what all have passed: the questions that a summary of many ranks can answer ---- */
-
-/* The lowest index at which a rank stands. */
-static inline uint64_t plane_slowest(const struct plane *plane);
-
-/* The lowest rank that has passed an index, or nranks. */
-static inline uint32_t plane_first_past(const struct plane *plane, uint64_t index);
-
-/* Whether every rank has. */
-static inline bool plane_all_past(const struct plane *plane, uint64_t index);
-
-/* Whether every rank has issued for real what it passed at an index; all have passed it. */
-static inline bool plane_all_real(const struct plane *plane, uint64_t index);
-
-/* Whether a rank has mirrored something at an index (log_say_mirrored). */
-static inline bool plane_has_mirrored(const struct plane *plane, uint64_t index);
 
 /* ---- what a rank claims ---- */
 

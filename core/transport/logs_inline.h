@@ -93,43 +93,6 @@ static LOG_INLINE void log_commit(struct plane_log *own, uint64_t *head, const u
   atomic_exchange(&own->head, index + 1);
 }
 
-static inline uint64_t plane_slowest(const struct plane *plane) {
-  uint64_t slowest = UINT64_MAX;
-  for (uint32_t rank = 0; rank < plane->nranks; rank++) {
-    uint64_t passed = log_passed(log_of(plane, rank));
-    slowest = passed < slowest ? passed : slowest;
-  }
-  return slowest;
-}
-
-static inline uint32_t plane_first_past(const struct plane *plane, uint64_t index) {
-  uint32_t rank = 0;
-  while (rank < plane->nranks && log_passed(log_of(plane, rank)) <= index)
-    rank++;
-  return rank;
-}
-
-static inline bool plane_all_past(const struct plane *plane, uint64_t index) {
-  for (uint32_t rank = 0; rank < plane->nranks; rank++)
-    if (log_passed(log_of(plane, rank)) <= index)
-      return false;
-  return true;
-}
-
-static inline bool plane_all_real(const struct plane *plane, uint64_t index) {
-  for (uint32_t rank = 0; rank < plane->nranks; rank++)
-    if (!log_is_real(log_of(plane, rank), index))
-      return false;
-  return true;
-}
-
-static inline bool plane_has_mirrored(const struct plane *plane, uint64_t index) {
-  for (uint32_t rank = 0; rank < plane->nranks; rank++)
-    if (log_has_mirrored(log_of(plane, rank), index))
-      return true;
-  return false;
-}
-
 /* ---- claims ---- */
 
 static inline uint64_t log_claimed(const struct plane_log *log) {

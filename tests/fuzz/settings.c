@@ -17,12 +17,12 @@
 enum { ENTRIES_MAX = 64, ERROR_ROOM = 1 << 20 };
 
 /* What a string writes to a stream, allocated. */
-static char *printed_environment(char **environment) {
+static char *printed_environment(char **environment, int width) {
   static char *text; /* gcc takes a local one for what the stream still points to */
   static size_t size;
   FILE *stream = open_memstream(&text, &size);
   FUZZ_CHECK(stream != NULL);
-  settings_print(stream, environment, 80);
+  settings_print(stream, environment, width);
   FUZZ_CHECK(fclose(stream) == 0 && strlen(text) == size);
   return text;
 }
@@ -57,15 +57,15 @@ static bool names_a_setting(const char *table, const char *entry) {
   return length < 32 && strstr(table, (snprintf(row, sizeof row, "\n%.*s ", length, entry), row));
 }
 
-/* Each setting has a line of its own, and says where its value is from; the number of those that
- * are wrong. */
+/* Each setting has a line of its own, which says where its value is from, and indented ones that explain
+ * it; the number of those that are wrong. */
 static size_t check_printed(const char *text, char **environment) {
   char name[32], from[32];
   size_t wrong = 0, column = (size_t)(strstr(text, "FROM") - text);
   FUZZ_CHECK(!has_controls(text));
   for (const char *line = strchr(text, '\n') + 1; *line != '\0'; line = strchr(line, '\n') + 1) {
-    if (*line == ' ' || *line == '\n')
-      continue; /* what it means */
+    if (*line == '\n' || strncmp(line, "    ", 4) == 0)
+      continue;
     FUZZ_CHECK(sscanf(line, "%31s", name) == 1 && strncmp(name, "NCCL_JOIN", 9) == 0);
     FUZZ_CHECK(strcspn(line, "\n") > column && sscanf(line + column, "%31s", from) == 1);
     bool is_wrong = strcmp(from, "WRONG") == 0;
@@ -179,7 +179,7 @@ void fuzz_settings(const uint8_t *bytes, size_t size) {
   FUZZ_CHECK(is_same(&settings, &again));
   check_room(environment, room, &settings, good, error);
 
-  char *table = printed_environment(environment);
+  char *table = printed_environment(environment, 20 + (int)(room % 100));
   size_t wrong = check_printed(table, environment);
   for (char **entry = environment; *entry != NULL; entry++)
     wrong += strncmp(*entry, "NCCL_JOIN_", 10) == 0 && !names_a_setting(table, *entry);

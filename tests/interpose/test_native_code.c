@@ -17,7 +17,11 @@ enum { NUMBERS = 100, COPIES = 40, ROUNDS = 400 };
  *   1<4   1 is always followed by 4           !1<4  ... is not
  *   1^4   4 has always come through 1         !1^4
  *   1=4   they stand in the same loops        1|4   neither comes before the other
- *   1?0   nothing is known of 1 */
+ *   1?0   nothing is known of 1
+ *   1c0   the condition that leads to 1 is not known to be fixed; it is known to change in code that is
+ *         not optimised
+ *   1f0   it is not known to change; it is known to be fixed in such code
+ *   1u0   neither */
 struct expectation {
   const char *function;
   const char *text;
@@ -37,6 +41,7 @@ static const struct expectation of_c[] = {
     {"returning", "1:0 2:1 3:0 4:1 5:1 6:0 1<2 2<3 1^3 3<4 4^5 !4<5 4<6 5<6 1^6 3^6 1<6 4^6 4=5"},
     {"restarting", "1?0 2?0"},
     {"deciding", "1:0 2:1 3:0 5:0 10:0 11:1 12:1 6:0 3<5 11=12 10<6"},
+    {"conditions", "10:0 1f0 2f0 3c0 4c0 5u0 6u0 7c0 8c0 9c0 10u0"},
     {NULL, NULL},
 };
 
@@ -93,6 +98,7 @@ static uint32_t nodes_of(const char *call, struct place_node *nodes) {
 /* ---- What is expected ---- */
 
 static const char *where;
+static bool is_plain;    /* not optimised */
 static bool is_profiled; /* then rare ways may make two loops of one */
 
 /* One call of the source is one of the code, and that one of no other call. */
@@ -159,6 +165,17 @@ static void check_relation(int a, char relation, int b, bool expected) {
                of_a[common].until, of_b[common].order, of_b[common].since, of_b[common].until);
 }
 
+static void check_condition(int number, char relation) {
+  struct place_node nodes[PLACE_NODES_MAX];
+  for (uint32_t i = 0; i < seen[number].count; i++) {
+    uint32_t count = nodes_of(seen[number].calls[i], nodes);
+    uint16_t flags = count == 0 ? 0 : nodes[count - 1].flags & (PLACE_CHANGES | PLACE_FIXED);
+    uint16_t expected = relation == 'c' ? PLACE_CHANGES : relation == 'f' ? PLACE_FIXED : 0;
+    cr_assert(flags == expected || (flags == 0 && !is_plain), "%s: call %d, condition %u", where,
+              number, flags);
+  }
+}
+
 static void check(const char *text) {
   while (*text != '\0') {
     bool expected = *text != '!';
@@ -170,6 +187,8 @@ static void check(const char *text) {
       check_depth(a, (uint32_t)b, *at == '?');
     else if (relation == '?')
       check_unknown(a);
+    else if (relation == 'c' || relation == 'f' || relation == 'u')
+      check_condition(a, relation);
     else
       check_relation(a, relation, b, expected);
     text = at + strcspn(at, " ");
@@ -212,6 +231,7 @@ Test(native_code, loops_and_order_are_those_of_the_source, .timeout = 300) {
     path[0] = '\0';
     library_id++;
     is_profiled = strstr(name, "profile") != NULL;
+    is_plain = strstr(name, "-O0") != NULL;
     workshop_append(path, sizeof path, folder.output);
     workshop_append(path, sizeof path, "/");
     workshop_append(path, sizeof path, name);

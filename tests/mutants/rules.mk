@@ -13,11 +13,11 @@ mutants_suites = "$(1): $(3) $(call mutants_run,check/quick-unit) @($(2))/*"
 mutants_rooms = $(call mutants_suites,core/unit,unit*,$(1)) \
                 $(call mutants_suites,core/place,place*|settle*|team_places|team_epochs|overlap_places,$(1)) \
                 $(call mutants_suites,core/predict,learner|rhythm|foresight,$(1)) \
-                $(call mutants_suites,core/transport,segment*|plane_*|attachment,$(1)) \
+                $(call mutants_suites,core/transport,segment*|plane_*|attachment|questions,$(1)) \
                 $(call mutants_suites,core/overlap,overlap*,$(1)) \
                 $(call mutants_suites,core/p2p,peers|peers_linked|sent,$(1)) \
                 $(call mutants_suites,core/report,log*|trace*,$(1)) \
-                $(call mutants_suites,core/settings,settings,$(1)) \
+                $(call mutants_suites,core/settings,settings|settings_shown,$(1)) \
                 $(call mutants_suites,core/team,settle*|team*|marks|looks|foresight,$(1)) \
                 $(call mutants_suites,hooks,contribution|number|divisor,$(1))
 mutants_sanitized = SAN=address,undefined

@@ -151,3 +151,36 @@ Test(flow_tests, what_a_loop_before_decides_is_not_known) {
   analyse("0>1 1>2 1>6 2>3 2>4 3>2 3>5 4>5 5>1 6.");
   cr_assert_eq(condition(4), 0);
 }
+
+/* 1: for () { if (2 || 3) 4; 5; } */
+Test(flow_tests, all_conditions_that_lead_to_a_call_decide_on_it) {
+  tests(2, X);
+  tests(3, Y);
+  moves(5, Y);
+  analyse("0>1 1>2 1>6 2>4 2>3 3>4 3>5 4>5 5>1 6.");
+  cr_assert_eq(condition(4), PLACE_CHANGES);
+  values[5].moves = 0;
+  analyse("0>1 1>2 1>6 2>4 2>3 3>4 3>5 4>5 5>1 6.");
+  cr_assert_eq(condition(4), 0);
+  values[5].sets = 0;
+  analyse("0>1 1>2 1>6 2>4 2>3 3>4 3>5 4>5 5>1 6.");
+  cr_assert_eq(condition(4), PLACE_FIXED);
+}
+
+/* 1: for () if (2) 3; else { if (4) break; 5; } 6. */
+Test(flow_tests, what_leaves_the_loop_decides_on_nothing_that_stays_in_it) {
+  tests(2, X);
+  moves(3, X);
+  analyse("0>1 1>2 1>6 2>3 2>4 3>1 4>5 4>6 5>1 6.");
+  cr_assert_eq(condition(5), PLACE_CHANGES);
+  cr_assert_eq(condition(4), PLACE_CHANGES);
+}
+
+/* A register may hold one variable here and another there. */
+Test(flow_tests, of_what_is_used_again_for_something_else_nothing_is_known) {
+  tests(2, X);
+  moves(4, X);
+  values[3].sets = values[3].reused = X;
+  analyse(TWO_BRANCHES);
+  cr_assert_eq(condition(3), 0);
+}

@@ -123,6 +123,9 @@ Test(settle, summaries_add_up_in_any_order) {
     settle_add(&other, &claims[2 - i]);
   }
   cr_assert_eq(settle.nunits, 2);
+  cr_assert_neq(other.units[0].set, other.units[1].set);
+  for (uint32_t i = 0; i < settle.nunits; i++) /* each numbers its sets as it likes */
+    other.units[i].set = settle.units[i].set;
   cr_assert_eq(memcmp(&settle, &other, sizeof settle), 0);
   const struct claimed *a = &settle.units[settle.units[0].hash == A ? 0 : 1];
   cr_assert_eq(a->claimants, 3);
@@ -141,8 +144,23 @@ Test(settle, more_units_than_there_is_room_for_are_left_out_alike) {
     settle_add(&other, &(struct claimed){.hash = 1 + i, .claimants = 1});
   }
   cr_assert_eq(settle.nunits, SETTLE_UNITS_MAX);
-  for (uint32_t i = 0; i < SETTLE_UNITS_MAX; i++)
+  uint32_t sets = 0;
+  for (uint32_t i = 0; i < SETTLE_UNITS_MAX; i++) {
     cr_assert_eq(settle.units[i].hash, other.units[i].hash);
+    sets |= 1u << settle.units[i].set;
+  }
+  cr_assert_eq(sets, (1u << SETTLE_UNITS_MAX) - 1, "a set for each");
+}
+
+Test(settle, who_adds_to_a_summary_hears_which_thing_it_is) {
+  struct claimed a = {.hash = A, .claimants = 1}, b = {.hash = B, .claimants = 1};
+  cr_assert_eq(settle_add(&settle, &a)->claimants, 1);
+  cr_assert_eq(settle_add(&settle, &b)->hash, B);
+  const struct claimed *again = settle_add(&settle, &a);
+  cr_assert(again->hash == A && again->claimants == 2);
+  for (uint64_t i = 0; i < SETTLE_UNITS_MAX; i++)
+    settle_add(&settle, &(struct claimed){.hash = 1000 + i, .claimants = 1});
+  cr_assert_null(settle_add(&settle, &(struct claimed){.hash = 9999, .claimants = 1}));
 }
 
 Test(settle, units_stay_in_a_summary_where_marks_leave_no_room) {

@@ -48,6 +48,7 @@ struct flow_values {
   uint64_t tests;  /* which of them, as they are before the block, decide where control goes then */
   uint64_t sets;   /* which may be others behind it */
   uint64_t moves;  /* which it sets to a number, or adds one to: they are meant to be others */
+  uint64_t reused; /* which may be something else altogether behind it, by the same name */
   bool tests_more; /* something else decides, too */
 };
 

@@ -1,20 +1,32 @@
 /* Which conditions decide whether control comes to an item in a round, and whether they are the same
  * in all rounds: PLACE_CHANGES and PLACE_FIXED (core/place/place.h). Called by flow_analyse.
  *
- * A condition decides on an item if control comes through it to the item, and may go on in the loop
- * without the item. Such blocks are found up the tree of dominators (Ferrante, Ottenstein and
- * Warren, "The program dependence graph and its use in optimization", 1987). */
+ * A condition decides on an item if one of its ways always leads to the item, and another goes on in
+ * the loop and may not: control dependence (Ferrante, Ottenstein and Warren, "The program dependence
+ * graph and its use in optimization", 1987), found as in Cytron and others, "Efficiently computing
+ * static single assignment form and the control dependence graph", 1991. What only decides whether
+ * the loop is left, or goes round at once, decides on nothing in it. */
 #include "interpose/places/flow/flow_private.h"
 
 #include <stdlib.h>
 
-#define CONDITIONS_MAX 64u /* blocks that are looked at for one item */
+#define STEPS_MAX ((uint32_t)1 << 20) /* items that are looked at */
+
+/* What is known of the conditions that decide on an item. */
+struct decided {
+  uint32_t first;  /* of the item's ways that go on in the loop around it, one; FLOW_NONE */
+  bool is_divided; /* there are more */
+  bool depends;    /* some condition decides on the item */
+  bool changes;    /* one of those is known to change */
+  bool varies;     /* one of them, or of those that decide on it, is not known to be fixed */
+};
 
 struct testing {
   const struct flow_work *work;
-  const struct flow_dominators *after; /* of items, backwards */
-  struct flow_values *all;             /* by loop: what is set in it and in what is in it */
-  uint32_t *above;                     /* by block: the one that dominates it next; FLOW_NONE */
+  struct flow_values *all; /* by loop: what is set in it and in what is in it */
+  uint32_t *behind; /* by item: what it leads to in any case next; the exit for the last ones */
+  struct decided *decided; /* by item */
+  uint32_t steps;
 };
 
 /* ---- What loops set ---- */
@@ -27,87 +39,122 @@ static void add_to_loops(struct testing *testing) {
     for (; flow->items[block].reached && loop != FLOW_NONE; loop = flow->items[loop].around) {
       testing->all[loop - flow->nblocks].sets |= values->sets;
       testing->all[loop - flow->nblocks].moves |= values->moves;
+      testing->all[loop - flow->nblocks].reused |= values->reused;
     }
   }
 }
 
-/* ---- The tree of dominators ---- */
+/* ---- The tree of what comes behind ---- */
 
-static void find_above(struct testing *testing, uint32_t *order) {
-  const struct flow_dominators *tree = &testing->work->dominators;
-  uint32_t depth = 0, *ways = order + tree->nreached;
-  for (uint32_t i = 0; i < tree->nreached; i++)
-    order[tree->first[tree->reverse_postorder[i]]] = tree->reverse_postorder[i];
-  for (uint32_t i = 0; i < tree->nreached; i++) {
-    uint32_t block = order[i];
-    while (depth > 0 && !flow_dominates(tree, ways[depth - 1], block))
+/* after: the dominators of items, backwards from the exit. What reaches no end leads to nothing. */
+static void find_behind(struct testing *testing, const struct flow_dominators *after,
+                        uint32_t *order) {
+  uint32_t exit = testing->work->flow->nitems, depth = 0, *ways = order + after->nreached;
+  for (uint32_t item = 0; item <= exit; item++)
+    testing->behind[item] = exit;
+  for (uint32_t i = 0; i < after->nreached; i++)
+    order[after->first[after->reverse_postorder[i]]] = after->reverse_postorder[i];
+  for (uint32_t i = 0; i < after->nreached; i++) {
+    uint32_t item = order[i];
+    while (depth > 0 && !flow_dominates(after, ways[depth - 1], item))
       depth--;
-    testing->above[block] = depth == 0 ? FLOW_NONE : ways[depth - 1];
-    ways[depth++] = block;
+    testing->behind[item] = depth == 0 ? exit : ways[depth - 1];
+    ways[depth++] = item;
   }
 }
 
 /* ---- Conditions ---- */
 
-/* Whether control may go two ways behind a block and stay in this round of a loop. */
-static bool divides(const struct flow_work *work, uint32_t block, uint32_t loop) {
-  const struct flow_lists *next = &work->next;
-  uint32_t first = FLOW_NONE;
-  for (uint32_t i = next->start[block]; i < next->start[block + 1]; i++) {
-    uint32_t to = next->items[i];
-    if (to == work->head[loop] ||
-        flow_common_loop(work, work->flow->items[to].around, loop) != loop)
-      continue;
-    if (first != FLOW_NONE && to != first)
-      return true;
-    first = to;
-  }
-  return false;
-}
-
-static uint32_t outermost_loop(const struct flow *flow, uint32_t loop) {
-  while (flow->items[loop].around != FLOW_NONE)
-    loop = flow->items[loop].around;
-  return loop;
-}
-
-/* The flags of what a block decides on, in the loops around it. */
+/* The flags of what a block decides on, in the loops around it, beginning with this one. */
 static uint16_t flags_of(const struct testing *testing, uint32_t block, uint32_t loop) {
   const struct flow *flow = testing->work->flow;
-  const struct flow_values *values = &testing->work->graph->values[block],
-                           *all = &testing->all[outermost_loop(flow, loop) - flow->nblocks];
-  if (values->tests & all->moves)
-    return PLACE_CHANGES;
+  const struct flow_values *values = &testing->work->graph->values[block], *all = NULL;
+  for (; loop != FLOW_NONE; loop = flow->items[loop].around) {
+    all = &testing->all[loop - flow->nblocks];
+    if (values->tests & all->moves & ~all->reused)
+      return PLACE_CHANGES;
+  }
   return values->tests_more || (values->tests & all->sets) ? 0 : PLACE_FIXED;
 }
 
-static void find_flags(struct testing *testing, uint32_t item) {
+/* The items of one loop that an edge leads from and to. False: there are none, or it goes round. */
+static bool edge_between(const struct flow_work *work, const struct flow_edge *edge, uint32_t *from,
+                         uint32_t *to) {
+  const struct flow_item *items = work->flow->items;
+  if (edge->exceptional || !items[edge->from].reached || !work->alive[edge->to])
+    return false;
+  uint32_t loop = flow_common_loop(work, items[edge->from].around, items[edge->to].around);
+  *from = edge->from;
+  *to = edge->to;
+  if (loop == FLOW_NONE || *to == work->head[loop])
+    return false;
+  while (items[*from].around != loop)
+    *from = items[*from].around;
+  while (items[*to].around != loop)
+    *to = items[*to].around;
+  return *from != *to;
+}
+
+static void find_divided(struct testing *testing) {
   const struct flow_work *work = testing->work;
-  struct flow_item *of = &work->flow->items[item];
-  uint32_t at = testing->above[work->head[item]], seen = 0;
-  bool is_last = true, fixed = true;
-  of->flags = 0;
-  for (; at != FLOW_NONE; at = testing->above[at]) {
-    uint32_t inside = at;
-    if (flow_common_loop(work, work->flow->items[at].around, of->around) != of->around)
-      break; /* before the loop */
-    if (seen++ == CONDITIONS_MAX) {
-      fixed = false;
-      break;
-    }
-    while (work->flow->items[inside].around != of->around)
-      inside = work->flow->items[inside].around;
-    if (flow_dominates(testing->after, item, inside) ||
-        (inside == at && !divides(work, at, of->around)))
+  uint32_t from, to;
+  for (uint32_t item = 0; item < work->flow->nitems; item++)
+    testing->decided[item].first = FLOW_NONE;
+  for (uint32_t i = 0; i < work->graph->nedges; i++) {
+    if (!edge_between(work, &work->graph->edges[i], &from, &to))
       continue;
-    uint16_t flags = inside == at ? flags_of(testing, at, of->around) : 0;
-    if (is_last)
-      of->flags |= flags & PLACE_CHANGES;
-    is_last = false;
-    fixed &= (flags & PLACE_FIXED) != 0;
+    struct decided *decided = &testing->decided[from];
+    decided->is_divided |= decided->first != FLOW_NONE && decided->first != to;
+    decided->first = to;
   }
-  if (fixed && !is_last)
-    of->flags |= PLACE_FIXED;
+}
+
+static void add_condition(struct decided *decided, bool changes, bool varies) {
+  decided->depends = true;
+  decided->changes |= changes;
+  decided->varies |= varies;
+}
+
+/* What an item decides on by one of its ways: a block that may go others, or a loop that is left in
+ * several. Of a block whose other ways leave the loop around it, or go round, what decides on the
+ * block decides. */
+static void decide_by(struct testing *testing, uint32_t item, uint32_t to) {
+  const struct flow *flow = testing->work->flow;
+  struct decided by = testing->decided[item];
+  if (by.is_divided) {
+    uint16_t flags = item >= flow->nblocks ? 0 : flags_of(testing, item, flow->items[item].around);
+    by.depends = true;
+    by.changes = (flags & PLACE_CHANGES) != 0;
+    by.varies |= !(flags & PLACE_FIXED);
+  }
+  for (; by.depends && to != testing->behind[item] && to != flow->nitems;
+       to = testing->behind[to]) {
+    add_condition(&testing->decided[to], by.changes, by.varies);
+    testing->steps++;
+  }
+}
+
+static void decide_by_all(struct testing *testing, uint32_t block) {
+  const struct flow_work *work = testing->work;
+  uint32_t from, to;
+  for (uint32_t i = work->next.start[block]; i < work->next.start[block + 1]; i++) {
+    struct flow_edge edge = {.from = block, .to = work->next.items[i]};
+    if (edge_between(work, &edge, &from, &to))
+      decide_by(testing, from, to);
+  }
+}
+
+static void give_flags(struct testing *testing) {
+  const struct flow_work *work = testing->work;
+  bool found = testing->steps < STEPS_MAX;
+  for (uint32_t item = 0; item < work->flow->nitems; item++) {
+    const struct decided *decided = &testing->decided[item];
+    work->flow->items[item].flags = 0;
+    if (found && decided->depends && decided->changes)
+      work->flow->items[item].flags = PLACE_CHANGES;
+    else if (found && decided->depends && !decided->varies)
+      work->flow->items[item].flags = PLACE_FIXED;
+  }
 }
 
 bool flow_find_tests(struct flow_work *work, const struct flow_dominators *after) {
@@ -116,21 +163,24 @@ bool flow_find_tests(struct flow_work *work, const struct flow_dominators *after
   if (work->graph->values == NULL || nloops == 0)
     return true;
   struct testing testing = {.work = work,
-                            .after = after,
                             .all = calloc(nloops, sizeof *testing.all),
-                            .above = malloc((size_t)flow->nblocks * sizeof *testing.above)};
-  uint32_t *order = malloc(2 * (size_t)flow->nblocks * sizeof *order);
-  bool found = testing.all != NULL && testing.above != NULL && order != NULL;
+                            .behind = malloc(((size_t)flow->nitems + 1) * sizeof *testing.behind),
+                            .decided = calloc(flow->nitems, sizeof *testing.decided)};
+  uint32_t *order = malloc(2 * ((size_t)flow->nitems + 1) * sizeof *order);
+  bool found =
+      testing.all != NULL && testing.behind != NULL && testing.decided != NULL && order != NULL;
   if (found) {
     add_to_loops(&testing);
-    find_above(&testing, order);
-    for (uint32_t item = 0; item < flow->nitems; item++)
-      if (flow->items[work->head[item]].reached && flow->items[item].around != FLOW_NONE &&
-          work->sites[item] != 0)
-        find_flags(&testing, item);
+    find_behind(&testing, after, order);
+    find_divided(&testing);
+    /* What decides on a condition comes before it. */
+    for (uint32_t rank = 0; rank < work->dominators.nreached && testing.steps < STEPS_MAX; rank++)
+      decide_by_all(&testing, work->dominators.reverse_postorder[rank]);
+    give_flags(&testing);
   }
   free(order);
-  free(testing.above);
+  free(testing.decided);
+  free(testing.behind);
   free(testing.all);
   return found;
 }

@@ -77,7 +77,7 @@ static void native_analyse(struct function *function) {
   struct native_graph graph;
   if (!make_graph(&graph, (struct native_part){function->start, function->start + function->size}))
     return;
-  struct flow_graph edges = {graph.blocks, graph.edges, graph.nblocks, graph.nedges, NULL};
+  struct flow_graph edges = {graph.blocks, graph.edges, graph.nblocks, graph.nedges, graph.values};
   function->positions = calloc(graph.nblocks, sizeof *function->positions);
   function->nblocks = graph.nblocks;
   if (function->positions != NULL)

@@ -316,8 +316,10 @@ bool native_graph_make(struct native_graph *graph, const struct native_object *o
   *graph = (struct native_graph){0};
   struct work work = {.graph = graph, .code = {.object = object, .decode = decode}};
   bool made = native_make(&work, function);
-  if (made && work.jumps.count == 0) /* nothing is known of what longjmp leaves as it was */
+  if (made && work.jumps.count == 0) { /* nothing is known of what longjmp leaves as it was */
     native_decide(graph, &work.code, work.block_at);
+    native_find_tests(graph, &work.code, work.block_at);
+  }
   native_tables_drop(&work.tables);
   native_pads_drop(&work.pads);
   free(work.block_at);
@@ -330,5 +332,6 @@ bool native_graph_make(struct native_graph *graph, const struct native_object *o
 void native_graph_drop(struct native_graph *graph) {
   free(graph->blocks);
   free(graph->edges);
+  free(graph->values);
   *graph = (struct native_graph){0};
 }

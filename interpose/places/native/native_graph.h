@@ -12,6 +12,7 @@
 struct native_graph {
   struct flow_block *blocks; /* by position; block 0 is where the function begins */
   struct flow_edge *edges;
+  struct flow_values *values; /* by block; NULL: not known */
   uint32_t nblocks;
   uint32_t nedges;
 };
@@ -42,6 +43,10 @@ void native_graph_drop(struct native_graph *graph);
  * code's own numbers tell. block_at: by position. For native_graph.c. */
 void native_decide(struct native_graph *graph, const struct native_code *code,
                    const uint32_t *block_at);
+
+/* native_tests.c: values of the graph (flow.h), of x86-64's code. For native_graph.c. */
+void native_find_tests(struct native_graph *graph, const struct native_code *code,
+                       const uint32_t *block_at);
 
 /* Whether a function ever comes back to its caller. For native_graph.c. */
 

@@ -76,3 +76,14 @@ bool native_operands_read(struct native_operands *is, const uint8_t *code, size_
     take_memory(is, next);
   return true;
 }
+
+bool native_operands_is_vector(uint8_t opcode) {
+  return opcode == 0x10 || opcode == 0x12 || opcode == 0x14 || opcode == 0x15 || opcode == 0x16 ||
+         opcode == 0x28 || opcode == 0x2A || (opcode >= 0x51 && opcode <= 0x70) || opcode == 0xC6 ||
+         opcode == 0xD4 || opcode == 0xEB || opcode == 0xEF || opcode == 0xFE;
+}
+
+bool native_operands_stores_vector(uint8_t opcode) {
+  return opcode == 0x11 || opcode == 0x13 || opcode == 0x17 || opcode == 0x29 || opcode == 0x7F ||
+         opcode == 0xD6;
+}

@@ -33,4 +33,9 @@ bool native_operands_read(struct native_operands *is, const uint8_t *code, size_
 /* Whether an opcode that native_values.c knows has a ModRM byte. */
 bool native_operands_has_modrm(const struct native_operands *is);
 
+/* Whether an opcode 0F xx only moves between vector registers and to them, or is arithmetic there;
+ * or writes one to memory, or to another. */
+bool native_operands_is_vector(uint8_t opcode);
+bool native_operands_stores_vector(uint8_t opcode);
+
 #endif

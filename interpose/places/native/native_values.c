@@ -271,13 +271,6 @@ static bool is_condition_known(const struct native_values *values, uint8_t condi
   return values->has_flags && condition >> 1 != 5;
 }
 
-/* Moves between vector registers and to them, and arithmetic there, change nothing here. */
-static bool is_vector_only(uint8_t opcode) {
-  return opcode == 0x10 || opcode == 0x12 || opcode == 0x14 || opcode == 0x15 || opcode == 0x16 ||
-         opcode == 0x28 || opcode == 0x2A || (opcode >= 0x51 && opcode <= 0x70) || opcode == 0xC6 ||
-         opcode == 0xD4 || opcode == 0xEB || opcode == 0xEF || opcode == 0xFE;
-}
-
 /* Whether the opcode 0F xx is known. */
 static bool step_two(struct native_values *values, const struct native_frame_use *use,
                      const struct native_operands *is) {
@@ -285,10 +278,9 @@ static bool step_two(struct native_values *values, const struct native_frame_use
   if (opcode == 0x1E && is->reg == 1) /* reads the shadow stack's pointer */
     return false;
   if (opcode == 0x1E || opcode == 0x1F || opcode == 0x0D || opcode == 0x18 ||
-      is_vector_only(opcode))
+      native_operands_is_vector(opcode))
     return true;
-  if (opcode == 0x11 || opcode == 0x13 || opcode == 0x17 || opcode == 0x29 || opcode == 0x7F ||
-      opcode == 0xD6) {
+  if (native_operands_stores_vector(opcode)) {
     if (is->mode != 3)
       set_memory(values, use, is, unknown, 128);
   } else if (opcode == 0x2E || opcode == 0x2F) {

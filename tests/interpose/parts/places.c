@@ -233,3 +233,38 @@ EXPORTED void deciding(int rows, int columns) {
   SITE(6);
   places_choice(1);
 }
+
+/* Conditions in a loop that change from round to round, or do not. */
+EXPORTED void conditions(int rows, int columns) {
+  int i = 0, state = 0, limit = CHOICE(30), flag;
+  int fixed = columns % 2;
+  while (i < rows) {
+    if (fixed)
+      SITE(1);
+    else
+      SITE(2);
+    if (i < limit)
+      SITE(3);
+    else
+      SITE(4);
+    flag = CHOICE(2);
+    if (flag)
+      SITE(5);
+    else
+      SITE(6);
+    if (state == 0) {
+      SITE(7);
+      state = 1;
+    } else if (state == 1) {
+      SITE(8);
+      if (CHOICE(2) == 0)
+        state = 2;
+    } else {
+      SITE(9);
+      state = 0;
+    }
+    i++;
+  }
+  SITE(10);
+  places_choice(1);
+}

@@ -132,7 +132,7 @@ def by_rank(rank):
         elif rank == 1 and i == 0:
             here(1, 'changes')
         else:
-            here(1)
+            here(1, 'changes')
     for i in range(2):
         if i == 1:
             here(1, 'changes')
