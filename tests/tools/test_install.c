@@ -26,6 +26,7 @@ Test(install, everything_is_there_and_goes_away_again) {
                                       "bin/nccl-join-timeline",
                                       "lib/nccl-join/libnccl-join.so",
                                       "lib/nccl-join/nccl-join-doctor",
+                                      "lib/nccl-join/nccl-join-report",
                                       "lib/nccl-join/nccl-join-imports/__main__.py",
                                       "include/nccl_join.h",
                                       "share/man/man1/nccl-join.1",
@@ -202,7 +203,24 @@ Test(install, config_says_where_things_are) {
   cr_expect_eq(run("nccl-join config --include").status, 1); /* the sandbox has none */
 }
 
-/* It is no part of the sandbox, as the other programs are. */
+/* They are no part of the sandbox, as the other programs are. */
+Test(install, the_report_is_bold_where_that_is_wanted) {
+  const char *folder = getenv("JOIN_TEST_BUILD");
+  char here[PATH_MAX], report[PATH_MAX + 64];
+  cr_assert_not_null(getcwd(here, sizeof here));
+  snprintf(report, sizeof report, "%s/%s/tools/nccl-join-report --text traces", here,
+           folder != NULL ? folder : "build");
+  run("mkdir traces; printf '{\"version\":1,\"team\":\"t\",\"rank\":0}\\n"
+      "{\"t_ns\":1,\"event\":\"commit\",\"index\":0}\\n' >traces/a.jsonl");
+  expect_in(run("%s", report).out, "\nCommunicator t: 1 rank,");
+  cr_expect_null(strstr(run("%s", report).out, "\033["));
+  expect_in(run("TERM=xterm script -qec '%s' log >/dev/null; cat log", report).out, "\033[1m");
+  static const char *const without[] = {"NO_COLOR=1 TERM=xterm", "TERM=dumb"};
+  for (size_t i = 0; i < 2; i++)
+    cr_expect_null(strstr(
+        run("%s script -qec '%s' log >/dev/null; cat log", without[i], report).out, "\033["));
+}
+
 Test(install, the_timeline_says_what_it_cannot_read_and_has_colours_where_they_are_wanted) {
   const char *folder = getenv("JOIN_TEST_BUILD");
   char here[PATH_MAX], timeline[PATH_MAX + 64];

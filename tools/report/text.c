@@ -98,8 +98,9 @@ void text_print(const struct summary *summary) {
   const char *team = first->team;
   while (*team == '0' && team[1] != '\0')
     team++;
-  snprintf(title, sizeof title, "Communicator %s: %zu ranks, %" PRIu64 " collectives in %.1f s%s%s",
-           team, summary->count, summary->end - summary->from,
+  snprintf(title, sizeof title,
+           "Communicator %s: %zu rank%s, %" PRIu64 " collectives in %.1f s%s%s", team,
+           summary->count, summary->count == 1 ? "" : "s", summary->end - summary->from,
            (double)(summary->end_ns - summary->start_ns) / 1e9,
            first->version[0] != '\0' ? ", nccl-join " : "", first->version);
   heading(title);
