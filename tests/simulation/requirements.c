@@ -14,7 +14,10 @@
  *     not, the third one of them meets another point. Until then all calls are equal, and where
  *     programs are even nobody may shadow. It must be told even so;
  *   - that nothing is told of even programs in which ranks take different halves of a branch in a
- *     loop (tree_has_halves): that one of them does not end the loop is known afterwards;
+ *     loop, and it is not seen that each stays in its half (tree_has_halves): that one of them does
+ *     not end the loop is known afterwards;
+ *   - that ranks meet where the end of a loop is a branch in it (TRAIT_STATES), and its place does not
+ *     say so: which of two branches comes first no place tells. What meets must be told even so;
  *   - that it is told, where several points are one place (wrappers) or none (the threads of an
  *     engine): docs/limits.md has two programs that nobody can tell apart, one of them even;
  *   - epochs, where nothing stands between them: they count as one (meetings.h);
@@ -57,8 +60,8 @@ const struct requirement requirements[REQUIREMENTS] = {
      0.001},
 
     {"visible, one team: not met", VISIBLE, UNEVEN, 0,
-     TRAIT_ANYHOW | TRAIT_SEVERAL | TRAIT_INSIDE | TRAIT_NO_DATA_FIRST, MEASURE_COMMON_UNMET,
-     MEASURE_COMMON_INDICES, 0, 0},
+     TRAIT_ANYHOW | TRAIT_SEVERAL | TRAIT_INSIDE | TRAIT_NO_DATA_FIRST | TRAIT_STATES,
+     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0, 0},
     {"visible, by replica: not met", VISIBLE, UNEVEN, TRAIT_SEVERAL,
      TRAIT_ANYHOW | TRAIT_BY_RANK | TRAIT_INSIDE, MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES,
      0.001, 0.001},
