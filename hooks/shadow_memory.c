@@ -65,7 +65,7 @@ void device_needs_receive(struct memory *memory, size_t bytes) {
 
 /* The driver's addresses are numbers, NCCL's are pointers. */
 static void *pointer_to(CUdeviceptr address) {
-  return (void *)address; /* NOLINT(performance-no-int-to-ptr) */
+  return (void *)address;
 }
 
 const void *device_send(const struct memory *memory, uint64_t pattern) {

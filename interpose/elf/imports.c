@@ -157,7 +157,6 @@ static void imports_change_relocations(struct walk *walk, const struct object *o
     if (name == imports->nnames || (definer && imports->names[name].outside))
       continue;
     imports->names[name].found = true;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses are numbers in ELF
     void **reference = (void **)(object->base + relocation->r_offset);
     void *value = __atomic_load_n(reference, __ATOMIC_ACQUIRE);
     void *function =
@@ -226,7 +225,6 @@ static void change_back(const struct imports *imports, const struct object *obje
   for (size_t i = 0; i < relocations->count; i++) {
     if (!IS_REFERENCE(ELF64_R_TYPE(relocations->first[i].r_info)))
       continue;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses are numbers in ELF
     void **reference = (void **)(object->base + relocations->first[i].r_offset);
     void *function = imports->behind(__atomic_load_n(reference, __ATOMIC_ACQUIRE));
     if (function != NULL)

@@ -11,8 +11,6 @@
 
 _Static_assert(sizeof(void *) == 8, "Elf64 below");
 
-// NOLINTBEGIN(performance-no-int-to-ptr): addresses are numbers in ELF
-
 struct symbols {
   const Elf64_Sym *table;
   const char *names;
@@ -76,8 +74,6 @@ UNINSTRUMENTED void *linker_definition(Elf64_Addr base, const Elf64_Dyn *dynamic
   }
   return NULL;
 }
-
-// NOLINTEND(performance-no-int-to-ptr)
 
 UNINSTRUMENTED static bool is_ours(const struct link_map *object) {
   return object->l_ld == _DYNAMIC;

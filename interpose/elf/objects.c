@@ -6,8 +6,6 @@
 
 #define VERSION_MASK 0x7fff /* of an Elf64_Versym; the rest says that it is hidden */
 
-// NOLINTBEGIN(performance-no-int-to-ptr): addresses are numbers in ELF
-
 /* glibc has added the base in the dynamic section, unless that is read-only. */
 static const void *in_object(const struct object *object, Elf64_Addr address) {
   return (const void *)(address < object->base ? object->base + address : address);
@@ -85,8 +83,6 @@ bool object_store(const struct object *object, void **reference, void *value) {
     mprotect(start, page, PROT_READ);
   return true;
 }
-
-// NOLINTEND(performance-no-int-to-ptr)
 
 /* The tables are lists of records that say how far the next one is. */
 static const void *objects_behind(const void *record, uint32_t offset) {

@@ -30,7 +30,6 @@ static void look_at(const struct object *object) {
     if (!IS_ADDRESS(ELF64_R_TYPE(relocation->r_info)) || symbol->st_shndx != SHN_UNDEF ||
         ELF64_ST_BIND(symbol->st_info) != STB_WEAK || !is_lacking(object->names + symbol->st_name))
       continue;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses are numbers in ELF
     void **reference = (void **)(object->base + relocation->r_offset);
     /* If it cannot be written to, it stays. */
     if (real_is_ours(*reference))

@@ -68,7 +68,6 @@ static bool is_inside(const struct trampoline_call *call, uint64_t passed) {
       last.passed != passed || call->stack >= last.stack)
     return false;
 #ifdef __x86_64__
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): the stack is there
   return *(const uintptr_t *)last.stack == last.back;
 #else
   return true;

@@ -35,7 +35,6 @@ static void records_complete(void *event) {
 }
 
 static int records_record(void *event, void *stream) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): a look-up has given it
   record_function *function = (record_function *)atomic_load(&function_of[RECORD]);
   int result = function(event, stream);
   if (is_wanted && result == 0)
@@ -45,7 +44,6 @@ static int records_record(void *event, void *stream) {
 
 static int record_with_flags(void *event, void *stream, unsigned flags) {
   record_with_flags_function *function =
-      // NOLINTNEXTLINE(performance-no-int-to-ptr): the same
       (record_with_flags_function *)atomic_load(&function_of[RECORD_WITH_FLAGS]);
   int result = function(event, stream, flags);
   if (is_wanted && result == 0)
@@ -53,7 +51,6 @@ static int record_with_flags(void *event, void *stream, unsigned flags) {
   return result;
 }
 
-// NOLINTBEGIN(performance-no-int-to-ptr): functions and their addresses in import tables
 static void *records_placed(size_t name) {
   return (void *)(name == RECORD ? (uintptr_t)records_record : (uintptr_t)record_with_flags);
 }
@@ -71,7 +68,6 @@ static void *records_behind(const void *address) {
       return (void *)atomic_load(&function_of[i]);
   return NULL;
 }
-// NOLINTEND(performance-no-int-to-ptr)
 
 static bool find_query(void) {
   void *driver = linker_dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);

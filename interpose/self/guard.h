@@ -38,7 +38,7 @@ struct guard_fast_path {
   struct communicator *comm;
   struct seat *seat;
 };
-/* NULL may be passed by a program. NOLINTNEXTLINE(performance-no-int-to-ptr): no address */
+/* NULL may be passed by a program. */
 #define GUARD_NO_HANDLE ((const void *)UINTPTR_MAX)
 
 /* What a thread is inside of, in one word so that one comparison asks for all of it. */

@@ -10,7 +10,7 @@
 
 #include "tests/hooks/virtual_double.h"
 
-/* Handles and device addresses are numbers here. NOLINTBEGIN(performance-no-int-to-ptr) */
+/* Handles and device addresses are numbers here. */
 
 struct doubles doubles;
 
@@ -273,5 +273,3 @@ const struct cuda_driver double_driver = {
     .GetErrorName = error_name,
     .ThreadExchangeStreamCaptureMode = exchange_mode,
 };
-
-/* NOLINTEND(performance-no-int-to-ptr) */

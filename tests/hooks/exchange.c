@@ -165,8 +165,8 @@ static bool check_result(struct rank *rank, const struct member *member, struct 
 
 static ncclResult_t call_for_real(const struct member *member, struct buffers *buffers,
                                   ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream) {
-  const void *send = (const void *)buffers->send; /* NOLINT(performance-no-int-to-ptr) */
-  void *recv = (void *)buffers->recv;             /* NOLINT(performance-no-int-to-ptr) */
+  const void *send = (const void *)buffers->send;
+  void *recv = (void *)buffers->recv;
   ncclDataType_t datatype = (ncclDataType_t)member->datatype;
   switch ((enum member_kind)member->kind) {
   case MEMBER_ALLREDUCE:

@@ -221,7 +221,7 @@ Test(shadow_memory, what_the_program_holds_is_sent_in_place_of_the_fill) {
   (void)device_enter(shadow, &entry);
   (void)double_driver.MemAlloc(&memory, 64 * KIB);
   device_leave(shadow, &entry);
-  const void *held = (const void *)memory; /* NOLINT(performance-no-int-to-ptr) */
+  const void *held = (const void *)memory;
   struct shadow_member here = {
       .shadow = shadow, .comm = double_comm(0), .rank = 1, .nranks = 4, .send = held};
   cr_assert_eq(shadow_issue(&double_nccl, (struct unit){&member, 1}, &here, &patient, reason),

@@ -7,7 +7,7 @@
 
 #include "tests/hooks/doubles.h"
 
-/* Handles and device addresses are numbers here. NOLINTBEGIN(performance-no-int-to-ptr) */
+/* Handles and device addresses are numbers here. */
 
 struct virtual_double virtual_double;
 
@@ -182,5 +182,3 @@ void virtual_double_reset(struct cuda_driver *driver) {
   driver->MemUnmap = unmap;
   driver->MemSetAccess = set_access;
 }
-
-/* NOLINTEND(performance-no-int-to-ptr) */

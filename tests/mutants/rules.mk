@@ -17,7 +17,7 @@ mutants_rooms = $(call mutants_suites,core/unit,unit*,$(1)) \
                 $(call mutants_suites,core/overlap,overlap*,$(1)) \
                 $(call mutants_suites,core/p2p,peers|peers_linked|sent,$(1)) \
                 $(call mutants_suites,core/report,log*|trace*,$(1)) \
-                $(call mutants_suites,core/settings,settings,$(1)) \
+                $(call mutants_suites,core/settings,settings|settings_shown,$(1)) \
                 $(call mutants_suites,core/team,settle*|team*|marks|looks|foresight,$(1)) \
                 $(call mutants_suites,hooks,contribution|number|divisor,$(1))
 mutants_sanitized = SAN=address,undefined

@@ -89,7 +89,7 @@ class Trial:
 
 
 # What a script imports, by words of its line.
-NEEDS = {"cupy": "cupy", "by_accelerate.py": "accelerate", "by_lightning.py": "lightning"}
+NEEDS = {"cupy": "cupy", "by_accelerate.py": "accelerate", "by_deepspeed.py": "deepspeed", "by_lightning.py": "lightning"}
 
 
 def missing(line):

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/report/last_line.h"
 #include "core/report/log.h"
 
 static char folder[] = "/tmp/nccl-join-log-XXXXXX";
@@ -384,4 +385,27 @@ Test(log, the_last_line_is_a_sentence) {
   log_line(LOG_LEVEL_INFO, "nothing");
   log_last(text, sizeof text);
   cr_assert_str_eq(text, "rank 0 has waited");
+}
+
+/* The memory that others find by its name among the descriptors. */
+static bool read_last_line(struct last_line *line) {
+  for (int at = 0; at < 256; at++) {
+    char path[64], name[64] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%d", at);
+    if (readlink(path, name, sizeof name - 1) > 0 && strstr(name, LAST_LINE_NAME) != NULL)
+      return pread(at, line, sizeof *line, 0) == sizeof *line;
+  }
+  return false;
+}
+
+Test(log, the_last_warning_in_memory_is_counted_when_it_begins_and_when_it_is_whole) {
+  struct last_line line;
+  log_open(&settings, 0);
+  for (uint32_t i = 1; i <= 2; i++) {
+    log_line(LOG_LEVEL_WARN, "warning %u", i);
+    cr_assert(read_last_line(&line));
+    cr_expect_eq(line.changes, 2 * i);
+    cr_expect_eq(line.format, LAST_LINE_FORMAT);
+    cr_expect(strstr(line.text, i == 1 ? "warning 1" : "warning 2"), "%s", line.text);
+  }
 }

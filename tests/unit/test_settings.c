@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/settings/settings.h"
+#include "core/settings/settings_private.h"
 
 static struct settings settings;
 static char error[SETTINGS_ERROR_SIZE];
@@ -238,6 +238,10 @@ Test(settings, a_path_that_does_not_fit_is_an_error) {
   memset(entry + prefix, 'x', SETTINGS_PATH_SIZE);
   cr_expect_not(READ(entry));
   expect_mentions("shorter than 1024 bytes");
+  char hook[SETTINGS_PATH_SIZE + 64] = "NCCL_JOIN_HOOK=";
+  memset(hook + strlen(hook), 'x', SETTINGS_PATH_SIZE);
+  cr_expect_not(READ(hook));
+  expect_mentions("shorter than 1024 bytes");
   entry[prefix + SETTINGS_PATH_SIZE - 1] = '\0';
   cr_expect(READ(entry));
   cr_expect_eq(strlen(settings.trace_folder), SETTINGS_PATH_SIZE - 1);
@@ -283,6 +287,14 @@ Test(settings, a_long_value_is_cut_between_characters) {
   cr_expect_not(READ(entry));
   strcat(shown, "... is not accepted");
   expect_mentions(shown);
+}
+
+Test(settings, the_longest_value_that_fits_is_shown_whole) {
+  char bytes[16];
+  cr_expect_str_eq(settings_as_line("fifteen letters", 15, bytes, sizeof(bytes)),
+                   "fifteen letters");
+  cr_expect_str_eq(settings_as_line("sixteen letters.", 16, bytes, sizeof(bytes)),
+                   "sixteen lett...");
 }
 
 Test(settings, a_long_value_without_a_character_is_cut_to_nothing) {

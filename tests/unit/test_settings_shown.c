@@ -61,6 +61,14 @@ Test(settings_shown, the_table_for_the_readme_is_markdown) {
   }
 }
 
+Test(settings_shown, the_manual_page_says_what_each_means) {
+  const char *text = printed(settings_print_man);
+  cr_expect(strstr(text,
+                   ".TP\n.B NCCL_JOIN_TIMEOUT\nhow long a rank waits for the others before it "
+                   "gives up.\n.br\nDefault: 1800. Accepted: 1 to 31536000 seconds.\n"),
+            "%s", text);
+}
+
 /* Between two markers. Run from the checkout. */
 Test(settings_shown, the_page_has_the_table_of_the_code) {
   FILE *page = fopen("docs/settings.md", "r");

@@ -168,7 +168,8 @@ static int run_rank(struct area *area, int rank, const struct scenario *scenario
   struct active active = {.area = area, .scenario = scenario};
   active.comm = loop_communicator(area->nranks, rank);
   /* Only with nccl-join does anybody follow. */
-  active.followed = getenv("LD_PRELOAD") != NULL && strstr(getenv("LD_PRELOAD"), JOB_JOIN) != NULL;
+  const char *preloaded = getenv("LD_PRELOAD");
+  active.followed = preloaded != NULL && strstr(preloaded, JOB_JOIN) != NULL;
   if (area->counted && rank == 0)
     steps_watch(&area->watched);
   unsigned last = rank == 0 ? UNLEARNT + stretches(&active) : 0;

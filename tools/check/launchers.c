@@ -53,8 +53,9 @@ static char *const *make_words(struct command *command, const char *const *first
   char **words = more_memory(NULL, (count + 1) * sizeof *words + size);
   char *text = (char *)(words + count + 1);
   for (size_t i = 0; i < count; i++) {
-    words[i] = strcpy(text, WORD(i));
-    text += strlen(text) + 1;
+    size_t length = strlen(WORD(i)) + 1;
+    words[i] = memcpy(text, WORD(i), length);
+    text += length;
   }
 #undef WORD
   words[count] = NULL;
@@ -97,7 +98,7 @@ static void add_option(struct options *options, char *word, bool one_dash) {
   const char *letter = strchr(mark, '!');
   int argument = *mark == '=' ? required_argument : *mark == '?' ? optional_argument : no_argument;
   options->has_two[index] = strncmp(mark, "==", 2) == 0;
-  options->meanings[index] = meaning_of(letter != NULL ? letter[1] : '\0');
+  options->meanings[index] = meaning_of((char)(letter != NULL ? letter[1] : '\0'));
   word[size] = '\0';
   if (size == 1) {
     size_t used = strlen(options->letters);

@@ -87,9 +87,10 @@ static void look_at_errors(struct findings *findings, char *error) {
   }
 }
 
-static bool is_set(const char *name) {
+/* What a variable has; NULL: nothing. */
+static const char *value_of(const char *name) {
   const char *value = getenv(name);
-  return value != NULL && *value != '\0';
+  return value != NULL && *value != '\0' ? value : NULL;
 }
 
 void look_at_settings(struct findings *findings) {
@@ -102,16 +103,18 @@ void look_at_settings(struct findings *findings) {
   look_at_near_names(findings);
   if (!settings.enabled)
     finding(findings, HEALTH_WRONG, "settings", "unset NCCL_JOIN", "NCCL_JOIN=0: nccl-join is off");
-  if (is_set("LD_AUDIT"))
+  const char *audit = value_of("LD_AUDIT"), *preloaded = value_of("LD_PRELOAD"),
+             *profiler = value_of("NCCL_PROFILER_PLUGIN");
+  if (audit != NULL)
     finding(findings, HEALTH_NOTE, "environment", "unset LD_AUDIT",
-            "LD_AUDIT=%s can lead calls past nccl-join", getenv("LD_AUDIT"));
-  if (is_set("LD_PRELOAD") && strstr(getenv("LD_PRELOAD"), "libnccl-join.so") == NULL)
+            "LD_AUDIT=%s can lead calls past nccl-join", audit);
+  if (preloaded != NULL && strstr(preloaded, "libnccl-join.so") == NULL)
     finding(
         findings, HEALTH_NOTE, "environment",
         "nothing; nccl-join run puts itself first. nccl-join check says whether it is in the way",
-        "LD_PRELOAD=%s is preloaded as well", getenv("LD_PRELOAD"));
-  if (is_set("NCCL_PROFILER_PLUGIN"))
+        "LD_PRELOAD=%s is preloaded as well", preloaded);
+  if (profiler != NULL)
     finding(findings, HEALTH_NOTE, "environment",
             "nothing, if it is meant: calls that bypass nccl-join are not noticed then",
-            "NCCL_PROFILER_PLUGIN=%s is NCCL's profiler plug-in", getenv("NCCL_PROFILER_PLUGIN"));
+            "NCCL_PROFILER_PLUGIN=%s is NCCL's profiler plug-in", profiler);
 }

@@ -55,7 +55,7 @@ static bool read_form(const struct native_cursor *cursor, struct form *form) {
       (base == REGISTER_FRAME && mode == 0))
     return false;
   if (mode == 1) {
-    form->distance = (int8_t)*at;
+    form->distance = (int8_t)*at; // NOLINT(bugprone-signed-char-misuse,cert-str34-c): a number
     at += 1;
   } else if (mode == 2) {
     memcpy(&form->distance, at, sizeof form->distance);

@@ -25,8 +25,8 @@ struct step {
 struct record {
   struct native_site site; /* first */
   uintptr_t pc;
-  _Atomic bool is_right; /* until an object is closed */
   _Atomic(struct record *) other;
+  _Atomic bool is_right; /* until an object is closed */
   uint32_t nsteps;
   struct step steps[STEPS_MAX];
 };

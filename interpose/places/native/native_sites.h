@@ -60,7 +60,7 @@ struct native_site {
 /* A word of the stack, in a register: so one register is enough for all that is compared, and the
  * wrappers need not save any. */
 static inline __attribute__((always_inline)) uintptr_t native_word(uintptr_t at) {
-  uintptr_t word = *(const uintptr_t *)at; // NOLINT(performance-no-int-to-ptr): an address
+  uintptr_t word = *(const uintptr_t *)at;
   __asm__("" : "+r"(word));
   return word;
 }

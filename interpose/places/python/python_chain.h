@@ -84,7 +84,7 @@ PYTHON_INLINE uint32_t python_number(const uint8_t *bytes) {
 }
 
 PYTHON_INLINE uint64_t python_load(uint64_t address) {
-  return python_word((const uint8_t *)address); // NOLINT(performance-no-int-to-ptr)
+  return python_word((const uint8_t *)address);
 }
 
 /* The address of the innermost frame of the thread whose state is at `state`; 0: it has none. With
@@ -119,7 +119,7 @@ PYTHON_INLINE bool python_next_frame(const struct python_offsets *at, unsigned m
   for (uint64_t here = *address; here != 0; here = *address) {
     if (here % 8 != 0)
       return false;
-    bool is_code = python_frame_of(at, minor, (const uint8_t *)here, frame); // NOLINT
+    bool is_code = python_frame_of(at, minor, (const uint8_t *)here, frame);
     if (is_code && (frame->code % 8 != 0 || frame->code == 0 ||
                     python_load(frame->code + PYTHON_TYPE) != code_type))
       return false;

@@ -115,8 +115,7 @@ static bool are_equal(const struct python_layout *layout, const struct functions
   bool equal = true;
   for (int i = 0; i < COMPARED_FRAMES && equal && address != 0; i++) {
     struct python_frame frame;
-    bool is_code =
-        python_frame_of(&layout->at, layout->minor, (const uint8_t *)address, &frame); // NOLINT
+    bool is_code = python_frame_of(&layout->at, layout->minor, (const uint8_t *)address, &frame);
     address = python_load(address + layout->at.frame_previous);
     if (!is_code)
       continue;

@@ -95,7 +95,7 @@ static bool read_text(const struct python_layout *layout, uint64_t address, char
   for (uint64_t i = 0; i < kept; i++) {
     uint32_t character = 0;
     memcpy(&character, (const char *)wide + i * state.width, state.width);
-    text[i] = character >= ' ' && character < 127 ? (char)character : '?';
+    text[i] = (char)(character >= ' ' && character < 127 ? character : '?');
   }
   text[kept] = '\0';
   return true;
@@ -105,8 +105,6 @@ const char *python_base_name(const char *file) {
   const char *slash = strrchr(file, '/');
   return slash == NULL ? file : slash + 1;
 }
-
-// NOLINTBEGIN(performance-no-int-to-ptr): addresses in another's layout are numbers
 
 /* ---- the key ----------------------------------------------------------------------------------
  */
@@ -190,8 +188,6 @@ static bool make_key(const struct python_layout *layout, const struct header *he
   code->key = hash == 0 ? 1 : hash;
   return known;
 }
-
-// NOLINTEND(performance-no-int-to-ptr)
 
 /* ---- constants --------------------------------------------------------------------------------
  */

@@ -234,7 +234,7 @@ bool python_copies_unite(unsigned minor, struct python_instructions *instruction
   struct copies copies = {.all = instructions->all,
                           .n = instructions->n,
                           .has_plain_opcodes = minor < 11,
-                          .end = malloc(n * sizeof(*copies.end)),
+                          .end = calloc(n, sizeof(*copies.end)),
                           .is_head = calloc(n, sizeof(*copies.is_head)),
                           .class = malloc(n * sizeof(*copies.class)),
                           .has_copy = calloc(n, sizeof(*copies.has_copy)),

@@ -120,7 +120,8 @@ bool python_is_in_file(const char *end) {
        i < PYTHON_CALLERS && !is_in && address != 0 && next_frame(layout, &address, &frame); i++) {
     struct python_code *code = python_code_read(layout, frame.code);
     size_t length = code == NULL ? 0 : strlen(code->file);
-    is_in = length >= strlen(end) && strcmp(code->file + length - strlen(end), end) == 0;
+    is_in = code != NULL && length >= strlen(end) &&
+            strcmp(code->file + length - strlen(end), end) == 0;
     python_code_free(code);
   }
   return is_in;

@@ -208,7 +208,7 @@ static bool python_build(struct building *building, struct python_graph *graph) 
   graph->units = malloc(n * sizeof(*graph->units));
   graph->same = malloc(n * sizeof(*graph->same));
   graph->firsts = malloc(n * sizeof(*graph->firsts));
-  building->blocks = malloc(n * sizeof(*building->blocks));
+  building->blocks = calloc(n, sizeof(*building->blocks));
   building->edges = malloc(3 * n * sizeof(*building->edges));
   graph->flow.blocks = building->blocks;
   graph->flow.edges = building->edges;

@@ -34,8 +34,6 @@ static struct known table[SETS][WAYS];
 /* ---- checks -----------------------------------------------------------------------------------
  */
 
-// NOLINTBEGIN(performance-no-int-to-ptr): addresses in another's layout are numbers
-
 PYTHON_INLINE uint64_t turned(uint64_t word, unsigned by) {
   return word << by | word >> (64 - by);
 }
@@ -95,8 +93,6 @@ PYTHON_INLINE uint64_t check_of(const struct python_offsets *at, unsigned minor,
   return mixed(code, (uint64_t)frame->where ^ first_line << 32, lines ^ turned(names, 24), name) +
          mixed_ends(content) + mixed_names(at, names);
 }
-
-// NOLINTEND(performance-no-int-to-ptr)
 
 /* ---- hashes -----------------------------------------------------------------------------------
  */

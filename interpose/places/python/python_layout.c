@@ -97,8 +97,6 @@ bool python_layout_of(struct python_layout *layout, const char *version, const u
 /* ---- finding it -------------------------------------------------------------------------------
  */
 
-// NOLINTBEGIN(performance-no-int-to-ptr): addresses in another's layout are numbers
-
 enum state { LOOKING, FOUND, REFUSED };
 static _Atomic int state;
 static struct python_layout found; /* written once, before FOUND */
@@ -211,8 +209,6 @@ static void python_look(void) {
   }
   atomic_flag_clear_explicit(&busy, memory_order_release);
 }
-
-// NOLINTEND(performance-no-int-to-ptr)
 
 /* Looking takes microseconds. Ranks that run the same program come here equally often. */
 enum { CALLS_LOOKED_AT = 64 };

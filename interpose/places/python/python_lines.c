@@ -89,7 +89,7 @@ static void pass_entries(struct python_lines *lines, int64_t at) {
     uint8_t first = table->data[lines->next];
     if ((first & 128) == 0)
       continue; /* within an entry */
-    lines->end += 2 * ((first & 7) + 1);
+    lines->end += INT64_C(2) * ((first & 7) + 1);
     take_entry(lines, lines->next + 1, first >> 3 & 15);
   }
   lines->is_none |= at >= lines->end;

@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-// NOLINTBEGIN(performance-no-int-to-ptr): addresses in another's layout are numbers
-
 bool python_memory_read_pieces(const struct iovec *to, const struct iovec *from, size_t n) {
   size_t size = 0;
   for (size_t i = 0; i < n; i++)
@@ -27,5 +25,3 @@ uint64_t python_memory_word(uint64_t from) {
   uint64_t word;
   return python_memory_read(&word, from, sizeof(word)) ? word : 0;
 }
-
-// NOLINTEND(performance-no-int-to-ptr)

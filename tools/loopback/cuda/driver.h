@@ -27,7 +27,7 @@ static inline CUresult driver_enter(CUcontext *context) {
 
 /* The driver's device addresses are integers. */
 static inline void *driver_address(CUdeviceptr address) {
-  return (void *)address; /* NOLINT(performance-no-int-to-ptr) */
+  return (void *)address;
 }
 
 /* The stream that a handle means to the caller of this compilation's names. */

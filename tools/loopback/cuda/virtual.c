@@ -120,7 +120,7 @@ static char *bytes_of(const struct reservation *reservation, uintptr_t address) 
 /* ---- physical memory ---- */
 
 static struct physical *find(CUmemGenericAllocationHandle handle) {
-  /* NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's handles are integers */
+  /* The driver's handles are integers. */
   struct physical *physical = (struct physical *)(uintptr_t)handle;
   return handle_is_live(&physicals, physical) ? physical : NULL;
 }

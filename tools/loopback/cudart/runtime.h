@@ -45,7 +45,7 @@ cudaError_t runtime_unsupported(const char *what);
 
 /* The driver's device addresses are integers. */
 static inline void *runtime_address(CUdeviceptr address) {
-  return (void *)address; /* NOLINT(performance-no-int-to-ptr) */
+  return (void *)address;
 }
 
 #endif
