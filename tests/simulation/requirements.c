@@ -34,10 +34,15 @@ static const bool all_goals = false;
 #define BY_RANK (1u << SIGHT_BY_RANK_OUTSIDE | 1u << SIGHT_BY_RANK_INSIDE | 1u << SIGHT_OTHER_LOOP)
 #define UNORDERED (1u << SIGHT_UNORDERED)
 #define NOT_TOLD_APART (1u << SIGHT_WRAPPED | 1u << SIGHT_ENGINE)
+#define TOLD_APART (VISIBLE | BY_RANK | UNORDERED)
 #define HIDDEN (1u << SIGHT_HIDDEN)
 #define ALL UINT32_MAX
 
-/* The last two numbers of a line: the goal, and what is asserted until it is reached. */
+/* The last two numbers of a line: the goal, and what is asserted until it is reached. A few programs
+ * have most of what is not met, so that a hundred of other seeds have a multiple of it, or none: of
+ * 28,366 from seed 7000000 on 1.4 % inside iterations, visible (goal 2), of those from 5000000 to
+ * 5002999 once 11.9 %; of several teams whose places are hidden, by rank, 5.7 to 10.1 % of three
+ * samples. */
 const struct requirement requirements[REQUIREMENTS] = {
     {"hangs", ALL, ALL, 0, 0, MEASURE_HANGS, MEASURE_PROGRAMS, 0, 0},
     {"mismatches", ALL, ALL, 0, 0, MEASURE_MISMATCHES, MEASURE_PROGRAMS, 0, 0},
@@ -68,12 +73,14 @@ const struct requirement requirements[REQUIREMENTS] = {
     {"visible, by rank: not met", VISIBLE, UNEVEN, TRAIT_BY_RANK, TRAIT_ANYHOW,
      MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.02},
     {"visible, inside iterations: not met", VISIBLE, UNEVEN, TRAIT_INSIDE, TRAIT_ANYHOW,
-     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.02},
-    {"several teams, by replica: not met", ALL, UNEVEN, TRAIT_SEVERAL,
+     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.05},
+    {"several teams, by replica: not met", TOLD_APART, UNEVEN, TRAIT_SEVERAL,
      TRAIT_ANYHOW | TRAIT_BY_RANK | TRAIT_INSIDE, MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES,
      0.05, 0.05},
-    {"several teams, by rank: not met", ALL, UNEVEN, TRAIT_BY_RANK, TRAIT_ANYHOW,
+    {"several teams, by rank: not met", TOLD_APART, UNEVEN, TRAIT_BY_RANK, TRAIT_ANYHOW,
      MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.05, 0.05},
+    {"several teams, not told apart: not met", NOT_TOLD_APART | HIDDEN, UNEVEN, TRAIT_SEVERAL,
+     TRAIT_ANYHOW | TRAIT_INSIDE, MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.05, 0.15},
 };
 
 bool requirement_is_of(const struct requirement *requirement, struct row row) {
