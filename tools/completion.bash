@@ -3,7 +3,7 @@ _nccl_join() {
   local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} i
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W 'run check doctor status env config timeline --help --version' -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W 'run check doctor status env config report timeline --help --version' -- "$word")
     return
   fi
   case $command in
@@ -36,6 +36,12 @@ _nccl_join() {
   doctor) mapfile -t COMPREPLY < <(compgen -W '--json' -- "$word") ;;
   status) mapfile -t COMPREPLY < <(compgen -W '--json --watch --all' -- "$word") ;;
   config) mapfile -t COMPREPLY < <(compgen -W '--preload --include --loopback' -- "$word") ;;
+  report)
+    case $word in
+    -*) mapfile -t COMPREPLY < <(compgen -W '--json --text --output' -- "$word") ;;
+    *) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
+    esac
+    ;;
   timeline) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
   esac
 }

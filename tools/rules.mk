@@ -34,12 +34,12 @@ PAGES = $(ROOT)/share/doc/nccl-join
 COMPLETIONS = $(ROOT)/share/bash-completion/completions
 .PHONY: uninstall
 absolute = case '$(PREFIX)' in /*) ;; *) echo "make $@: PREFIX=$(PREFIX) must be an absolute path" >&2; exit 2 ;; esac
-install: all $(TIMELINE)
+install: all
 	@$(absolute)
 	install -d '$(ROOT)/bin' '$(ROOT)/include' '$(INSTALLED)/loopback' '$(INSTALLED)/hooks' '$(PAGES)/docs' '$(COMPLETIONS)' \
 	  '$(ROOT)/share/man/man1' '$(ROOT)/share/man/man7'
 	install -m 755 tools/nccl-join $(TIMELINE) '$(ROOT)/bin/'
-	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) $(DOCTOR_TOOL) $(STATUS_TOOL) '$(INSTALLED)/'
+	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) $(DOCTOR_TOOL) $(STATUS_TOOL) $(REPORT_TOOL) '$(INSTALLED)/'
 	$(if $(CHECK_READER),install -m 644 -D -t '$(INSTALLED)/nccl-join-imports' $(CHECK_READER))
 	install -m 755 $(BUILD)/lib/libnccl-join.so '$(INSTALLED)/'
 	install -m 755 $(HOOK_PLUGINS) '$(INSTALLED)/hooks/'

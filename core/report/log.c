@@ -170,6 +170,24 @@ static size_t finish_line(char *line, size_t length, const char *behind) {
 static char last_text[LOG_LINE_SIZE];
 static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static void (*_Atomic told_to)(uint32_t tag, const char *text);
+
+void log_tell(void (*told)(uint32_t tag, const char *text)) {
+  atomic_store(&told_to, told);
+}
+
+static void tell(const struct log_subject *subject, const char *format, va_list arguments) {
+  void (*told)(uint32_t tag, const char *text) = atomic_load(&told_to);
+  char text[LOG_LINE_SIZE];
+  va_list own;
+  if (told == NULL)
+    return;
+  va_copy(own, arguments);
+  vsnprintf(text, sizeof(text), format, own);
+  va_end(own);
+  told(subject->tag, text);
+}
+
 static void keep_text(const char *format, va_list arguments) {
   va_list own;
   va_copy(own, arguments);
@@ -202,8 +220,10 @@ static void write_named(const struct log_subject *subject, enum log_level level,
 
 static void write_text(const struct log_subject *subject, enum log_level level, const char *format,
                        va_list arguments) {
-  if (level <= LOG_LEVEL_WARN && !log_is_disabled() && *format != ' ')
+  if (level <= LOG_LEVEL_WARN && !log_is_disabled() && *format != ' ') {
     keep_text(format, arguments);
+    tell(subject, format, arguments);
+  }
   if (log_enabled(level))
     write_named(subject, level, format, arguments);
 }

@@ -72,6 +72,10 @@ void log_note_of(struct log_subject subject, const char *format, ...)
       (statement);                                                                                 \
   } while (0)
 
+/* Who is told of each line of WARN and ERROR, whether it is written or not: by whichever thread writes
+ * it, without a lock. tag: of whom it is about, or 0. NULL: nobody. */
+void log_tell(void (*told)(uint32_t tag, const char *text));
+
 /* The text of the last line of WARN or ERROR, whether it was written or not; "" if there was none.
  * For who returns an error to the program. Lines that begin with a blank belong to the one before,
  * and are left out. */

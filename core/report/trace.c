@@ -23,11 +23,18 @@
 #define RECORD_MAX (TRACE_UNIT_MAX * ESCAPED_SIZE + 256)
 _Static_assert(RECORD_MAX <= RING_CHUNK / 2, "a record is a line");
 
+#define SETTINGS_SIZE 2048
+
 struct trace {
+  uint32_t tag;
+  struct trace *next;   /* of those that are open, with `opened` */
   pthread_mutex_t lock; /* guards all below */
   struct ring ring;
   char record[RECORD_MAX];
 };
+
+static pthread_mutex_t opened = PTHREAD_MUTEX_INITIALIZER; /* taken before a trace's own */
+static struct trace *first;
 
 static const char *const event_names[] = {
     [TRACE_COMMIT] = "commit", [TRACE_CLAIM] = "claim",   [TRACE_PARK] = "park",
@@ -107,15 +114,19 @@ static void trace_escape(const char *text, size_t limit, char *escaped) {
 
 static void write_header(struct trace *trace, int rank, int ranks, uint64_t team,
                          const char *host) {
-  char escaped[HOST_SIZE * ESCAPED_SIZE + 1];
+  char escaped[HOST_SIZE * ESCAPED_SIZE + 1], set[SETTINGS_SIZE];
+  char settings[SETTINGS_SIZE * ESCAPED_SIZE + 1];
   trace_escape(host, HOST_SIZE, escaped);
+  settings_write_set(environ, set, sizeof(set));
+  trace_escape(set, sizeof(set), settings);
   snprintf(trace->record, sizeof(trace->record),
            "{\"format\":\"nccl-join-trace\",\"version\":%d,\"rank\":%d,\"ranks\":%d,\"team\":\"%"
            "016llx\","
-           "\"host\":\"%s\",\"pid\":%d,\"start_ns\":%llu,\"start_unix_ns\":%llu}\n",
+           "\"host\":\"%s\",\"pid\":%d,\"start_ns\":%llu,\"start_unix_ns\":%llu,"
+           "\"nccl_join\":\"" NCCL_JOIN_VERSION "\",\"settings\":\"%s\"}\n",
            TRACE_VERSION, rank, ranks, (unsigned long long)team, escaped, (int)getpid(),
            (unsigned long long)clock_ns(CLOCK_MONOTONIC),
-           (unsigned long long)clock_ns(CLOCK_REALTIME));
+           (unsigned long long)clock_ns(CLOCK_REALTIME), settings);
 }
 
 /* The record as one line; returns its length. */
@@ -134,6 +145,46 @@ static size_t format_record(char *record, enum trace_event event, uint64_t index
     used += sprintf(record + used, ",\"peer\":%d", peer);
   used += sprintf(record + used, "}\n");
   return (size_t)used;
+}
+
+/* ---- warnings ---- */
+
+/* A line about a team goes into its trace, any other into one of the process. If that has no room, it
+ * is only in the log. */
+static void trace_warning(uint32_t tag, const char *text) {
+  pthread_mutex_lock(&opened);
+  struct trace *trace = first;
+  for (struct trace *other = first; other != NULL; other = other->next)
+    if (tag != 0 && other->tag == tag)
+      trace = other;
+  if (trace != NULL) {
+    pthread_mutex_lock(&trace->lock);
+    int used = sprintf(trace->record, "{\"t_ns\":%llu,\"event\":\"warn\",\"text\":\"",
+                       (unsigned long long)clock_ns(CLOCK_MONOTONIC));
+    trace_escape(text, TRACE_UNIT_MAX, trace->record + used);
+    strcat(trace->record, "\"}\n");
+    (void)ring_add(&trace->ring, trace->record, strlen(trace->record));
+    pthread_mutex_unlock(&trace->lock);
+  }
+  pthread_mutex_unlock(&opened);
+}
+
+static void trace_list(struct trace *trace) {
+  pthread_mutex_lock(&opened);
+  trace->next = first;
+  first = trace;
+  pthread_mutex_unlock(&opened);
+  log_tell(trace_warning);
+}
+
+static void trace_unlist(struct trace *trace) {
+  pthread_mutex_lock(&opened);
+  struct trace **link = &first;
+  while (*link != NULL && *link != trace)
+    link = &(*link)->next;
+  if (*link != NULL)
+    *link = trace->next;
+  pthread_mutex_unlock(&opened);
 }
 
 /* ---- the interface ---- */
@@ -157,7 +208,9 @@ struct trace *trace_open(const char *folder, size_t limit, int rank, int ranks, 
       free(trace);
       trace = NULL;
     } else {
+      trace->tag = (uint32_t)team;
       pthread_mutex_init(&trace->lock, NULL);
+      trace_list(trace);
     }
   }
   errno = saved_errno;
@@ -195,6 +248,8 @@ void trace_flush(struct trace *trace) {
 void trace_close(struct trace *trace) {
   if (!trace)
     return;
+  if (!log_is_disabled())
+    trace_unlist(trace);
   trace_flush(trace);
   if (!log_is_disabled())
     ring_close(&trace->ring);

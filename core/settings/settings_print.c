@@ -66,6 +66,18 @@ void settings_print(FILE *out, char *const *environment, int width) {
   }
 }
 
+void settings_write_set(char *const *environment, char *text, size_t size) {
+  struct text out = {text, size, 0};
+  text[0] = '\0';
+  for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
+    const char *value = settings_value(environment, setting->name);
+    char shown[SETTINGS_PATH_SIZE];
+    if (value != NULL && *value != '\0')
+      settings_add(&out, "%s%s=%s", out.used == 0 ? "" : "\n", setting->name,
+                   settings_as_line(value, strlen(value), shown, sizeof(shown)));
+  }
+}
+
 static void print_markdown_words(FILE *out, const struct setting *setting) {
   for (const struct word *word = setting->words; word->name; word++)
     fprintf(out, "%s`%s`", word == setting->words ? "" : ", ", word->name);

@@ -6,7 +6,7 @@
 FAULTS_PRELOADS = mark_calls shm_elsewhere few_files clock_jumps
 FAULTS_PRELOAD_FILES = $(FAULTS_PRELOADS:%=$(BUILD)/faults/%.so)
 FAULTS_TEST_OBJECTS = $(filter-out $(FAULTS_PRELOADS:%=$(BUILD)/tests/faults/%.o),$(call objects_of,tests/faults)) \
-                      $(BUILD)/tests/join/run.o $(BUILD)/tests/join/expected.o
+                      $(BUILD)/tests/join/run.o $(BUILD)/tests/join/expected.o $(BUILD)/tools/port.o
 
 $(BUILD)/check/faults: $(FAULTS_TEST_OBJECTS) $(CORE_OBJECTS) | $(FAULTS_PRELOAD_FILES)
 	$(link_test)

@@ -21,7 +21,7 @@
 #include "core/report/trace.h"
 #include "tests/fuzz/fuzz.h"
 
-int timeline_main(int argc, char **argv); /* tools/timeline.c */
+int timeline_main(int argc, char **argv); /* tools/report/timeline_main.c */
 
 enum { PATH_SIZE = 1024, TEXTS_MAX = 32, EVENTS_MAX = 64, FILES_MAX = 8, ROW_MAX = 91 };
 

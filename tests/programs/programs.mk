@@ -19,7 +19,6 @@ PROGRAMS += sharded normalised uneven branches
 # The host cost of a call; for make check-gpu.
 PROGRAMS += calls
 DIGITS = $(BUILD)/data/digits.csv
-TIMELINE = $(BUILD)/tools/nccl-join-timeline
 
 # Either release of CUDA will do: a machine with a GPU may have one of them only. Its headers and NCCL's are not written for
 # -Wpedantic in C.
@@ -41,7 +40,7 @@ MEETING_FLAGS = -std=c17 -D_GNU_SOURCE $(CFLAGS) $(SANFLAGS) -I. -isystem $(NCCL
                 -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE)
 
 BLIND_FILE = $(BUILD)/programs/sum-blind
-programs: $(BLIND_FILE) $(PROGRAM_FILES) $(OPENED_FILES) $(MEETING_FILES) $(DIGITS) $(TIMELINE)
+programs: $(BLIND_FILE) $(PROGRAM_FILES) $(OPENED_FILES) $(MEETING_FILES) $(DIGITS)
 
 PROGRAM_LIBRARIES = $(BUILD)/loopback/libnccl.so.2 $(BUILD)/loopback/libcudart.so.$(PROGRAM_CUDA)
 
@@ -99,11 +98,6 @@ $(DIGITS): tests/data/digits.csv.gz
 	@mkdir -p $(@D)
 	$(call say,GUNZIP,$@)
 	$(Q)gzip -dc $< > $@
-
-$(TIMELINE): $(BUILD)/tools/timeline.o $(BUILD)/tools/terminal.o
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^
 
 demo: all programs
 	@tools/demo $(BUILD)

@@ -88,9 +88,10 @@ Test(install, help_of_make_fits_80_columns) {
 
 /* ---- help, manual pages, completion: each command, option and setting is in all of them ---- */
 
-static const char *const words[] = {"run",       "check",      "doctor",    "env",         "config",
-                                    "timeline",  "--loopback", "--no-join", "--no-prefix", "--json",
-                                    "--preload", "--include",  "-n"};
+static const char *const words[] = {"run",    "check",      "doctor",    "env",
+                                    "config", "report",     "timeline",  "--output",
+                                    "--text", "--loopback", "--no-join", "--no-prefix",
+                                    "--json", "--preload",  "--include", "-n"};
 
 Test(install, help_manual_and_completion_name_every_command_and_option) {
   static char help[OUTPUT_MAX], manual[OUTPUT_MAX], completion[OUTPUT_MAX];

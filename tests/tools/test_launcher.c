@@ -176,8 +176,8 @@ Test(launcher, help_and_version_are_on_stdout) {
 }
 
 Test(launcher, every_command_has_help) {
-  static const char *const commands[] = {"run", "check",  "doctor",  "status",
-                                         "env", "config", "timeline"};
+  static const char *const commands[] = {"run", "check",  "doctor", "status",
+                                         "env", "config", "report", "timeline"};
   for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
     char usage[64], part[64];
     struct result result = run("nccl-join %s --help", commands[i]);

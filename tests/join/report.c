@@ -1,0 +1,197 @@
+/* nccl-join report: what it makes of traces. */
+#include "tests/join/expected.h"
+#include "tests/join/run.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/nccl-join-report-XXXXXX";
+
+static void begin(void) {
+  cr_assert_not_null(mkdtemp(folder));
+  setenv("LC_ALL", "C", 1);
+  unsetenv("COLUMNS");
+}
+
+static void end(void) {
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  cr_assert_eq(system(command), 0);
+}
+
+TestSuite(report, .init = begin, .fini = end, .timeout = 300);
+
+static struct run *report(const char *options) {
+  char arguments[160];
+  snprintf(arguments, sizeof arguments, "%s %s", options, folder);
+  return run_tool("tools/nccl-join-report", arguments);
+}
+
+/* The page; the caller's. */
+static char *page(const char *name) {
+  char path[128], *text = calloc(1, 1 << 20);
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "r");
+  cr_assert(file != NULL, "no %s", path);
+  cr_assert_gt(fread(text, 1, (1 << 20) - 1, file), 0);
+  fclose(file);
+  return text;
+}
+
+#define expect_in(text, part) cr_expect(strstr(text, part) != NULL, "no '%s' in:\n%s", part, text)
+
+static void write_rank(int rank, const char *header, const char *records) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/rank-%d.here.%d.jsonl", folder, rank, 100 + rank);
+  FILE *file = fopen(path, "w");
+  cr_assert_not_null(file);
+  fprintf(file,
+          "{\"format\":\"nccl-join-trace\",\"version\":1,\"rank\":%d,\"ranks\":2,\"team\":\"00ab\","
+          "\"host\":\"here\",\"pid\":%d,\"start_ns\":1000000000%s}\n%s",
+          rank, 100 + rank, header, records);
+  fclose(file);
+}
+
+#define AT(ms, event, index)                                                                       \
+  "{\"t_ns\":" #ms "000000,\"event\":\"" event "\",\"index\":" #index "}\n"
+
+/* Two ranks, two epochs: rank 0 has two collectives less in the first, and waits for rank 1 in the
+ * second. All are together at 4. */
+static void write_run(void) {
+  write_rank(
+      0,
+      ",\"nccl_join\":\"0.1.0\",\"settings\":\"NCCL_JOIN_DEBUG=INFO\\u000aNCCL_JOIN_LOSSY=zero\"",
+      AT(1000, "commit", 0) AT(1500, "commit", 1) AT(2000, "park", 2) AT(2500, "shadow", 2)
+          AT(3000, "shadow", 3) AT(4000, "settle", 4)
+              AT(4500, "commit",
+                 5) "{\"t_ns\":4600000000,\"event\":\"warn\",\"text\":\"this is \\\"so\\\" "
+                    "</script><b>\"}\n" AT(5000, "leave", 6) AT(6000, "done", 6));
+  write_rank(1, ",\"nccl_join\":\"0.1.0\",\"settings\":\"\"",
+             AT(1000, "commit", 0) AT(1500, "commit", 1) AT(2500, "commit", 2) AT(3000, "commit", 3)
+                 AT(4000, "settle", 4) AT(4500, "commit", 5) AT(5000, "leave", 6)
+                     AT(6000, "done", 6));
+}
+
+Test(report, says_what_each_rank_did_and_what_to_do) {
+  write_run();
+  struct run *result = report("--text");
+  cr_expect_eq(result->status, 0);
+  cr_expect_str_empty(result->errors);
+  const char *text = result->output;
+  expect_in(text, "\nCommunicator ab: 2 ranks, 6 collectives in 5.0 s, nccl-join 0.1.0\n");
+  expect_in(text, "\n     0        4        2   33 %      2.00 s  here (100)\n");
+  expect_in(text, "\n     1        6        0    0 %      0.00 s  here (101)\n");
+  expect_in(text, "\n  rank 0   ##..##\n");
+  expect_in(text, "\n  0 to 3                  rank 1        4  rank 0        2     50 %\n");
+  expect_in(text, "\n  4 to 5                  rank 0        2  rank 0        2      0 %\n");
+  expect_in(text, "Rebalance: rank 1 has the most data (6 collectives of its own) and rank 0 the "
+                  "least (4). With 5 on each rank (17 % of rank 1's moved away)");
+  expect_in(text, "would have taken 5 collectives and not 6: about 4.2 s and not 5.0 s.");
+  expect_in(text, "answered for 2.0 s, 20 % of the time of all ranks (2 x 5.0 s)");
+  expect_in(text, "would have lost 2 of 10 collectives with data, 20 %");
+  expect_in(text, "\n  rank 0, at 3.60 s: this is \"so\" </script><b>\n");
+  expect_in(text, "\n  NCCL_JOIN_DEBUG=INFO\n  NCCL_JOIN_LOSSY=zero\n");
+  run_free(result);
+}
+
+static void expect_width(const char *columns, size_t width) {
+  setenv("COLUMNS", columns, 1);
+  struct run *result = report("--text");
+  size_t longest = 0;
+  for (const char *line = result->output; *line != '\0'; line = strchr(line, '\n') + 1)
+    longest = strcspn(line, "\n") > longest ? strcspn(line, "\n") : longest;
+  cr_expect(longest <= width && longest > width / 2, "%zu of %s columns:\n%s", longest, columns,
+            result->output);
+  run_free(result);
+}
+
+Test(report, fits_the_terminal) {
+  write_run();
+  expect_width("80", 80);
+  expect_width("200", 200);
+  char long_one[64 * 400] = "";
+  for (int i = 0; i < 300; i++)
+    sprintf(long_one + strlen(long_one), "{\"t_ns\":%d000000,\"event\":\"commit\",\"index\":%d}\n",
+            1000 + i, i);
+  write_rank(1, "", long_one); /* without an end */
+  expect_width("80", 80);
+  expect_width("200", 200);
+}
+
+Test(report, the_page_needs_nothing_else_and_texts_stay_texts) {
+  write_run();
+  struct run *result = report("");
+  cr_expect_eq(result->status, 0);
+  expect_in(result->output, "\nThe same as a page: /tmp/nccl-join-report-");
+  run_free(result);
+  char *text = page("report.html");
+  cr_expect_eq(strncmp(text, "<!DOCTYPE html>", 15), 0);
+  static const char *const loads[] = {"src=", "href=", "@import", "url(", "fetch(", "@REPORT@"};
+  for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++)
+    cr_expect_null(strstr(text, loads[i]), "%s", loads[i]);
+  expect_in(text, "\\\"so\\\" \\u003c/script>\\u003cb>");
+  expect_in(text, "\"epochs\":[{\"from\":0,\"end\":4,");
+  expect_in(text, "\"spans\":[[0,0.0,1.0],[2,1.0,3.0],[0,3.0,4.0],[1,4.0,5.0]]");
+  expect_in(text, "\"parts\":[[1,0,2],[2,2,4],[1,4,6]]");
+  expect_in(text, "\"settings\":\"NCCL_JOIN_DEBUG=INFO\\nNCCL_JOIN_LOSSY=zero\"");
+  free(text);
+  char option[96];
+  snprintf(option, sizeof option, "--output %s/other.html", folder);
+  run_free(report(option));
+  free(page("other.html"));
+}
+
+Test(report, programs_get_json) {
+  write_run();
+  struct run *result = report("--json");
+  cr_expect_eq(strncmp(result->output, "{\"format\":\"nccl-join-run\",\"version\":1,", 37), 0, "%s",
+               result->output);
+  expect_in(result->output, "\"own\":4,\"shadows\":2,\"joined_s\":2.0,");
+  run_free(result);
+}
+
+Test(report, even_ranks_have_nothing_to_gain) {
+  write_rank(0, "", AT(1000, "commit", 0) AT(2000, "commit", 1));
+  write_rank(1, "", AT(1000, "commit", 0) AT(2000, "commit", 1));
+  struct run *result = report("--text");
+  expect_in(result->output, "nothing to gain");
+  cr_expect_null(strstr(result->output, "Rebalance"));
+  run_free(result);
+}
+
+Test(report, what_is_wrong_is_said) {
+  struct run *result = report("--text");
+  cr_expect_eq(result->status, 1);
+  expect_in(result->errors, "nccl-join: no traces in /tmp/nccl-join-report-");
+  run_free(result);
+  result = report("--json --text");
+  cr_expect_eq(result->status, 2);
+  expect_in(result->errors, "usage: nccl-join report ");
+  run_free(result);
+  write_rank(0, "", "");
+  result = report("");
+  cr_expect_eq(result->status, 1);
+  expect_in(result->errors, " have no collective\n");
+  run_free(result);
+}
+
+/* A job's own traces: with its settings, its version and its WARNs. */
+Test(report, of_a_run) {
+  char environment[160];
+  snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s NCCL_JOIN_SKEW_WARN=2", folder);
+  struct run *result = run(&(struct launch){
+      .nranks = 3, .program = "sum", .options = "--iterations 3,8,5", .environment = environment});
+  assert_went_well(result);
+  run_free(result);
+  result = report("--text");
+  cr_expect_str_empty(result->errors);
+  expect_in(result->output, ": 3 ranks, 8 collectives in ");
+  expect_in(result->output, ", nccl-join 0.");
+  expect_in(result->output, "\n     0        3        5   63 % ");
+  expect_in(result->output, " s: rank 0 has been joined for more than 2 iterations: ");
+  expect_in(result->output, "\n  NCCL_JOIN_SKEW_WARN=2\n");
+  run_free(result);
+}

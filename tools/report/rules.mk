@@ -1,0 +1,27 @@
+# tools/report/: nccl-join timeline; and nccl-join report, which is not built without Jansson.
+TIMELINE = $(BUILD)/tools/nccl-join-timeline
+product: $(TIMELINE)
+
+TIMELINE_PARTS = tools/report/tracks.o tools/report/timeline.o
+$(TIMELINE): $(addprefix $(BUILD)/,$(TIMELINE_PARTS) tools/report/timeline_main.o tools/terminal.o)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^
+
+ifneq ($(JSON_LIBS),)
+REPORT_TOOL = $(BUILD)/tools/nccl-join-report
+product: $(REPORT_TOOL)
+
+# The page as a string of C.
+$(BUILD)/tools/report/page.h: tools/report/page.html
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)
+	$(Q)sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n" \\/' -e '1s/^/#define PAGE_HTML /' $< >$@ && echo '""' >>$@
+$(BUILD)/tools/report/page.o: $(BUILD)/tools/report/page.h
+$(BUILD)/tools/report/page.o: private tools_CFLAGS = -iquote $(BUILD) -Wno-overlength-strings
+
+$(REPORT_TOOL): $(addprefix $(BUILD)/,$(TIMELINE_PARTS) $(addprefix tools/report/,summary.o text.o page.o report_main.o)) $(TEXT_OBJECTS)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ $(JSON_LIBS)
+endif

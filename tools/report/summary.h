@@ -1,0 +1,45 @@
+/* Summary: what the tracks of a team say together. Numbers of collectives are of the agreed sequence. */
+#ifndef NCCL_JOIN_TOOLS_REPORT_SUMMARY_H
+#define NCCL_JOIN_TOOLS_REPORT_SUMMARY_H
+
+#include "tools/report/tracks.h"
+
+/* From where all ranks were together to where they were again. */
+struct epoch {
+  uint64_t from, end; /* indices; end is not in it */
+  uint64_t most, least;
+  int most_rank, least_rank; /* own collectives in it */
+};
+
+struct summary {
+  const struct track *tracks; /* of one team */
+  size_t count;
+  uint64_t from, end;        /* indices of which there are records */
+  uint64_t start_ns, end_ns; /* of all spans */
+  uint64_t joined_ns;        /* of all ranks */
+  uint64_t own, after_first; /* own collectives; those behind the first shadow of their epoch */
+  uint64_t even;             /* how many collectives it would have been if all had had as many */
+  const struct track *most, *least; /* by own collectives */
+  struct epoch *epochs;
+  size_t nepochs;
+};
+
+/* False: nothing has been recorded, or there is no memory. The caller frees. */
+bool summary_make(struct summary *summary, const struct track *first, size_t count);
+void summary_free(struct summary *summary);
+
+uint64_t summary_joined_ns(const struct track *track);
+
+/* Share of the collectives of which there are records, in percent. */
+unsigned summary_percent(uint64_t part, uint64_t whole);
+
+/* What would make the next run better, or cheaper, as sentences; at most so many. */
+enum { ADVICE_MAX = 4, ADVICE_SIZE = 320 };
+size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADVICE_SIZE]);
+
+/* A text and a page; see text.c and page.c. */
+void text_print(const struct summary *summary);
+bool page_write(const char *path, const struct summary *summaries, size_t count);
+void json_write(const struct summary *summaries, size_t count);
+
+#endif

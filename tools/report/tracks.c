@@ -1,0 +1,282 @@
+/* Reading trace files (tracks.h). */
+#include "tools/report/tracks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TRACE_VERSION_READ = 1 };
+
+/* Indices follow one another but for units that were refused, which leave no record. A record that
+ * lies further ahead than this is damaged. */
+enum { INDEX_GAP_MAX = 65536 };
+
+/* What follows "name": in a line of the trace, NULL if it is not there. */
+static const char *field(const char *line, const char *name) {
+  char key[40];
+  snprintf(key, sizeof key, "\"%s\":", name);
+  const char *at = strstr(line, key);
+  return at != NULL ? at + strlen(key) : NULL;
+}
+
+static bool field_number(const char *line, const char *name, uint64_t *number) {
+  const char *at = field(line, name);
+  if (at == NULL || *at < '0' || *at > '9')
+    return false;
+  errno = 0;
+  *number = strtoull(at, NULL, 10);
+  return errno == 0;
+}
+
+static bool field_text(const char *line, const char *name, char *text, size_t size) {
+  const char *at = field(line, name);
+  if (at == NULL || *at != '"')
+    return false;
+  snprintf(text, size, "%.*s", (int)strcspn(at + 1, "\""), at + 1);
+  return true;
+}
+
+/* The text of a field as it stands there, in memory of its own; NULL: there is none. */
+static char *field_copy(const char *line, const char *name) {
+  const char *at = field(line, name);
+  if (at == NULL || *at != '"')
+    return NULL;
+  size_t length = 1;
+  while (at[length] != '"' && at[length] != '\0')
+    length += at[length] == '\\' && at[length + 1] != '\0' ? 2 : 1;
+  return strndup(at + 1, length - 1);
+}
+
+static void *grown(void *memory, size_t size) {
+  memory = realloc(memory, size);
+  if (memory == NULL) {
+    fprintf(stderr, "nccl-join: out of memory\n");
+    exit(1);
+  }
+  return memory;
+}
+
+static void track_put(struct track *track, uint64_t at, enum part part) {
+  uint64_t index = at - track->base;
+  if (index >= track->room) {
+    uint64_t room = 2 * index + 1024;
+    track->parts = grown(track->parts, room);
+    memset(track->parts + track->room, PART_NONE, room - track->room);
+    track->room = room;
+  }
+  if (part == PART_SHADOW && (index == 0 || track->parts[index - 1] != PART_SHADOW)) {
+    track->joins = grown(track->joins, (track->njoins + 1) * sizeof *track->joins);
+    track->joins[track->njoins++] = (struct join){.index = at};
+  }
+  if (part == PART_SHADOW) {
+    track->shadows++;
+    track->joins[track->njoins - 1].shadows++;
+  } else {
+    track->own++;
+  }
+  track->parts[index] = (unsigned char)part;
+  if (index >= track->nparts)
+    track->nparts = index + 1;
+}
+
+/* ---- time ---- */
+
+static void end_span(struct track *track, uint64_t at) {
+  if (track->nspans > 0 && track->spans[track->nspans - 1].to_ns < at)
+    track->spans[track->nspans - 1].to_ns = at;
+}
+
+static void begin_span(struct track *track, enum doing doing, uint64_t at) {
+  end_span(track, at);
+  if (track->nspans > 0 && track->spans[track->nspans - 1].doing == doing)
+    return;
+  if ((track->nspans & (track->nspans - 1)) == 0)
+    track->spans = grown(track->spans, (2 * track->nspans + 1) * sizeof *track->spans);
+  track->spans[track->nspans++] = (struct span){doing, at, at};
+}
+
+/* A rank has joined since it began to wait. */
+static void track_put_time(struct track *track, const char *event, uint64_t at) {
+  struct span *last = track->nspans > 0 ? &track->spans[track->nspans - 1] : NULL;
+  if (strcmp(event, "commit") == 0 || strcmp(event, "settle") == 0)
+    begin_span(track, DOES_OWN, at);
+  else if (strcmp(event, "shadow") == 0 && last != NULL && last->doing == DOES_WAIT) {
+    last->doing = DOES_SHADOW;
+    end_span(track, at);
+  } else if (strcmp(event, "shadow") == 0)
+    begin_span(track, DOES_SHADOW, at);
+  else if ((strcmp(event, "park") == 0 || strcmp(event, "leave") == 0) &&
+           (last == NULL || last->doing == DOES_OWN))
+    begin_span(track, DOES_WAIT, at);
+  else
+    end_span(track, at);
+}
+
+static void track_warn(struct track *track, const char *line, uint64_t at) {
+  char *text = field_copy(line, "text");
+  if (text == NULL)
+    return;
+  track->warnings = grown(track->warnings, (track->nwarnings + 1) * sizeof *track->warnings);
+  track->warnings[track->nwarnings++] = (struct warning){at, text};
+}
+
+/* False if the line is damaged. */
+static bool track_read_event(struct track *track, const char *line) {
+  char event[16];
+  uint64_t index, at;
+  if (!field_text(line, "event", event, sizeof event))
+    return false;
+  if (field_number(line, "t_ns", &at) && strcmp(event, "warn") == 0)
+    track_warn(track, line, at);
+  else if (field_number(line, "t_ns", &at))
+    track_put_time(track, event, at);
+  bool own = strcmp(event, "commit") == 0 || strcmp(event, "settle") == 0;
+  if (strcmp(event, "fail") == 0)
+    track->failed = track->ended = true;
+  else if (strcmp(event, "done") == 0)
+    track->ended = true;
+  else if (own || strcmp(event, "shadow") == 0) {
+    if (!field_number(line, "index", &index) || index < track->base ||
+        index - track->base > track->nparts + INDEX_GAP_MAX)
+      return false;
+    track_put(track, index, own ? PART_OWN : PART_SHADOW);
+  }
+  return true;
+}
+
+/* The next whole line with something in it, in memory that the caller frees; false at the end. What a
+ * crash of the machine has cut off is counted as damaged; what a killed process has not finished does
+ * not begin with '{' (core/report/ring.h). */
+static bool read_line(FILE *file, char **line, uint64_t *damaged) {
+  size_t size = 0;
+  ssize_t length;
+  free(*line);
+  *line = NULL;
+  while ((length = getline(line, &size, file)) > 0) {
+    if (**line != '{')
+      continue;
+    if ((*line)[length - 1] == '\n' && strlen(*line) == (size_t)length)
+      return true;
+    ++*damaged;
+  }
+  return false;
+}
+
+/* The records of a file that is full begin in its middle, with the oldest one: those are read first. */
+static void read_records(struct track *track, FILE *file, uint64_t *damaged) {
+  char *line = NULL;
+  uint64_t time, first = UINT64_MAX, ignored = 0, index;
+  long behind_header = ftell(file), oldest = behind_header, at = behind_header;
+  for (; read_line(file, &line, &ignored); at = ftell(file))
+    if (field_number(line, "t_ns", &time) && field_number(line, "index", &index) && time < first) {
+      first = time;
+      oldest = at;
+      track->base = index;
+    }
+  fseek(file, oldest, SEEK_SET);
+  while (read_line(file, &line, damaged))
+    *damaged += !track_read_event(track, line);
+  fseek(file, behind_header, SEEK_SET);
+  for (at = behind_header; at < oldest && read_line(file, &line, damaged); at = ftell(file))
+    *damaged += !track_read_event(track, line);
+  free(line);
+}
+
+static void read_file(struct tracks *tracks, const char *path) {
+  char *line = NULL;
+  FILE *file = fopen(path, "r");
+  struct track track = {0};
+  uint64_t rank, version, damaged = 0;
+  if (file == NULL)
+    return;
+  if (read_line(file, &line, &damaged) && field_number(line, "version", &version) &&
+      version == TRACE_VERSION_READ && field_number(line, "rank", &rank) && rank <= INT_MAX &&
+      field_text(line, "team", track.team, sizeof track.team)) {
+    track.rank = (int)rank;
+    field_text(line, "host", track.host, sizeof track.host);
+    field_text(line, "nccl_join", track.version, sizeof track.version);
+    track.settings = field_copy(line, "settings");
+    (void)(field_number(line, "pid", &track.pid) &&
+           field_number(line, "start_ns", &track.start_ns));
+    read_records(&track, file, &damaged);
+    if (damaged > 0)
+      fprintf(stderr, "nccl-join: %s: %" PRIu64 " damaged lines are left out\n", path, damaged);
+    tracks->all = grown(tracks->all, (tracks->count + 1) * sizeof *tracks->all);
+    tracks->all[tracks->count++] = track;
+  } else {
+    fprintf(stderr, "nccl-join: %s is not a trace of version %d\n", path, TRACE_VERSION_READ);
+  }
+  free(line);
+  fclose(file);
+}
+
+static int compare_tracks(const void *left, const void *right) {
+  const struct track *a = left, *b = right;
+  int teams = strcmp(a->team, b->team);
+  return teams != 0 ? teams : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+bool tracks_read(struct tracks *tracks, const char *folder) {
+  *tracks = (struct tracks){0};
+  DIR *directory = opendir(folder);
+  if (directory == NULL) {
+    fprintf(stderr, "nccl-join: cannot read the folder %s: %s\n", folder, strerror(errno));
+    return false;
+  }
+  for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+    if (strstr(entry->d_name, ".jsonl") != NULL)
+      read_file(tracks, path);
+  }
+  closedir(directory);
+  if (tracks->count > 0)
+    qsort(tracks->all, tracks->count, sizeof *tracks->all, compare_tracks);
+  else
+    fprintf(stderr, "nccl-join: no traces in %s\n", folder);
+  return tracks->count > 0;
+}
+
+void tracks_free(struct tracks *tracks) {
+  for (size_t i = 0; i < tracks->count; i++) {
+    struct track *track = &tracks->all[i];
+    for (uint64_t j = 0; j < track->nwarnings; j++)
+      free(track->warnings[j].text);
+    free(track->warnings);
+    free(track->settings);
+    free(track->parts);
+    free(track->joins);
+    free(track->spans);
+  }
+  free(tracks->all);
+  *tracks = (struct tracks){0};
+}
+
+size_t tracks_of_team(const struct tracks *tracks, size_t first) {
+  size_t next = first + 1;
+  while (next < tracks->count && strcmp(tracks->all[next].team, tracks->all[first].team) == 0)
+    next++;
+  return next - first;
+}
+
+enum part track_part(const struct track *track, uint64_t index) {
+  bool known = index >= track->base && index - track->base < track->nparts;
+  return known ? (enum part)track->parts[index - track->base] : PART_NONE;
+}
+
+void track_unescape(char *text) {
+  char *to = text;
+  while (*text != '\0') {
+    unsigned code = (unsigned char)*text++;
+    if (code == '\\' && *text == 'u' && sscanf(text + 1, "%4x", &code) == 1)
+      text += strnlen(text, 5);
+    else if (code == '\\' && *text != '\0')
+      code = (unsigned char)*text++;
+    *to++ = (char)(code == '\n' || (code >= ' ' && code < 0x7f) ? code : '?');
+  }
+  *to = '\0';
+}

@@ -1,0 +1,72 @@
+/* Tracks: what the trace files of a folder say, one rank each. The format of the files is in
+ * core/report/trace.h; fields and events that are not known are skipped.
+ *
+ * Lines are searched for their fields, and not parsed by a library: what a crash has cut off, or a full
+ * disk, counts as damaged and costs no more than its line.
+ */
+#ifndef NCCL_JOIN_TOOLS_REPORT_TRACKS_H
+#define NCCL_JOIN_TOOLS_REPORT_TRACKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum part { PART_NONE, PART_OWN, PART_SHADOW };
+
+/* A stretch of shadows without a unit of its own in between. */
+struct join {
+  uint64_t index, shadows;
+};
+
+enum doing { DOES_OWN, DOES_WAIT, DOES_SHADOW };
+
+/* What the rank does from one time to another; wait: in a call, without anything to answer. */
+struct span {
+  enum doing doing;
+  uint64_t from_ns, to_ns;
+};
+
+/* A line of WARN or ERROR. */
+struct warning {
+  uint64_t at_ns;
+  char *text; /* as it stands in the trace: JSON's escapes are still there */
+};
+
+/* One rank's file. */
+struct track {
+  char team[32], host[64], version[32];
+  char *settings; /* of the environment, a line each; likewise; NULL: not known */
+  int rank;
+  uint64_t pid, start_ns;
+  uint64_t base;        /* the first index of which there is a record */
+  unsigned char *parts; /* enum part by index, from there on */
+  uint64_t nparts, room, own, shadows;
+  struct join *joins;
+  uint64_t njoins;
+  struct span *spans;
+  uint64_t nspans;
+  struct warning *warnings;
+  uint64_t nwarnings;
+  bool failed, ended; /* ended: the rank has left, or failed */
+};
+
+struct tracks {
+  struct track *all; /* by team, then by rank */
+  size_t count;
+};
+
+/* Reads a folder. False, having said why on stderr, if it cannot be read or has no traces. What
+ * cannot be read in it is said there, too. */
+bool tracks_read(struct tracks *tracks, const char *folder);
+void tracks_free(struct tracks *tracks);
+
+/* How many tracks from one on are of its team. */
+size_t tracks_of_team(const struct tracks *tracks, size_t first);
+
+/* What the rank has done at an index. */
+enum part track_part(const struct track *track, uint64_t index);
+
+/* Undoes JSON's escapes in place; what is no character of ASCII becomes '?'. */
+void track_unescape(char *text);
+
+#endif
