@@ -144,13 +144,16 @@ bool place_parts_unseen(const struct place *a, const struct place *b) {
   return place_part(a, b, &at) && !(place_is_clear(a, at) && place_is_clear(b, at));
 }
 
-bool place_is_reached(const struct place *a, const struct place *b) {
-  uint32_t at;
-  if (!place_compare(a, b, &at) || !place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]))
-    return false;
-  const struct place_node *x = &a->nodes[at], *y = &b->nodes[at];
+/* Whether control can come from the one that stands first to the other in the same round. */
+static bool place_nodes_are_reached(const struct place_node *x, const struct place_node *y) {
   const struct place_node *first = x->order < y->order ? x : y, *second = first == x ? y : x;
   return second->order >= first->reach_from && second->order <= first->reach_to;
+}
+
+bool place_is_reached(const struct place *a, const struct place *b) {
+  uint32_t at;
+  return place_compare(a, b, &at) && place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]) &&
+         place_nodes_are_reached(&a->nodes[at], &b->nodes[at]);
 }
 
 /* Whether two places part in two branches of one condition, in a loop; flags of both, and of any. */
@@ -227,6 +230,10 @@ static enum ahead place_is_ahead(const struct place *place, const struct place *
   for (uint32_t i = 0; i < place->nnodes && i < last->nnodes; i++) {
     const struct place_node *to = &place->nodes[i], *from = &last->nodes[i];
     if (to->id != from->id && !place_nodes_are_ordered(to, from))
+      return AHEAD_UNKNOWN;
+    /* Two branches: ranks have been last where the one is, which may have its name from the other. */
+    if (to->id != from->id && to->reach_from != 0 && from->reach_from != 0 &&
+        !place_nodes_are_reached(to, from))
       return AHEAD_UNKNOWN;
     if (to->id != from->id)
       return i >= at && to->order > from->order ? AHEAD_YES : AHEAD_NO;

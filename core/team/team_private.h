@@ -98,8 +98,7 @@ bool team_is_told(struct team *team);
 /* What messages say of a place; place: NULL if it is not known. */
 void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
 
-/* This rank is about to issue what it claims for a unit of G, of this hash and with these flags:
- * tells
+/* This rank is about to issue what it claims for a unit of G, of this hash and with these flags: tells
  * if that may be another point of the program, and returns whether it may. */
 bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 

@@ -124,6 +124,8 @@ ncclResult_t join_CommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniq
   ncclResult_t result = group_enter_real();
   if (result != ncclSuccess)
     return result;
-  log_once(LOG_LEVEL_WARN, "join is off for communicators made by ncclCommGrow");
+  log_once(LOG_LEVEL_WARN,
+           "join is off for communicators made by ncclCommGrow: their ranks wait for each other as "
+           "without nccl-join");
   return real.CommGrow(comm, nRanks, uniqueId, rank, newcomm, config);
 }

@@ -351,7 +351,10 @@ ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place) {
   if (is_refused(calls, ncalls))
     return ncclInvalidUsage;
   if (!agreement_take(&agreement, ncalls)) {
-    log_line(LOG_LEVEL_ERROR, "out of memory in a group of %zu calls", ncalls);
+    log_line(LOG_LEVEL_ERROR,
+             "out of memory in a group of %zu calls: ncclSystemError. Leave the process more host "
+             "memory",
+             ncalls);
     return ncclSystemError;
   }
   agreement.place = place;

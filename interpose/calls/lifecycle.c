@@ -230,11 +230,12 @@ void join_unfit(ncclComm_t handle, const char *function) {
   struct communicator *comm = communicator_known(handle);
   if (comm != NULL && comm->unfit == NULL) {
     comm->unfit = function;
-    log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,
-                "%s: the collectives of communicator %08x cannot be shadowed from here on; if its "
-                "ranks join "
-                "unevenly, the job stops with an error",
-                function, comm->tag);
+    log_line_of(
+        communicator_subject(comm), LOG_LEVEL_WARN,
+        "%s: the collectives of communicator %08x cannot be shadowed from here on; if its "
+        "ranks join unevenly, the job stops with an error. Do without it, or give all ranks "
+        "as many iterations",
+        function, comm->tag);
   }
   if (group_is_open())
     group_open_real();

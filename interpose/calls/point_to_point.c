@@ -190,7 +190,7 @@ static ncclResult_t point_to_point_post_members(struct posting *posting) {
     log_once_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
         "a group of more than %u sends and receives, or more than %u partners: from here on "
-        "ranks that have joined no longer answer sends and receives",
+        "ranks that have joined no longer answer sends and receives. Make groups smaller",
         PLANE_OPERATIONS, PLANE_PAIRS / 4 * 3);
   return unequal.found ? doubt_unequal(posting, &unequal) : ncclSuccess;
 }

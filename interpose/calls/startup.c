@@ -38,7 +38,8 @@ static void startup_remember(struct endpoint *end, const struct member *member,
                                 .datatype = member->datatype};
   if (cuda == NULL || !state_add(&end->buffers, cuda, end->device, buffer, reason))
     log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
-                "rank %u: a buffer that is broadcast cannot be resynchronised: %s",
+                "rank %u: a buffer that is broadcast cannot be resynchronised: %s. Register it "
+                "(nccl_join.h) where it is memory of the communicator's device",
                 end->team->plane->rank, reason);
 }
 

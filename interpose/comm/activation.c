@@ -229,10 +229,12 @@ static void say_who_is_missing(const struct communicator *comm, const struct ros
     used += (size_t)wrote;
   }
   bool speaker = roster->nranks > 0 && roster->slot_of[0] == comm->slot;
-  log_line_of(communicator_subject(comm), speaker ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
-              "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, with "
-              "NCCL_JOIN=0, or on another machine",
-              comm->tag, missing, comm->nranks);
+  log_line_of(
+      communicator_subject(comm), speaker ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
+      "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, with "
+      "NCCL_JOIN=0, or on another machine. Start all ranks alike, on one machine (nccl-join "
+      "run); even ranks need nothing",
+      comm->tag, missing, comm->nranks);
 }
 
 static bool try_to_join(struct communicator *comm, struct communicator *first,
@@ -252,8 +254,10 @@ static bool try_to_join(struct communicator *comm, struct communicator *first,
   else if (read)
     say_who_is_missing(comm, &roster);
   if (!joined && read == complete)
-    log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,
-                "join is off for communicator %08x: out of memory", comm->tag);
+    log_line_of(
+        communicator_subject(comm), LOG_LEVEL_WARN,
+        "join is off for communicator %08x: out of memory. Leave the process more host memory",
+        comm->tag);
   roster_free(&roster);
   return joined;
 }

@@ -57,19 +57,21 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
         "rank %u has ended, but rank %u still wants %s: the ranks of this program do not end "
-        "together; "
-        "ncclRemoteError",
+        "together; ncclRemoteError. Let each end after the same collectives",
         team->failed.rank, rank, own);
     break;
   case FAILURE_MEMORY:
-    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
-                "rank %u is out of memory and cannot follow the others; ncclRemoteError", rank);
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
+        "rank %u is out of memory and cannot follow the others; ncclRemoteError. Leave it more "
+        "host memory",
+        rank);
     break;
   case FAILURE_TOO_BIG:
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
         "rank %u cannot stand in for a group of more than %d collectives that rank %u issued; "
-        "ncclRemoteError",
+        "ncclRemoteError. Make groups smaller",
         rank, UNIT_MEMBERS_MAX, team->failed.rank);
     break;
   case FAILURE_UNSURE:
@@ -79,8 +81,8 @@ void report_failure(const struct endpoint *end, struct unit wanted) {
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
         "what rank %u published at index %llu cannot be right (another version of nccl-join, "
-        "or memory "
-        "overwritten); rank %u stops with ncclRemoteError",
+        "or memory overwritten); rank %u stops with ncclRemoteError. Start all ranks with the same "
+        "libnccl-join.so",
         team->failed.rank, (unsigned long long)team->failed.index, rank);
     break;
   case FAILURE_NONE:
@@ -362,6 +364,9 @@ void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t p
 
 void report_shadow_failure(struct log_subject subject, struct unit unit, const char *reason) {
   char text[DESCRIPTION];
-  log_line_of(subject, LOG_LEVEL_WARN, "a shadow of %s failed: %s", report_describe(unit, text),
-              reason);
+  log_line_of(
+      subject, LOG_LEVEL_WARN,
+      "a shadow of %s failed: %s. Its peers get ncclRemoteError: NCCL's own log (NCCL_DEBUG=WARN) "
+      "says more",
+      report_describe(unit, text), reason);
 }

@@ -85,7 +85,7 @@ ncclResult_t divisors_apply(struct call *call, uint64_t index, bool *issue) {
     log_line_of(
         communicator_subject(comm), LOG_LEVEL_WARN,
         "it cannot be known which ranks are active in a reduction: rank %u failed, or somebody "
-        "did not come; ncclRemoteError",
+        "did not come; ncclRemoteError. The log of that rank says why",
         comm->end->team->failed.rank);
     return ncclRemoteError;
   }

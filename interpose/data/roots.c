@@ -88,9 +88,11 @@ ncclResult_t roots_apply(struct call *call, struct unit unit, uint64_t index) {
     return ncclSuccess;
   struct election election = roots_elect(comm, index, call->root);
   if (election.root < 0) {
-    log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,
-                "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError",
-                comm->end->team->failed.rank);
+    log_line_of(
+        communicator_subject(comm), LOG_LEVEL_WARN,
+        "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError. The log of "
+        "that rank says why",
+        comm->end->team->failed.rank);
     return ncclRemoteError;
   }
   if (election.missing >= 0 && comm->refused_after != index + 1) /* once for a group */

@@ -91,7 +91,7 @@ static void tell_if_full(void) {
   if (atomic_load(&full))
     log_once(LOG_LEVEL_WARN,
              "NCCL_JOIN_EXIT_ON: the functions of these names are more than %u, in all libraries "
-             "together: calls of the others are not seen",
+             "together: calls of the others are not seen. Name fewer",
              TRAMPOLINES);
 }
 

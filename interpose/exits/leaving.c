@@ -42,8 +42,11 @@ static void finish_shadows(struct endpoint *end) {
   char reason[REASON_SIZE] = "";
   ncclResult_t result = shadow_wait(end->shadow, &limit, reason);
   if (result != ncclSuccess)
-    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN, "shadows of rank %u are not done: %s",
-                end->team->plane->rank, result == ncclInProgress ? "NCCL_JOIN_TIMEOUT" : reason);
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "shadows of rank %u are not done: %s. A peer that waits for them on its device may "
+                "wait for ever: look at what the others do",
+                end->team->plane->rank,
+                result == ncclInProgress ? "NCCL_JOIN_TIMEOUT has passed" : reason);
 }
 
 /* tag: of the communicator that is left, or 0 if all are. ncclInvalidUsage if other ranks are still
@@ -220,8 +223,8 @@ enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result) 
   }
   log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,
               "rank %u aborts its communicator inside an iteration or after an error, after %llu "
-              "collectives: the "
-              "others are not to wait for it",
+              "collectives: the others are not to wait for it. A rank that has no more data and "
+              "is to join calls ncclCommDestroy, or ends",
               end->team->plane->rank, (unsigned long long)team_passed(end->team));
   atomic_store(&given_up, end->identity);
   leave_failed(comm);
@@ -250,7 +253,8 @@ static void fail_all(int status) {
   for (struct endpoint *end = communicator_endpoints(); end != NULL; end = end->next)
     if (end->state == RANK_PRESENT && !end->stopped && !has_left(end))
       log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
-                  "rank %u ends with status %d after %llu collectives: a failure, not a join",
+                  "rank %u ends with status %d after %llu collectives: a failure, not a join. One "
+                  "that has no more data ends with status 0",
                   end->team->plane->rank, status, (unsigned long long)team_passed(end->team));
   end_all(RANK_FAILED);
 }

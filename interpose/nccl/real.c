@@ -153,10 +153,12 @@ static ncclResult_t no_library(void) {
 
 static ncclResult_t no_function(enum real_function function) {
   char found[LOG_LINE_SIZE];
-  log_once(LOG_LEVEL_WARN,
-           "%s was called, which came with NCCL %d.%d, but this is %s: it returns ncclInvalidUsage",
-           functions[function].profiled + 1, VERSION_MAJOR(functions[function].since),
-           VERSION_MINOR(functions[function].since), real_describe(found, sizeof found));
+  log_once(
+      LOG_LEVEL_WARN,
+      "%s was called, which came with NCCL %d.%d, but this is %s: it returns ncclInvalidUsage. "
+      "Load a newer NCCL",
+      functions[function].profiled + 1, VERSION_MAJOR(functions[function].since),
+      VERSION_MINOR(functions[function].since), real_describe(found, sizeof found));
   return ncclInvalidUsage;
 }
 
@@ -238,9 +240,11 @@ static const struct library *real_add(const struct findings *findings, const cha
   }
   atomic_flag_clear(&adding);
   if (library == NULL)
-    log_once(LOG_LEVEL_WARN,
-             "this process has more than %u NCCL libraries: join is off for calls of the others",
-             LIBRARIES_MAX);
+    log_once(
+        LOG_LEVEL_WARN,
+        "this process has more than %u NCCL libraries: join is off for calls of the others. Let "
+        "all that uses NCCL load one",
+        LIBRARIES_MAX);
   return library;
 }
 

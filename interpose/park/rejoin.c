@@ -100,7 +100,9 @@ static ncclResult_t rejoin_resynchronise(const struct request *rejoins, uint32_t
   uint32_t nrequests = 0;
   ncclResult_t result = ncclSuccess;
   if (resyncs == NULL || requests == NULL) {
-    log_line(LOG_LEVEL_ERROR, "out of memory for a resynchronisation");
+    log_line(LOG_LEVEL_ERROR,
+             "out of memory for a resynchronisation: ncclSystemError. Leave the process more "
+             "host memory");
     result = ncclSystemError;
   }
   for (uint32_t i = 0; i < nrejoins && result == ncclSuccess; i++)

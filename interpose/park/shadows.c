@@ -42,7 +42,7 @@ static bool may_alias(void) {
     if (!may)
       log_once(LOG_LEVEL_WARN,
                "NCCL_JOIN_SHADOW_MEMORY=alias is for NCCL 2.24.3 and later, and there is %d here: "
-               "shadows get memory of their buffers' size",
+               "shadows get memory of their buffers' size. Use a newer NCCL, or leave it unset",
                version);
   }
   return may;
@@ -130,7 +130,9 @@ static bool begin_state(struct endpoint *end, struct shadow *shadow,
     return true;
   if (shadow_synchronise_device(shadow, limit, reason) != ncclSuccess) {
     log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
-                "nothing can be resynchronised on rank %u: %s", end->team->plane->rank, reason);
+                "nothing can be resynchronised on rank %u: %s. The device must be done "
+                "with what the program has given it before",
+                end->team->plane->rank, reason);
     return false;
   }
   state_hold(&end->buffers);
@@ -183,6 +185,14 @@ static bool shadows_lend(struct unit unit, struct shadow_member *targets, const 
   return true;
 }
 
+static void tell_no_shadow(const struct endpoint *end, const char *reason) {
+  log_line_of(
+      endpoint_subject(end), LOG_LEVEL_WARN,
+      "no shadow can be issued: %s. Its peers get ncclRemoteError. If device memory is short, "
+      "leave it more, or set NCCL_JOIN_SHADOW_MEMORY=alias",
+      reason);
+}
+
 static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
                         struct shadow_member *targets, const struct shadow_limit *limit) {
   char reason[REASON_SIZE] = "out of memory";
@@ -193,7 +203,7 @@ static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
     own[i] = targets[i].send;
   if (seen == NULL || own == NULL ||
       (plugins_fill() && !shadows_lend(unit, targets, own, limit, reason))) {
-    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
+    tell_no_shadow(end, reason);
     free(seen);
     free(own);
     return false;
@@ -224,12 +234,16 @@ static bool collect_member(struct shadows *shadows, struct lossy_member *of, uin
   of->comm = comm;
   if (comm == NULL) {
     log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
-                "a peer uses a communicator that this rank has destroyed already");
+                "a peer uses a communicator that this rank has destroyed already: no shadow can be "
+                "issued. Destroy it on all ranks, after the loop");
     return false;
   }
   if (comm->unfit != NULL && member->kind != MEMBER_SPLIT) {
     log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,
-                "no shadow can be issued on communicator %08x after %s", comm->tag, comm->unfit);
+                "no shadow can be issued on communicator %08x after %s: its peers get "
+                "ncclRemoteError. Give all ranks as many iterations, or stop them together "
+                "(NCCL_JOIN_EARLY_EXIT=throw)",
+                comm->tag, comm->unfit);
     return false;
   }
   int root = root_of(comm, index, of->unit, member);
@@ -290,7 +304,7 @@ static bool copy_what_looks_otherwise(const struct endpoint *end, struct unit un
     own[i] = targets[i].send;
   bool lent = own != NULL && shadows_lend(unit, targets, own, limit, reason);
   if (!lent)
-    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
+    tell_no_shadow(end, reason);
   free(own);
   return lent;
 }
@@ -306,7 +320,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
     report_shadow(end, index, unit);
   struct shadow *shadow = endpoint_shadow(end, reason);
   if (shadow == NULL || !shadows_reserve(shadows, unit.nmembers)) {
-    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN, "no shadow can be issued: %s", reason);
+    tell_no_shadow(end, reason);
     return false;
   }
   if (state && !begin_state(end, shadow, limit))

@@ -96,7 +96,7 @@ void stopping_finish(const struct request *requests, uint32_t nrequests) {
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
         "rank %u is told to stop before its device is done: %s. A rank that waits for it on its "
-        "device may wait for ever if this one ends now",
+        "device may wait for ever if this one ends now: synchronise the device before",
         end->team->plane->rank, reason);
   }
 }

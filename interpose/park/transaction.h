@@ -21,9 +21,9 @@
 enum transaction_kind {
   TRANSACTION_CALL, /* a unit of calls: of a communicator that each request's first member names */
   TRANSACTION_MARK, /* an annotation, on all communicators that the thread drives */
-  TRANSACTION_EXIT_POINT, /* a function that is no NCCL call, and that need not be of the program's
-                           */
-  TRANSACTION_LEAVE,      /* a way out for good: of the communicator `tag`, or of all (0) */
+  /* A function that is no NCCL call. It may come from a library, not from the program. */
+  TRANSACTION_EXIT_POINT,
+  TRANSACTION_LEAVE, /* a way out for good: of the communicator `tag`, or of all (0) */
 };
 
 struct transaction {

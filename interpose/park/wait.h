@@ -23,11 +23,11 @@ struct request {
   const struct posts *posts; /* of an exchange, its sends and receives; otherwise NULL */
   bool for_good;             /* a LEAVE that ends the process: all its teams are answered */
   ncclResult_t result;       /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */
-  ncclResult_t
-      notice;   /* out: ncclSuccess, or the error that its call must return although it is issued */
-  bool stopped; /* out: the first rank has left, and all stop (core/team/team_stop.h): result, or
+  /* out: ncclSuccess, or the error that its call must return although it is issued */
+  ncclResult_t notice;
+  bool stopped;   /* out: the first rank has left, and all stop (core/team/team_stop.h): result, or
                    notice, is ncclInvalidUsage */
-  bool outside; /* out: an exchange that is to be issued without (TEAM_OUTSIDE) */
+  bool outside;   /* out: an exchange that is to be issued without (TEAM_OUTSIDE) */
   uint64_t index; /* out: where in the sequence, if issued */
   /* out: all ranks are together again there (team_is_rejoin), and resynchronise
    * (team_is_resync): to be followed by rejoin_complete once it has been issued. */

@@ -238,9 +238,11 @@ static ncclResult_t finish_state(struct wait *wait, struct endpoint *end) {
   if (result == ncclInProgress || somebody_failed(end->team))
     result = ncclRemoteError;
   if (result != ncclSuccess)
-    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
-                "rank %u: what is resynchronised may be half done: %s", end->team->plane->rank,
-                *reason != '\0' ? reason : "a rank has failed meanwhile");
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
+        "rank %u: what is resynchronised may be half done: %s. Do not save it: go back to a "
+        "checkpoint",
+        end->team->plane->rank, *reason != '\0' ? reason : "a rank has failed meanwhile");
   return result;
 }
 

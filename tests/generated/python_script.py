@@ -31,6 +31,8 @@ class ScriptSource:
             if self.form == "decorator":
                 self.put("@timed")
             self.put(f"def p{self.n}_{name}({', '.join(['c'] + function.parameters)}):")
+            if function.locals:  # a loop of no round sets none
+                self.put(f"    {' = '.join(function.locals)} = 0")
             self.block(function.body)
             self.functions.append("\n".join(self.lines))
             self.lines = []

@@ -330,6 +330,24 @@ Test(exchange, loops_that_all_leave_are_not_doubted) {
   }
 }
 
+/* They differ in rounds of a loop by design, and do what ranks do that leave one: they get the WARN,
+ * and go on as ever. */
+Test(exchange, stages_that_warm_up_are_told_of_once_and_go_on) {
+  enum { EPOCHS = 3, ITERATIONS = 6 };
+  struct run *result = run_left("warm", "6,6,6/6,6,6/6,6,6", "");
+  assert_went_well(result);
+  cr_expect(run_says_in_a_line(result, "NCCL-JOIN WARN", " has left a loop ",
+                               "stages of a pipeline may do so by design", NULL),
+            "%s", result->errors);
+  struct lines *lines = lines_create();
+  for (int rank = 1; rank < 3; rank++)
+    for (int epoch = 0; epoch < EPOCHS; epoch++)
+      for (int i = 0; i < ITERATIONS; i++)
+        lines_add(lines, rank, "got %d 100 %d", i, i + 1);
+  lines_add_left(lines, 3);
+  finish_run(result, lines);
+}
+
 /* ---- without nccl-join ---- */
 
 static void check_stuck(const struct schedule *schedule, const char *mode) {

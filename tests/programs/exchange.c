@@ -5,7 +5,8 @@
  * from the one before and passes on what it got; no collective. rounds: epochs of ring exchanges
  * with nothing else in the loop, and an all-reduce after each. rings: the same, and a ring exchange
  * of half the size instead of the all-reduce; alike: of the same size. stages: pipelines, and the
- * stages pass on one more after each epoch. pairs: as ring, but each pair of
+ * stages pass on one more after each epoch. warm: pipelines whose first iterations are a loop of
+ * their own, longer the more stages come after (1F1B). pairs: as ring, but each pair of
  * ranks (0 and 1, 2 and 3) exchanges on a communicator of its own. turned: as ring, on a second
  * communicator in which the ranks stand the other way round. threads: all-reduces on one thread,
  * the exchanges on another one, with a communicator each.
@@ -33,7 +34,7 @@ static int count = 64, then = 3, sync_every = 1;
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1; epochs of rounds: 3,4/4,3"},
     {"--mode", &mode, NULL,
-     "ring, plain, pipeline, rounds, rings, alike, stages, pairs, turned or threads"},
+     "ring, plain, pipeline, rounds, rings, alike, stages, warm, pairs, turned or threads"},
     {"--count", NULL, &count, "elements"},
     {"--sync-every", NULL, &sync_every, "iterations between waits for the device; 0: at the end"},
     {"--then", NULL, &then, "all-reduces after a refusal"},
@@ -153,6 +154,18 @@ static bool end_epoch(struct state *state, int epoch, int i) {
   return goes_on;
 }
 
+static bool run_warm(struct state *state, int n) {
+  int i = 0;
+  bool goes_on = true;
+  for (; goes_on && i < n && i < state->nranks - 1 - state->rank; i++)
+    goes_on = pass_on(state, i);
+  for (; goes_on && i < n; i++) {
+    goes_on = pass_on(state, i);
+    tape_play(state->tape);
+  }
+  return goes_on;
+}
+
 static bool iterate(struct state *state, int i) {
   bool goes_on;
   if (strcmp(mode, "pipeline") == 0 || strcmp(mode, "stages") == 0)
@@ -255,6 +268,10 @@ int main(int argc, char **argv) {
   }
   for (int epoch = 0; allowed && epoch < schedule_epochs(iterations); epoch++) {
     int n = schedule_iterations(iterations, epoch, state.ranks.rank);
+    if (strcmp(mode, "warm") == 0) {
+      allowed = run_warm(&state, n);
+      continue;
+    }
     for (int i = 0; allowed && i < n; i++)
       allowed = iterate(&state, i);
     allowed = allowed && end_epoch(&state, epoch, n);

@@ -266,6 +266,21 @@ static void plan_branches(const struct program *program, struct plan *plan, uint
   plan->branches = true;
 }
 
+static void plan_end_in_branch(const struct program *program, struct plan *plan, uint64_t *random) {
+  (void)program;
+  plan->states = true;
+  if (random_one_in(random, 2))
+    plan->after[0] = plan->body[random_below(random, plan->nbody)];
+}
+
+static void plan_states(const struct program *program, struct plan *plan, uint64_t *random) {
+  plan_evaluation(program, plan, random);
+  plan->nafter = 1;
+  plan_end_in_branch(program, plan, random);
+  if (random_one_in(random, 2))
+    plan->evaluation[0] = plan->body[random_below(random, plan->nbody)];
+}
+
 static void plan_several(const struct program *program, struct plan *plan, uint64_t *random) {
   if (random_one_in(random, 2))
     plan_log(program, plan, random);
@@ -305,6 +320,8 @@ static const plan_function plan_functions[CLASSES] = {
     [CLASS_BREAK] = plan_exits,
     [CLASS_CONTINUE] = plan_skips,
     [CLASS_LOCAL_BRANCHES] = plan_branches,
+    [CLASS_END_IN_BRANCH] = plan_end_in_branch,
+    [CLASS_STATES] = plan_states,
     [CLASS_HALVES_BY_REPLICA] = plan_several,
     [CLASS_GRID_BY_REPLICA] = plan_several,
     [CLASS_GRID_WORLD_BY_REPLICA] = plan_several,

@@ -40,6 +40,7 @@ struct plan {
   uint32_t checkpoint_every; /* epochs */
   uint32_t nequal;           /* the evaluation is one unit so many times */
   bool rebuilt;              /* the first iteration has another body */
+  bool states;               /* training, evaluation and what is after stand in one loop */
   bool branches;             /* on local data, whose halves have the same signature */
   uint32_t nexits;
   uint8_t exits[PLAN_BODY_MAX]; /* number of the exit before a unit of the body; 0: none */

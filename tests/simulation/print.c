@@ -42,6 +42,12 @@ static const char *condition(const struct node *node, char text[64]) {
   case WHEN_AGREED:
     snprintf(text, 64, "1 in %u, on all ranks alike", value);
     break;
+  case WHEN_TRAINS:
+    snprintf(text, 64, "batch < batches");
+    break;
+  case WHEN_VALIDATES:
+    snprintf(text, 64, "batches of the validation set are left");
+    break;
   case WHEN_DATA_ENDS:
     snprintf(text, 64, "this rank's data end here: exit %u", value);
     break;
@@ -62,6 +68,9 @@ static const char *head(const struct node *node, char text[64]) {
     break;
   case ROUNDS_FIXED:
     snprintf(text, 64, "%u times", node->value);
+    break;
+  case ROUNDS_STATES:
+    snprintf(text, 64, "until done");
     break;
   }
   return text;

@@ -14,7 +14,10 @@
  *     not, the third one of them meets another point. Until then all calls are equal, and where
  *     programs are even nobody may shadow. It must be told even so;
  *   - that nothing is told of even programs in which ranks take different halves of a branch in a
- *     loop (tree_has_halves): that one of them does not end the loop is known afterwards;
+ *     loop, and it is not seen that each stays in its half (tree_has_halves): that one of them does
+ *     not end the loop is known afterwards;
+ *   - that ranks meet where the end of a loop is a branch in it (TRAIT_STATES), and its place does not
+ *     say so: which of two branches comes first no place tells. What meets must be told even so;
  *   - that it is told, where several points are one place (wrappers) or none (the threads of an
  *     engine): docs/limits.md has two programs that nobody can tell apart, one of them even;
  *   - epochs, where nothing stands between them: they count as one (meetings.h);
@@ -31,10 +34,15 @@ static const bool all_goals = false;
 #define BY_RANK (1u << SIGHT_BY_RANK_OUTSIDE | 1u << SIGHT_BY_RANK_INSIDE | 1u << SIGHT_OTHER_LOOP)
 #define UNORDERED (1u << SIGHT_UNORDERED)
 #define NOT_TOLD_APART (1u << SIGHT_WRAPPED | 1u << SIGHT_ENGINE)
+#define TOLD_APART (VISIBLE | BY_RANK | UNORDERED)
 #define HIDDEN (1u << SIGHT_HIDDEN)
 #define ALL UINT32_MAX
 
-/* The last two numbers of a line: the goal, and what is asserted until it is reached. */
+/* The last two numbers of a line: the goal, and what is asserted until it is reached. A few programs
+ * have most of what is not met, so that a hundred of other seeds have a multiple of it, or none: of
+ * 28,366 from seed 7000000 on 1.4 % inside iterations, visible (goal 2), of those from 5000000 to
+ * 5002999 once 11.9 %; of several teams whose places are hidden, by rank, 5.7 to 10.1 % of three
+ * samples. */
 const struct requirement requirements[REQUIREMENTS] = {
     {"hangs", ALL, ALL, 0, 0, MEASURE_HANGS, MEASURE_PROGRAMS, 0, 0},
     {"mismatches", ALL, ALL, 0, 0, MEASURE_MISMATCHES, MEASURE_PROGRAMS, 0, 0},
@@ -57,20 +65,22 @@ const struct requirement requirements[REQUIREMENTS] = {
      0.001},
 
     {"visible, one team: not met", VISIBLE, UNEVEN, 0,
-     TRAIT_ANYHOW | TRAIT_SEVERAL | TRAIT_INSIDE | TRAIT_NO_DATA_FIRST, MEASURE_COMMON_UNMET,
-     MEASURE_COMMON_INDICES, 0, 0},
+     TRAIT_ANYHOW | TRAIT_SEVERAL | TRAIT_INSIDE | TRAIT_NO_DATA_FIRST | TRAIT_STATES,
+     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0, 0},
     {"visible, by replica: not met", VISIBLE, UNEVEN, TRAIT_SEVERAL,
      TRAIT_ANYHOW | TRAIT_BY_RANK | TRAIT_INSIDE, MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES,
      0.001, 0.001},
     {"visible, by rank: not met", VISIBLE, UNEVEN, TRAIT_BY_RANK, TRAIT_ANYHOW,
      MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.02},
     {"visible, inside iterations: not met", VISIBLE, UNEVEN, TRAIT_INSIDE, TRAIT_ANYHOW,
-     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.02},
-    {"several teams, by replica: not met", ALL, UNEVEN, TRAIT_SEVERAL,
+     MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.02, 0.05},
+    {"several teams, by replica: not met", TOLD_APART, UNEVEN, TRAIT_SEVERAL,
      TRAIT_ANYHOW | TRAIT_BY_RANK | TRAIT_INSIDE, MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES,
      0.05, 0.05},
-    {"several teams, by rank: not met", ALL, UNEVEN, TRAIT_BY_RANK, TRAIT_ANYHOW,
+    {"several teams, by rank: not met", TOLD_APART, UNEVEN, TRAIT_BY_RANK, TRAIT_ANYHOW,
      MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.05, 0.05},
+    {"several teams, not told apart: not met", NOT_TOLD_APART | HIDDEN, UNEVEN, TRAIT_SEVERAL,
+     TRAIT_ANYHOW | TRAIT_INSIDE, MEASURE_COMMON_UNMET, MEASURE_COMMON_INDICES, 0.05, 0.15},
 };
 
 bool requirement_is_of(const struct requirement *requirement, struct row row) {

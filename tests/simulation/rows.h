@@ -34,6 +34,8 @@ enum class {
   CLASS_BREAK,
   CLASS_CONTINUE,
   CLASS_LOCAL_BRANCHES,
+  CLASS_END_IN_BRANCH,
+  CLASS_STATES,
   CLASS_TWICE,
   CLASS_HALVES_BY_REPLICA,
   CLASS_GRID_BY_REPLICA,
@@ -53,6 +55,7 @@ enum class_trait {
   TRAIT_NO_DATA_FIRST = 1 << 2, /* ranks may have no data in their first epoch */
   TRAIT_INSIDE = 1 << 3,        /* ranks leave inside iterations, or skip the rest of one */
   TRAIT_ANYHOW = 1 << 4,        /* only that nothing breaks is asked of it */
+  TRAIT_STATES = 1 << 5,        /* what ends a loop stands in a branch of it */
 };
 
 struct class_info {

@@ -72,7 +72,7 @@ struct requirement {
   double today; /* what is asserted until the goal is reached */
 };
 
-#define REQUIREMENTS 18
+#define REQUIREMENTS 19
 extern const struct requirement requirements[REQUIREMENTS];
 
 /* What is asserted. */

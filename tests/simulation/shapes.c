@@ -184,10 +184,41 @@ static void write_evaluation(struct writer *writer) {
     tree_close(&writer->tree);
 }
 
+static void write_after(struct writer *writer) {
+  for (uint32_t i = 0; i < writer->plan->nafter; i++)
+    write_unit(writer, &writer->plan->after[i]);
+}
+
+/* All that an epoch has, as states of one loop. */
+static void write_states(struct writer *writer) {
+  const struct plan *plan = writer->plan;
+  open_loop(writer, ROUNDS_STATES, plan->nevaluation);
+  open_branch(writer, WHEN_TRAINS, 0);
+  write_body(writer);
+  tree_otherwise(&writer->tree);
+  if (plan->nevaluation != 0) {
+    open_branch(writer, WHEN_VALIDATES, 0);
+    for (uint32_t i = 0; i < plan->nevaluation; i++)
+      write_unit(writer, &plan->evaluation[i]);
+    tree_otherwise(&writer->tree);
+  }
+  write_after(writer);
+  if (plan->nevaluation != 0)
+    tree_close(&writer->tree);
+  tree_close(&writer->tree);
+  close_loop(writer);
+}
+
 static void write_training(struct writer *writer) {
   const struct plan *plan = writer->plan;
   if (plan->in_train)
     open_call(writer, FUNCTION_TRAIN);
+  if (plan->states) {
+    write_states(writer);
+    if (plan->in_train)
+      tree_close(&writer->tree);
+    return;
+  }
   open_loop(writer, ROUNDS_TRAINING, 0);
   write_body(writer);
   if (plan->log_every != 0) {
@@ -237,10 +268,10 @@ static void write_epoch(struct writer *writer) {
     write_two_trainings(writer);
   else
     write_training(writer);
-  if (plan->evaluate_every == 0)
+  if (plan->evaluate_every == 0 && !plan->states)
     write_evaluation(writer);
-  for (uint32_t i = 0; i < plan->nafter; i++)
-    write_unit(writer, &plan->after[i]);
+  if (!plan->states)
+    write_after(writer);
   write_checkpoint(writer);
   if (plan->stops) {
     open_branch(writer, WHEN_EPOCH, plan->stop);

@@ -34,7 +34,7 @@ static void expect_last(uint8_t point, uint16_t order, uint16_t since, uint16_t 
   cr_expect_eq(node.order, order, "point %u: order %u", point, node.order);
   cr_expect_eq(node.since, since, "point %u: since %u", point, node.since);
   cr_expect_eq(node.until, until, "point %u: until %u", point, node.until);
-  cr_expect_eq(node.flags, PLACE_ORDERED);
+  cr_expect_eq(node.flags & ~(PLACE_CHANGES | PLACE_FIXED), PLACE_ORDERED);
 }
 
 /*    unit 1
@@ -237,6 +237,40 @@ Test(tree, each_rank_goes_through_it_with_its_own_data) {
   free(steps);
 }
 
+/* until done { if (batch < batches) 1; else if (batches of the validation set are left) 2; else 3; } */
+Test(tree, states_of_a_loop_come_one_after_the_other_and_mean_what_loops_would) {
+  static const struct instance expected[] = {{.point = 1, .iteration = 0},
+                                             {.point = 1, .iteration = 1},
+                                             {.point = 2, .iteration = 0},
+                                             {.point = 3},
+                                             {.point = 2, .epoch = 1, .iteration = 0},
+                                             {.point = 2, .epoch = 1, .iteration = 1},
+                                             {.point = 3, .epoch = 1}};
+  struct step *steps = NULL;
+  uint64_t room = 0, nsteps = sizeof(expected) / sizeof(expected[0]);
+  program = (struct program){.nranks = 1, .epochs = 2};
+  tree_begin(&builder, &program.tree);
+  open_block(NODE_LOOP, ROUNDS_EPOCHS, 0);
+  open_block(NODE_LOOP, ROUNDS_STATES, 1);
+  open_block(NODE_BRANCH, WHEN_TRAINS, 0);
+  unit(1);
+  tree_otherwise(&builder);
+  open_block(NODE_BRANCH, WHEN_VALIDATES, 0);
+  unit(2);
+  tree_otherwise(&builder);
+  unit(3);
+  program.data.training[0][0] = 2;
+  program.data.validation[0][0] = 1;
+  program.data.validation[1][0] = 2;
+  cr_assert_eq(program_steps(&program, 0, &steps, &room), nsteps);
+  for (uint64_t i = 0; i < nsteps; i++) {
+    cr_expect_eq(steps[i].instance.point, expected[i].point, "step %lu", i);
+    cr_expect_eq(steps[i].instance.epoch, expected[i].epoch, "step %lu", i);
+    cr_expect_eq(steps[i].instance.iteration, expected[i].iteration, "step %lu", i);
+  }
+  free(steps);
+}
+
 /* Nothing stands between them. */
 Test(tree, epochs_that_nothing_marks_the_end_of_are_one) {
   struct step *steps = NULL;
@@ -308,54 +342,6 @@ Test(tree, what_is_reached_by_either_half_of_a_branch_is_reached) {
     cr_expect_eq(last_of(point).reach_to, last_of(6).order);
   }
   cr_expect_eq(last_of(4).reach_from, last_of(6).order);
-}
-
-/* Two points in a loop, of the same signature or not, each by the condition given, or by the same
- * half of one. */
-static bool has_twins(bool alike, bool one_condition, bool in_two_loops) {
-  tree_begin(&builder, &program.tree);
-  open_block(NODE_LOOP, ROUNDS_TRAINING, 0);
-  open_if(WHEN_LOCAL);
-  unit(1);
-  if (!one_condition) {
-    tree_close(&builder);
-    if (in_two_loops) {
-      tree_close(&builder);
-      open_block(NODE_LOOP, ROUNDS_TRAINING, 0);
-    }
-    open_if(WHEN_LOCAL);
-  }
-  unit(2);
-  if (alike)
-    program.tree.nodes[program.tree.nnodes - 1].slot.members[0].count = 1;
-  return tree_has_twins(&program.tree);
-}
-
-Test(tree, two_points_of_a_loop_that_look_alike_and_come_by_conditions_are_twins) {
-  cr_expect(has_twins(true, false, false));
-  cr_expect_not(has_twins(false, false, false));
-  cr_expect_not(has_twins(true, true, false), "who comes to one comes to the other");
-  cr_expect_not(has_twins(true, false, true));
-}
-
-/* if (...) 1; else if (...) 2;  in a loop, or not. */
-static bool has_halves(bool alike, bool in_loop) {
-  tree_begin(&builder, &program.tree);
-  open_block(in_loop ? NODE_LOOP : NODE_CALL, in_loop ? ROUNDS_TRAINING : FUNCTION_TRAIN, 0);
-  open_if(WHEN_LOCAL);
-  unit(1);
-  tree_otherwise(&builder);
-  open_if(WHEN_LOCAL);
-  unit(2);
-  if (alike)
-    program.tree.nodes[program.tree.nnodes - 1].slot.members[0].count = 1;
-  return tree_has_halves(&program.tree);
-}
-
-Test(tree, what_looks_alike_in_two_branches_of_a_loop_makes_halves) {
-  cr_expect(has_halves(true, true));
-  cr_expect_not(has_halves(false, true));
-  cr_expect_not(has_halves(true, false));
 }
 
 static bool goes_from_loop_to_loop(bool unit_between) {

@@ -127,25 +127,37 @@ bool tree_counts_own_steps(const struct tree *tree) {
          (tree_has_branch(tree, WHEN_BATCHES) && !marks_epochs(tree, tree->nodes[0].first));
 }
 
-/* Of a unit: the innermost loop around it, and the block of the outermost branch in that. */
+/* Of a unit: the innermost loop around it, and the blocks of branches in that, outermost first. */
 struct condition {
-  uint16_t loop, block;
+  uint16_t loop, nblocks, blocks[TREE_DEPTH_MAX];
 };
+
+static struct condition under(struct condition around, uint16_t block) {
+  around.blocks[around.nblocks++] = block;
+  return around;
+}
+
+/* Whether each is under a condition that the other is not under. */
+static bool have_their_own(const struct condition *a, const struct condition *b) {
+  uint16_t same = 0;
+  while (same < a->nblocks && same < b->nblocks && a->blocks[same] == b->blocks[same])
+    same++;
+  return same < a->nblocks && same < b->nblocks;
+}
 
 static void find_conditions(const struct tree *tree, uint16_t first, struct condition around,
                             struct condition *conditions) {
   for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
     const struct node *node = &tree->nodes[at];
-    struct condition inside = around;
+    bool branch = node->kind == NODE_BRANCH;
     conditions[at] = around;
-    if (node->kind == NODE_LOOP)
-      inside = (struct condition){at, 0};
-    if (node->kind == NODE_BRANCH && around.block == 0)
-      inside.block = node->first;
-    find_conditions(tree, node->first, inside, conditions);
-    if (node->kind == NODE_BRANCH && around.block == 0)
-      inside.block = node->otherwise;
-    find_conditions(tree, node->otherwise, inside, conditions);
+    find_conditions(tree, node->first,
+                    branch                    ? under(around, node->first)
+                    : node->kind == NODE_LOOP ? (struct condition){.loop = at}
+                                              : around,
+                    conditions);
+    find_conditions(tree, node->otherwise, branch ? under(around, node->otherwise) : around,
+                    conditions);
   }
 }
 
@@ -156,13 +168,13 @@ static bool is_equal_slot(const struct slot *a, const struct slot *b) {
 
 bool tree_has_twins(const struct tree *tree) {
   struct condition conditions[TREE_NODES_MAX] = {0};
-  find_conditions(tree, tree->nodes[0].first, (struct condition){0, 0}, conditions);
+  find_conditions(tree, tree->nodes[0].first, (struct condition){0}, conditions);
   for (uint16_t a = 1; a < tree->nnodes; a++)
-    for (uint16_t b = 1; b < a && conditions[a].block != 0; b++) {
+    for (uint16_t b = 1; b < a; b++) {
       const struct node *x = &tree->nodes[a], *y = &tree->nodes[b];
       if (x->kind == NODE_UNIT && y->kind == NODE_UNIT && x->point != y->point &&
-          conditions[a].loop == conditions[b].loop && conditions[b].block != 0 &&
-          conditions[a].block != conditions[b].block && is_equal_slot(&x->slot, &y->slot))
+          conditions[a].loop == conditions[b].loop &&
+          have_their_own(&conditions[a], &conditions[b]) && is_equal_slot(&x->slot, &y->slot))
         return true;
     }
   return false;
@@ -183,11 +195,31 @@ static bool block_has(const struct tree *tree, uint16_t first, const struct slot
   return false;
 }
 
-static bool block_has_halves(const struct tree *tree, uint16_t first, bool in_loop) {
+/* Around a block. */
+struct around {
+  bool loop;     /* of this function, or of one that calls it */
+  bool above;    /* one of the latter */
+  bool by_other; /* in this function's loop: a condition that is not on the rank */
+};
+
+/* Of what stands in two halves by rank it is seen that a rank stays in one, if all loops are of this
+ * function. */
+static bool stays_apart(const struct node *branch, struct around around) {
+  return (branch->what == WHEN_RANK || branch->what == WHEN_NOT_RANK) && !around.above &&
+         !around.by_other;
+}
+
+static bool block_has_halves(const struct tree *tree, uint16_t first, struct around around) {
   for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
     const struct node *node = &tree->nodes[at];
-    bool inside = in_loop || node->kind == NODE_LOOP;
-    if ((node->kind == NODE_BRANCH && in_loop &&
+    bool branch = node->kind == NODE_BRANCH;
+    struct around inside = around;
+    if (node->kind == NODE_LOOP)
+      inside = (struct around){.loop = true, .above = around.above};
+    else if (node->kind == NODE_CALL)
+      inside = (struct around){.loop = around.loop, .above = around.loop};
+    inside.by_other |= branch && around.loop && !stays_apart(node, around);
+    if ((branch && around.loop && !stays_apart(node, around) &&
          block_has(tree, node->first, NULL, node->otherwise)) ||
         block_has_halves(tree, node->first, inside) ||
         block_has_halves(tree, node->otherwise, inside))
@@ -197,7 +229,7 @@ static bool block_has_halves(const struct tree *tree, uint16_t first, bool in_lo
 }
 
 bool tree_has_halves(const struct tree *tree) {
-  return block_has_halves(tree, tree->nodes[0].first, false);
+  return block_has_halves(tree, tree->nodes[0].first, (struct around){0});
 }
 
 /* What all ranks come to first in a block, behind the loop of training, if that is in it: 0:

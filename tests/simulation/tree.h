@@ -47,6 +47,8 @@ enum rounds {
   ROUNDS_TRAINING,   /* over the rank's own data */
   ROUNDS_VALIDATION, /* the same of its validation set */
   ROUNDS_FIXED,      /* `value` times */
+  ROUNDS_STATES,     /* over the rank's own data, its validation set if `value` is not 0, and once
+                        more: which of these is told by branches (WHEN_TRAINS, WHEN_VALIDATES) */
 };
 
 /* When a branch is taken; otherwise its other half is. */
@@ -62,6 +64,8 @@ enum when {
   WHEN_NOT_RANK,   /* on the others */
   WHEN_LOCAL,      /* once in `value` times, by the rank's own data */
   WHEN_AGREED,     /* the same, all ranks alike */
+  WHEN_TRAINS,     /* in the loop of states, while the rank has batches left */
+  WHEN_VALIDATES,  /* afterwards, while it has batches of its validation set left */
   WHEN_DATA_ENDS,  /* in the rank's last iteration of the epoch, if it leaves that here: exit
                       `value` */
 };
@@ -139,7 +143,8 @@ bool tree_counts_own_steps(const struct tree *tree);
 bool tree_has_twins(const struct tree *tree);
 
 /* Whether what looks alike stands in both halves of a branch in a loop: ranks that take one each
- * meet, and are told so. */
+ * meet, and are told so. Not if it is seen that a rank stays in its half: the branch is by rank, and
+ * all loops around it are of its function. */
 bool tree_has_halves(const struct tree *tree);
 
 /* Whether ranks come from the loop of training to another loop at once: who has no data in an epoch

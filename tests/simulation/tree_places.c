@@ -132,15 +132,40 @@ struct walk {
   struct place *places;
 };
 
+/* What is known of the conditions around a statement in the innermost loop around it, as far as that
+ * is one of the same function: of the last one, and of all. */
+struct conditions {
+  bool in_loop, changes, depends, varies;
+};
+
+static uint16_t flags_of(struct conditions conditions) {
+  if (conditions.changes)
+    return PLACE_CHANGES;
+  return conditions.depends && !conditions.varies ? PLACE_FIXED : 0;
+}
+
+/* A program tells its ranks apart by a variable of its own, and counts its batches and epochs; where
+ * data come from cannot be seen. */
+static struct conditions under(struct conditions around, const struct node *branch) {
+  bool fixed = branch->what == WHEN_RANK || branch->what == WHEN_NOT_RANK;
+  bool by_data = branch->what == WHEN_LOCAL || branch->what == WHEN_AGREED;
+  if (!around.in_loop)
+    return around;
+  around.changes = !fixed && !by_data;
+  around.varies |= !fixed;
+  around.depends = true;
+  return around;
+}
+
 static void step_into(const struct walk *walk, struct place *way, uint16_t at,
-                      enum function function) {
+                      enum function function, struct conditions conditions) {
   struct numbered number = walk->numbers[at];
   struct place_node node = {
       .id = hash(function + 1, number.order),
       .flags = walk->tree->nodes[at].kind == NODE_LOOP ? PLACE_LOOP : 0,
   };
   if (walk->sight != SIGHT_UNORDERED) {
-    node.flags |= PLACE_ORDERED;
+    node.flags |= PLACE_ORDERED | flags_of(conditions);
     node.order = number.order;
     node.since = number.since;
     node.until = number.until;
@@ -165,28 +190,29 @@ static struct place wrapper(void) {
 }
 
 static void place_block(const struct walk *walk, uint16_t first, const struct place *way,
-                        enum function function) {
+                        enum function function, struct conditions conditions) {
+  static const struct conditions none = {0}, in_loop = {.in_loop = true};
   for (uint16_t at = first; at != 0; at = walk->tree->nodes[at].next) {
     const struct node *node = &walk->tree->nodes[at];
     struct place further = *way;
     switch ((enum node_kind)node->kind) {
     case NODE_UNIT:
-      step_into(walk, &further, at, function);
+      step_into(walk, &further, at, function, conditions);
       if (node->wrapped)
         further = wrapper();
       walk->places[at] = further;
       break;
     case NODE_LOOP:
-      step_into(walk, &further, at, function);
-      place_block(walk, node->first, &further, function);
+      step_into(walk, &further, at, function, conditions);
+      place_block(walk, node->first, &further, function, in_loop);
       break;
     case NODE_BRANCH:
-      place_block(walk, node->first, way, function);
-      place_block(walk, node->otherwise, way, function);
+      place_block(walk, node->first, way, function, under(conditions, node));
+      place_block(walk, node->otherwise, way, function, under(conditions, node));
       break;
     case NODE_CALL:
-      step_into(walk, &further, at, function);
-      place_block(walk, node->first, &further, (enum function)node->what);
+      step_into(walk, &further, at, function, conditions);
+      place_block(walk, node->first, &further, (enum function)node->what, none);
       break;
     case NODE_BREAK:
     case NODE_CONTINUE:
@@ -205,5 +231,5 @@ void tree_places(const struct tree *tree, enum sight sight, struct place places[
   (void)reach_block(tree, tree->nodes[0].first, (struct reach){0}, numbers);
   const struct walk walk = {tree, sight, numbers, places};
   const struct place root = {.nnodes = 1, .nodes = {{.id = FUNCTION_MAIN + 1}}};
-  place_block(&walk, tree->nodes[0].first, &root, FUNCTION_MAIN);
+  place_block(&walk, tree->nodes[0].first, &root, FUNCTION_MAIN, (struct conditions){0});
 }

@@ -101,6 +101,10 @@ static bool is_taken(const struct run *run, const struct node *node) {
     return draw(run, rank, value) == 0;
   case WHEN_AGREED:
     return draw(run, PROGRAM_RANKS_MAX, value) == 0;
+  case WHEN_TRAINS:
+    return run->batch < run->batches;
+  case WHEN_VALIDATES:
+    return run->batch - run->batches < run->program->data.validation[run->epoch][rank];
   case WHEN_DATA_ENDS:
     return run->batch + 1 == run->batches && run->program->data.exits[run->epoch][rank] == value;
   }
@@ -108,15 +112,19 @@ static bool is_taken(const struct run *run, const struct node *node) {
 }
 
 static uint32_t rounds_of(const struct run *run, const struct node *node) {
+  const struct data *data = &run->program->data;
   switch ((enum rounds)node->what) {
   case ROUNDS_EPOCHS:
     return run->program->epochs;
   case ROUNDS_TRAINING:
-    return run->program->data.training[run->epoch][run->rank];
+    return data->training[run->epoch][run->rank];
   case ROUNDS_VALIDATION:
-    return run->program->data.validation[run->epoch][run->rank];
+    return data->validation[run->epoch][run->rank];
   case ROUNDS_FIXED:
     return node->value;
+  case ROUNDS_STATES:
+    return data->training[run->epoch][run->rank] +
+           (node->value != 0 ? data->validation[run->epoch][run->rank] : 0) + 1u;
   }
   abort();
 }
@@ -151,30 +159,46 @@ static void run_loop(struct run *run, const struct node *node) {
     run_epochs(run, node);
     return;
   }
-  bool training = node->what == ROUNDS_TRAINING;
+  bool training = node->what == ROUNDS_TRAINING || node->what == ROUNDS_STATES;
   uint32_t rounds = rounds_of(run, node), level = run->loops++;
   run->training |= training;
   if (training)
-    run->batches = rounds;
+    run->batches = run->program->data.training[run->epoch][run->rank];
   for (uint32_t round = 0; round < rounds; round++) {
     if (level < 2)
       run->round[level] = round;
     if (training)
       run->batch = round;
     enum flow flow = run_block(run, node->first);
-    if (training)
+    if (training && round < run->batches)
       end_of_batch(run);
     if (flow == FLOW_BREAK)
       break;
   }
   if (training) {
     run->training = false;
-    run->batches_before += rounds;
+    run->batches_before += run->batches;
   }
   run->loops--;
 }
 
+/* What stands in another state than training means what it would behind the loop of training. */
+static enum flow run_other_state(struct run *run, const struct node *node) {
+  uint32_t loops = run->loops, round = run->round[0];
+  bool validates = node->what == WHEN_VALIDATES && is_taken(run, node);
+  run->training = false;
+  run->loops = validates ? 1 : 0;
+  run->round[0] = run->batch - run->batches;
+  enum flow flow = run_block(run, validates ? node->first : node->otherwise);
+  run->training = true;
+  run->loops = loops;
+  run->round[0] = round;
+  return flow;
+}
+
 static enum flow run_branch(struct run *run, const struct node *node) {
+  if (node->what == WHEN_VALIDATES || (node->what == WHEN_TRAINS && !is_taken(run, node)))
+    return run_other_state(run, node);
   bool updates = node->what == WHEN_UPDATES;
   bool taken = is_taken(run, node);
   run->updates = updates && taken ? node->value : run->updates;

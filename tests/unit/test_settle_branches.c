@@ -134,3 +134,21 @@ Test(settle_branches, of_a_loop_in_a_branch_it_is_a_guess_if_the_condition_chang
   claim_both(false, false);
   cr_assert_not(is_guess());
 }
+
+/* for (...) { if (...) for (...) then(); else for (...) otherwise(); after(); }: ranks are in both loops,
+ * and where all have been last has its name from the other one. */
+Test(settle_branches, who_is_in_a_loop_goes_first_whichever_branch_has_given_its_name) {
+  struct place after = way(4);
+  struct place *const loops[] = {&then, &otherwise};
+  for (uint32_t i = 0; i < 2; i++) {
+    struct place_node *loop = &loops[i]->nodes[2];
+    loop->flags |= PLACE_LOOP;
+    loop->reach_from = loop->reach_to = 4;
+    loops[i]->nodes[3] = (struct place_node){.id = 20 + i, .order = 1, .flags = PLACE_ORDERED};
+    loops[i]->nnodes = 4;
+  }
+  add((struct claimed){.hash = A, .signature = A, .place = &then, .any = CLAIM_OWN_PLACE});
+  add((struct claimed){.hash = B, .signature = B, .place = &after, .any = CLAIM_OWN_PLACE});
+  settle.last = &otherwise;
+  cr_assert_eq(winner()->hash, A);
+}

@@ -180,6 +180,8 @@ static bool add_swallowing(struct swallowing *swallowing, bool *changed) {
 /* Of the edges from nsure on, which are taken where a `with` swallows, those come first without
  * which there would be code that never runs; nsure counts them then. False: no memory. */
 static bool choose_swallowing(const struct building *building, uint32_t *nsure) {
+  if (building->nblocks == 0)
+    return true;
   size_t n = building->nblocks, nwork = building->n + building->nedges + 1;
   struct swallowing swallowing = {.building = building,
                                   .nsure = *nsure,

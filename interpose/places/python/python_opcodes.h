@@ -5,6 +5,7 @@
 #ifndef NCCL_JOIN_INTERPOSE_PYTHON_OPCODES_H
 #define NCCL_JOIN_INTERPOSE_PYTHON_OPCODES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define PYTHON_MINOR_FIRST 9u
@@ -90,16 +91,16 @@ enum python_effect {
 extern const char *const python_opcode_rows[];
 
 static inline enum python_opcode python_opcode_of(const char *row, uint8_t opcode) {
-  return (enum python_opcode)row[3 * opcode];
+  return (enum python_opcode)row[(size_t)3 * opcode];
 }
 
 static inline uint32_t python_opcode_caches(const char *row, uint8_t opcode) {
-  char digit = row[3 * opcode + 1];
+  char digit = row[(size_t)3 * opcode + 1];
   return (uint32_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
 }
 
 static inline enum python_effect python_opcode_effect(const char *row, uint8_t opcode) {
-  return (enum python_effect)row[3 * opcode + 2];
+  return (enum python_effect)row[(size_t)3 * opcode + 2];
 }
 
 #endif
