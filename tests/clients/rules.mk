@@ -4,7 +4,8 @@
 CLIENTS ?= $(CURDIR)/.deps/clients
 
 CLIENTS_TEST_OBJECTS = $(addprefix $(BUILD)/tests/clients/,client.o startup.o unchanged.o uneven.o) \
-                       $(BUILD)/tests/join/run.o $(BUILD)/tests/join/expected.o $(BUILD)/tests/faults/place.o
+                       $(BUILD)/tests/join/run.o $(BUILD)/tests/join/expected.o $(BUILD)/tests/faults/place.o \
+                       $(BUILD)/tools/port.o
 NEWER_NCCL = $(BUILD)/clients/libnewer_nccl.so
 
 $(BUILD)/check/clients: $(CLIENTS_TEST_OBJECTS)
