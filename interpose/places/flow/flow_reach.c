@@ -108,7 +108,7 @@ bool flow_find_reach(struct flow_work *work) {
   uint32_t narcs = forward_arcs(work);
   for (uint32_t item = 0; item < flow->nitems; item++)
     work->flow->items[item].reach_from = 1; /* to 0: nothing */
-  struct flow_spans *reaches = calloc(flow->nitems, sizeof(*reaches));
+  struct flow_spans *reaches = calloc((size_t)flow->nitems + 1, sizeof(*reaches));
   bool made = reaches != NULL && flow_lists_make(&next, flow->nitems, work->kept, narcs, false);
   for (uint32_t loop = flow->nblocks; made && loop < flow->nitems; loop++)
     reach_in(work, &next, reaches, work->child[loop]);

@@ -51,7 +51,7 @@ static bool reads_frame(struct eh_reader *program, bool is_loaded, int64_t *offs
 }
 
 static void define_cfa_expression(struct interpreter *of) {
-  int64_t offset;
+  int64_t offset = 0;
   bool is_known = reads_frame(&of->program, true, &offset);
   of->row.cfa = is_known ? CFA_LOADED : CFA_OTHER;
   of->row.cfa_offset = offset;
@@ -59,7 +59,7 @@ static void define_cfa_expression(struct interpreter *of) {
 
 static void save_by_expression(struct interpreter *of) {
   uint64_t number = eh_read_uleb(&of->program);
-  int64_t offset;
+  int64_t offset = 0;
   bool is_known = reads_frame(&of->program, false, &offset);
   eh_frame_save(of, number, is_known ? SAVED_AT_FRAME : SAVED_OTHERWISE, offset);
 }

@@ -24,9 +24,8 @@ bool native_decode_aarch64(const uint8_t *code, size_t size, struct native_instr
   *is = (struct native_instruction){.kind = NATIVE_PLAIN, .length = sizeof word};
   if ((word & 0x7C000000) == 0x14000000) /* B, BL */
     set_target(is, word >> 31 ? NATIVE_CALL : NATIVE_JUMP, native_distance(word, 0, 26));
-  else if ((word & 0xFF000000) == 0x54000000) /* B.cond, BC.cond */
-    set_target(is, NATIVE_BRANCH, native_distance(word, 5, 19));
-  else if ((word & 0x7E000000) == 0x34000000) /* CBZ, CBNZ */
+  else if ((word & 0xFF000000) == 0x54000000 /* B.cond, BC.cond */ ||
+           (word & 0x7E000000) == 0x34000000) /* CBZ, CBNZ */
     set_target(is, NATIVE_BRANCH, native_distance(word, 5, 19));
   else if ((word & 0x7E000000) == 0x36000000) /* TBZ, TBNZ */
     set_target(is, NATIVE_BRANCH, native_distance(word, 5, 14));

@@ -81,7 +81,7 @@ static bool make_blocks(struct work *work) {
     count++;
   }
   graph->blocks = calloc((size_t)count + 1, sizeof *graph->blocks);
-  work->block_at = malloc(size * sizeof *work->block_at);
+  work->block_at = malloc((size + 1) * sizeof *work->block_at);
   if (graph->blocks == NULL || work->block_at == NULL)
     return false;
   for (size_t at = 0; at < size; at++) {

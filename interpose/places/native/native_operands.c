@@ -37,7 +37,7 @@ static void take_memory(struct native_operands *is, size_t next) {
   is->is_slot =
       has_base && !has_index && (is->base == RSP || is->base == RBP) && !is->other_segment;
   if (is->mode == 1 && next < is->length)
-    is->at = (int8_t)is->code[next];
+    is->at = (is->code[next] ^ 0x80) - 0x80; /* with its sign */
   else if (is->mode == 2 && next + 4 <= is->length)
     memcpy(&is->at, is->code + next, sizeof is->at);
 }
