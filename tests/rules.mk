@@ -187,10 +187,11 @@ coverage:
 
 C_FILES = $(shell git ls-files '*.c' '*.h')
 SHELL_FILES = $(shell git grep -lE '^\#!/bin/(sh|bash)|^\#!/usr/bin/env bash')
-TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -Ihooks/include -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -DNCCL_JOIN_VERSION='"$(VERSION)"' -DFUZZ_TARGET=fuzz_settings
+TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -Ihooks/include -iquote $(BUILD) -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -DNCCL_JOIN_VERSION='"$(VERSION)"' -DFUZZ_TARGET=fuzz_settings
 # The loopback has NCCL's and CUDA's declarations, which are not ours to write better.
 lint:
 	@tools/deps --lint
+	@$(MAKE) --no-print-directory $(BUILD)/tools/report/page.h
 	$(call say,FORMAT,'$(words $(C_FILES)) files')
 	$(Q)clang-format --dry-run -Werror $(C_FILES)
 	$(call say,LAYOUT,docs/architecture.md)

@@ -159,11 +159,12 @@ static void trace_warning(uint32_t tag, const char *text) {
       trace = other;
   if (trace != NULL) {
     pthread_mutex_lock(&trace->lock);
-    int used = sprintf(trace->record, "{\"t_ns\":%llu,\"event\":\"warn\",\"text\":\"",
-                       (unsigned long long)clock_ns(CLOCK_MONOTONIC));
+    int used = snprintf(trace->record, RECORD_MAX, "{\"t_ns\":%llu,\"event\":\"warn\",\"text\":\"",
+                        (unsigned long long)clock_ns(CLOCK_MONOTONIC));
     trace_escape(text, TRACE_UNIT_MAX, trace->record + used);
-    strcat(trace->record, "\"}\n");
-    (void)ring_add(&trace->ring, trace->record, strlen(trace->record));
+    size_t length = strlen(trace->record);
+    length += (size_t)snprintf(trace->record + length, RECORD_MAX - length, "\"}\n");
+    (void)ring_add(&trace->ring, trace->record, length);
     pthread_mutex_unlock(&trace->lock);
   }
   pthread_mutex_unlock(&opened);

@@ -50,8 +50,8 @@ static json_t *parts_of(const struct track *track) {
     for (next = i + 1; next < track->nparts && track->parts[next] == track->parts[i]; next++)
       continue;
     json_array_append_new(out, json_pack("[i, I, I]", (int)track->parts[i],
-                                         (json_int_t)(track->base + i),
-                                         (json_int_t)(track->base + next)));
+                                         (json_int_t)track->base + (json_int_t)i,
+                                         (json_int_t)track->base + (json_int_t)next));
   }
   return out;
 }

@@ -65,15 +65,17 @@ static void find_behind(struct testing *testing, const struct flow_dominators *a
 
 /* ---- Conditions ---- */
 
-/* The flags of what a block decides on, in the loops around it, beginning with this one. */
+/* The flags of what a block decides on, in the loops around it, beginning with this one: there is
+ * one (edge_between). */
 static uint16_t flags_of(const struct testing *testing, uint32_t block, uint32_t loop) {
   const struct flow *flow = testing->work->flow;
-  const struct flow_values *values = &testing->work->graph->values[block], *all = NULL;
-  for (; loop != FLOW_NONE; loop = flow->items[loop].around) {
+  const struct flow_values *values = &testing->work->graph->values[block], *all;
+  do {
     all = &testing->all[loop - flow->nblocks];
     if (values->tests & all->moves & ~all->reused)
       return PLACE_CHANGES;
-  }
+    loop = flow->items[loop].around;
+  } while (loop != FLOW_NONE);
   return values->tests_more || (values->tests & all->sets) ? 0 : PLACE_FIXED;
 }
 
@@ -166,7 +168,7 @@ bool flow_find_tests(struct flow_work *work, const struct flow_dominators *after
                             .all = calloc(nloops, sizeof *testing.all),
                             .behind = malloc(((size_t)flow->nitems + 1) * sizeof *testing.behind),
                             .decided = calloc(flow->nitems, sizeof *testing.decided)};
-  uint32_t *order = malloc(2 * ((size_t)flow->nitems + 1) * sizeof *order);
+  uint32_t *order = calloc(2 * ((size_t)flow->nitems + 1), sizeof *order);
   bool found =
       testing.all != NULL && testing.behind != NULL && testing.decided != NULL && order != NULL;
   if (found) {

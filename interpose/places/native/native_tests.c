@@ -196,7 +196,7 @@ static void arithmetic_with_immediate(struct testing *testing, const struct nati
   struct content rm = get_rm(testing, is, bits), made = made_of(rm, number());
   testing->flags = made;
   if (is->mode == 3 && is->rm == RSP && (operation == ADD || operation == SUB)) {
-    int32_t bytes = (int8_t)is->code[is->length - 1];
+    int32_t bytes = (is->code[is->length - 1] ^ 0x80) - 0x80; /* with its sign */
     if (is->opcode == 0x81)
       memcpy(&bytes, is->code + is->length - sizeof bytes, sizeof bytes);
     move_stack(testing, operation == SUB ? bytes : -(int64_t)bytes);
