@@ -221,7 +221,7 @@ void report_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
                 "rank %u has joined: it answers for its peers from collective %llu on",
                 end->team->plane->rank, (unsigned long long)index);
   }
-  report_joined(end);
+  report_joined(end, unit);
   report_guess(end, unit);
   report_event(end, TRACE_SHADOW, index, unit, (int)end->team->source);
   warn_of_skew(end);

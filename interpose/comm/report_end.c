@@ -18,9 +18,9 @@
 
 /* ---- counting ---- */
 
-void report_joined(struct endpoint *end) {
+void report_joined(struct endpoint *end, struct unit unit) {
   struct plane *plane = end->team->plane;
-  end->joined.shadows++;
+  end->joined.shadows += !member_is_point_to_point(unit.members->kind);
   if (end->joined_since_ms == 0) {
     uint64_t parked = plane_parked_since(plane, plane->rank);
     end->joined_since_ms = parked != 0 ? parked : now_ms();
@@ -87,10 +87,13 @@ static void write_most(const struct sum *sum, char text[64]) {
   uint64_t least = sum->shares[last].joined.shadows;
   while (count < sum->nranks && sum->shares[last - count].joined.shadows == least)
     count++;
-  if (count == 1)
-    snprintf(text, 64, "rank %u", sum->shares[last].rank);
+  if (count == sum->nranks)
+    snprintf(text, 64, "all ranks had as much in all");
+  else if (count == 1)
+    snprintf(text, 64, "rank %u had the most data", sum->shares[last].rank);
   else
-    snprintf(text, 64, "rank %u and %u more", sum->shares[sum->nranks - count].rank, count - 1);
+    snprintf(text, 64, "rank %u and %u more had the most data",
+             sum->shares[sum->nranks - count].rank, count - 1);
 }
 
 static void write_shares(const struct sum *sum, char text[NAMED * 64]) {
@@ -113,7 +116,7 @@ static void say_line(const struct endpoint *end, const struct sum *sum) {
   write_most(sum, most);
   write_shares(sum, shares);
   log_note_of(endpoint_subject(end),
-              "inputs were uneven: %s had the most data. Of %llu collectives %s: %u %% of the time "
+              "inputs were uneven: %s. Of %llu collectives %s: %u %% of the time "
               "of all ranks (%u x %.1f s). Where: NCCL_JOIN_TRACE and nccl-join report. "
               "NCCL_JOIN_REPORT=off: no such line",
               most, (unsigned long long)sum->collectives, shares,

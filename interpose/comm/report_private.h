@@ -14,8 +14,9 @@ const char *report_describe(struct unit unit, char text[DESCRIPTION]);
  * far as it is text. */
 const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]);
 
-/* Counts a shadow where all ranks see it: report_end.c. */
-void report_joined(struct endpoint *end);
+/* Counts a shadow where all ranks see it, but no answers to sends and receives, which are no
+ * collectives: report_end.c. */
+void report_joined(struct endpoint *end, struct unit unit);
 
 /* ", killed by signal 9 (SIGKILL), in its program behind allreduce(...) at train.py:41": how a rank
  * that has failed has ended, and what it did. entered: what it did, too; the caller has entered the

@@ -39,6 +39,19 @@ Test(summary, one_rank_says_who_shadowed_how_much_and_what_it_cost) {
   run_free(result);
 }
 
+Test(summary, answers_to_sends_are_no_collectives) {
+  struct run *result =
+      run(&(struct launch){.nranks = 3,
+                           .program = "exchange",
+                           .options = "--mode ring --iterations 4,6,8",
+                           .environment = "NCCL_JOIN_REPORT=line NCCL_JOIN_LOSSY=send:zero"});
+  assert_went_well(result);
+  cr_expect(run_says_in_a_line(result, ". Of 8 collectives rank 0 answered 4 without data (50 %, ",
+                               " s), rank 1 2 (25 %, ", NULL),
+            "%s", result->errors);
+  run_free(result);
+}
+
 Test(summary, even_inputs_are_not_worth_a_line) {
   struct run *result = sum("--iterations 10,10,10/7,7,7", "NCCL_JOIN_REPORT=line");
   assert_went_well(result);
