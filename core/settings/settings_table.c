@@ -31,7 +31,8 @@ static const struct word level_words[] = {{"WARN", LOG_LEVEL_WARN},
                                           {"ERROR", LOG_LEVEL_ERROR},
                                           {NULL, 0}};
 
-const char *const settings_built_in_exits[] = {"MPI_Finalize", "MPI_Barrier", NULL};
+const char *const settings_built_in_exits[] = {"MPI_Finalize", "MPI_Barrier", "ProcessGroupNCCL",
+                                               NULL};
 
 #define FIELD(name) offsetof(struct settings, name)
 
@@ -64,7 +65,8 @@ const struct setting settings_table[] = {
      "(NCCL 2.24.3 and later; not tried on a GPU yet)"},
     {"NCCL_JOIN_EXIT_ON", TYPE_NAMES, OF_ALL_RANKS, FIELD(exit_on), "", NULL, 0, 0, NULL,
      "functions of libraries whose call means leaving the loop, as that of "
-     "MPI_Barrier and MPI_Finalize does"},
+     "MPI_Barrier and MPI_Finalize does, and what PyTorch's legacy backend "
+     "(ProcessGroupNCCL) makes a communicator of all ranks with"},
     {"NCCL_JOIN_HOOK", TYPE_PATHS, OF_EACH_RANK, FIELD(hooks), "", NULL, 0, 0, NULL,
      "plug-ins, called in this order for every shadow and when all have joined"},
     {"NCCL_JOIN_PLACES", TYPE_SWITCH, OF_ALL_RANKS, FIELD(places), "1", switch_words, 0, 0, NULL,

@@ -61,7 +61,9 @@ void settings_add_accepted(struct text *text, const struct setting *setting) {
     settings_add(text, "paths, separated by commas");
     return;
   case TYPE_NAMES:
-    settings_add(text, "names, separated by commas; -MPI_Barrier, -MPI_Finalize: not that one");
+    settings_add(
+        text,
+        "names, separated by commas; -MPI_Barrier, -MPI_Finalize, -ProcessGroupNCCL: not that one");
     return;
   case TYPE_FORMAT:
     settings_add(text, "a path; %%h host, %%p process, %%r rank");

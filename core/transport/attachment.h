@@ -33,6 +33,7 @@ struct introduction {
   uint64_t identity; /* random; equal for all communicators of one device of one process, and for
                         nothing else */
   int32_t key;       /* ncclCommSplit: orders the ranks; 0 otherwise */
+  uint32_t world;    /* how many ranks there are in all, as the launcher has told; 0: it has not */
   uint32_t ncomms;   /* tags of the communicators that the rank has, the latest of them */
   uint32_t comms[INTRODUCTION_COMMS_MAX];
   char

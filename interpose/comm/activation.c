@@ -137,6 +137,13 @@ static bool is_poster(void *context) {
   return poster == NULL || poster == endpoint_this_thread();
 }
 
+static bool is_world(const struct roster *roster) {
+  for (uint32_t rank = 0; rank < roster->nranks; rank++)
+    if (roster->ranks[rank].world != roster->nranks)
+      return false;
+  return true;
+}
+
 static struct endpoint *new_team(struct communicator *comm, const struct roster *roster) {
   struct endpoint *end = calloc(1, sizeof(*end));
   if (end == NULL)
@@ -152,6 +159,7 @@ static struct endpoint *new_team(struct communicator *comm, const struct roster 
   end->last_joiner = roster->nranks - 1;
   end->identity = roster->ranks[comm->rank].identity;
   end->identities = calloc(roster->nranks, sizeof(uint64_t));
+  end->is_world = is_world(roster);
   struct plane *plane =
       attachment_plane(comm->attachment, (uint32_t)comm->rank, roster->nranks, roster->slot_of);
   if (plane != NULL)

@@ -173,6 +173,13 @@ static struct log_subject arrival_subject(const struct arrival *arrival, ncclCom
                               .tag = attachment_tag(arrival->name)};
 }
 
+/* WORLD_SIZE, by which PyTorch knows it, too. */
+static uint32_t communicator_world(void) {
+  const char *text = getenv("WORLD_SIZE");
+  unsigned long world = text == NULL ? 0 : strtoul(text, NULL, 10);
+  return world <= PLANE_RANKS_MAX ? (uint32_t)world : 0;
+}
+
 void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
                          uint32_t slot, uint32_t expected, int key, int device) {
   *arrival = (struct arrival){
@@ -180,7 +187,7 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
   name_of(arrival->name, seed, size);
   if (slots < 2 || slots > PLANE_RANKS_MAX || slot >= slots)
     return;
-  struct introduction me = {.key = key};
+  struct introduction me = {.key = key, .world = communicator_world()};
   alike_tell(me.tells);
   pthread_mutex_lock(&lock);
   me.identity = identity_of(device);

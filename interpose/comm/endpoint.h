@@ -79,6 +79,7 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   /* The thread whose program uses the endpoint: who last issued something. NULL: nobody yet. */
   _Atomic(const struct thread *) user;
   const struct thread *creator; /* the thread that made it */
+  bool is_world;                /* all ranks have been told that they are all that there are */
   /* The thread that last sent or received something. NULL: none. */
   _Atomic(const struct thread *) poster;
   _Atomic uint64_t posting_at; /* how many units had been issued then */

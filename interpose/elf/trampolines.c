@@ -38,6 +38,7 @@ uint32_t trampolines_placed;
 extern TRAMPOLINE_ENTRY uint32_t trampoline_state_size;
 uint32_t trampoline_state_size;
 
+#define THIRD_ARGUMENT (-2) /* they are pushed one after the other */
 #define XSAVE_HEADER_END 576u
 #define OSXSAVE_BIT (1u << 27)
 
@@ -53,6 +54,7 @@ static void measure_registers(void) {
   trampoline_state_size = needed;
 }
 #else
+#define THIRD_ARGUMENT 2
 static void measure_registers(void) {}
 #endif
 
@@ -115,8 +117,9 @@ void trampolines_choose(struct import_name *names, size_t nnames,
 void *trampoline_called(uint32_t number, const uintptr_t *first_argument, const uintptr_t *stack,
                         const uintptr_t *back) {
   const struct trampoline *trampoline = &trampolines[number];
-  struct trampoline_call call = {trampoline->name, trampoline->function, *first_argument, back,
-                                 (uintptr_t)stack};
+  struct trampoline_call call = {
+      trampoline->name, trampoline->function, *first_argument, first_argument[THIRD_ARGUMENT], back,
+      (uintptr_t)stack};
   int error = errno;
   if (!atomic_load(&removed))
     tell(&call);

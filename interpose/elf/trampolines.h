@@ -25,6 +25,7 @@ struct trampoline_call {
   size_t name;           /* in the list */
   void *function;        /* the real one */
   uintptr_t argument;    /* the first, if that is a number or a pointer */
+  uintptr_t third;       /* and the third, if these three are; of less than 8 bytes the low ones */
   const uintptr_t *back; /* the address that it returns to, in its place on the stack or a copy */
   uintptr_t stack;       /* the stack pointer of the caller */
 };

@@ -24,7 +24,7 @@ void exit_points_choose(void) {
   nnames = exit_points_read(settings);
   for (size_t i = 0; i < nnames; i++) {
     names[i].name = exit_point(i)->name;
-    names[i].outside = exit_point(i)->of != EXIT_POINT_OF_USER;
+    names[i].outside = exit_point(i)->of == EXIT_POINT_OF_MPI;
   }
   trampolines_choose(names, nnames, pass_through);
 }
@@ -74,10 +74,17 @@ static bool is_inside(const struct trampoline_call *call, uint64_t passed) {
 #endif
 }
 
+/* An engine's threads work for the one that has made the communicator, while that waits. */
+static bool is_of_this_thread(const struct endpoint *end) {
+  const struct thread *owner = endpoint_owner(end);
+  return endpoint_is_own(end) || (owner != NULL && atomic_load(&owner->of_engine) &&
+                                  end->creator == endpoint_this_thread());
+}
+
 /* A communicator of this thread that others can be waiting in. */
 static bool is_used(const struct communicator *comm) {
   return comm->state == COMM_JOINED && !comm->left && comm->end->state == RANK_PRESENT &&
-         endpoint_is_own(comm->end) && atomic_load(&comm->end->inside) == 0;
+         is_of_this_thread(comm->end) && atomic_load(&comm->end->inside) == 0;
 }
 
 static bool has_member(const struct endpoint *end, uint64_t identity) {
@@ -158,6 +165,7 @@ static void wait_for_all(struct visit *visit, const char *name) {
 /* In which teams the call is waited for. Without memory in none. */
 static void exit_points_plan(struct visit *visit, const struct trampoline_call *call,
                              uint32_t nranks_max) {
+  bool of_world = exit_point(call->name)->of == EXIT_POINT_OF_PYTORCH;
   uint32_t count = 0;
   *visit = (struct visit){.mark = mark_member((enum mark)exit_point(call->name)->mark)};
   communicator_endpoints();
@@ -166,7 +174,7 @@ static void exit_points_plan(struct visit *visit, const struct trampoline_call *
   visit->requests = count == 0 ? NULL : calloc(count, sizeof *visit->requests);
   for (const struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next)
     if (visit->requests != NULL && visit->nrequests < count && is_used(comm) &&
-        comm->end->team->plane->nranks <= nranks_max)
+        comm->end->team->plane->nranks <= nranks_max && (!of_world || comm->end->is_world))
       add_request(visit, comm->end);
   leave_out_parts(visit);
 }
@@ -179,6 +187,8 @@ static uint32_t ranks_of(const struct trampoline_call *call) {
     return UINT32_MAX;
   case EXIT_POINT_OF_MPI:
     return mpi_ranks(call->function, point->takes_communicator ? &call->argument : NULL);
+  case EXIT_POINT_OF_PYTORCH:
+    return pytorch_ranks((const void *)call->argument, (call->third & 0xff) != 0);
   }
   return 0;
 }

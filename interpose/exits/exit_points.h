@@ -1,5 +1,7 @@
 /* Functions that are no NCCL calls and into which a program leaves its loop: those of
- * NCCL_JOIN_EXIT_ON, and MPI's that wait for all of its ranks. A thread that calls one waits before
+ * NCCL_JOIN_EXIT_ON, MPI's that wait for all of its ranks, and that of PyTorch in which its legacy
+ * backend waits for the id of a communicator: it makes that of a group with the group's first
+ * collective. A thread that calls one waits before
  * it, and answers the others, until all ranks of its communicators have come to such a function or
  * to something that marks the end of a loop (core/unit/unit.h, enum mark), or have left for good.
  * Then the function runs, with its arguments and its result as they are.
@@ -10,12 +12,14 @@
  *   - where there is no communicator of more than one rank, or none any more;
  *   - of MPI's: on an MPI communicator that does not have all ranks of MPI_COMM_WORLD, where that
  *     has fewer ranks than the communicator of NCCL, and in an MPI that is not known (mpi.c);
+ *   - of PyTorch's: where the group is not of all ranks, or that is not known (WORLD_SIZE);
  *   - inside of another call of the same function on the same thread, if that is one of the user's
  *     (but for a jump in the place of a return, which looks like another call).
  */
 #ifndef NCCL_JOIN_INTERPOSE_EXIT_POINTS_H
 #define NCCL_JOIN_INTERPOSE_EXIT_POINTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Reads which functions they are. Any thread, any number of times; nothing with NCCL_JOIN=0. */
@@ -39,5 +43,9 @@ void exit_points_close(void);
  * calling thread, which is one that may call MPI. communicator: as the program has passed it; NULL:
  * MPI_COMM_WORLD. */
 uint32_t mpi_ranks(void *function, const uintptr_t *communicator);
+
+/* How many ranks a process group of PyTorch's legacy backend has; 0 if what it makes is of two of
+ * them, or what is there does not look like one. group: the object. */
+uint32_t pytorch_ranks(const void *group, bool of_two);
 
 #endif

@@ -12,19 +12,19 @@
 const struct settings *join_settings(void);
 
 /* Exit points: functions that are no NCCL calls and into which a program leaves its loop. Those
- * that the user names (NCCL_JOIN_EXIT_ON), and MPI's that wait for all of its ranks. Which they
- * are, out of the settings; what a call of one does is in exits/exit_points.h.
+ * that the user names (NCCL_JOIN_EXIT_ON), MPI's that wait for all of its ranks, and the one in
+ * which PyTorch's legacy backend makes a communicator. Which they are, out of the settings; what a call of one does is in exits/exit_points.h.
  */
 
 struct exit_point {
   const char *name;
   uint32_t mark; /* in the agreed sequence (core/unit/unit.h, enum mark) */
-  enum exit_point_of { EXIT_POINT_OF_USER, EXIT_POINT_OF_MPI } of;
+  enum exit_point_of { EXIT_POINT_OF_USER, EXIT_POINT_OF_MPI, EXIT_POINT_OF_PYTORCH } of;
   bool takes_communicator; /* of MPI, as its first argument */
 };
 
-/* MPI's, by both of their names, and the user's. */
-#define EXIT_POINTS_MAX (4 + SETTINGS_NAMES_MAX)
+/* MPI's, by both of their names, PyTorch's, and the user's. */
+#define EXIT_POINTS_MAX (5 + SETTINGS_NAMES_MAX)
 
 /* Reads them, once in a process and before the others are called. How many there are. */
 size_t exit_points_read(const struct settings *settings);

@@ -7,14 +7,18 @@
 
 /* The profiling names as well: MPI's Fortran library calls these. Marks: the place in
  * settings_built_in_exits, plus one. */
+#define PYTORCH_SHARES_ID                                                                          \
+  "_ZN4c10d16ProcessGroupNCCL21broadcastUniqueNCCLIDEP12ncclUniqueIdbRKNSt7__cxx1112basic_"        \
+  "stringIcSt11char_traitsIcESaIcEEEi"
 static const struct exit_point built_in[] = {
     {"MPI_Finalize", 1, EXIT_POINT_OF_MPI, false},
     {"PMPI_Finalize", 1, EXIT_POINT_OF_MPI, false},
     {"MPI_Barrier", 2, EXIT_POINT_OF_MPI, true},
     {"PMPI_Barrier", 2, EXIT_POINT_OF_MPI, true},
+    {PYTORCH_SHARES_ID, 3, EXIT_POINT_OF_PYTORCH, false},
 };
 #define BUILT_IN (sizeof built_in / sizeof built_in[0])
-#define BUILT_IN_MARKS 2u
+#define BUILT_IN_MARKS 3u
 _Static_assert(BUILT_IN + SETTINGS_NAMES_MAX == EXIT_POINTS_MAX, "room for all");
 _Static_assert(BUILT_IN_MARKS + SETTINGS_NAMES_MAX <= MARK_EXIT_POINTS, "a mark for each");
 
@@ -61,6 +65,8 @@ const struct exit_point *exit_point(size_t number) {
 }
 
 const char *exit_point_name(uint32_t mark) {
+  if (mark >= 1 && mark <= BUILT_IN_MARKS)
+    return settings_built_in_exits[mark - 1];
   for (size_t i = 0; i < npoints; i++)
     if (points[i].mark == mark)
       return points[i].name;

@@ -149,6 +149,31 @@ Test(meetings, of_ranks_with_communicators_of_rows_and_columns) {
   finish_run(result, lines);
 }
 
+/* What PyTorch's legacy backend waits in when it makes the communicator of all ranks. */
+Test(meetings, communicator_that_pytorch_makes_after_the_loop) {
+  const struct schedule schedule = {3, 3, {{3, 8, 5}, {0, 4, 4}, {5, 5, 5}}};
+  check(&schedule, "--group 1", "", 3);
+  check(&uneven, "--group 2", "", 1);
+}
+
+static void check_not_waited_before(const char *options, const char *environment) {
+  struct run *result = run(&(struct launch){.nranks = 3,
+                                            .program = "meet",
+                                            .options = options,
+                                            .environment = environment,
+                                            .limit_s = 2});
+  cr_assert(run_is_stuck(result), "status %d\n%s%s", result->status, result->output,
+            result->errors);
+  run_free(result);
+}
+
+/* One rank has been told of more ranks: all of them see that. */
+Test(meetings, nobody_waits_before_that_if_it_is_not_known_to_be_of_all) {
+  check_not_waited_before("--iterations 3,8,5 --group 1 --world 7", "LOOPBACK_DEATH=hang");
+  check_not_waited_before("--iterations 3,8,5 --group 1",
+                          "NCCL_JOIN_EXIT_ON=-ProcessGroupNCCL LOOPBACK_DEATH=hang");
+}
+
 Test(meetings, one_that_nothing_calls_is_said_once_by_each_rank) {
   const struct schedule even = {2, 1, {{4, 4}}};
   struct run *result = start(&even, "", "NCCL_JOIN_EXIT_ON=meeting_of_none");

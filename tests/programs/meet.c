@@ -11,6 +11,7 @@
 #include "tests/programs/ranks.h"
 #include "tests/programs/tape.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ enum { COUNT = 256 };
 
 static const char *iterations = "3+1", *failing = "none";
 static int inside = 0, parts = 0, grid = 0, steps = 0, before = 0, prepares = 0, ends = 0,
-           wait_ms = 0;
+           groups = 0, world = 0, wait_ms = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3+1 or 3,5/5,3"},
@@ -36,6 +37,10 @@ static const struct option options[] = {
     {"--before", NULL, &before, "1: the ranks meet before the first iteration, too"},
     {"--prepare", NULL, &prepares, "not MPI: the first so many ranks prepare each meeting"},
     {"--steps", NULL, &steps, "not MPI: 1: by a function that calls itself RANK times"},
+    {"--group", NULL, &groups,
+     "not MPI: 1: by what makes a communicator in PyTorch, and two ranks make one in each "
+     "iteration; 2: as in older releases"},
+    {"--world", NULL, &world, "not MPI: WORLD_SIZE of rank 0 from here on"},
     {"--grid", NULL, &grid, "not MPI: 1: communicators of rows and columns"},
     {"--end", NULL, &ends, "1: the ranks do not meet after the last epoch"},
     {"--fail", &failing, NULL, "RANK:ITERATION: that rank ends with status 1 there"},
@@ -88,6 +93,7 @@ static void finish(void) {
 }
 #else
 enum { COLUMNS = 2, LINES_MAX = 16 };
+static long met;
 static ncclComm_t column;
 
 /* Returns that of the row. */
@@ -107,17 +113,52 @@ static ncclComm_t begin_grid(struct ranks *ranks) {
 
 static ncclComm_t begin(struct ranks *ranks) {
   ranks_begin(ranks);
+  char told[16];
+  snprintf(told, sizeof told, "%d", world);
+  if (world > 0 && ranks->rank == 0)
+    setenv("WORLD_SIZE", told, 1);
   return grid ? begin_grid(ranks) : ranks_communicator(ranks);
 }
 
+/* A process group of PyTorch's, as it lies in memory, now and before. */
+struct group {
+  void *table;
+  uint64_t references;
+  int32_t rank, nranks;
+};
+struct older_group {
+  void *table;
+  uint64_t references, weak_references;
+  int32_t rank, nranks;
+};
+
+static long meet_by_group(const struct ranks *ranks) {
+  struct group group = {NULL, 1, ranks->rank, ranks->nranks};
+  struct older_group older = {NULL, 1, 1, ranks->rank, ranks->nranks};
+  struct meeting_ranks all = {ranks->rank, ranks->nranks};
+  meeting_of_group(groups == 1 ? (const void *)&group : &older, NULL, false, &all, 0);
+  return ++met;
+}
+
+/* Two ranks make a communicator, as a pair of all or as a group of their own: they need nobody. */
+static void make_of_two(const struct ranks *ranks) {
+  struct group all = {NULL, 1, ranks->rank, ranks->nranks}, two = {NULL, 1, ranks->rank, 2};
+  if (groups == 0 || ranks->rank > 1)
+    return;
+  meeting_of_group(&all, NULL, true, NULL, ranks->rank);
+  meeting_of_group(&two, NULL, false, NULL, 0);
+}
+
 static long meet(const struct ranks *ranks) {
+  if (groups)
+    return meet_by_group(ranks);
   if (steps)
     return meeting_by_steps(ranks->rank, ranks->nranks, ranks->rank);
   return meeting_of_all(ranks->rank, ranks->nranks);
 }
 
 static void meet_in_part(const struct ranks *ranks) {
-  (void)ranks;
+  make_of_two(ranks);
 }
 
 static void prepare(const struct ranks *ranks) {

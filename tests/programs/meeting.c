@@ -83,6 +83,13 @@ long meeting_next_step(int rank, int nranks, int steps) {
   return met == meetings ? met : -1;
 }
 
+void meeting_of_group(const void *group, void *id, bool of_two, const struct meeting_ranks *key,
+                      int rank_of_two) {
+  (void)group, (void)id, (void)of_two, (void)rank_of_two;
+  if (key != NULL)
+    (void)meeting_of_all(key->rank, key->nranks);
+}
+
 long meeting_prepare(int rank, int nranks) {
   (void)rank, (void)nranks;
   return ++preparations;

@@ -3,6 +3,8 @@
 #ifndef PROGRAMS_MEETING_H
 #define PROGRAMS_MEETING_H
 
+#include <stdbool.h>
+
 /* Waits until all ranks have called it. Returns how often this one has; a rank that cannot meet the
  * others in 30 seconds ends with status 1. They find each other by MASTER_PORT. */
 long meeting_of_all(int rank, int nranks);
@@ -10,6 +12,17 @@ long meeting_of_all(int rank, int nranks);
 /* The same, after a function of this library and itself have called each other so many times. */
 long meeting_by_steps(int rank, int nranks, int steps);
 long meeting_next_step(int rank, int nranks, int steps);
+
+/* As meeting_of_all, under the name and with the arguments of what PyTorch's legacy backend
+ * (ProcessGroupNCCL) calls when it makes a communicator; but the key says who meets. NULL: nobody
+ * does. */
+struct meeting_ranks {
+  int rank, nranks;
+};
+void meeting_of_group(const void *group, void *id, bool of_two, const struct meeting_ranks *key,
+                      int rank_of_two) __asm__("_ZN4c10d16ProcessGroupNCCL21broadcastUniqueNCCLIDEP"
+                                               "12ncclUniqueIdbRKNSt7__cxx1112basic_"
+                                               "stringIcSt11char_traitsIcESaIcEEEi");
 
 /* What one rank does before it meets the others, and the others do not. */
 long meeting_prepare(int rank, int nranks);

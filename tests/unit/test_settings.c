@@ -322,10 +322,10 @@ Test(settings, names_of_functions) {
     cr_expect_not(READ(entry), "%s", wrong[i]);
     cr_expect_str_empty(settings.exit_on);
   }
-  expect_mentions(
-      "Wrong is \"-a\". Accepted: names, separated by commas; -MPI_Barrier, "
-      "-MPI_Finalize: not that one; as the linker knows them (nm), without blanks, each "
-      "once, at most 32, none of NCCL's");
+  expect_mentions("Wrong is \"-a\". Accepted: names, separated by commas; -MPI_Barrier, "
+                  "-MPI_Finalize, -ProcessGroupNCCL: not that one; as the linker knows them (nm), "
+                  "without blanks, each "
+                  "once, at most 32, none of NCCL's");
   cr_expect_not(READ("NCCL_JOIN_EXIT_ON=finish, other"));
   expect_mentions("NCCL_JOIN_EXIT_ON=finish, other is not accepted. Wrong is \" other\".");
 }
