@@ -4,6 +4,7 @@
 #include "core/report/log.h"
 #include "core/transport/plane_view.h"
 #include "interpose/comm/clock.h"
+#include "interpose/places/places.h"
 
 /* ---- the proof ---- */
 
@@ -23,6 +24,7 @@ void apart_enter(struct endpoint *end, uint32_t tag) {
   if (inside != 0 && inside != tag && atomic_load(&end->inside) > 0)
     apart_recognise(end, tag, inside);
   atomic_store(&end->user, endpoint_this_thread());
+  atomic_store(&end->user_of_engine, places_are_on() && !places_are_missed());
   if (!endpoint_enter_unless(end, apart_is_set))
     return;
   atomic_store(&end->inside_for, tag);

@@ -78,6 +78,8 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   uint64_t stopped_in; /* the wait in which the rank was last stopped here, or elsewhere (wait.c) */
   /* The thread whose program uses the endpoint: who last issued something. NULL: nobody yet. */
   _Atomic(const struct thread *) user;
+  /* That one is an engine's, as autograd's are: it works for a thread that waits meanwhile. */
+  _Atomic bool user_of_engine;
   const struct thread *creator; /* the thread that made it */
   bool is_world;                /* all ranks have been told that they are all that there are */
   /* The thread that last sent or received something. NULL: none. */

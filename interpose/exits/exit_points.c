@@ -74,10 +74,9 @@ static bool is_inside(const struct trampoline_call *call, uint64_t passed) {
 #endif
 }
 
-/* An engine's threads work for the one that has made the communicator, while that waits. */
+/* An engine's thread works for the one that has made the communicator, while that waits. */
 static bool is_of_this_thread(const struct endpoint *end) {
-  const struct thread *owner = endpoint_owner(end);
-  return endpoint_is_own(end) || (owner != NULL && atomic_load(&owner->of_engine) &&
+  return endpoint_is_own(end) || (atomic_load(&end->user_of_engine) && !atomic_load(&end->ended) &&
                                   end->creator == endpoint_this_thread());
 }
 

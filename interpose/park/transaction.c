@@ -31,6 +31,7 @@ static void transaction_enter_one(const struct transaction *transaction,
   case TRANSACTION_MARK:
     endpoint_enter(request->end);
     atomic_store(&request->end->user, endpoint_this_thread());
+    atomic_store(&request->end->user_of_engine, false);
     break;
   case TRANSACTION_EXIT_POINT:
     endpoint_enter(request->end);

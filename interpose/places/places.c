@@ -6,7 +6,6 @@
 #include "interpose/places/native/native_code.h"
 #include "interpose/places/native/native_frames.h"
 #include "interpose/places/python/python_frames.h"
-#include "interpose/self/thread.h"
 
 _Thread_local struct native_caller places_caller;
 
@@ -44,8 +43,6 @@ static enum thread_kind kind_of_this(void) {
   if (own.kind == THREAD_UNKNOWN) {
     struct native_stack stack;
     own.kind = native_stack_read(&stack) ? kind_of(&stack) : THREAD_OF_LIBRARY;
-    if (own.kind == THREAD_OF_ENGINE)
-      thread_is_of_engine();
   }
   return own.kind;
 }

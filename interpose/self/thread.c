@@ -53,12 +53,6 @@ void thread_at_end(void (*release)(void)) {
   pthread_setspecific(end_key, thread);
 }
 
-void thread_is_of_engine(void) {
-  struct thread *thread = (struct thread *)(uintptr_t)thread_self();
-  if (thread != &unknown)
-    atomic_store(&thread->of_engine, true);
-}
-
 bool thread_has_ended(const struct thread *thread) {
   return thread != NULL && atomic_load(&thread->ended);
 }

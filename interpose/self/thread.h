@@ -21,7 +21,6 @@
 struct thread {
   pid_t id; /* gettid */
   _Atomic bool ended;
-  _Atomic bool of_engine; /* it runs parts of the program for threads that wait meanwhile */
   struct thread *next;
   void (*at_end[THREAD_KEEPERS])(void); /* NULL: none yet */
 };
@@ -39,9 +38,6 @@ static inline const struct thread *thread_self(void) {
 /* The calling thread keeps memory until it ends: `release` is called then, on the thread. At most
  * THREAD_KEEPERS functions; asking again for the same one is asking once. */
 void thread_at_end(void (*release)(void));
-
-/* The calling thread is of an engine, as PyTorch's autograd has them. */
-void thread_is_of_engine(void);
 
 /* Whether the thread's functions have returned: none of its calls can come any more. False of NULL,
  * and of a thread that was never registered. */
