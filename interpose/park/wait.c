@@ -327,7 +327,7 @@ static bool is_early(const struct wait *wait, struct overlap_behind *behind) {
     const struct request *request = &wait->requests[i];
     if (!request->settled && !is_nothing_to_issue(request->unit) &&
         request->end->state == RANK_PRESENT &&
-        overlap_must_wait(request->end->overlap, request->end->team, behind))
+        overlap_must_wait(request->end->overlap, wait->issued ? NULL : request->end->team, behind))
       return true;
   }
   return false;
@@ -375,6 +375,23 @@ static void free_stay(struct wait *wait) {
   free(wait->found);
 }
 
+/* With NCCL_JOIN_EARLY_EXIT=throw nobody is answered: all stop. */
+void wait_for_those_behind(struct request *requests, uint32_t nrequests) {
+  struct wait wait = {
+      .requests = requests, .nrequests = nrequests, .issued = true, .since_ns = now_ns()};
+  bool asked = false;
+  for (uint32_t i = 0; i < nrequests; i++) {
+    requests[i].settled = !requests[i].asked || requests[i].result != ncclSuccess;
+    asked |= !requests[i].settled;
+  }
+  if (asked && join_settings()->early_exit != EARLY_EXIT_THROW) {
+    keep_step(&wait);
+    free_stay(&wait);
+  }
+  for (uint32_t i = 0; i < nrequests; i++)
+    requests[i].settled = true;
+}
+
 static void say_parked(const struct wait *wait, uint64_t since_ms) {
   for (uint32_t i = 0; i < wait->nrequests; i++)
     plane_say_parked(wait->requests[i].end->team->plane, since_ms);
@@ -419,7 +436,7 @@ uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t r
                       .since_ns = now_ns()};
   for (uint32_t i = 0; i < nrequests; i++) {
     requests[i].settled = requests[i].stalled = requests[i].rejoin = requests[i].resync = false;
-    requests[i].stopped = requests[i].outside = false;
+    requests[i].stopped = requests[i].outside = requests[i].asked = false;
     requests[i].watched_ns = 0;
     requests[i].notice = ncclSuccess;
   }

@@ -23,6 +23,7 @@ struct wait {
   uint32_t nrequests;
   uint32_t room_for_requests; /* of a LEAVE: ranks that it takes along (orphans.h) */
   bool begun;           /* the requests are committed or claimed; before, others are waited for */
+  bool issued;          /* ... and again afterwards (wait_for_those_behind), without begun */
   struct endpoint *all; /* of this process */
   uint64_t since_ns;    /* when the call began */
   uint64_t deadline_ms, look_ms;
