@@ -1,4 +1,6 @@
-/* What unevenness has cost: counted while a rank is joined, told when all have left (report.h). */
+/* What unevenness has cost, told when all ranks have left: a line, and a file if one is wanted
+ * (report.h). What is told has been counted by report_joined.c.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,27 +16,12 @@
 #include "interpose/self/environment.h"
 
 /* Ranks that a line names. */
-#define NAMED 8u
+#define NAMED 8
 
-/* ---- counting ---- */
-
-void report_joined(struct endpoint *end, struct unit unit) {
-  struct plane *plane = end->team->plane;
-  end->joined.shadows += !member_is_point_to_point(unit.members->kind);
-  if (end->joined_since_ms == 0) {
-    uint64_t parked = plane_parked_since(plane, plane->rank);
-    end->joined_since_ms = parked != 0 ? parked : now_ms();
-  }
-  plane_say_joined(plane, end->joined, end->joined_since_ms);
-}
-
-void report_active(struct endpoint *end) {
-  if (end->joined_since_ms == 0)
-    return;
-  end->joined.ms += now_ms() - end->joined_since_ms;
-  end->joined_since_ms = 0;
-  plane_say_joined(end->team->plane, end->joined, 0);
-}
+/* Bytes that say what one of them did, or how many are not named. 96 at most, with the largest of all
+ * numbers: what other ranks have counted is in shared memory, and may be anything. */
+#define SHARE_TEXT 100
+#define SHARES_TEXT ((NAMED + 1) * SHARE_TEXT)
 
 /* ---- what all have counted ---- */
 
@@ -96,23 +83,23 @@ static void write_most(const struct sum *sum, char text[64]) {
              sum->shares[sum->nranks - count].rank, count - 1);
 }
 
-static void write_shares(const struct sum *sum, char text[NAMED * 64]) {
+static void write_shares(const struct sum *sum, char text[SHARES_TEXT]) {
   size_t used = 0;
   uint32_t named = sum->njoined < NAMED ? sum->njoined : NAMED;
   for (uint32_t i = 0; i < named; i++) {
     const struct share *share = &sum->shares[i];
     used += (size_t)snprintf(
-        text + used, NAMED * 64 - used, "%srank %u %s%llu%s (%u %%, %.1f s)", i == 0 ? "" : ", ",
+        text + used, SHARES_TEXT - used, "%srank %u %s%llu%s (%u %%, %.1f s)", i == 0 ? "" : ", ",
         share->rank, i == 0 ? "answered " : "", (unsigned long long)share->joined.shadows,
         i == 0 ? " without data" : "", percent(share->joined.shadows, sum->collectives),
         (double)share->joined.ms / 1000);
   }
   if (named < sum->njoined)
-    snprintf(text + used, NAMED * 64 - used, " and %u more ranks", sum->njoined - named);
+    snprintf(text + used, SHARES_TEXT - used, " and %u more ranks", sum->njoined - named);
 }
 
 static void say_line(const struct endpoint *end, const struct sum *sum) {
-  char most[64], shares[NAMED * 64];
+  char most[64], shares[SHARES_TEXT];
   write_most(sum, most);
   write_shares(sum, shares);
   log_note_of(endpoint_subject(end),
