@@ -15,13 +15,13 @@
 #include "interpose/comm/report_private.h"
 #include "interpose/self/environment.h"
 
-/* Ranks that a line names. */
-#define NAMED 8
-
-/* Bytes that say what one of them did, or how many are not named. 96 at most, with the largest of all
- * numbers: what other ranks have counted is in shared memory, and may be anything. */
-#define SHARE_TEXT 100
-#define SHARES_TEXT ((NAMED + 1) * SHARE_TEXT)
+enum {
+  NAMED = 8, /* ranks that a line names */
+  /* Bytes that say what one of them did, or how many are not named. 96 at most, with the largest of
+   * all numbers: what other ranks have counted is in shared memory, and may be anything. */
+  SHARE_TEXT = 100,
+  SHARES_TEXT = (NAMED + 1) * SHARE_TEXT,
+};
 
 /* ---- what all have counted ---- */
 
