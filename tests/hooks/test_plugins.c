@@ -299,6 +299,9 @@ Test(plugins, all_post_hooks_are_called_and_the_first_error_counts) {
   assert_said("rank 2 nranks 3]");
   post_result = ncclInternalError;
   cr_assert_eq(plugins_post(&reunion), ncclInternalError);
+  assert_called("a:post b:post");
+  plugins_finalize();
+  assert_called("a:finalize b:finalize");
 }
 
 /* ---- ending ---- */
