@@ -7,7 +7,7 @@
 void report_joined(struct endpoint *end, struct unit unit) {
   struct plane *plane = end->team->plane;
   end->joined.shadows += !member_is_point_to_point(unit.members->kind);
-  if (end->joined_since_ms == 0) {
+  if (end->joined_since_ms == 0 && !unit_is_exchange(unit)) {
     uint64_t parked = plane_parked_since(plane, plane->rank);
     end->joined_since_ms = parked != 0 ? parked : now_ms();
   }
