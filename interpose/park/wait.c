@@ -147,14 +147,6 @@ static bool is_answering(const struct wait *wait, const struct endpoint *other) 
   return true;
 }
 
-/* How long the ranks that we wait for have been waiting themselves. Shortly before the program
- * would get an error they are taken to be: one that is at work may wait for us on its device, which
- * nobody sees. */
-static uint64_t wait_quiet(const struct wait *wait, struct overlap *overlap) {
-  uint64_t now = now_ms();
-  return now >= wait->resort_ms ? OVERLAP_NEVER - 1 : overlap_quiet(overlap, now);
-}
-
 /* Those of other ranks may end with another thread in this moment. */
 static bool is_of_a_request(const struct wait *wait, const struct overlap *overlap) {
   for (uint32_t i = 0; i < wait->nrequests; i++)

@@ -70,6 +70,11 @@ void wait_finish_states(struct wait *wait);
  * nothing does. wait_clock.c. */
 void wait_be_patient(struct wait *wait);
 
+/* How long the ranks that we wait for have been waiting themselves. Shortly before the program
+ * would get an error they are taken to be: one that is at work may wait for us on its device, which
+ * nobody sees. */
+uint64_t wait_quiet(const struct wait *wait, struct overlap *overlap);
+
 /* At each look: NCCL_JOIN_TIMEOUT is not for the time in which this process was stopped, as its peers
  * were if a shell stopped its job. Nor does their silence say anything then. */
 void wait_leave_out_stop(struct wait *wait, uint64_t now);
