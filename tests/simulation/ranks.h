@@ -10,8 +10,8 @@
 enum rank_mode {
   MODE_RUNNING,
   MODE_PARKED,        /* with a request, or leaving */
-  MODE_WAITING_AFTER, /* the same of what it has just issued, having asked */
   MODE_WAITING,       /* until others have passed what it has issued in another team */
+  MODE_WAITING_AFTER, /* the same of what it has just issued, having asked */
   MODE_SYNCHRONISING,
   MODE_ENDED, /* has left all its teams */
   MODE_DEAD,  /* killed, or ended by a failure of another */
