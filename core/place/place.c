@@ -156,27 +156,22 @@ bool place_is_reached(const struct place *a, const struct place *b) {
          place_nodes_are_reached(&a->nodes[at], &b->nodes[at]);
 }
 
-/* Whether two places part in two branches of one condition, in a loop; flags of both, and of any. */
-static bool place_branches(const struct place *a, const struct place *b, uint32_t *at,
-                           uint32_t *all, uint32_t *any) {
-  if (!place_part(a, b, at) || !place_is_ordered(a, b) || place_is_reached(a, b) ||
-      !place_shares_loop(a, b))
-    return false;
-  *all = a->nodes[*at].flags & b->nodes[*at].flags;
-  *any = a->nodes[*at].flags | b->nodes[*at].flags;
-  return true;
+static uint32_t place_turn(const struct place_node *node) {
+  return node->flags >> PLACE_TURN_SHIFT;
 }
 
 bool place_takes_turns(const struct place *a, const struct place *b) {
-  uint32_t at, all, any;
-  return place_branches(a, b, &at, &all, &any) && (any & PLACE_CHANGES) != 0;
+  uint32_t at;
+  return place_is_ordered(a, b) && place_shares_loop(a, b) && place_part(a, b, &at) &&
+         place_turn(&a->nodes[at]) != place_turn(&b->nodes[at]);
 }
 
 /* All loops around both must be of the function in which they part: what is called again in a loop
  * may be given something else. */
 bool place_stays_apart(const struct place *a, const struct place *b) {
-  uint32_t at, all, any, loop = 0;
-  if (!place_branches(a, b, &at, &all, &any) || !(all & PLACE_FIXED))
+  uint32_t at, loop = 0;
+  if (!place_is_ordered(a, b) || place_is_reached(a, b) || !place_shares_loop(a, b) ||
+      !place_part(a, b, &at) || !(a->nodes[at].flags & b->nodes[at].flags & PLACE_FIXED))
     return false;
   while (!(a->nodes[loop].flags & (PLACE_LOOP | PLACE_OPAQUE)))
     loop++;

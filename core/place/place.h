@@ -21,13 +21,18 @@ enum place_flag {
   PLACE_LOOP = 1u << 0,    /* a loop of a function; otherwise a function, or a call made in it */
   PLACE_ORDERED = 1u << 1, /* order, since and until are known; otherwise they are 0 */
   PLACE_OPAQUE = 1u << 2,  /* code that cannot be followed: it may stand in loops not seen */
-  /* Of what leads here in a round rather than to something else in it, as far as the code of the
-   * function tells (flow.h): the last condition is another in other rounds (it counts them, or the
-   * code sets what it tests); all conditions are the same in all rounds of all loops of the function
-   * around the node. */
-  PLACE_CHANGES = 1u << 3,
-  PLACE_FIXED = 1u << 4,
+  /* All conditions by which control comes here in a round, rather than to something else in it, are
+   * the same in all rounds of all loops of the function around the node, as far as the code of the
+   * function tells (flow.h). */
+  PLACE_FIXED = 1u << 3,
 };
+
+/* Above its flags a node has its turn: a number of the innermost of those conditions that is known to
+ * be another in other rounds (it counts them, or the code sets what it tests), and of its way to the
+ * node. 0: none is. Of two nodes with the same function and loops, the same number means the same way
+ * of the same condition. Of more than PLACE_TURNS_MAX in a function some have the same number. */
+#define PLACE_TURN_SHIFT 4u
+#define PLACE_TURNS_MAX 4095u
 
 /* One step. Two nodes that follow the same nodes stand in the same function, and in the same loops
  * of it: there their orders compare. "Round" is meant of the loop that surrounds the node. */
@@ -48,7 +53,7 @@ struct place_node {
   /* Reach: control can come from here to whatever stands in [reach_from, reach_to] in the same
    * round. It may come to other nodes, too. reach_from > reach_to: nothing is known. */
   uint16_t reach_from, reach_to;
-  uint16_t flags; /* enum place_flag */
+  uint16_t flags; /* enum place_flag, and the turn */
 };
 _Static_assert(sizeof(struct place_node) == 16, "no padding: published as words");
 
@@ -110,9 +115,10 @@ bool place_is_ordered(const struct place *a, const struct place *b);
  * round: so they are not two branches of one condition. */
 bool place_is_reached(const struct place *a, const struct place *b);
 
-/* Of two branches of one condition in a loop: whether who is in one may be in the other in a later
- * round, as the condition changes; and whether it never is, as nothing that decides between them
- * changes in any loop around both. False where nothing is known. */
+/* Of two places in a loop, whether who comes to one in a round may come to the other in another round,
+ * and not to the first, as a condition changes that only one of them is behind. And of two branches of
+ * one condition in a loop, whether who is in one is never in the other, as nothing that decides between
+ * them changes in any loop around both. False where nothing is known. */
 bool place_takes_turns(const struct place *a, const struct place *b);
 bool place_stays_apart(const struct place *a, const struct place *b);
 

@@ -96,11 +96,9 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b) {
 
 /* Whether two branches of one condition in a loop may be two points of the program: a rank that is
  * in another branch than before may be at the end of its loop. Not where each rank is in one of them
- * for good; and a collective may be called by its root in a branch of its own, unless the condition
- * is known to change. */
+ * for good; and a collective may be called by its root in a branch of its own. */
 static bool may_end_the_loop(const struct claimed *a, const struct claimed *b) {
-  bool by_rank = place_stays_apart(a->place, b->place) ||
-                 ((a->by_root || b->by_root) && !place_takes_turns(a->place, b->place));
+  bool by_rank = place_stays_apart(a->place, b->place) || a->by_root || b->by_root;
   by_rank &= !a->common && !b->common;
   return !by_rank && place_shares_loop(a->place, b->place) &&
          place_is_ordered(a->place, b->place) && !place_is_reached(a->place, b->place);
@@ -118,7 +116,7 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
     if ((a->shared || b->shared || (a->common && b->common)) &&
         (place_is_reached(a->place, b->place) || !place_is_ordered(a->place, b->place)))
       return true;
-    return may_end_the_loop(a, b);
+    return place_takes_turns(a->place, b->place) || may_end_the_loop(a, b);
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
     return !place_is_ordered(a->place, b->place) || place_is_reached(a->place, b->place) ||

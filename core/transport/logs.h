@@ -135,6 +135,14 @@ static inline uint64_t log_shadows(const struct plane_log *log);
 static inline uint64_t log_joined_time(const struct plane_log *log);
 static inline void log_say_joined(struct plane_log *own, uint64_t shadows, uint64_t time);
 
+/* What was shadowed in teams of parts of these ranks, as far as the rank tells of it; and whether it has
+ * told of all. Sequentially consistent: of one rank that says the first and reads the second, and one
+ * that says the second and reads the first, one at least sees what the other has said. */
+static inline uint64_t log_parts(const struct plane_log *log);
+static inline void log_say_parts(struct plane_log *own, uint64_t parts);
+static inline bool log_is_summed_up(const struct plane_log *log);
+static inline void log_say_summed_up(struct plane_log *own);
+
 /* The rank that the last refused unit was refused for, or that all ranks last stopped for. Relaxed:
  * read where an entry says so. */
 static inline uint32_t log_refused_for(const struct plane_log *log);

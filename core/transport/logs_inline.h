@@ -204,6 +204,22 @@ static inline void log_say_joined(struct plane_log *own, uint64_t shadows, uint6
   WORD_STORE(own->joined_time, time);
 }
 
+static inline uint64_t log_parts(const struct plane_log *log) {
+  return atomic_load(&log->parts);
+}
+
+static inline void log_say_parts(struct plane_log *own, uint64_t parts) {
+  atomic_store(&own->parts, parts);
+}
+
+static inline bool log_is_summed_up(const struct plane_log *log) {
+  return atomic_load(&log->summed_up) != 0;
+}
+
+static inline void log_say_summed_up(struct plane_log *own) {
+  atomic_store(&own->summed_up, 1);
+}
+
 static inline uint32_t log_refused_for(const struct plane_log *log) {
   return WORD_LOAD(log->refused_for);
 }

@@ -2,6 +2,7 @@
 #include "core/transport/plane_view.h"
 
 #include "core/transport/logs.h"
+#include "core/transport/operations.h"
 
 uint64_t plane_passed(const struct plane *plane, uint32_t rank) {
   return log_passed(log_of(plane, rank));
@@ -49,6 +50,24 @@ void plane_say_joined(struct plane *plane, struct plane_joined joined, uint64_t 
   if (since == 0 && since_ms != 0)
     since = 1;
   log_say_joined(plane->logs[plane->rank], joined.shadows, joined.ms << 32 | since);
+}
+
+bool plane_leave_parts(struct plane *plane, struct plane_parts more) {
+  struct plane_log *own = plane->logs[plane->rank];
+  log_say_parts(own, log_parts(own) + ((uint64_t)more.teams << 32 | more.shadows));
+  return !log_is_summed_up(log_of(plane, 0));
+}
+
+struct plane_parts plane_take_parts(struct plane *plane) {
+  uint64_t parts = 0;
+  log_say_summed_up(plane->logs[plane->rank]);
+  for (uint32_t rank = 0; rank < plane->nranks; rank++)
+    parts += log_parts(log_of(plane, rank));
+  return (struct plane_parts){(uint32_t)(parts >> 32), (uint32_t)parts};
+}
+
+uint64_t plane_operations(const struct plane *plane, uint32_t rank) {
+  return log_operations_end(log_of(plane, rank));
 }
 
 struct plane_fate plane_fate(const struct plane *plane, uint32_t rank) {

@@ -37,6 +37,18 @@ struct plane_joined {
 struct plane_joined plane_joined(const struct plane *plane, uint32_t rank, uint64_t now_ms);
 void plane_say_joined(struct plane *plane, struct plane_joined joined, uint64_t since_ms);
 
+/* What the lowest rank of a team leaves to a team of more ranks, in which it is, too, to tell: how many
+ * such teams had shadows, and how many. plane_leave_parts adds to what this rank has said; false: the
+ * lowest rank of the larger team has told already. plane_take_parts is that one's: of all ranks. */
+struct plane_parts {
+  uint32_t teams, shadows;
+};
+bool plane_leave_parts(struct plane *plane, struct plane_parts more);
+struct plane_parts plane_take_parts(struct plane *plane);
+
+/* Sends and receives that a rank has issued of its own, as far as they are tracked. */
+uint64_t plane_operations(const struct plane *plane, uint32_t rank);
+
 /* How a rank has ended; END_UNKNOWN also if it has not. */
 struct plane_fate plane_fate(const struct plane *plane, uint32_t rank);
 

@@ -101,7 +101,9 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint64_t parked_ms;
   _Atomic uint64_t shadows; /* issued, in all */
   _Atomic uint64_t
-      joined_time; /* high half: how long, in ms; low half: since when, 0: it has not */
+      joined_time;            /* high half: how long, in ms; low half: since when, 0: it has not */
+  _Atomic uint64_t parts;     /* struct plane_parts: high half: teams; low half: shadows */
+  _Atomic uint32_t summed_up; /* not 0: it has told what its team has shadowed, and its parts */
 
   /* Point to point. */
   _Alignas(64) _Atomic uint64_t operations_end; /* operations below it are published */

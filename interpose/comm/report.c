@@ -40,15 +40,15 @@ static void report_unsure(const struct endpoint *end, const char *own) {
 
 void report_failure(const struct endpoint *end, struct unit wanted) {
   const struct team *team = end->team;
-  char text[DESCRIPTION], how[REPORT_HOW];
+  char text[DESCRIPTION], how[REPORT_HOW], count[REPORT_COUNT];
   const char *own = report_describe(wanted, text);
   uint32_t rank = team->plane->rank;
   switch (team->failed.how) {
   case FAILURE_RANK:
     log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
-                "rank %u failed after %llu collectives%s; rank %u, parked in %s after %llu, is "
+                "rank %u failed after %s%s; rank %u, parked in %s after %llu, is "
                 "released%s",
-                team->failed.rank, (unsigned long long)team->failed.index,
+                team->failed.rank, report_count(end, team->failed.rank, team->failed.index, count),
                 report_end_of(end, team->failed.rank, true, how), rank, own,
                 (unsigned long long)team->head,
                 unit_is_exit_point(wanted) ? "" : " with ncclRemoteError");
@@ -225,6 +225,12 @@ void report_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
   report_guess(end, unit);
   report_event(end, TRACE_SHADOW, index, unit, (int)end->team->source);
   warn_of_skew(end);
+}
+
+/* Whether anything of it is asked for is not known yet, so it may not have joined. */
+void report_exchange(struct endpoint *end, struct unit unit) {
+  report_joined(end, unit);
+  report_event(end, TRACE_SHADOW, team_index(end->team), unit, (int)end->team->source);
 }
 
 void report_return(struct endpoint *end, uint64_t index) {

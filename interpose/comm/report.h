@@ -56,12 +56,21 @@ void report_shadow_failure(struct log_subject subject, struct unit unit, const c
 /* The rank is active again. */
 void report_return(struct endpoint *end, uint64_t index);
 
-/* It is joined no longer: how long it was, is counted where all ranks see it. report_end.c. */
+/* An exchange of the others, of which it issues no more than it is asked for, each answer for itself. */
+void report_exchange(struct endpoint *end, struct unit unit);
+
+/* "12 collectives", "0 collectives and 8 sends and receives": what a rank has issued; returns text. */
+#define REPORT_COUNT 80
+const char *report_count(const struct endpoint *end, uint32_t rank, uint64_t collectives,
+                         char text[REPORT_COUNT]);
+
+/* It is joined no longer: how long it was, is counted where all ranks see it. report_joined.c. */
 void report_active(struct endpoint *end);
 
 /* All ranks have left, and this one with all communicators of the team: if any has shadowed anything,
  * the lowest one says what that was and has cost (NCCL_JOIN_REPORT). Once; what the others have counted
- * is in their logs, so nobody is waited for. report_end.c. */
+ * is in their logs, so nobody is waited for. While the rank is in a team of these ranks and more, it is
+ * left to that one's lowest rank to tell how much it was. report_uneven.c. */
 void report_uneven(struct endpoint *end);
 
 /* It is so where the others did not wait for it. */

@@ -24,6 +24,16 @@ const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]) {
   return text;
 }
 
+const char *report_count(const struct endpoint *end, uint32_t rank, uint64_t collectives,
+                         char text[REPORT_COUNT]) {
+  uint64_t operations = plane_operations(end->team->plane, rank);
+  char more[48] = "";
+  if (operations > 0)
+    snprintf(more, sizeof(more), " and %llu sends and receives", (unsigned long long)operations);
+  snprintf(text, REPORT_COUNT, "%llu collectives%s", (unsigned long long)collectives, more);
+  return text;
+}
+
 /* ---- how one has ended ---- */
 
 static const char *signal_name(int number) {

@@ -96,8 +96,15 @@ static bool has_left(const struct endpoint *end) {
   return true;
 }
 
-/* for_good: the process ends. */
-static void sum_up(const struct departure *departure, bool for_good) {
+static int by_ranks(const void *a, const void *b) {
+  const struct request *x = a, *y = b;
+  uint32_t left = x->end->team->plane->nranks, right = y->end->team->plane->nranks;
+  return (left > right) - (left < right);
+}
+
+/* for_good: the process ends. A small team leaves to a larger one to tell of it. */
+static void sum_up(struct departure *departure, bool for_good) {
+  qsort(departure->requests, departure->nrequests, sizeof(struct request), by_ranks);
   for (uint32_t i = 0; i < departure->nrequests; i++) {
     const struct request *request = &departure->requests[i];
     if (request->result == ncclSuccess && !request->stopped &&
@@ -221,11 +228,13 @@ enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result) 
       *result = ncclInvalidUsage;
     return RANK_DONE;
   }
+  char count[REPORT_COUNT];
   log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,
-              "rank %u aborts its communicator inside an iteration or after an error, after %llu "
-              "collectives: the others are not to wait for it. A rank that has no more data and "
+              "rank %u aborts its communicator inside an iteration or after an error, after %s: "
+              "the others are not to wait for it. A rank that has no more data and "
               "is to join calls ncclCommDestroy, or ends",
-              end->team->plane->rank, (unsigned long long)team_passed(end->team));
+              end->team->plane->rank,
+              report_count(end, end->team->plane->rank, team_passed(end->team), count));
   atomic_store(&given_up, end->identity);
   leave_failed(comm);
   /* A parked thread returns to the program before its team goes. */
@@ -250,12 +259,14 @@ static void end_all(enum rank_state how) {
 }
 
 static void fail_all(int status) {
+  char count[REPORT_COUNT];
   for (struct endpoint *end = communicator_endpoints(); end != NULL; end = end->next)
     if (end->state == RANK_PRESENT && !end->stopped && !has_left(end))
       log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
-                  "rank %u ends with status %d after %llu collectives: a failure, not a join. One "
+                  "rank %u ends with status %d after %s: a failure, not a join. One "
                   "that has no more data ends with status 0",
-                  end->team->plane->rank, status, (unsigned long long)team_passed(end->team));
+                  end->team->plane->rank, status,
+                  report_count(end, end->team->plane->rank, team_passed(end->team), count));
   end_all(RANK_FAILED);
 }
 

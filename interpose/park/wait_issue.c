@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/report/log.h"
+#include "interpose/comm/report.h"
 #include "core/transport/plane_view.h"
 #include "hooks/contribution.h"
 #include "interpose/data/roots.h"
@@ -201,6 +202,8 @@ bool wait_for_root(struct wait *wait, unsigned milliseconds) {
 bool wait_find(struct wait *wait, struct endpoint *end, struct unit unit, bool locked) {
   overlap_issued(end->overlap, end->team, unit);
   follower_saw(wait, end);
+  if (unit_is_exchange(unit))
+    report_exchange(end, unit);
   if (unit_mark(unit) != MARK_NONE || unit_is_exchange(unit))
     return false;
   if (wait->nfound == wait->room) {

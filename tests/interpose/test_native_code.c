@@ -169,10 +169,10 @@ static void check_condition(int number, char relation) {
   struct place_node nodes[PLACE_NODES_MAX];
   for (uint32_t i = 0; i < seen[number].count; i++) {
     uint32_t count = nodes_of(seen[number].calls[i], nodes);
-    uint16_t flags = count == 0 ? 0 : nodes[count - 1].flags & (PLACE_CHANGES | PLACE_FIXED);
-    uint16_t expected = relation == 'c' ? PLACE_CHANGES : relation == 'f' ? PLACE_FIXED : 0;
-    cr_assert(flags == expected || (flags == 0 && !is_plain), "%s: call %d, condition %u", where,
-              number, flags);
+    uint32_t flags = count == 0 ? 0 : nodes[count - 1].flags;
+    char found = flags >> PLACE_TURN_SHIFT != 0 ? 'c' : flags & PLACE_FIXED ? 'f' : 'u';
+    cr_assert(found == relation || (found == 'u' && !is_plain), "%s: call %d, condition %c", where,
+              number, found);
   }
 }
 

@@ -81,16 +81,16 @@ Test(report, says_what_each_rank_did_and_what_to_do) {
   cr_expect_eq(result->status, 0);
   cr_expect_str_empty(result->errors);
   const char *text = result->output;
-  expect_in(text, "\nCommunicator ab: 2 ranks, 6 collectives in 5.0 s, nccl-join 0.1.0\n");
+  expect_in(text, "\nCommunicator ab: 2 ranks, 6 collectives in 5.00 s, nccl-join 0.1.0\n");
   expect_in(text, "\n     0        4        2   33 %      2.00 s  here (100)\n");
-  expect_in(text, "\n     1        6        0    0 %      0.00 s  here (101)\n");
+  expect_in(text, "\n     1        6        0    0 %         0 s  here (101)\n");
   expect_in(text, "\n  rank 0   ##..##\n");
   expect_in(text, "\n  0 to 3                  rank 1        4  rank 0        2     50 %\n");
   expect_in(text, "\n  4 to 5                  rank 0        2  rank 0        2      0 %\n");
   expect_in(text, "Rebalance: rank 1 has the most data (6 collectives of its own) and rank 0 the "
                   "least (4). With 5 on each rank (17 % of rank 1's moved away)");
-  expect_in(text, "would have taken 5 collectives and not 6: about 4.2 s and not 5.0 s.");
-  expect_in(text, "answered for 2.0 s, 20 % of the time of all ranks (2 x 5.0 s)");
+  expect_in(text, "would have taken 5 collectives and not 6: about 4.17 s and not 5.00 s.");
+  expect_in(text, "answered for 2.00 s, 20 % of the time of all ranks (2 x 5.00 s)");
   expect_in(text, "would have lost 2 of 10 collectives with data, 20 %");
   expect_in(text, "\n  rank 0, at 3.60 s: this is \"so\" </script><b>\n");
   expect_in(text, "\n  NCCL_JOIN_DEBUG=INFO\n  NCCL_JOIN_LOSSY=zero\n");
@@ -149,16 +149,107 @@ Test(report, programs_get_json) {
   struct run *result = report("--json");
   cr_expect_eq(strncmp(result->output, "{\"format\":\"nccl-join-run\",\"version\":1,", 37), 0, "%s",
                result->output);
-  expect_in(result->output, "\"own\":4,\"shadows\":2,\"joined_s\":2.0,");
+  expect_in(result->output, "\"own\":4,\"shadows\":2,\"answers\":0,\"joined_s\":2.0,");
   run_free(result);
 }
 
+static void expect_not_in(const char *text, const char *part) {
+  cr_expect(strstr(text, part) == NULL, "'%s' in:\n%s", part, text);
+}
+
+#define TWO AT(1000, "commit", 0) AT(2000, "commit", 1)
+
 Test(report, even_ranks_have_nothing_to_gain) {
-  write_rank(0, "", AT(1000, "commit", 0) AT(2000, "commit", 1));
-  write_rank(1, "", AT(1000, "commit", 0) AT(2000, "commit", 1));
+  write_rank(0, "", TWO AT(2100, "done", 2));
+  write_rank(1, "", TWO AT(2100, "done", 2));
   struct run *result = report("--text");
   expect_in(result->output, "nothing to gain");
-  cr_expect_null(strstr(result->output, "Rebalance"));
+  expect_not_in(result->output, "Rebalance");
+  run_free(result);
+}
+
+Test(report, of_ranks_that_were_stopped_or_have_failed_or_still_run_that_is_said) {
+  static const char *const ends[][2] = {
+      {"{\"t_ns\":2100000000,\"event\":\"stop\",\"index\":2,\"peer\":1}\n",
+       "All ranks stopped at collective 2, because of rank 1; the warnings say why."},
+      {"{\"t_ns\":2100000000,\"event\":\"fail\",\"index\":2,\"peer\":1}\n",
+       "The run failed: rank 1 had, and the others were released with an error."},
+      {AT(2100, "fail", 2), "The run failed: rank 0 gave up."},
+      {"", "The traces of ranks 0, 1 have no end: they were killed, have crashed, or still run."}};
+  static const char *const rows[] = {" stopped\n", " failed\n", " failed\n",
+                                     " (the trace ends here)\n"};
+  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+    char records[512];
+    snprintf(records, sizeof records, "%s%s", TWO, ends[i][0]);
+    write_rank(0, "", records);
+    write_rank(1, "", records);
+    struct run *result = report("--text");
+    expect_in(result->output, ends[i][1]);
+    expect_in(result->output, rows[i]);
+    expect_in(result->output, "Until then no rank had joined.");
+    expect_not_in(result->output, "nothing to gain");
+    run_free(result);
+  }
+}
+
+/* A program that catches the error may go on with all ranks. */
+Test(report, who_was_stopped_and_went_on_has_ended_well) {
+  write_rank(0, "", TWO AT(2100, "stop", 2) AT(2200, "commit", 2) AT(2300, "done", 3));
+  struct run *result = report("--text");
+  expect_not_in(result->output, "stopped");
+  run_free(result);
+}
+
+#define SEND(ms, index)                                                                            \
+  "{\"t_ns\":" #ms "000000,\"event\":\"shadow\",\"index\":" #index                                 \
+  ",\"unit\":\"group{send(peer 1, float32, 64); recv(peer 1, float32, 64)}\"}\n"
+
+/* Each has an index that a collective has, too, or that no collective has. */
+Test(report, answers_to_sends_are_no_collectives) {
+  write_rank(0, "",
+             AT(1000, "commit", 0) SEND(2000, 1) SEND(2500, 1) AT(3000, "shadow", 1) SEND(3500, 2)
+                 AT(4000, "done", 2));
+  write_rank(1, "", AT(1000, "commit", 0) AT(3000, "commit", 1) AT(4000, "done", 2));
+  struct run *result = report("--text");
+  expect_in(result->output, ": 2 ranks, 2 collectives in 3.00 s");
+  expect_in(result->output, "\n     0        1        1   50 %      2.00 s  here (100)\n");
+  expect_in(result->output,
+            "answered sends and receives of the others, which are no collectives: rank 0 3.");
+  run_free(result);
+  write_rank(0, "", AT(1000, "leave", 0) SEND(1000, 0) SEND(1500, 0) AT(2000, "done", 0));
+  write_rank(1, "", AT(1000, "leave", 0) AT(2000, "done", 0));
+  result = report("--text");
+  expect_in(result->output, ": 2 ranks, 0 collectives in 1.00 s");
+  expect_in(result->output, "no collectives: rank 0 2. To rebalance,");
+  expect_not_in(result->output, "nothing to gain");
+  run_free(result);
+}
+
+Test(report, equal_totals_in_other_epochs_have_something_to_gain) {
+  write_rank(0, "",
+             TWO AT(3000, "shadow", 2) AT(4000, "settle", 3) AT(5000, "commit", 4)
+                 AT(6000, "commit", 5) AT(7000, "done", 6));
+  write_rank(1, "",
+             TWO AT(3000, "commit", 2) AT(4000, "settle", 3) AT(5000, "commit", 4)
+                 AT(6000, "shadow", 5) AT(7000, "done", 6));
+  struct run *result = report("--text");
+  expect_in(result->output,
+            "Rebalance: all ranks had as many collectives of their own (5), but not "
+            "in the same epochs.");
+  expect_not_in(result->output, "nothing to gain");
+  run_free(result);
+}
+
+#define WARNED(text) "{\"t_ns\":1500000000,\"event\":\"warn\",\"text\":\"" text "\"}\n"
+
+Test(report, warnings_are_shown_without_a_collective_and_once_for_all_who_said_them) {
+  write_rank(0, "", WARNED("of rank 0") WARNED("of all") WARNED("of all"));
+  write_rank(1, "", WARNED("of all"));
+  struct run *result = report("--text");
+  cr_expect_eq(result->status, 0, "%s", result->errors);
+  expect_in(result->output, ": 2 ranks, 0 collectives in 0 s");
+  expect_in(result->output,
+            "\nWarnings\n  rank 0, at 500 ms: of rank 0\n  ranks 0, 1, at 500 ms: of all\n");
   run_free(result);
 }
 
@@ -174,7 +265,7 @@ Test(report, what_is_wrong_is_said) {
   write_rank(0, "", "");
   result = report("");
   cr_expect_eq(result->status, 1);
-  expect_in(result->errors, " have no collective\n");
+  expect_in(result->errors, " have no record\n");
   run_free(result);
 }
 
@@ -191,7 +282,7 @@ Test(report, of_a_run) {
   expect_in(result->output, ": 3 ranks, 8 collectives in ");
   expect_in(result->output, ", nccl-join 0.");
   expect_in(result->output, "\n     0        3        5   63 % ");
-  expect_in(result->output, " s: rank 0 has been joined for more than 2 iterations: ");
+  expect_in(result->output, ": rank 0 has been joined for more than 2 iterations: ");
   expect_in(result->output, "\n  NCCL_JOIN_SKEW_WARN=2\n");
   run_free(result);
 }

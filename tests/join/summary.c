@@ -33,7 +33,7 @@ Test(summary, one_rank_says_who_shadowed_how_much_and_what_it_cost) {
   cr_expect(run_says_in_a_line(result,
                                " NCCL-JOIN INFO inputs were uneven: rank 2 had the most data",
                                ". Of 37 collectives rank 0 answered 22 without data (59 %, ",
-                               " s), rank 1 7 (19 %, ", " % of the time of all ranks (3 x ",
+                               "s), rank 1 7 (19 %, ", " % of the time of all ranks (3 x ",
                                " rank 0 nranks 3 tag ", NULL),
             "%s", result->errors);
   run_free(result);
@@ -47,7 +47,7 @@ Test(summary, answers_to_sends_are_no_collectives) {
                            .environment = "NCCL_JOIN_REPORT=line NCCL_JOIN_LOSSY=send:zero"});
   assert_went_well(result);
   cr_expect(run_says_in_a_line(result, ". Of 8 collectives rank 0 answered 4 without data (50 %, ",
-                               " s), rank 1 2 (25 %, ", NULL),
+                               "s), rank 1 2 (25 %, ", NULL),
             "%s", result->errors);
   run_free(result);
 }
@@ -89,6 +89,46 @@ Test(summary, communicators_of_the_same_ranks_have_one_line) {
   cr_expect_eq(lines(result), 1, "%s", result->errors);
   cr_expect(run_says(result, "Of 24 collectives rank 0 answered 15 without data (63 %"), "%s",
             result->errors);
+  run_free(result);
+}
+
+Test(summary, all_to_alls_of_sends_and_receives_are_collectives) {
+  struct run *result = run(&(struct launch){.nranks = 3,
+                                            .program = "experts",
+                                            .options = "--iterations 4,6,8",
+                                            .environment = "NCCL_JOIN_REPORT=line "
+                                                           "NCCL_JOIN_LOSSY=send:zero"});
+  assert_went_well(result);
+  cr_expect(run_says_in_a_line(result, ". Of 17 collectives rank 0 answered 8 without data (47 %, ",
+                               "s), rank 1 4 (24 %, ", NULL),
+            "%s", result->errors);
+  run_free(result);
+}
+
+Test(summary, communicators_of_some_of_the_ranks_are_told_of_with_that_of_all) {
+  struct run *result = run(&(struct launch){.nranks = 4,
+                                            .program = "teams",
+                                            .options = "--iterations 4,6,8,5/3,4,5,6",
+                                            .environment = "NCCL_JOIN_REPORT=line"});
+  assert_went_well(result);
+  cr_expect_eq(lines(result), 1, "%s", result->errors);
+  cr_expect(run_says_in_a_line(result,
+                               "inputs were uneven: in 4 communicators of some of these "
+                               "ranks, which answered 16 collectives there without data. ",
+                               " nranks 4 ", NULL),
+            "%s", result->errors);
+  run_free(result);
+  result = run(&(struct launch){.nranks = 4,
+                                .program = "teams",
+                                .options = "--iterations 3,9,9,9 --metric 2",
+                                .environment = "NCCL_JOIN_REPORT=line"});
+  assert_went_well(result);
+  cr_expect_eq(lines(result), 1, "%s", result->errors);
+  cr_expect(run_says_in_a_line(result, "inputs were uneven: rank 1 and 2 more had the most data. ",
+                               ". Besides, in 2 communicators of some of these ranks they answered "
+                               "12 collectives without data. ",
+                               NULL),
+            "%s", result->errors);
   run_free(result);
 }
 

@@ -2,22 +2,7 @@
  * and what places tell of them. */
 #include <criterion/criterion.h>
 
-#include "tests/simulation/program.h"
-
-static struct program program;
-static struct builder builder;
-static struct place places[TREE_NODES_MAX];
-
-static void unit(uint8_t point) {
-  struct node *node = tree_add(&builder, NODE_UNIT, 0, 0);
-  node->point = point;
-  node->slot = (struct slot){AXIS_WORLD, 1, {{.count = point, .kind = MEMBER_ALLREDUCE}}};
-}
-
-static void open_block(enum node_kind kind, uint32_t what, uint32_t value) {
-  tree_add(&builder, kind, what, value);
-  tree_open(&builder);
-}
+#include "tests/simulation/test_program.h"
 
 static void open_if(enum when when) {
   open_block(NODE_BRANCH, when, 4);
@@ -107,21 +92,22 @@ Test(conditions, halves_by_rank_are_none_where_it_is_seen_that_a_rank_stays_in_o
 }
 
 /* What is known of the conditions that lead to a point. */
-static uint16_t condition_of(enum when when, bool by_data) {
+static uint16_t condition_of(enum when when, enum when around) {
   tree_begin(&builder, &program.tree);
   open_block(NODE_LOOP, ROUNDS_TRAINING, 0);
-  if (by_data)
-    open_block(NODE_BRANCH, WHEN_LOCAL, 2);
+  if (around != when)
+    open_block(NODE_BRANCH, around, 2);
   open_block(NODE_BRANCH, when, 1);
   unit(1);
   tree_places(&program.tree, SIGHT_VISIBLE, places);
   const struct place *place = &places[program.tree.nnodes - 1];
-  return place->nodes[place->nnodes - 1].flags & (PLACE_CHANGES | PLACE_FIXED);
+  return place->nodes[place->nnodes - 1].flags & ~(uint32_t)PLACE_ORDERED;
 }
 
 Test(conditions, places_tell_of_conditions_whether_they_change) {
-  cr_expect_eq(condition_of(WHEN_RANK, false), PLACE_FIXED);
-  cr_expect_eq(condition_of(WHEN_RANK, true), 0);
-  cr_expect_eq(condition_of(WHEN_STEPS, false), PLACE_CHANGES);
-  cr_expect_eq(condition_of(WHEN_LOCAL, false), 0);
+  cr_expect_eq(condition_of(WHEN_RANK, WHEN_RANK), PLACE_FIXED);
+  cr_expect_eq(condition_of(WHEN_RANK, WHEN_LOCAL), 0);
+  cr_expect_geq(condition_of(WHEN_STEPS, WHEN_STEPS), 1u << PLACE_TURN_SHIFT);
+  cr_expect_eq(condition_of(WHEN_RANK, WHEN_STEPS), condition_of(WHEN_STEPS, WHEN_STEPS));
+  cr_expect_eq(condition_of(WHEN_LOCAL, WHEN_LOCAL), 0);
 }

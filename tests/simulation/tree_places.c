@@ -133,25 +133,28 @@ struct walk {
 };
 
 /* What is known of the conditions around a statement in the innermost loop around it, as far as that
- * is one of the same function: of the last one, and of all. */
+ * is one of the same function. */
 struct conditions {
-  bool in_loop, changes, depends, varies;
+  bool in_loop, depends, varies;
+  uint32_t turn; /* core/place/place.h */
 };
 
 static uint16_t flags_of(struct conditions conditions) {
-  if (conditions.changes)
-    return PLACE_CHANGES;
-  return conditions.depends && !conditions.varies ? PLACE_FIXED : 0;
+  bool fixed = conditions.depends && !conditions.varies;
+  return (uint16_t)(conditions.turn << PLACE_TURN_SHIFT | (fixed ? PLACE_FIXED : 0));
 }
 
 /* A program tells its ranks apart by a variable of its own, and counts its batches and epochs; where
  * data come from cannot be seen. */
-static struct conditions under(struct conditions around, const struct node *branch) {
+static struct conditions under(struct conditions around, const struct tree *tree, uint16_t at,
+                               bool otherwise) {
+  const struct node *branch = &tree->nodes[at];
   bool fixed = branch->what == WHEN_RANK || branch->what == WHEN_NOT_RANK;
   bool by_data = branch->what == WHEN_LOCAL || branch->what == WHEN_AGREED;
   if (!around.in_loop)
     return around;
-  around.changes = !fixed && !by_data;
+  if (!fixed && !by_data)
+    around.turn = 2u * at + otherwise;
   around.varies |= !fixed;
   around.depends = true;
   return around;
@@ -207,8 +210,8 @@ static void place_block(const struct walk *walk, uint16_t first, const struct pl
       place_block(walk, node->first, &further, function, in_loop);
       break;
     case NODE_BRANCH:
-      place_block(walk, node->first, way, function, under(conditions, node));
-      place_block(walk, node->otherwise, way, function, under(conditions, node));
+      place_block(walk, node->first, way, function, under(conditions, walk->tree, at, false));
+      place_block(walk, node->otherwise, way, function, under(conditions, walk->tree, at, true));
       break;
     case NODE_CALL:
       step_into(walk, &further, at, function, conditions);

@@ -7,6 +7,7 @@
 #include "tests/unit/flow_graphs.h"
 
 enum { DEPTH = FLOW_DEPTH_MAX + 2, X = 1, Y = 2 };
+enum { CHANGES = 1u << PLACE_TURN_SHIFT }; /* a turn, whichever */
 
 static struct graph_program program;
 static struct flow_values values[GRAPH_BLOCKS_MAX];
@@ -37,15 +38,28 @@ static void analyse(const char *text) {
 }
 
 /* Of the loop that is so far in, or of the call. */
-static uint16_t condition_at(uint32_t block, uint32_t at) {
+static uint16_t flags_at(uint32_t block, uint32_t at) {
   struct place_node nodes[DEPTH];
   cr_assert_gt(flow_nodes(flow, block, 0, 0, 1, nodes, DEPTH), at);
-  return nodes[at].flags & (PLACE_CHANGES | PLACE_FIXED);
+  return nodes[at].flags;
+}
+
+static uint16_t condition_at(uint32_t block, uint32_t at) {
+  uint16_t flags = flags_at(block, at);
+  return flags >> PLACE_TURN_SHIFT != 0 ? CHANGES : flags & PLACE_FIXED;
+}
+
+static uint32_t last_of(uint32_t block) {
+  struct place_node nodes[DEPTH];
+  return flow_nodes(flow, block, 0, 0, 1, nodes, DEPTH) - 1;
 }
 
 static uint16_t condition(uint32_t block) {
-  struct place_node nodes[DEPTH];
-  return condition_at(block, flow_nodes(flow, block, 0, 0, 1, nodes, DEPTH) - 1);
+  return condition_at(block, last_of(block));
+}
+
+static uint32_t turn(uint32_t block) {
+  return flags_at(block, last_of(block)) >> PLACE_TURN_SHIFT;
 }
 
 TestSuite(flow_tests, .init = begin);
@@ -57,8 +71,9 @@ Test(flow_tests, a_condition_of_what_the_loop_counts_changes) {
   tests(2, X);
   moves(4, X);
   analyse(TWO_BRANCHES);
-  cr_assert_eq(condition(3), PLACE_CHANGES);
-  cr_assert_eq(condition(4), PLACE_CHANGES);
+  cr_assert_eq(condition(3), CHANGES);
+  cr_assert_eq(condition(4), CHANGES);
+  cr_assert_neq(turn(3), turn(4));
   cr_assert_eq(condition(2), 0);
   cr_assert_eq(condition(5), 0);
 }
@@ -108,8 +123,8 @@ Test(flow_tests, what_any_loop_around_sets_changes) {
   tests(3, X);
   moves(6, X);
   analyse("0>1 1>2 1>7 2>3 2>6 3>4 3>5 4>2 5>2 6>1 7.");
-  cr_assert_eq(condition(4), PLACE_CHANGES);
-  cr_assert_eq(condition(5), PLACE_CHANGES);
+  cr_assert_eq(condition(4), CHANGES);
+  cr_assert_eq(condition(5), CHANGES);
 }
 
 /* 1: for () if (2) 3: for () 4; else 5; */
@@ -117,20 +132,26 @@ Test(flow_tests, a_loop_stands_in_a_branch_as_a_call_does) {
   tests(2, X);
   moves(4, X);
   analyse("0>1 1>2 1>6 2>3 2>5 3>4 3>1 4>3 5>1 6.");
-  cr_assert_eq(condition_at(4, 1), PLACE_CHANGES);
-  cr_assert_eq(condition(5), PLACE_CHANGES);
+  cr_assert_eq(condition_at(4, 1), CHANGES);
+  cr_assert_eq(condition(5), CHANGES);
   cr_assert_eq(condition(4), 0);
 }
 
 /* 1: for () if (2) { if (3) 4; else 5; } else 6; */
-Test(flow_tests, all_conditions_are_to_be_fixed_and_the_last_one_to_change) {
+Test(flow_tests, all_conditions_are_to_be_fixed_and_the_innermost_that_changes_counts) {
   tests(2, X);
   tests(3, Y);
   moves(6, X);
   analyse("0>1 1>2 1>7 2>3 2>6 3>4 3>5 4>1 5>1 6>1 7.");
-  cr_assert_eq(condition(4), 0);
-  cr_assert_eq(condition(6), PLACE_CHANGES);
+  cr_assert_eq(condition(4), CHANGES);
+  cr_assert_eq(turn(4), turn(5));
+  cr_assert_eq(condition(6), CHANGES);
+  cr_assert_neq(turn(4), turn(6));
+  moves(6, Y);
+  analyse("0>1 1>2 1>7 2>3 2>6 3>4 3>5 4>1 5>1 6>1 7.");
+  cr_assert_neq(turn(4), turn(5));
   tests(2, 0);
+  values[6] = (struct flow_values){0};
   analyse("0>1 1>2 1>7 2>3 2>6 3>4 3>5 4>1 5>1 6>1 7.");
   cr_assert_eq(condition(4), PLACE_FIXED);
 }
@@ -140,7 +161,7 @@ Test(flow_tests, what_comes_on_all_ways_is_behind_no_condition) {
   tests(2, X);
   moves(4, X);
   analyse("0>1 1>2 1>5 2>3 2>4 3>4 4>1 5.");
-  cr_assert_eq(condition(3), PLACE_CHANGES);
+  cr_assert_eq(condition(3), CHANGES);
   cr_assert_eq(condition(4), 0);
 }
 
@@ -158,7 +179,7 @@ Test(flow_tests, all_conditions_that_lead_to_a_call_decide_on_it) {
   tests(3, Y);
   moves(5, Y);
   analyse("0>1 1>2 1>6 2>4 2>3 3>4 3>5 4>5 5>1 6.");
-  cr_assert_eq(condition(4), PLACE_CHANGES);
+  cr_assert_eq(condition(4), CHANGES);
   values[5].moves = 0;
   analyse("0>1 1>2 1>6 2>4 2>3 3>4 3>5 4>5 5>1 6.");
   cr_assert_eq(condition(4), 0);
@@ -172,8 +193,21 @@ Test(flow_tests, what_leaves_the_loop_decides_on_nothing_that_stays_in_it) {
   tests(2, X);
   moves(3, X);
   analyse("0>1 1>2 1>6 2>3 2>4 3>1 4>5 4>6 5>1 6.");
-  cr_assert_eq(condition(5), PLACE_CHANGES);
-  cr_assert_eq(condition(4), PLACE_CHANGES);
+  cr_assert_eq(condition(5), CHANGES);
+  cr_assert_eq(condition(4), CHANGES);
+}
+
+/* 1: for () { if (2 || 3) { 4; if (5) 6; else 7; } 8; }: of two conditions that change one stands for both. */
+Test(flow_tests, what_comes_by_the_same_ways_has_the_same_turn) {
+  tests(2, X);
+  tests(3, X);
+  tests(5, Y);
+  moves(8, X);
+  analyse("0>1 1>2 1>9 2>3 2>4 3>4 3>8 4>5 5>6 5>7 6>8 7>8 8>1 9.");
+  cr_assert_neq(turn(4), 0);
+  cr_assert_eq(turn(4), turn(6));
+  cr_assert_eq(turn(4), turn(7));
+  cr_assert_eq(turn(8), 0);
 }
 
 /* A register may hold one variable here and another there. */

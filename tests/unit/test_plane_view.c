@@ -80,3 +80,14 @@ Test(plane_view, what_a_joined_rank_has_done_is_said_by_itself) {
   cr_assert_eq(plane_joined(view(), 1, (1ull << 32) + 5).ms, 154, "0 would be: it is active");
   cr_assert_eq(plane_joined(view(), 0, 9000).shadows, 0);
 }
+
+/* The lowest rank of a smaller team, whichever it is here, leaves to rank 0 what it has counted; who comes
+ * too late is told so. */
+Test(plane_view, what_smaller_teams_have_shadowed_is_left_to_rank_0) {
+  cr_assert(plane_leave_parts(teams[1]->plane, (struct plane_parts){1, 7}));
+  cr_assert(plane_leave_parts(teams[1]->plane, (struct plane_parts){2, 5}));
+  cr_assert(plane_leave_parts(teams[0]->plane, (struct plane_parts){1, 1}));
+  struct plane_parts parts = plane_take_parts(teams[0]->plane);
+  cr_assert(parts.teams == 4 && parts.shadows == 13);
+  cr_assert_not(plane_leave_parts(teams[2]->plane, (struct plane_parts){1, 7}));
+}

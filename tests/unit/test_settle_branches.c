@@ -74,9 +74,12 @@ static void condition(uint16_t flags) {
 
 /* for (...) { if (i < n) broadcast(); else broadcast(); i++; } */
 Test(settle_branches, unless_the_condition_is_known_to_change) {
-  then.nodes[2].flags |= PLACE_CHANGES;
+  condition(
+      1u << PLACE_TURN_SHIFT); /* behind the same half of it: something else tells them apart */
   claim_both(false, false);
   settle.units[0].by_root = true;
+  cr_assert_not(is_guess());
+  then.nodes[2].flags ^= 3u << PLACE_TURN_SHIFT;
   cr_assert(is_guess());
 }
 
@@ -115,6 +118,20 @@ Test(settle_branches, what_a_function_is_given_may_be_something_else_the_next_ti
   cr_assert_not(is_guess());
 }
 
+/* for (...) { if (i % 4 == 0) then(); if (i % 3 == 0) otherwise(); i++; }: nobody has been at either. */
+Test(settle_branches, two_conditions_that_change_are_told_at_once) {
+  then.nodes[2].reach_from = then.nodes[2].reach_to = 3;
+  claim_both(false, false);
+  cr_assert(is_unanimous());
+  cr_assert_not(is_guess());
+  condition(1u << PLACE_TURN_SHIFT);
+  cr_assert_not(is_guess());
+  then.nodes[2].flags ^= 3u << PLACE_TURN_SHIFT;
+  cr_assert(is_guess());
+  then.nodes[1].flags = otherwise.nodes[1].flags = PLACE_ORDERED; /* no loop in which they do */
+  cr_assert_not(is_guess());
+}
+
 /* for (...) if (...) for (...) then(); else otherwise(); */
 Test(settle_branches, of_a_loop_in_a_branch_it_is_a_guess_if_the_condition_changes) {
   then.nodes[2].flags |= PLACE_LOOP;
@@ -122,7 +139,10 @@ Test(settle_branches, of_a_loop_in_a_branch_it_is_a_guess_if_the_condition_chang
   claim_both(false, false);
   cr_assert(is_unanimous());
   cr_assert_not(is_guess());
-  otherwise.nodes[2].flags |= PLACE_CHANGES;
+  condition(1u << PLACE_TURN_SHIFT);
+  claim_both(false, false);
+  cr_assert_not(is_guess());
+  otherwise.nodes[2].flags ^= 3u << PLACE_TURN_SHIFT;
   claim_both(false, false);
   cr_assert(is_unanimous());
   cr_assert(is_guess());

@@ -24,7 +24,7 @@ static int usage(FILE *out, int status) {
   return status;
 }
 
-/* How many of the teams have records. */
+/* How many of the teams have records, if only of a WARN. */
 static size_t summarise(struct summary *summaries, const struct tracks *tracks) {
   size_t count = 0;
   for (size_t first = 0, n; first < tracks->count; first += n) {
@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
   if (count > 0)
     status = show(&options, summaries, count);
   else if (read)
-    fprintf(stderr, "nccl-join: the traces in %s have no collective\n", options.folder);
+    fprintf(stderr, "nccl-join: the traces in %s have no record\n", options.folder);
   for (size_t i = 0; i < count; i++)
     summary_free(&summaries[i]);
   free(summaries);

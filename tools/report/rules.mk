@@ -20,7 +20,7 @@ $(BUILD)/tools/report/page.h: tools/report/page.html
 $(BUILD)/tools/report/page.o: $(BUILD)/tools/report/page.h
 $(BUILD)/tools/report/page.o: private tools_CFLAGS = -iquote $(BUILD) -Wno-overlength-strings
 
-$(REPORT_TOOL): $(addprefix $(BUILD)/,$(TIMELINE_PARTS) $(addprefix tools/report/,summary.o text.o page.o report_main.o)) $(TEXT_OBJECTS)
+$(REPORT_TOOL): $(addprefix $(BUILD)/,$(TIMELINE_PARTS) $(addprefix tools/report/,summary.o advice.o text.o page.o report_main.o)) $(TEXT_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ $(JSON_LIBS)

@@ -17,6 +17,17 @@ uint64_t summary_joined_ns(const struct track *track) {
   return joined;
 }
 
+const char *summary_time(uint64_t ns, char text[SUMMARY_TIME]) {
+  double ms = (double)ns / 1e6;
+  if (ns == 0)
+    snprintf(text, SUMMARY_TIME, "0 s");
+  else if (ms < 1000)
+    snprintf(text, SUMMARY_TIME, ms < 10 ? "%.1f ms" : "%.0f ms", ms < .1 ? .1 : ms);
+  else
+    snprintf(text, SUMMARY_TIME, ms < 10000 ? "%.2f s" : "%.1f s", ms / 1000);
+  return text;
+}
+
 /* ---- what there is ---- */
 
 static void find_bounds(struct summary *summary) {
@@ -33,6 +44,8 @@ static void find_bounds(struct summary *summary) {
     if (track->nspans > 0 && track->spans[track->nspans - 1].to_ns > summary->end_ns)
       summary->end_ns = track->spans[track->nspans - 1].to_ns;
   }
+  if (summary->from > summary->end)
+    summary->from = summary->end;
 }
 
 static void add_ranks(struct summary *summary) {
@@ -40,13 +53,14 @@ static void add_ranks(struct summary *summary) {
   for (size_t i = 0; i < summary->count; i++) {
     const struct track *track = &summary->tracks[i];
     summary->own += track->own;
+    summary->shadows += track->shadows;
+    summary->answers += track->answers;
     summary->joined_ns += summary_joined_ns(track);
     if (track->own > summary->most->own)
       summary->most = track;
     if (track->own < summary->least->own)
       summary->least = track;
   }
-  summary->even = (summary->own + summary->count - 1) / summary->count;
 }
 
 /* ---- epochs ---- */
@@ -79,13 +93,14 @@ static bool has_shadow(const struct summary *summary, uint64_t index) {
 
 static void add_epoch(struct summary *summary, uint64_t from, uint64_t end) {
   struct epoch *epoch = &summary->epochs[summary->nepochs++];
-  uint64_t first = from;
+  uint64_t first = from, all = 0;
   *epoch = (struct epoch){.from = from, .end = end, .least = UINT64_MAX};
   while (first < end && !has_shadow(summary, first))
     first++;
   for (size_t i = 0; i < summary->count; i++) {
     const struct track *track = &summary->tracks[i];
     uint64_t own = count_own(track, from, end);
+    all += own;
     if (own > epoch->most || i == 0) {
       epoch->most = own;
       epoch->most_rank = track->rank;
@@ -96,6 +111,7 @@ static void add_epoch(struct summary *summary, uint64_t from, uint64_t end) {
     }
     summary->after_first += count_own(track, first, end);
   }
+  summary->even += (all + summary->count - 1) / summary->count;
 }
 
 static bool find_epochs(struct summary *summary) {
@@ -114,54 +130,32 @@ static bool find_epochs(struct summary *summary) {
   return summary->epochs != NULL;
 }
 
+/* Nothing but warnings has a time: since the traces were opened. */
+static void find_begin(struct summary *summary) {
+  for (size_t i = 0; i < summary->count; i++)
+    if (summary->tracks[i].start_ns < summary->start_ns)
+      summary->start_ns = summary->tracks[i].start_ns;
+  summary->end_ns = summary->start_ns;
+}
+
+static bool is_empty(const struct summary *summary) {
+  uint64_t records = summary->end - summary->from;
+  for (size_t i = 0; i < summary->count; i++)
+    records += summary->tracks[i].nspans + summary->tracks[i].nwarnings;
+  return records == 0;
+}
+
 bool summary_make(struct summary *summary, const struct track *first, size_t count) {
   *summary = (struct summary){.tracks = first, .count = count};
   find_bounds(summary);
-  if (summary->from >= summary->end)
+  if (is_empty(summary))
     return false;
   if (summary->start_ns > summary->end_ns)
-    summary->start_ns = summary->end_ns = 0; /* nothing has a time */
+    find_begin(summary);
   add_ranks(summary);
   return find_epochs(summary);
 }
 
 void summary_free(struct summary *summary) {
   free(summary->epochs);
-}
-
-/* ---- advice ---- */
-
-size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADVICE_SIZE]) {
-  uint64_t length = summary->end - summary->from;
-  double seconds = (double)(summary->end_ns - summary->start_ns) / 1e9;
-  const struct track *most = summary->most, *least = summary->least;
-  size_t count = 0;
-  if (most->own == least->own) {
-    snprintf(advice[count++], ADVICE_SIZE,
-             "All ranks had as many collectives of their own: nothing to gain.");
-    return count;
-  }
-  snprintf(advice[count++], ADVICE_SIZE,
-           "Rebalance: rank %d has the most data (%" PRIu64
-           " collectives of its own) and rank %d the "
-           "least (%" PRIu64 "). With %" PRIu64
-           " on each rank (%u %% of rank %d's moved away) the run would "
-           "have taken %" PRIu64 " collectives and not %" PRIu64 ": about %.1f s and not %.1f s.",
-           most->rank, most->own, least->rank, least->own, summary->even,
-           summary_percent(most->own - summary->even, most->own), most->rank, summary->even, length,
-           seconds * (double)summary->even / (double)length, seconds);
-  snprintf(
-      advice[count++], ADVICE_SIZE,
-      "Cost of waiting: joined ranks only answered for %.1f s, %u %% of the time of all ranks "
-      "(%zu x %.1f s).",
-      (double)summary->joined_ns / 1e9,
-      summary_percent(summary->joined_ns, (summary->end_ns - summary->start_ns) * summary->count),
-      summary->count, seconds);
-  snprintf(advice[count++], ADVICE_SIZE,
-           "Stopping all ranks where the first one has no data (NCCL_JOIN_EARLY_EXIT=throw, or "
-           "dropping what is left) would have lost %" PRIu64 " of %" PRIu64
-           " collectives with data, %u %%. "
-           "Waiting without nccl-join would have hung there.",
-           summary->after_first, summary->own, summary_percent(summary->after_first, summary->own));
-  return count;
 }

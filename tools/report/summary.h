@@ -18,13 +18,14 @@ struct summary {
   uint64_t start_ns, end_ns; /* of all spans */
   uint64_t joined_ns;        /* of all ranks */
   uint64_t own, after_first; /* own collectives; those behind the first shadow of their epoch */
-  uint64_t even;             /* how many collectives it would have been if all had had as many */
+  uint64_t shadows, answers; /* of all ranks */
+  uint64_t even; /* how many collectives it would have been if all had had as many in each epoch */
   const struct track *most, *least; /* by own collectives */
   struct epoch *epochs;
   size_t nepochs;
 };
 
-/* False: nothing has been recorded, or there is no memory. The caller frees. */
+/* False: nothing has been recorded, not even a warning, or there is no memory. The caller frees. */
 bool summary_make(struct summary *summary, const struct track *first, size_t count);
 void summary_free(struct summary *summary);
 
@@ -33,8 +34,13 @@ uint64_t summary_joined_ns(const struct track *track);
 /* Share of the collectives of which there are records, in percent. */
 unsigned summary_percent(uint64_t part, uint64_t whole);
 
-/* What would make the next run better, or cheaper, as sentences; at most so many. */
-enum { ADVICE_MAX = 4, ADVICE_SIZE = 320 };
+/* "12.3 s", "4.56 s", "78 ms", "0.9 ms": returns text. */
+#define SUMMARY_TIME 24
+const char *summary_time(uint64_t ns, char text[SUMMARY_TIME]);
+
+/* How the run ended, if that was not well; and what would make the next one better, or cheaper: as
+ * sentences, at most so many. advice.c. */
+enum { ADVICE_MAX = 6, ADVICE_SIZE = 400 };
 size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADVICE_SIZE]);
 
 /* A text and a page; see text.c and page.c. */

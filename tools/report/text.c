@@ -8,7 +8,7 @@
 #include "tools/report/timeline.h"
 #include "tools/terminal.h"
 
-/* A warning that several ranks have given in a row is one. */
+/* What several ranks have warned of in the same words is one of these. */
 #define WARNINGS_SHOWN 8u
 #define EPOCHS_SHOWN 16u
 #define INDENT 4
@@ -25,15 +25,13 @@ static void paragraph(const char *text) {
 
 static void print_ranks(const struct summary *summary) {
   uint64_t length = summary->end - summary->from;
+  char time[SUMMARY_TIME];
   printf("  rank      own  shadows  share  joined for  host (process)\n");
   for (size_t i = 0; i < summary->count; i++) {
     const struct track *track = &summary->tracks[i];
-    printf("  %4d %8" PRIu64 " %8" PRIu64 "  %3u %%  %8.2f s  %.32s (%" PRIu64 ")%s\n", track->rank,
+    printf("  %4d %8" PRIu64 " %8" PRIu64 "  %3u %%  %10s  %.32s (%" PRIu64 ")%s\n", track->rank,
            track->own, track->shadows, summary_percent(track->shadows, length),
-           (double)summary_joined_ns(track) / 1e9, track->host, track->pid,
-           track->failed  ? ", failed"
-           : track->ended ? ""
-                          : ", no end in its trace");
+           summary_time(summary_joined_ns(track), time), track->host, track->pid, track_end(track));
   }
 }
 
@@ -54,26 +52,61 @@ static void print_epochs(const struct summary *summary) {
     printf("  and %zu more (the page has them)\n", summary->nepochs - EPOCHS_SHOWN);
 }
 
+/* " rank 1", " ranks 1, 2": those from `first` on with the same line; none if one before has it. Each rank
+ * once. */
+static bool write_warned(const struct summary *summary, size_t first, const char *warning,
+                         char *text, size_t size) {
+  int count = 0;
+  size_t used = 0;
+  for (size_t i = 0; i < summary->count && used < size; i++) {
+    const struct track *track = &summary->tracks[i];
+    uint64_t at = 0;
+    while (at < track->nwarnings && strcmp(track->warnings[at].text, warning) != 0)
+      at++;
+    if (at == track->nwarnings)
+      continue;
+    if (i < first)
+      return false;
+    used +=
+        (size_t)snprintf(text + used, size - used, "%s%d", count++ == 0 ? "" : ", ", track->rank);
+  }
+  return true;
+}
+
+static void print_warning(const struct summary *summary, const struct warning *warning,
+                          const char *ranks) {
+  char text[2048], line[2400], time[SUMMARY_TIME];
+  snprintf(text, sizeof text, "%s", warning->text);
+  track_unescape(text);
+  uint64_t at = warning->at_ns < summary->start_ns ? 0 : warning->at_ns - summary->start_ns;
+  snprintf(line, sizeof line, "rank%s %s, at %s: %s", strchr(ranks, ',') != NULL ? "s" : "", ranks,
+           summary_time(at, time), text);
+  paragraph(line);
+}
+
+static bool is_repeated(const struct track *track, uint64_t warning) {
+  for (uint64_t before = 0; before < warning; before++)
+    if (strcmp(track->warnings[before].text, track->warnings[warning].text) == 0)
+      return true;
+  return false;
+}
+
 static void print_warnings(const struct summary *summary) {
   unsigned shown = 0, more = 0;
+  char ranks[256];
   for (size_t i = 0; i < summary->count; i++)
     for (uint64_t j = 0; j < summary->tracks[i].nwarnings; j++) {
-      const struct warning *warning = &summary->tracks[i].warnings[j];
-      char text[2048], line[2200];
+      const struct track *track = &summary->tracks[i];
+      if (is_repeated(track, j) ||
+          !write_warned(summary, i, track->warnings[j].text, ranks, sizeof ranks))
+        continue;
       if (shown == WARNINGS_SHOWN) {
         more++;
         continue;
       }
       if (shown++ == 0)
         heading("Warnings");
-      snprintf(text, sizeof text, "%s", warning->text);
-      track_unescape(text);
-      snprintf(line, sizeof line, "rank %d, at %.2f s: %s", summary->tracks[i].rank,
-               warning->at_ns < summary->start_ns
-                   ? 0
-                   : (double)(warning->at_ns - summary->start_ns) / 1e9,
-               text);
-      paragraph(line);
+      print_warning(summary, &track->warnings[j], ranks);
     }
   if (more > 0)
     printf("  and %u more (the page has them)\n", more);
@@ -93,15 +126,15 @@ static void print_settings(const struct summary *summary) {
 }
 
 void text_print(const struct summary *summary) {
-  char advice[ADVICE_MAX][ADVICE_SIZE], title[160];
+  char advice[ADVICE_MAX][ADVICE_SIZE], title[160], time[SUMMARY_TIME];
+  uint64_t length = summary->end - summary->from;
   const struct track *first = summary->tracks;
   const char *team = first->team;
   while (*team == '0' && team[1] != '\0')
     team++;
-  snprintf(title, sizeof title,
-           "Communicator %s: %zu rank%s, %" PRIu64 " collectives in %.1f s%s%s", team,
-           summary->count, summary->count == 1 ? "" : "s", summary->end - summary->from,
-           (double)(summary->end_ns - summary->start_ns) / 1e9,
+  snprintf(title, sizeof title, "Communicator %s: %zu rank%s, %" PRIu64 " collective%s in %s%s%s",
+           team, summary->count, summary->count == 1 ? "" : "s", length, length == 1 ? "" : "s",
+           summary_time(summary->end_ns - summary->start_ns, time),
            first->version[0] != '\0' ? ", nccl-join " : "", first->version);
   heading(title);
   print_ranks(summary);

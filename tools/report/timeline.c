@@ -40,10 +40,6 @@ static enum part column_part(const struct track *track, uint64_t begin, uint64_t
   return counts[PART_SHADOW] > counts[PART_OWN] ? PART_SHADOW : PART_OWN;
 }
 
-static const char *row_end(const struct track *track) {
-  return track->failed ? " failed" : !track->ended ? " (the trace ends here)" : "";
-}
-
 static void draw_row(const struct track *track, uint64_t from, uint64_t length, uint64_t columns) {
   printf("  rank %-3d ", track->rank);
   enum part before = PART_NONE;
@@ -55,7 +51,7 @@ static void draw_row(const struct track *track, uint64_t from, uint64_t length, 
     printf("%s", look.glyphs[part]);
     before = part;
   }
-  printf("%s%s\n", look.plain, row_end(track));
+  printf("%s%s\n", look.plain, track_end(track));
 }
 
 static void print_table_row(const struct track *track) {
@@ -82,7 +78,7 @@ void timeline_draw(const struct track *first, size_t n) {
     return;
   uint64_t length = end - from, width = (uint64_t)terminal_width(stdout), beside = 0;
   for (size_t i = 0; i < n; i++)
-    beside = strlen(row_end(&first[i])) > beside ? strlen(row_end(&first[i])) : beside;
+    beside = strlen(track_end(&first[i])) > beside ? strlen(track_end(&first[i])) : beside;
   uint64_t columns = width == 0                    ? COLUMNS
                      : width > BEFORE + beside + 8 ? width - BEFORE - beside
                                                    : 8;

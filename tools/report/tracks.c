@@ -124,6 +124,26 @@ static void track_warn(struct track *track, const char *line, uint64_t at) {
   track->warnings[track->nwarnings++] = (struct warning){at, text};
 }
 
+/* As unit_describe writes them (core/unit/unit.h). */
+static bool is_answer(const char *line) {
+  const char *unit = field(line, "unit");
+  if (unit == NULL)
+    return false;
+  unit += *unit == '"';
+  unit += strncmp(unit, "group{", 6) == 0 ? 6 : 0;
+  return strncmp(unit, "send(", 5) == 0 || strncmp(unit, "recv(", 5) == 0;
+}
+
+/* A rank that was stopped, and hears of it, may go on. */
+static void track_put_end(struct track *track, const char *event, const char *line) {
+  uint64_t peer;
+  track->failed |= strcmp(event, "fail") == 0;
+  track->stopped |= strcmp(event, "stop") == 0;
+  track->ended |= track->failed || strcmp(event, "done") == 0;
+  if (strcmp(event, "done") != 0)
+    track->because_of = field_number(line, "peer", &peer) && peer <= INT_MAX ? (int)peer : -1;
+}
+
 /* False if the line is damaged. */
 static bool track_read_event(struct track *track, const char *line) {
   char event[16];
@@ -135,10 +155,10 @@ static bool track_read_event(struct track *track, const char *line) {
   else if (field_number(line, "t_ns", &at))
     track_put_time(track, event, at);
   bool own = strcmp(event, "commit") == 0 || strcmp(event, "settle") == 0;
-  if (strcmp(event, "fail") == 0)
-    track->failed = track->ended = true;
-  else if (strcmp(event, "done") == 0)
-    track->ended = true;
+  if (strcmp(event, "fail") == 0 || strcmp(event, "stop") == 0 || strcmp(event, "done") == 0)
+    track_put_end(track, event, line);
+  else if (!own && is_answer(line))
+    track->answers += strcmp(event, "shadow") == 0;
   else if (own || strcmp(event, "shadow") == 0) {
     if (!field_number(line, "index", &index) || index < track->base ||
         index - track->base > track->nparts + INDEX_GAP_MAX)
@@ -261,6 +281,13 @@ size_t tracks_of_team(const struct tracks *tracks, size_t first) {
   while (next < tracks->count && strcmp(tracks->all[next].team, tracks->all[first].team) == 0)
     next++;
   return next - first;
+}
+
+const char *track_end(const struct track *track) {
+  return track->failed    ? " failed"
+         : track->ended   ? ""
+         : track->stopped ? " stopped"
+                          : " (the trace ends here)";
 }
 
 enum part track_part(const struct track *track, uint64_t index) {

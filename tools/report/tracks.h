@@ -32,7 +32,8 @@ struct warning {
   char *text; /* as it stands in the trace: JSON's escapes are still there */
 };
 
-/* One rank's file. */
+/* One rank's file. Shadows are of collectives; what a joined rank sends and receives for its peers is
+ * counted apart, as `answers`: it has no index of its own. */
 struct track {
   char team[32], host[64], version[32];
   char *settings; /* of the environment, a line each; likewise; NULL: not known */
@@ -40,14 +41,15 @@ struct track {
   uint64_t pid, start_ns;
   uint64_t base;        /* the first index of which there is a record */
   unsigned char *parts; /* enum part by index, from there on */
-  uint64_t nparts, room, own, shadows;
+  uint64_t nparts, room, own, shadows, answers;
   struct join *joins;
   uint64_t njoins;
   struct span *spans;
   uint64_t nspans;
   struct warning *warnings;
   uint64_t nwarnings;
-  bool failed, ended; /* ended: the rank has left, or failed */
+  bool failed, stopped, ended; /* stopped: with all ranks; ended: the rank has left, or failed */
+  int because_of;              /* failed, stopped: of which rank; -1: of none */
 };
 
 struct tracks {
@@ -62,6 +64,9 @@ void tracks_free(struct tracks *tracks);
 
 /* How many tracks from one on are of its team. */
 size_t tracks_of_team(const struct tracks *tracks, size_t first);
+
+/* " failed", or how else its trace ends: behind its row; "" if the rank has left. */
+const char *track_end(const struct track *track);
 
 /* What the rank has done at an index. */
 enum part track_part(const struct track *track, uint64_t index);

@@ -101,7 +101,7 @@ size_t flow_bytes(const struct flow *flow);
  * room are written: 0 if control does not reach the block. Ids are hashes of function_id and
  * position.
  *
- * PLACE_CHANGES and PLACE_FIXED: by the graph's values.
+ * The turn and PLACE_FIXED: by the graph's values.
  *
  * Without PLACE_ORDERED are nodes of functions with more than 65,535 sites and loops, and those in
  * a cycle that is no natural loop. Loops without sites are no nodes: since and until pass over

@@ -15,7 +15,7 @@ struct flow_item {
   uint16_t since;
   uint16_t until;
   uint16_t reach_from, reach_to;
-  uint16_t flags; /* PLACE_CHANGES, PLACE_FIXED */
+  uint16_t flags; /* PLACE_FIXED, and the turn */
   bool reached;
   bool ordered;
   bool

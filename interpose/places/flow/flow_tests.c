@@ -1,5 +1,5 @@
 /* Which conditions decide whether control comes to an item in a round, and whether they are the same
- * in all rounds: PLACE_CHANGES and PLACE_FIXED (core/place/place.h). Called by flow_analyse.
+ * in all rounds: the turn, and PLACE_FIXED (core/place/place.h). Called by flow_analyse.
  *
  * A condition decides on an item if one of its ways always leads to the item, and another goes on in
  * the loop and may not: control dependence (Ferrante, Ottenstein and Warren, "The program dependence
@@ -17,8 +17,8 @@ struct decided {
   uint32_t first;  /* of the item's ways that go on in the loop around it, one; FLOW_NONE */
   bool is_divided; /* there are more */
   bool depends;    /* some condition decides on the item */
-  bool changes;    /* one of those is known to change */
-  bool varies;     /* one of them, or of those that decide on it, is not known to be fixed */
+  uint32_t turn; /* of the last of those that are known to change, or of what decides on them; 0 */
+  bool varies;   /* one of them, or of those that decide on it, is not known to be fixed */
 };
 
 struct testing {
@@ -27,6 +27,7 @@ struct testing {
   uint32_t *behind; /* by item: what it leads to in any case next; the exit for the last ones */
   struct decided *decided; /* by item */
   uint32_t steps;
+  uint32_t turns; /* ways of conditions that change, so far */
 };
 
 /* ---- What loops set ---- */
@@ -65,18 +66,20 @@ static void find_behind(struct testing *testing, const struct flow_dominators *a
 
 /* ---- Conditions ---- */
 
-/* The flags of what a block decides on, in the loops around it, beginning with this one: there is
- * one (edge_between). */
-static uint16_t flags_of(const struct testing *testing, uint32_t block, uint32_t loop) {
+/* Whether a block decides in another way in other rounds of the loops around it, beginning with this
+ * one: there is one (edge_between). */
+enum rounds { ROUNDS_UNKNOWN, ROUNDS_CHANGE, ROUNDS_FIXED };
+
+static enum rounds rounds_of(const struct testing *testing, uint32_t block, uint32_t loop) {
   const struct flow *flow = testing->work->flow;
   const struct flow_values *values = &testing->work->graph->values[block], *all;
   do {
     all = &testing->all[loop - flow->nblocks];
     if (values->tests & all->moves & ~all->reused)
-      return PLACE_CHANGES;
+      return ROUNDS_CHANGE;
     loop = flow->items[loop].around;
   } while (loop != FLOW_NONE);
-  return values->tests_more || (values->tests & all->sets) ? 0 : PLACE_FIXED;
+  return values->tests_more || (values->tests & all->sets) ? ROUNDS_UNKNOWN : ROUNDS_FIXED;
 }
 
 /* The items of one loop that an edge leads from and to. False: there are none, or it goes round. */
@@ -111,10 +114,13 @@ static void find_divided(struct testing *testing) {
   }
 }
 
-static void add_condition(struct decided *decided, bool changes, bool varies) {
+/* Of several conditions one turn stands for all: it does not matter which, as long as it is the same
+ * for all that they decide on. */
+static void add_condition(struct decided *decided, const struct decided *by) {
   decided->depends = true;
-  decided->changes |= changes;
-  decided->varies |= varies;
+  decided->varies |= by->varies;
+  if (by->turn > decided->turn)
+    decided->turn = by->turn;
 }
 
 /* What an item decides on by one of its ways: a block that may go others, or a loop that is left in
@@ -124,14 +130,16 @@ static void decide_by(struct testing *testing, uint32_t item, uint32_t to) {
   const struct flow *flow = testing->work->flow;
   struct decided by = testing->decided[item];
   if (by.is_divided) {
-    uint16_t flags = item >= flow->nblocks ? 0 : flags_of(testing, item, flow->items[item].around);
+    enum rounds rounds =
+        item >= flow->nblocks ? ROUNDS_UNKNOWN : rounds_of(testing, item, flow->items[item].around);
     by.depends = true;
-    by.changes = (flags & PLACE_CHANGES) != 0;
-    by.varies |= !(flags & PLACE_FIXED);
+    by.varies |= rounds != ROUNDS_FIXED;
+    if (rounds == ROUNDS_CHANGE)
+      by.turn = testing->turns++ % PLACE_TURNS_MAX + 1;
   }
   for (; by.depends && to != testing->behind[item] && to != flow->nitems;
        to = testing->behind[to]) {
-    add_condition(&testing->decided[to], by.changes, by.varies);
+    add_condition(&testing->decided[to], &by);
     testing->steps++;
   }
 }
@@ -152,10 +160,11 @@ static void give_flags(struct testing *testing) {
   for (uint32_t item = 0; item < work->flow->nitems; item++) {
     const struct decided *decided = &testing->decided[item];
     work->flow->items[item].flags = 0;
-    if (found && decided->depends && decided->changes)
-      work->flow->items[item].flags = PLACE_CHANGES;
-    else if (found && decided->depends && !decided->varies)
-      work->flow->items[item].flags = PLACE_FIXED;
+    if (!found || !decided->depends)
+      continue;
+    work->flow->items[item].flags = (uint16_t)(decided->turn << PLACE_TURN_SHIFT);
+    if (!decided->varies)
+      work->flow->items[item].flags |= PLACE_FIXED;
   }
 }
 

@@ -1,4 +1,6 @@
-/* What unevenness has cost: counted while a rank is joined, told when all have left (report.h). */
+/* What unevenness has cost, told when all ranks have left: a line, and a file if one is wanted
+ * (report.h). What is told has been counted by report_joined.c.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,28 +15,13 @@
 #include "interpose/comm/report_private.h"
 #include "interpose/self/environment.h"
 
-/* Ranks that a line names. */
-#define NAMED 8u
-
-/* ---- counting ---- */
-
-void report_joined(struct endpoint *end, struct unit unit) {
-  struct plane *plane = end->team->plane;
-  end->joined.shadows += !member_is_point_to_point(unit.members->kind);
-  if (end->joined_since_ms == 0) {
-    uint64_t parked = plane_parked_since(plane, plane->rank);
-    end->joined_since_ms = parked != 0 ? parked : now_ms();
-  }
-  plane_say_joined(plane, end->joined, end->joined_since_ms);
-}
-
-void report_active(struct endpoint *end) {
-  if (end->joined_since_ms == 0)
-    return;
-  end->joined.ms += now_ms() - end->joined_since_ms;
-  end->joined_since_ms = 0;
-  plane_say_joined(end->team->plane, end->joined, 0);
-}
+enum {
+  NAMED = 8, /* ranks that a line names */
+  /* Bytes that say what one of them did, or how many are not named. 96 at most, with the largest of
+   * all numbers: what other ranks have counted is in shared memory, and may be anything. */
+  SHARE_TEXT = 100,
+  SHARES = (NAMED + 1) * SHARE_TEXT,
+};
 
 /* ---- what all have counted ---- */
 
@@ -46,7 +33,8 @@ struct share {
 struct sum {
   struct share *shares; /* of all ranks, those with the most shadows first */
   uint32_t nranks, njoined;
-  uint64_t collectives, joined_ms, run_ms;
+  uint64_t collectives, shadows, joined_ms, run_ms;
+  struct plane_parts parts; /* of teams of some of these ranks */
 };
 
 static int by_shadows(const void *a, const void *b) {
@@ -57,29 +45,75 @@ static int by_shadows(const void *a, const void *b) {
 }
 
 /* False: nobody has shadowed anything, or there is no memory. */
-static bool sum_make(struct sum *sum, const struct endpoint *end) {
-  const struct plane *plane = end->team->plane;
+static bool sum_make(struct sum *sum, struct endpoint *end) {
+  struct plane *plane = end->team->plane;
   uint64_t now = now_ms();
   *sum = (struct sum){.nranks = plane->nranks,
                       .collectives = end->team->head - end->team->leaves,
                       .run_ms = now - end->made_ms,
+                      .parts = plane_take_parts(plane),
                       .shares = calloc(plane->nranks, sizeof(struct share))};
   for (uint32_t rank = 0; sum->shares != NULL && rank < plane->nranks; rank++) {
     struct share *share = &sum->shares[rank];
     *share = (struct share){rank, plane_joined(plane, rank, now)};
     sum->njoined += share->joined.shadows != 0;
+    sum->shadows += share->joined.shadows;
     sum->joined_ms += share->joined.ms;
   }
   if (sum->shares != NULL)
     qsort(sum->shares, sum->nranks, sizeof(struct share), by_shadows);
-  return sum->njoined != 0;
+  return sum->shares != NULL && sum->njoined + sum->parts.teams != 0;
 }
 
 static unsigned percent(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : (unsigned)((part * 100 + whole / 2) / whole);
 }
 
+/* ---- teams of some of these ranks ---- */
+
+static bool has_rank(const struct endpoint *end, uint64_t identity) {
+  for (uint32_t rank = 0; rank < end->team->plane->nranks; rank++)
+    if (end->identities[rank] == identity)
+      return true;
+  return false;
+}
+
+/* Whether `other` is of the same rank, and of all ranks of `end` and more. */
+static bool covers(const struct endpoint *other, const struct endpoint *end) {
+  const struct plane *plane = end->team->plane;
+  if (other->identity != end->identity || other->team->plane->nranks <= plane->nranks)
+    return false;
+  for (uint32_t rank = 0; rank < plane->nranks; rank++)
+    if (!has_rank(other, end->identities[rank]))
+      return false;
+  return true;
+}
+
+/* False: there is no larger team of this rank any more, or it has told already. */
+static bool leave_to_larger(const struct endpoint *end, const struct sum *sum) {
+  struct plane *larger = NULL;
+  for (struct endpoint *other = communicator_hold_endpoints(); other != NULL; other = other->next)
+    if (!other->summed_up && other->state == RANK_PRESENT && covers(other, end) &&
+        (larger == NULL || larger->nranks < other->team->plane->nranks))
+      larger = other->team->plane;
+  struct plane_parts more = {sum->parts.teams + (sum->njoined != 0),
+                             sum->parts.shadows + (uint32_t)sum->shadows};
+  bool left = larger != NULL && plane_leave_parts(larger, more);
+  communicator_release_endpoints();
+  return left;
+}
+
 /* ---- for people ---- */
+
+/* "1.2 s", "45 ms": returns text. */
+#define TIME 24
+static const char *write_time(uint64_t ms, char text[TIME]) {
+  if (ms < 1000)
+    snprintf(text, TIME, ms == 0 ? "under 1 ms" : "%u ms", (unsigned)ms);
+  else
+    snprintf(text, TIME, "%.1f s", (double)ms / 1000);
+  return text;
+}
 
 /* Those who have shadowed least: the last of the shares. */
 static void write_most(const struct sum *sum, char text[64]) {
@@ -96,32 +130,53 @@ static void write_most(const struct sum *sum, char text[64]) {
              sum->shares[sum->nranks - count].rank, count - 1);
 }
 
-static void write_shares(const struct sum *sum, char text[NAMED * 64]) {
+static void write_shares(const struct sum *sum, char text[SHARES]) {
   size_t used = 0;
+  char time[TIME];
   uint32_t named = sum->njoined < NAMED ? sum->njoined : NAMED;
   for (uint32_t i = 0; i < named; i++) {
     const struct share *share = &sum->shares[i];
     used += (size_t)snprintf(
-        text + used, NAMED * 64 - used, "%srank %u %s%llu%s (%u %%, %.1f s)", i == 0 ? "" : ", ",
+        text + used, SHARES - used, "%srank %u %s%llu%s (%u %%, %s)", i == 0 ? "" : ", ",
         share->rank, i == 0 ? "answered " : "", (unsigned long long)share->joined.shadows,
         i == 0 ? " without data" : "", percent(share->joined.shadows, sum->collectives),
-        (double)share->joined.ms / 1000);
+        write_time(share->joined.ms, time));
   }
   if (named < sum->njoined)
-    snprintf(text + used, NAMED * 64 - used, " and %u more ranks", sum->njoined - named);
+    snprintf(text + used, SHARES - used, " and %u more ranks", sum->njoined - named);
+}
+
+/* "rank 2 had the most data. Of 37 collectives ...": of the team alone. */
+#define TOLD (SHARES + 256)
+static void write_team(const struct sum *sum, char text[TOLD]) {
+  char most[64], shares[SHARES], run[TIME];
+  write_most(sum, most);
+  write_shares(sum, shares);
+  snprintf(text, TOLD, "%s. Of %llu collectives %s: %u %% of the time of all ranks (%u x %s)", most,
+           (unsigned long long)sum->collectives, shares,
+           percent(sum->joined_ms, sum->run_ms * sum->nranks), sum->nranks,
+           write_time(sum->run_ms, run));
+}
+
+static void write_parts(const struct sum *sum, char text[160]) {
+  bool besides = sum->njoined > 0;
+  text[0] = '\0';
+  if (sum->parts.teams > 0)
+    snprintf(text, 160,
+             "%s %u communicator%s of some of these ranks%s answered %u collectives %swithout data",
+             besides ? ". Besides, in" : "in", sum->parts.teams, sum->parts.teams == 1 ? "" : "s",
+             besides ? " they" : ", which", sum->parts.shadows, besides ? "" : "there ");
 }
 
 static void say_line(const struct endpoint *end, const struct sum *sum) {
-  char most[64], shares[NAMED * 64];
-  write_most(sum, most);
-  write_shares(sum, shares);
+  char team[TOLD] = "", parts[160];
+  if (sum->njoined > 0)
+    write_team(sum, team);
+  write_parts(sum, parts);
   log_note_of(endpoint_subject(end),
-              "inputs were uneven: %s. Of %llu collectives %s: %u %% of the time "
-              "of all ranks (%u x %.1f s). Where: NCCL_JOIN_TRACE and nccl-join report. "
+              "inputs were uneven: %s%s. Where: NCCL_JOIN_TRACE and nccl-join report. "
               "NCCL_JOIN_REPORT=off: no such line",
-              most, (unsigned long long)sum->collectives, shares,
-              percent(sum->joined_ms, sum->run_ms * sum->nranks), sum->nranks,
-              (double)sum->run_ms / 1000);
+              team, parts);
 }
 
 /* ---- for programs ---- */
@@ -167,8 +222,9 @@ void report_uneven(struct endpoint *end) {
     return;
   end->summed_up = true;
   if (sum_make(&sum, end)) {
-    say_line(end, &sum);
-    if (strcmp(report, REPORT_LINE) != 0)
+    if (!leave_to_larger(end, &sum))
+      say_line(end, &sum);
+    if (sum.njoined > 0 && strcmp(report, REPORT_LINE) != 0)
       save(end, &sum, report);
   }
   free(sum.shares);

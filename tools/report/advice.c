@@ -1,0 +1,153 @@
+/* What a run's traces say of how it ended, and of how to do better (summary.h). */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "tools/report/summary.h"
+
+struct sentences {
+  char (*texts)[ADVICE_SIZE];
+  size_t count;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct sentences *out, const char *format,
+                                                      ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  if (out->count < ADVICE_MAX)
+    vsnprintf(out->texts[out->count++], ADVICE_SIZE, format, arguments);
+  va_end(arguments);
+}
+
+/* ---- how it ended ---- */
+
+/* "rank 1", "ranks 0, 2": those whose traces end so; returns how many. */
+static int name_ranks(const struct summary *summary, const char *end, char *text, size_t size) {
+  int count = 0;
+  for (size_t i = 0; i < summary->count; i++)
+    count += track_end(&summary->tracks[i]) == end;
+  size_t used = (size_t)snprintf(text, size, "%s", count == 1 ? "rank" : "ranks");
+  const char *before = " ";
+  for (size_t i = 0; i < summary->count && used < size; i++)
+    if (track_end(&summary->tracks[i]) == end) {
+      used += (size_t)snprintf(text + used, size - used, "%s%d", before, summary->tracks[i].rank);
+      before = ", ";
+    }
+  return count;
+}
+
+static const struct track *first_with(const struct summary *summary, bool failed) {
+  for (size_t i = 0; i < summary->count; i++)
+    if (failed ? summary->tracks[i].failed
+               : summary->tracks[i].stopped && !summary->tracks[i].ended)
+      return &summary->tracks[i];
+  return NULL;
+}
+
+/* Whether all have left. */
+static bool say_end(const struct summary *summary, struct sentences *out) {
+  static const struct track open = {0};
+  const struct track *failed = first_with(summary, true), *stopped = first_with(summary, false);
+  char ranks[160];
+  if (failed != NULL && failed->because_of >= 0)
+    say(out,
+        "The run failed: rank %d had, and the others were released with an error. What follows is "
+        "of the time before that.",
+        failed->because_of);
+  else if (failed != NULL)
+    say(out,
+        "The run failed: rank %d gave up. What follows is of the time before that, and its warning "
+        "says for whom it waited.",
+        failed->rank);
+  if (stopped != NULL && stopped->because_of >= 0)
+    say(out,
+        "All ranks stopped at collective %" PRIu64
+        ", because of rank %d; the warnings say why. What the others had left to do is not in the "
+        "traces.",
+        summary->end, stopped->because_of);
+  int count = name_ranks(summary, track_end(&open), ranks, sizeof ranks);
+  if (count > 0)
+    say(out,
+        "The trace%s of %s ha%s no end: %s killed, %s crashed, or still run%s. What follows is of "
+        "what there is.",
+        count == 1 ? "" : "s", ranks, count == 1 ? "s" : "ve", count == 1 ? "it was" : "they were",
+        count == 1 ? "has" : "have", count == 1 ? "s" : "");
+  return failed == NULL && stopped == NULL && count == 0;
+}
+
+/* ---- how to do better ---- */
+
+static void say_rebalance(const struct summary *summary, struct sentences *out) {
+  uint64_t length = summary->end - summary->from, ns = summary->end_ns - summary->start_ns;
+  const struct track *most = summary->most, *least = summary->least;
+  char then[SUMMARY_TIME], now[SUMMARY_TIME];
+  summary_time(ns, now);
+  summary_time((uint64_t)((double)ns * (double)summary->even / (double)length), then);
+  if (most->own == least->own)
+    say(out,
+        "Rebalance: all ranks had as many collectives of their own (%" PRIu64
+        "), but not in the same epochs. With as many on each rank in each epoch the run would have "
+        "taken %" PRIu64 " collectives and not %" PRIu64 ": about %s and not %s.",
+        most->own, summary->even, length, then, now);
+  else
+    say(out,
+        "Rebalance: rank %d has the most data (%" PRIu64
+        " collectives of its own) and rank %d the least (%" PRIu64 "). With %" PRIu64
+        " on each rank (%u %% of rank %d's moved away) the run would have taken %" PRIu64
+        " collectives and not %" PRIu64 ": about %s and not %s.",
+        most->rank, most->own, least->rank, least->own, summary->even,
+        summary_percent(most->own > summary->even ? most->own - summary->even : 0, most->own),
+        most->rank, summary->even, length, then, now);
+}
+
+static void say_cost(const struct summary *summary, struct sentences *out) {
+  char joined[SUMMARY_TIME], run[SUMMARY_TIME];
+  uint64_t ns = summary->end_ns - summary->start_ns;
+  say(out,
+      "Cost of waiting: joined ranks only answered for %s, %u %% of the time of all ranks "
+      "(%zu x %s).",
+      summary_time(summary->joined_ns, joined),
+      summary_percent(summary->joined_ns, ns * summary->count), summary->count,
+      summary_time(ns, run));
+}
+
+static void say_answers(const struct summary *summary, struct sentences *out) {
+  char ranks[240] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < summary->count && used < sizeof ranks; i++)
+    if (summary->tracks[i].answers > 0)
+      used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%srank %d %" PRIu64,
+                               used > 0 ? ", " : "", summary->tracks[i].rank,
+                               summary->tracks[i].answers);
+  say(out,
+      "Ranks without data answered sends and receives of the others, which are no collectives: %s. "
+      "To rebalance, give those ranks more rounds.",
+      ranks);
+}
+
+size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADVICE_SIZE]) {
+  struct sentences out = {advice, 0};
+  bool well = say_end(summary, &out);
+  if (summary->shadows > 0)
+    say_rebalance(summary, &out);
+  if (summary->answers > 0)
+    say_answers(summary, &out);
+  if (summary->joined_ns > 0 || summary->shadows + summary->answers > 0)
+    say_cost(summary, &out);
+  if (summary->shadows > 0)
+    say(&out,
+        "Stopping all ranks where the first one has no data (NCCL_JOIN_EARLY_EXIT=throw, or "
+        "dropping what is left) would have lost %" PRIu64 " of %" PRIu64
+        " collectives with data, %u %%. Waiting without nccl-join would have hung there.",
+        summary->after_first, summary->own, summary_percent(summary->after_first, summary->own));
+  if (summary->shadows + summary->answers > 0)
+    return out.count;
+  if (!well)
+    say(&out, "Until then no rank had joined.");
+  else if (summary->end == summary->from)
+    say(&out, "There is no collective in the traces, and no rank has joined. Sends and receives of "
+              "the program's own are not recorded.");
+  else
+    say(&out, "No rank has joined, so all had as many collectives of their own: nothing to gain.");
+  return out.count;
+}
