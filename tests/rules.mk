@@ -41,12 +41,15 @@ endef
 # Calls that fail when a test wants them to (tests/unit/failing.h).
 UNIT_WRAPPED = malloc calloc realloc aligned_alloc fcntl open fstat ftruncate getcwd gethostname mmap posix_fallocate pread access \
                sched_getaffinity write
+# Plug-ins that are part of the test (tests/hooks/test_plugins.c).
+HOOKS_WRAPPED = dlopen dlsym dlclose
 UNIT_PARTS = $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) $(FLOW_OBJECTS)
 $(BUILD)/check/unit $(BUILD)/check/quick-unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
 $(BUILD)/check/unit: $(UNIT_PARTS)
 	$(link_test)
 $(BUILD)/check/simulation: $(SIMULATION_OBJECTS) $(CORE_OBJECTS)
 	$(link_test)
+$(BUILD)/check/hooks $(BUILD)/check/quick-hooks: private SANFLAGS += $(HOOKS_WRAPPED:%=-Wl,--wrap=%)
 $(BUILD)/check/hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
 	$(link_test)
 # The same tests without Criterion's processes (tests/quick.c).

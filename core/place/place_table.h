@@ -28,7 +28,7 @@ struct known_place {
 
 struct place_table;
 
-/* Allocates (about 230 KiB); NULL if there is no memory. Owned by the caller. */
+/* Allocates (about 290 KiB); NULL if there is no memory. Owned by the caller. */
 struct place_table *place_table_create(void);
 void place_table_destroy(struct place_table *table);
 

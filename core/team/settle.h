@@ -71,11 +71,12 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b);
  * the other may go on in it. If they are known to be two branches of one condition
  * (place_is_reached), it is a guess in a loop around both, which one of them may end; but not, if
  * none is known to be in the program of all, where each rank stays in its branch
- * (place_stays_apart), nor where one is the root's alone and the condition is not known to change
- * (place_takes_turns: that makes it a guess in any loop, one after the other or not). Or who comes to one comes to the other, and neither is known to be in the
+ * (place_stays_apart), nor where one is the root's alone and the condition is not known to change.
+ * In a loop in which they come by conditions of which one changes it is one in any case
+ * (place_takes_turns). Or who comes to one comes to the other, and neither is known to be in the
  * program of all; or where they part nothing can be seen; or one stands in a loop in which the other
  * does not stand, and control may come from one to the other, as a rank without data comes past a
- * loop without a call in it, or they are branches of a condition that changes. */
+ * loop without a call in it, or they take turns. */
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
 
 /* Index of the unit that wins; a yield wins only where nothing else is claimed. The rule, the first

@@ -64,13 +64,13 @@ void report_exchange(struct endpoint *end, struct unit unit);
 const char *report_count(const struct endpoint *end, uint32_t rank, uint64_t collectives,
                          char text[REPORT_COUNT]);
 
-/* It is joined no longer: how long it was, is counted where all ranks see it. report_end.c. */
+/* It is joined no longer: how long it was, is counted where all ranks see it. report_joined.c. */
 void report_active(struct endpoint *end);
 
 /* All ranks have left, and this one with all communicators of the team: if any has shadowed anything,
  * the lowest one says what that was and has cost (NCCL_JOIN_REPORT). Once; what the others have counted
  * is in their logs, so nobody is waited for. While the rank is in a team of these ranks and more, it is
- * left to that one's lowest rank to tell how much it was. report_end.c. */
+ * left to that one's lowest rank to tell how much it was. report_uneven.c. */
 void report_uneven(struct endpoint *end);
 
 /* It is so where the others did not wait for it. */

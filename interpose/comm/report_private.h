@@ -15,7 +15,7 @@ const char *report_describe(struct unit unit, char text[DESCRIPTION]);
 const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]);
 
 /* Counts a shadow where all ranks see it, but no answers to sends and receives, which are no
- * collectives: report_end.c. */
+ * collectives: report_joined.c. */
 void report_joined(struct endpoint *end, struct unit unit);
 
 /* ", killed by signal 9 (SIGKILL), in its program behind allreduce(...) at train.py:41": how a rank

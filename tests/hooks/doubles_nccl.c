@@ -48,118 +48,31 @@ static ncclResult_t collective(struct call call, size_t per_send, size_t per_rec
 #define RANK 1
 #define RANKS 4
 
-static ncclResult_t all_reduce(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                               ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream) {
-  return collective((struct call){.name = "allreduce",
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .datatype = datatype,
-                                  .reduction = (int)reduction,
-                                  .root = -1,
-                                  .comm = comm,
-                                  .stream = stream},
-                    1, 1);
-}
-
-static ncclResult_t broadcast(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                              int root, ncclComm_t comm, cudaStream_t stream) {
-  return collective((struct call){.name = "broadcast",
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .datatype = datatype,
-                                  .reduction = -1,
-                                  .root = root,
-                                  .comm = comm,
-                                  .stream = stream},
-                    root == RANK, 1);
-}
-
-static ncclResult_t reduce(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                           ncclRedOp_t reduction, int root, ncclComm_t comm, cudaStream_t stream) {
-  return collective((struct call){.name = "reduce",
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .datatype = datatype,
-                                  .reduction = (int)reduction,
-                                  .root = root,
-                                  .comm = comm,
-                                  .stream = stream},
-                    1, root == RANK);
-}
-
-static ncclResult_t all_gather(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                               ncclComm_t comm, cudaStream_t stream) {
-  return collective((struct call){.name = "allgather",
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .datatype = datatype,
-                                  .reduction = -1,
-                                  .root = -1,
-                                  .comm = comm,
-                                  .stream = stream},
-                    1, RANKS);
-}
-
-static ncclResult_t reduce_scatter(const void *send, void *recv, size_t count,
-                                   ncclDataType_t datatype, ncclRedOp_t reduction, ncclComm_t comm,
-                                   cudaStream_t stream) {
-  return collective((struct call){.name = "reducescatter",
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .datatype = datatype,
-                                  .reduction = (int)reduction,
-                                  .root = -1,
-                                  .comm = comm,
-                                  .stream = stream},
-                    RANKS, 1);
-}
-
-static ncclResult_t all_to_all(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                               ncclComm_t comm, cudaStream_t stream) {
-  return collective((struct call){.name = "alltoall",
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .datatype = datatype,
-                                  .reduction = -1,
-                                  .root = -1,
-                                  .comm = comm,
-                                  .stream = stream},
-                    RANKS, RANKS);
-}
-
-static ncclResult_t gather(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                           int root, ncclComm_t comm, cudaStream_t stream) {
-  return collective((struct call){.name = "gather",
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .datatype = datatype,
-                                  .reduction = -1,
-                                  .root = root,
-                                  .comm = comm,
-                                  .stream = stream},
-                    1, root == RANK ? RANKS : 0);
-}
-
-static ncclResult_t scatter(const void *send, void *recv, size_t count, ncclDataType_t datatype,
-                            int root, ncclComm_t comm, cudaStream_t stream) {
-  return collective((struct call){.name = "scatter",
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .datatype = datatype,
-                                  .reduction = -1,
-                                  .root = root,
-                                  .comm = comm,
-                                  .stream = stream},
-                    root == RANK ? RANKS : 0, 1);
-}
+/* One for each form of collective. sends, receives: as per_send and per_recv above, said here and not taken from
+ * the table that the product has them from. */
+#define COLLECTIVE_DOUBLE(function, text, ROOT, REDUCTION, sends, receives)                        \
+  static ncclResult_t function COLLECTIVE_FORM(                                                    \
+      ROOT, REDUCTION, const void *send, void *recv, size_t count, ncclDataType_t datatype,        \
+      ncclRedOp_t reduction, int root, ncclComm_t comm, cudaStream_t stream) {                     \
+    return collective((struct call){.name = text,                                                  \
+                                    .send = send,                                                  \
+                                    .recv = recv,                                                  \
+                                    .count = count,                                                \
+                                    .datatype = datatype,                                          \
+                                    .reduction = COLLECTIVE_IF_##REDUCTION((int)reduction, -1),    \
+                                    .root = COLLECTIVE_IF_##ROOT(root, -1),                        \
+                                    .comm = comm,                                                  \
+                                    .stream = stream},                                             \
+                      sends, receives);                                                            \
+  }
+COLLECTIVE_DOUBLE(all_reduce, "allreduce", NO_ROOT, REDUCES, 1, 1)
+COLLECTIVE_DOUBLE(broadcast, "broadcast", ROOTED, MOVES, root == RANK, 1)
+COLLECTIVE_DOUBLE(reduce, "reduce", ROOTED, REDUCES, 1, root == RANK)
+COLLECTIVE_DOUBLE(all_gather, "allgather", NO_ROOT, MOVES, 1, RANKS)
+COLLECTIVE_DOUBLE(reduce_scatter, "reducescatter", NO_ROOT, REDUCES, RANKS, 1)
+COLLECTIVE_DOUBLE(all_to_all, "alltoall", NO_ROOT, MOVES, RANKS, RANKS)
+COLLECTIVE_DOUBLE(gather, "gather", ROOTED, MOVES, 1, root == RANK ? RANKS : 0)
+COLLECTIVE_DOUBLE(scatter, "scatter", ROOTED, MOVES, root == RANK ? RANKS : 0, 1)
 
 static ncclResult_t group_start(void) {
   double_note("start");

@@ -28,6 +28,7 @@ MUTANTS_TESTS = $(call mutants_rooms,) \
                 "core: $(call mutants_run,check/quick-unit) !(flow*|*_random|contribution|number|divisor|segment*|places|log*|trace*|settings|rhythm)/*" \
                 $(call mutants_suites,core/predict,learner_random,) \
                 $(call mutants_rooms,$(mutants_sanitized)) \
+                "hooks: SAN=address,undefined $(call mutants_run,check/quick-hooks) plugins/*" \
                 "hooks: SAN=thread $(call mutants_run,check/quick-hooks) state/*" \
                 "core/p2p: SAN=thread $(call mutants_run,check/quick-unit) @(peers|sent)/*"
 

@@ -2,22 +2,7 @@
  * and what places tell of them. */
 #include <criterion/criterion.h>
 
-#include "tests/simulation/program.h"
-
-static struct program program;
-static struct builder builder;
-static struct place places[TREE_NODES_MAX];
-
-static void unit(uint8_t point) {
-  struct node *node = tree_add(&builder, NODE_UNIT, 0, 0);
-  node->point = point;
-  node->slot = (struct slot){AXIS_WORLD, 1, {{.count = point, .kind = MEMBER_ALLREDUCE}}};
-}
-
-static void open_block(enum node_kind kind, uint32_t what, uint32_t value) {
-  tree_add(&builder, kind, what, value);
-  tree_open(&builder);
-}
+#include "tests/simulation/test_program.h"
 
 static void open_if(enum when when) {
   open_block(NODE_BRANCH, when, 4);

@@ -2,23 +2,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "tests/simulation/program.h"
 #include "tests/simulation/random.h"
-
-static struct program program;
-static struct builder builder;
-static struct place places[TREE_NODES_MAX];
-
-static void unit(uint8_t point) {
-  struct node *node = tree_add(&builder, NODE_UNIT, 0, 0);
-  node->point = point;
-  node->slot = (struct slot){AXIS_WORLD, 1, {{.count = point, .kind = MEMBER_ALLREDUCE}}};
-}
-
-static void open_block(enum node_kind kind, uint32_t what, uint32_t value) {
-  tree_add(&builder, kind, what, value);
-  tree_open(&builder);
-}
+#include "tests/simulation/test_program.h"
 
 /* The last node of the place of a point's first unit. */
 static struct place_node last_of(uint8_t point) {

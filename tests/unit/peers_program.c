@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/operation.h"
+
 /* ---- programs ---- */
 
 uint32_t peers_random(uint64_t *state, uint32_t bound) {
@@ -61,15 +63,10 @@ void peers_program_random(struct peers_program *program, uint64_t seed) {
     program->speed[rank] = 1 + peers_random(&state, 8);
 }
 
-enum { FLOAT32 = 7, INT32 = 2, COMM = 77 };
+enum { COMM = 77 };
 
 static struct member post(uint8_t kind, uint32_t peer, uint32_t phase) {
-  return (struct member){.count = 10 + phase,
-                         .comm = COMM,
-                         .root = (int32_t)peer,
-                         .reduction = REDUCTION_NONE,
-                         .kind = kind,
-                         .datatype = FLOAT32};
+  return operation_member(kind, COMM, peer, 10 + phase);
 }
 
 static struct member all_reduce(uint64_t count, uint8_t datatype) {
@@ -142,7 +139,7 @@ static void add_phase(const struct peers_program *program, struct steps *steps, 
   case PHASE_UNIT_GROUP:
     step = add(steps, point);
     step->has_unit = true;
-    step->unit = all_reduce(100 + phase, FLOAT32);
+    step->unit = all_reduce(100 + phase, DATATYPE_FLOAT32);
     if (program->phases[phase] == PHASE_UNIT_GROUP)
       add_ring(program, step, rank, phase, false);
     break;
@@ -168,7 +165,7 @@ size_t peers_program_steps(const struct peers_program *program, uint32_t rank,
       continue;
     struct peers_step *step = add(&steps, ++marked << 48);
     step->has_unit = step->synchronises = true;
-    step->unit = all_reduce(1, INT32);
+    step->unit = all_reduce(1, DATATYPE_INT32);
     iteration = 0;
   }
   *steps_out = steps.steps;

@@ -2,6 +2,7 @@
  * memory. */
 #include <criterion/criterion.h>
 
+#include "tests/unit/operation.h"
 #include "tests/unit/trio.h"
 
 #define COMM 7
@@ -26,12 +27,7 @@ struct group {
 };
 
 static struct member side(uint8_t kind, uint32_t peer, uint64_t count) {
-  return (struct member){.count = count,
-                         .comm = COMM,
-                         .root = (int32_t)peer,
-                         .reduction = REDUCTION_NONE,
-                         .kind = kind,
-                         .datatype = 7};
+  return operation_member(kind, COMM, peer, count);
 }
 
 static void make_group(struct group *group, uint32_t rank, uint64_t count) {

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "core/team/team_private.h"
+#include "tests/unit/operation.h"
 #include "tests/unit/quartet.h"
 
 enum { COMM = 7 };
@@ -11,12 +12,7 @@ TestSuite(left_loops, .init = quartet_start, .fini = quartet_stop);
 static struct unequal unequal;
 
 static struct member operation(uint8_t kind, uint32_t peer) {
-  return (struct member){.count = 64,
-                         .comm = COMM,
-                         .root = (int32_t)peer,
-                         .reduction = REDUCTION_NONE,
-                         .kind = kind,
-                         .datatype = DATATYPE_FLOAT32};
+  return operation_member(kind, COMM, peer, 64);
 }
 
 /* Whether it is told of. place: of struct posts; described as place_of has it. */

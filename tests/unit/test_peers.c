@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/unit/failing.h"
+#include "tests/unit/operation.h"
 #include "tests/unit/trio.h"
 
 static struct unit got;
@@ -16,12 +17,7 @@ static void start(void) {
 TestSuite(peers, .init = start, .fini = trio_stop);
 
 static struct member on(uint32_t comm, uint8_t kind, uint32_t peer) {
-  return (struct member){.count = 64,
-                         .comm = comm,
-                         .root = (int32_t)peer,
-                         .reduction = REDUCTION_NONE,
-                         .kind = kind,
-                         .datatype = 7};
+  return operation_member(kind, comm, peer, 64);
 }
 
 static struct member send(uint32_t peer) {

@@ -1,6 +1,7 @@
 /* Sends and receives that meet what is not of their size. */
 #include <criterion/criterion.h>
 
+#include "tests/unit/operation.h"
 #include "tests/unit/trio.h"
 
 enum { COMM = 7, PLACE = 11 };
@@ -14,21 +15,12 @@ static void start(void) {
 
 TestSuite(unequal, .init = start, .fini = trio_stop);
 
-static struct member operation(uint8_t kind, uint32_t peer, uint8_t datatype, uint64_t count) {
-  return (struct member){.count = count,
-                         .comm = COMM,
-                         .root = (int32_t)peer,
-                         .reduction = REDUCTION_NONE,
-                         .kind = kind,
-                         .datatype = datatype};
-}
-
 static struct member send(uint32_t peer, uint64_t count) {
-  return operation(MEMBER_SEND, peer, DATATYPE_FLOAT32, count);
+  return operation_member(MEMBER_SEND, COMM, peer, count);
 }
 
 static struct member receive(uint32_t peer, uint64_t count) {
-  return operation(MEMBER_RECEIVE, peer, DATATYPE_FLOAT32, count);
+  return operation_member(MEMBER_RECEIVE, COMM, peer, count);
 }
 
 /* Whether it meets one of another size. */
@@ -82,8 +74,9 @@ Test(unequal, bytes_decide_and_not_datatypes) {
                {DATATYPE_BFLOAT16, 64, false}, {200, 64, true}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     post_one(1, send(0, 64));
-    cr_expect_eq(post_one(0, operation(MEMBER_RECEIVE, 1, cases[i].datatype, cases[i].count)),
-                 !cases[i].equal, "%zu", i);
+    struct member receives = receive(1, cases[i].count);
+    receives.datatype = cases[i].datatype;
+    cr_expect_eq(post_one(0, receives), !cases[i].equal, "%zu", i);
   }
 }
 

@@ -128,7 +128,7 @@ static bool count_calls(const struct function *function, uint32_t block, uint32_
 static uint32_t nodes_of(const struct function *function, uint32_t position,
                          struct place_node *nodes, uint32_t room) {
   uint32_t calls;
-  if (function->flow == NULL || function->positions == NULL)
+  if (function->flow == NULL)
     return 0;
   uint32_t block = block_of(function, position);
   if (!count_calls(function, block, position, &calls))

@@ -1,4 +1,6 @@
-/* What unevenness has cost: counted while a rank is joined, told when all have left (report.h). */
+/* What unevenness has cost, told when all ranks have left: a line, and a file if one is wanted
+ * (report.h). What is told has been counted by report_joined.c.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,28 +15,13 @@
 #include "interpose/comm/report_private.h"
 #include "interpose/self/environment.h"
 
-/* Ranks that a line names. */
-#define NAMED 8u
-
-/* ---- counting ---- */
-
-void report_joined(struct endpoint *end, struct unit unit) {
-  struct plane *plane = end->team->plane;
-  end->joined.shadows += !member_is_point_to_point(unit.members->kind);
-  if (end->joined_since_ms == 0 && !unit_is_exchange(unit)) {
-    uint64_t parked = plane_parked_since(plane, plane->rank);
-    end->joined_since_ms = parked != 0 ? parked : now_ms();
-  }
-  plane_say_joined(plane, end->joined, end->joined_since_ms);
-}
-
-void report_active(struct endpoint *end) {
-  if (end->joined_since_ms == 0)
-    return;
-  end->joined.ms += now_ms() - end->joined_since_ms;
-  end->joined_since_ms = 0;
-  plane_say_joined(end->team->plane, end->joined, 0);
-}
+enum {
+  NAMED = 8, /* ranks that a line names */
+  /* Bytes that say what one of them did, or how many are not named. 96 at most, with the largest of
+   * all numbers: what other ranks have counted is in shared memory, and may be anything. */
+  SHARE_TEXT = 100,
+  SHARES = (NAMED + 1) * SHARE_TEXT,
+};
 
 /* ---- what all have counted ---- */
 
@@ -143,7 +130,6 @@ static void write_most(const struct sum *sum, char text[64]) {
              sum->shares[sum->nranks - count].rank, count - 1);
 }
 
-#define SHARES (NAMED * 64)
 static void write_shares(const struct sum *sum, char text[SHARES]) {
   size_t used = 0;
   char time[TIME];
