@@ -15,6 +15,7 @@
 #   tests/versions    the headers and libraries of NCCL's releases, run by `make check-versions`
 #   tests/nccl        NVIDIA's libnccl with its kernels emulated, and the join tests in front of it, run by `make check-nccl`
 #   tests/clients     real clients of NCCL, and launchers; run by `make check-clients`
+#   tests/packages    the wheel and the Debian package; run by `make check-packages`
 #   tests/pytorch     PyTorch's CUDA wheel on the loopback; run by `make check-pytorch`
 
 
