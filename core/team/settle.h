@@ -73,7 +73,7 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b);
  *   - each can be come to alone (PLACE_ALTERNATIVE), one thread can come from one to the other or
  *     their order is not known, and all ranks come to both, or all have issued one of them, from
  *     wherever: who is there again has gone round a loop, while the other may go on in it;
- *   - they are two branches of one condition that is known to change (place_takes_turns);
+ *   - they stand in a loop in which they come by conditions of which one changes (place_takes_turns);
  *   - they are two branches of one condition in a loop around both, which one of them may end. Not
  *     where each rank stays in its branch (place_stays_apart), or the root alone claims one of them:
  *     unless one is known to be in the program of all;

@@ -105,6 +105,7 @@ void request_begin(struct request *request) {
     team_claim_looking(end->team, request->unit, flags, known ? &place : NULL, request->looks);
     if (request->posts != NULL)
       team_claim_posts(end->team, request->posts);
+    request->asked = true;
   }
 }
 

@@ -85,6 +85,8 @@ ncclResult_t transaction_make(struct transaction *transaction) {
       wait_with_room(transaction->requests, transaction->nrequests, transaction->room);
   ncclResult_t result =
       transaction->issue == NULL ? ncclSuccess : transaction->issue(transaction->context);
+  if (transaction->kind == TRANSACTION_CALL)
+    wait_for_those_behind(transaction->requests, transaction->nrequests);
   ncclResult_t together = rejoin_complete(transaction->requests, transaction->nrequests);
   stopping_finish(transaction->requests, transaction->nrequests);
   watched_return(transaction->requests, transaction->nrequests);

@@ -5,6 +5,7 @@
  *   enter    the endpoints, in an order that all threads have, so that none waits for another
  *   agree    what the rank wants settles, and the others are answered meanwhile (wait.h)
  *   issue    what the caller does with what has settled; here roots and divisors come in
+ *   behind   who has asked waits until all have come there (wait_for_those_behind)
  *   rejoin   where all ranks are together again (rejoin.h); where all stop, the device is waited for
  *   exit     the endpoints; communicators that were called are ready for the fast path
  */

@@ -147,14 +147,6 @@ static bool is_answering(const struct wait *wait, const struct endpoint *other) 
   return true;
 }
 
-/* How long the ranks that we wait for have been waiting themselves. Shortly before the program
- * would get an error they are taken to be: one that is at work may wait for us on its device, which
- * nobody sees. */
-static uint64_t wait_quiet(const struct wait *wait, struct overlap *overlap) {
-  uint64_t now = now_ms();
-  return now >= wait->resort_ms ? OVERLAP_NEVER - 1 : overlap_quiet(overlap, now);
-}
-
 /* Those of other ranks may end with another thread in this moment. */
 static bool is_of_a_request(const struct wait *wait, const struct overlap *overlap) {
   for (uint32_t i = 0; i < wait->nrequests; i++)
@@ -327,7 +319,7 @@ static bool is_early(const struct wait *wait, struct overlap_behind *behind) {
     const struct request *request = &wait->requests[i];
     if (!request->settled && !is_nothing_to_issue(request->unit) &&
         request->end->state == RANK_PRESENT &&
-        overlap_must_wait(request->end->overlap, request->end->team, behind))
+        overlap_must_wait(request->end->overlap, wait->issued ? NULL : request->end->team, behind))
       return true;
   }
   return false;
@@ -375,6 +367,23 @@ static void free_stay(struct wait *wait) {
   free(wait->found);
 }
 
+/* With NCCL_JOIN_EARLY_EXIT=throw nobody is answered: all stop. */
+void wait_for_those_behind(struct request *requests, uint32_t nrequests) {
+  struct wait wait = {
+      .requests = requests, .nrequests = nrequests, .issued = true, .since_ns = now_ns()};
+  bool asked = false;
+  for (uint32_t i = 0; i < nrequests; i++) {
+    requests[i].settled = !requests[i].asked || requests[i].result != ncclSuccess;
+    asked |= !requests[i].settled;
+  }
+  if (asked && join_settings()->early_exit != EARLY_EXIT_THROW) {
+    keep_step(&wait);
+    free_stay(&wait);
+  }
+  for (uint32_t i = 0; i < nrequests; i++)
+    requests[i].settled = true;
+}
+
 static void say_parked(const struct wait *wait, uint64_t since_ms) {
   for (uint32_t i = 0; i < wait->nrequests; i++)
     plane_say_parked(wait->requests[i].end->team->plane, since_ms);
@@ -419,7 +428,7 @@ uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t r
                       .since_ns = now_ns()};
   for (uint32_t i = 0; i < nrequests; i++) {
     requests[i].settled = requests[i].stalled = requests[i].rejoin = requests[i].resync = false;
-    requests[i].stopped = requests[i].outside = false;
+    requests[i].stopped = requests[i].outside = requests[i].asked = false;
     requests[i].watched_ns = 0;
     requests[i].notice = ncclSuccess;
   }

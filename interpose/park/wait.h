@@ -37,8 +37,8 @@ struct request {
    * issued here. */
   bool (*next)(struct request *request);
   void *next_context;
-  struct unit kept;      /* what is wanted behind the mark that is claimed (own_join.h) */
-  bool settled, stalled; /* used inside */
+  struct unit kept;             /* what is wanted behind the mark that is claimed (own_join.h) */
+  bool settled, stalled, asked; /* used inside; asked: it has been claimed */
   uint64_t watched_ns; /* since when it has been parked because of join, if for long (watched.h) */
 };
 
@@ -54,6 +54,11 @@ void wait_until_settled(struct request *requests, uint32_t nrequests);
  * its process along (orphans.h), whose endpoints it has entered then. Returns how many requests
  * there are. */
 uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t room);
+
+/* Of requests that have been issued, and that others were asked for: returns once all ranks have come
+ * to them, where the rank has teams with other ranks each. Its program may wait for the device next,
+ * and answers nobody then: ranks that each wait so for another would wait in a ring for ever. */
+void wait_for_those_behind(struct request *requests, uint32_t nrequests);
 
 /* Of requests that were stopped (core/team/team_stop.h): waits until the devices of their ranks are
  * done, for NCCL_JOIN_TIMEOUT at most. The program may end when it is told, and what its device has

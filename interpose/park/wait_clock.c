@@ -22,3 +22,8 @@ void wait_leave_out_stop(struct wait *wait, uint64_t now) {
   for (uint32_t i = 0; i < wait->nrequests; i++)
     overlap_moved(wait->requests[i].end->overlap, now);
 }
+
+uint64_t wait_quiet(const struct wait *wait, struct overlap *overlap) {
+  uint64_t now = now_ms();
+  return now >= wait->resort_ms ? OVERLAP_NEVER - 1 : overlap_quiet(overlap, now);
+}

@@ -23,6 +23,7 @@ struct wait {
   uint32_t nrequests;
   uint32_t room_for_requests; /* of a LEAVE: ranks that it takes along (orphans.h) */
   bool begun;           /* the requests are committed or claimed; before, others are waited for */
+  bool issued;          /* ... and again afterwards (wait_for_those_behind), without begun */
   struct endpoint *all; /* of this process */
   uint64_t since_ns;    /* when the call began */
   uint64_t deadline_ms, look_ms;
@@ -68,6 +69,11 @@ void wait_finish_states(struct wait *wait);
 /* Something has moved: as long as it does, somebody is at work, and NCCL_JOIN_TIMEOUT is for when
  * nothing does. wait_clock.c. */
 void wait_be_patient(struct wait *wait);
+
+/* How long the ranks that we wait for have been waiting themselves. Shortly before the program
+ * would get an error they are taken to be: one that is at work may wait for us on its device, which
+ * nobody sees. */
+uint64_t wait_quiet(const struct wait *wait, struct overlap *overlap);
 
 /* At each look: NCCL_JOIN_TIMEOUT is not for the time in which this process was stopped, as its peers
  * were if a shell stopped its job. Nor does their silence say anything then. */

@@ -78,3 +78,13 @@ Test(crossed, nobody_waits_for_ranks_above_the_new_root) {
   lines_add_left(lines, 3);
   finish_run(result, lines);
 }
+
+/* A rank that has asked goes back to its program when all have come: it may wait for its device next,
+ * and answers nobody then. */
+Test(crossed, who_has_asked_waits_for_those_behind) {
+  struct run *result = run_crossed(4, "--what behind");
+  struct lines *lines = lines_create();
+  lines_add(lines, 0, "all have come: 1");
+  lines_add_left(lines, 4);
+  finish_run(result, lines);
+}

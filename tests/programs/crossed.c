@@ -30,7 +30,9 @@ static const struct option options[] = {
      "and the one in between comes to each of them only once the first rank's call has returned; "
      "destroyed: the first rank has joined before and destroys that communicator while the last "
      "sum of the other is under way, to which the one in between comes only then; "
-     "aborted: it has joined before and aborts what the last never comes to"},
+     "aborted: it has joined before and aborts what the last never comes to; "
+     "behind: of four ranks the first has a communicator with the last, and asks the others for an "
+     "all-reduce that one of them has passed and the other comes to late"},
     {0},
 };
 
@@ -203,6 +205,40 @@ static int aborted(ncclComm_t all) {
   return 0;
 }
 
+/* ---- behind ---- */
+
+/* The first three of four ranks: iterations that all of them expect after a while. The first comes to
+ * one of them from elsewhere in its program, the third late. */
+static void behind(ncclComm_t all) {
+  volatile int late = 9; /* not known to the compiler, which makes no more calls of these two */
+  ncclComm_t three, pair;
+  bool is_first = ranks.rank == 0, is_last = ranks.rank == 3;
+  char name[64];
+  _Atomic int *has_come = returned_calls(name);
+  CHECK_NCCL(ncclCommSplit(all, is_last ? NCCL_SPLIT_NOCOLOR : 0, ranks.rank, &three, NULL));
+  CHECK_NCCL(
+      ncclCommSplit(all, is_first || is_last ? 0 : NCCL_SPLIT_NOCOLOR, ranks.rank, &pair, NULL));
+  for (int i = 0; three != NULL && i < ITERATIONS; i++) {
+    if (i == late && ranks.rank == 2) {
+      nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+      atomic_store(has_come, 1);
+    }
+    if (i == late && is_first) {
+      CHECK_NCCL(ncclAllReduce(buffer, buffer, COUNT, ncclFloat, ncclSum, three, ranks.stream));
+      ranks_result(&ranks, "all have come: %d", atomic_load(has_come));
+    } else {
+      CHECK_NCCL(ncclAllReduce(buffer, buffer, COUNT, ncclFloat, ncclSum, three, ranks.stream));
+    }
+    CHECK_CUDA(cudaStreamSynchronize(ranks.stream));
+  }
+  if (is_first)
+    shm_unlink(name);
+  if (three != NULL)
+    CHECK_NCCL(ncclCommDestroy(three));
+  if (pair != NULL)
+    CHECK_NCCL(ncclCommDestroy(pair));
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Communicators that wait for each other.", options);
@@ -214,6 +250,10 @@ int main(int argc, char **argv) {
   CHECK_CUDA(cudaMalloc((void **)&other, COUNT * sizeof(float)));
   if (strcmp(what, "aborted") == 0)
     return aborted(all);
+  if (strcmp(what, "behind") == 0) {
+    behind(all);
+    return ranks_leave(&ranks, ENDING_DESTROY);
+  }
   CHECK_NCCL(ncclCommSplit(all, is_between ? NCCL_SPLIT_NOCOLOR : 0, ranks.rank, &part, NULL));
   if (is_root)
     root(all, part);

@@ -242,6 +242,18 @@ void rank_left_team(struct sim *sim, struct sim_rank *rank, struct sim_end *end)
   rank->mode = MODE_RUNNING;
 }
 
+/* It has asked, and others may not have come yet to what it has issued. */
+static void wait_for_all(struct sim *sim, struct sim_rank *rank) {
+  struct overlap_behind behind;
+  came_back(rank);
+  if (!overlap_must_wait(rank->overlap, NULL, &behind))
+    return;
+  sim->result.waits++;
+  overlap_wait(rank->overlap, 0);
+  rank->then = rank->mode;
+  rank->mode = MODE_WAITING_AFTER;
+}
+
 static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
   struct unit unit;
   bool requested = end->core->claim.open;
@@ -254,7 +266,7 @@ static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end
     unit = step_unit(&rank->steps[rank->next]);
     rank_say(sim, rank, end, "real", &unit, &rank->steps[rank->next]);
     issued_real(sim, rank, end);
-    came_back(rank);
+    wait_for_all(sim, rank);
     return true;
   case TEAM_SHADOW:
     rank_say(sim, rank, end, "shadow", &unit, NULL);
@@ -287,7 +299,8 @@ static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end
 }
 
 bool rank_is_parked(const struct sim_rank *rank) {
-  return rank->mode == MODE_PARKED || rank->mode == MODE_WAITING;
+  return rank->mode == MODE_PARKED || rank->mode == MODE_WAITING ||
+         rank->mode == MODE_WAITING_AFTER;
 }
 
 static bool poll(struct sim *sim, struct sim_rank *rank, struct sim_end *end) {
@@ -341,12 +354,13 @@ static bool look_around(struct sim *sim, struct sim_rank *rank) {
 
 /* Whether those it has waited for have come. */
 static bool go_on(struct sim_rank *rank) {
-  const struct step *step = &rank->steps[rank->next];
+  bool after = rank->mode == MODE_WAITING_AFTER;
+  const struct team *next = after ? NULL : end_of(rank, &rank->steps[rank->next])->core;
   struct overlap_behind behind;
-  if (overlap_must_wait(rank->overlap, end_of(rank, step)->core, &behind))
+  if (overlap_must_wait(rank->overlap, next, &behind))
     return false;
   came_back(rank);
-  rank->mode = MODE_RUNNING;
+  rank->mode = after ? rank->then : MODE_RUNNING;
   return true;
 }
 
@@ -358,6 +372,7 @@ bool rank_step(struct sim *sim, struct sim_rank *rank) {
   case MODE_PARKED:
     return look_around(sim, rank);
   case MODE_WAITING:
+  case MODE_WAITING_AFTER:
     return go_on(rank) || look_around(sim, rank);
   case MODE_SYNCHRONISING:
     if (!device_is_idle(sim->device, rank->number))

@@ -9,8 +9,9 @@
 
 enum rank_mode {
   MODE_RUNNING,
-  MODE_PARKED,  /* with a request, or leaving */
-  MODE_WAITING, /* until others have passed what it has issued in another team */
+  MODE_PARKED,        /* with a request, or leaving */
+  MODE_WAITING,       /* until others have passed what it has issued in another team */
+  MODE_WAITING_AFTER, /* the same of what it has just issued, having asked */
   MODE_SYNCHRONISING,
   MODE_ENDED, /* has left all its teams */
   MODE_DEAD,  /* killed, or ended by a failure of another */
@@ -31,9 +32,9 @@ struct sim_rank {
   struct overlap *overlap;
   struct step *steps;
   uint64_t nsteps, room, next;
-  enum rank_mode mode;
-  uint64_t quiet; /* milliseconds, for the next look around */
-  bool stopped;   /* in one of its teams: it ends with an error once its requests have settled */
+  enum rank_mode mode, then; /* then: after MODE_WAITING_AFTER */
+  uint64_t quiet;            /* milliseconds, for the next look around */
+  bool stopped; /* in one of its teams: it ends with an error once its requests have settled */
 };
 
 struct sim_team {

@@ -68,8 +68,7 @@ static bool notice_failure(struct sim *sim) {
     bool full = false;
     for (uint32_t k = 0; k < rank->nends; k++)
       full |= device_is_full(sim->device, i, rank->ends[k].team, false);
-    if (rank->mode != MODE_RUNNING && rank->mode != MODE_WAITING &&
-        rank->mode != MODE_SYNCHRONISING && !(rank->mode == MODE_PARKED && full))
+    if (rank->mode == MODE_ENDED || rank->mode == MODE_DEAD || (rank->mode == MODE_PARKED && !full))
       continue;
     rank_fail(sim, rank);
     return true;
@@ -87,8 +86,14 @@ static bool all_ended(const struct sim *sim) {
 static void say_who_is_stuck(const struct sim *sim) {
   if (sim->trace)
     device_print(sim->device);
-  static const char *const modes[] = {
-      "runs", "parked", "waits for those behind", "waits for the device", "ended", "dead"};
+  static const char *const modes[] = {[MODE_RUNNING] = "runs",
+                                      [MODE_PARKED] = "parked",
+                                      [MODE_WAITING] = "waits for those behind",
+                                      [MODE_WAITING_AFTER] =
+                                          "waits for those behind what it has issued",
+                                      [MODE_SYNCHRONISING] = "waits for the device",
+                                      [MODE_ENDED] = "ended",
+                                      [MODE_DEAD] = "dead"};
   for (uint32_t i = 0; sim->trace && i < sim->program->nranks; i++) {
     const struct sim_rank *rank = &sim->ranks[i];
     uint32_t point = rank->next < rank->nsteps ? rank->steps[rank->next].instance.point : 0;
