@@ -231,18 +231,21 @@ Test(exchange, so_is_one_in_a_group) {
 
 /* ---- other sizes ---- */
 
-static struct run *run_rings(const char *iterations, const char *environment) {
+static struct run *run_rings(const char *iterations, const char *environment, const char *enough) {
   char text[128];
   snprintf(text, sizeof text, "--mode rings --iterations %s --then 0", iterations);
-  return run(&(struct launch){
-      .nranks = 3, .program = "exchange", .options = text, .environment = environment});
+  return run(&(struct launch){.nranks = 3,
+                              .program = "exchange",
+                              .options = text,
+                              .environment = environment,
+                              .enough = enough});
 }
 
 /* A ring of three is not agreed on: the last round of one rank meets what comes after the loop. */
 Test(exchange, a_ring_that_meets_one_of_another_size_is_told_of) {
   static const char *const iterations[] = {"4,3,3", "3,4,3", "60,60,61"};
   for (int i = 0; i < 3; i++) {
-    struct run *result = run_rings(iterations[i], "");
+    struct run *result = run_rings(iterations[i], "", "their sizes differ");
     cr_expect(run_says_in_a_line(result, "NCCL-JOIN WARN", ", float32, 32) of rank ", " meets ",
                                  ", float32, 64) of rank ", " at ", "their sizes differ",
                                  "nccl_join_leave", NULL) ||
@@ -255,7 +258,7 @@ Test(exchange, a_ring_that_meets_one_of_another_size_is_told_of) {
 }
 
 Test(exchange, or_the_job_stops_there) {
-  struct run *result = run_rings("4,3,3", "NCCL_JOIN_UNSURE=stop");
+  struct run *result = run_rings("4,3,3", "NCCL_JOIN_UNSURE=stop", NULL);
   cr_expect(run_says_in_a_line(result, "their sizes differ", "It is not issued", "ncclInvalidUsage",
                                NULL),
             "%s", result->errors);
@@ -269,7 +272,7 @@ Test(exchange, or_the_job_stops_there) {
 }
 
 Test(exchange, rings_that_are_even_are_not_doubted) {
-  struct run *result = run_rings("40,40,40/7,7,7", "NCCL_JOIN_UNSURE=stop");
+  struct run *result = run_rings("40,40,40/7,7,7", "NCCL_JOIN_UNSURE=stop", NULL);
   assert_went_well(result);
   cr_expect_not(run_says(result, "NCCL-JOIN WARN"), "%s", result->errors);
   cr_expect(has_result(result, 1, "got 40 100 41"), "%s", result->output);
@@ -280,18 +283,19 @@ Test(exchange, rings_that_are_even_are_not_doubted) {
 /* ---- loops that are left ---- */
 
 /* Rings and pipelines that end with one more of the same size, at another place. */
-static struct run *run_left(const char *mode, const char *iterations, const char *environment) {
+static struct run *run_left(const char *mode, const char *iterations, const char *environment,
+                            const char *enough) {
   char text[128];
   snprintf(text, sizeof text, "--mode %s --iterations %s --then 0", mode, iterations);
   return run(&(struct launch){.nranks = 3,
                               .program = "exchange",
                               .options = text,
                               .environment = environment,
-                              .limit_s = 8});
+                              .enough = enough});
 }
 
 static void check_left(const char *mode, const char *iterations) {
-  struct run *result = run_left(mode, iterations, "NCCL_JOIN_TIMEOUT=4");
+  struct run *result = run_left(mode, iterations, "", " goes on with");
   cr_expect(run_says_in_a_line(result, "NCCL-JOIN WARN", ", float32, 64) of rank ", " meets ",
                                " has left a loop of sends and receives that ", " goes on with",
                                "nccl_join_leave", NULL),
@@ -309,7 +313,7 @@ Test(exchange, so_is_a_stage_that_leaves_a_pipeline) {
 }
 
 Test(exchange, or_the_job_stops_before_they_meet) {
-  struct run *result = run_left("alike", "4,3,3", "NCCL_JOIN_UNSURE=stop");
+  struct run *result = run_left("alike", "4,3,3", "NCCL_JOIN_UNSURE=stop", NULL);
   cr_expect(
       run_says_in_a_line(result, " has left a loop ", "It is not issued", "ncclInvalidUsage", NULL),
       "%s", result->errors);
@@ -322,7 +326,7 @@ Test(exchange, or_the_job_stops_before_they_meet) {
 Test(exchange, loops_that_all_leave_are_not_doubted) {
   static const char *const modes[] = {"alike", "stages"};
   for (int i = 0; i < 2; i++) {
-    struct run *result = run_left(modes[i], "40,40,40/1,1,1/7,7,7", "NCCL_JOIN_UNSURE=stop");
+    struct run *result = run_left(modes[i], "40,40,40/1,1,1/7,7,7", "NCCL_JOIN_UNSURE=stop", NULL);
     assert_went_well(result);
     cr_expect_not(run_says(result, "NCCL-JOIN WARN"), "%s", result->errors);
     cr_expect(has_result(result, 1, "got 1002 100 1003"), "%s", result->output);
@@ -334,7 +338,7 @@ Test(exchange, loops_that_all_leave_are_not_doubted) {
  * and go on as ever. */
 Test(exchange, stages_that_warm_up_are_told_of_once_and_go_on) {
   enum { EPOCHS = 3, ITERATIONS = 6 };
-  struct run *result = run_left("warm", "6,6,6/6,6,6/6,6,6", "");
+  struct run *result = run_left("warm", "6,6,6/6,6,6/6,6,6", "", NULL);
   assert_went_well(result);
   cr_expect(run_says_in_a_line(result, "NCCL-JOIN WARN", " has left a loop ",
                                "stages of a pipeline may do so by design", NULL),

@@ -224,6 +224,7 @@ struct running {
   pid_t processes[RUN_RANKS_MAX];
   int nprocesses;
   double begin, limit_s;
+  const char *enough;
   int port_hold; /* see port_take; -1: no port */
 };
 
@@ -256,6 +257,7 @@ struct running *run_start(const struct launch *launch) {
     command_make(&commands[i], launch, launch->each ? i : -1, port);
   struct running *running = start_commands(commands, ncommands, launch->limit_s);
   running->port_hold = hold;
+  running->enough = launch->enough;
   for (int i = 0; i < ncommands; i++)
     command_free(&commands[i]);
   return running;
@@ -274,11 +276,29 @@ static void ask_to_end(const struct running *running, int with_signal) {
     kill(-running->processes[i], with_signal);
 }
 
+static bool has_said_enough(const struct running *running) {
+  const char *said =
+      running->enough != NULL ? strstr(running->reader.texts[1], running->enough) : NULL;
+  return said != NULL && strchr(said, '\n') != NULL;
+}
+
+/* Until its end, its deadline, or what is enough; false if it has to be ended. */
+static bool run_to_its_end(struct running *running) {
+  const double look_s = 0.05, until = running->begin + running->limit_s;
+  bool ended = false;
+  if (running->enough == NULL)
+    ended = reader_follow(&running->reader, until);
+  else
+    while (!ended && now_s() < until && !has_said_enough(running))
+      ended = reader_follow(&running->reader, now_s() + look_s);
+  return ended;
+}
+
 struct run *run_finish(struct running *running) {
   struct run *result = running->result;
   struct reader *reader = &running->reader;
-  result->timed_out = !reader_follow(reader, running->begin + running->limit_s);
-  if (result->timed_out) {
+  if (!run_to_its_end(running)) {
+    result->timed_out = !has_said_enough(running);
     ask_to_end(running, SIGTERM);
     reader_follow(reader, now_s() + grace_s);
     ask_to_end(running, SIGKILL);

@@ -38,7 +38,9 @@ struct launch {
   bool each; /* one launcher for each rank, so that a rank that fails does not end the others */
   int odd;   /* each: a rank that has more variables than the others */
   const char *odd_environment;
-  double limit_s; /* 240 if 0 */
+  double limit_s;     /* 240 if 0 */
+  const char *enough; /* it is ended after a line of stderr with this: what comes after may wait for
+                         ever on one NCCL and not on another */
 };
 
 struct run {
