@@ -66,17 +66,20 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
 /* Whether NCCL may be given one for the other, and shall: equal signatures, and not distinct. */
 bool settle_is_same(const struct claimed *a, const struct claimed *b);
 
-/* Whether that they are the same is a guess: they look alike, and all ranks come to each of them,
- * or all have come to one of them, by whatever way: who is there again has gone round a loop, while
- * the other may go on in it. If they are known to be two branches of one condition
- * (place_is_reached), it is a guess in a loop around both, which one of them may end; but not, if
- * none is known to be in the program of all, where each rank stays in its branch
- * (place_stays_apart), nor where one is the root's alone and the condition is not known to change.
- * In a loop in which they come by conditions of which one changes it is one in any case
- * (place_takes_turns). Or who comes to one comes to the other, and neither is known to be in the
- * program of all; or where they part nothing can be seen; or one stands in a loop in which the other
- * does not stand, and control may come from one to the other, as a rank without data comes past a
- * loop without a call in it, or they take turns. */
+/* Whether it is a guess that they are the same, by how their places are related (place_relate). It is
+ * one where they look alike, both are known, and
+ *   - they part in code that cannot be followed (place_parts_unseen);
+ *   - who comes to one comes to the other (PLACE_SEQUENTIAL);
+ *   - each can be come to alone (PLACE_ALTERNATIVE), one thread can come from one to the other or
+ *     their order is not known, and all ranks come to both, or all have issued one of them, from
+ *     wherever: who is there again has gone round a loop, while the other may go on in it;
+ *   - they stand in a loop in which they come by conditions of which one changes (place_takes_turns);
+ *   - they are two branches of one condition in a loop around both, which one of them may end. Not
+ *     where each rank stays in its branch (place_stays_apart), or the root alone claims one of them:
+ *     unless one is known to be in the program of all;
+ *   - one stands in a loop in which the other does not stand, and one thread can come from one to the
+ *     other, or their order is not known: a rank without data comes past a loop without a call in
+ *     it. */
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
 
 /* Index of the unit that wins; a yield wins only where nothing else is claimed. The rule, the first

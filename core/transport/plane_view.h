@@ -1,7 +1,7 @@
 /* What may be asked of the ranks of a team by those who have no part in the agreement: who waits
  * for what, who has left, who has failed. Any thread may ask. What is said was true a moment ago.
  *
- * The words of logs and teams (words.h) are for core/ alone.
+ * The words of logs and teams (words.h) are for core/transport alone.
  */
 #ifndef NCCL_JOIN_CORE_PLANE_VIEW_H
 #define NCCL_JOIN_CORE_PLANE_VIEW_H

@@ -1,12 +1,14 @@
 # Changes of core/ and hooks/, one line at a time, that tests must find (tests/mutants/mutants). Not part of `make check`.
 #
 #   make mutants [MUTANTS=300] [MUTANTS_SEED=1] [MUTANTS_JOBS=1] [MUTANTS_ONLY=core/team]
+#   make mutants MUTANTS_OF=interpose/places [MUTANTS_ONLY=native_tests]
 # A change is given to the tests of its room, then to a few programs of the simulation, then to all tests that take no longer
 # than seconds, and at last to those of its room with sanitizers, which find memory that is lost, and locks that are not held.
 MUTANTS ?= 300
 MUTANTS_SEED ?= 1
 MUTANTS_JOBS ?= 1
 MUTANTS_ONLY ?=
+MUTANTS_OF ?= core hooks
 
 mutants_run = $(1) -j1 --fail-fast --verbose --color=never --filter
 mutants_suites = "$(1): $(3) $(call mutants_run,check/quick-unit) @($(2))/*"
@@ -24,6 +26,10 @@ mutants_sanitized = SAN=address,undefined
 MUTANTS_TESTS = $(call mutants_rooms,) \
                 "hooks: $(call mutants_run,check/quick-hooks) !(loopback)/*" \
                 "hooks: $(call mutants_run,check/quick-hooks) loopback/*" \
+                "interpose/places/flow: $(call mutants_run,check/quick-unit) flow*/*" \
+                "interpose/places/native: $(call mutants_run,check/interpose) native_code/*" \
+                "interpose/places: $(call mutants_run,check/python) python/conditions*" \
+                "interpose/places: $(call mutants_run,check/python) python/calls*" \
                 "core: check/sim --programs 400 --jobs 1" \
                 "core: $(call mutants_run,check/quick-unit) !(flow*|*_random|contribution|number|divisor|segment*|places|log*|trace*|settings|rhythm)/*" \
                 $(call mutants_suites,core/predict,learner_random,) \
@@ -36,5 +42,5 @@ MUTANTS_TESTS = $(call mutants_rooms,) \
 mutants: loopback
 	@tools/deps --check
 	@LD_LIBRARY_PATH=$(CURDIR)/$(BUILD)/loopback tests/mutants/mutants --count $(MUTANTS) --seed $(MUTANTS_SEED) --jobs $(MUTANTS_JOBS) --only '$(MUTANTS_ONLY)' \
-	  --work $(BUILD)/mutants core hooks -- \
+	  --work $(BUILD)/mutants $(MUTANTS_OF) -- \
 	  $(MUTANTS_TESTS)

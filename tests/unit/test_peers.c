@@ -156,7 +156,9 @@ Test(peers, looking_again_and_again_takes_no_more_memory) {
   fail_call(CALL_ALLOCATION, 1, 1000, ENOMEM);
   for (int look = 0; look < 1000; look++)
     expect_nothing(0);
-  cr_assert_not(call_has_failed(CALL_ALLOCATION));
+  bool allocates = call_has_failed(CALL_ALLOCATION);
+  fail_call(CALL_ALLOCATION, 1, 0, 0); /* what counts branches allocates when the test ends */
+  cr_assert_not(allocates);
 }
 
 /* What a partner does next has nothing to do with it. */
