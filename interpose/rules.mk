@@ -15,7 +15,7 @@ JOIN_SOURCES = $(filter-out core/transport/%_memory.c core/transport/segment_vie
 
 # Every process of a job loads it: nothing needed but libc, nothing resolved late, never unloaded, only the list exported.
 JOIN_LDFLAGS = -shared -Wl,-soname,libnccl-join.so -Wl,--version-script=$(JOIN_EXPORTS) \
-               -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,--no-undefined -Wl,--exclude-libs,ALL \
+               -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,--no-undefined \
                -Wl,--fatal-warnings
 
 product: $(JOIN_LIBRARY)

@@ -15,6 +15,7 @@
 #   tests/versions    the headers and libraries of NCCL's releases, run by `make check-versions`
 #   tests/nccl        NVIDIA's libnccl with its kernels emulated, and the join tests in front of it, run by `make check-nccl`
 #   tests/clients     real clients of NCCL, and launchers; run by `make check-clients`
+#   tests/packages    the wheel and the Debian package; run by `make check-packages`
 #   tests/pytorch     PyTorch's CUDA wheel on the loopback; run by `make check-pytorch`
 
 
@@ -221,7 +222,8 @@ help:
 	@{ sed -n '3,6s/^#  *//p' Makefile; \
 	  echo 'make lint         formatting, who may call whom (docs/architecture.md), links and paths of pages, shellcheck, cppcheck, clang-tidy'; \
 	  echo 'make install      to PREFIX=$(PREFIX); make uninstall takes it away again'; \
-	  echo 'make check-gpu    test programs, PyTorch scripts and measurements on real NCCL, where there is a GPU (docs/gpu.md)'; \
+	  echo 'make wheel        a package for pip, and make deb one for Debian, for glibc 2.28 and later; make check-packages uses both'; \
+  echo 'make check-gpu    test programs, PyTorch scripts and measurements on real NCCL, where there is a GPU (docs/gpu.md)'; \
 	  echo 'make check-gpu-cases  its cases without a GPU: on the stand-ins, and on the CPU where there is PyTorch'; \
 	  echo 'make check-versions  the headers and libraries of NCCL 2.18 to the newest on PyPI; writes docs/versions.md'; \
 	  echo 'make check-nccl   NVIDIA'\''s own libnccl with its kernels emulated, 2.22 to the newest, and the join tests in front of it'; \

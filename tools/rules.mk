@@ -48,7 +48,7 @@ install: all
 	install -m 644 $(filter %.7,$(MAN_PAGES)) '$(ROOT)/share/man/man7/'
 	install -m 644 tools/completion.bash '$(COMPLETIONS)/nccl-join'
 	install -m 644 LICENSE README.md '$(PAGES)/'
-	install -m 644 docs/* '$(PAGES)/docs/'
+	install -m 644 $(wildcard docs/*.*) '$(PAGES)/docs/'
 	if [ -e $(BUILD)/loopback/libnccl.so.2 ]; then cp -Pf $(BUILD)/loopback/lib*.so* '$(INSTALLED)/loopback/'; fi
 
 uninstall:

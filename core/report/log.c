@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/report/last_line.h"
@@ -83,6 +84,13 @@ size_t log_write(int descriptor, const void *bytes, size_t size) {
   return done;
 }
 
+/* Of glibc 2.32; releases before that have no such function. */
+extern const char *strerrordesc_np(int error) __attribute__((weak));
+
+const char *log_reason(int error, char text[LOG_REASON]) {
+  return strerrordesc_np != NULL ? strerrordesc_np(error) : strerror_r(error, text, LOG_REASON);
+}
+
 static bool is_our_file(int descriptor) {
   struct stat now;
   return fstat(descriptor, &now) == 0 && now.st_dev == file.device && now.st_ino == file.inode;
@@ -92,6 +100,7 @@ static bool is_our_file(int descriptor) {
 static void write_line(const char *line, size_t size) {
   int descriptor = atomic_load_explicit(&file_descriptor, memory_order_acquire);
   if (descriptor >= 0) {
+    char reason[LOG_REASON];
     bool ours = is_our_file(descriptor);
     if (ours && log_write(descriptor, line, size) == size)
       return;
@@ -101,7 +110,7 @@ static void write_line(const char *line, size_t size) {
       log_line(LOG_LEVEL_WARN,
                "cannot write to the log file %.300s (%s): the log goes on here. Make room, or set "
                "NCCL_JOIN_DEBUG_FILE to another place",
-               file.path, ours ? strerrordesc_np(error) : "the program closed its descriptor");
+               file.path, ours ? log_reason(error, reason) : "the program closed its descriptor");
   }
   log_write(STDERR_FILENO, line, size);
 }
@@ -210,7 +219,7 @@ static void write_named(const struct log_subject *subject, enum log_level level,
   char line[LOG_LINE_SIZE + 1], host[HOST_SIZE], behind[SUBJECT_SIZE] = "";
   log_host(host, sizeof(host));
   int prefix = snprintf(line, sizeof(line), "%s:%d:%d [%d] NCCL-JOIN %s ", host, (int)getpid(),
-                        (int)gettid(), thread_device, level_names[level]);
+                        (int)syscall(SYS_gettid), thread_device, level_names[level]);
   int text = vsnprintf(line + prefix, sizeof(line) - (size_t)prefix, format, arguments);
   if (*format != ' ')
     write_subject(subject, behind);
@@ -296,6 +305,7 @@ void log_open(const struct settings *settings, int rank) {
   if (log_is_disabled() || atomic_exchange(&opening, true))
     return;
   int saved_errno = errno, descriptor = -1, error = 0;
+  char reason[LOG_REASON];
   file.level = settings->log_level;
   if (settings->log_file[0]) {
     descriptor = open_file(settings->log_file, rank);
@@ -308,7 +318,7 @@ void log_open(const struct settings *settings, int rank) {
              "cannot open the log file %.300s (%s): the log goes here. Set NCCL_JOIN_DEBUG_FILE to "
              "a file "
              "in a folder that exists and can be written to",
-             file.path, strerrordesc_np(error));
+             file.path, log_reason(error, reason));
   errno = saved_errno;
 }
 

@@ -194,7 +194,7 @@ struct trace *trace_open(const char *folder, size_t limit, int rank, int ranks, 
   if (!folder[0] || log_is_disabled())
     return NULL;
   int saved_errno = errno;
-  char host[HOST_SIZE];
+  char host[HOST_SIZE], reason[LOG_REASON];
   log_host(host, sizeof(host));
   struct trace *trace = calloc(1, sizeof(*trace));
   if (trace) {
@@ -205,7 +205,7 @@ struct trace *trace_open(const char *folder, size_t limit, int rank, int ranks, 
       log_line(LOG_LEVEL_WARN,
                "cannot write the trace file %.300s (%s): this rank has no trace, the program goes "
                "on. %s",
-               trace->ring.path, strerrordesc_np(error), hint_for(error));
+               trace->ring.path, log_reason(error, reason), hint_for(error));
       free(trace);
       trace = NULL;
     } else {
@@ -223,6 +223,7 @@ void trace_event(struct trace *trace, enum trace_event event, uint64_t index, co
   if (!trace || log_is_disabled())
     return;
   int saved_errno = errno;
+  char reason[LOG_REASON];
   pthread_mutex_lock(&trace->lock);
   size_t size = format_record(trace->record, event, index, unit, peer);
   int error = ring_add(&trace->ring, trace->record, size);
@@ -232,7 +233,7 @@ void trace_event(struct trace *trace, enum trace_event event, uint64_t index, co
     log_line(LOG_LEVEL_WARN,
              "the trace file %.300s cannot grow (%s): it keeps the last %zu KiB of what this rank "
              "does, the program goes on. %s",
-             trace->ring.path, strerrordesc_np(error), room / 1024, hint_for(error));
+             trace->ring.path, log_reason(error, reason), room / 1024, hint_for(error));
   errno = saved_errno;
 }
 

@@ -29,7 +29,7 @@ static bool view_map(struct segment_map *map, const char *path, char *reason) {
   if (map->fd < 0 && (errno == ENOENT || errno == ESRCH))
     return false; /* it has gone in this moment */
   if (map->fd < 0 || fstat(map->fd, &status) != 0) {
-    segment_explain(reason, "cannot open %s: %s", path, strerrordesc_np(errno));
+    segment_explain(reason, "cannot open %s: %s", path, strerror(errno));
     return false;
   }
   if (pread(map->fd, &header, sizeof(header), 0) != sizeof(header) ||

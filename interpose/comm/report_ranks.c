@@ -99,8 +99,9 @@ const char *report_end_of(const struct endpoint *end, uint32_t rank, bool entere
 /* " for 61 s", of a rank that waits. */
 static const char *write_since(const struct plane *plane, uint32_t rank, char text[32]) {
   uint64_t since = plane_parked_since(plane, rank), now = now_ms();
-  snprintf(text, 32, since == 0 || now < since ? "" : " for %llu s",
-           (unsigned long long)((now - since) / 1000));
+  text[0] = '\0';
+  if (since != 0 && now >= since)
+    snprintf(text, 32, " for %llu s", (unsigned long long)((now - since) / 1000));
   return text;
 }
 

@@ -195,7 +195,7 @@ static void write_json(FILE *out, const struct endpoint *end, const struct sum *
 }
 
 static void save(const struct endpoint *end, const struct sum *sum, const char *folder) {
-  char path[PATH_MAX], *text = NULL;
+  char path[PATH_MAX], reason[LOG_REASON], *text = NULL;
   size_t size = 0;
   int length =
       snprintf(path, sizeof(path), "%s/report-%08x.%d.json", folder, end->tag, (int)getpid());
@@ -209,7 +209,7 @@ static void save(const struct endpoint *end, const struct sum *sum, const char *
   if (file < 0 || log_write(file, text, size) != size)
     log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
                 "cannot write %.300s (%s). Set NCCL_JOIN_REPORT to a folder that may be written to",
-                path, strerrordesc_np(errno));
+                path, log_reason(errno, reason));
   if (file >= 0)
     close(file);
   free(text);

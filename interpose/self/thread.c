@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 _Thread_local const struct thread *thread_own;
@@ -32,7 +33,7 @@ const struct thread *thread_register(void) {
     free(thread);
     return &unknown;
   }
-  thread->id = gettid();
+  thread->id = (pid_t)syscall(SYS_gettid);
   thread->next = atomic_load(&threads);
   while (!atomic_compare_exchange_weak(&threads, &thread->next, thread))
     continue;

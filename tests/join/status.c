@@ -84,7 +84,7 @@ Test(status, ranks_are_where_they_are) {
   struct running *running = start_held("");
   struct run *status = status_of(running);
   cr_expect_eq(status->status, 0);
-  cr_expect(strstr(status->output, ", 3 ranks here\n") != NULL, "%s", status->output);
+  cr_expect(strstr(status->output, ", 3 ranks here: ") != NULL, "%s", status->output);
   cr_expect(strstr(status->output, " s  waits in allreduce(sum, float32, 1) on comm ") != NULL,
             "%s", status->output);
   cr_expect(strstr(status->output, "; joined since collective 12\n") != NULL, "%s", status->output);

@@ -23,6 +23,23 @@ static uint64_t now_ms(void) {
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* The command line, with blanks between its words; what is no character becomes '?'. */
+static void read_program(struct job_rank *rank) {
+  char path[32];
+  snprintf(path, sizeof path, "/proc/%d/cmdline", rank->pid);
+  FILE *file = fopen(path, "r");
+  size_t size = file != NULL ? fread(rank->program, 1, sizeof rank->program - 1, file) : 0;
+  if (file != NULL)
+    fclose(file);
+  while (size > 0 && rank->program[size - 1] == '\0')
+    size--;
+  for (size_t i = 0; i < size; i++) {
+    unsigned char c = (unsigned char)rank->program[i];
+    rank->program[i] = c == '\0' ? ' ' : c < ' ' || c >= 0x7f ? '?' : (char)c;
+  }
+  rank->program[size] = '\0';
+}
+
 static void read_last(struct team *team, uint32_t rank, struct job_rank *out) {
   struct team_last last;
   if (!team_last_unit(team, rank, &last))
@@ -53,8 +70,10 @@ static void read_rank(struct team *team, uint32_t rank, enum rank_state state,
   }
   out->parked = parked;
   read_last(team, rank, out);
-  if (seen->alive)
+  if (seen->alive) {
     job_read_warning(out, now);
+    read_program(out);
+  }
 }
 
 /* A team of our own over a copy of the logs, for what core/team knows to read in them. Making it

@@ -18,6 +18,7 @@ enum rank_doing {
 
 struct job_rank {
   int pid;
+  char program[64];  /* its command line, as far as it fits; "": not known */
   uint64_t identity; /* equal in all communicators of this rank (attachment.h) */
   enum rank_doing doing;
   bool stopped;   /* its process, by a signal or a debugger */

@@ -31,6 +31,7 @@ static json_t *rank_to_json(const struct job *job, uint32_t number) {
   json_object_set_new(out, "collectives", json_integer((json_int_t)rank->passed));
   json_object_set_new(out, "waits_s", json_integer((json_int_t)rank->waits_s));
   json_object_set_new(out, "stopped", json_boolean(rank->stopped));
+  json_object_set_new(out, "program", json_of(rank->program));
   json_object_set_new(out, "joined", json_boolean(rank->joined));
   if (rank->joined)
     json_object_set_new(out, "joined_since", json_integer((json_int_t)rank->joined_since));

@@ -97,9 +97,19 @@ static void print_warnings(FILE *out, const struct job *job) {
   }
 }
 
+/* Of the first rank of which it is known: those of a job run the same. */
+static const char *program_of(const struct job *job) {
+  for (uint32_t i = 0; i < job->nranks; i++)
+    if (job->ranks[i].program[0] != '\0')
+      return job->ranks[i].program;
+  return "";
+}
+
 void job_print(FILE *out, const struct job *job) {
   char waiting[1024], running[1024];
-  fprintf(out, "communicator %08x, %u ranks here\n", job->tag, job->nranks);
+  const char *program = program_of(job);
+  fprintf(out, "communicator %08x, %u ranks here%s%s\n", job->tag, job->nranks,
+          *program != '\0' ? ": " : "", program);
   fprintf(out, "  rank      pid  collectives      waits\n");
   for (uint32_t i = 0; i < job->nranks; i++) {
     const struct job_rank *rank = &job->ranks[i];
