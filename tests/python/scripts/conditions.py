@@ -139,7 +139,7 @@ def by_rank(rank):
         elif frames() is None:
             pass
         else:
-            here(1)
+            here(1, 'changes')
 
 
 class Trainer:
