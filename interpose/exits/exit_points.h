@@ -1,10 +1,10 @@
 /* Functions that are no NCCL calls and into which a program leaves its loop: those of
  * NCCL_JOIN_EXIT_ON, MPI's that wait for all of its ranks, and that of PyTorch in which its legacy
  * backend waits for the id of a communicator: it makes that of a group with the group's first
- * collective. A thread that calls one waits before
- * it, and answers the others, until all ranks of its communicators have come to such a function or
- * to something that marks the end of a loop (core/unit/unit.h, enum mark), or have left for good.
- * Then the function runs, with its arguments and its result as they are.
+ * collective. A thread that calls one waits before it, and answers the others, until all ranks of
+ * its communicators have come to such a function or to something that marks the end of a loop
+ * (core/unit/unit.h, enum mark), or have left for good. Then the function runs, with its arguments
+ * and its result as they are.
  *
  * The function just runs, and nobody is waited for:
  *   - where the calling thread is not the one that uses the communicators, or in an open group, or

@@ -13,7 +13,8 @@ const struct settings *join_settings(void);
 
 /* Exit points: functions that are no NCCL calls and into which a program leaves its loop. Those
  * that the user names (NCCL_JOIN_EXIT_ON), MPI's that wait for all of its ranks, and the one in
- * which PyTorch's legacy backend makes a communicator. Which they are, out of the settings; what a call of one does is in exits/exit_points.h.
+ * which PyTorch's legacy backend makes a communicator. Which they are, out of the settings; what a
+ * call of one does is in exits/exit_points.h.
  */
 
 struct exit_point {
