@@ -35,7 +35,10 @@ static void read_program(struct job_rank *rank) {
     size--;
   for (size_t i = 0; i < size; i++) {
     unsigned char c = (unsigned char)rank->program[i];
-    rank->program[i] = c == '\0' ? ' ' : c < ' ' || c >= 0x7f ? '?' : (char)c;
+    if (c == '\0')
+      rank->program[i] = ' ';
+    else if (c < ' ' || c >= 0x7f)
+      rank->program[i] = '?';
   }
   rank->program[size] = '\0';
 }
