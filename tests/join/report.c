@@ -81,7 +81,7 @@ Test(report, says_what_each_rank_did_and_what_to_do) {
   cr_expect_eq(result->status, 0);
   cr_expect_str_empty(result->errors);
   const char *text = result->output;
-  expect_in(text, "\nCommunicator ab: 2 ranks, 6 collectives in 5.00 s, nccl-join 0.1.0\n");
+  expect_in(text, "\nCommunicator 00ab: 2 ranks, 6 collectives in 5.00 s, nccl-join 0.1.0\n");
   expect_in(text, "\n     0        4        2   33 %      2.00 s  here (100)\n");
   expect_in(text, "\n     1        6        0    0 %         0 s  here (101)\n");
   expect_in(text, "\n  rank 0   ##..##\n");
@@ -158,6 +158,24 @@ static void expect_not_in(const char *text, const char *part) {
 }
 
 #define TWO AT(1000, "commit", 0) AT(2000, "commit", 1)
+
+Test(report, of_missing_traces_it_does_not_say_what_was_in_them) {
+  write_rank(0, "", TWO AT(2100, "done", 2));
+  struct run *result = report("--text");
+  expect_in(result->output, "Traces are missing: these are of 1 of 2 ranks.");
+  expect_in(result->output, "In what there is, no rank has joined.");
+  expect_not_in(result->output, "nothing to gain");
+  run_free(result);
+}
+
+Test(report, of_traces_without_their_beginning_it_says_what_is_left) {
+  write_rank(0, "", AT(1000, "commit", 7) AT(2000, "commit", 8) AT(2100, "done", 9));
+  write_rank(1, "", AT(1000, "commit", 7) AT(2000, "commit", 8) AT(2100, "done", 9));
+  struct run *result = report("--text");
+  expect_in(result->output, "The first 7 collectives are not in the traces");
+  expect_not_in(result->output, "nothing to gain");
+  run_free(result);
+}
 
 Test(report, even_ranks_have_nothing_to_gain) {
   write_rank(0, "", TWO AT(2100, "done", 2));

@@ -66,7 +66,7 @@ void look_at_memory(struct findings *findings) {
   left = (unsigned long long)system.f_bavail * system.f_frsize;
   if (left < needed || !can_make_files())
     finding(findings, HEALTH_WRONG, folder, enlarge,
-            "%llu of %llu KiB are free; a communicator of %u ranks takes %llu", left / 1024,
+            "%llu of %llu KiB are free; a communicator of %u ranks takes %llu KiB", left / 1024,
             total / 1024, RANKS, needed / 1024);
   else if (total > 0 && total <= CONTAINER_BYTES)
     finding(

@@ -75,6 +75,24 @@ static bool say_end(const struct summary *summary, struct sentences *out) {
   return failed == NULL && stopped == NULL && count == 0;
 }
 
+/* Whether there are traces of all ranks, from the first collective on. */
+static bool say_missing(const struct summary *summary, bool *some_ranks, struct sentences *out) {
+  uint64_t nranks = summary->tracks[0].nranks;
+  *some_ranks = nranks > summary->count;
+  if (*some_ranks)
+    say(out,
+        "Traces are missing: these are of %zu of %" PRIu64
+        " ranks. What the others had and did is not known; was there room where they were written?",
+        summary->count, nranks);
+  if (summary->from > 0)
+    say(out,
+        "The first %" PRIu64
+        " collectives are not in the traces, which became too large (NCCL_JOIN_TRACE_SIZE). What "
+        "follows is of the rest.",
+        summary->from);
+  return !*some_ranks && summary->from == 0;
+}
+
 /* ---- how to do better ---- */
 
 static void say_rebalance(const struct summary *summary, struct sentences *out) {
@@ -127,8 +145,8 @@ static void say_answers(const struct summary *summary, struct sentences *out) {
 
 size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADVICE_SIZE]) {
   struct sentences out = {advice, 0};
-  bool well = say_end(summary, &out);
-  if (summary->shadows > 0)
+  bool some_ranks, well = say_end(summary, &out), whole = say_missing(summary, &some_ranks, &out);
+  if (summary->shadows > 0 && !some_ranks)
     say_rebalance(summary, &out);
   if (summary->answers > 0)
     say_answers(summary, &out);
@@ -144,6 +162,8 @@ size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADV
     return out.count;
   if (!well)
     say(&out, "Until then no rank had joined.");
+  else if (!whole)
+    say(&out, "In what there is, no rank has joined.");
   else if (summary->end == summary->from)
     say(&out, "There is no collective in the traces, and no rank has joined. Sends and receives of "
               "the program's own are not recorded.");

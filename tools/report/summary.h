@@ -40,7 +40,7 @@ const char *summary_time(uint64_t ns, char text[SUMMARY_TIME]);
 
 /* How the run ended, if that was not well; and what would make the next one better, or cheaper: as
  * sentences, at most so many. advice.c. */
-enum { ADVICE_MAX = 6, ADVICE_SIZE = 400 };
+enum { ADVICE_MAX = 8, ADVICE_SIZE = 400 };
 size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADVICE_SIZE]);
 
 /* A text and a page; see text.c and page.c. */

@@ -129,12 +129,9 @@ void text_print(const struct summary *summary) {
   char advice[ADVICE_MAX][ADVICE_SIZE], title[160], time[SUMMARY_TIME];
   uint64_t length = summary->end - summary->from;
   const struct track *first = summary->tracks;
-  const char *team = first->team;
-  while (*team == '0' && team[1] != '\0')
-    team++;
   snprintf(title, sizeof title, "Communicator %s: %zu rank%s, %" PRIu64 " collective%s in %s%s%s",
-           team, summary->count, summary->count == 1 ? "" : "s", length, length == 1 ? "" : "s",
-           summary_time(summary->end_ns - summary->start_ns, time),
+           first->team, summary->count, summary->count == 1 ? "" : "s", length,
+           length == 1 ? "" : "s", summary_time(summary->end_ns - summary->start_ns, time),
            first->version[0] != '\0' ? ", nccl-join " : "", first->version);
   heading(title);
   print_ranks(summary);

@@ -38,6 +38,7 @@ struct track {
   char team[32], host[64], version[32];
   char *settings; /* of the environment, a line each; likewise; NULL: not known */
   int rank;
+  uint64_t nranks; /* of the communicator; 0: not known */
   uint64_t pid, start_ns;
   uint64_t base;        /* the first index of which there is a record */
   unsigned char *parts; /* enum part by index, from there on */
