@@ -34,7 +34,8 @@
  *     asks before every unit from then on, and so does every rank that shares a team with it. A
  *     unit that all have claimed comes on every device. But of one that a rank has claimed and
  *     others have passed, some may have neither done yet: the rank goes back to its program when
- *     they have (overlap_must_wait). Ranks may be out of step without having seen it.
+ *     they have (overlap_must_wait), or after a second, since they may wait for it themselves.
+ *     Ranks may be out of step without having seen it.
  *
  * The rank predictor is what the rank's own program does, over all its teams in order: a learner
  * for one team takes a barrier of all ranks, seen a few times, for a loop of barriers, and would
@@ -87,7 +88,7 @@ struct overlap_behind {
 
 /* Whether a rank of another team has not passed yet what this rank has issued there: the next unit
  * of this team must be neither committed nor claimed (overlap_wait). Then *behind says where. team
- * NULL: of any team; who has claimed what it has issued must not go back to its program. */
+ * NULL: of any team; who has claimed what it has issued is not to go back to its program yet. */
 bool overlap_must_wait(struct overlap *overlap, const struct team *team,
                        struct overlap_behind *behind);
 

@@ -61,7 +61,8 @@ void log_line_of(struct log_subject subject, enum log_level level, const char *f
 void log_note_of(struct log_subject subject, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What an errno means: in English, and without allocating, from glibc 2.32 on. Returns text, or a constant. */
+/* What an errno means: in English, and without allocating, from glibc 2.32 on. Returns text, or a
+ * constant. */
 #define LOG_REASON 64
 const char *log_reason(int error, char text[LOG_REASON]);
 

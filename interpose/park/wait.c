@@ -187,10 +187,7 @@ static bool look_at_requests(struct wait *wait) {
   return moved;
 }
 
-/* One look at everything; false if nothing has moved. Requests are looked at twice: of several
- * ranks of one thread, the first may have seen what others had published before the last had
- * published its own part. */
-static bool wait_look(struct wait *wait) {
+bool wait_look(struct wait *wait) {
   look_at_overlap(wait);
   bool moved = look_at_requests(wait);
   if (moved)
@@ -236,8 +233,7 @@ static void wait_adopt(struct wait *wait) {
   }
 }
 
-/* What a wait that lasts has to look after. */
-static void look_after(struct wait *wait) {
+void wait_look_after(struct wait *wait) {
   uint64_t now = now_ms();
   bool looking = now >= wait->look_ms, late = false;
   wait_leave_out_stop(wait, now);
@@ -298,8 +294,7 @@ static bool all_settled(const struct wait *wait) {
   return true;
 }
 
-/* The program goes on, and may send and receive again, and write to its buffers. */
-static void stop_answering(const struct wait *wait) {
+void wait_stop_answering(const struct wait *wait) {
   for (struct endpoint *end = wait->all; end != NULL; end = end->next) {
     if (!wait_is_requested(wait, end) && atomic_load(&end->user) == endpoint_this_thread())
       team_stop_answering(end->team);
@@ -308,80 +303,10 @@ static void stop_answering(const struct wait *wait) {
   }
 }
 
-/* ---- keeping step with those of other teams ---- */
-
-static bool is_nothing_to_issue(struct unit unit) {
-  return unit_is_leave(unit) || unit_mark(unit) != MARK_NONE;
-}
-
-static bool is_early(const struct wait *wait, struct overlap_behind *behind) {
-  for (uint32_t i = 0; i < wait->nrequests; i++) {
-    const struct request *request = &wait->requests[i];
-    if (!request->settled && !is_nothing_to_issue(request->unit) &&
-        request->end->state == RANK_PRESENT &&
-        overlap_must_wait(request->end->overlap, wait->issued ? NULL : request->end->team, behind))
-      return true;
-  }
-  return false;
-}
-
-/* Mostly they are just about to come. */
-static bool is_early_for_long(const struct wait *wait, struct overlap_behind *behind) {
-  if (!is_early(wait, behind))
-    return false;
-  for (uint64_t since = 0; behind->team->plane->spin(behind->team->plane, &since);)
-    if (!is_early(wait, behind))
-      return false;
-  return true;
-}
-
-static void keep_step(struct wait *wait) {
-  struct overlap_behind behind;
-  if (!is_early_for_long(wait, &behind))
-    return;
-  wait->all = communicator_hold_endpoints();
-  for (uint32_t i = 0; i < wait->nrequests; i++)
-    overlap_wait(wait->requests[i].end->overlap, now_ms());
-  wait_be_patient(wait);
-  do {
-    if (wait_look(wait)) {
-      wait_be_patient(wait);
-      continue;
-    }
-    if (now_ms() >= wait->look_ms)
-      team_look_for_the_dead(behind.team);
-    look_after(wait);
-    team_wait_others(behind.team, behind.index, WAIT_SEVERAL_MS);
-  } while (is_early(wait, &behind));
-  wait_issue_all(wait);
-  stop_answering(wait);
-  for (uint32_t i = 0; i < wait->nrequests; i++)
-    overlap_return(wait->requests[i].end->overlap);
-  communicator_release_endpoints();
-  wait->all = NULL;
-}
-
-static void free_stay(struct wait *wait) {
+void wait_free(struct wait *wait) {
   wait_finish_states(wait);
   shadows_free(&wait->shadows);
   free(wait->found);
-}
-
-/* With NCCL_JOIN_EARLY_EXIT=throw nobody is answered: all stop. */
-void wait_for_those_behind(struct request *requests, uint32_t nrequests) {
-  struct wait wait = {
-      .requests = requests, .nrequests = nrequests, .issued = true, .since_ns = now_ns()};
-  bool asked = false;
-  for (uint32_t i = 0; i < nrequests; i++) {
-    requests[i].settled = !requests[i].asked || requests[i].result != ncclSuccess;
-    asked |= !requests[i].settled;
-  }
-  if (asked && join_settings()->early_exit != EARLY_EXIT_THROW) {
-    keep_step(&wait);
-    free_stay(&wait);
-  }
-  for (uint32_t i = 0; i < nrequests; i++)
-    requests[i].settled = true;
 }
 
 static void say_parked(const struct wait *wait, uint64_t since_ms) {
@@ -407,15 +332,15 @@ static void wait_park(struct wait *wait) {
       wait_be_patient(wait);
       continue;
     }
-    look_after(wait);
+    wait_look_after(wait);
     if (!all_settled(wait))
       wait_a_little(wait);
   }
   wait_issue_all(wait);
-  free_stay(wait);
+  wait_free(wait);
   say_parked(wait, 0);
   say_leaving(wait, false);
-  stop_answering(wait);
+  wait_stop_answering(wait);
   for (uint32_t i = 0; i < wait->nrequests; i++)
     overlap_return(wait->requests[i].end->overlap);
   communicator_release_endpoints();
@@ -432,13 +357,13 @@ uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t r
     requests[i].watched_ns = 0;
     requests[i].notice = ncclSuccess;
   }
-  keep_step(&wait);
+  wait_keep_step(&wait);
   wait.begun = true;
   for (uint32_t i = 0; i < nrequests; i++)
     if (!requests[i].settled)
       request_begin(&requests[i]);
   if (all_settled(&wait))
-    free_stay(&wait);
+    wait_free(&wait);
   else
     wait_park(&wait);
   return wait.nrequests;

@@ -57,7 +57,8 @@ uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t r
 
 /* Of requests that have been issued, and that others were asked for: returns once all ranks have come
  * to them, where the rank has teams with other ranks each. Its program may wait for the device next,
- * and answers nobody then: ranks that each wait so for another would wait in a ring for ever. */
+ * and answers nobody then: ranks that each wait so for another would wait in a ring for ever. Returns
+ * after a second in any case. wait_behind.c. */
 void wait_for_those_behind(struct request *requests, uint32_t nrequests);
 
 /* Of requests that were stopped (core/team/team_stop.h): waits until the devices of their ranks are

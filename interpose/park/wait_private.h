@@ -66,6 +66,24 @@ bool wait_for_root(struct wait *wait, unsigned milliseconds);
  * broadcast into them, or from them, is done. */
 void wait_finish_states(struct wait *wait);
 
+/* One look at everything; false if nothing has moved. Requests are looked at twice: of several
+ * ranks of one thread, the first may have seen what others had published before the last had
+ * published its own part. */
+bool wait_look(struct wait *wait);
+
+/* What a wait that lasts has to look after. */
+void wait_look_after(struct wait *wait);
+
+/* The program goes on, and may send and receive again, and write to its buffers. */
+void wait_stop_answering(const struct wait *wait);
+
+/* Frees what a wait holds; not the requests. */
+void wait_free(struct wait *wait);
+
+/* Waits where a rank of another team is behind (overlap_must_wait): before the requests are begun for
+ * as long as that is so, after they have been issued for a second at most. wait_behind.c. */
+void wait_keep_step(struct wait *wait);
+
 /* Something has moved: as long as it does, somebody is at work, and NCCL_JOIN_TIMEOUT is for when
  * nothing does. wait_clock.c. */
 void wait_be_patient(struct wait *wait);

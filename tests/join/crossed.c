@@ -79,12 +79,21 @@ Test(crossed, nobody_waits_for_ranks_above_the_new_root) {
   finish_run(result, lines);
 }
 
+static void check_behind(const char *options, const char *result) {
+  struct run *run = run_crossed(4, options);
+  struct lines *lines = lines_create();
+  lines_add(lines, 0, "%s", result);
+  lines_add_left(lines, 4);
+  finish_run(run, lines);
+}
+
 /* A rank that has asked goes back to its program when all have come: it may wait for its device next,
  * and answers nobody then. */
 Test(crossed, who_has_asked_waits_for_those_behind) {
-  struct run *result = run_crossed(4, "--what behind");
-  struct lines *lines = lines_create();
-  lines_add(lines, 0, "all have come: 1");
-  lines_add_left(lines, 4);
-  finish_run(result, lines);
+  check_behind("--what behind", "all have come: 1");
+}
+
+/* But not for ever: they may wait for it, outside of NCCL. */
+Test(crossed, nobody_waits_for_ever_for_those_behind) {
+  check_behind("--what handed", "all have come: 0");
 }

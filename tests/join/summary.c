@@ -13,9 +13,14 @@
 
 TestSuite(summary, .timeout = 300);
 
-static struct run *sum(const char *options, const char *environment) {
+static struct run *run_program(int nranks, const char *program, const char *options,
+                               const char *environment) {
   return run(&(struct launch){
-      .nranks = 3, .program = "sum", .options = options, .environment = environment});
+      .nranks = nranks, .program = program, .options = options, .environment = environment});
+}
+
+static struct run *sum(const char *options, const char *environment) {
+  return run_program(3, "sum", options, environment);
 }
 
 /* How many lines say it. */
@@ -40,11 +45,8 @@ Test(summary, one_rank_says_who_shadowed_how_much_and_what_it_cost) {
 }
 
 Test(summary, answers_to_sends_are_no_collectives) {
-  struct run *result =
-      run(&(struct launch){.nranks = 3,
-                           .program = "exchange",
-                           .options = "--mode ring --iterations 4,6,8",
-                           .environment = "NCCL_JOIN_REPORT=line NCCL_JOIN_LOSSY=send:zero"});
+  struct run *result = run_program(3, "exchange", "--mode ring --iterations 4,6,8",
+                                   "NCCL_JOIN_REPORT=line NCCL_JOIN_LOSSY=send:zero");
   assert_went_well(result);
   cr_expect(run_says_in_a_line(result, ". Of 8 collectives rank 0 answered 4 without data (50 %, ",
                                "s), rank 1 2 (25 %, ", NULL),
@@ -93,11 +95,8 @@ Test(summary, communicators_of_the_same_ranks_have_one_line) {
 }
 
 Test(summary, all_to_alls_of_sends_and_receives_are_collectives) {
-  struct run *result = run(&(struct launch){.nranks = 3,
-                                            .program = "experts",
-                                            .options = "--iterations 4,6,8",
-                                            .environment = "NCCL_JOIN_REPORT=line "
-                                                           "NCCL_JOIN_LOSSY=send:zero"});
+  struct run *result = run_program(3, "experts", "--iterations 4,6,8",
+                                   "NCCL_JOIN_REPORT=line NCCL_JOIN_LOSSY=send:zero");
   assert_went_well(result);
   cr_expect(run_says_in_a_line(result, ". Of 17 collectives rank 0 answered 8 without data (47 %, ",
                                "s), rank 1 4 (24 %, ", NULL),
@@ -106,10 +105,8 @@ Test(summary, all_to_alls_of_sends_and_receives_are_collectives) {
 }
 
 Test(summary, communicators_of_some_of_the_ranks_are_told_of_with_that_of_all) {
-  struct run *result = run(&(struct launch){.nranks = 4,
-                                            .program = "teams",
-                                            .options = "--iterations 4,6,8,5/3,4,5,6",
-                                            .environment = "NCCL_JOIN_REPORT=line"});
+  struct run *result =
+      run_program(4, "teams", "--iterations 4,6,8,5/3,4,5,6", "NCCL_JOIN_REPORT=line");
   assert_went_well(result);
   cr_expect_eq(lines(result), 1, "%s", result->errors);
   cr_expect(run_says_in_a_line(result,
@@ -118,10 +115,7 @@ Test(summary, communicators_of_some_of_the_ranks_are_told_of_with_that_of_all) {
                                " nranks 4 ", NULL),
             "%s", result->errors);
   run_free(result);
-  result = run(&(struct launch){.nranks = 4,
-                                .program = "teams",
-                                .options = "--iterations 3,9,9,9 --metric 2",
-                                .environment = "NCCL_JOIN_REPORT=line"});
+  result = run_program(4, "teams", "--iterations 3,9,9,9 --metric 2", "NCCL_JOIN_REPORT=line");
   assert_went_well(result);
   cr_expect_eq(lines(result), 1, "%s", result->errors);
   cr_expect(run_says_in_a_line(result, "inputs were uneven: rank 1 and 2 more had the most data. ",

@@ -32,7 +32,8 @@ static const struct option options[] = {
      "sum of the other is under way, to which the one in between comes only then; "
      "aborted: it has joined before and aborts what the last never comes to; "
      "behind: of four ranks the first has a communicator with the last, and asks the others for an "
-     "all-reduce that one of them has passed and the other comes to late"},
+     "all-reduce that one of them has passed and the other comes to late; "
+     "handed: the other comes to it only once the call of the first has returned"},
     {0},
 };
 
@@ -208,24 +209,28 @@ static int aborted(ncclComm_t all) {
 /* ---- behind ---- */
 
 /* The first three of four ranks: iterations that all of them expect after a while. The first comes to
- * one of them from elsewhere in its program, the third late. */
-static void behind(ncclComm_t all) {
+ * one of them from elsewhere in its program, the third late, or only after the first. */
+static void behind(ncclComm_t all, bool handed) {
+  enum { HAS_COME = 1, IS_HANDED };
   volatile int late = 9; /* not known to the compiler, which makes no more calls of these two */
   ncclComm_t three, pair;
   bool is_first = ranks.rank == 0, is_last = ranks.rank == 3;
   char name[64];
-  _Atomic int *has_come = returned_calls(name);
+  _Atomic int *state = returned_calls(name);
   CHECK_NCCL(ncclCommSplit(all, is_last ? NCCL_SPLIT_NOCOLOR : 0, ranks.rank, &three, NULL));
   CHECK_NCCL(
       ncclCommSplit(all, is_first || is_last ? 0 : NCCL_SPLIT_NOCOLOR, ranks.rank, &pair, NULL));
   for (int i = 0; three != NULL && i < ITERATIONS; i++) {
-    if (i == late && ranks.rank == 2) {
+    if (i == late && ranks.rank == 2 && handed) {
+      wait_for(state, IS_HANDED);
+    } else if (i == late && ranks.rank == 2) {
       nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
-      atomic_store(has_come, 1);
+      atomic_store(state, HAS_COME);
     }
     if (i == late && is_first) {
       CHECK_NCCL(ncclAllReduce(buffer, buffer, COUNT, ncclFloat, ncclSum, three, ranks.stream));
-      ranks_result(&ranks, "all have come: %d", atomic_load(has_come));
+      ranks_result(&ranks, "all have come: %d", atomic_load(state));
+      atomic_store(state, IS_HANDED);
     } else {
       CHECK_NCCL(ncclAllReduce(buffer, buffer, COUNT, ncclFloat, ncclSum, three, ranks.stream));
     }
@@ -250,8 +255,8 @@ int main(int argc, char **argv) {
   CHECK_CUDA(cudaMalloc((void **)&other, COUNT * sizeof(float)));
   if (strcmp(what, "aborted") == 0)
     return aborted(all);
-  if (strcmp(what, "behind") == 0) {
-    behind(all);
+  if (strcmp(what, "behind") == 0 || strcmp(what, "handed") == 0) {
+    behind(all, strcmp(what, "handed") == 0);
     return ranks_leave(&ranks, ENDING_DESTROY);
   }
   CHECK_NCCL(ncclCommSplit(all, is_between ? NCCL_SPLIT_NOCOLOR : 0, ranks.rank, &part, NULL));

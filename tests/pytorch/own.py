@@ -41,7 +41,7 @@ def monitored(stack, environment):
 
 def cases():
     wanted = [(2, "zero.py", *options) for options in (("1,3", "barrier"), ("0,3", "barrier"), ("2,3", "barrier"), ("0,3",), ("1,3", "barrier", "buffers"))]
-    wanted += [(2, "late.py", "1,3"), (2, "late.py", "3,1"), (2, "late.py", "0,3"), (4, "late.py", "2,5,1,4")]
+    wanted += [(2, "zero.py", lengths, "group") for lengths in ("1,3", "3,1", "0,3")] + [(4, "zero.py", "2,5,1,4", "group")]
     wanted += [(2, "cells.py", "0,2"), (2, "cells.py", "1,3"), (2, "slow.py")]
     for backend, environment in backends():
         for ranks, script, *options in wanted:

@@ -220,7 +220,8 @@ static void read_file(struct tracks *tracks, const char *path) {
     field_text(line, "host", track.host, sizeof track.host);
     field_text(line, "nccl_join", track.version, sizeof track.version);
     track.settings = field_copy(line, "settings");
-    (void)(field_number(line, "ranks", &track.nranks) && field_number(line, "pid", &track.pid) &&
+    (void)field_number(line, "ranks", &track.nranks);
+    (void)(field_number(line, "pid", &track.pid) &&
            field_number(line, "start_ns", &track.start_ns));
     read_records(&track, file, &damaged);
     if (damaged > 0)

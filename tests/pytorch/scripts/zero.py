@@ -1,6 +1,8 @@
-"""A rank without data, or with little, between two barriers: zero.py ITERATIONS [barrier] [buffers]; then a sum over all ranks.
+"""A rank without data, or with little, between two barriers: zero.py ITERATIONS [barrier] [buffers] [group]; then a sum over all ranks.
 
     zero.py 0,3 barrier    rank 0 has none, rank 1 three; a barrier comes before the loop, too
+    zero.py 1,3 group      it trains in a group of its own: the default group's first collective comes after the loop. The legacy
+                           backend makes a group's communicator with that, and waits there for rank 0, which makes its id
 """
 
 import os
@@ -19,7 +21,8 @@ if "barrier" in sys.argv:
 model = torch.nn.Linear(2, 4)
 if "buffers" in sys.argv:
     model = torch.nn.Sequential(model, torch.nn.BatchNorm1d(4))
-model = DistributedDataParallel(model.cuda())
+group = dist.new_group() if "group" in sys.argv else None
+model = DistributedDataParallel(model.cuda(), process_group=group)
 for _ in range(lengths[min(rank, len(lengths) - 1)]):
     model(torch.ones(3, 2, device="cuda")).sum().backward()
     torch.cuda.synchronize()
