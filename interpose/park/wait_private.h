@@ -74,6 +74,9 @@ bool wait_look(struct wait *wait);
 /* What a wait that lasts has to look after. */
 void wait_look_after(struct wait *wait);
 
+/* Sleeps until something may have happened, and settles what it finds then: some milliseconds. */
+void wait_a_little(struct wait *wait);
+
 /* The program goes on, and may send and receive again, and write to its buffers. */
 void wait_stop_answering(const struct wait *wait);
 
