@@ -7,6 +7,9 @@
  * name exists each process holds a shared flock on it; a name that nobody holds was left by a run
  * that died while its ranks were meeting, and the next creation removes it.
  *
+ * With LOOPBACK_FOLDER the segments are files there, for ranks in several namespaces of processes, as on
+ * several machines: numbers of processes mean nothing then, so each rank holds a lock on a byte of its own.
+ *
  * Who writes what: everything in a segment_rank belongs to that rank, everything in a
  * segment_channel to the side named there. Words that others wait for are atomic; a rank that
  * changes one rings the bell (meeting.h).
@@ -24,6 +27,7 @@
 #define SEGMENT_DESCRIPTION_BYTES 2048
 #define SEGMENT_STOP_BYTES 6144
 #define SEGMENT_CHANNEL_SLOTS 2
+#define SEGMENT_NAME_BYTES 256
 
 enum presence {
   PRESENCE_NONE,
@@ -104,8 +108,9 @@ struct segment {
   size_t stage_bytes; /* of one staging buffer */
   size_t slot_bytes;  /* of one channel slot */
   size_t ranks_offset, channels_offset, stages_offset;
-  int file; /* holds the lock while the name exists; -1 afterwards */
-  char name[64];
+  int file;     /* holds the lock while the name exists; -1 afterwards */
+  int presence; /* holds this rank's lock as long as the process lives; -1: see segment_is_alive */
+  char name[SEGMENT_NAME_BYTES];
 };
 
 /* Creates or opens the segment of hash and claims rank's place in it. Does not wait for the others:
@@ -134,8 +139,7 @@ void *segment_channel_data(const struct segment *segment, struct segment_channel
 /* Rank's staging buffer for an exchange, by the parity of its step. */
 void *segment_stage(const struct segment *segment, int rank, uint64_t step);
 
-/* Start time of a live process, for segment_rank.started; 0 if there is none (or it is a zombie).
- */
-uint64_t process_start_time(pid_t pid);
+/* Whether the process of a rank that is here still lives. */
+bool segment_is_alive(const struct segment *segment, int rank);
 
 #endif
