@@ -5,6 +5,7 @@
 
 #include "core/overlap/overlap.h"
 #include "tests/simulation/device.h"
+#include "tests/simulation/machines.h"
 #include "tests/simulation/simulate.h"
 
 enum rank_mode {
@@ -35,10 +36,10 @@ struct sim_rank {
   enum rank_mode mode, then; /* then: after MODE_WAITING_AFTER */
   uint64_t quiet;            /* milliseconds, for the next look around */
   bool stopped; /* in one of its teams: it ends with an error once its requests have settled */
+  bool moved;   /* since it was last about to wait */
 };
 
 struct sim_team {
-  struct plane_memory *memory;
   struct meetings *meetings;
 };
 
@@ -48,6 +49,7 @@ struct sim {
   struct sim_rank *ranks;
   struct sim_team *teams;
   struct device *device;
+  struct machines *machines;
   uint64_t random;
   bool trace, failed; /* some rank has */
 };
