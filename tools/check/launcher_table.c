@@ -1,9 +1,9 @@
 /* What is known of launchers (launcher_table.h).
  *
  * From the manual pages of coreutils 9.1, util-linux 2.38 and Slurm 22.05 (srun), and from what
- * torch.distributed.run of PyTorch 2.15 and Accelerate 1.12 print of themselves. Options of later Slurm
- * releases, and those of numactl, mpirun, mpiexec and DeepSpeed, have not been compared with the
- * programs. An option that is missing here is no answer; one that takes a value and is listed
+ * torch.distributed.run of PyTorch 2.15 and Accelerate 1.12 print of themselves. Options of later
+ * Slurm releases, and those of numactl, mpirun, mpiexec and DeepSpeed, have not been compared with
+ * the programs. An option that is missing here is no answer; one that takes a value and is listed
  * without would be a wrong one.
  */
 #include "tools/check/launcher_table.h"

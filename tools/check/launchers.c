@@ -1,5 +1,5 @@
-/* Programs that start other programs (launcher_read of command.h), by their options. What is not known
- * of one is no answer: then it cannot be told what it starts. */
+/* Programs that start other programs (launcher_read of command.h), by their options. What is not
+ * known of one is no answer: then it cannot be told what it starts. */
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -170,8 +170,8 @@ static bool follow_option(struct command *command, struct reading *reading, enum
   return false;
 }
 
-/* The words behind the options; NULL if there is an option that is not known, or that leaves open what is
- * started. */
+/* The words behind the options; NULL if there is an option that is not known, or that leaves open
+ * what is started. */
 static char *const *read_options(struct command *command, const struct launcher *launcher,
                                  const char *name, char *const *words, struct reading *reading) {
   struct options options;
@@ -311,7 +311,8 @@ static enum launched read_rest(struct command *command, const struct launcher *l
 }
 
 /* The words of the launcher itself, its name first: of `python -m NAME`, those from NAME on; of
- * `accelerate launch` and `nccl-join run`, those from the second word on. NULL: it does something else. */
+ * `accelerate launch` and `nccl-join run`, those from the second word on. NULL: it does something
+ * else. */
 static char *const *own_words(const struct command *command, const struct launcher *launcher) {
   char *const *words = command->module != NULL ? command->arguments - 1 : command->words;
   const char *name = base_name(command->file);
