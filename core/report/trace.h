@@ -5,12 +5,16 @@
  * on. Each line is a JSON object. Version 1:
  *
  *   first        {"format":"nccl-join-trace","version":1,"rank":2,"ranks":4,
- *                 "team":"00c0ffee00c0ffee","host":"node7","pid":4711,
+ *                 "team":"00c0ffee00c0ffee","host":"node7","pid":4711,"group":4711,"job_rank":6,
  *                 "start_ns":81723000000,"start_unix_ns":1760000000000000000,
  *                 "nccl_join":"0.1.0","settings":"NCCL_JOIN_TRACE=traces"}
  *   every other  {"t_ns":81723004711,"event":"shadow","index":17,
  *                 "unit":"allreduce(sum, float32, 1024)","peer":0}
  *   and          {"t_ns":81723004900,"event":"warn","text":"rank 2 failed after ..."}
+ *
+ * rank and ranks are of the team; job_rank is of the whole job, as its launcher gives it to a
+ * process (RANK and its like), and left out where none does. group: the process group, which
+ * nccl-join run -n knows its ranks by (tools/launch_record.h).
  *
  * settings are those that the environment sets, a line each; warn is a line of WARN or ERROR in the
  * log. t_ns and start_ns are CLOCK_MONOTONIC, so files of one host compare; start_unix_ns relates

@@ -130,8 +130,12 @@ static inline const struct thread *endpoint_owner(const struct endpoint *end) {
   const struct thread *user = atomic_load(&end->user);
   return user == NULL || thread_has_ended(user) ? end->creator : user;
 }
+/* Whether that is the calling thread; or it is an engine's, which works for the one that made the
+ * endpoint while that waits: if that one is here, the engine's has nothing to do. */
 static inline bool endpoint_is_own(const struct endpoint *end) {
-  return endpoint_owner(end) == endpoint_this_thread() && !atomic_load(&end->ended);
+  const struct thread *self = endpoint_this_thread();
+  return !atomic_load(&end->ended) && (endpoint_owner(end) == self ||
+                                       (atomic_load(&end->user_of_engine) && end->creator == self));
 }
 
 /* The fast path: whether the calling thread, whose seat this is, may commit without a lock; if so

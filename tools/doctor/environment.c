@@ -101,6 +101,7 @@ void look_at_settings(struct findings *findings) {
     look_at_values(findings);
   else
     look_at_errors(findings, error);
+  look_at_paths(findings, &settings);
   look_at_near_names(findings);
   if (!settings.enabled)
     finding(findings, HEALTH_WRONG, "settings", "unset NCCL_JOIN", "NCCL_JOIN=0: nccl-join is off");

@@ -6,10 +6,12 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "core/settings/settings.h"
+
 enum health {
   HEALTH_GOOD,
   HEALTH_NOTE,  /* may be as it is meant */
-  HEALTH_WRONG, /* programs will fail, or run without nccl-join */
+  HEALTH_WRONG, /* programs will fail, or run without nccl-join, or without what is set */
 };
 
 struct finding {
@@ -66,5 +68,8 @@ void look_at_driver(struct findings *findings);
 
 /* NCCL_JOIN_ variables, those that are nearly one, and others that matter. */
 void look_at_settings(struct findings *findings);
+
+/* Plug-ins, folders and files that settings name. */
+void look_at_paths(struct findings *findings, const struct settings *settings);
 
 #endif

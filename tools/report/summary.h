@@ -9,7 +9,7 @@
 struct epoch {
   uint64_t from, end; /* indices; end is not in it */
   uint64_t most, least;
-  int most_rank, least_rank; /* own collectives in it */
+  int most_rank, least_rank; /* own collectives in it; ranks as the job numbers them */
 };
 
 struct summary {
@@ -31,6 +31,9 @@ bool summary_make(struct summary *summary, const struct track *first, size_t cou
 void summary_free(struct summary *summary);
 
 uint64_t summary_joined_ns(const struct track *track);
+
+/* How a rank of the team is shown: as the job numbers it. */
+int summary_rank(const struct summary *summary, int rank);
 
 /* Share of the collectives of which there are records, in percent. */
 unsigned summary_percent(uint64_t part, uint64_t whole);
