@@ -14,8 +14,6 @@ const char *report_describe(struct unit unit, char text[DESCRIPTION]) {
   return unit_describe(unit, text, DESCRIPTION);
 }
 
-/* " at train.py:41": what is known of a place. What other ranks have published is printed only as
- * far as it is text. */
 const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]) {
   size_t length = 0;
   while (place[length] >= ' ' && place[length] < 127)
