@@ -25,6 +25,10 @@ void report_stall(const struct endpoint *end, struct unit wanted, uint64_t secon
 /* It has passed, but nobody has joined: the rank waits on. Said once. */
 void report_slow(struct endpoint *end, struct unit wanted);
 
+/* Ranks of another communicator are behind, and have been waited for that long: this one goes on. Said
+ * once. */
+void report_goes_on(struct endpoint *end, const struct endpoint *behind, uint64_t waited_ms);
+
 /* Sends and receives wait for room because their peers do not come along. */
 void report_stuck_posts(const struct endpoint *end);
 
