@@ -171,8 +171,8 @@ void report_stuck_posts(const struct endpoint *end) {
   log_who_is_where(end, LOG_LEVEL_WARN);
 }
 
-/* "1, 2, 5 and 3 more": those that are not parked, and of them those that are stopped or those that are
- * not. How many they are. */
+/* "1, 2, 5 and 3 more": those that are not parked, and of them those that are stopped or those that
+ * are not. How many they are. */
 static uint32_t write_active(const struct plane *plane, bool stopped, char text[96]) {
   enum { NAMED = 8 };
   uint32_t named = 0, more = 0;

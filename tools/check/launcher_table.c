@@ -1,12 +1,13 @@
 /* What is known of launchers (launcher_table.h).
  *
- * From the manual pages of coreutils 9.1, util-linux 2.38, Slurm 22.05 (srun) and Open MPI 4.1, from
- * what torch.distributed.run of PyTorch 2.15 prints of itself, and from the sources that read the
- * options: Accelerate 1.15 (commands/launch.py), DeepSpeed 0.19.8 (launcher/runner.py), numactl of June
- * 2026 (numactl.c), Slurm 26.11.0-0rc1 (src/common/slurm_opt.c), Open MPI 5's launcher PRRTE of August
- * 2026 (schizo_ompi.c) and MPICH of August 2026 (hydra/mpiexec/options.c). Of the names mpirun and
- * mpiexec an option is here only if all of these that have it take as many values. An option that is
- * missing here is no answer; one that takes a value and is listed without would be a wrong one.
+ * From the manual pages of coreutils 9.1, util-linux 2.38, Slurm 22.05 (srun) and Open MPI 4.1,
+ * from what torch.distributed.run of PyTorch 2.15 prints of itself, and from the sources that read
+ * the options: Accelerate 1.15 (commands/launch.py), DeepSpeed 0.19.8 (launcher/runner.py), numactl
+ * of June 2026 (numactl.c), Slurm 26.11.0-0rc1 (src/common/slurm_opt.c), Open MPI 5's launcher
+ * PRRTE of August 2026 (schizo_ompi.c) and MPICH of August 2026 (hydra/mpiexec/options.c). Of the
+ * names mpirun and mpiexec an option is here only if all of these that have it take as many values.
+ * An option that is missing here is no answer; one that takes a value and is listed without would
+ * be a wrong one.
  */
 #include "tools/check/launcher_table.h"
 

@@ -1,5 +1,5 @@
-/* Programs that start other programs (launcher_read of command.h), by their options. What is not known
- * of one is no answer: then it cannot be told what it starts. */
+/* Programs that start other programs (launcher_read of command.h), by their options. What is not
+ * known of one is no answer: then it cannot be told what it starts. */
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -198,8 +198,8 @@ static bool follow_option(struct command *command, struct reading *reading, enum
   return false;
 }
 
-/* Of an option with two values, the second word. With NAME=value there is none; where that means nothing,
- * it is not known what there is. */
+/* Of an option with two values, the second word. With NAME=value there is none; where that means
+ * nothing, it is not known what there is. */
 static enum meaning take_second(char *const *words, int count, enum meaning meaning,
                                 char assignment[ASSIGNMENT_SIZE]) {
   bool in_one = strchr(optarg, '=') != NULL;
@@ -211,8 +211,8 @@ static enum meaning take_second(char *const *words, int count, enum meaning mean
   return meaning;
 }
 
-/* The words behind the options; NULL if there is an option that is not known, or that leaves open what is
- * started. */
+/* The words behind the options; NULL if there is an option that is not known, or that leaves open
+ * what is started. */
 static char *const *read_options(struct command *command, const struct launcher *launcher,
                                  const char *name, char *const *words, struct reading *reading) {
   struct options options;
@@ -349,7 +349,8 @@ static enum launched read_rest(struct command *command, const struct launcher *l
 }
 
 /* The words of the launcher itself, its name first: of `python -m NAME`, those from NAME on; of
- * `accelerate launch` and `nccl-join run`, those from the second word on. NULL: it does something else. */
+ * `accelerate launch` and `nccl-join run`, those from the second word on. NULL: it does something
+ * else. */
 static char *const *own_words(const struct command *command, const struct launcher *launcher) {
   char *const *words = command->module != NULL ? command->arguments - 1 : command->words;
   const char *name = base_name(command->file);

@@ -183,9 +183,9 @@ static bool track_read_event(struct track *track, const char *line, bool keep) {
   return true;
 }
 
-/* The next whole line with something in it, in memory that the caller frees; false at the end. What a
- * crash of the machine has cut off is counted as damaged; what a killed process has not finished does
- * not begin with '{' (core/report/ring.h). */
+/* The next whole line with something in it, in memory that the caller frees; false at the end. What
+ * a crash of the machine has cut off is counted as damaged; what a killed process has not finished
+ * does not begin with '{' (core/report/ring.h). */
 static bool read_line(FILE *file, char **line, uint64_t *damaged) {
   size_t size = 0;
   ssize_t length;
@@ -201,7 +201,8 @@ static bool read_line(FILE *file, char **line, uint64_t *damaged) {
   return false;
 }
 
-/* The records of a file that is full begin in its middle, with the oldest one: those are read first. */
+/* The records of a file that is full begin in its middle, with the oldest one: those are read
+ * first. */
 static void read_records(struct track *track, FILE *file, bool keep, uint64_t *damaged) {
   char *line = NULL;
   uint64_t time, first = UINT64_MAX, ignored = 0, index;

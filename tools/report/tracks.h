@@ -1,8 +1,8 @@
 /* Tracks: what the trace files of a folder say, one rank each. The format of the files is in
  * core/report/trace.h; fields and events that are not known are skipped.
  *
- * Lines are searched for their fields, and not parsed by a library: what a crash has cut off, or a full
- * disk, counts as damaged and costs no more than its line.
+ * Lines are searched for their fields, and not parsed by a library: what a crash has cut off, or a
+ * full disk, counts as damaged and costs no more than its line.
  */
 #ifndef NCCL_JOIN_TOOLS_REPORT_TRACKS_H
 #define NCCL_JOIN_TOOLS_REPORT_TRACKS_H
@@ -42,8 +42,8 @@ struct warning {
   char *text; /* as it stands in the trace: JSON's escapes are still there */
 };
 
-/* One rank's file. Shadows are of collectives; what a joined rank sends and receives for its peers is
- * counted apart, as `answers`: it has no index of its own. */
+/* One rank's file. Shadows are of collectives; what a joined rank sends and receives for its peers
+ * is counted apart, as `answers`: it has no index of its own. */
 struct track {
   char team[32], host[64], version[32];
   char *settings; /* of the environment, a line each; likewise; NULL: not known */
