@@ -16,6 +16,7 @@
 #   tests/nccl        NVIDIA's libnccl with its kernels emulated, and the join tests in front of it, run by `make check-nccl`
 #   tests/clients     real clients of NCCL, and launchers; run by `make check-clients`
 #   tests/packages    the wheel and the Debian package; run by `make check-packages`
+#   tests/machines    programs on several machines, which are namespaces of this one; run by `make check-machines`
 #   tests/pytorch     PyTorch's CUDA wheel on the loopback; run by `make check-pytorch`
 
 
@@ -229,6 +230,7 @@ help:
 	  echo 'make check-nccl   NVIDIA'\''s own libnccl with its kernels emulated, 2.22 to the newest, and the join tests in front of it'; \
 	  echo 'make check-clients   PyTorch, CuPy, nccl4py, vLLM, torchrun, mpirun without a GPU; downloads 3 GB once'; \
 	  echo 'make check-pytorch   PyTorch, unmodified, on the stand-ins: its scripts and its own tests; PYTORCH_PARTS=scripts'; \
+	  echo 'make check-machines  programs on several machines, which are namespaces of this one'; \
 	  echo 'make bench-pytorch   what an iteration costs there, with nccl-join and with its own Join'; \
 	  echo 'make check-thread    the program tests with ThreadSanitizer'; \
 	  echo 'make check-valgrind  core and the most telling program tests under valgrind'; \

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { TRACE_VERSION_READ = 1 };
 
@@ -144,8 +145,20 @@ static void track_put_end(struct track *track, const char *event, const char *li
     track->because_of = field_number(line, "peer", &peer) && peer <= INT_MAX ? (int)peer : -1;
 }
 
+static void track_keep(struct track *track, const char *line, uint64_t at, bool shadow) {
+  struct issued issued = {
+      .at_ns = at, .unit = field_copy(line, "unit"), .peer = -1, .shadow = shadow};
+  uint64_t peer;
+  (void)field_number(line, "index", &issued.index);
+  if (field_number(line, "peer", &peer) && peer <= INT_MAX)
+    issued.peer = (int)peer;
+  if ((track->nissued & (track->nissued - 1)) == 0)
+    track->issued = grown(track->issued, (2 * track->nissued + 1) * sizeof *track->issued);
+  track->issued[track->nissued++] = issued;
+}
+
 /* False if the line is damaged. */
-static bool track_read_event(struct track *track, const char *line) {
+static bool track_read_event(struct track *track, const char *line, bool keep) {
   char event[16];
   uint64_t index, at;
   if (!field_text(line, "event", event, sizeof event))
@@ -155,6 +168,8 @@ static bool track_read_event(struct track *track, const char *line) {
   else if (field_number(line, "t_ns", &at))
     track_put_time(track, event, at);
   bool own = strcmp(event, "commit") == 0 || strcmp(event, "settle") == 0;
+  if (keep && (own || strcmp(event, "shadow") == 0) && field_number(line, "t_ns", &at))
+    track_keep(track, line, at, !own);
   if (strcmp(event, "fail") == 0 || strcmp(event, "stop") == 0 || strcmp(event, "done") == 0)
     track_put_end(track, event, line);
   else if (!own && is_answer(line))
@@ -168,9 +183,9 @@ static bool track_read_event(struct track *track, const char *line) {
   return true;
 }
 
-/* The next whole line with something in it, in memory that the caller frees; false at the end. What a
- * crash of the machine has cut off is counted as damaged; what a killed process has not finished does
- * not begin with '{' (core/report/ring.h). */
+/* The next whole line with something in it, in memory that the caller frees; false at the end. What
+ * a crash of the machine has cut off is counted as damaged; what a killed process has not finished
+ * does not begin with '{' (core/report/ring.h). */
 static bool read_line(FILE *file, char **line, uint64_t *damaged) {
   size_t size = 0;
   ssize_t length;
@@ -186,8 +201,9 @@ static bool read_line(FILE *file, char **line, uint64_t *damaged) {
   return false;
 }
 
-/* The records of a file that is full begin in its middle, with the oldest one: those are read first. */
-static void read_records(struct track *track, FILE *file, uint64_t *damaged) {
+/* The records of a file that is full begin in its middle, with the oldest one: those are read
+ * first. */
+static void read_records(struct track *track, FILE *file, bool keep, uint64_t *damaged) {
   char *line = NULL;
   uint64_t time, first = UINT64_MAX, ignored = 0, index;
   long behind_header = ftell(file), oldest = behind_header, at = behind_header;
@@ -199,18 +215,19 @@ static void read_records(struct track *track, FILE *file, uint64_t *damaged) {
     }
   fseek(file, oldest, SEEK_SET);
   while (read_line(file, &line, damaged))
-    *damaged += !track_read_event(track, line);
+    *damaged += !track_read_event(track, line, keep);
   fseek(file, behind_header, SEEK_SET);
   for (at = behind_header; at < oldest && read_line(file, &line, damaged); at = ftell(file))
-    *damaged += !track_read_event(track, line);
+    *damaged += !track_read_event(track, line, keep);
   free(line);
 }
 
 static void read_file(struct tracks *tracks, const char *path) {
   char *line = NULL;
   FILE *file = fopen(path, "r");
-  struct track track = {0};
-  uint64_t rank, version, damaged = 0;
+  struct track track = {.because_of = -1};
+  struct stat status;
+  uint64_t rank, version, given, damaged = 0;
   if (file == NULL)
     return;
   if (read_line(file, &line, &damaged) && field_number(line, "version", &version) &&
@@ -223,7 +240,14 @@ static void read_file(struct tracks *tracks, const char *path) {
     (void)field_number(line, "ranks", &track.nranks);
     (void)(field_number(line, "pid", &track.pid) &&
            field_number(line, "start_ns", &track.start_ns));
-    read_records(&track, file, &damaged);
+    (void)field_number(line, "group", &track.group);
+    (void)field_number(line, "start_unix_ns", &track.start_unix_ns);
+    track.given_rank = field_number(line, "job_rank", &given) && given <= INT_MAX ? (int)given : -1;
+    if (fstat(fileno(file), &status) == 0) {
+      track.device = status.st_dev;
+      track.inode = status.st_ino;
+    }
+    read_records(&track, file, tracks->wants_issued, &damaged);
     if (damaged > 0)
       fprintf(stderr, "nccl-join: %s: %" PRIu64 " damaged lines are left out\n", path, damaged);
     tracks->all = grown(tracks->all, (tracks->count + 1) * sizeof *tracks->all);
@@ -238,27 +262,40 @@ static void read_file(struct tracks *tracks, const char *path) {
 static int compare_tracks(const void *left, const void *right) {
   const struct track *a = left, *b = right;
   int teams = strcmp(a->team, b->team);
+  if (a->nranks != b->nranks)
+    return a->nranks < b->nranks ? 1 : -1;
   return teams != 0 ? teams : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
 bool tracks_read(struct tracks *tracks, const char *folder) {
-  *tracks = (struct tracks){0};
+  *tracks = (struct tracks){.wants_issued = tracks->wants_issued};
   DIR *directory = opendir(folder);
   if (directory == NULL) {
     fprintf(stderr, "nccl-join: cannot read the folder %s: %s\n", folder, strerror(errno));
     return false;
   }
+  bool reports = false;
   for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
     char path[PATH_MAX];
+    reports |= strncmp(entry->d_name, "report-", 7) == 0;
     snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
     if (strstr(entry->d_name, ".jsonl") != NULL)
       read_file(tracks, path);
   }
   closedir(directory);
-  if (tracks->count > 0)
+  if (tracks->count > 0) {
     qsort(tracks->all, tracks->count, sizeof *tracks->all, compare_tracks);
-  else
+    job_ranks_find(tracks);
+    launches_read(tracks, folder);
+    launches_find_open(tracks);
+  } else if (reports) {
+    fprintf(stderr,
+            "nccl-join: no traces in %s: what is there has been written by NCCL_JOIN_REPORT, as "
+            "JSON. Run with NCCL_JOIN_TRACE=FOLDER for a report with timelines\n",
+            folder);
+  } else {
     fprintf(stderr, "nccl-join: no traces in %s\n", folder);
+  }
   return tracks->count > 0;
 }
 
@@ -268,7 +305,11 @@ void tracks_free(struct tracks *tracks) {
     for (uint64_t j = 0; j < track->nwarnings; j++)
       free(track->warnings[j].text);
     free(track->warnings);
+    for (uint64_t j = 0; j < track->nissued; j++)
+      free(track->issued[j].unit);
+    free(track->issued);
     free(track->settings);
+    free(track->why);
     free(track->parts);
     free(track->joins);
     free(track->spans);
@@ -285,10 +326,12 @@ size_t tracks_of_team(const struct tracks *tracks, size_t first) {
 }
 
 const char *track_end(const struct track *track) {
-  return track->failed    ? " failed"
-         : track->ended   ? ""
-         : track->stopped ? " stopped"
-                          : " (the trace ends here)";
+  return track->failed       ? " failed"
+         : track->ended      ? ""
+         : track->was_ended  ? " was ended"
+         : track->stopped    ? " stopped"
+         : track->still_open ? " still runs"
+                             : " (the trace ends here)";
 }
 
 enum part track_part(const struct track *track, uint64_t index) {

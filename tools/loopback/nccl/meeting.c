@@ -74,7 +74,7 @@ static const char *rank_is_gone(const struct segment *segment, int rank) {
   case PRESENCE_CLAIMED:
     return NULL;
   case PRESENCE_HERE:
-    return process_start_time(peer->pid) == peer->started ? NULL : "its process has died";
+    return segment_is_alive(segment, rank) ? NULL : "its process has died";
   case PRESENCE_DESTROYED:
     return "it has destroyed its communicator";
   case PRESENCE_ABORTED:

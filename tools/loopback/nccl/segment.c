@@ -2,6 +2,7 @@
 #include "segment.h"
 
 #include "report.h"
+#include "settings.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,11 +24,15 @@
 #define SLOT_BYTES_MAX (64u << 10)
 #define SLOT_BYTES_MIN 256u
 
-static const char segment_folder[] =
-    "/dev/shm"; /* where glibc's shm_open keeps them, see shm_overview(7) */
 static const char segment_prefix[] = "loopback-nccl-";
 static const int stale_seconds = 5;            /* a name younger than this may still get its lock */
 static const int creation_milliseconds = 5000; /* between creating a name and filling the memory */
+
+/* /dev/shm is where glibc's shm_open keeps them, see shm_overview(7). */
+static const char *segment_folder(void) {
+  const char *folder = settings_get()->folder;
+  return folder != NULL ? folder : "/dev/shm";
+}
 
 static size_t round_up(size_t size, size_t unit) {
   return (size + unit - 1) / unit * unit;
@@ -71,9 +76,10 @@ void *segment_stage(const struct segment *segment, int rank, uint64_t step) {
   return (char *)segment->shared + segment->stages_offset + index * segment->stage_bytes;
 }
 
-/* Field 3 of /proc/PID/stat is the state, field 22 the start time (proc(5)). The second is in
+/* Start time of a live process, for segment_rank.started; 0 if there is none (or it is a zombie).
+ * Field 3 of /proc/PID/stat is the state, field 22 the start time (proc(5)). The second is in
  * parentheses and may hold anything. */
-uint64_t process_start_time(pid_t pid) {
+static uint64_t process_start_time(pid_t pid) {
   char path[64], text[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
   int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -100,7 +106,7 @@ static bool is_stale(int file) {
 
 /* Removes names that a run left which died while its ranks were meeting. */
 static void segment_reap(void) {
-  DIR *folder = opendir(segment_folder);
+  DIR *folder = opendir(segment_folder());
   if (folder == NULL)
     return;
   for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
@@ -133,7 +139,7 @@ static ncclResult_t segment_fill(struct segment *segment) {
   int failure = posix_fallocate(segment->file, 0, (off_t)segment->size);
   if (failure != 0) {
     report_error("cannot allocate %zu bytes in %s for shared memory %s: %s", segment->size,
-                 segment_folder, segment->name, strerror(failure));
+                 segment_folder(), segment->name, strerror(failure));
     return ncclSystemError;
   }
   ncclResult_t result = segment_map(segment);
@@ -174,7 +180,7 @@ static ncclResult_t segment_find(struct segment *segment) {
     usleep(1000);
   }
   report_error("shared memory %s was created and never filled", segment->name);
-  shm_unlink(segment->name);
+  unlink(segment->name);
   return ncclInProgress;
 }
 
@@ -182,13 +188,13 @@ static ncclResult_t segment_create_or_find(struct segment *segment) {
   segment_reap();
   for (;;) {
     ncclResult_t result = ncclInProgress;
-    segment->file = shm_open(segment->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    segment->file = open(segment->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (segment->file >= 0) {
       result = segment_fill(segment);
       if (result != ncclSuccess)
-        shm_unlink(segment->name);
+        unlink(segment->name);
     } else if (errno == EEXIST) {
-      segment->file = shm_open(segment->name, O_RDWR | O_CLOEXEC, 0600);
+      segment->file = open(segment->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
       if (segment->file < 0 && errno == ENOENT)
         continue;
       if (segment->file >= 0)
@@ -206,6 +212,30 @@ static ncclResult_t segment_create_or_find(struct segment *segment) {
   }
 }
 
+/* A lock on the rank's byte that goes with the last descriptor of this opening of the file
+ * (fcntl(2), open file description locks). */
+static bool segment_lock(const struct segment *segment, int command, struct flock *lock) {
+  return fcntl(segment->presence, command, lock) == 0;
+}
+
+static bool segment_hold(struct segment *segment) {
+  struct flock lock = {.l_type = F_WRLCK, .l_start = segment->rank, .l_len = 1};
+  segment->presence = open(segment->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (segment->presence >= 0 && segment_lock(segment, F_OFD_SETLK, &lock))
+    return true;
+  report_error("cannot hold rank %d of %s: %s", segment->rank, segment->name, strerror(errno));
+  return false;
+}
+
+bool segment_is_alive(const struct segment *segment, int rank) {
+  const struct segment_rank *peer = segment_rank(segment, rank);
+  struct flock lock = {.l_type = F_WRLCK, .l_start = rank, .l_len = 1};
+  if (segment->presence < 0)
+    return process_start_time(peer->pid) == peer->started;
+  return rank == segment->rank || !segment_lock(segment, F_OFD_GETLK, &lock) ||
+         lock.l_type != F_UNLCK;
+}
+
 /* Tells the ranks that are here that this communicator will never be. */
 static void segment_refuse(struct segment *segment, ncclResult_t result) {
   uint32_t none = ncclSuccess;
@@ -214,13 +244,13 @@ static void segment_refuse(struct segment *segment, ncclResult_t result) {
 
 ncclResult_t segment_open(struct segment *segment, uint64_t hash, int nranks, int rank,
                           int device) {
-  *segment = (struct segment){.rank = rank, .file = -1};
+  *segment = (struct segment){.rank = rank, .file = -1, .presence = -1};
   if (nranks > SEGMENT_RANKS_MAX) {
     report_error("%d ranks: the loopback NCCL has room for %d", nranks, SEGMENT_RANKS_MAX);
     return ncclSystemError;
   }
   segment_lay_out(segment, nranks);
-  snprintf(segment->name, sizeof segment->name, "/%s%u-%016llx", segment_prefix,
+  snprintf(segment->name, sizeof segment->name, "%s/%s%u-%016llx", segment_folder(), segment_prefix,
            (unsigned)geteuid(), (unsigned long long)hash);
   ncclResult_t result = segment_create_or_find(segment);
   if (result != ncclSuccess) {
@@ -240,6 +270,8 @@ ncclResult_t segment_open(struct segment *segment, uint64_t hash, int nranks, in
     segment_close(segment);
     return ncclInvalidUsage;
   }
+  if (settings_get()->folder != NULL && !segment_hold(segment))
+    return ncclSystemError;
   self->pid = getpid();
   self->started = process_start_time(self->pid);
   self->device = device;
@@ -250,7 +282,7 @@ void segment_attach(struct segment *segment) {
   struct segment_shared *shared = segment->shared;
   atomic_store(&segment_rank(segment, segment->rank)->presence, PRESENCE_HERE);
   if (atomic_fetch_add(&shared->attached, 1) + 1 == (uint32_t)segment->nranks) {
-    shm_unlink(segment->name);
+    unlink(segment->name);
     atomic_store(&shared->complete, 1);
   }
 }
@@ -259,7 +291,7 @@ void segment_release_name(struct segment *segment, bool remove) {
   if (segment->file < 0)
     return;
   if (remove)
-    shm_unlink(segment->name);
+    unlink(segment->name);
   close(segment->file);
   segment->file = -1;
 }
@@ -267,5 +299,8 @@ void segment_release_name(struct segment *segment, bool remove) {
 void segment_close(struct segment *segment) {
   if (segment->shared != NULL)
     munmap(segment->shared, segment->size);
+  if (segment->presence >= 0)
+    close(segment->presence);
+  segment->presence = -1;
   segment->shared = NULL;
 }

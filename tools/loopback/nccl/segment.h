@@ -7,6 +7,10 @@
  * name exists each process holds a shared flock on it; a name that nobody holds was left by a run
  * that died while its ranks were meeting, and the next creation removes it.
  *
+ * With LOOPBACK_FOLDER the segments are files there, for ranks in several namespaces of processes,
+ * as on several machines. Numbers of processes mean nothing then, so each rank holds a lock on a
+ * byte of its own.
+ *
  * Who writes what: everything in a segment_rank belongs to that rank, everything in a
  * segment_channel to the side named there. Words that others wait for are atomic; a rank that
  * changes one rings the bell (meeting.h).
@@ -24,6 +28,7 @@
 #define SEGMENT_DESCRIPTION_BYTES 2048
 #define SEGMENT_STOP_BYTES 6144
 #define SEGMENT_CHANNEL_SLOTS 2
+#define SEGMENT_NAME_BYTES 256
 
 enum presence {
   PRESENCE_NONE,
@@ -91,8 +96,8 @@ struct segment_shared {
   _Atomic uint32_t refused;  /* a rank could not take part: an ncclResult_t for everyone */
   _Alignas(SEGMENT_LINE) _Atomic uint32_t bell;
   _Atomic uint32_t sleepers;
-  _Alignas(
-      SEGMENT_LINE) _Atomic uint32_t stop; /* enum stop_state: the run is wrong, everyone ends */
+  /* enum stop_state: the run is wrong, everyone ends. */
+  _Alignas(SEGMENT_LINE) _Atomic uint32_t stop;
   char stop_text[SEGMENT_STOP_BYTES];
 };
 
@@ -104,13 +109,15 @@ struct segment {
   size_t stage_bytes; /* of one staging buffer */
   size_t slot_bytes;  /* of one channel slot */
   size_t ranks_offset, channels_offset, stages_offset;
-  int file; /* holds the lock while the name exists; -1 afterwards */
-  char name[64];
+  int file;     /* holds the lock while the name exists; -1 afterwards */
+  int presence; /* holds this rank's lock as long as the process lives; -1: see segment_is_alive */
+  char name[SEGMENT_NAME_BYTES];
 };
 
 /* Creates or opens the segment of hash and claims rank's place in it. Does not wait for the others:
- * see communicator_create. ncclSystemError: no shared memory. ncclInvalidUsage: the ranks that are
- * there disagree on nranks, or have this rank already. report_error has been called. */
+ * see communicator_join. ncclSystemError: no shared memory, or more than SEGMENT_RANKS_MAX ranks.
+ * ncclInvalidUsage: the ranks that are there disagree on nranks, or have this rank already.
+ * report_error has been called. */
 ncclResult_t segment_open(struct segment *segment, uint64_t hash, int nranks, int rank, int device);
 
 /* Counts this rank as come, and removes the name if it is the last. Rings no bell. */
@@ -134,8 +141,7 @@ void *segment_channel_data(const struct segment *segment, struct segment_channel
 /* Rank's staging buffer for an exchange, by the parity of its step. */
 void *segment_stage(const struct segment *segment, int rank, uint64_t step);
 
-/* Start time of a live process, for segment_rank.started; 0 if there is none (or it is a zombie).
- */
-uint64_t process_start_time(pid_t pid);
+/* Whether the process of a rank that is here still lives. */
+bool segment_is_alive(const struct segment *segment, int rank);
 
 #endif

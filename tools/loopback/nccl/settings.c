@@ -33,6 +33,11 @@ static int setting_number(const char *name, int standard, const char *unit) {
   return (int)number;
 }
 
+static const char *setting_text(const char *name) {
+  const char *value = getenv(name);
+  return value != NULL && *value != '\0' ? strdup(value) : NULL;
+}
+
 static void settings_read(void) {
   settings.connect = setting_choice("LOOPBACK_CONNECT", "1", "0") == 0;
   settings.connect_ms = setting_number("LOOPBACK_CONNECT_MS", 0, "milliseconds");
@@ -42,8 +47,8 @@ static void settings_read(void) {
   settings.hang_seconds = setting_number("LOOPBACK_HANG_S", hang_seconds_default, "seconds");
   settings.death_is_error = setting_choice("LOOPBACK_DEATH", "error", "hang") == 0;
   settings.mismatch_hangs = setting_choice("LOOPBACK_MISMATCH", "stop", "hang") == 1;
-  const char *log = getenv("LOOPBACK_LOG");
-  settings.log = log != NULL && *log != '\0' ? strdup(log) : NULL;
+  settings.folder = setting_text("LOOPBACK_FOLDER");
+  settings.log = setting_text("LOOPBACK_LOG");
 }
 
 const struct settings *settings_get(void) {

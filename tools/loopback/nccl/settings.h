@@ -19,6 +19,7 @@ struct settings {
   bool death_is_error;
   bool mismatch_hangs; /* LOOPBACK_MISMATCH=hang: ranks that differ wait for ever, as with NCCL;
                           stop: end the run */
+  const char *folder;  /* LOOPBACK_FOLDER: where ranks meet; NULL: /dev/shm */
   const char *log;     /* LOOPBACK_LOG: path, %p becomes the process id; NULL: no log */
 };
 

@@ -6,6 +6,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -41,6 +43,24 @@ static ncclResult_t parse_address(const char *text, struct sockaddr_in *address)
   return ncclInvalidArgument;
 }
 
+/* Where ranks of several machines meet (LOOPBACK_FOLDER), the first address by which others can
+ * reach this one, as NCCL would take; otherwise the loopback's. */
+static struct in_addr own_address(void) {
+  struct in_addr own = {.s_addr = htonl(INADDR_LOOPBACK)};
+  struct ifaddrs *all = NULL;
+  const char *folder = getenv("LOOPBACK_FOLDER");
+  if (folder == NULL || *folder == '\0' || getifaddrs(&all) != 0)
+    return own;
+  for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next)
+    if (one->ifa_addr != NULL && one->ifa_addr->sa_family == AF_INET &&
+        (one->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP) {
+      own = ((const struct sockaddr_in *)(const void *)one->ifa_addr)->sin_addr;
+      break;
+    }
+  freeifaddrs(all);
+  return own;
+}
+
 ncclResult_t unique_id_create(ncclUniqueId *id) {
   struct handle handle;
   memset(&handle, 0, sizeof handle);
@@ -58,7 +78,7 @@ ncclResult_t unique_id_create(ncclUniqueId *id) {
       return ncclSystemError;
     }
     handle.address.ipv4.sin_family = AF_INET;
-    handle.address.ipv4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    handle.address.ipv4.sin_addr = own_address();
     handle.address.ipv4.sin_port = htons(port | 0x8000); /* looks like an ephemeral one */
   }
   memset(id, 0, sizeof *id);

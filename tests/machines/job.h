@@ -1,0 +1,26 @@
+/* Running a program of tests/programs on several machines of namespaces (start.c), each rank behind a
+ * launcher of its own. */
+#ifndef TESTS_MACHINES_JOB_H
+#define TESTS_MACHINES_JOB_H
+
+#include "tests/join/expected.h"
+#include "tests/join/run.h"
+
+#include <stdbool.h>
+
+/* Whether machines can be made here; says so once if not. Tests skip themselves then. */
+bool machines_can_be_made(void);
+#define NEED_MACHINES()                                                                            \
+  if (!machines_can_be_made())                                                                     \
+  cr_skip_test("no namespaces here")
+
+/* machines: how many ranks each has, "2,2". */
+struct machines_job {
+  const char *machines, *program, *options, *environment;
+  bool without; /* the preload */
+  double limit_s;
+};
+
+struct run *machines_run(const struct machines_job *job);
+
+#endif
