@@ -160,6 +160,19 @@ void report_slow(struct endpoint *end, struct unit wanted) {
   log_who_is_where(end, level);
 }
 
+void report_goes_on(struct endpoint *end, const struct endpoint *behind, uint64_t waited_ms) {
+  if (end->ahead_told)
+    return;
+  end->ahead_told = true;
+  log_line_of(
+      endpoint_subject(end), LOG_LEVEL_INFO,
+      "rank %u has waited %llu ms with a collective for ranks that have not come yet to what it "
+      "has issued in communicator %08x. Nobody has joined, so it goes on, as they may wait for it "
+      "outside of NCCL; where that happens again it will wait less",
+      end->team->plane->rank, (unsigned long long)waited_ms, behind->tag);
+  log_who_is_where(behind, LOG_LEVEL_INFO);
+}
+
 void report_stuck_posts(const struct endpoint *end) {
   log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
               "rank %u is %u sends and receives ahead of a peer that has failed, or does not come "
