@@ -98,6 +98,7 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint32_t lossy_kind;
   _Atomic uint32_t refused_for;
   _Atomic uint32_t lossy_peer;
+  _Atomic uint32_t keeps_step;
   _Atomic uint64_t failed_index;
   _Atomic uint64_t parked_ms;
   _Atomic uint64_t shadows; /* issued, in all */
