@@ -19,6 +19,7 @@
 
 #include <nccl.h>
 
+#include "core/machines/rendezvous.h"
 #include "core/transport/attachment.h"
 #include "interpose/comm/endpoint.h"
 
@@ -57,6 +58,9 @@ struct communicator {
   uint64_t refused_after; /* index plus one of the last unit with sharded broadcasts, or 0 */
   struct attachment *attachment;
   uint32_t slot, slots;
+  _Atomic bool to_meet; /* likewise, machines.h */
+  bool has_job;         /* as of its arrival */
+  struct rendezvous job;
   _Atomic(struct communicator *) next; /* of the process; followed without a lock */
   _Atomic(struct communicator *) next_in_team;
 };
@@ -82,6 +86,9 @@ struct arrival {
   char name[ATTACHMENT_NAME_SIZE];
   uint32_t slot, slots;
   int device;
+  bool has_job; /* how ranks of other machines are to be found */
+  bool met;     /* and they have been looked for */
+  struct rendezvous job;
 };
 
 /* Attaches this rank under a name made of `seed` (the bytes that make the communicator unique on
@@ -92,6 +99,10 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
 
 /* The creation failed. */
 void communicator_depart(struct arrival *arrival);
+
+/* The creation of a communicator has succeeded: its ranks on other machines are looked for (machines.h).
+ * If they may have been found there, and not here, the arrival is refused. */
+void communicator_meet(struct arrival *arrival, ncclComm_t handle);
 
 /* What a creation that has ended with `result` returns. If the ranks run different nccl-joins, or
  * have not set them alike (alike.h), ncclInvalidUsage: that is logged, and the communicator aborted.
