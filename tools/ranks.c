@@ -31,6 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/launch_record.h"
 #include "tools/port.h"
 #include "tools/ranks_options.h"
 #include "tools/relay.h"
@@ -44,6 +45,7 @@
 struct rank {
   pid_t pid;  /* and process group; a zombie until the end, so that the number stays its own */
   bool ended; /* status is valid */
+  bool told;  /* it was to end then */
   int status; /* as a shell gives it */
   struct relay out, err;
 };
@@ -56,6 +58,7 @@ struct launch {
   sigset_t mask_before; /* what the ranks start with, as pipe_handler_before */
   void (*pipe_handler_before)(int);
   int status;       /* to exit with */
+  char why[640];    /* not 0 */
   bool stopping;    /* SIGTERM has been sent */
   long deadline_ms; /* for SIGKILL, while stopping */
 };
@@ -202,6 +205,7 @@ static void signal_groups(struct launch *launch, int number, bool only_running) 
   for (int i = 0; i < launch->options.nranks; i++) {
     struct rank *rank = &launch->ranks[i];
     if (rank->pid > 0 && !(only_running && rank->ended)) {
+      rank->told |= !rank->ended;
       kill(-rank->pid, number);
       kill(-rank->pid, SIGCONT); /* a stopped process would not notice */
     }
@@ -233,15 +237,31 @@ static const char *write_where(const struct launch *launch, int number, char *wh
   return where;
 }
 
-static void say_failed(const struct launch *launch, int number) {
+static void say_failed(struct launch *launch, int number) {
   const struct rank *rank = &launch->ranks[number];
-  const char *others = all_ended(launch) ? "" : ": ending the others";
   char where[512];
   if (rank->status > 128)
-    say("rank %d was ended by signal %d (%s)%s%s", number, rank->status - 128,
-        strsignal(rank->status - 128), write_where(launch, number, where, sizeof(where)), others);
+    snprintf(launch->why, sizeof(launch->why), "rank %d was ended by signal %d (%s)%s", number,
+             rank->status - 128, strsignal(rank->status - 128),
+             write_where(launch, number, where, sizeof(where)));
   else
-    say("rank %d ended with status %d%s", number, rank->status, others);
+    snprintf(launch->why, sizeof(launch->why), "rank %d ended with status %d", number,
+             rank->status);
+  say("%s%s", launch->why, all_ended(launch) ? "" : ": ending the others");
+}
+
+/* For nccl-join report. */
+static void record_end(const struct launch *launch) {
+  const char *folder = getenv("NCCL_JOIN_TRACE");
+  struct launch_end ends[RANKS_MAX];
+  size_t count = 0;
+  if (launch->why[0] == '\0' || folder == NULL || *folder == '\0' ||
+      launch->options.preload == NULL)
+    return;
+  for (int i = 0; i < launch->options.nranks; i++)
+    if (launch->ranks[i].pid > 0 && (launch->ranks[i].told || launch->ranks[i].status != 0))
+      ends[count++] = (struct launch_end){launch->ranks[i].pid, !launch->ranks[i].told};
+  launch_record(folder, launch->why, ends, count);
 }
 
 /* Looks which ranks have ended. The first that failed gives the status and ends the others. */
@@ -268,13 +288,17 @@ static void look_for_ended(struct launch *launch) {
 /* Told to stop: passes the signal on; told again, ends all at once. */
 static void take_signal(struct launch *launch, int number) {
   bool again = launch->stopping;
-  if (launch->status == 0)
+  if (launch->status == 0) {
     launch->status = 128 + number;
+    snprintf(launch->why, sizeof(launch->why), "nccl-join run was told to stop by signal %d (%s)",
+             number, strsignal(number));
+  }
   stop(launch, again ? SIGKILL : number);
 }
 
-/* Ctrl-Z: the terminal knows of the launcher's process group only. All ranks stop with it, and go on
- * where the shell lets it go on (fg, bg). A rank cannot refuse, as it may not be half of a job. */
+/* Ctrl-Z: the terminal knows of the launcher's process group only. All ranks stop with it, and go
+ * on where the shell lets it go on (fg, bg). A rank cannot refuse, as it may not be half of a job.
+ */
 static void suspend(struct launch *launch) {
   if (launch->stopping)
     return;
@@ -383,6 +407,7 @@ static int run_ranks(struct launch *launch) {
   }
   run_until_all_ended(launch);
   finish(launch);
+  record_end(launch);
   return launch->status;
 }
 

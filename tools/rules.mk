@@ -16,7 +16,7 @@ endef
 # What reads segments: of nccl-join status, and of the launcher.
 STATUS_READERS = $(addprefix $(BUILD)/tools/status/,ended.o job.o segments.o warning.o who_waits.o)
 
-$(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_options.o port.o relay.o) $(STATUS_READERS) $(CORE_OBJECTS)
+$(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_options.o launch_record.o port.o relay.o) $(STATUS_READERS) $(CORE_OBJECTS)
 	$(link_tool)
 
 $(BUILD)/tools/nccl-join-env: $(BUILD)/tools/settings_main.o $(BUILD)/tools/terminal.o $(SETTINGS_OBJECTS)
@@ -32,6 +32,8 @@ ROOT = $(DESTDIR)$(PREFIX)
 INSTALLED = $(ROOT)/lib/nccl-join
 PAGES = $(ROOT)/share/doc/nccl-join
 COMPLETIONS = $(ROOT)/share/bash-completion/completions
+# Of links to sources, which are not installed, the text.
+UNLINK_SOURCES = 's/\[([^][]*)\]\((\.\.\/)?(core|hooks|interpose|tools|tests|Makefile)[^)]*\)/\1/g'
 .PHONY: uninstall
 absolute = case '$(PREFIX)' in /*) ;; *) echo "make $@: PREFIX=$(PREFIX) must be an absolute path" >&2; exit 2 ;; esac
 install: all
@@ -49,6 +51,7 @@ install: all
 	install -m 644 tools/completion.bash '$(COMPLETIONS)/nccl-join'
 	install -m 644 LICENSE README.md '$(PAGES)/'
 	install -m 644 $(wildcard docs/*.*) '$(PAGES)/docs/'
+	$(Q)sed -i -zE $(UNLINK_SOURCES) '$(PAGES)/README.md' '$(PAGES)'/docs/*.md
 	if [ -e $(BUILD)/loopback/libnccl.so.2 ]; then cp -Pf $(BUILD)/loopback/lib*.so* '$(INSTALLED)/loopback/'; fi
 
 uninstall:

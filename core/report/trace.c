@@ -112,9 +112,25 @@ static void trace_escape(const char *text, size_t limit, char *escaped) {
   escaped[used] = '\0';
 }
 
+/* ",\"job_rank\":6", or nothing: torchrun and nccl-join run, Open MPI, PMIx, MPICH, Slurm. */
+static const char *write_job_rank(char text[32]) {
+  static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                      "SLURM_PROCID"};
+  text[0] = '\0';
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    const char *value = getenv(names[i]);
+    size_t digits = value ? strspn(value, "0123456789") : 0;
+    if (digits == 0 || digits > 9 || value[digits] != '\0')
+      continue;
+    snprintf(text, 32, ",\"job_rank\":%d", atoi(value));
+    break;
+  }
+  return text;
+}
+
 static void write_header(struct trace *trace, int rank, int ranks, uint64_t team,
                          const char *host) {
-  char escaped[HOST_SIZE * ESCAPED_SIZE + 1], set[SETTINGS_SIZE];
+  char escaped[HOST_SIZE * ESCAPED_SIZE + 1], set[SETTINGS_SIZE], job_rank[32];
   char settings[SETTINGS_SIZE * ESCAPED_SIZE + 1];
   trace_escape(host, HOST_SIZE, escaped);
   settings_write_set(environ, set, sizeof(set));
@@ -122,10 +138,10 @@ static void write_header(struct trace *trace, int rank, int ranks, uint64_t team
   snprintf(trace->record, sizeof(trace->record),
            "{\"format\":\"nccl-join-trace\",\"version\":%d,\"rank\":%d,\"ranks\":%d,\"team\":\"%"
            "016llx\","
-           "\"host\":\"%s\",\"pid\":%d,\"start_ns\":%llu,\"start_unix_ns\":%llu,"
+           "\"host\":\"%s\",\"pid\":%d,\"group\":%d%s,\"start_ns\":%llu,\"start_unix_ns\":%llu,"
            "\"nccl_join\":\"" NCCL_JOIN_VERSION "\",\"settings\":\"%s\"}\n",
            TRACE_VERSION, rank, ranks, (unsigned long long)team, escaped, (int)getpid(),
-           (unsigned long long)clock_ns(CLOCK_MONOTONIC),
+           (int)getpgrp(), write_job_rank(job_rank), (unsigned long long)clock_ns(CLOCK_MONOTONIC),
            (unsigned long long)clock_ns(CLOCK_REALTIME), settings);
 }
 
@@ -149,8 +165,8 @@ static size_t format_record(char *record, enum trace_event event, uint64_t index
 
 /* ---- warnings ---- */
 
-/* A line about a team goes into its trace, any other into one of the process. If that has no room, it
- * is only in the log. */
+/* A line about a team goes into its trace, any other into one of the process. If that has no room,
+ * it is only in the log. */
 static void trace_warning(uint32_t tag, const char *text) {
   pthread_mutex_lock(&opened);
   struct trace *trace = first;

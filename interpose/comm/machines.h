@@ -1,6 +1,6 @@
 /* Communicators with ranks on several machines: an id says how their machines find each other, and an
  * agent on each, which the first rank starts that needs it, writes what the ranks of the others do into
- * this one's memory (core/machines, tools/agent). Only with NCCL_JOIN_MACHINES=1. On one machine nothing of
+ * this one's memory (core/machines). Only with NCCL_JOIN_MACHINES=1. On one machine nothing of
  * this happens, but that ids carry how they would be found.
  */
 #ifndef NCCL_JOIN_INTERPOSE_MACHINES_H

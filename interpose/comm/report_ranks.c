@@ -171,8 +171,8 @@ void report_stuck_posts(const struct endpoint *end) {
   log_who_is_where(end, LOG_LEVEL_WARN);
 }
 
-/* "1, 2, 5 and 3 more": those that are not parked, and of them those that are stopped or those that are
- * not. How many they are. */
+/* "1, 2, 5 and 3 more": those that are not parked, and of them those that are stopped or those that
+ * are not. How many they are. */
 static uint32_t write_active(const struct plane *plane, bool stopped, char text[96]) {
   enum { NAMED = 8 };
   uint32_t named = 0, more = 0;
@@ -190,29 +190,29 @@ static uint32_t write_active(const struct plane *plane, bool stopped, char text[
   return named + more;
 }
 
-/* "the programs go on of ranks 1, 2; stopped (...) are ranks 3". */
-static const char *write_others(const struct plane *plane, char text[320]) {
+/* ", ranks 1, 2 run their programs, and rank 3 is stopped (...)". */
+static const char *write_others(const struct plane *plane, char text[400]) {
   char active[96], stopped[96];
   uint32_t nactive = write_active(plane, false, active);
   uint32_t nstopped = write_active(plane, true, stopped);
-  snprintf(text, 320, "%s%s%s%s%s",
-           nactive + nstopped == 0 ? "and all other ranks wait, too"
-           : nactive == 0          ? "and"
-                                   : "and the programs go on of ranks ",
-           nactive == 0 ? "" : active, nactive != 0 && nstopped != 0 ? ";" : "",
-           nstopped == 0
-               ? ""
-               : " stopped (SIGSTOP, Ctrl-Z or a debugger; kill -CONT lets them go on) are "
-                 "ranks ",
-           nstopped == 0 ? "" : stopped);
+  int used = snprintf(text, 400, "%s", nactive + nstopped == 0 ? ", and all others wait, too" : "");
+  if (nactive > 0)
+    used += snprintf(text + used, 400 - (size_t)used, "%s rank%s %s run%s program%s",
+                     nstopped == 0 ? " while" : ",", nactive == 1 ? "" : "s", active,
+                     nactive == 1 ? "s its" : " their", nactive == 1 ? "" : "s");
+  if (nstopped > 0)
+    snprintf(text + used, 400 - (size_t)used,
+             ", and rank%s %s %s stopped (SIGSTOP, Ctrl-Z or a debugger; kill -CONT lets %s go on)",
+             nstopped == 1 ? "" : "s", stopped, nstopped == 1 ? "is" : "are",
+             nstopped == 1 ? "it" : "them");
   return text;
 }
 
 void report_stall(const struct endpoint *end, struct unit wanted, uint64_t seconds) {
-  char text[DESCRIPTION], others[320];
+  char text[DESCRIPTION], others[400];
   log_line_of(
       endpoint_subject(end), LOG_LEVEL_WARN,
-      "nothing has moved in communicator %08x for %llu s: rank %u waits in %s, %s. Look at what "
+      "nothing has moved in communicator %08x for %llu s: rank %u waits in %s%s. Look at what "
       "they do (py-spy dump, gdb -p); if ranks may be that far apart, raise "
       "NCCL_JOIN_STALL_WARN",
       end->tag, (unsigned long long)seconds, end->team->plane->rank, report_describe(wanted, text),

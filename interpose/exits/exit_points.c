@@ -74,16 +74,10 @@ static bool is_inside(const struct trampoline_call *call, uint64_t passed) {
 #endif
 }
 
-/* An engine's thread works for the one that has made the communicator, while that waits. */
-static bool is_of_this_thread(const struct endpoint *end) {
-  return endpoint_is_own(end) || (atomic_load(&end->user_of_engine) && !atomic_load(&end->ended) &&
-                                  end->creator == endpoint_this_thread());
-}
-
 /* A communicator of this thread that others can be waiting in. */
 static bool is_used(const struct communicator *comm) {
   return comm->state == COMM_JOINED && !comm->left && comm->end->state == RANK_PRESENT &&
-         is_of_this_thread(comm->end) && atomic_load(&comm->end->inside) == 0;
+         endpoint_is_own(comm->end) && atomic_load(&comm->end->inside) == 0;
 }
 
 static bool has_member(const struct endpoint *end, uint64_t identity) {

@@ -261,12 +261,14 @@ static void end_all(enum rank_state how) {
 static void fail_all(int status) {
   char count[REPORT_COUNT];
   for (struct endpoint *end = communicator_endpoints(); end != NULL; end = end->next)
-    if (end->state == RANK_PRESENT && !end->stopped && !has_left(end))
+    if (end->state == RANK_PRESENT && !end->stopped && !has_left(end)) {
+      uint32_t rank = end->team->plane->rank;
       log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
                   "rank %u ends with status %d after %s: a failure, not a join. One "
                   "that has no more data ends with status 0",
-                  end->team->plane->rank, status,
-                  report_count(end, end->team->plane->rank, team_passed(end->team), count));
+                  rank, status, report_count(end, rank, team_passed(end->team), count));
+      trace_event(end->trace, TRACE_FAIL, team_passed(end->team), NULL, (int)rank);
+    }
   end_all(RANK_FAILED);
 }
 

@@ -30,7 +30,8 @@ static bool is_early_for_long(const struct wait *wait, struct overlap_behind *be
 }
 
 /* All that ranks wait before they answer each other takes less than half of it. What keeps somebody
- * longer may be the program: a peer that comes only once this rank has told it to, outside of NCCL. */
+ * longer may be the program: a peer that comes only once this rank has told it to, outside of NCCL.
+ */
 #define BEHIND_NS (UINT64_C(1000) * 1000 * 1000)
 _Static_assert(BEHIND_NS / 1000000 > 2 * (7 * OVERLAP_STEP_MS + OVERLAP_STAGGER), "half of it");
 

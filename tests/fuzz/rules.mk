@@ -10,7 +10,7 @@ FUZZ_CC = clang
 FUZZ_BUILD = build-fuzz
 FUZZ_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARNINGS) -Wno-missing-prototypes -O1 -g -fno-omit-frame-pointer -pthread -I. -MMD -MP \
               -DNCCL_JOIN_VERSION='"$(VERSION)"' -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
-FUZZ_SOURCES = $(CORE_SOURCES) tools/terminal.c tools/report/tracks.c tools/report/timeline.c $(filter-out %/libfuzzer.c %/test_corpus.c,$(wildcard tests/fuzz/*.c))
+FUZZ_SOURCES = $(CORE_SOURCES) tools/terminal.c $(addprefix tools/report/,tracks.c job_ranks.c launches.c timeline.c) $(filter-out %/libfuzzer.c %/test_corpus.c,$(wildcard tests/fuzz/*.c))
 
 # The timeline is a program; here it is a function.
 FUZZ_TIMELINE = tests/fuzz/timeline.o
@@ -23,7 +23,7 @@ $(FUZZ_BUILD)/$(FUZZ_TIMELINE): tools/report/timeline_main.c
 	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -Dmain=timeline_main -c -o $@ $<
 
 FUZZ_TEST_OBJECTS = $(filter-out %/libfuzzer.o,$(call objects_of,tests/fuzz)) $(BUILD)/$(FUZZ_TIMELINE) \
-                    $(addprefix $(BUILD)/tools/,report/tracks.o report/timeline.o terminal.o)
+                    $(addprefix $(BUILD)/tools/,$(addprefix report/,tracks.o job_ranks.o launches.o timeline.o) terminal.o)
 $(BUILD)/check/fuzz: $(FUZZ_TEST_OBJECTS) $(CORE_OBJECTS)
 	$(link_test)
 

@@ -43,16 +43,32 @@ static char *page(const char *name) {
 
 #define expect_in(text, part) cr_expect(strstr(text, part) != NULL, "no '%s' in:\n%s", part, text)
 
-static void write_rank(int rank, const char *header, const char *records) {
+static void write_text(const char *name, const char *text) {
   char path[128];
-  snprintf(path, sizeof path, "%s/rank-%d.here.%d.jsonl", folder, rank, 100 + rank);
+  snprintf(path, sizeof path, "%s/%s", folder, name);
   FILE *file = fopen(path, "w");
   cr_assert_not_null(file);
-  fprintf(file,
-          "{\"format\":\"nccl-join-trace\",\"version\":1,\"rank\":%d,\"ranks\":2,\"team\":\"00ab\","
-          "\"host\":\"here\",\"pid\":%d,\"start_ns\":1000000000%s}\n%s",
-          rank, 100 + rank, header, records);
+  fputs(text, file);
   fclose(file);
+}
+
+/* Of a process, in a team of so many. */
+static void write_member(const char *team, int ranks, int rank, int process, const char *header,
+                         const char *records) {
+  char name[64], *text = NULL;
+  snprintf(name, sizeof name, "rank-%d.here.%d-%s.jsonl", rank, process, team);
+  cr_assert_geq(
+      asprintf(&text,
+               "{\"format\":\"nccl-join-trace\",\"version\":1,\"rank\":%d,\"ranks\":%d,\"team\":"
+               "\"%s\",\"host\":\"here\",\"pid\":%d,\"start_ns\":1000000000%s}\n%s",
+               rank, ranks, team, process, header, records),
+      0);
+  write_text(name, text);
+  free(text);
+}
+
+static void write_rank(int rank, const char *header, const char *records) {
+  write_member("00ab", 2, rank, 100 + rank, header, records);
 }
 
 #define AT(ms, event, index)                                                                       \
@@ -86,7 +102,8 @@ Test(report, says_what_each_rank_did_and_what_to_do) {
   expect_in(text, "\n     1        6        0    0 %         0 s  here (101)\n");
   expect_in(text, "\n  rank 0   ##..##\n");
   expect_in(text, "\n  0 to 3                  rank 1        4  rank 0        2     50 %\n");
-  expect_in(text, "\n  4 to 5                  rank 0        2  rank 0        2      0 %\n");
+  expect_in(text,
+            "\n  4 to 5                  all ranks     2  (after the last one that was uneven)\n");
   expect_in(text, "Rebalance: rank 1 has the most data (6 collectives of its own) and rank 0 the "
                   "least (4). With 5 on each rank (17 % of rank 1's moved away)");
   expect_in(text, "would have taken 5 collectives and not 6: about 4.17 s and not 5.00 s.");
@@ -245,16 +262,126 @@ Test(report, answers_to_sends_are_no_collectives) {
 
 Test(report, equal_totals_in_other_epochs_have_something_to_gain) {
   write_rank(0, "",
-             TWO AT(3000, "shadow", 2) AT(4000, "settle", 3) AT(5000, "commit", 4)
-                 AT(6000, "commit", 5) AT(7000, "done", 6));
+             TWO AT(2500, "shadow", 2) AT(3000, "shadow", 3) AT(4000, "settle", 4)
+                 AT(5000, "commit", 5) AT(5500, "commit", 6) AT(6000, "commit", 7)
+                     AT(7000, "done", 8));
   write_rank(1, "",
-             TWO AT(3000, "commit", 2) AT(4000, "settle", 3) AT(5000, "commit", 4)
-                 AT(6000, "shadow", 5) AT(7000, "done", 6));
+             TWO AT(2500, "commit", 2) AT(3000, "commit", 3) AT(4000, "settle", 4)
+                 AT(5000, "commit", 5) AT(5500, "shadow", 6) AT(6000, "shadow", 7)
+                     AT(7000, "done", 8));
+  struct run *result = report("--text");
+  expect_in(
+      result->output,
+      "Rebalance: all ranks had as many collectives of their own (6), but not "
+      "in the same epochs. With as many on each rank in each epoch the run would have taken 6 "
+      "collectives and not 8");
+  expect_not_in(result->output, "nothing to gain");
+  run_free(result);
+}
+
+Test(report, what_is_even_but_for_less_than_a_collective_is_not_to_be_moved) {
+  write_rank(0, "", AT(1000, "commit", 0) AT(2000, "shadow", 1) AT(3000, "done", 2));
+  write_rank(1, "", TWO AT(3000, "done", 2));
+  struct run *result = report("--text");
+  expect_in(result->output, "Nothing to rebalance: with as many collectives on each rank the run "
+                            "would have taken 2 all the same.");
+  expect_not_in(result->output, "moved away");
+  run_free(result);
+}
+
+/* Two of four ranks, by the communicator of all, or by what their launcher has given them. */
+static void check_numbers(const char *given_2, const char *given_3, bool all) {
+  for (int rank = 0; all && rank < 4; rank++)
+    write_member("00aa", 4, rank, 100 + rank, "", TWO AT(3000, "done", 2));
+  write_member("0001", 2, 0, 102, given_2,
+               AT(1000, "commit", 0) AT(2000, "shadow", 1) AT(2500, "shadow", 2)
+                   AT(3000, "fail", 3));
+  write_member("0001", 2, 1, 103, given_3, TWO AT(2500, "commit", 2) AT(3000, "done", 3));
+  struct run *result = report("--text");
+  const char *part = strstr(result->output, "\nCommunicator 0001: 2 ranks");
+  cr_assert_not_null(part, "%s", result->output);
+  cr_expect_eq(all, strstr(result->output, "\nCommunicator 00aa: 4 ranks") == result->output);
+  expect_in(part,
+            "\n  Ranks are numbered as in the job. In this communicator, and its warnings, 2 is "
+            "0, 3 is 1\n");
+  expect_in(part, "\n     2        1        2   67 %");
+  expect_in(part, "\n  rank 3   ###\n");
+  expect_in(part, "rank 3 has the most data (3 collectives of its own) and rank 2 the least (1)");
+  expect_in(part, "The run failed: rank 2 gave up.");
+  run_free(result);
+  result = report("--json");
+  expect_in(result->output, "{\"rank\":2,\"team_rank\":0,");
+  run_free(result);
+}
+Test(report, ranks_have_the_numbers_that_they_have_in_the_communicator_of_all) {
+  check_numbers("", "", true);
+}
+Test(report, ranks_have_the_numbers_that_their_launcher_has_given_them) {
+  check_numbers(",\"job_rank\":2", ",\"job_rank\":3", false);
+}
+
+Test(report, numbers_that_two_ranks_have_been_given_are_not_used) {
+  write_rank(0, ",\"job_rank\":7", TWO AT(2100, "done", 2));
+  write_rank(1, ",\"job_rank\":7", TWO AT(2100, "done", 2));
+  struct run *result = report("--text");
+  expect_in(result->output, "\n  rank 0 ");
+  expect_not_in(result->output, "numbered as in the job");
+  run_free(result);
+}
+
+Test(report, who_failed_is_named_in_the_words_of_the_launcher) {
+  write_rank(0, ",\"group\":100", TWO);
+  write_rank(1, ",\"group\":101", TWO);
+  write_text("launch.here.99",
+             "nccl-join-launch 1\nwhy rank 1 was ended by signal 9 (Killed) after "
+             "b\nended 100\nfailed 101\n");
+  write_text("launch.there.98", "nccl-join-launch 1\nwhy of another\nfailed 100\n");
   struct run *result = report("--text");
   expect_in(result->output,
-            "Rebalance: all ranks had as many collectives of their own (5), but not "
-            "in the same epochs.");
-  expect_not_in(result->output, "nothing to gain");
+            "The run did not come to its end: rank 1 was ended by signal 9 (Killed) after b, and "
+            "nccl-join run ended rank 0.");
+  expect_in(result->output, "\n  rank 0   ## was ended\n  rank 1   ## failed\n");
+  expect_not_in(result->output, "have no end");
+  run_free(result);
+}
+
+/* The ranks that are ended have no say in it. */
+Test(report, of_a_run_in_which_a_rank_failed_that_rank_is_named) {
+  static const char *const how[][2] = {
+      {"fail", "rank 1 ended with status 1, and nccl-join run ended "},
+      {"kill", "rank 1 was ended by signal 9 (Killed) after "}};
+  char environment[160], options[64];
+  snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s", folder);
+  for (size_t i = 0; i < 2; i++) {
+    snprintf(options, sizeof options, "--iterations 20 --break 1:12:%s", how[i][0]);
+    run_free(run(&(struct launch){
+        .nranks = 3, .program = "endings", .options = options, .environment = environment}));
+    struct run *result = report("--text");
+    expect_in(result->output, how[i][1]);
+    expect_in(result->output, ") failed\n");
+    run_free(result);
+  }
+}
+
+Test(report, a_run_that_goes_on_is_said_to) {
+  char environment[160], go[160], option[200];
+  snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s/traces", folder);
+  snprintf(go, sizeof go, "%s/go", folder);
+  snprintf(option, sizeof option, "--iterations 20 --hold 1:12:%s", go);
+  struct running *running = run_start(&(struct launch){
+      .nranks = 2, .program = "endings", .options = option, .environment = environment});
+  bool said = false;
+  while (!said) {
+    char traces[64];
+    snprintf(traces, sizeof traces, "--text %s/traces", folder);
+    struct run *result = run_tool("tools/nccl-join-report", traces);
+    said = strstr(result->output, "The run goes on in ranks 0, 1: nccl-join status") != NULL;
+    run_free(result);
+    cr_assert(said || run_goes_on(running, 0.1));
+  }
+  fclose(fopen(go, "w"));
+  struct run *result = run_finish(running);
+  assert_went_well(result);
   run_free(result);
 }
 
@@ -279,6 +406,12 @@ Test(report, what_is_wrong_is_said) {
   result = report("--json --text");
   cr_expect_eq(result->status, 2);
   expect_in(result->errors, "usage: nccl-join report ");
+  run_free(result);
+  write_text("report-0badcafe.4711.json", "{}\n");
+  result = report("");
+  cr_expect_eq(result->status, 1);
+  expect_in(result->errors,
+            "has been written by NCCL_JOIN_REPORT, as JSON. Run with NCCL_JOIN_TRACE");
   run_free(result);
   write_rank(0, "", "");
   result = report("");

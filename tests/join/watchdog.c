@@ -190,7 +190,7 @@ Test(watchdog, that_nothing_moves_is_said_once) {
   cr_assert_eq(count_lines(result, "nothing has moved in communicator"), 1, "%s", result->errors);
   cr_assert(run_says_in_a_line(result, "nothing has moved in communicator",
                                " for 1 s: rank 0 waits in", "allreduce(sum, float32, 1)",
-                               "ranks 1, 2", NULL),
+                               " while ranks 1, 2 run their programs. ", NULL),
             "%s", result->errors);
   cr_assert(run_says_in_a_line(result,
                                "rank 0: 33 collectives issued, parked in allreduce(sum, "
@@ -254,8 +254,8 @@ Test(watchdog, a_stopped_rank_is_not_said_to_run_its_program, .timeout = 300) {
   assert_went_well(result);
   cr_expect(
       run_says_in_a_line(result, "nothing has moved in communicator",
-                         "and stopped (SIGSTOP, Ctrl-Z or a debugger; kill -CONT lets them go "
-                         "on) are ranks 1. ",
+                         ", and rank 1 is stopped (SIGSTOP, Ctrl-Z or a debugger; kill -CONT lets "
+                         "it go on). ",
                          NULL),
       "%s", result->errors);
   cr_expect(run_says_in_a_line(result, "rank 1: ",

@@ -23,6 +23,21 @@ def right_sum(ranks, script, *options, limit=200):
         without = stack.without.run([SCRIPTS / script, *options], ranks, {**environment, "LOOPBACK_DEATH": "hang"}, 60, stuck_after="out of data")
         if without.status == 0:
             raise Failure("came through without nccl-join", without)
+        return result
+
+    return act
+
+
+def parts(ranks, *options):
+    """The same where ranks come to a collective of their half first."""
+    whole = right_sum(ranks, "parts.py", *options)
+    half = ranks // 2
+    sums = [sum(range(1, half + 1)), sum(range(half + 1, ranks + 1))]
+
+    def act(stack, environment):
+        result = whole(stack, environment)
+        for rank in range(ranks):
+            must_say(result, rf"RESULT {rank} half \[{sums[rank // half]}.0, {sums[rank // half]}.0\]")
 
     return act
 
@@ -39,12 +54,20 @@ def monitored(stack, environment):
             must_say(result, "rank 0 failed .*; rank 1, parked in allreduce.* is released")
 
 
+def case(name, act, environment):
+    def run(stack):
+        act(stack, environment)
+
+    return Case(name, run)
+
+
 def cases():
     wanted = [(2, "zero.py", *options) for options in (("1,3", "barrier"), ("0,3", "barrier"), ("2,3", "barrier"), ("0,3",), ("1,3", "barrier", "buffers"))]
     wanted += [(2, "zero.py", lengths, "group") for lengths in ("1,3", "3,1", "0,3")] + [(4, "zero.py", "2,5,1,4", "group")]
+    wanted += [(4, "parts.py", lengths, "ready") for lengths in ("2,5,1,4", "0,3,3,1")]
     wanted += [(2, "cells.py", "0,2"), (2, "cells.py", "1,3"), (2, "slow.py")]
     for backend, environment in backends():
         for ranks, script, *options in wanted:
-            act = right_sum(ranks, script, *options)
-            yield Case(f"{backend}, {ranks} ranks: {' '.join([script, *options])}", lambda stack, act=act, environment=environment: act(stack, environment))
-        yield Case(f"{backend}, 2 ranks: monitored.py", lambda stack, environment=environment: monitored(stack, environment))
+            act = parts(ranks, *options) if script == "parts.py" else right_sum(ranks, script, *options)
+            yield case(f"{backend}, {ranks} ranks: {' '.join([script, *options])}", act, environment)
+        yield case(f"{backend}, 2 ranks: monitored.py", monitored, environment)

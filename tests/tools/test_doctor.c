@@ -52,6 +52,27 @@ Test(doctor, an_object_that_cannot_be_preloaded_is_wrong) {
   expect_in(result.out, "cannot take a path with a space, colon or semicolon: ");
 }
 
+/* They are looked at without being made. */
+Test(doctor, paths_of_settings_that_cannot_be_opened_are_wrong) {
+  write_file("text", "text\n");
+  struct result result =
+      doctor("NCCL_JOIN_HOOK=none/hook.so,./text,libelsewhere.so NCCL_JOIN_TRACE=text/traces "
+             "NCCL_JOIN_REPORT=text/ NCCL_JOIN_DEBUG_FILE=none/log");
+  cr_expect_eq(result.status, 1);
+  expect_in(result.out,
+            "WRONG  settings      NCCL_JOIN_HOOK: none/hook.so cannot be read: No such");
+  expect_in(result.out, "WRONG  settings      NCCL_JOIN_HOOK: ./text is not an ELF file\n");
+  expect_not_in(result.out, "WRONG  settings      NCCL_JOIN_HOOK: libelsewhere.so");
+  expect_in(result.out, "WRONG  settings      NCCL_JOIN_TRACE=text/traces: text/traces cannot be "
+                        "written to: Not a directory\n");
+  expect_in(result.out, "WRONG  settings      NCCL_JOIN_REPORT=text/: text cannot be written to: ");
+  expect_in(result.out, "WRONG  settings      NCCL_JOIN_DEBUG_FILE=none/log cannot be written to");
+  result = doctor("NCCL_JOIN_HOOK=lib/libnccl-join.so NCCL_JOIN_TRACE=new/traces/here/ "
+                  "NCCL_JOIN_REPORT=./new NCCL_JOIN_DEBUG_FILE=log.%p");
+  cr_expect_eq(result.status, 0, "%s", result.out);
+  cr_expect_neq(run("test -e new").status, 0);
+}
+
 /* The object here needs a function of a glibc that is not there yet. */
 Test(doctor, the_release_of_glibc_that_is_needed_is_found) {
   write_file("future.c", "void of_the_future(void) {}\n");

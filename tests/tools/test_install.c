@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/tools/sandbox.h"
+#include "tests/tools/workbench.h"
 
 TestSuite(install, .init = sandbox_make, .fini = sandbox_remove, .timeout = 300);
 
@@ -47,7 +47,7 @@ Test(install, everything_is_there_and_goes_away_again) {
                "-I /usr/local/cuda/include - 2>&1 | grep -c 'nccl_join.h: No such'");
   cr_expect_str_eq(result.out, "0\n");
   result = run("prefix/bin/nccl-join timeline");
-  expect_in(result.err, "usage: nccl-join-timeline FOLDER");
+  expect_in(result.err, "usage: nccl-join timeline FOLDER");
   expect_in(run("prefix/bin/nccl-join check prefix/bin/nccl-join-timeline").out,
             "no: it makes no NCCL calls");
   run("touch prefix/bin/other");
@@ -61,6 +61,23 @@ Test(install, everything_is_there_and_goes_away_again) {
 }
 
 /* In a copy without .deps, where a tools/deps would be noticed. */
+/* Sources are not installed, so nothing links to them. */
+Test(install, the_pages_have_no_dead_links) {
+  make("install");
+  write_file("links",
+             "cd prefix/share/doc/nccl-join && for page in README.md docs/*.md; do\n"
+             "  grep -zoE '\\]\\([^)[:space:]]+\\)' \"$page\" | tr '\\0' '\\n' |\n"
+             "    sed -e 's/^](//' -e 's/)$//' -e 's/#.*//' | while read -r target; do\n"
+             "    case $target in '' | http*) continue ;; esac\n"
+             "    echo link >&2\n"
+             "    (cd \"$(dirname \"$page\")\" && test -e \"$target\") || echo \"$page: $target\"\n"
+             "  done\n"
+             "done\n");
+  struct result result = run("sh links");
+  cr_expect_str_empty(result.out);
+  cr_expect_gt(count(result.err, "link\n"), 50);
+}
+
 Test(install, help_installs_and_downloads_nothing) {
   char here[PATH_MAX];
   cr_assert_not_null(getcwd(here, sizeof here));
@@ -219,6 +236,40 @@ Test(install, the_report_is_bold_where_that_is_wanted) {
   for (size_t i = 0; i < 2; i++)
     cr_expect_null(strstr(
         run("%s script -qec '%s' log >/dev/null; cat log", without[i], report).out, "\033["));
+}
+
+Test(install, an_unknown_option_is_told_in_the_words_of_the_command_line) {
+  expect_in(run("nccl-join timeline --bogus").err,
+            "nccl-join: timeline has no option --bogus\nusage: nccl-join timeline FOLDER");
+  expect_in(run("nccl-join report --bogus .").err,
+            "nccl-join: report: unrecognized option '--bogus'\nusage: nccl-join report ");
+  expect_in(run("nccl-join status --bogus").err,
+            "nccl-join: status: unrecognized option '--bogus'\nusage: nccl-join status ");
+  expect_in(run("nccl-join report --output").err, "nccl-join: report: option '--output' requires");
+}
+
+/* On a full disk. */
+Test(install, what_cannot_be_written_is_a_failure) {
+  static const char *const commands[] = {"--help",
+                                         "--version",
+                                         "run --help",
+                                         "env",
+                                         "doctor",
+                                         "config --preload",
+                                         "status",
+                                         "status --json",
+                                         "report --help",
+                                         "timeline --help",
+                                         "timeline traces",
+                                         "report --text traces",
+                                         "report --json traces"};
+  run("mkdir traces");
+  write_file("traces/rank-0.here.1.jsonl",
+             "{\"format\":\"nccl-join-trace\",\"version\":1,\"rank\":0,\"team\":\"aa\"}\n"
+             "{\"t_ns\":900,\"event\":\"commit\",\"index\":0}\n");
+  for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+    cr_expect_eq(run("nccl-join %s >/dev/full", commands[i]).status, 1, "%s", commands[i]);
+  cr_expect_eq(run("nccl-join report --json traces").status, 0);
 }
 
 Test(install, the_timeline_says_what_it_cannot_read_and_has_colours_where_they_are_wanted) {

@@ -231,6 +231,30 @@ Test(ranks, terminating_the_launcher_ends_everything) {
   check_told_to_stop(SIGTERM);
 }
 
+/* Into the folder of the traces, if there is one; of a run that ends well, nothing. */
+Test(ranks, how_a_run_ended_is_left_for_the_report) {
+  run("mkdir traces; NCCL_JOIN_TRACE=traces nccl-join run -n 2 true;"
+      "NCCL_JOIN_TRACE=traces nccl-join run --no-join -n 2 false;"
+      "NCCL_JOIN_TRACE=none nccl-join run -n 2 false");
+  cr_expect_str_empty(run("ls traces; ls | grep none").out);
+  pid_t launcher = start("NCCL_JOIN_TRACE=traces exec nccl-join run -n 2 sh -c 'echo $$ >> pids; "
+                         "exec sleep 100'");
+  wait_for_lines("pids", 2);
+  kill(launcher, SIGINT);
+  wait_for(launcher);
+  struct result result =
+      run("cat traces/launch.$(hostname | sed 's/[.].*//').%d; sort pids", (int)launcher);
+  int first = 0, second = 0;
+  cr_assert_eq(sscanf(result.out,
+                      "nccl-join-launch 1\nwhy nccl-join run was told to stop by signal 2 "
+                      "(Interrupt)\nended %d\nended %d\n",
+                      &first, &second),
+               2, "%s", result.out);
+  char last[64];
+  snprintf(last, sizeof last, "\n%d\n", second);
+  expect_in(result.out, last);
+}
+
 /* Who waits for the grace time takes 5 s each time. */
 Test(ranks, interrupting_twice_does_not_wait_for_the_grace_time) {
   double least = 100;

@@ -43,6 +43,33 @@ Test(trace, header_and_records_are_as_documented) {
             lines[2]);
 }
 
+/* What the launchers of this and other machines set; what is no number is none. */
+Test(trace, the_header_has_the_rank_that_the_launcher_gave) {
+  static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                      "SLURM_PROCID"};
+  char text[64], command[128];
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    unsetenv(names[i]);
+  for (int i = (int)(sizeof(names) / sizeof(names[0])); i >= -1; i--) {
+    if (i >= 0 && i < 5) {
+      snprintf(text, sizeof(text), "%d", 10 + i);
+      setenv(names[i], text, 1);
+    }
+    if (i < 0)
+      setenv("RANK", "1x", 1);
+    snprintf(command, sizeof(command), "rm -f %s/*.jsonl", folder);
+    cr_assert_eq(system(command), 0); /* NOLINT(cert-env33-c) */
+    trace_close(trace_open(folder, LIMIT, 2, 4, 7));
+    read_only_file();
+    if (i == 5)
+      snprintf(text, sizeof(text), ",\"group\":%d,\"start_ns\":", (int)getpgrp());
+    else
+      snprintf(text, sizeof(text), ",\"group\":%d,\"job_rank\":%d,\"start_ns\":", (int)getpgrp(),
+               i < 0 ? 11 : 10 + i);
+    cr_expect(has(lines[0], text), "%s in %s", text, lines[0]);
+  }
+}
+
 Test(trace, every_event_has_its_name) {
   static const char *const names[] = {"commit", "claim", "park", "shadow", "settle",
                                       "join",   "leave", "done", "fail",   "stop"};

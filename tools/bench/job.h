@@ -1,5 +1,5 @@
-/* Jobs: a benchmark starts itself again as the ranks of a job, with this or that in front of NCCL.
- */
+/* Jobs: a benchmark starts itself again as the ranks of a job. What stands in front of NCCL, and
+ * which NCCL it is, each rank's setup says. */
 #ifndef NCCL_JOIN_TOOLS_BENCH_JOB_H
 #define NCCL_JOIN_TOOLS_BENCH_JOB_H
 

@@ -21,6 +21,10 @@ __attribute__((format(printf, 2, 3))) static void say(struct sentences *out, con
 
 /* ---- how it ended ---- */
 
+/* What track_end says of these. */
+static const struct track no_end = {0}, was_ended = {.was_ended = true},
+                          still_open = {.still_open = true};
+
 /* "rank 1", "ranks 0, 2": those whose traces end so; returns how many. */
 static int name_ranks(const struct summary *summary, const char *end, char *text, size_t size) {
   int count = 0;
@@ -30,49 +34,98 @@ static int name_ranks(const struct summary *summary, const char *end, char *text
   const char *before = " ";
   for (size_t i = 0; i < summary->count && used < size; i++)
     if (track_end(&summary->tracks[i]) == end) {
-      used += (size_t)snprintf(text + used, size - used, "%s%d", before, summary->tracks[i].rank);
+      used +=
+          (size_t)snprintf(text + used, size - used, "%s%d", before, summary->tracks[i].job_rank);
       before = ", ";
     }
   return count;
 }
 
-static const struct track *first_with(const struct summary *summary, bool failed) {
+static const struct track *first_stopped(const struct summary *summary) {
   for (size_t i = 0; i < summary->count; i++)
-    if (failed ? summary->tracks[i].failed
-               : summary->tracks[i].stopped && !summary->tracks[i].ended)
+    if (summary->tracks[i].stopped && !summary->tracks[i].ended)
       return &summary->tracks[i];
   return NULL;
 }
 
-/* Whether all have left. */
-static bool say_end(const struct summary *summary, struct sentences *out) {
-  static const struct track open = {0};
-  const struct track *failed = first_with(summary, true), *stopped = first_with(summary, false);
+/* One that names whom it failed because of, if there is one. */
+static const struct track *first_failed(const struct summary *summary) {
+  const struct track *failed = NULL;
+  for (size_t i = 0; i < summary->count; i++) {
+    const struct track *track = &summary->tracks[i];
+    if (track->failed && (failed == NULL || (failed->because_of < 0 && track->because_of >= 0)))
+      failed = track;
+  }
+  return failed;
+}
+
+/* What nccl-join run has said of it. */
+static const char *why_ended(const struct summary *summary) {
+  for (size_t i = 0; i < summary->count; i++)
+    if (summary->tracks[i].why != NULL)
+      return summary->tracks[i].why;
+  return NULL;
+}
+
+static bool has_failed(const struct summary *summary, int rank) {
+  for (size_t i = 0; i < summary->count; i++)
+    if (summary->tracks[i].rank == rank)
+      return summary->tracks[i].failed;
+  return false;
+}
+
+static void say_failure(const struct summary *summary, const struct track *failed,
+                        struct sentences *out) {
   char ranks[160];
-  if (failed != NULL && failed->because_of >= 0)
+  const char *why = why_ended(summary);
+  bool ended = name_ranks(summary, track_end(&was_ended), ranks, sizeof ranks) > 0;
+  if (why != NULL)
     say(out,
-        "The run failed: rank %d had, and the others were released with an error. What follows is "
-        "of the time before that.",
-        failed->because_of);
-  else if (failed != NULL)
+        "The run did not come to its end: %.220s%s%s. What follows is of the time before that.",
+        why, ended ? ", and nccl-join run ended " : "", ended ? ranks : "");
+  else if (failed->because_of < 0)
     say(out,
         "The run failed: rank %d gave up. What follows is of the time before that, and its warning "
         "says for whom it waited.",
-        failed->rank);
+        failed->job_rank);
+  else if (failed->because_of == failed->rank && has_failed(summary, failed->rank))
+    say(out,
+        "The run failed: rank %d ended with an error, and its warning says how. What follows is of "
+        "the time before that.",
+        failed->job_rank);
+  else
+    say(out,
+        "The run failed: rank %d had, and the others were released with an error. What follows is "
+        "of the time before that.",
+        summary_rank(summary, failed->because_of));
+}
+
+/* Whether all have left. */
+static bool say_end(const struct summary *summary, struct sentences *out) {
+  const struct track *failed = first_failed(summary), *stopped = first_stopped(summary);
+  char ranks[160];
+  if (failed != NULL || why_ended(summary) != NULL)
+    say_failure(summary, failed, out);
   if (stopped != NULL && stopped->because_of >= 0)
     say(out,
         "All ranks stopped at collective %" PRIu64
         ", because of rank %d; the warnings say why. What the others had left to do is not in the "
         "traces.",
-        summary->end, stopped->because_of);
-  int count = name_ranks(summary, track_end(&open), ranks, sizeof ranks);
+        summary->end, summary_rank(summary, stopped->because_of));
+  int open = name_ranks(summary, track_end(&still_open), ranks, sizeof ranks);
+  if (open > 0)
+    say(out,
+        "The run goes on in %s: nccl-join status shows where. What follows is of what there is by "
+        "now.",
+        ranks);
+  int count = name_ranks(summary, track_end(&no_end), ranks, sizeof ranks);
   if (count > 0)
     say(out,
         "The trace%s of %s ha%s no end: %s killed, %s crashed, or still run%s. What follows is of "
         "what there is.",
         count == 1 ? "" : "s", ranks, count == 1 ? "s" : "ve", count == 1 ? "it was" : "they were",
         count == 1 ? "has" : "have", count == 1 ? "s" : "");
-  return failed == NULL && stopped == NULL && count == 0;
+  return failed == NULL && stopped == NULL && count + open == 0 && why_ended(summary) == NULL;
 }
 
 /* Whether there are traces of all ranks, from the first collective on. */
@@ -95,12 +148,27 @@ static bool say_missing(const struct summary *summary, bool *some_ranks, struct 
 
 /* ---- how to do better ---- */
 
+static const char *write_percent(uint64_t part, uint64_t whole, char text[24]) {
+  unsigned percent = summary_percent(part, whole);
+  if (percent == 0 && part > 0)
+    return "less than 1 %";
+  snprintf(text, 24, "%u %%", percent);
+  return text;
+}
+
 static void say_rebalance(const struct summary *summary, struct sentences *out) {
   uint64_t length = summary->end - summary->from, ns = summary->end_ns - summary->start_ns;
   const struct track *most = summary->most, *least = summary->least;
-  char then[SUMMARY_TIME], now[SUMMARY_TIME];
+  char then[SUMMARY_TIME], now[SUMMARY_TIME], moved[24];
   summary_time(ns, now);
   summary_time((uint64_t)((double)ns * (double)summary->even / (double)length), then);
+  if (summary->even >= length) {
+    say(out,
+        "Nothing to rebalance: with as many collectives on each rank the run would have taken "
+        "%" PRIu64 " all the same.",
+        length);
+    return;
+  }
   if (most->own == least->own)
     say(out,
         "Rebalance: all ranks had as many collectives of their own (%" PRIu64
@@ -111,11 +179,11 @@ static void say_rebalance(const struct summary *summary, struct sentences *out) 
     say(out,
         "Rebalance: rank %d has the most data (%" PRIu64
         " collectives of its own) and rank %d the least (%" PRIu64 "). With %" PRIu64
-        " on each rank (%u %% of rank %d's moved away) the run would have taken %" PRIu64
+        " on each rank (%s of rank %d's moved away) the run would have taken %" PRIu64
         " collectives and not %" PRIu64 ": about %s and not %s.",
-        most->rank, most->own, least->rank, least->own, summary->even,
-        summary_percent(most->own > summary->even ? most->own - summary->even : 0, most->own),
-        most->rank, summary->even, length, then, now);
+        most->job_rank, most->own, least->job_rank, least->own, summary->even,
+        write_percent(most->own > summary->even ? most->own - summary->even : 0, most->own, moved),
+        most->job_rank, summary->even, length, then, now);
 }
 
 static void say_cost(const struct summary *summary, struct sentences *out) {
@@ -135,7 +203,7 @@ static void say_answers(const struct summary *summary, struct sentences *out) {
   for (size_t i = 0; i < summary->count && used < sizeof ranks; i++)
     if (summary->tracks[i].answers > 0)
       used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%srank %d %" PRIu64,
-                               used > 0 ? ", " : "", summary->tracks[i].rank,
+                               used > 0 ? ", " : "", summary->tracks[i].job_rank,
                                summary->tracks[i].answers);
   say(out,
       "Ranks without data answered sends and receives of the others, which are no collectives: %s. "

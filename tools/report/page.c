@@ -67,13 +67,13 @@ static json_t *warnings_of(const struct summary *summary, const struct track *tr
 
 static json_t *rank_of(const struct summary *summary, const struct track *track) {
   const char *end = track_end(track);
-  json_t *out =
-      json_pack("{s:i, s:o, s:I, s:I, s:I, s:I, s:f, s:b, s:b, s:b, s:s, s:o}", "rank", track->rank,
-                "host", json_of(track->host), "pid", (json_int_t)track->pid, "own",
-                (json_int_t)track->own, "shadows", (json_int_t)track->shadows, "answers",
-                (json_int_t)track->answers, "joined_s", (double)summary_joined_ns(track) / 1e9,
-                "failed", track->failed, "stopped", track->stopped, "ended", track->ended, "end",
-                *end == '\0' ? end : end + 1, "warnings", warnings_of(summary, track));
+  json_t *out = json_pack(
+      "{s:i, s:i, s:o, s:I, s:I, s:I, s:I, s:f, s:b, s:b, s:b, s:s, s:o}", "rank", track->job_rank,
+      "team_rank", track->rank, "host", json_of(track->host), "pid", (json_int_t)track->pid, "own",
+      (json_int_t)track->own, "shadows", (json_int_t)track->shadows, "answers",
+      (json_int_t)track->answers, "joined_s", (double)summary_joined_ns(track) / 1e9, "failed",
+      track->failed, "stopped", track->stopped, "ended", track->ended, "end",
+      *end == '\0' ? end : end + 1, "warnings", warnings_of(summary, track));
   json_object_set_new(out, "settings",
                       track->settings != NULL ? text_of(track->settings) : json_null());
   json_object_set_new(out, "spans", spans_of(summary, track));

@@ -21,7 +21,7 @@ struct options {
 
 static int usage(FILE *out, int status) {
   fputs("usage: nccl-join report [--json | --text] [--output FILE] FOLDER\n", out);
-  return status;
+  return fflush(out) != 0 ? 1 : status;
 }
 
 /* How many of the teams have records, if only of a WARN. */
@@ -58,12 +58,14 @@ static int show(const struct options *options, const struct summary *summaries, 
 }
 
 int main(int argc, char **argv) {
+  static char name[] = "nccl-join: report"; /* in what getopt says */
   static const struct option known[] = {{"json", no_argument, NULL, 'j'},
                                         {"text", no_argument, NULL, 't'},
                                         {"output", required_argument, NULL, 'o'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   struct options options = {0};
+  argv[0] = name;
   for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
     if (option == 'h')
       return usage(stdout, 0);

@@ -2,7 +2,7 @@
 TIMELINE = $(BUILD)/tools/nccl-join-timeline
 product: $(TIMELINE)
 
-TIMELINE_PARTS = tools/report/tracks.o tools/report/timeline.o
+TIMELINE_PARTS = $(addprefix tools/report/,tracks.o job_ranks.o launches.o timeline.o)
 $(TIMELINE): $(addprefix $(BUILD)/,$(TIMELINE_PARTS) tools/report/timeline_main.o tools/terminal.o)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)

@@ -17,6 +17,13 @@ uint64_t summary_joined_ns(const struct track *track) {
   return joined;
 }
 
+int summary_rank(const struct summary *summary, int rank) {
+  for (size_t i = 0; i < summary->count; i++)
+    if (summary->tracks[i].rank == rank)
+      return summary->tracks[i].job_rank;
+  return rank;
+}
+
 const char *summary_time(uint64_t ns, char text[SUMMARY_TIME]) {
   double ms = (double)ns / 1e6;
   if (ns == 0)
@@ -103,11 +110,11 @@ static void add_epoch(struct summary *summary, uint64_t from, uint64_t end) {
     all += own;
     if (own > epoch->most || i == 0) {
       epoch->most = own;
-      epoch->most_rank = track->rank;
+      epoch->most_rank = track->job_rank;
     }
     if (own < epoch->least) {
       epoch->least = own;
-      epoch->least_rank = track->rank;
+      epoch->least_rank = track->job_rank;
     }
     summary->after_first += count_own(track, first, end);
   }

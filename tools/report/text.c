@@ -29,10 +29,25 @@ static void print_ranks(const struct summary *summary) {
   printf("  rank      own  shadows  share  joined for  host (process)\n");
   for (size_t i = 0; i < summary->count; i++) {
     const struct track *track = &summary->tracks[i];
-    printf("  %4d %8" PRIu64 " %8" PRIu64 "  %3u %%  %10s  %.32s (%" PRIu64 ")%s\n", track->rank,
-           track->own, track->shadows, summary_percent(track->shadows, length),
+    printf("  %4d %8" PRIu64 " %8" PRIu64 "  %3u %%  %10s  %.32s (%" PRIu64 ")%s\n",
+           track->job_rank, track->own, track->shadows, summary_percent(track->shadows, length),
            summary_time(summary_joined_ns(track), time), track->host, track->pid, track_end(track));
   }
+}
+
+/* Of a communicator of some of the job's ranks. */
+static void print_numbering(const struct summary *summary) {
+  char text[512] = "Ranks are numbered as in the job. In this communicator, and its warnings,";
+  bool differ = false;
+  for (size_t i = 0; i < summary->count && strlen(text) < sizeof text - 64; i++) {
+    const struct track *track = &summary->tracks[i];
+    size_t used = strlen(text);
+    differ |= track->job_rank != track->rank;
+    snprintf(text + used, sizeof text - used, "%s %d is %d", i == 0 ? "" : ",", track->job_rank,
+             track->rank);
+  }
+  if (differ)
+    paragraph(text);
 }
 
 static void print_epochs(const struct summary *summary) {
@@ -42,8 +57,13 @@ static void print_epochs(const struct summary *summary) {
   printf("  collectives                most own        least own      uneven\n");
   for (size_t i = 0; i < summary->nepochs && i < EPOCHS_SHOWN; i++) {
     const struct epoch *epoch = &summary->epochs[i];
-    char from[48];
+    char from[64];
     snprintf(from, sizeof from, "%" PRIu64 " to %" PRIu64, epoch->from, epoch->end - 1);
+    if (epoch->most == epoch->least) {
+      printf("  %-22s  all ranks %5" PRIu64 "%s\n", from, epoch->most,
+             i + 1 == summary->nepochs ? "  (after the last one that was uneven)" : "");
+      continue;
+    }
     printf("  %-22s  rank %-3d %6" PRIu64 "  rank %-3d %6" PRIu64 "  %5u %%\n", from,
            epoch->most_rank, epoch->most, epoch->least_rank, epoch->least,
            summary_percent(epoch->most - epoch->least, epoch->most));
@@ -52,8 +72,8 @@ static void print_epochs(const struct summary *summary) {
     printf("  and %zu more (the page has them)\n", summary->nepochs - EPOCHS_SHOWN);
 }
 
-/* " rank 1", " ranks 1, 2": those from `first` on with the same line; none if one before has it. Each rank
- * once. */
+/* " rank 1", " ranks 1, 2": those from `first` on with the same line; none if one before has it.
+ * Each rank once. */
 static bool write_warned(const struct summary *summary, size_t first, const char *warning,
                          char *text, size_t size) {
   int count = 0;
@@ -67,8 +87,8 @@ static bool write_warned(const struct summary *summary, size_t first, const char
       continue;
     if (i < first)
       return false;
-    used +=
-        (size_t)snprintf(text + used, size - used, "%s%d", count++ == 0 ? "" : ", ", track->rank);
+    used += (size_t)snprintf(text + used, size - used, "%s%d", count++ == 0 ? "" : ", ",
+                             track->job_rank);
   }
   return true;
 }
@@ -134,6 +154,7 @@ void text_print(const struct summary *summary) {
            length == 1 ? "" : "s", summary_time(summary->end_ns - summary->start_ns, time),
            first->version[0] != '\0' ? ", nccl-join " : "", first->version);
   heading(title);
+  print_numbering(summary);
   print_ranks(summary);
   printf("\n");
   timeline_draw(summary->tracks, summary->count);

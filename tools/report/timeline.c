@@ -41,7 +41,7 @@ static enum part column_part(const struct track *track, uint64_t begin, uint64_t
 }
 
 static void draw_row(const struct track *track, uint64_t from, uint64_t length, uint64_t columns) {
-  printf("  rank %-3d ", track->rank);
+  printf("  rank %-3d ", track->job_rank);
   enum part before = PART_NONE;
   for (uint64_t column = 0; column < columns; column++) {
     enum part part = column_part(track, from + column * length / columns,
@@ -55,7 +55,7 @@ static void draw_row(const struct track *track, uint64_t from, uint64_t length, 
 }
 
 static void print_table_row(const struct track *track) {
-  printf("  %4d %8" PRIu64 " %8" PRIu64 "   ", track->rank, track->own, track->shadows);
+  printf("  %4d %8" PRIu64 " %8" PRIu64 "   ", track->job_rank, track->own, track->shadows);
   uint64_t shown = track->njoins <= JOINS_SHOWN ? track->njoins : JOINS_SHOWN - 1;
   for (uint64_t i = 0; i < shown; i++)
     printf("%s%" PRIu64 " (%" PRIu64 ")", i > 0 ? ", " : "", track->joins[i].index,

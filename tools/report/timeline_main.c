@@ -1,6 +1,6 @@
-/* nccl-join-timeline: draws the traces of a run (NCCL_JOIN_TRACE).
+/* nccl-join timeline: draws the traces of a run (NCCL_JOIN_TRACE).
  *
- *   nccl-join-timeline FOLDER
+ *   nccl-join timeline FOLDER
  *
  * For each team what timeline.h says. nccl-join report says more; this needs no library.
  */
@@ -11,10 +11,13 @@
 
 int main(int argc, char **argv) {
   struct tracks tracks;
-  if (argc != 2 || strcmp(argv[1], "--help") == 0) {
-    fprintf(argc == 2 ? stdout : stderr,
-            "usage: nccl-join-timeline FOLDER   (what NCCL_JOIN_TRACE named)\n");
-    return argc == 2 ? 0 : 2;
+  bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
+  if (!help && argc == 2 && argv[1][0] == '-')
+    fprintf(stderr, "nccl-join: timeline has no option %s\n", argv[1]);
+  if (argc != 2 || argv[1][0] == '-') {
+    FILE *out = help ? stdout : stderr;
+    fputs("usage: nccl-join timeline FOLDER   (what NCCL_JOIN_TRACE named)\n", out);
+    return fflush(out) != 0 ? 1 : help ? 0 : 2;
   }
   if (!tracks_read(&tracks, argv[1])) {
     tracks_free(&tracks);
@@ -26,5 +29,5 @@ int main(int argc, char **argv) {
     timeline_draw(&tracks.all[first], n);
   }
   tracks_free(&tracks);
-  return 0;
+  return fflush(stdout) != 0;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { TRACE_VERSION_READ = 1 };
 
@@ -168,9 +169,9 @@ static bool track_read_event(struct track *track, const char *line) {
   return true;
 }
 
-/* The next whole line with something in it, in memory that the caller frees; false at the end. What a
- * crash of the machine has cut off is counted as damaged; what a killed process has not finished does
- * not begin with '{' (core/report/ring.h). */
+/* The next whole line with something in it, in memory that the caller frees; false at the end. What
+ * a crash of the machine has cut off is counted as damaged; what a killed process has not finished
+ * does not begin with '{' (core/report/ring.h). */
 static bool read_line(FILE *file, char **line, uint64_t *damaged) {
   size_t size = 0;
   ssize_t length;
@@ -186,7 +187,8 @@ static bool read_line(FILE *file, char **line, uint64_t *damaged) {
   return false;
 }
 
-/* The records of a file that is full begin in its middle, with the oldest one: those are read first. */
+/* The records of a file that is full begin in its middle, with the oldest one: those are read
+ * first. */
 static void read_records(struct track *track, FILE *file, uint64_t *damaged) {
   char *line = NULL;
   uint64_t time, first = UINT64_MAX, ignored = 0, index;
@@ -209,8 +211,9 @@ static void read_records(struct track *track, FILE *file, uint64_t *damaged) {
 static void read_file(struct tracks *tracks, const char *path) {
   char *line = NULL;
   FILE *file = fopen(path, "r");
-  struct track track = {0};
-  uint64_t rank, version, damaged = 0;
+  struct track track = {.because_of = -1};
+  struct stat status;
+  uint64_t rank, version, given, damaged = 0;
   if (file == NULL)
     return;
   if (read_line(file, &line, &damaged) && field_number(line, "version", &version) &&
@@ -223,6 +226,12 @@ static void read_file(struct tracks *tracks, const char *path) {
     (void)field_number(line, "ranks", &track.nranks);
     (void)(field_number(line, "pid", &track.pid) &&
            field_number(line, "start_ns", &track.start_ns));
+    (void)field_number(line, "group", &track.group);
+    track.given_rank = field_number(line, "job_rank", &given) && given <= INT_MAX ? (int)given : -1;
+    if (fstat(fileno(file), &status) == 0) {
+      track.device = status.st_dev;
+      track.inode = status.st_ino;
+    }
     read_records(&track, file, &damaged);
     if (damaged > 0)
       fprintf(stderr, "nccl-join: %s: %" PRIu64 " damaged lines are left out\n", path, damaged);
@@ -238,6 +247,8 @@ static void read_file(struct tracks *tracks, const char *path) {
 static int compare_tracks(const void *left, const void *right) {
   const struct track *a = left, *b = right;
   int teams = strcmp(a->team, b->team);
+  if (a->nranks != b->nranks)
+    return a->nranks < b->nranks ? 1 : -1;
   return teams != 0 ? teams : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
@@ -248,17 +259,28 @@ bool tracks_read(struct tracks *tracks, const char *folder) {
     fprintf(stderr, "nccl-join: cannot read the folder %s: %s\n", folder, strerror(errno));
     return false;
   }
+  bool reports = false;
   for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
     char path[PATH_MAX];
+    reports |= strncmp(entry->d_name, "report-", 7) == 0;
     snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
     if (strstr(entry->d_name, ".jsonl") != NULL)
       read_file(tracks, path);
   }
   closedir(directory);
-  if (tracks->count > 0)
+  if (tracks->count > 0) {
     qsort(tracks->all, tracks->count, sizeof *tracks->all, compare_tracks);
-  else
+    job_ranks_find(tracks);
+    launches_read(tracks, folder);
+    launches_find_open(tracks);
+  } else if (reports) {
+    fprintf(stderr,
+            "nccl-join: no traces in %s: what is there has been written by NCCL_JOIN_REPORT, as "
+            "JSON. Run with NCCL_JOIN_TRACE=FOLDER for a report with timelines\n",
+            folder);
+  } else {
     fprintf(stderr, "nccl-join: no traces in %s\n", folder);
+  }
   return tracks->count > 0;
 }
 
@@ -269,6 +291,7 @@ void tracks_free(struct tracks *tracks) {
       free(track->warnings[j].text);
     free(track->warnings);
     free(track->settings);
+    free(track->why);
     free(track->parts);
     free(track->joins);
     free(track->spans);
@@ -285,10 +308,12 @@ size_t tracks_of_team(const struct tracks *tracks, size_t first) {
 }
 
 const char *track_end(const struct track *track) {
-  return track->failed    ? " failed"
-         : track->ended   ? ""
-         : track->stopped ? " stopped"
-                          : " (the trace ends here)";
+  return track->failed       ? " failed"
+         : track->ended      ? ""
+         : track->was_ended  ? " was ended"
+         : track->stopped    ? " stopped"
+         : track->still_open ? " still runs"
+                             : " (the trace ends here)";
 }
 
 enum part track_part(const struct track *track, uint64_t index) {

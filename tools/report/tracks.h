@@ -1,8 +1,8 @@
 /* Tracks: what the trace files of a folder say, one rank each. The format of the files is in
  * core/report/trace.h; fields and events that are not known are skipped.
  *
- * Lines are searched for their fields, and not parsed by a library: what a crash has cut off, or a full
- * disk, counts as damaged and costs no more than its line.
+ * Lines are searched for their fields, and not parsed by a library: what a crash has cut off, or a
+ * full disk, counts as damaged and costs no more than its line.
  */
 #ifndef NCCL_JOIN_TOOLS_REPORT_TRACKS_H
 #define NCCL_JOIN_TOOLS_REPORT_TRACKS_H
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum part { PART_NONE, PART_OWN, PART_SHADOW };
 
@@ -32,14 +33,18 @@ struct warning {
   char *text; /* as it stands in the trace: JSON's escapes are still there */
 };
 
-/* One rank's file. Shadows are of collectives; what a joined rank sends and receives for its peers is
- * counted apart, as `answers`: it has no index of its own. */
+/* One rank's file. Shadows are of collectives; what a joined rank sends and receives for its peers
+ * is counted apart, as `answers`: it has no index of its own. */
 struct track {
   char team[32], host[64], version[32];
   char *settings; /* of the environment, a line each; likewise; NULL: not known */
   int rank;
+  int given_rank;  /* in the job, by its launcher; -1: not known */
+  int job_rank;    /* in the job, as far as that is known: by which it is shown */
   uint64_t nranks; /* of the communicator; 0: not known */
-  uint64_t pid, start_ns;
+  uint64_t pid, group, start_ns;
+  dev_t device; /* of the file, with its inode */
+  ino_t inode;
   uint64_t base;        /* the first index of which there is a record */
   unsigned char *parts; /* enum part by index, from there on */
   uint64_t nparts, room, own, shadows, answers;
@@ -50,11 +55,14 @@ struct track {
   struct warning *warnings;
   uint64_t nwarnings;
   bool failed, stopped, ended; /* stopped: with all ranks; ended: the rank has left, or failed */
-  int because_of;              /* failed, stopped: of which rank; -1: of none */
+  int because_of;              /* failed, stopped: of which rank; -1: of none, or not known */
+  bool was_ended;              /* by nccl-join run, because another had failed */
+  bool still_open;             /* by its process, which is still there */
+  char *why;                   /* nccl-join run has ended ranks, in its words; NULL: it has not */
 };
 
 struct tracks {
-  struct track *all; /* by team, then by rank */
+  struct track *all; /* by team, the largest first; then by rank */
   size_t count;
 };
 
@@ -62,6 +70,24 @@ struct tracks {
  * cannot be read in it is said there, too. */
 bool tracks_read(struct tracks *tracks, const char *folder);
 void tracks_free(struct tracks *tracks);
+
+/* ---- what reading a folder is put together of ---- */
+
+/* `job_rank` of all tracks: what the launcher has given them, where it has given each rank of the team
+ * another; or their ranks in the largest team that all processes of theirs are ranks of; or else the
+ * team's own. A process with several ranks of a team has no rank in the job. job_ranks.c. */
+void job_ranks_find(struct tracks *tracks);
+
+/* What nccl-join run -n has left in the folder about a run that did not end well
+ * (tools/launch_record.h), into the tracks of the processes that it names: `why`, `failed`,
+ * `was_ended`. Tracks with an end of their own keep it. launches.c. */
+void launches_read(struct tracks *tracks, const char *folder);
+
+/* Which of the tracks without an end are of a process that still has the file open: `still_open`. Of
+ * another machine that is not known. */
+void launches_find_open(struct tracks *tracks);
+
+/* ---- what they say ---- */
 
 /* How many tracks from one on are of its team. */
 size_t tracks_of_team(const struct tracks *tracks, size_t first);

@@ -2,11 +2,11 @@
  *
  *   nccl-join-status [--json] [--watch] [PID | --all]
  *
- * Looks at the segments that processes have open (core/transport/segment_view.h): nothing is asked of
- * the ranks, which may be stopped. For each communicator, or several of the same ranks, one row a
- * rank: whether it runs its program or waits, in which call and for how long, whether it has joined, or
- * is stopped; then who waits for whom, also across communicators, and the last WARN of each process.
- * The status is 1 if there is no such job.
+ * Looks at the segments that processes have open (core/transport/segment_view.h): nothing is asked
+ * of the ranks, which may be stopped. For each communicator, or several of the same ranks, one row
+ * a rank: whether it runs its program or waits, in which call and for how long, whether it has
+ * joined, or is stopped; then who waits for whom, also across communicators, and the last WARN of
+ * each process. The status is 1 if there is no such job.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -84,10 +84,11 @@ static size_t show(long pid, bool json) {
 
 static int usage(FILE *out, int status) {
   fprintf(out, "usage: nccl-join status [--json] [--watch] [PID | --all]\n");
-  return status;
+  return fflush(out) != 0 ? 1 : status;
 }
 
 int main(int argc, char **argv) {
+  static char name[] = "nccl-join: status"; /* in what getopt says */
   static const struct option options[] = {{"json", no_argument, NULL, 'j'},
                                           {"watch", no_argument, NULL, 'w'},
                                           {"all", no_argument, NULL, 'a'},
@@ -95,6 +96,7 @@ int main(int argc, char **argv) {
                                           {NULL, 0, NULL, 0}};
   bool json = false, watch = false;
   long pid = 0;
+  argv[0] = name;
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     if (option == 'h')
       return usage(stdout, 0);
@@ -115,8 +117,9 @@ int main(int argc, char **argv) {
     size_t shown = show(pid, json);
     fflush(stdout);
     if (shown == 0 || ferror(stdout))
-      return 0;
+      return ferror(stdout) != 0;
     nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
   }
-  return show(pid, json) == 0;
+  bool none = show(pid, json) == 0;
+  return fflush(stdout) != 0 || none;
 }

@@ -9,7 +9,7 @@
 #include "tools/loopback/cuda/context.h"
 #include "tools/loopback/cuda/stream.h"
 
-/* One recording of an event. Outlives the event if work still waits for it. Guarded by
+/* One recording of an event. It outlives the event if work still waits for it. Guarded by
  * stream_lock. */
 struct recording {
   unsigned references;

@@ -1,7 +1,8 @@
 /* The communicator: what an ncclComm_t points to.
  *
- * Graphs. A captured unit is performed by each launch of its graph, on the stream of that; other
- * units are ordered with it only if they are on the same stream. It goes with the handle.
+ * Graphs. Each launch of a graph performs the units captured in it, on the launch's stream. Other
+ * units are ordered with them only if they are on the same stream. A captured unit lives as long as
+ * the handle.
  *
  * Threads. Issuing calls (operations, group ends, split, finalize, destroy) come from one thread at
  * a time, as NCCL demands; the fields they use need no lock. Workers of streams run units; they

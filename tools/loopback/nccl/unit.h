@@ -1,8 +1,8 @@
 /* Operations, and units: what one rank issues on one communicator as one.
  *
  * A unit holds the operations that one outermost group (or one ungrouped call) issued on one
- * communicator, in program order. It is built on the issuing thread, belongs to the stream's worker
- * once launched.
+ * communicator, in program order. The issuing thread builds it; once launched, it belongs to the
+ * stream's worker.
  */
 #ifndef LOOPBACK_NCCL_UNIT_H
 #define LOOPBACK_NCCL_UNIT_H
@@ -92,9 +92,8 @@ bool unit_append(struct unit *unit, const struct operation *operation);
  * be the same on all of them. False if there is no memory. */
 bool unit_describe(struct unit *unit, struct unit *const *related, size_t nrelated);
 
-/* Units on their stream: what the worker does when a unit's turn comes. */
-
-/* Puts the unit on its streams, behind earlier units of the communicator whatever their stream.
+/* execute.c: puts the unit on its streams, behind earlier units of the communicator whatever their
+ * stream; a worker performs it when its turn comes.
  * With operations on several streams it runs on the first; it waits for what is on the others, and
  * they wait for it. Takes the unit, also on error. On the issuing thread, with the communicator's
  * context current. */
