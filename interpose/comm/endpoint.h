@@ -66,7 +66,7 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   uint64_t joined_since_ms;   /* 0: it is not joined */
   bool summed_up;             /* report_uneven has been called */
   uint64_t lossy_told;        /* the program has heard of all lossy shadows below this index */
-  bool skew_warned, slow_told;
+  bool skew_warned, slow_told, ahead_told;
   _Atomic(ncclResult_t) told_failed; /* the program has got this error of ours, because a rank has
                                         failed; ncclSuccess: it has not */
   _Atomic uint64_t asked_ms;    /* when the dead were last looked for because it asked for errors */
