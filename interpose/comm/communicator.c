@@ -16,6 +16,7 @@
 #include "interpose/comm/alike.h"
 #include "interpose/comm/captures.h"
 #include "interpose/comm/endpoint.h"
+#include "interpose/comm/machines.h"
 #include "interpose/self/environment.h"
 #include "interpose/nccl/libraries.h"
 #include "interpose/comm/operators.h"
@@ -203,8 +204,30 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
                 "join is off for a communicator of %u ranks: %s", slots, reason);
 }
 
+/* Whether the communicator can be used. handle: it has been made. */
+static bool meet(struct attachment *attachment, const struct rendezvous *job, const char *name,
+                 uint32_t slots, ncclComm_t handle, struct log_subject subject) {
+  int nranks = 0;
+  if (attachment == NULL || real.CommCount(handle, &nranks) != ncclSuccess || nranks < 2)
+    return true;
+  return machines_meet(attachment, job, name, slots, (uint32_t)nranks, subject) != MACHINES_LOST;
+}
+
+void communicator_meet(struct arrival *arrival, ncclComm_t handle) {
+  if (!arrival->has_job || arrival->met ||
+      meet(arrival->attachment, &arrival->job, arrival->name, arrival->slots, handle,
+           arrival_subject(arrival, handle))) {
+    arrival->met = true;
+    return;
+  }
+  communicator_depart(arrival);
+  arrival->refused = true;
+}
+
 ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
                                   ncclResult_t result) {
+  if (result == ncclSuccess && *handle != NULL)
+    communicator_meet(arrival, *handle);
   bool compare = arrival->to_compare && arrival->attachment != NULL && result != ncclInProgress;
   arrival->to_compare = arrival->to_compare && result == ncclInProgress;
   if (compare && !alike_in(arrival->attachment, arrival->slots,
@@ -222,8 +245,12 @@ ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
 
 /* With `lock`. */
 static void compare(struct communicator *comm) {
-  if (!atomic_exchange(&comm->to_compare, false) || comm->attachment == NULL ||
-      alike_in(comm->attachment, comm->slots, communicator_subject(comm)))
+  bool met = !comm->to_meet || meet(comm->attachment, &comm->job, comm->name, comm->slots,
+                                    comm->handle, communicator_subject(comm));
+  comm->to_meet = false;
+  bool alike = !atomic_exchange(&comm->to_compare, false) || comm->attachment == NULL || !met ||
+               alike_in(comm->attachment, comm->slots, communicator_subject(comm));
+  if (met && alike)
     return;
   last_error_is_ours(ncclInvalidUsage);
   attachment_complete(comm->attachment);
@@ -237,7 +264,7 @@ bool communicator_is_refused(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
   if (comm == NULL)
     return false;
-  if (atomic_load(&comm->to_compare)) {
+  if (atomic_load(&comm->to_compare) || comm->to_meet) {
     pthread_mutex_lock(&lock);
     compare(comm);
     pthread_mutex_unlock(&lock);
@@ -271,6 +298,9 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
   comm->slots = arrival->slots;
   comm->to_compare = arrival->to_compare;
   comm->refused = arrival->refused;
+  comm->has_job = arrival->has_job;
+  comm->job = arrival->job;
+  comm->to_meet = arrival->has_job && !arrival->met;
   comm->driver = driver;
   comm->creator = endpoint_this_thread();
   pthread_mutex_lock(&lock);
