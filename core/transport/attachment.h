@@ -81,6 +81,10 @@ void attachment_complete(struct attachment *attachment);
 struct plane *attachment_plane(struct attachment *attachment, uint32_t rank, uint32_t nranks,
                                const uint32_t *slot_of);
 
+/* The same before all have come: who has not is alive, and has issued nothing (RANK_ABSENT). */
+struct plane *attachment_plane_early(struct attachment *attachment, uint32_t rank, uint32_t nranks,
+                                     const uint32_t *slot_of);
+
 /* Lets go of the slot, and frees the attachment and its plane; what the last one of all leaves is
  * nothing. NULL is allowed. Thread-safe. */
 void attachment_detach(struct attachment *attachment);
@@ -105,7 +109,7 @@ struct transport {
   bool (*stranger)(const struct attachment *attachment, char *reason);
   void (*complete)(struct attachment *attachment);
   struct plane *(*plane)(struct attachment *attachment, uint32_t rank, uint32_t nranks,
-                         const uint32_t *slot_of);
+                         const uint32_t *slot_of, bool early);
   void (*detach)(struct attachment *attachment);
   void (*forget_all)(void);
   void (*say_end)(int status); /* NULL: nobody hears it */

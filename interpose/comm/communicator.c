@@ -173,11 +173,12 @@ static struct log_subject arrival_subject(const struct arrival *arrival, ncclCom
                               .tag = attachment_tag(arrival->name)};
 }
 
-/* WORLD_SIZE, by which PyTorch knows it, too. */
-static uint32_t communicator_world(void) {
-  const char *text = getenv("WORLD_SIZE");
+/* WORLD_SIZE, by which PyTorch knows it, too, if this is the rank that RANK says. */
+static uint32_t communicator_world(uint32_t rank) {
+  const char *text = getenv("WORLD_SIZE"), *number = getenv("RANK");
   unsigned long world = text == NULL ? 0 : strtoul(text, NULL, 10);
-  return world <= PLANE_RANKS_MAX ? (uint32_t)world : 0;
+  bool is_of_rank = number == NULL || strtoul(number, NULL, 10) == rank;
+  return world <= PLANE_RANKS_MAX && is_of_rank ? (uint32_t)world : 0;
 }
 
 void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
@@ -187,7 +188,7 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
   name_of(arrival->name, seed, size);
   if (slots < 2 || slots > PLANE_RANKS_MAX || slot >= slots)
     return;
-  struct introduction me = {.key = key, .world = communicator_world()};
+  struct introduction me = {.key = key, .world = communicator_world(slot)};
   alike_tell(me.tells);
   pthread_mutex_lock(&lock);
   me.identity = identity_of(device);
@@ -412,5 +413,24 @@ void communicator_remove(struct communicator *comm, enum rank_state how) {
   pthread_mutex_unlock(&lock);
   if (entered)
     endpoint_exit(end);
+  communicator_release_endpoints();
+}
+
+bool communicator_list_endpoint(struct endpoint *end) {
+  pthread_mutex_lock(&lock);
+  bool entered = endpoint_enter_overlap(end, endpoints);
+  if (entered) {
+    end->next = endpoints;
+    endpoints = end;
+  }
+  pthread_mutex_unlock(&lock);
+  return entered;
+}
+
+void communicator_end_endpoint(struct endpoint *end, enum rank_state how) {
+  communicator_hold();
+  pthread_mutex_lock(&lock);
+  endpoint_end(end, &endpoints, how);
+  pthread_mutex_unlock(&lock);
   communicator_release_endpoints();
 }

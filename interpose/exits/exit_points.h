@@ -12,7 +12,8 @@
  *   - where there is no communicator of more than one rank, or none any more;
  *   - of MPI's: on an MPI communicator that does not have all ranks of MPI_COMM_WORLD, where that
  *     has fewer ranks than the communicator of NCCL, and in an MPI that is not known (mpi.c);
- *   - of PyTorch's: where the group is not of all ranks, or that is not known (WORLD_SIZE);
+ *   - of PyTorch's: where there is no communicator of all ranks, or that is not known (WORLD_SIZE, RANK).
+ *     Of a group of some of them only these are waited for (interpose/comm/gathering.h);
  *   - inside of another call of the same function on the same thread, if that is one of the user's
  *     (but for a jump in the place of a return, which looks like another call).
  */
@@ -47,5 +48,9 @@ uint32_t mpi_ranks(void *function, const uintptr_t *communicator);
 /* How many ranks a process group of PyTorch's legacy backend has; 0 if what it makes is of two of
  * them, or what is there does not look like one. group: the object. */
 uint32_t pytorch_ranks(const void *group, bool of_two);
+
+/* Which ranks of all those are, in the group's order: asked of the library of `function`. Returns this
+ * process's rank in the group; nranks if that cannot be told. */
+uint32_t pytorch_members(void *function, const void *group, uint32_t *ranks, uint32_t nranks);
 
 #endif
