@@ -27,8 +27,9 @@ struct alias {
 /* Whether this driver has what is needed (CUDA 10.2). */
 bool alias_is_available(const struct cuda_driver *cuda);
 
-/* At least `bytes` (not 0). Nothing is held on failure: CUDA_ERROR_OUT_OF_MEMORY, of physical
- * memory or of addresses; anything else, which is also what a device without this answers. */
+/* At least `bytes` (not 0). Only where alias_is_available, in the device's context. Nothing is held
+ * on failure: CUDA_ERROR_OUT_OF_MEMORY, of physical memory or of addresses; anything else, which is
+ * also what a device without this answers. */
 CUresult alias_allocate(const struct cuda_driver *cuda, CUdevice device, size_t bytes,
                         struct alias *alias);
 

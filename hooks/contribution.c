@@ -125,8 +125,8 @@ static bool is_heard(const struct member *member, uint32_t rank) {
   return traits->sends != KIND_NOTHING;
 }
 
-bool contribution_is_lossy(struct unit unit, uint32_t place, uint32_t rank) {
-  const struct member *member = &unit.members[place];
+bool contribution_is_lossy(struct unit unit, uint32_t position, uint32_t rank) {
+  const struct member *member = &unit.members[position];
   if (contribution_lossy_kind(member->kind) == LOSSY_KINDS || member->count == 0)
     return false;
   if (member_elects_root(member->kind) && !contribution_gathers(unit, member->comm))

@@ -62,13 +62,15 @@ uint64_t contribution_recv_count(const struct member *member, uint32_t rank, uin
  * none of them takes another root: each root has a part of its own. */
 bool contribution_gathers(struct unit unit, uint32_t comm);
 
-/* Whether the active ranks get something else than the result over the active ranks when `rank` (of
- * its communicator) is joined, for a member of the unit: AllGather and AlltoAll always, Gather
- * unless the rank is the root (then the result lands where nobody reads it), Scatter only if it is
- * the root. Never the reductions. A Broadcast is re-rooted when its root has joined, and loses
- * nothing, but where contribution_gathers. Point to point: what it sends, if that is anything, not
- * what it receives. */
-bool contribution_is_lossy(struct unit unit, uint32_t place, uint32_t rank);
+/* Whether the active ranks get something else than the result over the active ranks when `rank` has
+ * joined. position: of the member in the unit. rank: in the member's communicator.
+ *   - AllGather, AlltoAll: always.
+ *   - Gather: unless the rank is the root; then the result lands where nobody reads it.
+ *   - Scatter: if the rank is the root.
+ *   - Broadcast: only where contribution_gathers; elsewhere another root is elected.
+ *   - reductions: never.
+ *   - point to point: what the rank sends, if that is anything; not what it receives. */
+bool contribution_is_lossy(struct unit unit, uint32_t position, uint32_t rank);
 
 /* The kind of NCCL_JOIN_LOSSY that is about a member which is lossy for some rank. LOSSY_KINDS for
  * one that never is. */

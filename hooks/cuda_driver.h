@@ -12,7 +12,8 @@
 #include <stddef.h>
 
 /* Bytes that every `char *reason` in hooks/ points to. A reason is one sentence without a newline,
- * written only on failure, always terminated. May be NULL: no sentence then. */
+ * written only on failure, always terminated. NULL, where a function does not forbid it: no
+ * sentence. */
 #define REASON_SIZE 384
 
 /* Members are named after the functions without "cu" and version; the driver exports those marked

@@ -187,8 +187,8 @@ ncclResult_t shadow_synchronise_device(struct shadow *shadow, const struct shado
  * process ends) counts as done. */
 ncclResult_t shadow_wait(struct shadow *shadow, const struct shadow_limit *limit, char *reason);
 
-/* Waits until a stream of the program's on the device has passed, or the limit has come (false). The
- * stream is not being captured. */
+/* Waits until a stream of the program's on the device has passed, or the limit has come (false).
+ * The stream is not being captured. */
 bool shadow_wait_stream(struct shadow *shadow, cudaStream_t stream,
                         const struct shadow_limit *limit);
 

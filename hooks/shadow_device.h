@@ -1,6 +1,6 @@
 /* What the shadows of one device own: its context, a stream (shadow_device.c), and device memory
- * (shadow_memory.c). Used by shadow.c and own_send.c; shadow.h says what the memory is for and why
- * buffers are kept.
+ * (shadow_memory.c). Used by shadow.c, shadow_call.c and own_send.c; shadow.h says what the memory
+ * is for and why buffers are kept.
  *
  * How memory is asked for: device_needs_begin, device_needs_send and device_needs_receive for each
  * member of the next unit, then device_allocate. After that the addresses hold until the next
@@ -24,8 +24,8 @@
  * successor, unless memory is short; if there is no place for another, the stream is waited for. */
 #define DEVICE_RETIRED 256
 
-/* Every address is a multiple of this: NCCL's kernels move 16 bytes at a time where they can,
- * memory 256. */
+/* Every address is a multiple of this, as those of cudaMalloc are. NCCL's kernels move 16 bytes at
+ * a time where addresses allow it. */
 #define DEVICE_ALIGNMENT 256
 
 /* Buffers are multiples of this, so that a run of slightly growing small units does not allocate
@@ -173,9 +173,11 @@ CUresult device_wait(const struct shadow *device, const struct shadow_limit *lim
 CUresult device_wait_for(const struct shadow *device, CUstream stream,
                          const struct shadow_limit *limit);
 
-/* The same for all that there is in the context, whatever its stream. CUDA has no question for
- * that, only a wait without end, so a thread waits while this one looks; given up, it is left
- * behind. */
+/* Waits for all that there is in the context, whatever its stream: CUDA_SUCCESS,
+ * CUDA_ERROR_NOT_READY if the limit came first, CUDA_ERROR_OUT_OF_MEMORY or
+ * CUDA_ERROR_OPERATING_SYSTEM without memory or a thread, or what the driver says, also that it is
+ * gone. CUDA has no question for that, only a wait without end. So a thread of its own waits while
+ * this one looks; if the limit comes first, that thread is left behind. */
 CUresult device_synchronise(const struct shadow *device, const struct shadow_limit *limit);
 
 /* Gives all memory back. Only when the stream has passed. */
@@ -196,8 +198,8 @@ void device_keep(struct shadow *device);
 /* All of them of a device, by their `next`: the caller frees them. */
 struct shadow *device_take_all_kept(int number);
 
-/* Takes a buffer of at least so many bytes that looks as told (core/unit/look.h), the smallest there
- * is; false if there is none. alias: it may be one (alias.h). What is in it is anything; its
+/* Takes a buffer of at least so many bytes that looks as told (core/unit/look.h), the smallest
+ * there is; false if there is none. alias: it may be one (alias.h). Its content is undefined; its
  * `needed` stays. */
 bool device_take_kept(const struct shadow *device, unsigned look, bool alias, size_t bytes,
                       struct buffer *buffer);

@@ -59,24 +59,24 @@ static inline bool state_is_empty(const struct state *state) {
 }
 
 /* Adds a buffer; its allocation is looked up. One that is there already, at the same address on the
- * same communicator, is replaced, and keeps its number. False with a reason: no memory, a datatype
- * that is not known, or not device memory of that size on `device` (CUDA's number). */
+ * same communicator, is replaced, and keeps its number. False with a reason (not NULL): no memory,
+ * a datatype that is not known, or not device memory of that size on `device` (CUDA's number). */
 bool state_add(struct state *state, const struct cuda_driver *cuda, int device,
                struct state_buffer buffer, char *reason);
 
-/* Between these two buffers of the list may be read and written by work on the device. They nest.
- */
+/* From state_hold to state_release work on the device may read and write the buffers of the list:
+ * state_remove waits. They nest. */
 void state_hold(struct state *state);
 void state_release(struct state *state);
 
-/* Takes out a buffer, once nothing holds the list: it may be freed then. False if it is not there.
- */
+/* Takes out a buffer. Waits until nothing holds the list, so the caller may free the buffer
+ * afterwards. False if it is not there. */
 bool state_remove(struct state *state, uint32_t comm, const void *address);
 
-/* The same at once, for one that has been freed already. */
+/* The same without waiting, for a buffer that has been freed already. */
 void state_drop(struct state *state, uint32_t comm, const void *address);
 
-/* A communicator has gone: so have its buffers. */
+/* A communicator has gone: takes out its buffers. Does not wait. */
 void state_remove_all(struct state *state, uint32_t comm);
 
 /* A copy of the list, for the caller to free; NULL if it is empty, or without memory. */

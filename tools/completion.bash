@@ -38,7 +38,7 @@ _nccl_join() {
   config) mapfile -t COMPREPLY < <(compgen -W '--preload --include --loopback' -- "$word") ;;
   report)
     case $word in
-    -*) mapfile -t COMPREPLY < <(compgen -W '--json --text --output' -- "$word") ;;
+    -*) mapfile -t COMPREPLY < <(compgen -W '--json --text --output --perfetto' -- "$word") ;;
     *) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
     esac
     ;;

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the character at the beginning of a text; 0 if there is none. Jansson knows what is one. */
+/* Bytes of the character at the beginning of a text; 0 if there is none. Jansson knows what is one.
+ */
 static size_t character_size(const char *text) {
   for (size_t size = 1; size <= 4 && text[size - 1] != '\0'; size++) {
     json_t *string = json_stringn(text, size);

@@ -1,5 +1,5 @@
-/* JSON that programs of nccl-join write, by Jansson: one value in one line, and texts that need not be
- * UTF-8, as file names are. */
+/* JSON that programs of nccl-join write, by Jansson: one value in one line, and texts that need not
+ * be UTF-8, as file names are. */
 #ifndef NCCL_JOIN_TOOLS_JSON_TEXT_H
 #define NCCL_JOIN_TOOLS_JSON_TEXT_H
 
@@ -7,8 +7,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* A new string, which is the caller's, or a container's that takes it over; what is not UTF-8 becomes
- * U+FFFD. */
+/* A new string, which is the caller's, or a container's that takes it over; what is not UTF-8
+ * becomes U+FFFD. */
 json_t *json_of(const char *text);
 
 /* The same, or null for NULL. */

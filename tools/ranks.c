@@ -296,8 +296,9 @@ static void take_signal(struct launch *launch, int number) {
   stop(launch, again ? SIGKILL : number);
 }
 
-/* Ctrl-Z: the terminal knows of the launcher's process group only. All ranks stop with it, and go on
- * where the shell lets it go on (fg, bg). A rank cannot refuse, as it may not be half of a job. */
+/* Ctrl-Z: the terminal knows of the launcher's process group only. All ranks stop with it, and go
+ * on where the shell lets it go on (fg, bg). A rank cannot refuse, as it may not be half of a job.
+ */
 static void suspend(struct launch *launch) {
   if (launch->stopping)
     return;

@@ -74,7 +74,8 @@ static int count_device_files(void) {
   return count;
 }
 
-/* Elements of CUDA_VISIBLE_DEVICES, up to the first that is none (CUDA's programming guide). -1: all. */
+/* Elements of CUDA_VISIBLE_DEVICES, up to the first that is none (CUDA's programming guide). -1:
+ * all. */
 static int count_visible(const char *list) {
   int count = 0;
   if (list == NULL)

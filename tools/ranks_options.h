@@ -1,5 +1,5 @@
-/* Options: what nccl-join-ranks is told (ranks.c), and what of it can be seen to go wrong before a rank
- * is started. */
+/* Options: what nccl-join-ranks is told (ranks.c), and what of it can be seen to go wrong before a
+ * rank is started. */
 #ifndef NCCL_JOIN_TOOLS_RANKS_OPTIONS_H
 #define NCCL_JOIN_TOOLS_RANKS_OPTIONS_H
 
@@ -21,8 +21,9 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Fills options; 0 or the status to exit with. */
 int options_read(struct options *options, int argc, char **argv);
 
-/* Says so if there are more ranks than GPUs that they can use: NCCL takes one for each rank. Nothing is
- * said where no GPU is seen, or with the stand-ins, which have as many as they are told. */
+/* Says so if there are more ranks than GPUs that they can use: NCCL takes one for each rank.
+ * Nothing is said where no GPU is seen, or with the stand-ins, which have as many as they are told.
+ */
 void options_warn_of_devices(const struct options *options);
 
 #endif

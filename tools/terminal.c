@@ -23,8 +23,8 @@ bool terminal_has_colours(FILE *out) {
          strcmp(terminal, "dumb") != 0 && (none == NULL || *none == '\0');
 }
 
-/* Bytes of the first line of a text. A word that is longer than a line is not broken, so that it can be
- * copied. */
+/* Bytes of the first line of a text. A word that is longer than a line is not broken, so that it
+ * can be copied. */
 static size_t line_size(const char *text, int room) {
   size_t size = strcspn(text, " ");
   while (text[size] != '\0') {

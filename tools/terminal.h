@@ -1,5 +1,5 @@
-/* Terminal: how wide it is, whether it has colours, and texts that are broken into its lines. What goes
- * into a pipe or a file is neither coloured nor broken. */
+/* Terminal: how wide it is, whether it has colours, and texts that are broken into its lines. What
+ * goes into a pipe or a file is neither coloured nor broken. */
 #ifndef NCCL_JOIN_TOOLS_TERMINAL_H
 #define NCCL_JOIN_TOOLS_TERMINAL_H
 
@@ -14,7 +14,8 @@ int terminal_width(FILE *out);
  * "dumb", and NO_COLOR is not set (https://no-color.org). */
 bool terminal_has_colours(FILE *out);
 
-/* Writes a text and a newline. `column` is where it begins; further lines are indented by `indent`. */
+/* Writes a text and a newline. `column` is where it begins; further lines are indented by `indent`.
+ */
 void terminal_print(FILE *out, int column, int indent, const char *text);
 
 #endif

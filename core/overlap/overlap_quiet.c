@@ -41,6 +41,7 @@ void overlap_return(struct overlap *overlap) {
     return;
   overlap_enter(overlap);
   overlap->parked = overlap->waits = false;
+  overlap_say_keeps_step(overlap, false);
   overlap_forget_held(overlap);
   publish_busy(overlap, 0);
   overlap_leave(overlap);

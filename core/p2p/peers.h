@@ -66,9 +66,9 @@ struct posts {
   uint32_t nmembers;
   uint32_t place; /* id of where they stand in the program; 0: not known */
   bool exchanged; /* they are a unit that has been agreed on (MEMBER_EXCHANGE) */
-  /* Gets the first of them that meets one that is not taken for its other side (enum unequal_how), if
-   * its peer has posted that before: of two ranks that post at the same time at least one sees it.
-   * NULL: nobody wants to know. */
+  /* Gets the first of them that meets one that is not taken for its other side (enum unequal_how),
+   * if its peer has posted that before: of two ranks that post at the same time at least one sees
+   * it. NULL: nobody wants to know. */
   struct unequal *unequal;
 };
 

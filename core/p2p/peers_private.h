@@ -84,8 +84,8 @@ bool operation_is_met(const struct peers *peers, uint32_t rank, const struct ope
 bool operation_mirror(const struct peers *peers, uint32_t rank, struct operation *operation,
                       struct member *mirrors, uint32_t nmirrors);
 
-/* What the next operation of a pair says of the way to it from the one before (enum operation_flag),
- * of which it is the one before from now on. The lock is held. */
+/* What the next operation of a pair says of the way to it from the one before (enum
+ * operation_flag), of which it is the one before from now on. The lock is held. */
 uint8_t places_come(struct peers *peers, uint32_t pair, uint32_t place);
 
 /* The first of the last operations that this rank has posted that meets one that does not belong to

@@ -226,7 +226,8 @@ static enum ahead place_is_ahead(const struct place *place, const struct place *
     const struct place_node *to = &place->nodes[i], *from = &last->nodes[i];
     if (to->id != from->id && !place_nodes_are_ordered(to, from))
       return AHEAD_UNKNOWN;
-    /* Two branches: ranks have been last where the one is, which may have its name from the other. */
+    /* Two branches: ranks have been last where the one is, which may have its name from the other.
+     */
     if (to->id != from->id && to->reach_from != 0 && from->reach_from != 0 &&
         !place_nodes_are_reached(to, from))
       return AHEAD_UNKNOWN;

@@ -27,10 +27,11 @@ enum place_flag {
   PLACE_FIXED = 1u << 3,
 };
 
-/* Above its flags a node has its turn: a number of the innermost of those conditions that is known to
- * be another in other rounds (it counts them, or the code sets what it tests), and of its way to the
- * node. 0: none is. Of two nodes with the same function and loops, the same number means the same way
- * of the same condition. Of more than PLACE_TURNS_MAX in a function some have the same number. */
+/* Above its flags a node has its turn: a number of the innermost of those conditions that is known
+ * to be another in other rounds (it counts them, or the code sets what it tests), and of its way to
+ * the node. 0: none is. Of two nodes with the same function and loops, the same number means the
+ * same way of the same condition. Of more than PLACE_TURNS_MAX in a function some have the same
+ * number. */
 #define PLACE_TURN_SHIFT 4u
 #define PLACE_TURNS_MAX 4095u
 
@@ -70,8 +71,8 @@ struct place {
 /* Whether anything of its code has been understood: a loop that it stands in, or an order. */
 bool place_says_anything(const struct place *place);
 
-/* Whether a rank in the outermost loop comes to the place once in each round of it: the place stands
- * in no inner loop, and whatever comes before it in a round is followed by it. */
+/* Whether a rank in the outermost loop comes to the place once in each round of it: the place
+ * stands in no inner loop, and whatever comes before it in a round is followed by it. */
 bool place_is_of_each_epoch(const struct place *place);
 
 /* Of a place of each epoch (place_is_of_each_epoch): whether the other one is in its outermost
@@ -86,7 +87,8 @@ bool place_is_in_one_loop(const struct place *place);
 bool place_goes_first(const struct place *first, const struct place *second);
 
 /* Whether a rank that comes from one place to another, or to the same one again, goes round a loop
- * around both; and whether it passes by a third place then, which stands in the rest of the round. */
+ * around both; and whether it passes by a third place then, which stands in the rest of the round.
+ */
 bool place_goes_round(const struct place *from, const struct place *to);
 bool place_passes_by(const struct place *from, const struct place *to, const struct place *other);
 
@@ -115,10 +117,10 @@ bool place_is_ordered(const struct place *a, const struct place *b);
  * round: so they are not two branches of one condition. */
 bool place_is_reached(const struct place *a, const struct place *b);
 
-/* Of two places in a loop, whether who comes to one in a round may come to the other in another round,
- * and not to the first, as a condition changes that only one of them is behind. And of two branches of
- * one condition in a loop, whether who is in one is never in the other, as nothing that decides between
- * them changes in any loop around both. False where nothing is known. */
+/* Of two places in a loop, whether who comes to one in a round may come to the other in another
+ * round, and not to the first, as a condition changes that only one of them is behind. And of two
+ * branches of one condition in a loop, whether who is in one is never in the other, as nothing that
+ * decides between them changes in any loop around both. False where nothing is known. */
 bool place_takes_turns(const struct place *a, const struct place *b);
 bool place_stays_apart(const struct place *a, const struct place *b);
 

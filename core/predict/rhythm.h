@@ -24,8 +24,8 @@
 /* Processor time that may be saved up, in nanoseconds. */
 #define RHYTHM_SAVED 4000000
 
-/* A loop of shorter rounds may cost what a rank costs that sleeps for every unit: the sleep and the
- * look before it (rhythm_may_look). */
+/* A loop whose rounds are shorter may cost what a rank costs that sleeps for every unit: the sleep
+ * and the look before it (rhythm_budget_grant). */
 #define RHYTHM_LONG 9000000
 
 enum rhythm_advice {

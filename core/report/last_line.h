@@ -1,7 +1,7 @@
-/* The last line of WARN or ERROR of a process, where nccl-join status finds it: in memory that has a
- * descriptor with a name (memfd_create(2)), made with the first line. The process itself needs only
- * the memory, so nothing happens to a program that closes descriptors it does not know, but that
- * nobody finds the line any more.
+/* The last line of WARN or ERROR of a process, where nccl-join status finds it: in memory that has
+ * a descriptor with a name (memfd_create(2)), made with the first line. The process itself needs
+ * only the memory, so nothing happens to a program that closes descriptors it does not know, but
+ * that nobody finds the line any more.
  */
 #ifndef NCCL_JOIN_CORE_LAST_LINE_H
 #define NCCL_JOIN_CORE_LAST_LINE_H

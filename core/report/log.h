@@ -77,8 +77,8 @@ const char *log_reason(int error, char text[LOG_REASON]);
       (statement);                                                                                 \
   } while (0)
 
-/* Who is told of each line of WARN and ERROR, whether it is written or not: by whichever thread writes
- * it, without a lock. tag: of whom it is about, or 0. NULL: nobody. */
+/* Who is told of each line of WARN and ERROR, whether it is written or not: by whichever thread
+ * writes it, without a lock. tag: of whom it is about, or 0. NULL: nobody. */
 void log_tell(void (*told)(uint32_t tag, const char *text));
 
 /* The text of the last line of WARN or ERROR, whether it was written or not; "" if there was none.

@@ -6,8 +6,9 @@
  * descriptors does no harm. (One that truncates the file does.)
  *
  * What a reader finds: whole lines that begin with '{', in the order of time from some line on, and
- * then from the first one behind the header up to there; empty lines; and where the process was killed
- * while it wrote, at most one line that does not begin with '{', or zeros at the end. Not thread-safe.
+ * then from the first one behind the header up to there; empty lines; and where the process was
+ * killed while it wrote, at most one line that does not begin with '{', or zeros at the end. Not
+ * thread-safe.
  */
 #ifndef NCCL_JOIN_CORE_RING_H
 #define NCCL_JOIN_CORE_RING_H
@@ -37,8 +38,8 @@ struct ring {
 int ring_create(struct ring *ring, size_t limit, const char *header, size_t size);
 
 /* Adds a line: at most RING_CHUNK / 2 bytes, the last of which is a newline. Returns 0, or once the
- * errno with which the file could not grow: it keeps the size that it has then, and the line has been
- * added all the same if that is enough for it. */
+ * errno with which the file could not grow: it keeps the size that it has then, and the line has
+ * been added all the same if that is enough for it. */
 int ring_add(struct ring *ring, const char *line, size_t size);
 
 /* Cuts off what is not used. */

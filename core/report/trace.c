@@ -165,8 +165,8 @@ static size_t format_record(char *record, enum trace_event event, uint64_t index
 
 /* ---- warnings ---- */
 
-/* A line about a team goes into its trace, any other into one of the process. If that has no room, it
- * is only in the log. */
+/* A line about a team goes into its trace, any other into one of the process. If that has no room,
+ * it is only in the log. */
 static void trace_warning(uint32_t tag, const char *text) {
   pthread_mutex_lock(&opened);
   struct trace *trace = first;

@@ -12,21 +12,21 @@
  *                 "unit":"allreduce(sum, float32, 1024)","peer":0}
  *   and          {"t_ns":81723004900,"event":"warn","text":"rank 2 failed after ..."}
  *
- * rank and ranks are of the team; job_rank is of the whole job, as its launcher gives it to a process
- * (RANK and its like), and left out where none does. group: the process group, which nccl-join run -n
- * knows its ranks by (tools/launch_record.h).
+ * rank and ranks are of the team; job_rank is of the whole job, as its launcher gives it to a
+ * process (RANK and its like), and left out where none does. group: the process group, which
+ * nccl-join run -n knows its ranks by (tools/launch_record.h).
  *
- * settings are those that the environment sets, a line each; warn is a line of WARN or ERROR in the log.
- * t_ns and start_ns are CLOCK_MONOTONIC, so files of one host compare; start_unix_ns relates hosts
- * as well as their clocks agree. index counts the units of the team's agreed sequence. unit and
- * peer are left out where there are none. A version changes when a field changes its meaning or
+ * settings are those that the environment sets, a line each; warn is a line of WARN or ERROR in the
+ * log. t_ns and start_ns are CLOCK_MONOTONIC, so files of one host compare; start_unix_ns relates
+ * hosts as well as their clocks agree. index counts the units of the team's agreed sequence. unit
+ * and peer are left out where there are none. A version changes when a field changes its meaning or
  * goes away, not when one is added: readers ignore those they do not know.
  *
  * The file is mapped (ring.h): a record is there as soon as it has been made, however the process
  * ends. It is bounded (NCCL_JOIN_TRACE_SIZE): of a longer run it has the last records. Readers take
- * the records in the order of t_ns, and leave out what does not begin with '{': empty lines, and what
- * a process leaves that is killed while it writes. Where the file cannot grow, one WARN says so; it
- * keeps the size that it has, and the program goes on.
+ * the records in the order of t_ns, and leave out what does not begin with '{': empty lines, and
+ * what a process leaves that is killed while it writes. Where the file cannot grow, one WARN says
+ * so; it keeps the size that it has, and the program goes on.
  *
  * Every function accepts NULL for a trace that is off. A trace may be used by several threads. In
  * a forked child (log_disable) nothing is written. errno is kept.
@@ -59,8 +59,8 @@ void trace_make_folder(const char *folder);
 struct trace;
 
 /* Opens the trace of one rank of a team and writes its header. The file has at most `limit` bytes
- * (64 KiB at least). Missing folders are made. NULL if folder is "" (no trace), in a disabled process,
- * without memory, or if the file cannot be made (one WARN). The caller closes it. */
+ * (64 KiB at least). Missing folders are made. NULL if folder is "" (no trace), in a disabled
+ * process, without memory, or if the file cannot be made (one WARN). The caller closes it. */
 struct trace *trace_open(const char *folder, size_t limit, int rank, int ranks, uint64_t team);
 
 /* Adds a record. unit: as from unit_describe, or NULL; cut off after TRACE_UNIT_MAX bytes. peer: a

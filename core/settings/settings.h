@@ -137,8 +137,8 @@ const char *settings_alike_name(size_t line);
 /* Those that an environment sets, as NAME=value, a line each; cut off where there is no room. */
 void settings_write_set(char *const *environment, char *text, size_t size);
 
-/* `nccl-join env`: for each setting a line with its value in this environment and where that is from;
- * below it what it means and accepts, in lines of at most `width` columns. */
+/* `nccl-join env`: for each setting a line with its value in this environment and where that is
+ * from; below it what it means and accepts, in lines of at most `width` columns. */
 void settings_print(FILE *out, char *const *environment, int width);
 
 /* The table of docs/settings.md: Markdown, without the markers around it. */

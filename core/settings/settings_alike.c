@@ -1,4 +1,5 @@
-/* What the ranks of a communicator must have alike, as a text that they can compare (settings.h). */
+/* What the ranks of a communicator must have alike, as a text that they can compare (settings.h).
+ */
 #include "core/settings/settings_private.h"
 
 #include <string.h>

@@ -33,8 +33,8 @@ static void settings_show(const struct setting *setting, char *const *environmen
                                                            : "WRONG";
 }
 
-/* Words, as many in a line as it has room for; further lines are indented. A word that is longer than
- * a line is not broken. */
+/* Words, as many in a line as it has room for; further lines are indented. A word that is longer
+ * than a line is not broken. */
 static void print_words(FILE *out, const char *text, int indent, int width) {
   int column = 0;
   for (const char *word = text; *word != '\0';) {

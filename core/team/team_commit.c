@@ -87,7 +87,7 @@ void team_expect_nothing(struct team *team) {
 }
 
 /* What may be committed after the first unit expected, if all goes on as it does: further with each
- * time that it did. In whole rounds of the loop body where there is room for one, see catch_up. */
+ * time that it did. In whole rounds of the loop body where there is room for one: team_catch_up. */
 static void look_ahead(struct team *team) {
   symbol_t symbols[TEAM_FORESEEN], before = team->symbol_expected;
   uint32_t place, count = 1, length = learner_body_length(team->learner);

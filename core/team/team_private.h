@@ -192,8 +192,8 @@ void team_learn_meeting(struct team *team, symbol_t symbol, uint32_t flags);
 /* A text, as read. */
 struct text {
   uint64_t hash;
-  struct unit unit;          /* in members_followed */
-  const struct place *place; /* place_followed, or NULL */
+  struct unit unit;          /* in team->followed */
+  const struct place *place; /* there, too, or NULL */
 };
 
 /* Writes the claim's text; false while the slowest rank may still need what it would overwrite. */
@@ -202,7 +202,7 @@ bool team_write_text(struct team *team);
 /* READ_GIVEN_UP: its rank has taken its claim away, since something has failed. */
 enum read_result { READ_UNIT, READ_TOO_BIG, READ_CORRUPT, READ_GIVEN_UP };
 
-/* Copies a unit, and its place, out of a rank's log into members_followed, whatever is there:
+/* Copies a unit, and its place, out of a rank's log into team->followed, whatever is there:
  * READ_UNIT only if it hashes to what it says. */
 enum read_result team_read_text(struct team *team, const struct plane_log *log, uint32_t position,
                                 struct text *out);

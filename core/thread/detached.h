@@ -11,9 +11,9 @@
  * there: the program's handlers are not to be called on it, and what is sent to the process goes to
  * another thread. The caller's own mask stays.
  *
- * False if there is no thread (a limit on processes, no memory): nothing runs then, and the argument
- * is the caller's alone. Otherwise what the function and its starter share has to stay until both
- * are done with it: who is last lets go of it.
+ * False if there is no thread (a limit on processes, no memory): nothing runs then, and the
+ * argument is the caller's alone. Otherwise what the function and its starter share has to stay
+ * until both are done with it: who is last lets go of it.
  *
  * Nothing waits for the thread at the end of the process. Any thread may call. */
 bool detached_start(void *(*function)(void *), void *argument);

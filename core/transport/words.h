@@ -21,7 +21,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 14u
+#define PLANE_VERSION 15u
 #define PLANE_TEXT 65536u /* bytes of a log's texts; a power of two */
 
 /* One index passed: struct log_entry. 24 bytes; fields are atomic only so that a reader may look
@@ -97,6 +97,7 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint32_t lossy_kind;
   _Atomic uint32_t refused_for;
   _Atomic uint32_t lossy_peer;
+  _Atomic uint32_t keeps_step;
   _Atomic uint64_t failed_index;
   _Atomic uint64_t parked_ms;
   _Atomic uint64_t shadows; /* issued, in all */

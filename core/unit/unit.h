@@ -41,9 +41,9 @@ enum mark {
 
 #define ROOT_NONE (-1) /* kinds without a root */
 
-/* ncclDataType_t's numbers, which NCCL's ABI fixes (nccl.h; hooks/shadow.c asserts that they agree).
- * Repeated so that core/ needs no CUDA headers and knows types that an older nccl.h lacks: the
- * float8 types came with NCCL 2.24. */
+/* ncclDataType_t's numbers, which NCCL's ABI fixes (nccl.h; hooks/shadow.c asserts that they
+ * agree). Repeated so that core/ needs no CUDA headers and knows types that an older nccl.h lacks:
+ * the float8 types came with NCCL 2.24. */
 enum datatype {
   DATATYPE_INT8 = 0,
   DATATYPE_UINT8 = 1, /* bool travels as this, with max as "or" */

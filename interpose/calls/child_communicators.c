@@ -14,7 +14,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct child *under_way;
 static _Atomic int nunder_way;
 
-/* `part`: what keeps children of one parent apart that are made at once. */
 void child_arrive(struct arrival *arrival, struct communicator *parent, const char *how, int part,
                   int key) {
   struct {

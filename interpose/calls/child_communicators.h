@@ -24,17 +24,18 @@ struct child {
   ncclComm_t parent;
   ncclComm_t *handle; /* where NCCL writes the child */
   struct arrival arrival;
-  uint64_t driver;
+  uint64_t driver;    /* communicator.h */
   struct child *next; /* of those under way */
 };
 
-/* Marks this rank for a child of the parent, of which `parent->children` have been made. part: what
- * keeps children of one parent apart that are made at once. */
+/* Attaches this rank for a child of the parent, of which `parent->children` have been made. how:
+ * "split" or "shrink", part of the child's name. part: tells children apart that one call makes; of
+ * a split the colour. key: ncclCommSplit's, otherwise 0. */
 void child_arrive(struct arrival *arrival, struct communicator *parent, const char *how, int part,
                   int key);
 
-/* The real call has ended so; for children_end below, each. Waits for nothing: what NCCL is still
- * making is looked for in children_look. */
+/* The real call has returned `result`, alone or (children_end) in a group. Does not wait: children
+ * that NCCL is still making are looked for in children_look. */
 void child_end(struct child *child, ncclResult_t result);
 
 /* The children that the splits of one real group will bring. All zero: none. */
@@ -47,8 +48,8 @@ struct children {
  * without memory. */
 bool children_expect(struct children *children, const struct call *split);
 
-/* The real group has ended so: the children are there, are still being made, or have failed. Empty
- * afterwards. */
+/* The real group has returned `result`: the children are there, are still being made, or have
+ * failed. `children` is empty afterwards. */
 void children_end(struct children *children, ncclResult_t result);
 
 /* What the program has been told of a communicator (ncclCommGetAsyncError): with that, children of

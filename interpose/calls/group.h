@@ -28,14 +28,14 @@ struct group_calls {
 };
 extern __attribute__((visibility("hidden"))) _Thread_local struct group_calls group_calls;
 
-/* Makes room for more calls. Without memory false, and the group's end will say so too. */
+/* Makes room for more calls. False without memory: then the group's end returns ncclSystemError. */
 bool group_grow(void);
 
 static inline bool group_is_full(void) {
   return group_calls.count == group_calls.room;
 }
 
-/* Room for one more call, which is to be written there. Not if the group is full. */
+/* Counts one more call and returns its place, for the caller to write it. The group is not full. */
 static inline struct call *group_hold(void) {
   return &group_calls.calls[group_calls.count++];
 }
@@ -49,8 +49,8 @@ static inline ncclResult_t group_enter_real(void) {
   return group_is_open() ? group_open_real() : ncclSuccess;
 }
 
-/* A communicator that is being made in this group: it is added when the group ends well. `handles`:
- * where NCCL writes the handle. */
+/* A communicator that is being made in this group: it is added when the group ends well. handle:
+ * where NCCL writes it. */
 void group_expect(const struct arrival *arrival, ncclComm_t *handle);
 
 /* The number that all communicators made in this group share (communicator.h, driver). */

@@ -47,10 +47,10 @@ NCCL_API(HANDLER)
 #undef HANDLER_UNPACK
 
 /* Called before the real function for each that is UNFIT: from now on this communicator cannot be
- * shadowed. Where calls of an open group are held back, it opens the real group and issues them
- * before it returns: the real function belongs into that group, after them. comm may be
- * NULL or not a communicator at all: the real function will say so. function: its name with the
- * prefix, a string that stays. */
+ * shadowed. In an open group it opens the real one, in which the real function then stands; calls
+ * that are held back are issued at the group's end, after it. comm may be NULL or not a
+ * communicator at all: the real function will say so. function: its name with the prefix, a string
+ * that stays. */
 void join_unfit(ncclComm_t comm, const char *function);
 
 #endif

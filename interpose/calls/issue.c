@@ -187,7 +187,7 @@ static void issue_remember(const struct agreement *agreement, uint32_t request,
       continue;
     member.comm = communicator_find(calls[i].handle);
     lossy_remember(&member, calls[i].send);
-    member.place++;
+    member.position++;
   }
 }
 

@@ -22,11 +22,10 @@ ncclResult_t issue_alone(struct call *call, struct communicator *comm, const str
  * unit, and then what needs no agreement. place: where the group's end stands. */
 ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place);
 
-/* The broadcasts with which a program begins, for NCCL_JOIN_RESYNC=broadcasts: what is broadcast
- * before anything else is the model, which all ranks have to begin with.
- */
+/* ---- startup.c: NCCL_JOIN_RESYNC=broadcasts. What a program broadcasts before anything else is
+ * its model, which all ranks have to begin with. ---- */
 
-/* A unit of the program has been issued for real, at request->index: if it consists of broadcasts,
+/* A unit of the program has been issued for real, at request->index. If it consists of broadcasts,
  * and only such units came before it, its receive buffers are the program's state. Barriers (units
  * in which no count is above 1) may come in between. calls: those of the unit, in its order. The
  * caller has entered the endpoint. */

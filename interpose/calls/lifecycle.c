@@ -1,7 +1,7 @@
 /* Communicators made and ended by the program. Those made from others are in children.c.
  *
- * Before a real creation the rank marks itself for its peers; afterwards the communicator is
- * listed. Before a real end the rank leaves its team, which is where it stays parked until all
+ * Before a real creation the rank attaches (core/transport/attachment.h); afterwards the
+ * communicator is listed. Before a real end the rank leaves its team: there it is parked until all
  * ranks have left.
  */
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static void arrive_by_ids(struct arrival *arrival, const ncclUniqueId *ids, int 
   free(seed);
 }
 
-/* Arguments that NCCL will refuse need no mark. */
+/* A rank does not attach for arguments that NCCL will refuse. */
 static bool is_sane(const void *comm, int nranks, int rank) {
   return comm != NULL && nranks >= 1 && rank >= 0 && rank < nranks;
 }

@@ -1,5 +1,5 @@
-/* Teams out of introductions (endpoint.h). Everything here must come out alike on all ranks: it uses
- * only what all ranks see, the introductions that were complete before any rank left its
+/* Teams out of introductions (endpoint.h). Everything here must come out alike on all ranks: it
+ * uses only what all ranks see, the introductions that were complete before any rank left its
  * ncclCommInit….
  */
 #include "interpose/comm/endpoint.h"
@@ -41,8 +41,8 @@ static int by_key_then_slot(const void *a, const void *b, void *context) {
   return (*x > *y) - (*x < *y);
 }
 
-/* Reads what the rank in every slot has said; slots that are not taken are left out, and not counted
- * in nranks. False: no memory. */
+/* Reads what the rank in every slot has said; slots that are not taken are left out, and not
+ * counted in nranks. False: no memory. */
 static bool roster_read(struct roster *roster, const struct communicator *comm) {
   struct introduction *by_slot = calloc(comm->slots, sizeof(*by_slot));
   *roster = (struct roster){.slot_of = calloc(comm->slots, sizeof(uint32_t)), .ranks = by_slot};
@@ -118,14 +118,14 @@ bool endpoint_enter_overlap(struct endpoint *end, struct endpoint *others) {
     end->overlap = overlap_create(end->identity);
   if (end->overlap == NULL)
     return false;
-  end->place = overlap_add(end->overlap, end->team, end->identities);
-  if (end->place == NULL && alone)
+  end->in_overlap = overlap_add(end->overlap, end->team, end->identities);
+  if (end->in_overlap == NULL && alone)
     overlap_destroy(end->overlap);
   /* Where a rank has several teams, none of them is committed to without looking at the others. */
   for (struct endpoint *other = others; other != NULL; other = other->next)
     if (other->overlap == end->overlap)
       endpoint_end_plain(other);
-  return end->place != NULL;
+  return end->in_overlap != NULL;
 }
 
 /* Whether the calling thread is the one whose program sends and receives here: it answers for that

@@ -15,11 +15,11 @@
 void alike_tell(char tells[INTRODUCTION_TELLS_SIZE]);
 
 /* Called once all ranks of a communicator, whose slots are its ranks, have entered its creation.
- * False: they differ, lines of the log say in what, and the communicator must not be used. True also
- * if some rank has not attached: join is off then. */
+ * False: they differ, lines of the log say in what, and the communicator must not be used. True
+ * also if some rank has not attached (join is off then), and without memory. */
 bool alike_in(const struct attachment *attachment, uint32_t slots, struct log_subject subject);
 
-/* Some rank has another PLANE_VERSION: says so. */
+/* Some rank has another PLANE_VERSION: says so. reason: attachment.h's. */
 void alike_refused(struct log_subject subject, const char *reason);
 
 #endif

@@ -26,8 +26,8 @@
  * waiting for what we do. */
 void apart_enter(struct endpoint *end, uint32_t tag);
 
-/* Whether another thread that may yet come uses a communicator of the team; not: the one that is
- * left out, or NULL. */
+/* Whether another thread that may yet come uses a communicator of the team. except: a communicator
+ * that is left out; NULL: none. */
 bool apart_has_others(const struct endpoint *end, const struct communicator *except);
 
 /* Whether the team is one that ranks stand aside of. Any thread. */

@@ -18,8 +18,8 @@ enum { CALL_SEND = 100, CALL_RECV, CALL_DESTROY_OPERATOR };
 
 #define NO_OPERATOR ((int)REDUCTION_NONE)
 
-/* 64 bytes: groups hold arrays of them. Of a split: send its configuration, receive where the
- * child's handle goes, root the colour and reduction the key. */
+/* 64 bytes: groups hold arrays of them. A split keeps its configuration in `send`, the place of the
+ * child's handle in `receive`, the colour in `root` and the key in `reduction`. */
 struct call {
   const void *send;
   void *receive;

@@ -8,15 +8,16 @@
 
 #include "interpose/comm/endpoint.h"
 
-/* A rank that is rung wakes at once; these bound what nobody rings for. A death, which nobody rings
- * for, is to free everybody well within a second. */
+/* A rank that is rung wakes at once; these bound waits for what nobody rings for. A death, for one,
+ * is to free everybody well within a second. */
 #define WAIT_ALONE_MS 50
 #define LOOK_FOR_DEAD_MS 100
 
 /* A rank of several teams hears the bell of one of them only. */
 #define WAIT_SEVERAL_MS 1
 
-/* A thread that waits looks up far more often. If it has not for so long, its process did not run. */
+/* A thread that waits looks up far more often than this. One that has not looked up for so long was
+ * in a process that did not run. */
 #define CLOCK_STOPPED_MS 2000
 
 /* CLOCK_MONOTONIC. */
@@ -30,9 +31,9 @@ static inline uint64_t now_ms(void) {
   return now_ns() / 1000000;
 }
 
-/* To be asked at each look of a wait: how long the process has been stopped since the last one (by
- * Ctrl-Z, a debugger, or a machine that slept), which is not to count as waiting. 0: it has not.
- * *looked_ms: when it was asked last, 0 at first. */
+/* To be asked at each look of a wait: for how many milliseconds the process has been stopped since
+ * the last one (by Ctrl-Z, a debugger, or a machine that slept), which is not to count as waiting.
+ * 0: it has not. now: in ms. *looked_ms: when it was asked last; 0 at first. */
 static inline uint64_t clock_stopped(uint64_t *looked_ms, uint64_t now) {
   uint64_t gone = *looked_ms == 0 ? 0 : now - *looked_ms;
   *looked_ms = now;
@@ -40,8 +41,9 @@ static inline uint64_t clock_stopped(uint64_t *looked_ms, uint64_t now) {
 }
 
 /* Asked when NCCL_JOIN_TIMEOUT has passed: whether the rank waits as it would without nccl-join,
- * for a rank whose program has not come so far yet. Nobody has left, or joined since all were last
- * together, in any team of the rank: such a wait is no error, however long it is. */
+ * for a rank whose program has not come so far yet. It does if in all teams of the rank nobody has
+ * left, and nobody has joined since all were last together. Such a wait is no error, however long
+ * it is. */
 bool clock_is_programs_own(const struct endpoint *end);
 
 #endif

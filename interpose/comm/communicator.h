@@ -1,10 +1,12 @@
 /* The communicators of this process, and the teams they belong to.
  *
- * A communicator goes through: arriving (before its real ncclCommInit…: the rank has attached),
- * pending (the real one exists), and at its first use joined or off. Off means
- * passed through untouched: a rank without nccl-join or on another machine, no shared memory, a
- * window registration, one rank only. All ranks decide alike, because they read the
- * same introductions.
+ * A communicator goes through three states:
+ *   arriving        before its real ncclCommInit…: the rank has attached
+ *   pending         the real one exists
+ *   joined or off   from its first use on. Off means passed through untouched: some rank has no
+ *                   nccl-join or is on another machine, there is no shared memory, or it has one
+ *                   rank only
+ * All ranks decide alike, because they read the same introductions.
  *
  * Communicators with exactly the same ranks share one endpoint, this process's end of their team.
  *
@@ -61,8 +63,9 @@ struct communicator {
   _Atomic(struct communicator *) next_in_team;
 };
 
-/* The communicator behind a handle, or NULL if it is not one that joins. Activates it at its first
- * use. Lock-free but for that. */
+/* The communicator behind a handle, or NULL if it is not one that joins. At its first use puts it
+ * into its team, or turns it off ("activates" it), and waits for its creation if that is still in
+ * progress, NCCL_JOIN_TIMEOUT at most. Lock-free but for that. */
 struct communicator *communicator_find(ncclComm_t handle);
 
 /* The same, but does not wait for a creation that is still in progress: NULL then. For leaving. */
@@ -84,22 +87,25 @@ struct arrival {
   int device;
 };
 
-/* Attaches this rank under a name made of `seed` (the bytes that make the communicator unique on
- * all ranks). slots and expected: as for attachment_make. key: ncclCommSplit's, otherwise 0. Never
- * fails: without an attachment, join is off for the communicator. */
+/* Attaches this rank under a name made of `seed` (size bytes that are equal on all ranks, and of no
+ * other communicator). slots, slot and expected: as for attachment_make. key: ncclCommSplit's,
+ * otherwise 0. device: CUDA's number, or -1. Never fails: without an attachment, join is off for
+ * the communicator. */
 void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
                          uint32_t slot, uint32_t expected, int key, int device);
 
 /* The creation failed. */
 void communicator_depart(struct arrival *arrival);
 
-/* What a creation that has ended with `result` returns. If the ranks run different nccl-joins, or
- * have not set them alike (alike.h), ncclInvalidUsage: that is logged, and the communicator aborted.
- * A creation may have failed because other ranks have come to that sooner. */
+/* What the program's call is to return for a creation that has ended with `result`. If the ranks
+ * run different versions of nccl-join, or have set it differently (alike.h), that is
+ * ncclInvalidUsage: it is logged, and the communicator is aborted. A creation may have failed
+ * because other ranks have found that out sooner. */
 ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle, ncclResult_t result);
 
-/* Whether the program has been, or is to be, told so of a communicator that did not block, and whose
- * creation has ended. Of one that is in no team: asked after communicator_find. */
+/* Whether the ranks of a communicator differ so that every call of it is ncclInvalidUsage. For one
+ * that did not block, and whose creation has ended. To be asked where communicator_find returns
+ * NULL. */
 bool communicator_is_refused(ncclComm_t handle);
 
 /* The real communicator exists (its creation may still be in progress, if it does not block).
@@ -109,12 +115,13 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
 /* A number for `driver`, new each time. */
 uint64_t communicator_new_driver(void);
 
-/* The communicator is gone, or about to be. With the last one of a team its endpoint ends. */
+/* The communicator is gone, or about to be. With the last one of a team its endpoint ends: `how` is
+ * what its rank is to the others from then on, unless that has failed before. */
 void communicator_remove(struct communicator *comm, enum rank_state how);
 
-/* The real communicator that was on the device has been destroyed: if the process has no other there,
- * the device gets the memory of its shadows back. While there is one, what is under way may wait for
- * a peer. */
+/* A real communicator that was on the device has been destroyed. If the process has no other there,
+ * frees the memory of the device's shadows. While it has one, work that is under way may wait for a
+ * peer, and to free memory waits for that work. */
 void communicator_free_shadows(int device);
 
 /* For lines of the log. */
@@ -133,8 +140,8 @@ int communicator_current_device(void);
  * process. */
 struct endpoint *communicator_endpoints(void);
 
-/* The same. Until communicator_release_endpoints what those that end meanwhile have stays, too: for
- * a thread that goes along the list while others may destroy communicators. They nest. */
+/* The same, for a thread that goes along the list while others may destroy communicators: until
+ * communicator_release_endpoints nothing of an endpoint that ends is freed. They nest. */
 struct endpoint *communicator_hold_endpoints(void);
 void communicator_release_endpoints(void);
 
@@ -147,8 +154,8 @@ void communicator_hold(void);
 bool communicator_list_endpoint(struct endpoint *end);
 void communicator_end_endpoint(struct endpoint *end, enum rank_state how);
 
-/* From here on no thread commits without entering (`plain`, endpoint.h), until it has been through
- * endpoint_exit again. */
+/* From here on no thread commits without entering an endpoint (`plain`, endpoint.h), until it has
+ * been through endpoint_exit again. Waits for threads that are committing. */
 void communicator_end_plain(void);
 
 /* All communicators of the process in order of creation, by `next`. Of those that another thread

@@ -156,9 +156,9 @@ struct log_subject endpoint_subject(const struct endpoint *end) {
 
 void endpoint_retire(struct endpoint *end, enum rank_state state) {
   end->state = state;
-  if (end->place != NULL)
+  if (end->in_overlap != NULL)
     overlap_remove(end->overlap, end->team);
-  end->place = NULL;
+  end->in_overlap = NULL;
 }
 
 /* ---- the end ---- */

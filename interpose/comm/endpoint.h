@@ -31,7 +31,7 @@ struct seat {
 /* PyTorch uses two threads: the main one, and that of the backward pass. */
 #define ENDPOINT_SEATS 4
 
-/* This process's rank in one team. In the order of what belongs together. */
+/* This process's rank in one team. Fields that belong together stand together. */
 struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   struct team *team;
   /* The seat of the thread that may commit without entering: no other has used the endpoint since
@@ -43,8 +43,9 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   uint64_t identity;    /* see core/transport/attachment.h: of this device of this process */
   uint64_t *identities; /* of the team's ranks */
   /* Both may be asked for by a thread that is parked, while another one ends the endpoint. */
-  _Atomic(struct overlap *) overlap;    /* of this rank's teams; shared by its endpoints */
-  _Atomic(struct overlap_team *) place; /* in there; NULL once the endpoint no longer takes part */
+  _Atomic(struct overlap *) overlap; /* of this rank's teams; shared by its endpoints */
+  /* This team in it; NULL once the endpoint no longer takes part. */
+  _Atomic(struct overlap_team *) in_overlap;
   uint32_t tag; /* of the communicator that made the team: its name in messages */
   int device;
   _Atomic(struct communicator *) comms; /* by `next_in_team` */
@@ -65,7 +66,7 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   uint64_t joined_since_ms;   /* 0: it is not joined */
   bool summed_up;             /* report_uneven has been called */
   uint64_t lossy_told;        /* the program has heard of all lossy shadows below this index */
-  bool skew_warned, slow_told;
+  bool skew_warned, slow_told, ahead_told;
   _Atomic(ncclResult_t) told_failed; /* the program has got this error of ours, because a rank has
                                         failed; ncclSuccess: it has not */
   _Atomic uint64_t asked_ms;    /* when the dead were last looked for because it asked for errors */
@@ -114,8 +115,8 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 void endpoint_enter(struct endpoint *end);
 void endpoint_exit(struct endpoint *end);
 
-/* The same, but waits only as long as something is not set, and returns false then: endpoint_exit
- * is to be called all the same, and nothing of the endpoint to be changed until then. */
+/* The same, but stops waiting once is_set(end), and returns false. endpoint_exit is to be called
+ * all the same; until then nothing of the endpoint may be changed. */
 bool endpoint_enter_unless(struct endpoint *end, bool (*is_set)(const struct endpoint *end));
 
 /* The same, unless another thread is inside, or waits to be, or answers for it in this moment:
@@ -127,8 +128,8 @@ static inline const struct thread *endpoint_this_thread(void) {
   return thread_self();
 }
 
-/* The thread that is to answer for the endpoint: its user; or the thread that made it, if nobody has
- * used it yet, or the user has ended. */
+/* The thread that is to answer for the endpoint: its user, or the thread that made it if nobody has
+ * used it yet or the user has ended. */
 static inline const struct thread *endpoint_owner(const struct endpoint *end) {
   const struct thread *user = atomic_load(&end->user);
   return user == NULL || thread_has_ended(user) ? end->creator : user;
@@ -176,9 +177,9 @@ const struct communicator *endpoint_eldest(const struct endpoint *end);
 
 /* The rest is for communicator.c, with its lock held. */
 
-/* Joins a pending communicator to its team, or turns it off, with one line that says why. first:
- * all communicators of the process in order of creation. A communicator whose creation is still in
- * progress is waited for: all ranks are creating it. */
+/* Puts a pending communicator, whose creation is complete, into its team, or turns it off with one
+ * line that says why. first: the communicators of the process in order of creation. *endpoints: the
+ * list that a new endpoint is put in front of. */
 void endpoint_activate(struct communicator *comm, struct communicator *first,
                        _Atomic(struct endpoint *) *endpoints);
 
@@ -194,9 +195,9 @@ bool endpoint_enter_overlap(struct endpoint *end, struct endpoint *others);
 /* Sets `plain` to nobody: from here on no thread commits without entering. */
 void endpoint_end_plain(struct endpoint *end);
 
-/* Takes the communicator out of its team; with the last one, this rank's end of the team goes as
- * `how`: it is in no list any more, and what it has is freed by endpoint_reap. Also lets go of what
- * a communicator that never joined has. */
+/* Takes the communicator out of its team. With the last one, the endpoint ends: its rank is `how`
+ * to the others, it is in no list any more, and endpoint_reap frees what it has. Of a communicator
+ * that never joined, lets go of its attachment. */
 void endpoint_drop(struct communicator *comm, _Atomic(struct endpoint *) *endpoints,
                    enum rank_state how);
 

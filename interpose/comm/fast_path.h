@@ -24,8 +24,8 @@ enum fast_path {
 };
 
 /* A communicator that this thread has used, and its seat (endpoint.h) there. Stale entries do no
- * harm: neither structure is ever freed, a communicator that is gone is not joined, and a seat counts
- * only as long as the endpoint's `plain` names it. */
+ * harm: neither structure is ever freed, a communicator that is gone is not joined, and a seat
+ * counts only as long as the endpoint's `plain` names it. */
 struct fast_path_communicator {
   struct communicator *comm; /* NULL: none */
   struct seat *seat;
@@ -81,10 +81,11 @@ static FAST_PATH_INLINE bool fast_path_begin(ncclComm_t handle, struct communica
   return true;
 }
 
-/* For a thread that guard_is_open. Compared as the arguments are passed, so what NCCL would refuse
- * is never taken for what is expected; operators of the user's take the long way. What is not a
- * single collective has no kind there. placed: it stands at places_current, otherwise
- * at an unknown place; read late, where there is a register for it. */
+/* For a thread that guard_is_open. Arguments are compared as they are passed, so what NCCL would
+ * refuse is never taken for what is expected; operators of the user's take the long way. An
+ * expected unit of several members has kind MEMBER_NONE in `single`, so it matches no call. placed:
+ * the call stands at places_current; otherwise at an unknown place. That is read late, where there
+ * is a register for it. */
 static FAST_PATH_INLINE enum fast_path fast_path_commit(enum member_kind kind, size_t count,
                                                         ncclDataType_t datatype, int reduction,
                                                         int root, ncclComm_t handle, bool placed) {

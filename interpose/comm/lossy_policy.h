@@ -11,9 +11,8 @@
 #include "core/settings/settings.h"
 #include "core/unit/unit.h"
 
-/* What a joined rank does for a member that is lossy (hooks/contribution.h), of an enum
- * member_kind.
- */
+/* What a joined rank does for a member that is lossy (hooks/contribution.h). kind: enum
+ * member_kind. */
 enum lossy_policy lossy_policy_of(uint8_t kind);
 
 /* The first member of the unit to which all ranks must be able to contribute, or NULL. If there is

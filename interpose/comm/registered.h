@@ -11,7 +11,7 @@
 #include "interpose/comm/call.h"
 
 /* NCCL has registered a range, and has given it this handle (not NULL). Asks the driver what memory
- * it is. False: no memory, it will not be known. */
+ * it is. False without memory: the range will not be known. */
 bool registered_add(struct communicator *comm, const void *buffer, size_t size, const void *handle);
 
 /* NCCL has taken back one registration with this handle. */
@@ -20,7 +20,7 @@ void registered_remove(struct communicator *comm, const void *handle);
 /* The communicator is gone. */
 void registered_forget(struct communicator *comm);
 
-/* How a buffer looks: enum look_buffer. */
+/* How a buffer looks: bits of enum look_buffer, 0 if it is not registered. */
 unsigned registered_look(struct communicator *comm, const void *buffer, size_t bytes);
 
 /* How the buffers of a call look; member: the same call (call_member). */

@@ -1,4 +1,4 @@
-/* The lines and records of a rank's stay in a call (report.h). */
+/* What a rank says of its wait in a call: lines and records (report.h). */
 #include "interpose/comm/report.h"
 
 #include "core/report/log.h"
@@ -348,9 +348,9 @@ void report_lossy_event(const struct endpoint *end, const struct lossy_event *ev
               kind_name(event->kind));
 }
 
-void report_no_last(const struct endpoint *end, struct unit unit, uint32_t place,
+void report_no_last(const struct endpoint *end, struct unit unit, uint32_t position,
                     const char *reason) {
-  const struct member *member = &unit.members[place];
+  const struct member *member = &unit.members[position];
   char text[DESCRIPTION];
   log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
               "rank %u has joined and sends zeros in %s, which is an error on the active ranks: "
@@ -359,13 +359,13 @@ void report_no_last(const struct endpoint *end, struct unit unit, uint32_t place
               kind_name(member->kind), reason);
 }
 
-void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t place) {
+void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t position) {
   char text[DESCRIPTION];
   log_once_of(
       endpoint_subject(end), LOG_LEVEL_WARN,
       "rank %u has joined and sends from its own buffer in %s: its calls have used several, "
       "none of them twice, so nothing tells which; the last one is taken (NCCL_JOIN_LOSSY)",
-      end->team->plane->rank, report_describe((struct unit){&unit.members[place], 1}, text));
+      end->team->plane->rank, report_describe((struct unit){&unit.members[position], 1}, text));
 }
 
 void report_shadow_failure(struct log_subject subject, struct unit unit, const char *reason) {

@@ -12,33 +12,38 @@ void report_event(struct endpoint *end, enum trace_event event, uint64_t index, 
 /* Why the rank is released although what it wanted has not settled: team->failed.how. */
 void report_failure(const struct endpoint *end, struct unit wanted);
 
-/* Another rank failed when it had issued so many; this one waits on its device for nothing, and its
- * program, which asks NCCL for errors, is told. */
+/* Another rank failed when it had issued so many collectives. This one waits on its device in vain,
+ * and its program, which has asked NCCL for errors, is told. */
 void report_lost(const struct endpoint *end, uint32_t rank, uint64_t issued);
 
 /* NCCL_JOIN_TIMEOUT has passed: who is where. */
 void report_timeout(const struct endpoint *end, struct unit wanted);
 
-/* No rank has moved for so many seconds (NCCL_JOIN_STALL_WARN), and this one waits: who is where. */
-void report_stall(const struct endpoint *end, struct unit wanted, uint64_t seconds);
-
-/* It has passed, but nobody has joined: the rank waits on. Said once. */
+/* NCCL_JOIN_TIMEOUT has passed, but no rank has joined or left: this one waits on. Said once. */
 void report_slow(struct endpoint *end, struct unit wanted);
 
-/* Sends and receives wait for room because their peers do not come along. */
+/* Ranks of another communicator are behind, and have been waited for that long: this one goes on. Said
+ * once. */
+void report_goes_on(struct endpoint *end, const struct endpoint *behind, uint64_t waited_ms);
+
+/* No rank has moved for so many seconds (NCCL_JOIN_STALL_WARN), and this one waits: who is where.
+ */
+void report_stall(const struct endpoint *end, struct unit wanted, uint64_t seconds);
+
+/* Sends and receives of this rank have waited in vain for room: a peer is too far behind. */
 void report_stuck_posts(const struct endpoint *end);
 
-/* A send or receive of this rank, about to be issued, meets one of another size. places: where both
- * stand, "" if that is not known; same: that is one place. refused: it is not issued. Said once for
- * each communicator, and whenever it is refused. */
+/* A send or receive of this rank, about to be issued, meets one of another size, or of another
+ * point of the program (core/p2p/peers.h). refused: it is not issued. Said once for each
+ * communicator, and whenever it is refused. */
 struct unequal_places {
-  const char *ours, *theirs;
-  bool same;
+  const char *ours, *theirs; /* where both stand; "" if that is not known */
+  bool same;                 /* at one place */
 };
 void report_unequal(struct communicator *comm, const struct unequal *unequal,
                     const struct unequal_places *places, bool refused);
 
-/* All ranks agree that the unit must not be issued. */
+/* All ranks have agreed that the unit must not be issued. */
 void report_refused(const struct endpoint *end, struct unit wanted);
 
 /* All ranks stop, because the first one has left: what this one wanted. */
@@ -56,25 +61,29 @@ void report_shadow_failure(struct log_subject subject, struct unit unit, const c
 /* The rank is active again. */
 void report_return(struct endpoint *end, uint64_t index);
 
-/* An exchange of the others, of which it issues no more than it is asked for, each answer for itself. */
+/* The rank is active again, but the others have not waited for it: what is done where all are
+ * together comes later. */
+void report_missed_rejoin(const struct endpoint *end);
+
+/* An exchange (MEMBER_EXCHANGE) that this rank shadows: a record, and no line. What its peers ask
+ * for in it is answered one by one. */
 void report_exchange(struct endpoint *end, struct unit unit);
 
-/* "12 collectives", "0 collectives and 8 sends and receives": what a rank has issued; returns text. */
+/* "12 collectives", "0 collectives and 8 sends and receives": what a rank has issued. Returns text.
+ */
 #define REPORT_COUNT 80
 const char *report_count(const struct endpoint *end, uint32_t rank, uint64_t collectives,
                          char text[REPORT_COUNT]);
 
-/* It is joined no longer: how long it was, is counted where all ranks see it. report_joined.c. */
+/* The rank is joined no longer: adds how long it was to what all ranks see. report_joined.c. */
 void report_active(struct endpoint *end);
 
-/* All ranks have left, and this one with all communicators of the team: if any has shadowed anything,
- * the lowest one says what that was and has cost (NCCL_JOIN_REPORT). Once; what the others have counted
- * is in their logs, so nobody is waited for. While the rank is in a team of these ranks and more, it is
- * left to that one's lowest rank to tell how much it was. report_uneven.c. */
+/* All ranks have left, and this one with all communicators of the team. If any rank has shadowed
+ * anything, the lowest one says what that was and has cost (NCCL_JOIN_REPORT). Said once. Nobody is
+ * waited for: what the others have counted is in their logs. A rank that is also in a team of these
+ * ranks and more leaves the count to that team's lowest rank (plane_leave_parts). report_uneven.c.
+ */
 void report_uneven(struct endpoint *end);
-
-/* It is so where the others did not wait for it. */
-void report_missed_rejoin(const struct endpoint *end);
 
 /* If the unit won a settlement that was a guess (team->telling.guessed): names both units. */
 void report_guess(const struct endpoint *end, struct unit won);
@@ -82,11 +91,12 @@ void report_guess(const struct endpoint *end, struct unit won);
 /* The rank has given way in this team, if that was a guess (overlap_guessed): names both units. */
 void report_yield(const struct endpoint *end);
 
-/* This rank has joined and has no buffer of its own to send from (NCCL_JOIN_LOSSY=last), and why;
- * it sends from the last one it used, where nothing tells which one it should be. */
-void report_no_last(const struct endpoint *end, struct unit unit, uint32_t place,
+/* Of a joined rank with NCCL_JOIN_LOSSY=last, about the member at a position of the unit: it has no
+ * buffer of its own to send from, for this reason; or it sends from the last one that it used, as
+ * nothing tells which one it should be. */
+void report_no_last(const struct endpoint *end, struct unit unit, uint32_t position,
                     const char *reason);
-void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t place);
+void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t position);
 
 /* A joined rank has spoiled a unit of the active ones. */
 void report_lossy_event(const struct endpoint *end, const struct lossy_event *event);

@@ -1,5 +1,5 @@
-/* How often and how long a rank is joined, counted in its log, where all ranks see it (report.h). What
- * is said of it at the end: report_uneven.c.
+/* How often and how long a rank is joined, counted in its log, where all ranks see it (report.h).
+ * What is said of it at the end: report_uneven.c.
  */
 #include "interpose/comm/clock.h"
 #include "interpose/comm/report_private.h"

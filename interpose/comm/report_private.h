@@ -14,12 +14,12 @@ const char *report_describe(struct unit unit, char text[DESCRIPTION]);
  * far as it is text. */
 const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]);
 
-/* Counts a shadow where all ranks see it, but no answers to sends and receives, which are no
- * collectives: report_joined.c. */
+/* Adds a shadow to what all ranks see. Answers to sends and receives do not count: they are no
+ * collectives. report_joined.c. */
 void report_joined(struct endpoint *end, struct unit unit);
 
-/* ", killed by signal 9 (SIGKILL), in its program behind allreduce(...) at train.py:41": how a rank
- * that has failed has ended, and what it did. entered: what it did, too; the caller has entered the
+/* ", killed by signal 9 (SIGKILL: ...) after allreduce(...) at train.py:41": how a rank that has
+ * failed has ended and, if `entered`, what it did last. entered: the caller has entered the
  * endpoint. */
 const char *report_end_of(const struct endpoint *end, uint32_t rank, bool entered,
                           char how[REPORT_HOW]);

@@ -14,8 +14,6 @@ const char *report_describe(struct unit unit, char text[DESCRIPTION]) {
   return unit_describe(unit, text, DESCRIPTION);
 }
 
-/* " at train.py:41": what is known of a place. What other ranks have published is printed only as
- * far as it is text. */
 const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]) {
   size_t length = 0;
   while (place[length] >= ' ' && place[length] < 127)
@@ -162,6 +160,19 @@ void report_slow(struct endpoint *end, struct unit wanted) {
   log_who_is_where(end, level);
 }
 
+void report_goes_on(struct endpoint *end, const struct endpoint *behind, uint64_t waited_ms) {
+  if (end->ahead_told)
+    return;
+  end->ahead_told = true;
+  log_line_of(
+      endpoint_subject(end), LOG_LEVEL_INFO,
+      "rank %u has waited %llu ms with a collective for ranks that have not come yet to what it "
+      "has issued in communicator %08x. Nobody has joined, so it goes on, as they may wait for it "
+      "outside of NCCL; where that happens again it will wait less",
+      end->team->plane->rank, (unsigned long long)waited_ms, behind->tag);
+  log_who_is_where(behind, LOG_LEVEL_INFO);
+}
+
 void report_stuck_posts(const struct endpoint *end) {
   log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
               "rank %u is %u sends and receives ahead of a peer that has failed, or does not come "
@@ -171,8 +182,8 @@ void report_stuck_posts(const struct endpoint *end) {
   log_who_is_where(end, LOG_LEVEL_WARN);
 }
 
-/* "1, 2, 5 and 3 more": those that are not parked, and of them those that are stopped or those that are
- * not. How many they are. */
+/* "1, 2, 5 and 3 more": those that are not parked, and of them those that are stopped or those that
+ * are not. How many they are. */
 static uint32_t write_active(const struct plane *plane, bool stopped, char text[96]) {
   enum { NAMED = 8 };
   uint32_t named = 0, more = 0;

@@ -17,17 +17,21 @@ bool divisors_are_on(void);
 
 /* Gives a call that has settled for real, at an index, its divisor: `reduction` may become an
  * operator of ours, until divisors_done. *issue: whether it may be issued; if not, the rest of its
- * unit must not be either. ncclSuccess, or what the program is to be given: ncclRemoteError if it
- * cannot be known who is active, ncclInvalidUsage for an average of integers (not issued), and for
- * an operator whose scalar only the device knows (issued as it is: this rank alone knows, and the
- * others are not to hang). Logs what went wrong. */
+ * unit must not be either. Returns ncclSuccess, or what the program is to be given (logged, but for
+ * NCCL's own):
+ *   ncclRemoteError    it cannot be known who is active: not issued
+ *   ncclInvalidUsage   an average of integers: not issued; or an operator whose scalar only the
+ *                      device knows: issued as it is, since this rank alone knows, and the others
+ *                      are not to hang
+ *   any other          NCCL's, which could not make the operator: issued as it is */
 ncclResult_t divisors_apply(struct call *call, uint64_t index, bool *issue);
 
 /* After the call has been issued, or will not be. */
 void divisors_done(struct call *call);
 
-/* A member that this rank shadows, so that not all are active: changes its reduction to what the
- * active ranks issue. False if they refuse it: then the unit must not be issued. */
+/* Changes the reduction of a member that this rank shadows to what the active ranks issue. (Since
+ * it shadows, not all ranks are active.) False if they refuse it: then the unit must not be issued.
+ */
 bool divisors_shadow(struct member *member, const struct communicator *comm);
 
 #endif

@@ -8,26 +8,26 @@
 
 /* A mirror does not stand in the unit that the rank's own send stood in. */
 static uint64_t key_of(const struct lossy_member *of) {
-  const struct member *member = &of->unit.members[of->place];
+  const struct member *member = &of->unit.members[of->position];
   if (member_is_point_to_point(member->kind)) {
     struct member alone = *member;
     alone.number = 0;
     return unit_hash((struct unit){&alone, 1});
   }
-  return of->hash + of->place;
+  return of->hash + of->position;
 }
 
 static bool is_lossy(const struct lossy_member *of) {
-  return contribution_is_lossy(of->unit, of->place, (uint32_t)of->comm->rank);
+  return contribution_is_lossy(of->unit, of->position, (uint32_t)of->comm->rank);
 }
 
 void lossy_remember(const struct lossy_member *of, const void *send) {
-  if (lossy_policy_of(of->unit.members[of->place].kind) == LOSSY_LAST && is_lossy(of))
+  if (lossy_policy_of(of->unit.members[of->position].kind) == LOSSY_LAST && is_lossy(of))
     sent_note(of->end->sent, key_of(of), send);
 }
 
 static size_t bytes_of(const struct lossy_member *of) {
-  const struct member *member = &of->unit.members[of->place];
+  const struct member *member = &of->unit.members[of->position];
   uint32_t nranks = (uint32_t)of->comm->nranks;
   return contribution_send_count(member, (uint32_t)of->comm->rank, nranks) *
          contribution_fill(member).size;
@@ -40,25 +40,25 @@ static const void *last_send(const struct lossy_member *of, struct shadow *shado
   bool told = true;
   const void *send = sent_next(of->end->sent, key_of(of), &told);
   if (send == NULL) {
-    report_no_last(of->end, of->unit, of->place, "it has not made this call itself");
+    report_no_last(of->end, of->unit, of->position, "it has not made this call itself");
     return NULL;
   }
   if (!own_send_is_there(shadow, send, bytes_of(of))) {
-    report_no_last(of->end, of->unit, of->place, "the buffer that its own call used is gone");
+    report_no_last(of->end, of->unit, of->position, "the buffer that its own call used is gone");
     return NULL;
   }
   if (!own_send_follows(shadow, program, reason)) {
-    report_no_last(of->end, of->unit, of->place, reason);
+    report_no_last(of->end, of->unit, of->position, reason);
     return NULL;
   }
   if (!told)
-    report_last_untold(of->end, of->unit, of->place);
+    report_last_untold(of->end, of->unit, of->position);
   of->end->reads_program = true;
   return send;
 }
 
 const void *lossy_send(const struct lossy_member *of, struct shadow *shadow, cudaStream_t program) {
-  const struct member *member = &of->unit.members[of->place];
+  const struct member *member = &of->unit.members[of->position];
   enum lossy_policy policy = lossy_policy_of(member->kind);
   const void *send = NULL;
   if (!is_lossy(of) || policy == LOSSY_ZERO)

@@ -15,27 +15,27 @@
 #include "interpose/comm/communicator.h"
 #include "interpose/comm/lossy_policy.h"
 
-/* A member of a unit, as this rank has it. hash: unit_hash, used if the endpoint has `sent`. */
+/* A member of a unit, as this rank has it. */
 struct lossy_member {
   struct endpoint *end;
   const struct communicator *comm;
   struct unit unit;
-  uint64_t hash;
-  uint32_t place;
+  uint64_t hash;     /* unit_signature; used if the endpoint has `sent` */
+  uint32_t position; /* of the member in the unit */
 };
 
 /* The rank issues the member for real, from this address. Only where the endpoint has `sent`. */
 void lossy_remember(const struct lossy_member *member, const void *send);
 
-/* What the rank is to send in its shadow of the member: NULL for nothing of its own. If that should
- * be an error, all active ranks hear of it with their next call: LOSSY_ERROR, or LOSSY_LAST if the
- * rank has never made such a call, or its buffer is gone. program: the stream that the program's
- * work is in. */
+/* What the rank is to send in its shadow of the member; NULL: nothing of its own. Where that is an
+ * error, all active ranks hear of it with their next call: with LOSSY_ERROR, and with LOSSY_LAST if
+ * the rank has never made such a call, or its buffer is gone. program: the stream that the
+ * program's work is in. */
 const void *lossy_send(const struct lossy_member *member, struct shadow *shadow,
                        cudaStream_t program);
 
-/* The program goes on: what it puts into its stream waits until shadows have sent what is in its
- * memory. */
+/* The program goes on: what it puts into its stream from now on waits until shadows have sent what
+ * they read from its memory. */
 void lossy_return(struct endpoint *end, cudaStream_t program);
 
 #endif

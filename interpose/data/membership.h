@@ -9,9 +9,9 @@
 
 #include "interpose/comm/endpoint.h"
 
-/* Whether one rank of the team issues the unit at an index that this rank has passed, for real.
- * Waits for that rank. 1: it does, 0: it shadows it, negative: after a failure or NCCL_JOIN_TIMEOUT
- * it is not known. *deadline_ms: 0 before the first of several questions. */
+/* Whether one rank of the team issues the unit at an index, which this rank has passed, for real.
+ * Waits for that rank. 1: it does; 0: it shadows it; negative: that is not known, after a failure
+ * or NCCL_JOIN_TIMEOUT. *deadline_ms: 0 before the first of several questions. */
 int membership_of(struct endpoint *end, uint64_t index, uint32_t rank, uint64_t *deadline_ms);
 
 /* The same for all ranks: active[rank], by rank in the team. How many do; negative as above. */

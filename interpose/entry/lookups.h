@@ -25,46 +25,42 @@ struct lookup {
   uintptr_t given; /* 0: the real function is to answer */
 };
 
-/* Of dlsym (version is NULL) and dlvsym. Given is a function of ours for each that api.h exports,
- * if the real look-up finds it: what the NCCL at hand lacks stays missing; and a trampoline for
- * each function that is left into (exit_points.h). What is looked up behind somebody (RTLD_NEXT) is
+/* The answer to dlsym (version is NULL) or dlvsym. Given are a function of ours for each that api.h
+ * exports, if the real look-up finds it (what the NCCL at hand lacks stays missing), and a
+ * trampoline for each exit point (exit_points.h). What is looked up behind somebody (RTLD_NEXT) is
  * none of our business. Any thread. */
 LOOKUP_ENTRY struct lookup lookup_symbol(void *handle, const char *name, const char *version);
 
-/* Whether a name is one of those. */
+/* Whether api.h exports a function of this name. */
 LOOKUP_ENTRY bool lookup_is_caught(const char *name);
 
-/* Of dlopen: the flags to open with. RTLD_DEEPBIND is taken away from what leads to NCCL, and from
- * nothing else. `caller`: an address in the object that opens. Sites are told (native_sites.h). */
+/* The flags that dlopen is to open with. RTLD_DEEPBIND is taken away from what leads to NCCL, and
+ * from nothing else. `caller`: an address in the object that opens. Tells the table of sites, too
+ * (native_sites_expect_opening). */
 LOOKUP_ENTRY int lookup_flags(const char *file, int flags, const void *caller);
 
-/* ---- RTLD_DEEPBIND (deepbind.c) ---- */
-
-/* RTLD_DEEPBIND: what is opened with it, and all that it brings along, looks for functions in its
- * own libraries before it looks at us. Where those use NCCL, the flag must go; everywhere else it
- * stays, because programs that set it mean it.
- */
+/* ---- RTLD_DEEPBIND (deepbind.c): what is opened with it, and all that it brings along, looks for
+ * functions in its own libraries before it looks at us. Where those use NCCL, the flag must go;
+ * everywhere else it stays, because programs that set it mean it. ---- */
 
 /* Whether a library, or one that it needs and that is not loaded yet, names a function that
- * is_caught says nccl-join stands in front of. Found by looking into the files; the dynamic
- * linker's cache (ld.so.cache) is not looked at: `file` and what it needs are searched for in the
- * folders that dlopen would try for `caller`, an address in the object that opens it, and in their
- * own RUNPATH. False if in doubt. Any thread. */
+ * is_caught says nccl-join stands in front of. Looks into the files: `file` and what it needs are
+ * searched for in the folders that dlopen would try for `caller`, an address in the object that
+ * opens it, and in their own RUNPATH, but not in the dynamic linker's cache (ld.so.cache). False if
+ * in doubt. Any thread. */
 bool deepbind_hides_nccl(const char *file, const void *caller, bool (*is_caught)(const char *name));
 
-/* ---- weak references (weak.c) ---- */
+/* ---- weak references (weak.c) to functions that came with a later NCCL than the one at hand: a
+ * program that is linked so asks by them whether its NCCL has a function. Because of our exports
+ * they would all be there. The dynamic linker has bound them to us by the time that anything of
+ * ours can run. ---- */
 
-/* Weak references to functions that came with a later NCCL than the one at hand: a program that is
- * linked so asks by them whether its NCCL has a function. By our exports they would all be there.
- *
- * The dynamic linker has bound them to us by the time that anything of ours can run, so they are
- * taken back: a reference that is weak, and bound to a function of ours that the real NCCL lacks,
- * becomes NULL again. For the objects that a program begins with; without NCCL among them, for the
- * program itself alone. In what is opened later such references stay bound to us, and a call
+/* Takes them back: a reference that is weak, and bound to a function of ours that the real NCCL
+ * lacks, becomes NULL again. In the objects that a program begins with; without NCCL among them, in
+ * the program itself alone. In what is opened later such references stay bound to us, and a call
  * returns ncclInvalidUsage.
- */
-
-/* To be called before main, on its thread. Costs a process without NCCL one look-up and a walk over
+ *
+ * To be called before main, on its thread. Costs a process without NCCL one look-up and a walk over
  * the program's relocations. */
 void weak_take_back(void);
 

@@ -1,5 +1,4 @@
-/* The last thing a process does for its peers. Called by process.c; implemented with the handlers.
- */
+/* The last thing a process does for its peers. Called by process.c; implemented in leaving.c. */
 #ifndef NCCL_JOIN_INTERPOSE_LEAVE_H
 #define NCCL_JOIN_INTERPOSE_LEAVE_H
 
@@ -20,9 +19,9 @@
  * not call exit. */
 int leave_process(int status);
 
-/* The process is about to vanish with status 0, by _exit: whether its ranks' loops are over, and
- * nothing is left for the device to do. If so leave_process is called, as for an exit; if not, that
- * has been logged, and the others will take the rank for failed. */
+/* Of a process that is about to vanish with status 0, by _exit: whether its ranks' loops are over,
+ * and nothing is left for the device to do. If so, the caller is to call leave_process, as for an
+ * exit. If not, that has been logged, and the others will take the rank for failed. */
 bool leave_is_over(void);
 
 #endif

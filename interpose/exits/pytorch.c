@@ -7,8 +7,8 @@
 #include "interpose/elf/linker.h"
 
 /* c10d::Backend begins with a pointer, what counts its references, and then the rank and how many
- * there are: one number of 8 bytes in PyTorch 2.15, two before. The second of those two is small and
- * positive, and so its upper half no number of ranks. */
+ * there are: one number of 8 bytes in PyTorch 2.15, two before. The second of those two is small
+ * and positive, and so its upper half no number of ranks. */
 static const size_t offsets[] = {2 * sizeof(uint64_t), 3 * sizeof(uint64_t)};
 
 static const int32_t *find_numbers(const void *group) {

@@ -19,22 +19,22 @@
  * handling:
  *   - HANDLED: exported; the call becomes join_<name>.
  *   - FAST: the same, unless the fast path takes it (fast_path.h).
- *   - UNFIT: exported; join_unfit(comm, ...) learns that this communicator cannot be shadowed from
+ *   - UNFIT: exported; join_unfit(comm, ...) notes that this communicator cannot be shadowed from
  *     now on, then the real function is called.
- *   - OBSERVED: exported; the real function is called, then saw_<name>(result, ...) learns what it
+ *   - OBSERVED: exported; the real function is called, then saw_<name>(result, ...) is told what it
  *     returned.
- *   - CREATES: as HANDLED, where no communicator of the caller's tells which NCCL is meant.
- *   - GROUPS: as HANDLED, for the thread's calls of every NCCL.
- *   - SPLITS: as HANDLED, and makes a communicator from another.
- *   - CALLED: not exported; only called by nccl-join, which also knows NCCL by them.
- *   - ASKED: the same, of NCCL itself instead of a communicator.
+ *   - CREATES: as HANDLED; it has no communicator that tells which NCCL is meant (libraries.h).
+ *   - GROUPS: as HANDLED; it is for every NCCL of the process.
+ *   - SPLITS: as HANDLED; it makes a communicator from another.
+ *   - CALLED: not exported, only called by nccl-join. A library that has all of these is NCCL.
+ *   - ASKED: the same; it has no communicator.
  *
- * Exported is what must be seen, and nothing else. A program may ask whether a function exists (a
- * weak symbol, dlsym) and take our wrapper for a yes although its NCCL is older. Whatever may stand
- * inside a group must be seen: calls of a group are held back until its end, and a call that went
- * past us would overtake them. The functions pncclX are not exported. They are NCCL's entry for
- * tools that must not meet an interposer, as PMPI is for MPI; no program calls them, and another
- * tool in front of us that does would be seen twice.
+ * Only what must be seen is exported: a program may ask whether a function exists (a weak symbol,
+ * dlsym) and take our wrapper for a yes although its NCCL is older. Whatever may stand inside a
+ * group must be seen: calls of a group are held back until its end, and a call that went past us
+ * would overtake them. The functions pncclX are not exported. They are NCCL's entry for tools that
+ * must not meet an interposer, as PMPI is for MPI. No program calls them; another tool in front of
+ * us does, and its calls would be seen twice.
  *
  * Not here although they change a communicator: ncclCommGetUniqueId (an id for ncclCommGrow: not
  * ours to write in), ncclCommWindowDeregister and ncclDevCommDestroy (local;
@@ -172,7 +172,8 @@
   API(API_OLDEST, CommCuDevice, (ncclComm_t comm, int *device), (comm, device), CALLED)
 // clang-format on
 
-/* What else is exported: what programs may say (hooks/include/nccl_join.h, programs.c) ... */
+/* What else is exported: what programs may say (hooks/include/nccl_join.h, entry/public_api.c) ...
+ */
 #define JOIN_API(FUNCTION)                                                                         \
   FUNCTION(ncclJoinGetVersion)                                                                     \
   FUNCTION(ncclJoinLeave)                                                                          \
@@ -209,9 +210,9 @@
   OBJECT(ncclProfiler_v4)                                                                          \
   OBJECT(ncclProfiler_v5)
 
-/* And CUDA's functions, runtime and driver, that begin and end captures (capture.h); the names that
- * <cuda.h> and the compiler's per-thread default stream make of them too. Streams and graphs are
- * pointers, modes and results ints in both.
+/* And CUDA's functions, runtime and driver, that begin and end captures (comm/captures.h), also
+ * under the names that <cuda.h> and the compiler's per-thread default stream give them. In both,
+ * streams and graphs are pointers, modes and results ints.
  *
  *   FUNCTION(name, parameters, arguments, begins) */
 #define CAPTURE_FUNCTIONS(FUNCTION)                                                                \

@@ -6,7 +6,7 @@
  * is found, every call returns ncclSystemError, after one WARN line for the process, and looks
  * again: a program may load NCCL later.
  *
- * Where it is looked for, first hit wins (the table of steps is in real.c):
+ * Where it is looked for, first hit wins (2 to 4 are the table of steps in real.c):
  *   1. what the program itself has looked a function up in (lookups.h);
  *   2. the next object in the program's search order (RTLD_NEXT);
  *   3. the loaded library named libnccl.so.2, even if opened RTLD_LOCAL, as Python does;
@@ -86,26 +86,22 @@ const char *real_describe_library(const struct library *library, char *text, siz
 /* The same of the one found first, or that there is none. */
 const char *real_describe(char *text, size_t size);
 
-/* What ncclGetLastError and ncclGetErrorString say of an error that nccl-join has returned: the line
- * that its log has. So a traceback of PyTorch, which asks for both, ends with it, and programs that
- * print the latter alone say it, too.
- */
+/* ---- the reason of an error (last_error.c) ---- */
 
 /* An error is about to be returned that is nccl-join's own, and has been logged. Until NCCL has
- * another one to tell, ncclGetLastError says that line, and ncclGetErrorString says it of this
- * result. Any thread. */
+ * another one to tell, ncclGetLastError returns the line of the log, and ncclGetErrorString returns
+ * it for this result. PyTorch asks for both, so its traceback ends with that line; other programs
+ * print the latter alone. Any thread. */
 void last_error_is_ours(ncclResult_t result);
 
 /* ---- the program's events (records.c) ---- */
 
-/* The events by which a program sees whether a collective is done. It records one when its call of
- * NCCL has returned, and may ask at once: even on a stream that has passed the device takes some
- * microseconds for it.
- */
-
-/* The next event that the calling thread records with the CUDA runtime is done when that returns; a
- * second at most is waited for it. From the first time on, cudaEventRecord is seen in all that was
- * loaded by then: a jump more in each call. Only where a single CUDA runtime is called. */
+/* The next event that the calling thread records with the CUDA runtime is done when
+ * cudaEventRecord returns; a second at most is waited for it. A program sees by such an event
+ * whether a collective is done: it records one when its call of NCCL has returned, and may ask at
+ * once, but even on a stream that has passed the device takes some microseconds for it. From the
+ * first time on, cudaEventRecord is seen in all that was loaded by then, which costs each call a
+ * jump. Does nothing where several CUDA runtimes are called. */
 void records_complete_next(void);
 
 #endif

@@ -79,12 +79,12 @@ static void warm_up(struct wait *wait, const struct endpoint *end) {
   team_rehearse(end->team);
 }
 
-/* A turn of looking takes a fraction of a microsecond. What takes as long as that was somebody else's,
- * who had the processor. */
+/* A turn of looking takes a fraction of a microsecond. What takes as long as that was somebody
+ * else's, who had the processor. */
 #define TAKEN_NS 20000
 
-/* Whether there is something to poll for. The processor's time is not asked of the kernel, whose answer
- * is a microsecond that would come behind the unit. */
+/* Whether there is something to poll for. The processor's time is not asked of the kernel, whose
+ * answer is a microsecond that would come behind the unit. */
 static bool look_until(struct wait *wait, struct endpoint *end, uint32_t bell, uint64_t now,
                        uint64_t until) {
   struct plane *plane = end->team->plane;

@@ -56,8 +56,8 @@ void outcome_failed(struct request *request) {
     wait_settle(request, ncclSuccess);
     return;
   }
-  /* What this rank's program hears has been heard by the one that failed, which has ended of it: that
-   * is the reason, not the failure. */
+  /* What this rank's program hears has been heard by the one that failed, which has ended of it:
+   * that is the reason, not the failure. */
   if (end->team->failed.how == FAILURE_RANK && request->notice == ncclInvalidUsage) {
     report_event(end, TRACE_FAIL, end->team->head, request->unit, (int)end->team->failed.rank);
     fail_endpoint(end);

@@ -9,7 +9,8 @@
 
 #define JOIN_FILE "/torch/distributed/algorithms/join.py"
 
-/* Places that have been looked at and are not called there: claims come again from the same ones. */
+/* Places that have been looked at and are not called there: claims come again from the same ones.
+ */
 enum { OTHERS = 256 };
 static _Atomic uint32_t others[OTHERS];
 

@@ -99,7 +99,7 @@ bool shadows_has(struct endpoint *end, const struct state_buffer *buffer) {
 }
 
 /* Where this rank has the buffer of a member, if it has it still; NULL: what comes is dropped. */
-static void *place_of(struct endpoint *end, const struct member *member) {
+static void *buffer_of(struct endpoint *end, const struct member *member) {
   struct state_buffer buffer;
   uint32_t rank = end->team->plane->rank;
   if (!state_find(&end->buffers, member->comm, member->number, &buffer)) {
@@ -229,7 +229,7 @@ static bool ask_plugins(struct endpoint *end, uint64_t index, struct unit unit,
 static bool collect_member(struct shadows *shadows, struct lossy_member *of, uint64_t index,
                            cudaStream_t program, const look_t *looks) {
   struct endpoint *end = of->end;
-  const struct member *member = &of->unit.members[of->place];
+  const struct member *member = &of->unit.members[of->position];
   struct communicator *comm = endpoint_communicator(end, member->comm);
   of->comm = comm;
   if (comm == NULL) {
@@ -251,9 +251,9 @@ static bool collect_member(struct shadows *shadows, struct lossy_member *of, uin
     return false;
   struct shadow_member target = {
       end->shadow, comm->handle, comm->rank, comm->nranks,
-      root,        NULL,         NULL,       looks == NULL ? 0 : looks[of->place]};
+      root,        NULL,         NULL,       looks == NULL ? 0 : looks[of->position]};
   if (member->kind == MEMBER_STATE) {
-    target.send = target.receive = place_of(end, member);
+    target.send = target.receive = buffer_of(end, member);
     if (target.send == NULL && root == comm->rank)
       return false; /* it has gone in this moment, and zeros are nobody's model */
   }
@@ -328,7 +328,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
   uint32_t first = shadows->nmembers;
   struct lossy_member of = {
       .end = end, .unit = unit, .hash = end->sent != NULL ? unit_signature(unit) : 0};
-  for (; of.place < unit.nmembers; of.place++)
+  for (; of.position < unit.nmembers; of.position++)
     if (!collect_member(shadows, &of, index, program, team_looks(end->team)))
       return false;
   if (!shadows_divide(shadows, first, end))

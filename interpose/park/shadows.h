@@ -16,11 +16,12 @@ struct shadows {
   uint32_t nmembers, room;
 };
 
-/* Adds a unit that has settled as a shadow of this endpoint, at team_index, after the plug-ins have
- * seen it; or buffers that are resynchronised, whoever's unit that is. May wait for a Broadcast's
- * root; for the first such buffers, for the device. Nothing is added of a unit that the active
- * ranks refuse (divisors.h). program: the stream of the call that the program is in. False if it
- * cannot be shadowed (logged): the peers will wait for it in NCCL. */
+/* Adds a unit that has settled, at team_index, as a shadow of this endpoint, or buffers that are
+ * resynchronised, whoever's unit that is. Plug-ins have seen the shadow when this returns. Waits
+ * for a Broadcast's root and, with the first buffers that are resynchronised, for the device. Adds
+ * nothing of a unit that the active ranks refuse (divisors.h). program: the stream of the call that
+ * the program is in. False if the unit cannot be shadowed (logged): the peers will wait for it in
+ * NCCL. */
 bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit unit,
                      cudaStream_t program, const struct shadow_limit *limit);
 
@@ -33,8 +34,8 @@ void shadows_rehearse(struct shadows *shadows, const struct endpoint *end, struc
 
 void shadows_free(struct shadows *shadows);
 
-/* Waits until all that this process has given the endpoint's device is done; false with a reason.
- * Only where all ranks have issued all that may be waited for. */
+/* Waits until all that this process has given the endpoint's device is done; false with a reason
+ * (REASON_SIZE bytes). Only where all ranks have issued all that may be waited for. */
 bool shadows_finish(struct endpoint *end, const struct shadow_limit *limit, char *reason);
 
 /* Whether a buffer is still what the program has named. If not, says so and takes it out of the

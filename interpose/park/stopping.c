@@ -1,4 +1,5 @@
-/* From team to team (wait_private.h), and to the program (wait.h). */
+/* A rank that is stopped: passed on to its other teams (wait_private.h), and told to its program
+ * once its device is done (wait.h). */
 #include "interpose/park/wait_private.h"
 
 #include "core/report/log.h"
@@ -26,7 +27,7 @@ static void stopping_hear(struct wait *wait, struct endpoint *end, bool here) {
 }
 
 static bool is_free(struct endpoint *other) {
-  return other->state == RANK_PRESENT && other->place != NULL && endpoint_is_own(other) &&
+  return other->state == RANK_PRESENT && other->in_overlap != NULL && endpoint_is_own(other) &&
          atomic_load(&other->inside) == 0 && pthread_mutex_trylock(&other->turn) == 0;
 }
 

@@ -41,7 +41,7 @@ static void transaction_enter_one(const struct transaction *transaction,
     transaction->entered(request->end, transaction->context);
 }
 
-/* The request whose communicator has the lowest address above `last`; NULL: there is none. */
+/* The request whose endpoint has the lowest address above `last`; NULL: there is none. */
 static const struct request *request_behind(const struct transaction *transaction,
                                             const struct endpoint *last) {
   const struct request *next = NULL;

@@ -3,10 +3,10 @@
  * before it:
  *
  *   enter    the endpoints, in an order that all threads have, so that none waits for another
- *   agree    what the rank wants settles, and the others are answered meanwhile (wait.h)
- *   issue    what the caller does with what has settled; here roots and divisors come in
- *   behind   who has asked waits until all have come there (wait_for_those_behind)
- *   rejoin   where all ranks are together again (rejoin.h); where all stop, the device is waited for
+ *   agree    until what the rank wants has settled; the others are answered meanwhile (wait.h)
+ *   issue    what has settled: the caller's function, in which roots and divisors come in
+ *   behind   a rank that has claimed waits until all have come there (wait_for_those_behind)
+ *   rejoin   where all ranks are together again (rejoin.h); where all stop, waits for the device
  *   exit     the endpoints; communicators that were called are ready for the fast path
  */
 #ifndef NCCL_JOIN_INTERPOSE_TRANSACTION_H
@@ -32,23 +32,25 @@ struct transaction {
   uint32_t tag;
   struct request *requests; /* at most one for each endpoint */
   uint32_t nrequests;       /* afterwards: with those that a LEAVE has taken along */
-  uint32_t room;            /* of LEAVEs: for so many requests (wait_with_room) */
-  /* Each, if not NULL: told of an endpoint that has been entered; issues what has settled, and
-   * returns ncclSuccess or the error that the program must be given. */
+  uint32_t room;            /* of a LEAVE: how many requests there is room for (wait_with_room) */
+  /* Called for each endpoint once it has been entered; may be NULL. */
   void (*entered)(const struct endpoint *end, void *context);
+  /* Issues what has settled. Returns ncclSuccess or the error that the program must be given. NULL:
+   * nothing is issued. */
   ncclResult_t (*issue)(void *context);
   void *context;
 };
 
-/* Makes it. What the program must be given: the first error of issuing and of rejoining. What
- * became of the requests stands in these. */
+/* Goes through the steps. Returns the first error of issuing and of rejoining; what became of the
+ * requests stands in them. */
 ncclResult_t transaction_make(struct transaction *transaction);
 
 /* What the program must be given for requests that have settled, and of which nothing is issued:
- * the first that went wrong, or the first notice. */
+ * the first error of a request, otherwise the first notice. */
 ncclResult_t transaction_result(const struct transaction *transaction);
 
-/* Of two results the one that the program must be given: the first error. */
+/* Of two results the one that the program must be given: the first error, otherwise ncclInProgress
+ * if one is that. */
 ncclResult_t transaction_worse(ncclResult_t a, ncclResult_t b);
 
 #endif

@@ -1,8 +1,8 @@
 /* Waiting for a place in the agreed sequence, and answering the others meanwhile.
  *
- * This is where a rank is parked: each unit that settles to something else than its own is issued
- * as a shadow, in every team of the rank, until its own unit settles, all ranks have left, or
- * something has failed. Bounded by NCCL_JOIN_TIMEOUT.
+ * This is where a rank is parked. Until its own unit settles, all ranks have left, or something has
+ * failed, it issues each other unit that settles as a shadow, in every team of the rank. Bounded by
+ * NCCL_JOIN_TIMEOUT.
  */
 #ifndef NCCL_JOIN_INTERPOSE_WAIT_H
 #define NCCL_JOIN_INTERPOSE_WAIT_H
@@ -32,18 +32,20 @@ struct request {
   /* out: all ranks are together again there (team_is_rejoin), and resynchronise
    * (team_is_resync): to be followed by rejoin_complete once it has been issued. */
   bool rejoin, resync;
-  /* If not NULL, called when the unit has settled well, before the request has: whether the rank
-   * wants another one next, which it has put in its place. Buffers that are resynchronised are
-   * issued here. */
+  /* If not NULL, called when the unit has settled well: may put another unit in its place, which is
+   * claimed next. False: there is none, and the request has settled, too. By this, buffers are
+   * resynchronised (rejoin.c). */
   bool (*next)(struct request *request);
   void *next_context;
-  struct unit kept;             /* what is wanted behind the mark that is claimed (own_join.h) */
-  bool settled, stalled, asked; /* used inside; asked: it has been claimed */
+  struct unit kept; /* what is wanted behind the mark that is claimed (own_join.h) */
+  /* Used inside. settled: it has its result; stalled: a LEAVE, outcome_in_another_order; asked: it
+   * has been claimed. */
+  bool settled, stalled, asked;
   uint64_t watched_ns; /* since when it has been parked because of join, if for long (watched.h) */
 };
 
 /* What has happened on joined ranks that this rank's program must hear of with its present call:
- * ncclInvalidUsage, logged, or ncclSuccess. The caller has entered the endpoint. */
+ * ncclInvalidUsage (logged), or ncclSuccess. The caller has entered the endpoint. */
 ncclResult_t wait_notice(struct endpoint *end);
 
 /* Settles all requests, at most one per endpoint; the caller has entered their endpoints
@@ -55,15 +57,15 @@ void wait_until_settled(struct request *requests, uint32_t nrequests);
  * there are. */
 uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t room);
 
-/* Of requests that have been issued, and that others were asked for: returns once all ranks have come
- * to them, where the rank has teams with other ranks each. Its program may wait for the device next,
- * and answers nobody then: ranks that each wait so for another would wait in a ring for ever. Returns
- * after a second in any case. wait_behind.c. */
+/* Of requests that have been claimed and issued, where the rank has teams that have other ranks
+ * each: returns once all ranks have come to them, after a second at most. The program may wait for
+ * the device next, and answers nobody then; ranks that each wait so for another would wait in a
+ * ring for ever. wait_behind.c. */
 void wait_for_those_behind(struct request *requests, uint32_t nrequests);
 
 /* Of requests that were stopped (core/team/team_stop.h): waits until the devices of their ranks are
- * done, for NCCL_JOIN_TIMEOUT at most. The program may end when it is told, and what its device has
- * not done would be missing to a peer that waits on its own. stopping.c. */
+ * done, for NCCL_JOIN_TIMEOUT at most. The program may end when it is told to stop, and a peer may
+ * wait on its own device for what this one has not done yet. stopping.c. */
 void stopping_finish(const struct request *requests, uint32_t nrequests);
 
 #endif

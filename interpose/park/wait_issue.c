@@ -155,8 +155,8 @@ static void issue_some(struct wait *wait, enum turn turn, uint32_t nfound) {
       shadow_failed(wait, wait->found[i].end);
 }
 
-/* Memory is asked for, and NCCL may connect ranks on the host: that is work, and no wait that others
- * should end by a guess. */
+/* Memory is asked for, and NCCL may connect ranks on the host: that is work, and no wait that
+ * others should end by a guess. */
 static void say_issuing(const struct wait *wait, uint32_t nfound, bool issuing) {
   uint64_t now = now_ms();
   for (uint32_t i = 0; i < nfound; i++)

@@ -126,7 +126,7 @@ static bool is_available(const struct wait *wait, const struct endpoint *other) 
 
 static bool is_answering(const struct wait *wait, const struct endpoint *other) {
   bool parked = false;
-  if (!is_available(wait, other) || other->place == NULL)
+  if (!is_available(wait, other) || other->in_overlap == NULL)
     return false;
   for (uint32_t i = 0; i < wait->nrequests; i++) {
     const struct request *request = &wait->requests[i];
@@ -136,7 +136,7 @@ static bool is_answering(const struct wait *wait, const struct endpoint *other) 
       return true;
     parked = true;
   }
-  if (!parked || !overlap_answers(other->place))
+  if (!parked || !overlap_answers(other->in_overlap))
     return false;
   report_yield(other);
   return true;
@@ -152,8 +152,8 @@ static bool is_of_a_request(const struct wait *wait, const struct overlap *overl
 
 static void look_at_overlap(struct wait *wait) {
   for (struct endpoint *other = wait->all; other != NULL; other = other->next)
-    if (is_of_a_request(wait, other->overlap) && other->place != NULL)
-      overlap_set_available(other->place,
+    if (is_of_a_request(wait, other->overlap) && other->in_overlap != NULL)
+      overlap_set_available(other->in_overlap,
                             wait_is_requested(wait, other) || is_available(wait, other));
   if (now_ms() >= wait->resort_ms && clock_is_programs_own(wait->requests[0].end))
     wait->resort_ms = now_ms() + join_settings()->timeout_s * 500;

@@ -1,5 +1,10 @@
-/* One wait in a call (wait.h): what a parked thread is about, and the issuing of what it finds to
- * be issued in the place of its ranks' programs. Not for anybody but wait.c, which looks around.
+/* One wait in a call (wait.h): what a parked thread waits for, and what it finds to be issued in
+ * the place of its ranks' programs. For the files of this room alone.
+ *
+ *   wait.c        begins a wait and ends it
+ *   wait_look.c   one look at all teams, and the sleep until the next
+ *   wait_issue.c  issues what has been found
+ *   wait_behind.c, wait_clock.c, stall.c, stopping.c, request.c, outcome.c   as said below
  */
 #ifndef NCCL_JOIN_INTERPOSE_WAIT_PRIVATE_H
 #define NCCL_JOIN_INTERPOSE_WAIT_PRIVATE_H
@@ -8,8 +13,8 @@
 #include "interpose/park/wait.h"
 #include "interpose/park/shadows.h"
 
-/* A unit that has settled as a shadow, to be issued. The unit lies in its team until the next look
- * at that. */
+/* A unit that has settled as a shadow, to be issued. Its members belong to its team, until that is
+ * polled next. */
 struct found {
   struct endpoint *end;
   struct unit unit;
@@ -21,15 +26,16 @@ struct wait {
   uint64_t number; /* of all waits of the process; 0: none yet (stopping.c) */
   struct request *requests;
   uint32_t nrequests;
-  uint32_t room_for_requests; /* of a LEAVE: ranks that it takes along (orphans.h) */
-  bool begun;           /* the requests are committed or claimed; before, others are waited for */
-  bool issued;          /* ... and again afterwards (wait_for_those_behind), without begun */
+  uint32_t room_for_requests; /* of a LEAVE: for ranks that it takes along, too (orphans.h) */
+  bool begun;                 /* the requests have been committed or claimed */
+  bool issued; /* they have been issued: the wait is wait_for_those_behind, without begun */
   struct endpoint *all; /* of this process */
   uint64_t since_ns;    /* when the call began */
-  uint64_t deadline_ms, look_ms;
-  uint64_t looked_ms;  /* clock_stopped */
-  uint64_t resort_ms;  /* when guesses are made that only an error would be worse than */
-  struct found *found; /* room for all endpoints */
+  uint64_t deadline_ms; /* NCCL_JOIN_TIMEOUT after something last moved */
+  uint64_t look_ms;     /* when wait_look_after next looks for the dead, and the like */
+  uint64_t looked_ms;   /* clock_stopped */
+  uint64_t resort_ms;   /* when guesses are made that only an error would be worse than */
+  struct found *found;  /* room for all endpoints */
   uint32_t nfound, room;
   struct shadows shadows;
   uint64_t stall_moves,
@@ -38,9 +44,10 @@ struct wait {
   struct rhythm_plan plan; /* of endpoints looked at since the last wait (follower.h) */
 };
 
-/* The request has its result. */
+/* Gives the request its result: from now on it has settled. */
 void wait_settle(struct request *request, ncclResult_t result);
 
+/* Whether one of the wait's requests is of the endpoint. */
 bool wait_is_requested(const struct wait *wait, const struct endpoint *end);
 
 /* The stream of the program's call: of that in which an endpoint is parked, or another of its
@@ -48,12 +55,12 @@ bool wait_is_requested(const struct wait *wait, const struct endpoint *end);
 cudaStream_t wait_stream(const struct wait *wait, const struct endpoint *end);
 
 /* A unit has settled that is to be issued in the next wait_issue. False if there is nothing to
- * issue, or no memory. locked: see struct found. */
+ * issue, or no memory (then the endpoint has failed). locked: see struct found. */
 bool wait_find(struct wait *wait, struct endpoint *end, struct unit unit, bool locked);
 bool wait_has_found(const struct wait *wait, const struct endpoint *end);
 
-/* Issues what a look around has found; but not yet a Broadcast of which nobody can tell who its
- * root is: the rank that will tell may wait for this one in another team until then. */
+/* Issues what a look around has found. A Broadcast of which nobody can tell yet who its root is
+ * stays for later: the rank that will tell may wait for this one in another team until then. */
 void wait_issue(struct wait *wait);
 
 /* Issues all of it: waits for roots. */
@@ -66,58 +73,60 @@ bool wait_for_root(struct wait *wait, unsigned milliseconds);
  * broadcast into them, or from them, is done. */
 void wait_finish_states(struct wait *wait);
 
-/* One look at everything; false if nothing has moved. Requests are looked at twice: of several
- * ranks of one thread, the first may have seen what others had published before the last had
- * published its own part. */
+/* One look at everything; false if nothing has moved. Looks at requests twice: of several ranks of
+ * one thread, the first may have looked before the last had published its own part. */
 bool wait_look(struct wait *wait);
 
-/* What a wait that lasts has to look after. */
+/* What a wait that lasts has to look after: dead ranks, NCCL_JOIN_TIMEOUT, stalls, orphans. */
 void wait_look_after(struct wait *wait);
 
-/* Sleeps until something may have happened, and settles what it finds then: some milliseconds. */
+/* Sleeps for some milliseconds, or until something may have happened, and handles what it finds. */
 void wait_a_little(struct wait *wait);
 
-/* The program goes on, and may send and receive again, and write to its buffers. */
+/* The program goes on: it may send and receive again, and write to its buffers. */
 void wait_stop_answering(const struct wait *wait);
 
 /* Frees what a wait holds; not the requests. */
 void wait_free(struct wait *wait);
 
-/* Waits where a rank of another team is behind (overlap_must_wait): before the requests are begun for
- * as long as that is so, after they have been issued for a second at most. wait_behind.c. */
+/* Waits where a rank of another team is behind (overlap_must_wait): before the requests are begun
+ * for as long as that is so, after they have been issued for a second at most. wait_behind.c. */
 void wait_keep_step(struct wait *wait);
 
-/* Something has moved: as long as it does, somebody is at work, and NCCL_JOIN_TIMEOUT is for when
- * nothing does. wait_clock.c. */
+/* ---- wait_clock.c ---- */
+
+/* Something has moved: NCCL_JOIN_TIMEOUT begins anew. */
 void wait_be_patient(struct wait *wait);
 
-/* How long the ranks that we wait for have been waiting themselves. Shortly before the program
- * would get an error they are taken to be: one that is at work may wait for us on its device, which
- * nobody sees. */
+/* For how long the ranks that we wait for have been waiting themselves (overlap_quiet). After half
+ * of NCCL_JOIN_TIMEOUT they count as waiting, whatever they do: one that is at work may wait for us
+ * on its device, which nobody sees. */
 uint64_t wait_quiet(const struct wait *wait, struct overlap *overlap);
 
-/* At each look: NCCL_JOIN_TIMEOUT is not for the time in which this process was stopped, as its peers
- * were if a shell stopped its job. Nor does their silence say anything then. */
+/* At each look: moves all deadlines by the time in which this process was stopped, as its peers
+ * were if a shell stopped its job. Nor does their silence say anything then. now: in ms. */
 void wait_leave_out_stop(struct wait *wait, uint64_t now);
 
-/* Asked now and then: says once if no rank has moved for NCCL_JOIN_STALL_WARN. Of the ranks that wait
- * the lowest one speaks. stall.c. */
+/* ---- stall.c ---- */
+
+/* Asked now and then: says once if no rank has moved for NCCL_JOIN_STALL_WARN. Of the ranks that
+ * wait the lowest one speaks. */
 void stall_look(struct wait *wait);
 
-/* A rank that was stopped in one of its teams stops in all (core/team/team_stop.h).
- */
+/* ---- stopping.c: a rank that was stopped in one of its teams stops in all (core/team/team_stop.h)
+ * ---- */
 
-/* The rank of `end` has been stopped there in this wait: says so, with what it wanted there, marks
+/* The rank of `end` has been stopped there in this wait. Says so, with what it wanted there, marks
  * its requests, and passes it on to all its teams in which it claims nothing, that no other thread
  * uses, and that have not heard of it in this wait. A request that has not begun yet is settled
  * with ncclInvalidUsage; what it claims in other teams stays claimed until it settles there. */
 void stop_rank(struct wait *wait, struct endpoint *end, struct unit wanted);
 
-/* How a request of a thread begins; how it ends is in outcome.h. request.c. */
+/* ---- request.c: how a request begins; how it ends is in outcome.h ---- */
 
-/* What has happened on joined ranks that this rank's program must hear of: ncclInvalidUsage,
- * logged, or ncclSuccess. leaving: of sends and receives the program is told by its own calls, so
- * it is an error only if it is about a collective. */
+/* What has happened on joined ranks that this rank's program must hear of: ncclInvalidUsage
+ * (logged), or ncclSuccess. leaving: only what is about collectives is an error; of sends and
+ * receives the program has been told by its own calls. */
 ncclResult_t request_hear(struct endpoint *end, bool leaving);
 
 /* Commits or claims what the rank wants. */

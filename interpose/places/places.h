@@ -2,11 +2,11 @@
  * from what can be seen of it: native frames, their machine code, and Python's frames.
  *
  *   thread                                 place
- *   begun by an engine's library, or       unknown; described as that of the thread that waits
- *   by any library and without Python      for it, where that can be read (python_frames.h), and
- *   frames, in a process with Python       then its own Python frames, if it calls back
- *   any other with Python frames           the chain of these, and one node for the native frames;
- *                                          before them what the program does outside of Python
+ *   begun by an engine's library, or       its id is unknown; it is described as that of the thread
+ *   by any library and without Python      that waits for it, where that can be read
+ *   frames, in a process with Python       (python_frames.h), and its own Python frames, if any
+ *   any other with Python frames           what the program does outside of Python, the chain of
+ *                                          Python's frames, and one node for the native frames
  *   any other                              its native frames
  *
  * Loops of an engine or a framework are never taken for loops of the program.
@@ -45,9 +45,9 @@ static inline uint32_t places_current(void) {
   return guard_thread.site->id;
 }
 
-/* Whether the call stands where one of the two was seen to come after the thread's last: a loop has
- * two calls that come after its last one. If so, places_current has its id from now on. Arguments:
- * as struct native_caller. */
+/* Whether the call stands at one of the two sites that were seen to come after the thread's last
+ * one: after the last call of a loop two may come, one inside of it and one behind. If so,
+ * places_current has its id from now on. Arguments: as struct native_caller. */
 static inline __attribute__((always_inline)) bool places_hit(uintptr_t return_address,
                                                              uintptr_t cfa) {
   struct native_site *last = guard_thread.site;
@@ -89,10 +89,10 @@ static inline void places_called(uintptr_t return_address, uintptr_t cfa, const 
 }
 
 /* For functions that the program's call has come to by jumps. Where the compiler has made calls of
- * them it sees the caller in our own code, which is found out, and costs a walk. */
+ * the jumps, the caller seen is in our own code; that is noticed, and costs a walk. */
 #define PLACES_HIT()                                                                               \
   places_hit((uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa())
-/* That it has a frame of its own is what counts. */
+/* The function that uses it must keep a frame of its own. */
 #define PLACES_HIT_CHAINED()                                                                       \
   places_hit_chained((uintptr_t)__builtin_return_address(0),                                       \
                      (uintptr_t)__builtin_frame_address(0) - (uintptr_t)NATIVE_POINTER_AT)
@@ -104,9 +104,9 @@ static inline void places_called(uintptr_t return_address, uintptr_t cfa, const 
  * call. */
 uint32_t places_here(void);
 
-/* The whole place of the call that the calling thread is in, at any depth below it; of an engine's
+/* The whole place of the call that the calling thread is in, at any depth below it; for an engine's
  * thread, whose calls have the id 0, that of the thread that waits for it. False: nothing is known,
- * and *out is the unknown place. What places_text says of it is remembered. */
+ * and *out is the unknown place. Remembers what places_text is to say of it. */
 bool places_describe(struct place *out);
 
 /* Whether the place of the call that the calling thread is in should be seen, so that users are to
@@ -121,13 +121,12 @@ bool places_are_in_file(const char *end);
  * loop"; "an unknown place" for one that has not been described in this process. Returns text. */
 const char *places_text(uint32_t id, char *text, size_t size);
 
-/* Whether one has. */
+/* Whether the place has been described in this process. */
 bool places_are_described(uint32_t id);
 
-/* What messages say of the places that have been described. */
-
-/* Makes the text of the calling thread's place, if there is none yet. frames: its native ones,
- * from the innermost outward. Those of the first few hundred places are kept, for good. */
+/* Makes the text of the calling thread's place for places_text, if there is none yet. frames: its
+ * native ones, from the innermost outward. The texts of the first few hundred places are kept, for
+ * good. */
 void places_text_remember(const struct place *place, const struct native_frame *frames,
                           size_t count);
 

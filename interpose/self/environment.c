@@ -1,4 +1,4 @@
-/* The process's settings (environment.h). */
+/* The settings of this process (environment.h). */
 #include "interpose/self/environment.h"
 
 #include <pthread.h>

@@ -5,8 +5,9 @@
 
 #include "core/unit/unit.h"
 
-/* The profiling names as well: MPI's Fortran library calls these. Marks: the place in
- * settings_built_in_exits, plus one. */
+/* A row for each name under which a program may come to one: MPI's profiling names as well, which
+ * its Fortran library calls. mark: the position in settings_built_in_exits plus one; so rows of one
+ * mark are one exit point, which messages and "-name" call as it is called there. */
 #define PYTORCH_SHARES_ID                                                                          \
   "_ZN4c10d16ProcessGroupNCCL21broadcastUniqueNCCLIDEP12ncclUniqueIdbRKNSt7__cxx1112basic_"        \
   "stringIcSt11char_traitsIcESaIcEEEi"

@@ -65,16 +65,16 @@ GUARD_STATE _Atomic bool guard_places;
  * those (real.h) without further ado. Elsewhere nothing is published with it. */
 GUARD_STATE _Atomic(enum guard_mode) guard_mode;
 
-/* Reads NCCL_JOIN and NCCL_JOIN_PLACES and finds the real functions if the mode is undecided;
- * returns whether it is GUARD_ON. Stays undecided as long as there is no NCCL. Any thread. Where
- * the functions are found is above: nccl/decision.c has it. */
+/* If the mode is undecided, reads NCCL_JOIN and NCCL_JOIN_PLACES and finds the real functions; it
+ * stays undecided as long as there is no NCCL. Returns whether it is GUARD_ON. Any thread. In
+ * nccl/decision.c, since finding NCCL is the job of a room above this one. */
 bool guard_decide(void);
 
 /* GUARD_OFF for good. Async-signal-safe. */
 void guard_turn_off(void);
 
-/* Whether a call made now is to be acted on; otherwise it is passed through. The whole cost of a
- * call that is. */
+/* Whether a call made now is to be acted on; otherwise it is passed through, and this is all that
+ * costs. */
 static inline bool guard_acts(void) {
   if (guard_thread.depth > 0)
     return false;
@@ -83,8 +83,8 @@ static inline bool guard_acts(void) {
 }
 
 /* Whether a call made now is passed through for certain; the rest of what guard_acts asks may wait.
- * Of a process that is off, each thread is raised for good: its next call is seen to pass at once.
- */
+ * In a process that is off, raises the thread for good, so that its next call is seen to pass at
+ * once. */
 static inline bool guard_passes(void) {
   if (guard_thread.depth > 0)
     return true;

@@ -14,10 +14,10 @@
 
 #include "interpose/self/guard.h"
 
-#define THREAD_KEEPERS                                                                             \
-  2u /* who keeps something for a thread's next call: groups, and issuing them */
+/* Who keeps something for a thread's next call: calls/group.c, and calls/issue.c. */
+#define THREAD_KEEPERS 2u
 
-/* Of a thread that has come to NCCL. Never freed: 48 bytes for each. */
+/* Of a thread that has come to NCCL. Never freed: 32 bytes for each. */
 struct thread {
   pid_t id; /* gettid */
   _Atomic bool ended;

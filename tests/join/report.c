@@ -1,6 +1,6 @@
 /* nccl-join report: what it makes of traces. */
 #include "tests/join/expected.h"
-#include "tests/join/run.h"
+#include "tests/join/written.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -8,71 +8,18 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/nccl-join-report-XXXXXX";
-
-static void begin(void) {
-  cr_assert_not_null(mkdtemp(folder));
-  setenv("LC_ALL", "C", 1);
-  unsetenv("COLUMNS");
-}
-
-static void end(void) {
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", folder);
-  cr_assert_eq(system(command), 0);
-}
-
-TestSuite(report, .init = begin, .fini = end, .timeout = 300);
-
-static struct run *report(const char *options) {
-  char arguments[160];
-  snprintf(arguments, sizeof arguments, "%s %s", options, folder);
-  return run_tool("tools/nccl-join-report", arguments);
-}
+TestSuite(report, .init = written_begin, .fini = written_end, .timeout = 300);
 
 /* The page; the caller's. */
 static char *page(const char *name) {
   char path[128], *text = calloc(1, 1 << 20);
-  snprintf(path, sizeof path, "%s/%s", folder, name);
+  snprintf(path, sizeof path, "%s/%s", traces_folder, name);
   FILE *file = fopen(path, "r");
   cr_assert(file != NULL, "no %s", path);
   cr_assert_gt(fread(text, 1, (1 << 20) - 1, file), 0);
   fclose(file);
   return text;
 }
-
-#define expect_in(text, part) cr_expect(strstr(text, part) != NULL, "no '%s' in:\n%s", part, text)
-
-static void write_text(const char *name, const char *text) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "w");
-  cr_assert_not_null(file);
-  fputs(text, file);
-  fclose(file);
-}
-
-/* Of a process, in a team of so many. */
-static void write_member(const char *team, int ranks, int rank, int process, const char *header,
-                         const char *records) {
-  char name[64], *text = NULL;
-  snprintf(name, sizeof name, "rank-%d.here.%d-%s.jsonl", rank, process, team);
-  cr_assert_geq(
-      asprintf(&text,
-               "{\"format\":\"nccl-join-trace\",\"version\":1,\"rank\":%d,\"ranks\":%d,\"team\":"
-               "\"%s\",\"host\":\"here\",\"pid\":%d,\"start_ns\":1000000000%s}\n%s",
-               rank, ranks, team, process, header, records),
-      0);
-  write_text(name, text);
-  free(text);
-}
-
-static void write_rank(int rank, const char *header, const char *records) {
-  write_member("00ab", 2, rank, 100 + rank, header, records);
-}
-
-#define AT(ms, event, index)                                                                       \
-  "{\"t_ns\":" #ms "000000,\"event\":\"" event "\",\"index\":" #index "}\n"
 
 /* Two ranks, two epochs: rank 0 has two collectives less in the first, and waits for rank 1 in the
  * second. All are together at 4. */
@@ -156,7 +103,7 @@ Test(report, the_page_needs_nothing_else_and_texts_stay_texts) {
   expect_in(text, "\"settings\":\"NCCL_JOIN_DEBUG=INFO\\nNCCL_JOIN_LOSSY=zero\"");
   free(text);
   char option[96];
-  snprintf(option, sizeof option, "--output %s/other.html", folder);
+  snprintf(option, sizeof option, "--output %s/other.html", traces_folder);
   run_free(report(option));
   free(page("other.html"));
 }
@@ -351,7 +298,7 @@ Test(report, of_a_run_in_which_a_rank_failed_that_rank_is_named) {
       {"fail", "rank 1 ended with status 1, and nccl-join run ended "},
       {"kill", "rank 1 was ended by signal 9 (Killed) after "}};
   char environment[160], options[64];
-  snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s", folder);
+  snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s", traces_folder);
   for (size_t i = 0; i < 2; i++) {
     snprintf(options, sizeof options, "--iterations 20 --break 1:12:%s", how[i][0]);
     run_free(run(&(struct launch){
@@ -365,15 +312,15 @@ Test(report, of_a_run_in_which_a_rank_failed_that_rank_is_named) {
 
 Test(report, a_run_that_goes_on_is_said_to) {
   char environment[160], go[160], option[200];
-  snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s/traces", folder);
-  snprintf(go, sizeof go, "%s/go", folder);
+  snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s/traces", traces_folder);
+  snprintf(go, sizeof go, "%s/go", traces_folder);
   snprintf(option, sizeof option, "--iterations 20 --hold 1:12:%s", go);
   struct running *running = run_start(&(struct launch){
       .nranks = 2, .program = "endings", .options = option, .environment = environment});
   bool said = false;
   while (!said) {
     char traces[64];
-    snprintf(traces, sizeof traces, "--text %s/traces", folder);
+    snprintf(traces, sizeof traces, "--text %s/traces", traces_folder);
     struct run *result = run_tool("tools/nccl-join-report", traces);
     said = strstr(result->output, "The run goes on in ranks 0, 1: nccl-join status") != NULL;
     run_free(result);
@@ -423,7 +370,8 @@ Test(report, what_is_wrong_is_said) {
 /* A job's own traces: with its settings, its version and its WARNs. */
 Test(report, of_a_run) {
   char environment[160];
-  snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s NCCL_JOIN_SKEW_WARN=2", folder);
+  snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s NCCL_JOIN_SKEW_WARN=2",
+           traces_folder);
   struct run *result = run(&(struct launch){
       .nranks = 3, .program = "sum", .options = "--iterations 3,8,5", .environment = environment});
   assert_went_well(result);

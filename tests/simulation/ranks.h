@@ -32,8 +32,10 @@ struct sim_rank {
   struct overlap *overlap;
   struct step *steps;
   uint64_t nsteps, room, next;
-  enum rank_mode mode, then; /* then: after MODE_WAITING_AFTER */
-  uint64_t quiet;            /* milliseconds, for the next look around */
+  enum rank_mode mode, then;    /* then: after MODE_WAITING_AFTER */
+  uint64_t quiet;               /* milliseconds, for the next look around */
+  struct overlap_behind behind; /* whom it waits for, or has last waited for */
+  bool in_vain;                 /* for long enough: it does not before the next unit */
   bool stopped; /* in one of its teams: it ends with an error once its requests have settled */
 };
 
@@ -59,6 +61,9 @@ void rank_take_steps(struct sim *sim, struct sim_rank *rank);
 bool rank_step(struct sim *sim, struct sim_rank *rank);
 
 bool rank_is_parked(const struct sim_rank *rank);
+
+/* For how long a rank that waits for those behind does so (overlap_patience). */
+uint64_t rank_patience(struct sim_rank *rank);
 
 /* The LEAVE of one team has settled. */
 void rank_left_team(struct sim *sim, struct sim_rank *rank, struct sim_end *end);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/transport/plane_memory.h"
+#include "tests/simulation/messages.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/ranks.h"
 
@@ -29,8 +30,18 @@ static bool leave_in_another_order(struct sim *sim) {
   return false;
 }
 
+/* Whether a rank waits for a message: it is at work to the others, who wait for it. */
+static bool somebody_works(const struct sim *sim) {
+  for (uint32_t i = 0; i < sim->program->nranks; i++)
+    if (sim->ranks[i].mode == MODE_RUNNING && messages_hold(sim, &sim->ranks[i]))
+      return true;
+  return false;
+}
+
 /* The rank that has to wait for the shortest time yields. */
 static bool let_one_yield(struct sim *sim) {
+  if (somebody_works(sim))
+    return false;
   struct sim_rank *next = NULL;
   uint64_t least = OVERLAP_NEVER;
   for (uint32_t i = 0; i < sim->program->nranks; i++) {
@@ -46,6 +57,23 @@ static bool let_one_yield(struct sim *sim) {
   next->quiet = least;
   /* It may have decided to answer where something else is to be answered first: time goes on. */
   return rank_step(sim, next) || overlap_delay(next->overlap) != least;
+}
+
+/* Of the ranks that wait for those behind the one that does so for the shortest time goes on. */
+static bool let_one_go_on(struct sim *sim) {
+  struct sim_rank *next = NULL;
+  uint64_t least = OVERLAP_NEVER;
+  for (uint32_t i = 0; i < sim->program->nranks; i++) {
+    uint64_t patience = rank_patience(&sim->ranks[i]);
+    if (patience >= least)
+      continue;
+    least = patience;
+    next = &sim->ranks[i];
+  }
+  if (next == NULL)
+    return false;
+  next->in_vain = true;
+  return rank_step(sim, next);
 }
 
 /* After a failure: those who look for the dead find them; who waits for the device gets NCCL's own
@@ -131,7 +159,8 @@ static void schedule(struct sim *sim) {
     }
     for (uint32_t i = 0; !moved && i < nranks; i++)
       moved = rank_step(sim, &sim->ranks[i]);
-    if (!moved && !notice_failure(sim) && !leave_in_another_order(sim) && !let_one_yield(sim)) {
+    if (!moved && !notice_failure(sim) && !leave_in_another_order(sim) && !let_one_yield(sim) &&
+        !let_one_go_on(sim)) {
       *(waits_for_device(sim) ? &sim->result.stuck_on_device : &sim->result.deadlock) = true;
       say_who_is_stuck(sim);
       return;

@@ -72,6 +72,10 @@ Test(check_launchers, programs_that_launchers_start_are_judged) {
       "mpirun -n 4 %s --lr 1",
       "mpirun -np 4 --mca btl tcp,self --oversubscribe -x A=1 -H host:2 --bind-to none %s",
       "mpiexec -genv A 1 -n 2 -ppn 1 %s",
+      "mpiexec -genv A=1 -env B=2 -env C 3 -hostlist h %s",
+      "mpirun --bind-to-core -ppr 2:node --default-hostfile hosts --leave-session-attached %s",
+      "srun -n 8 -k --overlap --overlap=force --tasks-per-node 4 --x11 --treewidth 3 %s",
+      "numactl -c 0 --strict %s",
       "srun -N2 -n 8 -i none -b now --compress --het-group 0 --gpus-per-node=4 --export=ALL --mpi "
       "pmix %s",
       "numactl --cpunodebind=0 -m 0 %s",
@@ -109,6 +113,8 @@ Test(check_launchers, scripts_that_launchers_of_python_start_are_judged) {
       "accelerate launch --num_processes 8 --parallelism_config_dp_shard_size 2 --mixed_precision "
       "bf16 %s",
       "deepspeed --num_gpus 8 %s --deepspeed",
+      "deepspeed -q --log_level info --num_accelerators 2 %s",
+      "accelerate launch --megatron_lm_hidden_dropout 0 --env A=1 --tpu_use_sudo %s",
       "mpirun -n 2 python %s",
       "srun -n2 nccl-join run python -u %s",
       "sh -c 'torchrun %s'",
@@ -126,6 +132,12 @@ Test(check_launchers, what_is_not_said_here_cannot_be_told) {
       "mpirun --an-option-of-next-year 3 ./plain",
       "mpirun -n 2",
       "srun --multi-prog file",
+      "srun -n 1 ./linked : -n 1 ./plain",
+      "mpirun -tune ./plain ./linked",
+      "mpirun --mca a=b ./plain ./linked",
+      "mpirun -genv A",
+      "mpirun --output-proctable ./plain ./linked",
+      "mpirun -debug ./plain ./linked",
       "torchrun --frobnicate 3 without.py",
       "accelerate config",
       "sh -c 'cd x && ./plain'",
@@ -183,6 +195,11 @@ Test(check_launchers, launchers_may_take_the_preload_away) {
       "env LD_PRELOAD=other.so ./linked",
       "env LD_PRELOAD= ./linked",
       "srun --export=NONE ./linked",
+      "srun --export=A,B=1 ./linked",
+      "srun --export=ALL,LD_PRELOAD=/x/other.so ./linked",
+      "mpirun -x LD_PRELOAD=/x/other.so ./linked",
+      "mpiexec -genv LD_PRELOAD /x/other.so ./linked",
+      "mpiexec -env LD_PRELOAD=/x/other.so ./linked",
       "sh -c 'LD_PRELOAD= ./linked'",
       "nccl-join run env -i ./linked",
   };
@@ -191,6 +208,10 @@ Test(check_launchers, launchers_may_take_the_preload_away) {
   expect_answer(HERE, "env -i ./plain", NO, NONE);
   expect_answer(HERE, "env -i PATH=$PATH nccl-join run ./linked", YES, "\"remarks\":[]");
   expect_answer(HERE, "env LD_PRELOAD=/x/libnccl-join.so ./linked", YES, "\"remarks\":[]");
+  expect_answer(HERE, "mpirun -x LD_PRELOAD -x A=1 ./linked", YES, "\"remarks\":[]");
+  expect_answer(HERE, "srun --export=ALL,A=1 ./linked", YES, "\"remarks\":[]");
+  expect_answer(HERE, "srun --export=LD_PRELOAD ./linked", YES, "\"remarks\":[]");
+  expect_answer(HERE, "mpirun -x NCCL_JOIN=0 ./linked", NO, "\"kind\":\"off\"");
   expect_answer(HERE, "env NCCL_JOIN=0 ./linked", NO, "\"kind\":\"off\"");
   struct result result = run("nccl-join-check --warn 20000 env -i ./linked");
   cr_expect_not_null(strstr(result.out, "env takes LD_PRELOAD away"), "%s", result.out);

@@ -6,8 +6,9 @@
  * right and counts upwards, both by powers. Each line has its name at its end. A white ground of
  * its own, so that it looks the same on light and dark pages.
  *
- * Drawn here and not by gnuplot or matplotlib: the picture is checked in, and a test draws it again and
- * compares it to the last byte, which those promise from one of their releases to the next of none.
+ * Drawn here and not by gnuplot or matplotlib: the picture is checked in, and a test draws it again
+ * and compares it to the last byte, which those promise from one of their releases to the next of
+ * none.
  */
 #include <math.h>
 #include <stdbool.h>

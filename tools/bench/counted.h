@@ -1,6 +1,6 @@
-/* Atomics that are counted: included by force before core/'s sources when they are compiled once
- * more for the growth benchmark (growth.mk), so that what a rank reads and writes of the shared
- * logs is counted without a change to them. The objects do what they always do.
+/* Atomics that are counted. The growth benchmark (growth.mk) compiles core/'s sources once more
+ * with this header included in front of them (-include), so that what a rank reads and writes of
+ * the shared logs is counted without a change to them. The objects do what they always do.
  */
 #ifndef TOOLS_BENCH_COUNTED_H
 #define TOOLS_BENCH_COUNTED_H

@@ -1,5 +1,5 @@
-/* Jobs: a benchmark starts itself again as the ranks of a job, with this or that in front of NCCL.
- */
+/* Jobs: a benchmark starts itself again as the ranks of a job. What stands in front of NCCL, and
+ * which NCCL it is, each rank's setup says. */
 #ifndef NCCL_JOIN_TOOLS_BENCH_JOB_H
 #define NCCL_JOIN_TOOLS_BENCH_JOB_H
 
@@ -35,7 +35,7 @@ struct job {
 struct area *job_area(void);
 
 /* Clears the area, runs the job and waits for its end. Ends the process, with a line on stderr, if
- * a rank fails, or after two minutes. */
+ * a rank fails, after two minutes, or without BENCH_BUILD in the environment. */
 void job_run(const struct job *job, struct area *area);
 
 /* All ranks alike. */

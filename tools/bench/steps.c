@@ -155,9 +155,9 @@ static bool count(pid_t child, const struct steps_watched *watched, struct steps
   return true;
 }
 
-/* Each instruction takes two switches between the child and this process, which on a busy machine would
- * wait for their turn a million times. What is counted does not depend on who goes first; where it is
- * not allowed, it takes longer. */
+/* Each instruction takes two switches between the child and this process, which on a busy machine
+ * would wait for their turn a million times. What is counted does not depend on who goes first;
+ * where it is not allowed, it takes longer. */
 static void step_first(pid_t pid, bool first) {
   struct sched_param priority = {.sched_priority = first ? sched_get_priority_min(SCHED_FIFO) : 0};
   sched_setscheduler(pid, first ? SCHED_FIFO : SCHED_OTHER, &priority);

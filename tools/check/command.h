@@ -33,8 +33,8 @@ struct command {
   bool without_user;      /* nor do the user's own packages (-I, -s) */
   bool safe_path;         /* nor does the folder of the script (-I, -P) */
 
-  /* The launchers on the way, outermost first. What they do to the environment has been done to that
-   * of this process. */
+  /* The launchers on the way, outermost first. What they do to the environment has been done to
+   * that of this process. */
   struct names launchers;
   bool puts_in_front; /* `nccl-join run` is one of them */
   const char *drops; /* one that takes LD_PRELOAD away, and nothing behind it sets it; NULL: none */

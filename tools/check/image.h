@@ -1,7 +1,7 @@
 /* Image: what one ELF file (a program or a shared library) says of itself and of NCCL.
  *
  * Read with libelf, from sections, without loading or running anything. Files may be damaged or
- * hostile: what cannot be true makes image_read fail with a text, never more.
+ * hostile: image_read then fails with a text, and does no more harm.
  */
 #ifndef NCCL_JOIN_TOOLS_CHECK_IMAGE_H
 #define NCCL_JOIN_TOOLS_CHECK_IMAGE_H

@@ -14,8 +14,10 @@ enum way {
 };
 
 /* Options as words: "name" has no value, "name=" has one, "name==" two, "name?" one only behind an
- * equals sign; a letter of meaning (launchers.c) may follow: !p program, !m module, !u untold, !e empty, !s unset,
- * !f folder, !x export, !n not in front. One-letter options are words of one letter. */
+ * equals sign (of two, the first has none in it). A letter of meaning may follow (launchers.c acts
+ * on them): !p program, !m module, !u untold, !e empty, !s unset, !f folder, !x export, !a
+ * assignment (NAME=value, or of two NAME and value), !n not in front. One-letter options are words
+ * of one letter. */
 struct launcher {
   const char *names, *modules; /* of the program; of the Python module; with spaces around each */
   enum way way;

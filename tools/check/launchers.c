@@ -1,5 +1,5 @@
-/* Programs that start other programs (launcher_read of command.h), by their options. What is not known
- * of one is no answer: then it cannot be told what it starts. */
+/* Programs that start other programs (launcher_read of command.h), by their options. What is not
+ * known of one is no answer: then it cannot be told what it starts. */
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,6 +22,7 @@ enum meaning {
   UNSET,       /* of one variable */
   FOLDER,      /* another working folder */
   EXPORT,      /* Slurm's list of variables */
+  ASSIGNMENT,  /* of one variable: NAME=value; with two values also NAME value */
   NOT_IN_FRONT /* nccl-join run --no-join */
 };
 
@@ -66,12 +67,13 @@ static char *const *make_words(struct command *command, const char *const *first
 /* ---- options, read by getopt_long ---- */
 
 #define OPTIONS_MAX 256
+#define ASSIGNMENT_SIZE 4096
 
 struct options {
   struct option all[2 * OPTIONS_MAX + 1]; /* and once more with _ for - */
   enum meaning meanings[OPTIONS_MAX], of_letter[128];
   bool has_two[OPTIONS_MAX];
-  char letters[300], text[8192];
+  char letters[300], text[16384];
   size_t count, nlong;
 };
 
@@ -79,8 +81,9 @@ static enum meaning meaning_of(char letter) {
   static const struct {
     char letter;
     enum meaning meaning;
-  } meanings[] = {{'p', IS_PROGRAM}, {'m', IS_MODULE}, {'u', UNTOLD}, {'e', EMPTY},
-                  {'s', UNSET},      {'f', FOLDER},    {'x', EXPORT}, {'n', NOT_IN_FRONT}};
+  } meanings[] = {{'p', IS_PROGRAM}, {'m', IS_MODULE},    {'u', UNTOLD},
+                  {'e', EMPTY},      {'s', UNSET},        {'f', FOLDER},
+                  {'x', EXPORT},     {'n', NOT_IN_FRONT}, {'a', ASSIGNMENT}};
   for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
     if (meanings[i].letter == letter)
       return meanings[i].meaning;
@@ -134,8 +137,30 @@ struct reading {
   bool is_program, is_module, not_in_front;
 };
 
-static bool keeps_preload(const char *variables) {
-  return strncmp(variables, "ALL", 3) == 0 || strstr(variables, "LD_PRELOAD") != NULL;
+/* NAME=value takes effect here. */
+static void assign(struct command *command, const char *by, const char *assignment) {
+  const char *equals = strchr(assignment, '=');
+  char variable[256];
+  snprintf(variable, sizeof variable, "%.*s", (int)(equals - assignment), assignment);
+  setenv(variable, equals + 1, 1);
+  if (strcmp(variable, "LD_PRELOAD") == 0)
+    command->drops = strstr(equals, "libnccl-join.so") != NULL ? NULL : by;
+}
+
+/* ALL, NONE, names and assignments, with commas between them. */
+static void export_list(struct command *command, const char *by, const char *list) {
+  char *copy = strdup(list), *rest = copy, *item;
+  bool keeps = false;
+  while (copy != NULL && (item = strsep(&rest, ",")) != NULL)
+    keeps |= strcmp(item, "ALL") == 0 || strcmp(item, "LD_PRELOAD") == 0;
+  if (!keeps)
+    command->drops = by;
+  free(copy);
+  rest = copy = strdup(list);
+  while (copy != NULL && (item = strsep(&rest, ",")) != NULL)
+    if (strchr(item, '=') != NULL)
+      assign(command, by, item);
+  free(copy);
 }
 
 /* False if it is then not known any more what is started. */
@@ -163,15 +188,31 @@ static bool follow_option(struct command *command, struct reading *reading, enum
   case FOLDER:
     return chdir(optarg) == 0;
   case EXPORT:
-    if (!keeps_preload(optarg))
-      command->drops = name;
+    export_list(command, name, optarg);
+    return true;
+  case ASSIGNMENT:
+    if (strchr(optarg, '=') != NULL)
+      assign(command, name, optarg);
     return true;
   }
   return false;
 }
 
-/* The words behind the options; NULL if there is an option that is not known, or that leaves open what is
- * started. */
+/* Of an option with two values, the second word. With NAME=value there is none; where that means
+ * nothing, it is not known what there is. */
+static enum meaning take_second(char *const *words, int count, enum meaning meaning,
+                                char assignment[ASSIGNMENT_SIZE]) {
+  bool in_one = strchr(optarg, '=') != NULL;
+  if (in_one || optind >= count)
+    return in_one && meaning == ASSIGNMENT ? ASSIGNMENT : UNTOLD;
+  if (meaning == ASSIGNMENT)
+    snprintf(assignment, ASSIGNMENT_SIZE, "%s=%s", optarg, words[optind]);
+  optind++;
+  return meaning;
+}
+
+/* The words behind the options; NULL if there is an option that is not known, or that leaves open
+ * what is started. */
 static char *const *read_options(struct command *command, const struct launcher *launcher,
                                  const char *name, char *const *words, struct reading *reading) {
   struct options options;
@@ -182,6 +223,7 @@ static char *const *read_options(struct command *command, const struct launcher 
   opterr = 0;
   optind = 0;
   for (;;) {
+    char assignment[ASSIGNMENT_SIZE] = "";
     int at = optind > 0 ? optind : 1;
     found = launcher->one_dash
                 ? getopt_long_only(count, (char **)words, options.letters, options.all, &index)
@@ -191,11 +233,14 @@ static char *const *read_options(struct command *command, const struct launcher 
     enum meaning meaning = UNTOLD;
     if (found >= 1000) {
       meaning = options.meanings[found - 1000];
-      optind += options.has_two[found - 1000] && optind < count;
+      if (options.has_two[found - 1000])
+        meaning = take_second(words, count, meaning, assignment);
     } else if (found != '?') {
       meaning = options.of_letter[found & 127];
     }
-    if (!follow_option(command, reading, meaning, name)) {
+    if (meaning == ASSIGNMENT && *assignment != '\0')
+      assign(command, name, assignment);
+    else if (!follow_option(command, reading, meaning, name)) {
       untold(command, "with %.60s %.60s it cannot be told here what it starts", name,
              at < count ? words[at] : "");
       return NULL;
@@ -216,15 +261,8 @@ static bool is_assignment(const char *word) {
 /* NAME=value words take effect here. */
 static char *const *take_assignments(struct command *command, const char *name,
                                      char *const *words) {
-  while (*words != NULL && is_assignment(*words)) {
-    const char *equals = strchr(*words, '=');
-    char variable[256];
-    snprintf(variable, sizeof variable, "%.*s", (int)(equals - *words), *words);
-    setenv(variable, equals + 1, 1);
-    if (strcmp(variable, "LD_PRELOAD") == 0)
-      command->drops = strstr(equals, "libnccl-join.so") != NULL ? NULL : name;
-    words++;
-  }
+  for (; *words != NULL && is_assignment(*words); words++)
+    assign(command, name, *words);
   return words;
 }
 
@@ -311,7 +349,8 @@ static enum launched read_rest(struct command *command, const struct launcher *l
 }
 
 /* The words of the launcher itself, its name first: of `python -m NAME`, those from NAME on; of
- * `accelerate launch` and `nccl-join run`, those from the second word on. NULL: it does something else. */
+ * `accelerate launch` and `nccl-join run`, those from the second word on. NULL: it does something
+ * else. */
 static char *const *own_words(const struct command *command, const struct launcher *launcher) {
   char *const *words = command->module != NULL ? command->arguments - 1 : command->words;
   const char *name = base_name(command->file);

@@ -30,8 +30,8 @@ enum python_depth {
 /* Whether an argument is a script of Python: launchers are told so what to start. */
 bool python_is_script(const char *word);
 
-/* Lets the command's Python read what the command runs, and the scripts among its arguments. Adds to
- * what is known. False with a text in error (of COMMAND_ERROR_SIZE) if that Python does not. */
+/* Lets the command's Python read what the command runs, and the scripts among its arguments. Adds
+ * to what is known. False with a text in error (of COMMAND_ERROR_SIZE) if that Python does not. */
 bool python_read(struct python *python, const struct command *command, enum python_depth depth,
                  char *error);
 

@@ -23,7 +23,7 @@ void remark_program(struct answer *answer, const struct image *program);
 /* A program that calls NCCL, on a machine without a GPU. */
 void remark_driver(struct answer *answer, const struct search *search);
 
-/* Ways: which of the images call NCCL, and how. */
+/* ---- ways (ways.c): which of the images call NCCL, and how ---- */
 
 /* Adds a way for each image that has one, with the remarks that it calls for. */
 void ways_find(struct answer *answer, struct closure *closure, bool brief);

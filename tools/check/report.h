@@ -10,7 +10,7 @@
 void report_print(FILE *out, const struct answer *answer);
 
 /* One object of JSON in one line: program, seen (yes, no, unknown), reached (linked, exported,
- * opened, hidden, none, unknown), launchers, ways and remarks. `format` in it is the number of this form. */
+ * opened, hidden, none, unknown), launchers, ways and remarks. `format` is this form's version. */
 void report_json(FILE *out, const struct answer *answer);
 
 /* One line if something is wrong for certain; otherwise nothing. */

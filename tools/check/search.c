@@ -35,7 +35,8 @@ static void read_cache(struct search *search) {
   pclose(pipe);
 }
 
-/* Lines are "\tNAME (libc6,x86-64) => PATH". Those for some processors only have more in the brackets. */
+/* Lines are "\tNAME (libc6,x86-64) => PATH". Those for some processors only have more in the
+ * brackets. */
 static bool found_in_cache(const struct search *search, const char *name, char path[PATH_MAX]) {
   char begin[PATH_MAX];
   int size = snprintf(begin, sizeof begin, "\n\t%s " CACHE_KIND " => ", name);

@@ -12,8 +12,8 @@ struct search {
   char *cache; /* the dynamic linker's cache, as ldconfig -p writes it; NULL: none */
 };
 
-/* Asks ldconfig for the dynamic linker's cache; without it, nothing is found in that. The texts stay
- * the caller's, the cache goes with search_end. */
+/* Asks ldconfig for the dynamic linker's cache; without it, nothing is found in that. The texts
+ * stay the caller's, the cache goes with search_end. */
 void search_begin(struct search *search, const char *library_path);
 void search_end(struct search *search);
 

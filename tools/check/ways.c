@@ -1,5 +1,5 @@
-/* Which images call NCCL (remarks.h). Told from what they take from others, what they have, and what
- * they look up. */
+/* Which images call NCCL (remarks.h). Told from what they take from others, what they have, and
+ * what they look up. */
 #include "tools/check/remarks.h"
 
 #include <stdio.h>

@@ -12,8 +12,8 @@
 
 /* ---- names that are nearly a setting's ---- */
 
-/* Letters that are left out, put in, changed, or change places with their neighbour: three at most are
- * counted. */
+/* Letters that are left out, put in, changed, or change places with their neighbour: three at most
+ * are counted. */
 static unsigned distance(const char *a, const char *b, unsigned most) {
   while (*a != '\0' && toupper((unsigned char)*a) == *b)
     a++, b++;
@@ -32,7 +32,8 @@ static unsigned distance(const char *a, const char *b, unsigned most) {
   return least + 1;
 }
 
-/* The setting that a variable's name is nearly; NULL none. Names with the prefix are errors already. */
+/* The setting that a variable's name is nearly; NULL none. Names with the prefix are errors
+ * already. */
 static const char *near_setting(const char *name) {
   if (strncmp(name, SETTINGS_PREFIX, strlen(SETTINGS_PREFIX)) == 0 ||
       strcmp(name, "NCCL_JOIN") == 0)

@@ -44,7 +44,7 @@ enum health findings_worst(const struct findings *findings);
 /* For people: a line each, broken at the width of a terminal, and what to do below it. */
 void findings_print(FILE *out, const struct findings *findings);
 
-/* For programs: one object in one line. `format` in it is the number of this form. */
+/* For programs: one object in one line. `format` is this form's version. */
 void findings_print_json(FILE *out, const struct findings *findings);
 
 /* ---- what is looked at ---- */
@@ -52,8 +52,8 @@ void findings_print_json(FILE *out, const struct findings *findings);
 /* nccl-join's own files, and the release of glibc that they need. */
 void look_at_files(struct findings *findings, const struct places *places);
 
-/* Whether what is preloaded comes into a child process. `self` is the path of this program, which is
- * started with LOADED_OPTION, and has status 0 if it is loaded there. */
+/* Whether what is preloaded comes into a child process: starts this program, whose path is `self`,
+ * with LOADED_OPTION; the child's status is 0 if is_loaded says so. */
 #define LOADED_OPTION "--is-loaded"
 void look_at_preload(struct findings *findings, const struct places *places, const char *self);
 bool is_loaded(const char *preload);

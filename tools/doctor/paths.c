@@ -39,7 +39,7 @@ static void look_at_plugins(struct findings *findings, const char *list) {
 static void cut_last(char *path) {
   char *slash = strrchr(path, '/');
   if (slash == NULL)
-    strcpy(path, ".");
+    memcpy(path, ".", sizeof ".");
   else
     slash[slash == path ? 1 : 0] = '\0';
 }

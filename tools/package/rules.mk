@@ -5,10 +5,11 @@
 PACKAGES = $(BUILD)/packages
 PACKAGE_BUILD = $(BUILD)-package
 PACKAGE_ROOT = $(PACKAGES)/root
-# Jansson goes in. libelf stays outside, since its licence asks for that it can be replaced.
+# Jansson and protobuf-c go in. libelf stays outside, since its licence asks for that it can be replaced.
 PACKAGE_LIBRARIES = /usr/lib/$(shell uname -m)-linux-gnu
 PACKAGE_WITH = BUILD=$(PACKAGE_BUILD) CC=tools/package/cc SAN= COVERAGE= ELF_LIBS=$(PACKAGE_LIBRARIES)/libelf.so \
-               JSON_LIBS=$(PACKAGE_LIBRARIES)/libjansson.a PREFIX=/usr DESTDIR=$(CURDIR)/$(PACKAGE_ROOT)
+               JSON_LIBS=$(PACKAGE_LIBRARIES)/libjansson.a \
+               PROTOBUF_LIBS=$(PACKAGE_LIBRARIES)/libprotobuf-c.a PREFIX=/usr DESTDIR=$(CURDIR)/$(PACKAGE_ROOT)
 
 .PHONY: wheel deb package-root check-packages
 package-root:

@@ -20,7 +20,7 @@ static const struct track *only_one(struct team team, const struct track *proces
       continue;
     if (found != NULL)
       return NULL;
-    found = &team.first[i];
+    found = team.first + i;
   }
   return found;
 }

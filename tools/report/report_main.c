@@ -1,9 +1,11 @@
 /* nccl-join report: what a run with NCCL_JOIN_TRACE=FOLDER did, and what to do about it.
  *
  *   nccl-join-report [--json | --text] [--output FILE] FOLDER
+ *   nccl-join-report --perfetto FILE FOLDER
  *
  * As a text on stdout and as a page, FOLDER/report.html or FILE, that needs nothing else and no
  * network. --text: no page. --json: what the page draws, on stdout, and neither of both.
+ * --perfetto: a trace for the Perfetto UI (perfetto.h), and none of all this.
  */
 #include <getopt.h>
 #include <limits.h>
@@ -11,16 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/report/perfetto.h"
 #include "tools/report/summary.h"
 #include "tools/report/timeline.h"
 
 struct options {
   bool json, text;
-  const char *output, *folder;
+  const char *output, *perfetto, *folder;
 };
 
 static int usage(FILE *out, int status) {
-  fputs("usage: nccl-join report [--json | --text] [--output FILE] FOLDER\n", out);
+  fputs("usage: nccl-join report [--json | --text] [--output FILE] FOLDER\n"
+        "       nccl-join report --perfetto FILE FOLDER\n",
+        out);
   return fflush(out) != 0 ? 1 : status;
 }
 
@@ -59,11 +64,10 @@ static int show(const struct options *options, const struct summary *summaries, 
 
 int main(int argc, char **argv) {
   static char name[] = "nccl-join: report"; /* in what getopt says */
-  static const struct option known[] = {{"json", no_argument, NULL, 'j'},
-                                        {"text", no_argument, NULL, 't'},
-                                        {"output", required_argument, NULL, 'o'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+  static const struct option known[] = {
+      {"json", no_argument, NULL, 'j'},         {"text", no_argument, NULL, 't'},
+      {"output", required_argument, NULL, 'o'}, {"perfetto", required_argument, NULL, 'p'},
+      {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
   struct options options = {0};
   argv[0] = name;
   for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -75,12 +79,20 @@ int main(int argc, char **argv) {
     options.text |= option == 't';
     if (option == 'o')
       options.output = optarg;
+    if (option == 'p')
+      options.perfetto = optarg;
   }
-  if (optind != argc - 1 || (options.json && (options.text || options.output != NULL)))
+  int kinds = options.json + (options.text || options.output != NULL) + (options.perfetto != NULL);
+  if (optind != argc - 1 || kinds > 1)
     return usage(stderr, 2);
   options.folder = argv[optind];
-  struct tracks tracks;
+  struct tracks tracks = {.wants_issued = options.perfetto != NULL};
   bool read = tracks_read(&tracks, options.folder);
+  if (read && options.perfetto != NULL) {
+    bool written = perfetto_write(options.perfetto, &tracks);
+    tracks_free(&tracks);
+    return written ? 0 : 1;
+  }
   struct summary *summaries = read ? calloc(tracks.count, sizeof *summaries) : NULL;
   size_t count = summaries != NULL ? summarise(summaries, &tracks) : 0;
   int status = 1;

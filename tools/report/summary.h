@@ -1,4 +1,5 @@
-/* Summary: what the tracks of a team say together. Numbers of collectives are of the agreed sequence. */
+/* Summary: what the tracks of a team say together. Numbers of collectives are of the agreed
+ * sequence. */
 #ifndef NCCL_JOIN_TOOLS_REPORT_SUMMARY_H
 #define NCCL_JOIN_TOOLS_REPORT_SUMMARY_H
 
@@ -41,12 +42,13 @@ unsigned summary_percent(uint64_t part, uint64_t whole);
 #define SUMMARY_TIME 24
 const char *summary_time(uint64_t ns, char text[SUMMARY_TIME]);
 
-/* How the run ended, if that was not well; and what would make the next one better, or cheaper: as
- * sentences, at most so many. advice.c. */
+/* Writes sentences, and returns how many: how the run ended, if that was not well, and what would
+ * make the next one better, or cheaper. advice.c. */
 enum { ADVICE_MAX = 8, ADVICE_SIZE = 400 };
 size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADVICE_SIZE]);
 
-/* A text and a page; see text.c and page.c. */
+/* The summary as text (text.c); all summaries as a page, and as JSON, on stdout (page.c). False,
+ * having said why on stderr, if the page cannot be written. */
 void text_print(const struct summary *summary);
 bool page_write(const char *path, const struct summary *summaries, size_t count);
 void json_write(const struct summary *summaries, size_t count);

@@ -72,8 +72,8 @@ static void print_epochs(const struct summary *summary) {
     printf("  and %zu more (the page has them)\n", summary->nepochs - EPOCHS_SHOWN);
 }
 
-/* " rank 1", " ranks 1, 2": those from `first` on with the same line; none if one before has it. Each rank
- * once. */
+/* " rank 1", " ranks 1, 2": those from `first` on with the same line; none if one before has it.
+ * Each rank once. */
 static bool write_warned(const struct summary *summary, size_t first, const char *warning,
                          char *text, size_t size) {
   int count = 0;

@@ -10,7 +10,7 @@
 #include "tools/report/timeline.h"
 
 int main(int argc, char **argv) {
-  struct tracks tracks;
+  struct tracks tracks = {0};
   bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
   if (!help && argc == 2 && argv[1][0] == '-')
     fprintf(stderr, "nccl-join: timeline has no option %s\n", argv[1]);

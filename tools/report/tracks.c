@@ -145,8 +145,20 @@ static void track_put_end(struct track *track, const char *event, const char *li
     track->because_of = field_number(line, "peer", &peer) && peer <= INT_MAX ? (int)peer : -1;
 }
 
+static void track_keep(struct track *track, const char *line, uint64_t at, bool shadow) {
+  struct issued issued = {
+      .at_ns = at, .unit = field_copy(line, "unit"), .peer = -1, .shadow = shadow};
+  uint64_t peer;
+  (void)field_number(line, "index", &issued.index);
+  if (field_number(line, "peer", &peer) && peer <= INT_MAX)
+    issued.peer = (int)peer;
+  if ((track->nissued & (track->nissued - 1)) == 0)
+    track->issued = grown(track->issued, (2 * track->nissued + 1) * sizeof *track->issued);
+  track->issued[track->nissued++] = issued;
+}
+
 /* False if the line is damaged. */
-static bool track_read_event(struct track *track, const char *line) {
+static bool track_read_event(struct track *track, const char *line, bool keep) {
   char event[16];
   uint64_t index, at;
   if (!field_text(line, "event", event, sizeof event))
@@ -156,6 +168,8 @@ static bool track_read_event(struct track *track, const char *line) {
   else if (field_number(line, "t_ns", &at))
     track_put_time(track, event, at);
   bool own = strcmp(event, "commit") == 0 || strcmp(event, "settle") == 0;
+  if (keep && (own || strcmp(event, "shadow") == 0) && field_number(line, "t_ns", &at))
+    track_keep(track, line, at, !own);
   if (strcmp(event, "fail") == 0 || strcmp(event, "stop") == 0 || strcmp(event, "done") == 0)
     track_put_end(track, event, line);
   else if (!own && is_answer(line))
@@ -169,9 +183,9 @@ static bool track_read_event(struct track *track, const char *line) {
   return true;
 }
 
-/* The next whole line with something in it, in memory that the caller frees; false at the end. What a
- * crash of the machine has cut off is counted as damaged; what a killed process has not finished does
- * not begin with '{' (core/report/ring.h). */
+/* The next whole line with something in it, in memory that the caller frees; false at the end. What
+ * a crash of the machine has cut off is counted as damaged; what a killed process has not finished
+ * does not begin with '{' (core/report/ring.h). */
 static bool read_line(FILE *file, char **line, uint64_t *damaged) {
   size_t size = 0;
   ssize_t length;
@@ -187,8 +201,9 @@ static bool read_line(FILE *file, char **line, uint64_t *damaged) {
   return false;
 }
 
-/* The records of a file that is full begin in its middle, with the oldest one: those are read first. */
-static void read_records(struct track *track, FILE *file, uint64_t *damaged) {
+/* The records of a file that is full begin in its middle, with the oldest one: those are read
+ * first. */
+static void read_records(struct track *track, FILE *file, bool keep, uint64_t *damaged) {
   char *line = NULL;
   uint64_t time, first = UINT64_MAX, ignored = 0, index;
   long behind_header = ftell(file), oldest = behind_header, at = behind_header;
@@ -200,10 +215,10 @@ static void read_records(struct track *track, FILE *file, uint64_t *damaged) {
     }
   fseek(file, oldest, SEEK_SET);
   while (read_line(file, &line, damaged))
-    *damaged += !track_read_event(track, line);
+    *damaged += !track_read_event(track, line, keep);
   fseek(file, behind_header, SEEK_SET);
   for (at = behind_header; at < oldest && read_line(file, &line, damaged); at = ftell(file))
-    *damaged += !track_read_event(track, line);
+    *damaged += !track_read_event(track, line, keep);
   free(line);
 }
 
@@ -226,12 +241,13 @@ static void read_file(struct tracks *tracks, const char *path) {
     (void)(field_number(line, "pid", &track.pid) &&
            field_number(line, "start_ns", &track.start_ns));
     (void)field_number(line, "group", &track.group);
+    (void)field_number(line, "start_unix_ns", &track.start_unix_ns);
     track.given_rank = field_number(line, "job_rank", &given) && given <= INT_MAX ? (int)given : -1;
     if (fstat(fileno(file), &status) == 0) {
       track.device = status.st_dev;
       track.inode = status.st_ino;
     }
-    read_records(&track, file, &damaged);
+    read_records(&track, file, tracks->wants_issued, &damaged);
     if (damaged > 0)
       fprintf(stderr, "nccl-join: %s: %" PRIu64 " damaged lines are left out\n", path, damaged);
     tracks->all = grown(tracks->all, (tracks->count + 1) * sizeof *tracks->all);
@@ -252,7 +268,7 @@ static int compare_tracks(const void *left, const void *right) {
 }
 
 bool tracks_read(struct tracks *tracks, const char *folder) {
-  *tracks = (struct tracks){0};
+  *tracks = (struct tracks){.wants_issued = tracks->wants_issued};
   DIR *directory = opendir(folder);
   if (directory == NULL) {
     fprintf(stderr, "nccl-join: cannot read the folder %s: %s\n", folder, strerror(errno));
@@ -289,6 +305,9 @@ void tracks_free(struct tracks *tracks) {
     for (uint64_t j = 0; j < track->nwarnings; j++)
       free(track->warnings[j].text);
     free(track->warnings);
+    for (uint64_t j = 0; j < track->nissued; j++)
+      free(track->issued[j].unit);
+    free(track->issued);
     free(track->settings);
     free(track->why);
     free(track->parts);

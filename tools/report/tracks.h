@@ -1,8 +1,8 @@
 /* Tracks: what the trace files of a folder say, one rank each. The format of the files is in
  * core/report/trace.h; fields and events that are not known are skipped.
  *
- * Lines are searched for their fields, and not parsed by a library: what a crash has cut off, or a full
- * disk, counts as damaged and costs no more than its line.
+ * Lines are searched for their fields, and not parsed by a library: what a crash has cut off, or a
+ * full disk, counts as damaged and costs no more than its line.
  */
 #ifndef NCCL_JOIN_TOOLS_REPORT_TRACKS_H
 #define NCCL_JOIN_TOOLS_REPORT_TRACKS_H
@@ -27,14 +27,23 @@ struct span {
   uint64_t from_ns, to_ns;
 };
 
+/* A collective that the rank has issued, with data of its own or as a shadow; or what a joined rank has
+ * answered. */
+struct issued {
+  uint64_t at_ns, index;
+  char *unit; /* as it stands in the trace; NULL: not known */
+  int peer;   /* of a shadow: a rank that has issued it with data; -1: not known */
+  bool shadow;
+};
+
 /* A line of WARN or ERROR. */
 struct warning {
   uint64_t at_ns;
   char *text; /* as it stands in the trace: JSON's escapes are still there */
 };
 
-/* One rank's file. Shadows are of collectives; what a joined rank sends and receives for its peers is
- * counted apart, as `answers`: it has no index of its own. */
+/* One rank's file. Shadows are of collectives; what a joined rank sends and receives for its peers
+ * is counted apart, as `answers`: it has no index of its own. */
 struct track {
   char team[32], host[64], version[32];
   char *settings; /* of the environment, a line each; likewise; NULL: not known */
@@ -45,13 +54,16 @@ struct track {
   uint64_t pid, group, start_ns;
   dev_t device; /* of the file, with its inode */
   ino_t inode;
-  uint64_t base;        /* the first index of which there is a record */
-  unsigned char *parts; /* enum part by index, from there on */
+  uint64_t start_unix_ns; /* the same moment as start_ns; 0: not known */
+  uint64_t base;          /* the first index of which there is a record */
+  unsigned char *parts;   /* enum part by index, from there on */
   uint64_t nparts, room, own, shadows, answers;
   struct join *joins;
   uint64_t njoins;
   struct span *spans;
   uint64_t nspans;
+  struct issued *issued; /* in the order of their times; only if they are wanted */
+  uint64_t nissued;
   struct warning *warnings;
   uint64_t nwarnings;
   bool failed, stopped, ended; /* stopped: with all ranks; ended: the rank has left, or failed */
@@ -64,6 +76,7 @@ struct track {
 struct tracks {
   struct track *all; /* by team, the largest first; then by rank */
   size_t count;
+  bool wants_issued; /* to be set before */
 };
 
 /* Reads a folder. False, having said why on stderr, if it cannot be read or has no traces. What

@@ -49,25 +49,26 @@ struct job {
 bool job_read(struct job *job, const char *path, const char *name, char *reason);
 void job_free(struct job *job);
 
-/* Who waits for whom: `held` and `holds` of all ranks. Where a process is stopped, all that have issued
- * as much as it has, or wait in a call, wait for it; otherwise those that wait in a call wait for those
- * that run. who_waits.c. */
+/* Fills `held` and `holds` of all ranks. If a process is stopped, ranks that have issued as much as
+ * it has, or wait in a call, wait for it. Otherwise those that wait in a call wait for those that
+ * run. who_waits.c. */
 void job_find_waits(struct job *job);
 
-/* Of a process, into one of its ranks. now_ms: CLOCK_MONOTONIC. */
+/* Fills `warning` and `warned_s` of a rank with the last line of its process. now_ms:
+ * CLOCK_MONOTONIC. warning.c. */
 void job_read_warning(struct job_rank *rank, uint64_t now_ms);
 
-/* Of all that have been read: which rank waits in which other communicator. */
+/* Fills `elsewhere` and `rank_elsewhere` of all ranks of all jobs that have been read. */
 void jobs_link(struct job *jobs, size_t njobs);
 
 void job_print(FILE *out, const struct job *job);
 
-/* Without Jansson there is none. */
+/* For programs that are linked to Jansson; the caller's. job_json.c. */
 struct json_t *job_to_json(const struct job *job);
 
-/* Where a rank was that has ended, as far as its peers, or one of them, still have a segment open in
- * which that stands: " in allreduce(...) at train.py:41", " after allreduce(...)"; "" if that is not
- * known. ended.c. */
+/* Writes where a rank was that has ended (`ended` and `peers` are process numbers): " in
+ * allreduce(...) at train.py:41", " after allreduce(...)"; "" if that is not known. Read from a
+ * segment that one of its peers still has open. ended.c. */
 void job_write_end(int ended, const int *peers, size_t npeers, char *text, size_t size);
 
 #endif

@@ -45,8 +45,8 @@ static void write_doing(const struct job_rank *rank, char *text, size_t size) {
            rank->stopped && strcmp(state, STOPPED) != 0 ? "; its process is " STOPPED : "");
 }
 
-/* "0, 2": the ranks that wait, or those for which they wait: of these with what keeps them. How many
- * they are. */
+/* "0, 2": the ranks that wait, or those for which they wait: of these with what keeps them. How
+ * many they are. */
 static int write_ranks(const struct job *job, bool holds, char *text, size_t size) {
   int count = 0;
   size_t used = 0;

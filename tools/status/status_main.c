@@ -2,11 +2,11 @@
  *
  *   nccl-join-status [--json] [--watch] [PID | --all]
  *
- * Looks at the segments that processes have open (core/transport/segment_view.h): nothing is asked of
- * the ranks, which may be stopped. For each communicator, or several of the same ranks, one row a
- * rank: whether it runs its program or waits, in which call and for how long, whether it has joined, or
- * is stopped; then who waits for whom, also across communicators, and the last WARN of each process.
- * The status is 1 if there is no such job.
+ * Looks at the segments that processes have open (core/transport/segment_view.h): nothing is asked
+ * of the ranks, which may be stopped. For each communicator, or several of the same ranks, one row
+ * a rank: whether it runs its program or waits, in which call and for how long, whether it has
+ * joined, or is stopped; then who waits for whom, also across communicators, and the last WARN of
+ * each process. The status is 1 if there is no such job.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -12,8 +12,8 @@ static bool any_stopped(const struct job *job) {
   return false;
 }
 
-/* A collective is done only when all ranks have issued it, and none of the next ones can be while one
- * of them is stopped. */
+/* A collective is done only when all ranks have issued it, and none of the next ones can be while
+ * one of them is stopped. */
 static bool is_ahead(const struct job *job, const struct job_rank *rank, bool *issued) {
   bool ahead = false;
   for (uint32_t i = 0; i < job->nranks; i++) {

@@ -1,5 +1,5 @@
-/* The analysis of one function's control flow, and the nodes it gives: see flow.h. The steps are in
- * flow_loops.c, flow_order.c and flow_span.c. */
+/* The analysis of one function's control flow, and the nodes it gives: see flow.h. Its steps, in
+ * this order, are in flow_loops.c, flow_order.c, flow_span.c, flow_tests.c and flow_reach.c. */
 #include "interpose/places/flow/flow_private.h"
 
 #include <stdlib.h>
@@ -179,8 +179,8 @@ uint32_t flow_nodes(const struct flow *flow, uint32_t block, uint32_t site, uint
   return depth + 1;
 }
 
-/* Of the loop itself nothing comes before it, and what always follows it follows the call, too; that
- * is left aside. */
+/* Of the loop itself nothing comes before it, and what always follows it follows the call, too;
+ * that is left aside. */
 uint32_t flow_nodes_leaving(const struct flow *flow, uint32_t block, uint32_t position,
                             uint32_t function_id, struct place_node *nodes, uint32_t room) {
   if (block >= flow->nblocks || !flow->items[block].reached ||

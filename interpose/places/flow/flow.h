@@ -7,9 +7,9 @@
  *
  * Loops are natural loops: a head that every way into the loop goes through, and all from which
  * control can come back to the head. So what runs only when the loop is left (`if (c) { x();
- * break; }`) stands behind the loop, not in it. Back edges with the same head are one loop. Where
- * control enters a cycle at two places (irreducible code) no loop is claimed for that cycle, and
- * what stands there has no order, nor has some of what comes next to it.
+ * break; }`) stands behind the loop, not in it. Back edges with the same head are one loop. A cycle
+ * that control enters at two places (irreducible code) counts as no loop; what stands in it has no
+ * order, nor has some of what comes next to it.
  */
 #ifndef NCCL_JOIN_INTERPOSE_FLOW_H
 #define NCCL_JOIN_INTERPOSE_FLOW_H
@@ -31,8 +31,8 @@ struct flow_block {
   bool returns;   /* the function ends here and comes back to its caller */
 };
 
-/* A block without edges that does not return ends a way that is left aside: behind it stands a call
- * that does not return, or an exception that nobody in the function handles. */
+/* A block without edges that does not return ends in a call that does not return, or in an
+ * exception that nobody in the function handles: ways that end so are left aside. */
 struct flow_edge {
   uint32_t from;
   uint32_t to;
@@ -45,9 +45,9 @@ struct flow_edge {
 /* What a block does to the variables of its function, as far as that is followed: at most 64 of
  * them, a bit each. */
 struct flow_values {
-  uint64_t tests;  /* which of them, as they are before the block, decide where control goes then */
-  uint64_t sets;   /* which may be others behind it */
-  uint64_t moves;  /* which it sets to a number, or adds one to: they are meant to be others */
+  uint64_t tests;  /* which decide, as they are before the block, where control goes behind it */
+  uint64_t sets;   /* which the block may change */
+  uint64_t moves;  /* which it sets to a number, or adds one to: they are meant to change */
   uint64_t reused; /* which may be something else altogether behind it, by the same name */
   bool tests_more; /* something else decides, too */
 };
@@ -71,17 +71,17 @@ struct flow_machine {
   void (*forget)(void *context, void *state);
   /* Leaves what is known in both of two states, and returns whether that is less than before. */
   bool (*meet)(void *context, void *state, const void *other);
-  /* From before a block to behind it. Returns the block that control goes to then, if that is known;
-   * FLOW_ANYWHERE otherwise. */
+  /* From before a block to behind it. Returns the block that control goes to then, if that is
+   * known; FLOW_ANYWHERE otherwise. */
   uint32_t (*run)(void *context, uint32_t block, void *state);
 };
 #define FLOW_ANYWHERE UINT32_MAX
 
-/* Lets edges by which control always leaves a loop, in view of what the values are, lead there at
- * once: of `while (!done) if (c) x(); else { y(); done = 1; }` the second branch then stands behind
- * the loop. Writes graph's edges to `edges`, so changed, which has room for twice as many, and
- * returns how many there are. All of them as they are if there is no memory, or if it would take too
- * much. */
+/* Finds edges from which control, as the values tell, always goes on to leave a loop, and lets them
+ * lead out of it at once: of `while (!done) if (c) x(); else { y(); done = 1; }` the second branch
+ * then stands behind the loop. Writes the graph's edges, so changed, to `edges`, which has room for
+ * twice as many, and returns how many there are. Without memory, or if it would take too long, all
+ * edges stay as they are. */
 uint32_t flow_decide(const struct flow_graph *graph, const struct flow_machine *machine,
                      struct flow_edge *edges);
 
@@ -101,21 +101,20 @@ size_t flow_bytes(const struct flow *flow);
  * room are written: 0 if control does not reach the block. Ids are hashes of function_id and
  * position.
  *
- * The turn and PLACE_FIXED: by the graph's values.
+ * The turn and PLACE_FIXED come from the graph's values.
  *
- * Without PLACE_ORDERED are nodes of functions with more than 65,535 sites and loops, and those in
- * a cycle that is no natural loop. Loops without sites are no nodes: since and until pass over
- * them. */
+ * Nodes of functions with more than 65,535 sites and loops, and those in a cycle that is no natural
+ * loop, have no PLACE_ORDERED. Loops without sites are no nodes: since and until pass over them. */
 uint32_t flow_nodes(const struct flow *flow, uint32_t block, uint32_t site, uint32_t position,
                     uint32_t function_id, struct place_node *nodes, uint32_t room);
 
-/* The same of a call from which control always leaves the innermost loop around it, so that it does
- * not stand there: it stands where the loop does, as far as order is concerned. */
+/* The same for a call from which control always leaves the innermost loop around it: it does not
+ * stand in that loop, and has the loop's order. */
 uint32_t flow_nodes_leaving(const struct flow *flow, uint32_t block, uint32_t position,
                             uint32_t function_id, struct place_node *nodes, uint32_t room);
 
-/* Whether the function ends in an exception, or what else does not return, on all ways from behind
- * the calls in a block. */
+/* Whether all ways from behind the calls in a block end in an exception, or in another call that
+ * does not return. */
 bool flow_never_returns(const struct flow *flow, uint32_t block);
 
 /* The id of what stands at position of a function; never 0. */

@@ -166,8 +166,8 @@ static bool add_ways(const struct deciding *deciding, const struct edges_of *edg
   return true;
 }
 
-/* Whether control, once it goes along an edge, leaves a loop before it comes to a call in it. state:
- * behind the edge's block; kept. */
+/* Whether control, once it goes along an edge, leaves a loop before it comes to a call in it.
+ * state: behind the edge's block; kept. */
 static bool always_leaves(const struct deciding *deciding, const struct edges_of *edges,
                           uint32_t first, uint32_t loop, const void *state, struct exits *exits) {
   struct ways ways = {.count = 0};

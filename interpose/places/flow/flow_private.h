@@ -7,7 +7,7 @@
 #include "interpose/places/flow/flow.h"
 #include "interpose/places/flow/flow_arcs.h"
 
-/* A block or a loop. What is no node of a place, since it has no sites, has no order. */
+/* A block or a loop. One without sites is no node of a place, and has no order. */
 struct flow_item {
   uint32_t around;   /* the innermost loop around it */
   uint32_t position; /* of the block, or of the loop's head */
@@ -18,9 +18,8 @@ struct flow_item {
   uint16_t flags; /* PLACE_FIXED, and the turn */
   bool reached;
   bool ordered;
-  bool
-      returns; /* of a block: the function may come back to its caller from behind it, or goes on for
-                   ever */
+  /* Of a block: from behind it the function may come back to its caller, or goes on for ever. */
+  bool returns;
 };
 
 struct flow {
@@ -53,7 +52,8 @@ struct flow_work {
   bool *marked;      /* blocks, for one step */
 };
 
-/* flow.c: a work for a graph, with its loops; false: none, or no memory. */
+/* flow.c: begins the analysis of work->graph, and finds its loops. False: the graph is beyond the
+ * limits of flow.h, or no memory. */
 bool flow_begin(struct flow_work *work);
 void flow_end(struct flow_work *work);
 

@@ -1,11 +1,11 @@
-/* Which conditions decide whether control comes to an item in a round, and whether they are the same
- * in all rounds: the turn, and PLACE_FIXED (core/place/place.h). Called by flow_analyse.
+/* Which conditions decide whether control comes to an item in a round, and whether they are the
+ * same in all rounds: the turn, and PLACE_FIXED (core/place/place.h). Called by flow_analyse.
  *
- * A condition decides on an item if one of its ways always leads to the item, and another goes on in
- * the loop and may not: control dependence (Ferrante, Ottenstein and Warren, "The program dependence
- * graph and its use in optimization", 1987), found as in Cytron and others, "Efficiently computing
- * static single assignment form and the control dependence graph", 1991. What only decides whether
- * the loop is left, or goes round at once, decides on nothing in it. */
+ * A condition decides on an item if one of its ways always leads to the item, and another goes on
+ * in the loop and may not: control dependence (Ferrante, Ottenstein and Warren, "The program
+ * dependence graph and its use in optimization", 1987), found as in Cytron and others, "Efficiently
+ * computing static single assignment form and the control dependence graph", 1991. What only
+ * decides whether the loop is left, or goes round at once, decides on nothing in it. */
 #include "interpose/places/flow/flow_private.h"
 
 #include <stdlib.h>
@@ -66,8 +66,8 @@ static void find_behind(struct testing *testing, const struct flow_dominators *a
 
 /* ---- Conditions ---- */
 
-/* Whether a block decides in another way in other rounds of the loops around it, beginning with this
- * one: there is one (edge_between). */
+/* Whether a block decides in another way in other rounds of the loops around it, beginning with
+ * this one: there is one (edge_between). */
 enum rounds { ROUNDS_UNKNOWN, ROUNDS_CHANGE, ROUNDS_FIXED };
 
 static enum rounds rounds_of(const struct testing *testing, uint32_t block, uint32_t loop) {
@@ -114,8 +114,8 @@ static void find_divided(struct testing *testing) {
   }
 }
 
-/* Of several conditions one turn stands for all: it does not matter which, as long as it is the same
- * for all that they decide on. */
+/* Of several conditions one turn stands for all: it does not matter which, as long as it is the
+ * same for all that they decide on. */
 static void add_condition(struct decided *decided, const struct decided *by) {
   decided->depends = true;
   decided->varies |= by->varies;

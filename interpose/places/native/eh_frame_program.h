@@ -18,10 +18,9 @@ enum { REGISTER_STACK = 31, REGISTER_FRAME = 29, REGISTER_RETURN = 30 };
 enum { REGISTER_STACK = -1, REGISTER_FRAME = -1, REGISTER_RETURN = -1 }; /* nothing is understood */
 #endif
 
-/* From then on all that is read is 0, and what was being read is given up. */
 struct eh_reader {
   const uint8_t *at, *end;
-  bool failed;
+  bool failed; /* beyond the end, or not understood: from then on all that is read is 0 */
 };
 
 static inline uint64_t eh_read_word(struct eh_reader *from, size_t size) {
@@ -94,7 +93,8 @@ static inline uint64_t eh_read_formatted(struct eh_reader *from, uint8_t encodin
   }
 }
 
-/* data: what "relative to data" means. Pointers to pointers do not stand where functions begin. */
+/* data: what "relative to data" means. Fails for a pointer to a pointer (DW_EH_PE_indirect): no
+ * compiler writes one where the tables say where a function begins. */
 static inline uintptr_t eh_read_pointer(struct eh_reader *from, uint8_t encoding,
                                         const uint8_t *data) {
   const uint8_t *here = from->at;

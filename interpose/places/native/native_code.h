@@ -8,10 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The nodes of the call, or tail call, at pc (its return address less one) in the function that fills
- * function_size bytes from function_start on, as .eh_frame says: flow.h's flow_nodes. function_id
- * is of the object and the function in it, equal on all ranks; ids and orders then are equal too,
- * wherever the object is loaded. Returns how many nodes have been written, the outermost first.
+/* The nodes (flow_nodes, flow.h) of the call, or tail call, at pc, which is its return address less
+ * one. The function fills function_size bytes from function_start on, as .eh_frame says.
+ * function_id is of the object and the function in it, equal on all ranks; so ids and orders are
+ * equal, too, wherever the object is loaded. Writes at most `room` nodes, the outermost first, and
+ * returns how many.
  *
  * 0: the code cannot be followed (native_graph.h says when); there is no call at pc; control comes
  * to it only by an exception; or the function is the part of another that the compiler has moved

@@ -17,8 +17,8 @@ struct native_graph {
   uint32_t nedges;
 };
 
-/* The function is the one that .eh_frame of the object has, and of the object only jump tables and
- * parts of the function that the compiler has moved away are read beside it.
+/* The graph of a function, which is as .eh_frame of the object has it. Beside it, jump tables and
+ * parts of the function that the compiler has moved away are read, and nothing else of the object.
  *
  * False: there is an instruction that is not known, a jump into the middle of one, or a jump to
  * what a register says whose table is not found and which cannot be a tail call (parts of the
@@ -48,22 +48,18 @@ void native_decide(struct native_graph *graph, const struct native_code *code,
 void native_find_tests(struct native_graph *graph, const struct native_code *code,
                        const uint32_t *block_at);
 
-/* Whether a function ever comes back to its caller. For native_graph.c. */
-
-/* Whether the function that code of the object calls there is known never to return: it has neither
- * a return nor a jump out of it, or it is a library's that is known by name (abort and the like),
- * called through the procedure linkage table. */
+/* native_endings.c: whether the function that code of the object calls there is known never to
+ * return. It has neither a return nor a jump out of it, or it is a library's that is known by name
+ * (abort and the like), called through the procedure linkage table. For native_graph.c. */
 bool native_never_returns(const struct native_object *object, const uint8_t *function,
                           native_decode *decode);
 
-/* Functions that go on where they have left off: coroutines of C++. Their loops cannot be seen:
- * each way round one leaves the function, and comes back by a switch at its beginning. For
- * native_graph.c. */
-
-/* Whether the function is what gcc or clang make of a coroutine: it begins by asking for a small
- * number in a frame behind two addresses, writes that number elsewhere, and clears the first of the
- * addresses where it is done (as the C++ ABI of all compilers has it: std::coroutine_handle::done).
- * Of other processors' code than x86-64's always false. */
+/* Whether the function is what gcc or clang make of a coroutine of C++, which goes on where it has
+ * left off. Its loops cannot be seen: each way round one leaves the function, and comes back by a
+ * switch at its beginning. It begins by reading a small number in a frame behind two addresses,
+ * writes that number elsewhere, and clears the first of the addresses where it is done (as the C++
+ * ABI of all compilers has it: std::coroutine_handle::done). Always false for other processors'
+ * code than x86-64's. For native_graph.c. */
 bool native_resumes(const struct native_code *code);
 
 #endif

@@ -8,11 +8,11 @@
 
 #define NATIVE_JUMPS_MAX 16u /* calls of setjmp in a function */
 
-/* A call of setjmp, and the branch on its result that follows. */
+/* A call of setjmp, and the branch on its result that follows. All are positions. */
 struct native_return {
-  size_t branch; /* position */
-  size_t first;  /* where control goes on at first, after 0 */
-  size_t jumped; /* and when it has been jumped back to */
+  size_t branch;
+  size_t first;  /* where control goes on when setjmp has returned 0 */
+  size_t jumped; /* where it goes on after a longjmp */
 };
 
 struct native_jumps {
@@ -20,8 +20,10 @@ struct native_jumps {
   uint32_t count;
 };
 
-/* False: there are too many, or one whose result is not compared with 0 at once: where control goes
- * on is not known. Of other processors' code than x86-64's none is found. */
+/* False: there are too many calls of setjmp, or one whose result is not compared with 0 at once, so
+ * that it is not known where control goes on. None is found in other processors' code than
+ * x86-64's.
+ */
 bool native_jumps_find(struct native_jumps *jumps, const struct native_code *code);
 
 /* Whether a call of the object's function may end in longjmp: it is one, or a function of the same
@@ -29,15 +31,16 @@ bool native_jumps_find(struct native_jumps *jumps, const struct native_code *cod
 bool native_may_jump(const struct native_object *object, const uint8_t *function,
                      native_decode *decode);
 
-/* Sets in `within` which blocks are only reached by the edge between two: what runs after setjmp has
- * returned 0, and what may jump back to it. False: no memory. */
+/* Sets in `within` (one for each block) which blocks are only reached by the edge from one block to
+ * another. By the edge after setjmp has returned 0, these are the blocks that may jump back to it.
+ * False: no memory. */
 bool native_jumps_within(const struct flow_graph *graph, uint32_t from, uint32_t to, bool *within);
 
 /* ---- native_names.c: functions that an object calls in others, by its procedure linkage table.
  * Also for native_endings.c. ---- */
 
-/* Whether what stands there is a stub of the procedure linkage table. *name: of the function that it
- * leads to; NULL if that is not known. */
+/* Whether what stands there is a stub of the procedure linkage table. *name: of the function that
+ * it leads to; NULL if that is not known. */
 bool native_is_stub(const struct native_object *object, const uint8_t *function,
                     native_decode *decode, const char **name);
 

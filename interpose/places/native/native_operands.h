@@ -26,8 +26,8 @@ struct native_operands {
   bool wide16;  /* 66 */
 };
 
-/* Of an instruction whose length is known. False: it has prefixes of which nothing is known. What is
- * said of ModRM is right for opcodes that native_values.c knows. */
+/* Of an instruction whose length is known. False: it has prefixes of which nothing is known. What
+ * is said of ModRM is right for opcodes that native_values.c knows. */
 bool native_operands_read(struct native_operands *is, const uint8_t *code, size_t length);
 
 /* Whether an opcode that native_values.c knows has a ModRM byte. */

@@ -34,14 +34,15 @@ struct native_caller {
 #define NATIVE_NO_POINTER INT32_MIN
 
 struct native_site {
-  /* What native_site_is_at looks at: the return address, and where the others lie. 0: a frame is
-   * found by its frame pointer, or there are more of them, or an object may lie elsewhere by now.
-   * ~ of the address: native_site_is_chained_at looks. */
+  /* Which comparison is for this site.
+   *   the return address   native_site_is_at
+   *   its complement       native_site_is_chained_at: a frame is found by its frame pointer
+   *   0                    none: there are more frames, or an object may lie elsewhere by now */
   _Atomic uintptr_t key;
-  int32_t at[NATIVE_SITE_FRAMES - 1];
-  uint32_t id; /* equal on all ranks; 0: unknown */
-  uintptr_t above[NATIVE_SITE_FRAMES - 1];
-  /* The ones that a thread was seen to come to after this one, the last one first; never NULL. */
+  int32_t at[NATIVE_SITE_FRAMES - 1];      /* where the return addresses of the frames above lie */
+  uint32_t id;                             /* equal on all ranks; 0: unknown */
+  uintptr_t above[NATIVE_SITE_FRAMES - 1]; /* those return addresses */
+  /* The two sites that threads were last seen to come to after this one; never NULL. */
   _Atomic(struct native_site *) next, other;
   /* Where the frame pointer lies by which the frame is found, from where the one before led;
    * NATIVE_NO_POINTER: it lies where all those before it make it. */
@@ -145,8 +146,8 @@ native_site_is_as_then(const struct native_site *site, uintptr_t return_address,
 struct native_site *native_site_find(const struct native_caller *caller, struct native_site *after,
                                      uint32_t *id);
 
-/* To be called before an object is opened: if any has been closed, other code may come to lie at
- * its addresses. */
+/* To be called before an object is opened: if one has been closed, other code may come to lie at
+ * its addresses, and no site counts until it has been looked at again. */
 void native_sites_expect_opening(void);
 
 #endif

@@ -19,9 +19,9 @@ struct native_tables {
 };
 
 /* Finds the tables of all indirect jumps that have one, and marks where they lead. Instructions are
- * marked already. A table is what the code takes the address of before the jump and whose entries
- * all lead to instructions of the function; how many there are the comparison before the jump says.
- * False: no memory, or too much. */
+ * marked already. A table is data that the code takes the address of before the jump, and whose
+ * entries all lead to instructions of the function; the comparison before the jump says how many
+ * entries there are. False: no memory, or too much to read. */
 bool native_tables_make(struct native_tables *tables, const struct native_code *code);
 void native_tables_drop(struct native_tables *tables);
 

@@ -64,7 +64,8 @@ static bool begins_function(const struct search *search, const uint8_t *at,
          function->begin == at && function->end - function->begin <= LOOKED_AT_MAX;
 }
 
-/* The next jump out of a function, at or behind *at, which comes to stand behind it. NULL: no more. */
+/* The next jump out of a function, at or behind *at, which comes to stand behind it. NULL: no more.
+ */
 static const uint8_t *next_jump(struct native_part function, const uint8_t **at) {
   struct native_instruction is;
   while (*at < function.end && decode(*at, (size_t)(function.end - *at), &is)) {

@@ -1,10 +1,10 @@
 /* What the conditions of a function's code test, and what its blocks set, as far as it is held in
  * registers that calls keep and in the function's own frame: see native_graph.h. Of x86-64's code,
- * by the opcode maps of the Intel 64 manual (volume 2, appendix A). What is left out here is taken to
- * change everything.
+ * by the opcode maps of the Intel 64 manual (volume 2, appendix A). What is left out here is taken
+ * to change everything.
  *
- * The compiler may keep several variables in one register. So one that a loop sets to anything but a
- * number, or what it was and a number, may be another one there. */
+ * The compiler may keep several variables in one register. So one that a loop sets to anything but
+ * a number, or what it was and a number, may be another one there. */
 #include "interpose/places/native/native_graph.h"
 
 #include <stdlib.h>

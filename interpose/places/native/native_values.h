@@ -36,11 +36,11 @@ struct native_frame_use {
   bool is_taken;    /* addresses of its frame may be known to others */
 };
 
-/* native_frame_use.c: to be called for each instruction of the function beforehand; and once more, as
- * it may be seen late that there is a frame pointer. */
+/* native_frame_use.c: to be called for each instruction of the function beforehand, and then for
+ * each once more, as it may be seen late that there is a frame pointer. */
 void native_values_look(struct native_frame_use *use, const uint8_t *code, size_t length);
 
-/* What an instruction makes of the values. Of what is not known it is taken that it changes all. */
+/* What an instruction makes of the values. One that is not known counts as changing all of them. */
 void native_values_step(struct native_values *values, const struct native_frame_use *use,
                         const uint8_t *code, size_t length);
 

@@ -1,5 +1,4 @@
-/* Whether what is read of Python's frames is what Python says, before it is believed.
- */
+/* Comparisons of what is read of Python's frames with what Python says, before it is believed. */
 #ifndef NCCL_JOIN_INTERPOSE_PYTHON_CHECK_H
 #define NCCL_JOIN_INTERPOSE_PYTHON_CHECK_H
 

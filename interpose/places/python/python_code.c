@@ -309,7 +309,8 @@ uint32_t python_code_instruction(const struct python_layout *layout, const struc
 /* ---- all of it --------------------------------------------------------------------------------
  */
 
-/* CO_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE and CO_ASYNC_GENERATOR (Include/cpython/code.h).
+/* CO_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE and CO_ASYNC_GENERATOR
+ * (Include/cpython/code.h).
  */
 #define OF_GENERATORS (0x20u | 0x80u | 0x100u | 0x200u)
 

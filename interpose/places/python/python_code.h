@@ -62,8 +62,7 @@ void python_code_free(struct python_code *code); /* NULL is allowed */
 uint32_t python_code_instruction(const struct python_layout *layout, const struct python_code *code,
                                  int64_t where);
 
-/* Whether the frame was written for the program: neither the machinery that runs modules nor code
- * without a file that imports modules. */
+/* Whether the code is not the program's but a runner's: runpy, or the bootstrap of importlib. */
 bool python_code_is_runner(const struct python_code *code);
 
 /* The part behind the last '/'. */
@@ -72,10 +71,9 @@ const char *python_base_name(const char *file);
 /* 64 bits of text, added to a hash. */
 uint64_t python_hash(uint64_t hash, const void *data, size_t size);
 
-/* Line numbers of instructions, from the tables in code objects: co_lnotab of 3.9
- * (Objects/lnotab_notes.txt), co_linetable of 3.10 (PEP 626) and of 3.11 and later
- * (Objects/locations.md).
- */
+/* ---- python_lines.c: line numbers of instructions, from the tables in code objects: co_lnotab of
+ * 3.9 (Objects/lnotab_notes.txt), co_linetable of 3.10 (PEP 626) and of 3.11 and later
+ * (Objects/locations.md) ---- */
 
 /* The line of the instruction at a code unit; 0: it has none. Never reads beyond the table,
  * whatever it holds. */
@@ -94,8 +92,9 @@ struct python_lines {
 
 void python_lines_begin(struct python_lines *lines, unsigned minor, const struct python_code *code);
 
-/* Units ascend. `*columns` (3.11 and later; otherwise 0): the last line as counted from the first
- * one, the first column and the last one as one number, equal for equal ones; 0: not known. */
+/* Units ascend from call to call. *columns (3.11 and later; otherwise 0): the last line as counted
+ * from the first one, the first column and the last one as one number, equal for equal ones; 0: not
+ * known. */
 uint32_t python_lines_at(struct python_lines *lines, uint32_t unit, uint64_t *columns);
 
 #endif

@@ -28,7 +28,8 @@ bool python_is_present(void);
 /* Whether there is a CPython that cannot be read: what runs in it is not seen. */
 bool python_is_unreadable(void);
 
-/* Whether the object loaded at `base` is the one that CPython is in: a libpython, or the program. */
+/* Whether the object loaded at `base` is the one that CPython is in: a libpython, or the program.
+ */
 bool python_is_in(uintptr_t base);
 
 /* What the chain of Python frames of the calling thread is called: for each frame its code (base
@@ -49,11 +50,11 @@ uint32_t python_id(void);
 uint32_t python_nodes(struct place_node *nodes, uint32_t room);
 
 /* For threads that an engine has begun, as PyTorch's autograd does: the id and the nodes of the one
- * thread that waits for them in a backward pass. It stands still, but nothing holds it. So
- * its frames are read by system calls, which cannot fault, and believed only if its processor time
- * shows that it has not run meanwhile, if it does not hold the GIL, and if it stands at a call made
- * by torch.autograd. One that has come there, but not yet to rest, is looked at again. 0: there is
- * none, or several wait at different places.
+ * thread that waits for them in a backward pass. That thread stands still, but nothing holds it. So
+ * its frames are read by system calls, which cannot fault. They are believed only if its processor
+ * time shows that it has not run meanwhile, it does not hold the GIL, and it stands at a call made
+ * by torch.autograd. A thread that has come there, but not yet to rest, is looked at again. 0:
+ * there is none, or several wait at different places.
  *
  * For claims. python_waiting_id costs one system call (0.2 to 0.6 microseconds) as long as the
  * thread stands where it stood when the same thread last called; otherwise it is looked for among

@@ -73,8 +73,8 @@ static inline bool python_instruction_is_branch(const struct python_instruction 
          instruction->opcode == OPCODE_BRANCH_TO;
 }
 
-/* Makes copies of code one again: whatever leads to a copy leads to the first one, which `same`
- * names; no way leads to the others any more. False: no memory, or too much to compare.
+/* Makes one of copies of code: whatever leads to a copy leads to the first one, which `same` names,
+ * and nothing leads to the others any more. False: no memory, or too much to compare.
  *
  * From 3.10 to 3.13 the test of a `while` stands before the loop and once more at its end, and
  * `continue` goes to the first one: as they stand, these are two loops. Likewise a `while True` may

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a function's frame at one instruction, in view of how the call made there ends. Never changed once it can be found, never freed. */
+/* Of a function's frame at one instruction, in view of how the call made there ends. Never changed
+ * once it can be found, never freed. */
 struct way {
   uint64_t hash;
   struct way *next; /* in the same bucket */

@@ -1,6 +1,7 @@
-/* What each opcode of CPython is for the flow of control, and what it does to values, by minor version: as the standard
- * library's `opcode` says, with names told apart by tests/python/opcodes.py. A specialised or
- * instrumented opcode is what the general one is.
+/* What each opcode of CPython is for the flow of control, and what it does to values, by minor
+ * version. The numbers are those of the standard library's module `opcode`;
+ * tests/python/opcodes.py says by names what each is. A specialised or instrumented opcode is what
+ * the general one is.
  */
 #ifndef NCCL_JOIN_INTERPOSE_PYTHON_OPCODES_H
 #define NCCL_JOIN_INTERPOSE_PYTHON_OPCODES_H

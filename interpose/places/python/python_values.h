@@ -1,9 +1,9 @@
 /* What a function's bytecode does to its variables, as far as it is followed: which numbers they
  * hold, and so which branches are decided, and by which variables. For python_graph.c.
  *
- * A local variable that no other function can see (a "fast local") holds what was stored in it last.
- * Names and attributes may be changed elsewhere: of them it is known only that something of the name
- * is tested, and that the code sets it.
+ * A local variable that no other function can see (a "fast local") holds what was stored in it
+ * last. Names and attributes may be changed elsewhere: of them it is known only that something of
+ * the name is tested, and that the code sets it.
  */
 #ifndef NCCL_JOIN_INTERPOSE_PYTHON_VALUES_H
 #define NCCL_JOIN_INTERPOSE_PYTHON_VALUES_H

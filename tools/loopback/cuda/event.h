@@ -9,7 +9,7 @@
 #include "tools/loopback/cuda/context.h"
 #include "tools/loopback/cuda/stream.h"
 
-/* One recording of an event. Outlives the event if work still waits for it. Guarded by
+/* One recording of an event. It outlives the event if work still waits for it. Guarded by
  * stream_lock. */
 struct recording {
   unsigned references;
@@ -27,6 +27,7 @@ struct CUevent_st {
   size_t ntips;
 };
 
+/* These take stream_lock themselves. An event that is none is CUDA_ERROR_INVALID_HANDLE. */
 CUresult event_create(CUcontext context, unsigned flags, CUevent *event);
 CUresult event_destroy(CUevent event);
 

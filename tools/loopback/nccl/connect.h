@@ -13,9 +13,9 @@
 #include "unit.h"
 
 /* Transfers are connected per peer, for all peers of a group together: ranks tell each other how,
- * connect, and tell each other that it is done. None is through before its peers are, nor they
- * before theirs: who connects with one of several ranks that wait for each other, and for it, waits
- * for ever. */
+ * connect, and tell each other that it is done. No rank is through before its peers are, and these
+ * are not before theirs. So a rank that connects with one of several ranks that wait for each
+ * other, and for it, waits for ever. */
 enum { CONNECT_PHASES = 3 };
 
 /* Says that this rank is at its first collective, or in a phase, from 1 on, of its first transfer

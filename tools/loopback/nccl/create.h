@@ -20,9 +20,9 @@ ncclResult_t create_by_split(struct ncclComm *parent, int color, int key, ncclCo
 ncclResult_t create_by_shrink(struct ncclComm *parent, int *excluded, int nexcluded,
                               ncclComm_t *child, const ncclConfig_t *config);
 
-/* Agreements on the host: what all ranks of a communicator do together outside their streams
+/* ---- agreement.c: what all ranks of a communicator do together on the host, outside their streams
  * (split, window registration). Each rank brings an agenda, waits for the others, and reads theirs.
- * As with units, a difference in what they are about ends the run. */
+ * As with units, a difference in what they are about ends the run. ---- */
 
 enum agenda_kind { AGENDA_SPLIT = 1, AGENDA_WINDOW = 2 };
 
@@ -32,32 +32,30 @@ enum agenda_kind { AGENDA_SPLIT = 1, AGENDA_WINDOW = 2 };
 ncclResult_t agreement_reach(struct ncclComm *comm, struct segment_agenda own,
                              struct segment_agenda *all);
 
-/* The profiler plug-in that NCCL_PROFILER_PLUGIN names. It is told of each communicator as NCCL
- * does it (plugin/profiler.cc, ncclProfilerPluginInit): by `init` of ncclProfiler_v5 or
- * ncclProfiler_v4, on the thread that makes the communicator. It has no events: a plug-in
- * that asks for any gets none.
- */
+/* ---- profiler.c ---- */
 
-/* The communicator has met its peers. */
+/* The communicator has met its peers: tells the profiler plug-in that NCCL_PROFILER_PLUGIN names,
+ * as NCCL does (plugin/profiler.cc, ncclProfilerPluginInit), by `init` of its ncclProfiler_v5 or
+ * ncclProfiler_v4, on the calling thread, which makes the communicator. There are no events: a
+ * plug-in that asks for any gets none. */
 void profiler_communicator(const struct ncclComm *comm);
 
-/* ncclUniqueId: laid out as NCCL's (bootstrap.h): a random 64-bit magic, the creator's socket
- * address (a union of 28 bytes), padding, and zeros from byte 40 on. Nobody listens at that
- * address: ranks find each other by the hash of all 128 bytes, so whoever writes into the spare
- * ones must do so before the id travels. */
+/* ---- unique_id.c ---- */
 
-/* With NCCL_COMM_ID=address:port set, NCCL's fixed magic and that address. */
+/* An id, laid out as NCCL's (bootstrap.h): a random 64-bit magic, the creator's socket address (a
+ * union of 28 bytes), padding, and zeros from byte 40 on. With NCCL_COMM_ID=address:port set,
+ * NCCL's fixed magic and that address. Nobody listens at the address: ranks find each other by the
+ * hash of all 128 bytes, so whoever writes into the spare ones must do so before the id travels. */
 ncclResult_t unique_id_create(ncclUniqueId *id);
 
 /* Over all bytes of count ids, in order. */
 uint64_t unique_id_hash(const ncclUniqueId *ids, int count);
 
-/* ncclConfig_t: reading what the caller gave, of any version, as NCCL does (init.cc,
- * parseCommConfig). */
+/* ---- config.c ---- */
 
-/* Fills config with the given one (NULL: all defaults): its fields up to its size, defaults for the
- * undefined ones, then NCCL_COMM_BLOCKING. ncclInvalidArgument: not initialized, or a value out of
- * range. */
+/* Fills config with the given one, of any version (NULL: all defaults), as NCCL does (init.cc,
+ * parseCommConfig): its fields up to its size, defaults for the undefined ones, then
+ * NCCL_COMM_BLOCKING. ncclInvalidArgument: not initialized, or a value out of range. */
 ncclResult_t config_parse(const ncclConfig_t *given, ncclConfig_t *config);
 
 #endif

@@ -16,7 +16,7 @@
 /* Bytes of one element; 0 for a number that is no datatype. */
 size_t datatype_size(ncclDataType_t datatype);
 
-/* "float32"; "datatype 99" is never returned: an unknown one is "unknown". */
+/* "float32"; "unknown" for a number that is no datatype. */
 const char *datatype_name(ncclDataType_t datatype);
 
 bool datatype_is_float(ncclDataType_t datatype);

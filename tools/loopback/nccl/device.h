@@ -28,12 +28,12 @@ ncclResult_t device_free(void *memory);
  * allocation. */
 void *device_memory(const void *pointer, size_t size);
 
-/* An event without timing, for order_after. */
+/* An event without timing, for device_order. */
 ncclResult_t device_event_create(CUevent *event);
 void device_event_destroy(CUevent event);
 
-/* Work that comes later on stream waits for work that was before on earlier. The event is used up
- * at once. */
+/* Work that comes later on `stream` waits for the work that is on `earlier` now. The event may be
+ * used again at once. */
 ncclResult_t device_order(CUevent event, CUstream earlier, CUstream stream);
 ncclResult_t device_record(CUevent event, CUstream stream);
 ncclResult_t device_wait(CUstream stream, CUevent event);

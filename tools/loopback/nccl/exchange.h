@@ -30,23 +30,22 @@ enum meeting_result exchange_meet(struct exchange *exchange);
 /* What rank staged for the last meeting. Valid until the next one. */
 const void *exchange_stage_of(const struct exchange *exchange, int rank);
 
-/* Sends and receives of one unit, all under way at once.
+/* ---- transfer.c ---- */
+
+/* Performs the unit's sends and receives, all at once; messages between two ranks in the order in
+ * which they were issued. On the worker.
  *
  * Each direction between two ranks is a ring of slots in shared memory. A message is one or more
  * slots, each with the message's count and datatype, which the receiver compares with its own. A
  * send is done when the receiver has read all of it: NCCL promises no buffering, so a program that
- * needs some must hang here.
- */
-
-/* Performs the unit's sends and receives; messages between two ranks in the order they were issued.
- * On the worker. */
+ * needs some must hang here. */
 enum meeting_result transfers_run(struct ncclComm *comm, const struct unit *unit);
 
-/* Collectives, in chunks through the staging buffers. */
+/* ---- collective.c ---- */
 
-/* Performs operation with the other ranks of the exchange. On the worker. A buffer that is not
- * wholly inside one allocation of device memory, or that overlaps the other one other than in
- * place, ends the run. */
+/* Performs operation with the other ranks of the exchange, in chunks through the staging buffers.
+ * On the worker. A buffer that is not wholly inside one allocation of device memory, or that
+ * overlaps the other one other than in place, ends the run. */
 enum meeting_result collective_run(struct exchange *exchange, const struct operation *operation);
 
 #endif

@@ -1,10 +1,11 @@
-/* User buffer registration. What is registered is only looked at: NCCL decides by it, on each rank
- * by the rank's own buffers, which way the data goes and whether to meet the others on the host, so
- * ranks that differ hang there. Here they are stopped (oracle.h). NCCL_LOCAL_REGISTER=0: nothing is
- * registered, and handles are NULL. A registration has references, as NCCL's has
- * (register.cc): registering memory inside a registered range gives the same handle. Windows
- * (ncclCommWindowRegister) are registrations that all ranks make together. What is left at the end
- * goes with the communicator. */
+/* User buffer registration. Data does not move by it; it is only compared. NCCL decides by it, on
+ * each rank by the rank's own buffers, which way the data goes and whether to meet the others on
+ * the host, so ranks that differ hang there. Here they are stopped (oracle.h).
+ *
+ * NCCL_LOCAL_REGISTER=0: nothing is registered, and handles are NULL. A registration has
+ * references, as NCCL's has (register.cc): registering memory inside a registered range gives the
+ * same handle. Windows (ncclCommWindowRegister) are registrations that all ranks make together.
+ * What is left at the end goes with the communicator. */
 #ifndef LOOPBACK_NCCL_REGISTRATION_H
 #define LOOPBACK_NCCL_REGISTRATION_H
 

@@ -212,8 +212,8 @@ static ncclResult_t segment_create_or_find(struct segment *segment) {
   }
 }
 
-/* A lock on the rank's byte that goes with the last descriptor of this opening of the file (fcntl(2),
- * open file description locks). */
+/* A lock on the rank's byte that goes with the last descriptor of this opening of the file
+ * (fcntl(2), open file description locks). */
 static bool segment_lock(const struct segment *segment, int command, struct flock *lock) {
   return fcntl(segment->presence, command, lock) == 0;
 }

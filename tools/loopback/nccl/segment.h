@@ -7,8 +7,9 @@
  * name exists each process holds a shared flock on it; a name that nobody holds was left by a run
  * that died while its ranks were meeting, and the next creation removes it.
  *
- * With LOOPBACK_FOLDER the segments are files there, for ranks in several namespaces of processes, as on
- * several machines: numbers of processes mean nothing then, so each rank holds a lock on a byte of its own.
+ * With LOOPBACK_FOLDER the segments are files there, for ranks in several namespaces of processes,
+ * as on several machines. Numbers of processes mean nothing then, so each rank holds a lock on a
+ * byte of its own.
  *
  * Who writes what: everything in a segment_rank belongs to that rank, everything in a
  * segment_channel to the side named there. Words that others wait for are atomic; a rank that
@@ -95,8 +96,8 @@ struct segment_shared {
   _Atomic uint32_t refused;  /* a rank could not take part: an ncclResult_t for everyone */
   _Alignas(SEGMENT_LINE) _Atomic uint32_t bell;
   _Atomic uint32_t sleepers;
-  _Alignas(
-      SEGMENT_LINE) _Atomic uint32_t stop; /* enum stop_state: the run is wrong, everyone ends */
+  /* enum stop_state: the run is wrong, everyone ends. */
+  _Alignas(SEGMENT_LINE) _Atomic uint32_t stop;
   char stop_text[SEGMENT_STOP_BYTES];
 };
 
@@ -114,8 +115,9 @@ struct segment {
 };
 
 /* Creates or opens the segment of hash and claims rank's place in it. Does not wait for the others:
- * see communicator_create. ncclSystemError: no shared memory. ncclInvalidUsage: the ranks that are
- * there disagree on nranks, or have this rank already. report_error has been called. */
+ * see communicator_join. ncclSystemError: no shared memory, or more than SEGMENT_RANKS_MAX ranks.
+ * ncclInvalidUsage: the ranks that are there disagree on nranks, or have this rank already.
+ * report_error has been called. */
 ncclResult_t segment_open(struct segment *segment, uint64_t hash, int nranks, int rank, int device);
 
 /* Counts this rank as come, and removes the name if it is the last. Rings no bell. */

@@ -43,8 +43,8 @@ static ncclResult_t parse_address(const char *text, struct sockaddr_in *address)
   return ncclInvalidArgument;
 }
 
-/* Where ranks of several machines meet (LOOPBACK_FOLDER), the first address by which others can reach
- * this one, as NCCL would take; otherwise the loopback's. */
+/* Where ranks of several machines meet (LOOPBACK_FOLDER), the first address by which others can
+ * reach this one, as NCCL would take; otherwise the loopback's. */
 static struct in_addr own_address(void) {
   struct in_addr own = {.s_addr = htonl(INADDR_LOOPBACK)};
   struct ifaddrs *all = NULL;

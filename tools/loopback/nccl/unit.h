@@ -1,8 +1,8 @@
 /* Operations, and units: what one rank issues on one communicator as one.
  *
  * A unit holds the operations that one outermost group (or one ungrouped call) issued on one
- * communicator, in program order. It is built on the issuing thread, belongs to the stream's worker
- * once launched.
+ * communicator, in program order. The issuing thread builds it; once launched, it belongs to the
+ * stream's worker.
  */
 #ifndef LOOPBACK_NCCL_UNIT_H
 #define LOOPBACK_NCCL_UNIT_H
@@ -86,15 +86,16 @@ void unit_release(struct unit *unit);
 /* Copies operation to the end; false if there is no memory. */
 bool unit_append(struct unit *unit, const struct operation *operation);
 
-/* Fills collective, hash, text and log. related are the units that the same group issued on
- * communicators of the same team (the same ranks in the same order, this rank the same in all),
- * this one included, ordered by communicator hash: what the ranks of a team put in one group must
- * be the same on all of them. False if there is no memory. */
+/* Fills collective, meets, hash, text and log, and how the buffers of sends and receives look.
+ * related: the units that the same group issued on communicators of the same team (the same ranks
+ * in the same order, this rank the same in all), this one included, ordered by communicator hash.
+ * What the ranks of a team put in one group must be the same on all of them. False if there is no
+ * memory.
+ */
 bool unit_describe(struct unit *unit, struct unit *const *related, size_t nrelated);
 
-/* Units on their stream: what the worker does when a unit's turn comes. */
-
-/* Puts the unit on its streams, behind earlier units of the communicator whatever their stream.
+/* execute.c: puts the unit on its streams, behind earlier units of the communicator whatever their
+ * stream; a worker performs it when its turn comes.
  * With operations on several streams it runs on the first; it waits for what is on the others, and
  * they wait for it. Takes the unit, also on error. On the issuing thread, with the communicator's
  * context current. */

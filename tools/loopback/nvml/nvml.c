@@ -1,5 +1,5 @@
-/* libnvidia-ml.so.1, as far as NCCL and PyTorch ask it: the devices of the loopback, each behind a PCI Express
- * link of its own, without NVLink and without access to each other.
+/* libnvidia-ml.so.1, as far as NCCL and PyTorch ask it: the devices of the loopback, each behind a
+ * PCI Express link of its own, without NVLink and without access to each other.
  *
  * Types are those of nvml.h, which CUDA's packages do not have; numbers are its enumerations. */
 #include <stdio.h>

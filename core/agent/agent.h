@@ -1,0 +1,90 @@
+/* What the agents of machines tell each other: the logs of their own ranks, for the ranks of the other
+ * machines to read as mirrors (core/transport/mirror.h). Pure: messages and what has changed on this
+ * machine come in, messages go out; no thread, no clock, no system call (ringing a team's bell apart).
+ *
+ * Agents stand in a tree. What one sends to a link comes out at the other end in the order in which it
+ * was sent, or the link is cut. All that is told is passed on by every agent to its other links, in the
+ * order in which it has heard or said it. So who sees what another has done sees what led to it.
+ *
+ * While no rank waits for others (agent_say_waits) nothing is told of what ranks do, but for events:
+ * ends, lossy shadows, what the ranks of a team share. A machine where one waits looks, and says so to
+ * all; while any looks at a team, all tell what their ranks do in it.
+ *
+ * Not thread-safe: one thread at a time for each agent.
+ */
+#ifndef NCCL_JOIN_CORE_AGENT_H
+#define NCCL_JOIN_CORE_AGENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/transport/plane.h"
+
+#define AGENT_LINKS_MAX 32u
+#define AGENT_MESSAGE_MAX 65536u     /* bytes of a message */
+#define AGENT_INTRODUCTION_MAX 1024u /* of what is said of a slot */
+
+struct agent;
+
+/* What an agent asks of its owner. None of them may call the agent. */
+struct agent_owner {
+  void *context;
+  /* Sends a message to a link. */
+  void (*send)(void *context, uint32_t link, const void *message, size_t size);
+  /* What another machine has said of a slot (agent_introduce): it is there, and its log may be written
+   * from now on. Once for each slot of each team, also of teams that this machine has no part in. */
+  void (*introduced)(void *context, uint64_t team, uint32_t slot, const void *said, size_t size);
+  /* The process of a slot of another machine is gone. lost: only because a link is. */
+  void (*ended)(void *context, uint64_t team, uint32_t slot, struct plane_fate fate, bool lost);
+};
+
+/* A team with slots on this machine and on others. */
+struct agent_team {
+  uint64_t key; /* the same on all machines, and for no other team */
+  struct plane
+      *plane; /* a side of the team whose ranks are the slots; must outlive the agent's team */
+};
+
+/* NULL without memory. */
+struct agent *agent_create(const struct agent_owner *owner);
+void agent_destroy(struct agent *agent);
+
+/* A link to a neighbour in the tree, by a number below AGENT_LINKS_MAX that is free: hears all that this
+ * agent knows of who is where. False without memory. */
+bool agent_add_link(struct agent *agent, uint32_t link);
+
+/* The link is gone, and with it all slots behind it: they have ended for this machine, and for those on
+ * its other links, who are told. */
+void agent_cut_link(struct agent *agent, uint32_t link);
+
+/* From now on the logs of its slots are told, where they are introduced here, and written, where other
+ * machines introduce them. Before either. False: there is no memory, or the key is taken. */
+bool agent_add_team(struct agent *agent, const struct agent_team *team);
+void agent_remove_team(struct agent *agent, uint64_t key);
+
+/* Tells all machines of a slot of this one, and what its rank says of itself. Before the rank does
+ * anything in the team. identity: struct introduction's; what a process does in several teams is told in
+ * the order in which it has done it. False without memory. */
+bool agent_introduce(struct agent *agent, uint64_t team, uint32_t slot, uint64_t identity,
+                     const void *said, size_t size);
+
+/* The process of a slot of this machine is gone, or the slot has been given back. */
+void agent_say_ended(struct agent *agent, uint64_t team, uint32_t slot, struct plane_fate fate);
+
+/* Whether a rank of this machine waits for others in the team: it claims, or waits in a call. */
+void agent_say_waits(struct agent *agent, uint64_t team, bool waits);
+
+/* Whether any machine looks at the team, so that its bell must wake this agent: agent_poll then says
+ * that it waits (plane_say_waiting), and looks. */
+bool agent_is_awake(const struct agent *agent, uint64_t team);
+
+/* A message from a link. False: it is none, and the link is to be cut. */
+bool agent_receive(struct agent *agent, uint32_t link, uint64_t now_ms, const void *message,
+                   size_t size);
+
+/* Looks at what the ranks of this machine have done, and sends what there is to be told. After any of the
+ * above, and when the bell of a team has rung. */
+void agent_poll(struct agent *agent, uint64_t now_ms);
+
+#endif
