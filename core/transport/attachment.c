@@ -37,6 +37,15 @@ struct plane *attachment_plane_early(struct attachment *attachment, uint32_t ran
   return attachment->transport->plane(attachment, rank, nranks, slot_of, true);
 }
 
+bool attachment_is_beyond(const struct attachment *attachment) {
+  return attachment->transport->is_beyond != NULL && attachment->transport->is_beyond(attachment);
+}
+
+void attachment_reach_beyond(struct attachment *attachment, _Atomic uint32_t *bell) {
+  if (attachment->transport->reach_beyond != NULL)
+    attachment->transport->reach_beyond(attachment, bell);
+}
+
 void attachment_detach(struct attachment *attachment) {
   if (attachment != NULL)
     attachment->transport->detach(attachment);

@@ -24,9 +24,34 @@ struct plane_shm {
   uint32_t *slot_of;
 };
 
+static void ring_word(_Atomic uint32_t *bell) {
+  atomic_fetch_add(bell, 1);
+  syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 static void shm_ring(struct plane *plane) {
-  atomic_fetch_add(&plane->team->bell, 1);
-  syscall(SYS_futex, &plane->team->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+  struct plane_shm *shm = (struct plane_shm *)plane;
+  _Atomic uint32_t *beyond = atomic_load_explicit(&shm->map->beyond, memory_order_relaxed);
+  ring_word(&plane->team->bell);
+  if (beyond != NULL)
+    ring_word(beyond);
+}
+
+/* The agent of a team across machines is to know whether any rank of this one waits: then it asks the
+ * others what they do (segment_remote.h). The first to wait wakes it. */
+static void begin_waiting(struct plane *plane) {
+  struct plane_shm *shm = (struct plane_shm *)plane;
+  _Atomic uint32_t *beyond = atomic_load_explicit(&shm->map->beyond, memory_order_relaxed);
+  struct segment_header *header = (struct segment_header *)shm->map->base;
+  if (beyond != NULL && atomic_fetch_add(&header->waiting, 1) == 0)
+    ring_word(beyond);
+}
+
+static void end_waiting(struct plane *plane) {
+  struct plane_shm *shm = (struct plane_shm *)plane;
+  struct segment_header *header = (struct segment_header *)shm->map->base;
+  if (atomic_load_explicit(&shm->map->beyond, memory_order_relaxed) != NULL)
+    atomic_fetch_sub(&header->waiting, 1);
 }
 
 static void plane_relax(void) {
@@ -61,7 +86,9 @@ static void shm_wait(struct plane *plane, uint32_t seen, unsigned milliseconds) 
                              .tv_nsec = milliseconds % 1000 * 1000000L};
   /* Not FUTEX_PRIVATE: the others are in other processes. Whatever it returns, the caller looks
    * again. */
+  begin_waiting(plane);
   syscall(SYS_futex, &plane->team->bell, FUTEX_WAIT, seen, &timeout, NULL, 0);
+  end_waiting(plane);
 }
 
 /* The kernel may end a sleep later by the thread's timer slack, 50 us if nobody has said anything
@@ -73,8 +100,10 @@ static void shm_nap(struct plane *plane, uint32_t seen, uint64_t until) {
   if (slack > 1)
     prctl(PR_SET_TIMERSLACK, 1UL);
   /* A futex's own time is CLOCK_MONOTONIC, and with a bit set it is absolute (futex(2)). */
+  begin_waiting(plane);
   syscall(SYS_futex, &plane->team->bell, FUTEX_WAIT_BITSET, seen, &end, NULL,
           FUTEX_BITSET_MATCH_ANY);
+  end_waiting(plane);
   if (slack > 1)
     prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
 }
@@ -99,6 +128,12 @@ static bool shm_stopped(const struct plane *plane, uint32_t rank) {
 static struct plane_fate shm_fate(const struct plane *plane, uint32_t rank) {
   const struct plane_shm *shm = (const struct plane_shm *)plane;
   return segment_fate(shm->map, shm->slot_of[rank]);
+}
+
+static const char *shm_machine(const struct plane *plane, uint32_t rank) {
+  const struct plane_shm *shm = (const struct plane_shm *)plane;
+  const char *name = segment_slot(shm->map, shm->slot_of[rank])->machine;
+  return name[0] != '\0' ? name : NULL;
 }
 
 static uint32_t usable_processors(void) {
@@ -147,7 +182,8 @@ static struct plane *plane_of(struct segment *segment, uint32_t rank, uint32_t n
                 .pause = shm_pause,
                 .alive = shm_alive,
                 .stopped = shm_stopped,
-                .fate = shm_fate},
+                .fate = shm_fate,
+                .machine = shm_machine},
       .map = map,
       .slot_of = calloc(nranks, sizeof(*slot_of)),
   };

@@ -30,6 +30,8 @@ void child_arrive(struct arrival *arrival, struct communicator *parent, const ch
   communicator_arrive(arrival, &seed, sizeof(seed), (uint32_t)parent->nranks,
                       (uint32_t)parent->rank, 0, key, parent->device);
   arrival->library = library_of(parent->handle);
+  arrival->has_job = parent->has_job;
+  arrival->job = parent->job;
 }
 
 static bool child_add(struct children *children, const struct child *child) {
@@ -73,6 +75,8 @@ static bool put_off(const struct child *child) {
 }
 
 void child_end(struct child *child, ncclResult_t result) {
+  if (result == ncclSuccess && *child->handle != NULL)
+    communicator_meet(&child->arrival, *child->handle);
   if (result == ncclSuccess && *child->handle != NULL)
     communicator_add(&child->arrival, *child->handle, child->driver);
   else if (result != ncclInProgress || !put_off(child))

@@ -16,6 +16,7 @@
 #include "interpose/calls/child_communicators.h"
 #include "interpose/comm/communicator.h"
 #include "interpose/comm/clock.h"
+#include "interpose/comm/machines.h"
 #include "interpose/comm/registered.h"
 #include "interpose/comm/report.h"
 #include "interpose/exits/exit_points.h"
@@ -30,7 +31,10 @@
 /* ---- creation ---- */
 
 ncclResult_t join_GetUniqueId(ncclUniqueId *uniqueId) {
-  return real.GetUniqueId(uniqueId);
+  ncclResult_t result = real.GetUniqueId(uniqueId);
+  if (result == ncclSuccess && uniqueId != NULL)
+    machines_mark(uniqueId);
+  return result;
 }
 
 /* Wrong settings stop here, and plug-ins that cannot be loaded: a typo must not become a hang hours
@@ -80,6 +84,7 @@ static void arrive_by_ids(struct arrival *arrival, const ncclUniqueId *ids, int 
   communicator_arrive(arrival, seed, size, (uint32_t)nranks, (uint32_t)rank, (uint32_t)nranks, 0,
                       communicator_current_device());
   arrival->to_compare = true;
+  arrival->has_job = machines_read(ids, &arrival->job);
   free(seed);
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/report/log.h"
 #include "interpose/comm/communicator.h"
+#include "interpose/comm/name.h"
 
 /* ---- names ---- */
 
@@ -35,41 +36,29 @@ static uint64_t count_gathering(uint64_t hash) {
   return times;
 }
 
-static uint64_t gathering_hash(const uint64_t *identities, uint32_t nranks, uint64_t hash) {
-  for (uint32_t i = 0; i < nranks; i++) {
-    hash = (hash ^ identities[i]) * UINT64_C(0xff51afd7ed558ccd);
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
-
-/* Identities are random: no other ranks have the name, and nobody can guess it. */
-static bool name_gathering(char name[ATTACHMENT_NAME_SIZE], const uint64_t *identities,
-                           uint32_t nranks) {
-  uint64_t a = gathering_hash(identities, nranks, UINT64_C(0x9216d5d98979fb1b));
-  uint64_t times = count_gathering(a);
-  a = gathering_hash(&times, 1, a);
-  snprintf(name, ATTACHMENT_NAME_SIZE, "%016llx%016llx", (unsigned long long)a,
-           (unsigned long long)gathering_hash(identities, nranks, ~a));
-  return times != 0;
+/* Identities are random, and so is the name. The seed: how often they have, and who they are. */
+static bool name_gathering(char name[ATTACHMENT_NAME_SIZE], uint64_t *seed, uint32_t nranks) {
+  size_t size = nranks * sizeof(*seed);
+  seed[0] = count_gathering(name_hash(seed + 1, size, 0));
+  name_make(name, seed, size + sizeof(*seed));
+  return seed[0] != 0;
 }
 
 /* ---- */
 
-static struct attachment *gathering_attach(char name[ATTACHMENT_NAME_SIZE],
-                                           const uint64_t *identities, uint32_t nranks,
-                                           uint32_t own) {
-  struct introduction me = {.identity = identities[own]};
+/* seed: room for a number, and then the identities. */
+static struct attachment *gathering_attach(char name[ATTACHMENT_NAME_SIZE], uint64_t *seed,
+                                           uint32_t nranks, uint32_t own) {
+  struct introduction me = {.identity = seed[1 + own]};
   char reason[ATTACHMENT_REASON_SIZE] = "out of memory";
   struct attachment *attachment = NULL;
-  if (name_gathering(name, identities, nranks))
+  if (name_gathering(name, seed, nranks))
     attachment = attachment_make(name, nranks, own, nranks, &me, reason);
   if (attachment == NULL)
-    log_line(
-        LOG_LEVEL_WARN,
-        "a group of %u ranks is made without a meeting of them: %s. If one of them is still in "
-        "a loop, they wait for each other for ever",
-        nranks, reason);
+    log_line(LOG_LEVEL_WARN,
+             "%u ranks make a communicator and do not wait for each other before: %s. If one of "
+             "them is still in a loop, all may wait for ever",
+             nranks, reason);
   return attachment;
 }
 
@@ -98,23 +87,31 @@ static struct endpoint *gathering_create(struct endpoint *whole, struct attachme
   return NULL;
 }
 
+/* Shared memory is one machine's. */
+static bool are_here(const struct plane *plane, const uint32_t *ranks, uint32_t nranks) {
+  uint32_t i = 0;
+  while (i < nranks && plane_machine(plane, ranks[i]) == NULL)
+    i++;
+  return i == nranks;
+}
+
 struct endpoint *gathering_begin(struct endpoint *whole, const uint32_t *ranks, uint32_t nranks,
                                  uint32_t own) {
   char name[ATTACHMENT_NAME_SIZE];
-  uint64_t *identities = calloc(nranks, sizeof(*identities));
-  if (identities == NULL)
+  uint64_t *seed =
+      are_here(whole->team->plane, ranks, nranks) ? calloc(1 + nranks, sizeof(*seed)) : NULL;
+  if (seed == NULL)
     return NULL;
   for (uint32_t i = 0; i < nranks; i++)
-    identities[i] = whole->identities[ranks[i]];
-  struct attachment *attachment = gathering_attach(name, identities, nranks, own);
-  struct endpoint *end = attachment == NULL
-                             ? NULL
-                             : gathering_create(whole, attachment, identities, ranks, nranks, own);
+    seed[1 + i] = whole->identities[ranks[i]];
+  struct attachment *attachment = gathering_attach(name, seed, nranks, own);
+  struct endpoint *end =
+      attachment == NULL ? NULL : gathering_create(whole, attachment, seed + 1, ranks, nranks, own);
   if (end != NULL)
     end->tag = attachment_tag(name);
   else
     attachment_detach(attachment);
-  free(identities);
+  free(seed);
   return end;
 }
 

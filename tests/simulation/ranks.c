@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/transport/plane_memory.h"
 #include "core/team/team_stop.h"
 #include "tests/simulation/messages.h"
 #include "tests/simulation/random.h"
@@ -75,13 +74,7 @@ static void hear_guesses(struct sim *sim, struct sim_rank *rank, struct sim_end 
 
 /* The process is gone, without a word. */
 static void kill_rank(struct sim *sim, struct sim_rank *rank) {
-  const struct program *program = sim->program;
-  for (uint32_t i = 0; i < rank->nends; i++) {
-    const struct program_team *team = &program->teams[rank->ends[i].team];
-    for (uint32_t k = 0; k < team->nranks; k++)
-      if (team->ranks[k] == rank->number)
-        plane_memory_kill(sim->teams[rank->ends[i].team].memory, k);
-  }
+  machines_kill(sim->machines, rank->number);
   if (sim->trace)
     printf("rank %2u  is killed\n", rank->number);
   rank->mode = MODE_DEAD;
@@ -284,6 +277,10 @@ static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end
   case TEAM_FAILED:
     if (!requested)
       return false;
+    if (sim->trace)
+      printf("rank %2u  team %2u  failure %d: rank %u at %llu\n", rank->number, end->team,
+             (int)end->core->failed.how, end->core->failed.rank,
+             (unsigned long long)end->core->failed.index);
     if (!sim->failed)
       *(sim->program->throws ? &sim->result.wrong_failure : &sim->result.mismatch) = true;
     rank_fail(sim, rank);

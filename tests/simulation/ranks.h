@@ -5,6 +5,7 @@
 
 #include "core/overlap/overlap.h"
 #include "tests/simulation/device.h"
+#include "tests/simulation/machines.h"
 #include "tests/simulation/simulate.h"
 
 enum rank_mode {
@@ -37,10 +38,10 @@ struct sim_rank {
   struct overlap_behind behind; /* whom it waits for, or has last waited for */
   bool in_vain;                 /* for long enough: it does not before the next unit */
   bool stopped; /* in one of its teams: it ends with an error once its requests have settled */
+  bool moved;   /* since it was last about to wait */
 };
 
 struct sim_team {
-  struct plane_memory *memory;
   struct meetings *meetings;
 };
 
@@ -50,6 +51,7 @@ struct sim {
   struct sim_rank *ranks;
   struct sim_team *teams;
   struct device *device;
+  struct machines *machines;
   uint64_t random;
   bool trace, failed; /* some rank has */
 };
