@@ -10,8 +10,9 @@ NATIVE_CODE_OBJECTS = $(FLOW_OBJECTS) $(patsubst %,$(BUILD)/interpose/places/nat
 
 JOIN_LIBRARY = $(BUILD)/lib/libnccl-join.so
 JOIN_EXPORTS = $(BUILD)/interpose/exports.map
-# The transport in memory is for tests; segment_view.c is for nccl-join status.
-JOIN_SOURCES = $(filter-out core/transport/%_memory.c core/transport/segment_view.c,$(wildcard interpose/*/*.c interpose/*/*/*.c hooks/*.c core/*/*.c))
+# The transport in memory is for tests; segment_view.c is for nccl-join status; the rest for nccl-join-agent.
+JOIN_SOURCES = $(filter-out core/transport/%_memory.c core/transport/segment_view.c core/transport/segment_remote.c \
+                            core/transport/mirror%.c core/agent/%.c core/machines/frames.c,$(wildcard interpose/*/*.c interpose/*/*/*.c hooks/*.c core/*/*.c))
 
 # Every process of a job loads it: nothing needed but libc, nothing resolved late, never unloaded, only the list exported.
 JOIN_LDFLAGS = -shared -Wl,-soname,libnccl-join.so -Wl,--version-script=$(JOIN_EXPORTS) \

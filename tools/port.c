@@ -1,3 +1,4 @@
+/* Ports for the ranks of one job (port.h). */
 #include "tools/port.h"
 
 #include <arpa/inet.h>

@@ -6,9 +6,10 @@
  * was sent, or the link is cut. All that is told is passed on by every agent to its other links, in the
  * order in which it has heard or said it. So who sees what another has done sees what led to it.
  *
- * While no rank waits for others (agent_say_waits) nothing is told of what ranks do, but for events:
- * ends, lossy shadows, what the ranks of a team share. A machine where one waits looks, and says so to
- * all; while any looks at a team, all tell what their ranks do in it.
+ * While no rank of any machine waits for others (agent_say_waits) nothing is told of what ranks do, but
+ * for events: ends, lossy shadows. A machine where one waits looks, and says so to all; while any looks,
+ * all tell what their ranks do. All of it, in all teams: a rank that sees what another has done in one
+ * team, and not what that one did before in another, would not keep the order of the two.
  *
  * Not thread-safe: one thread at a time for each agent.
  */
@@ -30,6 +31,9 @@ struct agent;
 /* What an agent asks of its owner. None of them may call the agent. */
 struct agent_owner {
   void *context;
+  /* A message is gathered up to so many bytes; only what is one thing may be more. At most, and 0 is,
+   * AGENT_MESSAGE_MAX. */
+  size_t gathers;
   /* Sends a message to a link. */
   void (*send)(void *context, uint32_t link, const void *message, size_t size);
   /* What another machine has said of a slot (agent_introduce): it is there, and its log may be written
@@ -63,6 +67,10 @@ void agent_cut_link(struct agent *agent, uint32_t link);
 bool agent_add_team(struct agent *agent, const struct agent_team *team);
 void agent_remove_team(struct agent *agent, uint64_t key);
 
+/* Which slot each rank of the team has, copied, as soon as that is known: until then a rank is its slot.
+ * False without memory. */
+bool agent_say_ranks(struct agent *agent, uint64_t team, uint32_t nranks, const uint32_t *slot_of);
+
 /* Tells all machines of a slot of this one, and what its rank says of itself. Before the rank does
  * anything in the team. identity: struct introduction's; what a process does in several teams is told in
  * the order in which it has done it. False without memory. */
@@ -72,19 +80,19 @@ bool agent_introduce(struct agent *agent, uint64_t team, uint32_t slot, uint64_t
 /* The process of a slot of this machine is gone, or the slot has been given back. */
 void agent_say_ended(struct agent *agent, uint64_t team, uint32_t slot, struct plane_fate fate);
 
-/* Whether a rank of this machine waits for others in the team: it claims, or waits in a call. */
-void agent_say_waits(struct agent *agent, uint64_t team, bool waits);
+/* Whether a rank of this machine waits for others: it claims, or waits in a call. */
+void agent_say_waits(struct agent *agent, bool waits);
 
-/* Whether any machine looks at the team, so that its bell must wake this agent: agent_poll then says
- * that it waits (plane_say_waiting), and looks. */
-bool agent_is_awake(const struct agent *agent, uint64_t team);
+/* Whether any machine looks, so that the bell of any team must wake this agent: agent_poll then says that
+ * it waits (plane_say_waiting), and looks. */
+bool agent_is_awake(const struct agent *agent);
 
 /* A message from a link. False: it is none, and the link is to be cut. */
 bool agent_receive(struct agent *agent, uint32_t link, uint64_t now_ms, const void *message,
                    size_t size);
 
 /* Looks at what the ranks of this machine have done, and sends what there is to be told. After any of the
- * above, and when the bell of a team has rung. */
+ * above; when the bell of a team has rung; and when a rank of this machine is about to wait. */
 void agent_poll(struct agent *agent, uint64_t now_ms);
 
 #endif

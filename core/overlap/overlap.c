@@ -92,7 +92,8 @@ static struct overlap_team *overlap_add_team(struct overlap *overlap, struct tea
   struct overlap_team *added = calloc(1, sizeof(*added));
   if (added == NULL)
     return NULL;
-  *added = (struct overlap_team){.overlap = overlap, .team = team, .available = true};
+  *added = (struct overlap_team){
+      .overlap = overlap, .team = team, .available = true, .patience = OVERLAP_PATIENCE_MS};
   added->identities = calloc(nranks, sizeof(*identities));
   added->holders = calloc(nranks, sizeof(*added->holders));
   teams[overlap->nteams++] = added;

@@ -27,7 +27,11 @@
  *     last rank of its team has passed it. Then of two units that stand in one stream, and of two
  *     units of one team, the first is out before the second is: no ring of them is possible. It is
  *     the ranks' host threads that keep step, not their devices. Where of any two teams of a rank
- *     one has all ranks of the other, its units are in one order anyway, and nobody waits.
+ *     one has all ranks of the other, its units are in one order anyway, and nobody waits. A program
+ *     in which nobody has joined yet may not be made to wait for ever: a rank may come to its unit
+ *     only once another has told it to, outside of NCCL, after a later one. As long as all issue
+ *     for real there is no ring but the program's own, so then a rank waits for a moment only
+ *     (overlap_patience).
  *   - Asking. A rank whose program waits for its device, or whose stream is full, waits outside of
  *     our calls, and answers nobody. So a rank that is out of step (it has yielded because only
  *     time told it to, or has shadowed others and then met them in the middle of their loop)
@@ -60,6 +64,13 @@
 #define OVERLAP_NEVER UINT64_MAX
 #define OVERLAP_ISSUE_MS 5000 /* longer than NCCL takes to connect ranks */
 
+/* For how long ranks that are behind are waited for, at first and at most, while nobody has joined:
+ * more than it takes ranks that are all parked to answer each other. So many times as long if one is
+ * parked with a claim: it may be out of its loop, and will answer once its own peers have come. */
+#define OVERLAP_PATIENCE_MS 1000
+#define OVERLAP_PATIENCE_LEAST_MS 1
+#define OVERLAP_PATIENCE_CLAIMED 10
+
 struct overlap;
 struct overlap_team;
 
@@ -91,6 +102,15 @@ struct overlap_behind {
  * NULL: of any team; who has claimed what it has issued is not to go back to its program yet. */
 bool overlap_must_wait(struct overlap *overlap, const struct team *team,
                        struct overlap_behind *behind);
+
+/* For how many milliseconds those behind are to be waited for, before a unit of `team` (NULL: after
+ * one of any): less and less where that has been in vain. OVERLAP_NEVER: until they have come, as a
+ * rank has joined, or will, since it leaves and has not passed what comes next. */
+uint64_t overlap_patience(struct overlap *overlap, const struct team *team,
+                          const struct overlap_behind *behind);
+
+/* They have been waited for: in vain, or they have come. */
+void overlap_waited(struct overlap *overlap, const struct overlap_behind *behind, bool in_vain);
 
 /* Whether what the team expects may be committed. */
 bool overlap_may_commit(struct overlap *overlap, struct team *team);

@@ -92,34 +92,6 @@ bool overlap_is_held(void *context) {
   return held;
 }
 
-/* ---- step by step ---- */
-
-bool overlap_is_behind(const struct overlap_team *team, uint32_t rank) {
-  const struct plane_log *log = log_of(team->team->plane, rank);
-  return log_passed(log) <= team->issued && log_state(log) == RANK_PRESENT;
-}
-
-static bool is_awaited(struct overlap_team *team) {
-  team->awaited = team->awaited && plane_awaits_any(team->team->plane, team->issued);
-  return team->awaited;
-}
-
-bool overlap_must_wait(struct overlap *overlap, const struct team *team,
-                       struct overlap_behind *behind) {
-  bool waits = false;
-  if (overlap_is_single(overlap))
-    return false;
-  overlap_enter(overlap);
-  for (uint32_t i = 0; overlap->crosses && !waits && i < overlap->nteams; i++) {
-    struct overlap_team *other = overlap->teams[i];
-    waits = other->team != team && is_awaited(other);
-    if (waits)
-      *behind = (struct overlap_behind){other->team, other->issued};
-  }
-  overlap_leave(overlap);
-  return waits;
-}
-
 /* ---- committing ---- */
 
 void overlap_ask(struct overlap *overlap) {

@@ -32,6 +32,7 @@ struct overlap_team {
   uint64_t answering; /* after how long it was decided in this wait that we have left it; 0: not */
   bool awaited;    /* we have issued a unit for real that not all ranks are known to have passed */
   uint64_t issued; /* the last one's index */
+  uint32_t patience; /* overlap_patience, of those at work: milliseconds */
 };
 
 struct overlap {
@@ -52,6 +53,7 @@ struct overlap {
   bool crosses;               /* of two teams each has ranks that the other has not */
   bool parked, waits;         /* waits: without claims (overlap_wait) */
   bool shadowed;              /* in this wait */
+  bool keeps_step;            /* as published */
   bool asks;                  /* commits nothing any more */
   bool guessed, guess_said;   /* said: in this wait */
   struct unit guessed_request;
@@ -96,6 +98,11 @@ bool overlap_can_answer(const struct overlap_team *team);
 
 /* From now on this rank asks for every unit; those who share a team with it will. */
 void overlap_ask(struct overlap *overlap);
+
+/* ---- overlap_step.c ---- */
+
+/* Publishes whether this rank waits for those behind, and these are at work (log_keeps_step). */
+void overlap_say_keeps_step(struct overlap *overlap, bool keeps);
 
 /* Whether a rank that is there has not passed what we have issued last in a team. */
 bool overlap_is_behind(const struct overlap_team *team, uint32_t rank);

@@ -99,6 +99,9 @@ struct settings {
   uint64_t skew_warn;                /* NCCL_JOIN_SKEW_WARN: shadow iterations; 0: never */
   uint64_t stall_warn_s;             /* NCCL_JOIN_STALL_WARN: seconds; 0: never */
   uint64_t timeout_s;                /* NCCL_JOIN_TIMEOUT: seconds, at least 1 */
+  bool machines;                     /* NCCL_JOIN_MACHINES */
+  uint64_t machines_wait_s;          /* NCCL_JOIN_MACHINES_WAIT: seconds, at least 1 */
+  uint64_t machines_silence_s;       /* NCCL_JOIN_MACHINES_SILENCE: seconds, at least 1 */
   enum log_level log_level;          /* NCCL_JOIN_DEBUG */
   char log_file[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_DEBUG_FILE, %h %p %r not expanded; "": stderr */
   char report[SETTINGS_PATH_SIZE];   /* NCCL_JOIN_REPORT: REPORT_LINE, REPORT_OFF, or a folder */

@@ -1,6 +1,6 @@
 /* What the files of the settings (settings.h) share: settings.c reads them, settings_table.c knows
- * them, settings_text.c writes what an error says, settings_print.c prints them. Not for anybody
- * else. */
+ * them, settings_text.c writes what an error says, settings_print.c prints them, settings_alike.c
+ * writes the text by which the ranks compare theirs. Not for anybody else. */
 #ifndef NCCL_JOIN_CORE_SETTINGS_PRIVATE_H
 #define NCCL_JOIN_CORE_SETTINGS_PRIVATE_H
 

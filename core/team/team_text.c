@@ -87,6 +87,7 @@ bool team_write_text(struct team *team) {
     write_place(team, begin, at.place);
   team->claim.text = text_position(begin);
   team->text_end = begin + at.end;
+  text_show(team->own, team->text_end);
   return true;
 }
 

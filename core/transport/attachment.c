@@ -29,7 +29,21 @@ void attachment_complete(struct attachment *attachment) {
 
 struct plane *attachment_plane(struct attachment *attachment, uint32_t rank, uint32_t nranks,
                                const uint32_t *slot_of) {
-  return attachment->transport->plane(attachment, rank, nranks, slot_of);
+  return attachment->transport->plane(attachment, rank, nranks, slot_of, false);
+}
+
+struct plane *attachment_plane_early(struct attachment *attachment, uint32_t rank, uint32_t nranks,
+                                     const uint32_t *slot_of) {
+  return attachment->transport->plane(attachment, rank, nranks, slot_of, true);
+}
+
+bool attachment_is_beyond(const struct attachment *attachment) {
+  return attachment->transport->is_beyond != NULL && attachment->transport->is_beyond(attachment);
+}
+
+void attachment_reach_beyond(struct attachment *attachment, _Atomic uint32_t *bell) {
+  if (attachment->transport->reach_beyond != NULL)
+    attachment->transport->reach_beyond(attachment, bell);
 }
 
 void attachment_detach(struct attachment *attachment) {

@@ -81,6 +81,18 @@ void attachment_complete(struct attachment *attachment);
 struct plane *attachment_plane(struct attachment *attachment, uint32_t rank, uint32_t nranks,
                                const uint32_t *slot_of);
 
+/* The same before all have come: who has not is alive, and has issued nothing (RANK_ABSENT). */
+struct plane *attachment_plane_early(struct attachment *attachment, uint32_t rank, uint32_t nranks,
+                                     const uint32_t *slot_of);
+
+/* Whether a slot has been taken for a rank of another machine. */
+bool attachment_is_beyond(const struct attachment *attachment);
+
+/* Ranks of other machines are in the team, and an agent writes their logs: rings its bell, a futex that
+ * stays as long as the process, when ranks of this machine ring, or begin to wait. Before there is a
+ * plane. */
+void attachment_reach_beyond(struct attachment *attachment, _Atomic uint32_t *bell);
+
 /* Lets go of the slot, and frees the attachment and its plane; what the last one of all leaves is
  * nothing. NULL is allowed. Thread-safe. */
 void attachment_detach(struct attachment *attachment);
@@ -105,7 +117,9 @@ struct transport {
   bool (*stranger)(const struct attachment *attachment, char *reason);
   void (*complete)(struct attachment *attachment);
   struct plane *(*plane)(struct attachment *attachment, uint32_t rank, uint32_t nranks,
-                         const uint32_t *slot_of);
+                         const uint32_t *slot_of, bool early);
+  bool (*is_beyond)(const struct attachment *attachment); /* NULL: never; and the next one */
+  void (*reach_beyond)(struct attachment *attachment, _Atomic uint32_t *bell);
   void (*detach)(struct attachment *attachment);
   void (*forget_all)(void);
   void (*say_end)(int status); /* NULL: nobody hears it */

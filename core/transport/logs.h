@@ -188,6 +188,10 @@ static inline void log_say_holds(struct plane_log *own, uint64_t identity);
 static inline uint64_t log_moves(const struct plane_log *log);
 static inline void log_move(struct plane_log *own);
 
+/* Whether it is parked without a claim, since others are behind that are at work, or parked so. */
+static inline bool log_keeps_step(const struct plane_log *log);
+static inline void log_say_keeps_step(struct plane_log *own, bool keeps);
+
 /* Whether it is out of step, and commits nothing. */
 static inline bool log_asks(const struct plane_log *log);
 static inline void log_say_asks(struct plane_log *own, bool asks);

@@ -304,6 +304,14 @@ static inline void log_move(struct plane_log *own) {
   atomic_store(&own->moves, atomic_load(&own->moves) + 1);
 }
 
+static inline bool log_keeps_step(const struct plane_log *log) {
+  return atomic_load(&log->keeps_step) != 0;
+}
+
+static inline void log_say_keeps_step(struct plane_log *own, bool keeps) {
+  atomic_store(&own->keeps_step, keeps);
+}
+
 static inline bool log_asks(const struct plane_log *log) {
   return atomic_load(&log->asks) != 0;
 }

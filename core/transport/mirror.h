@@ -59,8 +59,9 @@ enum mirror_applied {
 enum mirror_applied mirror_apply(struct plane_log *log, uint64_t now_ms, const void *frame,
                                  size_t size);
 
-/* Wakes those of the team that wait on this machine, and tells them of an event. */
-void mirror_tell(struct plane *plane, bool event);
+/* Wakes those of the team that wait on this machine, and tells them of an event; calm: of who says so and
+ * need not look (plane_add_event). */
+void mirror_tell(struct plane *plane, bool event, uint64_t *calm);
 
 /* ---- what the ranks of a team share ---- */
 

@@ -24,9 +24,34 @@ struct plane_shm {
   uint32_t *slot_of;
 };
 
+static void ring_word(_Atomic uint32_t *bell) {
+  atomic_fetch_add(bell, 1);
+  syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 static void shm_ring(struct plane *plane) {
-  atomic_fetch_add(&plane->team->bell, 1);
-  syscall(SYS_futex, &plane->team->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+  struct plane_shm *shm = (struct plane_shm *)plane;
+  _Atomic uint32_t *beyond = atomic_load_explicit(&shm->map->beyond, memory_order_relaxed);
+  ring_word(&plane->team->bell);
+  if (beyond != NULL)
+    ring_word(beyond);
+}
+
+/* The agent of a team across machines is to know whether any rank of this one waits: then it asks the
+ * others what they do (segment_remote.h). The first to wait wakes it. */
+static void begin_waiting(struct plane *plane) {
+  struct plane_shm *shm = (struct plane_shm *)plane;
+  _Atomic uint32_t *beyond = atomic_load_explicit(&shm->map->beyond, memory_order_relaxed);
+  struct segment_header *header = (struct segment_header *)shm->map->base;
+  if (beyond != NULL && atomic_fetch_add(&header->waiting, 1) == 0)
+    ring_word(beyond);
+}
+
+static void end_waiting(struct plane *plane) {
+  struct plane_shm *shm = (struct plane_shm *)plane;
+  struct segment_header *header = (struct segment_header *)shm->map->base;
+  if (atomic_load_explicit(&shm->map->beyond, memory_order_relaxed) != NULL)
+    atomic_fetch_sub(&header->waiting, 1);
 }
 
 static void plane_relax(void) {
@@ -61,7 +86,9 @@ static void shm_wait(struct plane *plane, uint32_t seen, unsigned milliseconds) 
                              .tv_nsec = milliseconds % 1000 * 1000000L};
   /* Not FUTEX_PRIVATE: the others are in other processes. Whatever it returns, the caller looks
    * again. */
+  begin_waiting(plane);
   syscall(SYS_futex, &plane->team->bell, FUTEX_WAIT, seen, &timeout, NULL, 0);
+  end_waiting(plane);
 }
 
 /* The kernel may end a sleep later by the thread's timer slack, 50 us if nobody has said anything
@@ -73,8 +100,10 @@ static void shm_nap(struct plane *plane, uint32_t seen, uint64_t until) {
   if (slack > 1)
     prctl(PR_SET_TIMERSLACK, 1UL);
   /* A futex's own time is CLOCK_MONOTONIC, and with a bit set it is absolute (futex(2)). */
+  begin_waiting(plane);
   syscall(SYS_futex, &plane->team->bell, FUTEX_WAIT_BITSET, seen, &end, NULL,
           FUTEX_BITSET_MATCH_ANY);
+  end_waiting(plane);
   if (slack > 1)
     prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
 }
@@ -83,6 +112,8 @@ static bool shm_alive(struct plane *plane, uint32_t rank) {
   const struct plane_shm *shm = (const struct plane_shm *)plane;
   if (rank >= plane->nranks)
     return false;
+  if (!segment_slot_is_ready(shm->map, shm->slot_of[rank]))
+    return true; /* it has yet to come */
   if (segment_slot_is_held(shm->map, shm->slot_of[rank]))
     return true;
   segment_look_how_it_ended(shm->map, shm->slot_of[rank]);
@@ -99,6 +130,12 @@ static struct plane_fate shm_fate(const struct plane *plane, uint32_t rank) {
   return segment_fate(shm->map, shm->slot_of[rank]);
 }
 
+static const char *shm_machine(const struct plane *plane, uint32_t rank) {
+  const struct plane_shm *shm = (const struct plane_shm *)plane;
+  const char *name = segment_slot(shm->map, shm->slot_of[rank])->machine;
+  return name[0] != '\0' ? name : NULL;
+}
+
 static uint32_t usable_processors(void) {
   cpu_set_t sets[8]; /* a kernel may be built for 8192; one set holds 1024 */
   if (sched_getaffinity(0, sizeof(sets), sets) != 0)
@@ -112,15 +149,21 @@ static bool slots_are_valid(const struct segment *segment, uint32_t rank, uint32
   if (nranks > map->slots || rank >= nranks || slot_of[rank] != segment->slot)
     return false;
   for (uint32_t i = 0; i < nranks; i++)
-    if (slot_of[i] >= map->slots || !segment_slot_is_ready(map, slot_of[i]))
+    if (slot_of[i] >= map->slots)
       return false;
   return true;
 }
 
-struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nranks,
+static bool slots_are_ready(const struct segment *segment, uint32_t nranks,
                             const uint32_t *slot_of) {
-  if (segment->plane != NULL || !slots_are_valid(segment, rank, nranks, slot_of))
-    return NULL;
+  uint32_t i = 0;
+  while (i < nranks && segment_slot_is_ready(segment->map, slot_of[i]))
+    i++;
+  return i == nranks;
+}
+
+static struct plane *plane_of(struct segment *segment, uint32_t rank, uint32_t nranks,
+                              const uint32_t *slot_of) {
   struct segment_map *map = segment->map;
   struct plane_shm *shm = calloc(1, sizeof(*shm));
   if (shm == NULL)
@@ -139,7 +182,8 @@ struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nra
                 .pause = shm_pause,
                 .alive = shm_alive,
                 .stopped = shm_stopped,
-                .fate = shm_fate},
+                .fate = shm_fate,
+                .machine = shm_machine},
       .map = map,
       .slot_of = calloc(nranks, sizeof(*slot_of)),
   };
@@ -154,6 +198,25 @@ struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nra
   }
   segment->plane = shm;
   return &shm->plane;
+}
+
+struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nranks,
+                            const uint32_t *slot_of) {
+  return segment->plane == NULL && slots_are_valid(segment, rank, nranks, slot_of) &&
+                 slots_are_ready(segment, nranks, slot_of)
+             ? plane_of(segment, rank, nranks, slot_of)
+             : NULL;
+}
+
+struct plane *segment_plane_early(struct segment *segment, uint32_t rank, uint32_t nranks,
+                                  const uint32_t *slot_of) {
+  char reason[ATTACHMENT_REASON_SIZE];
+  if (segment->plane != NULL || !slots_are_valid(segment, rank, nranks, slot_of))
+    return NULL;
+  for (uint32_t i = 0; i < nranks; i++)
+    if (!segment_allocate_log(segment->map, slot_of[i], reason))
+      return NULL;
+  return plane_of(segment, rank, nranks, slot_of);
 }
 
 void plane_shm_destroy(struct plane_shm *plane) {

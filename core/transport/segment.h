@@ -28,6 +28,7 @@
 #define SEGMENT_HEADER_BYTES 4096u
 #define SEGMENT_GATE PLANE_RANKS_MAX
 #define SEGMENT_PATH_SIZE 256
+#define SEGMENT_MACHINE_SIZE 48
 
 /* How long a rank tries to attach, and how long it tries to remove a name. Others hold the gate for
  * milliseconds at most, unless they are stopped, as in a debugger. */
@@ -44,6 +45,7 @@ struct segment_header {
   /* Written with the gate by a rank with another PLANE_VERSION that has found the file: its slot
    * plus one, and its version. */
   _Atomic uint32_t stranger, stranger_version;
+  _Atomic uint32_t waiting; /* ranks of this machine that wait for the bell (segment_remote.h) */
 };
 
 struct segment_slot {
@@ -52,6 +54,7 @@ struct segment_slot {
   int32_t pid;
   _Atomic uint32_t ready; /* 1 once the introduction, and what is above, is complete (release) */
   _Atomic uint32_t ended; /* 0: not known; enum plane_end << 16 | number */
+  char machine[SEGMENT_MACHINE_SIZE]; /* of a rank that is on another one: its name */
 };
 
 /* One open segment. Changed with the register's lock; what is read without it is constant or
@@ -70,6 +73,9 @@ struct segment_map {
   unsigned char *base;
   size_t bytes;
   _Atomic bool *own; /* by slot: taken by this process, of whose locks F_GETLK does not tell */
+  /* A futex that is rung, too, when the team's bell is, or a rank begins to wait: of the agent. NULL:
+   * all ranks are on this machine. */
+  _Atomic uint32_t *_Atomic beyond;
 };
 
 struct plane_shm;

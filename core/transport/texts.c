@@ -40,6 +40,10 @@ void text_write(struct plane_log *own, uint64_t begin, uint64_t at, const void *
   }
 }
 
+void text_show(struct plane_log *own, uint64_t end) {
+  atomic_store_explicit(&own->text_end, end, memory_order_release);
+}
+
 bool text_read(const struct plane_log *log, uint32_t position, uint64_t at, void *to,
                uint64_t bytes) {
   uint64_t word = position % TEXT_WORDS + at / 8;

@@ -27,6 +27,9 @@ uint64_t text_named(uint64_t end, uint32_t position);
 void text_write(struct plane_log *own, uint64_t begin, uint64_t at, const void *from,
                 uint64_t bytes);
 
+/* All texts before `end` have been written; released. */
+void text_show(struct plane_log *own, uint64_t end);
+
 /* Copies bytes out of the text at a position. False if it would have to go on beyond the ring's
  * end: that is none. */
 bool text_read(const struct plane_log *log, uint32_t position, uint64_t at, void *to,

@@ -33,8 +33,22 @@ static void shm_complete(struct attachment *attachment) {
 }
 
 static struct plane *shm_plane(struct attachment *attachment, uint32_t rank, uint32_t nranks,
-                               const uint32_t *slot_of) {
-  return segment_plane(segment_of(attachment), rank, nranks, slot_of);
+                               const uint32_t *slot_of, bool early) {
+  return early ? segment_plane_early(segment_of(attachment), rank, nranks, slot_of)
+               : segment_plane(segment_of(attachment), rank, nranks, slot_of);
+}
+
+static bool shm_is_beyond(const struct attachment *attachment) {
+  const struct segment_map *map = segment_read(attachment)->map;
+  uint32_t slot = 0;
+  while (slot < map->slots &&
+         (!segment_slot_is_ready(map, slot) || segment_slot(map, slot)->machine[0] == '\0'))
+    slot++;
+  return slot < map->slots;
+}
+
+static void shm_reach_beyond(struct attachment *attachment, _Atomic uint32_t *bell) {
+  atomic_store(&segment_of(attachment)->map->beyond, bell);
 }
 
 static void shm_detach(struct attachment *attachment) {
@@ -47,6 +61,8 @@ const struct transport transport_shm = {
     .stranger = shm_stranger,
     .complete = shm_complete,
     .plane = shm_plane,
+    .is_beyond = shm_is_beyond,
+    .reach_beyond = shm_reach_beyond,
     .detach = shm_detach,
     .forget_all = segment_forget_all,
     .say_end = segment_say_end,

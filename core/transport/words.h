@@ -2,13 +2,14 @@
  * (tools/lint-layout); what they mean, and who may read and write them in which order, is said where
  * others come to them: logs.h, operations.h, texts.h.
  *
- * The layout is the format between processes of one machine, and what an agent will mirror between
- * machines: fixed size, no pointers, version PLANE_VERSION.
+ * The layout is the format between processes of one machine: fixed size, no pointers, version
+ * PLANE_VERSION. Between machines it is mirrored, word by word (mirror.h).
  *
  * What is complete before what:
  *   - an entry, before `head` passes it;
  *   - a claim, before `claim` names its index; that is 0 while it is rewritten;
- *   - a text (the members of a unit), before the entry or claim that names it;
+ *   - a text (the members of a unit), before `text_end` passes it, and that is before the entry or
+ *     claim that names it;
  *   - an operation, before `operations_end` passes it, and that is before its pair counts it;
  *     `operations_begin` has passed an operation before its place is written again.
  * No rank runs more than PLANE_RUN_AHEAD units ahead of the slowest, so that the last
@@ -21,7 +22,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 14u
+#define PLANE_VERSION 15u
 #define PLANE_TEXT 65536u /* bytes of a log's texts; a power of two */
 
 /* One index passed: struct log_entry. 24 bytes; fields are atomic only so that a reader may look
@@ -97,12 +98,14 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint32_t lossy_kind;
   _Atomic uint32_t refused_for;
   _Atomic uint32_t lossy_peer;
+  _Atomic uint32_t keeps_step;
   _Atomic uint64_t failed_index;
   _Atomic uint64_t parked_ms;
   _Atomic uint64_t shadows; /* issued, in all */
   _Atomic uint64_t
       joined_time;            /* high half: how long, in ms; low half: since when, 0: it has not */
   _Atomic uint64_t parts;     /* struct plane_parts: high half: teams; low half: shadows */
+  _Atomic uint64_t text_end;  /* bytes of texts written, from the first that was (texts.h) */
   _Atomic uint32_t summed_up; /* not 0: it has told what its team has shadowed, and its parts */
 
   /* Point to point. */

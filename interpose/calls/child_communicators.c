@@ -14,7 +14,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct child *under_way;
 static _Atomic int nunder_way;
 
-/* `part`: what keeps children of one parent apart that are made at once. */
 void child_arrive(struct arrival *arrival, struct communicator *parent, const char *how, int part,
                   int key) {
   struct {
@@ -31,6 +30,8 @@ void child_arrive(struct arrival *arrival, struct communicator *parent, const ch
   communicator_arrive(arrival, &seed, sizeof(seed), (uint32_t)parent->nranks,
                       (uint32_t)parent->rank, 0, key, parent->device);
   arrival->library = library_of(parent->handle);
+  arrival->has_job = parent->has_job;
+  arrival->job = parent->job;
 }
 
 static bool child_add(struct children *children, const struct child *child) {
@@ -74,6 +75,8 @@ static bool put_off(const struct child *child) {
 }
 
 void child_end(struct child *child, ncclResult_t result) {
+  if (result == ncclSuccess && *child->handle != NULL)
+    communicator_meet(&child->arrival, *child->handle);
   if (result == ncclSuccess && *child->handle != NULL)
     communicator_add(&child->arrival, *child->handle, child->driver);
   else if (result != ncclInProgress || !put_off(child))

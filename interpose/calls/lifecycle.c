@@ -1,7 +1,7 @@
 /* Communicators made and ended by the program. Those made from others are in children.c.
  *
- * Before a real creation the rank marks itself for its peers; afterwards the communicator is
- * listed. Before a real end the rank leaves its team, which is where it stays parked until all
+ * Before a real creation the rank attaches (core/transport/attachment.h); afterwards the
+ * communicator is listed. Before a real end the rank leaves its team: there it is parked until all
  * ranks have left.
  */
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 #include "interpose/calls/child_communicators.h"
 #include "interpose/comm/communicator.h"
 #include "interpose/comm/clock.h"
+#include "interpose/comm/machines.h"
 #include "interpose/comm/registered.h"
 #include "interpose/comm/report.h"
 #include "interpose/exits/exit_points.h"
@@ -30,7 +31,10 @@
 /* ---- creation ---- */
 
 ncclResult_t join_GetUniqueId(ncclUniqueId *uniqueId) {
-  return real.GetUniqueId(uniqueId);
+  ncclResult_t result = real.GetUniqueId(uniqueId);
+  if (result == ncclSuccess && uniqueId != NULL)
+    machines_mark(uniqueId);
+  return result;
 }
 
 /* Wrong settings stop here, and plug-ins that cannot be loaded: a typo must not become a hang hours
@@ -80,10 +84,11 @@ static void arrive_by_ids(struct arrival *arrival, const ncclUniqueId *ids, int 
   communicator_arrive(arrival, seed, size, (uint32_t)nranks, (uint32_t)rank, (uint32_t)nranks, 0,
                       communicator_current_device());
   arrival->to_compare = true;
+  arrival->has_job = machines_read(ids, &arrival->job);
   free(seed);
 }
 
-/* Arguments that NCCL will refuse need no mark. */
+/* A rank does not attach for arguments that NCCL will refuse. */
 static bool is_sane(const void *comm, int nranks, int rank) {
   return comm != NULL && nranks >= 1 && rank >= 0 && rank < nranks;
 }

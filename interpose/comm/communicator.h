@@ -21,6 +21,7 @@
 
 #include <nccl.h>
 
+#include "core/machines/rendezvous.h"
 #include "core/transport/attachment.h"
 #include "interpose/comm/endpoint.h"
 
@@ -59,6 +60,9 @@ struct communicator {
   uint64_t refused_after; /* index plus one of the last unit with sharded broadcasts, or 0 */
   struct attachment *attachment;
   uint32_t slot, slots;
+  _Atomic bool to_meet; /* likewise, machines.h */
+  bool has_job;         /* as of its arrival */
+  struct rendezvous job;
   _Atomic(struct communicator *) next; /* of the process; followed without a lock */
   _Atomic(struct communicator *) next_in_team;
 };
@@ -85,6 +89,9 @@ struct arrival {
   char name[ATTACHMENT_NAME_SIZE];
   uint32_t slot, slots;
   int device;
+  bool has_job; /* how ranks of other machines are to be found */
+  bool met;     /* and they have been looked for */
+  struct rendezvous job;
 };
 
 /* Attaches this rank under a name made of `seed` (size bytes that are equal on all ranks, and of no
@@ -96,6 +103,10 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
 
 /* The creation failed. */
 void communicator_depart(struct arrival *arrival);
+
+/* The creation of a communicator has succeeded: its ranks on other machines are looked for (machines.h).
+ * If they may have been found there, and not here, the arrival is refused. */
+void communicator_meet(struct arrival *arrival, ncclComm_t handle);
 
 /* What the program's call is to return for a creation that has ended with `result`. If the ranks
  * run different versions of nccl-join, or have set it differently (alike.h), that is
@@ -148,6 +159,11 @@ void communicator_release_endpoints(void);
 /* As communicator_hold_endpoints, but activates nothing: for who looks at a communicator that it
  * knows. */
 void communicator_hold(void);
+
+/* An endpoint without a communicator (gathering.h) begins and ends to be one of this process. False:
+ * no memory. */
+bool communicator_list_endpoint(struct endpoint *end);
+void communicator_end_endpoint(struct endpoint *end, enum rank_state how);
 
 /* From here on no thread commits without entering an endpoint (`plain`, endpoint.h), until it has
  * been through endpoint_exit again. Waits for threads that are committing. */

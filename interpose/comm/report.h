@@ -22,6 +22,10 @@ void report_timeout(const struct endpoint *end, struct unit wanted);
 /* NCCL_JOIN_TIMEOUT has passed, but no rank has joined or left: this one waits on. Said once. */
 void report_slow(struct endpoint *end, struct unit wanted);
 
+/* Ranks of another communicator are behind, and have been waited for that long: this one goes on. Said
+ * once. */
+void report_goes_on(struct endpoint *end, const struct endpoint *behind, uint64_t waited_ms);
+
 /* No rank has moved for so many seconds (NCCL_JOIN_STALL_WARN), and this one waits: who is where.
  */
 void report_stall(const struct endpoint *end, struct unit wanted, uint64_t seconds);

@@ -14,8 +14,6 @@ const char *report_describe(struct unit unit, char text[DESCRIPTION]) {
   return unit_describe(unit, text, DESCRIPTION);
 }
 
-/* " at train.py:41": what is known of a place. What other ranks have published is printed only as
- * far as it is text. */
 const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]) {
   size_t length = 0;
   while (place[length] >= ' ' && place[length] < 127)
@@ -160,6 +158,19 @@ void report_slow(struct endpoint *end, struct unit wanted) {
                  "it on their devices, nobody can go on"
                : "");
   log_who_is_where(end, level);
+}
+
+void report_goes_on(struct endpoint *end, const struct endpoint *behind, uint64_t waited_ms) {
+  if (end->ahead_told)
+    return;
+  end->ahead_told = true;
+  log_line_of(
+      endpoint_subject(end), LOG_LEVEL_INFO,
+      "rank %u has waited %llu ms with a collective for ranks that have not come yet to what it "
+      "has issued in communicator %08x. Nobody has joined, so it goes on, as they may wait for it "
+      "outside of NCCL; where that happens again it will wait less",
+      end->team->plane->rank, (unsigned long long)waited_ms, behind->tag);
+  log_who_is_where(behind, LOG_LEVEL_INFO);
 }
 
 void report_stuck_posts(const struct endpoint *end) {

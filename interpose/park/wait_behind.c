@@ -1,6 +1,7 @@
 /* Keeping step with the ranks of other teams, before a call and after it (wait.h, overlap.h). */
 #include "core/team/team.h"
 #include "interpose/comm/clock.h"
+#include "interpose/comm/report.h"
 #include "interpose/park/wait_private.h"
 #include "interpose/self/environment.h"
 
@@ -29,18 +30,40 @@ static bool is_early_for_long(const struct wait *wait, struct overlap_behind *be
   return true;
 }
 
-/* All that ranks wait before they answer each other takes less than half of it. What keeps somebody
- * longer may be the program: a peer that comes only once this rank has told it to, outside of NCCL.
- */
-#define BEHIND_NS (UINT64_C(1000) * 1000 * 1000)
-_Static_assert(BEHIND_NS / 1000000 > 2 * (7 * OVERLAP_STEP_MS + OVERLAP_STAGGER), "half of it");
+_Static_assert(OVERLAP_PATIENCE_MS > 2 * (7 * OVERLAP_STEP_MS + OVERLAP_STAGGER),
+               "ranks that are all parked have answered each other by half of it");
 
-static bool is_over(const struct wait *wait) {
-  return wait->issued && now_ns() - wait->since_ns > BEHIND_NS;
+/* Who has asked does not wait longer for anybody: nothing more is to come of that. */
+static bool is_over(const struct wait *wait, const struct overlap_behind *behind,
+                    uint64_t waited_ms) {
+  bool over = true;
+  for (uint32_t i = 0; i < wait->nrequests; i++) {
+    const struct request *request = &wait->requests[i];
+    const struct endpoint *end = request->end;
+    if (request->settled)
+      continue;
+    uint64_t patience_ms = overlap_patience(end->overlap, wait->issued ? NULL : end->team, behind);
+    if (wait->issued && patience_ms > OVERLAP_PATIENCE_MS)
+      patience_ms = OVERLAP_PATIENCE_MS;
+    over = over && waited_ms >= patience_ms;
+  }
+  return over;
+}
+
+static void say_waited(const struct wait *wait, const struct overlap_behind *behind, bool in_vain,
+                       uint64_t waited_ms) {
+  for (uint32_t i = 0; i < wait->nrequests; i++)
+    if (!wait->requests[i].settled)
+      overlap_waited(wait->requests[i].end->overlap, behind, in_vain);
+  for (struct endpoint *end = wait->all; in_vain && !wait->issued && end != NULL; end = end->next)
+    if (end->team == behind->team)
+      report_goes_on(wait->requests[0].end, end, waited_ms);
 }
 
 void wait_keep_step(struct wait *wait) {
   struct overlap_behind behind;
+  uint64_t waited_ms = 0;
+  bool over = false;
   if (!is_early_for_long(wait, &behind))
     return;
   wait->all = communicator_hold_endpoints();
@@ -56,7 +79,9 @@ void wait_keep_step(struct wait *wait) {
       team_look_for_the_dead(behind.team);
     wait_look_after(wait);
     team_wait_others(behind.team, behind.index, WAIT_SEVERAL_MS);
-  } while (is_early(wait, &behind) && !is_over(wait));
+    waited_ms = (now_ns() - wait->since_ns) / 1000000;
+  } while (is_early(wait, &behind) && !(over = is_over(wait, &behind, waited_ms)));
+  say_waited(wait, &behind, over, waited_ms);
   wait_issue_all(wait);
   wait_stop_answering(wait);
   for (uint32_t i = 0; i < wait->nrequests; i++)

@@ -97,3 +97,16 @@ Test(crossed, who_has_asked_waits_for_those_behind) {
 Test(crossed, nobody_waits_for_ever_for_those_behind) {
   check_behind("--what handed", "all have come: 0");
 }
+
+/* Nor with the next collective of another communicator, in a program that ends without nccl-join: who is
+ * behind may wait for what comes after that. Only the first rank of a row waits, and says nothing. */
+Test(crossed, nobody_waits_for_ever_before_the_next_collective) {
+  struct run *result = run_crossed(4, "--what told");
+  struct lines *lines = lines_create();
+  for (int i = 0; i < 12; i++)
+    for (int rank = 0; rank < 4; rank++)
+      lines_add(lines, rank, "row %d %d", i, rank < 2 ? 3 : 12);
+  lines_add_left(lines, 4);
+  cr_assert_not(run_says(result, "WARN"));
+  finish_run(result, lines);
+}

@@ -33,7 +33,9 @@ static const struct option options[] = {
      "aborted: it has joined before and aborts what the last never comes to; "
      "behind: of four ranks the first has a communicator with the last, and asks the others for an "
      "all-reduce that one of them has passed and the other comes to late; "
-     "handed: the other comes to it only once the call of the first has returned"},
+     "handed: the other comes to it only once the call of the first has returned; "
+     "told: four ranks in two rows and two columns, of which the second of a row comes to its sum "
+     "only once the first has told it to, after that one's sum of the column"},
     {0},
 };
 
@@ -244,6 +246,34 @@ static void behind(ncclComm_t all, bool handed) {
     CHECK_NCCL(ncclCommDestroy(pair));
 }
 
+/* ---- told ---- */
+
+/* After iterations in which nobody is told anything, all ranks expect each sum. */
+static void told(ncclComm_t all) {
+  enum { UNTOLD = 8 };
+  int row = ranks.rank / 2;
+  char name[64];
+  _Atomic int *done = returned_calls(name);
+  ncclComm_t rows, columns;
+  CHECK_NCCL(ncclCommSplit(all, row, ranks.rank, &rows, NULL));
+  CHECK_NCCL(ncclCommSplit(all, ranks.rank % 2, ranks.rank, &columns, NULL));
+  for (int i = 0; i < ITERATIONS; i++) {
+    fill(buffer, COUNT);
+    fill(other, COUNT);
+    if (ranks.rank % 2 == 1 && i >= UNTOLD)
+      wait_for(&done[row], i);
+    CHECK_NCCL(ncclAllReduce(buffer, buffer, COUNT, ncclFloat, ncclSum, rows, ranks.stream));
+    CHECK_NCCL(ncclAllReduce(other, other, 32, ncclFloat, ncclSum, columns, ranks.stream));
+    if (ranks.rank % 2 == 0)
+      atomic_store(&done[row], i);
+    print("row", i);
+  }
+  if (ranks.rank == 0)
+    shm_unlink(name);
+  CHECK_NCCL(ncclCommDestroy(rows));
+  CHECK_NCCL(ncclCommDestroy(columns));
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Communicators that wait for each other.", options);
@@ -257,6 +287,10 @@ int main(int argc, char **argv) {
     return aborted(all);
   if (strcmp(what, "behind") == 0 || strcmp(what, "handed") == 0) {
     behind(all, strcmp(what, "handed") == 0);
+    return ranks_leave(&ranks, ENDING_DESTROY);
+  }
+  if (strcmp(what, "told") == 0) {
+    told(all);
     return ranks_leave(&ranks, ENDING_DESTROY);
   }
   CHECK_NCCL(ncclCommSplit(all, is_between ? NCCL_SPLIT_NOCOLOR : 0, ranks.rank, &part, NULL));

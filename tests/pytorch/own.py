@@ -85,7 +85,7 @@ def case(name, act, environment):
 def cases():
     wanted = [(2, "zero.py", *options) for options in (("1,3", "barrier"), ("0,3", "barrier"), ("2,3", "barrier"), ("0,3",), ("1,3", "barrier", "buffers"))]
     wanted += [(2, "zero.py", lengths, "group") for lengths in ("1,3", "3,1", "0,3")] + [(4, "zero.py", "2,5,1,4", "group")]
-    wanted += [(4, "parts.py", lengths, "ready") for lengths in ("2,5,1,4", "0,3,3,1")]
+    wanted += [(4, "parts.py", lengths, *ready) for lengths in ("2,5,1,4", "0,3,3,1") for ready in ((), ("ready",))]
     wanted += [(2, "cells.py", "0,2"), (2, "cells.py", "1,3"), (2, "slow.py")]
     for backend, environment in backends():
         for ranks, script, *options in wanted:

@@ -195,6 +195,8 @@ void program_random_run(struct program *program, uint64_t *random) {
     program->speed[rank] = 1 + random_below(random, 8);
   if (program->row.class == CLASS_FAILING)
     random_failure(program, random);
+  program->messages = program->nteams > 1 && program->row.imbalance == IMBALANCE_NONE &&
+                      program->row.class != CLASS_FAILING && random_below(random, 2);
 }
 
 void program_random(struct program *program, uint64_t seed) {

@@ -71,6 +71,7 @@ struct program {
   uint32_t sync_every; /* iterations between synchronisations with the device; 0: only at the end */
   bool sync_after;     /* synchronises after each epoch's units */
   bool throws;         /* early termination; not part of what is random */
+  bool messages;       /* ranks wait for each other outside of NCCL, too (messages.h) */
   bool hasty; /* ranks yield although it is not quiet: only what is never to happen counts */
   uint32_t speed[PROGRAM_RANKS_MAX]; /* how often a rank is scheduled, 1 to 8 */
 };

@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/transport/plane_memory.h"
 #include "core/team/team_stop.h"
+#include "tests/simulation/messages.h"
 #include "tests/simulation/random.h"
+
+/* There is no clock: all that is told from it is that a rank is parked. */
+#define PARKED_AT 1
 
 /* ---- what is printed ---- */
 
@@ -71,13 +74,7 @@ static void hear_guesses(struct sim *sim, struct sim_rank *rank, struct sim_end 
 
 /* The process is gone, without a word. */
 static void kill_rank(struct sim *sim, struct sim_rank *rank) {
-  const struct program *program = sim->program;
-  for (uint32_t i = 0; i < rank->nends; i++) {
-    const struct program_team *team = &program->teams[rank->ends[i].team];
-    for (uint32_t k = 0; k < team->nranks; k++)
-      if (team->ranks[k] == rank->number)
-        plane_memory_kill(sim->teams[rank->ends[i].team].memory, k);
-  }
+  machines_kill(sim->machines, rank->number);
   if (sim->trace)
     printf("rank %2u  is killed\n", rank->number);
   rank->mode = MODE_DEAD;
@@ -162,7 +159,7 @@ static void leave_next(struct sim *sim, struct sim_rank *rank) {
     if (sim->program->ending != ENDING_EXIT)
       break;
   }
-  overlap_park(rank->overlap, 0);
+  overlap_park(rank->overlap, PARKED_AT);
   for (uint32_t i = 0; i < rank->nends; i++)
     team_say_leaving(rank->ends[i].core, true);
 }
@@ -197,15 +194,15 @@ static bool start_next(struct sim *sim, struct sim_rank *rank) {
   }
   const struct step *step = &rank->steps[rank->next];
   struct sim_end *end = end_of(rank, step);
-  if (device_is_full(sim->device, rank->number, end->team, true))
+  if (device_is_full(sim->device, rank->number, end->team, true) || messages_hold(sim, rank))
     return false;
-  struct overlap_behind behind;
-  if (overlap_must_wait(rank->overlap, end->core, &behind)) {
+  if (!rank->in_vain && overlap_must_wait(rank->overlap, end->core, &rank->behind)) {
     sim->result.waits++;
-    overlap_wait(rank->overlap, 0);
+    overlap_wait(rank->overlap, PARKED_AT);
     rank->mode = MODE_WAITING;
     return true;
   }
+  rank->in_vain = false;
   struct unit unit = step_unit(step);
   bool meets = sim->program->throws && team_must_meet(end->core);
   if (!meets && overlap_may_commit(rank->overlap, end->core) && team_commit(end->core, unit)) {
@@ -217,7 +214,7 @@ static bool start_next(struct sim *sim, struct sim_rank *rank) {
   sim->result.claims++;
   rank_say(sim, rank, end, "claim", &unit, step);
   claim_step(sim, rank, end, step);
-  overlap_park(rank->overlap, 0);
+  overlap_park(rank->overlap, PARKED_AT);
   rank->mode = MODE_PARKED;
   return true;
 }
@@ -244,12 +241,11 @@ void rank_left_team(struct sim *sim, struct sim_rank *rank, struct sim_end *end)
 
 /* It has asked, and others may not have come yet to what it has issued. */
 static void wait_for_all(struct sim *sim, struct sim_rank *rank) {
-  struct overlap_behind behind;
   came_back(rank);
-  if (!overlap_must_wait(rank->overlap, NULL, &behind))
+  if (!overlap_must_wait(rank->overlap, NULL, &rank->behind))
     return;
   sim->result.waits++;
-  overlap_wait(rank->overlap, 0);
+  overlap_wait(rank->overlap, PARKED_AT);
   rank->then = rank->mode;
   rank->mode = MODE_WAITING_AFTER;
 }
@@ -281,6 +277,10 @@ static bool poll_end(struct sim *sim, struct sim_rank *rank, struct sim_end *end
   case TEAM_FAILED:
     if (!requested)
       return false;
+    if (sim->trace)
+      printf("rank %2u  team %2u  failure %d: rank %u at %llu\n", rank->number, end->team,
+             (int)end->core->failed.how, end->core->failed.rank,
+             (unsigned long long)end->core->failed.index);
     if (!sim->failed)
       *(sim->program->throws ? &sim->result.wrong_failure : &sim->result.mismatch) = true;
     rank_fail(sim, rank);
@@ -352,13 +352,32 @@ static bool look_around(struct sim *sim, struct sim_rank *rank) {
   return moved;
 }
 
-/* Whether those it has waited for have come. */
-static bool go_on(struct sim_rank *rank) {
+/* The team of the unit that a rank waits before; NULL: after one. */
+static const struct team *waits_before(struct sim_rank *rank) {
+  return rank->mode == MODE_WAITING ? end_of(rank, &rank->steps[rank->next])->core : NULL;
+}
+
+uint64_t rank_patience(struct sim_rank *rank) {
+  return rank->mode == MODE_WAITING || rank->mode == MODE_WAITING_AFTER
+             ? overlap_patience(rank->overlap, waits_before(rank), &rank->behind)
+             : OVERLAP_NEVER;
+}
+
+/* Where it has waited in vain before, it may give up at any moment. */
+static bool gives_up(struct sim *sim, struct sim_rank *rank) {
+  uint64_t patience = rank_patience(rank);
+  return rank->in_vain || (patience < OVERLAP_PATIENCE_MS &&
+                           random_below(&sim->random, OVERLAP_PATIENCE_MS) >= patience);
+}
+
+/* Those it has waited for have come, or it has waited for long enough. */
+static bool go_on(struct sim *sim, struct sim_rank *rank) {
   bool after = rank->mode == MODE_WAITING_AFTER;
-  const struct team *next = after ? NULL : end_of(rank, &rank->steps[rank->next])->core;
-  struct overlap_behind behind;
-  if (overlap_must_wait(rank->overlap, next, &behind))
+  bool waits = overlap_must_wait(rank->overlap, waits_before(rank), &rank->behind);
+  if (waits && !gives_up(sim, rank))
     return false;
+  overlap_waited(rank->overlap, &rank->behind, waits);
+  rank->in_vain = waits && !after; /* of the unit that comes now */
   came_back(rank);
   rank->mode = after ? rank->then : MODE_RUNNING;
   return true;
@@ -373,7 +392,7 @@ bool rank_step(struct sim *sim, struct sim_rank *rank) {
     return look_around(sim, rank);
   case MODE_WAITING:
   case MODE_WAITING_AFTER:
-    return go_on(rank) || look_around(sim, rank);
+    return go_on(sim, rank) || look_around(sim, rank);
   case MODE_SYNCHRONISING:
     if (!device_is_idle(sim->device, rank->number))
       return false;

@@ -5,6 +5,7 @@
 
 #include "core/overlap/overlap.h"
 #include "tests/simulation/device.h"
+#include "tests/simulation/machines.h"
 #include "tests/simulation/simulate.h"
 
 enum rank_mode {
@@ -32,13 +33,15 @@ struct sim_rank {
   struct overlap *overlap;
   struct step *steps;
   uint64_t nsteps, room, next;
-  enum rank_mode mode, then; /* then: after MODE_WAITING_AFTER */
-  uint64_t quiet;            /* milliseconds, for the next look around */
+  enum rank_mode mode, then;    /* then: after MODE_WAITING_AFTER */
+  uint64_t quiet;               /* milliseconds, for the next look around */
+  struct overlap_behind behind; /* whom it waits for, or has last waited for */
+  bool in_vain;                 /* for long enough: it does not before the next unit */
   bool stopped; /* in one of its teams: it ends with an error once its requests have settled */
+  bool moved;   /* since it was last about to wait */
 };
 
 struct sim_team {
-  struct plane_memory *memory;
   struct meetings *meetings;
 };
 
@@ -48,6 +51,7 @@ struct sim {
   struct sim_rank *ranks;
   struct sim_team *teams;
   struct device *device;
+  struct machines *machines;
   uint64_t random;
   bool trace, failed; /* some rank has */
 };
@@ -59,6 +63,9 @@ void rank_take_steps(struct sim *sim, struct sim_rank *rank);
 bool rank_step(struct sim *sim, struct sim_rank *rank);
 
 bool rank_is_parked(const struct sim_rank *rank);
+
+/* For how long a rank that waits for those behind does so (overlap_patience). */
+uint64_t rank_patience(struct sim_rank *rank);
 
 /* The LEAVE of one team has settled. */
 void rank_left_team(struct sim *sim, struct sim_rank *rank, struct sim_end *end);

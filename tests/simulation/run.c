@@ -31,6 +31,8 @@ const char *const measures[MEASURES] = {
     [MEASURE_YIELDS] = "yields",
     [MEASURE_LATE_YIELDS] = "late_yields",
     [MEASURE_WAITS] = "waits",
+    [MEASURE_MESSAGES] = "messages",
+    [MEASURE_BYTES] = "bytes",
 };
 
 static void add_row(struct tally_row *row, const struct tally_row *more) {
@@ -61,8 +63,15 @@ static bool has_data_always(const struct program *program) {
   return all;
 }
 
+static uint32_t machines = 1;
+
+void run_on_machines(uint32_t nmachines) {
+  machines = nmachines;
+}
+
 const char *run_this(const struct program *program, uint64_t seed, struct tally_row *row) {
-  struct simulation result = simulate(program, seed, false);
+  struct layout layout = layout_random(program, machines, seed);
+  struct simulation result = simulate_on(program, &layout, seed, false);
   bool hangs = result.deadlock || (result.stuck_on_device && !program->hasty);
   bool wrong = result.wrong > 0, twins = tree_has_twins(&program->tree);
   bool with_data = has_data_first(program) && !twins;
@@ -100,6 +109,8 @@ const char *run_this(const struct program *program, uint64_t seed, struct tally_
           [MEASURE_YIELDS] = result.yields,
           [MEASURE_LATE_YIELDS] = result.late_yields,
           [MEASURE_WAITS] = result.waits,
+          [MEASURE_MESSAGES] = result.traffic.messages,
+          [MEASURE_BYTES] = result.traffic.bytes,
       }};
   for (uint32_t i = 0; i < MEASURES; i++)
     one.seed[i] = one.count[i] != 0 ? seed + 1 : 0;

@@ -36,6 +36,8 @@ enum measure {
   MEASURE_YIELDS,
   MEASURE_LATE_YIELDS,
   MEASURE_WAITS,
+  MEASURE_MESSAGES, /* between machines, and their bytes */
+  MEASURE_BYTES,
   MEASURES,
 };
 extern const char *const measures[MEASURES];
@@ -56,6 +58,9 @@ void tally_add(struct tally *tally, const struct tally *more);
  * may come to wait for each other; those programs are there to see that no units of different kinds
  * meet even so. */
 const char *run_program(uint64_t seed, struct tally *tally);
+
+/* How many machines all programs run on from now on: at most. 1 at first. */
+void run_on_machines(uint32_t nmachines);
 
 /* The same, of a program at hand. */
 const char *run_this(const struct program *program, uint64_t seed, struct tally_row *row);

@@ -1,9 +1,9 @@
 /* make sim: random programs through the agreed sequences, on all processors, as many as wanted.
  *
- *   sim [--programs N] [--first N] [--jobs N] [--only TEXT] [--table FILE]
+ *   sim [--programs N] [--first N] [--jobs N] [--only TEXT] [--table FILE] [--machines N]
  *       runs the N-th program and those after it; ends with tables. only: rows whose names have
  *       this text in them. FILE gets all that was counted, tab separated, a line a row
- *   sim --seed N [--trace] [--throws] [--shrink MEASURE]
+ *   sim --seed N [--trace] [--throws] [--shrink MEASURE] [--machines N]
  *       runs one, and prints it. trace: what every rank does, too; throws: with early termination;
  *       shrink: makes it smaller first, as long as it shows what is counted under this name in FILE
  *
@@ -27,14 +27,15 @@
 #define JOBS_MAX 256u
 
 static struct {
-  uint64_t programs, first, jobs;
+  uint64_t programs, first, jobs, machines;
   bool one, throws, trace;
   const char *only, *table, *shrink;
-} options = {.programs = 1000000, .only = ""};
+} options = {.programs = 1000000, .machines = 1, .only = ""};
 
 static int usage(void) {
   fputs("usage: sim [--programs N] [--first N] [--jobs N] [--only TEXT] [--table FILE]\n"
-        "       sim --seed N [--trace] [--throws] [--shrink MEASURE]\n",
+        "       sim --seed N [--trace] [--throws] [--shrink MEASURE]\n"
+        "       --machines N: the ranks are spread over so many\n",
         stderr);
   return 2;
 }
@@ -50,6 +51,8 @@ static bool read_number(const char *name, const char *text) {
     options.first = value;
   else if (strcmp(name, "--jobs") == 0)
     options.jobs = value;
+  else if (strcmp(name, "--machines") == 0)
+    options.machines = value;
   else if (strcmp(name, "--seed") == 0)
     options.one = true, options.first = value;
   else
@@ -122,7 +125,8 @@ static int run_one(uint64_t seed) {
   printf("seed %llu: ", (unsigned long long)seed);
   program_print(&program);
   if (options.trace || options.throws) {
-    struct simulation result = simulate(&program, seed, options.trace);
+    struct layout layout = layout_random(&program, (uint32_t)options.machines, seed);
+    struct simulation result = simulate_on(&program, &layout, seed, options.trace);
     if (options.throws) {
       printf("%s\n", result.stopped ? "stopped" : "not stopped");
       return result.mismatch || result.deadlock;
@@ -224,6 +228,7 @@ int main(int argc, char **argv) {
   static struct tally tally;
   if (!read_options(argc, argv))
     return usage();
+  run_on_machines((uint32_t)options.machines);
   if (options.one)
     return run_one(options.first);
   select_rows();

@@ -4,9 +4,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/transport/plane_memory.h"
+#include "tests/simulation/messages.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/ranks.h"
+
+/* One step of a rank; its machine hears that it is about to wait. */
+static bool step(struct sim *sim, struct sim_rank *rank) {
+  bool moved = rank_step(sim, rank), parked = rank_is_parked(rank);
+  machines_say_waits(sim->machines, rank->number, parked);
+  if (parked && !moved && rank->moved)
+    machines_wait(sim->machines, rank->number);
+  rank->moved = moved;
+  return moved;
+}
 
 /* ---- when nobody can move ---- */
 
@@ -29,8 +39,18 @@ static bool leave_in_another_order(struct sim *sim) {
   return false;
 }
 
+/* Whether a rank waits for a message: it is at work to the others, who wait for it. */
+static bool somebody_works(const struct sim *sim) {
+  for (uint32_t i = 0; i < sim->program->nranks; i++)
+    if (sim->ranks[i].mode == MODE_RUNNING && messages_hold(sim, &sim->ranks[i]))
+      return true;
+  return false;
+}
+
 /* The rank that has to wait for the shortest time yields. */
 static bool let_one_yield(struct sim *sim) {
+  if (somebody_works(sim))
+    return false;
   struct sim_rank *next = NULL;
   uint64_t least = OVERLAP_NEVER;
   for (uint32_t i = 0; i < sim->program->nranks; i++) {
@@ -45,7 +65,24 @@ static bool let_one_yield(struct sim *sim) {
     return false;
   next->quiet = least;
   /* It may have decided to answer where something else is to be answered first: time goes on. */
-  return rank_step(sim, next) || overlap_delay(next->overlap) != least;
+  return step(sim, next) || overlap_delay(next->overlap) != least;
+}
+
+/* Of the ranks that wait for those behind the one that does so for the shortest time goes on. */
+static bool let_one_go_on(struct sim *sim) {
+  struct sim_rank *next = NULL;
+  uint64_t least = OVERLAP_NEVER;
+  for (uint32_t i = 0; i < sim->program->nranks; i++) {
+    uint64_t patience = rank_patience(&sim->ranks[i]);
+    if (patience >= least)
+      continue;
+    least = patience;
+    next = &sim->ranks[i];
+  }
+  if (next == NULL)
+    return false;
+  next->in_vain = true;
+  return step(sim, next);
 }
 
 /* After a failure: those who look for the dead find them; who waits for the device gets NCCL's own
@@ -60,7 +97,7 @@ static bool notice_failure(struct sim *sim) {
     for (uint32_t k = 0; k < rank->nends; k++)
       if (rank->ends[k].core->claim.open)
         team_look_for_the_dead(rank->ends[k].core);
-    if (rank_step(sim, rank))
+    if (step(sim, rank))
       return true;
   }
   for (uint32_t i = 0; i < sim->program->nranks; i++) {
@@ -124,14 +161,17 @@ static void schedule(struct sim *sim) {
     for (uint32_t turn = 0; turn < nranks; turn++) {
       uint32_t at = random_below(&sim->random, nranks);
       for (uint32_t burst = sim->program->speed[at]; burst > 0; burst--) {
-        if (!rank_step(sim, &sim->ranks[at]))
+        if (!step(sim, &sim->ranks[at]))
           break;
         moved = true;
       }
+      machines_step(sim->machines);
     }
     for (uint32_t i = 0; !moved && i < nranks; i++)
-      moved = rank_step(sim, &sim->ranks[i]);
-    if (!moved && !notice_failure(sim) && !leave_in_another_order(sim) && !let_one_yield(sim)) {
+      moved = step(sim, &sim->ranks[i]);
+    moved = moved || machines_drain(sim->machines);
+    if (!moved && !notice_failure(sim) && !leave_in_another_order(sim) && !let_one_yield(sim) &&
+        !let_one_go_on(sim)) {
       *(waits_for_device(sim) ? &sim->result.stuck_on_device : &sim->result.deadlock) = true;
       say_who_is_stuck(sim);
       return;
@@ -159,7 +199,7 @@ static void begin_rank(struct sim *sim, uint32_t number) {
       if (team->ranks[i] == number)
         mine = i;
     }
-    end->core = team_create(plane_memory_rank(sim->teams[end->team].memory, mine));
+    end->core = team_create(machines_plane(sim->machines, end->team, mine));
     if (end->core == NULL)
       abort();
     end->place = overlap_add(rank->overlap, end->core, identities);
@@ -216,21 +256,24 @@ static void end_team(struct sim *sim, struct sim_team *team) {
   result->silent |= sum.silent;
   result->silent_apart |= sum.silent_apart;
   meetings_destroy(team->meetings);
-  plane_memory_destroy(team->memory);
 }
 
 struct simulation simulate(const struct program *program, uint64_t seed, bool trace) {
+  struct layout layout = {.nmachines = 1, .fanout = 1};
+  return simulate_on(program, &layout, seed, trace);
+}
+
+struct simulation simulate_on(const struct program *program, const struct layout *layout,
+                              uint64_t seed, bool trace) {
   struct sim sim = {.program = program, .random = seed * 2 + 1, .trace = trace};
   sim.ranks = calloc(program->nranks, sizeof(*sim.ranks));
   sim.teams = calloc(program->nteams, sizeof(*sim.teams));
   sim.device = device_create(program);
+  sim.machines = machines_create(program, layout, seed);
   if (sim.ranks == NULL || sim.teams == NULL)
     abort();
-  for (uint32_t i = 0; i < program->nteams; i++) {
+  for (uint32_t i = 0; i < program->nteams; i++)
     sim.teams[i].meetings = meetings_create();
-    if ((sim.teams[i].memory = plane_memory_create(program->teams[i].nranks)) == NULL)
-      abort();
-  }
   for (uint32_t i = 0; i < program->nranks; i++)
     begin_rank(&sim, i);
   schedule(&sim);
@@ -240,6 +283,8 @@ struct simulation simulate(const struct program *program, uint64_t seed, bool tr
     end_rank(&sim, &sim.ranks[i]);
   for (uint32_t i = 0; i < program->nteams; i++)
     end_team(&sim, &sim.teams[i]);
+  sim.result.traffic = machines_traffic(sim.machines);
+  machines_destroy(sim.machines);
   device_destroy(sim.device);
   free(sim.ranks);
   free(sim.teams);

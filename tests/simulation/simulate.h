@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/simulation/machines.h"
 #include "tests/simulation/program.h"
 
 struct simulation {
@@ -28,12 +29,17 @@ struct simulation {
   bool silent, silent_apart; /* in one of them */
   bool told;                 /* more than that places cannot be seen */
   uint64_t reals, shadows, commits, claims;
-  uint64_t yields;      /* of those, between two ranks or in a chain */
-  uint64_t late_yields; /* only because it was quiet */
-  uint64_t waits;       /* for those behind, before a unit of another team */
+  uint64_t yields;        /* of those, between two ranks or in a chain */
+  uint64_t late_yields;   /* only because it was quiet */
+  uint64_t waits;         /* for those behind, before a unit of another team */
+  struct traffic traffic; /* between machines */
 };
 
 /* The schedule is deterministic by seed. trace: print what every rank does. */
 struct simulation simulate(const struct program *program, uint64_t seed, bool trace);
+
+/* The same on several machines. */
+struct simulation simulate_on(const struct program *program, const struct layout *layout,
+                              uint64_t seed, bool trace);
 
 #endif

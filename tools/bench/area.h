@@ -54,6 +54,7 @@ void area_meet(struct area *area);
 /* CLOCK_MONOTONIC, which all processes of a machine share, in nanoseconds. */
 uint64_t area_now(void);
 
+/* Beyond AREA_SAMPLES samples are dropped. */
 void area_add_sample(struct area *area, int rank, double sample);
 
 /* Waits until this many collectives of the rank have entered NCCL. Ends the process after a

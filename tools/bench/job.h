@@ -35,7 +35,7 @@ struct job {
 struct area *job_area(void);
 
 /* Clears the area, runs the job and waits for its end. Ends the process, with a line on stderr, if
- * a rank fails, or after two minutes. */
+ * a rank fails, after two minutes, or without BENCH_BUILD in the environment. */
 void job_run(const struct job *job, struct area *area);
 
 /* All ranks alike. */

@@ -29,6 +29,7 @@ const char *json_text(const struct json_object *object, const char *name);
 /* Value of a field; false if it is missing or no number. */
 bool json_number(const struct json_object *object, const char *name, double *value);
 
+/* Adds a text, cut to JSON_TEXT_MAX. Nothing if there are JSON_FIELDS_MAX fields already. */
 void json_add(struct json_object *object, const char *name, const char *text);
 
 /* Writes it on one line. */

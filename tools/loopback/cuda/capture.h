@@ -32,7 +32,7 @@ CUresult capture_end(CUstream handle, CUgraph *graph);
 CUresult capture_get_info(CUstream handle, struct capture_info *info);
 
 /* What the next captured work depends on: these nodes alone (replaces), or these too.
- * CUDA_ERROR_ILLEGAL_STATE for a stream that is not capturing. */
+ * CUDA_ERROR_ILLEGAL_STATE for a stream that is not capturing. Lock not held. */
 CUresult capture_update_dependencies(CUstream handle, const CUgraphNode *nodes, size_t count,
                                      bool replaces);
 

@@ -27,6 +27,7 @@ struct CUevent_st {
   size_t ntips;
 };
 
+/* These take stream_lock themselves. An event that is none is CUDA_ERROR_INVALID_HANDLE. */
 CUresult event_create(CUcontext context, unsigned flags, CUevent *event);
 CUresult event_destroy(CUevent event);
 

@@ -40,6 +40,8 @@ struct CUgraphExec_st {
   struct marker last; /* its last launch; guarded by stream_lock */
 };
 
+/* Functions take stream_lock themselves, unless they say that it is held. */
+
 CUresult graph_create(CUgraph *graph);
 
 /* For graphs that a program names; CUDA_ERROR_INVALID_VALUE if there is no such graph. */
@@ -51,11 +53,11 @@ CUresult graph_check(CUgraph graph);
 void graph_discard(CUgraph graph);
 void graph_release_discarded(void);
 
-/* Appends a node; NULL if there is no memory. */
+/* Appends a node; NULL if there is no memory. stream_lock held. */
 CUgraphNode graph_add(CUgraph graph, const struct work *work, const CUgraphNode *dependencies,
                       size_t count);
 
-/* Whether every node of the graph is one of these or comes before one of them. */
+/* Whether every node of the graph is one of these or comes before one of them. stream_lock held. */
 bool graph_reaches_all(CUgraph graph, const CUgraphNode *tips, size_t count);
 
 CUresult graph_instantiate(CUgraph graph, CUgraphExec *exec);

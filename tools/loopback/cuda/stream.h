@@ -56,6 +56,7 @@ struct CUstream_st {
 #define STREAM_PRIORITY_LOWEST 0
 #define STREAM_PRIORITY_HIGHEST (-5)
 
+/* Functions below take the lock themselves, unless they say that it is held. */
 void stream_lock(void);
 void stream_unlock(void);
 

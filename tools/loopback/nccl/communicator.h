@@ -64,13 +64,14 @@ struct ncclComm {
   CUevent order, fork; /* after the last unit; between the streams of one unit */
   struct user_reduction *reductions;
   int nreductions;
-  struct registration *registrations;
   struct unit *captured; /* in graphs, by next_captured */
 
   /* the executing worker's: units of a communicator run one after the other */
   uint64_t step;
   uint64_t collective_units, p2p_units; /* performed */
   uint64_t agendas;                     /* host-side agreements: the thread that runs them */
+
+  struct registration *registrations; /* any thread's, with the lock of registration.c */
 
   struct ncclComm *next_free;
 };
@@ -107,7 +108,8 @@ void communicator_signal(struct ncclComm *comm);
 void communicator_cancel(struct ncclComm *comm);
 
 /* Ends the handle: peers see that this rank left, and the memory goes once the last pending unit is
- * through. */
+ * through. With LOOPBACK_DESTROY=meet, unless aborted, waits until all ranks have destroyed theirs.
+ */
 void communicator_leave(struct ncclComm *comm, bool aborted);
 
 /* A thread is inside between these: communicator_cancel waits for it. */

@@ -10,7 +10,8 @@
 #define ENQUEUE_NO_REDUCTION (-1)
 
 /* One call of the API. operation has kind, buffers, count, datatype, root and stream; the rest is
- * filled in. reduction is the handle the program gave. Returns what the call returns. */
+ * filled in. reduction: the handle that the program gave, or ENQUEUE_NO_REDUCTION. Returns what the
+ * call returns. */
 ncclResult_t enqueue(struct ncclComm *comm, struct operation operation, int reduction);
 
 /* The API's calls for reductions of one's own. */

@@ -86,10 +86,12 @@ void unit_release(struct unit *unit);
 /* Copies operation to the end; false if there is no memory. */
 bool unit_append(struct unit *unit, const struct operation *operation);
 
-/* Fills collective, hash, text and log. related are the units that the same group issued on
- * communicators of the same team (the same ranks in the same order, this rank the same in all),
- * this one included, ordered by communicator hash: what the ranks of a team put in one group must
- * be the same on all of them. False if there is no memory. */
+/* Fills collective, meets, hash, text and log, and how the buffers of sends and receives look.
+ * related: the units that the same group issued on communicators of the same team (the same ranks
+ * in the same order, this rank the same in all), this one included, ordered by communicator hash.
+ * What the ranks of a team put in one group must be the same on all of them. False if there is no
+ * memory.
+ */
 bool unit_describe(struct unit *unit, struct unit *const *related, size_t nrelated);
 
 /* execute.c: puts the unit on its streams, behind earlier units of the communicator whatever their

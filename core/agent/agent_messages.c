@@ -1,0 +1,174 @@
+/* What an agent hears from its links (agent_private.h): it is checked, applied, and passed on. */
+#include <string.h>
+
+#include "core/agent/agent_private.h"
+
+struct reader {
+  const unsigned char *at, *end;
+  bool bad;
+};
+
+static uint64_t get_number(struct reader *in, uint64_t most) {
+  uint64_t number = 0;
+  for (unsigned shift = 0; shift < 63 && in->at < in->end; shift += 7) {
+    unsigned char byte = *in->at++;
+    number |= (uint64_t)(byte & 0x7f) << shift;
+    if (byte & 0x80)
+      continue;
+    in->bad |= number > most;
+    return in->bad ? 0 : number;
+  }
+  in->bad = true;
+  return 0;
+}
+
+static const unsigned char *get_bytes(struct reader *in, uint64_t size) {
+  const unsigned char *bytes = in->at;
+  if (in->bad || size > (uint64_t)(in->end - in->at)) {
+    in->bad = true;
+    return NULL;
+  }
+  in->at += size;
+  return bytes;
+}
+
+/* The slot of an item, which is to be behind that link. */
+static struct agent_slot *get_slot(struct reader *in, struct agent_known *team, uint32_t link,
+                                   uint32_t *number) {
+  *number = (uint32_t)get_number(in, PLANE_RANKS_MAX - 1);
+  in->bad |= *number >= team->nslots || team->slots[*number].where != SLOT_THERE ||
+             team->slots[*number].link != link;
+  return in->bad ? NULL : &team->slots[*number];
+}
+
+/* To all but the link that it came from. */
+static uint32_t others(uint32_t link) {
+  return ALL_LINKS & ~(UINT32_C(1) << link);
+}
+
+static void hear_look(struct agent *agent, uint32_t link, struct reader *in) {
+  uint32_t bit = UINT32_C(1) << link;
+  bool looks = get_number(in, 1) != 0;
+  agent->looks = looks ? agent->looks | bit : agent->looks & ~bit;
+}
+
+static void hear_frame(struct agent *agent, struct agent_known *team, uint32_t link,
+                       uint64_t now_ms, struct reader *in) {
+  uint32_t slot;
+  (void)get_slot(in, team, link, &slot);
+  uint64_t size = get_number(in, AGENT_FRAME_MAX);
+  const unsigned char *frame = get_bytes(in, size);
+  if (in->bad)
+    return;
+  if (team->plane != NULL) {
+    enum mirror_applied applied = mirror_apply(log_of(team->plane, slot), now_ms, frame, size);
+    team->heard = true;
+    team->event |= applied == MIRROR_EVENT;
+    in->bad |= applied == MIRROR_MALFORMED;
+  }
+  if (!in->bad)
+    agent_put(agent, team->links & others(link), team->key,
+              &(struct agent_head){ITEM_FRAME, 2, {slot, size}}, frame, size);
+}
+
+static void hear_shared(struct agent *agent, struct agent_known *team, uint32_t link,
+                        struct reader *in) {
+  struct mirror_team said = {.told = get_number(in, INT64_MAX),
+                             .posting = (uint32_t)get_number(in, UINT32_MAX),
+                             .apart = (uint32_t)get_number(in, 1)};
+  bool event = false;
+  if (in->bad || !mirror_team_is_less(&team->shared, &said))
+    return;
+  if (team->plane != NULL) {
+    team->heard |= mirror_team_raise(plane_shared(team->plane), &said, &event);
+    team->event |= event;
+  }
+  team->shared = (struct mirror_team){
+      .told = said.told > team->shared.told ? said.told : team->shared.told,
+      .posting = said.posting > team->shared.posting ? said.posting : team->shared.posting,
+      .apart = said.apart > team->shared.apart ? said.apart : team->shared.apart};
+  agent_tell_shared(agent, team, team->links & others(link));
+}
+
+static void hear_introduced(struct agent *agent, struct agent_known *team, uint32_t link,
+                            struct reader *in) {
+  uint32_t number = (uint32_t)get_number(in, PLANE_RANKS_MAX - 1);
+  uint64_t size = get_number(in, AGENT_INTRODUCTION_MAX);
+  const unsigned char *said = get_bytes(in, size);
+  struct agent_slot *slot = in->bad ? NULL : agent_slot(team, number);
+  if (slot == NULL || slot->where != SLOT_FREE || !agent_keep_said(slot, said, size)) {
+    in->bad = true;
+    return;
+  }
+  slot->where = SLOT_THERE;
+  slot->link = link;
+  team->links |= UINT32_C(1) << link;
+  agent->owner.introduced(agent->owner.context, team->key, number, said, size);
+  agent_tell_introduced(agent, others(link), team, number);
+}
+
+static void hear_ended(struct agent *agent, struct agent_known *team, uint32_t link,
+                       struct reader *in) {
+  uint32_t slot;
+  (void)get_slot(in, team, link, &slot);
+  struct plane_fate fate = {.how = (enum plane_end)get_number(in, END_SIGNAL)};
+  fate.number = (int)(uint32_t)get_number(in, UINT32_MAX);
+  bool lost = get_number(in, 1) != 0;
+  if (in->bad)
+    return;
+  agent_end_there(agent, team, slot, fate, lost);
+  agent_tell_ended(agent, team, slot, fate, lost, link);
+}
+
+static void hear_team(struct agent *agent, struct agent_known **team, struct reader *in) {
+  uint64_t key = NO_TEAM;
+  const unsigned char *name = get_bytes(in, sizeof(key));
+  if (name != NULL)
+    memcpy(&key, name, sizeof(key));
+  if (*team != NULL)
+    agent_wake(*team);
+  *team = key == NO_TEAM ? NULL : agent_know(agent, key);
+  in->bad |= *team == NULL;
+}
+
+static void hear_item(struct agent *agent, struct agent_known **team, uint32_t link,
+                      uint64_t now_ms, struct reader *in) {
+  enum agent_item item = (enum agent_item) * in->at++;
+  in->bad |= item > ITEM_TEAM && *team == NULL;
+  if (in->bad)
+    return;
+  switch (item) {
+  case ITEM_LOOK:
+    hear_look(agent, link, in);
+    break;
+  case ITEM_TEAM:
+    hear_team(agent, team, in);
+    break;
+  case ITEM_FRAME:
+    hear_frame(agent, *team, link, now_ms, in);
+    break;
+  case ITEM_SHARED:
+    hear_shared(agent, *team, link, in);
+    break;
+  case ITEM_INTRODUCE:
+    hear_introduced(agent, *team, link, in);
+    break;
+  case ITEM_ENDED:
+    hear_ended(agent, *team, link, in);
+    break;
+  default:
+    in->bad = true;
+  }
+}
+
+bool agent_receive(struct agent *agent, uint32_t link, uint64_t now_ms, const void *message,
+                   size_t size) {
+  struct reader in = {message, (const unsigned char *)message + size, size == 0};
+  struct agent_known *team = NULL;
+  in.bad = in.bad || !agent->links[link].used || *in.at++ != AGENT_VERSION;
+  while (!in.bad && in.at < in.end)
+    hear_item(agent, &team, link, now_ms, &in);
+  if (team != NULL)
+    agent_wake(team);
+  return !in.bad;
+}

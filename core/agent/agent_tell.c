@@ -1,0 +1,222 @@
+/* What an agent tells of its own machine's ranks (agent_private.h), and in which order.
+ *
+ * All logs that are to be told are read as they are at one moment (mirror_read). From what has been told
+ * up to there they are told step by step, each step one unit passed, or the claim and all else, so that
+ * nobody comes before what has led to it. Three things are known of that:
+ *   - Claims at an index come before a rank passes it, unless it was expected there.
+ *   - The rank whose unit it was passes it before those who have followed, where it claims no more.
+ *   - What a process does in several teams comes in the order of its `reals`.
+ * What has really happened has been in such an order, so there is one. */
+#include "core/agent/agent_private.h"
+
+/* Ranks of this machine run no further than the logs of others let them, so a read that is all of one
+ * moment comes: this is for a machine that is not as it should be. */
+#define READS_MAX 1000u
+
+static struct agent_slot *slot_of(const struct agent_telling *telling) {
+  return &telling->team->slots[telling->slot];
+}
+
+static const struct plane_log *log_told(const struct agent_telling *telling) {
+  return log_of(telling->team->plane, telling->slot);
+}
+
+/* ---- which ---- */
+
+/* What the ranks of the team share, for all. */
+static void tell_shared(struct agent *agent, struct agent_known *team) {
+  struct mirror_team now = mirror_team_read(plane_shared(team->plane));
+  if (!mirror_team_is_less(&team->shared, &now))
+    return;
+  team->shared = now;
+  agent_tell_shared(agent, team, team->links);
+}
+
+static bool has_ending(const struct agent_known *team) {
+  for (uint32_t slot = 0; slot < team->nslots; slot++)
+    if (team->slots[slot].where == SLOT_HERE && team->slots[slot].ending)
+      return true;
+  return false;
+}
+
+/* Whether something has happened that all are to hear of, although nobody looks. */
+static bool has_news(struct agent *agent) {
+  bool news = false;
+  for (uint32_t i = 0; i < agent->nteams; i++) {
+    struct agent_known *team = agent->teams[i];
+    if (team->plane == NULL ||
+        (!plane_has_events(plane_shared(team->plane), &team->calm) && !has_ending(team)))
+      continue;
+    team->calm = plane_calm(plane_shared(team->plane));
+    news = true;
+  }
+  return news;
+}
+
+/* From here on the team's bell wakes this agent: said before anything is read. */
+static void wait_for_bell(const struct agent_known *team) {
+  plane_say_napping(plane_shared(team->plane));
+  plane_say_waiting(plane_shared(team->plane));
+}
+
+static void choose_logs(struct agent *agent) {
+  bool looks = agent_looks(agent);
+  agent->ntelling = 0;
+  if (!has_news(agent) && !looks)
+    return;
+  for (uint32_t i = 0; i < agent->nteams; i++) {
+    struct agent_known *team = agent->teams[i];
+    if (team->plane == NULL)
+      continue;
+    if (looks)
+      wait_for_bell(team);
+    tell_shared(agent, team);
+    for (uint32_t slot = 0; slot < team->nslots && agent->ntelling < agent->room; slot++)
+      if (team->slots[slot].where == SLOT_HERE)
+        agent->telling[agent->ntelling++] = (struct agent_telling){team, slot};
+  }
+}
+
+static void read_logs(struct agent *agent) {
+  bool same = false;
+  for (uint32_t reads = 0; !same && reads < READS_MAX; reads++) {
+    same = true;
+    for (uint32_t i = 0; i < agent->ntelling; i++)
+      same &= mirror_read(slot_of(&agent->telling[i])->mirror, log_told(&agent->telling[i]));
+  }
+}
+
+/* ---- in which order ---- */
+
+/* What a log tells next. */
+struct step {
+  bool passes; /* a unit; else the claim, and all else */
+  uint64_t index;
+  struct log_entry entry;
+};
+
+static struct step next_step(const struct agent_telling *telling) {
+  const struct mirror *mirror = slot_of(telling)->mirror;
+  struct step step = {.index = mirror_written(mirror)};
+  step.passes = step.index < mirror_head(mirror);
+  if (step.passes)
+    step.entry = log_entry(log_told(telling), step.index);
+  else
+    (void)mirror_claimed(mirror, &step.entry.reals);
+  return step;
+}
+
+static bool is_claimed_and_untold(const struct mirror *mirror, uint64_t index) {
+  uint32_t reals;
+  return mirror_claimed(mirror, &reals) == index + 1 && mirror_head(mirror) == index &&
+         !mirror_is_written(mirror);
+}
+
+/* Whether another log of the team tells something first that has led to a unit which was claimed. */
+static bool is_behind(const struct step *step, const struct agent_telling *of,
+                      const struct agent_telling *other) {
+  const struct mirror *mirror = slot_of(other)->mirror;
+  const struct agent_known *team = of->team;
+  uint32_t source = step->entry.source;
+  if (team->slot_of != NULL)
+    source = source < team->nranks ? team->slot_of[source] : of->slot;
+  if (mirror_written(mirror) > step->index)
+    return false;
+  return is_claimed_and_untold(mirror, step->index) ||
+         (source == other->slot && mirror_head(mirror) > step->index);
+}
+
+/* Whether another log of the process tells something first. */
+static bool is_later(const struct step *step, const struct agent_telling *other) {
+  struct step theirs = next_step(other);
+  if (!theirs.passes)
+    return false;
+  int32_t by = (int32_t)(theirs.entry.reals - step->entry.reals);
+  bool real = step->passes && (step->entry.flags & ENTRY_REAL) != 0;
+  return by < 0 || (by == 0 && (theirs.entry.flags & ENTRY_REAL) != 0 && !real);
+}
+
+static bool may_tell(const struct agent *agent, const struct agent_telling *telling,
+                     const struct step *step) {
+  bool claimed = step->passes && !(step->entry.flags & ENTRY_EXPECTED);
+  for (uint32_t i = 0; i < agent->ntelling; i++) {
+    const struct agent_telling *other = &agent->telling[i];
+    if (other == telling)
+      continue;
+    if (other->team == telling->team
+            ? claimed && is_behind(step, telling, other)
+            : slot_of(other)->identity == slot_of(telling)->identity && is_later(step, other))
+      return false;
+  }
+  return true;
+}
+
+/* ---- telling ---- */
+
+/* Whether there was anything. */
+static bool tell(struct agent *agent, const struct agent_telling *telling, uint64_t below,
+                 uint64_t now_ms) {
+  bool told = false;
+  struct mirror *mirror = slot_of(telling)->mirror;
+  size_t size;
+  while ((size = mirror_write(mirror, log_told(telling), below, now_ms, agent->frame,
+                              AGENT_FRAME_MAX)) != 0) {
+    agent_put(agent, telling->team->links, telling->team->key,
+              &(struct agent_head){ITEM_FRAME, 2, {telling->slot, size}}, agent->frame, size);
+    told = true;
+  }
+  return told;
+}
+
+/* Tells as much of a log as may be told now; at least one step if it is forced. Whether it has. */
+static bool tell_log(struct agent *agent, const struct agent_telling *telling, bool forced,
+                     uint64_t now_ms) {
+  const struct mirror *mirror = slot_of(telling)->mirror;
+  bool told = false;
+  while (!mirror_is_written(mirror)) {
+    struct step step = next_step(telling);
+    if (!forced && !may_tell(agent, telling, &step))
+      break;
+    if (!tell(agent, telling, step.passes ? step.index + 1 : UINT64_MAX, now_ms))
+      break;
+    told = true;
+    forced = false;
+  }
+  return told;
+}
+
+static bool is_all_told(const struct agent *agent) {
+  for (uint32_t i = 0; i < agent->ntelling; i++)
+    if (!mirror_is_written(slot_of(&agent->telling[i])->mirror))
+      return false;
+  return true;
+}
+
+/* What cannot be told now, as its log is being written over, is told the next time. */
+static void tell_logs(struct agent *agent, uint64_t now_ms) {
+  for (bool told = true; told && !is_all_told(agent);) {
+    told = false;
+    for (uint32_t i = 0; i < agent->ntelling; i++)
+      told |= tell_log(agent, &agent->telling[i], false, now_ms);
+    for (uint32_t i = 0; i < agent->ntelling && !told; i++)
+      told = tell_log(agent, &agent->telling[i], true, now_ms);
+  }
+}
+
+static void tell_endings(struct agent *agent, struct agent_known *team) {
+  for (uint32_t slot = 0; slot < team->nslots; slot++) {
+    if (team->slots[slot].where != SLOT_HERE || !team->slots[slot].ending)
+      continue;
+    agent_tell_ended(agent, team, slot, team->slots[slot].fate, false, AGENT_LINKS_MAX);
+    agent_free_slot(&team->slots[slot]);
+  }
+}
+
+void agent_tell_ranks(struct agent *agent, uint64_t now_ms) {
+  choose_logs(agent);
+  read_logs(agent);
+  tell_logs(agent, now_ms);
+  for (uint32_t i = 0; i < agent->nteams; i++)
+    if (agent->teams[i]->plane != NULL)
+      tell_endings(agent, agent->teams[i]);
+}

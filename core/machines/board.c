@@ -1,0 +1,297 @@
+/* The board of a machine's ranks and their agent (board.h). */
+#include "core/machines/board.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define GATE_MS 10000  /* others hold it for microseconds, or while they start the agent */
+#define START_MS 10000 /* until an agent that has been started has its lock */
+#define TICK_MS 100
+#define GRACE_MS 5000 /* an agent answers this long after its own time at most */
+
+const char *board_folder = "/dev/shm";
+
+/* A process has one descriptor of a board, whose locks are not between threads. */
+static pthread_mutex_t threads = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t board_now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+static void board_sleep(_Atomic uint32_t *word, uint32_t seen, unsigned milliseconds) {
+  struct timespec timeout = {.tv_sec = milliseconds / 1000,
+                             .tv_nsec = milliseconds % 1000 * 1000000L};
+  syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
+}
+
+static void board_wake(_Atomic uint32_t *word) {
+  syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void board_ring(_Atomic uint32_t *bell) {
+  atomic_fetch_add(bell, 1);
+  board_wake(bell);
+}
+
+/* ---- locks ---- */
+
+static bool set_lock(const struct board *board, short type, enum board_byte byte) {
+  struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+  return fcntl(board->file, F_SETLK, &lock) == 0;
+}
+
+/* Whether another process has it. */
+static bool is_locked(const struct board *board, enum board_byte byte) {
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+  return fcntl(board->file, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+static bool gate_enter(const struct board *board) {
+  for (int64_t end = board_now_ms() + GATE_MS; !set_lock(board, F_WRLCK, BOARD_GATE);) {
+    if (board_now_ms() >= end)
+      return false;
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+  return true;
+}
+
+static void gate_leave(const struct board *board) {
+  set_lock(board, F_UNLCK, BOARD_GATE);
+}
+
+/* ---- the file ---- */
+
+static void board_close(struct board *board) {
+  if (board->words != NULL)
+    munmap(board->words, sizeof(*board->words));
+  if (board->file >= 0)
+    close(board->file);
+  free(board);
+}
+
+static struct board *fail(struct board *board, char *reason, const char *what) {
+  snprintf(reason, BOARD_REASON_SIZE, "%s: %s: %s", board != NULL ? board->path : "machines", what,
+           strerror(errno));
+  if (board != NULL)
+    board_close(board);
+  return NULL;
+}
+
+/* Opened and checked, not mapped. */
+static struct board *open_file(const char *path, int flags, char *reason) {
+  struct board *board = calloc(1, sizeof(*board));
+  struct stat status;
+  if (board == NULL)
+    return fail(board, reason, "no memory");
+  snprintf(board->path, sizeof(board->path), "%s", path);
+  board->file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0600);
+  if (board->file < 0)
+    return fail(board, reason, "cannot open it");
+  errno = EPERM;
+  if (fstat(board->file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
+      (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    return fail(board, reason, "it must be this user's, with mode 0600");
+  return board;
+}
+
+static bool map_words(struct board *board) {
+  void *base =
+      mmap(NULL, sizeof(*board->words), PROT_READ | PROT_WRITE, MAP_SHARED, board->file, 0);
+  board->words = base == MAP_FAILED ? NULL : base;
+  return base != MAP_FAILED;
+}
+
+/* With the gate: gives an empty file its words. */
+static bool lay_out(struct board *board, const struct rendezvous *job,
+                    const struct board_terms *terms) {
+  errno = posix_fallocate(board->file, 0, sizeof(*board->words));
+  if (errno != 0 || !map_words(board))
+    return false;
+  board->words->version = BOARD_VERSION;
+  board->words->job = *job;
+  board->words->terms = *terms;
+  board->words->magic = BOARD_MAGIC;
+  return true;
+}
+
+static bool is_right(const struct board *board) {
+  return board->words->magic == BOARD_MAGIC && board->words->version == BOARD_VERSION;
+}
+
+/* ---- of a rank ---- */
+
+enum entry { ENTERED, REFUSED, AGAIN };
+
+/* With the gate. AGAIN: the name is no longer this file's, as its agent has ended. */
+static enum entry enter(struct board *board, const struct rendezvous *job,
+                        const struct board_terms *terms, bool (*start)(const char *path),
+                        char *reason) {
+  struct stat status;
+  if (fstat(board->file, &status) != 0)
+    return REFUSED;
+  if (status.st_nlink == 0)
+    return AGAIN;
+  if (status.st_size != 0) {
+    errno = EPROTO;
+    return status.st_size == sizeof(*board->words) && map_words(board) && is_right(board) &&
+                   memcmp(&board->words->job, job, sizeof(*job)) == 0 &&
+                   set_lock(board, F_RDLCK, BOARD_RANKS)
+               ? ENTERED
+               : REFUSED;
+  }
+  if (!lay_out(board, job, terms) || !set_lock(board, F_RDLCK, BOARD_RANKS)) {
+    (void)unlink(board->path);
+    return REFUSED;
+  }
+  if (start(board->path))
+    return ENTERED;
+  snprintf(reason, BOARD_REASON_SIZE, "the agent of this machine cannot be started: %s",
+           strerror(errno));
+  (void)unlink(board->path);
+  return REFUSED;
+}
+
+struct board *board_open(const struct rendezvous *job, const struct board_terms *terms,
+                         bool (*start)(const char *path), char *reason) {
+  char path[BOARD_PATH_SIZE];
+  reason[0] = '\0';
+  snprintf(path, sizeof(path), "%s/nccl-join-machines-%u-%016llx", board_folder,
+           (unsigned)geteuid(), (unsigned long long)job->job);
+  for (;;) {
+    struct board *board = open_file(path, O_CREAT, reason);
+    if (board == NULL)
+      return NULL;
+    if (!gate_enter(board))
+      return fail(board, reason, "it stays locked");
+    enum entry entry = enter(board, job, terms, start, reason);
+    gate_leave(board);
+    if (entry == ENTERED)
+      return board;
+    if (entry == REFUSED && reason[0] == '\0')
+      return fail(board, reason, "cannot be used");
+    board_close(board);
+    if (entry == REFUSED)
+      return NULL;
+  }
+}
+
+/* With the gate: where the communicator is, or is to be written; NULL: there is no room. */
+static struct board_communicator *find(struct board_words *words, const char *name) {
+  struct board_communicator *empty = NULL;
+  for (int i = BOARD_COMMUNICATORS - 1; i >= 0; i--) {
+    struct board_communicator *one = &words->communicators[i];
+    if (atomic_load(&one->answer) <= BOARD_WRITING)
+      empty = one;
+    else if (strncmp(one->name, name, BOARD_NAME_SIZE) == 0)
+      return one;
+  }
+  return empty;
+}
+
+static struct board_communicator *write_down(struct board *board, const char *name, uint32_t slots,
+                                             uint32_t ranks) {
+  struct board_communicator *one = NULL;
+  pthread_mutex_lock(&threads);
+  if (gate_enter(board)) {
+    one = find(board->words, name);
+    if (one != NULL && atomic_load(&one->answer) <= BOARD_WRITING) {
+      atomic_store(&one->answer, BOARD_WRITING);
+      one->slots = slots;
+      one->ranks = ranks;
+      one->reason[0] = '\0';
+      snprintf(one->name, sizeof(one->name), "%s", name);
+      atomic_store(&one->answer, BOARD_ASKED);
+      board_ring(&board->words->bell);
+    }
+    gate_leave(board);
+  }
+  pthread_mutex_unlock(&threads);
+  return one;
+}
+
+/* Whether nobody is going to answer. */
+static bool is_deserted(const struct board *board, int64_t asked_ms) {
+  bool started = atomic_load(&board->words->started) != 0;
+  return started ? !is_locked(board, BOARD_AGENT) : board_now_ms() >= asked_ms + START_MS;
+}
+
+enum board_answer board_ask(struct board *board, const char *name, uint32_t slots, uint32_t ranks,
+                            char *reason) {
+  struct board_communicator *one = write_down(board, name, slots, ranks);
+  if (one == NULL) {
+    snprintf(reason, BOARD_REASON_SIZE, "%s has no room for another communicator", board->path);
+    return BOARD_OFF;
+  }
+  int64_t asked = board_now_ms(),
+          end = asked + board->words->terms.wait_s * INT64_C(1000) + START_MS + GRACE_MS;
+  uint32_t answer;
+  while ((answer = atomic_load(&one->answer)) == BOARD_ASKED) {
+    if (is_deserted(board, asked) || board_now_ms() >= end) {
+      /* What it has told others nobody knows, unless it never began. */
+      answer = atomic_load(&board->words->started) != 0 ? BOARD_LOST : BOARD_OFF;
+      snprintf(reason, BOARD_REASON_SIZE, "the agent of this machine has %s",
+               answer == BOARD_LOST ? "ended" : "not started");
+      (void)unlink(board->path);
+      return (enum board_answer)answer;
+    }
+    board_sleep(&one->answer, BOARD_ASKED, TICK_MS);
+  }
+  memcpy(reason, one->reason, BOARD_REASON_SIZE);
+  reason[BOARD_REASON_SIZE - 1] = '\0';
+  return (enum board_answer)answer;
+}
+
+/* ---- of the agent ---- */
+
+struct board *board_serve(const char *path, char *reason) {
+  struct stat status;
+  struct board *board = open_file(path, 0, reason);
+  if (board == NULL)
+    return NULL;
+  errno = EPROTO;
+  if (fstat(board->file, &status) != 0 || status.st_size != sizeof(*board->words) ||
+      !map_words(board) || !is_right(board))
+    return fail(board, reason, "not a board");
+  if (!set_lock(board, F_WRLCK, BOARD_AGENT))
+    return fail(board, reason, "it has an agent");
+  atomic_store(&board->words->started, 1);
+  return board;
+}
+
+bool board_has_ranks(const struct board *board) {
+  return is_locked(board, BOARD_RANKS);
+}
+
+void board_say(struct board *board, struct board_communicator *communicator,
+               enum board_answer answer, const char *reason) {
+  (void)board;
+  snprintf(communicator->reason, BOARD_REASON_SIZE, "%s", reason);
+  atomic_store(&communicator->answer, answer);
+  board_wake(&communicator->answer);
+}
+
+void board_free(struct board_communicator *communicator) {
+  atomic_store(&communicator->answer, BOARD_FREE);
+}
+
+bool board_retire(struct board *board, bool forced) {
+  bool gated = gate_enter(board), retires = forced || (gated && !board_has_ranks(board));
+  if (retires)
+    (void)unlink(board->path);
+  if (gated)
+    gate_leave(board);
+  return retires;
+}

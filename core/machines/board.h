@@ -1,0 +1,102 @@
+/* What the ranks of a machine and their agent have in common: a small file in /dev/shm, named after the
+ * job. Ranks write down which communicators have ranks on other machines; the agent answers whether
+ * their ranks are found.
+ *
+ * The file is nccl-join-machines-<uid>-<job>, mode 0600: it holds the job's secret. Locks are POSIX
+ * record locks on bytes of it: BOARD_GATE while a process changes what is written down, BOARD_AGENT as
+ * long as the agent lives, BOARD_RANKS, shared, as long as a rank's process does. Who closes any
+ * descriptor of it loses them: a process opens it once.
+ *
+ * The first rank that comes starts the agent. An agent that has ended is never replaced.
+ */
+#ifndef NCCL_JOIN_CORE_BOARD_H
+#define NCCL_JOIN_CORE_BOARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/machines/rendezvous.h"
+
+#define BOARD_VERSION 1u
+#define BOARD_MAGIC UINT64_C(0x4244524e494f4a4e)
+#define BOARD_PATH_SIZE 128
+#define BOARD_NAME_SIZE 33 /* ATTACHMENT_NAME_SIZE */
+#define BOARD_REASON_SIZE 200
+#define BOARD_COMMUNICATORS 1024
+
+enum board_byte { BOARD_GATE, BOARD_AGENT, BOARD_RANKS };
+
+/* What has become of a communicator. */
+enum board_answer {
+  BOARD_FREE,    /* nobody has written one here */
+  BOARD_WRITING, /* with the gate */
+  BOARD_ASKED,
+  BOARD_FOUND, /* the ranks of all machines are in the segment */
+  BOARD_OFF,   /* not found, and no machine has found them: reason */
+  BOARD_LOST,  /* others may have found them: it cannot be used. reason */
+};
+
+struct board_communicator {
+  _Atomic uint32_t answer; /* enum board_answer; a futex */
+  uint32_t slots, ranks;   /* how many places its segment has, and how many of them are taken */
+  char name[BOARD_NAME_SIZE];
+  char reason[BOARD_REASON_SIZE];
+};
+
+/* How the agent is to work: from the settings of the rank that starts it. */
+struct board_terms {
+  uint32_t wait_s;    /* for the others, when a communicator is made */
+  uint32_t silence_s; /* after which a machine counts as dead */
+  uint32_t first_port, last_port;
+};
+
+struct board_words {
+  uint64_t magic; /* last of what the first rank writes */
+  uint32_t version;
+  _Atomic uint32_t bell;    /* a futex: changes when the agent is to look */
+  _Atomic uint32_t started; /* 1: the agent has BOARD_AGENT */
+  struct board_terms terms;
+  struct rendezvous job;
+  struct board_communicator communicators[BOARD_COMMUNICATORS];
+};
+
+struct board {
+  struct board_words *words;
+  char path[BOARD_PATH_SIZE];
+  int file;
+};
+
+/* Where the files are: /dev/shm. Tests set another. */
+extern const char *board_folder;
+
+/* Of a rank: opens the job's board, or makes it and calls start with its path, which starts the agent
+ * and says whether it could. NULL: reason (BOARD_REASON_SIZE bytes) says why. */
+struct board *board_open(const struct rendezvous *job, const struct board_terms *terms,
+                         bool (*start)(const char *path), char *reason);
+
+/* Writes a communicator down, unless another rank of this machine has, and waits for the answer, which
+ * is BOARD_FOUND, BOARD_OFF or BOARD_LOST: reason says why. Any thread. */
+enum board_answer board_ask(struct board *board, const char *name, uint32_t slots, uint32_t ranks,
+                            char *reason);
+
+/* Of the agent: takes its lock; NULL if that is taken, or the file is no board. */
+struct board *board_serve(const char *path, char *reason);
+
+/* Whether a rank's process is there. */
+bool board_has_ranks(const struct board *board);
+
+/* The agent's answer, and that a communicator is gone. */
+void board_say(struct board *board, struct board_communicator *communicator,
+               enum board_answer answer, const char *reason);
+void board_free(struct board_communicator *communicator);
+
+/* The agent has nothing left to do: takes the name away, for good. False if there is a rank, and it is not
+ * forced: nothing has happened. */
+bool board_retire(struct board *board, bool forced);
+
+/* Rings the agent. */
+void board_ring(_Atomic uint32_t *bell);
+
+#endif

@@ -1,0 +1,76 @@
+/* What the agents of a job send each other: a head of fixed size, and what belongs to its kind. Pure. What
+ * comes from another machine is data of a peer: everything is checked here before it is used.
+ *
+ * Numbers are little-endian, as all processors are that nccl-join runs on.
+ */
+#ifndef NCCL_JOIN_CORE_FRAMES_H
+#define NCCL_JOIN_CORE_FRAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/transport/attachment.h"
+
+#define FRAMES_VERSION 1u
+#define FRAME_BYTES_MAX                                                                            \
+  (65536u + 64u) /* a longer one ends the link; AGENT_MESSAGE_MAX and a head */
+#define FRAME_NAME_BYTES 40
+#define FRAME_HOST_BYTES 48
+#define FRAME_TEXT_BYTES 200
+#define FRAME_MACHINES_MAX 4096u
+
+enum frame_kind {
+  FRAME_HELLO = 1, /* child to root: its host's name as text */
+  FRAME_WELCOME,   /* root to child: its number in `machine` */
+  FRAME_REFUSED,   /* root to child: it cannot take part */
+  FRAME_ANSWER,    /* root to all: of a communicator, `detail` is an enum board_answer; text */
+  FRAME_TOLD,      /* what core/agent tells: the body is one of its messages */
+  FRAME_BYE,       /* the sender's ranks have ended, and so does it */
+  FRAME_KINDS,
+};
+
+struct frame_head {
+  uint16_t version;
+  uint8_t kind, zero;
+  uint32_t machine; /* whose it is; 0: the root's */
+  uint64_t key;     /* of a communicator, or 0 */
+  uint32_t detail, zeros;
+};
+_Static_assert(sizeof(struct frame_head) == 24, "no padding");
+
+/* A frame as it was received. */
+struct frame {
+  struct frame_head head;
+  const unsigned char *body;
+  size_t size; /* of the body */
+};
+
+/* Takes a received message apart. False: it is too short or too long, of another version, no kind that there
+ * is, or its numbers are out of range. The body stays where it is. */
+bool frame_read(const void *message, size_t size, struct frame *frame);
+
+/* A head of this version. */
+struct frame_head frame_head(enum frame_kind kind, uint32_t machine);
+
+/* Of a kind with a text: it, ended, and what cannot be printed is a question mark. */
+void frame_read_text(const struct frame *frame, char *text, size_t size);
+
+/* What a machine says of a slot of its own (core/agent/agent.h, agent_introduce). */
+struct frame_slot {
+  uint32_t version;
+  uint32_t slots, ranks; /* of the communicator, in all */
+  uint32_t zero;
+  char name[FRAME_NAME_BYTES]; /* of its segment; ended by zeros */
+  char host[FRAME_HOST_BYTES]; /* of the machine */
+  struct introduction introduction;
+};
+
+/* False: it is malformed, or no slot of that communicator. */
+bool frame_read_slot(const void *said, size_t size, uint64_t key, uint32_t number,
+                     struct frame_slot *slot);
+
+/* A number for a communicator out of its segment's name; 0 if that is none. */
+uint64_t frame_key(const char *name);
+
+#endif

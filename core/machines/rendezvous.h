@@ -1,0 +1,43 @@
+/* How the machines of a job find each other: what the creator of an ncclUniqueId writes into it, where
+ * NCCL leaves zeros, and what all who get the id read there.
+ *
+ * NCCL uses the first bytes: a number, and the address at which its creator listens (40 bytes in NCCL
+ * 2.18 to 2.32, struct ncclBootstrapHandle in src/include/bootstrap.h). Ours are the last 64. They are
+ * the same on all ranks, as the id is one: NCCL hashes all of it to tell hosts apart
+ * (src/init.cc, commHash).
+ *
+ * Pure, but for the random numbers.
+ */
+#ifndef NCCL_JOIN_CORE_RENDEZVOUS_H
+#define NCCL_JOIN_CORE_RENDEZVOUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RENDEZVOUS_ID_BYTES 128 /* of an ncclUniqueId: NCCL_UNIQUE_ID_BYTES */
+#define RENDEZVOUS_SECRET_BYTES 32
+#define RENDEZVOUS_ADDRESS_BYTES 16
+#define RENDEZVOUS_ADDRESS_TEXT 46 /* INET6_ADDRSTRLEN */
+
+/* A job: the machines whose agents have one root. */
+struct rendezvous {
+  uint64_t job;                                    /* random; names the job, and is no secret */
+  unsigned char secret[RENDEZVOUS_SECRET_BYTES];   /* who has it belongs to the job */
+  unsigned char address[RENDEZVOUS_ADDRESS_BYTES]; /* of the root's machine: IPv6, or IPv4 mapped */
+};
+
+/* A new job; its address is not known yet (zeros). False if the kernel gives no random numbers. */
+bool rendezvous_make(struct rendezvous *made);
+
+/* Writes it into an id that NCCL has just made. Without an address it takes, and keeps, the one that
+ * NCCL wrote. False, and the id is as it was: its last bytes are not zero, it holds the number of all
+ * ids made with NCCL_COMM_ID, or no address that others can reach. */
+bool rendezvous_write(unsigned char id[RENDEZVOUS_ID_BYTES], struct rendezvous *job);
+
+/* What is in an id; false if it has none, or one of another version. */
+bool rendezvous_read(const unsigned char id[RENDEZVOUS_ID_BYTES], struct rendezvous *job);
+
+/* The address as text. */
+void rendezvous_address(const struct rendezvous *job, char text[RENDEZVOUS_ADDRESS_TEXT]);
+
+#endif

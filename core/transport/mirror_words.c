@@ -1,0 +1,77 @@
+/* The rarely written words of a log, as mirrors have them (mirror_private.h). */
+#include "core/transport/mirror_private.h"
+
+#define WORD(name, kind_, when_)                                                                   \
+  { offsetof(struct plane_log, name), sizeof(((struct plane_log *)NULL)->name), kind_, when_ }
+
+/* Of two words that a rank writes one after the other, and reads of others in the other order, the
+ * first is above the second; of those that it takes away in that order, too. */
+const struct mirror_word mirror_words[MIRROR_WORDS] = {
+    WORD(mirrored, WORD_PLAIN, WORD_EARLY),    WORD(refused_for, WORD_PLAIN, WORD_EARLY),
+    WORD(lossy_kind, WORD_PLAIN, WORD_LATE),   WORD(lossy_peer, WORD_PLAIN, WORD_LATE),
+    WORD(lossy_index, WORD_PLAIN, WORD_LATE),  WORD(lossy_count, WORD_PLAIN, WORD_LATE),
+    WORD(shadows, WORD_PLAIN, WORD_LATE),      WORD(joined_time, WORD_JOINED, WORD_LATE),
+    WORD(parts, WORD_PLAIN, WORD_LATE),        WORD(summed_up, WORD_PLAIN, WORD_LATE),
+    WORD(busy_until, WORD_TIME, WORD_LATE),    WORD(asks_about, WORD_PLAIN, WORD_LATE),
+    WORD(holds, WORD_PLAIN, WORD_LATE),        WORD(moves, WORD_PLAIN, WORD_LATE),
+    WORD(asks, WORD_PLAIN, WORD_LATE),         WORD(leaving, WORD_PLAIN, WORD_LATE),
+    WORD(parked_ms, WORD_TIME, WORD_LATE),     WORD(answering, WORD_PLAIN, WORD_LATE),
+    WORD(failed_index, WORD_PLAIN, WORD_LAST), WORD(state, WORD_PLAIN, WORD_LAST),
+};
+_Static_assert(sizeof(struct plane_log) <= UINT32_MAX, "offsets");
+
+static const void *word_of(const struct plane_log *log, uint32_t word) {
+  return (const unsigned char *)log + mirror_words[word].at;
+}
+
+uint64_t mirror_word_load(const struct plane_log *log, uint32_t word) {
+  const void *at = word_of(log, word);
+  return mirror_words[word].bytes == 4 ? atomic_load((const _Atomic uint32_t *)at)
+                                       : atomic_load((const _Atomic uint64_t *)at);
+}
+
+void mirror_word_store(struct plane_log *log, uint32_t word, uint64_t value) {
+  void *at = (unsigned char *)log + mirror_words[word].at;
+  if (mirror_words[word].bytes == 4)
+    atomic_store((_Atomic uint32_t *)at, (uint32_t)value);
+  else
+    atomic_store((_Atomic uint64_t *)at, value);
+}
+
+/* ---- times ---- */
+
+/* 0 is none, and nothing else. */
+static uint64_t age_of(uint64_t time, uint64_t now_ms) {
+  return time == 0 ? 0 : mirror_signed(now_ms - time) + 1;
+}
+
+static uint64_t time_of(uint64_t age, uint64_t now_ms) {
+  uint64_t time = now_ms - mirror_unsigned(age - 1);
+  return age == 0 ? 0 : time == 0 ? 1 : time;
+}
+
+uint64_t mirror_word_send(uint32_t word, uint64_t value, uint64_t now_ms) {
+  uint32_t since = (uint32_t)value, now = (uint32_t)now_ms;
+  switch ((enum word_kind)mirror_words[word].kind) {
+  case WORD_PLAIN:
+    break;
+  case WORD_TIME:
+    return age_of(value, now_ms);
+  case WORD_JOINED: /* what lies ahead is no age */
+    return value >> 32 << 32 | (since == 0 ? 0 : now - since == UINT32_MAX ? 1 : now - since + 1);
+  }
+  return value;
+}
+
+uint64_t mirror_word_receive(uint32_t word, uint64_t value, uint64_t now_ms) {
+  uint32_t age = (uint32_t)value, since = (uint32_t)now_ms - (age - 1);
+  switch ((enum word_kind)mirror_words[word].kind) {
+  case WORD_PLAIN:
+    break;
+  case WORD_TIME:
+    return time_of(value, now_ms);
+  case WORD_JOINED:
+    return value >> 32 << 32 | (age == 0 ? 0 : since == 0 ? 1 : since);
+  }
+  return value;
+}

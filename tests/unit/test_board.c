@@ -1,0 +1,191 @@
+/* The file by which a machine's ranks and their agent speak (core/machines/board.h). */
+#include "core/machines/board.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char first[] = "0123456789abcdef0123456789abcdef";
+static const struct board_terms terms = {
+    .wait_s = 1, .silence_s = 1, .first_port = 1, .last_port = 2};
+
+static char folder[] = "/tmp/nccl-join-board-XXXXXX", reason[BOARD_REASON_SIZE],
+            path[BOARD_PATH_SIZE];
+static struct rendezvous job;
+static pid_t agent;
+static int starts;
+
+static void set_up(void) {
+  cr_assert_not_null(mkdtemp(folder));
+  cr_assert(rendezvous_make(&job));
+  board_folder = folder;
+}
+
+static void tear_down(void) {
+  if (agent > 0) {
+    kill(agent, SIGKILL);
+    waitpid(agent, NULL, 0);
+  }
+  (void)unlink(path);
+  cr_expect_eq(rmdir(folder), 0, "something is left in %s", folder);
+}
+
+TestSuite(board, .init = set_up, .fini = tear_down, .timeout = 300);
+
+static void pause_ms(long milliseconds) {
+  nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000}, NULL);
+}
+
+/* Answers one communicator, and stays. */
+static void serve(enum board_answer answer) {
+  char why[BOARD_REASON_SIZE];
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  struct board *board = board_serve(path, why);
+  if (board == NULL)
+    _exit(1);
+  struct board_communicator *one = &board->words->communicators[0];
+  while (atomic_load(&one->answer) != BOARD_ASKED)
+    pause_ms(1);
+  if (answer != BOARD_ASKED)
+    board_say(board, one, answer, "because");
+  while (answer != BOARD_ASKED)
+    pause_ms(100);
+  _exit(0);
+}
+
+static bool start_with(const char *where, enum board_answer answer) {
+  starts++;
+  strcpy(path, where);
+  agent = fork();
+  if (agent == 0)
+    serve(answer);
+  return agent > 0;
+}
+
+static bool start_finding(const char *where) {
+  return start_with(where, BOARD_FOUND);
+}
+
+static bool start_refusing(const char *where) {
+  return start_with(where, BOARD_OFF);
+}
+
+static bool start_ending(const char *where) {
+  return start_with(where, BOARD_ASKED);
+}
+
+static bool start_nothing(const char *where) {
+  strcpy(path, where);
+  errno = ENOENT;
+  return false;
+}
+
+/* Another rank of this machine, in a process of its own; its answer. */
+static int ask_as_another_rank(void) {
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    struct board *board = board_open(&job, &terms, start_nothing, reason);
+    _exit(board == NULL ? 99 : (int)board_ask(board, first, 4, 4, reason));
+  }
+  waitpid(child, &status, 0);
+  return WEXITSTATUS(status);
+}
+
+Test(board, one_agent_answers_all_ranks) {
+  struct board *board = board_open(&job, &terms, start_finding, reason);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_FOUND);
+  cr_assert_eq(ask_as_another_rank(), BOARD_FOUND);
+  cr_assert_eq(starts, 1);
+}
+
+Test(board, is_for_this_user_alone) {
+  struct stat status;
+  struct board *board = board_open(&job, &terms, start_finding, reason);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(stat(path, &status), 0);
+  cr_assert_eq(status.st_mode & 0777, 0600);
+  cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_FOUND);
+}
+
+Test(board, an_answer_has_its_reason) {
+  struct board *board = board_open(&job, &terms, start_refusing, reason);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_OFF);
+  cr_assert_str_eq(reason, "because");
+}
+
+/* What it has said to other machines nobody knows. */
+Test(board, an_agent_that_ends_leaves_the_communicator_unusable) {
+  struct board *board = board_open(&job, &terms, start_ending, reason);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_LOST);
+  cr_assert_not_null(strstr(reason, "has ended"), "%s", reason);
+}
+
+Test(board, an_agent_that_cannot_be_started_leaves_nothing) {
+  cr_assert_null(board_open(&job, &terms, start_nothing, reason));
+  cr_assert_not_null(strstr(reason, "cannot be started"), "%s", reason);
+}
+
+Test(board, has_one_agent) {
+  struct board *board = board_open(&job, &terms, start_finding, reason);
+  cr_assert_not_null(board, "%s", reason);
+  while (atomic_load(&board->words->started) == 0)
+    pause_ms(1);
+  pid_t second = fork();
+  if (second == 0)
+    _exit(board_serve(path, reason) == NULL ? 7 : 0);
+  int status;
+  waitpid(second, &status, 0);
+  cr_assert_eq(WEXITSTATUS(status), 7);
+  cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_FOUND);
+}
+
+Test(board, another_users_or_an_open_one_is_refused) {
+  struct board *board = board_open(&job, &terms, start_finding, reason);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(chmod(path, 0644), 0);
+  cr_assert_eq(ask_as_another_rank(), 99);
+}
+
+/* A rank that comes when the agent has just gone gets another. */
+Test(board, an_agent_retires_once_no_rank_is_there) {
+  int ends[2], status;
+  char byte;
+  cr_assert_eq(pipe(ends), 0);
+  pid_t rank = fork();
+  if (rank == 0) {
+    struct board *board = board_open(&job, &terms, start_nothing, reason);
+    struct board *made = board != NULL ? board : board_open(&job, &terms, start_finding, reason);
+    if (made == NULL || write(ends[1], path, sizeof path) != sizeof path)
+      _exit(1);
+    for (;;)
+      pause();
+  }
+  cr_assert_eq(read(ends[0], path, sizeof path), sizeof path);
+  struct board *served = NULL;
+  pid_t server = fork();
+  if (server == 0) {
+    while (served == NULL && (served = board_serve(path, reason)) == NULL)
+      pause_ms(1); /* the one that the rank has started has it, as long as the rank lives */
+    bool early = board_retire(served, false);
+    _exit(early ? 3 : 0);
+  }
+  (void)byte;
+  kill(rank, SIGKILL);
+  waitpid(rank, NULL, 0);
+  waitpid(server, &status, 0);
+  cr_assert(WIFEXITED(status));
+  cr_assert_eq(WEXITSTATUS(status), 3);
+  cr_assert_neq(access(path, F_OK), 0);
+}
