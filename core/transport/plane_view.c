@@ -78,10 +78,6 @@ struct plane_fate plane_fate(const struct plane *plane, uint32_t rank) {
   return plane->fate(plane, rank);
 }
 
-const char *plane_machine(const struct plane *plane, uint32_t rank) {
-  return plane->machine == NULL ? NULL : plane->machine(plane, rank);
-}
-
 uint32_t plane_flags(const struct plane *plane, uint32_t rank, uint64_t index) {
   return log_flags(log_of(plane, rank), index);
 }

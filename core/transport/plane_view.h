@@ -55,9 +55,6 @@ uint64_t plane_operations(const struct plane *plane, uint32_t rank);
 /* How a rank has ended; END_UNKNOWN also if it has not. */
 struct plane_fate plane_fate(const struct plane *plane, uint32_t rank);
 
-/* The name of the machine on which a rank is, the transport's; NULL: this one. */
-const char *plane_machine(const struct plane *plane, uint32_t rank);
-
 /* enum entry_flag of a unit that a rank has passed, one of its last PLANE_RUN_AHEAD. */
 uint32_t plane_flags(const struct plane *plane, uint32_t rank, uint64_t index);
 
