@@ -132,6 +132,55 @@ Test(board, an_agent_that_ends_leaves_the_communicator_unusable) {
   cr_assert_not_null(strstr(reason, "has ended"), "%s", reason);
 }
 
+Test(board, of_a_killed_agent_nothing_is_left) {
+  struct board *board = board_open(&job, &terms, start_finding, reason);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_FOUND);
+  board_tidy(board);
+  cr_assert_eq(access(path, F_OK), 0, "its agent lives");
+  kill(agent, SIGKILL);
+  waitpid(agent, NULL, 0);
+  agent = 0;
+  board_tidy(board);
+  cr_assert_neq(access(path, F_OK), 0);
+}
+
+/* Begins another job. */
+static int begin_another(void) {
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    job.job++;
+    _exit(board_open(&job, &terms, start_nothing, reason) == NULL ? 0 : 1);
+  }
+  waitpid(child, &status, 0);
+  return WEXITSTATUS(status);
+}
+
+Test(board, of_a_killed_job_it_is_removed_by_the_next) {
+  pid_t rank = fork();
+  if (rank == 0) {
+    struct board *board = board_open(&job, &terms, start_ending, reason);
+    _exit(board == NULL);
+  }
+  waitpid(rank, NULL, 0);
+  snprintf(path, sizeof path, "%s/nccl-join-machines-%u-%016llx", folder, (unsigned)geteuid(),
+           (unsigned long long)job.job);
+  cr_assert_eq(access(path, F_OK), 0);
+  while (access(path, F_OK) == 0) { /* until its agent has died with it */
+    cr_assert_eq(begin_another(), 0);
+    pause_ms(1);
+  }
+}
+
+Test(board, of_a_living_job_it_is_not_removed) {
+  struct board *board = board_open(&job, &terms, start_finding, reason);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(begin_another(), 0);
+  cr_assert_eq(access(path, F_OK), 0);
+  cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_FOUND);
+}
+
 Test(board, an_agent_that_cannot_be_started_leaves_nothing) {
   cr_assert_null(board_open(&job, &terms, start_nothing, reason));
   cr_assert_not_null(strstr(reason, "cannot be started"), "%s", reason);
