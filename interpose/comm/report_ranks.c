@@ -57,7 +57,7 @@ static const char *signal_name(int number) {
   }
 }
 
-static int write_fate(const struct plane *plane, uint32_t rank, char how[REPORT_HOW]) {
+static int write_how(const struct plane *plane, uint32_t rank, char how[REPORT_HOW]) {
   struct plane_fate fate = plane_fate(plane, rank);
   const char *name = fate.how == END_SIGNAL ? signal_name(fate.number) : NULL;
   if (fate.how == END_STATUS)
@@ -68,7 +68,19 @@ static int write_fate(const struct plane *plane, uint32_t rank, char how[REPORT_
     return snprintf(how, REPORT_HOW, ", killed by signal %d", fate.number);
   if (plane->alive((struct plane *)plane, rank))
     return snprintf(how, REPORT_HOW, ", its process goes on");
+  if (plane_machine(plane, rank) != NULL)
+    return snprintf(how, REPORT_HOW,
+                    ", killed or crashed (its launcher knows), or its machine is out of reach");
   return snprintf(how, REPORT_HOW, ", killed or crashed (its launcher knows)");
+}
+
+/* Where it was, if that is another machine, first. */
+static int write_fate(const struct plane *plane, uint32_t rank, char how[REPORT_HOW]) {
+  const char *machine = plane_machine(plane, rank);
+  char fate[REPORT_HOW];
+  write_how(plane, rank, fate);
+  return machine == NULL ? snprintf(how, REPORT_HOW, "%s", fate)
+                         : snprintf(how, REPORT_HOW, " on %s%.400s", machine, fate);
 }
 
 /* What it waits in, or has issued last: " in allreduce(...) at train.py:41". */
