@@ -95,15 +95,20 @@ struct step {
   struct log_entry entry;
 };
 
-static struct step next_step(const struct agent_telling *telling) {
+/* index: how many units have been told. */
+static struct step step_at(const struct agent_telling *telling, uint64_t index) {
   const struct mirror *mirror = slot_of(telling)->mirror;
-  struct step step = {.index = mirror_written(mirror)};
+  struct step step = {.index = index};
   step.passes = step.index < mirror_head(mirror);
   if (step.passes)
     step.entry = log_entry(log_told(telling), step.index);
   else
     (void)mirror_claimed(mirror, &step.entry.reals);
   return step;
+}
+
+static struct step next_step(const struct agent_telling *telling) {
+  return step_at(telling, mirror_written(slot_of(telling)->mirror));
 }
 
 static bool is_claimed_and_untold(const struct mirror *mirror, uint64_t index) {
@@ -177,7 +182,10 @@ static bool tell_log(struct agent *agent, const struct agent_telling *telling, b
     struct step step = next_step(telling);
     if (!forced && !may_tell(agent, telling, &step))
       break;
-    if (!tell(agent, telling, step.passes ? step.index + 1 : UINT64_MAX, now_ms))
+    /* In one frame with what follows, if that may be told, too. */
+    struct step last = step_at(telling, step.index + 1);
+    bool all = !step.passes || (!last.passes && may_tell(agent, telling, &last));
+    if (!tell(agent, telling, all ? UINT64_MAX : step.index + 1, now_ms))
       break;
     told = true;
     forced = false;
