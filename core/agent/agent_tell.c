@@ -173,24 +173,20 @@ static bool tell(struct agent *agent, const struct agent_telling *telling, uint6
   return told;
 }
 
-/* Tells as much of a log as may be told now; at least one step if it is forced. Whether it has. */
+/* Tells all of a log that may be told now, in one go; at least one step if it is forced. Whether there
+ * was anything. */
 static bool tell_log(struct agent *agent, const struct agent_telling *telling, bool forced,
                      uint64_t now_ms) {
-  const struct mirror *mirror = slot_of(telling)->mirror;
-  bool told = false;
-  while (!mirror_is_written(mirror)) {
-    struct step step = next_step(telling);
-    if (!forced && !may_tell(agent, telling, &step))
-      break;
-    /* In one frame with what follows, if that may be told, too. */
-    struct step last = step_at(telling, step.index + 1);
-    bool all = !step.passes || (!last.passes && may_tell(agent, telling, &last));
-    if (!tell(agent, telling, all ? UINT64_MAX : step.index + 1, now_ms))
-      break;
-    told = true;
-    forced = false;
+  if (mirror_is_written(slot_of(telling)->mirror))
+    return false;
+  struct step step = next_step(telling);
+  uint64_t first = step.index;
+  while ((forced && step.index == first) || may_tell(agent, telling, &step)) {
+    if (!step.passes)
+      return tell(agent, telling, UINT64_MAX, now_ms);
+    step = step_at(telling, step.index + 1);
   }
-  return told;
+  return step.index != first && tell(agent, telling, step.index, now_ms);
 }
 
 static bool is_all_told(const struct agent *agent) {
