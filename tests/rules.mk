@@ -196,7 +196,7 @@ TIDY_FLAGS = -std=c17 -D_GNU_SOURCE -I. -Ihooks/include -iquote $(BUILD) -isyste
 # The loopback has NCCL's and CUDA's declarations, which are not ours to write better.
 lint:
 	@tools/deps --lint
-	@$(MAKE) --no-print-directory $(BUILD)/tools/report/page.h
+	@$(MAKE) --no-print-directory $(BUILD)/tools/report/page.h $(if $(PROTOBUF_LIBS),$(BUILD)/tools/report/perfetto.pb-c.h)
 	$(call say,FORMAT,'$(words $(C_FILES)) files')
 	$(Q)clang-format --dry-run -Werror $(C_FILES)
 	$(call say,LAYOUT,docs/architecture.md)

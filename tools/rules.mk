@@ -33,13 +33,13 @@ INSTALLED = $(ROOT)/lib/nccl-join
 PAGES = $(ROOT)/share/doc/nccl-join
 COMPLETIONS = $(ROOT)/share/bash-completion/completions
 # Of links to sources, which are not installed, the text.
-UNLINK_SOURCES = 's/\[([^][]*)\]\((\.\.\/)?(core|hooks|interpose|tools|tests|Makefile)[^)]*\)/\1/g'
+UNLINK_SOURCES = 's/\[([^][]*)\]\((\.\.\/)*(core|hooks|interpose|tools|tests|Makefile)[^)]*\)/\1/g'
 .PHONY: uninstall
 absolute = case '$(PREFIX)' in /*) ;; *) echo "make $@: PREFIX=$(PREFIX) must be an absolute path" >&2; exit 2 ;; esac
 install: all
 	@$(absolute)
 	install -d '$(ROOT)/bin' '$(ROOT)/include' '$(INSTALLED)/loopback' '$(INSTALLED)/hooks' '$(PAGES)/docs' '$(COMPLETIONS)' \
-	  '$(ROOT)/share/man/man1' '$(ROOT)/share/man/man7'
+	  '$(ROOT)/share/man/man1' '$(ROOT)/share/man/man7' '$(PAGES)/docs/examples'
 	install -m 755 tools/nccl-join $(TIMELINE) '$(ROOT)/bin/'
 	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) $(DOCTOR_TOOL) $(STATUS_TOOL) $(REPORT_TOOL) '$(INSTALLED)/'
 	$(if $(CHECK_READER),install -m 644 -D -t '$(INSTALLED)/nccl-join-imports' $(CHECK_READER))
@@ -51,7 +51,8 @@ install: all
 	install -m 644 tools/completion.bash '$(COMPLETIONS)/nccl-join'
 	install -m 644 LICENSE README.md '$(PAGES)/'
 	install -m 644 $(wildcard docs/*.*) '$(PAGES)/docs/'
-	$(Q)sed -i -zE $(UNLINK_SOURCES) '$(PAGES)/README.md' '$(PAGES)'/docs/*.md
+	install -m 644 $(wildcard docs/examples/*) '$(PAGES)/docs/examples/'
+	$(Q)sed -i -zE $(UNLINK_SOURCES) '$(PAGES)/README.md' '$(PAGES)'/docs/*.md '$(PAGES)'/docs/examples/*.md
 	if [ -e $(BUILD)/loopback/libnccl.so.2 ]; then cp -Pf $(BUILD)/loopback/lib*.so* '$(INSTALLED)/loopback/'; fi
 
 uninstall:

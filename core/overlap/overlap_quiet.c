@@ -73,6 +73,19 @@ static bool is_waited_for(const struct overlap_team *team, uint32_t rank) {
          log_passed(log) <= team->team->head;
 }
 
+/* What a rank says of that it says in all its teams; one that has yet to come to this team says it in
+ * another. */
+static uint64_t busy_until(const struct overlap_team *place, uint32_t rank) {
+  const struct overlap *overlap = place->overlap;
+  uint64_t until = log_busy_until(log_of(place->team->plane, rank));
+  for (uint32_t i = 0; until == 0 && i < overlap->nteams; i++) {
+    uint32_t there = overlap_rank_there(place, i, rank);
+    if (there != NOWHERE)
+      until = log_busy_until(log_of(overlap->teams[i]->team->plane, there));
+  }
+  return until;
+}
+
 uint64_t overlap_quiet(struct overlap *overlap, uint64_t now_ms) {
   if (overlap_is_single(overlap))
     return 0;
@@ -85,7 +98,7 @@ uint64_t overlap_quiet(struct overlap *overlap, uint64_t now_ms) {
     for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
       if (rank == team->plane->rank || !is_waited_for(place, rank))
         continue;
-      uint64_t theirs = log_busy_until(log_of(team->plane, rank));
+      uint64_t theirs = busy_until(place, rank);
       if (theirs == 0)
         theirs = overlap_busy_of_holder(place, rank, now_ms);
       if (theirs > until)

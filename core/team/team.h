@@ -272,6 +272,10 @@ bool team_all_leaving(const struct team *team);
 /* Marks ranks whose process is gone as failed. Costs system calls: for waits that last. */
 void team_look_for_the_dead(struct team *team);
 
+/* A rank that has yet to come to the team (attachment_plane_early) has ended elsewhere: says so in its
+ * place. */
+void team_end_absent(struct team *team, uint32_t rank, enum rank_state state);
+
 /* Whether ranks stand aside of the team (interpose/comm/apart.h). Any thread may ask. */
 bool team_is_apart(const struct team *team);
 

@@ -130,6 +130,15 @@ void team_look_for_the_dead(struct team *team) {
       log_fail(log_of(team->plane, rank));
 }
 
+void team_end_absent(struct team *team, uint32_t rank, enum rank_state state) {
+  struct plane_log *log = log_of(team->plane, rank);
+  if (log_state(log) != RANK_ABSENT)
+    return;
+  log_end(log, state, 0);
+  plane_add_event(team->shared, NULL);
+  team->plane->ring(team->plane);
+}
+
 bool team_is_answering(const struct team *team) {
   return team->owner.is_answering == NULL ||
          team->owner.is_answering(team->owner.is_answering_context);

@@ -29,7 +29,12 @@ void attachment_complete(struct attachment *attachment) {
 
 struct plane *attachment_plane(struct attachment *attachment, uint32_t rank, uint32_t nranks,
                                const uint32_t *slot_of) {
-  return attachment->transport->plane(attachment, rank, nranks, slot_of);
+  return attachment->transport->plane(attachment, rank, nranks, slot_of, false);
+}
+
+struct plane *attachment_plane_early(struct attachment *attachment, uint32_t rank, uint32_t nranks,
+                                     const uint32_t *slot_of) {
+  return attachment->transport->plane(attachment, rank, nranks, slot_of, true);
 }
 
 bool attachment_is_beyond(const struct attachment *attachment) {

@@ -81,6 +81,10 @@ void attachment_complete(struct attachment *attachment);
 struct plane *attachment_plane(struct attachment *attachment, uint32_t rank, uint32_t nranks,
                                const uint32_t *slot_of);
 
+/* The same before all have come: who has not is alive, and has issued nothing (RANK_ABSENT). */
+struct plane *attachment_plane_early(struct attachment *attachment, uint32_t rank, uint32_t nranks,
+                                     const uint32_t *slot_of);
+
 /* Whether a slot has been taken for a rank of another machine. */
 bool attachment_is_beyond(const struct attachment *attachment);
 
@@ -113,7 +117,7 @@ struct transport {
   bool (*stranger)(const struct attachment *attachment, char *reason);
   void (*complete)(struct attachment *attachment);
   struct plane *(*plane)(struct attachment *attachment, uint32_t rank, uint32_t nranks,
-                         const uint32_t *slot_of);
+                         const uint32_t *slot_of, bool early);
   bool (*is_beyond)(const struct attachment *attachment); /* NULL: never; and the next one */
   void (*reach_beyond)(struct attachment *attachment, _Atomic uint32_t *bell);
   void (*detach)(struct attachment *attachment);

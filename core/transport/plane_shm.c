@@ -112,6 +112,8 @@ static bool shm_alive(struct plane *plane, uint32_t rank) {
   const struct plane_shm *shm = (const struct plane_shm *)plane;
   if (rank >= plane->nranks)
     return false;
+  if (!segment_slot_is_ready(shm->map, shm->slot_of[rank]))
+    return true; /* it has yet to come */
   if (segment_slot_is_held(shm->map, shm->slot_of[rank]))
     return true;
   segment_look_how_it_ended(shm->map, shm->slot_of[rank]);
@@ -147,15 +149,21 @@ static bool slots_are_valid(const struct segment *segment, uint32_t rank, uint32
   if (nranks > map->slots || rank >= nranks || slot_of[rank] != segment->slot)
     return false;
   for (uint32_t i = 0; i < nranks; i++)
-    if (slot_of[i] >= map->slots || !segment_slot_is_ready(map, slot_of[i]))
+    if (slot_of[i] >= map->slots)
       return false;
   return true;
 }
 
-struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nranks,
+static bool slots_are_ready(const struct segment *segment, uint32_t nranks,
                             const uint32_t *slot_of) {
-  if (segment->plane != NULL || !slots_are_valid(segment, rank, nranks, slot_of))
-    return NULL;
+  uint32_t i = 0;
+  while (i < nranks && segment_slot_is_ready(segment->map, slot_of[i]))
+    i++;
+  return i == nranks;
+}
+
+static struct plane *plane_of(struct segment *segment, uint32_t rank, uint32_t nranks,
+                              const uint32_t *slot_of) {
   struct segment_map *map = segment->map;
   struct plane_shm *shm = calloc(1, sizeof(*shm));
   if (shm == NULL)
@@ -190,6 +198,25 @@ struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nra
   }
   segment->plane = shm;
   return &shm->plane;
+}
+
+struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nranks,
+                            const uint32_t *slot_of) {
+  return segment->plane == NULL && slots_are_valid(segment, rank, nranks, slot_of) &&
+                 slots_are_ready(segment, nranks, slot_of)
+             ? plane_of(segment, rank, nranks, slot_of)
+             : NULL;
+}
+
+struct plane *segment_plane_early(struct segment *segment, uint32_t rank, uint32_t nranks,
+                                  const uint32_t *slot_of) {
+  char reason[ATTACHMENT_REASON_SIZE];
+  if (segment->plane != NULL || !slots_are_valid(segment, rank, nranks, slot_of))
+    return NULL;
+  for (uint32_t i = 0; i < nranks; i++)
+    if (!segment_allocate_log(segment->map, slot_of[i], reason))
+      return NULL;
+  return plane_of(segment, rank, nranks, slot_of);
 }
 
 void plane_shm_destroy(struct plane_shm *plane) {

@@ -47,6 +47,10 @@ void segment_unlink(struct segment *segment);
 struct plane *segment_plane(struct segment *segment, uint32_t rank, uint32_t nranks,
                             const uint32_t *slot_of);
 
+/* As attachment_plane_early: takes the memory of those that have not come, too. */
+struct plane *segment_plane_early(struct segment *segment, uint32_t rank, uint32_t nranks,
+                                  const uint32_t *slot_of);
+
 /* As attachment_say_end. */
 void segment_say_end(int status);
 

@@ -66,6 +66,10 @@ struct plane_parts plane_take_parts(struct plane *plane) {
   return (struct plane_parts){(uint32_t)(parts >> 32), (uint32_t)parts};
 }
 
+const char *plane_machine(const struct plane *plane, uint32_t rank) {
+  return plane->machine == NULL ? NULL : plane->machine(plane, rank);
+}
+
 uint64_t plane_operations(const struct plane *plane, uint32_t rank) {
   return log_operations_end(log_of(plane, rank));
 }

@@ -46,6 +46,9 @@ struct plane_parts {
 bool plane_leave_parts(struct plane *plane, struct plane_parts more);
 struct plane_parts plane_take_parts(struct plane *plane);
 
+/* The name of the machine on which a rank is; NULL: this one. */
+const char *plane_machine(const struct plane *plane, uint32_t rank);
+
 /* Sends and receives that a rank has issued of its own, as far as they are tracked. */
 uint64_t plane_operations(const struct plane *plane, uint32_t rank);
 

@@ -138,19 +138,19 @@ static void memory_complete(struct attachment *attachment) {
 }
 
 static bool slots_are_of_team(const struct memory_attachment *own, uint32_t rank, uint32_t nranks,
-                              const uint32_t *slot_of) {
+                              const uint32_t *slot_of, bool early) {
   if (own->has_plane || nranks > own->of->slots || rank >= nranks || slot_of[rank] != own->slot)
     return false;
   for (uint32_t i = 0; i < nranks; i++)
-    if (slot_of[i] >= own->of->slots || !own->of->taken[slot_of[i]])
+    if (slot_of[i] >= own->of->slots || (!early && !own->of->taken[slot_of[i]]))
       return false;
   return true;
 }
 
 static struct plane *memory_plane(struct attachment *attachment, uint32_t rank, uint32_t nranks,
-                                  const uint32_t *slot_of) {
+                                  const uint32_t *slot_of, bool early) {
   struct memory_attachment *own = (struct memory_attachment *)attachment;
-  if (!slots_are_of_team(own, rank, nranks, slot_of) ||
+  if (!slots_are_of_team(own, rank, nranks, slot_of, early) ||
       !plane_memory_set_team(own->of->memory, rank, nranks, slot_of))
     return NULL;
   own->has_plane = true;

@@ -33,8 +33,9 @@ static void shm_complete(struct attachment *attachment) {
 }
 
 static struct plane *shm_plane(struct attachment *attachment, uint32_t rank, uint32_t nranks,
-                               const uint32_t *slot_of) {
-  return segment_plane(segment_of(attachment), rank, nranks, slot_of);
+                               const uint32_t *slot_of, bool early) {
+  return early ? segment_plane_early(segment_of(attachment), rank, nranks, slot_of)
+               : segment_plane(segment_of(attachment), rank, nranks, slot_of);
 }
 
 static bool shm_is_beyond(const struct attachment *attachment) {

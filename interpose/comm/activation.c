@@ -109,8 +109,7 @@ static struct endpoint *same_team(const struct communicator *comm, const struct 
   return NULL;
 }
 
-/* Adds the team to the others of its rank; false without memory. */
-static bool enter_overlap(struct endpoint *end, struct endpoint *others) {
+bool endpoint_enter_overlap(struct endpoint *end, struct endpoint *others) {
   for (struct endpoint *other = others; other != NULL; other = other->next)
     if (other->identity == end->identity)
       end->overlap = other->overlap;
@@ -139,43 +138,56 @@ static bool is_poster(void *context) {
 
 static bool is_world(const struct roster *roster) {
   for (uint32_t rank = 0; rank < roster->nranks; rank++)
-    if (roster->ranks[rank].world != roster->nranks)
+    if (roster->ranks[rank].world != roster->nranks || roster->slot_of[rank] != rank)
       return false;
   return true;
 }
 
-static struct endpoint *new_team(struct communicator *comm, const struct roster *roster) {
-  struct endpoint *end = calloc(1, sizeof(*end));
+struct endpoint *endpoint_create(struct attachment *attachment, struct plane *plane,
+                                 const uint64_t *identities) {
+  struct endpoint *end = plane == NULL ? NULL : calloc(1, sizeof(*end));
   if (end == NULL)
     return NULL;
-  end->attachment = comm->attachment;
-  end->tag = comm->tag;
-  end->creator = comm->creator;
-  end->device = comm->device;
+  end->attachment = attachment;
+  end->creator = endpoint_this_thread();
   end->made_ms = now_ms();
   end->state = RANK_PRESENT;
   pthread_mutex_init(&end->turn, NULL);
   state_init(&end->buffers);
-  end->last_joiner = roster->nranks - 1;
-  end->identity = roster->ranks[comm->rank].identity;
-  end->identities = calloc(roster->nranks, sizeof(uint64_t));
-  end->is_world = is_world(roster);
-  struct plane *plane =
-      attachment_plane(comm->attachment, (uint32_t)comm->rank, roster->nranks, roster->slot_of);
-  if (plane != NULL)
-    end->team = team_create(plane);
+  end->last_joiner = plane->nranks - 1;
+  end->identity = identities[plane->rank];
+  end->identities = calloc(plane->nranks, sizeof(uint64_t));
+  end->team = team_create(plane);
   if (lossy_remembers())
     end->sent = sent_create();
   if (end->identities == NULL || end->team == NULL || (lossy_remembers() && end->sent == NULL)) {
     endpoint_empty(end);
     return NULL;
   }
-  for (uint32_t rank = 0; rank < roster->nranks; rank++)
-    end->identities[rank] = roster->ranks[rank].identity;
+  memcpy(end->identities, identities, plane->nranks * sizeof(uint64_t));
   end->team->owner.is_lossy = lossy_is_spoilt_by;
   end->team->owner.is_lossy_context = end;
   end->team->owner.is_answering = is_poster;
   end->team->owner.is_answering_context = end;
+  return end;
+}
+
+static struct endpoint *new_team(struct communicator *comm, const struct roster *roster) {
+  uint64_t *identities = calloc(roster->nranks, sizeof(uint64_t));
+  if (identities == NULL)
+    return NULL;
+  for (uint32_t rank = 0; rank < roster->nranks; rank++)
+    identities[rank] = roster->ranks[rank].identity;
+  struct plane *plane =
+      attachment_plane(comm->attachment, (uint32_t)comm->rank, roster->nranks, roster->slot_of);
+  struct endpoint *end = endpoint_create(comm->attachment, plane, identities);
+  free(identities);
+  if (end == NULL)
+    return NULL;
+  end->tag = comm->tag;
+  end->creator = comm->creator;
+  end->device = comm->device;
+  end->is_world = is_world(roster);
   const struct settings *settings = join_settings();
   if (settings->trace_folder[0] != '\0')
     end->trace = trace_open(settings->trace_folder, settings->trace_mib << 20, comm->rank,
@@ -192,7 +204,7 @@ static bool enter_team(struct communicator *comm, const struct roster *roster,
   bool shared = end != NULL;
   if (!shared && (end = new_team(comm, roster)) == NULL)
     return false;
-  if (!shared && !enter_overlap(end, *endpoints)) {
+  if (!shared && !endpoint_enter_overlap(end, *endpoints)) {
     endpoint_empty(end);
     return false;
   }

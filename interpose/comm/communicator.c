@@ -19,6 +19,7 @@
 #include "interpose/comm/machines.h"
 #include "interpose/self/environment.h"
 #include "interpose/nccl/libraries.h"
+#include "interpose/comm/name.h"
 #include "interpose/comm/operators.h"
 #include "interpose/comm/registered.h"
 #include "interpose/nccl/real.h"
@@ -96,30 +97,6 @@ static void table_remove(struct communicator *comm) {
                         memory_order_release);
 }
 
-/* ---- names ---- */
-
-/* Two independent 64-bit hashes of the seed. The seed holds NCCL's own random number, so nobody can
- * guess the name. */
-static uint64_t hash_bytes(const void *bytes, size_t size, uint64_t hash) {
-  const unsigned char *byte = bytes;
-  for (size_t i = 0; i < size; i++) {
-    hash = (hash ^ byte[i]) * UINT64_C(0xff51afd7ed558ccd);
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
-
-static void name_of(char name[ATTACHMENT_NAME_SIZE], const void *seed, size_t size) {
-  uint64_t a = hash_bytes(seed, size, UINT64_C(0x243f6a8885a308d3));
-  uint64_t b = hash_bytes(seed, size, UINT64_C(0x13198a2e03707344));
-  static const char digits[] = "0123456789abcdef";
-  for (int i = 0; i < 16; i++) {
-    name[i] = digits[a >> 4 * i & 15];
-    name[16 + i] = digits[b >> 4 * i & 15];
-  }
-  name[32] = '\0';
-}
-
 /* ---- arriving ---- */
 
 int communicator_current_device(void) {
@@ -142,8 +119,8 @@ uint64_t communicator_new_driver(void) {
 static uint64_t identity_of(int device) {
   while (process_identity == 0)
     if (getrandom(&process_identity, sizeof(process_identity), 0) != sizeof(process_identity))
-      process_identity = hash_bytes(&(uint64_t){(uint64_t)getpid()}, 8, (uintptr_t)&lock);
-  return hash_bytes(&device, sizeof(device), process_identity);
+      process_identity = name_hash(&(uint64_t){(uint64_t)getpid()}, 8, (uintptr_t)&lock);
+  return name_hash(&device, sizeof(device), process_identity);
 }
 
 /* Nothing can be agreed on any more in a team that has failed: a new communicator of the same ranks
@@ -174,21 +151,22 @@ static struct log_subject arrival_subject(const struct arrival *arrival, ncclCom
                               .tag = attachment_tag(arrival->name)};
 }
 
-/* WORLD_SIZE, by which PyTorch knows it, too. */
-static uint32_t communicator_world(void) {
-  const char *text = getenv("WORLD_SIZE");
+/* WORLD_SIZE, by which PyTorch knows it, too, if this is the rank that RANK says. */
+static uint32_t communicator_world(uint32_t rank) {
+  const char *text = getenv("WORLD_SIZE"), *number = getenv("RANK");
   unsigned long world = text == NULL ? 0 : strtoul(text, NULL, 10);
-  return world <= PLANE_RANKS_MAX ? (uint32_t)world : 0;
+  bool is_of_rank = number == NULL || strtoul(number, NULL, 10) == rank;
+  return world <= PLANE_RANKS_MAX && is_of_rank ? (uint32_t)world : 0;
 }
 
 void communicator_arrive(struct arrival *arrival, const void *seed, size_t size, uint32_t slots,
                          uint32_t slot, uint32_t expected, int key, int device) {
   *arrival = (struct arrival){
       .library = library_current(), .slot = slot, .slots = slots, .device = device};
-  name_of(arrival->name, seed, size);
+  name_make(arrival->name, seed, size);
   if (slots < 2 || slots > PLANE_RANKS_MAX || slot >= slots)
     return;
-  struct introduction me = {.key = key, .world = communicator_world()};
+  struct introduction me = {.key = key, .world = communicator_world(slot)};
   alike_tell(me.tells);
   pthread_mutex_lock(&lock);
   me.identity = identity_of(device);
@@ -442,5 +420,24 @@ void communicator_remove(struct communicator *comm, enum rank_state how) {
   pthread_mutex_unlock(&lock);
   if (entered)
     endpoint_exit(end);
+  communicator_release_endpoints();
+}
+
+bool communicator_list_endpoint(struct endpoint *end) {
+  pthread_mutex_lock(&lock);
+  bool entered = endpoint_enter_overlap(end, endpoints);
+  if (entered) {
+    end->next = endpoints;
+    endpoints = end;
+  }
+  pthread_mutex_unlock(&lock);
+  return entered;
+}
+
+void communicator_end_endpoint(struct endpoint *end, enum rank_state how) {
+  communicator_hold();
+  pthread_mutex_lock(&lock);
+  endpoint_end(end, &endpoints, how);
+  pthread_mutex_unlock(&lock);
   communicator_release_endpoints();
 }

@@ -160,6 +160,11 @@ void communicator_release_endpoints(void);
  * knows. */
 void communicator_hold(void);
 
+/* An endpoint without a communicator (gathering.h) begins and ends to be one of this process. False:
+ * no memory. */
+bool communicator_list_endpoint(struct endpoint *end);
+void communicator_end_endpoint(struct endpoint *end, enum rank_state how);
+
 /* From here on no thread commits without entering an endpoint (`plain`, endpoint.h), until it has
  * been through endpoint_exit again. Waits for threads that are committing. */
 void communicator_end_plain(void);

@@ -123,6 +123,7 @@ void endpoint_empty(struct endpoint *end) {
   sent_destroy(end->sent);
   rhythm_destroy(end->rhythm);
   free(end->identities);
+  free(end->rank_in_whole);
   state_free(&end->buffers);
   end->overlap = NULL;
   end->team = NULL;
@@ -130,6 +131,7 @@ void endpoint_empty(struct endpoint *end) {
   end->sent = NULL;
   end->rhythm = NULL;
   end->identities = NULL;
+  end->rank_in_whole = NULL;
   end->gone = gone;
   gone = end;
 }
@@ -180,8 +182,12 @@ void endpoint_drop(struct communicator *comm, _Atomic(struct endpoint *) *endpoi
     link = &(*link)->next_in_team;
   *link = comm->next_in_team;
   state_remove_all(&end->buffers, comm->tag);
-  if (end->comms != NULL)
-    return;
+  if (end->comms == NULL)
+    endpoint_end(end, endpoints, how);
+}
+
+void endpoint_end(struct endpoint *end, _Atomic(struct endpoint *) *endpoints,
+                  enum rank_state how) {
   _Atomic(struct endpoint *) *at = endpoints;
   while (*at != end)
     at = &(*at)->next;

@@ -82,7 +82,11 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   /* That one is an engine's, as autograd's are: it works for a thread that waits meanwhile. */
   _Atomic bool user_of_engine;
   const struct thread *creator; /* the thread that made it */
-  bool is_world;                /* all ranks have been told that they are all that there are */
+  bool is_world; /* all ranks have been told that they are all that there are, and their numbers */
+  /* Of ranks that gather (gathering.h): the team that they are some ranks of, and by rank which.
+   * NULL: it has, or had, a communicator. */
+  struct endpoint *whole;
+  uint32_t *rank_in_whole;
   /* The thread that last sent or received something. NULL: none. */
   _Atomic(const struct thread *) poster;
   _Atomic uint64_t posting_at; /* how many units had been issued then */
@@ -179,6 +183,15 @@ const struct communicator *endpoint_eldest(const struct endpoint *end);
 void endpoint_activate(struct communicator *comm, struct communicator *first,
                        _Atomic(struct endpoint *) *endpoints);
 
+/* This rank's end of a team whose plane is the attachment's; identities: of its ranks, copied. Of
+ * the calling thread; in no list, with no communicator, and named by nothing yet. NULL without
+ * memory, or if plane is NULL. */
+struct endpoint *endpoint_create(struct attachment *attachment, struct plane *plane,
+                                 const uint64_t *identities);
+
+/* Adds its team to the others of its rank; false without memory. */
+bool endpoint_enter_overlap(struct endpoint *end, struct endpoint *others);
+
 /* Sets `plain` to nobody: from here on no thread commits without entering. */
 void endpoint_end_plain(struct endpoint *end);
 
@@ -187,6 +200,9 @@ void endpoint_end_plain(struct endpoint *end);
  * that never joined, lets go of its attachment. */
 void endpoint_drop(struct communicator *comm, _Atomic(struct endpoint *) *endpoints,
                    enum rank_state how);
+
+/* The same of one that has no communicator. */
+void endpoint_end(struct endpoint *end, _Atomic(struct endpoint *) *endpoints, enum rank_state how);
 
 /* Frees what ended endpoints have. No other thread may be going along the list of endpoints, of
  * which this is the first. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "core/report/log.h"
+#include "interpose/comm/apart.h"
+#include "interpose/comm/gathering.h"
 #include "interpose/self/environment.h"
 #include "interpose/park/transaction.h"
 #include "interpose/elf/trampolines.h"
@@ -186,6 +188,46 @@ static uint32_t ranks_of(const struct trampoline_call *call) {
   return 0;
 }
 
+/* The communicator of all ranks, if there is one that others may wait for this one in. */
+static struct endpoint *find_world(void) {
+  communicator_endpoints();
+  for (const struct communicator *comm = communicator_first(); comm != NULL; comm = comm->next)
+    if (comm->state == COMM_JOINED && !comm->left && comm->end->is_world &&
+        comm->end->state == RANK_PRESENT && !apart_is_set(comm->end))
+      return comm->end;
+  return NULL;
+}
+
+static bool are_of(const struct endpoint *world, const uint32_t *ranks, uint32_t nranks,
+                   uint32_t own) {
+  for (uint32_t i = 0; i < nranks; i++)
+    if (ranks[i] >= world->team->plane->nranks)
+      return false;
+  return own < nranks && ranks[own] == world->team->plane->rank;
+}
+
+/* PyTorch makes a communicator of some of the ranks: they are waited for, whichever thread is to
+ * answer the others. */
+static void gather(const struct trampoline_call *call) {
+  const void *group = (const void *)call->argument;
+  uint32_t nranks = pytorch_ranks(group, (call->third & 0xff) != 0);
+  struct endpoint *world = find_world(), *end = NULL;
+  if (world == NULL || nranks < 2 || nranks >= world->team->plane->nranks)
+    return;
+  uint32_t *ranks = calloc(nranks, sizeof *ranks);
+  uint32_t own = ranks == NULL ? nranks : pytorch_members(call->function, group, ranks, nranks);
+  if (own < nranks && are_of(world, ranks, nranks, own))
+    end = gathering_begin(world, ranks, nranks, own);
+  free(ranks);
+  if (end == NULL)
+    return;
+  struct member mark = mark_member((enum mark)exit_point(call->name)->mark);
+  struct request request = {.end = end, .unit = {&mark, 1}};
+  struct visit visit = {.requests = &request, .nrequests = 1};
+  wait_for_all(&visit, exit_point_name(exit_point(call->name)->mark));
+  gathering_end(end);
+}
+
 static void pass_through(const struct trampoline_call *call) {
   if (communicator_first() == NULL || !guard_is_open() || !guard_acts())
     return;
@@ -199,6 +241,8 @@ static void pass_through(const struct trampoline_call *call) {
     last.stack = call->stack;
     last.back = *call->back;
     last.passed = passed_by_all();
+  } else if (exit_point(call->name)->of == EXIT_POINT_OF_PYTORCH) {
+    gather(call);
   }
   free(visit.requests);
   guard_lower();

@@ -14,7 +14,8 @@
  *   - where there is no communicator of more than one rank, or none any more;
  *   - of MPI's: on an MPI communicator that does not have all ranks of MPI_COMM_WORLD, where that
  *     has fewer ranks than the communicator of NCCL, and in an MPI that is not known (mpi.c);
- *   - of PyTorch's: where the group is not of all ranks, or that is not known (WORLD_SIZE);
+ *   - of PyTorch's: where there is no communicator of all ranks, or that is not known (WORLD_SIZE,
+ *     RANK). Of a group of some of the ranks only these are waited for (gathering.h);
  *   - of the user's: inside of another call of the same function on the same thread. (A tail call
  *     of itself, which is a jump, looks like a call of its own.)
  */
@@ -49,5 +50,9 @@ uint32_t mpi_ranks(void *function, const uintptr_t *communicator);
 /* How many ranks a process group of PyTorch's legacy backend has; 0 if what is there does not look
  * like one, or `of_two`: the communicator is to be one of two of them. group: the object. */
 uint32_t pytorch_ranks(const void *group, bool of_two);
+
+/* Which ranks of all those are, in the group's order: the library of `function` is asked. Returns
+ * this process's rank in the group; nranks if that cannot be told. */
+uint32_t pytorch_members(void *function, const void *group, uint32_t *ranks, uint32_t nranks);
 
 #endif

@@ -14,6 +14,7 @@
 #include "interpose/park/outcome.h"
 #include "interpose/park/own_join.h"
 #include "interpose/comm/clock.h"
+#include "interpose/comm/gathering.h"
 #include "interpose/comm/report.h"
 #include "interpose/park/shadows.h"
 #include "interpose/park/wait_private.h"
@@ -224,8 +225,10 @@ void wait_look_after(struct wait *wait) {
   wait_leave_out_stop(wait, now);
   if (looking) {
     wait->look_ms = now + LOOK_FOR_DEAD_MS;
-    for (uint32_t i = 0; i < wait->nrequests; i++)
+    for (uint32_t i = 0; i < wait->nrequests; i++) {
       team_look_for_the_dead(wait->requests[i].end->team);
+      gathering_look(wait->requests[i].end);
+    }
   }
   for (uint32_t i = 0; i < wait->nrequests; i++) {
     struct request *request = &wait->requests[i];

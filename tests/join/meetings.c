@@ -156,6 +156,33 @@ Test(meetings, communicator_that_pytorch_makes_after_the_loop) {
   check(&uneven, "--group 2", "", 1);
 }
 
+/* The same of a communicator of some of them: who is there first answers its peers until the others of
+ * its half are. */
+Test(meetings, communicators_that_pytorch_makes_of_halves_after_the_loop) {
+  const struct schedule schedule = {4, 3, {{3, 8, 5, 0}, {2, 2, 7, 7}, {0, 0, 4, 1}}};
+  check(&schedule, "--group 1 --halves 1", "", 3);
+  const struct schedule odd = {5, 2, {{3, 8, 5, 1, 6}, {4, 4, 4, 4, 4}}};
+  check(&odd, "--group 1 --halves 1", "", 2);
+}
+
+/* Before the first collective, in every iteration, and with nobody in a loop. */
+Test(meetings, communicators_of_halves_of_even_ranks_wait_for_their_own_only) {
+  const struct schedule even = {4, 2, {{4, 4, 4, 4}, {1, 1, 1, 1}}};
+  check(&even, "--group 1 --halves 1 --inside 1 --before 1", "", 8);
+}
+
+Test(meetings, rank_that_fails_releases_those_of_its_half_that_wait_to_make_a_communicator) {
+  struct run *result = run(&(struct launch){.nranks = 4,
+                                            .program = "meet",
+                                            .options = "--iterations 1,100,100,100 --wait 20 "
+                                                       "--group 1 --halves 1 --fail 1:9",
+                                            .each = true,
+                                            .limit_s = 20});
+  cr_assert(run_says_in_a_line(result, "rank 1 failed", "parked in ProcessGroupNCCL", NULL), "%s",
+            result->errors);
+  run_free(result);
+}
+
 static void check_not_waited_before(const char *options, const char *environment) {
   struct run *result = run(&(struct launch){.nranks = 3,
                                             .program = "meet",
@@ -172,6 +199,10 @@ Test(meetings, nobody_waits_before_that_if_it_is_not_known_to_be_of_all) {
   check_not_waited_before("--iterations 3,8,5 --group 1 --world 7", "LOOPBACK_DEATH=hang");
   check_not_waited_before("--iterations 3,8,5 --group 1",
                           "NCCL_JOIN_EXIT_ON=-ProcessGroupNCCL LOOPBACK_DEATH=hang");
+  check_not_waited_before("--iterations 3,8,5 --group 1 --halves 1",
+                          "NCCL_JOIN_EXIT_ON=-ProcessGroupNCCL LOOPBACK_DEATH=hang");
+  check_not_waited_before("--iterations 3,8,5 --group 1 --halves 1 --world 7",
+                          "LOOPBACK_DEATH=hang");
 }
 
 Test(meetings, one_that_nothing_calls_is_said_once_by_each_rank) {

@@ -3,7 +3,7 @@
 PLUGIN_FLAGS = -shared -std=c17 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) $(SANFLAGS) -fPIC -I. -isystem $(NCCL_INCLUDE) \
                -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE) -MMD -MP
 TEST_PLUGINS = $(addprefix $(BUILD)/plugins/,first.so second.so only_named.so newer.so no_plugin.so libtorch_cuda.so)
-programs: $(TEST_PLUGINS) $(BUILD)/programs/annotations_in_cpp
+programs: $(TEST_PLUGINS) $(BUILD)/programs/annotations_in_cpp $(BUILD)/programs/example_sum
 
 $(BUILD)/plugins/first.so $(BUILD)/plugins/second.so: tests/join/plugins/hook.c $(PROGRAM_LIBRARIES)
 	@mkdir -p $(@D)
@@ -20,4 +20,11 @@ $(BUILD)/programs/annotations_in_cpp: tests/join/plugins/annotations.cpp hooks/i
 	@mkdir -p $(@D)
 	$(call say,CXX,$@)
 	$(Q)$(CXX) -std=c++11 -Wall -Wextra -Wpedantic -Werror $(CFLAGS) $(SANFLAGS) -Ihooks/include -isystem $(NCCL_INCLUDE) \
+	  -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE) -o $@ $< $(PROGRAM_LIBRARIES) -Wl,-rpath-link,$(BUILD)/loopback
+
+# As a user builds it, but for warnings.
+$(BUILD)/programs/example_sum: docs/examples/sum.cpp hooks/include/nccl_join.h $(PROGRAM_LIBRARIES)
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)$(CXX) -std=c++11 -Wall -Wextra -Werror $(CFLAGS) $(SANFLAGS) -Ihooks/include -isystem $(NCCL_INCLUDE) \
 	  -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE) -o $@ $< $(PROGRAM_LIBRARIES) -Wl,-rpath-link,$(BUILD)/loopback

@@ -27,7 +27,7 @@ enum { COUNT = 256 };
 
 static const char *iterations = "3+1", *failing = "none";
 static int inside = 0, parts = 0, grid = 0, steps = 0, before = 0, prepares = 0, ends = 0,
-           groups = 0, world = 0, wait_ms = 0;
+           groups = 0, halves = 0, world = 0, wait_ms = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3+1 or 3,5/5,3"},
@@ -40,6 +40,7 @@ static const struct option options[] = {
     {"--group", NULL, &groups,
      "not MPI: 1: by what makes a communicator in PyTorch, and two ranks make one in each "
      "iteration; 2: as in older releases"},
+    {"--halves", NULL, &halves, "not MPI: 1: so meet the ranks of each half, before all do"},
     {"--world", NULL, &world, "not MPI: WORLD_SIZE of rank 0 from here on"},
     {"--grid", NULL, &grid, "not MPI: 1: communicators of rows and columns"},
     {"--end", NULL, &ends, "1: the ranks do not meet after the last epoch"},
@@ -120,12 +121,7 @@ static ncclComm_t begin(struct ranks *ranks) {
   return grid ? begin_grid(ranks) : ranks_communicator(ranks);
 }
 
-/* A process group of PyTorch's, as it lies in memory, now and before. */
-struct group {
-  void *table;
-  uint64_t references;
-  int32_t rank, nranks;
-};
+/* A process group of PyTorch's, as it lay in memory before. */
 struct older_group {
   void *table;
   uint64_t references, weak_references;
@@ -133,23 +129,38 @@ struct older_group {
 };
 
 static long meet_by_group(const struct ranks *ranks) {
-  struct group group = {NULL, 1, ranks->rank, ranks->nranks};
+  struct meeting_group group = {NULL, 1, ranks->rank, ranks->nranks, NULL, NULL};
   struct older_group older = {NULL, 1, 1, ranks->rank, ranks->nranks};
-  struct meeting_ranks all = {ranks->rank, ranks->nranks};
+  struct meeting_ranks all = {ranks->rank, ranks->nranks, 0};
   meeting_of_group(groups == 1 ? (const void *)&group : &older, NULL, false, &all, 0);
   return ++met;
 }
 
 /* Two ranks make a communicator, as a pair of all or as a group of their own: they need nobody. */
 static void make_of_two(const struct ranks *ranks) {
-  struct group all = {NULL, 1, ranks->rank, ranks->nranks}, two = {NULL, 1, ranks->rank, 2};
+  struct meeting_group all = {NULL, 1, ranks->rank, ranks->nranks, NULL, NULL},
+                       two = {NULL, 1, ranks->rank, 2, NULL, NULL};
   if (groups == 0 || ranks->rank > 1)
     return;
   meeting_of_group(&all, NULL, true, NULL, ranks->rank);
   meeting_of_group(&two, NULL, false, NULL, 0);
 }
 
+/* Each half makes a communicator. */
+static void meet_in_halves(const struct ranks *ranks) {
+  int half = ranks->nranks / 2, first = ranks->rank < half ? 0 : half;
+  int nranks = first == 0 ? half : ranks->nranks - half;
+  uint64_t members[LINES_MAX];
+  for (int i = 0; i < nranks; i++)
+    members[i] = (uint64_t)(first + i);
+  struct meeting_group group = {NULL, 1, ranks->rank - first, nranks, members, members + nranks};
+  struct meeting_ranks part = {ranks->rank - first, nranks, first == 0 ? 1 : 2};
+  meeting_of_group(&group, NULL, false, &part, 0);
+}
+
 static long meet(const struct ranks *ranks) {
+  if (halves)
+    meet_in_halves(ranks);
   if (groups)
     return meet_by_group(ranks);
   if (steps)

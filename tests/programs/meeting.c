@@ -13,6 +13,7 @@
 enum { RANKS_MAX = 64, PATIENCE_S = 30, PAUSE_NS = 1000000 };
 
 static long meetings, preparations;
+static int part; /* meets */
 
 static _Noreturn void fail(int rank, const char *what) {
   fprintf(stderr, "rank %d: meeting %ld: %s\n", rank, meetings, what);
@@ -23,8 +24,8 @@ static socklen_t address_of(struct sockaddr_un *address) {
   const char *port = getenv("MASTER_PORT");
   *address = (struct sockaddr_un){.sun_family = AF_UNIX};
   /* The first byte stays 0. */
-  int length = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "meeting-%s-%ld",
-                        port != NULL ? port : "0", meetings);
+  int length = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "meeting-%s-%ld-%d",
+                        port != NULL ? port : "0", meetings, part);
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
@@ -86,8 +87,15 @@ long meeting_next_step(int rank, int nranks, int steps) {
 void meeting_of_group(const void *group, void *id, bool of_two, const struct meeting_ranks *key,
                       int rank_of_two) {
   (void)group, (void)id, (void)of_two, (void)rank_of_two;
-  if (key != NULL)
-    (void)meeting_of_all(key->rank, key->nranks);
+  if (key == NULL)
+    return;
+  part = key->part;
+  (void)meeting_of_all(key->rank, key->nranks);
+  part = 0;
+}
+
+const void *meeting_ranks_of_group(const void *group) {
+  return &((const struct meeting_group *)group)->begin;
 }
 
 long meeting_prepare(int rank, int nranks) {

@@ -4,6 +4,7 @@
 #define PROGRAMS_MEETING_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Waits until all ranks have called it. Returns how often this one has; a rank that cannot meet the
  * others in 30 seconds ends with status 1. They find each other by MASTER_PORT. */
@@ -18,11 +19,23 @@ long meeting_next_step(int rank, int nranks, int steps);
  * does. */
 struct meeting_ranks {
   int rank, nranks;
+  int part; /* which of several parts of the ranks that meet each for itself; 0: all */
 };
 void meeting_of_group(const void *group, void *id, bool of_two, const struct meeting_ranks *key,
                       int rank_of_two) __asm__("_ZN4c10d16ProcessGroupNCCL21broadcastUniqueNCCLIDEP"
                                                "12ncclUniqueIdbRKNSt7__cxx1112basic_"
                                                "stringIcSt11char_traitsIcESaIcEEEi");
+
+/* As ProcessGroupNCCL::groupRanks: which of all ranks the group's are, a std::vector behind what such
+ * a group begins with. */
+struct meeting_group {
+  void *table;
+  uint64_t references;
+  int32_t rank, nranks;
+  const uint64_t *begin, *end;
+};
+const void *
+meeting_ranks_of_group(const void *group) __asm__("_ZNK4c10d16ProcessGroupNCCL10groupRanksEv");
 
 /* What one rank does before it meets the others, and the others do not. */
 long meeting_prepare(int rank, int nranks);

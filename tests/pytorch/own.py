@@ -1,9 +1,12 @@
-"""Scripts of tests/pytorch/scripts: what real PyTorch has shown to be difficult."""
+"""Scripts of tests/pytorch/scripts: what real PyTorch has shown to be difficult; and those of docs/examples."""
 
-from cases import Case, Failure, backends, check, must_say
-from stack import HERE
+import re
+
+from cases import Case, Failure, Skip, backends, check, must_say
+from stack import HERE, PACKAGES, ROOT
 
 SCRIPTS = HERE / "scripts"
+EXAMPLES = ROOT / "docs/examples"
 
 
 def all_ranks_say(result, ranks, text):
@@ -54,6 +57,24 @@ def monitored(stack, environment):
             must_say(result, "rank 0 failed .*; rank 1, parked in allreduce.* is released")
 
 
+def example(ranks, script, package):
+    """All ranks end, and have the same weights after each of three epochs; without nccl-join they do not get through the first."""
+
+    def act(stack, environment):
+        if not (PACKAGES / package).is_dir():
+            raise Skip(f"{package} is not there")
+        result = check(stack.with_join.run([EXAMPLES / script], ranks, environment, 200), "with nccl-join")
+        for epoch in range(3):
+            found = re.findall(rf"rank (\d+) epoch {epoch} batches .*? weights (\[[^]\n]*\])", result.output)
+            if len(dict(found)) != ranks or len(set(dict(found).values())) != 1:
+                raise Failure(f"epoch {epoch}: not the same weights on all ranks: {found}", result)
+        without = stack.without.run([EXAMPLES / script], ranks, {**environment, "LOOPBACK_DEATH": "hang"}, 60, stuck_after="MISMATCH")
+        if without.status == 0 or "weights" in without.output:
+            raise Failure("came through without nccl-join", without)
+
+    return act
+
+
 def case(name, act, environment):
     def run(stack):
         act(stack, environment)
@@ -64,10 +85,12 @@ def case(name, act, environment):
 def cases():
     wanted = [(2, "zero.py", *options) for options in (("1,3", "barrier"), ("0,3", "barrier"), ("2,3", "barrier"), ("0,3",), ("1,3", "barrier", "buffers"))]
     wanted += [(2, "zero.py", lengths, "group") for lengths in ("1,3", "3,1", "0,3")] + [(4, "zero.py", "2,5,1,4", "group")]
-    wanted += [(4, "parts.py", lengths, "ready") for lengths in ("2,5,1,4", "0,3,3,1")]
+    wanted += [(4, "parts.py", lengths, *ready) for lengths in ("2,5,1,4", "0,3,3,1") for ready in ((), ("ready",))]
     wanted += [(2, "cells.py", "0,2"), (2, "cells.py", "1,3"), (2, "slow.py")]
     for backend, environment in backends():
         for ranks, script, *options in wanted:
             act = parts(ranks, *options) if script == "parts.py" else right_sum(ranks, script, *options)
             yield case(f"{backend}, {ranks} ranks: {' '.join([script, *options])}", act, environment)
         yield case(f"{backend}, 2 ranks: monitored.py", monitored, environment)
+        for script, package in (("ddp.py", "torch"), ("with_accelerate.py", "accelerate")):
+            yield case(f"{backend}, 3 ranks: {script} of docs/examples", example(3, script, package), environment)

@@ -65,7 +65,7 @@ Test(install, everything_is_there_and_goes_away_again) {
 Test(install, the_pages_have_no_dead_links) {
   make("install");
   write_file("links",
-             "cd prefix/share/doc/nccl-join && for page in README.md docs/*.md; do\n"
+             "cd prefix/share/doc/nccl-join && for page in README.md docs/*.md docs/examples/*.md; do\n"
              "  grep -zoE '\\]\\([^)[:space:]]+\\)' \"$page\" | tr '\\0' '\\n' |\n"
              "    sed -e 's/^](//' -e 's/)$//' -e 's/#.*//' | while read -r target; do\n"
              "    case $target in '' | http*) continue ;; esac\n"

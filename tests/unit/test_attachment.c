@@ -169,6 +169,27 @@ Test(attachment, a_rank_that_detaches_is_dead_to_the_others) {
   attachment_detach(all[2]);
 }
 
+/* Who is not there has issued nothing, and is not dead. */
+Test(attachment, a_plane_may_begin_before_all_have_come) {
+  struct attachment *all[SLOTS] = {make(SLOTS, 0, 2), NULL, NULL};
+  static const uint32_t slots[] = {0, 1};
+  struct plane *ours = attachment_plane_early(all[0], 0, 2, slots);
+  cr_assert_not_null(ours);
+  cr_expect(ours->alive(ours, 1));
+  cr_expect_eq(log_state(log_of(ours, 1)), RANK_ABSENT);
+  cr_expect_eq(log_passed(log_of(ours, 1)), 0);
+  log_begin(log_of(ours, 0));
+  all[1] = make(SLOTS, 1, 2);
+  struct plane *theirs = attachment_plane_early(all[1], 1, 2, slots);
+  cr_assert_not_null(theirs);
+  cr_expect_eq(log_state(log_of(theirs, 0)), RANK_PRESENT);
+  log_begin(log_of(theirs, 1));
+  cr_expect_eq(log_state(log_of(ours, 1)), RANK_PRESENT);
+  attachment_detach(all[1]);
+  cr_expect(!ours->alive(ours, 1));
+  attachment_detach(all[0]);
+}
+
 Test(attachment, a_plane_that_cannot_be_is_refused) {
   struct attachment *all[SLOTS] = {make(SLOTS, 0, 0), make(SLOTS, 1, 0), NULL};
   cr_expect_null(attachment_plane(all[0], 1, 2, (uint32_t[]){0, 1}), "another's slot");

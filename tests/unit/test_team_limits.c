@@ -30,6 +30,18 @@ Test(team_limits, a_dead_process_is_a_failure) {
   cr_assert_eq(teams[0]->failed.rank, 1);
 }
 
+/* What is known of it from elsewhere counts as long as it is not there. */
+Test(team_limits, a_rank_that_ends_before_it_comes_is_a_failure) {
+  struct unit got;
+  team_claim(teams[0], unit(&C), 0, NULL);
+  team_end_absent(teams[0], 1, RANK_FAILED);
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_PARKED, "it is there");
+  log_end(teams[1]->own, RANK_ABSENT, 0);
+  team_end_absent(teams[0], 1, RANK_FAILED);
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
+  cr_assert_eq(teams[0]->failed.rank, 1);
+}
+
 Test(team_limits, a_rank_that_is_done_is_not_dead) {
   learn_loop();
   struct unit got;

@@ -65,14 +65,16 @@ class CtypesClient:
 
 class CupyClient:
     def __init__(self, options, rank):
+        import cupy
         from cupy.cuda import nccl
 
         def make():
             return bytes(byte & 0xFF for byte in nccl.get_unique_id())
 
         identity = share(options, rank, make)
-        signed = tuple(byte - 256 if byte > 127 else byte for byte in identity)
-        self.comm = nccl.NcclCommunicator(options.world, signed, rank)
+        if int(cupy.__version__.split(".")[0]) < 14:  # a tuple of signed numbers until then
+            identity = tuple(byte - 256 if byte > 127 else byte for byte in identity)
+        self.comm = nccl.NcclCommunicator(options.world, identity, rank)
 
     def all_reduce(self, send, receive):
         stream = torch.cuda.current_stream().cuda_stream
