@@ -231,14 +231,23 @@ static const char *write_others(const struct plane *plane, char text[400]) {
   return text;
 }
 
-void report_stall(const struct endpoint *end, struct unit wanted, uint64_t seconds) {
-  char text[DESCRIPTION], others[400];
+void report_stall(const struct endpoint *end, struct unit wanted, const struct stall *stall) {
+  char text[DESCRIPTION], others[400], ring[240] = "";
+  if (stall->ring_s != 0)
+    snprintf(ring, sizeof ring,
+             ". Ranks of another of its communicators have gone on without it, and may wait for it "
+             "there on their devices, which cannot be seen: it %s in %llu s, after %s"
+             "NCCL_JOIN_TIMEOUT",
+             stall->leaves ? "leaves" : "answers them", (unsigned long long)stall->ring_s,
+             stall->leaves ? "" : "half of ");
   log_line_of(
       endpoint_subject(end), LOG_LEVEL_WARN,
-      "nothing has moved in communicator %08x for %llu s: rank %u waits in %s%s. Look at what "
+      "nothing has moved in communicator %08x for %llu s: rank %u waits %s %s%s%s%s. Look at what "
       "they do (py-spy dump, gdb -p); if ranks may be that far apart, raise "
       "NCCL_JOIN_STALL_WARN",
-      end->tag, (unsigned long long)seconds, end->team->plane->rank, report_describe(wanted, text),
-      write_others(end->team->plane, others));
+      end->tag, (unsigned long long)stall->seconds, end->team->plane->rank,
+      stall->before ? "with" : "in", report_describe(wanted, text),
+      stall->before ? " until all have come to what it has issued here" : "",
+      write_others(end->team->plane, others), ring);
   log_who_is_where(end, LOG_LEVEL_WARN);
 }
