@@ -44,6 +44,7 @@ install: all
 	install -m 755 $(BUILD)/tools/nccl-join-ranks $(BUILD)/tools/nccl-join-env $(CHECK_TOOL) $(DOCTOR_TOOL) $(STATUS_TOOL) $(REPORT_TOOL) '$(INSTALLED)/'
 	$(if $(CHECK_READER),install -m 644 -D -t '$(INSTALLED)/nccl-join-imports' $(CHECK_READER))
 	install -m 755 $(BUILD)/lib/libnccl-join.so '$(INSTALLED)/'
+	$(if $(AGENT),install -m 755 $(AGENT) '$(INSTALLED)/')
 	install -m 755 $(HOOK_PLUGINS) '$(INSTALLED)/hooks/'
 	install -m 644 hooks/include/nccl_join.h hooks/include/nccl_join_hook.h '$(ROOT)/include/'
 	install -m 644 $(filter %.1,$(MAN_PAGES)) '$(ROOT)/share/man/man1/'

@@ -3,6 +3,7 @@
 #include "core/place/place.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* Where the ways part: the number of nodes that are common; false if none is, or one way is the
  * beginning of the other. */
@@ -180,6 +181,21 @@ bool place_stays_apart(const struct place *a, const struct place *b) {
   return loop == at;
 }
 
+bool place_in_one_function(const struct place *a, const struct place *b, struct place *as) {
+  uint32_t at, i, j;
+  if (!place_part(a, b, &at))
+    return false;
+  for (i = at; i < a->nnodes; i++)
+    for (j = at; j < b->nnodes; j++)
+      if (a->nodes[i].id == b->nodes[j].id && i + b->nnodes - j <= PLACE_NODES_MAX) {
+        *as = (struct place){.nnodes = i + b->nnodes - j};
+        memcpy(as->nodes, a->nodes, i * sizeof(*as->nodes));
+        memcpy(as->nodes + i, b->nodes + j, (b->nnodes - j) * sizeof(*as->nodes));
+        return true;
+      }
+  return false;
+}
+
 /* Where the loop is, the innermost one around both, that who comes from one place to another goes
  * round; 0: none. */
 static uint32_t place_loop_between(const struct place *from, const struct place *to) {
@@ -199,9 +215,14 @@ bool place_goes_round(const struct place *from, const struct place *to) {
 
 bool place_passes_by(const struct place *from, const struct place *to, const struct place *other) {
   uint32_t at, loop = place_loop_between(from, to);
-  return loop != 0 && place_part(from, other, &at) && at >= loop &&
-         place_nodes_are_ordered(&from->nodes[at], &other->nodes[at]) &&
-         other->nodes[at].order > from->nodes[at].order;
+  if (loop == 0)
+    return false;
+  return (place_part(from, other, &at) && at >= loop &&
+          place_nodes_are_ordered(&from->nodes[at], &other->nodes[at]) &&
+          other->nodes[at].order > from->nodes[at].order) ||
+         (place_part(to, other, &at) && at >= loop &&
+          place_nodes_are_ordered(&to->nodes[at], &other->nodes[at]) &&
+          other->nodes[at].order < to->nodes[at].order);
 }
 
 /* Whether a place goes the way that another goes, one node further than where they part from a

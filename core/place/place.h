@@ -87,8 +87,8 @@ bool place_is_in_one_loop(const struct place *place);
 bool place_goes_first(const struct place *first, const struct place *second);
 
 /* Whether a rank that comes from one place to another, or to the same one again, goes round a loop
- * around both; and whether it passes by a third place then, which stands in the rest of the round.
- */
+ * around both; and whether it passes by a third place then, which stands in the rest of the round, or
+ * in the next one before the place that it comes to. */
 bool place_goes_round(const struct place *from, const struct place *to);
 bool place_passes_by(const struct place *from, const struct place *to, const struct place *other);
 
@@ -129,6 +129,11 @@ bool place_shares_loop(const struct place *a, const struct place *b);
 
 /* Whether they part in code that cannot be followed: then PLACE_UNRELATED. */
 bool place_parts_unseen(const struct place *a, const struct place *b);
+
+/* Of two places whose ways part, and go into one function again (`if (rank == 0) f(); else f();`):
+ * `as` is the second one as if its rank had come to that function as the first one's has, so that it
+ * can be told which points of the function they are. False: there is no such function. */
+bool place_in_one_function(const struct place *a, const struct place *b, struct place *as);
 
 /* What messages say of a place: terminated, and without control characters, whoever wrote it. */
 void place_clean_text(struct place *place);

@@ -104,9 +104,8 @@ static bool may_end_the_loop(const struct claimed *a, const struct claimed *b) {
          place_is_ordered(a->place, b->place) && !place_is_reached(a->place, b->place);
 }
 
-bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
-  if (a->hash == b->hash || a->place == NULL || b->place == NULL)
-    return false;
+/* settle_is_doubtful, but for two branches of one condition. */
+static bool may_be_two_points(const struct claimed *a, const struct claimed *b) {
   switch (place_relate(a->place, b->place)) {
   case PLACE_UNRELATED:
     return place_parts_unseen(a->place, b->place);
@@ -116,13 +115,28 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
     if ((a->shared || b->shared || (a->common && b->common)) &&
         (place_is_reached(a->place, b->place) || !place_is_ordered(a->place, b->place)))
       return true;
-    return place_takes_turns(a->place, b->place) || may_end_the_loop(a, b);
+    return place_takes_turns(a->place, b->place);
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
     return !place_is_ordered(a->place, b->place) || place_is_reached(a->place, b->place) ||
            place_takes_turns(a->place, b->place);
   }
   return false;
+}
+
+/* Whether they may be two points of a function that both ranks have come to, each in its own way. */
+static bool may_be_two_points_of_one_function(const struct claimed *a, const struct claimed *b) {
+  struct place as;
+  struct claimed other = *b;
+  other.place = &as;
+  return place_in_one_function(a->place, b->place, &as) && may_be_two_points(a, &other);
+}
+
+bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
+  if (a->hash == b->hash || a->place == NULL || b->place == NULL)
+    return false;
+  return may_be_two_points(a, b) || may_be_two_points_of_one_function(a, b) ||
+         (place_relate(a->place, b->place) == PLACE_ALTERNATIVE && may_end_the_loop(a, b));
 }
 
 /* ---- the rule ---- */

@@ -120,7 +120,7 @@ struct plane {
   bool (*stopped)(const struct plane *plane, uint32_t rank);
   /* Of a rank that is not alive, or about to end: how it ended. */
   struct plane_fate (*fate)(const struct plane *plane, uint32_t rank);
-  /* The name of the machine on which a rank is; NULL: this one. */
+  /* The name of the machine on which a rank is; NULL: this one, or the function is. */
   const char *(*machine)(const struct plane *plane, uint32_t rank);
 };
 

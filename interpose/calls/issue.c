@@ -201,27 +201,30 @@ static bool is_stopped(const struct agreement *agreement, const struct part *par
 
 /* Roots and divisors: what takes the place of what the program has said, once it is known who is
  * active. Before the real group is opened, for it may have to wait. A unit of which one call cannot
- * be issued is not issued. */
-static ncclResult_t settle_calls(const struct agreement *agreement, const struct part *part,
-                                 struct call *calls, size_t ncalls) {
-  ncclResult_t result = ncclSuccess;
+ * be issued is not issued. False: nothing is to be, since a rank is gone. *result: what the program
+ * must be given. */
+static bool settle_calls(const struct agreement *agreement, const struct part *part,
+                         struct call *calls, size_t ncalls, ncclResult_t *result) {
+  *result = ncclSuccess;
   for (size_t i = 0; i < ncalls; i++) {
     uint32_t at = agreement->request_of[i];
     if (at == NO_REQUEST || !is_to_be_issued(agreement, part, i))
       continue;
     struct request *request = &agreement->requests[at];
     bool issue = true;
-    ncclResult_t rooted = ncclSuccess;
     if (member_elects_root((uint8_t)calls[i].kind))
-      rooted = roots_apply(&calls[i], request->unit, request->index);
-    if (rooted == ncclRemoteError)
-      return rooted;
+      *result =
+          transaction_worse(*result, roots_apply(&calls[i], request->unit, request->index, &issue));
+    if (!issue)
+      return false;
     ncclResult_t divided = divisors_apply(&calls[i], request->index, &issue);
     if (!issue)
       request->result = divided;
-    result = transaction_worse(result, transaction_worse(rooted, divided));
+    *result = transaction_worse(*result, divided);
+    if (divided == ncclRemoteError)
+      return false;
   }
-  return result;
+  return true;
 }
 
 static ncclResult_t expect_children(struct children *children, const struct agreement *agreement,
@@ -271,14 +274,14 @@ static ncclResult_t issue_agreed(const struct agreement *agreement, const struct
   /* Nor are sends and receives, which the peer's group has too. */
   if (!agreed && (is_stopped(agreement, part) || exchange != NULL))
     return refused;
-  ncclResult_t settled = settle_calls(agreement, part, calls, ncalls);
+  ncclResult_t settled, result = ncclSuccess;
+  bool issue = settle_calls(agreement, part, calls, ncalls, &settled);
   refused = transaction_worse(refused, settled);
-  if (settled != ncclRemoteError && part->last)
+  if (issue && part->last)
     refused = transaction_worse(
         refused, point_to_point_post(calls, ncalls, agreement->fates, agreement->place,
                                      exchange != NULL && !exchange->outside));
-  ncclResult_t result = ncclSuccess;
-  if (settled != ncclRemoteError)
+  if (issue)
     result = issue_part(agreement, part, calls, ncalls);
   for (size_t i = 0; i < ncalls; i++)
     divisors_done(&calls[i]);

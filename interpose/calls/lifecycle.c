@@ -19,6 +19,7 @@
 #include "interpose/comm/machines.h"
 #include "interpose/comm/registered.h"
 #include "interpose/comm/report.h"
+#include "interpose/data/membership.h"
 #include "interpose/exits/exit_points.h"
 #include "interpose/self/environment.h"
 #include "interpose/calls/group.h"
@@ -272,14 +273,10 @@ static bool may_look(struct endpoint *end) {
          atomic_compare_exchange_strong(&end->asked_ms, &asked, now);
 }
 
-/* Tells the program of an error of its own that it has not heard of. A rank that is gone may have
- * heard of that, and ended of it: then it is the reason. */
-static bool tell_of_own_error(struct endpoint *end) {
-  struct lossy_event event;
-  if (!team_find_event(end->team, &event) || team_has_shadowed(end->team, event.index))
+/* Tells the program of an error of its own that it has not heard of. */
+static bool look_for_own_error(struct endpoint *end) {
+  if (!membership_own_error(end))
     return false;
-  report_lossy_event(end, &event);
-  last_error_is_ours(ncclInvalidUsage);
   atomic_store(&end->told_failed, ncclInvalidUsage);
   return true;
 }
@@ -289,7 +286,7 @@ static void look_for_lost(struct endpoint *end) {
   uint32_t rank;
   uint64_t issued;
   team_look_for_the_dead(end->team);
-  if (!team_find_lost(end->team, &rank, &issued) || tell_of_own_error(end))
+  if (!team_find_lost(end->team, &rank, &issued) || look_for_own_error(end))
     return;
   report_lost(end, rank, issued);
   last_error_is_ours(ncclRemoteError);
@@ -306,7 +303,7 @@ static ncclResult_t failure_of(ncclComm_t handle, bool noticed) {
     communicator_hold();
     comm = communicator_known(handle); /* another thread may have ended it */
     if (comm != NULL && comm->state == COMM_JOINED && noticed)
-      (void)tell_of_own_error(comm->end);
+      (void)look_for_own_error(comm->end);
     else if (comm != NULL && comm->state == COMM_JOINED)
       look_for_lost(comm->end);
     communicator_release_endpoints();

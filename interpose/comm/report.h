@@ -27,8 +27,14 @@ void report_slow(struct endpoint *end, struct unit wanted);
 void report_goes_on(struct endpoint *end, const struct endpoint *behind, uint64_t waited_ms);
 
 /* No rank has moved for so many seconds (NCCL_JOIN_STALL_WARN), and this one waits: who is where.
- */
-void report_stall(const struct endpoint *end, struct unit wanted, uint64_t seconds);
+ * before: with what it wants, until others have come to what it has issued in this communicator.
+ * ring_s: ranks of another one may wait for it on their devices, and it answers them then, or
+ * leaves; 0: none may. */
+struct stall {
+  uint64_t seconds, ring_s;
+  bool before, leaves;
+};
+void report_stall(const struct endpoint *end, struct unit wanted, const struct stall *stall);
 
 /* Sends and receives of this rank have waited in vain for room: a peer is too far behind. */
 void report_stuck_posts(const struct endpoint *end);

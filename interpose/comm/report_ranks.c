@@ -57,7 +57,7 @@ static const char *signal_name(int number) {
   }
 }
 
-static int write_fate(const struct plane *plane, uint32_t rank, char how[REPORT_HOW]) {
+static int write_how(const struct plane *plane, uint32_t rank, char how[REPORT_HOW]) {
   struct plane_fate fate = plane_fate(plane, rank);
   const char *name = fate.how == END_SIGNAL ? signal_name(fate.number) : NULL;
   if (fate.how == END_STATUS)
@@ -68,7 +68,19 @@ static int write_fate(const struct plane *plane, uint32_t rank, char how[REPORT_
     return snprintf(how, REPORT_HOW, ", killed by signal %d", fate.number);
   if (plane->alive((struct plane *)plane, rank))
     return snprintf(how, REPORT_HOW, ", its process goes on");
+  if (plane_machine(plane, rank) != NULL)
+    return snprintf(how, REPORT_HOW,
+                    ", killed or crashed (its launcher knows), or its machine is out of reach");
   return snprintf(how, REPORT_HOW, ", killed or crashed (its launcher knows)");
+}
+
+/* Where it was, if that is another machine, first. */
+static int write_fate(const struct plane *plane, uint32_t rank, char how[REPORT_HOW]) {
+  const char *machine = plane_machine(plane, rank);
+  char fate[REPORT_HOW];
+  write_how(plane, rank, fate);
+  return machine == NULL ? snprintf(how, REPORT_HOW, "%s", fate)
+                         : snprintf(how, REPORT_HOW, " on %s%.400s", machine, fate);
 }
 
 /* What it waits in, or has issued last: " in allreduce(...) at train.py:41". */
@@ -219,14 +231,23 @@ static const char *write_others(const struct plane *plane, char text[400]) {
   return text;
 }
 
-void report_stall(const struct endpoint *end, struct unit wanted, uint64_t seconds) {
-  char text[DESCRIPTION], others[400];
+void report_stall(const struct endpoint *end, struct unit wanted, const struct stall *stall) {
+  char text[DESCRIPTION], others[400], ring[240] = "";
+  if (stall->ring_s != 0)
+    snprintf(ring, sizeof ring,
+             ". Ranks of another of its communicators have gone on without it, and may wait for it "
+             "there on their devices, which cannot be seen: it %s in %llu s, after %s"
+             "NCCL_JOIN_TIMEOUT",
+             stall->leaves ? "leaves" : "answers them", (unsigned long long)stall->ring_s,
+             stall->leaves ? "" : "half of ");
   log_line_of(
       endpoint_subject(end), LOG_LEVEL_WARN,
-      "nothing has moved in communicator %08x for %llu s: rank %u waits in %s%s. Look at what "
+      "nothing has moved in communicator %08x for %llu s: rank %u waits %s %s%s%s%s. Look at what "
       "they do (py-spy dump, gdb -p); if ranks may be that far apart, raise "
       "NCCL_JOIN_STALL_WARN",
-      end->tag, (unsigned long long)seconds, end->team->plane->rank, report_describe(wanted, text),
-      write_others(end->team->plane, others));
+      end->tag, (unsigned long long)stall->seconds, end->team->plane->rank,
+      stall->before ? "with" : "in", report_describe(wanted, text),
+      stall->before ? " until all have come to what it has issued here" : "",
+      write_others(end->team->plane, others), ring);
   log_who_is_where(end, LOG_LEVEL_WARN);
 }

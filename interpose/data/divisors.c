@@ -82,6 +82,8 @@ ncclResult_t divisors_apply(struct call *call, uint64_t index, bool *issue) {
   int active = count_active(comm->end, index);
   if (active < 0) {
     *issue = false;
+    if (membership_own_error_at(comm->end, index))
+      return ncclInvalidUsage;
     log_line_of(
         communicator_subject(comm), LOG_LEVEL_WARN,
         "it cannot be known which ranks are active in a reduction: rank %u failed, or somebody "

@@ -3,6 +3,8 @@
 
 #include "interpose/self/environment.h"
 #include "interpose/comm/clock.h"
+#include "interpose/comm/report.h"
+#include "interpose/nccl/real.h"
 
 /* One turn of a wait for other ranks to pass an index; false if it has lasted too long or has been
  * broken off. */
@@ -37,4 +39,17 @@ int membership_of_all(struct endpoint *end, uint64_t index, bool *active, uint64
   for (uint32_t rank = 0; rank < end->team->plane->nranks; rank++)
     count += active[rank];
   return count;
+}
+
+bool membership_own_error(const struct endpoint *end) {
+  struct lossy_event event;
+  if (!team_find_event(end->team, &event) || team_has_shadowed(end->team, event.index))
+    return false;
+  report_lossy_event(end, &event);
+  last_error_is_ours(ncclInvalidUsage);
+  return true;
+}
+
+bool membership_own_error_at(const struct endpoint *end, uint64_t index) {
+  return end->lossy_told == index + 1 || membership_own_error(end);
 }

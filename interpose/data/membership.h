@@ -17,4 +17,13 @@ int membership_of(struct endpoint *end, uint64_t index, uint32_t rank, uint64_t 
 /* The same for all ranks: active[rank], by rank in the team. How many do; negative as above. */
 int membership_of_all(struct endpoint *end, uint64_t index, bool *active, uint64_t *deadline_ms);
 
+/* Whether joined ranks have spoiled a collective of this one's, of which its program has not heard:
+ * says so, and the program is to get ncclInvalidUsage. Asked where a rank is gone: that one may have
+ * heard of it, and have ended of it, and then this is the reason. */
+bool membership_own_error(const struct endpoint *end);
+
+/* The same of a call that has settled at an index; true, too, if it tells the program of such an
+ * error already (wait_notice). */
+bool membership_own_error_at(const struct endpoint *end, uint64_t index);
+
 #endif

@@ -82,18 +82,29 @@ struct election roots_elect(struct communicator *comm, uint64_t index, int root)
   return election;
 }
 
-ncclResult_t roots_apply(struct call *call, struct unit unit, uint64_t index) {
+/* Nobody is known to be the root. Where this call tells the program of an error of its own already, a
+ * rank that is gone has ended of that. */
+static ncclResult_t say_rootless(const struct communicator *comm, uint64_t index) {
+  const struct endpoint *end = comm->end;
+  if (membership_own_error_at(end, index))
+    return ncclInvalidUsage;
+  log_line_of(
+      communicator_subject(comm), LOG_LEVEL_WARN,
+      "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError. The log of "
+      "that rank says why",
+      end->team->failed.rank);
+  return ncclRemoteError;
+}
+
+ncclResult_t roots_apply(struct call *call, struct unit unit, uint64_t index, bool *issue) {
   struct communicator *comm = communicator_find(call->handle);
+  *issue = true;
   if (apart_is_set(comm->end) || contribution_gathers(unit, comm->tag))
     return ncclSuccess;
   struct election election = roots_elect(comm, index, call->root);
   if (election.root < 0) {
-    log_line_of(
-        communicator_subject(comm), LOG_LEVEL_WARN,
-        "no root for a broadcast: rank %u failed, or nobody came; ncclRemoteError. The log of "
-        "that rank says why",
-        comm->end->team->failed.rank);
-    return ncclRemoteError;
+    *issue = false;
+    return say_rootless(comm, index);
   }
   if (election.missing >= 0 && comm->refused_after != index + 1) /* once for a group */
     report_sharded(comm, index, call->root, election.missing);

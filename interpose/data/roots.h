@@ -42,8 +42,8 @@ bool roots_can_tell(const struct communicator *comm, uint64_t index, int root);
 
 /* Gives the program's Broadcast, of a unit that has settled at an index, its root: if that is this
  * rank, it sends what is in its receive buffer. It keeps its own if the unit's Broadcasts are an
- * AllGather (contribution_gathers). ncclSuccess: issue it. ncclInvalidUsage: issue it, and return
- * that (logged). ncclRemoteError: a failure, do not issue it (logged). */
-ncclResult_t roots_apply(struct call *call, struct unit unit, uint64_t index);
+ * AllGather (contribution_gathers). Returns what the program's call is to (logged). *issue: whether
+ * to issue it: not if a rank is gone without which nobody knows the root. */
+ncclResult_t roots_apply(struct call *call, struct unit unit, uint64_t index, bool *issue);
 
 #endif

@@ -77,6 +77,7 @@ void wait_keep_step(struct wait *wait) {
     }
     if (now_ms() >= wait->look_ms)
       team_look_for_the_dead(behind.team);
+    wait->behind = behind.team;
     wait_look_after(wait);
     team_wait_others(behind.team, behind.index, WAIT_SEVERAL_MS);
     waited_ms = (now_ns() - wait->since_ns) / 1000000;
@@ -88,6 +89,8 @@ void wait_keep_step(struct wait *wait) {
     overlap_return(wait->requests[i].end->overlap);
   communicator_release_endpoints();
   wait->all = NULL;
+  wait->behind = NULL;
+  wait->stall_ms = 0;
 }
 
 /* With NCCL_JOIN_EARLY_EXIT=throw nobody is answered: all stop. */

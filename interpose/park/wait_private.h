@@ -38,6 +38,7 @@ struct wait {
   struct found *found;  /* room for all endpoints */
   uint32_t nfound, room;
   struct shadows shadows;
+  const struct team *behind; /* whose ranks wait_keep_step waits for */
   uint64_t stall_moves,
       stall_ms; /* stall.c: how much ranks had moved, and when that last changed */
   bool stall_told;

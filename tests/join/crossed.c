@@ -110,3 +110,20 @@ Test(crossed, nobody_waits_for_ever_before_the_next_collective) {
   cr_assert_not(run_says(result, "WARN"));
   finish_run(result, lines);
 }
+
+/* The last rank is parked, and the others wait for their devices, each for the next: that they do nobody
+ * can see. It is said long before anybody goes on. */
+Test(crossed, that_devices_may_wait_for_each_other_is_said) {
+  struct run *result =
+      run(&(struct launch){.nranks = 4,
+                           .program = "crossed",
+                           .options = "--what unseen",
+                           .environment = "NCCL_JOIN_TIMEOUT=10 NCCL_JOIN_STALL_WARN=1"});
+  assert_went_well(result);
+  cr_assert(run_says_in_a_line(result, "nothing has moved in communicator", "rank 1 waits in",
+                               " while rank 0 runs its program. Ranks of another of its "
+                               "communicators have gone on without it",
+                               " it answers them in ", " s, after half of NCCL_JOIN_TIMEOUT", NULL),
+            "%s", result->errors);
+  run_free(result);
+}

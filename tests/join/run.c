@@ -84,14 +84,35 @@ double run_slowness(void) {
   return text != NULL ? strtod(text, NULL) : 1;
 }
 
+/* JOIN_TEST_MACHINES: so many machines of namespaces (tests/machines/start.c) get the ranks of a job in
+ * turn, as many as there are ranks at most. Not where a test says itself who starts them. */
+static bool starts_on_machines(const struct launch *launch) {
+  const char *machines = getenv("JOIN_TEST_MACHINES");
+  return machines != NULL && atoi(machines) > 1 && launch->nranks > 1 && !launch->each &&
+         launch->starter == NULL;
+}
+
+static void add_machines(struct command *command, int nranks) {
+  int machines = atoi(getenv("JOIN_TEST_MACHINES"));
+  machines = machines > nranks ? nranks : machines;
+  char counts[256] = "";
+  for (int machine = 0; machine < machines; machine++)
+    snprintf(counts + strlen(counts), sizeof counts - strlen(counts), "%s%d",
+             machine > 0 ? "," : "", nranks / machines + (machine < nranks % machines));
+  add_words_printed(command, "%s/machines/start %s", run_build_folder(), counts);
+}
+
 /* rank: -1 for a launcher that starts all ranks, else the one rank that it shall be. */
 static void command_make(struct command *command, const struct launch *launch, int rank, int port) {
   *command = (struct command){0};
+  bool on_machines = starts_on_machines(launch);
   add_words(command, launch->starter);
+  if (on_machines)
+    add_machines(command, launch->nranks);
   const char *launcher = getenv("JOIN_TEST_LAUNCHER");
   add_words_printed(command, "%s/tools/nccl-join run --loopback --no-prefix",
                     launcher != NULL && *launcher != '\0' ? launcher : run_build_folder());
-  if (rank < 0 && launch->starter == NULL)
+  if (rank < 0 && launch->starter == NULL && !on_machines)
     add_words_printed(command, "-n %d", launch->nranks);
   if (rank < 0 ? launch->without != 0 : launch->without >> rank & 1)
     add_words(command, "--no-join");
@@ -269,6 +290,11 @@ pid_t run_process(const struct running *running, int rank) {
 
 bool run_goes_on(struct running *running, double seconds) {
   return !reader_follow(&running->reader, now_s() + seconds);
+}
+
+bool run_has_said(const struct running *running, const char *text) {
+  return strstr(running->reader.texts[0], text) != NULL ||
+         strstr(running->reader.texts[1], text) != NULL;
 }
 
 static void ask_to_end(const struct running *running, int with_signal) {

@@ -4,7 +4,8 @@
  * Every run has a deadline; whatever has not ended by then is killed with all its processes. The
  * build folder is JOIN_TEST_BUILD, or "build"; JOIN_TEST_LAUNCHER: the folder of the launcher, if it
  * is another. JOIN_TEST_UNDER: words that each rank's program runs
- * under (valgrind and its options); JOIN_TEST_SLOWNESS: the deadlines are that many times as long.
+ * under (valgrind and its options); JOIN_TEST_SLOWNESS: the deadlines are that many times as long;
+ * JOIN_TEST_MACHINES: so many machines of namespaces have the ranks of a job, where a test says nothing else.
  */
 #ifndef TESTS_JOIN_RUN_H
 #define TESTS_JOIN_RUN_H
@@ -66,6 +67,9 @@ pid_t run_process(const struct running *running, int rank);
 /* Lets it go on for a time, or to its end, and takes in what it says: to be called often enough
  * that nobody waits for a pipe. False if it has come to its end. */
 bool run_goes_on(struct running *running, double seconds);
+
+/* Whether it has said so yet, on stdout or stderr. */
+bool run_has_said(const struct running *running, const char *text);
 
 /* Waits for its end, or for the deadline. Frees it. Several may go on at once: the last one to be
  * finished sees what they have left behind. */

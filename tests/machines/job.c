@@ -1,31 +1,87 @@
 /* Running a program on several machines of namespaces (job.h). */
 #include "tests/machines/job.h"
 
+#include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { NO_MACHINES = 69 }; /* start.c */
 
-static void write_starter(char *text, size_t size, const char *machines) {
-  snprintf(text, size, "%s/machines/start %s", run_build_folder(), machines);
+struct machines {
+  struct running *running;
+  char orders[64]; /* a FIFO, in a folder of its own */
+};
+
+static void write_starter(char *text, size_t size, const char *orders, const char *machines) {
+  snprintf(text, size, "%s/machines/start %s%s %s", run_build_folder(),
+           orders != NULL ? "--orders " : "", orders != NULL ? orders : "", machines);
 }
 
 bool machines_can_be_made(void) {
   char starter[256], command[300];
-  write_starter(starter, sizeof starter, "1,1");
+  write_starter(starter, sizeof starter, NULL, "1,1");
   snprintf(command, sizeof command, "%s true", starter);
   int status = system(command); /* NOLINT(cert-env33-c) */
   return !WIFEXITED(status) || WEXITSTATUS(status) != NO_MACHINES;
 }
 
+static struct running *begin(const struct machines_job *job, const char *orders) {
+  char starter[256], environment[512];
+  write_starter(starter, sizeof starter, orders, job->machines);
+  snprintf(environment, sizeof environment, "NCCL_JOIN_MACHINES=%d NCCL_JOIN_MACHINES_WAIT=60 %s",
+           !job->off, job->environment != NULL ? job->environment : "");
+  return run_start(&(struct launch){.program = job->program,
+                                    .options = job->options,
+                                    .environment = environment,
+                                    .starter = starter,
+                                    .without = job->without ? RUN_ALL_RANKS : 0,
+                                    .limit_s = job->limit_s});
+}
+
 struct run *machines_run(const struct machines_job *job) {
-  char starter[256];
-  write_starter(starter, sizeof starter, job->machines);
-  return run(&(struct launch){.program = job->program,
-                              .options = job->options,
-                              .environment = job->environment,
-                              .starter = starter,
-                              .without = job->without ? RUN_ALL_RANKS : 0,
-                              .limit_s = job->limit_s});
+  return run_finish(begin(job, NULL));
+}
+
+struct machines *machines_begin(const struct machines_job *job) {
+  struct machines *machines = calloc(1, sizeof *machines);
+  snprintf(machines->orders, sizeof machines->orders, "/tmp/nccl-join-orders-XXXXXX");
+  cr_assert_not_null(mkdtemp(machines->orders));
+  strcat(machines->orders, "/fifo");
+  cr_assert_eq(mkfifo(machines->orders, 0600), 0);
+  machines->running = begin(job, machines->orders);
+  return machines;
+}
+
+void machines_await(struct machines *machines, const char *said) {
+  enum { LOOKS = 6000 };
+  bool there = false;
+  for (int look = 0; look < LOOKS && !there; look++) {
+    if (!run_goes_on(machines->running, 0.01))
+      break;
+    there = run_has_said(machines->running, said);
+  }
+  if (there)
+    return;
+  struct run *result = machines_finish(machines);
+  cr_assert(false, "nobody says %s:\n%s%s", said, result->output, result->errors);
+}
+
+void machines_order(struct machines *machines, const char *order) {
+  FILE *orders = fopen(machines->orders, "w");
+  cr_assert_not_null(orders);
+  fprintf(orders, "%s\n", order);
+  fclose(orders);
+}
+
+struct run *machines_finish(struct machines *machines) {
+  struct run *result = run_finish(machines->running);
+  (void)unlink(machines->orders);
+  *strrchr(machines->orders, '/') = '\0';
+  (void)rmdir(machines->orders);
+  free(machines);
+  return result;
 }

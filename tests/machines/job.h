@@ -18,9 +18,18 @@ bool machines_can_be_made(void);
 struct machines_job {
   const char *machines, *program, *options, *environment;
   bool without; /* the preload */
+  bool off;     /* NCCL_JOIN_MACHINES */
   double limit_s;
 };
 
 struct run *machines_run(const struct machines_job *job);
+
+/* In two steps, with orders in between (start.c): "rank 9 3" kills rank 3. */
+struct machines;
+struct machines *machines_begin(const struct machines_job *job);
+/* Waits until the ranks have said something, for a minute at most. */
+void machines_await(struct machines *machines, const char *said);
+void machines_order(struct machines *machines, const char *order);
+struct run *machines_finish(struct machines *machines);
 
 #endif

@@ -6,7 +6,7 @@
  * Every rank runs COMMAND with torchrun's variables; ranks are numbered machine by machine. Machine
  * 0 is 10.77.0.1, and so on. The loopback's NCCL meets in a folder that all see (LOOPBACK_FOLDER).
  * The status is the largest of all ranks; LEFT, if it is less, where a machine is left with a
- * process, a listening port or a file, which is said; NONE if no namespaces can be made here. All
+ * process, a listening port or a file of nccl-join's, which is said; NONE if no namespaces can be made here. All
  * that is left goes with the namespaces, however this ends.
  *
  * Orders are lines in a FIFO:  cut M, mend M      the cable of machine M is out, and in again
@@ -184,10 +184,18 @@ static void add_ports(char rest[TEXT], const char *path) {
     fclose(table);
 }
 
+/* nccl-join's: its segments have the user's number behind that. */
+static bool is_ours(const char *name) {
+  static const char ours[] = "nccl-join-";
+  const char *behind = name + strlen(ours);
+  return strncmp(name, ours, strlen(ours)) == 0 &&
+         (strchr("0123456789", *behind) != NULL || strncmp(behind, "machines-", 9) == 0);
+}
+
 static void add_files(char rest[TEXT]) {
   DIR *folder = opendir("/dev/shm");
   for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
-    if (entry->d_name[0] != '.' && strcmp(entry->d_name, "loopback") != 0)
+    if (is_ours(entry->d_name))
       add(rest, " file %s", entry->d_name);
   if (folder != NULL)
     closedir(folder);

@@ -35,7 +35,10 @@ static const struct option options[] = {
      "all-reduce that one of them has passed and the other comes to late; "
      "handed: the other comes to it only once the call of the first has returned; "
      "told: four ranks in two rows and two columns, of which the second of a row comes to its sum "
-     "only once the first has told it to, after that one's sum of the column"},
+     "only once the first has told it to, after that one's sum of the column; "
+     "unseen: the same rows and columns, of which the last rank leaves the loop first, and all "
+     "wait "
+     "for their devices after each sum"},
     {0},
 };
 
@@ -248,6 +251,11 @@ static void behind(ncclComm_t all, bool handed) {
 
 /* ---- told ---- */
 
+static void make_grid(ncclComm_t all, ncclComm_t *rows, ncclComm_t *columns) {
+  CHECK_NCCL(ncclCommSplit(all, ranks.rank / 2, ranks.rank, rows, NULL));
+  CHECK_NCCL(ncclCommSplit(all, ranks.rank % 2, ranks.rank, columns, NULL));
+}
+
 /* After iterations in which nobody is told anything, all ranks expect each sum. */
 static void told(ncclComm_t all) {
   enum { UNTOLD = 8 };
@@ -255,8 +263,7 @@ static void told(ncclComm_t all) {
   char name[64];
   _Atomic int *done = returned_calls(name);
   ncclComm_t rows, columns;
-  CHECK_NCCL(ncclCommSplit(all, row, ranks.rank, &rows, NULL));
-  CHECK_NCCL(ncclCommSplit(all, ranks.rank % 2, ranks.rank, &columns, NULL));
+  make_grid(all, &rows, &columns);
   for (int i = 0; i < ITERATIONS; i++) {
     fill(buffer, COUNT);
     fill(other, COUNT);
@@ -270,6 +277,21 @@ static void told(ncclComm_t all) {
   }
   if (ranks.rank == 0)
     shm_unlink(name);
+  CHECK_NCCL(ncclCommDestroy(rows));
+  CHECK_NCCL(ncclCommDestroy(columns));
+}
+
+/* ---- unseen ---- */
+
+static void unseen(ncclComm_t all) {
+  ncclComm_t rows, columns;
+  make_grid(all, &rows, &columns);
+  for (int i = 0; i < (ranks.rank == 3 ? 6 : ITERATIONS); i++) {
+    sum("row", i, rows, 32);
+    sum("column", i, columns, COUNT);
+  }
+  sum("row", ITERATIONS, rows, 16);
+  sum("column", ITERATIONS, columns, 8);
   CHECK_NCCL(ncclCommDestroy(rows));
   CHECK_NCCL(ncclCommDestroy(columns));
 }
@@ -291,6 +313,10 @@ int main(int argc, char **argv) {
   }
   if (strcmp(what, "told") == 0) {
     told(all);
+    return ranks_leave(&ranks, ENDING_DESTROY);
+  }
+  if (strcmp(what, "unseen") == 0) {
+    unseen(all);
     return ranks_leave(&ranks, ENDING_DESTROY);
   }
   CHECK_NCCL(ncclCommSplit(all, is_between ? NCCL_SPLIT_NOCOLOR : 0, ranks.rank, &part, NULL));

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 static const char *iterations = "3+1", *end = "finalize", *collective = "allgather";
-static int count = 64, root = 0, then = 3, group = 0, strict = 0, late = -1;
+static int count = 64, root = 0, then = 3, group = 0, strict = 0, late = -1, behind = -1;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1"},
@@ -34,6 +34,7 @@ static const struct option options[] = {
     {"--late", NULL, &late,
      "the last rank comes late to this iteration; others wait for it on the device, and hear of "
      "errors only then"},
+    {"--behind", NULL, &behind, "root of a broadcast behind it, or -1: there is none"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
 };
@@ -129,6 +130,11 @@ static bool iterate(struct state *state, int i) {
     return false;
   if (blocks > 0)
     tape_read(state->tape, datatype(), state->receive, blocks, n, "got %d", i);
+  if (behind >= 0 && was_refused(state,
+                                 ncclBroadcast(state->receive, state->receive, n, ncclFloat, behind,
+                                               ranks->comms[0], ranks->stream),
+                                 "broadcast"))
+    return false;
   if (i == late && !is_late)
     CHECK_CUDA(cudaStreamSynchronize(ranks->stream));
   tape_play(state->tape);

@@ -44,6 +44,8 @@
  *     (unless it changes)      unless_the_condition_is_known_to_change
  *     (not if it is fixed)     nor_where_each_rank_stays_in_its_branch_unless_all_have_been_there
  *     (of this function)       what_a_function_is_given_may_be_something_else_the_next_time
+ *     into one function        who_goes_into_one_function_from_a_branch_each_may_be_at_two_points_of_it
+ *     (by more steps)          also_where_one_goes_there_by_more_steps_than_the_other
  *     a loop, it changes       of_a_loop_in_a_branch_it_is_a_guess_if_the_condition_changes
  *     common, no order         two_places_that_all_come_to_may_be_two_conditions_if_...
  *     shared, no order         without_an_order_to_take_one_that_all_have_come_to_for_another_...

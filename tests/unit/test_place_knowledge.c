@@ -268,10 +268,25 @@ Test(place_round, what_stands_in_the_rest_of_a_round_is_passed_by) {
                 "who goes on with the loop is not past it");
   cr_expect_not(place_passes_by(&last, &first, &after));
   cr_expect_not(place_passes_by(&last, &first, &layer), "it was in this round");
+  cr_expect_not(place_passes_by(&last, &layer, &layer));
   cr_expect_not(place_passes_by(&first, &last, &layer), "that is not round");
   cr_expect_not(place_passes_by(&layer, &layer, &last), "round the layers only");
   cr_expect(place_goes_round(&layer, &layer));
   cr_expect(place_goes_round(&last, &first));
   cr_expect_not(place_goes_round(&first, &layer));
   cr_expect_not(place_goes_round(&last, &after));
+}
+
+/* An epoch in which no rank has data: from the end of one to the end of the next. */
+Test(place_round, so_is_what_stands_in_the_next_one_before_what_it_comes_to) {
+  struct place first = in_rounds(1, 2, 7), layer = in_rounds(2, 3, 1), last = in_rounds(3, 2, 9),
+               after = in_rounds(4, 1, 8);
+  cr_expect(place_passes_by(&after, &after, &first));
+  cr_expect(place_passes_by(&after, &after, &layer));
+  cr_expect(place_passes_by(&last, &last, &first));
+  cr_expect(place_passes_by(&last, &last, &layer));
+  cr_expect_not(place_passes_by(&after, &after, &after));
+  cr_expect_not(place_passes_by(&after, &first, &last), "it is still to come");
+  cr_expect_not(place_passes_by(&after, &first, &first));
+  cr_expect_not(place_passes_by(&layer, &layer, &first), "round the layers only");
 }

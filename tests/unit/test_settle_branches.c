@@ -132,6 +132,56 @@ Test(settle_branches, two_conditions_that_change_are_told_at_once) {
   cr_assert_not(is_guess());
 }
 
+/* The same in a function: for (...) if (rank == 0) train(); else train(); */
+static void in_one_function(void) {
+  struct place *const both[] = {&then, &otherwise};
+  condition(PLACE_FIXED);
+  for (uint32_t i = 0; i < 2; i++) {
+    struct place *place = both[i];
+    place->nodes[3] = (struct place_node){.id = 19};
+    place->nodes[4] = (struct place_node){.id = 18, .order = 1, .flags = PLACE_LOOP};
+    place->nodes[5] = (struct place_node){.id = 21, .order = 2, .flags = PLACE_ORDERED};
+    place->nodes[5].since = place->nodes[5].until = 2;
+    place->nodes[5].reach_from = place->nodes[5].reach_to = 3;
+    place->nnodes = 6;
+  }
+}
+
+Test(settle_branches, who_goes_into_one_function_from_a_branch_each_may_be_at_two_points_of_it) {
+  in_one_function();
+  claim_both(false, false);
+  cr_assert(is_unanimous());
+  cr_assert_not(is_guess(), "they are at one point");
+  otherwise.nodes[5].id = 22;
+  otherwise.nodes[5].order = otherwise.nodes[5].since = otherwise.nodes[5].until = 3;
+  cr_assert_not(is_guess(), "two ways to one point, as far as is known");
+  otherwise.nodes[5].flags |= 1u << PLACE_TURN_SHIFT;
+  cr_assert(is_guess());
+  otherwise.nodes[5].flags = PLACE_ORDERED;
+  otherwise.nodes[5].since = 1;
+  cr_assert(is_guess(), "all come to both");
+  otherwise.nodes[3].id = 20;
+  otherwise.nodes[4].id = 17;
+  cr_assert_not(is_guess(), "it is another function");
+}
+
+/* One of them in a loop of its own: if (rank == 0) train(); else for (...) train(); */
+Test(settle_branches, also_where_one_goes_there_by_more_steps_than_the_other) {
+  in_one_function();
+  for (uint32_t i = 7; i > 3; i--)
+    otherwise.nodes[i] = otherwise.nodes[i - 1];
+  otherwise.nodes[2].flags |= PLACE_LOOP;
+  otherwise.nodes[3] = (struct place_node){.id = 23, .order = 4, .flags = PLACE_ORDERED};
+  otherwise.nnodes = 7;
+  claim_both(false, false);
+  cr_assert(is_unanimous());
+  cr_assert_not(is_guess());
+  otherwise.nodes[6].id = 22;
+  otherwise.nodes[6].order = 3;
+  otherwise.nodes[6].since = 1;
+  cr_assert(is_guess());
+}
+
 /* for (...) if (...) for (...) then(); else otherwise(); */
 Test(settle_branches, of_a_loop_in_a_branch_it_is_a_guess_if_the_condition_changes) {
   then.nodes[2].flags |= PLACE_LOOP;

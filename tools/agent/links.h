@@ -1,0 +1,63 @@
+/* The links between the agents of a job: one is the root and listens, the others are its children. Over
+ * ZeroMQ with CURVE (RFC 26): who has not the job's secret gets no further than its handshake.
+ *
+ * A link keeps the order of what is sent over it, and loses nothing; one that breaks, or is silent for
+ * too long, is lost for good. Not thread-safe.
+ */
+#ifndef TOOLS_AGENT_LINKS_H
+#define TOOLS_AGENT_LINKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/machines/frames.h"
+#include "core/machines/rendezvous.h"
+
+#define LINKS_ROOT 0u /* the root's number; its children have others */
+
+struct links;
+
+struct links_terms {
+  uint32_t first_port, last_port;
+  uint32_t silence_s;
+  const char *host; /* of this machine */
+};
+
+/* What happens on the links; called by links_wait. A number is never used twice. */
+struct links_events {
+  void *context;
+  void (*linked)(void *context, uint32_t machine); /* of a child: to the root; its own number */
+  void (*joined)(void *context, uint32_t machine); /* of the root: a child */
+  void (*received)(void *context, uint32_t machine, const struct frame *frame);
+  void (*lost)(void *context, uint32_t machine);
+};
+
+/* Begins to listen, or to look for the root. NULL: reason (FRAME_TEXT_BYTES) says why. */
+struct links *links_open(const struct rendezvous *job, const struct links_terms *terms,
+                         const struct links_events *events, char *reason);
+
+bool links_is_root(const struct links *links);
+
+/* Of a child: whether it has the root. This machine's number, then. */
+bool links_is_linked(const struct links *links);
+uint32_t links_machine(const struct links *links);
+
+/* How many children the root has. */
+uint32_t links_children(const struct links *links);
+
+/* Sends to a machine that has a link with this one. What cannot be sent makes the link lost. */
+void links_send(struct links *links, uint32_t machine, const struct frame_head *head,
+                const void *body, size_t size);
+
+/* Ends a link: its other side is told, and links_wait says that it is lost. */
+void links_drop(struct links *links, uint32_t machine);
+
+/* Waits until something happens on a link or a file can be read, or some milliseconds have passed. Whether
+ * the file can be read. */
+bool links_wait(struct links *links, int file, int milliseconds);
+
+/* Ends all links, after what is under way has been sent. NULL is allowed. */
+void links_close(struct links *links);
+
+#endif

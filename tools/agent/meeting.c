@@ -1,0 +1,160 @@
+/* The turns of an agent, and what comes over its links (meeting.h). */
+#include "tools/agent/meeting_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* How often is looked at what nobody rings for: that a rank has ended, and while any waits, that it
+ * still does. */
+#define AWAKE_MS 20
+#define ASLEEP_MS 500
+
+int64_t meeting_now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* ---- links, as core/agent numbers them ---- */
+
+static int link_of(const struct meeting *meeting, uint32_t machine) {
+  for (int link = 0; link < (int)AGENT_LINKS_MAX; link++)
+    if (meeting->machines[link] == machine + 1)
+      return link;
+  return -1;
+}
+
+static int add_link(struct meeting *meeting, uint32_t machine) {
+  for (uint32_t link = 0; link < AGENT_LINKS_MAX; link++) {
+    if (meeting->machines[link] != 0)
+      continue;
+    meeting->machines[link] = machine + 1;
+    if (agent_add_link(meeting->agent, link))
+      return (int)link;
+    meeting->machines[link] = 0;
+    break;
+  }
+  return -1;
+}
+
+static void cut_link(struct meeting *meeting, uint32_t machine) {
+  int link = link_of(meeting, machine);
+  if (link < 0)
+    return;
+  meeting->machines[link] = 0;
+  agent_cut_link(meeting->agent, (uint32_t)link);
+}
+
+static void send_told(void *context, uint32_t link, const void *message, size_t size) {
+  struct meeting *meeting = context;
+  struct frame_head head = frame_head(FRAME_TOLD, links_machine(meeting->links));
+  if (link < AGENT_LINKS_MAX && meeting->machines[link] != 0)
+    links_send(meeting->links, meeting->machines[link] - 1, &head, message, size);
+}
+
+/* ---- what happens on them ---- */
+
+static void on_linked(void *context, uint32_t machine) {
+  struct meeting *meeting = context;
+  (void)machine;
+  if (meeting->links != NULL && link_of(meeting, LINKS_ROOT) < 0)
+    meeting->failed = meeting->failed || add_link(meeting, LINKS_ROOT) < 0;
+}
+
+static void on_joined(void *context, uint32_t machine) {
+  struct meeting *meeting = context;
+  if (add_link(meeting, machine) < 0)
+    links_drop(meeting->links, machine);
+}
+
+static void on_received(void *context, uint32_t machine, const struct frame *frame) {
+  struct meeting *meeting = context;
+  int link = link_of(meeting, machine);
+  char reason[FRAME_TEXT_BYTES];
+  if (link < 0)
+    return;
+  if (frame->head.kind == FRAME_ANSWER && machine == LINKS_ROOT && !links_is_root(meeting->links) &&
+      (frame->head.detail == BOARD_FOUND || frame->head.detail == BOARD_OFF)) {
+    frame_read_text(frame, reason, sizeof(reason));
+    communicators_answered(meeting, frame->head.key, (enum board_answer)frame->head.detail, reason);
+  } else if (frame->head.kind != FRAME_TOLD ||
+             !agent_receive(meeting->agent, (uint32_t)link, (uint64_t)meeting_now_ms(), frame->body,
+                            frame->size)) {
+    links_drop(meeting->links, machine);
+  }
+}
+
+static void on_lost(void *context, uint32_t machine) {
+  struct meeting *meeting = context;
+  cut_link(meeting, machine);
+  if (machine != LINKS_ROOT || links_is_root(meeting->links))
+    return;
+  meeting->lost = true;
+  communicators_lose_root(meeting);
+}
+
+/* ---- turns ---- */
+
+struct meeting *meeting_begin(struct board *board, const char *host, char *reason) {
+  struct meeting *meeting = calloc(1, sizeof(*meeting));
+  const struct board_terms *terms = &board->words->terms;
+  if (meeting != NULL) {
+    meeting->board = board;
+    meeting->begun_ms = meeting_now_ms();
+    snprintf(meeting->host, sizeof(meeting->host), "%s", host);
+    meeting->agent = agent_create(&(struct agent_owner){.context = meeting,
+                                                        .send = send_told,
+                                                        .introduced = communicators_introduced,
+                                                        .ended = communicators_ended});
+  }
+  if (meeting == NULL || meeting->agent == NULL) {
+    snprintf(reason, FRAME_TEXT_BYTES, "no memory");
+    free(meeting);
+    return NULL;
+  }
+  meeting->links = links_open(&board->words->job,
+                              &(struct links_terms){.first_port = terms->first_port,
+                                                    .last_port = terms->last_port,
+                                                    .silence_s = terms->silence_s,
+                                                    .host = host},
+                              &(struct links_events){.context = meeting,
+                                                     .linked = on_linked,
+                                                     .joined = on_joined,
+                                                     .received = on_received,
+                                                     .lost = on_lost},
+                              reason);
+  if (meeting->links == NULL) {
+    meeting_end(meeting);
+    return NULL;
+  }
+  if (links_is_linked(meeting->links))
+    on_linked(meeting, links_machine(meeting->links));
+  return meeting;
+}
+
+/* The root stays for as long as it has children. */
+static bool is_needed(const struct meeting *meeting) {
+  return board_has_ranks(meeting->board) || links_children(meeting->links) > 0;
+}
+
+bool meeting_turn(struct meeting *meeting, int bell) {
+  (void)links_wait(meeting->links, bell, communicators_are_awake(meeting) ? AWAKE_MS : ASLEEP_MS);
+  communicators_read_board(meeting);
+  communicators_decide(meeting);
+  communicators_look(meeting);
+  agent_poll(meeting->agent, (uint64_t)meeting_now_ms());
+  return !meeting->failed && is_needed(meeting);
+}
+
+bool meeting_has_failed(const struct meeting *meeting) {
+  return meeting->failed;
+}
+
+void meeting_end(struct meeting *meeting) {
+  communicators_end(meeting);
+  links_close(meeting->links);
+  agent_destroy(meeting->agent);
+  free(meeting);
+}
