@@ -22,7 +22,6 @@ def train(options):
         "zero_allow_untested_optimizer": True,
     }
     engine, *_ = deepspeed.initialize(model=plain, optimizer=job.optimizer_of(plain), config=config)
-    dist.barrier()  # DeepSpeed trains on a group of its own: the legacy backend makes the communicator of this one with its first collective
     for epoch, lengths in enumerate(options.lengths):
         for inputs, labels in job.loader(rank, epoch, lengths[rank], torch.float32):
             engine.backward(job.cross_entropy(engine(inputs.to(device)), labels.to(device)))
