@@ -76,16 +76,40 @@ static bool is_of_program(const struct python_code *code) {
   return strncmp(code->file, "<frozen ", strlen("<frozen ")) != 0;
 }
 
-static void write_text(const struct python_layout *layout, const struct python_code *code,
-                       uint32_t instruction, char *text, size_t size) {
-  const char *base = python_base_name(code->file);
-  uint32_t line = python_line(layout->minor, code, instruction);
-  uint32_t loop = python_loops_line(layout, code, instruction);
-  if (loop != 0)
-    snprintf(text, size, "%s:%u in the loop of %s:%u", base, line, base, loop);
+/* A text as it is put together, from the innermost frame outward. */
+struct chain_text {
+  char *text;
+  size_t size, length;
+  uint32_t frames;
+};
+
+/* Adds a frame, if the whole of it fits: " < train.py:41 in the loop of train.py:38". */
+static void add_frame(struct chain_text *to, const char *base, uint32_t line, uint32_t loop) {
+  const char *before = to->length == 0 ? "" : " < ";
+  size_t room = to->size - to->length;
+  int length = loop == 0 ? snprintf(to->text + to->length, room, "%s%s:%u", before, base, line)
+                         : snprintf(to->text + to->length, room, "%s%s:%u in the loop of %s:%u",
+                                    before, base, line, base, loop);
+  to->frames++;
+  if (length > 0 && (size_t)length < room)
+    to->length += (size_t)length;
+  else if (to->length == 0)
+    to->length = to->size - 1;
   else
-    snprintf(text, size, "%s:%u", base, line);
+    to->text[to->length] = '\0';
 }
+
+/* Of the program the innermost frame and the one that called it, whatever they are; further out what
+ * stands in a loop. */
+static void describe(const struct python_layout *layout, const struct python_code *code,
+                     uint32_t instruction, struct chain_text *to) {
+  uint32_t loop = python_loops_line(layout, code, instruction);
+  if (to->frames < 2 || loop != 0)
+    add_frame(to, python_base_name(code->file), python_line(layout->minor, code, instruction),
+              loop);
+}
+
+enum { FRAMES_NAMED = 3, FRAMES_LOOKED_AT = 64 };
 
 void python_text(char *text, size_t size) {
   if (size == 0)
@@ -94,16 +118,19 @@ void python_text(char *text, size_t size) {
   const struct python_layout *layout = python_layout();
   uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
   struct python_frame frame;
-  bool is_of_it = false;
-  for (unsigned i = 0;
-       i < PYTHON_FRAMES_MAX && !is_of_it && address != 0 && next_frame(layout, &address, &frame);
+  struct chain_text of_program = {.text = text, .size = size}, innermost = of_program;
+  for (unsigned i = 0, more = 0;
+       i < PYTHON_FRAMES_MAX && more < FRAMES_LOOKED_AT && of_program.frames < FRAMES_NAMED &&
+       address != 0 && next_frame(layout, &address, &frame);
        i++) {
     struct python_code *code = python_code_read(layout, frame.code);
     uint32_t instruction =
         code == NULL ? UINT32_MAX : python_code_instruction(layout, code, frame.where);
-    is_of_it = instruction != UINT32_MAX && is_of_program(code);
-    if (instruction != UINT32_MAX && (is_of_it || text[0] == '\0'))
-      write_text(layout, code, instruction, text, size);
+    if (instruction != UINT32_MAX && is_of_program(code))
+      describe(layout, code, instruction, &of_program);
+    else if (instruction != UINT32_MAX && innermost.frames == 0 && of_program.frames == 0)
+      describe(layout, code, instruction, &innermost);
+    more += of_program.frames != 0;
     python_code_free(code);
   }
 }

@@ -63,10 +63,11 @@ uint32_t python_nodes(struct place_node *nodes, uint32_t room);
 uint32_t python_waiting_id(void);
 uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room);
 
-/* Writes where the call stands, such as "train.py:41 in the loop of train.py:38", in ASCII with a
- * final 0, cut to `size` bytes: the innermost frame of the calling thread that is not in an
- * installed package, or else the innermost one. An empty text: not known. Allocates as python_nodes
- * does. */
+/* Writes where the call stands, such as "util.py:7 < train.py:41 in the loop of train.py:38", in
+ * ASCII with a final 0, cut to `size` bytes: of the frames of the calling thread that are not in an
+ * installed package the innermost one, the one that called it, and one further out that stands in a
+ * loop, those of them that fit; or else the innermost frame. An empty text: not known. Allocates as
+ * python_nodes does. */
 void python_text(char *text, size_t size);
 
 /* Whether one of the calling thread's innermost PYTHON_CALLERS frames is of a file whose path ends
