@@ -95,15 +95,20 @@ struct step {
   struct log_entry entry;
 };
 
-static struct step next_step(const struct agent_telling *telling) {
+/* index: how many units have been told. */
+static struct step step_at(const struct agent_telling *telling, uint64_t index) {
   const struct mirror *mirror = slot_of(telling)->mirror;
-  struct step step = {.index = mirror_written(mirror)};
+  struct step step = {.index = index};
   step.passes = step.index < mirror_head(mirror);
   if (step.passes)
     step.entry = log_entry(log_told(telling), step.index);
   else
     (void)mirror_claimed(mirror, &step.entry.reals);
   return step;
+}
+
+static struct step next_step(const struct agent_telling *telling) {
+  return step_at(telling, mirror_written(slot_of(telling)->mirror));
 }
 
 static bool is_claimed_and_untold(const struct mirror *mirror, uint64_t index) {
@@ -168,21 +173,20 @@ static bool tell(struct agent *agent, const struct agent_telling *telling, uint6
   return told;
 }
 
-/* Tells as much of a log as may be told now; at least one step if it is forced. Whether it has. */
+/* Tells all of a log that may be told now, in one go; at least one step if it is forced. Whether there
+ * was anything. */
 static bool tell_log(struct agent *agent, const struct agent_telling *telling, bool forced,
                      uint64_t now_ms) {
-  const struct mirror *mirror = slot_of(telling)->mirror;
-  bool told = false;
-  while (!mirror_is_written(mirror)) {
-    struct step step = next_step(telling);
-    if (!forced && !may_tell(agent, telling, &step))
-      break;
-    if (!tell(agent, telling, step.passes ? step.index + 1 : UINT64_MAX, now_ms))
-      break;
-    told = true;
-    forced = false;
+  if (mirror_is_written(slot_of(telling)->mirror))
+    return false;
+  struct step step = next_step(telling);
+  uint64_t first = step.index;
+  while ((forced && step.index == first) || may_tell(agent, telling, &step)) {
+    if (!step.passes)
+      return tell(agent, telling, UINT64_MAX, now_ms);
+    step = step_at(telling, step.index + 1);
   }
-  return told;
+  return step.index != first && tell(agent, telling, step.index, now_ms);
 }
 
 static bool is_all_told(const struct agent *agent) {

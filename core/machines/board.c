@@ -1,6 +1,7 @@
 /* The board of a machine's ranks and their agent (board.h). */
 #include "core/machines/board.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,6 +19,7 @@
 #define GATE_MS 10000  /* others hold it for microseconds, or while they start the agent */
 #define START_MS 10000 /* until an agent that has been started has its lock */
 #define TICK_MS 100
+#define FILE_FORMAT "nccl-join-machines-%u-" /* the user; then the job */
 #define GRACE_MS 5000 /* an agent answers this long after its own time at most */
 
 const char *board_folder = "/dev/shm";
@@ -53,10 +55,14 @@ static bool set_lock(const struct board *board, short type, enum board_byte byte
   return fcntl(board->file, F_SETLK, &lock) == 0;
 }
 
-/* Whether another process has it. */
+/* Whether another process has one of so many. */
+static bool are_locked(int file, enum board_byte byte, int count) {
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = count};
+  return fcntl(file, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
 static bool is_locked(const struct board *board, enum board_byte byte) {
-  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-  return fcntl(board->file, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+  return are_locked(board->file, byte, 1);
 }
 
 static bool gate_enter(const struct board *board) {
@@ -131,6 +137,34 @@ static bool is_right(const struct board *board) {
   return board->words->magic == BOARD_MAGIC && board->words->version == BOARD_VERSION;
 }
 
+/* ---- what dead jobs have left ---- */
+
+static void remove_if_dead(const char *path) {
+  int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  struct stat status;
+  if (file < 0)
+    return;
+  /* One without content has just been made, or its maker was killed in that moment: it costs nothing. */
+  if (fstat(file, &status) == 0 && status.st_uid == geteuid() && status.st_size != 0 &&
+      !are_locked(file, BOARD_GATE, BOARD_RANKS + 1))
+    (void)unlink(path);
+  close(file);
+}
+
+/* own: the process has that one open, and would lose its locks. */
+static void remove_dead(const char *own) {
+  char prefix[64], path[BOARD_PATH_SIZE];
+  DIR *folder = opendir(board_folder);
+  snprintf(prefix, sizeof(prefix), FILE_FORMAT, (unsigned)geteuid());
+  for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
+    if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
+        (size_t)snprintf(path, sizeof(path), "%s/%s", board_folder, entry->d_name) < sizeof(path) &&
+        strcmp(path, own) != 0)
+      remove_if_dead(path);
+  if (folder != NULL)
+    closedir(folder);
+}
+
 /* ---- of a rank ---- */
 
 enum entry { ENTERED, REFUSED, AGAIN };
@@ -156,6 +190,7 @@ static enum entry enter(struct board *board, const struct rendezvous *job,
     (void)unlink(board->path);
     return REFUSED;
   }
+  remove_dead(board->path);
   if (start(board->path))
     return ENTERED;
   snprintf(reason, BOARD_REASON_SIZE, "the agent of this machine cannot be started: %s",
@@ -168,8 +203,8 @@ struct board *board_open(const struct rendezvous *job, const struct board_terms 
                          bool (*start)(const char *path), char *reason) {
   char path[BOARD_PATH_SIZE];
   reason[0] = '\0';
-  snprintf(path, sizeof(path), "%s/nccl-join-machines-%u-%016llx", board_folder,
-           (unsigned)geteuid(), (unsigned long long)job->job);
+  snprintf(path, sizeof(path), "%s/" FILE_FORMAT "%016llx", board_folder, (unsigned)geteuid(),
+           (unsigned long long)job->job);
   for (;;) {
     struct board *board = open_file(path, O_CREAT, reason);
     if (board == NULL)
@@ -252,6 +287,11 @@ enum board_answer board_ask(struct board *board, const char *name, uint32_t slot
   memcpy(reason, one->reason, BOARD_REASON_SIZE);
   reason[BOARD_REASON_SIZE - 1] = '\0';
   return (enum board_answer)answer;
+}
+
+void board_tidy(const struct board *board) {
+  if (atomic_load(&board->words->started) != 0 && !is_locked(board, BOARD_AGENT))
+    (void)unlink(board->path);
 }
 
 /* ---- of the agent ---- */

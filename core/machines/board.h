@@ -72,7 +72,8 @@ struct board {
 extern const char *board_folder;
 
 /* Of a rank: opens the job's board, or makes it and calls start with its path, which starts the agent
- * and says whether it could. NULL: reason (BOARD_REASON_SIZE bytes) says why. */
+ * and says whether it could. Whoever makes one removes those of this user's jobs that were killed with their
+ * agents: nobody has a lock on them. NULL: reason (BOARD_REASON_SIZE bytes) says why. */
 struct board *board_open(const struct rendezvous *job, const struct board_terms *terms,
                          bool (*start)(const char *path), char *reason);
 
@@ -80,6 +81,9 @@ struct board *board_open(const struct rendezvous *job, const struct board_terms 
  * is BOARD_FOUND, BOARD_OFF or BOARD_LOST: reason says why. Any thread. */
 enum board_answer board_ask(struct board *board, const char *name, uint32_t slots, uint32_t ranks,
                             char *reason);
+
+/* Of a rank whose process is about to end: takes the name away if the agent has been killed. */
+void board_tidy(const struct board *board);
 
 /* Of the agent: takes its lock; NULL if that is taken, or the file is no board. */
 struct board *board_serve(const char *path, char *reason);

@@ -366,7 +366,7 @@ size_t mirror_write(struct mirror *mirror, const struct plane_log *log, uint64_t
   write_quiet(mirror, &out);
   if (write_texts(mirror, log, &out) && write_operations(mirror, log, &out) &&
       write_words(mirror, &out, WORD_EARLY, false, now_ms) && write_pairs(mirror, &out) &&
-      write_entries(mirror, log, below, &out) && below >= mirror->now.head &&
+      write_entries(mirror, log, below, &out) && below > mirror->now.head &&
       write_words(mirror, &out, WORD_LATE, false, now_ms) &&
       write_claim_answering(mirror, &out, now_ms))
     (void)write_words(mirror, &out, WORD_LAST, false, now_ms);

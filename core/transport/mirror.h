@@ -42,7 +42,7 @@ bool mirror_is_written(const struct mirror *mirror);
 uint64_t mirror_claimed(const struct mirror *mirror, uint32_t *reals);
 
 /* Writes a frame of what has changed, up to the units below an index that others are to see as passed;
- * from mirror_head on, the claim and all else. Returns its size, at most room; 0: there is nothing left.
+ * beyond mirror_head, the claim and all else. Returns its size, at most room; 0: there is nothing left.
  * What does not fit is in the next frame. */
 size_t mirror_write(struct mirror *mirror, const struct plane_log *log, uint64_t below,
                     uint64_t now_ms, void *frame, size_t room);

@@ -51,12 +51,16 @@ static void apply_operations(struct plane_log *log, struct mirror_in *in) {
              end - begin > PLANE_OPERATIONS || (first > log_operations_end(log) && begin < first);
   if (in->bad)
     return;
-  if (begin > log_operations_begin(log))
-    log_drop_operations(log, begin);
+  uint64_t gone = begin < log_operations_end(log) ? begin : log_operations_end(log);
+  if (gone > log_operations_begin(log))
+    log_drop_operations(log, gone);
   for (uint64_t i = 0; i < count && !in->bad; i++)
     apply_operation(log, first + i, in);
-  if (!in->bad)
-    log_show_operations(log, end);
+  if (in->bad)
+    return;
+  log_show_operations(log, end);
+  if (begin > log_operations_begin(log))
+    log_drop_operations(log, begin);
 }
 
 static void apply_pairs(struct plane_log *log, struct mirror_in *in) {

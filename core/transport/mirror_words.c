@@ -18,7 +18,8 @@ const struct mirror_word mirror_words[MIRROR_WORDS] = {
     WORD(parked_ms, WORD_TIME, WORD_LATE),     WORD(answering, WORD_PLAIN, WORD_LATE),
     WORD(failed_index, WORD_PLAIN, WORD_LAST), WORD(state, WORD_PLAIN, WORD_LAST),
 };
-_Static_assert(sizeof(struct plane_log) <= UINT32_MAX, "offsets");
+/* A new word of a log is one of these, or has a part of a frame of its own. */
+_Static_assert(PLANE_VERSION == 15, "every word of a log is mirrored");
 
 static const void *word_of(const struct plane_log *log, uint32_t word) {
   return (const unsigned char *)log + mirror_words[word].at;

@@ -87,7 +87,8 @@ struct plane_memory *plane_memory_create(uint32_t nranks) {
     memset(log, 0, offsetof(struct plane_log, entries));
     memory->ranks[rank] = (struct rank_plane){
         .plane = {rank, nranks, &memory->team, memory->logs, 0, memory_ring, memory_spin,
-                  memory_wait, memory_nap, memory_pause, memory_alive, memory_stopped, memory_fate},
+                  memory_wait, memory_nap, memory_pause, memory_alive, memory_stopped, memory_fate,
+                  NULL},
         .memory = memory,
     };
   }

@@ -123,3 +123,9 @@ enum machines_met machines_meet(struct attachment *attachment, const struct rend
               reason);
   return MACHINES_OFF;
 }
+
+/* Without the lock, which a thread may hold that goes on no more. */
+void machines_end(void) {
+  if (board != NULL)
+    board_tidy(board);
+}

@@ -34,4 +34,7 @@ enum machines_met machines_meet(struct attachment *attachment, const struct rend
                                 const char *name, uint32_t slots, uint32_t nranks,
                                 struct log_subject subject);
 
+/* The process is about to end: leaves nothing behind of an agent that has been killed. */
+void machines_end(void);
+
 #endif

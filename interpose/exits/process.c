@@ -19,6 +19,7 @@
 #include "interpose/nccl/bypass.h"
 #include "interpose/self/guard.h"
 #include "interpose/comm/fast_path.h"
+#include "interpose/comm/machines.h"
 #include "interpose/exits/leave.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -77,6 +78,7 @@ static void process_leave_for_good(int status) {
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   guard_raise();
   atomic_store(&left_with, leave_process(status));
+  machines_end();
   guard_lower();
   atomic_store(&stage, STAGE_LEFT);
   syscall(SYS_futex, &stage, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);

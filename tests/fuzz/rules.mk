@@ -4,7 +4,7 @@
 #                             build-fuzz/corpus/; stops at the first input that crashes, and keeps it in build-fuzz/
 #   make fuzz-<target>        one of them
 #   build/check/fuzz          the corpus through the same targets without libFuzzer; part of `make check`
-FUZZ_TARGETS = settings records segment
+FUZZ_TARGETS = settings records segment mirror
 FUZZ_SECONDS = 60
 FUZZ_CC = clang
 FUZZ_BUILD = build-fuzz

@@ -43,3 +43,7 @@ Test(corpus, records) {
 Test(corpus, segment) {
   replay_all("tests/fuzz/corpus/segment/*", fuzz_segment);
 }
+
+Test(corpus, mirror) {
+  replay_all("tests/fuzz/corpus/mirror/*", fuzz_mirror);
+}

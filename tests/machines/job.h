@@ -8,11 +8,12 @@
 
 #include <stdbool.h>
 
-/* Whether machines can be made here; says so once if not. Tests skip themselves then. */
+/* Whether machines can be made here, and there is an agent: tests skip themselves if not, and start.c, or
+ * this, says what is missing. */
 bool machines_can_be_made(void);
 #define NEED_MACHINES()                                                                            \
   if (!machines_can_be_made())                                                                     \
-  cr_skip_test("no namespaces here")
+  cr_skip_test("no machines here")
 
 /* machines: how many ranks each has, "2,2". */
 struct machines_job {

@@ -8,7 +8,7 @@
 
 static struct program program;
 static struct builder builder;
-static struct place places[TREE_NODES_MAX];
+__attribute__((unused)) static struct place places[TREE_NODES_MAX];
 
 /* Appends an all-reduce of as many elements as the point has for its number: no two look alike. */
 static inline void unit(uint8_t point) {

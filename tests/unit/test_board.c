@@ -44,10 +44,12 @@ static void pause_ms(long milliseconds) {
   nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000}, NULL);
 }
 
-/* Answers one communicator, and stays. */
-static void serve(enum board_answer answer) {
+/* Answers one communicator, and stays, until its parent ends. */
+static void serve(enum board_answer answer, pid_t parent) {
   char why[BOARD_REASON_SIZE];
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) /* it ended before the line above */
+    _exit(1);
   struct board *board = board_serve(path, why);
   if (board == NULL)
     _exit(1);
@@ -64,9 +66,10 @@ static void serve(enum board_answer answer) {
 static bool start_with(const char *where, enum board_answer answer) {
   starts++;
   strcpy(path, where);
+  pid_t parent = getpid();
   agent = fork();
   if (agent == 0)
-    serve(answer);
+    serve(answer, parent);
   return agent > 0;
 }
 
@@ -132,6 +135,55 @@ Test(board, an_agent_that_ends_leaves_the_communicator_unusable) {
   cr_assert_not_null(strstr(reason, "has ended"), "%s", reason);
 }
 
+Test(board, of_a_killed_agent_nothing_is_left) {
+  struct board *board = board_open(&job, &terms, start_finding, reason);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_FOUND);
+  board_tidy(board);
+  cr_assert_eq(access(path, F_OK), 0, "its agent lives");
+  kill(agent, SIGKILL);
+  waitpid(agent, NULL, 0);
+  agent = 0;
+  board_tidy(board);
+  cr_assert_neq(access(path, F_OK), 0);
+}
+
+/* Begins another job. */
+static int begin_another(void) {
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    job.job++;
+    _exit(board_open(&job, &terms, start_nothing, reason) == NULL ? 0 : 1);
+  }
+  waitpid(child, &status, 0);
+  return WEXITSTATUS(status);
+}
+
+Test(board, of_a_killed_job_it_is_removed_by_the_next) {
+  pid_t rank = fork();
+  if (rank == 0) {
+    struct board *board = board_open(&job, &terms, start_ending, reason);
+    _exit(board == NULL);
+  }
+  waitpid(rank, NULL, 0);
+  snprintf(path, sizeof path, "%s/nccl-join-machines-%u-%016llx", folder, (unsigned)geteuid(),
+           (unsigned long long)job.job);
+  cr_assert_eq(access(path, F_OK), 0);
+  while (access(path, F_OK) == 0) { /* until its agent has died with it */
+    cr_assert_eq(begin_another(), 0);
+    pause_ms(1);
+  }
+}
+
+Test(board, of_a_living_job_it_is_not_removed) {
+  struct board *board = board_open(&job, &terms, start_finding, reason);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(begin_another(), 0);
+  cr_assert_eq(access(path, F_OK), 0);
+  cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_FOUND);
+}
+
 Test(board, an_agent_that_cannot_be_started_leaves_nothing) {
   cr_assert_null(board_open(&job, &terms, start_nothing, reason));
   cr_assert_not_null(strstr(reason, "cannot be started"), "%s", reason);
@@ -158,34 +210,42 @@ Test(board, another_users_or_an_open_one_is_refused) {
   cr_assert_eq(ask_as_another_rank(), 99);
 }
 
-/* A rank that comes when the agent has just gone gets another. */
-Test(board, an_agent_retires_once_no_rank_is_there) {
-  int ends[2], status;
-  char byte;
+/* The test is the agent. */
+static bool start_later(const char *where) {
+  strcpy(path, where);
+  return true;
+}
+
+/* A rank that opens the board, says so, and stays until it is killed. */
+static pid_t start_rank(void) {
+  int ends[2];
+  pid_t parent = getpid();
   cr_assert_eq(pipe(ends), 0);
   pid_t rank = fork();
   if (rank == 0) {
-    struct board *board = board_open(&job, &terms, start_nothing, reason);
-    struct board *made = board != NULL ? board : board_open(&job, &terms, start_finding, reason);
-    if (made == NULL || write(ends[1], path, sizeof path) != sizeof path)
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || board_open(&job, &terms, start_later, reason) == NULL ||
+        write(ends[1], path, sizeof path) != sizeof path)
       _exit(1);
     for (;;)
       pause();
   }
+  close(ends[1]);
   cr_assert_eq(read(ends[0], path, sizeof path), sizeof path);
-  struct board *served = NULL;
-  pid_t server = fork();
-  if (server == 0) {
-    while (served == NULL && (served = board_serve(path, reason)) == NULL)
-      pause_ms(1); /* the one that the rank has started has it, as long as the rank lives */
-    bool early = board_retire(served, false);
-    _exit(early ? 3 : 0);
-  }
-  (void)byte;
+  close(ends[0]);
+  return rank;
+}
+
+Test(board, an_agent_retires_once_no_rank_is_there) {
+  pid_t rank = start_rank();
+  struct board *board = board_serve(path, reason);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert(board_has_ranks(board));
+  cr_assert_not(board_retire(board, false));
+  cr_assert_eq(access(path, F_OK), 0);
   kill(rank, SIGKILL);
   waitpid(rank, NULL, 0);
-  waitpid(server, &status, 0);
-  cr_assert(WIFEXITED(status));
-  cr_assert_eq(WEXITSTATUS(status), 3);
+  cr_assert_not(board_has_ranks(board));
+  cr_assert(board_retire(board, false));
   cr_assert_neq(access(path, F_OK), 0);
 }

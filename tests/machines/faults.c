@@ -1,0 +1,82 @@
+/* Ranks, agents and machines that die while others wait for them: every rank ends, and says who is gone
+ * and where, and nothing is left on any machine. */
+#include "tests/machines/job.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Rank 0 leaves early and shadows the others, which go on until they are stopped. */
+static const struct machines_job endless = {
+    .machines = "2,2",
+    .program = "sum",
+    .options = "--iterations 3,1000000,1000000,1000000 --count 16"};
+
+/* Every rank has ended by itself, with an error of its own. */
+static void assert_all_told(const struct run *result, const int *ranks, int count) {
+  cr_assert(!result->timed_out, "after %.0f s\n%s", result->seconds, result->errors);
+  cr_assert(result->status != 0);
+  cr_assert(!run_says(result, "machines: left"), "%s", result->errors);
+  for (int i = 0; i < count; i++) {
+    char line[64];
+    snprintf(line, sizeof line, "RESULT %d error ", ranks[i]);
+    cr_assert(strstr(result->output, line) != NULL, "rank %d\n%s", ranks[i], result->errors);
+  }
+}
+
+static struct run *run_with(const struct machines_job *job, const char *order) {
+  struct machines *machines = machines_begin(job);
+  machines_await(machines, "RESULT 1 sum 0 50 ");
+  machines_order(machines, order);
+  return machines_finish(machines);
+}
+
+Test(machines_faults, a_killed_rank_is_told_of_with_its_machine) {
+  NEED_MACHINES();
+  struct run *result = run_with(&endless, "rank 9 3");
+  assert_all_told(result, (const int[]){0, 1, 2}, 3);
+  cr_assert(run_says_in_a_line(result, "rank 3 failed", "on machine1", "rank 0", NULL), "%s",
+            result->errors);
+  run_free(result);
+}
+
+Test(machines_faults, a_killed_agent_ends_the_job) {
+  NEED_MACHINES();
+  struct run *result = run_with(&endless, "kill 9 nccl-join-agent 1");
+  assert_all_told(result, (const int[]){0, 1, 2, 3}, 4);
+  cr_assert(run_says_in_a_line(result, "failed", "on machine1", "out of reach", NULL), "%s",
+            result->errors);
+  run_free(result);
+}
+
+Test(machines_faults, so_does_that_of_the_root) {
+  NEED_MACHINES();
+  struct run *result = run_with(&endless, "kill 9 nccl-join-agent 0");
+  assert_all_told(result, (const int[]){0, 1, 2, 3}, 4);
+  cr_assert(run_says_in_a_line(result, "failed", "on machine0", "out of reach", NULL), "%s",
+            result->errors);
+  run_free(result);
+}
+
+Test(machines_faults, a_machine_that_is_cut_off_counts_as_dead) {
+  NEED_MACHINES();
+  struct machines_job job = endless;
+  job.environment = "NCCL_JOIN_MACHINES_SILENCE=2";
+  struct run *result = run_with(&job, "cut 1");
+  assert_all_told(result, (const int[]){0, 1, 2, 3}, 4);
+  cr_assert(run_says_in_a_line(result, "failed", "on machine1", "out of reach", NULL), "%s",
+            result->errors);
+  run_free(result);
+}
+
+/* TCP sends again what was lost meanwhile. */
+Test(machines_faults, one_that_is_back_in_time_goes_on) {
+  NEED_MACHINES();
+  struct machines *machines = machines_begin(&(struct machines_job){
+      .machines = "2,2", .program = "sum", .options = "--iterations 3,400,500,600 --count 16"});
+  machines_await(machines, "RESULT 1 sum 0 20 ");
+  machines_order(machines, "cut 1\nmend 1");
+  struct run *result = machines_finish(machines);
+  assert_went_well(result);
+  run_free(result);
+}

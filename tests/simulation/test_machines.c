@@ -1,0 +1,152 @@
+/* Random programs on several machines (machines.h): all that is asked of one machine holds, whatever the
+ * links are like; and what agents send meanwhile.
+ *
+ * build/check/sim --machines 4 runs as many as wanted, and one by its seed. */
+#include <criterion/criterion.h>
+
+#include "tests/simulation/run.h"
+#include "tests/simulation/test_program.h"
+
+#define EVERY 5u /* of the seeds that one machine's tests run, two rounds */
+
+static struct tally tally;
+
+static void run(uint32_t nmachines, uint64_t first) {
+  run_on_machines(nmachines);
+  for (uint64_t seed = first; seed < 2 * ROWS; seed += EVERY) {
+    const char *wrong = run_program(seed, &tally);
+    cr_assert_null(wrong, "seed %lu on %u machines: %s", seed, nmachines, wrong);
+  }
+  run_on_machines(1);
+}
+
+static uint64_t sum(enum measure measure, bool even) {
+  uint64_t all = 0;
+  for (uint32_t i = 0; i < ROWS; i++)
+    if (!even || (row_of(i).imbalance == IMBALANCE_NONE && !row_has(row_of(i), TRAIT_ANYHOW)))
+      all += tally.rows[i].count[measure];
+  return all;
+}
+
+static void check(uint32_t nmachines, uint64_t first) {
+  run(nmachines, first);
+  cr_expect_eq(sum(MEASURE_HANGS, false), 0);
+  cr_expect_eq(sum(MEASURE_MISMATCHES, false), 0);
+  cr_expect_eq(sum(MEASURE_SHADOWS, true), 0);
+  cr_expect_eq(sum(MEASURE_YIELDS, true), 0);
+  cr_expect_gt(sum(MEASURE_SHADOWS, false), 1000);
+  cr_expect_gt(sum(MEASURE_MESSAGES, false), 1000);
+}
+
+Test(machines, two) {
+  check(2, 0);
+}
+Test(machines, three) {
+  check(3, 1);
+}
+Test(machines, eight) {
+  check(8, 2);
+}
+
+/* The same of ranks that are stopped where they first differ. */
+Test(machines, ranks_stop_alike) {
+  uint64_t stopped = 0;
+  for (uint64_t seed = 0; seed < ROWS; seed++) {
+    program_random(&program, seed);
+    program.throws = true;
+    struct layout layout = layout_random(&program, 2 + (uint32_t)seed % 7, seed);
+    struct simulation result = simulate_on(&program, &layout, seed, false);
+    cr_assert_not(result.mismatch, "seed %lu: ranks issued different units at one index", seed);
+    cr_assert_not(result.deadlock, "seed %lu: nobody can move", seed);
+    if (row_has(program.row, TRAIT_INSIDE | TRAIT_ANYHOW))
+      continue;
+    cr_assert_not(result.wrong_order || result.stuck_on_device || result.left_over, "seed %lu",
+                  seed);
+    cr_assert_not(result.wrong_failure, "seed %lu: a failure is heard of without one", seed);
+    cr_assert(program.row.imbalance != IMBALANCE_NONE || !result.stopped, "seed %lu", seed);
+    stopped += result.stopped;
+  }
+  cr_expect_gt(stopped, ROWS / 4);
+}
+
+/* ---- what is sent ---- */
+
+#define RANKS_EACH 8u
+
+/* Machines of eight ranks, links without delay. */
+static struct simulation run_even(uint32_t nmachines) {
+  struct layout layout = {.nmachines = nmachines, .fanout = 4, .slowness = 1, .steps_a_turn = 16};
+  for (uint32_t rank = 0; rank < program.nranks; rank++)
+    layout.machine_of[rank] = (uint16_t)(rank * nmachines / program.nranks);
+  struct simulation result = simulate_on(&program, &layout, 1, false);
+  cr_assert_not(result.mismatch || result.deadlock || result.wrong_order);
+  return result;
+}
+
+static void begin(uint32_t nmachines, uint16_t batches, uint16_t of_the_last) {
+  uint32_t nranks = nmachines * RANKS_EACH;
+  program = (struct program){.nranks = nranks, .nteams = 1, .epochs = 1, .run_ahead = 32};
+  program.teams[0].nranks = nranks;
+  program.has_axis[AXIS_WORLD] = true;
+  for (uint32_t rank = 0; rank < nranks; rank++) {
+    program.teams[0].ranks[rank] = (uint16_t)rank;
+    program.data.training[0][rank] = rank == nranks - 1 ? of_the_last : batches;
+    program.speed[rank] = 1 + rank % 3;
+  }
+  tree_begin(&builder, &program.tree);
+}
+
+/* Each rank has so many batches of three units; the last one may have fewer. */
+static struct simulation train(uint32_t nmachines, uint16_t batches, uint16_t of_the_last) {
+  begin(nmachines, batches, of_the_last);
+  open_block(NODE_LOOP, ROUNDS_TRAINING, 0);
+  for (uint8_t point = 1; point <= 3; point++)
+    unit(point);
+  tree_places(&program.tree, SIGHT_VISIBLE, program.places);
+  return run_even(nmachines);
+}
+
+static void log_traffic(const char *what, uint32_t nmachines, uint64_t count,
+                        const struct traffic *more, const struct traffic *less) {
+  cr_log_info("%u machines of %u ranks: %s: %.3f messages, %.1f bytes", nmachines, RANKS_EACH, what,
+              (double)(more->messages - less->messages) / (double)count,
+              (double)(more->bytes - less->bytes) / (double)count);
+}
+
+/* Only how far ranks are apart is asked for, each time that it could be too far. */
+Test(machines, next_to_nothing_is_sent_while_nobody_waits) {
+  struct simulation few = train(4, 100, 100), more = train(4, 600, 600),
+                    many = train(4, 10000, 10000);
+  cr_expect_eq(many.shadows, 0);
+  log_traffic("a unit below the bound on running ahead", 4, 1500, &more.traffic, &few.traffic);
+  log_traffic("a unit beyond it", 4, 28200, &many.traffic, &more.traffic);
+  cr_expect_leq(more.traffic.messages, few.traffic.messages + 50);
+  cr_expect_leq(many.traffic.messages - more.traffic.messages, 28200 / 10);
+}
+
+Test(machines, what_a_unit_costs_while_one_rank_has_joined) {
+  for (uint32_t nmachines = 2; nmachines <= 8; nmachines *= 2) {
+    struct simulation even = train(nmachines, 600, 600), uneven = train(nmachines, 600, 100);
+    cr_assert_eq(uneven.shadows, 1500);
+    log_traffic("a unit shadowed", nmachines, uneven.shadows, &uneven.traffic, &even.traffic);
+    cr_expect_leq(uneven.traffic.messages - even.traffic.messages,
+                  (uint64_t)nmachines * nmachines * RANKS_EACH * uneven.shadows);
+  }
+}
+
+/* A program without a loop: each of its units is claimed by all. */
+Test(machines, what_a_claim_costs) {
+  for (uint32_t nmachines = 2; nmachines <= 8; nmachines *= 2) {
+    struct traffic traffic[2];
+    for (uint8_t more = 0; more < 2; more++) {
+      begin(nmachines, 1, 1);
+      for (uint8_t point = 1; point <= 10 + 40 * more; point++)
+        unit(point);
+      tree_places(&program.tree, SIGHT_VISIBLE, program.places);
+      traffic[more] = run_even(nmachines).traffic;
+    }
+    log_traffic("a claim of all", nmachines, 40, &traffic[1], &traffic[0]);
+    cr_expect_leq(traffic[1].messages - traffic[0].messages,
+                  UINT64_C(40) * 2 * nmachines * nmachines * RANKS_EACH);
+  }
+}
