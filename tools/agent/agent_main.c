@@ -85,6 +85,7 @@ static int serve(struct board *board) {
 
 int main(int argc, char **argv) {
   char reason[BOARD_REASON_SIZE];
+  static struct board *board; /* until the end: the bell's thread reads it */
   if (argc != 2) {
     fprintf(stderr, "nccl-join-agent: nccl-join starts it by itself\n");
     return 2;
@@ -92,6 +93,6 @@ int main(int argc, char **argv) {
   if (!leave_program())
     return 1;
   (void)prctl(PR_SET_NAME, "nccl-join-agent");
-  struct board *board = board_serve(argv[1], reason);
+  board = board_serve(argv[1], reason);
   return board == NULL ? 1 : serve(board);
 }

@@ -2,30 +2,52 @@
 #
 #   make wheel       $(PACKAGES)/nccl_join-VERSION-....whl, for pip install: the same files as make install, and a Python module
 #   make deb         $(PACKAGES)/nccl-join_VERSION_....deb
+#
+# PACKAGE_MACHINE=aarch64: for that machine, from another one.
+PACKAGE_MACHINE ?= $(shell uname -m)
 PACKAGES = $(BUILD)/packages
+ifeq ($(PACKAGE_MACHINE),$(shell uname -m))
 PACKAGE_BUILD = $(BUILD)-package
-PACKAGE_ROOT = $(PACKAGES)/root
-# Jansson and protobuf-c go in. libelf stays outside, since its licence asks for that it can be replaced.
-PACKAGE_LIBRARIES = /usr/lib/$(shell uname -m)-linux-gnu
-PACKAGE_WITH = BUILD=$(PACKAGE_BUILD) CC=tools/package/cc SAN= COVERAGE= ELF_LIBS=$(PACKAGE_LIBRARIES)/libelf.so \
-               JSON_LIBS=$(PACKAGE_LIBRARIES)/libjansson.a \
-               PROTOBUF_LIBS=$(PACKAGE_LIBRARIES)/libprotobuf-c.a PREFIX=/usr DESTDIR=$(CURDIR)/$(PACKAGE_ROOT)
+PACKAGE_SYSROOT =
+else
+PACKAGE_BUILD = $(BUILD)-package-$(PACKAGE_MACHINE)
+PACKAGE_SYSROOT = $(CURDIR)/.deps/$(PACKAGE_MACHINE)
+endif
+PACKAGE_ROOT = $(PACKAGES)/root-$(PACKAGE_MACHINE)
+# Jansson and protobuf-c go in. libelf stays outside, since its licence asks for that it can be replaced. The agent of several
+# machines is not packaged: ZeroMQ and libsodium would have to be built for this release of glibc first. The manual pages are
+# written by the program of this machine.
+PACKAGE_LIBRARIES = $(PACKAGE_SYSROOT)/usr/lib/$(PACKAGE_MACHINE)-linux-gnu
+PACKAGE_WITH = PACKAGE_MACHINE=$(PACKAGE_MACHINE) BUILD=$(PACKAGE_BUILD) CC=tools/package/cc SAN= COVERAGE= \
+               ELF_LIBS=$(PACKAGE_LIBRARIES)/libelf.so JSON_LIBS=$(PACKAGE_LIBRARIES)/libjansson.a \
+               PROTOBUF_LIBS=$(PACKAGE_LIBRARIES)/libprotobuf-c.a AGENT_LIBS= MAN_FROM=$(BUILD) \
+               PREFIX=/usr DESTDIR=$(CURDIR)/$(PACKAGE_ROOT)
 
 .PHONY: wheel deb package-root check-packages
-package-root:
+package-root: $(BUILD)/tools/nccl-join $(BUILD)/tools/nccl-join-env
 	@tools/deps --packages
+	$(if $(PACKAGE_SYSROOT),@tools/package/foreign $(PACKAGE_MACHINE) $(PACKAGE_SYSROOT))
 	@rm -rf $(PACKAGE_ROOT)
 	$(Q)$(MAKE) --no-print-directory $(BUILD_JOBS) $(PACKAGE_WITH) all
 	$(Q)$(MAKE) --no-print-directory $(PACKAGE_WITH) install >/dev/null
 
 wheel: package-root
-	$(Q)/usr/bin/python3 tools/package/wheel $(PACKAGE_ROOT)/usr $(VERSION) $$(uname -m) $(PACKAGES)
+	$(Q)/usr/bin/python3 tools/package/wheel $(PACKAGE_ROOT)/usr $(VERSION) $(PACKAGE_MACHINE) $(PACKAGES)
 
 deb: package-root
-	$(Q)tools/package/deb $(PACKAGE_ROOT) $(VERSION) $(PACKAGES)
+	$(Q)tools/package/deb $(PACKAGE_ROOT) $(VERSION) $(PACKAGES) $(PACKAGE_MACHINE)
 
-# Both, installed where nothing of this checkout is, and used.
+# Both, installed where nothing of this checkout is, and used; those of another machine as far as its programs run under qemu.
 check-packages:
+	@rm -rf $(PACKAGES)
 	@$(MAKE) --no-print-directory wheel
 	@$(MAKE) --no-print-directory deb
 	@tests/packages/check $(PACKAGES) $(BUILD)/programs
+
+.PHONY: check-packages-aarch64
+check-packages-aarch64:
+	@tools/deps --check
+	@rm -rf $(PACKAGES)
+	@$(MAKE) --no-print-directory PACKAGE_MACHINE=aarch64 wheel
+	@$(MAKE) --no-print-directory PACKAGE_MACHINE=aarch64 deb
+	@tests/packages/check-aarch64 $(PACKAGES)
