@@ -1,0 +1,150 @@
+/* Loops in the agreed sequence, by the places of their units: which rounds, and which ends, are
+ * committed without asking. */
+#include <criterion/criterion.h>
+
+#include "core/team/team_private.h"
+#include "tests/unit/quartet.h"
+
+TestSuite(team_rounds, .init = quartet_start, .fini = quartet_stop);
+
+/* ---- ends of loops ---- */
+
+static void epoch(bool rank_0_waits) {
+  all_issue_at(HEAD, SUM);
+  if (rank_0_waits) {
+    claim(0, AFTER, OTHER);
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+      if (!team_commit(quartet[rank], at(HEAD, SUM)))
+        claim(rank, HEAD, SUM);
+    expect_verdict(0, TEAM_SHADOW);
+  } else {
+    all_issue_at(HEAD, SUM);
+  }
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    if (quartet[rank]->claim.open)
+      expect_verdict(rank, TEAM_REAL);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (!quartet[rank]->claim.open && !team_commit(quartet[rank], at(AFTER, OTHER)))
+      claim(rank, AFTER, OTHER);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    if (quartet[rank]->claim.open)
+      expect_verdict(rank, TEAM_REAL);
+}
+
+/* Whether an epoch's last unit is committed, where it is expected. */
+static bool is_end_committed(void) {
+  uint64_t after = hash_at(AFTER, OTHER);
+  for (int i = 0; i < 2; i++)
+    all_issue_at(HEAD, SUM);
+  struct unit expected;
+  cr_assert(unit_table_get(quartet[0]->table,
+                           (team_catch_up(quartet[0]), quartet[0]->symbol_expected), &expected));
+  cr_assert_eq(unit_hash(expected), after);
+  uint64_t index = quartet[0]->head;
+  all_issue_at(AFTER, OTHER);
+  return (flags_of(0, index) & ENTRY_EXPECTED) != 0;
+}
+
+static void run_epochs(int epochs) {
+  for (int i = 0; i < epochs; i++)
+    epoch(false);
+}
+
+Test(team_rounds, the_end_of_a_loop_is_claimed_even_where_it_is_expected) {
+  run_epochs(20);
+  cr_assert_not(is_end_committed());
+}
+
+Test(team_rounds, the_end_of_a_steady_loop_is_committed) {
+  run_epochs(80);
+  cr_assert(is_end_committed());
+}
+
+Test(team_rounds, the_end_of_a_loop_where_a_rank_has_waited_is_claimed_for_ever) {
+  run_epochs(4);
+  epoch(true);
+  run_epochs(200);
+  cr_assert_not(is_end_committed());
+}
+
+/* By the place, not by what has come before it there. */
+Test(team_rounds, also_where_it_comes_after_something_else_than_then) {
+  run_epochs(4);
+  all_issue_at(HEAD, SUM);
+  claim(0, AFTER, OTHER);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, THIRD, 9);
+  expect_verdict(0, TEAM_SHADOW);
+  for (uint32_t rank = 1; rank < RANKS; rank++) {
+    expect_verdict(rank, TEAM_REAL);
+    claim(rank, AFTER, OTHER);
+  }
+  expect_all_real();
+  run_epochs(200);
+  cr_assert_not(is_end_committed());
+}
+
+Test(team_rounds, a_steady_loop_is_steady_from_where_it_last_was_not) {
+  run_epochs(50);
+  all_issue_at(HEAD, OTHER);
+  run_epochs(20);
+  cr_assert_not(is_end_committed());
+}
+
+/* ---- rounds that pass something by ---- */
+
+/* Whether a rank commits HEAD after HEAD so many units after all have met, in a program in which all
+ * come to THIRD, too, sometimes. */
+static bool goes_round_after_a_meeting(bool with_third, uint32_t units) {
+  all_issue_at(HEAD, SUM);
+  if (with_third)
+    all_issue_at(THIRD, OTHER);
+  for (int i = 0; i < 8; i++)
+    all_issue_at(HEAD, SUM);
+  claim(0, AFTER, OTHER);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    cr_assert(team_commit(quartet[rank], at(HEAD, SUM)));
+  expect_verdict(0, TEAM_SHADOW);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, AFTER, OTHER);
+  expect_all_real();
+  for (uint32_t i = 0; i < units; i++)
+    all_issue_at(HEAD, SUM);
+  return team_commit(quartet[0], at(HEAD, SUM));
+}
+
+Test(team_rounds, who_goes_round_past_what_others_may_come_to_asks) {
+  cr_assert_not(goes_round_after_a_meeting(true, 1));
+}
+
+Test(team_rounds, who_goes_round_past_nothing_does_not_ask) {
+  cr_assert(goes_round_after_a_meeting(false, 1));
+}
+
+Test(team_rounds, who_goes_round_as_all_have_for_a_while_does_not_ask) {
+  cr_assert(goes_round_after_a_meeting(true, 6));
+}
+
+/* The same of a rank that is in one of two branches, which nobody knows all to come to. */
+static bool goes_on_in_a_branch_after_a_meeting(uint32_t units) {
+  for (int i = 0; i < 10; i++)
+    issue_at((uint32_t[]){THEN, ELSE, ELSE, ELSE}, SUM);
+  claim(0, AFTER, OTHER);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    cr_assert(team_commit(quartet[rank], at(ELSE, SUM)));
+  expect_verdict(0, TEAM_SHADOW);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, AFTER, OTHER);
+  expect_all_real();
+  for (uint32_t i = 0; i < units; i++)
+    issue_at((uint32_t[]){THEN, ELSE, ELSE, ELSE}, SUM);
+  return team_commit(quartet[1], at(ELSE, SUM));
+}
+
+Test(team_rounds, after_a_meeting_who_is_where_not_all_are_known_to_come_asks_for_a_while) {
+  cr_assert_not(goes_on_in_a_branch_after_a_meeting(1));
+}
+
+Test(team_rounds, and_no_longer_than_that) {
+  cr_assert(goes_on_in_a_branch_after_a_meeting(6));
+}
