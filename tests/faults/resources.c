@@ -70,8 +70,8 @@ static void check_off_with_shm(const char *options, const char *why, int lines) 
   char settings[PATH_MAX];
   make_elsewhere();
   place_make(options);
-  snprintf(settings, sizeof settings, "SHM_ELSEWHERE=%s", elsewhere);
-  check_off(with("shm_elsewhere", settings), why, lines);
+  snprintf(settings, sizeof settings, "LOOPBACK_FOLDER=%s", elsewhere);
+  check_off(settings, why, lines);
   remove_elsewhere();
 }
 

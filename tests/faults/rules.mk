@@ -3,7 +3,7 @@
 #   make faults    the long form; FAULTS_SEED=N repeats one
 
 # Objects that stand between nccl-join and NCCL, or the program and libc.
-FAULTS_PRELOADS = mark_calls shm_elsewhere few_files clock_jumps
+FAULTS_PRELOADS = mark_calls few_files clock_jumps
 FAULTS_PRELOAD_FILES = $(FAULTS_PRELOADS:%=$(BUILD)/faults/%.so)
 FAULTS_TEST_OBJECTS = $(filter-out $(FAULTS_PRELOADS:%=$(BUILD)/tests/faults/%.o),$(call objects_of,tests/faults)) \
                       $(BUILD)/tests/join/run.o $(BUILD)/tests/join/expected.o $(BUILD)/tools/port.o

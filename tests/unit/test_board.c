@@ -38,6 +38,17 @@ static void tear_down(void) {
   cr_expect_eq(rmdir(folder), 0, "something is left in %s", folder);
 }
 
+/* A rank has its board until its process ends, and so have tests: the leak checker shall find it. */
+static struct board *kept[8];
+static int nkept;
+
+static struct board *open_board(bool (*start)(const char *path)) {
+  struct board *board = board_open(&job, &terms, start, reason);
+  if (board != NULL)
+    kept[nkept++] = board;
+  return board;
+}
+
 TestSuite(board, .init = set_up, .fini = tear_down, .timeout = 300);
 
 static void pause_ms(long milliseconds) {
@@ -96,7 +107,7 @@ static int ask_as_another_rank(void) {
   int status;
   pid_t child = fork();
   if (child == 0) {
-    struct board *board = board_open(&job, &terms, start_nothing, reason);
+    struct board *board = open_board(start_nothing);
     _exit(board == NULL ? 99 : (int)board_ask(board, first, 4, 4, reason));
   }
   waitpid(child, &status, 0);
@@ -104,7 +115,7 @@ static int ask_as_another_rank(void) {
 }
 
 Test(board, one_agent_answers_all_ranks) {
-  struct board *board = board_open(&job, &terms, start_finding, reason);
+  struct board *board = open_board(start_finding);
   cr_assert_not_null(board, "%s", reason);
   cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_FOUND);
   cr_assert_eq(ask_as_another_rank(), BOARD_FOUND);
@@ -113,7 +124,7 @@ Test(board, one_agent_answers_all_ranks) {
 
 Test(board, is_for_this_user_alone) {
   struct stat status;
-  struct board *board = board_open(&job, &terms, start_finding, reason);
+  struct board *board = open_board(start_finding);
   cr_assert_not_null(board, "%s", reason);
   cr_assert_eq(stat(path, &status), 0);
   cr_assert_eq(status.st_mode & 0777, 0600);
@@ -121,7 +132,7 @@ Test(board, is_for_this_user_alone) {
 }
 
 Test(board, an_answer_has_its_reason) {
-  struct board *board = board_open(&job, &terms, start_refusing, reason);
+  struct board *board = open_board(start_refusing);
   cr_assert_not_null(board, "%s", reason);
   cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_OFF);
   cr_assert_str_eq(reason, "because");
@@ -129,14 +140,14 @@ Test(board, an_answer_has_its_reason) {
 
 /* What it has said to other machines nobody knows. */
 Test(board, an_agent_that_ends_leaves_the_communicator_unusable) {
-  struct board *board = board_open(&job, &terms, start_ending, reason);
+  struct board *board = open_board(start_ending);
   cr_assert_not_null(board, "%s", reason);
   cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_LOST);
   cr_assert_not_null(strstr(reason, "has ended"), "%s", reason);
 }
 
 Test(board, of_a_killed_agent_nothing_is_left) {
-  struct board *board = board_open(&job, &terms, start_finding, reason);
+  struct board *board = open_board(start_finding);
   cr_assert_not_null(board, "%s", reason);
   cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_FOUND);
   board_tidy(board);
@@ -154,7 +165,7 @@ static int begin_another(void) {
   pid_t child = fork();
   if (child == 0) {
     job.job++;
-    _exit(board_open(&job, &terms, start_nothing, reason) == NULL ? 0 : 1);
+    _exit(open_board(start_nothing) == NULL ? 0 : 1);
   }
   waitpid(child, &status, 0);
   return WEXITSTATUS(status);
@@ -163,7 +174,7 @@ static int begin_another(void) {
 Test(board, of_a_killed_job_it_is_removed_by_the_next) {
   pid_t rank = fork();
   if (rank == 0) {
-    struct board *board = board_open(&job, &terms, start_ending, reason);
+    struct board *board = open_board(start_ending);
     _exit(board == NULL);
   }
   waitpid(rank, NULL, 0);
@@ -177,7 +188,7 @@ Test(board, of_a_killed_job_it_is_removed_by_the_next) {
 }
 
 Test(board, of_a_living_job_it_is_not_removed) {
-  struct board *board = board_open(&job, &terms, start_finding, reason);
+  struct board *board = open_board(start_finding);
   cr_assert_not_null(board, "%s", reason);
   cr_assert_eq(begin_another(), 0);
   cr_assert_eq(access(path, F_OK), 0);
@@ -185,12 +196,12 @@ Test(board, of_a_living_job_it_is_not_removed) {
 }
 
 Test(board, an_agent_that_cannot_be_started_leaves_nothing) {
-  cr_assert_null(board_open(&job, &terms, start_nothing, reason));
+  cr_assert_null(open_board(start_nothing));
   cr_assert_not_null(strstr(reason, "cannot be started"), "%s", reason);
 }
 
 Test(board, has_one_agent) {
-  struct board *board = board_open(&job, &terms, start_finding, reason);
+  struct board *board = open_board(start_finding);
   cr_assert_not_null(board, "%s", reason);
   while (atomic_load(&board->words->started) == 0)
     pause_ms(1);
@@ -204,7 +215,7 @@ Test(board, has_one_agent) {
 }
 
 Test(board, another_users_or_an_open_one_is_refused) {
-  struct board *board = board_open(&job, &terms, start_finding, reason);
+  struct board *board = open_board(start_finding);
   cr_assert_not_null(board, "%s", reason);
   cr_assert_eq(chmod(path, 0644), 0);
   cr_assert_eq(ask_as_another_rank(), 99);
@@ -224,7 +235,7 @@ static pid_t start_rank(void) {
   pid_t rank = fork();
   if (rank == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || board_open(&job, &terms, start_later, reason) == NULL ||
+    if (getppid() != parent || open_board(start_later) == NULL ||
         write(ends[1], path, sizeof path) != sizeof path)
       _exit(1);
     for (;;)
@@ -238,7 +249,7 @@ static pid_t start_rank(void) {
 
 Test(board, an_agent_retires_once_no_rank_is_there) {
   pid_t rank = start_rank();
-  struct board *board = board_serve(path, reason);
+  struct board *board = kept[nkept++] = board_serve(path, reason);
   cr_assert_not_null(board, "%s", reason);
   cr_assert(board_has_ranks(board));
   cr_assert_not(board_retire(board, false));
