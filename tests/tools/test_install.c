@@ -64,15 +64,16 @@ Test(install, everything_is_there_and_goes_away_again) {
 /* Sources are not installed, so nothing links to them. */
 Test(install, the_pages_have_no_dead_links) {
   make("install");
-  write_file("links",
-             "cd prefix/share/doc/nccl-join && for page in README.md docs/*.md docs/examples/*.md; do\n"
-             "  grep -zoE '\\]\\([^)[:space:]]+\\)' \"$page\" | tr '\\0' '\\n' |\n"
-             "    sed -e 's/^](//' -e 's/)$//' -e 's/#.*//' | while read -r target; do\n"
-             "    case $target in '' | http*) continue ;; esac\n"
-             "    echo link >&2\n"
-             "    (cd \"$(dirname \"$page\")\" && test -e \"$target\") || echo \"$page: $target\"\n"
-             "  done\n"
-             "done\n");
+  write_file(
+      "links",
+      "cd prefix/share/doc/nccl-join && for page in README.md docs/*.md docs/examples/*.md; do\n"
+      "  grep -zoE '\\]\\([^)[:space:]]+\\)' \"$page\" | tr '\\0' '\\n' |\n"
+      "    sed -e 's/^](//' -e 's/)$//' -e 's/#.*//' | while read -r target; do\n"
+      "    case $target in '' | http*) continue ;; esac\n"
+      "    echo link >&2\n"
+      "    (cd \"$(dirname \"$page\")\" && test -e \"$target\") || echo \"$page: $target\"\n"
+      "  done\n"
+      "done\n");
   struct result result = run("sh links");
   cr_expect_str_empty(result.out);
   cr_expect_gt(count(result.err, "link\n"), 50);
