@@ -102,7 +102,7 @@ static inline void mirror_put_8(struct mirror_out *out, uint64_t number) {
 }
 
 static inline uint64_t mirror_signed(uint64_t difference) {
-  return difference << 1 ^ (uint64_t)((int64_t)difference >> 63);
+  return difference << 1 ^ (UINT64_C(0) - (difference >> 63));
 }
 
 static inline uint64_t mirror_unsigned(uint64_t number) {
