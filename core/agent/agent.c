@@ -82,11 +82,12 @@ static bool make_room(struct agent *agent) {
       here += agent->teams[i]->slots[slot].where == SLOT_HERE;
   if (here <= agent->room)
     return true;
-  struct agent_telling *telling = realloc(agent->telling, 2 * here * sizeof(*telling));
+  size_t room = 2 * (size_t)here;
+  struct agent_telling *telling = realloc(agent->telling, room * sizeof(*telling));
   if (telling == NULL)
     return false;
   agent->telling = telling;
-  agent->room = 2 * here;
+  agent->room = (uint32_t)room;
   return true;
 }
 

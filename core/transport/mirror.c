@@ -302,7 +302,7 @@ static bool write_entries(struct mirror *mirror, const struct plane_log *log, ui
   uint64_t end = below < mirror->now.head ? below : mirror->now.head;
   if (end > *sent && end - *sent > PLANE_RING)
     *sent = end - PLANE_RING;
-  while (*sent < end && mirror_room(out) > 2 * ENTRY_BYTES_MAX) {
+  while (*sent < end && mirror_room(out) > 2 * (size_t)ENTRY_BYTES_MAX) {
     uint64_t count = end - *sent, room = (mirror_room(out) - 24) / ENTRY_BYTES_MAX;
     count = count < room ? count : room;
     *out->at++ = PART_ENTRIES;

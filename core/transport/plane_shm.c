@@ -2,6 +2,7 @@
  * processes. */
 #include "core/transport/plane_shm.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -164,6 +165,7 @@ static bool slots_are_ready(const struct segment *segment, uint32_t nranks,
 
 static struct plane *plane_of(struct segment *segment, uint32_t rank, uint32_t nranks,
                               const uint32_t *slot_of) {
+  assert(rank < nranks);
   struct segment_map *map = segment->map;
   struct plane_shm *shm = calloc(1, sizeof(*shm));
   if (shm == NULL)

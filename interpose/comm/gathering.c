@@ -1,6 +1,7 @@
 /* Teams for the time until a communicator is made (gathering.h). */
 #include "interpose/comm/gathering.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,7 @@ static bool are_here(const struct plane *plane, const uint32_t *ranks, uint32_t 
 
 struct endpoint *gathering_begin(struct endpoint *whole, const uint32_t *ranks, uint32_t nranks,
                                  uint32_t own) {
+  assert(own < nranks);
   char name[ATTACHMENT_NAME_SIZE];
   uint64_t *seed =
       are_here(whole->team->plane, ranks, nranks) ? calloc(1 + nranks, sizeof(*seed)) : NULL;
