@@ -261,6 +261,11 @@ struct team_last {
 };
 bool team_last_unit(struct team *team, uint32_t rank, struct team_last *last);
 
+/* Whether a rank that is further than this one waits in a unit, or has passed one last, of a loop
+ * in which this rank has issued that, too, and which it has left: it stands at `here`, in none of
+ * the loops around. So the ranks are uneven. False where that cannot be told. */
+bool team_is_in_left_loop(struct team *team, uint32_t rank, const struct place *here);
+
 /* Says to the team whether this rank's process is parked in a LEAVE, of this team or another. */
 void team_say_leaving(struct team *team, bool leaving);
 

@@ -46,3 +46,12 @@ bool team_last_unit(struct team *team, uint32_t rank, struct team_last *last) {
   uint64_t hash = log_hash(log, passed - 1);
   return last_known(team, hash, last) || last_written(team, log, passed, hash, last);
 }
+
+bool team_is_in_left_loop(struct team *team, uint32_t rank, const struct place *here) {
+  struct team_last last;
+  if (!team_last_unit(team, rank, &last))
+    return false;
+  const struct known_place *known = team_known_place(team, unit_place(last.unit));
+  return known != NULL && known->epochs > 0 && place_leaves_loop(&known->place, here) &&
+         !place_shares_loop(&known->place, here);
+}

@@ -1,6 +1,7 @@
 /* A thread that ends by itself: for what may take for ever, and must not hold up a thread of the
  * program's. nccl-join starts no others: a wait for the device that has to be bounded
- * (hooks/shadow_device.c), and a line of Python (interpose/places/python/python_run.c).
+ * (hooks/shadow_device.c), a line of Python (interpose/places/python/python_run.c), and who looks
+ * for ranks that do not come to a communicator (interpose/calls/latecomers.c).
  */
 #ifndef NCCL_JOIN_CORE_DETACHED_H
 #define NCCL_JOIN_CORE_DETACHED_H

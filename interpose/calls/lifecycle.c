@@ -24,6 +24,7 @@
 #include "interpose/self/environment.h"
 #include "interpose/calls/group.h"
 #include "interpose/calls/handlers.h"
+#include "interpose/calls/latecomers.h"
 #include "interpose/exits/leaving.h"
 #include "interpose/exits/process.h"
 #include "interpose/nccl/libraries.h"
@@ -73,8 +74,8 @@ static ncclResult_t lifecycle_made(struct arrival *arrival, ncclComm_t *handle,
   return result;
 }
 
-static void arrive_by_ids(struct arrival *arrival, const ncclUniqueId *ids, int nids, int nranks,
-                          int rank) {
+static void arrive_by_ids(struct arrival *arrival, const char *function, const ncclUniqueId *ids,
+                          int nids, int nranks, int rank) {
   size_t size = (size_t)nids * sizeof(*ids) + sizeof(nranks);
   unsigned char *seed = malloc(size);
   *arrival = (struct arrival){0};
@@ -86,6 +87,7 @@ static void arrive_by_ids(struct arrival *arrival, const ncclUniqueId *ids, int 
                       communicator_current_device());
   arrival->to_compare = true;
   arrival->has_job = machines_read(ids, &arrival->job);
+  arrival->late = latecomers_watch(arrival, function);
   free(seed);
 }
 
@@ -101,7 +103,7 @@ ncclResult_t join_CommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId
   if (result != ncclSuccess || !is_sane(comm, nranks, rank))
     return result != ncclSuccess ? result : real.CommInitRank(comm, nranks, commId, rank);
   struct arrival arrival;
-  arrive_by_ids(&arrival, &commId, 1, nranks, rank);
+  arrive_by_ids(&arrival, "ncclCommInitRank", &commId, 1, nranks, rank);
   return lifecycle_made(&arrival, comm, real.CommInitRank(comm, nranks, commId, rank));
 }
 
@@ -114,7 +116,7 @@ ncclResult_t join_CommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId 
     return result != ncclSuccess ? result
                                  : real.CommInitRankConfig(comm, nranks, commId, rank, config);
   struct arrival arrival;
-  arrive_by_ids(&arrival, &commId, 1, nranks, rank);
+  arrive_by_ids(&arrival, "ncclCommInitRankConfig", &commId, 1, nranks, rank);
   return lifecycle_made(&arrival, comm,
                         real.CommInitRankConfig(comm, nranks, commId, rank, config));
 }
@@ -129,7 +131,7 @@ ncclResult_t join_CommInitRankScalable(ncclComm_t *newcomm, int nranks, int myra
   if (!is_sane(newcomm, nranks, myrank) || nId < 1 || commIds == NULL)
     return real.CommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config);
   struct arrival arrival;
-  arrive_by_ids(&arrival, commIds, nId, nranks, myrank);
+  arrive_by_ids(&arrival, "ncclCommInitRankScalable", commIds, nId, nranks, myrank);
   return lifecycle_made(&arrival, newcomm,
                         real.CommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config));
 }

@@ -232,6 +232,13 @@ static bool enter_team(struct communicator *comm, const struct roster *roster,
 
 /* ---- activation ---- */
 
+int communicator_rank_of(const struct communicator *comm, uint32_t team_rank) {
+  int rank = comm->nranks - 1;
+  while (rank > 0 && comm->team_rank_of[rank] != team_rank)
+    rank--;
+  return rank;
+}
+
 /* One rank says it for all: the first that is there. */
 static void say_who_is_missing(const struct communicator *comm, const struct roster *roster) {
   char missing[128] = "";

@@ -16,6 +16,7 @@
 #include "interpose/comm/alike.h"
 #include "interpose/comm/captures.h"
 #include "interpose/comm/endpoint.h"
+#include "interpose/comm/late.h"
 #include "interpose/comm/machines.h"
 #include "interpose/self/environment.h"
 #include "interpose/nccl/libraries.h"
@@ -103,13 +104,6 @@ int communicator_current_device(void) {
   const struct cuda_driver *cuda = cuda_driver_get(NULL);
   CUdevice device;
   return cuda != NULL && cuda->CtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
-}
-
-int communicator_rank_of(const struct communicator *comm, uint32_t team_rank) {
-  int rank = comm->nranks - 1;
-  while (rank > 0 && comm->team_rank_of[rank] != team_rank)
-    rank--;
-  return rank;
 }
 
 uint64_t communicator_new_driver(void) {
@@ -204,6 +198,8 @@ void communicator_meet(struct arrival *arrival, ncclComm_t handle) {
 
 ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
                                   ncclResult_t result) {
+  if (result != ncclInProgress)
+    late_end(&arrival->late);
   if (result == ncclSuccess && *handle != NULL)
     communicator_meet(arrival, *handle);
   bool compare = arrival->to_compare && arrival->attachment != NULL && result != ncclInProgress;
@@ -223,6 +219,7 @@ ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
 
 /* With `lock`. */
 static void compare(struct communicator *comm) {
+  late_end(&comm->late);
   bool met = !comm->to_meet || meet(comm->attachment, &comm->job, comm->name, comm->slots,
                                     comm->handle, communicator_subject(comm));
   comm->to_meet = false;
@@ -251,6 +248,7 @@ bool communicator_is_refused(ncclComm_t handle) {
 }
 
 void communicator_depart(struct arrival *arrival) {
+  late_end(&arrival->late);
   if (arrival->attachment == NULL)
     return;
   attachment_complete(arrival->attachment);
@@ -261,6 +259,7 @@ void communicator_depart(struct arrival *arrival) {
 void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t driver) {
   struct communicator *comm = calloc(1, sizeof(*comm));
   if (comm == NULL || handle == NULL) {
+    late_end(&(struct late *){arrival->late});
     free(comm);
     return;
   }
@@ -278,6 +277,7 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
   comm->refused = arrival->refused;
   comm->has_job = arrival->has_job;
   comm->job = arrival->job;
+  comm->late = arrival->late;
   comm->to_meet = arrival->has_job && !arrival->met;
   comm->driver = driver;
   comm->creator = endpoint_this_thread();
@@ -286,6 +286,7 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
     *last = comm;
     last = &comm->next;
   } else {
+    late_end(&comm->late);
     free(comm);
   }
   pthread_mutex_unlock(&lock);
@@ -409,6 +410,7 @@ void communicator_remove(struct communicator *comm, enum rank_state how) {
   if (entered && end->shadow != NULL)
     shadow_forget(end->shadow, comm->handle);
   pthread_mutex_lock(&lock);
+  late_end(&comm->late);
   table_remove(comm);
   take_from_list(comm);
   atomic_store(&comm->state, COMM_OFF);

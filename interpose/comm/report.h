@@ -36,6 +36,21 @@ struct stall {
 };
 void report_stall(const struct endpoint *end, struct unit wanted, const struct stall *stall);
 
+/* Of a communicator that is being made (interpose/calls/latecomers.h): which of its ranks have not
+ * come, and why this rank waits for them in vain. */
+#define LATE_NAMED 8
+struct late_missing {
+  uint32_t count, ranks[LATE_NAMED];
+};
+struct late_report {
+  const char *function; /* that makes it */
+  uint32_t tag, nranks;
+  struct late_missing missing;
+  uint64_t seconds; /* for so long nothing has moved */
+  bool uneven;      /* some of the endpoint's ranks are in a loop that this one has left */
+};
+void report_late(const struct endpoint *end, const struct late_report *late);
+
 /* Sends and receives of this rank have waited in vain for room: a peer is too far behind. */
 void report_stuck_posts(const struct endpoint *end);
 

@@ -185,6 +185,37 @@ void report_goes_on(struct endpoint *end, const struct endpoint *behind, uint64_
   log_who_is_where(behind, LOG_LEVEL_INFO);
 }
 
+/* "rank 1 has", "ranks 1, 2, 5 and 3 more have". */
+static const char *write_missing(const struct late_missing *missing, char text[160]) {
+  int used = snprintf(text, 160, "rank%s", missing->count == 1 ? "" : "s");
+  uint32_t named = missing->count < LATE_NAMED ? missing->count : LATE_NAMED;
+  for (uint32_t i = 0; i < named; i++)
+    used +=
+        snprintf(text + used, 160 - (size_t)used, "%s %u", i == 0 ? "" : ",", missing->ranks[i]);
+  if (missing->count > named)
+    used += snprintf(text + used, 160 - (size_t)used, " and %u more", missing->count - named);
+  (void)snprintf(text + used, 160 - (size_t)used, missing->count == 1 ? " has" : " have");
+  return text;
+}
+
+void report_late(const struct endpoint *end, const struct late_report *late) {
+  char missing[160];
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "nothing has moved for %llu s: rank %u waits inside of %s for communicator %08x of "
+              "%u ranks, to "
+              "which %s not come. %s: call nccl_join_leave after the loop, before %s",
+              (unsigned long long)late->seconds, end->team->plane->rank, late->function, late->tag,
+              late->nranks, write_missing(&late->missing, missing),
+              late->uneven ? "Others are still in a loop that it has left, and wait for it there, "
+                             "so that nobody can "
+                             "go on"
+                           : "If others are still in a loop that it has left (NCCL_JOIN_STALL_WARN "
+                             "has passed), nobody "
+                             "can go on",
+              late->function);
+  log_who_is_where(end, LOG_LEVEL_WARN);
+}
+
 void report_stuck_posts(const struct endpoint *end) {
   log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
               "rank %u is %u sends and receives ahead of a peer that has failed, or does not come "
