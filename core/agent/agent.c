@@ -57,6 +57,7 @@ void agent_remove_team(struct agent *agent, uint64_t key) {
       agent_free_slot(&team->slots[slot]);
     }
   team->plane = NULL;
+  agent->emptied = true;
 }
 
 bool agent_say_ranks(struct agent *agent, uint64_t key, uint32_t nranks, const uint32_t *slot_of) {
@@ -94,7 +95,7 @@ static bool make_room(struct agent *agent) {
 bool agent_introduce(struct agent *agent, uint64_t key, uint32_t number, uint64_t identity,
                      const void *said, size_t size) {
   struct agent_known *team = agent_find(agent, key);
-  struct agent_slot *slot = team == NULL ? NULL : agent_slot(team, number);
+  struct agent_slot *slot = team == NULL ? NULL : agent_slot(agent, team, number);
   if (slot == NULL || slot->where != SLOT_FREE || size > AGENT_INTRODUCTION_MAX ||
       !make_room(agent))
     return false;
@@ -146,6 +147,7 @@ void agent_cut_link(struct agent *agent, uint32_t number) {
   agent->told_looks &= ~(UINT32_C(1) << number);
   free(agent->links[number].bytes);
   agent->links[number] = (struct agent_link){.used = false};
+  agent->emptied = true;
   for (uint32_t i = 0; i < agent->nteams; i++) {
     struct agent_known *team = agent->teams[i];
     for (uint32_t slot = 0; slot < team->nslots; slot++) {
@@ -163,4 +165,5 @@ void agent_poll(struct agent *agent, uint64_t now_ms) {
   agent_tell_looks(agent);
   agent_tell_ranks(agent, now_ms);
   agent_flush(agent);
+  agent_forget_teams(agent);
 }

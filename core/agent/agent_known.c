@@ -42,7 +42,29 @@ struct agent_known *agent_know(struct agent *agent, uint64_t key) {
   return team;
 }
 
-struct agent_slot *agent_slot(struct agent_known *team, uint32_t slot) {
+static bool is_empty(const struct agent_known *team) {
+  bool empty = team->plane == NULL;
+  for (uint32_t slot = 0; empty && slot < team->nslots; slot++)
+    empty = team->slots[slot].where == SLOT_FREE;
+  return empty;
+}
+
+void agent_forget_teams(struct agent *agent) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; agent->emptied && i < agent->nteams; i++) {
+    struct agent_known *team = agent->teams[i];
+    if (!is_empty(team)) {
+      agent->teams[kept++] = team;
+      continue;
+    }
+    agent->nslots -= team->nslots;
+    agent_free_team(team);
+  }
+  agent->nteams = agent->emptied ? kept : agent->nteams;
+  agent->emptied = false;
+}
+
+struct agent_slot *agent_slot(struct agent *agent, struct agent_known *team, uint32_t slot) {
   if (slot >= PLANE_RANKS_MAX || (team->plane != NULL && slot >= team->plane->nranks))
     return NULL;
   if (slot >= team->nslots) {
@@ -52,6 +74,7 @@ struct agent_slot *agent_slot(struct agent_known *team, uint32_t slot) {
       return NULL;
     memset(slots + team->nslots, 0, (nslots - team->nslots) * sizeof(*slots));
     team->slots = slots;
+    agent->nslots += nslots - team->nslots;
     team->nslots = nslots;
   }
   return &team->slots[slot];

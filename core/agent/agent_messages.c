@@ -90,12 +90,24 @@ static void hear_shared(struct agent *agent, struct agent_known *team, uint32_t 
   agent_tell_shared(agent, team, team->links & others(link));
 }
 
-static void hear_introduced(struct agent *agent, struct agent_known *team, uint32_t link,
+/* The team of which somebody is introduced; NULL: it is too much, or all of its ranks are there. */
+static struct agent_known *team_to_enter(struct agent *agent, struct agent_known *team,
+                                         uint32_t number) {
+  uint32_t more = number < team->nslots ? 0 : number + 1 - team->nslots;
+  if (team->slot_of != NULL || agent->nslots + more > AGENT_SLOTS_MAX ||
+      (team == &agent->unknown && agent->nteams >= AGENT_TEAMS_MAX))
+    return NULL;
+  return team == &agent->unknown ? agent_know(agent, team->key) : team;
+}
+
+static void hear_introduced(struct agent *agent, struct agent_known **of, uint32_t link,
                             struct reader *in) {
   uint32_t number = (uint32_t)get_number(in, PLANE_RANKS_MAX - 1);
   uint64_t size = get_number(in, AGENT_INTRODUCTION_MAX);
   const unsigned char *said = get_bytes(in, size);
-  struct agent_slot *slot = in->bad ? NULL : agent_slot(team, number);
+  struct agent_known *team = in->bad ? NULL : team_to_enter(agent, *of, number);
+  *of = team != NULL ? team : *of;
+  struct agent_slot *slot = team == NULL ? NULL : agent_slot(agent, team, number);
   if (slot == NULL || slot->where != SLOT_FREE || !agent_keep_said(slot, said, size)) {
     in->bad = true;
     return;
@@ -127,8 +139,12 @@ static void hear_team(struct agent *agent, struct agent_known **team, struct rea
     memcpy(&key, name, sizeof(key));
   if (*team != NULL)
     agent_wake(*team);
-  *team = key == NO_TEAM ? NULL : agent_know(agent, key);
-  in->bad |= *team == NULL;
+  *team = agent_find(agent, key);
+  if (*team == NULL) {
+    agent->unknown = (struct agent_known){.key = key};
+    *team = &agent->unknown;
+  }
+  in->bad |= key == NO_TEAM;
 }
 
 static void hear_item(struct agent *agent, struct agent_known **team, uint32_t link,
@@ -151,7 +167,7 @@ static void hear_item(struct agent *agent, struct agent_known **team, uint32_t l
     hear_shared(agent, *team, link, in);
     break;
   case ITEM_INTRODUCE:
-    hear_introduced(agent, *team, link, in);
+    hear_introduced(agent, team, link, in);
     break;
   case ITEM_ENDED:
     hear_ended(agent, *team, link, in);

@@ -71,6 +71,7 @@ void agent_tell_looks(struct agent *agent) {
 void agent_tell_ended(struct agent *agent, const struct agent_known *team, uint32_t slot,
                       struct plane_fate fate, bool lost, uint32_t but) {
   uint32_t links = but < AGENT_LINKS_MAX ? ALL_LINKS & ~(UINT32_C(1) << but) : ALL_LINKS;
+  agent->emptied = true;
   agent_put(
       agent, links, team->key,
       &(struct agent_head){ITEM_ENDED, 4, {slot, (uint64_t)fate.how, (uint32_t)fate.number, lost}},

@@ -78,7 +78,9 @@ struct agent {
   uint32_t looks, told_looks; /* bits by link: somebody there looks; has heard that we do */
   bool waits;                 /* a rank of this machine */
   struct agent_known **teams;
-  uint32_t nteams;
+  uint32_t nteams, nslots;       /* nslots: of all teams */
+  struct agent_known unknown;    /* the team of a message that nobody has introduced a slot of */
+  bool emptied;                  /* a slot has ended since agent_forget_teams */
   struct agent_telling *telling; /* room for all slots of this machine */
   uint32_t ntelling, room;
   unsigned char *frame; /* AGENT_FRAME_MAX */
@@ -88,8 +90,11 @@ struct agent {
 struct agent_known *agent_know(struct agent *agent, uint64_t key);
 struct agent_known *agent_find(const struct agent *agent, uint64_t key);
 
+/* Lets go of the teams that have no slot and no part of this machine any more. */
+void agent_forget_teams(struct agent *agent);
+
 /* A slot of a team, which may not have had it before; NULL: no memory, or there is no such slot. */
-struct agent_slot *agent_slot(struct agent_known *team, uint32_t slot);
+struct agent_slot *agent_slot(struct agent *agent, struct agent_known *team, uint32_t slot);
 void agent_free_slot(struct agent_slot *slot);
 void agent_free_team(struct agent_known *team);
 
