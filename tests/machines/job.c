@@ -42,6 +42,8 @@ static struct running *begin(const struct machines_job *job, const char *orders)
   write_starter(starter, sizeof starter, orders, job->machines);
   snprintf(environment, sizeof environment, "NCCL_JOIN_MACHINES=%d NCCL_JOIN_MACHINES_WAIT=60 %s",
            !job->off, job->environment != NULL ? job->environment : "");
+  if (job->prepare != NULL)
+    setenv("MACHINES_PREPARE", job->prepare, 1); /* of this test's process */
   return run_start(&(struct launch){.program = job->program,
                                     .options = job->options,
                                     .environment = environment,

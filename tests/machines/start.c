@@ -12,7 +12,13 @@
  * Orders are lines in a FIFO:  cut M, mend M      the cable of machine M is out, and in again
  *                              kill SIGNAL NAME M the processes of that name on machine M
  *                              rank SIGNAL R      the program of rank R
+ *                              run M COMMAND      a command of sh(1) on machine M, or at the switch: -1
+ *
+ * MACHINES_PREPARE is a command of sh(1) that every machine runs before its ranks, and the switch before it has
+ * cables; MACHINE is the machine's number, or -1.
  */
+#include "tests/machines/parts/inside.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +39,7 @@
 
 enum { NONE = 69, LEFT = 70, MACHINES_MAX = 64, RANKS_MAX = 256, TEXT = 512 };
 
+static const char prepare[] = "MACHINES_PREPARE";
 static const int looks_for_rest = 200; /* 50 ms each: what ends with the ranks takes a moment */
 
 struct machine {
@@ -244,6 +251,8 @@ static int run_machine(int machine, char **command) {
   if (sethostname(name + strlen("/dev/shm/"), strlen(name) - strlen("/dev/shm/")) != 0 ||
       !ip("link set lo up\naddress add 10.77.0.%d/24 dev eth0\nlink set eth0 up\n", machine + 1))
     none("its network");
+  if (getenv(prepare) != NULL && !inside_prepare(getenv(prepare), machine))
+    none(prepare);
   for (int i = 0; i < machines[machine].count; i++)
     ranks[i] = start_rank(machine, i, command);
   while (running > 0) {
@@ -339,7 +348,7 @@ static void signal_wanted(pid_t process, void *context) {
 
 static void obey(const char *order) {
   struct wanted wanted = {0};
-  int machine, rank;
+  int machine, rank, command;
   if (sscanf(order, "cut %d", &machine) == 1) {
     ip("link set cable%d down\n", machine);
   } else if (sscanf(order, "mend %d", &machine) == 1) {
@@ -350,6 +359,8 @@ static void obey(const char *order) {
   } else if (sscanf(order, "rank %d %d", &wanted.number, &rank) == 2) {
     snprintf(wanted.rank, sizeof wanted.rank, " RANK=%d ", rank);
     each_process(signal_wanted, &wanted);
+  } else if (sscanf(order, "run %d %n", &machine, &command) == 1) {
+    inside_run(machine < 0 ? 0 : machines[machine].process, order + command);
   } else {
     say("no order: %s", order);
   }
@@ -406,6 +417,8 @@ int main(int argc, char **argv) {
   if (mkdir("/dev/shm/shared", 0755) != 0 ||
       !ip("link add switch type bridge\nlink set switch up\n"))
     none("a switch");
+  if (getenv(prepare) != NULL && !inside_prepare(getenv(prepare), -1))
+    none(prepare);
   for (int i = 0; i < nmachines; i++)
     start_machine(i, argv + at);
   return wait_for_all(orders);

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "core/machines/board.h"
+#include "tools/agent/descriptors.h"
 #include "tools/agent/meeting.h"
 
 struct bell {
@@ -67,6 +68,7 @@ static bool leave_program(void) {
 static int serve(struct board *board) {
   char host[64] = "", reason[FRAME_TEXT_BYTES];
   struct bell bell = {.word = &board->words->bell};
+  descriptors_allow(0);
   (void)gethostname(host, sizeof(host) - 1);
   struct meeting *meeting = meeting_begin(board, host, reason);
   bool begun = meeting != NULL && start_bell(&bell);

@@ -1,8 +1,8 @@
 /* The communicators of a meeting (meeting.h): from what ranks have written down to the answer, and what
  * becomes of their ranks. */
+#include "tools/agent/descriptors.h"
 #include "tools/agent/meeting_private.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,6 +265,17 @@ static void hear_local(struct meeting *meeting, struct communicator *one) {
   }
 }
 
+/* Strangers may have taken all descriptors that there are: there is one for it nevertheless. */
+static void open_segment(const struct meeting *meeting, struct communicator *one, char *reason) {
+  enum { AHEAD = 64 }; /* they go on taking them meanwhile */
+  uint32_t open = 1;
+  for (const struct communicator *other = meeting->first; other != NULL; other = other->next)
+    open += other->segment != NULL;
+  descriptors_allow(open + AHEAD);
+  one->segment = segment_remote_open(one->name, one->slots, reason);
+  descriptors_allow(open);
+}
+
 static void read_asked(struct meeting *meeting, struct board_communicator *asked) {
   char name[BOARD_NAME_SIZE], reason[ATTACHMENT_REASON_SIZE];
   memcpy(name, asked->name, sizeof(name));
@@ -286,7 +297,7 @@ static void read_asked(struct meeting *meeting, struct board_communicator *asked
     answer_ranks(meeting, one);
     return;
   }
-  one->segment = segment_remote_open(name, one->slots, reason);
+  open_segment(meeting, one, reason);
   if (one->segment == NULL) {
     reason[FRAME_TEXT_BYTES - 1] = '\0';
     board_say(meeting->board, asked, BOARD_OFF, reason);

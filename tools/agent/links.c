@@ -14,6 +14,8 @@
 
 /* A child that does not take so many messages is lost: it bounds the memory for it. */
 #define QUEUE_MESSAGES 16384
+/* What has come and not been looked at yet: the rest waits at its sender. */
+#define QUEUE_HEARD 1024
 #define LINGER_MS 2000
 #define HANDSHAKE_MS 5000
 #define BEAT_MS 1000
@@ -37,7 +39,7 @@ void *links_socket(struct links *links, int type, int number, void **monitor) {
   int64_t most = FRAME_BYTES_MAX;
   set(socket, ZMQ_LINGER, LINGER_MS);
   set(socket, ZMQ_SNDHWM, QUEUE_MESSAGES);
-  set(socket, ZMQ_RCVHWM, QUEUE_MESSAGES);
+  set(socket, ZMQ_RCVHWM, QUEUE_HEARD);
   set(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS);
   set(socket, ZMQ_HEARTBEAT_IVL, BEAT_MS);
   set(socket, ZMQ_HEARTBEAT_TIMEOUT, (int)links->terms.silence_s * 1000);
