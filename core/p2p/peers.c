@@ -137,13 +137,21 @@ enum post_result peers_post(struct peers *peers, const struct posts *posts, uint
     result = POST_FULL;
   } else {
     post_group(peers, posts, index);
-    if (posts->unequal != NULL)
+    if (posts->unequal != NULL) {
+      posts->unequal->end = peers->end;
       operations_find_unequal(peers, nmembers, posts->unequal);
+    }
     if (!posts->exchanged)
       peers->posted_from[posts->place % PEERS_PLACES] = posts->place;
   }
   pthread_mutex_unlock(&peers->lock);
   return result;
+}
+
+void peers_look_again(struct peers *peers, const struct posts *posts) {
+  pthread_mutex_lock(&peers->lock);
+  operations_find_unequal(peers, posts->nmembers, posts->unequal);
+  pthread_mutex_unlock(&peers->lock);
 }
 
 /* ---- what is asked ---- */

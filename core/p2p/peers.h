@@ -54,6 +54,11 @@ enum unequal_how {
 };
 struct unequal {
   bool found;
+  /* Nothing found yet, but one of them leaves a loop, and meets one that a peer on another machine has
+   * not been heard to post: of two ranks that post at the same time neither may see it. Ask again
+   * (peers_look_again) before it is issued. */
+  bool open;
+  uint64_t end; /* for that */
   enum unequal_how how;
   struct member ours, theirs; /* root: each other's rank in the team */
   uint32_t place;             /* of their group; 0: not known */
@@ -79,6 +84,9 @@ struct posts {
  * The ring is as long as a rank's launch queue is for small groups: who finds it full is far ahead
  * of a peer's program, and its device could do nothing sooner if it were not held up here. */
 enum post_result peers_post(struct peers *peers, const struct posts *posts, uint64_t index);
+
+/* Looks once more, after POST_DONE, where the answer was open. */
+void peers_look_again(struct peers *peers, const struct posts *posts);
 
 /* Whether a place from which this rank posts has been described, and does so: nnodes 0 if nothing
  * is known of it. Asked for each post, and mostly answered without a lock. */

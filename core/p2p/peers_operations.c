@@ -124,19 +124,30 @@ static struct member operation_member(const struct operation *operation) {
                          .datatype = operation->datatype};
 }
 
+/* On the same machine the peer sees ours when it posts its own. */
+static bool is_open(const struct peers *peers, const struct operation *own) {
+  const struct plane *plane = peers->plane;
+  return (own->flags & OPERATION_LEFT) && !(own->flags & OPERATION_EXCHANGED) &&
+         plane->machine != NULL && plane->machine(plane, own->peer) != NULL &&
+         !operation_is_met(peers, plane->rank, own);
+}
+
 void operations_find_unequal(struct peers *peers, uint32_t noperations, struct unequal *unequal) {
-  unequal->found = false;
+  unequal->found = unequal->open = false;
   /* What we have counted is seen before we look what the peer has counted: as it does. */
   atomic_thread_fence(memory_order_seq_cst);
-  for (uint64_t i = peers->end - noperations; i < peers->end && !unequal->found; i++) {
+  for (uint64_t i = unequal->end - noperations; i < unequal->end && !unequal->found; i++) {
     struct operation own, other;
     operation_read(peers->own, i, &own);
-    if (!find_other_side(peers, &own, &other))
+    if (!find_other_side(peers, &own, &other)) {
+      unequal->open = unequal->open || is_open(peers, &own);
       continue;
+    }
     enum unequal_how how = UNEQUAL_SIZES;
     if (are_equally_large(&own, &other) && !is_left_alone(&own, &other, &how))
       continue;
     *unequal = (struct unequal){.found = true,
+                                .end = unequal->end,
                                 .how = how,
                                 .ours = operation_member(&own),
                                 .theirs = operation_member(&other),

@@ -88,8 +88,8 @@ bool operation_mirror(const struct peers *peers, uint32_t rank, struct operation
  * operation_flag), of which it is the one before from now on. The lock is held. */
 uint8_t places_come(struct peers *peers, uint32_t pair, uint32_t place);
 
-/* The first of the last operations that this rank has posted that meets one that does not belong to
- * it. The lock is held. */
+/* The first of so many operations that this rank has posted, the last of which stands before
+ * unequal->end, that meets one that does not belong to it. The lock is held. */
 void operations_find_unequal(struct peers *peers, uint32_t noperations, struct unequal *unequal);
 
 /* Posts as a group; the lock is held, and there is room. */

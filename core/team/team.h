@@ -225,6 +225,10 @@ enum post_result team_post(struct team *team, const struct posts *posts);
 enum post_result team_post_later(struct team *team, const struct posts *posts,
                                  unsigned milliseconds);
 
+/* After POST_DONE, where what the posts meet was open (struct unequal): looks again, and if it still is,
+ * waits until another rank may have posted something, or for some milliseconds. */
+void team_look_at_posts(struct team *team, const struct posts *posts, unsigned milliseconds);
+
 /* Whether all ranks know that there are exchanges where this one stands: it has been in the
  * sequence, or this rank's has been taken for one. */
 bool team_knows_exchange(struct team *team, struct unit exchange);

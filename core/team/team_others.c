@@ -162,6 +162,14 @@ enum post_result team_post_later(struct team *team, const struct posts *posts,
   return result;
 }
 
+void team_look_at_posts(struct team *team, const struct posts *posts, unsigned milliseconds) {
+  uint32_t bell = plane_bell(team->plane);
+  plane_say_waiting(team->shared);
+  peers_look_again(team->peers, posts);
+  if (posts->unequal->open)
+    team->plane->wait(team->plane, bell, milliseconds);
+}
+
 void team_stop_answering(struct team *team) {
   log_stop_answering(team->own);
 }

@@ -18,6 +18,10 @@
 #include "interpose/comm/report.h"
 #include "interpose/places/places.h"
 
+/* For the peer's side of a send or receive that leaves a loop: a host's way there from where its peers
+ * are, after a loop in step, with room. A quarter of it after each time in vain. */
+#define OTHER_SIDE_MS UINT64_C(1000)
+
 /* The sends and receives of one endpoint in a group. */
 struct posting {
   struct endpoint *end;
@@ -165,6 +169,32 @@ static void learn_place(const struct posting *posting) {
   peers_learn_place(peers, &place);
 }
 
+/* A send or receive that leaves a loop, and meets one on another machine, waits until that is heard of:
+ * it would be found too late otherwise that the peer goes round once more. Not for long, as the peer
+ * may wait for this rank in another way; and for less where it has been in vain. An error: a rank has
+ * failed, perhaps as it has found that they differ, and it is not to be issued. */
+static ncclResult_t await_other_side(const struct posting *posting, const struct posts *posts) {
+  struct endpoint *end = posting->end;
+  uint32_t in_vain = atomic_load(&end->posts_in_vain);
+  uint64_t begun_ms = now_ms(), patience_ms = in_vain < 5 ? OTHER_SIDE_MS >> (2 * in_vain) : 0;
+  while (posts->unequal->open && now_ms() < begun_ms + patience_ms) {
+    int broken = atomic_load(&end->broken);
+    if (broken != ncclSuccess)
+      return (ncclResult_t)broken;
+    if (somebody_failed(end->team)) {
+      uint32_t rank;
+      uint64_t issued;
+      if (team_find_lost(end->team, &rank, &issued))
+        report_lost(end, rank, issued);
+      return ncclRemoteError;
+    }
+    team_look_at_posts(end->team, posts, WAIT_ALONE_MS);
+  }
+  if (posts->unequal->open && in_vain < 5)
+    atomic_store(&end->posts_in_vain, in_vain + 1);
+  return ncclSuccess;
+}
+
 static ncclResult_t point_to_point_post_members(struct posting *posting) {
   struct endpoint *end = posting->end;
   learn_place(posting);
@@ -192,6 +222,9 @@ static ncclResult_t point_to_point_post_members(struct posting *posting) {
         "a group of more than %u sends and receives, or more than %u partners: from here on "
         "ranks that have joined no longer answer sends and receives. Make groups smaller",
         PLANE_OPERATIONS, PLANE_PAIRS / 4 * 3);
+  ncclResult_t met = unequal.open ? await_other_side(posting, &posts) : ncclSuccess;
+  if (met != ncclSuccess)
+    return met;
   return unequal.found ? doubt_unequal(posting, &unequal) : ncclSuccess;
 }
 

@@ -91,6 +91,7 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic(const struct thread *) poster;
   _Atomic uint64_t posting_at; /* how many units had been issued then */
   _Atomic uint32_t posts_in_a_row;
+  _Atomic uint32_t posts_in_vain; /* how often what they meet was waited for, and did not come */
   pthread_mutex_t turn; /* held between endpoint_enter and endpoint_exit, and while answered for */
   _Atomic int inside;   /* threads that hold it or wait for it */
   _Atomic(const struct thread *) holder; /* the thread that holds it, or NULL */

@@ -83,6 +83,37 @@ Test(left_loops, who_has_left_is_told_that_a_peer_goes_on) {
   cr_expect_eq(unequal.place, HEAD);
 }
 
+/* All but the plane's own rank. */
+static const char *elsewhere(const struct plane *plane, uint32_t rank) {
+  return rank == plane->rank ? NULL : "there";
+}
+
+/* What one has posted may be on its way to the other's machine when that posts, and the other way round:
+ * neither sees it then. Who leaves is told so, and asks again. */
+Test(left_loops, who_leaves_asks_again_of_a_peer_on_another_machine) {
+  struct member send = operation(MEMBER_SEND, 1);
+  quartet[0]->plane->machine = quartet[1]->plane->machine = elsewhere;
+  all_shift(HEAD);
+  cr_assert_not(unequal.open, "the loop goes on");
+  cr_assert_not(send_at(0, AFTER, 1));
+  cr_expect(unequal.open, "nobody knows yet what rank 1 does next");
+  struct unequal again = unequal;
+  struct posts posts = {.members = &send, .nmembers = 1, .place = AFTER, .unequal = &again};
+  team_look_at_posts(quartet[0], &posts, 0);
+  cr_expect(again.open && !again.found);
+  cr_assert(shift(1, HEAD));
+  cr_expect_not(unequal.open);
+  team_look_at_posts(quartet[0], &posts, 0);
+  cr_expect(again.found && !again.open);
+  cr_expect_eq(again.how, UNEQUAL_WE_LEFT);
+}
+
+Test(left_loops, of_one_on_this_machine_nothing_is_open) {
+  all_shift(HEAD);
+  cr_assert_not(send_at(0, AFTER, 1));
+  cr_expect_not(unequal.open);
+}
+
 /* Stages stand at places of their own: what counts is what each has done since its last one. */
 Test(left_loops, stages_have_places_of_their_own) {
   for (int i = 0; i < 4; i++) {
