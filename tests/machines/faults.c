@@ -58,14 +58,24 @@ Test(machines_faults, so_does_that_of_the_root) {
   run_free(result);
 }
 
-Test(machines_faults, a_machine_that_is_cut_off_counts_as_dead) {
+/* Ranks wait for NCCL then, and look at nothing: what they are told of is said in time. */
+Test(machines_faults, a_machine_that_is_cut_off_counts_as_dead_within_the_time_that_is_set) {
   NEED_MACHINES();
+  enum { SILENCE_S = 5 };
   struct machines_job job = endless;
-  job.environment = "NCCL_JOIN_MACHINES_SILENCE=2";
-  struct run *result = run_with(&job, "cut 1");
+  job.environment = "NCCL_JOIN_MACHINES_SILENCE=5";
+  struct machines *machines = machines_begin(&job);
+  machines_await(machines, "RESULT 1 sum 0 50 ");
+  double cut = machines_now();
+  machines_order(machines, "cut 1");
+  struct run *result = machines_finish(machines);
   assert_all_told(result, (const int[]){0, 1, 2, 3}, 4);
   cr_assert(run_says_in_a_line(result, "failed", "on machine1", "out of reach", NULL), "%s",
             result->errors);
+  for (int rank = 0; rank < 4; rank++) {
+    double told = run_time(result, rank, "error") - cut;
+    cr_expect(told > 0 && told < SILENCE_S, "rank %d: after %.3f s", rank, told);
+  }
   run_free(result);
 }
 

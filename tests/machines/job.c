@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NO_MACHINES = 69 }; /* start.c */
@@ -85,6 +86,12 @@ void machines_order(struct machines *machines, const char *order) {
   cr_assert_not_null(orders);
   fprintf(orders, "%s\n", order);
   fclose(orders);
+}
+
+double machines_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 struct run *machines_finish(struct machines *machines) {

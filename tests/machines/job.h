@@ -32,6 +32,8 @@ struct machines *machines_begin(const struct machines_job *job);
 /* Waits until the ranks have said something, for a minute at most. */
 void machines_await(struct machines *machines, const char *said);
 void machines_order(struct machines *machines, const char *order);
+/* On the clock of run_time. */
+double machines_now(void);
 struct run *machines_finish(struct machines *machines);
 
 #endif
