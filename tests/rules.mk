@@ -96,7 +96,7 @@ check-build: all loopback programs $(CHECK_PROGRAMS) $(BUILD)/check/quick-unit $
 
 # Sanitizers would only measure themselves. tests/tools is run without.
 ifeq ($(SAN),)
-check-build: bench-build added
+check-build: bench-build added $(BUILD)/check/machines
 endif
 
 # The tests in this build folder.
@@ -135,7 +135,8 @@ check:
 	  --with 'TEST_FILTER=$(SANITIZED_LAUNCHES)' -- $(BUILD)/check/join \
 	  --with 'TEST_FILTER=!($(SANITIZED_LAUNCHES)|$(SANITIZED_WITHOUT))' JOIN_TEST_LAUNCHER=$(SANITIZED_LAUNCHER) -- $(BUILD)/check/join \
 	  --with TEST_FILTER= LD_LIBRARY_PATH=$(SANITIZED_BUILD)/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=$(SANITIZED_BUILD)/%) \
-	  --with JOIN_TEST_LAUNCHER= -- $(NCCL_SMALL_RUN)
+	  --with JOIN_TEST_LAUNCHER= LD_LIBRARY_PATH= JOIN_TEST_BUILD=$(BUILD) $(MACHINES_SMALL_RUN) \
+	  --with TEST_FILTER= JOIN_TEST_MACHINES= NCCL_JOIN_MACHINES= -- $(NCCL_SMALL_RUN)
 
 # ---- make check-thread, make check-valgrind ---------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ static struct run *run_odd(const char *program, const char *options, int odd,
   return run(&(struct launch){.nranks = 3,
                               .program = program,
                               .options = options,
+                              .environment = "NCCL_JOIN_MACHINES_WAIT=3",
                               .each = true,
                               .odd = odd,
                               .odd_environment = environment});

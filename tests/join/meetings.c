@@ -161,6 +161,8 @@ Test(meetings, communicator_that_pytorch_makes_after_the_loop) {
 Test(meetings, communicators_that_pytorch_makes_of_halves_after_the_loop) {
   const struct schedule schedule = {4, 3, {{3, 8, 5, 0}, {2, 2, 7, 7}, {0, 0, 4, 1}}};
   check(&schedule, "--group 1 --halves 1", "", 3);
+  if (run_machines(5) > 1)
+    return; /* one of the halves is of two machines: docs/limits.md */
   const struct schedule odd = {5, 2, {{3, 8, 5, 1, 6}, {4, 4, 4, 4, 4}}};
   check(&odd, "--group 1 --halves 1", "", 2);
 }

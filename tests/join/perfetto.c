@@ -123,12 +123,16 @@ static int count_of(const char *text, const char *part) {
   return count;
 }
 
-/* Three ranks with 3, 8 and 5 iterations: 5 + 3 shadows, each with an arrow to it. */
+/* Three ranks with 3, 8 and 5 iterations: 5 + 3 shadows, each with an arrow to it. On one machine: on
+ * several, processes may have the same number, which is none of theirs for other profiles then. */
 Test(perfetto, of_a_run) {
   char environment[160];
   snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s", traces_folder);
-  struct run *result = run(&(struct launch){
-      .nranks = 3, .program = "sum", .options = "--iterations 3,8,5", .environment = environment});
+  struct run *result = run(&(struct launch){.nranks = 3,
+                                            .program = "sum",
+                                            .options = "--iterations 3,8,5",
+                                            .environment = environment,
+                                            .here = true});
   cr_assert_eq(result->status, 0, "%s", result->errors);
   run_free(result);
   const char *text = decoded();

@@ -301,8 +301,11 @@ Test(report, of_a_run_in_which_a_rank_failed_that_rank_is_named) {
   snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s", traces_folder);
   for (size_t i = 0; i < 2; i++) {
     snprintf(options, sizeof options, "--iterations 20 --break 1:12:%s", how[i][0]);
-    run_free(run(&(struct launch){
-        .nranks = 3, .program = "endings", .options = options, .environment = environment}));
+    run_free(run(&(struct launch){.nranks = 3,
+                                  .program = "endings",
+                                  .options = options,
+                                  .environment = environment,
+                                  .here = true}));
     struct run *result = report("--text");
     expect_in(result->output, how[i][1]);
     expect_in(result->output, ") failed\n");
@@ -315,8 +318,11 @@ Test(report, a_run_that_goes_on_is_said_to) {
   snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s/traces", traces_folder);
   snprintf(go, sizeof go, "%s/go", traces_folder);
   snprintf(option, sizeof option, "--iterations 20 --hold 1:12:%s", go);
-  struct running *running = run_start(&(struct launch){
-      .nranks = 2, .program = "endings", .options = option, .environment = environment});
+  struct running *running = run_start(&(struct launch){.nranks = 2,
+                                                       .program = "endings",
+                                                       .options = option,
+                                                       .environment = environment,
+                                                       .here = true});
   bool said = false;
   while (!said) {
     char traces[64];

@@ -27,6 +27,7 @@
 
 static const double standard_limit_s = 240;
 static const double stuck_s = 2; /* programs here that come through do so in a small part of that */
+static const char no_machines[] = "machines: no machines can be made here: "; /* start.c */
 static const double grace_s = 2; /* from asking a launcher to end to killing it */
 
 enum { WORDS_MAX = 64 };
@@ -85,21 +86,41 @@ double run_slowness(void) {
 }
 
 /* JOIN_TEST_MACHINES: so many machines of namespaces (tests/machines/start.c) get the ranks of a job in
- * turn, as many as there are ranks at most. Not where a test says itself who starts them. */
+ * turn, as many as there are ranks at most. */
+int run_machines(int nranks) {
+  const char *text = getenv("JOIN_TEST_MACHINES");
+  int machines = text != NULL && atoi(text) > 1 ? atoi(text) : 1;
+  return machines > nranks ? nranks : machines;
+}
+
+static int ranks_on(int nranks, int machine) {
+  int machines = run_machines(nranks);
+  return nranks / machines + (machine < nranks % machines);
+}
+
+int run_local_rank(int nranks, int rank) {
+  for (int machine = 0; rank >= ranks_on(nranks, machine); machine++)
+    rank -= ranks_on(nranks, machine);
+  return rank;
+}
+
+/* Not where a test says itself who starts them. Without an agent they would not find each other. */
 static bool starts_on_machines(const struct launch *launch) {
-  const char *machines = getenv("JOIN_TEST_MACHINES");
-  return machines != NULL && atoi(machines) > 1 && launch->nranks > 1 && !launch->each &&
-         launch->starter == NULL;
+  char agent[PATH_MAX];
+  if (run_machines(launch->nranks) == 1 || launch->each || launch->here || launch->starter != NULL)
+    return false;
+  snprintf(agent, sizeof agent, "%s/lib/nccl-join-agent", run_build_folder());
+  if (access(agent, X_OK) != 0)
+    cr_skip_test("not over machines: there is no %s", agent);
+  return true;
 }
 
 static void add_machines(struct command *command, int nranks) {
-  int machines = atoi(getenv("JOIN_TEST_MACHINES"));
-  machines = machines > nranks ? nranks : machines;
   char counts[256] = "";
-  for (int machine = 0; machine < machines; machine++)
+  for (int machine = 0; machine < run_machines(nranks); machine++)
     snprintf(counts + strlen(counts), sizeof counts - strlen(counts), "%s%d",
-             machine > 0 ? "," : "", nranks / machines + (machine < nranks % machines));
-  add_words_printed(command, "%s/machines/start %s", run_build_folder(), counts);
+             machine > 0 ? "," : "", ranks_on(nranks, machine));
+  add_words_printed(command, "%s/machines/start --together %s", run_build_folder(), counts);
 }
 
 /* rank: -1 for a launcher that starts all ranks, else the one rank that it shall be. */
@@ -341,6 +362,8 @@ struct run *run_finish(struct running *running) {
   reader_follow(reader, now_s() + grace_s);
   result->output = reader->texts[0];
   result->errors = reader->texts[1];
+  if (strncmp(result->errors, no_machines, strlen(no_machines)) == 0)
+    cr_skip_test("%s", result->errors);
   result->seconds = now_s() - running->begin;
   if (running->port_hold >= 0)
     close(running->port_hold);

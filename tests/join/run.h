@@ -27,6 +27,11 @@ double run_slowness(void);
  * digits: JOIN_TEST_ANY_ORDER. */
 bool run_adds_in_any_order(void);
 
+/* On how many machines so many ranks are (JOIN_TEST_MACHINES), and the number of one on its machine: its
+ * device. */
+int run_machines(int nranks);
+int run_local_rank(int nranks, int rank);
+
 /* What to run. Zero is a sensible value of everything but the first two. */
 struct launch {
   int nranks;
@@ -36,6 +41,7 @@ struct launch {
   const char *starter; /* words that start all ranks, each behind a launcher of its own; NULL: the
                           launcher starts them */
   uint64_t without;    /* bit set: ranks that run without the preload */
+  bool here;           /* on one machine, with one launcher, also where JOIN_TEST_MACHINES is set */
   bool each; /* one launcher for each rank, so that a rank that fails does not end the others */
   int odd;   /* each: a rank that has more variables than the others */
   const char *odd_environment;

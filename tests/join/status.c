@@ -225,8 +225,10 @@ Test(status, a_rank_that_waits_in_another_communicator_is_not_said_to_run) {
 
 /* The others may end before they notice; then nobody but the launcher can say it. */
 Test(status, the_launcher_says_where_a_rank_was_that_has_been_killed) {
-  struct run *result = run(&(struct launch){
-      .nranks = 3, .program = "endings", .options = "--iterations 20 --break 1:12:kill"});
+  struct run *result = run(&(struct launch){.nranks = 3,
+                                            .program = "endings",
+                                            .options = "--iterations 20 --break 1:12:kill",
+                                            .here = true});
   cr_expect_eq(result->status, 128 + SIGKILL);
   cr_expect(run_says_in_a_line(result,
                                "nccl-join: rank 1 was ended by signal 9 (Killed) after "

@@ -239,7 +239,8 @@ Test(teams, two_by_two_a_rank_waits_for_who_is_behind_in_its_other_team) {
   struct run *result = run(&(struct launch){.nranks = 4,
                                             .program = "teams",
                                             .options = "--iterations 40,40,40,40 --late 20",
-                                            .environment = environment});
+                                            .environment = environment,
+                                            .here = true}); /* traces are told apart by pids */
   assert_went_well(result);
   run_free(result);
   read_all_times(folder, all, 4);

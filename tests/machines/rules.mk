@@ -1,12 +1,12 @@
 # tests/machines: programs on several machines, which are made of namespaces of this one.
 #
-#   make check-machines   all of it
+#   make check-machines   all of it, and the program tests (tests/join) over two machines; a part is in `make check`
 
 MACHINES_START = $(BUILD)/machines/start
 MACHINES_TEST_OBJECTS = $(filter-out %/start.o,$(call objects_of,tests/machines)) \
                         $(BUILD)/tests/join/run.o $(BUILD)/tests/join/expected.o $(BUILD)/tools/port.o
 
-$(MACHINES_START): tests/machines/start.c tests/machines/parts/inside.c
+$(MACHINES_START): tests/machines/start.c tests/machines/parts/inside.c tests/machines/parts/rest.c
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(filter-out $(SANFLAGS),$(ALL_CFLAGS)) -o $@ $^
@@ -21,6 +21,15 @@ $(BUILD)/machines/hostile: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/machines
 $(BUILD)/check/machines: $(MACHINES_TEST_OBJECTS) | $(MACHINES_START) $(MACHINES_HOSTILE)
 	$(link_test)
 
+# The program tests with their ranks on two machines: tests/join. NCCL_JOIN_MACHINES is as a user sets it: for all.
+JOIN_OVER_MACHINES = JOIN_TEST_MACHINES=2 NCCL_JOIN_MACHINES=1
+
 .PHONY: check-machines
-check-machines: all loopback programs $(MACHINES_START) $(MACHINES_HOSTILE) $(BUILD)/check/machines
-	@tests/run --with $(CHECK_ENVIRONMENT) TEST_JOBS=2 -- $(BUILD)/check/machines
+check-machines: all loopback programs $(MACHINES_START) $(MACHINES_HOSTILE) $(BUILD)/check/machines $(BUILD)/check/join
+	@tests/run --with $(CHECK_ENVIRONMENT) TEST_JOBS=2 TEST_LIMIT=1800 -- $(BUILD)/check/machines \
+	  --with $(JOIN_OVER_MACHINES) -- $(BUILD)/check/join
+
+# What of it `make check` runs: about 20 s of processor time. Where no machines can be made, or there is no agent, the
+# tests say so and are skipped.
+MACHINES_SMALL_RUN = 'TEST_FILTER=@(machines|machines_faults)/*' -- $(BUILD)/check/machines \
+                     --with $(JOIN_OVER_MACHINES) 'TEST_FILTER=@(exchange|graphs|groups)/*' -- $(BUILD)/check/join

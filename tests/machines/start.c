@@ -1,11 +1,12 @@
 /* Runs the ranks of a job on several machines that are made for it, of namespaces: each has a network
  * address, a name, processes and a /dev/shm of its own, and a cable to a switch.
  *
- *   start [--orders FIFO] RANKS,RANKS[,...] COMMAND [ARG...]
+ *   start [--orders FIFO] [--together] RANKS,RANKS[,...] COMMAND [ARG...]
  *
  * Every rank runs COMMAND with torchrun's variables; ranks are numbered machine by machine. Machine
  * 0 is 10.77.0.1, and so on. The loopback's NCCL meets in a folder that all see (LOOPBACK_FOLDER).
- * The status is the largest of all ranks; LEFT, if it is less, where a machine is left with a
+ * Each rank ends by itself; with --together the first that fails ends all, as launchers of jobs do.
+ * The status is the largest of all ranks, or the first one then; LEFT, if it is less, where a machine is left with a
  * process, a listening port or a file of nccl-join's, which is said; NONE if no namespaces can be made here. All
  * that is left goes with the namespaces, however this ends.
  *
@@ -18,18 +19,20 @@
  * cables; MACHINE is the machine's number, or -1.
  */
 #include "tests/machines/parts/inside.h"
+#include "tests/machines/parts/rest.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -37,10 +40,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NONE = 69, LEFT = 70, MACHINES_MAX = 64, RANKS_MAX = 256, TEXT = 512 };
+enum { NONE = 69, LEFT = 70, MACHINES_MAX = 64, RANKS_MAX = 256, TEXT = REST_BYTES };
 
 static const char prepare[] = "MACHINES_PREPARE";
 static const int looks_for_rest = 200; /* 50 ms each: what ends with the ranks takes a moment */
+static const long grace_ms = 5000;     /* together: from SIGTERM to SIGKILL */
 
 struct machine {
   pid_t process; /* seen from the outside; its network is the machine's */
@@ -49,6 +53,8 @@ struct machine {
 
 static struct machine machines[MACHINES_MAX];
 static int nmachines, nranks;
+static bool together;
+static _Atomic int *failed; /* together: the status of the first rank that has, of any machine */
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
   char text[4096];
@@ -140,83 +146,6 @@ static void become_first(int flags) {
 
 /* ---- one machine ---- */
 
-/* Calls what for each process but this one. */
-static void each_process(void (*what)(pid_t process, void *context), void *context) {
-  DIR *folder = opendir("/proc");
-  for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-    long number = strtol(entry->d_name, NULL, 10);
-    if (number > 0 && number != getpid())
-      what((pid_t)number, context);
-  }
-  if (folder != NULL)
-    closedir(folder);
-}
-
-/* A file below /proc/PROCESS; "" if it cannot be read. Zeros become blanks. */
-static void read_of(pid_t process, const char *file, char *text, size_t size) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/%s", (int)process, file);
-  int from = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t n = from < 0 ? 0 : read(from, text, size - 1);
-  if (from >= 0)
-    close(from);
-  text[n < 0 ? 0 : n] = '\0';
-  for (ssize_t i = 0; i < n; i++)
-    if (text[i] == '\0' || text[i] == '\n')
-      text[i] = ' ';
-}
-
-__attribute__((format(printf, 2, 3))) static void add(char rest[TEXT], const char *format, ...) {
-  size_t used = strlen(rest);
-  va_list values;
-  va_start(values, format);
-  vsnprintf(rest + used, TEXT - used, format, values);
-  va_end(values);
-}
-
-static void add_process(pid_t process, void *rest) {
-  char words[128];
-  read_of(process, "cmdline", words, sizeof words);
-  add(rest, " process %d (%s)", (int)process, words);
-}
-
-/* State 0A is listening (proc_net(5)). */
-static void add_ports(char rest[TEXT], const char *path) {
-  FILE *table = fopen(path, "r");
-  char line[256], where[128], state[8];
-  while (table != NULL && fgets(line, sizeof line, table) != NULL)
-    if (sscanf(line, " %*d: %127s %*s %7s", where, state) == 2 && strcmp(state, "0A") == 0)
-      add(rest, " port %s", where);
-  if (table != NULL)
-    fclose(table);
-}
-
-/* nccl-join's: its segments have the user's number behind that. */
-static bool is_ours(const char *name) {
-  static const char ours[] = "nccl-join-";
-  const char *behind = name + strlen(ours);
-  return strncmp(name, ours, strlen(ours)) == 0 &&
-         (strchr("0123456789", *behind) != NULL || strncmp(behind, "machines-", 9) == 0);
-}
-
-static void add_files(char rest[TEXT]) {
-  DIR *folder = opendir("/dev/shm");
-  for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
-    if (is_ours(entry->d_name))
-      add(rest, " file %s", entry->d_name);
-  if (folder != NULL)
-    closedir(folder);
-}
-
-static bool is_left(char rest[TEXT]) {
-  rest[0] = '\0';
-  each_process(add_process, rest);
-  add_files(rest);
-  add_ports(rest, "/proc/net/tcp");
-  add_ports(rest, "/proc/net/tcp6");
-  return rest[0] != '\0';
-}
-
 static void set_number(const char *name, int number) {
   char text[16];
   snprintf(text, sizeof text, "%d", number);
@@ -241,11 +170,49 @@ static pid_t start_rank(int machine, int local, char **command) {
   _exit(127);
 }
 
+static long now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000L + now.tv_nsec / 1000000;
+}
+
+static void signal_all(const pid_t *ranks, int count, int number) {
+  for (int i = 0; i < count; i++)
+    if (ranks[i] > 0)
+      kill(ranks[i], number);
+}
+
+/* Waits for all ranks: the largest status. */
+static int wait_for_ranks(pid_t *ranks, int count) {
+  int status = 0;
+  long killed_ms = 0;
+  for (int running = count; running > 0;) {
+    int how;
+    pid_t ended = waitpid(-1, &how, together ? WNOHANG : 0);
+    for (int i = 0; i < count; i++)
+      if (ended == ranks[i] && ended > 0) {
+        ranks[i] = 0;
+        running--;
+        status = exit_status(how) > status ? exit_status(how) : status;
+      }
+    if (together && status != 0)
+      atomic_compare_exchange_strong(failed, &(int){0}, status);
+    if (together && killed_ms == 0 && atomic_load(failed) != 0) {
+      signal_all(ranks, count, SIGTERM);
+      killed_ms = now_ms() + grace_ms;
+    } else if (killed_ms != 0 && now_ms() >= killed_ms) {
+      signal_all(ranks, count, SIGKILL);
+    }
+    if (together && ended <= 0)
+      nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+  }
+  return status;
+}
+
 /* Its process 1. */
 static int run_machine(int machine, char **command) {
   pid_t ranks[RANKS_MAX];
   char name[32], rest[TEXT];
-  int status = 0, running = machines[machine].count;
   snprintf(name, sizeof name, "/dev/shm/machine%d", machine);
   mount_at(name, "/dev/shm", NULL, MS_BIND | MS_REC);
   if (sethostname(name + strlen("/dev/shm/"), strlen(name) - strlen("/dev/shm/")) != 0 ||
@@ -255,16 +222,8 @@ static int run_machine(int machine, char **command) {
     none(prepare);
   for (int i = 0; i < machines[machine].count; i++)
     ranks[i] = start_rank(machine, i, command);
-  while (running > 0) {
-    int how;
-    pid_t ended = waitpid(-1, &how, 0);
-    for (int i = 0; i < machines[machine].count; i++)
-      if (ended == ranks[i] && ended > 0) {
-        running--;
-        status = exit_status(how) > status ? exit_status(how) : status;
-      }
-  }
-  for (int look = 0; look < looks_for_rest && is_left(rest); look++) {
+  int status = wait_for_ranks(ranks, machines[machine].count);
+  for (int look = 0; look < looks_for_rest && rest_is_left(rest); look++) {
     while (waitpid(-1, NULL, WNOHANG) > 0)
       ;
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
@@ -329,15 +288,15 @@ static void signal_wanted(pid_t process, void *context) {
   const struct wanted *wanted = context;
   char text[65536], net[64];
   if (wanted->rank[0] != '\0') {
-    read_of(process, "environ", text, sizeof text);
+    rest_read(process, "environ", text, sizeof text);
     if (strstr(text, wanted->rank) == NULL)
       return;
-    read_of(process, "cmdline", text, sizeof text);
+    rest_read(process, "cmdline", text, sizeof text);
     text[strcspn(text, " ")] = '\0';
     if (strstr(text, "/programs/") == NULL)
       return;
   } else {
-    read_of(process, "comm", text, sizeof text);
+    rest_read(process, "comm", text, sizeof text);
     network_of(process, net);
     text[strcspn(text, " ")] = '\0';
     if (strncmp(text, wanted->name, 15) != 0 || strcmp(net, wanted->net) != 0)
@@ -355,10 +314,10 @@ static void obey(const char *order) {
     ip("link set cable%d up\n", machine);
   } else if (sscanf(order, "kill %d %63s %d", &wanted.number, wanted.name, &machine) == 3) {
     network_of(machines[machine].process, wanted.net);
-    each_process(signal_wanted, &wanted);
+    rest_each_process(signal_wanted, &wanted);
   } else if (sscanf(order, "rank %d %d", &wanted.number, &rank) == 2) {
     snprintf(wanted.rank, sizeof wanted.rank, " RANK=%d ", rank);
-    each_process(signal_wanted, &wanted);
+    rest_each_process(signal_wanted, &wanted);
   } else if (sscanf(order, "run %d %n", &machine, &command) == 1) {
     inside_run(machine < 0 ? 0 : machines[machine].process, order + command);
   } else {
@@ -401,6 +360,13 @@ int main(int argc, char **argv) {
     orders = open(argv[at + 1], O_RDWR | O_CLOEXEC | O_NONBLOCK);
     at += 2;
   }
+  if (at + 1 < argc && strcmp(argv[at], "--together") == 0) {
+    together = true;
+    at++;
+    failed = mmap(NULL, sizeof *failed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (failed == MAP_FAILED)
+      none("memory");
+  }
   if (at + 1 >= argc) {
     say("what to run?");
     return 2;
@@ -421,5 +387,6 @@ int main(int argc, char **argv) {
     none(prepare);
   for (int i = 0; i < nmachines; i++)
     start_machine(i, argv + at);
-  return wait_for_all(orders);
+  int status = wait_for_all(orders);
+  return together && atomic_load(failed) != 0 ? atomic_load(failed) : status;
 }

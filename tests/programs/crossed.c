@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COUNT = 64, ITERATIONS = 12 };
+enum { COUNT = 64, ITERATIONS = 12, NAME_BYTES = 128 };
 
 static const char *what = "held";
 
@@ -116,11 +116,14 @@ static void root(ncclComm_t all, ncclComm_t pair) {
 
 /* ---- elected ---- */
 
-/* In memory that the ranks share: how many of the first rank's calls have returned. */
-static _Atomic int *returned_calls(char name[64]) {
-  snprintf(name, 64, "/nccl-join-crossed-%ld", (long)getpid());
-  ranks_share(&ranks, name, 64);
-  int file = shm_open(name, O_RDWR | O_CREAT, 0600);
+/* In memory that the ranks share: how many of the first rank's calls have returned. On machines that are
+ * namespaces it lies where the loopback's NCCL meets. */
+static _Atomic int *returned_calls(char name[NAME_BYTES]) {
+  const char *folder = getenv("LOOPBACK_FOLDER");
+  snprintf(name, NAME_BYTES, "%s/nccl-join-crossed-%ld", folder != NULL ? folder : "/dev/shm",
+           (long)getpid());
+  ranks_share(&ranks, name, NAME_BYTES);
+  int file = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   void *memory = MAP_FAILED;
   if (file >= 0 && ftruncate(file, 4096) == 0)
     memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -133,7 +136,7 @@ static _Atomic int *returned_calls(char name[64]) {
 
 static void elected(ncclComm_t all) {
   bool is_last = ranks.rank == ranks.nranks - 1;
-  char name[64];
+  char name[NAME_BYTES];
   _Atomic int *returned = returned_calls(name);
   for (int i = 0; i < (is_last ? 4 : ITERATIONS); i++) {
     while (ranks.rank == 1 && i >= 6 && atomic_load(returned) <= i)
@@ -147,7 +150,7 @@ static void elected(ncclComm_t all) {
   }
   sum("end", 0, all, 16);
   if (ranks.rank == 0)
-    shm_unlink(name);
+    unlink(name);
 }
 
 /* ---- destroyed ---- */
@@ -160,7 +163,7 @@ static void wait_for(_Atomic int *number, int value) {
 /* The first rank takes no part in most sums of the pair. */
 static void destroyed(ncclComm_t all, ncclComm_t pair) {
   enum { PAIR_IS_DONE = 1, PAIR_IS_GONE };
-  char name[64];
+  char name[NAME_BYTES];
   _Atomic int *state = returned_calls(name);
   for (int i = 0; pair != NULL && i < (ranks.rank == 0 ? 4 : ITERATIONS); i++)
     sum("pair", i, pair, 32);
@@ -182,14 +185,14 @@ static void destroyed(ncclComm_t all, ncclComm_t pair) {
     atomic_store(state, PAIR_IS_GONE);
   print("all", ITERATIONS - 1);
   if (ranks.rank == 0)
-    shm_unlink(name);
+    unlink(name);
 }
 
 /* ---- aborted ---- */
 
 static int aborted(ncclComm_t all) {
   bool is_last = ranks.rank == ranks.nranks - 1;
-  char name[64];
+  char name[NAME_BYTES];
   _Atomic int *returned = returned_calls(name);
   for (int i = 0; i < (ranks.rank == 0 ? 4 : ITERATIONS); i++)
     sum("all", i, all, 32);
@@ -204,7 +207,7 @@ static int aborted(ncclComm_t all) {
       CHECK_CUDA(cudaStreamSynchronize(ranks.stream));
   }
   if (ranks.rank == 0)
-    shm_unlink(name);
+    unlink(name);
   CHECK_NCCL(ncclCommAbort(all));
   atomic_store(returned, 1);
   ranks_result(&ranks, "aborted");
@@ -220,7 +223,7 @@ static void behind(ncclComm_t all, bool handed) {
   volatile int late = 9; /* not known to the compiler, which makes no more calls of these two */
   ncclComm_t three, pair;
   bool is_first = ranks.rank == 0, is_last = ranks.rank == 3;
-  char name[64];
+  char name[NAME_BYTES];
   _Atomic int *state = returned_calls(name);
   CHECK_NCCL(ncclCommSplit(all, is_last ? NCCL_SPLIT_NOCOLOR : 0, ranks.rank, &three, NULL));
   CHECK_NCCL(
@@ -242,7 +245,7 @@ static void behind(ncclComm_t all, bool handed) {
     CHECK_CUDA(cudaStreamSynchronize(ranks.stream));
   }
   if (is_first)
-    shm_unlink(name);
+    unlink(name);
   if (three != NULL)
     CHECK_NCCL(ncclCommDestroy(three));
   if (pair != NULL)
@@ -260,7 +263,7 @@ static void make_grid(ncclComm_t all, ncclComm_t *rows, ncclComm_t *columns) {
 static void told(ncclComm_t all) {
   enum { UNTOLD = 8 };
   int row = ranks.rank / 2;
-  char name[64];
+  char name[NAME_BYTES];
   _Atomic int *done = returned_calls(name);
   ncclComm_t rows, columns;
   make_grid(all, &rows, &columns);
@@ -276,7 +279,7 @@ static void told(ncclComm_t all) {
     print("row", i);
   }
   if (ranks.rank == 0)
-    shm_unlink(name);
+    unlink(name);
   CHECK_NCCL(ncclCommDestroy(rows));
   CHECK_NCCL(ncclCommDestroy(columns));
 }

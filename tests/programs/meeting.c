@@ -21,12 +21,15 @@ static _Noreturn void fail(int rank, const char *what) {
 }
 
 static socklen_t address_of(struct sockaddr_un *address) {
-  const char *port = getenv("MASTER_PORT");
+  const char *port = getenv("MASTER_PORT"), *folder = getenv("LOOPBACK_FOLDER");
   *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-  /* The first byte stays 0. */
-  int length = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "meeting-%s-%ld-%d",
-                        port != NULL ? port : "0", meetings, part);
-  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+  /* The first byte stays 0, but where ranks are on several machines that have only this folder in
+   * common: then it is a file. */
+  int begin = folder == NULL;
+  int length = snprintf(address->sun_path + begin, sizeof address->sun_path - (size_t)begin,
+                        "%s%smeeting-%s-%ld-%d", folder != NULL ? folder : "",
+                        folder != NULL ? "/" : "", port != NULL ? port : "0", meetings, part);
+  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)(begin + length));
 }
 
 static void wait_for_the_others(int nranks) {
