@@ -1,4 +1,4 @@
-# Tests: one Criterion program per folder, run by `make check`.
+# Tests: one program per folder, of Criterion's tests and a runner of our own (tests/runner.c), run by `make check`.
 #   tests/unit        core and pure parts of hooks and interpose, no process needed
 #   tests/fuzz        the corpus of the fuzz targets
 #   tests/simulation  random programs through the core, in memory; `make sim` runs as many as wanted
@@ -21,7 +21,6 @@
 
 
 tests_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -Wno-missing-prototypes -Wno-overlength-strings -Wno-write-strings
-CRITERION_LIBS ?= -lcriterion
 
 -include tests/programs/programs.mk
 
@@ -37,32 +36,30 @@ JOIN_TEST_OBJECTS = $(call objects_of,tests/join)
 define link_test
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) $(CRITERION_LIBS) -lm
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) $(TEST_LIBS) -lm
 endef
+
+# What runs the tests. Of Criterion only headers are used.
+RUNNER = $(BUILD)/tests/runner.o
+TEST_PROGRAMS = $(addprefix $(BUILD)/check/,unit simulation fuzz hooks interpose python tools join faults generated machines clients)
+$(TEST_PROGRAMS): $(RUNNER)
 
 # Calls that fail when a test wants them to (tests/unit/failing.h).
 UNIT_WRAPPED = malloc calloc realloc aligned_alloc fcntl open fstat ftruncate getcwd gethostname mmap posix_fallocate pread access \
                sched_getaffinity write
 # Plug-ins that are part of the test (tests/hooks/test_plugins.c).
 HOOKS_WRAPPED = dlopen dlsym dlclose
-UNIT_PARTS = $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) $(FLOW_OBJECTS)
-$(BUILD)/check/unit $(BUILD)/check/quick-unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
-$(BUILD)/check/unit: $(UNIT_PARTS)
+$(BUILD)/check/unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
+$(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) $(FLOW_OBJECTS)
 	$(link_test)
 $(BUILD)/check/simulation: $(SIMULATION_OBJECTS) $(CORE_OBJECTS)
 	$(link_test)
-$(BUILD)/check/hooks $(BUILD)/check/quick-hooks: private SANFLAGS += $(HOOKS_WRAPPED:%=-Wl,--wrap=%)
+$(BUILD)/check/hooks: private SANFLAGS += $(HOOKS_WRAPPED:%=-Wl,--wrap=%)
 $(BUILD)/check/hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
-	$(link_test)
-# The same tests without Criterion's processes (tests/quick.c).
-$(BUILD)/check/quick-%: private CRITERION_LIBS =
-$(BUILD)/check/quick-unit: $(UNIT_PARTS) $(BUILD)/tests/quick.o
-	$(link_test)
-$(BUILD)/check/quick-hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS) $(BUILD)/tests/quick.o
 	$(link_test)
 $(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS) $(NATIVE_CODE_OBJECTS)
 	$(link_test)
-$(BUILD)/check/tools: private CRITERION_LIBS += $(ELF_LIBS) $(JSON_LIBS) $(DECODER_LIBS)
+$(BUILD)/check/tools: private TEST_LIBS = $(ELF_LIBS) $(JSON_LIBS) $(DECODER_LIBS)
 $(BUILD)/check/tools: $(TOOLS_TEST_OBJECTS) $(addprefix $(BUILD)/tools/bench/,rows.o steps.o) \
 		$(filter-out %/check_main.o,$(call objects_of,tools/check)) $(addprefix $(BUILD)/tools/,terminal.o json_text.o port.o)
 	$(link_test)
@@ -77,9 +74,7 @@ ifneq ($(and $(CUDA12_INCLUDE),$(call nccl_has,22800)),)
 all: loopback
 endif
 
-# With sanitizers tests/unit is run by tests/quick.c: Criterion starts such a program anew for each test, which costs more than
-# the tests, and does not look at how it ends: whether it has lost memory.
-CHECKS = $(if $(SAN),quick-unit,unit) simulation fuzz interpose python tools join faults
+CHECKS = unit simulation fuzz interpose python tools join faults
 # These call the stand-ins themselves.
 LOOPBACK_CHECKS = $(BUILD)/check/hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
 CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)
@@ -87,12 +82,11 @@ CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_I
                     CUDA_INCLUDE=$(CUDA13_INCLUDE) JOIN_TEST_BENCHMARKS='$(if $(SAN),,$(BENCHMARKS))'
 
 # Those of attachments and of the agreement run over each transport (tests/unit/planes.h). Random programs take the same paths more often: a quarter
-# of them is run again over the other transport, and with sanitizers.
+# of them is run again over the other transport. With sanitizers the tests themselves take a quarter.
 UNIT_OVER_SHM = UNIT_TRANSPORT=shm 'TEST_FILTER=@(@(attachment|foresight|looks|marks|overlap*|peers|place*|team*)/*|peers_random/programs_0)'
-UNIT_SANITIZED = 'TEST_FILTER=!(peers_random/programs_[123])'
 
 .PHONY: check check-here check-build
-check-build: all loopback programs $(CHECK_PROGRAMS) $(BUILD)/check/quick-unit $(LOOPBACK_CHECKS) $(BUILD)/bench/report
+check-build: all loopback programs $(CHECK_PROGRAMS) $(LOOPBACK_CHECKS) $(BUILD)/bench/report
 
 # Sanitizers would only measure themselves. tests/tools is run without.
 ifeq ($(SAN),)
@@ -101,13 +95,13 @@ endif
 
 # The tests in this build folder.
 check-here: check-build
-	@tests/run --with $(CHECK_ENVIRONMENT) -- $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/quick-unit \
+	@tests/run --with $(CHECK_ENVIRONMENT) -- $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/unit \
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS)
 
 # Everything, and what needs memory and processes once more with the address and undefined behaviour sanitizers.
 SANITIZED_BUILD = build-address
 SANITIZED_LAUNCHER = $(SANITIZED_BUILD)/launcher
-SANITIZED_CHECKS = quick-unit fuzz python
+SANITIZED_CHECKS = unit fuzz python
 # Ranks have sanitizers; what starts them and reads what they say has none, nor, but for a few suites, has the launcher: three processes more a run.
 SANITIZED_LAUNCHES = @(sums|endings|lossy|alike)/*
 # One program with many numbers of iterations: no memory that other suites do not use, and a third of the time of all with sanitizers.
@@ -128,10 +122,9 @@ check:
 	@tests/join/launcher $(BUILD) $(SANITIZED_BUILD) $(SANITIZED_LAUNCHER)
 	@$(MAKE) --no-print-directory nccl-small
 	@$(MAKE) --no-print-directory pytorch-small
-	@tests/run --with $(CHECK_ENVIRONMENT) -- $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/quick-unit \
+	@tests/run --with $(CHECK_ENVIRONMENT) -- $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/unit \
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
-	  --with $(SANITIZED_SETTINGS) $(UNIT_SANITIZED) -- $(SANITIZED_BUILD)/check/quick-unit \
-	  --with TEST_FILTER= -- $(SANITIZED_BUILD)/check/fuzz $(SANITIZED_BUILD)/check/python $(BUILD)/check/faults \
+	  --with $(SANITIZED_SETTINGS) -- $(SANITIZED_BUILD)/check/unit $(SANITIZED_BUILD)/check/fuzz $(SANITIZED_BUILD)/check/python $(BUILD)/check/faults \
 	  --with 'TEST_FILTER=$(SANITIZED_LAUNCHES)' -- $(BUILD)/check/join \
 	  --with 'TEST_FILTER=!($(SANITIZED_LAUNCHES)|$(SANITIZED_WITHOUT))' JOIN_TEST_LAUNCHER=$(SANITIZED_LAUNCHER) -- $(BUILD)/check/join \
 	  --with TEST_FILTER= LD_LIBRARY_PATH=$(SANITIZED_BUILD)/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=$(SANITIZED_BUILD)/%) \
@@ -140,8 +133,8 @@ check:
 
 # ---- make check-thread, make check-valgrind ---------------------------------------------------------------------
 
-# Criterion does not start under ThreadSanitizer. So the runner is the ordinary one, and what it runs is of build-thread: programs,
-# launcher, stand-ins and preload object. A race ends its rank with status 66. The stand-ins' tests have a runner of their own.
+# The runner is the ordinary one, and what it runs is of build-thread: programs, launcher, stand-ins and preload object. A race
+# ends its rank with status 66.
 THREAD_LOOPBACK_CHECKS = build-thread/tests/loopback-cuda build-thread/tests/loopback-nccl
 .PHONY: check-thread check-valgrind
 check-thread:
@@ -149,14 +142,13 @@ check-thread:
 	@$(MAKE) --no-print-directory $(BUILD)/check/join $(BUILD)/data/digits.csv
 	@$(MAKE) --no-print-directory SAN=thread all loopback programs build-thread/bench/ddp-train $(THREAD_LOOPBACK_CHECKS)
 	@tests/run --with $(CHECK_ENVIRONMENT) TSAN_OPTIONS=halt_on_error=1:exitcode=66 JOIN_TEST_BUILD=build-thread \
-	  JOIN_TEST_SLOWNESS=4 TEST_LIMIT=3600 -- $(BUILD)/check/join
-	@for program in $(THREAD_LOOPBACK_CHECKS); do LD_LIBRARY_PATH=build-thread/loopback \
-	  TSAN_OPTIONS=handle_segv=0:handle_abort=0:atexit_sleep_ms=10 $$program || exit 1; done
+	  JOIN_TEST_SLOWNESS=4 TEST_LIMIT=3600 -- $(BUILD)/check/join \
+	  --with LD_LIBRARY_PATH=build-thread/loopback TSAN_OPTIONS=handle_segv=0:handle_abort=0:atexit_sleep_ms=10 -- $(THREAD_LOOPBACK_CHECKS)
 	@echo 'not under ThreadSanitizer: tests/faults, which kills and stops ranks at given times'
 
 # Errors and lost memory, in core's tests and in the ranks of programs. Suites that compare times, or where ranks are killed, are left
 # out, and so are those that only repeat the same paths more often.
-# Criterion does not look at how its tests' processes end, so what valgrind says goes to files, which must stay empty.
+# What valgrind says goes to files, which must stay empty.
 VALGRIND_LOGS = $(BUILD)/valgrind
 VALGRIND = valgrind --quiet --vgdb=no --log-file=$(CURDIR)/$(VALGRIND_LOGS)/%p --error-exitcode=99 --leak-check=full \
            --show-leak-kinds=definite --errors-for-leak-kinds=definite --suppressions=$(CURDIR)/tests/valgrind.supp

@@ -9,14 +9,7 @@
 # The same tests against either release, with the headers of that release: loopback-cuda (13), loopback-cuda12.
 LOOPBACK_CUDA_TESTS = $(wildcard tests/loopback/test/cuda_*.c)
 
-# With ThreadSanitizer the tests have a runner of their own, see plain.h. The other one leaves to Criterion the
-# signals that tests expect, and exits of processes with threads running have nothing to say about leaks.
-ifneq ($(filter thread,$(SAN)),)
-LOOPBACK_CUDA_TESTS += tests/loopback/test/plain.c
-CUDA_TEST_LIBS =
-else
-CUDA_TEST_LIBS = $(CRITERION_LIBS)
-endif
+# The signals that tests expect are left to the runner.
 LOOPBACK_TEST_ENV = LD_LIBRARY_PATH=$(LOOPBACK) ASAN_OPTIONS=handle_segv=0:handle_abort=0 \
                     TSAN_OPTIONS=handle_segv=0:handle_abort=0:atexit_sleep_ms=10
 
@@ -27,11 +20,11 @@ $$(BUILD)/$(2)/%.o: tests/loopback/test/%.c
 	$$(call say,CC,'$$< (CUDA $(1))')
 	$$(Q)$$(CC) $$(ALL_CFLAGS) -isystem $$(CUDA$(1)_INCLUDE) -c -o $$@ $$<
 
-$$(BUILD)/tests/$(2): $$(LOOPBACK_CUDA_TESTS:tests/loopback/test/%.c=$$(BUILD)/$(2)/%.o) $$(LOOPBACK_CUDA_LIBS)
+$$(BUILD)/tests/$(2): $$(LOOPBACK_CUDA_TESTS:tests/loopback/test/%.c=$$(BUILD)/$(2)/%.o) $$(LOOPBACK_CUDA_LIBS) $(RUNNER)
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
 	$$(Q)$$(CC) $$(SANFLAGS) -pthread -o $$@ $$(filter %.o,$$^) $$(LOOPBACK)/libcudart.so.$(1) \
-	  $$(LOOPBACK)/libcuda.so.1 $$(CUDA_TEST_LIBS)
+	  $$(LOOPBACK)/libcuda.so.1
 endef
 $(eval $(call loopback_cuda_tests,13,loopback-cuda))
 $(eval $(call loopback_cuda_tests,12,loopback-cuda12))
@@ -46,23 +39,14 @@ LOOPBACK_NCCL_TEST_OBJS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/loopback/
 
 $(LOOPBACK_NCCL_TEST_OBJS): private ALL_CFLAGS += -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
 
-# Criterion's runner and ThreadSanitizer want the same addresses.
-ifneq ($(findstring thread,$(SAN)),)
-$(LOOPBACK_NCCL_TEST_OBJS): private ALL_CFLAGS += -isystem tests/loopback/test/nccl_plain
-LOOPBACK_NCCL_TEST_LIBS =
-else
-LOOPBACK_NCCL_TEST_LIBS = $(CRITERION_LIBS)
-endif
-
 # What tests call by itself: the library does not export it.
 LOOPBACK_NCCL_TESTED_INSIDE = datatype reduce unique_id report settings
 
-$(BUILD)/tests/loopback-nccl: $(LOOPBACK_NCCL_TEST_OBJS) $(LOOPBACK_NCCL_LIBS) $(LOOPBACK)/libcuda.so
+$(BUILD)/tests/loopback-nccl: $(LOOPBACK_NCCL_TEST_OBJS) $(LOOPBACK_NCCL_LIBS) $(LOOPBACK)/libcuda.so $(RUNNER)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(LOOPBACK_NCCL_TEST_OBJS) \
-	  $(patsubst %,$(BUILD)/tools/loopback/nccl/%.o,$(LOOPBACK_NCCL_TESTED_INSIDE)) -L$(LOOPBACK) -lnccl -lcuda \
-	  $(LOOPBACK_NCCL_TEST_LIBS) -lm
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(LOOPBACK_NCCL_TEST_OBJS) $(RUNNER) \
+	  $(patsubst %,$(BUILD)/tools/loopback/nccl/%.o,$(LOOPBACK_NCCL_TESTED_INSIDE)) -L$(LOOPBACK) -lnccl -lcuda -lm
 
 .PHONY: check-loopback-nccl
 check-loopback-nccl: $(BUILD)/tests/loopback-nccl

@@ -76,6 +76,11 @@ static double float_value(const struct datatype *type, uint64_t bits) {
 
 void value_store(ncclDataType_t datatype, void *buffer, size_t index, double value) {
   const struct datatype *type = &datatypes[datatype];
+  float single = (float)value;
+  if (datatype == ncclFloat32 && (double)single == value) { /* as below, in a part of the time */
+    memcpy((char *)buffer + index * sizeof single, &single, sizeof single);
+    return;
+  }
   uint64_t bits = type->form == FORM_FLOAT ? float_bits(type, value) : (uint64_t)(int64_t)value;
   memcpy((char *)buffer + index * type->size, &bits,
          type->size); /* little-endian, as NCCL's hosts are */
@@ -83,6 +88,11 @@ void value_store(ncclDataType_t datatype, void *buffer, size_t index, double val
 
 double value_load(ncclDataType_t datatype, const void *buffer, size_t index) {
   const struct datatype *type = &datatypes[datatype];
+  if (datatype == ncclFloat32) {
+    float single;
+    memcpy(&single, (const char *)buffer + index * sizeof single, sizeof single);
+    return (double)single;
+  }
   uint64_t bits = 0;
   memcpy(&bits, (const char *)buffer + index * type->size, type->size);
   if (type->form == FORM_FLOAT)

@@ -1,6 +1,5 @@
 /* The scripts of this folder, run by every Python of the machine (tests/python/interpreters). */
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "interpose/places/python/python_layout.h"
 

@@ -3,6 +3,7 @@
  *
  * build/check/sim --machines 4 runs as many as wanted, and one by its seed. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 #include "tests/simulation/run.h"
 #include "tests/simulation/test_program.h"
@@ -108,9 +109,9 @@ static struct simulation train(uint32_t nmachines, uint16_t batches, uint16_t of
 
 static void log_traffic(const char *what, uint32_t nmachines, uint64_t count,
                         const struct traffic *more, const struct traffic *less) {
-  cr_log_info("%u machines of %u ranks: %s: %.3f messages, %.1f bytes", nmachines, RANKS_EACH, what,
-              (double)(more->messages - less->messages) / (double)count,
-              (double)(more->bytes - less->bytes) / (double)count);
+  printf("%u machines of %u ranks: %s: %.3f messages, %.1f bytes\n", nmachines, RANKS_EACH, what,
+         (double)(more->messages - less->messages) / (double)count,
+         (double)(more->bytes - less->bytes) / (double)count);
 }
 
 /* Only how far ranks are apart is asked for, each time that it could be too far. */

@@ -164,7 +164,12 @@ static void run(uint64_t seed) {
   cr_assert_null(wrong, "seed %lu: %s", seed, wrong);
 }
 
+/* With sanitizers a quarter. */
+#ifdef __SANITIZE_ADDRESS__
+#define PROGRAMS_PER_TEST 125
+#else
 #define PROGRAMS_PER_TEST 500
+#endif
 
 static void run_many(uint64_t first) {
   mirrors = 0;

@@ -7,7 +7,7 @@ out=$1
 parts=tests/interpose/parts
 include() { sed -n "s/^$1 = //p" .deps/paths.mk; }
 compile() {
-  aarch64-linux-gnu-gcc -std=c17 -D_GNU_SOURCE -w -O2 -g -fPIC -pthread -I. -isystem "$(include NCCL_INCLUDE)" \
+  aarch64-linux-gnu-gcc -std=c17 -D_GNU_SOURCE -w -O1 -fPIC -pthread -I. -isystem "$(include NCCL_INCLUDE)" \
     -isystem "$(include CUDA13_INCLUDE)" "$@"
 }
 library() { compile -shared -fvisibility=hidden -ftls-model=initial-exec "$@"; }

@@ -1,14 +1,18 @@
 /* Criterion's tests without its library: what they need of it, in one file, and a main.
  *
- * Criterion starts the program anew for each test, which costs fifty times what most tests of
- * core/ do. Here a test is a forked child, so a suite of hundreds takes about a second, and how a
- * child ends counts: one that loses memory under LeakSanitizer fails. The assertions are
- * Criterion's own headers, and so are the words that are printed (tests/run reads them) and these
- * options: -jN, --fail-fast, --verbose, --list, --color=never, --filter PATTERN.
+ * Criterion starts the program anew for each test, with all libraries that its own needs: 20 ms of
+ * the processor's time for tests that mostly take less than one. Here a test is a forked child, and
+ * how a child ends counts: one that loses memory under LeakSanitizer fails. It works with all
+ * sanitizers. The assertions are Criterion's own headers, and so are the words that are printed
+ * (tests/run reads them) and these options: -jN, --fail-fast, --list, --color=never, --filter
+ * PATTERN, and --verbose, which says of each test how long it took, and how much of the processor's
+ * time it and what it has waited for had.
  *
- * Suites with .init, .fini, .signal, .exit_code, .timeout and .disabled; no theories, no parameters.
+ * Suites with .init, .fini, .signal, .exit_code, .timeout and .disabled, ReportHook of PRE_ALL and
+ * POST_ALL; no theories, no parameters, and of criterion/new/assert.h nothing.
  */
 #include <criterion/criterion.h>
+#include <criterion/hooks.h>
 #include <fnmatch.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -17,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -24,9 +29,14 @@
 
 extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
 extern struct criterion_suite *__start_cr_sts[], *__stop_cr_sts[];
-/* Of a program without a TestSuite the section is missing. */
+extern f_report_hook __start_cr_pra[], __stop_cr_pra[], __start_cr_poa[], __stop_cr_poa[];
+/* Of a program without a TestSuite, or a hook, the section is missing. */
 #pragma weak __start_cr_sts
 #pragma weak __stop_cr_sts
+#pragma weak __start_cr_pra
+#pragma weak __stop_cr_pra
+#pragma weak __start_cr_poa
+#pragma weak __stop_cr_poa
 
 struct criterion_options criterion_options;
 
@@ -64,6 +74,7 @@ void criterion_send_assert(struct criterion_assert_stats *stats) {
   has_failed = true;
   printf("[----] %s:%u: Assertion Failed\n[----]   %s\n", stats->file, stats->line,
          stats->message == NULL ? "" : stats->message);
+  fflush(stdout); /* the test may crash next */
 }
 
 void cri_asserts_passed_incr(void) {}
@@ -80,10 +91,24 @@ void cr_asprintf_free(char *text) {
   free(text);
 }
 
-/* What was compared is in the line that is named. */
+/* What is said of an assertion without words of its own. The first argument is its expression; of two
+ * strings that were compared, they follow. */
 char *cr_translate_assert_msg(int index, ...) {
-  (void)index;
-  return strdup("");
+  static const char *const formats[] = {
+      [CRITERION_ASSERT_MSG_EXPR_FALSE] = "false: %s",
+      [CRITERION_ASSERT_MSG_EXPR_AS_STRINGS_FALSE] = "false, as strings: %s: \"%s\", \"%s\"",
+      [CRITERION_ASSERT_MSG_IS_NULL] = "NULL: %s",
+      [CRITERION_ASSERT_MSG_IS_NOT_NULL] = "not NULL: %s",
+      [CRITERION_ASSERT_MSG_IS_EMPTY] = "empty: %s",
+      [CRITERION_ASSERT_MSG_IS_NOT_EMPTY] = "not empty: %s: \"%s\""};
+  const char *format = (size_t)index < sizeof formats / sizeof *formats ? formats[index] : NULL;
+  char *text = NULL;
+  va_list arguments;
+  va_start(arguments, index);
+  if (format == NULL || vasprintf(&text, format, arguments) < 0)
+    text = strdup("");
+  va_end(arguments);
+  return text;
 }
 
 static void call(void (*function)(void)) {
@@ -118,12 +143,16 @@ struct child {
 };
 
 static bool fails_fast, is_verbose, has_to_stop;
-static unsigned tested, passing, failing, crashing;
+static unsigned tested, passing, failing, crashing, skipped;
 
 static double now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static double seconds(struct timeval time) {
+  return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
 static void start(struct child *child, struct criterion_test *test) {
@@ -143,7 +172,7 @@ static void start(struct child *child, struct criterion_test *test) {
   }
   child->alive = (int)syscall(SYS_pidfd_open, child->process, 0);
   if (child->process < 0 || child->alive < 0) {
-    perror("tests/quick");
+    perror("tests/runner");
     exit(2);
   }
 }
@@ -161,6 +190,7 @@ static void judge(const struct child *child, int status, bool late) {
   }
   if (ended && WEXITSTATUS(status) == SKIPPED) {
     tested--;
+    skipped++;
     return;
   }
   failing++;
@@ -195,8 +225,13 @@ static void reap(struct child *children, unsigned count) {
     late = late && ended[i].revents == 0;
     if (late)
       kill(child->process, SIGKILL);
-    if (waitpid(child->process, &status, 0) != child->process)
+    struct rusage used;
+    if (wait4(child->process, &status, 0, &used) != child->process)
       continue;
+    if (is_verbose)
+      printf("[DONE] %s::%s: %.2f s, %.3f s of processor time\n", child->test->category,
+             child->test->name, now() - child->begun,
+             seconds(used.ru_utime) + seconds(used.ru_stime));
     kill(-child->process, SIGKILL); /* what it has started */
     close(child->alive);
     judge(child, status, late);
@@ -219,9 +254,41 @@ static int by_name(const void *a, const void *b) {
   return by != 0 ? by : strcmp(x->name, y->name);
 }
 
-int main(int argc, char **argv) {
+static void run_hooks(f_report_hook *from, const f_report_hook *to, void *what) {
+  for (; from < to; from++)
+    if (*from != NULL)
+      (*from)(what);
+}
+
+static void run_all(unsigned jobs, const char *filter) {
   struct child children[64] = {{.test = NULL}};
-  unsigned jobs = 1, running = 0;
+  size_t ntests = (size_t)(__stop_cr_tst - __start_cr_tst);
+  unsigned running = 0;
+  for (size_t next = 0; next < ntests || running > 0;) {
+    running = 0;
+    for (unsigned i = 0; i < jobs; i++) {
+      while (children[i].test == NULL && next < ntests && !has_to_stop) {
+        struct criterion_test *test = __start_cr_tst[next++];
+        if (is_wanted(test, filter))
+          start(&children[i], test);
+      }
+      running += children[i].test != NULL;
+    }
+    if (has_to_stop)
+      next = ntests;
+    if (running > 0)
+      reap(children, jobs);
+  }
+}
+
+static void list_all(const char *filter) {
+  for (struct criterion_test **test = __start_cr_tst; test < __stop_cr_tst; test++)
+    if (is_wanted(*test, filter))
+      printf("%s/%s\n", (*test)->category, (*test)->name);
+}
+
+int main(int argc, char **argv) {
+  unsigned jobs = 1;
   bool lists = false;
   const char *filter = "*/*";
   for (int i = 1; i < argc; i++) {
@@ -233,30 +300,20 @@ int main(int argc, char **argv) {
     if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc)
       filter = argv[++i];
   }
-  jobs = jobs < 1 ? 1 : jobs > 64 ? 64 : jobs;
-  size_t ntests = (size_t)(__stop_cr_tst - __start_cr_tst);
-  qsort(__start_cr_tst, ntests, sizeof(*__start_cr_tst), by_name);
-  for (size_t next = 0; next < ntests || running > 0;) {
-    running = 0;
-    for (unsigned i = 0; i < jobs; i++) {
-      while (children[i].test == NULL && next < ntests && !has_to_stop) {
-        struct criterion_test *test = __start_cr_tst[next++];
-        if (!is_wanted(test, filter))
-          continue;
-        if (lists)
-          printf("%s/%s\n", test->category, test->name);
-        else
-          start(&children[i], test);
-      }
-      running += children[i].test != NULL;
-    }
-    if (has_to_stop)
-      next = ntests;
-    if (running > 0)
-      reap(children, jobs);
+  qsort(__start_cr_tst, (size_t)(__stop_cr_tst - __start_cr_tst), sizeof(*__start_cr_tst), by_name);
+  if (lists) {
+    list_all(filter);
+    return 0;
   }
-  if (!lists)
-    printf("[====] Synthesis: Tested: %u | Passing: %u | Failing: %u | Crashing: %u \n", tested,
-           passing, failing, crashing);
+  run_hooks(__start_cr_pra, __stop_cr_pra, NULL);
+  run_all(jobs < 1 ? 1 : jobs > 64 ? 64 : jobs, filter);
+  struct criterion_global_stats stats = {.nb_tests = tested,
+                                         .tests_skipped = skipped,
+                                         .tests_failed = failing,
+                                         .tests_crashed = crashing,
+                                         .tests_passed = passing};
+  run_hooks(__start_cr_poa, __stop_cr_poa, &stats);
+  printf("[====] Synthesis: Tested: %u | Passing: %u | Failing: %u | Crashing: %u \n", tested,
+         passing, failing, crashing);
   return failing != 0;
 }
