@@ -16,6 +16,8 @@ void fuzz_settings(const uint8_t *bytes, size_t size);
 void fuzz_records(const uint8_t *bytes, size_t size);
 void fuzz_segment(const uint8_t *bytes, size_t size);
 void fuzz_mirror(const uint8_t *bytes, size_t size);
+void fuzz_machines(const uint8_t *bytes, size_t size);
+void fuzz_meeting(const uint8_t *bytes, size_t size);
 
 #define FUZZ_CHECK(condition)                                                                      \
   do {                                                                                             \

@@ -47,3 +47,11 @@ Test(corpus, segment) {
 Test(corpus, mirror) {
   replay_all("tests/fuzz/corpus/mirror/*", fuzz_mirror);
 }
+
+Test(corpus, machines) {
+  replay_all("tests/fuzz/corpus/machines/*", fuzz_machines);
+}
+
+Test(corpus, meeting) {
+  replay_all("tests/fuzz/corpus/meeting/*", fuzz_meeting);
+}

@@ -81,6 +81,12 @@ void machines_await(struct machines *machines, const char *said) {
   cr_assert(false, "nobody says %s:\n%s%s", said, result->output, result->errors);
 }
 
+void machines_let(struct machines *machines, double seconds) {
+  const double look_s = 0.05;
+  for (; seconds > 0 && run_goes_on(machines->running, look_s); seconds -= look_s)
+    ;
+}
+
 void machines_order(struct machines *machines, const char *order) {
   FILE *orders = fopen(machines->orders, "w");
   cr_assert_not_null(orders);

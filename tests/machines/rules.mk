@@ -11,21 +11,43 @@ $(MACHINES_START): tests/machines/start.c tests/machines/parts/inside.c tests/ma
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(filter-out $(SANFLAGS),$(ALL_CFLAGS)) -o $@ $^
 
+MACHINES_PARTS = $(MACHINES_RELAY) $(BUILD)/machines/jumps.so \
+                 $(if $(AGENT_LIBS),$(BUILD)/machines/other-agent $(BUILD)/machines/hostile)
+MACHINES_RELAY = $(BUILD)/machines/relay
+$(MACHINES_RELAY): tests/machines/parts/relay.c
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out $(SANFLAGS),$(ALL_CFLAGS)) -o $@ $<
+
+$(BUILD)/machines/jumps.so: tests/machines/parts/jumps.c
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out $(SANFLAGS),$(ALL_CFLAGS)) -fPIC -shared -o $@ $<
+
+# An agent that speaks another version: of its own frames.h, which is found first.
+OTHER_AGENT = $(BUILD)/machines/other
+$(BUILD)/machines/other-agent: private TOOL_LIBS = $(AGENT_LIBS)
+$(BUILD)/machines/other-agent: $(wildcard tools/agent/*.[ch] core/machines/*.[ch]) $(CORE_OBJECTS)
+	@mkdir -p $(OTHER_AGENT)/core/machines
+	$(call say,LINK,$@)
+	$(Q)sed 's/define FRAMES_VERSION .*/define FRAMES_VERSION 999u/' core/machines/frames.h >$(OTHER_AGENT)/core/machines/frames.h
+	$(Q)$(CC) $(filter-out -I. -MMD -MP,$(ALL_CFLAGS)) -I$(OTHER_AGENT) -I. -pthread -o $@ $(wildcard tools/agent/*.c) \
+	  core/machines/frames.c $(filter-out %/frames.o,$(CORE_OBJECTS)) $(TOOL_LIBS)
+
 # Who means no good, with the agent's own libraries: none where there is no agent.
-MACHINES_HOSTILE = $(if $(AGENT_LIBS),$(BUILD)/machines/hostile)
 $(BUILD)/machines/hostile: private TOOL_LIBS = $(AGENT_LIBS)
 $(BUILD)/machines/hostile: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/machines/parts/hostile*.c)) \
                            $(BUILD)/tools/agent/keys.o $(CORE_OBJECTS)
 	$(link_tool)
 
-$(BUILD)/check/machines: $(MACHINES_TEST_OBJECTS) | $(MACHINES_START) $(MACHINES_HOSTILE)
+$(BUILD)/check/machines: $(MACHINES_TEST_OBJECTS) | $(MACHINES_START) $(MACHINES_PARTS)
 	$(link_test)
 
 # The program tests with their ranks on two machines: tests/join. NCCL_JOIN_MACHINES is as a user sets it: for all.
 JOIN_OVER_MACHINES = JOIN_TEST_MACHINES=2 NCCL_JOIN_MACHINES=1
 
 .PHONY: check-machines
-check-machines: all loopback programs $(MACHINES_START) $(MACHINES_HOSTILE) $(BUILD)/check/machines $(BUILD)/check/join
+check-machines: all loopback programs $(MACHINES_START) $(MACHINES_PARTS) $(BUILD)/check/machines $(BUILD)/check/join
 	@tests/run --with $(CHECK_ENVIRONMENT) TEST_JOBS=2 TEST_LIMIT=1800 -- $(BUILD)/check/machines \
 	  --with $(JOIN_OVER_MACHINES) -- $(BUILD)/check/join
 

@@ -1,0 +1,248 @@
+/* Machines that are not as they should be: wires that are broken one way, routes that lead nowhere, memory that is full,
+ * clocks that jump, agents of other versions, processes that are stopped. Either the numbers are right, or every rank ends
+ * and says why. */
+#include "tests/machines/job.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct schedule uneven = {.nranks = 4, .epochs = 1, .n = {{3, 200, 300, 400}}},
+                             even = {.nranks = 4, .epochs = 1, .n = {{30, 30, 30, 30}}};
+
+static const char *options_of(const struct schedule *schedule) {
+  static char options[256];
+  snprintf(options, sizeof options, "--iterations %s --count 16", schedule_text(schedule));
+  return options;
+}
+
+static void finish_right(struct run *result, const struct schedule *schedule) {
+  assert_went_well(result);
+  struct lines *lines = lines_create();
+  lines_add_sum(lines, schedule, 1);
+  lines_add_left(lines, schedule->nranks);
+  finish_run(result, lines);
+}
+
+/* Every rank has ended with an error of its own, and somebody says which rank has failed, and where. */
+static void finish_told(struct run *result, const char *machine) {
+  cr_assert(!result->timed_out, "after %.0f s\n%s", result->seconds, result->errors);
+  cr_assert(result->status != 0 && !run_says(result, "machines: left"), "%s", result->errors);
+  for (int rank = 0; rank < 4; rank++) {
+    char line[64];
+    snprintf(line, sizeof line, "RESULT %d error ", rank);
+    cr_assert(strstr(result->output, line) != NULL, "rank %d\n%s", rank, result->errors);
+  }
+  cr_assert(run_says_in_a_line(result, "failed", machine, NULL), "%s", result->errors);
+  run_free(result);
+}
+
+static struct machines *begin_uneven(const char *environment) {
+  struct machines *machines = machines_begin(&(struct machines_job){.machines = "2,2",
+                                                                    .program = "sum",
+                                                                    .options = options_of(&uneven),
+                                                                    .environment = environment});
+  machines_await(machines, "RESULT 1 sum 0 20 ");
+  return machines;
+}
+
+/* ---- wires ---- */
+
+/* The relay takes the place of the switch in the middle of it, and passes on nothing that a machine says. */
+static void check_broken_wire(int deaf, const char *machine) {
+  NEED_MACHINES();
+  char order[512];
+  struct machines *machines = begin_uneven("NCCL_JOIN_MACHINES_SILENCE=2");
+  snprintf(order, sizeof order,
+           "run -1 RELAY_READY=/dev/shm/shared/relay %s/machines/relay 0 0 %d cable0 cable1",
+           run_build_folder(), deaf);
+  machines_order(machines, order);
+  finish_told(machines_finish(machines), machine);
+}
+
+Test(machines_disturbed, a_machine_that_is_not_heard_counts_as_dead) {
+  check_broken_wire(1, "on machine1");
+}
+
+Test(machines_disturbed, so_does_the_root_s) {
+  check_broken_wire(0, "on machine0");
+}
+
+/* ---- firewalls ---- */
+
+Test(machines_disturbed, machines_that_cannot_reach_the_root_say_so_and_go_on_alone) {
+  NEED_MACHINES();
+  struct run *result = machines_run(
+      &(struct machines_job){.machines = "2,2",
+                             .program = "sum",
+                             .options = options_of(&even),
+                             .environment = "NCCL_JOIN_MACHINES_WAIT=2",
+                             .prepare = "[ $MACHINE != 1 ] || ip route add blackhole 10.77.0.1"});
+  cr_assert(
+      run_says_in_a_line(result, "no agent of the job has answered at 10.77.0.1", "firewall", NULL),
+      "%s", result->errors);
+  cr_assert(run_says_in_a_line(result, "2 of its 4 ranks have not been heard of", NULL), "%s",
+            result->errors);
+  finish_right(result, &even);
+}
+
+Test(machines_disturbed, a_route_that_comes_late_is_in_time) {
+  NEED_MACHINES();
+  struct machines *machines = machines_begin(
+      &(struct machines_job){.machines = "2,2",
+                             .program = "sum",
+                             .options = options_of(&uneven),
+                             .prepare = "[ $MACHINE != 1 ] || ip route add blackhole 10.77.0.1"});
+  machines_order(machines,
+                 "run 1 until [ -e /dev/shm/nccl-join-machines-* ]; do sleep 0.1; done; sleep 1; "
+                 "ip route del blackhole 10.77.0.1");
+  machines_await(machines, "machines: has run until");
+  finish_right(machines_finish(machines), &uneven);
+}
+
+/* ---- full memory ---- */
+
+/* The machine's /dev/shm holds so many kB. */
+static struct run *run_in(int kilobytes) {
+  char command[256];
+  snprintf(command, sizeof command, "[ $MACHINE != 1 ] || mount -o remount,size=%dk /dev/shm",
+           kilobytes);
+  return machines_run(&(struct machines_job){.machines = "2,2",
+                                             .program = "sum",
+                                             .options = options_of(&even),
+                                             .environment = "NCCL_JOIN_MACHINES_WAIT=2",
+                                             .prepare = command});
+}
+
+Test(machines_disturbed, a_full_memory_has_no_room_for_the_segment) {
+  NEED_MACHINES();
+  struct run *result = run_in(300);
+  cr_assert(run_says(result, "No space left"), "%s", result->errors);
+  finish_right(result, &even);
+}
+
+Test(machines_disturbed, or_for_the_board) {
+  NEED_MACHINES();
+  struct run *result = run_in(700);
+  cr_assert(run_says(result, "No space left"), "%s", result->errors);
+  finish_right(result, &even);
+}
+
+/* The others have been told by then that all are found. */
+Test(machines_disturbed, or_for_the_ranks_of_the_others) {
+  NEED_MACHINES();
+  finish_told(run_in(900), "on machine1");
+}
+
+Test(machines_disturbed, memory_that_fills_up_later_is_no_harm) {
+  NEED_MACHINES();
+  struct machines *machines = begin_uneven(NULL);
+  machines_order(machines, "run 0 dd if=/dev/zero of=/dev/shm/full bs=64k");
+  machines_order(machines, "run 1 mount -o remount,size=4k /dev/shm");
+  machines_await(machines, "machines: has run mount");
+  machines_order(machines, "run 0 until ! pidof dd; do sleep 0.1; done; rm /dev/shm/full");
+  finish_right(machines_finish(machines), &uneven);
+}
+
+Test(machines_disturbed, a_full_disk_costs_a_trace_and_no_more) {
+  NEED_MACHINES();
+  struct run *result = machines_run(&(struct machines_job){
+      .machines = "2,2",
+      .program = "sum",
+      .options = options_of(&uneven),
+      .environment = "NCCL_JOIN_TRACE=/dev/shm/traces",
+      .prepare = "[ $MACHINE = -1 ] || { mkdir /dev/shm/traces && mount -t tmpfs -o "
+                 "size=$((4 + 65536 * (1 - MACHINE)))k none /dev/shm/traces; }"});
+  cr_assert(run_says(result, "No space left"), "%s", result->errors);
+  finish_right(result, &uneven);
+}
+
+/* ---- clocks ---- */
+
+Test(machines_disturbed, machines_that_have_been_up_for_another_time) {
+  NEED_MACHINES();
+  finish_right(machines_run(&(struct machines_job){.machines = "2,1,1 tests/machines/parts/skewed",
+                                                   .program = "sum",
+                                                   .options = options_of(&uneven)}),
+               &uneven);
+}
+
+Test(machines_disturbed, clocks_of_the_day_that_jump) {
+  NEED_MACHINES();
+  char command[512];
+  snprintf(command, sizeof command,
+           "[ $MACHINE = -1 ] || tests/machines/parts/jumping $PWD/%s/lib/nccl-join-agent "
+           "$PWD/%s/machines/jumps.so",
+           run_build_folder(), run_build_folder());
+  finish_right(machines_run(&(struct machines_job){.machines = "2,2",
+                                                   .program = "sum",
+                                                   .options = options_of(&uneven),
+                                                   .environment = "NCCL_JOIN_MACHINES_SILENCE=2",
+                                                   .prepare = command}),
+               &uneven);
+}
+
+/* ---- versions ---- */
+
+/* One machine has an agent that speaks another version of the frames (rules.mk). */
+static void check_other_agent(int machine, const char *environment, const char *line) {
+  NEED_MACHINES();
+  char command[512];
+  snprintf(
+      command, sizeof command,
+      "[ $MACHINE != %d ] || mount --bind $PWD/%s/machines/other-agent $PWD/%s/lib/nccl-join-agent",
+      machine, run_build_folder(), run_build_folder());
+  struct run *result = machines_run(&(struct machines_job){.machines = "2,2",
+                                                           .program = "sum",
+                                                           .options = options_of(&even),
+                                                           .environment = environment,
+                                                           .prepare = command});
+  cr_assert(run_says(result, line), "%s", result->errors);
+  finish_right(result, &even);
+}
+
+Test(machines_disturbed, an_agent_of_another_version_is_told_of) {
+  check_other_agent(1, "NCCL_JOIN_MACHINES_WAIT=2", "2 of its 4 ranks have not been heard of");
+}
+
+Test(machines_disturbed, so_is_the_root_s) {
+  check_other_agent(0, "NCCL_JOIN_MACHINES_WAIT=2", "no agent of the job has answered");
+}
+
+/* ---- who is stopped ---- */
+
+static void check_stopped(const char *stop, const char *go_on) {
+  NEED_MACHINES();
+  struct machines *machines = begin_uneven("LOOPBACK_HANG_S=0");
+  machines_order(machines, stop);
+  machines_let(machines, 1.5);
+  machines_order(machines, go_on);
+  finish_right(machines_finish(machines), &uneven);
+}
+
+Test(machines_disturbed, a_rank_that_is_stopped_for_a_while) {
+  check_stopped("rank 19 3", "rank 18 3");
+}
+
+Test(machines_disturbed, a_rank_that_stands_in_and_is_stopped) {
+  check_stopped("rank 19 0", "rank 18 0");
+}
+
+Test(machines_disturbed, an_agent_that_is_stopped_for_a_while) {
+  check_stopped("kill 19 nccl-join-agent 1", "kill 18 nccl-join-agent 1");
+}
+
+Test(machines_disturbed, the_root_s_agent_that_is_stopped_for_a_while) {
+  check_stopped("kill 19 nccl-join-agent 0", "kill 18 nccl-join-agent 0");
+}
+
+/* It is not dead, so nobody can say so but the other machines. */
+Test(machines_disturbed, an_agent_that_is_stopped_for_long_counts_as_dead) {
+  NEED_MACHINES();
+  struct machines *machines = begin_uneven("NCCL_JOIN_MACHINES_SILENCE=2");
+  machines_order(machines, "kill 19 nccl-join-agent 1");
+  machines_let(machines, 5);
+  machines_order(machines, "kill 18 nccl-join-agent 1");
+  finish_told(machines_finish(machines), "on machine1");
+}
