@@ -227,7 +227,7 @@ help:
 	  echo 'make bench-pytorch   what an iteration costs there, with nccl-join and with its own Join'; \
 	  echo 'make check-thread    the program tests with ThreadSanitizer'; \
 	  echo 'make check-valgrind  core and the most telling program tests under valgrind'; \
-	  echo 'make fuzz         libFuzzer on settings, records and the shared segment, FUZZ_SECONDS=$(FUZZ_SECONDS) each'; \
+	  echo 'make fuzz         libFuzzer on settings, records, the shared segment and what agents read, FUZZ_SECONDS=$(FUZZ_SECONDS) each'; \
 	  echo 'make faults       ranks killed and stopped, no memory, no descriptors, garbage in shared memory, clocks that jump'; \
 	  echo 'make coverage     branches of core/ that tests take; fails below 95 percent'; \
 	  echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'; \
