@@ -194,7 +194,9 @@ static enum entry enter(struct board *board, const struct rendezvous *job,
   if (start(board->path))
     return ENTERED;
   snprintf(reason, BOARD_REASON_SIZE, "the agent of this machine cannot be started: %s",
-           strerror(errno));
+           errno == ENOENT ? "there is no nccl-join-agent beside libnccl-join.so"
+           : errno == EIO  ? "it has ended at once: are libzmq and libsodium installed?"
+                           : strerror(errno));
   (void)unlink(board->path);
   return REFUSED;
 }
@@ -276,9 +278,12 @@ enum board_answer board_ask(struct board *board, const char *name, uint32_t slot
   while ((answer = atomic_load(&one->answer)) == BOARD_ASKED) {
     if (is_deserted(board, asked) || board_now_ms() >= end) {
       /* What it has told others nobody knows, unless it never began. */
-      answer = atomic_load(&board->words->started) != 0 ? BOARD_LOST : BOARD_OFF;
-      snprintf(reason, BOARD_REASON_SIZE, "the agent of this machine has %s",
-               answer == BOARD_LOST ? "ended" : "not started");
+      bool begun = atomic_load(&board->words->started) != 0;
+      char *cannot = board->words->cannot;
+      cannot[BOARD_REASON_SIZE - 1] = '\0';
+      answer = begun && cannot[0] == '\0' ? BOARD_LOST : BOARD_OFF;
+      snprintf(reason, BOARD_REASON_SIZE, "the agent of this machine has %s%s%.140s",
+               begun ? "ended" : "not started", cannot[0] != '\0' ? ": " : "", cannot);
       (void)unlink(board->path);
       return (enum board_answer)answer;
     }
@@ -309,6 +314,10 @@ struct board *board_serve(const char *path, char *reason) {
     return fail(board, reason, "it has an agent");
   atomic_store(&board->words->started, 1);
   return board;
+}
+
+void board_say_cannot(struct board *board, const char *reason) {
+  snprintf(board->words->cannot, BOARD_REASON_SIZE, "%s", reason);
 }
 
 bool board_has_ranks(const struct board *board) {

@@ -19,11 +19,12 @@
 
 #include "core/machines/rendezvous.h"
 
-#define BOARD_VERSION 1u
+#define BOARD_VERSION 2u
 #define BOARD_MAGIC UINT64_C(0x4244524e494f4a4e)
 #define BOARD_PATH_SIZE 128
 #define BOARD_NAME_SIZE 33 /* ATTACHMENT_NAME_SIZE */
 #define BOARD_REASON_SIZE 200
+#define BOARD_HOST_SIZE 256
 #define BOARD_COMMUNICATORS 1024
 
 enum board_byte { BOARD_GATE, BOARD_AGENT, BOARD_RANKS };
@@ -50,13 +51,15 @@ struct board_terms {
   uint32_t wait_s;    /* for the others, when a communicator is made */
   uint32_t silence_s; /* after which a machine counts as dead */
   uint32_t first_port, last_port;
+  char host[BOARD_HOST_SIZE]; /* of the root, a name or an address; "": the job's address */
 };
 
 struct board_words {
   uint64_t magic; /* last of what the first rank writes */
   uint32_t version;
-  _Atomic uint32_t bell;    /* a futex: changes when the agent is to look */
-  _Atomic uint32_t started; /* 1: the agent has BOARD_AGENT */
+  _Atomic uint32_t bell;          /* a futex: changes when the agent is to look */
+  _Atomic uint32_t started;       /* 1: the agent has BOARD_AGENT */
+  char cannot[BOARD_REASON_SIZE]; /* why the agent has ended without having told anybody anything */
   struct board_terms terms;
   struct rendezvous job;
   struct board_communicator communicators[BOARD_COMMUNICATORS];
@@ -87,6 +90,9 @@ void board_tidy(const struct board *board);
 
 /* Of the agent: takes its lock; NULL if that is taken, or the file is no board. */
 struct board *board_serve(const char *path, char *reason);
+
+/* It ends without having begun: ranks hear why. */
+void board_say_cannot(struct board *board, const char *reason);
 
 /* Whether a rank's process is there. */
 bool board_has_ranks(const struct board *board);

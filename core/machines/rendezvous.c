@@ -77,6 +77,27 @@ bool rendezvous_read(const unsigned char id[RENDEZVOUS_ID_BYTES], struct rendezv
   return true;
 }
 
+/* FNV-1a. It names a file that others can see, so the secret has no part in it. */
+void rendezvous_of_secret(const unsigned char secret[RENDEZVOUS_SECRET_BYTES], const void *text,
+                          size_t size, struct rendezvous *job) {
+  const unsigned char *byte = text;
+  memset(job, 0, sizeof(*job));
+  job->job = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < size; i++)
+    job->job = (job->job ^ byte[i]) * UINT64_C(0x100000001b3);
+  memcpy(job->secret, secret, sizeof(job->secret));
+}
+
+bool rendezvous_of_id(const unsigned char id[RENDEZVOUS_ID_BYTES],
+                      const unsigned char secret[RENDEZVOUS_SECRET_BYTES], struct rendezvous *job) {
+  unsigned char address[RENDEZVOUS_ADDRESS_BYTES];
+  if (!read_address(id, address))
+    return false;
+  rendezvous_of_secret(secret, id + ADDRESS_OFFSET, sizeof(struct sockaddr_in6), job);
+  memcpy(job->address, address, sizeof(address));
+  return true;
+}
+
 void rendezvous_address(const struct rendezvous *job, char text[RENDEZVOUS_ADDRESS_TEXT]) {
   static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
   bool ipv4 = memcmp(job->address, mapped, sizeof(mapped)) == 0;

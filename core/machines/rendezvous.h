@@ -12,6 +12,7 @@
 #define NCCL_JOIN_CORE_RENDEZVOUS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define RENDEZVOUS_ID_BYTES 128 /* of an ncclUniqueId: NCCL_UNIQUE_ID_BYTES */
@@ -36,6 +37,16 @@ bool rendezvous_write(unsigned char id[RENDEZVOUS_ID_BYTES], struct rendezvous *
 
 /* What is in an id; false if it has none, or one of another version. */
 bool rendezvous_read(const unsigned char id[RENDEZVOUS_ID_BYTES], struct rendezvous *job);
+
+/* A job whose secret is known to all otherwise, and which an id says nothing of: its number follows from a
+ * text that is the same on all machines (where they meet). Without an address. */
+void rendezvous_of_secret(const unsigned char secret[RENDEZVOUS_SECRET_BYTES], const void *text,
+                          size_t size, struct rendezvous *job);
+
+/* The same, and its address, of an id that NCCL has made for an address of NCCL_COMM_ID, or that nobody has
+ * marked. False: it holds no address. */
+bool rendezvous_of_id(const unsigned char id[RENDEZVOUS_ID_BYTES],
+                      const unsigned char secret[RENDEZVOUS_SECRET_BYTES], struct rendezvous *job);
 
 /* The address as text. */
 void rendezvous_address(const struct rendezvous *job, char text[RENDEZVOUS_ADDRESS_TEXT]);

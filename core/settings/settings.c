@@ -66,6 +66,46 @@ static bool store_number(const struct setting *setting, void *field, const char 
   return true;
 }
 
+/* A port at the begin of a text, up to `end`. */
+static bool read_port(const char *text, const char *end, uint32_t *port) {
+  *port = 0;
+  for (const char *digit = text; digit < end; digit++) {
+    if (*digit < '0' || *digit > '9' || *port > 65535)
+      return false;
+    *port = *port * 10 + (uint32_t)(*digit - '0');
+  }
+  return *port >= 1 && *port <= 65535;
+}
+
+static bool store_address(struct settings_address *field, const char *value) {
+  const char *colon = strrchr(value, ':'), *host = value, *end = colon;
+  uint32_t port;
+  if (colon == NULL || !read_port(colon + 1, value + strlen(value), &port) ||
+      port + SETTINGS_PORTS - 1 > 65535)
+    return false;
+  bool bracketed = *host == '[' && end[-1] == ']';
+  host += bracketed;
+  end -= bracketed;
+  size_t length = end > host ? (size_t)(end - host) : 0;
+  if (length == 0 || length >= SETTINGS_HOST_SIZE || (!bracketed && memchr(host, ':', length)))
+    return false;
+  memcpy(field->host, host, length);
+  field->host[length] = '\0';
+  field->port = port;
+  return true;
+}
+
+static bool store_ports(struct settings_ports *field, const char *value) {
+  struct settings_ports ports;
+  const char *dash = strchr(value, '-');
+  if (dash == NULL || !read_port(value, dash, &ports.first) ||
+      !read_port(dash + 1, value + strlen(value), &ports.last) ||
+      ports.last < ports.first + SETTINGS_PORTS - 1)
+    return false;
+  *field = ports;
+  return true;
+}
+
 static bool store_path(const struct setting *setting, void *field, const char *value) {
   size_t length = strlen(value);
   if (length >= SETTINGS_PATH_SIZE)
@@ -145,6 +185,10 @@ bool settings_store(const struct setting *setting, struct settings *settings, co
     return store_policies(setting, field, value);
   case TYPE_NUMBER:
     return store_number(setting, field, value);
+  case TYPE_ADDRESS:
+    return store_address(field, value);
+  case TYPE_PORTS:
+    return store_ports(field, value);
   case TYPE_FOLDER:
     return store_folder(setting, field, value);
   case TYPE_PATH:

@@ -83,6 +83,17 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_TRAC
 /* A wide enough buffer for the text of several errors. */
 #define SETTINGS_ERROR_SIZE 2048
 
+/* Where the agents of a job meet. */
+#define SETTINGS_HOST_SIZE 256 /* RFC 1035, 2.3.4: a name has at most 255 bytes */
+struct settings_address {
+  char host[SETTINGS_HOST_SIZE]; /* a name or an address; "": not set */
+  uint32_t port;                 /* the first of SETTINGS_PORTS */
+};
+#define SETTINGS_PORTS 8u /* so many are tried (tools/agent/keys.h, PORTS) */
+struct settings_ports {
+  uint32_t first, last; /* 1 to 65535, at least SETTINGS_PORTS of them */
+};
+
 /* Values, copied: programs may overwrite their environment (setproctitle does). */
 struct settings {
   bool enabled;                         /* NCCL_JOIN */
@@ -94,15 +105,18 @@ struct settings {
   enum lossy_policy lossy[LOSSY_KINDS]; /* NCCL_JOIN_LOSSY */
   enum resync_policy resync;            /* NCCL_JOIN_RESYNC */
   enum shadow_memory shadow_memory;     /* NCCL_JOIN_SHADOW_MEMORY */
-  char exit_on[SETTINGS_PATH_SIZE];  /* NCCL_JOIN_EXIT_ON: names, and -names, separated by commas */
-  char hooks[SETTINGS_PATH_SIZE];    /* NCCL_JOIN_HOOK: paths, separated by commas; "": none */
-  uint64_t skew_warn;                /* NCCL_JOIN_SKEW_WARN: shadow iterations; 0: never */
-  uint64_t stall_warn_s;             /* NCCL_JOIN_STALL_WARN: seconds; 0: never */
-  uint64_t timeout_s;                /* NCCL_JOIN_TIMEOUT: seconds, at least 1 */
-  bool machines;                     /* NCCL_JOIN_MACHINES */
-  uint64_t machines_wait_s;          /* NCCL_JOIN_MACHINES_WAIT: seconds, at least 1 */
-  uint64_t machines_silence_s;       /* NCCL_JOIN_MACHINES_SILENCE: seconds, at least 1 */
-  enum log_level log_level;          /* NCCL_JOIN_DEBUG */
+  char exit_on[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_EXIT_ON: names, and -names, separated by commas */
+  char hooks[SETTINGS_PATH_SIZE];   /* NCCL_JOIN_HOOK: paths, separated by commas; "": none */
+  uint64_t skew_warn;               /* NCCL_JOIN_SKEW_WARN: shadow iterations; 0: never */
+  uint64_t stall_warn_s;            /* NCCL_JOIN_STALL_WARN: seconds; 0: never */
+  uint64_t timeout_s;               /* NCCL_JOIN_TIMEOUT: seconds, at least 1 */
+  bool machines;                    /* NCCL_JOIN_MACHINES */
+  struct settings_address rendezvous;       /* NCCL_JOIN_RENDEZVOUS */
+  char machines_secret[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_MACHINES_SECRET; "": none */
+  struct settings_ports machines_ports;     /* NCCL_JOIN_MACHINES_PORTS */
+  uint64_t machines_wait_s;                 /* NCCL_JOIN_MACHINES_WAIT: seconds, at least 1 */
+  uint64_t machines_silence_s;              /* NCCL_JOIN_MACHINES_SILENCE: seconds, at least 1 */
+  enum log_level log_level;                 /* NCCL_JOIN_DEBUG */
   char log_file[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_DEBUG_FILE, %h %p %r not expanded; "": stderr */
   char report[SETTINGS_PATH_SIZE];   /* NCCL_JOIN_REPORT: REPORT_LINE, REPORT_OFF, or a folder */
   char trace_folder[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_TRACE; "": no trace */

@@ -64,6 +64,12 @@ static void add_value(struct text *text, const struct setting *setting,
   case TYPE_NUMBER:
     settings_add(text, "%llu", (unsigned long long)*(const uint64_t *)field);
     return;
+  case TYPE_ADDRESS:
+    add_string(text, ((const struct settings_address *)field)->host, REST);
+    return;
+  case TYPE_PORTS:
+    settings_add(text, "%u", ((const struct settings_ports *)field)->first);
+    return;
   case TYPE_FOLDER:
   case TYPE_PATH:
   case TYPE_PATHS:

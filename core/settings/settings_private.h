@@ -11,11 +11,13 @@ enum setting_type {
   TYPE_SWITCH, /* the same, stored in a bool */
   TYPE_LOSSY,  /* one of words for all kinds, or kind:word,...; an enum lossy_policy[LOSSY_KINDS] */
   TYPE_NUMBER, /* least to most, stored in a uint64_t */
-  TYPE_PATH,   /* a path, stored in a char[SETTINGS_PATH_SIZE] */
-  TYPE_FOLDER, /* the same: one of words, or a folder with a slash in its name */
-  TYPE_PATHS,  /* the same, several of them */
-  TYPE_NAMES,  /* functions; -name: of those that are built in */
-  TYPE_FORMAT, /* a path in which %h, %p, %r and %% are replaced */
+  TYPE_ADDRESS, /* host:port or [IPv6]:port, stored in a struct settings_address */
+  TYPE_PORTS,   /* first-last, stored in a struct settings_ports */
+  TYPE_PATH,    /* a path, stored in a char[SETTINGS_PATH_SIZE] */
+  TYPE_FOLDER,  /* the same: one of words, or a folder with a slash in its name */
+  TYPE_PATHS,   /* the same, several of them */
+  TYPE_NAMES,   /* functions; -name: of those that are built in */
+  TYPE_FORMAT,  /* a path in which %h, %p, %r and %% are replaced */
 };
 
 struct word {

@@ -93,6 +93,18 @@ const struct setting settings_table[] = {
      "how long the machines of a communicator look for each other when it is made"},
     {"NCCL_JOIN_MACHINES_SILENCE", TYPE_NUMBER, OF_EACH_RANK, FIELD(machines_silence_s), "10", NULL,
      1, 3600, "seconds", "after how long without a sign of life a machine counts as dead"},
+    {"NCCL_JOIN_MACHINES_PORTS", TYPE_PORTS, OF_EACH_RANK, FIELD(machines_ports), "61000-65535",
+     NULL, 0, 0, NULL,
+     "at which ports the machines find each other: eight of them, on the machine that makes a "
+     "job's "
+     "first id"},
+    {"NCCL_JOIN_MACHINES_SECRET", TYPE_PATH, OF_EACH_RANK, FIELD(machines_secret), "", NULL, 0, 0,
+     NULL,
+     "a file with at least 32 random bytes, the same on all machines, which nobody else may read: "
+     "instead of a secret in the id, and for ids without one (NCCL_COMM_ID)"},
+    {"NCCL_JOIN_RENDEZVOUS", TYPE_ADDRESS, OF_EACH_RANK, FIELD(rendezvous), "", NULL, 0, 0, NULL,
+     "where the machines meet, whatever the id says: a machine of the job, and the first of eight "
+     "ports there; with NCCL_JOIN_MACHINES_SECRET"},
     {"NCCL_JOIN_DEBUG", TYPE_WORD, OF_EACH_RANK, FIELD(log_level), "WARN", level_words, 0, 0, NULL,
      "what is logged, in the format of NCCL's log"},
     {"NCCL_JOIN_DEBUG_FILE", TYPE_FORMAT, OF_EACH_RANK, FIELD(log_file), "", NULL, 0, 0, NULL,

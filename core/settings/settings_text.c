@@ -50,6 +50,12 @@ void settings_add_accepted(struct text *text, const struct setting *setting) {
     settings_add(text, "%llu to %llu %s", (unsigned long long)setting->least,
                  (unsigned long long)setting->most, setting->unit);
     return;
+  case TYPE_ADDRESS:
+    settings_add(text, "host:port or [IPv6]:port");
+    return;
+  case TYPE_PORTS:
+    settings_add(text, "first-last, at least %u ports of 1 to 65535", SETTINGS_PORTS);
+    return;
   case TYPE_FOLDER:
     settings_add_words(text, setting->words);
     settings_add(text, ", or a folder with a / in it");

@@ -12,6 +12,7 @@
 #include "interpose/comm/apart.h"
 #include "interpose/comm/clock.h"
 #include "interpose/comm/communicator.h"
+#include "interpose/comm/machines.h"
 #include "interpose/self/environment.h"
 #include "interpose/comm/lossy_policy.h"
 #include "interpose/nccl/real.h"
@@ -256,12 +257,10 @@ static void say_who_is_missing(const struct communicator *comm, const struct ros
     used += (size_t)wrote;
   }
   bool speaker = roster->nranks > 0 && roster->slot_of[0] == comm->slot;
-  log_line_of(
-      communicator_subject(comm), speaker ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
-      "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, with "
-      "NCCL_JOIN=0, or on another machine. Start all ranks alike, on one machine (nccl-join "
-      "run); even ranks need nothing",
-      comm->tag, missing, comm->nranks);
+  log_line_of(communicator_subject(comm), speaker ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
+              "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, with "
+              "NCCL_JOIN=0, or on another machine. %s; even ranks need nothing",
+              comm->tag, missing, comm->nranks, machines_advice(comm->has_job));
 }
 
 static bool try_to_join(struct communicator *comm, struct communicator *first,

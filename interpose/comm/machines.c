@@ -3,30 +3,74 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/machines/board.h"
 #include "interpose/comm/agent_start.h"
 #include "interpose/self/environment.h"
 
-/* Above those that Linux gives to who asks for any (ip_local_port_range: 32768 to 60999). */
-#define FIRST_PORT 61000
-#define LAST_PORT 65535
-
 #define PATH_ROOM 4096
 
-/* Of this process: the job that it has made, or belongs to since it has met others. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rendezvous own;
+/* A job to which this process belongs, since it has met others. The list only grows. */
+struct met {
+  struct met *next;
+  struct board *board;
+  uint64_t job;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static _Atomic(struct met *) jobs;
+static struct rendezvous
+    own; /* the job of the ids that this process makes: the first it belongs to */
 static bool has_own;
-static struct board *board; /* NULL: it has met nobody yet */
 
 static bool machines_are_on(void) {
   const struct settings *settings = join_settings();
   return settings != NULL && settings->enabled && settings->machines;
+}
+
+/* ---- what an id says ---- */
+
+static bool has_secret_file(void) {
+  return join_settings()->machines_secret[0] != '\0';
+}
+
+/* Of NCCL_JOIN_MACHINES_SECRET: nobody but its owner and group can have it from the file, and nobody else
+ * than its owner put it there. A link is allowed: Kubernetes mounts secrets so. */
+static const char *load_secret(unsigned char secret[RENDEZVOUS_SECRET_BYTES]) {
+  struct stat status;
+  const char *wrong = NULL;
+  int file = open(join_settings()->machines_secret, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (file < 0)
+    return strerror(errno);
+  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
+    wrong = "it is no file";
+  else if ((status.st_uid != geteuid() && status.st_uid != 0) ||
+           (status.st_mode & (S_IWGRP | S_IRWXO)) != 0)
+    wrong = "it must be this user's or root's, closed to others, and not writable for its group "
+            "(chmod 600)";
+  else if (read(file, secret, RENDEZVOUS_SECRET_BYTES) != RENDEZVOUS_SECRET_BYTES)
+    wrong = "it has less than 32 bytes";
+  close(file);
+  return wrong;
+}
+
+/* False if there is none, or it cannot be used, which is said once. */
+static bool read_secret(unsigned char secret[RENDEZVOUS_SECRET_BYTES]) {
+  const char *wrong = has_secret_file() ? load_secret(secret) : "";
+  if (wrong != NULL && *wrong != '\0')
+    log_once(LOG_LEVEL_WARN,
+             "NCCL_JOIN_MACHINES_SECRET=%s cannot be used, so ranks of other machines are not "
+             "found: %s",
+             join_settings()->machines_secret, wrong);
+  return wrong == NULL;
 }
 
 /* An id of NCCL_COMM_ID is made by every rank, and must come out alike. */
@@ -35,13 +79,41 @@ void machines_mark(ncclUniqueId *id) {
     return;
   pthread_mutex_lock(&lock);
   has_own = has_own || rendezvous_make(&own);
-  if (has_own)
-    (void)rendezvous_write((unsigned char *)id->internal, &own);
+  struct rendezvous marked = own;
+  if (has_secret_file())
+    memset(marked.secret, 0, sizeof(marked.secret)); /* all have it */
+  if (has_own && rendezvous_write((unsigned char *)id->internal, &marked))
+    memcpy(own.address, marked.address, sizeof(own.address));
   pthread_mutex_unlock(&lock);
 }
 
 bool machines_read(const ncclUniqueId *id, struct rendezvous *job) {
-  return machines_are_on() && rendezvous_read((const unsigned char *)id->internal, job);
+  const unsigned char *bytes = (const unsigned char *)id->internal;
+  unsigned char secret[RENDEZVOUS_SECRET_BYTES];
+  if (!machines_are_on())
+    return false;
+  const struct settings_address *at = &join_settings()->rendezvous;
+  bool has_secret = read_secret(secret), is_marked = rendezvous_read(bytes, job);
+  if (!has_secret)
+    return is_marked && !has_secret_file() && at->host[0] == '\0';
+  if (at->host[0] != '\0')
+    rendezvous_of_secret(secret, at, sizeof(*at), job);
+  else if (is_marked)
+    memcpy(job->secret, secret, sizeof(secret));
+  else
+    return rendezvous_of_id(bytes, secret, job);
+  return true;
+}
+
+const char *machines_advice(bool has_job) {
+  if (!machines_are_on())
+    return "Start all ranks alike, on one machine (nccl-join run); for several there is "
+           "NCCL_JOIN_MACHINES=1";
+  if (has_job)
+    return "Start all ranks alike";
+  return "Start all ranks alike. On other machines they are not looked for, as the id was made "
+         "with NCCL_COMM_ID, or without nccl-join, or NCCL_JOIN_RENDEZVOUS is set without a "
+         "secret: set NCCL_JOIN_MACHINES_SECRET on all ranks";
 }
 
 /* ---- the agent ---- */
@@ -60,26 +132,49 @@ static bool start_agent(const char *path) {
   return agent_start(file, path);
 }
 
-/* The job's board; the process is of one job. NULL: reason says why. */
-static struct board *find_board(const struct rendezvous *job, char *reason) {
+static struct board_terms make_terms(void) {
   const struct settings *settings = join_settings();
-  const struct board_terms terms = {.wait_s = (uint32_t)settings->machines_wait_s,
-                                    .silence_s = (uint32_t)settings->machines_silence_s,
-                                    .first_port = FIRST_PORT,
-                                    .last_port = LAST_PORT};
-  struct board *found = NULL;
-  pthread_mutex_lock(&lock);
-  if (board == NULL) {
-    found = board = board_open(job, &terms, start_agent, reason);
-    own = board != NULL ? *job : own;
-    has_own = has_own || board != NULL;
-  } else if (own.job == job->job) {
-    found = board;
-  } else {
-    snprintf(reason, BOARD_REASON_SIZE,
-             "its id was made by a process that did not know the machines of this one yet. Make a "
-             "communicator of all ranks first");
+  const struct settings_address *at = &settings->rendezvous;
+  struct board_terms terms = {.wait_s = (uint32_t)settings->machines_wait_s,
+                              .silence_s = (uint32_t)settings->machines_silence_s,
+                              .first_port = settings->machines_ports.first,
+                              .last_port = settings->machines_ports.last};
+  if (at->host[0] != '\0') {
+    memcpy(terms.host, at->host, sizeof(at->host));
+    terms.first_port = at->port;
+    terms.last_port = at->port + SETTINGS_PORTS - 1;
   }
+  return terms;
+}
+
+/* With the lock. */
+static struct board *open_board(const struct rendezvous *job, char *reason) {
+  const struct board_terms terms = make_terms();
+  struct met *met = calloc(1, sizeof(*met));
+  if (met == NULL) {
+    snprintf(reason, BOARD_REASON_SIZE, "no memory");
+    return NULL;
+  }
+  *met = (struct met){.next = jobs, .job = job->job};
+  met->board = board_open(job, &terms, start_agent, reason);
+  if (met->board == NULL) {
+    free(met);
+    return NULL;
+  }
+  if (jobs == NULL)
+    own = *job;
+  has_own = true;
+  jobs = met;
+  return met->board;
+}
+
+/* The job's board. NULL: reason says why. */
+static struct board *find_board(const struct rendezvous *job, char *reason) {
+  pthread_mutex_lock(&lock);
+  const struct met *met = jobs;
+  while (met != NULL && met->job != job->job)
+    met = met->next;
+  struct board *found = met != NULL ? met->board : open_board(job, reason);
   pthread_mutex_unlock(&lock);
   return found;
 }
@@ -126,6 +221,6 @@ enum machines_met machines_meet(struct attachment *attachment, const struct rend
 
 /* Without the lock, which a thread may hold that goes on no more. */
 void machines_end(void) {
-  if (board != NULL)
-    board_tidy(board);
+  for (const struct met *met = jobs; met != NULL; met = met->next)
+    board_tidy(met->board);
 }

@@ -18,8 +18,11 @@
 /* Writes into an id that NCCL has just made where its machines are to find each other. */
 void machines_mark(ncclUniqueId *id);
 
-/* What an id says of that; false if it says nothing, or is not to be asked. */
+/* What an id and the settings say of that; false if they say nothing, or are not to be asked. */
 bool machines_read(const ncclUniqueId *id, struct rendezvous *job);
+
+/* What to do where ranks are missing; has_job: what machines_read said of the communicator's id. */
+const char *machines_advice(bool has_job);
 
 enum machines_met {
   MACHINES_ONE, /* all ranks are on this machine; or join is off, as nothing is known of the others */

@@ -67,9 +67,11 @@ static void serve(enum board_answer answer, pid_t parent) {
   struct board_communicator *one = &board->words->communicators[0];
   while (atomic_load(&one->answer) != BOARD_ASKED)
     pause_ms(1);
-  if (answer != BOARD_ASKED)
+  if (answer == BOARD_WRITING) /* which is no answer */
+    board_say_cannot(board, "no keys");
+  else if (answer != BOARD_ASKED)
     board_say(board, one, answer, "because");
-  while (answer != BOARD_ASKED)
+  while (answer > BOARD_ASKED)
     pause_ms(100);
   _exit(0);
 }
@@ -94,6 +96,10 @@ static bool start_refusing(const char *where) {
 
 static bool start_ending(const char *where) {
   return start_with(where, BOARD_ASKED);
+}
+
+static bool start_in_vain(const char *where) {
+  return start_with(where, BOARD_WRITING);
 }
 
 static bool start_nothing(const char *where) {
@@ -144,6 +150,14 @@ Test(board, an_agent_that_ends_leaves_the_communicator_unusable) {
   cr_assert_not_null(board, "%s", reason);
   cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_LOST);
   cr_assert_not_null(strstr(reason, "has ended"), "%s", reason);
+}
+
+/* Then it has said nothing to anybody. */
+Test(board, one_that_cannot_begin_says_why) {
+  struct board *board = open_board(start_in_vain);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_OFF);
+  cr_assert_str_eq(reason, "the agent of this machine has ended: no keys");
 }
 
 Test(board, of_a_killed_agent_nothing_is_left) {

@@ -105,3 +105,34 @@ Test(rendezvous, jobs_differ) {
   cr_assert_neq(one.job, other.job);
   cr_assert_neq(memcmp(one.secret, other.secret, sizeof one.secret), 0);
 }
+
+/* ---- a secret that the site has given ---- */
+
+Test(rendezvous, with_a_secret_of_the_site_the_number_follows_from_the_place) {
+  const unsigned char secret[RENDEZVOUS_SECRET_BYTES] = {1, 2, 3};
+  struct rendezvous one, same, other;
+  rendezvous_of_secret(secret, "head:1", 6, &one);
+  rendezvous_of_secret(secret, "head:1", 6, &same);
+  rendezvous_of_secret(secret, "head:2", 6, &other);
+  cr_expect_eq(memcmp(&one, &same, sizeof one), 0);
+  cr_expect_neq(one.job, other.job);
+  cr_expect_eq(memcmp(one.secret, secret, sizeof secret), 0);
+  const unsigned char another[RENDEZVOUS_SECRET_BYTES] = {9};
+  rendezvous_of_secret(another, "head:1", 6, &other);
+  cr_expect_eq(one.job, other.job, "it is the name of a file that others see");
+}
+
+Test(rendezvous, an_id_that_nobody_has_marked_has_an_address_at_least) {
+  const unsigned char secret[RENDEZVOUS_SECRET_BYTES] = {7};
+  unsigned char id[RENDEZVOUS_ID_BYTES], second[RENDEZVOUS_ID_BYTES];
+  struct rendezvous job, other;
+  char text[RENDEZVOUS_ADDRESS_TEXT];
+  nccl_id(id, "10.1.2.3");
+  nccl_id(second, "10.1.2.4");
+  cr_assert(rendezvous_of_id(id, secret, &job) && rendezvous_of_id(second, secret, &other));
+  rendezvous_address(&job, text);
+  cr_expect_str_eq(text, "10.1.2.3");
+  cr_expect_neq(job.job, other.job);
+  memset(id, 0, sizeof id);
+  cr_expect_not(rendezvous_of_id(id, secret, &job));
+}

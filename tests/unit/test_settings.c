@@ -183,6 +183,41 @@ Test(settings, only_plain_numbers_in_range_are_numbers) {
   }
 }
 
+Test(settings, an_address_has_a_port) {
+  static const char *const wrong[] = {"head",    "head:",  "head:0",   "head:65529",
+                                      "head:8x", ":31000", "[]:31000", "fd00::1:31000"};
+  for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+    char entry[64];
+    snprintf(entry, sizeof(entry), "NCCL_JOIN_RENDEZVOUS=%s", wrong[i]);
+    cr_expect_not(READ(entry), "accepted %s", entry);
+    expect_mentions("host:port or [IPv6]:port");
+    cr_expect_str_empty(settings.rendezvous.host);
+  }
+  cr_expect(READ("NCCL_JOIN_RENDEZVOUS=head.cluster:65528"));
+  cr_expect_str_eq(settings.rendezvous.host, "head.cluster");
+  cr_expect_eq(settings.rendezvous.port, 65528);
+  cr_expect(READ("NCCL_JOIN_RENDEZVOUS=[fd00::1]:31000"));
+  cr_expect_str_eq(settings.rendezvous.host, "fd00::1");
+  cr_expect_eq(settings.rendezvous.port, 31000);
+}
+
+Test(settings, a_range_of_ports_has_as_many_as_are_tried) {
+  static const char *const wrong[] = {"31000",       "31000-", "-31007",      "31000-31006",
+                                      "31007-31000", "0-100",  "65530-65537", "31000-31007-31020"};
+  cr_expect(READ("NCCL_JOIN=1"));
+  cr_expect_eq(settings.machines_ports.first, 61000);
+  cr_expect_eq(settings.machines_ports.last, 65535);
+  for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+    char entry[64];
+    snprintf(entry, sizeof(entry), "NCCL_JOIN_MACHINES_PORTS=%s", wrong[i]);
+    cr_expect_not(READ(entry), "accepted %s", entry);
+    expect_mentions("first-last, at least 8 ports");
+  }
+  cr_expect(READ("NCCL_JOIN_MACHINES_PORTS=31000-31007"));
+  cr_expect_eq(settings.machines_ports.first, 31000);
+  cr_expect_eq(settings.machines_ports.last, 31007);
+}
+
 Test(settings, an_unknown_name_is_an_error_and_the_known_ones_are_listed_once) {
   cr_expect_not(READ("NCCL_JOIN_TIEMOUT=5", "NCCL_JOIN_COLOUR=red", "NCCL_JOIN_TASTE=sweet"));
   const char *list = strstr(error, "\nNCCL_JOIN_COLOUR is not known to this version of nccl-join. "

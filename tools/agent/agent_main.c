@@ -71,6 +71,8 @@ static int serve(struct board *board) {
   descriptors_allow(0);
   (void)gethostname(host, sizeof(host) - 1);
   struct meeting *meeting = meeting_begin(board, host, reason);
+  if (meeting == NULL)
+    board_say_cannot(board, reason);
   bool begun = meeting != NULL && start_bell(&bell);
   do {
     uint64_t rung;

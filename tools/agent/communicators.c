@@ -223,7 +223,7 @@ static void decide(struct meeting *meeting, struct communicator *one) {
 static void give_up(struct meeting *meeting, struct communicator *one) {
   char reason[FRAME_TEXT_BYTES], address[RENDEZVOUS_ADDRESS_TEXT];
   const struct board_words *words = meeting->board->words;
-  rendezvous_address(&words->job, address);
+  rendezvous_address(&meeting->job, address);
   snprintf(reason, sizeof(reason),
            "no agent of the job has answered at %s, at a port of %u to %u, for %u s: does a "
            "firewall let them through?",

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <zmq.h>
 
+#include "core/settings/settings.h"
+
+_Static_assert(PORTS == SETTINGS_PORTS, "a range has as many at least");
 _Static_assert(crypto_box_SEEDBYTES == 32 && crypto_box_PUBLICKEYBYTES == 32 &&
                    crypto_box_SECRETKEYBYTES == 32,
                "ZeroMQ's keys are libsodium's");

@@ -1,9 +1,12 @@
 /* The turns of an agent, and what comes over its links (meeting.h). */
 #include "tools/agent/meeting_private.h"
 
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 /* How often is looked at what nobody rings for: that a rank has ended, and while any waits, that it
@@ -97,6 +100,26 @@ static void on_lost(void *context, uint32_t machine) {
 
 /* ---- turns ---- */
 
+/* The address of NCCL_JOIN_RENDEZVOUS, as it is known here. A machine's own name may stand for a loopback
+ * address in its hosts(5), at which no other reaches it: those come last. */
+static bool resolve(const char *host, unsigned char address[RENDEZVOUS_ADDRESS_BYTES]) {
+  struct addrinfo *found = NULL, hints = {.ai_family = AF_INET6,
+                                          .ai_socktype = SOCK_STREAM,
+                                          .ai_flags = AI_V4MAPPED | AI_ALL};
+  if (getaddrinfo(host, NULL, &hints, &found) != 0)
+    return false;
+  bool better = false;
+  for (const struct addrinfo *one = found; one != NULL && !better; one = one->ai_next) {
+    const struct in6_addr *in6 =
+        &((const struct sockaddr_in6 *)(const void *)one->ai_addr)->sin6_addr;
+    better = !IN6_IS_ADDR_LOOPBACK(in6) && !(IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == 127);
+    if (better || one == found)
+      memcpy(address, in6, RENDEZVOUS_ADDRESS_BYTES);
+  }
+  freeaddrinfo(found);
+  return true;
+}
+
 struct meeting *meeting_begin(struct board *board, const char *host, char *reason) {
   struct meeting *meeting = calloc(1, sizeof(*meeting));
   const struct board_terms *terms = &board->words->terms;
@@ -114,7 +137,14 @@ struct meeting *meeting_begin(struct board *board, const char *host, char *reaso
     free(meeting);
     return NULL;
   }
-  meeting->links = links_open(&board->words->job,
+  meeting->job = board->words->job;
+  if (terms->host[0] != '\0' && !resolve(terms->host, meeting->job.address)) {
+    snprintf(reason, FRAME_TEXT_BYTES, "NCCL_JOIN_RENDEZVOUS: nothing is known here of %.100s",
+             terms->host);
+    meeting_end(meeting);
+    return NULL;
+  }
+  meeting->links = links_open(&meeting->job,
                               &(struct links_terms){.first_port = terms->first_port,
                                                     .last_port = terms->last_port,
                                                     .silence_s = terms->silence_s,

@@ -37,6 +37,7 @@ struct meeting {
   struct board *board;
   struct links *links;
   struct agent *agent;
+  struct rendezvous job;
   char host[FRAME_HOST_BYTES];
   int64_t begun_ms;
   bool lost; /* a child that had the root, and has it no more */
