@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -95,6 +96,7 @@ bool segment_view_slot(const struct segment_view *view, uint32_t slot, struct se
   const struct segment_slot *of = segment_slot(&view->map, slot);
   *seen = (struct segment_seen){
       .mark = of->introduction, .pid = of->pid, .alive = segment_slot_is_held(&view->map, slot)};
+  snprintf(seen->machine, sizeof(seen->machine), "%.*s", (int)sizeof(of->machine), of->machine);
   seen->stopped = seen->alive && segment_slot_is_stopped(&view->map, slot);
   if (!seen->alive)
     segment_look_how_it_ended(&view->map, slot);

@@ -20,8 +20,10 @@ void segment_view_close(struct segment_view *view);
 uint32_t segment_view_slots(const struct segment_view *view);
 
 /* What the rank in a slot has said of itself, and its process; false if the slot is not taken. */
+#define SEGMENT_SEEN_MACHINE 64
 struct segment_seen {
   struct introduction mark;
+  char machine[SEGMENT_SEEN_MACHINE]; /* on which it is; "": this one. On another, pid is 0 */
   int32_t pid;
   bool alive;   /* its process has not ended */
   bool stopped; /* and stands still (plane.h) */

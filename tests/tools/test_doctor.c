@@ -27,6 +27,17 @@ Test(doctor, a_machine_where_all_is_well_has_status_0) {
   cr_expect_str_empty(result.err);
 }
 
+Test(doctor, what_several_machines_need_is_looked_for) {
+  run("rm -f lib/nccl-join-agent");
+  struct result result = doctor("");
+  cr_expect_eq(result.status, 0, "%s%s", result.out, result.err);
+  expect_in(result.out, "note   machines      ranks of several machines cannot join from here: ");
+  result = doctor("NCCL_JOIN_MACHINES=1");
+  cr_expect_eq(result.status, 1, "%s%s", result.out, result.err);
+  expect_in(result.out, "WRONG  machines      ");
+  expect_in(result.out, "there is no nccl-join-agent beside libnccl-join.so");
+}
+
 Test(doctor, it_is_json_for_programs) {
   struct result result = run("NCCL_JOIN_TIMEOUT=x nccl-join doctor --json");
   cr_expect_eq(result.status, 1);

@@ -38,6 +38,7 @@ int main(int argc, char **argv) {
   look_at_kernel(&findings);
   look_at_nccl(&findings, &places);
   look_at_driver(&findings);
+  look_at_machines(&findings, &places);
   look_at_settings(&findings);
   (json ? findings_print_json : findings_print)(stdout, &findings);
   int status = findings_worst(&findings) == HEALTH_WRONG ? 1 : 0;

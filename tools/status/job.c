@@ -59,6 +59,7 @@ static void read_rank(struct team *team, uint32_t rank, enum rank_state state,
                            .stopped = seen->stopped,
                            .fate = seen->fate,
                            .passed = plane_passed(plane, rank)};
+  memcpy(out->machine, seen->machine, sizeof out->machine);
   bool parked = plane_is_parked(plane, rank);
   out->doing = !seen->alive || state == RANK_FAILED ? DOING_ENDED
                : state == RANK_DONE                 ? DOING_LEFT
@@ -73,7 +74,7 @@ static void read_rank(struct team *team, uint32_t rank, enum rank_state state,
   }
   out->parked = parked;
   read_last(team, rank, out);
-  if (seen->alive) {
+  if (seen->alive && seen->machine[0] == '\0') {
     job_read_warning(out, now);
     read_program(out);
   }

@@ -26,7 +26,10 @@ static json_t *rank_to_json(const struct job *job, uint32_t number) {
   static const char *const doings[] = {"runs", "waits", "left", "ended"};
   json_t *out = json_object();
   json_object_set_new(out, "rank", json_integer((json_int_t)number));
-  json_object_set_new(out, "pid", json_integer(rank->pid));
+  if (rank->machine[0] != '\0')
+    json_object_set_new(out, "machine", json_of(rank->machine));
+  else
+    json_object_set_new(out, "pid", json_integer(rank->pid));
   json_object_set_new(out, "state", json_string(doings[rank->doing]));
   json_object_set_new(out, "collectives", json_integer((json_int_t)rank->passed));
   json_object_set_new(out, "waits_s", json_integer((json_int_t)rank->waits_s));

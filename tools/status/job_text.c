@@ -37,7 +37,8 @@ static void write_doing(const struct job_rank *rank, char *text, size_t size) {
   if (rank->joined)
     snprintf(joined, sizeof joined, "; joined since collective %llu",
              (unsigned long long)rank->joined_since);
-  snprintf(text, size, "%s%s%s%s%s%s%s", state,
+  snprintf(text, size, "%s%s%s%s%s%s%s%s%s%s", rank->machine[0] != '\0' ? "on " : "", rank->machine,
+           rank->machine[0] != '\0' ? ": " : "", state,
            rank->unit[0] == '\0'        ? ""
            : rank->doing == DOING_WAITS ? " in "
                                         : ", last ",
@@ -105,22 +106,39 @@ static const char *program_of(const struct job *job) {
   return "";
 }
 
+/* "4 ranks here", "2 ranks here and 2 on other machines". */
+static void write_count(const struct job *job, char text[64]) {
+  uint32_t elsewhere = 0;
+  for (uint32_t i = 0; i < job->nranks; i++)
+    elsewhere += job->ranks[i].machine[0] != '\0';
+  if (elsewhere > 0)
+    snprintf(text, 64, "%u ranks here and %u on other machines", job->nranks - elsewhere,
+             elsewhere);
+  else
+    snprintf(text, 64, "%u ranks here", job->nranks);
+}
+
 void job_print(FILE *out, const struct job *job) {
   char waiting[1024], running[1024];
   const char *program = program_of(job);
-  fprintf(out, "communicator %08x, %u ranks here%s%s\n", job->tag, job->nranks,
-          *program != '\0' ? ": " : "", program);
+  write_count(job, running);
+  fprintf(out, "communicator %08x, %s%s%s\n", job->tag, running, *program != '\0' ? ": " : "",
+          program);
   fprintf(out, "  rank      pid  collectives      waits\n");
   for (uint32_t i = 0; i < job->nranks; i++) {
     const struct job_rank *rank = &job->ranks[i];
-    char doing[640], since[24] = "";
+    char doing[720], since[24] = "", pid[16];
     write_doing(rank, doing, sizeof doing);
     if (rank->doing == DOING_WAITS)
       snprintf(since, sizeof since, "%llu s", (unsigned long long)rank->waits_s);
     else if (rank->on_device)
       snprintf(since, sizeof since, "on device");
-    fprintf(out, "  %4u  %7d  %11llu  %9s  %s\n", i, rank->pid, (unsigned long long)rank->passed,
-            since, doing);
+    if (rank->machine[0] != '\0')
+      snprintf(pid, sizeof pid, "-");
+    else
+      snprintf(pid, sizeof pid, "%d", rank->pid);
+    fprintf(out, "  %4u  %7s  %11llu  %9s  %s\n", i, pid, (unsigned long long)rank->passed, since,
+            doing);
   }
   int held = write_ranks(job, false, waiting, sizeof waiting);
   int holding = write_ranks(job, true, running, sizeof running);
