@@ -231,6 +231,7 @@ help:
 	  echo 'make faults       ranks killed and stopped, no memory, no descriptors, garbage in shared memory, clocks that jump'; \
 	  echo 'make coverage     branches of core/ that tests take; fails below 95 percent'; \
 	  echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'; \
+	  echo 'make bench-machines  what an agreement over several machines takes, which are namespaces of this one'; \
 	  echo 'make bench        what it costs: tables, and build/bench.json; docs/speed.md says what they mean'; \
 	  echo 'make growth       reads, messages and steps for 2 to 4,096 ranks; draws docs/growth.svg'; \
 	  echo 'make sim          SIM_PROGRAMS=1000000 random programs through the agreement, on all processors'; \

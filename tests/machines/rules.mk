@@ -47,7 +47,7 @@ $(BUILD)/check/machines: $(MACHINES_TEST_OBJECTS) | $(MACHINES_START) $(MACHINES
 JOIN_OVER_MACHINES = JOIN_TEST_MACHINES=2 NCCL_JOIN_MACHINES=1
 
 .PHONY: check-machines
-check-machines: all loopback programs $(MACHINES_START) $(MACHINES_PARTS) $(BUILD)/check/machines $(BUILD)/check/join
+check-machines: all loopback programs bench-machines-build $(MACHINES_START) $(MACHINES_PARTS) $(BUILD)/check/machines $(BUILD)/check/join
 	@tests/run --with $(CHECK_ENVIRONMENT) TEST_JOBS=2 TEST_LIMIT=1800 -- $(BUILD)/check/machines \
 	  --with $(JOIN_OVER_MACHINES) -- $(BUILD)/check/join
 

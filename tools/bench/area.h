@@ -14,6 +14,7 @@
 #define AREA_RANKS 8
 #define AREA_STAMPS 65536 /* a power of two */
 #define AREA_SAMPLES 65536
+#define AREA_ID_BYTES 128 /* of an ncclUniqueId */
 
 /* The fd of the memory and the rank's number, in the environment of a rank. */
 #define AREA_VARIABLE "BENCH_AREA"
@@ -32,11 +33,12 @@ struct area_rank {
 
 struct area {
   uint32_t nranks;
-  bool counted;                 /* rank 0 is single-stepped between its marks */
-  struct steps_watched watched; /* of rank 0 */
-  _Atomic uint32_t arrived;     /* calls of ncclCommInitRank, of all ranks */
-  _Atomic uint32_t waiting;     /* ranks in area_meet */
-  _Atomic uint32_t meetings;    /* futex word */
+  bool counted;                    /* rank 0 is single-stepped between its marks */
+  struct steps_watched watched;    /* of rank 0 */
+  _Atomic uint32_t arrived;        /* calls of ncclCommInitRank, of all ranks */
+  _Atomic uint32_t waiting;        /* ranks in area_meet */
+  _Atomic uint32_t meetings;       /* futex word */
+  unsigned char id[AREA_ID_BYTES]; /* rank 0's, for a job on several machines */
   struct area_rank ranks[AREA_RANKS];
 };
 

@@ -96,6 +96,32 @@ static _Noreturn void become_rank(const struct job *job, uint32_t rank) {
   _exit(127);
 }
 
+/* ---- ranks on machines of their own ---- */
+
+static const char machine_word[] = "machine";
+
+static _Noreturn void start_machines(const struct job *job) {
+  char starter[PATH_MAX], counts[2 * AREA_RANKS + 1] = "", self[PATH_MAX] = "";
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  set_number(AREA_VARIABLE, area_fd);
+  snprintf(starter, sizeof starter, "%s/machines/start", getenv("BENCH_BUILD"));
+  for (uint32_t rank = 0; rank < job->nranks; rank++)
+    strcat(counts, rank == 0 ? "1" : ",1");
+  if (readlink("/proc/self/exe", self, sizeof self - 1) > 0)
+    execl(starter, "start", counts, self, machine_word, job->scenario, (char *)NULL);
+  perror(starter);
+  _exit(127);
+}
+
+void job_enter_machine(int argc, char **argv, const struct rank_setup *setup) {
+  const char *fd = getenv(AREA_VARIABLE), *rank = getenv("RANK");
+  if (argc != 3 || strcmp(argv[1], machine_word) != 0 || fd == NULL || rank == NULL)
+    return;
+  area_fd = (int)strtol(fd, NULL, 10);
+  struct job job = job_alike(argv[2], AREA_RANKS, *setup);
+  become_rank(&job, (uint32_t)strtoul(rank, NULL, 10) % AREA_RANKS);
+}
+
 /* ---- the job ---- */
 
 static void check(const struct job *job, int status, uint32_t rank) {
@@ -117,16 +143,19 @@ void job_run(const struct job *job, struct area *area) {
   area->nranks = job->nranks;
   area->counted = job->steps != NULL;
   pid_t ranks[AREA_RANKS];
-  for (uint32_t rank = 0; rank < job->nranks; rank++) {
+  uint32_t processes = job->on_machines ? 1 : job->nranks;
+  for (uint32_t rank = 0; rank < processes; rank++) {
     fflush(stdout);
     ranks[rank] = fork();
+    if (ranks[rank] == 0 && job->on_machines)
+      start_machines(job);
     if (ranks[rank] == 0)
       become_rank(job, rank);
     if (ranks[rank] < 0)
       fail("cannot fork for rank", rank);
   }
   bool failed = false;
-  for (uint32_t rank = 0; rank < job->nranks; rank++) {
+  for (uint32_t rank = 0; rank < processes; rank++) {
     int status = -1;
     if (rank == 0 && job->steps != NULL)
       status = steps_take(ranks[rank], &area->watched, job->steps);

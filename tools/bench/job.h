@@ -27,7 +27,10 @@ struct job {
   const char *scenario; /* argument of the ranks */
   uint32_t nranks;
   struct rank_setup setup[AREA_RANKS];
-  bool pinned;               /* each rank on a processor of its own, as far as there are so many */
+  bool
+      on_machines; /* each rank on a machine of its own, of namespaces (tests/machines/start.c): all
+                       ranks have the setup of job_enter_machine */
+  bool pinned;     /* each rank on a processor of its own, as far as there are so many */
   struct steps_taken *steps; /* rank 0 is single-stepped between its marks; NULL: not */
 };
 
@@ -37,6 +40,10 @@ struct area *job_area(void);
 /* Clears the area, runs the job and waits for its end. Ends the process, with a line on stderr, if
  * a rank fails, after two minutes, or without BENCH_BUILD in the environment. */
 void job_run(const struct job *job, struct area *area);
+
+/* On a machine of a job with on_machines: becomes the rank, with this setup, and does not return.
+ * main calls it first. */
+void job_enter_machine(int argc, char **argv, const struct rank_setup *setup);
 
 /* All ranks alike. */
 struct job job_alike(const char *scenario, uint32_t nranks, struct rank_setup setup);

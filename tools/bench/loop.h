@@ -6,6 +6,8 @@
 
 #include <nccl.h>
 
+#include "tools/bench/area.h"
+
 #define LOOP_UNITS 8 /* of one iteration */
 #define LOOP_GROUP 8 /* all-reduces */
 
@@ -16,6 +18,8 @@
 
 /* Selects the device (the loopback's), and makes a communicator of all ranks of the job. */
 ncclComm_t loop_communicator(uint32_t nranks, int rank);
+/* The same for a job on several machines, whose ranks need an id that rank 0 has made. */
+ncclComm_t loop_communicator_of_machines(struct area *area, int rank);
 
 /* One unit of the body: an all-reduce. */
 static inline void loop_unit(ncclComm_t comm, size_t position) {

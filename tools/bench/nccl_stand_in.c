@@ -6,7 +6,10 @@
  *
  * ncclCommInitRank returns once all ranks have called it, as the real one does.
  */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <nccl.h>
 
@@ -52,9 +55,17 @@ EXPORTED ncclResult_t ncclGroupEnd(void) {
   return ncclSuccess;
 }
 
-/* Ranks share the area, not ids. */
+/* Ranks share the area, not ids. On several machines an id has a number and the address of its
+ * creator, as the real one: there rank 0 makes it, at MASTER_ADDR. */
 EXPORTED ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId) {
   *uniqueId = (ncclUniqueId){0};
+  const char *master = getenv("MASTER_ADDR");
+  uint64_t number = area_now();
+  struct sockaddr_in address = {.sin_family = AF_INET};
+  if (master != NULL && inet_pton(AF_INET, master, &address.sin_addr) == 1) {
+    memcpy(uniqueId, &number, sizeof number);
+    memcpy(uniqueId->internal + sizeof number, &address, sizeof address);
+  }
   return ncclSuccess;
 }
 

@@ -9,6 +9,7 @@ include tools/bench/ddp.mk tools/bench/growth.mk
 
 # Programs that are the ranks of their own jobs, and what is in front of NCCL or in its place there.
 BENCH_JOBS = $(addprefix $(BUILD)/bench/,host_cost python following rhythm skew settling modes memory)
+BENCH_MACHINES = $(BUILD)/bench/machines
 BENCH_JOB_OBJECTS = $(addprefix $(BUILD)/tools/bench/,area.o job.o loop.o steps.o) $(ROWS_OBJECT)
 BENCH_PRELOADS = $(addprefix $(BUILD)/bench/,shim.so many_processors.so count_system_calls.so)
 BENCH_NCCL = $(BUILD)/bench/empty/libnccl.so.2 $(BUILD)/bench/stamping/libnccl.so.2
@@ -20,7 +21,7 @@ $(BENCH_REPORT): $(BUILD)/tools/bench/report.o $(BUILD)/tools/bench/json.o $(ROW
 	$(link_tool)
 
 # Bound at the start: the first call must not be slower than the others.
-$(BENCH_JOBS): $(BUILD)/bench/%: $(BUILD)/tools/bench/%.o $(BENCH_JOB_OBJECTS) $(BUILD)/bench/empty/libnccl.so.2 \
+$(BENCH_JOBS) $(BENCH_MACHINES): $(BUILD)/bench/%: $(BUILD)/tools/bench/%.o $(BENCH_JOB_OBJECTS) $(BUILD)/bench/empty/libnccl.so.2 \
 		$(BUILD)/loopback/libcudart.so.13
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -48,12 +49,17 @@ $(BUILD)/bench/empty/libnccl.so.2: $(BUILD)/tools/bench/nccl_stand_in.o $(BUILD)
 $(BUILD)/bench/stamping/libnccl.so.2: $(BUILD)/tools/bench/nccl_stamping.o $(BUILD)/tools/bench/area.o
 	$(call link_preload,-Wl$(comma)-soname$(comma)libnccl.so.2)
 
-.PHONY: bench bench-build bench-docs
+.PHONY: bench bench-build bench-docs bench-machines bench-machines-build
 bench-build: all loopback $(BENCH_REPORT) $(BENCHMARKS) $(BENCH_JOBS) $(BENCH_PRELOADS) $(BENCH_NCCL)
 bench:
 	@tools/deps --bench
 	@$(MAKE) --no-print-directory bench-build
 	@tools/bench/run $(BUILD) $(BENCHMARKS)
+
+# On machines that are namespaces of this one; writes build/bench-machines.json.
+bench-machines-build: all loopback $(BENCH_REPORT) $(BENCH_MACHINES) $(BENCH_NCCL) $(BUILD)/machines/start
+bench-machines: bench-machines-build
+	@BENCH_JSON=$(BUILD)/bench-machines.json tools/bench/run $(BUILD) $(BENCH_MACHINES)
 
 # The tables of the last run into docs/speed.md.
 bench-docs: $(BENCH_REPORT)
