@@ -81,6 +81,12 @@ static void take_out(struct overlap *overlap, uint32_t at) {
     overlap->teams[at] = overlap->teams[at + 1];
 }
 
+/* A team's may_commit. */
+static bool may_commit_now(void *context) {
+  struct overlap_team *team = context;
+  return overlap_may_commit(team->overlap, team->team);
+}
+
 static struct overlap_team *overlap_add_team(struct overlap *overlap, struct team *team,
                                              const uint64_t *identities) {
   uint32_t nranks = team->plane->nranks;
@@ -109,6 +115,8 @@ static struct overlap_team *overlap_add_team(struct overlap *overlap, struct tea
   log_say_asks(team->own, overlap->asks);
   team->owner.is_held = overlap_is_held;
   team->owner.is_held_context = added;
+  team->owner.may_commit = may_commit_now;
+  team->owner.may_commit_context = added;
   return added;
 }
 
@@ -125,6 +133,7 @@ static void take_out_team(struct overlap *overlap, struct team *team) {
     if (overlap->teams[i]->team != team)
       continue;
     team->owner.is_held = NULL;
+    team->owner.may_commit = NULL;
     take_out(overlap, i);
     /* Without memory to say who is where, nobody is anywhere else: each team is then on its own. */
     if (!map_ranks(overlap))

@@ -137,6 +137,14 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
   for (;;) {
     if (team_look_for_failures(team))
       return team_stop_or_fail(team);
+    if (team->claim.open && team->claim.for_room) {
+      if (!team_has_room(team))
+        return TEAM_PARKED;
+      if (team_commit_claimed(team)) {
+        *unit = team->claim.unit;
+        return TEAM_REAL;
+      }
+    }
     if (team->claim.open)
       team_show_claim(team);
     /* Without room the slowest rank is on its way to our index: nothing can settle here before. */

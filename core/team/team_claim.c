@@ -131,9 +131,13 @@ void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
   team->claim.looks_known = copy_looks(team, unit, looks);
   team->claim.open = true;
   team->claim.written = team->claim.text_written = false;
+  team->claim.for_room =
+      team->crowded == team->head + 1 && unit.nmembers != 0 && !(flags & CLAIM_TOGETHER);
+  team->crowded = 0;
   team->claim.clock = CLOCK_UNKNOWN;
   team->claim.posts = NULL;
-  team_show_claim(team);
+  if (!team->claim.for_room)
+    team_show_claim(team);
   /* From here on this rank waits for those who may still sleep through what it has committed. */
   if (plane_is_napping(team->shared))
     team_tell(team);

@@ -191,14 +191,8 @@ void team_look_further(struct team *team) {
   }
 }
 
-bool team_commit_slowly(struct team *team, struct unit unit) {
-  if (*team->expected == &team_nothing)
-    team_look_further(team);
-  const struct known_unit *expected = *team->expected;
-  bool same = unit.nmembers == expected->nmembers &&
-              memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0;
-  if ((!same && !team_is_taken_for(team, unit, expected)) || !team_has_room(team))
-    return false;
+/* There is room. */
+static void commit_at_last(struct team *team) {
   if (!team->run_real) {
     team->run_real = true;
     team->run_start = (uint32_t)team->head;
@@ -206,11 +200,39 @@ bool team_commit_slowly(struct team *team, struct unit unit) {
   }
   bool committed = team_commit_expected(team);
   assert(committed);
+  (void)committed;
   if (team_is_awaited(team))
     team_published(team);
-  return committed;
 }
 
+bool team_commit_slowly(struct team *team, struct unit unit) {
+  if (*team->expected == &team_nothing)
+    team_look_further(team);
+  const struct known_unit *expected = *team->expected;
+  bool same = unit.nmembers == expected->nmembers &&
+              memcmp(unit.members, expected->members, sizeof(*unit.members) * unit.nmembers) == 0;
+  team->crowded = 0;
+  if (!same && !team_is_taken_for(team, unit, expected))
+    return false;
+  if (!team_has_room(team)) {
+    team->crowded = team->head + 1;
+    return false;
+  }
+  commit_at_last(team);
+  return true;
+}
+
+bool team_commit_claimed(struct team *team) {
+  const struct known_unit *expected = *team->expected;
+  team->claim.for_room = false;
+  if (expected == &team_nothing || expected->hash != team->claim.hash ||
+      (team->owner.may_commit != NULL && !team->owner.may_commit(team->owner.may_commit_context)))
+    return false;
+  team->claim.open = false;
+  team->source = team->plane->rank;
+  commit_at_last(team);
+  return true;
+}
 /* How a unit that has just been passed looks: this rank has issued it as it claimed it, or has read
  * how another will. Otherwise as before. */
 static void learn_looks(struct team *team, symbol_t symbol, uint64_t hash, uint32_t flags) {

@@ -29,6 +29,10 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
  * for what is committed (team_nap.h), too. */
 void team_tell(struct team *team);
 
+/* Commits what has been claimed while only room was missing, and closes the claim; there is room. False
+ * if it is not expected any more: the claim is an ordinary one from then on. */
+bool team_commit_claimed(struct team *team);
+
 /* Shows the claim at the present index, unless this rank has yielded there. */
 void team_show_claim(struct team *team);
 

@@ -63,6 +63,8 @@ struct team_guess {
  * core/overlap and by who asks whether the rank is parked. */
 struct team_claim {
   bool open, written, text_written;
+  bool
+      for_room; /* the unit is expected, and the slowest rank too far behind: nobody else is to see it */
   bool looks_known;
   struct unit unit; /* nmembers 0: LEAVE. As the team has it (team_class) */
   uint64_t hash;    /* of that */
@@ -156,6 +158,10 @@ struct team_owner {
    * come first (NULL: never). */
   bool (*is_held)(void *context);
   void *is_held_context;
+  /* Whether the unit that is expected may be committed (NULL: always): asked again when there is room
+   * for one that had been asked about before. */
+  bool (*may_commit)(void *context);
+  void *may_commit_context;
 };
 
 /* All claims of an index, summed up to be settled: team_settle.c. */
@@ -180,9 +186,10 @@ struct team {
   /* What a commit touches (team.h, team_commit.c). */
   struct plane_log *own;
   struct plane_team *shared;
-  uint64_t head;                /* index of the next unit */
-  uint64_t limit;               /* indices below it need not ask how far the slowest rank is */
-  plane_calm_t calm;            /* the events that this rank has attended to */
+  uint64_t head;     /* index of the next unit */
+  uint64_t limit;    /* indices below it need not ask how far the slowest rank is */
+  uint64_t crowded;  /* index plus one at which only room was missing for a commit; 0: nowhere */
+  plane_calm_t calm; /* the events that this rank has attended to */
   struct known_unit **expected; /* what may be committed next, or team_nothing; in ahead.foreseen */
   uint32_t reals;     /* units this rank has issued for real; wraps. In all its teams: overlap.h */
   uint32_t run_start; /* index where the present run of reals, or of shadows, began; wraps */

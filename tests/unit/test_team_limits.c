@@ -139,6 +139,41 @@ Test(team_limits, nobody_runs_further_ahead_than_the_logs_reach) {
   cr_assert_eq(team_poll(teams[0], &got), TEAM_REAL);
 }
 
+/* The slowest may wait for this rank outside of NCCL, behind its next unit: it need not come to the
+ * index first. */
+Test(team_limits, who_had_no_room_goes_on_as_soon_as_there_is) {
+  learn_loop();
+  struct unit got;
+  while (team_commit(teams[0], unit(&A)))
+    ;
+  uint64_t head = teams[0]->head;
+  team_claim(teams[0], unit(&A), 0, NULL);
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_PARKED);
+  cr_assert_not(log_claims(teams[0]->own, head), "nobody is to count on it");
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    cr_assert(team_commit(teams[rank], unit(&A)));
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_REAL);
+  cr_assert(unit_equal(got, unit(&A)));
+  cr_assert_not(teams[0]->claim.open);
+  cr_assert_eq(teams[0]->head, head + 1);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    for (uint64_t i = teams[rank]->head; i <= head; i++)
+      cr_assert(team_commit(teams[rank], unit(&A)));
+  cr_assert(team_commit(teams[0], unit(&A)));
+}
+
+/* A unit that must be agreed on is claimed, however far behind the others are. */
+Test(team_limits, without_room_another_unit_is_claimed) {
+  learn_loop();
+  struct unit got;
+  while (team_commit(teams[0], unit(&A)))
+    ;
+  cr_assert_not(team_commit(teams[0], unit(&B)));
+  team_claim(teams[0], unit(&B), 0, NULL);
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_PARKED);
+  cr_assert(log_claims(teams[0]->own, teams[0]->head));
+}
+
 /* Large groups, one deviation after the other, so that the text ring goes round many times under a
  * slow reader. */
 Test(team_limits, texts_are_kept_as_long_as_the_slowest_needs_them) {
