@@ -5,7 +5,8 @@
  *
  *   - Order. Where a rank of both A and B has issued a unit of B before it comes to our place in A,
  *     we pass that unit before our claim in A settles. So units of overlapping teams are issued in
- *     the same order by both, also where they share a stream.
+ *     the same order by both, also where they share a stream. Ranks of one team alone do not tell:
+ *     while one of both is behind what they have issued there, it may come to the other's first.
  *   - Yield, between two. We claim in A and miss in B; a rank of both teams claims in B and misses
  *     in A. Neither can go on before one of them gives way, so this needs no time: both see both
  *     claims and come to the same answer (overlap_goes_before). Who gives way yields (team_yield).

@@ -36,9 +36,27 @@ static bool goes_on_as_before(const struct plane_log *log, uint64_t index) {
   return false;
 }
 
+static bool has_yet_to_come(const struct team *team, uint32_t rank) {
+  const struct plane_log *log = log_of(team->plane, rank);
+  return log_passed(log) <= team->head && !log_claims(log, team->head) &&
+         log_state(log) == RANK_PRESENT;
+}
+
+/* Whether a rank of both teams has yet to come to our place in `here`: it may leave a loop meanwhile,
+ * and pass what all claim in the other team before. */
+static bool is_peer_behind(const struct overlap_team *here, uint32_t there_at) {
+  const struct team *team = here->team;
+  for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+    if (rank != team->plane->rank && overlap_rank_there(here, there_at, rank) != NOWHERE &&
+        has_yet_to_come(team, rank))
+      return true;
+  return false;
+}
+
 bool overlap_precedes(const struct overlap_team *other, uint32_t here_at) {
   const struct team *here = other->overlap->teams[here_at]->team, *there = other->team;
-  bool joined = here->claim.open && other->wait_from < there->head;
+  bool joined =
+      here->claim.open && other->wait_from < there->head && !is_peer_behind(other, here_at);
   for (uint32_t rank = 0; rank < there->plane->nranks; rank++) {
     uint32_t reals, same = overlap_rank_there(other, here_at, rank);
     uint64_t at;
@@ -71,14 +89,40 @@ bool overlap_can_answer(const struct overlap_team *team) {
          team->team->failed.how == FAILURE_NONE;
 }
 
+/* Whether a rank of both teams has come neither to our place in `here` nor past our yield in `there`:
+ * it may come to either first. */
+static bool is_undecided(const struct overlap_team *there, uint32_t here_at) {
+  const struct team *here = there->overlap->teams[here_at]->team, *yielded = there->team;
+  for (uint32_t rank = 0; rank < yielded->plane->nranks; rank++) {
+    uint32_t same = overlap_rank_there(there, here_at, rank);
+    if (rank != yielded->plane->rank && same != NOWHERE &&
+        log_passed(log_of(yielded->plane, rank)) <= yielded->head && has_yet_to_come(here, same))
+      return true;
+  }
+  return false;
+}
+
+/* Whether what we claim in `here` has to wait for the unit that we have yielded to in `there`. Others
+ * may settle that at any moment, and go on to what we claim: we must not pass it before, although
+ * ranks that are not in `there` have. It cannot be done without those of both teams, so while it is
+ * open which one they come to first, nothing is lost by waiting. */
+static bool is_promised(const struct overlap_team *there, uint32_t here_at) {
+  const struct overlap_team *here = there->overlap->teams[here_at];
+  return here->team->claim.open && team_is_yielding(there->team) && is_undecided(there, here_at) &&
+         !overlap_precedes(here, place_of(there));
+}
+
 static bool must_wait(const struct overlap_team *here) {
   const struct overlap *overlap = here->overlap;
   if (here->removed)
     return false;
   uint32_t at = place_of(here);
-  for (uint32_t i = 0; i < overlap->nteams; i++)
-    if (i != at && overlap_can_answer(overlap->teams[i]) && overlap_precedes(overlap->teams[i], at))
+  for (uint32_t i = 0; i < overlap->nteams; i++) {
+    const struct overlap_team *there = overlap->teams[i];
+    if (i != at &&
+        ((overlap_can_answer(there) && overlap_precedes(there, at)) || is_promised(there, at)))
       return true;
+  }
   return false;
 }
 

@@ -49,6 +49,18 @@ Test(machines, eight) {
   check(8, 2);
 }
 
+/* Programs whose ranks came to units of two teams in different orders: they followed peers that are in
+ * one of them alone, before the unit of the other that all of that one had claimed. */
+Test(machines, ranks_of_two_teams_come_to_both_in_one_order) {
+  static const uint64_t seeds[] = {28356, 3756186};
+  run_on_machines(8);
+  for (size_t i = 0; i < sizeof(seeds) / sizeof(*seeds); i++) {
+    const char *wrong = run_program(seeds[i], &tally);
+    cr_expect_null(wrong, "seed %lu: %s", seeds[i], wrong);
+  }
+  run_on_machines(1);
+}
+
 /* The same of ranks that are stopped where they first differ. */
 Test(machines, ranks_stop_alike) {
   uint64_t stopped = 0;
