@@ -76,6 +76,10 @@ static double float_value(const struct datatype *type, uint64_t bits) {
 
 void value_store(ncclDataType_t datatype, void *buffer, size_t index, double value) {
   const struct datatype *type = &datatypes[datatype];
+  if (datatype == ncclFloat64) {
+    memcpy((char *)buffer + index * sizeof value, &value, sizeof value);
+    return;
+  }
   float single = (float)value;
   if (datatype == ncclFloat32 && (double)single == value) { /* as below, in a part of the time */
     memcpy((char *)buffer + index * sizeof single, &single, sizeof single);
@@ -88,6 +92,11 @@ void value_store(ncclDataType_t datatype, void *buffer, size_t index, double val
 
 double value_load(ncclDataType_t datatype, const void *buffer, size_t index) {
   const struct datatype *type = &datatypes[datatype];
+  if (datatype == ncclFloat64) {
+    double number;
+    memcpy(&number, (const char *)buffer + index * sizeof number, sizeof number);
+    return number;
+  }
   if (datatype == ncclFloat32) {
     float single;
     memcpy(&single, (const char *)buffer + index * sizeof single, sizeof single);

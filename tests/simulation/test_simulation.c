@@ -4,6 +4,8 @@
  * What is asked is asked of all programs of one sight together, so each test runs one sight.
  */
 #include <criterion/criterion.h>
+#include <criterion/hooks.h>
+#include <malloc.h>
 
 #include "tests/simulation/device.h"
 #include "tests/simulation/run.h"
@@ -12,6 +14,12 @@
 
 static struct program program;
 static struct tally tally;
+
+/* For all tests: each program takes what the one before has given back. */
+ReportHook(PRE_ALL)(struct criterion_test_set *tests) {
+  (void)tests;
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
 
 static void require(const struct requirement *requirement) {
   struct row worst = {0};

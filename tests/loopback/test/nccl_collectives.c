@@ -226,8 +226,8 @@ static void all_kinds(struct rank *rank) {
     check_all_kinds(rank, (ncclDataType_t)type, 1, false);
     check_all_kinds(rank, (ncclDataType_t)type, 777, type % 2 == 0);
   }
-  check_all_kinds(rank, ncclFloat32, 100003, false); /* several chunks, the last one ragged */
-  check_all_kinds(rank, ncclInt64, 50001, true);
+  check_all_kinds(rank, ncclFloat32, 70003, false); /* three chunks, the last one ragged */
+  check_all_kinds(rank, ncclInt64, 35001, true);
   OK(ncclCommDestroy(rank->comm));
 }
 

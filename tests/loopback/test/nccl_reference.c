@@ -1,6 +1,7 @@
 /* The plain reductions. Integers are computed in 64 bits and cut, small floats in float. */
 #include "tests/loopback/test/nccl_reference.h"
 
+#include "tests/loopback/test/nccl_fixture.h"
 #include "tools/loopback/nccl/datatype.h"
 
 #include <math.h>
@@ -15,13 +16,21 @@ struct wide {
 };
 
 static bool is_signed(ncclDataType_t datatype) {
-  return datatype == ncclInt8 || datatype == ncclInt32 || datatype == ncclInt64;
+  return datatype == ncclInt64 || datatype == ncclInt8 || datatype == ncclInt32;
 }
 
 static struct wide load(ncclDataType_t datatype, const void *element) {
   struct wide wide = {0, 0, 0};
   uint16_t code16;
   uint8_t code8;
+  if (datatype == ncclFloat32) { /* first: most elements are of these two */
+    memcpy(&wide.small, element, 4);
+    return wide;
+  }
+  if (datatype == ncclInt64) {
+    memcpy(&wide.integer, element, 8);
+    return wide;
+  }
   memcpy(&code8, element, 1);
   if (datatype_size(datatype) >= 2)
     memcpy(&code16, element, 2);
@@ -35,8 +44,6 @@ static struct wide load(ncclDataType_t datatype, const void *element) {
       wide.integer = (uint64_t)((int64_t)(wide.integer << unused) >> unused);
   } else if (datatype == ncclFloat64) {
     memcpy(&wide.large, element, 8);
-  } else if (datatype == ncclFloat32) {
-    memcpy(&wide.small, element, 4);
   } else if (datatype == ncclFloat16) {
     wide.small = float16_decode(code16);
   } else if (datatype == ncclBfloat16) {
@@ -50,12 +57,12 @@ static struct wide load(ncclDataType_t datatype, const void *element) {
 static void store(ncclDataType_t datatype, struct wide wide, void *element) {
   uint16_t code16;
   uint8_t code8;
-  if (!datatype_is_float(datatype)) {
+  if (datatype == ncclFloat32) {
+    memcpy(element, &wide.small, 4);
+  } else if (!datatype_is_float(datatype)) {
     memcpy(element, &wide.integer, datatype_size(datatype));
   } else if (datatype == ncclFloat64) {
     memcpy(element, &wide.large, 8);
-  } else if (datatype == ncclFloat32) {
-    memcpy(element, &wide.small, 4);
   } else if (datatype == ncclFloat16 || datatype == ncclBfloat16) {
     code16 = datatype == ncclFloat16 ? float16_encode(wide.small) : bfloat16_encode(wide.small);
     memcpy(element, &code16, 2);
@@ -99,13 +106,11 @@ static struct wide combine(enum reduction reduction, ncclDataType_t datatype, st
 }
 
 /* value * factor, rounded to the datatype, as it leaves its rank. */
-static struct wide premultiply(ncclDataType_t datatype, struct wide value, double factor) {
-  union scalar scalar = reference_scalar(datatype, factor), product;
-  struct wide wide = load(datatype, scalar.bytes);
-  product.bits = 0;
+static struct wide premultiply(ncclDataType_t datatype, struct wide value, struct wide factor) {
+  union scalar product = {.bits = 0};
   store(datatype,
-        (struct wide){value.integer * wide.integer, value.small * wide.small,
-                      value.large * wide.large},
+        (struct wide){value.integer * factor.integer, value.small * factor.small,
+                      value.large * factor.large},
         product.bytes);
   return load(datatype, product.bytes);
 }
@@ -123,14 +128,19 @@ void reference_reduce(enum reduction reduction, ncclDataType_t datatype, const v
                       int ninputs, const double *factors, void *output, size_t count) {
   size_t size = datatype_size(datatype);
   bool average_of_floats = reduction == REDUCTION_AVG && datatype_is_float(datatype);
+  bool has_factors = average_of_floats || reduction == REDUCTION_PREMULSUM;
+  struct wide factor[RANKS_MAX]; /* as the datatype has them */
+  for (int rank = 0; rank < ninputs && has_factors; rank++) {
+    union scalar scalar =
+        reference_scalar(datatype, average_of_floats ? 1.0 / ninputs : factors[rank]);
+    factor[rank] = load(datatype, scalar.bytes);
+  }
   for (size_t i = 0; i < count; i++) {
     struct wide total = {0, 0, 0};
     for (int rank = 0; rank < ninputs; rank++) {
       struct wide value = load(datatype, (const char *)inputs[rank] + i * size);
-      if (average_of_floats)
-        value = premultiply(datatype, value, 1.0 / ninputs);
-      if (reduction == REDUCTION_PREMULSUM)
-        value = premultiply(datatype, value, factors[rank]);
+      if (has_factors)
+        value = premultiply(datatype, value, factor[rank]);
       total = rank == 0 ? value : combine(reduction, datatype, total, value);
     }
     if (reduction == REDUCTION_AVG && !average_of_floats)
