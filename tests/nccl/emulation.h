@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <link.h>
 
 /* Functions that take the place of those of the cudart inside of libnccl; NULL if there is none of
  * that name. */
@@ -16,5 +17,9 @@ struct emulated {
   void *function;
 };
 void *emulated_find(const struct emulated *table, size_t size, const char *name);
+
+/* Lets libnccl make and clear large shared memory without touching it: its calls of memset and
+ * fallocate go there. map: its own. */
+void fresh_memory(const struct link_map *map);
 
 #endif

@@ -131,4 +131,5 @@ __attribute__((constructor)) static void start(void) {
   if (!kernel_prepare())
     give_up("no table of device functions", map->l_name);
   image_each_function(redirect);
+  fresh_memory(map);
 }

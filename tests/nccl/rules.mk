@@ -13,7 +13,7 @@ EMULATION_DIR = build-nccl
 NCCL_NOT_EMULATED = 2.18.1 2.20.5
 NCCL_EMULATED = 2.22.3 2.23.4 2.24.3 2.25.1 2.26.2 2.27.7 2.28.9 2.29.7 2.30.7 2.32.3
 
-EMULATION_SOURCES = collective function image kernel launch mover redirect reducer runtime task
+EMULATION_SOURCES = collective fresh function image kernel launch mover redirect reducer runtime task
 EMULATION_BORROWED = $(addprefix $(BUILD)/tools/loopback/nccl/,reduce.o datatype.o)
 # What is linked from the ordinary build folder, so that JOIN_TEST_BUILD can be this one.
 EMULATION_LINKED = lib programs plugins data bench
