@@ -283,12 +283,31 @@ static bool look_for_own_error(struct endpoint *end) {
   return true;
 }
 
+/* The program does not come to the call that would tell it: it waits for its device, and that for a
+ * rank that has been told, and lives on without issuing its part. */
+static void look_for_unheard(struct endpoint *end) {
+  uint64_t now = now_ms(), passed = team_passed(end->team);
+  bool unheard = membership_is_unheard(end);
+  if (unheard && atomic_load(&end->unheard_ms) != 0 &&
+      atomic_load(&end->unheard_passed) == passed) {
+    if (now >= atomic_load(&end->unheard_ms) + MEMBERSHIP_REFUSED_MS)
+      (void)look_for_own_error(end);
+    return;
+  }
+  atomic_store(&end->unheard_passed, passed);
+  atomic_store(&end->unheard_ms, unheard ? now : 0);
+}
+
 /* A rank has failed before it came to what this one waits for: the program is to be told. */
 static void look_for_lost(struct endpoint *end) {
   uint32_t rank;
   uint64_t issued;
   team_look_for_the_dead(end->team);
-  if (!team_find_lost(end->team, &rank, &issued) || look_for_own_error(end))
+  if (!team_find_lost(end->team, &rank, &issued)) {
+    look_for_unheard(end);
+    return;
+  }
+  if (look_for_own_error(end))
     return;
   report_lost(end, rank, issued);
   last_error_is_ours(ncclRemoteError);

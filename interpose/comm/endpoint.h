@@ -69,7 +69,10 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   bool skew_warned, slow_told, ahead_told;
   _Atomic(ncclResult_t) told_failed; /* the program has got this error of ours, because a rank has
                                         failed; ncclSuccess: it has not */
-  _Atomic uint64_t asked_ms;    /* when the dead were last looked for because it asked for errors */
+  _Atomic uint64_t asked_ms; /* when the dead were last looked for because it asked for errors */
+  /* Since when it has been seen that the program has yet to hear of an error, and how many units
+   * had been passed then (membership_is_unheard). 0: it has heard of all. */
+  _Atomic uint64_t unheard_ms, unheard_passed;
   struct state buffers;         /* what is broadcast from the last joiner */
   bool state_moved;             /* that has been issued, and may not be done yet */
   bool hook_failed;             /* a plug-in, since the rank's program last heard of it */

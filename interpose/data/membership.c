@@ -41,9 +41,18 @@ int membership_of_all(struct endpoint *end, uint64_t index, bool *active, uint64
   return count;
 }
 
+static bool is_own_error(const struct endpoint *end, struct lossy_event *event) {
+  return team_find_event(end->team, event) && !team_has_shadowed(end->team, event->index);
+}
+
+bool membership_is_unheard(const struct endpoint *end) {
+  struct lossy_event event;
+  return is_own_error(end, &event) && event.index >= end->lossy_told;
+}
+
 bool membership_own_error(const struct endpoint *end) {
   struct lossy_event event;
-  if (!team_find_event(end->team, &event) || team_has_shadowed(end->team, event.index))
+  if (!is_own_error(end, &event))
     return false;
   report_lossy_event(end, &event);
   last_error_is_ours(ncclInvalidUsage);

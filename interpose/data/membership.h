@@ -22,6 +22,13 @@ int membership_of_all(struct endpoint *end, uint64_t index, bool *active, uint64
  * heard of it, and have ended of it, and then this is the reason. */
 bool membership_own_error(const struct endpoint *end);
 
+/* Whether there is such an error, and its program is to hear of it. Says nothing. Any thread. */
+bool membership_is_unheard(const struct endpoint *end);
+
+/* For so long nothing moves that waits for a rank which has heard of such an error, and may issue
+ * nothing more: then all hear of it. */
+#define MEMBERSHIP_REFUSED_MS 10000
+
 /* The same of a call that has settled at an index; true, too, if it tells the program of such an
  * error already (wait_notice). */
 bool membership_own_error_at(const struct endpoint *end, uint64_t index);

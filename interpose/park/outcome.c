@@ -74,6 +74,14 @@ void outcome_failed(struct request *request) {
   wait_settle(request, ncclRemoteError);
 }
 
+void outcome_refused(struct request *request) {
+  struct endpoint *end = request->end;
+  report_event(end, TRACE_FAIL, end->team->head, request->unit, -1);
+  team_end(end->team, RANK_FAILED);
+  fail_endpoint(end);
+  wait_settle(request, ncclInvalidUsage);
+}
+
 /* A LEAVE stays claimed: the others can still leave with it. */
 static void leave_late(struct request *request) {
   endpoint_retire(request->end, RANK_DONE);

@@ -23,6 +23,10 @@ void outcome_aside(struct request *request);
 /* The verdict is TEAM_FAILED: logged, with the reason. */
 void outcome_failed(struct request *request);
 
+/* The rank's program is to hear with this call that joined ranks have spoiled a collective, and the
+ * request will not settle: who has heard of it issues nothing more. The rank fails. */
+void outcome_refused(struct request *request);
+
 /* Another thread of the process has broken the wait off (endpoint.broken), and said why. */
 void outcome_broken(struct request *request);
 

@@ -15,6 +15,7 @@
 #include "interpose/park/own_join.h"
 #include "interpose/comm/clock.h"
 #include "interpose/comm/gathering.h"
+#include "interpose/data/membership.h"
 #include "interpose/comm/report.h"
 #include "interpose/park/shadows.h"
 #include "interpose/park/wait_private.h"
@@ -219,6 +220,19 @@ static void wait_adopt(struct wait *wait) {
   }
 }
 
+/* Nothing moves any more: who has heard that joined ranks have spoiled a collective may issue
+ * nothing more, and live on. The others, which have heard it or are to, do not wait for that one.
+ */
+static void look_for_refused(const struct wait *wait, struct request *request) {
+  if (request->settled || request_only_leaves(request) ||
+      now_ms() < wait->stall_ms + MEMBERSHIP_REFUSED_MS)
+    return;
+  if (request->notice == ncclSuccess && membership_is_unheard(request->end))
+    request->notice = wait_notice(request->end);
+  if (request->notice == ncclInvalidUsage)
+    outcome_refused(request);
+}
+
 void wait_look_after(struct wait *wait) {
   uint64_t now = now_ms();
   bool looking = now >= wait->look_ms, late = false;
@@ -246,6 +260,8 @@ void wait_look_after(struct wait *wait) {
   if (looking) {
     watched_look(wait);
     stall_look(wait);
+    for (uint32_t i = 0; i < wait->nrequests; i++)
+      look_for_refused(wait, &wait->requests[i]);
     wait_adopt(wait);
   }
 }

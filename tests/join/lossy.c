@@ -242,3 +242,33 @@ Test(lossy, all_hear_why_although_a_broadcast_has_lost_a_rank) {
 Test(lossy, all_hear_why_although_nccl_has_noticed_that_a_rank_is_gone) {
   check_that_all_hear_why(3, "12,20,20 --late 12", 1);
 }
+
+/* ---- who lives on ---- */
+
+static bool has_heard(const struct run *result, int rank) {
+  char error[32], refused[32];
+  snprintf(error, sizeof error, "RESULT %d error 5", rank); /* ncclInvalidUsage */
+  snprintf(refused, sizeof refused, "RESULT %d refused", rank);
+  return strstr(result->output, error) != NULL || strstr(result->output, refused) != NULL;
+}
+
+/* Every active rank hears of it, although who has heard it first does nothing more. */
+static void check_that_all_hear(const char *options) {
+  struct run *result = run(&(struct launch){
+      .nranks = 4, .program = "lossy", .options = options, .each = true, .limit_s = 25});
+  for (int rank = 1; rank < 4; rank++)
+    cr_assert(has_heard(result, rank), "rank %d, %s\n%s%s", rank, options, result->output,
+              result->errors);
+  cr_assert(run_says(result, "NCCL_JOIN_LOSSY=allgather"), "%s", result->errors);
+  run_free(result);
+}
+
+/* Rank 3 is refused where the others have issued more, and wait for it on their devices. */
+Test(lossy, all_hear_of_it_although_who_has_heard_first_lives_on) {
+  check_that_all_hear("--iterations 12,20,20,20 --late 12 --ask 1 --linger 600000 --then 0");
+}
+
+/* They want what nobody expects, and are parked in that call. */
+Test(lossy, all_hear_of_it_who_are_parked_for_one_that_lives_on) {
+  check_that_all_hear("--iterations 12,13,13,20 --late 12 --final 1 --linger 600000 --then 0");
+}

@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 static const char *iterations = "3+1", *end = "finalize", *collective = "allgather";
-static int count = 64, root = 0, then = 3, group = 0, strict = 0, late = -1, behind = -1;
+static int count = 64, root = 0, then = 3, group = 0, strict = 0, late = -1, behind = -1,
+           linger_ms = 0, ask = 0, final = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1"},
@@ -34,6 +35,10 @@ static const struct option options[] = {
     {"--late", NULL, &late,
      "the last rank comes late to this iteration; others wait for it on the device, and hear of "
      "errors only then"},
+    {"--linger", NULL, &linger_ms, "milliseconds for which who is refused does nothing at all"},
+    {"--ask", NULL, &ask, "1: who waits for the device asks for errors meanwhile"},
+    {"--final", NULL, &final,
+     "1: nobody waits for the device in the late iteration, and a sum is behind the loop"},
     {"--behind", NULL, &behind, "root of a broadcast behind it, or -1: there is none"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
     {0},
@@ -95,6 +100,7 @@ static ncclResult_t issue_in_group(const struct state *state, size_t *blocks) {
 static bool was_refused(const struct state *state, ncclResult_t result, const char *call) {
   if (result == ncclInvalidUsage && !strict) {
     ranks_result(&state->ranks, "refused %s", call);
+    usleep((useconds_t)linger_ms * 1000);
     return true;
   }
   CHECK_NCCL(result);
@@ -135,8 +141,12 @@ static bool iterate(struct state *state, int i) {
                                                ranks->comms[0], ranks->stream),
                                  "broadcast"))
     return false;
-  if (i == late && !is_late)
+  if (i == late && final)
+    return true;
+  if (i == late && !is_late && !ask)
     CHECK_CUDA(cudaStreamSynchronize(ranks->stream));
+  if (ask)
+    ranks_synchronise(ranks);
   tape_play(state->tape);
   return true;
 }
@@ -157,6 +167,8 @@ int main(int argc, char **argv) {
   bool allowed = true;
   for (int i = 0; allowed && i < n; i++)
     allowed = iterate(&state, i);
+  if (allowed && final)
+    allowed = sum(&state, "final", n);
   for (int step = 0; !allowed && step < then; step++)
     sum(&state, "after", step);
   tape_play(state.tape);
