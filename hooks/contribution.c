@@ -7,34 +7,34 @@
  * upper half of binary32; OCP 8-bit floating point ("OFP8", revision 1.0). lowest and highest are
  * infinities where the format has them. */
 static const struct {
-  uint8_t size;
   uint64_t one, lowest, highest;
-} elements[DATATYPES] = {
-    [DATATYPE_INT8] = {1, 1, 0x80, 0x7f},
-    [DATATYPE_UINT8] = {1, 1, 0, 0xff},
-    [DATATYPE_INT32] = {4, 1, 0x80000000, 0x7fffffff},
-    [DATATYPE_UINT32] = {4, 1, 0, 0xffffffff},
-    [DATATYPE_INT64] = {8, 1, 0x8000000000000000, 0x7fffffffffffffff},
-    [DATATYPE_UINT64] = {8, 1, 0, 0xffffffffffffffff},
-    [DATATYPE_FLOAT16] = {2, 0x3c00, 0xfc00, 0x7c00},
-    [DATATYPE_FLOAT32] = {4, 0x3f800000, 0xff800000, 0x7f800000},
-    [DATATYPE_FLOAT64] = {8, 0x3ff0000000000000, 0xfff0000000000000, 0x7ff0000000000000},
-    [DATATYPE_BFLOAT16] = {2, 0x3f80, 0xff80, 0x7f80},
-    [DATATYPE_FLOAT8E4M3] = {1, 0x38, 0xfe, 0x7e},
-    [DATATYPE_FLOAT8E5M2] = {1, 0x3c, 0xfc, 0x7c},
+} elements[] = {
+    [DATATYPE_INT8] = {1, 0x80, 0x7f},
+    [DATATYPE_UINT8] = {1, 0, 0xff},
+    [DATATYPE_INT32] = {1, 0x80000000, 0x7fffffff},
+    [DATATYPE_UINT32] = {1, 0, 0xffffffff},
+    [DATATYPE_INT64] = {1, 0x8000000000000000, 0x7fffffffffffffff},
+    [DATATYPE_UINT64] = {1, 0, 0xffffffffffffffff},
+    [DATATYPE_FLOAT16] = {0x3c00, 0xfc00, 0x7c00},
+    [DATATYPE_FLOAT32] = {0x3f800000, 0xff800000, 0x7f800000},
+    [DATATYPE_FLOAT64] = {0x3ff0000000000000, 0xfff0000000000000, 0x7ff0000000000000},
+    [DATATYPE_BFLOAT16] = {0x3f80, 0xff80, 0x7f80},
+    [DATATYPE_FLOAT8E4M3] = {0x38, 0xfe, 0x7e},
+    [DATATYPE_FLOAT8E5M2] = {0x3c, 0xfc, 0x7c},
 };
+_Static_assert(sizeof elements / sizeof *elements == DATATYPES, "a row for each datatype");
 
 struct fill contribution_one(uint8_t datatype) {
   if (datatype >= DATATYPES)
     return (struct fill){0, 0};
-  return (struct fill){elements[datatype].size, elements[datatype].one};
+  return (struct fill){(uint8_t)datatype_size(datatype), elements[datatype].one};
 }
 
 struct fill contribution_fill(const struct member *member) {
   struct fill fill = {0, 0};
   if (member->datatype >= DATATYPES)
     return fill;
-  fill.size = elements[member->datatype].size;
+  fill.size = (uint8_t)datatype_size(member->datatype);
   switch (member->reduction) {
   case REDUCTION_SUM:
   case REDUCTION_AVG:

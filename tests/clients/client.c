@@ -40,7 +40,7 @@ static bool is_missing(const char *name, char *reason, size_t size) {
   return true;
 }
 
-/* Criterion says nothing of tests that skip themselves. */
+/* Nothing else says which tests skip themselves. */
 ReportHook(POST_ALL)(struct criterion_global_stats *stats) {
   static const char *const all[] = {"torch", "cupy", "nccl4py", "vllm-needs", "vllm", "mpirun"};
   char reason[1024];

@@ -33,8 +33,6 @@ static void place_change(const char *options) {
             "cannot remount %s with %s: %s", folder, options, strerror(errno));
 }
 
-/* Not in a user namespace: only a process of one thread may make one, and a Criterion test is not.
- */
 bool place_try(void) {
   own = unshare(CLONE_NEWNS) == 0 && mount("", "/", "", MS_REC | MS_PRIVATE, "") == 0 &&
         mount("tmpfs", folder, "tmpfs", 0, "mode=1777") == 0;

@@ -26,7 +26,7 @@ static char *with_variables(const char *command) {
   return script;
 }
 
-/* Criterion says nothing of tests that skip themselves. */
+/* Nothing else says which tests skip themselves. */
 static void tell_what_is_skipped(void) {
   if (!workshop_has_nccl())
     fputs("tests/interpose: no tests with the real NCCL: NCCL_LIBRARY names none\n", stderr);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/join/run.h"
+#include "tests/text_file.h"
 #include "tools/port.h"
 
 static char folder[] = "/tmp/nccl-join-examples-XXXXXX";
@@ -43,11 +44,8 @@ Test(examples, the_program_in_cpp_adds_up_the_ranks_with_data) {
 
 static void write_program(const char *name, const char *text) {
   char path[128];
+  text_file_write(folder, name, text);
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "w");
-  cr_assert_not_null(file);
-  fputs(text, file);
-  fclose(file);
   cr_assert_eq(chmod(path, 0755), 0);
 }
 

@@ -261,7 +261,7 @@ static bool has_mpi(void) {
   return access(program, X_OK) == 0;
 }
 
-/* Criterion says nothing of tests that skip themselves. */
+/* Nothing else says which tests skip themselves. */
 ReportHook(PRE_ALL)(struct criterion_test_set *tests) {
   (void)tests;
   if (!has_mpi())

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/text_file.h"
+
 char traces_folder[] = "/tmp/nccl-join-report-XXXXXX";
 
 void written_begin(void) {
@@ -28,12 +30,7 @@ struct run *report(const char *options) {
 }
 
 void write_text(const char *name, const char *text) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/%s", traces_folder, name);
-  FILE *file = fopen(path, "w");
-  cr_assert_not_null(file);
-  fputs(text, file);
-  fclose(file);
+  text_file_write(traces_folder, name, text);
 }
 
 /* Of a process, in a team of so many. */

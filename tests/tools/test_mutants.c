@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/text_file.h"
+
 static char folder[] = "/tmp/nccl-join-mutants-XXXXXX", said[1 << 16], top[4096];
 
 /* What a shell command says in the project; its status. */
@@ -21,12 +23,7 @@ static int say(const char *command) {
 }
 
 static void write_file(const char *name, const char *text) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "w");
-  cr_assert_not_null(file);
-  fputs(text, file);
-  fclose(file);
+  text_file_write(folder, name, text);
 }
 
 static void make_project(void) {

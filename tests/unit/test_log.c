@@ -14,6 +14,7 @@
 
 #include "core/report/last_line.h"
 #include "core/report/log.h"
+#include "tests/text_file.h"
 
 static char folder[] = "/tmp/nccl-join-log-XXXXXX";
 static char stderr_path[64];
@@ -38,19 +39,8 @@ static void clean(void) {
 
 TestSuite(log, .init = redirect, .fini = clean);
 
-/* The bytes of a file in a buffer that the next call overwrites; "" if there is none. */
-static const char *contents(const char *path) {
-  static char text[256 * 1024];
-  FILE *file = fopen(path, "r");
-  size_t size = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
-  text[size] = '\0';
-  if (file)
-    fclose(file);
-  return text;
-}
-
 static const char *on_stderr(void) {
-  return contents(stderr_path);
+  return text_file_read(stderr_path);
 }
 
 static size_t count(const char *text, const char *part) {
@@ -145,7 +135,7 @@ Test(log, the_file_name_is_expanded) {
   char host[256], path[512];
   log_host(host, sizeof(host));
   snprintf(path, sizeof(path), "%s/log-%s-%d-7-%%", folder, host, (int)getpid());
-  cr_expect_eq(count(contents(path), "NCCL-JOIN WARN text\n"), 1);
+  cr_expect_eq(count(text_file_read(path), "NCCL-JOIN WARN text\n"), 1);
   cr_expect_str_empty(on_stderr());
 }
 
@@ -166,7 +156,7 @@ Test(log, a_file_is_appended_to_and_the_first_open_counts) {
   strcpy(others.log_file, "/nowhere/at/all");
   log_open(&others, 1);
   log_line(LOG_LEVEL_WARN, "three");
-  cr_expect_eq(count(contents(path), "\n"), 3);
+  cr_expect_eq(count(text_file_read(path), "\n"), 3);
   cr_expect_str_empty(on_stderr());
 }
 
@@ -343,7 +333,7 @@ Test(log, a_descriptor_that_the_program_reused_is_not_written_to) {
     }
   }
   log_line(LOG_LEVEL_WARN, "not into there");
-  cr_expect_str_empty(contents(precious));
+  cr_expect_str_empty(text_file_read(precious));
   cr_expect_eq(count(on_stderr(), "not into there"), 1);
   cr_expect_eq(count(on_stderr(), "closed its descriptor"), 1);
 }

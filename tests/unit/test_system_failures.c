@@ -16,6 +16,7 @@
 #include "core/report/log.h"
 #include "core/transport/segment.h"
 #include "core/report/trace.h"
+#include "tests/text_file.h"
 #include "tests/unit/failing.h"
 #include "tests/unit/segment_stage.h"
 
@@ -38,18 +39,8 @@ static void clean(void) {
   cr_assert_eq(system(command), 0); /* NOLINT(cert-env33-c) */
 }
 
-static const char *contents(const char *path) {
-  static char text[65536];
-  FILE *file = fopen(path, "r");
-  size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
-  text[size] = '\0';
-  if (file)
-    fclose(file);
-  return text;
-}
-
 static const char *said(void) {
-  return contents(said_path);
+  return text_file_read(said_path);
 }
 
 #define expect_said(text) cr_expect(strstr(said(), text), "no \"%s\" in:\n%s", text, said())
@@ -66,7 +57,7 @@ static void open_log(const char *name) {
 static const char *logged(const char *name) {
   char path[PATH_MAX];
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  return contents(path);
+  return text_file_read(path);
 }
 
 Test(log_failures, a_write_that_a_signal_interrupts_is_made_again) {
