@@ -28,6 +28,25 @@ static void check_sum(const char *environment) {
   finish_run(result, lines);
 }
 
+/* ---- by a launcher of MPI ---- */
+
+/* On each machine one rank of start.c's, which is mpirun's or its ssh's: mpirun starts two ranks on each. */
+Test(machines_found, mpirun_starts_the_ranks) {
+  NEED_MACHINES();
+  if (system("command -v mpirun >/dev/null") != 0) // NOLINT(cert-env33-c)
+    cr_skip_test("no mpirun here");
+  struct run *result =
+      machines_run(&(struct machines_job){.machines = "1,1",
+                                          .launcher = "tests/machines/parts/by_mpirun 2",
+                                          .program = "sum",
+                                          .options = "--iterations 3,5,4,6"});
+  assert_went_well(result);
+  struct lines *lines = lines_create();
+  lines_add_sum(lines, &uneven, 1);
+  lines_add_left(lines, RANKS);
+  finish_run(result, lines);
+}
+
 /* ---- several jobs of one process ---- */
 
 Test(machines_found, a_process_may_belong_to_several_jobs) {

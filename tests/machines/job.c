@@ -41,6 +41,8 @@ bool machines_can_be_made(void) {
 static struct running *begin(const struct machines_job *job, const char *orders) {
   char starter[256], environment[512];
   write_starter(starter, sizeof starter, orders, job->machines);
+  if (job->launcher != NULL)
+    snprintf(starter + strlen(starter), sizeof starter - strlen(starter), " %s", job->launcher);
   snprintf(environment, sizeof environment, "NCCL_JOIN_MACHINES=%d NCCL_JOIN_MACHINES_WAIT=60 %s",
            !job->off, job->environment != NULL ? job->environment : "");
   if (job->prepare != NULL)

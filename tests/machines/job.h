@@ -18,9 +18,10 @@ bool machines_can_be_made(void);
 /* machines: how many ranks each has, "2,2". */
 struct machines_job {
   const char *machines, *program, *options, *environment;
-  const char *prepare; /* MACHINES_PREPARE of start.c */
-  bool without; /* the preload */
-  bool off;     /* NCCL_JOIN_MACHINES */
+  const char *launcher; /* words that stand in front of each rank's own; NULL: none */
+  const char *prepare;  /* MACHINES_PREPARE of start.c */
+  bool without;         /* the preload */
+  bool off;             /* NCCL_JOIN_MACHINES */
   double limit_s;
 };
 
