@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/transport/file_lock.h"
+
 #define GATE_MS 10000  /* others hold it for microseconds, or while they start the agent */
 #define START_MS 10000 /* until an agent that has been started has its lock */
 #define TICK_MS 100
@@ -50,23 +52,8 @@ void board_ring(_Atomic uint32_t *bell) {
 
 /* ---- locks ---- */
 
-static bool set_lock(const struct board *board, short type, enum board_byte byte) {
-  struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-  return fcntl(board->file, F_SETLK, &lock) == 0;
-}
-
-/* Whether another process has one of so many. */
-static bool are_locked(int file, enum board_byte byte, int count) {
-  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = count};
-  return fcntl(file, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
-}
-
-static bool is_locked(const struct board *board, enum board_byte byte) {
-  return are_locked(board->file, byte, 1);
-}
-
 static bool gate_enter(const struct board *board) {
-  for (int64_t end = board_now_ms() + GATE_MS; !set_lock(board, F_WRLCK, BOARD_GATE);) {
+  for (int64_t end = board_now_ms() + GATE_MS; !file_lock_set(board->file, F_WRLCK, BOARD_GATE);) {
     if (board_now_ms() >= end)
       return false;
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -75,7 +62,7 @@ static bool gate_enter(const struct board *board) {
 }
 
 static void gate_leave(const struct board *board) {
-  set_lock(board, F_UNLCK, BOARD_GATE);
+  file_lock_set(board->file, F_UNLCK, BOARD_GATE);
 }
 
 /* ---- the file ---- */
@@ -146,7 +133,7 @@ static void remove_if_dead(const char *path) {
     return;
   /* One without content has just been made, or its maker was killed in that moment: it costs nothing. */
   if (fstat(file, &status) == 0 && status.st_uid == geteuid() && status.st_size != 0 &&
-      !are_locked(file, BOARD_GATE, BOARD_RANKS + 1))
+      !file_lock_is_held(file, BOARD_GATE, BOARD_RANKS + 1))
     (void)unlink(path);
   close(file);
 }
@@ -182,11 +169,11 @@ static enum entry enter(struct board *board, const struct rendezvous *job,
     errno = EPROTO;
     return status.st_size == sizeof(*board->words) && map_words(board) && is_right(board) &&
                    memcmp(&board->words->job, job, sizeof(*job)) == 0 &&
-                   set_lock(board, F_RDLCK, BOARD_RANKS)
+                   file_lock_set(board->file, F_RDLCK, BOARD_RANKS)
                ? ENTERED
                : REFUSED;
   }
-  if (!lay_out(board, job, terms) || !set_lock(board, F_RDLCK, BOARD_RANKS)) {
+  if (!lay_out(board, job, terms) || !file_lock_set(board->file, F_RDLCK, BOARD_RANKS)) {
     (void)unlink(board->path);
     return REFUSED;
   }
@@ -262,7 +249,8 @@ static struct board_communicator *write_down(struct board *board, const char *na
 /* Whether nobody is going to answer. */
 static bool is_deserted(const struct board *board, int64_t asked_ms) {
   bool started = atomic_load(&board->words->started) != 0;
-  return started ? !is_locked(board, BOARD_AGENT) : board_now_ms() >= asked_ms + START_MS;
+  return started ? !file_lock_is_held(board->file, BOARD_AGENT, 1)
+                 : board_now_ms() >= asked_ms + START_MS;
 }
 
 enum board_answer board_ask(struct board *board, const char *name, uint32_t slots, uint32_t ranks,
@@ -295,7 +283,7 @@ enum board_answer board_ask(struct board *board, const char *name, uint32_t slot
 }
 
 void board_tidy(const struct board *board) {
-  if (atomic_load(&board->words->started) != 0 && !is_locked(board, BOARD_AGENT))
+  if (atomic_load(&board->words->started) != 0 && !file_lock_is_held(board->file, BOARD_AGENT, 1))
     (void)unlink(board->path);
 }
 
@@ -310,7 +298,7 @@ struct board *board_serve(const char *path, char *reason) {
   if (fstat(board->file, &status) != 0 || status.st_size != sizeof(*board->words) ||
       !map_words(board) || !is_right(board))
     return fail(board, reason, "not a board");
-  if (!set_lock(board, F_WRLCK, BOARD_AGENT))
+  if (!file_lock_set(board->file, F_WRLCK, BOARD_AGENT))
     return fail(board, reason, "it has an agent");
   atomic_store(&board->words->started, 1);
   return board;
@@ -321,7 +309,7 @@ void board_say_cannot(struct board *board, const char *reason) {
 }
 
 bool board_has_ranks(const struct board *board) {
-  return is_locked(board, BOARD_RANKS);
+  return file_lock_is_held(board->file, BOARD_RANKS, 1);
 }
 
 void board_say(struct board *board, struct board_communicator *communicator,

@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/transport/file_lock.h"
+
 #define GATE_POLL_NANOSECONDS 100000
 #define FILE_FORMAT "nccl-join-%u-" /* the user; then the segment's name */
 
@@ -104,31 +106,20 @@ static void explain_error(char *reason, int error, const struct segment_map *map
 
 /* ---- Locks ---- */
 
-static bool set_lock(const struct segment_map *map, short type, uint32_t byte) {
-  struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-  return fcntl(map->fd, F_SETLK, &lock) == 0;
-}
-
-/* Whether another process holds a lock on one of the bytes; length 0: to the end. */
-static bool is_locked(const struct segment_map *map, uint32_t byte, uint32_t length) {
-  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = length};
-  return fcntl(map->fd, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
-}
-
 bool segment_lock_slot(struct segment_map *map, uint32_t slot) {
-  return set_lock(map, F_WRLCK, slot);
+  return file_lock_set(map->fd, F_WRLCK, slot);
 }
 
 void segment_unlock_slot(struct segment_map *map, uint32_t slot) {
-  set_lock(map, F_UNLCK, slot);
+  file_lock_set(map->fd, F_UNLCK, slot);
 }
 
 bool segment_slot_is_held(const struct segment_map *map, uint32_t slot) {
-  return atomic_load(&map->own[slot]) || is_locked(map, slot, 1);
+  return atomic_load(&map->own[slot]) || file_lock_is_held(map->fd, slot, 1);
 }
 
 bool segment_is_held_by_others(const struct segment_map *map) {
-  return is_locked(map, 0, 0);
+  return file_lock_is_held(map->fd, 0, 0);
 }
 
 int64_t segment_now(void) {
@@ -138,7 +129,7 @@ int64_t segment_now(void) {
 }
 
 bool segment_gate_try(struct segment_map *map) {
-  return set_lock(map, F_WRLCK, SEGMENT_GATE);
+  return file_lock_set(map->fd, F_WRLCK, SEGMENT_GATE);
 }
 
 /* Polls, because F_SETLKW has no deadline. */
@@ -158,7 +149,7 @@ bool segment_gate_enter(struct segment_map *map, int64_t deadline, char *reason)
 }
 
 void segment_gate_leave(struct segment_map *map) {
-  set_lock(map, F_UNLCK, SEGMENT_GATE);
+  file_lock_set(map->fd, F_UNLCK, SEGMENT_GATE);
 }
 
 /* ---- The name ---- */
