@@ -14,13 +14,15 @@ PACKAGE_BUILD = $(BUILD)-package-$(PACKAGE_MACHINE)
 PACKAGE_SYSROOT = $(CURDIR)/.deps/$(PACKAGE_MACHINE)
 endif
 PACKAGE_ROOT = $(PACKAGES)/root-$(PACKAGE_MACHINE)
-# Jansson and protobuf-c go in. libelf stays outside, since its licence asks for that it can be replaced. The agent of several
-# machines is not packaged: ZeroMQ and libsodium would have to be built for this release of glibc first. The manual pages are
-# written by the program of this machine.
+# Jansson and protobuf-c go in. libelf stays outside, since its licence asks for that it can be replaced, and so do ZeroMQ and
+# libsodium: only the agent of several machines needs them, so packages recommend them. They are of a later glibc than the agent
+# is to be, which is no matter for it: what they need is looked for when they are loaded. The manual pages are written by the program
+# of this machine.
 PACKAGE_LIBRARIES = $(PACKAGE_SYSROOT)/usr/lib/$(PACKAGE_MACHINE)-linux-gnu
+PACKAGE_AGENT_LIBS = $(wildcard $(addprefix $(PACKAGE_LIBRARIES)/,libzmq.so libsodium.so))
 PACKAGE_WITH = PACKAGE_MACHINE=$(PACKAGE_MACHINE) BUILD=$(PACKAGE_BUILD) CC=tools/package/cc SAN= COVERAGE= \
                ELF_LIBS=$(PACKAGE_LIBRARIES)/libelf.so JSON_LIBS=$(PACKAGE_LIBRARIES)/libjansson.a \
-               PROTOBUF_LIBS=$(PACKAGE_LIBRARIES)/libprotobuf-c.a AGENT_LIBS= MAN_FROM=$(BUILD) \
+               PROTOBUF_LIBS=$(PACKAGE_LIBRARIES)/libprotobuf-c.a AGENT_LIBS="$(if $(word 2,$(PACKAGE_AGENT_LIBS)),$(PACKAGE_AGENT_LIBS) -Wl$(comma)--allow-shlib-undefined)" MAN_FROM=$(BUILD) \
                PREFIX=/usr DESTDIR=$(CURDIR)/$(PACKAGE_ROOT)
 
 .PHONY: wheel deb package-root check-packages
@@ -38,7 +40,7 @@ deb: package-root
 	$(Q)tools/package/deb $(PACKAGE_ROOT) $(VERSION) $(PACKAGES) $(PACKAGE_MACHINE)
 
 # Both, installed where nothing of this checkout is, and used; those of another machine as far as its programs run under qemu.
-check-packages:
+check-packages: programs $(BUILD)/machines/start
 	@rm -rf $(PACKAGES)
 	@$(MAKE) --no-print-directory wheel
 	@$(MAKE) --no-print-directory deb
