@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/machines/board.h"
@@ -124,12 +125,12 @@ static void write_file(const char *path, struct input *input) {
 static void close_board(struct board *board) {
   board_tidy(board);
   FUZZ_CHECK(board_retire(board, true));
+  munmap(board->words, sizeof *board->words);
   close(board->file);
   free(board);
 }
 
-/* As an agent opens it, and as a rank does that comes later. The words stay mapped as long as the process
- * lives: they are unmapped here. */
+/* As an agent opens it, and as a rank does that comes later. */
 static void read_board(struct input *input) {
   char path[300], reason[BOARD_REASON_SIZE] = "";
   board_folder = fuzz_folder();

@@ -83,6 +83,10 @@ void machines_await(struct machines *machines, const char *said) {
   cr_assert(false, "nobody says %s:\n%s%s", said, result->output, result->errors);
 }
 
+bool machines_say(const struct machines *machines, const char *text) {
+  return run_has_said(machines->running, text);
+}
+
 void machines_let(struct machines *machines, double seconds) {
   const double look_s = 0.05;
   for (; seconds > 0 && run_goes_on(machines->running, look_s); seconds -= look_s)

@@ -32,6 +32,8 @@ struct machines;
 struct machines *machines_begin(const struct machines_job *job);
 /* Waits until the ranks have said something, for a minute at most. */
 void machines_await(struct machines *machines, const char *said);
+/* Whether they have said so yet. */
+bool machines_say(const struct machines *machines, const char *text);
 /* Lets it go on for some seconds, or to its end. */
 void machines_let(struct machines *machines, double seconds);
 void machines_order(struct machines *machines, const char *order);
