@@ -88,6 +88,11 @@ Test(machines_hostile, a_peer_that_sends_no_messages_is_dropped) {
   check_against(1, "malformed", QUIET_KB);
 }
 
+/* The root stays for as long as it has children: not for ever for those. */
+Test(machines_hostile, peers_that_are_gone_at_once_are_not_waited_for) {
+  check_against(1, "fleeting", QUIET_KB);
+}
+
 Test(machines_hostile, another_job_with_the_same_id_is_dropped) {
   check_against(1, "stolen", QUIET_KB);
 }

@@ -109,7 +109,8 @@ int main(int argc, char **argv) {
     int (*act)(const struct target *target);
   } acts[] = {{"scan", hostile_scan},           {"replay", hostile_replay},
               {"wrong-key", hostile_wrong_key}, {"malformed", hostile_malformed},
-              {"stolen", hostile_stolen},       {"flood", hostile_flood}};
+              {"fleeting", hostile_fleeting},   {"stolen", hostile_stolen},
+              {"flood", hostile_flood}};
   static struct target target;
   char board[BOARD_PATH_SIZE];
   const char *name = argc > 1 ? argv[1] : "";

@@ -4,6 +4,7 @@
  *   hostile half-open N S     N connections that send the first bytes of a handshake and no more, for S seconds
  *   hostile replay            the bytes of a right handshake again, whole and cut off at every length
  *   hostile wrong-key         ZeroMQ peers without a key, with a wrong one, and with one of the two
+ *   hostile fleeting          the right keys; many that say hello and are gone
  *   hostile malformed         the right keys; then frames and messages that are none
  *   hostile stolen            the right keys; then ranks, ends and answers of a job that has stolen the id
  *   hostile flood             the right keys; then as many teams and slots as can be named
@@ -49,6 +50,7 @@ int hostile_replay(const struct target *target);
 int hostile_user(const char *board);
 int hostile_agent(void);
 int hostile_wrong_key(const struct target *target);
+int hostile_fleeting(const struct target *target);
 int hostile_malformed(const struct target *target);
 int hostile_stolen(const struct target *target);
 int hostile_flood(const struct target *target);

@@ -124,6 +124,31 @@ int hostile_wrong_key(const struct target *target) {
   return in ? 1 : let_in ? 0 : 2;
 }
 
+/* ---- here and gone ---- */
+
+/* Many that say hello, and do not wait for what is said to them. */
+int hostile_fleeting(const struct target *target) {
+  enum { PEERS = 60, AT_ONCE = 6 };
+  for (int n = 0; n < PEERS; n += AT_ONCE) {
+    struct peer peers[AT_ONCE];
+    for (int i = 0; i < AT_ONCE; i++) {
+      peers[i] = open_peer(target);
+      use_keys(&peers[i], target->keys.root_public, target->keys.child_public,
+               target->keys.child_secret);
+      connect_peer(&peers[i], target);
+    }
+    for (int i = 0; i < AT_ONCE; i++) {
+      struct frame_head hello = frame_head(FRAME_HELLO, 0);
+      set_number(peers[i].socket, ZMQ_SNDTIMEO, ANSWER_MS);
+      (void)zmq_send(peers[i].socket, &hello, sizeof hello, 0);
+    }
+    for (int i = 0; i < AT_ONCE; i++)
+      close_peer(&peers[i]);
+  }
+  hostile_say("has said hello %d times", PEERS);
+  return 0;
+}
+
 /* ---- what is no frame ---- */
 
 /* One that has been let in sends something. Whether it still is. */
@@ -278,10 +303,11 @@ static unsigned char *tell_own_ranks(unsigned char *at, const struct board_commu
 static unsigned char *tell_a_rank_more(unsigned char *at, const struct board_communicator *of) {
   return put_slot(at, of, of->slots - 1);
 }
+/* Of other machines' ranks first: the last ones. */
 static unsigned char *tell_ends(unsigned char *at, const struct board_communicator *of) {
-  for (uint32_t slot = 0; slot < of->ranks; slot++) {
+  for (uint32_t slot = of->ranks; slot > 0; slot--) {
     *at++ = ITEM_ENDED;
-    at = put(put(put(put(at, slot), 2), 9), 0);
+    at = put(put(put(put(at, slot - 1), 2), 9), 0);
   }
   return at;
 }
