@@ -182,6 +182,22 @@ void links_drop(struct links *links, uint32_t machine) {
 
 /* ---- receiving ---- */
 
+/* Connections that have ended. What has come over them before is in the socket by then, and is received
+ * before they count as lost. */
+static void hear_monitor(struct links *links) {
+  for (;;) {
+    unsigned char event[6], address[256];
+    int file;
+    if (zmq_recv(links->monitor, event, sizeof(event), ZMQ_DONTWAIT) < 0)
+      return;
+    (void)zmq_recv(links->monitor, address, sizeof(address), ZMQ_DONTWAIT);
+    memcpy(&file, event + 2, sizeof(file));
+    for (struct peer *peer = links->peers; peer != NULL; peer = peer->next)
+      peer->ended = peer->ended || peer->file == file;
+    links->ended = links->ended || !links->root;
+  }
+}
+
 /* A message of the root's socket: from a child, or from who wants to become one. */
 static void root_receives(struct links *links, const unsigned char *id, size_t id_size,
                           zmq_msg_t *message) {
@@ -200,8 +216,10 @@ static void root_receives(struct links *links, const unsigned char *id, size_t i
     return;
   }
   if (frame.head.kind == FRAME_HELLO) {
-    if (peer == NULL)
+    if (peer == NULL) {
+      hear_monitor(links); /* another connection may have had its descriptor, and ended */
       peer = add_peer(links, id, id_size, zmq_msg_get(message, ZMQ_SRCFD));
+    }
     if (peer == NULL)
       return;
     struct frame_head head = frame_head(FRAME_WELCOME, peer->machine);
@@ -247,22 +265,6 @@ static bool receive(struct links *links) {
   }
   zmq_msg_close(&message);
   return received;
-}
-
-/* Connections that have ended. What has come over them before is in the socket by then, and is received
- * before they count as lost. */
-static void hear_monitor(struct links *links) {
-  for (;;) {
-    unsigned char event[6], address[256];
-    int file;
-    if (zmq_recv(links->monitor, event, sizeof(event), ZMQ_DONTWAIT) < 0)
-      return;
-    (void)zmq_recv(links->monitor, address, sizeof(address), ZMQ_DONTWAIT);
-    memcpy(&file, event + 2, sizeof(file));
-    for (struct peer *peer = links->peers; peer != NULL; peer = peer->next)
-      peer->ended = peer->ended || peer->file == file;
-    links->ended = links->ended || !links->root;
-  }
 }
 
 static void receive_all(struct links *links) {
