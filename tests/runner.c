@@ -14,7 +14,6 @@
 #include <criterion/criterion.h>
 #include <criterion/hooks.h>
 #include <fnmatch.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -138,11 +136,11 @@ void criterion_internal_test_teardown(void) {
 struct child {
   const struct criterion_test *test; /* NULL: none */
   pid_t process;
-  int alive; /* readable when it has ended */
   double begun, limit;
 };
 
 static bool fails_fast, is_verbose, has_to_stop;
+static sigset_t child_ends, usual; /* SIGCHLD; what was blocked before it */
 static unsigned tested, passing, failing, crashing, skipped;
 
 static double now(void) {
@@ -166,12 +164,12 @@ static void start(struct child *child, struct criterion_test *test) {
   child->process = fork();
   if (child->process == 0) {
     (void)setsid();
+    sigprocmask(SIG_SETMASK, &usual, NULL);
     current = test;
     test->test();
     exit(has_failed ? FAILED : PASSED);
   }
-  child->alive = (int)syscall(SYS_pidfd_open, child->process, 0);
-  if (child->process < 0 || child->alive < 0) {
+  if (child->process < 0) {
     perror("tests/runner");
     exit(2);
   }
@@ -208,32 +206,27 @@ static void judge(const struct child *child, int status, bool late) {
 
 /* Takes the children that have ended, or waited for too long, from the list; waits for one. */
 static void reap(struct child *children, unsigned count) {
-  struct pollfd ended[64];
-  for (unsigned i = 0; i < count; i++)
-    ended[i] =
-        (struct pollfd){.fd = children[i].test == NULL ? -1 : children[i].alive, .events = POLLIN};
-  if (poll(ended, count, 100) < 0)
-    return;
+  struct timespec tick = {.tv_nsec = 100000000}; /* how late a limit may be noticed */
+  sigtimedwait(&child_ends, NULL, &tick);
   for (unsigned i = 0; i < count; i++) {
     struct child *child = &children[i];
     if (child->test == NULL)
       continue;
-    bool late = child->limit != 0 && now() - child->begun > child->limit;
-    if (ended[i].revents == 0 && !late)
-      continue;
     int status;
-    late = late && ended[i].revents == 0;
-    if (late)
-      kill(child->process, SIGKILL);
     struct rusage used;
-    if (wait4(child->process, &status, 0, &used) != child->process)
+    pid_t ended = wait4(child->process, &status, WNOHANG, &used);
+    bool late = ended == 0 && child->limit != 0 && now() - child->begun > child->limit;
+    if (late) {
+      kill(child->process, SIGKILL);
+      ended = wait4(child->process, &status, 0, &used);
+    }
+    if (ended != child->process)
       continue;
     if (is_verbose)
       printf("[DONE] %s::%s: %.2f s, %.3f s of processor time\n", child->test->category,
              child->test->name, now() - child->begun,
              seconds(used.ru_utime) + seconds(used.ru_stime));
     kill(-child->process, SIGKILL); /* what it has started */
-    close(child->alive);
     judge(child, status, late);
     child->test = NULL;
   }
@@ -264,6 +257,9 @@ static void run_all(unsigned jobs, const char *filter) {
   struct child children[64] = {{.test = NULL}};
   size_t ntests = (size_t)(__stop_cr_tst - __start_cr_tst);
   unsigned running = 0;
+  sigemptyset(&child_ends);
+  sigaddset(&child_ends, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child_ends, &usual);
   for (size_t next = 0; next < ntests || running > 0;) {
     running = 0;
     for (unsigned i = 0; i < jobs; i++) {
