@@ -188,14 +188,14 @@ Test(watchdog, that_nothing_moves_is_said_once) {
   struct run *result = run_late(4000, "--barrier 1", "NCCL_JOIN_STALL_WARN=1");
   assert_went_well(result);
   cr_assert_eq(count_lines(result, "nothing has moved in communicator"), 1, "%s", result->errors);
-  cr_assert(run_says_in_a_line(result, "nothing has moved in communicator",
-                               " for 1 s: rank 0 waits in", "allreduce(sum, float32, 1)",
+  cr_assert(run_says_in_a_line(result, "nothing has moved in communicator", " s: rank 0 waits in",
+                               "allreduce(sum, float32, 1)",
                                " while ranks 1, 2 run their programs. ", NULL),
             "%s", result->errors);
   cr_assert(run_says_in_a_line(result,
                                "rank 0: 33 collectives issued, parked in allreduce(sum, "
                                "float32, 1)",
-                               " for 1 s", NULL),
+                               " for ", " s", NULL),
             "%s", result->errors);
   cr_assert(
       run_says_in_a_line(result, "rank 1: 30 collectives issued, running its program after", NULL),
