@@ -183,7 +183,7 @@ Test(machines_disturbed, clocks_of_the_day_that_jump) {
   NEED_MACHINES();
   char command[512];
   snprintf(command, sizeof command,
-           "[ $MACHINE = -1 ] || tests/machines/parts/jumping $PWD/%s/lib/nccl-join-agent "
+           "[ $MACHINE = -1 ] || tests/machines/parts/preloading $PWD/%s/lib/nccl-join-agent "
            "$PWD/%s/machines/jumps.so",
            run_build_folder(), run_build_folder());
   finish_right(machines_run(&(struct machines_job){.machines = "2,2",
@@ -192,6 +192,23 @@ Test(machines_disturbed, clocks_of_the_day_that_jump) {
                                                    .environment = "NCCL_JOIN_MACHINES_SILENCE=2",
                                                    .prepare = command}),
                &uneven);
+}
+
+/* ---- an agent that is held up ---- */
+
+/* The last rank of all has its peers' leaves, claims its own and ends between two looks. */
+Test(machines_disturbed, what_the_last_rank_of_a_machine_has_done_is_told) {
+  static const struct schedule few = {.nranks = 4, .epochs = 1, .n = {{1, 2, 3, 4}}};
+  NEED_MACHINES();
+  char command[512];
+  snprintf(command, sizeof command,
+           "[ $MACHINE != 1 ] || tests/machines/parts/preloading $PWD/%s/lib/nccl-join-agent "
+           "$PWD/%s/machines/late.so",
+           run_build_folder(), run_build_folder());
+  finish_right(
+      machines_run(&(struct machines_job){
+          .machines = "2,2", .program = "sum", .options = options_of(&few), .prepare = command}),
+      &few);
 }
 
 /* ---- versions ---- */

@@ -12,7 +12,8 @@ $(MACHINES_START): tests/machines/start.c tests/machines/parts/inside.c tests/ma
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(filter-out $(SANFLAGS),$(ALL_CFLAGS)) -o $@ $^
 
-MACHINES_PARTS = $(MACHINES_RELAY) $(BUILD)/machines/jumps.so \
+MACHINES_PRELOADS = $(BUILD)/machines/jumps.so $(BUILD)/machines/late.so
+MACHINES_PARTS = $(MACHINES_RELAY) $(MACHINES_PRELOADS) \
                  $(if $(AGENT_LIBS),$(BUILD)/machines/other-agent $(BUILD)/machines/hostile)
 MACHINES_RELAY = $(BUILD)/machines/relay
 $(MACHINES_RELAY): tests/machines/parts/relay.c
@@ -20,10 +21,10 @@ $(MACHINES_RELAY): tests/machines/parts/relay.c
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(filter-out $(SANFLAGS),$(ALL_CFLAGS)) -o $@ $<
 
-$(BUILD)/machines/jumps.so: tests/machines/parts/jumps.c
+$(MACHINES_PRELOADS): $(BUILD)/machines/%.so: tests/machines/parts/%.c
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(filter-out $(SANFLAGS),$(ALL_CFLAGS)) -fPIC -shared -o $@ $<
+	$(Q)$(CC) $(filter-out $(SANFLAGS) -fvisibility=hidden,$(ALL_CFLAGS)) -shared -o $@ $<
 
 # An agent that speaks another version: of its own frames.h, which is found first.
 OTHER_AGENT = $(BUILD)/machines/other

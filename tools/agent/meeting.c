@@ -171,11 +171,12 @@ static bool is_needed(const struct meeting *meeting) {
 
 bool meeting_turn(struct meeting *meeting, int bell) {
   (void)links_wait(meeting->links, bell, communicators_are_awake(meeting) ? AWAKE_MS : ASLEEP_MS);
+  bool needed = is_needed(meeting); /* before the look: who has ended by then is told */
   communicators_read_board(meeting);
   communicators_decide(meeting);
   communicators_look(meeting);
   agent_poll(meeting->agent, (uint64_t)meeting_now_ms());
-  return !meeting->failed && is_needed(meeting);
+  return !meeting->failed && (needed || is_needed(meeting));
 }
 
 bool meeting_has_failed(const struct meeting *meeting) {

@@ -1,0 +1,29 @@
+/* LD_PRELOAD: an agent that is held up whenever it has looked at its ranks: before it asks whether any holds
+ * the byte of the board that says so. What they do meanwhile it must hear of all the same. */
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/machines/board.h"
+
+static bool is_board(int file) {
+  char link[64], path[256] = "";
+  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+  return readlink(link, path, sizeof path - 1) > 0 && strstr(path, "nccl-join-machines-") != NULL;
+}
+
+int fcntl(int file, int command, ...) {
+  va_list rest;
+  va_start(rest, command);
+  void *argument = va_arg(rest, void *);
+  va_end(rest);
+  const struct flock *lock = argument;
+  if (command == F_GETLK && lock->l_start == BOARD_RANKS && is_board(file))
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+  return (int)syscall(SYS_fcntl, file, command, argument);
+}
