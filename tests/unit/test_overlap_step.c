@@ -66,6 +66,29 @@ Test(overlap_step, who_is_parked_with_a_claim_is_waited_for_longer) {
   cr_assert_eq(patience(), CLAIMED_MS);
 }
 
+static void issue_in_the_first(uint32_t rank) {
+  struct member of = crossing_member(10);
+  cr_assert(team_commit(crossing_teams[rank][0], (struct unit){&of, 1}));
+  overlap_issued(crossing_overlaps[rank], crossing_teams[rank][0], (struct unit){&of, 1});
+}
+
+/* Of a team of all: rank 1 is behind, and rank 2, which is not, is parked. */
+Test(overlap_step, what_a_rank_does_that_has_come_is_no_reason_to_wait_longer) {
+  crossing_add(0, 3, (const uint32_t[]){0, 1, 2});
+  crossing_add(1, 2, (const uint32_t[]){1, 2});
+  crossing_add(2, 2, (const uint32_t[]){0, 2});
+  for (uint32_t round = 0; round < 12; round++)
+    for (uint32_t at = 0; at < 3; at++)
+      crossing_commit(at, 10 + at);
+  issue_in_the_first(0);
+  issue_in_the_first(2);
+  behind = (struct overlap_behind){crossing_teams[0][0], 0};
+  overlap_wait(crossing_overlaps[0], 1);
+  crossing_claim(2, 0, 5);
+  overlap_park(crossing_overlaps[2], 1);
+  cr_assert_eq(patience(), OVERLAP_PATIENCE_MS);
+}
+
 Test(overlap_step, who_waits_for_those_behind_in_turn_is_on_its_way) {
   ahead_in_the_first();
   struct overlap_behind theirs = {crossing_teams[1][1], 0};
