@@ -123,7 +123,10 @@ void agent_say_waits(struct agent *agent, bool waits) {
 }
 
 bool agent_is_awake(const struct agent *agent) {
-  return agent_looks(agent);
+  bool wanted = false;
+  for (uint32_t i = 0; i < agent->nteams; i++)
+    wanted |= agent->teams[i]->wants != 0;
+  return agent->waits || wanted || agent_looks(agent);
 }
 
 /* ---- links ---- */
@@ -150,6 +153,9 @@ void agent_cut_link(struct agent *agent, uint32_t number) {
   agent->emptied = true;
   for (uint32_t i = 0; i < agent->nteams; i++) {
     struct agent_known *team = agent->teams[i];
+    team->there[number] = team->told[number] = (struct agent_stand){0};
+    team->pending &= ~(UINT32_C(1) << number);
+    team->wants &= ~(UINT32_C(1) << number);
     for (uint32_t slot = 0; slot < team->nslots; slot++) {
       if (team->slots[slot].where != SLOT_THERE || team->slots[slot].link != number)
         continue;
@@ -161,9 +167,35 @@ void agent_cut_link(struct agent *agent, uint32_t number) {
   }
 }
 
+/* ---- turns ---- */
+
+/* Whether a rank of this machine waits for what is not told where a side is dry: it has several teams,
+ * sends and receives, or waits for others without a claim. */
+static bool waits_for_all(const struct agent_known *team) {
+  if (team->plane == NULL)
+    return false;
+  if (mirror_team_read(plane_shared(team->plane)).posting != 0)
+    return true;
+  for (uint32_t slot = 0; slot < team->nslots; slot++) {
+    const struct plane_log *log = log_of(team->plane, slot);
+    if (team->slots[slot].where == SLOT_HERE && (log_busy_until(log) != 0 || log_awaits(log)))
+      return true;
+  }
+  return false;
+}
+
+static void look_around(struct agent *agent, uint64_t now_ms) {
+  if (!agent->waits)
+    agent->moved_ms = now_ms;
+  agent->looks_here = agent->waits && now_ms - agent->moved_ms >= AGENT_STILL_MS;
+  for (uint32_t i = 0; agent->waits && !agent->looks_here && i < agent->nteams; i++)
+    agent->looks_here = waits_for_all(agent->teams[i]);
+}
+
 void agent_poll(struct agent *agent, uint64_t now_ms) {
+  look_around(agent, now_ms);
   agent_tell_looks(agent);
-  agent_tell_ranks(agent, now_ms);
-  agent_flush(agent);
+  uint32_t due = agent_tell_ranks(agent, now_ms);
+  agent_flush(agent, due | agent->urgent);
   agent_forget_teams(agent);
 }

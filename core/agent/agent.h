@@ -7,9 +7,11 @@
  * order in which it has heard or said it. So who sees what another has done sees what led to it.
  *
  * While no rank of any machine waits for others (agent_say_waits) nothing is told of what ranks do, but
- * for events: ends, lossy shadows. A machine where one waits looks, and says so to all; while any looks,
- * all tell what their ranks do. All of it, in all teams: a rank that sees what another has done in one
- * team, and not what that one did before in another, would not keep the order of the two.
+ * for events: ends, lossy shadows. What there is to be told of them is gathered until somebody behind a
+ * link needs it (docs/protocol.md#ranks-on-several-machines), and a message has all of it, in all teams: a
+ * rank that sees what another has done in one team, and not what that one did before in another, would not
+ * keep the order of the two. A machine where a rank waits for more than a claim or the unit after it
+ * looks, and says so to all; while any looks, all tell at once what their ranks do.
  *
  * Not thread-safe: one thread at a time for each agent.
  */
@@ -86,8 +88,9 @@ void agent_say_ended(struct agent *agent, uint64_t team, uint32_t slot, struct p
 /* Whether a rank of this machine waits for others: it claims, or waits in a call. */
 void agent_say_waits(struct agent *agent, bool waits);
 
-/* Whether any machine looks, so that the bell of any team must wake this agent: agent_poll then says that
- * it waits (plane_say_waiting), and looks. */
+/* Whether a rank of this machine waits, or any other machine for one of them, so that the bell of any team
+ * must wake this agent: agent_poll then says that it waits (plane_say_waiting), and is to be called every
+ * 20 ms as well. */
 bool agent_is_awake(const struct agent *agent);
 
 /* A message from a link. False: it is none, and the link is to be cut. */

@@ -67,7 +67,7 @@ static void hear_frame(struct agent *agent, struct agent_known *team, uint32_t l
     in->bad |= applied == MIRROR_MALFORMED;
   }
   if (!in->bad)
-    agent_put(agent, team->links & others(link), team->key,
+    agent_put(agent, team->links & others(link), team,
               &(struct agent_head){ITEM_FRAME, 2, {slot, size}}, frame, size);
 }
 
@@ -132,6 +132,14 @@ static void hear_ended(struct agent *agent, struct agent_known *team, uint32_t l
   agent_tell_ended(agent, team, slot, fate, lost, link);
 }
 
+static void hear_stand(struct agent_known *team, uint32_t link, struct reader *in) {
+  struct agent_stand stand = {.top = get_number(in, INT64_MAX), .slow = get_number(in, INT64_MAX)};
+  stand.dry = get_number(in, 1) != 0;
+  stand.asks = get_number(in, 1) != 0;
+  if (!in->bad)
+    agent_hear_stand(team, link, &stand);
+}
+
 static void hear_team(struct agent *agent, struct agent_known **team, struct reader *in) {
   uint64_t key = NO_TEAM;
   const unsigned char *name = get_bytes(in, sizeof(key));
@@ -172,6 +180,9 @@ static void hear_item(struct agent *agent, struct agent_known **team, uint32_t l
   case ITEM_ENDED:
     hear_ended(agent, *team, link, in);
     break;
+  case ITEM_STAND:
+    hear_stand(*team, link, in);
+    break;
   default:
     in->bad = true;
   }
@@ -181,6 +192,7 @@ bool agent_receive(struct agent *agent, uint32_t link, uint64_t now_ms, const vo
                    size_t size) {
   struct reader in = {message, (const unsigned char *)message + size, size == 0};
   struct agent_known *team = NULL;
+  agent->moved_ms = now_ms;
   in.bad = in.bad || !agent->links[link].used || *in.at++ != AGENT_VERSION;
   while (!in.bad && in.at < in.end)
     hear_item(agent, &team, link, now_ms, &in);

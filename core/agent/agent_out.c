@@ -18,24 +18,26 @@ static void send_link(struct agent *agent, uint32_t number) {
   link->size = 0;
 }
 
-void agent_flush(struct agent *agent) {
+void agent_flush(struct agent *agent, uint32_t links) {
+  agent->urgent &= ~links;
   for (uint32_t number = 0; number < AGENT_LINKS_MAX; number++)
-    send_link(agent, number);
+    if (links >> number & 1)
+      send_link(agent, number);
 }
 
-static void put_item(struct agent_link *link, uint64_t team, const struct agent_head *head,
-                     const void *bytes, size_t size) {
+static void put_item(struct agent_link *link, const struct agent_known *team,
+                     const struct agent_head *head, const void *bytes, size_t size) {
   unsigned char *at = link->bytes + link->size;
   bool first = link->size == 0;
   if (first)
     *at++ = AGENT_VERSION;
   if (first)
     link->team = NO_TEAM;
-  if (team != NO_TEAM && link->team != team) {
+  if (team != NULL && link->team != team->key) {
     *at++ = ITEM_TEAM;
-    memcpy(at, &team, sizeof(team));
-    at += sizeof(team);
-    link->team = team;
+    memcpy(at, &team->key, sizeof(team->key));
+    at += sizeof(team->key);
+    link->team = team->key;
   }
   *at++ = (unsigned char)head->item;
   for (uint32_t i = 0; i < head->nnumbers; i++)
@@ -45,8 +47,13 @@ static void put_item(struct agent_link *link, uint64_t team, const struct agent_
   link->size = (size_t)(at - link->bytes) + size;
 }
 
-void agent_put(struct agent *agent, uint32_t links, uint64_t team, const struct agent_head *head,
-               const void *bytes, size_t size) {
+/* What ranks do is sent when it is due (agent_stand.c), all else at once. */
+void agent_put(struct agent *agent, uint32_t links, struct agent_known *team,
+               const struct agent_head *head, const void *bytes, size_t size) {
+  if (head->item == ITEM_FRAME)
+    team->pending |= links;
+  else if (head->item != ITEM_STAND)
+    agent->urgent |= links;
   for (uint32_t number = 0; number < AGENT_LINKS_MAX; number++) {
     struct agent_link *link = &agent->links[number];
     if (!link->used || !(links >> number & 1))
@@ -60,34 +67,33 @@ void agent_put(struct agent *agent, uint32_t links, uint64_t team, const struct 
 void agent_tell_looks(struct agent *agent) {
   for (uint32_t number = 0; number < AGENT_LINKS_MAX; number++) {
     uint32_t bit = UINT32_C(1) << number;
-    bool looks = agent->links[number].used && (agent->waits || (agent->looks & ~bit) != 0);
+    bool looks = agent->links[number].used && (agent->looks_here || (agent->looks & ~bit) != 0);
     if (looks == ((agent->told_looks & bit) != 0))
       continue;
-    agent_put(agent, bit, NO_TEAM, &(struct agent_head){ITEM_LOOK, 1, {looks}}, NULL, 0);
+    agent_put(agent, bit, NULL, &(struct agent_head){ITEM_LOOK, 1, {looks}}, NULL, 0);
     agent->told_looks ^= bit;
   }
 }
 
-void agent_tell_ended(struct agent *agent, const struct agent_known *team, uint32_t slot,
+void agent_tell_ended(struct agent *agent, struct agent_known *team, uint32_t slot,
                       struct plane_fate fate, bool lost, uint32_t but) {
   uint32_t links = but < AGENT_LINKS_MAX ? ALL_LINKS & ~(UINT32_C(1) << but) : ALL_LINKS;
   agent->emptied = true;
   agent_put(
-      agent, links, team->key,
+      agent, links, team,
       &(struct agent_head){ITEM_ENDED, 4, {slot, (uint64_t)fate.how, (uint32_t)fate.number, lost}},
       NULL, 0);
 }
 
-void agent_tell_introduced(struct agent *agent, uint32_t links, const struct agent_known *team,
+void agent_tell_introduced(struct agent *agent, uint32_t links, struct agent_known *team,
                            uint32_t slot) {
   const struct agent_slot *of = &team->slots[slot];
-  agent_put(agent, links, team->key,
-            &(struct agent_head){ITEM_INTRODUCE, 2, {slot, of->said_bytes}}, of->said,
-            of->said_bytes);
+  agent_put(agent, links, team, &(struct agent_head){ITEM_INTRODUCE, 2, {slot, of->said_bytes}},
+            of->said, of->said_bytes);
 }
 
-void agent_tell_shared(struct agent *agent, const struct agent_known *team, uint32_t links) {
-  agent_put(agent, links, team->key,
+void agent_tell_shared(struct agent *agent, struct agent_known *team, uint32_t links) {
+  agent_put(agent, links, team,
             &(struct agent_head){
                 ITEM_SHARED, 3, {team->shared.told, team->shared.posting, team->shared.apart}},
             NULL, 0);

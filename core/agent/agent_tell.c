@@ -59,17 +59,26 @@ static void wait_for_bell(const struct agent_known *team) {
   plane_say_waiting(plane_shared(team->plane));
 }
 
+/* How far the ranks of this machine are, where somebody may have to be told. Whether any has passed
+ * something, or claims it. */
+static void look_at_ranks(struct agent *agent, uint64_t now_ms) {
+  for (uint32_t i = 0; i < agent->nteams; i++) {
+    struct agent_known *team = agent->teams[i];
+    uint64_t top = team->own.top;
+    if (team->plane != NULL && (agent->waits || agent_looks(agent) || team->wants != 0))
+      wait_for_bell(team);
+    agent_read_stand(team, false, now_ms);
+    if (team->own.top != top)
+      agent->moved_ms = now_ms;
+  }
+}
+
 static void choose_logs(struct agent *agent) {
-  bool looks = agent_looks(agent);
   agent->ntelling = 0;
-  if (!has_news(agent) && !looks)
-    return;
   for (uint32_t i = 0; i < agent->nteams; i++) {
     struct agent_known *team = agent->teams[i];
     if (team->plane == NULL)
       continue;
-    if (looks)
-      wait_for_bell(team);
     tell_shared(agent, team);
     for (uint32_t slot = 0; slot < team->nslots && agent->ntelling < agent->room; slot++)
       if (team->slots[slot].where == SLOT_HERE)
@@ -166,7 +175,7 @@ static bool tell(struct agent *agent, const struct agent_telling *telling, uint6
   size_t size;
   while ((size = mirror_write(mirror, log_told(telling), below, now_ms, agent->frame,
                               AGENT_FRAME_MAX)) != 0) {
-    agent_put(agent, telling->team->links, telling->team->key,
+    agent_put(agent, telling->team->links, telling->team,
               &(struct agent_head){ITEM_FRAME, 2, {telling->slot, size}}, agent->frame, size);
     told = true;
   }
@@ -216,11 +225,29 @@ static void tell_endings(struct agent *agent, struct agent_known *team) {
   }
 }
 
-void agent_tell_ranks(struct agent *agent, uint64_t now_ms) {
+/* Whether the ranks of this machine are dry where somebody is to hear of it: they may say something
+ * new. */
+static bool is_dry(const struct agent *agent) {
+  for (uint32_t i = 0; i < agent->nteams; i++)
+    if (agent->teams[i]->plane != NULL && agent->teams[i]->links != 0 && agent->teams[i]->own.dry)
+      return true;
+  return false;
+}
+
+uint32_t agent_tell_ranks(struct agent *agent, uint64_t now_ms) {
+  look_at_ranks(agent, now_ms);
+  bool all = has_news(agent) || agent_looks(agent);
+  if (!all && !is_dry(agent) && agent_links_due(agent) == 0)
+    return 0;
   choose_logs(agent);
   read_logs(agent);
   tell_logs(agent, now_ms);
-  for (uint32_t i = 0; i < agent->nteams; i++)
+  for (uint32_t i = 0; i < agent->nteams; i++) {
+    agent_read_stand(agent->teams[i], true, now_ms);
     if (agent->teams[i]->plane != NULL)
       tell_endings(agent, agent->teams[i]);
+  }
+  uint32_t due = all ? ALL_LINKS : agent_links_due(agent);
+  agent_tell_stands(agent, due);
+  return due;
 }

@@ -61,9 +61,11 @@ void team_wait_others(struct team *team, uint64_t index, unsigned milliseconds) 
   plane_say_waiting(team->shared);
   if (plane_all_past(team->plane, index))
     return;
+  log_say_awaits(team->own, true);
   if (plane_is_napping(team->shared))
     team_tell(team);
   team->plane->wait(team->plane, bell, milliseconds);
+  log_say_awaits(team->own, false);
 }
 
 static void report_lossy(struct team *team, uint8_t kind, uint32_t peer, uint64_t index) {

@@ -130,6 +130,11 @@ static inline void log_say_leaving(struct plane_log *own, bool leaving);
 static inline uint64_t log_parked_since(const struct plane_log *log);
 static inline void log_say_parked(struct plane_log *own, uint64_t since_ms);
 
+/* Whether it waits for others to pass something, and claims nothing meanwhile: its machine's agent asks
+ * (core/agent). Any thread. */
+static inline bool log_awaits(const struct plane_log *log);
+static inline void log_say_awaits(struct plane_log *own, bool awaits);
+
 /* What the rank has done for the others, in all: struct plane_joined, which its program tells. */
 static inline uint64_t log_shadows(const struct plane_log *log);
 static inline uint64_t log_joined_time(const struct plane_log *log);

@@ -191,6 +191,14 @@ static inline void log_say_parked(struct plane_log *own, uint64_t since_ms) {
   WORD_STORE(own->parked_ms, since_ms);
 }
 
+static inline bool log_awaits(const struct plane_log *log) {
+  return atomic_load(&log->awaits) != 0;
+}
+
+static inline void log_say_awaits(struct plane_log *own, bool awaits) {
+  atomic_store(&own->awaits, awaits);
+}
+
 static inline uint64_t log_shadows(const struct plane_log *log) {
   return WORD_LOAD(log->shadows);
 }

@@ -22,7 +22,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 15u
+#define PLANE_VERSION 16u
 #define PLANE_TEXT 65536u /* bytes of a log's texts; a power of two */
 
 /* One index passed: struct log_entry. 24 bytes; fields are atomic only so that a reader may look
@@ -107,6 +107,7 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint64_t parts;     /* struct plane_parts: high half: teams; low half: shadows */
   _Atomic uint64_t text_end;  /* bytes of texts written, from the first that was (texts.h) */
   _Atomic uint32_t summed_up; /* not 0: it has told what its team has shadowed, and its parts */
+  _Atomic uint32_t awaits;    /* not 0: it waits for others without a claim */
 
   /* Point to point. */
   _Alignas(64) _Atomic uint64_t operations_end; /* operations below it are published */

@@ -9,6 +9,9 @@
 #include "core/transport/plane_memory.h"
 #include "tests/simulation/random.h"
 
+#define MOMENT_MS 20
+#define STILL_MS 2000 /* after which agents look for what they have not been told */
+
 enum { PARENT = 0 }; /* its link's number; those of children follow */
 
 struct sent {
@@ -47,6 +50,8 @@ struct machines {
   struct copy *copies; /* by team, then by machine */
   bool *told_waits;    /* by number of the rank */
   struct traffic traffic;
+  uint64_t now_ms;
+  bool still; /* nothing has been under way since time went on */
 };
 
 static struct copy *copy_of(const struct machines *machines, uint32_t team, uint32_t machine) {
@@ -83,6 +88,7 @@ struct layout layout_random(const struct program *program, uint32_t nmachines, u
   layout.fanout = 1 + random_below(&random, 4);
   layout.in_parts = random_below(&random, 4) != 0;
   layout.slowness = slownesses[random_below(&random, 4)];
+  layout.ms_a_turn = random_below(&random, 2);
   layout.steps_a_turn = steps[random_below(&random, 4)];
   spread(program, &layout, &random);
   return layout;
@@ -114,7 +120,7 @@ static void send_message(void *context, uint32_t link, const void *message, size
 static void receive(struct machine *machine, uint32_t link, struct wire *wire) {
   struct sent *sent = wire->first;
   wire->first = sent->next;
-  if (!agent_receive(machine->agent, link, 1, sent->bytes, sent->size))
+  if (!agent_receive(machine->agent, link, machine->machines->now_ms, sent->bytes, sent->size))
     abort();
   free(sent);
   machine->due = true;
@@ -181,7 +187,7 @@ static void poll(struct machine *machine) {
   }
   agent_say_waits(machine->agent, machine->waiting > 0);
   machine->due = false;
-  agent_poll(machine->agent, 1);
+  agent_poll(machine->agent, machines->now_ms);
 }
 
 static bool step_once(struct machines *machines) {
@@ -196,27 +202,50 @@ static bool step_once(struct machines *machines) {
 }
 
 void machines_step(struct machines *machines) {
+  machines->now_ms += machines->layout.ms_a_turn;
   if (machines->layout.nmachines > 1)
     for (uint32_t i = 0; i < machines->layout.steps_a_turn; i++)
-      (void)step_once(machines);
+      machines->still = !step_once(machines) && machines->still;
+}
+
+static bool drain_once(struct machines *machines) {
+  bool moved = false;
+  for (uint32_t at = 0; at < machines->layout.nmachines; at++) {
+    bool due = is_due(&machines->all[at]);
+    if (due)
+      poll(&machines->all[at]);
+    moved |= due;
+    moved |= at > 0 && carry(machines, at, true, true);
+    moved |= at > 0 && carry(machines, at, false, true);
+  }
+  return moved; /* ranks may go on with what there is */
+}
+
+/* Time goes on while nothing is under way. */
+static bool let_time_pass(struct machines *machines, uint64_t ms) {
+  bool any = false;
+  machines->now_ms += ms;
+  for (uint32_t at = 0; at < machines->layout.nmachines; at++)
+    poll(&machines->all[at]);
+  while (drain_once(machines))
+    any = true;
+  return any;
 }
 
 bool machines_drain(struct machines *machines) {
-  bool any = false, moved = machines->layout.nmachines > 1;
-  while (moved) {
-    moved = false;
-    for (uint32_t at = 0; at < machines->layout.nmachines; at++) {
-      bool due = is_due(&machines->all[at]);
-      if (due)
-        poll(&machines->all[at]);
-      moved |= due;
-      moved |= at > 0 && carry(machines, at, true, true);
-      moved |= at > 0 && carry(machines, at, false, true);
-    }
-    any |= moved;
-    if (any)
-      return true; /* ranks may go on with what there is */
+  if (machines->layout.nmachines == 1)
+    return false;
+  if (drain_once(machines)) {
+    machines->still = false;
+    return true;
   }
+  if (machines->still)
+    return false;
+  if (let_time_pass(machines, MOMENT_MS))
+    return true;
+  machines->still = true;
+  bool any = let_time_pass(machines, STILL_MS);
+  machines->traffic.stills += any;
   return any;
 }
 
@@ -296,7 +325,6 @@ static void make_agent(struct machines *machines, uint32_t number) {
   struct machine *machine = &machines->all[number];
   struct agent_owner owner = {machine, machines->layout.in_parts ? 1 : 0, send_message, introduced,
                               ended};
-  machine->machines = machines;
   machine->number = number;
   machine->agent = agent_create(&owner);
   machine->down = array(machines->layout.fanout, sizeof(*machine->down));
@@ -330,10 +358,12 @@ struct machines *machines_create(const struct program *program, const struct lay
                                  uint64_t seed) {
   struct machines *machines = array(1, sizeof(*machines));
   *machines = (struct machines){
-      .program = program, .layout = *layout, .random = random_seeded(seed * 2 + 1)};
+      .program = program, .layout = *layout, .random = random_seeded(seed * 2 + 1), .now_ms = 1};
   machines->all = array(layout->nmachines, sizeof(*machines->all));
   machines->copies = array((size_t)program->nteams * layout->nmachines, sizeof(*machines->copies));
   machines->told_waits = array(program->nranks, sizeof(*machines->told_waits));
+  for (uint32_t at = 0; at < layout->nmachines; at++)
+    machines->all[at].machines = machines;
   make_copies(machines);
   for (uint32_t at = 0; at < layout->nmachines && layout->nmachines > 1; at++)
     make_agent(machines, at);
@@ -343,7 +373,7 @@ struct machines *machines_create(const struct program *program, const struct lay
     machines->all[at].due = true;
   while (machines_drain(machines))
     ;
-  machines->traffic = (struct traffic){0, 0};
+  machines->traffic = (struct traffic){0};
   return machines;
 }
 

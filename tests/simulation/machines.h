@@ -15,8 +15,9 @@ struct layout {
   uint32_t nmachines; /* 1: no agents */
   uint32_t fanout;    /* of the tree */
   uint16_t machine_of[PROGRAM_RANKS_MAX];
-  bool in_parts;     /* one thing a message */
-  uint32_t slowness; /* of links: up to so many chances pass before a message comes; at least 1 */
+  bool in_parts;      /* one thing a message */
+  uint32_t slowness;  /* of links: up to so many chances pass before a message comes; at least 1 */
+  uint32_t ms_a_turn; /* of the agents' clock, which else goes on when nothing is under way */
   uint32_t steps_a_turn; /* chances for agents and links while each rank has one */
 };
 
@@ -26,6 +27,8 @@ struct layout layout_random(const struct program *program, uint32_t nmachines, u
 /* What was sent, in all. */
 struct traffic {
   uint64_t messages, bytes;
+  uint64_t
+      stills; /* how often nobody could move until agents looked for what they had not been told */
 };
 
 struct machines;

@@ -12,7 +12,7 @@
 #include "tests/simulation/rows.h"
 #include "tests/simulation/tree.h"
 
-#define PROGRAM_RANKS_MAX 64
+#define PROGRAM_RANKS_MAX 512 /* random ones have up to 64 */
 #define PROGRAM_TEAMS_MAX 40
 #define PROGRAM_EPOCHS_MAX 12
 

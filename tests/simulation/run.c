@@ -33,6 +33,7 @@ const char *const measures[MEASURES] = {
     [MEASURE_WAITS] = "waits",
     [MEASURE_MESSAGES] = "messages",
     [MEASURE_BYTES] = "bytes",
+    [MEASURE_STILLS] = "stills",
 };
 
 static void add_row(struct tally_row *row, const struct tally_row *more) {
@@ -113,6 +114,8 @@ const char *run_this(const struct program *program, uint64_t seed, struct tally_
           [MEASURE_WAITS] = result.waits,
           [MEASURE_MESSAGES] = result.traffic.messages,
           [MEASURE_BYTES] = result.traffic.bytes,
+          [MEASURE_STILLS] =
+              program->nteams == 1 && program->failing == FAILING_NEVER ? result.traffic.stills : 0,
       }};
   for (uint32_t i = 0; i < MEASURES; i++)
     one.seed[i] = one.count[i] != 0 ? seed + 1 : 0;

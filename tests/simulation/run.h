@@ -38,6 +38,7 @@ enum measure {
   MEASURE_WAITS,
   MEASURE_MESSAGES, /* between machines, and their bytes */
   MEASURE_BYTES,
+  MEASURE_STILLS, /* of programs of one team without a failure: struct traffic */
   MEASURES,
 };
 extern const char *const measures[MEASURES];

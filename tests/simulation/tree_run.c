@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ALL_RANKS 64 /* draws for all alike: no rank of a random program has that number */
+
 enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };
 
 struct run {
@@ -100,7 +102,7 @@ static bool is_taken(const struct run *run, const struct node *node) {
   case WHEN_LOCAL:
     return draw(run, rank, value) == 0;
   case WHEN_AGREED:
-    return draw(run, PROGRAM_RANKS_MAX, value) == 0;
+    return draw(run, ALL_RANKS, value) == 0;
   case WHEN_TRAINS:
     return run->batch < run->batches;
   case WHEN_VALIDATES:
