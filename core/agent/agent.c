@@ -169,12 +169,12 @@ void agent_cut_link(struct agent *agent, uint32_t number) {
 
 /* ---- turns ---- */
 
-/* Whether a rank of this machine waits for what is not told where a side is dry: it has several teams,
- * sends and receives, or waits for others without a claim. */
-static bool waits_for_all(const struct agent_known *team) {
+/* Whether a rank of this machine waits for what is not told where a side is dry: it has several teams, and
+ * may sleep in one that another job's agent has, sends and receives, or waits for others without a claim. */
+static bool waits_for_all(const struct agent_known *team, bool waits) {
   if (team->plane == NULL)
     return false;
-  if (mirror_team_read(plane_shared(team->plane)).posting != 0)
+  if (waits && mirror_team_read(plane_shared(team->plane)).posting != 0)
     return true;
   for (uint32_t slot = 0; slot < team->nslots; slot++) {
     const struct plane_log *log = log_of(team->plane, slot);
@@ -188,8 +188,8 @@ static void look_around(struct agent *agent, uint64_t now_ms) {
   if (!agent->waits)
     agent->moved_ms = now_ms;
   agent->looks_here = agent->waits && now_ms - agent->moved_ms >= AGENT_STILL_MS;
-  for (uint32_t i = 0; agent->waits && !agent->looks_here && i < agent->nteams; i++)
-    agent->looks_here = waits_for_all(agent->teams[i]);
+  for (uint32_t i = 0; !agent->looks_here && i < agent->nteams; i++)
+    agent->looks_here = waits_for_all(agent->teams[i], agent->waits);
 }
 
 void agent_poll(struct agent *agent, uint64_t now_ms) {

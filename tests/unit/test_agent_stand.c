@@ -135,7 +135,9 @@ Test(agent_stand, all_is_told_while_a_rank_waits_without_a_claim) {
   cr_expect_eq(log_passed(log_at(1, 0)), 1);
 }
 
+/* It may sleep in a team of another job, whose agent alone is told that it waits. */
 Test(agent_stand, so_is_it_while_a_rank_of_several_teams_is_parked) {
+  agent_say_waits(sides[1].agent, false);
   log_say_busy(log_at(1, 3), 9);
   (void)said(1, 2);
   cr_expect_eq(sides[1].looks, 1);
