@@ -136,7 +136,9 @@ void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
   team->crowded = 0;
   team->claim.clock = CLOCK_UNKNOWN;
   team->claim.posts = NULL;
-  if (!team->claim.for_room)
+  if (team->claim.for_room)
+    log_say_awaits(team->own, true);
+  else
     team_show_claim(team);
   /* From here on this rank waits for those who may still sleep through what it has committed. */
   if (plane_is_napping(team->shared))

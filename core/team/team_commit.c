@@ -225,6 +225,7 @@ bool team_commit_slowly(struct team *team, struct unit unit) {
 bool team_commit_claimed(struct team *team) {
   const struct known_unit *expected = *team->expected;
   team->claim.for_room = false;
+  log_say_awaits(team->own, false);
   if (expected == &team_nothing || expected->hash != team->claim.hash ||
       (team->owner.may_commit != NULL && !team->owner.may_commit(team->owner.may_commit_context)))
     return false;

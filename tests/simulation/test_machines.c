@@ -143,7 +143,7 @@ Test(machines, next_to_nothing_is_sent_while_nobody_waits) {
       log_traffic("a unit below the bound on running ahead", 4, 1500, &more.traffic, &few.traffic);
   double beyond = log_traffic("a unit beyond it", 4, 28200, &many.traffic, &more.traffic);
   cr_expect_leq(below, 0.001);
-  cr_expect_leq(beyond, 0.01);
+  cr_expect_leq(beyond, 0.1);
 }
 
 /* Its own machine's ranks show it what there is. */
