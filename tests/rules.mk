@@ -1,4 +1,4 @@
-# Tests: one program per folder, of Criterion's tests and a runner of our own (tests/runner.c), run by `make check`.
+# Tests: one Criterion program per folder, run by `make check`. With sanitizers it is run by tests/runner.c.
 #   tests/unit        core and pure parts of hooks and interpose, no process needed
 #   tests/fuzz        the corpus of the fuzz targets
 #   tests/simulation  random programs through the core, in memory; `make sim` runs as many as wanted
@@ -36,11 +36,15 @@ JOIN_TEST_OBJECTS = $(call objects_of,tests/join)
 define link_test
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) $(TEST_LIBS) -lm
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) $(TEST_LIBS) $(RUNNER_LIBS) -lm
 endef
 
-# What runs the tests, and what many of them use. Of Criterion only headers are used.
-RUNNER = $(addprefix $(BUILD)/tests/,runner.o text_file.o)
+# What runs the tests, and what many of them use. Criterion starts a program anew for each test, which with sanitizers costs more than
+# the tests, and does not look at how it ends: whether it has lost memory. It does not start under ThreadSanitizer at all.
+CRITERION_LIBS ?= -lcriterion
+RUNNER = $(BUILD)/tests/text_file.o $(if $(SAN),$(QUICK_RUNNER))
+RUNNER_LIBS = $(if $(SAN),,$(CRITERION_LIBS))
+QUICK_RUNNER = $(BUILD)/tests/runner.o
 TEST_PROGRAMS = $(addprefix $(BUILD)/check/,unit simulation fuzz hooks interpose python tools join faults generated machines clients)
 $(TEST_PROGRAMS): $(RUNNER)
 
@@ -49,14 +53,17 @@ UNIT_WRAPPED = malloc calloc realloc aligned_alloc fcntl open fstat ftruncate ge
                sched_getaffinity write
 # Plug-ins that are part of the test (tests/hooks/test_plugins.c).
 HOOKS_WRAPPED = dlopen dlsym dlclose
-$(BUILD)/check/unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
-$(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) $(FLOW_OBJECTS)
+$(BUILD)/check/unit $(BUILD)/check/quick-unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
+$(BUILD)/check/unit $(BUILD)/check/quick-unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) $(FLOW_OBJECTS)
 	$(link_test)
 $(BUILD)/check/simulation: $(SIMULATION_OBJECTS) $(CORE_OBJECTS)
 	$(link_test)
-$(BUILD)/check/hooks: private SANFLAGS += $(HOOKS_WRAPPED:%=-Wl,--wrap=%)
-$(BUILD)/check/hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
+$(BUILD)/check/hooks $(BUILD)/check/quick-hooks: private SANFLAGS += $(HOOKS_WRAPPED:%=-Wl,--wrap=%)
+$(BUILD)/check/hooks $(BUILD)/check/quick-hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
 	$(link_test)
+# The same tests by the runner that forks: for many short runs (make mutants).
+$(BUILD)/check/quick-%: private RUNNER_LIBS =
+$(BUILD)/check/quick-unit $(BUILD)/check/quick-hooks: $(BUILD)/tests/text_file.o $(QUICK_RUNNER)
 $(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS) $(NATIVE_CODE_OBJECTS)
 	$(link_test)
 $(BUILD)/check/tools: private TEST_LIBS = $(ELF_LIBS) $(JSON_LIBS) $(DECODER_LIBS)
@@ -237,7 +244,7 @@ help:
 	  echo 'make faults       ranks killed and stopped, no memory, no descriptors, garbage in shared memory, clocks that jump'; \
 	  echo 'make coverage     branches of core/ that tests take; fails below 95 percent'; \
 	  echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'; \
-	  echo 'make bench-machines  what an agreement over several machines takes, which are namespaces of this one'; \
+	  echo 'make bench-machines  what an agreement over several machines takes'; \
 	  echo 'make bench        what it costs: tables, and build/bench.json; docs/speed.md says what they mean'; \
 	  echo 'make growth       reads, messages and steps for 2 to 4,096 ranks; draws docs/growth.svg'; \
 	  echo 'make sim          SIM_PROGRAMS=1000000 random programs through the agreement, on all processors'; \

@@ -24,7 +24,7 @@ $$(BUILD)/tests/$(2): $$(LOOPBACK_CUDA_TESTS:tests/loopback/test/%.c=$$(BUILD)/$
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
 	$$(Q)$$(CC) $$(SANFLAGS) -pthread -o $$@ $$(filter %.o,$$^) $$(LOOPBACK)/libcudart.so.$(1) \
-	  $$(LOOPBACK)/libcuda.so.1
+	  $$(LOOPBACK)/libcuda.so.1 $$(RUNNER_LIBS)
 endef
 $(eval $(call loopback_cuda_tests,13,loopback-cuda))
 $(eval $(call loopback_cuda_tests,12,loopback-cuda12))
@@ -46,7 +46,7 @@ $(BUILD)/tests/loopback-nccl: $(LOOPBACK_NCCL_TEST_OBJS) $(LOOPBACK_NCCL_LIBS) $
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(LOOPBACK_NCCL_TEST_OBJS) $(RUNNER) \
-	  $(patsubst %,$(BUILD)/tools/loopback/nccl/%.o,$(LOOPBACK_NCCL_TESTED_INSIDE)) -L$(LOOPBACK) -lnccl -lcuda -lm
+	  $(patsubst %,$(BUILD)/tools/loopback/nccl/%.o,$(LOOPBACK_NCCL_TESTED_INSIDE)) -L$(LOOPBACK) -lnccl -lcuda $(RUNNER_LIBS) -lm
 
 .PHONY: check-loopback-nccl
 check-loopback-nccl: $(BUILD)/tests/loopback-nccl
