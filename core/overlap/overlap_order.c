@@ -89,27 +89,20 @@ bool overlap_can_answer(const struct overlap_team *team) {
          team->team->failed.how == FAILURE_NONE;
 }
 
-/* Whether a rank of both teams has come neither to our place in `here` nor past our yield in `there`:
- * it may come to either first. */
-static bool is_undecided(const struct overlap_team *there, uint32_t here_at) {
-  const struct team *here = there->overlap->teams[here_at]->team, *yielded = there->team;
-  for (uint32_t rank = 0; rank < yielded->plane->nranks; rank++) {
-    uint32_t same = overlap_rank_there(there, here_at, rank);
-    if (rank != yielded->plane->rank && same != NOWHERE &&
-        log_passed(log_of(yielded->plane, rank)) <= yielded->head && has_yet_to_come(here, same))
-      return true;
-  }
-  return false;
+/* Whether this rank has passed units out of its program's order since it parked, or is about to. */
+static bool is_out_of_order(const struct overlap *overlap) {
+  bool yields = false;
+  for (uint32_t i = 0; i < overlap->nteams; i++)
+    yields |= team_is_yielding(overlap->teams[i]->team);
+  return overlap->parked && (overlap->shadowed || yields);
 }
 
-/* Whether what we claim in `here` has to wait for the unit that we have yielded to in `there`. Others
- * may settle that at any moment, and go on to what we claim: we must not pass it before, although
- * ranks that are not in `there` have. It cannot be done without those of both teams, so while it is
- * open which one they come to first, nothing is lost by waiting. */
-static bool is_promised(const struct overlap_team *there, uint32_t here_at) {
-  const struct overlap_team *here = there->overlap->teams[here_at];
-  return here->team->claim.open && team_is_yielding(there->team) && is_undecided(there, here_at) &&
-         !overlap_precedes(here, place_of(there));
+/* Whether what we claim in `here` has to wait for the ranks that are in another team of ours, too.
+ * They may issue units of that one first, and go on to what we claim: we must not pass it before,
+ * although ranks that are not in the other team have. It cannot be done without all of them, so
+ * while it is open what they come to first, nothing is lost by waiting. */
+static bool is_ahead_of_peers(const struct overlap_team *here, uint32_t there_at) {
+  return is_peer_behind(here, there_at) && !overlap_precedes(here, there_at);
 }
 
 static bool must_wait(const struct overlap_team *here) {
@@ -117,10 +110,11 @@ static bool must_wait(const struct overlap_team *here) {
   if (here->removed)
     return false;
   uint32_t at = place_of(here);
+  bool waits = here->team->claim.open && is_out_of_order(overlap);
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     const struct overlap_team *there = overlap->teams[i];
-    if (i != at &&
-        ((overlap_can_answer(there) && overlap_precedes(there, at)) || is_promised(there, at)))
+    if (i != at && ((overlap_can_answer(there) && overlap_precedes(there, at)) ||
+                    (waits && is_ahead_of_peers(here, i))))
       return true;
   }
   return false;

@@ -28,6 +28,8 @@ Test(overlap_yields, what_it_has_yielded_to_comes_first) {
   cr_assert_eq(crossing_poll(1, FIRST), TEAM_REAL);
   cr_assert_eq(crossing_poll(0, ALL), TEAM_PARKED);
   cr_assert_eq(crossing_poll(0, FIRST), TEAM_SHADOW);
+  cr_assert_eq(crossing_poll(0, ALL), TEAM_PARKED, "rank 1 may have more of them");
+  crossing_claim(1, ALL, 10);
   cr_assert_eq(crossing_poll(0, ALL), TEAM_REAL);
 }
 
