@@ -236,7 +236,7 @@ help:
 	  echo 'make check-clients   PyTorch, CuPy, nccl4py, vLLM, torchrun, mpirun without a GPU; downloads 3 GB once'; \
 	  echo 'make check-pytorch   PyTorch, unmodified, on the stand-ins: its scripts and its own tests; PYTORCH_PARTS=scripts'; \
 	  echo 'make check-machines  programs on several machines, which are namespaces of this one'; \
-  echo 'make check-machine-faults  random faults there, MACHINES_FAULTS=$(MACHINES_FAULTS)'; \
+  echo 'make machine-faults  random faults there, MACHINES_FAULTS=$(MACHINES_FAULTS)'; \
 	  echo 'make bench-pytorch   what an iteration costs there, with nccl-join and with its own Join'; \
 	  echo 'make check-thread    the program tests with ThreadSanitizer'; \
 	  echo 'make check-valgrind  core and the most telling program tests under valgrind'; \

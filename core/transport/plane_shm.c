@@ -97,16 +97,16 @@ static void shm_wait(struct plane *plane, uint32_t seen, unsigned milliseconds) 
 static void shm_nap(struct plane *plane, uint32_t seen, uint64_t until) {
   struct timespec end = {.tv_sec = (time_t)(until / 1000000000),
                          .tv_nsec = (long)(until % 1000000000)};
-  int slack = prctl(PR_GET_TIMERSLACK);
+  int slack = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
   if (slack > 1)
-    prctl(PR_SET_TIMERSLACK, 1UL);
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   /* A futex's own time is CLOCK_MONOTONIC, and with a bit set it is absolute (futex(2)). */
   begin_waiting(plane);
   syscall(SYS_futex, &plane->team->bell, FUTEX_WAIT_BITSET, seen, &end, NULL,
           FUTEX_BITSET_MATCH_ANY);
   end_waiting(plane);
   if (slack > 1)
-    prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
+    prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0UL, 0UL, 0UL);
 }
 
 static bool shm_alive(struct plane *plane, uint32_t rank) {

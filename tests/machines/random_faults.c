@@ -1,5 +1,5 @@
 /* Random faults of random machines: MACHINES_FAULTS jobs (6), of which number n is made of seed MACHINES_FAULTS_FIRST
- * (1) + n; `make check-machine-faults` runs 200. Each job has one fault, or two, at some moment. Either it ends with the
+ * (1) + n; `make machine-faults` runs 200. Each job has one fault, or two, at some moment. Either it ends with the
  * right numbers, or every rank that has not been killed ends with an error, and somebody says which rank has failed and
  * on which machine; every number that is printed is right, and nothing is left. */
 #include "tests/machines/job.h"

@@ -1,7 +1,7 @@
 # tests/machines: programs on several machines, which are made of namespaces of this one.
 #
 #   make check-machines   all of it, and the program tests (tests/join) over two machines; a part is in `make check`
-#   make check-machine-faults   random faults
+#   make machine-faults   random faults
 
 MACHINES_START = $(BUILD)/machines/start
 MACHINES_TEST_OBJECTS = $(filter-out %/start.o,$(call objects_of,tests/machines)) \
@@ -51,8 +51,8 @@ JOIN_OVER_MACHINES = JOIN_TEST_MACHINES=2 NCCL_JOIN_MACHINES=1
 # Random faults (random_faults.c), of seed MACHINES_FAULTS_FIRST on. `make check-machines` has six of them.
 MACHINES_FAULTS = 200
 MACHINES_FAULTS_FIRST = 1
-.PHONY: check-machine-faults
-check-machine-faults: all loopback programs $(MACHINES_START) $(MACHINES_PARTS) $(BUILD)/check/machines
+.PHONY: machine-faults
+machine-faults: all loopback programs $(MACHINES_START) $(MACHINES_PARTS) $(BUILD)/check/machines
 	@tests/run --with $(CHECK_ENVIRONMENT) MACHINES_FAULTS=$(MACHINES_FAULTS) MACHINES_FAULTS_FIRST=$(MACHINES_FAULTS_FIRST) \
 	  TEST_LIMIT=7200 'TEST_FILTER=machines_random/*' -- $(BUILD)/check/machines
 
