@@ -8,6 +8,7 @@
 #include "core/report/log.h"
 #include "core/transport/plane_view.h"
 #include "hooks/plugins.h"
+#include "interpose/comm/clock.h"
 #include "interpose/comm/report.h"
 #include "interpose/exits/exit_points.h"
 #include "interpose/self/environment.h"
@@ -15,6 +16,11 @@
 #include "interpose/park/orphans.h"
 #include "interpose/nccl/real.h"
 #include "interpose/park/transaction.h"
+
+/* Of ranks on other machines: for an answer of their agents, and in all. A watchdog that aborts waits for
+ * no longer than that. */
+#define NEWS_MS 20
+#define NEWS_PATIENCE_MS 1000
 
 /* The communicator that stands for its driver and team in a request. */
 struct departure {
@@ -193,16 +199,44 @@ void leaving_begins_anew(void) {
   atomic_store(&given_up, 0);
 }
 
+static bool is_peer_behind(const struct endpoint *end) {
+  const struct plane *plane = end->team->plane;
+  bool behind = false;
+  for (uint32_t rank = 0; rank < plane->nranks; rank++)
+    behind |= plane_passed(plane, rank) < team_passed(end->team);
+  return behind;
+}
+
 /* Whether a peer of the rank has yet to come to what the rank has issued. Then there is work on the
  * device that cannot be done: who aborts in this moment does not end, but gives up. */
 static bool is_somebody_behind(uint64_t identity) {
   bool behind = false;
-  for (struct endpoint *end = communicator_hold_endpoints(); end != NULL; end = end->next) {
-    const struct plane *plane = end->team->plane;
-    for (uint32_t rank = 0; rank < plane->nranks && end->identity == identity; rank++)
-      behind |= plane_passed(plane, rank) < team_passed(end->team);
+  for (struct endpoint *end = communicator_hold_endpoints(); end != NULL; end = end->next)
+    behind |= end->identity == identity && is_peer_behind(end);
+  communicator_release_endpoints();
+  return behind;
+}
+
+/* How far ranks of other machines are is not known while nobody waits. Waits a moment for one that seems
+ * to be behind; false if there is none. */
+static bool hear_of_other_machines(uint64_t identity) {
+  bool waited = false;
+  for (struct endpoint *end = communicator_hold_endpoints(); end != NULL && !waited;
+       end = end->next) {
+    waited =
+        end->identity == identity && attachment_is_beyond(end->attachment) && is_peer_behind(end);
+    if (waited)
+      team_wait_others(end->team, team_passed(end->team) - 1, NEWS_MS);
   }
   communicator_release_endpoints();
+  return waited;
+}
+
+static bool stays_somebody_behind(uint64_t identity) {
+  bool behind = is_somebody_behind(identity);
+  uint64_t until = now_ms() + NEWS_PATIENCE_MS;
+  while (behind && now_ms() < until && hear_of_other_machines(identity))
+    behind = is_somebody_behind(identity);
   return behind;
 }
 
@@ -210,7 +244,7 @@ static bool is_somebody_behind(uint64_t identity) {
 static bool is_clean(const struct communicator *comm) {
   struct endpoint *end = comm->end;
   if (end->state != RANK_PRESENT || has_error(comm) || atomic_load(&given_up) == end->identity ||
-      is_somebody_behind(end->identity) || !endpoint_enter_if_free(end))
+      stays_somebody_behind(end->identity) || !endpoint_enter_if_free(end))
     return false;
   bool between = team_is_between_iterations(end->team);
   endpoint_exit(end);

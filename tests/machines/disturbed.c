@@ -196,19 +196,38 @@ Test(machines_disturbed, clocks_of_the_day_that_jump) {
 
 /* ---- an agent that is held up ---- */
 
+/* Of machine 1, by so many milliseconds in each of its turns. */
+static const char *held_up(int milliseconds) {
+  static char command[512];
+  snprintf(command, sizeof command,
+           "[ $MACHINE != 1 ] || tests/machines/parts/preloading $PWD/%s/lib/nccl-join-agent "
+           "$PWD/%s/machines/late.so LATE_MS=%d",
+           run_build_folder(), run_build_folder(), milliseconds);
+  return command;
+}
+
 /* The last rank of all has its peers' leaves, claims its own and ends between two looks. */
 Test(machines_disturbed, what_the_last_rank_of_a_machine_has_done_is_told) {
   static const struct schedule few = {.nranks = 4, .epochs = 1, .n = {{1, 2, 3, 4}}};
   NEED_MACHINES();
-  char command[512];
-  snprintf(command, sizeof command,
-           "[ $MACHINE != 1 ] || tests/machines/parts/preloading $PWD/%s/lib/nccl-join-agent "
-           "$PWD/%s/machines/late.so",
-           run_build_folder(), run_build_folder());
-  finish_right(
-      machines_run(&(struct machines_job){
-          .machines = "2,2", .program = "sum", .options = options_of(&few), .prepare = command}),
-      &few);
+  finish_right(machines_run(&(struct machines_job){.machines = "2,2",
+                                                   .program = "sum",
+                                                   .options = options_of(&few),
+                                                   .prepare = held_up(1000)}),
+               &few);
+}
+
+/* A rank that aborts behind its loop has heard late of how far those on other machines are. */
+Test(machines_disturbed, an_abort_behind_the_loop_waits_to_hear_of_the_others) {
+  NEED_MACHINES();
+  struct run *result =
+      machines_run(&(struct machines_job){.machines = "1,1",
+                                          .program = "endings",
+                                          .options = "--iterations 3,6 --end abort",
+                                          .prepare = held_up(100)});
+  assert_went_well(result);
+  cr_assert_not(run_says(result, "aborts its communicator"), "%s", result->errors);
+  run_free(result);
 }
 
 /* ---- versions ---- */
