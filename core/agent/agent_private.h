@@ -21,7 +21,7 @@
 #include "core/transport/logs.h"
 #include "core/transport/mirror.h"
 
-#define AGENT_VERSION 2u
+#define AGENT_VERSION 3u
 
 /* A rank that waits so long while nothing moves looks for all that is done: it has been forgotten, or people
  * are to be told what the others do. */
