@@ -105,7 +105,7 @@ static _Noreturn void start_machines(const struct job *job) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   set_number(AREA_VARIABLE, area_fd);
   snprintf(starter, sizeof starter, "%s/machines/start", getenv("BENCH_BUILD"));
-  for (uint32_t rank = 0; rank < job->nranks; rank++) {
+  for (size_t rank = 0; rank < job->nranks; rank++) {
     counts[2 * rank] = '1';
     counts[2 * rank + 1] = rank + 1 < job->nranks ? ',' : '\0';
   }
