@@ -6,17 +6,16 @@
  * that says which, modulo 8, and what it takes (see step).
  */
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "core/agent/agent_private.h"
 #include "core/transport/segment.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/segment_file.h"
 #include "tools/agent/meeting_private.h"
 
 enum { SLOTS = 4, PEERS = 4, STEPS_MAX = 64 };
@@ -95,29 +94,6 @@ void links_close(struct links *links) {
 static char kept[300], named[SEGMENT_PATH_SIZE];
 static int segment_file = -1;
 
-/* As segment_file.c does: the ranks are another process, as closing any descriptor of the file would lose this one's
- * locks. */
-static void hold_locks(void) {
-  int parent[2], child[2];
-  char byte = 0;
-  FUZZ_CHECK(pipe2(parent, O_CLOEXEC) == 0 && pipe2(child, O_CLOEXEC) == 0);
-  pid_t pid = fork();
-  FUZZ_CHECK(pid >= 0);
-  if (pid == 0) {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 2};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    bool held = fcntl(segment_file, F_SETLK, &lock) == 0 && write(child[1], &byte, 1) == 1;
-    close(parent[1]);
-    while (held && read(parent[0], &byte, 1) > 0)
-      ;
-    _exit(0);
-  }
-  FUZZ_CHECK(read(child[0], &byte, 1) == 1);
-  close(child[0]);
-  close(child[1]);
-  close(parent[0]);
-}
-
 static void make_segment(void) {
   segment_folder = fuzz_folder();
   if (segment_file < 0) {
@@ -125,7 +101,7 @@ static void make_segment(void) {
     snprintf(named, sizeof named, "%s/nccl-join-%u-%s", segment_folder, (unsigned)geteuid(), name);
     segment_file = open(kept, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     FUZZ_CHECK(segment_file >= 0);
-    hold_locks();
+    segment_file_hold(segment_file, 0, 2);
   }
   struct segment_header header = {.magic = SEGMENT_MAGIC,
                                   .version = PLANE_VERSION,

@@ -19,18 +19,16 @@ static char kept[300], named[SEGMENT_PATH_SIZE]; /* two names of the file; only 
 static int file = -1;
 static unsigned char *base;
 
-/* Slots 0 and 1 are those of dead processes, the others of a living one. */
-static void hold_locks(void) {
+void segment_file_hold(int locked, uint32_t first, uint32_t count) {
   int parent[2], child[2];
   char byte = 0;
   FUZZ_CHECK(pipe2(parent, O_CLOEXEC) == 0 && pipe2(child, O_CLOEXEC) == 0);
   pid_t pid = fork();
   FUZZ_CHECK(pid >= 0);
   if (pid == 0) {
-    struct flock lock = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 2, .l_len = SEGMENT_GATE - 2};
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    bool held = fcntl(file, F_SETLK, &lock) == 0 && write(child[1], &byte, 1) == 1;
+    bool held = fcntl(locked, F_SETLK, &lock) == 0 && write(child[1], &byte, 1) == 1;
     close(parent[1]);
     while (held && read(parent[0], &byte, 1) > 0) /* until the parent has ended */
       ;
@@ -50,7 +48,7 @@ static void make_file(void) {
   snprintf(named, sizeof named, "%s/nccl-join-%u-%s", segment_folder, (unsigned)geteuid(), name);
   file = open(kept, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   FUZZ_CHECK(file >= 0);
-  hold_locks();
+  segment_file_hold(file, 2, SEGMENT_GATE - 2); /* 0 and 1 are those of dead processes */
   base = mmap(NULL, segment_bytes(SEGMENT_FILE_SLOTS), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   FUZZ_CHECK(base != MAP_FAILED);
 }
