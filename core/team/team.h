@@ -250,9 +250,11 @@ bool team_has_shadowed(const struct team *team, uint64_t index);
 /* The rank goes on with its program: it no longer answers in teams in which it has no claim. */
 void team_stop_answering(struct team *team);
 
-/* After FAILURE_RANK: one failure brings others with it (an active rank aborts because a peer was
- * killed), and they may be heard of first. Looks again, and names the rank that most likely began:
- * one whose process is gone before one that lives, then the one that had issued least. */
+/* After FAILURE_RANK, or where a shadow could not be issued because a rank has failed: one failure
+ * brings others with it (an active rank aborts because a peer was killed), and they may be heard of
+ * first. Looks again, and names the rank that most likely began: one whose process is gone before
+ * one that lives, then the one that had issued least. If another rank has failed, failed.how is
+ * FAILURE_RANK afterwards; if none has, nothing changes. */
 void team_find_culprit(struct team *team);
 
 /* What a rank waits in, or, if it is not parked, the last unit that it has passed; nmembers 0: it

@@ -190,6 +190,7 @@ void team_find_culprit(struct team *team) {
       continue;
     culprit_dead = dead;
     culprit_index = index;
+    team->failed.how = FAILURE_RANK;
     team->failed.rank = rank;
     team->failed.index = index;
   }

@@ -52,15 +52,21 @@ static bool somebody_failed(const struct team *team) {
 
 /* A shadow that could not be issued leaves the peers waiting in NCCL: nothing can be saved, say so
  * to all who are parked. A rank that leaves is told as well: NCCL's kernels hear of nobody's end,
- * so it is for its launcher to end the others. */
+ * so it is for its launcher to end the others. Where a rank has failed, that is the reason, and may
+ * not have been logged yet; any other has been. */
 static void shadow_failed(struct wait *wait, struct endpoint *end) {
-  ncclResult_t result = somebody_failed(end->team) ? ncclRemoteError : ncclUnhandledCudaError;
+  bool lost = somebody_failed(end->team);
+  ncclResult_t result = lost ? ncclRemoteError : ncclUnhandledCudaError;
+  if (lost)
+    team_find_culprit(end->team);
   team_end_short(end->team);
   endpoint_retire(end, RANK_FAILED);
   for (uint32_t i = 0; i < wait->nrequests; i++) {
     struct request *request = &wait->requests[i];
     if (request->settled || request->end != end)
       continue;
+    if (lost)
+      report_failure(end, request->unit);
     team_give_up(end->team);
     wait_settle(request, result);
   }

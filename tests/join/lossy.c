@@ -224,6 +224,8 @@ static void check_that_all_hear_why(int nranks, const char *iterations, int time
       cr_assert(run_says_in_a_line(result, who, "rank 0", "NCCL_JOIN_LOSSY=allgather", NULL), "%s",
                 result->errors);
     }
+    /* The joined rank hears who failed. */
+    cr_assert_not(run_says(result, "(nccl-join: )"), "%s", result->errors);
     run_free(result);
   }
 }
