@@ -42,6 +42,7 @@ static int agent(uint32_t unused) {
   segment_remote_end(remote, 3, (uint32_t)END_SIGNAL << 16 | SIGKILL);
   atomic_store(&stage->arrived, 2);
   await(&stage->go, 2);
+  segment_remote_close(remote);
   return 0;
 }
 
