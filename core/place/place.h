@@ -45,8 +45,8 @@ struct place_node {
    * the function. */
   uint16_t order;
   /* Post-dominance: whatever stands in [since, order) is always followed by this node before the
-   * next round, or before the function returns. Exceptions, and calls that do not return, are left
-   * aside. since == order: nothing is known. */
+   * next round, or before the function returns. Exceptions, calls that do not return, and returns
+   * from within a loop that has another end are left aside. since == order: nothing is known. */
   uint16_t since;
   /* Dominance: whatever stands in (order, until] has always come through this node in the same
    * round, or since the function began. until == order: nothing is known. */

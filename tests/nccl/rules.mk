@@ -16,7 +16,7 @@ NCCL_EMULATED = 2.22.3 2.23.4 2.24.3 2.25.1 2.26.2 2.27.7 2.28.9 2.29.7 2.30.7 2
 EMULATION_SOURCES = collective fresh function image kernel launch mover redirect reducer runtime task
 EMULATION_BORROWED = $(addprefix $(BUILD)/tools/loopback/nccl/,reduce.o datatype.o)
 # What is linked from the ordinary build folder, so that JOIN_TEST_BUILD can be this one.
-EMULATION_LINKED = lib programs plugins data bench
+EMULATION_LINKED = lib programs plugins data bench machines
 
 emulation_cuda = $(shell strings -n 8 $(1) | sed -n 's/^NCCL version [0-9.]*+cuda\([0-9]*\).*/\1/p' | head -n 1)
 

@@ -9,11 +9,13 @@ import sys
 
 import cases
 import gpu_scripts
+import machines
 import own
 import stack
 import upstream
 
-PARTS = {"own": own.cases, "scripts": gpu_scripts.cases, "upstream": upstream.as_they_are, "upstream-join": upstream.without_join}
+PARTS = {"own": own.cases, "scripts": gpu_scripts.cases, "upstream": upstream.as_they_are, "upstream-join": upstream.without_join,
+         "machines": machines.cases}
 
 
 def main():

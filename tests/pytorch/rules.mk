@@ -39,7 +39,7 @@ PYTORCH_PARTS =
 check-pytorch:
 	@tools/deps --clients
 	@tests/clients/install '$(CLIENTS)' torch torch-tests cupy accelerate lightning deepspeed
-	@$(MAKE) --no-print-directory all loopback pytorch
+	@$(MAKE) --no-print-directory all loopback pytorch $(MACHINES_START)
 	@JOIN_TEST_BUILD=$(BUILD) PYTHON='$(CLIENTS)/python/bin/python' tests/pytorch/check.py $(PYTORCH_PARTS)
 
 # What an iteration costs: PyTorch's Join and nccl-join side by side.

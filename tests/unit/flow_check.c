@@ -30,6 +30,7 @@ struct truth {
   blocks_t reached;
   blocks_t alive;
   blocks_t ends;
+  blocks_t ordinary; /* what comes to an end without an exception */
   blocks_t tangled;                  /* in cycles that are no loops */
   blocks_t body[GRAPH_BLOCKS_MAX];   /* by head; 0: no loop */
   uint32_t around[GRAPH_BLOCKS_MAX]; /* head of the innermost loop */
@@ -157,6 +158,51 @@ static blocks_t round_from(const struct truth *truth, uint32_t block) {
   return heads;
 }
 
+static uint32_t outermost(const struct truth *truth, uint32_t block) {
+  uint32_t head = truth->around[block], found = NO_BLOCK;
+  for (; head != NO_BLOCK; head = outside(truth, head))
+    found = head;
+  return found;
+}
+
+/* Whether an edge leads out of all loops from where the outermost decides whether it goes round. */
+static bool is_end_of_loop(const struct truth *truth, uint32_t from, uint32_t to) {
+  uint32_t head = outermost(truth, from);
+  return head != NO_BLOCK && (truth->reached & BIT(from)) &&
+         (truth->ordinary_next[from] & truth->ordinary & BIT(to)) && !(truth->body[head] & BIT(to)) && (from == head || (truth->next[from] & BIT(head)));
+}
+
+static bool is_early(const struct truth *truth, uint32_t from, uint32_t to) {
+  uint32_t head = outermost(truth, from);
+  if (head == NO_BLOCK || (truth->body[head] & BIT(to)) || is_end_of_loop(truth, from, to))
+    return false;
+  bool has_end = false, comes_there = false;
+  blocks_t behind = closure(truth->next, BIT(to), ~UINT64_C(0));
+  for (uint32_t block = 0; block < truth->n; block++)
+    for (uint32_t end = 0; end < truth->n; end++)
+      if (is_end_of_loop(truth, block, end)) {
+        has_end |= outermost(truth, block) == head;
+        comes_there |= (behind & BIT(end)) != 0;
+      }
+  return has_end && !comes_there;
+}
+
+/* Takes away what since does not heed: an exception's edge beside an ordinary one is that one's. */
+static void leave_early_aside(struct truth *truth, blocks_t forever) {
+  blocks_t next[GRAPH_BLOCKS_MAX] = {0}, early[GRAPH_BLOCKS_MAX] = {0};
+  for (uint32_t from = 0; from < truth->n; from++) {
+    for (uint32_t to = 0; to < truth->n; to++)
+      if ((truth->reached & BIT(from)) && (truth->ordinary_next[from] & BIT(to)) &&
+          is_early(truth, from, to))
+        early[from] |= BIT(to);
+    next[from] = truth->ordinary_next[from] & ~early[from];
+  }
+  blocks_t ordinary = that_reach(truth, next, truth->ends | forever);
+  for (uint32_t from = 0; from < truth->n; from++)
+    if (ordinary & BIT(from))
+      truth->since_next[from] &= ~early[from];
+}
+
 static void find_alive(struct truth *truth) {
   blocks_t forever = that_go_on(truth, truth->next);
   for (uint32_t block = 0; block < truth->n; block++)
@@ -170,6 +216,7 @@ static void find_alive(struct truth *truth) {
   truth->alive = that_reach(truth, truth->next, truth->ends | forever);
   forever = that_go_on(truth, truth->ordinary_next);
   blocks_t ordinary = that_reach(truth, truth->ordinary_next, truth->ends | forever);
+  truth->ordinary = ordinary;
   blocks_t come = closure(truth->ordinary_next, BIT(0), ~UINT64_C(0));
   for (uint32_t block = 0; block < truth->n; block++) {
     truth->since_next[block] =
@@ -179,6 +226,7 @@ static void find_alive(struct truth *truth) {
     if (come & BIT(block))
       truth->until_next[block] |= truth->ordinary_next[block];
   }
+  leave_early_aside(truth, forever);
 }
 
 /* ---- loops ---- */

@@ -55,6 +55,22 @@ Test(flow, what_follows_a_guarded_loop_follows_the_loop) {
   cr_assert_not(comes_through(1, 2));
 }
 
+/* Epochs 1 to 5, of a guarded loop 2 and what follows it, 4; 3 and 6 return from within it. */
+Test(flow, what_follows_a_loop_follows_it_although_an_error_returns) {
+  analyse("0>1 1>2 1>4 2>3 2>2 2>4 4>5 4>6 5>1 5>7 3. 6. 7.");
+  cr_assert_eq(depth(2), 2);
+  cr_assert(is_followed(2, 4));
+  cr_assert(is_followed(1, 5));
+}
+
+/* ... but not if that leads to where the epochs' own end leads, or if they have none. */
+Test(flow, what_may_be_left_by_a_break_is_not_followed) {
+  analyse("0>1 1>2 1>4 2>3 2>2 2>4 4>5 5>1 5>7 3>7 7.");
+  cr_assert_not(is_followed(2, 4));
+  analyse("0>1 1>2 1>4 2>3 2>2 2>4 4>1 3.");
+  cr_assert_not(is_followed(2, 4));
+}
+
 static bool is_reached(uint32_t a, uint32_t b) {
   uint32_t at = 0;
   while (at < depth(a) && at < depth(b) && node(a, at).id == node(b, at).id)

@@ -1,12 +1,13 @@
 /* The analysis of one function's control flow, and the nodes it gives: see flow.h. Its steps, in
- * this order, are in flow_loops.c, flow_order.c, flow_span.c, flow_tests.c and flow_reach.c. */
+ * this order, are in flow_loops.c, flow_early.c, flow_order.c, flow_span.c, flow_tests.c and
+ * flow_reach.c. */
 #include "interpose/places/flow/flow_private.h"
 
 #include <stdlib.h>
 
 /* ---- Memory ---- */
 
-enum { WORD_ARRAYS = 6, BOOL_ARRAYS = 5 };
+enum { WORD_ARRAYS = 6, BOOL_ARRAYS = 6 };
 
 static bool flow_allocate(struct flow_work *work) {
   size_t nitems =
@@ -19,7 +20,7 @@ static bool flow_allocate(struct flow_work *work) {
   flow->items = calloc(nitems, sizeof *flow->items);
   work->arcs = calloc(2 * nedges + nitems, sizeof *work->arcs);
   work->head = calloc(WORD_ARRAYS * nitems + 3 * (nedges + nitems), sizeof(uint32_t));
-  work->ordinary = calloc(BOOL_ARRAYS * nitems, sizeof(bool));
+  work->ordinary = calloc(BOOL_ARRAYS * nitems + nedges, sizeof(bool));
   if (flow->items == NULL || work->arcs == NULL || work->head == NULL || work->ordinary == NULL)
     return false;
   work->kept = work->arcs + nedges;
@@ -33,6 +34,8 @@ static bool flow_allocate(struct flow_work *work) {
   work->endless = work->alive + nitems;
   work->leaves = work->endless + nitems;
   work->marked = work->leaves + nitems;
+  work->ends = work->marked + nitems;
+  work->early = work->ends + nitems;
   return true;
 }
 
@@ -102,6 +105,8 @@ bool flow_begin(struct flow_work *work) {
 
 static bool flow_analyse_work(struct flow_work *work) {
   if (!flow_begin(work) || !flow_find_alive(work))
+    return false;
+  if (!flow_find_early(work))
     return false;
   flow_give_orders(work);
   return flow_find_since(work) && flow_find_until(work) && flow_find_reach(work);

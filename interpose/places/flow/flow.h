@@ -23,6 +23,7 @@
 #define FLOW_BLOCKS_MAX 65535u
 #define FLOW_EDGES_MAX 262144u
 #define FLOW_DEPTH_MAX 64u /* loops within each other */
+#define FLOW_EARLY_MAX 64u /* blocks behind an early way out */
 
 struct flow_block {
   uint32_t
@@ -91,7 +92,13 @@ struct flow;
  *
  * What can reach neither a return nor a loop without end (it ends in a call that does not return,
  * or an unhandled exception) comes last in the order, so that no since spans it; its own since is
- * not known. In a function that never returns, every end is taken for a return. */
+ * not known. In a function that never returns, every end is taken for a return.
+ *
+ * Nor does since heed early ways out: the `return` behind an error's check in a loop is left aside
+ * as a call of exit() there is. An edge is one that leads out of all loops around it from where the
+ * outermost of them does not decide whether it goes round (not its head, and no block that leads to
+ * that), if that loop has a way out from where it does that comes to an end, and if control comes
+ * from there to at most FLOW_EARLY_MAX blocks, of which none is where such a way out leads. */
 struct flow *flow_analyse(const struct flow_graph *graph);
 void flow_free(struct flow *flow); /* NULL is allowed */
 size_t flow_bytes(const struct flow *flow);

@@ -40,7 +40,7 @@ static bool reach_ends(struct flow_work *work, bool *marked, bool with_exception
     marked[block] = work->graph->blocks[block].returns ||
                     (any_end && work->next.start[block] == work->next.start[block + 1]);
   for (uint32_t i = 0; i < work->graph->nedges; i++) {
-    if (work->graph->edges[i].exceptional && !with_exceptions)
+    if (work->early[i] || (work->graph->edges[i].exceptional && !with_exceptions))
       continue;
     work->kept[narcs++] = work->arcs[i];
     if (flow_goes_on_forever(work, work->arcs[i]))
@@ -64,6 +64,10 @@ bool flow_find_alive(struct flow_work *work) {
   any_end = !work->alive[0];
   return (!any_end || reach_ends(work, work->alive, true, any_end)) &&
          reach_ends(work, work->ordinary, false, any_end);
+}
+
+bool flow_find_ordinary(struct flow_work *work, bool *marked) {
+  return reach_ends(work, marked, false, !work->flow->items[0].returns);
 }
 
 /* ---- Order ---- */

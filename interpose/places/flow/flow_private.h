@@ -50,6 +50,8 @@ struct flow_work {
   bool *endless;     /* loops that only an exception leaves */
   bool *leaves;      /* items with an arc to the exit: see flow_span.c */
   bool *marked;      /* blocks, for one step */
+  bool *ends;        /* for flow_early.c */
+  bool *early;       /* edges: flow_early.c */
 };
 
 /* flow.c: begins the analysis of work->graph, and finds its loops. False: the graph is beyond the
@@ -63,8 +65,14 @@ bool flow_find_loops(struct flow_work *work);
 /* The innermost loop that both loops are in, or are. */
 uint32_t flow_common_loop(const struct flow_work *work, uint32_t a, uint32_t b);
 
+/* flow_early.c: marks early ways out (flow_analyse in flow.h). False: no memory. */
+bool flow_find_early(struct flow_work *work);
+
 /* flow_order.c: children, siblings, orders. */
 bool flow_find_alive(struct flow_work *work);
+/* After flow_find_alive: marks blocks from which a return is reached without an exception and without
+ * an early way out, and takes the mark from the others. False: no memory. */
+bool flow_find_ordinary(struct flow_work *work, bool *marked);
 /* Whether an edge goes round a loop without end. */
 bool flow_goes_on_forever(const struct flow_work *work, struct flow_arc edge);
 void flow_give_orders(struct flow_work *work);

@@ -10,11 +10,11 @@
 
 /* ---- Which edges count ---- */
 
-/* An exception counts only where no ordinary way leads on. Ways that come to no end do not count.
- */
+/* An exception counts only where no ordinary way leads on. Early ways out do not count, nor do ways
+ * that come to no end. */
 static bool counts_for_since(const struct flow_work *work, uint32_t i) {
   const struct flow_edge *edge = &work->graph->edges[i];
-  if (!flow_is_reached(work, edge->from))
+  if (!flow_is_reached(work, edge->from) || work->early[i])
     return false;
   if (work->ordinary[edge->from])
     return !edge->exceptional &&
