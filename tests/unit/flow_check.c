@@ -30,7 +30,7 @@ struct truth {
   blocks_t reached;
   blocks_t alive;
   blocks_t ends;
-  blocks_t ordinary; /* what comes to an end without an exception */
+  blocks_t ordinary;                 /* what comes to an end without an exception */
   blocks_t tangled;                  /* in cycles that are no loops */
   blocks_t body[GRAPH_BLOCKS_MAX];   /* by head; 0: no loop */
   uint32_t around[GRAPH_BLOCKS_MAX]; /* head of the innermost loop */
@@ -169,7 +169,23 @@ static uint32_t outermost(const struct truth *truth, uint32_t block) {
 static bool is_end_of_loop(const struct truth *truth, uint32_t from, uint32_t to) {
   uint32_t head = outermost(truth, from);
   return head != NO_BLOCK && (truth->reached & BIT(from)) &&
-         (truth->ordinary_next[from] & truth->ordinary & BIT(to)) && !(truth->body[head] & BIT(to)) && (from == head || (truth->next[from] & BIT(head)));
+         (truth->ordinary_next[from] & truth->ordinary & BIT(to)) &&
+         !(truth->body[head] & BIT(to)) && (from == head || (truth->next[from] & BIT(head)));
+}
+
+/* Where an end of a loop leads: there, and on where blocks have no site and one successor. */
+static blocks_t behind_end(const struct truth *truth, uint32_t block) {
+  blocks_t found = 0;
+  while (!(found & BIT(block))) {
+    blocks_t next = truth->next[block];
+    found |= BIT(block);
+    uint32_t edges = 0;
+    for (uint32_t i = 0; i < truth->program->graph.nedges; i++)
+      edges += truth->program->edges[i].from == block;
+    if (truth->program->blocks[block].sites == 0 && edges == 1)
+      block = (uint32_t)__builtin_ctzll(next);
+  }
+  return found;
 }
 
 static bool is_early(const struct truth *truth, uint32_t from, uint32_t to) {
@@ -182,7 +198,7 @@ static bool is_early(const struct truth *truth, uint32_t from, uint32_t to) {
     for (uint32_t end = 0; end < truth->n; end++)
       if (is_end_of_loop(truth, block, end)) {
         has_end |= outermost(truth, block) == head;
-        comes_there |= (behind & BIT(end)) != 0;
+        comes_there |= (behind & behind_end(truth, end)) != 0;
       }
   return has_end && !comes_there;
 }

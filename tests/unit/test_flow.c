@@ -67,6 +67,8 @@ Test(flow, what_follows_a_loop_follows_it_although_an_error_returns) {
 Test(flow, what_may_be_left_by_a_break_is_not_followed) {
   analyse("0>1 1>2 1>4 2>3 2>2 2>4 4>5 5>1 5>7 3>7 7.");
   cr_assert_not(is_followed(2, 4));
+  analyse("0>1 1>2 1>4 2>3 2>2 2>4 4>5 5>1 5>6 6>7 3>7 6*0 7."); /* 6 only leads on */
+  cr_assert_not(is_followed(2, 4));
   analyse("0>1 1>2 1>4 2>3 2>2 2>4 4>1 3.");
   cr_assert_not(is_followed(2, 4));
 }

@@ -34,8 +34,8 @@ static bool flow_allocate(struct flow_work *work) {
   work->endless = work->alive + nitems;
   work->leaves = work->endless + nitems;
   work->marked = work->leaves + nitems;
-  work->ends = work->marked + nitems;
-  work->early = work->ends + nitems;
+  work->late = work->marked + nitems;
+  work->early = work->late + nitems;
   return true;
 }
 

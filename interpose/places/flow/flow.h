@@ -98,7 +98,9 @@ struct flow;
  * as a call of exit() there is. An edge is one that leads out of all loops around it from where the
  * outermost of them does not decide whether it goes round (not its head, and no block that leads to
  * that), if that loop has a way out from where it does that comes to an end, and if control comes
- * from there to at most FLOW_EARLY_MAX blocks, of which none is where such a way out leads. */
+ * from there to at most FLOW_EARLY_MAX blocks, of which none is where such a way out leads, blocks
+ * that do nothing but lead on passed by. What only early ways out lead to comes after the rest in the
+ * order, too, if it does not lead back to it. */
 struct flow *flow_analyse(const struct flow_graph *graph);
 void flow_free(struct flow *flow); /* NULL is allowed */
 size_t flow_bytes(const struct flow *flow);

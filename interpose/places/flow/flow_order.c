@@ -85,10 +85,10 @@ static void list_children(struct flow_work *work) {
   work->child[flow->nitems] = FLOW_NONE;
   for (uint32_t loop = flow->nblocks; loop < flow->nitems; loop++)
     work->child[loop] = FLOW_NONE;
-  for (int alive = 0; alive <= 1; alive++) {
+  for (int turn = 0; turn <= 2; turn++) { /* from the last ones on */
     for (uint32_t rank = work->dominators.nreached; rank-- > 0;) {
       uint32_t block = work->dominators.reverse_postorder[rank];
-      if (work->alive[block] != (alive == 1))
+      if (turn != (!work->alive[block] ? 0 : work->late[block] ? 1 : 2))
         continue;
       put_first(work, block);
       uint32_t loop = flow->items[block].around;

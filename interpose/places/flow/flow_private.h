@@ -50,7 +50,7 @@ struct flow_work {
   bool *endless;     /* loops that only an exception leaves */
   bool *leaves;      /* items with an arc to the exit: see flow_span.c */
   bool *marked;      /* blocks, for one step */
-  bool *ends;        /* for flow_early.c */
+  bool *late;        /* blocks that come after all others that come to an end: flow_early.c */
   bool *early;       /* edges: flow_early.c */
 };
 
@@ -65,7 +65,7 @@ bool flow_find_loops(struct flow_work *work);
 /* The innermost loop that both loops are in, or are. */
 uint32_t flow_common_loop(const struct flow_work *work, uint32_t a, uint32_t b);
 
-/* flow_early.c: marks early ways out (flow_analyse in flow.h). False: no memory. */
+/* flow_early.c: marks early ways out (flow_analyse in flow.h), and late blocks. False: no memory. */
 bool flow_find_early(struct flow_work *work);
 
 /* flow_order.c: children, siblings, orders. */
