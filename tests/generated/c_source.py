@@ -104,6 +104,8 @@ class Source(c_script.ScriptSource):
         self.one_call(number)
         if self.spec["script"] and not self.spec["merged"]:
             self.put(f'__asm__ volatile("# point {number}");')
+        if self.spec.get("checked"):
+            self.put("if (c->record->error != 0) return;")
 
     def one_call(self, number):
         point = self.spec["points"][number]

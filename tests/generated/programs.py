@@ -37,6 +37,8 @@ def make(kind, seed):
     spec = shapes.make(kind, seed, classes.CLASSES, lambda name: of_scripts if name in scripts.SCRIPTS else forms)
     if kind == "c":
         spec["compiler"] = batch.compilers(random.Random(f"compiler {seed}"), spec)
+        # Returns behind each call if it has failed, which the compiler cannot know that none has.
+        spec["checked"] = not spec["script"] and spec["form"] != "coroutine" and random.Random(f"checked {seed}").random() < 0.3
     return spec
 
 

@@ -13,11 +13,13 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 rank = int(os.environ["RANK"])
-torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+local = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(local)
+device_ids = None if local == rank else [local]  # PyTorch's legacy backend guesses it by the global rank
 dist.init_process_group("nccl")
 lengths = [int(word) for word in sys.argv[1].split(",")]
 if "barrier" in sys.argv:
-    dist.barrier()
+    dist.barrier(device_ids=device_ids)
 model = torch.nn.Linear(2, 4)
 if "buffers" in sys.argv:
     model = torch.nn.Sequential(model, torch.nn.BatchNorm1d(4))
@@ -27,7 +29,7 @@ for _ in range(lengths[min(rank, len(lengths) - 1)]):
     model(torch.ones(3, 2, device="cuda")).sum().backward()
     torch.cuda.synchronize()
 print(f"RESULT {rank} out of data", flush=True)
-dist.barrier()
+dist.barrier(device_ids=device_ids)
 numbers = torch.full((3,), float(rank + 1), device="cuda")
 dist.all_reduce(numbers)
 print(f"RESULT {rank} sum {numbers.tolist()}", flush=True)
