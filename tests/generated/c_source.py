@@ -305,7 +305,8 @@ class Source(c_script.ScriptSource):
         else:
             body = [f"static void p{n}_run(struct rank *c) {{"]
             body += [] if spec["script"] else ["  int epoch = 0, i = 0;", "  " + start]
-            body += self.lines + ["}"]
+            # What follows the epochs is not where a failed call's return leads.
+            body += self.lines + (["  rank_synchronise(c);"] if spec.get("checked") else []) + ["}"]
         return "\n".join([f"/* {spec['kind']} {spec['seed']}: {spec['class']}, {spec['form']} */"] + head + self.functions + body)
 
 

