@@ -1,44 +1,12 @@
 /* What flow.h promises, found from the definitions alone: sets of blocks as bits, dominance by
  * taking a block away, since and until by looking at every order. See flow_graphs.h. */
-#include "tests/unit/flow_graphs.h"
+#include "tests/unit/flow_truth.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { FUNCTION_ID = 77, ORDERS_MAX = 4 * GRAPH_BLOCKS_MAX };
-
-typedef uint64_t blocks_t;
-#define BIT(block) (UINT64_C(1) << (block))
-#define NO_BLOCK GRAPH_BLOCKS_MAX
-
-/* A block's sites, or a loop: then block is its head. */
-struct thing {
-  bool known;
-  bool is_loop;
-  uint32_t block;
-};
-
-struct truth {
-  const struct graph_program *program;
-  const struct flow *flow;
-  uint32_t n;
-  blocks_t next[GRAPH_BLOCKS_MAX];
-  blocks_t ordinary_next[GRAPH_BLOCKS_MAX];
-  blocks_t until_next[GRAPH_BLOCKS_MAX]; /* what counts for until, for since */
-  blocks_t since_next[GRAPH_BLOCKS_MAX];
-  blocks_t reached;
-  blocks_t alive;
-  blocks_t ends;
-  blocks_t ordinary;                 /* what comes to an end without an exception */
-  blocks_t tangled;                  /* in cycles that are no loops */
-  blocks_t body[GRAPH_BLOCKS_MAX];   /* by head; 0: no loop */
-  uint32_t around[GRAPH_BLOCKS_MAX]; /* head of the innermost loop */
-  struct place_node of_block[GRAPH_BLOCKS_MAX];
-  struct place_node of_loop[GRAPH_BLOCKS_MAX];
-  struct thing by_order[ORDERS_MAX];
-  uint32_t norders;
-};
+enum { FUNCTION_ID = 77 };
 
 static char wrong[256];
 
@@ -50,20 +18,8 @@ __attribute__((format(printf, 1, 2))) static const char *say(const char *format,
   return wrong;
 }
 
-static blocks_t closure(const blocks_t *next, blocks_t from, blocks_t allowed) {
-  blocks_t seen = from & allowed;
-  for (blocks_t left = seen; left != 0;) {
-    uint32_t block = (uint32_t)__builtin_ctzll(left);
-    left &= left - 1;
-    blocks_t fresh = next[block] & allowed & ~seen;
-    seen |= fresh;
-    left |= fresh;
-  }
-  return seen;
-}
-
 static bool dominates(const blocks_t *next, uint32_t by, uint32_t block) {
-  return by == block || (closure(next, BIT(0), ~BIT(by)) & BIT(block)) == 0;
+  return by == block || (truth_closure(next, BIT(0), ~BIT(by)) & BIT(block)) == 0;
 }
 
 static void find_edges(struct truth *truth) {
@@ -73,7 +29,7 @@ static void find_edges(struct truth *truth) {
     if (!edge->exceptional)
       truth->ordinary_next[edge->from] |= BIT(edge->to);
   }
-  truth->reached = closure(truth->next, BIT(0), ~UINT64_C(0));
+  truth->reached = truth_closure(truth->next, BIT(0), ~UINT64_C(0));
 }
 
 static void find_loops(struct truth *truth) {
@@ -84,7 +40,7 @@ static void find_loops(struct truth *truth) {
         continue;
       for (uint32_t block = 0; block < truth->n; block++)
         if ((truth->reached & BIT(block)) &&
-            (block == head || (closure(truth->next, BIT(block), ~BIT(head)) & BIT(from))))
+            (block == head || (truth_closure(truth->next, BIT(block), ~BIT(head)) & BIT(from))))
           truth->body[head] |= BIT(block);
     }
   }
@@ -98,16 +54,6 @@ static void find_loops(struct truth *truth) {
   }
 }
 
-/* The head of the loop around a loop. */
-static uint32_t outside(const struct truth *truth, uint32_t head) {
-  uint32_t found = NO_BLOCK;
-  for (uint32_t other = 0; other < truth->n; other++)
-    if (other != head && (truth->body[other] & BIT(head)) &&
-        (found == NO_BLOCK || (truth->body[other] & ~truth->body[found]) == 0))
-      found = other;
-  return found;
-}
-
 static void find_tangled(struct truth *truth) {
   blocks_t forward[GRAPH_BLOCKS_MAX];
   memcpy(forward, truth->next, sizeof forward);
@@ -117,7 +63,7 @@ static void find_tangled(struct truth *truth) {
         forward[from] &= ~BIT(head);
   for (uint32_t block = 0; block < truth->n; block++)
     if ((truth->reached & BIT(block)) &&
-        (closure(forward, forward[block], ~UINT64_C(0)) & BIT(block)))
+        (truth_closure(forward, forward[block], ~UINT64_C(0)) & BIT(block)))
       truth->tangled |= BIT(block);
 }
 
@@ -129,14 +75,6 @@ static bool is_endless(const struct truth *truth, uint32_t head) {
         (truth->program->blocks[block].returns || (truth->ordinary_next[block] & ~body)))
       return false;
   return body != 0;
-}
-
-static blocks_t that_reach(const struct truth *truth, const blocks_t *next, blocks_t ends) {
-  blocks_t found = 0;
-  for (uint32_t block = 0; block < truth->n; block++)
-    if (closure(next, BIT(block), ~UINT64_C(0)) & ends)
-      found |= BIT(block);
-  return found;
 }
 
 /* The blocks from which, by one of these edges, a loop goes round that is never left. */
@@ -158,82 +96,21 @@ static blocks_t round_from(const struct truth *truth, uint32_t block) {
   return heads;
 }
 
-static uint32_t outermost(const struct truth *truth, uint32_t block) {
-  uint32_t head = truth->around[block], found = NO_BLOCK;
-  for (; head != NO_BLOCK; head = outside(truth, head))
-    found = head;
-  return found;
-}
-
-/* Whether an edge leads out of all loops from where the outermost decides whether it goes round. */
-static bool is_end_of_loop(const struct truth *truth, uint32_t from, uint32_t to) {
-  uint32_t head = outermost(truth, from);
-  return head != NO_BLOCK && (truth->reached & BIT(from)) &&
-         (truth->ordinary_next[from] & truth->ordinary & BIT(to)) &&
-         !(truth->body[head] & BIT(to)) && (from == head || (truth->next[from] & BIT(head)));
-}
-
-/* Where an end of a loop leads: there, and on where blocks have no site and one successor. */
-static blocks_t behind_end(const struct truth *truth, uint32_t block) {
-  blocks_t found = 0;
-  while (!(found & BIT(block))) {
-    blocks_t next = truth->next[block];
-    found |= BIT(block);
-    uint32_t edges = 0;
-    for (uint32_t i = 0; i < truth->program->graph.nedges; i++)
-      edges += truth->program->edges[i].from == block;
-    if (truth->program->blocks[block].sites == 0 && edges == 1)
-      block = (uint32_t)__builtin_ctzll(next);
-  }
-  return found;
-}
-
-static bool is_early(const struct truth *truth, uint32_t from, uint32_t to) {
-  uint32_t head = outermost(truth, from);
-  if (head == NO_BLOCK || (truth->body[head] & BIT(to)) || is_end_of_loop(truth, from, to))
-    return false;
-  bool has_end = false, comes_there = false;
-  blocks_t behind = closure(truth->next, BIT(to), ~UINT64_C(0));
-  for (uint32_t block = 0; block < truth->n; block++)
-    for (uint32_t end = 0; end < truth->n; end++)
-      if (is_end_of_loop(truth, block, end)) {
-        has_end |= outermost(truth, block) == head;
-        comes_there |= (behind & behind_end(truth, end)) != 0;
-      }
-  return has_end && !comes_there;
-}
-
-/* Takes away what since does not heed: an exception's edge beside an ordinary one is that one's. */
-static void leave_early_aside(struct truth *truth, blocks_t forever) {
-  blocks_t next[GRAPH_BLOCKS_MAX] = {0}, early[GRAPH_BLOCKS_MAX] = {0};
-  for (uint32_t from = 0; from < truth->n; from++) {
-    for (uint32_t to = 0; to < truth->n; to++)
-      if ((truth->reached & BIT(from)) && (truth->ordinary_next[from] & BIT(to)) &&
-          is_early(truth, from, to))
-        early[from] |= BIT(to);
-    next[from] = truth->ordinary_next[from] & ~early[from];
-  }
-  blocks_t ordinary = that_reach(truth, next, truth->ends | forever);
-  for (uint32_t from = 0; from < truth->n; from++)
-    if (ordinary & BIT(from))
-      truth->since_next[from] &= ~early[from];
-}
-
 static void find_alive(struct truth *truth) {
   blocks_t forever = that_go_on(truth, truth->next);
   for (uint32_t block = 0; block < truth->n; block++)
     if (truth->program->blocks[block].returns)
       truth->ends |= BIT(block);
-  truth->alive = that_reach(truth, truth->next, truth->ends | forever);
+  truth->alive = truth_that_reach(truth, truth->next, truth->ends | forever);
   if (!(truth->alive & BIT(0)))
     for (uint32_t block = 0; block < truth->n; block++)
       if (truth->next[block] == 0)
         truth->ends |= BIT(block);
-  truth->alive = that_reach(truth, truth->next, truth->ends | forever);
+  truth->alive = truth_that_reach(truth, truth->next, truth->ends | forever);
   forever = that_go_on(truth, truth->ordinary_next);
-  blocks_t ordinary = that_reach(truth, truth->ordinary_next, truth->ends | forever);
+  blocks_t ordinary = truth_that_reach(truth, truth->ordinary_next, truth->ends | forever);
   truth->ordinary = ordinary;
-  blocks_t come = closure(truth->ordinary_next, BIT(0), ~UINT64_C(0));
+  blocks_t come = truth_closure(truth->ordinary_next, BIT(0), ~UINT64_C(0));
   for (uint32_t block = 0; block < truth->n; block++) {
     truth->since_next[block] =
         ordinary & BIT(block) ? truth->ordinary_next[block] & (ordinary | round_from(truth, block))
@@ -242,7 +119,7 @@ static void find_alive(struct truth *truth) {
     if (come & BIT(block))
       truth->until_next[block] |= truth->ordinary_next[block];
   }
-  leave_early_aside(truth, forever);
+  truth_leave_early_aside(truth, forever);
 }
 
 /* ---- loops ---- */
@@ -256,7 +133,7 @@ static const char *check_nodes(struct truth *truth, uint32_t block) {
   if (nodes[at].id != flow_id(FUNCTION_ID, 5) || (nodes[at].flags & PLACE_LOOP))
     return say("block %u has no site", block);
   truth->of_block[block] = nodes[at];
-  for (uint32_t head = truth->around[block]; head != NO_BLOCK; head = outside(truth, head)) {
+  for (uint32_t head = truth->around[block]; head != NO_BLOCK; head = truth_outside(truth, head)) {
     if (at-- == 0)
       return say("block %u: the loop of %u is missing", block, head);
     if (nodes[at].id != flow_id(~(uint32_t)FUNCTION_ID, truth->program->blocks[head].position) ||
@@ -280,10 +157,10 @@ static const char *check_source(const struct truth *truth, uint32_t block) {
     bool is_in = false;
     if ((truth->program->source_loops[block] & BIT(head)) && (truth->reached & BIT(block)))
       for (uint32_t from = 0; from < truth->n; from++)
-        is_in |= (truth->program->source_loops[from] & BIT(head)) &&
-                 (truth->next[from] & BIT(head)) &&
-                 (closure(truth->next, BIT(block), block == head ? ~UINT64_C(0) : ~BIT(head)) &
-                  BIT(from));
+        is_in |=
+            (truth->program->source_loops[from] & BIT(head)) && (truth->next[from] & BIT(head)) &&
+            (truth_closure(truth->next, BIT(block), block == head ? ~UINT64_C(0) : ~BIT(head)) &
+             BIT(from));
     if (is_in != ((truth->body[head] & BIT(block)) != 0))
       return say("block %u and the source's loop of %u", block, head);
   }
@@ -330,7 +207,7 @@ static blocks_t blocks_of(const struct truth *truth, struct thing thing) {
 
 /* The head of the loop that a thing is in, or NO_BLOCK. */
 static uint32_t region_of(const struct truth *truth, struct thing thing) {
-  return thing.is_loop ? outside(truth, thing.block) : truth->around[thing.block];
+  return thing.is_loop ? truth_outside(truth, thing.block) : truth->around[thing.block];
 }
 
 static blocks_t region_blocks(const struct truth *truth, uint32_t region) {
@@ -345,7 +222,7 @@ static const char *check_pair(const struct truth *truth, uint32_t before, uint32
   if (region != region_of(truth, b) || (a.block == b.block && a.is_loop == b.is_loop))
     return NULL;
   blocks_t allowed = region == NO_BLOCK ? ~UINT64_C(0) : ~BIT(region);
-  if (closure(truth->next, blocks_of(truth, b), allowed | blocks_of(truth, b)) &
+  if (truth_closure(truth->next, blocks_of(truth, b), allowed | blocks_of(truth, b)) &
       blocks_of(truth, a))
     return say("order %u comes behind order %u", before, after);
   if (!(truth->alive & BIT(a.block)) && (truth->alive & BIT(b.block)))
@@ -381,7 +258,7 @@ static bool is_followed(const struct truth *truth, struct thing before, struct t
   if (!before.is_loop && (truth->ends & BIT(before.block)))
     return false;
   blocks_t round = region == NO_BLOCK ? 0 : BIT(region);
-  blocks_t on_the_way = closure(truth->since_next, first, ~(BIT(thing.block) | round));
+  blocks_t on_the_way = truth_closure(truth->since_next, first, ~(BIT(thing.block) | round));
   blocks_t from = on_the_way | (before.is_loop ? 0 : BIT(before.block));
   if (on_the_way & (truth->ends | ~region_in))
     return false;
@@ -447,7 +324,7 @@ static const char *check_reach(const struct truth *truth, uint32_t order) {
   for (uint32_t block = 0; block < truth->n; block++)
     if (blocks_of(truth, thing) & truth->reached & BIT(block))
       next |= truth->next[block];
-  blocks_t reached = closure(truth->next, next, allowed) & region_blocks(truth, region);
+  blocks_t reached = truth_closure(truth->next, next, allowed) & region_blocks(truth, region);
   for (uint32_t at = node->reach_from; at <= node->reach_to; at++) {
     struct thing to = truth->by_order[at];
     if (!to.known)
