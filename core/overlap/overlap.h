@@ -28,10 +28,10 @@
  *     last rank of its team has passed it. Then of two units that stand in one stream, and of two
  *     units of one team, the first is out before the second is: no ring of them is possible. It is
  *     the ranks' host threads that keep step, not their devices. Where of any two teams of a rank
- *     one has all ranks of the other, its units are in one order anyway, and nobody waits. A program
- *     in which nobody has joined yet may not be made to wait for ever: a rank may come to its unit
- *     only once another has told it to, outside of NCCL, after a later one. As long as all issue
- *     for real there is no ring but the program's own, so then a rank waits for a moment only
+ *     one has all ranks of the other, its units are in one order anyway, and nobody waits. A
+ *     program in which nobody has joined yet may not be made to wait for ever: a rank may come to
+ *     its unit only once another has told it to, outside of NCCL, after a later one. As long as all
+ *     issue for real there is no ring but the program's own, so then a rank waits for a moment only
  *     (overlap_patience).
  *   - Asking. A rank whose program waits for its device, or whose stream is full, waits outside of
  *     our calls, and answers nobody. So a rank that is out of step (it has yielded because only
@@ -66,8 +66,8 @@
 #define OVERLAP_ISSUE_MS 5000 /* longer than NCCL takes to connect ranks */
 
 /* For how long ranks that are behind are waited for, at first and at most, while nobody has joined:
- * more than it takes ranks that are all parked to answer each other. So many times as long if one is
- * parked with a claim: it may be out of its loop, and will answer once its own peers have come. */
+ * more than it takes ranks that are all parked to answer each other. So many times as long if one
+ * is parked with a claim: it may be out of its loop, and will answer once its peers have come. */
 #define OVERLAP_PATIENCE_MS 1000
 #define OVERLAP_PATIENCE_LEAST_MS 1
 #define OVERLAP_PATIENCE_CLAIMED 10
@@ -137,8 +137,8 @@ void overlap_return(struct overlap *overlap);
 /* Something has settled for this rank. */
 void overlap_moved(struct overlap *overlap, uint64_t now_ms);
 
-/* It is about to issue that, which may take a while: until overlap_moved, but for OVERLAP_ISSUE_MS at
- * most, it counts as moving. After that it may be its peers that it waits for there. */
+/* The rank is about to issue that, which may take a while. Until overlap_moved, but for
+ * OVERLAP_ISSUE_MS at most, it counts as moving. After that it may wait for its peers there. */
 void overlap_issues(struct overlap *overlap, uint64_t now_ms);
 
 /* Which team must not be answered now: another thread's, or one where a unit has been agreed but

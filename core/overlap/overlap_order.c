@@ -42,8 +42,8 @@ static bool has_yet_to_come(const struct team *team, uint32_t rank) {
          log_state(log) == RANK_PRESENT;
 }
 
-/* Whether a rank of both teams has yet to come to our place in `here`: it may leave a loop meanwhile,
- * and pass what all claim in the other team before. */
+/* Whether a rank of both teams has yet to come to our place in `here`. It may leave a loop before
+ * that, and pass what all claim in the other team. */
 static bool is_peer_behind(const struct overlap_team *here, uint32_t there_at) {
   const struct team *team = here->team;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++)

@@ -85,9 +85,9 @@ void overlap_count(struct overlap *overlap);
 
 /* Whether a rank of both teams has issued a unit of `other`, which we have not passed, before it
  * came to our place in `here`; or a rank that is not in `here`, if we claim there and have shadowed
- * in `other` since: we have left its loop, and catch up with it before we go on. But not while a rank
- * of both is behind there: all of both come to these units in one order. `other` is looked at first:
- * what a rank does there later comes after what it has done here by then. */
+ * in `other` since: we have left its loop, and catch up with it before we go on. But not while a
+ * rank of both is behind there: all of both come to these units in one order. `other` is looked at
+ * first: what a rank does there later comes after what it has done here by then. */
 bool overlap_precedes(const struct overlap_team *other, uint32_t here_at);
 
 /* Whether units that others have passed in a team are to be passed by us because they come before

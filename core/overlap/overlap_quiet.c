@@ -73,8 +73,7 @@ static bool is_waited_for(const struct overlap_team *team, uint32_t rank) {
          log_passed(log) <= team->team->head;
 }
 
-/* What a rank says of that it says in all its teams; one that has yet to come to this team says it in
- * another. */
+/* A rank says that in all its teams. One that has yet to come to this team says it in another. */
 static uint64_t busy_until(const struct overlap_team *place, uint32_t rank) {
   const struct overlap *overlap = place->overlap;
   uint64_t until = log_busy_until(log_of(place->team->plane, rank));

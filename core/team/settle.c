@@ -50,7 +50,8 @@ struct claimed *settle_add(struct settle *settle, const struct claimed *claimed)
   }
   if (at == SETTLE_UNITS_MAX)
     return NULL;
-  /* Each of the first sets is one thing's: a new one takes the next, or that of what it displaces. */
+  /* Each of the first sets belongs to one thing. A new thing takes the next set, or that of the
+   * thing which it displaces. */
   uint32_t set = end;
   if (end == SETTLE_UNITS_MAX)
     set = settle->units[--end].set;
@@ -95,8 +96,8 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b) {
 }
 
 /* Whether two branches of one condition in a loop may be two points of the program: a rank that is
- * in another branch than before may be at the end of its loop. Not where each rank is in one of them
- * for good; and a collective may be called by its root in a branch of its own. */
+ * in another branch than before may be at the end of its loop. Not where each rank is in one of
+ * them for good; and a collective may be called by its root in a branch of its own. */
 static bool may_end_the_loop(const struct claimed *a, const struct claimed *b) {
   bool by_rank = place_stays_apart(a->place, b->place) || a->by_root || b->by_root;
   by_rank &= !a->common && !b->common;
@@ -124,7 +125,7 @@ static bool may_be_two_points(const struct claimed *a, const struct claimed *b) 
   return false;
 }
 
-/* Whether they may be two points of a function that both ranks have come to, each in its own way. */
+/* Whether they may be two points of one function, to which each rank has come in its own way. */
 static bool may_be_two_points_of_one_function(const struct claimed *a, const struct claimed *b) {
   struct place as;
   struct claimed other = *b;

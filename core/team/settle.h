@@ -52,9 +52,9 @@ struct settle {
   const struct place *last; /* of the last unit in the sequence whose place is known, or NULL */
 };
 
-/* Adds what one rank claims, or what several do (claimants, any, all and so on of a summary). Returns
- * the thing that it is part of, whose set is to hold those ranks too: nothing else if it has no other
- * claimants. NULL: it is left out. */
+/* Adds what one rank claims, or what several do (claimants, any, all and so on of a summary).
+ * Returns the thing that it is part of, whose set is to hold those ranks too: nothing else if it
+ * has no other claimants. NULL: it is left out. */
 struct claimed *settle_add(struct settle *settle, const struct claimed *claimed);
 
 /* Whether two units of one signature are different all the same, because they stand at different
@@ -66,22 +66,23 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
 /* Whether NCCL may be given one for the other, and shall: equal signatures, and not distinct. */
 bool settle_is_same(const struct claimed *a, const struct claimed *b);
 
-/* Whether it is a guess that they are the same, by how their places are related (place_relate). It is
- * one where they look alike, both are known, and
+/* Whether it is a guess that they are the same, by how their places are related (place_relate). It
+ * is one where they look alike, both are known, and
  *   - they part in code that cannot be followed (place_parts_unseen);
  *   - who comes to one comes to the other (PLACE_SEQUENTIAL);
  *   - each can be come to alone (PLACE_ALTERNATIVE), one thread can come from one to the other or
  *     their order is not known, and all ranks come to both, or all have issued one of them, from
  *     wherever: who is there again has gone round a loop, while the other may go on in it;
- *   - they stand in a loop in which they come by conditions of which one changes (place_takes_turns);
+ *   - they stand in a loop in which they come by conditions of which one changes
+ *     (place_takes_turns);
  *   - they are two branches of one condition in a loop around both, which one of them may end. Not
- *     where each rank stays in its branch (place_stays_apart), or the root alone claims one of them:
- *     unless one is known to be in the program of all;
+ *     where each rank stays in its branch (place_stays_apart), or the root alone claims one of
+ *     them: unless one is known to be in the program of all;
  *   - they part, go into one function, and all this but the last holds of what they are in it
  *     (place_in_one_function): each rank calls it in a branch of its own;
- *   - one stands in a loop in which the other does not stand, and one thread can come from one to the
- *     other, or their order is not known: a rank without data comes past a loop without a call in
- *     it. */
+ *   - one stands in a loop in which the other does not stand, and one thread can come from one to
+ *     the other, or their order is not known: a rank without data comes past a loop without a call
+ *     in it. */
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
 
 /* Index of the unit that wins; a yield wins only where nothing else is claimed. The rule, the first

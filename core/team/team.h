@@ -225,16 +225,18 @@ enum post_result team_post(struct team *team, const struct posts *posts);
 enum post_result team_post_later(struct team *team, const struct posts *posts,
                                  unsigned milliseconds);
 
-/* After POST_DONE, where what the posts meet was open (struct unequal): looks again, and if it still is,
- * waits until another rank may have posted something, or for some milliseconds. */
+/* After POST_DONE, where it was not known yet what the posts meet (struct unequal): looks again. If
+ * that is still so, waits until another rank may have posted something, or for a few
+ * milliseconds. */
 void team_look_at_posts(struct team *team, const struct posts *posts, unsigned milliseconds);
 
 /* Whether all ranks know that there are exchanges where this one stands: it has been in the
  * sequence, or this rank's has been taken for one. */
 bool team_knows_exchange(struct team *team, struct unit exchange);
 
-/* Whether this rank has issued an exchange outside of the sequence, at an index that has not settled:
- * what follows before that is issued there, too, so that ranks do not come to be a round apart. */
+/* Whether this rank has issued an exchange outside of the sequence, at an index that has not
+ * settled. Exchanges that follow before it settles are issued outside, too: else ranks would come
+ * to be a round apart. */
 static inline bool team_is_outside(const struct team *team) {
   return team->outside.index == team->head + 1;
 }
@@ -283,8 +285,8 @@ bool team_all_leaving(const struct team *team);
 /* Marks ranks whose process is gone as failed. Costs system calls: for waits that last. */
 void team_look_for_the_dead(struct team *team);
 
-/* A rank that has yet to come to the team (attachment_plane_early) has ended elsewhere: says so in its
- * place. */
+/* A rank that has yet to come to the team (attachment_plane_early) has ended elsewhere. This rank
+ * says so in its place. */
 void team_end_absent(struct team *team, uint32_t rank, enum rank_state state);
 
 /* Whether ranks stand aside of the team (interpose/comm/apart.h). Any thread may ask. */
@@ -309,8 +311,8 @@ void team_end_short(struct team *team);
  * ranks have waited for each other. */
 bool team_is_between_iterations(struct team *team);
 
-/* The invariants; asserted in debug builds. They are of this process's memory alone: another may have
- * overwritten what lies in the plane. */
+/* The invariants; asserted in debug builds. They concern this process's memory alone: what lies in
+ * the plane another process may have overwritten. */
 bool team_is_valid(const struct team *team);
 
 #endif

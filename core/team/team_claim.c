@@ -60,8 +60,9 @@ void team_show_claim(struct team *team) {
                                          .place = team->claim.place.id});
   }
   team->claim.written = true;
-  /* Before the claim: whoever sees that this rank is parked knows whether it answers. Of an exchange
-   * after it, with the next look: whoever sees that this rank answers knows that it may send, too. */
+  /* Said before the claim: whoever sees that this rank is parked knows whether it answers. With an
+   * exchange it is said after the claim, with the next look: whoever sees that this rank answers
+   * knows that it may send, too. */
   if (!unit_is_exchange(team->claim.unit))
     (void)team_say_answering(team);
   log_claim(team->own, team->head);

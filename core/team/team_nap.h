@@ -26,8 +26,8 @@ bool team_may_nap(const struct team *team);
  * until the next call for the team. */
 bool team_foresees(struct team *team, struct unit *unit);
 
-/* Goes through what is needed to follow that unit, without any effect: a processor that has slept has
- * lost it from its caches. */
+/* Goes through what is needed to follow that unit, without any effect: it brings back what a
+ * processor that has slept has lost from its caches. */
 void team_rehearse(const struct team *team);
 
 /* Names the place of the loop at which the team stands; not 0. The position in the body that is

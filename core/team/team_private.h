@@ -29,8 +29,9 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
  * for what is committed (team_nap.h), too. */
 void team_tell(struct team *team);
 
-/* Commits what has been claimed while only room was missing, and closes the claim; there is room. False
- * if it is not expected any more: the claim is an ordinary one from then on. */
+/* There is room again: commits what has been claimed while only that was missing, and closes the
+ * claim. False if it is not expected any more, or may not be committed now: from then on the claim
+ * is an ordinary one. */
 bool team_commit_claimed(struct team *team);
 
 /* Shows the claim at the present index, unless this rank has yielded there. */
@@ -40,8 +41,8 @@ void team_show_claim(struct team *team);
  */
 void team_leave_yield(struct team *team, uint32_t flags);
 
-/* Closes the claim for this rank alone. It stays where others see it, who may have counted on it: at
- * its index the rank is as one that has yielded. */
+/* Closes the claim for this rank alone. Others still see it, as they may have counted on it. At its
+ * index the rank is as one that has yielded. */
 void team_step_outside(struct team *team);
 
 /* Says that this rank answers what is posted, if it does. Whether it has said anything new. */
@@ -102,8 +103,8 @@ bool team_is_told(struct team *team);
 /* What messages say of a place; place: NULL if it is not known. */
 void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
 
-/* This rank is about to issue what it claims for a unit of G, of this hash and with these flags: tells
- * if that may be another point of the program, and returns whether it may. */
+/* This rank is about to issue what it claims as a unit of G, of this hash and with these flags.
+ * Gives a WARN if that may be another point of the program, and returns whether it may. */
 bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
 /* This rank is about to pass an index where it has a claim: tells, once, if it cannot see where
@@ -175,8 +176,8 @@ bool team_leaves_loop(const struct team *team, uint32_t before, const struct kno
 /* Takes from a unit that has just been passed with these flags what all ranks know of its place. */
 void team_learn_place(struct team *team, struct unit unit, uint32_t flags);
 
-/* For team_rehearse: without any effect, what passing the unit that is expected will ask, as a shadow,
- * and what will be asked of the one after it. */
+/* For team_rehearse. They have no effect. The first asks what passing the expected unit as a shadow
+ * will ask, the second what will be asked of the unit after it. */
 bool team_rehearse_following(const struct team *team);
 bool team_rehearse_expecting(const struct team *team);
 

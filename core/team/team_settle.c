@@ -69,8 +69,8 @@ static bool read_place(struct team *team, uint32_t i) {
   return true;
 }
 
-/* What all ranks know of the units in the summary. A place that the sequence has not had yet is as the
- * lowest of its claimants describes it. */
+/* What all ranks know of the units in the summary. A place that the sequence has not had yet is
+ * taken as the lowest of its claimants describes it. */
 static bool add_knowledge(struct team *team) {
   struct settle *settle = team->settling.sum;
   struct unit expected;

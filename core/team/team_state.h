@@ -63,8 +63,7 @@ struct team_guess {
  * core/overlap and by who asks whether the rank is parked. */
 struct team_claim {
   bool open, written, text_written;
-  bool
-      for_room; /* the unit is expected, and the slowest rank too far behind: nobody else is to see it */
+  bool for_room; /* the unit is expected, the slowest rank too far behind: others do not see it */
   bool looks_known;
   struct unit unit; /* nmembers 0: LEAVE. As the team has it (team_class) */
   uint64_t hash;    /* of that */
@@ -83,8 +82,8 @@ struct team_claim {
   const struct posts *posts; /* of an exchange: the caller's; NULL: it is none */
 };
 
-/* An exchange that this rank has claimed, and then issued outside of the sequence: the claim as others
- * see it. team_claim.c. */
+/* An exchange that this rank has claimed, and then issued outside of the sequence: the claim as
+ * others see it. For team_claim.c. */
 struct team_outside {
   uint64_t index; /* plus one; 0: none */
   uint64_t hash;
@@ -158,8 +157,8 @@ struct team_owner {
    * come first (NULL: never). */
   bool (*is_held)(void *context);
   void *is_held_context;
-  /* Whether the unit that is expected may be committed (NULL: always): asked again when there is room
-   * for one that had been asked about before. */
+  /* Whether the unit that is expected may be committed (NULL: always). Asked when there is room
+   * again for a unit that was to be committed before. */
   bool (*may_commit)(void *context);
   void *may_commit_context;
 };

@@ -35,8 +35,8 @@
  * does one that has left behind that it was stopped: that still counts at its index
  * (log_has_stopped).
  *
- * Devices. A rank that is told may end its process at once, and take with it what its device has not
- * done yet, while a peer that has come further waits for just that on its own device, where nobody
+ * Devices. A rank that is told may end its process at once, and with it what its device has not
+ * done yet. A peer that has come further may wait for just that on its own device, where nobody
  * tells it. So it is told when its device is done (interpose/park/stopping.c): all that it has
  * issued, its peers issue too, or have. Not where a rank has failed, nor among teams that send and
  * receive, where a rank that stops may leave a send without its receive.

@@ -4,15 +4,16 @@
  * Life of an attachment:
  *   1. Before its real ncclCommInit… each rank attaches under a name that is equal on all ranks and
  *      for no other communicator, and says what others must know of it.
- *   2. That call returns only once all ranks have entered it. So afterwards every rank can read what
- *      all have said, or knows at once that some rank is out of reach, or runs without nccl-join. No
- *      timeout is needed for that.
- *   3. Ranks of the communicator whose set of processes has no team yet make its plane their team's.
+ *   2. That call returns only once all ranks have entered it. So afterwards every rank can read
+ *      what all have said, or knows at once that some rank is out of reach, or runs without
+ *      nccl-join. No timeout is needed for that.
+ *   3. Ranks of the communicator whose set of processes has no team yet make its plane their
+ *      team's.
  *   4. The attachment is complete when nobody else is to come: who uses the name later begins anew.
  *   5. A rank detaches. To the others it looks from then on as if its process had ended.
  *
- * Slots are numbered before the ranks of the communicator may be known (ncclCommSplit): the plane is
- * made with a map from rank to slot.
+ * Slots are numbered before the ranks of the communicator may be known (ncclCommSplit): the plane
+ * is made with a map from rank to slot.
  */
 #ifndef NCCL_JOIN_CORE_ATTACHMENT_H
 #define NCCL_JOIN_CORE_ATTACHMENT_H
@@ -48,15 +49,16 @@ struct attachment {
   const struct transport *transport;
 };
 
-/* Takes a slot under a name, where so many slots are (1 to PLANE_RANKS_MAX). Several slots may be of
- * one process: one call each. name: 32 hexadecimal digits. expected: how many slots will be taken in
- * all; whoever takes the last one completes the attachment. 0: not known, attachment_complete is
- * called later.
+/* Takes a slot under a name, where so many slots are (1 to PLANE_RANKS_MAX). Several slots may be
+ * of one process: one call each. name: 32 hexadecimal digits. expected: how many slots will be
+ * taken in all; whoever takes the last one completes the attachment. 0: not known,
+ * attachment_complete is called later.
  *
  * NULL on failure, with a sentence in reason (ATTACHMENT_REASON_SIZE bytes) that says what happened
  * and what to do: no memory, no permission, another version, a slot taken twice, another number of
  * slots. A slot is taken once: not again after its rank has died or detached. errno is EPROTO for
- * another version, and 0 otherwise; the ranks that are there are told of that (attachment_stranger).
+ * another version, and 0 otherwise; the ranks that are there are told of that
+ * (attachment_stranger).
  *
  * What a dead job has left under the same name is no hindrance. Thread-safe. */
 struct attachment *attachment_make(const char *name, uint32_t slots, uint32_t slot,
@@ -73,8 +75,8 @@ bool attachment_stranger(const struct attachment *attachment, char *reason);
 /* Nobody else is to come. May be called by several ranks, several times; thread-safe. */
 void attachment_complete(struct attachment *attachment);
 
-/* This slot's side of a team over the logs of slots: nranks of them, slot_of[rank], which is copied;
- * slot_of[rank] is the attachment's own. All slots of the team must be taken. Owned by the
+/* This slot's side of a team over the logs of slots: nranks of them, slot_of[rank], which is
+ * copied; slot_of[rank] is the attachment's own. All slots of the team must be taken. Owned by the
  * attachment, which has one. NULL if there is no memory, or an argument is not as said.
  *
  * Of the plane, ring, wait and alive may be called by any thread until attachment_detach. */
@@ -88,9 +90,9 @@ struct plane *attachment_plane_early(struct attachment *attachment, uint32_t ran
 /* Whether a slot has been taken for a rank of another machine. */
 bool attachment_is_beyond(const struct attachment *attachment);
 
-/* Ranks of other machines are in the team, and an agent writes their logs: rings its bell, a futex that
- * stays as long as the process, when ranks of this machine ring, or begin to wait. Before there is a
- * plane. */
+/* Ranks of other machines are in the team, and an agent writes their logs. Its bell is a futex that
+ * stays as long as the process; it is rung when ranks of this machine ring, or begin to wait. To be
+ * called before there is a plane. */
 void attachment_reach_beyond(struct attachment *attachment, _Atomic uint32_t *bell);
 
 /* Lets go of the slot, and frees the attachment and its plane; what the last one of all leaves is
@@ -102,8 +104,8 @@ void attachment_detach(struct attachment *attachment);
 void attachment_say_end(int status);
 
 /* In a forked child: lets go of what was inherited without touching what is the parent's.
- * Attachments and planes from before are inert (alive says true, detach only frees); new ones may be
- * made. Async-signal-safe. */
+ * Attachments and planes from before are inert (alive says true, detach only frees); new ones may
+ * be made. Async-signal-safe. */
 void attachment_forget_all(void);
 
 /* ---- transports ---- */

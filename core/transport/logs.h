@@ -1,8 +1,8 @@
-/* What the ranks of a team tell each other, for those who agree (core/p2p, core/team, core/overlap).
- * The way to the words of logs and teams: these (words.h) are core/transport's own, and nobody else
- * sees them (tools/lint-layout compiles the others with PLANE_WORDS_HIDDEN). Who has no part in the
- * agreement asks plane_view.h. Sends and receives: operations.h. Members of units: texts.h. What
- * concerns all ranks of a team: questions.h.
+/* What the ranks of a team tell each other, for those who agree (core/p2p, core/team,
+ * core/overlap). The way to the words of logs and teams: these (words.h) are core/transport's own,
+ * and nobody else sees them (tools/lint-layout compiles the others with PLANE_WORDS_HIDDEN). Who
+ * has no part in the agreement asks plane_view.h. Sends and receives: operations.h. Members of
+ * units: texts.h. What concerns all ranks of a team: questions.h.
  *
  * Whose: what takes `own` is for the rank whose log it is, and for the one of its threads that has
  * the team, unless it says "any thread". What takes `log` may be asked by any thread of any rank.
@@ -104,7 +104,7 @@ static inline void log_write_claim(struct plane_log *own, const struct log_claim
 static inline void log_claim(struct plane_log *own, uint64_t index);
 static inline void log_withdraw_claim(struct plane_log *own);
 
-/* Whether the rank has left behind, at an index or after it, that it was stopped in another team. */
+/* Whether the rank has said, at an index or after it, that it was stopped in another team. */
 static inline bool log_has_stopped(const struct plane_log *log, uint64_t index);
 
 /* ---- what becomes of a rank ---- */
@@ -130,8 +130,8 @@ static inline void log_say_leaving(struct plane_log *own, bool leaving);
 static inline uint64_t log_parked_since(const struct plane_log *log);
 static inline void log_say_parked(struct plane_log *own, uint64_t since_ms);
 
-/* Whether it waits for others to pass something, and claims nothing meanwhile: its machine's agent asks
- * (core/agent). Any thread. */
+/* Whether the rank waits for others to pass something, and shows no claim meanwhile. For its
+ * machine's agent (core/agent). Any thread. */
 static inline bool log_awaits(const struct plane_log *log);
 static inline void log_say_awaits(struct plane_log *own, bool awaits);
 
@@ -140,9 +140,9 @@ static inline uint64_t log_shadows(const struct plane_log *log);
 static inline uint64_t log_joined_time(const struct plane_log *log);
 static inline void log_say_joined(struct plane_log *own, uint64_t shadows, uint64_t time);
 
-/* What was shadowed in teams of parts of these ranks, as far as the rank tells of it; and whether it has
- * told of all. Sequentially consistent: of one rank that says the first and reads the second, and one
- * that says the second and reads the first, one at least sees what the other has said. */
+/* What was shadowed in teams of parts of these ranks, as far as the rank tells of it; and whether
+ * it has told of all. Sequentially consistent: of two ranks, of which each says one of these and
+ * then reads the other, one at least sees what the other has said. */
 static inline uint64_t log_parts(const struct plane_log *log);
 static inline void log_say_parts(struct plane_log *own, uint64_t parts);
 static inline bool log_is_summed_up(const struct plane_log *log);

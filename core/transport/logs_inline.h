@@ -1,5 +1,5 @@
-/* The functions of logs.h, which says what they do. Not for anybody else: it is in a header so that a
- * commit calls nothing, and that a look at many ranks does not either. */
+/* The functions of logs.h, which says what they do. Not for anybody else: it is in a header so that
+ * a commit calls nothing, and that a look at many ranks does not either. */
 #ifndef NCCL_JOIN_CORE_LOGS_INLINE_H
 #define NCCL_JOIN_CORE_LOGS_INLINE_H
 

@@ -1,11 +1,11 @@
 /* Reading a log, and writing frames of what has changed in it (mirror.h).
  *
- * What a rank writes last is read first, and applied last: so whatever the frame has of it, the frame
- * has what that speaks of. Entries, texts and operations are read from their rings when they are
- * written into a frame. They are still there: an entry stays until all ranks are so far that their rings
- * have room for what is written over it, and those of other machines are not, as long as they have not
- * been told (words.h); a text that a rank may need is not written over (core/team/team_text.c), and
- * what nobody needs may be anything. */
+ * What a rank writes last is read first, and applied last: so whatever the frame has of it, the
+ * frame has what that speaks of. Entries, texts and operations are read from their rings when they
+ * are written into a frame. They are still there: an entry stays until all ranks are so far that
+ * their rings have room for what is written over it, and those of other machines are not, as long
+ * as they have not been told (words.h); a text that a rank may need is not written over
+ * (core/team/team_text.c), and what nobody needs may be anything. */
 #include "core/transport/mirror.h"
 
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static void read_claimed(const struct plane_log *log, uint64_t claimed[CLAIM_NUM
   memcpy(claimed, fields, sizeof(fields));
 }
 
-/* Those of operations that come after operations_end are counted, too, the next time at the latest. */
+/* Operations that come after operations_end are counted the next time at the latest. */
 static void read_pairs(struct mirror *mirror, const struct plane_log *log) {
   mirror->issued = 0;
   for (uint32_t i = 0; i < PLANE_PAIRS; i++) {

@@ -1,5 +1,5 @@
-/* Applying frames to a mirror (mirror.h). The order of the parts of a frame is that in which they are
- * applied, and each is checked before it is. */
+/* Applying frames to a mirror (mirror.h). The order of the parts of a frame is that in which they
+ * are applied, and each is checked before it is. */
 #include "core/transport/mirror_private.h"
 
 /* ---- texts ---- */

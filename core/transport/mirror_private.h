@@ -1,11 +1,12 @@
-/* What the files of mirrors (mirror.h) share: how a frame is written and read. mirror.c reads a log and
- * writes frames, mirror_apply.c applies them. Not for anybody else.
+/* What the files of mirrors (mirror.h) share: how a frame is written and read. mirror.c reads a log
+ * and writes frames, mirror_apply.c applies them. Not for anybody else.
  *
- * A frame: MIRROR_VERSION, then parts, in the order in which they are applied. A part: a byte that says
- * which, then what is below. Numbers are LEB128; `signed` ones have their sign in the lowest bit.
+ * A frame: MIRROR_VERSION, then parts, in the order in which they are applied. A part: a byte that
+ * says which, then what is below. Numbers are LEB128; `signed` ones have their sign in the lowest
+ * bit.
  *   QUIET       nothing: what the rank answered it does no longer
- *   TEXT        bytes of texts before, words, the words: a byte that says which of their bytes are not
- *               0, then these
+ *   TEXT        bytes of texts before, words, the words: a byte that says which of their bytes are
+ *               not 0, then these
  *   OPERATIONS  begin, the first, how many; of each its fields
  *   PAIRS       how many; of each where it stands, its key, how many operations have been issued
  *   WORDS       how many; of each which (mirror_words), its value
@@ -35,8 +36,8 @@ enum mirror_part {
   PART_TAKEN,
 };
 
-/* What is said of an entry; the rest is as in the entry before it: the same flags, ranks and start of
- * its run, and one real more if it is one. */
+/* What is said of an entry. The rest is as in the entry before it: the same flags, ranks and start
+ * of its run; and one real more, if the entry is real. */
 enum entry_part {
   ENTRY_SAYS_HASH = 1 << 0,  /* 8 bytes; else as so many entries before ... */
   ENTRY_SAYS_BACK = 1 << 1,  /* ... as is said here; else as for the entry before */

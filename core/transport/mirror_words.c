@@ -19,8 +19,8 @@ const struct mirror_word mirror_words[MIRROR_WORDS] = {
     WORD(answering, WORD_PLAIN, WORD_LATE),   WORD(failed_index, WORD_PLAIN, WORD_LAST),
     WORD(state, WORD_PLAIN, WORD_LAST),
 };
-/* A new word of a log is one of these, or has a part of a frame of its own. But `awaits`, which is for the
- * machine's own agent. */
+/* A new word of a log is one of these, or has a part of a frame of its own. The exception is
+ * `awaits`, which is for the machine's own agent. */
 _Static_assert(PLANE_VERSION == 16, "every word of a log is mirrored");
 
 static const void *word_of(const struct plane_log *log, uint32_t word) {

@@ -55,7 +55,8 @@ void operation_read(const struct plane_log *log, uint64_t number, struct operati
 /* The operations before a number are needed no more; released to who reads what is written next. */
 void log_drop_operations(struct plane_log *own, uint64_t begin);
 
-/* Writes an operation, at most PLANE_OPERATIONS after the begin; then releases all up to a number. */
+/* The first writes an operation, at most PLANE_OPERATIONS after the begin. The second releases all
+ * up to a number. */
 void log_write_operation(struct plane_log *own, uint64_t number, const struct operation *operation);
 void log_show_operations(struct plane_log *own, uint64_t end);
 

@@ -38,8 +38,8 @@ static void shm_ring(struct plane *plane) {
     ring_word(beyond);
 }
 
-/* The agent of a team across machines is to know whether any rank of this one waits: then it asks the
- * others what they do (segment_remote.h). The first to wait wakes it. */
+/* The agent of a team across machines is to know whether any rank of this machine waits: then it
+ * asks other machines what their ranks do (segment_remote.h). The first to wait wakes it. */
 static void begin_waiting(struct plane *plane) {
   struct plane_shm *shm = (struct plane_shm *)plane;
   _Atomic uint32_t *beyond = atomic_load_explicit(&shm->map->beyond, memory_order_relaxed);

@@ -28,18 +28,19 @@ uint64_t plane_parked_since(const struct plane *plane, uint32_t rank);
 void plane_say_parked(struct plane *plane, uint64_t since_ms);
 
 /* What a rank has done for the others: how many collectives it has shadowed, and for how many
- * milliseconds it has been joined. The rank itself says so: how long until the last time that it came
- * back, and since when it is joined now, of the machine's clock; 0: it is not. Who reads what a rank has
- * claimed later reads all that it has said before. */
+ * milliseconds it has been joined. The rank itself says so: for how long until it last came back,
+ * and since when (on the machine's clock) it has been joined now; 0: it is not. Who reads what a
+ * rank has claimed later reads all that it has said before. */
 struct plane_joined {
   uint64_t shadows, ms;
 };
 struct plane_joined plane_joined(const struct plane *plane, uint32_t rank, uint64_t now_ms);
 void plane_say_joined(struct plane *plane, struct plane_joined joined, uint64_t since_ms);
 
-/* What the lowest rank of a team leaves to a team of more ranks, in which it is, too, to tell: how many
- * such teams had shadows, and how many. plane_leave_parts adds to what this rank has said; false: the
- * lowest rank of the larger team has told already. plane_take_parts is that one's: of all ranks. */
+/* What the lowest rank of a team leaves to a team of more ranks, in which it is, too, to tell: how
+ * many such teams had shadows, and how many. plane_leave_parts adds to what this rank has said;
+ * false: the lowest rank of the larger team has told already. plane_take_parts is that one's: of
+ * all ranks. */
 struct plane_parts {
   uint32_t teams, shadows;
 };

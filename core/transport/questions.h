@@ -1,9 +1,11 @@
-/* Questions that concern all ranks of a team, for those who agree (core/team, core/overlap). Each is
- * answered by a number, a rank or yes and no, so that whoever holds the logs of some of the ranks can
- * answer for them, and the answers of several are put together to one: the largest, the lowest, any.
+/* Questions that concern all ranks of a team, for those who agree (core/team, core/overlap). Each
+ * is answered by a number, a rank or yes and no, so that whoever holds the logs of some of the
+ * ranks can answer for them, and the answers of several are put together to one: the largest, the
+ * lowest, any.
  *
- * Any thread of any rank may ask. Each log is read once, one after the other: what is asked about only
- * ever comes to be so, and stays, or who asks looks again (logs.h says in which order others see it).
+ * Any thread of any rank may ask. Each log is read once, one after the other: what is asked about
+ * only ever comes to be so, and stays, or who asks looks again (logs.h says in which order others
+ * see it).
  */
 #ifndef NCCL_JOIN_CORE_QUESTIONS_H
 #define NCCL_JOIN_CORE_QUESTIONS_H
@@ -135,8 +137,8 @@ static inline bool plane_all_leave(const struct plane *plane, uint64_t index) {
 
 /* ---- what has become of ranks ---- */
 
-/* The lowest rank that has failed, and has not said at an index, or after it, that it was stopped; or
- * nranks. */
+/* The lowest rank that has failed and has not said, at an index or after it, that it was stopped;
+ * nranks: there is none. */
 static inline uint32_t plane_first_failed(const struct plane *plane, uint64_t index) {
   uint32_t rank = 0;
   while (rank < plane->nranks && (log_state(log_of(plane, rank)) != RANK_FAILED ||

@@ -73,7 +73,7 @@ struct segment_map {
   unsigned char *base;
   size_t bytes;
   _Atomic bool *own; /* by slot: taken by this process, of whose locks F_GETLK does not tell */
-  /* A futex that is rung, too, when the team's bell is, or a rank begins to wait: of the agent. NULL:
+  /* The agent's futex: it is rung, too, when the team's bell is, or a rank begins to wait. NULL:
    * all ranks are on this machine. */
   _Atomic uint32_t *_Atomic beyond;
 };
@@ -149,8 +149,8 @@ bool segment_is_held_by_others(const struct segment_map *map);
 void segment_look_how_it_ended(const struct segment_map *map, uint32_t slot);
 struct plane_fate segment_fate(const struct segment_map *map, uint32_t slot);
 
-/* Whether the slot's process is stopped; false if that cannot be found out: it is of another user, or
- * its number is of another namespace. */
+/* Whether the slot's process is stopped. False, too, if that cannot be found out: it is another
+ * user's, or its number belongs to another namespace. */
 bool segment_slot_is_stopped(const struct segment_map *map, uint32_t slot);
 
 /* Who this process is. */

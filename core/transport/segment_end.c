@@ -1,5 +1,5 @@
-/* How the processes of a segment have ended (segment.h), or that one is stopped. A process says how it
- * ends itself where it sees that coming. Of one that is killed, or crashes, the kernel tells in
+/* How the processes of a segment have ended (segment.h), or that one is stopped. A process says how
+ * it ends itself where it sees that coming. Of one that is killed, or crashes, the kernel tells in
  * /proc/PID/stat, as long as its parent has not waited for it, and to those of the same user
  * (proc_pid_stat(5): state, exit_code). */
 #include "core/transport/segment.h"
@@ -51,7 +51,7 @@ static bool read_process(const struct segment_slot *of, char text[STAT_SIZE]) {
   return true;
 }
 
-/* As the kernel calls it: 'Z', a zombie; 'T', stopped by a signal; 't', by a debugger; 0: not known. */
+/* As the kernel calls it. 'Z': a zombie; 'T': stopped; 't': stopped by a debugger; 0: unknown. */
 static char state_of(const char *text) {
   const char *state = field_of(text, FIELD_STATE);
   return (char)(state == NULL ? 0 : *state);

@@ -1,7 +1,7 @@
 /* A segment (plane_shm.h) as the agent of a machine has it: it stands in for the ranks of the other
- * machines. Their slots are taken by it, so that it holds their locks, and their logs are written by
- * it: mirrors of those that are written elsewhere. To the ranks of its machine a rank that it has let
- * go of looks as if its process had ended, and so do all of them when the agent is killed.
+ * machines. Their slots are taken by it, so that it holds their locks, and their logs are written
+ * by it: mirrors of those that are written elsewhere. To the ranks of its machine a rank that it
+ * has let go of looks as if its process had ended, and so do all of them when the agent is killed.
  *
  * One process has a segment once, and opens it nowhere else: segment.c is not for it.
  * Not thread-safe. */
@@ -17,11 +17,11 @@ struct plane_log;
 struct plane_team;
 struct segment_remote;
 
-/* The segment of that name, with so many slots, in which ranks of this machine are. NULL on failure:
- * reason (ATTACHMENT_REASON_SIZE bytes) says why. */
+/* Opens the segment of that name, with so many slots, in which ranks of this machine are. NULL on
+ * failure: reason (ATTACHMENT_REASON_SIZE bytes) says why. Owned by the caller. */
 struct segment_remote *segment_remote_open(const char *name, uint32_t slots, char *reason);
 
-/* Lets go of all slots. */
+/* Lets go of all slots, and frees it. NULL: nothing. */
 void segment_remote_close(struct segment_remote *remote);
 
 /* Whether the slot is taken by a rank of this machine, and what it has said of itself. */
@@ -29,8 +29,8 @@ bool segment_remote_is_local(const struct segment_remote *remote, uint32_t slot)
 bool segment_remote_introduction(const struct segment_remote *remote, uint32_t slot,
                                  struct introduction *introduction);
 
-/* Takes a slot for a rank of another machine. False: reason says why. After the last one the name goes:
- * segment_remote_complete. */
+/* Takes a slot for a rank of another machine. False: reason says why. After the last one
+ * segment_remote_complete takes the name away. */
 bool segment_remote_take(struct segment_remote *remote, uint32_t slot, const char *machine,
                          const struct introduction *introduction, char *reason);
 void segment_remote_complete(struct segment_remote *remote);

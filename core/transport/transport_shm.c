@@ -1,4 +1,4 @@
-/* Shared memory as a transport (attachment.h): an attachment is a slot of a segment (plane_shm.h). */
+/* Shared memory as a transport (attachment.h): an attachment is a slot of a segment. */
 #include "core/transport/attachment.h"
 #include "core/transport/segment.h"
 

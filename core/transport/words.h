@@ -1,6 +1,6 @@
 /* The words of a plane (plane.h): what the logs of a team are made of. For core/transport alone
- * (tools/lint-layout); what they mean, and who may read and write them in which order, is said where
- * others come to them: logs.h, operations.h, texts.h.
+ * (tools/lint-layout); what they mean, and who may read and write them in which order, is said
+ * where others come to them: logs.h, operations.h, texts.h.
  *
  * The layout is the format between processes of one machine: fixed size, no pointers, version
  * PLANE_VERSION. Between machines it is mirrored, word by word (mirror.h).
@@ -32,8 +32,8 @@ struct plane_entry {
   _Atomic uint32_t reals;
   _Atomic uint32_t run_start;
   _Atomic uint32_t flags; /* low bits enum entry_flag; above them the text's position */
-  /* Low half: the source. High half: with ENTRY_REJOIN the last joiner, with ENTRY_BEHIND the epoch;
-   * an entry has one of these two flags at most. */
+  /* Low half: the source. High half: with ENTRY_REJOIN the last joiner, with ENTRY_BEHIND the
+   * epoch; an entry has one of these two flags at most. */
   _Atomic uint32_t ranks;
 };
 #define ENTRY_FLAG_BITS 13
@@ -124,8 +124,8 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 /* Shared by the ranks of a team; read on every unit, written only when somebody waits or must be
  * told. */
 struct plane_team {
-  /* Lowest bit: some rank waits for the bell. High half: counts events that every rank must look at.
-   * One load tells a rank on its fast path that nobody needs anything. */
+  /* Lowest bit: some rank waits for the bell. High half: counts events that every rank must look
+   * at. One load tells a rank on its fast path that nobody needs anything. */
   _Alignas(64) _Atomic uint64_t attention;
   _Atomic uint32_t bell;           /* futex word: changes whenever it is rung */
   _Atomic uint32_t point_to_point; /* enum posting */
