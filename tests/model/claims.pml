@@ -58,7 +58,9 @@ inline expect(t)
   if
   :: EXPECTED(t) == UNKNOWN && IS_ON_COURSE(t) ->
     if
+#ifndef EVEN
     :: EXPECTED(t) = NOTHING
+#endif
     :: EXPECTED(t) = 1
     :: UNITS > 1 -> EXPECTED(t) = 2
     :: UNITS > 2 -> EXPECTED(t) = 4
@@ -135,15 +137,21 @@ inline show_claim(t)
 }
 
 /* team_claim, team_claim_leave. R25: what is claimed may have the name of another unit, which this
- * rank's has been taken for; it is written as that, too (team_class). */
+ * rank's has been taken for; it is written as that, too (team_class). R3: what has been expected while
+ * only room was missing (commit has left `crowded`) nobody is to see. */
 inline make_claim(t, u)
 {
   d_step {
     own[t].claimed = true;
     LOG(t, me).open = true;
-    own[t].unit = u
+    own[t].unit = u;
+    own[t].for_room = crowded;
+    crowded = false
   }
-  show_claim(t)
+  if
+  :: own[t].for_room
+  :: else -> show_claim(t)
+  fi
 #if defined(NAPS) && MUTANT != 36
   ;
   if
@@ -168,6 +176,7 @@ inline make_yield(t)
 inline close_claim(t)
 {
   own[t].claimed = false;
+  own[t].for_room = false;
   own[t].written = false;
   own[t].texted = false;
 #ifdef NAPS
@@ -302,4 +311,29 @@ inline pass(t)
   found = 0;
   source = 0;
   as_expected = false
+}
+
+/* team_commit_claimed. R3: there is room again for what has been claimed while only that was missing. It
+ * is committed, if that is still allowed (R20: the rank has yielded nowhere); else it becomes a claim
+ * that all see. R25: of one that has been taken for the expected unit, either. Inside atomic. */
+inline commit_claimed(t)
+{
+  own[t].for_room = false;
+  if
+  :: !IS_YIELDING && EXPECTED(t) == own[t].unit && MUTANT != 41 -> found = own[t].unit
+#ifdef PLACES
+  :: !IS_YIELDING && EXPECTED(t) != own[t].unit -> found = EXPECTED(t)
+  :: EXPECTED(t) != own[t].unit
+#endif
+  :: IS_YIELDING || MUTANT == 41
+  fi;
+  if
+  :: found != 0 ->
+    LOG(t, me).open = false;
+    publish(t, found, true, true, NO_TEXT, 0);
+    close_claim(t);
+    found = 0;
+    verdict = REAL
+  :: else
+  fi
 }

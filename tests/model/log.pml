@@ -104,7 +104,8 @@ typedef own_t {
   byte head;
   byte shown; /* index that its claim names, plus one */
   bool claimed;
-  bool yielded; /* at its head */
+  bool for_room; /* it is expected, and waits for room: nobody sees the claim */
+  bool yielded;  /* at its head */
   bool written; /* the claim */
   bool texted;  /* its text */
 #ifdef NAPS
@@ -115,6 +116,14 @@ typedef own_t {
   byte text; /* claim_text */
   byte text_end
 };
+
+#if TEAMS == 1
+#define IS_YIELDING own[0].yielded
+#elif TEAMS == 2
+#define IS_YIELDING (own[0].yielded || own[1].yielded)
+#else
+#define IS_YIELDING (own[0].yielded || own[1].yielded || own[2].yielded)
+#endif
 
 #define LOG(t, r) teams[t].logs[r]
 #define SLOT(t) (own[t].head % RING)
@@ -139,7 +148,7 @@ typedef own_t {
  * at any time, less the looks that find nothing. */
 #define CLAIMS_HERE(t, r) (!IS_MEMBER(t, r) || LOG(t, r).claim == own[t].head + 1)
 #define CAN_MOVE(t)                                                                                \
-  ((MISSES_TEXT(t) && TEXT_FITS(t)) ||                                                             \
+  ((own[t].for_room && HAS_ROOM(t)) || (MISSES_TEXT(t) && TEXT_FITS(t)) ||                         \
    (HAS_ROOM(t) && !MISSES_TEXT(t) && IS_DECIDED(t)))
 #define IS_DECIDED(t)                                                                              \
   (HAS_PASSED(t, 0) || HAS_PASSED(t, 1) || HAS_PASSED(t, 2) ||                                     \
@@ -165,7 +174,7 @@ typedef own_t {
 #else
 #define IS_KEPT(t, n) IS_WRITTEN_OUT(BACK_OF(t, me, n))
 #endif
-#define MISSES_TEXT(t) (own[t].claimed && !own[t].texted)
+#define MISSES_TEXT(t) (own[t].claimed && !own[t].for_room && !own[t].texted)
 #define TEXT_FITS(t)                                                                               \
   (TEXT >= STEPS || MUTANT == 8 || SLOWEST(t) == own[t].head ||                                    \
    (!IS_KEPT(t, 1) && (SLOWEST(t) + 1 == own[t].head || !IS_KEPT(t, 2))))
@@ -186,6 +195,7 @@ typedef own_t {
   byte found;                                                                                      \
   byte source;                                                                                     \
   bool as_expected;                                                                                \
+  bool crowded;                                                                                    \
   bool mine;                                                                                       \
   bool apart;                                                                                      \
   byte behind;                                                                                     \

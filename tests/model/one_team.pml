@@ -79,7 +79,7 @@ proctype rank(byte me)
 
   {
     do
-    :: steps < STEPS && HAS_UNITS ->
+    :: steps < STEPS && HAS_UNITS && IS_CALLED ->
       atomic {
         steps++;
         if
@@ -116,7 +116,7 @@ proctype rank(byte me)
       verdict = FAILED;
       break
 #endif
-    :: true ->
+    :: MAY_LEAVE ->
       make_claim(0, LEAVE);
       stay();
       break

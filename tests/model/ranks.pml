@@ -20,6 +20,8 @@
  *   BRANCH       rank 0 names only the second unit, all others only the first
  *   APART        ranks say with CLAIM_APART, or not, that the unit expected is not what they claim
  *   EPOCHS       ranks say in which of two epochs they claim a unit, or do not
+ *   EVEN         all ranks issue STEPS units, and expect them; rank 2 issues each only once rank 0 has,
+ *                as a rank does that is told so outside of NCCL
  *   ASK          what is expected may be claimed all the same, as the ends of loops are
  *   PLACES       all units have one signature and differ in their places; else in their signatures
  */
@@ -57,6 +59,14 @@
 #define HAS_UNITS (me != 2)
 #else
 #define HAS_UNITS true
+#endif
+
+#ifdef EVEN
+#define IS_CALLED (me != 2 || LOG(0, 0).head > own[0].head)
+#define MAY_LEAVE (steps == STEPS)
+#else
+#define IS_CALLED true
+#define MAY_LEAVE true
 #endif
 
 byte dead = NOBODY;   /* killed: does nothing any more */

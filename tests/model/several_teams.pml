@@ -54,10 +54,8 @@
 
 #if TEAMS == 2
 #define IS_WAITING (own[0].claimed || own[1].claimed)
-#define IS_YIELDING (own[0].yielded || own[1].yielded)
 #else
 #define IS_WAITING (own[0].claimed || own[1].claimed || own[2].claimed)
-#define IS_YIELDING (own[0].yielded || own[1].yielded || own[2].yielded)
 #endif
 
 inline go_away(t)

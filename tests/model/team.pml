@@ -299,7 +299,16 @@ inline poll(t)
   fi;
 #endif
   if
-  :: verdict == PARKED ->
+  :: verdict == PARKED && own[t].for_room && HAS_ROOM(t) ->
+    atomic { commit_claimed(t) }
+    if
+    :: verdict == REAL -> ring_if_awaited(t)
+    :: else
+    fi
+  :: else
+  fi;
+  if
+  :: verdict == PARKED && !own[t].for_room ->
     if
     :: own[t].claimed -> show_claim(t)
     :: else
@@ -363,8 +372,8 @@ inline poll(t)
  * expected to do next: else two ranks could each commit in another team, and their devices wait for
  * each other. What all expect here is published without asking, by a rank that has no claim
  * open. R25: so it may be by a rank whose own unit has been taken for it: here any, and only where
- * it likes. Leaves in `ok` whether it was. */
-#define MAY_COMMIT(t) (HAS_ROOM(t) && !own[t].yielded)
+ * it likes. Leaves in `ok` whether it was; and in `crowded` whether only room was missing (R3). */
+#define MAY_COMMIT(t) (!own[t].yielded)
 inline commit(t, u)
 {
   atomic {
@@ -386,6 +395,12 @@ inline commit(t, u)
     :: EXPECTED(t) != u && MUTANT != 2
 #endif
     :: !MAY_COMMIT(t)
+    fi;
+    if
+    :: found != 0 && !HAS_ROOM(t) ->
+      found = 0;
+      crowded = MUTANT != 40
+    :: else
     fi;
 #if MUTANT == 14
     if
