@@ -281,10 +281,10 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   struct place nowhere = {.id = unit_place(unit)};
   place = known != NULL ? &known->place : place != NULL ? place : &nowhere;
   struct claimed own = own_claim(team);
-  own.apart = (team->claim.flags & CLAIM_APART) != 0;
+  own.kinds = team->claim.flags & CLAIM_KINDS;
   own.expected = expected != NULL && expected->hash == team->claim.hash;
   struct claimed other = team_at(place, hash, known != NULL && known->common);
-  other.apart = (flags & ENTRY_APART) != 0;
+  other.kinds = flags & ENTRY_APART ? CLAIM_APART : 0;
   other.expected = expected != NULL && expected->hash == hash;
   /* Of what nobody was asked for each rank decides by what it knows itself. */
   return settle_is_same(&own, &other) &&

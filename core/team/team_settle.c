@@ -88,7 +88,6 @@ static bool add_knowledge(struct team *team) {
     unit->again = known != NULL && known->again;
     unit->shared = known != NULL && known->shared && (unit->all & CLAIM_OWN_PLACE);
     unit->by_root = unit->claimants == 1 && (unit->any & CLAIM_ROOT);
-    unit->apart = (settle->any & CLAIM_APART) != 0;
     if (known != NULL)
       unit->place = known->place.nnodes == 0 ? NULL : &known->place;
     else if (unit->place_id != 0 && !read_place(team, i))
@@ -287,7 +286,7 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     flags |= rejoin_flags(team, *unit, winner);
   else if (is_refused(team, winner, *unit))
     flags |= ENTRY_REFUSED;
-  if (winner->apart)
+  if (winner->kinds & CLAIM_APART)
     flags |= ENTRY_APART;
   if (epoch != 0) {
     flags |= ENTRY_BEHIND;

@@ -40,7 +40,7 @@ enum entry_flag {
                                 that those wanted who had not left */
   ENTRY_ALL = 1u << 9,       /* all claimed it */
   ENTRY_COMMON = 1u << 10,   /* and from this very place: it is in the program of each */
-  ENTRY_APART = 1u << 11,    /* a rank had said that what was expected is another (CLAIM_APART) */
+  ENTRY_APART = 1u << 11,    /* its rank had said that it is not what was expected (CLAIM_APART) */
   ENTRY_BEHIND = 1u << 12, /* ranks claim it in several epochs, and those of the earliest, which the
                               entry says, issue it */
 };
@@ -58,7 +58,7 @@ enum claim_flag {
   /* The unit's place is where the rank stands; otherwise one that it has come to be taken for. */
   CLAIM_OWN_PLACE = 1u << 8,
   /* The unit expected here is not this one, although their signatures are equal: the rank comes to
-   * that one elsewhere in its program. So it is not for any other unit claimed here, either. */
+   * that one elsewhere in its program. */
   CLAIM_APART = 1u << 9,
   /* Stop all ranks where it would be a guess which unit it is, or which goes first: team_stop.h. */
   CLAIM_SURE = 1u << 10,
@@ -68,7 +68,7 @@ enum claim_flag {
   CLAIM_ROOT = 1u << 12,
 };
 /* Those that make a claim another thing. */
-#define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED)
+#define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED | CLAIM_APART)
 
 enum rank_state {
   RANK_ABSENT = 0, /* has not attached */

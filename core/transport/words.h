@@ -22,7 +22,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 17u
+#define PLANE_VERSION 16u
 #define PLANE_TEXT 65536u /* bytes of a log's texts; a power of two */
 
 /* One index passed: struct log_entry. 24 bytes; fields are atomic only so that a reader may look

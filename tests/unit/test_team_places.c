@@ -279,36 +279,6 @@ Test(team_places, what_a_rank_has_said_is_apart_is_a_shadow_to_who_follows) {
     expect_verdict(rank, TEAM_SHADOW);
 }
 
-/* Ranks 0 and 3 claim a place between HEAD and THIRD, the others HEAD. Rank 0 knows that these are
- * two points. Rank 3 does not: it has come to HEAD from a branch of its own. HEAD wins. */
-static void claim_what_stands_behind_the_head(void) {
-  struct place place = place_of(90);
-  place.nodes[2].order = place.nodes[2].until = 12;
-  place.nodes[2].since = 11;
-  for (int i = 0; i < 8; i++) {
-    issue_at((uint32_t[]){HEAD, HEAD, HEAD, ELSE}, SUM);
-    all_issue_at(THIRD, OTHER);
-  }
-  team_claim(quartet[0], at(90, SUM), 0, &place);
-  claim(1, HEAD, SUM);
-  claim(2, HEAD, SUM);
-  team_claim(quartet[3], at(90, SUM), 0, &place);
-  cr_assert(quartet[0]->claim.flags & CLAIM_APART);
-  cr_assert_not(quartet[3]->claim.flags & CLAIM_APART);
-}
-
-Test(team_places, what_one_rank_says_is_apart_is_so_for_all_who_settle_it) {
-  claim_what_stands_behind_the_head();
-  for (uint32_t rank = RANKS; rank-- > 0;)
-    expect_verdict(rank, rank == 1 || rank == 2 ? TEAM_REAL : TEAM_SHADOW);
-}
-
-Test(team_places, what_one_rank_says_is_apart_is_so_for_all_who_follow) {
-  claim_what_stands_behind_the_head();
-  for (uint32_t rank = 0; rank < RANKS; rank++)
-    expect_verdict(rank, rank == 1 || rank == 2 ? TEAM_REAL : TEAM_SHADOW);
-}
-
 /* ---- engines ---- */
 
 static struct unit of_engine(void) {
