@@ -1,5 +1,5 @@
-/* What ends a request of a parked thread (wait.h). For wait_look.c and request.c. Each outcome_…
- * that takes a request settles it, unless it says otherwise. */
+/* What ends a request of a parked thread (wait.h). For wait_look.c, wait_issue.c and request.c.
+ * Each outcome_… that takes a request settles it, unless it says otherwise. */
 #ifndef NCCL_JOIN_INTERPOSE_OUTCOME_H
 #define NCCL_JOIN_INTERPOSE_OUTCOME_H
 
@@ -20,7 +20,8 @@ void outcome_returns(struct endpoint *end);
 /* Nothing is agreed on any more: the call goes through as it comes (apart.h). */
 void outcome_aside(struct request *request);
 
-/* The verdict is TEAM_FAILED: logged, with the reason. */
+/* The verdict is TEAM_FAILED, or a rank has failed and no shadow can be issued for it
+ * (team_find_culprit has been called): logged, with the reason. */
 void outcome_failed(struct request *request);
 
 /* The rank's program is to hear with this call that joined ranks have spoiled a collective, and the

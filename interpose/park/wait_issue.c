@@ -11,6 +11,7 @@
 #include "hooks/contribution.h"
 #include "interpose/data/roots.h"
 #include "interpose/park/follower.h"
+#include "interpose/park/outcome.h"
 #include "interpose/nccl/real.h"
 #include "interpose/comm/clock.h"
 
@@ -56,19 +57,20 @@ static bool somebody_failed(const struct team *team) {
  * not have been logged yet; any other has been. */
 static void shadow_failed(struct wait *wait, struct endpoint *end) {
   bool lost = somebody_failed(end->team);
-  ncclResult_t result = lost ? ncclRemoteError : ncclUnhandledCudaError;
-  if (lost)
-    team_find_culprit(end->team);
   team_end_short(end->team);
   endpoint_retire(end, RANK_FAILED);
+  if (lost)
+    team_find_culprit(end->team);
   for (uint32_t i = 0; i < wait->nrequests; i++) {
     struct request *request = &wait->requests[i];
     if (request->settled || request->end != end)
       continue;
-    if (lost)
-      report_failure(end, request->unit);
+    if (lost) {
+      outcome_failed(request);
+      continue;
+    }
     team_give_up(end->team);
-    wait_settle(request, result);
+    wait_settle(request, ncclUnhandledCudaError);
   }
 }
 

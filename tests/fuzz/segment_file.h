@@ -19,8 +19,8 @@ struct plane *segment_file_attach(struct input *input, uint32_t rank, uint32_t n
                                   struct segment **segment);
 void segment_file_detach(struct segment *segment);
 
-/* Another process, which ends with this one, holds the locks on so many bytes of a file from the first
- * on: closing any descriptor of the file would lose this one's. */
+/* Another process, which ends with this one, holds the locks on so many bytes of a file from the
+ * first on: closing any descriptor of the file would lose this one's. */
 void segment_file_hold(int locked, uint32_t first, uint32_t count);
 
 #endif

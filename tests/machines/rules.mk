@@ -57,9 +57,14 @@ machine-faults: all loopback programs $(MACHINES_START) $(MACHINES_PARTS) $(BUIL
 	  TEST_LIMIT=7200 'TEST_FILTER=machines_random/*' -- $(BUILD)/check/machines
 
 .PHONY: check-machines
-check-machines: all loopback programs bench-machines-build $(MACHINES_START) $(MACHINES_PARTS) $(BUILD)/check/machines $(BUILD)/check/join
+check-machines: all loopback programs nccl-small bench-machines-build $(MACHINES_START) $(MACHINES_PARTS) $(BUILD)/check/machines $(BUILD)/check/join
 	@tests/run --with $(CHECK_ENVIRONMENT) TEST_JOBS=2 TEST_LIMIT=1800 -- $(BUILD)/check/machines \
-	  --with $(JOIN_OVER_MACHINES) -- $(BUILD)/check/join
+	  --with $(JOIN_OVER_MACHINES) -- $(BUILD)/check/join $(NCCL_OVER_MACHINES)
+
+# In front of NVIDIA's NCCL, if it has been downloaded (tests/nccl/rules.mk): its data go over sockets between the machines.
+NCCL_OVER_MACHINES = $(if $(NCCL_SMALL_THERE),--with LD_LIBRARY_PATH= JOIN_TEST_BUILD=$(EMULATION_DIR)/$(NCCL_SMALL) JOIN_TEST_ANY_ORDER=1 \
+  JOIN_TEST_SLOWNESS=4 NCCL_SOCKET_IFNAME=eth0 'TEST_FILTER=@(sums|groups|operations|epochs|teams)/*' -- $(BUILD)/check/join \
+  --with 'TEST_FILTER=machines/*' -- $(BUILD)/check/machines)
 
 # What of it `make check` runs: about 20 s of processor time. Where no machines can be made, or there is no agent, the
 # tests say so and are skipped.

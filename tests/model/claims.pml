@@ -137,8 +137,8 @@ inline show_claim(t)
 }
 
 /* team_claim, team_claim_leave. R25: what is claimed may have the name of another unit, which this
- * rank's has been taken for; it is written as that, too (team_class). R3: what has been expected while
- * only room was missing (commit has left `crowded`) nobody is to see. */
+ * rank's has been taken for; it is written as that, too (team_class). R3: what has been expected
+ * while only room was missing (commit has left `crowded`) nobody is to see. */
 inline make_claim(t, u)
 {
   d_step {
@@ -313,9 +313,10 @@ inline pass(t)
   as_expected = false
 }
 
-/* team_commit_claimed. R3: there is room again for what has been claimed while only that was missing. It
- * is committed, if that is still allowed (R20: the rank has yielded nowhere); else it becomes a claim
- * that all see. R25: of one that has been taken for the expected unit, either. Inside atomic. */
+/* team_commit_claimed. R3: there is room again for what has been claimed while only that was
+ * missing. It is committed, if that is still allowed (R20: the rank has yielded nowhere); else it
+ * becomes a claim that all see. R25: of one that has been taken for the expected unit, either.
+ * Inside atomic. */
 inline commit_claimed(t)
 {
   own[t].for_room = false;

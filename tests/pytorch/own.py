@@ -14,13 +14,25 @@ def all_ranks_say(result, ranks, text):
         must_say(result, f"RESULT {rank} {text}")
 
 
+def sum_of_all(ranks):
+    """What the scripts print at last."""
+    return r"sum \[" + ", ".join([f"{sum(range(1, ranks + 1))}.0"] * 3) + r"\]"
+
+
+def same_weights(result, ranks):
+    """All ranks have the same weights after each of three epochs."""
+    for epoch in range(3):
+        found = dict(re.findall(rf"rank (\d+) epoch {epoch} batches .*? weights (\[[^]\n]*\])", result.output))
+        if len(found) != ranks or len(set(found.values())) != 1:
+            raise Failure(f"epoch {epoch}: not the same weights on all ranks: {found}", result)
+
+
 def right_sum(ranks, script, *options, limit=200):
     """With nccl-join the sum after it all is that of all ranks, and nothing was a guess; without, the script does not get there."""
-    expected = r"sum \[" + ", ".join([f"{sum(range(1, ranks + 1))}.0"] * 3) + r"\]"
 
     def act(stack, environment):
         result = check(stack.with_join.run([SCRIPTS / script, *options], ranks, environment, limit), "with nccl-join")
-        all_ranks_say(result, ranks, expected)
+        all_ranks_say(result, ranks, sum_of_all(ranks))
         if "call nccl_join_leave where a loop ends" in result.output:
             raise Failure("a WARN of places, which can all be known here", result)
         without = stack.without.run([SCRIPTS / script, *options], ranks, {**environment, "LOOPBACK_DEATH": "hang"}, 60, stuck_after="out of data")
@@ -64,10 +76,7 @@ def example(ranks, script, package):
         if not (PACKAGES / package).is_dir():
             raise Skip(f"{package} is not there")
         result = check(stack.with_join.run([EXAMPLES / script], ranks, environment, 200), "with nccl-join")
-        for epoch in range(3):
-            found = re.findall(rf"rank (\d+) epoch {epoch} batches .*? weights (\[[^]\n]*\])", result.output)
-            if len(dict(found)) != ranks or len(set(dict(found).values())) != 1:
-                raise Failure(f"epoch {epoch}: not the same weights on all ranks: {found}", result)
+        same_weights(result, ranks)
         without = stack.without.run([EXAMPLES / script], ranks, {**environment, "LOOPBACK_DEATH": "hang"}, 60, stuck_after="MISMATCH")
         if without.status == 0 or "weights" in without.output:
             raise Failure("came through without nccl-join", without)

@@ -41,6 +41,12 @@ BACKENDS = {"nccl2": {"TORCH_DIST_USE_NCCL2": "1"}, "legacy": {"TORCH_DIST_USE_N
 NOISE = re.compile(r"nanobind: (?:leaked|this is).*\n| - (?:leaked|\.\.\. skipped).*\n|See https://nanobind\S*refleaks\.html")
 
 
+def surroundings(**more):
+    """The environment of a program: this one's, but for what concerns nccl-join, and what the stack needs."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_JOIN", "LD_PRELOAD"))}
+    return {**environment, **SURROUNDINGS, **more}
+
+
 @dataclasses.dataclass
 class Result:
     status: int  # of the first rank that failed, negative for a signal; 0; None: given up
@@ -57,9 +63,7 @@ class Starter:
 
     def __init__(self, path, join, modules, more):
         self.path, self.processor = str(path), 0.0
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_JOIN", "LD_PRELOAD"))}
-        environment.update(SURROUNDINGS)
-        environment.update(more)
+        environment = surroundings(**more)
         if join:
             environment["LD_PRELOAD"] = str(PRELOAD)
         command = [PYTHON, str(HERE / "starter.py"), self.path, *modules]

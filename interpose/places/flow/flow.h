@@ -94,13 +94,14 @@ struct flow;
  * or an unhandled exception) comes last in the order, so that no since spans it; its own since is
  * not known. In a function that never returns, every end is taken for a return.
  *
- * Nor does since heed early ways out: the `return` behind an error's check in a loop is left aside
- * as a call of exit() there is. An edge is one that leads out of all loops around it from where the
- * outermost of them does not decide whether it goes round (not its head, and no block that leads to
- * that), if that loop has a way out from where it does that comes to an end, and if control comes
- * from there to at most FLOW_EARLY_MAX blocks, of which none is where such a way out leads, blocks
- * that do nothing but lead on passed by. What only early ways out lead to comes after the rest in the
- * order, too, if it does not lead back to it. */
+ * Nor does since heed early ways out of loops: the `return` behind an error's check in a loop is
+ * left aside, as a call of exit() there is. An outermost loop decides whether it goes round in its
+ * head, and in the blocks that lead to its head. Where these lead out of it, and an end is reached
+ * from there, is the loop's own end. An early way out is an edge from another block of a loop that
+ * has such an end, out of all loops around it, from which control comes to at most FLOW_EARLY_MAX
+ * blocks and to no loop's own end, nor to what follows one past blocks that only lead on. What only
+ * early ways out lead to comes last in the order of what comes to an end, unless the rest can be
+ * reached from it. */
 struct flow *flow_analyse(const struct flow_graph *graph);
 void flow_free(struct flow *flow); /* NULL is allowed */
 size_t flow_bytes(const struct flow *flow);

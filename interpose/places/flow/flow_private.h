@@ -70,8 +70,8 @@ bool flow_find_early(struct flow_work *work);
 
 /* flow_order.c: children, siblings, orders. */
 bool flow_find_alive(struct flow_work *work);
-/* After flow_find_alive: marks blocks from which a return is reached without an exception and without
- * an early way out, and takes the mark from the others. False: no memory. */
+/* After flow_find_alive: marks blocks from which a return is reached without an exception and
+ * without an early way out, and takes the mark from the others. False: no memory. */
 bool flow_find_ordinary(struct flow_work *work, bool *marked);
 /* Whether an edge goes round a loop without end. */
 bool flow_goes_on_forever(const struct flow_work *work, struct flow_arc edge);
