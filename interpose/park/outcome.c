@@ -4,8 +4,25 @@
 #include "interpose/comm/apart.h"
 #include "interpose/comm/clock.h"
 #include "interpose/comm/report.h"
+#include "interpose/nccl/real.h"
 #include "interpose/park/own_join.h"
 #include "interpose/park/wait_private.h"
+
+void wait_settle(struct request *request, ncclResult_t result) {
+  struct endpoint *end = request->end;
+  request->settled = true;
+  request->result = result;
+  if (result != ncclSuccess)
+    last_error_is_ours(result);
+  if (result == ncclRemoteError)
+    end->told_failed = result;
+  request->index = team_index(end->team);
+  if (unit_is_exit_point(request->unit))
+    return; /* the rank's next call is told */
+  if (end->hook_failed)
+    request->notice = ncclInvalidUsage;
+  end->hook_failed = false;
+}
 
 static void fail_endpoint(struct endpoint *end) {
   endpoint_retire(end, RANK_FAILED);

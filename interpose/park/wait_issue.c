@@ -12,24 +12,7 @@
 #include "interpose/data/roots.h"
 #include "interpose/park/follower.h"
 #include "interpose/park/outcome.h"
-#include "interpose/nccl/real.h"
 #include "interpose/comm/clock.h"
-
-void wait_settle(struct request *request, ncclResult_t result) {
-  struct endpoint *end = request->end;
-  request->settled = true;
-  request->result = result;
-  if (result != ncclSuccess)
-    last_error_is_ours(result);
-  if (result == ncclRemoteError)
-    end->told_failed = result;
-  request->index = team_index(end->team);
-  if (unit_is_exit_point(request->unit))
-    return; /* the rank's next call is told */
-  if (end->hook_failed)
-    request->notice = ncclInvalidUsage;
-  end->hook_failed = false;
-}
 
 bool wait_is_requested(const struct wait *wait, const struct endpoint *end) {
   for (uint32_t i = 0; i < wait->nrequests; i++)
