@@ -155,12 +155,6 @@ Test(exchange, nothing_changes_while_nobody_has_joined) {
 
 /* ---- refused ---- */
 
-static bool has_result(const struct run *run, int rank, const char *text) {
-  char line[192];
-  snprintf(line, sizeof line, "RESULT %d %s", rank, text);
-  return strstr(run->output, line) != NULL;
-}
-
 /* Every rank but the joined one is refused, soon after that has joined, and all leave in peace. One
  * line names the joined rank, the call, who called, and the setting. */
 static void check_refused(const struct schedule *schedule, const char *mode, int joined,
@@ -176,17 +170,8 @@ static void check_refused(const struct schedule *schedule, const char *mode, int
   for (const char *at = result->errors; (at = strstr(at, receiver_name)) != NULL; at++)
     said++;
   cr_assert_geq(said, schedule->nranks - 1, "not all active ranks say so:\n%s", result->errors);
-  for (int rank = 0; rank < schedule->nranks; rank++) {
-    cr_assert(has_result(result, rank, "left"), "rank %d\n%s", rank, result->output);
-    cr_assert_eq(has_result(result, rank, "refused"), rank != joined, "rank %d\n%s%s", rank,
-                 result->output, result->errors);
-    for (int i = schedule->n[0][joined] + 2; i < schedule->n[0][rank]; i++) {
-      char text[64];
-      snprintf(text, sizeof text, "got %d ", i);
-      cr_assert(!has_result(result, rank, text), "rank %d went on in iteration %d\n%s", rank, i,
-                result->output);
-    }
-  }
+  assert_refused(result, schedule->nranks, joined);
+  assert_not_gone_on(result, schedule, joined, 2);
   run_free(result);
 }
 

@@ -105,6 +105,16 @@ void lines_add_sum(struct lines *lines, const struct schedule *schedule, int col
   }
 }
 
+void lines_add_epoch_sums(struct lines *lines, const struct schedule *schedule) {
+  for (int epoch = 0; epoch < schedule->epochs; epoch++)
+    for (int rank = 0; rank < schedule->nranks; rank++)
+      for (int i = 0; i < schedule->n[epoch][rank]; i++) {
+        unsigned active = schedule_active(schedule, epoch, i);
+        lines_add(lines, rank, "sum %d %d %u %d", epoch, i, active,
+                  set_size(active) * (EPOCH * epoch + i + 1));
+      }
+}
+
 const char *ddp_text(const struct schedule *schedule, const struct ddp *ddp) {
   static char text[1536];
   const char *after = ddp->batches > 0 && ddp->barrier ? "both"
@@ -289,6 +299,31 @@ static void assert_equal(struct lines *wanted, struct lines *got, const char *er
   lines_sort(got);
   int n = describe_difference(wanted, got, text, sizeof text);
   cr_assert(n == 0, "%d lines differ:\n%s%s", n, text, errors);
+}
+
+bool has_result(const struct run *run, int rank, const char *text) {
+  char line[192];
+  snprintf(line, sizeof line, "RESULT %d %s", rank, text);
+  return strstr(run->output, line) != NULL;
+}
+
+void assert_refused(const struct run *run, int nranks, int joined) {
+  for (int rank = 0; rank < nranks; rank++) {
+    cr_assert(has_result(run, rank, "left"), "rank %d\n%s", rank, run->output);
+    cr_assert_eq(has_result(run, rank, "refused"), rank != joined, "rank %d\n%s%s", rank,
+                 run->output, run->errors);
+  }
+}
+
+void assert_not_gone_on(const struct run *run, const struct schedule *schedule, int joined,
+                        int iterations) {
+  for (int rank = 0; rank < schedule->nranks; rank++)
+    for (int i = schedule->n[0][joined] + iterations; i < schedule->n[0][rank]; i++) {
+      char text[64];
+      snprintf(text, sizeof text, "got %d ", i);
+      cr_assert(!has_result(run, rank, text), "rank %d went on in iteration %d\n%s", rank, i,
+                run->output);
+    }
 }
 
 void assert_results(const struct run *run, struct lines *lines) {

@@ -40,6 +40,10 @@ void lines_add_left(struct lines *lines, int nranks);
 /* What programs/sum prints with --value bit and --reduction sum. */
 void lines_add_sum(struct lines *lines, const struct schedule *schedule, int collectives);
 
+/* What a sum of value 1000 times the epoch plus the iteration plus 1 on each active rank gives, as
+ * programs/meet and programs/late print it. */
+void lines_add_epoch_sums(struct lines *lines, const struct schedule *schedule);
+
 /* Options of programs/ddp, and what it prints with them. The text is valid until the next call. */
 struct ddp {
   int sync_every, metric_every; /* 0 for the former counts as 1 */
@@ -53,6 +57,15 @@ struct ddp {
 };
 const char *ddp_text(const struct schedule *schedule, const struct ddp *ddp);
 void lines_add_ddp(struct lines *lines, const struct schedule *schedule, const struct ddp *ddp);
+
+/* Whether a rank printed a RESULT line that begins with this text. */
+bool has_result(const struct run *run, int rank, const char *text);
+
+/* Criterion assertions: every rank but the joined one was refused, and all have left. No rank came
+ * further than so many iterations past the joined one's last. */
+void assert_refused(const struct run *run, int nranks, int joined);
+void assert_not_gone_on(const struct run *run, const struct schedule *schedule, int joined,
+                        int iterations);
 
 /* Criterion assertions: the run printed these RESULT lines, each as often, and no others; finish_run
  * frees both then. Two runs printed the same. */

@@ -11,13 +11,7 @@
 /* What programs/late prints, where the first so many ranks make `made` communicators. */
 static struct lines *expected(const struct schedule *schedule, int members, int made) {
   struct lines *lines = lines_create();
-  for (int epoch = 0; epoch < schedule->epochs; epoch++)
-    for (int rank = 0; rank < schedule->nranks; rank++)
-      for (int i = 0; i < schedule->n[epoch][rank]; i++) {
-        unsigned active = schedule_active(schedule, epoch, i);
-        lines_add(lines, rank, "sum %d %d %u %d", epoch, i, active,
-                  set_size(active) * (1000 * epoch + i + 1));
-      }
+  lines_add_epoch_sums(lines, schedule);
   for (int rank = 0; rank < members; rank++)
     for (int i = 0; i < made; i++)
       lines_add(lines, rank, "made %d %d %d", i, (1 << members) - 1, members * 1000 * (i + 1));

@@ -20,12 +20,6 @@ static struct run *run_lossy(const struct schedule *schedule, const char *collec
   return result;
 }
 
-static bool has_result(const struct run *run, int rank, const char *text) {
-  char line[128];
-  snprintf(line, sizeof line, "RESULT %d %s", rank, text);
-  return strstr(run->output, line) != NULL;
-}
-
 /* Rank `joined` leaves; every other rank is refused, by the next iteration at the latest, and all
  * leave in peace. One line names the joined rank, the call and the setting. */
 static struct run *check_refused_with(const char *environment, const struct schedule *schedule,
@@ -35,17 +29,8 @@ static struct run *check_refused_with(const char *environment, const struct sche
   snprintf(rank_name, sizeof rank_name, "rank %d", joined);
   cr_assert(run_says_in_a_line(result, rank_name, collective, "NCCL_JOIN_LOSSY", NULL),
             "no line names %s, %s and NCCL_JOIN_LOSSY:\n%s", rank_name, collective, result->errors);
-  for (int rank = 0; rank < schedule->nranks; rank++) {
-    cr_assert(has_result(result, rank, "left"), "rank %d\n%s", rank, result->output);
-    cr_assert(has_result(result, rank, "refused") == (rank != joined), "rank %d\n%s%s", rank,
-              result->output, result->errors);
-    for (int i = schedule->n[0][joined] + 1; i < schedule->n[0][rank]; i++) {
-      char text[64];
-      snprintf(text, sizeof text, "got %d ", i);
-      cr_assert(!has_result(result, rank, text), "rank %d went on in iteration %d\n%s", rank, i,
-                result->output);
-    }
-  }
+  assert_refused(result, schedule->nranks, joined);
+  assert_not_gone_on(result, schedule, joined, 1);
   return result;
 }
 

@@ -19,19 +19,9 @@
 static const struct schedule uneven = {3, 1, {{3, 8, 5}}};
 
 /* What programs/meet prints, with so many meetings on every rank. */
-static void add_sums(struct lines *lines, const struct schedule *schedule) {
-  for (int epoch = 0; epoch < schedule->epochs; epoch++)
-    for (int rank = 0; rank < schedule->nranks; rank++)
-      for (int i = 0; i < schedule->n[epoch][rank]; i++) {
-        unsigned active = schedule_active(schedule, epoch, i);
-        lines_add(lines, rank, "sum %d %d %u %d", epoch, i, active,
-                  set_size(active) * (1000 * epoch + i + 1));
-      }
-}
-
 static struct lines *expected(const struct schedule *schedule, int meetings) {
   struct lines *lines = lines_create();
-  add_sums(lines, schedule);
+  lines_add_epoch_sums(lines, schedule);
   for (int rank = 0; rank < schedule->nranks; rank++)
     for (int met = 1; met <= meetings; met++)
       lines_add(lines, rank, "met %d", met);

@@ -209,12 +209,6 @@ Test(operations, barrier_in_the_loop_and_after_each_epoch) {
 
 /* ---- refused ---- */
 
-static bool has_result(const struct run *run, int rank, const char *text) {
-  char line[128];
-  snprintf(line, sizeof line, "RESULT %d %s", rank, text);
-  return strstr(run->output, line) != NULL;
-}
-
 /* All ranks but the one that joins are refused, which is said, and all leave in peace. */
 static void check_refused_with(const struct job *job, const char *options, int joined,
                                const char *says) {
@@ -223,11 +217,7 @@ static void check_refused_with(const struct job *job, const char *options, int j
   snprintf(name, sizeof name, "rank %d", joined);
   cr_assert(run_says_in_a_line(result, name, says, NULL), "%s %s: no line says %s and %s\n%s",
             job->operation, job->form, name, says, result->errors);
-  for (int rank = 0; rank < job->schedule->nranks; rank++) {
-    cr_assert(has_result(result, rank, "left"), "rank %d\n%s", rank, result->output);
-    cr_assert_eq(has_result(result, rank, "refused"), rank != joined, "rank %d\n%s%s", rank,
-                 result->output, result->errors);
-  }
+  assert_refused(result, job->schedule->nranks, joined);
   run_free(result);
 }
 

@@ -40,22 +40,23 @@ Test(machines_faults, a_killed_rank_is_told_of_with_its_machine) {
   run_free(result);
 }
 
-Test(machines_faults, a_killed_agent_ends_the_job) {
+static void check_killed_agent(int machine) {
   NEED_MACHINES();
-  struct run *result = run_with(&endless, "kill 9 nccl-join-agent 1");
+  char order[64], name[64];
+  snprintf(order, sizeof order, "kill 9 nccl-join-agent %d", machine);
+  snprintf(name, sizeof name, "on machine%d", machine);
+  struct run *result = run_with(&endless, order);
   assert_all_told(result, (const int[]){0, 1, 2, 3}, 4);
-  cr_assert(run_says_in_a_line(result, "failed", "on machine1", "out of reach", NULL), "%s",
-            result->errors);
+  cr_assert(run_says_in_a_line(result, "failed", name, "out of reach", NULL), "%s", result->errors);
   run_free(result);
 }
 
+Test(machines_faults, a_killed_agent_ends_the_job) {
+  check_killed_agent(1);
+}
+
 Test(machines_faults, so_does_that_of_the_root) {
-  NEED_MACHINES();
-  struct run *result = run_with(&endless, "kill 9 nccl-join-agent 0");
-  assert_all_told(result, (const int[]){0, 1, 2, 3}, 4);
-  cr_assert(run_says_in_a_line(result, "failed", "on machine0", "out of reach", NULL), "%s",
-            result->errors);
-  run_free(result);
+  check_killed_agent(0);
 }
 
 /* Ranks wait for NCCL then, and look at nothing: what they are told of is said in time. */
