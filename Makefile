@@ -47,7 +47,11 @@ say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 .SECONDARY:
 .DELETE_ON_ERROR:
 
+# What a plain `make` has built is said at its end; where other targets need it, they have more to say.
 all: product
+	$(if $(filter-out all,$(MAKECMDGOALS)),@:,@$(SAY_BUILT))
+SAY_BUILT = printf '%s\n' 'built: $(JOIN_LIBRARY), the launcher $(BUILD)/tools/nccl-join$(STAND_INS_BUILT)' \
+  'next:  make demo, make check; make install PREFIX=$(PREFIX); make help lists the rest'
 
 # These need nothing, so they install and download nothing.
 ifneq ($(or $(filter-out help clean uninstall,$(MAKECMDGOALS)),$(if $(MAKECMDGOALS),,all)),)

@@ -79,6 +79,7 @@ $(BUILD)/check/join: $(JOIN_TEST_OBJECTS) $(BUILD)/tools/port.o
 # headers; and a GPU machine may lack those of one release of CUDA.
 ifneq ($(and $(CUDA12_INCLUDE),$(call nccl_has,22800)),)
 all: loopback
+STAND_INS_BUILT = , the stand-ins in $(LOOPBACK)
 endif
 
 CHECKS = unit simulation fuzz interpose python tools join faults

@@ -94,6 +94,15 @@ Test(install, help_installs_and_downloads_nothing) {
   expect_in(result.out, "\nmake install           to PREFIX=");
 }
 
+Test(install, a_plain_make_ends_with_what_it_has_built_and_what_to_do_next) {
+  struct result result = make("all");
+  cr_expect_eq(result.status, 0, "%s%s", result.out, result.err);
+  expect_in(result.out, "built: build/lib/libnccl-join.so, ");
+  expect_in(result.out, "\nnext:  make demo, make check; make install PREFIX=");
+  result = make("product loopback");
+  cr_expect_str_empty(result.out, "%s", result.out);
+}
+
 /* What a target does stands in one column. */
 Test(install, help_of_make_fits_80_columns) {
   char here[PATH_MAX];
