@@ -188,8 +188,7 @@ Test(python, programs_that_call_python_are_seen_on_both_sides, .timeout = 600) {
   }
 }
 
-/* ---- versions, without an interpreter ---------------------------------------------------------
- */
+/* ---- versions, without an interpreter ---- */
 
 /* What 3.13.0 says of itself. */
 static void say(uint64_t *words) {

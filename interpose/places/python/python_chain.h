@@ -1,4 +1,5 @@
-/* The chain of frames of a thread: what python_frames.c and python_waiting.c make ids and nodes of.
+/* The chain of frames of a thread, and what ids and nodes are made of: hashes of frames
+ * (python_id.c), and the nodes of the outermost ones (python_nodes.c).
  */
 #ifndef NCCL_JOIN_INTERPOSE_PYTHON_CHAIN_H
 #define NCCL_JOIN_INTERPOSE_PYTHON_CHAIN_H
@@ -23,12 +24,13 @@ enum python_frame_hash {
   PYTHON_FRAME_RUNNER = 1,  /* it does not count */
 };
 
-/* The hash of a frame of the calling thread, or of one that cannot end meanwhile: remembered, and
- * noticed to be another one if its code object has gone and there is another in its place. */
+/* The hash of a frame of the calling thread, or of one that cannot end meanwhile. It is remembered
+ * by code object and instruction; that another code object has come to the same address is noticed,
+ * before 3.12 unless it looks the same (python_id.c). */
 uint64_t python_frame_hash(const struct python_layout *layout, const struct python_frame *frame);
 
-/* The same for a frame of another thread, whose code may go at any time: read with python_memory.h.
- */
+/* The same for a frame of another thread, whose code may go at any time: it is read with
+ * python_memory.h, and before 3.12 anew each time. */
 uint64_t python_frame_hash_unsafe(const struct python_layout *layout,
                                   const struct python_frame *frame);
 
@@ -62,13 +64,18 @@ void python_outermost_add(struct python_outermost *outermost, const struct pytho
                           uint64_t hash);
 
 /* Their nodes, outermost first. Writes at most room, and returns how many. 0: a code object cannot
- * be read. What was found once is kept, by hash. Any thread; reads with python_memory.h only. */
+ * be read, or has been exchanged since its hash was made. What was found is kept, by hash, of at
+ * most 16,384 frames. Any thread; reads with python_memory.h only. */
 uint32_t python_outermost_nodes(const struct python_layout *layout,
                                 const struct python_outermost *outermost, struct place_node *nodes,
                                 uint32_t room);
 
+/* The innermost frame of the calling thread; 0: there is none, or nothing may be read
+ * (python_check.h). In python_frames.c. */
+uint64_t python_own_frames(const struct python_layout *layout);
+
 /* The functions below are for the fast path too: each is compiled for `at` and `minor` that are
- * known then. */
+ * known then. Addresses are believed: python_check.h has looked at them. */
 #define PYTHON_INLINE static inline __attribute__((always_inline))
 
 PYTHON_INLINE uint64_t python_word(const uint8_t *bytes) {
@@ -129,13 +136,5 @@ PYTHON_INLINE bool python_next_frame(const struct python_offsets *at, unsigned m
   }
   return false;
 }
-
-/* Whether the chain of the calling thread may be read with plain loads; its innermost frame is not
- * 0. To be called until python_chain_is_compared. */
-bool python_chain_check(const struct python_layout *layout, uint64_t state);
-bool python_chain_is_compared(void);
-
-/* The innermost frame of the calling thread; 0: there is none, or nothing may be read. */
-uint64_t python_own_frames(const struct python_layout *layout);
 
 #endif

@@ -11,8 +11,7 @@
 
 enum { CHECKED_FRAMES = 64, CHECKED_THREADS = 4096, COMPARED_FRAMES = 8 };
 
-/* ---- the chain by itself ----------------------------------------------------------------------
- */
+/* ---- the chain by itself ---- */
 
 static bool interpreter_knows(const struct python_layout *layout, uint64_t state) {
   uint64_t interpreter = python_memory_word(state + layout->at.state_interp);
@@ -50,7 +49,7 @@ static bool has_chain(const struct python_layout *layout, uint64_t state) {
   return true;
 }
 
-bool python_check_chain(const struct python_layout *layout, uint64_t state) {
+static bool check_chain(const struct python_layout *layout, uint64_t state) {
   bool known = python_memory_word(state + layout->at.state_thread) == (uint64_t)pthread_self() &&
                interpreter_knows(layout, state) && has_chain(layout, state);
   if (!known)
@@ -58,8 +57,7 @@ bool python_check_chain(const struct python_layout *layout, uint64_t state) {
   return known;
 }
 
-/* ---- against Python ---------------------------------------------------------------------------
- */
+/* ---- against Python ---- */
 
 /* PyFrameObject, PyCodeObject and so on are `void` here. */
 struct functions {
@@ -130,7 +128,9 @@ static bool are_equal(const struct python_layout *layout, const struct functions
   return equal;
 }
 
-bool python_check_with_python(const struct python_layout *layout, uint64_t state) {
+/* Returns whether they have been compared: the calling thread holds the GIL, and CPython has the
+ * functions. */
+static bool compare_with_python(const struct python_layout *layout, uint64_t state) {
   struct functions functions;
   if ((uint64_t)layout->current_state() != state || !find_functions(&functions))
     return false;
@@ -146,8 +146,7 @@ bool python_check_with_python(const struct python_layout *layout, uint64_t state
   return true;
 }
 
-/* ---- once for a process -----------------------------------------------------------------------
- */
+/* ---- once for a process ---- */
 
 enum checked { NOT_CHECKED, CHECKED, COMPARED };
 static _Atomic int checked;
@@ -159,9 +158,9 @@ bool python_chain_is_compared(void) {
 /* The comparison with Python waits for a call that holds the GIL. */
 bool python_chain_check(const struct python_layout *layout, uint64_t state) {
   if (atomic_load_explicit(&checked, memory_order_relaxed) == NOT_CHECKED &&
-      !python_check_chain(layout, state))
+      !check_chain(layout, state))
     return false;
-  bool compared = python_check_with_python(layout, state);
+  bool compared = compare_with_python(layout, state);
   atomic_store_explicit(&checked, compared ? COMPARED : CHECKED, memory_order_relaxed);
   return python_layout() != NULL;
 }

@@ -45,8 +45,7 @@ static bool read_header(const struct python_layout *layout, uint64_t address,
          word_at(header, PYTHON_TYPE) == layout->code_type;
 }
 
-/* ---- bytes and texts --------------------------------------------------------------------------
- */
+/* ---- bytes and texts ---- */
 
 /* Copies a bytes object of at most `limit` bytes; false if it is none, or no memory. The copy is
  * for free(). */
@@ -74,7 +73,7 @@ static struct text_state text_state(uint64_t word) {
   return (struct text_state){(unsigned)(word >> 2 & 7), (word >> 5 & 1) != 0, (word >> 6 & 1) != 0};
 }
 
-/* The last characters of a str, as ASCII. Its hash is added to *hash whole, up to the limit. */
+/* The last characters of a str, as PYTHON_TEXT_MAX bytes of ASCII; false if it is none. */
 static bool read_text(const struct python_layout *layout, uint64_t address, char *text) {
   uint64_t head[5];
   if (address % 8 != 0 || !python_memory_read(head, address, sizeof(head)) ||
@@ -106,8 +105,7 @@ const char *python_base_name(const char *file) {
   return slash == NULL ? file : slash + 1;
 }
 
-/* ---- the key ----------------------------------------------------------------------------------
- */
+/* ---- the key ---- */
 
 /* Of a name its length counts, and what of it lies in the first bytes of the object: up to 24
  * characters of ASCII. So many names come with one system call. */
@@ -189,8 +187,7 @@ static bool make_key(const struct python_layout *layout, const struct header *he
   return known;
 }
 
-/* ---- constants --------------------------------------------------------------------------------
- */
+/* ---- constants ---- */
 
 enum { CONSTANTS_MAX = 4096, DIGIT_BITS = 30 };
 
@@ -238,8 +235,7 @@ static void read_constants(const struct python_layout *layout, const struct head
   free(items);
 }
 
-/* ---- instructions -----------------------------------------------------------------------------
- */
+/* ---- instructions ---- */
 
 /* What instrumentation put aside: of lines in 3.12 and 3.13 two bytes a code unit, of which the
  * first is the opcode; in 3.14 one byte that says how many there are a unit, and then those.
@@ -306,8 +302,7 @@ uint32_t python_code_instruction(const struct python_layout *layout, const struc
   return UINT32_MAX;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------
- */
+/* ---- all of it ---- */
 
 /* CO_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE and CO_ASYNC_GENERATOR
  * (Include/cpython/code.h).

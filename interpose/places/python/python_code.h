@@ -25,7 +25,8 @@ struct python_bytes {
   uint32_t size;
 };
 
-/* What a variable may hold, as far as it matters: bool counts as a number. */
+/* What a variable may hold, as far as it matters: bool counts as a number. Of a constant it is what
+ * it is. */
 enum python_kind { PYTHON_ANYTHING, PYTHON_NUMBER, PYTHON_NONE };
 struct python_constant {
   enum python_kind kind;
@@ -34,8 +35,9 @@ struct python_constant {
 
 struct python_code {
   /* A hash of the base name of the file, the qualified name (before 3.11: the name), the first
-   * line, the names that are used and the table of lines (before 3.11 also the instructions): equal
-   * in all processes, different for all that does not look the same in the source. Never 0. */
+   * line, the number of code units, the table of lines (before 3.11 also the instructions), and of
+   * each name that is used its length and its first 16 characters (24 from 3.12 on; of ASCII).
+   * Equal in all processes; different for what looks different in any of these. Never 0. */
   uint64_t key;
   uint32_t first_line;
   bool suspends;   /* a generator or coroutine: control also leaves it by a yield or an await */
@@ -45,8 +47,8 @@ struct python_code {
   struct python_bytes lines;         /* for python_lines.c */
   struct python_constant *constants; /* NULL: not read */
   uint32_t nconstants;
-  char file[PYTHON_TEXT_MAX]; /* UTF-8 as far as ASCII, other characters as '?'; of a longer one the
-                                 end */
+  /* Printable ASCII, other characters as '?'; of a longer text the end. */
+  char file[PYTHON_TEXT_MAX];
   char name[PYTHON_TEXT_MAX];
 };
 
@@ -68,7 +70,7 @@ bool python_code_is_runner(const struct python_code *code);
 /* The part behind the last '/'. */
 const char *python_base_name(const char *file);
 
-/* 64 bits of text, added to a hash. */
+/* A hash with so many bytes added (FNV-1a, 64 bits): to another hash. */
 uint64_t python_hash(uint64_t hash, const void *data, size_t size);
 
 /* ---- python_lines.c: line numbers of instructions, from the tables in code objects: co_lnotab of

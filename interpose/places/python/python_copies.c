@@ -45,8 +45,7 @@ static bool python_is_jump(const struct python_instruction *instruction) {
          instruction->opcode == OPCODE_JUMP_TO;
 }
 
-/* ---- heads ------------------------------------------------------------------------------------
- */
+/* ---- heads ---- */
 
 /* A `while True` begins with a NOP; behind it may stand the head of another loop. `continue` goes
  * to the NOP; before 3.14 what goes round from the end goes behind it, and stands at its place. */
@@ -63,8 +62,7 @@ static void find_heads(struct copies *copies) {
   }
 }
 
-/* ---- what follows -----------------------------------------------------------------------------
- */
+/* ---- what follows ---- */
 
 static bool is_silent(const struct python_instruction *instruction) {
   return instruction->next != PYTHON_NOWHERE && instruction->target == PYTHON_NOWHERE &&
@@ -98,8 +96,7 @@ static void find_follows(const struct copies *copies, struct compared *compared)
   compared->follows[2] = is_loud ? class_behind(copies, instruction->handler) : PYTHON_NOWHERE;
 }
 
-/* ---- classes ----------------------------------------------------------------------------------
- */
+/* ---- classes ---- */
 
 static bool are_alike(const struct compared *a, const struct compared *b) {
   return a->kind == b->kind && a->place == b->place &&
@@ -190,8 +187,7 @@ static bool find_classes(struct copies *copies) {
   return work < COMPARED_MAX;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------
- */
+/* ---- all of it ---- */
 
 /* Whether what is silent before two copies is the same, so many instructions before them. */
 static bool is_same_before(const struct copies *copies, uint32_t one, uint32_t other, uint32_t n) {

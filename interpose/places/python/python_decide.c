@@ -31,8 +31,7 @@ static uint32_t step_block(const struct deciding *deciding, uint32_t block,
   return FLOW_ANYWHERE;
 }
 
-/* ---- a machine for flow_decide ----------------------------------------------------------------
- */
+/* ---- a machine for flow_decide ---- */
 
 static void known_forget(void *context, void *state) {
   (void)context;
@@ -65,8 +64,7 @@ static uint32_t known_run(void *context, uint32_t block, void *state) {
   return to;
 }
 
-/* ---- blocks that can be passed over -------------------------------------------------------------
- */
+/* ---- blocks that can be passed over ---- */
 
 /* Whether collectives may be called there. What only compares numbers that are known calls nothing;
  * of others it is not known where control goes. */
@@ -100,8 +98,7 @@ static struct flow_block *calling_blocks(const struct deciding *deciding) {
   return blocks;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------
- */
+/* ---- all of it ---- */
 
 void python_decide(const struct python_layout *layout, const struct python_code *code,
                    const struct python_instructions *instructions, const uint32_t *block_of,

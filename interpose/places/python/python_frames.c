@@ -30,8 +30,7 @@ bool python_is_in(uintptr_t base) {
   return python_layout() != NULL && base == python_layout_base();
 }
 
-/* ---- the chain --------------------------------------------------------------------------------
- */
+/* ---- the chain ---- */
 
 uint64_t python_own_frames(const struct python_layout *layout) {
   uint64_t state = (uint64_t)layout->thread_state();
@@ -45,8 +44,7 @@ static bool next_frame(const struct python_layout *layout, uint64_t *address,
   return python_next_frame(&layout->at, layout->minor, layout->code_type, address, frame);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------
- */
+/* ---- nodes ---- */
 
 uint32_t python_nodes(struct place_node *nodes, uint32_t room) {
   const struct python_layout *layout = python_layout();
@@ -63,8 +61,7 @@ uint32_t python_nodes(struct place_node *nodes, uint32_t room) {
   return is_whole ? python_outermost_nodes(layout, &outermost, nodes, room) : 0;
 }
 
-/* ---- texts ------------------------------------------------------------------------------------
- */
+/* ---- texts ---- */
 
 /* By the folders that installers and distributions use; "<frozen ...>" and the like are the
  * interpreter's. */
@@ -135,8 +132,7 @@ void python_text(char *text, size_t size) {
   }
 }
 
-/* ---- files ------------------------------------------------------------------------------------
- */
+/* ---- files ---- */
 
 bool python_is_in_file(const char *end) {
   const struct python_layout *layout = python_layout();

@@ -17,7 +17,8 @@
 
 #include "core/place/place.h"
 
-/* Frames that count for an id: the innermost ones. The nodes come from all frames. */
+/* Frames that count for an id: the innermost ones. The nodes come from all frames, of at most
+ * 131,072. */
 #define PYTHON_FRAMES_MAX 256u
 
 /* Whether a CPython that can be read has been loaded. A load and a branch where there is one. Where
@@ -54,12 +55,13 @@ uint32_t python_nodes(struct place_node *nodes, uint32_t room);
  * its frames are read by system calls, which cannot fault. They are believed only if its processor
  * time shows that it has not run meanwhile, it does not hold the GIL, and it stands at a call made
  * by torch.autograd. A thread that has come there, but not yet to rest, is looked at again. 0:
- * there is none, or several wait at different places.
+ * there is none, several wait at different places, or it has more than 512 frames.
  *
  * For claims. python_waiting_id costs one system call (0.2 to 0.6 microseconds) as long as the
  * thread stands where it stood when the same thread last called; otherwise it is looked for among
  * all, in tens to hundreds of microseconds. Before Python 3.11 it is always 0: which thread it is
- * cannot be asked there. */
+ * cannot be asked there. python_waiting_nodes is for where it is not 0, and looks for the thread
+ * again. */
 uint32_t python_waiting_id(void);
 uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room);
 
@@ -79,11 +81,11 @@ bool python_is_in_file(const char *end);
 
 #define PYTHON_RUN_SIZE 512
 
-/* Runs an expression in the main interpreter: by the calling thread if it holds the GIL, or else by
- * a thread that is made for it, so that nobody waits longer than `milliseconds` for the GIL; that
- * thread then still runs it once it has the GIL. text: shorter than PYTHON_RUN_SIZE. False: there
- * is no Python that is known, an exception has been raised (and printed), or it has not been done
- * yet. */
+/* Runs statements in the module __main__ of the main interpreter. A thread that holds the GIL does
+ * it itself. For any other a thread is made, and is waited for at most so many milliseconds: it
+ * still runs them once it has the GIL. text: shorter than PYTHON_RUN_SIZE. False: there is no Python
+ * that is known, no memory, no thread, an exception has been raised (and printed), or it has not
+ * been done yet. */
 bool python_run(const char *text, unsigned milliseconds);
 
 #endif

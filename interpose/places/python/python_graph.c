@@ -18,8 +18,7 @@ struct building {
   uint32_t nblocks, nedges;
 };
 
-/* ---- blocks -----------------------------------------------------------------------------------
- */
+/* ---- blocks ---- */
 
 static bool ends_block(const struct building *building, uint32_t i) {
   const struct python_instruction *instruction = &building->all[i];
@@ -60,8 +59,7 @@ static void make_blocks(struct building *building) {
   }
 }
 
-/* ---- edges ------------------------------------------------------------------------------------
- */
+/* ---- edges ---- */
 
 static void add_edge(struct building *building, uint32_t from, uint32_t to, bool exceptional) {
   building->edges[building->nedges++] = (struct flow_edge){
@@ -96,8 +94,7 @@ static void make_edges(struct building *building, uint32_t *nsure) {
       add_edge(building, i, building->all[i].target, false);
 }
 
-/* ---- a `with` that swallows --------------------------------------------------------------------
- */
+/* ---- a `with` that swallows ---- */
 
 struct swallowing {
   const struct building *building;
@@ -201,8 +198,7 @@ static bool choose_swallowing(const struct building *building, uint32_t *nsure) 
   return made;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------
- */
+/* ---- all of it ---- */
 
 static bool python_build(struct building *building, struct python_graph *graph) {
   size_t n = building->n;

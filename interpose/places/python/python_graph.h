@@ -30,9 +30,9 @@ void python_graph_free(struct python_graph *graph);
 
 struct python_instructions;
 
-/* python_decide.c, for python_graph.c: leads edges by which control always leaves a loop there
- * (flow_decide), and finds what blocks do to variables. Without memory the graph stays as it is.
- * block_of: by instruction. */
+/* python_decide.c, for python_graph.c: lets edges behind which control always leaves a loop lead
+ * out of it at once (flow_decide), and finds what blocks do to variables. Without memory the graph
+ * stays as it is. block_of: the block of each instruction. */
 void python_decide(const struct python_layout *layout, const struct python_code *code,
                    const struct python_instructions *instructions, const uint32_t *block_of,
                    struct python_graph *graph);

@@ -18,6 +18,7 @@
 #include "interpose/places/python/python_frames.h"
 
 #include "interpose/places/python/python_chain.h"
+#include "interpose/places/python/python_check.h"
 #include "interpose/places/python/python_code.h"
 #include "interpose/places/python/python_memory.h"
 
@@ -31,8 +32,7 @@ struct known {
 };
 static struct known table[SETS][WAYS];
 
-/* ---- checks -----------------------------------------------------------------------------------
- */
+/* ---- checks ---- */
 
 PYTHON_INLINE uint64_t turned(uint64_t word, unsigned by) {
   return word << by | word >> (64 - by);
@@ -94,8 +94,7 @@ PYTHON_INLINE uint64_t check_of(const struct python_offsets *at, unsigned minor,
          mixed_ends(content) + mixed_names(at, names);
 }
 
-/* ---- hashes -----------------------------------------------------------------------------------
- */
+/* ---- hashes ---- */
 
 uint64_t python_frame_hash_of(const struct python_layout *layout, const struct python_code *code,
                               int64_t where) {
@@ -116,8 +115,7 @@ static uint64_t read_hash(const struct python_layout *layout, const struct pytho
   return hash;
 }
 
-/* ---- what is remembered -----------------------------------------------------------------------
- */
+/* ---- what is remembered ---- */
 
 PYTHON_INLINE bool find(uint64_t check, uint64_t *hash) {
   struct known *set = table[check % SETS];
@@ -167,8 +165,7 @@ uint64_t python_frame_hash(const struct python_layout *layout, const struct pyth
   return frame_hash(layout, &layout->at, layout->minor, frame);
 }
 
-/* ---- ids --------------------------------------------------------------------------------------
- */
+/* ---- ids ---- */
 
 PYTHON_INLINE uint32_t id_by(const struct python_layout *layout, const struct python_offsets *at,
                              unsigned minor) {

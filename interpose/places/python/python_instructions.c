@@ -15,8 +15,7 @@ static uint32_t instruction_at(const struct reading *reading, uint64_t unit) {
   return unit < reading->code->nunits ? reading->at_unit[unit] : PYTHON_NOWHERE;
 }
 
-/* ---- jumps ------------------------------------------------------------------------------------
- */
+/* ---- jumps ---- */
 
 enum way { WAY_NONE, WAY_AHEAD, WAY_BACK, WAY_TO };
 
@@ -153,8 +152,7 @@ static void straighten_awaits(struct python_instructions *instructions) {
   }
 }
 
-/* ---- handlers: the exception table ------------------------------------------------------------
- */
+/* ---- handlers: the exception table ---- */
 
 /* Numbers of six bits a byte, highest first; bit 6: there are more. Bit 7 begins an entry. */
 static bool next_number(const struct python_bytes *table, uint32_t *at, uint32_t *number) {
@@ -187,8 +185,7 @@ static bool handlers_by_table(struct reading *reading) {
   return true;
 }
 
-/* ---- handlers: the stack of blocks ------------------------------------------------------------
- */
+/* ---- handlers: the stack of blocks ---- */
 
 /* A stack is a list that shares its lower part with others. */
 struct block {
@@ -274,8 +271,7 @@ static void forget_setups(struct python_instructions *instructions) {
       instructions->all[i].target = PYTHON_NOWHERE;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------
- */
+/* ---- all of it ---- */
 
 static bool find_handlers(struct reading *reading) {
   if (reading->layout->minor >= 11)

@@ -3,6 +3,8 @@
 #define NCCL_JOIN_INTERPOSE_PYTHON_INSTRUCTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
 #include "interpose/places/python/python_code.h"
 #include "interpose/places/python/python_layout.h"
 #include "interpose/places/python/python_opcodes.h"
@@ -12,7 +14,7 @@
 struct python_instruction {
   uint32_t unit;    /* of its opcode, behind EXTENDED_ARG */
   uint32_t next;    /* the instruction that may follow, by number; PYTHON_NOWHERE */
-  uint32_t target;  /* the one that it may jump to; PYTHON_NOWHERE. Of a SETUP: the handler */
+  uint32_t target;  /* the one that it may jump to; PYTHON_NOWHERE, also of a SETUP */
   uint32_t handler; /* the one that its exceptions go to; PYTHON_NOWHERE */
   uint32_t same;    /* the one that it is a copy of, or itself: python_copies_unite */
   uint32_t argument;
@@ -73,7 +75,9 @@ static inline bool python_instruction_is_branch(const struct python_instruction 
          instruction->opcode == OPCODE_BRANCH_TO;
 }
 
-/* Makes one of copies of code: whatever leads to a copy leads to the first one, which `same` names,
+/* python_copies.c, for python_instructions.c.
+ *
+ * Makes one of copies of code: whatever leads to a copy leads to the first one, which `same` names,
  * and nothing leads to the others any more. False: no memory, or too much to compare.
  *
  * From 3.10 to 3.13 the test of a `while` stands before the loop and once more at its end, and

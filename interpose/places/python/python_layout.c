@@ -37,8 +37,7 @@ static const struct said {
 #undef SAID
 };
 
-/* ---- which one applies ------------------------------------------------------------------------
- */
+/* ---- which one applies ---- */
 
 enum version_kind { VERSION_RELEASE, VERSION_OTHER };
 
@@ -94,8 +93,7 @@ bool python_layout_of(struct python_layout *layout, const char *version, const u
          take_said(layout, words);
 }
 
-/* ---- finding it -------------------------------------------------------------------------------
- */
+/* ---- finding it ---- */
 
 enum state { LOOKING, FOUND, REFUSED };
 static _Atomic int state;

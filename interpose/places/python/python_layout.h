@@ -17,11 +17,13 @@ struct python_layout {
   struct python_offsets at;
   bool is_as_listed;   /* at is python_offsets_of[minor], but for state_interp_threads */
   const char *opcodes; /* python_opcodes.h */
-  /* Functions and objects of CPython. Those of the first row may be called without the GIL. */
+  /* Functions of CPython that may be called without the GIL. */
   void *(*thread_state)(void);  /* PyGILState_GetThisThreadState: of this thread, or NULL */
-  void *(*current_state)(void); /* PyThreadState_GetUnchecked: of this thread, if it holds the GIL.
-                                   Before 3.12: of whichever thread holds it */
+  void *(*current_state)(void); /* PyThreadState_GetUnchecked (before 3.13 with an underscore, and
+                                   another name): of this thread, if it holds the GIL; before 3.12
+                                   of whichever thread holds it */
   void *(*main_interpreter)(void); /* PyInterpreterState_Main */
+  /* Addresses of objects of CPython: types, and None. */
   uint64_t code_type, text_type, bytes_type, tuple_type;
   uint64_t number_type, bool_type, none; /* 0: not found; then no constant is known */
 };
@@ -40,7 +42,7 @@ bool python_layout_is_refused(void);
 /* What was added to the addresses of the file that CPython was found in. Once there is a layout. */
 uint64_t python_layout_base(void);
 
-/* A function of the CPython that was found, by name; NULL. For the comparison in python_check.h. */
+/* A function of the CPython that was found, by name; NULL. Once there is a layout. */
 void *python_layout_function(const char *name);
 
 /* For tests: what is made of a version and the 64-bit words of debug offsets (NULL: none). False:

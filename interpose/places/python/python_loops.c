@@ -147,8 +147,7 @@ uint32_t python_loops_nodes(const struct python_layout *layout, const struct pyt
   return 1;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------
- */
+/* ---- lines ---- */
 
 /* A loop's test may stand at its end as well as before it, as compiled. So it begins at the lowest
  * line of its head and of what leads back there. */

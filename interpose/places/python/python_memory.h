@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* Copies all `size` bytes at `from`, or returns false. Any thread. 1 to 2 microseconds. */
+/* Copies all `size` bytes at `from`, or returns false. Any thread; errno stays. It takes 1 to 2
+ * microseconds. */
 bool python_memory_read(void *to, uint64_t from, size_t size);
 
 /* Copies n pieces, each from[i] to to[i], of equal lengths: all, or false. n is at most 1,024. One

@@ -37,10 +37,12 @@ struct python_offsets {
   uint16_t tuple_items, text_ascii, text_other;
 };
 
+/* The same in all versions: of every object its type, of those of variable size and of a str the
+ * size or length; what a bytes object holds; a str's hash and state. */
 enum {
-  PYTHON_BYTES_DATA = 32,
-  PYTHON_SIZE = 16,
   PYTHON_TYPE = 8,
+  PYTHON_SIZE = 16,
+  PYTHON_BYTES_DATA = 32,
   PYTHON_TEXT_HASH = 24,
   PYTHON_TEXT_STATE = 32
 };

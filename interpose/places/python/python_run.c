@@ -1,4 +1,4 @@
-/* A line of Python, run by a thread of its own (python_frames.h). */
+/* A line of Python, run by the calling thread or by one of its own (python_frames.h). */
 #include "interpose/places/python/python_frames.h"
 
 #include <stdatomic.h>

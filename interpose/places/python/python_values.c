@@ -10,8 +10,7 @@ static const struct python_value anything = {.by_more = true};
 
 static const struct python_constant no_constant;
 
-/* ---- the stack --------------------------------------------------------------------------------
- */
+/* ---- the stack ---- */
 
 /* Of a full stack the lowest is forgotten. */
 static void push_value(struct python_values *values, struct python_value value) {
@@ -55,8 +54,7 @@ static struct python_value made_of(struct python_value a, struct python_value b)
   return (struct python_value){.by = a.by | b.by, .by_more = a.by_more || b.by_more};
 }
 
-/* ---- variables --------------------------------------------------------------------------------
- */
+/* ---- variables ---- */
 
 static uint64_t bit_of(uint32_t variable) {
   return UINT64_C(1) << variable;
@@ -100,8 +98,7 @@ static void store_named(struct python_values *values, uint32_t name) {
     note_stored(values, PYTHON_LOCALS + name, value);
 }
 
-/* ---- operators --------------------------------------------------------------------------------
- */
+/* ---- operators ---- */
 
 enum { ADD = 0, SUBTRACT = 10, INPLACE = 13 }; /* of BINARY_OP: Include/opcode.h */
 
@@ -180,8 +177,7 @@ static void push_truth(struct python_values *values, struct python_value of, boo
   push_value(values, made);
 }
 
-/* ---- instructions -----------------------------------------------------------------------------
- */
+/* ---- instructions ---- */
 
 static int branch(struct python_values *values, enum python_effect effect) {
   struct python_value of = pop_value(values);

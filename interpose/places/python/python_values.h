@@ -1,5 +1,5 @@
 /* What a function's bytecode does to its variables, as far as it is followed: which numbers they
- * hold, and so which branches are decided, and by which variables. For python_graph.c.
+ * hold, and so which branches are decided, and by which variables. For python_decide.c.
  *
  * A local variable that no other function can see (a "fast local") holds what was stored in it
  * last. Names and attributes may be changed elsewhere: of them it is known only that something of
@@ -21,12 +21,14 @@ enum { PYTHON_LOCALS = 40, PYTHON_NAMED = 24, PYTHON_STACK = 24 };
 
 struct python_value {
   struct python_constant is;
-  uint64_t by;   /* variables, before the block, that it is made of */
-  bool by_more;  /* ... and of something else */
-  uint32_t step; /* it is that variable, or that plus a number: its bit, from 1 on; 0: it is not */
+  uint64_t by;  /* what variables held before the block that it is made of, as bits */
+  bool by_more; /* ... and of something else */
+  uint32_t
+      step; /* it is what that variable held, or that plus a number that is not 0: the number of
+                    its bit plus 1; PYTHON_ITERATED; 0: neither */
 };
 
-/* At one point of a block. All of it zero: nothing is known. */
+/* At one point of a block: made by python_values_begin. */
 struct python_values {
   struct python_value locals[PYTHON_LOCALS];
   struct python_value stack[PYTHON_STACK]; /* the uppermost last */
@@ -34,7 +36,7 @@ struct python_values {
   struct flow_values flow; /* of the block so far */
 };
 
-/* What is known of local variables alone, for flow_decide. */
+/* What is known of local variables alone, for flow_decide. All of it zero: nothing. */
 struct python_known {
   struct python_constant locals[PYTHON_LOCALS];
 };

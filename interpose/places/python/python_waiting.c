@@ -6,9 +6,9 @@
  * waits: its state, frames and code may go at any time. So they are read by system calls only, and
  * the read counts only if the thread has not run meanwhile: its processor time, which the kernel
  * counts in nanoseconds, is the same before and after. The fast path is that alone: the same thread
- * with the same processor time as at the last call still stands there. Before 3.11 CPython does not
- * say which thread of the system a state is of; there, two reads have to agree, and nothing is
- * remembered.
+ * with the same processor time as at the last call still stands there. Where the kernel does not
+ * tell the time, two reads have to agree, and nothing is remembered. Before 3.11 CPython does not
+ * say which thread of the system a state is of, and there is no id.
  */
 #include "interpose/places/python/python_frames.h"
 
@@ -23,8 +23,7 @@
 
 enum { THREADS_MAX = 1024, TRIES = 64 };
 
-/* ---- processor time ---------------------------------------------------------------------------
- */
+/* ---- processor time ---- */
 
 /* Of a thread of this process by its number, as the kernel counts it; 0: not known. The clock's
  * number is that of CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED in the kernel's posix-timers.h. */
@@ -37,8 +36,7 @@ static uint64_t processor_time(uint64_t thread) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* ---- one thread -------------------------------------------------------------------------------
- */
+/* ---- one thread ---- */
 
 struct waiting {
   uint64_t thread; /* its number; 0: not known */
@@ -116,8 +114,7 @@ static void look_at(const struct python_layout *layout, uint64_t state, struct w
     waiting->runs = true;
 }
 
-/* ---- the one thread ---------------------------------------------------------------------------
- */
+/* ---- the one thread ---- */
 
 /* False: none waits, several do at different places, or one may be about to (found->runs). */
 static bool python_search(const struct python_layout *layout, struct waiting *found) {
