@@ -72,7 +72,7 @@ bool settle_is_out_of_step(const struct claimed *a, const struct claimed *b) {
 bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
   if (a->hash == b->hash)
     return settle_is_out_of_step(a, b);
-  if ((a->kinds & CLAIM_APART && b->expected) || (b->kinds & CLAIM_APART && a->expected))
+  if ((a->apart && b->expected) || (b->apart && a->expected))
     return true;
   if (a->place == NULL || b->place == NULL)
     return false;

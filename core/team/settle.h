@@ -32,6 +32,7 @@ struct claimed {
 
   /* What all ranks know of the unit; not summed up. */
   bool expected;             /* it is what the learner expects here */
+  bool apart;                /* a rank that claims it says that what is expected is another */
   bool seen;                 /* it has been in the agreed sequence before */
   bool common;               /* all ranks have issued from its place (place_table.h) */
   bool again;                /* ... and did so once more */

@@ -291,7 +291,8 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
                                .text = text,
                                .source = source,
                                .last_joiner = team->last_joiner,
-                               .epoch = team->epoch_behind});
+                               .epoch = flags & ENTRY_BEHIND ? team->epoch_behind : 0,
+                               .apart = flags & ENTRY_APART ? team->apart : 0});
   if (!(flags & ENTRY_NO_UNIT) && real && unit_may_have_place(unit))
     team_count_epoch(team, unit_place(unit), 1);
   if (!(flags & ENTRY_NO_UNIT))

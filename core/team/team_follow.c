@@ -15,7 +15,7 @@ static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t
     return team_is_mine(team, unit, hash, flags, place);
   /* Not claim.epoch: behind a yield that is of an index before. */
   uint32_t epoch = flags & ENTRY_BEHIND ? team_epoch(team) : 0;
-  return epoch == 0 || (epoch & UINT16_MAX) == team->epoch_behind;
+  return epoch == 0 || (epoch & UINT8_MAX) == team->epoch_behind;
 }
 
 bool team_rehearse_following(const struct team *team) {
@@ -158,6 +158,8 @@ enum team_verdict team_follow(struct team *team, uint32_t rank, const struct log
     team->last_joiner = entry->last_joiner;
   if (flags & ENTRY_BEHIND)
     team->epoch_behind = entry->epoch;
+  if (flags & ENTRY_APART)
+    team->apart = entry->apart;
   if (flags & ENTRY_REFUSED)
     log_set_refused_for(team->own, log_refused_for(log));
   if (!(flags & ENTRY_NO_UNIT))

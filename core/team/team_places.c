@@ -281,10 +281,11 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   struct place nowhere = {.id = unit_place(unit)};
   place = known != NULL ? &known->place : place != NULL ? place : &nowhere;
   struct claimed own = own_claim(team);
-  own.kinds = team->claim.flags & CLAIM_KINDS;
+  own.apart = (team->claim.flags & CLAIM_APART) ||
+              ((flags & ENTRY_APART) && team_is_said_apart(team, own.hash));
   own.expected = expected != NULL && expected->hash == team->claim.hash;
   struct claimed other = team_at(place, hash, known != NULL && known->common);
-  other.kinds = flags & ENTRY_APART ? CLAIM_APART : 0;
+  other.apart = (flags & ENTRY_APART) && team_is_said_apart(team, hash);
   other.expected = expected != NULL && expected->hash == hash;
   /* Of what nobody was asked for each rank decides by what it knows itself. */
   return settle_is_same(&own, &other) &&

@@ -152,6 +152,20 @@ bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash, uint32
  * are equal (CLAIM_APART). */
 bool team_expects_another(struct team *team);
 
+/* Which unit is apart from the expected one at an index is said by a mark of its hash, 1 to 254, in
+ * struct team and in the entry. Two units may have one mark: then both are apart. */
+#define APART_NONE 0u
+#define APART_ALL 255u /* of several it is said: then all are that are claimed and not expected */
+
+static inline uint32_t team_apart_mark(uint64_t hash) {
+  return 1 + (uint32_t)(hash % (APART_ALL - 1));
+}
+
+/* Whether a unit of this hash is apart at this index from what is expected there. */
+static inline bool team_is_said_apart(const struct team *team, uint64_t hash) {
+  return team->apart == APART_ALL || team->apart == team_apart_mark(hash);
+}
+
 /* Whether this rank has issued what it claims for that unit before. */
 bool team_has_alias(struct team *team, uint64_t hash);
 

@@ -69,6 +69,22 @@ static bool read_place(struct team *team, uint32_t i) {
   return true;
 }
 
+/* Which of the units are apart from the expected one: a rank that has not come to both yet cannot say
+ * so, and another can that claims the same. */
+static void add_apart(struct team *team) {
+  struct settle *settle = team->settling.sum;
+  team->apart = APART_NONE;
+  for (uint32_t i = 0; i < settle->nunits; i++) {
+    const struct claimed *unit = &settle->units[i];
+    if (!(unit->any & CLAIM_APART))
+      continue;
+    uint32_t mark = team_apart_mark(unit->hash);
+    team->apart = team->apart == APART_NONE || team->apart == mark ? mark : APART_ALL;
+  }
+  for (uint32_t i = 0; i < settle->nunits; i++)
+    settle->units[i].apart = team_is_said_apart(team, settle->units[i].hash);
+}
+
 /* What all ranks know of the units in the summary. A place that the sequence has not had yet is
  * taken as the lowest of its claimants describes it. */
 static bool add_knowledge(struct team *team) {
@@ -93,6 +109,7 @@ static bool add_knowledge(struct team *team) {
     else if (unit->place_id != 0 && !read_place(team, i))
       return false;
   }
+  add_apart(team);
   return true;
 }
 
@@ -286,11 +303,11 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     flags |= rejoin_flags(team, *unit, winner);
   else if (is_refused(team, winner, *unit))
     flags |= ENTRY_REFUSED;
-  if (winner->kinds & CLAIM_APART)
+  if (team->apart != APART_NONE && !(flags & ENTRY_REJOIN))
     flags |= ENTRY_APART;
   if (epoch != 0) {
     flags |= ENTRY_BEHIND;
-    team->epoch_behind = epoch & UINT16_MAX;
+    team->epoch_behind = epoch & UINT8_MAX;
   }
   if (flags & ENTRY_REFUSED)
     team->telling.guessed = false; /* nobody's unit goes first */

@@ -204,7 +204,8 @@ struct team {
   symbol_t symbol_last;  /* of the last unit in G */
   uint32_t source;       /* rank that the last unit settled by a poll was taken from */
   uint32_t last_joiner;  /* at the last rejoin */
-  uint32_t epoch_behind; /* low half: in which epoch the last ENTRY_BEHIND was issued */
+  uint32_t epoch_behind; /* low 8 bits: in which epoch the last ENTRY_BEHIND was issued */
+  uint32_t apart;        /* which unit was apart from the expected one at the last ENTRY_APART */
   uint64_t shadows;      /* shadows since the last unit issued for real */
   uint64_t shadows_total;
   uint64_t together; /* index after the last rejoin */

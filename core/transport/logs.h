@@ -41,7 +41,8 @@ struct log_entry {
   uint32_t source; /* whose unit it was, which has issued it for real: its text says which. Not of
                            ENTRY_EXPECTED */
   uint32_t last_joiner; /* with ENTRY_REJOIN */
-  uint32_t epoch;       /* with ENTRY_BEHIND: its low 16 bits */
+  uint32_t epoch;       /* with ENTRY_BEHIND: its low 8 bits */
+  uint32_t apart;       /* with ENTRY_APART: the mark of the unit that is apart (team_private.h) */
 };
 
 /* How many units a rank has passed: what is below is published, and stays for PLANE_RUN_AHEAD. */

@@ -66,13 +66,15 @@ static inline struct log_entry log_entry(const struct plane_log *log, uint64_t i
       .text = flags >> ENTRY_FLAG_BITS,
       .source = ranks & UINT16_MAX,
       .last_joiner = ranks >> 16,
-      .epoch = ranks >> 16,
+      .epoch = ranks >> 16 & UINT8_MAX,
+      .apart = ranks >> 24,
   };
 }
 
 static inline void log_pass(struct plane_log *own, uint64_t index, const struct log_entry *passed) {
   struct plane_entry *entry = &own->entries[index % PLANE_RING];
-  uint32_t high = passed->flags & ENTRY_BEHIND ? passed->epoch : passed->last_joiner;
+  uint32_t high =
+      passed->flags & ENTRY_REJOIN ? passed->last_joiner : passed->apart << 8 | passed->epoch;
   WORD_STORE(entry->hash, passed->hash);
   WORD_STORE(entry->reals, passed->reals);
   WORD_STORE(entry->run_start, passed->run_start);

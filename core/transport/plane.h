@@ -40,7 +40,9 @@ enum entry_flag {
                                 that those wanted who had not left */
   ENTRY_ALL = 1u << 9,       /* all claimed it */
   ENTRY_COMMON = 1u << 10,   /* and from this very place: it is in the program of each */
-  ENTRY_APART = 1u << 11,    /* its rank had said that it is not what was expected (CLAIM_APART) */
+  /* Of a unit claimed here a rank had said that what was expected is another (CLAIM_APART): the entry
+   * says which unit. */
+  ENTRY_APART = 1u << 11,
   ENTRY_BEHIND = 1u << 12, /* ranks claim it in several epochs, and those of the earliest, which the
                               entry says, issue it */
 };
@@ -68,7 +70,7 @@ enum claim_flag {
   CLAIM_ROOT = 1u << 12,
 };
 /* Those that make a claim another thing. */
-#define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED | CLAIM_APART)
+#define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED)
 
 enum rank_state {
   RANK_ABSENT = 0, /* has not attached */

@@ -22,7 +22,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 16u
+#define PLANE_VERSION 17u
 #define PLANE_TEXT 65536u /* bytes of a log's texts; a power of two */
 
 /* One index passed: struct log_entry. 24 bytes; fields are atomic only so that a reader may look
@@ -32,8 +32,8 @@ struct plane_entry {
   _Atomic uint32_t reals;
   _Atomic uint32_t run_start;
   _Atomic uint32_t flags; /* low bits enum entry_flag; above them the text's position */
-  /* Low half: the source. High half: with ENTRY_REJOIN the last joiner, with ENTRY_BEHIND the
-   * epoch; an entry has one of these two flags at most. */
+  /* Low half: the source. High half: with ENTRY_REJOIN the last joiner. Otherwise its low byte is
+   * the epoch (ENTRY_BEHIND), and its high byte the mark of what is apart (ENTRY_APART). */
   _Atomic uint32_t ranks;
 };
 #define ENTRY_FLAG_BITS 13

@@ -192,9 +192,10 @@ inline close_claim(t)
 
 /* R23: settle_is_same. Which claims are one unit is told from their places and from what all ranks
  * know before the index: any relation, but one for all ranks. Bit a | b: a and b are one unit; bit
- * 0: it has been chosen. Without PLACES no two units are. R25: nor are one of which its rank has said
- * so, and the one that is expected. R27: settle_is_out_of_step, nor is one unit in two epochs. */
-#define IS_APART(claim) ((claim) & APART_BIT)
+ * 0: it has been chosen. Without PLACES no two units are. R25: nor are the one that is expected and
+ * one of which any rank that claims it has said so: `apart` has those. R27: settle_is_out_of_step, nor is one unit in two epochs. */
+#define SAYS_APART(claim) (IS_UNIT(claim) && ((claim) & APART_BIT) -> UNIT_OF(claim) : 0)
+#define IS_APART(claim) (((claim) & APART_BIT) || (apart & UNIT_OF(claim)))
 #define IS_SAID(t, a, b)                                                                           \
   ((IS_APART(a) && UNIT_OF(b) == EXPECTED(t)) || (IS_APART(b) && UNIT_OF(a) == EXPECTED(t)))
 #define IS_OUT_OF_STEP(a, b)                                                                       \
@@ -246,7 +247,7 @@ inline relate(t)
 }
 
 /* What G has here, as it is claimed. */
-#define THE_UNIT (found + apart * APART_BIT + behind * EPOCH_BITS)
+#define THE_UNIT (found + behind * EPOCH_BITS)
 
 /* Leaves in `mine` whether the unit of G is mine. R25: of an expected one, which all may have
  * issued without asking, each rank that claims a unit decides for itself. M29: who follows takes
@@ -306,7 +307,7 @@ inline pass(t)
     publish(t, found, false, as_expected, NO_TEXT, source)
   fi;
   mine = false;
-  apart = false;
+  apart = 0;
   behind = 0;
   found = 0;
   source = 0;

@@ -51,7 +51,7 @@ typedef entry_t {
   bool expected;
   byte text;  /* position of the rank's own text, if it has claimed */
   byte source; /* the rank whose unit it was */
-  bool apart;  /* ENTRY_APART */
+  byte apart;  /* ENTRY_APART: which units are told apart from the expected one */
   byte behind  /* ENTRY_BEHIND: the epoch; 0: of one */
 };
 
@@ -197,7 +197,7 @@ typedef own_t {
   bool as_expected;                                                                                \
   bool crowded;                                                                                    \
   bool mine;                                                                                       \
-  bool apart;                                                                                      \
+  byte apart;                                                                                      \
   byte behind;                                                                                     \
   sum_t sum;                                                                                       \
   NAPS_SCRATCH                                                                                     \
@@ -313,7 +313,7 @@ inline agree(t, u)
       LOG(t, k).entries[low].expected = false;
       LOG(t, k).entries[low].text = 0;
       LOG(t, k).entries[low].source = 0;
-      LOG(t, k).entries[low].apart = false;
+      LOG(t, k).entries[low].apart = 0;
       LOG(t, k).entries[low].behind = 0
     }
     k = 0
@@ -335,7 +335,7 @@ inline publish(t, u, is_real, is_expected, own_text, whose)
   LOG(t, me).entries[SLOT(t)].expected = is_expected;
   LOG(t, me).entries[SLOT(t)].text = own_text;
   LOG(t, me).entries[SLOT(t)].source = whose;
-  LOG(t, me).entries[SLOT(t)].apart = apart && MUTANT != 34;
+  LOG(t, me).entries[SLOT(t)].apart = (MUTANT == 34 -> 0 : apart);
   LOG(t, me).entries[SLOT(t)].behind = (MUTANT == 37 -> 0 : behind);
   agree(t, u)
 }

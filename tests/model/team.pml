@@ -95,7 +95,7 @@ inline find_text(t)
     low = 0;
     way = 0;
     found = 0;
-    apart = false;
+    apart = 0;
     behind = 0;
     source = 0
   }
@@ -238,6 +238,7 @@ inline settle(t)
 #else
   :: IS_UNIT(units[0]) || IS_UNIT(units[1]) || IS_UNIT(units[2]) ->
 #endif
+    apart = SAYS_APART(units[0]) | SAYS_APART(units[1]) | SAYS_APART(units[2]); /* R25 */
     if
     :: teams[t].winner[SLOT(t)] == UNKNOWN ->
       if
@@ -252,7 +253,6 @@ inline settle(t)
     teams[t].winner[SLOT(t)] = found;
 #endif
     source = (units[0] == found -> 0 : (units[1] == found -> 1 : 2));
-    apart = IS_APART(found) != 0;
     note_epoch(t);
     found = UNIT_OF(found);
     way = 1

@@ -345,14 +345,12 @@ Test(settle_places, of_one_unit_the_place_that_is_expected_names_it) {
 Test(settle_places, what_a_rank_says_is_apart_from_the_expected_unit_is_another) {
   for (uint32_t apart = A; apart <= B; apart++) {
     begin();
-    add((struct claimed){
-        .hash = A, .signature = C, .kinds = apart == A ? CLAIM_APART : 0, .expected = apart != A});
-    add((struct claimed){
-        .hash = B, .signature = C, .kinds = apart == B ? CLAIM_APART : 0, .expected = apart != B});
+    add((struct claimed){.hash = A, .signature = C, .apart = apart == A, .expected = apart != A});
+    add((struct claimed){.hash = B, .signature = C, .apart = apart == B, .expected = apart != B});
     cr_assert_not(is_unanimous());
   }
   begin();
-  add((struct claimed){.hash = A, .signature = C, .kinds = CLAIM_APART});
+  add((struct claimed){.hash = A, .signature = C, .apart = true});
   add((struct claimed){.hash = B, .signature = C});
   cr_assert(is_unanimous(), "what is not expected may be the same");
 }

@@ -1,6 +1,7 @@
 /* Places in the agreed sequence, rule by rule: units of branches are one, units of a loop and after
  * it are two, and who follows finds what was agreed. */
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 
 #include "core/team/settle.h"
 #include "core/team/team_private.h"
@@ -277,6 +278,73 @@ Test(team_places, what_a_rank_has_said_is_apart_is_a_shadow_to_who_follows) {
   expect_verdict(0, TEAM_REAL);
   for (uint32_t rank = RANKS; rank-- > 1;)
     expect_verdict(rank, TEAM_SHADOW);
+}
+
+/* A place which whoever has come to HEAD will come to as well: so the two are two points. */
+static void claim_behind_the_head(uint32_t rank, uint32_t id) {
+  struct place place = place_of(id);
+  place.nodes[2].order = place.nodes[2].until = (uint16_t)(10 + id);
+  place.nodes[2].since = 10 + HEAD;
+  team_claim(quartet[rank], at(id, SUM), 0, &place);
+}
+
+enum { BEHIND = 30, ALSO_BEHIND, BRANCH, LAST };
+
+/* Rank 0 claims BEHIND, and knows that this is not HEAD, which is expected, wins, and is claimed by
+ * rank 1. Rank 3 has come to HEAD from a branch of its own, and would not know. */
+static void claim_what_stands_behind_the_head(void) {
+  for (int i = 0; i < 8; i++) {
+    issue_at((uint32_t[]){HEAD, HEAD, HEAD, BRANCH}, SUM);
+    all_issue_at(LAST, OTHER);
+  }
+  claim_behind_the_head(0, BEHIND);
+  claim(1, HEAD, SUM);
+  cr_assert(quartet[0]->claim.flags & CLAIM_APART);
+}
+
+static void expect_shadows_of_the_head(bool from_the_last, uint32_t shadows) {
+  for (uint32_t i = 0; i < RANKS; i++) {
+    uint32_t rank = from_the_last ? RANKS - 1 - i : i;
+    expect_verdict(rank, shadows >> rank & 1 ? TEAM_SHADOW : TEAM_REAL);
+  }
+  expect_agreement();
+}
+
+static const bool settled_by_the_last[] = {false, true};
+
+ParameterizedTestParameters(team_places, what_one_rank_says_is_apart_is_so_for_all_who_claim_it) {
+  return cr_make_param_array(const bool, settled_by_the_last, 2);
+}
+ParameterizedTest(const bool *from_the_last, team_places,
+                  what_one_rank_says_is_apart_is_so_for_all_who_claim_it) {
+  claim_what_stands_behind_the_head();
+  claim(2, HEAD, SUM);
+  claim_behind_the_head(3, BEHIND);
+  cr_assert_not(quartet[3]->claim.flags & CLAIM_APART);
+  expect_shadows_of_the_head(*from_the_last, 1u << 0 | 1u << 3);
+}
+
+ParameterizedTestParameters(team_places, what_one_rank_says_is_apart_tells_nothing_of_other_units) {
+  return cr_make_param_array(const bool, settled_by_the_last, 2);
+}
+ParameterizedTest(const bool *from_the_last, team_places,
+                  what_one_rank_says_is_apart_tells_nothing_of_other_units) {
+  claim_what_stands_behind_the_head();
+  claim(2, HEAD, SUM);
+  claim(3, THEN, SUM);
+  expect_shadows_of_the_head(*from_the_last, 1u << 0);
+}
+
+ParameterizedTestParameters(team_places, where_several_units_are_said_to_be_apart_all_are) {
+  return cr_make_param_array(const bool, settled_by_the_last, 2);
+}
+ParameterizedTest(const bool *from_the_last, team_places,
+                  where_several_units_are_said_to_be_apart_all_are) {
+  claim_what_stands_behind_the_head();
+  claim_behind_the_head(2, ALSO_BEHIND);
+  claim(3, THEN, SUM);
+  cr_assert(quartet[2]->claim.flags & CLAIM_APART);
+  expect_shadows_of_the_head(*from_the_last, 1u << 0 | 1u << 2 | 1u << 3);
 }
 
 /* ---- engines ---- */
