@@ -82,9 +82,12 @@ all: loopback
 STAND_INS_BUILT = , the stand-ins in $(LOOPBACK)
 endif
 
-CHECKS = unit simulation fuzz interpose python tools join faults
+# Of many short tests, so by the runner that forks: with sanitizers all have it.
+QUICK = $(if $(SAN),,quick-)
+UNIT_CHECK = $(BUILD)/check/$(QUICK)unit
+CHECKS = $(QUICK)unit simulation fuzz interpose python tools join faults
 # These call the stand-ins themselves.
-LOOPBACK_CHECKS = $(BUILD)/check/hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
+LOOPBACK_CHECKS = $(BUILD)/check/$(QUICK)hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
 CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)
 CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_INCLUDE=$(NCCL_INCLUDE) \
                     CUDA_INCLUDE=$(CUDA13_INCLUDE) JOIN_TEST_BENCHMARKS='$(if $(SAN),,$(BENCHMARKS))'
@@ -103,7 +106,7 @@ endif
 
 # The tests in this build folder.
 check-here: check-build
-	@tests/run --with $(CHECK_ENVIRONMENT) -- $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/unit \
+	@tests/run --with $(CHECK_ENVIRONMENT) -- $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(UNIT_CHECK) \
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS)
 
 # Everything, and what needs memory and processes once more with the address and undefined behaviour sanitizers.
@@ -135,12 +138,12 @@ check:
 	@tests/join/launcher $(BUILD) $(SANITIZED_BUILD) $(SANITIZED_LAUNCHER)
 	@$(MAKE) --no-print-directory nccl-small
 	@$(MAKE) --no-print-directory pytorch-small
-	@tests/run --with $(CHECK_ENVIRONMENT) -- $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(BUILD)/check/unit \
+	@tests/run --with $(CHECK_ENVIRONMENT) -- $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(UNIT_CHECK) \
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
 	  --with $(SANITIZED_SETTINGS) -- $(SANITIZED_BUILD)/check/unit $(SANITIZED_BUILD)/check/fuzz $(SANITIZED_BUILD)/check/python $(BUILD)/check/faults \
 	  --with 'TEST_FILTER=$(SANITIZED_LAUNCHES)' -- $(BUILD)/check/join \
 	  --with 'TEST_FILTER=!($(SANITIZED_LAUNCHES)|$(SANITIZED_WITHOUT))' JOIN_TEST_LAUNCHER=$(SANITIZED_LAUNCHER) -- $(BUILD)/check/join \
-	  --with TEST_FILTER= LD_LIBRARY_PATH=$(SANITIZED_BUILD)/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(LOOPBACK_CHECKS:$(BUILD)/%=$(SANITIZED_BUILD)/%) \
+	  --with TEST_FILTER= LD_LIBRARY_PATH=$(SANITIZED_BUILD)/loopback ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0 -- $(subst quick-,,$(LOOPBACK_CHECKS:$(BUILD)/%=$(SANITIZED_BUILD)/%)) \
 	  --with JOIN_TEST_LAUNCHER= LD_LIBRARY_PATH= JOIN_TEST_BUILD=$(BUILD) $(MACHINES_SMALL_RUN) \
 	  --with TEST_FILTER= JOIN_TEST_MACHINES= NCCL_JOIN_MACHINES= -- $(NCCL_SMALL_RUN)
 

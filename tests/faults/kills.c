@@ -234,16 +234,31 @@ static void kill_once(int i, int *hits, double *freed_s) {
   watch_free(watch);
 }
 
-Test(kills, at_random_moments, .timeout = 1800) {
+/* In parts, which run beside each other: much of it is waiting for who may stay with NCCL. */
+enum { PARTS = 4 };
+static void kill_often(int part) {
   place_try();
-  int hits[STATES] = {0}, times = place_times(20, 200);
+  int hits[STATES] = {0}, times = place_times(20, 200) / PARTS;
   double freed_s = 0;
   for (int i = 0; i < times; i++)
-    kill_once(i, hits, &freed_s);
+    kill_once(part * times + i, hits, &freed_s);
   fprintf(stderr, "killed %d times:", times);
   for (enum state state = 0; state < STATES; state++)
     fprintf(stderr, " %d %s%s", hits[state], state_name(state), state + 1 < STATES ? "," : "");
   fprintf(stderr, "; the last error came %.3f s after the death\n", freed_s);
   run_another_job();
   cr_assert(place_segments() == 0, "%d segments are left in /dev/shm", place_segments());
+}
+
+Test(kills, at_random_moments_0, .timeout = 1800) {
+  kill_often(0);
+}
+Test(kills, at_random_moments_1, .timeout = 1800) {
+  kill_often(1);
+}
+Test(kills, at_random_moments_2, .timeout = 1800) {
+  kill_often(2);
+}
+Test(kills, at_random_moments_3, .timeout = 1800) {
+  kill_often(3);
 }

@@ -53,6 +53,13 @@ Test(generated, rings_and_pipelines) {
                               "--shrink 2 --jobs 2 --today");
 }
 
-Test(generated, what_is_broken_on_purpose_is_found) {
-  check_script("test_harness.py", "");
+/* In parts, which run beside each other. */
+Test(generated, what_is_broken_on_purpose_is_found_0) {
+  check_script("test_harness.py", "0 3");
+}
+Test(generated, what_is_broken_on_purpose_is_found_1) {
+  check_script("test_harness.py", "1 3");
+}
+Test(generated, what_is_broken_on_purpose_is_found_2) {
+  check_script("test_harness.py", "2 3");
 }

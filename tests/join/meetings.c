@@ -169,7 +169,8 @@ Test(meetings, rank_that_fails_releases_those_of_its_half_that_wait_to_make_a_co
                                             .options = "--iterations 1,100,100,100 --wait 20 "
                                                        "--group 1 --halves 1 --fail 1:9",
                                             .each = true,
-                                            .limit_s = 20});
+                                            .limit_s = 20,
+                                            .enough = "rank 0, parked in ProcessGroupNCCL"});
   cr_assert(run_says_in_a_line(result, "rank 1 failed", "parked in ProcessGroupNCCL", NULL), "%s",
             result->errors);
   run_free(result);
@@ -226,7 +227,8 @@ Test(meetings, rank_that_fails_releases_those_that_wait) {
                                             .options = "--iterations 1,100 --wait 20 --fail 1:9",
                                             .environment = NAMED,
                                             .each = true,
-                                            .limit_s = 20});
+                                            .limit_s = 20,
+                                            .enough = "rank 0, parked in meeting_of_all"});
   cr_assert(run_says_in_a_line(result, "rank 1 failed", "parked in meeting_of_all", NULL), "%s",
             result->errors);
   run_free(result);

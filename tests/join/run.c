@@ -341,6 +341,11 @@ static bool run_to_its_end(struct running *running) {
   return ended;
 }
 
+struct run *run_end(struct running *running) {
+  running->limit_s = 0;
+  return run_finish(running);
+}
+
 struct run *run_finish(struct running *running) {
   struct run *result = running->result;
   struct reader *reader = &running->reader;

@@ -81,6 +81,9 @@ bool run_has_said(const struct running *running, const char *text);
  * finished sees what they have left behind. */
 struct run *run_finish(struct running *running);
 
+/* The same for who has seen enough of it: what is still there is ended. */
+struct run *run_end(struct running *running);
+
 /* Runs one program of the build folder, in the C locale. */
 struct run *run_tool(const char *tool, const char *arguments);
 

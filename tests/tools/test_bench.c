@@ -124,39 +124,82 @@ Test(bench, a_benchmark_that_cannot_measure_fails_the_run_and_is_named_behind_th
   expect_in(missing, " ./endless (not done within 1 s) ./broken (status 3)\n");
 }
 
-Test(bench, every_benchmark_measures_what_it_is_for) {
-  const char *benchmarks = getenv("JOIN_TEST_BENCHMARKS");
-  if (benchmarks == NULL || *benchmarks == '\0')
+/* Those that take long: each of these parts, and all others, is a test of its own, as one runs beside
+ * the other. */
+static const char of_calls[] = " host_cost python following ", of_ddp[] = " ddp ";
+
+static bool is_of(const char *part, const char *program, size_t length) {
+  char name[64];
+  const char *slash = memrchr(program, '/', length);
+  const char *base = slash == NULL ? program : slash + 1;
+  snprintf(name, sizeof name, " %.*s ", (int)(program + length - base), base);
+  return strstr(part, name) != NULL;
+}
+
+/* Those of JOIN_TEST_BENCHMARKS that are of a part; NULL: of none. Skips the test if there are none. */
+static const char *benchmarks_of(const char *part) {
+  static char chosen[2048];
+  const char *at = getenv("JOIN_TEST_BENCHMARKS");
+  chosen[0] = '\0';
+  for (size_t length; at != NULL && *at != '\0'; at += length + (at[length] == ' ')) {
+    length = strcspn(at, " ");
+    bool is_chosen = part != NULL ? is_of(part, at, length)
+                                  : !is_of(of_calls, at, length) && !is_of(of_ddp, at, length);
+    if (is_chosen)
+      snprintf(chosen + strlen(chosen), sizeof chosen - strlen(chosen), " %.*s", (int)length, at);
+  }
+  if (chosen[0] == '\0')
     cr_skip_test("benchmarks are not built with sanitizers");
+  return chosen;
+}
+
+static void check_measured(const char *part, const char *const *rows) {
+  const char *benchmarks = benchmarks_of(part);
   struct result result = run("json=$PWD/bench.json; cd %s && BENCH_JSON=$json BENCH_QUICK=1 "
-                             "tools/bench/run %s %s",
+                             "tools/bench/run %s%s",
                              top, build(), benchmarks);
   cr_expect_eq(result.status, 0, "%s", result.err);
-  static const char *const rows[] = {
-      "nobody joined\", \"name\": \"one all-reduce, direct\", \"unit\": \"ns\"",
-      "nobody joined\", \"name\": \"a group of 8, nccl-join, system calls\"",
-      "from Python, nobody joined\", \"name\": \"each call over the bare shim\", \"unit\": \"ns\"",
-      "\"name\": \"a group of 8, the follower asleep, calls of syscall()\"",
-      "\"name\": \"follower asleep, and a busy process on every processor\"",
-      "shadows 100,000 units\", \"name\": \"a unit, processor time of the joined rank\"",
-      "\"name\": \"8 ranks\", \"unit\": \"us\"",
-      "\"name\": \"leaving the loop: from the call to the first shadow\"",
-      "\"name\": \"shared memory per rank, 8 ranks\"",
-      "\"name\": \"device memory before the first shadow\"",
-      "\"name\": \"nccl-join, system calls\", \"unit\": \"calls\"",
-      "\"name\": \"DDP 10 buckets, first iteration differs, instructions per unit\"",
-      "DDP, speed: 2 ranks, 3 ms\", \"name\": \"even, nccl-join / even, no join at all\"",
-      "DDP, processor time: 4 ranks, 3 ms, no buffers\", \"name\": \"uneven, nccl-join\"",
-      "DDP, an iteration of an active rank\", \"name\": \"with buffers: even, Join protocol, ",
-      "Growth: a claim that all ranks make\", \"name\": \"messages, 16 ranks\"",
-  };
   const char *json = file("bench.json");
   cr_expect(is_json(json), "%s", json);
   expect_in(json, "\"quick\": \"yes\"");
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    expect_in(json, rows[i]);
+  for (; *rows != NULL; rows++)
+    expect_in(json, *rows);
+}
+
+Test(bench, benchmarks_of_calls_measure_what_they_are_for) {
+  check_measured(of_calls,
+                 (const char *const[]){
+                     "nobody joined\", \"name\": \"one all-reduce, direct\", \"unit\": \"ns\"",
+                     "nobody joined\", \"name\": \"a group of 8, nccl-join, system calls\"",
+                     "from Python, nobody joined\", \"name\": \"each call over the bare shim\", "
+                     "\"unit\": \"ns\"",
+                     "\"name\": \"a group of 8, the follower asleep, calls of syscall()\"",
+                     "\"name\": \"follower asleep, and a busy process on every processor\"", NULL});
   if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
     expect_in(
-        json,
+        file("bench.json"),
         "\"name\": \"one all-reduce, the follower awake, each collective over the bare shim\"");
+}
+
+Test(bench, benchmarks_of_ddp_measure_what_they_are_for) {
+  check_measured(
+      of_ddp,
+      (const char *const[]){
+          "DDP, speed: 2 ranks, 3 ms\", \"name\": \"even, nccl-join / even, no join at all\"",
+          "DDP, processor time: 4 ranks, 3 ms, no buffers\", \"name\": \"uneven, nccl-join\"",
+          "DDP, an iteration of an active rank\", \"name\": \"with buffers: even, Join protocol, ",
+          NULL});
+}
+
+Test(bench, every_other_benchmark_measures_what_it_is_for) {
+  check_measured(
+      NULL, (const char *const[]){
+                "shadows 100,000 units\", \"name\": \"a unit, processor time of the joined rank\"",
+                "\"name\": \"8 ranks\", \"unit\": \"us\"",
+                "\"name\": \"leaving the loop: from the call to the first shadow\"",
+                "\"name\": \"shared memory per rank, 8 ranks\"",
+                "\"name\": \"device memory before the first shadow\"",
+                "\"name\": \"nccl-join, system calls\", \"unit\": \"calls\"",
+                "\"name\": \"DDP 10 buckets, first iteration differs, instructions per unit\"",
+                "Growth: a claim that all ranks make\", \"name\": \"messages, 16 ranks\"", NULL});
 }
