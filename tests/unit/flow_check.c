@@ -336,13 +336,15 @@ static const char *check_reach(const struct truth *truth, uint32_t order) {
 }
 
 const char *graph_check(const struct graph_program *program, const struct flow *flow) {
-  struct truth truth = {.program = program, .flow = flow, .n = program->graph.nblocks};
+  struct graph_program as;
+  truth_unrotate(program, &as);
+  struct truth truth = {.program = &as, .flow = flow, .n = as.graph.nblocks};
   const char *bad = NULL;
   find_edges(&truth);
   find_loops(&truth);
   find_tangled(&truth);
   find_alive(&truth);
-  for (uint32_t block = 0; block < truth.n && bad == NULL; block++)
+  for (uint32_t block = 0; block < program->graph.nblocks && bad == NULL; block++)
     bad = check_nodes(&truth, block);
   if (bad != NULL || truth.tangled != 0)
     return bad;

@@ -109,7 +109,7 @@ static void come_to(struct writer *writer, uint32_t block) {
 }
 
 static bool has_room(const struct writer *writer) {
-  return writer->program->graph.nblocks + 12 < GRAPH_BLOCKS_MAX;
+  return writer->program->graph.nblocks + 12 < GRAPH_WRITTEN_MAX;
 }
 
 static void write_statements(struct writer *writer, int depth);
@@ -283,7 +283,7 @@ void graph_random_program(struct graph_program *program, uint64_t *state) {
 
 void graph_random_edges(struct graph_program *program, uint64_t *state) {
   start(program);
-  uint32_t nblocks = 2 + (uint32_t)trace_random(state, GRAPH_BLOCKS_MAX - 2);
+  uint32_t nblocks = 2 + (uint32_t)trace_random(state, GRAPH_WRITTEN_MAX - 2);
   uint32_t nedges = (uint32_t)trace_random(state, 3 * nblocks);
   needs_block(program, nblocks - 1);
   for (uint32_t i = 0; i < nedges; i++)

@@ -52,7 +52,81 @@ Test(flow, what_follows_a_guarded_loop_follows_the_loop) {
   cr_assert(is_followed(0, 2));
   cr_assert(is_followed(1, 2));
   cr_assert(comes_through(0, 2));
-  cr_assert_not(comes_through(1, 2));
+  cr_assert(comes_through(1, 2)); /* who skips it at 0 has come to its end */
+}
+
+Test(flow, a_loop_with_two_guards_is_gone_into_by_both) {
+  analyse("0>1 0>2 1>3 1>5 2>3 2>5 3>4 4>3 4>5 5.");
+  cr_assert_eq(depth(3), 1);
+  cr_assert(comes_through(3, 5));
+}
+
+/* while (0: a && 1: b) 2; 3: compiled to if (0 && 1) do 2; while (4 && 5); 3. */
+Test(flow, a_test_of_two_conditions_is_one) {
+  analyse("0>1 0>3 1>2 1>3 1*0 2>4 4>5 4>3 5>2 5>3 5*0 3.");
+  cr_assert_eq(depth(2), 1);
+  cr_assert(comes_through(2, 3));
+  cr_assert(is_followed(2, 3));
+}
+
+Test(flow, what_only_leads_on_is_passed_by) {
+  analyse("0>1 0>4 1>2 1*0 2>2 2>3 3>5 3*0 4>5 4*0 5.");
+  cr_assert(comes_through(2, 5));
+  analyse("0>1 0>4 1>2 1*0 2>2 2>3 3>5 3*0 4>5 5."); /* 4 does something */
+  cr_assert_not(comes_through(2, 5));
+}
+
+/* Who goes past the loop goes somewhere else than who leaves it. */
+Test(flow, a_condition_with_another_way_is_no_guard) {
+  analyse("0>1 0>3 1>1 1>2 2>3 3.");
+  cr_assert_not(comes_through(1, 3));
+  analyse("0>1 0>3 1>2 2>1 2>3 1>4 4>2 5>1 3>5 3>6 6."); /* 5 goes into it, too */
+  cr_assert_not(comes_through(1, 3));
+}
+
+/* 2 leads where 0 and 3 do, but control comes to it behind them: 4 is no part of the loop of 3. */
+Test(flow, a_guard_behind_the_loop_is_none) {
+  analyse("0>3 0>4 3>3 3>4 4>2 2>3 2>4 2!5 5.");
+  cr_assert_eq(depth(3), 1);
+  cr_assert_neq(node(2, 0).id, node(3, 0).id);
+}
+
+static struct flow_values values[GRAPH_BLOCKS_MAX];
+
+/* Blocks 0 and 2 have two calls each, of which the last is to a function. */
+static uint32_t loops_of_last(const char *text, uint32_t asked_by_0, uint32_t asked_by_2,
+                              struct place_node *of_0, struct place_node *of_2) {
+  graph_read(&program, text);
+  values[0].asks = asked_by_0;
+  values[2].asks = asked_by_2;
+  program.graph.values = values;
+  flow_free(flow);
+  flow = flow_analyse(&program.graph);
+  cr_assert_not_null(flow);
+  uint32_t n = flow_nodes(flow, 0, 1, 7, 1, of_0, DEPTH) - 1;
+  cr_assert_eq(flow_nodes(flow, 2, 1, 27, 1, of_2, DEPTH) - 1, 1);
+  cr_assert_eq(flow_nodes(flow, 0, 0, 3, 1, of_2 + DEPTH - 1, 1), 1); /* the first call stays */
+  return n;
+}
+
+/* 0: x(); while (f()) { 1; 2: y(); } 3 */
+Test(flow, a_call_that_is_the_condition_of_a_loop_is_in_it) {
+  struct place_node of_0[DEPTH], of_2[DEPTH];
+  const char *text = "0*2 2*2 0>1 0>3 1>2 2>1 2>3 3.";
+  cr_assert_eq(loops_of_last(text, 5, 5, of_0, of_2), 1);
+  cr_assert_eq(of_0[0].id, of_2[0].id);
+  cr_assert_eq(of_0[1].id, of_2[1].id);
+  cr_assert_lt(of_0[1].order, node(1, 1).order);
+  cr_assert_lt(node(1, 1).order, node(2, 1).order);
+  cr_assert_lt(node(0, 0).order, of_0[0].order);
+  cr_assert_eq(loops_of_last(text, 5, 6, of_0, of_2), 0); /* two functions */
+  cr_assert_eq(loops_of_last(text, 0, 0, of_0, of_2), 0); /* something else is tested */
+}
+
+/* 0: if (f()) return; for (;;) { 1: if (c) break; 2: if (f()) return; } 4 */
+Test(flow, a_call_that_is_checked_in_a_loop_with_an_end_of_its_own_stays_where_it_is) {
+  struct place_node of_0[DEPTH], of_2[DEPTH];
+  cr_assert_eq(loops_of_last("0*2 2*2 0>1 0>3 1>2 1>4 2>1 2>3 3. 4.", 5, 5, of_0, of_2), 0);
 }
 
 /* Epochs 1 to 5, of a guarded loop 2 and what follows it, 4; 3 and 6 return from within it. */

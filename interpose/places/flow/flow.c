@@ -1,5 +1,5 @@
 /* The analysis of one function's control flow, and the nodes it gives: see flow.h. Its steps, in
- * this order, are in flow_loops.c, flow_early.c, flow_order.c, flow_span.c, flow_tests.c and
+ * this order, are in flow_rotate.c, flow_loops.c, flow_early.c, flow_order.c, flow_span.c, flow_tests.c and
  * flow_reach.c. */
 #include "interpose/places/flow/flow_private.h"
 
@@ -119,9 +119,23 @@ static void flow_shrink(struct flow *flow) {
     flow->items = items;
 }
 
+static void note_asked(struct flow *flow, const struct flow_unrotated *as) {
+  for (uint32_t block = 0; block < flow->nblocks; block++) {
+    if (as->asked[block] != FLOW_NONE)
+      flow->items[block].asked = (uint16_t)as->asked[block];
+    flow->items[block].nsites = as->blocks[block].sites;
+  }
+}
+
 struct flow *flow_analyse(const struct flow_graph *graph) {
-  struct flow_work work = {.graph = graph};
+  struct flow_unrotated as;
+  if (!is_valid(graph) || !flow_unrotate(graph, &as))
+    return NULL;
+  struct flow_work work = {.graph = &as.graph};
   bool done = flow_analyse_work(&work);
+  if (done)
+    note_asked(work.flow, &as);
+  flow_unrotated_drop(&as);
   flow_drop(&work);
   if (!done) {
     flow_free(work.flow);
@@ -175,6 +189,12 @@ uint32_t flow_nodes(const struct flow *flow, uint32_t block, uint32_t site, uint
                     uint32_t function_id, struct place_node *nodes, uint32_t room) {
   if (block >= flow->nblocks || !flow->items[block].reached)
     return 0;
+  /* One test of a loop has one id, wherever the compiler has put it. */
+  while (flow->items[block].asked != 0 && site >= flow->items[block].nsites) {
+    site -= flow->items[block].nsites;
+    block = flow->items[block].asked;
+    position = flow->items[block].position;
+  }
   uint32_t depth = loops_from(flow, flow->items[block].around, function_id, nodes, room);
   if (depth < room) {
     nodes[depth] = node_of(&flow->items[block], flow_id(function_id, position), 0);

@@ -51,6 +51,9 @@ struct flow_values {
   uint64_t moves;  /* which it sets to a number, or adds one to: they are meant to change */
   uint64_t reused; /* which may be something else altogether behind it, by the same name */
   bool tests_more; /* something else decides, too */
+  /* What the last call in the block goes to, a number that no other function has, if what it
+     returns alone decides where control goes behind the block; 0: not so, or not known. */
+  uint32_t asks;
 };
 
 /* Control enters at block 0. Blocks that it does not reach are allowed, and more than one edge
@@ -89,6 +92,15 @@ uint32_t flow_decide(const struct flow_graph *graph, const struct flow_machine *
 struct flow;
 
 /* Keeps nothing of graph. NULL: larger than the limits above, an edge to no block, or no memory.
+ *
+ * A loop whose condition is tested at several places is taken for one with a single test, its head,
+ * which all of them lead to: `while (c) x();` is often compiled to `if (c) do x(); while (c);`. Such
+ * tests are blocks with two ways, the same for all of them past blocks that only lead on (heads of
+ * loops aside): to one block, to which nothing else leads, and to another. Some of them stand in a
+ * loop whose head is the first of the two, and some in front of it: guards. Control comes to each
+ * guard before it comes to any other test of the loop. Of a test of several conditions sixteen are
+ * found. If the tests all ask the same function (flow_values), and nothing but them ends the loop,
+ * those calls are one, which stands in the loop: `while (f()) x();`.
  *
  * What can reach neither a return nor a loop without end (it ends in a call that does not return,
  * or an unhandled exception) comes last in the order, so that no since spans it; its own since is

@@ -15,11 +15,13 @@ struct flow_item {
   uint16_t since;
   uint16_t until;
   uint16_t reach_from, reach_to;
-  uint16_t flags; /* PLACE_FIXED, and the turn */
-  bool reached;
-  bool ordered;
+  uint16_t flags;  /* PLACE_FIXED, and the turn */
+  uint16_t nsites; /* of a block that has given its last site away: those that it has kept */
+  uint16_t asked;  /* ... and the block of flow_rotate.c that has it; 0: it has kept all */
+  bool reached : 1;
+  bool ordered : 1;
   /* Of a block: from behind it the function may come back to its caller, or goes on for ever. */
-  bool returns;
+  bool returns : 1;
 };
 
 struct flow {
@@ -53,6 +55,19 @@ struct flow_work {
   bool *late;        /* blocks that come after all others that come to an end: flow_early.c */
   bool *early;       /* edges: flow_early.c */
 };
+
+/* flow_rotate.c: a graph in which loops that a compiler has rotated are as they were (flow_analyse
+ * in flow.h). Its blocks are those of the other graph, and behind them the tests of such loops. */
+struct flow_unrotated {
+  struct flow_graph graph; /* of the arrays below */
+  struct flow_block *blocks;
+  struct flow_edge *edges;
+  struct flow_values *values;
+  uint32_t *asked; /* by block: the test that has its last site; FLOW_NONE: it has all of its own */
+};
+/* False: no memory; then there is nothing to drop. */
+bool flow_unrotate(const struct flow_graph *graph, struct flow_unrotated *made);
+void flow_unrotated_drop(struct flow_unrotated *made);
 
 /* flow.c: begins the analysis of work->graph, and finds its loops. False: the graph is beyond the
  * limits of flow.h, or no memory. */

@@ -24,6 +24,7 @@ struct content {
   bool by_more;   /* ... and of something else */
   bool is_number; /* one that stands in the code */
   bool is_moved;  /* it is not what it was */
+  bool is_result; /* made of what the last call has returned, and of numbers */
   uint32_t like;  /* it is a variable, or that plus a number: its bit, from 1 on; 0: it is not */
 };
 
@@ -39,13 +40,17 @@ struct testing {
   int64_t pushed;     /* bytes, since the block began */
   bool is_unbalanced; /* blocks begin with something pushed: what rsp leads to is not known */
   bool calls;         /* in this block */
+  uint32_t called;    /* the last one: the lower half of what it goes to; 0: not known */
   struct flow_values values;
 };
 
 static const struct content anything = {.by_more = true};
 
 static struct content made_of(struct content a, struct content b) {
-  return (struct content){.by = a.by | b.by, .by_more = a.by_more || b.by_more};
+  return (struct content){.by = a.by | b.by,
+                          .by_more = a.by_more || b.by_more,
+                          .is_result = (a.is_result && (b.is_result || b.is_number)) ||
+                                       (b.is_result && a.is_number)};
 }
 
 static struct content number(void) {
@@ -225,6 +230,7 @@ static void call(struct testing *testing) {
   for (uint32_t i = 0; i < REGISTERS; i++)
     if (!(KEPT >> i & 1))
       testing->contents[i] = anything;
+  testing->contents[RAX].is_result = true;
   testing->flags = anything;
   testing->calls = true;
 }
@@ -237,6 +243,7 @@ static struct content loaded_address(struct testing *testing, const struct nativ
 static void branch(struct testing *testing) {
   testing->values.tests = testing->flags.by;
   testing->values.tests_more = testing->flags.by_more;
+  testing->values.asks = testing->flags.is_result ? testing->called : 0;
 }
 
 /* Moves; false: it is none. */
@@ -372,6 +379,9 @@ static bool find_all(struct testing *testing, const struct native_code *code,
       block = block_at[cursor.position];
       begin_block(testing);
     }
+    if (cursor.is.kind == NATIVE_CALL)
+      testing->called =
+          cursor.is.has_target ? (uint32_t)((uintptr_t)cursor.at + (uintptr_t)cursor.is.target) : 0;
     step(testing, cursor.at, cursor.is.length);
     ends = cursor.is.kind != NATIVE_PLAIN && cursor.is.kind != NATIVE_CALL &&
            cursor.is.kind != NATIVE_BRANCH;

@@ -6,6 +6,52 @@
 
 void (*volatile places_site)(int number);
 int (*volatile places_choice)(int below);
+void (*volatile places_call)(int number, const void *after);
+
+/* A compiler tests the condition once in front of the loop. */
+EXPORTED void guarded(int rows, int columns) {
+  (void)columns;
+  SITE(1);
+  for (int i = 0; i < rows; i++)
+    SITE(2);
+  SITE(3);
+  places_choice(1);
+}
+
+EXPORTED int asked(int number, int left) {
+  if (places_call != 0)
+    places_call(number, __builtin_return_address(0));
+  return left > 0;
+}
+
+/* ... which may be a call. */
+EXPORTED void asking(int rows, int columns) {
+  (void)columns;
+  SITE(3);
+  while (asked(1, rows)) {
+    SITE(2);
+    rows--;
+  }
+  SITE(4);
+  places_choice(1);
+}
+
+/* What is checked for errors is no condition of a loop. */
+EXPORTED void checked(int rows, int columns) {
+  (void)columns;
+  if (!asked(1, 1))
+    goto failed;
+  for (;;) {
+    if (rows-- <= 0)
+      break;
+    SITE(2);
+    if (!asked(4, 1))
+      goto failed;
+  }
+  SITE(3);
+failed:
+  places_choice(1);
+}
 
 EXPORTED void nested(int rows, int columns) {
   SITE(1);

@@ -10,6 +10,8 @@ extern "C" {
 extern void (*volatile places_site)(int number); /* the call with that number in the source */
 extern int (*volatile places_choice)(int below); /* any number from 0 on */
 
+extern void (*volatile places_call)(int number, const void *after); /* likewise; NULL: not told */
+
 #define SITE(number) places_site(number)
 #define CHOICE(below) places_choice(below)
 #define EXPORTED __attribute__((visibility("default"), noinline))
