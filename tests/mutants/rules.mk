@@ -28,8 +28,8 @@ MUTANTS_TESTS = $(call mutants_rooms,) \
                 "hooks: $(call mutants_run,check/quick-hooks) loopback/*" \
                 "interpose/places/flow: $(call mutants_run,check/quick-unit) flow*/*" \
                 "interpose/places/native: $(call mutants_run,check/interpose) native_code/*" \
-                "interpose/places: $(call mutants_run,check/python) python/conditions*" \
-                "interpose/places: $(call mutants_run,check/python) python/calls*" \
+                "interpose/places: MAKE $(call mutants_run,check/python) @(python|garbage)/*" \
+                "interpose/places: MAKE $(call mutants_run,check/interpose) places/*" \
                 "core: check/sim --programs 400 --jobs 1" \
                 "core: $(call mutants_run,check/quick-unit) !(flow*|*_random|contribution|number|divisor|segment*|places|log*|trace*|settings|rhythm)/*" \
                 $(call mutants_suites,core/predict,learner_random,) \

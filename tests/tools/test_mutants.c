@@ -92,6 +92,22 @@ Test(mutants, what_never_ends_is_found) {
   cr_assert_eq(say("grep '(time)' build/mutants/verdicts"), 0, "at++ in the loop: %s", said);
 }
 
+/* As Python loads what tests/python tests. */
+Test(mutants, what_is_in_a_library_that_the_tests_load_is_changed_by_make) {
+  cr_assert_eq(
+      say("printf 'build/part.so: build/core/part.o\n\t@gcc -shared -o $@ $<\n"
+          "build/loaded: tests/check.c | build/part.so\n"
+          "\t@gcc -o $@ $< build/part.so\n' >>Makefile; sed -i 's/-O1/-O1 -fPIC/' Makefile"),
+      0);
+  char command[8192];
+  snprintf(command, sizeof command,
+           "'%s/tests/mutants/mutants' --slack 2 --count 100 core -- 'MAKE loaded'", top);
+  cr_expect_eq(say(command), 1, "%s", said);
+  expect_said("not found: core/part.c:3: is_small\n  - if (n < 10)\n  + if (n <= 10)\n");
+  cr_expect_null(strstr(said, "!(n < 10)"), "a test fails there:\n%s", said);
+  cr_expect_eq(say("cmp core/part.c build/mutants/tree/core/part.c"), 0, "%s", said);
+}
+
 Test(mutants, the_tree_stays_as_it_is) {
   cr_assert_eq(say("find . -type f -exec sha256sum {} + >/tmp/sums.$PPID; wc -l </tmp/sums.$PPID"),
                0);
