@@ -280,6 +280,45 @@ EXPORTED void deciding(int rows, int columns) {
   places_choice(1);
 }
 
+/* What has been shifted is not what it was: the branch that sets it does not end the loop. */
+EXPORTED void shifting(int rows, int columns) {
+  unsigned state = 1;
+  int rounds;
+  (void)rows;
+  SITE(1);
+  for (rounds = 0; state != 4 && rounds < 40; rounds++) {
+    if (CHOICE(2) == 0) {
+      SITE(2);
+      state = 4;
+      state <<= (unsigned)columns % 8;
+    } else {
+      SITE(3);
+    }
+  }
+  SITE(4);
+  places_choice(1);
+}
+
+__attribute__((noinline)) static void choose_once(void) {
+  places_choice(1);
+  places_choice(2);
+}
+
+/* Two ways out, of which an optimiser makes the first a jump to the function called last. */
+EXPORTED void jumping_out(int rows, int columns) {
+  volatile int last;
+  (void)columns;
+  SITE(1);
+  if (CHOICE(2) == 0) {
+    SITE(2);
+    choose_once();
+    return;
+  }
+  SITE(4);
+  last = rows;
+  (void)last;
+}
+
 /* Conditions in a loop that change from round to round, or do not. */
 EXPORTED void conditions(int rows, int columns) {
   int i = 0, state = 0, limit = CHOICE(30), flag;
