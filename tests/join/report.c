@@ -174,6 +174,14 @@ Test(report, of_ranks_that_were_stopped_or_have_failed_or_still_run_that_is_said
   }
 }
 
+Test(report, of_ranks_that_failed_the_one_that_names_another_tells_why) {
+  write_rank(0, "", TWO AT(2100, "fail", 2));
+  write_rank(1, "", TWO "{\"t_ns\":2100000000,\"event\":\"fail\",\"index\":2,\"peer\":0}\n");
+  struct run *result = report("--text");
+  expect_in(result->output, "The run failed: rank 0 had, and the others were released");
+  run_free(result);
+}
+
 /* A program that catches the error may go on with all ranks. */
 Test(report, who_was_stopped_and_went_on_has_ended_well) {
   write_rank(0, "", TWO AT(2100, "stop", 2) AT(2200, "commit", 2) AT(2300, "done", 3));
@@ -289,6 +297,18 @@ Test(report, who_failed_is_named_in_the_words_of_the_launcher) {
             "nccl-join run ended rank 0.");
   expect_in(result->output, "\n  rank 0   ## was ended\n  rank 1   ## failed\n");
   expect_not_in(result->output, "have no end");
+  run_free(result);
+}
+
+Test(report, why_a_run_was_ended_is_said_although_the_first_rank_is_of_another_launcher) {
+  write_rank(0, ",\"group\":100", TWO AT(2100, "done", 2));
+  write_rank(1, ",\"group\":101", TWO);
+  write_text("launch.here.99",
+             "nccl-join-launch 1\nwhy rank 1 was ended by signal 9 (Killed) after "
+             "b\nfailed 101\n");
+  struct run *result = report("--text");
+  expect_in(result->output, "The run did not come to its end: rank 1 was ended by signal 9 "
+                            "(Killed) after b. What follows");
   run_free(result);
 }
 
