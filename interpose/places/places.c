@@ -201,15 +201,31 @@ static uint32_t nodes_of(const struct native_frame *frame, struct place_node *no
   return written;
 }
 
+/* A frame as one of its whole function, of which the compiler has moved a part away. */
+static struct native_frame in_one_function(const struct native_frame *frame) {
+  struct native_frame whole = *frame;
+  struct native_part owner;
+  if (frame->has_rule && native_code_owner((const void *)(frame->pc - 1), &owner)) {
+    whole.rule.function = owner.begin;
+    whole.rule.function_size = (size_t)(owner.end - owner.begin);
+  }
+  return whole;
+}
+
 /* Of the outermost frames. */
 static uint32_t native_nodes(const struct native_stack *stack, size_t frames,
                              struct place_node *nodes) {
   uint32_t written = 0;
+  struct native_frame whole, below = {.has_rule = false};
   for (size_t i = 0; i < frames; i++) {
     struct native_frame tails[NATIVE_TAILS_MAX];
     const struct native_frame *frame = &stack->outer[stack->nouter - 1 - i];
-    size_t ntails = i + 1 == frames ? 0 : native_tails_find(frame, frame - 1, tails);
-    written += nodes_of(frame, nodes + written, PLACE_NODES_MAX - written);
+    bool is_last = i + 1 == frames;
+    whole = i == 0 ? in_one_function(frame) : below;
+    if (!is_last)
+      below = in_one_function(frame - 1);
+    size_t ntails = is_last ? 0 : native_tails_find(frame, &below, tails);
+    written += nodes_of(&whole, nodes + written, PLACE_NODES_MAX - written);
     for (size_t tail = 0; tail < ntails; tail++)
       written += nodes_of(&tails[tail], nodes + written, PLACE_NODES_MAX - written);
   }

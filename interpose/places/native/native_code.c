@@ -18,7 +18,12 @@ struct function {
   uint32_t id;
   uint32_t nblocks;
   uint32_t *positions; /* of the blocks */
-  struct flow *flow;   /* NULL: the code cannot be followed */
+  struct moved {
+    struct native_part code;
+    uint32_t position;
+  } * moved; /* parts that have been moved away */
+  uint32_t nmoved;
+  struct flow *flow; /* NULL: the code cannot be followed */
 };
 
 /* Guarded by lock. */
@@ -41,13 +46,15 @@ static bool decode(const uint8_t *code, size_t size, struct native_instruction *
 
 static size_t bytes_of(const struct function *function) {
   size_t positions = function->positions == NULL ? 0 : function->nblocks * sizeof(uint32_t);
-  return positions + (function->flow == NULL ? 0 : flow_bytes(function->flow));
+  return positions + function->nmoved * sizeof *function->moved +
+         (function->flow == NULL ? 0 : flow_bytes(function->flow));
 }
 
 static void native_forget(struct function *function) {
   bytes_used -= bytes_of(function);
   flow_free(function->flow);
   free(function->positions);
+  free(function->moved);
   *function = (struct function){0};
 }
 
@@ -83,15 +90,65 @@ static void native_analyse(struct function *function) {
     positions[i] = graph.blocks[i].position;
   function->positions = positions;
   function->nblocks = graph.nblocks;
+  function->moved = calloc(graph.nparts, sizeof *function->moved);
+  function->nmoved = function->moved == NULL ? 0 : graph.nparts - 1;
+  for (uint32_t i = 0; i < function->nmoved; i++)
+    function->moved[i] = (struct moved){graph.parts[i + 1], (uint32_t)graph.begins[i + 1]};
   function->flow = positions == NULL ? NULL : flow_analyse(&edges);
   native_graph_drop(&graph);
   bytes_used += bytes_of(function);
+}
+
+bool native_code_owner(const void *address, struct native_part *owner) {
+  struct native_object object;
+  struct native_part part;
+  struct native_instruction is;
+  bool is_moved;
+  if (!native_object_of(address, &object) ||
+      !native_function_at(&object, address, &part, &is_moved) || !is_moved)
+    return false;
+  for (const uint8_t *at = part.begin; at < part.end; at += is.length) {
+    if (!decode(at, (size_t)(part.end - at), &is))
+      return false;
+    const uint8_t *to = (const uint8_t *)((uintptr_t)at + (uintptr_t)is.target);
+    bool jumps = is.has_target && (is.kind == NATIVE_JUMP || is.kind == NATIVE_BRANCH);
+    if (jumps && (to < part.begin || to >= part.end) &&
+        native_function_at(&object, to, owner, &is_moved) && !is_moved && owner->begin != to)
+      return true;
+  }
+  return false;
 }
 
 /* ---- Calls ---- */
 
 /* What native_forget has freed is NULL afterwards, which the analyzer does not follow:
  * NOLINTBEGIN(clang-analyzer-unix.Malloc) */
+
+/* Where code of the function stands. False: it is not the function's. */
+static bool position_of(const struct function *function, const uint8_t *at, uint32_t *position) {
+  if (at >= function->start && at < function->start + function->size) {
+    *position = (uint32_t)(at - function->start);
+    return true;
+  }
+  for (uint32_t i = 0; i < function->nmoved; i++)
+    if (at >= function->moved[i].code.begin && at < function->moved[i].code.end) {
+      *position = function->moved[i].position + (uint32_t)(at - function->moved[i].code.begin);
+      return true;
+    }
+  return false;
+}
+
+/* The code from a position on, to the end of its part. */
+static struct native_part code_at(const struct function *function, uint32_t position) {
+  struct native_part code = {function->start + position, function->start + function->size};
+  for (uint32_t i = 0; i < function->nmoved; i++) {
+    const struct moved *moved = &function->moved[i];
+    if (position >= moved->position)
+      code =
+          (struct native_part){moved->code.begin + (position - moved->position), moved->code.end};
+  }
+  return code;
+}
 
 /* The block that a position is in. */
 static uint32_t block_of(const struct function *function, uint32_t position) {
@@ -112,11 +169,13 @@ static uint32_t block_of(const struct function *function, uint32_t position) {
 static bool count_calls(const struct function *function, uint32_t block, uint32_t position,
                         uint32_t *calls) {
   struct native_instruction is;
+  struct native_part code = code_at(function, function->positions[block]);
+  const uint8_t *call = code.begin + (position - function->positions[block]);
   *calls = 0;
-  for (size_t at = function->positions[block]; at <= position; at += is.length) {
-    if (!decode(function->start + at, function->size - at, &is))
+  for (const uint8_t *at = code.begin; at <= call; at += is.length) {
+    if (!decode(at, (size_t)(code.end - at), &is))
       return false;
-    if (position < at + is.length)
+    if (call < at + is.length)
       return is.kind == NATIVE_CALL || is.kind == NATIVE_JUMP;
     *calls += is.kind == NATIVE_CALL;
   }
@@ -125,10 +184,10 @@ static bool count_calls(const struct function *function, uint32_t block, uint32_
 
 /* NOLINTEND(clang-analyzer-unix.Malloc) */
 
-static uint32_t nodes_of(const struct function *function, uint32_t position,
+static uint32_t nodes_of(const struct function *function, const uint8_t *pc,
                          struct place_node *nodes, uint32_t room) {
-  uint32_t calls;
-  if (function->flow == NULL)
+  uint32_t calls, position;
+  if (function->flow == NULL || !position_of(function, pc, &position))
     return 0;
   uint32_t block = block_of(function, position);
   if (!count_calls(function, block, position, &calls))
@@ -139,8 +198,7 @@ static uint32_t nodes_of(const struct function *function, uint32_t position,
 
 uint32_t native_code_nodes(const void *function_start, size_t function_size, const void *pc,
                            uint32_t function_id, struct place_node *nodes, uint32_t room) {
-  size_t position = (size_t)((uintptr_t)pc - (uintptr_t)function_start);
-  if (function_size > NATIVE_FUNCTION_MAX || position >= function_size)
+  if (function_size > NATIVE_FUNCTION_MAX)
     return 0;
   pthread_mutex_lock(&lock);
   struct function *function = place_of(function_start);
@@ -152,7 +210,7 @@ uint32_t native_code_nodes(const void *function_start, size_t function_size, con
         (struct function){.start = function_start, .size = function_size, .id = function_id};
     native_analyse(function);
   }
-  uint32_t count = nodes_of(function, (uint32_t)position, nodes, room);
+  uint32_t count = nodes_of(function, pc, nodes, room);
   pthread_mutex_unlock(&lock);
   return count;
 }

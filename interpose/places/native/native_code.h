@@ -5,18 +5,26 @@
 
 #include "core/place/place.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "interpose/places/native/native_object.h"
+
+/* The function that a part is of which the compiler has moved away (foo.cold), where the address is
+ * in such a part, and that jumps back. False: it is in none, or that cannot be told. */
+bool native_code_owner(const void *address, struct native_part *owner);
+
 /* The nodes (flow_nodes, flow.h) of the call, or tail call, at pc, which is its return address less
- * one. The function fills function_size bytes from function_start on, as .eh_frame says.
+ * one, in the function or in a part of it that has been moved away. The function fills function_size
+ * bytes from function_start on, as .eh_frame says.
  * function_id is of the object and the function in it, equal on all ranks; so ids and orders are
  * equal, too, wherever the object is loaded. Writes at most `room` nodes, the outermost first, and
  * returns how many.
  *
  * 0: the code cannot be followed (native_graph.h says when); there is no call at pc; control comes
- * to it only by an exception; or the function is the part of another that the compiler has moved
- * away (foo.cold), whose order would be one of its own.
+ * to it only by an exception; or function_start is that of a part which the compiler has moved away
+ * (foo.cold), whose order would be one of its own.
  *
  * A function's first call takes about 25 us, and 30 ms if it has 300 KB of code; later ones take
  * less than a microsecond. Any thread; not in signal handlers. At most 8 MiB are kept, and one

@@ -3,6 +3,7 @@
 #include "interpose/places/native/native_graph.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "interpose/places/flow/flow_arcs.h"
 #include "interpose/places/native/native_jumps.h"
@@ -320,6 +321,9 @@ bool native_graph_make(struct native_graph *graph, const struct native_object *o
     native_decide(graph, &work.code, work.block_at);
     native_find_tests(graph, &work.code, work.block_at);
   }
+  graph->nparts = work.code.nparts;
+  memcpy(graph->parts, work.code.parts, sizeof graph->parts);
+  memcpy(graph->begins, work.code.begins, sizeof graph->begins);
   native_tables_drop(&work.tables);
   native_pads_drop(&work.pads);
   free(work.block_at);

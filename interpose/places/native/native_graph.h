@@ -10,6 +10,9 @@
 #define NATIVE_FUNCTION_MAX (1u << 20) /* bytes, moved parts included */
 
 struct native_graph {
+  struct native_part parts[NATIVE_PARTS_MAX]; /* of the function, itself first */
+  size_t begins[NATIVE_PARTS_MAX];            /* their positions */
+  uint32_t nparts;
   struct flow_block *blocks; /* by position; block 0 is where the function begins */
   struct flow_edge *edges;
   struct flow_values *values; /* by block; NULL: not known */
