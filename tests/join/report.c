@@ -168,6 +168,7 @@ Test(report, of_ranks_that_were_stopped_or_have_failed_or_still_run_that_is_said
     struct run *result = report("--text");
     expect_in(result->output, ends[i][1]);
     expect_in(result->output, rows[i]);
+    expect_not_in(result->output, "The run goes on");
     expect_in(result->output, "Until then no rank had joined.");
     expect_not_in(result->output, "nothing to gain");
     run_free(result);
@@ -207,10 +208,10 @@ Test(report, answers_to_sends_are_no_collectives) {
             "answered sends and receives of the others, which are no collectives: rank 0 3.");
   run_free(result);
   write_rank(0, "", AT(1000, "leave", 0) SEND(1000, 0) SEND(1500, 0) AT(2000, "done", 0));
-  write_rank(1, "", AT(1000, "leave", 0) AT(2000, "done", 0));
+  write_rank(1, "", AT(1000, "leave", 0) SEND(1200, 0) AT(2000, "done", 0));
   result = report("--text");
   expect_in(result->output, ": 2 ranks, 0 collectives in 1.00 s");
-  expect_in(result->output, "no collectives: rank 0 2. To rebalance,");
+  expect_in(result->output, "no collectives: rank 0 2, rank 1 1. To rebalance,");
   expect_not_in(result->output, "nothing to gain");
   run_free(result);
 }
