@@ -33,6 +33,8 @@ static const struct expectation of_c[] = {
     {"guarded", "1:0 2:1 3:0 1<2 2<3 1^2 2^3"},
     {"asking", "1:1! 2:1 3:0 4:0 1<4 2<4 1^2 2^4 3^1"},
     {"checked", "1:0 2:1 4:1 3:0 1^2"},
+    {"accumulating", "2:1! 3:0"},
+    {"repeating", "1:2 2:1 3:1 4:0 5:1 6:2 7:1 1<2 3<4 6<7 2<4 1<4 5<7"},
     {"leaving", "1:1 2:1 3:1 4:0 1^2 2^3 1^3 1<4 !1<2 !2<3 1=2 2=3"},
     {"once", "1:0 2:1 3:2 4:0 1<2 2<3 1<4 1^4 2^4 2^3 1^2"},
     {"choosing", "1:0 2:1 10:1 11:1 12:1 13:1 14:1 15:1 16:1 3:1 4:0 !2<3 2^3 10<3 12<3 11<12 11<3 "
@@ -129,11 +131,14 @@ static bool is_single(int number) {
   return seen[number].count == 1 && users == 1;
 }
 
-/* An optimiser may not have made several calls of this one that stand in different loops. */
+/* An optimiser may not have made several calls of this one that stand in different loops, but where it
+ * knows which ways are rare: what it has put aside then is not compared. */
 static void check_one(int number, uint32_t depth) {
   struct place_node first[PLACE_NODES_MAX], nodes[PLACE_NODES_MAX];
   for (uint32_t i = 0; i < seen[number].count; i++) {
     uint32_t count = nodes_of(seen[number].calls[i], i == 0 ? first : nodes);
+    if (is_profiled && count != depth + 1)
+      return;
     cr_assert_eq(count, depth + 1, "%s: a call %d has %u nodes", where, number, count);
     for (uint32_t node = 0; i > 0 && node < count; node++)
       cr_assert_eq(nodes[node].id, first[node].id, "%s: two calls %d", where, number);
@@ -156,7 +161,7 @@ static void check_depth(int number, uint32_t depth, bool may_be_unknown) {
     found |= count == depth + 1 || is_split;
     for (uint32_t node = 0; node < count; node++) {
       cr_assert_eq(nodes[node].flags & PLACE_LOOP, node < count - 1 ? PLACE_LOOP : 0);
-      cr_assert_eq(nodes[node].flags & PLACE_ORDERED, PLACE_ORDERED);
+      cr_assert_eq(nodes[node].flags & PLACE_ORDERED, PLACE_ORDERED, "%s: call %d", where, number);
     }
   }
   cr_assert(found, "%s: no call %d is in all its loops", where, number);

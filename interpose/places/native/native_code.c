@@ -23,7 +23,9 @@ struct function {
     uint32_t position;
   } * moved; /* parts that have been moved away */
   uint32_t nmoved;
-  struct flow *flow; /* NULL: the code cannot be followed */
+  uint32_t ncopies;
+  struct native_copy *copies; /* calls that stand where others do (native_graph.h) */
+  struct flow *flow;          /* NULL: the code cannot be followed */
 };
 
 /* Guarded by lock. */
@@ -47,6 +49,7 @@ static bool decode(const uint8_t *code, size_t size, struct native_instruction *
 static size_t bytes_of(const struct function *function) {
   size_t positions = function->positions == NULL ? 0 : function->nblocks * sizeof(uint32_t);
   return positions + function->nmoved * sizeof *function->moved +
+         function->ncopies * sizeof *function->copies +
          (function->flow == NULL ? 0 : flow_bytes(function->flow));
 }
 
@@ -55,6 +58,7 @@ static void native_forget(struct function *function) {
   flow_free(function->flow);
   free(function->positions);
   free(function->moved);
+  free(function->copies);
   *function = (struct function){0};
 }
 
@@ -94,6 +98,9 @@ static void native_analyse(struct function *function) {
   function->nmoved = function->moved == NULL ? 0 : graph.nparts - 1;
   for (uint32_t i = 0; i < function->nmoved; i++)
     function->moved[i] = (struct moved){graph.parts[i + 1], (uint32_t)graph.begins[i + 1]};
+  function->copies = graph.copies;
+  function->ncopies = graph.ncopies;
+  graph.copies = NULL;
   function->flow = positions == NULL ? NULL : flow_analyse(&edges);
   native_graph_drop(&graph);
   bytes_used += bytes_of(function);
@@ -182,6 +189,14 @@ static bool count_calls(const struct function *function, uint32_t block, uint32_
   return false;
 }
 
+/* The call that one is a copy of, or itself. */
+static uint32_t original_of(const struct function *function, uint32_t position) {
+  for (uint32_t i = 0; i < function->ncopies; i++)
+    if (function->copies[i].position == position)
+      return original_of(function, function->copies[i].of);
+  return position;
+}
+
 /* NOLINTEND(clang-analyzer-unix.Malloc) */
 
 static uint32_t nodes_of(const struct function *function, const uint8_t *pc,
@@ -189,6 +204,7 @@ static uint32_t nodes_of(const struct function *function, const uint8_t *pc,
   uint32_t calls, position;
   if (function->flow == NULL || !position_of(function, pc, &position))
     return 0;
+  position = original_of(function, position);
   uint32_t block = block_of(function, position);
   if (!count_calls(function, block, position, &calls))
     return 0;

@@ -320,6 +320,7 @@ bool native_graph_make(struct native_graph *graph, const struct native_object *o
   if (made && work.jumps.count == 0) { /* nothing is known of what longjmp leaves as it was */
     native_decide(graph, &work.code, work.block_at);
     native_find_tests(graph, &work.code, work.block_at);
+    native_find_copies(graph, &work.code, work.block_at);
   }
   graph->nparts = work.code.nparts;
   memcpy(graph->parts, work.code.parts, sizeof graph->parts);
@@ -337,5 +338,6 @@ void native_graph_drop(struct native_graph *graph) {
   free(graph->blocks);
   free(graph->edges);
   free(graph->values);
+  free(graph->copies);
   *graph = (struct native_graph){0};
 }

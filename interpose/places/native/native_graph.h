@@ -16,8 +16,14 @@ struct native_graph {
   struct flow_block *blocks; /* by position; block 0 is where the function begins */
   struct flow_edge *edges;
   struct flow_values *values; /* by block; NULL: not known */
+  /* Calls that are copies of another one, made by the compiler: the last bytes of both. Not of
+   * calls in parts that have been moved away. */
+  struct native_copy {
+    uint32_t position, of;
+  } * copies;
   uint32_t nblocks;
   uint32_t nedges;
+  uint32_t ncopies;
 };
 
 /* The graph of a function, which is as .eh_frame of the object has it. Beside it, jump tables and
@@ -50,6 +56,24 @@ void native_decide(struct native_graph *graph, const struct native_code *code,
 /* native_tests.c: values of the graph (flow.h), of x86-64's code. For native_graph.c. */
 void native_find_tests(struct native_graph *graph, const struct native_code *code,
                        const uint32_t *block_at);
+
+/* native_copies.c: finds the copies of calls in x86-64's code. Without memory there are none. What
+ * a compiler knows on one way through a function it puts into a copy of the code there: a loop's
+ * last round then stands behind the loop, and which copy a rank comes to may hang on what it does
+ * in between. A call is taken for a copy of another one, the original, if
+ *   - both call the same function, by its address or through the same word of memory;
+ *   - none of the arguments in registers differs, as far as they are numbers, addresses, or words
+ *     of the frame, and one is known to be the same;
+ *   - it stands behind the innermost loop of the original, and in all others; or both stand in the
+ *     same loops, and neither leads to the other in a round of them: the original is the first;
+ *   - control comes to it, but for what is done on its own way, from calls from which it comes to
+ *     the original, or from such with the same function and arguments;
+ *   - control goes on from it as it may from the original: past branches that only the original
+ *     has, as the way is known here, to the same block or to such calls, in the same round of the
+ *     loops around both. That both return tells nothing.
+ * For native_graph.c. */
+void native_find_copies(struct native_graph *graph, const struct native_code *code,
+                        const uint32_t *block_at);
 
 /* native_endings.c: whether the function that code of the object calls there is known never to
  * return. It has neither a return nor a jump out of it, or it is a library's that is known by name

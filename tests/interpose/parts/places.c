@@ -53,6 +53,59 @@ failed:
   places_choice(1);
 }
 
+/* Where a round is known to be the last one, a compiler makes it leave the loop at once: call 2 stands
+ * behind the loop, too, in a copy. Whoever does something before it may come to the other one. */
+EXPORTED void accumulating(int rows, int columns) {
+  int row = 0;
+  for (;;) {
+    int some = 0;
+    if (row >= rows)
+      break;
+    while (some < 2 && row < rows) {
+      row++;
+      some++;
+    }
+    asked(1, columns);
+    if (places_choice(2) == 0)
+      SITE(4);
+    asked(2, columns);
+  }
+  asked(3, columns);
+  places_choice(1);
+}
+
+static volatile int places_number;
+
+EXPORTED int alike(int left) {
+  if (places_call != 0)
+    places_call(places_number, __builtin_return_address(0));
+  return left > 0;
+}
+
+/* What a call is in the program says this word, and not its arguments. */
+#define ALIKE(number) (places_number = (number), alike(columns))
+
+/* Calls that look the same in the code, and are not. */
+EXPORTED void repeating(int rows, int columns) {
+  for (int i = 0; i < rows; i++) {
+    for (int j = 0; j < columns; j++)
+      ALIKE(1);
+    ALIKE(2);
+  }
+  for (int i = 0; i < columns; i++)
+    ALIKE(3);
+  ALIKE(4);
+  while (rows-- > 0) {
+    if (places_choice(2) == 0)
+      ALIKE(5);
+    do
+      ALIKE(6);
+    while (places_choice(3) > 0);
+    ALIKE(7);
+  }
+  places_choice(1);
+}
+
 EXPORTED void nested(int rows, int columns) {
   SITE(1);
   for (int i = 0; i < rows; i++) {

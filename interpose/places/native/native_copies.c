@@ -1,0 +1,398 @@
+/* Calls that a compiler has made several of: see native_graph.h. */
+#include "interpose/places/native/native_graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/places/native/native_loops.h"
+#include "interpose/places/native/native_operands.h"
+#include "interpose/places/native/native_passed.h"
+
+enum {
+  BEFORE_MAX = 8,   /* calls that control comes from to one */
+  SITES_MAX = 1024, /* calls of a function; of more nothing is found */
+  STEPS_MAX = 64,   /* instructions from a call to the next branch or call */
+  VISITS_MAX = 16,  /* blocks that begin there */
+  DEPTH_MAX = 8,    /* branches and calls that are followed */
+  WORK_MAX = 20000, /* such ways of one function, a pair of calls counted as PAIR_WORK of them */
+  PAIR_WORK = 10,
+};
+
+struct site {
+  uint32_t position, next; /* next: where it returns to */
+  uint32_t part;
+  struct native_passed passed;
+};
+
+struct copying {
+  const struct native_graph *graph;
+  const struct native_code *code;
+  const uint32_t *block_at;
+  struct native_loops loops;
+  uint32_t *stack; /* and room for a second one */
+  bool *marked;    /* blocks, twice */
+  struct site *sites;
+  uint32_t nsites;
+  uint32_t work;
+};
+
+static bool find_sites(struct copying *copying) {
+  const struct native_code *code = copying->code;
+  struct native_passing passing;
+  struct native_cursor cursor;
+  bool failed;
+  for (bool more = native_first(code, &cursor, &failed); more;
+       more = native_next(code, &cursor, &failed)) {
+    if (code->marks[cursor.position] & NATIVE_LEADS)
+      native_passing_begin(&passing);
+    if (cursor.is.kind != NATIVE_CALL) {
+      native_passing_step(&passing, cursor.at, cursor.is.length);
+      continue;
+    }
+    if (copying->nsites == SITES_MAX)
+      return false;
+    struct site *site = &copying->sites[copying->nsites++];
+    *site = (struct site){.position = (uint32_t)cursor.position,
+                          .next = (uint32_t)cursor.position + cursor.is.length,
+                          .part = cursor.part,
+                          .passed = native_passing_call(&passing, &cursor)};
+  }
+  return !failed;
+}
+
+static uint32_t loop_of(const struct copying *copying, const struct site *site) {
+  return copying->loops.around[copying->block_at[site->position]];
+}
+
+static bool is_around(const struct copying *copying, uint32_t loop, uint32_t inner) {
+  return native_loops_around(&copying->loops, loop, inner);
+}
+
+/* ---- what comes next ---- */
+
+struct way {
+  struct native_cursor at;
+  bool goes_round; /* a loop around both calls */
+};
+
+struct visit {
+  uint32_t block;
+  bool goes_round;
+};
+
+struct visits {
+  struct visit of[VISITS_MAX];
+  uint32_t count;
+};
+
+static bool set_cursor(const struct copying *copying, uint32_t position, uint32_t part,
+                       struct native_cursor *cursor) {
+  const struct native_code *code = copying->code;
+  if (position >= code->begins[part + 1])
+    return false;
+  *cursor = (struct native_cursor){.part = part,
+                                   .position = position,
+                                   .at = code->parts[part].begin + (position - code->begins[part])};
+  return code->decode(cursor->at, (size_t)(code->parts[part].end - cursor->at), &cursor->is);
+}
+
+/* Goes on to the next branch, call or return. loop: the innermost one around both. False: there is
+ * none, or it is too far. */
+static bool go_on(const struct copying *copying, struct way *way, uint32_t loop,
+                  struct visits *visits) {
+  const struct native_code *code = copying->code;
+  bool failed = false;
+  for (uint32_t steps = 0; steps < STEPS_MAX; steps++) {
+    uint32_t block = copying->block_at[way->at.position];
+    if (copying->graph->blocks[block].position == way->at.position) {
+      way->goes_round |= copying->loops.around[block] == block && is_around(copying, block, loop);
+      if (visits->count < VISITS_MAX)
+        visits->of[visits->count++] = (struct visit){block, way->goes_round};
+    }
+    if (way->at.is.kind == NATIVE_JUMP) {
+      if (!native_jump(code, &way->at, &failed))
+        return false;
+    } else if (way->at.is.kind != NATIVE_PLAIN) {
+      return true;
+    } else if (!native_next(code, &way->at, &failed)) {
+      return false;
+    }
+  }
+  return false;
+}
+
+static bool do_meet(const struct visits *a, const struct visits *b) {
+  for (uint32_t i = 0; i < a->count; i++)
+    for (uint32_t j = 0; j < b->count; j++)
+      if (a->of[i].block == b->of[j].block && a->of[i].goes_round == b->of[j].goes_round)
+        return true;
+  return false;
+}
+
+/* The condition of a branch: of two opposite ones only the lowest bit differs. */
+static bool condition_of(const struct native_cursor *cursor, uint32_t *condition) {
+  struct native_operands is;
+  if (!native_operands_read(&is, cursor->at, cursor->is.length) ||
+      (is.opcode & 0xF0) != (is.two ? 0x80 : 0x70))
+    return false;
+  *condition = is.opcode & 0xF;
+  return true;
+}
+
+static bool take(const struct copying *copying, struct way *way, bool taken) {
+  bool failed;
+  return taken ? native_jump(copying->code, &way->at, &failed)
+               : native_next(copying->code, &way->at, &failed);
+}
+
+static const struct site *site_at(const struct copying *copying, size_t position) {
+  uint32_t low = 0, high = copying->nsites;
+  while (high - low > 1) {
+    uint32_t middle = (low + high) / 2;
+    if (copying->sites[middle].position <= position)
+      low = middle;
+    else
+      high = middle;
+  }
+  return &copying->sites[low];
+}
+
+static bool goes_as(struct copying *copying, struct way copy, struct way way, uint32_t loop,
+                    uint32_t depth);
+
+/* Both are at branches: whether they lead on alike, each its own way. */
+static bool branches_as(struct copying *copying, const struct way *copy, const struct way *way,
+                        uint32_t loop, uint32_t depth) {
+  uint32_t of_copy, of_way;
+  if (!condition_of(&copy->at, &of_copy) || !condition_of(&way->at, &of_way) ||
+      (of_copy ^ of_way) > 1)
+    return false;
+  for (uint32_t taken = 0; taken < 2; taken++) {
+    struct way left = *copy, right = *way;
+    if (!take(copying, &left, taken) ||
+        !take(copying, &right, taken != ((of_copy ^ of_way) == 1)) ||
+        !goes_as(copying, left, right, loop, depth))
+      return false;
+  }
+  return true;
+}
+
+/* Both are at calls. */
+static bool calls_as(struct copying *copying, const struct way *copy, const struct way *way,
+                     uint32_t loop, uint32_t depth) {
+  const struct site *left = site_at(copying, copy->at.position),
+                    *right = site_at(copying, way->at.position);
+  struct way after_left = *copy, after_right = *way;
+  bool same;
+  return copy->goes_round == way->goes_round &&
+         native_passes_same(&left->passed, &right->passed, &same) &&
+         set_cursor(copying, left->next, left->part, &after_left.at) &&
+         set_cursor(copying, right->next, right->part, &after_right.at) &&
+         goes_as(copying, after_left, after_right, loop, depth);
+}
+
+/* Whether control goes on from `copy` as it may from `way`. */
+static bool goes_as(struct copying *copying, struct way copy, struct way way, uint32_t loop,
+                    uint32_t depth) {
+  struct visits of_copy = {.count = 0}, of_way = {.count = 0};
+  struct way begin = copy;
+  if (depth == DEPTH_MAX || ++copying->work > WORK_MAX)
+    return false;
+  bool left = go_on(copying, &copy, loop, &of_copy), right = go_on(copying, &way, loop, &of_way);
+  if (do_meet(&of_copy, &of_way))
+    return true;
+  if (!left || !right)
+    return false;
+  if (way.at.is.kind == NATIVE_BRANCH) {
+    if (copy.at.is.kind == NATIVE_BRANCH && branches_as(copying, &copy, &way, loop, depth + 1))
+      return true;
+    for (uint32_t taken = 0; taken < 2; taken++) {
+      struct way known = way;
+      if (take(copying, &known, taken) && goes_as(copying, begin, known, loop, depth + 1))
+        return true;
+    }
+    return false;
+  }
+  if (copy.at.is.kind != way.at.is.kind)
+    return false;
+  return way.at.is.kind == NATIVE_CALL && calls_as(copying, &copy, &way, loop, depth + 1);
+}
+
+/* ---- what comes before ---- */
+
+/* Whether control comes from one block to another in a round of the loops around both. */
+static bool block_leads_to(struct copying *copying, uint32_t from, uint32_t to) {
+  bool *marked = copying->marked + copying->graph->nblocks;
+  memset(marked, 0, copying->graph->nblocks * sizeof *marked);
+  marked[from] = true;
+  flow_reach(&copying->loops.ahead, copying->graph->nblocks, marked,
+             copying->stack + copying->graph->nedges + copying->graph->nblocks);
+  return marked[to];
+}
+
+static bool leads_to(struct copying *copying, const struct site *from, const struct site *to) {
+  return block_leads_to(copying, copying->block_at[from->position],
+                        copying->block_at[to->position]);
+}
+
+/* The last call in a block, before a position; NULL: there is none. */
+static const struct site *last_before(const struct copying *copying, uint32_t block, size_t end) {
+  const struct site *last = NULL;
+  for (uint32_t i = 0; i < copying->nsites && copying->sites[i].position < end; i++)
+    if (copying->block_at[copying->sites[i].position] == block)
+      last = &copying->sites[i];
+  return last;
+}
+
+/* Whether a block is of a copy's own way: it stands behind the loop of the original, or leads to
+ * the copy and not to the original. */
+static bool is_own_way(struct copying *copying, uint32_t block, const struct site *copy,
+                       const struct site *original) {
+  uint32_t loop = loop_of(copying, original);
+  if (loop != loop_of(copying, copy))
+    return !is_around(copying, loop, copying->loops.around[block]);
+  return !block_leads_to(copying, block, copying->block_at[original->position]);
+}
+
+/* What find_before does with a call that control comes from. */
+struct search {
+  const struct site *before[BEFORE_MAX];
+  uint32_t count;
+  bool of_copy; /* then: */
+  const struct site *copy, *original;
+  const struct search *of_original;
+};
+
+enum found { FOUND, FOUND_NOTHING, FOUND_OWN };
+
+static enum found note_before(struct copying *copying, struct search *search,
+                              const struct site *site) {
+  bool same;
+  for (uint32_t i = 0; search->of_copy && i < search->of_original->count; i++)
+    if (native_passes_same(&site->passed, &search->of_original->before[i]->passed, &same))
+      return FOUND;
+  if (search->of_copy)
+    return is_own_way(copying, copying->block_at[site->position], search->copy, search->original)
+               ? FOUND_OWN
+               : FOUND_NOTHING;
+  if (search->count == BEFORE_MAX)
+    return FOUND_NOTHING;
+  search->before[search->count++] = site;
+  return FOUND;
+}
+
+/* Looks for the calls from which control comes to this one, past those of a copy's own way. False:
+ * one of them is none that is looked for, there are too many, or it comes from where the function
+ * begins, too. */
+static bool find_before(struct copying *copying, struct search *search, const struct site *site) {
+  const struct flow_lists *previous = &copying->loops.previous;
+  uint32_t block = copying->block_at[site->position], depth = 0;
+  size_t end = site->position;
+  memset(copying->marked, 0, copying->graph->nblocks * sizeof *copying->marked);
+  for (;; block = copying->stack[--depth], end = SIZE_MAX) {
+    const struct site *last;
+    enum found found = FOUND_OWN;
+    while (found == FOUND_OWN && (last = last_before(copying, block, end)) != NULL) {
+      found = note_before(copying, search, last);
+      end = last->position;
+    }
+    if (found == FOUND_NOTHING || (found == FOUND_OWN && block == 0))
+      return false;
+    for (uint32_t i = previous->start[block]; i < previous->start[block + 1]; i++) {
+      uint32_t from = previous->items[i];
+      if (found == FOUND || copying->marked[from])
+        continue;
+      copying->marked[from] = true;
+      copying->stack[depth++] = from;
+    }
+    if (depth == 0)
+      return true;
+  }
+}
+
+/* Whether control comes to `copy`, but for what is done on its own way, from calls from which it
+ * comes to `original`, or from such with the same function and arguments. */
+static bool comes_as(struct copying *copying, const struct site *copy,
+                     const struct site *original) {
+  struct search of_original = {.count = 0};
+  struct search of_copy = {
+      .of_copy = true, .copy = copy, .original = original, .of_original = &of_original};
+  return find_before(copying, &of_original, original) && find_before(copying, &of_copy, copy);
+}
+
+/* ---- copies ---- */
+
+/* Whether a call stands in all loops of the other one but for the innermost of those, which control
+ * leaves to come to it. */
+static bool stands_behind(const struct copying *copying, const struct site *site,
+                          const struct site *other) {
+  uint32_t outer = loop_of(copying, site), inner = loop_of(copying, other);
+  return inner != outer && inner != FLOW_NONE &&
+         (outer == FLOW_NONE || is_around(copying, outer, inner)) &&
+         flow_dominates(&copying->loops.tree, inner, copying->block_at[site->position]);
+}
+
+/* Of two calls that are copies of each other the first one is the original. */
+static bool is_alternative(struct copying *copying, const struct site *site,
+                           const struct site *other) {
+  return other->position < site->position && loop_of(copying, site) == loop_of(copying, other) &&
+         !leads_to(copying, site, other) && !leads_to(copying, other, site);
+}
+
+static bool goes_on_as(struct copying *copying, const struct site *copy, const struct site *site) {
+  struct way left = {.goes_round = false}, right = {.goes_round = false};
+  return set_cursor(copying, copy->next, copy->part, &left.at) &&
+         set_cursor(copying, site->next, site->part, &right.at) &&
+         goes_as(copying, left, right, loop_of(copying, copy), 0);
+}
+
+static bool is_copy(struct copying *copying, const struct site *copy, const struct site *site) {
+  bool same;
+  if (copy->part != 0 || site->part != 0 ||
+      !native_passes_same(&copy->passed, &site->passed, &same) || !same ||
+      (copying->work += PAIR_WORK) > WORK_MAX)
+    return false;
+  if (stands_behind(copying, copy, site))
+    return comes_as(copying, copy, site) && goes_on_as(copying, copy, site);
+  return is_alternative(copying, copy, site) &&
+         ((comes_as(copying, copy, site) && goes_on_as(copying, copy, site)) ||
+          (comes_as(copying, site, copy) && goes_on_as(copying, site, copy)));
+}
+
+static bool add_copy(struct native_graph *graph, const struct site *copy, const struct site *of) {
+  struct native_copy *copies =
+      realloc(graph->copies, ((size_t)graph->ncopies + 1) * sizeof *copies);
+  if (copies == NULL)
+    return false;
+  graph->copies = copies;
+  copies[graph->ncopies++] = (struct native_copy){copy->next - 1, of->next - 1};
+  return true;
+}
+
+/* Whose copy it is; NULL: it is none. */
+static const struct site *find_original(struct copying *copying, const struct site *copy) {
+  for (uint32_t i = 0; i < copying->nsites; i++)
+    if (is_copy(copying, copy, &copying->sites[i]))
+      return &copying->sites[i];
+  return NULL;
+}
+
+void native_find_copies(struct native_graph *graph, const struct native_code *code,
+                        const uint32_t *block_at) {
+  struct copying copying = {.graph = graph, .code = code, .block_at = block_at};
+  copying.sites = malloc(SITES_MAX * sizeof *copying.sites);
+  copying.stack =
+      malloc(((size_t)graph->nedges + 2 * (size_t)graph->nblocks + 1) * sizeof *copying.stack);
+  copying.marked = malloc((2 * (size_t)graph->nblocks + 1) * sizeof *copying.marked);
+  bool found = code->decode == native_decode_x86_64 && copying.sites != NULL &&
+               copying.stack != NULL && copying.marked != NULL && find_sites(&copying) &&
+               native_loops_make(&copying.loops, graph);
+  for (uint32_t i = 0; found && i < copying.nsites; i++) {
+    const struct site *original = find_original(&copying, &copying.sites[i]);
+    found = original == NULL || add_copy(graph, &copying.sites[i], original);
+  }
+  native_loops_drop(&copying.loops);
+  free(copying.marked);
+  free(copying.stack);
+  free(copying.sites);
+}

@@ -1,0 +1,48 @@
+/* What a call of x86-64's code is given in registers, as far as the code of its block tells. For
+ * native_copies.c. */
+#ifndef NCCL_JOIN_INTERPOSE_NATIVE_PASSED_H
+#define NCCL_JOIN_INTERPOSE_NATIVE_PASSED_H
+
+#include "interpose/places/native/native_parts.h"
+#include "interpose/places/native/native_values.h"
+
+enum { NATIVE_ARGUMENTS = 6 };
+
+enum native_content_kind {
+  ANYTHING,
+  VARIABLE, /* what a register that calls keep had where the block begins */
+  NUMBER,
+  ADDRESS,
+  WORD, /* of memory, at an address */
+  FRAME_ADDRESS,
+  FRAME_WORD,
+};
+
+struct native_content {
+  enum native_content_kind kind;
+  uint64_t value; /* of VARIABLE the register; of the frame a register, and below it the distance */
+};
+
+/* What registers hold at one point of a block. */
+struct native_passing {
+  struct native_content registers[NATIVE_REGISTERS];
+};
+
+struct native_passed {
+  uint64_t callee; /* an address, or of the word that has it; 0: not known */
+  struct native_content arguments[NATIVE_ARGUMENTS];
+};
+
+/* Where a block begins; behind an instruction that is no call; and at a call, behind which
+ * registers hold what calls keep. */
+void native_passing_begin(struct native_passing *passing);
+void native_passing_step(struct native_passing *passing, const uint8_t *at, size_t length);
+struct native_passed native_passing_call(struct native_passing *passing,
+                                         const struct native_cursor *call);
+
+/* Whether two calls go to one function, or both to one that is not known, and none of their
+ * arguments is known to be another one. *known: it is one function, and an argument is known to be
+ * the same. */
+bool native_passes_same(const struct native_passed *a, const struct native_passed *b, bool *known);
+
+#endif
