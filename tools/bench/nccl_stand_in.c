@@ -55,11 +55,14 @@ EXPORTED ncclResult_t ncclGroupEnd(void) {
   return ncclSuccess;
 }
 
-/* Ranks share the area, not ids. On several machines an id has a number and the address of its
- * creator, as the real one: there rank 0 makes it, at MASTER_ADDR. */
+/* Ranks share the area, not ids: all jobs of a run have one, BENCH_RUN (tools/bench/run), so that
+ * they do not meet those of a run beside it. On several machines an id has a number and the address
+ * of its creator, as the real one: there rank 0 makes it, at MASTER_ADDR. */
 EXPORTED ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId) {
   *uniqueId = (ncclUniqueId){0};
-  const char *master = getenv("MASTER_ADDR");
+  const char *run = getenv("BENCH_RUN"), *master = getenv("MASTER_ADDR");
+  uint64_t of_run = run == NULL ? 0 : strtoull(run, NULL, 10);
+  memcpy(uniqueId, &of_run, sizeof of_run);
   uint64_t number = area_now();
   struct sockaddr_in address = {.sin_family = AF_INET};
   if (master != NULL && inet_pton(AF_INET, master, &address.sin_addr) == 1) {
