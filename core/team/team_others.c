@@ -204,11 +204,18 @@ uint64_t team_passed(const struct team *team) {
   return log_passed(team->own);
 }
 
-/* One that has stopped (team_stop.h) counts as failed, but has passed what every rank has. */
+/* One that has stopped (team_stop.h) counts as failed, but has passed what every rank has. Who has
+ * died is the reason why others have failed. */
 bool team_find_lost(const struct team *team, uint32_t *rank, uint64_t *issued) {
-  uint32_t other = plane_first_short(team->plane, team_passed(team));
-  if (other == team->plane->nranks)
+  struct plane *plane = team->plane;
+  uint64_t passed = team_passed(team);
+  uint32_t other = plane_first_short(plane, passed);
+  if (other == plane->nranks)
     return false;
+  for (uint32_t dead = plane->nranks; dead-- > 0;)
+    if (dead != plane->rank && log_state(log_of(plane, dead)) == RANK_FAILED &&
+        log_failed_index(log_of(plane, dead)) < passed && !plane->alive(plane, dead))
+      other = dead;
   *rank = other;
   *issued = log_failed_index(log_of(team->plane, other));
   return true;

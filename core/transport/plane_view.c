@@ -24,6 +24,13 @@ bool plane_has_failed(const struct plane *plane) {
   return false;
 }
 
+bool plane_has_died(const struct plane *plane) {
+  for (uint32_t rank = 0; rank < plane->nranks; rank++)
+    if (plane_state(plane, rank) == RANK_FAILED && !plane->alive((struct plane *)plane, rank))
+      return true;
+  return false;
+}
+
 bool plane_is_leaving(const struct plane *plane, uint32_t rank) {
   return log_is_leaving(log_of(plane, rank));
 }
@@ -68,6 +75,13 @@ struct plane_parts plane_take_parts(struct plane *plane) {
 
 const char *plane_machine(const struct plane *plane, uint32_t rank) {
   return plane->machine == NULL ? NULL : plane->machine(plane, rank);
+}
+
+bool plane_has_machines(const struct plane *plane) {
+  for (uint32_t rank = 0; rank < plane->nranks; rank++)
+    if (plane_machine(plane, rank) != NULL)
+      return true;
+  return false;
 }
 
 uint64_t plane_operations(const struct plane *plane, uint32_t rank) {

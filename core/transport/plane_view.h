@@ -16,8 +16,9 @@ bool plane_is_parked(const struct plane *plane, uint32_t rank);
 
 enum rank_state plane_state(const struct plane *plane, uint32_t rank);
 
-/* Whether any rank has failed. */
+/* Whether any rank has failed; and whether one has that is not alive any more. */
 bool plane_has_failed(const struct plane *plane);
+bool plane_has_died(const struct plane *plane);
 
 /* Whether a rank's process is parked in a LEAVE, of this team or another. */
 bool plane_is_leaving(const struct plane *plane, uint32_t rank);
@@ -49,6 +50,9 @@ struct plane_parts plane_take_parts(struct plane *plane);
 
 /* The name of the machine on which a rank is; NULL: this one. */
 const char *plane_machine(const struct plane *plane, uint32_t rank);
+
+/* Whether any rank is on another machine. */
+bool plane_has_machines(const struct plane *plane);
 
 /* Sends and receives that a rank has issued of its own, as far as they are tracked. */
 uint64_t plane_operations(const struct plane *plane, uint32_t rank);

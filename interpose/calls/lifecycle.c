@@ -323,10 +323,12 @@ static ncclResult_t failure_of(ncclComm_t handle, bool noticed) {
   if (atomic_load(&comm->end->told_failed) == ncclSuccess && (noticed || may_look(comm->end))) {
     communicator_hold();
     comm = communicator_known(handle); /* another thread may have ended it */
-    if (comm != NULL && comm->state == COMM_JOINED && noticed)
-      (void)look_for_own_error(comm->end);
-    else if (comm != NULL && comm->state == COMM_JOINED)
+    if (comm != NULL && comm->state == COMM_JOINED &&
+        (!noticed || !look_for_own_error(comm->end))) {
+      if (noticed)
+        endpoint_await_death(comm->end);
       look_for_lost(comm->end);
+    }
     communicator_release_endpoints();
   }
   return comm == NULL || comm->end == NULL ? ncclSuccess : atomic_load(&comm->end->told_failed);

@@ -13,6 +13,7 @@
 #include "core/report/log.h"
 #include "interpose/comm/apart.h"
 #include "interpose/comm/captures.h"
+#include "interpose/comm/clock.h"
 #include "interpose/comm/communicator.h"
 #include "interpose/self/environment.h"
 #include "interpose/self/guard.h"
@@ -159,6 +160,15 @@ void endpoint_retire(struct endpoint *end, enum rank_state state) {
   if (end->in_overlap != NULL)
     overlap_remove(end->overlap, end->team);
   end->in_overlap = NULL;
+}
+
+void endpoint_await_death(struct endpoint *end) {
+  const struct plane *plane = end->team->plane;
+  uint64_t deadline = now_ms() + ENDPOINT_DEATH_MS;
+  if (!plane_has_machines(plane) || atomic_exchange(&end->awaited_death, true))
+    return;
+  while (!plane_has_died(plane) && atomic_load(&end->broken) == ncclSuccess && now_ms() < deadline)
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }
 
 /* ---- the end ---- */

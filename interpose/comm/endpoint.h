@@ -99,6 +99,7 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic int inside;   /* threads that hold it or wait for it */
   _Atomic(const struct thread *) holder; /* the thread that holds it, or NULL */
   _Atomic int broken; /* an ncclResult_t: another thread has broken this off, return that; 0: no */
+  _Atomic bool awaited_death; /* endpoint_await_death has waited */
   /* Threads that use a communicator each: apart.c. */
   _Atomic uint32_t inside_for; /* tag of the communicator that the thread inside came for, or 0 */
   bool (*held_before)(void *context);
@@ -167,6 +168,13 @@ static inline __attribute__((always_inline)) void endpoint_end_commit(struct sea
 /* The endpoint no longer takes part: what happens in its team means nothing for the rank's others.
  */
 void endpoint_retire(struct endpoint *end, enum rank_state state);
+
+/* A rank has given up, or NCCL has: because a rank of another machine has died, perhaps. NCCL, and
+ * ranks that have heard it from NCCL, may be faster than this machine's agent. Waits for at most
+ * ENDPOINT_DEATH_MS until it is known who has died, or the endpoint is broken; once. Not where all
+ * ranks are on this machine: there it is known at once. */
+#define ENDPOINT_DEATH_MS 1000u
+void endpoint_await_death(struct endpoint *end);
 
 /* The communicator with a tag in an endpoint's team, or NULL. */
 struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag);

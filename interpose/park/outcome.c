@@ -81,8 +81,10 @@ void outcome_failed(struct request *request) {
     wait_settle(request, ncclInvalidUsage);
     return;
   }
-  if (end->team->failed.how == FAILURE_RANK)
+  if (end->team->failed.how == FAILURE_RANK) {
+    endpoint_await_death(end);
     team_find_culprit(end->team);
+  }
   report_failure(end, request->unit);
   report_event(end, TRACE_FAIL, end->team->head, request->unit, (int)end->team->failed.rank);
   if (end->team->failed.how != FAILURE_RANK)

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Rank 0 leaves early and shadows the others, which go on until they are stopped. */
 static const struct machines_job endless = {
@@ -36,6 +37,24 @@ Test(machines_faults, a_killed_rank_is_told_of_with_its_machine) {
   struct run *result = run_with(&endless, "rank 9 3");
   assert_all_told(result, (const int[]){0, 1, 2}, 3);
   cr_assert(run_says_in_a_line(result, "rank 3 failed", "on machine1", "rank 0", NULL), "%s",
+            result->errors);
+  run_free(result);
+}
+
+/* NCCL's own connections tell rank 1 at once. The agent is stopped meanwhile. */
+Test(machines_faults, who_died_is_named_where_nccl_hears_of_it_before_the_agent) {
+  NEED_MACHINES();
+  struct machines *machines = machines_begin(&endless);
+  machines_await(machines, "RESULT 1 sum 0 50 ");
+  machines_order(machines, "kill 19 nccl-join-agent 0");
+  machines_order(machines, "rank 9 3");
+  usleep(500000);
+  machines_order(machines, "kill 18 nccl-join-agent 0");
+  struct run *result = machines_finish(machines);
+  assert_all_told(result, (const int[]){0, 1, 2}, 3);
+  cr_assert(run_says_in_a_line(result, "rank 3 failed", "on machine1", "rank 0", NULL), "%s",
+            result->errors);
+  cr_assert(run_says_in_a_line(result, "rank 3 failed", "on machine1", "rank 1", NULL), "%s",
             result->errors);
   run_free(result);
 }

@@ -273,6 +273,20 @@ Test(team_limits, who_failed_before_what_this_rank_has_issued_is_found) {
   cr_assert_eq(issued, before);
 }
 
+Test(team_limits, who_died_is_named_and_not_who_failed_of_it) {
+  uint32_t rank = RANKS;
+  uint64_t issued = 0;
+  learn_loop();
+  team_end(teams[1], RANK_FAILED); /* it aborted because rank 2 was killed */
+  cr_assert(team_commit(teams[0], unit(&A)));
+  cr_assert(team_find_lost(teams[0], &rank, &issued));
+  cr_assert_eq(rank, 1);
+  planes_kill(memory, 2);
+  team_look_for_the_dead(teams[0]);
+  cr_assert(team_find_lost(teams[0], &rank, &issued));
+  cr_assert_eq(rank, 2);
+}
+
 Test(team_limits, who_could_not_issue_what_it_passed_is_found) {
   uint32_t rank = RANKS;
   uint64_t issued = 0;
