@@ -1,7 +1,6 @@
 /* Places in the agreed sequence, rule by rule: units of branches are one, units of a loop and after
  * it are two, and who follows finds what was agreed. */
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 
 #include "core/team/settle.h"
 #include "core/team/team_private.h"
@@ -310,41 +309,51 @@ static void expect_shadows_of_the_head(bool from_the_last, uint32_t shadows) {
   expect_agreement();
 }
 
-static const bool settled_by_the_last[] = {false, true};
-
-ParameterizedTestParameters(team_places, what_one_rank_says_is_apart_is_so_for_all_who_claim_it) {
-  return cr_make_param_array(const bool, settled_by_the_last, 2);
-}
-ParameterizedTest(const bool *from_the_last, team_places,
-                  what_one_rank_says_is_apart_is_so_for_all_who_claim_it) {
+static void check_all_who_claim_it(bool from_the_last) {
   claim_what_stands_behind_the_head();
   claim(2, HEAD, SUM);
   claim_behind_the_head(3, BEHIND);
   cr_assert_not(quartet[3]->claim.flags & CLAIM_APART);
-  expect_shadows_of_the_head(*from_the_last, 1u << 0 | 1u << 3);
+  expect_shadows_of_the_head(from_the_last, 1u << 0 | 1u << 3);
 }
 
-ParameterizedTestParameters(team_places, what_one_rank_says_is_apart_tells_nothing_of_other_units) {
-  return cr_make_param_array(const bool, settled_by_the_last, 2);
+Test(team_places, what_one_rank_says_is_apart_is_so_for_all_who_claim_it) {
+  check_all_who_claim_it(false);
 }
-ParameterizedTest(const bool *from_the_last, team_places,
-                  what_one_rank_says_is_apart_tells_nothing_of_other_units) {
+
+Test(team_places, what_one_rank_says_is_apart_is_so_for_all_who_claim_it_whoever_settles) {
+  check_all_who_claim_it(true);
+}
+
+static void check_other_units(bool from_the_last) {
   claim_what_stands_behind_the_head();
   claim(2, HEAD, SUM);
   claim(3, THEN, SUM);
-  expect_shadows_of_the_head(*from_the_last, 1u << 0);
+  expect_shadows_of_the_head(from_the_last, 1u << 0);
 }
 
-ParameterizedTestParameters(team_places, where_several_units_are_said_to_be_apart_all_are) {
-  return cr_make_param_array(const bool, settled_by_the_last, 2);
+Test(team_places, what_one_rank_says_is_apart_tells_nothing_of_other_units) {
+  check_other_units(false);
 }
-ParameterizedTest(const bool *from_the_last, team_places,
-                  where_several_units_are_said_to_be_apart_all_are) {
+
+Test(team_places, what_one_rank_says_is_apart_tells_nothing_of_other_units_whoever_settles) {
+  check_other_units(true);
+}
+
+static void check_several_units(bool from_the_last) {
   claim_what_stands_behind_the_head();
   claim_behind_the_head(2, ALSO_BEHIND);
   claim(3, THEN, SUM);
   cr_assert(quartet[2]->claim.flags & CLAIM_APART);
-  expect_shadows_of_the_head(*from_the_last, 1u << 0 | 1u << 2 | 1u << 3);
+  expect_shadows_of_the_head(from_the_last, 1u << 0 | 1u << 2 | 1u << 3);
+}
+
+Test(team_places, where_several_units_are_said_to_be_apart_all_are) {
+  check_several_units(false);
+}
+
+Test(team_places, where_several_units_are_said_to_be_apart_all_are_whoever_settles) {
+  check_several_units(true);
 }
 
 /* ---- engines ---- */
