@@ -295,9 +295,9 @@ bool team_is_apart(const struct team *team);
 /* How many units this rank has passed. Any thread may ask. */
 uint64_t team_passed(const struct team *team);
 
-/* Whether a rank has failed before it issued all that this rank has passed: what is left of that
- * will never be done. Names the rank, and how many it has issued. Any thread may ask. */
-bool team_find_lost(const struct team *team, uint32_t *rank, uint64_t *issued);
+/* Whether another rank has failed before it issued so many units: the rest of them will never be
+ * done. Names the rank that began it, and how many it has issued. Any thread may ask. */
+bool team_find_lost(const struct team *team, uint64_t units, uint32_t *rank, uint64_t *issued);
 
 /* This rank ends: cleanly after TEAM_LEFT or where nobody can need it, or with a failure that frees
  * all who wait. Any thread may say so, while another is parked. */

@@ -176,24 +176,41 @@ void team_stop_answering(struct team *team) {
   log_stop_answering(team->own);
 }
 
+/* Whoever fails of another says so, and ends after it. */
+static unsigned failed_before_others(struct plane *plane, uint32_t rank) {
+  return log_has_died(log_of(plane, rank)) ? 2 : !plane->alive(plane, rank);
+}
+
+/* Of the ranks that have failed before they had issued so many units the one that began it: one that
+ * has died, else one whose process has ended, else the one that failed first; nranks: none. */
+static uint32_t find_failed(const struct team *team, uint64_t units) {
+  struct plane *plane = team->plane;
+  uint32_t found = plane->nranks;
+  unsigned found_before = 0;
+  uint64_t found_index = units;
+  for (uint32_t rank = 0; rank < plane->nranks; rank++) {
+    const struct plane_log *log = log_of(plane, rank);
+    uint64_t index = log_failed_index(log);
+    if (rank == plane->rank || log_state(log) != RANK_FAILED || index >= units)
+      continue;
+    unsigned before = failed_before_others(plane, rank);
+    if (before < found_before || (before == found_before && index >= found_index))
+      continue;
+    found = rank;
+    found_before = before;
+    found_index = index;
+  }
+  return found;
+}
+
 void team_find_culprit(struct team *team) {
   team_look_for_the_dead(team);
-  bool culprit_dead = false;
-  uint64_t culprit_index = UINT64_MAX;
-  for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
-    const struct plane_log *log = log_of(team->plane, rank);
-    if (rank == team->plane->rank || log_state(log) != RANK_FAILED)
-      continue;
-    bool dead = !team->plane->alive(team->plane, rank);
-    uint64_t index = log_failed_index(log);
-    if (dead < culprit_dead || (dead == culprit_dead && index >= culprit_index))
-      continue;
-    culprit_dead = dead;
-    culprit_index = index;
-    team->failed.how = FAILURE_RANK;
-    team->failed.rank = rank;
-    team->failed.index = index;
-  }
+  uint32_t rank = find_failed(team, UINT64_MAX);
+  if (rank == team->plane->nranks)
+    return;
+  team->failed.how = FAILURE_RANK;
+  team->failed.rank = rank;
+  team->failed.index = log_failed_index(log_of(team->plane, rank));
 }
 
 bool team_is_apart(const struct team *team) {
@@ -204,18 +221,11 @@ uint64_t team_passed(const struct team *team) {
   return log_passed(team->own);
 }
 
-/* One that has stopped (team_stop.h) counts as failed, but has passed what every rank has. Who has
- * died is the reason why others have failed. */
-bool team_find_lost(const struct team *team, uint32_t *rank, uint64_t *issued) {
-  struct plane *plane = team->plane;
-  uint64_t passed = team_passed(team);
-  uint32_t other = plane_first_short(plane, passed);
-  if (other == plane->nranks)
+/* One that has stopped (team_stop.h) counts as failed, but has passed what every rank has. */
+bool team_find_lost(const struct team *team, uint64_t units, uint32_t *rank, uint64_t *issued) {
+  uint32_t other = find_failed(team, units);
+  if (other == team->plane->nranks)
     return false;
-  for (uint32_t dead = plane->nranks; dead-- > 0;)
-    if (dead != plane->rank && log_state(log_of(plane, dead)) == RANK_FAILED &&
-        log_failed_index(log_of(plane, dead)) < passed && !plane->alive(plane, dead))
-      other = dead;
   *rank = other;
   *issued = log_failed_index(log_of(team->plane, other));
   return true;

@@ -116,8 +116,13 @@ static inline void log_begin(struct plane_log *own);
 /* The rank ends, having issued so many. Any thread. */
 static inline void log_end(struct plane_log *own, enum rank_state state, uint64_t issued);
 
-/* Any rank, of one whose process is gone: it has failed, unless it had ended before. */
+/* Any rank, of one whose process is gone: it has failed, unless it had ended before. And whether it
+ * was so: killed, crashed or out of reach. Others that fail of it say so themselves (log_end). */
 static inline void log_fail(struct plane_log *log);
+static inline bool log_has_died(const struct plane_log *log);
+
+/* Whether the word `state` of a log is the last that it will be. */
+static inline bool log_has_ended(uint32_t state);
 
 /* Units issued when it ended, or failed. Relaxed: once log_state has said so. */
 static inline uint64_t log_failed_index(const struct plane_log *log);

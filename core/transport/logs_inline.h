@@ -153,7 +153,12 @@ static inline bool log_has_stopped(const struct plane_log *log, uint64_t index) 
 /* ---- states ---- */
 
 static inline enum rank_state log_state(const struct plane_log *log) {
-  return (enum rank_state)atomic_load(&log->state);
+  uint32_t state = atomic_load(&log->state);
+  return state == LOG_DIED ? RANK_FAILED : (enum rank_state)state;
+}
+
+static inline bool log_has_ended(uint32_t state) {
+  return state >= RANK_DONE;
 }
 
 static inline void log_begin(struct plane_log *own) {
@@ -167,10 +172,14 @@ static inline void log_end(struct plane_log *own, enum rank_state state, uint64_
 
 static inline void log_fail(struct plane_log *log) {
   uint32_t state = atomic_load(&log->state);
-  if (state == RANK_DONE || state == RANK_FAILED)
+  if (log_has_ended(state))
     return;
   WORD_STORE(log->failed_index, log_passed(log));
-  atomic_compare_exchange_strong(&log->state, &state, RANK_FAILED);
+  atomic_compare_exchange_strong(&log->state, &state, LOG_DIED);
+}
+
+static inline bool log_has_died(const struct plane_log *log) {
+  return atomic_load(&log->state) == LOG_DIED;
 }
 
 static inline uint64_t log_failed_index(const struct plane_log *log) {

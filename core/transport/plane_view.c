@@ -26,7 +26,7 @@ bool plane_has_failed(const struct plane *plane) {
 
 bool plane_has_died(const struct plane *plane) {
   for (uint32_t rank = 0; rank < plane->nranks; rank++)
-    if (plane_state(plane, rank) == RANK_FAILED && !plane->alive((struct plane *)plane, rank))
+    if (log_has_died(log_of(plane, rank)))
       return true;
   return false;
 }

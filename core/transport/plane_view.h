@@ -16,7 +16,7 @@ bool plane_is_parked(const struct plane *plane, uint32_t rank);
 
 enum rank_state plane_state(const struct plane *plane, uint32_t rank);
 
-/* Whether any rank has failed; and whether one has that is not alive any more. */
+/* Whether any rank has failed; and whether one has died (log_has_died). */
 bool plane_has_failed(const struct plane *plane);
 bool plane_has_died(const struct plane *plane);
 

@@ -156,16 +156,6 @@ static inline uint32_t plane_first_ended(const struct plane *plane, uint64_t ind
   return rank;
 }
 
-/* The lowest rank but this one that has failed before it had issued so many units, or nranks. */
-static inline uint32_t plane_first_short(const struct plane *plane, uint64_t units) {
-  uint32_t rank = 0;
-  while (rank < plane->nranks &&
-         (rank == plane->rank || log_state(log_of(plane, rank)) != RANK_FAILED ||
-          log_failed_index(log_of(plane, rank)) >= units))
-    rank++;
-  return rank;
-}
-
 /* Whether a rank is out of step (log_say_asks). */
 static inline bool plane_any_asks(const struct plane *plane) {
   for (uint32_t rank = 0; rank < plane->nranks; rank++)

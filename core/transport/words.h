@@ -22,8 +22,9 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 17u
-#define PLANE_TEXT 65536u /* bytes of a log's texts; a power of two */
+#define PLANE_VERSION 18u
+#define LOG_DIED (RANK_FAILED + 1u) /* a state: RANK_FAILED, and others say so (log_fail) */
+#define PLANE_TEXT 65536u           /* bytes of a log's texts; a power of two */
 
 /* One index passed: struct log_entry. 24 bytes; fields are atomic only so that a reader may look
  * while the ring is reused. */
@@ -86,7 +87,7 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint32_t claim_epoch;
 
   /* Rarely written. */
-  _Alignas(64) _Atomic uint32_t state; /* enum rank_state */
+  _Alignas(64) _Atomic uint32_t state; /* enum rank_state, or LOG_DIED */
   _Atomic uint32_t leaving;
   _Atomic uint64_t busy_until;
   _Atomic uint64_t asks_about;

@@ -298,12 +298,14 @@ static void look_for_unheard(struct endpoint *end) {
   atomic_store(&end->unheard_ms, unheard ? now : 0);
 }
 
-/* A rank has failed before it came to what this one waits for: the program is to be told. */
-static void look_for_lost(struct endpoint *end) {
+/* A rank has failed before it came to what this one waits for: the program is to be told. Where NCCL
+ * has noticed it the rank may have issued as much: its device has not done it. */
+static void look_for_lost(struct endpoint *end, bool noticed) {
   uint32_t rank;
   uint64_t issued;
   team_look_for_the_dead(end->team);
-  if (!team_find_lost(end->team, &rank, &issued)) {
+  uint64_t units = noticed ? UINT64_MAX : team_passed(end->team);
+  if (!team_find_lost(end->team, units, &rank, &issued)) {
     look_for_unheard(end);
     return;
   }
@@ -327,7 +329,7 @@ static ncclResult_t failure_of(ncclComm_t handle, bool noticed) {
         (!noticed || !look_for_own_error(comm->end))) {
       if (noticed)
         endpoint_await_death(comm->end);
-      look_for_lost(comm->end);
+      look_for_lost(comm->end, noticed);
     }
     communicator_release_endpoints();
   }

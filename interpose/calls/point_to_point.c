@@ -184,7 +184,7 @@ static ncclResult_t await_other_side(const struct posting *posting, const struct
     if (somebody_failed(end->team)) {
       uint32_t rank;
       uint64_t issued;
-      if (team_find_lost(end->team, &rank, &issued))
+      if (team_find_lost(end->team, team_passed(end->team), &rank, &issued))
         report_lost(end, rank, issued);
       return ncclRemoteError;
     }

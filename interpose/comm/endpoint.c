@@ -167,8 +167,12 @@ void endpoint_await_death(struct endpoint *end) {
   uint64_t deadline = now_ms() + ENDPOINT_DEATH_MS;
   if (!plane_has_machines(plane) || atomic_exchange(&end->awaited_death, true))
     return;
-  while (!plane_has_died(plane) && atomic_load(&end->broken) == ncclSuccess && now_ms() < deadline)
+  for (;;) {
+    team_look_for_the_dead(end->team);
+    if (plane_has_died(plane) || atomic_load(&end->broken) != ncclSuccess || now_ms() >= deadline)
+      return;
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+  }
 }
 
 /* ---- the end ---- */

@@ -238,6 +238,15 @@ Test(mirror, who_is_taken_for_dead_stays_so) {
   log_end(log_here, RANK_DONE, 3);
   carry(UINT64_MAX, MIRROR_FRAME_MIN);
   cr_expect_eq(log_state(log_there), RANK_FAILED);
+  cr_expect(log_has_died(log_there));
+}
+
+Test(mirror, that_one_is_taken_for_dead_arrives) {
+  log_begin(log_here);
+  log_fail(log_here);
+  carry(UINT64_MAX, MIRROR_FRAME_MIN);
+  cr_expect_eq(log_state(log_there), RANK_FAILED);
+  cr_expect(log_has_died(log_there));
 }
 
 Test(mirror, a_frame_that_is_missing_is_noticed) {

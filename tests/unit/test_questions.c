@@ -115,9 +115,6 @@ Test(questions, who_has_failed_or_ended) {
   log_end(own(77), RANK_FAILED, 3);
   log_end(own(LAST), RANK_FAILED, 2);
   cr_assert_eq(plane_first_failed(plane, 0), 5);
-  cr_assert_eq(plane_first_short(plane, 4), 77, "not this rank itself");
-  cr_assert_eq(plane_first_short(plane, 3), LAST);
-  cr_assert_eq(plane_first_short(plane, 2), RANKS);
   claim(5, 1, 0, CLAIM_STOPPED);
   cr_assert_eq(plane_first_failed(plane, 1), 77, "rank 5 was stopped there");
   cr_assert_eq(plane_first_failed(plane, 2), 5, "and not here");

@@ -262,13 +262,17 @@ Test(team_limits, who_failed_before_what_this_rank_has_issued_is_found) {
   uint64_t before = team_passed(teams[0]);
   cr_assert(team_commit(teams[1], unit(&A)));
   team_end(teams[1], RANK_FAILED);
-  cr_assert_not(team_find_lost(teams[0], &rank, &issued));
+  cr_assert_not(team_find_lost(teams[0], team_passed(teams[0]), &rank, &issued));
   cr_assert(team_commit(teams[0], unit(&A)));
-  cr_assert_not(team_find_lost(teams[0], &rank, &issued));
+  cr_assert_not(team_find_lost(teams[0], team_passed(teams[0]), &rank, &issued));
+  cr_assert(team_find_lost(teams[0], UINT64_MAX, &rank, &issued),
+            "its device may not have done it");
+  cr_assert_eq(rank, 1);
   planes_kill(memory, 2);
-  cr_assert_not(team_find_lost(teams[0], &rank, &issued), "nobody has looked");
+  cr_assert_not(team_find_lost(teams[0], team_passed(teams[0]), &rank, &issued),
+                "nobody has looked");
   team_look_for_the_dead(teams[0]);
-  cr_assert(team_find_lost(teams[0], &rank, &issued));
+  cr_assert(team_find_lost(teams[0], team_passed(teams[0]), &rank, &issued));
   cr_assert_eq(rank, 2);
   cr_assert_eq(issued, before);
 }
@@ -279,11 +283,15 @@ Test(team_limits, who_died_is_named_and_not_who_failed_of_it) {
   learn_loop();
   team_end(teams[1], RANK_FAILED); /* it aborted because rank 2 was killed */
   cr_assert(team_commit(teams[0], unit(&A)));
-  cr_assert(team_find_lost(teams[0], &rank, &issued));
+  cr_assert(team_find_lost(teams[0], team_passed(teams[0]), &rank, &issued));
   cr_assert_eq(rank, 1);
   planes_kill(memory, 2);
   team_look_for_the_dead(teams[0]);
-  cr_assert(team_find_lost(teams[0], &rank, &issued));
+  cr_assert(team_find_lost(teams[0], team_passed(teams[0]), &rank, &issued));
+  cr_assert_eq(rank, 2);
+  planes_kill(memory, 1); /* it has ended meanwhile */
+  team_look_for_the_dead(teams[0]);
+  cr_assert(team_find_lost(teams[0], team_passed(teams[0]), &rank, &issued));
   cr_assert_eq(rank, 2);
 }
 
@@ -294,12 +302,13 @@ Test(team_limits, who_could_not_issue_what_it_passed_is_found) {
   uint64_t before = team_passed(teams[0]);
   for (uint32_t i = 0; i < RANKS; i++)
     cr_assert(team_commit(teams[i], unit(&A)));
-  cr_assert_not(team_find_lost(teams[0], &rank, &issued));
+  cr_assert_not(team_find_lost(teams[0], team_passed(teams[0]), &rank, &issued));
   team_end_short(teams[1]);
-  cr_assert(team_find_lost(teams[0], &rank, &issued));
+  cr_assert(team_find_lost(teams[0], team_passed(teams[0]), &rank, &issued));
   cr_assert_eq(rank, 1);
   cr_assert_eq(issued, before);
-  cr_assert_not(team_find_lost(teams[1], &rank, &issued), "nor is itself the one");
+  cr_assert_not(team_find_lost(teams[1], team_passed(teams[1]), &rank, &issued),
+                "nor is itself the one");
 }
 
 Test(team_limits, leaving_in_different_orders_is_seen) {
