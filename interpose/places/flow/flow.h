@@ -51,8 +51,8 @@ struct flow_values {
   uint64_t moves;  /* which it sets to a number, or adds one to: they are meant to change */
   uint64_t reused; /* which may be something else altogether behind it, by the same name */
   bool tests_more; /* something else decides, too */
-  /* What the last call in the block goes to, a number that no other function has, if what it
-     returns alone decides where control goes behind the block; 0: not so, or not known. */
+  /* What the last call in the block goes to, a number that no other function has, if what it returns
+   * alone decides where control goes behind the block; 0: not so, or not known. */
   uint32_t asks;
 };
 

@@ -26,9 +26,9 @@ bool native_code_owner(const void *address, struct native_part *owner);
  * to it only by an exception; or function_start is that of a part which the compiler has moved away
  * (foo.cold), whose order would be one of its own.
  *
- * A function's first call takes about 25 us, and 30 ms if it has 300 KB of code; later ones take
- * less than a microsecond. Any thread; not in signal handlers. At most 8 MiB are kept, and one
- * function. */
+ * A function's first call takes 0.2 ms for 1 KB of code, 0.9 ms for 4 KB and 8 ms for 32 KB (medians
+ * of 6,300 functions of LLVM 14; the slowest one took 56 ms); later ones take less than a
+ * microsecond. Any thread; not in signal handlers. At most 8 MiB are kept, and one function. */
 uint32_t native_code_nodes(const void *function_start, size_t function_size, const void *pc,
                            uint32_t function_id, struct place_node *nodes, uint32_t room);
 

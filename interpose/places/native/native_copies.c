@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/places/native/native_loops.h"
+#include "interpose/places/flow/flow_rounds.h"
 #include "interpose/places/native/native_operands.h"
 #include "interpose/places/native/native_passed.h"
 
@@ -28,9 +28,9 @@ struct copying {
   const struct native_graph *graph;
   const struct native_code *code;
   const uint32_t *block_at;
-  struct native_loops loops;
-  uint32_t *stack; /* and room for a second one */
-  bool *marked;    /* blocks, twice */
+  struct flow_rounds *rounds;
+  uint32_t *stack; /* of blocks */
+  bool *marked;    /* blocks */
   struct site *sites;
   uint32_t nsites;
   uint32_t work;
@@ -60,12 +60,12 @@ static bool find_sites(struct copying *copying) {
   return !failed;
 }
 
-static uint32_t loop_of(const struct copying *copying, const struct site *site) {
-  return copying->loops.around[copying->block_at[site->position]];
+static uint32_t block_of(const struct copying *copying, const struct site *site) {
+  return copying->block_at[site->position];
 }
 
-static bool is_around(const struct copying *copying, uint32_t loop, uint32_t inner) {
-  return native_loops_around(&copying->loops, loop, inner);
+static uint32_t loop_of(const struct copying *copying, const struct site *site) {
+  return flow_rounds_loop(copying->rounds, block_of(copying, site));
 }
 
 /* ---- what comes next ---- */
@@ -105,7 +105,9 @@ static bool go_on(const struct copying *copying, struct way *way, uint32_t loop,
   for (uint32_t steps = 0; steps < STEPS_MAX; steps++) {
     uint32_t block = copying->block_at[way->at.position];
     if (copying->graph->blocks[block].position == way->at.position) {
-      way->goes_round |= copying->loops.around[block] == block && is_around(copying, block, loop);
+      uint32_t around = flow_rounds_loop(copying->rounds, block);
+      way->goes_round |= flow_rounds_begins(copying->rounds, around, block) &&
+                         flow_rounds_around(copying->rounds, around, loop);
       if (visits->count < VISITS_MAX)
         visits->of[visits->count++] = (struct visit){block, way->goes_round};
     }
@@ -220,28 +222,13 @@ static bool goes_as(struct copying *copying, struct way copy, struct way way, ui
 
 /* ---- what comes before ---- */
 
-/* Whether control comes from one block to another in a round of the loops around both. */
-static bool block_leads_to(struct copying *copying, uint32_t from, uint32_t to) {
-  bool *marked = copying->marked + copying->graph->nblocks;
-  memset(marked, 0, copying->graph->nblocks * sizeof *marked);
-  marked[from] = true;
-  flow_reach(&copying->loops.ahead, copying->graph->nblocks, marked,
-             copying->stack + copying->graph->nedges + copying->graph->nblocks);
-  return marked[to];
-}
-
-static bool leads_to(struct copying *copying, const struct site *from, const struct site *to) {
-  return block_leads_to(copying, copying->block_at[from->position],
-                        copying->block_at[to->position]);
-}
-
 /* The last call in a block, before a position; NULL: there is none. */
 static const struct site *last_before(const struct copying *copying, uint32_t block, size_t end) {
-  const struct site *last = NULL;
-  for (uint32_t i = 0; i < copying->nsites && copying->sites[i].position < end; i++)
-    if (copying->block_at[copying->sites[i].position] == block)
-      last = &copying->sites[i];
-  return last;
+  const struct native_graph *graph = copying->graph;
+  if (block + 1 < graph->nblocks && end > graph->blocks[block + 1].position)
+    end = graph->blocks[block + 1].position;
+  const struct site *site = end == 0 ? NULL : site_at(copying, end - 1);
+  return site != NULL && site->position < end && block_of(copying, site) == block ? site : NULL;
 }
 
 /* Whether a block is of a copy's own way: it stands behind the loop of the original, or leads to
@@ -250,8 +237,8 @@ static bool is_own_way(struct copying *copying, uint32_t block, const struct sit
                        const struct site *original) {
   uint32_t loop = loop_of(copying, original);
   if (loop != loop_of(copying, copy))
-    return !is_around(copying, loop, copying->loops.around[block]);
-  return !block_leads_to(copying, block, copying->block_at[original->position]);
+    return !flow_rounds_around(copying->rounds, loop, flow_rounds_loop(copying->rounds, block));
+  return !flow_rounds_leads(copying->rounds, block, block_of(copying, original));
 }
 
 /* What find_before does with a call that control comes from. */
@@ -272,7 +259,7 @@ static enum found note_before(struct copying *copying, struct search *search,
     if (native_passes_same(&site->passed, &search->of_original->before[i]->passed, &same))
       return FOUND;
   if (search->of_copy)
-    return is_own_way(copying, copying->block_at[site->position], search->copy, search->original)
+    return is_own_way(copying, block_of(copying, site), search->copy, search->original)
                ? FOUND_OWN
                : FOUND_NOTHING;
   if (search->count == BEFORE_MAX)
@@ -285,8 +272,8 @@ static enum found note_before(struct copying *copying, struct search *search,
  * one of them is none that is looked for, there are too many, or it comes from where the function
  * begins, too. */
 static bool find_before(struct copying *copying, struct search *search, const struct site *site) {
-  const struct flow_lists *previous = &copying->loops.previous;
-  uint32_t block = copying->block_at[site->position], depth = 0;
+  const struct flow_lists *previous = flow_rounds_previous(copying->rounds);
+  uint32_t block = block_of(copying, site), depth = 0;
   size_t end = site->position;
   memset(copying->marked, 0, copying->graph->nblocks * sizeof *copying->marked);
   for (;; block = copying->stack[--depth], end = SIZE_MAX) {
@@ -328,15 +315,16 @@ static bool stands_behind(const struct copying *copying, const struct site *site
                           const struct site *other) {
   uint32_t outer = loop_of(copying, site), inner = loop_of(copying, other);
   return inner != outer && inner != FLOW_NONE &&
-         (outer == FLOW_NONE || is_around(copying, outer, inner)) &&
-         flow_dominates(&copying->loops.tree, inner, copying->block_at[site->position]);
+         (outer == FLOW_NONE || flow_rounds_around(copying->rounds, outer, inner)) &&
+         flow_rounds_leads_in(copying->rounds, inner, block_of(copying, site));
 }
 
 /* Of two calls that are copies of each other the first one is the original. */
 static bool is_alternative(struct copying *copying, const struct site *site,
                            const struct site *other) {
+  uint32_t a = block_of(copying, site), b = block_of(copying, other);
   return other->position < site->position && loop_of(copying, site) == loop_of(copying, other) &&
-         !leads_to(copying, site, other) && !leads_to(copying, other, site);
+         !flow_rounds_leads(copying->rounds, a, b) && !flow_rounds_leads(copying->rounds, b, a);
 }
 
 static bool goes_on_as(struct copying *copying, const struct site *copy, const struct site *site) {
@@ -384,19 +372,19 @@ static const struct site *find_original(struct copying *copying, const struct si
 void native_find_copies(struct native_graph *graph, const struct native_code *code,
                         const uint32_t *block_at) {
   struct copying copying = {.graph = graph, .code = code, .block_at = block_at};
+  struct flow_graph flow = {graph->blocks, graph->edges, graph->nblocks, graph->nedges, NULL};
   copying.sites = malloc(SITES_MAX * sizeof *copying.sites);
-  copying.stack =
-      malloc(((size_t)graph->nedges + 2 * (size_t)graph->nblocks + 1) * sizeof *copying.stack);
-  copying.marked = malloc((2 * (size_t)graph->nblocks + 1) * sizeof *copying.marked);
+  copying.stack = malloc(((size_t)graph->nblocks + 1) * sizeof *copying.stack);
+  copying.marked = malloc(((size_t)graph->nblocks + 1) * sizeof *copying.marked);
   bool found = code->decode == native_decode_x86_64 && copying.sites != NULL &&
                copying.stack != NULL && copying.marked != NULL && find_sites(&copying) &&
-               native_loops_make(&copying.loops, graph);
+               (copying.rounds = flow_rounds_make(&flow)) != NULL;
   const struct site *sites = copying.sites;
   for (uint32_t i = 0; found && i < copying.nsites; i++) {
     const struct site *original = find_original(&copying, &sites[i]);
     found = original == NULL || add_copy(graph, &sites[i], original);
   }
-  native_loops_drop(&copying.loops);
+  flow_rounds_free(copying.rounds);
   free(copying.marked);
   free(copying.stack);
   free(copying.sites);
