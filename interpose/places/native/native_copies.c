@@ -231,63 +231,58 @@ static const struct site *last_before(const struct copying *copying, uint32_t bl
   return site != NULL && site->position < end && block_of(copying, site) == block ? site : NULL;
 }
 
-/* Whether a block is of a copy's own way: it stands behind the loop of the original, or leads to
- * the copy and not to the original. */
-static bool is_own_way(struct copying *copying, uint32_t block, const struct site *copy,
-                       const struct site *original) {
-  uint32_t loop = loop_of(copying, original);
-  if (loop != loop_of(copying, copy))
-    return !flow_rounds_around(copying->rounds, loop, flow_rounds_loop(copying->rounds, block));
-  return !flow_rounds_leads(copying->rounds, block, block_of(copying, original));
-}
-
-/* What find_before does with a call that control comes from. */
-struct search {
-  const struct site *before[BEFORE_MAX];
-  uint32_t count;
-  bool of_copy; /* then: */
-  const struct site *copy, *original;
-  const struct search *of_original;
+/* What a call is to a copy that control comes to from it. */
+enum before {
+  BEFORE_BOTH, /* it leads to the original, too, in the same round */
+  BEFORE_COPY, /* it is of the copy's own way */
+  BEFORE_NONE, /* neither: it leads to the original in another round, say */
 };
 
-enum found { FOUND, FOUND_NOTHING, FOUND_OWN };
-
-static enum found note_before(struct copying *copying, struct search *search,
-                              const struct site *site) {
-  bool same;
-  for (uint32_t i = 0; search->of_copy && i < search->of_original->count; i++)
-    if (native_passes_same(&site->passed, &search->of_original->before[i]->passed, &same))
-      return FOUND;
-  if (search->of_copy)
-    return is_own_way(copying, block_of(copying, site), search->copy, search->original)
-               ? FOUND_OWN
-               : FOUND_NOTHING;
-  if (search->count == BEFORE_MAX)
-    return FOUND_NOTHING;
-  search->before[search->count++] = site;
-  return FOUND;
+static enum before what_is_before(struct copying *copying, const struct site *site,
+                                  const struct site *copy, const struct site *original) {
+  uint32_t from = block_of(copying, site), to = block_of(copying, original);
+  if (from == to ? site->position < original->position
+                 : flow_rounds_leads(copying->rounds, from, to))
+    return BEFORE_BOTH;
+  uint32_t loop = loop_of(copying, original);
+  if (loop == loop_of(copying, copy))
+    return BEFORE_COPY;
+  return flow_rounds_around(copying->rounds, loop, loop_of(copying, site)) ? BEFORE_NONE
+                                                                           : BEFORE_COPY;
 }
 
-/* Looks for the calls from which control comes to this one, past those of a copy's own way. False:
- * one of them is none that is looked for, there are too many, or it comes from where the function
- * begins, too. */
-static bool find_before(struct copying *copying, struct search *search, const struct site *site) {
+/* Calls of a copy's own way. */
+struct own_way {
+  const struct site *sites[BEFORE_MAX];
+  uint32_t count;
+};
+
+/* Whether control comes to a copy, but for what is done on its own way, from calls that lead to the
+ * original in the same round, and not from where the function begins. False, too, where there are
+ * too many calls on its way. */
+static bool comes_as(struct copying *copying, const struct site *copy, const struct site *original,
+                     struct own_way *own) {
   const struct flow_lists *previous = flow_rounds_previous(copying->rounds);
-  uint32_t block = block_of(copying, site), depth = 0;
-  size_t end = site->position;
+  uint32_t block = block_of(copying, copy), depth = 0;
+  size_t end = copy->position;
+  own->count = 0;
   memset(copying->marked, 0, copying->graph->nblocks * sizeof *copying->marked);
   for (;; block = copying->stack[--depth], end = SIZE_MAX) {
     const struct site *last;
-    enum found found = FOUND_OWN;
-    while (found == FOUND_OWN && (last = last_before(copying, block, end)) != NULL) {
-      found = note_before(copying, search, last);
+    enum before before = BEFORE_COPY;
+    while (before == BEFORE_COPY && (last = last_before(copying, block, end)) != NULL) {
+      before = what_is_before(copying, last, copy, original);
       end = last->position;
+      if (before == BEFORE_COPY && own->count == BEFORE_MAX)
+        return false;
+      if (before == BEFORE_COPY)
+        own->sites[own->count++] = last;
     }
-    if (found == FOUND_NOTHING || (found == FOUND_OWN && block == 0))
+    if (before == BEFORE_NONE || (before == BEFORE_COPY && block == 0))
       return false;
     for (uint32_t i = previous->start[block]; i < previous->start[block + 1]; i++) {
       uint32_t from = previous->items[i];
-      if (found == FOUND || copying->marked[from])
+      if (before == BEFORE_BOTH || copying->marked[from])
         continue;
       copying->marked[from] = true;
       copying->stack[depth++] = from;
@@ -295,16 +290,6 @@ static bool find_before(struct copying *copying, struct search *search, const st
     if (depth == 0)
       return true;
   }
-}
-
-/* Whether control comes to `copy`, but for what is done on its own way, from calls from which it
- * comes to `original`, or from such with the same function and arguments. */
-static bool comes_as(struct copying *copying, const struct site *copy,
-                     const struct site *original) {
-  struct search of_original = {.count = 0};
-  struct search of_copy = {
-      .of_copy = true, .copy = copy, .original = original, .of_original = &of_original};
-  return find_before(copying, &of_original, original) && find_before(copying, &of_copy, copy);
 }
 
 /* ---- copies ---- */
@@ -317,6 +302,20 @@ static bool stands_behind(const struct copying *copying, const struct site *site
   return inner != outer && inner != FLOW_NONE &&
          (outer == FLOW_NONE || flow_rounds_around(copying->rounds, outer, inner)) &&
          flow_rounds_leads_in(copying->rounds, inner, block_of(copying, site));
+}
+
+/* Whether one way has all that the other has, by function and arguments, and maybe more. */
+static bool has_all_of(const struct own_way *way, const struct own_way *other) {
+  for (uint32_t i = 0; i < other->count; i++) {
+    uint32_t at = 0;
+    bool same;
+    while (at < way->count &&
+           !native_passes_same(&way->sites[at]->passed, &other->sites[i]->passed, &same))
+      at++;
+    if (at == way->count)
+      return false;
+  }
+  return true;
 }
 
 /* Of two calls that are copies of each other the first one is the original. */
@@ -343,11 +342,13 @@ static bool is_copy(struct copying *copying, const struct site *copy, const stru
       !native_passes_same(&copy->passed, &site->passed, &same) || !same ||
       (copying->work += PAIR_WORK) > WORK_MAX)
     return false;
+  struct own_way own, others;
   if (stands_behind(copying, copy, site))
-    return comes_as(copying, copy, site) && goes_on_as(copying, copy, site);
-  return is_alternative(copying, copy, site) &&
-         ((comes_as(copying, copy, site) && goes_on_as(copying, copy, site)) ||
-          (comes_as(copying, site, copy) && goes_on_as(copying, site, copy)));
+    return comes_as(copying, copy, site, &own) && goes_on_as(copying, copy, site);
+  return is_alternative(copying, copy, site) && comes_as(copying, copy, site, &own) &&
+         comes_as(copying, site, copy, &others) &&
+         ((has_all_of(&own, &others) && goes_on_as(copying, copy, site)) ||
+          (has_all_of(&others, &own) && goes_on_as(copying, site, copy)));
 }
 
 static bool add_copy(struct native_graph *graph, const struct site *copy, const struct site *of) {

@@ -74,6 +74,25 @@ EXPORTED void accumulating(int rows, int columns) {
   places_choice(1);
 }
 
+static volatile int places_numbers[] = {0, 1, 2, 3};
+
+/* A call behind a loop that looks like the one in it is none of its copies, condition or not. */
+EXPORTED void remaining(int rows, int columns) {
+  for (int row = 0; row < rows; row++) {
+    places_choice(1);
+    asked(places_numbers[row >= 0], columns);
+    places_choice(1);
+  }
+  if (columns > 0) {
+    places_choice(1);
+    asked(places_numbers[1 + (rows >= 0)], columns);
+    places_choice(1);
+  }
+  places_choice(1);
+  asked(places_numbers[2 + (rows >= 0)], columns);
+  places_choice(1);
+}
+
 static volatile int places_number;
 
 EXPORTED int alike(int left) {
