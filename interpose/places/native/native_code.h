@@ -27,7 +27,7 @@ bool native_code_owner(const void *address, struct native_part *owner);
  * (foo.cold), whose order would be one of its own.
  *
  * A function's first call takes 0.2 ms for 1 KB of code, 0.9 ms for 4 KB and 8 ms for 32 KB (medians
- * of 6,300 functions of LLVM 14; the slowest one took 56 ms); later ones take less than a
+ * of 6,300 functions of LLVM 14; the slowest one took 31 ms); later ones take less than a
  * microsecond. Any thread; not in signal handlers. At most 8 MiB are kept, and one function. */
 uint32_t native_code_nodes(const void *function_start, size_t function_size, const void *pc,
                            uint32_t function_id, struct place_node *nodes, uint32_t room);

@@ -9,7 +9,7 @@
 #include "interpose/places/native/native_passed.h"
 
 enum {
-  BEFORE_MAX = 8,   /* calls that control comes from to one */
+  OWN_MAX = 8,      /* calls of the own way of one of two branches */
   SITES_MAX = 1024, /* calls of a function; of more nothing is found */
   STEPS_MAX = 64,   /* instructions from a call to the next branch or call */
   VISITS_MAX = 16,  /* blocks that begin there */
@@ -231,54 +231,63 @@ static const struct site *last_before(const struct copying *copying, uint32_t bl
   return site != NULL && site->position < end && block_of(copying, site) == block ? site : NULL;
 }
 
-/* What a call is to a copy that control comes to from it. */
+/* What is found on the way back from a copy. */
 enum before {
-  BEFORE_BOTH, /* it leads to the original, too, in the same round */
-  BEFORE_COPY, /* it is of the copy's own way */
+  BEFORE_BOTH, /* what leads to the original, too, in the same round */
+  BEFORE_COPY, /* what is of the copy's own way */
   BEFORE_NONE, /* neither: it leads to the original in another round, say */
 };
 
-static enum before what_is_before(struct copying *copying, const struct site *site,
-                                  const struct site *copy, const struct site *original) {
+/* Of a call to which a copy behind the loop of its original is come from. Where no call is between,
+ * nothing tells a copy that a round is left for from what stands behind the loop in the source. */
+static enum before before_behind(struct copying *copying, const struct site *site,
+                                 const struct site *original) {
   uint32_t from = block_of(copying, site), to = block_of(copying, original);
   if (from == to ? site->position < original->position
                  : flow_rounds_leads(copying->rounds, from, to))
     return BEFORE_BOTH;
-  uint32_t loop = loop_of(copying, original);
-  if (loop == loop_of(copying, copy))
-    return BEFORE_COPY;
-  return flow_rounds_around(copying->rounds, loop, loop_of(copying, site)) ? BEFORE_NONE
-                                                                           : BEFORE_COPY;
+  return flow_rounds_around(copying->rounds, loop_of(copying, original), loop_of(copying, site))
+             ? BEFORE_NONE
+             : BEFORE_COPY;
 }
 
-/* Calls of a copy's own way. */
+/* Calls of the own way of one of two branches. */
 struct own_way {
-  const struct site *sites[BEFORE_MAX];
+  const struct site *sites[OWN_MAX];
   uint32_t count;
 };
 
-/* Whether control comes to a copy, but for what is done on its own way, from calls that lead to the
- * original in the same round, and not from where the function begins. False, too, where there are
- * too many calls on its way. */
+/* Goes back over the calls of a block, from a position in it. own: takes those of the copy's own
+ * way; NULL: the copy stands behind the original's loop. */
+static enum before look_back(struct copying *copying, uint32_t block, size_t end,
+                             const struct site *original, struct own_way *own) {
+  const struct site *last;
+  if (own != NULL && flow_rounds_leads(copying->rounds, block, block_of(copying, original)))
+    return BEFORE_BOTH;
+  for (; (last = last_before(copying, block, end)) != NULL; end = last->position) {
+    enum before before = own == NULL ? before_behind(copying, last, original) : BEFORE_COPY;
+    if (before != BEFORE_COPY)
+      return before;
+    if (own == NULL)
+      continue;
+    if (own->count == OWN_MAX)
+      return BEFORE_NONE;
+    own->sites[own->count++] = last;
+  }
+  return block == 0 ? BEFORE_NONE : BEFORE_COPY;
+}
+
+/* Whether control comes to a copy, but for what is done on its own way, from where it leads to the
+ * original in the same round. own: as of look_back. */
 static bool comes_as(struct copying *copying, const struct site *copy, const struct site *original,
                      struct own_way *own) {
   const struct flow_lists *previous = flow_rounds_previous(copying->rounds);
   uint32_t block = block_of(copying, copy), depth = 0;
   size_t end = copy->position;
-  own->count = 0;
   memset(copying->marked, 0, copying->graph->nblocks * sizeof *copying->marked);
   for (;; block = copying->stack[--depth], end = SIZE_MAX) {
-    const struct site *last;
-    enum before before = BEFORE_COPY;
-    while (before == BEFORE_COPY && (last = last_before(copying, block, end)) != NULL) {
-      before = what_is_before(copying, last, copy, original);
-      end = last->position;
-      if (before == BEFORE_COPY && own->count == BEFORE_MAX)
-        return false;
-      if (before == BEFORE_COPY)
-        own->sites[own->count++] = last;
-    }
-    if (before == BEFORE_NONE || (before == BEFORE_COPY && block == 0))
+    enum before before = look_back(copying, block, end, original, own);
+    if (before == BEFORE_NONE)
       return false;
     for (uint32_t i = previous->start[block]; i < previous->start[block + 1]; i++) {
       uint32_t from = previous->items[i];
@@ -342,9 +351,9 @@ static bool is_copy(struct copying *copying, const struct site *copy, const stru
       !native_passes_same(&copy->passed, &site->passed, &same) || !same ||
       (copying->work += PAIR_WORK) > WORK_MAX)
     return false;
-  struct own_way own, others;
+  struct own_way own = {.count = 0}, others = {.count = 0};
   if (stands_behind(copying, copy, site))
-    return comes_as(copying, copy, site, &own) && goes_on_as(copying, copy, site);
+    return comes_as(copying, copy, site, NULL) && goes_on_as(copying, copy, site);
   return is_alternative(copying, copy, site) && comes_as(copying, copy, site, &own) &&
          comes_as(copying, site, copy, &others) &&
          ((has_all_of(&own, &others) && goes_on_as(copying, copy, site)) ||

@@ -66,9 +66,9 @@ void native_find_tests(struct native_graph *graph, const struct native_code *cod
  *     of the frame, and one is known to be the same;
  *   - it stands behind the innermost loop of the original, and in all others; or both stand in the
  *     same loops, and neither leads to the other in a round of them: the original is the first;
- *   - control comes to it, but for what is done on its own way, from calls that lead to the
- *     original in the same round; if they stand in the same loops, one way has all calls that the
- *     other has, with arguments that do not differ;
+ *   - if it stands behind the loop, control comes to it, but for what is done on its own way, from
+ *     calls that lead to the original in the same round; of two branches, one has all calls on its
+ *     own way that the other has on its, with arguments that do not differ;
  *   - control goes on from it as it may from the original: past branches that only the original
  *     has, as the way is known here, to the same block or to such calls, in the same round of the
  *     loops around both. That both return tells nothing.
