@@ -71,7 +71,7 @@ static void set_variables(void) {
   set_in_folder("BIN", clients, "/python/bin");
   set_in_folder("PYTHONPYCACHEPREFIX", clients, "/compiled");
   setenv("C", "tests/clients", 1);
-  setenv("MPIRUN", "mpirun --oversubscribe --bind-to none", 1);
+  setenv("MPIRUN", "mpirun --oversubscribe --bind-to none --mca orte_tmpdir_base /dev/shm", 1);
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   setenv("OMP_NUM_THREADS", "1", 1); /* or torchrun says that it sets it */

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <criterion/hooks.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -261,12 +262,29 @@ ReportHook(PRE_ALL)(struct criterion_test_set *tests) {
           stderr);
 }
 
+/* Where mpirun keeps what belongs to a run. All runs of one user share a folder otherwise, and fail
+ * with "mkdir: File exists" where one begins while another ends. */
+static char session[] = "/tmp/nccl-join-mpi-XXXXXX";
+
+static void begin_session(void) {
+  cr_assert_not_null(mkdtemp(session));
+}
+
+static void end_session(void) {
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf %s", session);
+  cr_assert_eq(system(command), 0); // NOLINT(cert-env33-c)
+}
+
+TestSuite(mpi, .init = begin_session, .fini = end_session);
+
 static struct run *start_mpi(const struct schedule *schedule, const char *options, bool without,
                              double limit_s) {
-  char starter[64], text[256];
+  char starter[128], text[256];
   if (!has_mpi())
     cr_skip("no mpicc");
-  snprintf(starter, sizeof starter, "mpirun --oversubscribe --bind-to none -n %d",
+  snprintf(starter, sizeof starter,
+           "mpirun --oversubscribe --bind-to none --mca orte_tmpdir_base %s -n %d", session,
            schedule->nranks);
   snprintf(text, sizeof text, "--iterations %s %s", schedule_text(schedule), options);
   return run(&(struct launch){.nranks = schedule->nranks,
