@@ -29,6 +29,9 @@ const char *board_folder = "/dev/shm";
 /* A process has one descriptor of a board, whose locks are not between threads. */
 static pthread_mutex_t threads = PTHREAD_MUTEX_INITIALIZER;
 
+/* Those that this process has as a rank, until it ends. To open one again would cost its locks. */
+static _Atomic(struct board *) mine;
+
 static int64_t board_now_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -65,6 +68,11 @@ static void gate_leave(const struct board *board) {
   file_lock_set(board->file, F_UNLCK, BOARD_GATE);
 }
 
+/* With the gate, by a process without a lock on it: no other has one. Its job is dead. */
+static bool is_dead(int file) {
+  return !file_lock_is_held(file, BOARD_AGENT, 1) && !file_lock_is_held(file, BOARD_RANKS, 1);
+}
+
 /* ---- the file ---- */
 
 static void board_close(struct board *board) {
@@ -73,6 +81,14 @@ static void board_close(struct board *board) {
   if (board->file >= 0)
     close(board->file);
   free(board);
+}
+
+/* Its name may be another's by now, of the same job: that one stays. */
+static void take_name_away(const struct board *board) {
+  struct stat own, named;
+  if (fstat(board->file, &own) == 0 && lstat(board->path, &named) == 0 &&
+      own.st_dev == named.st_dev && own.st_ino == named.st_ino)
+    (void)unlink(board->path);
 }
 
 static struct board *fail(struct board *board, char *reason, const char *what) {
@@ -126,27 +142,34 @@ static bool is_right(const struct board *board) {
 
 /* ---- what dead jobs have left ---- */
 
+/* With the gate: a process that comes meanwhile waits for it, and finds that the name is gone. */
 static void remove_if_dead(const char *path) {
   int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   struct stat status;
   if (file < 0)
     return;
-  /* One without content has just been made, or its maker was killed in that moment: it costs nothing. */
-  if (fstat(file, &status) == 0 && status.st_uid == geteuid() && status.st_size != 0 &&
-      !file_lock_is_held(file, BOARD_GATE, BOARD_RANKS + 1))
+  if (file_lock_set(file, F_WRLCK, BOARD_GATE) && fstat(file, &status) == 0 &&
+      status.st_uid == geteuid() && status.st_nlink != 0 && is_dead(file))
     (void)unlink(path);
   close(file);
 }
 
-/* own: the process has that one open, and would lose its locks. */
-static void remove_dead(const char *own) {
+static bool is_mine(const char *path) {
+  const struct board *board = atomic_load(&mine);
+  while (board != NULL && strcmp(board->path, path) != 0)
+    board = board->next;
+  return board != NULL;
+}
+
+/* being_made: is not in `mine` yet. */
+static void remove_dead(const char *being_made) {
   char prefix[64], path[BOARD_PATH_SIZE];
   DIR *folder = opendir(board_folder);
   snprintf(prefix, sizeof(prefix), FILE_FORMAT, (unsigned)geteuid());
   for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
     if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
         (size_t)snprintf(path, sizeof(path), "%s/%s", board_folder, entry->d_name) < sizeof(path) &&
-        strcmp(path, own) != 0)
+        strcmp(path, being_made) != 0 && !is_mine(path))
       remove_if_dead(path);
   if (folder != NULL)
     closedir(folder);
@@ -156,7 +179,8 @@ static void remove_dead(const char *own) {
 
 enum entry { ENTERED, REFUSED, AGAIN };
 
-/* With the gate. AGAIN: the name is no longer this file's, as its agent has ended. */
+/* With the gate. AGAIN: the name is no longer this file's, as its agent has ended, or as it was left by a
+ * job that is dead: where a site has said where ranks meet, the next one has the same name. */
 static enum entry enter(struct board *board, const struct rendezvous *job,
                         const struct board_terms *terms, bool (*start)(const char *path),
                         char *reason) {
@@ -166,6 +190,8 @@ static enum entry enter(struct board *board, const struct rendezvous *job,
   if (status.st_nlink == 0)
     return AGAIN;
   if (status.st_size != 0) {
+    if (is_dead(board->file))
+      return unlink(board->path) == 0 ? AGAIN : REFUSED;
     errno = EPROTO;
     return status.st_size == sizeof(*board->words) && map_words(board) && is_right(board) &&
                    memcmp(&board->words->job, job, sizeof(*job)) == 0 &&
@@ -202,8 +228,11 @@ struct board *board_open(const struct rendezvous *job, const struct board_terms 
       return fail(board, reason, "it stays locked");
     enum entry entry = enter(board, job, terms, start, reason);
     gate_leave(board);
-    if (entry == ENTERED)
+    if (entry == ENTERED) {
+      board->next = atomic_load(&mine);
+      atomic_store(&mine, board);
       return board;
+    }
     if (entry == REFUSED && reason[0] == '\0')
       return fail(board, reason, "cannot be used");
     board_close(board);
@@ -272,7 +301,7 @@ enum board_answer board_ask(struct board *board, const char *name, uint32_t slot
       answer = begun && cannot[0] == '\0' ? BOARD_LOST : BOARD_OFF;
       snprintf(reason, BOARD_REASON_SIZE, "the agent of this machine has %s%s%.140s",
                begun ? "ended" : "not started", cannot[0] != '\0' ? ": " : "", cannot);
-      (void)unlink(board->path);
+      take_name_away(board);
       return (enum board_answer)answer;
     }
     board_sleep(&one->answer, BOARD_ASKED, TICK_MS);
@@ -284,7 +313,7 @@ enum board_answer board_ask(struct board *board, const char *name, uint32_t slot
 
 void board_tidy(const struct board *board) {
   if (atomic_load(&board->words->started) != 0 && !file_lock_is_held(board->file, BOARD_AGENT, 1))
-    (void)unlink(board->path);
+    take_name_away(board);
 }
 
 /* ---- of the agent ---- */
@@ -327,7 +356,7 @@ void board_free(struct board_communicator *communicator) {
 bool board_retire(struct board *board, bool forced) {
   bool gated = gate_enter(board), retires = forced || (gated && !board_has_ranks(board));
   if (retires)
-    (void)unlink(board->path);
+    take_name_away(board);
   if (gated)
     gate_leave(board);
   return retires;

@@ -66,6 +66,7 @@ struct board_words {
 };
 
 struct board {
+  struct board *next; /* of a rank: another that its process has */
   struct board_words *words;
   char path[BOARD_PATH_SIZE];
   int file;
@@ -75,8 +76,9 @@ struct board {
 extern const char *board_folder;
 
 /* Of a rank: opens the job's board, or makes it and calls start with its path, which starts the agent
- * and says whether it could. Whoever makes one removes those of this user's jobs that were killed with their
- * agents: nobody has a lock on them. NULL: reason (BOARD_REASON_SIZE bytes) says why. */
+ * and says whether it could. One that nobody has a lock on is of a job that was killed with its agent, or was
+ * killed while it was made: the job's own is made anew, and whoever makes one removes this user's others.
+ * NULL: reason (BOARD_REASON_SIZE bytes) says why. One thread at a time; once for each job. */
 struct board *board_open(const struct rendezvous *job, const struct board_terms *terms,
                          bool (*start)(const char *path), char *reason);
 

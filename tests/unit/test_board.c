@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "core/transport/file_lock.h"
 
 static const char first[] = "0123456789abcdef0123456789abcdef";
 static const struct board_terms terms = {
@@ -173,6 +176,12 @@ Test(board, of_a_killed_agent_nothing_is_left) {
   cr_assert_neq(access(path, F_OK), 0);
 }
 
+/* As core/machines/board.h has it. */
+static void set_path(void) {
+  snprintf(path, sizeof path, "%s/nccl-join-machines-%u-%016llx", folder, (unsigned)geteuid(),
+           (unsigned long long)job.job);
+}
+
 /* Begins another job. */
 static int begin_another(void) {
   int status;
@@ -192,8 +201,7 @@ Test(board, of_a_killed_job_it_is_removed_by_the_next) {
     _exit(board == NULL);
   }
   waitpid(rank, NULL, 0);
-  snprintf(path, sizeof path, "%s/nccl-join-machines-%u-%016llx", folder, (unsigned)geteuid(),
-           (unsigned long long)job.job);
+  set_path();
   cr_assert_eq(access(path, F_OK), 0);
   while (access(path, F_OK) == 0) { /* until its agent has died with it */
     cr_assert_eq(begin_another(), 0);
@@ -273,4 +281,125 @@ Test(board, an_agent_retires_once_no_rank_is_there) {
   cr_assert_not(board_has_ranks(board));
   cr_assert(board_retire(board, false));
   cr_assert_neq(access(path, F_OK), 0);
+}
+
+/* ---- what dead jobs have left: their names come again where a site has said where ranks meet ---- */
+
+/* A file of the job's name, of so many zeros. */
+static void leave_file(off_t size) {
+  set_path();
+  int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  cr_assert(file >= 0 && ftruncate(file, size) == 0);
+  close(file);
+}
+
+static void assert_a_new_one_is_made(void) {
+  struct board *board = open_board(start_finding);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(starts, 1);
+  cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_FOUND, "%s", reason);
+  cr_assert_eq(ask_as_another_rank(), BOARD_FOUND);
+}
+
+Test(board, of_the_same_job_that_was_killed_it_is_made_anew) {
+  pid_t rank = start_rank();
+  pid_t served = fork();
+  if (served == 0)
+    _exit(board_serve(path, reason) == NULL);
+  int status;
+  waitpid(served, &status, 0);
+  cr_assert_eq(WEXITSTATUS(status), 0);
+  kill(rank, SIGKILL);
+  waitpid(rank, NULL, 0);
+  cr_assert_eq(access(path, F_OK), 0);
+  assert_a_new_one_is_made();
+}
+
+Test(board, that_is_half_written_it_is_made_anew) {
+  leave_file(100);
+  assert_a_new_one_is_made();
+}
+
+Test(board, that_says_nothing_it_is_made_anew) {
+  leave_file(sizeof(struct board_words));
+  assert_a_new_one_is_made();
+}
+
+/* Of a program of another version, say. */
+Test(board, that_somebody_holds_it_is_refused_and_stays) {
+  int ends[2];
+  char byte;
+  leave_file(100);
+  cr_assert_eq(pipe(ends), 0);
+  pid_t parent = getpid(), holder = fork();
+  if (holder == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (getppid() != parent || !file_lock_set(file, F_RDLCK, BOARD_RANKS) ||
+        write(ends[1], "x", 1) != 1)
+      _exit(1);
+    for (;;)
+      pause();
+  }
+  close(ends[1]);
+  cr_assert_eq(read(ends[0], &byte, 1), 1);
+  close(ends[0]);
+  cr_assert_null(open_board(start_finding));
+  cr_assert_eq(access(path, F_OK), 0);
+  kill(holder, SIGKILL);
+  waitpid(holder, NULL, 0);
+}
+
+Test(board, that_is_empty_it_is_removed_by_the_next_job) {
+  leave_file(0);
+  cr_assert_eq(begin_another(), 0);
+  cr_assert_neq(access(path, F_OK), 0);
+}
+
+/* A process that closes any descriptor of a file loses its locks on it. */
+Test(board, of_a_rank_in_two_jobs_both_have_it) {
+  int ends[2];
+  char byte, second[BOARD_PATH_SIZE];
+  pid_t parent = getpid();
+  set_path();
+  cr_assert_eq(pipe(ends), 0);
+  pid_t rank = fork();
+  if (rank == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    bool opened = open_board(start_later) != NULL;
+    job.job++;
+    if (getppid() != parent || !opened || open_board(start_later) == NULL ||
+        write(ends[1], "x", 1) != 1)
+      _exit(1);
+    for (;;)
+      pause();
+  }
+  close(ends[1]);
+  cr_assert_eq(read(ends[0], &byte, 1), 1);
+  close(ends[0]);
+  struct board *board = kept[nkept++] = board_serve(path, reason);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert(board_has_ranks(board));
+  kill(rank, SIGKILL);
+  waitpid(rank, NULL, 0);
+  cr_assert_not(board_has_ranks(board));
+  job.job++;
+  snprintf(second, sizeof second, "%s", path);
+  set_path();
+  cr_assert_eq(unlink(path), 0);
+  strcpy(path, second);
+}
+
+/* It was so slow that others have taken its rank for dead. */
+Test(board, an_agent_takes_no_name_away_that_is_anothers) {
+  pid_t rank = start_rank();
+  struct board *board = kept[nkept++] = board_serve(path, reason);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(unlink(path), 0);
+  leave_file(0);
+  cr_assert(board_retire(board, true));
+  board_tidy(board);
+  cr_assert_eq(access(path, F_OK), 0);
+  kill(rank, SIGKILL);
+  waitpid(rank, NULL, 0);
 }
