@@ -293,14 +293,18 @@ enum board_answer board_ask(struct board *board, const char *name, uint32_t slot
           end = asked + board->words->terms.wait_s * INT64_C(1000) + START_MS + GRACE_MS;
   uint32_t answer;
   while ((answer = atomic_load(&one->answer)) == BOARD_ASKED) {
-    if (is_deserted(board, asked) || board_now_ms() >= end) {
+    bool deserted = is_deserted(board, asked);
+    if (deserted || board_now_ms() >= end) {
       /* What it has told others nobody knows, unless it never began. */
       bool begun = atomic_load(&board->words->started) != 0;
       char *cannot = board->words->cannot;
       cannot[BOARD_REASON_SIZE - 1] = '\0';
       answer = begun && cannot[0] == '\0' ? BOARD_LOST : BOARD_OFF;
-      snprintf(reason, BOARD_REASON_SIZE, "the agent of this machine has %s%s%.140s",
-               begun ? "ended" : "not started", cannot[0] != '\0' ? ": " : "", cannot);
+      snprintf(reason, BOARD_REASON_SIZE, "the agent of this machine has %s%s%.130s",
+               !begun     ? "not started"
+               : deserted ? "ended"
+                          : "not answered (is it stopped?)",
+               cannot[0] != '\0' ? ": " : "", cannot);
       take_name_away(board);
       return (enum board_answer)answer;
     }

@@ -41,9 +41,10 @@ bool attachment_is_beyond(const struct attachment *attachment) {
   return attachment->transport->is_beyond != NULL && attachment->transport->is_beyond(attachment);
 }
 
-void attachment_reach_beyond(struct attachment *attachment, _Atomic uint32_t *bell) {
+void attachment_reach_beyond(struct attachment *attachment,
+                             const struct attachment_beyond *beyond) {
   if (attachment->transport->reach_beyond != NULL)
-    attachment->transport->reach_beyond(attachment, bell);
+    attachment->transport->reach_beyond(attachment, beyond);
 }
 
 void attachment_detach(struct attachment *attachment) {

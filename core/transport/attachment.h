@@ -90,10 +90,16 @@ struct plane *attachment_plane_early(struct attachment *attachment, uint32_t ran
 /* Whether a slot has been taken for a rank of another machine. */
 bool attachment_is_beyond(const struct attachment *attachment);
 
-/* Ranks of other machines are in the team, and an agent writes their logs. Its bell is a futex that
- * stays as long as the process; it is rung when ranks of this machine ring, or begin to wait. To be
- * called before there is a plane. */
-void attachment_reach_beyond(struct attachment *attachment, _Atomic uint32_t *bell);
+/* The agent that writes the logs of ranks on other machines. What is pointed to stays as long as
+ * the process. */
+struct attachment_beyond {
+  _Atomic uint32_t *bell;  /* a futex: rung when ranks of this machine ring, or begin to wait */
+  _Atomic uint32_t *turns; /* changes with each of the agent's turns; NULL: it tells of none */
+  uint32_t silence_ms; /* after which without a turn all ranks on other machines count as dead */
+};
+
+/* Ranks of other machines are in the team. To be called before there is a plane. */
+void attachment_reach_beyond(struct attachment *attachment, const struct attachment_beyond *beyond);
 
 /* Lets go of the slot, and frees the attachment and its plane; what the last one of all leaves is
  * nothing. NULL is allowed. Thread-safe. */
@@ -121,7 +127,7 @@ struct transport {
   struct plane *(*plane)(struct attachment *attachment, uint32_t rank, uint32_t nranks,
                          const uint32_t *slot_of, bool early);
   bool (*is_beyond)(const struct attachment *attachment); /* NULL: never; and the next one */
-  void (*reach_beyond)(struct attachment *attachment, _Atomic uint32_t *bell);
+  void (*reach_beyond)(struct attachment *attachment, const struct attachment_beyond *beyond);
   void (*detach)(struct attachment *attachment);
   void (*forget_all)(void);
   void (*say_end)(int status); /* NULL: nobody hears it */

@@ -117,8 +117,8 @@ struct plane {
   /* Whether a rank's process is there; false once it has died without saying so. May cost a system
    * call. */
   bool (*alive)(struct plane *plane, uint32_t rank);
-  /* Whether a rank's process stands still: it has been stopped by a signal, or by a debugger. May
-   * cost system calls. */
+  /* Whether a rank's process stands still: it has been stopped by a signal, or by a debugger. Of a
+   * rank on another machine: the agent of this one does. May cost system calls. */
   bool (*stopped)(const struct plane *plane, uint32_t rank);
   /* Of a rank that is not alive, or about to end: how it ended. */
   struct plane_fate (*fate)(const struct plane *plane, uint32_t rank);

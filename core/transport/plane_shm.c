@@ -32,7 +32,7 @@ static void ring_word(_Atomic uint32_t *bell) {
 
 static void shm_ring(struct plane *plane) {
   struct plane_shm *shm = (struct plane_shm *)plane;
-  _Atomic uint32_t *beyond = atomic_load_explicit(&shm->map->beyond, memory_order_relaxed);
+  _Atomic uint32_t *beyond = atomic_load_explicit(&shm->map->beyond.bell, memory_order_relaxed);
   ring_word(&plane->team->bell);
   if (beyond != NULL)
     ring_word(beyond);
@@ -42,7 +42,7 @@ static void shm_ring(struct plane *plane) {
  * asks other machines what their ranks do (segment_remote.h). The first to wait wakes it. */
 static void begin_waiting(struct plane *plane) {
   struct plane_shm *shm = (struct plane_shm *)plane;
-  _Atomic uint32_t *beyond = atomic_load_explicit(&shm->map->beyond, memory_order_relaxed);
+  _Atomic uint32_t *beyond = atomic_load_explicit(&shm->map->beyond.bell, memory_order_relaxed);
   struct segment_header *header = (struct segment_header *)shm->map->base;
   if (beyond != NULL && atomic_fetch_add(&header->waiting, 1) == 0)
     ring_word(beyond);
@@ -51,7 +51,7 @@ static void begin_waiting(struct plane *plane) {
 static void end_waiting(struct plane *plane) {
   struct plane_shm *shm = (struct plane_shm *)plane;
   struct segment_header *header = (struct segment_header *)shm->map->base;
-  if (atomic_load_explicit(&shm->map->beyond, memory_order_relaxed) != NULL)
+  if (atomic_load_explicit(&shm->map->beyond.bell, memory_order_relaxed) != NULL)
     atomic_fetch_sub(&header->waiting, 1);
 }
 
@@ -109,6 +109,12 @@ static void shm_nap(struct plane *plane, uint32_t seen, uint64_t until) {
     prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0UL, 0UL, 0UL);
 }
 
+/* Of a rank on another machine: whether the agent, which would tell of it, stands still. */
+static bool is_beyond_reach(const struct plane_shm *shm, uint32_t slot) {
+  return segment_slot(shm->map, slot)->machine[0] != '\0' &&
+         segment_beyond_is_still(shm->map, (uint64_t)segment_now() / 1000000);
+}
+
 static bool shm_alive(struct plane *plane, uint32_t rank) {
   const struct plane_shm *shm = (const struct plane_shm *)plane;
   if (rank >= plane->nranks)
@@ -116,14 +122,15 @@ static bool shm_alive(struct plane *plane, uint32_t rank) {
   if (!segment_slot_is_ready(shm->map, shm->slot_of[rank]))
     return true; /* it has yet to come */
   if (segment_slot_is_held(shm->map, shm->slot_of[rank]))
-    return true;
+    return !is_beyond_reach(shm, shm->slot_of[rank]);
   segment_look_how_it_ended(shm->map, shm->slot_of[rank]);
   return false;
 }
 
 static bool shm_stopped(const struct plane *plane, uint32_t rank) {
   const struct plane_shm *shm = (const struct plane_shm *)plane;
-  return segment_slot_is_stopped(shm->map, shm->slot_of[rank]);
+  return segment_slot_is_stopped(shm->map, shm->slot_of[rank]) ||
+         is_beyond_reach(shm, shm->slot_of[rank]);
 }
 
 static struct plane_fate shm_fate(const struct plane *plane, uint32_t rank) {

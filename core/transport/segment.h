@@ -57,6 +57,17 @@ struct segment_slot {
   char machine[SEGMENT_MACHINE_SIZE]; /* of a rank that is on another one: its name */
 };
 
+/* The agent of ranks on other machines (attachment_beyond). Without a bell there is none: all ranks
+ * are on this machine. Any thread looks whether it has turns; the rest is written before. */
+struct segment_beyond {
+  _Atomic uint32_t *_Atomic bell;
+  _Atomic uint32_t *turns;
+  uint64_t silence_ms;
+  _Atomic uint32_t turn; /* as it was at the last look */
+  _Atomic uint64_t looked_ms;
+  _Atomic uint64_t still_ms; /* how long there has been none */
+};
+
 /* One open segment. Changed with the register's lock; what is read without it is constant or
  * atomic. */
 struct segment_map {
@@ -73,9 +84,7 @@ struct segment_map {
   unsigned char *base;
   size_t bytes;
   _Atomic bool *own; /* by slot: taken by this process, of whose locks F_GETLK does not tell */
-  /* The agent's futex: it is rung, too, when the team's bell is, or a rank begins to wait. NULL:
-   * all ranks are on this machine. */
-  _Atomic uint32_t *_Atomic beyond;
+  struct segment_beyond beyond;
 };
 
 struct plane_shm;
@@ -148,6 +157,12 @@ bool segment_is_held_by_others(const struct segment_map *map);
  * parent has not waited for yet. */
 void segment_look_how_it_ended(const struct segment_map *map, uint32_t slot);
 struct plane_fate segment_fate(const struct segment_map *map, uint32_t slot);
+
+/* The agent of ranks on other machines; and whether it has had no turn for so long that they count
+ * as dead. A look counts for half of that time at most: this process may have been stopped itself,
+ * and the agent with it. */
+void segment_reach_beyond(struct segment_map *map, const struct attachment_beyond *beyond);
+bool segment_beyond_is_still(struct segment_map *map, uint64_t now_ms);
 
 /* Whether the slot's process is stopped. False, too, if that cannot be found out: it is another
  * user's, or its number belongs to another namespace. */

@@ -1,4 +1,4 @@
-/* How the processes of a segment have ended (segment.h), or that one is stopped. A process says how
+/* How the processes of a segment have ended (segment.h), or that one is stopped, or the agent is. A process says how
  * it ends itself where it sees that coming. Of one that is killed, or crashes, the kernel tells in
  * /proc/PID/stat, as long as its parent has not waited for it, and to those of the same user
  * (proc_pid_stat(5): state, exit_code). */
@@ -55,6 +55,29 @@ static bool read_process(const struct segment_slot *of, char text[STAT_SIZE]) {
 static char state_of(const char *text) {
   const char *state = field_of(text, FIELD_STATE);
   return (char)(state == NULL ? 0 : *state);
+}
+
+void segment_reach_beyond(struct segment_map *map, const struct attachment_beyond *beyond) {
+  map->beyond.turns = beyond->turns;
+  map->beyond.silence_ms = beyond->silence_ms;
+  atomic_store(&map->beyond.still_ms, 0);
+  atomic_store(&map->beyond.looked_ms, (uint64_t)segment_now() / 1000000);
+  atomic_store(&map->beyond.bell, beyond->bell);
+}
+
+bool segment_beyond_is_still(struct segment_map *map, uint64_t now_ms) {
+  struct segment_beyond *beyond = &map->beyond;
+  if (atomic_load(&beyond->bell) == NULL || beyond->turns == NULL)
+    return false;
+  uint32_t turn = atomic_load(beyond->turns);
+  uint64_t looked_ms = atomic_exchange(&beyond->looked_ms, now_ms);
+  uint64_t since_ms = now_ms > looked_ms ? now_ms - looked_ms : 0, most_ms = beyond->silence_ms / 2;
+  if (atomic_exchange(&beyond->turn, turn) != turn) {
+    atomic_store(&beyond->still_ms, 0);
+    return false;
+  }
+  since_ms = since_ms < most_ms ? since_ms : most_ms;
+  return atomic_fetch_add(&beyond->still_ms, since_ms) + since_ms >= beyond->silence_ms;
 }
 
 bool segment_slot_is_stopped(const struct segment_map *map, uint32_t slot) {

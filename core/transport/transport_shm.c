@@ -47,8 +47,9 @@ static bool shm_is_beyond(const struct attachment *attachment) {
   return slot < map->slots;
 }
 
-static void shm_reach_beyond(struct attachment *attachment, _Atomic uint32_t *bell) {
-  atomic_store(&segment_of(attachment)->map->beyond, bell);
+static void shm_reach_beyond(struct attachment *attachment,
+                             const struct attachment_beyond *beyond) {
+  segment_reach_beyond(segment_of(attachment)->map, beyond);
 }
 
 static void shm_detach(struct attachment *attachment) {

@@ -203,7 +203,10 @@ enum machines_met machines_meet(struct attachment *attachment, const struct rend
   enum board_answer answer =
       with != NULL ? board_ask(with, name, slots, nranks, reason) : BOARD_OFF;
   if (answer == BOARD_FOUND) {
-    attachment_reach_beyond(attachment, &with->words->bell);
+    attachment_reach_beyond(
+        attachment, &(struct attachment_beyond){.bell = &with->words->bell,
+                                                .turns = &with->words->turns,
+                                                .silence_ms = with->words->terms.silence_s * 1000});
     return MACHINES_FOUND;
   }
   if (answer == BOARD_LOST) {

@@ -68,6 +68,10 @@ static int write_how(const struct plane *plane, uint32_t rank, char how[REPORT_H
     return snprintf(how, REPORT_HOW, ", killed by signal %d", fate.number);
   if (plane->alive((struct plane *)plane, rank))
     return snprintf(how, REPORT_HOW, ", its process goes on");
+  if (plane_machine(plane, rank) != NULL && plane->stopped(plane, rank))
+    return snprintf(how, REPORT_HOW,
+                    ", out of reach, as the agent of this machine is stopped (nccl-join-agent: "
+                    "SIGSTOP, or a debugger)");
   if (plane_machine(plane, rank) != NULL)
     return snprintf(how, REPORT_HOW,
                     ", killed or crashed (its launcher knows), or its machine is out of reach");

@@ -78,6 +78,47 @@ Test(machines_faults, so_does_that_of_the_root) {
   check_killed_agent(0);
 }
 
+/* It is there still, and says nothing: to the other machines and to the ranks of its own. Once all have ended it may
+ * go on, so that it ends, too. */
+static void check_stopped_agent(int machine, const char *says) {
+  NEED_MACHINES();
+  enum { SILENCE_S = 3, LOOKS_S = 2, LIMIT_S = 40 };
+  static const char *const ends[] = {"RESULT 0 error ", "RESULT 1 error ", "RESULT 2 error ",
+                                     "RESULT 3 error "};
+  struct machines_job job = endless;
+  char order[64], name[64];
+  job.environment = "NCCL_JOIN_MACHINES_SILENCE=3";
+  struct machines *machines = machines_begin(&job);
+  machines_await(machines, "RESULT 1 sum 0 50 ");
+  double stopped = machines_now();
+  snprintf(order, sizeof order, "kill 19 nccl-join-agent %d", machine);
+  machines_order(machines, order);
+  for (int rank = 0; rank < 4; rank++)
+    while (!machines_say(machines, ends[rank]) && machines_now() < stopped + LIMIT_S)
+      machines_let(machines, 0.1);
+  snprintf(order, sizeof order, "kill 18 nccl-join-agent %d", machine);
+  machines_order(machines, order);
+  struct run *result = machines_finish(machines);
+  assert_all_told(result, (const int[]){0, 1, 2, 3}, 4);
+  snprintf(name, sizeof name, "on machine%d", machine);
+  cr_assert(run_says_in_a_line(result, "failed", name, "out of reach", NULL), "%s", result->errors);
+  cr_assert(run_says(result, says), "%s", result->errors);
+  for (int rank = 0; rank < 4; rank++) {
+    double told = run_time(result, rank, "error") - stopped;
+    cr_expect(told > 0 && told < SILENCE_S + LOOKS_S, "rank %d: after %.3f s\n%s", rank, told,
+              result->errors);
+  }
+  run_free(result);
+}
+
+Test(machines_faults, an_agent_that_is_stopped_for_ever_ends_the_job) {
+  check_stopped_agent(1, "the agent of this machine is stopped");
+}
+
+Test(machines_faults, so_does_that_of_the_root_that_is) {
+  check_stopped_agent(0, "out of reach"); /* NCCL tells its ranks before */
+}
+
 /* Ranks wait for NCCL then, and look at nothing: what they are told of is said in time. */
 Test(machines_faults, a_machine_that_is_cut_off_counts_as_dead_within_the_time_that_is_set) {
   NEED_MACHINES();

@@ -120,7 +120,7 @@ static int wait_a_moment(uint32_t unused) {
   (void)unused;
   static _Atomic uint32_t bell;
   struct segment *mine = attach(SLOTS, 0, SLOTS);
-  atomic_store(&mine->map->beyond, &bell);
+  segment_reach_beyond(mine->map, &(struct attachment_beyond){.bell = &bell});
   struct plane *plane = whole_plane(mine, 0, 1);
   plane->ring(plane);
   if (atomic_load(&bell) != 1)
@@ -131,4 +131,50 @@ static int wait_a_moment(uint32_t unused) {
 
 Test(segment_remote, whoever_rings_or_begins_to_wait_rings_the_agent) {
   cr_assert_eq(finish(start(wait_a_moment, 0)), 0);
+}
+
+/* Times are the test's own, in milliseconds. */
+static int look_at_an_agent(uint32_t unused) {
+  static _Atomic uint32_t bell, turns = 7;
+  struct segment *mine = attach(SLOTS, 0, SLOTS);
+  struct segment_map *map = mine->map;
+  (void)unused;
+  if (segment_beyond_is_still(map, 1))
+    return 1; /* all are here */
+  segment_reach_beyond(
+      mine->map, &(struct attachment_beyond){.bell = &bell, .turns = &turns, .silence_ms = 1000});
+  uint64_t now = (uint64_t)segment_now() / 1000000 + 1;
+  if (segment_beyond_is_still(map, now) || segment_beyond_is_still(map, now + 500) ||
+      segment_beyond_is_still(map, now + 999))
+    return 2; /* too early */
+  if (!segment_beyond_is_still(map, now + 1000) || !segment_beyond_is_still(map, now + 1100))
+    return 3;
+  atomic_fetch_add(&turns, 1);
+  if (segment_beyond_is_still(map, now + 1200))
+    return 4; /* it has gone on */
+  if (segment_beyond_is_still(map, now + 900000))
+    return 5; /* this process may have stood still as well */
+  return segment_beyond_is_still(map, now + 900500) ? 0 : 6;
+}
+
+Test(segment_remote, an_agent_without_turns_is_still_after_its_time) {
+  cr_assert_eq(finish(start(look_at_an_agent, 0)), 0);
+}
+
+/* A rank of this machine, whose agent has slots 2 and 3 and no turn. */
+Test(segment_remote, ranks_elsewhere_are_dead_while_the_agent_is_still) {
+  static _Atomic uint32_t bell, turns;
+  struct segment *other[1], *mine = attach_two(other);
+  pid_t pid = start(agent, 0);
+  await(&stage->arrived, 1);
+  segment_reach_beyond(
+      mine->map, &(struct attachment_beyond){.bell = &bell, .turns = &turns, .silence_ms = 20});
+  struct plane *plane = whole_plane(mine, 0, SLOTS);
+  while (plane->alive(plane, 2))
+    usleep(1000);
+  cr_expect(plane->stopped(plane, 2) && !plane->stopped(plane, 1));
+  cr_expect(plane->alive(plane, 1));
+  kill_and_reap(pid);
+  segment_detach(other[0]);
+  segment_detach(mine);
 }

@@ -170,6 +170,7 @@ static bool is_needed(const struct meeting *meeting) {
 }
 
 bool meeting_turn(struct meeting *meeting, int bell) {
+  atomic_fetch_add(&meeting->board->words->turns, 1);
   (void)links_wait(meeting->links, bell, communicators_are_awake(meeting) ? AWAKE_MS : ASLEEP_MS);
   bool needed = is_needed(meeting); /* before the look: who has ended by then is told */
   communicators_read_board(meeting);
