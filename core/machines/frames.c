@@ -29,6 +29,21 @@ static void end_text(char *text, size_t size) {
       *at = '?';
 }
 
+uint32_t frame_other_version(const void *message, size_t size, char *host) {
+  struct frame frame = {.body = (const unsigned char *)message + sizeof(frame.head)};
+  host[0] = '\0';
+  if (size < sizeof(frame.head) || size > FRAME_BYTES_MAX)
+    return 0;
+  memcpy(&frame.head, message, sizeof(frame.head));
+  frame.size = size - sizeof(frame.head);
+  if (frame.head.version == FRAMES_VERSION || frame.head.kind < FRAME_HELLO ||
+      frame.head.kind > FRAME_REFUSED)
+    return 0;
+  if (frame.head.kind == FRAME_HELLO)
+    frame_read_text(&frame, host, FRAME_HOST_BYTES);
+  return frame.head.version;
+}
+
 void frame_read_text(const struct frame *frame, char *text, size_t size) {
   size_t length = frame->size < size - 1 ? frame->size : size - 1;
   memcpy(text, frame->body, length);

@@ -30,6 +30,7 @@ enum frame_kind {
   FRAME_KINDS,
 };
 
+/* Where version and kind are is the same in every version; so is the text of FRAME_HELLO. */
 struct frame_head {
   uint16_t version;
   uint8_t kind, zero;
@@ -49,6 +50,10 @@ struct frame {
 /* Takes a received message apart. False: it is too short or too long, of another version, no kind that there
  * is, or its numbers are out of range. The body stays where it is. */
 bool frame_read(const void *message, size_t size, struct frame *frame);
+
+/* Of one that cannot be taken apart: the version of an agent that has another and wants to become a child, or
+ * answers who does; 0: it is something else. host (FRAME_HOST_BYTES): of its machine, or "". */
+uint32_t frame_other_version(const void *message, size_t size, char *host);
 
 /* A head of this version. */
 struct frame_head frame_head(enum frame_kind kind, uint32_t machine);

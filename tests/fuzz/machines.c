@@ -51,7 +51,10 @@ static void read_frame(struct input *input) {
   FUZZ_CHECK(bytes != NULL);
   if (input->size > 0)
     memcpy(bytes, input->bytes, input->size);
+  bool other = frame_other_version(bytes, input->size, text) != 0;
+  FUZZ_CHECK(memchr(text, '\0', FRAME_HOST_BYTES) != NULL);
   if (frame_read(bytes, input->size, &frame)) {
+    FUZZ_CHECK(!other);
     FUZZ_CHECK(frame.body + frame.size == bytes + input->size);
     FUZZ_CHECK(frame.head.kind > 0 && frame.head.kind < FRAME_KINDS);
     FUZZ_CHECK(frame.head.machine < FRAME_MACHINES_MAX);

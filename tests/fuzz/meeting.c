@@ -49,6 +49,11 @@ bool links_is_linked(const struct links *links) {
 uint32_t links_machine(const struct links *links) {
   return links->root ? LINKS_ROOT : 1;
 }
+uint32_t links_other_version(const struct links *links, const char **host) {
+  (void)links;
+  *host = "";
+  return 0;
+}
 uint32_t links_children(const struct links *links) {
   uint32_t count = 0;
   for (int machine = 1; links->root && machine <= PEERS; machine++)

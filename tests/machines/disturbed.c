@@ -233,28 +233,34 @@ Test(machines_disturbed, an_abort_behind_the_loop_waits_to_hear_of_the_others) {
 /* ---- versions ---- */
 
 /* One machine has an agent that speaks another version of the frames (rules.mk). */
-static void check_other_agent(int machine, const char *environment, const char *line) {
+static void check_other_agent(int machine, const char *says, const char *version) {
   NEED_MACHINES();
   char command[512];
   snprintf(
       command, sizeof command,
       "[ $MACHINE != %d ] || mount --bind $PWD/%s/machines/other-agent $PWD/%s/lib/nccl-join-agent",
       machine, run_build_folder(), run_build_folder());
-  struct run *result = machines_run(&(struct machines_job){.machines = "2,2",
-                                                           .program = "sum",
-                                                           .options = options_of(&even),
-                                                           .environment = environment,
-                                                           .prepare = command});
-  cr_assert(run_says(result, line), "%s", result->errors);
+  struct run *result =
+      machines_run(&(struct machines_job){.machines = "2,2",
+                                          .program = "sum",
+                                          .options = options_of(&even),
+                                          .environment = "NCCL_JOIN_MACHINES_WAIT=2",
+                                          .prepare = command});
+  cr_assert(run_says_in_a_line(result, says, version, NULL), "%s", result->errors);
+  cr_assert_not(run_says(result, "firewall"), "%s", result->errors);
   finish_right(result, &even);
 }
 
 Test(machines_disturbed, an_agent_of_another_version_is_told_of) {
-  check_other_agent(1, "NCCL_JOIN_MACHINES_WAIT=2", "2 of its 4 ranks have not been heard of");
+  check_other_agent(1, "2 of its 4 ranks have not been heard of",
+                    "another nccl-join is on machine1: its agent speaks version 999, this one's 1");
+  check_other_agent(1, "no agent of the job has answered",
+                    "another nccl-join is there: its agent speaks version 1, this one's 999");
 }
 
 Test(machines_disturbed, so_is_the_root_s) {
-  check_other_agent(0, "NCCL_JOIN_MACHINES_WAIT=2", "no agent of the job has answered");
+  check_other_agent(0, "no agent of the job has answered",
+                    "another nccl-join is there: its agent speaks version 999, this one's 1");
 }
 
 /* ---- who is stopped ---- */

@@ -39,6 +39,28 @@ Test(frames, what_is_none_is_refused) {
   cr_assert_not(read_of(wrong, 64));
 }
 
+static uint32_t version_of(uint16_t version, uint8_t kind, size_t size, char *host) {
+  unsigned char message[sizeof(struct frame_head) + 8] = {0};
+  struct frame_head head = frame_head(FRAME_HELLO, 0);
+  head.version = version;
+  head.kind = kind;
+  memcpy(message, &head, sizeof head);
+  memcpy(message + sizeof head, "no\ne", 4);
+  return frame_other_version(message, size, host);
+}
+
+Test(frames, another_version_is_told_of) {
+  enum { WHOLE = sizeof(struct frame_head) + 8 };
+  char host[FRAME_HOST_BYTES];
+  cr_assert_eq(version_of(FRAMES_VERSION + 1, FRAME_HELLO, WHOLE, host), FRAMES_VERSION + 1);
+  cr_assert_str_eq(host, "no?e");
+  cr_assert_eq(version_of(0xffff, FRAME_REFUSED, WHOLE, host), 0xffff);
+  cr_assert_str_eq(host, "");
+  cr_assert_eq(version_of(FRAMES_VERSION, FRAME_HELLO, WHOLE, host), 0);
+  cr_assert_eq(version_of(FRAMES_VERSION + 1, FRAME_TOLD, WHOLE, host), 0);
+  cr_assert_eq(version_of(FRAMES_VERSION + 1, FRAME_HELLO, 4, host), 0);
+}
+
 Test(frames, a_text_is_ended_and_can_be_printed) {
   char text[8];
   struct frame frame = {.body = (const unsigned char *)"a\033bcdefghijk", .size = 12};

@@ -199,6 +199,17 @@ static void tell_all(struct meeting *meeting, const struct communicator *one) {
                  strlen(one->reason));
 }
 
+/* Of why ranks are not found: that an agent is of another version, if one is. */
+static void say_other_version(const struct meeting *meeting, char reason[FRAME_TEXT_BYTES]) {
+  const char *host;
+  uint32_t version = links_other_version(meeting->links, &host);
+  size_t used = strlen(reason);
+  if (version != 0)
+    snprintf(reason + used, FRAME_TEXT_BYTES - used,
+             "; another nccl-join is%s%s: its agent speaks version %u, this one's %u",
+             host[0] != '\0' ? " on " : " there", host, version, FRAMES_VERSION);
+}
+
 /* The root: all machines get one answer, and before what any of them does because of it. */
 static void decide(struct meeting *meeting, struct communicator *one) {
   char reason[FRAME_TEXT_BYTES] = "";
@@ -207,11 +218,13 @@ static void decide(struct meeting *meeting, struct communicator *one) {
     snprintf(reason, sizeof(reason), "its machines do not agree on how many ranks it has");
   else if (one->nheard == one->ranks)
     answer = BOARD_FOUND;
-  else if (meeting_now_ms() >= one->deadline_ms)
+  else if (meeting_now_ms() < one->deadline_ms)
+    return;
+  else {
     snprintf(reason, sizeof(reason), "%u of its %u ranks have not been heard of in %u s",
              one->ranks - one->nheard, one->ranks, meeting->board->words->terms.wait_s);
-  else
-    return;
+    say_other_version(meeting, reason);
+  }
   one->answer = answer;
   snprintf(one->reason, sizeof(one->reason), "%s", reason);
   agent_poll(meeting->agent, (uint64_t)meeting_now_ms()); /* who is there, before that all are */
@@ -223,11 +236,14 @@ static void decide(struct meeting *meeting, struct communicator *one) {
 static void give_up(struct meeting *meeting, struct communicator *one) {
   char reason[FRAME_TEXT_BYTES], address[RENDEZVOUS_ADDRESS_TEXT];
   const struct board_words *words = meeting->board->words;
+  const char *host;
+  bool other = links_other_version(meeting->links, &host) != 0;
   rendezvous_address(&meeting->job, address);
   snprintf(reason, sizeof(reason),
-           "no agent of the job has answered at %s, at a port of %u to %u, for %u s: does a "
-           "firewall let them through?",
-           address, words->terms.first_port, words->terms.last_port, words->terms.wait_s);
+           "no agent of the job has answered at %s, at a port of %u to %u, for %u s%s", address,
+           words->terms.first_port, words->terms.last_port, words->terms.wait_s,
+           other ? "" : ": does a firewall let them through?");
+  say_other_version(meeting, reason);
   settle(meeting, one, BOARD_OFF, reason);
 }
 

@@ -198,6 +198,20 @@ static void hear_monitor(struct links *links) {
   }
 }
 
+void links_note_version(struct links *links, const void *message, size_t size) {
+  char host[FRAME_HOST_BYTES];
+  uint32_t version = frame_other_version(message, size, host);
+  if (version == 0)
+    return;
+  links->other_version = version;
+  memcpy(links->other_host, host, sizeof(host));
+}
+
+uint32_t links_other_version(const struct links *links, const char **host) {
+  *host = links->other_host;
+  return links->other_version;
+}
+
 /* A message of the root's socket: from a child, or from who wants to become one. */
 static void root_receives(struct links *links, const unsigned char *id, size_t id_size,
                           zmq_msg_t *message) {
@@ -209,6 +223,8 @@ static void root_receives(struct links *links, const unsigned char *id, size_t i
       (peer == NULL && frame.head.kind != FRAME_HELLO) ||
       (peer != NULL && frame.head.kind != FRAME_HELLO && frame.head.machine != peer->machine)) {
     struct peer stranger = {.id_size = id_size};
+    if (peer == NULL)
+      links_note_version(links, zmq_msg_data(message), zmq_msg_size(message));
     memcpy(stranger.id, id, id_size);
     refuse(links, &stranger);
     if (peer != NULL)

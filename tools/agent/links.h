@@ -46,6 +46,10 @@ uint32_t links_machine(const struct links *links);
 /* How many children the root has. */
 uint32_t links_children(const struct links *links);
 
+/* The version of an agent of another one that has tried to be the child or was asked to be the root; 0: there
+ * was none. *host: its machine's name, or "". */
+uint32_t links_other_version(const struct links *links, const char **host);
+
 /* Sends to a machine that has a link with this one. What cannot be sent makes the link lost. */
 void links_send(struct links *links, uint32_t machine, const struct frame_head *head,
                 const void *body, size_t size);

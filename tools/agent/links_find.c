@@ -76,15 +76,18 @@ static void say_hello(struct links *links, void *socket) {
   (void)zmq_send(socket, hello, sizeof(hello), ZMQ_DONTWAIT);
 }
 
-/* Whether the root has answered on this socket; its number for this machine. */
-static bool is_welcome(void *socket, uint32_t *machine) {
+/* Whether the root has answered on this socket, and given this machine its number. */
+static bool is_welcome(struct links *links, void *socket) {
   unsigned char bytes[sizeof(struct frame_head) + FRAME_TEXT_BYTES];
   struct frame frame;
   int size = zmq_recv(socket, bytes, sizeof(bytes), ZMQ_DONTWAIT);
-  if (size < 0 || size > (int)sizeof(bytes) || !frame_read(bytes, (size_t)size, &frame) ||
-      frame.head.kind != FRAME_WELCOME)
+  if (size < 0 || size > (int)sizeof(bytes))
     return false;
-  *machine = frame.head.machine;
+  if (!frame_read(bytes, (size_t)size, &frame) || frame.head.kind != FRAME_WELCOME) {
+    links_note_version(links, bytes, (size_t)size);
+    return false;
+  }
+  links->machine = frame.head.machine;
   return true;
 }
 
@@ -101,7 +104,7 @@ void links_find(struct links *links) {
   if (links->broken)
     return;
   for (int i = 0; i < links->ntried; i++) {
-    if (!is_welcome(links->tried[i], &links->machine))
+    if (!is_welcome(links, links->tried[i]))
       continue;
     links->socket = links->tried[i];
     links->monitor = links->tried_monitors[i];

@@ -22,6 +22,8 @@ struct links {
   struct links_terms terms;
   struct links_events events;
   char host[FRAME_HOST_BYTES];
+  uint32_t other_version; /* of an agent that has been refused, or has refused this one; 0: none */
+  char other_host[FRAME_HOST_BYTES];         /* its machine's, if that is known */
   char address[RENDEZVOUS_ADDRESS_TEXT + 2]; /* in brackets if it has colons */
   bool root, linked;
   bool ended, broken; /* of a child's link: its connection has; nothing is heard of it any more */
@@ -39,6 +41,9 @@ struct links {
 void *links_socket(struct links *links, int type, int number, void **monitor);
 void links_end_socket(void **socket, void **monitor);
 bool links_open_door(struct links *links);
+
+/* Looks whether what cannot be read is of an agent of another version. */
+void links_note_version(struct links *links, const void *message, size_t size);
 
 /* Looking for the root: a turn; what to wait for; and the end of it. */
 void links_find(struct links *links);
