@@ -24,8 +24,9 @@
 #define AGENT_VERSION 3u
 
 /* A rank that waits so long while nothing moves looks for all that is done: it has been forgotten, or people
- * are to be told what the others do. */
-#define AGENT_STILL_MS 1000u
+ * are to be told what the others do. Less than the least NCCL_JOIN_TIMEOUT, 1 s: whose fault a wait is depends on
+ * where the others are. */
+#define AGENT_STILL_MS 500u
 #define AGENT_ASK_MS                                                                               \
   2u /* after which one is asked that is not known to be at work (agent_stand.c) */
 
