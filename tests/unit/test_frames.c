@@ -45,7 +45,7 @@ static uint32_t version_of(uint16_t version, uint8_t kind, size_t size, char *ho
   head.version = version;
   head.kind = kind;
   memcpy(message, &head, sizeof head);
-  memcpy(message + sizeof head, "no\ne", 4);
+  memcpy(message + sizeof head, "no\ne", sizeof "no\ne");
   return frame_other_version(message, size, host);
 }
 
