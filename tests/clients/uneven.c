@@ -2,15 +2,12 @@
  * stuck without nccl-join, and with it to the end, with the right sums. */
 #include "tests/clients/client.h"
 #include "tests/join/expected.h"
+#include "tools/port.h"
 
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define ITERATIONS "3,8,5"
 static const struct schedule schedule = {.nranks = 3, .epochs = 1, .n = {{3, 8, 5}}};
@@ -120,29 +117,28 @@ static void check_launcher(const char *launcher) {
   assert_stuck(command);
 }
 
-/* Open MPI has nothing that tells ranks of each other for programs that do not use MPI. */
-static void set_free_port(void) {
-  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t size = sizeof address;
-  cr_assert(bind(listener, (struct sockaddr *)&address, size) == 0);
-  cr_assert(getsockname(listener, (struct sockaddr *)&address, &size) == 0);
-  close(listener);
+/* For Open MPI, which has nothing that tells ranks of each other for programs that do not use MPI,
+ * and for torchrun, which takes any free port for itself: the one behind, where the program
+ * listens then, may belong to somebody. The port is kept until the test ends. */
+static void set_port(void) {
+  int hold;
   char port[16];
-  snprintf(port, sizeof port, "%d", ntohs(address.sin_port));
+  snprintf(port, sizeof port, "%d", port_take(&hold));
+  cr_assert(hold >= 0);
   setenv("MASTER_ADDR", "127.0.0.1", 1);
   setenv("MASTER_PORT", port, 1);
 }
 
 Test(uneven, mpirun, .timeout = 1800) {
   client_begin("mpirun");
-  set_free_port();
+  set_port();
   check_launcher("$MPIRUN -n 3 $C/as_rank");
   client_end();
 }
 
 Test(uneven, torchrun, .timeout = 1800) {
   client_begin("torch");
-  check_launcher("$BIN/torchrun --nproc-per-node 3 --no-python");
+  set_port();
+  check_launcher("$BIN/torchrun --nproc-per-node 3 --master-port $MASTER_PORT --no-python");
   client_end();
 }
