@@ -42,7 +42,7 @@ static enum thread_kind kind_of(const struct native_stack *stack) {
 static enum thread_kind kind_of_this(void) {
   if (own.kind == THREAD_UNKNOWN) {
     struct native_stack stack;
-    own.kind = native_stack_read(&stack) ? kind_of(&stack) : THREAD_OF_LIBRARY;
+    own.kind = native_stack_read(&stack, NULL) ? kind_of(&stack) : THREAD_OF_LIBRARY;
   }
   return own.kind;
 }
@@ -83,7 +83,7 @@ static uint32_t id_beside_python(uint32_t native) {
   size_t outside;
   if (kind_of_this() != THREAD_OF_PROGRAM)
     return native;
-  if (!native_stack_read(&stack) || !count_outside(&stack, &outside))
+  if (!native_stack_read(&stack, NULL) || !count_outside(&stack, &outside))
     return native;
   uint64_t hash = native;
   for (size_t i = 0; i < outside; i++)
@@ -122,12 +122,18 @@ static struct native_site *composed_site(uint32_t id) {
   return &own.composed;
 }
 
+/* What ends the id of the native frames of a place. */
+static native_tells *who_tells(enum way way) {
+  return way == WAY_PYTHON ? python_is_in : NULL;
+}
+
 static __attribute__((noinline)) uint32_t places_find(const struct native_caller *caller) {
   uint32_t native = 0, python;
+  struct native_site *site = NULL;
   guard_thread.stack = native_stack_bounds();
-  struct native_site *site = native_site_find(caller, site_before(), &native);
   enum way way = way_of(kind_of_this(), &python);
-  own.before = site;
+  if (way == WAY_NATIVE || way == WAY_PYTHON)
+    own.before = site = native_site_find(caller, site_before(), who_tells(way), &native);
   if (way == WAY_PYTHON)
     native = id_beside_python(native);
   if (way != WAY_NATIVE || site == NULL)
@@ -280,9 +286,9 @@ bool places_describe(struct place *out) {
   memset(out, 0, sizeof(*out));
   if (!places_are_on())
     return false;
-  bool is_whole = native_stack_read(&stack);
   enum way way = way_of(kind_of_this(), &python);
-  uint32_t native = native_frames_id(stack.inner, stack.ninner);
+  bool is_whole = native_stack_read(&stack, who_tells(way));
+  uint32_t native = stack.id;
   uint32_t within = native;
   if (way == WAY_PYTHON)
     native = id_beside_python(native);

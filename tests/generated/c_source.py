@@ -1,6 +1,6 @@
 """C and C++ of a program (tree.py), in several forms of calling NCCL:
 
-    plain      each call on its line          wrapper     all by one function of the program's
+    plain      each call on its line          wrapper     all through the same functions of the program's, 1 to 7 deep
     pointer    through function pointers      jump        loops are left by longjmp
     template   through C++ templates          coroutine   the program is a C++20 coroutine that is suspended between calls
     lambda     each part is a C++ lambda, called through std::function
@@ -287,8 +287,14 @@ class Source(c_script.ScriptSource):
         if self.form == "wrapper":
             self.depth = 1
             self.any_call("number")
-            head.append(f"static OUT void p{n}_collective(struct rank *c, int number, int epoch, int i) {{\n" +
-                        "\n".join(self.lines) + "\n}")
+            name = f"p{n}_collective"
+            given = "(struct rank *c, int number, int epoch, int i)"
+            head.append(f"static OUT void {name}_0{given} {{\n" + "\n".join(self.lines) + "\n}")
+            deep = n % 7
+            for at in range(deep):  # no tail calls
+                head.append(f"static OUT void {name}_{at + 1}{given} {{\n  {name}_{at}(c, number, epoch, i);\n"
+                            '  __asm__ volatile("");\n}')
+            head.append(f"#define {name} {name}_{deep}")
             self.lines = []
         if spec["script"]:
             head += [f"static jmp_buf p{n}_skip;", f"static inline int p{n}_after(int i, int n) {{ return i + 1 < n ? i + 1 : -1; }}"]

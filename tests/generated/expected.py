@@ -21,7 +21,7 @@ VISIBLE = dict(NEVER, wrong=0, silent=0, deviates=0, other_epoch=None, split=Non
 # The same, with a rank without data in its first epoch: wrong now and then, but never without a word.
 VISIBLE_EMPTY = dict(VISIBLE, wrong=None)
 
-# One wrapper for all calls.
+# A coroutine, or calls that the compiler has merged.
 HIDDEN = dict(VISIBLE, wrong=None, silent=None)
 
 # Told, but not prevented: docs/limits.md.

@@ -91,6 +91,13 @@ Test(places, in_what_a_thread_of_an_engine_calls_back, .timeout = 300) {
                   "9 7 0 train.py:41 in the loop of train.py:38\n");
 }
 
+Test(places, of_native_frames_within_python, .timeout = 300) {
+  build();
+  workshop_expect("for with in DOUBLE_PYTHON=7 'DOUBLE_PYTHON=7 DOUBLE_CONTAINED=1'; do"
+                  "  env $with $W/standing/standing-gcc-O2 told >$W/$$.out || cat $W/$$.out; done",
+                  0, "");
+}
+
 Test(places, that_are_described, .timeout = 300) {
   build();
   workshop_expect(

@@ -142,15 +142,35 @@ uint32_t native_function_id(const struct native_frame *frame) {
   return code_hash_id(code_hash(code_hash(frame->module.id, offset), 1));
 }
 
-uint32_t native_frames_id(const struct native_frame *frames, size_t count) {
-  uint64_t hash = 0;
-  unsigned hashed = 0;
-  for (size_t i = 0; i < count && hashed < NATIVE_SITE_FRAMES; i++)
-    if (frames[i].module.owner != MODULE_OURS) {
-      hash = code_hash(code_hash(hash, frames[i].module.id), frames[i].pc - frames[i].module.base);
-      hashed++;
-    }
-  return hashed > 0 ? code_hash_id(hash) : 0;
+static bool ends_id(const struct native_id *id, const struct native_frame *frame) {
+  return id->nhashed >= NATIVE_INNER_FRAMES && id->tells != NULL && frame->pc != 0 &&
+         id->tells(frame->module.base);
+}
+
+void native_id_add(struct native_id *id, const struct native_frame *frame) {
+  id->is_made = id->is_made || ends_id(id, frame);
+  if (id->is_made)
+    return;
+  id->frames++;
+  if (frame->pc == 0)
+    return;
+  if (frame->module.owner != MODULE_OURS) {
+    id->hash = code_hash(code_hash(id->hash, frame->module.id), frame->pc - frame->module.base);
+    id->nhashed++;
+  }
+  if (!only_begins(frame)) {
+    id->trimmed = id->hash;
+    id->ntrimmed = id->nhashed;
+    id->left = id->frames;
+    id->is_made = id->nhashed >= NATIVE_SITE_FRAMES;
+  }
+}
+
+uint32_t native_id_of(const struct native_id *id, bool ended) {
+  bool is_trimmed = ended && !id->is_made;
+  if ((is_trimmed ? id->ntrimmed : id->nhashed) == 0)
+    return 0;
+  return code_hash_id(is_trimmed ? id->trimmed : id->hash);
 }
 
 /* ---- the whole stack ---- */
@@ -185,22 +205,25 @@ static void native_unroll(const struct ring *ring, struct native_stack *stack) {
 
 static void native_take(struct native_stack *stack, struct ring *ring,
                         const struct native_frame *frame) {
-  if (stack->ninner < NATIVE_SITE_FRAMES)
+  if (stack->ninner < NATIVE_INNER_FRAMES)
     stack->inner[stack->ninner++] = *frame;
   ring->frames[ring->count++ % NATIVE_OUTER_FRAMES] = *frame;
 }
 
-__attribute__((noinline)) bool native_stack_read(struct native_stack *stack) {
+__attribute__((noinline)) bool native_stack_read(struct native_stack *stack, native_tells *tells) {
   struct native_caller at = native_here();
   struct native_frame frame;
   struct ring ring = {.count = 0};
+  struct native_id id = {.tells = tells};
   enum native_end end = NATIVE_GOES_ON;
   *stack = (struct native_stack){.ninner = 0};
   for (size_t i = 0; i < FRAMES_MAX && end == NATIVE_GOES_ON; i++) {
     end = native_step(&at, &frame);
+    native_id_add(&id, &frame);
     if (frame.pc != 0 && frame.module.owner != MODULE_OURS)
       native_take(stack, &ring, &frame);
   }
+  stack->id = native_id_of(&id, end == NATIVE_ENDED);
   if (end == NATIVE_GOES_ON)
     return false;
   native_unroll(&ring, stack);

@@ -37,26 +37,40 @@ enum native_end native_step(struct native_caller *at, struct native_frame *frame
  * many frames are left. */
 size_t native_trim(const struct native_frame *frames, size_t count);
 
-/* Equal on all ranks, and different for each return address: of the innermost NATIVE_SITE_FRAMES
- * frames but our own. 0: there are none. */
-uint32_t native_frames_id(const struct native_frame *frames, size_t count);
+/* The id of a call, made frame by frame from the innermost outward: equal on all ranks, and
+ * different for other return addresses of the program's frames (NATIVE_SITE_FRAMES). Zeroed at
+ * first, but for `tells` (native_site_find). */
+struct native_id {
+  native_tells *tells;
+  uint64_t hash, trimmed; /* trimmed: without what native_trim would drop so far */
+  uint32_t frames, left;  /* how many frames have been added, and native_trim would leave */
+  uint32_t nhashed, ntrimmed;
+  bool is_made; /* nothing is added any more */
+};
+
+void native_id_add(struct native_id *id, const struct native_frame *frame);
+
+/* ended: the walk has come to the end of the stack (NATIVE_ENDED). 0: there are no frames. */
+uint32_t native_id_of(const struct native_id *id, bool ended);
 
 /* Equal on all ranks, for the function of a frame with a rule, and for the call made in it. */
 uint32_t native_function_id(const struct native_frame *frame);
 uint32_t native_call_id(const struct native_frame *frame);
 
-#define NATIVE_OUTER_FRAMES 16u
+#define NATIVE_OUTER_FRAMES 32u
 
 /* The whole stack of the calling thread, without our own frames and what only begins it; of each
  * end so many frames, from the innermost outward. */
 struct native_stack {
-  struct native_frame inner[NATIVE_SITE_FRAMES];
+  struct native_frame inner[NATIVE_INNER_FRAMES];
   struct native_frame outer[NATIVE_OUTER_FRAMES];
   size_t ninner, nouter;
+  uint32_t id; /* as that of the call's site (native_site_find) */
 };
 
-/* False: so deep that its outer end has not been seen. There is none then. */
-bool native_stack_read(struct native_stack *stack);
+/* tells: as native_site_find's. False: so deep that its outer end has not been seen. There is none
+ * then. */
+bool native_stack_read(struct native_stack *stack, native_tells *tells);
 
 /* The stack that the thread was begun with. */
 struct native_bounds native_stack_bounds(void);

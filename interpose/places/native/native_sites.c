@@ -27,7 +27,10 @@ struct record {
   uintptr_t pc;
   _Atomic(struct record *) other;
   _Atomic bool is_right; /* until an object is closed */
+  bool is_told;          /* its id ends with an object that tells who has called it */
   uint32_t nsteps;
+  struct native_above above[NATIVE_SITE_FRAMES + 1]; /* the site's */
+  struct native_then then[NATIVE_SITE_FRAMES + 1];
   struct step steps[STEPS_MAX];
 };
 
@@ -80,9 +83,10 @@ static bool native_follows(const struct readable *stack, const struct step *step
          native_load(stack, from + (uintptr_t)(intptr_t)step->fp_at, &at->fp);
 }
 
-static bool is_at(const struct record *record, const struct native_caller *caller,
+static bool is_at(const struct record *record, const struct native_caller *caller, bool is_told,
                   const struct readable *stack) {
-  if (record->pc != caller->pc || !atomic_load_explicit(&record->is_right, memory_order_relaxed))
+  if (record->pc != caller->pc || record->is_told != is_told ||
+      !atomic_load_explicit(&record->is_right, memory_order_relaxed))
     return false;
   struct native_caller at = *caller;
   for (uint32_t i = 0; i < record->nsteps; i++)
@@ -105,60 +109,38 @@ static void set_step(struct step *step, const struct frame_rule *rule, uintptr_t
   };
 }
 
-/* A walk, with what is compared of it: also the address at its end, in no object. */
-struct walk {
-  struct native_frame frames[STEPS_MAX + 8];
-  uintptr_t above[STEPS_MAX + 8]; /* return addresses as they lie on the stack */
-  size_t nframes, nknown;
-  enum native_end end;
-};
-
-static void walk_from(const struct native_caller *caller, struct walk *walk) {
-  struct native_caller at = *caller;
-  walk->nframes = 0;
-  do {
-    walk->end = native_step(&at, &walk->frames[walk->nframes]);
-    walk->above[walk->nframes++] = at.pc;
-  } while (walk->end == NATIVE_GOES_ON && walk->nframes < STEPS_MAX + 8);
-  walk->nknown = walk->nframes - (walk->frames[walk->nframes - 1].pc == 0);
-}
-
-/* How many frames decide on the id. *is_certain: not if another time the way may be another
- * although all that is compared is the same. */
-static size_t frames_that_matter(const struct walk *walk, bool *is_certain) {
-  size_t frames = 0, of_program = 0;
-  while (frames < walk->nframes && of_program < NATIVE_SITE_FRAMES) {
-    const struct native_frame *frame = &walk->frames[frames++];
-    of_program += frame->pc != 0 && frame->module.owner != MODULE_OURS;
-  }
-  *is_certain =
-      of_program == NATIVE_SITE_FRAMES || walk->end == NATIVE_ENDED || walk->end == NATIVE_STOPPED;
-  return frames;
-}
-
 /* Our own code calls the program's only to begin main (process.c), or where no place is asked for.
  * What lies above it is the same each time. */
 static bool begins_program(const struct native_frame *frame) {
   return frame->pc != 0 && frame->module.owner == MODULE_OURS;
 }
 
-/* Walks the stack for the id, and notes how. False: it cannot be found again without a walk. */
-static bool native_learn(const struct native_caller *caller, struct record *record) {
-  struct walk walk;
-  bool is_certain;
-  walk_from(caller, &walk);
-  size_t known = walk.end == NATIVE_ENDED ? native_trim(walk.frames, walk.nknown) : walk.nknown;
+/* Walks the stack for the id, and notes how. False: it cannot be found again without a walk, as the
+ * way may be another although all that is noted is the same. */
+static bool native_learn(const struct native_caller *caller, native_tells *tells,
+                         struct record *record) {
+  struct native_caller at = *caller;
+  struct native_frame frame = {.pc = 0};
+  struct native_id id = {.tells = tells};
+  enum native_end end = NATIVE_GOES_ON;
+  uint32_t frames = 0;
+  bool is_begun = false; /* the first frame that native_trim drops is the one that begins main */
+  while (end == NATIVE_GOES_ON && !id.is_made && frames < STEPS_MAX + 8) {
+    end = native_step(&at, &frame);
+    native_id_add(&id, &frame);
+    if (frames < STEPS_MAX)
+      set_step(&record->steps[frames], &frame.rule, at.pc);
+    if (id.left >= frames)
+      is_begun = id.left == frames && begins_program(&frame);
+    frames++;
+  }
   record->pc = caller->pc;
-  record->site.id = native_frames_id(walk.frames, known);
-  size_t frames = frames_that_matter(&walk, &is_certain);
-  if (walk.end == NATIVE_ENDED && known + 1 < frames && begins_program(&walk.frames[known]))
-    frames = known + 1;
-  if (!is_certain || frames > STEPS_MAX + 1)
-    return false;
-  record->nsteps = (uint32_t)frames - 1;
-  for (uint32_t i = 0; i < record->nsteps; i++)
-    set_step(&record->steps[i], &walk.frames[i].rule, walk.above[i]);
-  return true;
+  record->is_told = tells != NULL;
+  record->site.id = native_id_of(&id, end == NATIVE_ENDED);
+  if (end == NATIVE_ENDED && !id.is_made && is_begun)
+    frames = id.left + 1;
+  record->nsteps = frames - 1;
+  return (id.is_made || end == NATIVE_ENDED || end == NATIVE_STOPPED) && frames <= STEPS_MAX + 1;
 }
 
 /* Where a walk along the steps has come to, by what is known of it beforehand: how far above the
@@ -191,53 +173,65 @@ static bool native_advance(struct position *to, const struct step *step, int64_t
 
 enum shape { SHAPE_OTHER, SHAPE_FLAT, SHAPE_CHAINED };
 
-/* What native_site_is_at or native_site_is_chained_at need, if these frames are such. Where there
- * are fewer of them, the last one is compared several times. */
+/* What native_site_is_at or native_site_is_chained_at need, if these frames are such. */
 static enum shape native_flatten(struct record *record) {
   struct position to = {.pointer_at = NATIVE_POINTER_AT, .has_pointer = NATIVE_POINTER_AT != 0};
-  uint32_t nsteps = record->nsteps;
   enum shape shape = SHAPE_FLAT;
-  int64_t slot = 0, pointer_at = NATIVE_NO_POINTER;
-  if (nsteps == 0 || nsteps > NATIVE_SITE_FRAMES - 1)
+  int64_t slot, pointer_at;
+  if (record->nsteps == 0 || record->nsteps > NATIVE_SITE_FRAMES || record->is_told)
     return SHAPE_OTHER;
-  for (uint32_t i = 0; i < NATIVE_SITE_FRAMES - 1; i++) {
-    bool is_step = i < nsteps;
-    if (is_step && !native_advance(&to, &record->steps[i], &slot, &pointer_at))
+  record->above[record->nsteps].at = NATIVE_NO_MORE;
+  for (uint32_t i = 0; i < record->nsteps; i++) {
+    if (!native_advance(&to, &record->steps[i], &slot, &pointer_at))
       return SHAPE_OTHER;
-    if (is_step && pointer_at != NATIVE_NO_POINTER)
+    if (pointer_at != NATIVE_NO_POINTER)
       shape = SHAPE_CHAINED;
-    record->site.at[i] = (int32_t)slot;
-    record->site.pointer_at[i] = is_step ? (int32_t)pointer_at : NATIVE_NO_POINTER;
-    record->site.above[i] = record->steps[is_step ? i : nsteps - 1].above;
+    record->above[i] = (struct native_above){
+        .pc = record->steps[i].above, .at = (int32_t)slot, .pointer_at = (int32_t)pointer_at};
   }
   return shape;
 }
 
 /* Where all that lies on this stack. The walk has just read it. */
-static void note_then(struct native_site *site, const struct native_caller *caller) {
-  struct native_then *then = &site->then;
+static void note_then(struct record *record, const struct native_caller *caller) {
   uintptr_t base = caller->sp;
-  intptr_t pointer_at = NATIVE_POINTER_AT, leads = (intptr_t)(caller->fp - caller->sp);
-  then->top = 0;
-  for (uint32_t i = 0; i < NATIVE_SITE_FRAMES - 1; i++) {
-    if (site->pointer_at[i] != NATIVE_NO_POINTER) {
-      uintptr_t slot = base + (uintptr_t)(intptr_t)site->pointer_at[i];
+  struct native_then then = {.pointer_at = NATIVE_POINTER_AT,
+                             .leads_to = (intptr_t)(caller->fp - caller->sp)};
+  record->site.top = 0;
+  record->then[record->nsteps].at = NATIVE_NO_MORE;
+  for (uint32_t i = 0; i < record->nsteps; i++) {
+    const struct native_above *above = &record->above[i];
+    if (above->pointer_at != NATIVE_NO_POINTER) {
+      uintptr_t slot = base + (uintptr_t)(intptr_t)above->pointer_at;
       base =
           slot == caller->sp + (uintptr_t)NATIVE_POINTER_AT ? caller->fp : *(const uintptr_t *)slot;
-      pointer_at = (intptr_t)(slot - caller->sp);
-      leads = (intptr_t)(base - caller->sp);
+      then.pointer_at = (intptr_t)(slot - caller->sp);
+      then.leads_to = (intptr_t)(base - caller->sp);
     }
-    then->pointer_at[i] = pointer_at;
-    then->base[i] = leads;
-    then->at[i] = (intptr_t)(base - caller->sp) + site->at[i];
-    if ((uintptr_t)then->at[i] + sizeof(uintptr_t) > then->top)
-      then->top = (uintptr_t)then->at[i] + sizeof(uintptr_t);
+    then.pc = above->pc;
+    then.at = (intptr_t)(base - caller->sp) + above->at;
+    record->then[i] = then;
+    if ((uintptr_t)then.at + sizeof(uintptr_t) > record->site.top)
+      record->site.top = (uintptr_t)then.at + sizeof(uintptr_t);
   }
 }
 
 static bool is_same(const struct record *a, const struct record *b) {
-  return a->pc == b->pc && a->site.id == b->site.id && a->nsteps == b->nsteps &&
-         memcmp(a->steps, b->steps, a->nsteps * sizeof(a->steps[0])) == 0;
+  return a->pc == b->pc && a->site.id == b->site.id && a->is_told == b->is_told &&
+         a->nsteps == b->nsteps && memcmp(a->steps, b->steps, a->nsteps * sizeof(a->steps[0])) == 0;
+}
+
+/* What the fast comparisons need besides. Of a record where it stays. */
+static void native_set_near(struct record *record) {
+  struct native_site *site = &record->site;
+  site->above = record->above;
+  site->then = record->then;
+  site->is_deep = record->nsteps > NATIVE_NEAR_FRAMES;
+  for (uint32_t i = 0; i < NATIVE_NEAR_FRAMES && record->nsteps > 0; i++) {
+    uint32_t of = i < record->nsteps ? i : record->nsteps - 1;
+    site->near[i] = record->above[of];
+    site->near_then[i] = record->then[of];
+  }
 }
 
 static void set_right(struct record *record, bool is_right, enum shape shape) {
@@ -250,7 +244,7 @@ static void set_right(struct record *record, bool is_right, enum shape shape) {
 static struct record *native_sites_add(const struct native_caller *caller, struct record *learnt) {
   enum shape shape = native_flatten(learnt);
   if (shape == SHAPE_CHAINED)
-    note_then(&learnt->site, caller);
+    note_then(learnt, caller);
   _Atomic(struct record *) *bucket = bucket_of(learnt->pc);
   struct record *first = atomic_load_explicit(bucket, memory_order_relaxed);
   for (struct record *record = first; record != NULL; record = record->other)
@@ -263,6 +257,7 @@ static struct record *native_sites_add(const struct native_caller *caller, struc
   struct record *record = &records[nrecords++];
   memcpy(record, learnt, sizeof(*record));
   record->site.is_record = true;
+  native_set_near(record);
   set_right(record, true, shape);
   atomic_store_explicit(&record->site.next, &record->site, memory_order_relaxed);
   atomic_store_explicit(&record->site.other, &record->site, memory_order_relaxed);
@@ -272,10 +267,11 @@ static struct record *native_sites_add(const struct native_caller *caller, struc
 }
 
 /* A process that is forked while another thread adds must not wait for it. */
-static struct record *find_by_walking(const struct native_caller *caller, uint32_t *id) {
+static struct record *find_by_walking(const struct native_caller *caller, native_tells *tells,
+                                      uint32_t *id) {
   struct record learnt;
   memset(&learnt, 0, sizeof(learnt));
-  bool is_certain = native_learn(caller, &learnt);
+  bool is_certain = native_learn(caller, tells, &learnt);
   *id = learnt.site.id;
   if (!is_certain || pthread_mutex_trylock(&adding) != 0)
     return NULL;
@@ -287,25 +283,26 @@ static struct record *find_by_walking(const struct native_caller *caller, uint32
 /* ---- finding ---- */
 
 static struct record *if_at(struct native_site *site, const struct native_caller *caller,
-                            const struct readable *stack) {
+                            bool is_told, const struct readable *stack) {
   struct record *record = (struct record *)(void *)site;
-  return site->is_record && is_at(record, caller, stack) ? record : NULL;
+  return site->is_record && is_at(record, caller, is_told, stack) ? record : NULL;
 }
 
 static struct record *find_by_comparing(const struct native_caller *caller,
-                                        const struct native_site *after) {
+                                        const struct native_site *after, bool is_told) {
   struct native_bounds bounds = native_stack_bounds();
   struct readable stack = {caller->sp, bounds.low + bounds.size};
   if (caller->sp - bounds.low >= bounds.size)
     return NULL;
   struct record *record =
-      if_at(atomic_load_explicit(&after->next, memory_order_acquire), caller, &stack);
+      if_at(atomic_load_explicit(&after->next, memory_order_acquire), caller, is_told, &stack);
   if (record == NULL)
-    record = if_at(atomic_load_explicit(&after->other, memory_order_acquire), caller, &stack);
+    record =
+        if_at(atomic_load_explicit(&after->other, memory_order_acquire), caller, is_told, &stack);
   if (record != NULL)
     return record;
   record = atomic_load_explicit(bucket_of(caller->pc), memory_order_acquire);
-  while (record != NULL && !is_at(record, caller, &stack))
+  while (record != NULL && !is_at(record, caller, is_told, &stack))
     record = atomic_load_explicit(&record->other, memory_order_relaxed);
   return record;
 }
@@ -320,10 +317,10 @@ static void note_next(struct native_site *after, struct native_site *site) {
 }
 
 struct native_site *native_site_find(const struct native_caller *caller, struct native_site *after,
-                                     uint32_t *id) {
-  struct record *record = find_by_comparing(caller, after);
+                                     native_tells *tells, uint32_t *id) {
+  struct record *record = find_by_comparing(caller, after, tells != NULL);
   if (record == NULL)
-    record = find_by_walking(caller, id);
+    record = find_by_walking(caller, tells, id);
   if (record == NULL)
     return NULL;
   *id = record->site.id;

@@ -1,8 +1,8 @@
 /* Calls known by the return addresses on the stack: their ids, found again without unwinding.
  *
- * A site is a call's return address and those of the few frames above. It is compared word by word
- * with what lies on the stack, so a function that all calls go through does not hide who called
- * it. Where on the stack the words lie is read once, from the unwind tables (native_frames.h).
+ * A site is a call's return address and those of the frames above. It is compared word by word with
+ * what lies on the stack, so functions that all calls go through do not hide who called them. Where
+ * on the stack the words lie is read once, from the unwind tables (native_frames.h).
  *
  * Sites are shared by all threads and never freed; there is a bounded number of them.
  */
@@ -13,8 +13,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of how many of the program's frames the id is made: the caller and those above. */
-#define NATIVE_SITE_FRAMES 4u
+/* Of how many of the program's frames the id is made at most: the caller and those above. Who asks
+ * may have it end with an object that says itself who has called it, once the id is made of
+ * NATIVE_INNER_FRAMES. */
+#define NATIVE_SITE_FRAMES 32u
+#define NATIVE_INNER_FRAMES 4u
+
+/* Whether the object loaded at `base` says itself who has called it. */
+typedef bool native_tells(uintptr_t base);
 
 /* The state of whoever called a function, as it will be when the function has returned. */
 struct native_caller {
@@ -33,29 +39,46 @@ struct native_caller {
 
 #define NATIVE_NO_POINTER INT32_MIN
 
+/* Behind the last of the frames above. */
+#define NATIVE_NO_MORE INT32_MIN
+
+/* A frame above, and where on the stack its return address lies. */
+struct native_above {
+  uintptr_t pc; /* the return address */
+  int32_t at;   /* from the CFA, or from where the frame pointer leads; NATIVE_NO_MORE */
+  /* Where the frame pointer lies by which the frame is found, from where the one before led;
+   * NATIVE_NO_POINTER: it lies where all those before it make it. */
+  int32_t pointer_at;
+};
+
+/* The same as it was when the site was learnt, all from the CFA. Where a frame has no pointer, that
+ * of the one before once more. */
+struct native_then {
+  uintptr_t pc;
+  intptr_t pointer_at, leads_to; /* where the pointer lies, and where it leads */
+  intptr_t at;                   /* where the return address lies; NATIVE_NO_MORE */
+};
+
+/* So many of the frames above are compared without a loop. */
+#define NATIVE_NEAR_FRAMES 3u
+
 struct native_site {
   /* Which comparison is for this site.
    *   the return address   native_site_is_at
    *   its complement       native_site_is_chained_at: a frame is found by its frame pointer
-   *   0                    none: there are more frames, or an object may lie elsewhere by now */
+   *   0                    none: an object may lie elsewhere by now */
   _Atomic uintptr_t key;
-  int32_t at[NATIVE_SITE_FRAMES - 1];      /* where the return addresses of the frames above lie */
-  uint32_t id;                             /* equal on all ranks; 0: unknown */
-  uintptr_t above[NATIVE_SITE_FRAMES - 1]; /* those return addresses */
+  uint32_t id;    /* equal on all ranks; 0: unknown */
+  bool is_record; /* of the table of sites (native_sites.c) */
+  bool is_deep;   /* there are more frames above than the near ones */
+  /* The innermost of `above` and `then`. Where there are fewer, the last one is compared again. */
+  struct native_above near[NATIVE_NEAR_FRAMES];
+  struct native_then near_then[NATIVE_NEAR_FRAMES];
+  const struct native_above *above; /* from the innermost outward */
+  const struct native_then *then;   /* of each the same */
+  uintptr_t top;                    /* the end of the last of `then`, from the CFA */
   /* The two sites that threads were last seen to come to after this one; never NULL. */
   _Atomic(struct native_site *) next, other;
-  /* Where the frame pointer lies by which the frame is found, from where the one before led;
-   * NATIVE_NO_POINTER: it lies where all those before it make it. */
-  int32_t pointer_at[NATIVE_SITE_FRAMES - 1];
-  /* The same as it was when the site was learnt, all from the CFA: where the pointers lie, where
-   * they lead, where the return addresses are, and the end of the last of those. Where a frame has
-   * no pointer, a pair of another one once more. */
-  struct native_then {
-    intptr_t pointer_at[NATIVE_SITE_FRAMES - 1], base[NATIVE_SITE_FRAMES - 1];
-    intptr_t at[NATIVE_SITE_FRAMES - 1];
-    uintptr_t top;
-  } then;
-  bool is_record; /* of the table of sites (native_sites.c) */
 };
 
 /* A word of the stack, in a register: so one register is enough for all that is compared, and the
@@ -66,17 +89,27 @@ static inline __attribute__((always_inline)) uintptr_t native_word(uintptr_t at)
   return word;
 }
 
+static inline __attribute__((always_inline)) bool
+native_returns_there(const struct native_above *above, uintptr_t cfa) {
+  return native_word(cfa + (uintptr_t)(intptr_t)above->at) == above->pc;
+}
+
 /* Whether the call is that site's for certain. What lies above one frame is read only if that frame
  * is the one that was seen there. */
 static inline __attribute__((always_inline)) bool
 native_site_is_at(const struct native_site *site, uintptr_t return_address, uintptr_t cfa) {
   uintptr_t key = atomic_load_explicit(&site->key, memory_order_relaxed);
-  return key == return_address &&
-         native_word(cfa + (uintptr_t)(intptr_t)site->at[0]) == site->above[0] &&
-         native_word(cfa + (uintptr_t)(intptr_t)site->at[1]) == site->above[1] &&
-         native_word(cfa + (uintptr_t)(intptr_t)site->at[2]) == site->above[2];
+  if (key != return_address || !native_returns_there(&site->near[0], cfa) ||
+      !native_returns_there(&site->near[1], cfa) || !native_returns_there(&site->near[2], cfa))
+    return false;
+  if (!site->is_deep)
+    return true;
+  const struct native_above *above = &site->above[NATIVE_NEAR_FRAMES];
+  while (above->at != NATIVE_NO_MORE && native_returns_there(above, cfa))
+    above++;
+  return above->at == NATIVE_NO_MORE;
 }
-_Static_assert(NATIVE_SITE_FRAMES == 4, "one line above for each but the caller");
+_Static_assert(NATIVE_NEAR_FRAMES == 3, "one comparison for each");
 
 /* No program's code lies in the upper half of the addresses. */
 static inline __attribute__((always_inline)) bool
@@ -92,40 +125,30 @@ struct native_bounds {
   uintptr_t low, size; /* where words may begin; 0: not known */
 };
 
-/* One frame of native_site_is_chained_at. *base, from the CFA: what it lies above. Nothing is read
- * outside of the `left` bytes of stack above the CFA. */
-static inline __attribute__((always_inline)) bool native_frame_is_at(const struct native_site *site,
-                                                                     int i, uintptr_t cfa,
-                                                                     uintptr_t left,
-                                                                     uintptr_t *base) {
-  if (site->pointer_at[i] != NATIVE_NO_POINTER)
-    *base = native_word(cfa + *base + (uintptr_t)(intptr_t)site->pointer_at[i]) - cfa;
-  uintptr_t slot = *base + (uintptr_t)(intptr_t)site->at[i];
-  return slot < left && native_word(cfa + slot) == site->above[i];
-}
-
 /* The same where frames are found by their frame pointers, as they are saved one in the other; the
- * caller's by the function whose CFA this is (NATIVE_POINTER_AT). */
+ * caller's by the function whose CFA this is (NATIVE_POINTER_AT). Nothing is read outside of the
+ * stack above the CFA. */
 static inline __attribute__((always_inline)) bool
 native_site_is_chained_at(const struct native_site *site, uintptr_t return_address, uintptr_t cfa,
                           const struct native_bounds *stack) {
   uintptr_t key = atomic_load_explicit(&site->key, memory_order_relaxed);
-  uintptr_t below = cfa - stack->low, left = stack->size - below, base = 0;
-  return key == ~return_address && below < stack->size &&
-         native_frame_is_at(site, 0, cfa, left, &base) &&
-         native_frame_is_at(site, 1, cfa, left, &base) &&
-         native_frame_is_at(site, 2, cfa, left, &base);
+  uintptr_t below = cfa - stack->low, left = stack->size - below, base = 0; /* from the CFA */
+  if (key != ~return_address || below >= stack->size)
+    return false;
+  for (const struct native_above *above = site->above; above->at != NATIVE_NO_MORE; above++) {
+    if (above->pointer_at != NATIVE_NO_POINTER)
+      base = native_word(cfa + base + (uintptr_t)(intptr_t)above->pointer_at) - cfa;
+    uintptr_t slot = base + (uintptr_t)(intptr_t)above->at;
+    if (slot >= left || native_word(cfa + slot) != above->pc)
+      return false;
+  }
+  return true;
 }
 
-/* Whether a pointer leads where it led when the site was learnt. */
-static inline __attribute__((always_inline)) bool native_leads_there(const struct native_site *site,
-                                                                     int i, uintptr_t cfa) {
-  return native_word(cfa + (uintptr_t)site->then.pointer_at[i]) - cfa ==
-         (uintptr_t)site->then.base[i];
-}
-static inline __attribute__((always_inline)) bool
-native_returns_there(const struct native_site *site, int i, uintptr_t cfa) {
-  return native_word(cfa + (uintptr_t)site->then.at[i]) == site->above[i];
+static inline __attribute__((always_inline)) bool native_is_as_then(const struct native_then *then,
+                                                                    uintptr_t cfa) {
+  return native_word(cfa + (uintptr_t)then->pointer_at) - cfa == (uintptr_t)then->leads_to &&
+         native_word(cfa + (uintptr_t)then->at) == then->pc;
 }
 
 /* native_site_is_chained_at for the case that all frames are as large as when the site was learnt,
@@ -135,16 +158,23 @@ native_site_is_as_then(const struct native_site *site, uintptr_t return_address,
                        const struct native_bounds *stack) {
   uintptr_t key = atomic_load_explicit(&site->key, memory_order_relaxed);
   uintptr_t below = cfa - stack->low;
-  return key == ~return_address && below < stack->size && below + site->then.top <= stack->size &&
-         native_leads_there(site, 0, cfa) && native_returns_there(site, 0, cfa) &&
-         native_leads_there(site, 1, cfa) && native_returns_there(site, 1, cfa) &&
-         native_leads_there(site, 2, cfa) && native_returns_there(site, 2, cfa);
+  if (key != ~return_address || below >= stack->size || below + site->top > stack->size ||
+      !native_is_as_then(&site->near_then[0], cfa) ||
+      !native_is_as_then(&site->near_then[1], cfa) || !native_is_as_then(&site->near_then[2], cfa))
+    return false;
+  if (!site->is_deep)
+    return true;
+  const struct native_then *then = &site->then[NATIVE_NEAR_FRAMES];
+  while (then->at != NATIVE_NO_MORE && native_is_as_then(then, cfa))
+    then++;
+  return then->at == NATIVE_NO_MORE;
 }
 
 /* The site of a call; NULL: unknown, or there is no room for more of them. `after`: the site of the
- * thread's call before, for which it is noted. *id: also without a site. */
+ * thread's call before, for which it is noted. *id: also without a site. tells: which object ends
+ * the id; NULL: none does. A site that such an object ends has no key. */
 struct native_site *native_site_find(const struct native_caller *caller, struct native_site *after,
-                                     uint32_t *id);
+                                     native_tells *tells, uint32_t *id);
 
 /* To be called before an object is opened: if one has been closed, other code may come to lie at
  * its addresses, and no site counts until it has been looked at again. */

@@ -199,11 +199,21 @@ static NOINLINE uint32_t deep(unsigned depth) {
 }
 
 static void stand_in_deep(void) {
-  uint32_t before = deep(10);
+  uint32_t before = deep(64), near = deep(10), other = deep(10);
   first_id = deep(5000);
   expect(before == first_id, "by the innermost frames");
+  expect(near != other, "by who calls what all calls go through");
   for (unsigned depth = 0; depth < (unsigned)times(100); depth++)
     expect_known(deep(depth));
+}
+
+/* Who has called Python's own frames is what Python's chain says. */
+static void stand_in_told(void) {
+  stand_untraced();
+  stand_in_python(true);
+  first_id = deep(10);
+  second_id = deep(10);
+  expect((first_id == second_id) == (getenv("DOUBLE_CONTAINED") != NULL), "up to Python's frames");
 }
 
 /* ---- the words ---- */
@@ -222,6 +232,7 @@ static const struct {
     {"garbage", stand_in_garbage}, {"closed", stand_in_closed},
     {"engine", stand_in_engine},   {"description", stand_in_description},
     {"tails", stand_in_tails},     {"hook", stand_in_hook},
+    {"told", stand_in_told},
 };
 
 int main(int argc, char **argv) {
