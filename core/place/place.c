@@ -53,14 +53,10 @@ bool place_says_anything(const struct place *place) {
   return false;
 }
 
-bool place_is_of_each_epoch(const struct place *place) {
-  uint32_t at = 0, first = 1;
-  while (at < place->nnodes && !(place->nodes[at].flags & (PLACE_LOOP | PLACE_OPAQUE)))
-    at++;
-  if (at + 1 >= place->nnodes || !(place->nodes[at].flags & PLACE_ORDERED))
-    return false;
-  first = place->nodes[at].order + 1u;
-  for (at++; at < place->nnodes; at++) {
+/* Whether a rank that is where the order `first` is, beside the node at `at`, comes to the place
+ * before what is around that goes round, and through no loop. */
+static bool place_is_come_to(const struct place *place, uint32_t at, uint32_t first) {
+  for (; at < place->nnodes; at++) {
     const struct place_node *node = &place->nodes[at];
     if (node->flags & (PLACE_LOOP | PLACE_OPAQUE))
       return false;
@@ -73,6 +69,22 @@ bool place_is_of_each_epoch(const struct place *place) {
     first = 1;
   }
   return true;
+}
+
+bool place_is_of_each_epoch(const struct place *place) {
+  uint32_t at = 0;
+  while (at < place->nnodes && !(place->nodes[at].flags & (PLACE_LOOP | PLACE_OPAQUE)))
+    at++;
+  return at + 1 < place->nnodes && (place->nodes[at].flags & PLACE_ORDERED) &&
+         place_is_come_to(place, at + 1, place->nodes[at].order + 1u);
+}
+
+bool place_ends_loop(const struct place *place, const struct place *in_loop) {
+  uint32_t at;
+  return place_compare(in_loop, place, &at) && place_has_loop(in_loop, at) &&
+         place_nodes_are_ordered(&in_loop->nodes[at], &place->nodes[at]) &&
+         in_loop->nodes[at].order < place->nodes[at].order &&
+         place_is_come_to(place, at, in_loop->nodes[at].order);
 }
 
 bool place_shares_epoch(const struct place *place, const struct place *other) {

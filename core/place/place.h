@@ -95,6 +95,10 @@ bool place_passes_by(const struct place *from, const struct place *to, const str
 /* Whether `from` stands in a loop in which `to` does not stand. False where either is not known. */
 bool place_leaves_loop(const struct place *from, const struct place *to);
 
+/* Whether a rank that stands in a loop in which `place` does not stand always comes to that behind
+ * the loop, before a loop around both goes round. */
+bool place_ends_loop(const struct place *place, const struct place *in_loop);
+
 /* What two places are to each other, where the ways to them part. */
 enum place_relation {
   PLACE_UNRELATED,   /* nothing is known: no nodes, or the same ones, or other code altogether */

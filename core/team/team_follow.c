@@ -11,11 +11,27 @@ static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t
                     const struct place *place) {
   if (!team->claim.open)
     return false;
+  if (team->claim.left && (flags & ENTRY_EXPECTED))
+    return false;
   if (team->claim.hash != hash)
     return team_is_mine(team, unit, hash, flags, place);
   /* Not claim.epoch: behind a yield that is of an index before. */
   uint32_t epoch = flags & ENTRY_BEHIND ? team_epoch(team) : 0;
   return epoch == 0 || (epoch & UINT8_MAX) == team->epoch_behind;
+}
+
+/* The others hear of it before they issue anything more (team_events). */
+static void note_left(struct team *team, struct unit unit) {
+  team->claim.left = team->places.unsteady = true;
+  log_say_unsteady(team->own);
+  plane_add_event(team->shared, &team->calm);
+  team->telling.guessed = true;
+  team->telling.guess = (struct team_guess){.kind = GUESS_EPOCH,
+                                            .rank = team->plane->rank,
+                                            .other = team->source,
+                                            .epochs = 1,
+                                            .member = unit.members[0]};
+  team_copy_text(team->telling.guess.place, &team->claim.own_place);
 }
 
 bool team_rehearse_following(const struct team *team) {
@@ -53,6 +69,8 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
     return TEAM_SHADOW; /* nothing is left to be issued */
   }
   team_tell_hidden(team, unit);
+  if (unit.nmembers != 0 && team_is_left(team, unit, flags))
+    note_left(team, unit);
   team_publish(team, unit, hash, common, 0, source);
   return flags & ENTRY_REFUSED ? TEAM_PARKED : TEAM_SHADOW;
 }

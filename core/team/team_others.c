@@ -91,6 +91,14 @@ static bool has_event(const struct team *team, uint32_t rank, uint32_t *count,
   return *count != atomic_load(&team->settling.lossy_seen[rank]);
 }
 
+/* Nothing is committed that was looked up before. */
+static void look_for_unsteady(struct team *team) {
+  if (team->places.unsteady || !plane_any_unsteady(team->plane))
+    return;
+  team->places.unsteady = true;
+  team->ahead.foreseen[team->expected - team->ahead.foreseen] = &team_nothing;
+}
+
 bool team_events(struct team *team, struct lossy_event *event) {
   plane_calm_t calm = plane_calm(team->shared);
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
@@ -101,6 +109,7 @@ bool team_events(struct team *team, struct lossy_event *event) {
     if (rank != team->plane->rank)
       return true;
   }
+  look_for_unsteady(team);
   team->calm = calm;
   return false;
 }

@@ -298,7 +298,16 @@ bool team_leaves_loop(const struct team *team, uint32_t before, const struct kno
       team_known_place(team, unit_place((struct unit){next->members, next->nmembers}));
   uint64_t steady = (uint64_t)STEADY_ROUNDS * learner_body_length(team->learner);
   return from != NULL && to != NULL && place_leaves_loop(&from->place, &to->place) &&
-         (to->met || team->head - team->places.steady_since < steady);
+         (to->met || team->places.unsteady || team->head - team->places.steady_since < steady);
+}
+
+bool team_is_left(const struct team *team, struct unit unit, uint32_t flags) {
+  const struct known_place *before = team_known_place(team, team->places.last);
+  const struct known_place *end = team_known_place(team, unit_place(unit));
+  const struct place *stands = &team->claim.own_place;
+  return team->claim.open && (flags & ENTRY_EXPECTED) && team->run_real && before != NULL &&
+         end != NULL && place_ends_loop(&end->place, &before->place) &&
+         place_ends_loop(&end->place, stands) && !place_leaves_loop(&before->place, stands);
 }
 
 void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {

@@ -187,6 +187,11 @@ bool team_passes_by(const struct team *team, uint32_t before, const struct known
  * second is not to be issued without asking. before: id of a place. */
 bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next);
 
+/* This rank is about to shadow a unit that was committed. Whether that ends a loop in which this
+ * rank stands: all have issued the unit before in that loop, and the others have not asked, since
+ * its rounds had been steady. What they commit next of the loop is of the round after. */
+bool team_is_left(const struct team *team, struct unit unit, uint32_t flags);
+
 /* Takes from a unit that has just been passed with these flags what all ranks know of its place. */
 void team_learn_place(struct team *team, struct unit unit, uint32_t flags);
 

@@ -65,6 +65,7 @@ struct team_claim {
   bool open, written, text_written;
   bool for_room; /* the unit is expected, the slowest rank too far behind: others do not see it */
   bool looks_known;
+  bool left;        /* others have committed the end of the loop that it stands in (team_is_left) */
   struct unit unit; /* nmembers 0: LEAVE. As the team has it (team_class) */
   uint64_t hash;    /* of that */
   uint64_t signature;
@@ -120,6 +121,7 @@ struct team_places {
   struct place_table *own;   /* where this rank has claimed */
   uint32_t last;             /* id of the last unit's in G that had one */
   uint64_t steady_since; /* index since which G is as the learner expects, and nobody has waited */
+  bool unsteady;         /* a rank has said so (log_say_unsteady) */
   uint64_t met_at;       /* index after the last ENTRY_MEETING */
   struct team_alias aliases[TEAM_ALIASES];
   uint32_t naliases;

@@ -207,6 +207,11 @@ static inline void log_say_keeps_step(struct plane_log *own, bool keeps);
 static inline bool log_asks(const struct plane_log *log);
 static inline void log_say_asks(struct plane_log *own, bool asks);
 
+/* Whether a rank has been in a loop whose end others have committed: from now on all are to ask for
+ * such ends, however steady the loop is. */
+static inline bool log_is_unsteady(const struct plane_log *log);
+static inline void log_say_unsteady(struct plane_log *own);
+
 /* ---- attention: one load tells an active rank that nobody needs anything ---- */
 
 /* What a rank remembers of the events that it has attended to: 0 at first. */

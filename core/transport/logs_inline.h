@@ -339,6 +339,14 @@ static inline void log_say_asks(struct plane_log *own, bool asks) {
   atomic_store(&own->asks, asks);
 }
 
+static inline bool log_is_unsteady(const struct plane_log *log) {
+  return atomic_load(&log->unsteady) != 0;
+}
+
+static inline void log_say_unsteady(struct plane_log *own) {
+  atomic_store(&own->unsteady, 1);
+}
+
 /* ---- attention ---- */
 
 static inline plane_calm_t plane_calm(const struct plane_team *shared) {

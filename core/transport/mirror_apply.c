@@ -97,7 +97,7 @@ static void apply_words(struct plane_log *log, uint64_t now_ms, struct mirror_in
       *event |= apply_state(log, (uint32_t)value);
     else
       mirror_word_store(log, word, mirror_word_receive(word, value, now_ms));
-    *event |= word == WORD_LOSSY_COUNT;
+    *event |= word == WORD_LOSSY_COUNT || word == WORD_UNSTEADY;
   }
 }
 

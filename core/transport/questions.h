@@ -156,6 +156,14 @@ static inline uint32_t plane_first_ended(const struct plane *plane, uint64_t ind
   return rank;
 }
 
+/* Whether a rank has said so (log_say_unsteady). */
+static inline bool plane_any_unsteady(const struct plane *plane) {
+  for (uint32_t rank = 0; rank < plane->nranks; rank++)
+    if (log_is_unsteady(log_of(plane, rank)))
+      return true;
+  return false;
+}
+
 /* Whether a rank is out of step (log_say_asks). */
 static inline bool plane_any_asks(const struct plane *plane) {
   for (uint32_t rank = 0; rank < plane->nranks; rank++)

@@ -22,7 +22,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 18u
+#define PLANE_VERSION 19u
 #define LOG_DIED (RANK_FAILED + 1u) /* a state: RANK_FAILED, and others say so (log_fail) */
 #define PLANE_TEXT 65536u           /* bytes of a log's texts; a power of two */
 
@@ -109,6 +109,7 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint64_t text_end;  /* bytes of texts written, from the first that was (texts.h) */
   _Atomic uint32_t summed_up; /* not 0: it has told what its team has shadowed, and its parts */
   _Atomic uint32_t awaits;    /* not 0: it waits for others without a claim */
+  _Atomic uint32_t unsteady;  /* not 0: log_say_unsteady */
 
   /* Point to point. */
   _Alignas(64) _Atomic uint64_t operations_end; /* operations below it are published */

@@ -176,7 +176,8 @@ Test(mirror, every_word_arrives) {
   for (size_t i = first; i < last; i++) {
     bool between = (4 * i >= offsetof(struct plane_log, claim_epoch) + 4 &&
                     4 * i < offsetof(struct plane_log, state)) ||
-                   (4 * i >= offsetof(struct plane_log, summed_up) + 4 &&
+                   4 * i == offsetof(struct plane_log, awaits) ||
+                   (4 * i >= offsetof(struct plane_log, unsteady) + 4 &&
                     4 * i < offsetof(struct plane_log, operations_end)) ||
                    4 * i >= offsetof(struct plane_log, mirrored) + 8;
     uint32_t value = between ? 0 : here[i];

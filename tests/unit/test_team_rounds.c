@@ -91,6 +91,50 @@ Test(team_rounds, a_steady_loop_is_steady_from_where_it_last_was_not) {
   cr_assert_not(is_end_committed());
 }
 
+/* ---- steady loops that are so no more ---- */
+
+/* What all ranks of this program come to behind the loop. */
+static void all_come_behind_the_loop(void) {
+  struct place behind = place_of(AFTER);
+  behind.nodes[1].since = place_of(HEAD).nodes[1].order;
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    team_claim(quartet[rank], at(AFTER, OTHER), 0, &behind);
+  expect_all_real();
+}
+
+/* Rank 0 has one round more than the others, who have committed the end and a unit of the next
+ * epoch by the time that it claims. */
+static void rank_0_is_left_in_a_steady_loop(void) {
+  all_come_behind_the_loop();
+  run_epochs(80);
+  for (int i = 0; i < 2; i++)
+    all_issue_at(HEAD, SUM);
+  claim(0, HEAD, SUM);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    cr_assert(team_commit(quartet[rank], at(AFTER, OTHER)) &&
+              team_commit(quartet[rank], at(HEAD, SUM)));
+}
+
+Test(team_rounds, who_is_left_in_a_steady_loop_takes_nothing_of_the_next_epoch) {
+  rank_0_is_left_in_a_steady_loop();
+  expect_verdict(0, TEAM_SHADOW);
+  cr_expect_eq(got.members[0].count, OTHER);
+  expect_verdict(0, TEAM_SHADOW);
+  cr_expect_eq(got.members[0].count, SUM);
+  cr_expect_eq(quartet[0]->telling.guess.kind, GUESS_EPOCH);
+}
+
+Test(team_rounds, nobody_commits_the_end_of_a_loop_in_which_a_rank_was_left) {
+  struct lossy_event lossy;
+  rank_0_is_left_in_a_steady_loop();
+  expect_verdict(0, TEAM_SHADOW);
+  for (uint32_t rank = 1; rank < RANKS; rank++) {
+    cr_expect_not(team_events(quartet[rank], &lossy));
+    cr_expect(team_commit(quartet[rank], at(HEAD, SUM)));
+    cr_expect_not(team_commit(quartet[rank], at(AFTER, OTHER)));
+  }
+}
+
 /* ---- rounds that pass something by ---- */
 
 /* Whether a rank commits HEAD after HEAD so many units after all have met, in a program in which all
