@@ -124,10 +124,8 @@ const char *places_text(uint32_t id, char *text, size_t size);
 /* Whether the place has been described in this process. */
 bool places_are_described(uint32_t id);
 
-/* Makes the text of the calling thread's place for places_text, if there is none yet. frames: its
- * native ones, from the innermost outward. The texts of the first few hundred places are kept, for
- * good. */
-void places_text_remember(const struct place *place, const struct native_frame *frames,
-                          size_t count);
+/* Makes the text of the calling thread's place for places_text, if there is none yet. stack: its
+ * own. The texts of the first few hundred places are kept, for good. */
+void places_text_remember(const struct place *place, const struct native_stack *stack);
 
 #endif

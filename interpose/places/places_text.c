@@ -43,7 +43,7 @@ static const char *base_name(const char *path) {
   return slash != NULL ? slash + 1 : path;
 }
 
-/* Frames that are named: a wrapper, and who calls it. */
+/* Frames that are named. */
 #define FRAMES_NAMED 3u
 
 /* Appends "train_epoch+0x41", or "+0x1641" where there is no symbol: what addr2line takes. */
@@ -57,27 +57,43 @@ static int describe_frame(const struct native_frame *frame, char *text, size_t s
   return snprintf(text, size, "+%#lx", (unsigned long)(frame->pc - (uintptr_t)at.dli_fbase));
 }
 
-/* "step+0x41 < train_epoch+0x90 (train), in a loop": from the innermost frame outward. */
-static void describe_frames(const struct native_frame *frames, size_t count, bool in_loop,
-                            char *text, size_t size) {
+/* The caller, and who calls it; of more than FRAMES_NAMED the outermost ones, as what lies between
+ * are often functions that all calls go through. */
+static size_t frames_named(const struct native_stack *stack,
+                           const struct native_frame *named[FRAMES_NAMED]) {
+  size_t count = 0;
+  for (; count < stack->ninner && count < FRAMES_NAMED; count++)
+    named[count] = &stack->inner[count];
+  for (size_t i = 1; i < FRAMES_NAMED && stack->nouter > FRAMES_NAMED; i++)
+    named[i] = &stack->outer[stack->nouter - FRAMES_NAMED + i];
+  return count;
+}
+
+/* "step+0x41 < train_epoch+0x90 (train), in a loop": from the innermost frame outward;
+ * "reduce+0x41 < ... < train_epoch+0x90 < main+0x31 (train), in a loop". */
+static void describe_frames(const struct native_stack *stack, bool in_loop, char *text,
+                            size_t size) {
   Dl_info at;
-  size_t length = 0;
-  for (size_t i = 0; i < count && i < FRAMES_NAMED && length < size; i++) {
-    length += (size_t)snprintf(text + length, size - length, "%s", i == 0 ? "" : " < ");
+  const struct native_frame *named[FRAMES_NAMED];
+  size_t length = 0, count = frames_named(stack, named);
+  for (size_t i = 0; i < count && length < size; i++) {
+    bool is_cut = i == 1 && stack->nouter > FRAMES_NAMED;
+    length += (size_t)snprintf(text + length, size - length, "%s%s", i == 0 ? "" : " < ",
+                               is_cut ? "... < " : "");
     if (length < size)
-      length += (size_t)describe_frame(&frames[i], text + length, size - length);
+      length += (size_t)describe_frame(named[i], text + length, size - length);
   }
-  bool known = dladdr((const void *)(frames[0].pc - 1), &at) != 0;
+  bool known = dladdr((const void *)(named[0]->pc - 1), &at) != 0;
   if (length < size)
     snprintf(text + length, size - length, " (%s)%s", known ? base_name(at.dli_fname) : "no object",
              in_loop ? ", in a loop" : "");
 }
 
-static void places_text_describe(const struct place *place, const struct native_frame *frames,
-                                 size_t count, char *text, size_t size) {
+static void places_text_describe(const struct place *place, const struct native_stack *stack,
+                                 char *text, size_t size) {
   python_text(text, size);
-  if (text[0] == '\0' && count > 0)
-    describe_frames(frames, count, has_loop(place), text, size);
+  if (text[0] == '\0' && stack->ninner > 0)
+    describe_frames(stack, has_loop(place), text, size);
 }
 
 static void places_text_add(uint32_t id, const char *text) {
@@ -93,12 +109,11 @@ static void places_text_add(uint32_t id, const char *text) {
   }
 }
 
-void places_text_remember(const struct place *place, const struct native_frame *frames,
-                          size_t count) {
+void places_text_remember(const struct place *place, const struct native_stack *stack) {
   char text[TEXT_SIZE] = "";
   if (text_of(place->id) != NULL)
     return;
-  places_text_describe(place, frames, count, text, sizeof(text));
+  places_text_describe(place, stack, text, sizeof(text));
   if (text[0] == '\0' || pthread_mutex_trylock(&adding) != 0)
     return;
   places_text_add(place->id, text);

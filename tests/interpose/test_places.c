@@ -106,8 +106,10 @@ Test(places, that_are_described, .timeout = 300) {
       "  sed 's/[a-z_+]*0x[0-9a-f]*/N/g'; done",
       0,
       "call loop call call loop call call loop call N < N < N (standing-gcc-O2), in a loop\n"
+      "N < ... < N < N (standing-gcc-O2), in a loop\n"
       "an unknown place\n"
       "loop call train.py:41 in the loop of train.py:38\n"
+      "train.py:41 in the loop of train.py:38\n"
       "an unknown place\n");
 }
 

@@ -264,6 +264,12 @@ static NOINLINE uint32_t describe_here(struct place *place) {
   return id;
 }
 
+static NOINLINE uint32_t describe_behind(unsigned depth, struct place *place) {
+  uint32_t id = depth == 0 ? describe_here(place) : describe_behind(depth - 1, place);
+  STAY;
+  return id;
+}
+
 void stand_in_description(void) {
   struct place place;
   char text[256];
@@ -274,6 +280,7 @@ void stand_in_description(void) {
   for (uint32_t i = 0; i < place.nnodes; i++)
     printf("%s ", (place.nodes[i].flags & PLACE_LOOP) != 0 ? "loop" : "call");
   puts(stand_text(first_id, text, sizeof(text)));
+  puts(stand_text(describe_behind(5, &place), text, sizeof(text)));
   puts(stand_text(12345, text, sizeof(text)));
 }
 
