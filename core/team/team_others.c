@@ -96,7 +96,7 @@ static void look_for_unsteady(struct team *team) {
   if (team->places.unsteady || !plane_any_unsteady(team->plane))
     return;
   team->places.unsteady = true;
-  team->ahead.foreseen[team->expected - team->ahead.foreseen] = &team_nothing;
+  *team->expected = &team_nothing;
 }
 
 bool team_events(struct team *team, struct lossy_event *event) {

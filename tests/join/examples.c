@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/join/folder.h"
 #include "tests/join/run.h"
 #include "tests/text_file.h"
 #include "tools/port.h"
@@ -15,13 +16,11 @@
 static char folder[] = "/tmp/nccl-join-examples-XXXXXX";
 
 static void begin(void) {
-  cr_assert_not_null(mkdtemp(folder));
+  folder_make(folder);
 }
 
 static void end(void) {
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", folder);
-  cr_assert_eq(system(command), 0); /* NOLINT(cert-env33-c) */
+  folder_remove(folder);
 }
 
 TestSuite(examples, .init = begin, .fini = end, .timeout = 300);

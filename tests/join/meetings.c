@@ -1,5 +1,6 @@
 /* Loops that are left into functions that are no NCCL calls: of a library, and MPI's. */
 #include "tests/join/expected.h"
+#include "tests/join/folder.h"
 #include "tests/join/run.h"
 
 #include <criterion/criterion.h>
@@ -267,13 +268,11 @@ ReportHook(PRE_ALL)(struct criterion_test_set *tests) {
 static char session[] = "/tmp/nccl-join-mpi-XXXXXX";
 
 static void begin_session(void) {
-  cr_assert_not_null(mkdtemp(session));
+  folder_make(session);
 }
 
 static void end_session(void) {
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", session);
-  cr_assert_eq(system(command), 0); // NOLINT(cert-env33-c)
+  folder_remove(session);
 }
 
 TestSuite(mpi, .init = begin_session, .fini = end_session);

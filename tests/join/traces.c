@@ -1,5 +1,6 @@
 /* What a run leaves in NCCL_JOIN_TRACE, however it ends, and what nccl-join-timeline makes of it. */
 #include "tests/join/expected.h"
+#include "tests/join/folder.h"
 #include "tests/join/run.h"
 
 #include <criterion/criterion.h>
@@ -13,13 +14,11 @@
 static char folder[] = "/tmp/nccl-join-traces-XXXXXX";
 
 static void begin(void) {
-  cr_assert_not_null(mkdtemp(folder));
+  folder_make(folder);
 }
 
 static void end(void) {
-  char command[64];
-  snprintf(command, sizeof command, "rm -rf %s", folder);
-  cr_assert_eq(system(command), 0); /* NOLINT(cert-env33-c) */
+  folder_remove(folder);
 }
 
 TestSuite(traces, .init = begin, .fini = end);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/join/folder.h"
 #include "tests/join/run.h"
 
 static char folder[] = "/tmp/nccl-join-words-XXXXXX";
@@ -13,7 +14,7 @@ static char folder[] = "/tmp/nccl-join-words-XXXXXX";
 /* What there is of the wheel then: the module, what it knows of itself, and the program. */
 static void install(void) {
   char command[2 * PATH_MAX];
-  cr_assert_not_null(mkdtemp(folder));
+  folder_make(folder);
   snprintf(command, sizeof command,
            "ln -s \"$(readlink -f tools/package/nccl_join)\" %s/ && cd %s && mkdir bin "
            "nccl_join-1.dist-info && printf 'Metadata-Version: 2.1\\nName: nccl-join\\nVersion: "
@@ -33,9 +34,7 @@ static void begin(void) {
 }
 
 static void end(void) {
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", folder);
-  cr_assert_eq(system(command), 0); /* NOLINT(cert-env33-c) */
+  folder_remove(folder);
 }
 
 TestSuite(words, .init = begin, .fini = end, .timeout = 300);

@@ -1,4 +1,5 @@
 /* See written.h. */
+#include "tests/join/folder.h"
 #include "tests/join/written.h"
 
 #include <criterion/criterion.h>
@@ -12,15 +13,13 @@
 char traces_folder[] = "/tmp/nccl-join-report-XXXXXX";
 
 void written_begin(void) {
-  cr_assert_not_null(mkdtemp(traces_folder));
+  folder_make(traces_folder);
   setenv("LC_ALL", "C", 1);
   unsetenv("COLUMNS");
 }
 
 void written_end(void) {
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", traces_folder);
-  cr_assert_eq(system(command), 0);
+  folder_remove(traces_folder);
 }
 
 struct run *report(const char *options) {

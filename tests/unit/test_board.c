@@ -249,16 +249,16 @@ static bool start_later(const char *where) {
   return true;
 }
 
-/* A rank that opens the board, says so, and stays until it is killed. */
-static pid_t start_rank(void) {
+/* A process that begins so, says it, and stays until it is killed. What it has in `path` then is this
+ * one's, too. */
+static pid_t start_process(bool (*begins)(void)) {
   int ends[2];
   pid_t parent = getpid();
   cr_assert_eq(pipe(ends), 0);
-  pid_t rank = fork();
-  if (rank == 0) {
+  pid_t process = fork();
+  if (process == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || open_board(start_later) == NULL ||
-        write(ends[1], path, sizeof path) != sizeof path)
+    if (getppid() != parent || !begins() || write(ends[1], path, sizeof path) != sizeof path)
       _exit(1);
     for (;;)
       pause();
@@ -266,7 +266,15 @@ static pid_t start_rank(void) {
   close(ends[1]);
   cr_assert_eq(read(ends[0], path, sizeof path), sizeof path);
   close(ends[0]);
-  return rank;
+  return process;
+}
+
+static bool open_later(void) {
+  return open_board(start_later) != NULL;
+}
+
+static pid_t start_rank(void) {
+  return start_process(open_later);
 }
 
 Test(board, an_agent_retires_once_no_rank_is_there) {
@@ -325,25 +333,15 @@ Test(board, that_says_nothing_it_is_made_anew) {
   assert_a_new_one_is_made();
 }
 
+static bool hold_file(void) {
+  int file = open(path, O_RDWR | O_CLOEXEC);
+  return file_lock_set(file, F_RDLCK, BOARD_RANKS);
+}
+
 /* Of a program of another version, say. */
 Test(board, that_somebody_holds_it_is_refused_and_stays) {
-  int ends[2];
-  char byte;
   leave_file(100);
-  cr_assert_eq(pipe(ends), 0);
-  pid_t parent = getpid(), holder = fork();
-  if (holder == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    int file = open(path, O_RDWR | O_CLOEXEC);
-    if (getppid() != parent || !file_lock_set(file, F_RDLCK, BOARD_RANKS) ||
-        write(ends[1], "x", 1) != 1)
-      _exit(1);
-    for (;;)
-      pause();
-  }
-  close(ends[1]);
-  cr_assert_eq(read(ends[0], &byte, 1), 1);
-  close(ends[0]);
+  pid_t holder = start_process(hold_file);
   cr_assert_null(open_board(start_finding));
   cr_assert_eq(access(path, F_OK), 0);
   kill(holder, SIGKILL);
@@ -356,27 +354,19 @@ Test(board, that_is_empty_it_is_removed_by_the_next_job) {
   cr_assert_neq(access(path, F_OK), 0);
 }
 
+static bool open_two(void) {
+  bool opened = open_later();
+  job.job++;
+  opened = open_later() && opened;
+  job.job--;
+  set_path();
+  return opened;
+}
+
 /* A process that closes any descriptor of a file loses its locks on it. */
 Test(board, of_a_rank_in_two_jobs_both_have_it) {
-  int ends[2];
-  char byte, second[BOARD_PATH_SIZE];
-  pid_t parent = getpid();
-  set_path();
-  cr_assert_eq(pipe(ends), 0);
-  pid_t rank = fork();
-  if (rank == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    bool opened = open_board(start_later) != NULL;
-    job.job++;
-    if (getppid() != parent || !opened || open_board(start_later) == NULL ||
-        write(ends[1], "x", 1) != 1)
-      _exit(1);
-    for (;;)
-      pause();
-  }
-  close(ends[1]);
-  cr_assert_eq(read(ends[0], &byte, 1), 1);
-  close(ends[0]);
+  char second[BOARD_PATH_SIZE];
+  pid_t rank = start_process(open_two);
   struct board *board = kept[nkept++] = board_serve(path, reason);
   cr_assert_not_null(board, "%s", reason);
   cr_assert(board_has_ranks(board));

@@ -128,6 +128,20 @@ Test(place_order, in_a_function_all_before_must_come_to_it_too) {
   cr_expect(comes_once(within, node(60, 1, 0)), "the first thing in it");
 }
 
+Test(place_order, what_always_follows_a_loop_ends_it) {
+  struct place in_loop = {
+      .nnodes = 3, .nodes = {node(10, UNORDERED, 0), node(20, 5, PLACE_LOOP), node(30, 6, 0)}};
+  struct place behind = {.nnodes = 2, .nodes = {node(10, UNORDERED, 0), node(40, 9, 0)}};
+  behind.nodes[1].since = 5;
+  cr_expect(place_ends_loop(&behind, &in_loop));
+  cr_expect_not(place_ends_loop(&in_loop, &behind));
+  cr_expect_not(place_ends_loop(&in_loop, &in_loop));
+  behind.nodes[1].since = 6;
+  cr_expect_not(place_ends_loop(&behind, &in_loop), "a rank may skip it");
+  behind.nodes[1].since = behind.nodes[1].order = 4;
+  cr_expect_not(place_ends_loop(&behind, &in_loop), "it stands before the loop");
+}
+
 Test(place_order, the_loop_itself_must_be_seen) {
   struct place place = stand(1, 0, 0, 8);
   place.nodes[2].since = 6;

@@ -127,7 +127,9 @@ static bool only_begins(const struct native_frame *frame) {
          (frame->has_rule && frame->rule.is_outermost);
 }
 
-size_t native_trim(const struct native_frame *frames, size_t count) {
+/* Drops from the outer end of a walk that has ended what only begins main or a thread. Returns how
+ * many frames are left. */
+static size_t native_trim(const struct native_frame *frames, size_t count) {
   while (count > 0 && only_begins(&frames[count - 1]))
     count--;
   return count;

@@ -33,17 +33,13 @@ enum native_end {
  * is 0 if that lies in no object. */
 enum native_end native_step(struct native_caller *at, struct native_frame *frame);
 
-/* Drops from the outer end of a walk that has ended what only begins main or a thread. Returns how
- * many frames are left. */
-size_t native_trim(const struct native_frame *frames, size_t count);
-
 /* The id of a call, made frame by frame from the innermost outward: equal on all ranks, and
  * different for other return addresses of the program's frames (NATIVE_SITE_FRAMES). Zeroed at
  * first, but for `tells` (native_site_find). */
 struct native_id {
   native_tells *tells;
-  uint64_t hash, trimmed; /* trimmed: without what native_trim would drop so far */
-  uint32_t frames, left;  /* how many frames have been added, and native_trim would leave */
+  uint64_t hash, trimmed; /* trimmed: without what only begins main or a thread so far */
+  uint32_t frames, left;  /* how many frames have been added, and are left of them then */
   uint32_t nhashed, ntrimmed;
   bool is_made; /* nothing is added any more */
 };

@@ -124,7 +124,7 @@ static bool native_learn(const struct native_caller *caller, native_tells *tells
   struct native_id id = {.tells = tells};
   enum native_end end = NATIVE_GOES_ON;
   uint32_t frames = 0;
-  bool is_begun = false; /* the first frame that native_trim drops is the one that begins main */
+  bool is_begun = false; /* the first frame that is trimmed is the one that begins main */
   while (end == NATIVE_GOES_ON && !id.is_made && frames < STEPS_MAX + 8) {
     end = native_step(&at, &frame);
     native_id_add(&id, &frame);

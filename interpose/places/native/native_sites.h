@@ -125,8 +125,8 @@ struct native_bounds {
   uintptr_t low, size; /* where words may begin; 0: not known */
 };
 
-/* The same where frames are found by their frame pointers, as they are saved one in the other; the
- * caller's by the function whose CFA this is (NATIVE_POINTER_AT). Nothing is read outside of the
+/* native_site_is_at where frames are found by their frame pointers, as they are saved one in the
+ * other; the caller's by the function whose CFA this is (NATIVE_POINTER_AT). Nothing is read outside of the
  * stack above the CFA. */
 static inline __attribute__((always_inline)) bool
 native_site_is_chained_at(const struct native_site *site, uintptr_t return_address, uintptr_t cfa,
