@@ -164,7 +164,7 @@ void native_id_add(struct native_id *id, const struct native_frame *frame) {
     id->trimmed = id->hash;
     id->ntrimmed = id->nhashed;
     id->left = id->frames;
-    id->is_made = id->nhashed >= NATIVE_SITE_FRAMES;
+    id->is_made = id->nhashed >= NATIVE_ID_FRAMES;
   }
 }
 

@@ -34,7 +34,7 @@ enum native_end {
 enum native_end native_step(struct native_caller *at, struct native_frame *frame);
 
 /* The id of a call, made frame by frame from the innermost outward: equal on all ranks, and
- * different for other return addresses of the program's frames (NATIVE_SITE_FRAMES). Zeroed at
+ * different for other return addresses of the program's frames (NATIVE_ID_FRAMES). Zeroed at
  * first, but for `tells` (native_site_find). */
 struct native_id {
   native_tells *tells;

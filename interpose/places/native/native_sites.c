@@ -125,7 +125,7 @@ static bool native_learn(const struct native_caller *caller, native_tells *tells
   enum native_end end = NATIVE_GOES_ON;
   uint32_t frames = 0;
   bool is_begun = false; /* the first frame that is trimmed is the one that begins main */
-  while (end == NATIVE_GOES_ON && !id.is_made && frames < STEPS_MAX + 8) {
+  while (end == NATIVE_GOES_ON && !id.is_made && frames < 2 * NATIVE_ID_FRAMES) {
     end = native_step(&at, &frame);
     native_id_add(&id, &frame);
     if (frames < STEPS_MAX)

@@ -15,8 +15,9 @@
 
 /* Of how many of the program's frames the id is made at most: the caller and those above. Who asks
  * may have it end with an object that says itself who has called it, once the id is made of
- * NATIVE_INNER_FRAMES. */
-#define NATIVE_SITE_FRAMES 32u
+ * NATIVE_INNER_FRAMES. Of more frames than NATIVE_SITE_FRAMES there is no site: each call walks. */
+#define NATIVE_ID_FRAMES 512u
+#define NATIVE_SITE_FRAMES 64u
 #define NATIVE_INNER_FRAMES 4u
 
 /* Whether the object loaded at `base` says itself who has called it. */

@@ -34,7 +34,7 @@ static _Unwind_Reason_Code add(struct _Unwind_Context *context, void *of) {
   struct trace *trace = of;
   struct code_module module;
   uintptr_t pc = _Unwind_GetIP(context);
-  if (trace->ended || trace->frames == NATIVE_SITE_FRAMES || !code_module_find(pc - 1, &module))
+  if (trace->ended || trace->frames == NATIVE_ID_FRAMES || !code_module_find(pc - 1, &module))
     return _URC_END_OF_STACK;
   if (module.owner == MODULE_OURS)
     return _URC_NO_REASON;

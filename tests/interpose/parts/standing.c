@@ -199,10 +199,12 @@ static NOINLINE uint32_t deep(unsigned depth) {
 }
 
 static void stand_in_deep(void) {
-  uint32_t before = deep(64), near = deep(10), other = deep(10);
+  uint32_t before = deep(600), near = deep(10), other = deep(10);
   first_id = deep(5000);
   expect(before == first_id, "by the innermost frames");
   expect(near != other, "by who calls what all calls go through");
+  near = deep(100), other = deep(100);
+  expect(near != other, "however deep");
   for (unsigned depth = 0; depth < (unsigned)times(100); depth++)
     expect_known(deep(depth));
 }
