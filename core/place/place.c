@@ -179,6 +179,24 @@ bool place_takes_turns(const struct place *a, const struct place *b) {
          place_turn(&a->nodes[at]) != place_turn(&b->nodes[at]);
 }
 
+/* How far behind the head of its loop the node is that is the first, from a node of the place on, to
+ * stand in a loop behind a condition that changes; 0: there is none. */
+static uint32_t place_turn_in_loop(const struct place *place, uint32_t at) {
+  for (uint32_t i = at + 1; i < place->nnodes; i++)
+    if ((place->nodes[i - 1].flags & PLACE_LOOP) && place_turn(&place->nodes[i]) != 0 &&
+        place->nodes[i].order > place->nodes[i - 1].order)
+      return (uint32_t)place->nodes[i].order - place->nodes[i - 1].order;
+  return 0;
+}
+
+bool place_turns_differ(const struct place *a, const struct place *b) {
+  uint32_t at;
+  if (!place_part(a, b, &at))
+    return false;
+  uint32_t of_a = place_turn_in_loop(a, at), of_b = place_turn_in_loop(b, at);
+  return of_a != 0 && of_b != 0 && of_a != of_b;
+}
+
 /* All loops around both must be of the function in which they part: what is called again in a loop
  * may be given something else. */
 bool place_stays_apart(const struct place *a, const struct place *b) {

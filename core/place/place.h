@@ -128,6 +128,11 @@ bool place_is_reached(const struct place *a, const struct place *b);
 bool place_takes_turns(const struct place *a, const struct place *b);
 bool place_stays_apart(const struct place *a, const struct place *b);
 
+/* Of two places that each stand in a loop in which the other does not, whether they are behind
+ * changing conditions of these loops, and not as far from the heads of them: then they are not the
+ * same point of two loops that do the same (`if (rank == 0) for (...) ...; else for (...) ...;`). */
+bool place_turns_differ(const struct place *a, const struct place *b);
+
 /* Whether there is a loop around both. */
 bool place_shares_loop(const struct place *a, const struct place *b);
 

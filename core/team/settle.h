@@ -83,7 +83,9 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b);
  *     (place_in_one_function): each rank calls it in a branch of its own;
  *   - one stands in a loop in which the other does not stand, and one thread can come from one to
  *     the other, or their order is not known: a rank without data comes past a loop without a call
- *     in it. */
+ *     in it;
+ *   - each stands in a loop in which the other does not stand, by a condition of that loop which
+ *     changes, and these are not one point of two loops that do the same (place_turns_differ). */
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
 
 /* Index of the unit that wins; a yield wins only where nothing else is claimed. The rule, the first

@@ -205,6 +205,29 @@ Test(settle_branches, of_a_loop_in_a_branch_it_is_a_guess_if_the_condition_chang
   cr_assert_not(is_guess());
 }
 
+/* if (rank == 0) for (...) { if (i % 2) a(); if (i % 3) b(); } else for (...) { ... the same ... }: each rank
+ * stands behind a condition of its own loop. */
+Test(settle_branches,
+     of_points_behind_conditions_of_two_loops_it_is_told_unless_they_are_the_same_one) {
+  struct place *const both[] = {&then, &otherwise};
+  condition(PLACE_LOOP);
+  for (uint32_t i = 0; i < 2; i++) {
+    struct place_node *loop = &both[i]->nodes[2], *call = &both[i]->nodes[both[i]->nnodes++];
+    loop->order = loop->since = loop->until = (uint16_t)(2 + 10 * i);
+    *call = (struct place_node){.id = 30 + i, .flags = PLACE_ORDERED | 1u << PLACE_TURN_SHIFT};
+    call->order = call->since = call->until = (uint16_t)(loop->order + 1);
+    call->reach_from = 1;
+  }
+  claim_both(false, false);
+  cr_assert(is_unanimous());
+  cr_assert_not(is_guess(), "the first point of each");
+  otherwise.nodes[3].order++;
+  cr_assert(is_unanimous());
+  cr_assert(is_guess(), "the first of one, and the second of the other");
+  otherwise.nodes[3].flags = PLACE_ORDERED;
+  cr_assert_not(is_guess(), "who goes round comes to it in any case");
+}
+
 /* for (...) { if (...) for (...) then(); else for (...) otherwise(); after(); }: ranks are in both loops,
  * and where all have been last has its name from the other one. */
 Test(settle_branches, who_is_in_a_loop_goes_first_whichever_branch_has_given_its_name) {
