@@ -37,10 +37,24 @@ bool learner_is_between_iterations(const struct learner *learner) {
          (body->flags[body->cursor] & PLACE_INSERTS);
 }
 
+/* Whether the unit expected next stands elsewhere in the body, too. The next round of a loop is near. */
+static bool is_repeated(const struct body *body) {
+  symbol_t symbol = body->event[body->cursor].symbol;
+  uint32_t before = body->cursor, after = body->cursor;
+  for (uint32_t steps = body->length / 2; steps > 0; steps--) {
+    before = (before == 0 ? body->length : before) - 1;
+    after = body_next(body, after);
+    if (body->event[before].symbol == symbol || body->event[after].symbol == symbol)
+      return true;
+  }
+  return false;
+}
+
 bool learner_may_begin_iteration(const struct learner *learner) {
   const struct body *body = &learner->body;
   return learner_is_between_iterations(learner) ||
-         body->event[body->cursor].symbol == body->event[body_next(body, 0)].symbol;
+         body->event[body->cursor].symbol == body->event[body_next(body, 0)].symbol ||
+         is_repeated(body);
 }
 
 bool learner_is_valid(const struct learner *learner) {

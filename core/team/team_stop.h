@@ -14,8 +14,9 @@
  * units are claimed anyway, also by a rank without any iteration, which stops all with their first
  * unit.
  *
- * Where an iteration begins is what the learner takes for it (learner_may_begin_iteration). A rank
- * that leaves elsewhere, in the middle of a body, is shadowed to the next place where all meet.
+ * Where an iteration begins is what the learner takes for it (learner_may_begin_iteration); also
+ * that of a loop in the body, which may be an epoch. A rank that leaves elsewhere, in the middle of
+ * a body, is shadowed to the next place where all meet.
  *
  * Sends and receives are answered as ever (peers.h): those of the iteration that a rank has left
  * were on their way before their collective could be claimed.

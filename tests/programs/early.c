@@ -19,13 +19,14 @@
 #include <unistd.h>
 
 static const char *iterations = "3+1", *end = "finalize", *synchronise = "iteration", *caught = "1";
-static int buckets = 3, before = 0, barrier = 0, group = 0, pairs = 0, ring = 0, then = 0,
-           slow = -1, held = -1;
+static int buckets = 3, before = 0, begin = 0, barrier = 0, group = 0, pairs = 0, ring = 0,
+           then = 0, slow = -1, held = -1;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5/4"},
     {"--buckets", NULL, &buckets, "all-reduces in an iteration"},
     {"--before", NULL, &before, "1: the first epoch's loop comes after one more, like its last"},
+    {"--begin", NULL, &begin, "so many before the loop of each epoch, each of a size of its own"},
     {"--barrier", NULL, &barrier, "1: all ranks meet after each epoch"},
     {"--group", NULL, &group, "1: those of an iteration are one group"},
     {"--pairs", NULL, &pairs, "1: in the group also a sum over pairs of neighbours"},
@@ -129,6 +130,8 @@ static bool iterate(struct state *state, int epoch, int i) {
 /* One epoch; false if it was stopped. */
 static bool run_epoch(struct state *state, int epoch) {
   int n = schedule_iterations(iterations, epoch, state->ranks.rank);
+  for (int b = 0; b < begin; b++)
+    CHECK_NCCL(sum(state, 2 + (size_t)b, 0));
   for (int i = 0; i < n; i++) {
     if (!(group ? iterate_in_group(state, epoch, i) : iterate(state, epoch, i)))
       return false;

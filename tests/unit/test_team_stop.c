@@ -1,8 +1,10 @@
 /* Early termination, on ranks in memory: all stop at one index, or none does. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/unit/planes.h"
+#include "core/predict/learner.h"
 #include "core/team/team_stop.h"
 
 #define RANKS 3
@@ -372,4 +374,24 @@ Test(team_stop, a_stop_that_nobody_asked_for_is_corruption) {
   team_give_up(teams[2]);
   cr_expect_eq(team_poll(teams[2], &got), TEAM_FAILED);
   cr_expect_eq(teams[2]->failed.how, FAILURE_CORRUPT);
+}
+
+/* An epoch as the body: each iteration of its loop may be the first that a rank has no data for. Of
+ * what comes once in it only the two first may begin one. */
+Test(team_stop, all_meet_at_the_iterations_of_a_loop_in_the_body) {
+  static const char epoch[] = "pqrstgmgmgmgmgm";
+  int alone = 0;
+  struct learner *learner = learner_create();
+  for (int i = 0; i < 12; i++)
+    for (const char *at = epoch; *at != '\0'; at++)
+      learner_step(learner, (symbol_t)*at, (uint32_t)*at);
+  cr_assert_eq(learner_body_length(learner), strlen(epoch));
+  for (const char *at = epoch; *at != '\0'; at++) {
+    bool may = learner_may_begin_iteration(learner), repeats = strchr("gm", *at) != NULL;
+    cr_expect(may || !repeats, "before unit %d", (int)(at - epoch));
+    alone += may && !repeats;
+    learner_step(learner, (symbol_t)*at, (uint32_t)*at);
+  }
+  cr_expect_leq(alone, 2);
+  learner_destroy(learner);
 }
