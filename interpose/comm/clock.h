@@ -40,6 +40,12 @@ static inline uint64_t clock_stopped(uint64_t *looked_ms, uint64_t now) {
   return gone < CLOCK_STOPPED_MS ? 0 : gone;
 }
 
+/* Since when something has been waited for, without the time that the process was stopped
+ * (clock_stopped). Not later than now: it may have begun since clock_stopped was asked before. */
+static inline uint64_t clock_without(uint64_t since_ms, uint64_t stopped_ms, uint64_t now) {
+  return since_ms + stopped_ms < now ? since_ms + stopped_ms : now;
+}
+
 /* Asked when NCCL_JOIN_TIMEOUT has passed: whether the rank waits as it would without nccl-join,
  * for a rank whose program has not come so far yet. It does if in all teams of the rank nobody has
  * left, and nobody has joined since all were last together. Such a wait is no error, however long

@@ -65,7 +65,7 @@ static bool sum_make(struct sum *sum, struct endpoint *end) {
   return sum->shares != NULL && sum->njoined + sum->parts.teams != 0;
 }
 
-static unsigned percent(uint64_t part, uint64_t whole) {
+static unsigned report_uneven_percent(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : (unsigned)((part * 100 + whole / 2) / whole);
 }
 
@@ -79,7 +79,7 @@ static bool has_rank(const struct endpoint *end, uint64_t identity) {
 }
 
 /* Whether `other` is of the same rank, and of all ranks of `end` and more. */
-static bool covers(const struct endpoint *other, const struct endpoint *end) {
+static bool report_uneven_covers(const struct endpoint *other, const struct endpoint *end) {
   const struct plane *plane = end->team->plane;
   if (other->identity != end->identity || other->team->plane->nranks <= plane->nranks)
     return false;
@@ -93,7 +93,7 @@ static bool covers(const struct endpoint *other, const struct endpoint *end) {
 static bool leave_to_larger(const struct endpoint *end, const struct sum *sum) {
   struct plane *larger = NULL;
   for (struct endpoint *other = communicator_hold_endpoints(); other != NULL; other = other->next)
-    if (!other->summed_up && other->state == RANK_PRESENT && covers(other, end) &&
+    if (!other->summed_up && other->state == RANK_PRESENT && report_uneven_covers(other, end) &&
         (larger == NULL || larger->nranks < other->team->plane->nranks))
       larger = other->team->plane;
   struct plane_parts more = {sum->parts.teams + (sum->njoined != 0),
@@ -136,11 +136,12 @@ static void write_shares(const struct sum *sum, char text[SHARES]) {
   uint32_t named = sum->njoined < NAMED ? sum->njoined : NAMED;
   for (uint32_t i = 0; i < named; i++) {
     const struct share *share = &sum->shares[i];
-    used += (size_t)snprintf(
-        text + used, SHARES - used, "%srank %u %s%llu%s (%u %%, %s)", i == 0 ? "" : ", ",
-        share->rank, i == 0 ? "answered " : "", (unsigned long long)share->joined.shadows,
-        i == 0 ? " without data" : "", percent(share->joined.shadows, sum->collectives),
-        write_time(share->joined.ms, time));
+    used +=
+        (size_t)snprintf(text + used, SHARES - used, "%srank %u %s%llu%s (%u %%, %s)",
+                         i == 0 ? "" : ", ", share->rank, i == 0 ? "answered " : "",
+                         (unsigned long long)share->joined.shadows, i == 0 ? " without data" : "",
+                         report_uneven_percent(share->joined.shadows, sum->collectives),
+                         write_time(share->joined.ms, time));
   }
   if (named < sum->njoined)
     snprintf(text + used, SHARES - used, " and %u more ranks", sum->njoined - named);
@@ -154,7 +155,7 @@ static void write_team(const struct sum *sum, char text[TOLD]) {
   write_shares(sum, shares);
   snprintf(text, TOLD, "%s. Of %llu collectives %s: %u %% of the time of all ranks (%u x %s)", most,
            (unsigned long long)sum->collectives, shares,
-           percent(sum->joined_ms, sum->run_ms * sum->nranks), sum->nranks,
+           report_uneven_percent(sum->joined_ms, sum->run_ms * sum->nranks), sum->nranks,
            write_time(sum->run_ms, run));
 }
 
@@ -194,7 +195,8 @@ static void write_json(FILE *out, const struct endpoint *end, const struct sum *
   fputs("]}\n", out);
 }
 
-static void save(const struct endpoint *end, const struct sum *sum, const char *folder) {
+static void report_uneven_save(const struct endpoint *end, const struct sum *sum,
+                               const char *folder) {
   char path[PATH_MAX], reason[LOG_REASON], *text = NULL;
   size_t size = 0;
   int length =
@@ -225,7 +227,7 @@ void report_uneven(struct endpoint *end) {
     if (!leave_to_larger(end, &sum))
       say_line(end, &sum);
     if (sum.njoined > 0 && strcmp(report, REPORT_LINE) != 0)
-      save(end, &sum, report);
+      report_uneven_save(end, &sum, report);
   }
   free(sum.shares);
 }

@@ -18,7 +18,8 @@ void wait_leave_out_stop(struct wait *wait, uint64_t now) {
     return;
   wait->deadline_ms += stopped_ms;
   wait->resort_ms += stopped_ms;
-  wait->stall_ms += wait->stall_ms != 0 ? stopped_ms : 0;
+  if (wait->stall_ms != 0)
+    wait->stall_ms = clock_without(wait->stall_ms, stopped_ms, now);
   for (uint32_t i = 0; i < wait->nrequests; i++)
     overlap_moved(wait->requests[i].end->overlap, now);
 }
