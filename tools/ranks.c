@@ -264,8 +264,9 @@ static void record_end(const struct launch *launch) {
   launch_record(folder, launch->why, ends, count);
 }
 
-/* Looks which ranks have ended. The first that failed gives the status and ends the others. */
-static void look_for_ended(struct launch *launch) {
+/* Looks which ranks have ended. The first that failed gives the status and ends the others.
+ * Where several have: first_pid, if it is one of them; that one was the first to end. */
+static void look_for_ended(struct launch *launch, int first_pid) {
   int failed = -1;
   for (int i = 0; i < launch->options.nranks; i++) {
     struct rank *rank = &launch->ranks[i];
@@ -275,7 +276,7 @@ static void look_for_ended(struct launch *launch) {
       continue;
     rank->ended = true;
     rank->status = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
-    if (rank->status != 0 && failed < 0)
+    if (rank->status != 0 && (failed < 0 || rank->pid == first_pid))
       failed = i;
   }
   if (failed < 0 || launch->status != 0 || launch->stopping)
@@ -313,13 +314,16 @@ static void suspend(struct launch *launch) {
 
 static void read_signals(struct launch *launch) {
   struct signalfd_siginfo info;
+  int first_pid = 0; /* pending is the signal of the first child that has ended (signal(7)) */
   while (read(launch->signals, &info, sizeof(info)) == sizeof(info)) {
     if (info.ssi_signo == SIGTSTP)
       suspend(launch);
     else if (info.ssi_signo != SIGCHLD)
       take_signal(launch, (int)info.ssi_signo);
+    else if (first_pid == 0)
+      first_pid = (int)info.ssi_pid;
   }
-  look_for_ended(launch);
+  look_for_ended(launch, first_pid);
 }
 
 /* ---- the loop ---- */

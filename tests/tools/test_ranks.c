@@ -148,6 +148,24 @@ Test(ranks, the_first_that_fails_gives_the_status_and_ends_the_others) {
   cr_expect(all_gone("pids"));
 }
 
+/* Rank 2 fails, and then rank 0, while the launcher does not look. */
+Test(ranks, of_several_that_have_failed_the_first_is_named) {
+  struct result result =
+      run("cat >rank.sh <<'EOF'\n"
+          "ended() { grep -q '^State:.Z' /proc/$(cat pid.$1)/status; }\n"
+          "echo $$ >new.$RANK && mv new.$RANK pid.$RANK\n"
+          "until [ -s pid.0 ] && [ -s pid.1 ] && [ -s pid.2 ]; do sleep 0.01; done\n"
+          "case $RANK in\n"
+          "2) kill -STOP $PPID; exit 42 ;;\n"
+          "0) until ended 2; do sleep 0.01; done; exit 3 ;;\n"
+          "1) until ended 2 && ended 0; do sleep 0.01; done; kill -CONT $PPID; exec sleep 100 ;;\n"
+          "esac\n"
+          "EOF\n"
+          "nccl-join run -n 3 sh rank.sh");
+  cr_expect_eq(result.status, 42);
+  cr_expect_str_eq(result.err, "nccl-join: rank 2 ended with status 42: ending the others\n");
+}
+
 Test(ranks, one_ended_by_a_signal_is_128_and_the_signal) {
   struct result result =
       run("nccl-join run -n 2 sh -c '[ $RANK = 1 ] && kill -SEGV $$; exec sleep 100'");
