@@ -207,8 +207,10 @@ static enum entry enter(struct board *board, const struct rendezvous *job,
   if (start(board->path))
     return ENTERED;
   snprintf(reason, BOARD_REASON_SIZE, "the agent of this machine cannot be started: %s",
-           errno == ENOENT ? "there is no nccl-join-agent beside libnccl-join.so"
-           : errno == EIO  ? "it has ended at once: are libzmq and libsodium installed?"
+           errno == ENOENT ? "there is no nccl-join-agent beside libnccl-join.so (it is built with "
+                             "libzmq and libsodium)"
+           : errno == EIO  ? "it has ended at once: are libzmq and libsodium installed (Debian: "
+                             "libzmq5, libsodium23)?"
                            : strerror(errno));
   (void)unlink(board->path);
   return REFUSED;

@@ -19,7 +19,7 @@
 
 #include "core/machines/rendezvous.h"
 
-#define BOARD_VERSION 3u
+#define BOARD_VERSION 4u
 #define BOARD_MAGIC UINT64_C(0x4244524e494f4a4e)
 #define BOARD_PATH_SIZE 128
 #define BOARD_NAME_SIZE 33 /* ATTACHMENT_NAME_SIZE */
@@ -51,6 +51,7 @@ struct board_terms {
   uint32_t wait_s;    /* for the others, when a communicator is made */
   uint32_t silence_s; /* after which a machine counts as dead */
   uint32_t first_port, last_port;
+  uint32_t children;          /* of each agent; of another machine's, the root's word holds */
   char host[BOARD_HOST_SIZE]; /* of the root, a name or an address; "": the job's address */
 };
 

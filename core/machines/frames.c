@@ -51,6 +51,16 @@ void frame_read_text(const struct frame *frame, char *text, size_t size) {
   end_text(text, size);
 }
 
+bool frame_read_place(const struct frame *frame, struct frame_place *place) {
+  static const unsigned char nowhere[RENDEZVOUS_ADDRESS_BYTES];
+  if (frame->size != sizeof(*place))
+    return false;
+  memcpy(place, frame->body, sizeof(*place));
+  end_text(place->host, sizeof(place->host));
+  return place->port > 0 && place->port <= UINT16_MAX &&
+         memcmp(place->address, nowhere, sizeof(nowhere)) != 0;
+}
+
 bool frame_read_slot(const void *said, size_t size, uint64_t key, uint32_t number,
                      struct frame_slot *slot) {
   if (size != sizeof(*slot))

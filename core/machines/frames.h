@@ -10,9 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/machines/rendezvous.h"
 #include "core/transport/attachment.h"
 
-#define FRAMES_VERSION 1u
+#define FRAMES_VERSION 2u
 #define FRAME_BYTES_MAX                                                                            \
   (65536u + 64u) /* a longer one ends the link; AGENT_MESSAGE_MAX and a head */
 #define FRAME_NAME_BYTES 40
@@ -21,12 +22,15 @@
 #define FRAME_MACHINES_MAX 4096u
 
 enum frame_kind {
-  FRAME_HELLO = 1, /* child to root: its host's name as text */
-  FRAME_WELCOME,   /* root to child: its number in `machine` */
-  FRAME_REFUSED,   /* root to child: it cannot take part */
-  FRAME_ANSWER,    /* root to all: of a communicator, `detail` is an enum board_answer; text */
-  FRAME_TOLD,      /* what core/agent tells: the body is one of its messages */
-  FRAME_BYE,       /* the sender's ranks have ended, and so does it */
+  FRAME_HELLO =
+      1, /* to the root, or a parent that was named: the host's name as text; `detail` is the port at
+                      which it listens, or 0, `key` is 1 if a parent that was named cannot be reached */
+  FRAME_WELCOME, /* to a child: its number in `machine`; `detail`: how many children each agent has */
+  FRAME_REFUSED, /* to a child: it cannot take part */
+  FRAME_ANSWER, /* from the root to all: of a communicator, `detail` is an enum board_answer; text */
+  FRAME_TOLD,   /* what core/agent tells: the body is one of its messages */
+  FRAME_BYE,    /* the sender's ranks have ended, and so does it */
+  FRAME_PARENT, /* to who says hello: another is to be its parent, a struct frame_place */
   FRAME_KINDS,
 };
 
@@ -34,7 +38,7 @@ enum frame_kind {
 struct frame_head {
   uint16_t version;
   uint8_t kind, zero;
-  uint32_t machine; /* whose it is; 0: the root's */
+  uint32_t machine; /* whose it is: a child's number at its parent; 0: the parent's */
   uint64_t key;     /* of a communicator, or 0 */
   uint32_t detail, zeros;
 };
@@ -60,6 +64,17 @@ struct frame_head frame_head(enum frame_kind kind, uint32_t machine);
 
 /* Of a kind with a text: it, ended, and what cannot be printed is a question mark. */
 void frame_read_text(const struct frame *frame, char *text, size_t size);
+
+/* Where an agent listens for children. */
+struct frame_place {
+  unsigned char address[RENDEZVOUS_ADDRESS_BYTES]; /* IPv6, or IPv4 mapped */
+  uint32_t port;
+  char host[FRAME_HOST_BYTES]; /* its machine's name; ended by zeros */
+};
+_Static_assert(sizeof(struct frame_place) == 68, "no padding");
+
+/* False: it is malformed. */
+bool frame_read_place(const struct frame *frame, struct frame_place *place);
 
 /* What a machine says of a slot of its own (core/agent/agent.h, agent_introduce). */
 struct frame_slot {

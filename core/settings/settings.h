@@ -116,6 +116,7 @@ struct settings {
   struct settings_ports machines_ports;     /* NCCL_JOIN_MACHINES_PORTS */
   uint64_t machines_wait_s;                 /* NCCL_JOIN_MACHINES_WAIT: seconds, at least 1 */
   uint64_t machines_silence_s;              /* NCCL_JOIN_MACHINES_SILENCE: seconds, at least 1 */
+  uint64_t machines_children;               /* NCCL_JOIN_MACHINES_CHILDREN: 1 to 16 */
   enum log_level log_level;                 /* NCCL_JOIN_DEBUG */
   char log_file[SETTINGS_PATH_SIZE]; /* NCCL_JOIN_DEBUG_FILE, %h %p %r not expanded; "": stderr */
   char report[SETTINGS_PATH_SIZE];   /* NCCL_JOIN_REPORT: REPORT_LINE, REPORT_OFF, or a folder */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* FNV-1a. */
-static unsigned long long checksum(const char *value) {
+static unsigned long long settings_alike_checksum(const char *value) {
   unsigned long long hash = 0xcbf29ce484222325;
   for (; *value; value++)
     hash = (hash ^ (unsigned char)*value) * 0x100000001b3;
@@ -42,7 +42,8 @@ static void add_string(struct text *text, const char *value, size_t more) {
   if (strlen(value) + 1 < room)
     settings_add(text, "%s", value);
   else
-    settings_add(text, "%.*s... (checksum %016llx)", (int)room - CUT, value, checksum(value));
+    settings_add(text, "%.*s... (checksum %016llx)", (int)room - CUT, value,
+                 settings_alike_checksum(value));
 }
 
 /* Bytes that the settings behind this one may take: none of those has a text of any length. */

@@ -84,20 +84,25 @@ const struct setting settings_table[] = {
      "never"},
     {"NCCL_JOIN_TIMEOUT", TYPE_NUMBER, OF_EACH_RANK, FIELD(timeout_s), "1800", NULL, 1, 31536000,
      "seconds", "how long a rank waits for the others before it gives up"},
-    {"NCCL_JOIN_MACHINES", TYPE_SWITCH, OF_ALL_RANKS, FIELD(machines), "0", switch_words, 0, 0,
-     NULL,
-     "1: ranks of several machines find each other and join, too (docs/machines.md; not finished: "
-     "for trying it)"},
+    {"NCCL_JOIN_MACHINES", TYPE_SWITCH, OF_ALL_RANKS, FIELD(machines), "1", switch_words, 0, 0,
+     NULL, "1: ranks of several machines find each other and join, too (docs/machines.md)"},
     {"NCCL_JOIN_MACHINES_WAIT", TYPE_NUMBER, OF_EACH_RANK, FIELD(machines_wait_s), "30", NULL, 1,
      3600, "seconds",
-     "how long the machines of a communicator look for each other when it is made"},
+     "how long the machines of a communicator look for each other when it is made; of a job's "
+     "later ones, where "
+     "some were not found, 1 s"},
     {"NCCL_JOIN_MACHINES_SILENCE", TYPE_NUMBER, OF_EACH_RANK, FIELD(machines_silence_s), "10", NULL,
      1, 3600, "seconds", "after how long without a sign of life a machine counts as dead"},
     {"NCCL_JOIN_MACHINES_PORTS", TYPE_PORTS, OF_EACH_RANK, FIELD(machines_ports), "61000-65535",
      NULL, 0, 0, NULL,
-     "at which ports the machines find each other: eight of them, on the machine that makes a "
-     "job's "
-     "first id"},
+     "at which ports the machines reach each other: one on each, of eight on the machine that "
+     "makes a "
+     "job's first id"},
+    {"NCCL_JOIN_MACHINES_CHILDREN", TYPE_NUMBER, OF_EACH_RANK, FIELD(machines_children), "16", NULL,
+     1, 16, "machines",
+     "how many machines have a link to the same one, towards the one that makes a job's first id; "
+     "there it is "
+     "said for all"},
     {"NCCL_JOIN_MACHINES_SECRET", TYPE_PATH, OF_EACH_RANK, FIELD(machines_secret), "", NULL, 0, 0,
      NULL,
      "a file with at least 32 random bytes, the same on all machines, which nobody else may read: "

@@ -259,8 +259,10 @@ static void say_who_is_missing(const struct communicator *comm, const struct ros
   bool speaker = roster->nranks > 0 && roster->slot_of[0] == comm->slot;
   log_line_of(communicator_subject(comm), speaker ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
               "join is off for communicator %08x: rank %s of %d runs without libnccl-join.so, with "
-              "NCCL_JOIN=0, or on another machine. %s; even ranks need nothing",
-              comm->tag, missing, comm->nranks, machines_advice(comm->has_job));
+              "NCCL_JOIN=0, or on another machine%s%s. %s; even ranks need nothing",
+              comm->tag, missing, comm->nranks,
+              comm->unmet[0] != '\0' ? ", where it is not found: " : "", comm->unmet,
+              machines_advice(comm->has_job, comm->unmet));
 }
 
 static bool try_to_join(struct communicator *comm, struct communicator *first,

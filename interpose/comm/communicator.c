@@ -177,18 +177,20 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
 }
 
 /* Whether the communicator can be used. handle: it has been made. */
-static bool meet(struct attachment *attachment, const struct rendezvous *job, const char *name,
-                 uint32_t slots, ncclComm_t handle, struct log_subject subject) {
+static bool communicator_meet_others(struct attachment *attachment, const struct rendezvous *job,
+                                     const char *name, uint32_t slots, ncclComm_t handle,
+                                     struct log_subject subject, char *unmet) {
   int nranks = 0;
   if (attachment == NULL || real.CommCount(handle, &nranks) != ncclSuccess || nranks < 2)
     return true;
-  return machines_meet(attachment, job, name, slots, (uint32_t)nranks, subject) != MACHINES_LOST;
+  return machines_meet(attachment, job, name, slots, (uint32_t)nranks, subject, unmet) !=
+         MACHINES_LOST;
 }
 
 void communicator_meet(struct arrival *arrival, ncclComm_t handle) {
   if (!arrival->has_job || arrival->met ||
-      meet(arrival->attachment, &arrival->job, arrival->name, arrival->slots, handle,
-           arrival_subject(arrival, handle))) {
+      communicator_meet_others(arrival->attachment, &arrival->job, arrival->name, arrival->slots,
+                               handle, arrival_subject(arrival, handle), arrival->unmet)) {
     arrival->met = true;
     return;
   }
@@ -218,10 +220,11 @@ ncclResult_t communicator_created(struct arrival *arrival, ncclComm_t *handle,
 }
 
 /* With `lock`. */
-static void compare(struct communicator *comm) {
+static void communicator_compare(struct communicator *comm) {
   late_end(&comm->late);
-  bool met = !comm->to_meet || meet(comm->attachment, &comm->job, comm->name, comm->slots,
-                                    comm->handle, communicator_subject(comm));
+  bool met = !comm->to_meet ||
+             communicator_meet_others(comm->attachment, &comm->job, comm->name, comm->slots,
+                                      comm->handle, communicator_subject(comm), comm->unmet);
   comm->to_meet = false;
   bool alike = !atomic_exchange(&comm->to_compare, false) || comm->attachment == NULL || !met ||
                alike_in(comm->attachment, comm->slots, communicator_subject(comm));
@@ -241,7 +244,7 @@ bool communicator_is_refused(ncclComm_t handle) {
     return false;
   if (atomic_load(&comm->to_compare) || comm->to_meet) {
     pthread_mutex_lock(&lock);
-    compare(comm);
+    communicator_compare(comm);
     pthread_mutex_unlock(&lock);
   }
   return atomic_load(&comm->refused);
@@ -277,6 +280,7 @@ void communicator_add(const struct arrival *arrival, ncclComm_t handle, uint64_t
   comm->refused = arrival->refused;
   comm->has_job = arrival->has_job;
   comm->job = arrival->job;
+  memcpy(comm->unmet, arrival->unmet, sizeof(comm->unmet));
   comm->late = arrival->late;
   comm->to_meet = arrival->has_job && !arrival->met;
   comm->driver = driver;
@@ -306,7 +310,7 @@ static void activate_ready(void) {
   pthread_mutex_lock(&lock);
   for (struct communicator *comm = first; comm != NULL; comm = comm->next)
     if (comm->state == COMM_PENDING && is_created(comm)) {
-      compare(comm);
+      communicator_compare(comm);
       if (comm->state == COMM_PENDING)
         endpoint_activate(comm, first, &endpoints);
     }

@@ -21,7 +21,7 @@
 
 #include <nccl.h>
 
-#include "core/machines/rendezvous.h"
+#include "core/machines/board.h"
 #include "core/transport/attachment.h"
 #include "interpose/comm/endpoint.h"
 
@@ -63,6 +63,7 @@ struct communicator {
   _Atomic bool to_meet; /* likewise, machines.h */
   bool has_job;         /* as of its arrival */
   struct rendezvous job;
+  char unmet[BOARD_REASON_SIZE];       /* why ranks of other machines are not found, or "" */
   struct late *late;                   /* likewise: while it is pending */
   _Atomic(struct communicator *) next; /* of the process; followed without a lock */
   _Atomic(struct communicator *) next_in_team;
@@ -93,7 +94,8 @@ struct arrival {
   bool has_job; /* how ranks of other machines are to be found */
   bool met;     /* and they have been looked for */
   struct rendezvous job;
-  struct late *late; /* who looks for ranks that do not come (late.h); or NULL */
+  char unmet[BOARD_REASON_SIZE]; /* why they are not found, or "" */
+  struct late *late;             /* who looks for ranks that do not come (late.h); or NULL */
 };
 
 /* Attaches this rank under a name made of `seed` (size bytes that are equal on all ranks, and of no

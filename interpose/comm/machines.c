@@ -105,10 +105,13 @@ bool machines_read(const ncclUniqueId *id, struct rendezvous *job) {
   return true;
 }
 
-const char *machines_advice(bool has_job) {
+const char *machines_advice(bool has_job, const char *unmet) {
   if (!machines_are_on())
-    return "Start all ranks alike, on one machine (nccl-join run); for several there is "
-           "NCCL_JOIN_MACHINES=1";
+    return "Start all ranks alike, on one machine (nccl-join run): with NCCL_JOIN_MACHINES=0 those "
+           "of others are "
+           "not looked for";
+  if (unmet[0] != '\0')
+    return "Start all ranks alike, with nccl-join on all machines (nccl-join doctor)";
   if (has_job)
     return "Start all ranks alike";
   return "Start all ranks alike. On other machines they are not looked for, as the id was made "
@@ -138,7 +141,8 @@ static struct board_terms make_terms(void) {
   struct board_terms terms = {.wait_s = (uint32_t)settings->machines_wait_s,
                               .silence_s = (uint32_t)settings->machines_silence_s,
                               .first_port = settings->machines_ports.first,
-                              .last_port = settings->machines_ports.last};
+                              .last_port = settings->machines_ports.last,
+                              .children = (uint32_t)settings->machines_children};
   if (at->host[0] != '\0') {
     memcpy(terms.host, at->host, sizeof(at->host));
     terms.first_port = at->port;
@@ -181,23 +185,20 @@ static struct board *find_board(const struct rendezvous *job, char *reason) {
 
 /* ---- meeting ---- */
 
-static uint32_t count_here(const struct attachment *attachment, uint32_t slots, uint32_t *lowest) {
+static uint32_t count_here(const struct attachment *attachment, uint32_t slots) {
   struct introduction ignored;
   uint32_t count = 0;
-  for (uint32_t slot = slots; slot > 0; slot--)
-    if (attachment_read(attachment, slot - 1, &ignored)) {
-      count++;
-      *lowest = slot - 1;
-    }
+  for (uint32_t slot = 0; slot < slots; slot++)
+    count += attachment_read(attachment, slot, &ignored);
   return count;
 }
 
 enum machines_met machines_meet(struct attachment *attachment, const struct rendezvous *job,
                                 const char *name, uint32_t slots, uint32_t nranks,
-                                struct log_subject subject) {
+                                struct log_subject subject, char *unmet) {
   char reason[BOARD_REASON_SIZE];
-  uint32_t lowest = 0;
-  if (count_here(attachment, slots, &lowest) >= nranks && !attachment_is_beyond(attachment))
+  unmet[0] = '\0';
+  if (count_here(attachment, slots) >= nranks && !attachment_is_beyond(attachment))
     return MACHINES_ONE;
   struct board *with = find_board(job, reason);
   enum board_answer answer =
@@ -216,9 +217,7 @@ enum machines_met machines_meet(struct attachment *attachment, const struct rend
                 subject.tag, reason);
     return MACHINES_LOST;
   }
-  log_line_of(subject, LOG_LEVEL_WARN,
-              "the ranks of communicator %08x on other machines are not found: %s", subject.tag,
-              reason);
+  memcpy(unmet, reason, BOARD_REASON_SIZE);
   return MACHINES_OFF;
 }
 

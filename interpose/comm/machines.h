@@ -1,6 +1,6 @@
 /* Communicators with ranks on several machines: an id says how their machines find each other, and an
  * agent on each, which the first rank starts that needs it, writes what the ranks of the others do into
- * this one's memory (core/machines). Only with NCCL_JOIN_MACHINES=1. On one machine nothing of
+ * this one's memory (core/machines). Not with NCCL_JOIN_MACHINES=0. On one machine nothing of
  * this happens, but that ids carry how they would be found.
  */
 #ifndef NCCL_JOIN_INTERPOSE_MACHINES_H
@@ -11,6 +11,7 @@
 
 #include <nccl.h>
 
+#include "core/machines/board.h"
 #include "core/machines/rendezvous.h"
 #include "core/report/log.h"
 #include "core/transport/attachment.h"
@@ -21,8 +22,9 @@ void machines_mark(ncclUniqueId *id);
 /* What an id and the settings say of that; false if they say nothing, or are not to be asked. */
 bool machines_read(const ncclUniqueId *id, struct rendezvous *job);
 
-/* What to do where ranks are missing; has_job: what machines_read said of the communicator's id. */
-const char *machines_advice(bool has_job);
+/* What to do where ranks are missing; has_job: what machines_read said of the communicator's id. unmet: why those
+ * of other machines are not found, as machines_meet said. */
+const char *machines_advice(bool has_job, const char *unmet);
 
 enum machines_met {
   MACHINES_ONE, /* all ranks are on this machine; or join is off, as nothing is known of the others */
@@ -32,10 +34,11 @@ enum machines_met {
 };
 
 /* The communicator has been made, so that all ranks of this machine have attached. nranks: of it. Waits
- * for the others, and says why not. Any thread. */
+ * for the others. Why not is in unmet (BOARD_REASON_SIZE bytes) of MACHINES_OFF, for who says that join is off;
+ * MACHINES_LOST is said here. Any thread. */
 enum machines_met machines_meet(struct attachment *attachment, const struct rendezvous *job,
                                 const char *name, uint32_t slots, uint32_t nranks,
-                                struct log_subject subject);
+                                struct log_subject subject, char *unmet);
 
 /* The process is about to end: leaves nothing behind of an agent that has been killed. */
 void machines_end(void);

@@ -43,6 +43,14 @@ static void read_slot(const struct frame *frame, uint32_t number) {
   FUZZ_CHECK(frame_key(slot.name) == frame->head.key);
 }
 
+static void read_place(const struct frame *frame) {
+  struct frame_place place;
+  if (!frame_read_place(frame, &place))
+    return;
+  FUZZ_CHECK(place.port > 0 && place.port <= UINT16_MAX);
+  FUZZ_CHECK(is_printable(place.host, sizeof place.host));
+}
+
 static void read_frame(struct input *input) {
   struct frame frame;
   char text[FRAME_TEXT_BYTES];
@@ -61,6 +69,7 @@ static void read_frame(struct input *input) {
     frame_read_text(&frame, text, sizeof text);
     FUZZ_CHECK(is_printable(text, sizeof text));
     read_slot(&frame, number);
+    read_place(&frame);
     frame.head.key = UINT64_C(0x0123456789abcdef);
     read_slot(&frame, number % PLANE_RANKS_MAX);
   }

@@ -3,7 +3,7 @@
  * may, and a peer that says what is no message is dropped.
  *
  * Input: a byte, of which bit 0 says that it is the root, bit 1 that it does not wait for others; then steps: a byte
- * that says which, modulo 8, and what it takes (see step).
+ * that says which, modulo 8, and whose, and what it takes (see step). Who is not the root has a parent and children.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const uint64_t key = UINT64_C(0x0123456789abcdef);
 
 struct links {
   struct links_events events;
-  bool root, linked;
+  bool root, linked, lost_parent;
   bool present[PEERS + 1], dropped[PEERS + 1]; /* by machine */
 };
 static struct links all;
@@ -46,8 +46,9 @@ bool links_is_root(const struct links *links) {
 bool links_is_linked(const struct links *links) {
   return links->linked;
 }
-uint32_t links_machine(const struct links *links) {
-  return links->root ? LINKS_ROOT : 1;
+const struct frame_place *links_unreachable(const struct links *links) {
+  static const struct frame_place there = {.address = {[15] = 1}, .port = 61000, .host = "there"};
+  return links->linked ? NULL : &there;
 }
 uint32_t links_other_version(const struct links *links, const char **host) {
   (void)links;
@@ -56,7 +57,7 @@ uint32_t links_other_version(const struct links *links, const char **host) {
 }
 uint32_t links_children(const struct links *links) {
   uint32_t count = 0;
-  for (int machine = 1; links->root && machine <= PEERS; machine++)
+  for (int machine = 1; machine <= PEERS; machine++)
     count += links->present[machine];
   return count;
 }
@@ -64,7 +65,7 @@ void links_send(struct links *links, uint32_t machine, const struct frame_head *
                 const void *body, size_t size) {
   struct frame frame;
   unsigned char *message = malloc(sizeof *head + size);
-  FUZZ_CHECK(message != NULL && machine <= PEERS && (links->root || machine == LINKS_ROOT));
+  FUZZ_CHECK(message != NULL && machine <= PEERS && (!links->root || machine != LINKS_PARENT));
   memcpy(message, head, sizeof *head);
   if (size > 0)
     memcpy(message + sizeof *head, body, size);
@@ -79,7 +80,8 @@ static void lose(uint32_t machine) {
   if (!all.present[machine])
     return;
   all.present[machine] = all.dropped[machine] = false;
-  all.linked = all.linked && machine != LINKS_ROOT;
+  all.linked = all.linked && machine != LINKS_PARENT;
+  all.lost_parent |= machine == LINKS_PARENT;
   all.events.lost(all.events.context, machine);
 }
 bool links_wait(struct links *links, int file, int milliseconds) {
@@ -202,17 +204,20 @@ static void receive_input(uint32_t machine, bool told, struct input *input) {
 static void come(uint32_t machine) {
   if (all.present[machine])
     return;
+  if (machine == LINKS_PARENT && all.lost_parent)
+    return; /* it is lost for good */
   all.present[machine] = true;
-  all.linked = !all.root;
-  if (all.root)
+  if (machine != LINKS_PARENT) {
     all.events.joined(all.events.context, machine);
-  else
-    all.events.linked(all.events.context, 1);
+    return;
+  }
+  all.linked = true;
+  all.events.linked(all.events.context);
 }
 
 static void step(struct meeting *meeting, struct input *input) {
   uint8_t which = input_byte(input);
-  uint32_t machine = all.root ? 1U + (which >> 3) % PEERS : LINKS_ROOT;
+  uint32_t machine = all.root ? 1U + (which >> 3) % PEERS : (which >> 3) % (PEERS + 1U);
   switch (which % 8) {
   case 0:
     come(machine);

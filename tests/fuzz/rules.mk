@@ -11,7 +11,7 @@ FUZZ_BUILD = build-fuzz
 FUZZ_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARNINGS) -Wno-missing-prototypes -O1 -g -fno-omit-frame-pointer -pthread -I. -MMD -MP \
               -DNCCL_JOIN_VERSION='"$(VERSION)"' -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 # The agent but for its links, which are the target's.
-FUZZ_AGENT = $(addprefix tools/agent/,meeting.c communicators.c descriptors.c)
+FUZZ_AGENT = $(addprefix tools/agent/,meeting.c communicators.c reasons.c descriptors.c)
 FUZZ_SOURCES = $(CORE_SOURCES) $(FUZZ_AGENT) tools/terminal.c $(addprefix tools/report/,tracks.c job_ranks.c launches.c timeline.c) $(filter-out %/libfuzzer.c %/test_corpus.c,$(wildcard tests/fuzz/*.c))
 
 # The timeline is a program; here it is a function.

@@ -11,20 +11,6 @@
 static const struct schedule uneven = {.nranks = 4, .epochs = 1, .n = {{3, 200, 300, 400}}},
                              even = {.nranks = 4, .epochs = 1, .n = {{30, 30, 30, 30}}};
 
-static const char *options_of(const struct schedule *schedule) {
-  static char options[256];
-  snprintf(options, sizeof options, "--iterations %s --count 16", schedule_text(schedule));
-  return options;
-}
-
-static void finish_right(struct run *result, const struct schedule *schedule) {
-  assert_went_well(result);
-  struct lines *lines = lines_create();
-  lines_add_sum(lines, schedule, 1);
-  lines_add_left(lines, schedule->nranks);
-  finish_run(result, lines);
-}
-
 /* Every rank has ended with an error of its own, and somebody says which rank has failed, and where. */
 static void finish_told(struct run *result, const char *machine) {
   cr_assert(!result->timed_out, "after %.0f s\n%s", result->seconds, result->errors);
@@ -41,7 +27,7 @@ static void finish_told(struct run *result, const char *machine) {
 static struct machines *begin_uneven(const char *environment) {
   struct machines *machines = machines_begin(&(struct machines_job){.machines = "2,2",
                                                                     .program = "sum",
-                                                                    .options = options_of(&uneven),
+                                                                    .options = job_options(&uneven),
                                                                     .environment = environment});
   machines_await(machines, "RESULT 1 sum 0 20 ");
   return machines;
@@ -81,25 +67,25 @@ Test(machines_disturbed, machines_that_cannot_reach_the_root_say_so_and_go_on_al
   struct run *result =
       machines_run(&(struct machines_job){.machines = "2,2",
                                           .program = "sum",
-                                          .options = options_of(&even),
+                                          .options = job_options(&even),
                                           .environment = "NCCL_JOIN_MACHINES_WAIT=2",
                                           .prepare = firewall});
   cr_assert(
       run_says_in_a_line(result, "no agent of the job has answered at 10.77.0.1", "firewall", NULL),
       "%s", result->errors);
   cr_assert(run_says(result, "2 of its 4 ranks have not been heard of"), "%s", result->errors);
-  finish_right(result, &even);
+  job_finish_right(result, &even);
 }
 
 Test(machines_disturbed, a_firewall_that_is_opened_in_time) {
   NEED_MACHINES();
   struct machines *machines = machines_begin(&(struct machines_job){
-      .machines = "2,2", .program = "sum", .options = options_of(&uneven), .prepare = firewall});
+      .machines = "2,2", .program = "sum", .options = job_options(&uneven), .prepare = firewall});
   machines_order(machines,
                  "run 0 until [ -e /dev/shm/nccl-join-machines-* ]; do sleep 0.1; done; sleep 2; "
                  "ip rule del ipproto tcp sport 61000-65534 blackhole");
   machines_await(machines, "machines: has run until");
-  finish_right(machines_finish(machines), &uneven);
+  job_finish_right(machines_finish(machines), &uneven);
 }
 
 /* ---- full memory ---- */
@@ -111,7 +97,7 @@ static struct run *run_in(int kilobytes) {
            kilobytes);
   return machines_run(&(struct machines_job){.machines = "2,2",
                                              .program = "sum",
-                                             .options = options_of(&even),
+                                             .options = job_options(&even),
                                              .environment = "NCCL_JOIN_MACHINES_WAIT=2",
                                              .prepare = command});
 }
@@ -120,14 +106,14 @@ Test(machines_disturbed, a_full_memory_has_no_room_for_the_segment) {
   NEED_MACHINES();
   struct run *result = run_in(300);
   cr_assert(run_says(result, "No space left"), "%s", result->errors);
-  finish_right(result, &even);
+  job_finish_right(result, &even);
 }
 
 Test(machines_disturbed, or_for_the_board) {
   NEED_MACHINES();
   struct run *result = run_in(700);
   cr_assert(run_says(result, "No space left"), "%s", result->errors);
-  finish_right(result, &even);
+  job_finish_right(result, &even);
 }
 
 /* The others have been told by then that all are found. */
@@ -141,7 +127,7 @@ Test(machines_disturbed, memory_that_fills_up_later_is_no_harm) {
   struct machines *machines = machines_begin(
       &(struct machines_job){.machines = "2,2",
                              .program = "sum",
-                             .options = options_of(&uneven),
+                             .options = job_options(&uneven),
                              .prepare = "[ $MACHINE = -1 ] || mount -o remount,size=3m /dev/shm"});
   machines_await(machines, "RESULT 1 sum 0 20 ");
   for (int machine = 0; machine < 2; machine++) {
@@ -153,7 +139,7 @@ Test(machines_disturbed, memory_that_fills_up_later_is_no_harm) {
   machines_await(machines, "machines: has run dd");
   struct run *result = machines_finish(machines);
   cr_assert(run_says(result, "No space left"), "%s", result->errors);
-  finish_right(result, &uneven);
+  job_finish_right(result, &uneven);
 }
 
 Test(machines_disturbed, a_full_disk_costs_a_trace_and_no_more) {
@@ -161,22 +147,23 @@ Test(machines_disturbed, a_full_disk_costs_a_trace_and_no_more) {
   struct run *result = machines_run(&(struct machines_job){
       .machines = "2,2",
       .program = "sum",
-      .options = options_of(&uneven),
+      .options = job_options(&uneven),
       .environment = "NCCL_JOIN_TRACE=/dev/shm/traces",
       .prepare = "[ $MACHINE = -1 ] || { mkdir /dev/shm/traces && mount -t tmpfs -o "
                  "size=$((4 + 65536 * (1 - MACHINE)))k none /dev/shm/traces; }"});
   cr_assert(run_says(result, "No space left"), "%s", result->errors);
-  finish_right(result, &uneven);
+  job_finish_right(result, &uneven);
 }
 
 /* ---- clocks ---- */
 
 Test(machines_disturbed, machines_that_have_been_up_for_another_time) {
   NEED_MACHINES();
-  finish_right(machines_run(&(struct machines_job){.machines = "2,1,1 tests/machines/parts/skewed",
-                                                   .program = "sum",
-                                                   .options = options_of(&uneven)}),
-               &uneven);
+  job_finish_right(
+      machines_run(&(struct machines_job){.machines = "2,1,1 tests/machines/parts/skewed",
+                                          .program = "sum",
+                                          .options = job_options(&uneven)}),
+      &uneven);
 }
 
 Test(machines_disturbed, clocks_of_the_day_that_jump) {
@@ -186,12 +173,13 @@ Test(machines_disturbed, clocks_of_the_day_that_jump) {
            "[ $MACHINE = -1 ] || tests/machines/parts/preloading $PWD/%s/lib/nccl-join-agent "
            "$PWD/%s/machines/jumps.so",
            run_build_folder(), run_build_folder());
-  finish_right(machines_run(&(struct machines_job){.machines = "2,2",
-                                                   .program = "sum",
-                                                   .options = options_of(&uneven),
-                                                   .environment = "NCCL_JOIN_MACHINES_SILENCE=2",
-                                                   .prepare = command}),
-               &uneven);
+  job_finish_right(
+      machines_run(&(struct machines_job){.machines = "2,2",
+                                          .program = "sum",
+                                          .options = job_options(&uneven),
+                                          .environment = "NCCL_JOIN_MACHINES_SILENCE=2",
+                                          .prepare = command}),
+      &uneven);
 }
 
 /* ---- an agent that is held up ---- */
@@ -210,11 +198,11 @@ static const char *held_up(int milliseconds) {
 Test(machines_disturbed, what_the_last_rank_of_a_machine_has_done_is_told) {
   static const struct schedule few = {.nranks = 4, .epochs = 1, .n = {{1, 2, 3, 4}}};
   NEED_MACHINES();
-  finish_right(machines_run(&(struct machines_job){.machines = "2,2",
-                                                   .program = "sum",
-                                                   .options = options_of(&few),
-                                                   .prepare = held_up(1000)}),
-               &few);
+  job_finish_right(machines_run(&(struct machines_job){.machines = "2,2",
+                                                       .program = "sum",
+                                                       .options = job_options(&few),
+                                                       .prepare = held_up(1000)}),
+                   &few);
 }
 
 /* A rank that aborts behind its loop has heard late of how far those on other machines are. */
@@ -243,24 +231,24 @@ static void check_other_agent(int machine, const char *says, const char *version
   struct run *result =
       machines_run(&(struct machines_job){.machines = "2,2",
                                           .program = "sum",
-                                          .options = options_of(&even),
+                                          .options = job_options(&even),
                                           .environment = "NCCL_JOIN_MACHINES_WAIT=2",
                                           .prepare = command});
   cr_assert(run_says_in_a_line(result, says, version, NULL), "%s", result->errors);
   cr_assert_not(run_says(result, "firewall"), "%s", result->errors);
-  finish_right(result, &even);
+  job_finish_right(result, &even);
 }
 
 Test(machines_disturbed, an_agent_of_another_version_is_told_of) {
   check_other_agent(1, "2 of its 4 ranks have not been heard of",
-                    "another nccl-join is on machine1: its agent speaks version 999, this one's 1");
+                    "another nccl-join is on machine1: its agent speaks version 999, this one's 2");
   check_other_agent(1, "no agent of the job has answered",
-                    "another nccl-join is there: its agent speaks version 1, this one's 999");
+                    "another nccl-join is there: its agent speaks version 2, this one's 999");
 }
 
 Test(machines_disturbed, so_is_the_root_s) {
   check_other_agent(0, "no agent of the job has answered",
-                    "another nccl-join is there: its agent speaks version 999, this one's 1");
+                    "another nccl-join is there: its agent speaks version 999, this one's 2");
 }
 
 /* ---- who is stopped ---- */
@@ -271,7 +259,7 @@ static void check_stopped(const char *stop, const char *go_on) {
   machines_order(machines, stop);
   machines_let(machines, 1.5);
   machines_order(machines, go_on);
-  finish_right(machines_finish(machines), &uneven);
+  job_finish_right(machines_finish(machines), &uneven);
 }
 
 Test(machines_disturbed, a_rank_that_is_stopped_for_a_while) {

@@ -45,8 +45,9 @@ static struct running *begin(const struct machines_job *job, const char *orders)
   write_starter(starter, sizeof starter, orders, job->machines);
   if (job->launcher != NULL)
     snprintf(starter + strlen(starter), sizeof starter - strlen(starter), " %s", job->launcher);
-  snprintf(environment, sizeof environment, "NCCL_JOIN_MACHINES=%d NCCL_JOIN_MACHINES_WAIT=60 %s",
-           !job->off, job->environment != NULL ? job->environment : "");
+  snprintf(environment, sizeof environment, "%sNCCL_JOIN_MACHINES_WAIT=60 %s",
+           job->off ? "NCCL_JOIN_MACHINES=0 " : "",
+           job->environment != NULL ? job->environment : "");
   if (job->prepare != NULL)
     setenv("MACHINES_PREPARE", job->prepare, 1); /* of this test's process */
   return run_start(&(struct launch){.program = job->program,
@@ -120,4 +121,18 @@ struct run *machines_finish(struct machines *machines) {
   (void)rmdir(machines->orders);
   free(machines);
   return result;
+}
+
+const char *job_options(const struct schedule *schedule) {
+  static char options[1024];
+  snprintf(options, sizeof options, "--iterations %s --count 16", schedule_text(schedule));
+  return options;
+}
+
+void job_finish_right(struct run *result, const struct schedule *schedule) {
+  assert_went_well(result);
+  struct lines *lines = lines_create();
+  lines_add_sum(lines, schedule, 1);
+  lines_add_left(lines, schedule->nranks);
+  finish_run(result, lines);
 }

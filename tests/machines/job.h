@@ -41,4 +41,9 @@ void machines_order(struct machines *machines, const char *order);
 double machines_now(void);
 struct run *machines_finish(struct machines *machines);
 
+/* The options of the program `sum` for a schedule (valid until the next call); and that it had the right
+ * sums, and all ranks have left. Takes the result. */
+const char *job_options(const struct schedule *schedule);
+void job_finish_right(struct run *result, const struct schedule *schedule);
+
 #endif

@@ -18,6 +18,7 @@ struct job {
   const char *machines;
   int nmachines, first[RANKS_MAX + 1]; /* first: rank of each machine */
   struct schedule schedule;
+  int children;       /* of each agent at most: one after the other, or all around the root's */
   unsigned killed;    /* ranks, as bits */
   int dead;           /* a machine of which nobody is left, plus one */
   bool fatal, silent; /* silent: nobody but a clock can see it */
@@ -44,7 +45,7 @@ __attribute__((format(printf, 2, 3))) static void tell(struct job *job, const ch
 
 /* Some ranks leave early, and one does not. */
 static void make_job(struct job *job, uint64_t seed) {
-  static const char *const kinds[] = {"2,2", "1,3", "3,1", "1,1,1", "1,2,2", "1,1"};
+  static const char *const kinds[] = {"2,2", "1,3", "3,1", "1,1,1", "1,2,2", "1,1", "1,1,1,1"};
   *job = (struct job){.state = seed};
   job->machines = kinds[below(job, sizeof kinds / sizeof *kinds)];
   for (const char *at = job->machines; *at != '\0'; at += at[1] == ',' ? 2 : 1) {
@@ -56,7 +57,9 @@ static void make_job(struct job *job, uint64_t seed) {
   for (int rank = 0; rank < nranks; rank++)
     job->schedule.n[0][rank] = (int)(below(job, 2) == 0 ? below(job, 6) : 100 + below(job, 200));
   job->schedule.n[0][below(job, (unsigned)nranks)] = 300;
-  tell(job, "machines %s, iterations %s:", job->machines, schedule_text(&job->schedule));
+  job->children = below(job, 2) ? 1 : 16;
+  tell(job, "machines %s, children %d, iterations %s:", job->machines, job->children,
+       schedule_text(&job->schedule));
 }
 
 /* ---- faults ---- */
@@ -242,15 +245,17 @@ static void check_end(const struct job *job, const struct run *result) {
 
 static void run_one(uint64_t seed) {
   struct job job;
-  char options[256], said[64];
+  char options[256], said[64], environment[128];
   make_job(&job, seed);
+  snprintf(environment, sizeof environment,
+           "NCCL_JOIN_MACHINES_SILENCE=2 NCCL_JOIN_MACHINES_CHILDREN=%d LOOPBACK_HANG_S=0",
+           job.children);
   snprintf(options, sizeof options, "--iterations %s --count 16", schedule_text(&job.schedule));
-  struct machines *machines = machines_begin(
-      &(struct machines_job){.machines = job.machines,
-                             .program = "sum",
-                             .options = options,
-                             .environment = "NCCL_JOIN_MACHINES_SILENCE=2 LOOPBACK_HANG_S=0",
-                             .limit_s = LIMIT_S});
+  struct machines *machines = machines_begin(&(struct machines_job){.machines = job.machines,
+                                                                    .program = "sum",
+                                                                    .options = options,
+                                                                    .environment = environment,
+                                                                    .limit_s = LIMIT_S});
   snprintf(said, sizeof said, " sum 0 %u 0 ", below(&job, 60));
   machines_await(machines, said);
   for (int n = below(&job, 3) == 0 ? 2 : 1; n > 0; n--) {

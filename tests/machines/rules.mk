@@ -45,8 +45,8 @@ $(BUILD)/machines/hostile: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/machines
 $(BUILD)/check/machines: $(MACHINES_TEST_OBJECTS) | $(MACHINES_START) $(MACHINES_PARTS)
 	$(link_test)
 
-# The program tests with their ranks on two machines: tests/join. NCCL_JOIN_MACHINES is as a user sets it: for all.
-JOIN_OVER_MACHINES = JOIN_TEST_MACHINES=2 NCCL_JOIN_MACHINES=1
+# The program tests with their ranks on two machines: tests/join.
+JOIN_OVER_MACHINES = JOIN_TEST_MACHINES=2
 
 # Random faults (random_faults.c), of seed MACHINES_FAULTS_FIRST on. `make check-machines` has six of them.
 MACHINES_FAULTS = 200

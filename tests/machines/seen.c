@@ -40,7 +40,7 @@ Test(machines_seen, doctor_names_what_they_need) {
   run_free(look("1,1", command, "this one is 10.77.0.1 (eth0); all meet at ", 1));
 }
 
-/* NCCL_JOIN_MACHINES=1 is no reason to start anything. Afterwards start.c looks. */
+/* There is no reason to start anything. Afterwards start.c looks. */
 Test(machines_seen, one_machine_has_no_agent_no_file_and_no_port) {
   NEED_MACHINES();
   run_free(look("2",

@@ -43,8 +43,9 @@
 enum { NONE = 69, LEFT = 70, MACHINES_MAX = 64, RANKS_MAX = 256, TEXT = REST_BYTES };
 
 static const char prepare[] = "MACHINES_PREPARE";
-static const int looks_for_rest = 200; /* 50 ms each: what ends with the ranks takes a moment */
-static const long grace_ms = 5000;     /* together: from SIGTERM to SIGKILL */
+static const int looks_for_rest = 200;  /* 50 ms each: what ends with the ranks takes a moment */
+static const long last_words_ms = 1000; /* together: from the first failure to SIGTERM */
+static const long grace_ms = 5000;      /* together: from SIGTERM to SIGKILL */
 
 struct machine {
   pid_t process; /* seen from the outside; its network is the machine's */
@@ -182,10 +183,11 @@ static void signal_all(const pid_t *ranks, int count, int number) {
       kill(ranks[i], number);
 }
 
-/* Waits for all ranks: the largest status. */
+/* Waits for all ranks: the largest status. together: where one has failed the others are ended, but
+ * may say first what has gone wrong: of ranks that fail because of each other any may end first. */
 static int wait_for_ranks(pid_t *ranks, int count) {
-  int status = 0;
-  long killed_ms = 0;
+  int status = 0, next = SIGTERM;
+  long next_ms = 0; /* when the others are sent that; 0: none has failed */
   for (int running = count; running > 0;) {
     int how;
     pid_t ended = waitpid(-1, &how, together ? WNOHANG : 0);
@@ -197,11 +199,12 @@ static int wait_for_ranks(pid_t *ranks, int count) {
       }
     if (together && status != 0)
       atomic_compare_exchange_strong(failed, &(int){0}, status);
-    if (together && killed_ms == 0 && atomic_load(failed) != 0) {
-      signal_all(ranks, count, SIGTERM);
-      killed_ms = now_ms() + grace_ms;
-    } else if (killed_ms != 0 && now_ms() >= killed_ms) {
-      signal_all(ranks, count, SIGKILL);
+    if (together && next_ms == 0 && atomic_load(failed) != 0) {
+      next_ms = now_ms() + last_words_ms;
+    } else if (next_ms != 0 && now_ms() >= next_ms) {
+      signal_all(ranks, count, next);
+      next = SIGKILL;
+      next_ms = now_ms() + grace_ms;
     }
     if (together && ended <= 0)
       nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);

@@ -32,6 +32,9 @@ Test(doctor, what_several_machines_need_is_looked_for) {
   struct result result = doctor("");
   cr_expect_eq(result.status, 0, "%s%s", result.out, result.err);
   expect_in(result.out, "note   machines      ranks of several machines cannot join from here: ");
+  result = doctor("NCCL_JOIN_MACHINES=0");
+  cr_expect_eq(result.status, 0, "%s%s", result.out, result.err);
+  expect_in(result.out, "ok     machines      ranks of several machines do not join");
   result = doctor("NCCL_JOIN_MACHINES=1");
   cr_expect_eq(result.status, 1, "%s%s", result.out, result.err);
   expect_in(result.out, "WRONG  machines      ");

@@ -77,6 +77,34 @@ Test(frames, a_communicator_is_called_by_half_of_its_name) {
   cr_assert_eq(frame_key("0123456789abcdef0123456789abcdeg"), 0);
 }
 
+static bool place_is_read(struct frame_place said, size_t size, struct frame_place *place) {
+  return frame_read_place(&(struct frame){.body = (const unsigned char *)&said, .size = size},
+                          place);
+}
+
+Test(frames, a_place_is_read_and_its_host_is_ended) {
+  struct frame_place said = {.address = {[15] = 1}, .port = 65535}, place;
+  memset(said.host, 'h', sizeof said.host);
+  said.host[1] = '\n';
+  cr_assert(place_is_read(said, sizeof said, &place));
+  cr_assert_eq(strlen(place.host), FRAME_HOST_BYTES - 1);
+  cr_assert_eq(place.host[1], '?');
+  cr_assert_eq(place.port, 65535);
+  cr_assert_eq(memcmp(place.address, said.address, sizeof place.address), 0);
+}
+
+Test(frames, a_place_that_cannot_be_is_refused) {
+  struct frame_place right = {.address = {[15] = 1}, .port = 61000}, wrong, place;
+  cr_assert(place_is_read(right, sizeof right, &place));
+  cr_assert_not(place_is_read(right, sizeof right - 1, &place));
+  wrong = right, wrong.port = 0;
+  cr_assert_not(place_is_read(wrong, sizeof wrong, &place));
+  wrong.port = 65536;
+  cr_assert_not(place_is_read(wrong, sizeof wrong, &place));
+  wrong = right, wrong.address[15] = 0;
+  cr_assert_not(place_is_read(wrong, sizeof wrong, &place));
+}
+
 static struct frame_slot slot_of_4(void) {
   struct frame_slot slot = {.version = FRAMES_VERSION, .slots = 4, .ranks = 4};
   strcpy(slot.name, name);

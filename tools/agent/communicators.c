@@ -9,6 +9,10 @@
 
 #define STILL_WAITS_MS 100 /* a rank that waits wakes in between: not each time it is told */
 
+/* For machines that are missing, where others have been waited for in vain: those that take part have an agent, which
+ * is quick. Else a job of many communicators would wait for each. */
+#define AGAIN_S 1
+
 _Static_assert(FRAME_TEXT_BYTES == BOARD_REASON_SIZE, "a reason is a text");
 
 static struct communicator *find(const struct meeting *meeting, uint64_t key) {
@@ -33,7 +37,10 @@ static struct communicator *add(struct meeting *meeting, uint64_t key, const cha
   one->slots = slots;
   one->ranks = ranks;
   one->answer = BOARD_ASKED;
-  one->deadline_ms = meeting_now_ms() + meeting->board->words->terms.wait_s * INT64_C(1000);
+  one->wait_s = meeting->board->words->terms.wait_s;
+  if (meeting->in_vain && one->wait_s > AGAIN_S)
+    one->wait_s = AGAIN_S;
+  one->deadline_ms = meeting_now_ms() + one->wait_s * INT64_C(1000);
   snprintf(one->name, sizeof(one->name), "%s", name);
   one->next = meeting->first;
   meeting->first = one;
@@ -78,6 +85,8 @@ void communicators_introduced(void *context, uint64_t key, uint32_t number, cons
     one = add(meeting, key, slot.name, slot.slots, slot.ranks);
   if (one != NULL && one->answer == BOARD_ASKED && number < one->slots)
     hear(one, number, &slot);
+  else if (one != NULL && one->answer != BOARD_FOUND)
+    one->again = true;
 }
 
 void communicators_ended(void *context, uint64_t key, uint32_t number, struct plane_fate fate,
@@ -182,35 +191,44 @@ static void settle(struct meeting *meeting, struct communicator *one, enum board
   answer_ranks(meeting, one);
 }
 
+/* child: 0 is all. */
+static void tell_children(struct meeting *meeting, uint32_t child, const struct communicator *one,
+                          enum board_answer answer, const char *reason) {
+  struct frame_head head = frame_head(FRAME_ANSWER, LINKS_PARENT);
+  head.key = one->key;
+  head.detail = answer;
+  for (uint32_t link = 0; link < AGENT_LINKS_MAX; link++) {
+    uint32_t machine = meeting->machines[link] - 1;
+    if (meeting->machines[link] != 0 && machine != LINKS_PARENT && (child == 0 || child == machine))
+      links_send(meeting->links, machine, &head, reason, strlen(reason));
+  }
+}
+
+/* All machines get one answer, before what any of them does because of it, and behind who is there. */
+static void answer_all(struct meeting *meeting, struct communicator *one, enum board_answer answer,
+                       const char *reason) {
+  agent_poll(meeting->agent, (uint64_t)meeting_now_ms());
+  tell_children(meeting, 0, one, answer, reason);
+}
+
+/* Of ranks that have not been told of nobody knows: what others have found is not with them. */
 void communicators_answered(struct meeting *meeting, uint64_t key, enum board_answer answer,
                             const char *reason) {
   struct communicator *one = find(meeting, key);
-  if (one != NULL && one->answer == BOARD_ASKED && one->told)
-    settle(meeting, one, answer, reason);
+  if (one == NULL || one->answer != BOARD_ASKED)
+    return;
+  answer_all(meeting, one, answer, reason);
+  settle(meeting, one, one->asked != NULL && !one->told ? BOARD_OFF : answer, reason);
 }
 
-static void tell_all(struct meeting *meeting, const struct communicator *one) {
-  struct frame_head head = frame_head(FRAME_ANSWER, LINKS_ROOT);
-  head.key = one->key;
-  head.detail = one->answer;
-  for (uint32_t link = 0; link < AGENT_LINKS_MAX; link++)
-    if (meeting->machines[link] != 0)
-      links_send(meeting->links, meeting->machines[link] - 1, &head, one->reason,
-                 strlen(one->reason));
+void communicators_repeat(struct meeting *meeting, uint32_t machine) {
+  agent_poll(meeting->agent, (uint64_t)meeting_now_ms());
+  for (const struct communicator *one = meeting->first; one != NULL; one = one->next)
+    if (one->answer != BOARD_ASKED)
+      tell_children(meeting, machine, one, one->answer, one->reason);
 }
 
-/* Of why ranks are not found: that an agent is of another version, if one is. */
-static void say_other_version(const struct meeting *meeting, char reason[FRAME_TEXT_BYTES]) {
-  const char *host;
-  uint32_t version = links_other_version(meeting->links, &host);
-  size_t used = strlen(reason);
-  if (version != 0)
-    snprintf(reason + used, FRAME_TEXT_BYTES - used,
-             "; another nccl-join is%s%s: its agent speaks version %u, this one's %u",
-             host[0] != '\0' ? " on " : " there", host, version, FRAMES_VERSION);
-}
-
-/* The root: all machines get one answer, and before what any of them does because of it. */
+/* The root. */
 static void decide(struct meeting *meeting, struct communicator *one) {
   char reason[FRAME_TEXT_BYTES] = "";
   enum board_answer answer = BOARD_OFF;
@@ -221,49 +239,41 @@ static void decide(struct meeting *meeting, struct communicator *one) {
   else if (meeting_now_ms() < one->deadline_ms)
     return;
   else {
-    snprintf(reason, sizeof(reason), "%u of its %u ranks have not been heard of in %u s",
-             one->ranks - one->nheard, one->ranks, meeting->board->words->terms.wait_s);
-    say_other_version(meeting, reason);
+    meeting->in_vain = true;
+    reason_missing(meeting, one, reason);
   }
-  one->answer = answer;
-  snprintf(one->reason, sizeof(one->reason), "%s", reason);
-  agent_poll(meeting->agent, (uint64_t)meeting_now_ms()); /* who is there, before that all are */
-  tell_all(meeting, one);
+  answer_all(meeting, one, answer, reason);
   settle(meeting, one, answer, reason);
 }
 
-/* A child without a root: nobody has heard of its ranks. */
+/* A machine without a parent: nobody has heard of its ranks. */
 static void give_up(struct meeting *meeting, struct communicator *one) {
-  char reason[FRAME_TEXT_BYTES], address[RENDEZVOUS_ADDRESS_TEXT];
-  const struct board_words *words = meeting->board->words;
-  const char *host;
-  bool other = links_other_version(meeting->links, &host) != 0;
-  rendezvous_address(&meeting->job, address);
-  snprintf(reason, sizeof(reason),
-           "no agent of the job has answered at %s, at a port of %u to %u, for %u s%s", address,
-           words->terms.first_port, words->terms.last_port, words->terms.wait_s,
-           other ? "" : ": does a firewall let them through?");
-  say_other_version(meeting, reason);
+  char reason[FRAME_TEXT_BYTES];
+  meeting->in_vain = true;
+  reason_alone(meeting, one, reason);
   settle(meeting, one, BOARD_OFF, reason);
 }
 
 void communicators_decide(struct meeting *meeting) {
   int64_t now = meeting_now_ms();
   for (struct communicator *one = meeting->first; one != NULL; one = one->next) {
-    if (one->answer != BOARD_ASKED)
-      continue;
-    if (links_is_root(meeting->links))
+    if (one->answer == BOARD_ASKED && links_is_root(meeting->links))
       decide(meeting, one);
-    else if (one->asked != NULL && !one->told && now >= one->deadline_ms)
+    else if (one->answer == BOARD_ASKED && one->asked != NULL && !one->told &&
+             now >= one->deadline_ms)
       give_up(meeting, one);
+    else if (one->answer != BOARD_ASKED && one->again)
+      answer_all(meeting, one, one->answer, one->reason);
+    one->again = one->again && one->answer == BOARD_ASKED;
   }
 }
 
-void communicators_lose_root(struct meeting *meeting) {
+static const char way_is_lost[] = "the link to the other machines is lost";
+
+void communicators_lose_parent(struct meeting *meeting) {
   for (struct communicator *one = meeting->first; one != NULL; one = one->next)
-    if (one->answer == BOARD_ASKED && one->asked != NULL)
-      settle(meeting, one, one->told ? BOARD_LOST : BOARD_OFF,
-             "the link to the other machines is lost");
+    if (one->answer == BOARD_ASKED)
+      communicators_answered(meeting, one->key, BOARD_LOST, way_is_lost);
 }
 
 /* ---- the ranks of this machine ---- */
@@ -309,7 +319,8 @@ static void read_asked(struct meeting *meeting, struct board_communicator *asked
   if (one == NULL)
     return;
   one->asked = asked;
-  if (one->answer != BOARD_ASKED) { /* this machine came too late */
+  if (one->answer != BOARD_ASKED) { /* this machine came too late, and nobody has its ranks */
+    one->answer = BOARD_OFF;
     answer_ranks(meeting, one);
     return;
   }
@@ -322,7 +333,7 @@ static void read_asked(struct meeting *meeting, struct board_communicator *asked
   hear_local(meeting, one);
 }
 
-/* Whoever has the root hears of them. */
+/* Whoever has a way to the root hears of them. */
 static void tell_local(struct meeting *meeting, struct communicator *one) {
   if (one->segment == NULL || one->told || one->answer != BOARD_ASKED ||
       !meeting_is_linked(meeting))
@@ -343,8 +354,8 @@ void communicators_read_board(struct meeting *meeting) {
       read_asked(meeting, &words->communicators[i]);
   for (struct communicator *one = meeting->first; one != NULL; one = one->next) {
     tell_local(meeting, one);
-    if (meeting->lost && one->answer == BOARD_ASKED && one->asked != NULL)
-      settle(meeting, one, BOARD_OFF, "the link to the other machines is lost");
+    if (meeting->lost && one->answer == BOARD_ASKED)
+      communicators_answered(meeting, one->key, BOARD_OFF, way_is_lost);
   }
 }
 

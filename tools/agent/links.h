@@ -1,5 +1,6 @@
-/* The links between the agents of a job: one is the root and listens, the others are its children. Over
- * ZeroMQ with CURVE (RFC 26): who has not the job's secret gets no further than its handshake.
+/* The links between the agents of a job, which stand in a tree: one is the root, and each other one has a link
+ * to its parent. All listen. Over ZeroMQ with CURVE (RFC 26): who has not the job's secret gets no further
+ * than its handshake.
  *
  * A link keeps the order of what is sent over it, and loses nothing; one that breaks, or is silent for
  * too long, is lost for good. Not thread-safe.
@@ -14,43 +15,47 @@
 #include "core/machines/frames.h"
 #include "core/machines/rendezvous.h"
 
-#define LINKS_ROOT 0u /* the root's number; its children have others */
+#define LINKS_PARENT 0u /* the parent's number; this machine's children have others */
 
 struct links;
 
 struct links_terms {
   uint32_t first_port, last_port;
+  uint32_t wait_s; /* for the other machines, when a communicator is made */
   uint32_t silence_s;
-  const char *host; /* of this machine */
+  uint32_t children; /* how many each agent has, where all can reach each other */
+  const char *host;  /* of this machine */
 };
 
 /* What happens on the links; called by links_wait. A number is never used twice. */
 struct links_events {
   void *context;
-  void (*linked)(void *context, uint32_t machine); /* of a child: to the root; its own number */
-  void (*joined)(void *context, uint32_t machine); /* of the root: a child */
+  void (*linked)(void *context);                   /* to the parent */
+  void (*joined)(void *context, uint32_t machine); /* a child */
   void (*received)(void *context, uint32_t machine, const struct frame *frame);
   void (*lost)(void *context, uint32_t machine);
 };
 
-/* Begins to listen, or to look for the root. NULL: reason (FRAME_TEXT_BYTES) says why. */
+/* Begins to listen, and to look for a parent unless it is the root. NULL: reason (FRAME_TEXT_BYTES) says why. */
 struct links *links_open(const struct rendezvous *job, const struct links_terms *terms,
                          const struct links_events *events, char *reason);
 
 bool links_is_root(const struct links *links);
 
-/* Of a child: whether it has the root. This machine's number, then. */
+/* Of who is not the root: whether it has a parent. */
 bool links_is_linked(const struct links *links);
-uint32_t links_machine(const struct links *links);
 
-/* How many children the root has. */
+/* Of who has no parent yet: who was to be it, and cannot be reached; NULL: nobody has been named. */
+const struct frame_place *links_unreachable(const struct links *links);
+
+/* How many children it has. */
 uint32_t links_children(const struct links *links);
 
-/* The version of an agent of another one that has tried to be the child or was asked to be the root; 0: there
+/* The version of an agent of another one that has tried to be the child or was asked to be the parent; 0: there
  * was none. *host: its machine's name, or "". */
 uint32_t links_other_version(const struct links *links, const char **host);
 
-/* Sends to a machine that has a link with this one. What cannot be sent makes the link lost. */
+/* Sends to a machine that has a link with this one; the head's machine is filled in. What cannot be sent makes the link lost. */
 void links_send(struct links *links, uint32_t machine, const struct frame_head *head,
                 const void *body, size_t size);
 

@@ -52,24 +52,27 @@ static void cut_link(struct meeting *meeting, uint32_t machine) {
 
 static void send_told(void *context, uint32_t link, const void *message, size_t size) {
   struct meeting *meeting = context;
-  struct frame_head head = frame_head(FRAME_TOLD, links_machine(meeting->links));
+  const struct frame_head head = frame_head(FRAME_TOLD, LINKS_PARENT);
   if (link < AGENT_LINKS_MAX && meeting->machines[link] != 0)
     links_send(meeting->links, meeting->machines[link] - 1, &head, message, size);
 }
 
 /* ---- what happens on them ---- */
 
-static void on_linked(void *context, uint32_t machine) {
+static void on_linked(void *context) {
   struct meeting *meeting = context;
-  (void)machine;
-  if (meeting->links != NULL && link_of(meeting, LINKS_ROOT) < 0)
-    meeting->failed = meeting->failed || add_link(meeting, LINKS_ROOT) < 0;
+  meeting->in_vain = false;
+  if (meeting->links != NULL && link_of(meeting, LINKS_PARENT) < 0)
+    meeting->failed = meeting->failed || add_link(meeting, LINKS_PARENT) < 0;
 }
 
 static void on_joined(void *context, uint32_t machine) {
   struct meeting *meeting = context;
+  meeting->in_vain = false;
   if (add_link(meeting, machine) < 0)
     links_drop(meeting->links, machine);
+  else
+    communicators_repeat(meeting, machine);
 }
 
 static void on_received(void *context, uint32_t machine, const struct frame *frame) {
@@ -78,8 +81,9 @@ static void on_received(void *context, uint32_t machine, const struct frame *fra
   char reason[FRAME_TEXT_BYTES];
   if (link < 0)
     return;
-  if (frame->head.kind == FRAME_ANSWER && machine == LINKS_ROOT && !links_is_root(meeting->links) &&
-      (frame->head.detail == BOARD_FOUND || frame->head.detail == BOARD_OFF)) {
+  if (frame->head.kind == FRAME_ANSWER && machine == LINKS_PARENT &&
+      !links_is_root(meeting->links) && frame->head.detail >= BOARD_FOUND &&
+      frame->head.detail <= BOARD_LOST) {
     frame_read_text(frame, reason, sizeof(reason));
     communicators_answered(meeting, frame->head.key, (enum board_answer)frame->head.detail, reason);
   } else if (frame->head.kind != FRAME_TOLD ||
@@ -92,10 +96,10 @@ static void on_received(void *context, uint32_t machine, const struct frame *fra
 static void on_lost(void *context, uint32_t machine) {
   struct meeting *meeting = context;
   cut_link(meeting, machine);
-  if (machine != LINKS_ROOT || links_is_root(meeting->links))
+  if (machine != LINKS_PARENT || links_is_root(meeting->links))
     return;
   meeting->lost = true;
-  communicators_lose_root(meeting);
+  communicators_lose_parent(meeting);
 }
 
 /* ---- turns ---- */
@@ -147,7 +151,9 @@ struct meeting *meeting_begin(struct board *board, const char *host, char *reaso
   meeting->links = links_open(&meeting->job,
                               &(struct links_terms){.first_port = terms->first_port,
                                                     .last_port = terms->last_port,
+                                                    .wait_s = terms->wait_s,
                                                     .silence_s = terms->silence_s,
+                                                    .children = terms->children,
                                                     .host = host},
                               &(struct links_events){.context = meeting,
                                                      .linked = on_linked,
@@ -160,11 +166,11 @@ struct meeting *meeting_begin(struct board *board, const char *host, char *reaso
     return NULL;
   }
   if (links_is_linked(meeting->links))
-    on_linked(meeting, links_machine(meeting->links));
+    on_linked(meeting);
   return meeting;
 }
 
-/* The root stays for as long as it has children. */
+/* Who has children stays for as long as it has them: what they say goes through it. */
 static bool is_needed(const struct meeting *meeting) {
   return board_has_ranks(meeting->board) || links_children(meeting->links) > 0;
 }

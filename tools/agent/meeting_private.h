@@ -1,5 +1,5 @@
 /* What the files of the meeting share: meeting.c has the links and the turns, communicators.c the
- * communicators. Not for anybody else. */
+ * communicators, reasons.c what is said where they are not found. Not for anybody else. */
 #ifndef TOOLS_AGENT_MEETING_PRIVATE_H
 #define TOOLS_AGENT_MEETING_PRIVATE_H
 
@@ -21,7 +21,9 @@ struct communicator {
   uint32_t nheard;
   bool unequal;                  /* machines do not agree on it */
   enum board_answer answer;      /* BOARD_ASKED: none yet */
+  bool again;                    /* a machine that may not have heard the answer asks */
   char reason[FRAME_TEXT_BYTES]; /* of an answer that is not BOARD_FOUND */
+  uint32_t wait_s;               /* for machines that have not been heard of */
   int64_t deadline_ms;
   /* Of ranks of this machine. */
   struct board_communicator *asked; /* NULL: it has none of them */
@@ -40,7 +42,8 @@ struct meeting {
   struct rendezvous job;
   char host[FRAME_HOST_BYTES];
   int64_t begun_ms;
-  bool lost; /* a child that had the root, and has it no more */
+  bool in_vain; /* machines have been waited for, and did not come; nor has any since */
+  bool lost;    /* had a parent, and has it no more */
   struct communicator *first;
   int64_t waited_ms;                  /* when a rank of this machine was last seen to wait */
   uint32_t machines[AGENT_LINKS_MAX]; /* by number of a link: plus one; 0: free */
@@ -49,7 +52,7 @@ struct meeting {
 
 int64_t meeting_now_ms(void);
 
-/* Whether what is told now is heard. */
+/* Whether what is told now reaches the root. */
 static inline bool meeting_is_linked(const struct meeting *meeting) {
   return links_is_root(meeting->links) || links_is_linked(meeting->links);
 }
@@ -63,17 +66,27 @@ void communicators_introduced(void *meeting, uint64_t key, uint32_t slot, const 
 void communicators_ended(void *meeting, uint64_t key, uint32_t slot, struct plane_fate fate,
                          bool lost);
 
-/* The root's answer; and of the root, of all communicators that it is time for. */
+/* The root's answer, which goes on to the children; and of the root, of all communicators that it is time
+ * for. */
 void communicators_answered(struct meeting *meeting, uint64_t key, enum board_answer answer,
                             const char *reason);
 void communicators_decide(struct meeting *meeting);
+
+/* What has been answered, to a child that has just come. */
+void communicators_repeat(struct meeting *meeting, uint32_t machine);
 
 /* What ranks have written down; who waits, and who has ended. */
 void communicators_read_board(struct meeting *meeting);
 void communicators_look(struct meeting *meeting);
 
-/* The root is lost: what it has not answered will not be. */
-void communicators_lose_root(struct meeting *meeting);
+/* The way to the root is lost: what it has not answered will not be. */
+void communicators_lose_parent(struct meeting *meeting);
+
+/* Why ranks are not found: some have not been heard of; this machine has no way to the root. */
+void reason_missing(const struct meeting *meeting, const struct communicator *one,
+                    char reason[FRAME_TEXT_BYTES]);
+void reason_alone(const struct meeting *meeting, const struct communicator *one,
+                  char reason[FRAME_TEXT_BYTES]);
 
 void communicators_end(struct meeting *meeting);
 

@@ -62,7 +62,7 @@ bool is_loaded(const char *preload);
 void look_at_memory(struct findings *findings);
 void look_at_kernel(struct findings *findings);
 
-/* What NCCL_JOIN_MACHINES=1 needs. */
+/* What several machines need. */
 void look_at_machines(struct findings *findings, const struct places *places);
 
 /* NCCL's library, and the driver of the GPUs. */

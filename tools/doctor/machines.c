@@ -16,20 +16,21 @@
 
 static const char *const libraries[] = {"libzmq.so.5", "libsodium.so.23"};
 
-/* Without the setting nothing of this is used. */
-static void find_missing(struct findings *findings, bool on, const char *remedy, const char *what) {
-  finding(findings, on ? HEALTH_WRONG : HEALTH_NOTE, "machines", remedy,
+/* wanted: somebody has set it. On one machine nothing of this is used. */
+static void find_missing(struct findings *findings, bool wanted, const char *remedy,
+                         const char *what) {
+  finding(findings, wanted ? HEALTH_WRONG : HEALTH_NOTE, "machines", remedy,
           "ranks of several machines cannot join from here: %s", what);
 }
 
 /* Whether the agent can be started. */
-static bool look_at_agent(struct findings *findings, const struct places *places, bool on) {
+static bool look_at_agent(struct findings *findings, const struct places *places, bool wanted) {
   char path[PATH_MAX], what[PATH_MAX + 64];
   const char *slash = strrchr(places->preload, '/');
   int length = slash != NULL ? (int)(slash - places->preload) : 0;
   if (snprintf(path, sizeof path, "%.*s/nccl-join-agent", length, places->preload) >= PATH_MAX ||
       access(path, X_OK) != 0) {
-    find_missing(findings, on,
+    find_missing(findings, wanted,
                  "build it with libzmq3-dev and libsodium-dev, or install the package",
                  "there is no nccl-join-agent beside libnccl-join.so");
     return false;
@@ -42,8 +43,8 @@ static bool look_at_agent(struct findings *findings, const struct places *places
     if (found)
       continue;
     snprintf(what, sizeof what, "the dynamic linker does not find %s", libraries[i]);
-    find_missing(findings, on, "apt install libzmq5 libsodium23, or your distribution's packages",
-                 what);
+    find_missing(findings, wanted,
+                 "apt install libzmq5 libsodium23, or your distribution's packages", what);
     return false;
   }
   return true;
@@ -77,27 +78,33 @@ static void write_addresses(char *text, size_t size) {
 void look_at_machines(struct findings *findings, const struct places *places) {
   struct settings settings;
   char error[256], addresses[512];
+  const char *set = getenv("NCCL_JOIN_MACHINES");
+  bool wanted = set != NULL && *set != '\0';
   if (!settings_read(&settings, environ, error, sizeof error))
     return; /* which is said of the settings */
-  if (!look_at_agent(findings, places, settings.machines))
-    return;
   if (!settings.machines) {
     finding(findings, HEALTH_GOOD, "machines", NULL,
-            "the agent and its libraries are there, for NCCL_JOIN_MACHINES=1");
+            "ranks of several machines do not join: NCCL_JOIN_MACHINES=0");
     return;
   }
+  if (!look_at_agent(findings, places, wanted))
+    return;
   write_addresses(addresses, sizeof addresses);
   if (addresses[0] == '\0')
-    find_missing(findings, true, "bring up the network that NCCL is to use",
+    find_missing(findings, wanted, "bring up the network that NCCL is to use",
                  "this machine has no address but its own loopback");
   else if (settings.rendezvous.host[0] != '\0')
     finding(findings, HEALTH_GOOD, "machines", NULL,
-            "this one is %s; all meet at %s, ports %u to %u, which a firewall must let through",
+            "the agent and its libraries are there; this one is %s; all meet at %s, ports %u to "
+            "%u, which a firewall must let through",
             addresses, settings.rendezvous.host, settings.rendezvous.port,
             settings.rendezvous.port + SETTINGS_PORTS - 1);
   else
-    finding(findings, HEALTH_GOOD, "machines", NULL,
-            "this one is %s; all meet at one of the machine that makes the first id (rank 0, "
-            "mostly), at one of the ports %u to %u, which a firewall must let through",
-            addresses, settings.machines_ports.first, settings.machines_ports.last);
+    finding(
+        findings, HEALTH_GOOD, "machines", NULL,
+        "the agent and its libraries are there; this one is %s; all meet at one of the machine "
+        "that makes the first id (rank 0, "
+        "mostly), at one of the ports %u to %u, which a firewall must let through; in jobs of more "
+        "than 17 machines on others, too",
+        addresses, settings.machines_ports.first, settings.machines_ports.last);
 }

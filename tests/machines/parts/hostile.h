@@ -12,7 +12,7 @@
  *   hostile agent             says what memory, descriptors and processor time the agent here has used
  *
  * It takes the root's address, and the secret where it says right keys, from the board of its own machine, which
- * it can read as the test's user. It says what has become of it on stderr, as lines that begin with
+ * it can read as the test's user. With HOSTILE_AT=address it is meant for the agent there, whoever that is. It says what has become of it on stderr, as lines that begin with
  * HOSTILE; "let in" is in those where something was answered that should not have been. */
 #ifndef TESTS_MACHINES_HOSTILE_H
 #define TESTS_MACHINES_HOSTILE_H
@@ -29,7 +29,7 @@
 struct target {
   struct board_words board; /* of this machine, as it was */
   struct keys keys;
-  struct sockaddr_in root; /* where it listens */
+  struct sockaddr_in root; /* where it listens; or another agent */
 };
 
 __attribute__((format(printf, 1, 2))) void hostile_say(const char *format, ...);

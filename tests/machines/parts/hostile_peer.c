@@ -8,7 +8,12 @@
 #include <sys/random.h>
 #include <zmq.h>
 
+#include "core/agent/agent_private.h"
 #include "core/machines/frames.h"
+
+/* A message of core/agent: nobody looks there. */
+static const unsigned char nobody_looks[] = {AGENT_VERSION, ITEM_LOOK, 0},
+                           of_another[] = {AGENT_VERSION + 1, ITEM_LOOK, 0};
 
 enum { ANSWER_MS = 2000, SHORT_MS = 200, MESSAGE_MAX = 80000 };
 
@@ -166,13 +171,16 @@ static bool visit(const struct target *target, void (*act)(const struct peer *pe
   /* Who has been dropped is a stranger, and its number is nobody's: what it says is refused. */
   bool stays = true;
   for (int tries = 0; stays && tries < 3; tries++) {
-    send_frame(&peer, frame_head(FRAME_TOLD, peer.machine), "\x01\x01\x00", 3); /* nobody looks */
+    send_frame(&peer, frame_head(FRAME_TOLD, peer.machine), nobody_looks, 3);
     stays = !hears(&peer, 1U << FRAME_REFUSED, SHORT_MS);
   }
   close_peer(&peer);
   return stays;
 }
 
+static void send_right(const struct peer *peer) {
+  send_frame(peer, frame_head(FRAME_TOLD, peer->machine), nobody_looks, 3);
+}
 static void send_nothing(const struct peer *peer) {
   send_bytes(peer, "", 0);
 }
@@ -182,7 +190,7 @@ static void send_short(const struct peer *peer) {
 static void send_other_version(const struct peer *peer) {
   struct frame_head head = frame_head(FRAME_TOLD, peer->machine);
   head.version++;
-  send_frame(peer, head, "\x01\x01\x00", 3);
+  send_frame(peer, head, nobody_looks, 3);
 }
 static void send_no_kind(const struct peer *peer) {
   struct frame_head head = frame_head(FRAME_TOLD, peer->machine);
@@ -190,24 +198,28 @@ static void send_no_kind(const struct peer *peer) {
   send_frame(peer, head, NULL, 0);
 }
 static void send_as_another(const struct peer *peer) {
-  send_frame(peer, frame_head(FRAME_TOLD, peer->machine - 1), "\x01\x01\x00", 3);
+  send_frame(peer, frame_head(FRAME_TOLD, peer->machine - 1), nobody_looks, 3);
 }
 static void send_as_the_root(const struct peer *peer) {
   struct frame_head head = frame_head(FRAME_ANSWER, peer->machine);
   head.detail = BOARD_OFF;
   send_frame(peer, head, "off", 3);
 }
+static void send_as_a_parent(const struct peer *peer) {
+  struct frame_place place = {.address = {[10] = 0xff, 0xff, 10, 77, 0, 9}, .port = 61000};
+  send_frame(peer, frame_head(FRAME_PARENT, peer->machine), &place, sizeof place);
+}
 static void send_told_nothing(const struct peer *peer) {
   send_frame(peer, frame_head(FRAME_TOLD, peer->machine), NULL, 0);
 }
 static void send_other_messages(const struct peer *peer) {
-  send_frame(peer, frame_head(FRAME_TOLD, peer->machine), "\x02\x01\x00", 3);
+  send_frame(peer, frame_head(FRAME_TOLD, peer->machine), of_another, 3);
 }
 static void send_random(const struct peer *peer) {
   unsigned char bytes[3000];
   for (size_t at = 0; at < sizeof bytes; at += 250)
     (void)getrandom(bytes + at, 250, 0);
-  bytes[0] = 1;
+  bytes[0] = AGENT_VERSION;
   send_frame(peer, frame_head(FRAME_TOLD, peer->machine), bytes, sizeof bytes);
 }
 static void send_oversized(const struct peer *peer) {
@@ -222,31 +234,33 @@ static void send_parts(const struct peer *peer) {
 }
 
 int hostile_malformed(const struct target *target) {
+  enum { DROPPED, STAYS, EITHER };
   static const struct {
     const char *what;
     void (*act)(const struct peer *peer);
-    bool may_stay;
+    int wanted;
   } acts[] = {
-      {"an empty frame", send_nothing, false},
-      {"a short frame", send_short, false},
-      {"another version", send_other_version, false},
-      {"no kind", send_no_kind, false},
-      {"another machine's number", send_as_another, false},
-      {"the root's answer", send_as_the_root, false},
-      {"no message", send_told_nothing, false},
-      {"a message of another version", send_other_messages, false},
-      {"random bytes", send_random, false},
-      {"an oversized frame", send_oversized,
-       true}, /* its connection has ended; this is a new one */
-      {"two parts", send_parts, true},
+      {"a right message", send_right, STAYS},
+      {"an empty frame", send_nothing, DROPPED},
+      {"a short frame", send_short, DROPPED},
+      {"another version", send_other_version, DROPPED},
+      {"no kind", send_no_kind, DROPPED},
+      {"another machine's number", send_as_another, DROPPED},
+      {"the root's answer", send_as_the_root, DROPPED},
+      {"a parent's word", send_as_a_parent, DROPPED},
+      {"no message", send_told_nothing, DROPPED},
+      {"a message of another version", send_other_messages, DROPPED},
+      {"random bytes", send_random, DROPPED},
+      {"an oversized frame", send_oversized, EITHER}, /* its connection ends; this is a new one */
+      {"two parts", send_parts, EITHER},
   };
-  int stayed = 0;
+  int wrong = 0;
   for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
     bool stays = visit(target, acts[i].act);
     hostile_say("%s: %s", acts[i].what, stays ? "stays" : "dropped");
-    stayed += stays && !acts[i].may_stay;
+    wrong += acts[i].wanted == (stays ? DROPPED : STAYS);
   }
-  return stayed > 0;
+  return wrong > 0;
 }
 
 /* ---- another job with the same id ---- */
@@ -260,8 +274,6 @@ static unsigned char *put(unsigned char *at, uint64_t number) {
   *at++ = (unsigned char)number;
   return at;
 }
-
-enum { ITEM_TEAM = 2, ITEM_SHARED = 4, ITEM_INTRODUCE = 5, ITEM_ENDED = 6 };
 
 static unsigned char *put_team(unsigned char *at, uint64_t key) {
   *at++ = ITEM_TEAM;
@@ -289,7 +301,7 @@ static void tell_of_each(const struct peer *peer,
     const struct board_communicator *of = &stolen_from->board.communicators[i];
     if (of->answer != BOARD_FOUND)
       continue;
-    bytes[0] = 1;
+    bytes[0] = AGENT_VERSION;
     unsigned char *end = tell(put_team(bytes + 1, frame_key(of->name)), of);
     send_frame(peer, frame_head(FRAME_TOLD, peer->machine), bytes, (size_t)(end - bytes));
   }
@@ -339,7 +351,7 @@ static void flood(const struct peer *peer) {
   uint64_t key = 1;
   for (int message = 0; message < MESSAGES; message++) {
     unsigned char *at = bytes;
-    *at++ = 1;
+    *at++ = AGENT_VERSION;
     for (int team = 0; team < TEAMS; team++)
       at = put_team(at, key++ << 20);
     if (message % 2) { /* each with the largest slot that there is */
