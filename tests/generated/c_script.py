@@ -18,6 +18,10 @@ class ScriptSource:
             return f"p{n}_{tables[name]}[{given[0]}][c->rank]"
         if name == "E":
             return str(self.spec["epochs"])
+        if name == "R":
+            return "c->rank"
+        if name == "log":
+            return f"rank_log(c, {given[0]})"
         if name == "D":
             return f"rank_draw(c, {int(self.spec['own_data'])}, {', '.join(given)})"
         if name in ("V", "M"):
@@ -53,6 +57,8 @@ class ScriptSource:
 
     def batches(self, name, count, body):
         style = self.spec["loop"]
+        if style == "unrolled":
+            self.put("_Pragma(\"GCC unroll 3\")")
         if style == "while":
             self.put(f"{name} = -1;")
             self.put(f"while (++{name} < {count}) {{")

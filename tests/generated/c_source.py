@@ -4,6 +4,10 @@
     pointer    through function pointers      jump        loops are left by longjmp
     template   through C++ templates          coroutine   the program is a C++20 coroutine that is suspended between calls
     lambda     each part is a C++ lambda, called through std::function
+
+and of those whose calls a compiler may copy (optimised.py), so that nothing tells two calls apart but where they stand:
+
+    bare       as plain                       shared      all of one signature through one function
 """
 
 import ast
@@ -116,6 +120,15 @@ class Source(c_script.ScriptSource):
         if self.form == "wrapper":
             self.put(f"p{self.n}_collective(c, {number}, {script.stands_at(self.spec, self.scope)});")
             return
+        if self.form in ("bare", "shared"):
+            epoch, iteration = script.stands_at(self.spec, self.scope).split(", ")
+            self.put(f"c->next.point = {number}, c->next.epoch = {epoch}, c->next.iteration = {iteration};")
+            if self.form == "shared":
+                self.put(f"p{self.n}_shared{self.spec['points'].index(point)}(c);")
+                return
+            self.put("rank_begin(c);")
+            self.put(f"rank_after(c, {name}({given}));")
+            return
         self.put(f"rank_before(c, {number}, {script.stands_at(self.spec, self.scope)});")
         if point["collective"] in c_script.EXCHANGES:
             self.put(f"rank_after(c, p{self.n}_{point['collective']}(c, {point['count']}, {datatype}, {point['axis']}));")
@@ -127,6 +140,13 @@ class Source(c_script.ScriptSource):
             self.put(f"rank_after(c, {name}({given}));")
         if self.form == "coroutine":
             self.put("co_await std::suspend_always{};")
+
+    def shared(self, number, point):
+        """The function of a signature."""
+        given = arguments(point, point["count"], DATATYPE[point["datatype"]][0], OPERATION[point["operation"]],
+                          str(point["root"]), f"c->comms[{point['axis']}]")
+        return (f"static OUT void p{self.n}_shared{number}(struct rank *c) {{\n  rank_begin(c);\n"
+                f"  rank_after(c, nccl{FUNCTION[point['collective']]}({given}));\n}}")
 
     def any_call(self, which):
         """One line for any point."""
@@ -284,6 +304,8 @@ class Source(c_script.ScriptSource):
         if self.form == "pointer":
             for name in sorted({FUNCTION[p["collective"]] for p in spec["points"] if p["collective"] in FUNCTION}):
                 head.append(f"static __typeof__(nccl{name}) *volatile p{n}_nccl{name} = nccl{name};")
+        if self.form == "shared":
+            head += [self.shared(at, point) for at, point in enumerate(spec["points"]) if spec["points"].index(point) == at]
         if self.form == "wrapper":
             self.depth = 1
             self.any_call("number")

@@ -1,6 +1,6 @@
 """Runs random programs in front of the loopback NCCL and says what went wrong, by class of program.
 
-    programs.py BUILD [--programs N] [--kind c|python] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
+    programs.py BUILD [--programs N] [--kind c|python|optimised] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
 
 --seed: that one program: its source and what its ranks did. --list: a line for each program that went wrong.
 Status 1 if anything did that expected.py does not allow.
@@ -19,6 +19,7 @@ import batch
 import c_source
 import classes
 import expected
+import optimised
 import python_source
 import scripts
 import shapes
@@ -32,6 +33,10 @@ TITLES = {"hang": "hang", "crash": "crash", "mismatch": "misma", "error": "error
 
 
 def make(kind, seed):
+    if kind == "optimised":
+        spec = shapes.make(kind, seed, optimised.CLASSES, lambda name: optimised.FORMS)
+        spec["compiler"] = optimised.compiler(random.Random(f"compiler {seed}"))
+        return spec
     forms = c_source.FORMS if kind == "c" else python_source.FORMS
     of_scripts = scripts.C_SCRIPT_FORMS if kind == "c" else scripts.PYTHON_SCRIPT_FORMS
     spec = shapes.make(kind, seed, classes.CLASSES, lambda name: of_scripts if name in scripts.SCRIPTS else forms)
@@ -69,13 +74,18 @@ class Report:
             row = self.rows.setdefault(title, collections.Counter())
             row["programs"] += 1
             row.update(set(found))
+        if spec["kind"] == "optimised":
+            row = self.rows.setdefault(("compiler", f"{' '.join(spec['compiler'])}, {'even' if spec['even'] else 'uneven'}"),
+                                       collections.Counter())
+            row["programs"] += 1
+            row.update(set(found))
         bad = expected.unexpected(spec, found, self.today)
         if bad:
             self.bad.append((spec, bad))
         if bad or "wrong" in found or expected.is_grave(found):
             self.wrong.append((spec, list(found)))
 
-    def print(self, sections=("class", "form", "all")):
+    def print(self, sections=("class", "form", "compiler", "all")):
         for section in sections:
             print(f"\n{section + ': programs with':44}" + "".join(f"{TITLES[fault]:>7}" for fault in COLUMNS))
             rows = [(name, row) for (of, name), row in self.rows.items() if of == section]
@@ -130,7 +140,7 @@ def options_of(arguments):
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("build")
     parser.add_argument("--programs", type=int, default=2000)
-    parser.add_argument("--kind", choices=("c", "python"))
+    parser.add_argument("--kind", choices=("c", "python", "optimised"))
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

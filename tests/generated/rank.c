@@ -199,6 +199,10 @@ void rank_before(struct rank *rank, int point, int epoch, int iteration) {
   rank->receive = pending->receive;
 }
 
+void rank_begin(struct rank *rank) {
+  rank_before(rank, rank->next.point, rank->next.epoch, rank->next.iteration);
+}
+
 void rank_after(struct rank *rank, ncclResult_t result) {
   struct pending *pending = &rank->buffers->pending[rank->buffers->npending - 1];
   pending->call->said = said();
@@ -270,6 +274,10 @@ void rank_load(struct rank *rank) {
   rank->step++;
   if (rank->setup->pauses_us[rank->rank] != 0)
     usleep((useconds_t)rank->setup->pauses_us[rank->rank]);
+}
+
+void rank_log(struct rank *rank, int what) {
+  rank->step += what & 1;
 }
 
 int rank_value(struct rank *rank) {

@@ -101,6 +101,9 @@ struct rank {
   struct buffers *buffers;
   int value, met; /* of the last result that was looked at */
   struct {
+    int point, epoch, iteration;
+  } next; /* of rank_begin */
+  struct {
     int size, me, ranks[RANKS_MAX];
   } axes[AXES_MAX];
 };
@@ -111,6 +114,9 @@ struct rank {
 /* Begins a call: fills and sets send and receive. */
 void rank_before(struct rank *rank, int point, int epoch, int iteration);
 
+/* The same, of the call that `next` says: to a compiler all such calls look alike. */
+void rank_begin(struct rank *rank);
+
 /* Ends it, with what NCCL returned. An error ends the process with status 3. */
 void rank_after(struct rank *rank, ncclResult_t result);
 
@@ -119,6 +125,9 @@ void rank_synchronise(struct rank *rank);
 
 /* Loads a batch: as long as the setup says. */
 void rank_load(struct rank *rank);
+
+/* What a rank does by itself between collectives. */
+void rank_log(struct rank *rank, int what);
 
 /* A bit that depends on the rank's own data. */
 int rank_data(const struct rank *rank, int epoch, int iteration, int salt);

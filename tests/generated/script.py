@@ -3,6 +3,7 @@
     a()                      the point of that name                 load()    the next batch
     N(e), N2(e)              this rank's iterations of epoch e, in one or the other table        E    epochs
     V(), M()                 the sum of the numbers in the last result, and of how many ranks it is: equal on all that get it
+    R(), log(n)              this rank's number; something that it does by itself
     D(a, b, salt)            0 to 1023, from the rank's own data (even programs: from data that all have)
     for i in data(n):        a loop over batches, in the style of the program
     for x in range(n):  while c:  if c: elif c: else:  break  continue  return x  x = y  x += y

@@ -49,7 +49,7 @@ class Harness(unittest.TestCase):
                 for found in batch.judge_all(place, f"tested_{at}", group)[0]]
 
     def test_a_seed_is_always_the_same_program(self):
-        for kind in ("c", "python"):
+        for kind in ("c", "python", "optimised"):
             for seed in range(len(classes.CLASSES)):
                 a, b = programs.make(kind, seed), programs.make(kind, seed)
                 self.assertEqual(programs.source_of(a), programs.source_of(b))
@@ -59,6 +59,20 @@ class Harness(unittest.TestCase):
         for kind in ("c", "python"):
             for found in self.judge(self.alone, of_classes(kind, EVEN, 8)):
                 self.assertEqual(found, {})
+
+    def test_even_programs_whose_calls_a_compiler_may_copy_are_right_without_nccl_join(self):
+        specs = [spec for spec in (programs.make("optimised", seed) for seed in range(60)) if spec["even"]]
+        for found in self.judge(self.alone, sorted_by_group(specs)):
+            self.assertEqual(found, {})
+
+    def test_an_even_program_that_deviates_without_a_line_is_silent(self):
+        spec = next(spec for spec in of_classes("c", ("even",), 40) if spec["points"][0]["collective"] == "all_reduce")
+        alone = [verdict.Rank([(0, 0, 0, 0, verdict.DONE, 0, *(int(rank == peer) for peer in range(6)), 0)], 1, 0, 0, b"")
+                 for rank in range(spec["ranks"])]
+        self.assertEqual(verdict.judge(spec, verdict.Result(0, 0, alone)),
+                         {"deviates": spec["ranks"], "silent": 1, "split": spec["ranks"] - 1})
+        alone[0].text = b"NCCL-JOIN WARN something at collective 0"
+        self.assertNotIn("silent", verdict.judge(spec, verdict.Result(0, 0, alone)))
 
     def test_spoilt_results_are_found(self):
         self.place.tamper = 3

@@ -209,18 +209,19 @@ def count_split(spec, meetings):
 
 def deviations(spec, ranks, meetings):
     """Of an even program: meetings in which not all ranks have made the same call."""
-    bad = 0
+    bad = []
     for met in meetings:
         rank, _, call = met[0]
         if spec["points"][call[0]]["collective"] == "reduce":
             expected = None  # only the root's result shows who met; the root's group has all
             root = communicator(spec, call[3], rank)[call_root(spec, call)]
             if all(number != root for number, _, _ in met):
-                bad += 1
+                bad.append(met)
                 continue
         same = len({call[:4] for _, _, call in met}) == 1
         whole = [number for number, _, _ in sorted(met)] == list(communicator(spec, call[3], rank))
-        bad += not (same and whole)
+        if not (same and whole):
+            bad.append(met)
     return bad
 
 
@@ -280,7 +281,10 @@ def judge(spec, result, reference=None):
     if spec["even"] and any(warnings(spec, rank) for rank in ranks):
         found["warned"] = 1
     if spec["even"]:
-        bad = deviations(spec, ranks, meetings)
+        apart = deviations(spec, ranks, meetings)
+        if apart and is_silent(spec, ranks, meetings, apart):
+            found["silent"] = 1
+        bad = len(apart)
         if reference is not None:
             for rank, expected in zip(ranks, reference.ranks):
                 ours = [call[:5] + call[12:] for call in rank.calls]
