@@ -3,6 +3,8 @@
 #   make nccl-2.28.9     build-nccl/2.28.9: a build folder for programs and tests in front of that release, beside
 #                        everything else, which make and make install never touch
 #   make check-nccl      the tests of the emulation and the join tests in front of it; writes a part of docs/truth.md
+#   make check-nccl-torch
+#                        the tests of make check-pytorch in front of the release that PyTorch's wheel comes with
 #
 # Releases come as for `make check-versions` (tests/versions/rules.mk). Only for x86-64.
 .PHONY: check-nccl
@@ -80,6 +82,16 @@ $(EMULATION_SITE)/torch/__init__.py: $(EMULATION_DIR)/pytorch/done $(BUILD)/pyto
 	  $(PYTORCH_OPERATORS) $(EMULATION_DIR)/pytorch/loopback/libnvidia-ml.so.1 $(EMULATION_SITE)
 .PHONY: nccl-pytorch-site
 nccl-pytorch-site: $(EMULATION_SITE)/torch/__init__.py
+
+# make check-pytorch in front of that NCCL instead of the loopback's; PYTORCH_PARTS and the rest as there.
+.PHONY: check-nccl-torch
+check-nccl-torch:
+	@tools/deps --nccl
+	@tools/deps --clients
+	@tests/clients/install '$(CLIENTS)' torch torch-tests cupy accelerate lightning deepspeed
+	@$(MAKE) --no-print-directory all loopback pytorch nccl-pytorch-site $(MACHINES_START)
+	@PYTORCH_SITE=$(EMULATION_SITE) JOIN_TEST_BUILD=$(EMULATION_DIR)/pytorch PYTHON='$(CLIENTS)/python/bin/python' \
+	  tests/pytorch/check.py $(PYTORCH_PARTS)
 
 # A small part of this, for `make check`, if the library has been downloaded: each test shows something that the loopback's NCCL
 # cannot show in the same way.

@@ -11,11 +11,12 @@ import cases
 import gpu_scripts
 import machines
 import own
+import random_programs
 import stack
 import upstream
 
 PARTS = {"own": own.cases, "scripts": gpu_scripts.cases, "upstream": upstream.as_they_are, "upstream-join": upstream.without_join,
-         "machines": machines.cases}
+         "machines": machines.cases, "random": random_programs.cases}
 
 
 def main():

@@ -96,6 +96,10 @@ def trial(stack, ranks, environment, test):
     check(with_join, "under nccl-join")
 
 
+def weight(test):
+    return 4 if test == "test_ddp_uneven_inputs" else 1
+
+
 def as_they_are():
     for backend, environment in backends():
         for test in tests():
@@ -110,11 +114,13 @@ def as_they_are():
                             if ranks == sizes[-1] or not TOO_FEW.search(str(skip)):
                                 raise
 
-                yield Case(f"{backend}, {sizes[0]} ranks: upstream {test}", act, weight=4 if test == "test_ddp_uneven_inputs" else 1)
+                yield Case(f"{backend}, {sizes[0]} ranks: upstream {test}", act, weight=weight(test))
 
 
-# Each with settings of nccl-join, and which cells of it (upstream_rank.py). Left out: test_ddp_grad_div_uneven_inputs divides by the active ranks in
-# its first half and by all in its second, and NCCL_JOIN_DIVISOR is for a whole process.
+# Each with settings of nccl-join, and which cells of it (upstream_rank.py). Where one rank out of data stops all, what the tests look for is in the exceptions
+# that NCCL's error has become. Left out: test_ddp_grad_div_uneven_inputs divides by the active ranks in its first half and by all in its second, and
+# NCCL_JOIN_DIVISOR is for a whole process.
+THROW = {"NCCL_JOIN_EARLY_EXIT": "throw"}
 WITHOUT_JOIN = [
     ("test_ddp_join_model_equivalence", {}, ""),
     ("test_ddp_uneven_input_exception", {}, ""),
@@ -122,6 +128,8 @@ WITHOUT_JOIN = [
     ("test_ddp_join_respects_forward_sync_buffers_false", {}, ""),
     ("test_ddp_uneven_inputs", {}, "even-end,small"),
     ("test_ddp_uneven_inputs", {}, "even-end,small,no-zero"),
+    ("test_ddp_uneven_inputs", THROW, "throw,small"),
+    ("test_ddp_uneven_inputs_stop_iteration_sync_bn", THROW, ""),
 ]
 
 
@@ -134,4 +142,6 @@ def without_join():
                 def act(stack, more={**environment, **settings}, ranks=ranks, test=test, cells=cells):
                     check(run(stack, True, ranks, more, test, "--join", "null", "--cells", cells), "Join replaced by nothing")
 
-                yield Case(f"{backend}, {ranks} ranks: upstream {test} without Join {cells}".rstrip(), act)
+                words = [cells, *(f"{name}={value}" for name, value in settings.items())]
+                name = f"{backend}, {ranks} ranks: upstream {test} without Join {' '.join(filter(None, words))}"
+                yield Case(name.rstrip(), act, weight=weight(test))
