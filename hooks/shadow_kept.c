@@ -23,7 +23,7 @@ struct choice {
   struct buffer *buffer;
 };
 
-static void choose(struct choice *choice, struct buffer *buffer) {
+static void shadow_kept_choose(struct choice *choice, struct buffer *buffer) {
   if (buffer->address != 0 && buffer->bytes >= choice->bytes &&
       (buffer->block == 0 || choice->alias) &&
       (choice->buffer == NULL || buffer->bytes < choice->buffer->bytes))
@@ -36,14 +36,14 @@ static void choose_among(struct choice *choice, struct shadow *device, unsigned 
     if (memory->look != look)
       continue;
     for (unsigned i = 0; i < memory->nsends; i++)
-      choose(choice, &memory->sends[i].buffer);
-    choose(choice, &memory->receive);
-    choose(choice, &memory->lent);
+      shadow_kept_choose(choice, &memory->sends[i].buffer);
+    shadow_kept_choose(choice, &memory->receive);
+    shadow_kept_choose(choice, &memory->lent);
   }
   /* How the others among these look is not known any more. */
   for (unsigned i = 0; look == 0 && i < device->nretired; i++)
     if (device->retired[i].registrable.start == 0)
-      choose(choice, &device->retired[i]);
+      shadow_kept_choose(choice, &device->retired[i]);
 }
 
 bool device_take_kept(const struct shadow *device, unsigned look, bool alias, size_t bytes,

@@ -185,7 +185,8 @@ void log_tell(void (*told)(uint32_t tag, const char *text)) {
   atomic_store(&told_to, told);
 }
 
-static void tell(const struct log_subject *subject, const char *format, va_list arguments) {
+static void log_tell_line(const struct log_subject *subject, const char *format,
+                          va_list arguments) {
   void (*told)(uint32_t tag, const char *text) = atomic_load(&told_to);
   char text[LOG_LINE_SIZE];
   va_list own;
@@ -231,7 +232,7 @@ static void write_text(const struct log_subject *subject, enum log_level level, 
                        va_list arguments) {
   if (level <= LOG_LEVEL_WARN && !log_is_disabled() && *format != ' ') {
     keep_text(format, arguments);
-    tell(subject, format, arguments);
+    log_tell_line(subject, format, arguments);
   }
   if (log_enabled(level))
     write_named(subject, level, format, arguments);

@@ -208,7 +208,7 @@ static bool are_of(const struct endpoint *world, const uint32_t *ranks, uint32_t
 
 /* PyTorch makes a communicator of some of the ranks: they are waited for, whichever thread is to
  * answer the others. */
-static void gather(const struct trampoline_call *call) {
+static void exit_points_gather(const struct trampoline_call *call) {
   const void *group = (const void *)call->argument;
   uint32_t nranks = pytorch_ranks(group, (call->third & 0xff) != 0);
   struct endpoint *world = find_world(), *end = NULL;
@@ -242,7 +242,7 @@ static void pass_through(const struct trampoline_call *call) {
     last.back = *call->back;
     last.passed = passed_by_all();
   } else if (exit_point(call->name)->of == EXIT_POINT_OF_PYTORCH) {
-    gather(call);
+    exit_points_gather(call);
   }
   free(visit.requests);
   guard_lower();

@@ -151,7 +151,7 @@ static uint64_t kind_of(const struct copies *copies, const struct python_instruc
 /* Without columns all of a line would stand at one place: there what has run of the line since the
  * last jump is part of the place. What has no line stands behind what comes before it. All returns
  * are alike. */
-static void begin(struct copies *copies) {
+static void python_copies_begin(struct copies *copies) {
   uint64_t run = 0, place = 0;
   for (uint32_t i = 0; i < copies->n; i++) {
     const struct python_instruction *is = &copies->all[i], *before = i > 0 ? is - 1 : is;
@@ -173,7 +173,7 @@ static bool find_classes(struct copies *copies) {
   uint64_t work = 0;
   find_heads(copies);
   find_ends(copies);
-  begin(copies);
+  python_copies_begin(copies);
   split_classes(copies);
   do {
     work += copies->ncompared;

@@ -98,8 +98,9 @@ static void add_frame(struct chain_text *to, const char *base, uint32_t line, ui
 
 /* Of the program the innermost frame and the one that called it, whatever they are; further out what
  * stands in a loop. */
-static void describe(const struct python_layout *layout, const struct python_code *code,
-                     uint32_t instruction, struct chain_text *to) {
+static void python_frames_describe(const struct python_layout *layout,
+                                   const struct python_code *code, uint32_t instruction,
+                                   struct chain_text *to) {
   uint32_t loop = python_loops_line(layout, code, instruction);
   if (to->frames < 2 || loop != 0)
     add_frame(to, python_base_name(code->file), python_line(layout->minor, code, instruction),
@@ -124,9 +125,9 @@ void python_text(char *text, size_t size) {
     uint32_t instruction =
         code == NULL ? UINT32_MAX : python_code_instruction(layout, code, frame.where);
     if (instruction != UINT32_MAX && is_of_program(code))
-      describe(layout, code, instruction, &of_program);
+      python_frames_describe(layout, code, instruction, &of_program);
     else if (instruction != UINT32_MAX && innermost.frames == 0 && of_program.frames == 0)
-      describe(layout, code, instruction, &innermost);
+      python_frames_describe(layout, code, instruction, &innermost);
     more += of_program.frames != 0;
     python_code_free(code);
   }

@@ -60,7 +60,7 @@ static uint64_t bit_of(uint32_t variable) {
   return UINT64_C(1) << variable;
 }
 
-static struct python_value load(const struct python_values *values, uint32_t local) {
+static struct python_value python_values_load(const struct python_values *values, uint32_t local) {
   return local < PYTHON_LOCALS ? values->locals[local] : anything;
 }
 
@@ -83,7 +83,8 @@ static void note_stored(struct python_values *values, uint32_t variable,
   values->flow.moves |= moves ? bit_of(variable) : 0;
 }
 
-static void store(struct python_values *values, uint32_t local, struct python_value value) {
+static void python_values_store(struct python_values *values, uint32_t local,
+                                struct python_value value) {
   if (local >= PYTHON_LOCALS)
     return;
   note_stored(values, local, value);
@@ -105,7 +106,8 @@ enum { ADD = 0, SUBTRACT = 10, INPLACE = 13 }; /* of BINARY_OP: Include/opcode.h
 /* Numbers that are known are small: one digit, and sums of a few. */
 #define NUMBER_MAX (INT64_C(1) << 40)
 
-static struct python_value add(struct python_value a, struct python_value b, int sign) {
+static struct python_value python_values_add(struct python_value a, struct python_value b,
+                                             int sign) {
   struct python_value made = made_of(a, b);
   bool is_number = b.is.kind == PYTHON_NUMBER;
   if (is_number && a.is.kind == PYTHON_NUMBER) {
@@ -120,14 +122,15 @@ static struct python_value add(struct python_value a, struct python_value b, int
   return made;
 }
 
-static void operate(struct python_values *values, enum python_effect effect, uint32_t argument) {
+static void python_values_operate(struct python_values *values, enum python_effect effect,
+                                  uint32_t argument) {
   struct python_value b = pop_value(values), a = pop_value(values);
   bool is_binary = effect == EFFECT_BINARY;
   if (effect == EFFECT_ADD || (is_binary && argument % INPLACE == ADD && argument <= INPLACE))
-    push_value(values, add(a, b, 1));
+    push_value(values, python_values_add(a, b, 1));
   else if (effect == EFFECT_SUBTRACT ||
            (is_binary && (argument == SUBTRACT || argument == SUBTRACT + INPLACE)))
-    push_value(values, add(a, b, -1));
+    push_value(values, python_values_add(a, b, -1));
   else
     push_value(values, made_of(a, b));
 }
@@ -137,7 +140,7 @@ static bool is_less(struct python_value a, struct python_value b) {
 }
 
 /* The operators of Python's `opcode.cmp_op`. */
-static void compare(struct python_values *values, uint32_t operator) {
+static void python_values_compare(struct python_values *values, uint32_t operator) {
   struct python_value b = pop_value(values), a = pop_value(values), made = made_of(a, b);
   if (a.is.kind == PYTHON_NUMBER && b.is.kind == PYTHON_NUMBER && operator<= 5) {
     const bool is[] = {
@@ -179,7 +182,7 @@ static void push_truth(struct python_values *values, struct python_value of, boo
 
 /* ---- instructions ---- */
 
-static int branch(struct python_values *values, enum python_effect effect) {
+static int python_values_branch(struct python_values *values, enum python_effect effect) {
   struct python_value of = pop_value(values);
   values->flow.tests = of.by;
   values->flow.tests_more = of.by_more;
@@ -201,30 +204,30 @@ static bool step_variables(struct python_values *values, enum python_effect effe
   struct python_value value;
   switch (effect) {
   case EFFECT_LOAD:
-    push_value(values, load(values, n));
+    push_value(values, python_values_load(values, n));
     return true;
   case EFFECT_LOAD_TWO:
-    push_value(values, load(values, n >> 4));
-    push_value(values, load(values, n & 15));
+    push_value(values, python_values_load(values, n >> 4));
+    push_value(values, python_values_load(values, n & 15));
     return true;
   case EFFECT_STORE:
-    store(values, n, pop_value(values));
+    python_values_store(values, n, pop_value(values));
     return true;
   case EFFECT_STORE_TWO:
     value = pop_value(values);
-    store(values, n >> 4, value);
-    store(values, n & 15, pop_value(values));
+    python_values_store(values, n >> 4, value);
+    python_values_store(values, n & 15, pop_value(values));
     return true;
   case EFFECT_STORE_LOAD:
-    store(values, n >> 4, pop_value(values));
-    push_value(values, load(values, n & 15));
+    python_values_store(values, n >> 4, pop_value(values));
+    push_value(values, python_values_load(values, n & 15));
     return true;
   case EFFECT_DELETE:
-    store(values, n, anything);
+    python_values_store(values, n, anything);
     return true;
   case EFFECT_CLEAR:
-    push_value(values, load(values, n));
-    store(values, n, anything);
+    push_value(values, python_values_load(values, n));
+    python_values_store(values, n, anything);
     return true;
   case EFFECT_STORE_NAME:
     store_named(values, n);
@@ -321,7 +324,7 @@ static bool step_calls(struct python_values *values, enum python_effect effect, 
   return true;
 }
 
-static void unpack(struct python_values *values, uint32_t n) {
+static void python_values_unpack(struct python_values *values, uint32_t n) {
   struct python_value of = pop_value(values), item = made_of(of, of);
   item.step = of.step == PYTHON_ITERATED ? of.step : 0;
   for (uint32_t i = 0; i < n && i < PYTHON_STACK; i++)
@@ -343,10 +346,10 @@ static void step_operators(struct python_values *values, unsigned minor,
   case EFFECT_ADD:
   case EFFECT_SUBTRACT:
   case EFFECT_OF_TWO:
-    operate(values, effect, n);
+    python_values_operate(values, effect, n);
     break;
   case EFFECT_COMPARE:
-    compare(values, operator_of(minor, n));
+    python_values_compare(values, operator_of(minor, n));
     break;
   case EFFECT_IS:
     compare_objects(values, n != 0);
@@ -356,7 +359,7 @@ static void step_operators(struct python_values *values, unsigned minor,
     push_truth(values, pop_value(values), effect == EFFECT_NOT);
     break;
   case EFFECT_UNPACK:
-    unpack(values, n);
+    python_values_unpack(values, n);
     break;
   case EFFECT_OF_ONE:
     of = pop_value(values);
@@ -387,7 +390,7 @@ int python_values_step(struct python_values *values, unsigned minor, const struc
   uint32_t n = instruction->argument;
   if (effect == EFFECT_IF_TRUE || effect == EFFECT_IF_FALSE || effect == EFFECT_IF_NONE ||
       effect == EFFECT_IF_NOT_NONE)
-    return branch(values, effect);
+    return python_values_branch(values, effect);
   if (!step_variables(values, effect, n) && !step_named(values, minor, effect, n) &&
       !step_stack(values, effect, n) && !step_calls(values, effect, n))
     step_operators(values, minor, code, effect, n);
