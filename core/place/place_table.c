@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INDEX_SIZE (4 * PLACE_TABLE_PLACES)
+#define INDEX_SIZE (2 * PLACE_TABLE_PLACES)
+_Static_assert(PLACE_TABLE_PLACES < UINT16_MAX, "a position + 1 fits into the index");
 
 struct place_table {
   uint64_t added;

@@ -8,7 +8,9 @@
 
 #include "core/place/place.h"
 
-#define PLACE_TABLE_PLACES 256u
+/* More than a team knows units (unit.h): a unit that is known has a place that is known, but where
+ * a program comes to thousands of places. */
+#define PLACE_TABLE_PLACES 4096u
 
 struct known_place {
   struct place place;
@@ -28,7 +30,8 @@ struct known_place {
 
 struct place_table;
 
-/* Allocates (about 290 KiB); NULL if there is no memory. Owned by the caller. */
+/* Allocates 4.6 MiB, of which it touches 16 KiB and 1.1 KiB for each place; NULL if there is no
+ * memory. Owned by the caller. */
 struct place_table *place_table_create(void);
 void place_table_destroy(struct place_table *table);
 
