@@ -239,6 +239,8 @@ help:
 	  echo 'make check-nccl   NVIDIA'\''s own libnccl with its kernels emulated, 2.22 to the newest, and the join tests in front of it'; \
 	  echo 'make check-clients   PyTorch, CuPy, nccl4py, vLLM, torchrun, mpirun without a GPU; downloads 3 GB once'; \
 	  echo 'make check-pytorch   PyTorch, unmodified, on the stand-ins: its scripts and its own tests; PYTORCH_PARTS=scripts'; \
+	  echo 'make check-nccl-torch'; \
+	  echo '                     the same in front of the NCCL that its wheel comes with, with its kernels emulated'; \
 	  echo 'make check-machines  programs on several machines, which are namespaces of this one'; \
   echo 'make machine-faults  random faults there, MACHINES_FAULTS=$(MACHINES_FAULTS)'; \
 	  echo 'make bench-pytorch   what an iteration costs there, with nccl-join and with its own Join'; \

@@ -154,6 +154,41 @@ Test(training, everything_at_once) {
             &(struct ddp){.buffers = true, .batches = 2, .barrier = true}, "");
 }
 
+/* As those of a model of 300 layers whose loop is unrolled: all are known as long as the loop goes on. */
+Test(training, an_iteration_of_collectives_of_300_lines) {
+  const int iterations[][2] = {{5, 6}, {4, 3}, {6, 6}};
+  struct run *result = run(&(struct launch){.nranks = 2, .program = "places", .options = ""});
+  assert_went_well(result);
+  cr_expect(strstr(result->errors, "look alike") == NULL, "%s", result->errors);
+  struct lines *lines = lines_create();
+  for (int epoch = 0; epoch < 3; epoch++)
+    for (int rank = 0; rank < 2; rank++) {
+      lines_add(lines, rank, "epoch %d %d", epoch, 300 * iterations[epoch][rank]);
+      lines_add(lines, rank, "end %d 3", epoch);
+    }
+  lines_add_left(lines, 2);
+  finish_run(result, lines);
+}
+
+/* A warm-up and a loop that counts on from it; training and evaluation in two branches: each is a loop of its own, although a
+ * compiler makes such loops of one, too. */
+Test(training, two_loops_whose_collectives_look_alike_are_two) {
+  static const char *const modes[] = {"counting", "branches"};
+  static const int iterations[][3] = {{6, 8, 7}, {5, 9, 6}, {7, 6, 8}};
+  for (int mode = 0; mode < 2; mode++) {
+    char options[64];
+    snprintf(options, sizeof options, "--mode %s", modes[mode]);
+    struct run *result = run(&(struct launch){.nranks = 3, .program = "loops", .options = options});
+    assert_went_well(result);
+    struct lines *lines = lines_create();
+    for (int epoch = 0; epoch < 3; epoch++)
+      for (int rank = 0; rank < 3; rank++)
+        lines_add(lines, rank, "epoch %d %d", epoch, (1 + mode) * iterations[epoch][rank]);
+    lines_add_left(lines, 3);
+    finish_run(result, lines);
+  }
+}
+
 /* Where the collective has been issued by the others before the rank comes to one that looks alike. */
 Test(training, what_is_found_late_stops_the_job_with_the_place_and_the_remedy) {
   struct run *result = run(&(struct launch){

@@ -11,12 +11,15 @@
 #include <time.h>
 
 static const char *iterations = "20", *others = "20", *pause_us = "200", *others_pause_us = "200";
+static const char *late_us = "0", *others_late_us = "0";
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "of the main thread, per rank"},
     {"--others", &others, NULL, "of the other thread, per rank"},
     {"--pause", &pause_us, NULL, "microseconds after each iteration of the main thread, per rank"},
     {"--others-pause", &others_pause_us, NULL, "the same of the other thread"},
+    {"--late", &late_us, NULL, "microseconds before the first of the main thread, per rank"},
+    {"--others-late", &others_late_us, NULL, "the same of the other thread"},
     {0},
 };
 
@@ -28,8 +31,14 @@ struct part {
   ncclComm_t comm;
   const char *name;
   size_t count;
-  int n, pause_us;
+  int n, pause_us, late_us;
 };
+
+static void rest(int microseconds) {
+  nanosleep(&(struct timespec){.tv_sec = microseconds / 1000000,
+                               .tv_nsec = microseconds % 1000000 * 1000L},
+            NULL);
+}
 
 static void *work(void *argument) {
   struct part *part = argument;
@@ -37,6 +46,7 @@ static void *work(void *argument) {
   size_t size = part->count * sizeof *data;
   cudaStream_t stream = part->ranks.stream;
   CHECK_CUDA(cudaMalloc((void **)&data, size));
+  rest(part->late_us);
   for (int k = 0; k < part->n; k++) {
     for (size_t i = 0; i < part->count; i++)
       host[i] = (float)((1 << part->ranks.rank) * (k + 1));
@@ -45,9 +55,7 @@ static void *work(void *argument) {
     CHECK_CUDA(cudaMemcpyAsync(host, data, size, cudaMemcpyDeviceToHost, stream));
     CHECK_CUDA(cudaStreamSynchronize(stream));
     ranks_result(&part->ranks, "%s %d %g", part->name, k, (double)host[part->count - 1]);
-    nanosleep(&(struct timespec){.tv_sec = part->pause_us / 1000000,
-                                 .tv_nsec = part->pause_us % 1000000 * 1000L},
-              NULL);
+    rest(part->pause_us);
   }
   return NULL;
 }
@@ -63,8 +71,10 @@ int main(int argc, char **argv) {
   first.ranks = second.ranks = ranks;
   first.n = schedule_iterations(iterations, 0, ranks.rank);
   first.pause_us = schedule_iterations(pause_us, 0, ranks.rank);
+  first.late_us = schedule_iterations(late_us, 0, ranks.rank);
   second.n = schedule_iterations(others, 0, ranks.rank);
   second.pause_us = schedule_iterations(others_pause_us, 0, ranks.rank);
+  second.late_us = schedule_iterations(others_late_us, 0, ranks.rank);
   CHECK_CUDA(cudaStreamCreateWithFlags(&second.ranks.stream, cudaStreamNonBlocking));
   pthread_t thread;
   pthread_create(&thread, NULL, work, &second);

@@ -15,7 +15,7 @@ PROGRAM_FILES = $(addprefix $(BUILD)/programs/,$(PROGRAMS))
 PROGRAM_PART_OBJECTS = $(PROGRAM_PARTS:%=$(BUILD)/tests/programs/%.o)
 PROGRAM_OBJECTS = $(PROGRAMS:%=$(BUILD)/tests/programs/%.o) $(PROGRAM_PART_OBJECTS) $(BUILD)/tests/programs/tensors.o
 # Of sharded and normalised training, and of PyTorch's test of uneven inputs.
-PROGRAMS += sharded normalised uneven branches
+PROGRAMS += sharded normalised uneven branches places loops
 # The host cost of a call; for make check-gpu.
 PROGRAMS += calls
 DIGITS = $(BUILD)/data/digits.csv

@@ -53,8 +53,9 @@ static void fill(const struct placed *placed, unsigned int version) {
   const struct {
     size_t size;
     unsigned int magic, version;
-    int blocking;
-  } head = {placed->size, MAGIC, version, 0};
+    int blocking, nothing; /* no padding, which would be anything */
+  } head = {placed->size, MAGIC, version, 0, 0};
+  _Static_assert(sizeof head == 24, "no padding");
   for (size_t i = 0; i < placed->size; i++)
     placed->bytes[i] = (unsigned char)(i * 37 + version);
   memcpy(placed->bytes, &head, sizeof head);

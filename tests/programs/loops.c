@@ -1,0 +1,92 @@
+/* Epochs of two loops whose collectives look alike: --mode counting, a warm-up and a loop that counts on from it; --mode
+ * branches, training and evaluation in two branches of one condition. Compiled without optimisation by gcc: a compiler makes
+ * such loops of one, too, and these are the program's own.
+ *
+ * Results: "epoch <epoch> <n>" with the number of sums that are those of the ranks still in that loop; "left".
+ */
+#include "tests/programs/options.h"
+#include "tests/programs/ranks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#ifndef __clang__
+#pragma GCC optimize("O0")
+#endif
+
+static const char *mode = "counting", *iterations = "6,8,7/5,9,6/7,6,8";
+
+static const struct option options[] = {
+    {"--mode", &mode, NULL, "counting or branches"},
+    {"--iterations", &iterations, NULL, "per rank and epoch, 3 and more: 3,5,5 or 3,5/5,3"},
+    {0},
+};
+
+enum { WARM = 3, RANKS_BITS = 16 };
+
+static struct ranks ranks;
+static double *send, *receive, met;
+static int point, right;
+
+/* Rank r adds 2^r, and the point of the program above the bits of all ranks. */
+static void sum(void) {
+  double value = (double)(1 << ranks.rank) + (double)point * (1 << RANKS_BITS);
+  CHECK_CUDA(cudaMemcpyAsync(send, &value, sizeof value, cudaMemcpyHostToDevice, ranks.stream));
+  CHECK_NCCL(ncclAllReduce(send, receive, 1, ncclDouble, ncclSum, ranks.comms[0], ranks.stream));
+  CHECK_CUDA(cudaMemcpyAsync(&met, receive, sizeof met, cudaMemcpyDeviceToHost, ranks.stream));
+  ranks_synchronise(&ranks);
+}
+
+static void count_right(int epoch, int i) {
+  double all = 0;
+  for (int rank = 0; rank < ranks.nranks; rank++)
+    if (i < schedule_iterations(iterations, epoch, rank))
+      all += (double)(1 << rank) + (double)point * (1 << RANKS_BITS);
+  right += met == all;
+}
+
+static void counting(int epoch, int n) {
+  int i = 0;
+  point = 1;
+  for (; i < WARM; i++) {
+    sum();
+    count_right(epoch, i);
+  }
+  point = 2;
+  for (; i < n; i++) {
+    sum();
+    count_right(epoch, i);
+  }
+}
+
+static void branches(int epoch, int n) {
+  for (point = 1; point <= 2; point++) {
+    if (point == 1) {
+      for (int i = 0; i < n; i++) {
+        sum();
+        count_right(epoch, i);
+      }
+    } else {
+      for (int i = 0; i < n; i++) {
+        sum();
+        count_right(epoch, i);
+      }
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  (void)argc;
+  options_read(argv, "Two loops whose collectives look alike.", options);
+  ranks_begin(&ranks);
+  ranks_communicator(&ranks);
+  CHECK_CUDA(cudaMalloc((void **)&send, sizeof *send));
+  CHECK_CUDA(cudaMalloc((void **)&receive, sizeof *receive));
+  for (int epoch = 0; epoch < schedule_epochs(iterations); epoch++) {
+    int n = schedule_iterations(iterations, epoch, ranks.rank);
+    right = 0;
+    (strcmp(mode, "branches") == 0 ? branches : counting)(epoch, n);
+    ranks_result(&ranks, "epoch %d %d", epoch, right);
+  }
+  return ranks_leave(&ranks, ENDING_FINALIZE);
+}
