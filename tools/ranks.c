@@ -31,43 +31,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/launch_record.h"
 #include "tools/port.h"
-#include "tools/ranks_options.h"
-#include "tools/relay.h"
-#include "tools/status/job.h"
+#include "tools/ranks_private.h"
 
-#define GRACE_MS 5000      /* from SIGTERM to SIGKILL */
 #define LAST_OUTPUT_MS 200 /* for output of processes that have left their rank's group */
 #define STATUS_NOT_EXECUTABLE 126
 #define STATUS_NOT_FOUND 127
-
-struct rank {
-  pid_t pid;  /* and process group; a zombie until the end, so that the number stays its own */
-  bool ended; /* status is valid */
-  bool told;  /* it was to end then */
-  int status; /* as a shell gives it */
-  struct relay out, err;
-};
-
-struct launch {
-  struct options options;
-  int port;
-  int signals; /* signalfd */
-  struct rank *ranks;
-  sigset_t mask_before; /* what the ranks start with, as pipe_handler_before */
-  void (*pipe_handler_before)(int);
-  int status;       /* to exit with */
-  char why[640];    /* not 0 */
-  bool stopping;    /* SIGTERM has been sent */
-  long deadline_ms; /* for SIGKILL, while stopping */
-};
-
-static long now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- becoming the program ---- */
 
@@ -197,106 +166,6 @@ static int start_rank(struct launch *launch, int number) {
   return error;
 }
 
-/* ---- ending ranks ---- */
-
-/* Signals every rank's process group; with only_running not those whose rank has ended, which may
- * have left processes behind. */
-static void signal_groups(struct launch *launch, int number, bool only_running) {
-  for (int i = 0; i < launch->options.nranks; i++) {
-    struct rank *rank = &launch->ranks[i];
-    if (rank->pid > 0 && !(only_running && rank->ended)) {
-      rank->told |= !rank->ended;
-      kill(-rank->pid, number);
-      kill(-rank->pid, SIGCONT); /* a stopped process would not notice */
-    }
-  }
-}
-
-static void stop(struct launch *launch, int number) {
-  launch->stopping = true;
-  launch->deadline_ms = now_ms() + GRACE_MS;
-  signal_groups(launch, number, true);
-}
-
-static bool all_ended(const struct launch *launch) {
-  for (int i = 0; i < launch->options.nranks; i++) {
-    if (launch->ranks[i].pid > 0 && !launch->ranks[i].ended)
-      return false;
-  }
-  return true;
-}
-
-/* What it did last, which its peers know (tools/status/job.h). */
-static const char *write_where(const struct launch *launch, int number, char *where, size_t size) {
-  int peers[RANKS_MAX];
-  size_t npeers = 0;
-  for (int i = 0; i < launch->options.nranks; i++)
-    if (launch->ranks[i].pid > 0 && !launch->ranks[i].ended)
-      peers[npeers++] = launch->ranks[i].pid;
-  job_write_end(launch->ranks[number].pid, peers, npeers, where, size);
-  return where;
-}
-
-static void say_failed(struct launch *launch, int number) {
-  const struct rank *rank = &launch->ranks[number];
-  char where[512];
-  if (rank->status > 128)
-    snprintf(launch->why, sizeof(launch->why), "rank %d was ended by signal %d (%s)%s", number,
-             rank->status - 128, strsignal(rank->status - 128),
-             write_where(launch, number, where, sizeof(where)));
-  else
-    snprintf(launch->why, sizeof(launch->why), "rank %d ended with status %d", number,
-             rank->status);
-  say("%s%s", launch->why, all_ended(launch) ? "" : ": ending the others");
-}
-
-/* For nccl-join report. */
-static void record_end(const struct launch *launch) {
-  const char *folder = getenv("NCCL_JOIN_TRACE");
-  struct launch_end ends[RANKS_MAX];
-  size_t count = 0;
-  if (launch->why[0] == '\0' || folder == NULL || *folder == '\0' ||
-      launch->options.preload == NULL)
-    return;
-  for (int i = 0; i < launch->options.nranks; i++)
-    if (launch->ranks[i].pid > 0 && (launch->ranks[i].told || launch->ranks[i].status != 0))
-      ends[count++] = (struct launch_end){launch->ranks[i].pid, !launch->ranks[i].told};
-  launch_record(folder, launch->why, ends, count);
-}
-
-/* Looks which ranks have ended. The first that failed gives the status and ends the others.
- * Where several have: first_pid, if it is one of them; that one was the first to end. */
-static void look_for_ended(struct launch *launch, int first_pid) {
-  int failed = -1;
-  for (int i = 0; i < launch->options.nranks; i++) {
-    struct rank *rank = &launch->ranks[i];
-    siginfo_t info = {0};
-    if (rank->pid <= 0 || rank->ended ||
-        waitid(P_PID, (id_t)rank->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
-      continue;
-    rank->ended = true;
-    rank->status = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
-    if (rank->status != 0 && (failed < 0 || rank->pid == first_pid))
-      failed = i;
-  }
-  if (failed < 0 || launch->status != 0 || launch->stopping)
-    return;
-  launch->status = launch->ranks[failed].status;
-  say_failed(launch, failed);
-  stop(launch, SIGTERM);
-}
-
-/* Told to stop: passes the signal on; told again, ends all at once. */
-static void take_signal(struct launch *launch, int number) {
-  bool again = launch->stopping;
-  if (launch->status == 0) {
-    launch->status = 128 + number;
-    snprintf(launch->why, sizeof(launch->why), "nccl-join run was told to stop by signal %d (%s)",
-             number, strsignal(number));
-  }
-  stop(launch, again ? SIGKILL : number);
-}
-
 /* Ctrl-Z: the terminal knows of the launcher's process group only. All ranks stop with it, and go
  * on where the shell lets it go on (fg, bg). A rank cannot refuse, as it may not be half of a job.
  */
@@ -319,11 +188,11 @@ static void read_signals(struct launch *launch) {
     if (info.ssi_signo == SIGTSTP)
       suspend(launch);
     else if (info.ssi_signo != SIGCHLD)
-      take_signal(launch, (int)info.ssi_signo);
+      ranks_take_signal(launch, (int)info.ssi_signo);
     else if (first_pid == 0)
       first_pid = (int)info.ssi_pid;
   }
-  look_for_ended(launch, first_pid);
+  ranks_look(launch, first_pid);
 }
 
 /* ---- the loop ---- */
@@ -360,23 +229,21 @@ static bool any_output_open(const struct launch *launch) {
 }
 
 static void run_until_all_ended(struct launch *launch) {
-  while (!all_ended(launch)) {
-    long left = launch->stopping ? launch->deadline_ms - now_ms() : -1;
-    if (launch->stopping && left <= 0) {
-      signal_groups(launch, SIGKILL, true);
-      left = GRACE_MS;
-      launch->deadline_ms = now_ms() + left;
-    }
-    turn(launch, (int)left);
+  while (!ranks_have_ended(launch)) {
+    bool limited = launch->stopping || launch->awaiting;
+    if (limited && ranks_now_ms() >= launch->deadline_ms)
+      ranks_late(launch);
+    long left = limited ? launch->deadline_ms - ranks_now_ms() : -1;
+    turn(launch, limited && left < 0 ? 0 : (int)left);
   }
 }
 
 /* Ends what the ranks have left behind, passes on the last output, and lets the ranks' numbers go.
  */
 static void finish(struct launch *launch) {
-  signal_groups(launch, SIGKILL, false);
-  long deadline = now_ms() + LAST_OUTPUT_MS;
-  while (any_output_open(launch) && now_ms() < deadline)
+  ranks_signal(launch, SIGKILL, false);
+  long deadline = ranks_now_ms() + LAST_OUTPUT_MS;
+  while (any_output_open(launch) && ranks_now_ms() < deadline)
     turn(launch, LAST_OUTPUT_MS);
   for (int i = 0; i < launch->options.nranks; i++) {
     struct rank *rank = &launch->ranks[i];
@@ -405,13 +272,13 @@ static int run_ranks(struct launch *launch) {
     int error = start_rank(launch, i);
     if (error) {
       launch->status = say_not_started(launch->options.program[0], error);
-      stop(launch, SIGKILL);
+      ranks_stop(launch, SIGKILL);
       break;
     }
   }
   run_until_all_ended(launch);
   finish(launch);
-  record_end(launch);
+  ranks_record(launch);
   return launch->status;
 }
 

@@ -16,7 +16,7 @@ endef
 # What reads segments: of nccl-join status, and of the launcher.
 STATUS_READERS = $(addprefix $(BUILD)/tools/status/,ended.o job.o segments.o warning.o who_waits.o)
 
-$(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_options.o launch_record.o port.o relay.o) $(STATUS_READERS) $(CORE_OBJECTS)
+$(BUILD)/tools/nccl-join-ranks: $(addprefix $(BUILD)/tools/,ranks.o ranks_ends.o ranks_options.o launch_record.o port.o relay.o) $(STATUS_READERS) $(CORE_OBJECTS)
 	$(link_tool)
 
 $(BUILD)/tools/nccl-join-env: $(BUILD)/tools/settings_main.o $(BUILD)/tools/terminal.o $(SETTINGS_OBJECTS)

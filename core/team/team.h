@@ -254,8 +254,8 @@ void team_stop_answering(struct team *team);
 
 /* After FAILURE_RANK, or where a shadow could not be issued because a rank has failed: one failure
  * brings others with it (an active rank aborts because a peer was killed), and they may be heard of
- * first. Looks again, and names the rank that most likely began: one whose process is gone before
- * one that lives, then the one that had issued least. If another rank has failed, failed.how is
+ * first. Looks again, and names the rank that began: one that has died, else one that failed while
+ * no other had, then the one that had issued least. If another rank has failed, failed.how is
  * FAILURE_RANK afterwards; if none has, nothing changes. */
 void team_find_culprit(struct team *team);
 

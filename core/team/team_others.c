@@ -185,15 +185,15 @@ void team_stop_answering(struct team *team) {
   log_stop_answering(team->own);
 }
 
-/* Whoever fails of another says so, and ends after it. */
-static unsigned failed_before_others(struct plane *plane, uint32_t rank) {
-  return log_has_died(log_of(plane, rank)) ? 2 : !plane->alive(plane, rank);
+/* Who dies says nothing of others, and is first. */
+static unsigned failed_before_others(const struct plane_log *log) {
+  return log_has_died(log) ? 2 : !log_has_followed(log);
 }
 
 /* Of the ranks that have failed before they had issued so many units the one that began it: one that
- * has died, else one whose process has ended, else the one that failed first; nranks: none. */
+ * has died, else one that failed while no other had, else the one that had issued least; nranks: none. */
 static uint32_t find_failed(const struct team *team, uint64_t units) {
-  struct plane *plane = team->plane;
+  const struct plane *plane = team->plane;
   uint32_t found = plane->nranks;
   unsigned found_before = 0;
   uint64_t found_index = units;
@@ -202,7 +202,7 @@ static uint32_t find_failed(const struct team *team, uint64_t units) {
     uint64_t index = log_failed_index(log);
     if (rank == plane->rank || log_state(log) != RANK_FAILED || index >= units)
       continue;
-    unsigned before = failed_before_others(plane, rank);
+    unsigned before = failed_before_others(log);
     if (before < found_before || (before == found_before && index >= found_index))
       continue;
     found = rank;
@@ -240,8 +240,15 @@ bool team_find_lost(const struct team *team, uint64_t units, uint32_t *rank, uin
   return true;
 }
 
+/* What others are told is what the rank itself has found out by now. Said twice, the first word holds. */
 static void end_after(struct team *team, enum rank_state state, uint64_t issued) {
-  log_end(team->own, state, issued);
+  bool failed = log_state(team->own) == RANK_FAILED;
+  if (state == RANK_FAILED && !failed)
+    team_look_for_the_dead(team);
+  if (state == RANK_FAILED && !failed && find_failed(team, UINT64_MAX) != team->plane->nranks)
+    log_fail_after(team->own, issued);
+  else if (!failed)
+    log_end(team->own, state, issued);
   plane_add_event(team->shared, NULL);
   team->plane->ring(team->plane);
 }

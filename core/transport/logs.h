@@ -116,8 +116,12 @@ static inline void log_begin(struct plane_log *own);
 /* The rank ends, having issued so many. Any thread. */
 static inline void log_end(struct plane_log *own, enum rank_state state, uint64_t issued);
 
+/* The rank fails, having issued so many, and another has failed before it. And whether it was so. */
+static inline void log_fail_after(struct plane_log *own, uint64_t issued);
+static inline bool log_has_followed(const struct plane_log *log);
+
 /* Any rank, of one whose process is gone: it has failed, unless it had ended before. And whether it
- * was so: killed, crashed or out of reach. Others that fail of it say so themselves (log_end). */
+ * was so: killed, crashed or out of reach. */
 static inline void log_fail(struct plane_log *log);
 static inline bool log_has_died(const struct plane_log *log);
 

@@ -154,7 +154,7 @@ static inline bool log_has_stopped(const struct plane_log *log, uint64_t index) 
 
 static inline enum rank_state log_state(const struct plane_log *log) {
   uint32_t state = atomic_load(&log->state);
-  return state == LOG_DIED ? RANK_FAILED : (enum rank_state)state;
+  return state > RANK_FAILED ? RANK_FAILED : (enum rank_state)state;
 }
 
 static inline bool log_has_ended(uint32_t state) {
@@ -170,6 +170,11 @@ static inline void log_end(struct plane_log *own, enum rank_state state, uint64_
   atomic_store(&own->state, state);
 }
 
+static inline void log_fail_after(struct plane_log *own, uint64_t issued) {
+  WORD_STORE(own->failed_index, issued);
+  atomic_store(&own->state, LOG_FOLLOWED);
+}
+
 static inline void log_fail(struct plane_log *log) {
   uint32_t state = atomic_load(&log->state);
   if (log_has_ended(state))
@@ -180,6 +185,10 @@ static inline void log_fail(struct plane_log *log) {
 
 static inline bool log_has_died(const struct plane_log *log) {
   return atomic_load(&log->state) == LOG_DIED;
+}
+
+static inline bool log_has_followed(const struct plane_log *log) {
+  return atomic_load(&log->state) == LOG_FOLLOWED;
 }
 
 static inline uint64_t log_failed_index(const struct plane_log *log) {

@@ -80,7 +80,7 @@ static void apply_pairs(struct plane_log *log, struct mirror_in *in) {
 /* What has been said of a rank whose process is gone stays (log_fail). */
 static bool apply_state(struct plane_log *log, uint32_t state) {
   uint32_t now = atomic_load(&log->state);
-  while (!log_has_ended(now) && state <= LOG_DIED)
+  while (!log_has_ended(now) && state <= LOG_FOLLOWED)
     if (atomic_compare_exchange_weak(&log->state, &now, state))
       return log_has_ended(state);
   return false;

@@ -31,6 +31,10 @@ bool plane_has_died(const struct plane *plane) {
   return false;
 }
 
+bool plane_has_followed(const struct plane *plane, uint32_t rank) {
+  return log_has_followed(log_of(plane, rank));
+}
+
 bool plane_is_leaving(const struct plane *plane, uint32_t rank) {
   return log_is_leaving(log_of(plane, rank));
 }

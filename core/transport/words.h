@@ -22,8 +22,10 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 19u
-#define LOG_DIED (RANK_FAILED + 1u) /* a state: RANK_FAILED, and others say so (log_fail) */
+#define PLANE_VERSION 20u
+/* States that are RANK_FAILED, too: others say so of it (log_fail); it has because another had. */
+#define LOG_DIED (RANK_FAILED + 1u)
+#define LOG_FOLLOWED (RANK_FAILED + 2u)
 #define PLANE_TEXT 65536u           /* bytes of a log's texts; a power of two */
 
 /* One index passed: struct log_entry. 24 bytes; fields are atomic only so that a reader may look
@@ -87,7 +89,7 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint32_t claim_epoch;
 
   /* Rarely written. */
-  _Alignas(64) _Atomic uint32_t state; /* enum rank_state, or LOG_DIED */
+  _Alignas(64) _Atomic uint32_t state; /* enum rank_state, LOG_DIED or LOG_FOLLOWED */
   _Atomic uint32_t leaving;
   _Atomic uint64_t busy_until;
   _Atomic uint64_t asks_about;

@@ -191,6 +191,15 @@ Test(failures, launcher_reports_the_failing_rank) {
   run_free(result);
 }
 
+/* The others fail because of it, and their processes end before its own. */
+Test(failures, launcher_names_the_rank_that_failed_first) {
+  struct run *result = run(&(struct launch){
+      .nranks = 3, .program = "endings", .options = "--iterations 20 --break 1:8:fail --linger 1"});
+  cr_assert(!result->timed_out, "%s", result->errors);
+  cr_expect(run_says(result, "nccl-join: rank 1 ended with status 1"), "%s", result->errors);
+  run_free(result);
+}
+
 /* How it has ended, and what it had done, stands in the line of each other rank: killed in iteration
  * 8 of rank 1, behind the sums of that. */
 static void check_how(const char *how, const char *says) {

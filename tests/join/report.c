@@ -313,11 +313,24 @@ Test(report, why_a_run_was_ended_is_said_although_the_first_rank_is_of_another_l
   run_free(result);
 }
 
+/* Its process may end after that of a rank which failed because of it. */
+Test(report, who_failed_before_the_one_that_the_launcher_has_seen_end_is_named) {
+  write_rank(0, ",\"group\":100", TWO);
+  write_rank(1, ",\"group\":101",
+             TWO "{\"t_ns\":2100000000,\"event\":\"fail\",\"index\":2,\"peer\":1}\n");
+  write_text("launch.here.99", "nccl-join-launch 1\nwhy rank 0 ended with status 1\nfailed 100\n");
+  struct run *result = report("--text");
+  expect_in(result->output,
+            "The run did not come to its end: rank 1 ended with an error, then rank "
+            "0 ended with status 1. What follows");
+  run_free(result);
+}
+
 /* The ranks that are ended have no say in it. */
 Test(report, of_a_run_in_which_a_rank_failed_that_rank_is_named) {
   static const char *const how[][2] = {
-      {"fail", "rank 1 ended with status 1, and nccl-join run ended "},
-      {"kill", "rank 1 was ended by signal 9 (Killed) after "}};
+      {"fail", "The run did not come to its end: rank 1 ended with "},
+      {"kill", "The run did not come to its end: rank 1 was ended by signal 9 (Killed)"}};
   char environment[160], options[64];
   snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s", traces_folder);
   for (size_t i = 0; i < 2; i++) {

@@ -2,7 +2,8 @@
  *
  * The body sums three buckets. The rank named by --break ends between the first and the second of
  * the iteration it names; its other ranks then meet whatever NCCL does about a lost peer. The one
- * named by --sleep sleeps before the first, the one named by --hold waits there for a file.
+ * named by --sleep sleeps before the first, the one named by --hold waits there for a file. The
+ * process of the one named by --linger ends late.
  *
  * Results: "bucket <iteration> <bucket>" with the mask of the ranks that took part and the sum of
  * their iteration + 1; "breaking".
@@ -19,13 +20,14 @@
 
 static const char *iterations = "3+1", *end = "finalize", *breaking = "none", *sleeping = "none",
                   *holding = "none";
-static int wait_ms = 0, barrier = 0;
+static int lingering = -1, wait_ms = 0, barrier = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1"},
     {"--break", &breaking, NULL, "RANK:ITERATION:HOW; how is one of the endings, or fail or kill"},
     {"--sleep", &sleeping, NULL, "RANK:ITERATION:MILLISECONDS"},
     {"--hold", &holding, NULL, "RANK:ITERATION:FILE; until the file is there"},
+    {"--linger", NULL, &lingering, "a rank whose process ends half a second after its exit"},
     {"--barrier", NULL, &barrier, "1: all ranks meet after the loop"},
     {"--wait", NULL, &wait_ms, "milliseconds before each iteration"},
     {"--end", &end, NULL, "finalize, destroy, abort, return, exit; one, or one per rank"},
@@ -62,12 +64,18 @@ static void sleep_ms(long milliseconds) {
       NULL);
 }
 
+static void linger(void) {
+  sleep_ms(500);
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Ends in one way or another.", options);
   struct event plan = event_read(breaking), nap = event_read(sleeping), hold = event_read(holding);
   struct ranks ranks;
   ranks_begin(&ranks);
+  if (ranks.rank == lingering)
+    atexit(linger);
   ncclComm_t comm = ranks_communicator(&ranks);
   struct tape *tape = tape_create(&ranks);
   float *data;

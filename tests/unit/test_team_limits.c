@@ -254,6 +254,21 @@ Test(team_limits, the_rank_that_began_a_failure_is_named) {
   cr_assert_eq(teams[0]->failed.rank, 1);
 }
 
+/* It has issued more than the one that failed because of it, whose process is gone before its own. */
+Test(team_limits, the_rank_that_failed_first_is_named) {
+  learn_loop();
+  struct unit got;
+  team_claim(teams[0], unit(&C), 0, NULL);
+  cr_assert(team_commit(teams[1], unit(&A)));
+  team_end(teams[1], RANK_FAILED);
+  team_end(teams[2], RANK_FAILED);
+  team_end(teams[1], RANK_FAILED); /* as its process ends, too: it was the first */
+  planes_kill(memory, 2);
+  cr_assert_eq(team_poll(teams[0], &got), TEAM_FAILED);
+  team_find_culprit(teams[0]);
+  cr_assert_eq(teams[0]->failed.rank, 1);
+}
+
 /* What another rank has failed before is waited for in vain; what it has issued is not. */
 Test(team_limits, who_failed_before_what_this_rank_has_issued_is_found) {
   uint32_t rank = RANKS;

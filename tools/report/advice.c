@@ -74,16 +74,28 @@ static bool has_failed(const struct summary *summary, int rank) {
   return false;
 }
 
+/* nccl-join run may see another rank end first: what the rank does while it ends may take longer. */
+static void write_first(const struct summary *summary, const struct track *failed, const char *why,
+                        char *first, size_t size) {
+  int named = -1, rank = -1;
+  if (failed != NULL && failed->because_of >= 0)
+    rank = summary_rank(summary, failed->because_of);
+  first[0] = '\0';
+  if (sscanf(why, "rank %d ", &named) == 1 && rank >= 0 && rank != named)
+    snprintf(first, size, "rank %d ended with an error, then ", rank);
+}
+
 static void say_failure(const struct summary *summary, const struct track *failed,
                         struct sentences *out) {
-  char ranks[160];
+  char ranks[160], first[64];
   const char *why = why_ended(summary);
   bool ended = name_ranks(summary, track_end(&was_ended), ranks, sizeof ranks) > 0;
-  if (why != NULL)
+  if (why != NULL) {
+    write_first(summary, failed, why, first, sizeof first);
     say(out,
-        "The run did not come to its end: %.220s%s%s. What follows is of the time before that.",
-        why, ended ? ", and nccl-join run ended " : "", ended ? ranks : "");
-  else if (failed->because_of < 0)
+        "The run did not come to its end: %s%.220s%s%s. What follows is of the time before that.",
+        first, why, ended ? ", and nccl-join run ended " : "", ended ? ranks : "");
+  } else if (failed->because_of < 0)
     say(out,
         "The run failed: rank %d gave up. What follows is of the time before that, and its warning "
         "says for whom it waited.",

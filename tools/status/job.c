@@ -51,20 +51,32 @@ static void read_last(struct team *team, uint32_t rank, struct job_rank *out) {
   snprintf(out->place, sizeof out->place, "%s", last.place);
 }
 
-static void read_rank(struct team *team, uint32_t rank, enum rank_state state,
+/* What a rank has said of its end. */
+struct said {
+  enum rank_state state;
+  bool followed;
+};
+
+static struct said read_said(const struct plane *plane, uint32_t rank) {
+  return (struct said){plane_state(plane, rank), plane_has_followed(plane, rank)};
+}
+
+static void read_rank(struct team *team, uint32_t rank, struct said said,
                       const struct segment_seen *seen, struct job_rank *out) {
   const struct plane *plane = team->plane;
   *out = (struct job_rank){.pid = seen->pid,
                            .identity = seen->mark.identity,
                            .stopped = seen->stopped,
                            .fate = seen->fate,
+                           .failed = said.state == RANK_FAILED,
+                           .followed = said.followed,
                            .passed = plane_passed(plane, rank)};
   memcpy(out->machine, seen->machine, sizeof out->machine);
   bool parked = plane_is_parked(plane, rank);
-  out->doing = !seen->alive || state == RANK_FAILED ? DOING_ENDED
-               : state == RANK_DONE                 ? DOING_LEFT
-               : parked                             ? DOING_WAITS
-                                                    : DOING_RUNS;
+  out->doing = !seen->alive || out->failed ? DOING_ENDED
+               : said.state == RANK_DONE   ? DOING_LEFT
+               : parked                    ? DOING_WAITS
+                                           : DOING_RUNS;
   uint64_t since = plane_parked_since(plane, rank), now = now_ms();
   out->waits_s = parked && since != 0 && now > since ? (now - since) / 1000 : 0;
   if (out->passed > 0) {
@@ -81,15 +93,15 @@ static void read_rank(struct team *team, uint32_t rank, enum rank_state state,
 }
 
 /* A team of our own over a copy of the logs, for what core/team knows to read in them. Making it
- * writes to that of rank 0, whose state is therefore read before. */
+ * writes to that of rank 0, which is therefore read before. */
 static bool read_ranks(struct job *job, struct segment_view *view, const struct segment_seen *seen,
                        const uint32_t *slot_of) {
   struct plane *plane = segment_view_plane(view, 0, job->nranks, slot_of);
-  enum rank_state state = plane != NULL ? plane_state(plane, 0) : RANK_ABSENT;
+  struct said said = plane != NULL ? read_said(plane, 0) : (struct said){RANK_ABSENT, false};
   struct team *team = plane != NULL ? team_create(plane) : NULL;
   job->ranks = calloc(job->nranks, sizeof *job->ranks);
   for (uint32_t rank = 0; team != NULL && job->ranks != NULL && rank < job->nranks; rank++)
-    read_rank(team, rank, rank == 0 ? state : plane_state(plane, rank), &seen[slot_of[rank]],
+    read_rank(team, rank, rank == 0 ? said : read_said(plane, rank), &seen[slot_of[rank]],
               &job->ranks[rank]);
   bool read = team != NULL && job->ranks != NULL;
   team_destroy(team);

@@ -29,6 +29,8 @@ struct job_rank {
   /* What waits in a call of another communicator: that one's tag, or 0, and the rank there. */
   uint32_t elsewhere, rank_elsewhere;
   struct plane_fate fate;
+  bool failed;     /* by its own word */
+  bool followed;   /* failed, after another one had */
   uint64_t passed; /* collectives */
   bool parked;     /* it waits, or did when it ended */
   bool joined;
@@ -71,5 +73,9 @@ struct json_t *job_to_json(const struct job *job);
  * allreduce(...) at train.py:41", " after allreduce(...)"; "" if that is not known. Read from a
  * segment that one of its peers still has open. ended.c. */
 void job_write_end(int ended, const int *peers, size_t npeers, char *text, size_t size);
+
+/* The process of the rank that had failed when a rank of process `ended` did, if that is one of the peers;
+ * 0: none, or not known. Read as above. ended.c. */
+int job_failed_before(int ended, const int *peers, size_t npeers);
 
 #endif

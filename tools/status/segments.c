@@ -30,18 +30,21 @@ static void add(struct segments *segments, const struct segment_found *one) {
     segments->found[segments->count++] = *one;
 }
 
-void segments_of_process(struct segments *segments, long pid) {
-  char folder[32];
-  snprintf(folder, sizeof folder, "/proc/%ld/fd", pid);
+/* Whether the thread has descriptors: one that has ended has none. */
+static bool take_of_thread(struct segments *segments, long pid, const char *thread) {
+  char folder[48];
+  bool any = false;
+  snprintf(folder, sizeof folder, "/proc/%ld/task/%.12s/fd", pid, thread);
   DIR *descriptors = opendir(folder);
   if (descriptors == NULL)
-    return; /* another user's, or gone */
+    return false; /* another user's, or gone */
   for (struct dirent *entry; (entry = readdir(descriptors)) != NULL;) {
     char target[PATH_MAX];
     struct stat status;
     struct segment_found one;
     if (!isdigit((unsigned char)entry->d_name[0]))
       continue;
+    any = true;
     snprintf(one.path, sizeof one.path, "%s/%.12s", folder, entry->d_name);
     ssize_t length = readlink(one.path, target, sizeof target - 1);
     if (length <= 0)
@@ -54,6 +57,19 @@ void segments_of_process(struct segments *segments, long pid) {
     add(segments, &one);
   }
   closedir(descriptors);
+  return any;
+}
+
+/* The first thread of a process that ends may be gone before the others. */
+void segments_of_process(struct segments *segments, long pid) {
+  char folder[32];
+  snprintf(folder, sizeof folder, "/proc/%ld/task", pid);
+  DIR *threads = opendir(folder);
+  bool any = false;
+  for (struct dirent *entry; threads != NULL && !any && (entry = readdir(threads)) != NULL;)
+    any = isdigit((unsigned char)entry->d_name[0]) && take_of_thread(segments, pid, entry->d_name);
+  if (threads != NULL)
+    closedir(threads);
 }
 
 void segments_of_all(struct segments *segments) {
