@@ -4,7 +4,9 @@
 #   make machine-faults   random faults
 
 MACHINES_START = $(BUILD)/machines/start
-MACHINES_TEST_OBJECTS = $(filter-out %/start.o,$(call objects_of,tests/machines)) \
+# Those of the agent's own links only where there is one.
+MACHINES_LINKS = $(if $(AGENT_LIBS),$(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/agent/links*.c)) $(BUILD)/tools/agent/keys.o $(CORE_OBJECTS))
+MACHINES_TEST_OBJECTS = $(filter-out %/start.o $(if $(AGENT_LIBS),,%/links.o),$(call objects_of,tests/machines)) $(MACHINES_LINKS) \
                         $(BUILD)/tests/join/run.o $(BUILD)/tests/join/expected.o $(BUILD)/tools/port.o
 
 $(MACHINES_START): tests/machines/start.c tests/machines/parts/inside.c tests/machines/parts/rest.c
@@ -42,6 +44,7 @@ $(BUILD)/machines/hostile: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/machines
                            $(BUILD)/tools/agent/keys.o $(CORE_OBJECTS)
 	$(link_tool)
 
+$(BUILD)/check/machines: private TEST_LIBS = $(AGENT_LIBS)
 $(BUILD)/check/machines: $(MACHINES_TEST_OBJECTS) | $(MACHINES_START) $(MACHINES_PARTS)
 	$(link_test)
 
@@ -68,5 +71,5 @@ NCCL_OVER_MACHINES = $(if $(NCCL_SMALL_THERE),--with LD_LIBRARY_PATH= JOIN_TEST_
 
 # What of it `make check` runs: about 20 s of processor time. Where no machines can be made, or there is no agent, the
 # tests say so and are skipped.
-MACHINES_SMALL_RUN = 'TEST_FILTER=@(machines|machines_faults)/*' -- $(BUILD)/check/machines \
+MACHINES_SMALL_RUN = 'TEST_FILTER=@(@(machines|machines_faults|machines_links)/*|machines_tree/uneven_sums_go_through_a_tree_of_depth_three)' -- $(BUILD)/check/machines \
                      --with $(JOIN_OVER_MACHINES) 'TEST_FILTER=@(exchange|graphs|groups)/*' -- $(BUILD)/check/join

@@ -22,7 +22,8 @@ struct peer {
   struct peer *next;
   uint32_t machine;         /* 0: it is no child, but has been sent to one */
   int file;                 /* of its connection */
-  bool ended, lost;         /* ended: its connection has; lost: nothing is heard of it any more */
+  bool ended;               /* its connection has, or takes nothing any more */
+  bool lost;                /* nothing is heard of it any more */
   uint32_t sent_to;         /* a child's number */
   uint32_t behind;          /* how many have been sent to this one */
   struct frame_place place; /* where it listens; port 0: nowhere */
@@ -153,11 +154,15 @@ void links_forget_children(struct links *links) {
 
 /* ---- sending ---- */
 
+/* Who has ended takes nothing any more, and what it has said last may be in the socket still: that is heard before it
+ * counts as lost. */
 static bool send_to_peer(struct links *links, struct peer *peer, zmq_msg_t *message) {
+  if (peer->ended)
+    return false;
   if (zmq_send(links->down.socket, peer->id, peer->id_size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
       zmq_msg_send(message, links->down.socket, ZMQ_DONTWAIT) >= 0)
     return true;
-  peer->lost = true;
+  peer->ended = true;
   return false;
 }
 
