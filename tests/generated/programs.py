@@ -1,6 +1,6 @@
 """Runs random programs in front of the loopback NCCL and says what went wrong, by class of program.
 
-    programs.py BUILD [--programs N] [--kind c|python|optimised] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
+    programs.py BUILD [--programs N] [--kind c|python|optimised|alike] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
 
 --seed: that one program: its source and what its ranks did. --list: a line for each program that went wrong.
 Status 1 if anything did that expected.py does not allow.
@@ -15,6 +15,7 @@ import shutil
 import sys
 import time
 
+import alike
 import batch
 import c_source
 import classes
@@ -31,11 +32,15 @@ TITLES = {"hang": "hang", "crash": "crash", "mismatch": "misma", "error": "error
           "silent": "silent", "deviates": "deviat", "other_epoch": "epoch", "split": "split", "as_alone": "alone",
           "warned": "warned"}
 
+# Kinds of their own, in which the compiler is the point.
+OF_COMPILERS = {"optimised": optimised, "alike": alike}
+
 
 def make(kind, seed):
-    if kind == "optimised":
-        spec = shapes.make(kind, seed, optimised.CLASSES, lambda name: optimised.FORMS)
-        spec["compiler"] = optimised.compiler(random.Random(f"compiler {seed}"))
+    if kind in OF_COMPILERS:
+        of = OF_COMPILERS[kind]
+        spec = shapes.make(kind, seed, of.CLASSES, lambda name: of.FORMS)
+        spec["compiler"] = of.compiler(random.Random(f"compiler {seed}"))
         return spec
     forms = c_source.FORMS if kind == "c" else python_source.FORMS
     of_scripts = scripts.C_SCRIPT_FORMS if kind == "c" else scripts.PYTHON_SCRIPT_FORMS
@@ -74,7 +79,7 @@ class Report:
             row = self.rows.setdefault(title, collections.Counter())
             row["programs"] += 1
             row.update(set(found))
-        if spec["kind"] == "optimised":
+        if spec["kind"] in OF_COMPILERS:
             row = self.rows.setdefault(("compiler", f"{' '.join(spec['compiler'])}, {'even' if spec['even'] else 'uneven'}"),
                                        collections.Counter())
             row["programs"] += 1
@@ -140,7 +145,7 @@ def options_of(arguments):
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("build")
     parser.add_argument("--programs", type=int, default=2000)
-    parser.add_argument("--kind", choices=("c", "python", "optimised"))
+    parser.add_argument("--kind", choices=("c", "python", *OF_COMPILERS))
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -122,6 +122,14 @@ def text(node, words, call):
     return call(node.func.id, [part(argument) for argument in node.args])
 
 
+def _has_its_names(node):
+    """Whether a function's variables get a value anywhere in it."""
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    called = {id(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
+    known = {each.arg for each in node.args.args} | {each.id for each in names if isinstance(each.ctx, ast.Store)} | {"E", "Skip"}
+    return all(each.id in known or id(each) in called for each in names)
+
+
 def shorter(source):
     """The script without one of its statements, or one of its blocks, for each of them."""
     lines = source.split("\n")
@@ -140,8 +148,9 @@ def shorter(source):
                 continue
             candidate = "\n".join(lines[:at] + instead + lines[end:])
             try:
-                compile(candidate, "script", "exec")
+                functions_of = ast.parse(candidate).body
             except SyntaxError:
                 continue
-            made.append(candidate)
+            if all(_has_its_names(function) for function in functions_of):
+                made.append(candidate)
     return made

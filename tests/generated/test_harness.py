@@ -49,7 +49,7 @@ class Harness(unittest.TestCase):
                 for found in batch.judge_all(place, f"tested_{at}", group)[0]]
 
     def test_a_seed_is_always_the_same_program(self):
-        for kind in ("c", "python", "optimised"):
+        for kind in ("c", "python", *programs.OF_COMPILERS):
             for seed in range(len(classes.CLASSES)):
                 a, b = programs.make(kind, seed), programs.make(kind, seed)
                 self.assertEqual(programs.source_of(a), programs.source_of(b))

@@ -50,6 +50,7 @@ static const struct expectation of_c[] = {
     {"deciding", "1:0 2:1 3:0 5:0 10:0 11:1 12:1 6:0 3<5 11=12 10<6"},
     {"shifting", "1:0 2:1 3:1 4:0 2=3 2<4 1<4"},
     {"jumping_out", "1:0 2:0 4:0 !1<4 1^4 2|4"},
+    {"dividing", "6:0 1c0 2c0 3c0 4f0 5f0"},
     {"conditions", "10:0 1f0 2f0 3c0 4c0 5u0 6u0 7c0 8c0 9c0 10u0"},
     {NULL, NULL},
 };

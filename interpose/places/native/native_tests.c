@@ -221,8 +221,9 @@ static bool unary(struct testing *testing, const struct native_operands *is) {
     return false;
   else if (what == 2 || what == 3)
     set_rm(testing, is, made_of(rm, rm), bits);
-  else if (what > 3)
-    testing->contents[RAX] = testing->contents[RDX] = anything;
+  else if (what > 3) /* products, quotients and remainders */
+    testing->contents[RAX] = testing->contents[RDX] =
+        made_of(made_of(rm, testing->contents[RAX]), testing->contents[RDX]);
   return true;
 }
 

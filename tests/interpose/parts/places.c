@@ -391,6 +391,25 @@ EXPORTED void jumping_out(int rows, int columns) {
   (void)last;
 }
 
+/* Conditions of quotients and remainders. */
+EXPORTED void dividing(int rows, int columns) {
+  int by = columns + 1, fixed = columns / by;
+  for (int i = 0; i < rows; i++) {
+    if (i % by == 0)
+      SITE(1);
+    else
+      SITE(2);
+    if ((unsigned)i / (unsigned)by > 1)
+      SITE(3);
+    if (columns % by == fixed)
+      SITE(4);
+    else
+      SITE(5);
+  }
+  SITE(6);
+  places_choice(1);
+}
+
 /* Conditions in a loop that change from round to round, or do not. */
 EXPORTED void conditions(int rows, int columns) {
   int i = 0, state = 0, limit = CHOICE(30), flag;
