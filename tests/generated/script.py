@@ -151,6 +151,6 @@ def shorter(source):
                 functions_of = ast.parse(candidate).body
             except SyntaxError:
                 continue
-            if all(_has_its_names(function) for function in functions_of):
+            if all(isinstance(each, ast.FunctionDef) and _has_its_names(each) for each in functions_of):
                 made.append(candidate)
     return made

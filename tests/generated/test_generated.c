@@ -44,6 +44,10 @@ Test(generated, python_programs) {
   check_programs("python", 30);
 }
 
+Test(generated, c_programs_of_loops_that_look_alike) {
+  check_programs("alike", 40);
+}
+
 /* Left into others that look like them: they may go wrong, but not without a word. Of the seeds one in
  * 24 is one of them; none of these waits for ever, which would take its time. */
 Test(generated, rings_and_pipelines) {
