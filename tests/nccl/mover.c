@@ -50,6 +50,7 @@ static void link_open(struct mover_link *link, const struct mover *mover, bool s
     link->count_of_own = NULL; /* flags say it all */
   if (mover->protocol == PROTOCOL_LL128 && sends && link->fifo == NULL)
     link->count_of_own = NULL;
+  link->is_copied = mover->protocol == PROTOCOL_LL128 && !sends && connection->connFifo != NULL;
   if (simple && !sends)
     *link->count_of_own = link->step; /* what was rounded up is free */
 }
@@ -217,8 +218,13 @@ static struct lines lines_of(const struct mover *mover) {
   return (struct lines){wide, wide ? LINE128_DATA : LINE_DATA, wide ? LINE128 : LINE};
 }
 
+/* Where a proxy lets the kernel copy what has come over a socket, a processor may write a line's flag before
+ * its data (Intel 64 manual, volume 3, "Fast-String Operation and Out-of-Order Stores"; AMD's do so, too): there the
+ * proxy's count is waited for, as well. */
 static void read_lines(const struct mover_link *link, const struct lines *kind, size_t first,
                        size_t count, char *data) {
+  if (link->is_copied)
+    wait_for_data(link, 1);
   const char *line = slot(link, false) + first * kind->size;
   for (size_t i = 0; i < count; i++) {
     for (bool moved = true;

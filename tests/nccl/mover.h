@@ -20,6 +20,7 @@ struct mover_link {
   char *slots;
   size_t slot_size;
   struct ncclConnFifo *fifo; /* or NULL */
+  bool is_copied;            /* LL128: what comes is written by a proxy */
 };
 
 struct mover {

@@ -30,6 +30,8 @@ $(EMULATION_TEST): tests/nccl/every.c $(BUILD)/tools/loopback/nccl/datatype.o $(
 	$(Q)$(CC) $(filter-out -Wpedantic,$(ALL_CFLAGS)) -isystem $(NCCL_INCLUDE) -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE) -o $@ \
 	  $(filter %.c %.o,$^) $(PROGRAM_LIBRARIES) -Wl,-rpath-link,$(BUILD)/loopback -lm
 
+-include $(wildcard $(EMULATION_DIR)/*/objects/*.d)
+
 # $(1): release
 define nccl_emulation
 .PHONY: nccl-$(1)
