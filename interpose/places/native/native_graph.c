@@ -318,8 +318,8 @@ bool native_graph_make(struct native_graph *graph, const struct native_object *o
   struct work work = {.graph = graph, .code = {.object = object, .decode = decode}};
   bool made = native_make(&work, function);
   if (made && work.jumps.count == 0) { /* nothing is known of what longjmp leaves as it was */
+    native_find_tests(graph, &work.code, work.block_at); /* the edges are those of the code */
     native_decide(graph, &work.code, work.block_at);
-    native_find_tests(graph, &work.code, work.block_at);
     native_find_copies(graph, &work.code, work.block_at);
   }
   graph->nparts = work.code.nparts;

@@ -401,6 +401,8 @@ EXPORTED void dividing(int rows, int columns) {
       SITE(2);
     if ((unsigned)i / (unsigned)by > 1)
       SITE(3);
+  }
+  for (int i = 0; i < rows; i++) {
     if (columns % by == fixed)
       SITE(4);
     else

@@ -1,0 +1,296 @@
+/* What x86-64's instructions do to what is held in registers and in a function's frame, for its conditions
+ * (native_contents.h): by the opcode maps of the Intel 64 manual (volume 2, appendix A). What is left out here is taken
+ * to change everything. */
+#include "interpose/places/native/native_contents.h"
+
+#include <string.h>
+
+static struct native_held made_of(struct native_held a, struct native_held b) {
+  return (struct native_held){.by = a.by | b.by,
+                              .by_more = a.by_more || b.by_more,
+                              .is_result = (a.is_result && (b.is_result || b.is_number)) ||
+                                           (b.is_result && a.is_number)};
+}
+
+static struct native_held number(void) {
+  return (struct native_held){.is_number = true};
+}
+
+/* ---- operands ---- */
+
+static bool is_in_frame(const struct native_testing *testing, const struct native_operands *is) {
+  return is->is_slot && (is->base == RSP ? !testing->is_unbalanced : testing->use.has_pointer);
+}
+
+/* NULL: there are too many. */
+static struct native_held *slot_of(struct native_testing *testing,
+                                   const struct native_operands *is) {
+  int32_t at = is->base == RSP ? (int32_t)(is->at - testing->pushed) : is->at;
+  uint32_t i = 0;
+  while (i < testing->nslots && (testing->slots[i].base != is->base || testing->slots[i].at != at))
+    i++;
+  if (i == NATIVE_TESTED_SLOTS)
+    return NULL;
+  if (i == testing->nslots) {
+    testing->slots[i].base = is->base;
+    testing->slots[i].at = at;
+    testing->nslots++;
+  }
+  return &testing->contents[NATIVE_REGISTERS + i];
+}
+
+/* ah, ch, dh and bh are none. */
+static struct native_held *content_of(struct native_testing *testing,
+                                      const struct native_operands *is, uint8_t reg,
+                                      uint32_t bits) {
+  return bits == 8 && is->rex == 0 && reg >= 4 && reg < 8 ? NULL : &testing->contents[reg];
+}
+
+static struct native_held *rm_of(struct native_testing *testing, const struct native_operands *is,
+                                 uint32_t bits) {
+  if (is->mode == 3)
+    return content_of(testing, is, is->rm, bits);
+  return is_in_frame(testing, is) ? slot_of(testing, is) : NULL;
+}
+
+/* Memory elsewhere is another place if what leads to it changes. */
+static struct native_held get_rm(struct native_testing *testing, const struct native_operands *is,
+                                 uint32_t bits) {
+  const struct native_held *content = rm_of(testing, is, bits);
+  if (content != NULL)
+    return *content;
+  struct native_held memory = native_anything;
+  if (is->mode != 3 && !is->is_far && !is->is_slot && (is->rm & 7) != 4)
+    memory.by = testing->contents[is->base].by;
+  return memory;
+}
+
+static struct native_held get_reg(struct native_testing *testing, const struct native_operands *is,
+                                  uint32_t bits) {
+  const struct native_held *content = content_of(testing, is, is->reg, bits);
+  return content == NULL ? native_anything : *content;
+}
+
+static void set_content(struct native_held *content, struct native_held to) {
+  if (content != NULL)
+    *content = to;
+}
+
+static void set_all(struct native_testing *testing, uint32_t first) {
+  for (uint32_t i = first; i < NATIVE_TESTED; i++)
+    testing->contents[i] = native_anything;
+}
+
+static void set_rm(struct native_testing *testing, const struct native_operands *is,
+                   struct native_held to, uint32_t bits) {
+  struct native_held *content = rm_of(testing, is, bits);
+  if (content == NULL && is->mode == 3)
+    testing->contents[is->rm - 4] = native_anything; /* ah and the like */
+  else if (content == NULL && is->is_slot)
+    set_all(testing, NATIVE_REGISTERS);
+  else if (content == NULL)
+    testing->calls = true; /* may be the frame, where others know that */
+  else
+    *content = to;
+}
+/* ---- instructions ---- */
+
+enum operation { ADD = 0, SUB = 5, XOR = 6, CMP = 7 };
+
+static struct native_held plus(struct native_held a) {
+  a.is_moved = true;
+  a.is_number = false;
+  return a;
+}
+
+static void move_stack(struct native_testing *testing, int64_t bytes) {
+  testing->pushed += bytes;
+}
+
+static void arithmetic(struct native_testing *testing, const struct native_operands *is) {
+  uint32_t operation = is->opcode >> 3, form = is->opcode & 7, bits = form & 1 ? is->bits : 8;
+  bool to_register = form == 2 || form == 3, has_immediate = form >= 4;
+  struct native_held *rax = &testing->contents[RAX];
+  struct native_held reg = has_immediate ? number() : get_reg(testing, is, bits);
+  struct native_held rm = has_immediate ? *rax : get_rm(testing, is, bits);
+  bool clears = operation == XOR && !has_immediate && is->mode == 3 && is->reg == is->rm;
+  struct native_held made = clears ? number() : made_of(reg, rm);
+  testing->flags = made;
+  if (has_immediate && (operation == ADD || operation == SUB))
+    made = plus(rm);
+  if (operation == CMP)
+    return;
+  if (has_immediate)
+    *rax = made;
+  else if (to_register)
+    set_content(content_of(testing, is, is->reg, bits), made);
+  else
+    set_rm(testing, is, made, bits);
+}
+
+/* 80, 81 and 83. */
+static void arithmetic_with_immediate(struct native_testing *testing,
+                                      const struct native_operands *is) {
+  uint32_t operation = is->reg & 7, bits = is->opcode == 0x80 ? 8 : is->bits;
+  struct native_held rm = get_rm(testing, is, bits), made = made_of(rm, number());
+  testing->flags = made;
+  if (is->mode == 3 && is->rm == RSP && (operation == ADD || operation == SUB)) {
+    int32_t bytes = (is->code[is->length - 1] ^ 0x80) - 0x80; /* with its sign */
+    if (is->opcode == 0x81)
+      memcpy(&bytes, is->code + is->length - sizeof bytes, sizeof bytes);
+    move_stack(testing, operation == SUB ? bytes : -(int64_t)bytes);
+  } else if (operation != CMP) {
+    set_rm(testing, is, operation == ADD || operation == SUB ? plus(rm) : made, bits);
+  }
+}
+
+/* F6 and F7, FE and FF. */
+static bool unary(struct native_testing *testing, const struct native_operands *is) {
+  uint32_t bits = is->opcode & 1 ? is->bits : 8, what = is->reg & 7;
+  struct native_held rm = get_rm(testing, is, bits);
+  testing->flags = made_of(rm, number());
+  if (is->opcode >= 0xFE && what <= 1)
+    set_rm(testing, is, plus(rm), bits);
+  else if (is->opcode >= 0xFE)
+    return false;
+  else if (what == 2 || what == 3)
+    set_rm(testing, is, made_of(rm, rm), bits);
+  else if (what > 3) /* products, quotients and remainders */
+    testing->contents[RAX] = testing->contents[RDX] =
+        made_of(made_of(rm, testing->contents[RAX]), testing->contents[RDX]);
+  return true;
+}
+
+static void call(struct native_testing *testing) {
+  for (uint32_t i = 0; i < NATIVE_REGISTERS; i++)
+    if (!(NATIVE_KEPT >> i & 1))
+      testing->contents[i] = native_anything;
+  testing->contents[RAX].is_result = true;
+  testing->flags = native_anything;
+  testing->calls = true;
+}
+
+static struct native_held loaded_address(struct native_testing *testing,
+                                         const struct native_operands *is) {
+  bool is_sum = !is->is_far && (is->mode == 1 || is->mode == 2) && (is->rm & 7) != 4;
+  return is_sum ? plus(testing->contents[is->base]) : native_anything;
+}
+
+static void branch(struct native_testing *testing) {
+  testing->values.tests = testing->flags.by;
+  testing->values.tests_more = testing->flags.by_more;
+  testing->values.asks = testing->flags.is_result ? testing->called : 0;
+}
+
+/* Moves; false: it is none. */
+static bool step_move(struct native_testing *testing, const struct native_operands *is) {
+  uint8_t opcode = is->opcode;
+  uint32_t bits = opcode & 1 ? is->bits : 8;
+  if (opcode == 0x88 || opcode == 0x89)
+    set_rm(testing, is, get_reg(testing, is, bits), bits);
+  else if (opcode == 0x8A || opcode == 0x8B)
+    set_content(content_of(testing, is, is->reg, bits), get_rm(testing, is, bits));
+  else if ((opcode == 0xC6 || opcode == 0xC7) && (is->reg & 7) == 0)
+    set_rm(testing, is, number(), bits);
+  else if (opcode >> 4 == 0xB)
+    set_content(content_of(testing, is, (uint8_t)((opcode & 7) | (is->rex & 1) << 3),
+                           opcode & 8 ? is->bits : 8),
+                number());
+  else if (opcode == 0x63)
+    set_content(content_of(testing, is, is->reg, is->bits), get_rm(testing, is, 32));
+  else if (opcode == 0x8D)
+    set_content(content_of(testing, is, is->reg, is->bits), loaded_address(testing, is));
+  else
+    return false;
+  return true;
+}
+
+/* Calls, and what moves the stack; false: it is none. */
+static bool step_stack(struct native_testing *testing, const struct native_operands *is) {
+  uint8_t opcode = is->opcode, what = opcode == 0xFF ? is->reg & 7 : 0;
+  if (opcode == 0xE8 || (opcode == 0xFF && what == 2)) {
+    call(testing);
+  } else if (opcode >> 3 == 11) {
+    testing->contents[(opcode & 7) | (is->rex & 1) << 3] = native_anything;
+    move_stack(testing, -8);
+  } else if (opcode >> 3 == 10 || opcode == 0x68 || opcode == 0x6A || what == 6) {
+    move_stack(testing, 8);
+  } else if (opcode == 0xC9) {
+    testing->contents[RBP] = native_anything;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+static bool step_one(struct native_testing *testing, const struct native_operands *is) {
+  uint8_t opcode = is->opcode;
+  uint32_t bits = opcode & 1 ? is->bits : 8;
+  if (opcode < 0x40 && (opcode & 7) < 6) {
+    arithmetic(testing, is);
+  } else if (opcode == 0x80 || opcode == 0x81 || opcode == 0x83) {
+    arithmetic_with_immediate(testing, is);
+  } else if (opcode == 0x84 || opcode == 0x85) {
+    testing->flags = made_of(get_rm(testing, is, bits), get_reg(testing, is, bits));
+  } else if (opcode == 0xA8 || opcode == 0xA9) {
+    testing->flags = made_of(testing->contents[RAX], number());
+  } else if (opcode == 0xF6 || opcode == 0xF7 || opcode == 0xFE || opcode == 0xFF) {
+    return unary(testing, is);
+  } else if (opcode == 0x69 || opcode == 0x6B) {
+    testing->flags = made_of(get_rm(testing, is, bits), number());
+    set_content(content_of(testing, is, is->reg, is->bits), testing->flags);
+  } else if (opcode == 0xC0 || opcode == 0xC1 || (opcode >= 0xD0 && opcode < 0xD4)) {
+    testing->flags = made_of(get_rm(testing, is, bits), testing->contents[RCX]);
+    set_rm(testing, is, testing->flags, bits);
+  } else if (opcode == 0x99) {
+    testing->contents[RDX] = made_of(testing->contents[RAX], number());
+  } else if (opcode >> 4 == 7) {
+    branch(testing);
+  } else {
+    return opcode == 0x98 || opcode == 0xE9 || opcode == 0xEB || opcode == 0xC3 ||
+           (opcode == 0x90 && is->rex == 0);
+  }
+  return true;
+}
+
+/* 0F xx. */
+static bool step_two(struct native_testing *testing, const struct native_operands *is) {
+  uint8_t opcode = is->opcode;
+  struct native_held *reg = content_of(testing, is, is->reg, is->bits);
+  if (opcode == 0x1E || opcode == 0x1F || opcode == 0x0D || opcode == 0x18)
+    return true;
+  if (opcode == 0x2E || opcode == 0x2F)
+    testing->flags = native_anything;
+  else if (opcode == 0x2C || opcode == 0x2D)
+    set_content(reg, native_anything);
+  else if (opcode >> 4 == 4)
+    set_content(reg, made_of(made_of(get_rm(testing, is, is->bits), *reg), testing->flags));
+  else if (opcode >> 4 == 8)
+    branch(testing);
+  else if (opcode >> 4 == 9)
+    set_rm(testing, is, made_of(testing->flags, number()), 8);
+  else if (opcode == 0xAF)
+    set_content(reg, testing->flags = made_of(get_rm(testing, is, is->bits), *reg));
+  else if (opcode == 0xB6 || opcode == 0xB7 || opcode == 0xBE || opcode == 0xBF)
+    set_content(reg, get_rm(testing, is, opcode & 1 ? 16 : 8));
+  else if (native_operands_is_vector(opcode))
+    return true;
+  else if (is->mode != 3 && native_operands_stores_vector(opcode))
+    set_rm(testing, is, native_anything, 128);
+  else
+    return native_operands_stores_vector(opcode);
+  return true;
+}
+
+void native_contents_step(struct native_testing *testing, const uint8_t *code, size_t length) {
+  struct native_operands is;
+  bool known = native_operands_read(&is, code, length);
+  if (known && is.two)
+    known = step_two(testing, &is);
+  else if (known)
+    known = step_move(testing, &is) || step_stack(testing, &is) || step_one(testing, &is);
+  if (known)
+    return;
+  set_all(testing, 0);
+  testing->flags = native_anything;
+}

@@ -1,0 +1,49 @@
+/* What the files that read a function's conditions share: native_tests.c has the blocks, native_contents.c what each
+ * instruction does to what is held where. Not for anybody else. */
+#ifndef NCCL_JOIN_INTERPOSE_NATIVE_CONTENTS_H
+#define NCCL_JOIN_INTERPOSE_NATIVE_CONTENTS_H
+
+#include "interpose/places/native/native_graph.h"
+#include "interpose/places/native/native_operands.h"
+#include "interpose/places/native/native_values.h"
+
+enum { NATIVE_TESTED_SLOTS = 48, NATIVE_TESTED = NATIVE_REGISTERS + NATIVE_TESTED_SLOTS };
+
+/* rbx, rbp, r12 to r15. */
+#define NATIVE_KEPT ((uint32_t)(1u << RBX | 1u << RBP | 0xF000u))
+
+/* What is in a register or a slot. */
+struct native_held {
+  uint64_t by;    /* variables, before the block, that it is made of */
+  bool by_more;   /* ... and of something else */
+  bool is_number; /* one that stands in the code */
+  bool is_moved;  /* it is not what it was */
+  bool is_result; /* made of what the last call has returned, and of numbers */
+  uint32_t like;  /* it is a variable, or that plus a number: its bit, from 1 on; 0: it is not */
+};
+
+struct native_testing {
+  struct native_frame_use use;
+  struct {
+    uint32_t base;
+    int32_t at;
+  } slots[NATIVE_TESTED_SLOTS]; /* those met so far, of all blocks */
+  uint32_t nslots;
+  struct native_held contents[NATIVE_TESTED];
+  struct native_held flags;
+  const struct native_held *entries; /* of registers, by block; NULL: nothing is known */
+  struct native_held *exits;         /* the same, behind each block */
+  int64_t pushed;                       /* bytes, since the block began */
+  bool is_unbalanced; /* blocks begin with something pushed: what rsp leads to is not known */
+  bool calls;         /* in this block */
+  uint32_t called;    /* the last one: the lower half of what it goes to; 0: not known */
+  struct flow_values values;
+};
+
+/* Nothing is known of it. */
+static const struct native_held native_anything = {.by_more = true};
+
+/* What an instruction changes, whichever it is. */
+void native_contents_step(struct native_testing *testing, const uint8_t *code, size_t length);
+
+#endif
