@@ -42,7 +42,7 @@ static struct agent_slot *get_slot(struct reader *in, struct agent_known *team, 
 }
 
 /* To all but the link that it came from. */
-static uint32_t others(uint32_t link) {
+static uint32_t agent_messages_others(uint32_t link) {
   return ALL_LINKS & ~(UINT32_C(1) << link);
 }
 
@@ -67,7 +67,7 @@ static void hear_frame(struct agent *agent, struct agent_known *team, uint32_t l
     in->bad |= applied == MIRROR_MALFORMED;
   }
   if (!in->bad)
-    agent_put(agent, team->links & others(link), team,
+    agent_put(agent, team->links & agent_messages_others(link), team,
               &(struct agent_head){ITEM_FRAME, 2, {slot, size}}, frame, size);
 }
 
@@ -87,7 +87,7 @@ static void hear_shared(struct agent *agent, struct agent_known *team, uint32_t 
       .told = said.told > team->shared.told ? said.told : team->shared.told,
       .posting = said.posting > team->shared.posting ? said.posting : team->shared.posting,
       .apart = said.apart > team->shared.apart ? said.apart : team->shared.apart};
-  agent_tell_shared(agent, team, team->links & others(link));
+  agent_tell_shared(agent, team, team->links & agent_messages_others(link));
 }
 
 /* The team of which somebody is introduced; NULL: it is too much, or all of its ranks are there. */
@@ -116,7 +116,7 @@ static void hear_introduced(struct agent *agent, struct agent_known **of, uint32
   slot->link = link;
   team->links |= UINT32_C(1) << link;
   agent->owner.introduced(agent->owner.context, team->key, number, said, size);
-  agent_tell_introduced(agent, others(link), team, number);
+  agent_tell_introduced(agent, agent_messages_others(link), team, number);
 }
 
 static void hear_ended(struct agent *agent, struct agent_known *team, uint32_t link,

@@ -168,8 +168,8 @@ static bool may_tell(const struct agent *agent, const struct agent_telling *tell
 /* ---- telling ---- */
 
 /* Whether there was anything. */
-static bool tell(struct agent *agent, const struct agent_telling *telling, uint64_t below,
-                 uint64_t now_ms) {
+static bool agent_tell_mirror(struct agent *agent, const struct agent_telling *telling,
+                              uint64_t below, uint64_t now_ms) {
   bool told = false;
   struct mirror *mirror = slot_of(telling)->mirror;
   size_t size;
@@ -192,10 +192,10 @@ static bool tell_log(struct agent *agent, const struct agent_telling *telling, b
   uint64_t first = step.index;
   while ((forced && step.index == first) || may_tell(agent, telling, &step)) {
     if (!step.passes)
-      return tell(agent, telling, UINT64_MAX, now_ms);
+      return agent_tell_mirror(agent, telling, UINT64_MAX, now_ms);
     step = step_at(telling, step.index + 1);
   }
-  return step.index != first && tell(agent, telling, step.index, now_ms);
+  return step.index != first && agent_tell_mirror(agent, telling, step.index, now_ms);
 }
 
 static bool is_all_told(const struct agent *agent) {

@@ -91,7 +91,7 @@ static void take_name_away(const struct board *board) {
     (void)unlink(board->path);
 }
 
-static struct board *fail(struct board *board, char *reason, const char *what) {
+static struct board *board_fail(struct board *board, char *reason, const char *what) {
   snprintf(reason, BOARD_REASON_SIZE, "%s: %s: %s", board != NULL ? board->path : "machines", what,
            strerror(errno));
   if (board != NULL)
@@ -104,15 +104,15 @@ static struct board *open_file(const char *path, int flags, char *reason) {
   struct board *board = calloc(1, sizeof(*board));
   struct stat status;
   if (board == NULL)
-    return fail(board, reason, "no memory");
+    return board_fail(board, reason, "no memory");
   snprintf(board->path, sizeof(board->path), "%s", path);
   board->file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0600);
   if (board->file < 0)
-    return fail(board, reason, "cannot open it");
+    return board_fail(board, reason, "cannot open it");
   errno = EPERM;
   if (fstat(board->file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
       (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    return fail(board, reason, "it must be this user's, with mode 0600");
+    return board_fail(board, reason, "it must be this user's, with mode 0600");
   return board;
 }
 
@@ -181,9 +181,9 @@ enum entry { ENTERED, REFUSED, AGAIN };
 
 /* With the gate. AGAIN: the name is no longer this file's, as its agent has ended, or as it was left by a
  * job that is dead: where a site has said where ranks meet, the next one has the same name. */
-static enum entry enter(struct board *board, const struct rendezvous *job,
-                        const struct board_terms *terms, bool (*start)(const char *path),
-                        char *reason) {
+static enum entry board_enter(struct board *board, const struct rendezvous *job,
+                              const struct board_terms *terms, bool (*start)(const char *path),
+                              char *reason) {
   struct stat status;
   if (fstat(board->file, &status) != 0)
     return REFUSED;
@@ -227,8 +227,8 @@ struct board *board_open(const struct rendezvous *job, const struct board_terms 
     if (board == NULL)
       return NULL;
     if (!gate_enter(board))
-      return fail(board, reason, "it stays locked");
-    enum entry entry = enter(board, job, terms, start, reason);
+      return board_fail(board, reason, "it stays locked");
+    enum entry entry = board_enter(board, job, terms, start, reason);
     gate_leave(board);
     if (entry == ENTERED) {
       board->next = atomic_load(&mine);
@@ -236,7 +236,7 @@ struct board *board_open(const struct rendezvous *job, const struct board_terms 
       return board;
     }
     if (entry == REFUSED && reason[0] == '\0')
-      return fail(board, reason, "cannot be used");
+      return board_fail(board, reason, "cannot be used");
     board_close(board);
     if (entry == REFUSED)
       return NULL;
@@ -244,7 +244,7 @@ struct board *board_open(const struct rendezvous *job, const struct board_terms 
 }
 
 /* With the gate: where the communicator is, or is to be written; NULL: there is no room. */
-static struct board_communicator *find(struct board_words *words, const char *name) {
+static struct board_communicator *board_find(struct board_words *words, const char *name) {
   struct board_communicator *empty = NULL;
   for (int i = BOARD_COMMUNICATORS - 1; i >= 0; i--) {
     struct board_communicator *one = &words->communicators[i];
@@ -261,7 +261,7 @@ static struct board_communicator *write_down(struct board *board, const char *na
   struct board_communicator *one = NULL;
   pthread_mutex_lock(&threads);
   if (gate_enter(board)) {
-    one = find(board->words, name);
+    one = board_find(board->words, name);
     if (one != NULL && atomic_load(&one->answer) <= BOARD_WRITING) {
       atomic_store(&one->answer, BOARD_WRITING);
       one->slots = slots;
@@ -332,9 +332,9 @@ struct board *board_serve(const char *path, char *reason) {
   errno = EPROTO;
   if (fstat(board->file, &status) != 0 || status.st_size != sizeof(*board->words) ||
       !map_words(board) || !is_right(board))
-    return fail(board, reason, "not a board");
+    return board_fail(board, reason, "not a board");
   if (!file_lock_set(board->file, F_WRLCK, BOARD_AGENT))
-    return fail(board, reason, "it has an agent");
+    return board_fail(board, reason, "it has an agent");
   atomic_store(&board->words->started, 1);
   return board;
 }

@@ -36,6 +36,13 @@ Test(layout, an_include_sideways_is_found) {
                "core/unit may not call core/place");
 }
 
+Test(layout, a_static_function_with_a_name_of_one_word_is_found) {
+  expect_found(
+      "echo 'static int find(int x) { return x; }' >>core/unit/unit.c",
+      "core/unit/unit.c: find: a static function's name of one word has the file's before it: "
+      "unit_find");
+}
+
 /* Lines that are added to files of rooms that may call core/transport, all in one copy, and what is found of each. */
 struct added {
   const char *line, *file, *found;

@@ -38,10 +38,12 @@ static native_decode *const decode = native_decode_x86_64;
 #elif defined(__aarch64__)
 static native_decode *const decode = native_decode_aarch64;
 #else
-static bool decode(const uint8_t *code, size_t size, struct native_instruction *instruction) {
+static bool decode_nothing(const uint8_t *code, size_t size,
+                           struct native_instruction *instruction) {
   (void)code, (void)size, (void)instruction;
   return false;
 }
+static native_decode *const decode = decode_nothing;
 #endif
 
 /* ---- What is remembered ---- */

@@ -12,7 +12,7 @@ static struct native_held made_of(struct native_held a, struct native_held b) {
                                            (b.is_result && a.is_number)};
 }
 
-static struct native_held number(void) {
+static struct native_held contents_number(void) {
   return (struct native_held){.is_number = true};
 }
 
@@ -97,7 +97,7 @@ static void set_rm(struct native_testing *testing, const struct native_operands 
 
 enum operation { ADD = 0, SUB = 5, XOR = 6, CMP = 7 };
 
-static struct native_held plus(struct native_held a) {
+static struct native_held contents_plus(struct native_held a) {
   a.is_moved = true;
   a.is_number = false;
   return a;
@@ -107,17 +107,17 @@ static void move_stack(struct native_testing *testing, int64_t bytes) {
   testing->pushed += bytes;
 }
 
-static void arithmetic(struct native_testing *testing, const struct native_operands *is) {
+static void contents_arithmetic(struct native_testing *testing, const struct native_operands *is) {
   uint32_t operation = is->opcode >> 3, form = is->opcode & 7, bits = form & 1 ? is->bits : 8;
   bool to_register = form == 2 || form == 3, has_immediate = form >= 4;
   struct native_held *rax = &testing->contents[RAX];
-  struct native_held reg = has_immediate ? number() : get_reg(testing, is, bits);
+  struct native_held reg = has_immediate ? contents_number() : get_reg(testing, is, bits);
   struct native_held rm = has_immediate ? *rax : get_rm(testing, is, bits);
   bool clears = operation == XOR && !has_immediate && is->mode == 3 && is->reg == is->rm;
-  struct native_held made = clears ? number() : made_of(reg, rm);
+  struct native_held made = clears ? contents_number() : made_of(reg, rm);
   testing->flags = made;
   if (has_immediate && (operation == ADD || operation == SUB))
-    made = plus(rm);
+    made = contents_plus(rm);
   if (operation == CMP)
     return;
   if (has_immediate)
@@ -132,7 +132,7 @@ static void arithmetic(struct native_testing *testing, const struct native_opera
 static void arithmetic_with_immediate(struct native_testing *testing,
                                       const struct native_operands *is) {
   uint32_t operation = is->reg & 7, bits = is->opcode == 0x80 ? 8 : is->bits;
-  struct native_held rm = get_rm(testing, is, bits), made = made_of(rm, number());
+  struct native_held rm = get_rm(testing, is, bits), made = made_of(rm, contents_number());
   testing->flags = made;
   if (is->mode == 3 && is->rm == RSP && (operation == ADD || operation == SUB)) {
     int32_t bytes = (is->code[is->length - 1] ^ 0x80) - 0x80; /* with its sign */
@@ -140,17 +140,17 @@ static void arithmetic_with_immediate(struct native_testing *testing,
       memcpy(&bytes, is->code + is->length - sizeof bytes, sizeof bytes);
     move_stack(testing, operation == SUB ? bytes : -(int64_t)bytes);
   } else if (operation != CMP) {
-    set_rm(testing, is, operation == ADD || operation == SUB ? plus(rm) : made, bits);
+    set_rm(testing, is, operation == ADD || operation == SUB ? contents_plus(rm) : made, bits);
   }
 }
 
 /* F6 and F7, FE and FF. */
-static bool unary(struct native_testing *testing, const struct native_operands *is) {
+static bool contents_unary(struct native_testing *testing, const struct native_operands *is) {
   uint32_t bits = is->opcode & 1 ? is->bits : 8, what = is->reg & 7;
   struct native_held rm = get_rm(testing, is, bits);
-  testing->flags = made_of(rm, number());
+  testing->flags = made_of(rm, contents_number());
   if (is->opcode >= 0xFE && what <= 1)
-    set_rm(testing, is, plus(rm), bits);
+    set_rm(testing, is, contents_plus(rm), bits);
   else if (is->opcode >= 0xFE)
     return false;
   else if (what == 2 || what == 3)
@@ -161,7 +161,7 @@ static bool unary(struct native_testing *testing, const struct native_operands *
   return true;
 }
 
-static void call(struct native_testing *testing) {
+static void contents_call(struct native_testing *testing) {
   for (uint32_t i = 0; i < NATIVE_REGISTERS; i++)
     if (!(NATIVE_KEPT >> i & 1))
       testing->contents[i] = native_anything;
@@ -173,10 +173,10 @@ static void call(struct native_testing *testing) {
 static struct native_held loaded_address(struct native_testing *testing,
                                          const struct native_operands *is) {
   bool is_sum = !is->is_far && (is->mode == 1 || is->mode == 2) && (is->rm & 7) != 4;
-  return is_sum ? plus(testing->contents[is->base]) : native_anything;
+  return is_sum ? contents_plus(testing->contents[is->base]) : native_anything;
 }
 
-static void branch(struct native_testing *testing) {
+static void contents_branch(struct native_testing *testing) {
   testing->values.tests = testing->flags.by;
   testing->values.tests_more = testing->flags.by_more;
   testing->values.asks = testing->flags.is_result ? testing->called : 0;
@@ -191,11 +191,11 @@ static bool step_move(struct native_testing *testing, const struct native_operan
   else if (opcode == 0x8A || opcode == 0x8B)
     set_content(content_of(testing, is, is->reg, bits), get_rm(testing, is, bits));
   else if ((opcode == 0xC6 || opcode == 0xC7) && (is->reg & 7) == 0)
-    set_rm(testing, is, number(), bits);
+    set_rm(testing, is, contents_number(), bits);
   else if (opcode >> 4 == 0xB)
     set_content(content_of(testing, is, (uint8_t)((opcode & 7) | (is->rex & 1) << 3),
                            opcode & 8 ? is->bits : 8),
-                number());
+                contents_number());
   else if (opcode == 0x63)
     set_content(content_of(testing, is, is->reg, is->bits), get_rm(testing, is, 32));
   else if (opcode == 0x8D)
@@ -209,7 +209,7 @@ static bool step_move(struct native_testing *testing, const struct native_operan
 static bool step_stack(struct native_testing *testing, const struct native_operands *is) {
   uint8_t opcode = is->opcode, what = opcode == 0xFF ? is->reg & 7 : 0;
   if (opcode == 0xE8 || (opcode == 0xFF && what == 2)) {
-    call(testing);
+    contents_call(testing);
   } else if (opcode >> 3 == 11) {
     testing->contents[(opcode & 7) | (is->rex & 1) << 3] = native_anything;
     move_stack(testing, -8);
@@ -227,25 +227,25 @@ static bool step_one(struct native_testing *testing, const struct native_operand
   uint8_t opcode = is->opcode;
   uint32_t bits = opcode & 1 ? is->bits : 8;
   if (opcode < 0x40 && (opcode & 7) < 6) {
-    arithmetic(testing, is);
+    contents_arithmetic(testing, is);
   } else if (opcode == 0x80 || opcode == 0x81 || opcode == 0x83) {
     arithmetic_with_immediate(testing, is);
   } else if (opcode == 0x84 || opcode == 0x85) {
     testing->flags = made_of(get_rm(testing, is, bits), get_reg(testing, is, bits));
   } else if (opcode == 0xA8 || opcode == 0xA9) {
-    testing->flags = made_of(testing->contents[RAX], number());
+    testing->flags = made_of(testing->contents[RAX], contents_number());
   } else if (opcode == 0xF6 || opcode == 0xF7 || opcode == 0xFE || opcode == 0xFF) {
-    return unary(testing, is);
+    return contents_unary(testing, is);
   } else if (opcode == 0x69 || opcode == 0x6B) {
-    testing->flags = made_of(get_rm(testing, is, bits), number());
+    testing->flags = made_of(get_rm(testing, is, bits), contents_number());
     set_content(content_of(testing, is, is->reg, is->bits), testing->flags);
   } else if (opcode == 0xC0 || opcode == 0xC1 || (opcode >= 0xD0 && opcode < 0xD4)) {
     testing->flags = made_of(get_rm(testing, is, bits), testing->contents[RCX]);
     set_rm(testing, is, testing->flags, bits);
   } else if (opcode == 0x99) {
-    testing->contents[RDX] = made_of(testing->contents[RAX], number());
+    testing->contents[RDX] = made_of(testing->contents[RAX], contents_number());
   } else if (opcode >> 4 == 7) {
-    branch(testing);
+    contents_branch(testing);
   } else {
     return opcode == 0x98 || opcode == 0xE9 || opcode == 0xEB || opcode == 0xC3 ||
            (opcode == 0x90 && is->rex == 0);
@@ -266,9 +266,9 @@ static bool step_two(struct native_testing *testing, const struct native_operand
   else if (opcode >> 4 == 4)
     set_content(reg, made_of(made_of(get_rm(testing, is, is->bits), *reg), testing->flags));
   else if (opcode >> 4 == 8)
-    branch(testing);
+    contents_branch(testing);
   else if (opcode >> 4 == 9)
-    set_rm(testing, is, made_of(testing->flags, number()), 8);
+    set_rm(testing, is, made_of(testing->flags, contents_number()), 8);
   else if (opcode == 0xAF)
     set_content(reg, testing->flags = made_of(get_rm(testing, is, is->bits), *reg));
   else if (opcode == 0xB6 || opcode == 0xB7 || opcode == 0xBE || opcode == 0xBF)

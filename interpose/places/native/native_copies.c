@@ -141,7 +141,7 @@ static bool condition_of(const struct native_cursor *cursor, uint32_t *condition
   return true;
 }
 
-static bool take(const struct copying *copying, struct way *way, bool taken) {
+static bool native_copies_take(const struct copying *copying, struct way *way, bool taken) {
   bool failed;
   return taken ? native_jump(copying->code, &way->at, &failed)
                : native_next(copying->code, &way->at, &failed);
@@ -171,8 +171,8 @@ static bool branches_as(struct copying *copying, const struct way *copy, const s
     return false;
   for (uint32_t taken = 0; taken < 2; taken++) {
     struct way left = *copy, right = *way;
-    if (!take(copying, &left, taken) ||
-        !take(copying, &right, taken != ((of_copy ^ of_way) == 1)) ||
+    if (!native_copies_take(copying, &left, taken) ||
+        !native_copies_take(copying, &right, taken != ((of_copy ^ of_way) == 1)) ||
         !goes_as(copying, left, right, loop, depth))
       return false;
   }
@@ -210,7 +210,8 @@ static bool goes_as(struct copying *copying, struct way copy, struct way way, ui
       return true;
     for (uint32_t taken = 0; taken < 2; taken++) {
       struct way known = way;
-      if (take(copying, &known, taken) && goes_as(copying, begin, known, loop, depth + 1))
+      if (native_copies_take(copying, &known, taken) &&
+          goes_as(copying, begin, known, loop, depth + 1))
         return true;
     }
     return false;

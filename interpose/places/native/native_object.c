@@ -52,7 +52,7 @@ size_t native_readable(const struct native_object *object, const uint8_t *at) {
 
 /* ---- Its functions ---- */
 
-static int32_t read32(const uint8_t *at) {
+static int32_t native_object_read32(const uint8_t *at) {
   int32_t value;
   memcpy(&value, at, sizeof value);
   return value;
@@ -86,7 +86,7 @@ static const uint8_t *row_of(const struct native_object *object, const uint8_t *
   size_t size = header == NULL ? 0 : native_readable(object, header);
   if (size < HEADER_ROWS_AT || memcmp(header, usual, sizeof usual) != 0)
     return NULL;
-  uint32_t nrows = (uint32_t)read32(header + 8);
+  uint32_t nrows = (uint32_t)native_object_read32(header + 8);
   if (nrows == 0 || nrows > ROWS_MAX || (size - HEADER_ROWS_AT) / ROW_SIZE < nrows)
     return NULL;
   const uint8_t *rows = header + HEADER_ROWS_AT;
@@ -94,7 +94,7 @@ static const uint8_t *row_of(const struct native_object *object, const uint8_t *
   uint32_t high = nrows;
   while (high - low > 1) {
     uint32_t middle = (low + high) / 2;
-    if (header + read32(rows + (size_t)middle * ROW_SIZE) <= at)
+    if (header + native_object_read32(rows + (size_t)middle * ROW_SIZE) <= at)
       low = middle;
     else
       high = middle;
@@ -107,13 +107,15 @@ const uint8_t *native_entry_at(const struct native_object *object, const uint8_t
   const uint8_t *row = row_of(object, at);
   if (row == NULL)
     return NULL;
-  const uint8_t *begin = object->frames + read32(row);
-  const uint8_t *entry = object->frames + read32(row + 4);
+  const uint8_t *begin = object->frames + native_object_read32(row);
+  const uint8_t *entry = object->frames + native_object_read32(row + 4);
   size_t size = native_readable(object, entry);
-  if (size < ENTRY_AUGMENTED_AT || entry + ENTRY_BEGIN_AT + read32(entry + ENTRY_BEGIN_AT) != begin)
+  if (size < ENTRY_AUGMENTED_AT ||
+      entry + ENTRY_BEGIN_AT + native_object_read32(entry + ENTRY_BEGIN_AT) != begin)
     return NULL;
-  uint32_t length = (uint32_t)read32(entry);
-  *function = (struct native_part){begin, begin + (uint32_t)read32(entry + ENTRY_SIZE_AT)};
+  uint32_t length = (uint32_t)native_object_read32(entry);
+  *function =
+      (struct native_part){begin, begin + (uint32_t)native_object_read32(entry + ENTRY_SIZE_AT)};
   *is_moved = begins_with_a_frame(entry, length + 4 < size ? length + 4 : size);
   bool is_in = at >= begin && at < function->end && native_readable(object, begin) > 0 &&
                native_readable(object, begin) >= (size_t)(function->end - begin);

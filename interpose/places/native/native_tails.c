@@ -17,10 +17,12 @@ static native_decode *const decode = native_decode_aarch64;
 enum { CALL_LENGTH = 4 };
 #else
 enum { CALL_LENGTH = 1 };
-static bool decode(const uint8_t *code, size_t size, struct native_instruction *instruction) {
+static bool decode_nothing(const uint8_t *code, size_t size,
+                           struct native_instruction *instruction) {
   (void)code, (void)size, (void)instruction;
   return false;
 }
+static native_decode *const decode = decode_nothing;
 #endif
 
 static const uint8_t *target_of(const uint8_t *at, const struct native_instruction *is) {

@@ -85,7 +85,7 @@ static bool is_like(struct native_held a, uint32_t like) {
 }
 
 /* Where it may be one or the other, that is decided by something else. */
-static struct native_held either(struct native_held a, struct native_held b) {
+static struct native_held native_tests_either(struct native_held a, struct native_held b) {
   uint32_t like = a.is_number ? b.like : a.like;
   if (!is_like(a, like) || !is_like(b, like))
     like = 0;
@@ -120,7 +120,7 @@ static void find_entries(const struct native_graph *graph, const struct native_h
       if (!has[edge->to])
         *entry = exit;
       else if (!are_equal(*entry, exit))
-        *entry = either(*entry, exit);
+        *entry = native_tests_either(*entry, exit);
     }
     has[edge->to] = true;
   }

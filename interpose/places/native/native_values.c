@@ -6,31 +6,32 @@
 
 #include "interpose/places/native/native_operands.h"
 
-static uint64_t mask(uint32_t bits) {
+static uint64_t values_mask(uint32_t bits) {
   return bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 }
 
-static struct native_number number(uint64_t value, uint32_t bits) {
-  return (struct native_number){value & mask(bits), bits};
+static struct native_number values_number(uint64_t value, uint32_t bits) {
+  return (struct native_number){value & values_mask(bits), bits};
 }
 
 static const struct native_number unknown;
 
-static struct native_number extend(struct native_number from, uint32_t to, bool with_sign) {
+static struct native_number values_extend(struct native_number from, uint32_t to, bool with_sign) {
   uint64_t top = UINT64_C(1) << (from.bits - 1);
-  return number(with_sign && (from.value & top) ? from.value | ~mask(from.bits) : from.value, to);
+  return values_number(
+      with_sign && (from.value & top) ? from.value | ~values_mask(from.bits) : from.value, to);
 }
 
 static struct native_number low_bits(struct native_number from, uint32_t bits) {
-  return from.bits >= bits ? number(from.value, bits) : unknown;
+  return from.bits >= bits ? values_number(from.value, bits) : unknown;
 }
 
 /* The last bytes of an instruction. */
-static struct native_number immediate(const struct native_operands *is, size_t bytes,
-                                      uint32_t bits) {
+static struct native_number values_immediate(const struct native_operands *is, size_t bytes,
+                                             uint32_t bits) {
   uint64_t value = 0;
   memcpy(&value, is->code + is->length - bytes, bytes);
-  return extend(number(value, (uint32_t)bytes * 8), bits, true);
+  return values_extend(values_number(value, (uint32_t)bytes * 8), bits, true);
 }
 
 static size_t immediate_bytes(uint32_t bits) {
@@ -74,9 +75,10 @@ static void set_register(struct native_values *values, const struct native_opera
   if (to.bits == 0)
     *of = unknown;
   else if (bits >= 32)
-    *of = number(to.value, 64); /* the upper half is cleared */
+    *of = values_number(to.value, 64); /* the upper half is cleared */
   else
-    *of = of->bits > bits ? number((of->value & ~mask(bits)) | to.value, of->bits) : to;
+    *of =
+        of->bits > bits ? values_number((of->value & ~values_mask(bits)) | to.value, of->bits) : to;
   if (reg == RSP || reg == RBP)
     forget_slots_of(values, reg);
 }
@@ -140,8 +142,9 @@ static void set_rm(struct native_values *values, const struct native_frame_use *
 enum operation { ADD, OR, ADC, SBB, AND, SUB, XOR, CMP };
 
 /* Returns the result, and sets the flags. */
-static struct native_number compute(struct native_values *values, enum operation operation,
-                                    struct native_number a, struct native_number b, uint32_t bits) {
+static struct native_number values_compute(struct native_values *values, enum operation operation,
+                                           struct native_number a, struct native_number b,
+                                           uint32_t bits) {
   values->has_flags = a.bits != 0 && b.bits != 0 && operation != ADC && operation != SBB;
   if (!values->has_flags)
     return unknown;
@@ -152,7 +155,7 @@ static struct native_number compute(struct native_values *values, enum operation
                     : operation == AND ? a.value & b.value
                                        : a.value ^ b.value;
   uint64_t top = UINT64_C(1) << (bits - 1);
-  result &= mask(bits);
+  result &= values_mask(bits);
   values->zero = result == 0;
   values->sign = (result & top) != 0;
   values->carry = subtracts ? a.value < b.value : operation == ADD && result < a.value;
@@ -160,24 +163,24 @@ static struct native_number compute(struct native_values *values, enum operation
                    : operation == ADD ? (a.value ^ result) & (b.value ^ result)
                                       : 0;
   values->overflow = (wraps & top) != 0;
-  return number(result, bits);
+  return values_number(result, bits);
 }
 
-static void arithmetic(struct native_values *values, const struct native_frame_use *use,
-                       const struct native_operands *is) {
+static void values_arithmetic(struct native_values *values, const struct native_frame_use *use,
+                              const struct native_operands *is) {
   enum operation operation = (enum operation)(is->opcode >> 3);
   uint8_t form = is->opcode & 7;
   uint32_t bits = form & 1 ? is->bits : 8;
   bool to_register = form == 2 || form == 3, has_immediate = form >= 4;
-  struct native_number reg = has_immediate ? immediate(is, immediate_bytes(bits), bits)
+  struct native_number reg = has_immediate ? values_immediate(is, immediate_bytes(bits), bits)
                                            : get_register(values, is, is->reg, bits);
   struct native_number rm =
       has_immediate ? get_register(values, is, RAX, bits) : get_rm(values, use, is, bits);
   if (!has_immediate && is->mode == 3 && is->reg == is->rm &&
       (operation == XOR || operation == SUB))
-    reg = rm = number(0, bits);
+    reg = rm = values_number(0, bits);
   struct native_number result =
-      compute(values, operation, to_register ? reg : rm, to_register ? rm : reg, bits);
+      values_compute(values, operation, to_register ? reg : rm, to_register ? rm : reg, bits);
   if (operation == CMP)
     return;
   if (has_immediate)
@@ -194,41 +197,43 @@ static void arithmetic_with_immediate(struct native_values *values,
                                       const struct native_operands *is) {
   enum operation operation = (enum operation)(is->reg & 7);
   uint32_t bits = is->opcode == 0x80 ? 8 : is->bits;
-  struct native_number b = immediate(is, is->opcode == 0x81 ? immediate_bytes(bits) : 1, bits);
-  struct native_number result = compute(values, operation, get_rm(values, use, is, bits), b, bits);
+  struct native_number b =
+      values_immediate(is, is->opcode == 0x81 ? immediate_bytes(bits) : 1, bits);
+  struct native_number result =
+      values_compute(values, operation, get_rm(values, use, is, bits), b, bits);
   if (operation != CMP)
     set_rm(values, use, is, result, bits);
 }
 
 /* F6 and F7. */
-static void unary(struct native_values *values, const struct native_frame_use *use,
-                  const struct native_operands *is) {
+static void values_unary(struct native_values *values, const struct native_frame_use *use,
+                         const struct native_operands *is) {
   uint32_t bits = is->opcode == 0xF6 ? 8 : is->bits, what = is->reg & 7;
   struct native_number rm = get_rm(values, use, is, bits);
   if (what <= 1) {
-    (void)compute(values, AND, rm, immediate(is, immediate_bytes(bits), bits), bits);
+    (void)values_compute(values, AND, rm, values_immediate(is, immediate_bytes(bits), bits), bits);
   } else if (what == 2) {
-    set_rm(values, use, is, rm.bits != 0 ? number(~rm.value, bits) : unknown, bits);
+    set_rm(values, use, is, rm.bits != 0 ? values_number(~rm.value, bits) : unknown, bits);
   } else if (what == 3) {
-    set_rm(values, use, is, compute(values, SUB, number(0, bits), rm, bits), bits);
+    set_rm(values, use, is, values_compute(values, SUB, values_number(0, bits), rm, bits), bits);
   } else {
     values->registers[RAX] = values->registers[RDX] = unknown;
     values->has_flags = false;
   }
 }
 
-static void increment(struct native_values *values, const struct native_frame_use *use,
-                      const struct native_operands *is) {
+static void values_increment(struct native_values *values, const struct native_frame_use *use,
+                             const struct native_operands *is) {
   uint32_t bits = is->opcode == 0xFE ? 8 : is->bits;
   struct native_number rm = get_rm(values, use, is, bits);
   enum operation operation = (is->reg & 7) == 0 ? ADD : SUB;
-  struct native_number result = compute(values, operation, rm, number(1, bits), bits);
+  struct native_number result = values_compute(values, operation, rm, values_number(1, bits), bits);
   values->has_flags = false; /* the carry stays as it was */
   set_rm(values, use, is, result, bits);
 }
 
 /* A called function keeps rbx, rbp, rsp and r12 to r15. */
-static void call(struct native_values *values, const struct native_frame_use *use) {
+static void values_call(struct native_values *values, const struct native_frame_use *use) {
   static const uint16_t kept = 1u << 3 | 1u << RSP | 1u << RBP | 0xF000u;
   for (uint32_t i = 0; i < NATIVE_REGISTERS; i++)
     if (!(kept >> i & 1))
@@ -291,14 +296,16 @@ static bool step_two(struct native_values *values, const struct native_frame_use
     return true;
   } else if (opcode >> 4 == 9) {
     bool known = is_condition_known(values, opcode & 15);
-    set_rm(values, use, is, known ? number(has_condition(values, opcode & 15), 8) : unknown, 8);
+    set_rm(values, use, is, known ? values_number(has_condition(values, opcode & 15), 8) : unknown,
+           8);
   } else if (opcode == 0xAF) {
     set_register(values, is, is->reg, unknown, is->bits);
     values->has_flags = false;
   } else if (opcode == 0xB6 || opcode == 0xB7 || opcode == 0xBE || opcode == 0xBF) {
     struct native_number from = get_rm(values, use, is, opcode & 1 ? 16 : 8);
     set_register(values, is, is->reg,
-                 from.bits != 0 ? extend(from, is->bits, opcode >= 0xBE) : unknown, is->bits);
+                 from.bits != 0 ? values_extend(from, is->bits, opcode >= 0xBE) : unknown,
+                 is->bits);
   } else {
     return false;
   }
@@ -315,15 +322,15 @@ static bool step_move(struct native_values *values, const struct native_frame_us
   } else if (opcode == 0x8A || opcode == 0x8B) {
     set_register(values, is, is->reg, get_rm(values, use, is, bits), bits);
   } else if ((opcode == 0xC6 || opcode == 0xC7) && (is->reg & 7) == 0) {
-    set_rm(values, use, is, immediate(is, immediate_bytes(bits), bits), bits);
+    set_rm(values, use, is, values_immediate(is, immediate_bytes(bits), bits), bits);
   } else if (opcode >> 4 == 0xB) {
     bits = opcode & 8 ? is->bits : 8;
     uint8_t reg = (uint8_t)((opcode & 7) | (is->rex & 1) << 3);
-    set_register(values, is, reg, immediate(is, bits / 8, bits), bits);
+    set_register(values, is, reg, values_immediate(is, bits / 8, bits), bits);
   } else if (opcode == 0x63) {
     struct native_number from = get_rm(values, use, is, 32);
-    set_register(values, is, is->reg, from.bits != 0 ? extend(from, is->bits, true) : unknown,
-                 is->bits);
+    set_register(values, is, is->reg,
+                 from.bits != 0 ? values_extend(from, is->bits, true) : unknown, is->bits);
   } else if (opcode == 0x8D) {
     set_register(values, is, is->reg, unknown, is->bits);
   } else {
@@ -337,7 +344,7 @@ static bool step_stack(struct native_values *values, const struct native_frame_u
                        const struct native_operands *is) {
   uint8_t opcode = is->opcode, what = opcode == 0xFF ? is->reg & 7 : 0;
   if (opcode == 0xE8 || (opcode == 0xFF && what == 2)) {
-    call(values, use);
+    values_call(values, use);
     return true;
   }
   if (opcode >> 3 == 11) {
@@ -357,21 +364,21 @@ static bool step_one(struct native_values *values, const struct native_frame_use
                      const struct native_operands *is) {
   uint8_t opcode = is->opcode;
   if (opcode < 0x40 && (opcode & 7) < 6) {
-    arithmetic(values, use, is);
+    values_arithmetic(values, use, is);
   } else if (opcode == 0x80 || opcode == 0x81 || opcode == 0x83) {
     arithmetic_with_immediate(values, use, is);
   } else if (opcode == 0x84 || opcode == 0x85) {
     uint32_t bits = opcode & 1 ? is->bits : 8;
-    (void)compute(values, AND, get_rm(values, use, is, bits),
-                  get_register(values, is, is->reg, bits), bits);
+    (void)values_compute(values, AND, get_rm(values, use, is, bits),
+                         get_register(values, is, is->reg, bits), bits);
   } else if (opcode == 0xA8 || opcode == 0xA9) {
     uint32_t bits = opcode & 1 ? is->bits : 8;
-    (void)compute(values, AND, get_register(values, is, RAX, bits),
-                  immediate(is, immediate_bytes(bits), bits), bits);
+    (void)values_compute(values, AND, get_register(values, is, RAX, bits),
+                         values_immediate(is, immediate_bytes(bits), bits), bits);
   } else if (opcode == 0xF6 || opcode == 0xF7) {
-    unary(values, use, is);
+    values_unary(values, use, is);
   } else if (opcode == 0xFE || (opcode == 0xFF && (is->reg & 7) <= 1)) {
-    increment(values, use, is);
+    values_increment(values, use, is);
   } else if (opcode == 0x69 || opcode == 0x6B) {
     set_register(values, is, is->reg, unknown, is->bits);
     values->has_flags = false;
@@ -412,8 +419,8 @@ bool native_values_decide(const struct native_values *values, const uint8_t *cod
 static bool meet_numbers(struct native_number *to, struct native_number other) {
   struct native_number before = *to;
   uint32_t bits = to->bits < other.bits ? to->bits : other.bits;
-  bool equal = bits != 0 && ((to->value ^ other.value) & mask(bits)) == 0;
-  *to = equal ? number(to->value, bits) : unknown;
+  bool equal = bits != 0 && ((to->value ^ other.value) & values_mask(bits)) == 0;
+  *to = equal ? values_number(to->value, bits) : unknown;
   return to->bits != before.bits;
 }
 

@@ -70,7 +70,7 @@ static bool native_x86_64_take(struct reading *reading, uint8_t *byte) {
   return true;
 }
 
-static int32_t read32(const uint8_t *at) {
+static int32_t native_x86_64_read32(const uint8_t *at) {
   int32_t value;
   memcpy(&value, at, sizeof value);
   return value;
@@ -235,7 +235,8 @@ static void set_target(const struct reading *reading, struct native_instruction 
   const uint8_t *end = reading->code + reading->at;
   is->kind = (uint8_t)kind;
   is->has_target = true;
-  is->target = (int64_t)reading->at + (follows == 'R' ? read32(end - 4) : (int8_t)end[-1]);
+  is->target =
+      (int64_t)reading->at + (follows == 'R' ? native_x86_64_read32(end - 4) : (int8_t)end[-1]);
 }
 
 static enum native_kind kind_of(const struct reading *reading) {
@@ -299,7 +300,7 @@ static void see_address(const struct reading *reading, struct native_instruction
     is->details |= reading->sib >> 6 == 2 ? NATIVE_INDEX_4 : NATIVE_INDEX_8;
   if (reading->map != MAP_ONE || reading->displacement == 0 || reading->modrm >> 6 != 0)
     return;
-  int32_t distance = read32(reading->code + reading->displacement);
+  int32_t distance = native_x86_64_read32(reading->code + reading->displacement);
   if ((reading->opcode == 0x8D || is->kind == NATIVE_JUMP_MEMORY) && (reading->modrm & 7) == 5) {
     is->details |= NATIVE_ADDRESS;
     is->target = (int64_t)reading->at + distance;
