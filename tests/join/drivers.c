@@ -78,6 +78,7 @@ Test(drivers, pool_hands_devices_over_and_main_destroys, .timeout = 300) {
   assert_went_well(result);
   assert_same_results(result, without);
   cr_assert_lt(result->seconds, 100 * run_slowness());
+  cr_expect_not(run_says(result, "NCCL_JOIN_TIMEOUT"), "%s", result->errors);
   run_free(result);
   run_free(without);
 }
