@@ -157,6 +157,10 @@ bool place_parts_unseen(const struct place *a, const struct place *b) {
   return place_part(a, b, &at) && !(place_is_clear(a, at) && place_is_clear(b, at));
 }
 
+bool place_roots_differ(const struct place *a, const struct place *b) {
+  return a->nnodes != 0 && b->nnodes != 0 && a->nodes[0].id != b->nodes[0].id;
+}
+
 /* Whether control can come from the one that stands first to the other in the same round. */
 static bool place_nodes_are_reached(const struct place_node *x, const struct place_node *y) {
   const struct place_node *first = x->order < y->order ? x : y, *second = first == x ? y : x;

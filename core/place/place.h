@@ -139,6 +139,9 @@ bool place_shares_loop(const struct place *a, const struct place *b);
 /* Whether they part in code that cannot be followed: then PLACE_UNRELATED. */
 bool place_parts_unseen(const struct place *a, const struct place *b);
 
+/* Whether the ways to them begin in different functions: they are of different threads. */
+bool place_roots_differ(const struct place *a, const struct place *b);
+
 /* Of two places whose ways part, and go into one function again (`if (rank == 0) f(); else f();`):
  * `as` is the second one as if its rank had come to that function as the first one's has, so that it
  * can be told which points of the function they are. False: there is no such function. */

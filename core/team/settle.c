@@ -109,7 +109,7 @@ static bool may_end_the_loop(const struct claimed *a, const struct claimed *b) {
 static bool may_be_two_points(const struct claimed *a, const struct claimed *b) {
   switch (place_relate(a->place, b->place)) {
   case PLACE_UNRELATED:
-    return place_parts_unseen(a->place, b->place);
+    return place_parts_unseen(a->place, b->place) || place_roots_differ(a->place, b->place);
   case PLACE_SEQUENTIAL:
     return true;
   case PLACE_ALTERNATIVE:

@@ -69,7 +69,8 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b);
 
 /* Whether it is a guess that they are the same, by how their places are related (place_relate). It
  * is one where they look alike, both are known, and
- *   - they part in code that cannot be followed (place_parts_unseen);
+ *   - they part in code that cannot be followed (place_parts_unseen), or are of threads that begin in
+ *     different functions (place_roots_differ);
  *   - who comes to one comes to the other (PLACE_SEQUENTIAL);
  *   - each can be come to alone (PLACE_ALTERNATIVE), one thread can come from one to the other or
  *     their order is not known, and all ranks come to both, or all have issued one of them, from

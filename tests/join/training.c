@@ -189,6 +189,22 @@ Test(training, two_loops_whose_collectives_look_alike_are_two) {
   }
 }
 
+/* Where a thread was started is not known: a loop of its own that looks like the training's may meet it. */
+Test(training, what_another_thread_does_behind_a_loop_is_told_of) {
+  struct run *result =
+      run(&(struct launch){.nranks = 3, .program = "loops", .options = "--mode threads"});
+  assert_went_well(result);
+  cr_expect(run_says(result, "since they look alike"), "%s", result->errors);
+  run_free(result);
+  result = run(&(struct launch){
+      .nranks = 3, .program = "loops", .options = "--mode threads --iterations 6,6,6/5,5,5"});
+  assert_went_well(result);
+  cr_expect(strstr(result->errors, "WARN") == NULL, "%s", result->errors);
+  for (int rank = 0; rank < 3; rank++)
+    cr_expect(has_result(result, rank, "epoch 0 12") && has_result(result, rank, "epoch 1 10"));
+  run_free(result);
+}
+
 /* Where the collective has been issued by the others before the rank comes to one that looks alike. */
 Test(training, what_is_found_late_stops_the_job_with_the_place_and_the_remedy) {
   struct run *result = run(&(struct launch){

@@ -1,5 +1,6 @@
 /* Epochs of two loops whose collectives look alike: --mode counting, a warm-up and a loop that counts on from it; --mode
- * branches, training and evaluation in two branches of one condition. Compiled without optimisation by gcc: a compiler makes
+ * branches, training and evaluation in two branches of one condition; --mode threads, training, and evaluation by a thread of
+ * its own. Compiled without optimisation by gcc: a compiler makes
  * such loops of one, too, and these are the program's own.
  *
  * Results: "epoch <epoch> <n>" with the number of sums that are those of the ranks still in that loop; "left".
@@ -7,6 +8,7 @@
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +19,7 @@
 static const char *mode = "counting", *iterations = "6,8,7/5,9,6/7,6,8";
 
 static const struct option options[] = {
-    {"--mode", &mode, NULL, "counting or branches"},
+    {"--mode", &mode, NULL, "counting, branches or threads"},
     {"--iterations", &iterations, NULL, "per rank and epoch, 3 and more: 3,5,5 or 3,5/5,3"},
     {0},
 };
@@ -75,6 +77,32 @@ static void branches(int epoch, int n) {
   }
 }
 
+struct evaluation {
+  int epoch, n;
+};
+
+static void *evaluate(void *argument) {
+  const struct evaluation *evaluation = argument;
+  for (int i = 0; i < evaluation->n; i++) {
+    sum();
+    count_right(evaluation->epoch, i);
+  }
+  return NULL;
+}
+
+static void threads(int epoch, int n) {
+  struct evaluation evaluation = {epoch, n};
+  pthread_t thread;
+  point = 1;
+  for (int i = 0; i < n; i++) {
+    sum();
+    count_right(epoch, i);
+  }
+  point = 2;
+  if (pthread_create(&thread, NULL, evaluate, &evaluation) == 0)
+    pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Two loops whose collectives look alike.", options);
@@ -85,7 +113,9 @@ int main(int argc, char **argv) {
   for (int epoch = 0; epoch < schedule_epochs(iterations); epoch++) {
     int n = schedule_iterations(iterations, epoch, ranks.rank);
     right = 0;
-    (strcmp(mode, "branches") == 0 ? branches : counting)(epoch, n);
+    (strcmp(mode, "branches") == 0  ? branches
+     : strcmp(mode, "threads") == 0 ? threads
+                                    : counting)(epoch, n);
     ranks_result(&ranks, "epoch %d %d", epoch, right);
   }
   return ranks_leave(&ranks, ENDING_FINALIZE);

@@ -56,6 +56,18 @@ Test(settle_branches, but_not_where_there_is_no_loop_to_end) {
   cr_assert_not(is_guess());
 }
 
+/* A thread of the program's trains, and another one does what comes after. */
+Test(settle_branches, what_threads_that_begin_in_different_functions_do_is_a_guess) {
+  otherwise.nodes[0].id = 10;
+  claim_both(false, false);
+  cr_assert(is_unanimous());
+  cr_assert(is_guess());
+  otherwise.nodes[0].id = then.nodes[0].id;
+  otherwise.nnodes = 0; /* nothing is known of it: it is told of once, elsewhere */
+  claim_both(false, false);
+  cr_assert_not(is_guess());
+}
+
 /* if (rank == root) broadcast(); else broadcast(); */
 Test(settle_branches, nor_where_one_is_the_roots_unless_all_have_been_there) {
   for (uint32_t i = 0; i <= 1; i++) {
