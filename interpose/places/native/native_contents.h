@@ -33,7 +33,7 @@ struct native_testing {
   struct native_held flags;
   const struct native_held *entries; /* of registers, by block; NULL: nothing is known */
   struct native_held *exits;         /* the same, behind each block */
-  int64_t pushed;                       /* bytes, since the block began */
+  int64_t pushed;                    /* bytes, since the block began */
   bool is_unbalanced; /* blocks begin with something pushed: what rsp leads to is not known */
   bool calls;         /* in this block */
   uint32_t called;    /* the last one: the lower half of what it goes to; 0: not known */
