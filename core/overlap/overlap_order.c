@@ -89,14 +89,6 @@ bool overlap_can_answer(const struct overlap_team *team) {
          team->team->failed.how == FAILURE_NONE;
 }
 
-/* Whether this rank has passed units out of its program's order since it parked, or is about to. */
-static bool is_out_of_order(const struct overlap *overlap) {
-  bool yields = false;
-  for (uint32_t i = 0; i < overlap->nteams; i++)
-    yields |= team_is_yielding(overlap->teams[i]->team);
-  return overlap->parked && (overlap->shadowed || yields);
-}
-
 /* Whether what we claim in `here` has to wait for the ranks that are in another team of ours, too.
  * They may issue units of that one first, and go on to what we claim: we must not pass it before,
  * although ranks that are not in the other team have. It cannot be done without all of them, so
@@ -110,11 +102,11 @@ static bool must_wait(const struct overlap_team *here) {
   if (here->removed)
     return false;
   uint32_t at = place_of(here);
-  bool waits = here->team->claim.open && is_out_of_order(overlap);
+  bool claims = here->team->claim.open;
   for (uint32_t i = 0; i < overlap->nteams; i++) {
     const struct overlap_team *there = overlap->teams[i];
     if (i != at && ((overlap_can_answer(there) && overlap_precedes(there, at)) ||
-                    (waits && is_ahead_of_peers(here, i))))
+                    (claims && is_ahead_of_peers(here, i))))
       return true;
   }
   return false;
