@@ -18,10 +18,9 @@ struct job {
   const char *machines;
   int nmachines, first[RANKS_MAX + 1]; /* first: rank of each machine */
   struct schedule schedule;
-  int children;       /* of each agent at most: one after the other, or all around the root's */
-  unsigned killed;    /* ranks, as bits */
-  int dead;           /* a machine of which nobody is left, plus one */
-  bool fatal, silent; /* silent: nobody but a clock can see it */
+  int children; /* of each agent at most: one after the other, or all around the root's */
+  unsigned killed, agents; /* ranks that are killed, and machines whose agent is: as bits */
+  bool fatal, silent;      /* silent: nobody but a clock can see it */
   char story[512];
   double fault_s; /* when the first fatal one was */
   double bound_s; /* how long after that all ranks have ended */
@@ -91,13 +90,14 @@ static void kill_rank(struct machines *machines, struct job *job, int rank) {
 }
 
 static void kill_agent(struct machines *machines, struct job *job, int machine) {
+  job->agents |= 1U << machine;
   be_fatal(job, false, SEEN_S);
   order(machines, job, "kill %d nccl-join-agent %d", below(job, 2) ? 9 : 15, machine);
 }
 
 static void kill_machine(struct machines *machines, struct job *job, int machine) {
   be_fatal(job, true, SILENCE_S + SEEN_S);
-  job->dead = machine + 1;
+  job->agents |= 1U << machine;
   order(machines, job, "cut %d", machine);
   for (int rank = job->first[machine]; rank < job->first[machine + 1]; rank++) {
     job->killed |= 1U << rank;
@@ -213,18 +213,31 @@ static void check_numbers(const struct job *job, const struct run *result) {
   }
 }
 
-/* A machine of which nobody is left keeps the board: the next job there removes it. */
+/* Whether nobody is left of a machine, and none of them could do anything about it. */
+static bool is_dead(const struct job *job, int machine) {
+  unsigned ranks = (1U << job->first[machine + 1]) - (1U << job->first[machine]);
+  return (job->agents >> machine & 1) && (job->killed & ranks) == ranks;
+}
+
+/* Such a machine keeps the board: the next job there removes it. */
 static bool is_clean(const struct job *job, const struct run *result) {
-  char line[64];
-  const char *left = strstr(result->errors, "machines: left"), *end;
-  snprintf(line, sizeof line, "machines: left on machine %d: file nccl-join-machines-",
-           job->dead - 1);
-  if (left == NULL)
-    return true;
-  end = strchr(left, '\n');
-  return job->dead > 0 && strncmp(left, line, strlen(line)) == 0 && end != NULL &&
-         memchr(left + strlen(line), ' ', (size_t)(end - left) - strlen(line)) == NULL &&
-         strstr(end, "machines: left") == NULL;
+  int machine;
+  const char *left = result->errors;
+  for (; (left = strstr(left, "machines: left")) != NULL; left++) {
+    int length = 0;
+    sscanf(left, "machines: left on machine %d: file nccl-join-machines-%*[0-9a-f-]%n", &machine,
+           &length);
+    if (length == 0 || left[length] != '\n' || !is_dead(job, machine))
+      return false;
+  }
+  return true;
+}
+
+static bool any_is_dead(const struct job *job) {
+  bool any = false;
+  for (int machine = 0; machine < job->nmachines; machine++)
+    any |= is_dead(job, machine);
+  return any;
 }
 
 static void check_end(const struct job *job, const struct run *result) {
@@ -237,7 +250,7 @@ static void check_end(const struct job *job, const struct run *result) {
   cr_assert(job->fatal || run_says(result, "failed"), "%s\n%s", job->story, result->errors);
   unsigned all = set_of_all(job->schedule.nranks);
   /* Where a whole machine dies its processes do, and the loopback's NCCL, which sees them, may be the first to say so. */
-  cr_assert(job->killed == all || job->dead != 0 ||
+  cr_assert(job->killed == all || any_is_dead(job) ||
                 run_says_in_a_line(result, "failed", "on machine", NULL) ||
                 run_says_in_a_line(result, "failed", "rank", NULL),
             "%s\n%s", job->story, result->errors);
