@@ -143,6 +143,38 @@ bool place_is_ordered(const struct place *a, const struct place *b) {
   return place_compare(a, b, &at) && place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]);
 }
 
+bool place_is_twin(const struct place *place) {
+  for (uint32_t i = 0; i < place->nnodes; i++)
+    if (place->nodes[i].flags & PLACE_TWIN)
+      return true;
+  return false;
+}
+
+/* The call, in the function in which it parts from another, that a place goes on by. NULL: none. */
+static const struct place_node *place_call(const struct place *place, uint32_t at) {
+  while (at < place->nnodes && (place->nodes[at].flags & PLACE_LOOP))
+    at++;
+  return at < place->nnodes ? &place->nodes[at] : NULL;
+}
+
+bool place_are_twins(const struct place *a, const struct place *b) {
+  uint32_t at;
+  if (!place_compare(a, b, &at) || !((a->nodes[at].flags | b->nodes[at].flags) & PLACE_LOOP))
+    return false;
+  const struct place_node *of_a = place_call(a, at), *of_b = place_call(b, at);
+  return of_a != NULL && of_b != NULL && (of_a->flags & of_b->flags & PLACE_TWIN) != 0;
+}
+
+bool place_are_twin_branches(const struct place *a, const struct place *b, uint32_t *around) {
+  uint32_t at;
+  if (!place_are_twins(a, b) || !place_part(a, b, &at) ||
+      !(place_call(a, at)->flags & place_call(b, at)->flags & PLACE_TWIN_BRANCH))
+    return false;
+  for (*around = 0; at > 0; at--)
+    *around += (a->nodes[at - 1].flags & PLACE_LOOP) != 0;
+  return true;
+}
+
 bool place_shares_loop(const struct place *a, const struct place *b) {
   uint32_t at;
   if (!place_part(a, b, &at))

@@ -25,6 +25,12 @@ enum place_flag {
    * the same in all rounds of all loops of the function around the node, as far as the code of the
    * function tells (flow.h). */
   PLACE_FIXED = 1u << 3,
+  /* A call in a loop: the function has another one of the same calls, or the same call behind that
+   * loop. A compiler may have made both of one in the source, or they are two (native_graph.h). */
+  PLACE_TWIN = 1u << 4,
+  /* And control comes from none of these two loops to the other in a round of the loops around both:
+   * they are two branches of one condition. So it is with all its twins. */
+  PLACE_TWIN_BRANCH = 1u << 5,
 };
 
 /* Above its flags a node has its turn: a number of the innermost of those conditions that is known
@@ -32,8 +38,8 @@ enum place_flag {
  * the node. 0: none is. Of two nodes with the same function and loops, the same number means the
  * same way of the same condition. Of more than PLACE_TURNS_MAX in a function some have the same
  * number. */
-#define PLACE_TURN_SHIFT 4u
-#define PLACE_TURNS_MAX 4095u
+#define PLACE_TURN_SHIFT 6u
+#define PLACE_TURNS_MAX 1023u
 
 /* One step. Two nodes that follow the same nodes stand in the same function, and in the same loops
  * of it: there their orders compare. "Round" is meant of the loop that surrounds the node. */
@@ -132,6 +138,17 @@ bool place_stays_apart(const struct place *a, const struct place *b);
  * changing conditions of these loops, and not as far from the heads of them: then they are not the
  * same point of two loops that do the same (`if (rank == 0) for (...) ...; else for (...) ...;`). */
 bool place_turns_differ(const struct place *a, const struct place *b);
+
+/* Whether any call of the way to it has a twin (PLACE_TWIN). */
+bool place_is_twin(const struct place *place);
+
+/* Whether they part in a function in which a compiler may have made the call of both out of one
+ * (PLACE_TWIN): each stands in a loop in which the other does not, or one of them behind the loop. */
+bool place_are_twins(const struct place *a, const struct place *b);
+
+/* Of twins in two loops, whether these are two branches of one condition: who comes to one in a round
+ * of the loops around both does not come to the other. Returns how many those are. */
+bool place_are_twin_branches(const struct place *a, const struct place *b, uint32_t *around);
 
 /* Whether there is a loop around both. */
 bool place_shares_loop(const struct place *a, const struct place *b);

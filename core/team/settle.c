@@ -42,6 +42,7 @@ struct claimed *settle_add(struct settle *settle, const struct claimed *claimed)
   uint32_t at = 0, end = settle->nunits;
   settle->nranks += claimed->claimants;
   settle->any |= claimed->any;
+  settle->all &= claimed->all;
   while (at < end && identity_order(&settle->units[at], claimed) > 0)
     at++;
   if (at < end && identity_order(&settle->units[at], claimed) == 0) {
@@ -69,6 +70,12 @@ bool settle_is_out_of_step(const struct claimed *a, const struct claimed *b) {
   return a->hash == b->hash && a->epoch != 0 && b->epoch != 0 && a->epoch != b->epoch;
 }
 
+static bool are_in_one_round(const struct claimed *a, const struct claimed *b) {
+  uint32_t around;
+  return a->even && b->even && place_are_twin_branches(a->place, b->place, &around) &&
+         (around == 0 || (around == 1 && a->has_clock && b->has_clock));
+}
+
 bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
   if (a->hash == b->hash)
     return settle_is_out_of_step(a, b);
@@ -84,7 +91,8 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
     return a->common || b->common;
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
-    return a->common || b->common || place_is_certain(a->place, b->place);
+    return (a->common || b->common || place_is_certain(a->place, b->place)) &&
+           !are_in_one_round(a, b);
   }
   return false;
 }
@@ -93,6 +101,12 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b) {
   if (a->hash == b->hash)
     return !settle_is_out_of_step(a, b);
   return a->signature == b->signature && !settle_is_distinct(a, b);
+}
+
+bool settle_may_be_copies(const struct claimed *a, const struct claimed *b) {
+  return a->hash != b->hash && a->signature == b->signature && a->even && b->even &&
+         a->place != NULL && b->place != NULL && place_are_twins(a->place, b->place) &&
+         !settle_is_same(a, b);
 }
 
 /* Whether two branches of one condition in a loop may be two points of the program: a rank that is
@@ -256,7 +270,7 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
                       const struct claimed *lost) {
   if (compare_places(settle, won, lost) == 0)
     return won->last_real <= lost->last_real;
-  if (may_be_last(settle, won, lost))
+  if (may_be_last(settle, won, lost) || settle_may_be_copies(won, lost))
     return true;
   return place_relate(won->place, lost->place) == PLACE_LOOPS && !is_skipped(won, lost) &&
          place_order(won->place, lost->place, NULL) <= 0;

@@ -38,6 +38,8 @@ struct claimed {
   bool again;                /* ... and did so once more */
   bool shared;               /* all ranks have issued it, and who claims it comes from its place */
   bool by_root;              /* it is claimed by its root alone */
+  bool even;                 /* no rank has shadowed anything yet (CLAIM_EVEN of all) */
+  bool has_clock;            /* all ranks count the rounds that it stands in (team_has_clock) */
   const struct place *place; /* NULL: not known */
 };
 
@@ -49,8 +51,8 @@ struct claimed {
 struct settle {
   struct claimed units[SETTLE_UNITS_MAX]; /* in order of standing and hash */
   uint32_t nunits;
-  uint32_t nranks, any;     /* claims added up, and enum claim_flag of any of them */
-  const struct place *last; /* of the last unit in the sequence whose place is known, or NULL */
+  uint32_t nranks, any, all; /* claims added up, and enum claim_flag of any and of all of them */
+  const struct place *last;  /* of the last unit in the sequence whose place is known, or NULL */
 };
 
 /* Adds what one rank claims, or what several do (claimants, any, all and so on of a summary).
@@ -61,11 +63,17 @@ struct claimed *settle_add(struct settle *settle, const struct claimed *claimed)
 /* Whether two units of one signature are different all the same, because they stand at different
  * points of the program. Places alone do not tell: ranks may come to one collective by branches of
  * their own. Loops do, and what always follows what; if all ranks are known to have one of the two
- * places in their programs. */
+ * places in their programs. Not two loops that do the same, in two branches of one condition, to
+ * which ranks have come in one round of the loop around them: nothing has been shadowed so far, and
+ * each has issued a point of each round as often as the other. They meet as without nccl-join. */
 bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
 
 /* Whether NCCL may be given one for the other, and shall: equal signatures, and not distinct. */
 bool settle_is_same(const struct claimed *a, const struct claimed *b);
+
+/* Whether they may be one unit all the same, of whose call a compiler has made two (place_are_twins):
+ * no rank has shadowed anything yet, and nothing shows that the program is uneven. */
+bool settle_may_be_copies(const struct claimed *a, const struct claimed *b);
 
 /* Whether it is a guess that they are the same, by how their places are related (place_relate). It
  * is one where they look alike, both are known, and

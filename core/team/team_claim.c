@@ -44,8 +44,9 @@ void team_show_claim(struct team *team) {
     return;
   if (team->claim.written && log_claims(team->own, team->head))
     return;
-  uint32_t flags =
-      (team->claim.flags & ~(uint32_t)CLAIM_APART) | (team_expects_another(team) ? CLAIM_APART : 0);
+  uint32_t flags = (team->claim.flags & ~(uint32_t)(CLAIM_APART | CLAIM_EVEN)) |
+                   (team_expects_another(team) ? CLAIM_APART : 0) |
+                   (team->shadows_total == 0 ? CLAIM_EVEN : 0);
   uint32_t epoch = team_epoch(team); /* of LEAVE none */
   if (!team->claim.written || flags != team->claim.flags || epoch != team->claim.epoch) {
     team->claim.flags = flags;

@@ -4,7 +4,7 @@
 
 #define ENTRY_OF_ALL                                                                               \
   (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED | ENTRY_DEVIATION | ENTRY_REJOIN | \
-   ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON | ENTRY_APART | ENTRY_BEHIND)
+   ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON | ENTRY_APART | ENTRY_BEHIND | ENTRY_EVEN)
 
 /* Whether the unit that G has here is the one that this rank claims. */
 static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
@@ -67,6 +67,10 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
   if (team_is_outside(team) && team->outside.hash == hash) {
     team_publish(team, unit, hash, common | ENTRY_REAL, team->outside.text, source);
     return TEAM_SHADOW; /* nothing is left to be issued */
+  }
+  if (team_doubt_copy(team, unit, hash, flags) && (team->claim.flags & CLAIM_SURE)) {
+    team_fail(team, FAILURE_UNSURE, source, team->head);
+    return TEAM_FAILED;
   }
   team_tell_hidden(team, unit);
   if (unit.nmembers != 0 && team_is_left(team, unit, flags))

@@ -55,6 +55,20 @@ bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t fla
   return true;
 }
 
+bool team_doubt_copy(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
+  const struct known_place *known = team_known_place(team, unit_place(unit));
+  if (!team->claim.open || known == NULL || !team_may_be_copy(team, unit, hash, flags))
+    return false;
+  team->telling.guessed = true;
+  team->telling.guess = (struct team_guess){.kind = GUESS_COPY,
+                                            .rank = team->source,
+                                            .other = team->plane->rank,
+                                            .member = team->claim.unit.members[0]};
+  team_copy_text(team->telling.guess.place, &known->place);
+  team_copy_text(team->telling.guess.other_place, &team->claim.own_place);
+  return true;
+}
+
 void team_tell_blind(struct team *team) {
   if (!team->claim.open || !(team->claim.flags & CLAIM_BLIND) || team->telling.blind)
     return;

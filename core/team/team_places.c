@@ -177,10 +177,12 @@ static struct claimed team_at(const struct place *place, uint64_t hash, bool com
       .hash = hash, .signature = 1, .place = place->nnodes == 0 ? NULL : place, .common = common};
 }
 
-/* Whether two places of this rank's own program are two points of it. */
+/* Whether two places of this rank's own program are two points of it. Not where it has come by either
+ * of two branches to a loop that does the same. */
 static bool are_apart(const struct place *a, const struct place *b) {
   struct claimed x = team_at(a, 1, true), y = team_at(b, 2, true);
-  return settle_is_distinct(&x, &y);
+  uint32_t around;
+  return settle_is_distinct(&x, &y) && !place_are_twin_branches(a, b, &around);
 }
 
 /* What is done once may be done in another way by other ranks, or elsewhere. */
@@ -271,6 +273,50 @@ bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash, uint32
   return settle_is_doubtful(&stands, &other) || has_come_another_way(team, known, hash);
 }
 
+bool team_has_clock(const struct team *team, const struct place *place) {
+  uint32_t at = 0;
+  const struct known_place *last = team_known_place(team, team->places.last);
+  if (!place_is_twin(place))
+    return false;
+  if (last != NULL && place_shares_epoch(place, &last->place) &&
+      place_leaves_loop(place, &last->place))
+    return true;
+  for (const struct known_place *other;
+       (other = place_table_next(team->places.table, &at)) != NULL;)
+    if (other->common && place_is_of_each_epoch(&other->place) &&
+        place_shares_epoch(place, &other->place))
+      return true;
+  return false;
+}
+
+/* Whether no rank has shadowed anything before an entry of these flags. Where nobody was asked:
+ * neither this one nor who has passed the index. */
+static bool is_even(const struct team *team, uint32_t flags) {
+  if (!(flags & ENTRY_EXPECTED))
+    return (flags & ENTRY_EVEN) != 0;
+  uint32_t rank = plane_first_past(team->plane, team->head);
+  if (team->shadows_total != 0 || rank == team->plane->nranks)
+    return false;
+  const struct plane_log *log = log_of(team->plane, rank);
+  return log_is_real(log, team->head) && log_run_start(log, team->head) == 0;
+}
+
+static void add_clock(struct team *team, struct claimed *claimed, uint32_t flags) {
+  claimed->even = claimed->place != NULL && place_is_twin(claimed->place) && is_even(team, flags);
+  claimed->has_clock = claimed->even && team_has_clock(team, claimed->place);
+}
+
+bool team_may_be_copy(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
+  const struct known_place *known = team_known_place(team, unit_place(unit));
+  if (team->claim.hash == 0 || !unit_may_have_place(unit) || known == NULL ||
+      unit_signature(unit) != team->claim.signature)
+    return false;
+  struct claimed own = own_claim(team), other = team_at(&known->place, hash, known->common);
+  add_clock(team, &own, flags);
+  add_clock(team, &other, flags);
+  return settle_may_be_copies(&own, &other);
+}
+
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                   const struct place *place) {
   if (team->claim.hash == 0 || !unit_may_have_place(unit) ||
@@ -287,6 +333,8 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   struct claimed other = team_at(place, hash, known != NULL && known->common);
   other.apart = (flags & ENTRY_APART) && team_is_said_apart(team, hash);
   other.expected = expected != NULL && expected->hash == hash;
+  add_clock(team, &own, flags);
+  add_clock(team, &other, flags);
   /* Of what nobody was asked for each rank decides by what it knows itself. */
   return settle_is_same(&own, &other) &&
          (!(flags & ENTRY_EXPECTED) || !comes_to_it_elsewhere(team, known, hash));

@@ -107,6 +107,10 @@ void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
  * Gives a WARN if that may be another point of the program, and returns whether it may. */
 bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
+/* This rank is about to shadow a unit. Gives a WARN if that may be what it claims, by a copy of the
+ * call, and returns whether it may. */
+bool team_doubt_copy(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
+
 /* This rank is about to pass an index where it has a claim: tells, once, if it cannot see where
  * that stands. */
 void team_tell_blind(struct team *team);
@@ -143,6 +147,14 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
  * as its rank has described it; NULL: the table knows it, or nobody does. */
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                   const struct place *place);
+
+/* Whether ranks that have shadowed nothing come to a place (a twin's: false for others) in one round
+ * of the outermost loop around it: all have issued a point of each round; or they have been last in
+ * that loop, and not in the inner ones around the place. */
+bool team_has_clock(const struct team *team, const struct place *place);
+
+/* Of one that is not: whether it may be, by a copy of its call (settle_may_be_copies). */
+bool team_may_be_copy(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
 /* Whether it is a guess that a unit in G, of this hash and with these flags, is the one that this
  * rank claims (settle_is_doubtful). */

@@ -39,6 +39,7 @@ bool team_gather_claims(struct team *team) {
   if (!plane_all_claim(team->plane, team->head))
     return false;
   sum->nunits = sum->nranks = sum->any = 0;
+  sum->all = ~0u;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     struct log_claim claim;
     if (!log_read_claim(log_of(team->plane, rank), team->head, &claim))
@@ -104,10 +105,12 @@ static bool add_knowledge(struct team *team) {
     unit->again = known != NULL && known->again;
     unit->shared = known != NULL && known->shared && (unit->all & CLAIM_OWN_PLACE);
     unit->by_root = unit->claimants == 1 && (unit->any & CLAIM_ROOT);
+    unit->even = (settle->all & CLAIM_EVEN) != 0;
     if (known != NULL)
       unit->place = known->place.nnodes == 0 ? NULL : &known->place;
     else if (unit->place_id != 0 && !read_place(team, i))
       return false;
+    unit->has_clock = unit->place != NULL && team_has_clock(team, unit->place);
   }
   add_apart(team);
   return true;
@@ -251,7 +254,9 @@ static void note_guess(struct team *team, uint32_t winner) {
     return;
   team->telling.guessed = true;
   team->telling.guess =
-      (struct team_guess){.kind = settle_is_same(won, loser) ? GUESS_SAME : GUESS_ORDER,
+      (struct team_guess){.kind = settle_is_same(won, loser)         ? GUESS_SAME
+                                  : settle_may_be_copies(won, loser) ? GUESS_COPY
+                                                                     : GUESS_ORDER,
                           .rank = won->rank,
                           .other = loser->rank,
                           .member = text.unit.members[0]};
@@ -298,6 +303,8 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
   }
   *unit = text.unit;
   uint32_t flags = all ? flags_of_all(team, *unit, winner) : 0;
+  if (team->settling.sum->all & CLAIM_EVEN)
+    flags |= ENTRY_EVEN;
   /* At the end of a loop the others begin one, or leave. */
   if (all || unit_mark(*unit) == MARK_LOOP_END)
     flags |= rejoin_flags(team, *unit, winner);

@@ -46,6 +46,7 @@ struct team_alias {
 enum guess_kind {
   GUESS_ORDER,  /* one rank's unit went before that of another */
   GUESS_SAME,   /* the other's has been taken for the one */
+  GUESS_COPY,   /* ... has not, though a compiler may have made two calls of one */
   GUESS_BLIND,  /* nothing yet: it cannot be seen where the rank's unit stands */
   GUESS_EPOCH,  /* none: one rank is found to be some epochs ahead of the other */
   GUESS_HIDDEN, /* the other rank has joined, and it cannot be seen where its unit stands */

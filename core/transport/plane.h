@@ -45,6 +45,7 @@ enum entry_flag {
   ENTRY_APART = 1u << 11,
   ENTRY_BEHIND = 1u << 12, /* ranks claim it in several epochs, and those of the earliest, which the
                               entry says, issue it */
+  ENTRY_EVEN = 1u << 13,   /* claimed by all, and no rank had shadowed anything before */
 };
 #define ENTRY_NO_UNIT (ENTRY_LEAVE | ENTRY_STOPPED)
 
@@ -68,6 +69,8 @@ enum claim_flag {
   CLAIM_BLIND = 1u << 11,
   /* The unit has a root, and it is this rank. */
   CLAIM_ROOT = 1u << 12,
+  /* The rank has issued for real all that there was in the team: it has shadowed nothing yet. */
+  CLAIM_EVEN = 1u << 13,
 };
 /* Those that make a claim another thing. */
 #define CLAIM_KINDS (CLAIM_YIELD | CLAIM_STOPPED)

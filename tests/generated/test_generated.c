@@ -48,6 +48,16 @@ Test(generated, c_programs_of_loops_that_look_alike) {
   check_programs("alike", 40);
 }
 
+/* Even ones, at -O3: of a loop with `if (epoch <= r) log();` in it the compiler makes two. */
+Test(generated, even_c_programs_of_a_loop_that_a_compiler_makes_two_of) {
+  static const int seeds[] = {10004, 11430, 12018};
+  for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+    char options[64];
+    snprintf(options, sizeof options, "--kind optimised --first %d --programs 1", seeds[i]);
+    check_script("programs.py", options);
+  }
+}
+
 /* Without data a rank comes to another branch than the others: they are told, where the counter's remainder decides, and
  * where a compiler keeps it in a register that calls do not keep. */
 Test(generated, c_programs_of_branches_that_a_counter_decides) {

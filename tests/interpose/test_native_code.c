@@ -22,7 +22,8 @@ enum { NUMBERS = 100, COPIES = 40, ROUNDS = 400 };
  *   1c0   the condition that leads to 1 is not known to be fixed; it is known to change in code that is
  *         not optimised
  *   1f0   it is not known to change; it is known to be fixed in such code
- *   1u0   neither */
+ *   1u0   neither
+ *   1t0   it has a twin; 1b0: in another branch; 1n0: it has none. Code that is not optimised has none */
 struct expectation {
   const char *function;
   const char *text;
@@ -51,6 +52,11 @@ static const struct expectation of_c[] = {
     {"shifting", "1:0 2:1 3:1 4:0 2=3 2<4 1<4"},
     {"jumping_out", "1:0 2:0 4:0 !1<4 1^4 2|4"},
     {"dividing", "6:0 1c0 2c0 3c0 4f0 5f0"},
+    {"branching", "1b0 2b0"},
+    {"following", "1t0 2t0"},
+    {"differing", "1n0 2n0"},
+    {"holding", "1t0 2t0"},
+    {"totalling", "1n0 2n0"},
     {"conditions", "10:0 1f0 2f0 3c0 4c0 5u0 6u0 7c0 8c0 9c0 10u0"},
     {NULL, NULL},
 };
@@ -213,6 +219,19 @@ static void check_condition(int number, char relation) {
   }
 }
 
+/* A compiler that makes more of a call may make twins of it. */
+static void check_twins(int number, char relation) {
+  struct place_node nodes[PLACE_NODES_MAX];
+  for (uint32_t i = 0; i < seen[number].count; i++) {
+    uint32_t count = nodes_of(seen[number].calls[i], nodes);
+    uint32_t flags = count == 0 ? 0 : nodes[count - 1].flags;
+    relation = is_plain ? 'n' : relation;
+    char found = flags & PLACE_TWIN_BRANCH ? 'b' : flags & PLACE_TWIN ? 't' : 'n';
+    cr_expect(found == relation || seen[number].count > 1, "%s: call %d, twin %c", where, number,
+              found);
+  }
+}
+
 static void check(const char *text) {
   while (*text != '\0') {
     bool expected = *text != '!';
@@ -226,6 +245,8 @@ static void check(const char *text) {
       check_unknown(a);
     else if (relation == 'c' || relation == 'f' || relation == 'u')
       check_condition(a, relation);
+    else if (relation == 't' || relation == 'b' || relation == 'n')
+      check_twins(a, relation);
     else
       check_relation(a, relation, b, expected);
     text = at + strcspn(at, " ");

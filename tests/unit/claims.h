@@ -32,6 +32,13 @@
  *     hidden                   of_a_hidden_place_nothing_is_told
  *     sequential               within_a_loop_branches_are_one_unit_and_a_sequence_is_two
  *     outside, loops           units_of_a_loop_and_after_it_are_two_where_all_know_one_of_them
+ *     twins in branches        in_one_round_of_an_even_program_branches_are_one_unit
+ *     (nothing shadowed)       nor_where_a_rank_has_been_without_data
+ *     (one round)              not_where_ranks_may_be_in_two_rounds, nor_in_loops_in_each_other_...
+ *   settle_may_be_copies
+ *     signature                units_that_look_different_are_no_copies
+ *     (nothing shadowed)       nor_where_a_rank_has_been_without_data
+ *     twins                    one_after_the_other_they_may_be_one_loop_..., a_call_behind_the_loop_...
  *   settle_is_doubtful
  *     parts unseen             to_take_one_unit_for_another_where_they_part_unseen_is_a_guess
  *     sequential               to_take_one_for_another_that_always_follows_it_is_a_guess

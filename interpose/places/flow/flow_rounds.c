@@ -49,12 +49,29 @@ bool flow_rounds_around(const struct flow_rounds *rounds, uint32_t loop, uint32_
   return inner == loop && loop != FLOW_NONE;
 }
 
+uint32_t flow_rounds_outermost(const struct flow_rounds *rounds, uint32_t block, uint32_t other) {
+  uint32_t found = FLOW_NONE, with = flow_rounds_loop(rounds, other);
+  for (uint32_t loop = flow_rounds_loop(rounds, block);
+       loop != FLOW_NONE && !flow_rounds_around(rounds, loop, with);
+       loop = rounds->work.flow->items[loop].around)
+    found = loop;
+  return found;
+}
+
+uint32_t flow_rounds_head(const struct flow_rounds *rounds, uint32_t loop) {
+  return rounds->work.head[loop];
+}
+
 bool flow_rounds_begins(const struct flow_rounds *rounds, uint32_t loop, uint32_t block) {
   return loop != FLOW_NONE && rounds->work.head[loop] == block;
 }
 
 bool flow_rounds_leads_in(const struct flow_rounds *rounds, uint32_t loop, uint32_t block) {
   return flow_dominates(&rounds->work.dominators, rounds->work.head[loop], block);
+}
+
+bool flow_rounds_through(const struct flow_rounds *rounds, uint32_t by, uint32_t block) {
+  return flow_dominates(&rounds->work.dominators, by, block);
 }
 
 bool flow_rounds_leads(struct flow_rounds *rounds, uint32_t from, uint32_t to) {
@@ -67,4 +84,8 @@ bool flow_rounds_leads(struct flow_rounds *rounds, uint32_t from, uint32_t to) {
 
 const struct flow_lists *flow_rounds_previous(const struct flow_rounds *rounds) {
   return &rounds->work.previous;
+}
+
+const struct flow_lists *flow_rounds_next(const struct flow_rounds *rounds) {
+  return &rounds->work.next;
 }

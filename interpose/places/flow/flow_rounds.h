@@ -1,5 +1,5 @@
 /* Loops of a graph, and which blocks lead to which in a round of them: for who looks at code before
- * it is analysed (flow.h), as native_copies.c does. Loops are named by numbers of their own. */
+ * it is analysed (flow.h), as native_copies.c and native_twins.c do. Loops are named by numbers of their own. */
 #ifndef NCCL_JOIN_INTERPOSE_FLOW_ROUNDS_H
 #define NCCL_JOIN_INTERPOSE_FLOW_ROUNDS_H
 
@@ -18,16 +18,26 @@ uint32_t flow_rounds_loop(const struct flow_rounds *rounds, uint32_t block);
 /* Whether a loop is the other one, or around that. FLOW_NONE is around none, and in none. */
 bool flow_rounds_around(const struct flow_rounds *rounds, uint32_t loop, uint32_t inner);
 
+/* The outermost loop around a block that is not around the other; FLOW_NONE: none. */
+uint32_t flow_rounds_outermost(const struct flow_rounds *rounds, uint32_t block, uint32_t other);
+
+/* The block that a loop begins with. */
+uint32_t flow_rounds_head(const struct flow_rounds *rounds, uint32_t loop);
+
 /* Whether a loop begins with the block; and whether every way to the block goes through where the
  * loop begins. */
 bool flow_rounds_begins(const struct flow_rounds *rounds, uint32_t loop, uint32_t block);
 bool flow_rounds_leads_in(const struct flow_rounds *rounds, uint32_t loop, uint32_t block);
 
+/* Whether every way to the block goes through another one. */
+bool flow_rounds_through(const struct flow_rounds *rounds, uint32_t by, uint32_t block);
+
 /* Whether control comes from one block to another in a round of the loops around both; a block
  * leads to itself. One thread at a time. */
 bool flow_rounds_leads(struct flow_rounds *rounds, uint32_t from, uint32_t to);
 
-/* Blocks that lead to a block at once. Of the rounds. */
+/* Blocks that lead to a block at once, and those that it leads to. Of the rounds. */
 const struct flow_lists *flow_rounds_previous(const struct flow_rounds *rounds);
+const struct flow_lists *flow_rounds_next(const struct flow_rounds *rounds);
 
 #endif

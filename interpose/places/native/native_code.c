@@ -25,7 +25,9 @@ struct function {
   uint32_t nmoved;
   uint32_t ncopies;
   struct native_copy *copies; /* calls that stand where others do (native_graph.h) */
-  struct flow *flow;          /* NULL: the code cannot be followed */
+  struct native_twin *twins;  /* calls that may do so */
+  uint32_t ntwins;
+  struct flow *flow; /* NULL: the code cannot be followed */
 };
 
 /* Guarded by lock. */
@@ -51,7 +53,7 @@ static native_decode *const decode = decode_nothing;
 static size_t bytes_of(const struct function *function) {
   size_t positions = function->positions == NULL ? 0 : function->nblocks * sizeof(uint32_t);
   return positions + function->nmoved * sizeof *function->moved +
-         function->ncopies * sizeof *function->copies +
+         function->ncopies * sizeof *function->copies + function->ntwins * sizeof *function->twins +
          (function->flow == NULL ? 0 : flow_bytes(function->flow));
 }
 
@@ -61,6 +63,7 @@ static void native_forget(struct function *function) {
   free(function->positions);
   free(function->moved);
   free(function->copies);
+  free(function->twins);
   *function = (struct function){0};
 }
 
@@ -102,7 +105,10 @@ static void native_analyse(struct function *function) {
     function->moved[i] = (struct moved){graph.parts[i + 1], (uint32_t)graph.begins[i + 1]};
   function->copies = graph.copies;
   function->ncopies = graph.ncopies;
+  function->twins = graph.twins;
+  function->ntwins = graph.ntwins;
   graph.copies = NULL;
+  graph.twins = NULL;
   function->flow = positions == NULL ? NULL : flow_analyse(&edges);
   native_graph_drop(&graph);
   bytes_used += bytes_of(function);
@@ -199,6 +205,14 @@ static uint32_t original_of(const struct function *function, uint32_t position) 
   return position;
 }
 
+/* What its twins make of a call: enum place_flag. */
+static uint16_t twin_flags(const struct function *function, uint32_t position) {
+  for (uint32_t i = 0; i < function->ntwins; i++)
+    if (function->twins[i].position == position)
+      return function->twins[i].is_branch ? PLACE_TWIN | PLACE_TWIN_BRANCH : PLACE_TWIN;
+  return 0;
+}
+
 /* NOLINTEND(clang-analyzer-unix.Malloc) */
 
 static uint32_t nodes_of(const struct function *function, const uint8_t *pc,
@@ -211,6 +225,8 @@ static uint32_t nodes_of(const struct function *function, const uint8_t *pc,
   if (!count_calls(function, block, position, &calls))
     return 0;
   uint32_t count = flow_nodes(function->flow, block, calls, position, function->id, nodes, room);
+  if (count != 0 && count <= room)
+    nodes[count - 1].flags |= twin_flags(function, position);
   return count < room ? count : room;
 }
 

@@ -6,7 +6,7 @@
 
 #include "interpose/places/flow/flow_rounds.h"
 #include "interpose/places/native/native_operands.h"
-#include "interpose/places/native/native_passed.h"
+#include "interpose/places/native/native_twins.h"
 
 enum {
   OWN_MAX = 8,      /* calls of the own way of one of two branches */
@@ -18,12 +18,6 @@ enum {
   PAIR_WORK = 10,
 };
 
-struct site {
-  uint32_t position, next; /* next: where it returns to */
-  uint32_t part;
-  struct native_passed passed;
-};
-
 struct copying {
   const struct native_graph *graph;
   const struct native_code *code;
@@ -31,10 +25,18 @@ struct copying {
   struct flow_rounds *rounds;
   uint32_t *stack; /* of blocks */
   bool *marked;    /* blocks */
-  struct site *sites;
+  struct native_call *sites;
   uint32_t nsites;
   uint32_t work;
+  bool keeps; /* native_twins.h */
 };
+
+/* push of rbx, or of r12 to r15 */
+static bool saves_kept(const struct native_cursor *cursor) {
+  const uint8_t *at = cursor->at;
+  return (cursor->is.length == 1 && at[0] == 0x53) ||
+         (cursor->is.length == 2 && at[0] == 0x41 && at[1] >= 0x54 && at[1] <= 0x57);
+}
 
 static bool find_sites(struct copying *copying) {
   const struct native_code *code = copying->code;
@@ -45,26 +47,27 @@ static bool find_sites(struct copying *copying) {
        more = native_next(code, &cursor, &failed)) {
     if (code->marks[cursor.position] & NATIVE_LEADS)
       native_passing_begin(&passing);
+    copying->keeps |= saves_kept(&cursor);
     if (cursor.is.kind != NATIVE_CALL) {
       native_passing_step(&passing, cursor.at, cursor.is.length);
       continue;
     }
     if (copying->nsites == SITES_MAX)
       return false;
-    struct site *site = &copying->sites[copying->nsites++];
-    *site = (struct site){.position = (uint32_t)cursor.position,
-                          .next = (uint32_t)cursor.position + cursor.is.length,
-                          .part = cursor.part,
-                          .passed = native_passing_call(&passing, &cursor)};
+    struct native_call *site = &copying->sites[copying->nsites++];
+    *site = (struct native_call){.position = (uint32_t)cursor.position,
+                                 .next = (uint32_t)cursor.position + cursor.is.length,
+                                 .part = cursor.part,
+                                 .passed = native_passing_call(&passing, &cursor)};
   }
   return !failed;
 }
 
-static uint32_t block_of(const struct copying *copying, const struct site *site) {
+static uint32_t block_of(const struct copying *copying, const struct native_call *site) {
   return copying->block_at[site->position];
 }
 
-static uint32_t loop_of(const struct copying *copying, const struct site *site) {
+static uint32_t loop_of(const struct copying *copying, const struct native_call *site) {
   return flow_rounds_loop(copying->rounds, block_of(copying, site));
 }
 
@@ -147,7 +150,7 @@ static bool native_copies_take(const struct copying *copying, struct way *way, b
                : native_next(copying->code, &way->at, &failed);
 }
 
-static const struct site *site_at(const struct copying *copying, size_t position) {
+static const struct native_call *site_at(const struct copying *copying, size_t position) {
   uint32_t low = 0, high = copying->nsites;
   while (high - low > 1) {
     uint32_t middle = (low + high) / 2;
@@ -182,8 +185,8 @@ static bool branches_as(struct copying *copying, const struct way *copy, const s
 /* Both are at calls. */
 static bool calls_as(struct copying *copying, const struct way *copy, const struct way *way,
                      uint32_t loop, uint32_t depth) {
-  const struct site *left = site_at(copying, copy->at.position),
-                    *right = site_at(copying, way->at.position);
+  const struct native_call *left = site_at(copying, copy->at.position),
+                           *right = site_at(copying, way->at.position);
   struct way after_left = *copy, after_right = *way;
   bool same;
   return copy->goes_round == way->goes_round &&
@@ -224,11 +227,12 @@ static bool goes_as(struct copying *copying, struct way copy, struct way way, ui
 /* ---- what comes before ---- */
 
 /* The last call in a block, before a position; NULL: there is none. */
-static const struct site *last_before(const struct copying *copying, uint32_t block, size_t end) {
+static const struct native_call *last_before(const struct copying *copying, uint32_t block,
+                                             size_t end) {
   const struct native_graph *graph = copying->graph;
   if (block + 1 < graph->nblocks && end > graph->blocks[block + 1].position)
     end = graph->blocks[block + 1].position;
-  const struct site *site = end == 0 ? NULL : site_at(copying, end - 1);
+  const struct native_call *site = end == 0 ? NULL : site_at(copying, end - 1);
   return site != NULL && site->position < end && block_of(copying, site) == block ? site : NULL;
 }
 
@@ -241,8 +245,8 @@ enum before {
 
 /* Of a call to which a copy behind the loop of its original is come from. Where no call is between,
  * nothing tells a copy that a round is left for from what stands behind the loop in the source. */
-static enum before before_behind(struct copying *copying, const struct site *site,
-                                 const struct site *original) {
+static enum before before_behind(struct copying *copying, const struct native_call *site,
+                                 const struct native_call *original) {
   uint32_t from = block_of(copying, site), to = block_of(copying, original);
   if (from == to ? site->position < original->position
                  : flow_rounds_leads(copying->rounds, from, to))
@@ -254,15 +258,15 @@ static enum before before_behind(struct copying *copying, const struct site *sit
 
 /* Calls of the own way of one of two branches. */
 struct own_way {
-  const struct site *sites[OWN_MAX];
+  const struct native_call *sites[OWN_MAX];
   uint32_t count;
 };
 
 /* Goes back over the calls of a block, from a position in it. own: takes those of the copy's own
  * way; NULL: the copy stands behind the original's loop. */
 static enum before look_back(struct copying *copying, uint32_t block, size_t end,
-                             const struct site *original, struct own_way *own) {
-  const struct site *last;
+                             const struct native_call *original, struct own_way *own) {
+  const struct native_call *last;
   if (own != NULL && flow_rounds_leads(copying->rounds, block, block_of(copying, original)))
     return BEFORE_BOTH;
   for (; (last = last_before(copying, block, end)) != NULL; end = last->position) {
@@ -280,8 +284,8 @@ static enum before look_back(struct copying *copying, uint32_t block, size_t end
 
 /* Whether control comes to a copy, but for what is done on its own way, from where it leads to the
  * original in the same round. own: as of look_back. */
-static bool comes_as(struct copying *copying, const struct site *copy, const struct site *original,
-                     struct own_way *own) {
+static bool comes_as(struct copying *copying, const struct native_call *copy,
+                     const struct native_call *original, struct own_way *own) {
   const struct flow_lists *previous = flow_rounds_previous(copying->rounds);
   uint32_t block = block_of(copying, copy), depth = 0;
   size_t end = copy->position;
@@ -306,8 +310,8 @@ static bool comes_as(struct copying *copying, const struct site *copy, const str
 
 /* Whether a call stands in all loops of the other one but for the innermost of those, which control
  * leaves to come to it. */
-static bool stands_behind(const struct copying *copying, const struct site *site,
-                          const struct site *other) {
+static bool stands_behind(const struct copying *copying, const struct native_call *site,
+                          const struct native_call *other) {
   uint32_t outer = loop_of(copying, site), inner = loop_of(copying, other);
   return inner != outer && inner != FLOW_NONE &&
          (outer == FLOW_NONE || flow_rounds_around(copying->rounds, outer, inner)) &&
@@ -329,14 +333,15 @@ static bool has_all_of(const struct own_way *way, const struct own_way *other) {
 }
 
 /* Of two calls that are copies of each other the first one is the original. */
-static bool is_alternative(struct copying *copying, const struct site *site,
-                           const struct site *other) {
+static bool is_alternative(struct copying *copying, const struct native_call *site,
+                           const struct native_call *other) {
   uint32_t a = block_of(copying, site), b = block_of(copying, other);
   return other->position < site->position && loop_of(copying, site) == loop_of(copying, other) &&
          !flow_rounds_leads(copying->rounds, a, b) && !flow_rounds_leads(copying->rounds, b, a);
 }
 
-static bool goes_on_as(struct copying *copying, const struct site *copy, const struct site *site) {
+static bool goes_on_as(struct copying *copying, const struct native_call *copy,
+                       const struct native_call *site) {
   struct way left = {.goes_round = false}, right = {.goes_round = false};
   return set_cursor(copying, copy->next, copy->part, &left.at) &&
          set_cursor(copying, site->next, site->part, &right.at) &&
@@ -346,7 +351,8 @@ static bool goes_on_as(struct copying *copying, const struct site *copy, const s
 /* That there are sites, and that they are freed, the analyzer forgets where goes_as calls itself:
  * NOLINTBEGIN(clang-analyzer-core.NullDereference,clang-analyzer-unix.Malloc) */
 
-static bool is_copy(struct copying *copying, const struct site *copy, const struct site *site) {
+static bool is_copy(struct copying *copying, const struct native_call *copy,
+                    const struct native_call *site) {
   bool same;
   if (copy->part != 0 || site->part != 0 ||
       !native_passes_same(&copy->passed, &site->passed, &same) || !same ||
@@ -361,7 +367,8 @@ static bool is_copy(struct copying *copying, const struct site *copy, const stru
           (has_all_of(&others, &own) && goes_on_as(copying, site, copy)));
 }
 
-static bool add_copy(struct native_graph *graph, const struct site *copy, const struct site *of) {
+static bool add_copy(struct native_graph *graph, const struct native_call *copy,
+                     const struct native_call *of) {
   struct native_copy *copies =
       realloc(graph->copies, ((size_t)graph->ncopies + 1) * sizeof *copies);
   if (copies == NULL)
@@ -372,8 +379,9 @@ static bool add_copy(struct native_graph *graph, const struct site *copy, const 
 }
 
 /* Whose copy it is; NULL: it is none. */
-static const struct site *find_original(struct copying *copying, const struct site *copy) {
-  const struct site *sites = copying->sites;
+static const struct native_call *find_original(struct copying *copying,
+                                               const struct native_call *copy) {
+  const struct native_call *sites = copying->sites;
   for (uint32_t i = 0; i < copying->nsites; i++)
     if (is_copy(copying, copy, &sites[i]))
       return &sites[i];
@@ -390,11 +398,14 @@ void native_find_copies(struct native_graph *graph, const struct native_code *co
   bool found = code->decode == native_decode_x86_64 && copying.sites != NULL &&
                copying.stack != NULL && copying.marked != NULL && find_sites(&copying) &&
                (copying.rounds = flow_rounds_make(&flow)) != NULL;
-  const struct site *sites = copying.sites;
+  const struct native_call *sites = copying.sites;
   for (uint32_t i = 0; found && i < copying.nsites; i++) {
-    const struct site *original = find_original(&copying, &sites[i]);
+    const struct native_call *original = find_original(&copying, &sites[i]);
     found = original == NULL || add_copy(graph, &sites[i], original);
   }
+  if (found)
+    native_find_twins(graph, &(struct native_calls){sites, copying.nsites, block_at, copying.keeps},
+                      copying.rounds);
   flow_rounds_free(copying.rounds);
   free(copying.marked);
   free(copying.stack);

@@ -339,5 +339,6 @@ void native_graph_drop(struct native_graph *graph) {
   free(graph->edges);
   free(graph->values);
   free(graph->copies);
+  free(graph->twins);
   *graph = (struct native_graph){0};
 }

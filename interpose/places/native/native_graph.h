@@ -21,9 +21,15 @@ struct native_graph {
   struct native_copy {
     uint32_t position, of;
   } * copies;
+  /* Calls that may be copies of each other, and whether that is in two branches with all of them. */
+  struct native_twin {
+    uint32_t position; /* its last byte */
+    bool is_branch;
+  } * twins;
   uint32_t nblocks;
   uint32_t nedges;
   uint32_t ncopies;
+  uint32_t ntwins;
 };
 
 /* The graph of a function, which is as .eh_frame of the object has it. Beside it, jump tables and
@@ -72,6 +78,16 @@ void native_find_tests(struct native_graph *graph, const struct native_code *cod
  *   - control goes on from it as it may from the original: past branches that only the original
  *     has, as the way is known here, to the same block or to such calls, in the same round of the
  *     loops around both. That both return tells nothing.
+ *
+ * Then it finds twins (native_twins.c): calls that may be copies of each other, while the same code
+ * is made of a source in which they are two. Both are as above in function and arguments, and
+ *   - each stands in a loop in which the other does not, and one of these two loops makes all calls
+ *     that the other makes: a compiler makes two of one (gcc's -fsplit-loops, -funswitch-loops);
+ *   - or one stands in a loop, and the other behind that: control comes past both, or through the loop
+ *     to it, as a condition decides from which nothing is called on the way into the loop
+ *     (`b = next(); while (b) { nb = next(); step(b); b = nb; }`, whose last round is put there).
+ * There are none in a function with too many calls, nor in one that has nothing in registers that
+ * calls keep: it is not optimised.
  * For native_graph.c. */
 void native_find_copies(struct native_graph *graph, const struct native_code *code,
                         const uint32_t *block_at);

@@ -93,16 +93,13 @@ EXPORTED void remaining(int rows, int columns) {
   places_choice(1);
 }
 
-static volatile int places_number;
+volatile int places_number;
 
 EXPORTED int alike(int left) {
   if (places_call != 0)
     places_call(places_number, __builtin_return_address(0));
   return left > 0;
 }
-
-/* What a call is in the program says this word, and not its arguments. */
-#define ALIKE(number) (places_number = (number), alike(columns))
 
 /* Calls that look the same in the code, and are not. */
 EXPORTED void repeating(int rows, int columns) {

@@ -12,6 +12,12 @@ extern int (*volatile places_choice)(int below); /* any number from 0 on */
 
 extern void (*volatile places_call)(int number, const void *after); /* likewise; NULL: not told */
 
+extern volatile int places_number;
+int alike(int left);
+
+/* What a call is in the program says this word, and not its arguments. */
+#define ALIKE(number) (places_number = (number), alike(columns))
+
 #define SITE(number) places_site(number)
 #define CHOICE(below) places_choice(below)
 #define EXPORTED __attribute__((visibility("default"), noinline))

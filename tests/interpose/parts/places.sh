@@ -1,16 +1,18 @@
 #!/bin/sh
-# Builds places.c and places.cc as $1/NAME-LEVEL.so with every compiler there is, in every way. Prints
+# Builds places.c (with twins.c) and places.cc as $1/NAME-LEVEL.so with every compiler there is, in every way. Prints
 # the names. What a compiler cannot do here is left out.
 set -eu
 parts=$(dirname "$0")
 folder=$1
 mkdir -p "$folder"
+cat "$parts/places.c" "$parts/twins.c" >"$folder/places.c"
+cp "$parts/places.cc" "$folder"
 
 build() { # NAME COMPILER SOURCE FLAGS...
   name=$1 compiler=$2 source=$3
   shift 3
   [ "$source" = places.c ] || set -- -std=c++20 "$@"
-  "$compiler" -shared -fPIC "$@" -o "$folder/$name.so" "$parts/$source" 2>"$folder/$name.log" || return 0
+  "$compiler" -shared -fPIC -I"$parts" "$@" -o "$folder/$name.so" "$folder/$source" 2>"$folder/$name.log" || return 0
   echo "$name"
 }
 
@@ -18,9 +20,9 @@ profiled() { # NAME COMPILER SOURCE: as it was seen to run, which is as trainer.
   command -v "$2" >/dev/null || return 0
   object=$folder/$1.o
   [ "$3" = places.c ] && standard=gnu17 || standard=c++20
-  "$2" "-std=$standard" -O2 -fPIC -fprofile-generate -c -o "$object" "$parts/$3" &&
+  "$2" "-std=$standard" -O2 -fPIC -fprofile-generate -I"$parts" -c -o "$object" "$folder/$3" &&
     gcc -O1 -o "$folder/$1-trainer" "$parts/trainer.c" "$object" -fprofile-generate -lgcov -lstdc++ &&
-    "$folder/$1-trainer" && "$2" "-std=$standard" -O2 -fPIC -fprofile-use -c -o "$object" "$parts/$3" &&
+    "$folder/$1-trainer" && "$2" "-std=$standard" -O2 -fPIC -fprofile-use -I"$parts" -c -o "$object" "$folder/$3" &&
     "$2" -shared -o "$folder/$1.so" "$object" && echo "$1"
 }
 

@@ -1,0 +1,60 @@
+/* See places.h. Loops that make the same calls, and a call behind one that may be its last round; beside
+ * them what is not so. */
+#include "places.h"
+
+/* Two loops that do the same, in two branches; one after the other; and that do not. */
+EXPORTED void branching(int rows, int columns) {
+  if (rows > 2)
+    for (int i = 0; i < rows; i++)
+      ALIKE(1);
+  else
+    for (int i = 0; i < columns; i++) {
+      if (places_choice(2) == 0)
+        SITE(10);
+      ALIKE(2);
+    }
+  places_choice(1);
+}
+
+EXPORTED void following(int rows, int columns) {
+  for (int i = 0; i < rows; i++)
+    ALIKE(1);
+  SITE(3);
+  for (int i = 0; i < columns; i++) {
+    ALIKE(2);
+    SITE(10);
+  }
+  places_choice(1);
+}
+
+EXPORTED void differing(int rows, int columns) {
+  for (int i = 0; i < rows; i++) {
+    ALIKE(1);
+    places_choice(2);
+  }
+  SITE(3);
+  for (int i = 0; i < columns; i++) {
+    ALIKE(2);
+    SITE(10);
+  }
+  places_choice(1);
+}
+
+/* The last round behind its loop, as who holds back a batch has it; and what is not. */
+EXPORTED void holding(int rows, int columns) {
+  places_choice(1);
+  if (rows > 0) {
+    for (int i = 1; i < rows; i++)
+      ALIKE(1);
+    ALIKE(2);
+  }
+  places_choice(1);
+}
+
+EXPORTED void totalling(int rows, int columns) {
+  places_choice(1);
+  for (int i = 0; i < rows; i++)
+    ALIKE(1);
+  ALIKE(2);
+  places_choice(1);
+}
