@@ -20,6 +20,7 @@ struct job {
   struct schedule schedule;
   int children; /* of each agent at most: one after the other, or all around the root's */
   unsigned killed, agents; /* ranks that are killed, and machines whose agent is: as bits */
+  unsigned late;           /* agents that are killed while the job ends anyway */
   bool fatal, silent;      /* silent: nobody but a clock can see it */
   char story[512];
   double fault_s; /* when the first fatal one was */
@@ -91,6 +92,7 @@ static void kill_rank(struct machines *machines, struct job *job, int rank) {
 
 static void kill_agent(struct machines *machines, struct job *job, int machine) {
   job->agents |= 1U << machine;
+  job->late |= job->fatal ? 1U << machine : 0;
   be_fatal(job, false, SEEN_S);
   order(machines, job, "kill %d nccl-join-agent %d", below(job, 2) ? 9 : 15, machine);
 }
@@ -213,10 +215,12 @@ static void check_numbers(const struct job *job, const struct run *result) {
   }
 }
 
-/* Whether nobody is left of a machine, and none of them could do anything about it. */
+/* Whether nobody is left of a machine, and none of them could do anything about it: of one whose
+ * agent is killed while the job ends the ranks may have ended before. */
 static bool is_dead(const struct job *job, int machine) {
   unsigned ranks = (1U << job->first[machine + 1]) - (1U << job->first[machine]);
-  return (job->agents >> machine & 1) && (job->killed & ranks) == ranks;
+  return (job->late >> machine & 1) ||
+         ((job->agents >> machine & 1) && (job->killed & ranks) == ranks);
 }
 
 /* Such a machine keeps the board: the next job there removes it. */
