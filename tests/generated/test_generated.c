@@ -48,25 +48,29 @@ Test(generated, c_programs_of_loops_that_look_alike) {
   check_programs("alike", 40);
 }
 
-/* Even ones, at -O3: of a loop with `if (epoch <= r) log();` in it the compiler makes two. */
-Test(generated, even_c_programs_of_a_loop_that_a_compiler_makes_two_of) {
-  static const int seeds[] = {10004, 11430, 12018};
-  for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+static void check_seeds(const char *kind, const int *seeds, size_t count) {
+  for (size_t i = 0; i < count; i++) {
     char options[64];
-    snprintf(options, sizeof options, "--kind optimised --first %d --programs 1", seeds[i]);
+    snprintf(options, sizeof options, "--kind %s --first %d --programs 1", kind, seeds[i]);
     check_script("programs.py", options);
   }
+}
+
+/* A call behind a loop counted as a copy of one in it, where an error's way out of the loop leads where it does; and of
+ * two branches one as a copy of the other, where a number was a register's in one of them. */
+Test(generated, c_programs_of_calls_that_are_no_copies) {
+  check_seeds("c", (int[]){114546, 201426, 108514, 114850}, 4);
+}
+
+/* Even ones, at -O3: of a loop with `if (epoch <= r) log();` in it the compiler makes two. */
+Test(generated, even_c_programs_of_a_loop_that_a_compiler_makes_two_of) {
+  check_seeds("optimised", (int[]){10004, 11430, 12018}, 3);
 }
 
 /* Without data a rank comes to another branch than the others: they are told, where the counter's remainder decides, and
  * where a compiler keeps it in a register that calls do not keep. */
 Test(generated, c_programs_of_branches_that_a_counter_decides) {
-  static const int seeds[] = {1408, 3751, 3832};
-  for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
-    char options[64];
-    snprintf(options, sizeof options, "--kind alike --first %d --programs 1", seeds[i]);
-    check_script("programs.py", options);
-  }
+  check_seeds("alike", (int[]){1408, 3751, 3832}, 3);
 }
 
 /* Left into others that look like them: they may go wrong, but not without a word. Of the seeds one in

@@ -82,6 +82,15 @@ bool flow_rounds_leads(struct flow_rounds *rounds, uint32_t from, uint32_t to) {
   return work->marked[to];
 }
 
+bool flow_rounds_is_counted(const struct flow_rounds *rounds, uint32_t loop, uint32_t block) {
+  const struct flow_graph *graph = rounds->work.graph;
+  uint64_t moves = 0;
+  for (uint32_t i = 0; graph->values != NULL && i < graph->nblocks; i++)
+    if (flow_rounds_around(rounds, loop, flow_rounds_loop(rounds, i)))
+      moves |= graph->values[i].moves;
+  return graph->values != NULL && (graph->values[block].tests & moves) != 0;
+}
+
 const struct flow_lists *flow_rounds_previous(const struct flow_rounds *rounds) {
   return &rounds->work.previous;
 }

@@ -36,6 +36,10 @@ bool flow_rounds_through(const struct flow_rounds *rounds, uint32_t by, uint32_t
  * leads to itself. One thread at a time. */
 bool flow_rounds_leads(struct flow_rounds *rounds, uint32_t from, uint32_t to);
 
+/* Whether where control goes behind a block hangs on what a loop counts, or sets to numbers, as far as
+ * the graph's values tell. */
+bool flow_rounds_is_counted(const struct flow_rounds *rounds, uint32_t loop, uint32_t block);
+
 /* Blocks that lead to a block at once, and those that it leads to. Of the rounds. */
 const struct flow_lists *flow_rounds_previous(const struct flow_rounds *rounds);
 const struct flow_lists *flow_rounds_next(const struct flow_rounds *rounds);

@@ -196,6 +196,18 @@ static bool calls_as(struct copying *copying, const struct way *copy, const stru
          goes_as(copying, after_left, after_right, loop, depth);
 }
 
+/* Whether a branch out of a loop is for something that the loop does not count: an error, mostly. No
+ * compiler knows which round is the last one by it. */
+static bool gives_up(const struct copying *copying, const struct way *branch,
+                     const struct way *taken) {
+  uint32_t from = copying->block_at[branch->at.position],
+           to = copying->block_at[taken->at.position],
+           loop = flow_rounds_loop(copying->rounds, from);
+  return loop != FLOW_NONE &&
+         !flow_rounds_around(copying->rounds, loop, flow_rounds_loop(copying->rounds, to)) &&
+         !flow_rounds_is_counted(copying->rounds, loop, from);
+}
+
 /* Whether control goes on from `copy` as it may from `way`. */
 static bool goes_as(struct copying *copying, struct way copy, struct way way, uint32_t loop,
                     uint32_t depth) {
@@ -213,7 +225,7 @@ static bool goes_as(struct copying *copying, struct way copy, struct way way, ui
       return true;
     for (uint32_t taken = 0; taken < 2; taken++) {
       struct way known = way;
-      if (native_copies_take(copying, &known, taken) &&
+      if (native_copies_take(copying, &known, taken) && !gives_up(copying, &way, &known) &&
           goes_as(copying, begin, known, loop, depth + 1))
         return true;
     }
@@ -324,7 +336,8 @@ static bool has_all_of(const struct own_way *way, const struct own_way *other) {
     uint32_t at = 0;
     bool same;
     while (at < way->count &&
-           !native_passes_same(&way->sites[at]->passed, &other->sites[i]->passed, &same))
+           (!native_passes_same(&way->sites[at]->passed, &other->sites[i]->passed, &same) ||
+            native_passes_otherwise(&way->sites[at]->passed, &other->sites[i]->passed)))
       at++;
     if (at == way->count)
       return false;
@@ -391,7 +404,8 @@ static const struct native_call *find_original(struct copying *copying,
 void native_find_copies(struct native_graph *graph, const struct native_code *code,
                         const uint32_t *block_at) {
   struct copying copying = {.graph = graph, .code = code, .block_at = block_at};
-  struct flow_graph flow = {graph->blocks, graph->edges, graph->nblocks, graph->nedges, NULL};
+  struct flow_graph flow = {graph->blocks, graph->edges, graph->nblocks, graph->nedges,
+                            graph->values};
   copying.sites = malloc(SITES_MAX * sizeof *copying.sites);
   copying.stack = malloc(((size_t)graph->nblocks + 1) * sizeof *copying.stack);
   copying.marked = malloc(((size_t)graph->nblocks + 1) * sizeof *copying.marked);

@@ -74,10 +74,12 @@ void native_find_tests(struct native_graph *graph, const struct native_code *cod
  *     same loops, and neither leads to the other in a round of them: the original is the first;
  *   - if it stands behind the loop, control comes to it, but for what is done on its own way, from
  *     calls that lead to the original in the same round; of two branches, one has all calls on its
- *     own way that the other has on its, with arguments that do not differ;
+ *     own way that the other has on its, with arguments that do not differ, nor are numbers in one and
+ *     what a register has in the other;
  *   - control goes on from it as it may from the original: past branches that only the original
  *     has, as the way is known here, to the same block or to such calls, in the same round of the
- *     loops around both. That both return tells nothing.
+ *     loops around both. That both return tells nothing, nor does a way out of the original's loop, unless
+ *     the loop counts what decides: errors have such ways.
  *
  * Then it finds twins (native_twins.c): calls that may be copies of each other, while the same code
  * is made of a source in which they are two. Both are as above in function and arguments, and

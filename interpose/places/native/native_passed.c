@@ -46,8 +46,9 @@ static bool changes_nothing(const struct native_operands *is) {
 }
 
 void native_passing_step(struct native_passing *passing, const uint8_t *at, size_t length) {
-  struct native_content *registers = passing->registers;
+  struct native_content *registers = passing->registers, pushed = passing->pushed;
   struct native_operands is;
+  passing->pushed = (struct native_content){0};
   if (!native_operands_read(&is, at, length)) {
     memset(registers, 0, 16 * sizeof *registers);
     return;
@@ -56,6 +57,11 @@ void native_passing_step(struct native_passing *passing, const uint8_t *at, size
   uint32_t into = is.reg;
   if (changes_nothing(&is))
     return;
+  if (!is.two && (is.opcode & 0xFD) == 0x68) { /* push number */
+    passing->pushed = (struct native_content){
+        NUMBER, (uint64_t)number_at(at + length, is.opcode == 0x6A ? 1 : 4)};
+    return;
+  }
   if (!is.two && (is.opcode & 0xF8) == 0xB8) { /* mov number */
     into = (uint32_t)((is.opcode & 7) | (is.rex & 1) << 3);
     if (!(is.rex & 8))
@@ -75,6 +81,7 @@ void native_passing_step(struct native_passing *passing, const uint8_t *at, size
     made = registers[is.reg];
   } else if (!is.two && (is.opcode & 0xF8) == 0x58) { /* pop */
     into = (uint32_t)((is.opcode & 7) | (is.rex & 1) << 3);
+    made = pushed;
   } else {
     if (!native_operands_has_modrm(&is) || (!is.two && (is.opcode & 0xFE) == 0xF6)) {
       struct native_content *of_strings = registers + ARGUMENT_OF[1]; /* and the next one */
@@ -97,6 +104,7 @@ static void passed_forget(struct native_content *registers, bool behind_call) {
 
 void native_passing_begin(struct native_passing *passing) {
   passed_forget(passing->registers, false);
+  passing->pushed = (struct native_content){0};
 }
 
 static uint64_t callee_of(const struct native_cursor *cursor) {
@@ -129,4 +137,13 @@ bool native_passes_same(const struct native_passed *a, const struct native_passe
     *known |= is_equal && a->callee != 0;
   }
   return true;
+}
+
+bool native_passes_otherwise(const struct native_passed *a, const struct native_passed *b) {
+  for (uint32_t i = 0; i < NATIVE_ARGUMENTS; i++) {
+    const struct native_content *x = &a->arguments[i], *y = &b->arguments[i];
+    if ((x->kind == NUMBER && y->kind == VARIABLE) || (x->kind == VARIABLE && y->kind == NUMBER))
+      return true;
+  }
+  return false;
 }

@@ -26,6 +26,7 @@ struct native_content {
 /* What registers hold at one point of a block. */
 struct native_passing {
   struct native_content registers[NATIVE_REGISTERS];
+  struct native_content pushed; /* by the instruction before: gcc -Os has numbers so */
 };
 
 struct native_passed {
@@ -44,5 +45,9 @@ struct native_passed native_passing_call(struct native_passing *passing,
  * arguments is known to be another one. *known: it is one function, and an argument is known to be
  * the same. */
 bool native_passes_same(const struct native_passed *a, const struct native_passed *b, bool *known);
+
+/* Whether an argument is a number in one of the two calls, and in the other what a register that
+ * calls keep had before: it may be that number, or not. */
+bool native_passes_otherwise(const struct native_passed *a, const struct native_passed *b);
 
 #endif

@@ -14,6 +14,7 @@ extern void (*volatile places_call)(int number, const void *after); /* likewise;
 
 extern volatile int places_number;
 int alike(int left);
+int asked(int number, int left);
 
 /* What a call is in the program says this word, and not its arguments. */
 #define ALIKE(number) (places_number = (number), alike(columns))

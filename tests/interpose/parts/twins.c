@@ -40,6 +40,20 @@ EXPORTED void differing(int rows, int columns) {
   places_choice(1);
 }
 
+/* An error's way out of the loop leads where call 2 does, which is no copy of call 1. */
+EXPORTED void failing(int rows, int columns) {
+  while (asked(3, rows)) {
+    if (ALIKE(1) < 0)
+      goto end;
+    places_choice(1);
+    rows--;
+  }
+  places_choice(1);
+  ALIKE(2);
+end:
+  places_choice(1);
+}
+
 /* The last round behind its loop, as who holds back a batch has it; and what is not. */
 EXPORTED void holding(int rows, int columns) {
   places_choice(1);
