@@ -374,8 +374,9 @@ static bool is_copy(struct copying *copying, const struct native_call *copy,
   struct own_way own = {.count = 0}, others = {.count = 0};
   if (stands_behind(copying, copy, site))
     return comes_as(copying, copy, site, NULL) && goes_on_as(copying, copy, site);
-  return is_alternative(copying, copy, site) && comes_as(copying, copy, site, &own) &&
-         comes_as(copying, site, copy, &others) &&
+  return is_alternative(copying, copy, site) &&
+         !native_passes_otherwise(&copy->passed, &site->passed) &&
+         comes_as(copying, copy, site, &own) && comes_as(copying, site, copy, &others) &&
          ((has_all_of(&own, &others) && goes_on_as(copying, copy, site)) ||
           (has_all_of(&others, &own) && goes_on_as(copying, site, copy)));
 }
