@@ -1,6 +1,7 @@
 /* Choices without knowledge: they are told once, or stop the ranks (NCCL_JOIN_UNSURE=stop). */
 #include <criterion/criterion.h>
 
+#include "core/team/team_private.h"
 #include "tests/unit/trio.h"
 
 TestSuite(team_guess, .init = trio_start, .fini = trio_stop);
@@ -89,4 +90,20 @@ Test(team_guess, a_rank_that_joins_where_nothing_is_seen_says_so_once) {
   cr_assert(team_commit(teams[1], unit(&A)));
   cr_assert_eq(team_poll(teams[0], &got), TEAM_SHADOW);
   cr_assert_not(teams[0]->telling.guessed);
+}
+
+/* Of another's unit its place may be known, and nothing of it. */
+Test(team_guess, nor_can_it_be_told_where_nothing_is_known_of_the_others_place) {
+  struct member theirs = member(5);
+  theirs.number = 5;
+  struct place place = {.id = 5};
+  for (place.nnodes = 0; place.nnodes <= 1; place.nnodes++) {
+    trio_stop();
+    trio_start();
+    learn_loop();
+    team_claim(teams[0], unit(&theirs), 0, NULL);
+    (void)place_table_add(teams[0]->places.table, &place);
+    team_tell_hidden(teams[0], unit(&theirs));
+    cr_assert_eq(teams[0]->telling.guessed, place.nnodes == 0);
+  }
 }

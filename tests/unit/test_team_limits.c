@@ -105,11 +105,15 @@ Test(team_limits, a_lossy_shadow_reaches_active_ranks_with_their_next_unit) {
   team_report_lossy(teams[2], MEMBER_ALLGATHER);
   cr_assert(team_must_attend(teams[0]));
   cr_assert_not(team_must_attend(teams[2]), "it knows");
+  cr_assert(team_find_event(teams[0], &event));
+  cr_assert_eq(event.rank, 2);
+  cr_assert_not(team_find_event(teams[2], &event));
   cr_assert(team_events(teams[0], &event));
   cr_assert_eq(event.rank, 2);
   cr_assert_eq(event.index, 8);
   cr_assert_eq(event.kind, MEMBER_ALLGATHER);
   cr_assert_not(team_events(teams[0], &event));
+  cr_assert_not(team_find_event(teams[0], &event));
   cr_assert_not(team_must_attend(teams[0]));
 }
 
