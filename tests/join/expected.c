@@ -317,6 +317,8 @@ void assert_refused(const struct run *run, int nranks, int joined) {
 
 void assert_not_gone_on(const struct run *run, const struct schedule *schedule, int joined,
                         int iterations) {
+  if (run_machines(schedule->nranks) > 1)
+    iterations += HEARD_LATER;
   for (int rank = 0; rank < schedule->nranks; rank++)
     for (int i = schedule->n[0][joined] + iterations; i < schedule->n[0][rank]; i++) {
       char text[64];

@@ -62,7 +62,9 @@ void lines_add_ddp(struct lines *lines, const struct schedule *schedule, const s
 bool has_result(const struct run *run, int rank, const char *text);
 
 /* Criterion assertions: every rank but the joined one was refused, and all have left. No rank came
- * further than so many iterations past the joined one's last. */
+ * further than so many iterations past the joined one's last; over machines so many more, as a rank
+ * hears of another machine by a message (docs/limits.md). */
+enum { HEARD_LATER = 3 };
 void assert_refused(const struct run *run, int nranks, int joined);
 void assert_not_gone_on(const struct run *run, const struct schedule *schedule, int joined,
                         int iterations);
