@@ -8,6 +8,7 @@
 and of those whose calls a compiler may copy (optimised.py), so that nothing tells two calls apart but where they stand:
 
     bare       as plain                       shared      all of one signature through one function
+    no_arguments    the same, and that function is given nothing
 """
 
 import ast
@@ -109,7 +110,8 @@ class Source(c_script.ScriptSource):
         if self.spec["script"] and not self.spec["merged"]:
             self.put(f'__asm__ volatile("# point {number}");')
         if self.spec.get("checked"):
-            self.put("if (c->record->error != 0) return;")
+            value = "" if self.scope is None or self.scope.name == "main" else " 1"
+            self.put(f"if (c->record->error != 0) return{value};")
 
     def one_call(self, number):
         point = self.spec["points"][number]
@@ -120,11 +122,12 @@ class Source(c_script.ScriptSource):
         if self.form == "wrapper":
             self.put(f"p{self.n}_collective(c, {number}, {script.stands_at(self.spec, self.scope)});")
             return
-        if self.form in ("bare", "shared"):
+        if self.form in ("bare", "shared", "no_arguments"):
             epoch, iteration = script.stands_at(self.spec, self.scope).split(", ")
             self.put(f"c->next.point = {number}, c->next.epoch = {epoch}, c->next.iteration = {iteration};")
-            if self.form == "shared":
-                self.put(f"p{self.n}_shared{self.spec['points'].index(point)}(c);")
+            if self.form != "bare":
+                given = "c" if self.form == "shared" else ""
+                self.put(f"p{self.n}_shared{self.spec['points'].index(point)}({given});")
                 return
             self.put("rank_begin(c);")
             self.put(f"rank_after(c, {name}({given}));")
@@ -145,7 +148,8 @@ class Source(c_script.ScriptSource):
         """The function of a signature."""
         given = arguments(point, point["count"], DATATYPE[point["datatype"]][0], OPERATION[point["operation"]],
                           str(point["root"]), f"c->comms[{point['axis']}]")
-        return (f"static OUT void p{self.n}_shared{number}(struct rank *c) {{\n  rank_begin(c);\n"
+        taken = "struct rank *c) {" if self.form == "shared" else f"void) {{\n  struct rank *c = p{self.n}_rank;"
+        return (f"static OUT void p{self.n}_shared{number}({taken}\n  rank_begin(c);\n"
                 f"  rank_after(c, nccl{FUNCTION[point['collective']]}({given}));\n}}")
 
     def any_call(self, which):
@@ -304,7 +308,9 @@ class Source(c_script.ScriptSource):
         if self.form == "pointer":
             for name in sorted({FUNCTION[p["collective"]] for p in spec["points"] if p["collective"] in FUNCTION}):
                 head.append(f"static __typeof__(nccl{name}) *volatile p{n}_nccl{name} = nccl{name};")
-        if self.form == "shared":
+        if self.form == "no_arguments":
+            head.append(f"static struct rank *p{n}_rank;")
+        if self.form in ("shared", "no_arguments"):
             head += [self.shared(at, point) for at, point in enumerate(spec["points"]) if spec["points"].index(point) == at]
         if self.form == "wrapper":
             self.depth = 1
@@ -332,6 +338,7 @@ class Source(c_script.ScriptSource):
                      "  while (!all.handle.done())", "    all.handle.resume();", "  all.handle.destroy();", "}"]
         else:
             body = [f"static void p{n}_run(struct rank *c) {{"]
+            body += [f"  p{n}_rank = c;"] if self.form == "no_arguments" else []
             body += [] if spec["script"] else ["  int epoch = 0, i = 0;", "  " + start]
             # What follows the epochs is not where a failed call's return leads.
             body += self.lines + (["  rank_synchronise(c);"] if spec.get("checked") else []) + ["}"]

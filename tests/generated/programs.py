@@ -1,6 +1,6 @@
 """Runs random programs in front of the loopback NCCL and says what went wrong, by class of program.
 
-    programs.py BUILD [--programs N] [--kind c|python|optimised|alike] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
+    programs.py BUILD [--programs N] [--kind c|python|optimised|alike|no_arguments] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
 
 --seed: that one program: its source and what its ranks did. --list: a line for each program that went wrong.
 Status 1 if anything did that expected.py does not allow.
@@ -20,6 +20,7 @@ import batch
 import c_source
 import classes
 import expected
+import no_arguments
 import optimised
 import python_source
 import scripts
@@ -33,7 +34,7 @@ TITLES = {"hang": "hang", "crash": "crash", "mismatch": "misma", "error": "error
           "warned": "warned"}
 
 # Kinds of their own, in which the compiler is the point.
-OF_COMPILERS = {"optimised": optimised, "alike": alike}
+OF_COMPILERS = {"optimised": optimised, "alike": alike, "no_arguments": no_arguments}
 
 
 def make(kind, seed):
