@@ -175,6 +175,17 @@ bool place_are_twin_branches(const struct place *a, const struct place *b, uint3
   return true;
 }
 
+/* Whether a place goes on, from a node on, into a loop with a twin. */
+static bool place_goes_on_as_twin(const struct place *place, uint32_t at) {
+  const struct place_node *call = place_call(place, at);
+  return (place->nodes[at].flags & PLACE_LOOP) && call != NULL && (call->flags & PLACE_TWIN);
+}
+
+bool place_one_is_twin(const struct place *a, const struct place *b) {
+  uint32_t at;
+  return place_part(a, b, &at) && place_goes_on_as_twin(a, at) != place_goes_on_as_twin(b, at);
+}
+
 bool place_shares_loop(const struct place *a, const struct place *b) {
   uint32_t at;
   if (!place_part(a, b, &at))

@@ -150,6 +150,10 @@ bool place_are_twins(const struct place *a, const struct place *b);
  * of the loops around both does not come to the other. Returns how many those are. */
 bool place_are_twin_branches(const struct place *a, const struct place *b, uint32_t *around);
 
+/* Whether one of them, where they part, goes into a loop with a twin, and the other does not: if a
+ * compiler has made two of that loop, the other place is no copy of the one in it. */
+bool place_one_is_twin(const struct place *a, const struct place *b);
+
 /* Whether there is a loop around both. */
 bool place_shares_loop(const struct place *a, const struct place *b);
 

@@ -134,7 +134,8 @@ static bool may_be_two_points(const struct claimed *a, const struct claimed *b) 
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
     return !place_is_ordered(a->place, b->place) || place_is_reached(a->place, b->place) ||
-           place_takes_turns(a->place, b->place) || place_turns_differ(a->place, b->place);
+           place_takes_turns(a->place, b->place) || place_turns_differ(a->place, b->place) ||
+           place_one_is_twin(a->place, b->place);
   }
   return false;
 }

@@ -12,11 +12,12 @@ HIDDEN_FORMS = ("coroutine",)
 NEVER = {"hang": 0, "crash": 0, "mismatch": 0, "error": 0, "garbage": 0}
 
 # Even programs: nothing at all.
-# (A WARN may be: where two points of one loop that look alike come by conditions of their own.)
+# (A WARN may be: where two points of one loop that look alike come by conditions of their own, or where a compiler may have made
+# two calls of one. So it may in uneven ones that are right.)
 EVEN = dict(NEVER, wrong=0, silent=0, deviates=0, other_epoch=0, split=0, warned=None)
 
 # Calls at places that can be seen, and every rank has data in its first epoch.
-VISIBLE = dict(NEVER, wrong=0, silent=0, deviates=0, other_epoch=None, split=None, as_alone=None)
+VISIBLE = dict(NEVER, wrong=0, silent=0, deviates=0, other_epoch=None, split=None, as_alone=None, warned=None)
 
 # The same, with a rank without data in its first epoch: wrong now and then, but never without a word.
 VISIBLE_EMPTY = dict(VISIBLE, wrong=None)
@@ -42,7 +43,7 @@ CLASSES = {
 
 
 # What holds today, and of rings and pipelines that nothing is silent.
-TODAY = dict(NEVER, wrong=None, silent=None, other_epoch=None, split=None, as_alone=None)
+TODAY = dict(NEVER, wrong=None, silent=None, other_epoch=None, split=None, as_alone=None, warned=None)
 
 
 def is_hidden(spec):

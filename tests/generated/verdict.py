@@ -278,7 +278,7 @@ def judge(spec, result, reference=None):
         split = count_split(spec, meetings)
         if split:
             found["split"] = split
-    if spec["even"] and any(warnings(spec, rank) for rank in ranks):
+    if (spec["even"] or not wrong) and any(warnings(spec, rank) for rank in ranks):
         found["warned"] = 1
     if spec["even"]:
         apart = deviations(spec, ranks, meetings)

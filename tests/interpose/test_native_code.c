@@ -55,6 +55,8 @@ static const struct expectation of_c[] = {
     {"failing", "1:1 2:0"},
     {"branching", "1b0 2b0"},
     {"following", "1t0 2t0"},
+    {"following_alone", "1t0 2t0"},
+    {"accumulating_alone", "2:1! 3:0"},
     {"differing", "1n0 2n0"},
     {"holding", "1t0 2t0"},
     {"totalling", "1n0 2n0"},

@@ -26,13 +26,13 @@ static void twins(void) {
 
 TestSuite(settle_twins, .init = twins);
 
-/* All have been at one of them before: by their places these are two units. */
-static void claim_both(bool even, bool has_clock) {
+/* common: all have been at one of them before; by their places these are two units then. */
+static void claim_them(bool common, bool even, bool has_clock) {
   begin();
   struct claimed claim = {.hash = A,
                           .signature = C,
                           .place = &one,
-                          .common = true,
+                          .common = common,
                           .even = even,
                           .has_clock = has_clock,
                           .any = CLAIM_OWN_PLACE};
@@ -41,6 +41,10 @@ static void claim_both(bool even, bool has_clock) {
   claim.place = &other;
   claim.common = false;
   add(claim);
+}
+
+static void claim_both(bool even, bool has_clock) {
+  claim_them(true, even, has_clock);
 }
 
 static void flag_both(uint16_t flags) {
@@ -99,6 +103,28 @@ Test(settle_twins, a_call_behind_the_loop_may_be_its_last_round_and_that_is_told
   cr_assert(is_guess());
   other.nodes[2].flags = PLACE_ORDERED;
   claim_both(true, true);
+  cr_assert_not(is_guess());
+}
+
+static void call_in_other_branch(void) {
+  other.nodes[2] = other.nodes[3];
+  other.nodes[2].order = other.nodes[2].since = other.nodes[2].until = 4;
+  other.nodes[2].flags = PLACE_ORDERED;
+  other.nnodes = 3;
+}
+
+/* if (rank == 0) { for (...) sum(); sum(); } else { for (...) sum(); sum(); }, as a compiler makes it of
+ * one such loop. */
+Test(settle_twins,
+     a_call_in_the_other_branch_that_is_in_no_loop_may_be_another_one_and_that_is_told) {
+  call_in_other_branch();
+  claim_them(false, true, false);
+  cr_assert(is_unanimous());
+  cr_assert(is_guess());
+  flag_both(0);
+  call_in_other_branch();
+  claim_them(false, true, false);
+  cr_assert(is_unanimous());
   cr_assert_not(is_guess());
 }
 

@@ -90,7 +90,7 @@ void native_passing_step(struct native_passing *passing, const uint8_t *at, size
     if (is.mode == 3)
       registers[is.rm] = made;
   }
-  registers[into] = made;
+  registers[into] = made.kind == UNTOUCHED ? (struct native_content){0} : made;
 }
 
 /* Before a block, or (behind_call) behind a call: what it keeps is what it was. */
@@ -98,7 +98,7 @@ static void passed_forget(struct native_content *registers, bool behind_call) {
   for (uint32_t i = 0; i < NATIVE_REGISTERS; i++) {
     bool is_kept = KEPT >> i & 1;
     if (!behind_call || !is_kept)
-      registers[i] = (struct native_content){is_kept ? VARIABLE : ANYTHING, is_kept ? i : 0};
+      registers[i] = (struct native_content){is_kept ? VARIABLE : UNTOUCHED, is_kept ? i : 0};
   }
 }
 
@@ -126,16 +126,19 @@ struct native_passed native_passing_call(struct native_passing *passing,
 }
 
 bool native_passes_same(const struct native_passed *a, const struct native_passed *b, bool *known) {
+  bool is_given = false;
   *known = false;
   if (a->callee != b->callee)
     return false;
   for (uint32_t i = 0; i < NATIVE_ARGUMENTS; i++) {
     const struct native_content *x = &a->arguments[i], *y = &b->arguments[i];
-    bool is_equal = x->kind != ANYTHING && x->kind == y->kind && x->value == y->value;
+    bool is_equal = x->kind >= VARIABLE && x->kind == y->kind && x->value == y->value;
     if (x->kind > VARIABLE && y->kind > VARIABLE && !is_equal)
       return false;
+    is_given |= x->kind != UNTOUCHED || y->kind != UNTOUCHED;
     *known |= is_equal && a->callee != 0;
   }
+  *known |= !is_given && a->callee != 0;
   return true;
 }
 

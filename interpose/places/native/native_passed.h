@@ -10,6 +10,7 @@ enum { NATIVE_ARGUMENTS = 6 };
 
 enum native_content_kind {
   ANYTHING,
+  UNTOUCHED, /* what a register that calls do not keep had where the block begins, or behind a call */
   VARIABLE, /* what a register that calls keep had where the block begins */
   NUMBER,
   ADDRESS,
@@ -43,7 +44,7 @@ struct native_passed native_passing_call(struct native_passing *passing,
 
 /* Whether two calls go to one function, or both to one that is not known, and none of their
  * arguments is known to be another one. *known: it is one function, and an argument is known to be
- * the same. */
+ * the same, or it is given none that is seen. */
 bool native_passes_same(const struct native_passed *a, const struct native_passed *b, bool *known);
 
 /* Whether an argument is a number in one of the two calls, and in the other what a register that

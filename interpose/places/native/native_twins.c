@@ -39,13 +39,13 @@ static uint32_t twins_loop(const struct search *search, uint32_t call) {
   return flow_rounds_loop(search->rounds, twins_block(search, call));
 }
 
-/* Whether both go to one function, and one argument is known to be the same, none to differ. */
+/* Whether both go to one function, and no argument is known to differ: a function may have none. */
 static bool is_alike(struct search *search, uint32_t one, uint32_t other) {
+  const struct native_passed *passed = &search->calls->all[one].passed;
   bool known;
   search->work++;
-  return native_passes_same(&search->calls->all[one].passed, &search->calls->all[other].passed,
-                            &known) &&
-         known;
+  return passed->callee != 0 &&
+         native_passes_same(passed, &search->calls->all[other].passed, &known);
 }
 
 /* ---- two loops that do the same ---- */

@@ -14,10 +14,12 @@ extern void (*volatile places_call)(int number, const void *after); /* likewise;
 
 extern volatile int places_number;
 int alike(int left);
+int alone(void);
 int asked(int number, int left);
 
 /* What a call is in the program says this word, and not its arguments. */
 #define ALIKE(number) (places_number = (number), alike(columns))
+#define ALONE(number) (places_number = (number), alone()) /* without any */
 
 #define SITE(number) places_site(number)
 #define CHOICE(below) places_choice(below)

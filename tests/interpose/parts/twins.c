@@ -27,6 +27,18 @@ EXPORTED void following(int rows, int columns) {
   places_choice(1);
 }
 
+/* Nothing is known of what they are given. */
+EXPORTED void following_alone(int rows, int columns) {
+  for (int i = 0; i < rows; i++)
+    ALONE(1);
+  SITE(3);
+  for (int i = 0; i < columns; i++) {
+    ALONE(2);
+    SITE(10);
+  }
+  places_choice(1);
+}
+
 EXPORTED void differing(int rows, int columns) {
   for (int i = 0; i < rows; i++) {
     ALIKE(1);
@@ -37,6 +49,26 @@ EXPORTED void differing(int rows, int columns) {
     ALIKE(2);
     SITE(10);
   }
+  places_choice(1);
+}
+
+/* As accumulating: copies of a call that is given nothing. */
+EXPORTED void accumulating_alone(int rows, int columns) {
+  int row = 0;
+  for (;;) {
+    int some = 0;
+    if (row >= rows)
+      break;
+    while (some < 2 && row < rows) {
+      row++;
+      some++;
+    }
+    asked(1, columns);
+    if (places_choice(2) == 0)
+      SITE(4);
+    ALONE(2);
+  }
+  asked(3, columns);
   places_choice(1);
 }
 
