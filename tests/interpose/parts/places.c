@@ -101,12 +101,6 @@ EXPORTED int alike(int left) {
   return left > 0;
 }
 
-EXPORTED int alone(void) {
-  if (places_call != 0)
-    places_call(places_number, __builtin_return_address(0));
-  return places_number;
-}
-
 /* Calls that look the same in the code, and are not. */
 EXPORTED void repeating(int rows, int columns) {
   for (int i = 0; i < rows; i++) {
