@@ -67,6 +67,11 @@ Test(generated, even_c_programs_of_a_loop_that_a_compiler_makes_two_of) {
   check_seeds("optimised", (int[]){10004, 11430, 12018}, 3);
 }
 
+/* Even ones, of whose calls without arguments a compiler has made copies. */
+Test(generated, even_c_programs_of_copies_of_calls_without_arguments) {
+  check_seeds("no_arguments", (int[]){10312, 11110, 12657}, 3);
+}
+
 /* Without data a rank comes to another branch than the others: they are told, where the counter's remainder decides, and
  * where a compiler keeps it in a register that calls do not keep. */
 Test(generated, c_programs_of_branches_that_a_counter_decides) {
