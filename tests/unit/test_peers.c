@@ -352,22 +352,6 @@ Test(peers, nor_while_they_keep_up_on_two_communicators_at_once) {
   }
 }
 
-Test(peers, a_full_ring_waits_for_the_peer_and_loses_nothing) {
-  struct member one = send(0);
-  for (uint32_t i = 0; i < PLANE_OPERATIONS; i++)
-    post(1, one);
-  cr_assert_eq(team_post(teams[1], &(struct posts){.members = &one, .nmembers = 1}), POST_FULL);
-  cr_assert_eq(team_post_later(teams[1], &(struct posts){.members = &one, .nmembers = 1}, 0),
-               POST_FULL);
-  team_claim_leave(teams[0]);
-  uint32_t mirrored = 0;
-  while (team_poll(teams[0], &got) == TEAM_MIRROR)
-    mirrored += got.nmembers;
-  cr_assert_eq(mirrored, PLANE_OPERATIONS);
-  post(1, one);
-  expect_mirror(0, MEMBER_RECEIVE, 1);
-}
-
 Test(peers, a_group_beyond_the_ring_ends_it_for_all) {
   struct member *many = calloc(PLANE_OPERATIONS + 1, sizeof(*many));
   for (uint32_t i = 0; i <= PLANE_OPERATIONS; i++)
