@@ -355,10 +355,21 @@ def setup(spec, number):
     return "{" + ", ".join(map(str, values)) + "}"
 
 
+# Of kinds with a writer of their own: that, and what stands in front of their programs.
+OF_KINDS = {}
+
+
+def text(spec, number):
+    """The text of one program."""
+    writer, _ = OF_KINDS.get(spec["kind"], (Source, ""))
+    return writer(spec, number).text()
+
+
 def source(specs, cpp):
     """A file of programs."""
-    parts = [HEAD + (CPP_HEAD if cpp else "")]
-    parts += [Source(spec, number).text() for number, spec in enumerate(specs)]
+    _, head = OF_KINDS.get(specs[0]["kind"], (Source, ""))
+    parts = [HEAD + (CPP_HEAD if cpp else "") + head]
+    parts += [text(spec, number) for number, spec in enumerate(specs)]
     rows = [f"  {{p{number}_run, {setup(spec, number)}}}," for number, spec in enumerate(specs)]
     external = 'extern "C" {\n%s\n}' if cpp else "%s"
     parts.append(external % ("const struct program programs[] = {\n" + "\n".join(rows) + "\n};\n"

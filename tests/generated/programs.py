@@ -1,6 +1,6 @@
 """Runs random programs in front of the loopback NCCL and says what went wrong, by class of program.
 
-    programs.py BUILD [--programs N] [--kind c|python|optimised|alike|no_arguments] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
+    programs.py BUILD [--programs N] [--kind c|python|optimised|alike|no_arguments|cpp] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
 
 --seed: that one program: its source and what its ranks did. --list: a line for each program that went wrong.
 Status 1 if anything did that expected.py does not allow.
@@ -19,6 +19,7 @@ import alike
 import batch
 import c_source
 import classes
+import cpp
 import expected
 import no_arguments
 import optimised
@@ -34,7 +35,7 @@ TITLES = {"hang": "hang", "crash": "crash", "mismatch": "misma", "error": "error
           "warned": "warned"}
 
 # Kinds of their own, in which the compiler is the point.
-OF_COMPILERS = {"optimised": optimised, "alike": alike, "no_arguments": no_arguments}
+OF_COMPILERS = {"optimised": optimised, "alike": alike, "no_arguments": no_arguments, "cpp": cpp}
 
 
 def make(kind, seed):
@@ -115,7 +116,7 @@ def run_all(place, specs, jobs, report):
 def source_of(spec):
     if spec["kind"] == "python":
         return python_source.Source(spec, 0).text()
-    return c_source.Source(spec, 0).text()
+    return c_source.text(spec, 0)
 
 
 def show(place, spec, fault):
