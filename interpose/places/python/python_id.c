@@ -20,6 +20,7 @@
 #include "interpose/places/python/python_chain.h"
 #include "interpose/places/python/python_check.h"
 #include "interpose/places/python/python_code.h"
+#include "interpose/places/python/python_loops.h"
 #include "interpose/places/python/python_memory.h"
 
 #include <stdatomic.h>
@@ -103,6 +104,7 @@ uint64_t python_frame_hash_of(const struct python_layout *layout, const struct p
   uint32_t instruction = python_code_instruction(layout, code, where);
   if (instruction == UINT32_MAX)
     return PYTHON_FRAME_UNKNOWN;
+  instruction = python_loops_original(layout, code, instruction);
   uint64_t hash = python_hash(code->key, &instruction, sizeof(instruction));
   return hash <= PYTHON_FRAME_RUNNER ? hash + 2 : hash;
 }

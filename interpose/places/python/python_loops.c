@@ -119,6 +119,18 @@ static bool throws_from(const struct python_code *code, const struct function *f
   return flow_never_returns(function->flow, block);
 }
 
+uint32_t python_loops_original(const struct python_layout *layout, const struct python_code *code,
+                               uint32_t instruction) {
+  bool kept;
+  struct function *function = function_of(layout, code, &kept);
+  uint32_t block;
+  if (function != NULL && function->flow != NULL && instruction < code->nunits)
+    instruction = function->graph.units[number_of(&function->graph, instruction, &block)];
+  if (!kept)
+    free_function(function);
+  return instruction;
+}
+
 uint32_t python_loops_function(const struct python_code *code) {
   uint32_t id = function_id(code->key);
   return id != 0 ? id : 1;

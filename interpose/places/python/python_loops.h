@@ -28,6 +28,10 @@ uint32_t python_loops_nodes(const struct python_layout *layout, const struct pyt
 uint32_t python_loops_line(const struct python_layout *layout, const struct python_code *code,
                            uint32_t instruction);
 
+/* The instruction that this one is a copy of, or itself: the test of a `while` is compiled twice. */
+uint32_t python_loops_original(const struct python_layout *layout, const struct python_code *code,
+                               uint32_t instruction);
+
 /* The id of the code's function; never 0. */
 uint32_t python_loops_function(const struct python_code *code);
 

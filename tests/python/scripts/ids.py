@@ -37,6 +37,17 @@ def rounds():
     expect(len({one(), two()}) == 2, 'two functions')
 
 
+def tests():
+    """What a `while` tests is compiled twice, before the first round and behind each."""
+    def goes_on():
+        seen.append(one())
+        return len(seen) < 5
+    seen = []
+    while goes_on():
+        two()
+    expect(len(set(seen)) == 1 and len(seen) == 5, 'the test of a loop: %s' % seen)
+
+
 def specialised():
     """The first round is not specialised yet; the instruction stays the same."""
     class Box:
@@ -194,7 +205,7 @@ with open(%r, 'w') as out:
 
 
 expect(probe.probe_is_present(), 'not present')
-for test in (processes, rounds, specialised, called, traced, monitored, reused, recursion, threads, forked,
+for test in (processes, rounds, tests, specialised, called, traced, monitored, reused, recursion, threads, forked,
              runs_in_subinterpreter):
     test()
 finish()
