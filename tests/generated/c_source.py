@@ -8,7 +8,7 @@
 and of those whose calls a compiler may copy (optimised.py), so that nothing tells two calls apart but where they stand:
 
     bare       as plain                       shared      all of one signature through one function
-    no_arguments    the same, and that function is given nothing
+    no_arguments, which is as shared, and that function is given nothing
 """
 
 import ast

@@ -57,6 +57,7 @@ static const struct expectation of_c[] = {
     {"following", "1t0 2t0"},
     {"following_alone", "1t0 2t0"},
     {"accumulating_alone", "2:1! 3:0"},
+    {"preparing", "1:1 2:0 3:1 4:0 5:0 3<4"},
     {"differing", "1n0 2n0"},
     {"holding", "1t0 2t0"},
     {"totalling", "1n0 2n0"},

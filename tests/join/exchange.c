@@ -171,7 +171,7 @@ static void check_refused(const struct schedule *schedule, const char *mode, int
     said++;
   cr_assert_geq(said, schedule->nranks - 1, "not all active ranks say so:\n%s", result->errors);
   assert_refused(result, schedule->nranks, joined);
-  assert_not_gone_on(result, schedule, joined, 2);
+  assert_not_gone_on(result, schedule, joined, heard_within(schedule->nranks, 2));
   run_free(result);
 }
 

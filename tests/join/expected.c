@@ -12,6 +12,7 @@
 /* Of each pair of numbers: contributions, and (iteration + 1) of the epoch. As in programs/ddp.c.
  */
 enum { DDP_FIRST_BUCKETS = 3, DDP_BUCKETS = 4, POWER_WARM_UP = 2, POWER_PARTS = 3, EPOCH = 1000 };
+enum { HEARD_LATER = 3 }; /* iterations */
 
 /* ---- schedules ---- */
 
@@ -315,10 +316,12 @@ void assert_refused(const struct run *run, int nranks, int joined) {
   }
 }
 
+int heard_within(int nranks, int iterations) {
+  return run_machines(nranks) > 1 ? iterations + HEARD_LATER : iterations;
+}
+
 void assert_not_gone_on(const struct run *run, const struct schedule *schedule, int joined,
                         int iterations) {
-  if (run_machines(schedule->nranks) > 1)
-    iterations += HEARD_LATER;
   for (int rank = 0; rank < schedule->nranks; rank++)
     for (int i = schedule->n[0][joined] + iterations; i < schedule->n[0][rank]; i++) {
       char text[64];

@@ -63,6 +63,15 @@ static bool find_sites(struct copying *copying) {
   return !failed;
 }
 
+/* A callee that some call sets an argument for has it in the others from before their blocks. */
+static void find_takers(struct copying *copying) {
+  struct native_call *sites = copying->sites;
+  for (uint32_t i = 0; i < copying->nsites; i++)
+    for (uint32_t j = 0; j < copying->nsites && !sites[i].passed.takes_some; j++)
+      sites[i].passed.takes_some =
+          sites[i].passed.callee == sites[j].passed.callee && native_passes_some(&sites[j].passed);
+}
+
 static uint32_t block_of(const struct copying *copying, const struct native_call *site) {
   return copying->block_at[site->position];
 }
@@ -188,9 +197,8 @@ static bool calls_as(struct copying *copying, const struct way *copy, const stru
   const struct native_call *left = site_at(copying, copy->at.position),
                            *right = site_at(copying, way->at.position);
   struct way after_left = *copy, after_right = *way;
-  bool same;
   return copy->goes_round == way->goes_round &&
-         native_passes_same(&left->passed, &right->passed, &same) &&
+         native_passes_alike(&left->passed, &right->passed) &&
          set_cursor(copying, left->next, left->part, &after_left.at) &&
          set_cursor(copying, right->next, right->part, &after_right.at) &&
          goes_as(copying, after_left, after_right, loop, depth);
@@ -334,9 +342,8 @@ static bool stands_behind(const struct copying *copying, const struct native_cal
 static bool has_all_of(const struct own_way *way, const struct own_way *other) {
   for (uint32_t i = 0; i < other->count; i++) {
     uint32_t at = 0;
-    bool same;
     while (at < way->count &&
-           (!native_passes_same(&way->sites[at]->passed, &other->sites[i]->passed, &same) ||
+           (!native_passes_alike(&way->sites[at]->passed, &other->sites[i]->passed) ||
             native_passes_otherwise(&way->sites[at]->passed, &other->sites[i]->passed)))
       at++;
     if (at == way->count)
@@ -366,9 +373,7 @@ static bool goes_on_as(struct copying *copying, const struct native_call *copy,
 
 static bool is_copy(struct copying *copying, const struct native_call *copy,
                     const struct native_call *site) {
-  bool same;
-  if (copy->part != 0 || site->part != 0 ||
-      !native_passes_same(&copy->passed, &site->passed, &same) || !same ||
+  if (copy->part != 0 || site->part != 0 || !native_passes_same(&copy->passed, &site->passed) ||
       (copying->work += PAIR_WORK) > WORK_MAX)
     return false;
   struct own_way own = {.count = 0}, others = {.count = 0};
@@ -414,6 +419,8 @@ void native_find_copies(struct native_graph *graph, const struct native_code *co
                copying.stack != NULL && copying.marked != NULL && find_sites(&copying) &&
                (copying.rounds = flow_rounds_make(&flow)) != NULL;
   const struct native_call *sites = copying.sites;
+  if (found)
+    find_takers(&copying);
   for (uint32_t i = 0; found && i < copying.nsites; i++) {
     const struct native_call *original = find_original(&copying, &sites[i]);
     found = original == NULL || add_copy(graph, &sites[i], original);

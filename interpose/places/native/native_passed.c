@@ -125,21 +125,35 @@ struct native_passed native_passing_call(struct native_passing *passing,
   return passed;
 }
 
-bool native_passes_same(const struct native_passed *a, const struct native_passed *b, bool *known) {
-  bool is_given = false;
-  *known = false;
+static bool is_equal(const struct native_content *x, const struct native_content *y) {
+  return x->kind >= VARIABLE && x->kind == y->kind && x->value == y->value;
+}
+
+bool native_passes_some(const struct native_passed *passed) {
+  for (uint32_t i = 0; i < NATIVE_ARGUMENTS; i++)
+    if (passed->arguments[i].kind != UNTOUCHED)
+      return true;
+  return false;
+}
+
+bool native_passes_alike(const struct native_passed *a, const struct native_passed *b) {
   if (a->callee != b->callee)
     return false;
   for (uint32_t i = 0; i < NATIVE_ARGUMENTS; i++) {
     const struct native_content *x = &a->arguments[i], *y = &b->arguments[i];
-    bool is_equal = x->kind >= VARIABLE && x->kind == y->kind && x->value == y->value;
-    if (x->kind > VARIABLE && y->kind > VARIABLE && !is_equal)
+    if (x->kind > VARIABLE && y->kind > VARIABLE && !is_equal(x, y))
       return false;
-    is_given |= x->kind != UNTOUCHED || y->kind != UNTOUCHED;
-    *known |= is_equal && a->callee != 0;
   }
-  *known |= !is_given && a->callee != 0;
   return true;
+}
+
+bool native_passes_same(const struct native_passed *a, const struct native_passed *b) {
+  if (a->callee == 0 || !native_passes_alike(a, b))
+    return false;
+  for (uint32_t i = 0; i < NATIVE_ARGUMENTS; i++)
+    if (is_equal(&a->arguments[i], &b->arguments[i]))
+      return true;
+  return !a->takes_some;
 }
 
 bool native_passes_otherwise(const struct native_passed *a, const struct native_passed *b) {

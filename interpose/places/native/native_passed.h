@@ -33,6 +33,7 @@ struct native_passing {
 struct native_passed {
   uint64_t callee; /* an address, or of the word that has it; 0: not known */
   struct native_content arguments[NATIVE_ARGUMENTS];
+  bool takes_some; /* a call of that callee in the function sets an argument: native_copies.c */
 };
 
 /* Where a block begins; behind an instruction that is no call; and at a call, behind which
@@ -42,10 +43,16 @@ void native_passing_step(struct native_passing *passing, const uint8_t *at, size
 struct native_passed native_passing_call(struct native_passing *passing,
                                          const struct native_cursor *call);
 
+/* Whether the call's block sets an argument. Those that it does not may have been set before. */
+bool native_passes_some(const struct native_passed *passed);
+
 /* Whether two calls go to one function, or both to one that is not known, and none of their
- * arguments is known to be another one. *known: it is one function, and an argument is known to be
- * the same, or it is given none that is seen. */
-bool native_passes_same(const struct native_passed *a, const struct native_passed *b, bool *known);
+ * arguments is known to be another one. */
+bool native_passes_alike(const struct native_passed *a, const struct native_passed *b);
+
+/* The same, where it is known that they do: to one function, which takes no argument, or with one
+ * that is known to be the same. */
+bool native_passes_same(const struct native_passed *a, const struct native_passed *b);
 
 /* Whether an argument is a number in one of the two calls, and in the other what a register that
  * calls keep had before: it may be that number, or not. */

@@ -39,13 +39,11 @@ static uint32_t twins_loop(const struct search *search, uint32_t call) {
   return flow_rounds_loop(search->rounds, twins_block(search, call));
 }
 
-/* Whether both go to one function, and no argument is known to differ: a function may have none. */
+/* Whether both go to one function, and no argument is known to differ: it may take none. */
 static bool is_alike(struct search *search, uint32_t one, uint32_t other) {
   const struct native_passed *passed = &search->calls->all[one].passed;
-  bool known;
   search->work++;
-  return passed->callee != 0 &&
-         native_passes_same(passed, &search->calls->all[other].passed, &known);
+  return passed->callee != 0 && native_passes_alike(passed, &search->calls->all[other].passed);
 }
 
 /* ---- two loops that do the same ---- */

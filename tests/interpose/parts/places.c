@@ -53,27 +53,6 @@ failed:
   places_choice(1);
 }
 
-/* Where a round is known to be the last one, a compiler makes it leave the loop at once: call 2 stands
- * behind the loop, too, in a copy. Whoever does something before it may come to the other one. */
-EXPORTED void accumulating(int rows, int columns) {
-  int row = 0;
-  for (;;) {
-    int some = 0;
-    if (row >= rows)
-      break;
-    while (some < 2 && row < rows) {
-      row++;
-      some++;
-    }
-    asked(1, columns);
-    if (places_choice(2) == 0)
-      SITE(4);
-    asked(2, columns);
-  }
-  asked(3, columns);
-  places_choice(1);
-}
-
 static volatile int places_numbers[] = {0, 1, 2, 3};
 
 /* A call behind a loop that looks like the one in it is none of its copies, condition or not. */

@@ -22,28 +22,19 @@ EXPORTED void branching(int rows, int columns) {
   places_choice(1);
 }
 
-EXPORTED void following(int rows, int columns) {
-  for (int i = 0; i < rows; i++)
-    ALIKE(1);
-  SITE(3);
-  for (int i = 0; i < columns; i++) {
-    ALIKE(2);
-    SITE(10);
+#define FOLLOWING(name, CALL)                                                                      \
+  EXPORTED void name(int rows, int columns) {                                                      \
+    for (int i = 0; i < rows; i++)                                                                 \
+      CALL(1);                                                                                     \
+    SITE(3);                                                                                       \
+    for (int i = 0; i < columns; i++) {                                                            \
+      CALL(2);                                                                                     \
+      SITE(10);                                                                                    \
+    }                                                                                              \
+    places_choice(1);                                                                              \
   }
-  places_choice(1);
-}
-
-/* Nothing is known of what they are given. */
-EXPORTED void following_alone(int rows, int columns) {
-  for (int i = 0; i < rows; i++)
-    ALONE(1);
-  SITE(3);
-  for (int i = 0; i < columns; i++) {
-    ALONE(2);
-    SITE(10);
-  }
-  places_choice(1);
-}
+FOLLOWING(following, ALIKE)
+FOLLOWING(following_alone, ALONE) /* nothing is known of what they are given */
 
 EXPORTED void differing(int rows, int columns) {
   for (int i = 0; i < rows; i++) {
@@ -58,25 +49,30 @@ EXPORTED void differing(int rows, int columns) {
   places_choice(1);
 }
 
-/* As accumulating: copies of a call that is given nothing. */
-EXPORTED void accumulating_alone(int rows, int columns) {
-  int row = 0;
-  for (;;) {
-    int some = 0;
-    if (row >= rows)
-      break;
-    while (some < 2 && row < rows) {
-      row++;
-      some++;
-    }
-    asked(1, columns);
-    if (places_choice(2) == 0)
-      SITE(4);
-    ALONE(2);
+/* Where a round is known to be the last one, a compiler makes it leave the loop at once: call 2 stands
+ * behind the loop, too, in a copy. Whoever does something before it may come to the other one. */
+#define ACCUMULATING(name, CALL)                                                                   \
+  EXPORTED void name(int rows, int columns) {                                                      \
+    int row = 0;                                                                                   \
+    for (;;) {                                                                                     \
+      int some = 0;                                                                                \
+      if (row >= rows)                                                                             \
+        break;                                                                                     \
+      while (some < 2 && row < rows) {                                                             \
+        row++;                                                                                     \
+        some++;                                                                                    \
+      }                                                                                            \
+      asked(1, columns);                                                                           \
+      if (places_choice(2) == 0)                                                                   \
+        SITE(4);                                                                                   \
+      CALL(2);                                                                                     \
+    }                                                                                              \
+    asked(3, columns);                                                                             \
+    places_choice(1);                                                                              \
   }
-  asked(3, columns);
-  places_choice(1);
-}
+#define ASKED(number) asked(number, columns)
+ACCUMULATING(accumulating, ASKED)
+ACCUMULATING(accumulating_alone, ALONE)
 
 /* An error's way out of the loop leads where call 2 does, which is no copy of call 1. */
 EXPORTED void failing(int rows, int columns) {
@@ -108,5 +104,27 @@ EXPORTED void totalling(int rows, int columns) {
   for (int i = 0; i < rows; i++)
     ALIKE(1);
   ALIKE(2);
+  places_choice(1);
+}
+
+/* Two calls whose argument is set before their blocks, and a third that shows that there is one: what
+ * is given to them is not known, so neither is a copy of the other. */
+#define PREPARED(number, left)                                                                     \
+  places_number = (number);                                                                        \
+  __asm__ volatile("mov %0, %%edi\n\tjmp 1f\n1:\tcall alike@PLT" ::"r"(left)                       \
+                   : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc")
+EXPORTED void preparing(int rows, int columns) {
+  for (int row = 0; row < rows; row++) {
+    asked(1, columns);
+    if (places_choice(4) == 0) {
+      PREPARED(2, rows);
+      goto end;
+    }
+    PREPARED(3, columns);
+  }
+end:
+  SITE(4);
+  places_choice(1);
+  ALIKE(5);
   places_choice(1);
 }
