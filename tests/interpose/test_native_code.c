@@ -67,6 +67,7 @@ static const struct expectation of_c[] = {
 
 static const struct expectation of_cc[] = {
     {"catching", "1:0 2:1 3:1 4:1 20:1? 5:1 6:0 2<3 3^4 2<5 3<5 4<5 1<6 2=5 2^5 1^6"},
+    {"ending", "1:1 2:0"},
     {"scoped", "1:1 2:2 3:0 1^2"}, /* a return from within the loop may be left aside: then 1<3 */
     {"lambdas", "1:1 2:2 3:1 4:0 1<3 1^3 2<3 1=3 1<4"},
     {"resuming", "1?0 2?0 3?0"},

@@ -117,20 +117,19 @@ static void native_analyse(struct function *function) {
 bool native_code_owner(const void *address, struct native_part *owner) {
   struct native_object object;
   struct native_part part;
-  struct native_instruction is;
   bool is_moved;
-  if (!native_object_of(address, &object) ||
-      !native_function_at(&object, address, &part, &is_moved) || !is_moved)
+  if (!native_object_of(address, &object))
     return false;
-  for (const uint8_t *at = part.begin; at < part.end; at += is.length) {
-    if (!decode(at, (size_t)(part.end - at), &is))
-      return false;
-    const uint8_t *to = (const uint8_t *)((uintptr_t)at + (uintptr_t)is.target);
-    bool jumps = is.has_target && (is.kind == NATIVE_JUMP || is.kind == NATIVE_BRANCH);
-    if (jumps && (to < part.begin || to >= part.end) &&
-        native_function_at(&object, to, owner, &is_moved) && !is_moved && owner->begin != to)
+  const uint8_t *entry = native_entry_at(&object, address, &part, &is_moved);
+  if (entry == NULL || !is_moved || !native_function_before(&object, entry, owner, &is_moved) ||
+      is_moved)
+    return false;
+  struct native_code code = {.object = &object, .decode = decode};
+  if (!native_find_parts(&code, *owner))
+    return false;
+  for (uint32_t i = 1; i < code.nparts; i++)
+    if (code.parts[i].begin == part.begin)
       return true;
-  }
   return false;
 }
 

@@ -12,7 +12,9 @@
 #include "interpose/places/native/native_object.h"
 
 /* The function that a part is of which the compiler has moved away (foo.cold), where the address is
- * in such a part, and that jumps back. False: it is in none, or that cannot be told. */
+ * in such a part: gcc writes their entries in .eh_frame one behind the other, and the function jumps
+ * into the part. False: it is in none, or that cannot be told. Reads the object's whole table of
+ * entries, and the function. */
 bool native_code_owner(const void *address, struct native_part *owner);
 
 /* The nodes (flow_nodes, flow.h) of the call, or tail call, at pc, which is its return address less

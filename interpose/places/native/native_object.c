@@ -79,19 +79,25 @@ static bool begins_with_a_frame(const uint8_t *entry, size_t size) {
   return !moves_on;
 }
 
-/* The last row whose function begins at or before an address; NULL: none. */
-static const uint8_t *row_of(const struct native_object *object, const uint8_t *at) {
+/* How many rows there are, at header + HEADER_ROWS_AT. */
+static uint32_t rows_of(const struct native_object *object) {
   static const uint8_t usual[] = {1, 0x1B, 0x03, 0x3B};
   const uint8_t *header = object->frames;
   size_t size = header == NULL ? 0 : native_readable(object, header);
   if (size < HEADER_ROWS_AT || memcmp(header, usual, sizeof usual) != 0)
-    return NULL;
+    return 0;
   uint32_t nrows = (uint32_t)native_object_read32(header + 8);
-  if (nrows == 0 || nrows > ROWS_MAX || (size - HEADER_ROWS_AT) / ROW_SIZE < nrows)
+  return nrows > ROWS_MAX || (size - HEADER_ROWS_AT) / ROW_SIZE < nrows ? 0 : nrows;
+}
+
+/* The last row whose function begins at or before an address; NULL: none. */
+static const uint8_t *row_of(const struct native_object *object, const uint8_t *at) {
+  const uint8_t *header = object->frames;
+  uint32_t low = 0;
+  uint32_t high = rows_of(object);
+  if (high == 0)
     return NULL;
   const uint8_t *rows = header + HEADER_ROWS_AT;
-  uint32_t low = 0;
-  uint32_t high = nrows;
   while (high - low > 1) {
     uint32_t middle = (low + high) / 2;
     if (header + native_object_read32(rows + (size_t)middle * ROW_SIZE) <= at)
@@ -125,4 +131,21 @@ const uint8_t *native_entry_at(const struct native_object *object, const uint8_t
 bool native_function_at(const struct native_object *object, const uint8_t *at,
                         struct native_part *function, bool *is_moved) {
   return native_entry_at(object, at, function, is_moved) != NULL;
+}
+
+bool native_function_before(const struct native_object *object, const uint8_t *entry,
+                            struct native_part *function, bool *is_moved) {
+  const uint8_t *header = object->frames;
+  const uint8_t *before = NULL;
+  uint32_t nrows = rows_of(object);
+  int32_t last = 0;
+  for (uint32_t i = 0; i < nrows; i++) {
+    const uint8_t *row = header + HEADER_ROWS_AT + (size_t)i * ROW_SIZE;
+    int32_t at = native_object_read32(row + 4);
+    if (header + at < entry && (before == NULL || at > last)) {
+      before = header + native_object_read32(row);
+      last = at;
+    }
+  }
+  return before != NULL && native_function_at(object, before, function, is_moved);
 }

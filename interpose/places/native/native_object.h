@@ -38,4 +38,8 @@ bool native_function_at(const struct native_object *object, const uint8_t *at,
 const uint8_t *native_entry_at(const struct native_object *object, const uint8_t *at,
                                struct native_part *function, bool *is_moved);
 
+/* The function, or part of one, whose entry comes last before another one. */
+bool native_function_before(const struct native_object *object, const uint8_t *entry,
+                            struct native_part *function, bool *is_moved);
+
 #endif

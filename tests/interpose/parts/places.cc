@@ -36,6 +36,25 @@ extern "C" EXPORTED void catching(int rows, int columns) {
   places_choice(1);
 }
 
+static __attribute__((noinline)) void take(int *left) {
+  if ((*left)-- <= 0)
+    throw 1;
+}
+
+// What follows the loop g++ moves into a part of its own, which returns by itself.
+extern "C" EXPORTED void ending(int rows, int columns) {
+  (void)columns;
+  try {
+    for (;;) {
+      take(&rows);
+      SITE(1);
+    }
+  } catch (int) {
+  }
+  SITE(2);
+  places_choice(1);
+}
+
 extern "C" EXPORTED void scoped(int rows, int columns) {
   scope whole;
   for (int i = 0; i < rows; i++) {
