@@ -40,7 +40,7 @@ LOOPBACK_NCCL_TEST_OBJS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/loopback/
 $(LOOPBACK_NCCL_TEST_OBJS): private ALL_CFLAGS += -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
 
 # What tests call by itself: the library does not export it.
-LOOPBACK_NCCL_TESTED_INSIDE = datatype reduce unique_id report settings
+LOOPBACK_NCCL_TESTED_INSIDE = datatype meeting reduce segment unique_id report settings
 
 $(BUILD)/tests/loopback-nccl: $(LOOPBACK_NCCL_TEST_OBJS) $(LOOPBACK_NCCL_LIBS) $(LOOPBACK)/libcuda.so $(RUNNER)
 	@mkdir -p $(@D)
