@@ -23,9 +23,13 @@ static struct ranks ranks;
 static ncclComm_t comm;
 static _Atomic int aborting;
 
-/* A communicator that is aborted is not used any more. */
-static void synchronise(void) {
-  cudaStreamSynchronize(ranks.stream);
+/* A communicator that is aborted is not used any more: a call that is in it then fails. */
+static void all_reduce(void *data, size_t count, ncclDataType_t type) {
+  ncclResult_t result = ncclAllReduce(data, data, count, type, ncclSum, comm, ranks.stream);
+  if (!aborting) {
+    CHECK_NCCL(result);
+    cudaStreamSynchronize(ranks.stream);
+  }
   while (aborting)
     pause();
 }
@@ -60,11 +64,9 @@ int main(int argc, char **argv) {
   for (int k = 0; k < ITERATIONS; k++) {
     if (k == ITERATIONS - 1)
       hang_at("loop");
-    CHECK_NCCL(ncclAllReduce(data, data, COUNT, ncclFloat, ncclSum, comm, ranks.stream));
-    synchronise();
+    all_reduce(data, COUNT, ncclFloat);
   }
   hang_at("barrier");
-  ncclAllReduce(data, data, 1, ncclInt32, ncclSum, comm, ranks.stream);
-  synchronise();
+  all_reduce(data, 1, ncclInt32);
   return 3;
 }
