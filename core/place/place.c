@@ -71,12 +71,21 @@ static bool place_is_come_to(const struct place *place, uint32_t at, uint32_t fi
   return true;
 }
 
+/* Whether each round of the loop that is the node at `loop` comes to the place, through no loop. */
+static bool place_is_of_each_round(const struct place *place, uint32_t loop) {
+  if (loop + 1 >= place->nnodes || !(place->nodes[loop].flags & PLACE_ORDERED))
+    return false;
+  const struct place_node *first = &place->nodes[loop + 1];
+  if ((first->flags & PLACE_EACH_ROUND) && !(first->flags & (PLACE_LOOP | PLACE_OPAQUE)))
+    return place_is_come_to(place, loop + 2, 1);
+  return place_is_come_to(place, loop + 1, place->nodes[loop].order + 1u);
+}
+
 bool place_is_of_each_epoch(const struct place *place) {
   uint32_t at = 0;
   while (at < place->nnodes && !(place->nodes[at].flags & (PLACE_LOOP | PLACE_OPAQUE)))
     at++;
-  return at + 1 < place->nnodes && (place->nodes[at].flags & PLACE_ORDERED) &&
-         place_is_come_to(place, at + 1, place->nodes[at].order + 1u);
+  return place_is_of_each_round(place, at);
 }
 
 bool place_ends_loop(const struct place *place, const struct place *in_loop) {
@@ -165,14 +174,10 @@ bool place_are_twins(const struct place *a, const struct place *b) {
   return of_a != NULL && of_b != NULL && (of_a->flags & of_b->flags & PLACE_TWIN) != 0;
 }
 
-bool place_are_twin_branches(const struct place *a, const struct place *b, uint32_t *around) {
+bool place_are_twin_branches(const struct place *a, const struct place *b) {
   uint32_t at;
-  if (!place_are_twins(a, b) || !place_part(a, b, &at) ||
-      !(place_call(a, at)->flags & place_call(b, at)->flags & PLACE_TWIN_BRANCH))
-    return false;
-  for (*around = 0; at > 0; at--)
-    *around += (a->nodes[at - 1].flags & PLACE_LOOP) != 0;
-  return true;
+  return place_are_twins(a, b) && place_part(a, b, &at) &&
+         (place_call(a, at)->flags & place_call(b, at)->flags & PLACE_TWIN_BRANCH);
 }
 
 /* Whether a place goes on, from a node on, into a loop with a twin. */
@@ -186,13 +191,33 @@ bool place_one_is_twin(const struct place *a, const struct place *b) {
   return place_part(a, b, &at) && place_goes_on_as_twin(a, at) != place_goes_on_as_twin(b, at);
 }
 
-bool place_shares_loop(const struct place *a, const struct place *b) {
+/* One more than the last loop among the first nodes; 0: none. */
+static uint32_t place_last_loop(const struct place *place, uint32_t count) {
+  while (count > 0 && !(place->nodes[count - 1].flags & PLACE_LOOP))
+    count--;
+  return count;
+}
+
+/* The same of the innermost loop around both. */
+static uint32_t place_common_loop(const struct place *a, const struct place *b) {
   uint32_t at;
-  if (!place_part(a, b, &at))
-    return false;
-  while (at > 0 && !(a->nodes[at - 1].flags & PLACE_LOOP))
-    at--;
-  return at != 0;
+  return place_part(a, b, &at) ? place_last_loop(a, at) : 0;
+}
+
+place_nodes_t place_loop_around(const struct place *a, const struct place *b) {
+  uint32_t loop = place_common_loop(a, b);
+  return loop == 0 ? 0 : UINT64_C(1) << (loop - 1);
+}
+
+bool place_shares_loop(const struct place *a, const struct place *b) {
+  return place_loop_around(a, b) != 0;
+}
+
+place_nodes_t place_counts_rounds(const struct place *place, const struct place *other) {
+  uint32_t loop = place_common_loop(place, other);
+  bool counts = loop != 0 && loop == place_last_loop(place, place->nnodes) &&
+                place_is_of_each_round(place, loop - 1);
+  return counts ? place_loop_around(place, other) : 0;
 }
 
 bool place_parts_unseen(const struct place *a, const struct place *b) {

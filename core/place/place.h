@@ -31,6 +31,9 @@ enum place_flag {
   /* And control comes from none of these two loops to the other in a round of the loops around both:
    * they are two branches of one condition. So it is with all its twins. */
   PLACE_TWIN_BRANCH = 1u << 5,
+  /* Of what stands in a loop, and not in its head: each round comes to it that does not end in the
+   * head, as since has it. */
+  PLACE_EACH_ROUND = 1u << 6,
 };
 
 /* Above its flags a node has its turn: a number of the innermost of those conditions that is known
@@ -38,8 +41,8 @@ enum place_flag {
  * the node. 0: none is. Of two nodes with the same function and loops, the same number means the
  * same way of the same condition. Of more than PLACE_TURNS_MAX in a function some have the same
  * number. */
-#define PLACE_TURN_SHIFT 6u
-#define PLACE_TURNS_MAX 1023u
+#define PLACE_TURN_SHIFT 7u
+#define PLACE_TURNS_MAX 511u
 
 /* One step. Two nodes that follow the same nodes stand in the same function, and in the same loops
  * of it: there their orders compare. "Round" is meant of the loop that surrounds the node. */
@@ -147,15 +150,24 @@ bool place_is_twin(const struct place *place);
 bool place_are_twins(const struct place *a, const struct place *b);
 
 /* Of twins in two loops, whether these are two branches of one condition: who comes to one in a round
- * of the loops around both does not come to the other. Returns how many those are. */
-bool place_are_twin_branches(const struct place *a, const struct place *b, uint32_t *around);
+ * of the loops around both does not come to the other. */
+bool place_are_twin_branches(const struct place *a, const struct place *b);
 
 /* Whether one of them, where they part, goes into a loop with a twin, and the other does not: if a
  * compiler has made two of that loop, the other place is no copy of the one in it. */
 bool place_one_is_twin(const struct place *a, const struct place *b);
 
-/* Whether there is a loop around both. */
+/* Sets of nodes of a place: bit i is node i. */
+typedef uint64_t place_nodes_t;
+_Static_assert(PLACE_NODES_MAX <= 64, "a bit for each node");
+
+/* The innermost loop around both; none: there is no loop. */
+place_nodes_t place_loop_around(const struct place *a, const struct place *b);
 bool place_shares_loop(const struct place *a, const struct place *b);
+
+/* Of a place to which a rank comes once in each round of the innermost loop around it: that loop, if
+ * it is around the other one, too. */
+place_nodes_t place_counts_rounds(const struct place *place, const struct place *other);
 
 /* Whether they part in code that cannot be followed: then PLACE_UNRELATED. */
 bool place_parts_unseen(const struct place *a, const struct place *b);

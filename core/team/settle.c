@@ -70,10 +70,15 @@ bool settle_is_out_of_step(const struct claimed *a, const struct claimed *b) {
   return a->hash == b->hash && a->epoch != 0 && b->epoch != 0 && a->epoch != b->epoch;
 }
 
+/* Whether ranks that stand at both do so in one round of the innermost loop around both: they count
+ * its rounds. */
+static bool are_counted(const struct claimed *a, const struct claimed *b) {
+  return (place_loop_around(a->place, b->place) & a->clocks & b->clocks) != 0;
+}
+
 static bool are_in_one_round(const struct claimed *a, const struct claimed *b) {
-  uint32_t around;
-  return a->even && b->even && place_are_twin_branches(a->place, b->place, &around) &&
-         (around == 0 || (around == 1 && a->has_clock && b->has_clock));
+  return a->even && b->even && place_are_twin_branches(a->place, b->place) &&
+         (!place_shares_loop(a->place, b->place) || are_counted(a, b));
 }
 
 bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
@@ -170,12 +175,14 @@ static bool goes_round(const struct settle *settle, const struct claimed *x,
 }
 
 /* Of two loops one that some ranks have no part in goes first: who is in it will come to the other,
- * and who has none of it never will. */
+ * and who has none of it never will. Not where all are known to be in one round: they may have had
+ * no part in it so far, and will come to it. */
 static int compare_places(const struct settle *settle, const struct claimed *x,
                           const struct claimed *y) {
   if (x->place == NULL || y->place == NULL)
     return 0;
-  if (is_skipped(x, y) != is_skipped(y, x) && place_relate(x->place, y->place) == PLACE_LOOPS)
+  if (is_skipped(x, y) != is_skipped(y, x) && place_relate(x->place, y->place) == PLACE_LOOPS &&
+      !are_counted(x, y))
     return is_skipped(x, y) ? 1 : -1;
   return place_order(x->place, y->place, settle->last);
 }
@@ -273,7 +280,7 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
     return won->last_real <= lost->last_real;
   if (may_be_last(settle, won, lost) || settle_may_be_copies(won, lost))
     return true;
-  return place_relate(won->place, lost->place) == PLACE_LOOPS && !is_skipped(won, lost) &&
+  return place_relate(won->place, lost->place) == PLACE_LOOPS && !are_counted(won, lost) &&
          place_order(won->place, lost->place, NULL) <= 0;
 }
 

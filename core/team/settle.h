@@ -39,7 +39,7 @@ struct claimed {
   bool shared;               /* all ranks have issued it, and who claims it comes from its place */
   bool by_root;              /* it is claimed by its root alone */
   bool even;                 /* no rank has shadowed anything yet (CLAIM_EVEN of all) */
-  bool has_clock;            /* all ranks count the rounds that it stands in (team_has_clock) */
+  place_nodes_t clocks;      /* loops around it whose rounds all ranks count (team_clocks) */
   const struct place *place; /* NULL: not known */
 };
 

@@ -181,8 +181,7 @@ static struct claimed team_at(const struct place *place, uint64_t hash, bool com
  * of two branches to a loop that does the same. */
 static bool are_apart(const struct place *a, const struct place *b) {
   struct claimed x = team_at(a, 1, true), y = team_at(b, 2, true);
-  uint32_t around;
-  return settle_is_distinct(&x, &y) && !place_are_twin_branches(a, b, &around);
+  return settle_is_distinct(&x, &y) && !place_are_twin_branches(a, b);
 }
 
 /* What is done once may be done in another way by other ranks, or elsewhere. */
@@ -273,20 +272,17 @@ bool team_is_doubtful(struct team *team, struct unit unit, uint64_t hash, uint32
   return settle_is_doubtful(&stands, &other) || has_come_another_way(team, known, hash);
 }
 
-bool team_has_clock(const struct team *team, const struct place *place) {
+place_nodes_t team_clocks(const struct team *team, const struct place *place, bool even) {
+  place_nodes_t clocks = 0;
   uint32_t at = 0;
-  const struct known_place *last = team_known_place(team, team->places.last);
-  if (!place_is_twin(place))
-    return false;
-  if (last != NULL && place_shares_epoch(place, &last->place) &&
-      place_leaves_loop(place, &last->place))
-    return true;
   for (const struct known_place *other;
        (other = place_table_next(team->places.table, &at)) != NULL;)
-    if (other->common && place_is_of_each_epoch(&other->place) &&
-        place_shares_epoch(place, &other->place))
-      return true;
-  return false;
+    if (other->common)
+      clocks |= place_counts_rounds(&other->place, place);
+  const struct known_place *last = team_known_place(team, team->places.last);
+  if (even && last != NULL && place_leaves_loop(place, &last->place))
+    clocks |= place_loop_around(place, &last->place);
+  return clocks;
 }
 
 /* Whether no rank has shadowed anything before an entry of these flags. Where nobody was asked:
@@ -303,7 +299,7 @@ static bool is_even(const struct team *team, uint32_t flags) {
 
 static void add_clock(struct team *team, struct claimed *claimed, uint32_t flags) {
   claimed->even = claimed->place != NULL && place_is_twin(claimed->place) && is_even(team, flags);
-  claimed->has_clock = claimed->even && team_has_clock(team, claimed->place);
+  claimed->clocks = claimed->even ? team_clocks(team, claimed->place, true) : 0;
 }
 
 bool team_may_be_copy(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {

@@ -148,10 +148,11 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                   const struct place *place);
 
-/* Whether ranks that have shadowed nothing come to a place (a twin's: false for others) in one round
- * of the outermost loop around it: all have issued a point of each round; or they have been last in
- * that loop, and not in the inner ones around the place. */
-bool team_has_clock(const struct team *team, const struct place *place);
+/* The loops around a place whose rounds all ranks count: all are known to come to a point of each
+ * round. So ranks that stand there and at another place in such a loop do so in the same round of it.
+ * For ranks that have shadowed nothing (even) that loop is one of them in which they have been last, if
+ * they have not been in the inner ones around the place. */
+place_nodes_t team_clocks(const struct team *team, const struct place *place, bool even);
 
 /* Of one that is not: whether it may be, by a copy of its call (settle_may_be_copies). */
 bool team_may_be_copy(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);

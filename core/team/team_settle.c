@@ -110,7 +110,8 @@ static bool add_knowledge(struct team *team) {
       unit->place = known->place.nnodes == 0 ? NULL : &known->place;
     else if (unit->place_id != 0 && !read_place(team, i))
       return false;
-    unit->has_clock = unit->place != NULL && team_has_clock(team, unit->place);
+    if (settle->nunits > 1 && unit->place != NULL)
+      unit->clocks = team_clocks(team, unit->place, unit->even);
   }
   add_apart(team);
   return true;

@@ -109,14 +109,14 @@ def phases(random, spec):
             spec["rebuilt"] = [new_point(random, spec) for _ in range(random.randint(1, 4))]
 
 
-def validation(random, spec, how, whose):
+def validation(random, spec, how, whose, empty="none"):
     if whose == "own":
         points = [new_point(random, spec, scalar=random.random() < 0.5) for _ in range(random.randint(1, 2))]
     elif whose == "one":
         points = [new_point(random, spec, like=random.choice(spec["body"]))]
     else:
         points = [new_point(random, spec, like=point) for point in spec["body"]]
-    table = counts(random, spec, how, base_length(random))
+    table = counts(random, spec, how, base_length(random), empty)
     spec["validate"] = {"points": points, "counts": table}
 
 
@@ -127,7 +127,7 @@ def validation_even(random, spec):
 
 def validation_uneven(random, spec):
     common(random, spec, random.choice(("even", "constant", "varying", "sometimes")), with_after=random.random() < 0.5)
-    validation(random, spec, unevenness(random), "own")
+    validation(random, spec, unevenness(random), "own", random.choice(("none", "first", "later", "any")) if spec["after"] else "none")
 
 
 def validation_like_training(random, spec):

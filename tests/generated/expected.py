@@ -17,7 +17,7 @@ NEVER = {"hang": 0, "crash": 0, "mismatch": 0, "error": 0, "garbage": 0}
 EVEN = dict(NEVER, wrong=0, silent=0, deviates=0, other_epoch=0, split=0, warned=None)
 
 # Calls at places that can be seen, and every rank has data in its first epoch.
-VISIBLE = dict(NEVER, wrong=0, silent=0, deviates=0, other_epoch=None, split=None, as_alone=None, warned=None)
+VISIBLE = dict(NEVER, wrong=0, silent=0, deviates=0, unmet=None, other_epoch=None, split=None, as_alone=None, warned=None)
 
 # The same, with a rank without data in its first epoch: wrong now and then, but never without a word.
 VISIBLE_EMPTY = dict(VISIBLE, wrong=None)
@@ -31,6 +31,12 @@ TOLD = dict(wrong=None)
 # Rings and pipelines: docs/limits.md. They may also wait, or meet others of another size; but not without a word.
 MESSAGES = dict(wrong=None, silent=0, hang=None, mismatch=None, error=None)
 
+# Classes whose ranks meet, or are told, where every rank has data in its first epoch. (In others they issue something by counts
+# of their own, or nothing stands between their epochs.)
+MET = ("all_to_alls", "begins_alike", "checkpoints", "constant", "early_stopping", "empty_later", "ends_in_else", "hooks",
+       "loss_like_barrier", "one_unit", "phases", "torn", "two_communicators", "uneven_branches", "validation_even",
+       "validation_uneven", "validation_like_training", "varying")
+
 # Classes that allow more than that.
 CLASSES = {
     "ends_in_else": TOLD, "ends_in_a_function": TOLD, "next_that_ends": TOLD, "states": TOLD, "last_batch": TOLD,
@@ -43,7 +49,7 @@ CLASSES = {
 
 
 # What holds today, and of rings and pipelines that nothing is silent.
-TODAY = dict(NEVER, wrong=None, silent=None, other_epoch=None, split=None, as_alone=None, warned=None)
+TODAY = dict(NEVER, wrong=None, silent=None, unmet=None, other_epoch=None, split=None, as_alone=None, warned=None)
 
 
 def is_hidden(spec):
@@ -54,10 +60,11 @@ def expectation(spec, today=False):
     """What holds for a program of this kind."""
     if spec["even"]:
         return EVEN
+    met = {"unmet": 0} if spec["class"] in MET and not is_hidden(spec) and not spec["empty_first"] else {}
     if today:
-        return {**TODAY, **CLASSES[spec["class"]]} if CLASSES.get(spec["class"]) is MESSAGES else TODAY
+        return {**TODAY, **(CLASSES[spec["class"]] if CLASSES.get(spec["class"]) is MESSAGES else met)}
     made = HIDDEN if is_hidden(spec) else VISIBLE_EMPTY if spec["empty_first"] else VISIBLE
-    return {**made, **CLASSES.get(spec["class"], {})}
+    return {**made, **met, **CLASSES.get(spec["class"], {})}
 
 
 def is_asserted(name):

@@ -31,7 +31,7 @@ import verdict
 
 COLUMNS = verdict.FAULTS
 TITLES = {"hang": "hang", "crash": "crash", "mismatch": "misma", "error": "error", "garbage": "garb", "wrong": "wrong",
-          "silent": "silent", "deviates": "deviat", "other_epoch": "epoch", "split": "split", "as_alone": "alone",
+          "silent": "silent", "deviates": "deviat", "unmet": "unmet", "other_epoch": "epoch", "split": "split", "as_alone": "alone",
           "warned": "warned"}
 
 # Kinds of their own, in which the compiler is the point.

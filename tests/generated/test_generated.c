@@ -78,6 +78,13 @@ Test(generated, c_programs_of_branches_that_a_counter_decides) {
   check_seeds("alike", (int[]){1408, 3751, 3832}, 3);
 }
 
+/* Ranks that have no batch of the validation set in some epoch, and others in another one: they meet, or are told. Once a rank
+ * had had none, those that had went first, whatever others had before it. */
+Test(generated, programs_of_evaluations_without_batches) {
+  check_seeds("c", (int[]){6000011, 6008267}, 2);
+  check_seeds("python", (int[]){6001595, 6002027, 6001739, 6004187}, 4);
+}
+
 /* Left into others that look like them: they may go wrong, but not without a word. Of the seeds one in
  * 24 is one of them; none of these waits for ever, which would take its time. */
 Test(generated, rings_and_pipelines) {

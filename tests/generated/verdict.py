@@ -17,7 +17,7 @@ STATUS_MISMATCH = 86  # of the loopback: ranks mean different collectives
 SIGNAL_KILL = 9
 
 # What can be wrong with a program, worst first.
-FAULTS = ("hang", "crash", "mismatch", "error", "garbage", "wrong", "silent", "deviates", "other_epoch", "split",
+FAULTS = ("hang", "crash", "mismatch", "error", "garbage", "wrong", "silent", "deviates", "unmet", "other_epoch", "split",
           "as_alone", "warned")
 
 
@@ -278,8 +278,11 @@ def judge(spec, result, reference=None):
         split = count_split(spec, meetings)
         if split:
             found["split"] = split
-    if (spec["even"] or not wrong) and any(warnings(spec, rank) for rank in ranks):
+    warned = any(warnings(spec, rank) for rank in ranks)
+    if (spec["even"] or not wrong) and warned:
         found["warned"] = 1
+    if not warned and not spec["even"] and ("split" in found or others and has_ends(spec)):
+        found["unmet"] = found.get("split", 0) + others  # without a word
     if spec["even"]:
         apart = deviations(spec, ranks, meetings)
         if apart and is_silent(spec, ranks, meetings, apart):

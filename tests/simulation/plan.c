@@ -99,12 +99,13 @@ static void plan_log(const struct program *program, struct plan *plan, uint64_t 
 }
 
 static void plan_evaluation(const struct program *program, struct plan *plan, uint64_t *random) {
-  (void)program;
   plan->nevaluation = 1 + random_below(random, 4);
   for (uint32_t i = 0; i < plan->nevaluation; i++)
     plan->evaluation[i] =
         one(AXIS_WORLD, all_reduce(3 + random_below(random, plan->nevaluation), DATATYPE_FLOAT32));
   plan->nafter = random_below(random, 2);
+  if (program_may_not_evaluate(program)) /* so that something tells epochs apart */
+    plan->nafter = 1;
 }
 
 /* ---- what some have ---- */

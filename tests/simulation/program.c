@@ -111,6 +111,10 @@ static bool has_no_data(const struct program *program, uint32_t epoch, uint32_t 
   return program->nteams > 1 && random_one_in(random, 8);
 }
 
+bool program_may_not_evaluate(const struct program *program) {
+  return program->row.class == CLASS_EVALUATION_UNEVEN && (program->data.draws & 1);
+}
+
 static uint16_t random_count(const struct program *program, uint32_t base, uint64_t *random) {
   if (program->row.class == CLASS_LOG_NEARLY_EVEN)
     return (uint16_t)(base - (base > 1 && random_one_in(random, 3)));
@@ -139,7 +143,7 @@ static void random_epoch(struct program *program, uint64_t *random, uint32_t epo
       continue;
     }
     *training = has_no_data(program, epoch, rank, random) ? 0 : random_count(program, base, random);
-    *validation = (uint16_t)(1 + random_below(random, 8));
+    *validation = (uint16_t)(!program_may_not_evaluate(program) + random_below(random, 8));
     *exit = (uint8_t)random_below(random, nexits + 1);
   }
 }

@@ -93,6 +93,9 @@ void program_random(struct program *program, uint64_t seed);
 void program_random_teams(struct program *program, uint64_t *random);
 void program_random_run(struct program *program, uint64_t *random);
 
+/* Whether ranks may have no batch of the validation set in an epoch. */
+bool program_may_not_evaluate(const struct program *program);
+
 /* How much data each rank has. nexits: how many exits from an iteration there are. */
 void program_random_data(struct program *program, uint64_t *random, uint32_t nexits);
 

@@ -295,6 +295,45 @@ static const char *check_since(const struct truth *truth, uint32_t order) {
                               : say("since of order %u is %u, not %u", order, node->since, since);
 }
 
+/* What stands in a region, and has a block, or is it. */
+static struct thing thing_around(const struct truth *truth, uint32_t block, uint32_t region) {
+  struct thing thing = {.known = true, .block = block};
+  while (region_of(truth, thing) != region)
+    thing = (struct thing){.known = true, .is_loop = true, .block = region_of(truth, thing)};
+  return thing;
+}
+
+/* The same of a loop, from wherever in it. */
+static bool are_followed(const struct truth *truth, struct thing before, struct thing thing,
+                         uint32_t region) {
+  blocks_t inside = before.is_loop ? truth->body[before.block] & truth->reached : 0;
+  for (uint32_t block = 0; block < truth->n; block++)
+    if ((inside & BIT(block)) && !is_followed(truth, (struct thing){.block = block}, thing, region))
+      return false;
+  return is_followed(truth, before, thing, region);
+}
+
+static const char *check_each_round(const struct truth *truth, uint32_t order) {
+  struct thing thing = truth->by_order[order];
+  uint32_t region = region_of(truth, thing);
+  const struct place_node *node =
+      thing.is_loop ? &truth->of_loop[thing.block] : &truth->of_block[thing.block];
+  bool is_one = false, is_head = !thing.is_loop && thing.block == region;
+  for (uint32_t next = 0; next < truth->n && region != NO_BLOCK && !is_head; next++) {
+    if (next == region || !(truth->since_next[region] & truth->body[region] & BIT(next)))
+      continue;
+    struct thing first = thing_around(truth, next, region);
+    is_one = (first.block == thing.block && first.is_loop == thing.is_loop) ||
+             are_followed(truth, first, thing, region);
+    if (!is_one)
+      break;
+  }
+  bool is = node->flags & PLACE_EACH_ROUND;
+  for (uint32_t block = 0; block < truth->n; block++) /* its end may be one of the round, or none */
+    is_one &= is || truth->body[block] == 0 || !is_endless(truth, block);
+  return is == is_one ? NULL : say("order %u is %sof each round", order, is_one ? "" : "not ");
+}
+
 static const char *check_until(const struct truth *truth, uint32_t order) {
   struct thing thing = truth->by_order[order];
   uint32_t region = region_of(truth, thing);
@@ -359,6 +398,8 @@ const char *graph_check(const struct graph_program *program, const struct flow *
       bad = check_contiguous(&truth, order);
     if (bad == NULL)
       bad = check_since(&truth, order);
+    if (bad == NULL)
+      bad = check_each_round(&truth, order);
     if (bad == NULL)
       bad = check_until(&truth, order);
     if (bad == NULL)

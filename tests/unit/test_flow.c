@@ -175,6 +175,21 @@ Test(flow, the_next_round_of_a_loop_is_not_reached) {
   cr_assert_not(is_reached(2, 1));
 }
 
+static bool is_of_each_round(uint32_t block) {
+  return node(block, depth(block)).flags & PLACE_EACH_ROUND;
+}
+
+Test(flow, what_each_round_comes_to_that_does_not_end_in_the_head) {
+  analyse("0>1 1>2 1>5 2>3 2>4 3>4 4>1 5."); /* while (1) { 2; if () 3; 4; } */
+  cr_assert(is_of_each_round(2) && is_of_each_round(4));
+  cr_assert_not(is_of_each_round(3), "in a branch");
+  cr_assert_not(is_of_each_round(1), "the head, which a rank comes to once more");
+  cr_assert_not(is_of_each_round(5) || is_of_each_round(0), "in no loop");
+  analyse("0>1 1>2 1>5 2>3 2>5 3>4 4>1 5."); /* while (1) { 2; if () break; 3; 4; } */
+  cr_assert(is_of_each_round(2));
+  cr_assert_not(is_of_each_round(4));
+}
+
 Test(flow, what_runs_only_when_the_loop_is_left_stands_behind_it) {
   analyse("0>1 1>2 2>3 2>4 3>1 4>5 1>5 5."); /* 4 before a break */
   cr_assert_eq(depth(2), 1);

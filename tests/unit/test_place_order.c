@@ -128,6 +128,40 @@ Test(place_order, in_a_function_all_before_must_come_to_it_too) {
   cr_expect(comes_once(within, node(60, 1, 0)), "the first thing in it");
 }
 
+/* while ((batch = next())) { ...; g(); }: who stands at next() may leave the loop. */
+Test(place_order, behind_a_call_in_the_head_each_round_comes_to_it_too) {
+  struct place_node within = node(50, 8, 0), call = node(60, 8, 0);
+  within.since = 7;
+  call.since = 1;
+  cr_expect_not(comes_once(within, call));
+  within.flags |= PLACE_EACH_ROUND;
+  cr_expect(comes_once(within, call));
+  call.since = 2;
+  cr_expect_not(comes_once(within, call), "what stands first in the function may return before");
+  within.flags |= PLACE_LOOP;
+  call.since = 1;
+  cr_expect_not(comes_once(within, call), "a loop within");
+}
+
+Test(place_order, a_point_of_each_round_counts_those_of_the_innermost_loop_around_it) {
+  struct place clock = stand(1, 0, 0, 8), other = stand(2, 0, 0, 7);
+  clock.nodes[2].since = 6;
+  cr_expect_eq(place_counts_rounds(&clock, &other), 1u << 1);
+  cr_expect_eq(place_counts_rounds(&clock, &other), place_loop_around(&clock, &other));
+  clock.nodes[2].since = 8;
+  cr_expect_eq(place_counts_rounds(&clock, &other), 0, "a rank may skip it");
+  clock.nodes[2].since = 6;
+  other.nodes[1].id++;
+  cr_expect_eq(place_counts_rounds(&clock, &other), 0, "another loop");
+  other = stand(2, 0, 0, 7);
+  clock.nodes[3] = clock.nodes[2];
+  clock.nodes[2] = node(55, 8, PLACE_LOOP);
+  clock.nodes[3].order = clock.nodes[3].since = 9;
+  clock.nnodes = 4;
+  cr_expect_eq(place_counts_rounds(&clock, &other), 0,
+               "it stands in a loop in which the other does not");
+}
+
 Test(place_order, what_always_follows_a_loop_ends_it) {
   struct place in_loop = {
       .nnodes = 3, .nodes = {node(10, UNORDERED, 0), node(20, 5, PLACE_LOOP), node(30, 6, 0)}};

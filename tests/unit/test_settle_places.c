@@ -381,12 +381,30 @@ Test(settle_places, of_two_loops_one_that_some_ranks_have_no_part_in_goes_first)
   }
 }
 
-Test(settle_places, who_goes_first_as_others_have_no_part_in_its_loop_is_known_to) {
+/* Others may have had no part in its loop so far, and come to it in this round. */
+Test(settle_places, that_who_goes_first_has_a_loop_of_its_own_is_a_guess) {
   settle.last = &in_loop;
   add((struct claimed){.hash = A, .place = &in_loop, .common = true});
   add((struct claimed){.hash = B, .place = &in_evaluation, .seen = true});
   cr_assert_eq(winner()->hash, B);
-  cr_assert_not(is_guess(), "though it comes later in the program");
+  cr_assert(is_guess(), "it comes later in the program");
+}
+
+Test(settle_places,
+     where_all_count_the_rounds_a_loop_that_not_all_had_waits_for_what_comes_before) {
+  place_nodes_t round = place_loop_around(&in_loop, &in_evaluation);
+  cr_assert_neq(round, 0);
+  settle.last = &in_loop;
+  add((struct claimed){.hash = A, .place = &in_loop, .common = true, .clocks = round});
+  add((struct claimed){.hash = B, .place = &in_evaluation, .seen = true, .clocks = round});
+  cr_assert_eq(winner()->hash, A);
+  cr_assert_not(is_guess());
+  begin();
+  settle.last = &in_evaluation; /* what comes next in the round */
+  add((struct claimed){.hash = A, .place = &in_loop, .common = true, .clocks = round});
+  add((struct claimed){.hash = B, .place = &in_evaluation, .seen = true, .clocks = round});
+  cr_assert_eq(winner()->hash, B);
+  cr_assert_not(is_guess());
 }
 
 Test(settle_places, a_loop_goes_before_what_is_after_it_also_if_not_all_come_there) {

@@ -6,6 +6,7 @@
 #include "tests/unit/claims.h"
 
 static struct place one, other;
+static place_nodes_t counted; /* loops whose rounds all count, if they count any */
 
 /* for (...) { if (...) for (...) sum(); else for (...) sum(); } */
 static struct place loop(uint32_t id) {
@@ -22,6 +23,7 @@ static void twins(void) {
   begin();
   one = loop(2);
   other = loop(3);
+  counted = 1u << 1;
 }
 
 TestSuite(settle_twins, .init = twins);
@@ -34,7 +36,7 @@ static void claim_them(bool common, bool even, bool has_clock) {
                           .place = &one,
                           .common = common,
                           .even = even,
-                          .has_clock = has_clock,
+                          .clocks = has_clock ? counted : 0,
                           .any = CLAIM_OWN_PLACE};
   add(claim);
   claim.hash = B;
@@ -78,6 +80,7 @@ Test(settle_twins, nor_where_a_rank_has_been_without_data) {
 /* for (...) for (...) { if (...) ... } */
 Test(settle_twins, nor_in_loops_in_each_other_whose_rounds_nobody_counts) {
   one.nodes[0].flags = other.nodes[0].flags = PLACE_LOOP;
+  counted = 1u << 0;
   claim_both(true, true);
   cr_assert_not(is_unanimous());
 }

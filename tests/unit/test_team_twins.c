@@ -150,26 +150,20 @@ Test(team_twins, a_point_of_each_round_that_all_come_to_counts_rounds) {
   struct place place = twin_place(ANOTHER);
   epoch();
   cr_assert_eq(quartet[0]->places.last, ANOTHER);
-  cr_assert(team_has_clock(quartet[0], &place));
+  cr_assert_neq(team_clocks(quartet[0], &place, false), 0);
   team_known_place(quartet[0], BEGIN)->common = false;
-  cr_assert_not(team_has_clock(quartet[0], &place));
+  cr_assert_eq(team_clocks(quartet[0], &place, true), 0);
 }
 
-Test(team_twins, ranks_that_have_been_in_neither_loop_last_are_in_one_round) {
+Test(team_twins, even_ranks_that_have_been_in_neither_loop_last_are_in_one_round) {
   struct place place = twin_place(ONE);
   epoch();
   all_do(BEGIN);
   team_known_place(quartet[0], BEGIN)->common = false;
-  cr_assert(team_has_clock(quartet[0], &place));
+  cr_assert_neq(team_clocks(quartet[0], &place, true), 0);
+  cr_assert_eq(team_clocks(quartet[0], &place, false), 0);
   place.nodes[1].id = 1003; /* they have been in another outermost loop */
-  cr_assert_not(team_has_clock(quartet[0], &place));
-}
-
-Test(team_twins, only_of_twins_is_it_asked) {
-  twin_flags = 0;
-  struct place place = twin_place(ONE);
-  epoch();
-  cr_assert_not(team_has_clock(quartet[0], &place));
+  cr_assert_eq(team_clocks(quartet[0], &place, true), 0);
 }
 
 /* ---- one behind the other ---- */

@@ -120,6 +120,39 @@ static void since_in(struct flow_work *work, const struct flow_dominators *tree,
   }
 }
 
+/* The item of a loop that a block is, or is in; FLOW_NONE: it is in none. */
+static uint32_t item_in_loop(const struct flow_work *work, uint32_t loop, uint32_t block) {
+  const struct flow_item *items = work->flow->items;
+  uint32_t item = block;
+  while (item != FLOW_NONE && items[item].around != loop)
+    item = items[item].around;
+  return item;
+}
+
+/* Whether an item follows on every way from a loop's head that does not leave the loop at once. */
+static bool is_of_each_round(const struct flow_work *work, const struct flow_dominators *tree,
+                             uint32_t loop, uint32_t item) {
+  uint32_t head = work->head[loop];
+  bool is_one = false;
+  for (uint32_t i = 0; i < work->graph->nedges; i++) {
+    const struct flow_edge *edge = &work->graph->edges[i];
+    if (edge->from != head || edge->to == head || !counts_for_since(work, i))
+      continue;
+    uint32_t next = item_in_loop(work, loop, edge->to);
+    if (next != FLOW_NONE && next != item && !flow_dominates(tree, item, next))
+      return false;
+    is_one |= next != FLOW_NONE;
+  }
+  return is_one;
+}
+
+static void flag_rounds(struct flow_work *work, const struct flow_dominators *tree) {
+  for (uint32_t loop = work->flow->nblocks; loop < work->flow->nitems; loop++)
+    for (uint32_t item = work->child[loop]; item != FLOW_NONE; item = work->sibling[item])
+      if (work->sites[item] > 0 && is_of_each_round(work, tree, loop, item))
+        work->flow->items[item].flags |= PLACE_EACH_ROUND;
+}
+
 static void until_in(struct flow_work *work, const struct flow_dominators *tree, uint32_t first) {
   uint32_t count = 0;
   uint32_t nruns = 0;
@@ -152,6 +185,8 @@ bool flow_find_since(struct flow_work *work) {
     return false;
   in_each_loop(work, &tree, since_in);
   bool found = flow_find_tests(work, &tree);
+  if (found)
+    flag_rounds(work, &tree);
   flow_dominators_drop(&tree);
   return found;
 }
