@@ -69,7 +69,10 @@ static void become(const struct options *options) {
 /* Says why the program did not start; returns a shell's status for it. */
 static int say_not_started(const char *program, int error) {
   if (error == ENOENT || error == ENOTDIR) {
-    say("%s: program not found", program);
+    bool is_here = strchr(program, '/') == NULL && access(program, F_OK) == 0;
+    say(is_here ? "%s: program not found in PATH; for the file of that name here say ./%s"
+                : "%s: program not found",
+        program, program);
     return STATUS_NOT_FOUND;
   }
   say("%s: cannot be started: %s", program, strerror(error));

@@ -57,16 +57,20 @@ static const char *hint_for(int error) {
              : "Set NCCL_JOIN_TRACE to a folder that may be written to";
 }
 
-void trace_make_folder(const char *folder) {
+int trace_make_folder(const char *folder) {
   char path[PATH_MAX];
+  int error = 0;
   if ((size_t)snprintf(path, sizeof(path), "%s", folder) >= sizeof(path))
-    return;
+    return ENAMETOOLONG;
   for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
     *slash = '\0';
-    mkdir(path, 0777);
+    if (mkdir(path, 0777) != 0 && errno != EEXIST && error == 0)
+      error = errno;
     *slash = '/';
   }
-  mkdir(path, 0777);
+  if (mkdir(path, 0777) == 0 || errno == EEXIST)
+    return 0;
+  return error != 0 ? error : errno;
 }
 
 /* Makes a new file in the folder, its path absolute. Returns 0 or an errno. */
@@ -215,8 +219,10 @@ struct trace *trace_open(const char *folder, size_t limit, int rank, int ranks, 
   struct trace *trace = calloc(1, sizeof(*trace));
   if (trace) {
     write_header(trace, rank, ranks, team, host);
-    trace_make_folder(folder);
+    int unmade = trace_make_folder(folder);
     int error = create_file(trace, folder, limit, rank, host);
+    if (error == ENOENT && unmade != 0)
+      error = unmade;
     if (error) {
       log_line(LOG_LEVEL_WARN,
                "cannot write the trace file %.300s (%s): this rank has no trace, the program goes "

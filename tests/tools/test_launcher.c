@@ -200,6 +200,11 @@ Test(launcher, a_program_that_is_not_there_is_127_and_one_that_cannot_run_126) {
     cr_expect_str_eq(result.err, "nccl-join: ./not-there: program not found\n");
     result = run("nccl-join run %s not-on-path", options[i]);
     cr_expect_eq(result.status, 127);
+    cr_expect_str_eq(result.err, "nccl-join: not-on-path: program not found\n");
+    result = run("echo > not-on-path; nccl-join run %s not-on-path; rm not-on-path", options[i]);
+    cr_expect_neq(
+        strstr(result.err, "not found in PATH; for the file of that name here say ./not-on-path"),
+        NULL, "%s", result.err);
     result = run("echo > text; nccl-join run %s ./text", options[i]);
     cr_expect_eq(result.status, 126);
     cr_expect_str_eq(result.err, "nccl-join: ./text: cannot be started: Permission denied\n");

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -202,6 +203,18 @@ Test(trace, a_program_may_change_its_folder) {
 Test(trace, an_unwritable_folder_is_one_warning_and_no_trace) {
   cr_expect_null(trace_open("/proc/nowhere", LIMIT, 0, 1, 1));
   expect_one_warning("/proc/nowhere/rank-0.");
+}
+
+/* The kernel lets nobody make a folder there. */
+Test(trace, a_folder_that_cannot_be_made_is_the_reason) {
+  if (mkdir("/sys/nccl-join", 0777) == 0)
+    cr_skip("a file system that is none of the kernel's");
+  char reason[64];
+  snprintf(reason, sizeof(reason), "(%s)", strerror(errno));
+  if (errno == ENOENT)
+    cr_skip("no /sys here");
+  cr_expect_null(trace_open("/sys/nccl-join/traces", LIMIT, 0, 1, 1));
+  expect_one_warning(reason);
 }
 
 Test(trace, a_file_in_place_of_the_folder_is_one_warning) {

@@ -146,7 +146,9 @@ bool page_write(const char *path, const struct summary *summaries, size_t count)
   if (out != NULL && fclose(out) != 0)
     failed = true;
   if (failed)
-    fprintf(stderr, "nccl-join: cannot write %s: %s\n", path, strerror(errno));
+    fprintf(stderr,
+            "nccl-join: cannot write %s: %s. --output FILE writes it elsewhere, --text prints it\n",
+            path, strerror(errno));
   free(json);
   return !failed;
 }

@@ -51,7 +51,8 @@ static void say_none(long pid) {
   if (pid == 0)
     printf("no job of this user runs with nccl-join on this machine\n");
   else if (kill((pid_t)pid, 0) == 0)
-    printf("process %ld is not in a job with nccl-join: it has no communicator, or runs without\n",
+    printf("process %ld is not in a job with nccl-join: it has no communicator, or runs without. "
+           "Name a rank; without a number all jobs are shown\n",
            pid);
   else
     printf(errno == ESRCH ? "there is no process %ld\n" : "process %ld is another user's\n", pid);
