@@ -86,6 +86,19 @@ static void add_apart(struct team *team) {
     settle->units[i].apart = team_is_said_apart(team, settle->units[i].hash);
 }
 
+/* Only where two places may be compared: all places that are known are looked at. */
+static void add_clocks(struct team *team) {
+  struct settle *settle = team->settling.sum;
+  uint32_t nplaces = 0;
+  for (uint32_t i = 0; i < settle->nunits; i++)
+    nplaces += settle->units[i].place != NULL;
+  for (uint32_t i = 0; i < settle->nunits && nplaces > 1; i++) {
+    struct claimed *unit = &settle->units[i];
+    if (unit->place != NULL)
+      unit->clocks = team_clocks(team, unit->place, unit->even);
+  }
+}
+
 /* What all ranks know of the units in the summary. A place that the sequence has not had yet is
  * taken as the lowest of its claimants describes it. */
 static bool add_knowledge(struct team *team) {
@@ -110,10 +123,9 @@ static bool add_knowledge(struct team *team) {
       unit->place = known->place.nnodes == 0 ? NULL : &known->place;
     else if (unit->place_id != 0 && !read_place(team, i))
       return false;
-    if (settle->nunits > 1 && unit->place != NULL)
-      unit->clocks = team_clocks(team, unit->place, unit->even);
   }
   add_apart(team);
+  add_clocks(team);
   return true;
 }
 
