@@ -270,6 +270,12 @@ static bool may_be_last(const struct settle *settle, const struct claimed *won,
          !place_leaves_loop(lost->place, won->place);
 }
 
+/* Whether one call makes both, with other arguments: in other rounds of a loop, say, as of a list of
+ * evaluations. Who has issued for real last may then be in any of them. */
+static bool are_of_one_call(const struct claimed *a, const struct claimed *b) {
+  return a->place_id != 0 && a->place_id == b->place_id;
+}
+
 /* Whether nothing is known of which of two different units goes first. Of two loops it is known
  * only that one goes on. Whoever stands in a later one has left it. But where the other one is
  * earlier in the program its rank has gone round a loop that surrounds both; and the rank in the
@@ -277,7 +283,7 @@ static bool may_be_last(const struct settle *settle, const struct claimed *won,
 static bool is_unsure(const struct settle *settle, const struct claimed *won,
                       const struct claimed *lost) {
   if (compare_places(settle, won, lost) == 0)
-    return won->last_real <= lost->last_real;
+    return won->last_real <= lost->last_real || are_of_one_call(won, lost);
   if (may_be_last(settle, won, lost) || settle_may_be_copies(won, lost))
     return true;
   return place_relate(won->place, lost->place) == PLACE_LOOPS && !are_counted(won, lost) &&

@@ -407,6 +407,17 @@ Test(settle_places,
   cr_assert_not(is_guess());
 }
 
+/* for (each set) for (...) sum(set): a rank without a batch of the first set is in the second. */
+Test(settle_places, which_round_of_one_call_goes_first_is_a_guess) {
+  for (uint32_t place = 0; place < 2; place++) {
+    begin();
+    add((struct claimed){.hash = A, .signature = A, .place_id = 5, .last_real = 9});
+    add((struct claimed){.hash = B, .signature = B, .place_id = 5 + place, .last_real = 8});
+    cr_assert_eq(winner()->hash, A);
+    cr_assert_eq(is_guess(), place == 0);
+  }
+}
+
 Test(settle_places, a_loop_goes_before_what_is_after_it_also_if_not_all_come_there) {
   add((struct claimed){.hash = A, .place = &after, .seen = true});
   add((struct claimed){.hash = B, .place = &in_loop, .common = true});
