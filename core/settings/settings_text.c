@@ -127,13 +127,9 @@ static bool is_near(const char *a, const char *b) {
 
 bool settings_add_nearest_name(struct text *text, const char *name) {
   const struct setting *nearest = NULL;
-  size_t prefix = strncmp(name, SETTINGS_PREFIX, strlen(SETTINGS_PREFIX)) == 0
-                      ? strlen(SETTINGS_PREFIX)
-                      : 0; /* a short rest of the name is a short word */
   for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
-    if (is_near(name + prefix, setting->name + prefix) &&
-        (!nearest ||
-         settings_distance(name, setting->name) < settings_distance(name, nearest->name)))
+    if (is_near(name, setting->name) && (!nearest || settings_distance(name, setting->name) <
+                                                         settings_distance(name, nearest->name)))
       nearest = setting;
   }
   if (nearest)
