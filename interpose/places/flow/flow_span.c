@@ -129,16 +129,34 @@ static uint32_t item_in_loop(const struct flow_work *work, uint32_t loop, uint32
   return item;
 }
 
+/* Edges from the heads of loops, listed by loop, in the stack: the first one's number, and behind them
+ * each one's next. */
+struct head_edges {
+  uint32_t *first, *next;
+};
+
+static struct head_edges edges_of_heads(struct flow_work *work) {
+  const struct flow_graph *graph = work->graph;
+  struct head_edges edges = {work->stack, work->stack + work->flow->nitems};
+  for (uint32_t loop = work->flow->nblocks; loop < work->flow->nitems; loop++)
+    edges.first[loop] = FLOW_NONE;
+  for (uint32_t i = 0; i < graph->nedges; i++) {
+    uint32_t loop = work->flow->items[graph->edges[i].from].around;
+    if (loop == FLOW_NONE || work->head[loop] != graph->edges[i].from || !counts_for_since(work, i))
+      continue;
+    edges.next[i] = edges.first[loop];
+    edges.first[loop] = i;
+  }
+  return edges;
+}
+
 /* Whether an item follows on every way from a loop's head that does not leave the loop at once. */
 static bool is_of_each_round(const struct flow_work *work, const struct flow_dominators *tree,
-                             uint32_t loop, uint32_t item) {
-  uint32_t head = work->head[loop];
+                             const struct head_edges *edges, uint32_t loop, uint32_t item) {
   bool is_one = false;
-  for (uint32_t i = 0; i < work->graph->nedges; i++) {
-    const struct flow_edge *edge = &work->graph->edges[i];
-    if (edge->from != head || edge->to == head || !counts_for_since(work, i))
-      continue;
-    uint32_t next = item_in_loop(work, loop, edge->to);
+  for (uint32_t i = edges->first[loop]; i != FLOW_NONE; i = edges->next[i]) {
+    uint32_t to = work->graph->edges[i].to;
+    uint32_t next = to == work->head[loop] ? FLOW_NONE : item_in_loop(work, loop, to);
     if (next != FLOW_NONE && next != item && !flow_dominates(tree, item, next))
       return false;
     is_one |= next != FLOW_NONE;
@@ -147,9 +165,10 @@ static bool is_of_each_round(const struct flow_work *work, const struct flow_dom
 }
 
 static void flag_rounds(struct flow_work *work, const struct flow_dominators *tree) {
+  struct head_edges edges = edges_of_heads(work);
   for (uint32_t loop = work->flow->nblocks; loop < work->flow->nitems; loop++)
     for (uint32_t item = work->child[loop]; item != FLOW_NONE; item = work->sibling[item])
-      if (work->sites[item] > 0 && is_of_each_round(work, tree, loop, item))
+      if (work->sites[item] > 0 && is_of_each_round(work, tree, &edges, loop, item))
         work->flow->items[item].flags |= PLACE_EACH_ROUND;
 }
 
