@@ -255,7 +255,7 @@ class Source(c_script.ScriptSource):
         if kind == "call":
             self.call(*rest)
         elif kind == "load":
-            self.put("rank_load(c);")
+            self.put("rank_prepare(c);" if self.spec.get("prepares") else "rank_load(c);")
         elif kind == "sync":
             self.put("rank_synchronise(c);")
         elif kind == "layers":

@@ -129,6 +129,8 @@ static const char *check_nodes(struct truth *truth, uint32_t block) {
   uint32_t count = flow_nodes(truth->flow, block, 0, 5, FUNCTION_ID, nodes, GRAPH_BLOCKS_MAX + 1);
   if (!(truth->reached & BIT(block)))
     return count == 0 ? NULL : say("block %u is not reached and has nodes", block);
+  if (count == 0)
+    return say("block %u is reached and has no nodes", block);
   uint32_t at = count - 1;
   if (nodes[at].id != flow_id(FUNCTION_ID, 5) || (nodes[at].flags & PLACE_LOOP))
     return say("block %u has no site", block);
@@ -313,22 +315,38 @@ static bool are_followed(const struct truth *truth, struct thing before, struct 
   return is_followed(truth, before, thing, region);
 }
 
+/* Whether some loop on the way from block to thing has a way of its own past thing, which nothing on
+ * that way may come to: a loop is one node, so the analysis cannot tell. */
+static bool loop_goes_past(const struct truth *truth, uint32_t block, struct thing thing,
+                           uint32_t region) {
+  blocks_t on_the_way = truth_closure(truth->since_next, BIT(block), ~BIT(thing.block));
+  for (uint32_t at = 0; at < truth->n; at++) {
+    if (!(on_the_way & region_blocks(truth, region) & BIT(at)) || at == region)
+      continue;
+    struct thing loop = thing_around(truth, at, region);
+    if (loop.is_loop && loop.block != thing.block && !are_followed(truth, loop, thing, region))
+      return true;
+  }
+  return false;
+}
+
 static const char *check_each_round(const struct truth *truth, uint32_t order) {
   struct thing thing = truth->by_order[order];
   uint32_t region = region_of(truth, thing);
   const struct place_node *node =
       thing.is_loop ? &truth->of_loop[thing.block] : &truth->of_block[thing.block];
-  bool is_one = false, is_head = !thing.is_loop && thing.block == region;
+  bool is = node->flags & PLACE_EACH_ROUND, is_one = false;
+  bool is_head = !thing.is_loop && thing.block == region;
   for (uint32_t next = 0; next < truth->n && region != NO_BLOCK && !is_head; next++) {
     if (next == region || !(truth->since_next[region] & truth->body[region] & BIT(next)))
       continue;
     struct thing first = thing_around(truth, next, region);
     is_one = (first.block == thing.block && first.is_loop == thing.is_loop) ||
-             are_followed(truth, first, thing, region);
+             (are_followed(truth, first, thing, region) &&
+              (is || !loop_goes_past(truth, next, thing, region)));
     if (!is_one)
       break;
   }
-  bool is = node->flags & PLACE_EACH_ROUND;
   for (uint32_t block = 0; block < truth->n; block++) /* its end may be one of the round, or none */
     is_one &= is || truth->body[block] == 0 || !is_endless(truth, block);
   return is == is_one ? NULL : say("order %u is %sof each round", order, is_one ? "" : "not ");
@@ -375,8 +393,9 @@ static const char *check_reach(const struct truth *truth, uint32_t order) {
 }
 
 const char *graph_check(const struct graph_program *program, const struct flow *flow) {
-  struct graph_program as;
-  truth_unrotate(program, &as);
+  struct graph_program hubbed, as;
+  truth_add_hubs(program, &hubbed);
+  truth_unrotate(&hubbed, &as);
   struct truth truth = {.program = &as, .flow = flow, .n = as.graph.nblocks};
   const char *bad = NULL;
   find_edges(&truth);

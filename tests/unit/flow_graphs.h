@@ -7,6 +7,7 @@
 
 #define GRAPH_BLOCKS_MAX 64u
 #define GRAPH_WRITTEN_MAX 48u /* of random ones; the others are for tests of rotated loops */
+#define GRAPH_ANY_MAX 32u     /* ... and for hubs */
 #define GRAPH_EDGES_MAX 512u
 
 struct graph_program {
@@ -28,7 +29,7 @@ const char *graph_text(const struct graph_program *program);
  * of any loop around, return, abort, try and throw. */
 void graph_random_program(struct graph_program *program, uint64_t *state);
 
-/* Any edges between up to GRAPH_WRITTEN_MAX blocks. */
+/* Any edges between up to GRAPH_ANY_MAX blocks. */
 void graph_random_edges(struct graph_program *program, uint64_t *state);
 
 /* NULL, or what is wrong with an analysis. */

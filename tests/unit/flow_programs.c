@@ -283,7 +283,7 @@ void graph_random_program(struct graph_program *program, uint64_t *state) {
 
 void graph_random_edges(struct graph_program *program, uint64_t *state) {
   start(program);
-  uint32_t nblocks = 2 + (uint32_t)trace_random(state, GRAPH_WRITTEN_MAX - 2);
+  uint32_t nblocks = 2 + (uint32_t)trace_random(state, GRAPH_ANY_MAX - 2);
   uint32_t nedges = (uint32_t)trace_random(state, 3 * nblocks);
   needs_block(program, nblocks - 1);
   for (uint32_t i = 0; i < nedges; i++)

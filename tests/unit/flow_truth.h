@@ -52,6 +52,9 @@ blocks_t truth_that_reach(const struct truth *truth, const blocks_t *next, block
  * reached, body, around, ends, ordinary and ordinary_next are known. */
 void truth_leave_early_aside(struct truth *truth, blocks_t forever);
 
+/* The program with hubs of cycles with several entries behind its blocks, without sites. */
+void truth_add_hubs(const struct graph_program *program, struct graph_program *as);
+
 /* The program with rotated loops as they were: their tests are its last blocks, without sites. */
 void truth_unrotate(const struct graph_program *program, struct graph_program *as);
 

@@ -11,7 +11,7 @@ struct known {
   blocks_t next[GRAPH_BLOCKS_MAX];
   blocks_t reached;
   blocks_t below[GRAPH_BLOCKS_MAX]; /* what it dominates */
-  uint32_t way[GRAPH_BLOCKS_MAX];   /* past what only leads on; NO_BLOCK: in a circle */
+  uint32_t way[GRAPH_BLOCKS_MAX];   /* past what only leads on */
   blocks_t leads_on;
 };
 
@@ -31,23 +31,19 @@ static uint32_t targets(const struct graph_program *program, uint32_t block, uin
   return count;
 }
 
-static bool leads_on(const struct known *known, uint32_t block) {
+/* Where all ways from a block come to past what does nothing; the block itself, if they part. */
+static uint32_t way(const struct known *known, uint32_t block) {
   const struct flow_block *is = &known->program->blocks[block];
   uint32_t to[2] = {0, 0};
-  bool exceptional, one = targets(known->program, block, to, &exceptional) == 1;
+  bool exceptional;
+  uint32_t edges = targets(known->program, block, to, &exceptional);
   for (uint32_t from = 0; from < known->program->graph.nblocks; from++)
     if ((known->next[from] & BIT(block)) && (known->below[block] & BIT(from)))
-      return false; /* the head of a loop */
-  return one && !exceptional && is->sites == 0 && !is->returns;
-}
-
-static uint32_t way(const struct known *known, uint32_t block) {
-  for (uint32_t steps = 0; known->leads_on & BIT(block); steps++) {
-    if (steps > GRAPH_BLOCKS_MAX)
-      return NO_BLOCK;
-    block = (uint32_t)__builtin_ctzll(known->next[block]);
-  }
-  return block;
+      return block; /* the head of a loop */
+  if (edges == 0 || edges > 2 || exceptional || is->sites != 0 || is->returns)
+    return block;
+  uint32_t found = way(known, to[0]);
+  return edges == 1 || way(known, to[1]) == found ? found : block;
 }
 
 static void know(struct known *known, const struct graph_program *program) {
@@ -59,11 +55,11 @@ static void know(struct known *known, const struct graph_program *program) {
   known->reached = truth_closure(known->next, BIT(0), ~UINT64_C(0));
   for (uint32_t block = 0; block < n; block++)
     known->below[block] = known->reached & ~truth_closure(known->next, BIT(0), ~BIT(block));
-  for (uint32_t block = 0; block < n; block++)
-    if (leads_on(known, block))
+  for (uint32_t block = 0; block < n; block++) {
+    known->way[block] = known->reached & BIT(block) ? way(known, block) : block;
+    if (known->way[block] != block)
       known->leads_on |= BIT(block);
-  for (uint32_t block = 0; block < n; block++)
-    known->way[block] = way(known, block);
+  }
 }
 
 /* Whether a block is a test, one of whose ways is `to`; then *other is the other. */
@@ -76,8 +72,7 @@ static bool is_test(const struct known *known, uint32_t block, uint32_t to, uint
   ways[0] = known->way[ways[0]];
   ways[1] = known->way[ways[1]];
   *other = ways[ways[0] == to];
-  return ways[0] != ways[1] && ways[0] != NO_BLOCK && ways[1] != NO_BLOCK &&
-         (ways[0] == to || ways[1] == to);
+  return ways[0] != ways[1] && (ways[0] == to || ways[1] == to);
 }
 
 /* The blocks that lead to a head, if these are tests of one rotated loop; 0: they are not. */

@@ -1,5 +1,5 @@
 /* The analysis of one function's control flow, and the nodes it gives: see flow.h. Its steps, in
- * this order, are in flow_rotate.c, flow_loops.c, flow_early.c, flow_order.c, flow_span.c,
+ * this order, are in flow_hubs.c, flow_rotate.c, flow_loops.c, flow_early.c, flow_order.c, flow_span.c,
  * flow_tests.c and flow_reach.c. */
 #include "interpose/places/flow/flow_private.h"
 
@@ -119,7 +119,7 @@ static void flow_shrink(struct flow *flow) {
     flow->items = items;
 }
 
-static void note_asked(struct flow *flow, const struct flow_unrotated *as) {
+static void note_asked(struct flow *flow, const struct flow_copy *as) {
   for (uint32_t block = 0; block < flow->nblocks; block++) {
     if (as->asked[block] != FLOW_NONE)
       flow->items[block].asked = (uint16_t)as->asked[block];
@@ -128,14 +128,18 @@ static void note_asked(struct flow *flow, const struct flow_unrotated *as) {
 }
 
 struct flow *flow_analyse(const struct flow_graph *graph) {
-  struct flow_unrotated as;
-  if (!is_valid(graph) || !flow_unrotate(graph, &as))
+  struct flow_copy hubs, as;
+  if (!is_valid(graph) || !flow_find_hubs(graph, &hubs))
+    return NULL;
+  bool unrotated = flow_unrotate(&hubs.graph, &as);
+  flow_copy_drop(&hubs);
+  if (!unrotated)
     return NULL;
   struct flow_work work = {.graph = &as.graph};
   bool done = flow_analyse_work(&work);
   if (done)
     note_asked(work.flow, &as);
-  flow_unrotated_drop(&as);
+  flow_copy_drop(&as);
   flow_drop(&work);
   if (!done) {
     flow_free(work.flow);

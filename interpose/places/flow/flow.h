@@ -8,8 +8,7 @@
  * Loops are natural loops: a head that every way into the loop goes through, and all from which
  * control can come back to the head. So what runs only when the loop is left (`if (c) { x();
  * break; }`) stands behind the loop, not in it. Back edges with the same head are one loop. A cycle
- * that control enters at two places (irreducible code) counts as no loop; what stands in it has no
- * order, nor has some of what comes next to it.
+ * that control enters at several places (irreducible code) gets a head of its own: see flow_analyse.
  */
 #ifndef NCCL_JOIN_INTERPOSE_FLOW_H
 #define NCCL_JOIN_INTERPOSE_FLOW_H
@@ -93,12 +92,24 @@ struct flow;
 
 /* Keeps nothing of graph. NULL: larger than the limits above, an edge to no block, or no memory.
  *
+ * A cycle that control enters at several blocks, its entries, is one loop: its head is a hub, a block
+ * without sites that all ways into the cycle lead to, and that leads on to the entries. Compilers make
+ * such cycles of a loop whose rounds begin with a test (`for (...) { if (c) x(); y(); }`): one copy of
+ * it stands in front of the loop, another one behind y, and both lead to x and to y. So where some blocks of the cycle decide between
+ * entries that stand before them in the function (past 16 blocks that only lead on), ways from these
+ * blocks to entries go round, by the hub, and others do not. Where none does, all ways to entries go
+ * round, but those that go round a loop within the cycle. A hub's position is UINT32_MAX less the
+ * number of hubs before it. Sixteen such cycles within each other get hubs, in functions of half the
+ * limits above. In what is left of them then nothing has an order, nor has some of what comes next
+ * to it.
+ *
  * A loop whose condition is tested at several places is taken for one with a single test, its head,
  * which all of them lead to: `while (c) x();` is often compiled to `if (c) do x(); while (c);`. Such
  * tests are blocks with two ways, the same for all of them past blocks that only lead on (heads of
- * loops aside): to one block, to which nothing else leads, and to another. Some of them stand in a
- * loop whose head is the first of the two, and some in front of it: guards. Control comes to each
- * guard before it comes to any other test of the loop. Of a test of several conditions sixteen are
+ * loops aside; one with two ways that come to one block only leads on, too): to one block, to which
+ * nothing else leads, and to another. Some of them stand in a loop whose head is the first of the
+ * two, and some in front of it: guards. Control comes to each guard before it comes to any other test
+ * of the loop. Of a test of several conditions sixteen are
  * found. If the tests all ask the same function (flow_values), and nothing but them ends the loop,
  * those calls are one, which stands in the loop: `while (f()) x();`.
  *
@@ -125,8 +136,8 @@ size_t flow_bytes(const struct flow *flow);
  *
  * The turn and PLACE_FIXED come from the graph's values.
  *
- * Nodes of functions with more than 65,535 sites and loops, and those in a cycle that is no natural
- * loop, have no PLACE_ORDERED. Loops without sites are no nodes: since and until pass over them. */
+ * Nodes of functions with more than 65,535 sites and loops, and those in a cycle without a head, have
+ * no PLACE_ORDERED. Loops without sites are no nodes: since and until pass over them. */
 uint32_t flow_nodes(const struct flow *flow, uint32_t block, uint32_t site, uint32_t position,
                     uint32_t function_id, struct place_node *nodes, uint32_t room);
 

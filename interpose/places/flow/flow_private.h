@@ -56,18 +56,30 @@ struct flow_work {
   bool *early;       /* edges: flow_early.c */
 };
 
-/* flow_rotate.c: a graph in which loops that a compiler has rotated are as they were (flow_analyse
- * in flow.h). Its blocks are those of the other graph, and behind them the tests of such loops. */
-struct flow_unrotated {
+/* flow_copy.c: a graph that a step changes, and more of a block. Where no step has, graph is the one
+ * that it was made of, and the arrays are NULL. */
+struct flow_copy {
   struct flow_graph graph; /* of the arrays below */
   struct flow_block *blocks;
   struct flow_edge *edges;
   struct flow_values *values;
   uint32_t *asked; /* by block: the test that has its last site; FLOW_NONE: it has all of its own */
 };
-/* False: no memory; then there is nothing to drop. */
-bool flow_unrotate(const struct flow_graph *graph, struct flow_unrotated *made);
-void flow_unrotated_drop(struct flow_unrotated *made);
+/* With room for so many blocks and edges. False: no memory; then there is nothing to drop. */
+bool flow_copy_make(struct flow_copy *made, const struct flow_graph *graph, size_t nblocks,
+                    size_t nedges);
+void flow_copy_drop(struct flow_copy *made);
+/* Takes away the edges that come from FLOW_NONE. */
+void flow_copy_tidy(struct flow_copy *made);
+
+/* flow_hubs.c: a graph in which control enters each cycle at one block (flow_analyse in flow.h): its
+ * hubs are behind the blocks of the other graph. False: no memory; then there is nothing to drop. */
+bool flow_find_hubs(const struct flow_graph *graph, struct flow_copy *made);
+
+/* flow_rotate.c: a graph in which loops that a compiler has rotated are as they were (flow_analyse
+ * in flow.h). Its blocks are those of the other graph, and behind them the tests of such loops.
+ * False: no memory; then there is nothing to drop. */
+bool flow_unrotate(const struct flow_graph *graph, struct flow_copy *made);
 
 /* flow.c: begins the analysis of work->graph, and finds its loops. False: the graph is beyond the
  * limits of flow.h, or no memory. */

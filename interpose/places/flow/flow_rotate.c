@@ -10,21 +10,20 @@ enum {
   STEPS_MAX = 1 << 20,
 };
 
-#define WAY_UNKNOWN (FLOW_NONE - 1) /* not found out yet */
-#define WAY_VISITED (FLOW_NONE - 2)
 #define OTHER_NONE FLOW_NONE       /* nothing leads there yet */
 #define OTHER_MANY (FLOW_NONE - 1) /* what leads there is not one test */
 
 /* Arrays are by block. */
 struct rotation {
-  struct flow_unrotated *made;
-  uint32_t *first, *second; /* its edges; FLOW_NONE: none */
-  bool *many;               /* there are more than those two */
-  uint32_t *way;            /* where control comes to from it past what only leads on; FLOW_NONE */
-  uint32_t *other;          /* of a head: the other way of all tests that lead to it */
-  uint32_t *guards;         /* how many of these stand in front of its loop */
-  uint32_t *latches;        /* ... and in it */
-  uint32_t *tests;          /* of a head: its new test; FLOW_NONE: it is no such head */
+  struct flow_copy *made;
+  uint32_t *first, *second;   /* its edges; FLOW_NONE: none */
+  bool *many;                 /* there are more than those two */
+  uint32_t *way;              /* where control comes to from it past what only leads on */
+  struct flow_values *passed; /* what it does on that way; NULL: nothing is known */
+  uint32_t *other;            /* of a head: the other way of all tests that lead to it */
+  uint32_t *guards;           /* how many of these stand in front of its loop */
+  uint32_t *latches;          /* ... and in it */
+  uint32_t *tests;            /* of a head: its new test; FLOW_NONE: it is no such head */
   uint32_t *stack;
   bool *marked;
   bool *is_head;    /* of a loop */
@@ -35,18 +34,14 @@ struct rotation {
 };
 
 static bool rotate_allocate(struct rotation *rotation, const struct flow_graph *graph) {
-  struct flow_unrotated *made = rotation->made;
   size_t n = (size_t)2 * graph->nblocks, nedges = (size_t)graph->nedges + 1;
-  made->blocks = calloc(n, sizeof *made->blocks);
-  made->edges = calloc(nedges, sizeof *made->edges);
-  made->asked = calloc(n, sizeof *made->asked);
-  made->values = graph->values == NULL ? NULL : calloc(n, sizeof *made->values);
+  if (graph->values != NULL)
+    rotation->passed = calloc(n, sizeof *rotation->passed);
   rotation->arcs = calloc(nedges, sizeof *rotation->arcs);
   rotation->first = calloc(8 * n + nedges, sizeof *rotation->first);
   rotation->many = calloc(3 * n, sizeof *rotation->many);
-  if (made->blocks == NULL || made->edges == NULL || made->asked == NULL ||
-      rotation->arcs == NULL || rotation->first == NULL || rotation->many == NULL ||
-      (graph->values != NULL && made->values == NULL))
+  if (rotation->arcs == NULL || rotation->first == NULL || rotation->many == NULL ||
+      (graph->values != NULL && rotation->passed == NULL))
     return false;
   rotation->second = rotation->first + n;
   rotation->way = rotation->second + n;
@@ -58,19 +53,6 @@ static bool rotate_allocate(struct rotation *rotation, const struct flow_graph *
   rotation->marked = rotation->many + n;
   rotation->is_head = rotation->marked + n;
   return true;
-}
-
-static void rotate_take(struct rotation *rotation, const struct flow_graph *graph) {
-  struct flow_unrotated *made = rotation->made;
-  memcpy(made->blocks, graph->blocks, graph->nblocks * sizeof *made->blocks);
-  if (graph->nedges > 0)
-    memcpy(made->edges, graph->edges, graph->nedges * sizeof *made->edges);
-  if (graph->values != NULL)
-    memcpy(made->values, graph->values, graph->nblocks * sizeof *made->values);
-  for (uint32_t block = 0; block < 2 * graph->nblocks; block++)
-    made->asked[block] = FLOW_NONE;
-  made->graph =
-      (struct flow_graph){made->blocks, made->edges, graph->nblocks, graph->nedges, made->values};
 }
 
 static void rotate_take_arcs(struct rotation *rotation) {
@@ -108,29 +90,56 @@ static void rotate_find_heads(struct rotation *rotation) {
 }
 
 /* What a loop begins with stays, even if it does nothing. */
-static bool rotate_leads_on(const struct rotation *rotation, uint32_t block) {
+static bool rotate_does_nothing(const struct rotation *rotation, uint32_t block) {
   const struct flow_block *is = &rotation->made->blocks[block];
-  return is->sites == 0 && !is->returns && !rotation->is_head[block] &&
-         rotation->first[block] != FLOW_NONE && rotation->second[block] == FLOW_NONE &&
-         !rotation->made->edges[rotation->first[block]].exceptional;
+  return is->sites == 0 && !is->returns && !rotation->is_head[block] && !rotation->many[block] &&
+         rotation->first[block] != FLOW_NONE;
 }
 
-static uint32_t rotate_behind(const struct rotation *rotation, uint32_t block) {
-  return rotation->made->edges[rotation->first[block]].to;
+/* Where all of a block's ways come to; the block itself, if they part. */
+static uint32_t rotate_way_of(const struct rotation *rotation, uint32_t block) {
+  const struct flow_edge *edges = rotation->made->edges;
+  uint32_t first = rotation->first[block], second = rotation->second[block];
+  if (!rotate_does_nothing(rotation, block) || edges[first].exceptional)
+    return block;
+  uint32_t way = rotation->way[edges[first].to];
+  if (second != FLOW_NONE && (edges[second].exceptional || rotation->way[edges[second].to] != way))
+    return block;
+  return way;
 }
 
-/* What leads on in a circle leads to nothing. */
+static bool rotate_leads_on(const struct rotation *rotation, uint32_t block) {
+  return rotation->way[block] != block;
+}
+
+static void rotate_do_as(struct flow_values *values, const struct flow_values *as) {
+  values->sets |= as->sets;
+  values->moves |= as->moves;
+  values->reused |= as->reused;
+}
+
+static void rotate_pass(struct rotation *rotation, uint32_t block) {
+  const struct flow_edge *edges = rotation->made->edges;
+  uint32_t first = rotation->first[block], second = rotation->second[block];
+  rotation->passed[block] = rotation->made->values[block];
+  rotate_do_as(&rotation->passed[block], &rotation->passed[edges[first].to]);
+  if (second != FLOW_NONE)
+    rotate_do_as(&rotation->passed[block], &rotation->passed[edges[second].to]);
+}
+
+/* From the last blocks on. Ways back to what is no loop's head end there. */
 static void rotate_find_ways(struct rotation *rotation) {
-  uint32_t n = rotation->made->graph.nblocks, *way = rotation->way;
-  for (uint32_t block = 0; block < n; block++)
-    way[block] = rotate_leads_on(rotation, block) ? WAY_UNKNOWN : block;
-  for (uint32_t block = 0; block < n; block++) {
-    uint32_t to = block;
-    for (; way[to] == WAY_UNKNOWN; to = rotate_behind(rotation, to))
-      way[to] = WAY_VISITED;
-    uint32_t found = way[to] == WAY_VISITED ? FLOW_NONE : way[to];
-    for (to = block; way[to] == WAY_VISITED; to = rotate_behind(rotation, to))
-      way[to] = found;
+  const struct flow_dominators *tree = &rotation->dominators;
+  for (uint32_t block = 0; block < rotation->made->graph.nblocks; block++) {
+    rotation->way[block] = block;
+    if (rotation->passed != NULL)
+      rotation->passed[block] = (struct flow_values){0};
+  }
+  for (uint32_t rank = tree->nreached; rank-- > 0;) {
+    uint32_t block = tree->reverse_postorder[rank];
+    rotation->way[block] = rotate_way_of(rotation, block);
+    if (rotation->passed != NULL && rotate_leads_on(rotation, block))
+      rotate_pass(rotation, block);
   }
 }
 
@@ -143,7 +152,7 @@ static bool rotate_is_test(const struct rotation *rotation, uint32_t block, uint
     return false;
   ways[0] = rotation->way[edges[first].to];
   ways[1] = rotation->way[edges[second].to];
-  return ways[0] != FLOW_NONE && ways[1] != FLOW_NONE && ways[0] != ways[1];
+  return ways[0] != ways[1];
 }
 
 static bool rotate_is_test_of(const struct rotation *rotation, uint32_t block, uint32_t head) {
@@ -156,8 +165,6 @@ static bool rotate_is_test_of(const struct rotation *rotation, uint32_t block, u
 
 static void rotate_note_edge(struct rotation *rotation, const struct flow_edge *edge) {
   uint32_t to = rotation->way[edge->to], ways[2], other = OTHER_MANY;
-  if (to == FLOW_NONE)
-    return;
   if (rotate_is_test(rotation, edge->from, ways)) {
     bool inside = flow_dominates(&rotation->dominators, to, edge->from);
     (inside ? rotation->latches : rotation->guards)[to]++;
@@ -175,7 +182,7 @@ static void rotate_note_edges(struct rotation *rotation) {
     rotation->other[block] = OTHER_NONE;
     rotation->guards[block] = rotation->latches[block] = 0;
   }
-  if (rotation->way[0] != 0 && rotation->way[0] != FLOW_NONE)
+  if (rotate_leads_on(rotation, 0))
     rotation->other[rotation->way[0]] = OTHER_MANY; /* the function begins there */
   for (uint32_t i = 0; i < graph->nedges; i++) {
     const struct flow_edge *edge = &graph->edges[i];
@@ -220,12 +227,8 @@ static bool rotate_is_head(struct rotation *rotation, uint32_t block) {
 
 /* What a test does on its way somewhere is done by `to` from here on. */
 static void rotate_keep_values(struct rotation *rotation, uint32_t from, uint32_t to) {
-  struct flow_values *values = rotation->made->values;
-  for (; values != NULL && rotation->way[from] != from; from = rotate_behind(rotation, from)) {
-    values[to].sets |= values[from].sets;
-    values[to].moves |= values[from].moves;
-    values[to].reused |= values[from].reused;
-  }
+  if (rotation->passed != NULL)
+    rotate_do_as(&rotation->made->values[to], &rotation->passed[from]);
 }
 
 /* The head of the rotated loop that a block is a test of, of those that have a new test; FLOW_NONE:
@@ -243,7 +246,7 @@ static uint32_t rotate_head_of(const struct rotation *rotation, uint32_t block) 
 /* Adds a block for each rotated loop, which decides for all its tests. Returns whether there are any.
  */
 static bool rotate_add_tests(struct rotation *rotation) {
-  struct flow_unrotated *made = rotation->made;
+  struct flow_copy *made = rotation->made;
   uint32_t before = made->graph.nblocks;
   for (uint32_t block = 0; block < before; block++) {
     uint32_t test = made->graph.nblocks;
@@ -261,7 +264,7 @@ static bool rotate_add_tests(struct rotation *rotation) {
 
 /* Notes what a test asks: another one may ask something else. */
 static void rotate_note_asked(struct rotation *rotation, uint32_t test, uint32_t block) {
-  struct flow_unrotated *made = rotation->made;
+  struct flow_copy *made = rotation->made;
   uint16_t sites = made->blocks[block].sites;
   if (made->values == NULL)
     return;
@@ -308,7 +311,7 @@ static bool rotate_ends_by_tests(struct rotation *rotation, uint32_t head,
 
 /* Lets each new test ask what all those ask for which it decides. False: no memory. */
 static bool rotate_find_asked(struct rotation *rotation) {
-  struct flow_unrotated *made = rotation->made;
+  struct flow_copy *made = rotation->made;
   struct flow_lists previous;
   if (made->values == NULL)
     return true;
@@ -349,7 +352,7 @@ static void rotate_find_guards(struct rotation *rotation) {
 
 /* Lets a test lead to the new one. An edge that is left over leads on from there, or goes. */
 static void rotate_lead_there(struct rotation *rotation, uint32_t block, uint32_t head) {
-  struct flow_unrotated *made = rotation->made;
+  struct flow_copy *made = rotation->made;
   struct flow_edge *to_head = &made->edges[rotation->first[block]];
   struct flow_edge *to_other = &made->edges[rotation->second[block]];
   uint32_t test = rotation->tests[head], guard = rotation->guards[head];
@@ -369,15 +372,6 @@ static void rotate_lead_there(struct rotation *rotation, uint32_t block, uint32_
     made->blocks[block].sites--;
     made->asked[block] = test;
   }
-}
-
-static void rotate_drop_edges(struct rotation *rotation) {
-  struct flow_unrotated *made = rotation->made;
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < made->graph.nedges; i++)
-    if (made->edges[i].from != FLOW_NONE)
-      made->edges[kept++] = made->edges[i];
-  made->graph.nedges = kept;
 }
 
 /* ---- All of it ---- */
@@ -405,33 +399,26 @@ static bool rotate_turn(struct rotation *rotation, bool *more) {
     if (head != FLOW_NONE)
       rotate_lead_there(rotation, block, head);
   }
-  rotate_drop_edges(rotation);
+  flow_copy_tidy(rotation->made);
   flow_dominators_drop(&rotation->dominators);
   return done;
 }
 
 /* NOLINTEND(clang-analyzer-unix.Malloc) */
 
-bool flow_unrotate(const struct flow_graph *graph, struct flow_unrotated *made) {
+bool flow_unrotate(const struct flow_graph *graph, struct flow_copy *made) {
   struct rotation rotation = {.made = made};
-  *made = (struct flow_unrotated){0};
+  size_t nblocks = (size_t)2 * graph->nblocks; /* a new test stands for two at least */
+  if (!flow_copy_make(made, graph, nblocks, graph->nedges))
+    return false;
   bool more = true, done = rotate_allocate(&rotation, graph);
-  if (done)
-    rotate_take(&rotation, graph);
   for (int turn = 0; done && more && turn < TURNS_MAX; turn++)
     done = rotate_turn(&rotation, &more);
+  free(rotation.passed);
   free(rotation.first);
   free(rotation.many);
   free(rotation.arcs);
   if (!done)
-    flow_unrotated_drop(made);
+    flow_copy_drop(made);
   return done;
-}
-
-void flow_unrotated_drop(struct flow_unrotated *made) {
-  free(made->blocks);
-  free(made->edges);
-  free(made->values);
-  free(made->asked);
-  *made = (struct flow_unrotated){0};
 }

@@ -1,0 +1,181 @@
+/* Hubs of cycles with several entries, by their definition (flow_analyse in flow.h). See
+ * flow_truth.h. */
+#include "tests/unit/flow_truth.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TURNS_MAX = 16, STEPS_MAX = 16 };
+
+/* What is known of the program as it is so far. */
+struct known {
+  const struct graph_program *program;
+  blocks_t next[GRAPH_BLOCKS_MAX];
+  blocks_t reached;
+  blocks_t cycle[GRAPH_BLOCKS_MAX]; /* the blocks of the cycle that it is in; 0: in none */
+  blocks_t below[GRAPH_BLOCKS_MAX]; /* what it dominates */
+  blocks_t entries;
+};
+
+static void know_cycles(struct known *known) {
+  blocks_t forward[GRAPH_BLOCKS_MAX];
+  uint32_t n = known->program->graph.nblocks;
+  memcpy(forward, known->next, sizeof forward);
+  for (uint32_t head = 0; head < n; head++) {
+    blocks_t without = truth_closure(known->next, BIT(0), ~BIT(head));
+    known->below[head] = known->reached & (BIT(head) | ~without);
+    for (uint32_t from = 0; from < n; from++)
+      if (known->below[head] & BIT(from))
+        forward[from] &= ~BIT(head);
+  }
+  blocks_t ahead[GRAPH_BLOCKS_MAX];
+  for (uint32_t block = 0; block < n; block++)
+    ahead[block] = truth_closure(forward, forward[block], ~UINT64_C(0));
+  for (uint32_t block = 0; block < n; block++)
+    for (uint32_t other = 0; other < n; other++)
+      if ((known->reached & BIT(block)) && (ahead[block] & BIT(other)) &&
+          (ahead[other] & BIT(block)))
+        known->cycle[block] |= BIT(other);
+}
+
+static void know(struct known *known, const struct graph_program *program) {
+  memset(known, 0, sizeof *known);
+  known->program = program;
+  for (uint32_t i = 0; i < program->graph.nedges; i++)
+    known->next[program->edges[i].from] |= BIT(program->edges[i].to);
+  known->reached = truth_closure(known->next, BIT(0), ~UINT64_C(0));
+  know_cycles(known);
+  for (uint32_t from = 0; from < program->graph.nblocks; from++)
+    for (uint32_t to = 0; to < program->graph.nblocks; to++)
+      if ((known->reached & BIT(from)) && (known->next[from] & BIT(to)) &&
+          !(known->cycle[to] & BIT(from)))
+        known->entries |= known->cycle[to] ? BIT(to) : 0;
+}
+
+/* The edges from (or to) a block, and the number of one of them. */
+static uint32_t edges_of(const struct known *known, uint32_t block, bool to, uint32_t *last) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < known->program->graph.nedges; i++) {
+    const struct flow_edge *edge = &known->program->edges[i];
+    if ((to ? edge->to : edge->from) != block || !(known->reached & BIT(edge->from)))
+      continue;
+    count++;
+    *last = i;
+  }
+  return count;
+}
+
+static bool leads_on(const struct known *known, uint32_t block) {
+  const struct flow_block *is = &known->program->blocks[block];
+  uint32_t to = 0;
+  return is->sites == 0 && !is->returns && edges_of(known, block, false, &to) == 1 &&
+         !known->program->edges[to].exceptional;
+}
+
+static bool leads_back(const struct known *known, uint32_t block, uint32_t entry) {
+  for (int i = 0; i < STEPS_MAX && leads_on(known, entry); i++)
+    entry = (uint32_t)__builtin_ctzll(known->next[entry]);
+  return known->program->blocks[entry].position <= known->program->blocks[block].position;
+}
+
+static bool is_between(const struct known *known, uint32_t block) {
+  uint32_t from = 0;
+  return block != 0 && !(known->entries & BIT(block)) && leads_on(known, block) &&
+         edges_of(known, block, true, &from) == 1;
+}
+
+/* The entries of its own cycle that control goes to from a block, ways between included. */
+static blocks_t entries_from(const struct known *known, uint32_t block) {
+  blocks_t found = 0;
+  for (uint32_t i = 0; i < known->program->graph.nedges; i++) {
+    const struct flow_edge *edge = &known->program->edges[i];
+    uint32_t to = edge->to;
+    if (edge->from != block || edge->exceptional)
+      continue;
+    while (to != block && is_between(known, to))
+      to = (uint32_t)__builtin_ctzll(known->next[to]);
+    if (leads_back(known, block, to))
+      found |= BIT(to) & known->entries & known->cycle[block];
+  }
+  return found;
+}
+
+static bool decides(const struct known *known, uint32_t block) {
+  blocks_t entries = entries_from(known, block);
+  return (entries & (entries - 1)) != 0;
+}
+
+static bool goes_round(const struct known *known, uint32_t from, uint32_t to) {
+  bool is_tested = false;
+  if (!(known->cycle[to] & BIT(from)))
+    return true;
+  for (uint32_t block = 0; block < known->program->graph.nblocks; block++)
+    is_tested |= (known->cycle[to] & BIT(block)) && decides(known, block);
+  if (!is_tested)
+    return !(known->below[to] & BIT(from));
+  uint32_t last = 0;
+  while (!decides(known, from) && is_between(known, from)) {
+    edges_of(known, from, true, &last);
+    from = known->program->edges[last].from;
+  }
+  return decides(known, from);
+}
+
+/* Has the edges lead to a hub that go round by it, one from each block. */
+static void lead_to(const struct known *known, struct graph_program *as, blocks_t entries,
+                    uint32_t hub) {
+  blocks_t ordinary = 0, exceptional = 0, to_ordinary = 0;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < as->graph.nedges; i++) {
+    struct flow_edge edge = as->edges[i];
+    bool goes = (known->reached & BIT(edge.from)) && edge.from != hub && (entries & BIT(edge.to)) &&
+                goes_round(known, edge.from, edge.to);
+    if (!goes)
+      as->edges[kept++] = edge;
+    else if (edge.exceptional)
+      exceptional |= BIT(edge.from);
+    else {
+      ordinary |= BIT(edge.from);
+      to_ordinary |= BIT(edge.to);
+    }
+  }
+  for (uint32_t block = 0; block < hub; block++)
+    if ((ordinary | exceptional) & BIT(block))
+      as->edges[kept++] = (struct flow_edge){block, hub, !(ordinary & BIT(block))};
+  for (uint32_t entry = 0; entry < hub; entry++)
+    if (entries & BIT(entry))
+      as->edges[kept++] = (struct flow_edge){hub, entry, !(to_ordinary & BIT(entry))};
+  as->graph.nedges = kept;
+}
+
+/* One turn: a hub for each cycle. Returns whether there were any. */
+static bool add_hubs(struct graph_program *as, uint32_t *nhubs) {
+  struct graph_program before;
+  struct known known;
+  memcpy(&before, as, sizeof before);
+  before.graph.blocks = before.blocks;
+  before.graph.edges = before.edges;
+  know(&known, &before);
+  for (uint32_t block = 0; block < before.graph.nblocks; block++) {
+    blocks_t cycle = known.cycle[block];
+    if (cycle == 0 || (cycle & (BIT(block) - 1)))
+      continue;
+    uint32_t hub = as->graph.nblocks++;
+    if (hub == GRAPH_BLOCKS_MAX)
+      abort();
+    as->blocks[hub] = (struct flow_block){.position = UINT32_MAX - (*nhubs)++};
+    as->source_loops[hub] = 0;
+    lead_to(&known, as, known.entries & cycle, hub);
+  }
+  return as->graph.nblocks > before.graph.nblocks;
+}
+
+void truth_add_hubs(const struct graph_program *program, struct graph_program *as) {
+  uint32_t nhubs = 0;
+  memcpy(as, program, sizeof *as);
+  as->graph.blocks = as->blocks;
+  as->graph.edges = as->edges;
+  for (int turn = 0; turn < TURNS_MAX; turn++)
+    if (!add_hubs(as, &nhubs))
+      break;
+}
