@@ -72,7 +72,8 @@ class Body:
         return f"{indent}for j in range({self.random.randint(2, 4)}):\n{indent}{INDENT}{name}()\n"
 
     def text(self, names, depth):
-        made = f"{INDENT * depth}load()\n" if self.random.random() < 0.3 else ""
+        loads = self.random.random() < 0.3
+        made = f"{INDENT * depth}load()\n" if loads or self.points.spec["prepares"] else ""
         return made + "".join(self.statement(name, depth) for name in names)
 
 

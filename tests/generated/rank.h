@@ -109,11 +109,13 @@ struct rank {
   volatile int prepared;
 };
 
-/* A loop without calls, for the beginning of another one: gcc may let control go into that at two
- * places then. */
+/* Begins with a loop without calls: gcc may let control go into a loop that begins so at two places. */
 static inline void rank_prepare(struct rank *rank) {
+  double sum = 0;
   for (int part = 0; part < rank->nranks; part++)
-    rank->prepared = part;
+    if (rank->step > part)
+      sum += 1 << part;
+  rank->prepared = (int)sum;
 }
 
 /* Python finds these in a library. */

@@ -13,7 +13,6 @@ struct known {
   blocks_t next[GRAPH_BLOCKS_MAX];
   blocks_t reached;
   blocks_t cycle[GRAPH_BLOCKS_MAX]; /* the blocks of the cycle that it is in; 0: in none */
-  blocks_t below[GRAPH_BLOCKS_MAX]; /* what it dominates */
   blocks_t entries;
 };
 
@@ -23,9 +22,8 @@ static void know_cycles(struct known *known) {
   memcpy(forward, known->next, sizeof forward);
   for (uint32_t head = 0; head < n; head++) {
     blocks_t without = truth_closure(known->next, BIT(0), ~BIT(head));
-    known->below[head] = known->reached & (BIT(head) | ~without);
     for (uint32_t from = 0; from < n; from++)
-      if (known->below[head] & BIT(from))
+      if ((known->reached & BIT(from)) && (from == head || !(without & BIT(from))))
         forward[from] &= ~BIT(head);
   }
   blocks_t ahead[GRAPH_BLOCKS_MAX];
@@ -105,15 +103,17 @@ static bool decides(const struct known *known, uint32_t block) {
   return (entries & (entries - 1)) != 0;
 }
 
+static bool is_tested(const struct known *known, blocks_t cycle) {
+  bool found = false;
+  for (uint32_t block = 0; block < known->program->graph.nblocks; block++)
+    found |= (cycle & BIT(block)) && decides(known, block);
+  return found;
+}
+
 static bool goes_round(const struct known *known, uint32_t from, uint32_t to) {
-  bool is_tested = false;
+  uint32_t last = 0;
   if (!(known->cycle[to] & BIT(from)))
     return true;
-  for (uint32_t block = 0; block < known->program->graph.nblocks; block++)
-    is_tested |= (known->cycle[to] & BIT(block)) && decides(known, block);
-  if (!is_tested)
-    return !(known->below[to] & BIT(from));
-  uint32_t last = 0;
   while (!decides(known, from) && is_between(known, from)) {
     edges_of(known, from, true, &last);
     from = known->program->edges[last].from;
@@ -148,7 +148,7 @@ static void lead_to(const struct known *known, struct graph_program *as, blocks_
   as->graph.nedges = kept;
 }
 
-/* One turn: a hub for each cycle. Returns whether there were any. */
+/* One turn: a hub for each cycle that decides between its entries. Returns whether there were any. */
 static bool add_hubs(struct graph_program *as, uint32_t *nhubs) {
   struct graph_program before;
   struct known known;
@@ -158,7 +158,7 @@ static bool add_hubs(struct graph_program *as, uint32_t *nhubs) {
   know(&known, &before);
   for (uint32_t block = 0; block < before.graph.nblocks; block++) {
     blocks_t cycle = known.cycle[block];
-    if (cycle == 0 || (cycle & (BIT(block) - 1)))
+    if (cycle == 0 || (cycle & (BIT(block) - 1)) || !is_tested(&known, cycle))
       continue;
     uint32_t hub = as->graph.nblocks++;
     if (hub == GRAPH_BLOCKS_MAX)

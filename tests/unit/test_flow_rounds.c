@@ -71,3 +71,25 @@ Test(flow_rounds, without_memory_there_are_none) {
   flow_rounds_free(made);
   cr_assert_gt(nth, 3);
 }
+
+/* 1 and 4 decide whether a round begins with 2 or 3 (flow_analyse in flow.h). */
+Test(flow_rounds, a_loop_with_two_entries_begins_with_both) {
+  flow_rounds_free(rounds);
+  graph_read(&program, "0>1 0>5 1>2 1>3 2>2 2>3 3>4 3>5 4>2 4>3 5.");
+  rounds = flow_rounds_make(&program.graph);
+  cr_assert_not_null(rounds);
+  uint32_t loop = flow_rounds_loop(rounds, 3), inner = flow_rounds_loop(rounds, 2);
+  cr_assert_neq(loop, FLOW_NONE);
+  cr_assert_neq(inner, loop);
+  cr_assert(flow_rounds_around(rounds, loop, inner));
+  cr_assert(flow_rounds_begins(rounds, loop, 2));
+  cr_assert(flow_rounds_begins(rounds, loop, 3));
+  cr_assert_not(flow_rounds_begins(rounds, loop, 4));
+  cr_assert_geq(flow_rounds_head(rounds, loop), program.graph.nblocks);
+  cr_assert(flow_rounds_leads(rounds, 2, 3));
+  cr_assert_not(flow_rounds_leads(rounds, 4, 2), "round the loop");
+  const struct flow_lists *next = flow_rounds_next(rounds),
+                          *previous = flow_rounds_previous(rounds);
+  cr_assert_eq(next->items[next->start[4]], 2, "hubs are in no list");
+  cr_assert_eq(previous->start[4] - previous->start[3], 3);
+}

@@ -8,7 +8,8 @@
  * Loops are natural loops: a head that every way into the loop goes through, and all from which
  * control can come back to the head. So what runs only when the loop is left (`if (c) { x();
  * break; }`) stands behind the loop, not in it. Back edges with the same head are one loop. A cycle
- * that control enters at several places (irreducible code) gets a head of its own: see flow_analyse.
+ * that control enters at several places (irreducible code) counts as no loop, but for those of
+ * flow_analyse; what stands in it has no order, nor has some of what comes next to it.
  */
 #ifndef NCCL_JOIN_INTERPOSE_FLOW_H
 #define NCCL_JOIN_INTERPOSE_FLOW_H
@@ -92,16 +93,14 @@ struct flow;
 
 /* Keeps nothing of graph. NULL: larger than the limits above, an edge to no block, or no memory.
  *
- * A cycle that control enters at several blocks, its entries, is one loop: its head is a hub, a block
- * without sites that all ways into the cycle lead to, and that leads on to the entries. Compilers make
+ * A cycle that control enters at several blocks, its entries, is a loop if blocks of it decide between
+ * entries that stand before them in the function (past 16 blocks that only lead on). Compilers make
  * such cycles of a loop whose rounds begin with a test (`for (...) { if (c) x(); y(); }`): one copy of
- * it stands in front of the loop, another one behind y, and both lead to x and to y. So where some blocks of the cycle decide between
- * entries that stand before them in the function (past 16 blocks that only lead on), ways from these
- * blocks to entries go round, by the hub, and others do not. Where none does, all ways to entries go
- * round, but those that go round a loop within the cycle. A hub's position is UINT32_MAX less the
- * number of hubs before it. Sixteen such cycles within each other get hubs, in functions of half the
- * limits above. In what is left of them then nothing has an order, nor has some of what comes next
- * to it.
+ * it stands in front of the loop, another one behind y, and both lead to x and to y. The loop's head
+ * is a hub, a block without sites which all ways into the cycle lead to, and the ways from those
+ * blocks to entries, and which leads on to the entries. Its position is UINT32_MAX less the number of
+ * hubs before it. Sixteen such cycles within each other get hubs, in functions of half the limits
+ * above.
  *
  * A loop whose condition is tested at several places is taken for one with a single test, its head,
  * which all of them lead to: `while (c) x();` is often compiled to `if (c) do x(); while (c);`. Such

@@ -1,5 +1,5 @@
-/* Cycles that control enters at several blocks get one head, a hub: see flow_analyse in flow.h. Called
- * by it, before all other steps.
+/* Cycles that control enters at several blocks get one head, a hub, if they decide themselves between
+ * these: see flow_analyse in flow.h. Called by it, before all other steps.
  *
  * In each turn edges to a block that all ways to their beginning go through are left out. The
  * strongly connected components of what is left are such cycles (found as by Kosaraju and Sharir,
@@ -206,8 +206,6 @@ static bool hubs_goes_round(const struct hubs *hubs, const struct flow_edge *edg
   uint32_t cycle = hubs->cycle[edge->to], from = edge->from;
   if (hubs->cycle[from] != cycle)
     return true;
-  if (!hubs->is_tested[cycle])
-    return !flow_dominates(&hubs->dominators, edge->to, from);
   while (!hubs->decides[from] && hubs_is_between(hubs, from))
     from = hubs->from[from];
   return hubs->decides[from];
@@ -248,8 +246,9 @@ static void hubs_add(struct hubs *hubs, struct flow_copy *made, uint32_t cycle, 
       hubs_lead_on(hubs, made, block, hub);
 }
 
-/* Adds hubs to a graph, of which nwritten blocks are not hubs. False: no memory. */
-static bool hubs_make(struct hubs *hubs, struct flow_copy *made, uint32_t nwritten) {
+/* Adds hubs to a graph, of which nwritten blocks are not hubs. *more: there are any. False: no memory.
+ */
+static bool hubs_make(struct hubs *hubs, struct flow_copy *made, uint32_t nwritten, bool *more) {
   uint32_t before = hubs->graph->nblocks;
   size_t nedges = hubs->graph->nedges; /* at most as many from hubs as to them */
   if (!hubs_find_cycles(hubs) ||
@@ -263,14 +262,15 @@ static bool hubs_make(struct hubs *hubs, struct flow_copy *made, uint32_t nwritt
     hubs->to_hub[block] = FLOW_NONE;
   for (uint32_t block = 0; block < before; block++) {
     uint32_t cycle = hubs->cycle[block];
-    if (cycle != FLOW_NONE && hubs->first[cycle] == block)
+    if (cycle != FLOW_NONE && hubs->first[cycle] == block && hubs->is_tested[cycle])
       hubs_add(hubs, made, cycle, made->graph.nblocks - nwritten);
   }
   flow_copy_tidy(made);
+  *more = made->graph.nblocks > before;
   return true;
 }
 
-/* *more: there were cycles, and made is the graph with their hubs. False: no memory. */
+/* *more: made is the graph with hubs. False: no memory. */
 static bool hubs_turn(const struct flow_graph *graph, struct flow_copy *made, uint32_t nwritten,
                       bool *more) {
   struct hubs hubs = {.graph = graph};
@@ -282,16 +282,16 @@ static bool hubs_turn(const struct flow_graph *graph, struct flow_copy *made, ui
          flow_dominators_make(&hubs.dominators, graph->nblocks, 0, hubs.forward, graph->nedges);
   *more = done && hubs_find_forward(&hubs);
   if (*more)
-    done = hubs_make(&hubs, made, nwritten);
+    done = hubs_make(&hubs, made, nwritten, more);
   hubs_drop(&hubs);
-  if (!done)
+  if (!done || !*more)
     flow_copy_drop(made);
   return done;
 }
 
 /* Whether a graph stays within the limits, whatever its hubs are. */
 static bool hubs_have_room(const struct flow_graph *graph) {
-  return graph->nblocks + graph->nblocks / 2 <= FLOW_BLOCKS_MAX &&
+  return graph->nblocks > 0 && graph->nblocks + graph->nblocks / 2 <= FLOW_BLOCKS_MAX &&
          2 * graph->nedges <= FLOW_EDGES_MAX;
 }
 

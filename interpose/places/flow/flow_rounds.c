@@ -7,8 +7,11 @@
 #include "interpose/places/flow/flow_private.h"
 
 struct flow_rounds {
-  struct flow_work work;
-  struct flow_lists ahead; /* blocks behind a block, ways round a loop left out */
+  struct flow_copy hubs;            /* the graph, with the hubs of flow_hubs.c behind its blocks */
+  struct flow_work work;            /* of that */
+  struct flow_lists ahead;          /* blocks behind a block, ways round a loop left out */
+  struct flow_lists next, previous; /* of the graph itself */
+  uint32_t nblocks;                 /* ... and its blocks; those behind them are hubs */
 };
 
 static bool make_ahead(struct flow_rounds *rounds) {
@@ -20,12 +23,25 @@ static bool make_ahead(struct flow_rounds *rounds) {
   return flow_lists_make(&rounds->ahead, work->graph->nblocks, work->kept, kept, false);
 }
 
+static bool make_lists(struct flow_rounds *rounds, const struct flow_graph *graph) {
+  struct flow_arc *arcs = calloc((size_t)graph->nedges + 1, sizeof *arcs);
+  for (uint32_t i = 0; arcs != NULL && i < graph->nedges; i++)
+    arcs[i] = (struct flow_arc){graph->edges[i].from, graph->edges[i].to};
+  bool made = arcs != NULL &&
+              flow_lists_make(&rounds->next, graph->nblocks, arcs, graph->nedges, false) &&
+              flow_lists_make(&rounds->previous, graph->nblocks, arcs, graph->nedges, true);
+  free(arcs);
+  return made;
+}
+
 struct flow_rounds *flow_rounds_make(const struct flow_graph *graph) {
   struct flow_rounds *rounds = calloc(1, sizeof *rounds);
   if (rounds == NULL)
     return NULL;
-  rounds->work.graph = graph;
-  if (flow_begin(&rounds->work) && make_ahead(rounds))
+  rounds->nblocks = graph->nblocks;
+  rounds->work.graph = &rounds->hubs.graph;
+  if (flow_find_hubs(graph, &rounds->hubs) && flow_begin(&rounds->work) && make_ahead(rounds) &&
+      make_lists(rounds, graph))
     return rounds;
   flow_rounds_free(rounds);
   return NULL;
@@ -34,8 +50,11 @@ struct flow_rounds *flow_rounds_make(const struct flow_graph *graph) {
 void flow_rounds_free(struct flow_rounds *rounds) {
   if (rounds == NULL)
     return;
+  flow_lists_drop(&rounds->previous);
+  flow_lists_drop(&rounds->next);
   flow_lists_drop(&rounds->ahead);
   flow_end(&rounds->work);
+  flow_copy_drop(&rounds->hubs);
   free(rounds);
 }
 
@@ -62,8 +81,16 @@ uint32_t flow_rounds_head(const struct flow_rounds *rounds, uint32_t loop) {
   return rounds->work.head[loop];
 }
 
+/* A hub's loop begins with the entries that it leads to. */
 bool flow_rounds_begins(const struct flow_rounds *rounds, uint32_t loop, uint32_t block) {
-  return loop != FLOW_NONE && rounds->work.head[loop] == block;
+  const struct flow_lists *next = &rounds->work.next;
+  if (loop == FLOW_NONE || rounds->work.head[loop] == block)
+    return loop != FLOW_NONE;
+  uint32_t head = rounds->work.head[loop];
+  for (uint32_t i = next->start[head]; head >= rounds->nblocks && i < next->start[head + 1]; i++)
+    if (next->items[i] == block)
+      return true;
+  return false;
 }
 
 bool flow_rounds_leads_in(const struct flow_rounds *rounds, uint32_t loop, uint32_t block) {
@@ -92,9 +119,9 @@ bool flow_rounds_is_counted(const struct flow_rounds *rounds, uint32_t loop, uin
 }
 
 const struct flow_lists *flow_rounds_previous(const struct flow_rounds *rounds) {
-  return &rounds->work.previous;
+  return &rounds->previous;
 }
 
 const struct flow_lists *flow_rounds_next(const struct flow_rounds *rounds) {
-  return &rounds->work.next;
+  return &rounds->next;
 }
