@@ -5,7 +5,7 @@ interpose_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
 
 # Pure parts, tested without a process.
 FLOW_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/places/flow/*.c))
-NATIVE_CODE_OBJECTS = $(FLOW_OBJECTS) $(patsubst %,$(BUILD)/interpose/places/native/native_%.o,aarch64 code contents copies decide endings frame_use graph jumps names \
+NATIVE_CODE_OBJECTS = $(FLOW_OBJECTS) $(patsubst %,$(BUILD)/interpose/places/native/native_%.o,aarch64 code contents copies decide duplicates endings frame_use graph jumps names \
                       object operands pads parts passed resumes tables tests twins values x86_64)
 
 JOIN_LIBRARY = $(BUILD)/lib/libnccl-join.so

@@ -61,6 +61,7 @@ static const struct expectation of_c[] = {
     {"differing", "1n0 2n0"},
     {"holding", "1t0 2t0"},
     {"totalling", "1n0 2n0"},
+    {"stepping", "1:1! 2:0"},
     {"conditions", "10:0 1f0 2f0 3c0 4c0 5u0 6u0 7c0 8c0 9c0 10u0"},
     {NULL, NULL},
 };

@@ -377,6 +377,10 @@ static bool is_copy(struct copying *copying, const struct native_call *copy,
       (copying->work += PAIR_WORK) > WORK_MAX)
     return false;
   struct own_way own = {.count = 0}, others = {.count = 0};
+  struct native_calls calls = {copying->sites, copying->nsites, copying->block_at, copying->keeps};
+  if (native_are_duplicates(copying->graph, &calls, copying->rounds,
+                            (uint32_t)(copy - copying->sites), (uint32_t)(site - copying->sites)))
+    return !native_passes_otherwise(&copy->passed, &site->passed);
   if (stands_behind(copying, copy, site))
     return comes_as(copying, copy, site, NULL) && goes_on_as(copying, copy, site);
   return is_alternative(copying, copy, site) &&

@@ -71,7 +71,9 @@ void native_find_tests(struct native_graph *graph, const struct native_code *cod
  *   - none of the arguments in registers differs, as far as they are numbers, addresses, or words
  *     of the frame, and one is known to be the same;
  *   - it stands behind the innermost loop of the original, and in all others; or both stand in the
- *     same loops, and neither leads to the other in a round of them: the original is the first;
+ *     same loops, and neither leads to the other in a round of them: the original is the first; or
+ *     their blocks are one, and the original's stands in the loop around the copy's (native_twins.h):
+ *     then that is enough;
  *   - if it stands behind the loop, control comes to it, but for what is done on its own way, from
  *     calls that lead to the original in the same round; of two branches, one has all calls on its
  *     own way that the other has on its, with arguments that do not differ, nor are numbers in one and

@@ -21,6 +21,13 @@ struct native_calls {
   bool keep; /* the function has values in registers that calls keep: it is optimised */
 };
 
+/* native_duplicates.c: whether a compiler has copied the block of the original call, so that a loop
+ * in its loop goes round through the copy: both blocks have as many calls, lead on to the same
+ * blocks, and one of these decides, with no call on the way, which of the two comes next. That the
+ * calls are alike is the caller's to know. */
+bool native_are_duplicates(const struct native_graph *graph, const struct native_calls *calls,
+                           const struct flow_rounds *rounds, uint32_t copy, uint32_t original);
+
 /* Sets graph->twins. One thread at a time for the same rounds. */
 void native_find_twins(struct native_graph *graph, const struct native_calls *calls,
                        struct flow_rounds *rounds);
