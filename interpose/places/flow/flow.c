@@ -1,6 +1,6 @@
 /* The analysis of one function's control flow, and the nodes it gives: see flow.h. Its steps, in
- * this order, are in flow_hubs.c, flow_rotate.c, flow_loops.c, flow_early.c, flow_order.c, flow_span.c,
- * flow_tests.c and flow_reach.c. */
+ * this order, are in flow_hubs.c, flow_rotate.c, flow_loops.c, flow_early.c, flow_order.c,
+ * flow_span.c, flow_tests.c and flow_reach.c. */
 #include "interpose/places/flow/flow_private.h"
 
 #include <stdlib.h>

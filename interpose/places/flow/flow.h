@@ -108,9 +108,9 @@ struct flow;
  * loops aside; one with two ways that come to one block only leads on, too): to one block, to which
  * nothing else leads, and to another. Some of them stand in a loop whose head is the first of the
  * two, and some in front of it: guards. Control comes to each guard before it comes to any other test
- * of the loop. Of a test of several conditions sixteen are
- * found. If the tests all ask the same function (flow_values), and nothing but them ends the loop,
- * those calls are one, which stands in the loop: `while (f()) x();`.
+ * of the loop. Of a test of several conditions sixteen are found. If the tests all ask the same
+ * function (flow_values), and nothing but them ends the loop, those calls are one, which stands in
+ * the loop: `while (f()) x();`.
  *
  * What can reach neither a return nor a loop without end (it ends in a call that does not return,
  * or an unhandled exception) comes last in the order, so that no since spans it; its own since is

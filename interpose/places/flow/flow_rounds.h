@@ -21,11 +21,12 @@ bool flow_rounds_around(const struct flow_rounds *rounds, uint32_t loop, uint32_
 /* The outermost loop around a block that is not around the other; FLOW_NONE: none. */
 uint32_t flow_rounds_outermost(const struct flow_rounds *rounds, uint32_t block, uint32_t other);
 
-/* The block that a loop begins with, or a hub (flow_analyse in flow.h), which is none of the graph's. */
+/* The block that a loop begins with, or a hub (flow_analyse in flow.h), which is none of the
+ * graph's. */
 uint32_t flow_rounds_head(const struct flow_rounds *rounds, uint32_t loop);
 
-/* Whether a loop begins with the block, that of a hub with any of its entries; and whether every way to the block goes through where the
- * loop begins. */
+/* Whether a loop begins with the block, that of a hub with any of its entries; and whether every way
+ * to the block goes through where the loop begins. */
 bool flow_rounds_begins(const struct flow_rounds *rounds, uint32_t loop, uint32_t block);
 bool flow_rounds_leads_in(const struct flow_rounds *rounds, uint32_t loop, uint32_t block);
 

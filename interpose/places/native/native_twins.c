@@ -7,7 +7,6 @@ enum {
   PAIRS_MAX = 256,    /* of loops that are remembered */
   WORK_MAX = 400000,  /* pairs of calls of one function that are compared */
   SEARCH_WORK = 2000, /* what a search from a block counts as */
-  LEADING_MAX = 16,   /* blocks from a guard to the loop behind it */
 };
 
 enum kin {
@@ -90,19 +89,28 @@ static enum kin kin_in_loops(struct search *search, uint32_t one, uint32_t other
 
 /* ---- a round behind its loop ---- */
 
-/* Whether control comes from a block to where the loop begins, and nothing is called on the way. */
-static bool leads_straight(const struct search *search, uint32_t block, uint32_t loop) {
-  const struct flow_lists *next = flow_rounds_next(search->rounds);
-  uint32_t passed[LEADING_MAX] = {block}, count = 1;
+uint32_t native_straight_from(const struct native_graph *graph, const struct flow_rounds *rounds,
+                              uint32_t block, uint32_t passed[LEADING_MAX]) {
+  const struct flow_lists *next = flow_rounds_next(rounds);
+  uint32_t count = 0;
+  passed[count++] = block;
   for (uint32_t at = 0; at < count; at++) {
     block = passed[at];
-    if (flow_rounds_begins(search->rounds, loop, block))
-      return true;
     for (uint32_t i = next->start[block];
-         search->graph->blocks[block].sites == 0 && i < next->start[block + 1]; i++)
+         graph->blocks[block].sites == 0 && i < next->start[block + 1]; i++)
       if (count < LEADING_MAX)
         passed[count++] = next->items[i];
   }
+  return count;
+}
+
+/* Whether control comes from a block to where the loop begins, and nothing is called on the way. */
+static bool leads_straight(const struct search *search, uint32_t block, uint32_t loop) {
+  uint32_t passed[LEADING_MAX];
+  uint32_t count = native_straight_from(search->graph, search->rounds, block, passed);
+  for (uint32_t i = 0; i < count; i++)
+    if (flow_rounds_begins(search->rounds, loop, passed[i]))
+      return true;
   return false;
 }
 
