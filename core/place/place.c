@@ -53,32 +53,22 @@ bool place_says_anything(const struct place *place) {
   return false;
 }
 
-/* Whether a rank that is where the order `first` is, beside the node at `at`, comes to the place
- * before what is around that goes round, and through no loop. */
-static bool place_is_come_to(const struct place *place, uint32_t at, uint32_t first) {
+/* Whether who begins a round of the loop that the node before `at` is, or the function that it calls,
+ * always comes to the place, through no loop. */
+static bool place_is_come_to(const struct place *place, uint32_t at) {
   for (; at < place->nnodes; at++) {
-    const struct place_node *node = &place->nodes[at];
-    if (node->flags & (PLACE_LOOP | PLACE_OPAQUE))
+    uint32_t flags = place->nodes[at].flags;
+    if ((flags & (PLACE_LOOP | PLACE_OPAQUE)) ||
+        (flags & (PLACE_ORDERED | PLACE_ALWAYS)) == PLACE_ORDERED)
       return false;
-    if (!(node->flags & PLACE_ORDERED)) {
-      first = 1; /* a function: what is called in it comes next */
-      continue;
-    }
-    if (node->since > first || (node->since == node->order && node->order != 1))
-      return false;
-    first = 1;
   }
   return true;
 }
 
 /* Whether each round of the loop that is the node at `loop` comes to the place, through no loop. */
 static bool place_is_of_each_round(const struct place *place, uint32_t loop) {
-  if (loop + 1 >= place->nnodes || !(place->nodes[loop].flags & PLACE_ORDERED))
-    return false;
-  const struct place_node *first = &place->nodes[loop + 1];
-  if ((first->flags & PLACE_EACH_ROUND) && !(first->flags & (PLACE_LOOP | PLACE_OPAQUE)))
-    return place_is_come_to(place, loop + 2, 1);
-  return place_is_come_to(place, loop + 1, place->nodes[loop].order + 1u);
+  return loop + 1 < place->nnodes && (place->nodes[loop].flags & PLACE_ORDERED) &&
+         place_is_come_to(place, loop + 1);
 }
 
 bool place_is_of_each_epoch(const struct place *place) {
@@ -93,7 +83,8 @@ bool place_ends_loop(const struct place *place, const struct place *in_loop) {
   return place_compare(in_loop, place, &at) && place_has_loop(in_loop, at) &&
          place_nodes_are_ordered(&in_loop->nodes[at], &place->nodes[at]) &&
          in_loop->nodes[at].order < place->nodes[at].order &&
-         place_is_come_to(place, at, in_loop->nodes[at].order);
+         place->nodes[at].since <= in_loop->nodes[at].order &&
+         !(place->nodes[at].flags & (PLACE_LOOP | PLACE_OPAQUE)) && place_is_come_to(place, at + 1);
 }
 
 bool place_shares_epoch(const struct place *place, const struct place *other) {
@@ -213,6 +204,21 @@ bool place_shares_loop(const struct place *a, const struct place *b) {
   return place_loop_around(a, b) != 0;
 }
 
+bool place_comes_once(const struct place *a, const struct place *b) {
+  uint32_t at;
+  if (!place_compare(a, b, &at))
+    return false;
+  while (at > 0 && (a->nodes[at - 1].flags & PLACE_ORDERED) &&
+         !(a->nodes[at - 1].flags & (PLACE_LOOP | PLACE_OPAQUE)))
+    at--;
+  return at == 0;
+}
+
+bool place_is_in_front(const struct place *place, const struct place *other) {
+  return place_relate(place, other) == PLACE_OUTSIDE && place_leaves_loop(other, place) &&
+         place_goes_first(place, other);
+}
+
 place_nodes_t place_counts_rounds(const struct place *place, const struct place *other) {
   uint32_t loop = place_common_loop(place, other);
   bool counts = loop != 0 && loop == place_last_loop(place, place->nnodes) &&
@@ -229,10 +235,12 @@ bool place_roots_differ(const struct place *a, const struct place *b) {
   return a->nnodes != 0 && b->nnodes != 0 && a->nodes[0].id != b->nodes[0].id;
 }
 
-/* Whether control can come from the one that stands first to the other in the same round. */
+/* Whether control can come from the one that stands first to the other in the same round. What has
+ * always come through the first, or always follows it, need not be in its span. */
 static bool place_nodes_are_reached(const struct place_node *x, const struct place_node *y) {
   const struct place_node *first = x->order < y->order ? x : y, *second = first == x ? y : x;
-  return second->order >= first->reach_from && second->order <= first->reach_to;
+  return place_nodes_are_certain(x, y) ||
+         (second->order >= first->reach_from && second->order <= first->reach_to);
 }
 
 bool place_is_reached(const struct place *a, const struct place *b) {
@@ -370,13 +378,15 @@ int place_order(const struct place *a, const struct place *b, const struct place
   enum ahead ahead_a = place_is_ahead(a, last, at), ahead_b = place_is_ahead(b, last, at);
   if (ahead_a != ahead_b && ahead_a != AHEAD_UNKNOWN && ahead_b != AHEAD_UNKNOWN)
     return ahead_a == AHEAD_YES ? 1 : -1;
-  if (loops_a != loops_b)
+  bool ordered = place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]);
+  bool in_one_pass = ordered && ahead_a == ahead_b && ahead_a != AHEAD_UNKNOWN;
+  if (loops_a != loops_b && !in_one_pass)
     return loops_a ? 1 : -1;
   bool with_a = loops_a && place_goes_with(last, a, at);
   bool with_b = loops_b && place_goes_with(last, b, at);
   if (with_a != with_b)
     return with_a ? 1 : -1;
-  if (!place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]))
+  if (!ordered)
     return 0;
   return a->nodes[at].order < b->nodes[at].order ? 1 : -1;
 }

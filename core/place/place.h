@@ -31,9 +31,10 @@ enum place_flag {
   /* And control comes from none of these two loops to the other in a round of the loops around both:
    * they are two branches of one condition. So it is with all its twins. */
   PLACE_TWIN_BRANCH = 1u << 5,
-  /* Of what stands in a loop, and not in its head: each round comes to it that does not end in the
-   * head, as since has it. */
-  PLACE_EACH_ROUND = 1u << 6,
+  /* Whoever begins what is around it comes to it, as since has it: of what stands in a loop, and not
+   * in its head, each round that does not end in the head; of anything else, each call of the
+   * function. */
+  PLACE_ALWAYS = 1u << 6,
 };
 
 /* Above its flags a node has its turn: a number of the innermost of those conditions that is known
@@ -165,6 +166,12 @@ _Static_assert(PLACE_NODES_MAX <= 64, "a bit for each node");
 place_nodes_t place_loop_around(const struct place *a, const struct place *b);
 bool place_shares_loop(const struct place *a, const struct place *b);
 
+/* Whether it is known that no loop is around both. */
+bool place_comes_once(const struct place *a, const struct place *b);
+
+/* Whether the place stands in front of a loop, and the other one in it. */
+bool place_is_in_front(const struct place *place, const struct place *other);
+
 /* Of a place to which a rank comes once in each round of the innermost loop around it: that loop, if
  * it is around the other one, too. */
 place_nodes_t place_counts_rounds(const struct place *place, const struct place *other);
@@ -187,7 +194,9 @@ void place_clean_text(struct place *place);
  * last: where all ranks have been last; NULL: not known. The first difference decides:
  *   1. what comes from `last` without going round a loop around both: a rank at the other place
  *      has gone round, or has skipped the rest of this round;
- *   2. what stands in a loop: a rank at the other place has left it, or has passed it by;
+ *   2. where it is not known that both come next from `last`, or both with the next round of a loop
+ *      around them, or their order is not: what stands in a loop, as a rank at the other place has left
+ *      it, or has passed it by;
  *   3. of two loops the one that `last` stands in;
  *   4. what comes first in the program. */
 int place_order(const struct place *a, const struct place *b, const struct place *last);

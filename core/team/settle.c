@@ -76,6 +76,17 @@ static bool are_counted(const struct claimed *a, const struct claimed *b) {
   return (place_loop_around(a->place, b->place) & a->clocks & b->clocks) != 0;
 }
 
+/* Whether x stands in front of a loop, y in it, and who is at x may come to the loop yet. Where all
+ * come to x in each round who is in the loop has been there, and who is at x has gone round. */
+static bool is_in_front(const struct claimed *x, const struct claimed *y) {
+  return place_is_in_front(x->place, y->place) && place_counts_rounds(x->place, y->place) == 0;
+}
+
+/* Whether ranks that stand at both have gone round no loop that is around both, or as often. */
+static bool are_in_one_pass(const struct claimed *a, const struct claimed *b) {
+  return are_counted(a, b) || place_comes_once(a->place, b->place);
+}
+
 static bool are_in_one_round(const struct claimed *a, const struct claimed *b) {
   return a->even && b->even && place_are_twin_branches(a->place, b->place) &&
          (!place_shares_loop(a->place, b->place) || are_counted(a, b));
@@ -132,10 +143,11 @@ static bool may_be_two_points(const struct claimed *a, const struct claimed *b) 
   case PLACE_SEQUENTIAL:
     return true;
   case PLACE_ALTERNATIVE:
-    if ((a->shared || b->shared || (a->common && b->common)) &&
-        (place_is_reached(a->place, b->place) || !place_is_ordered(a->place, b->place)))
-      return true;
-    return place_takes_turns(a->place, b->place);
+    if (!place_is_ordered(a->place, b->place))
+      return !a->by_root && !b->by_root;
+    return ((a->shared || b->shared || (a->common && b->common)) &&
+            place_is_reached(a->place, b->place)) ||
+           place_takes_turns(a->place, b->place);
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
     return !place_is_ordered(a->place, b->place) || place_is_reached(a->place, b->place) ||
@@ -176,7 +188,9 @@ static bool goes_round(const struct settle *settle, const struct claimed *x,
 
 /* Of two loops one that some ranks have no part in goes first: who is in it will come to the other,
  * and who has none of it never will. Not where all are known to be in one round: they may have had
- * no part in it so far, and will come to it. */
+ * no part in it so far, and will come to it. And what stands in front of a loop goes before what
+ * stands in it where neither has been issued: who is in the loop has passed the other by, and who is
+ * in front of it has not been in it. */
 static int compare_places(const struct settle *settle, const struct claimed *x,
                           const struct claimed *y) {
   if (x->place == NULL || y->place == NULL)
@@ -184,6 +198,8 @@ static int compare_places(const struct settle *settle, const struct claimed *x,
   if (is_skipped(x, y) != is_skipped(y, x) && place_relate(x->place, y->place) == PLACE_LOOPS &&
       !are_counted(x, y))
     return is_skipped(x, y) ? 1 : -1;
+  if (!x->seen && !y->seen && is_in_front(x, y) != is_in_front(y, x))
+    return is_in_front(x, y) ? 1 : -1;
   return place_order(x->place, y->place, settle->last);
 }
 
@@ -279,12 +295,14 @@ static bool are_of_one_call(const struct claimed *a, const struct claimed *b) {
 /* Whether nothing is known of which of two different units goes first. Of two loops it is known
  * only that one goes on. Whoever stands in a later one has left it. But where the other one is
  * earlier in the program its rank has gone round a loop that surrounds both; and the rank in the
- * loop that goes on may have done so as well, and have had no part in the earlier one. */
+ * loop that goes on may have done so as well, and have had no part in the earlier one. Of a loop and
+ * what stands in front of it, too: who is there may have gone round, or not. */
 static bool is_unsure(const struct settle *settle, const struct claimed *won,
                       const struct claimed *lost) {
   if (compare_places(settle, won, lost) == 0)
     return won->last_real <= lost->last_real || are_of_one_call(won, lost);
-  if (may_be_last(settle, won, lost) || settle_may_be_copies(won, lost))
+  if (may_be_last(settle, won, lost) || settle_may_be_copies(won, lost) ||
+      ((is_in_front(lost, won) || is_in_front(won, lost)) && !are_in_one_pass(won, lost)))
     return true;
   return place_relate(won->place, lost->place) == PLACE_LOOPS && !are_counted(won, lost) &&
          place_order(won->place, lost->place, NULL) <= 0;

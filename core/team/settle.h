@@ -80,9 +80,11 @@ bool settle_may_be_copies(const struct claimed *a, const struct claimed *b);
  *   - they part in code that cannot be followed (place_parts_unseen), or are of threads that begin in
  *     different functions (place_roots_differ);
  *   - who comes to one comes to the other (PLACE_SEQUENTIAL);
- *   - each can be come to alone (PLACE_ALTERNATIVE), one thread can come from one to the other or
- *     their order is not known, and all ranks come to both, or all have issued one of them, from
- *     wherever: who is there again has gone round a loop, while the other may go on in it;
+ *   - each can be come to alone (PLACE_ALTERNATIVE), one thread can come from one to the other, and all
+ *     ranks come to both, or all have issued one of them, from wherever: who is there again has gone
+ *     round a loop, while the other may go on in it;
+ *   - the same, and their order is not known: they may be two branches, or one behind the other. Not
+ *     where the root alone claims one of them;
  *   - they stand in a loop in which they come by conditions of which one changes
  *     (place_takes_turns);
  *   - they are two branches of one condition in a loop around both, which one of them may end. Not

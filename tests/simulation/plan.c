@@ -282,6 +282,25 @@ static void plan_states(const struct program *program, struct plan *plan, uint64
     plan->evaluation[0] = plan->body[random_below(random, plan->nbody)];
 }
 
+static void plan_begins(const struct program *program, struct plan *plan, uint64_t *random) {
+  plan->begins = true;
+  plan->begin = broadcast(7000);
+  if (random_one_in(random, 2))
+    plan_evaluation(program, plan, random);
+}
+
+static void plan_in_front(const struct program *program, struct plan *plan, uint64_t *random) {
+  plan_evaluation(program, plan, random);
+  plan->front = (enum front)(1 + random_below(random, FRONTS - 1));
+  plan->in_front = scalar();
+  plan->front_value = 2 + random_below(random, 2);
+  plan->front_when = WHEN_AGREED;
+  if (program->row.imbalance != IMBALANCE_NONE)
+    plan->front_when = random_one_in(random, 2) ? WHEN_RANK : WHEN_LOCAL;
+  if (plan->front_when == WHEN_RANK)
+    plan->front_value = random_below(random, program->nranks);
+}
+
 static void plan_several(const struct program *program, struct plan *plan, uint64_t *random) {
   if (random_one_in(random, 2))
     plan_log(program, plan, random);
@@ -323,6 +342,8 @@ static const plan_function plan_functions[CLASSES] = {
     [CLASS_LOCAL_BRANCHES] = plan_branches,
     [CLASS_END_IN_BRANCH] = plan_end_in_branch,
     [CLASS_STATES] = plan_states,
+    [CLASS_BEGINS] = plan_begins,
+    [CLASS_IN_FRONT] = plan_in_front,
     [CLASS_HALVES_BY_REPLICA] = plan_several,
     [CLASS_GRID_BY_REPLICA] = plan_several,
     [CLASS_GRID_WORLD_BY_REPLICA] = plan_several,
@@ -336,7 +357,7 @@ static const plan_function plan_functions[CLASSES] = {
 
 /* Some of the units get the signature of others: any of the program's, of the same team. */
 static void plan_collisions(struct plan *plan, uint64_t *random) {
-  struct slot *all[PLAN_BODY_MAX + PLAN_AFTER_MAX + PLAN_BODY_MAX + 3];
+  struct slot *all[PLAN_BODY_MAX + PLAN_AFTER_MAX + PLAN_BODY_MAX + 4];
   uint32_t n = 0;
   for (uint32_t i = 0; i < plan->nbody; i++)
     all[n++] = &plan->body[i];
@@ -346,6 +367,8 @@ static void plan_collisions(struct plan *plan, uint64_t *random) {
     all[n++] = &plan->evaluation[i];
   if (plan->log_every != 0)
     all[n++] = &plan->log;
+  if (plan->front != FRONT_OF_NONE)
+    all[n++] = &plan->in_front;
   for (uint32_t i = 0; i < n; i++) {
     const struct slot *other = all[random_below(random, n)];
     if (random_one_in(random, 2) && other->axis == all[i]->axis)

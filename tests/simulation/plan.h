@@ -4,7 +4,9 @@
  *
  *     init; warm-up
  *     for each epoch {
+ *       front; begin
  *       for each batch { body; log line; perhaps the evaluation }
+ *       or the front
  *       for each batch of the validation set { evaluation }
  *       after; checkpoint
  *       if (stop) break;
@@ -20,11 +22,14 @@
 #define PLAN_AFTER_MAX 3
 #define PLAN_EQUAL_MAX 9
 
+/* In front of which loop. */
+enum front { FRONT_OF_NONE, FRONT_OF_TRAINING, FRONT_OF_EVALUATION, FRONTS };
+
 /* Parts whose number is 0 are not there. */
 struct plan {
   uint32_t nbody, nevaluation, nafter, ninit, nlast, ncheckpoint;
   struct slot body[PLAN_BODY_MAX], evaluation[PLAN_BODY_MAX], after[PLAN_AFTER_MAX];
-  struct slot log, init, last, checkpoint, extra, first_bucket;
+  struct slot log, init, last, checkpoint, extra, first_bucket, begin, in_front;
 
   uint32_t layers[PLAN_BODY_MAX]; /* so many times that unit of the body; 0: once */
   enum when log_when;
@@ -41,7 +46,11 @@ struct plan {
   uint32_t nequal;           /* the evaluation is one unit so many times */
   bool rebuilt;              /* the first iteration has another body */
   bool states;               /* training, evaluation and what is after stand in one loop */
-  bool branches;             /* on local data, whose halves have the same signature */
+  bool begins;               /* who has data in an epoch begins it with a unit of its own */
+  enum front front;          /* some ranks have a unit there, */
+  enum when front_when;      /* ... then */
+  uint32_t front_value;
+  bool branches; /* on local data, whose halves have the same signature */
   uint32_t nexits;
   uint8_t exits[PLAN_BODY_MAX]; /* number of the exit before a unit of the body; 0: none */
   bool skips[PLAN_BODY_MAX];    /* the rest of the iteration may be skipped before it */

@@ -108,6 +108,8 @@ static bool has_no_data(const struct program *program, uint32_t epoch, uint32_t 
                       : random_one_in(random, 8);
   if (class == CLASS_NO_DATA_LATER)
     return epoch > 0 && random_one_in(random, 3);
+  if (class == CLASS_BEGINS)
+    return random_one_in(random, epoch > 0 ? 3 : 8);
   return program->nteams > 1 && random_one_in(random, 8);
 }
 

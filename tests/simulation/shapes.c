@@ -164,10 +164,20 @@ static void write_body(struct writer *writer) {
   }
 }
 
+static void write_front(struct writer *writer, enum front front) {
+  const struct plan *plan = writer->plan;
+  if (plan->front != front)
+    return;
+  open_branch(writer, plan->front_when, plan->front_value);
+  write_unit(writer, &plan->in_front);
+  tree_close(&writer->tree);
+}
+
 static void write_evaluation(struct writer *writer) {
   const struct plan *plan = writer->plan;
   if (plan->nevaluation == 0)
     return;
+  write_front(writer, FRONT_OF_EVALUATION);
   if (plan->in_validate)
     open_call(writer, FUNCTION_VALIDATE);
   if (plan->nequal != 0) {
@@ -219,6 +229,10 @@ static void write_training(struct writer *writer) {
       tree_close(&writer->tree);
     return;
   }
+  if (plan->begins) {
+    open_branch(writer, WHEN_HAS_DATA, 0);
+    write_unit(writer, &plan->begin);
+  }
   open_loop(writer, ROUNDS_TRAINING, 0);
   write_body(writer);
   if (plan->log_every != 0) {
@@ -232,6 +246,8 @@ static void write_training(struct writer *writer) {
     tree_close(&writer->tree);
   }
   close_loop(writer);
+  if (plan->begins)
+    tree_close(&writer->tree);
   if (plan->in_train)
     tree_close(&writer->tree);
 }
@@ -264,6 +280,7 @@ static void write_checkpoint(struct writer *writer) {
 
 static void write_epoch(struct writer *writer) {
   const struct plan *plan = writer->plan;
+  write_front(writer, FRONT_OF_TRAINING);
   if (writer->row.sight == SIGHT_OTHER_LOOP)
     write_two_trainings(writer);
   else

@@ -202,11 +202,30 @@ struct around {
   bool by_other; /* in this function's loop: a condition that is not on the rank */
 };
 
+static bool is_by_rank(const struct node *branch) {
+  return branch->what == WHEN_RANK || branch->what == WHEN_NOT_RANK;
+}
+
+/* Whether something in the block that begins with a node, but in no loop in it, is under a condition
+ * that is not on the rank. */
+static bool varies_within(const struct tree *tree, uint16_t first, bool varies) {
+  for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
+    const struct node *node = &tree->nodes[at];
+    bool inside = varies || (node->kind == NODE_BRANCH && !is_by_rank(node));
+    if ((varies && node->kind == NODE_UNIT) ||
+        (node->kind != NODE_LOOP && (varies_within(tree, node->first, inside) ||
+                                     varies_within(tree, node->otherwise, inside))))
+      return true;
+  }
+  return false;
+}
+
 /* Of what stands in two halves by rank it is seen that a rank stays in one, if all loops are of this
- * function. */
-static bool stays_apart(const struct node *branch, struct around around) {
-  return (branch->what == WHEN_RANK || branch->what == WHEN_NOT_RANK) && !around.above &&
-         !around.by_other;
+ * function, and all conditions are on the rank. */
+static bool stays_apart(const struct tree *tree, const struct node *branch, struct around around) {
+  return is_by_rank(branch) && !around.above && !around.by_other &&
+         !varies_within(tree, branch->first, false) &&
+         !varies_within(tree, branch->otherwise, false);
 }
 
 static bool block_has_halves(const struct tree *tree, uint16_t first, struct around around) {
@@ -218,8 +237,8 @@ static bool block_has_halves(const struct tree *tree, uint16_t first, struct aro
       inside = (struct around){.loop = true, .above = around.above};
     else if (node->kind == NODE_CALL)
       inside = (struct around){.loop = around.loop, .above = around.loop};
-    inside.by_other |= branch && around.loop && !stays_apart(node, around);
-    if ((branch && around.loop && !stays_apart(node, around) &&
+    inside.by_other |= branch && around.loop && !stays_apart(tree, node, around);
+    if ((branch && around.loop && !stays_apart(tree, node, around) &&
          block_has(tree, node->first, NULL, node->otherwise)) ||
         block_has_halves(tree, node->first, inside) ||
         block_has_halves(tree, node->otherwise, inside))
@@ -242,7 +261,8 @@ static uint16_t first_behind(const struct tree *tree, uint16_t first, bool *behi
       *behind = true;
     else if (*behind && (node->kind == NODE_UNIT || node->kind == NODE_LOOP))
       return at;
-    else if (node->kind == NODE_CALL || (node->kind == NODE_LOOP && node->what == ROUNDS_EPOCHS))
+    else if (node->kind == NODE_CALL || (node->kind == NODE_LOOP && node->what == ROUNDS_EPOCHS) ||
+             (node->kind == NODE_BRANCH && node->what == WHEN_HAS_DATA))
       found = first_behind(tree, node->first, behind);
     if (found != 0)
       return found;

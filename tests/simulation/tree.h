@@ -66,6 +66,7 @@ enum when {
   WHEN_AGREED,     /* the same, all ranks alike */
   WHEN_TRAINS,     /* in the loop of states, while the rank has batches left */
   WHEN_VALIDATES,  /* afterwards, while it has batches of its validation set left */
+  WHEN_HAS_DATA,   /* if the rank has a batch in this epoch */
   WHEN_DATA_ENDS,  /* in the rank's last iteration of the epoch, if it leaves that here: exit
                       `value` */
 };
@@ -143,8 +144,8 @@ bool tree_counts_own_steps(const struct tree *tree);
 bool tree_has_twins(const struct tree *tree);
 
 /* Whether what looks alike stands in both halves of a branch in a loop: ranks that take one each
- * meet, and are told so. Not if it is seen that a rank stays in its half: the branch is by rank, and
- * all loops around it are of its function. */
+ * meet, and are told so. Not if it is seen that a rank stays in its half: the branch is by rank, as
+ * all are in it, and all loops around it are of its function. */
 bool tree_has_halves(const struct tree *tree);
 
 /* Whether ranks come from the loop of training to another loop at once: who has no data in an epoch

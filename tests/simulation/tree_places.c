@@ -11,6 +11,7 @@
 struct numbered {
   uint16_t order, since, until;
   uint16_t reach_from, reach_to, end; /* end: the last order inside */
+  bool always;                        /* PLACE_ALWAYS */
 };
 
 /* Whether control may go from a statement to the end of the surrounding loop, or out of it. */
@@ -29,26 +30,30 @@ static bool may_leave(const struct tree *tree, uint16_t at) {
   return false;
 }
 
-/* Numbers the block that begins with a node, and returns the next order. */
-static uint16_t number_block(const struct tree *tree, uint16_t first, uint16_t order,
+/* Numbers the block that begins with a node, and returns the next order. always: whoever begins a
+ * round of the loop around it, or the function, comes to the block. */
+static uint16_t number_block(const struct tree *tree, uint16_t first, uint16_t order, bool always,
                              struct numbered *numbers) {
   uint16_t since = order;
   for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
     const struct node *node = &tree->nodes[at];
     if (node->kind == NODE_UNIT || node->kind == NODE_CALL || node->kind == NODE_LOOP)
-      numbers[at] = (struct numbered){.order = order, .since = since, .end = order};
+      numbers[at] =
+          (struct numbered){.order = order, .since = since, .end = order, .always = always};
     if (node->kind == NODE_UNIT || node->kind == NODE_CALL || node->kind == NODE_LOOP)
       order++;
     if (node->kind == NODE_CALL)
-      number_block(tree, node->first, 1, numbers);
+      number_block(tree, node->first, 1, true, numbers);
     if (node->kind == NODE_LOOP || node->kind == NODE_BRANCH)
-      order = number_block(tree, node->first, order, numbers);
+      order = number_block(tree, node->first, order, node->kind == NODE_LOOP, numbers);
     if (node->kind == NODE_LOOP)
       numbers[at].end = (uint16_t)(order - 1);
     if (node->kind == NODE_BRANCH)
-      order = number_block(tree, node->otherwise, order, numbers);
-    if (may_leave(tree, at))
+      order = number_block(tree, node->otherwise, order, false, numbers);
+    if (may_leave(tree, at)) {
       since = order;
+      always = false;
+    }
   }
   for (uint16_t at = first; at != 0; at = tree->nodes[at].next)
     numbers[at].until = (uint16_t)(order - 1);
@@ -168,7 +173,7 @@ static void step_into(const struct walk *walk, struct place *way, uint16_t at,
       .flags = walk->tree->nodes[at].kind == NODE_LOOP ? PLACE_LOOP : 0,
   };
   if (walk->sight != SIGHT_UNORDERED) {
-    node.flags |= PLACE_ORDERED | flags_of(conditions);
+    node.flags |= PLACE_ORDERED | flags_of(conditions) | (number.always ? PLACE_ALWAYS : 0);
     node.order = number.order;
     node.since = number.since;
     node.until = number.until;
@@ -188,7 +193,7 @@ static struct place wrapper(void) {
                                        .order = 1,
                                        .since = 1,
                                        .until = 1,
-                                       .flags = PLACE_ORDERED};
+                                       .flags = PLACE_ORDERED | PLACE_ALWAYS};
   return place;
 }
 
@@ -230,7 +235,7 @@ void tree_places(const struct tree *tree, enum sight sight, struct place places[
   memset(places, 0, sizeof(places[0]) * tree->nnodes);
   if (sight == SIGHT_HIDDEN)
     return;
-  number_block(tree, tree->nodes[0].first, 1, numbers);
+  number_block(tree, tree->nodes[0].first, 1, true, numbers);
   (void)reach_block(tree, tree->nodes[0].first, (struct reach){0}, numbers);
   const struct walk walk = {tree, sight, numbers, places};
   const struct place root = {.nnodes = 1, .nodes = {{.id = FUNCTION_MAIN + 1}}};

@@ -107,6 +107,8 @@ static bool is_taken(const struct run *run, const struct node *node) {
     return run->batch < run->batches;
   case WHEN_VALIDATES:
     return run->batch - run->batches < run->program->data.validation[run->epoch][rank];
+  case WHEN_HAS_DATA:
+    return run->program->data.training[run->epoch][rank] > 0;
   case WHEN_DATA_ENDS:
     return run->batch + 1 == run->batches && run->program->data.exits[run->epoch][rank] == value;
   }

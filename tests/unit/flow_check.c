@@ -330,26 +330,33 @@ static bool loop_goes_past(const struct truth *truth, uint32_t block, struct thi
   return false;
 }
 
-static const char *check_each_round(const struct truth *truth, uint32_t order) {
+/* Whether control always comes to thing from a block of the region. is: it is said to. */
+static bool always_comes_from(const struct truth *truth, uint32_t block, struct thing thing,
+                              uint32_t region, bool is) {
+  struct thing first = thing_around(truth, block, region);
+  return (first.block == thing.block && first.is_loop == thing.is_loop) ||
+         (are_followed(truth, first, thing, region) &&
+          (is || !loop_goes_past(truth, block, thing, region)));
+}
+
+static const char *check_always(const struct truth *truth, uint32_t order) {
   struct thing thing = truth->by_order[order];
   uint32_t region = region_of(truth, thing);
   const struct place_node *node =
       thing.is_loop ? &truth->of_loop[thing.block] : &truth->of_block[thing.block];
-  bool is = node->flags & PLACE_EACH_ROUND, is_one = false;
+  bool is = node->flags & PLACE_ALWAYS;
+  bool is_one = region == NO_BLOCK && always_comes_from(truth, 0, thing, region, is);
   bool is_head = !thing.is_loop && thing.block == region;
   for (uint32_t next = 0; next < truth->n && region != NO_BLOCK && !is_head; next++) {
     if (next == region || !(truth->since_next[region] & truth->body[region] & BIT(next)))
       continue;
-    struct thing first = thing_around(truth, next, region);
-    is_one = (first.block == thing.block && first.is_loop == thing.is_loop) ||
-             (are_followed(truth, first, thing, region) &&
-              (is || !loop_goes_past(truth, next, thing, region)));
+    is_one = always_comes_from(truth, next, thing, region, is);
     if (!is_one)
       break;
   }
   for (uint32_t block = 0; block < truth->n; block++) /* its end may be one of the round, or none */
     is_one &= is || truth->body[block] == 0 || !is_endless(truth, block);
-  return is == is_one ? NULL : say("order %u is %sof each round", order, is_one ? "" : "not ");
+  return is == is_one ? NULL : say("order %u is %salways come to", order, is_one ? "" : "not ");
 }
 
 static const char *check_until(const struct truth *truth, uint32_t order) {
@@ -418,7 +425,7 @@ const char *graph_check(const struct graph_program *program, const struct flow *
     if (bad == NULL)
       bad = check_since(&truth, order);
     if (bad == NULL)
-      bad = check_each_round(&truth, order);
+      bad = check_always(&truth, order);
     if (bad == NULL)
       bad = check_until(&truth, order);
     if (bad == NULL)

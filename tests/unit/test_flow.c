@@ -175,19 +175,28 @@ Test(flow, the_next_round_of_a_loop_is_not_reached) {
   cr_assert_not(is_reached(2, 1));
 }
 
-static bool is_of_each_round(uint32_t block) {
-  return node(block, depth(block)).flags & PLACE_EACH_ROUND;
+static bool is_always(uint32_t block) {
+  return node(block, depth(block)).flags & PLACE_ALWAYS;
 }
 
 Test(flow, what_each_round_comes_to_that_does_not_end_in_the_head) {
   analyse("0>1 1>2 1>5 2>3 2>4 3>4 4>1 5."); /* while (1) { 2; if () 3; 4; } */
-  cr_assert(is_of_each_round(2) && is_of_each_round(4));
-  cr_assert_not(is_of_each_round(3), "in a branch");
-  cr_assert_not(is_of_each_round(1), "the head, which a rank comes to once more");
-  cr_assert_not(is_of_each_round(5) || is_of_each_round(0), "in no loop");
+  cr_assert(is_always(2) && is_always(4));
+  cr_assert_not(is_always(3), "in a branch");
+  cr_assert_not(is_always(1), "the head, which a rank comes to once more");
+  cr_assert(is_always(5) && is_always(0), "in no loop: each call of the function");
   analyse("0>1 1>2 1>5 2>3 2>5 3>4 4>1 5."); /* while (1) { 2; if () break; 3; 4; } */
-  cr_assert(is_of_each_round(2));
-  cr_assert_not(is_of_each_round(4));
+  cr_assert(is_always(2));
+  cr_assert_not(is_always(4));
+}
+
+Test(flow, what_each_call_of_a_function_comes_to) {
+  analyse("0>1 0>4 1>2 2>3 2>1 3>4 4."); /* if () { do 1; 2; while (); 3; } 4 */
+  cr_assert(is_always(0) && is_always(4));
+  cr_assert_not(is_always(3), "in a branch");
+  analyse("0>1 0>3 1>2 2. 3."); /* if (0) { 1; 2; return; } 3 */
+  cr_assert(is_always(0));
+  cr_assert_not(is_always(1) || is_always(2) || is_always(3));
 }
 
 Test(flow, what_runs_only_when_the_loop_is_left_stands_behind_it) {
@@ -261,7 +270,7 @@ Test(flow, a_loop_that_begins_with_a_loop_has_one_head) {
   cr_assert_eq(node(2, 0).id, node(3, 0).id);
   cr_assert_neq(node(2, 1).id, node(2, 0).id);
   cr_assert(is_followed(2, 3));
-  cr_assert_eq(node(3, 1).flags & PLACE_EACH_ROUND, PLACE_EACH_ROUND);
+  cr_assert_eq(node(3, 1).flags & PLACE_ALWAYS, PLACE_ALWAYS);
   cr_assert(is_followed(0, 5));
   cr_assert(comes_through(0, 5)); /* who skips the loop has come to its end */
   analyse(

@@ -41,6 +41,20 @@ Test(place_order, but_what_stands_in_a_loop_goes_before_it) {
   expect_first(&b, &a, NULL);
 }
 
+Test(place_order, what_stands_in_front_of_a_loop_goes_first_where_both_come_next) {
+  struct place a = stand(1, 0, 0, 7), b = stand(2, 20, 8, 9), last = stand(3, 0, 0, 6);
+  expect_first(&a, &b, &last);
+  last = stand(3, 0, 0, 12);
+  expect_first(&a, &b, &last); /* both with the next round */
+  last = stand(3, 20, 8, 10);
+  expect_first(&b, &a, &last);
+  last = stand(3, 0, 0, UNORDERED);
+  expect_first(&b, &a, &last);
+  a = stand(1, 0, 0, UNORDERED);
+  last = stand(3, 0, 0, 6);
+  expect_first(&b, &a, &last);
+}
+
 Test(place_order, and_what_comes_next_from_where_all_have_been_before_that) {
   struct place last = stand(3, 0, 0, 7), a = stand(1, 0, 0, 8), b = stand(2, 20, 6, 9);
   expect_first(&a, &b, &last);
@@ -101,6 +115,29 @@ Test(place_order, a_loop_further_out_is_shared) {
   cr_expect(place_shares_loop(&a, &b));
 }
 
+Test(place_order, in_no_loop_a_rank_comes_to_a_place_once) {
+  struct place a = stand(1, 0, 0, 7), b = stand(2, 20, 8, 9);
+  cr_expect_not(place_comes_once(&a, &b), "a loop around both");
+  a.nodes[1].flags = b.nodes[1].flags = PLACE_ORDERED;
+  cr_expect(place_comes_once(&a, &b), "the loop is around one of them");
+  a.nodes[1].flags = b.nodes[1].flags = PLACE_OPAQUE;
+  cr_expect_not(place_comes_once(&a, &b), "what cannot be followed may go round");
+  a.nodes[1].flags = b.nodes[1].flags = 0;
+  cr_expect_not(place_comes_once(&a, &b));
+  b.nodes[0].id++;
+  cr_expect_not(place_comes_once(&a, &b), "other code");
+}
+
+Test(place_order, a_place_is_in_front_of_a_loop) {
+  struct place a = stand(1, 0, 0, 7), b = stand(2, 20, 8, 9), behind = stand(3, 0, 0, 12);
+  cr_expect(place_is_in_front(&a, &b));
+  cr_expect_not(place_is_in_front(&b, &a));
+  cr_expect_not(place_is_in_front(&behind, &b));
+  cr_expect_not(place_is_in_front(&a, &behind), "in no loop");
+  a = stand(1, 30, 6, 7);
+  cr_expect_not(place_is_in_front(&a, &b), "in a loop itself");
+}
+
 /* ---- once in each round ---- */
 
 /* for (...) { ...; g(); } with the call in g, which goes on in `call`. */
@@ -112,45 +149,34 @@ static bool comes_once(struct place_node within, struct place_node call) {
   return place_is_of_each_epoch(&place);
 }
 
-Test(place_order, in_a_function_all_before_must_come_to_it_too) {
-  struct place_node within = node(50, 8, 0), call = node(60, 8, 0),
+Test(place_order, in_a_function_each_call_must_come_to_it_too) {
+  struct place_node within = node(50, 8, PLACE_ALWAYS), call = node(60, 8, PLACE_ALWAYS),
                     function = node(70, UNORDERED, 0);
-  within.since = 6;
-  call.since = 1;
   cr_expect(comes_once(within, call));
   cr_expect(comes_once(function, call));
-  call.since = 2;
-  cr_expect_not(comes_once(within, call), "what stands first in it may return before");
-  call.since = 6;
-  cr_expect_not(comes_once(within, call));
+  call.flags &= (uint16_t)~PLACE_ALWAYS;
+  cr_expect_not(comes_once(within, call), "the function may return before");
   cr_expect_not(comes_once(function, call));
-  cr_expect_not(comes_once(node(50, 8, 0), node(60, 1, 0)), "the function is called in a branch");
-  cr_expect(comes_once(within, node(60, 1, 0)), "the first thing in it");
-}
-
-/* while ((batch = next())) { ...; g(); }: who stands at next() may leave the loop. */
-Test(place_order, behind_a_call_in_the_head_each_round_comes_to_it_too) {
-  struct place_node within = node(50, 8, 0), call = node(60, 8, 0);
-  within.since = 7;
-  call.since = 1;
-  cr_expect_not(comes_once(within, call));
-  within.flags |= PLACE_EACH_ROUND;
+  call.order = call.since = 1;
+  cr_expect_not(comes_once(within, call), "the first thing in it, in a branch");
+  call.order = 2;
+  cr_expect_not(comes_once(within, call), "the second thing in that branch");
+  call.flags |= PLACE_ALWAYS;
   cr_expect(comes_once(within, call));
-  call.since = 2;
-  cr_expect_not(comes_once(within, call), "what stands first in the function may return before");
+  cr_expect_not(comes_once(node(50, 8, 0), call), "the function is called in a branch");
   within.flags |= PLACE_LOOP;
-  call.since = 1;
   cr_expect_not(comes_once(within, call), "a loop within");
 }
 
 Test(place_order, a_point_of_each_round_counts_those_of_the_innermost_loop_around_it) {
   struct place clock = stand(1, 0, 0, 8), other = stand(2, 0, 0, 7);
-  clock.nodes[2].since = 6;
+  clock.nodes[2].flags |= PLACE_ALWAYS;
   cr_expect_eq(place_counts_rounds(&clock, &other), 1u << 1);
   cr_expect_eq(place_counts_rounds(&clock, &other), place_loop_around(&clock, &other));
-  clock.nodes[2].since = 8;
-  cr_expect_eq(place_counts_rounds(&clock, &other), 0, "a rank may skip it");
+  clock.nodes[2].flags &= (uint16_t)~PLACE_ALWAYS;
   clock.nodes[2].since = 6;
+  cr_expect_eq(place_counts_rounds(&clock, &other), 0, "a rank may skip it");
+  clock.nodes[2].flags |= PLACE_ALWAYS;
   other.nodes[1].id++;
   cr_expect_eq(place_counts_rounds(&clock, &other), 0, "another loop");
   other = stand(2, 0, 0, 7);
@@ -174,11 +200,17 @@ Test(place_order, what_always_follows_a_loop_ends_it) {
   cr_expect_not(place_ends_loop(&behind, &in_loop), "a rank may skip it");
   behind.nodes[1].since = behind.nodes[1].order = 4;
   cr_expect_not(place_ends_loop(&behind, &in_loop), "it stands before the loop");
+  behind.nodes[1] = node(40, 9, 0);
+  behind.nodes[1].since = 5;
+  behind.nodes[behind.nnodes++] = node(60, 1, 0);
+  cr_expect_not(place_ends_loop(&behind, &in_loop), "the function called there may skip it");
+  behind.nodes[2].flags |= PLACE_ALWAYS;
+  cr_expect(place_ends_loop(&behind, &in_loop));
 }
 
 Test(place_order, the_loop_itself_must_be_seen) {
   struct place place = stand(1, 0, 0, 8);
-  place.nodes[2].since = 6;
+  place.nodes[2].flags |= PLACE_ALWAYS;
   cr_expect(place_is_of_each_epoch(&place));
   place.nnodes = 2;
   cr_expect_not(place_is_of_each_epoch(&place), "what is called in it");

@@ -267,13 +267,13 @@ Test(settle_places, a_place_where_nobody_stands_says_nothing_of_who_claims_it) {
   }
 }
 
-Test(settle_places, without_an_order_to_take_one_that_all_have_come_to_for_another_is_a_guess) {
+Test(settle_places, without_an_order_to_take_one_for_another_is_a_guess) {
   also_in_loop.nodes[3].flags = 0;
   add_at(A, C, &also_in_loop, false);
   add_at(B, C, &in_loop, false);
-  cr_assert_not(is_guess(), "nobody has been at either");
-  settle.units[0].shared = true;
-  cr_assert(is_guess());
+  cr_assert(is_guess(), "one may stand behind the other");
+  settle.units[0].by_root = true;
+  cr_assert_not(is_guess(), "the root's own branch");
 }
 
 Test(settle_places, without_an_order_to_take_a_unit_of_a_loop_for_one_after_it_is_a_guess) {

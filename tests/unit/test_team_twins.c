@@ -26,7 +26,7 @@ static struct place twin_place(uint32_t id) {
   struct place place = {
       .id = id, .nnodes = 2, .nodes = {node(1000, 1, 0), node(1001, 5, PLACE_LOOP)}};
   if (id == BEGIN) {
-    place.nodes[place.nnodes++] = node(id, 1, 0);
+    place.nodes[place.nnodes++] = node(id, 1, PLACE_ALWAYS);
     place.nodes[2].since = 1;
     place.nodes[2].until = 60;
     return place;

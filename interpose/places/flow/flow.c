@@ -209,7 +209,7 @@ uint32_t flow_nodes(const struct flow *flow, uint32_t block, uint32_t site, uint
 }
 
 /* Of the loop itself nothing comes before it, and what always follows it follows the call, too;
- * that is left aside. */
+ * that is left aside. The loop may end without the call. */
 uint32_t flow_nodes_leaving(const struct flow *flow, uint32_t block, uint32_t position,
                             uint32_t function_id, struct place_node *nodes, uint32_t room) {
   if (block >= flow->nblocks || !flow->items[block].reached ||
@@ -220,6 +220,7 @@ uint32_t flow_nodes_leaving(const struct flow *flow, uint32_t block, uint32_t po
   if (depth < room) {
     nodes[depth] = node_of(left, flow_id(function_id, position), 0);
     nodes[depth].since = nodes[depth].until = nodes[depth].order;
+    nodes[depth].flags &= (uint16_t)~PLACE_ALWAYS;
   }
   return depth + 1;
 }

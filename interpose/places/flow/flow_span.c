@@ -150,7 +150,7 @@ static struct head_edges edges_of_heads(struct flow_work *work) {
   return edges;
 }
 
-/* Whether an item follows on every way from a loop's head that does not leave the loop at once. */
+/* Whether an item of a loop follows on every way from the head that does not leave the loop at once. */
 static bool is_of_each_round(const struct flow_work *work, const struct flow_dominators *tree,
                              const struct head_edges *edges, uint32_t loop, uint32_t item) {
   bool is_one = false;
@@ -164,12 +164,24 @@ static bool is_of_each_round(const struct flow_work *work, const struct flow_dom
   return is_one;
 }
 
-static void flag_rounds(struct flow_work *work, const struct flow_dominators *tree) {
+/* Whether an item of the function's body follows on every way from its beginning. */
+static bool is_of_each_call(const struct flow_work *work, const struct flow_dominators *tree,
+                            uint32_t item) {
+  uint32_t begin = item_in_loop(work, FLOW_NONE, 0);
+  return item == begin || flow_dominates(tree, item, begin);
+}
+
+static void flag_always(struct flow_work *work, const struct flow_dominators *tree) {
   struct head_edges edges = edges_of_heads(work);
+  struct flow_item *items = work->flow->items;
   for (uint32_t loop = work->flow->nblocks; loop < work->flow->nitems; loop++)
     for (uint32_t item = work->child[loop]; item != FLOW_NONE; item = work->sibling[item])
       if (work->sites[item] > 0 && is_of_each_round(work, tree, &edges, loop, item))
-        work->flow->items[item].flags |= PLACE_EACH_ROUND;
+        items[item].flags |= PLACE_ALWAYS;
+  for (uint32_t item = work->child[work->flow->nitems]; item != FLOW_NONE;
+       item = work->sibling[item])
+    if (work->sites[item] > 0 && is_of_each_call(work, tree, item))
+      items[item].flags |= PLACE_ALWAYS;
 }
 
 static void until_in(struct flow_work *work, const struct flow_dominators *tree, uint32_t first) {
@@ -205,7 +217,7 @@ bool flow_find_since(struct flow_work *work) {
   in_each_loop(work, &tree, since_in);
   bool found = flow_find_tests(work, &tree);
   if (found)
-    flag_rounds(work, &tree);
+    flag_always(work, &tree);
   flow_dominators_drop(&tree);
   return found;
 }
