@@ -34,7 +34,8 @@ CONDITIONS = {
     "steps": "c->step % {0} == 0", "step is": "c->step == {0}", "accumulated": "(i + 1) % {0} == 0",
     "epoch is": "epoch == {0}", "epoch from": "epoch >= {0}", "epochs": "(epoch + 1) % {0} == 0",
     "torn": "p{n}_torn[epoch][c->rank] && i + 1 == p{n}_iterations[epoch][c->rank]",
-    "stopped": "epoch == p{n}_own_stop[0][c->rank]"}
+    "any iterations": "p{n}_iterations[epoch][c->rank] > 0", "rest iterations": "p{n}_iterations[epoch][c->rank] % 2 == 1",
+    "rest validation": "p{n}_validation[epoch][c->rank] % 2 == 1", "stopped": "epoch == p{n}_own_stop[0][c->rank]"}
 
 HEAD = """\
 #include "tests/generated/runner.h"

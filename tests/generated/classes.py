@@ -1,7 +1,7 @@
 """The classes of programs: what each of them has, on top of what every program has (shapes.py)."""
 
 from scripts import SCRIPTS
-from shapes import axis_sizes, barrier, base_length, body, counts, new_point, scalar_for
+from shapes import axis_sizes, barrier, base_length, beside, body, counts, new_point, scalar_for
 
 
 def unevenness(random):
@@ -36,10 +36,27 @@ def rank_branches(random, spec, hows=("rank0", "odd", "data"), share=0.6):
             spec["branches"][str(point)] = random.choice(hows if point in spec["body"] else ("rank0", "odd"))
 
 
+def in_front(spec, loop, even=False):
+    """Perhaps some ranks come to something in front of that loop."""
+    random = beside(spec, "front")
+    if random.random() < 0.3:
+        who = "rest" if even else random.choice(("rank0", "rest"))
+        spec["front"] = {"loop": loop, "who": who, "point": new_point(random, spec)}
+
+
+def begins(spec):
+    """Perhaps who has data in an epoch begins it with something."""
+    random = beside(spec, "begins")
+    if random.random() < 0.4:
+        spec["begins"] = {"point": new_point(random, spec)}
+
+
 # ---- even ------------------------------------------------------------------------------------------------------
 
 def even(random, spec):
     anything(random, spec, "even")
+    begins(spec)
+    in_front(spec, "iterations", even=True)
 
 
 def even_branches(random, spec):
@@ -72,6 +89,7 @@ def constant(random, spec):
 
 def varying(random, spec):
     common(random, spec, random.choice(("varying", "sometimes")))
+    in_front(spec, "iterations")
 
 
 def log_line(random, spec):
@@ -123,11 +141,13 @@ def validation(random, spec, how, whose, empty="none"):
 def validation_even(random, spec):
     common(random, spec, unevenness(random), with_after=random.random() < 0.5)
     validation(random, spec, "even", "own")
+    in_front(spec, "validation")
 
 
 def validation_uneven(random, spec):
     common(random, spec, random.choice(("even", "constant", "varying", "sometimes")), with_after=random.random() < 0.5)
     validation(random, spec, unevenness(random), "own", random.choice(("none", "first", "later", "any")) if spec["after"] else "none")
+    in_front(spec, "validation")
 
 
 def validation_like_training(random, spec):
@@ -189,10 +209,12 @@ def some_empty(random, spec, empty):
 
 def empty_first(random, spec):
     some_empty(random, spec, "first")
+    begins(spec)
 
 
 def empty_later(random, spec):
     some_empty(random, spec, "later")
+    begins(spec)
 
 
 def empty_evaluates(random, spec):

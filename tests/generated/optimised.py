@@ -2,26 +2,20 @@
 before and after `i <= rank`, of all rounds with `rank == 0`, it puts into code of their own. Ranks do something by themselves
 (`log`) by such conditions between collectives. Nothing but their places tells calls of one signature apart."""
 
-import random as random_module
 import textwrap
 
 from script_points import Points
-from shapes import counts, has_common_flow
+from shapes import beside, counts, has_common_flow
 
 FORMS = ("bare", "shared")
 COMPILERS = tuple((compiler, flags) for compiler in ("gcc", "clang") for flags in ("-O1", "-O2", "-O3", "-O3", "-Os"))
 INDENT = " " * 4
 
 
-def beside(spec, what, share):
-    """Chance that changes nothing else of a program of its seed."""
-    return random_module.Random(f"{what} {spec['seed']}").random() < share
-
-
 def start(random, spec, empty=0.06):
     """Half of them are even."""
     spec["each"] = 8
-    spec["prepares"] = beside(spec, "prepares", 0.7)
+    spec["prepares"] = beside(spec, "prepares").random() < 0.7
     how = random.choice(("even", "even", "constant", "varying"))
     none = random.choice(("first", "later", "any")) if how != "even" and random.random() < empty else "none"
     base = random.choice((random.randint(1, 3), random.randint(2, 6), random.randint(4, 12)))
@@ -121,7 +115,7 @@ def two_loops(random, spec):
                                                        random.randint(1, 6))}
     first = body(random, points, "n", even, "ab"[:random.randint(1, 2)])
     second = body(random, points, "m", even, "vw"[:random.randint(1, 2)])
-    if beside(spec, "every second epoch", 0.3):
+    if beside(spec, "every second epoch").random() < 0.3:
         condition, head = f"{INDENT * 2}if epoch % 2 == 1:\n", f"{INDENT * 3}for i in data(m):\n"
         second = condition + head + textwrap.indent(second, INDENT)
     else:

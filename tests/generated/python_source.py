@@ -23,7 +23,8 @@ CONDITIONS = {
     "steps": "c.step % {0} == 0", "step is": "c.step == {0}", "accumulated": "(i + 1) % {0} == 0",
     "epoch is": "epoch == {0}", "epoch from": "epoch >= {0}", "epochs": "(epoch + 1) % {0} == 0",
     "torn": "TORN{n}[epoch][c.rank] and i + 1 == ITERATIONS{n}[epoch][c.rank]",
-    "stopped": "epoch == OWN_STOP{n}[0][c.rank]"}
+    "any iterations": "ITERATIONS{n}[epoch][c.rank] > 0", "rest iterations": "ITERATIONS{n}[epoch][c.rank] % 2 == 1",
+    "rest validation": "VALIDATION{n}[epoch][c.rank] % 2 == 1", "stopped": "epoch == OWN_STOP{n}[0][c.rank]"}
 
 
 def leaves(body):

@@ -12,6 +12,9 @@ of points for the parts of a training program, counts by epoch and rank, and how
     accumulate  {every, points}: the points in each iteration, the body in every k-th
     log         {every, point}: after every k of the rank's own iterations
     torn        {after, ranks}: [epoch][rank]: whether the last iteration ends after that many points of the body
+    begins      {point}: before the loop of an epoch, by ranks that have an iteration in it
+    front       {loop, who, point}: in front of that loop (iterations or validation), by rank0 or by ranks whose rounds of it
+                are odd (rest)
     validate    {points, counts}: a loop after the epoch, counts by [epoch][rank]
     after       each epoch
     checkpoint  {every, points}: after every k epochs
@@ -108,6 +111,11 @@ def counts(random, spec, how, base, empty="none"):
     return table
 
 
+def beside(spec, what):
+    """Chances that change nothing else of a program of its seed."""
+    return random.Random(f"{what} {spec['seed']}")
+
+
 def begin(random, name, seed, kind, forms):
     spec = {"class": name, "seed": seed, "kind": kind, "form": random.choice(forms)}
     spec["ranks"] = random.choices((2, 3, 4, 5, 6), (4, 4, 3, 1, 1))[0]
@@ -119,8 +127,8 @@ def begin(random, name, seed, kind, forms):
     spec["points"] = []
     for feature in ("start", "body", "after", "end"):
         spec[feature] = []
-    for feature in ("warm", "layers", "rebuilt", "unfreeze", "accumulate", "log", "torn", "validate", "checkpoint", "first",
-                    "stop", "own_stop", "two_loops", "script"):
+    for feature in ("warm", "layers", "rebuilt", "unfreeze", "accumulate", "log", "torn", "begins", "front", "validate",
+                    "checkpoint", "first", "stop", "own_stop", "two_loops", "script"):
         spec[feature] = None
     spec["own_data"] = spec["merged"] = False
     spec["branches"] = {}
@@ -168,7 +176,7 @@ def calls_bound(spec):
         each += len(spec[feature]["points"]) if spec[feature] else 0
     each = max(each, len(spec["rebuilt"] or []))
     total = table(spec["iterations"]) * each + 40
-    total += spec["epochs"] * (len(spec["after"]) + 4)
+    total += spec["epochs"] * (len(spec["after"]) + 6)
     if spec["validate"]:
         total += table(spec["validate"]["counts"]) * len(spec["validate"]["points"])
     return total
@@ -197,7 +205,8 @@ def has_common_flow(spec):
 
 def is_even(spec):
     """Whether all ranks do the same, so that no rank ever joins."""
-    return has_common_flow(spec) and not spec["own_data"]
+    alone = spec["front"] and spec["front"]["who"] == "rank0"
+    return has_common_flow(spec) and not spec["own_data"] and not alone
 
 
 def make(kind, seed, classes, forms):
@@ -223,7 +232,7 @@ def with_points(spec, change):
     for feature in ("warm", "unfreeze", "accumulate", "validate", "checkpoint"):
         if made[feature]:
             made[feature]["points"] = change(made[feature]["points"])
-    for feature in ("log", "first", "stop"):
+    for feature in ("log", "begins", "front", "first", "stop"):
         if made[feature]:
             made[feature]["point"], = change([made[feature]["point"]])
     return made

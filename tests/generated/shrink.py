@@ -91,8 +91,8 @@ def without_points(spec):
                 yield made
 
 
-FEATURES = ("warm", "layers", "rebuilt", "unfreeze", "accumulate", "log", "torn", "validate", "checkpoint", "first", "stop",
-            "own_stop", "two_loops")
+FEATURES = ("warm", "layers", "rebuilt", "unfreeze", "accumulate", "log", "torn", "begins", "front", "validate", "checkpoint",
+            "first", "stop", "own_stop", "two_loops")
 PLAIN = {"helpers": {}, "branches": {}, "loop": "for", "sync": "call", "ending": "destroy", "pauses": [0] * 6, "split": 0}
 
 

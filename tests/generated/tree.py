@@ -13,7 +13,8 @@
     and those of scripts            (script.py), with expressions of Python's as conditions
 
     conditions: ("rank0",) ("odd",) ("data", salt) ("steps", k): after k of the own iterations, ("step is", n),
-    ("accumulated", k), ("epoch is", e), ("epoch from", e), ("epochs", k): after k epochs, ("torn",), ("stopped",)
+    ("accumulated", k), ("epoch is", e), ("epoch from", e), ("epochs", k): after k epochs, ("torn",), ("stopped",),
+    ("any iterations",): the rank has one in this epoch, ("rest iterations",): an odd number, ("rest validation",)
 """
 
 import script
@@ -68,16 +69,27 @@ def training(spec):
         body.append(("sync",))
     if spec["log"]:
         body.append(("if", ("steps", spec["log"]["every"]), calls(spec, [spec["log"]["point"]]), []))
-    loop = part(spec, "train", [("iterations", "iterations", body)])
+    loop = [("iterations", "iterations", body)]
+    if spec["begins"]:
+        loop = [("if", ("any iterations",), calls(spec, [spec["begins"]["point"]]) + loop, [])]
+    loop = part(spec, "train", loop)
     return [("if", (spec["two_loops"],), loop, loop)] if spec["two_loops"] else loop
 
 
+def front(spec, loop):
+    """What some ranks come to in front of a loop."""
+    if not spec["front"] or spec["front"]["loop"] != loop:
+        return []
+    condition = {"rank0": ("rank0",), "rest": (f"rest {loop}",)}[spec["front"]["who"]]
+    return [("if", condition, calls(spec, [spec["front"]["point"]]), [])]
+
+
 def epoch_body(spec):
-    body = training(spec)
+    body = front(spec, "iterations") + training(spec)
     if spec["sync"] != "call":
         body.append(("sync",))
     if spec["validate"]:
-        body += part(spec, "validate", [("iterations", "validation", calls(spec, spec["validate"]["points"]))])
+        body += front(spec, "validation") + part(spec, "validate", [("iterations", "validation", calls(spec, spec["validate"]["points"]))])
     body += calls(spec, spec["after"])
     if spec["checkpoint"]:
         inner = part(spec, "checkpoint", calls(spec, spec["checkpoint"]["points"]))
