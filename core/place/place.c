@@ -335,6 +335,14 @@ bool place_passes_by(const struct place *from, const struct place *to, const str
           other->nodes[at].order < to->nodes[at].order);
 }
 
+bool place_goes_past(const struct place *from, const struct place *to, const struct place *other) {
+  uint32_t at_from, at_to, loop = place_common_loop(from, to);
+  return place_passes_by(from, to, other) ||
+         (loop != 0 && place_goes_first(from, other) && place_goes_first(other, to) &&
+          place_part(from, other, &at_from) && at_from >= loop && place_part(other, to, &at_to) &&
+          at_to >= loop);
+}
+
 /* Whether a place goes the way that another goes, one node further than where they part from a
  * third. */
 static bool place_goes_with(const struct place *last, const struct place *place, uint32_t at) {

@@ -102,6 +102,10 @@ bool place_goes_first(const struct place *first, const struct place *second);
 bool place_goes_round(const struct place *from, const struct place *to);
 bool place_passes_by(const struct place *from, const struct place *to, const struct place *other);
 
+/* Whether a rank that comes from one place to another passes by a third, in the innermost loop around
+ * the first two: by going round (place_passes_by), or within the round. */
+bool place_goes_past(const struct place *from, const struct place *to, const struct place *other);
+
 /* Whether `from` stands in a loop in which `to` does not stand. False where either is not known. */
 bool place_leaves_loop(const struct place *from, const struct place *to);
 

@@ -136,7 +136,7 @@ void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
   team->claim.for_room =
       team->crowded == team->head + 1 && unit.nmembers != 0 && !(flags & CLAIM_TOGETHER);
   team->crowded = 0;
-  team->claim.left = false;
+  team->claim.left = team->claim.passed = false;
   team->claim.clock = CLOCK_UNKNOWN;
   team->claim.posts = NULL;
   if (team->claim.for_room)

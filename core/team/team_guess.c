@@ -69,6 +69,29 @@ bool team_doubt_copy(struct team *team, struct unit unit, uint64_t hash, uint32_
   return true;
 }
 
+static bool is_common(const struct team *team, uint32_t id) {
+  const struct known_place *known = team_known_place(team, id);
+  return known != NULL && known->common;
+}
+
+bool team_doubt_passed(struct team *team, struct unit unit, uint32_t flags) {
+  const struct known_place *before = team_known_place(team, team->places.last);
+  const struct known_place *next = team_known_place(team, unit_place(unit));
+  const struct place *stands = &team->claim.own_place;
+  if (!(flags & ENTRY_EXPECTED) || !team->claim.open || team->claim.passed || before == NULL ||
+      next == NULL || is_common(team, stands->id) || is_common(team, team->claim.place.id) ||
+      !place_goes_past(&before->place, &next->place, stands))
+    return false;
+  team->claim.passed = team->telling.guessed = true;
+  team->telling.guess = (struct team_guess){.kind = GUESS_ORDER,
+                                            .rank = team->source,
+                                            .other = team->plane->rank,
+                                            .member = team->claim.unit.members[0]};
+  team_copy_text(team->telling.guess.place, &next->place);
+  team_copy_text(team->telling.guess.other_place, stands);
+  return true;
+}
+
 void team_tell_blind(struct team *team) {
   if (!team->claim.open || !(team->claim.flags & CLAIM_BLIND) || team->telling.blind)
     return;

@@ -111,6 +111,12 @@ bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t fla
  * call, and returns whether it may. */
 bool team_doubt_copy(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
+/* This rank is about to shadow a unit that the others have not been asked for. Gives a WARN, once for
+ * a claim, if with it they go past where this rank stands, in a loop around both, and not all are known
+ * to come there: it goes on by itself when they have left the loop, unless that is wrong. Returns
+ * whether it has. */
+bool team_doubt_passed(struct team *team, struct unit unit, uint32_t flags);
+
 /* This rank is about to pass an index where it has a claim: tells, once, if it cannot see where
  * that stands. */
 void team_tell_blind(struct team *team);

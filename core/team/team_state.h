@@ -67,6 +67,7 @@ struct team_claim {
   bool for_room; /* the unit is expected, the slowest rank too far behind: others do not see it */
   bool looks_known;
   bool left;        /* others have committed the end of the loop that it stands in (team_is_left) */
+  bool passed;      /* ... have gone past it in its loop, and that has been told */
   struct unit unit; /* nmembers 0: LEAVE. As the team has it (team_class) */
   uint64_t hash;    /* of that */
   uint64_t signature;

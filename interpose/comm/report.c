@@ -22,11 +22,24 @@ void report_event(struct endpoint *end, enum trace_event event, uint64_t index, 
   trace_event(end->trace, event, index, report_describe(unit, text), peer);
 }
 
-/* What team_doubt has found: of the guess only the places are of interest. */
+/* What team_doubt or team_doubt_passed has found: of the guess only its kind and the places are of
+ * interest. */
 static void report_unsure(const struct endpoint *end, const char *own) {
   const struct team *team = end->team;
   const struct team_guess *guess = &team->telling.guess;
   char place[PLACE_TEXT_MAX + 8], other[PLACE_TEXT_MAX + 8];
+  if (guess->kind == GUESS_ORDER) {
+    log_line_of(
+        endpoint_subject(end), LOG_LEVEL_WARN,
+        "rank %u stands at %s%s, in a loop, at collective %llu, while rank %u goes on with the "
+        "loop%s, and nothing tells which goes first: rank %u stops (NCCL_JOIN_UNSURE=stop): "
+        "ncclRemoteError. Let all ranks come to a collective there, call nccl_join_leave where "
+        "a loop ends, or let the others go on (NCCL_JOIN_UNSURE=warn)",
+        team->plane->rank, own, report_at(guess->other_place, other),
+        (unsigned long long)team->failed.index, team->failed.rank, report_at(guess->place, place),
+        team->plane->rank);
+    return;
+  }
   log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
               "%s of rank %u%s, at collective %llu, looks like that of rank %u%s, which is issued, "
               "and nothing tells "

@@ -138,6 +138,20 @@ Test(place_order, a_place_is_in_front_of_a_loop) {
   cr_expect_not(place_is_in_front(&a, &b), "in a loop itself");
 }
 
+Test(place_order, who_goes_on_in_a_loop_goes_past_what_stands_between) {
+  struct place a = stand(1, 0, 0, 7), b = stand(2, 0, 0, 8), c = stand(3, 0, 0, 9);
+  struct place inner = stand(4, 20, 8, 9);
+  cr_expect(place_goes_past(&a, &c, &b), "within a round");
+  cr_expect(place_goes_past(&a, &a, &b), "by going round");
+  cr_expect(place_goes_past(&c, &b, &a));
+  cr_expect_not(place_goes_past(&a, &b, &c));
+  cr_expect_not(place_goes_past(&c, &a, &b), "it comes to that next");
+  cr_expect(place_goes_past(&a, &c, &inner), "past a loop");
+  cr_expect_not(place_goes_past(&inner, &inner, &b), "of the loop outside");
+  a.nodes[1].flags = b.nodes[1].flags = c.nodes[1].flags = PLACE_ORDERED;
+  cr_expect_not(place_goes_past(&a, &c, &b), "in no loop");
+}
+
 /* ---- once in each round ---- */
 
 /* for (...) { ...; g(); } with the call in g, which goes on in `call`. */

@@ -50,6 +50,39 @@ Test(team_doubts, calls_in_a_row_and_a_loop_elsewhere_meet_without_a_word) {
   }
 }
 
+/* for (...) { first(); if (...) some(); second(); }: the others have the loop learnt, and go on. Returns how
+ * many WARNs rank 0 gives, which comes to some(), until the others have gone round twice. */
+static uint32_t others_go_past(uint16_t order, uint32_t flags, enum team_verdict verdict) {
+  struct place first = stand(1, 0, 10, 0, 10), second = stand(2, 0, 20, 0, 10),
+               some = stand(3, 0, order, 0, order);
+  uint32_t told = 0;
+  for (uint32_t i = 0; i < 8; i++) {
+    meet(&first, &first);
+    meet(&second, &second);
+  }
+  team_claim(quartet[0], at(some.id, OTHER), flags, &some);
+  for (uint32_t i = 0; i < 4; i++) {
+    const struct place *next = i % 2 == 0 ? &first : &second;
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+      cr_assert(team_commit(quartet[rank], at(next->id, SUM)), "without asking");
+    expect_verdict(0, i == 1 ? verdict : TEAM_SHADOW);
+    if (quartet[0]->failed.how != FAILURE_NONE)
+      return told;
+    told += quartet[0]->telling.guessed && quartet[0]->telling.guess.kind == GUESS_ORDER;
+    quartet[0]->telling.guessed = false;
+  }
+  return told;
+}
+
+Test(team_doubts, that_others_go_past_in_a_loop_is_told_once) {
+  cr_assert_eq(others_go_past(15, 0, TEAM_SHADOW), 1);
+}
+
+Test(team_doubts, or_stops) {
+  cr_assert_eq(others_go_past(15, CLAIM_SURE, TEAM_FAILED), 0);
+  cr_assert_eq(quartet[0]->failed.how, FAILURE_UNSURE);
+}
+
 /* if (one) a(); else a(); if (sometimes) b();  Who is at the first again has gone round. */
 static void meet_again(bool odd_goes_on, uint32_t told) {
   struct place then = stand(1, 0, 11, 13, 11), otherwise = stand(2, 0, 12, 13, 12),
