@@ -217,6 +217,30 @@ Test(training, what_is_found_late_stops_the_job_with_the_place_and_the_remedy) {
   run_free(result);
 }
 
+/* The others go on in the loop without being asked, past where rank 0 stands: that goes first when they have
+ * left. */
+Test(training, that_others_go_past_where_a_rank_stands_is_told_or_stops) {
+  for (int stops = 0; stops <= 1; stops++) {
+    struct run *result =
+        run(&(struct launch){.nranks = 3,
+                             .program = "loops",
+                             .options = "--mode once --iterations 40,40,40",
+                             .environment = stops ? "NCCL_JOIN_UNSURE=stop" : NULL});
+    if (!stops)
+      assert_went_well(result);
+    cr_expect_eq(result->status != 0, stops);
+    cr_expect(stops ? run_says_in_a_line(result, "NCCL-JOIN WARN",
+                                         "rank 0 stands at allreduce(sum, float32, 1)",
+                                         " (loops), in a loop", "goes on with the loop",
+                                         "ncclRemoteError", "NCCL_JOIN_UNSURE=warn", NULL)
+                    : run_says_in_a_line(result, "NCCL-JOIN WARN", "nothing tells which goes first",
+                                         "allreduce(sum, float32, 1)", " of rank 0 at ", "waits",
+                                         NULL),
+              "%s", result->errors);
+    run_free(result);
+  }
+}
+
 /* The same where the job is to stop instead. */
 Test(training, what_cannot_be_known_stops_the_job_if_it_is_to) {
   const struct schedule schedule = {3, 2, {{10, 8, 12}, {10, 0, 10}}};

@@ -1,6 +1,6 @@
 /* Epochs of two loops whose collectives look alike: --mode counting, a warm-up and a loop that counts on from it; --mode
  * branches, training and evaluation in two branches of one condition; --mode threads, training, and evaluation by a thread of
- * its own. Compiled without optimisation by gcc: a compiler makes
+ * its own; --mode once, training, in which rank 0 alone comes to another collective once. Compiled without optimisation by gcc: a compiler makes
  * such loops of one, too, and these are the program's own.
  *
  * Results: "epoch <epoch> <n>" with the number of sums that are those of the ranks still in that loop; "left".
@@ -19,7 +19,7 @@
 static const char *mode = "counting", *iterations = "6,8,7/5,9,6/7,6,8";
 
 static const struct option options[] = {
-    {"--mode", &mode, NULL, "counting, branches or threads"},
+    {"--mode", &mode, NULL, "counting, branches, threads or once"},
     {"--iterations", &iterations, NULL, "per rank and epoch, 3 and more: 3,5,5 or 3,5/5,3"},
     {0},
 };
@@ -103,6 +103,16 @@ static void threads(int epoch, int n) {
     pthread_join(thread, NULL);
 }
 
+static void once(int epoch, int n) {
+  point = 1;
+  for (int i = 0; i < n; i++) {
+    sum();
+    count_right(epoch, i);
+    if (i == n - 3 && ranks.rank == 0)
+      CHECK_NCCL(ncclAllReduce(send, receive, 1, ncclFloat, ncclSum, ranks.comms[0], ranks.stream));
+  }
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Two loops whose collectives look alike.", options);
@@ -115,6 +125,7 @@ int main(int argc, char **argv) {
     right = 0;
     (strcmp(mode, "branches") == 0  ? branches
      : strcmp(mode, "threads") == 0 ? threads
+     : strcmp(mode, "once") == 0    ? once
                                     : counting)(epoch, n);
     ranks_result(&ranks, "epoch %d %d", epoch, right);
   }
