@@ -200,6 +200,22 @@ static void read_signals(struct launch *launch) {
 
 /* ---- the loop ---- */
 
+static void look_for_lost(struct launch *launch, const struct relay *relay, const char *name) {
+  if (launch->lost || relay->lost == 0 || relay->lost == EPIPE)
+    return;
+  launch->lost = true;
+  say("cannot write the ranks' %s: %s. Lines are lost, and the ranks go on", name,
+      strerror(relay->lost));
+}
+
+/* Says once if what ranks have written cannot be passed on. */
+static void look_for_all_lost(struct launch *launch) {
+  for (int i = 0; i < launch->options.nranks; i++) {
+    look_for_lost(launch, &launch->ranks[i].out, "output");
+    look_for_lost(launch, &launch->ranks[i].err, "errors");
+  }
+}
+
 /* Waits for signals and output, up to timeout_ms (-1: for ever), and handles what came. False if
  * nothing did. */
 static bool turn(struct launch *launch, int timeout_ms) {
@@ -218,6 +234,7 @@ static bool turn(struct launch *launch, int timeout_ms) {
     if (polled[2 + 2 * i].revents)
       relay_pump(&launch->ranks[i].err);
   }
+  look_for_all_lost(launch);
   if (polled[0].revents)
     read_signals(launch);
   return true;
@@ -281,6 +298,9 @@ static int run_ranks(struct launch *launch) {
   }
   run_until_all_ended(launch);
   finish(launch);
+  look_for_all_lost(launch);
+  if (launch->lost && launch->status == 0)
+    launch->status = 1;
   ranks_record(launch);
   return launch->status;
 }

@@ -29,6 +29,7 @@ struct launch {
   int status;    /* to exit with */
   char why[640]; /* not 0 */
   bool stopping; /* SIGTERM has been sent */
+  bool lost;     /* lines of ranks could not be written, and that has been said */
   bool awaiting; /* rank `failed` has ended because rank `first` had failed, which is to end, too */
   int failed, first;
   long deadline_ms; /* for SIGKILL, while stopping; for rank `first`, while awaiting */

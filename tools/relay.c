@@ -18,15 +18,15 @@ void relay_open(struct relay *relay, int source, int target, int rank) {
   fcntl(source, F_SETFL, fcntl(source, F_GETFL) | O_NONBLOCK);
 }
 
-/* Writes all of the parts, waiting where the target is non-blocking (terminals often are). False
- * if it takes no more. */
-static bool write_all(int target, struct iovec *parts, int nparts) {
+/* Writes all of the parts, waiting where the target is non-blocking (terminals often are). An errno
+ * if they cannot be written. */
+static int write_all(int target, struct iovec *parts, int nparts) {
   while (nparts > 0) {
     ssize_t n = writev(target, parts, nparts);
     if (n < 0 && errno == EAGAIN)
       poll(&(struct pollfd){.fd = target, .events = POLLOUT}, 1, -1);
     else if (n < 0 && errno != EINTR)
-      return false;
+      return errno;
     for (; nparts > 0 && n >= (ssize_t)parts->iov_len; nparts--)
       n -= (ssize_t)(parts++)->iov_len;
     if (nparts > 0 && n > 0) {
@@ -34,17 +34,20 @@ static bool write_all(int target, struct iovec *parts, int nparts) {
       parts->iov_len -= (size_t)n;
     }
   }
-  return true;
+  return 0;
 }
 
 /* Writes one line, given without its newline, with its mark: one write(2), so that other writers
- * do not cut in. */
-static bool write_line(const struct relay *relay, char *line, size_t length) {
+ * do not cut in. False if nobody reads the target any more. */
+static bool write_line(struct relay *relay, char *line, size_t length) {
   char mark[16];
   char newline[] = "\n";
   int size = snprintf(mark, sizeof(mark), "[%d] ", relay->rank);
   struct iovec parts[] = {{mark, (size_t)size}, {line, length}, {newline, 1}};
-  return write_all(relay->target, parts, 3);
+  int error = write_all(relay->target, parts, 3);
+  if (relay->lost == 0)
+    relay->lost = error;
+  return error != EPIPE;
 }
 
 /* Passes on all whole lines of the buffer and keeps the rest. The bytes before scanned are known

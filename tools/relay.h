@@ -20,14 +20,16 @@ struct relay {
   int rank;
   char *line; /* grows up to RELAY_LINE_MAX; owned */
   size_t used, size;
+  int lost; /* errno of the first line that could not be written; 0: all could */
 };
 
 /* Takes over the descriptor source. */
 void relay_open(struct relay *relay, int source, int target, int rank);
 
 /* Reads once, without waiting, and passes on the lines that are whole then. At the end of the
- * source, or when the target takes no more (a closed pipe, a full disk), the relay is closed: the
- * rank then sees the same as if it had written there itself. */
+ * source, or when nobody reads the target any more, the relay is closed: the rank then sees the same
+ * as if it had written there itself. A line that cannot be written for another reason (a full disk) is
+ * lost, and the rank goes on: most programs do not look whether their lines are written. */
 void relay_pump(struct relay *relay);
 
 /* Passes on an unfinished last line and closes the source. May be called twice. */

@@ -56,7 +56,8 @@ int main(int argc, char **argv) {
     settings_print_man(stdout);
   else if (what == -1)
     settings_print(stdout, environ, width());
+  fflush(stdout); /* before what is wrong */
   if (what == -1 || what == 'c')
     status = check();
-  return fflush(stdout) != 0 ? 1 : status;
+  return fflush(stdout) != 0 || ferror(stdout) ? 1 : status;
 }

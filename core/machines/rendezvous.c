@@ -3,10 +3,14 @@
 #include "core/machines/rendezvous.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define TAIL_OFFSET 64
 #define TAIL_TAG UINT64_C(0x314d4e494f4a434e) /* "NCJOINM1": whose it is, and the version */
@@ -25,6 +29,25 @@ bool rendezvous_make(struct rendezvous *made) {
   memset(made, 0, sizeof(*made));
   return getrandom(&made->job, sizeof(made->job), 0) == sizeof(made->job) &&
          getrandom(made->secret, sizeof(made->secret), 0) == sizeof(made->secret);
+}
+
+const char *rendezvous_read_secret(const char *path,
+                                   unsigned char secret[RENDEZVOUS_SECRET_BYTES]) {
+  struct stat status;
+  const char *wrong = NULL;
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (file < 0)
+    return strerror(errno);
+  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
+    wrong = "it is no file";
+  else if ((status.st_uid != geteuid() && status.st_uid != 0) ||
+           (status.st_mode & (S_IWGRP | S_IRWXO)) != 0)
+    wrong = "it must be this user's or root's, closed to others, and not writable for its group "
+            "(chmod 600)";
+  else if (read(file, secret, RENDEZVOUS_SECRET_BYTES) != RENDEZVOUS_SECRET_BYTES)
+    wrong = "it has less than 32 bytes";
+  close(file);
+  return wrong;
 }
 
 static bool is_zero(const unsigned char *bytes, size_t size) {

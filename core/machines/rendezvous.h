@@ -6,7 +6,7 @@
  * the same on all ranks, as the id is one: NCCL hashes all of it to tell hosts apart
  * (src/init.cc, commHash).
  *
- * Pure, but for the random numbers.
+ * Pure, but for the random numbers and the file of a secret.
  */
 #ifndef NCCL_JOIN_CORE_RENDEZVOUS_H
 #define NCCL_JOIN_CORE_RENDEZVOUS_H
@@ -37,6 +37,11 @@ bool rendezvous_write(unsigned char id[RENDEZVOUS_ID_BYTES], struct rendezvous *
 
 /* What is in an id; false if it has none, or one of another version. */
 bool rendezvous_read(const unsigned char id[RENDEZVOUS_ID_BYTES], struct rendezvous *job);
+
+/* Reads the secret of NCCL_JOIN_MACHINES_SECRET from its file. NULL, or why it cannot be used: nobody but
+ * its owner and group shall have it from the file, and nobody else than its owner put it there. A link is
+ * allowed: Kubernetes mounts secrets so. The text lasts until the next call of strerror. */
+const char *rendezvous_read_secret(const char *path, unsigned char secret[RENDEZVOUS_SECRET_BYTES]);
 
 /* A job whose secret is known to all otherwise, and which an id says nothing of: its number follows from a
  * text that is the same on all machines (where they meet). Without an address. */

@@ -42,29 +42,10 @@ static bool has_secret_file(void) {
   return join_settings()->machines_secret[0] != '\0';
 }
 
-/* Of NCCL_JOIN_MACHINES_SECRET: nobody but its owner and group can have it from the file, and nobody else
- * than its owner put it there. A link is allowed: Kubernetes mounts secrets so. */
-static const char *load_secret(unsigned char secret[RENDEZVOUS_SECRET_BYTES]) {
-  struct stat status;
-  const char *wrong = NULL;
-  int file = open(join_settings()->machines_secret, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (file < 0)
-    return strerror(errno);
-  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
-    wrong = "it is no file";
-  else if ((status.st_uid != geteuid() && status.st_uid != 0) ||
-           (status.st_mode & (S_IWGRP | S_IRWXO)) != 0)
-    wrong = "it must be this user's or root's, closed to others, and not writable for its group "
-            "(chmod 600)";
-  else if (read(file, secret, RENDEZVOUS_SECRET_BYTES) != RENDEZVOUS_SECRET_BYTES)
-    wrong = "it has less than 32 bytes";
-  close(file);
-  return wrong;
-}
-
 /* False if there is none, or it cannot be used, which is said once. */
 static bool read_secret(unsigned char secret[RENDEZVOUS_SECRET_BYTES]) {
-  const char *wrong = has_secret_file() ? load_secret(secret) : "";
+  const char *wrong =
+      has_secret_file() ? rendezvous_read_secret(join_settings()->machines_secret, secret) : "";
   if (wrong != NULL && *wrong != '\0')
     log_once(LOG_LEVEL_WARN,
              "NCCL_JOIN_MACHINES_SECRET=%s cannot be used, so ranks of other machines are not "

@@ -205,13 +205,14 @@ static void report_uneven_save(const struct endpoint *end, const struct sum *sum
   if (memory == NULL)
     return;
   write_json(memory, end, sum);
-  trace_make_folder(folder);
+  int unmade = trace_make_folder(folder);
   bool made = fclose(memory) == 0 && length < (int)sizeof(path);
+  errno = ENAMETOOLONG;
   int file = made ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666) : -1;
   if (file < 0 || log_write(file, text, size) != size)
     log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
                 "cannot write %.300s (%s). Set NCCL_JOIN_REPORT to a folder that may be written to",
-                path, log_reason(errno, reason));
+                path, log_reason(unmade != 0 ? unmade : errno, reason));
   if (file >= 0)
     close(file);
   free(text);

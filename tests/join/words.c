@@ -87,6 +87,8 @@ Test(words, of_no_communicator_are_an_error_with_its_name) {
   struct run *run = run_script("", "1,1,1");
   assert_went_well(run);
   cr_expect(strstr(run->output, "RESULT 0 ncclJoinLeave returned ") != NULL, "%s", run->output);
+  cr_expect(strstr(run->output, "RESULT 0 a communicator is an int or a ctypes.c_void_p") != NULL,
+            "%s", run->output);
   run_free(run);
 }
 

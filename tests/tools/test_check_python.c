@@ -26,6 +26,15 @@ Test(check_python, what_is_imported_decides) {
   expect_answer("", PYTHON "no.py", NO, "\"reached\":\"none\"");
 }
 
+/* Its wheel has the preload object and stand-ins, which have or call functions of NCCL. */
+Test(check_python, nccl_joins_own_package_is_not_taken_for_nccl) {
+  add_package("nccl_join", "frame.so", "");
+  write_file("words.py", "import nccl_join\n");
+  expect_answer("", PYTHON "words.py", NO, "\"reached\":\"none\"");
+  write_file("words.py", "import nccl_join, frame\n");
+  expect_answer("", PYTHON "words.py", YES, LINKED);
+}
+
 Test(check_python, every_form_of_import_is_read) {
   static const char *const forms[] = {
       "from frame import x\n",

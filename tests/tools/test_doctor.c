@@ -41,6 +41,28 @@ Test(doctor, what_several_machines_need_is_looked_for) {
   expect_in(result.out, "there is no nccl-join-agent beside libnccl-join.so");
 }
 
+Test(doctor, a_secret_that_ranks_will_not_take_is_wrong) {
+  run("head -c 32 /dev/zero >good && chmod 600 good && cp good open && chmod 644 open && head -c "
+      "31 good "
+      ">short && chmod 600 short");
+  static const struct {
+    const char *file, *why;
+  } wrong[] = {
+      {"missing", "No such file"}, {"open", "chmod 600"}, {"short", "32 bytes"}, {".", "no file"}};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    struct result result = run("NCCL_JOIN_MACHINES_SECRET=$PWD/%s nccl-join doctor", wrong[i].file);
+    cr_expect_eq(result.status, 1, "%s: %s%s", wrong[i].file, result.out, result.err);
+    expect_in(result.out, "WRONG  machines      NCCL_JOIN_MACHINES_SECRET=");
+    expect_in(result.out, wrong[i].why);
+  }
+  struct result result =
+      doctor("export NCCL_JOIN_MACHINES_SECRET=$PWD/good NCCL_JOIN_RENDEZVOUS=here:80;");
+  expect_not_in(result.out, "WRONG");
+  result = doctor("export NCCL_JOIN_RENDEZVOUS=here:80;");
+  cr_expect_eq(result.status, 1);
+  expect_in(result.out, "NCCL_JOIN_RENDEZVOUS is set without a secret");
+}
+
 Test(doctor, it_is_json_for_programs) {
   struct result result = run("NCCL_JOIN_TIMEOUT=x nccl-join doctor --json");
   cr_expect_eq(result.status, 1);

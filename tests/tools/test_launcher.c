@@ -247,3 +247,22 @@ Test(launcher, an_output_that_is_full_is_not_a_success) {
   struct result result = run("nccl-join env >/dev/full");
   cr_expect_neq(result.status, 0);
 }
+
+Test(launcher, ranks_go_on_where_their_output_is_full) {
+  static const char *const streams[] = {"", "2"};
+  for (size_t i = 0; i < 2; i++) {
+    struct result result = run(
+        "nccl-join run -n 2 sh -c 'for i in 1 2 3; do echo line; echo line >&2; sleep 0.1; done; "
+        ">ended$RANK' %s>/dev/full; code=$?; ls ended0 ended1 && rm ended0 ended1 && exit $code",
+        streams[i]);
+    cr_expect_eq(result.status, 1, "%s%s", result.out, result.err);
+    cr_expect(strstr(result.out, "ended1"), "%s", result.out);
+    if (i == 0)
+      cr_expect_eq(count(result.err, "cannot write the ranks' output: No space left on device"), 1);
+  }
+}
+
+Test(launcher, what_is_wrong_comes_behind_the_table_of_settings) {
+  struct result result = run("NCCL_JOIN_TIMEOUT=0 nccl-join env 2>&1 | tail -1");
+  cr_expect(strncmp(result.out, "nccl-join: ", 11) == 0, "%s", result.out);
+}

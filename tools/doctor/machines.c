@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/machines/rendezvous.h"
 #include "tools/check/image.h"
 #include "tools/check/search.h"
 #include "tools/doctor/findings.h"
@@ -75,6 +76,21 @@ static void write_addresses(char *text, size_t size) {
   freeifaddrs(all);
 }
 
+/* Where all meet without an id that says it, they know each other by a secret. */
+static bool look_at_secret(struct findings *findings, const struct settings *settings) {
+  unsigned char secret[RENDEZVOUS_SECRET_BYTES];
+  bool has_file = settings->machines_secret[0] != '\0';
+  const char *wrong = has_file ? rendezvous_read_secret(settings->machines_secret, secret) : NULL;
+  if (wrong != NULL)
+    finding(findings, HEALTH_WRONG, "machines",
+            "make the file on all machines: head -c 32 /dev/urandom, chmod 600",
+            "NCCL_JOIN_MACHINES_SECRET=%s cannot be used: %s", settings->machines_secret, wrong);
+  else if (!has_file && settings->rendezvous.host[0] != '\0')
+    finding(findings, HEALTH_WRONG, "machines", "set NCCL_JOIN_MACHINES_SECRET on all ranks, too",
+            "NCCL_JOIN_RENDEZVOUS is set without a secret by which its ranks know each other");
+  return wrong == NULL && (has_file || settings->rendezvous.host[0] == '\0');
+}
+
 void look_at_machines(struct findings *findings, const struct places *places) {
   struct settings settings;
   char error[256], addresses[512];
@@ -87,7 +103,7 @@ void look_at_machines(struct findings *findings, const struct places *places) {
             "ranks of several machines do not join: NCCL_JOIN_MACHINES=0");
     return;
   }
-  if (!look_at_agent(findings, places, wanted))
+  if (!look_at_secret(findings, &settings) || !look_at_agent(findings, places, wanted))
     return;
   write_addresses(addresses, sizeof addresses);
   if (addresses[0] == '\0')

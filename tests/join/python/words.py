@@ -45,7 +45,7 @@ def main():
             ranks.check(ranks.cuda.cudaDeviceSynchronize())
             add(nccl, comm, stream, send, receive)
             ranks.say("sum %d %d %g %g" % (epoch, i, *receive.read()))
-        nccl_join.leave(comm.value)
+        nccl_join.leave(comm)
     ranks.say(f"active {nccl_join.is_active()}")
     if nccl_join.is_active():
         jobs = nccl_join.status(os.getpid())
@@ -54,6 +54,10 @@ def main():
         try:
             nccl_join.leave(0)
         except RuntimeError as error:
+            ranks.say(str(error))
+        try:
+            nccl_join.leave("comm")
+        except TypeError as error:
             ranks.say(str(error))
     ranks.check(nccl.ncclCommDestroy(comm))
     ranks.say("left")

@@ -38,6 +38,11 @@ def _handle(communicator):
     """An ncclComm_t as a number, or what has one: a process group of PyTorch, or None, the one of all ranks."""
     if isinstance(communicator, int):
         return communicator
+    if isinstance(communicator, ctypes.c_void_p):
+        return communicator.value
+    if communicator is not None and not hasattr(communicator, "_get_backend"):
+        raise TypeError("a communicator is an int or a ctypes.c_void_p (ncclComm_t), a process group of PyTorch, or None: "
+                        f"the one of all ranks; not {type(communicator).__name__}")
     import torch  # only here: the module itself needs nothing
 
     group = communicator if communicator is not None else torch.distributed.group.WORLD
