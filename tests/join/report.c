@@ -44,7 +44,7 @@ Test(report, says_what_each_rank_did_and_what_to_do) {
   cr_expect_eq(result->status, 0);
   cr_expect_str_empty(result->errors);
   const char *text = result->output;
-  expect_in(text, "\nCommunicator ab: 2 ranks, 6 collectives in 5.00 s, nccl-join 0.1.0\n");
+  expect_in(text, "\nCommunicator 000000ab: 2 ranks, 6 collectives in 5.00 s, nccl-join 0.1.0\n");
   expect_in(text, "\n     0        4        2   33 %      2.00 s  here (100)\n");
   expect_in(text, "\n     1        6        0    0 %         0 s  here (101)\n");
   expect_in(text, "\n  rank 0   ##..##\n");
@@ -248,15 +248,15 @@ Test(report, what_is_even_but_for_less_than_a_collective_is_not_to_be_moved) {
 /* Two of four ranks, by the communicator of all, or by what their launcher has given them. */
 static void check_numbers(const char *given_2, const char *given_3, bool all) {
   for (int rank = 0; all && rank < 4; rank++)
-    write_member("00aa", 4, rank, 100 + rank, "", TWO AT(3000, "done", 2));
-  write_member("0001", 2, 0, 102, given_2,
+    write_member("00000000000000aa", 4, rank, 100 + rank, "", TWO AT(3000, "done", 2));
+  write_member("0000000000000001", 2, 0, 102, given_2,
                AT(1000, "commit", 0) AT(2000, "shadow", 1) AT(2500, "shadow", 2)
                    AT(3000, "fail", 3));
-  write_member("0001", 2, 1, 103, given_3, TWO AT(2500, "commit", 2) AT(3000, "done", 3));
+  write_member("0000000000000001", 2, 1, 103, given_3, TWO AT(2500, "commit", 2) AT(3000, "done", 3));
   struct run *result = report("--text");
-  const char *part = strstr(result->output, "\nCommunicator 1: 2 ranks");
+  const char *part = strstr(result->output, "\nCommunicator 00000001: 2 ranks");
   cr_assert_not_null(part, "%s", result->output);
-  cr_expect_eq(all, strstr(result->output, "\nCommunicator aa: 4 ranks") == result->output);
+  cr_expect_eq(all, strstr(result->output, "\nCommunicator 000000aa: 4 ranks") == result->output);
   expect_in(part,
             "\n  Ranks are numbered as in the job. In this communicator, and its warnings, 2 is "
             "0, 3 is 1\n");

@@ -48,5 +48,5 @@ void write_member(const char *team, int ranks, int rank, int process, const char
 }
 
 void write_rank(int rank, const char *header, const char *records) {
-  write_member("00ab", 2, rank, 100 + rank, header, records);
+  write_member("00000000000000ab", 2, rank, 100 + rank, header, records);
 }

@@ -150,7 +150,7 @@ void text_print(const struct summary *summary) {
   uint64_t length = summary->end - summary->from;
   const struct track *first = summary->tracks;
   snprintf(title, sizeof title, "Communicator %s: %zu rank%s, %" PRIu64 " collective%s in %s%s%s",
-           first->team + strspn(first->team, "0"), summary->count, summary->count == 1 ? "" : "s",
+           track_team(first), summary->count, summary->count == 1 ? "" : "s",
            length, length == 1 ? "" : "s", summary_time(summary->end_ns - summary->start_ns, time),
            first->version[0] != '\0' ? ", nccl-join " : "", first->version);
   heading(title);

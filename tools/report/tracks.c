@@ -339,6 +339,12 @@ enum part track_part(const struct track *track, uint64_t index) {
   return known ? (enum part)track->parts[index - track->base] : PART_NONE;
 }
 
+const char *track_team(const struct track *track) {
+  size_t length = strlen(track->team), zeros = strspn(track->team, "0");
+  size_t most = length > 8 ? length - 8 : 0;
+  return track->team + (zeros < most ? zeros : most);
+}
+
 void track_unescape(char *text) {
   char *to = text;
   while (*text != '\0') {

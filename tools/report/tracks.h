@@ -105,6 +105,10 @@ void launches_find_open(struct tracks *tracks);
 /* How many tracks from one on are of its team. */
 size_t tracks_of_team(const struct tracks *tracks, size_t first);
 
+/* The team's number as the log has it (`tag 0ae8579d`), in eight digits at least. Lives as long as the
+ * track. */
+const char *track_team(const struct track *track);
+
 /* " failed", or how else its trace ends: behind its row; "" if the rank has left. */
 const char *track_end(const struct track *track);
 
