@@ -328,7 +328,7 @@ static ncclResult_t failure_of(ncclComm_t handle, bool noticed) {
     if (comm != NULL && comm->state == COMM_JOINED &&
         (!noticed || !look_for_own_error(comm->end))) {
       if (noticed)
-        endpoint_await_death(comm->end);
+        endpoint_await_death(comm->end, false);
       look_for_lost(comm->end, noticed);
     }
     communicator_release_endpoints();

@@ -162,14 +162,16 @@ void endpoint_retire(struct endpoint *end, enum rank_state state) {
   end->in_overlap = NULL;
 }
 
-void endpoint_await_death(struct endpoint *end) {
+void endpoint_await_death(struct endpoint *end, bool by_nccl) {
   const struct plane *plane = end->team->plane;
   uint64_t deadline = now_ms() + ENDPOINT_DEATH_MS;
-  if (!plane_has_machines(plane) || atomic_exchange(&end->awaited_death, true))
+  bool here = !plane_has_machines(plane);
+  if ((here && !by_nccl) || atomic_exchange(&end->awaited_death, true))
     return;
   for (;;) {
     team_look_for_the_dead(end->team);
-    if (plane_has_died(plane) || atomic_load(&end->broken) != ncclSuccess || now_ms() >= deadline)
+    if (plane_has_died(plane) || (here && plane_has_failed(plane)) ||
+        atomic_load(&end->broken) != ncclSuccess || now_ms() >= deadline)
       return;
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
   }

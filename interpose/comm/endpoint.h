@@ -171,10 +171,11 @@ void endpoint_retire(struct endpoint *end, enum rank_state state);
 
 /* A rank has given up, or NCCL has: because a rank of another machine has died, perhaps. NCCL, and
  * ranks that have heard it from NCCL, may be faster than this machine's agent. Waits for at most
- * ENDPOINT_DEATH_MS until it is known who has died, or the endpoint is broken; once. Not where all
- * ranks are on this machine: there it is known at once. */
+ * ENDPOINT_DEATH_MS until it is known who has died, or the endpoint is broken; once. Where all ranks
+ * are on this machine only if by_nccl, NCCL itself having said that something is wrong: it hears of
+ * the end of a process while the kernel still ends it. */
 #define ENDPOINT_DEATH_MS 1000u
-void endpoint_await_death(struct endpoint *end);
+void endpoint_await_death(struct endpoint *end, bool by_nccl);
 
 /* The communicator with a tag in an endpoint's team, or NULL. */
 struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag);

@@ -82,7 +82,7 @@ void outcome_failed(struct request *request) {
     return;
   }
   if (end->team->failed.how == FAILURE_RANK) {
-    endpoint_await_death(end);
+    endpoint_await_death(end, false);
     team_find_culprit(end->team);
   }
   report_failure(end, request->unit);

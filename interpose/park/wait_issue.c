@@ -39,7 +39,7 @@ static bool somebody_failed(const struct team *team) {
  * so it is for its launcher to end the others. Where a rank has failed, that is the reason, and may
  * not have been logged yet; any other has been. */
 static void shadow_failed(struct wait *wait, struct endpoint *end) {
-  endpoint_await_death(end);
+  endpoint_await_death(end, true);
   bool lost = somebody_failed(end->team);
   team_end_short(end->team);
   endpoint_retire(end, RANK_FAILED);
