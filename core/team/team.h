@@ -152,6 +152,12 @@ static inline uint64_t team_index(const struct team *team) {
   return team->head - 1;
 }
 
+/* How many collectives of the program have been passed: without the marks and resynchronised buffers of
+ * nccl_join_enter and nccl_join_leave. */
+static inline uint64_t team_collectives(const struct team *team) {
+  return team->head - team->leaves - team->own_units;
+}
+
 /* Whether at the unit that the last verdict was about (TEAM_REAL, TEAM_LEFT) all ranks are together
  * again: all claimed it, and since the last rejoin some had joined; or a rank said by
  * MARK_LOOP_END that it has no more data, and so did all others, or they begin a loop or leave. Not

@@ -283,6 +283,8 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   team->reals += real;
   if (flags & ENTRY_NO_UNIT)
     team->left_at[team->leaves++ % TEAM_LEAVES] = team->head;
+  else
+    team->own_units += unit_mark(unit) != MARK_NONE || unit_is_state(unit);
   log_pass(team->own, team->head++,
            &(struct log_entry){.hash = hash,
                                .reals = team->reals,

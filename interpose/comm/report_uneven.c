@@ -49,7 +49,7 @@ static bool sum_make(struct sum *sum, struct endpoint *end) {
   struct plane *plane = end->team->plane;
   uint64_t now = now_ms();
   *sum = (struct sum){.nranks = plane->nranks,
-                      .collectives = end->team->head - end->team->leaves,
+                      .collectives = team_collectives(end->team),
                       .run_ms = now - end->made_ms,
                       .parts = plane_take_parts(plane),
                       .shares = calloc(plane->nranks, sizeof(struct share))};

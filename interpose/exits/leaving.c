@@ -85,7 +85,7 @@ static ncclResult_t leaving_depart(struct departure *departure, uint32_t tag,
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_INFO,
         "all ranks have left; rank %u goes on after %llu collectives, shadows among them: %llu",
-        end->team->plane->rank, (unsigned long long)(end->team->head - end->team->leaves),
+        end->team->plane->rank, (unsigned long long)team_collectives(end->team),
         (unsigned long long)end->team->shadows_total);
     if (end->trace != NULL)
       trace_flush(end->trace);

@@ -71,7 +71,7 @@ Test(perfetto, ranks_are_processes_with_tracks) {
     snprintf(name, sizeof name, "process_name: \"rank %d (here, %d)\"", rank, 100 + rank);
     const char *process = packet_with(text, name);
     cr_expect_eq(number(process, "pid: "), 100 + rank);
-    snprintf(name, sizeof name, "name: \"rank %d of communicator ab\"", rank);
+    snprintf(name, sizeof name, "name: \"rank %d of communicator 000000ab\"", rank);
     const char *track = packet_with(text, name);
     cr_expect_eq(number(track, "parent_uuid: "), number(process, "uuid: "));
     char event[64];

@@ -54,6 +54,20 @@ Test(summary, answers_to_sends_are_no_collectives) {
   run_free(result);
 }
 
+Test(summary, what_nccl_join_itself_passes_is_no_collective) {
+  static const char *const says[] = {"--say none", "--say leave --state weights",
+                                     "--say both --state all"};
+  for (size_t i = 0; i < sizeof says / sizeof says[0]; i++) {
+    char options[128];
+    snprintf(options, sizeof options, "--iterations 3,5 %s", says[i]);
+    struct run *result = run_program(2, "annotations", options, "NCCL_JOIN_REPORT=line");
+    assert_went_well(result);
+    cr_expect(run_says(result, ". Of 6 collectives rank 0 answered 2 without data (33 %, "),
+              "%s: %s", says[i], result->errors);
+    run_free(result);
+  }
+}
+
 Test(summary, even_inputs_are_not_worth_a_line) {
   struct run *result = sum("--iterations 10,10,10/7,7,7", "NCCL_JOIN_REPORT=line");
   assert_went_well(result);
