@@ -59,5 +59,5 @@ int main(int argc, char **argv) {
   fflush(stdout); /* before what is wrong */
   if (what == -1 || what == 'c')
     status = check();
-  return fflush(stdout) != 0 || ferror(stdout) ? 1 : status;
+  return terminal_finish() ? status : 1;
 }

@@ -1,6 +1,7 @@
 /* See terminal.h. */
 #include "tools/terminal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -47,4 +48,13 @@ void terminal_print(FILE *out, int column, int indent, const char *text) {
     column = indent;
   }
   fprintf(out, "%s\n", text);
+}
+
+bool terminal_finish(void) {
+  errno = 0;
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return true;
+  fprintf(stderr, "nccl-join: cannot write all of the output%s%s\n", errno != 0 ? ": " : "",
+          errno != 0 ? strerror(errno) : "");
+  return false;
 }

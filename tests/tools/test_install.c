@@ -277,8 +277,11 @@ Test(install, what_cannot_be_written_is_a_failure) {
   write_file("traces/rank-0.here.1.jsonl",
              "{\"format\":\"nccl-join-trace\",\"version\":1,\"rank\":0,\"team\":\"aa\"}\n"
              "{\"t_ns\":900,\"event\":\"commit\",\"index\":0}\n");
-  for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-    cr_expect_eq(run("nccl-join %s >/dev/full", commands[i]).status, 1, "%s", commands[i]);
+  for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+    struct result result = run("nccl-join %s >/dev/full", commands[i]);
+    cr_expect_eq(result.status, 1, "%s", commands[i]);
+    cr_expect_str_not_empty(result.err, "%s", commands[i]);
+  }
   cr_expect_eq(run("nccl-join report --json traces").status, 0);
 }
 

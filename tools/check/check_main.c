@@ -22,6 +22,7 @@
 
 #include "tools/check/answer.h"
 #include "tools/check/report.h"
+#include "tools/terminal.h"
 
 #define LINE_SIZE ((size_t)4 * PATH_MAX)
 
@@ -104,7 +105,7 @@ static int answer(const struct options *options) {
                    ? report(options, &answer)
                    : report_error(options, error);
   answer_free(&answer);
-  return fflush(stdout) != 0 ? SEEN_UNKNOWN : status;
+  return terminal_finish() ? status : SEEN_UNKNOWN;
 }
 
 /* ---- the warning ---- */
@@ -159,5 +160,5 @@ int main(int argc, char **argv) {
   if (options.warn == 0)
     return answer(&options);
   warn(&options);
-  return fflush(stdout) != 0 ? SEEN_UNKNOWN : 0;
+  return terminal_finish() ? 0 : SEEN_UNKNOWN;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "tools/doctor/findings.h"
+#include "tools/terminal.h"
 
 static int usage(void) {
   fputs("nccl-join: doctor takes no argument but --json (see nccl-join --help)\n", stderr);
@@ -43,5 +44,5 @@ int main(int argc, char **argv) {
   (json ? findings_print_json : findings_print)(stdout, &findings);
   int status = findings_worst(&findings) == HEALTH_WRONG ? 1 : 0;
   findings_free(&findings);
-  return fflush(stdout) != 0 ? 1 : status;
+  return terminal_finish() ? status : 1;
 }

@@ -16,6 +16,7 @@
 #include "tools/report/perfetto.h"
 #include "tools/report/summary.h"
 #include "tools/report/timeline.h"
+#include "tools/terminal.h"
 
 struct options {
   bool json, text;
@@ -46,20 +47,20 @@ static int show(const struct options *options, const struct summary *summaries, 
   char path[PATH_MAX];
   if (options->json) {
     json_write(summaries, count);
-    return fflush(stdout) != 0;
+    return !terminal_finish();
   }
   timeline_begin();
   for (size_t i = 0; i < count; i++)
     text_print(&summaries[i]);
   if (options->text)
-    return fflush(stdout) != 0;
+    return !terminal_finish();
   snprintf(path, sizeof path, "%s/report.html", options->folder);
   if (options->output != NULL)
     snprintf(path, sizeof path, "%s", options->output);
   if (!page_write(path, summaries, count))
     return 1;
   printf("\nThe same as a page: %s\n", path);
-  return fflush(stdout) != 0;
+  return !terminal_finish();
 }
 
 int main(int argc, char **argv) {

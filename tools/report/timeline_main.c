@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tools/report/timeline.h"
+#include "tools/terminal.h"
 
 int main(int argc, char **argv) {
   struct tracks tracks = {0};
@@ -29,5 +30,5 @@ int main(int argc, char **argv) {
     timeline_draw(&tracks.all[first], n);
   }
   tracks_free(&tracks);
-  return fflush(stdout) != 0;
+  return !terminal_finish();
 }

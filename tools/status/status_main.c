@@ -118,9 +118,9 @@ int main(int argc, char **argv) {
     size_t shown = show(pid, json);
     fflush(stdout);
     if (shown == 0 || ferror(stdout))
-      return ferror(stdout) != 0;
+      return !terminal_finish();
     nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
   }
   bool none = show(pid, json) == 0;
-  return fflush(stdout) != 0 || none;
+  return !terminal_finish() || none;
 }
