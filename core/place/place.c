@@ -216,7 +216,7 @@ bool place_comes_once(const struct place *a, const struct place *b) {
 
 bool place_is_in_front(const struct place *place, const struct place *other) {
   return place_relate(place, other) == PLACE_OUTSIDE && place_leaves_loop(other, place) &&
-         place_goes_first(place, other);
+         place_goes_first(place, other) && !place_are_branches(place, other);
 }
 
 place_nodes_t place_counts_rounds(const struct place *place, const struct place *other) {
@@ -247,6 +247,16 @@ bool place_is_reached(const struct place *a, const struct place *b) {
   uint32_t at;
   return place_compare(a, b, &at) && place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]) &&
          place_nodes_are_reached(&a->nodes[at], &b->nodes[at]);
+}
+
+static bool place_nodes_are_branches(const struct place_node *x, const struct place_node *y) {
+  return x->reach_from != 0 && y->reach_from != 0 && place_nodes_are_ordered(x, y) &&
+         !place_nodes_are_reached(x, y);
+}
+
+bool place_are_branches(const struct place *a, const struct place *b) {
+  uint32_t at;
+  return place_compare(a, b, &at) && place_nodes_are_branches(&a->nodes[at], &b->nodes[at]);
 }
 
 static uint32_t place_turn(const struct place_node *node) {
@@ -367,8 +377,7 @@ static enum ahead place_is_ahead(const struct place *place, const struct place *
       return AHEAD_UNKNOWN;
     /* Two branches: ranks have been last where the one is, which may have its name from the other.
      */
-    if (to->id != from->id && to->reach_from != 0 && from->reach_from != 0 &&
-        !place_nodes_are_reached(to, from))
+    if (to->id != from->id && place_nodes_are_branches(to, from))
       return AHEAD_UNKNOWN;
     if (to->id != from->id)
       return i >= at && to->order > from->order ? AHEAD_YES : AHEAD_NO;
@@ -387,7 +396,8 @@ int place_order(const struct place *a, const struct place *b, const struct place
   if (ahead_a != ahead_b && ahead_a != AHEAD_UNKNOWN && ahead_b != AHEAD_UNKNOWN)
     return ahead_a == AHEAD_YES ? 1 : -1;
   bool ordered = place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]);
-  bool in_one_pass = ordered && ahead_a == ahead_b && ahead_a != AHEAD_UNKNOWN;
+  bool in_one_pass = ordered && ahead_a == ahead_b && ahead_a != AHEAD_UNKNOWN &&
+                     !place_nodes_are_branches(&a->nodes[at], &b->nodes[at]);
   if (loops_a != loops_b && !in_one_pass)
     return loops_a ? 1 : -1;
   bool with_a = loops_a && place_goes_with(last, a, at);

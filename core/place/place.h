@@ -135,6 +135,9 @@ bool place_is_ordered(const struct place *a, const struct place *b);
  * round: so they are not two branches of one condition. */
 bool place_is_reached(const struct place *a, const struct place *b);
 
+/* The contrary, as far as it is known: of spans of reach a node keeps the longest (flow_reach.c). */
+bool place_are_branches(const struct place *a, const struct place *b);
+
 /* Of two places in a loop, whether who comes to one in a round may come to the other in another
  * round, and not to the first, as a condition changes that only one of them is behind. And of two
  * branches of one condition in a loop, whether who is in one is never in the other, as nothing that
@@ -173,7 +176,7 @@ bool place_shares_loop(const struct place *a, const struct place *b);
 /* Whether it is known that no loop is around both. */
 bool place_comes_once(const struct place *a, const struct place *b);
 
-/* Whether the place stands in front of a loop, and the other one in it. */
+/* Whether the place stands in front of a loop, and the other one in it; not in two branches. */
 bool place_is_in_front(const struct place *place, const struct place *other);
 
 /* Of a place to which a rank comes once in each round of the innermost loop around it: that loop, if

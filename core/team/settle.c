@@ -292,17 +292,34 @@ static bool are_of_one_call(const struct claimed *a, const struct claimed *b) {
   return a->place_id != 0 && a->place_id == b->place_id;
 }
 
+/* Whether they are two branches of one condition, at most one of them in a loop of its own. */
+static bool are_branches(const struct claimed *a, const struct claimed *b) {
+  enum place_relation relation = place_relate(a->place, b->place);
+  return (relation == PLACE_ALTERNATIVE || relation == PLACE_OUTSIDE) &&
+         place_are_branches(a->place, b->place);
+}
+
+/* Of what stands in front of a loop, and in it, whether who is in front may have gone round the loops
+ * around both, while the other has not, or the other way. Where neither has been issued before, nobody
+ * has come through one of them. */
+static bool may_have_gone_round(const struct claimed *won, const struct claimed *lost) {
+  bool first = is_in_front(won, lost) && !won->seen && !lost->seen;
+  return !first && (is_in_front(won, lost) || is_in_front(lost, won)) &&
+         !are_in_one_pass(won, lost);
+}
+
 /* Whether nothing is known of which of two different units goes first. Of two loops it is known
  * only that one goes on. Whoever stands in a later one has left it. But where the other one is
  * earlier in the program its rank has gone round a loop that surrounds both; and the rank in the
  * loop that goes on may have done so as well, and have had no part in the earlier one. Of a loop and
- * what stands in front of it, too: who is there may have gone round, or not. */
+ * what stands in front of it, too: who is there may have gone round, or not. Of two branches it says
+ * nothing which one comes first in the program. */
 static bool is_unsure(const struct settle *settle, const struct claimed *won,
                       const struct claimed *lost) {
   if (compare_places(settle, won, lost) == 0)
     return won->last_real <= lost->last_real || are_of_one_call(won, lost);
   if (may_be_last(settle, won, lost) || settle_may_be_copies(won, lost) ||
-      ((is_in_front(lost, won) || is_in_front(won, lost)) && !are_in_one_pass(won, lost)))
+      are_branches(won, lost) || may_have_gone_round(won, lost))
     return true;
   return place_relate(won->place, lost->place) == PLACE_LOOPS && !are_counted(won, lost) &&
          place_order(won->place, lost->place, NULL) <= 0;

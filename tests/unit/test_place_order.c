@@ -55,6 +55,25 @@ Test(place_order, what_stands_in_front_of_a_loop_goes_first_where_both_come_next
   expect_first(&b, &a, &last);
 }
 
+/* if (...) a(); else for (...) b(); */
+Test(place_order, of_two_branches_none_is_in_front) {
+  struct place a = stand(1, 0, 0, 7), b = stand(2, 20, 8, 9), last = stand(3, 0, 0, 6);
+  cr_expect_not(place_are_branches(&a, &b), "of no reach nothing is known");
+  cr_expect(place_is_in_front(&a, &b));
+  a.nodes[2].reach_from = b.nodes[2].reach_from = 10;
+  a.nodes[2].reach_to = b.nodes[2].reach_to = 12;
+  cr_expect(place_are_branches(&a, &b));
+  cr_expect_not(place_is_in_front(&a, &b));
+  expect_first(&b, &a, &last);
+  a.nodes[2].reach_from = 8;
+  cr_expect_not(place_are_branches(&a, &b));
+  cr_expect(place_is_in_front(&a, &b));
+  expect_first(&a, &b, &last);
+  a.nodes[2].reach_from = 10;
+  a.nodes[2].until = 12;
+  cr_expect_not(place_are_branches(&a, &b), "what always comes through it is reached");
+}
+
 Test(place_order, and_what_comes_next_from_where_all_have_been_before_that) {
   struct place last = stand(3, 0, 0, 7), a = stand(1, 0, 0, 8), b = stand(2, 20, 6, 9);
   expect_first(&a, &b, &last);

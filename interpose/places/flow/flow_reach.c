@@ -3,7 +3,9 @@
  *
  * What can be reached is some spans of orders, put together from behind, in the order of the items:
  * the two halves of a branch stand between what comes before and after it. An item keeps the
- * longest span; more than SPANS_MAX apart are not followed. */
+ * longest span; more than SPANS_MAX apart are not followed. What comes to no end, and what only early
+ * ways out lead to, is in none: it stands behind all else, and checks of errors would make one span of
+ * it that is longer than those of the program's own way. */
 #include "interpose/places/flow/flow_private.h"
 
 #include <stdlib.h>
@@ -52,7 +54,8 @@ static void flow_add_span(struct flow_spans *reach, struct span span) {
 /* Whoever comes to an item comes to its sites, unless it has none, and to what is behind it. */
 static void flow_add_item(const struct flow_work *work, struct flow_spans *reach,
                           const struct flow_spans *behind, uint32_t item) {
-  if (work->sites[item] != 0)
+  uint32_t block = work->head[item];
+  if (work->sites[item] != 0 && work->alive[block] && !work->late[block])
     flow_add_span(reach, (struct span){work->flow->items[item].order, work->end[item]});
   for (uint32_t i = 0; i < behind->nspans; i++)
     flow_add_span(reach, behind->spans[i]);
