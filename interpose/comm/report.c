@@ -31,8 +31,8 @@ static void report_unsure(const struct endpoint *end, const char *own) {
   if (guess->kind == GUESS_ORDER) {
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
-        "rank %u stands at %s%s, in a loop, at collective %llu, while rank %u goes on with the "
-        "loop%s, and nothing tells which goes first: rank %u stops (NCCL_JOIN_UNSURE=stop): "
+        "rank %u stands at %s%s, at collective %llu, while rank %u goes on in the same loop%s, "
+        "and nothing tells which goes first: rank %u stops (NCCL_JOIN_UNSURE=stop): "
         "ncclRemoteError. Let all ranks come to a collective there, call nccl_join_leave where "
         "a loop ends, or let the others go on (NCCL_JOIN_UNSURE=warn)",
         team->plane->rank, own, report_at(guess->other_place, other),

@@ -231,7 +231,7 @@ Test(training, that_others_go_past_where_a_rank_stands_is_told_or_stops) {
     cr_expect_eq(result->status != 0, stops);
     cr_expect(stops ? run_says_in_a_line(result, "NCCL-JOIN WARN",
                                          "rank 0 stands at allreduce(sum, float32, 1)",
-                                         " (loops), in a loop", "goes on with the loop",
+                                         " (loops), in a loop", "goes on in the same loop at ",
                                          "ncclRemoteError", "NCCL_JOIN_UNSURE=warn", NULL)
                     : run_says_in_a_line(result, "NCCL-JOIN WARN", "nothing tells which goes first",
                                          "allreduce(sum, float32, 1)", " of rank 0 at ", "waits",
