@@ -85,6 +85,28 @@ Test(report, fits_the_terminal) {
   expect_width("200", 200);
 }
 
+#define MARK(ns, event, index, unit)                                                               \
+  "{\"t_ns\":" #ns "000000,\"event\":\"" event "\",\"index\":" #index ",\"unit\":\"" unit "\"}\n"
+
+/* Rank 1 has two sums more; then both say that the loop ends, and rank 1's weights are all ranks'. */
+Test(report, what_nccl_join_itself_passes_is_no_collective) {
+  write_rank(0, "",
+             AT(1000, "commit", 0) AT(1200, "shadow", 1) AT(1300, "shadow", 2)
+                 MARK(1400, "settle", 3, "end of a loop")
+                     MARK(1500, "settle", 5, "end of a resynchronisation") AT(2000, "done", 6));
+  write_rank(1, "",
+             AT(1000, "commit", 0) AT(1200, "commit", 1) AT(1300, "commit", 2)
+                 MARK(1400, "settle", 3, "end of a loop")
+                     MARK(1450, "settle", 4, "state(root 1, float32, 4) on comm ab")
+                         MARK(1500, "settle", 5, "end of a resynchronisation") AT(2000, "done", 6));
+  struct run *result = report("--text");
+  expect_in(result->output, ": 2 ranks, 3 collectives in ");
+  expect_in(result->output, "\n     0        1        2   67 % ");
+  expect_in(result->output, "\n     1        3        0    0 % ");
+  expect_in(result->output, "With 2 on each rank");
+  run_free(result);
+}
+
 Test(report, the_page_needs_nothing_else_and_texts_stay_texts) {
   write_run();
   struct run *result = report("");
@@ -252,7 +274,8 @@ static void check_numbers(const char *given_2, const char *given_3, bool all) {
   write_member("0000000000000001", 2, 0, 102, given_2,
                AT(1000, "commit", 0) AT(2000, "shadow", 1) AT(2500, "shadow", 2)
                    AT(3000, "fail", 3));
-  write_member("0000000000000001", 2, 1, 103, given_3, TWO AT(2500, "commit", 2) AT(3000, "done", 3));
+  write_member("0000000000000001", 2, 1, 103, given_3,
+               TWO AT(2500, "commit", 2) AT(3000, "done", 3));
   struct run *result = report("--text");
   const char *part = strstr(result->output, "\nCommunicator 00000001: 2 ranks");
   cr_assert_not_null(part, "%s", result->output);

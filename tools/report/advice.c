@@ -169,7 +169,7 @@ static const char *write_percent(uint64_t part, uint64_t whole, char text[24]) {
 }
 
 static void say_rebalance(const struct summary *summary, struct sentences *out) {
-  uint64_t length = summary->end - summary->from, ns = summary->end_ns - summary->start_ns;
+  uint64_t length = summary->collectives, ns = summary->end_ns - summary->start_ns;
   const struct track *most = summary->most, *least = summary->least;
   char then[SUMMARY_TIME], now[SUMMARY_TIME], moved[24];
   summary_time(ns, now);
@@ -244,7 +244,7 @@ size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADV
     say(&out, "Until then no rank had joined.");
   else if (!whole)
     say(&out, "In what there is, no rank has joined.");
-  else if (summary->end == summary->from)
+  else if (summary->collectives == 0)
     say(&out, "There is no collective in the traces, and no rank has joined. Sends and receives of "
               "the program's own are not recorded.");
   else

@@ -43,13 +43,19 @@ static json_t *spans_of(const struct summary *summary, const struct track *track
   return out;
 }
 
+/* A mark is drawn as an index of the rank's own. */
+static enum part drawn(const struct track *track, uint64_t i) {
+  enum part part = (enum part)track->parts[i];
+  return part == PART_MARK ? PART_OWN : part;
+}
+
 /* Stretches of the same part. */
 static json_t *parts_of(const struct track *track) {
   json_t *out = json_array();
   for (uint64_t i = 0, next; i < track->nparts; i = next) {
-    for (next = i + 1; next < track->nparts && track->parts[next] == track->parts[i]; next++)
+    for (next = i + 1; next < track->nparts && drawn(track, next) == drawn(track, i); next++)
       continue;
-    json_array_append_new(out, json_pack("[i, I, I]", (int)track->parts[i],
+    json_array_append_new(out, json_pack("[i, I, I]", (int)drawn(track, i),
                                          (json_int_t)track->base + (json_int_t)i,
                                          (json_int_t)track->base + (json_int_t)next));
   }

@@ -136,8 +136,7 @@ static void write_process(struct writer *writer, const struct tracks *tracks,
 
 static void write_track(struct writer *writer, const struct track *track) {
   char name[160];
-  snprintf(name, sizeof name, "rank %d of communicator %s", track->rank,
-           track_team(track));
+  snprintf(name, sizeof name, "rank %d of communicator %s", track->rank, track_team(track));
   TrackDescriptor descriptor = TRACK_DESCRIPTOR__INIT;
   TracePacket packet = TRACE_PACKET__INIT;
   descriptor.has_uuid = descriptor.has_parent_uuid = true;

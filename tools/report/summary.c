@@ -77,7 +77,8 @@ static bool is_rejoin(const struct summary *summary, uint64_t index) {
   bool joined = false;
   for (size_t i = 0; i < summary->count; i++) {
     const struct track *track = &summary->tracks[i];
-    if (track_part(track, index) != PART_OWN)
+    enum part part = track_part(track, index);
+    if (part != PART_OWN && part != PART_MARK)
       return false;
     joined |= index > 0 && track_part(track, index - 1) == PART_SHADOW;
   }
@@ -98,6 +99,14 @@ static bool has_shadow(const struct summary *summary, uint64_t index) {
   return false;
 }
 
+static bool is_mark(const struct summary *summary, uint64_t index) {
+  for (size_t i = 0; i < summary->count; i++)
+    if (track_part(&summary->tracks[i], index) == PART_MARK)
+      return true;
+  return false;
+}
+
+/* One that has marks alone is none. */
 static void add_epoch(struct summary *summary, uint64_t from, uint64_t end) {
   struct epoch *epoch = &summary->epochs[summary->nepochs++];
   uint64_t first = from, all = 0;
@@ -118,12 +127,18 @@ static void add_epoch(struct summary *summary, uint64_t from, uint64_t end) {
     }
     summary->after_first += count_own(track, first, end);
   }
+  if (all == 0 && first == end) {
+    summary->nepochs--;
+    return;
+  }
   if (summary->count != 0) /* for clang's analyzer: a run without traces has no epochs */
     summary->even += (all + summary->count - 1) / summary->count;
 }
 
 static bool find_epochs(struct summary *summary) {
   size_t room = 1;
+  for (uint64_t index = summary->from; index < summary->end; index++)
+    summary->collectives += !is_mark(summary, index);
   for (uint64_t index = summary->from + 1; index < summary->end; index++)
     room += is_rejoin(summary, index);
   summary->epochs = calloc(room, sizeof *summary->epochs);

@@ -16,6 +16,7 @@ struct summary {
   const struct track *tracks; /* of one team */
   size_t count;
   uint64_t from, end;        /* indices of which there are records */
+  uint64_t collectives;      /* of these, the program's: without marks */
   uint64_t start_ns, end_ns; /* of all spans */
   uint64_t joined_ns;        /* of all ranks */
   uint64_t own, after_first; /* own collectives; those behind the first shadow of their epoch */

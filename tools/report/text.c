@@ -24,7 +24,7 @@ static void paragraph(const char *text) {
 }
 
 static void print_ranks(const struct summary *summary) {
-  uint64_t length = summary->end - summary->from;
+  uint64_t length = summary->collectives;
   char time[SUMMARY_TIME];
   printf("  rank      own  shadows  share  joined for  host (process)\n");
   for (size_t i = 0; i < summary->count; i++) {
@@ -147,11 +147,11 @@ static void print_settings(const struct summary *summary) {
 
 void text_print(const struct summary *summary) {
   char advice[ADVICE_MAX][ADVICE_SIZE], title[160], time[SUMMARY_TIME];
-  uint64_t length = summary->end - summary->from;
+  uint64_t length = summary->collectives;
   const struct track *first = summary->tracks;
   snprintf(title, sizeof title, "Communicator %s: %zu rank%s, %" PRIu64 " collective%s in %s%s%s",
-           track_team(first), summary->count, summary->count == 1 ? "" : "s",
-           length, length == 1 ? "" : "s", summary_time(summary->end_ns - summary->start_ns, time),
+           track_team(first), summary->count, summary->count == 1 ? "" : "s", length,
+           length == 1 ? "" : "s", summary_time(summary->end_ns - summary->start_ns, time),
            first->version[0] != '\0' ? ", nccl-join " : "", first->version);
   heading(title);
   print_numbering(summary);

@@ -28,13 +28,14 @@ void timeline_begin(void) {
   };
 }
 
-/* What a column shows: what there is most of among its indices. */
+/* What a column shows: what there is most of among its indices. A mark is an index of the rank's own. */
 static enum part column_part(const struct track *track, uint64_t begin, uint64_t end) {
-  uint64_t counts[3] = {0};
+  uint64_t counts[PART_MARK + 1] = {0};
   begin = begin > track->base ? begin - track->base : 0;
   end = end > track->base ? end - track->base : 0;
   for (uint64_t index = begin; index < end && index < track->nparts; index++)
     counts[track->parts[index]]++;
+  counts[PART_OWN] += counts[PART_MARK];
   if (counts[PART_OWN] == 0 && counts[PART_SHADOW] == 0)
     return PART_NONE;
   return counts[PART_SHADOW] > counts[PART_OWN] ? PART_SHADOW : PART_OWN;

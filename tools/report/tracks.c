@@ -76,9 +76,8 @@ static void track_put(struct track *track, uint64_t at, enum part part) {
   if (part == PART_SHADOW) {
     track->shadows++;
     track->joins[track->njoins - 1].shadows++;
-  } else {
-    track->own++;
   }
+  track->own += part == PART_OWN;
   track->parts[index] = (unsigned char)part;
   if (index >= track->nparts)
     track->nparts = index + 1;
@@ -135,6 +134,17 @@ static bool is_answer(const char *line) {
   return strncmp(unit, "send(", 5) == 0 || strncmp(unit, "recv(", 5) == 0;
 }
 
+/* The same: what is no collective of the program. */
+static bool is_mark(const char *line) {
+  static const char *const begins[] = {"begin of a loop\"", "end of a loop\"",
+                                       "end of a resynchronisation\"", "state("};
+  const char *unit = field(line, "unit");
+  for (size_t i = 0; unit != NULL && *unit == '"' && i < sizeof begins / sizeof begins[0]; i++)
+    if (strncmp(unit + 1, begins[i], strlen(begins[i])) == 0)
+      return true;
+  return false;
+}
+
 /* A rank that was stopped, and hears of it, may go on. */
 static void track_put_end(struct track *track, const char *event, const char *line) {
   uint64_t peer;
@@ -178,7 +188,7 @@ static bool track_read_event(struct track *track, const char *line, bool keep) {
     if (!field_number(line, "index", &index) || index < track->base ||
         index - track->base > track->nparts + INDEX_GAP_MAX)
       return false;
-    track_put(track, index, own ? PART_OWN : PART_SHADOW);
+    track_put(track, index, !own ? PART_SHADOW : is_mark(line) ? PART_MARK : PART_OWN);
   }
   return true;
 }

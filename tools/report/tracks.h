@@ -12,7 +12,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum part { PART_NONE, PART_OWN, PART_SHADOW };
+enum part {
+  PART_NONE,
+  PART_OWN,
+  PART_SHADOW,
+  PART_MARK, /* nccl-join's own: where a loop begins or ends, a buffer that is resynchronised */
+};
 
 /* A stretch of shadows without a unit of its own in between. */
 struct join {
