@@ -78,8 +78,9 @@ bool team_doubt_passed(struct team *team, struct unit unit, uint32_t flags) {
   const struct known_place *before = team_known_place(team, team->places.last);
   const struct known_place *next = team_known_place(team, unit_place(unit));
   const struct place *stands = &team->claim.own_place;
-  if (!(flags & ENTRY_EXPECTED) || !team->claim.open || team->claim.passed || before == NULL ||
-      next == NULL || is_common(team, stands->id) || is_common(team, team->claim.place.id) ||
+  if (!(flags & ENTRY_EXPECTED) || !team->claim.open || team->claim.passed ||
+      !unit_may_have_place(team->claim.unit) || before == NULL || next == NULL ||
+      is_common(team, stands->id) || is_common(team, team->claim.place.id) ||
       !place_goes_past(&before->place, &next->place, stands))
     return false;
   team->claim.passed = team->telling.guessed = true;

@@ -212,10 +212,9 @@ struct team {
   uint32_t apart;        /* which unit was apart from the expected one at the last ENTRY_APART */
   uint64_t shadows;      /* shadows since the last unit issued for real */
   uint64_t shadows_total;
-  uint64_t
-      own_units; /* marks and resynchronised buffers that have been passed: no collectives of the program */
-  uint64_t together; /* index after the last rejoin */
-  uint64_t leaves;   /* how many of the indices passed were no units: LEAVEs, and stops */
+  uint64_t own_units; /* marks and resynchronised buffers: no collectives of the program */
+  uint64_t together;  /* index after the last rejoin */
+  uint64_t leaves;    /* how many of the indices passed were no units: LEAVEs, and stops */
   uint64_t left_at[TEAM_LEAVES]; /* indices of the last of `leaves` */
   uint64_t text_end;             /* bytes of text written so far */
 

@@ -226,7 +226,7 @@ static void say_answers(const struct summary *summary, struct sentences *out) {
 size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADVICE_SIZE]) {
   struct sentences out = {advice, 0};
   bool some_ranks, well = say_end(summary, &out), whole = say_missing(summary, &some_ranks, &out);
-  if (summary->shadows > 0 && !some_ranks)
+  if (summary->shadows > 0 && summary->collectives > 0 && !some_ranks)
     say_rebalance(summary, &out);
   if (summary->answers > 0)
     say_answers(summary, &out);
