@@ -75,9 +75,9 @@ $(BUILD)/check/join: $(JOIN_TEST_OBJECTS) $(BUILD)/tools/port.o
 
 # ---- make check -------------------------------------------------------------------------------------------------
 
-# For nccl-join run --loopback. The stand-in has the functions and structures of NCCL 2.28, so it cannot be built with older
+# For nccl-join run --loopback. The stand-in has the functions and structures of NCCL 2.28.7, so it cannot be built with older
 # headers; and a GPU machine may lack those of one release of CUDA.
-ifneq ($(and $(CUDA12_INCLUDE),$(call nccl_has,22800)),)
+ifneq ($(and $(CUDA12_INCLUDE),$(call nccl_has,22807)),)
 all: loopback
 STAND_INS_BUILT = , the stand-ins in $(LOOPBACK)
 endif
@@ -97,7 +97,7 @@ CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_I
 UNIT_OVER_SHM = UNIT_TRANSPORT=shm 'TEST_FILTER=@(@(attachment|foresight|looks|marks|overlap*|peers|place*|team*)/*|peers_random/programs_0)'
 
 .PHONY: check check-here check-build
-check-build: all loopback programs $(CHECK_PROGRAMS) $(LOOPBACK_CHECKS) $(BUILD)/bench/report
+check-build: all loopback programs gpu-programs $(CHECK_PROGRAMS) $(LOOPBACK_CHECKS) $(BUILD)/bench/report
 
 # Sanitizers would only measure themselves. tests/tools is run without.
 ifeq ($(SAN),)

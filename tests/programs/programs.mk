@@ -8,8 +8,8 @@
 .PHONY: programs demo check-gpu check-gpu-cases gpu-programs
 
 PROGRAMS = sum jobs late ddp connect crossed regression backward reductions groups teams lossy operations exchange experts endings shapes helpers annotations devices early train check_sums children graph processes drivers concurrent watchdog buffers
-# ncclCommShrink came with 2.27, ncclCommRevoke with 2.28.
-PROGRAMS += $(if $(call nccl_has,22800),shrink)
+# ncclCommShrink came with 2.27, ncclCommRevoke with 2.28.7.
+PROGRAMS += $(if $(call nccl_has,22807),shrink)
 PROGRAM_PARTS = ranks arena options values tape digits record
 PROGRAM_FILES = $(addprefix $(BUILD)/programs/,$(PROGRAMS))
 PROGRAM_PART_OBJECTS = $(PROGRAM_PARTS:%=$(BUILD)/tests/programs/%.o)
@@ -51,7 +51,7 @@ $(PROGRAM_FILES): $(BUILD)/programs/%: $(BUILD)/tests/programs/%.o $(PROGRAM_PAR
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) -Wl,--as-needed $(PROGRAM_LIBRARIES) \
 	  -Wl,-rpath-link,$(BUILD)/loopback -lm
 
-$(BUILD)/programs/operations: $(BUILD)/tests/programs/tensors.o
+$(BUILD)/programs/operations $(BUILD)/gpu/programs/operations: $(BUILD)/tests/programs/tensors.o
 
 $(BUILD)/programs/opened: $(OPENED_OBJECTS) $(filter-out %/arena.o,$(PROGRAM_PART_OBJECTS)) $(PROGRAM_LIBRARIES)
 	@mkdir -p $(@D)

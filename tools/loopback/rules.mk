@@ -5,7 +5,9 @@
 # Folders add the libraries they make to LOOPBACK_LIBS.
 
 LOOPBACK = $(BUILD)/loopback
-LOOPBACK_CUDA_LIBS = $(LOOPBACK)/libcuda.so.1 $(LOOPBACK)/libcudart.so.12 $(LOOPBACK)/libcudart.so.13 \
+# A machine with a GPU may have the headers of CUDA 13 alone.
+LOOPBACK_CUDARTS = $(if $(CUDA12_INCLUDE),12) 13
+LOOPBACK_CUDA_LIBS = $(LOOPBACK)/libcuda.so.1 $(LOOPBACK_CUDARTS:%=$(LOOPBACK)/libcudart.so.%) \
                      $(LOOPBACK)/libcuda.so $(LOOPBACK)/libcudart.so
 LOOPBACK_LIBS = $(LOOPBACK_CUDA_LIBS)
 
@@ -88,8 +90,7 @@ $$(LOOPBACK)/libcudart.so.$(1): $$(LOOPBACK_CUDART$(1)_OBJS) $$(BUILD)/tools/loo
 	  -Xlinker --version-script=$$(BUILD)/tools/loopback/cudart$(1)/libcudart.map -o $$@ $$(LOOPBACK_CUDART$(1)_OBJS) \
 	  $$(LOOPBACK)/libcuda.so.1
 endef
-$(eval $(call loopback_cudart,12))
-$(eval $(call loopback_cudart,13))
+$(foreach release,$(LOOPBACK_CUDARTS),$(eval $(call loopback_cudart,$(release))))
 
 # What -lcuda and -lcudart find.
 $(LOOPBACK)/libcuda.so: $(LOOPBACK)/libcuda.so.1
