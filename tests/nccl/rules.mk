@@ -77,7 +77,7 @@ $(NCCL_VERSIONS_DIR)/pytorch/lib/libnccl.so.2: $(EMULATION_PYTORCH)/nvidia/nccl/
 	@ln -sfn '$(abspath $<)' $@
 
 # PyTorch, the NCCL that it comes with, and its kernels emulated: a folder for PYTORCH_SITE.
-EMULATION_SITE = $(EMULATION_DIR)/pytorch/site
+EMULATION_SITE = $(EMULATION_DIR)/pytorch/site-packages
 $(EMULATION_SITE)/torch/__init__.py: $(EMULATION_DIR)/pytorch/done $(BUILD)/pytorch/libhostcuda.so tests/pytorch/stack
 	$(call say,LINKS,$(EMULATION_SITE))
 	$(Q)tests/pytorch/stack '$(EMULATION_PYTORCH)' $(EMULATION_DIR)/pytorch/loopback $(EMULATION_DIR)/pytorch/loopback/libnccl.so.2 \

@@ -41,7 +41,8 @@ static uint32_t write_nodes(const struct place_node *nodes, uint32_t n, uint32_t
                         (nodes[i].flags & PLACE_LOOP) != 0,
                         (nodes[i].flags & PLACE_ORDERED ? 1u : 0) |
                             (nodes[i].flags >> PLACE_TURN_SHIFT != 0 ? 2u : 0) |
-                            (nodes[i].flags & PLACE_FIXED ? 4u : 0),
+                            (nodes[i].flags & PLACE_FIXED ? 4u : 0) |
+                            (nodes[i].flags & PLACE_ALWAYS ? 8u : 0),
                         nodes[i].reach_from,
                         nodes[i].reach_to};
     if (nodes[i].flags == 0)

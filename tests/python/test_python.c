@@ -98,6 +98,10 @@ Test(python, conditions_are_decided_and_known_to_change_as_variables_tell, .time
   run_script("conditions.py");
 }
 
+Test(python, functions_of_the_library_that_calls_come_to_the_call, .timeout = 300) {
+  run_script("libraries.py");
+}
+
 Test(python, ids_are_equal_at_the_same_place_only, .timeout = 600) {
   run_script("ids.py");
 }

@@ -27,12 +27,12 @@ $(PYTORCH_OPERATORS): $(PYTORCH_OBJECTS) $(LOOPBACK)/libcudart.so.13
 	$(call say,LINK,$@)
 	$(Q)$(CXX) -shared -o $@ $^ -L$(PYTORCH_PACKAGES)/torch/lib -ltorch_cpu -ltorch_cuda -lc10_cuda -lc10 -Wl,--allow-shlib-undefined
 
-$(PYTORCH)/site/torch/__init__.py: tests/pytorch/stack $(wildcard tests/pytorch/hostcuda/*.py) $(PYTORCH_NCCL) $(PYTORCH_OPERATORS) $(LOOPBACK_NVML)
-	$(call say,LINKS,$(PYTORCH)/site)
-	$(Q)tests/pytorch/stack '$(PYTORCH_PACKAGES)' $(LOOPBACK) $(PYTORCH_NCCL) $(PYTORCH_OPERATORS) $(LOOPBACK_NVML) $(PYTORCH)/site
+$(PYTORCH)/site-packages/torch/__init__.py: tests/pytorch/stack $(wildcard tests/pytorch/hostcuda/*.py) $(PYTORCH_NCCL) $(PYTORCH_OPERATORS) $(LOOPBACK_NVML)
+	$(call say,LINKS,$(PYTORCH)/site-packages)
+	$(Q)tests/pytorch/stack '$(PYTORCH_PACKAGES)' $(LOOPBACK) $(PYTORCH_NCCL) $(PYTORCH_OPERATORS) $(LOOPBACK_NVML) $(PYTORCH)/site-packages
 
 .PHONY: pytorch check-pytorch
-pytorch: $(PYTORCH)/site/torch/__init__.py
+pytorch: $(PYTORCH)/site-packages/torch/__init__.py
 
 # PYTORCH_PARTS: some of the parts that tests/pytorch/check.py has; all.
 PYTORCH_PARTS =

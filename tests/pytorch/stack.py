@@ -18,7 +18,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ.get("JOIN_TEST_BUILD", "build")).resolve()
-SITE = pathlib.Path(os.environ.get("PYTORCH_SITE", BUILD / "pytorch/site")).resolve()
+SITE = pathlib.Path(os.environ.get("PYTORCH_SITE", BUILD / "pytorch/site-packages")).resolve()
 PYTHON = os.environ.get("PYTHON", str(ROOT / ".deps/clients/python/bin/python"))
 PACKAGES = next(pathlib.Path(PYTHON).parent.parent.glob("lib/python3*/site-packages"), pathlib.Path("/nowhere"))
 PRELOAD = BUILD / "lib/libnccl-join.so"

@@ -354,3 +354,29 @@ bool python_code_is_runner(const struct python_code *code) {
       return true;
   return false;
 }
+
+/* By the folders that installers and distributions use; "<frozen ...>" and the like are the
+ * interpreter's. */
+static const char *behind_installed(const char *file) {
+  static const char *const folders[] = {"/site-packages/", "/dist-packages/", "/lib/python3"};
+  for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+    const char *at = strstr(file, folders[i]);
+    if (at != NULL)
+      return at + strlen(folders[i]);
+  }
+  return strncmp(file, "<frozen ", strlen("<frozen ")) == 0 ? file + strlen(file) : NULL;
+}
+
+bool python_code_is_installed(const struct python_code *code) {
+  return behind_installed(code->file) != NULL;
+}
+
+void python_code_folder(const struct python_code *code, char folder[PYTHON_FOLDER_MAX]) {
+  const char *path = behind_installed(code->file);
+  size_t length = path == NULL ? 0 : (size_t)(python_base_name(path) - path);
+  if (length >= PYTHON_FOLDER_MAX)
+    length = 0;
+  if (length > 0)
+    memcpy(folder, path, length);
+  folder[length] = '\0';
+}

@@ -67,6 +67,13 @@ uint32_t python_code_instruction(const struct python_layout *layout, const struc
 /* Whether the code is not the program's but a runner's: runpy, or the bootstrap of importlib. */
 bool python_code_is_runner(const struct python_code *code);
 
+/* Whether its file is of an installed package, or the interpreter's. And which folder that lies in,
+ * with a '/' at the end, from the package on: "torch/distributed/". Empty: it is the program's own, or
+ * not in a package, or the name is longer. */
+#define PYTHON_FOLDER_MAX 96u
+bool python_code_is_installed(const struct python_code *code);
+void python_code_folder(const struct python_code *code, char folder[PYTHON_FOLDER_MAX]);
+
 /* The part behind the last '/'. */
 const char *python_base_name(const char *file);
 

@@ -63,16 +63,6 @@ uint32_t python_nodes(struct place_node *nodes, uint32_t room) {
 
 /* ---- texts ---- */
 
-/* By the folders that installers and distributions use; "<frozen ...>" and the like are the
- * interpreter's. */
-static bool is_of_program(const struct python_code *code) {
-  static const char *const installed[] = {"/site-packages/", "/dist-packages/", "/lib/python3"};
-  for (size_t i = 0; i < sizeof(installed) / sizeof(installed[0]); i++)
-    if (strstr(code->file, installed[i]) != NULL)
-      return false;
-  return strncmp(code->file, "<frozen ", strlen("<frozen ")) != 0;
-}
-
 /* A text as it is put together, from the innermost frame outward. */
 struct chain_text {
   char *text;
@@ -124,7 +114,7 @@ void python_text(char *text, size_t size) {
     struct python_code *code = python_code_read(layout, frame.code);
     uint32_t instruction =
         code == NULL ? UINT32_MAX : python_code_instruction(layout, code, frame.where);
-    if (instruction != UINT32_MAX && is_of_program(code))
+    if (instruction != UINT32_MAX && !python_code_is_installed(code))
       python_frames_describe(layout, code, instruction, &of_program);
     else if (instruction != UINT32_MAX && innermost.frames == 0 && of_program.frames == 0)
       python_frames_describe(layout, code, instruction, &innermost);

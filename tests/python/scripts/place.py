@@ -16,6 +16,11 @@ class Node(collections.namedtuple('Node', 'id order since until is_loop is_order
         """Of the conditions that lead there."""
         return {0: '', 2: 'changes', 4: 'fixed'}.get(self.is_ordered & 6, 'both')
 
+    @property
+    def is_always(self):
+        """Each round of the loop, or each call of the function, comes to it."""
+        return bool(self.is_ordered & 8)
+
 
 wrong = []
 
