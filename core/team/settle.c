@@ -186,6 +186,12 @@ static bool goes_round(const struct settle *settle, const struct claimed *x,
          !place_goes_round(settle->last, y->place);
 }
 
+/* Whether y's ranks, in another branch than x's, come from y to what looks like x. */
+static bool is_come_to(const struct claimed *x, const struct claimed *y) {
+  return x->in_branch != NULL && place_are_branches(x->place, y->place) &&
+         place_goes_first(y->place, x->in_branch) && place_is_reached(y->place, x->in_branch);
+}
+
 /* Of two loops one that some ranks have no part in goes first: who is in it will come to the other,
  * and who has none of it never will. Not where all are known to be in one round: they may have had
  * no part in it so far, and will come to it. And what stands in front of a loop goes before what
@@ -195,6 +201,8 @@ static int compare_places(const struct settle *settle, const struct claimed *x,
                           const struct claimed *y) {
   if (x->place == NULL || y->place == NULL)
     return 0;
+  if (is_come_to(x, y) != is_come_to(y, x))
+    return is_come_to(y, x) ? 1 : -1;
   if (is_skipped(x, y) != is_skipped(y, x) && place_relate(x->place, y->place) == PLACE_LOOPS &&
       !are_counted(x, y))
     return is_skipped(x, y) ? 1 : -1;

@@ -41,6 +41,9 @@ struct claimed {
   bool even;                 /* no rank has shadowed anything yet (CLAIM_EVEN of all) */
   place_nodes_t clocks;      /* loops around it whose rounds all ranks count (team_clocks) */
   const struct place *place; /* NULL: not known */
+  /* Where a unit of its signature stands that has been in the agreed sequence before, in another branch
+   * of a condition (place_are_branches); NULL: there is none. */
+  const struct place *in_branch;
 };
 
 /* More distinct things than these at one index: those with the least standing and the largest hash
@@ -103,8 +106,9 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
  * difference deciding:
  *   1. a unit before a mark, a mark before LEAVE (unit.h, enum mark);
  *   2. of two units that are not the same (settle_is_same), the one that goes before in the
- *      program: of two loops one that some ranks have no part in; what stands in front of a loop
- *      before what stands in it, if neither has been seen; otherwise place_order;
+ *      program: of two branches one from which its ranks come to what looks like the other; of two
+ *      loops one that some ranks have no part in; what stands in front of a loop before what stands
+ *      in it, if neither has been seen; otherwise place_order;
  *   3. of two units that are not the same, the one whose ranks have issued for real last: who is
  *      still in the loop has issued since who left it;
  *   4. what the learner expects;

@@ -86,6 +86,21 @@ static void add_apart(struct team *team) {
     settle->units[i].apart = team_is_said_apart(team, settle->units[i].hash);
 }
 
+/* Of a unit from whose place control does not come to every other one in its loop. */
+static const struct place *find_in_branch(struct team *team, const struct claimed *unit) {
+  for (symbol_t symbol = 0; unit->place != NULL && symbol < UNIT_TABLE_PLACES; symbol++) {
+    const struct known_unit *known = unit_table_at(team->table, symbol);
+    if (known == NULL || known->hash == unit->hash)
+      continue;
+    struct unit other = {known->members, known->nmembers};
+    const struct known_place *place = team_known_place(team, unit_place(other));
+    if (place != NULL && unit_signature(other) == unit->signature &&
+        place_are_branches(unit->place, &place->place))
+      return &place->place;
+  }
+  return NULL;
+}
+
 /* Only where two places may be compared: all places that are known are looked at. */
 static void add_clocks(struct team *team) {
   struct settle *settle = team->settling.sum;
@@ -94,8 +109,10 @@ static void add_clocks(struct team *team) {
     nplaces += settle->units[i].place != NULL;
   for (uint32_t i = 0; i < settle->nunits && nplaces > 1; i++) {
     struct claimed *unit = &settle->units[i];
-    if (unit->place != NULL)
-      unit->clocks = team_clocks(team, unit->place, unit->even);
+    if (unit->place == NULL)
+      continue;
+    unit->clocks = team_clocks(team, unit->place, unit->even);
+    unit->in_branch = find_in_branch(team, unit);
   }
 }
 

@@ -199,6 +199,12 @@ static inline struct known_unit *unit_table_known(struct unit_table *table, symb
   return known->symbol == symbol && symbol != SYMBOL_NONE ? known : NULL;
 }
 
+/* The unit at one of UNIT_TABLE_PLACES places; NULL: it is free. */
+static inline const struct known_unit *unit_table_at(struct unit_table *table, uint32_t place) {
+  const struct known_unit *known = (struct known_unit *)(void *)table + place;
+  return known->symbol == SYMBOL_NONE ? NULL : known;
+}
+
 /* The same, and counts as a use, as interning does. For the unit expected next: a rank that issues
  * it as expected does not intern it, and what is expected must not be forgotten, nor sooner on one
  * rank than on another. */

@@ -189,6 +189,22 @@ Test(training, two_loops_whose_collectives_look_alike_are_two) {
   }
 }
 
+/* What they come to by the other branch, those with data come to behind what they begin with. */
+Test(training, those_without_data_wait_in_a_branch_of_their_own) {
+  static const int iterations[][3] = {{2, 3, 1}, {0, 4, 2}, {3, 0, 2}, {2, 2, 0}};
+  struct run *result =
+      run(&(struct launch){.nranks = 3,
+                           .program = "loops",
+                           .options = "--mode alone --iterations 2,3,1/0,4,2/3,0,2/2,2,0"});
+  assert_went_well(result);
+  struct lines *lines = lines_create();
+  for (int epoch = 0; epoch < 4; epoch++)
+    for (int rank = 0; rank < 3; rank++)
+      lines_add(lines, rank, "epoch %d %d", epoch, iterations[epoch][rank] + 1);
+  lines_add_left(lines, 3);
+  finish_run(result, lines);
+}
+
 /* Where a thread was started is not known: a loop of its own that looks like the training's may meet it. */
 Test(training, what_another_thread_does_behind_a_loop_is_told_of) {
   struct run *result =

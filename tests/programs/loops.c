@@ -1,7 +1,8 @@
 /* Epochs of two loops whose collectives look alike: --mode counting, a warm-up and a loop that counts on from it; --mode
  * branches, training and evaluation in two branches of one condition; --mode threads, training, and evaluation by a thread of
- * its own; --mode once, training, in which rank 0 alone comes to another collective once. Compiled without optimisation by gcc: a compiler makes
- * such loops of one, too, and these are the program's own.
+ * its own; --mode once, training, in which rank 0 alone comes to another collective once; --mode alone, training, and a sum of all ranks
+ * that those without data come to by a branch of their own. Compiled without optimisation by gcc: a compiler makes such loops of one,
+ * too, and these are the program's own.
  *
  * Results: "epoch <epoch> <n>" with the number of sums that are those of the ranks still in that loop; "left".
  */
@@ -19,8 +20,9 @@
 static const char *mode = "counting", *iterations = "6,8,7/5,9,6/7,6,8";
 
 static const struct option options[] = {
-    {"--mode", &mode, NULL, "counting, branches, threads or once"},
-    {"--iterations", &iterations, NULL, "per rank and epoch, 3 and more: 3,5,5 or 3,5/5,3"},
+    {"--mode", &mode, NULL, "counting, branches, threads, once or alone"},
+    {"--iterations", &iterations, NULL,
+     "per rank and epoch: 3,5,5 or 3,5/5,3; 3 and more, but for alone"},
     {0},
 };
 
@@ -113,6 +115,29 @@ static void once(int epoch, int n) {
   }
 }
 
+static void count_right_of_all(void) {
+  right +=
+      met == (double)((1 << ranks.nranks) - 1) + (double)point * ranks.nranks * (1 << RANKS_BITS);
+}
+
+static void alone(int epoch, int n) {
+  point = 2;
+  if (n == 0) {
+    sum();
+    count_right_of_all();
+    return;
+  }
+  CHECK_NCCL(ncclAllReduce(send, receive, 1, ncclFloat, ncclSum, ranks.comms[0], ranks.stream));
+  point = 1;
+  for (int i = 0; i < n; i++) {
+    sum();
+    count_right(epoch, i);
+  }
+  point = 2;
+  sum();
+  count_right_of_all();
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Two loops whose collectives look alike.", options);
@@ -126,6 +151,7 @@ int main(int argc, char **argv) {
     (strcmp(mode, "branches") == 0  ? branches
      : strcmp(mode, "threads") == 0 ? threads
      : strcmp(mode, "once") == 0    ? once
+     : strcmp(mode, "alone") == 0   ? alone
                                     : counting)(epoch, n);
     ranks_result(&ranks, "epoch %d %d", epoch, right);
   }

@@ -27,6 +27,7 @@
  *       no epoch is any        who_says_no_epoch_does_not_hide_that_others_are_out_of_step
  *       under another name     nor_does_another_point_that_is_the_same_unit
  *       its name               of_the_earliest_epoch_the_rule_chooses_the_name
+ *     a like one ahead        of_two_branches_the_one_that_leads_to_what_looks_like_the_other_...
  *   settle_is_distinct
  *     CLAIM_APART              what_a_rank_says_is_apart_from_the_expected_unit_is_another
  *     hidden                   of_a_hidden_place_nothing_is_told

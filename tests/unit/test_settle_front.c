@@ -68,3 +68,24 @@ Test(settle_front, in_front_of_a_loop_is_known_where_rounds_are_counted) {
   cr_assert_eq(winner()->hash, B);
   cr_assert_not(is_guess(), "who is in the loop has been there");
 }
+
+/* for (epoch) { if (...) { sum_alone(); } else { start(); sum(); } ... } */
+Test(settle_front, of_two_branches_the_one_that_leads_to_what_looks_like_the_other_goes_first) {
+  struct place start = front, sum = front;
+  start.id = 10;
+  sum.id = 11;
+  start.nodes[2] = node(10, 3, 0);
+  sum.nodes[2] = node(11, 4, 0);
+  front.nodes[2].reach_from = front.nodes[2].reach_to = 9;
+  start.nodes[2].reach_from = sum.nodes[2].reach_from = 4;
+  start.nodes[2].reach_to = sum.nodes[2].reach_to = 9;
+  add((struct claimed){.hash = A, .place = &front, .seen = true, .last_real = 1});
+  add((struct claimed){.hash = B, .place = &start, .seen = true});
+  cr_assert_eq(winner()->hash, A, "by their order");
+  struct claimed *alone = &settle.units[settle.units[0].hash == A ? 0 : 1];
+  alone->in_branch = &sum;
+  cr_assert_eq(winner()->hash, B);
+  cr_assert(is_guess(), "nobody knows whether its ranks come to it in this epoch");
+  start.nodes[2].reach_from = start.nodes[2].reach_to = 9;
+  cr_assert_eq(winner()->hash, A, "the ranks at B do not come to what looks like A");
+}
