@@ -88,10 +88,17 @@ static int count_visible(const char *list) {
   return count;
 }
 
+/* NCCL_MULTI_RANK_GPU_ENABLE (NCCL 2.30.3), or ranks that say that they are on several hosts. */
+static bool may_share_devices(void) {
+  const char *shared = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return (shared != NULL && atoi(shared) == 1) || getenv("NCCL_HOSTID") != NULL;
+}
+
 void options_warn_of_devices(const struct options *options) {
   int visible = count_visible(getenv("CUDA_VISIBLE_DEVICES"));
   int devices = visible >= 0 ? visible : count_device_files();
-  if (options->libraries == NULL && devices > 0 && options->nranks > devices)
+  if (options->libraries == NULL && devices > 0 && options->nranks > devices &&
+      !may_share_devices())
     say("%d ranks, but %s %d GPU%s: NCCL needs one for each rank, and refuses two ranks on one "
         "(\"Duplicate GPU detected\"). To do: -n %d, or --loopback to try it without GPUs",
         options->nranks, visible >= 0 ? "CUDA_VISIBLE_DEVICES names" : "this machine has", devices,

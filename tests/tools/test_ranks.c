@@ -377,3 +377,11 @@ Test(ranks, more_than_there_are_devices_is_said) {
   cr_expect_str_empty(run("CUDA_VISIBLE_DEVICES=-1 nccl-join run -n 2 true").err);
   expect_in(run("CUDA_VISIBLE_DEVICES=0,-1,1 nccl-join run -n 2 true").err, "names 1 GPU:");
 }
+
+Test(ranks, that_they_share_devices_may_be_what_nccl_is_told) {
+  cr_expect_str_empty(
+      run("NCCL_MULTI_RANK_GPU_ENABLE=1 CUDA_VISIBLE_DEVICES=0 nccl-join run -n 2 true").err);
+  expect_in(run("NCCL_MULTI_RANK_GPU_ENABLE=0 CUDA_VISIBLE_DEVICES=0 nccl-join run -n 2 true").err,
+            "names 1 GPU:");
+  cr_expect_str_empty(run("NCCL_HOSTID=a CUDA_VISIBLE_DEVICES=0 nccl-join run -n 2 true").err);
+}
