@@ -62,7 +62,7 @@ const struct setting settings_table[] = {
     {"NCCL_JOIN_SHADOW_MEMORY", TYPE_WORD, OF_EACH_RANK, FIELD(shadow_memory), "plain",
      memory_words, 0, 0, NULL,
      "alias: a joined rank needs 2 MiB of device memory for each large buffer, whatever its size "
-     "(NCCL 2.24.3 and later; not tried on a GPU yet)"},
+     "(NCCL 2.24.3 and later; tried on a GPU over sockets alone)"},
     {"NCCL_JOIN_EXIT_ON", TYPE_NAMES, OF_ALL_RANKS, FIELD(exit_on), "", NULL, 0, 0, NULL,
      "functions of libraries whose call means leaving the loop, as that of "
      "MPI_Barrier and MPI_Finalize does, and what PyTorch's legacy backend "

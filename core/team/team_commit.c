@@ -36,18 +36,30 @@ static bool is_only_claimed(const struct known_unit *known) {
   return false;
 }
 
-/* Whether a unit may be committed after one, `before`, if it is what is expected there. place: of
- * the last one whose place is known. Where both places are known, they tell. */
-static bool may_follow(const struct team *team, symbol_t before, uint32_t place, bool firm,
+/* What comes before a unit that is expected. */
+struct coming {
+  symbol_t before;
+  uint32_t place; /* of the last one whose place is known */
+  uint32_t count; /* how many are expected before it */
+  bool is_in_run; /* those go on with the innermost loop around the last unit passed */
+};
+
+/* Whether a unit may be committed, if it is what is expected there. Where its place and the one before
+ * are known, they tell. */
+static bool may_follow(const struct team *team, const struct coming *coming, bool firm,
                        const struct known_unit *known) {
   const struct known_place *to =
       team_known_place(team, unit_place((struct unit){known->members, known->nmembers}));
-  if (is_only_claimed(known) || (known->marked && team_is_meeting(team, before, known->symbol)))
+  if (is_only_claimed(known) ||
+      (known->marked && team_is_meeting(team, coming->before, known->symbol)))
     return false;
-  if (to != NULL && to->place.nnodes != 0 && place != 0)
-    return !team_leaves_loop(team, place, known) && !team_must_be_shared(team, to) &&
-           !team_passes_by(team, place, to);
-  return firm;
+  if (to == NULL || to->place.nnodes == 0 || coming->place == 0)
+    return firm;
+  if (coming->is_in_run && team_run_is_full(team, coming->count) &&
+      team_run_goes_on(team, coming->place, to->place.id))
+    return false;
+  return !team_leaves_loop(team, coming->place, known) && !team_must_be_shared(team, to) &&
+         !team_passes_by(team, coming->place, to);
 }
 
 /* The id of a unit's place, if that is known, or else of the one before it. */
@@ -58,14 +70,25 @@ static uint32_t place_after(const struct team *team, uint32_t place,
   return at != NULL && at->place.nnodes != 0 ? at->place.id : place;
 }
 
+/* Goes on to what comes after a unit. */
+static void come_after(const struct team *team, struct coming *coming,
+                       const struct known_unit *known) {
+  uint32_t place = place_after(team, coming->place, known);
+  coming->is_in_run &= team_run_goes_on(team, coming->place, place);
+  coming->before = known->symbol;
+  coming->place = place;
+  coming->count++;
+}
+
 /* What may be committed after the unit that has just been learnt. */
 static void team_expect(struct team *team) {
   symbol_t symbol = learner_expected(team->learner);
   /* Counts as a use on every rank alike: one will commit the unit without interning it, another
    * follow it and intern it. */
   struct known_unit *known = unit_table_use(team->table, symbol);
-  bool may_commit = known != NULL && may_follow(team, team->symbol_last, team->places.last,
-                                                learner_is_firm(team->learner), known);
+  struct coming coming = {team->symbol_last, team->places.last, 0, true};
+  bool may_commit =
+      known != NULL && may_follow(team, &coming, learner_is_firm(team->learner), known);
   team->symbol_expected = symbol;
   foresee_one(team, may_commit ? known : &team_nothing);
 }
@@ -76,8 +99,11 @@ bool team_rehearse_expecting(const struct team *team) {
     return false;
   const struct known_unit *known = unit_table_known(team->table, symbols[0]);
   const struct known_unit *next = unit_table_known(team->table, symbols[1]);
-  return known != NULL && next != NULL &&
-         may_follow(team, symbols[0], place_after(team, team->places.last, known), true, next);
+  struct coming coming = {symbols[0], team->places.last, 0, true};
+  if (known == NULL || next == NULL)
+    return false;
+  come_after(team, &coming, known);
+  return may_follow(team, &coming, true, next);
 }
 
 void team_expect_nothing(struct team *team) {
@@ -89,11 +115,12 @@ void team_expect_nothing(struct team *team) {
 /* What may be committed after the first unit expected, if all goes on as it does: further with each
  * time that it did. In whole rounds of the loop body where there is room for one: team_catch_up. */
 static void look_ahead(struct team *team) {
-  symbol_t symbols[TEAM_FORESEEN], before = team->symbol_expected;
-  uint32_t place, count = 1, length = learner_body_length(team->learner);
+  symbol_t symbols[TEAM_FORESEEN];
+  uint32_t count = 1, length = learner_body_length(team->learner);
   if (team->ahead.foreseen[0] == &team_nothing || team->ahead.rounds != 0)
     return;
-  place = place_after(team, team->places.last, team->ahead.foreseen[0]);
+  struct coming coming = {team->symbol_last, team->places.last, 0, true};
+  come_after(team, &coming, team->ahead.foreseen[0]);
   team->ahead.depth = team->ahead.depth == 0 ? 8 : 2 * team->ahead.depth;
   if (team->ahead.depth > TEAM_FORESEEN)
     team->ahead.depth = TEAM_FORESEEN;
@@ -102,20 +129,21 @@ static void look_ahead(struct team *team) {
     room -= room % length;
   for (uint32_t n = learner_foresee(team->learner, symbols, room); count < n; count++) {
     struct known_unit *known = unit_table_known(team->table, symbols[count]);
-    if (known == NULL || !may_follow(team, before, place, true, known))
+    if (known == NULL || !may_follow(team, &coming, true, known))
       break;
     team->ahead.foreseen[count] = known;
-    before = symbols[count];
-    place = place_after(team, place, known);
+    come_after(team, &coming, known);
   }
   team->ahead.foreseen[count] = &team_nothing;
   /* The first unit comes after the last again: it must be one to be committed there too. */
-  bool closed = may_follow(team, before, place, true, team->ahead.foreseen[0]);
+  bool closed = may_follow(team, &coming, true, team->ahead.foreseen[0]);
   team->ahead.rounds =
       count % length == 0 && count == team->ahead.depth - team->ahead.depth % length && closed
           ? count
           : 0;
   team->ahead.rounds_used = false;
+  come_after(team, &coming, team->ahead.foreseen[0]);
+  team->ahead.rounds_in_loop = coming.is_in_run;
 }
 
 /* As expect does for one. */
@@ -137,14 +165,13 @@ static void count_epochs(struct team *team, uint32_t count, uint32_t times) {
                      times);
 }
 
-/* The place of the last of them that has one. */
 static void pass_places(struct team *team, uint32_t count) {
-  for (uint32_t i = count; i > 0; i--) {
-    uint32_t place = place_after(team, 0, team->ahead.foreseen[i - 1]);
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t place = place_after(team, 0, team->ahead.foreseen[i]);
     if (place == 0)
       continue;
+    team_run_pass(team, team->places.last, place);
     team->places.last = place;
-    return;
   }
 }
 
@@ -170,12 +197,15 @@ void team_catch_up(struct team *team) {
 static bool begin_rounds_again(struct team *team) {
   uint32_t count = (uint32_t)(team->expected - team->ahead.foreseen);
   if (count == 0 || count != team->ahead.rounds || team->ahead.depth < TEAM_FORESEEN ||
-      learner_calm(team->learner) < 2 * (uint64_t)count)
+      learner_calm(team->learner) < 2 * (uint64_t)count ||
+      (team->ahead.rounds_in_loop && team_run_is_full_within(team, 2 * count)))
     return false;
-  if (!team->ahead.rounds_used) {
+  if (!team->ahead.rounds_used)
     use_foreseen(team, count);
+  if (team->ahead.rounds_used || team->ahead.rounds_in_loop)
+    team_run_pass_many(team, count, team->ahead.rounds_in_loop);
+  else
     pass_places(team, count);
-  }
   team->ahead.rounds_used = true;
   team->ahead.rounds_again++;
   learner_steps_expected(team->learner, count);

@@ -206,6 +206,24 @@ bool team_passes_by(const struct team *team, uint32_t before, const struct known
  * second is not to be issued without asking. before: id of a place. */
 bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next);
 
+/* ---- team_runs.c: how many units in a row stand in one innermost loop ---- */
+
+/* A unit has been passed, after one at the place `from`; ids of places that are known. */
+void team_run_pass(struct team *team, uint32_t from, uint32_t to);
+
+/* So many more have been passed, of the innermost loop or not. */
+void team_run_pass_many(struct team *team, uint32_t count, bool in_loop);
+
+/* Whether the loop has had as many units, after `more` that are expected, as the last time or at the
+ * least: who is in it may go on in it, or has gone round to it without data for what stands between. */
+bool team_run_is_full(const struct team *team, uint32_t more);
+
+/* Whether that is so before `count` more have been passed. */
+bool team_run_is_full_within(const struct team *team, uint32_t count);
+
+/* Whether a unit at `to` goes on with the innermost loop around that at `from`. */
+bool team_run_goes_on(const struct team *team, uint32_t from, uint32_t to);
+
 /* This rank is about to shadow a unit that was committed. Whether that ends a loop in which this
  * rank stands: all have issued the unit before in that loop, and the others have not asked, since
  * its rounds had been steady. What they commit next of the loop is of the round after. */

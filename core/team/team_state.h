@@ -115,6 +115,7 @@ struct team_ahead {
   uint32_t rounds; /* length of `foreseen` if it is whole rounds of the loop body, otherwise 0 */
   uint32_t rounds_again; /* how often they have been committed that have not been counted */
   bool rounds_used;      /* they have been committed at least once */
+  bool rounds_in_loop;   /* and they stay in one innermost loop */
 };
 
 /* What is known of places: team_places.c. */
@@ -125,6 +126,9 @@ struct team_places {
   uint64_t steady_since; /* index since which G is as the learner expects, and nobody has waited */
   bool unsteady;         /* a rank has said so (log_say_unsteady) */
   uint64_t met_at;       /* index after the last ENTRY_MEETING */
+  uint32_t
+      run_begin; /* team_runs.c: place with which the innermost loop was gone into; 0: not known */
+  uint32_t run;  /* ... and how many units it has had since */
   struct team_alias aliases[TEAM_ALIASES];
   uint32_t naliases;
 };

@@ -205,6 +205,23 @@ Test(training, those_without_data_wait_in_a_branch_of_their_own) {
   finish_run(result, lines);
 }
 
+/* Who has no data is in the last loop of the epoch again, where that has just ended: as far as can be seen it may go on. */
+Test(training, a_loop_that_ends_as_it_did_before_is_not_gone_on_with_without_a_word) {
+  static const int metrics[] = {3, 4, 700};
+  for (int i = 0; i < 3; i++)
+    for (int even = 0; even <= 1; even++) {
+      char options[80];
+      snprintf(options, sizeof options, "--mode metrics --metrics %d --iterations %s", metrics[i],
+               even ? "3,3/2,2/4,4" : "3,2/2,3/2,0/1,2");
+      struct run *result =
+          run(&(struct launch){.nranks = 2, .program = "loops", .options = options});
+      assert_went_well(result);
+      cr_expect_eq(run_says(result, "nothing tells which goes first"), !even, "%s: %s", options,
+                   result->errors);
+      run_free(result);
+    }
+}
+
 /* Where a thread was started is not known: a loop of its own that looks like the training's may meet it. */
 Test(training, what_another_thread_does_behind_a_loop_is_told_of) {
   struct run *result =

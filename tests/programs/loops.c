@@ -1,7 +1,7 @@
 /* Epochs of two loops whose collectives look alike: --mode counting, a warm-up and a loop that counts on from it; --mode
  * branches, training and evaluation in two branches of one condition; --mode threads, training, and evaluation by a thread of
  * its own; --mode once, training, in which rank 0 alone comes to another collective once; --mode alone, training, and a sum of all ranks
- * that those without data come to by a branch of their own. Compiled without optimisation by gcc: a compiler makes such loops of one,
+ * that those without data come to by a branch of their own; --mode metrics, training, and --metrics sums of all ranks. Compiled without optimisation by gcc: a compiler makes such loops of one,
  * too, and these are the program's own.
  *
  * Results: "epoch <epoch> <n>" with the number of sums that are those of the ranks still in that loop; "left".
@@ -18,11 +18,13 @@
 #endif
 
 static const char *mode = "counting", *iterations = "6,8,7/5,9,6/7,6,8";
+static int metrics = 3;
 
 static const struct option options[] = {
-    {"--mode", &mode, NULL, "counting, branches, threads, once or alone"},
+    {"--mode", &mode, NULL, "counting, branches, threads, once, alone or metrics"},
     {"--iterations", &iterations, NULL,
-     "per rank and epoch: 3,5,5 or 3,5/5,3; 3 and more, but for alone"},
+     "per rank and epoch: 3,5,5 or 3,5/5,3; 3 and more, but for alone and metrics"},
+    {"--metrics", NULL, &metrics, "per epoch"},
     {0},
 };
 
@@ -138,6 +140,19 @@ static void alone(int epoch, int n) {
   count_right_of_all();
 }
 
+static void with_metrics(int epoch, int n) {
+  point = 1;
+  for (int i = 0; i < n; i++) {
+    sum();
+    count_right(epoch, i);
+  }
+  point = 2;
+  for (int i = 0; i < metrics; i++) {
+    sum();
+    count_right_of_all();
+  }
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Two loops whose collectives look alike.", options);
@@ -152,6 +167,7 @@ int main(int argc, char **argv) {
      : strcmp(mode, "threads") == 0 ? threads
      : strcmp(mode, "once") == 0    ? once
      : strcmp(mode, "alone") == 0   ? alone
+     : strcmp(mode, "metrics") == 0 ? with_metrics
                                     : counting)(epoch, n);
     ranks_result(&ranks, "epoch %d %d", epoch, right);
   }
