@@ -279,11 +279,19 @@ static void learn_looks(struct team *team, symbol_t symbol, uint64_t hash, uint3
   team->followed.handed_out = unit_table_looks(team->table, symbol);
 }
 
+static void learn_run(struct team *team, uint32_t from, struct unit unit) {
+  const struct known_place *to = team_known_place(team, unit_place(unit));
+  if (to != NULL && to->place.nnodes != 0)
+    team_run_pass(team, from, to->place.id);
+}
+
 static void team_learn(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   struct member member;
+  uint32_t before = team->places.last;
   symbol_t symbol = unit_table_intern(team->table, stand_in(unit, &member));
   team_learn_meeting(team, symbol, flags);
   team_learn_place(team, unit, flags);
+  learn_run(team, before, unit);
   if (symbol != SYMBOL_NONE)
     learn_looks(team, symbol, hash, flags);
   if (symbol != SYMBOL_NONE)

@@ -369,8 +369,6 @@ void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
   known->common |= (flags & ENTRY_COMMON) != 0;
   known->shared |= (flags & ENTRY_ALL) != 0;
   known->met |= (flags & ENTRY_MEETING) != 0;
-  if (known->place.nnodes == 0)
-    return;
-  team_run_pass(team, team->places.last, known->place.id);
-  team->places.last = known->place.id;
+  if (known->place.nnodes != 0)
+    team->places.last = known->place.id;
 }
