@@ -27,6 +27,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -69,10 +70,18 @@ static void become(const struct options *options) {
 /* Says why the program did not start; returns a shell's status for it. */
 static int say_not_started(const char *program, int error) {
   if (error == ENOENT || error == ENOTDIR) {
-    bool is_here = strchr(program, '/') == NULL && access(program, F_OK) == 0;
-    say(is_here ? "%s: program not found in PATH; for the file of that name here say ./%s"
-                : "%s: program not found",
-        program, program);
+    struct stat seen;
+    bool has_folder = strchr(program, '/') != NULL, is_here = stat(program, &seen) == 0;
+    if (has_folder && is_here)
+      say("%s: what its first line names, or the loader that it is linked for, is not found",
+          program);
+    else if (is_here && S_ISREG(seen.st_mode))
+      say("%s: program not found in PATH; for the file of that name here say ./%s", program,
+          program);
+    else if (strchr(program, '=') != NULL)
+      say("%s: program not found; settings go in front of nccl-join", program);
+    else
+      say("%s: program not found", program);
     return STATUS_NOT_FOUND;
   }
   say("%s: cannot be started: %s", program, strerror(error));
@@ -305,8 +314,20 @@ static int run_ranks(struct launch *launch) {
   return launch->status;
 }
 
+/* What is opened first would be taken for a standard stream that is closed. Writing there fails, as it
+ * did before. */
+static void fill_standard_streams(void) {
+  int file;
+  do
+    file = open("/dev/null", O_RDONLY);
+  while (file >= 0 && file <= STDERR_FILENO);
+  if (file >= 0)
+    close(file);
+}
+
 int main(int argc, char **argv) {
   struct launch launch = {0};
+  fill_standard_streams();
   int status = options_read(&launch.options, argc, argv);
   if (status)
     return status;

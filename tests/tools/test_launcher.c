@@ -192,6 +192,16 @@ Test(launcher, every_command_has_help) {
   }
 }
 
+/* Nothing that the launcher opens gets the number of a closed stream: what ranks write would go there. */
+Test(launcher, closed_streams_stay_closed) {
+  struct result result = run("nccl-join run -n 2 echo lost >&-");
+  cr_expect_eq(result.status, 1);
+  cr_expect_neq(strstr(result.err, "cannot write the ranks' output: Bad file descriptor"), NULL,
+                "%s", result.err);
+  result = run("nccl-join run -n 2 sh -c 'echo out; echo lost >&2' 2>&-");
+  cr_expect_eq(count(result.out, "out"), 2, "%s", result.out);
+}
+
 Test(launcher, a_program_that_is_not_there_is_127_and_one_that_cannot_run_126) {
   static const char *const options[] = {"", "-n 3"};
   for (size_t i = 0; i < 2; i++) {
@@ -205,6 +215,14 @@ Test(launcher, a_program_that_is_not_there_is_127_and_one_that_cannot_run_126) {
     cr_expect_neq(
         strstr(result.err, "not found in PATH; for the file of that name here say ./not-on-path"),
         NULL, "%s", result.err);
+    result =
+        run("echo '#!/not/there' > script; chmod +x script; nccl-join run %s ./script; rm script",
+            options[i]);
+    cr_expect_neq(strstr(result.err, "./script: what its first line names"), NULL, "%s",
+                  result.err);
+    result = run("nccl-join run %s NCCL_JOIN=0 true", options[i]);
+    cr_expect_eq(result.status, 127);
+    cr_expect_neq(strstr(result.err, "settings go in front of nccl-join"), NULL, "%s", result.err);
     result = run("echo > text; nccl-join run %s ./text", options[i]);
     cr_expect_eq(result.status, 126);
     cr_expect_str_eq(result.err, "nccl-join: ./text: cannot be started: Permission denied\n");

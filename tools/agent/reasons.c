@@ -49,6 +49,6 @@ void reason_alone(const struct meeting *meeting, const struct communicator *one,
   snprintf(reason, FRAME_TEXT_BYTES,
            "no agent of the job has answered at %s, at a port of %u to %u, for %u s%s", address,
            terms->first_port, terms->last_port, one->wait_s,
-           other ? "" : ": does a firewall let them through?");
+           other ? "" : ": does a firewall let them through, and has it the same secret?");
   add_other_version(meeting, reason);
 }

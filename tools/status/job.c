@@ -29,6 +29,7 @@ static void read_program(struct job_rank *rank) {
   snprintf(path, sizeof path, "/proc/%d/cmdline", rank->pid);
   FILE *file = fopen(path, "r");
   size_t size = file != NULL ? fread(rank->program, 1, sizeof rank->program - 1, file) : 0;
+  bool is_cut = size == sizeof rank->program - 1 && fgetc(file) != EOF;
   if (file != NULL)
     fclose(file);
   while (size > 0 && rank->program[size - 1] == '\0')
@@ -41,6 +42,8 @@ static void read_program(struct job_rank *rank) {
       rank->program[i] = '?';
   }
   rank->program[size] = '\0';
+  if (is_cut)
+    memcpy(rank->program + size - 3, "...", 3);
 }
 
 static void read_last(struct team *team, uint32_t rank, struct job_rank *out) {

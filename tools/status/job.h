@@ -19,7 +19,7 @@ enum rank_doing {
 struct job_rank {
   char machine[SEGMENT_SEEN_MACHINE]; /* another than this one; "": this one */
   int pid;                            /* 0 on another machine */
-  char program[64];                   /* its command line, as far as it fits; "": not known */
+  char program[64];                   /* its command line; "...": and more; "": not known */
   uint64_t identity;                  /* equal in all communicators of this rank (attachment.h) */
   enum rank_doing doing;
   bool stopped;   /* its process, by a signal or a debugger */
