@@ -54,7 +54,7 @@ static bool may_follow(const struct team *team, const struct coming *coming, boo
       (known->marked && team_is_meeting(team, coming->before, known->symbol)))
     return false;
   if (to == NULL || to->place.nnodes == 0 || coming->place == 0)
-    return firm;
+    return firm && !team_may_be_stood_at(team);
   if (coming->is_in_run && team_run_is_full(team, coming->count) &&
       team_run_goes_on(team, coming->place, to->place.id))
     return false;

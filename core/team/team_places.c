@@ -160,6 +160,16 @@ bool team_must_be_shared(const struct team *team, const struct known_place *know
   return !known->common && has_met_lately(team);
 }
 
+bool team_may_be_stood_at(const struct team *team) {
+  const struct known_place *known;
+  if (!has_met_lately(team))
+    return false;
+  for (uint32_t at = 0; (known = place_table_next(team->places.table, &at)) != NULL;)
+    if (!known->shared)
+      return true;
+  return false;
+}
+
 bool team_passes_by(const struct team *team, uint32_t before, const struct known_place *to) {
   const struct known_place *from = team_known_place(team, before), *other;
   if (from == NULL || !has_met_lately(team) || !place_goes_round(&from->place, &to->place))

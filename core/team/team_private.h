@@ -206,6 +206,10 @@ bool team_passes_by(const struct team *team, uint32_t before, const struct known
  * second is not to be issued without asking. before: id of a place. */
 bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next);
 
+/* Whether other ranks may be about to come to what they have not come to yet, as far as is known: for a
+ * while after they have met. Of a unit without a place nothing tells whether that comes before it. */
+bool team_may_be_stood_at(const struct team *team);
+
 /* ---- team_runs.c: how many units in a row stand in one innermost loop ---- */
 
 /* A unit has been passed, after one at the place `from`; ids of places that are known. */
