@@ -31,6 +31,8 @@ struct seat {
 /* PyTorch uses two threads: the main one, and that of the backward pass. */
 #define ENDPOINT_SEATS 4
 
+enum rebuilt { REBUILT_NOT, REBUILT_MISSED, REBUILT_DONE }; /* park/rebuilt.h */
+
 /* This process's rank in one team. Fields that belong together stand together. */
 struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   struct team *team;
@@ -73,10 +75,11 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   /* Since when it has been seen that the program has yet to hear of an error, and how many units
    * had been passed then (membership_is_unheard). 0: it has heard of all. */
   _Atomic uint64_t unheard_ms, unheard_passed;
-  struct state buffers;         /* what is broadcast from the last joiner */
-  bool state_moved;             /* that has been issued, and may not be done yet */
-  bool hook_failed;             /* a plug-in, since the rank's program last heard of it */
-  bool started;                 /* the broadcasts of the program's start are over (issue.h) */
+  struct state buffers; /* what is broadcast from the last joiner */
+  bool state_moved;     /* that has been issued, and may not be done yet */
+  bool hook_failed;     /* a plug-in, since the rank's program last heard of it */
+  enum rebuilt rebuilt; /* whether this rank has taken part where gradients were laid out anew */
+  bool started;         /* the broadcasts of the program's start are over (issue.h) */
   _Atomic uint32_t last_joiner; /* rank in the team */
   bool stopped;        /* the program's last call was told to stop: core/team/team_stop.h */
   uint64_t stopped_in; /* the wait in which the rank was last stopped here, or elsewhere (wait.c) */

@@ -1,6 +1,8 @@
 /* What a rank says of its wait in a call: lines and records (report.h). */
 #include "interpose/comm/report.h"
 
+#include <inttypes.h>
+
 #include "core/report/log.h"
 #include "core/transport/plane_view.h"
 #include "hooks/contribution.h"
@@ -389,6 +391,19 @@ void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t p
       "rank %u has joined and sends from its own buffer in %s: its calls have used several, "
       "none of them twice, so nothing tells which; the last one is taken (NCCL_JOIN_LOSSY)",
       end->team->plane->rank, report_describe((struct unit){&unit.members[position], 1}, text));
+}
+
+void report_not_rebuilt(const struct endpoint *end, struct unit unit, bool stops) {
+  char text[DESCRIPTION];
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "rank %u has had no batch before the others went on to their second one, where "
+              "DistributedDataParallel may have put their gradients into another order: its first "
+              "ones, %s at "
+              "collective %" PRIu64
+              ", may be summed with those of other parameters. To do: a batch for each "
+              "rank in the first epoch, or find_unused_parameters=True%s",
+              end->team->plane->rank, report_describe(unit, text), end->team->head,
+              stops ? "; NCCL_JOIN_UNSURE=warn goes on all the same" : "");
 }
 
 void report_shadow_failure(struct log_subject subject, struct unit unit, const char *reason) {

@@ -119,6 +119,10 @@ void report_no_last(const struct endpoint *end, struct unit unit, uint32_t posit
                     const char *reason);
 void report_last_untold(const struct endpoint *end, struct unit unit, uint32_t position);
 
+/* Of a rank that has shadowed the rebuilding of gradient buckets (park/rebuilt.h), about its first
+ * gradient after that. stops: it is not issued. */
+void report_not_rebuilt(const struct endpoint *end, struct unit unit, bool stops);
+
 /* A joined rank has spoiled a unit of the active ones. */
 void report_lossy_event(const struct endpoint *end, const struct lossy_event *event);
 

@@ -10,6 +10,7 @@
 #include "interpose/nccl/real.h"
 #include "interpose/park/outcome.h"
 #include "interpose/park/own_join.h"
+#include "interpose/park/rebuilt.h"
 #include "interpose/places/places.h"
 #include "interpose/self/environment.h"
 
@@ -93,6 +94,8 @@ void request_begin(struct request *request) {
     overlap_issued(end->overlap, end->team, request->unit);
     report_event(end, TRACE_COMMIT, team_index(end->team), request->unit, -1);
     wait_settle(request, ncclSuccess);
+  } else if (rebuilt_look(end, request->unit) != ncclSuccess) {
+    wait_settle(request, ncclInvalidUsage);
   } else {
     own_join_recognise(request);
     report_event(end, TRACE_CLAIM, end->team->head, request->unit, -1);

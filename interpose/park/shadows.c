@@ -12,6 +12,7 @@
 #include "interpose/self/environment.h"
 #include "interpose/data/lossy.h"
 #include "interpose/nccl/real.h"
+#include "interpose/park/rebuilt.h"
 #include "interpose/comm/registered.h"
 #include "interpose/comm/report.h"
 #include "interpose/data/roots.h"
@@ -318,6 +319,7 @@ bool shadows_collect(struct shadows *shadows, struct endpoint *end, struct unit 
   uint64_t index = mirrors ? end->team->head : team_index(end->team);
   if (!state)
     report_shadow(end, index, unit);
+  rebuilt_shadowed(end, unit);
   struct shadow *shadow = endpoint_shadow(end, reason);
   if (shadow == NULL || !shadows_reserve(shadows, unit.nmembers)) {
     tell_no_shadow(end, reason);

@@ -94,6 +94,27 @@ def example(ranks, script, package):
     return act
 
 
+NOT_REBUILT = "may be summed with those of other parameters"
+
+
+def layout(stack, environment):
+    """A rank without a batch until the others have laid their gradients out anew: its first iteration is told of, and the others are right. With one batch
+    all are."""
+    for lengths in ((5, 0), (3, 3)), ((5, 1), (3, 3)), ((2, 0), (0, 0), (4, 2)):
+        words = "/".join(",".join(map(str, epoch)) for epoch in lengths)
+        result = check(stack.with_join.run([SCRIPTS / "layout.py", words], 2, environment, 100), words)
+        wrong = next((epoch for epoch, epoch_lengths in enumerate(lengths) if epoch_lengths[1]), 0) if lengths[0][1] == 0 else None
+        for epoch, epoch_lengths in enumerate(lengths):
+            for rank, n in enumerate(epoch_lengths):
+                must_say(result, rf"RESULT {rank} {epoch} {n - (epoch == wrong)}(?!\d)")
+        if (NOT_REBUILT in result.output) != (wrong is not None):
+            raise Failure("no WARN" if wrong is not None else "a WARN", result)
+    stopped = stack.with_join.run([SCRIPTS / "layout.py", "5,0/3,3"], 2, {**environment, "NCCL_JOIN_UNSURE": "stop"}, 100)
+    if stopped.stuck or stopped.status == 0:
+        raise Failure("not stopped", stopped)
+    must_say(stopped, NOT_REBUILT)
+
+
 def case(name, act, environment):
     def run(stack):
         act(stack, environment)
@@ -107,6 +128,7 @@ def cases():
     wanted += [(4, "parts.py", lengths, *ready) for lengths in ("2,5,1,4", "0,3,3,1") for ready in ((), ("ready",))]
     wanted += [(2, "cells.py", "0,2"), (2, "cells.py", "1,3"), (2, "slow.py")]
     for backend, environment in backends():
+        yield case(f"{backend}, 2 ranks: layout.py", layout, environment)
         for ranks, script, *options in wanted:
             act = parts(ranks, *options) if script == "parts.py" else right_sum(ranks, script, *options)
             yield case(f"{backend}, {ranks} ranks: {' '.join([script, *options])}", act, environment)

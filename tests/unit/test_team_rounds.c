@@ -192,3 +192,45 @@ Test(team_rounds, after_a_meeting_who_is_where_not_all_are_known_to_come_asks_fo
 Test(team_rounds, and_no_longer_than_that) {
   cr_assert(goes_on_in_a_branch_after_a_meeting(6));
 }
+
+/* ---- units without a place ---- */
+
+/* Whether a rank commits a unit without a place so many units after all have met, where some have come to
+ * THIRD before, and rank 0 has not. */
+static bool goes_on_without_a_place(bool with_third, uint32_t units) {
+  claim(0, AFTER, OTHER);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, with_third ? THIRD : HEAD, SUM);
+  expect_verdict(0, TEAM_SHADOW);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    expect_verdict(rank, TEAM_REAL);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, AFTER, OTHER);
+  expect_all_real();
+  if (!with_third)
+    all_issue_at(HEAD, SUM);
+  for (int i = 0; i < 10; i++)
+    all_issue_at(0, OTHER);
+  claim(0, AFTER, SUM);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    cr_assert(team_commit(quartet[rank], at(0, OTHER)));
+  expect_verdict(0, TEAM_SHADOW);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, AFTER, SUM);
+  expect_all_real();
+  for (uint32_t i = 0; i < units; i++)
+    all_issue_at(0, OTHER);
+  return team_commit(quartet[0], at(0, OTHER));
+}
+
+Test(team_rounds, while_not_all_have_come_somewhere_a_unit_without_a_place_is_asked_for) {
+  cr_assert_not(goes_on_without_a_place(true, 1));
+}
+
+Test(team_rounds, but_not_where_all_have_come_to_all_there_is) {
+  cr_assert(goes_on_without_a_place(false, 1));
+}
+
+Test(team_rounds, nor_for_longer_than_a_while) {
+  cr_assert(goes_on_without_a_place(true, 8));
+}

@@ -1,0 +1,38 @@
+/* A rank that has missed the rebuilding of gradient buckets (rebuilt.h). */
+#include "interpose/park/rebuilt.h"
+
+#include "interpose/comm/report.h"
+#include "interpose/nccl/real.h"
+#include "interpose/self/environment.h"
+
+/* The order of the parameters, and how many buckets there are: two numbers at least. */
+static bool is_rebuilding(struct unit unit) {
+  const struct member *member = unit.members;
+  return unit.nmembers == 1 && member->kind == MEMBER_BROADCAST && member->root == 0 &&
+         member->datatype == DATATYPE_INT32 && member->count > 1;
+}
+
+/* An engine's thread sums what it has computed: autograd's. */
+static bool is_gradient(const struct endpoint *end, struct unit unit) {
+  return unit.nmembers >= 1 && unit.members->kind == MEMBER_ALLREDUCE &&
+         unit.members->datatype >= DATATYPE_FLOAT16 && atomic_load(&end->user_of_engine);
+}
+
+void rebuilt_shadowed(struct endpoint *end, struct unit unit) {
+  if (end->rebuilt == REBUILT_NOT && is_rebuilding(unit))
+    end->rebuilt = REBUILT_MISSED;
+}
+
+ncclResult_t rebuilt_look(struct endpoint *end, struct unit unit) {
+  if (is_rebuilding(unit))
+    end->rebuilt = REBUILT_DONE;
+  if (end->rebuilt != REBUILT_MISSED || !is_gradient(end, unit))
+    return ncclSuccess;
+  bool stops = join_settings()->unsure == UNSURE_STOP;
+  end->rebuilt = REBUILT_DONE;
+  report_not_rebuilt(end, unit, stops);
+  if (!stops)
+    return ncclSuccess;
+  last_error_is_ours(ncclInvalidUsage);
+  return ncclInvalidUsage;
+}

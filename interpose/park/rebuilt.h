@@ -1,0 +1,21 @@
+/* PyTorch's DistributedDataParallel lays gradients out anew, in the order in which they become ready, once
+ * a rank has had its first iteration (torch/csrc/distributed/c10d/reducer.cpp, rebuild_buckets). It tells
+ * the other ranks by a broadcast of int32 from rank 0. A rank without a batch until then has the old layout
+ * in its first iteration: what is summed there is of other parameters, although all look alike to NCCL.
+ * Nothing can be done about that here, so it is told, or stops the job.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_REBUILT_H
+#define NCCL_JOIN_INTERPOSE_REBUILT_H
+
+#include "interpose/comm/endpoint.h"
+
+/* Both are for the thread that has the endpoint's turn. */
+
+/* This rank shadows the unit. */
+void rebuilt_shadowed(struct endpoint *end, struct unit unit);
+
+/* This rank is about to claim the unit. Says so, once, if it may be a gradient in the old layout. Returns
+ * ncclInvalidUsage if that stops the job (NCCL_JOIN_UNSURE). */
+ncclResult_t rebuilt_look(struct endpoint *end, struct unit unit);
+
+#endif
