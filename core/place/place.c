@@ -400,8 +400,8 @@ int place_order(const struct place *a, const struct place *b, const struct place
                      !place_nodes_are_branches(&a->nodes[at], &b->nodes[at]);
   if (loops_a != loops_b && !in_one_pass)
     return loops_a ? 1 : -1;
-  bool with_a = loops_a && place_goes_with(last, a, at);
-  bool with_b = loops_b && place_goes_with(last, b, at);
+  bool with_a = loops_a && ahead_a != AHEAD_NO && place_goes_with(last, a, at);
+  bool with_b = loops_b && ahead_b != AHEAD_NO && place_goes_with(last, b, at);
   if (with_a != with_b)
     return with_a ? 1 : -1;
   if (!ordered)

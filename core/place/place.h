@@ -204,7 +204,7 @@ void place_clean_text(struct place *place);
  *   2. where it is not known that both come next from `last`, or both with the next round of a loop
  *      around them, or their order is not: what stands in a loop, as a rank at the other place has left
  *      it, or has passed it by;
- *   3. of two loops the one that `last` stands in;
+ *   3. of two loops the one that `last` stands in, unless that is behind it in one call;
  *   4. what comes first in the program. */
 int place_order(const struct place *a, const struct place *b, const struct place *last);
 

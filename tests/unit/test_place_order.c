@@ -86,6 +86,22 @@ Test(place_order, who_is_in_a_loop_comes_to_the_rest_of_it_next) {
   expect_first(&a, &b, NULL);
 }
 
+/* for (epoch) { for (batch) average(); average(); } where average is { for (...) a(); last(); }: all have been
+ * at the second one's last. */
+Test(place_order, who_has_been_behind_a_loop_in_one_call_is_not_in_it) {
+  struct place a = stand(1, 20, 6, 7), b = stand(2, 0, 0, 8), last = b;
+  b.nodes[b.nnodes++] = (struct place_node){
+      .id = 40, .order = 1, .since = 1, .until = 1, .flags = PLACE_LOOP | PLACE_ORDERED};
+  b.nodes[b.nnodes++] =
+      (struct place_node){.id = 41, .order = 2, .since = 2, .until = 2, .flags = PLACE_ORDERED};
+  last.id = 3;
+  last.nodes[last.nnodes++] =
+      (struct place_node){.id = 42, .order = 3, .since = 3, .until = 3, .flags = PLACE_ORDERED};
+  expect_first(&a, &b, &last);
+  last = b;
+  expect_first(&b, &a, &last);
+}
+
 Test(place_order, what_has_no_order_is_not_known) {
   struct place a = stand(1, 0, 0, UNORDERED), b = stand(2, 0, 0, 8);
   cr_expect_eq(place_order(&a, &b, NULL), 0);
