@@ -101,6 +101,15 @@ static const struct place *find_in_branch(struct team *team, const struct claime
   return NULL;
 }
 
+static bool has_branch(const struct settle *settle, const struct claimed *unit) {
+  for (uint32_t i = 0; i < settle->nunits; i++) {
+    const struct place *other = settle->units[i].place;
+    if (other != NULL && place_are_branches(unit->place, other))
+      return true;
+  }
+  return false;
+}
+
 /* Only where two places may be compared: all places that are known are looked at. */
 static void add_clocks(struct team *team) {
   struct settle *settle = team->settling.sum;
@@ -112,7 +121,8 @@ static void add_clocks(struct team *team) {
     if (unit->place == NULL)
       continue;
     unit->clocks = team_clocks(team, unit->place, unit->even);
-    unit->in_branch = find_in_branch(team, unit);
+    if (has_branch(settle, unit))
+      unit->in_branch = find_in_branch(team, unit);
   }
 }
 

@@ -31,7 +31,8 @@ struct seat {
 /* PyTorch uses two threads: the main one, and that of the backward pass. */
 #define ENDPOINT_SEATS 4
 
-enum rebuilt { REBUILT_NOT, REBUILT_MISSED, REBUILT_DONE }; /* park/rebuilt.h */
+/* park/rebuilt.h. Done: the rank has had its first gradient. */
+enum rebuilt { REBUILT_NOT, REBUILT_MISSED, REBUILT_DONE };
 
 /* This process's rank in one team. Fields that belong together stand together. */
 struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */

@@ -24,12 +24,12 @@ void rebuilt_shadowed(struct endpoint *end, struct unit unit) {
 }
 
 ncclResult_t rebuilt_look(struct endpoint *end, struct unit unit) {
-  if (is_rebuilding(unit))
-    end->rebuilt = REBUILT_DONE;
-  if (end->rebuilt != REBUILT_MISSED || !is_gradient(end, unit))
+  bool missed = end->rebuilt == REBUILT_MISSED, stops = join_settings()->unsure == UNSURE_STOP;
+  if (end->rebuilt == REBUILT_DONE || !is_gradient(end, unit))
     return ncclSuccess;
-  bool stops = join_settings()->unsure == UNSURE_STOP;
   end->rebuilt = REBUILT_DONE;
+  if (!missed)
+    return ncclSuccess;
   report_not_rebuilt(end, unit, stops);
   if (!stops)
     return ncclSuccess;

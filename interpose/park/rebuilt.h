@@ -14,7 +14,8 @@
 /* This rank shadows the unit. */
 void rebuilt_shadowed(struct endpoint *end, struct unit unit);
 
-/* This rank is about to claim the unit. Says so, once, if it may be a gradient in the old layout. Returns
+/* This rank is about to claim the unit. Says so if it is the rank's first gradient, and in the old layout
+ * while others may have the new one: a rank whose first one comes before they have is as they are. Returns
  * ncclInvalidUsage if that stops the job (NCCL_JOIN_UNSURE). */
 ncclResult_t rebuilt_look(struct endpoint *end, struct unit unit);
 
