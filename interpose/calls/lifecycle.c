@@ -312,7 +312,7 @@ static void look_for_lost(struct endpoint *end, bool noticed) {
   if (look_for_own_error(end))
     return;
   report_lost(end, rank, issued);
-  last_error_is_ours(ncclRemoteError);
+  last_error_is_final(ncclRemoteError);
   atomic_store(&end->told_failed, ncclRemoteError);
 }
 

@@ -55,7 +55,7 @@ bool membership_own_error(const struct endpoint *end) {
   if (!is_own_error(end, &event))
     return false;
   report_lossy_event(end, &event);
-  last_error_is_ours(ncclInvalidUsage);
+  last_error_is_final(ncclInvalidUsage);
   return true;
 }
 

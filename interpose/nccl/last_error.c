@@ -25,6 +25,7 @@ static char sentences[SENTENCES][LOG_LINE_SIZE + 16];
 static char explained[SENTENCES][LOG_LINE_SIZE + 128];
 static unsigned newest;
 static ncclResult_t newest_result;
+static bool newest_is_final;       /* a communicator has failed with it */
 static char theirs[LOG_LINE_SIZE]; /* NCCL's when that was noted */
 
 /* Of the NCCL found first: the next object that has it, or the library that the functions are of.
@@ -53,29 +54,37 @@ static const char *string_of_nccl(ncclResult_t result) {
   return text == NULL ? "" : text;
 }
 
-void last_error_is_ours(ncclResult_t result) {
+static void note(ncclResult_t result, bool final) {
   char text[LOG_LINE_SIZE];
   const char *other = text_of_nccl(NULL), *string = string_of_nccl(result);
   log_last(text, sizeof(text));
   pthread_mutex_lock(&lock);
   newest = (newest + 1) % SENTENCES;
   newest_result = result;
+  newest_is_final = final;
   snprintf(sentences[newest], sizeof(sentences[newest]), "nccl-join: %s", text);
   snprintf(explained[newest], sizeof(explained[newest]), "%.100s: nccl-join: %s", string, text);
   snprintf(theirs, sizeof(theirs), "%s", other);
   pthread_mutex_unlock(&lock);
 }
 
+void last_error_is_ours(ncclResult_t result) {
+  note(result, false);
+}
+
+void last_error_is_final(ncclResult_t result) {
+  note(result, true);
+}
+
 /* With `lock`: whether NCCL has said nothing since ours was noted. */
 static bool is_ours(const char *other) {
-  return sentences[newest][0] != '\0' && strncmp(theirs, other, sizeof(theirs) - 1) == 0 &&
-         guard_thread.depth == 0;
+  return sentences[newest][0] != '\0' && strncmp(theirs, other, sizeof(theirs) - 1) == 0;
 }
 
 __attribute__((visibility("default"))) const char *ncclGetLastError(ncclComm_t comm) {
   const char *other = text_of_nccl(comm);
   pthread_mutex_lock(&lock);
-  const char *text = is_ours(other) ? sentences[newest] : other;
+  const char *text = is_ours(other) && guard_thread.depth == 0 ? sentences[newest] : other;
   pthread_mutex_unlock(&lock);
   return text;
 }
@@ -86,7 +95,8 @@ __attribute__((visibility("default"))) const char *ncclGetErrorString(ncclResult
     return string;
   const char *other = text_of_nccl(NULL);
   pthread_mutex_lock(&lock);
-  bool ours = result == newest_result && is_ours(other);
+  bool ours =
+      result == newest_result && (newest_is_final || is_ours(other)) && guard_thread.depth == 0;
   const char *text = ours ? explained[newest] : string;
   pthread_mutex_unlock(&lock);
   return text;

@@ -226,6 +226,10 @@ Test(lossy, all_hear_why_although_a_broadcast_has_lost_a_rank) {
 Test(lossy, all_hear_why_although_nccl_has_noticed_that_a_rank_is_gone) {
   check_that_all_hear_why(3, "12,20,20 --late 12", 1);
 }
+/* It may notice that before the program prints what the error is: NCCL has told of another since. */
+Test(lossy, all_hear_why_although_nccl_has_told_of_another_error) {
+  check_that_all_hear_why(3, "12,20,20 --late 12 --ask 1 --blunder 1", 1);
+}
 
 /* ---- who lives on ---- */
 

@@ -21,7 +21,7 @@
 
 static const char *iterations = "3+1", *end = "finalize", *collective = "allgather";
 static int count = 64, root = 0, then = 3, group = 0, strict = 0, late = -1, behind = -1,
-           linger_ms = 0, ask = 0, final = 0;
+           linger_ms = 0, blunder = 0, ask = 0, final = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank: 3,5,5 or 3+1"},
@@ -36,6 +36,8 @@ static const struct option options[] = {
      "the last rank comes late to this iteration; others wait for it on the device, and hear of "
      "errors only then"},
     {"--linger", NULL, &linger_ms, "milliseconds for which who is refused does nothing at all"},
+    {"--blunder", NULL, &blunder,
+     "1: a wrong call, after an asynchronous error and before the program prints what that is"},
     {"--ask", NULL, &ask, "1: who waits for the device asks for errors meanwhile"},
     {"--final", NULL, &final,
      "1: nobody waits for the device in the late iteration, and a sum is behind the loop"},
@@ -156,6 +158,7 @@ int main(int argc, char **argv) {
   options_read(argv, "Collectives that need a part from every rank.", options);
   struct state state;
   ranks_begin(&state.ranks);
+  state.ranks.blunders = blunder != 0;
   ranks_communicator(&state.ranks);
   state.tape = tape_create(&state.ranks);
   size_t all = (size_t)count * (size_t)state.ranks.nranks;

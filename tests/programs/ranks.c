@@ -202,6 +202,8 @@ static void check_communicators(struct ranks *ranks) {
     ranks_time(ranks, "error");
     ranks_result(ranks, "error %d asynchronous", (int)error);
     ncclCommAbort(ranks->comms[i]);
+    if (ranks->blunders)
+      (void)ncclCommGetAsyncError(NULL, &(ncclResult_t){ncclSuccess});
     fail("asynchronous error: %s", ncclGetErrorString(error));
   }
 }

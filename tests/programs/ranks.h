@@ -15,6 +15,7 @@
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define RANKS_COMMS_MAX 4
@@ -24,6 +25,7 @@ struct ranks {
   cudaStream_t stream;
   ncclComm_t comms[RANKS_COMMS_MAX];
   int ncomms;
+  bool blunders; /* a wrong call, between an asynchronous error and what it is */
 };
 
 /* Reads the environment, selects the device and makes the stream. */
