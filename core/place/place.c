@@ -409,6 +409,16 @@ int place_order(const struct place *a, const struct place *b, const struct place
   return a->nodes[at].order < b->nodes[at].order ? 1 : -1;
 }
 
+bool place_may_go_round(const struct place *place, const struct place *other,
+                        const struct place *last) {
+  uint32_t at;
+  if (!place_compare(place, other, &at) || last == NULL || last->nnodes <= at ||
+      place_is_ahead(other, last, at) != AHEAD_YES ||
+      place_is_ahead(place, last, at) != AHEAD_UNKNOWN)
+    return false;
+  return place_shares_loop(place, other) && last->nodes[at].id == place->nodes[at].id;
+}
+
 void place_clean_text(struct place *place) {
   place->text[PLACE_TEXT_MAX - 1] = '\0';
   for (char *c = place->text; *c != '\0'; c++)

@@ -208,4 +208,10 @@ void place_clean_text(struct place *place);
  *   4. what comes first in the program. */
 int place_order(const struct place *a, const struct place *b, const struct place *last);
 
+/* Whether a place and `last` are in one call, in which their order is not known, and the other one comes
+ * after that call in a loop around both: who has been at `last` may come to the place before the other,
+ * or go round to it. */
+bool place_may_go_round(const struct place *place, const struct place *other,
+                        const struct place *last);
+
 #endif

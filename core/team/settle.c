@@ -30,12 +30,14 @@ static void add_up(struct claimed *to, const struct claimed *from) {
   to->any |= from->any;
   to->all &= from->all;
   to->claimants += from->claimants;
+  to->elsewhere |= from->elsewhere || from->place_id != to->place_id;
   if (from->last_real > to->last_real)
     to->last_real = from->last_real;
   if (from->rank >= to->rank)
     return;
   to->rank = from->rank;
   to->text = from->text;
+  to->place_id = from->place_id;
 }
 
 struct claimed *settle_add(struct settle *settle, const struct claimed *claimed) {
@@ -327,7 +329,8 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
   if (compare_places(settle, won, lost) == 0)
     return won->last_real <= lost->last_real || are_of_one_call(won, lost);
   if (may_be_last(settle, won, lost) || settle_may_be_copies(won, lost) ||
-      are_branches(won, lost) || may_have_gone_round(won, lost))
+      are_branches(won, lost) || may_have_gone_round(won, lost) ||
+      place_may_go_round(won->place, lost->place, settle->last))
     return true;
   return place_relate(won->place, lost->place) == PLACE_LOOPS && !are_counted(won, lost) &&
          place_order(won->place, lost->place, NULL) <= 0;

@@ -25,7 +25,8 @@ struct claimed {
   uint32_t rank;      /* the lowest of them */
   uint32_t text;      /* where that one has written the members */
   uint64_t bytes;     /* what the unit moves: the sum of its members' sizes */
-  uint32_t place_id;  /* of the unit's place; 0: not known */
+  uint32_t place_id;  /* of the unit's place, or where the lowest waits for it; 0: not known */
+  bool elsewhere;     /* not all of them say so */
   uint32_t epoch;     /* in which epoch its claimants stand (team_epochs.c); 0: not known */
   uint64_t last_real; /* the largest index, plus one, at which one of them has issued for real */
   uint32_t set;       /* which of SETTLE_UNITS_MAX sets of ranks, the caller's, is of them */

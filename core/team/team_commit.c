@@ -48,8 +48,7 @@ struct coming {
  * are known, they tell. */
 static bool may_follow(const struct team *team, const struct coming *coming, bool firm,
                        const struct known_unit *known) {
-  const struct known_place *to =
-      team_known_place(team, unit_place((struct unit){known->members, known->nmembers}));
+  const struct known_place *to = team_known_place(team, team_place_of(team, known));
   if (is_only_claimed(known) ||
       (known->marked && team_is_meeting(team, coming->before, known->symbol)))
     return false;
@@ -65,8 +64,7 @@ static bool may_follow(const struct team *team, const struct coming *coming, boo
 /* The id of a unit's place, if that is known, or else of the one before it. */
 static uint32_t place_after(const struct team *team, uint32_t place,
                             const struct known_unit *known) {
-  const struct known_place *at =
-      team_known_place(team, unit_place((struct unit){known->members, known->nmembers}));
+  const struct known_place *at = team_known_place(team, team_place_of(team, known));
   return at != NULL && at->place.nnodes != 0 ? at->place.id : place;
 }
 
@@ -280,7 +278,7 @@ static void learn_looks(struct team *team, symbol_t symbol, uint64_t hash, uint3
 }
 
 static void learn_run(struct team *team, uint32_t from, struct unit unit) {
-  const struct known_place *to = team_known_place(team, unit_place(unit));
+  const struct known_place *to = team_known_place(team, team_place_of_unit(team, unit));
   if (to != NULL && to->place.nnodes != 0)
     team_run_pass(team, from, to->place.id);
 }

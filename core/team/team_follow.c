@@ -50,6 +50,7 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
   if (place != NULL)
     (void)place_table_add(team->places.table,
                           place); /* which may forget where my claim's unit stands */
+  team_note_waited_for(team, unit, place);
   team->source = source;
   team_tell_blind(team);
   if (mine) {
@@ -122,10 +123,11 @@ static bool is_possible(const struct team *team, const struct plane_log *log,
           log_refused_for(log) < team->plane->nranks);
 }
 
-/* Whether a unit's text has to be read for its place. A unit too big for a text has none there. */
+/* Whether a unit's text has to be read for its place, or where it is waited for. A unit too big for a
+ * text has none there. */
 static bool is_place_missing(const struct team *team, struct unit unit) {
-  uint32_t id = unit_place(unit);
-  return id != 0 && unit.nmembers <= UNIT_MEMBERS_MAX && team_known_place(team, id) == NULL;
+  return unit_may_have_place(unit) && unit.nmembers <= UNIT_MEMBERS_MAX &&
+         team_known_place(team, unit_place(unit)) == NULL;
 }
 
 /* The unit that an entry speaks of, and its place if that is not known yet. */

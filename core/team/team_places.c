@@ -328,7 +328,7 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   if (team->claim.hash == 0 || !unit_may_have_place(unit) ||
       unit_signature(unit) != team->claim.signature)
     return false;
-  const struct known_place *known = team_known_place(team, unit_place(unit));
+  const struct known_place *known = team_known_place(team, team_place_of_unit(team, unit));
   const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
   struct place nowhere = {.id = unit_place(unit)};
   place = known != NULL ? &known->place : place != NULL ? place : &nowhere;
@@ -348,8 +348,7 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
 
 bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next) {
   const struct known_place *from = team_known_place(team, before);
-  const struct known_place *to =
-      team_known_place(team, unit_place((struct unit){next->members, next->nmembers}));
+  const struct known_place *to = team_known_place(team, team_place_of(team, next));
   uint64_t steady = (uint64_t)STEADY_ROUNDS * learner_body_length(team->learner);
   return from != NULL && to != NULL && place_leaves_loop(&from->place, &to->place) &&
          (to->met || team->places.unsteady || team->head - team->places.steady_since < steady);
@@ -357,7 +356,7 @@ bool team_leaves_loop(const struct team *team, uint32_t before, const struct kno
 
 bool team_is_left(const struct team *team, struct unit unit, uint32_t flags) {
   const struct known_place *before = team_known_place(team, team->places.last);
-  const struct known_place *end = team_known_place(team, unit_place(unit));
+  const struct known_place *end = team_known_place(team, team_place_of_unit(team, unit));
   const struct place *stands = &team->claim.own_place;
   return team->claim.open && (flags & ENTRY_EXPECTED) && team->run_real && before != NULL &&
          end != NULL && place_ends_loop(&end->place, &before->place) &&
@@ -365,7 +364,7 @@ bool team_is_left(const struct team *team, struct unit unit, uint32_t flags) {
 }
 
 void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
-  struct known_place *known = team_known_place(team, unit_place(unit));
+  struct known_place *known = team_known_place(team, team_place_of_unit(team, unit));
   bool as_expected = (flags & ENTRY_ALL) && !(flags & (ENTRY_DEVIATION | ENTRY_MEETING));
   if (!(flags & ENTRY_EXPECTED) && !as_expected)
     team->places.steady_since = team->head;

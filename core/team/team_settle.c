@@ -93,7 +93,7 @@ static const struct place *find_in_branch(struct team *team, const struct claime
     if (known == NULL || known->hash == unit->hash)
       continue;
     struct unit other = {known->members, known->nmembers};
-    const struct known_place *place = team_known_place(team, unit_place(other));
+    const struct known_place *place = team_known_place(team, team_place_of(team, known));
     if (place != NULL && unit_signature(other) == unit->signature &&
         place_are_branches(unit->place, &place->place))
       return &place->place;
@@ -236,7 +236,7 @@ static uint32_t flags_of_all(struct team *team, struct unit unit, const struct c
     flags |= ENTRY_MEETING;
   if (deviates && team->symbol_expected != SYMBOL_NONE)
     flags |= ENTRY_DEVIATION;
-  if (winner->place_id != 0 && all_stand_at(team->settling.sum, winner))
+  if (winner->place_id != 0 && !winner->elsewhere && all_stand_at(team->settling.sum, winner))
     flags |= ENTRY_COMMON;
   return flags;
 }

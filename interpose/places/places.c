@@ -302,7 +302,7 @@ bool places_describe(struct place *out) {
     out->nnodes = python_and_site(is_called ? &stack : NULL, waiting, python, within, out->nodes);
   else if (is_whole)
     out->nnodes = native_nodes(&stack, stack.nouter, out->nodes);
-  places_text_remember(out, &stack);
+  places_text_remember(out, &stack, waiting != 0);
   places_text(out->id, out->text, sizeof(out->text));
   return true;
 }

@@ -125,7 +125,9 @@ const char *places_text(uint32_t id, char *text, size_t size);
 bool places_are_described(uint32_t id);
 
 /* Makes the text of the calling thread's place for places_text, if there is none yet. stack: its
- * own. The texts of the first few hundred places are kept, for good. */
-void places_text_remember(const struct place *place, const struct native_stack *stack);
+ * own; waited_for: another thread waits for it, and where that stands counts too. The texts of the first
+ * few hundred places are kept, for good. */
+void places_text_remember(const struct place *place, const struct native_stack *stack,
+                          bool waited_for);
 
 #endif

@@ -90,8 +90,8 @@ static void describe_frames(const struct native_stack *stack, bool in_loop, char
 }
 
 static void places_text_describe(const struct place *place, const struct native_stack *stack,
-                                 char *text, size_t size) {
-  python_text(text, size);
+                                 bool waited_for, char *text, size_t size) {
+  python_text(text, size, waited_for);
   if (text[0] == '\0' && stack->ninner > 0)
     describe_frames(stack, has_loop(place), text, size);
 }
@@ -109,11 +109,12 @@ static void places_text_add(uint32_t id, const char *text) {
   }
 }
 
-void places_text_remember(const struct place *place, const struct native_stack *stack) {
+void places_text_remember(const struct place *place, const struct native_stack *stack,
+                          bool waited_for) {
   char text[TEXT_SIZE] = "";
   if (text_of(place->id) != NULL)
     return;
-  places_text_describe(place, stack, text, sizeof(text));
+  places_text_describe(place, stack, waited_for, text, sizeof(text));
   if (text[0] == '\0' || pthread_mutex_trylock(&adding) != 0)
     return;
   places_text_add(place->id, text);

@@ -59,7 +59,7 @@ EXPORT uint32_t probe_nodes(uint32_t *numbers, uint32_t room) {
 }
 
 EXPORT void probe_text(char *text, uint32_t size) {
-  python_text(text, size);
+  python_text(text, size, false);
 }
 
 /* What a thread without Python frames is told, while the one that calls this waits for it.
@@ -85,6 +85,8 @@ static double cost_of(uint32_t (*id)(void)) {
   return least;
 }
 
+static char engine_text[192];
+
 static void *run_engine(void *argument) {
   struct engine *engine = argument;
   struct place_node nodes[PLACE_NODES_MAX];
@@ -92,6 +94,7 @@ static void *run_engine(void *argument) {
   engine->numbers[1] = python_id();
   engine->n =
       write_nodes(nodes, python_waiting_nodes(nodes, PLACE_NODES_MAX), engine->numbers + 2, 16);
+  python_text(engine_text, sizeof engine_text, engine->numbers[0] != 0);
   engine->cost = cost_of(python_waiting_id);
   return NULL;
 }
@@ -115,6 +118,10 @@ EXPORT uint32_t probe_engine(uint32_t *numbers) {
   pthread_join(thread, NULL);
   engine_cost = engine.cost;
   return engine.n;
+}
+
+EXPORT const char *probe_engine_text(void) {
+  return engine_text;
 }
 
 EXPORT double probe_engine_cost(void) {

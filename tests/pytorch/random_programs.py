@@ -6,7 +6,8 @@ PYTORCH_PROGRAMS (40) of them, from seed PYTORCH_SEED (1) on, by all backends th
     garbage              a result that no contributions could make
     wrong, silent        contributions of different points of the script met; with no WARN before
     deviates, warned     of an even script: not all ranks met in their collectives, or not as without nccl-join; a WARN
-    epochs, split        the same point in different epochs; calls of a point and epoch took more collectives than they had to
+    epochs, split        the same point in different epochs; calls of a point and epoch took more collectives than iterations have of it
+    apart                split, with no WARN at all, and all ranks come together between epochs (docs/limits.md)
 """
 
 import collections
@@ -21,7 +22,7 @@ from stack import BUILD, HERE, Result
 FOLDER = BUILD / "pytorch/random"
 STEPS_MAX = 40  # of making one smaller
 LIMIT_S = 150
-NEVER = ("hang", "error", "garbage", "silent", "deviates")
+NEVER = ("hang", "error", "garbage", "silent", "apart", "deviates")
 
 Call = collections.namedtuple("Call", "rank serial point epoch iteration seen line")
 LINE = re.compile(r"^MET ((?:\d+ ?)+)$|NCCL-JOIN (?:WARN|ERROR) ", re.MULTILINE)
@@ -64,14 +65,17 @@ def meetings(calls):
 
 
 def count_split(spec, met):
-    """Collectives that calls of a point and epoch took beyond the fewest that they could."""
-    took, calls = collections.Counter(), collections.Counter()
+    """Collectives that calls of a point and epoch took beyond those of the rank with most of them, iteration for iteration."""
+    took, calls, least = collections.Counter(), collections.Counter(), collections.Counter()
     for group in met:
         for key in {(call.point, call.epoch if random_source.has_ends(spec) else 0) for call in group}:
             took[key] += 1
         for call in group:
-            calls[call.rank, call.point, call.epoch if random_source.has_ends(spec) else 0] += 1
-    return sum(took[key] - max(calls[(rank, *key)] for rank in range(spec["ranks"])) for key in took)
+            calls[call.rank, call.point, call.epoch, call.iteration] += 1
+    for point, epoch, iteration in {key[1:] for key in calls}:
+        most = max(calls[rank, point, epoch, iteration] for rank in range(spec["ranks"]))
+        least[point, epoch if random_source.has_ends(spec) else 0] += most
+    return sum(max(0, took[key] - least[key]) for key in took)
 
 
 def judge(spec, result, reference=None):
@@ -86,6 +90,7 @@ def judge(spec, result, reference=None):
     if not found:
         found["garbage"] = garbage
         found["split"] = count_split(spec, met)
+        found["apart"] = int(found["split"] > 0 and warned is None and random_source.has_ends(spec))
     wrong = [group for group in met if len({call.point for call in group}) > 1]
     found["wrong"] = len(wrong)
     if wrong and (warned is None or warned > min(call.line for group in wrong for call in group)):

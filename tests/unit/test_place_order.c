@@ -55,6 +55,29 @@ Test(place_order, what_stands_in_front_of_a_loop_goes_first_where_both_come_next
   expect_first(&b, &a, &last);
 }
 
+/* for (...) { f(); b(); }: one stands in f, as the last one, and nothing tells in which order. */
+Test(place_order, within_a_call_who_may_have_gone_round_is_not_known) {
+  struct place within = stand(1, 0, 0, 7), last = within, other = stand(2, 0, 0, 8);
+  within.nodes[within.nnodes++] = node(3001, UNORDERED, 0);
+  last.nodes[last.nnodes++] = node(3002, UNORDERED, 0);
+  cr_expect(place_may_go_round(&within, &other, &last));
+  cr_expect_not(place_may_go_round(&other, &within, &last));
+  cr_expect_not(place_may_go_round(&within, &other, NULL));
+  struct place before = stand(3, 0, 0, 6);
+  cr_expect_not(place_may_go_round(&within, &before, &last), "it comes with the next round");
+  last = stand(4, 0, 0, 6);
+  cr_expect_not(place_may_go_round(&within, &other, &last), "neither has been in the call");
+  struct place behind = {.nnodes = 2, .nodes = {node(1000, 1, 0), node(1002, 9, 0)}};
+  last = within;
+  last.nodes[3] = node(3002, UNORDERED, 0);
+  cr_expect_not(place_may_go_round(&within, &behind, &last), "it stands behind the loop");
+  within.nodes[1].flags = last.nodes[1].flags = behind.nodes[1].flags = PLACE_ORDERED;
+  cr_expect_not(place_may_go_round(&within, &behind, &last), "there is no loop");
+  struct place unseen = stand(5, 0, 0, UNORDERED);
+  last = stand(4, 0, 0, 6);
+  cr_expect_not(place_may_go_round(&unseen, &other, &last), "it is not known to be in the call");
+}
+
 /* if (...) a(); else for (...) b(); */
 Test(place_order, of_two_branches_none_is_in_front) {
   struct place a = stand(1, 0, 0, 7), b = stand(2, 20, 8, 9), last = stand(3, 0, 0, 6);

@@ -112,6 +112,15 @@ Test(settle, what_any_rank_says_is_in_the_summary) {
   cr_assert_eq(settle.any, 7);
 }
 
+Test(settle, where_claimants_stand_the_lowest_says_whoever_is_added_first) {
+  settle_add(&settle, &(struct claimed){.hash = A, .place_id = 5, .claimants = 1, .rank = 3});
+  settle_add(&settle, &(struct claimed){.hash = A, .place_id = 5, .claimants = 1, .rank = 2});
+  cr_assert_not(settle.units[0].elsewhere);
+  settle_add(&settle, &(struct claimed){.hash = A, .place_id = 6, .claimants = 1, .rank = 1});
+  cr_assert_eq(settle.units[0].place_id, 6);
+  cr_assert(settle.units[0].elsewhere);
+}
+
 Test(settle, summaries_add_up_in_any_order) {
   struct claimed claims[] = {
       {.hash = A, .rank = 3, .text = 30, .claimants = 1, .any = 1, .all = 1, .last_real = 5},

@@ -185,7 +185,7 @@ Test(team_hostile, a_text_of_more_members_than_can_be) {
 
 enum {
   PLACE = 5,
-  NODES_AT = 5,
+  NODES_AT = 6,
   TEXT_AT = NODES_AT + PLACE_NODES_MAX * sizeof(struct place_node) / 8
 }; /* words */
 

@@ -70,6 +70,10 @@ uint32_t python_outermost_nodes(const struct python_layout *layout,
                                 const struct python_outermost *outermost, struct place_node *nodes,
                                 uint32_t room);
 
+/* The frames of the thread that waits for the calling one (python_waiting.c); false: there is none. */
+bool python_waiting_outermost(const struct python_layout *layout,
+                              struct python_outermost *outermost);
+
 /* The innermost frame of the calling thread; 0: there is none, or nothing may be read
  * (python_check.h). In python_frames.c. */
 uint64_t python_own_frames(const struct python_layout *layout);

@@ -99,7 +99,26 @@ static void python_frames_describe(const struct python_layout *layout,
 
 enum { FRAMES_NAMED = 3, FRAMES_LOOKED_AT = 64 };
 
-void python_text(char *text, size_t size) {
+/* Goes on with the frames of the thread that waits for this one. */
+static void python_waiting_describe(const struct python_layout *layout, struct chain_text *to) {
+  struct python_outermost outermost;
+  if (!python_waiting_outermost(layout, &outermost))
+    return;
+  uint32_t nframes = outermost.came < PLACE_NODES_MAX ? outermost.came : PLACE_NODES_MAX;
+  for (uint32_t i = 0; i < nframes && to->frames < FRAMES_NAMED; i++) {
+    uint32_t at = (outermost.came - nframes + i) % PLACE_NODES_MAX;
+    const struct python_frame *frame = &outermost.frames[at];
+    struct python_code *code = python_code_read(layout, frame->code);
+    uint32_t instruction =
+        code == NULL ? UINT32_MAX : python_code_instruction(layout, code, frame->where);
+    if (instruction != UINT32_MAX && !python_code_is_installed(code) &&
+        python_frame_hash_of(layout, code, frame->where) == outermost.hashes[at])
+      python_frames_describe(layout, code, instruction, to);
+    python_code_free(code);
+  }
+}
+
+void python_text(char *text, size_t size, bool waited_for) {
   if (size == 0)
     return;
   text[0] = '\0';
@@ -121,6 +140,8 @@ void python_text(char *text, size_t size) {
     more += of_program.frames != 0;
     python_code_free(code);
   }
+  if (waited_for && layout != NULL)
+    python_waiting_describe(layout, &of_program);
 }
 
 /* ---- files ---- */

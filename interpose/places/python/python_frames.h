@@ -68,9 +68,10 @@ uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room);
 /* Writes where the call stands, such as "util.py:7 < train.py:41 in the loop of train.py:38", in
  * ASCII with a final 0, cut to `size` bytes: of the frames of the calling thread that are not in an
  * installed package the innermost one, the one that called it, and one further out that stands in a
- * loop, those of them that fit; or else the innermost frame. An empty text: not known. Allocates as
+ * loop, those of them that fit; or else the innermost frame. If the thread is waited for, the frames of
+ * the one that waits count as well, as those that called it. An empty text: not known. Allocates as
  * python_nodes does. */
-void python_text(char *text, size_t size);
+void python_text(char *text, size_t size, bool waited_for);
 
 /* Whether one of the calling thread's innermost PYTHON_CALLERS frames is of a file whose path ends
  * with this. Allocates. */

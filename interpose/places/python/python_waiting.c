@@ -174,10 +174,19 @@ uint32_t python_waiting_id(void) {
   return found.id;
 }
 
+bool python_waiting_outermost(const struct python_layout *layout,
+                              struct python_outermost *outermost) {
+  struct waiting found;
+  if (!python_waiting_find(layout, &found))
+    return false;
+  *outermost = found.outermost;
+  return true;
+}
+
 uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room) {
   const struct python_layout *layout = python_layout();
-  struct waiting found;
-  if (layout == NULL || !python_waiting_find(layout, &found))
+  struct python_outermost outermost;
+  if (layout == NULL || !python_waiting_outermost(layout, &outermost))
     return 0;
-  return python_outermost_nodes(layout, &found.outermost, nodes, room);
+  return python_outermost_nodes(layout, &outermost, nodes, room);
 }

@@ -29,6 +29,11 @@ waiting = place.engine
 KNOWS_THREADS = sys.version_info >= (3, 11)
 
 
+def text():
+    place.probe.probe_engine_text.restype = place.ctypes.c_char_p
+    return place.probe.probe_engine_text().decode()
+
+
 def loops(nodes):
     return sum(node.is_loop for node in nodes)
 
@@ -41,6 +46,8 @@ def train():
         expect(own == 0, 'the thread itself has no frames')
         expect(not KNOWS_THREADS or cost < 20000, 'cost: %d ns' % cost)
     expect(len(seen) == 1, 'one place: %s' % seen)
+    line = train.__code__.co_firstlineno + 3
+    expect(not KNOWS_THREADS or 'waiting.py:%d in the loop of waiting.py:%d' % (line, line - 1) in text(), 'text: %s' % text())
     of_it, nodes = seen.pop()
     expect((of_it != 0) == KNOWS_THREADS and loops(nodes) == 1, 'in the loop: %s, %s' % (of_it, nodes))
     return of_it, nodes
@@ -56,7 +63,7 @@ expect(loops(b[1]) == 0 and len(b[1]) > 0, 'no loop')
 
 # A function that is not of torch.autograd is not waited in.
 of_it, nodes, own, cost = engine()
-expect((of_it, nodes) == (0, []), 'nobody waits: %s, %s' % (of_it, nodes))
+expect((of_it, nodes, text()) == (0, [], ''), 'nobody waits: %s, %s, %s' % (of_it, nodes, text()))
 
 # A thread that waits for something else does not count; two that wait in backward at different places are none.
 event = threading.Event()
