@@ -226,6 +226,11 @@ place_nodes_t place_counts_rounds(const struct place *place, const struct place 
   return counts ? place_loop_around(place, other) : 0;
 }
 
+bool place_may_be_passed(const struct place *place) {
+  uint32_t loop = place_last_loop(place, place->nnodes);
+  return loop != 0 && !place_is_of_each_round(place, loop - 1);
+}
+
 bool place_parts_unseen(const struct place *a, const struct place *b) {
   uint32_t at;
   return place_part(a, b, &at) && !(place_is_clear(a, at) && place_is_clear(b, at));

@@ -183,6 +183,9 @@ bool place_is_in_front(const struct place *place, const struct place *other);
  * it is around the other one, too. */
 place_nodes_t place_counts_rounds(const struct place *place, const struct place *other);
 
+/* Whether the innermost loop around a place may go round without coming to it. */
+bool place_may_be_passed(const struct place *place);
+
 /* Whether they part in code that cannot be followed: then PLACE_UNRELATED. */
 bool place_parts_unseen(const struct place *a, const struct place *b);
 

@@ -157,7 +157,8 @@ static bool has_met_lately(const struct team *team) {
 }
 
 bool team_must_be_shared(const struct team *team, const struct known_place *known) {
-  return !known->common && has_met_lately(team);
+  return has_met_lately(team) && (!known->common || (known->asked_at <= team->places.met_at &&
+                                                     place_may_be_passed(&known->place)));
 }
 
 bool team_may_be_stood_at(const struct team *team) {
@@ -175,7 +176,8 @@ bool team_passes_by(const struct team *team, uint32_t before, const struct known
   if (from == NULL || !has_met_lately(team) || !place_goes_round(&from->place, &to->place))
     return false;
   for (uint32_t at = 0; (other = place_table_next(team->places.table, &at)) != NULL;)
-    if (other->common && place_passes_by(&from->place, &to->place, &other->place))
+    if (other->again && other->all_at <= team->places.met_at &&
+        place_passes_by(&from->place, &to->place, &other->place))
       return true;
   return false;
 }
@@ -377,6 +379,10 @@ void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
   known->again |= known->common && (flags & ENTRY_COMMON) != 0;
   known->common |= (flags & ENTRY_COMMON) != 0;
   known->shared |= (flags & ENTRY_ALL) != 0;
+  if (flags & ENTRY_ALL)
+    known->all_at = team->head;
+  if (!(flags & ENTRY_EXPECTED))
+    known->asked_at = team->head;
   known->met |= (flags & ENTRY_MEETING) != 0;
   if (known->place.nnodes != 0)
     team->places.last = known->place.id;

@@ -137,14 +137,8 @@ Test(team_rounds, nobody_commits_the_end_of_a_loop_in_which_a_rank_was_left) {
 
 /* ---- rounds that pass something by ---- */
 
-/* Whether a rank commits HEAD after HEAD so many units after all have met, in a program in which all
- * come to THIRD, too, sometimes. */
-static bool goes_round_after_a_meeting(bool with_third, uint32_t units) {
-  all_issue_at(HEAD, SUM);
-  if (with_third)
-    all_issue_at(THIRD, OTHER);
-  for (int i = 0; i < 8; i++)
-    all_issue_at(HEAD, SUM);
+/* Ranks meet behind the loop, rank 0 an iteration before the others. */
+static void meet_behind(void) {
   claim(0, AFTER, OTHER);
   for (uint32_t rank = 1; rank < RANKS; rank++)
     cr_assert(team_commit(quartet[rank], at(HEAD, SUM)));
@@ -152,21 +146,57 @@ static bool goes_round_after_a_meeting(bool with_third, uint32_t units) {
   for (uint32_t rank = 1; rank < RANKS; rank++)
     claim(rank, AFTER, OTHER);
   expect_all_real();
+}
+
+/* Whether a rank commits HEAD after HEAD so many units after all have met, in a program in which all
+ * have come to THIRD so many times before, and have since. */
+static bool goes_round_after_a_meeting(uint32_t before, uint32_t since, uint32_t units) {
+  all_issue_at(HEAD, SUM);
+  for (uint32_t i = 0; i < before; i++)
+    all_issue_at(THIRD, OTHER);
+  for (int i = 0; i < 8; i++)
+    all_issue_at(HEAD, SUM);
+  meet_behind();
+  for (uint32_t i = 0; i < since; i++)
+    all_issue_at(THIRD, OTHER);
   for (uint32_t i = 0; i < units; i++)
     all_issue_at(HEAD, SUM);
   return team_commit(quartet[0], at(HEAD, SUM));
 }
 
 Test(team_rounds, who_goes_round_past_what_others_may_come_to_asks) {
-  cr_assert_not(goes_round_after_a_meeting(true, 1));
+  cr_assert_not(goes_round_after_a_meeting(2, 0, 1));
 }
 
 Test(team_rounds, who_goes_round_past_nothing_does_not_ask) {
-  cr_assert(goes_round_after_a_meeting(false, 1));
+  cr_assert(goes_round_after_a_meeting(0, 0, 1));
+}
+
+Test(team_rounds, who_goes_round_past_what_has_come_once_does_not_ask) {
+  cr_assert(goes_round_after_a_meeting(1, 0, 1));
+}
+
+Test(team_rounds, who_goes_round_past_what_all_have_come_to_since_does_not_ask) {
+  cr_assert(goes_round_after_a_meeting(2, 1, 2));
 }
 
 Test(team_rounds, who_goes_round_as_all_have_for_a_while_does_not_ask) {
-  cr_assert(goes_round_after_a_meeting(true, 6));
+  cr_assert(goes_round_after_a_meeting(2, 0, 6));
+}
+
+/* So that all know whether they still come to it together. */
+Test(team_rounds, what_rounds_may_pass_by_is_asked_for_once_after_a_meeting) {
+  for (int i = 0; i < 10; i++)
+    all_issue_at(HEAD, SUM);
+  struct known_place *head = team_known_place(quartet[0], HEAD);
+  cr_assert_not(team_must_be_shared(quartet[0], head), "nobody has waited");
+  meet_behind();
+  cr_assert(team_must_be_shared(quartet[0], head));
+  head->place.nodes[2].flags |= PLACE_ALWAYS;
+  cr_assert_not(team_must_be_shared(quartet[0], head), "each round comes to it");
+  head->place.nodes[2].flags &= (uint16_t)~PLACE_ALWAYS;
+  all_issue_at(HEAD, SUM);
+  cr_assert_not(team_must_be_shared(quartet[0], head));
 }
 
 /* The same of a rank that is in one of two branches, which nobody knows all to come to. */
