@@ -171,13 +171,18 @@ bool team_may_be_stood_at(const struct team *team) {
   return false;
 }
 
+/* Whether ranks may be about to come to a place: not all of them have yet; or they have again and
+ * again, and not all together since they last met. */
+static bool may_be_come_to(const struct team *team, const struct known_place *known) {
+  return !known->shared || (known->again && known->all_at <= team->places.met_at);
+}
+
 bool team_passes_by(const struct team *team, uint32_t before, const struct known_place *to) {
   const struct known_place *from = team_known_place(team, before), *other;
   if (from == NULL || !has_met_lately(team) || !place_goes_round(&from->place, &to->place))
     return false;
   for (uint32_t at = 0; (other = place_table_next(team->places.table, &at)) != NULL;)
-    if (other->again && other->all_at <= team->places.met_at &&
-        place_passes_by(&from->place, &to->place, &other->place))
+    if (may_be_come_to(team, other) && place_passes_by(&from->place, &to->place, &other->place))
       return true;
   return false;
 }

@@ -5,11 +5,20 @@
 #include "interpose/nccl/real.h"
 #include "interpose/self/environment.h"
 
-/* The order of the parameters, and how many buckets there are: two numbers at least. */
-static bool is_rebuilding(struct unit unit) {
+static bool is_broadcast_of(struct unit unit, enum datatype datatype) {
   const struct member *member = unit.members;
   return unit.nmembers == 1 && member->kind == MEMBER_BROADCAST && member->root == 0 &&
-         member->datatype == DATATYPE_INT32 && member->count > 1;
+         member->datatype == datatype && member->count > 1;
+}
+
+/* The order of the parameters, and how many buckets there are: two numbers at least. */
+static bool is_rebuilding(struct unit unit) {
+  return is_broadcast_of(unit, DATATYPE_INT32);
+}
+
+/* The shapes of a new model's parameters (verify_params_across_processes). */
+static bool is_new_model(struct unit unit) {
+  return is_broadcast_of(unit, DATATYPE_INT64);
 }
 
 /* An engine's thread sums what it has computed: autograd's. */
@@ -25,6 +34,8 @@ void rebuilt_shadowed(struct endpoint *end, struct unit unit) {
 
 ncclResult_t rebuilt_look(struct endpoint *end, struct unit unit) {
   bool missed = end->rebuilt == REBUILT_MISSED, stops = join_settings()->unsure == UNSURE_STOP;
+  if (end->rebuilt == REBUILT_DONE && is_new_model(unit))
+    end->rebuilt = REBUILT_NOT;
   if (end->rebuilt == REBUILT_DONE || !is_gradient(end, unit))
     return ncclSuccess;
   end->rebuilt = REBUILT_DONE;

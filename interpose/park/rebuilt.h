@@ -2,7 +2,9 @@
  * a rank has had its first iteration (torch/csrc/distributed/c10d/reducer.cpp, rebuild_buckets). It tells
  * the other ranks by a broadcast of int32 from rank 0. A rank without a batch until then has the old layout
  * in its first iteration: what is summed there is of other parameters, although all look alike to NCCL.
- * Nothing can be done about that here, so it is told, or stops the job.
+ * Nothing can be done about that here, so it is told, or stops the job. A new model begins with a broadcast
+ * of int64, the shapes of its parameters; of several that have been made before the first gradient only the
+ * first one counts.
  */
 #ifndef NCCL_JOIN_INTERPOSE_REBUILT_H
 #define NCCL_JOIN_INTERPOSE_REBUILT_H

@@ -99,11 +99,10 @@ NOT_REBUILT = "may be summed with those of other parameters"
 
 def layout(stack, environment):
     """A rank without a batch until the others have laid their gradients out anew: its first iteration is told of, and the others are right. With one batch
-    all are."""
-    for lengths in ((5, 0), (3, 3)), ((5, 1), (3, 3)), ((2, 0), (0, 0), (4, 2)):
-        words = "/".join(",".join(map(str, epoch)) for epoch in lengths)
+    all are. So it is of a model that is made later."""
+    for words, wrong in ("5,0/3,3", 1), ("5,1/3,3", None), ("2,0/0,0/4,2", 2), ("3,2//3,0/2,2", 3), ("3,2//3,1/2,2", None):
+        lengths = [tuple(int(word) for word in epoch.split(",") if word) for epoch in words.split("/")]
         result = check(stack.with_join.run([SCRIPTS / "layout.py", words], 2, environment, 100), words)
-        wrong = next((epoch for epoch, epoch_lengths in enumerate(lengths) if epoch_lengths[1]), 0) if lengths[0][1] == 0 else None
         for epoch, epoch_lengths in enumerate(lengths):
             for rank, n in enumerate(epoch_lengths):
                 must_say(result, rf"RESULT {rank} {epoch} {n - (epoch == wrong)}(?!\d)")

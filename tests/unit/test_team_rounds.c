@@ -176,6 +176,21 @@ Test(team_rounds, who_goes_round_past_what_has_come_once_does_not_ask) {
   cr_assert(goes_round_after_a_meeting(1, 0, 1));
 }
 
+Test(team_rounds, who_goes_round_past_what_not_all_have_come_to_asks) {
+  for (int i = 0; i < 8; i++)
+    all_issue_at(HEAD, SUM);
+  claim(0, THIRD, OTHER + 1);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, AFTER, OTHER);
+  expect_verdict(0, TEAM_REAL);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    expect_verdict(rank, TEAM_SHADOW);
+  claim(0, AFTER, OTHER);
+  expect_all_real();
+  all_issue_at(HEAD, SUM);
+  cr_assert_not(team_commit(quartet[0], at(HEAD, SUM)));
+}
+
 Test(team_rounds, who_goes_round_past_what_all_have_come_to_since_does_not_ask) {
   cr_assert(goes_round_after_a_meeting(2, 1, 2));
 }

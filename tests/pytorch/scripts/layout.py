@@ -1,6 +1,6 @@
 """DistributedDataParallel, whose gradients become ready in another order than the parameters have: after the first iteration it lays them out anew.
 
-layout.py ITERATIONS: of each rank, epochs separated by /. RESULT <rank> <epoch> <iterations whose gradients are all those of the ranks that have it>
+layout.py ITERATIONS: of each rank, epochs separated by /; an empty epoch (3,3//2,0) begins with a new model. RESULT <rank> <epoch> <iterations whose gradients are all those of the ranks that have it>
 """
 
 import os
@@ -29,9 +29,12 @@ def value_of(rank, epoch, i):
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 dist.init_process_group("nccl")
-epochs = [[int(word) for word in epoch.split(",")] for epoch in sys.argv[1].split("/")]
+epochs = [[int(word) for word in epoch.split(",") if word] for epoch in sys.argv[1].split("/")]
 model = DistributedDataParallel(Model().cuda())
 for epoch, lengths in enumerate(epochs):
+    if not lengths:
+        model = DistributedDataParallel(Model().cuda())
+        continue
     right = 0
     for i in range(lengths[rank]):
         model.zero_grad()
