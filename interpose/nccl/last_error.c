@@ -54,7 +54,7 @@ static const char *string_of_nccl(ncclResult_t result) {
   return text == NULL ? "" : text;
 }
 
-static void note(ncclResult_t result, bool final) {
+static void last_error_note(ncclResult_t result, bool final) {
   char text[LOG_LINE_SIZE];
   const char *other = text_of_nccl(NULL), *string = string_of_nccl(result);
   log_last(text, sizeof(text));
@@ -69,11 +69,11 @@ static void note(ncclResult_t result, bool final) {
 }
 
 void last_error_is_ours(ncclResult_t result) {
-  note(result, false);
+  last_error_note(result, false);
 }
 
 void last_error_is_final(ncclResult_t result) {
-  note(result, true);
+  last_error_note(result, true);
 }
 
 /* With `lock`: whether NCCL has said nothing since ours was noted. */
