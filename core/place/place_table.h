@@ -17,8 +17,8 @@ struct known_place {
   /* All ranks have claimed a unit from this very place at one index: it is in the program of
    * each. */
   bool common;
-  bool again;      /* ... and once more since */
-  bool shared;     /* all ranks have claimed the unit of this place at one index, from wherever */
+  bool again;        /* ... and once more since */
+  bool shared;       /* all ranks have claimed the unit of this place at one index, from wherever */
   uint64_t all_at;   /* index after the last one at which they did */
   uint64_t asked_at; /* index after the last one at which a rank claimed it */
   /* How often this rank has issued from this very place, as far as it matters. Other ranks may
