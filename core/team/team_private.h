@@ -213,7 +213,8 @@ bool team_may_be_stood_at(const struct team *team);
 /* ---- team_waiting.c: where units stand that have no place in G ---- */
 
 /* A unit has been claimed, and is about to be learnt: where its rank says that it is waited for, or
- * NULL. Of the same rank's text on all ranks. Nothing if the unit has a place itself. */
+ * NULL. Of the same rank's text on all ranks, and in the table of places. Nothing if the unit has a place
+ * itself, or nothing is known of the other but its id. */
 void team_note_waited_for(struct team *team, struct unit unit, const struct place *place);
 
 /* The id of a unit's place, or of where it is waited for; 0: it has none, or that is not known. All

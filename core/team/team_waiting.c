@@ -11,7 +11,11 @@
 #define WAITED_FOR_ANYWHERE UINT32_MAX
 
 void team_note_waited_for(struct team *team, struct unit unit, const struct place *place) {
-  if (place == NULL || place->id == 0 || !unit_may_have_place(unit) || unit_place(unit) != 0)
+  if (place == NULL || !unit_may_have_place(unit) || unit_place(unit) != 0)
+    return;
+  /* As the table has it: who settles knows no more of a place that is in it already. */
+  const struct known_place *known = team_known_place(team, place->id);
+  if (known == NULL || known->place.nnodes == 0)
     return;
   symbol_t symbol = unit_table_intern(team->table, unit);
   struct team_waited_for *waited = &team->places.waited_for[symbol % UNIT_TABLE_PLACES];

@@ -77,6 +77,21 @@ Test(team_waiting, of_several_places_none_counts) {
   expect_place(0);
 }
 
+/* Whether the first to say so has no nodes, or another has none later. */
+Test(team_waiting, of_a_place_that_cannot_be_compared_nobody_knows) {
+  struct place where = {.id = HEAD};
+  for (int i = 0; i < 2; i++) {
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+      struct member member = *at(0, SUM + (uint64_t)i).members;
+      team_claim(quartet[rank], (struct unit){&member, 1}, 0, &where);
+    }
+    expect_all_real();
+  }
+  expect_place(0);
+  expect_agreement();
+  expect_same_tables(HEAD);
+}
+
 Test(team_waiting, another_unit_is_waited_for_elsewhere) {
   all_issue_waited_for((uint32_t[]){HEAD, HEAD, HEAD, HEAD});
   struct member member = *at(0, OTHER).members;
@@ -88,6 +103,7 @@ Test(team_waiting, a_unit_with_a_place_stands_there) {
   for (uint32_t rank = 0; rank < RANKS; rank++)
     claim(rank, HEAD, SUM);
   expect_all_real();
+  (void)place_table_add(quartet[0]->places.table, &elsewhere);
   team_note_waited_for(quartet[0], at(HEAD, SUM), &elsewhere);
   cr_assert_eq(team_place_of_unit(quartet[0], at(HEAD, SUM)), HEAD);
 }
@@ -105,6 +121,7 @@ Test(team_waiting, a_unit_that_is_new_is_waited_for_nowhere) {
     cr_assert_lt(member.count, 1000 + 10 * UNIT_TABLE_PLACES);
   }
   struct place place = place_of(THEN);
+  (void)place_table_add(team->places.table, &place);
   cr_assert_eq(team_place_of_unit(team, (struct unit){&member, 1}), 0);
   team_note_waited_for(team, (struct unit){&member, 1}, &place);
   cr_assert_eq(team_place_of_unit(team, (struct unit){&member, 1}), THEN);
