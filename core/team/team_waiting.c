@@ -14,7 +14,7 @@ void team_note_waited_for(struct team *team, struct unit unit, const struct plac
   if (place == NULL || !unit_may_have_place(unit) || unit_place(unit) != 0)
     return;
   /* As the table has it: who settles knows no more of a place that is in it already. */
-  const struct known_place *known = team_known_place(team, place->id);
+  const struct known_place *known = place_table_find(team->places.table, place->id);
   if (known == NULL || known->place.nnodes == 0)
     return;
   symbol_t symbol = unit_table_intern(team->table, unit);

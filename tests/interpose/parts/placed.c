@@ -175,7 +175,8 @@ bool python_is_in_file(const char *end) {
   return false;
 }
 
-void python_text(char *text, size_t size) {
+void python_text(char *text, size_t size, bool waited_for) {
+  (void)waited_for;
   snprintf(text, size, "%s", python_id() == 0 ? "" : "train.py:41 in the loop of train.py:38");
 }
 
