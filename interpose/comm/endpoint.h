@@ -31,7 +31,7 @@ struct seat {
 /* PyTorch uses two threads: the main one, and that of the backward pass. */
 #define ENDPOINT_SEATS 4
 
-/* park/rebuilt.h. Done: the rank has had its first gradient. */
+/* park/rebuilt.h. Done: the rank has had its first gradient of the newest model. */
 enum rebuilt { REBUILT_NOT, REBUILT_MISSED, REBUILT_DONE };
 
 /* This process's rank in one team. Fields that belong together stand together. */
