@@ -86,9 +86,12 @@ void post_group(struct peers *peers, const struct posts *posts, uint64_t index) 
 static void peers_tidy(struct peers *peers) {
   uint32_t rank = peers->plane->rank;
   peers->tidy_at = peers->end + TIDY_EVERY;
-  if (follow_operations(peers, NULL, NULL, 0) &&
-      peers->done[rank] > log_operations_begin(peers->own))
-    log_drop_operations(peers->own, peers->done[rank]);
+  if (!follow_operations(peers, NULL, NULL, 0))
+    return;
+  uint64_t announced = announced_begin(peers),
+           end = announced < peers->done[rank] ? announced : peers->done[rank];
+  if (end > log_operations_begin(peers->own))
+    log_drop_operations(peers->own, end);
 }
 
 bool post_has_room(struct peers *peers, uint32_t nmembers) {
@@ -97,8 +100,10 @@ bool post_has_room(struct peers *peers, uint32_t nmembers) {
   if (peers->end >= peers->tidy_at || peers->end + nmembers - begin > PLANE_OPERATIONS)
     peers_tidy(peers);
   begin = log_operations_begin(own);
+  uint64_t announced = announced_begin(peers),
+           limit = announced < peers->end ? announced : peers->end;
   /* Where ranks are far apart: what has met its partner will come to an end sooner or later. */
-  while (peers->end + nmembers - begin > PLANE_OPERATIONS && begin < peers->end) {
+  while (peers->end + nmembers - begin > PLANE_OPERATIONS && begin < limit) {
     struct operation operation;
     operation_read(own, begin, &operation);
     if (!operation_is_met(peers, peers->plane->rank, &operation))
@@ -137,6 +142,7 @@ enum post_result peers_post(struct peers *peers, const struct posts *posts, uint
     result = POST_FULL;
   } else {
     post_group(peers, posts, index);
+    announced_post(peers, members, nmembers);
     if (posts->unequal != NULL) {
       posts->unequal->end = peers->end;
       operations_find_unequal(peers, nmembers, posts->unequal);
@@ -156,12 +162,15 @@ void peers_look_again(struct peers *peers, const struct posts *posts) {
 
 /* ---- what is asked ---- */
 
-/* Whether a rank that is parked at an index may still send for itself. */
-static bool may_send(const struct plane_log *log, uint64_t index, uint32_t comm, bool unit) {
+/* Whether a rank that is parked at an index may still send for itself. left: it has announced that. */
+static bool may_send(const struct plane_log *log, uint64_t index, uint32_t comm, bool unit,
+                     bool left) {
   struct log_claim claim;
   struct member exchange = exchange_member(comm, 0);
   if (!log_read_claim(log, index, &claim))
-    return unit;
+    return unit || left;
+  if (claim.flags & CLAIM_YIELD)
+    return left;
   return claim.signature == unit_signature((struct unit){&exchange, 1});
 }
 
@@ -172,13 +181,16 @@ int peers_find_lossy(struct peers *peers, const struct member *members, uint32_t
   for (uint32_t i = 0; i < nmembers && found < 0; i++) {
     if (members[i].kind != MEMBER_RECEIVE || members[i].count == 0)
       continue;
-    const struct plane_log *log = log_of(peers->plane, (uint32_t)members[i].root);
+    uint32_t peer = (uint32_t)members[i].root;
+    const struct plane_log *log = log_of(peers->plane, peer);
     uint64_t at = log_answering(log);
+    /* In this order: what it has sent before it claimed is to be seen then. */
+    bool waits = at > index && at == log_passed(log) + 1 &&
+                 !may_send(log, at - 1, members[i].comm, unit, peers_has_left(peers, peer, at - 1));
     uint64_t sent = pair_issued(log, pair_key(members[i].comm, peers->plane->rank, false));
     uint64_t needed = pair_issued(peers->own, pair_key_of(&members[i])) + pair_earlier(members, i);
     /* Still there after we have looked at what it has sent: it has not done so in between. */
-    if (at > index && at == log_passed(log) + 1 && sent <= needed &&
-        !may_send(log, at - 1, members[i].comm, unit) && at == log_answering(log))
+    if (waits && sent <= needed && at == log_answering(log))
       found = (int)i;
   }
   pthread_mutex_unlock(&peers->lock);
@@ -202,7 +214,7 @@ static uint32_t mirror_the_rest(struct peers *peers, uint64_t index, struct memb
   uint32_t nmirrors = 0;
   for (uint32_t rank = 0; rank < peers->plane->nranks; rank++) {
     const struct window *window = &peers->windows[rank];
-    for (uint64_t i = window->next; i < window->last && nmirrors < limit; i++) {
+    for (uint64_t i = window->next; i < window->last && nmirrors < limit && !window->left; i++) {
       struct operation *operation = &peers->operations[window->at + (i - window->first)];
       if (operation->index <= index && operation->peer == peers->plane->rank &&
           !operation_is_met(peers, rank, operation))

@@ -93,6 +93,62 @@ void peers_look_again(struct peers *peers, const struct posts *posts);
 bool peers_know_place(struct peers *peers, uint32_t place);
 void peers_learn_place(struct peers *peers, const struct place *place);
 
+/* ---- behind a loop of collectives (peers_announced.c, peers_behind.c) ----
+ *
+ * A rank that has left a loop of collectives, and sends or receives next, does so where its peers have
+ * left the loop, too. Others may still be in it. What it issued before they have left would stand in
+ * the way on its device of what it has to shadow for them; and they would take what it does next for
+ * their next round. So it announces the operations, and posts them when it has seen that all ranks with
+ * which they link it have left the loop. */
+
+/* Announces operations that are about to be posted. index: how many units this rank has issued. Until
+ * it issues another for real, its peers see that it has left the loop. False: there is no room, or
+ * nothing is tracked; nothing has been announced then. */
+bool peers_announce(struct peers *peers, const struct posts *posts, uint64_t index);
+
+/* Whether a rank had announced something when it stood at an index, or has done so there now, since it
+ * last issued a unit for real. */
+bool peers_has_left(const struct peers *peers, uint32_t rank, uint64_t index);
+
+/* Where the ranks stand that are linked with this one at an index: the peers of what it has announced,
+ * their peers likewise, and so on. While it holds something back (peers_hold):
+ *   - what has been posted links nobody, as its rank cannot take it back;
+ *   - it goes on if its peers have announced the other sides; or if nobody does: each waits for a peer
+ *     that does something else first then, as NCCL's buffers allow.
+ * When it is about to issue what comes behind that, all of them must also have come to that, or be
+ * parked: they may have more to announce before. In the order of what counts more. */
+enum peers_stand {
+  STAND_LEFT,  /* all have left the loop */
+  STAND_OPEN,  /* of one it is not known yet */
+  STAND_AHEAD, /* one has come to the index without leaving the loop: it goes on in it there */
+};
+
+/* Asked of a rank that claims, or has passed, the index, and has announced nothing: STAND_AHEAD if its
+ * unit there stands in the loop. STAND_LEFT if it does not: then it has left that, too, and neither sends
+ * nor receives. STAND_OPEN: it is just passing the index. */
+struct standing {
+  enum peers_stand (*of_unit)(void *context, uint32_t rank);
+  void *context;
+};
+
+/* ahead: gets a rank of which STAND_AHEAD is so. STAND_LEFT without memory. */
+enum peers_stand peers_stand(struct peers *peers, uint64_t index, const struct standing *standing,
+                             uint32_t *ahead);
+
+/* This rank waits until they have left. Meanwhile it answers nothing of ranks that have: it is about to
+ * post the other side itself. in_order: what it posts next comes after all have left the loop. */
+void peers_hold(struct peers *peers);
+void peers_release(struct peers *peers, bool in_order);
+
+/* Whether it is known of all that this rank has announced that both sides leave the loop for it before
+ * they do anything else of it: so it was before; or it is a receive, and this rank's device does what
+ * comes next in the loop behind it (in_order), so that its peer must send before. A send may be done
+ * before its peer receives, by NCCL's buffers. */
+bool peers_are_ordered(struct peers *peers, bool in_order);
+
+/* What is known of a place (peers_learn_place). False: nothing. */
+bool peers_place(struct peers *peers, uint32_t id, struct place *place);
+
 /* The first post of a team comes: from here on ranks that are parked answer. */
 void peers_begin(struct peers *peers);
 

@@ -36,6 +36,7 @@ static bool copy_rank(struct peers *peers, uint32_t rank) {
       .ended = log_state(log) == RANK_DONE,
       .last = log_operations_end(log),
       .at = peers->noperations,
+      .left = peers->announced.held && peers_has_left(peers, rank, log_passed(peers->own)),
   };
   uint64_t begin = log_operations_begin(log);
   if (begin < peers->done[rank])
@@ -103,13 +104,17 @@ static bool enter_all_places(struct peers *peers) {
   return true;
 }
 
+bool windows_make(struct peers *peers) {
+  if (peers->windows == NULL)
+    peers->windows = calloc(peers->plane->nranks, sizeof(*peers->windows));
+  return peers->windows != NULL;
+}
+
 static bool copy_all(struct peers *peers) {
   uint32_t nranks = peers->plane->nranks;
   if (peers->done == NULL)
     peers->done = calloc(nranks, sizeof(*peers->done));
-  if (peers->windows == NULL)
-    peers->windows = calloc(nranks, sizeof(*peers->windows));
-  if (peers->done == NULL || peers->windows == NULL)
+  if (!windows_make(peers) || peers->done == NULL)
     return false;
   peers->noperations = 0;
   for (uint32_t rank = 0; rank < nranks; rank++)
@@ -239,6 +244,8 @@ static bool linked_groups_begin(const struct look *look, uint32_t rank) {
 /* Whether a rank's next group has something for this rank to answer. */
 static bool is_asked(const struct peers *peers, uint32_t rank, uint64_t end) {
   const struct window *window = &peers->windows[rank];
+  if (window->left)
+    return false;
   for (uint64_t i = window->next; i < end; i++) {
     const struct operation *operation = operation_at(peers, window, i);
     if (operation->peer == peers->plane->rank && !operation->mirrored &&
@@ -252,7 +259,7 @@ static bool is_asked(const struct peers *peers, uint32_t rank, uint64_t end) {
 static bool peers_mirror(struct look *look, uint32_t rank, struct operation *operation) {
   if (operation->mirrored || operation_is_met(look->peers, rank, operation))
     return true;
-  if (look->nmirrors == look->limit ||
+  if (look->nmirrors == look->limit || look->peers->windows[rank].left ||
       !operation_mirror(look->peers, rank, operation, look->mirrors, look->nmirrors))
     return false;
   look->nmirrors++;

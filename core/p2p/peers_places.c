@@ -25,6 +25,16 @@ void peers_learn_place(struct peers *peers, const struct place *place) {
   pthread_mutex_unlock(&peers->lock);
 }
 
+bool peers_place(struct peers *peers, uint32_t id, struct place *place) {
+  pthread_mutex_lock(&peers->lock);
+  const struct known_place *known =
+      peers->described == NULL ? NULL : place_table_find(peers->described, id);
+  if (known != NULL)
+    *place = known->place;
+  pthread_mutex_unlock(&peers->lock);
+  return known != NULL;
+}
+
 static uint8_t look_at_way(const struct peers *peers, uint32_t from, uint32_t to) {
   if (peers->described == NULL)
     return 0;

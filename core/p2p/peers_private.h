@@ -23,12 +23,22 @@ struct window {
   size_t at;            /* where the first one is among peers->operations */
   uint64_t linked;      /* the last search for linked groups that came here */
   uint32_t next_linked; /* the rank that is to be looked at after it there */
+  bool left;            /* it has announced what it posts, as this rank has (peers_hold) */
 };
 
 /* The last operation of a peer that one of a pair has met, by number; and how far behind the one
  * before: loops come round, so the next one is likely to stand as far behind this one. */
 struct peers_met {
   uint64_t at, stride;
+};
+
+/* What this rank has announced (peers_announced.c). */
+struct peers_announced {
+  bool some;      /* since it last issued a unit for real */
+  bool held;      /* and it waits (peers_hold) */
+  bool in_order;  /* it has waited, and all have left the loop (peers_release) */
+  uint64_t begin; /* the first operation of that */
+  uint64_t index; /* how many units it had issued then, at the last one */
 };
 
 #define PEERS_PLACES 64u /* a power of two; a program has few */
@@ -49,6 +59,7 @@ struct peers {
   uint32_t npairs;
   uint64_t counted[PLANE_PAIRS];     /* by place in own->pairs: operations posted */
   struct peers_met met[PLANE_PAIRS]; /* likewise: what was looked at last (struct posts, unequal) */
+  bool ordered[PLANE_PAIRS]; /* likewise: both have left a loop for it before (peers_are_ordered) */
   /* Where this rank's operations stand (peers_places.c). */
   struct place_table *described;           /* NULL before the first */
   _Atomic uint32_t known[PEERS_PLACES];    /* some of those described, by their low bits */
@@ -57,6 +68,7 @@ struct peers {
   /* Places by their low bits: from where this rank has posted what is no unit; and where a group
    * might have been one, and has met what is none. */
   uint32_t posted_from[PEERS_PLACES], apart[PEERS_PLACES];
+  struct peers_announced announced;
   /* What looks know; NULL before the first. */
   uint64_t *done; /* by rank: operations below it come to an end, whatever else happens */
   struct window *windows;
@@ -103,6 +115,25 @@ bool operation_meets(const struct peers *peers, uint32_t rank, const struct oper
 
 /* Makes room by what has come to an end, or else by what has met a partner. The lock is held. */
 bool post_has_room(struct peers *peers, uint32_t nmembers);
+
+/* What a rank had announced when it stood at an index, or has announced since if it has not come there;
+ * the last first. And the next of them; false: there are no more. */
+struct announcements {
+  const struct plane_log *log;
+  uint64_t begin, at, since, index;
+};
+struct announcements announcements_of(const struct peers *peers, uint32_t rank, uint64_t index);
+bool announcements_next(struct announcements *all, struct operation *operation);
+
+/* The first operation of this rank that is not to be dropped, since it is announced; UINT64_MAX: all
+ * are. The lock is held. */
+uint64_t announced_begin(struct peers *peers);
+
+/* What was announced has been posted. The lock is held. */
+void announced_post(struct peers *peers, const struct member *members, uint32_t nmembers);
+
+/* Room for what looks know of each rank; false without memory. The lock is held. */
+bool windows_make(struct peers *peers);
 
 /* Copies what all ranks have posted, and works out how far their devices will come. mirrors: NULL,
  * or room for UNIT_MEMBERS_MAX of them, which this rank shall issue now. False without memory. */

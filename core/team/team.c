@@ -132,6 +132,20 @@ static bool is_held(const struct team *team) {
   return team->owner.is_held != NULL && team->owner.is_held(team->owner.is_held_context);
 }
 
+/* Where the ranks stand that have to leave a loop before this one goes on. Whoever goes on in it at our
+ * index is followed there. */
+static enum peers_stand poll_behind(struct team *team) {
+  if (team->claim.open && team->claim.behind && team_say_answering(team))
+    team_tell(team); /* others know by that that it announces nothing more */
+  enum peers_stand stand = team_look_behind(team);
+  if (stand == STAND_LEFT && team->claim.behind)
+    log_say_awaits(team->own, false);
+  team->claim.behind = stand == STAND_LEFT ? false : team->claim.behind || stand == STAND_AHEAD;
+  if (stand == STAND_AHEAD && !log_claims(team->own, team->head))
+    team_stay_behind(team);
+  return stand;
+}
+
 enum team_verdict team_poll(struct team *team, struct unit *unit) {
   team_catch_up(team);
   for (;;) {
@@ -144,6 +158,15 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
         *unit = team->claim.unit;
         return TEAM_REAL;
       }
+    }
+    if (team->behind.held || (team->claim.open && team_is_behind(team))) {
+      enum peers_stand stand = poll_behind(team);
+      if (team->failed.how != FAILURE_NONE)
+        return team_stop_or_fail(team);
+      if (stand == STAND_LEFT && team->behind.held)
+        return TEAM_REAL;
+      if (stand == STAND_OPEN && !log_claims(team->own, team->head))
+        return TEAM_PARKED;
     }
     if (team->claim.open)
       team_show_claim(team);

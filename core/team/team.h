@@ -251,6 +251,32 @@ static inline bool team_is_outside(const struct team *team) {
  * settled. */
 void team_claim_posts(struct team *team, const struct posts *posts);
 
+/* Whether this rank leaves a loop of collectives with sends and receives from a place, which has been
+ * described (peers_learn_place): the last unit stands in a loop, and they do not. place: its id. */
+bool team_leaves_by(struct team *team, uint32_t place);
+
+/* Then, before they are posted: announces them (peers.h), so that its peers see that it has left the
+ * loop. Whether to wait until they have left it, too; if so, to be followed by team_hold. No claim may be
+ * open. in_stream: they are in the stream of the loop's collectives. strict: an order that nothing tells
+ * is FAILURE_UNSURE. */
+bool team_stand_behind(struct team *team, const struct posts *posts, bool in_stream, bool strict);
+
+/* From here on team_poll returns TEAM_REAL once the ranks that are linked with this one have left the
+ * loop; meanwhile what those that go on in it issue is TEAM_SHADOW. */
+void team_hold(struct team *team);
+
+/* Whether they all have. */
+bool team_has_left_together(struct team *team);
+
+/* The wait is over. left: that has been seen. Otherwise this rank goes on all the same. Not while
+ * team_is_yielding: others count on it. */
+void team_release(struct team *team, bool left);
+
+/* Whether this rank has shadowed what its peers did in the loop since it has waited. */
+static inline bool team_has_answered_loop(const struct team *team) {
+  return team->behind.was_ahead;
+}
+
 /* Whether this rank has passed an index, not too long ago, and issued a shadow there: what was
  * spoiled was no result of its own. */
 bool team_has_shadowed(const struct team *team, uint64_t index);

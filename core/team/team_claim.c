@@ -40,7 +40,7 @@ void team_show_claim(struct team *team) {
       return;
     team->claim.text_written = true;
   }
-  if (team_is_yielding(team))
+  if (team_is_yielding(team) || team->claim.behind)
     return;
   if (team->claim.written && log_claims(team->own, team->head))
     return;
@@ -84,6 +84,15 @@ void team_leave_yield(struct team *team, uint32_t flags) {
   write_claim(team, (struct log_claim){.flags = CLAIM_YIELD | flags});
   team->yielded = team->head + 1;
   team_expect_nothing(team);
+  log_claim(team->own, team->head);
+  team_tell(team);
+}
+
+void team_stay_behind(struct team *team) {
+  (void)team_say_answering(team);
+  write_claim(team, (struct log_claim){.flags = CLAIM_YIELD});
+  team->claim.written = false;
+  team->yielded = team->head + 1;
   log_claim(team->own, team->head);
   team_tell(team);
 }
@@ -137,9 +146,10 @@ void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
       team->crowded == team->head + 1 && unit.nmembers != 0 && !(flags & CLAIM_TOGETHER);
   team->crowded = 0;
   team->claim.left = team->claim.passed = false;
+  team->claim.behind = unit.nmembers != 0 && team_is_behind(team) && team_is_answering(team);
   team->claim.clock = CLOCK_UNKNOWN;
   team->claim.posts = NULL;
-  if (team->claim.for_room)
+  if (team->claim.for_room || team->claim.behind)
     log_say_awaits(team->own, true);
   else
     team_show_claim(team);

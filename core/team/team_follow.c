@@ -13,6 +13,8 @@ static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t
     return false;
   if (team->claim.left && (flags & ENTRY_EXPECTED))
     return false;
+  if (team_is_behind(team) && team->behind.ahead && team_stands_in_left(team, unit))
+    return false;
   if (team->claim.hash != hash)
     return team_is_mine(team, unit, hash, flags, place);
   /* Not claim.epoch: behind a yield that is of an index before. */

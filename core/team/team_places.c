@@ -7,10 +7,6 @@
 #include "core/team/settle.h"
 #include "core/team/team_private.h"
 
-/* A loop that has gone round so often in the same way, with nobody waiting, that its end needs no
- * meeting: the buckets of an iteration, rather than the batches of an epoch. */
-#define STEADY_ROUNDS 64u
-
 struct known_place *team_known_place(const struct team *team, uint32_t id) {
   return place_table_find(team->places.table, id);
 }
@@ -356,7 +352,7 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
 bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next) {
   const struct known_place *from = team_known_place(team, before);
   const struct known_place *to = team_known_place(team, team_place_of(team, next));
-  uint64_t steady = (uint64_t)STEADY_ROUNDS * learner_body_length(team->learner);
+  uint64_t steady = (uint64_t)TEAM_STEADY_ROUNDS * learner_body_length(team->learner);
   return from != NULL && to != NULL && place_leaves_loop(&from->place, &to->place) &&
          (to->met || team->places.unsteady || team->head - team->places.steady_since < steady);
 }

@@ -41,6 +41,10 @@ void team_show_claim(struct team *team);
  */
 void team_leave_yield(struct team *team, uint32_t flags);
 
+/* The same where this rank goes on in another program point than the others, with a claim or without
+ * (team_behind.c). */
+void team_stay_behind(struct team *team);
+
 /* Closes the claim for this rank alone. Others still see it, as they may have counted on it. At its
  * index the rank is as one that has yielded. */
 void team_step_outside(struct team *team);
@@ -223,6 +227,22 @@ uint32_t team_place_of(const struct team *team, const struct known_unit *known);
 
 /* The same of a unit that need not be known. */
 uint32_t team_place_of_unit(const struct team *team, struct unit unit);
+
+/* ---- team_behind.c: sends and receives behind a loop of collectives ---- */
+
+/* A loop that has gone round so often in the same way, with nobody waiting, that its end needs no
+ * meeting: the buckets of an iteration, rather than the batches of an epoch. */
+#define TEAM_STEADY_ROUNDS 64u
+
+/* Whether this rank has announced some since it last issued a unit for real. */
+bool team_is_behind(const struct team *team);
+
+/* Then: where the ranks stand that are linked with it, at our index (peers.h). One that goes on in the
+ * loop counts as ahead only if this rank waits for it. */
+enum peers_stand team_look_behind(struct team *team);
+
+/* Whether a unit stands in the loop that this rank has left. */
+bool team_stands_in_left(const struct team *team, struct unit unit);
 
 /* ---- team_runs.c: how many units in a row stand in one innermost loop ---- */
 

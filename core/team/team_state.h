@@ -50,6 +50,8 @@ enum guess_kind {
   GUESS_BLIND,  /* nothing yet: it cannot be seen where the rank's unit stands */
   GUESS_EPOCH,  /* none: one rank is found to be some epochs ahead of the other */
   GUESS_HIDDEN, /* the other rank has joined, and it cannot be seen where its unit stands */
+  GUESS_BEHIND, /* the other rank has left a loop to send or receive, and waits until this one has */
+  GUESS_BESIDE, /* ... and does not wait */
 };
 
 struct team_guess {
@@ -65,6 +67,7 @@ struct team_guess {
 struct team_claim {
   bool open, written, text_written;
   bool for_room; /* the unit is expected, the slowest rank too far behind: others do not see it */
+  bool behind;   /* others do not see it before peers have left a loop (team_behind.c) */
   bool looks_known;
   bool left;        /* others have committed the end of the loop that it stands in (team_is_left) */
   bool passed;      /* ... have gone past it in its loop, and that has been told */
@@ -91,6 +94,30 @@ struct team_outside {
   uint64_t index; /* plus one; 0: none */
   uint64_t hash;
   uint32_t text;
+};
+
+/* What this rank has announced of sends and receives with which it leaves a loop of collectives
+ * (peers.h): team_behind.c. */
+struct team_behind {
+  bool some; /* something: since it last issued a unit for real, if it has issued as many now */
+  uint32_t reals; /* how many that were */
+  bool held;      /* it waits until its peers have left the loop, with no claim */
+  bool ahead;     /* at the present index one of them goes on in the loop */
+  bool was_ahead; /* ... or was at one before */
+  bool goes_on;   /* nothing tells whether to wait for that, and this rank does not */
+  bool told;      /* what nothing tells has been told */
+  bool strict;    /* nor is anything to be guessed */
+  uint32_t loop;  /* place of a unit of the loop */
+  bool
+      in_order; /* this rank's device does what was announced last and the loop one after the other */
+  struct place place; /* where that stands */
+  uint32_t from, to;  /* the last two places compared (team_leaves_by); 0: none */
+  bool leaves;        /* what that has shown */
+  /* By the low bits of a place: how often in a row all had left the loop whenever this rank came
+   * there. */
+  struct {
+    uint32_t place, times;
+  } calm[16];
 };
 
 /* Why nothing will settle any more: team_others.c. */
@@ -234,6 +261,7 @@ struct team {
 
   struct team_claim claim;
   struct team_outside outside;
+  struct team_behind behind;
   struct team_failed failed;
   struct team_stop stop;
   struct team_ahead ahead;

@@ -111,6 +111,13 @@ uint64_t pair_issued(const struct plane_log *log, uint64_t key) {
   return atomic_load_explicit(&log->pairs[place].issued, memory_order_acquire);
 }
 
+uint64_t pairs_issued(const struct plane_log *log) {
+  uint64_t issued = 0;
+  for (uint32_t place = 0; place < PLANE_PAIRS; place++)
+    issued += LOAD(log->pairs[place].issued);
+  return issued;
+}
+
 void pair_count(struct plane_log *own, uint32_t place, uint64_t issued) {
   atomic_store(&own->pairs[place].issued, issued);
 }

@@ -11,10 +11,10 @@
 #include "core/transport/plane.h"
 
 struct operation {
-  uint64_t count;   /* elements */
+  uint64_t count;   /* elements; of an announcement another number (OPERATION_BEHIND) */
   uint64_t index;   /* how many units stand before it in its rank's program */
   uint32_t comm;    /* tag of the communicator */
-  uint32_t ordinal; /* which one it is of its pair, from 1; wraps */
+  uint32_t ordinal; /* which one it is of its pair, from 1; wraps. Of an announcement 0 */
   uint32_t group;   /* operations of one group are neighbours with the same number; wraps */
   uint32_t peer;    /* rank in the team */
   uint32_t place;   /* id of where the group stands in its rank's program (place.h); 0: not known */
@@ -30,6 +30,9 @@ enum operation_flag {
   /* Since the one before of its pair its rank has ... */
   OPERATION_LEFT = 1u << 1,  /* left a loop */
   OPERATION_ROUND = 1u << 2, /* gone round one that is around both */
+  /* An announcement: the rank has left a loop of collectives, and is about to post this one
+   * (core/p2p/peers.h). Its ordinal is 0, and which one of its pair it will be is its count. */
+  OPERATION_BEHIND = 1u << 3,
 };
 
 /* Whether anything is posted in a team: until a rank cannot post, and then for the rest of the
@@ -77,5 +80,8 @@ void pair_enter(struct plane_log *own, uint64_t key);
  * mark of who waits (logs.h): either it sees the operation, or we see it waiting. */
 uint64_t pair_issued(const struct plane_log *log, uint64_t key);
 void pair_count(struct plane_log *own, uint32_t place, uint64_t issued);
+
+/* The same of all pairs. */
+uint64_t pairs_issued(const struct plane_log *log);
 
 #endif

@@ -89,7 +89,7 @@ bool plane_has_machines(const struct plane *plane) {
 }
 
 uint64_t plane_operations(const struct plane *plane, uint32_t rank) {
-  return log_operations_end(log_of(plane, rank));
+  return pairs_issued(log_of(plane, rank));
 }
 
 struct plane_fate plane_fate(const struct plane *plane, uint32_t rank) {

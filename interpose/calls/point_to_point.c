@@ -195,9 +195,29 @@ static ncclResult_t await_other_side(const struct posting *posting, const struct
   return ncclSuccess;
 }
 
+/* Behind a loop of collectives: waits until its peers have left that, too. Not where another thread
+ * issues the endpoint's collectives: what this one posts says nothing of the loop that the other is in.
+ */
+static ncclResult_t hold_back(const struct posting *posting, cudaStream_t stream) {
+  struct endpoint *end = posting->end;
+  const struct posts posts = {
+      .members = posting->members, .nmembers = posting->nmembers, .place = posting->place};
+  struct member unit = exchange_member(posts.members[0].comm, posts.place); /* for messages */
+  struct request request = {
+      .end = end, .unit = {&unit, 1}, .stream = stream, .behind = &posts, .result = ncclSuccess};
+  bool inside = atomic_load(&end->holder) == endpoint_this_thread();
+  if (posting->exchanged || !endpoint_is_own(end) || (!inside && !endpoint_enter_if_free(end)))
+    return ncclSuccess;
+  if (team_leaves_by(end->team, posts.place) &&
+      team_stand_behind(end->team, &posts, stream == end->stream,
+                        join_settings()->unsure == UNSURE_STOP))
+    wait_until_settled(&request, 1);
+  point_to_point_leave(end, !inside);
+  return request.result;
+}
+
 static ncclResult_t point_to_point_post_members(struct posting *posting) {
   struct endpoint *end = posting->end;
-  learn_place(posting);
   uint64_t deadline_ms = now_ms() + join_settings()->timeout_s * 1000, looked_ms = 0;
   struct unequal unequal = {0};
   const struct posts posts = {posting->members, posting->nmembers, posting->place,
@@ -266,6 +286,13 @@ static ncclResult_t point_to_point_make(struct posting *posting, const struct ca
     return ncclSuccess;
   if (atomic_load(&end->state) == RANK_PRESENT) {
     notice = point_to_point_hear(end);
+    learn_place(posting);
+    ncclResult_t held = hold_back(posting, calls[posting->call_of[0]].stream);
+    if (held != ncclSuccess) {
+      for (uint32_t i = 0; i < posting->nmembers; i++)
+        fates[posting->call_of[i]] = FATE_REFUSED;
+      return held;
+    }
     if (join_settings()->lossy[LOSSY_SEND] == LOSSY_ERROR) {
       ncclResult_t refused = refuse_receives(posting, fates, false);
       notice = refused != ncclSuccess ? refused : notice;

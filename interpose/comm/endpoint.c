@@ -248,6 +248,13 @@ void endpoint_reap(const struct endpoint *endpoints) {
   }
 }
 
+bool endpoint_has_rank(const struct endpoint *end, uint64_t identity) {
+  for (uint32_t rank = 0; rank < end->team->plane->nranks; rank++)
+    if (end->identities[rank] == identity)
+      return true;
+  return false;
+}
+
 struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag) {
   for (struct communicator *comm = end->comms; comm != NULL; comm = comm->next_in_team)
     if (comm->tag == tag)

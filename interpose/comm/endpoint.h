@@ -82,6 +82,7 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   enum rebuilt rebuilt; /* whether this rank has taken part where gradients were laid out anew */
   bool started;         /* the broadcasts of the program's start are over (issue.h) */
   _Atomic uint32_t last_joiner; /* rank in the team */
+  cudaStream_t stream;          /* of the last call that has been claimed */
   bool stopped;        /* the program's last call was told to stop: core/team/team_stop.h */
   uint64_t stopped_in; /* the wait in which the rank was last stopped here, or elsewhere (wait.c) */
   /* The thread whose program uses the endpoint: who last issued something. NULL: nobody yet. */
@@ -183,6 +184,9 @@ void endpoint_await_death(struct endpoint *end, bool by_nccl);
 
 /* The communicator with a tag in an endpoint's team, or NULL. */
 struct communicator *endpoint_communicator(const struct endpoint *end, uint32_t tag);
+
+/* Whether a rank of this identity is in an endpoint's team. */
+bool endpoint_has_rank(const struct endpoint *end, uint64_t identity);
 
 /* For lines of the log: the rank in its team, and the communicator that made that, if it is still
  * there. */

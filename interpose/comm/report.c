@@ -30,7 +30,7 @@ static void report_unsure(const struct endpoint *end, const char *own) {
   const struct team *team = end->team;
   const struct team_guess *guess = &team->telling.guess;
   char place[PLACE_TEXT_MAX + 8], other[PLACE_TEXT_MAX + 8];
-  if (guess->kind == GUESS_ORDER) {
+  if (guess->kind == GUESS_ORDER || guess->kind == GUESS_BEHIND || guess->kind == GUESS_BESIDE) {
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
         "rank %u stands at %s%s, at collective %llu, while rank %u goes on in the same loop%s, "
@@ -307,6 +307,17 @@ void report_guess(const struct endpoint *end, struct unit won) {
         "two calls all is right; nccl_join_leave behind the loop says so",
         guess->other, other, index, guess->rank, place,
         report_describe((struct unit){&guess->member, 1}, theirs));
+  else if (guess->kind == GUESS_BEHIND || guess->kind == GUESS_BESIDE)
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "rank %u has left a loop, and sends or receives%s, while rank %u goes on in it%s. "
+                "Nothing has told "
+                "yet in which order their program does both: rank %u %s. If that is wrong, let a "
+                "collective of "
+                "all ranks come between (a barrier), or call nccl_join_leave where a loop ends",
+                guess->other, other, guess->rank, place, guess->other,
+                guess->kind == GUESS_BEHIND
+                    ? "waits until the other has left the loop, too"
+                    : "goes on, as they are on different communicators and streams");
   else if (guess->kind == GUESS_SAME)
     log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
                 "%s of rank %u%s, at collective %llu, is taken for that of rank %u%s, since they "

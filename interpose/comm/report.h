@@ -51,6 +51,10 @@ struct late_report {
 };
 void report_late(const struct endpoint *end, const struct late_report *late);
 
+/* Operations that stand behind a loop have been held back for so long (park/hold.h), and are issued now.
+ */
+void report_held_in_vain(const struct endpoint *end, const struct posts *posts, uint64_t waited_ms);
+
 /* Sends and receives of this rank have waited in vain for room: a peer is too far behind. */
 void report_stuck_posts(const struct endpoint *end);
 

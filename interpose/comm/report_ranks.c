@@ -189,6 +189,23 @@ void report_goes_on(struct endpoint *end, const struct endpoint *behind, uint64_
   log_who_is_where(behind, LOG_LEVEL_INFO);
 }
 
+void report_held_in_vain(const struct endpoint *end, const struct posts *posts,
+                         uint64_t waited_ms) {
+  struct place place;
+  char at[PLACE_TEXT_MAX + 8];
+  bool known = peers_place(end->team->peers, posts->place, &place);
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "rank %u has left a loop, and has waited %llu ms with what it sends or receives%s "
+              "for ranks that "
+              "have not come there: it goes on. If they are in the loop still, they meet what "
+              "comes behind it. "
+              "Let a collective of all ranks come first (a barrier), or call nccl_join_leave where "
+              "a loop ends",
+              end->team->plane->rank, (unsigned long long)waited_ms,
+              report_at(known ? place.text : "", at));
+  log_who_is_where(end, LOG_LEVEL_WARN);
+}
+
 /* "rank 1 has", "ranks 1, 2, 5 and 3 more have". */
 static const char *write_missing(const struct late_missing *missing, char text[160]) {
   int used = snprintf(text, 160, "rank%s", missing->count == 1 ? "" : "s");

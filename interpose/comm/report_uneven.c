@@ -71,20 +71,13 @@ static unsigned report_uneven_percent(uint64_t part, uint64_t whole) {
 
 /* ---- teams of some of these ranks ---- */
 
-static bool has_rank(const struct endpoint *end, uint64_t identity) {
-  for (uint32_t rank = 0; rank < end->team->plane->nranks; rank++)
-    if (end->identities[rank] == identity)
-      return true;
-  return false;
-}
-
 /* Whether `other` is of the same rank, and of all ranks of `end` and more. */
 static bool report_uneven_covers(const struct endpoint *other, const struct endpoint *end) {
   const struct plane *plane = end->team->plane;
   if (other->identity != end->identity || other->team->plane->nranks <= plane->nranks)
     return false;
   for (uint32_t rank = 0; rank < plane->nranks; rank++)
-    if (!has_rank(other, end->identities[rank]))
+    if (!endpoint_has_rank(other, end->identities[rank]))
       return false;
   return true;
 }

@@ -8,6 +8,7 @@
 #include "interpose/comm/lossy_policy.h"
 #include "interpose/comm/report.h"
 #include "interpose/nccl/real.h"
+#include "interpose/park/hold.h"
 #include "interpose/park/outcome.h"
 #include "interpose/park/own_join.h"
 #include "interpose/park/rebuilt.h"
@@ -75,6 +76,10 @@ static uint32_t request_flags(const struct request *request) {
 
 void request_begin(struct request *request) {
   struct endpoint *end = request->end;
+  if (request->behind != NULL) {
+    hold_begin(request);
+    return;
+  }
   if (apart_is_set(end)) {
     outcome_aside(request);
     return;
@@ -109,6 +114,7 @@ void request_begin(struct request *request) {
     if (request->posts != NULL)
       team_claim_posts(end->team, request->posts);
     request->asked = true;
+    end->stream = request->stream;
   }
 }
 

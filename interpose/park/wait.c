@@ -71,7 +71,8 @@ uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t r
     requests[i].watched_ns = 0;
     requests[i].notice = ncclSuccess;
   }
-  wait_keep_step(&wait);
+  if (nrequests == 0 || requests[0].behind == NULL)
+    wait_keep_step(&wait);
   wait.begun = true;
   for (uint32_t i = 0; i < nrequests; i++)
     if (!requests[i].settled)

@@ -21,8 +21,11 @@ struct request {
   cudaStream_t stream;       /* of the call, or of the first one of a group; of a LEAVE 0 */
   const look_t *looks;       /* of the unit's members (core/unit/look.h); NULL: all 0 */
   const struct posts *posts; /* of an exchange, its sends and receives; otherwise NULL */
-  bool for_good;             /* a LEAVE that ends the process: all its teams are answered */
-  ncclResult_t result;       /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */
+  /* Operations that are held back (hold.h): then nothing is claimed, and the unit is an exchange, for
+   * messages. NULL: there are none. */
+  const struct posts *behind;
+  bool for_good;       /* a LEAVE that ends the process: all its teams are answered */
+  ncclResult_t result; /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */
   /* out: ncclSuccess, or the error that its call must return although it is issued */
   ncclResult_t notice;
   bool stopped;   /* out: the first rank has left, and all stop (core/team/team_stop.h): result, or

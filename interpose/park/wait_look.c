@@ -9,6 +9,7 @@
 #include "interpose/comm/apart.h"
 #include "interpose/self/environment.h"
 #include "interpose/park/follower.h"
+#include "interpose/park/hold.h"
 #include "interpose/data/lossy.h"
 #include "interpose/park/orphans.h"
 #include "interpose/park/outcome.h"
@@ -31,6 +32,10 @@ static bool has_missed_rejoin(const struct endpoint *end) {
 
 static void request_granted(struct wait *wait, struct request *request) {
   struct endpoint *end = request->end;
+  if (request->behind != NULL) {
+    hold_end(request, true);
+    return;
+  }
   report_guess(end, request->unit);
   report_event(end, TRACE_SETTLE, team_index(end->team), request->unit, (int)end->team->source);
   if (!unit_is_state(request->unit))
@@ -131,7 +136,7 @@ static bool is_answering(const struct wait *wait, const struct endpoint *other) 
     return false;
   for (uint32_t i = 0; i < wait->nrequests; i++) {
     const struct request *request = &wait->requests[i];
-    if (request->settled || request->end->overlap != other->overlap)
+    if (request->settled || request->end->overlap != other->overlap || !hold_answers(request))
       continue;
     if (request->for_good || is_asked(request->end, other))
       return true;
@@ -171,7 +176,10 @@ static bool look_at_requests(struct wait *wait) {
     if (request->settled || wait_has_found(wait, request->end) || is_full(request->end))
       continue;
     if (apart_is_set(request->end)) {
-      outcome_aside(request);
+      if (request->behind != NULL)
+        hold_end(request, false);
+      else
+        outcome_aside(request);
       moved = true;
       continue;
     }
@@ -254,6 +262,8 @@ void wait_look_after(struct wait *wait) {
       late |= !outcome_late(request);
     else if (unit_is_leave(request->unit) && looking)
       outcome_in_another_order(request);
+    else if (request->behind != NULL && looking)
+      hold_look(wait, request, wait->deadline_ms - join_settings()->timeout_s * 1000);
   }
   if (late)
     wait_be_patient(wait);

@@ -7,7 +7,7 @@
 #   make check-gpu-cases  whether the cases of check-gpu are right, as far as that can be told without a GPU
 .PHONY: programs demo check-gpu check-gpu-cases gpu-programs
 
-PROGRAMS = sum jobs late ddp connect crossed regression backward reductions groups teams lossy operations exchange experts endings shapes helpers annotations devices early train check_sums children graph processes drivers concurrent watchdog buffers
+PROGRAMS = sum jobs late ddp connect crossed regression backward reductions groups teams lossy operations exchange behind experts endings shapes helpers annotations devices early train check_sums children graph processes drivers concurrent watchdog buffers
 # ncclCommShrink came with 2.27, ncclCommRevoke with 2.28.7.
 PROGRAMS += $(if $(call nccl_has,22807),shrink)
 PROGRAM_PARTS = ranks arena options values tape digits record

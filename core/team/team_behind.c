@@ -1,0 +1,180 @@
+/* Sends and receives behind a loop of collectives (team.h, peers.h): this rank waits until the ranks
+ * that are linked with it have left the loop, too, and answers those that go on in it. */
+#include "core/team/team_private.h"
+
+/* The place of the last unit that had one, whether it has been learnt or not. */
+static uint32_t place_of_last(const struct team *team) {
+  for (struct known_unit **at = team->expected; at-- != team->ahead.foreseen;) {
+    uint32_t place = team_place_of(team, *at);
+    if (place != 0)
+      return place;
+  }
+  return team->places.last;
+}
+
+/* A place of G as this rank comes to it in its own program. */
+static const struct place *own_place(const struct team *team, uint32_t id) {
+  const struct known_place *known = NULL;
+  for (uint32_t i = 0; i < TEAM_ALIASES && team->places.naliases != 0 && known == NULL; i++)
+    if (team->places.aliases[i].place == id)
+      known = place_table_find(team->places.own, team->places.aliases[i].place_own);
+  if (known == NULL)
+    known = team_known_place(team, id);
+  return known == NULL ? NULL : &known->place;
+}
+
+static bool leaves_loop(const struct team *team, uint32_t from, uint32_t to) {
+  struct place place;
+  const struct place *last = own_place(team, from);
+  return last != NULL && peers_place(team->peers, to, &place) &&
+         !place_roots_differ(last, &place) && place_leaves_loop(last, &place);
+}
+
+bool team_is_behind(const struct team *team) {
+  return team->behind.some && team->behind.reals == team->reals;
+}
+
+bool team_leaves_by(struct team *team, uint32_t place) {
+  struct team_behind *behind = &team->behind;
+  /* Whatever it has shadowed since it left the loop. */
+  uint32_t last = team_is_behind(team) ? behind->loop : place_of_last(team);
+  if (last == 0 || place == 0)
+    return false;
+  if (behind->from != last || behind->to != place) {
+    behind->from = last;
+    behind->to = place;
+    behind->leaves = leaves_loop(team, last, place);
+  }
+  return behind->leaves;
+}
+
+static uint32_t *calm_at(struct team *team, uint32_t place) {
+  uint32_t room = sizeof(team->behind.calm) / sizeof(*team->behind.calm);
+  uint32_t at = place % room;
+  if (team->behind.calm[at].place != place) {
+    team->behind.calm[at].place = place;
+    team->behind.calm[at].times = 0;
+  }
+  return &team->behind.calm[at].times;
+}
+
+/* Whether the last unit is on a communicator: NCCL wants both in one order on all ranks then. */
+static bool shares_communicator(const struct team *team, uint32_t comm) {
+  const struct known_unit *last = unit_table_known(team->table, team->symbol_last);
+  return last != NULL && last->nmembers > 0 && last->members[0].comm == comm;
+}
+
+bool team_stand_behind(struct team *team, const struct posts *posts, bool in_stream, bool strict) {
+  struct team_behind *behind = &team->behind;
+  team_catch_up(team);
+  uint32_t loop = team_is_behind(team) ? behind->loop : place_of_last(team);
+  if (!peers_announce(team->peers, posts, team->head))
+    return false;
+  behind->some = true;
+  behind->reals = team->reals;
+  behind->loop = loop;
+  behind->ahead = behind->was_ahead = behind->goes_on = behind->told = false;
+  behind->strict = strict;
+  behind->in_order = in_stream || shares_communicator(team, posts->members[0].comm);
+  if (!peers_place(team->peers, posts->place, &behind->place))
+    behind->place = (struct place){.id = posts->place};
+  team_tell(team);
+  return *calm_at(team, posts->place) < TEAM_STEADY_ROUNDS;
+}
+
+void team_hold(struct team *team) {
+  team->behind.held = true;
+  peers_hold(team->peers);
+  log_say_awaits(team->own, true);
+}
+
+bool team_has_left_together(struct team *team) {
+  return team_look_behind(team) == STAND_LEFT;
+}
+
+void team_release(struct team *team, bool left) {
+  uint32_t *calm = calm_at(team, team->behind.place.id);
+  *calm = team->behind.was_ahead ? 0 : *calm + 1;
+  team->behind.held = false;
+  peers_release(team->peers, left && !team->behind.goes_on);
+  log_say_awaits(team->own, false);
+  team_expect_nothing(team);
+}
+
+static bool stands_in(const struct team *team, uint32_t id) {
+  const struct known_place *loop = team_known_place(team, team->behind.loop);
+  const struct known_place *at = team_known_place(team, id);
+  return loop != NULL && at != NULL && at->place.nnodes != 0 &&
+         !place_leaves_loop(&loop->place, &at->place);
+}
+
+bool team_stands_in_left(const struct team *team, struct unit unit) {
+  return stands_in(team, team_place_of_unit(team, unit));
+}
+
+/* Where the unit with a hash stands; place: its id, as far as its rank says. */
+static enum peers_stand stand_at(const struct team *team, uint64_t hash, uint32_t place) {
+  const struct known_unit *known =
+      unit_table_known(team->table, unit_table_find_hash(team->table, hash));
+  uint32_t here = known == NULL ? 0 : team_place_of(team, known);
+  return stands_in(team, here != 0 ? here : place) ? STAND_AHEAD : STAND_LEFT;
+}
+
+/* Of a rank that has passed our index. */
+static enum peers_stand stand_of_passed(const struct team *team, const struct plane_log *log) {
+  struct log_entry entry = log_entry(log, team->head);
+  struct unit expected;
+  if (!(entry.flags & ENTRY_REAL) || (entry.flags & ENTRY_NO_UNIT))
+    return STAND_LEFT;
+  if (!(entry.flags & ENTRY_EXPECTED))
+    return stand_at(team, entry.hash, 0);
+  return unit_table_get(team->table, team->symbol_expected, &expected)
+             ? stand_at(team, unit_hash(expected), 0)
+             : STAND_LEFT;
+}
+
+static enum peers_stand stand_of_unit(void *context, uint32_t rank) {
+  const struct team *team = context;
+  const struct plane_log *log = log_of(team->plane, rank);
+  struct log_claim claim;
+  if (log_passed(log) > team->head)
+    return stand_of_passed(team, log);
+  if (!log_read_claim(log, team->head, &claim))
+    return STAND_OPEN;
+  if ((claim.flags & CLAIM_YIELD) || claim.hash == 0)
+    return STAND_LEFT;
+  return stand_at(team, claim.hash, claim.place);
+}
+
+/* Another rank goes on in the loop, at our index. Whether this one waits for it. */
+static bool waits_for(struct team *team, uint32_t rank) {
+  struct team_behind *behind = &team->behind;
+  if (behind->goes_on)
+    return false;
+  bool same = behind->in_order;
+  if (peers_are_ordered(team->peers, same) || behind->told)
+    return true;
+  behind->told = true;
+  behind->goes_on = !same;
+  const struct known_place *loop = team_known_place(team, behind->loop);
+  team->telling.guessed = true;
+  team->telling.guess = (struct team_guess){
+      .kind = same ? GUESS_BEHIND : GUESS_BESIDE, .rank = rank, .other = team->plane->rank};
+  team_copy_text(team->telling.guess.place, loop == NULL ? NULL : &loop->place);
+  team_copy_text(team->telling.guess.other_place, &behind->place);
+  if (behind->strict)
+    team_fail(team, FAILURE_UNSURE, rank, team->head);
+  return same;
+}
+
+enum peers_stand team_look_behind(struct team *team) {
+  struct team_behind *behind = &team->behind;
+  const struct standing standing = {stand_of_unit, team};
+  uint32_t rank = team->plane->rank;
+  enum peers_stand stand = peers_stand(team->peers, team->head, &standing, &rank);
+  if (stand == STAND_AHEAD && !waits_for(team, rank))
+    stand = STAND_LEFT;
+  behind->ahead = stand == STAND_AHEAD;
+  behind->was_ahead |= behind->ahead;
+  return stand;
+}
