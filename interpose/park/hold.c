@@ -14,7 +14,7 @@
  * receive): a quarter of it after each time in vain. */
 #define HOLD_MS UINT64_C(20000)
 
-static uint64_t patience(const struct endpoint *end) {
+static uint64_t hold_patience(const struct endpoint *end) {
   uint32_t in_vain = atomic_load(&end->posts_in_vain);
   uint64_t stall_ms = join_settings()->stall_warn_s * 1000;
   uint64_t patience_ms = stall_ms != 0 && stall_ms < HOLD_MS ? stall_ms : HOLD_MS;
@@ -57,7 +57,7 @@ static bool is_awaited_elsewhere(const struct wait *wait, const struct endpoint 
 
 void hold_look(const struct wait *wait, struct request *request, uint64_t moved_ms) {
   struct endpoint *end = request->end;
-  uint64_t quiet_ms = now_ms() - moved_ms, patience_ms = patience(end);
+  uint64_t quiet_ms = now_ms() - moved_ms, patience_ms = hold_patience(end);
   if (is_awaited_elsewhere(wait, end) && patience_ms > HOLD_ELSEWHERE_MS)
     patience_ms = HOLD_ELSEWHERE_MS;
   if (quiet_ms < patience_ms || team_is_yielding(end->team))

@@ -114,6 +114,27 @@ def layout(stack, environment):
     must_say(stopped, NOT_REBUILT)
 
 
+# Which ranks' numbers come. A send makes a communicator of its two ranks in PyTorch's legacy backend, when both call it first.
+CAME = {"gather": lambda rank, ranks: ranks if rank == 0 else 0, "scatter": lambda rank, ranks: 1, "send": lambda rank, ranks: ranks - 1 if rank == 0 else 0}
+
+
+def behind(ranks, how, words, even=False):
+    """What comes right behind a loop of gradients comes when all have left it, whatever is known of the order of both."""
+
+    def act(stack, environment):
+        result = check(stack.with_join.run([SCRIPTS / "behind.py", how, words], ranks, environment, 100), words)
+        for epoch, lengths in enumerate(words.split("/")):
+            for rank, n in enumerate(lengths.split(",")):
+                must_say(result, rf"RESULT {rank} {epoch} {n} {CAME[how](rank, ranks)}(?!\d)")
+        if even and ("NCCL-JOIN WARN" in result.output or "inputs were uneven" in result.output):
+            raise Failure("an even script is not left alone", result)
+
+    return act
+
+
+BEHIND = [(2, how, "4,3/2,2/3,4/1,1") for how in ("gather", "scatter")] + [(2, "send", "3,3/4,3/2,2/3,4")] + [(3, "gather", "3,4,3/3,3,4/2,4,4"), (3, "scatter", "4,2,3/3,3,1/5,4,4")]
+
+
 def case(name, act, environment):
     def run(stack):
         act(stack, environment)
@@ -128,6 +149,10 @@ def cases():
     wanted += [(2, "cells.py", "0,2"), (2, "cells.py", "1,3"), (2, "slow.py")]
     for backend, environment in backends():
         yield case(f"{backend}, 2 ranks: layout.py", layout, environment)
+        for ranks, how, words in BEHIND:
+            yield case(f"{backend}, {ranks} ranks: behind.py {how} {words}", behind(ranks, how, words), environment)
+        for how in CAME:
+            yield case(f"{backend}, 2 ranks: behind.py {how}: even", behind(2, how, "4,4/2,2/30,30", True), environment)
         for ranks, script, *options in wanted:
             act = parts(ranks, *options) if script == "parts.py" else right_sum(ranks, script, *options)
             yield case(f"{backend}, {ranks} ranks: {' '.join([script, *options])}", act, environment)
