@@ -4,8 +4,10 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 TestSuite(report, .init = written_begin, .fini = written_end, .timeout = 300);
@@ -55,7 +57,8 @@ Test(report, says_what_each_rank_did_and_what_to_do) {
                   "least (4). With 5 on each rank (17 % of rank 1's moved away)");
   expect_in(text, "would have taken 5 collectives and not 6: about 4.17 s and not 5.00 s.");
   expect_in(text, "answered for 2.00 s, 20 % of the time of all ranks (2 x 5.00 s)");
-  expect_in(text, "would have lost 2 of 10 collectives with data, 20 %");
+  expect_in(text, "would have lost 6 of 10 collectives with data, 60 %; dropping the rest of each "
+                  "epoch, 2 (20 %).");
   expect_in(text, "\n  rank 0, at 3.60 s: this is \"so\" </script><b>\n");
   expect_in(text, "\n  NCCL_JOIN_DEBUG=INFO\n  NCCL_JOIN_LOSSY=zero\n");
   run_free(result);
@@ -160,6 +163,57 @@ Test(report, of_traces_without_their_beginning_it_says_what_is_left) {
   struct run *result = report("--text");
   expect_in(result->output, "The first 7 collectives are not in the traces");
   expect_not_in(result->output, "nothing to gain");
+  run_free(result);
+}
+
+static void expect_no_advice(void) {
+  struct run *result = report("--text");
+  expect_not_in(result->output, "Rebalance");
+  expect_not_in(result->output, "would have lost");
+  expect_in(result->output, "cannot be told of a part of what they did");
+  run_free(result);
+}
+
+/* Who has the most of the rest may have the least of all. */
+Test(report, of_a_part_of_what_ranks_did_it_gives_no_advice) {
+  write_rank(0, "", AT(1000, "commit", 7) AT(2000, "commit", 8) AT(2100, "done", 9));
+  write_rank(1, "", AT(1000, "commit", 7) AT(2000, "shadow", 8) AT(2100, "done", 9));
+  expect_no_advice();
+  write_rank(0, "", TWO);
+  write_rank(1, "", AT(1000, "commit", 0) AT(2000, "shadow", 1) AT(2100, "done", 2));
+  expect_no_advice();
+}
+
+Test(report, of_one_epoch_stopping_and_dropping_the_rest_are_the_same) {
+  write_rank(0, "", TWO AT(2500, "commit", 2) AT(2600, "done", 3));
+  write_rank(1, "", TWO AT(2500, "shadow", 2) AT(2600, "done", 3));
+  struct run *result = report("--text");
+  expect_in(result->output, "would have lost 1 of 5 collectives with data, 20 %. Waiting");
+  run_free(result);
+}
+
+/* Nor is anything left of what could not be written: /dev/full takes nothing. */
+Test(report, a_page_that_cannot_be_written_leaves_the_old_one) {
+  write_run();
+  run_free(report(""));
+  char *before = page("report.html"), option[160], found[256];
+  snprintf(option, sizeof option, "--output %s/none/report.html", traces_folder);
+  struct run *result = report(option);
+  cr_expect_eq(result->status, 1);
+  expect_in(result->errors, "nccl-join: cannot write ");
+  run_free(result);
+  struct rlimit room = {1024, 1024};
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &room);
+  result = report("");
+  cr_expect_eq(result->status, 1);
+  expect_in(result->errors, "nccl-join: cannot write ");
+  char *after = page("report.html");
+  cr_expect_str_eq(after, before);
+  snprintf(found, sizeof found, "ls %s | grep -q 'report.html.'", traces_folder);
+  cr_expect_neq(system(found), 0, "a part of it is left");
+  free(before);
+  free(after);
   run_free(result);
 }
 

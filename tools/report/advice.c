@@ -112,8 +112,8 @@ static void say_failure(const struct summary *summary, const struct track *faile
         summary_rank(summary, failed->because_of));
 }
 
-/* Whether all have left. */
-static bool say_end(const struct summary *summary, struct sentences *out) {
+/* Whether all have left. known: gets whether that is so of what they did, or they do it still. */
+static bool say_end(const struct summary *summary, bool *known, struct sentences *out) {
   const struct track *failed = first_failed(summary), *stopped = first_stopped(summary);
   char ranks[160];
   if (failed != NULL || why_ended(summary) != NULL)
@@ -131,6 +131,7 @@ static bool say_end(const struct summary *summary, struct sentences *out) {
         "now.",
         ranks);
   int count = name_ranks(summary, track_end(&no_end), ranks, sizeof ranks);
+  *known = count == 0;
   if (count > 0)
     say(out,
         "The trace%s of %s ha%s no end: %s killed, %s crashed, or still run%s. What follows is of "
@@ -209,6 +210,19 @@ static void say_cost(const struct summary *summary, struct sentences *out) {
       summary_time(ns, run));
 }
 
+/* Of one epoch both are the same. */
+static void say_stop(const struct summary *summary, struct sentences *out) {
+  char dropped[80] = "";
+  if (summary->after_first != summary->after_any)
+    snprintf(dropped, sizeof dropped, "; dropping the rest of each epoch, %" PRIu64 " (%u %%)",
+             summary->after_first, summary_percent(summary->after_first, summary->own));
+  say(out,
+      "Stopping all ranks where the first one has no data (NCCL_JOIN_EARLY_EXIT=throw) would have "
+      "lost %" PRIu64 " of %" PRIu64
+      " collectives with data, %u %%%s. Waiting without nccl-join would have hung there.",
+      summary->after_any, summary->own, summary_percent(summary->after_any, summary->own), dropped);
+}
+
 static void say_answers(const struct summary *summary, struct sentences *out) {
   char ranks[240] = "";
   size_t used = 0;
@@ -225,19 +239,20 @@ static void say_answers(const struct summary *summary, struct sentences *out) {
 
 size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADVICE_SIZE]) {
   struct sentences out = {advice, 0};
-  bool some_ranks, well = say_end(summary, &out), whole = say_missing(summary, &some_ranks, &out);
-  if (summary->shadows > 0 && summary->collectives > 0 && !some_ranks)
+  bool known, some_ranks, well = say_end(summary, &known, &out),
+                          whole = say_missing(summary, &some_ranks, &out);
+  bool advises = known && whole && summary->shadows > 0;
+  if (advises && summary->collectives > 0)
     say_rebalance(summary, &out);
   if (summary->answers > 0)
     say_answers(summary, &out);
-  if (summary->joined_ns > 0 || summary->shadows + summary->answers > 0)
+  if (!some_ranks && (summary->joined_ns > 0 || summary->shadows + summary->answers > 0))
     say_cost(summary, &out);
-  if (summary->shadows > 0)
+  if (advises)
+    say_stop(summary, &out);
+  else if (summary->shadows > 0)
     say(&out,
-        "Stopping all ranks where the first one has no data (NCCL_JOIN_EARLY_EXIT=throw, or "
-        "dropping what is left) would have lost %" PRIu64 " of %" PRIu64
-        " collectives with data, %u %%. Waiting without nccl-join would have hung there.",
-        summary->after_first, summary->own, summary_percent(summary->after_first, summary->own));
+        "How the ranks had better share their data cannot be told of a part of what they did.");
   if (summary->shadows + summary->answers > 0)
     return out.count;
   if (!well)

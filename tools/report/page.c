@@ -7,6 +7,7 @@
 
 #include "tools/json_text.h"
 #include "tools/report/page.h"
+#include "tools/report/replace.h"
 #include "tools/report/summary.h"
 
 /* Of a longer run, spans that are too short to be seen are left out: those of a rank that take less
@@ -141,20 +142,20 @@ bool page_write(const char *path, const struct summary *summaries, size_t count)
   json_t *report = report_of(summaries, count);
   char *json = json_dumps(report, JSON_COMPACT | JSON_REAL_PRECISION(9));
   json_decref(report);
-  FILE *out = json != NULL ? fopen(path, "w") : NULL;
   const char *at = strstr(page, mark);
-  if (out != NULL && at != NULL) {
+  struct replace replace;
+  replace_begin(&replace, path);
+  FILE *out = replace.out;
+  if (out != NULL && at != NULL && json != NULL) {
     fwrite(page, 1, (size_t)(at - page), out);
     write_inside(out, json);
     fputs(at + strlen(mark), out);
   }
-  bool failed = out == NULL || ferror(out);
-  if (out != NULL && fclose(out) != 0)
-    failed = true;
-  if (failed)
+  bool written = replace_end(&replace, json == NULL);
+  if (!written)
     fprintf(stderr,
             "nccl-join: cannot write %s: %s. --output FILE writes it elsewhere, --text prints it\n",
             path, strerror(errno));
   free(json);
-  return !failed;
+  return written;
 }

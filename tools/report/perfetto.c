@@ -1,6 +1,7 @@
 /* The run as a trace that the Perfetto UI opens (perfetto.h), in its protobuf format (perfetto.proto), by
  * protobuf-c. */
 #include "tools/report/perfetto.h"
+#include "tools/report/replace.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -321,7 +322,9 @@ static void write_team(struct writer *writer, const struct tracks *tracks, size_
 }
 
 bool perfetto_write(const char *path, const struct tracks *tracks) {
-  struct writer writer = {.out = fopen(path, "w"), .real_time = true};
+  struct replace replace;
+  replace_begin(&replace, path);
+  struct writer writer = {.out = replace.out, .real_time = true};
   for (size_t i = 0; i < tracks->count; i++)
     writer.real_time &= tracks->all[i].start_unix_ns != 0;
   if (writer.out != NULL) {
@@ -331,10 +334,8 @@ bool perfetto_write(const char *path, const struct tracks *tracks) {
       write_team(&writer, tracks, first, count);
     }
   }
-  bool failed = writer.out == NULL || writer.failed;
-  if (writer.out != NULL && fclose(writer.out) != 0)
-    failed = true;
-  if (failed)
+  bool written = replace_end(&replace, writer.failed);
+  if (!written)
     fprintf(stderr, "nccl-join: cannot write %s: %s\n", path, strerror(errno));
-  return !failed;
+  return written;
 }

@@ -33,7 +33,7 @@ $(BUILD)/tools/report/perfetto.pb-c.o: $(BUILD)/tools/report/perfetto.pb-c.c
 $(BUILD)/tools/report/perfetto.o: $(BUILD)/tools/report/perfetto.pb-c.h
 $(BUILD)/tools/report/perfetto.o: private tools_CFLAGS = -I$(BUILD)
 
-$(REPORT_TOOL): $(PERFETTO_OBJECTS) $(addprefix $(BUILD)/,$(TIMELINE_PARTS) $(addprefix tools/report/,summary.o advice.o text.o page.o report_main.o)) $(TEXT_OBJECTS)
+$(REPORT_TOOL): $(PERFETTO_OBJECTS) $(addprefix $(BUILD)/,$(TIMELINE_PARTS) $(addprefix tools/report/,summary.o advice.o text.o page.o replace.o report_main.o)) $(TEXT_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ $(JSON_LIBS) $(PROTOBUF_LIBS)

@@ -110,6 +110,7 @@ static bool is_mark(const struct summary *summary, uint64_t index) {
 static void add_epoch(struct summary *summary, uint64_t from, uint64_t end) {
   struct epoch *epoch = &summary->epochs[summary->nepochs++];
   uint64_t first = from, all = 0;
+  bool uneven = summary->after_any > 0; /* an epoch before this one was */
   *epoch = (struct epoch){.from = from, .end = end, .least = UINT64_MAX};
   while (first < end && !has_shadow(summary, first))
     first++;
@@ -126,6 +127,7 @@ static void add_epoch(struct summary *summary, uint64_t from, uint64_t end) {
       epoch->least_rank = track->job_rank;
     }
     summary->after_first += count_own(track, first, end);
+    summary->after_any += uneven ? own : count_own(track, first, end);
   }
   if (all == 0 && first == end) {
     summary->nepochs--;

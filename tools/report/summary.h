@@ -15,12 +15,13 @@ struct epoch {
 struct summary {
   const struct track *tracks; /* of one team */
   size_t count;
-  uint64_t from, end;        /* indices of which there are records */
-  uint64_t collectives;      /* of these, the program's: without marks */
-  uint64_t start_ns, end_ns; /* of all spans */
-  uint64_t joined_ns;        /* of all ranks */
-  uint64_t own, after_first; /* own collectives; those behind the first shadow of their epoch */
-  uint64_t shadows, answers; /* of all ranks */
+  uint64_t from, end;              /* indices of which there are records */
+  uint64_t collectives;            /* of these, the program's: without marks */
+  uint64_t start_ns, end_ns;       /* of all spans */
+  uint64_t joined_ns;              /* of all ranks */
+  uint64_t own;                    /* own collectives; of these those behind */
+  uint64_t after_first, after_any; /* ... the first shadow of their epoch, and of the run */
+  uint64_t shadows, answers;       /* of all ranks */
   uint64_t even; /* how many collectives it would have been if all had had as many in each epoch */
   const struct track *most, *least; /* by own collectives */
   struct epoch *epochs;

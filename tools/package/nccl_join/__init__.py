@@ -43,9 +43,14 @@ def _handle(communicator):
     if communicator is not None and not hasattr(communicator, "_get_backend"):
         raise TypeError("a communicator is an int or a ctypes.c_void_p (ncclComm_t), a process group of PyTorch, or None: "
                         f"the one of all ranks; not {type(communicator).__name__}")
-    import torch  # only here: the module itself needs nothing
+    try:
+        import torch  # only here: the module itself needs nothing
+    except ImportError as error:
+        raise TypeError("without PyTorch name the communicator, an int or a ctypes.c_void_p (ncclComm_t)") from error
 
     group = communicator if communicator is not None else torch.distributed.group.WORLD
+    if group is None:
+        raise RuntimeError("PyTorch has no process group yet: call torch.distributed.init_process_group first, or name the communicator")
     return group._get_backend(torch.device("cuda"))._comm_ptr()
 
 
@@ -59,7 +64,8 @@ def _call(name, communicator):
 
 
 def leave(communicator=None):
-    """No more data in this loop: answers the others until all have said so. All ranks call it after the loop."""
+    """No more data in this loop: answers the others until all have said so. All ranks call it after the loop. communicator: an
+    ncclComm_t as a number, or a process group of PyTorch; None: PyTorch's of all ranks."""
     _call("ncclJoinLeave", communicator)
 
 
