@@ -28,8 +28,9 @@ static uint64_t hold_patience(const struct endpoint *end) {
 void hold_begin(struct request *request) {
   struct endpoint *end = request->end;
   team_hold(end->team);
-  if (apart_is_set(end) || team_has_left_together(end->team))
-    hold_end(request, true);
+  bool left = team_has_left_together(end->team);
+  if (left || apart_is_set(end))
+    hold_end(request, left);
 }
 
 void hold_end(struct request *request, bool left) {
