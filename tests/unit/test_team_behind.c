@@ -267,6 +267,49 @@ Test(team_behind, a_rank_that_leaves_or_stands_behind_is_not_waited_for) {
   expect_verdict(2, TEAM_REAL);
 }
 
+Test(team_behind, a_rank_that_has_ended_is_not_waited_for) {
+  begin();
+  hold(1, sends(0));
+  expect_verdict(1, TEAM_PARKED);
+  team_end(quartet[0], RANK_DONE);
+  expect_verdict(1, TEAM_REAL);
+}
+
+/* Though it is parked, and answers: a receive of it would not get zeros. */
+Test(team_behind, what_a_rank_holds_back_it_will_send) {
+  begin();
+  hold(1, sends(0));
+  claim(0, HEAD, SUM);
+  expect_verdict(1, TEAM_PARKED);
+  cr_assert_eq(log_answering(quartet[1]->own), quartet[1]->head + 1);
+  const struct posts *wanted = receives(1);
+  cr_assert_eq(peers_find_lossy(quartet[0]->peers, wanted->members, 1, quartet[0]->head, false),
+               -1);
+  claim(2, AFTER, OTHER);
+  peers_begin(quartet[2]->peers);
+  (void)team_poll(quartet[2], &got);
+  wanted = receives(2);
+  cr_assert_eq(peers_find_lossy(quartet[0]->peers, wanted->members, 1, quartet[0]->head, false), 0);
+}
+
+/* It posts that itself. */
+Test(team_behind, who_holds_something_back_answers_nobody_who_has_left) {
+  begin();
+  hold(1, sends(0));
+  hold(2, sends(1));
+  claim(0, HEAD, SUM);
+  struct posts posted = *sends(1);
+  cr_assert_eq(team_post(quartet[2], &posted), POST_DONE);
+  claim(3, HEAD, SUM);
+  for (int looks = 0; looks < 4; looks++) {
+    enum team_verdict verdict = team_poll(quartet[1], &got);
+    cr_assert(verdict == TEAM_PARKED || verdict == TEAM_SHADOW, "%d", (int)verdict);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      if (rank != 1)
+        (void)team_poll(quartet[rank], &got);
+  }
+}
+
 /* It may have left a loop of which nothing can be seen. */
 Test(team_behind, a_peer_that_posts_from_a_place_not_known_has_left_it) {
   begin();
