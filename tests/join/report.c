@@ -142,56 +142,6 @@ Test(report, programs_get_json) {
   run_free(result);
 }
 
-static void expect_not_in(const char *text, const char *part) {
-  cr_expect(strstr(text, part) == NULL, "'%s' in:\n%s", part, text);
-}
-
-#define TWO AT(1000, "commit", 0) AT(2000, "commit", 1)
-
-Test(report, of_missing_traces_it_does_not_say_what_was_in_them) {
-  write_rank(0, "", TWO AT(2100, "done", 2));
-  struct run *result = report("--text");
-  expect_in(result->output, "Traces are missing: these are of 1 of 2 ranks.");
-  expect_in(result->output, "In what there is, no rank has joined.");
-  expect_not_in(result->output, "nothing to gain");
-  run_free(result);
-}
-
-Test(report, of_traces_without_their_beginning_it_says_what_is_left) {
-  write_rank(0, "", AT(1000, "commit", 7) AT(2000, "commit", 8) AT(2100, "done", 9));
-  write_rank(1, "", AT(1000, "commit", 7) AT(2000, "commit", 8) AT(2100, "done", 9));
-  struct run *result = report("--text");
-  expect_in(result->output, "The first 7 collectives are not in the traces");
-  expect_not_in(result->output, "nothing to gain");
-  run_free(result);
-}
-
-static void expect_no_advice(void) {
-  struct run *result = report("--text");
-  expect_not_in(result->output, "Rebalance");
-  expect_not_in(result->output, "would have lost");
-  expect_in(result->output, "cannot be told of a part of what they did");
-  run_free(result);
-}
-
-/* Who has the most of the rest may have the least of all. */
-Test(report, of_a_part_of_what_ranks_did_it_gives_no_advice) {
-  write_rank(0, "", AT(1000, "commit", 7) AT(2000, "commit", 8) AT(2100, "done", 9));
-  write_rank(1, "", AT(1000, "commit", 7) AT(2000, "shadow", 8) AT(2100, "done", 9));
-  expect_no_advice();
-  write_rank(0, "", TWO);
-  write_rank(1, "", AT(1000, "commit", 0) AT(2000, "shadow", 1) AT(2100, "done", 2));
-  expect_no_advice();
-}
-
-Test(report, of_one_epoch_stopping_and_dropping_the_rest_are_the_same) {
-  write_rank(0, "", TWO AT(2500, "commit", 2) AT(2600, "done", 3));
-  write_rank(1, "", TWO AT(2500, "shadow", 2) AT(2600, "done", 3));
-  struct run *result = report("--text");
-  expect_in(result->output, "would have lost 1 of 5 collectives with data, 20 %. Waiting");
-  run_free(result);
-}
-
 /* Nor is anything left of what could not be written: /dev/full takes nothing. */
 Test(report, a_page_that_cannot_be_written_leaves_the_old_one) {
   write_run();
@@ -214,15 +164,6 @@ Test(report, a_page_that_cannot_be_written_leaves_the_old_one) {
   cr_expect_neq(system(found), 0, "a part of it is left");
   free(before);
   free(after);
-  run_free(result);
-}
-
-Test(report, even_ranks_have_nothing_to_gain) {
-  write_rank(0, "", TWO AT(2100, "done", 2));
-  write_rank(1, "", TWO AT(2100, "done", 2));
-  struct run *result = report("--text");
-  expect_in(result->output, "nothing to gain");
-  expect_not_in(result->output, "Rebalance");
   run_free(result);
 }
 
@@ -289,35 +230,6 @@ Test(report, answers_to_sends_are_no_collectives) {
   expect_in(result->output, ": 2 ranks, 0 collectives in 1.00 s");
   expect_in(result->output, "no collectives: rank 0 2, rank 1 1. To rebalance,");
   expect_not_in(result->output, "nothing to gain");
-  run_free(result);
-}
-
-Test(report, equal_totals_in_other_epochs_have_something_to_gain) {
-  write_rank(0, "",
-             TWO AT(2500, "shadow", 2) AT(3000, "shadow", 3) AT(4000, "settle", 4)
-                 AT(5000, "commit", 5) AT(5500, "commit", 6) AT(6000, "commit", 7)
-                     AT(7000, "done", 8));
-  write_rank(1, "",
-             TWO AT(2500, "commit", 2) AT(3000, "commit", 3) AT(4000, "settle", 4)
-                 AT(5000, "commit", 5) AT(5500, "shadow", 6) AT(6000, "shadow", 7)
-                     AT(7000, "done", 8));
-  struct run *result = report("--text");
-  expect_in(
-      result->output,
-      "Rebalance: all ranks had as many collectives of their own (6), but not "
-      "in the same epochs. With as many on each rank in each epoch the run would have taken 6 "
-      "collectives and not 8");
-  expect_not_in(result->output, "nothing to gain");
-  run_free(result);
-}
-
-Test(report, what_is_even_but_for_less_than_a_collective_is_not_to_be_moved) {
-  write_rank(0, "", AT(1000, "commit", 0) AT(2000, "shadow", 1) AT(3000, "done", 2));
-  write_rank(1, "", TWO AT(3000, "done", 2));
-  struct run *result = report("--text");
-  expect_in(result->output, "Nothing to rebalance: with as many collectives on each rank the run "
-                            "would have taken 2 all the same.");
-  expect_not_in(result->output, "moved away");
   run_free(result);
 }
 

@@ -50,3 +50,7 @@ void write_member(const char *team, int ranks, int rank, int process, const char
 void write_rank(int rank, const char *header, const char *records) {
   write_member("00000000000000ab", 2, rank, 100 + rank, header, records);
 }
+
+void expect_not_in(const char *text, const char *part) {
+  cr_expect(strstr(text, part) == NULL, "'%s' in:\n%s", part, text);
+}

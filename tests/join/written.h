@@ -30,4 +30,10 @@ struct run *report(const char *options);
 
 #define expect_in(text, part) cr_expect(strstr(text, part) != NULL, "no '%s' in:\n%s", part, text)
 
+/* Criterion: a text does not have this part. */
+void expect_not_in(const char *text, const char *part);
+
+/* Two collectives. */
+#define TWO AT(1000, "commit", 0) AT(2000, "commit", 1)
+
 #endif
