@@ -73,13 +73,12 @@ void team_show_claim(struct team *team) {
 }
 
 void team_yield(struct team *team) {
-  assert(!team_is_yielding(team));
+  assert(!team_is_yielding(team) && !team->claim.open);
   (void)team_say_answering(team);
   team_leave_yield(team, 0);
 }
 
 void team_leave_yield(struct team *team, uint32_t flags) {
-  assert(!team->claim.open);
   team_catch_up(team);
   write_claim(team, (struct log_claim){.flags = CLAIM_YIELD | flags});
   team->yielded = team->head + 1;
@@ -90,11 +89,8 @@ void team_leave_yield(struct team *team, uint32_t flags) {
 
 void team_stay_behind(struct team *team) {
   (void)team_say_answering(team);
-  write_claim(team, (struct log_claim){.flags = CLAIM_YIELD});
   team->claim.written = false;
-  team->yielded = team->head + 1;
-  log_claim(team->own, team->head);
-  team_tell(team);
+  team_leave_yield(team, 0);
 }
 
 void team_step_outside(struct team *team) {
