@@ -128,6 +128,10 @@ enum peers_stand {
  * nor receives. STAND_OPEN: it is just passing the index. */
 struct standing {
   enum peers_stand (*of_unit)(void *context, uint32_t rank);
+  /* Likewise, of a rank that has announced something before, but not the other side of what this one
+   * holds back, and with a loop between that and what this one has announced before. */
+  enum peers_stand (*of_skipped)(void *context, uint32_t rank);
+  bool skips; /* there are two places to be between */
   void *context;
 };
 

@@ -23,7 +23,12 @@ struct window {
   size_t at;            /* where the first one is among peers->operations */
   uint64_t linked;      /* the last search for linked groups that came here */
   uint32_t next_linked; /* the rank that is to be looked at after it there */
-  bool left;            /* it has announced what it posts, as this rank has (peers_hold) */
+  uint32_t next_open;   /* likewise, of those that may be about to announce more (peers_stand) */
+  uint64_t walked;      /* the last search that looked at it there */
+  bool stuck;     /* what it then held back is not all announced by its peers, or theirs is not */
+  uint64_t kept;  /* the last search that found that it is not before another one claims */
+  uint32_t round; /* up to which this rank stands behind it there */
+  bool left;      /* it has announced what it posts, as this rank has (peers_hold) */
 };
 
 /* The last operation of a peer that one of a pair has met, by number; and how far behind the one

@@ -67,9 +67,14 @@ static bool shares_communicator(const struct team *team, uint32_t comm) {
 bool team_stand_behind(struct team *team, const struct posts *posts, bool in_stream, bool strict) {
   struct team_behind *behind = &team->behind;
   team_catch_up(team);
-  uint32_t loop = team_is_behind(team) ? behind->loop : place_of_last(team);
+  bool again = team_is_behind(team);
+  uint32_t loop = again ? behind->loop : place_of_last(team);
   if (!peers_announce(team->peers, posts, team->head))
     return false;
+  if (!again)
+    behind->before = (struct place){0};
+  else if (behind->place.id != posts->place)
+    behind->before = behind->place;
   behind->some = true;
   behind->reals = team->reals;
   behind->loop = loop;
@@ -112,38 +117,77 @@ bool team_stands_in_left(const struct team *team, struct unit unit) {
   return stands_in(team, team_place_of_unit(team, unit));
 }
 
-/* Where the unit with a hash stands; place: its id, as far as its rank says. */
-static enum peers_stand stand_at(const struct team *team, uint64_t hash, uint32_t place) {
+/* Whether it stands in a loop that this rank has passed by since it has announced something before. */
+static bool is_skipped(const struct team *team, const struct place *place) {
+  const struct team_behind *behind = &team->behind;
+  return place != NULL && behind->before.nnodes != 0 && place_leaves_loop(place, &behind->place) &&
+         place_order(place, &behind->place, &behind->before) > 0;
+}
+
+/* A unit that another rank claims, or has issued, at our index. */
+struct their_unit {
+  uint64_t hash;
+  uint32_t place, text; /* as far as its rank says; 0: it does not */
+  const struct plane_log *log;
+};
+
+static enum peers_stand stand_of_their(const struct team *team, const struct their_unit *unit) {
   const struct known_unit *known =
-      unit_table_known(team->table, unit_table_find_hash(team->table, hash));
-  uint32_t here = known == NULL ? 0 : team_place_of(team, known);
-  return stands_in(team, here != 0 ? here : place) ? STAND_AHEAD : STAND_LEFT;
+      unit_table_known(team->table, unit_table_find_hash(team->table, unit->hash));
+  uint32_t place = known == NULL ? 0 : team_place_of(team, known);
+  return stands_in(team, place != 0 ? place : unit->place) ? STAND_AHEAD : STAND_LEFT;
 }
 
-/* Of a rank that has passed our index. */
-static enum peers_stand stand_of_passed(const struct team *team, const struct plane_log *log) {
-  struct log_entry entry = log_entry(log, team->head);
-  struct unit expected;
-  if (!(entry.flags & ENTRY_REAL) || (entry.flags & ENTRY_NO_UNIT))
-    return STAND_LEFT;
-  if (!(entry.flags & ENTRY_EXPECTED))
-    return stand_at(team, entry.hash, 0);
-  return unit_table_get(team->table, team->symbol_expected, &expected)
-             ? stand_at(team, unit_hash(expected), 0)
-             : STAND_LEFT;
+static enum peers_stand skipped_of_their(struct team *team, const struct their_unit *unit) {
+  const struct known_unit *known =
+      unit_table_known(team->table, unit_table_find_hash(team->table, unit->hash));
+  uint32_t id = known == NULL ? 0 : team_place_of(team, known);
+  const struct place *place = own_place(team, id != 0 ? id : unit->place);
+  struct text text;
+  if (place == NULL && team_read_text(team, unit->log, unit->text, &text) == READ_UNIT &&
+      text.hash == unit->hash)
+    place = text.place;
+  return is_skipped(team, place) ? STAND_AHEAD : STAND_LEFT;
 }
 
-static enum peers_stand stand_of_unit(void *context, uint32_t rank) {
-  const struct team *team = context;
+/* What a rank does at our index. STAND_AHEAD: *unit is it. */
+static enum peers_stand find_their_unit(const struct team *team, uint32_t rank,
+                                        struct their_unit *unit) {
   const struct plane_log *log = log_of(team->plane, rank);
+  *unit = (struct their_unit){.log = log};
+  if (log_passed(log) > team->head) {
+    struct log_entry entry = log_entry(log, team->head);
+    struct unit expected;
+    if (!(entry.flags & ENTRY_REAL) || (entry.flags & ENTRY_NO_UNIT))
+      return STAND_LEFT;
+    bool known = !(entry.flags & ENTRY_EXPECTED) ||
+                 unit_table_get(team->table, team->symbol_expected, &expected);
+    if (known)
+      unit->hash = entry.flags & ENTRY_EXPECTED ? unit_hash(expected) : entry.hash;
+    unit->text = log_text(log, team->head);
+    return known ? STAND_AHEAD : STAND_LEFT;
+  }
   struct log_claim claim;
-  if (log_passed(log) > team->head)
-    return stand_of_passed(team, log);
   if (!log_read_claim(log, team->head, &claim))
     return STAND_OPEN;
   if ((claim.flags & CLAIM_YIELD) || claim.hash == 0)
     return STAND_LEFT;
-  return stand_at(team, claim.hash, claim.place);
+  unit->hash = claim.hash;
+  unit->place = claim.place;
+  unit->text = claim.text;
+  return STAND_AHEAD;
+}
+
+static enum peers_stand stand_of_unit(void *context, uint32_t rank) {
+  struct their_unit unit;
+  enum peers_stand stand = find_their_unit(context, rank, &unit);
+  return stand == STAND_AHEAD ? stand_of_their(context, &unit) : stand;
+}
+
+static enum peers_stand stand_of_skipped(void *context, uint32_t rank) {
+  struct their_unit unit;
+  enum peers_stand stand = find_their_unit(context, rank, &unit);
+  return stand == STAND_AHEAD ? skipped_of_their(context, &unit) : stand;
 }
 
 /* Another rank goes on in the loop, at our index. Whether this one waits for it. */
@@ -169,7 +213,8 @@ static bool waits_for(struct team *team, uint32_t rank) {
 
 enum peers_stand team_look_behind(struct team *team) {
   struct team_behind *behind = &team->behind;
-  const struct standing standing = {stand_of_unit, team};
+  const struct standing standing = {stand_of_unit, stand_of_skipped,
+                                    team->behind.before.nnodes != 0, team};
   uint32_t rank = team->plane->rank;
   enum peers_stand stand = peers_stand(team->peers, team->head, &standing, &rank);
   if (stand == STAND_AHEAD && !waits_for(team, rank))

@@ -110,9 +110,10 @@ struct team_behind {
   uint32_t loop;  /* place of a unit of the loop */
   bool
       in_order; /* this rank's device does what was announced last and the loop one after the other */
-  struct place place; /* where that stands */
-  uint32_t from, to;  /* the last two places compared (team_leaves_by); 0: none */
-  bool leaves;        /* what that has shown */
+  struct place place;  /* where that stands */
+  struct place before; /* and what was announced before it since then; nnodes 0: nothing is known */
+  uint32_t from, to;   /* the last two places compared (team_leaves_by); 0: none */
+  bool leaves;         /* what that has shown */
   /* By the low bits of a place: how often in a row all had left the loop whenever this rank came
    * there. */
   struct {

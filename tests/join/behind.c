@@ -90,6 +90,47 @@ Test(behind, chain_on_another_communicator) {
   check(&uneven, "chain", "--second 1 --count 300000");
 }
 
+/* A rank that has no data between two of them goes past others' loop without a collective. */
+static const struct schedule without_data = {
+    3, 5, {{2, 2, 2}, {0, 3, 1}, {2, 0, 0}, {0, 0, 1}, {2, 1, 0}}};
+
+Test(behind, gather_without_data) {
+  check(&without_data, "gather", "");
+}
+Test(behind, scatter_without_data) {
+  check(&without_data, "scatter", "--sync-every 0");
+}
+Test(behind, receives_in_turn_without_data) {
+  check(&without_data, "turns", "--second 1 --count 300000");
+}
+Test(behind, chain_without_data) {
+  check(&without_data, "chain", "");
+}
+
+static void check_with_evaluation(const char *mode) {
+  const struct schedule train = {3, 3, {{2, 2, 2}, {3, 1, 2}, {2, 2, 0}}};
+  const struct schedule evaluation = {3, 3, {{0, 1, 1}, {1, 2, 0}, {2, 0, 1}}};
+  char more[64];
+  snprintf(more, sizeof more, "--evaluations %s", schedule_text(&evaluation));
+  struct run *result = run_behind(&train, mode, more, "");
+  struct lines *lines = expected(&train, mode);
+  for (int epoch = 0; epoch < evaluation.epochs; epoch++) {
+    lines_add_sums(lines, &evaluation, epoch, 100 + epoch);
+    add_epoch(lines, &evaluation, mode, 100 + epoch);
+  }
+  finish_run(result, lines);
+}
+
+Test(behind, gather_without_data_to_evaluate) {
+  check_with_evaluation("gather");
+}
+Test(behind, scatter_without_data_to_evaluate) {
+  check_with_evaluation("scatter");
+}
+Test(behind, receives_in_turn_without_data_to_evaluate) {
+  check_with_evaluation("turns");
+}
+
 static bool has_warned(const struct run *result) {
   return strstr(result->errors, "NCCL-JOIN WARN") != NULL;
 }

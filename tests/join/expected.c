@@ -106,14 +106,18 @@ void lines_add_sum(struct lines *lines, const struct schedule *schedule, int col
   }
 }
 
+void lines_add_sums(struct lines *lines, const struct schedule *schedule, int epoch, int named) {
+  for (int rank = 0; rank < schedule->nranks; rank++)
+    for (int i = 0; i < schedule->n[epoch][rank]; i++) {
+      unsigned active = schedule_active(schedule, epoch, i);
+      lines_add(lines, rank, "sum %d %d %u %d", named, i, active,
+                set_size(active) * (EPOCH * named + i + 1));
+    }
+}
+
 void lines_add_epoch_sums(struct lines *lines, const struct schedule *schedule) {
   for (int epoch = 0; epoch < schedule->epochs; epoch++)
-    for (int rank = 0; rank < schedule->nranks; rank++)
-      for (int i = 0; i < schedule->n[epoch][rank]; i++) {
-        unsigned active = schedule_active(schedule, epoch, i);
-        lines_add(lines, rank, "sum %d %d %u %d", epoch, i, active,
-                  set_size(active) * (EPOCH * epoch + i + 1));
-      }
+    lines_add_sums(lines, schedule, epoch, epoch);
 }
 
 const char *ddp_text(const struct schedule *schedule, const struct ddp *ddp) {

@@ -43,6 +43,8 @@ void lines_add_sum(struct lines *lines, const struct schedule *schedule, int col
 /* What a sum of value 1000 times the epoch plus the iteration plus 1 on each active rank gives, as
  * programs/meet and programs/late print it. */
 void lines_add_epoch_sums(struct lines *lines, const struct schedule *schedule);
+/* Of one epoch, under a number of its own. */
+void lines_add_sums(struct lines *lines, const struct schedule *schedule, int epoch, int named);
 
 /* Options of programs/ddp, and what it prints with them. The text is valid until the next call. */
 struct ddp {

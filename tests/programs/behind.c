@@ -12,6 +12,9 @@
  *   wait       as gather, but rank 0 waits first for a word of rank 1, on the same machine, that it has
  *              called ncclSend
  *
+ * With --evaluations each epoch goes on so: a loop of batches of another kind, and the same behind that, at
+ * a place of its own. In results it is epoch 100 + <epoch>.
+ *
  * Results: "sum <epoch> <batch>" with the mask of the ranks that took part and the sum of 1000 * epoch +
  * batch + 1 over them; "got <epoch> <from>" with 100 times the sender's rank + 1, and the epoch + 1.
  */
@@ -27,11 +30,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *iterations = "3+1", *mode = "gather", *end = "finalize";
+static const char *iterations = "3+1", *evaluations = "", *mode = "gather", *end = "finalize";
 static int count = 64, second = 0, sync_every = 1, slow_rank = -1, slow_ms = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3+1 or 3,5/5,3"},
+    {"--evaluations", &evaluations, NULL, "likewise; none: no evaluation. Not with later or wait"},
     {"--mode", &mode, NULL, "gather, scatter, turns, chain, pair, later or wait"},
     {"--count", NULL, &count, "elements of each send"},
     {"--second", NULL, &second, "1: sends and receives have a communicator of their own"},
@@ -201,6 +205,18 @@ static void batch(struct state *state, int epoch, int i) {
     tape_play(state->tape);
 }
 
+static void evaluate(struct state *state, int epoch) {
+  int n = schedule_iterations(evaluations, epoch, state->rank);
+  for (int i = 0; i < n; i++) {
+    add(state, 100 + epoch, i);
+    if (sync_every > 0)
+      tape_play(state->tape);
+  }
+  end_epoch(state, 100 + epoch);
+  if (sync_every > 0)
+    tape_play(state->tape);
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Sends and receives behind a loop of collectives.", options);
@@ -233,6 +249,8 @@ int main(int argc, char **argv) {
     end_epoch(&state, epoch);
     if (sync_every > 0)
       tape_play(state.tape);
+    if (*evaluations != '\0')
+      evaluate(&state, epoch);
   }
   if (is("later") && state.rank == 0)
     gather(&state, epochs - 1);

@@ -3,91 +3,12 @@
 #include <criterion/criterion.h>
 
 #include "core/team/team_private.h"
+#include "tests/unit/behind.h"
 #include "tests/unit/operation.h"
-#include "tests/unit/quartet.h"
 
 TestSuite(team_behind, .init = quartet_start, .fini = quartet_stop);
 
 #define OTHER_COMM 9 /* that of the loop is 0 */
-
-static struct member sides[RANKS];
-static struct posts posts;
-
-static const struct posts *one_side(uint8_t kind, uint32_t peer, uint32_t comm) {
-  sides[0] = operation_member(kind, comm, peer, 64);
-  posts = (struct posts){.members = sides, .nmembers = 1, .place = AFTER};
-  return &posts;
-}
-
-static const struct posts *sends(uint32_t peer) {
-  return one_side(MEMBER_SEND, peer, 0);
-}
-
-static const struct posts *receives(uint32_t peer) {
-  return one_side(MEMBER_RECEIVE, peer, 0);
-}
-
-static const struct posts *receives_from_others(void) {
-  for (uint32_t peer = 1; peer < RANKS; peer++)
-    sides[peer - 1] = operation_member(MEMBER_RECEIVE, 0, peer, 64);
-  posts = (struct posts){.members = sides, .nmembers = RANKS - 1, .place = AFTER};
-  return &posts;
-}
-
-static void learn_places(void) {
-  for (uint32_t rank = 0; rank < RANKS; rank++)
-    for (uint32_t id = HEAD; id <= AFTER; id++) {
-      struct place place = place_of(id);
-      peers_learn_place(quartet[rank]->peers, &place);
-    }
-}
-
-/* All have been in the loop. */
-static void begin(void) {
-  learn_places();
-  all_issue_at(HEAD, SUM);
-}
-
-static void hold(uint32_t rank, const struct posts *behind) {
-  cr_assert(team_leaves_by(quartet[rank], AFTER));
-  cr_assert(team_stand_behind(quartet[rank], behind, true, false));
-  team_hold(quartet[rank]);
-}
-
-/* What it holds back may be posted, and is. */
-static void post(uint32_t rank, const struct posts *behind) {
-  expect_verdict(rank, TEAM_REAL);
-  team_release(quartet[rank], true);
-  cr_assert_eq(team_post(quartet[rank], behind), POST_DONE);
-}
-
-/* The next that each rank hears, whichever looks last. TEAM_PARKED: nothing, or it is not asked. */
-static void expect_verdicts(const enum team_verdict verdicts[RANKS]) {
-  enum team_verdict heard[RANKS] = {TEAM_PARKED, TEAM_PARKED, TEAM_PARKED, TEAM_PARKED};
-  for (int looks = 0; looks < 4; looks++)
-    for (uint32_t rank = 0; rank < RANKS; rank++)
-      if (heard[rank] == TEAM_PARKED && verdicts[rank] != TEAM_PARKED)
-        heard[rank] = team_poll(quartet[rank], &got);
-  for (uint32_t rank = 0; rank < RANKS; rank++)
-    cr_assert_eq(heard[rank], verdicts[rank], "rank %u: %d", rank, (int)heard[rank]);
-}
-
-static void expect_all_issue(void) {
-  expect_verdicts((enum team_verdict[]){TEAM_REAL, TEAM_REAL, TEAM_REAL, TEAM_REAL});
-}
-
-static bool shows_claim(uint32_t rank) {
-  return log_claims(quartet[rank]->own, quartet[rank]->head);
-}
-
-static void gather_all(void) {
-  hold(0, receives_from_others());
-  for (uint32_t rank = 1; rank < RANKS; rank++)
-    hold(rank, sends(0));
-  post(0, receives_from_others());
-  for (uint32_t rank = 1; rank < RANKS; rank++)
-    post(rank, sends(0));
-}
 
 Test(team_behind, a_loop_is_left_by_what_does_not_stand_in_it) {
   learn_places();
@@ -102,7 +23,7 @@ Test(team_behind, a_loop_is_left_by_what_does_not_stand_in_it) {
 }
 
 Test(team_behind, units_that_have_not_been_learnt_count) {
-  begin();
+  behind_begin();
   for (int i = 0; i < 200; i++)
     all_issue_at(i % 2 == 0 ? HEAD : THEN, SUM);
   for (uint32_t rank = 0; rank < RANKS; rank++)
@@ -113,7 +34,7 @@ Test(team_behind, units_that_have_not_been_learnt_count) {
 
 /* Even: nobody is waited for, and nothing is told. */
 Test(team_behind, all_have_left_it) {
-  begin();
+  behind_begin();
   gather_all();
   for (uint32_t rank = 0; rank < RANKS; rank++)
     claim(rank, HEAD, SUM);
@@ -124,7 +45,7 @@ Test(team_behind, all_have_left_it) {
 }
 
 Test(team_behind, one_that_has_not_come_is_waited_for) {
-  begin();
+  behind_begin();
   hold(1, sends(0));
   expect_verdict(1, TEAM_PARKED);
   cr_assert_not(shows_claim(1), "rank 0 may come to the same as this one");
@@ -134,7 +55,7 @@ Test(team_behind, one_that_has_not_come_is_waited_for) {
 }
 
 Test(team_behind, those_that_go_on_in_it_are_answered) {
-  begin();
+  behind_begin();
   for (uint32_t rank = 1; rank < RANKS; rank++)
     hold(rank, sends(0));
   claim(0, HEAD, SUM);
@@ -150,7 +71,7 @@ Test(team_behind, those_that_go_on_in_it_are_answered) {
 /* Rank 0 receives from one after the other: rank 1 is done with that, and does not come to its next round
  * before rank 2 has left this one. */
 Test(team_behind, what_comes_behind_is_no_round_of_the_loop) {
-  begin();
+  behind_begin();
   hold(0, receives(1));
   hold(1, sends(0));
   hold(3, sends(0));
@@ -166,7 +87,7 @@ Test(team_behind, what_comes_behind_is_no_round_of_the_loop) {
 
 /* Nor where another rank has passed it there, which has nothing to do with all that. */
 Test(team_behind, what_comes_behind_waits_for_ranks_that_have_more_to_announce) {
-  begin();
+  behind_begin();
   hold(0, receives(1));
   hold(1, sends(0));
   post(0, receives(1));
@@ -182,7 +103,7 @@ Test(team_behind, what_comes_behind_waits_for_ranks_that_have_more_to_announce) 
 
 /* Rank 2's send stands behind that of rank 1 in rank 0's program, which is under way. */
 Test(team_behind, who_is_not_met_yet_waits_while_others_go_on) {
-  begin();
+  behind_begin();
   hold(0, receives(1));
   hold(1, sends(0));
   hold(2, sends(0));
@@ -198,7 +119,7 @@ Test(team_behind, who_is_not_met_yet_waits_while_others_go_on) {
 /* Each sends, and then receives, and none in a group: as NCCL's buffers allow. */
 Test(team_behind, a_ring_in_which_nobody_is_met_goes_on) {
   uint32_t steps[RANKS] = {0}, done = 0;
-  begin();
+  behind_begin();
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     hold(rank, sends((rank + 1) % RANKS));
     if (rank + 1 < RANKS)
@@ -223,7 +144,7 @@ Test(team_behind, a_ring_in_which_nobody_is_met_goes_on) {
 /* A chain of four; rank 0 goes on in the loop, and rank 1 posts where it has left it. Rank 2 still stands
  * where it had not. */
 Test(team_behind, what_is_posted_later_was_not_there_before) {
-  begin();
+  behind_begin();
   hold(1, receives(0));
   hold(2, receives(1));
   hold(3, receives(2));
@@ -241,7 +162,7 @@ Test(team_behind, what_is_posted_later_was_not_there_before) {
 }
 
 Test(team_behind, what_was_announced_before_the_last_round_is_over) {
-  begin();
+  behind_begin();
   gather_all();
   uint64_t index = quartet[0]->head;
   cr_assert(peers_has_left(quartet[0]->peers, 1, index));
@@ -257,7 +178,7 @@ Test(team_behind, what_was_announced_before_the_last_round_is_over) {
 }
 
 Test(team_behind, a_rank_that_leaves_or_stands_behind_is_not_waited_for) {
-  begin();
+  behind_begin();
   hold(1, sends(0));
   team_claim_leave(quartet[0]);
   expect_verdict(1, TEAM_REAL);
@@ -268,7 +189,7 @@ Test(team_behind, a_rank_that_leaves_or_stands_behind_is_not_waited_for) {
 }
 
 Test(team_behind, a_rank_that_has_ended_is_not_waited_for) {
-  begin();
+  behind_begin();
   hold(1, sends(0));
   expect_verdict(1, TEAM_PARKED);
   team_end(quartet[0], RANK_DONE);
@@ -277,7 +198,7 @@ Test(team_behind, a_rank_that_has_ended_is_not_waited_for) {
 
 /* Though it is parked, and answers: a receive of it would not get zeros. */
 Test(team_behind, what_a_rank_holds_back_it_will_send) {
-  begin();
+  behind_begin();
   hold(1, sends(0));
   claim(0, HEAD, SUM);
   expect_verdict(1, TEAM_PARKED);
@@ -294,7 +215,7 @@ Test(team_behind, what_a_rank_holds_back_it_will_send) {
 
 /* It posts that itself. */
 Test(team_behind, who_holds_something_back_answers_nobody_who_has_left) {
-  begin();
+  behind_begin();
   hold(1, sends(0));
   hold(2, sends(1));
   claim(0, HEAD, SUM);
@@ -312,7 +233,7 @@ Test(team_behind, who_holds_something_back_answers_nobody_who_has_left) {
 
 /* It may have left a loop of which nothing can be seen. */
 Test(team_behind, a_peer_that_posts_from_a_place_not_known_has_left_it) {
-  begin();
+  behind_begin();
   hold(1, sends(0));
   struct posts unseen = *receives(1);
   unseen.place = 0;
@@ -323,7 +244,7 @@ Test(team_behind, a_peer_that_posts_from_a_place_not_known_has_left_it) {
 
 /* What another rank has announced links this one with its peers. */
 Test(team_behind, ranks_are_linked_by_others) {
-  begin();
+  behind_begin();
   hold(0, receives_from_others());
   hold(1, sends(0));
   hold(2, sends(0));
@@ -339,7 +260,7 @@ static bool is_told(uint32_t rank, enum guess_kind kind) {
 }
 
 Test(team_behind, order_of_a_send_that_has_not_been_seen_is_told) {
-  begin();
+  behind_begin();
   hold(1, sends(0));
   claim(0, HEAD, SUM);
   expect_verdict(1, TEAM_PARKED);
@@ -349,7 +270,7 @@ Test(team_behind, order_of_a_send_that_has_not_been_seen_is_told) {
 }
 
 Test(team_behind, order_that_has_been_seen_is_not_told) {
-  begin();
+  behind_begin();
   gather_all();
   for (uint32_t rank = 0; rank < RANKS; rank++)
     claim(rank, HEAD, SUM);
@@ -362,7 +283,7 @@ Test(team_behind, order_that_has_been_seen_is_not_told) {
 }
 
 Test(team_behind, order_of_a_receive_is_known) {
-  begin();
+  behind_begin();
   hold(1, receives(0));
   claim(0, HEAD, SUM);
   expect_verdict(1, TEAM_PARKED);
@@ -371,7 +292,7 @@ Test(team_behind, order_of_a_receive_is_known) {
 }
 
 Test(team_behind, on_another_communicator_and_stream_it_is_not_waited) {
-  begin();
+  behind_begin();
   cr_assert(team_stand_behind(quartet[1], one_side(MEMBER_RECEIVE, 0, OTHER_COMM), false, false));
   team_hold(quartet[1]);
   claim(0, HEAD, SUM);
@@ -380,7 +301,7 @@ Test(team_behind, on_another_communicator_and_stream_it_is_not_waited) {
 }
 
 Test(team_behind, on_another_communicator_in_the_same_stream_it_is) {
-  begin();
+  behind_begin();
   cr_assert(team_stand_behind(quartet[1], one_side(MEMBER_RECEIVE, 0, OTHER_COMM), true, false));
   team_hold(quartet[1]);
   claim(0, HEAD, SUM);
@@ -389,7 +310,7 @@ Test(team_behind, on_another_communicator_in_the_same_stream_it_is) {
 }
 
 Test(team_behind, who_must_not_guess_fails) {
-  begin();
+  behind_begin();
   cr_assert(team_stand_behind(quartet[1], sends(0), true, true));
   team_hold(quartet[1]);
   claim(0, HEAD, SUM);
@@ -400,7 +321,7 @@ Test(team_behind, who_must_not_guess_fails) {
 /* So often in a row that nobody waits any more; once ranks have been uneven there, all do again. */
 Test(team_behind, where_all_have_always_left_it_nobody_waits) {
   struct team *team = quartet[1];
-  begin();
+  behind_begin();
   for (uint32_t times = 0; times < TEAM_STEADY_ROUNDS; times++) {
     cr_assert(team_stand_behind(team, sends(0), true, false), "%u", times);
     team_hold(team);
@@ -415,7 +336,7 @@ Test(team_behind, where_all_have_always_left_it_nobody_waits) {
 
 /* What is announced stays in the ring, however much else comes. */
 Test(team_behind, announcements_are_not_dropped) {
-  begin();
+  behind_begin();
   hold(1, sends(0));
   team_release(quartet[1], true);
   for (uint32_t i = 0; i < PLANE_OPERATIONS - 2; i++) {
