@@ -106,6 +106,10 @@ void peers_learn_place(struct peers *peers, const struct place *place);
  * nothing is tracked; nothing has been announced then. */
 bool peers_announce(struct peers *peers, const struct posts *posts, uint64_t index);
 
+/* From which other place this rank has last announced an operation of one of these pairs, since it last
+ * issued a unit for real. 0: from none. */
+uint32_t peers_announced_before(struct peers *peers, const struct posts *posts);
+
 /* Whether a rank had announced something when it stood at an index, or has done so there now, since it
  * last issued a unit for real. */
 bool peers_has_left(const struct peers *peers, uint32_t rank, uint64_t index);

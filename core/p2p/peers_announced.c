@@ -34,6 +34,26 @@ bool announcements_next(struct announcements *all, struct operation *operation) 
   return false;
 }
 
+static bool has_pair_of(const struct posts *posts, const struct operation *operation) {
+  uint64_t key = pair_key(operation->comm, operation->peer, operation->receives);
+  for (uint32_t i = 0; i < posts->nmembers; i++)
+    if (pair_key_of(&posts->members[i]) == key)
+      return true;
+  return false;
+}
+
+uint32_t peers_announced_before(struct peers *peers, const struct posts *posts) {
+  struct operation operation;
+  uint32_t place = 0;
+  pthread_mutex_lock(&peers->lock);
+  struct announcements all = announcements_of(peers, peers->plane->rank, UINT64_MAX);
+  while (place == 0 && announcements_next(&all, &operation))
+    if (operation.place != posts->place && has_pair_of(posts, &operation))
+      place = operation.place;
+  pthread_mutex_unlock(&peers->lock);
+  return place;
+}
+
 bool peers_has_left(const struct peers *peers, uint32_t rank, uint64_t index) {
   struct operation operation;
   /* Before, it may come to issue something for real. */

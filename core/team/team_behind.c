@@ -69,12 +69,9 @@ bool team_stand_behind(struct team *team, const struct posts *posts, bool in_str
   team_catch_up(team);
   bool again = team_is_behind(team);
   uint32_t loop = again ? behind->loop : place_of_last(team);
+  uint32_t before = again ? peers_announced_before(team->peers, posts) : 0;
   if (!peers_announce(team->peers, posts, team->head))
     return false;
-  if (!again)
-    behind->before = (struct place){0};
-  else if (behind->place.id != posts->place)
-    behind->before = behind->place;
   behind->some = true;
   behind->reals = team->reals;
   behind->loop = loop;
@@ -83,6 +80,8 @@ bool team_stand_behind(struct team *team, const struct posts *posts, bool in_str
   behind->in_order = in_stream || shares_communicator(team, posts->members[0].comm);
   if (!peers_place(team->peers, posts->place, &behind->place))
     behind->place = (struct place){.id = posts->place};
+  if (before == 0 || !peers_place(team->peers, before, &behind->before))
+    behind->before = (struct place){0};
   team_tell(team);
   return *calm_at(team, posts->place) < TEAM_STEADY_ROUNDS;
 }

@@ -111,7 +111,7 @@ struct team_behind {
   bool
       in_order; /* this rank's device does what was announced last and the loop one after the other */
   struct place place;  /* where that stands */
-  struct place before; /* and what was announced before it since then; nnodes 0: nothing is known */
+  struct place before; /* and what was announced for the same peer before; nnodes 0: not known */
   uint32_t from, to;   /* the last two places compared (team_leaves_by); 0: none */
   bool leaves;         /* what that has shown */
   /* By the low bits of a place: how often in a row all had left the loop whenever this rank came
