@@ -106,10 +106,6 @@ void peers_learn_place(struct peers *peers, const struct place *place);
  * nothing is tracked; nothing has been announced then. */
 bool peers_announce(struct peers *peers, const struct posts *posts, uint64_t index);
 
-/* From which other place this rank has last announced an operation of one of these pairs, since it last
- * issued a unit for real. 0: from none. */
-uint32_t peers_announced_before(struct peers *peers, const struct posts *posts);
-
 /* Whether a rank had announced something when it stood at an index, or has done so there now, since it
  * last issued a unit for real. */
 bool peers_has_left(const struct peers *peers, uint32_t rank, uint64_t index);
@@ -132,10 +128,10 @@ enum peers_stand {
  * nor receives. STAND_OPEN: it is just passing the index. */
 struct standing {
   enum peers_stand (*of_unit)(void *context, uint32_t rank);
-  /* Likewise, of a rank that has announced something before, but not the other side of what this one
-   * holds back, and with a loop between that and what this one has announced before. */
+  /* Likewise, but of a loop that this rank has passed by since it issued a unit for real: between two
+   * places at which it has announced something. */
   enum peers_stand (*of_skipped)(void *context, uint32_t rank);
-  bool skips; /* there are two places to be between */
+  bool skips; /* there are two such places */
   void *context;
 };
 

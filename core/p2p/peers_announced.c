@@ -34,26 +34,6 @@ bool announcements_next(struct announcements *all, struct operation *operation) 
   return false;
 }
 
-static bool has_pair_of(const struct posts *posts, const struct operation *operation) {
-  uint64_t key = pair_key(operation->comm, operation->peer, operation->receives);
-  for (uint32_t i = 0; i < posts->nmembers; i++)
-    if (pair_key_of(&posts->members[i]) == key)
-      return true;
-  return false;
-}
-
-uint32_t peers_announced_before(struct peers *peers, const struct posts *posts) {
-  struct operation operation;
-  uint32_t place = 0;
-  pthread_mutex_lock(&peers->lock);
-  struct announcements all = announcements_of(peers, peers->plane->rank, UINT64_MAX);
-  while (place == 0 && announcements_next(&all, &operation))
-    if (operation.place != posts->place && has_pair_of(posts, &operation))
-      place = operation.place;
-  pthread_mutex_unlock(&peers->lock);
-  return place;
-}
-
 bool peers_has_left(const struct peers *peers, uint32_t rank, uint64_t index) {
   struct operation operation;
   /* Before, it may come to issue something for real. */
@@ -61,6 +41,101 @@ bool peers_has_left(const struct peers *peers, uint32_t rank, uint64_t index) {
     return false;
   struct announcements all = announcements_of(peers, rank, index);
   return announcements_next(&all, &operation);
+}
+
+/* The operation of a rank, at an index or before it, that a number of its pair stands for. */
+static bool find_posted(const struct plane_log *log, const struct operation *wanted, uint64_t index,
+                        struct operation *operation) {
+  uint64_t issued = pair_issued(log, pair_key(wanted->comm, wanted->peer, wanted->receives));
+  if ((int32_t)((uint32_t)issued - wanted->ordinal) < 0)
+    return false;
+  uint64_t begin = log_operations_begin(log), at = log_operations_end(log);
+  for (uint32_t reads = 0; at > begin && reads < PLANE_OPERATIONS; reads++) {
+    operation_read(log, --at, operation);
+    if (operation->peer == wanted->peer && operation->comm == wanted->comm &&
+        operation->ordinal == wanted->ordinal && operation->receives == wanted->receives)
+      return operation->index <= index;
+  }
+  return false;
+}
+
+bool announced_is_posted(const struct peers *peers, uint32_t rank,
+                         const struct operation *announced, uint64_t index) {
+  struct operation wanted = *announced, own;
+  wanted.ordinal = (uint32_t)announced->count;
+  return find_posted(log_of(peers->plane, rank), &wanted, index, &own);
+}
+
+bool announced_find_posted(const struct peers *peers, uint32_t rank,
+                           const struct operation *announced, uint64_t index,
+                           struct operation *other) {
+  struct operation wanted = *announced;
+  wanted.ordinal = (uint32_t)announced->count;
+  wanted.peer = rank;
+  wanted.receives = !announced->receives;
+  return find_posted(log_of(peers->plane, announced->peer), &wanted, index, other);
+}
+
+bool announced_find_side(const struct peers *peers, uint32_t rank,
+                         const struct operation *announced, uint64_t index,
+                         struct operation *other) {
+  struct announcements all = announcements_of(peers, announced->peer, index);
+  while (announcements_next(&all, other))
+    if (other->peer == rank && other->comm == announced->comm && other->count == announced->count &&
+        other->receives != announced->receives)
+      return true;
+  return false;
+}
+
+bool announced_is_matched(const struct peers *peers, uint32_t rank,
+                          const struct operation *announced, uint64_t index) {
+  struct operation other;
+  return announced_find_side(peers, rank, announced, index, &other) ||
+         announced_find_posted(peers, rank, announced, index, &other);
+}
+
+uint32_t announced_round(const struct peers *peers, uint32_t rank,
+                         const struct operation *announced, uint64_t index) {
+  struct operation other;
+  uint32_t rounds = 0, group = 0;
+  struct announcements all = announcements_of(peers, rank, index);
+  while (announced->place != 0 && announcements_next(&all, &other)) {
+    if (other.place != announced->place || other.peer != announced->peer ||
+        other.comm != announced->comm || other.receives != announced->receives ||
+        other.count > announced->count)
+      continue;
+    rounds += rounds == 0 || other.group != group;
+    group = other.group;
+  }
+  return rounds;
+}
+
+bool announced_is_through(const struct peers *peers, uint32_t rank,
+                          const struct operation *announced, uint64_t index) {
+  struct operation other;
+  return announced_is_posted(peers, rank, announced, index) ||
+         (peers_has_left(peers, announced->peer, index) &&
+          announced_find_posted(peers, rank, announced, index, &other));
+}
+
+bool announced_is_later(const struct peers *peers, uint32_t rank, const struct operation *announced,
+                        uint64_t index) {
+  struct operation other;
+  struct announcements all = announcements_of(peers, rank, index);
+  while (announcements_next(&all, &other))
+    if ((int32_t)(announced->group - other.group) > 0)
+      return true;
+  return false;
+}
+
+bool announced_holds(const struct peers *peers, uint32_t rank, uint64_t index) {
+  struct operation operation;
+  struct announcements all = announcements_of(peers, rank, index);
+  while (announcements_next(&all, &operation))
+    if (operation.peer < peers->plane->nranks &&
+        !announced_is_through(peers, rank, &operation, index))
+      return true;
+  return false;
 }
 
 uint64_t announced_begin(struct peers *peers) {

@@ -130,6 +130,34 @@ struct announcements {
 struct announcements announcements_of(const struct peers *peers, uint32_t rank, uint64_t index);
 bool announcements_next(struct announcements *all, struct operation *operation);
 
+/* Of what a rank has announced, as it was when the rank, or its peer, stood at an index: whether the rank
+ * has posted it; the other side, if the peer has posted that, or has announced it; whether it has done
+ * either. */
+bool announced_is_posted(const struct peers *peers, uint32_t rank,
+                         const struct operation *announced, uint64_t index);
+bool announced_find_posted(const struct peers *peers, uint32_t rank,
+                           const struct operation *announced, uint64_t index,
+                           struct operation *other);
+bool announced_find_side(const struct peers *peers, uint32_t rank,
+                         const struct operation *announced, uint64_t index,
+                         struct operation *other);
+bool announced_is_matched(const struct peers *peers, uint32_t rank,
+                          const struct operation *announced, uint64_t index);
+
+/* Whether a rank holds it back for its peer no more: it has posted it, or is about to, for its peer has
+ * left the loop and posted the other side. And whether it holds anything back. */
+bool announced_is_through(const struct peers *peers, uint32_t rank,
+                          const struct operation *announced, uint64_t index);
+bool announced_holds(const struct peers *peers, uint32_t rank, uint64_t index);
+
+/* How often a rank has come to the place of what it has announced, for the same pair: who comes there
+ * again has gone round a loop around both since, without a unit. 0: the place is not known. And whether
+ * it has announced anything before. */
+uint32_t announced_round(const struct peers *peers, uint32_t rank,
+                         const struct operation *announced, uint64_t index);
+bool announced_is_later(const struct peers *peers, uint32_t rank, const struct operation *announced,
+                        uint64_t index);
+
 /* The first operation of this rank that is not to be dropped, since it is announced; UINT64_MAX: all
  * are. The lock is held. */
 uint64_t announced_begin(struct peers *peers);

@@ -2,6 +2,8 @@
  * that are linked with it have left the loop, too, and answers those that go on in it. */
 #include "core/team/team_private.h"
 
+#include <string.h>
+
 /* The place of the last unit that had one, whether it has been learnt or not. */
 static uint32_t place_of_last(const struct team *team) {
   for (struct known_unit **at = team->expected; at-- != team->ahead.foreseen;) {
@@ -64,14 +66,26 @@ static bool shares_communicator(const struct team *team, uint32_t comm) {
   return last != NULL && last->nmembers > 0 && last->members[0].comm == comm;
 }
 
+/* `place` comes next. again: behind what has been announced since this rank issued a unit for real. */
+static void keep_before(struct team_behind *behind, bool again, uint32_t place) {
+  if (!again)
+    behind->nbefore = 0;
+  if (!again || behind->place.id == place)
+    return;
+  behind->nbefore += behind->nbefore < TEAM_BEHIND_PLACES;
+  memmove(&behind->before[1], &behind->before[0],
+          (behind->nbefore - 1) * sizeof(behind->before[0]));
+  behind->before[0] = behind->place;
+}
+
 bool team_stand_behind(struct team *team, const struct posts *posts, bool in_stream, bool strict) {
   struct team_behind *behind = &team->behind;
   team_catch_up(team);
   bool again = team_is_behind(team);
   uint32_t loop = again ? behind->loop : place_of_last(team);
-  uint32_t before = again ? peers_announced_before(team->peers, posts) : 0;
   if (!peers_announce(team->peers, posts, team->head))
     return false;
+  keep_before(behind, again, posts->place);
   behind->some = true;
   behind->reals = team->reals;
   behind->loop = loop;
@@ -80,8 +94,6 @@ bool team_stand_behind(struct team *team, const struct posts *posts, bool in_str
   behind->in_order = in_stream || shares_communicator(team, posts->members[0].comm);
   if (!peers_place(team->peers, posts->place, &behind->place))
     behind->place = (struct place){.id = posts->place};
-  if (before == 0 || !peers_place(team->peers, before, &behind->before))
-    behind->before = (struct place){0};
   team_tell(team);
   return *calm_at(team, posts->place) < TEAM_STEADY_ROUNDS;
 }
@@ -116,11 +128,24 @@ bool team_stands_in_left(const struct team *team, struct unit unit) {
   return stands_in(team, team_place_of_unit(team, unit));
 }
 
-/* Whether it stands in a loop that this rank has passed by since it has announced something before. */
+/* Whether a place stands in a loop that is passed by on the way from one place to the next. */
+static bool is_between(const struct place *place, const struct place *from,
+                       const struct place *to) {
+  return from->nnodes != 0 && place_leaves_loop(place, to) && place_order(place, to, from) > 0;
+}
+
+/* Whether it stands in a loop that this rank has passed by since it issued a unit for real. Who claims
+ * something may have passed that by as well: what it has passed before is of a round before, then. */
 static bool is_skipped(const struct team *team, const struct place *place) {
   const struct team_behind *behind = &team->behind;
-  return place != NULL && behind->before.nnodes != 0 && place_leaves_loop(place, &behind->place) &&
-         place_order(place, &behind->place, &behind->before) > 0;
+  const struct place *to = &behind->place;
+  for (uint32_t i = 0; i < behind->nbefore; to = &behind->before[i++]) {
+    if (!behind->held && is_between(&team->claim.own_place, &behind->before[i], to))
+      return false;
+    if (is_between(place, &behind->before[i], to))
+      return true;
+  }
+  return false;
 }
 
 /* A unit that another rank claims, or has issued, at our index. */
@@ -146,7 +171,7 @@ static enum peers_stand skipped_of_their(struct team *team, const struct their_u
   if (place == NULL && team_read_text(team, unit->log, unit->text, &text) == READ_UNIT &&
       text.hash == unit->hash)
     place = text.place;
-  return is_skipped(team, place) ? STAND_AHEAD : STAND_LEFT;
+  return place != NULL && is_skipped(team, place) ? STAND_AHEAD : STAND_LEFT;
 }
 
 /* What a rank does at our index. STAND_AHEAD: *unit is it. */
@@ -212,8 +237,8 @@ static bool waits_for(struct team *team, uint32_t rank) {
 
 enum peers_stand team_look_behind(struct team *team) {
   struct team_behind *behind = &team->behind;
-  const struct standing standing = {stand_of_unit, stand_of_skipped,
-                                    team->behind.before.nnodes != 0, team};
+  const struct standing standing = {stand_of_unit, stand_of_skipped, team->behind.nbefore != 0,
+                                    team};
   uint32_t rank = team->plane->rank;
   enum peers_stand stand = peers_stand(team->peers, team->head, &standing, &rank);
   if (stand == STAND_AHEAD && !waits_for(team, rank))

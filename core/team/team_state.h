@@ -98,6 +98,8 @@ struct team_outside {
 
 /* What this rank has announced of sends and receives with which it leaves a loop of collectives
  * (peers.h): team_behind.c. */
+#define TEAM_BEHIND_PLACES                                                                         \
+  5u /* so many of what a rank announces one after the other are looked at */
 struct team_behind {
   bool some; /* something: since it last issued a unit for real, if it has issued as many now */
   uint32_t reals; /* how many that were */
@@ -110,10 +112,12 @@ struct team_behind {
   uint32_t loop;  /* place of a unit of the loop */
   bool
       in_order; /* this rank's device does what was announced last and the loop one after the other */
-  struct place place;  /* where that stands */
-  struct place before; /* and what was announced for the same peer before; nnodes 0: not known */
-  uint32_t from, to;   /* the last two places compared (team_leaves_by); 0: none */
-  bool leaves;         /* what that has shown */
+  struct place place; /* where that stands */
+  /* Where the rest stands that was announced since then, the last first: once of each row of the same. */
+  struct place before[TEAM_BEHIND_PLACES];
+  uint32_t nbefore;
+  uint32_t from, to; /* the last two places compared (team_leaves_by); 0: none */
+  bool leaves;       /* what that has shown */
   /* By the low bits of a place: how often in a row all had left the loop whenever this rank came
    * there. */
   struct {
