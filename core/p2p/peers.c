@@ -56,6 +56,8 @@ void post_group(struct peers *peers, const struct posts *posts, uint64_t index) 
   const struct member *members = posts->members;
   uint32_t nmembers = posts->nmembers;
   peers->group++;
+  /* An answer has no place. */
+  bool behind = posts->place != 0 && announced_some(peers);
   for (uint32_t i = 0; i < nmembers; i++) {
     const struct member *member = &members[i];
     uint32_t pair = pair_place(own, pair_key_of(member));
@@ -73,7 +75,8 @@ void post_group(struct peers *peers, const struct posts *posts, uint64_t index) 
                             .datatype = member->datatype,
                             .look = member->number & LOOK_BUFFER_MASK,
                             .receives = member->kind == MEMBER_RECEIVE,
-                            .flags = flags | (posts->exchanged ? OPERATION_EXCHANGED : 0)});
+                            .flags = (uint8_t)(flags | (behind ? OPERATION_BEHIND : 0) |
+                                               (posts->exchanged ? OPERATION_EXCHANGED : 0))});
   }
   log_show_operations(own, peers->end);
   for (uint32_t i = 0; i < nmembers; i++) {
@@ -214,10 +217,11 @@ static uint32_t mirror_the_rest(struct peers *peers, uint64_t index, struct memb
   uint32_t nmirrors = 0;
   for (uint32_t rank = 0; rank < peers->plane->nranks; rank++) {
     const struct window *window = &peers->windows[rank];
-    for (uint64_t i = window->next; i < window->last && nmirrors < limit && !window->left; i++) {
+    for (uint64_t i = window->next; i < window->last && nmirrors < limit; i++) {
       struct operation *operation = &peers->operations[window->at + (i - window->first)];
       if (operation->index <= index && operation->peer == peers->plane->rank &&
-          !operation_is_met(peers, rank, operation))
+          !operation_is_met(peers, rank, operation) &&
+          announced_is_answered(peers, rank, operation))
         nmirrors += operation_mirror(peers, rank, operation, mirrors, nmirrors);
     }
   }
@@ -254,15 +258,35 @@ static bool is_met_outside(struct peers *peers, uint64_t index, const struct pos
   return false;
 }
 
+/* Room for so many mirrors. */
+static uint32_t mirror_room(struct peers *peers) {
+  (void)post_has_room(peers, UNIT_MEMBERS_MAX);
+  uint64_t used = peers->end - log_operations_begin(peers->own);
+  uint32_t room = PLANE_OPERATIONS - (uint32_t)used;
+  return room < UNIT_MEMBERS_MAX ? room : UNIT_MEMBERS_MAX;
+}
+
+/* False if there are none after all. */
+static bool post_mirrors(struct peers *peers, uint64_t index, const struct member *mirrors,
+                         uint32_t *nmirrors) {
+  if (*nmirrors > 0 && !enter_pairs(peers, mirrors, *nmirrors)) {
+    plane_give_up_posting(peers->plane);
+    *nmirrors = 0;
+  }
+  if (*nmirrors == 0)
+    return false;
+  log_say_mirrored(peers->own, index);
+  announced_mirror(peers, mirrors, *nmirrors);
+  post_group(peers, &(struct posts){.members = mirrors, .nmembers = *nmirrors}, index);
+  return true;
+}
+
 enum peers_verdict peers_look(struct peers *peers, uint64_t index, const struct posts *pending,
                               struct member *mirrors, uint32_t *nmirrors) {
   enum peers_verdict verdict = PEERS_HOLD;
   *nmirrors = 0;
   pthread_mutex_lock(&peers->lock);
-  (void)post_has_room(peers, UNIT_MEMBERS_MAX);
-  uint64_t used = peers->end - log_operations_begin(peers->own);
-  uint32_t room = PLANE_OPERATIONS - (uint32_t)used;
-  uint32_t limit = room < UNIT_MEMBERS_MAX ? room : UNIT_MEMBERS_MAX;
+  uint32_t limit = mirror_room(peers);
   if (!follow_operations(peers, mirrors, nmirrors, limit)) {
     verdict = PEERS_PASS;
   } else if (pending != NULL && is_met_outside(peers, index, pending)) {
@@ -272,20 +296,26 @@ enum peers_verdict peers_look(struct peers *peers, uint64_t index, const struct 
     bool come = all_have_come(peers, index);
     if (come && *nmirrors == 0)
       *nmirrors = mirror_the_rest(peers, index, mirrors, limit);
-    if (*nmirrors > 0 && !enter_pairs(peers, mirrors, *nmirrors)) {
-      plane_give_up_posting(peers->plane);
-      *nmirrors = 0;
-    }
-    if (*nmirrors > 0) {
-      log_say_mirrored(peers->own, index);
-      post_group(peers, &(struct posts){.members = mirrors, .nmembers = *nmirrors}, index);
+    if (post_mirrors(peers, index, mirrors, nmirrors))
       verdict = PEERS_MIRROR;
-    } else if (come && !somebody_is_asked(peers, index)) {
+    else if (come && !somebody_is_asked(peers, index))
       verdict = PEERS_PASS;
-    }
   }
   pthread_mutex_unlock(&peers->lock);
   return verdict;
+}
+
+bool peers_look_inside(struct peers *peers, struct member *mirrors, uint32_t *nmirrors) {
+  bool some = false;
+  *nmirrors = 0;
+  pthread_mutex_lock(&peers->lock);
+  uint32_t limit = mirror_room(peers);
+  peers->announced.inside = true;
+  if (follow_operations(peers, mirrors, nmirrors, limit))
+    some = post_mirrors(peers, log_passed(peers->own), mirrors, nmirrors);
+  peers->announced.inside = false;
+  pthread_mutex_unlock(&peers->lock);
+  return some;
 }
 
 bool peers_is_asked_by(struct peers *peers, uint32_t rank, uint64_t index) {

@@ -101,10 +101,12 @@ void peers_learn_place(struct peers *peers, const struct place *place);
  * their next round. So it announces the operations, and posts them when it has seen that all ranks with
  * which they link it have left the loop. */
 
-/* Announces operations that are about to be posted. index: how many units this rank has issued. Until
+/* Announces operations that are about to be posted. index: how many units this rank has issued; loop:
+ * where a unit of the loop stands, or NULL. Until
  * it issues another for real, its peers see that it has left the loop. False: there is no room, or
  * nothing is tracked; nothing has been announced then. */
-bool peers_announce(struct peers *peers, const struct posts *posts, uint64_t index);
+bool peers_announce(struct peers *peers, const struct posts *posts, uint64_t index,
+                    const struct place *loop);
 
 /* Whether a rank had announced something when it stood at an index, or has done so there now, since it
  * last issued a unit for real. */
@@ -180,6 +182,11 @@ enum peers_verdict {
  * or NULL. */
 enum peers_verdict peers_look(struct peers *peers, uint64_t index, const struct posts *pending,
                               struct member *mirrors, uint32_t *nmirrors);
+
+/* The same of a rank that has left a loop, and does not know yet where its peers stand: only what stands in
+ * that loop is answered, for its rank may have to issue that before it comes to a unit. True: there are
+ * mirrors. */
+bool peers_look_inside(struct peers *peers, struct member *mirrors, uint32_t *nmirrors);
 
 /* Whether a rank has posted something directed at this one, which stands at an index, that has not
  * been answered. */

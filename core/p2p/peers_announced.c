@@ -5,6 +5,8 @@
  */
 #include "core/p2p/peers_private.h"
 
+#include "core/transport/questions.h"
+
 /* Since when a rank had issued nothing for real when it stood at an index, or stands now if it has not
  * come there. */
 static uint64_t idle_since(const struct plane_log *log, uint64_t index) {
@@ -28,7 +30,7 @@ bool announcements_next(struct announcements *all, struct operation *operation) 
     operation_read(all->log, --all->at, operation);
     if (operation->index < all->since)
       return false;
-    if ((operation->flags & OPERATION_BEHIND) && operation->index <= all->index)
+    if (operation_is_announced(operation) && operation->index <= all->index)
       return true;
   }
   return false;
@@ -138,11 +140,60 @@ bool announced_holds(const struct peers *peers, uint32_t rank, uint64_t index) {
   return false;
 }
 
+bool announced_some(struct peers *peers) {
+  struct peers_announced *announced = &peers->announced;
+  announced->some =
+      announced->some && announced->index >= idle_since(peers->own, log_passed(peers->own));
+  return announced->some;
+}
+
 uint64_t announced_begin(struct peers *peers) {
-  if (peers->announced.some &&
-      peers->announced.index < idle_since(peers->own, log_passed(peers->own)))
-    peers->announced.some = false;
-  return peers->announced.some ? peers->announced.begin : UINT64_MAX;
+  struct peers_announced *announced = &peers->announced;
+  announced->kept =
+      announced->kept && (announced_some(peers) || plane_slowest(peers->plane) <= announced->index);
+  return announced->kept ? announced->begin : UINT64_MAX;
+}
+
+/* Whether it stands in the loop that this rank has left: its other side did, the last time that this rank
+ * came to that. */
+static bool announced_is_inside(const struct peers *peers, uint32_t rank,
+                                const struct operation *operation) {
+  uint64_t key = pair_key(operation->comm, rank, !operation->receives);
+  if (operation->place == 0 || !pair_is_entered(peers->own, key) || peers->described == NULL)
+    return false;
+  const struct known_place *own =
+      place_table_find(peers->described, peers->stands[pair_place(peers->own, key)]);
+  const struct place *loop = &peers->announced.loop, *place = &peers->announced.place;
+  /* In a loop around both that is further in than any that is around what comes behind. */
+  return own != NULL && place_loop_around(loop, &own->place) > place_loop_around(loop, place);
+}
+
+bool announced_is_answered(const struct peers *peers, uint32_t rank,
+                           const struct operation *operation) {
+  if (!peers->announced.held && !peers->announced.inside)
+    return true;
+  return !(operation->flags & OPERATION_BEHIND) &&
+         (!peers->announced.inside || announced_is_inside(peers, rank, operation));
+}
+
+void announced_mirror(struct peers *peers, const struct member *mirrors, uint32_t nmirrors) {
+  uint64_t end = peers->end;
+  for (uint64_t at = peers->announced.begin; peers->announced.held && at < end; at++) {
+    struct operation operation;
+    uint64_t before = 0;
+    operation_read(peers->own, at, &operation);
+    if (!operation_is_announced(&operation) || operation.group != peers->announced.group)
+      continue;
+    uint64_t key = pair_key(operation.comm, operation.peer, operation.receives);
+    for (uint32_t i = 0; i < nmirrors; i++)
+      before += pair_key_of(&mirrors[i]) == key;
+    if (before == 0 || operation.count <= peers->counted[pair_place(peers->own, key)] ||
+        peers->end + nmirrors - log_operations_begin(peers->own) >= PLANE_OPERATIONS)
+      continue;
+    operation.count += before;
+    log_write_operation(peers->own, peers->end++, &operation);
+  }
+  log_show_operations(peers->own, peers->end);
 }
 
 void announced_post(struct peers *peers, const struct member *members, uint32_t nmembers) {

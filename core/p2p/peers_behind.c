@@ -133,14 +133,15 @@ enum peers_stand peers_stand(struct peers *peers, uint64_t index, const struct s
 
 /* ---- announcing ---- */
 
-bool peers_announce(struct peers *peers, const struct posts *posts, uint64_t index) {
+bool peers_announce(struct peers *peers, const struct posts *posts, uint64_t index,
+                    const struct place *loop) {
   bool room = false;
   peers_begin(peers);
   pthread_mutex_lock(&peers->lock);
   if (plane_posting(peers->plane) == POSTING_TRACKED && posts->nmembers <= PLANE_OPERATIONS / 2)
     room = post_has_room(peers, posts->nmembers);
   peers->group += room;
-  if (room && !peers->announced.some)
+  if (room && announced_begin(peers) == UINT64_MAX)
     peers->announced.begin = peers->end;
   for (uint32_t i = 0; room && i < posts->nmembers; i++) {
     const struct member *member = &posts->members[i];
@@ -159,8 +160,13 @@ bool peers_announce(struct peers *peers, const struct posts *posts, uint64_t ind
                                             .flags = OPERATION_BEHIND});
   }
   if (room) {
-    peers->announced.some = true;
+    const struct known_place *known =
+        peers->described == NULL ? NULL : place_table_find(peers->described, posts->place);
+    peers->announced.place = known == NULL ? (struct place){0} : known->place;
+    peers->announced.loop = loop == NULL || known == NULL ? (struct place){0} : *loop;
+    peers->announced.some = peers->announced.kept = true;
     peers->announced.index = index;
+    peers->announced.group = peers->group;
     log_show_operations(peers->own, peers->end);
   }
   pthread_mutex_unlock(&peers->lock);

@@ -36,7 +36,7 @@ static bool copy_rank(struct peers *peers, uint32_t rank) {
       .ended = log_state(log) == RANK_DONE,
       .last = log_operations_end(log),
       .at = peers->noperations,
-      .left = peers->announced.held && peers_has_left(peers, rank, log_passed(peers->own)),
+      .left = peers->announced.inside && peers_has_left(peers, rank, log_passed(peers->own)),
   };
   uint64_t begin = log_operations_begin(log);
   if (begin < peers->done[rank])
@@ -174,6 +174,9 @@ static bool partner_begins(const struct look *look, uint32_t rank,
                            const struct operation *operation, bool *next) {
   const struct peers *peers = look->peers;
   struct window *other = &peers->windows[operation->peer];
+  *next = false;
+  if (operation_is_announced(operation))
+    return true; /* it is posted behind that */
   if (!operation_is_met(peers, rank, operation))
     return false;
   /* Counted after we copied: its place is not known yet. */
@@ -195,7 +198,8 @@ static bool partner_begins(const struct look *look, uint32_t rank,
 static bool another_answers(const struct peers *peers, uint32_t rank,
                             const struct operation *operation) {
   const struct window *other = &peers->windows[operation->peer];
-  return other->answering == other->head + 1 && other->answering > operation->index &&
+  bool answers = other->answering == other->head + 1 && other->answering > operation->index;
+  return (answers || (peers->announced.inside && other->left)) &&
          !operation_is_met(peers, rank, operation);
 }
 
@@ -244,12 +248,10 @@ static bool linked_groups_begin(const struct look *look, uint32_t rank) {
 /* Whether a rank's next group has something for this rank to answer. */
 static bool is_asked(const struct peers *peers, uint32_t rank, uint64_t end) {
   const struct window *window = &peers->windows[rank];
-  if (window->left)
-    return false;
   for (uint64_t i = window->next; i < end; i++) {
     const struct operation *operation = operation_at(peers, window, i);
     if (operation->peer == peers->plane->rank && !operation->mirrored &&
-        !operation_is_met(peers, rank, operation))
+        !operation_is_met(peers, rank, operation) && announced_is_answered(peers, rank, operation))
       return true;
   }
   return false;
@@ -259,7 +261,7 @@ static bool is_asked(const struct peers *peers, uint32_t rank, uint64_t end) {
 static bool peers_mirror(struct look *look, uint32_t rank, struct operation *operation) {
   if (operation->mirrored || operation_is_met(look->peers, rank, operation))
     return true;
-  if (look->nmirrors == look->limit || look->peers->windows[rank].left ||
+  if (look->nmirrors == look->limit || !announced_is_answered(look->peers, rank, operation) ||
       !operation_mirror(look->peers, rank, operation, look->mirrors, look->nmirrors))
     return false;
   look->nmirrors++;

@@ -39,11 +39,16 @@ struct peers_met {
 
 /* What this rank has announced (peers_announced.c). */
 struct peers_announced {
-  bool some;      /* since it last issued a unit for real */
-  bool held;      /* and it waits (peers_hold) */
-  bool in_order;  /* it has waited, and all have left the loop (peers_release) */
+  struct place loop;  /* where a unit of the loop stands that it has left */
+  struct place place; /* and what it has announced */
+  bool some;          /* since it last issued a unit for real */
+  bool held;          /* and it waits (peers_hold) */
+  bool in_order;      /* it has waited, and all have left the loop (peers_release) */
+  bool inside;        /* this look is for what its loop has (peers_look_inside) */
+  bool kept; /* or at an index that not all ranks have passed: they still ask what it was there */
   uint64_t begin; /* the first operation of that */
   uint64_t index; /* how many units it had issued then, at the last one */
+  uint32_t group; /* of that */
 };
 
 #define PEERS_PLACES 64u /* a power of two; a program has few */
@@ -88,6 +93,11 @@ struct peers {
 
 static inline uint64_t pair_key_of(const struct member *member) {
   return pair_key(member->comm, (uint32_t)member->root, member->kind == MEMBER_RECEIVE);
+}
+
+/* Whether it is an announcement (OPERATION_BEHIND). */
+static inline bool operation_is_announced(const struct operation *operation) {
+  return (operation->flags & OPERATION_BEHIND) && operation->ordinal == 0;
 }
 
 /* The operations of a pair that stand before position i in a group. */
@@ -158,9 +168,22 @@ uint32_t announced_round(const struct peers *peers, uint32_t rank,
 bool announced_is_later(const struct peers *peers, uint32_t rank, const struct operation *announced,
                         uint64_t index);
 
-/* The first operation of this rank that is not to be dropped, since it is announced; UINT64_MAX: all
- * are. The lock is held. */
+/* Whether this rank has announced something since it last issued a unit for real. The lock is held. */
+bool announced_some(struct peers *peers);
+
+/* The first operation of this rank that is not to be dropped, since others may ask for what has been
+ * announced; UINT64_MAX: all are. The lock is held. */
 uint64_t announced_begin(struct peers *peers);
+
+/* Whether this rank answers an operation of another one that it has not met: not what that does behind the
+ * loop that both have left, for this one comes to it, too; and in a look for what that loop has, nothing
+ * that does not stand in it. */
+bool announced_is_answered(const struct peers *peers, uint32_t rank,
+                           const struct operation *operation);
+
+/* These are about to be posted before what is held back: which one of its pair that will be is another
+ * then, and is announced anew. What was announced first counts as posted with them. The lock is held. */
+void announced_mirror(struct peers *peers, const struct member *mirrors, uint32_t nmirrors);
 
 /* What was announced has been posted. The lock is held. */
 void announced_post(struct peers *peers, const struct member *members, uint32_t nmembers);

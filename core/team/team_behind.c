@@ -83,7 +83,7 @@ bool team_stand_behind(struct team *team, const struct posts *posts, bool in_str
   team_catch_up(team);
   bool again = team_is_behind(team);
   uint32_t loop = again ? behind->loop : place_of_last(team);
-  if (!peers_announce(team->peers, posts, team->head))
+  if (!peers_announce(team->peers, posts, team->head, own_place(team, loop)))
     return false;
   keep_before(behind, again, posts->place);
   behind->some = true;

@@ -15,6 +15,9 @@
  * With --evaluations each epoch goes on so: a loop of batches of another kind, and the same behind that, at
  * a place of its own. In results it is epoch 100 + <epoch>.
  *
+ * With --inside each batch of training also has a ring of sends and receives: 1 before the all-reduce, 2 behind
+ * it. "in <epoch> <batch>" with 100 times the rank before + 1, or 0 if that had left, is what came.
+ *
  * Results: "sum <epoch> <batch>" with the mask of the ranks that took part and the sum of 1000 * epoch +
  * batch + 1 over them; "got <epoch> <from>" with 100 times the sender's rank + 1, and the epoch + 1.
  */
@@ -31,7 +34,7 @@
 #include <unistd.h>
 
 static const char *iterations = "3+1", *evaluations = "", *mode = "gather", *end = "finalize";
-static int count = 64, second = 0, sync_every = 1, slow_rank = -1, slow_ms = 0;
+static int count = 64, inside = 0, second = 0, sync_every = 1, slow_rank = -1, slow_ms = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3+1 or 3,5/5,3"},
@@ -39,6 +42,7 @@ static const struct option options[] = {
     {"--mode", &mode, NULL, "gather, scatter, turns, chain, pair, later or wait"},
     {"--count", NULL, &count, "elements of each send"},
     {"--second", NULL, &second, "1: sends and receives have a communicator of their own"},
+    {"--inside", NULL, &inside, "1: a ring in each batch, before the all-reduce; 2: behind it"},
     {"--sync-every", NULL, &sync_every, "batches between waits for the device; 0: at the end"},
     {"--slow", NULL, &slow_rank, "a rank that takes --ms for each batch"},
     {"--ms", NULL, &slow_ms, "milliseconds"},
@@ -55,6 +59,7 @@ struct state {
   cudaStream_t stream; /* and their stream */
   int rank, nranks;
   float *sum, *out, *in; /* in: count for each rank */
+  float *ring;           /* what is sent round there, and what comes */
 };
 
 static bool is(const char *name) {
@@ -195,10 +200,27 @@ static void end_epoch(struct state *state, int epoch) {
     gather_after_word(state, epoch);
 }
 
+static void pass_round(struct state *state, int epoch, int i) {
+  int next = (state->rank + 1) % state->nranks;
+  int before = (state->rank + state->nranks - 1) % state->nranks;
+  float *come = state->ring + COUNT;
+  tape_fill(state->tape, ncclFloat, state->ring, COUNT, 100 * (state->rank + 1), i + 1);
+  CHECK_NCCL(ncclGroupStart());
+  CHECK_NCCL(
+      ncclSend(state->ring, COUNT, ncclFloat, next, state->ranks.comms[0], state->ranks.stream));
+  CHECK_NCCL(ncclRecv(come, COUNT, ncclFloat, before, state->ranks.comms[0], state->ranks.stream));
+  CHECK_NCCL(ncclGroupEnd());
+  tape_read(state->tape, ncclFloat, come, 1, COUNT, "in %d %d", epoch, i);
+}
+
 static void batch(struct state *state, int epoch, int i) {
   if (state->rank == slow_rank)
     usleep(1000 * (useconds_t)slow_ms);
+  if (inside == 1)
+    pass_round(state, epoch, i);
   add(state, epoch, i);
+  if (inside == 2)
+    pass_round(state, epoch, i);
   if (is("later") && state->rank == 0 && i == 0 && epoch > 0)
     gather(state, epoch - 1);
   if (sync_every > 0 && (i + 1) % sync_every == 0)
@@ -239,6 +261,7 @@ int main(int argc, char **argv) {
   CHECK_CUDA(cudaMalloc((void **)&state.sum, COUNT * sizeof(float)));
   CHECK_CUDA(cudaMalloc((void **)&state.out, bytes));
   CHECK_CUDA(cudaMalloc((void **)&state.in, bytes * (size_t)state.nranks));
+  CHECK_CUDA(cudaMalloc((void **)&state.ring, 2 * COUNT * sizeof(float)));
   int epochs = schedule_epochs(iterations);
   if (is("later") || is("wait"))
     gather(&state, -1); /* NCCL connects two ranks when both call it for the first time */
