@@ -63,6 +63,8 @@ void post_group(struct peers *peers, const struct posts *posts, uint64_t index) 
     uint32_t pair = pair_place(own, pair_key_of(member));
     uint64_t ordinal = ++peers->counted[pair];
     uint8_t flags = places_come(peers, pair, posts->place);
+    if (posts->place != 0 && !behind)
+      peers->inside[pair] = posts->place;
     log_write_operation(
         own, peers->end++,
         &(struct operation){.count = member->count,
@@ -305,17 +307,37 @@ enum peers_verdict peers_look(struct peers *peers, uint64_t index, const struct 
   return verdict;
 }
 
-bool peers_look_inside(struct peers *peers, struct member *mirrors, uint32_t *nmirrors) {
-  bool some = false;
+/* Whether something of the loop is left to be answered: its rank's device is not there yet. */
+static bool is_asked_inside(const struct peers *peers) {
+  for (uint32_t rank = 0; rank < peers->plane->nranks; rank++) {
+    const struct window *window = &peers->windows[rank];
+    for (uint64_t i = window->next; i < window->last; i++) {
+      const struct operation *operation = &peers->operations[window->at + (i - window->first)];
+      if (operation->index <= log_passed(peers->own) && operation->peer == peers->plane->rank &&
+          !operation_is_met(peers, rank, operation) &&
+          announced_is_answered(peers, rank, operation))
+        return true;
+    }
+  }
+  return false;
+}
+
+enum peers_verdict peers_look_inside(struct peers *peers, struct member *mirrors,
+                                     uint32_t *nmirrors) {
+  enum peers_verdict verdict = PEERS_PASS;
   *nmirrors = 0;
   pthread_mutex_lock(&peers->lock);
   uint32_t limit = mirror_room(peers);
   peers->announced.inside = true;
-  if (follow_operations(peers, mirrors, nmirrors, limit))
-    some = post_mirrors(peers, log_passed(peers->own), mirrors, nmirrors);
+  if (follow_operations(peers, mirrors, nmirrors, limit)) {
+    if (post_mirrors(peers, log_passed(peers->own), mirrors, nmirrors))
+      verdict = PEERS_MIRROR;
+    else if (is_asked_inside(peers))
+      verdict = PEERS_HOLD;
+  }
   peers->announced.inside = false;
   pthread_mutex_unlock(&peers->lock);
-  return some;
+  return verdict;
 }
 
 bool peers_is_asked_by(struct peers *peers, uint32_t rank, uint64_t index) {

@@ -184,9 +184,10 @@ enum peers_verdict peers_look(struct peers *peers, uint64_t index, const struct 
                               struct member *mirrors, uint32_t *nmirrors);
 
 /* The same of a rank that has left a loop, and does not know yet where its peers stand: only what stands in
- * that loop is answered, for its rank may have to issue that before it comes to a unit. True: there are
- * mirrors. */
-bool peers_look_inside(struct peers *peers, struct member *mirrors, uint32_t *nmirrors);
+ * that loop is answered, for its rank may have to issue that before it comes to a unit. PEERS_HOLD: there
+ * is something that cannot be answered yet. */
+enum peers_verdict peers_look_inside(struct peers *peers, struct member *mirrors,
+                                     uint32_t *nmirrors);
 
 /* Whether a rank has posted something directed at this one, which stands at an index, that has not
  * been answered. */

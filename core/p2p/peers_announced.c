@@ -68,6 +68,20 @@ bool announced_is_posted(const struct peers *peers, uint32_t rank,
   return find_posted(log_of(peers->plane, rank), &wanted, index, &own);
 }
 
+/* Whether it stands in the loop that this rank has left: its other side did, the last time that this rank
+ * came to that. */
+static bool announced_is_inside(const struct peers *peers, uint32_t rank,
+                                const struct operation *operation) {
+  uint64_t key = pair_key(operation->comm, rank, !operation->receives);
+  if (operation->place == 0 || !pair_is_entered(peers->own, key) || peers->described == NULL)
+    return false;
+  const struct known_place *own =
+      place_table_find(peers->described, peers->inside[pair_place(peers->own, key)]);
+  const struct place *loop = &peers->announced.loop, *place = &peers->announced.place;
+  /* In a loop around both that is further in than any that is around what comes behind. */
+  return own != NULL && place_loop_around(loop, &own->place) > place_loop_around(loop, place);
+}
+
 bool announced_find_posted(const struct peers *peers, uint32_t rank,
                            const struct operation *announced, uint64_t index,
                            struct operation *other) {
@@ -75,7 +89,10 @@ bool announced_find_posted(const struct peers *peers, uint32_t rank,
   wanted.ordinal = (uint32_t)announced->count;
   wanted.peer = rank;
   wanted.receives = !announced->receives;
-  return find_posted(log_of(peers->plane, announced->peer), &wanted, index, other);
+  /* What stands in the loop is answered, and has the number of what comes behind it until then. */
+  return find_posted(log_of(peers->plane, announced->peer), &wanted, index, other) &&
+         (rank != peers->plane->rank || (other->flags & OPERATION_BEHIND) ||
+          !announced_is_inside(peers, announced->peer, other));
 }
 
 bool announced_find_side(const struct peers *peers, uint32_t rank,
@@ -154,26 +171,14 @@ uint64_t announced_begin(struct peers *peers) {
   return announced->kept ? announced->begin : UINT64_MAX;
 }
 
-/* Whether it stands in the loop that this rank has left: its other side did, the last time that this rank
- * came to that. */
-static bool announced_is_inside(const struct peers *peers, uint32_t rank,
-                                const struct operation *operation) {
-  uint64_t key = pair_key(operation->comm, rank, !operation->receives);
-  if (operation->place == 0 || !pair_is_entered(peers->own, key) || peers->described == NULL)
-    return false;
-  const struct known_place *own =
-      place_table_find(peers->described, peers->stands[pair_place(peers->own, key)]);
-  const struct place *loop = &peers->announced.loop, *place = &peers->announced.place;
-  /* In a loop around both that is further in than any that is around what comes behind. */
-  return own != NULL && place_loop_around(loop, &own->place) > place_loop_around(loop, place);
-}
-
 bool announced_is_answered(const struct peers *peers, uint32_t rank,
                            const struct operation *operation) {
   if (!peers->announced.held && !peers->announced.inside)
     return true;
   return !(operation->flags & OPERATION_BEHIND) &&
-         (!peers->announced.inside || announced_is_inside(peers, rank, operation));
+         (!peers->announced.inside ||
+          ((peers->windows[rank].left || peers->windows[rank].awaited) &&
+           announced_is_inside(peers, rank, operation)));
 }
 
 void announced_mirror(struct peers *peers, const struct member *mirrors, uint32_t nmirrors) {

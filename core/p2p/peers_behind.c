@@ -45,7 +45,11 @@ static enum peers_stand stand_of_rank(struct linking *linking, uint32_t rank) {
         (held && announced_is_through(peers, rank, &announced, linking->index)))
       continue;
     some = true;
-    matched = matched && announced_is_matched(peers, rank, &announced, linking->index);
+    if (!announced_is_matched(peers, rank, &announced, linking->index)) {
+      matched = false;
+      if (!announced_is_posted(peers, rank, &announced, linking->index))
+        peers->windows[announced.peer].awaited = true;
+    }
     linking->rounds |= !held && rounds_is_kept_by(linking, rank, &announced);
     if (peers->windows[announced.peer].linked == peers->searches)
       continue;
@@ -102,6 +106,8 @@ static enum peers_stand stand_of_all(struct linking *linking) {
   struct peers *peers = linking->peers;
   uint32_t nobody = peers->plane->nranks, own = peers->plane->rank;
   enum peers_stand stand = STAND_LEFT;
+  for (uint32_t rank = 0; rank < nobody; rank++)
+    peers->windows[rank].awaited = false;
   peers->searches++;
   peers->windows[own].linked = peers->searches;
   peers->windows[own].next_linked = nobody;

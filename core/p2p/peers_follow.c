@@ -37,6 +37,7 @@ static bool copy_rank(struct peers *peers, uint32_t rank) {
       .last = log_operations_end(log),
       .at = peers->noperations,
       .left = peers->announced.inside && peers_has_left(peers, rank, log_passed(peers->own)),
+      .awaited = window->awaited,
   };
   uint64_t begin = log_operations_begin(log);
   if (begin < peers->done[rank])

@@ -28,7 +28,9 @@ struct window {
   bool stuck;     /* what it then held back is not all announced by its peers, or theirs is not */
   uint64_t kept;  /* the last search that found that it is not before another one claims */
   uint32_t round; /* up to which this rank stands behind it there */
-  bool left;      /* it has announced what it posts, as this rank has (peers_hold) */
+  int32_t shift;  /* how many more rounds it counts there than this rank does */
+  bool left;      /* it has left the loop, as this rank has (peers_look_inside) */
+  bool awaited;   /* it has not, and another one waits there for its side (peers_stand) */
 };
 
 /* The last operation of a peer that one of a pair has met, by number; and how far behind the one
@@ -71,9 +73,11 @@ struct peers {
   struct peers_met met[PLANE_PAIRS]; /* likewise: what was looked at last (struct posts, unequal) */
   bool ordered[PLANE_PAIRS]; /* likewise: both have left a loop for it before (peers_are_ordered) */
   /* Where this rank's operations stand (peers_places.c). */
-  struct place_table *described;           /* NULL before the first */
-  _Atomic uint32_t known[PEERS_PLACES];    /* some of those described, by their low bits */
-  uint32_t stands[PLANE_PAIRS];            /* by place in own->pairs: the last one of this rank */
+  struct place_table *described;        /* NULL before the first */
+  _Atomic uint32_t known[PEERS_PLACES]; /* some of those described, by their low bits */
+  uint32_t stands[PLANE_PAIRS];         /* by place in own->pairs: the last one of this rank */
+  uint32_t
+      inside[PLANE_PAIRS]; /* likewise: the last that was not behind a loop (OPERATION_BEHIND) */
   struct peers_way ways[4 * PEERS_PLACES]; /* by the low bits of both ends */
   /* Places by their low bits: from where this rank has posted what is no unit; and where a group
    * might have been one, and has met what is none. */
@@ -176,8 +180,9 @@ bool announced_some(struct peers *peers);
 uint64_t announced_begin(struct peers *peers);
 
 /* Whether this rank answers an operation of another one that it has not met: not what that does behind the
- * loop that both have left, for this one comes to it, too; and in a look for what that loop has, nothing
- * that does not stand in it. */
+ * loop that both have left, for this one comes to it, too. In a look for what that loop has: what stands in
+ * it, of a rank that has left it behind that, or will. Who has no part in what comes behind it may have
+ * gone round a loop around both. */
 bool announced_is_answered(const struct peers *peers, uint32_t rank,
                            const struct operation *operation);
 

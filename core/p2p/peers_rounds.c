@@ -94,14 +94,16 @@ static bool follow_rounds_of(struct linking *linking, uint32_t rank) {
   struct operation announced, other;
   bool moved = false;
   while (announcements_next(&all, &announced)) {
-    if (announced.peer >= peers->plane->nranks ||
-        announced_round(peers, rank, &announced, linking->index) > windows[rank].round ||
+    uint32_t here = announced_round(peers, rank, &announced, linking->index);
+    if (announced.peer >= peers->plane->nranks || here > windows[rank].round ||
         !announced_find_side(peers, rank, &announced, linking->index, &other))
       continue;
     uint32_t round = announced_round(peers, announced.peer, &other, linking->index);
-    moved |= round > windows[announced.peer].round;
-    if (round > windows[announced.peer].round)
-      windows[announced.peer].round = round;
+    if (round <= windows[announced.peer].round)
+      continue;
+    moved = true;
+    windows[announced.peer].round = round;
+    windows[announced.peer].shift = windows[rank].shift + (int32_t)(round - here);
   }
   return moved;
 }
@@ -111,8 +113,10 @@ static bool follow_rounds_of(struct linking *linking, uint32_t rank) {
 static void follow_rounds(struct linking *linking) {
   const struct plane *plane = linking->peers->plane;
   struct window *windows = linking->peers->windows;
-  for (uint32_t rank = 0; rank < plane->nranks; rank++)
+  for (uint32_t rank = 0; rank < plane->nranks; rank++) {
     windows[rank].round = rank == plane->rank ? UINT32_MAX : 0;
+    windows[rank].shift = 0;
+  }
   for (bool moved = true; moved;) {
     moved = false;
     for (uint32_t rank = 0; rank < plane->nranks; rank++)
@@ -120,10 +124,10 @@ static void follow_rounds(struct linking *linking) {
   }
 }
 
-/* Whether what a rank has announced is one of a later round than this one has been in: they have come to
- * the same place, and the rank more often. */
-static bool is_beyond_own(const struct linking *linking, const struct operation *announced,
-                          uint32_t round) {
+/* Whether what a rank has announced is of a later round than this one has been in: they have come to the
+ * same place, and the rank more often, as it counts rounds. */
+static bool is_beyond_own(const struct linking *linking, uint32_t rank,
+                          const struct operation *announced, uint32_t round) {
   const struct peers *peers = linking->peers;
   uint32_t own = peers->plane->rank, most = 0;
   struct announcements all = announcements_of(peers, own, linking->index);
@@ -134,7 +138,7 @@ static bool is_beyond_own(const struct linking *linking, const struct operation 
     uint32_t here = announced_round(peers, own, &other, linking->index);
     most = here > most ? here : most;
   }
-  return most != 0 && most < round;
+  return most != 0 && (int32_t)(most - round) + peers->windows[rank].shift < 0;
 }
 
 /* Whether a rank holds something back for this one, which has not come to that: so it stands behind what
@@ -158,8 +162,9 @@ static enum peers_stand stand_of_keepers(struct linking *linking, uint32_t rank)
   while (announcements_next(&all, &announced)) {
     uint32_t round = announced_round(peers, rank, &announced, linking->index);
     bool again = round > 1;
-    if ((again ? round > peers->windows[rank].round || is_beyond_own(linking, &announced, round)
-               : !linking->standing->skips) ||
+    if ((again
+             ? round > peers->windows[rank].round || is_beyond_own(linking, rank, &announced, round)
+             : !linking->standing->skips) ||
         !rounds_is_kept_by(linking, rank, &announced))
       continue;
     enum peers_stand here = rounds_stand_of_late(linking, announced.peer, again);

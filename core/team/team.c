@@ -146,11 +146,18 @@ static enum peers_stand poll_behind(struct team *team) {
   return stand;
 }
 
-/* What stands in the loop that this rank has left, of ranks that may be in it still. */
+/* What stands in the loop that this rank has left, of ranks that may be in it still. TEAM_REAL: nothing
+ * does. */
 static enum team_verdict answer_inside(struct team *team, struct unit *unit) {
   uint32_t nmembers = 0;
-  if (!peers_look_inside(team->peers, team->followed.members, &nmembers))
+  switch (peers_look_inside(team->peers, team->followed.members, &nmembers)) {
+  case PEERS_MIRROR:
+    break;
+  case PEERS_HOLD:
     return TEAM_PARKED;
+  default:
+    return TEAM_REAL;
+  }
   team_tell(team);
   take_looks(team, nmembers);
   *unit = (struct unit){team->followed.members, nmembers};
@@ -175,9 +182,9 @@ enum team_verdict team_poll(struct team *team, struct unit *unit) {
       if (team->failed.how != FAILURE_NONE)
         return team_stop_or_fail(team);
       if (stand == STAND_LEFT && team->behind.held)
-        return answer_inside(team, unit) == TEAM_MIRROR ? TEAM_MIRROR : TEAM_REAL;
-      if (stand == STAND_OPEN && !log_claims(team->own, team->head))
         return answer_inside(team, unit);
+      if (stand == STAND_OPEN && !log_claims(team->own, team->head))
+        return answer_inside(team, unit) == TEAM_MIRROR ? TEAM_MIRROR : TEAM_PARKED;
     }
     if (team->claim.open)
       team_show_claim(team);

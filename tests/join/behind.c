@@ -135,6 +135,45 @@ static bool has_warned(const struct run *result) {
   return strstr(result->errors, "NCCL-JOIN WARN") != NULL;
 }
 
+/* What comes round in each batch: 0 from a rank that has left. */
+static void add_ring(struct lines *lines, const struct schedule *schedule) {
+  for (int epoch = 0; epoch < schedule->epochs; epoch++)
+    for (int rank = 0; rank < schedule->nranks; rank++)
+      for (int i = 0; i < schedule->n[epoch][rank]; i++) {
+        int from = (rank + schedule->nranks - 1) % schedule->nranks;
+        bool comes = i < schedule->n[epoch][from];
+        lines_add(lines, rank, "in %d %d %d %d", epoch, i, comes ? 100 * (from + 1) : 0,
+                  comes ? i + 1 : 0);
+      }
+}
+
+static void check_with_ring(const char *mode, const char *more) {
+  const struct schedule schedule = {3, 4, {{3, 4, 3}, {2, 2, 2}, {2, 4, 3}, {3, 2, 2}}};
+  struct run *result = run_behind(&schedule, mode, more, "NCCL_JOIN_LOSSY=send:zero");
+  struct lines *lines = expected(&schedule, mode);
+  add_ring(lines, &schedule);
+  finish_run(result, lines);
+}
+
+/* A peer that goes on sends and receives in the loop, and waits for that before its next collective. */
+Test(behind, ring_in_the_loop_before_its_collective) {
+  check_with_ring("gather", "--inside 1");
+}
+Test(behind, ring_in_the_loop_behind_its_collective) {
+  check_with_ring("scatter", "--inside 2 --sync-every 0");
+}
+
+/* It makes room for sends and receives again and again. */
+Test(behind, even_ring_in_the_loop) {
+  const struct schedule even = {3, 2, {{29, 29, 29}, {30, 30, 30}}};
+  struct run *result = run_behind(&even, "scatter", "--inside 2 --sync-every 0 --count 300000", "");
+  cr_expect_not(has_warned(result), "%s", result->errors);
+  cr_expect_null(strstr(result->errors, "inputs were uneven"), "%s", result->errors);
+  struct lines *lines = expected(&even, "scatter");
+  add_ring(lines, &even);
+  finish_run(result, lines);
+}
+
 /* Nothing is to be told, and nobody shadows anything. */
 static void check_even(const char *mode, const char *more) {
   const struct schedule even = {3, 3, {{4, 4, 4}, {2, 2, 2}, {30, 30, 30}}};

@@ -161,6 +161,28 @@ static void begin_epoch(void) {
     post_in_epoch(rank, LOGS, sends(0));
 }
 
+/* In the next epoch rank 1 has sent something in the loop, which rank 0 has only answered. */
+Test(team_rounds_behind, both_have_left_a_loop) {
+  struct member member = operation_member(MEMBER_SEND, 0, 0, 64);
+  struct unequal unequal = {0};
+  begin_epoch();
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    claim_in_epoch(rank, TRAIN);
+  expect_all_issue();
+  (void)team_post(quartet[1], &(struct posts){.members = &member, .nmembers = 1, .place = TRAIN});
+  (void)team_post(quartet[0], &(struct posts){.members = receives(1)->members, .nmembers = 1});
+  hold_in_epoch(0, LOGS, receives(1));
+  hold_in_epoch(1, RESULTS, sends(0));
+  post_in_epoch(0, LOGS, receives(1));
+  expect_verdict(1, TEAM_REAL);
+  team_release(quartet[1], true);
+  (void)team_post(quartet[1], &(struct posts){.members = sends(0)->members,
+                                              .nmembers = 1,
+                                              .place = RESULTS,
+                                              .unequal = &unequal});
+  cr_assert_not(unequal.found);
+}
+
 /* Rank 3 has nothing to evaluate; nobody has done so before. */
 Test(team_rounds_behind, others_go_into_a_loop_that_is_passed_by) {
   begin_epoch();
