@@ -153,8 +153,9 @@ static bool is_kept_by_own(const struct linking *linking, uint32_t rank) {
   return false;
 }
 
-/* Where those stand for which a rank is kept. */
-static enum peers_stand stand_of_keepers(struct linking *linking, uint32_t rank) {
+/* Where those stand for which a rank is kept. skips: one of them may be in a loop that this rank has passed
+ * by. */
+static enum peers_stand stand_of_keepers(struct linking *linking, uint32_t rank, bool skips) {
   const struct peers *peers = linking->peers;
   struct announcements all = announcements_of(peers, rank, linking->index);
   struct operation announced;
@@ -164,7 +165,7 @@ static enum peers_stand stand_of_keepers(struct linking *linking, uint32_t rank)
     bool again = round > 1;
     if ((again
              ? round > peers->windows[rank].round || is_beyond_own(linking, rank, &announced, round)
-             : !linking->standing->skips) ||
+             : !skips) ||
         !rounds_is_kept_by(linking, rank, &announced))
       continue;
     enum peers_stand here = rounds_stand_of_late(linking, announced.peer, again);
@@ -176,12 +177,16 @@ static enum peers_stand stand_of_keepers(struct linking *linking, uint32_t rank)
 enum peers_stand rounds_stand(struct linking *linking) {
   const struct plane *plane = linking->peers->plane;
   enum peers_stand stand = STAND_LEFT;
+  /* For whom others are kept, they wait for its claim: it waits for none. */
+  bool skips = linking->standing->skips;
+  for (uint32_t rank = 0; rank < plane->nranks && skips; rank++)
+    skips = rank == plane->rank || !is_kept_by_own(linking, rank);
   follow_rounds(linking);
   for (uint32_t rank = 0; rank < plane->nranks; rank++) {
     if (rank == plane->rank || linking->peers->windows[rank].round == 0 ||
         is_kept_by_own(linking, rank))
       continue;
-    enum peers_stand here = stand_of_keepers(linking, rank);
+    enum peers_stand here = stand_of_keepers(linking, rank, skips);
     stand = here > stand ? here : stand;
   }
   return stand;

@@ -108,8 +108,8 @@ Test(behind, chain_without_data) {
 }
 
 static void check_with_evaluation(const char *mode) {
-  const struct schedule train = {3, 3, {{2, 2, 2}, {3, 1, 2}, {2, 2, 0}}};
-  const struct schedule evaluation = {3, 3, {{0, 1, 1}, {1, 2, 0}, {2, 0, 1}}};
+  const struct schedule train = {4, 3, {{2, 2, 2, 2}, {3, 1, 2, 2}, {2, 2, 0, 1}}};
+  const struct schedule evaluation = {4, 3, {{0, 1, 1, 0}, {1, 2, 0, 1}, {2, 0, 1, 1}}};
   char more[64];
   snprintf(more, sizeof more, "--evaluations %s", schedule_text(&evaluation));
   struct run *result = run_behind(&train, mode, more, "");
@@ -126,6 +126,9 @@ Test(behind, gather_without_data_to_evaluate) {
 }
 Test(behind, scatter_without_data_to_evaluate) {
   check_with_evaluation("scatter");
+}
+Test(behind, chain_without_data_to_evaluate) {
+  check_with_evaluation("chain");
 }
 Test(behind, receives_in_turn_without_data_to_evaluate) {
   check_with_evaluation("turns");
