@@ -168,8 +168,11 @@ bool peers_announce(struct peers *peers, const struct posts *posts, uint64_t ind
   if (room) {
     const struct known_place *known =
         peers->described == NULL ? NULL : place_table_find(peers->described, posts->place);
-    peers->announced.place = known == NULL ? (struct place){0} : known->place;
-    peers->announced.loop = loop == NULL || known == NULL ? (struct place){0} : *loop;
+    peers->announced.place = peers->announced.loop = (struct place){0};
+    if (known != NULL)
+      peers->announced.place = known->place;
+    if (known != NULL && loop != NULL)
+      peers->announced.loop = *loop;
     peers->announced.some = peers->announced.kept = true;
     peers->announced.index = index;
     peers->announced.group = peers->group;
