@@ -322,6 +322,15 @@ static bool is_asked_inside(const struct peers *peers) {
   return false;
 }
 
+bool peers_are_asked_inside(struct peers *peers) {
+  pthread_mutex_lock(&peers->lock);
+  peers->announced.inside = true;
+  bool asked = follow_operations(peers, NULL, NULL, 0) && is_asked_inside(peers);
+  peers->announced.inside = false;
+  pthread_mutex_unlock(&peers->lock);
+  return asked;
+}
+
 enum peers_verdict peers_look_inside(struct peers *peers, struct member *mirrors,
                                      uint32_t *nmirrors) {
   enum peers_verdict verdict = PEERS_PASS;

@@ -189,6 +189,9 @@ enum peers_verdict peers_look(struct peers *peers, uint64_t index, const struct 
 enum peers_verdict peers_look_inside(struct peers *peers, struct member *mirrors,
                                      uint32_t *nmirrors);
 
+/* Whether there is something to be answered there. */
+bool peers_are_asked_inside(struct peers *peers);
+
 /* Whether a rank has posted something directed at this one, which stands at an index, that has not
  * been answered. */
 bool peers_is_asked_by(struct peers *peers, uint32_t rank, uint64_t index);

@@ -105,7 +105,7 @@ void team_hold(struct team *team) {
 }
 
 bool team_has_left_together(struct team *team) {
-  return team_look_behind(team) == STAND_LEFT;
+  return team_look_behind(team) == STAND_LEFT && !peers_are_asked_inside(team->peers);
 }
 
 void team_release(struct team *team, bool left) {
@@ -117,15 +117,15 @@ void team_release(struct team *team, bool left) {
   team_expect_nothing(team);
 }
 
-static bool stands_in(const struct team *team, uint32_t id) {
+static bool stands_in(const struct team *team, const struct place *place) {
   const struct known_place *loop = team_known_place(team, team->behind.loop);
-  const struct known_place *at = team_known_place(team, id);
-  return loop != NULL && at != NULL && at->place.nnodes != 0 &&
-         !place_leaves_loop(&loop->place, &at->place);
+  return loop != NULL && place != NULL && place->nnodes != 0 &&
+         !place_leaves_loop(&loop->place, place);
 }
 
 bool team_stands_in_left(const struct team *team, struct unit unit) {
-  return stands_in(team, team_place_of_unit(team, unit));
+  const struct known_place *known = team_known_place(team, team_place_of_unit(team, unit));
+  return known != NULL && stands_in(team, &known->place);
 }
 
 /* Whether a place stands in a loop that is passed by on the way from one place to the next. */
@@ -155,22 +155,34 @@ struct their_unit {
   const struct plane_log *log;
 };
 
-static enum peers_stand stand_of_their(const struct team *team, const struct their_unit *unit) {
-  const struct known_unit *known =
-      unit_table_known(team->table, unit_table_find_hash(team->table, unit->hash));
-  uint32_t place = known == NULL ? 0 : team_place_of(team, known);
-  return stands_in(team, place != 0 ? place : unit->place) ? STAND_AHEAD : STAND_LEFT;
-}
-
-static enum peers_stand skipped_of_their(struct team *team, const struct their_unit *unit) {
+static uint32_t id_of_their(const struct team *team, const struct their_unit *unit) {
   const struct known_unit *known =
       unit_table_known(team->table, unit_table_find_hash(team->table, unit->hash));
   uint32_t id = known == NULL ? 0 : team_place_of(team, known);
-  const struct place *place = own_place(team, id != 0 ? id : unit->place);
+  return id != 0 ? id : unit->place;
+}
+
+/* Where it stands, as its rank says, if nobody has been there before. NULL: it does not say that. */
+static const struct place *read_their(struct team *team, const struct their_unit *unit,
+                                      struct text *text) {
+  return unit->text != 0 && team_read_text(team, unit->log, unit->text, text) == READ_UNIT &&
+                 text->hash == unit->hash
+             ? text->place
+             : NULL;
+}
+
+static enum peers_stand stand_of_their(struct team *team, const struct their_unit *unit) {
   struct text text;
-  if (place == NULL && team_read_text(team, unit->log, unit->text, &text) == READ_UNIT &&
-      text.hash == unit->hash)
-    place = text.place;
+  const struct known_place *known = team_known_place(team, id_of_their(team, unit));
+  const struct place *place = known != NULL ? &known->place : read_their(team, unit, &text);
+  return stands_in(team, place) ? STAND_AHEAD : STAND_LEFT;
+}
+
+static enum peers_stand skipped_of_their(struct team *team, const struct their_unit *unit) {
+  struct text text;
+  const struct place *place = own_place(team, id_of_their(team, unit));
+  if (place == NULL)
+    place = read_their(team, unit, &text);
   return place != NULL && is_skipped(team, place) ? STAND_AHEAD : STAND_LEFT;
 }
 

@@ -68,6 +68,16 @@ Test(team_behind, those_that_go_on_in_it_are_answered) {
     post(rank, sends(0));
 }
 
+/* Where nobody has been before: gradients that are laid out anew, say. */
+Test(team_behind, those_that_come_to_a_new_place_of_the_loop_go_on_in_it) {
+  behind_begin();
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    hold(rank, sends(0));
+  claim(0, THIRD, OTHER);
+  expect_verdicts((enum team_verdict[]){TEAM_REAL, TEAM_SHADOW, TEAM_SHADOW, TEAM_SHADOW});
+  expect_agreement();
+}
+
 /* Rank 0 receives from one after the other: rank 1 is done with that, and does not come to its next round
  * before rank 2 has left this one. */
 Test(team_behind, what_comes_behind_is_no_round_of_the_loop) {

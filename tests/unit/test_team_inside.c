@@ -115,6 +115,17 @@ Test(team_inside, what_is_behind_waits_for_answers_of_the_loop) {
   post(1, sends(0));
 }
 
+Test(team_inside, who_has_something_to_answer_waits) {
+  behind_begin();
+  pass(1, 0);
+  (void)team_post(quartet[1], inside(MEMBER_SEND, 0, THEN));
+  hold(1, receives(0));
+  hold(0, sends(1));
+  cr_assert_not(team_has_left_together(quartet[0]));
+  expect_mirror(0, MEMBER_RECEIVE, 1);
+  cr_assert(team_has_left_together(quartet[0]));
+}
+
 /* Rank 3 still stands where rank 1 had left the loop, when that has issued its next round and makes room
  * for more. */
 Test(team_inside, what_was_announced_is_kept_while_a_rank_may_ask) {
