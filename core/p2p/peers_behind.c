@@ -9,9 +9,10 @@ static enum peers_stand stand_of(struct linking *linking, uint32_t rank,
   struct operation other;
   /* Looked at first: what it has announced before it came to the index is to be seen then. */
   bool come = linked_has_come(linking, peer), left = peers_has_left(peers, peer, linking->index);
-  /* Who has left a loop of which nothing can be seen announces nothing. */
+  /* It has left the loop for that, and has gone on since. Who has left a loop of which nothing can be seen
+   * announces nothing. */
   if (!left && announced_find_posted(peers, rank, announced, linking->index, &other) &&
-      other.place == 0)
+      (other.place == 0 || (other.flags & OPERATION_BEHIND)))
     return STAND_LEFT;
   if (left && peers->announced.held && rounds_is_ahead(linking, rank, announced))
     return rounds_stand_of_late(linking, peer,

@@ -68,6 +68,19 @@ Test(team_rounds_behind, who_has_gone_round_once_more_waits_for_the_others) {
   cr_assert(quartet[0]->claim.open);
 }
 
+/* What rank 0 comes to first in the next epoch the others do not come to: they wait there for its next one
+ * as they did for the first. */
+Test(team_rounds_behind, who_has_gone_on_from_there_is_in_the_next_round) {
+  behind_begin();
+  gather_all();
+  claim(0, THIRD, OTHER);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, HEAD, SUM);
+  expect_verdicts((enum team_verdict[]){TEAM_REAL, TEAM_SHADOW, TEAM_SHADOW, TEAM_SHADOW});
+  claim(0, HEAD, SUM);
+  expect_all_issue();
+}
+
 /* Rank 1 has not heard yet that it may post what rank 0 has sent: it does not stand at the next round, and
  * may have data there. */
 Test(team_rounds_behind, what_is_about_to_be_posted_is_of_the_round_before) {
