@@ -25,11 +25,26 @@ static const struct place *own_place(const struct team *team, uint32_t id) {
   return known == NULL ? NULL : &known->place;
 }
 
+/* Whether a place stands in a loop that is passed by on the way from one place to the next. */
+static bool is_between(const struct place *place, const struct place *from,
+                       const struct place *to) {
+  return from->nnodes != 0 && place_leaves_loop(place, to) &&
+         (place_shares_loop(from, to) || place_goes_first(from, place)) &&
+         place_order(place, to, from) > 0;
+}
+
+/* Whether a rank that comes from one place to another has left a loop, or has passed by one that ranks have
+ * been in. */
 static bool leaves_loop(const struct team *team, uint32_t from, uint32_t to) {
   struct place place;
   const struct place *last = own_place(team, from);
-  return last != NULL && peers_place(team->peers, to, &place) &&
-         !place_roots_differ(last, &place) && place_leaves_loop(last, &place);
+  if (last == NULL || !peers_place(team->peers, to, &place) || place_roots_differ(last, &place))
+    return false;
+  bool leaves = place_leaves_loop(last, &place);
+  const struct known_place *known;
+  for (uint32_t at = 0; !leaves && (known = place_table_next(team->places.table, &at)) != NULL;)
+    leaves = !place_roots_differ(&known->place, &place) && is_between(&known->place, last, &place);
+  return leaves;
 }
 
 bool team_is_behind(const struct team *team) {
@@ -128,12 +143,6 @@ bool team_stands_in_left(const struct team *team, struct unit unit) {
   return known != NULL && stands_in(team, &known->place);
 }
 
-/* Whether a place stands in a loop that is passed by on the way from one place to the next. */
-static bool is_between(const struct place *place, const struct place *from,
-                       const struct place *to) {
-  return from->nnodes != 0 && place_leaves_loop(place, to) && place_order(place, to, from) > 0;
-}
-
 /* Whether it stands in a loop that this rank has passed by since it issued a unit for real. Who claims
  * something may have passed that by as well: what it has passed before is of a round before, then. */
 static bool is_skipped(const struct team *team, const struct place *place) {
@@ -146,6 +155,15 @@ static bool is_skipped(const struct team *team, const struct place *place) {
       return true;
   }
   return false;
+}
+
+/* Whether it stands in a loop that this rank has passed by before it announced anything. */
+static bool is_skipped_first(const struct team *team, const struct place *place) {
+  const struct team_behind *behind = &team->behind;
+  const struct place *last = own_place(team, behind->loop);
+  const struct place *first =
+      behind->nbefore == 0 ? &behind->place : &behind->before[behind->nbefore - 1];
+  return behind->held && last != NULL && place != NULL && is_between(place, last, first);
 }
 
 /* A unit that another rank claims, or has issued, at our index. */
@@ -175,7 +193,7 @@ static enum peers_stand stand_of_their(struct team *team, const struct their_uni
   struct text text;
   const struct known_place *known = team_known_place(team, id_of_their(team, unit));
   const struct place *place = known != NULL ? &known->place : read_their(team, unit, &text);
-  return stands_in(team, place) ? STAND_AHEAD : STAND_LEFT;
+  return stands_in(team, place) || is_skipped_first(team, place) ? STAND_AHEAD : STAND_LEFT;
 }
 
 static enum peers_stand skipped_of_their(struct team *team, const struct their_unit *unit) {

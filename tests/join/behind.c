@@ -107,6 +107,16 @@ Test(behind, chain_without_data) {
   check(&without_data, "chain", "");
 }
 
+/* All meet behind the gather: a rank without data comes to it behind a collective of another kind. */
+Test(behind, gather_without_data_before_a_collective_of_all) {
+  struct run *result = run_behind(&without_data, "gather", "--meet 1", "");
+  struct lines *lines = expected(&without_data, "gather");
+  const struct schedule once = {3, 1, {{1, 1, 1}}};
+  for (int epoch = 0; epoch < without_data.epochs; epoch++)
+    lines_add_sums(lines, &once, 0, 200 + epoch);
+  finish_run(result, lines);
+}
+
 static void check_with_evaluation(const char *mode) {
   const struct schedule train = {4, 3, {{2, 2, 2, 2}, {3, 1, 2, 2}, {2, 2, 0, 1}}};
   const struct schedule evaluation = {4, 3, {{0, 1, 1, 0}, {1, 2, 0, 1}, {2, 0, 1, 1}}};

@@ -15,6 +15,8 @@
  * With --evaluations each epoch goes on so: a loop of batches of another kind, and the same behind that, at
  * a place of its own. In results it is epoch 100 + <epoch>.
  *
+ * With --meet 1 each epoch ends with an all-reduce of all ranks, epoch 200 + <epoch>.
+ *
  * With --inside each batch of training also has a ring of sends and receives: 1 before the all-reduce, 2 behind
  * it. "in <epoch> <batch>" with 100 times the rank before + 1, or 0 if that had left, is what came.
  *
@@ -34,7 +36,8 @@
 #include <unistd.h>
 
 static const char *iterations = "3+1", *evaluations = "", *mode = "gather", *end = "finalize";
-static int count = 64, inside = 0, second = 0, sync_every = 1, slow_rank = -1, slow_ms = 0;
+static int count = 64, inside = 0, meet = 0, second = 0, sync_every = 1, slow_rank = -1,
+           slow_ms = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3+1 or 3,5/5,3"},
@@ -43,6 +46,7 @@ static const struct option options[] = {
     {"--count", NULL, &count, "elements of each send"},
     {"--second", NULL, &second, "1: sends and receives have a communicator of their own"},
     {"--inside", NULL, &inside, "1: a ring in each batch, before the all-reduce; 2: behind it"},
+    {"--meet", NULL, &meet, "1: an all-reduce at the end of each epoch"},
     {"--sync-every", NULL, &sync_every, "batches between waits for the device; 0: at the end"},
     {"--slow", NULL, &slow_rank, "a rank that takes --ms for each batch"},
     {"--ms", NULL, &slow_ms, "milliseconds"},
@@ -274,6 +278,10 @@ int main(int argc, char **argv) {
       tape_play(state.tape);
     if (*evaluations != '\0')
       evaluate(&state, epoch);
+    if (meet) {
+      add(&state, 200 + epoch, 0);
+      tape_play(state.tape);
+    }
   }
   if (is("later") && state.rank == 0)
     gather(&state, epochs - 1);

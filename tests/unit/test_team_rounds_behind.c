@@ -214,6 +214,25 @@ Test(team_rounds_behind, others_go_into_a_loop_that_is_passed_by) {
   expect_agreement();
 }
 
+/* All meet at the end of the epoch; rank 3 has no data in the next one, and has not been in its loop since. */
+Test(team_rounds_behind, others_go_into_a_loop_that_is_passed_by_behind_a_unit) {
+  begin_epoch();
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    claim_in_epoch(rank, RESULTS);
+  expect_all_issue();
+  hold_in_epoch(3, LOGS, sends(0));
+  expect_verdict(3, TEAM_PARKED);
+  for (uint32_t rank = 0; rank < 3; rank++)
+    claim_in_epoch(rank, TRAIN);
+  expect_verdicts((enum team_verdict[]){TEAM_REAL, TEAM_REAL, TEAM_REAL, TEAM_SHADOW});
+  hold_in_epoch(0, LOGS, receives_from_others());
+  hold_in_epoch(1, LOGS, sends(0));
+  hold_in_epoch(2, LOGS, sends(0));
+  post_in_epoch(0, LOGS, receives_from_others());
+  post_in_epoch(3, LOGS, sends(0));
+  expect_agreement();
+}
+
 /* Only rank 2 evaluates. Rank 1 is done with the epoch, as rank 0 has received from it. */
 Test(team_rounds_behind, who_has_passed_a_loop_by_waits_for_those_in_it) {
   begin_epoch();
