@@ -156,8 +156,7 @@ static void post_in_epoch(uint32_t rank, uint32_t id, const struct posts *behind
   post(rank, &here);
 }
 
-/* All have trained, and brought logs together. */
-static void begin_epoch(void) {
+static void train_in_epoch(void) {
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     for (uint32_t id = TRAIN; id <= RESULTS; id++) {
       struct place place = in_epoch(id);
@@ -166,6 +165,11 @@ static void begin_epoch(void) {
     claim_in_epoch(rank, TRAIN);
   }
   expect_all_issue();
+}
+
+/* All have trained, and brought logs together. */
+static void begin_epoch(void) {
+  train_in_epoch();
   hold_in_epoch(0, LOGS, receives_from_others());
   for (uint32_t rank = 1; rank < RANKS; rank++)
     hold_in_epoch(rank, LOGS, sends(0));
@@ -260,4 +264,21 @@ Test(team_rounds_behind, what_comes_behind_both_is_not_waited_for) {
       expect_verdict(rank, TEAM_PARKED);
   cr_assert(shows_claim(0));
   expect_verdict(3, TEAM_REAL);
+}
+
+/* A chain of four, of which the two in the middle evaluate: none of them waits until it has seen what the
+ * other does, as others wait for both. */
+Test(team_rounds_behind, those_for_whom_others_wait_do_not_wait_for_each_other) {
+  train_in_epoch();
+  for (uint32_t rank = 0; rank + 1 < RANKS; rank++) {
+    hold_in_epoch(rank, LOGS, sends(rank + 1));
+    hold_in_epoch(rank + 1, LOGS, receives(rank));
+    post_in_epoch(rank, LOGS, sends(rank + 1));
+    post_in_epoch(rank + 1, LOGS, receives(rank));
+  }
+  hold_in_epoch(0, RESULTS, sends(1));
+  hold_in_epoch(3, RESULTS, receives(2));
+  claim_in_epoch(1, EVALUATE);
+  claim_in_epoch(2, EVALUATE);
+  expect_verdicts((enum team_verdict[]){TEAM_SHADOW, TEAM_REAL, TEAM_REAL, TEAM_SHADOW});
 }
