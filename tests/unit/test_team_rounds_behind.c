@@ -124,9 +124,10 @@ Test(team_rounds_behind, who_is_met_by_one_that_is_not_waits_while_others_go_on)
 /* ---- an epoch of two loops, with sends and receives behind each ---- */
 
 enum { TRAIN = 21, LOGS, EVALUATE, RESULTS };
+enum { BEHIND_LOGS = 100 + LOGS }; /* in front of EVALUATE */
 
 static struct place in_epoch(uint32_t id) {
-  uint16_t order = (uint16_t)(10 * id);
+  uint16_t order = (uint16_t)(id == BEHIND_LOGS ? 10 * LOGS + 5 : 10 * id);
   struct place place = {
       .id = id, .nnodes = 2, .nodes = {node(1000, 1, 0), node(1001, 2, PLACE_LOOP)}};
   if (id == TRAIN || id == EVALUATE)
@@ -162,6 +163,8 @@ static void train_in_epoch(void) {
       struct place place = in_epoch(id);
       peers_learn_place(quartet[rank]->peers, &place);
     }
+    struct place behind_logs = in_epoch(BEHIND_LOGS);
+    peers_learn_place(quartet[rank]->peers, &behind_logs);
     claim_in_epoch(rank, TRAIN);
   }
   expect_all_issue();
@@ -271,9 +274,9 @@ Test(team_rounds_behind, what_comes_behind_both_is_not_waited_for) {
 Test(team_rounds_behind, those_for_whom_others_wait_do_not_wait_for_each_other) {
   train_in_epoch();
   for (uint32_t rank = 0; rank + 1 < RANKS; rank++) {
-    hold_in_epoch(rank, LOGS, sends(rank + 1));
+    hold_in_epoch(rank, BEHIND_LOGS, sends(rank + 1));
     hold_in_epoch(rank + 1, LOGS, receives(rank));
-    post_in_epoch(rank, LOGS, sends(rank + 1));
+    post_in_epoch(rank, BEHIND_LOGS, sends(rank + 1));
     post_in_epoch(rank + 1, LOGS, receives(rank));
   }
   hold_in_epoch(0, RESULTS, sends(1));
