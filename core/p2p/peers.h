@@ -102,9 +102,8 @@ void peers_learn_place(struct peers *peers, const struct place *place);
  * which they link it have left the loop. */
 
 /* Announces operations that are about to be posted. index: how many units this rank has issued; loop:
- * where a unit of the loop stands, or NULL. Until
- * it issues another for real, its peers see that it has left the loop. False: there is no room, or
- * nothing is tracked; nothing has been announced then. */
+ * where a unit of the loop stands, or NULL. Until it issues another for real, its peers see that it has
+ * left the loop. False: there is no room, or nothing is tracked; nothing has been announced then. */
 bool peers_announce(struct peers *peers, const struct posts *posts, uint64_t index,
                     const struct place *loop);
 

@@ -47,6 +47,10 @@ const struct known_place *place_table_next(const struct place_table *table, uint
   return *at < PLACE_TABLE_PLACES && *at < table->added ? &table->places[(*at)++] : NULL;
 }
 
+uint32_t place_table_added(const struct place_table *table) {
+  return (uint32_t)table->added;
+}
+
 /* Those behind the gap move up, so that no search stops early. */
 static void place_table_forget(struct place_table *table, uint32_t id) {
   uint32_t hole = index_of(table, id);

@@ -46,6 +46,9 @@ struct known_place *place_table_find(struct place_table *table, uint32_t id);
 /* The first of those from `*at` on, which moves behind it; NULL: there are no more. */
 const struct known_place *place_table_next(const struct place_table *table, uint32_t *at);
 
+/* How many have been added so far; wraps. */
+uint32_t place_table_added(const struct place_table *table);
+
 /* The place, added if it is new; a description replaces none. NULL if its id is 0. */
 struct known_place *place_table_add(struct place_table *table, const struct place *place);
 

@@ -57,12 +57,13 @@ bool team_leaves_by(struct team *team, uint32_t place) {
   uint32_t last = team_is_behind(team) ? behind->loop : place_of_last(team);
   if (last == 0 || place == 0)
     return false;
-  if (behind->from != last || behind->to != place) {
-    behind->from = last;
-    behind->to = place;
-    behind->leaves = leaves_loop(team, last, place);
-  }
-  return behind->leaves;
+  /* Places that are new may be of a loop that lies between. */
+  uint32_t added = place_table_added(team->places.table);
+  struct team_way *way =
+      &behind->ways[(last * UINT32_C(0x9e3779b1) ^ place) % (sizeof(behind->ways) / sizeof(*way))];
+  if (way->from != last || way->to != place || (!way->leaves && way->added != added))
+    *way = (struct team_way){last, place, added, leaves_loop(team, last, place)};
+  return way->leaves;
 }
 
 static uint32_t *calm_at(struct team *team, uint32_t place) {

@@ -96,10 +96,18 @@ struct team_outside {
   uint32_t text;
 };
 
+/* From a place of a unit to one of sends and receives (team_leaves_by). */
+struct team_way {
+  uint32_t from, to; /* 0: none */
+  uint32_t added;    /* how many places were known then */
+  bool leaves;
+};
+
+/* So many of what a rank announces one after the other are looked at. */
+#define TEAM_BEHIND_PLACES 5u
+
 /* What this rank has announced of sends and receives with which it leaves a loop of collectives
  * (peers.h): team_behind.c. */
-#define TEAM_BEHIND_PLACES                                                                         \
-  5u /* so many of what a rank announces one after the other are looked at */
 struct team_behind {
   bool some; /* something: since it last issued a unit for real, if it has issued as many now */
   uint32_t reals; /* how many that were */
@@ -116,8 +124,7 @@ struct team_behind {
   /* Where the rest stands that was announced since then, the last first: once of each row of the same. */
   struct place before[TEAM_BEHIND_PLACES];
   uint32_t nbefore;
-  uint32_t from, to; /* the last two places compared (team_leaves_by); 0: none */
-  bool leaves;       /* what that has shown */
+  struct team_way ways[64]; /* by the low bits of both ends */
   /* By the low bits of a place: how often in a row all had left the loop whenever this rank came
    * there. */
   struct {

@@ -285,3 +285,17 @@ Test(team_rounds_behind, those_for_whom_others_wait_do_not_wait_for_each_other) 
   claim_in_epoch(2, EVALUATE);
   expect_verdicts((enum team_verdict[]){TEAM_SHADOW, TEAM_REAL, TEAM_REAL, TEAM_SHADOW});
 }
+
+/* Asked before anybody has trained, and again. */
+Test(team_rounds_behind, a_loop_that_is_new_may_lie_between) {
+  struct place logs = in_epoch(LOGS);
+  peers_learn_place(quartet[3]->peers, &logs);
+  for (int epoch = 0; epoch < 2; epoch++) {
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      claim_in_epoch(rank, RESULTS);
+    expect_all_issue();
+    cr_assert_eq(team_leaves_by(quartet[3], LOGS), epoch == 1);
+    if (epoch == 0)
+      train_in_epoch();
+  }
+}
