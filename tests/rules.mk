@@ -22,6 +22,11 @@
 
 tests_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE) -Wno-missing-prototypes -Wno-overlength-strings -Wno-write-strings
 
+# Tests call what they test and compare: optimised they take two thirds longer to compile, and run as long. Not so random programs
+# (tests/simulation, tests/fuzz), and those that stand for a user's (tests/programs), where what the optimiser does is part of the test.
+COMPARING = unit/test_ hooks/ interpose/ tools/ join/ faults/ loopback/ machines/
+$(foreach tests,$(COMPARING),$(BUILD)/tests/$(tests)%.o): private tests_CFLAGS += -O0 -g1
+
 -include tests/programs/programs.mk
 
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)/*.c))

@@ -27,15 +27,6 @@ static const struct {
     [DATATYPE_FLOAT8E5M2] = {"float8e5m2", 1, true, true, 5, 2, true},
 };
 
-static double power_of_two(int exponent) {
-  double power = 1;
-  for (; exponent > 0; exponent--)
-    power *= 2;
-  for (; exponent < 0; exponent++)
-    power /= 2;
-  return power;
-}
-
 /* A floating point number read off its bits, exactly: all formats fit into a double. */
 static double read_float(int datatype, uint64_t bits) {
   int mantissa_bits = formats[datatype].mantissa_bits;
@@ -51,9 +42,8 @@ static double read_float(int datatype, uint64_t bits) {
   int bias = top / 2;
   double significand = (double)mantissa;
   if (exponent == 0)
-    return sign * significand * power_of_two(1 - bias - mantissa_bits);
-  return sign * (significand + power_of_two(mantissa_bits)) *
-         power_of_two(exponent - bias - mantissa_bits);
+    return sign * ldexp(significand, 1 - bias - mantissa_bits);
+  return sign * ldexp(significand + ldexp(1, mantissa_bits), exponent - bias - mantissa_bits);
 }
 
 __extension__ typedef __int128 integer; /* holds every int64 and uint64 */
