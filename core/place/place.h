@@ -203,7 +203,8 @@ void place_clean_text(struct place *place);
 /* Above 0 if `a` goes before `b` where ranks stand at both, below 0 if `b` does, 0: not known.
  * last: where all ranks have been last; NULL: not known. The first difference decides:
  *   1. what comes from `last` without going round a loop around both: a rank at the other place
- *      has gone round, or has skipped the rest of this round;
+ *      has gone round, or has skipped the rest of this round. At `last` again it has not gone round,
+ *      if each round comes to the other place: one call makes several collectives;
  *   2. where it is not known that both come next from `last`, or both with the next round of a loop
  *      around them, or their order is not: what stands in a loop, as a rank at the other place has left
  *      it, or has passed it by;

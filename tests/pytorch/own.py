@@ -114,6 +114,21 @@ def layout(stack, environment):
     must_say(stopped, NOT_REBUILT)
 
 
+def buffers(iterations, evaluations):
+    """Who has no batch to train with, or none to evaluate, broadcasts buffers where the others do not, and all gradients are right."""
+
+    def act(stack, environment):
+        result = check(stack.with_join.run([SCRIPTS / "buffers.py", iterations, evaluations], iterations.split("/")[0].count(",") + 1, environment, 100), iterations)
+        for epoch, (trained, evaluated) in enumerate(zip(iterations.split("/"), evaluations.split("/"))):
+            batches = sum(int(n) for n in evaluated.split(","))
+            for rank, n in enumerate(trained.split(",")):
+                must_say(result, rf"RESULT {rank} {epoch} {n} {batches}(?!\d)")
+
+    return act
+
+
+BUFFERS = [("3,3/3,0/3,3", "3,3/0,3/3,3"), ("2,2,2/2,3,2/3,0,2/2,3,3", "2,2,2/3,2,2/0,2,3/3,3,2"), ("4,4/4,4/4,4/4,0/4,4", "4,4/4,4/4,4/0,4/4,4")]
+
 # Which ranks' numbers come. A send makes a communicator of its two ranks in PyTorch's legacy backend, when both call it first.
 CAME = {"gather": lambda rank, ranks: ranks if rank == 0 else 0, "scatter": lambda rank, ranks: 1, "send": lambda rank, ranks: ranks - 1 if rank == 0 else 0}
 
@@ -149,6 +164,8 @@ def cases():
     wanted += [(2, "cells.py", "0,2"), (2, "cells.py", "1,3"), (2, "slow.py")]
     for backend, environment in backends():
         yield case(f"{backend}, 2 ranks: layout.py", layout, environment)
+        for iterations, evaluations in BUFFERS:
+            yield case(f"{backend}: buffers.py {iterations}", buffers(iterations, evaluations), environment)
         for ranks, how, words in BEHIND:
             yield case(f"{backend}, {ranks} ranks: behind.py {how} {words}", behind(ranks, how, words), environment)
         for how in CAME:

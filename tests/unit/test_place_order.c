@@ -103,6 +103,28 @@ Test(place_order, and_what_comes_next_from_where_all_have_been_before_that) {
   expect_first(&b, &a, NULL);
 }
 
+/* for (...) { a(); b(); }: a makes two collectives, and one rank stands at its second one. */
+Test(place_order, at_the_same_place_again_before_what_each_round_comes_to_is_in_one_call) {
+  struct place a = stand(1, 0, 0, 7), b = stand(2, 0, 0, 8), last = a;
+  expect_first(&b, &a, &last); /* b may be left out: a comes with the next round */
+  b.nodes[2].since = 7;
+  expect_first(&a, &b, &last);
+  expect_first(&a, &b, &b); /* both with the next round */
+  last.id = 3;              /* another call */
+  expect_first(&b, &a, &last);
+  last = a;
+  b.nodes[2].since = 8; /* b follows from behind a on */
+  expect_first(&b, &a, &last);
+}
+
+Test(place_order, a_loop_at_the_same_place_may_have_ended) {
+  struct place a = stand(1, 20, 6, 1), b = stand(2, 0, 0, 8), last = a;
+  b.nodes[2].since = 6;
+  expect_first(&a, &b, &last); /* as any loop goes before what stands in none */
+  last = stand(3, 20, 6, 2);
+  expect_first(&a, &b, &last);
+}
+
 Test(place_order, who_is_in_a_loop_comes_to_the_rest_of_it_next) {
   struct place a = stand(1, 20, 6, 1), b = stand(2, 30, 7, 1), last = stand(3, 30, 7, 2);
   expect_first(&b, &a, &last);
