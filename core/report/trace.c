@@ -97,20 +97,44 @@ static int create_file(struct trace *trace, const char *folder, size_t limit, in
 
 /* ---- records ---- */
 
-/* The bytes of text as the inside of a JSON string. Others than ASCII are taken for Latin-1, so
- * that the result is valid whatever they are. Always terminated; room for ESCAPED_SIZE * limit + 1
- * bytes. */
+/* Bytes of the UTF-8 character at text, which has more than ASCII (RFC 3629); 0: it is none. */
+static size_t utf8_bytes(const unsigned char *text) {
+  static const struct {
+    unsigned char first, last, least, most; /* of the first byte, of the second */
+    size_t bytes;
+  } forms[] = {{0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+               {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
+               {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+               {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+  for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+    if (text[0] < forms[i].first || text[0] > forms[i].last || text[1] < forms[i].least ||
+        text[1] > forms[i].most)
+      continue;
+    for (size_t at = 2; at < forms[i].bytes; at++)
+      if ((text[at] & 0xc0) != 0x80)
+        return 0;
+    return forms[i].bytes;
+  }
+  return 0;
+}
+
+/* The bytes of text, at most limit, as the inside of a JSON string. What is not UTF-8 is taken for
+ * Latin-1, so that the result is valid whatever they are. Always terminated; room for
+ * ESCAPED_SIZE * limit + 1 bytes. */
 static void trace_escape(const char *text, size_t limit, char *escaped) {
   size_t used = 0;
-  for (size_t i = 0; i < limit && text[i]; i++) {
+  for (size_t i = 0, bytes; i < limit && text[i]; i += bytes) {
     unsigned char c = (unsigned char)text[i];
+    bytes = c < 0x80 ? 1 : utf8_bytes((const unsigned char *)text + i);
     if (c == '"' || c == '\\') {
       escaped[used++] = '\\';
       escaped[used++] = (char)c;
-    } else if (c < ' ' || c >= 0x7f) {
+    } else if (c < ' ' || c == 0x7f || bytes == 0 || bytes > limit - i) {
       used += (size_t)sprintf(escaped + used, "\\u%04x", c);
+      bytes = 1;
     } else {
-      escaped[used++] = (char)c;
+      memcpy(escaped + used, text + i, bytes);
+      used += bytes;
     }
   }
   escaped[used] = '\0';

@@ -95,12 +95,18 @@ Test(trace, any_text_becomes_valid_json) {
   struct trace *trace = trace_open(folder, LIMIT, 0, 1, 1);
   trace_event(trace, TRACE_COMMIT, 0, all, -1);
   trace_event(trace, TRACE_COMMIT, 1, "", -1);
+  trace_event(trace, TRACE_COMMIT, 2, "h\u00e9 \u20ac \U0001F600", -1);
+  trace_event(trace, TRACE_COMMIT, 3, "\xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80 \xe2\x82", -1);
   trace_close(trace);
   read_only_file();
-  cr_assert_eq(nlines, 3);
+  cr_assert_eq(nlines, 5);
   check_object(lines[1]);
   cr_expect(has(lines[1], "\\u0001") && has(lines[1], "\\u00ff") && has(lines[1], "!\\\"#"));
   cr_expect(has(lines[2], "\"unit\":\"\""));
+  cr_expect(has(lines[3], "\"unit\":\"h\u00e9 \u20ac \U0001F600\""));
+  /* Longer than need be, a surrogate, beyond the last one, cut off. */
+  cr_expect(has(lines[4], "\"\\u00c0\\u0080 \\u00ed\\u00a0\\u0080 "
+                          "\\u00f4\\u0090\\u0080\\u0080 \\u00e2\\u0082\""));
 }
 
 Test(trace, a_huge_unit_is_cut_off) {

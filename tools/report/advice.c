@@ -152,9 +152,9 @@ static bool say_missing(const struct summary *summary, bool *some_ranks, struct 
         summary->count, nranks);
   if (summary->from > 0)
     say(out,
-        "The first %" PRIu64
-        " collectives are not in the traces, which became too large (NCCL_JOIN_TRACE_SIZE). What "
-        "follows is of the rest.",
+        "The first %" PRIu64 " collectives are not in the traces, which became too large "
+                             "(NCCL_JOIN_TRACE_SIZE), or found no "
+        "more room where they were written. What follows is of the rest.",
         summary->from);
   return !*some_ranks && summary->from == 0;
 }
