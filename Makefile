@@ -8,6 +8,11 @@
 # Each folder describes its own targets in a rules.mk, read below. Paths of the CUDA and NCCL headers come from
 # .deps/paths.mk, which tools/deps writes (and for which it installs what the machine lacks).
 
+# A make rule cannot name a file with a space, nor can the dynamic linker in a list.
+ifneq ($(words $(CURDIR)),1)
+$(error this folder has a space in its path: move the checkout to one without ($(CURDIR)))
+endif
+
 CC = gcc
 BUILD ?= build
 PREFIX ?= /usr/local

@@ -52,6 +52,31 @@ static void prepend(const char *name, const char *value) {
   free(joined);
 }
 
+static bool is_preload(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return strcmp(slash != NULL ? slash + 1 : path, "libnccl-join.so") == 0;
+}
+
+/* Takes the preload out of what the user has set: a run without it is one to compare with. */
+static void take_preload_out(void) {
+  const char *plugin = getenv("NCCL_PROFILER_PLUGIN");
+  char *list = getenv("LD_PRELOAD"), *rest = list != NULL ? strdup(list) : NULL, *whole = rest;
+  char *kept = rest != NULL ? calloc(1, strlen(rest) + 1) : NULL;
+  if (plugin != NULL && is_preload(plugin))
+    unsetenv("NCCL_PROFILER_PLUGIN");
+  for (char *object; kept != NULL && (object = strsep(&rest, ": ")) != NULL;)
+    if (*object != '\0' && !is_preload(object)) {
+      strcat(kept, *kept != '\0' ? ":" : "");
+      strcat(kept, object);
+    }
+  if (kept != NULL && *kept != '\0')
+    setenv("LD_PRELOAD", kept, 1);
+  else if (list != NULL)
+    unsetenv("LD_PRELOAD");
+  free(kept);
+  free(whole);
+}
+
 /* NCCL cuts longer names of plug-ins off (plugin/plugin_open.cc, MAX_STR_LEN). */
 #define PLUGIN_NAME_MAX 254
 
@@ -60,11 +85,30 @@ static void prepend(const char *name, const char *value) {
  * The object is also NCCL's profiler plug-in, unless the user has one, to notice calls that bypass
  * it (interpose/nccl/bypass.h). */
 static void become(const struct options *options) {
+  if (options->preload == NULL)
+    take_preload_out();
   prepend("LD_PRELOAD", options->preload);
   if (options->preload && strlen(options->preload) <= PLUGIN_NAME_MAX)
     setenv("NCCL_PROFILER_PLUGIN", options->preload, 0);
   prepend("LD_LIBRARY_PATH", options->libraries);
   execvp(options->program[0], options->program);
+}
+
+/* What the user can do where a program cannot be started, or "". */
+static const char *remedy_of(const char *program, int error) {
+  struct stat seen = {0};
+  size_t length = strlen(program);
+  if (error == EMFILE || error == ENFILE)
+    return ". Allow more open files (ulimit -n), some six a rank";
+  if (error == EAGAIN)
+    return ". Allow more processes (ulimit -u)";
+  if (error != EACCES || stat(program, &seen) != 0)
+    return "";
+  if (S_ISDIR(seen.st_mode))
+    return ": it is a folder";
+  return length > 3 && strcmp(program + length - 3, ".py") == 0
+             ? ": it is not executable. Say python in front of it, or chmod +x"
+             : ": it is not executable (chmod +x)";
 }
 
 /* Says why the program did not start; returns a shell's status for it. */
@@ -84,7 +128,7 @@ static int say_not_started(const char *program, int error) {
       say("%s: program not found", program);
     return STATUS_NOT_FOUND;
   }
-  say("%s: cannot be started: %s", program, strerror(error));
+  say("%s: cannot be started: %s%s", program, strerror(error), remedy_of(program, error));
   return STATUS_NOT_EXECUTABLE;
 }
 
@@ -225,28 +269,34 @@ static void look_for_all_lost(struct launch *launch) {
   }
 }
 
-/* Waits for signals and output, up to timeout_ms (-1: for ever), and handles what came. False if
- * nothing did. */
-static bool turn(struct launch *launch, int timeout_ms) {
+/* Waits for signals and output, up to timeout_ms (-1: for ever), and handles what came. Where nothing
+ * can be waited for it looks at all, every 10 ms: none of them blocks. */
+static void turn(struct launch *launch, int timeout_ms) {
   static struct pollfd polled[1 + 2 * RANKS_MAX];
-  int npolled = 0;
+  static struct relay *relays[1 + 2 * RANKS_MAX];
+  nfds_t npolled = 0; /* those that are open alone: poll takes no more than RLIMIT_NOFILE */
   polled[npolled++] = (struct pollfd){.fd = launch->signals, .events = POLLIN};
-  for (int i = 0; i < launch->options.nranks; i++) {
-    polled[npolled++] = (struct pollfd){.fd = launch->ranks[i].out.source, .events = POLLIN};
-    polled[npolled++] = (struct pollfd){.fd = launch->ranks[i].err.source, .events = POLLIN};
+  for (int i = 0; i < 2 * launch->options.nranks; i++) {
+    struct rank *rank = &launch->ranks[i / 2];
+    struct relay *relay = i % 2 == 0 ? &rank->out : &rank->err;
+    if (!relay_is_open(relay))
+      continue;
+    relays[npolled] = relay;
+    polled[npolled++] = (struct pollfd){.fd = relay->source, .events = POLLIN};
   }
-  if (poll(polled, (nfds_t)npolled, timeout_ms) <= 0)
-    return false;
-  for (int i = 0; i < launch->options.nranks; i++) {
-    if (polled[1 + 2 * i].revents)
-      relay_pump(&launch->ranks[i].out);
-    if (polled[2 + 2 * i].revents)
-      relay_pump(&launch->ranks[i].err);
-  }
+  int ready = poll(polled, npolled, timeout_ms);
+  if (ready == 0)
+    return;
+  for (nfds_t i = 0; ready < 0 && i < npolled; i++)
+    polled[i].revents = POLLIN;
+  if (ready < 0)
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  for (nfds_t i = 1; i < npolled; i++)
+    if (polled[i].revents)
+      relay_pump(relays[i]);
   look_for_all_lost(launch);
   if (polled[0].revents)
     read_signals(launch);
-  return true;
 }
 
 static bool any_output_open(const struct launch *launch) {
@@ -295,6 +345,8 @@ static int run_ranks(struct launch *launch) {
   signal(SIGCHLD, SIG_DFL); /* ignored, it would let no one wait */
   launch->pipe_handler_before = signal(SIGPIPE, SIG_IGN);
   launch->signals = signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (launch->signals < 0)
+    return say_not_started(launch->options.program[0], errno);
   for (int i = 0; i < launch->options.nranks; i++)
     launch->ranks[i].out.source = launch->ranks[i].err.source = -1;
   for (int i = 0; i < launch->options.nranks; i++) {

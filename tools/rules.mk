@@ -35,7 +35,9 @@ COMPLETIONS = $(ROOT)/share/bash-completion/completions
 # Of links to sources, which are not installed, the text.
 UNLINK_SOURCES = 's/\[([^][]*)\]\((\.\.\/)*(core|hooks|interpose|tools|tests|Makefile)[^)]*\)/\1/g'
 .PHONY: uninstall
-absolute = case '$(PREFIX)' in /*) ;; *) echo "make $@: PREFIX=$(PREFIX) must be an absolute path" >&2; exit 2 ;; esac
+install uninstall: export PREFIX := $(PREFIX)
+absolute = case "$$PREFIX" in *[[:space:]:\;\'\"\`\$$]*) echo "make $@: no space, colon, semicolon, quote or \$$ in PREFIX=$$PREFIX" >&2; exit 2 ;; \
+  /*) ;; *) echo "make $@: PREFIX=$$PREFIX must be an absolute path" >&2; exit 2 ;; esac
 install: all
 	@$(absolute)
 	install -d '$(ROOT)/bin' '$(ROOT)/include' '$(INSTALLED)/loopback' '$(INSTALLED)/hooks' '$(PAGES)/docs' '$(COMPLETIONS)' \
@@ -54,7 +56,8 @@ install: all
 	install -m 644 $(wildcard docs/*.*) '$(PAGES)/docs/'
 	install -m 644 $(wildcard docs/examples/*) '$(PAGES)/docs/examples/'
 	$(Q)sed -i -zE $(UNLINK_SOURCES) '$(PAGES)/README.md' '$(PAGES)'/docs/*.md '$(PAGES)'/docs/examples/*.md
-	if [ -e $(BUILD)/loopback/libnccl.so.2 ]; then cp -Pf $(BUILD)/loopback/lib*.so* '$(INSTALLED)/loopback/'; fi
+	if [ -e $(BUILD)/loopback/libnccl.so.2 ]; then cp -Pf $(BUILD)/loopback/lib*.so* '$(INSTALLED)/loopback/' && \
+	  chmod 755 '$(INSTALLED)'/loopback/lib*.so*; fi
 
 uninstall:
 	@$(absolute)

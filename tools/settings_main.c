@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
   opterr = 0;
   int what = getopt_long(argc, argv, "+", options, NULL), status = 0;
   if (what == '?' || optind < argc) {
-    fprintf(stderr, "nccl-join: env takes no argument, --check, --markdown, --man or --version\n");
+    fprintf(stderr, "nccl-join: env takes no argument (see nccl-join env --help)\n");
     return 2;
   }
   if (what == 'v')

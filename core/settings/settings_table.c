@@ -80,8 +80,8 @@ const struct setting settings_table[] = {
      "warn once when a rank has joined for longer than this; 0: never"},
     {"NCCL_JOIN_STALL_WARN", TYPE_NUMBER, OF_EACH_RANK, FIELD(stall_warn_s), "60", NULL, 0,
      31536000, "seconds",
-     "warn once when ranks wait and none has moved for so long, with a table of who is where; 0: "
-     "never"},
+     "warn once when ranks wait in nccl-join (not only on their devices) and none has moved for so "
+     "long, with a table of who is where; 0: never"},
     {"NCCL_JOIN_TIMEOUT", TYPE_NUMBER, OF_EACH_RANK, FIELD(timeout_s), "1800", NULL, 1, 31536000,
      "seconds", "how long a rank waits for the others before it gives up"},
     {"NCCL_JOIN_MACHINES", TYPE_SWITCH, OF_ALL_RANKS, FIELD(machines), "1", switch_words, 0, 0,
@@ -113,9 +113,9 @@ const struct setting settings_table[] = {
     {"NCCL_JOIN_DEBUG", TYPE_WORD, OF_EACH_RANK, FIELD(log_level), "WARN", level_words, 0, 0, NULL,
      "what is logged, in the format of NCCL's log"},
     {"NCCL_JOIN_DEBUG_FILE", TYPE_FORMAT, OF_EACH_RANK, FIELD(log_file), "", NULL, 0, 0, NULL,
-     "where the log goes instead of stderr"},
+     "where the log goes instead of stderr; its folder must be there"},
     {"NCCL_JOIN_TRACE", TYPE_PATH, OF_EACH_RANK, FIELD(trace_folder), "", NULL, 0, 0, NULL,
-     "folder for one trace file (JSON lines) per rank"},
+     "folder for one trace file (JSON lines) per rank; it is made if it is missing"},
     {"NCCL_JOIN_TRACE_SIZE", TYPE_NUMBER, OF_EACH_RANK, FIELD(trace_mib), "16", NULL, 1, 65536,
      "MiB", "how large a trace file becomes: of a longer run it has the last collectives"},
     {"NCCL_JOIN_REPORT", TYPE_FOLDER, OF_EACH_RANK, FIELD(report), "line", report_words, 0, 0, NULL,

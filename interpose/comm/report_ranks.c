@@ -142,7 +142,9 @@ static void log_who_is_where(const struct endpoint *end, enum log_level level) {
 
 /* What becomes of the call of a rank that is released. */
 static const char *report_outcome(struct unit wanted) {
-  return unit_is_leave(wanted) || unit_is_exit_point(wanted) ? "it goes on" : "ncclRemoteError";
+  if (unit_is_leave(wanted))
+    return "it goes on, and answers the others no more";
+  return unit_is_exit_point(wanted) ? "it goes on" : "ncclRemoteError";
 }
 
 void report_timeout(const struct endpoint *end, struct unit wanted) {

@@ -173,7 +173,7 @@ static void make_other_version(const char *path) {
 Test(alike, another_version) {
   char folder[] = "/tmp/alike.XXXXXX", path[64], environment[128];
   cr_assert_not_null(mkdtemp(folder));
-  snprintf(path, sizeof path, "%s/libnccl-join.so", folder);
+  snprintf(path, sizeof path, "%s/other.so", folder); /* --no-join takes the name of ours out */
   make_other_version(path);
   snprintf(environment, sizeof environment, "LD_PRELOAD=%s", path);
   struct run *result = run(&(struct launch){.nranks = 3,

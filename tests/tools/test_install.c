@@ -60,6 +60,30 @@ Test(install, everything_is_there_and_goes_away_again) {
   cr_expect_str_eq(run("find prefix").out, "prefix\n");
 }
 
+Test(install, takes_no_folder_that_nothing_could_be_loaded_from) {
+  char here[PATH_MAX];
+  cr_assert_not_null(getcwd(here, sizeof here));
+  static const char *const prefixes[] = {"/a b", "/a:b", "/a'b", "/a\\\"b", "relative"};
+  for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+    struct result result =
+        run("mkdir -p to; to=$PWD/to; cd %s && make -s install DESTDIR=$to PREFIX=\"%s\"", here,
+            prefixes[i]);
+    cr_expect_neq(result.status, 0, "%s", prefixes[i]);
+    expect_in(result.err, "make install: ");
+    cr_expect_str_empty(run("find to -mindepth 1").out);
+  }
+}
+
+Test(install, all_may_read_what_is_installed) {
+  char here[PATH_MAX];
+  cr_assert_not_null(getcwd(here, sizeof here));
+  struct result result =
+      run("folder=$PWD; umask 077; cd %s && make -s install PREFIX=\"$folder/prefix\"", here);
+  cr_assert_eq(result.status, 0, "%s", result.err);
+  cr_expect_str_empty(run("find prefix -type f ! -perm -444").out);
+  make("uninstall");
+}
+
 /* In a copy without .deps, where a tools/deps would be noticed. */
 /* Sources are not installed, so nothing links to them. */
 Test(install, the_pages_have_no_dead_links) {

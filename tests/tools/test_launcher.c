@@ -152,6 +152,7 @@ Test(launcher, wrong_usage_is_status_2_and_says_what_is_wrong) {
       {"run -n 2x true", "not 2x"},
       {"run -n 257 true", "not 257"},
       {"run -nfoo true", "not foo"},
+      {"run -np 2 true", "-n N gives the number of ranks"},
       {"run --loopbak true", "unknown option --loopbak"},
       {"env --nonsense", "env takes no argument"},
       {"status nonsense", "status takes the number of a process, not nonsense"},
@@ -225,10 +226,27 @@ Test(launcher, a_program_that_is_not_there_is_127_and_one_that_cannot_run_126) {
     cr_expect_neq(strstr(result.err, "settings go in front of nccl-join"), NULL, "%s", result.err);
     result = run("echo > text; nccl-join run %s ./text", options[i]);
     cr_expect_eq(result.status, 126);
-    cr_expect_str_eq(result.err, "nccl-join: ./text: cannot be started: Permission denied\n");
+    cr_expect_str_eq(result.err,
+                     "nccl-join: ./text: cannot be started: Permission denied: it is not "
+                     "executable (chmod +x)\n");
+    result = run("echo > text.py; nccl-join run %s ./text.py", options[i]);
+    expect_in(result.err, "Say python in front of it");
     result = run("nccl-join run %s ./tools", options[i]);
     cr_expect_eq(result.status, 126);
+    expect_in(result.err, ": it is a folder");
   }
+}
+
+/* A run to compare with is one without, whatever is set; other objects stay. */
+Test(launcher, without_join_the_preload_is_taken_out_of_what_is_set) {
+  struct result result =
+      run("LD_PRELOAD='/not/libnccl-join.so libm.so.6:/not/there/libnccl-join.so' "
+          "NCCL_PROFILER_PLUGIN=/not/libnccl-join.so nccl-join run --no-join sh -c "
+          "'echo $LD_PRELOAD,$NCCL_PROFILER_PLUGIN' 2>/dev/null");
+  cr_expect_str_eq(result.out, "libm.so.6,\n");
+  result = run("LD_PRELOAD=/not/libnccl-join.so NCCL_PROFILER_PLUGIN=mine nccl-join run --no-join "
+               "sh -c 'echo ${LD_PRELOAD-none},$NCCL_PROFILER_PLUGIN' 2>/dev/null");
+  cr_expect_str_eq(result.out, "none,mine\n");
 }
 
 /* ---- settings ---- */

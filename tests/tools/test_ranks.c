@@ -294,6 +294,17 @@ Test(ranks, interrupting_twice_does_not_wait_for_the_grace_time) {
   cr_expect_lt(least, 4.5);
 }
 
+/* Ranks that cannot be started end the others, however few files may be open. */
+Test(ranks, too_few_open_files_are_told_and_end_the_run) {
+  for (int files = 13; files < 24; files += 2) { /* the shell itself needs 13 */
+    struct result result =
+        run("ulimit -n %d; timeout -k 1 10 nccl-join run --no-join -n 8 sleep 20", files);
+    cr_expect_eq(result.status, 126, "%d files: status %d, %s", files, result.status, result.err);
+    cr_expect_not_null(strstr(result.err, "Allow more open files (ulimit -n)"), "%d files: %s",
+                       files, result.err);
+  }
+}
+
 Test(ranks, ranks_die_with_a_launcher_that_is_killed) {
   pid_t launcher = start("exec nccl-join run -n 3 sh -c 'echo $$ >> pids; exec sleep 100'");
   wait_for_lines("pids", 3);

@@ -6,7 +6,7 @@
  * of the ranks, which may be stopped. For each communicator, or several of the same ranks, one row
  * a rank: whether it runs its program or waits, in which call and for how long, whether it has
  * joined, or is stopped; then who waits for whom, also across communicators, and the last WARN of
- * each process. The status is 1 if there is no such job.
+ * each process. The status is 1 if there is no such job; with --watch, if there has been none.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
                                           {"all", no_argument, NULL, 'a'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-  bool json = false, watch = false;
+  bool json = false, watch = false, seen = false;
   long pid = 0;
   argv[0] = name;
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -118,7 +118,8 @@ int main(int argc, char **argv) {
     size_t shown = show(pid, json);
     fflush(stdout);
     if (shown == 0 || ferror(stdout))
-      return !terminal_finish();
+      return !terminal_finish() || !seen;
+    seen = true;
     nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
   }
   bool none = show(pid, json) == 0;
