@@ -193,8 +193,11 @@ Test(failures, launcher_reports_the_failing_rank) {
 
 /* The others fail because of it, and their processes end before its own. */
 Test(failures, launcher_names_the_rank_that_failed_first) {
-  struct run *result = run(&(struct launch){
-      .nranks = 3, .program = "endings", .options = "--iterations 20 --break 1:8:fail --linger 1"});
+  struct run *result =
+      run(&(struct launch){.nranks = 3,
+                           .program = "endings",
+                           .here = true,
+                           .options = "--iterations 20 --break 1:8:fail --linger 1"});
   cr_assert(!result->timed_out, "%s", result->errors);
   cr_expect(run_says(result, "nccl-join: rank 1 ended with status 1"), "%s", result->errors);
   run_free(result);
