@@ -54,11 +54,11 @@ static void print_words(FILE *out, const char *text, int indent, int width) {
 
 void settings_print(FILE *out, char *const *environment, int width) {
   struct shown shown;
-  fprintf(out, "%-26s  %-11s  %s\n", "SETTING", "FROM", "VALUE");
+  fprintf(out, "%-27s  %-11s  %s\n", "SETTING", "FROM", "VALUE");
   for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
     char text[128], more[512];
     settings_show(setting, environment, &shown);
-    fprintf(out, "\n%-26s  %-11s  %s\n", setting->name, shown.from, shown.value);
+    fprintf(out, "\n%-27s  %-11s  %s\n", setting->name, shown.from, shown.value);
     print_words(out, setting->meaning, 4, width);
     snprintf(more, sizeof(more), "accepted: %s; default: %s",
              settings_accepted(setting, text, sizeof(text)), or_none(setting->initial));

@@ -378,10 +378,14 @@ Test(report, what_is_wrong_is_said) {
   struct run *result = report("--text");
   cr_expect_eq(result->status, 1);
   expect_in(result->errors, "nccl-join: no traces in /tmp/nccl-join-report-");
+  expect_in(result->errors, ": a run with NCCL_JOIN_TRACE=/tmp/nccl-join-report-");
   run_free(result);
   result = report("--json --text");
   cr_expect_eq(result->status, 2);
-  expect_in(result->errors, "usage: nccl-join report ");
+  expect_in(result->errors, "--perfetto one at a time\nusage: nccl-join report ");
+  run_free(result);
+  result = report("more");
+  expect_in(result->errors, "one FOLDER at a time\nusage: nccl-join report ");
   run_free(result);
   write_text("report-0badcafe.4711.json", "{}\n");
   result = report("");
@@ -393,6 +397,14 @@ Test(report, what_is_wrong_is_said) {
   result = report("");
   cr_expect_eq(result->status, 1);
   expect_in(result->errors, " have no record\n");
+  run_free(result);
+  write_text("rank-1.host.5.jsonl", "");
+  write_text("rank-2.host.6.jsonl", "{}\n");
+  write_rank(0, "", "{}\n");
+  result = report("");
+  expect_in(result->errors, "rank-1.host.5.jsonl is empty: ");
+  expect_in(result->errors, "rank-2.host.6.jsonl is not a trace of version ");
+  expect_in(result->errors, ": 1 damaged line is left out\n");
   run_free(result);
 }
 

@@ -254,14 +254,14 @@ Test(launcher, without_join_the_preload_is_taken_out_of_what_is_set) {
 Test(launcher, env_prints_the_settings) {
   struct result result = run("NCCL_JOIN_TIMEOUT=77 nccl-join env");
   cr_expect_eq(result.status, 0);
-  expect_in(result.out, "\nNCCL_JOIN_TIMEOUT           environment  77\n");
-  expect_in(result.out, "\nNCCL_JOIN_DEBUG             default      WARN\n");
+  expect_in(result.out, "\nNCCL_JOIN_TIMEOUT            environment  77\n");
+  expect_in(result.out, "\nNCCL_JOIN_DEBUG              default      WARN\n");
 }
 
 Test(launcher, env_shows_wrong_settings_and_has_status_2) {
   struct result result = run("NCCL_JOIN_TIMEOUT=x NCCL_JOIN_LOSY=zero nccl-join env");
   cr_expect_eq(result.status, 2);
-  expect_in(result.out, "\nNCCL_JOIN_TIMEOUT           WRONG        x\n");
+  expect_in(result.out, "\nNCCL_JOIN_TIMEOUT            WRONG        x\n");
   expect_in(result.err,
             "nccl-join: NCCL_JOIN_TIMEOUT=x is not accepted. Accepted: 1 to 31536000 seconds\n");
   expect_in(result.err, "nccl-join: NCCL_JOIN_LOSY is not known");

@@ -153,7 +153,7 @@ static bool say_missing(const struct summary *summary, bool *some_ranks, struct 
   if (summary->from > 0)
     say(out,
         "The first %" PRIu64 " collectives are not in the traces, which became too large "
-                             "(NCCL_JOIN_TRACE_SIZE), or found no "
+        "(NCCL_JOIN_TRACE_SIZE), or found no "
         "more room where they were written. What follows is of the rest.",
         summary->from);
   return !*some_ranks && summary->from == 0;

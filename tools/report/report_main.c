@@ -84,6 +84,11 @@ int main(int argc, char **argv) {
       options.perfetto = optarg;
   }
   int kinds = options.json + (options.text || options.output != NULL) + (options.perfetto != NULL);
+  if (kinds > 1)
+    fprintf(stderr, "%s: of --json, --text or --output, and --perfetto one at a time\n", name);
+  else if (optind != argc - 1)
+    fprintf(stderr, "%s: %s\n", name,
+            optind == argc ? "which FOLDER has the traces?" : "one FOLDER at a time");
   if (optind != argc - 1 || kinds > 1)
     return usage(stderr, 2);
   options.folder = argv[optind];

@@ -259,9 +259,13 @@ static void read_file(struct tracks *tracks, const char *path) {
     }
     read_records(&track, file, tracks->wants_issued, &damaged);
     if (damaged > 0)
-      fprintf(stderr, "nccl-join: %s: %" PRIu64 " damaged lines are left out\n", path, damaged);
+      fprintf(stderr, "nccl-join: %s: %" PRIu64 " damaged line%s left out\n", path, damaged,
+              damaged == 1 ? " is" : "s are");
     tracks->all = grown(tracks->all, (tracks->count + 1) * sizeof *tracks->all);
     tracks->all[tracks->count++] = track;
+  } else if (fstat(fileno(file), &status) == 0 && status.st_size == 0) {
+    fprintf(stderr,
+            "nccl-join: %s is empty: there was no room, or its rank ended before it wrote\n", path);
   } else {
     fprintf(stderr, "nccl-join: %s is not a trace of version %d\n", path, TRACE_VERSION_READ);
   }
@@ -304,7 +308,8 @@ bool tracks_read(struct tracks *tracks, const char *folder) {
             "JSON. Run with NCCL_JOIN_TRACE=FOLDER for a report with timelines\n",
             folder);
   } else {
-    fprintf(stderr, "nccl-join: no traces in %s\n", folder);
+    fprintf(stderr, "nccl-join: no traces in %s: a run with NCCL_JOIN_TRACE=%s writes them there\n",
+            folder, folder);
   }
   return tracks->count > 0;
 }
