@@ -9,6 +9,7 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,7 +167,7 @@ static void fuzz_files(struct input *input) {
 static const char *skip_text(const char *c) {
   FUZZ_CHECK(*c == '"');
   for (c++; *c != '"'; c++) {
-    FUZZ_CHECK(*c >= ' ' && *c < 0x7f);
+    FUZZ_CHECK((unsigned char)*c >= ' ' && *c != 0x7f);
     if (*c != '\\')
       continue;
     c++;
@@ -177,8 +178,19 @@ static const char *skip_text(const char *c) {
   return c + 1;
 }
 
+static void check_utf8(const char *text) {
+  static locale_t utf8;
+  if (utf8 == 0)
+    utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", 0);
+  FUZZ_CHECK(utf8 != 0);
+  locale_t before = uselocale(utf8);
+  FUZZ_CHECK(mbstowcs(NULL, text, 0) != (size_t)-1);
+  uselocale(before);
+}
+
 /* One JSON object of texts and numbers. */
 static void check_object(const char *c) {
+  check_utf8(c);
   FUZZ_CHECK(*c == '{');
   do {
     c = skip_text(c + 1);

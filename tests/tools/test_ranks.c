@@ -296,13 +296,19 @@ Test(ranks, interrupting_twice_does_not_wait_for_the_grace_time) {
 
 /* Ranks that cannot be started end the others, however few files may be open. */
 Test(ranks, too_few_open_files_are_told_and_end_the_run) {
-  for (int files = 13; files < 24; files += 2) { /* the shell itself needs 13 */
+  int told = 0;
+  for (int files = 13; files < 40; files += 2) {
     struct result result =
-        run("ulimit -n %d; timeout -k 1 10 nccl-join run --no-join -n 8 sleep 20", files);
-    cr_expect_eq(result.status, 126, "%d files: status %d, %s", files, result.status, result.err);
+        run("ulimit -n %d; timeout -k 1 10 nccl-join run --no-join -n 8 sleep 0.1", files);
+    cr_expect(result.status != 124 && result.status != 137, "%d files: it hangs", files);
+    /* The shell itself wants some, and with more all ranks start. */
+    if (result.status != 126)
+      continue;
+    told++;
     cr_expect_not_null(strstr(result.err, "Allow more open files (ulimit -n)"), "%d files: %s",
                        files, result.err);
   }
+  cr_expect_geq(told, 3);
 }
 
 Test(ranks, ranks_die_with_a_launcher_that_is_killed) {
