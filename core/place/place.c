@@ -392,13 +392,13 @@ static enum ahead place_is_ahead(const struct place *place, const struct place *
   return AHEAD_NO;
 }
 
-/* Whether who has been at `last`, and is there again, has not gone round: in each round it would have
- * come to the other place, from node `at` on, before. So one call has made both collectives. */
+/* Of places in no loop that is not around both: whether who has been at `last`, and is there again, has
+ * not gone round, as in each round it would have come to the other place before. So one call has made
+ * both collectives. */
 static bool place_is_in_call(const struct place *place, const struct place *other,
                              const struct place *last, uint32_t at) {
   const struct place_node *from = &place->nodes[at], *to = &other->nodes[at];
-  return last != NULL && last->id == place->id && !place_has_loop(place, at) &&
-         !place_has_loop(other, at) && place_nodes_are_ordered(from, to) &&
+  return last != NULL && last->id == place->id && place_nodes_are_ordered(from, to) &&
          to->since <= from->order;
 }
 
@@ -408,7 +408,8 @@ int place_order(const struct place *a, const struct place *b, const struct place
     return 0;
   bool loops_a = place_has_loop(a, at), loops_b = place_has_loop(b, at);
   enum ahead ahead_a = place_is_ahead(a, last, at), ahead_b = place_is_ahead(b, last, at);
-  if (place_is_in_call(a, b, last, at) || place_is_in_call(b, a, last, at))
+  if (!loops_a && !loops_b &&
+      (place_is_in_call(a, b, last, at) || place_is_in_call(b, a, last, at)))
     ahead_a = ahead_b = AHEAD_YES;
   if (ahead_a != ahead_b && ahead_a != AHEAD_UNKNOWN && ahead_b != AHEAD_UNKNOWN)
     return ahead_a == AHEAD_YES ? 1 : -1;

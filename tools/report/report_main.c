@@ -84,13 +84,14 @@ int main(int argc, char **argv) {
       options.perfetto = optarg;
   }
   int kinds = options.json + (options.text || options.output != NULL) + (options.perfetto != NULL);
-  if (kinds > 1)
-    fprintf(stderr, "%s: of --json, --text or --output, and --perfetto one at a time\n", name);
-  else if (optind != argc - 1)
-    fprintf(stderr, "%s: %s\n", name,
-            optind == argc ? "which FOLDER has the traces?" : "one FOLDER at a time");
-  if (optind != argc - 1 || kinds > 1)
+  const char *problem = kinds > 1 ? "of --json, --text or --output, and --perfetto one at a time"
+                        : optind == argc    ? "which FOLDER has the traces?"
+                        : optind < argc - 1 ? "one FOLDER at a time"
+                                            : NULL;
+  if (problem != NULL) {
+    fprintf(stderr, "%s: %s\n", name, problem);
     return usage(stderr, 2);
+  }
   options.folder = argv[optind];
   struct tracks tracks = {.wants_issued = options.perfetto != NULL};
   bool read = tracks_read(&tracks, options.folder);
