@@ -71,9 +71,13 @@ _Static_assert(sizeof(struct place_node) == 16, "no padding: published as words"
 /* What a message says of a place, with its final 0: "train.py:41 in the loop of train.py:38". */
 #define PLACE_TEXT_MAX 96u
 
+/* In which rounds of the loops around it a call is made: place_rounds.h. 0: not known. */
+typedef uint64_t place_rounds_t;
+
 struct place {
   uint32_t id; /* of the whole way, frames that are not among the nodes included; 0: not known */
-  uint32_t nnodes; /* 0: nothing is known but the id */
+  uint32_t nnodes;       /* 0: nothing is known but the id */
+  place_rounds_t rounds; /* of one call made there: no part of what the place is */
   struct place_node nodes[PLACE_NODES_MAX];
   char text[PLACE_TEXT_MAX];
 };

@@ -26,11 +26,26 @@ static int identity_order(const struct claimed *a, const struct claimed *b) {
   return by != 0 ? by : settle_order(b->kinds, a->kinds);
 }
 
+/* Of levels plus one, 0 for none, the outermost. */
+static uint32_t outermost_level(uint32_t a, uint32_t b) {
+  return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+static void add_up_rounds(struct claimed *to, const struct claimed *from) {
+  uint32_t level = place_rounds_differ(to->rounds, from->rounds);
+  to->rounds_differ = outermost_level(to->rounds_differ, from->rounds_differ);
+  if (level < PLACE_LEVELS)
+    to->rounds_differ = outermost_level(to->rounds_differ, level + 1);
+  if (to->rounds_differ != 0)
+    to->rounds = place_rounds_only(to->rounds, to->rounds_differ - 1);
+}
+
 static void add_up(struct claimed *to, const struct claimed *from) {
   to->any |= from->any;
   to->all &= from->all;
   to->claimants += from->claimants;
   to->elsewhere |= from->elsewhere || from->place_id != to->place_id;
+  add_up_rounds(to, from);
   if (from->last_real > to->last_real)
     to->last_real = from->last_real;
   if (from->rank >= to->rank)
@@ -45,6 +60,9 @@ struct claimed *settle_add(struct settle *settle, const struct claimed *claimed)
   settle->nranks += claimed->claimants;
   settle->any |= claimed->any;
   settle->all &= claimed->all;
+  uint32_t refused = place_rounds_refused(claimed->rounds);
+  if (refused < PLACE_LEVELS)
+    settle->refused = outermost_level(settle->refused, refused + 1);
   while (at < end && identity_order(&settle->units[at], claimed) > 0)
     at++;
   if (at < end && identity_order(&settle->units[at], claimed) == 0) {
@@ -64,6 +82,37 @@ struct claimed *settle_add(struct settle *settle, const struct claimed *claimed)
   settle->units[at].set = set;
   settle->nunits = end + 1;
   return &settle->units[at];
+}
+
+/* ---- rounds ---- */
+
+static enum place_pass compare_rounds(const struct settle *settle, const struct claimed *a,
+                                      const struct claimed *b) {
+  uint32_t levels = settle->refused == 0 ? PLACE_LEVELS : settle->refused - 1;
+  if (a->place == NULL || b->place == NULL)
+    return PASS_UNKNOWN;
+  return place_compare_rounds(a->place, place_rounds_only(a->rounds, levels), b->place,
+                              place_rounds_only(b->rounds, levels));
+}
+
+/* Above 0 if a goes before b as far as their rounds tell, and 0 if they do not. */
+static int order_by_rounds(const struct settle *settle, const struct claimed *a,
+                           const struct claimed *b) {
+  enum place_pass pass = compare_rounds(settle, a, b);
+  if (pass == PASS_BEFORE || pass == PASS_AFTER)
+    return pass == PASS_BEFORE ? 1 : -1;
+  if (pass == PASS_UNKNOWN || !place_is_ordered(a->place, b->place) ||
+      place_are_branches(a->place, b->place))
+    return 0;
+  return place_goes_first(a->place, b->place) ? 1 : -1;
+}
+
+uint32_t settle_levels(const struct settle *settle) {
+  uint32_t level = settle->refused;
+  for (uint32_t i = 0; i < settle->nunits; i++)
+    if (settle->units[i].all & CLAIM_OWN_PLACE)
+      level = outermost_level(level, settle->units[i].rounds_differ);
+  return level == 0 ? PLACE_LEVELS : level - 1;
 }
 
 /* ---- one unit or two ---- */
@@ -194,15 +243,16 @@ static bool is_come_to(const struct claimed *x, const struct claimed *y) {
          place_goes_first(y->place, x->in_branch) && place_is_reached(y->place, x->in_branch);
 }
 
-/* Of two loops one that some ranks have no part in goes first: who is in it will come to the other,
+/* What loops say of their rounds goes first. Of two loops one that some ranks have no part in goes first: who is in it will come to the other,
  * and who has none of it never will. Not where all are known to be in one round: they may have had
  * no part in it so far, and will come to it. And what stands in front of a loop goes before what
  * stands in it where neither has been issued: who is in the loop has passed the other by, and who is
  * in front of it has not been in it. */
 static int compare_places(const struct settle *settle, const struct claimed *x,
                           const struct claimed *y) {
-  if (x->place == NULL || y->place == NULL)
-    return 0;
+  int by = order_by_rounds(settle, x, y);
+  if (by != 0 || x->place == NULL || y->place == NULL)
+    return by;
   if (is_come_to(x, y) != is_come_to(y, x))
     return is_come_to(y, x) ? 1 : -1;
   if (is_skipped(x, y) != is_skipped(y, x) && place_relate(x->place, y->place) == PLACE_LOOPS &&
@@ -326,6 +376,8 @@ static bool may_have_gone_round(const struct claimed *won, const struct claimed 
  * nothing which one comes first in the program. */
 static bool is_unsure(const struct settle *settle, const struct claimed *won,
                       const struct claimed *lost) {
+  if (order_by_rounds(settle, won, lost) != 0)
+    return false;
   if (compare_places(settle, won, lost) == 0)
     return won->last_real <= lost->last_real || are_of_one_call(won, lost);
   if (may_be_last(settle, won, lost) || settle_may_be_copies(won, lost) ||

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/place/place.h"
+#include "core/place/place_rounds.h"
 
 /* One thing that is claimed, and what is known of those who claim it. */
 struct claimed {
@@ -22,12 +22,16 @@ struct claimed {
   uint32_t kinds;     /* of enum claim_flag, those that make it another thing: CLAIM_KINDS */
   uint32_t any, all;  /* enum claim_flag: of any of the claimants, of all of them */
   uint32_t claimants;
-  uint32_t rank;      /* the lowest of them */
-  uint32_t text;      /* where that one has written the members */
-  uint64_t bytes;     /* what the unit moves: the sum of its members' sizes */
-  uint32_t place_id;  /* of the unit's place, or where the lowest waits for it; 0: not known */
-  bool elsewhere;     /* not all of them say so */
-  uint32_t epoch;     /* in which epoch its claimants stand (team_epochs.c); 0: not known */
+  uint32_t rank;     /* the lowest of them */
+  uint32_t text;     /* where that one has written the members */
+  uint64_t bytes;    /* what the unit moves: the sum of its members' sizes */
+  uint32_t place_id; /* of the unit's place, or where the lowest waits for it; 0: not known */
+  bool elsewhere;    /* not all of them say so */
+  uint32_t epoch;    /* in which epoch its claimants stand (team_epochs.c); 0: not known */
+  /* In which rounds all of its claimants stand; 0: not known, or not all in the same. */
+  place_rounds_t rounds;
+  uint32_t
+      rounds_differ;  /* the outermost level at which they do not say the same, plus one; 0: none */
   uint64_t last_real; /* the largest index, plus one, at which one of them has issued for real */
   uint32_t set;       /* which of SETTLE_UNITS_MAX sets of ranks, the caller's, is of them */
 
@@ -56,7 +60,8 @@ struct settle {
   struct claimed units[SETTLE_UNITS_MAX]; /* in order of standing and hash */
   uint32_t nunits;
   uint32_t nranks, any, all; /* claims added up, and enum claim_flag of any and of all of them */
-  const struct place *last;  /* of the last unit in the sequence whose place is known, or NULL */
+  uint32_t refused; /* the outermost level of rounds that a rank refuses, plus one; 0: none */
+  const struct place *last; /* of the last unit in the sequence whose place is known, or NULL */
 };
 
 /* Adds what one rank claims, or what several do (claimants, any, all and so on of a summary).
@@ -107,7 +112,8 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
  * difference deciding:
  *   1. a unit before a mark, a mark before LEAVE (unit.h, enum mark);
  *   2. of two units that are not the same (settle_is_same), the one that goes before in the
- *      program: of two branches one from which its ranks come to what looks like the other; of two
+ *      program: the one in an earlier round of a loop around both, or in the same round the one that
+ *      comes first in it, where loops say in which round ranks are (place_compare_rounds); of two branches one from which its ranks come to what looks like the other; of two
  *      loops one that some ranks have no part in; what stands in front of a loop before what stands
  *      in it, if neither has been seen; otherwise place_order;
  *   3. of two units that are not the same, the one whose ranks have issued for real last: who is
@@ -126,6 +132,10 @@ uint32_t settle_winner(const struct settle *settle);
  * knowledge; returned in *loser. Of units that are the same it looks only at places where somebody
  * stands: who claims what it has been taken for knows better itself (team_guess.c). */
 bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser);
+
+/* The levels of rounds that tell something after this index: on which no rank has refused them, and
+ * ranks that claim one unit, from its place, count alike. */
+uint32_t settle_levels(const struct settle *settle);
 
 /* Whether two things claimed are one unit in two epochs: their ranks are out of step. */
 bool settle_is_out_of_step(const struct claimed *a, const struct claimed *b);

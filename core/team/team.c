@@ -32,6 +32,7 @@ struct team *team_create(struct plane *plane) {
   team->settling.sum = calloc(1, sizeof(*team->settling.sum));
   team->settling.places = calloc(SETTLE_UNITS_MAX, sizeof(*team->settling.places));
   team->places.table = place_table_create();
+  team->places.levels = PLACE_LEVELS;
   team->places.own = place_table_create();
   team->settling.lossy_seen = calloc(plane->nranks, sizeof(*team->settling.lossy_seen));
   team->claim.members = calloc(UNIT_MEMBERS_MAX, sizeof(struct member));

@@ -92,6 +92,11 @@ static inline bool team_commit(struct team *team, struct unit unit) {
   return true;
 }
 
+/* Where nothing is expected as this rank may have gone round to a loop: expects all the same what would
+ * be otherwise, if where it stands tells that it has not. Returns whether anything is expected then.
+ * Its rounds are kept for the next time. */
+bool team_look_here(struct team *team, const struct place *place);
+
 /* The next unit is not to be committed, whatever is expected: this rank had better meet the others
  * there. */
 void team_expect_nothing(struct team *team);

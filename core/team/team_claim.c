@@ -30,7 +30,15 @@ bool team_say_answering(struct team *team) {
 static void write_claim(struct team *team, struct log_claim claim) {
   claim.reals = team->reals;
   claim.last_real = team->run_real ? team->head : team->head - team->shadows;
+  claim.rounds = place_rounds_refuse(claim.rounds, team->places.levels);
   log_write_claim(team->own, &claim);
+}
+
+/* In which rounds this rank stands where it claims: not those of another place that its unit has been
+ * taken for. */
+static place_rounds_t rounds_claimed(const struct team *team) {
+  bool own = team->claim.hash != 0 && team->claim.hash == team->claim.own_hash;
+  return place_rounds_refuse(own ? team->claim.own_place.rounds : 0, team->places.levels);
 }
 
 /* A reader that looked before sees another index afterwards, and looks again. */
@@ -48,9 +56,12 @@ void team_show_claim(struct team *team) {
                    (team_expects_another(team) ? CLAIM_APART : 0) |
                    (team->shadows_total == 0 ? CLAIM_EVEN : 0);
   uint32_t epoch = team_epoch(team); /* of LEAVE none */
-  if (!team->claim.written || flags != team->claim.flags || epoch != team->claim.epoch) {
+  place_rounds_t rounds = rounds_claimed(team);
+  if (!team->claim.written || flags != team->claim.flags || epoch != team->claim.epoch ||
+      rounds != team->claim.rounds) {
     team->claim.flags = flags;
     team->claim.epoch = epoch;
+    team->claim.rounds = rounds;
     write_claim(team, (struct log_claim){.hash = team->claim.hash,
                                          .signature = team->claim.signature,
                                          .mark = unit_mark(team->claim.unit),
@@ -58,6 +69,7 @@ void team_show_claim(struct team *team) {
                                          .text = team->claim.text,
                                          .flags = team->claim.flags,
                                          .epoch = team->claim.epoch,
+                                         .rounds = rounds,
                                          .place = team->claim.place.id});
   }
   team->claim.written = true;
@@ -133,6 +145,7 @@ void team_claim_looking(struct team *team, struct unit unit, uint32_t flags,
   team->claim.own_place = (struct place){.id = unit_place(unit)};
   if (place != NULL)
     team->claim.own_place = *place;
+  team->places.rounds = team->claim.own_place.rounds;
   (void)place_table_add(team->places.own, &team->claim.own_place);
   team->claim.text = 0;
   team->claim.looks_known = copy_looks(team, unit, looks);

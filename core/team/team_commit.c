@@ -42,6 +42,8 @@ struct coming {
   uint32_t place; /* of the last one whose place is known */
   uint32_t count; /* how many are expected before it */
   bool is_in_run; /* those go on with the innermost loop around the last unit passed */
+  enum place_turn
+      turn; /* whether this rank has gone round to that loop; TURN_ROUND: not looked at */
 };
 
 /* Whether a unit may be committed, if it is what is expected there. Where its place and the one before
@@ -54,7 +56,7 @@ static bool may_follow(const struct team *team, const struct coming *coming, boo
     return false;
   if (to == NULL || to->place.nnodes == 0 || coming->place == 0)
     return firm && !team_may_be_stood_at(team);
-  if (coming->is_in_run && team_run_is_full(team, coming->count) &&
+  if (coming->is_in_run && team_run_may_be_over(team, coming->count, coming->turn) &&
       team_run_goes_on(team, coming->place, to->place.id))
     return false;
   return !team_leaves_loop(team, coming->place, known) && !team_must_be_shared(team, to) &&
@@ -78,17 +80,23 @@ static void come_after(const struct team *team, struct coming *coming,
   coming->count++;
 }
 
-/* What may be committed after the unit that has just been learnt. */
-static void team_expect(struct team *team) {
+/* What may be committed after the unit that has just been learnt. turn: of struct coming. */
+static void team_expect_after(struct team *team, enum place_turn turn) {
   symbol_t symbol = learner_expected(team->learner);
   /* Counts as a use on every rank alike: one will commit the unit without interning it, another
    * follow it and intern it. */
   struct known_unit *known = unit_table_use(team->table, symbol);
-  struct coming coming = {team->symbol_last, team->places.last, 0, true};
-  bool may_commit =
-      known != NULL && may_follow(team, &coming, learner_is_firm(team->learner), known);
+  struct coming coming = {team->symbol_last, team->places.last, 0, true, turn};
+  bool firm = learner_is_firm(team->learner);
+  bool may_commit = known != NULL && may_follow(team, &coming, firm, known);
+  coming.turn = TURN_SAME;
+  team->places.may_be_over = known != NULL && !may_commit && may_follow(team, &coming, firm, known);
   team->symbol_expected = symbol;
   foresee_one(team, may_commit ? known : &team_nothing);
+}
+
+static void team_expect(struct team *team) {
+  team_expect_after(team, TURN_ROUND);
 }
 
 bool team_rehearse_expecting(const struct team *team) {
@@ -97,7 +105,7 @@ bool team_rehearse_expecting(const struct team *team) {
     return false;
   const struct known_unit *known = unit_table_known(team->table, symbols[0]);
   const struct known_unit *next = unit_table_known(team->table, symbols[1]);
-  struct coming coming = {symbols[0], team->places.last, 0, true};
+  struct coming coming = {symbols[0], team->places.last, 0, true, TURN_ROUND};
   if (known == NULL || next == NULL)
     return false;
   come_after(team, &coming, known);
@@ -106,6 +114,7 @@ bool team_rehearse_expecting(const struct team *team) {
 
 void team_expect_nothing(struct team *team) {
   team_catch_up(team);
+  team->places.may_be_over = false;
   foresee_one(team, &team_nothing);
   team->ahead.depth = 0;
 }
@@ -117,7 +126,7 @@ static void look_ahead(struct team *team) {
   uint32_t count = 1, length = learner_body_length(team->learner);
   if (team->ahead.foreseen[0] == &team_nothing || team->ahead.rounds != 0)
     return;
-  struct coming coming = {team->symbol_last, team->places.last, 0, true};
+  struct coming coming = {team->symbol_last, team->places.last, 0, true, TURN_ROUND};
   come_after(team, &coming, team->ahead.foreseen[0]);
   team->ahead.depth = team->ahead.depth == 0 ? 8 : 2 * team->ahead.depth;
   if (team->ahead.depth > TEAM_FORESEEN)
@@ -196,7 +205,7 @@ static bool begin_rounds_again(struct team *team) {
   uint32_t count = (uint32_t)(team->expected - team->ahead.foreseen);
   if (count == 0 || count != team->ahead.rounds || team->ahead.depth < TEAM_FORESEEN ||
       learner_calm(team->learner) < 2 * (uint64_t)count ||
-      (team->ahead.rounds_in_loop && team_run_is_full_within(team, 2 * count)))
+      (team->ahead.rounds_in_loop && team_run_may_end_within(team, 2 * count)))
     return false;
   if (!team->ahead.rounds_used)
     use_foreseen(team, count);
@@ -248,6 +257,18 @@ bool team_commit_slowly(struct team *team, struct unit unit) {
   }
   commit_at_last(team);
   return true;
+}
+
+bool team_look_here(struct team *team, const struct place *place) {
+  enum place_turn turn = place_rounds_turn(place, team->places.rounds, place->rounds);
+  team->places.rounds = place->rounds;
+  team_catch_up(team);
+  if (turn == TURN_ROUND && team_run_goes_on(team, team->places.last, place->id))
+    team_run_restart(team);
+  if (!team->places.may_be_over || turn == TURN_ROUND)
+    return false;
+  team_expect_after(team, turn);
+  return *team->expected != &team_nothing;
 }
 
 bool team_commit_claimed(struct team *team) {

@@ -252,12 +252,17 @@ void team_run_pass(struct team *team, uint32_t from, uint32_t to);
 /* So many more have been passed, of the innermost loop or not. */
 void team_run_pass_many(struct team *team, uint32_t count, bool in_loop);
 
-/* Whether the loop has had as many units, after `more` that are expected, as the last time or at the
- * least: who is in it may go on in it, or has gone round to it without data for what stands between. */
-bool team_run_is_full(const struct team *team, uint32_t more);
+/* Whether the loop may be over, after `more` units that are expected: it has had as many as the last time
+ * or at the least, so who is in it may go on in it, or has gone round to it without data for what stands
+ * between; or how many it has is not known yet, and this rank's own rounds may tell. turn: whether it has
+ * gone round; TURN_ROUND: that has not been looked at. */
+bool team_run_may_be_over(const struct team *team, uint32_t more, enum place_turn turn);
 
-/* Whether that is so before `count` more have been passed. */
-bool team_run_is_full_within(const struct team *team, uint32_t count);
+/* This rank has gone round to the loop, and its next unit there is the first of it. */
+void team_run_restart(struct team *team);
+
+/* Whether that may be so before `count` more have been passed. */
+bool team_run_may_end_within(const struct team *team, uint32_t count);
 
 /* Whether a unit at `to` goes on with the innermost loop around that at `from`. */
 bool team_run_goes_on(const struct team *team, uint32_t from, uint32_t to);

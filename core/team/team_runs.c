@@ -2,7 +2,8 @@
  *
  * Of a loop that goes on each rank decides for itself, without asking, as it does of all that is
  * expected. But a rank without data in a whole epoch is in the epoch's last loop again, where that has
- * just ended. So it asks where the loop has had as many units as before.
+ * just ended. So it asks where the loop has had as many units as before; and before that is known it
+ * looks in which round of the loops around that one it stands, if they say it (place_rounds.h).
  */
 #include "core/team/team_private.h"
 
@@ -15,6 +16,16 @@ bool team_run_goes_on(const struct team *team, uint32_t from, uint32_t to) {
          !place_leaves_loop(&after->place, &before->place);
 }
 
+void team_run_restart(struct team *team) {
+  struct known_place *begin = team_known_place(team, team->places.run_begin);
+  if (begin != NULL && team->places.run != 0) {
+    begin->run = team->places.run;
+    if (begin->run_least == 0 || begin->run < begin->run_least)
+      begin->run_least = begin->run;
+  }
+  team->places.run = 0;
+}
+
 void team_run_pass(struct team *team, uint32_t from, uint32_t to) {
   if (team_run_goes_on(team, from, to)) {
     team->places.run++;
@@ -22,13 +33,8 @@ void team_run_pass(struct team *team, uint32_t from, uint32_t to) {
   }
   const struct known_place *before = team_known_place(team, from),
                            *after = team_known_place(team, to);
-  struct known_place *begin = team_known_place(team, team->places.run_begin);
-  if (begin != NULL && before != NULL && after != NULL &&
-      place_leaves_loop(&before->place, &after->place)) {
-    begin->run = team->places.run;
-    if (begin->run_least == 0 || begin->run < begin->run_least)
-      begin->run_least = begin->run;
-  }
+  if (before != NULL && after != NULL && place_leaves_loop(&before->place, &after->place))
+    team_run_restart(team);
   team->places.run_begin = to;
   team->places.run = 1;
 }
@@ -39,15 +45,30 @@ void team_run_pass_many(struct team *team, uint32_t count, bool in_loop) {
     team->places.run_begin = 0;
 }
 
-bool team_run_is_full_within(const struct team *team, uint32_t count) {
-  const struct known_place *begin = team_known_place(team, team->places.run_begin);
-  uint32_t run = team->places.run;
-  return begin != NULL && ((begin->run >= run && begin->run - run < count) ||
-                           (begin->run_least >= run && begin->run_least - run < count));
+/* A longer loop is taken for one of batches, to which no rank comes again at once in the next epoch
+ * with as many units behind it. To look takes microseconds. */
+#define RUN_WATCHED 1024u
+
+/* Whether how many units the loop has is not known yet, and this rank's rounds may tell. */
+static bool is_watched(const struct team *team, const struct known_place *begin) {
+  place_rounds_t rounds = team->places.rounds;
+  return begin->run == 0 && team->places.run <= RUN_WATCHED &&
+         place_rounds_turn(&begin->place, rounds, rounds) == TURN_SAME;
 }
 
-bool team_run_is_full(const struct team *team, uint32_t more) {
+bool team_run_may_end_within(const struct team *team, uint32_t count) {
+  const struct known_place *begin = team_known_place(team, team->places.run_begin);
+  uint32_t run = team->places.run;
+  return begin != NULL &&
+         ((begin->run >= run && begin->run - run < count) ||
+          (begin->run_least >= run && begin->run_least - run < count) || is_watched(team, begin));
+}
+
+bool team_run_may_be_over(const struct team *team, uint32_t more, enum place_turn turn) {
   const struct known_place *begin = team_known_place(team, team->places.run_begin);
   uint32_t run = team->places.run + more;
-  return begin != NULL && (begin->run == run || begin->run_least == run);
+  if (begin == NULL)
+    return false;
+  bool full = begin->run == run || begin->run_least == run;
+  return full ? turn != TURN_SAME : turn == TURN_ROUND && is_watched(team, begin);
 }

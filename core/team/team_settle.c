@@ -21,6 +21,7 @@ static void add_claim(struct team *team, uint32_t rank, const struct log_claim *
       .bytes = claim->bytes,
       .epoch = claim->epoch,
       .last_real = claim->last_real,
+      .rounds = claim->rounds,
       .place_id = claim->place,
   };
   struct claimed *unit = settle_add(team->settling.sum, &claimed);
@@ -39,6 +40,7 @@ bool team_gather_claims(struct team *team) {
   if (!plane_all_claim(team->plane, team->head))
     return false;
   sum->nunits = sum->nranks = sum->any = 0;
+  sum->refused = 0;
   sum->all = ~0u;
   for (uint32_t rank = 0; rank < team->plane->nranks; rank++) {
     struct log_claim claim;
@@ -320,6 +322,7 @@ static enum read_result find_winner(struct team *team, const struct claimed *win
 enum team_verdict team_settle(struct team *team, struct unit *unit) {
   if (!add_knowledge(team))
     return team->failed.how == FAILURE_NONE ? TEAM_PARKED : TEAM_FAILED;
+  team->places.levels = settle_levels(team->settling.sum);
   uint32_t at = settle_winner(team->settling.sum);
   const struct claimed *winner = &team->settling.sum->units[at];
   bool all = settle_is_unanimous(team->settling.sum, at),

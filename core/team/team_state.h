@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "core/p2p/peers.h"
-#include "core/place/place.h"
+#include "core/place/place_rounds.h"
 #include "core/place/place_table.h"
 #include "core/predict/learner.h"
 #include "core/transport/questions.h"
@@ -80,6 +80,7 @@ struct team_claim {
   uint32_t flags;
   uint32_t text;
   uint32_t epoch; /* team_epoch */
+  place_rounds_t rounds;
   /* Whether what this rank has counted there fits what it has counted elsewhere (team_epochs.c);
    * looked at once for each claim, during which it issues nothing. */
   enum { CLOCK_UNKNOWN, CLOCK_FITS, CLOCK_NONE } clock;
@@ -167,6 +168,7 @@ struct team_waited_for {
 struct team_places {
   struct place_table *table; /* of units in G */
   struct place_table *own;   /* where this rank has claimed */
+  uint32_t levels;           /* of rounds, that tell something (settle_levels) */
   uint32_t last;             /* id of the last unit's in G that had one */
   uint64_t steady_since; /* index since which G is as the learner expects, and nobody has waited */
   bool unsteady;         /* a rank has said so (log_say_unsteady) */
@@ -174,6 +176,9 @@ struct team_places {
   uint32_t
       run_begin; /* team_runs.c: place with which the innermost loop was gone into; 0: not known */
   uint32_t run;  /* ... and how many units it has had since */
+  place_rounds_t
+      rounds;       /* in which this rank stood when it last claimed, or looked before a commit */
+  bool may_be_over; /* but for that loop, which may be over, the next unit would be expected */
   struct team_alias aliases[TEAM_ALIASES];
   uint32_t naliases;
   struct team_waited_for waited_for[UNIT_TABLE_PLACES]; /* as units lie in the team's table */

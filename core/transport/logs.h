@@ -79,6 +79,7 @@ struct log_claim {
   uint64_t signature; /* unit_signature; 0: LEAVE */
   uint64_t bytes;     /* what the unit moves */
   uint64_t last_real; /* index plus one of what it issued for real last; 0: none */
+  uint64_t rounds;    /* in which the rank stands (core/place/place_rounds.h); 0: not known */
   uint32_t text;      /* position of the members (texts.h) */
   uint32_t flags;     /* enum claim_flag */
   uint32_t mark;      /* enum mark; 0: it is none */

@@ -115,6 +115,7 @@ static inline bool log_read_claim(const struct plane_log *log, uint64_t index,
       .signature = WORD_ACQUIRE(log->claim_signature),
       .bytes = WORD_ACQUIRE(log->claim_bytes),
       .last_real = WORD_ACQUIRE(log->claim_last_real),
+      .rounds = WORD_ACQUIRE(log->claim_rounds),
       .text = WORD_ACQUIRE(log->claim_text),
       .flags = flags & CLAIM_FLAGS,
       .mark = flags >> CLAIM_MARK_SHIFT,
@@ -130,6 +131,7 @@ static inline void log_write_claim(struct plane_log *own, const struct log_claim
   WORD_RELEASE(own->claim_hash, claim->hash);
   WORD_RELEASE(own->claim_signature, claim->signature);
   WORD_RELEASE(own->claim_bytes, claim->bytes);
+  WORD_RELEASE(own->claim_rounds, claim->rounds);
   WORD_RELEASE(own->claim_text, claim->text);
   WORD_RELEASE(own->claim_flags, claim->mark << CLAIM_MARK_SHIFT | claim->flags);
   WORD_RELEASE(own->claim_place, claim->place);

@@ -12,7 +12,7 @@
 
 #include "core/transport/mirror_private.h"
 
-#define CLAIM_NUMBERS 9u
+#define CLAIM_NUMBERS 10u
 /* Of an exchange, which moves what each rank says itself (core/team/team_claim.c). */
 #define BYTES_OF_EXCHANGE UINT64_MAX
 
@@ -22,7 +22,7 @@ struct log_state {
   uint64_t claimed[CLAIM_NUMBERS]; /* the fields of the claim */
   uint64_t words[MIRROR_WORDS];
 };
-enum { CLAIMED_HASH, CLAIMED_SIGNATURE, CLAIMED_BYTES, CLAIMED_LAST_REAL, CLAIMED_REALS = 6 };
+enum { CLAIMED_HASH, CLAIMED_SIGNATURE, CLAIMED_BYTES, CLAIMED_LAST_REAL, CLAIMED_REALS = 7 };
 
 struct pair_state {
   uint64_t key, issued;
@@ -49,11 +49,11 @@ void mirror_destroy(struct mirror *mirror) {
 
 static void read_claimed(const struct plane_log *log, uint64_t claimed[CLAIM_NUMBERS]) {
   const uint64_t fields[CLAIM_NUMBERS] = {
-      WORD_ACQUIRE(log->claim_hash),  WORD_ACQUIRE(log->claim_signature),
-      WORD_ACQUIRE(log->claim_bytes), WORD_ACQUIRE(log->claim_last_real),
-      WORD_ACQUIRE(log->claim_text),  WORD_ACQUIRE(log->claim_flags),
-      WORD_ACQUIRE(log->claim_reals), WORD_ACQUIRE(log->claim_place),
-      WORD_ACQUIRE(log->claim_epoch),
+      WORD_ACQUIRE(log->claim_hash),   WORD_ACQUIRE(log->claim_signature),
+      WORD_ACQUIRE(log->claim_bytes),  WORD_ACQUIRE(log->claim_last_real),
+      WORD_ACQUIRE(log->claim_rounds), WORD_ACQUIRE(log->claim_text),
+      WORD_ACQUIRE(log->claim_flags),  WORD_ACQUIRE(log->claim_reals),
+      WORD_ACQUIRE(log->claim_place),  WORD_ACQUIRE(log->claim_epoch),
   };
   memcpy(claimed, fields, sizeof(fields));
 }

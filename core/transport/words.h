@@ -22,7 +22,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 29u
+#define PLANE_VERSION 30u
 /* States that are RANK_FAILED, too: others say so of it (log_fail); it has because another had. */
 #define LOG_DIED (RANK_FAILED + 1u)
 #define LOG_FOLLOWED (RANK_FAILED + 2u)
@@ -82,6 +82,7 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint64_t claim_signature;
   _Atomic uint64_t claim_bytes;
   _Atomic uint64_t claim_last_real;
+  _Atomic uint64_t claim_rounds;
   _Atomic uint32_t claim_text;
   _Atomic uint32_t claim_flags; /* and its mark: CLAIM_MARK_SHIFT */
   _Atomic uint32_t claim_reals;

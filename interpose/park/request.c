@@ -74,6 +74,18 @@ static uint32_t request_flags(const struct request *request) {
   return flags;
 }
 
+static bool request_commits(struct request *request) {
+  struct endpoint *end = request->end;
+  return overlap_may_commit(end->overlap, end->team) && team_commit(end->team, request->unit);
+}
+
+static void request_committed(struct request *request) {
+  struct endpoint *end = request->end;
+  overlap_issued(end->overlap, end->team, request->unit);
+  report_event(end, TRACE_COMMIT, team_index(end->team), request->unit, -1);
+  wait_settle(request, ncclSuccess);
+}
+
 void request_begin(struct request *request) {
   struct endpoint *end = request->end;
   if (request->behind != NULL) {
@@ -94,18 +106,19 @@ void request_begin(struct request *request) {
   } else if (unit_is_leave(request->unit)) {
     report_event(end, TRACE_LEAVE, end->team->head, request->unit, -1);
     team_claim(end->team, request->unit, request_flags(request), NULL);
-  } else if (!meets && overlap_may_commit(end->overlap, end->team) &&
-             team_commit(end->team, request->unit)) {
-    overlap_issued(end->overlap, end->team, request->unit);
-    report_event(end, TRACE_COMMIT, team_index(end->team), request->unit, -1);
-    wait_settle(request, ncclSuccess);
+  } else if (!meets && request_commits(request)) {
+    request_committed(request);
   } else if (rebuilt_look(end, request->unit) != ncclSuccess) {
     wait_settle(request, ncclInvalidUsage);
   } else {
-    own_join_recognise(request);
-    report_event(end, TRACE_CLAIM, end->team->head, request->unit, -1);
     struct place place;
     bool known = unit_may_have_place(request->unit) && places_describe(&place);
+    if (known && !meets && team_look_here(end->team, &place) && request_commits(request)) {
+      request_committed(request);
+      return;
+    }
+    own_join_recognise(request);
+    report_event(end, TRACE_CLAIM, end->team->head, request->unit, -1);
     uint32_t flags = request_flags(request);
     if (unit_may_have_place(request->unit) && (!known || !place_says_anything(&place)) &&
         places_are_missed())

@@ -31,6 +31,9 @@ enum ending {
   ENDING_MIXED,   /* each rank in an order of its own */
 };
 
+/* Which loops say in which round a rank is (core/place/place_rounds.h). */
+enum counting { COUNTING_NONE, COUNTING_EPOCHS, COUNTING_ALL, COUNTINGS };
+
 /* When the rank that fails does so. */
 enum failing { FAILING_NEVER, FAILING_RUNNING, FAILING_PARKED, FAILING_SHADOWING };
 
@@ -60,6 +63,7 @@ struct program {
   struct tree tree;
   struct place places[TREE_NODES_MAX]; /* of the tree's units, by node */
   struct data data;
+  enum counting counting;
   bool by_replica; /* ranks that share a tensor parallel team have equal data */
   enum ending ending;
   enum failing failing;
@@ -84,6 +88,7 @@ struct step {
   bool synchronise;          /* afterwards the rank waits until all its units are done */
   struct instance instance;  /* what it means */
   const struct place *place; /* the program's */
+  place_rounds_t rounds;
 };
 
 /* The program of a seed. Deterministic. */

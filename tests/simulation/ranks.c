@@ -164,7 +164,22 @@ static void leave_next(struct sim *sim, struct sim_rank *rank) {
     team_say_leaving(rank->ends[i].core, true);
 }
 
-/* The only place where core is told of places. */
+/* The only places where core is told of places. */
+static struct place place_of(const struct step *step) {
+  struct place place = *step->place;
+  place.rounds = step->rounds;
+  return place;
+}
+
+static bool commit_step(struct sim_rank *rank, struct team *team, struct unit unit,
+                        const struct step *step) {
+  if (overlap_may_commit(rank->overlap, team) && team_commit(team, unit))
+    return true;
+  struct place place = place_of(step);
+  return place.id != 0 && team_look_here(team, &place) && overlap_may_commit(rank->overlap, team) &&
+         team_commit(team, unit);
+}
+
 static void claim_step(const struct sim *sim, struct sim_rank *rank, struct sim_end *end,
                        const struct step *step) {
   struct unit unit = step_unit(step);
@@ -173,7 +188,8 @@ static void claim_step(const struct sim *sim, struct sim_rank *rank, struct sim_
     flags |= CLAIM_TOGETHER;
   if (sim->program->row.sight == SIGHT_HIDDEN)
     flags |= CLAIM_BLIND;
-  team_claim(end->core, unit, flags, step->place->id != 0 ? step->place : NULL);
+  struct place place = place_of(step);
+  team_claim(end->core, unit, flags, place.id != 0 ? &place : NULL);
 }
 
 void rank_take_steps(struct sim *sim, struct sim_rank *rank) {
@@ -205,7 +221,7 @@ static bool start_next(struct sim *sim, struct sim_rank *rank) {
   rank->in_vain = false;
   struct unit unit = step_unit(step);
   bool meets = sim->program->throws && team_must_meet(end->core);
-  if (!meets && overlap_may_commit(rank->overlap, end->core) && team_commit(end->core, unit)) {
+  if (!meets && commit_step(rank, end->core, unit, step)) {
     sim->result.commits++;
     rank_say(sim, rank, end, "commit", &unit, step);
     issued_real(sim, rank, end);

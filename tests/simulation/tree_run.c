@@ -1,4 +1,5 @@
 /* What a rank does: it goes through the tree with its own data (program.h). */
+#include "core/place/place_rounds.h"
 #include "tests/simulation/program.h"
 #include "tests/simulation/random.h"
 
@@ -22,6 +23,8 @@ struct run {
   uint32_t loops;          /* open, but for that of epochs */
   uint32_t round[2];       /* of the two outermost of these */
   bool training;
+  struct place_round said[TREE_DEPTH_MAX]; /* by loop around: what it says */
+  uint32_t nsaid;
   /* Epochs with nothing between them are one. */
   uint32_t marked_epoch, batches_before;
   bool marked;
@@ -46,6 +49,10 @@ static struct instance instance_of(const struct run *run, const struct node *nod
 static void issue(struct run *run, uint16_t at) {
   const struct program *program = run->program;
   const struct node *node = &program->tree.nodes[at];
+  static const struct place_node loop = {.flags = PLACE_LOOP};
+  struct place_node loops[TREE_DEPTH_MAX];
+  for (uint32_t i = 0; i < run->nsaid; i++)
+    loops[i] = loop;
   if (run->count == run->room) {
     run->room = run->room ? 2 * run->room : 512;
     run->steps = realloc(run->steps, run->room * sizeof(*run->steps));
@@ -60,6 +67,7 @@ static void issue(struct run *run, uint16_t at) {
       .synchronise = run->loops == 0 && program->sync_after,
       .instance = instance_of(run, node),
       .place = &program->places[at],
+      .rounds = place_rounds_of(loops, run->nsaid, run->said),
   };
   for (uint32_t i = 0; i < step->nmembers; i++) {
     step->members[i] = node->slot.members[i];
@@ -137,9 +145,15 @@ static uint32_t rounds_of(const struct run *run, const struct node *node) {
 
 static enum flow run_block(struct run *run, uint16_t first);
 
+static struct place_round say_round(bool says, uint32_t round, uint32_t rounds) {
+  return says ? (struct place_round){round + 1, rounds} : (struct place_round){0};
+}
+
 static void run_epochs(struct run *run, const struct node *node) {
+  struct place_round *said = &run->said[run->nsaid++];
   for (run->epoch = 0; run->epoch < run->program->epochs; run->epoch++) {
     run->marked = false;
+    *said = say_round(run->program->counting != COUNTING_NONE, run->epoch, run->program->epochs);
     enum flow flow = run_block(run, node->first);
     if (run->marked) {
       run->marked_epoch = run->epoch + 1;
@@ -149,6 +163,7 @@ static void run_epochs(struct run *run, const struct node *node) {
       break;
   }
   run->epoch = run->epoch < run->program->epochs ? run->epoch : run->program->epochs - 1;
+  run->nsaid--;
 }
 
 static void end_of_batch(struct run *run) {
@@ -168,7 +183,9 @@ static void run_loop(struct run *run, const struct node *node) {
   run->training |= training;
   if (training)
     run->batches = run->program->data.training[run->epoch][run->rank];
+  struct place_round *said = &run->said[run->nsaid++];
   for (uint32_t round = 0; round < rounds; round++) {
+    *said = say_round(run->program->counting == COUNTING_ALL, round, rounds);
     if (level < 2)
       run->round[level] = round;
     if (training)
@@ -184,6 +201,7 @@ static void run_loop(struct run *run, const struct node *node) {
     run->batches_before += run->batches;
   }
   run->loops--;
+  run->nsaid--;
 }
 
 /* What stands in another state than training means what it would behind the loop of training. */

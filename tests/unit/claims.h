@@ -9,6 +9,8 @@
  *     standing, place          a_mark_waits_for_any_unit_wherever_it_stands
  *     a loop not all come to   of_two_loops_one_that_some_ranks_have_no_part_in_goes_first
  *     (of loops only)          a_loop_goes_before_what_is_after_it_also_if_not_all_come_there
+ *     rounds                   of_two_epochs_the_earlier_goes_first, in_one_epoch_what_comes_first_...
+ *     (not if refused)         one_rank_that_refuses_them_does_so_for_all
  *     place                    within_a_loop_what_comes_first_in_the_program
  *     place, last real         who_is_in_the_loop_goes_before_who_has_left_it
  *     last real                without_places_who_has_issued_last_is_still_in_the_loop

@@ -1,0 +1,121 @@
+/* Comparing rounds (place_rounds.h): a level has 32 bits, the outermost the lowest. Of these the number
+ * has the lower ones. */
+#include "core/place/place_rounds.h"
+
+enum { BITS = 32, NUMBER_BITS = 18, NUMBER = (1 << NUMBER_BITS) - 1, TOTALS = (1 << 14) - 1 };
+_Static_assert(BITS *PLACE_LEVELS <= 64, "all levels in a word");
+_Static_assert(PLACE_ROUND_MAX < NUMBER, "all ones: refused");
+
+static uint32_t place_round_pack(struct place_round round) {
+  if (round.number == 0 || round.number > PLACE_ROUND_MAX)
+    return 0;
+  return (round.total == 0 ? 0 : 1 + round.total % TOTALS) << NUMBER_BITS | round.number;
+}
+
+place_rounds_t place_rounds_of(const struct place_node *nodes, uint32_t nnodes,
+                               const struct place_round *rounds) {
+  place_rounds_t all = 0;
+  uint32_t level = 0;
+  for (uint32_t i = 0; i < nnodes && level < PLACE_LEVELS; i++)
+    if (nodes[i].flags & PLACE_LOOP)
+      all |= (place_rounds_t)place_round_pack(rounds[i]) << BITS * level++;
+  return all;
+}
+
+static uint32_t round_at(place_rounds_t rounds, uint32_t level) {
+  return level >= PLACE_LEVELS ? 0 : (uint32_t)(rounds >> BITS * level);
+}
+
+static uint32_t number_at(place_rounds_t rounds, uint32_t level) {
+  return round_at(rounds, level) & NUMBER;
+}
+
+static uint32_t total_at(place_rounds_t rounds, uint32_t level) {
+  return round_at(rounds, level) >> NUMBER_BITS;
+}
+
+uint32_t place_rounds_refused(place_rounds_t rounds) {
+  uint32_t level = 0;
+  while (level < PLACE_LEVELS && number_at(rounds, level) != NUMBER)
+    level++;
+  return level;
+}
+
+/* Where they differ; PASS_SAME: nowhere. */
+static enum place_pass compare_level(place_rounds_t a, place_rounds_t b, uint32_t level) {
+  uint32_t of_a = number_at(a, level), of_b = number_at(b, level);
+  if (of_a == 0 || of_b == 0 || of_a == NUMBER || of_b == NUMBER)
+    return PASS_UNKNOWN;
+  if (of_a == of_b)
+    return PASS_SAME;
+  if (total_at(a, level) == 0 || total_at(a, level) != total_at(b, level))
+    return PASS_UNKNOWN;
+  return of_a < of_b ? PASS_BEFORE : PASS_AFTER;
+}
+
+/* Whether each round of the loop that is the node at `loop` comes to the place, or goes to the next loop
+ * around it. */
+static bool each_round_comes(const struct place *place, uint32_t loop) {
+  for (uint32_t i = loop + 1; i < place->nnodes; i++) {
+    uint32_t flags = place->nodes[i].flags;
+    if ((flags & PLACE_OPAQUE) || (flags & (PLACE_ORDERED | PLACE_ALWAYS)) == PLACE_ORDERED)
+      return false;
+    if (flags & PLACE_LOOP)
+      return (flags & PLACE_ALWAYS) != 0;
+  }
+  return true;
+}
+
+enum place_pass place_compare_rounds(const struct place *a, place_rounds_t rounds_a,
+                                     const struct place *b, place_rounds_t rounds_b) {
+  uint32_t level = 0;
+  for (uint32_t i = 0; i < a->nnodes && i < b->nnodes && a->nodes[i].id == b->nodes[i].id; i++) {
+    bool is_loop = (a->nodes[i].flags & PLACE_LOOP) != 0;
+    if ((a->nodes[i].flags & PLACE_OPAQUE) || (is_loop && !(a->nodes[i].flags & PLACE_ORDERED)))
+      return PASS_UNKNOWN; /* there may be loops that are not seen */
+    if (!is_loop)
+      continue;
+    bool comes_a = each_round_comes(a, i), comes_b = each_round_comes(b, i);
+    enum place_pass pass = compare_level(rounds_a, rounds_b, level++);
+    if (pass == PASS_SAME ? !comes_a && !comes_b : !comes_a || !comes_b)
+      return PASS_UNKNOWN;
+    if (pass != PASS_SAME)
+      return pass;
+  }
+  return level == 0 ? PASS_UNKNOWN : PASS_SAME;
+}
+
+enum place_turn place_rounds_turn(const struct place *place, place_rounds_t before,
+                                  place_rounds_t now) {
+  enum place_turn turn = TURN_SAME;
+  uint32_t loops = 0;
+  for (uint32_t i = 0; i < place->nnodes; i++) {
+    if (place->nodes[i].flags & PLACE_OPAQUE)
+      turn = TURN_UNKNOWN;
+    loops += (place->nodes[i].flags & PLACE_LOOP) != 0;
+  }
+  for (uint32_t level = 0; level + 1 < loops; level++) {
+    uint32_t was = round_at(before, level), is = round_at(now, level);
+    if (was != 0 && is != 0 && was != is)
+      return TURN_ROUND;
+    if (was == 0 || is == 0)
+      turn = TURN_UNKNOWN;
+  }
+  return loops < 2 ? TURN_UNKNOWN : turn;
+}
+
+uint32_t place_rounds_differ(place_rounds_t a, place_rounds_t b) {
+  uint32_t level = 0;
+  while (level < PLACE_LEVELS && number_at(a, level) == number_at(b, level))
+    level++;
+  return level;
+}
+
+place_rounds_t place_rounds_only(place_rounds_t rounds, uint32_t levels) {
+  return levels >= PLACE_LEVELS ? rounds : rounds & ((UINT64_C(1) << BITS * levels) - 1);
+}
+
+place_rounds_t place_rounds_refuse(place_rounds_t rounds, uint32_t levels) {
+  rounds = place_rounds_only(rounds, levels);
+  return levels < PLACE_LEVELS ? rounds | (place_rounds_t)NUMBER << BITS * levels : rounds;
+}

@@ -1,0 +1,67 @@
+/* In which rounds of the loops around it a call is made.
+ *
+ * A place says where in the program a call stands; not how often its rank has gone round the loops
+ * there. Some loops say it themselves: the iterator of a Python `for` over numbers or a list counts,
+ * and knows how many rounds there are in all.
+ *
+ * Of two ranks in one round of the innermost loop around both, whoever stands at the earlier place
+ * comes first. So does who is in an earlier round of a loop that has as many rounds on both ranks, as
+ * that of epochs has: of batches each has its own, and in which round a rank comes to what is behind
+ * the last of them says nothing. Nor do rounds of a loop of which each rank may leave out others
+ * (`if (item % world != rank) continue;`): so each round must come to the places, or to an inner loop
+ * that they stand in; of two ranks in one round, to one of the places.
+ *
+ * All of this is pure.
+ */
+#ifndef NCCL_JOIN_CORE_PLACE_ROUNDS_H
+#define NCCL_JOIN_CORE_PLACE_ROUNDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/place/place.h"
+
+/* So many of the outermost loops of a place count, a level each. */
+#define PLACE_LEVELS 2u
+
+/* What a loop says. Above PLACE_ROUND_MAX nothing. */
+struct place_round {
+  uint32_t number; /* from 1 on; 0: not known */
+  uint32_t total;  /* how many there are; 0: not known. Of two numbers one in 16,383 pairs counts as
+                      equal */
+};
+#define PLACE_ROUND_MAX ((1u << 18) - 2u)
+
+/* Of the nodes of a place, what each loop among them says. */
+place_rounds_t place_rounds_of(const struct place_node *nodes, uint32_t nnodes,
+                               const struct place_round *rounds);
+
+/* Where the rank of one call is, and that of another, as far as the loops around both tell. */
+enum place_pass {
+  PASS_UNKNOWN,
+  PASS_BEFORE, /* the first is in an earlier round than the second */
+  PASS_SAME,   /* both are in one round of the innermost loop around both */
+  PASS_AFTER,
+};
+enum place_pass place_compare_rounds(const struct place *a, place_rounds_t rounds_a,
+                                     const struct place *b, place_rounds_t rounds_b);
+
+/* Of a call, and one before it of the same rank: whether that has gone round a loop around the innermost
+ * one around the place since then. It may have where these loops do not all say their rounds. */
+enum place_turn { TURN_UNKNOWN, TURN_SAME, TURN_ROUND };
+enum place_turn place_rounds_turn(const struct place *place, place_rounds_t before,
+                                  place_rounds_t now);
+
+/* The outermost level at which two ranks are in different rounds, or only one says in which;
+ * PLACE_LEVELS: none. */
+uint32_t place_rounds_differ(place_rounds_t a, place_rounds_t b);
+
+/* Without what is said of a level and those within. place_rounds_refuse: and says so. A rank has seen that
+ * ranks at one place count their rounds there differently: these tell nothing, whoever says them. */
+place_rounds_t place_rounds_only(place_rounds_t rounds, uint32_t levels);
+place_rounds_t place_rounds_refuse(place_rounds_t rounds, uint32_t levels);
+
+/* The outermost level that is refused; PLACE_LEVELS: none. */
+uint32_t place_rounds_refused(place_rounds_t rounds);
+
+#endif

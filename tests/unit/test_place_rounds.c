@@ -1,0 +1,144 @@
+/* Rounds of the loops around a call (core/place/place_rounds.h). */
+#include <criterion/criterion.h>
+
+#include "core/place/place_rounds.h"
+
+/* for (epoch) { for (batch) { FIRST; SECOND; } AFTER; } */
+enum { MAIN = 1, EPOCHS, BATCHES, FIRST, SECOND, AFTER };
+
+static struct place way(uint32_t id) {
+  struct place place = {.id = id,
+                        .nnodes = 2,
+                        .nodes = {{.id = MAIN, .flags = PLACE_ORDERED},
+                                  {.id = EPOCHS, .order = 1, .flags = PLACE_ORDERED | PLACE_LOOP}}};
+  if (id != AFTER)
+    place.nodes[place.nnodes++] = (struct place_node){
+        .id = BATCHES, .order = 2, .flags = PLACE_ORDERED | PLACE_LOOP | PLACE_ALWAYS};
+  place.nodes[place.nnodes++] =
+      (struct place_node){.id = id, .order = (uint16_t)id, .flags = PLACE_ORDERED | PLACE_ALWAYS};
+  return place;
+}
+
+/* Of three epochs, and so many batches. */
+static place_rounds_t in(uint32_t epoch, uint32_t batch, uint32_t batches) {
+  const struct place place = way(FIRST);
+  const struct place_round rounds[] = {{0}, {epoch, 3}, {batch, batches}, {0}};
+  return place_rounds_of(place.nodes, place.nnodes, rounds);
+}
+
+static enum place_pass compare(uint32_t a, place_rounds_t of_a, uint32_t b, place_rounds_t of_b) {
+  const struct place at_a = way(a), at_b = way(b);
+  enum place_pass pass = place_compare_rounds(&at_a, of_a, &at_b, of_b);
+  enum place_pass other = place_compare_rounds(&at_b, of_b, &at_a, of_a);
+  bool is_order = pass == PASS_BEFORE || pass == PASS_AFTER;
+  cr_expect_eq(other, is_order ? PASS_BEFORE + PASS_AFTER - pass : pass, "either way");
+  return pass;
+}
+
+Test(place_rounds, of_two_epochs_the_earlier_comes_first) {
+  cr_expect_eq(compare(FIRST, in(2, 7, 9), AFTER, in(1, 0, 0)), PASS_AFTER);
+  cr_expect_eq(compare(AFTER, in(2, 0, 0), FIRST, in(3, 1, 4)), PASS_BEFORE);
+}
+
+Test(place_rounds, in_one_epoch_ranks_are_in_one_round_of_what_is_around_both) {
+  cr_expect_eq(compare(FIRST, in(2, 7, 9), AFTER, in(2, 0, 0)), PASS_SAME);
+  cr_expect_eq(compare(FIRST, in(2, 7, 9), SECOND, in(2, 7, 8)), PASS_SAME);
+}
+
+/* Who has fewer batches comes to what is behind the last one earlier. */
+Test(place_rounds, of_rounds_of_a_loop_that_is_not_as_long_on_both_ranks_nothing_is_told) {
+  cr_expect_eq(compare(FIRST, in(2, 7, 9), SECOND, in(2, 5, 5)), PASS_UNKNOWN);
+  cr_expect_eq(compare(FIRST, in(2, 7, 0), SECOND, in(2, 5, 0)), PASS_UNKNOWN);
+  cr_expect_eq(compare(FIRST, in(2, 7, 9), SECOND, in(2, 5, 9)), PASS_AFTER);
+}
+
+Test(place_rounds, what_a_loop_does_not_say_is_not_known) {
+  cr_expect_eq(compare(FIRST, in(0, 7, 9), AFTER, in(1, 0, 0)), PASS_UNKNOWN);
+  cr_expect_eq(compare(FIRST, in(1, 0, 0), SECOND, in(1, 2, 9)), PASS_UNKNOWN);
+  cr_expect_eq(compare(FIRST, 0, AFTER, 0), PASS_UNKNOWN);
+  cr_expect_eq(in(PLACE_ROUND_MAX + 1, 0, 0), 0, "too many");
+}
+
+Test(place_rounds, nor_where_there_may_be_loops_that_are_not_seen) {
+  struct place first = way(FIRST), after = way(AFTER);
+  first.nodes[0].flags = after.nodes[0].flags = PLACE_OPAQUE;
+  cr_expect_eq(place_compare_rounds(&first, in(2, 1, 1), &after, in(1, 0, 0)), PASS_UNKNOWN);
+  first = way(FIRST), after = way(AFTER);
+  first.nodes[1].flags = after.nodes[1].flags = PLACE_LOOP;
+  cr_expect_eq(place_compare_rounds(&first, in(2, 1, 1), &after, in(1, 0, 0)), PASS_UNKNOWN);
+}
+
+Test(place_rounds, nor_of_places_in_no_loop_that_is_around_both) {
+  struct place first = way(FIRST), after = way(AFTER);
+  after.nodes[1].id = AFTER + 1;
+  cr_expect_eq(place_compare_rounds(&first, in(2, 1, 1), &after, in(1, 0, 0)), PASS_UNKNOWN);
+}
+
+Test(place_rounds, nor_of_loops_within_those_that_count) {
+  struct place first = way(FIRST), second = way(SECOND);
+  first.nodes[first.nnodes - 1].id = second.nodes[second.nnodes - 1].id = SECOND + AFTER;
+  first.nodes[first.nnodes - 1].flags = second.nodes[second.nnodes - 1].flags =
+      PLACE_LOOP | PLACE_ORDERED;
+  first.nodes[first.nnodes++] = (struct place_node){.id = FIRST};
+  second.nodes[second.nnodes++] = (struct place_node){.id = SECOND};
+  cr_expect_eq(place_compare_rounds(&first, in(2, 1, 1), &second, in(2, 1, 1)), PASS_UNKNOWN);
+}
+
+Test(place_rounds, a_rank_goes_round_as_a_loop_around_the_innermost_one_does) {
+  const struct place first = way(FIRST), after = way(AFTER);
+  cr_expect_eq(place_rounds_turn(&first, in(2, 1, 9), in(2, 2, 9)), TURN_SAME);
+  cr_expect_eq(place_rounds_turn(&first, in(2, 9, 9), in(3, 1, 9)), TURN_ROUND);
+  cr_expect_eq(place_rounds_turn(&first, in(0, 9, 9), in(0, 1, 9)), TURN_UNKNOWN);
+  cr_expect_eq(place_rounds_turn(&first, in(2, 9, 9), in(0, 1, 9)), TURN_UNKNOWN);
+  cr_expect_eq(place_rounds_turn(&after, in(1, 0, 0), in(1, 0, 0)), TURN_UNKNOWN, "one loop");
+}
+
+Test(place_rounds, what_is_refused_tells_nothing_and_neither_does_what_is_within) {
+  place_rounds_t rounds = in(2, 7, 9);
+  cr_expect_eq(place_rounds_refused(rounds), PLACE_LEVELS);
+  cr_expect_eq(place_rounds_refuse(rounds, PLACE_LEVELS), rounds);
+  cr_expect_eq(place_rounds_refused(place_rounds_refuse(rounds, 1)), 1);
+  cr_expect_eq(place_rounds_refused(place_rounds_refuse(rounds, 0)), 0);
+  cr_expect_eq(compare(FIRST, place_rounds_refuse(rounds, 1), AFTER, in(1, 0, 0)), PASS_AFTER);
+  cr_expect_eq(compare(FIRST, place_rounds_refuse(rounds, 1), SECOND, in(2, 7, 9)), PASS_UNKNOWN);
+  cr_expect_eq(compare(FIRST, place_rounds_refuse(rounds, 0), AFTER, in(1, 0, 0)), PASS_UNKNOWN);
+  cr_expect_eq(place_rounds_only(rounds, 1), in(2, 0, 0));
+  cr_expect_eq(place_rounds_only(rounds, 0), 0);
+}
+
+Test(place_rounds, ranks_differ_where_their_numbers_do) {
+  cr_expect_eq(place_rounds_differ(in(2, 7, 9), in(2, 7, 8)), PLACE_LEVELS);
+  cr_expect_eq(place_rounds_differ(in(2, 7, 9), in(2, 6, 9)), 1);
+  cr_expect_eq(place_rounds_differ(in(2, 7, 9), in(1, 7, 9)), 0);
+  cr_expect_eq(place_rounds_differ(in(2, 7, 9), in(0, 7, 9)), 0);
+}
+
+/* `if (item % world != rank) continue;`: each rank has rounds of its own. */
+Test(place_rounds, a_loop_whose_rounds_need_not_come_to_the_places_has_no_order) {
+  struct place first = way(FIRST), after = way(AFTER);
+  after.nodes[2].flags &= (uint16_t)~PLACE_ALWAYS;
+  cr_expect_eq(place_compare_rounds(&first, in(2, 1, 1), &after, in(1, 0, 0)), PASS_UNKNOWN);
+  cr_expect_eq(place_compare_rounds(&after, in(1, 0, 0), &first, in(2, 1, 1)), PASS_UNKNOWN);
+  cr_expect_eq(place_compare_rounds(&first, in(2, 1, 1), &after, in(2, 0, 0)), PASS_SAME,
+               "each round comes to the other");
+  first.nodes[2].flags &= (uint16_t)~PLACE_ALWAYS;
+  cr_expect_eq(place_compare_rounds(&first, in(2, 1, 1), &after, in(2, 0, 0)), PASS_UNKNOWN);
+  first = way(FIRST), after = way(AFTER);
+  first.nodes[3].flags &= (uint16_t)~PLACE_ALWAYS;
+  cr_expect_eq(place_compare_rounds(&first, in(2, 1, 1), &after, in(1, 0, 0)), PASS_AFTER,
+               "what an inner loop comes to is another matter");
+}
+
+Test(place_rounds, nor_where_a_call_in_it_may_come_back_before) {
+  struct place first = way(FIRST), after = way(AFTER);
+  after.nodes[2] = (struct place_node){.id = 50, .order = 7, .flags = PLACE_ORDERED | PLACE_ALWAYS};
+  after.nodes[3] = (struct place_node){.id = 51};
+  after.nodes[4] =
+      (struct place_node){.id = AFTER, .order = 2, .flags = PLACE_ORDERED | PLACE_ALWAYS};
+  after.nnodes = 5;
+  cr_expect_eq(place_compare_rounds(&first, in(2, 1, 1), &after, in(1, 0, 0)), PASS_AFTER);
+  after.nodes[4].flags = PLACE_ORDERED;
+  cr_expect_eq(place_compare_rounds(&first, in(2, 1, 1), &after, in(1, 0, 0)), PASS_UNKNOWN);
+  after.nodes[4].flags = PLACE_OPAQUE;
+  cr_expect_eq(place_compare_rounds(&first, in(2, 1, 1), &after, in(1, 0, 0)), PASS_UNKNOWN);
+}

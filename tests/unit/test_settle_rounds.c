@@ -1,0 +1,109 @@
+/* The winner rule where loops say in which round ranks are (core/place/place_rounds.h). What shows each
+ * step is listed in claims.h. */
+#include <criterion/criterion.h>
+
+#include "core/transport/plane.h"
+#include "tests/unit/claims.h"
+
+/* for (epoch) { for (batch) IN_LOOP; for (meter) METER; } */
+enum { MAIN = 9, EPOCHS, BATCHES, METERS, IN_LOOP, METER };
+static struct place in_loop, meter;
+
+static struct place_node node(uint32_t id, uint16_t order, bool loop) {
+  return (struct place_node){.id = id,
+                             .order = order,
+                             .since = order,
+                             .until = order,
+                             .flags = PLACE_ORDERED | PLACE_ALWAYS | (loop ? PLACE_LOOP : 0)};
+}
+
+static struct place way(uint32_t id, struct place_node loop) {
+  return (struct place){.id = id,
+                        .nnodes = 4,
+                        .nodes = {node(MAIN, 0, false), node(EPOCHS, 1, true), loop,
+                                  node(id, loop.order + 1, false)}};
+}
+
+static void program(void) {
+  begin();
+  in_loop = way(IN_LOOP, node(BATCHES, 2, true));
+  meter = way(METER, node(METERS, 6, true));
+  settle.last = &meter;
+}
+
+TestSuite(settle_rounds, .init = program);
+
+static place_rounds_t in(const struct place *place, uint32_t epoch, uint32_t round) {
+  const struct place_round rounds[] = {{0}, {epoch, 4}, {round, 3}, {0}};
+  return place_rounds_of(place->nodes, place->nnodes, rounds);
+}
+
+static void add_in(uint64_t hash, const struct place *place, place_rounds_t rounds) {
+  add((struct claimed){.hash = hash,
+                       .place = place,
+                       .place_id = place->id,
+                       .rounds = rounds,
+                       .any = CLAIM_OWN_PLACE});
+}
+
+/* A rank without a batch comes from the meters of one epoch to those of the next: that looks like one
+ * more round of the loop where all have been last. */
+Test(settle_rounds, in_one_epoch_what_comes_first_in_it_goes_first_wherever_ranks_have_been_last) {
+  add_in(A, &meter, in(&meter, 2, 1));
+  add_in(B, &in_loop, in(&in_loop, 2, 1));
+  cr_assert_eq(winner()->hash, B);
+  cr_assert_not(is_guess());
+}
+
+Test(settle_rounds, of_two_epochs_the_earlier_goes_first) {
+  add_in(A, &meter, in(&meter, 1, 3));
+  add_in(B, &in_loop, in(&in_loop, 2, 1));
+  cr_assert_eq(winner()->hash, A);
+  cr_assert_not(is_guess());
+  begin();
+  settle.last = &in_loop;
+  add_in(A, &meter, in(&meter, 1, 3));
+  add_in(B, &in_loop, in(&in_loop, 2, 1));
+  cr_assert_eq(winner()->hash, A);
+}
+
+Test(settle_rounds, without_them_the_loop_goes_on_and_that_is_a_guess) {
+  add_in(A, &meter, 0);
+  add_in(B, &in_loop, in(&in_loop, 2, 1));
+  cr_assert_eq(winner()->hash, A);
+  cr_assert(is_guess());
+}
+
+Test(settle_rounds, one_rank_that_refuses_them_does_so_for_all) {
+  add_in(A, &meter, in(&meter, 2, 1));
+  add_in(B, &in_loop, in(&in_loop, 2, 1));
+  add((struct claimed){.hash = LEAVE, .rounds = place_rounds_refuse(0, 0)});
+  cr_assert_eq(winner()->hash, A);
+  cr_assert(is_guess());
+  cr_assert_eq(settle_levels(&settle), 0);
+}
+
+Test(settle_rounds, of_ranks_that_claim_one_unit_what_all_say_counts) {
+  add_in(A, &meter, in(&meter, 2, 1));
+  add_in(B, &in_loop, in(&in_loop, 2, 1));
+  add_in(B, &in_loop, in(&in_loop, 2, 3));
+  cr_assert_eq(winner()->hash, B, "the epoch is the same");
+  cr_assert_eq(settle_levels(&settle), 1, "batches are not");
+  add_in(A, &meter, in(&meter, 3, 1));
+  cr_assert_eq(winner()->hash, A, "which epoch is not known of all");
+}
+
+Test(settle_rounds, ranks_at_one_place_in_different_rounds_refuse_them) {
+  add_in(A, &meter, in(&meter, 1, 1));
+  cr_assert_eq(settle_levels(&settle), PLACE_LEVELS);
+  add_in(A, &meter, in(&meter, 1, 2));
+  cr_assert_eq(settle_levels(&settle), 1);
+  add_in(A, &meter, in(&meter, 2, 1));
+  cr_assert_eq(settle_levels(&settle), 0);
+}
+
+Test(settle_rounds, who_claims_what_its_unit_has_been_taken_for_refuses_nothing) {
+  add((struct claimed){.hash = A, .place = &meter, .rounds = in(&meter, 1, 1), .any = CLAIM_EVEN});
+  add((struct claimed){.hash = A, .place = &meter, .rounds = 0, .any = CLAIM_EVEN});
+  cr_assert_eq(settle_levels(&settle), PLACE_LEVELS);
+}
