@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/place/place_rounds.h"
 #include "interpose/places/native/native_code.h"
 #include "interpose/places/native/native_frames.h"
 #include "interpose/places/python/python_frames.h"
@@ -252,21 +253,24 @@ static bool nodes_outside(const struct native_stack *stack, struct place_node *n
  * called Python, or NULL; waiting: somebody waits for the thread; python: it has frames of its own.
  * 0: not known. */
 static uint32_t python_and_site(const struct native_stack *stack, uint32_t waiting, uint32_t python,
-                                uint32_t native, struct place_node *nodes) {
+                                uint32_t native, struct place *out) {
+  struct place_round rounds[PLACE_NODES_MAX] = {0};
+  struct place_node *nodes = out->nodes;
   uint32_t written = 0;
   if (stack != NULL && !nodes_outside(stack, nodes, &written))
     return 0;
-  if (waiting != 0 && (written = python_waiting_nodes(nodes, PLACE_NODES_MAX)) == 0)
+  if (waiting != 0 && (written = python_waiting_nodes(nodes, PLACE_NODES_MAX, rounds)) == 0)
     return 0; /* what it has called back is not where the program begins */
   if (python != 0) {
     uint32_t room = PLACE_NODES_MAX - written,
-             more = room > 0 ? python_nodes(nodes + written, room) : 0;
+             more = room > 0 ? python_nodes(nodes + written, room, rounds + written) : 0;
     if (more == 0 && written > 0 && waiting == 0)
       return 0; /* not what lies between */
     written += more;
   }
   if (written < PLACE_NODES_MAX && native != 0)
     nodes[written++] = site_node(native);
+  out->rounds = place_rounds_of(nodes, written, rounds);
   return written;
 }
 
@@ -299,7 +303,7 @@ bool places_describe(struct place *out) {
     return false;
   bool is_called = way == WAY_PYTHON && kind_of_this() == THREAD_OF_PROGRAM;
   if (way != WAY_NATIVE && (is_whole || !is_called))
-    out->nnodes = python_and_site(is_called ? &stack : NULL, waiting, python, within, out->nodes);
+    out->nnodes = python_and_site(is_called ? &stack : NULL, waiting, python, within, out);
   else if (is_whole)
     out->nnodes = native_nodes(&stack, stack.nouter, out->nodes);
   places_text_remember(out, &stack, waiting != 0);

@@ -55,7 +55,25 @@ static uint32_t write_nodes(const struct place_node *nodes, uint32_t n, uint32_t
 
 EXPORT uint32_t probe_nodes(uint32_t *numbers, uint32_t room) {
   struct place_node nodes[PLACE_NODES_MAX];
-  return write_nodes(nodes, python_nodes(nodes, PLACE_NODES_MAX), numbers, room);
+  struct place_round rounds[PLACE_NODES_MAX];
+  return write_nodes(nodes, python_nodes(nodes, PLACE_NODES_MAX, rounds), numbers, room);
+}
+
+/* Of each loop around the call the round, from 1 on, and how many there are; 0: not known. Returns how many
+ * loops. */
+EXPORT uint32_t probe_rounds(uint32_t *numbers, uint32_t room) {
+  struct place_node nodes[PLACE_NODES_MAX];
+  struct place_round rounds[PLACE_NODES_MAX];
+  uint32_t written = 0;
+  uint32_t n = python_nodes(nodes, PLACE_NODES_MAX, rounds);
+  for (uint32_t i = 0; i < n && written < room; i++) {
+    if (!(nodes[i].flags & PLACE_LOOP))
+      continue;
+    numbers[2 * written] = rounds[i].number;
+    numbers[2 * written + 1] = rounds[i].total;
+    written++;
+  }
+  return written;
 }
 
 EXPORT void probe_text(char *text, uint32_t size) {
@@ -89,11 +107,12 @@ static char engine_text[192];
 
 static void *run_engine(void *argument) {
   struct engine *engine = argument;
+  struct place_round rounds[PLACE_NODES_MAX];
   struct place_node nodes[PLACE_NODES_MAX];
   engine->numbers[0] = python_waiting_id();
   engine->numbers[1] = python_id();
-  engine->n =
-      write_nodes(nodes, python_waiting_nodes(nodes, PLACE_NODES_MAX), engine->numbers + 2, 16);
+  engine->n = write_nodes(nodes, python_waiting_nodes(nodes, PLACE_NODES_MAX, rounds),
+                          engine->numbers + 2, 16);
   python_text(engine_text, sizeof engine_text, engine->numbers[0] != 0);
   engine->cost = cost_of(python_waiting_id);
   return NULL;

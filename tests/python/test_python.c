@@ -106,6 +106,10 @@ Test(python, ids_are_equal_at_the_same_place_only, .timeout = 600) {
   run_script("ids.py");
 }
 
+Test(python, loops_say_in_which_round_a_call_is, .timeout = 300) {
+  run_script("rounds.py");
+}
+
 Test(python, texts_name_files_and_lines_as_python_does, .timeout = 300) {
   run_script("texts.py");
 }

@@ -129,6 +129,24 @@ def buffers(iterations, evaluations):
 
 BUFFERS = [("3,3/3,0/3,3", "3,3/0,3/3,3"), ("2,2,2/2,3,2/3,0,2/2,3,3", "2,2,2/3,2,2/0,2,3/3,3,2"), ("4,4/4,4/4,4/4,0/4,4", "4,4/4,4/4,4/0,4/4,4")]
 
+ENDS = {"meters": 3, "callbacks": 2, "parameters": 4, "also": 4, "sharded": 1}  # sums at the end of an epoch
+ENDS_EPOCHS = [(2, "4,3/2,3/1,5"), (2, "2,2/0,2/2,2"), (2, "0,3/2,2"), (2, "3,3/3,0/0,2/4,4/1,0"), (3, "1,2,1/2,1,1/3,0,2/2,3,3"), (4, "2,2,2,2/0,3,0,1/1,0,2,2")]
+
+
+def ends(ranks, how, words, even=False):
+    """All comes right, whoever has no batch in an epoch, and nothing is a guess where rounds tell."""
+
+    def act(stack, environment):
+        result = check(stack.with_join.run([SCRIPTS / "ends.py", how, words], ranks, environment, 100), words)
+        for epoch, lengths in enumerate(words.split("/")):
+            for rank, n in enumerate(lengths.split(",")):
+                must_say(result, rf"RESULT {rank} {epoch} {n} {ENDS[how]}(?!\d)")
+        if "NCCL-JOIN WARN" in result.output and how != "sharded" or even and "inputs were uneven" in result.output:
+            raise Failure("an even script is not left alone" if even else "a WARN", result)
+
+    return act
+
+
 # Which ranks' numbers come. A send makes a communicator of its two ranks in PyTorch's legacy backend, when both call it first.
 CAME = {"gather": lambda rank, ranks: ranks if rank == 0 else 0, "scatter": lambda rank, ranks: 1, "send": lambda rank, ranks: ranks - 1 if rank == 0 else 0}
 
@@ -166,6 +184,10 @@ def cases():
         yield case(f"{backend}, 2 ranks: layout.py", layout, environment)
         for iterations, evaluations in BUFFERS:
             yield case(f"{backend}: buffers.py {iterations}", buffers(iterations, evaluations), environment)
+        for how in ENDS:
+            for ranks, words in ENDS_EPOCHS:
+                yield case(f"{backend}, {ranks} ranks: ends.py {how} {words}", ends(ranks, how, words), environment)
+            yield case(f"{backend}, 2 ranks: ends.py {how}: even", ends(2, how, "2,2/3,3/70,70/0,0/0,0/1,1", True), environment)
         for ranks, how, words in BEHIND:
             yield case(f"{backend}, {ranks} ranks: behind.py {how} {words}", behind(ranks, how, words), environment)
         for how in CAME:

@@ -5,6 +5,7 @@
 #define NCCL_JOIN_INTERPOSE_PYTHON_CHAIN_H
 
 #include "core/place/place.h"
+#include "core/place/place_rounds.h"
 #include "interpose/places/python/python_layout.h"
 
 #include <stdbool.h>
@@ -13,6 +14,7 @@
 
 /* A frame of Python code. */
 struct python_frame {
+  uint64_t address;
   uint64_t code; /* the address of its code object */
   int64_t where; /* bytes from the beginning of the code to what the frame points at */
 };
@@ -57,18 +59,21 @@ struct python_outermost {
   struct python_frame frames[PLACE_NODES_MAX];
   uint64_t hashes[PLACE_NODES_MAX];
   uint32_t came; /* beginning with 0 */
+  /* They are the main thread's: what it comes to in its loops comes once, as no other thread goes
+   * there before or after it. */
+  bool is_main;
 };
 
 /* Adds the frame around those that came before. Runners are left out. */
 void python_outermost_add(struct python_outermost *outermost, const struct python_frame *frame,
                           uint64_t hash);
 
-/* Their nodes, outermost first. Writes at most room, and returns how many. 0: a code object cannot
+/* Their nodes, outermost first, and the rounds of the loops among them (python_rounds.h). Writes at most room, and returns how many. 0: a code object cannot
  * be read, or has been exchanged since its hash was made. What was found is kept, by hash, of at
  * most 16,384 frames. Any thread; reads with python_memory.h only. */
 uint32_t python_outermost_nodes(const struct python_layout *layout,
                                 const struct python_outermost *outermost, struct place_node *nodes,
-                                uint32_t room);
+                                uint32_t room, struct place_round *rounds);
 
 /* The frames of the thread that waits for the calling one (python_waiting.c); false: there is none. */
 bool python_waiting_outermost(const struct python_layout *layout,
@@ -134,6 +139,7 @@ PYTHON_INLINE bool python_next_frame(const struct python_offsets *at, unsigned m
     if (is_code && (frame->code % 8 != 0 || frame->code == 0 ||
                     python_load(frame->code + PYTHON_TYPE) != code_type))
       return false;
+    frame->address = here;
     *address = python_load(here + at->frame_previous);
     if (is_code)
       return true;

@@ -14,6 +14,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Deeper chains have no nodes. */
 enum { DEPTH_MAX = 1 << 17 };
@@ -46,11 +48,11 @@ static bool next_frame(const struct python_layout *layout, uint64_t *address,
 
 /* ---- nodes ---- */
 
-uint32_t python_nodes(struct place_node *nodes, uint32_t room) {
+uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds) {
   const struct python_layout *layout = python_layout();
   uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
   struct python_frame frame;
-  struct python_outermost outermost = {.came = 0};
+  struct python_outermost outermost = {.is_main = syscall(SYS_gettid) == getpid()};
   for (unsigned i = 0; i < DEPTH_MAX && address != 0 && next_frame(layout, &address, &frame); i++) {
     uint64_t hash = python_frame_hash(layout, &frame);
     if (hash == PYTHON_FRAME_UNKNOWN)
@@ -58,7 +60,7 @@ uint32_t python_nodes(struct place_node *nodes, uint32_t room) {
     python_outermost_add(&outermost, &frame, hash);
   }
   bool is_whole = address == 0; /* neither too deep nor broken */
-  return is_whole ? python_outermost_nodes(layout, &outermost, nodes, room) : 0;
+  return is_whole ? python_outermost_nodes(layout, &outermost, nodes, room, rounds) : 0;
 }
 
 /* ---- texts ---- */

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/place/place.h"
+#include "core/place/place_rounds.h"
 
 /* Frames that count for an id: the innermost ones. The nodes come from all frames, of at most
  * 131,072. */
@@ -45,10 +45,11 @@ bool python_is_in(uintptr_t base);
 uint32_t python_id(void);
 
 /* The way from the outermost frame to the call: for each frame its loops and then its call. Writes
- * at most `room` nodes, the outermost ones, and returns how many. 0: as for python_id. For claims:
+ * at most `room` nodes, the outermost ones, and returns how many. 0: as for python_id. rounds: as many,
+ * what loops of the main thread say, as far as they do. For claims:
  * the first time that a function is met it is analysed, in microseconds to a few milliseconds, and
  * what was found is kept, in memory of its own. */
-uint32_t python_nodes(struct place_node *nodes, uint32_t room);
+uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds);
 
 /* For threads that an engine has begun, as PyTorch's autograd does: the id and the nodes of the one
  * thread that waits for them in a backward pass. That thread stands still, but nothing holds it. So
@@ -63,7 +64,7 @@ uint32_t python_nodes(struct place_node *nodes, uint32_t room);
  * cannot be asked there. python_waiting_nodes is for where it is not 0, and looks for the thread
  * again. */
 uint32_t python_waiting_id(void);
-uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room);
+uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds);
 
 /* Writes where the call stands, such as "util.py:7 < train.py:41 in the loop of train.py:38", in
  * ASCII with a final 0, cut to `size` bytes: of the frames of the calling thread that are not in an

@@ -56,6 +56,9 @@ static void make_blocks(struct building *building) {
     last->returns = building->all[i].opcode == OPCODE_RETURN;
     building->graph->units[i] = building->all[i].unit;
     building->graph->same[i] = building->all[i].same;
+    if (building->all[i].opcode == OPCODE_FOR_ITER)
+      building->graph->fors[building->graph->nfors++] =
+          (struct python_for){building->all[i].unit, building->all[building->all[i].target].unit};
   }
 }
 
@@ -206,12 +209,14 @@ static bool python_build(struct building *building, struct python_graph *graph) 
   graph->units = malloc(n * sizeof(*graph->units));
   graph->same = malloc(n * sizeof(*graph->same));
   graph->firsts = malloc(n * sizeof(*graph->firsts));
+  graph->fors = malloc(n * sizeof(*graph->fors));
   building->blocks = calloc(n, sizeof(*building->blocks));
   building->edges = malloc(3 * n * sizeof(*building->edges));
   graph->flow.blocks = building->blocks;
   graph->flow.edges = building->edges;
   if (building->block_of == NULL || graph->units == NULL || graph->same == NULL ||
-      graph->firsts == NULL || building->blocks == NULL || building->edges == NULL)
+      graph->firsts == NULL || graph->fors == NULL || building->blocks == NULL ||
+      building->edges == NULL)
     return false;
   mark_leaders(building);
   make_blocks(building);
@@ -248,4 +253,5 @@ void python_graph_free(struct python_graph *graph) {
   free(graph->units);
   free(graph->same);
   free(graph->firsts);
+  free(graph->fors);
 }

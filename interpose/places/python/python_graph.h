@@ -20,6 +20,10 @@ struct python_graph {
   uint32_t *same;         /* by instruction: the one that it is a copy of, or itself */
   uint32_t *firsts;       /* by block: its first instruction, ascending */
   uint32_t ninstructions;
+  struct python_for {
+    uint32_t unit, end; /* of its FOR_ITER, and where that goes at the loop's end */
+  } * fors;             /* ascending */
+  uint32_t nfors;
 };
 
 /* The graph of a function; false: it holds something that is not understood, or no memory. What was

@@ -31,9 +31,10 @@ static const struct said {
     SAID(9, 9, state_interp_threads), SAID(21, 24, state_next),     SAID(22, 25, state_interp),
     SAID(23, 26, state_frame),        SAID(24, 27, state_thread),   SAID(25, 28, state_native),
     SAID(27, 30, state_active),       SAID(29, 32, frame_previous), SAID(30, 33, frame_code),
-    SAID(31, 34, frame_instruction),  SAID(33, 36, frame_owner),    SAID(35, 40, code_file),
-    SAID(37, 42, code_name),          SAID(38, 43, code_lines),     SAID(39, 44, code_first_line),
-    SAID(43, 48, code_code),          SAID(51, 57, tuple_items),    SAID(70, 80, text_ascii),
+    SAID(31, 34, frame_instruction),  SAID(32, 35, frame_stack),    SAID(33, 36, frame_owner),
+    SAID(35, 40, code_file),          SAID(37, 42, code_name),      SAID(38, 43, code_lines),
+    SAID(39, 44, code_first_line),    SAID(43, 48, code_code),      SAID(51, 57, tuple_items),
+    SAID(70, 80, text_ascii),
 #undef SAID
 };
 
@@ -170,6 +171,10 @@ static bool find_functions(struct python_layout *layout) {
   layout->number_type = data_address("PyLong_Type");
   layout->bool_type = data_address("PyBool_Type");
   layout->none = data_address("_Py_NoneStruct");
+  layout->list_iterator = data_address("PyListIter_Type");
+  layout->tuple_iterator = data_address("PyTupleIter_Type");
+  layout->range_iterator = data_address("PyRangeIter_Type");
+  layout->enumerate = data_address("PyEnum_Type");
   return layout->thread_state != NULL && layout->current_state != NULL &&
          layout->main_interpreter != NULL && layout->code_type != 0 && layout->text_type != 0 &&
          layout->bytes_type != 0 && layout->tuple_type != 0;

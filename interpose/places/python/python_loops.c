@@ -142,13 +142,45 @@ static bool is_iteration(const struct python_layout *layout, const struct python
   return python_opcode_of(layout->opcodes, code->units[(size_t)2 * instruction]) == OPCODE_FOR_ITER;
 }
 
+/* The `for` whose FOR_ITER begins the loop that a node is; NULL: it is another loop. */
+static const struct python_for *for_of(const struct function *function, uint32_t node_id) {
+  const struct python_graph *graph = &function->graph;
+  uint32_t id = ~function_id(function->key);
+  for (uint32_t i = 0; i < graph->nfors; i++)
+    if (flow_id(id, graph->fors[i].unit) == node_id)
+      return &graph->fors[i];
+  return NULL;
+}
+
+/* The iterators on the stack are those of all `for`s in whose code the instruction stands; it may stand
+ * behind a loop all the same, as that ends there. So iterators are known only where all of these are
+ * loops around it. */
+static void iterators_in(const struct function *function, uint32_t instruction,
+                         const struct place_node *nodes, uint32_t n, uint8_t *iterators) {
+  const struct python_graph *graph = &function->graph;
+  uint32_t around = 0, found = 0;
+  for (uint32_t i = 0; i < graph->nfors; i++)
+    around += graph->fors[i].unit < instruction && instruction < graph->fors[i].end;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct python_for *of = for_of(function, nodes[i].id);
+    bool is_around = of != NULL && of->unit < instruction && instruction < of->end;
+    iterators[i] = is_around && found < UINT8_MAX ? (uint8_t)++found : 0;
+  }
+  for (uint32_t i = 0; found != around && i < n; i++)
+    iterators[i] = 0;
+}
+
 uint32_t python_loops_nodes(const struct python_layout *layout, const struct python_code *code,
                             uint32_t instruction, bool thrown, struct place_node *nodes,
-                            uint32_t room, bool *throws) {
+                            uint8_t *iterators, uint32_t room, bool *throws) {
   bool kept, is_known = instruction < code->nunits;
   struct function *function = function_of(layout, code, &kept);
   bool leaves = thrown && is_known && is_iteration(layout, code, instruction);
   uint32_t n = function == NULL ? 0 : nodes_in(function, instruction, leaves, nodes, room);
+  for (uint32_t i = 0; i < room; i++)
+    iterators[i] = 0;
+  if (n > 0 && is_known)
+    iterators_in(function, instruction, nodes, n < room ? n : room, iterators);
   *throws = function != NULL && is_known && throws_from(code, function, instruction, thrown);
   if (!kept)
     free_function(function);

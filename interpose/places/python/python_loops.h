@@ -17,11 +17,13 @@
  * returned. Writes at most room of them, and returns how many there are, at least 1. What cannot be
  * analysed has no loops and no order.
  *
+ * iterators: of each node, as python_rounds.h has it.
+ *
  * thrown: the call made there is known to end in an exception. If that call is a loop's next
  * iteration, it does not stand in the loop. *throws: so does this function, from there on. */
 uint32_t python_loops_nodes(const struct python_layout *layout, const struct python_code *code,
                             uint32_t instruction, bool thrown, struct place_node *nodes,
-                            uint32_t room, bool *throws);
+                            uint8_t *iterators, uint32_t room, bool *throws);
 
 /* The line at which the innermost loop around the instruction begins; 0: there is none, or it has
  * no line. */

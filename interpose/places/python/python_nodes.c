@@ -3,6 +3,7 @@
 #include "interpose/places/python/python_chain.h"
 #include "interpose/places/python/python_code.h"
 #include "interpose/places/python/python_loops.h"
+#include "interpose/places/python/python_rounds.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,8 +11,9 @@
 
 /* What is known of a frame in view of how the call made there ends. */
 struct frame_seen {
-  bool throws;                    /* python_loops_nodes */
-  char folder[PYTHON_FOLDER_MAX]; /* python_code_folder */
+  bool throws;                        /* python_loops_nodes */
+  char folder[PYTHON_FOLDER_MAX];     /* python_code_folder */
+  uint8_t iterators[PLACE_NODES_MAX]; /* python_rounds.h */
 };
 
 /* Of a function's frame at one instruction, in view of how the call made there ends. Never changed
@@ -67,7 +69,8 @@ static uint32_t python_make(const struct python_layout *layout, const struct pyt
   if (code != NULL && python_frame_hash_of(layout, code, frame->where) == hash) {
     nodes[0] = (struct place_node){.id = python_loops_function(code)};
     n = 1 + python_loops_nodes(layout, code, python_code_instruction(layout, code, frame->where),
-                               thrown, nodes + 1, PLACE_NODES_MAX - 1, &seen->throws);
+                               thrown, nodes + 1, seen->iterators + 1, PLACE_NODES_MAX - 1,
+                               &seen->throws);
     python_code_folder(code, seen->folder);
     for (uint32_t i = 1; i < n && i < PLACE_NODES_MAX; i++)
       if (!(nodes[i].flags & PLACE_ORDERED))
@@ -148,7 +151,7 @@ static void always_call(struct place_node *nodes, uint32_t n) {
 
 uint32_t python_outermost_nodes(const struct python_layout *layout,
                                 const struct python_outermost *outermost, struct place_node *nodes,
-                                uint32_t room) {
+                                uint32_t room, struct place_round *rounds) {
   uint32_t n = 0;
   uint32_t nframes = outermost->came < PLACE_NODES_MAX ? outermost->came : PLACE_NODES_MAX;
   struct frame_known known[PLACE_NODES_MAX];
@@ -163,6 +166,10 @@ uint32_t python_outermost_nodes(const struct python_layout *layout,
       return 0;
     if (frame->is_library && more < room - n)
       always_call(nodes + n, more);
+    if (outermost->is_main)
+      python_rounds(layout, &outermost->frames[at], seen.iterators, more, rounds + n);
+    else
+      memset(rounds + n, 0, more * sizeof(*rounds));
     n += more;
   }
   return n;

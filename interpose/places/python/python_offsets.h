@@ -22,9 +22,11 @@ struct python_offsets {
   uint16_t frame_owner;    /* a byte; 0 */
   uint8_t frame_owner_not; /* owners from here on are no frames of Python code */
   uint8_t frame_size;      /* bytes that contain all of these */
+  uint8_t frame_stack; /* localsplus, before the values; in 3.9 and 3.10 f_valuestack, a pointer */
   /* PyCodeObject, Include/cpython/code.h */
   uint16_t code_names, code_flags, code_first_line, code_file, code_name; /* co_consts lies before
                                                                              co_names */
+  uint16_t code_locals;     /* co_nlocalsplus: how many of localsplus are before the values; 0 */
   uint16_t code_lines;      /* co_linetable; in 3.9 co_lnotab */
   uint16_t code_code;       /* co_code_adaptive, the code itself; in 3.9 and 3.10 co_code, bytes */
   uint16_t code_exceptions; /* co_exceptiontable; 0 */
@@ -60,6 +62,7 @@ static const struct python_offsets python_offsets_of[] = {
            .frame_code = 32,
            .frame_instruction = 104,
            .frame_size = 112,
+           .frame_stack = 64,
            .code_names = 64,
            .code_flags = 36,
            .code_first_line = 40,
@@ -81,6 +84,7 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_code = 32,
             .frame_instruction = 96,
             .frame_size = 104,
+            .frame_stack = 64,
             .code_names = 64,
             .code_flags = 36,
             .code_first_line = 40,
@@ -103,9 +107,11 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_code = 32,
             .frame_instruction = 56,
             .frame_size = 72,
+            .frame_stack = 72,
             .code_names = 32,
             .code_flags = 48,
             .code_first_line = 72,
+            .code_locals = 76,
             .code_file = 112,
             .code_name = 128,
             .code_lines = 136,
@@ -129,9 +135,11 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_owner = 70,
             .frame_owner_not = 3,
             .frame_size = 72,
+            .frame_stack = 72,
             .code_names = 32,
             .code_flags = 48,
             .code_first_line = 68,
+            .code_locals = 72,
             .code_file = 112,
             .code_name = 128,
             .code_lines = 136,
@@ -159,9 +167,11 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_owner = 70,
             .frame_owner_not = 3,
             .frame_size = 72,
+            .frame_stack = 72,
             .code_names = 32,
             .code_flags = 48,
             .code_first_line = 68,
+            .code_locals = 72,
             .code_file = 112,
             .code_name = 128,
             .code_lines = 136,
@@ -189,9 +199,11 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_owner = 74,
             .frame_owner_not = 3,
             .frame_size = 80,
+            .frame_stack = 80,
             .code_names = 32,
             .code_flags = 48,
             .code_first_line = 68,
+            .code_locals = 72,
             .code_file = 112,
             .code_name = 128,
             .code_lines = 136,

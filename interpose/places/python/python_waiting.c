@@ -20,6 +20,7 @@
 #include <sched.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { THREADS_MAX = 1024, TRIES = 64 };
 
@@ -78,7 +79,7 @@ static uint32_t read_chain(const struct python_layout *layout, uint64_t state,
   outermost->came = 0;
   for (unsigned i = 0, n = 0; i < 2 * PYTHON_FRAMES_MAX && address != 0; i++) {
     _Alignas(8) uint8_t bytes[UINT8_MAX + 1];
-    struct python_frame frame;
+    struct python_frame frame = {.address = address};
     if (address % 8 != 0 || !python_memory_read(bytes, address, layout->at.frame_size))
       return 0;
     address = python_word(bytes + layout->at.frame_previous);
@@ -180,13 +181,14 @@ bool python_waiting_outermost(const struct python_layout *layout,
   if (!python_waiting_find(layout, &found))
     return false;
   *outermost = found.outermost;
+  outermost->is_main = found.thread == (uint64_t)getpid();
   return true;
 }
 
-uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room) {
+uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds) {
   const struct python_layout *layout = python_layout();
   struct python_outermost outermost;
   if (layout == NULL || !python_waiting_outermost(layout, &outermost))
     return 0;
-  return python_outermost_nodes(layout, &outermost, nodes, room);
+  return python_outermost_nodes(layout, &outermost, nodes, room, rounds);
 }

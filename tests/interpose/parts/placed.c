@@ -152,7 +152,8 @@ uint32_t python_id(void) {
   return has_python ? number_of("DOUBLE_PYTHON") : 0;
 }
 
-uint32_t python_nodes(struct place_node *nodes, uint32_t room) {
+uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds) {
+  rounds[0] = (struct place_round){0};
   if (python_id() == 0 || room == 0)
     return 0;
   nodes[0] = (struct place_node){.id = python_id(), .flags = PLACE_LOOP};
@@ -163,7 +164,8 @@ uint32_t python_waiting_id(void) {
   return number_of("DOUBLE_WAITING");
 }
 
-uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room) {
+uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds) {
+  rounds[0] = (struct place_round){0};
   if (python_waiting_id() == 0 || room == 0)
     return 0;
   nodes[0] = (struct place_node){.id = python_waiting_id(), .flags = PLACE_LOOP};

@@ -15,7 +15,7 @@ linked="-L$out -lplaced -Wl,-rpath,$out"
     -isystem "$NCCL_INCLUDE" -o "$out/libplaced.so" -Wl,-soname,libplaced.so -Wl,-z,now $parts/placed.c \
     interpose/places/places.c interpose/places/places_text.c interpose/places/native/native_frames.c interpose/places/native/native_sites.c \
     interpose/places/native/eh_frame*.c interpose/places/native/code_modules.c interpose/places/native/native_tails.c \
-    interpose/places/native/native_object.c interpose/places/native/native_x86_64.c interpose/places/native/native_aarch64.c
+    interpose/places/native/native_object.c interpose/places/native/native_x86_64.c interpose/places/native/native_aarch64.c core/place/place_rounds.c
   for compiler in gcc clang; do
     command -v $compiler >/dev/null || continue
     for how in O0 O1 O2 O3 O2,-flto O2,-fomit-frame-pointer O2,-fno-omit-frame-pointer O2,-no-pie,-fno-pie \

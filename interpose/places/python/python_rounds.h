@@ -1,0 +1,22 @@
+/* In which rounds of its loops a frame of Python stands, as its iterators say.
+ *
+ * A `for` keeps its iterator on the stack of its frame until the loop ends. Those of range, list,
+ * tuple and enumerate count what they have given; of others nothing is known.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_PYTHON_ROUNDS_H
+#define NCCL_JOIN_INTERPOSE_PYTHON_ROUNDS_H
+
+#include "core/place/place_rounds.h"
+#include "interpose/places/python/python_chain.h"
+#include "interpose/places/python/python_layout.h"
+
+#include <stdint.h>
+
+/* Of each node of a frame (python_loops_nodes) which of the frame's iterators, from 1 on and the
+ * outermost first, is that of the loop; 0: it is no `for`, or that is not known. Writes what
+ * each says. Of a frame that stands still; a wrong address does no harm. A few system calls, if there is
+ * any iterator. */
+void python_rounds(const struct python_layout *layout, const struct python_frame *frame,
+                   const uint8_t *iterators, uint32_t n, struct place_round *rounds);
+
+#endif

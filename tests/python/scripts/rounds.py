@@ -1,0 +1,246 @@
+"""In which rounds of its loops a call is made, as the iterators of `for` say: rounds.py PROBE.
+
+Each call is told what to expect by the program itself, outermost loop first; None: a loop that does not say it.
+"""
+import contextlib
+import ctypes
+import sys
+import threading
+
+from place import expect, finish, probe
+
+calls = 0
+
+
+def said():
+    """Of each loop around the call the round, from 1 on, and how many there are."""
+    numbers = (ctypes.c_uint32 * 32)()
+    n = probe.probe_rounds(numbers, 16)
+    return [(numbers[2 * i], numbers[2 * i + 1]) for i in range(n)]
+
+
+def totals(*right):
+    expect([total for _, total in said()] == list(right), f'{said()}, of {list(right)}')
+
+
+def check(*rounds):
+    global calls
+    calls += 1
+    found = [number - 1 if number else None for number, _ in said()]
+    expect(found == list(rounds), f'{found} instead of {list(rounds)}')
+
+
+def give(n):
+    yield from range(n)
+
+
+class Loader:
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        return iter(give(self.n))
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        return i
+
+
+def inner(*around):
+    for i, _ in enumerate(give(2)):
+        check(*around, i)
+
+
+def kinds():
+    for i in range(3):
+        check(i)
+    for i, _ in enumerate('ab'):
+        check(i)
+    for n, _ in zip(range(2), [1, 2]):
+        check(None)
+    for n, _ in enumerate([5, 6, 7]):
+        check(n)
+    n = 0
+    for _ in ['a', 'b']:
+        check(n)
+        n += 1
+    n = 0
+    for _ in ('a', 'b', 'c'):
+        check(n)
+        n += 1
+    for _ in {1: 2, 3: 4}:
+        check(None)
+    for _ in give(2):
+        check(None)
+    for _ in Loader(2):
+        check(None)
+    n = 0
+    while n < 2:
+        check(None)
+        n += 1
+
+
+def counts():
+    """How many rounds there are, as far as the iterator knows it. Whoever begins in the middle is counted from 0 on since 3.12."""
+    for _ in range(3):
+        for _ in [7, 8]:
+            totals(3, 2)
+        for _ in ('a', 'b', 'c', 'd'):
+            totals(3, 4)
+        for _ in enumerate([1, 2, 3]):
+            totals(3, 3)
+        for _ in enumerate(range(5)):
+            totals(3, 5)
+        for _ in enumerate(give(2)):
+            totals(3, 0)
+        for _ in give(2):
+            totals(3, 0)
+        for i in range(2, 6):
+            expect(said()[1] == ((i + 1, 6) if sys.version_info >= (3, 12) else (i - 1, 4)), f'{said()} in {i}')
+        for i in range(0, 6, 2):
+            expect(said()[1] == (i // 2 + 1, 3), f'{said()} in {i}')
+        for i in range(1 << 30):
+            totals(3, 0)
+            if i == 1:
+                break
+        for i in range(3, 0, -1):
+            expect(said()[1] == ((0, 0) if sys.version_info >= (3, 12) else (4 - i, 3)), f'{said()} in {i}')
+
+
+def shared():
+    """What the program may take from beside the loop tells nothing."""
+    it = iter([1, 2, 3])
+    for _ in it:
+        check(None)
+    it = iter(range(3))
+    for i, _ in enumerate(it):
+        expect(said() == [(i + 1, 0)], f'{said()} in {i}')
+    it = enumerate([1, 2])
+    for _ in it:
+        check(None)
+    for i, _ in enumerate([1, 2], 7):
+        check(i - 7)
+
+
+def nested():
+    for epoch in range(3):
+        check(epoch)
+        for i, _ in enumerate(Loader(2)):
+            check(epoch, i)
+            for _ in give(1):
+                check(epoch, i, None)
+                for k in range(2):
+                    check(epoch, i, None, k)
+        k = 0
+        while k < 2:
+            for i in range(2):
+                check(epoch, None, i)
+            k += 1
+        inner(epoch)
+        for meter in [1, 2]:
+            check(epoch, meter - 1)
+
+
+def within():
+    with contextlib.suppress(KeyError):
+        for epoch in range(2):
+            with threading.Lock():
+                for i in range(2):
+                    try:
+                        check(epoch, i)
+                        for k in range(2):
+                            try:
+                                check(epoch, i, k)
+                            finally:
+                                check(epoch, i, k)
+                    finally:
+                        check(epoch, i)
+
+
+def leaving():
+    """Where a loop always ends behind a call, that does not stand in it. Its iterator is there: which is which is not known."""
+    for epoch in range(2):
+        for _ in range(3):
+            check(None)
+            break
+
+
+def left():
+    for epoch in range(2):
+        for a in range(2):
+            for b in range(2):
+                found = said()
+                for (number, _), right in zip(found, ([epoch], [epoch, b], [epoch, a, b])[len(found) - 1]):
+                    expect(number in (0, right + 1), f'{found} in {epoch}, {a}, {b}')
+            break
+
+
+def comprehension():
+    """What has a function of its own has the iterator as an argument, too."""
+    for epoch in range(2):
+        [check(epoch, i if sys.version_info >= (3, 12) else None) for i in range(2)]
+        list(check(epoch, None) for i in range(2))
+
+
+def deep(depth, *around):
+    for i in range(2):
+        check(*around, i)
+        if depth:
+            deep(depth - 1, *around, i)
+
+
+def other_thread():
+    """What each thread comes to is in rounds of its own."""
+    def run():
+        for _ in range(2):
+            check(None)
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
+
+async def awaited():
+    for epoch in range(2):
+        await also_awaited(epoch)
+
+
+async def also_awaited(epoch):
+    for i in range(2):
+        check(epoch, i)
+
+
+def meters(epoch):
+    for meter in (1, 2):
+        check(epoch, 0 if sys.version_info >= (3, 12) else None, meter - 1)
+
+
+class Trainer:
+    def fit(self):
+        for epoch in range(2):
+            self.call(lambda: [meters(epoch) for _ in range(1)])
+
+    def call(self, what):
+        return what(*(), **{})
+
+
+exec('for epoch in range(2):\n for i in [0, 1]:\n  check(epoch, i)')
+kinds()
+counts()
+shared()
+nested()
+within()
+leaving()
+left()
+comprehension()
+other_thread()
+Trainer().fit()
+deep(3)
+with contextlib.suppress(StopIteration):
+    awaited().send(None)
+for epoch in range(2):
+    check(epoch)
+    inner(epoch)
+expect(calls > 150, f'{calls} calls')
+finish()
