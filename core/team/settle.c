@@ -243,11 +243,11 @@ static bool is_come_to(const struct claimed *x, const struct claimed *y) {
          place_goes_first(y->place, x->in_branch) && place_is_reached(y->place, x->in_branch);
 }
 
-/* What loops say of their rounds goes first. Of two loops one that some ranks have no part in goes first: who is in it will come to the other,
- * and who has none of it never will. Not where all are known to be in one round: they may have had
- * no part in it so far, and will come to it. And what stands in front of a loop goes before what
- * stands in it where neither has been issued: who is in the loop has passed the other by, and who is
- * in front of it has not been in it. */
+/* What loops say of their rounds goes first. Of two loops one that some ranks have no part in goes first:
+ * who is in it will come to the other, and who has none of it never will. Not where all are known to be in
+ * one round: they may have had no part in it so far, and will come to it. And what stands in front of a
+ * loop goes before what stands in it where neither has been issued: who is in the loop has passed the
+ * other by, and who is in front of it has not been in it. */
 static int compare_places(const struct settle *settle, const struct claimed *x,
                           const struct claimed *y) {
   int by = order_by_rounds(settle, x, y);

@@ -112,10 +112,11 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
  * difference deciding:
  *   1. a unit before a mark, a mark before LEAVE (unit.h, enum mark);
  *   2. of two units that are not the same (settle_is_same), the one that goes before in the
- *      program: the one in an earlier round of a loop around both, or in the same round the one that
- *      comes first in it, where loops say in which round ranks are (place_compare_rounds); of two branches one from which its ranks come to what looks like the other; of two
- *      loops one that some ranks have no part in; what stands in front of a loop before what stands
- *      in it, if neither has been seen; otherwise place_order;
+ *      program: the one in an earlier round of a loop around both, or in one round the one that comes
+ *      first in it, where loops say in which round ranks are (place_compare_rounds); of two branches
+ *      one from which its ranks come to what looks like the other; of two loops one that some ranks
+ *      have no part in; what stands in front of a loop before what stands in it, if neither has been
+ *      seen; otherwise place_order;
  *   3. of two units that are not the same, the one whose ranks have issued for real last: who is
  *      still in the loop has issued since who left it;
  *   4. what the learner expects;
