@@ -49,8 +49,8 @@ static struct place_round round_of_range(const struct python_layout *layout, uin
                               as_round((uint64_t)(next / step + left))};
 }
 
-/* Whether the program has it, too, and may take from it beside the loop, or the enumerate, that has it. Include/object.h: the count of references is the first thing in an object; since 3.12 its lower
- * half. */
+/* Whether the program has it, too, and may take from it beside the loop, or the enumerate, that has it.
+ * Include/object.h: the count of references is the first thing in an object; since 3.12 its lower half. */
 static bool is_shared(uint64_t object) {
   return (uint32_t)python_memory_word(object) != 1;
 }
