@@ -129,6 +129,19 @@ def buffers(iterations, evaluations):
 
 BUFFERS = [("3,3/3,0/3,3", "3,3/0,3/3,3"), ("2,2,2/2,3,2/3,0,2/2,3,3", "2,2,2/3,2,2/0,2,3/3,3,2"), ("4,4/4,4/4,4/4,0/4,4", "4,4/4,4/4,4/0,4/4,4")]
 
+
+def each_epoch_says(result, words, last):
+    """RESULT <rank> <epoch> <iterations, all of them> <last(rank)>."""
+    for epoch, lengths in enumerate(words.split("/")):
+        for rank, n in enumerate(lengths.split(",")):
+            must_say(result, rf"RESULT {rank} {epoch} {n} {last(rank)}(?!\d)")
+
+
+def left_alone(result):
+    if "NCCL-JOIN WARN" in result.output or "inputs were uneven" in result.output:
+        raise Failure("an even script is not left alone", result)
+
+
 ENDS = {"meters": 3, "callbacks": 2, "parameters": 4, "also": 4, "sharded": 1}  # sums at the end of an epoch
 ENDS_EPOCHS = [(2, "4,3/2,3/1,5"), (2, "2,2/0,2/2,2"), (2, "0,3/2,2"), (2, "3,3/3,0/0,2/4,4/1,0"), (3, "1,2,1/2,1,1/3,0,2/2,3,3"), (4, "2,2,2,2/0,3,0,1/1,0,2,2")]
 
@@ -138,11 +151,11 @@ def ends(ranks, how, words, even=False):
 
     def act(stack, environment):
         result = check(stack.with_join.run([SCRIPTS / "ends.py", how, words], ranks, environment, 100), words)
-        for epoch, lengths in enumerate(words.split("/")):
-            for rank, n in enumerate(lengths.split(",")):
-                must_say(result, rf"RESULT {rank} {epoch} {n} {ENDS[how]}(?!\d)")
-        if "NCCL-JOIN WARN" in result.output and how != "sharded" or even and "inputs were uneven" in result.output:
-            raise Failure("an even script is not left alone" if even else "a WARN", result)
+        each_epoch_says(result, words, lambda rank: ENDS[how])
+        if even:
+            left_alone(result)
+        elif "NCCL-JOIN WARN" in result.output and how != "sharded":
+            raise Failure("a WARN", result)
 
     return act
 
@@ -156,11 +169,9 @@ def behind(ranks, how, words, even=False):
 
     def act(stack, environment):
         result = check(stack.with_join.run([SCRIPTS / "behind.py", how, words], ranks, environment, 100), words)
-        for epoch, lengths in enumerate(words.split("/")):
-            for rank, n in enumerate(lengths.split(",")):
-                must_say(result, rf"RESULT {rank} {epoch} {n} {CAME[how](rank, ranks)}(?!\d)")
-        if even and ("NCCL-JOIN WARN" in result.output or "inputs were uneven" in result.output):
-            raise Failure("an even script is not left alone", result)
+        each_epoch_says(result, words, lambda rank: CAME[how](rank, ranks))
+        if even:
+            left_alone(result)
 
     return act
 
