@@ -4,6 +4,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "interpose/places/native/native_frames.h"
 
@@ -39,7 +40,8 @@ struct native_site native_site_nowhere = {.next = &native_site_nowhere,
 
 /* Guards what is added; what has been added is only read, but for the atomic fields. */
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
-static struct record records[SITES_MAX];
+/* SITES_MAX of them, mapped with the first; MAP_FAILED: there is no memory. */
+static struct record *records;
 static _Atomic uint32_t nrecords;
 static _Atomic(struct record *) buckets[BUCKETS];
 
@@ -252,7 +254,10 @@ static struct record *native_sites_add(const struct native_caller *caller, struc
       set_right(record, true, shape);
       return record;
     }
-  if (nrecords == SITES_MAX)
+  if (records == NULL)
+    records = mmap(NULL, SITES_MAX * sizeof(*records), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (records == MAP_FAILED || nrecords == SITES_MAX)
     return NULL;
   struct record *record = &records[nrecords++];
   memcpy(record, learnt, sizeof(*record));
