@@ -301,6 +301,17 @@ static void plan_in_front(const struct program *program, struct plan *plan, uint
     plan->front_value = random_below(random, program->nranks);
 }
 
+static void plan_shares(const struct program *program, struct plan *plan, uint64_t *random) {
+  plan->shares = true;
+  plan->shares_epochs = random_one_in(random, 2);
+  if (random_one_in(random, 2))
+    plan_log(program, plan, random);
+  if (random_one_in(random, 3))
+    plan_loss_like_barrier(program, plan, random);
+  else if (random_one_in(random, 2))
+    plan_evaluation(program, plan, random);
+}
+
 static void plan_several(const struct program *program, struct plan *plan, uint64_t *random) {
   if (random_one_in(random, 2))
     plan_log(program, plan, random);
@@ -344,6 +355,7 @@ static const plan_function plan_functions[CLASSES] = {
     [CLASS_STATES] = plan_states,
     [CLASS_BEGINS] = plan_begins,
     [CLASS_IN_FRONT] = plan_in_front,
+    [CLASS_SHARES] = plan_shares,
     [CLASS_HALVES_BY_REPLICA] = plan_several,
     [CLASS_GRID_BY_REPLICA] = plan_several,
     [CLASS_GRID_WORLD_BY_REPLICA] = plan_several,

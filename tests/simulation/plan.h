@@ -47,6 +47,8 @@ struct plan {
   bool rebuilt;              /* the first iteration has another body */
   bool states;               /* training, evaluation and what is after stand in one loop */
   bool begins;               /* who has data in an epoch begins it with a unit of its own */
+  bool shares;               /* the loop of training, or of epochs, is over what all ranks share */
+  bool shares_epochs;        /* ... that of epochs */
   enum front front;          /* some ranks have a unit there, */
   enum when front_when;      /* ... then */
   uint32_t front_value;

@@ -51,6 +51,9 @@ static const char *condition(const struct node *node, char text[64]) {
   case WHEN_HAS_DATA:
     snprintf(text, 64, "batches > 0");
     break;
+  case WHEN_MINE:
+    snprintf(text, 64, "it is this rank's, as each round here is");
+    break;
   case WHEN_DATA_ENDS:
     snprintf(text, 64, "this rank's data end here: exit %u", value);
     break;

@@ -214,7 +214,7 @@ static enum counting counting_of(uint64_t seed) {
 void program_random(struct program *program, uint64_t seed) {
   uint64_t random = random_seeded(seed);
   *program = (struct program){.row = row_of_seed(seed)};
-  program->counting = counting_of(seed);
+  program->counting = program->row.class == CLASS_SHARES ? COUNTING_ALL : counting_of(seed);
   program_random_teams(program, &random);
   program->epochs = 1 + random_below(&random, 5);
   if (random_one_in(&random, 8))

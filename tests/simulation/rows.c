@@ -33,6 +33,7 @@ const struct class_info classes[CLASSES] = {
     [CLASS_STATES] = {"states of one loop", TRAIT_STATES},
     [CLASS_BEGINS] = {"begins epochs that have data", 0},
     [CLASS_IN_FRONT] = {"some ranks, in front of a loop", 0},
+    [CLASS_SHARES] = {"shares of a list", 0},
     [CLASS_TWICE] = {"same ranks twice", 0},
     [CLASS_HALVES_BY_REPLICA] = {"all and halves, by replica", TRAIT_SEVERAL},
     [CLASS_GRID_BY_REPLICA] = {"a x b, by replica", TRAIT_SEVERAL},

