@@ -25,10 +25,12 @@ const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]) {
 const char *report_count(const struct endpoint *end, uint32_t rank, uint64_t collectives,
                          char text[REPORT_COUNT]) {
   uint64_t operations = plane_operations(end->team->plane, rank);
-  char more[48] = "";
+  char more[56] = "";
   if (operations > 0)
-    snprintf(more, sizeof(more), " and %llu sends and receives", (unsigned long long)operations);
-  snprintf(text, REPORT_COUNT, "%llu collectives%s", (unsigned long long)collectives, more);
+    snprintf(more, sizeof(more), " and %llu send%s", (unsigned long long)operations,
+             operations == 1 ? " or receive" : "s and receives");
+  snprintf(text, REPORT_COUNT, "%llu collective%s%s", (unsigned long long)collectives,
+           collectives == 1 ? "" : "s", more);
   return text;
 }
 

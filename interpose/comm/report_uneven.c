@@ -156,10 +156,12 @@ static void write_parts(const struct sum *sum, char text[160]) {
   bool besides = sum->njoined > 0;
   text[0] = '\0';
   if (sum->parts.teams > 0)
-    snprintf(text, 160,
-             "%s %u communicator%s of some of these ranks%s answered %u collectives %swithout data",
-             besides ? ". Besides, in" : "in", sum->parts.teams, sum->parts.teams == 1 ? "" : "s",
-             besides ? " they" : ", which", sum->parts.shadows, besides ? "" : "there ");
+    snprintf(
+        text, 160,
+        "%s %u communicator%s of some of these ranks%s answered %u collective%s %swithout data",
+        besides ? ". Besides, in" : "in", sum->parts.teams, sum->parts.teams == 1 ? "" : "s",
+        besides ? " they" : ", which", sum->parts.shadows, sum->parts.shadows == 1 ? "" : "s",
+        besides ? "" : "there ");
 }
 
 static void say_line(const struct endpoint *end, const struct sum *sum) {

@@ -311,6 +311,6 @@ Test(machines_tree, while_it_has_links_to_spare) {
       .prepare = star});
   cr_assert(run_says_in_a_line(result, "does not reach the agent of machine", "firewall", NULL),
             "%s", result->errors);
-  cr_assert(run_says(result, "1 of its 34 ranks have not been heard of"), "%s", result->errors);
+  cr_assert(run_says(result, "1 of its 34 ranks has not been heard of"), "%s", result->errors);
   finish_counted(result, &even);
 }

@@ -341,6 +341,7 @@ Test(check, shell_scripts_cannot_be_told) {
 Test(check, what_cannot_be_read_has_status_2) {
   expect_answer("", "./not-there", UNKNOWN, "program not found");
   write_file("text", "no program\n");
+  expect_answer("", "text", UNKNOWN, "for the file of that name here say ./");
   expect_answer("", "./text", UNKNOWN, "permission to execute");
   run("chmod +x text");
   expect_answer("", "./text", UNKNOWN, "is not an ELF file");

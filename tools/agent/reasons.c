@@ -17,8 +17,9 @@ static void add_other_version(const struct meeting *meeting, char reason[FRAME_T
 
 void reason_missing(const struct meeting *meeting, const struct communicator *one,
                     char reason[FRAME_TEXT_BYTES]) {
-  snprintf(reason, FRAME_TEXT_BYTES, "%u of its %u ranks have not been heard of in %u s",
-           one->ranks - one->nheard, one->ranks, one->wait_s);
+  uint32_t missing = one->ranks - one->nheard;
+  snprintf(reason, FRAME_TEXT_BYTES, "%u of its %u ranks %s not been heard of in %u s", missing,
+           one->ranks, missing == 1 ? "has" : "have", one->wait_s);
   add_other_version(meeting, reason);
 }
 

@@ -252,10 +252,12 @@ static bool find_library(const char *name, char path[PATH_MAX]) {
 static bool find_file(struct command *command, const char *name, char *error) {
   if (find_library(name, command->file) || find_program(name, command->file))
     return true;
-  bool exists = strchr(name, '/') != NULL && access(name, F_OK) == 0;
-  return say(error, name,
-             exists ? "cannot be executed: not a file with permission to execute it"
-                    : "program not found");
+  const char *why = "program not found";
+  if (access(name, F_OK) == 0)
+    why = strchr(name, '/') != NULL
+              ? "cannot be executed: not a file with permission to execute it"
+              : "program not found in PATH; for the file of that name here say ./ in front of it";
+  return say(error, name, why);
 }
 
 /* Forgets the launcher for what it starts. */
