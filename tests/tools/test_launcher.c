@@ -115,6 +115,14 @@ Test(launcher, what_is_missing_is_said_with_what_to_do) {
   }
 }
 
+/* The dynamic linker would go on without it. */
+Test(launcher, a_preload_object_that_is_empty_is_refused) {
+  struct result result = run(": >lib/libnccl-join.so; nccl-join run echo started");
+  cr_expect_eq(result.status, 1);
+  expect_in(result.err, "lib/libnccl-join.so is empty: run make");
+  cr_expect_str_empty(result.out);
+}
+
 Test(launcher, a_path_that_the_dynamic_linker_would_split_is_refused) {
   static const char *const names[] = {"with space", "with:colon"};
   for (size_t i = 0; i < 2; i++) {

@@ -92,8 +92,8 @@ void report_print(FILE *out, const struct answer *answer) {
 void report_warning(FILE *out, const struct answer *answer) {
   for (size_t i = 0; i < answer->nremarks; i++)
     if (answer->remarks[i].is_wrong) {
-      fprintf(out, "nccl-join: %s: %s (nccl-join check says more). To do: %s\n", answer->file,
-              answer->remarks[i].what, answer->remarks[i].remedy);
+      fprintf(out, "nccl-join: %s: %s (nccl-join doctor and nccl-join check say more). To do: %s\n",
+              answer->file, answer->remarks[i].what, answer->remarks[i].remedy);
       return;
     }
 }

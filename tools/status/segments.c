@@ -80,3 +80,28 @@ void segments_of_all(struct segments *segments) {
   if (processes != NULL)
     closedir(processes);
 }
+
+/* The children of one thread. */
+static void take_children(struct segments *segments, long pid, const char *thread) {
+  char path[48];
+  long child;
+  snprintf(path, sizeof path, "/proc/%ld/task/%.12s/children", pid, thread);
+  FILE *children = fopen(path, "r");
+  while (children != NULL && fscanf(children, "%ld", &child) == 1) {
+    segments_of_process(segments, child);
+    segments_of_children(segments, child);
+  }
+  if (children != NULL)
+    fclose(children);
+}
+
+void segments_of_children(struct segments *segments, long pid) {
+  char folder[32];
+  snprintf(folder, sizeof folder, "/proc/%ld/task", pid);
+  DIR *threads = opendir(folder);
+  for (struct dirent *entry; threads != NULL && (entry = readdir(threads)) != NULL;)
+    if (isdigit((unsigned char)entry->d_name[0]))
+      take_children(segments, pid, entry->d_name);
+  if (threads != NULL)
+    closedir(threads);
+}

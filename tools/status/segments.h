@@ -26,4 +26,7 @@ struct segments {
 void segments_of_process(struct segments *segments, long pid);
 void segments_of_all(struct segments *segments);
 
+/* Those of the processes that one has started, as a launcher has its ranks, and of theirs. */
+void segments_of_children(struct segments *segments, long pid);
+
 #endif

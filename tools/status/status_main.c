@@ -63,9 +63,11 @@ static size_t show(long pid, bool json) {
   static struct job jobs[SEGMENTS_MAX];
   static struct segments segments;
   segments.count = 0;
-  if (pid != 0)
+  if (pid != 0) {
     segments_of_process(&segments, pid);
-  else
+    if (segments.count == 0)
+      segments_of_children(&segments, pid);
+  } else
     segments_of_all(&segments);
   size_t njobs = read_jobs(&segments, jobs);
   json_t *all = json ? json_array() : NULL;
@@ -85,6 +87,11 @@ static size_t show(long pid, bool json) {
 
 static int usage(FILE *out, int status) {
   fprintf(out, "usage: nccl-join status [--json] [--watch] [PID | --all]\n");
+  if (status == 0)
+    fprintf(out, "  PID      the communicators of one rank, or of all that a launcher has started\n"
+                 "  --all    those of all jobs of this user on this machine, as without a PID\n"
+                 "  --watch  again and again, until none is left\n"
+                 "  --json   one array, for other programs\n");
   return fflush(out) != 0 ? 1 : status;
 }
 
