@@ -23,7 +23,7 @@ PACKAGE_AGENT_LIBS = $(wildcard $(addprefix $(PACKAGE_LIBRARIES)/,libzmq.so libs
 PACKAGE_WITH = PACKAGE_MACHINE=$(PACKAGE_MACHINE) BUILD=$(PACKAGE_BUILD) CC=tools/package/cc SAN= COVERAGE= \
                ELF_LIBS=$(PACKAGE_LIBRARIES)/libelf.so JSON_LIBS=$(PACKAGE_LIBRARIES)/libjansson.a \
                PROTOBUF_LIBS=$(PACKAGE_LIBRARIES)/libprotobuf-c.a AGENT_LIBS="$(if $(word 2,$(PACKAGE_AGENT_LIBS)),$(PACKAGE_AGENT_LIBS) -Wl$(comma)--allow-shlib-undefined)" MAN_FROM=$(BUILD) \
-               PREFIX=/usr DESTDIR=$(CURDIR)/$(PACKAGE_ROOT)
+               SAY_BUILT=: PREFIX=/usr DESTDIR=$(CURDIR)/$(PACKAGE_ROOT)
 
 .PHONY: wheel deb package-root check-packages
 package-root: $(BUILD)/tools/nccl-join $(BUILD)/tools/nccl-join-env
