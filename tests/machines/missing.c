@@ -83,8 +83,7 @@ static void check_waits_once(const char *launcher, const char *prepare, int mach
 }
 
 Test(machines_missing, a_machine_without_nccl_join_is_waited_for_once) {
-  check_waits_once("tests/machines/parts/alone 1 NCCL_JOIN=0", NULL, 1,
-                   " not been heard of in");
+  check_waits_once("tests/machines/parts/alone 1 NCCL_JOIN=0", NULL, 1, " not been heard of in");
 }
 
 Test(machines_missing, so_is_one_where_it_is_set_to_0) {
