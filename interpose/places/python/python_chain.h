@@ -68,9 +68,10 @@ struct python_outermost {
 void python_outermost_add(struct python_outermost *outermost, const struct python_frame *frame,
                           uint64_t hash);
 
-/* Their nodes, outermost first, and the rounds of the loops among them (python_rounds.h). Writes at most room, and returns how many. 0: a code object cannot
- * be read, or has been exchanged since its hash was made. What was found is kept, by hash, of at
- * most 16,384 frames. Any thread; reads with python_memory.h only. */
+/* Their nodes, outermost first, and the rounds of the loops among them (python_rounds.h). Writes at
+ * most room, and returns how many. 0: a code object cannot be read, or has been exchanged since its
+ * hash was made. What was found is kept, by hash, of at most 16,384 frames. Any thread; reads with
+ * python_memory.h only. */
 uint32_t python_outermost_nodes(const struct python_layout *layout,
                                 const struct python_outermost *outermost, struct place_node *nodes,
                                 uint32_t room, struct place_round *rounds);

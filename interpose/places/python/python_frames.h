@@ -45,10 +45,10 @@ bool python_is_in(uintptr_t base);
 uint32_t python_id(void);
 
 /* The way from the outermost frame to the call: for each frame its loops and then its call. Writes
- * at most `room` nodes, the outermost ones, and returns how many. 0: as for python_id. rounds: as many,
- * what loops of the main thread say, as far as they do. For claims:
- * the first time that a function is met it is analysed, in microseconds to a few milliseconds, and
- * what was found is kept, in memory of its own. */
+ * at most `room` nodes, the outermost ones, and returns how many. 0: as for python_id. rounds: as
+ * many, what loops of the main thread say, as far as they do. For claims: the first time that a
+ * function is met it is analysed, in microseconds to a few milliseconds, and what was found is kept,
+ * in memory of its own. */
 uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds);
 
 /* For threads that an engine has begun, as PyTorch's autograd does: the id and the nodes of the one
