@@ -7,7 +7,7 @@
 /* The place of the last unit that had one, whether it has been learnt or not. */
 static uint32_t place_of_last(const struct team *team) {
   for (struct known_unit **at = team->expected; at-- != team->ahead.foreseen;) {
-    uint32_t place = team_place_of(team, *at);
+    uint32_t place = unit_place(known_unit(*at));
     if (place != 0)
       return place;
   }
@@ -140,7 +140,7 @@ static bool stands_in(const struct team *team, const struct place *place) {
 }
 
 bool team_stands_in_left(const struct team *team, struct unit unit) {
-  const struct known_place *known = team_known_place(team, team_place_of_unit(team, unit));
+  const struct known_place *known = team_known_place(team, unit_place(unit));
   return known != NULL && stands_in(team, &known->place);
 }
 
@@ -177,7 +177,7 @@ struct their_unit {
 static uint32_t id_of_their(const struct team *team, const struct their_unit *unit) {
   const struct known_unit *known =
       unit_table_known(team->table, unit_table_find_hash(team->table, unit->hash));
-  uint32_t id = known == NULL ? 0 : team_place_of(team, known);
+  uint32_t id = known == NULL ? 0 : unit_place(known_unit(known));
   return id != 0 ? id : unit->place;
 }
 

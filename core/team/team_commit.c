@@ -50,7 +50,7 @@ struct coming {
  * are known, they tell. */
 static bool may_follow(const struct team *team, const struct coming *coming, bool firm,
                        const struct known_unit *known) {
-  const struct known_place *to = team_known_place(team, team_place_of(team, known));
+  const struct known_place *to = team_known_place(team, unit_place(known_unit(known)));
   if (is_only_claimed(known) ||
       (known->marked && team_is_meeting(team, coming->before, known->symbol)))
     return false;
@@ -66,7 +66,7 @@ static bool may_follow(const struct team *team, const struct coming *coming, boo
 /* The id of a unit's place, if that is known, or else of the one before it. */
 static uint32_t place_after(const struct team *team, uint32_t place,
                             const struct known_unit *known) {
-  const struct known_place *at = team_known_place(team, team_place_of(team, known));
+  const struct known_place *at = team_known_place(team, unit_place(known_unit(known)));
   return at != NULL && at->place.nnodes != 0 ? at->place.id : place;
 }
 
@@ -158,7 +158,7 @@ static void use_foreseen(struct team *team, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     struct known_unit *known = team->ahead.foreseen[i];
     known->used = true;
-    struct unit unit = {known->members, known->nmembers};
+    struct unit unit = known_unit(known);
     team_note_use(team, unit, known->hash);
   }
 }
@@ -166,10 +166,7 @@ static void use_foreseen(struct team *team, uint32_t count) {
 /* What has been committed of them so many times. */
 static void count_epochs(struct team *team, uint32_t count, uint32_t times) {
   for (uint32_t i = 0; i < count; i++)
-    team_count_epoch(team,
-                     unit_place((struct unit){team->ahead.foreseen[i]->members,
-                                              team->ahead.foreseen[i]->nmembers}),
-                     times);
+    team_count_epoch(team, unit_place(known_unit(team->ahead.foreseen[i])), times);
 }
 
 static void pass_places(struct team *team, uint32_t count) {
@@ -299,7 +296,7 @@ static void learn_looks(struct team *team, symbol_t symbol, uint64_t hash, uint3
 }
 
 static void learn_run(struct team *team, uint32_t from, struct unit unit) {
-  const struct known_place *to = team_known_place(team, team_place_of_unit(team, unit));
+  const struct known_place *to = team_known_place(team, unit_place(unit));
   if (to != NULL && to->place.nnodes != 0)
     team_run_pass(team, from, to->place.id);
 }

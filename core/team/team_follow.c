@@ -52,7 +52,6 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
   if (place != NULL)
     (void)place_table_add(team->places.table,
                           place); /* which may forget where my claim's unit stands */
-  team_note_waited_for(team, unit, place);
   team->source = source;
   team_tell_blind(team);
   if (mine) {

@@ -30,7 +30,7 @@ static bool is_merged_in_doubt(struct team *team, struct unit unit, uint64_t has
 /* Whether the rank has joined, and what it waits for has come without all having been asked; and it
  * cannot be seen whether that is the point of the program where it waits. */
 static bool is_hidden(struct team *team, struct unit unit, uint32_t flags) {
-  const struct known_place *known = team_known_place(team, team_place_of_unit(team, unit));
+  const struct known_place *known = team_known_place(team, unit_place(unit));
   bool seen = known != NULL && known->place.nnodes != 0 && team->claim.own_place.nnodes != 0 &&
               (known->place.id == team->claim.own_place.id ||
                place_relate(&known->place, &team->claim.own_place) != PLACE_UNRELATED);
@@ -71,7 +71,7 @@ bool team_doubt_copy(struct team *team, struct unit unit, uint64_t hash, uint32_
 
 bool team_doubt_passed(struct team *team, struct unit unit, uint32_t flags) {
   const struct known_place *before = team_known_place(team, team->places.last);
-  const struct known_place *next = team_known_place(team, team_place_of_unit(team, unit));
+  const struct known_place *next = team_known_place(team, unit_place(unit));
   const struct place *stands = &team->claim.own_place;
   if (!(flags & ENTRY_EXPECTED) || !team->claim.open || team->claim.passed ||
       !unit_may_have_place(team->claim.unit) || before == NULL || next == NULL ||
@@ -99,7 +99,7 @@ void team_tell_blind(struct team *team) {
 }
 
 void team_tell_hidden(struct team *team, struct unit unit) {
-  const struct known_place *known = team_known_place(team, team_place_of_unit(team, unit));
+  const struct known_place *known = team_known_place(team, unit_place(unit));
   bool hidden = team->claim.open && unit_may_have_place(team->claim.unit) &&
                 team->claim.own_place.nnodes == 0 && (known == NULL || known->place.nnodes == 0);
   if (!hidden || team->telling.doubted || team_is_told(team))

@@ -57,8 +57,8 @@ void team_class_place(const struct team *team, struct unit class, const struct p
   const struct known_place *known = team_known_place(team, id);
   if (known != NULL)
     *place = known->place;
-  else if (own != NULL && (own->id == id || id == 0))
-    *place = *own; /* of an engine's unit, which has no place in G: where somebody waits for it */
+  else if (own != NULL && own->id == id)
+    *place = *own;
   else
     *place = (struct place){.id = id};
 }
@@ -103,21 +103,6 @@ static void note_alias(struct team *team, struct unit unit, uint64_t hash) {
   count_use(&alias->uses);
 }
 
-/* Remembers where somebody waits for a unit that has no place in G, since an engine's thread issues
- * it: so this rank knows where it comes to it in its own program. */
-static void note_waiting(struct team *team, uint64_t hash) {
-  struct team_alias *alias = NULL;
-  for (uint32_t i = 0; i < TEAM_ALIASES && alias == NULL; i++)
-    if (team->places.aliases[i].taken == hash &&
-        team->places.aliases[i].place_own == team->claim.own_place.id)
-      alias = &team->places.aliases[i];
-  if (alias == NULL) {
-    alias = &team->places.aliases[team->places.naliases++ % TEAM_ALIASES];
-    *alias = (struct team_alias){.own = hash, .taken = hash, .place_own = team->claim.own_place.id};
-  }
-  count_use(&alias->uses);
-}
-
 /* Whether this rank comes to a unit of G from a place of its own. */
 static bool is_taken(const struct team *team, uint64_t hash) {
   for (uint32_t i = 0; i < TEAM_ALIASES && team->places.naliases != 0; i++)
@@ -135,9 +120,7 @@ void team_note_use(struct team *team, struct unit unit, uint64_t hash) {
 void team_note_issued(struct team *team, struct unit unit, uint64_t hash) {
   if (!unit_may_have_place(unit))
     return;
-  if (team->claim.own_hash == hash && unit_place(unit) == 0 && team->claim.own_place.id != 0)
-    note_waiting(team, hash);
-  else if (team->claim.own_hash == hash)
+  if (team->claim.own_hash == hash)
     team_note_use(team, unit, hash);
   else
     note_alias(team, unit, hash);
@@ -331,7 +314,7 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   if (team->claim.hash == 0 || !unit_may_have_place(unit) ||
       unit_signature(unit) != team->claim.signature)
     return false;
-  const struct known_place *known = team_known_place(team, team_place_of_unit(team, unit));
+  const struct known_place *known = team_known_place(team, unit_place(unit));
   const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
   struct place nowhere = {.id = unit_place(unit)};
   place = known != NULL ? &known->place : place != NULL ? place : &nowhere;
@@ -351,7 +334,7 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
 
 bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next) {
   const struct known_place *from = team_known_place(team, before);
-  const struct known_place *to = team_known_place(team, team_place_of(team, next));
+  const struct known_place *to = team_known_place(team, unit_place(known_unit(next)));
   uint64_t steady = (uint64_t)TEAM_STEADY_ROUNDS * learner_body_length(team->learner);
   return from != NULL && to != NULL && place_leaves_loop(&from->place, &to->place) &&
          (to->met || team->places.unsteady || team->head - team->places.steady_since < steady);
@@ -359,7 +342,7 @@ bool team_leaves_loop(const struct team *team, uint32_t before, const struct kno
 
 bool team_is_left(const struct team *team, struct unit unit, uint32_t flags) {
   const struct known_place *before = team_known_place(team, team->places.last);
-  const struct known_place *end = team_known_place(team, team_place_of_unit(team, unit));
+  const struct known_place *end = team_known_place(team, unit_place(unit));
   const struct place *stands = &team->claim.own_place;
   return team->claim.open && (flags & ENTRY_EXPECTED) && team->run_real && before != NULL &&
          end != NULL && place_ends_loop(&end->place, &before->place) &&
@@ -367,7 +350,7 @@ bool team_is_left(const struct team *team, struct unit unit, uint32_t flags) {
 }
 
 void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
-  struct known_place *known = team_known_place(team, team_place_of_unit(team, unit));
+  struct known_place *known = team_known_place(team, unit_place(unit));
   bool as_expected = (flags & ENTRY_ALL) && !(flags & (ENTRY_DEVIATION | ENTRY_MEETING));
   if (!(flags & ENTRY_EXPECTED) && !as_expected)
     team->places.steady_since = team->head;

@@ -214,20 +214,6 @@ bool team_leaves_loop(const struct team *team, uint32_t before, const struct kno
  * while after they have met. Of a unit without a place nothing tells whether that comes before it. */
 bool team_may_be_stood_at(const struct team *team);
 
-/* ---- team_waiting.c: where units stand that have no place in G ---- */
-
-/* A unit has been claimed, and is about to be learnt: where its rank says that it is waited for, or
- * NULL. Of the same rank's text on all ranks, and in the table of places. Nothing if the unit has a place
- * itself, or nothing is known of the other but its id. */
-void team_note_waited_for(struct team *team, struct unit unit, const struct place *place);
-
-/* The id of a unit's place, or of where it is waited for; 0: it has none, or that is not known. All
- * ranks know the same. */
-uint32_t team_place_of(const struct team *team, const struct known_unit *known);
-
-/* The same of a unit that need not be known. */
-uint32_t team_place_of_unit(const struct team *team, struct unit unit);
-
 /* ---- team_behind.c: sends and receives behind a loop of collectives ---- */
 
 /* A loop that has gone round so often in the same way, with nobody waiting, that its end needs no

@@ -94,8 +94,8 @@ static const struct place *find_in_branch(struct team *team, const struct claime
     const struct known_unit *known = unit_table_at(team->table, symbol);
     if (known == NULL || known->hash == unit->hash)
       continue;
-    struct unit other = {known->members, known->nmembers};
-    const struct known_place *place = team_known_place(team, team_place_of(team, known));
+    struct unit other = known_unit(known);
+    const struct known_place *place = team_known_place(team, unit_place(known_unit(known)));
     if (place != NULL && unit_signature(other) == unit->signature &&
         place_are_branches(unit->place, &place->place))
       return &place->place;

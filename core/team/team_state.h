@@ -158,12 +158,6 @@ struct team_ahead {
   bool rounds_in_loop;   /* and they stay in one innermost loop */
 };
 
-/* Of a unit that has no place in G: where it was waited for. team_waiting.c. */
-struct team_waited_for {
-  symbol_t symbol; /* of the unit */
-  uint32_t place;  /* its id, or that there are several; the same on all ranks */
-};
-
 /* What is known of places: team_places.c. */
 struct team_places {
   struct place_table *table; /* of units in G */
@@ -181,7 +175,6 @@ struct team_places {
   bool may_be_over; /* but for that loop, which may be over, the next unit would be expected */
   struct team_alias aliases[TEAM_ALIASES];
   uint32_t naliases;
-  struct team_waited_for waited_for[UNIT_TABLE_PLACES]; /* as units lie in the team's table */
 };
 
 /* What is known of units without a place: team_hidden.c. */

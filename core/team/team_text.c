@@ -12,10 +12,8 @@ struct text_header {
   uint32_t nodes : 31; /* of the place, plus one; 0: no place */
   uint32_t looks : 1;  /* whether they follow */
   uint64_t hash;       /* unit_hash */
-  uint32_t waited_for; /* id of the place, if the unit has none (team_waiting.c) */
-  uint32_t unused;
 };
-_Static_assert(sizeof(struct text_header) == 24 && sizeof(struct member) % 8 == 0, "a format");
+_Static_assert(sizeof(struct text_header) == 16 && sizeof(struct member) % 8 == 0, "a format");
 
 /* The nodes and then what messages say: as they lie in struct place, with room for no more nodes
  * than there are. */
@@ -74,7 +72,6 @@ bool team_write_text(struct team *team) {
       .nodes = fits && team->claim.place.id != 0 ? team->claim.place.nnodes + 1 : 0,
       .looks = fits && team->claim.looks_known,
       .hash = team->claim.hash,
-      .waited_for = fits && unit_place(unit) == 0 ? team->claim.place.id : 0,
   };
   struct text_layout at = lay_out(&header);
   uint64_t begin = text_begin(team->text_end, at.end);
@@ -126,8 +123,7 @@ enum read_result team_read_text(struct team *team, const struct plane_log *log, 
   out->unit = (struct unit){team->followed.members, header.nmembers};
   team->followed.looks_of = header.looks ? out->hash : 0;
   if (header.nodes != 0) {
-    uint32_t id = unit_place(out->unit);
-    read_place(team, &packed, nnodes, id != 0 ? id : header.waited_for);
+    read_place(team, &packed, nnodes, unit_place(out->unit));
     out->place = &team->followed.place;
   }
   return unit_hash(out->unit) == out->hash ? READ_UNIT : READ_CORRUPT;

@@ -169,6 +169,10 @@ struct known_unit {
 };
 _Static_assert(sizeof(struct known_unit) == 64, "one cache line");
 
+static inline struct unit known_unit(const struct known_unit *known) {
+  return (struct unit){known->members, known->nmembers};
+}
+
 /* What a struct unit_table begins with, so that looking a symbol up costs no call. A symbol's low
  * bits are its place. */
 #define UNIT_TABLE_PLACES 1024u

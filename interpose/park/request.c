@@ -112,7 +112,9 @@ void request_begin(struct request *request) {
     wait_settle(request, ncclInvalidUsage);
   } else {
     struct place place;
-    bool known = unit_may_have_place(request->unit) && places_describe(&place);
+    /* Of a thread that is waited for not what was not known when the unit was made. */
+    bool known = unit_may_have_place(request->unit) && places_describe(&place) &&
+                 place.id == unit_place(request->unit);
     if (known && !meets && team_look_here(end->team, &place) && request_commits(request)) {
       request_committed(request);
       return;

@@ -53,16 +53,18 @@ enum way { WAY_NATIVE, WAY_PYTHON, WAY_WAITING, WAY_UNKNOWN };
 
 /* *python: the id of the thread's own chain, if it has one. An engine's thread may: what it calls
  * back (a communication hook) says nothing of the loop around the backward pass. A library's thread
- * without one may run parts of the program, where there is Python, for a thread that waits. What
- * the program's own thread does between its calls of Python is its own. */
+ * without one may run parts of the program, where there is Python. What the program's own thread
+ * does between its calls of Python is its own. */
 static enum way way_of(enum thread_kind kind, uint32_t *python) {
   *python = 0;
   if (!python_is_present())
     return python_is_unreadable() || kind == THREAD_OF_ENGINE ? WAY_UNKNOWN : WAY_NATIVE;
   *python = python_id();
-  if (*python != 0 && kind != THREAD_OF_ENGINE)
+  if (kind == THREAD_OF_ENGINE)
+    return WAY_WAITING;
+  if (*python != 0)
     return WAY_PYTHON;
-  return *python == 0 && kind == THREAD_OF_PROGRAM ? WAY_NATIVE : WAY_WAITING;
+  return kind == THREAD_OF_PROGRAM ? WAY_NATIVE : WAY_UNKNOWN;
 }
 
 /* ---- programs that call Python ---- */
@@ -94,8 +96,6 @@ static uint32_t id_beside_python(uint32_t native) {
 
 /* ---- ids ---- */
 
-/* Where another thread stands is no part of an id: to ask costs a system call, and the answer
- * depends on the moment, so that ranks would differ. */
 static uint32_t places_compose(enum way way, uint32_t python, uint32_t native) {
   switch (way) {
   case WAY_NATIVE:
@@ -124,21 +124,30 @@ static struct native_site *composed_site(uint32_t id) {
 }
 
 /* What ends the id of the native frames of a place. */
-static native_tells *who_tells(enum way way) {
-  return way == WAY_PYTHON ? python_is_in : NULL;
+static native_tells *who_tells(enum way way, uint32_t python) {
+  return way == WAY_PYTHON || python != 0 ? python_is_in : NULL;
+}
+
+/* Of a thread that another one waits for: where that one stands counts, too. 0: not known. */
+static uint32_t id_waited_for(uint32_t waiting, uint32_t python, uint32_t native) {
+  if (python == 0 || waiting == 0)
+    return waiting;
+  return code_hash_id(code_hash(waiting, places_compose(WAY_PYTHON, python, native)));
 }
 
 static __attribute__((noinline)) uint32_t places_find(const struct native_caller *caller) {
-  uint32_t native = 0, python;
+  uint32_t native = 0, python, id;
   struct native_site *site = NULL;
   guard_thread.stack = native_stack_bounds();
   enum way way = way_of(kind_of_this(), &python);
-  if (way == WAY_NATIVE || way == WAY_PYTHON)
-    own.before = site = native_site_find(caller, site_before(), who_tells(way), &native);
+  if (way == WAY_NATIVE || way == WAY_PYTHON || python != 0)
+    own.before = site = native_site_find(caller, site_before(), who_tells(way, python), &native);
   if (way == WAY_PYTHON)
     native = id_beside_python(native);
+  id = way == WAY_WAITING ? id_waited_for(python_waiting_id(), python, native)
+                          : places_compose(way, python, native);
   if (way != WAY_NATIVE || site == NULL)
-    site = composed_site(places_compose(way, python, native));
+    site = composed_site(id);
   guard_thread.site = site;
   return site->id;
 }
@@ -274,16 +283,6 @@ static uint32_t python_and_site(const struct native_stack *stack, uint32_t waiti
   return written;
 }
 
-/* Of a thread that is waited for, where that one stands counts too. */
-static uint32_t describe_id(enum way way, uint32_t waiting, uint32_t python, uint32_t native) {
-  if (way != WAY_WAITING)
-    return places_compose(way, python, native);
-  if (python == 0)
-    return waiting;
-  uint32_t own_id = places_compose(WAY_PYTHON, python, native);
-  return waiting == 0 ? own_id : code_hash_id(code_hash(waiting, own_id));
-}
-
 bool places_describe(struct place *out) {
   struct native_stack stack;
   uint32_t python, waiting = 0;
@@ -291,14 +290,15 @@ bool places_describe(struct place *out) {
   if (!places_are_on())
     return false;
   enum way way = way_of(kind_of_this(), &python);
-  bool is_whole = native_stack_read(&stack, who_tells(way));
+  bool is_whole = native_stack_read(&stack, who_tells(way, python));
   uint32_t native = stack.id;
   uint32_t within = native;
   if (way == WAY_PYTHON)
     native = id_beside_python(native);
   if (way == WAY_WAITING)
     waiting = python_waiting_id();
-  out->id = describe_id(way, waiting, python, native);
+  out->id = way == WAY_WAITING ? id_waited_for(waiting, python, native)
+                               : places_compose(way, python, native);
   if (out->id == 0)
     return false;
   bool is_called = way == WAY_PYTHON && kind_of_this() == THREAD_OF_PROGRAM;

@@ -2,9 +2,10 @@
  * from what can be seen of it: native frames, their machine code, and Python's frames.
  *
  *   thread                                 place
- *   begun by an engine's library, or       its id is unknown; it is described as that of the thread
- *   by any library and without Python      that waits for it, where that can be read
- *   frames, in a process with Python       (python_frames.h), and its own Python frames, if any
+ *   begun by an engine's library, in a     that of the thread that waits for it, where that can be
+ *   process with Python                    read (python_frames.h), and its own Python frames, if any
+ *   begun by any other library, there,     unknown
+ *   and without Python frames
  *   any other with Python frames           what the program does outside of Python, the chain of
  *                                          Python's frames, and one node for the native frames
  *   any other                              its native frames
@@ -14,7 +15,7 @@
  * Finding a call's id (places_hit, places_here) is on the fast path: while the places come in the
  * order in which they came before, it is a comparison of the return addresses on the stack, without
  * a call, lock, allocation or system call. Describing a place reads code, and may allocate and
- * lock; that is for claims.
+ * lock; that is for claims. Of an engine's thread finding takes system calls.
  *
  * All functions: any thread, each for its own call.
  */
@@ -104,9 +105,9 @@ static inline void places_called(uintptr_t return_address, uintptr_t cfa, const 
  * call. */
 uint32_t places_here(void);
 
-/* The whole place of the call that the calling thread is in, at any depth below it; for an engine's
- * thread, whose calls have the id 0, that of the thread that waits for it. False: nothing is known,
- * and *out is the unknown place. Remembers what places_text is to say of it. */
+/* The whole place of the call that the calling thread is in, at any depth below it. False: nothing
+ * is known, and *out is the unknown place. Of an engine's thread it is what is seen now: the id may
+ * be another than before. Remembers what places_text is to say of it. */
 bool places_describe(struct place *out);
 
 /* Whether the place of the call that the calling thread is in should be seen, so that users are to

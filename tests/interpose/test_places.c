@@ -67,8 +67,8 @@ Test(places, in_a_library_that_is_closed_and_opened_again, .timeout = 300) {
                   0, "");
 }
 
-/* None of its own: that of the thread that waits, if it is known. The same for threads of other
- * libraries where there is Python. The program's own thread has its own, but not where there is a
+/* That of the thread that waits, if it is known. The same for threads of other libraries where there
+ * is Python. The program's own thread has its own, but not where there is a
  * Python that cannot be read. */
 Test(places, in_threads_of_an_engine, .timeout = 300) {
   build();
@@ -79,15 +79,15 @@ Test(places, in_threads_of_an_engine, .timeout = 300) {
                   0, "");
 }
 
-/* Behind the place of the thread that waits, if it is known: the loop around the backward pass is
- * there. */
+/* Behind the place of the thread that waits: the loop around the backward pass is there. Where that
+ * is not known, nothing is. */
 Test(places, in_what_a_thread_of_an_engine_calls_back, .timeout = 300) {
   build();
   workshop_expect("for with in DOUBLE_PYTHON=7 'DOUBLE_PYTHON=7 DOUBLE_WAITING=9'; do"
                   "  env $with FILE=$W/standing/libtorch_cpu.so $W/standing/standing-gcc-O2 hook; "
                   "done | grep -v ^hook",
                   0,
-                  "7 0 train.py:41 in the loop of train.py:38\n"
+                  "an unknown place\n"
                   "9 7 0 train.py:41 in the loop of train.py:38\n");
 }
 

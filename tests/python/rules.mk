@@ -22,5 +22,5 @@ $(PYTHON_EMBED): $(BUILD)/tests/python/embed.o $(PYTHON_STANDING)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ -Wl,-rpath,'$$ORIGIN'
 
 # RANDOM_FUNCTIONS=N: that many random functions for each version.
-$(BUILD)/check/python: $(BUILD)/tests/python/test_python.o $(BUILD)/tests/python/test_garbage.o $(BUILD)/tests/python/probe.o $(PYTHON_PLACE_OBJECTS) | $(PYTHON_PROBE) $(PYTHON_EMBED)
+$(BUILD)/check/python: $(BUILD)/tests/python/test_python.o $(BUILD)/tests/python/test_garbage.o $(BUILD)/tests/python/test_ahead.o $(BUILD)/tests/python/probe.o $(PYTHON_PLACE_OBJECTS) | $(PYTHON_PROBE) $(PYTHON_EMBED)
 	$(link_test)

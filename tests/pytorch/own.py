@@ -179,6 +179,27 @@ def behind(ranks, how, words, even=False):
 BEHIND = [(2, how, "4,3/2,2/3,4/1,1") for how in ("gather", "scatter")] + [(2, "send", "3,3/4,3/2,2/3,4")] + [(3, "gather", "3,4,3/3,3,4/2,4,4"), (3, "scatter", "4,2,3/3,3,1/5,4,4")]
 
 
+def loops(how, words, even=False):
+    """All gradients are those of their loop, and nothing is a guess."""
+
+    def act(stack, environment):
+        epochs = [[[int(word) for word in loop.split(",")] for loop in epoch.split("+")] for epoch in words.split("/")]
+        ranks = len(epochs[0][0])
+        result = check(stack.with_join.run([SCRIPTS / "loops.py", how, words], ranks, environment, 100), words)
+        for epoch, lengths in enumerate(epochs):
+            for rank in range(ranks):
+                must_say(result, rf"RESULT {rank} {epoch} {sum(loop[rank] for loop in lengths)}(?!\d)")
+        if even:
+            left_alone(result)
+        elif "NCCL-JOIN WARN" in result.output:
+            raise Failure("a WARN", result)
+
+    return act
+
+
+LOOPS = ["3,5+3,5", "3,5+5,3/4,4+2,2", "2,3+3,1/1,2+2,4/4,1+1,1", "3,1,2+2,2,3/1,3,2+4,1,1"]
+
+
 def case(name, act, environment):
     def run(stack):
         act(stack, environment)
@@ -201,6 +222,10 @@ def cases():
             yield case(f"{backend}, 2 ranks: ends.py {how}: even", ends(2, how, "2,2/3,3/70,70/0,0/0,0/1,1", True), environment)
         for ranks, how, words in BEHIND:
             yield case(f"{backend}, {ranks} ranks: behind.py {how} {words}", behind(ranks, how, words), environment)
+        for how in ("models", "one", "hook"):
+            for words in LOOPS:
+                yield case(f"{backend}: loops.py {how} {words}", loops(how, words), environment)
+            yield case(f"{backend}: loops.py {how}: even", loops(how, "3,3+3,3/2,2+4,4/30,30+1,1", True), environment)
         for how in CAME:
             yield case(f"{backend}, 2 ranks: behind.py {how}: even", behind(2, how, "4,4/2,2/30,30", True), environment)
         for ranks, script, *options in wanted:

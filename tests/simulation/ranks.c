@@ -192,11 +192,16 @@ static void claim_step(const struct sim *sim, struct sim_rank *rank, struct sim_
   team_claim(end->core, unit, flags, place.id != 0 ? &place : NULL);
 }
 
+static const struct place nowhere;
+
 void rank_take_steps(struct sim *sim, struct sim_rank *rank) {
   rank->nsteps = program_steps(sim->program, rank->number, &rank->steps, &rank->room);
-  for (uint64_t i = 0; i < rank->nsteps; i++)
-    if (!sim->program->tree.nodes[rank->steps[i].node].by_engine)
-      rank->steps[i].members[0].number = rank->steps[i].place->id;
+  for (uint64_t i = 0; i < rank->nsteps; i++) {
+    struct step *step = &rank->steps[i];
+    if (sim->program->tree.nodes[step->node].by_engine)
+      step->place = &nowhere;
+    step->members[0].number = step->place->id;
+  }
 }
 
 static bool start_next(struct sim *sim, struct sim_rank *rank) {

@@ -31,10 +31,26 @@ enum python_frame_hash {
  * before 3.12 unless it looks the same (python_id.c). */
 uint64_t python_frame_hash(const struct python_layout *layout, const struct python_frame *frame);
 
-/* The same for a frame of another thread, whose code may go at any time: it is read with
- * python_memory.h, and before 3.12 anew each time. */
+/* Bytes of a code object that are copied to tell it from others. */
+#define PYTHON_HEADER_MAX 256
+
+/* For a frame of another thread, whose code may go at any time: a check of what tells it from other
+ * frames, from a copy of the first at.code_size bytes of its code. From 3.12 on no other code has
+ * the same; before, one that was put together from objects at the same addresses. 0: there is none.
+ */
+uint64_t python_frame_check(const struct python_layout *layout, const struct python_frame *frame,
+                            const uint8_t *header);
+
+/* What is asked of a frame, whose code is read with python_memory.h. */
+typedef uint64_t python_asks(const struct python_layout *layout, const struct python_frame *frame);
+
+/* The answer, which is remembered by the frame's check and by who asks. */
+uint64_t python_frame_known(const struct python_layout *layout, const struct python_frame *frame,
+                            uint64_t check, python_asks *asks);
+
+/* The hash of a frame of another thread. */
 uint64_t python_frame_hash_unsafe(const struct python_layout *layout,
-                                  const struct python_frame *frame);
+                                  const struct python_frame *frame, uint64_t check);
 
 /* The same from a copy of the code. */
 struct python_code;

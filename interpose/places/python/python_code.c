@@ -137,13 +137,10 @@ static bool read_name(uint8_t *object, uint64_t address, uint16_t data) {
 static bool hash_some_names(const struct python_layout *layout, const uint64_t *items, size_t n,
                             uint64_t *hash) {
   uint8_t objects[NAMES_AT_ONCE][NAME_BYTES];
-  struct iovec to[NAMES_AT_ONCE], from[NAMES_AT_ONCE];
-  for (size_t i = 0; i < n; i++) {
-    // cppcheck-suppress legacyUninitvar; python_memory_read_pieces fills it
-    to[i] = (struct iovec){objects[i], NAME_BYTES};
+  struct iovec from[NAMES_AT_ONCE];
+  for (size_t i = 0; i < n; i++)
     from[i] = (struct iovec){(void *)items[i], NAME_BYTES};
-  }
-  bool all = python_memory_read_pieces(to, from, n);
+  bool all = python_memory_read_pieces(objects, from, n);
   for (size_t i = 0; i < n; i++) {
     if (!all && !read_name(objects[i], items[i], layout->at.text_ascii))
       return false;

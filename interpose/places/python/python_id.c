@@ -150,18 +150,47 @@ PYTHON_INLINE uint64_t frame_hash(const struct python_layout *layout,
   return find(check, &hash) ? hash : learn(layout, frame, check);
 }
 
-/* Before 3.12 what tells code objects apart is spread over several objects: they are read anew each
- * time. */
-uint64_t python_frame_hash_unsafe(const struct python_layout *layout,
-                                  const struct python_frame *frame) {
-  _Alignas(8) uint8_t header[256];
-  if (layout->at.code_version == 0)
-    return read_hash(layout, frame);
-  if (!python_memory_read(header, frame->code, layout->at.code_size))
-    return PYTHON_FRAME_UNKNOWN;
-  uint64_t check = check_by_version(&layout->at, frame, (uint64_t)header), hash;
-  return find(check, &hash) ? hash : learn(layout, frame, check);
+/* ---- frames of other threads ---- */
+
+/* Before 3.12 of what the code object itself holds: what it points at is not read. */
+uint64_t python_frame_check(const struct python_layout *layout, const struct python_frame *frame,
+                            const uint8_t *header) {
+  const struct python_offsets *at = &layout->at;
+  uint64_t copy = (uint64_t)header, first_line = number_at(copy + at->code_first_line);
+  if (at->code_version != 0)
+    return check_by_version(at, frame, copy);
+  uint64_t constants = python_load(copy + at->code_names - 8u);
+  return mixed(frame->code, (uint64_t)frame->where ^ first_line << 32,
+               python_load(copy + at->code_lines) ^ turned(python_load(copy + at->code_names), 24),
+               python_load(copy + at->code_name) ^ turned(constants, 40)) ^
+         turned(python_load(copy + at->code_file), 8);
 }
+
+/* Whether the code object is still the one of the header. */
+static bool is_still_there(const struct python_layout *layout, const struct python_frame *frame,
+                           uint64_t check) {
+  _Alignas(8) uint8_t header[PYTHON_HEADER_MAX];
+  return python_memory_read(header, frame->code, layout->at.code_size) &&
+         python_frame_check(layout, frame, header) == check;
+}
+
+uint64_t python_frame_known(const struct python_layout *layout, const struct python_frame *frame,
+                            uint64_t check, python_asks *asks) {
+  uint64_t of = check ^ (uint64_t)asks, answer;
+  if (check != 0 && find(of, &answer))
+    return answer;
+  answer = asks(layout, frame);
+  if (check != 0 && is_still_there(layout, frame, check))
+    python_remember(table[of % SETS], of, answer);
+  return answer;
+}
+
+uint64_t python_frame_hash_unsafe(const struct python_layout *layout,
+                                  const struct python_frame *frame, uint64_t check) {
+  return python_frame_known(layout, frame, check, read_hash);
+}
+
+/* ---- frames of the calling thread ---- */
 
 uint64_t python_frame_hash(const struct python_layout *layout, const struct python_frame *frame) {
   return frame_hash(layout, &layout->at, layout->minor, frame);

@@ -6,19 +6,19 @@
 #include <errno.h>
 #include <unistd.h>
 
-bool python_memory_read_pieces(const struct iovec *to, const struct iovec *from, size_t n) {
-  size_t size = 0;
+bool python_memory_read_pieces(void *to, const struct iovec *from, size_t n) {
+  struct iovec here = {to, 0};
   for (size_t i = 0; i < n; i++)
-    size += from[i].iov_len;
+    here.iov_len += from[i].iov_len;
   int error = errno; /* of the program */
-  ssize_t read = process_vm_readv(getpid(), to, n, from, n, 0);
+  ssize_t read = process_vm_readv(getpid(), &here, 1, from, n, 0);
   errno = error;
-  return read >= 0 && (size_t)read == size;
+  return read >= 0 && (size_t)read == here.iov_len;
 }
 
 bool python_memory_read(void *to, uint64_t from, size_t size) {
   struct iovec there = {(void *)from, size};
-  return python_memory_read_pieces(&(struct iovec){to, size}, &there, 1);
+  return python_memory_read_pieces(to, &there, 1);
 }
 
 uint64_t python_memory_word(uint64_t from) {

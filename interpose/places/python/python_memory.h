@@ -13,9 +13,9 @@
  * microseconds. */
 bool python_memory_read(void *to, uint64_t from, size_t size);
 
-/* Copies n pieces, each from[i] to to[i], of equal lengths: all, or false. n is at most 1,024. One
- * system call, 0.1 to 0.4 microseconds a piece. */
-bool python_memory_read_pieces(const struct iovec *to, const struct iovec *from, size_t n);
+/* Copies n pieces, one behind the other to `to`: all, or false. n is at most 1,024. One system call,
+ * 0.1 to 0.4 microseconds a piece. */
+bool python_memory_read_pieces(void *to, const struct iovec *from, size_t n);
 
 /* The word at `from`; 0 if it cannot be read. */
 uint64_t python_memory_word(uint64_t from);

@@ -6,12 +6,14 @@
  * waits: its state, frames and code may go at any time. So they are read by system calls only, and
  * the read counts only if the thread has not run meanwhile: its processor time, which the kernel
  * counts in nanoseconds, is the same before and after. The fast path is that alone: the same thread
- * with the same processor time as at the last call still stands there. Where the kernel does not
- * tell the time, two reads have to agree, and nothing is remembered. Before 3.11 CPython does not
+ * with the same processor time as at the last call still stands there. A thread that runs (on its
+ * way into the wait, or it does a part of the backward pass itself), or whose time the kernel does
+ * not tell, has no GIL, without which it cannot change its frames: two reads have to agree. Before 3.11 CPython does not
  * say which thread of the system a state is of, and there is no id.
  */
 #include "interpose/places/python/python_frames.h"
 
+#include "interpose/places/python/python_ahead.h"
 #include "interpose/places/python/python_chain.h"
 #include "interpose/places/python/python_code.h"
 #include "interpose/places/python/python_memory.h"
@@ -43,10 +45,22 @@ struct waiting {
   uint64_t thread; /* its number; 0: not known */
   uint64_t time;   /* what its processor time has been since it stands there */
   uint32_t id;     /* of its chain; 0: it does not wait */
-  bool runs;       /* it is in a backward pass, but on its way into the wait or out of it */
+  bool runs;       /* it is in a backward pass, and its frames change */
   struct python_outermost outermost;
 };
 
+/* A thread state, as far as it is read at once: it is larger in all versions. */
+struct state {
+  uint64_t address;
+  _Alignas(8) uint8_t bytes[256];
+};
+
+static uint64_t state_word(const struct state *state, uint16_t offset) {
+  bool is_here = offset + sizeof(uint64_t) <= sizeof(state->bytes);
+  return is_here ? python_word(state->bytes + offset) : python_memory_word(state->address + offset);
+}
+
+/* Not from what has been read ahead: it is asked last of all, too. */
 static bool may_hold_gil(const struct python_layout *layout, uint64_t state) {
   uint8_t flags;
   if (layout->at.state_active == 0)
@@ -54,8 +68,9 @@ static bool may_hold_gil(const struct python_layout *layout, uint64_t state) {
   return !python_memory_read(&flags, state + layout->at.state_active, 1) || (flags & 1 << 4) != 0;
 }
 
-/* Whether the innermost frame stands at a call in torch.autograd. */
-static bool is_in_backward(const struct python_layout *layout, const struct python_frame *frame) {
+/* What is asked of the innermost frame: whether it stands at a call in torch.autograd. */
+static uint64_t is_in_backward(const struct python_layout *layout,
+                               const struct python_frame *frame) {
   struct python_code *code = python_code_read(layout, frame->code);
   bool is_there = code != NULL && strstr(code->file, "torch/autograd/") != NULL;
   uint32_t unit = is_there ? python_code_instruction(layout, code, frame->where) : UINT32_MAX;
@@ -65,29 +80,57 @@ static bool is_in_backward(const struct python_layout *layout, const struct pyth
   return is_there;
 }
 
-static uint64_t innermost_of(const struct python_layout *layout, uint64_t state) {
-  uint64_t frame = python_memory_word(state + layout->at.state_frame);
+static uint64_t innermost_of(const struct python_layout *layout, struct python_ahead *ahead,
+                             const struct state *state) {
+  uint64_t frame = state_word(state, layout->at.state_frame);
   if (layout->at.cframe_frame < 0 || frame == 0)
     return frame;
-  return python_memory_word(frame + (uint64_t)layout->at.cframe_frame);
+  return python_ahead_word(ahead, frame + (uint64_t)layout->at.cframe_frame);
+}
+
+/* Goes one frame of Python code out from *address. False at the end of the chain, with *address 0,
+ * or where there is no frame, with *address not 0. check: of the frame. */
+static bool read_frame(const struct python_layout *layout, struct python_ahead *ahead,
+                       uint64_t *address, struct python_frame *frame, uint64_t *check) {
+  for (unsigned i = 0; i < PYTHON_FRAMES_MAX && *address != 0 && *address % 8 == 0; i++) {
+    _Alignas(8) uint8_t bytes[UINT8_MAX + 1], header[PYTHON_HEADER_MAX];
+    frame->address = *address;
+    if (!python_ahead_read(ahead, bytes, *address, layout->at.frame_size))
+      break;
+    *address = python_word(bytes + layout->at.frame_previous);
+    if (!python_frame_of(&layout->at, layout->minor, bytes, frame))
+      continue;
+    bool is_read = python_ahead_read(ahead, header, frame->code, layout->at.code_size);
+    if (is_read)
+      *check = python_frame_check(layout, frame, header);
+    else
+      *address = frame->address;
+    return is_read;
+  }
+  return false;
+}
+
+/* Whether the thread stands in a backward pass with its innermost frame. */
+static bool stands_in_backward(const struct python_layout *layout, struct python_ahead *ahead,
+                               uint64_t innermost) {
+  struct python_frame frame;
+  uint64_t check;
+  return read_frame(layout, ahead, &innermost, &frame, &check) &&
+         python_frame_known(layout, &frame, check, is_in_backward) != 0;
 }
 
 /* Returns the id of the chain; 0: it is none of a thread that waits. */
-static uint32_t read_chain(const struct python_layout *layout, uint64_t state,
-                           struct python_outermost *outermost) {
-  uint64_t chain = 0, address = innermost_of(layout, state);
+static uint32_t read_chain(const struct python_layout *layout, struct python_ahead *ahead,
+                           uint64_t innermost, struct python_outermost *outermost) {
+  uint64_t chain = 0, address = innermost, check;
+  struct python_frame frame;
   outermost->came = 0;
-  for (unsigned i = 0, n = 0; i < 2 * PYTHON_FRAMES_MAX && address != 0; i++) {
-    _Alignas(8) uint8_t bytes[UINT8_MAX + 1];
-    struct python_frame frame = {.address = address};
-    if (address % 8 != 0 || !python_memory_read(bytes, address, layout->at.frame_size))
-      return 0;
-    address = python_word(bytes + layout->at.frame_previous);
-    if (!python_frame_of(&layout->at, layout->minor, bytes, &frame))
-      continue;
-    if (n++ == 0 && !is_in_backward(layout, &frame))
-      return 0;
-    uint64_t hash = python_frame_hash_unsafe(layout, &frame);
+  if (!stands_in_backward(layout, ahead, innermost))
+    return 0;
+  for (unsigned i = 0; i < 2 * PYTHON_FRAMES_MAX && address != 0; i++) {
+    if (!read_frame(layout, ahead, &address, &frame, &check))
+      break;
+    uint64_t hash = python_frame_hash_unsafe(layout, &frame, check);
     if (hash == PYTHON_FRAME_UNKNOWN)
       return 0;
     chain = python_chain_add(chain, hash);
@@ -96,48 +139,81 @@ static uint32_t read_chain(const struct python_layout *layout, uint64_t state,
   return address == 0 ? python_chain_id(chain) : 0;
 }
 
-static void look_at(const struct python_layout *layout, uint64_t state, struct waiting *waiting) {
-  waiting->id = 0;
-  waiting->runs = false;
-  waiting->thread =
-      layout->at.state_native == 0 ? 0 : python_memory_word(state + layout->at.state_native);
-  waiting->time = processor_time(waiting->thread);
-  if (may_hold_gil(layout, state))
-    return;
-  uint32_t id = read_chain(layout, state, &waiting->outermost);
-  if (id == 0)
-    return;
-  bool stood = waiting->time != 0 ? processor_time(waiting->thread) == waiting->time
-                                  : read_chain(layout, state, &waiting->outermost) == id;
-  if (stood && !may_hold_gil(layout, state))
-    waiting->id = id;
-  else
-    waiting->runs = true;
+/* ---- all threads ---- */
+
+struct search {
+  const struct python_layout *layout;
+  struct python_ahead *ahead;
+  uint64_t thread, time; /* the thread that waited the last time, and its time before all reads */
+};
+
+/* The chain as it is now, whatever has been read ahead. */
+static uint32_t read_chain_now(const struct python_layout *layout, struct state *state,
+                               struct python_outermost *outermost) {
+  if (!python_memory_read(state->bytes, state->address, sizeof(state->bytes)))
+    return 0;
+  return read_chain(layout, NULL, innermost_of(layout, NULL, state), outermost);
 }
 
-/* ---- the one thread ---- */
+static void look_at(const struct search *search, struct state *state, struct waiting *waiting) {
+  const struct python_layout *layout = search->layout;
+  uint16_t native = layout->at.state_native;
+  *waiting = (struct waiting){.thread = native == 0 ? 0 : state_word(state, native)};
+  uint64_t innermost = innermost_of(layout, search->ahead, state);
+  if (!stands_in_backward(layout, search->ahead, innermost) || may_hold_gil(layout, state->address))
+    return;
+  bool is_same = waiting->thread != 0 && waiting->thread == search->thread;
+  waiting->time = is_same ? search->time : processor_time(waiting->thread);
+  waiting->id = is_same ? read_chain(layout, search->ahead, innermost, &waiting->outermost)
+                        : read_chain_now(layout, state, &waiting->outermost);
+  if (waiting->id == 0)
+    return;
+  bool stood = waiting->time != 0 && processor_time(waiting->thread) == waiting->time;
+  bool is_whole = stood || read_chain_now(layout, state, &waiting->outermost) == waiting->id;
+  waiting->runs = !is_whole || may_hold_gil(layout, state->address);
+  if (waiting->runs)
+    waiting->id = 0;
+}
 
 /* False: none waits, several do at different places, or one may be about to (found->runs). */
-static bool python_search(const struct python_layout *layout, struct waiting *found) {
+static bool look_at_all(const struct search *search, struct waiting *found) {
+  const struct python_layout *layout = search->layout;
   uint64_t own = (uint64_t)layout->thread_state();
   uint64_t interpreter = (uint64_t)layout->main_interpreter();
-  uint64_t state =
-      interpreter == 0 ? 0 : python_memory_word(interpreter + layout->at.state_interp_threads);
+  struct state state = {.address = 0};
   bool runs = false;
-  *found = (struct waiting){.id = 0};
-  for (int i = 0; i < THREADS_MAX && state != 0; i++) {
+  if (interpreter != 0)
+    state.address = python_ahead_word(search->ahead, interpreter + layout->at.state_interp_threads);
+  for (int i = 0; i < THREADS_MAX && state.address != 0; i++) {
     struct waiting waiting = {.id = 0};
-    if (state != own)
-      look_at(layout, state, &waiting);
+    if (!python_ahead_read(search->ahead, state.bytes, state.address, sizeof(state.bytes)))
+      break;
+    if (state.address != own)
+      look_at(search, &state, &waiting);
     if (waiting.id != 0 && found->id != 0 && waiting.id != found->id)
       return false;
     if (waiting.id != 0)
       *found = waiting;
     runs |= waiting.runs;
-    state = python_memory_word(state + layout->at.state_next);
+    state.address = state_word(&state, layout->at.state_next);
   }
   found->runs = runs;
   return found->id != 0 && !runs;
+}
+
+/* Who waited the last time, for whomever. */
+static _Atomic uint64_t waited_last;
+
+static bool python_search(const struct python_layout *layout, struct waiting *found) {
+  struct search search = {.layout = layout, .thread = waited_last};
+  search.time = processor_time(search.thread);
+  search.ahead = search.time == 0 ? NULL : python_ahead_begin();
+  *found = (struct waiting){.id = 0};
+  bool waits = look_at_all(&search, found);
+  python_ahead_end(search.ahead);
+  if (waits)
+    waited_last = found->thread;
+  return waits;
 }
 
 /* The first gradient may come before the thread that has called backward() has begun to wait. It is

@@ -74,9 +74,7 @@ static __attribute__((noinline)) uint32_t found(void) {
   if (is_traced)
     check(id, traced(), "the unwinder");
   places_describe(&place);
-  /* Of an engine's thread the description alone says where the one that waits for it stands. */
-  if (python_waiting_id() == 0 || place.id != python_waiting_id())
-    check(id, place.id, "the description");
+  check(id, place.id, "the description");
   return id;
 }
 

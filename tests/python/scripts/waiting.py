@@ -61,6 +61,20 @@ a, b = train(), evaluate()
 expect(not KNOWS_THREADS or a[0] != b[0], 'two places')
 expect(loops(b[1]) == 0 and len(b[1]) > 0, 'no loop')
 
+# Two threads, by turns.
+def in_thread(found):
+    found.append(waiting()[0])
+
+
+turns, alone = [], []
+for _ in range(4):
+    alone.append(waiting()[0])
+    thread = threading.Thread(target=in_thread, args=(turns,))
+    thread.start()
+    thread.join()
+expect(len(set(turns)) == len(set(alone)) == 1, 'by turns: %s, %s' % (turns, alone))
+expect(not KNOWS_THREADS or turns[0] not in (0, alone[0]), 'two threads')
+
 # A function that is not of torch.autograd is not waited in.
 of_it, nodes, own, cost = engine()
 expect((of_it, nodes, text()) == (0, [], ''), 'nobody waits: %s, %s, %s' % (of_it, nodes, text()))
