@@ -264,6 +264,17 @@ bool place_are_branches(const struct place *a, const struct place *b) {
   return place_compare(a, b, &at) && place_nodes_are_branches(&a->nodes[at], &b->nodes[at]);
 }
 
+bool place_are_one_call(const struct place *a, const struct place *b) {
+  uint32_t at;
+  if (!place_are_branches(a, b) || !place_part(a, b, &at) || a->nnodes != b->nnodes ||
+      ((a->nodes[at].flags | b->nodes[at].flags) & (PLACE_LOOP | PLACE_OPAQUE)))
+    return false;
+  for (uint32_t i = at + 1; i < a->nnodes; i++)
+    if (a->nodes[i].id != b->nodes[i].id)
+      return false;
+  return true;
+}
+
 static uint32_t place_turn(const struct place_node *node) {
   return node->flags >> PLACE_TURN_SHIFT;
 }

@@ -142,6 +142,10 @@ bool place_is_reached(const struct place *a, const struct place *b);
 /* The contrary, as far as it is known: of spans of reach a node keeps the longest (flow_reach.c). */
 bool place_are_branches(const struct place *a, const struct place *b);
 
+/* Whether they are one collective of one function, which is called from two branches of one
+ * condition: `if (c) { f(); } else { g(); f(); }`. */
+bool place_are_one_call(const struct place *a, const struct place *b);
+
 /* Of two places in a loop, whether who comes to one in a round may come to the other in another
  * round, and not to the first, as a condition changes that only one of them is behind. And of two
  * branches of one condition in a loop, whether who is in one is never in the other, as nothing that

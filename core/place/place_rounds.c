@@ -111,6 +111,13 @@ uint32_t place_rounds_differ(place_rounds_t a, place_rounds_t b) {
   return level;
 }
 
+uint32_t place_loops_around(const struct place *a, const struct place *b) {
+  uint32_t loops = 0;
+  for (uint32_t i = 0; i < a->nnodes && i < b->nnodes && a->nodes[i].id == b->nodes[i].id; i++)
+    loops += (a->nodes[i].flags & PLACE_LOOP) != 0;
+  return loops;
+}
+
 place_rounds_t place_rounds_only(place_rounds_t rounds, uint32_t levels) {
   return levels >= PLACE_LEVELS ? rounds : rounds & ((UINT64_C(1) << BITS * levels) - 1);
 }

@@ -56,6 +56,9 @@ enum place_turn place_rounds_turn(const struct place *place, place_rounds_t befo
  * PLACE_LEVELS: none. */
 uint32_t place_rounds_differ(place_rounds_t a, place_rounds_t b);
 
+/* How many loops are around both. */
+uint32_t place_loops_around(const struct place *a, const struct place *b);
+
 /* Without what is said of a level and those within. place_rounds_refuse: and says so. A rank has seen that
  * ranks at one place count their rounds there differently: these tell nothing, whoever says them. */
 place_rounds_t place_rounds_only(place_rounds_t rounds, uint32_t levels);

@@ -148,7 +148,7 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
     return settle_is_out_of_step(a, b);
   if ((a->apart && b->expected) || (b->apart && a->expected))
     return true;
-  if (a->place == NULL || b->place == NULL)
+  if (a->place == NULL || b->place == NULL || place_are_one_call(a->place, b->place))
     return false;
   switch (place_relate(a->place, b->place)) {
   case PLACE_UNRELATED:
@@ -219,8 +219,11 @@ static bool may_be_two_points_of_one_function(const struct claimed *a, const str
 bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
   if (a->hash == b->hash || a->place == NULL || b->place == NULL)
     return false;
+  bool one_may_end = place_relate(a->place, b->place) == PLACE_ALTERNATIVE ||
+                     (place_are_branches(a->place, b->place) && !place_is_twin(a->place) &&
+                      !place_is_twin(b->place));
   return may_be_two_points(a, b) || may_be_two_points_of_one_function(a, b) ||
-         (place_relate(a->place, b->place) == PLACE_ALTERNATIVE && may_end_the_loop(a, b));
+         (one_may_end && may_end_the_loop(a, b));
 }
 
 /* ---- the rule ---- */
@@ -352,13 +355,6 @@ static bool are_of_one_call(const struct claimed *a, const struct claimed *b) {
   return a->place_id != 0 && a->place_id == b->place_id;
 }
 
-/* Whether they are two branches of one condition, at most one of them in a loop of its own. */
-static bool are_branches(const struct claimed *a, const struct claimed *b) {
-  enum place_relation relation = place_relate(a->place, b->place);
-  return (relation == PLACE_ALTERNATIVE || relation == PLACE_OUTSIDE) &&
-         place_are_branches(a->place, b->place);
-}
-
 /* Of what stands in front of a loop, and in it, whether who is in front may have gone round the loops
  * around both, while the other has not, or the other way. Where neither has been issued before, nobody
  * has come through one of them. */
@@ -381,7 +377,7 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
   if (compare_places(settle, won, lost) == 0)
     return won->last_real <= lost->last_real || are_of_one_call(won, lost);
   if (may_be_last(settle, won, lost) || settle_may_be_copies(won, lost) ||
-      are_branches(won, lost) || may_have_gone_round(won, lost) ||
+      place_are_branches(won->place, lost->place) || may_have_gone_round(won, lost) ||
       place_may_go_round(won->place, lost->place, settle->last))
     return true;
   return place_relate(won->place, lost->place) == PLACE_LOOPS && !are_counted(won, lost) &&

@@ -34,11 +34,14 @@ static void write_claim(struct team *team, struct log_claim claim) {
   log_write_claim(team->own, &claim);
 }
 
-/* In which rounds this rank stands where it claims: not those of another place that its unit has been
- * taken for. */
+/* In which rounds this rank stands where it claims; of another place that its unit has been taken for
+ * those of the loops around both. */
 static place_rounds_t rounds_claimed(const struct team *team) {
-  bool own = team->claim.hash != 0 && team->claim.hash == team->claim.own_hash;
-  return place_rounds_refuse(own ? team->claim.own_place.rounds : 0, team->places.levels);
+  place_rounds_t rounds = team->claim.hash == 0 ? 0 : team->claim.own_place.rounds;
+  if (team->claim.hash != team->claim.own_hash)
+    rounds = place_rounds_only(rounds,
+                               place_loops_around(&team->claim.own_place, &team->claim.place));
+  return place_rounds_refuse(rounds, team->places.levels);
 }
 
 /* A reader that looked before sees another index afterwards, and looks again. */

@@ -88,19 +88,16 @@ static void add_apart(struct team *team) {
     settle->units[i].apart = team_is_said_apart(team, settle->units[i].hash);
 }
 
-/* Of a unit from whose place control does not come to every other one in its loop. */
-static const struct place *find_in_branch(struct team *team, const struct claimed *unit) {
-  for (symbol_t symbol = 0; unit->place != NULL && symbol < UNIT_TABLE_PLACES; symbol++) {
-    const struct known_unit *known = unit_table_at(team->table, symbol);
-    if (known == NULL || known->hash == unit->hash)
-      continue;
-    struct unit other = known_unit(known);
-    const struct known_place *place = team_known_place(team, unit_place(known_unit(known)));
-    if (place != NULL && unit_signature(other) == unit->signature &&
-        place_are_branches(unit->place, &place->place))
-      return &place->place;
+/* Whether the claimants of a unit in another branch than `from` come from there to `to`. */
+static bool is_on_the_way(const struct settle *settle, const struct place *from,
+                          const struct place *to) {
+  for (uint32_t i = 0; i < settle->nunits; i++) {
+    const struct place *place = settle->units[i].place;
+    if (place != NULL && place_are_branches(from, place) && place_goes_first(place, to) &&
+        place_is_reached(place, to))
+      return true;
   }
-  return NULL;
+  return false;
 }
 
 static bool has_branch(const struct settle *settle, const struct claimed *unit) {
@@ -110,6 +107,23 @@ static bool has_branch(const struct settle *settle, const struct claimed *unit) 
       return true;
   }
   return false;
+}
+
+/* What looks like the unit, and stands in another branch than that, where others come to yet. */
+static const struct place *find_in_branch(struct team *team, const struct claimed *unit) {
+  const struct settle *settle = team->settling.sum;
+  for (symbol_t symbol = 0; symbol < UNIT_TABLE_PLACES; symbol++) {
+    const struct known_unit *known = unit_table_at(team->table, symbol);
+    if (known == NULL || known->hash == unit->hash)
+      continue;
+    struct unit other = known_unit(known);
+    const struct known_place *place = team_known_place(team, unit_place(other));
+    if (place != NULL && unit_signature(other) == unit->signature &&
+        place_are_branches(unit->place, &place->place) &&
+        is_on_the_way(settle, unit->place, &place->place))
+      return &place->place;
+  }
+  return NULL;
 }
 
 /* Only where two places may be compared: all places that are known are looked at. */

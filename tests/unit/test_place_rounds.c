@@ -142,3 +142,11 @@ Test(place_rounds, nor_where_a_call_in_it_may_come_back_before) {
   after.nodes[4].flags = PLACE_OPAQUE;
   cr_expect_eq(place_compare_rounds(&first, in(2, 1, 1), &after, in(1, 0, 0)), PASS_UNKNOWN);
 }
+
+Test(place_rounds, loops_are_around_both_as_far_as_the_ways_go_together) {
+  struct place first = way(FIRST), second = way(SECOND), after = way(AFTER);
+  cr_assert_eq(place_loops_around(&first, &second), 2);
+  cr_assert_eq(place_loops_around(&first, &after), 1);
+  second.nodes[0].id = AFTER;
+  cr_assert_eq(place_loops_around(&first, &second), 0);
+}

@@ -195,13 +195,18 @@ Test(settle_branches, also_where_one_goes_there_by_more_steps_than_the_other) {
 }
 
 /* for (...) if (...) for (...) then(); else otherwise(); */
-Test(settle_branches, of_a_loop_in_a_branch_it_is_a_guess_if_the_condition_changes) {
+Test(settle_branches, of_a_loop_in_a_branch_it_is_a_guess_unless_the_condition_stays) {
   then.nodes[2].flags |= PLACE_LOOP;
   then.nodes[then.nnodes++] = (struct place_node){.id = 7, .order = 1};
   claim_both(false, false);
   cr_assert(is_unanimous());
+  cr_assert(is_guess());
+  condition(PLACE_FIXED);
+  claim_both(false, false);
+  cr_assert(is_unanimous());
   cr_assert_not(is_guess());
-  condition(1u << PLACE_TURN_SHIFT);
+  then.nodes[2].flags |= 1u << PLACE_TURN_SHIFT;
+  otherwise.nodes[2].flags |= 1u << PLACE_TURN_SHIFT;
   claim_both(false, false);
   cr_assert_not(is_guess());
   otherwise.nodes[2].flags ^= 3u << PLACE_TURN_SHIFT;
@@ -222,7 +227,7 @@ Test(settle_branches, of_a_loop_in_a_branch_it_is_a_guess_if_the_condition_chang
 Test(settle_branches,
      of_points_behind_conditions_of_two_loops_it_is_told_unless_they_are_the_same_one) {
   struct place *const both[] = {&then, &otherwise};
-  condition(PLACE_LOOP);
+  condition(PLACE_LOOP | PLACE_FIXED);
   for (uint32_t i = 0; i < 2; i++) {
     struct place_node *loop = &both[i]->nodes[2], *call = &both[i]->nodes[both[i]->nnodes++];
     loop->order = loop->since = loop->until = (uint16_t)(2 + 10 * i);
@@ -256,4 +261,49 @@ Test(settle_branches, who_is_in_a_loop_goes_first_whichever_branch_has_given_its
   add((struct claimed){.hash = B, .signature = B, .place = &after, .any = CLAIM_OWN_PLACE});
   settle.last = &otherwise;
   cr_assert_eq(winner()->hash, A);
+}
+
+/* for (...) if (...) f(); else f(); with a loop in f. */
+static void call_function_with_loop(struct place *place) {
+  place->nodes[3] = (struct place_node){.id = 30, .flags = PLACE_ORDERED};
+  place->nodes[4] = (struct place_node){.id = 31, .order = 1, .flags = PLACE_ORDERED | PLACE_LOOP};
+  place->nodes[5] = (struct place_node){.id = 32, .order = 2, .flags = PLACE_ORDERED};
+  place->nnodes = 6;
+}
+
+Test(settle_branches, a_collective_of_a_function_that_both_call_is_one) {
+  call_function_with_loop(&then);
+  call_function_with_loop(&otherwise);
+  claim_both(true, true);
+  cr_assert(is_unanimous());
+  cr_assert(is_guess());
+  otherwise.nodes[5].id = 33;
+  claim_both(true, true);
+  cr_assert_not(is_unanimous(), "another collective of it");
+}
+
+Test(settle_branches, not_of_one_that_is_called_in_a_loop_of_one_branch_or_once_more) {
+  call_function_with_loop(&then);
+  call_function_with_loop(&otherwise);
+  otherwise.nodes[2].flags |= PLACE_LOOP;
+  claim_both(true, true);
+  cr_assert_not(is_unanimous());
+  otherwise = way(3);
+  call_function_with_loop(&otherwise);
+  otherwise.nodes[2].reach_from = 1;
+  otherwise.nodes[2].reach_to = 9;
+  then.nodes[2].reach_to = 9;
+  claim_both(true, true);
+  cr_assert_not(is_unanimous(), "one thread comes to both");
+}
+
+Test(settle_branches, of_two_loops_in_them_which_goes_first_is_a_guess) {
+  then.nodes[2].flags |= PLACE_LOOP;
+  otherwise.nodes[2].flags |= PLACE_LOOP;
+  then.nodes[then.nnodes++] = (struct place_node){.id = 7, .order = 1, .flags = PLACE_ORDERED};
+  otherwise.nodes[otherwise.nnodes++] =
+      (struct place_node){.id = 6, .order = 1, .flags = PLACE_ORDERED};
+  claim_both(true, true);
+  cr_assert_not(is_unanimous());
+  cr_assert(is_guess());
 }

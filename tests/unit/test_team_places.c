@@ -355,3 +355,63 @@ Test(team_places, where_several_units_are_said_to_be_apart_all_are) {
 Test(team_places, where_several_units_are_said_to_be_apart_all_are_whoever_settles) {
   check_several_units(true);
 }
+
+/* ---- what is taken for something elsewhere ---- */
+
+static place_rounds_t rounds_in_loop(uint32_t number) {
+  const struct place place = place_of(THEN);
+  const struct place_round rounds[PLACE_NODES_MAX] = {{0}, {number, 9}};
+  return place_rounds_of(place.nodes, place.nnodes, rounds);
+}
+
+static void claim_in_number(uint32_t rank, uint32_t id, uint32_t number) {
+  struct place place = place_of(id);
+  place.rounds = rounds_in_loop(number);
+  team_claim(quartet[rank], at(id, SUM), 0, &place);
+}
+
+Test(team_places, a_unit_that_is_taken_for_another_says_the_rounds_of_loops_around_both) {
+  claim_branches(THEN, ELSE);
+  expect_all_real();
+  uint32_t alias = unit_table_find_hash(quartet[0]->table, hash_at(THEN, SUM)) == SYMBOL_NONE ? 0 : 1;
+  claim_in_number(alias, alias == 0 ? THEN : ELSE, 4);
+  cr_assert_not(quartet[alias]->claim.flags & CLAIM_OWN_PLACE);
+  cr_assert_eq(quartet[alias]->claim.rounds, rounds_in_loop(4));
+}
+
+Test(team_places, and_none_where_it_stands_in_another_loop) {
+  claim_branches(AFTER, ELSE);
+  expect_all_real();
+  uint32_t alias =
+      unit_table_find_hash(quartet[0]->table, hash_at(AFTER, SUM)) == SYMBOL_NONE ? 0 : 1;
+  claim_in_number(alias, alias == 0 ? AFTER : ELSE, 4);
+  cr_assert_not(quartet[alias]->claim.flags & CLAIM_OWN_PLACE);
+  cr_assert_eq(quartet[alias]->claim.rounds, 0);
+}
+
+/* ---- two branches ---- */
+
+enum { ALONE = 40, START, THE_SUM };
+
+/* for (...) if (...) for (...) ALONE; else { for (...) START; for (...) THE_SUM; }: they look alike. */
+static void claim_in_branch(uint32_t rank, uint32_t id) {
+  struct place place = place_of(id);
+  place.nodes[2].flags |= PLACE_LOOP;
+  place.nodes[2].reach_from = id == ALONE ? 99 : 10 + START;
+  place.nodes[2].reach_to = id == ALONE ? 99 : 10 + THE_SUM;
+  place.nodes[place.nnodes++] = node(3000 + id, 1, 0);
+  team_claim(quartet[rank], at(id, SUM), 0, &place);
+}
+
+Test(team_places, who_comes_to_what_looks_like_the_other_branch_goes_first) {
+  for (uint32_t id = START; id <= THE_SUM; id++) {
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      claim_in_branch(rank, id);
+    expect_all_real();
+  }
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    claim_in_branch(rank, rank == 0 ? ALONE : START);
+  expect_verdict(0, TEAM_SHADOW);
+  cr_assert_eq(hash_of(0, quartet[0]->head - 1), hash_at(START, SUM));
+  cr_assert(quartet[0]->telling.guessed, "nobody knows whether they come to it");
+}

@@ -1,8 +1,8 @@
 """Loops of a few collectives at the end of an epoch: who has no batch in the next one comes from such a loop to the same loop at once.
 
 ends.py HOW ITERATIONS: meters, parameters or callbacks; also: parameters are averaged in every second iteration, too; sharded: one collective, and each rank
-leaves out the items of the others, so that they are in different rounds of the loop of epochs. ITERATIONS: of each rank, epochs
-separated by /. RESULT <rank> <epoch> <iterations whose sum is that of the ranks that have it> <sums at its end that are those of all ranks>
+leaves out the items of the others, so that they are in different rounds of the loop of epochs; branch: parameters, by a call of its own where a rank has no
+batch. ITERATIONS: of each rank, epochs separated by /. RESULT <rank> <epoch> <iterations whose sum is that of the ranks that have it> <sums at its end that are those of all ranks>
 """
 
 import os
@@ -63,6 +63,9 @@ def end(epoch):
 
 def run(epoch, lengths):
     right = 0
+    if how == "branch" and not lengths[rank]:
+        print(f"RESULT {rank} {epoch} 0 {int(end(epoch))}", flush=True)
+        return
     for i in range(lengths[rank]):
         ranks = [other for other in range(world) if lengths[other] > i]
         whole = is_right(ranks, epoch, 100 * i, 8)
